@@ -1,0 +1,59 @@
+package bm25
+
+import (
+	"fmt"
+	"iter"
+)
+
+// An Analyzer is a rule that turns text into terms. An index is built with one
+// and answers queries with the same one.
+type Analyzer uint8
+
+const (
+	// Standard reads prose and identifiers of many languages: Unicode words,
+	// folded case, width and diacritics, English stems, CJK as single
+	// characters and pairs, camelCase whole and in parts. Every word is
+	// indexed; stop words are left out of a query unless it has nothing else.
+	Standard Analyzer = iota
+
+	// Plain is the rule of the reference implementation, exactly: runs of
+	// Unicode alphanumerics of more than one character, lower-cased, without
+	// 49 English stop words.
+	Plain
+)
+
+// String returns "standard" or "plain".
+func (a Analyzer) String() string {
+	switch a {
+	case Standard:
+		return "standard"
+	case Plain:
+		return "plain"
+	}
+	return fmt.Sprintf("analyzer(%d)", uint8(a))
+}
+
+// ParseAnalyzer is the inverse of String.
+func ParseAnalyzer(s string) (Analyzer, error) {
+	switch s {
+	case "standard":
+		return Standard, nil
+	case "plain":
+		return Plain, nil
+	}
+	return 0, fmt.Errorf("analyzer %q is unknown: use standard or plain", s)
+}
+
+// Tokens yields the terms that a document consisting of s is indexed under, in
+// order and with repetitions.
+func (a Analyzer) Tokens(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var sc scanner
+		more := true
+		sc.each(a, []string{s}, func(term []byte) {
+			if more {
+				more = yield(string(term))
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+// Package bm25 is an in-memory inverted index with BM25 ranking.
+//
+// Documents are texts under a number of the caller's choosing. A search returns
+// exactly the documents with the highest scores: score descending, then ID
+// ascending. A score is a float64 sum in ascending order of the query's terms
+// and depends on the set of documents only, never on the order in which they
+// came or on what was removed.
+package bm25
+
+// Doc is one document.
+type Doc struct {
+	ID uint64
+	// Class is a label from 0 to 7 that a query can select by, such as a kind
+	// of entry.
+	Class uint8
+	// Fields are the texts of the document. They share one index and one
+	// length.
+	Fields []string
+}
+
+// Query is what to search for.
+type Query struct {
+	Text string
+	// Limit is how many hits to return; 0 returns all.
+	Limit int
+	// Classes selects documents: class c passes when bit c is set. 0 passes
+	// all.
+	Classes uint8
+	// Filter selects documents by ID; nil passes all. It must not use the
+	// index.
+	Filter func(id uint64) bool
+	// Count asks for Result.Total.
+	Count bool
+}
+
+// Hit is one document found.
+type Hit struct {
+	ID    uint64
+	Score float64
+}
+
+// Result is what a search found.
+type Result struct {
+	Hits []Hit // score descending, then ID ascending
+	// Total is how many documents match and pass the filters, before the
+	// limit; filled only with Query.Count.
+	Total int
+}
+
+// Term is a line of an Explanation: what one term of the query adds.
+type Term struct {
+	Term string
+	TF   int // occurrences in the document
+	DF   int // documents that have the term
+	IDF  float64
+	// LengthNorm is the saturated term frequency, TF damped by k1 and the
+	// document's length.
+	LengthNorm   float64
+	Contribution float64 // IDF × LengthNorm
+}
+
+// Explanation says how a score came about. Adding the contributions in order
+// gives the score bit for bit.
+type Explanation struct {
+	ID     uint64
+	Score  float64
+	Docs   int     // documents with at least one term
+	AvgLen float64 // their mean length in terms
+	Len    int     // length of this document in terms
+	Terms  []Term  // the query's terms that the document has, ascending
+}
+
+// Stats describes the size of an index.
+type Stats struct {
+	Docs     int   // documents, empty ones included
+	Terms    int   // distinct terms ever indexed
+	Postings int   // (term, document) pairs, including those of removed documents not yet dropped
+	Segments int   // parts the index is made of
+	Bytes    int64 // memory held by the index
+}

@@ -1,0 +1,112 @@
+package bm25
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// plainStopWords are the words that Plain leaves out.
+var plainStopWords = []string{
+	"a", "an", "the", "is", "it", "in", "of", "to", "and", "or", "for", "on", "at", "by", "with", "as",
+	"be", "was", "are", "been", "has", "had", "have", "do", "does", "did", "but", "not", "no", "if",
+	"so", "from", "that", "this", "then", "than", "into", "its", "my", "me", "we", "he", "she", "they",
+	"you", "your", "our", "his", "her",
+}
+
+var plainStop = wordSet(plainStopWords)
+
+func wordSet(words []string) map[string]bool {
+	m := make(map[string]bool, len(words))
+	for _, w := range words {
+		m[w] = true
+	}
+	return m
+}
+
+// plain emits the terms of a run under Plain, stop words included.
+func (u *unicodeFolder) plain(run []byte, emit func([]byte)) {
+	for len(run) > 0 {
+		r, size := utf8.DecodeRune(run)
+		if !alphanumeric(r) {
+			run = run[size:]
+			continue
+		}
+		end, chars := 0, 0
+		for end < len(run) {
+			r, size := utf8.DecodeRune(run[end:])
+			if !alphanumeric(r) {
+				break
+			}
+			end += size
+			chars++
+		}
+		if chars > 1 {
+			u.out = appendLower(u.out[:0], run[:end])
+			emit(u.out)
+		}
+		run = run[end:]
+	}
+}
+
+// alphanumeric is the Unicode property Alphabetic, or a number of any kind.
+// utf8.RuneError is neither, so invalid bytes separate words.
+func alphanumeric(r rune) bool {
+	if r < utf8.RuneSelf {
+		return wordByte(byte(r))
+	}
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Nd, unicode.No, unicode.Other_Alphabetic)
+}
+
+// appendLower appends the full Unicode lower case of word. Beyond the rune by
+// rune mapping, İ becomes two code points, and a capital sigma that ends a word
+// becomes the final one.
+func appendLower(dst, word []byte) []byte {
+	for i := 0; i < len(word); {
+		r, size := utf8.DecodeRune(word[i:])
+		switch {
+		case r == 'İ':
+			dst = append(dst, "i\u0307"...)
+		case r == 'Σ' && casedBefore(word[:i]) && !casedAfter(word[i+size:]):
+			dst = append(dst, "ς"...)
+		default:
+			dst = utf8.AppendRune(dst, unicode.ToLower(r))
+		}
+		i += size
+	}
+	return dst
+}
+
+// casedBefore reports whether b ends in a cased letter, case-ignorable
+// characters aside.
+func casedBefore(b []byte) bool {
+	for len(b) > 0 {
+		r, size := utf8.DecodeLastRune(b)
+		if !caseIgnorable(r) {
+			return cased(r)
+		}
+		b = b[:len(b)-size]
+	}
+	return false
+}
+
+// casedAfter reports whether b starts with a cased letter, case-ignorable
+// characters aside.
+func casedAfter(b []byte) bool {
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if !caseIgnorable(r) {
+			return cased(r)
+		}
+		b = b[size:]
+	}
+	return false
+}
+
+func cased(r rune) bool {
+	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
+}
+
+// caseIgnorable is the Unicode property, for the characters a word can hold.
+func caseIgnorable(r rune) bool {
+	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
+}

@@ -1,0 +1,132 @@
+package bm25
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// A scanner finds the runs of word bytes in the fields of one document: ASCII
+// letters and digits, and every byte of a non-ASCII character. What a
+// non-ASCII character is gets decided per run by the analyzer; everything else
+// in ASCII ends a run in both analyzers.
+//
+// It works on a private copy of the text, eight bytes at a time, and is reused
+// from document to document.
+type scanner struct {
+	buf   []byte   // the fields, each ended by a zero byte, padded with zeros
+	edges []uint32 // start and end of each run in buf, alternating
+	uni   unicodeFolder
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+	// pad is how many zero bytes follow the text in scanner.buf, so that eight
+	// bytes can be loaded at any byte of it.
+	pad = 64 + 8
+)
+
+// scan loads the fields and finds their runs. With lower, ASCII capitals are
+// lower-cased in the copy.
+func (s *scanner) scan(fields []string, lower bool) {
+	buf := s.buf[:0]
+	for _, f := range fields {
+		buf = append(buf, f...)
+		buf = append(buf, 0)
+	}
+	n := (len(buf) + 63) &^ 63
+	buf = append(buf, make([]byte, pad)...)
+	s.buf = buf
+	edges := s.edges[:0]
+	fold := uint64(0)
+	if lower {
+		fold = highs
+	}
+	carry := uint64(0)
+	for base := 0; base < n; base += 64 {
+		block := buf[base : base+64 : base+64]
+		word := uint64(0)
+		for i := 0; i < 64; i += 8 {
+			w := binary.LittleEndian.Uint64(block[i:])
+			x := w &^ highs
+			upper := (x + (0x80-'A')*ones) &^ (x + (0x7f-'Z')*ones) &^ w & highs
+			w |= upper & fold >> 2
+			binary.LittleEndian.PutUint64(block[i:], w)
+			x |= upper >> 2
+			letter := (x + (0x80-'a')*ones) &^ (x + (0x7f-'z')*ones)
+			digit := (x + (0x80-'0')*ones) &^ (x + (0x7f-'9')*ones)
+			in := (letter | digit | w) & highs
+			word |= in >> 7 * 0x0102040810204080 >> 56 << i
+		}
+		e := word ^ (word<<1 | carry)
+		carry = word >> 63
+		for e != 0 {
+			edges = append(edges, uint32(base+bits.TrailingZeros64(e)))
+			e &= e - 1
+		}
+	}
+	if carry != 0 {
+		edges = append(edges, uint32(n))
+	}
+	s.edges = edges
+}
+
+// each calls emit with every term of the fields under a, in order. The slice is
+// valid during the call only.
+func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
+	s.scan(fields, a == Plain)
+	for i := 0; i < len(s.edges); i += 2 {
+		start, end := s.edges[i], s.edges[i+1]
+		run := s.buf[start:end:end]
+		switch {
+		case a == Standard:
+			if !s.contraction(start, end) {
+				s.uni.standard(run, emit)
+			}
+		case ascii(run):
+			if len(run) > 1 && !plainStop[string(run)] {
+				emit(run)
+			}
+		default:
+			s.uni.plain(run, func(term []byte) {
+				if !plainStop[string(term)] {
+					emit(term)
+				}
+			})
+		}
+	}
+}
+
+// contraction reports whether the run at start is what follows the apostrophe
+// of an English word: the s of "user's", the t of "don't".
+func (s *scanner) contraction(start, end uint32) bool {
+	return start >= 2 && s.buf[start-1] == '\'' && wordByte(s.buf[start-2]) && contractionTail(s.buf[start:end])
+}
+
+func contractionTail(run []byte) bool {
+	switch string(run) {
+	case "s", "S", "t", "T", "d", "D", "m", "M", "ll", "LL", "re", "RE", "ve", "VE":
+		return true
+	}
+	return false
+}
+
+func wordByte(c byte) bool {
+	return c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+}
+
+// ascii reports whether b has no byte of a non-ASCII character.
+func ascii(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b)&highs != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

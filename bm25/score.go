@@ -1,0 +1,26 @@
+package bm25
+
+import "math"
+
+// The constants of the formula.
+const (
+	K1 = 1.2  // how fast repetitions of a term saturate
+	B  = 0.75 // how much a document's length counts
+)
+
+// idf is the weight of a term that df of n documents have.
+func idf(n, df int) float64 {
+	return math.Log((float64(n)-float64(df)+0.5)/(float64(df)+0.5) + 1)
+}
+
+// tfNorm is the saturated term frequency of a term that occurs tf times in a
+// document of dl terms. The conversions keep a compiler from fusing a product
+// into a sum, so that every machine gives the same bits.
+func tfNorm(tf, dl int, avgdl float64) float64 {
+	ratio := float64(B*float64(dl)) / avgdl
+	return float64(tf) * (K1 + 1) / (float64(tf) + float64(K1*(1-B+ratio)))
+}
+
+// contribution is what one term adds to a document's score. A score is the sum
+// of its contributions in ascending order of the terms.
+func contribution(idf, tfNorm float64) float64 { return float64(idf * tfNorm) }

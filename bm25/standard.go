@@ -1,0 +1,218 @@
+package bm25
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/blevesearch/go-porterstemmer"
+	"golang.org/x/text/unicode/norm"
+)
+
+// unicodeFolder holds the scratch space of the analyzers.
+type unicodeFolder struct {
+	out   []byte // the term being emitted
+	text  []byte // a run, normalized
+	word  []byte
+	runes []rune
+	parts []int
+}
+
+// standardStop are the terms (stems included) that Standard leaves out of a
+// query that has others.
+var standardStop = func() map[string]bool {
+	m := map[string]bool{}
+	var u unicodeFolder
+	more := []string{
+		"i", "am", "us", "him", "them", "their", "there", "these", "those", "were", "being", "will",
+		"would", "can", "could", "should", "may", "might", "must", "shall", "what", "which", "who",
+		"whom", "whose", "when", "where", "why", "how", "about", "because", "while", "during", "just",
+		"also", "too", "very", "any", "some", "such", "only", "own", "same", "other", "each", "both",
+		"don", "doesn", "didn", "isn", "wasn", "aren", "weren", "won", "couldn", "wouldn", "shouldn",
+		"hasn", "haven", "hadn", "mine", "yours", "ours", "hers", "theirs", "myself", "yourself",
+	}
+	for _, words := range [][]string{plainStopWords, more} {
+		for _, w := range words {
+			u.standard([]byte(w), func(t []byte) { m[string(t)] = true })
+		}
+	}
+	return m
+}()
+
+// maxStem is the longest word that is stemmed, in letters; longer ones are not
+// words, and the stemmer's cost grows with the square of their length.
+const maxStem = 40
+
+// maxParts is how many parts a mixed identifier may have to be indexed by them;
+// one with more is a hash or the like.
+const maxParts = 8
+
+// standard emits the terms of a run under Standard.
+func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
+	if ascii(run) {
+		u.identifier(run, emit)
+		return
+	}
+	u.fold(run)
+	text := u.text
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case dense(r):
+			end := size
+			for end < len(text) {
+				r, size := utf8.DecodeRune(text[end:])
+				if !dense(r) && !unicode.Is(unicode.M, r) {
+					break
+				}
+				end += size
+			}
+			pairs(text[:end], emit)
+			text = text[end:]
+		case alphanumeric(r) || unicode.Is(unicode.M, r):
+			end := size
+			for end < len(text) {
+				r, size := utf8.DecodeRune(text[end:])
+				if dense(r) || !alphanumeric(r) && !unicode.Is(unicode.M, r) {
+					break
+				}
+				end += size
+			}
+			u.stem(text[:end], emit)
+			text = text[end:]
+			if apostrophe, size := utf8.DecodeRune(text); apostrophe == '’' {
+				if tail := asciiPrefix(text[size:]); contractionTail(text[size : size+tail]) {
+					text = text[size+tail:]
+				}
+			}
+		default:
+			text = text[size:]
+		}
+	}
+}
+
+// asciiPrefix returns how many ASCII word bytes b starts with.
+func asciiPrefix(b []byte) int {
+	n := 0
+	for n < len(b) && b[n] < utf8.RuneSelf && wordByte(b[n]) {
+		n++
+	}
+	return n
+}
+
+// fold puts the run into u.text: compatibility-composed (full-width letters
+// become narrow, half-width kana wide), lower-cased, and without the marks of
+// scripts that are also written without them.
+func (u *unicodeFolder) fold(run []byte) {
+	u.word = norm.NFKD.Append(u.word[:0], run...)
+	u.out = u.out[:0]
+	strip := false
+	for b := u.word; len(b) > 0; {
+		r, size := utf8.DecodeRune(b)
+		b = b[size:]
+		switch {
+		case unicode.Is(unicode.Mn, r):
+			if strip {
+				continue
+			}
+		case unicode.Is(unicode.Cf, r): // soft hyphens, joiners
+			continue
+		case r == utf8.RuneError && size == 1:
+			r = ' '
+		default:
+			strip = unicode.In(r, unicode.Latin, unicode.Greek, unicode.Arabic, unicode.Hebrew)
+		}
+		switch r = unicode.ToLower(r); r {
+		case 'ς':
+			r = 'σ'
+		case 'ß':
+			u.out = append(u.out, 's')
+			r = 's'
+		}
+		u.out = utf8.AppendRune(u.out, r)
+	}
+	u.text = norm.NFC.Append(u.text[:0], u.out...)
+}
+
+// dense reports whether r belongs to a script that is written without spaces,
+// or (Hangul) with particles grown onto the words.
+func dense(r rune) bool {
+	return r >= 0x0E00 && (r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
+		unicode.Hangul, unicode.Bopomofo, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))
+}
+
+// pairs emits every character of text (with its marks), and every two
+// neighbours.
+func pairs(text []byte, emit func([]byte)) {
+	prev := 0
+	for start := 0; start < len(text); {
+		end := start
+		for end < len(text) {
+			r, size := utf8.DecodeRune(text[end:])
+			if end > start && !unicode.Is(unicode.M, r) {
+				break
+			}
+			end += size
+		}
+		if start > 0 {
+			emit(text[prev:end])
+		}
+		emit(text[start:end])
+		prev, start = start, end
+	}
+}
+
+// identifier emits an ASCII run: its stem, and when it is a camelCase name or
+// mixes letters and digits the stems of its parts.
+func (u *unicodeFolder) identifier(run []byte, emit func([]byte)) {
+	u.parts = u.parts[:0]
+	for i := 1; i < len(run); i++ {
+		a, b := run[i-1], run[i]
+		switch {
+		case digit(a) != digit(b),
+			lowerCase(a) && upperCase(b),
+			upperCase(a) && upperCase(b) && i+1 < len(run) && lowerCase(run[i+1]):
+			u.parts = append(u.parts, i)
+		}
+	}
+	u.text = append(u.text[:0], run...)
+	for i, c := range u.text {
+		if upperCase(c) {
+			u.text[i] = c | 0x20
+		}
+	}
+	u.stem(u.text, emit)
+	if len(u.parts) == 0 || len(u.parts) >= maxParts {
+		return
+	}
+	start := 0
+	for _, end := range append(u.parts, len(run)) {
+		u.stem(u.text[start:end], emit)
+		start = end
+	}
+}
+
+func digit(c byte) bool     { return '0' <= c && c <= '9' }
+func lowerCase(c byte) bool { return 'a' <= c && c <= 'z' }
+func upperCase(c byte) bool { return 'A' <= c && c <= 'Z' }
+
+// stem emits the English stem of a folded word, or the word itself when it is
+// not made of ASCII letters.
+func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
+	if len(word) < 3 || len(word) > maxStem {
+		emit(word)
+		return
+	}
+	u.runes = u.runes[:0]
+	for _, c := range word {
+		if !lowerCase(c) {
+			emit(word)
+			return
+		}
+		u.runes = append(u.runes, rune(c))
+	}
+	u.out = u.out[:0]
+	for _, r := range porterstemmer.StemWithoutLowerCasing(u.runes) {
+		u.out = utf8.AppendRune(u.out, r)
+	}
+	emit(u.out)
+}

@@ -1,0 +1,152 @@
+// Package corpus makes the texts that benchmarks and tests are measured on.
+// Everything is a function of a seed and a document's number, so any part of a
+// corpus can be made again, from any goroutine.
+package corpus
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+)
+
+// The shape of the Zipf corpus.
+const (
+	Vocabulary = 200_000 // distinct words
+	Exponent   = 1.07    // a word's frequency is rank^-Exponent
+	MeanLen    = 79.5    // words a document, log-normal
+	sigma      = 0.6     // of the logarithm of the length
+	StopRanks  = 50      // so many most frequent words never occur in a query
+)
+
+// Zipf is a corpus of made-up words whose frequencies fall as those of a
+// natural language do, about 505 bytes a document.
+type Zipf struct {
+	seed  uint64
+	words []string
+	// Walker's alias method: draw a slot; keep it with probability keep, else
+	// take its alias.
+	keep  []float64
+	alias []int32
+}
+
+// NewZipf returns the corpus of a seed.
+func NewZipf(seed uint64) *Zipf {
+	z := &Zipf{seed: seed, words: words(seed)}
+	weights := make([]float64, Vocabulary)
+	for i := range weights {
+		weights[i] = math.Pow(float64(i+1), -Exponent)
+	}
+	z.keep, z.alias = aliasTable(weights)
+	return z
+}
+
+// words returns distinct lower-case words, the frequent ones shorter.
+func words(seed uint64) []string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	const letters = "eeeeetttaaaooiiinnsssrrhhlddcumfpgwybvkxjqz"
+	seen := make(map[string]bool, Vocabulary)
+	list := make([]string, 0, Vocabulary)
+	for len(list) < Vocabulary {
+		mean := 4.1 + 0.55*math.Log10(float64(len(list)+1))
+		n := min(max(int(math.Round(mean+1.7*r.NormFloat64())), 3), 14)
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = letters[r.IntN(len(letters))]
+		}
+		// Two consonants first: with one exception no word is a stop
+		// word of the plain analyzer.
+		if n <= 4 {
+			b[0] = "bcdfghjklmnpqrstvwxz"[r.IntN(20)]
+			b[1] = "bcdfgjklmnpqrstvwxz"[r.IntN(19)]
+		}
+		if w := string(b); !seen[w] && w != "from" {
+			seen[w] = true
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+func aliasTable(weights []float64) (keep []float64, alias []int32) {
+	n := len(weights)
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	keep, alias = make([]float64, n), make([]int32, n)
+	var small, large []int32
+	for i, w := range weights {
+		keep[i] = w / sum * float64(n)
+		if keep[i] < 1 {
+			small = append(small, int32(i))
+		} else {
+			large = append(large, int32(i))
+		}
+	}
+	for len(small) > 0 && len(large) > 0 {
+		s, l := small[len(small)-1], large[len(large)-1]
+		small = small[:len(small)-1]
+		alias[s] = l
+		keep[l] -= 1 - keep[s]
+		if keep[l] < 1 {
+			large = large[:len(large)-1]
+			small = append(small, l)
+		}
+	}
+	for _, i := range append(small, large...) {
+		keep[i] = 1
+	}
+	return keep, alias
+}
+
+// rank draws a word's rank.
+func (z *Zipf) rank(r *rand.Rand) int {
+	i := r.IntN(Vocabulary)
+	if r.Float64() < z.keep[i] {
+		return i
+	}
+	return int(z.alias[i])
+}
+
+// Doc returns document i.
+func (z *Zipf) Doc(i int) string {
+	r := rand.New(rand.NewPCG(z.seed, uint64(i)<<1|1<<63))
+	n := max(int(math.Round(math.Exp(math.Log(MeanLen)-sigma*sigma/2+sigma*r.NormFloat64()))), 1)
+	var b strings.Builder
+	b.Grow(8 * n)
+	for j := range n {
+		if j > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(z.words[z.rank(r)])
+	}
+	return b.String()
+}
+
+// Docs returns documents 0 to n-1.
+func (z *Zipf) Docs(n int) []string {
+	docs := make([]string, n)
+	for i := range docs {
+		docs[i] = z.Doc(i)
+	}
+	return docs
+}
+
+// Queries returns n queries of 2 to 8 words, none of them among the StopRanks
+// most frequent.
+func (z *Zipf) Queries(n int) []string {
+	r := rand.New(rand.NewPCG(z.seed, 2))
+	queries := make([]string, n)
+	for i := range queries {
+		terms := make([]string, 0, 8)
+		for range 2 + r.IntN(7) {
+			rank := z.rank(r)
+			for rank < StopRanks {
+				rank = z.rank(r)
+			}
+			terms = append(terms, z.words[rank])
+		}
+		queries[i] = strings.Join(terms, " ")
+	}
+	return queries
+}

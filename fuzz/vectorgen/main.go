@@ -59,7 +59,7 @@ func generate(fsys vfs.FS, dir string) (int, error) {
 	return len(all), nil
 }
 
-func vectors() []vector { return snapshots() }
+func vectors() []vector { return append(snapshots(), logs()...) }
 
 // text renders the vector as its file.
 func (v *vector) text() string {

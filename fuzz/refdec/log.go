@@ -1,0 +1,265 @@
+package refdec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+)
+
+// Log is the log beside a snapshot, as far as it can be read without it.
+type Log struct {
+	Salt    uint64
+	Base    Digest
+	Seq     uint64 // of the first operation
+	Frames  []Frame
+	Good    int64  // the length of the header and of all whole batches
+	Verdict string // of the bytes from Good on: clean, torn or rotten
+}
+
+// Digest names a snapshot.
+type Digest struct {
+	Length     uint64
+	Castagnoli uint32
+	IEEE       uint32
+}
+
+// DigestOf returns the digest of a file.
+func DigestOf(file []byte) Digest {
+	return Digest{uint64(len(file)), crc32c(file), crc32.ChecksumIEEE(file)}
+}
+
+// Frame is one frame of a whole batch.
+type Frame struct {
+	Offset  int64
+	Type    byte // 1 put, 2 alias, 3 remove, 4 checkpoint
+	More    bool
+	Seq     uint64
+	Synced  uint64
+	Payload []byte
+
+	prev, crc uint32
+	size      int64
+}
+
+func crc32c(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+var le = binary.LittleEndian
+
+// ReadLog reads a log. Its error is a *Fault: of the header, or of a frame
+// that is whole and not of this version.
+func ReadLog(file []byte) (*Log, error) {
+	bad := func(class, field string, at int) (*Log, error) {
+		return nil, &Fault{Class: class, Field: field, Offset: int64(at), Entry: -1}
+	}
+	if len(file) < 48 {
+		return bad("truncated", "log header", len(file))
+	}
+	if !bytes.HasPrefix(file, []byte("CRWAL\x00")) {
+		return bad("magic", "log magic", 0)
+	}
+	if crc32c(file[:44]) != le.Uint32(file[44:]) {
+		return bad("crc", "log crc", 44)
+	}
+	if le.Uint16(file[6:]) != 1 {
+		return bad("version", "log version", 6)
+	}
+	if le.Uint32(file[40:]) != 0 {
+		return bad("reserved", "log reserved", 40)
+	}
+	l := &Log{
+		Salt: le.Uint64(file[8:]),
+		Base: digestAt(file[16:]),
+		Seq:  le.Uint64(file[32:]),
+		Good: 48,
+	}
+	if l.Seq == 0 {
+		return bad("seq", "log seq", 32)
+	}
+
+	var batch []Frame
+	prev, seq := le.Uint32(file[44:]), l.Seq
+	for at := l.Good; at < int64(len(file)); {
+		f, ok := l.frameAt(file, at)
+		if !ok || f.prev != prev {
+			break
+		}
+		// A checkpoint has the number of the last operation before it.
+		want := seq
+		if f.Type == 4 {
+			want--
+		}
+		if f.Seq != want {
+			break
+		}
+		if f.Type > 4 || f.Type == 4 && (f.More || len(f.Payload) != 24) {
+			return bad("type", "frame type", int(at))
+		}
+		if f.Type != 4 {
+			seq++
+		}
+		prev = f.crc
+		at += f.size
+		batch = append(batch, f)
+		if !f.More {
+			l.Frames = append(l.Frames, batch...)
+			l.Good, batch = at, nil
+		}
+	}
+	l.Verdict = "clean"
+	if l.Good < int64(len(file)) {
+		l.Verdict = "torn"
+		for at := l.Good + 1; at < int64(len(file)); at++ {
+			if f, ok := l.frameAt(file, at); ok && f.Synced > uint64(l.Good) {
+				l.Verdict = "rotten"
+			}
+		}
+	}
+	return l, nil
+}
+
+func digestAt(b []byte) Digest { return Digest{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:])} }
+
+// frameAt reads the frame at an offset, by itself: its checksum covers the
+// salt of the log and the offset.
+func (l *Log) frameAt(file []byte, at int64) (Frame, bool) {
+	b := file[at:]
+	if len(b) < 32 {
+		return Frame{}, false
+	}
+	f := Frame{
+		Offset: at,
+		Type:   b[0] & 0x7f,
+		More:   b[0] >= 0x80,
+		Seq:    le.Uint64(b[8:]),
+		Synced: le.Uint64(b[16:]),
+		prev:   le.Uint32(b[24:]),
+		crc:    le.Uint32(b[28:]),
+		size:   32 + int64(le.Uint32(b[4:])),
+	}
+	if f.Type == 0 || !bytes.Equal(b[1:4], make([]byte, 3)) || f.size > int64(len(b)) ||
+		f.Synced < 48 || f.Synced > uint64(at) {
+		return Frame{}, false
+	}
+	f.Payload = b[32:f.size]
+	covered := le.AppendUint64(nil, l.Salt)
+	covered = le.AppendUint64(covered, uint64(at))
+	covered = append(covered, b[:28]...)
+	covered = append(covered, f.Payload...)
+	return f, crc32c(covered) == f.crc
+}
+
+// Recover reads a snapshot and its log as a reader does that writes nothing:
+// the state up to the first frame that is not good, and what is wrong there:
+// clean, torn, rotten, foreign. A foreign log without operations is clean. An
+// error is a *Fault, of the log when inLog is true.
+func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
+	if s, err = Snapshot(db); err != nil {
+		return nil, "", false, err
+	}
+	l, err := ReadLog(log)
+	if err != nil {
+		return nil, "", true, err
+	}
+	// The last place in the log that names this snapshot.
+	is := DigestOf(db)
+	known, covered := l.Base == is, l.Seq-1
+	ops := 0
+	for _, f := range l.Frames {
+		if f.Type != 4 {
+			ops++
+		} else if digestAt(f.Payload) == is {
+			known, covered = true, le.Uint64(f.Payload[16:])
+		}
+	}
+	if !known {
+		if ops > 0 {
+			return s, "foreign", false, nil
+		}
+		return s, l.Verdict, false, nil
+	}
+	for _, f := range l.Frames {
+		if f.Type == 4 || f.Seq <= covered {
+			continue
+		}
+		if !s.apply(f) {
+			return nil, "", true, &Fault{Class: "frame", Field: "frame", Offset: f.Offset, Entry: -1}
+		}
+	}
+	return s, l.Verdict, false, nil
+}
+
+// apply replays an operation. False: what it says does not fit what is there.
+func (s *Store) apply(f Frame) bool {
+	// A payload is read as an entry of a file of one entry, so that every
+	// rule of the file holds of it.
+	entry := func(payload []byte) (Entry, bool) {
+		file := (&Store{NextID: 1<<64 - 1}).Bytes()
+		file[24] = 1
+		one, err := Snapshot(append(file, payload...))
+		if err != nil {
+			return Entry{}, false
+		}
+		return one.Entries[0], true
+	}
+	find := func(id uint64) int {
+		return slices.IndexFunc(s.Entries, func(e Entry) bool { return e.ID == id })
+	}
+	switch f.Type {
+	case 1:
+		e, ok := entry(f.Payload)
+		if !ok {
+			return false
+		}
+		if i := find(e.ID); i >= 0 {
+			old := s.Entries[i]
+			if old.Name != e.Name || old.Kind != e.Kind || old.CreatedAt != e.CreatedAt {
+				return false
+			}
+			s.Entries[i] = e
+			return true
+		}
+		for _, old := range s.Entries {
+			if old.Name == e.Name {
+				return false
+			}
+		}
+		s.Entries = append(s.Entries, e)
+		slices.SortFunc(s.Entries, func(a, b Entry) int {
+			if a.ID < b.ID {
+				return -1
+			}
+			return 1
+		})
+		s.NextID = max(s.NextID, e.ID+1)
+		return true
+	case 2:
+		if len(f.Payload) < 8 {
+			return false
+		}
+		i := find(le.Uint64(f.Payload))
+		if i < 0 {
+			return false
+		}
+		e := s.Entries[i]
+		e.Aliases = nil
+		one := Store{Entries: []Entry{e}}
+		b := one.Bytes()[28:]
+		e, ok := entry(append(b[:len(b)-4], f.Payload[8:]...))
+		if ok {
+			s.Entries[i] = e
+		}
+		return ok
+	case 3:
+		if len(f.Payload) != 8 {
+			return false
+		}
+		i := find(le.Uint64(f.Payload))
+		if i < 0 {
+			return false
+		}
+		s.Entries = slices.Delete(s.Entries, i, i+1)
+		return true
+	}
+	return false
+}

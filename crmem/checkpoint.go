@@ -1,0 +1,379 @@
+package crmem
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"crabmem/crmem/vfs"
+)
+
+// Checkpoint folds the log into the file, so that the file alone is the whole
+// store. [ErrNotApplied] when there was no space for it: the log still has
+// everything.
+func (s *Store) Checkpoint() error {
+	s.wmu.Lock()
+	err := s.writable()
+	if err == nil && s.path != "" && !s.absent {
+		err = s.ready()
+	}
+	s.wmu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.checkpoint()
+}
+
+// checkpoint is Checkpoint with writers going on during the encode.
+func (s *Store) checkpoint() error {
+	s.token <- struct{}{}
+	s.wmu.Lock()
+	c := s.cut()
+	s.wmu.Unlock()
+	<-s.token
+	if c == nil {
+		return nil
+	}
+	p, dig, err := s.writeTemp(c.nextID, c.live, c.recs)
+	s.token <- struct{}{}
+	defer func() { <-s.token }()
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return s.install(c, p, dig, err)
+}
+
+// fold is checkpoint with writers waiting. Caller holds the token and wmu, or
+// has the store for itself.
+func (s *Store) fold() error {
+	c := s.cut()
+	if c == nil {
+		return nil
+	}
+	p, dig, err := s.writeTemp(c.nextID, c.live, c.recs)
+	return s.install(c, p, dig, err)
+}
+
+func (s *Store) foldInBackground() {
+	err := s.checkpoint()
+	if err != nil {
+		s.warn("checkpoint: %v", err)
+	}
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.busy = false
+	s.foldAt = 0
+	if err != nil {
+		s.foldAt = s.w.end + minLogLimit // not again at once
+	}
+}
+
+// logLimit is the length of the log beyond which it is folded. Caller holds
+// wmu.
+func (s *Store) logLimit() int64 {
+	limit := s.opts.LogLimit
+	if limit == 0 {
+		limit = max(minLogLimit, s.dbStat.size/4)
+	}
+	return max(limit, s.foldAt)
+}
+
+// cut is the state that a checkpoint writes: operations up to seq.
+type cut struct {
+	seq    uint64
+	log    vfs.File // that seq was the end of
+	nextID uint64
+	live   int
+	recs   []rec
+}
+
+// cut returns the present state, or nil when the file has it already. Caller
+// holds the token, so that no operation is half-way, and wmu.
+func (s *Store) cut() *cut {
+	if s.log == nil || s.stopped != nil || s.ops == 0 && !s.distrust {
+		return nil
+	}
+	return &cut{
+		seq:    s.w.seq - 1,
+		log:    s.log,
+		nextID: s.nextID,
+		live:   s.t.live,
+		recs:   slices.Clone(s.t.recs),
+	}
+}
+
+// writeTemp writes a snapshot to a temporary file, syncs it, reads it back and
+// compares. On an error the file is gone.
+func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, dig digest, err error) {
+	p, err := s.fs.Pending(s.path, 0o600)
+	if err != nil {
+		return nil, dig, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Discard())
+		}
+	}()
+	w := bufio.NewWriterSize(io.MultiWriter(p, &dig), 1<<18)
+	if _, err := writeSnapshot(w, nextID, live, recs); err != nil {
+		return nil, dig, err
+	}
+	if err := w.Flush(); err != nil {
+		return nil, dig, err
+	}
+	if err := p.Sync(); err != nil {
+		return nil, dig, err
+	}
+	b := make([]byte, dig.len)
+	if n, err := p.ReadAt(b, 0); err != nil && err != io.EOF || n < len(b) {
+		return nil, dig, fmt.Errorf("%s: read back %d of %d bytes: %w", p.Name(), n, len(b), err)
+	}
+	if got := digestOf(b); got != dig {
+		return nil, dig, fmt.Errorf("%s: wrote a snapshot of %v, read back %v: memory or disk is failing", p.Name(), dig, got)
+	}
+	sn, err := Decode(b)
+	if err != nil {
+		return nil, dig, fmt.Errorf("%s: the snapshot just written does not decode: %w", p.Name(), err)
+	}
+	if sn.NextID != nextID || sn.Len() != live {
+		return nil, dig, fmt.Errorf("%s: the snapshot just written has %d entries, the store %d", p.Name(), sn.Len(), live)
+	}
+	return p, dig, nil
+}
+
+// spaceOr tells what a failure before anything was renamed means: the store
+// is as it was when the disk is full, and stops for any other reason. Caller
+// holds wmu.
+func (s *Store) spaceOr(err error) error {
+	if outOfSpace(err) {
+		return fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
+	}
+	return s.fail(err)
+}
+
+// install makes a temporary file, or the error of writing it, the snapshot and
+// starts a new log. Caller holds the token and wmu; writers wait.
+//
+// The order is what recovery stands on: the log names the new snapshot before
+// the snapshot can appear, and the old log goes only after it has. Between any
+// two steps, the log has a point for whichever snapshot is under the name.
+func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
+	if err != nil {
+		return s.spaceOr(err)
+	}
+	if s.log != c.log || s.stopped != nil {
+		return p.Discard() // a newer checkpoint, or a failure, came between
+	}
+	s.restage()
+	if err := s.announce(dig, c.seq); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := s.swap(p, dig); err != nil {
+		return err
+	}
+	frames, err := s.framesAfter(c)
+	if err == nil {
+		err = s.newLog(c.seq, frames)
+	}
+	if err != nil {
+		return s.fail(err)
+	}
+	s.ops = len(frames)
+	s.distrust = false
+	if !s.spare {
+		s.makeReserve()
+	}
+	return nil
+}
+
+// restage sends what is staged, and written nowhere, back to its callers: its
+// frames were made for the log as it was. Caller holds wmu.
+func (s *Store) restage() {
+	if g := s.staging; g != nil {
+		s.staging = nil
+		g.again = true
+		close(g.done)
+	}
+}
+
+// announce appends and syncs the frame that names the next snapshot. Caller
+// holds the token and wmu.
+func (s *Store) announce(dig digest, seq uint64) error {
+	if err := s.markDirty(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	w := s.w
+	payload := binary.LittleEndian.AppendUint64(dig.append(nil), seq)
+	b := w.append(nil, frameCheckpoint, w.end, record(view(payload)))
+	if err := writeAll(s.log, b); err != nil {
+		if !outOfSpace(err) {
+			return s.fail(err)
+		}
+		if terr := s.log.Truncate(s.w.end); terr != nil {
+			return s.fail(errors.Join(err, terr))
+		}
+		if serr := s.log.Datasync(); serr != nil {
+			return s.fail(errors.Join(err, serr))
+		}
+		return fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
+	}
+	if err := s.log.Datasync(); err != nil {
+		return s.fail(err)
+	}
+	s.w = w
+	return nil
+}
+
+// swap renames the snapshot into place, if what stands there is what was read.
+// Every error stops the store. Caller holds the token and wmu.
+func (s *Store) swap(p vfs.Pending, dig digest) error {
+	fi, err := s.fs.Lstat(s.path)
+	if err == nil && statOf(fi) != s.dbStat {
+		err = fmt.Errorf("%w: another program wrote %s since it was opened; this store's own state is left in %s", ErrForeign, s.path, p.Name())
+	}
+	if err != nil {
+		return s.fail(errors.Join(err, p.Keep()))
+	}
+	if err := p.Commit(); err != nil {
+		return s.fail(errors.Join(err, p.Discard()))
+	}
+	if err := s.fs.SyncDir(dirOf(s.path)); err != nil {
+		return s.fail(err)
+	}
+	if fi, err = s.fs.Lstat(s.path); err != nil {
+		return s.fail(err)
+	}
+	s.dbDig, s.dbStat = dig, statOf(fi)
+	return nil
+}
+
+// framesAfter returns the operations that were logged after a cut.
+func (s *Store) framesAfter(c *cut) ([]frame, error) {
+	if s.w.seq == c.seq+1 {
+		return nil, nil
+	}
+	b, err := vfs.ReadFile(s.fs, s.path+walSuffix, maxLogFor(s.opts.MaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	scan, err := scanWAL(b)
+	if err != nil {
+		return nil, err
+	}
+	frames := slices.DeleteFunc(scan.frames, func(f frame) bool {
+		return f.typ == frameCheckpoint || f.seq <= c.seq
+	})
+	if want := int(s.w.seq - 1 - c.seq); scan.verdict != clean || len(frames) != want {
+		return nil, fmt.Errorf("%s: %d operations after number %d, read back %d (%v at %d: %s)",
+			s.path+walSuffix, want, c.seq, len(frames), scan.verdict, scan.bad, scan.why)
+	}
+	return frames, nil
+}
+
+// newLog puts a new log in place: it extends the present snapshot, which
+// covers operations up to seq, and holds the frames. Caller holds wmu.
+func (s *Store) newLog(seq uint64, frames []frame) error {
+	h := walHeader{salt: rand.Uint64(), base: s.dbDig, seq: seq + 1}
+	b := h.append(nil)
+	w := walWriter{salt: h.salt, prev: h.crc, end: walHeaderSize, seq: h.seq}
+	start := w.end
+	for i := range frames {
+		f := &frames[i]
+		typ := f.typ
+		if f.more {
+			typ |= frameMore
+		}
+		b = w.append(b, typ, start, record(view(f.payload)))
+		if !f.more {
+			start = w.end // the file is synced whole before it has its name
+		}
+	}
+	if err := s.replaceLog(b); err != nil {
+		return err
+	}
+	s.w, s.base = w, seq
+	return nil
+}
+
+// replaceLog puts a log with the given bytes in place and opens it.
+func (s *Store) replaceLog(b []byte) error {
+	name := s.path + walSuffix
+	err := vfs.Replace(s.fs, name, 0o600, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f, err := s.fs.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	old := s.log
+	s.log = f
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+// Replace makes a snapshot the whole of the store: what load does. It is one
+// checkpoint; writers wait for it, and nothing of the old state is left in
+// the log.
+func (s *Store) Replace(sn *Snapshot) error {
+	if size := sn.t.bytes + headerSize; size > s.opts.MaxBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrFull, size, s.opts.MaxBytes)
+	}
+	s.token <- struct{}{}
+	defer func() { <-s.token }()
+	s.commit()
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if err := s.writable(); err != nil {
+		return err
+	}
+	s.restage()
+	if s.path != "" {
+		if err := s.ready(); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotApplied, err)
+		}
+		if err := s.replaceFiles(sn); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t = table{}
+	s.t.init(sn.t.live)
+	for _, r := range sn.t.recs {
+		if r.enc != "" {
+			s.t.append(r.enc)
+		}
+	}
+	s.nextID = sn.NextID
+	s.dropIndex()
+	return nil
+}
+
+func (s *Store) replaceFiles(sn *Snapshot) error {
+	p, dig, err := s.writeTemp(sn.NextID, sn.t.live, sn.t.recs)
+	if err != nil {
+		return s.spaceOr(err)
+	}
+	seq := s.w.seq - 1
+	if err := s.announce(dig, seq); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := s.swap(p, dig); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	if err := s.newLog(seq, nil); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, s.fail(err))
+	}
+	s.ops = 0
+	return nil
+}

@@ -1,0 +1,420 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"crabmem/crmem/vfs"
+)
+
+// group is the operations that share one write and one sync of the log.
+type group struct {
+	start   int64  // where its frames go
+	buf     []byte // the frames
+	w       walWriter
+	names   map[string]record // as the group leaves them; "" = removed
+	effects []effect
+	nextID  uint64
+	live    int
+	bytes   int64
+
+	done  chan struct{} // closed when err and again are set
+	err   error
+	again bool // nothing was written, through no fault of the group's: stage anew
+}
+
+// Apply applies operations in order, all or none of them. When it returns nil
+// they are durable.
+//
+// An error of an operation ([ErrNotFound], [ErrExists], [ErrKind],
+// [ErrInvalid], [ErrFull]) leaves the store as it was. [ErrNotApplied] says
+// the same of a disk that was full. [ErrUnknown] says that the disk failed
+// and only the next Open can tell; [ErrStopped] is every write after that.
+func (s *Store) Apply(ops ...Op) error {
+	_, err := s.apply(ops)
+	return err
+}
+
+// Remember adds a Note, or replaces the content of the one that has the name.
+// Aliases replace the old ones; nil keeps them. [ErrKind] when the name is an
+// Archive's.
+func (s *Store) Remember(name, content string, aliases []string) (Entry, error) {
+	effects, err := s.apply([]Op{remember{name, content, aliases}})
+	if err != nil {
+		return Entry{}, err
+	}
+	return effects[0].rec.entry(), nil
+}
+
+// Forget removes a Note. [ErrKind] when the name is an Archive's.
+func (s *Store) Forget(name string) error { return s.Apply(forget{name}) }
+
+// apply returns the effects, one for each operation.
+func (s *Store) apply(ops []Op) ([]effect, error) {
+	for _, op := range ops {
+		if err := op.valid(); err != nil {
+			return nil, err
+		}
+	}
+	for freed := false; ; {
+		g, effects, err := s.stage(ops)
+		if err != nil || g == nil {
+			return nil, err
+		}
+		select {
+		case <-g.done:
+		case s.token <- struct{}{}:
+			s.commit() // the group that is staged now: g, unless somebody was faster
+			<-s.token
+			<-g.done
+		}
+		switch {
+		case g.err == nil && !g.again:
+			return effects, nil
+		case g.again:
+		case !freed && outOfSpace(g.err) && onlyRemoves(effects) && s.freeReserve():
+			freed = true
+		default:
+			return nil, g.err
+		}
+	}
+}
+
+// stage checks ops against the state that they will meet, and adds their
+// frames to the group that is written next. With no ops the group is nil.
+func (s *Store) stage(ops []Op) (*group, []effect, error) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if err := s.writable(); err != nil {
+		return nil, nil, err
+	}
+	if err := s.ready(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	st := stage{t: &s.t, nextID: s.nextID, live: s.t.live, bytes: s.t.bytes, now: uint64(max(0, s.opts.Now().Unix()))}
+	from := s.flight
+	if s.staging != nil {
+		from = s.staging
+		st.before[0] = s.staging.names
+	}
+	if s.flight != nil {
+		st.before[1] = s.flight.names
+	}
+	w := s.w
+	if from != nil {
+		st.nextID, st.live, st.bytes, w = from.nextID, from.live, from.bytes, from.w
+	}
+	st.empty = st.live == 0
+	st.names = make(map[string]record, len(ops))
+	for _, op := range ops {
+		if err := op.stage(&st); err != nil {
+			return nil, nil, err
+		}
+	}
+	if size := st.bytes + headerSize; size > s.opts.MaxBytes && size > s.t.bytes+headerSize {
+		return nil, nil, fmt.Errorf("%w: %d bytes with this write, at most %d", ErrFull, size, s.opts.MaxBytes)
+	}
+	if s.path != "" && w.end > s.opts.MaxBytes {
+		return nil, nil, fmt.Errorf("%w: the log has %d bytes: checkpoint the store", ErrFull, w.end)
+	}
+	if len(st.effects) == 0 {
+		return nil, nil, nil
+	}
+
+	g := s.staging
+	if g == nil {
+		g = &group{start: w.end, names: st.names, done: make(chan struct{})}
+		s.staging = g
+	} else {
+		for name, r := range st.names {
+			g.names[name] = r
+		}
+	}
+	for i := range st.effects {
+		e := &st.effects[i]
+		typ := e.typ
+		if i < len(st.effects)-1 {
+			typ |= frameMore
+		}
+		// Nothing of the group is written before all that stands before it
+		// is synced.
+		if s.path != "" {
+			g.buf = w.append(g.buf, typ, g.start, e.payload)
+		}
+	}
+	g.effects = append(g.effects, st.effects...)
+	g.w, g.nextID, g.live, g.bytes = w, st.nextID, st.live, st.bytes
+	return g, st.effects, nil
+}
+
+// writable returns why nothing can be written. Caller holds wmu.
+func (s *Store) writable() error {
+	switch {
+	case s.closed:
+		return ErrClosed
+	case s.opts.ReadOnly:
+		return ErrReadOnly
+	case s.stopped != nil:
+		return fmt.Errorf("%w, reopen it: %w", ErrStopped, s.stopped)
+	}
+	return nil
+}
+
+// fail stops the store: what is on the disk is not known to be what is in RAM,
+// and no later write may stand on it. Caller holds wmu.
+func (s *Store) fail(err error) error {
+	if s.stopped == nil {
+		s.stopped = err
+	}
+	return err
+}
+
+// commit writes the staged group, if there is one, and makes it visible.
+// Caller holds the token.
+func (s *Store) commit() {
+	s.wmu.Lock()
+	g := s.staging
+	if g == nil {
+		s.wmu.Unlock()
+		return
+	}
+	s.staging, s.flight = nil, g
+	stopped := s.stopped
+	s.wmu.Unlock()
+
+	if stopped != nil {
+		g.err = fmt.Errorf("%w, reopen it: %w", ErrStopped, stopped)
+	} else if s.path != "" {
+		g.err = s.write(g)
+	}
+
+	s.wmu.Lock()
+	s.flight = nil
+	if g.err != nil {
+		if next := s.staging; next != nil {
+			// What was staged after g stands on effects that are not there.
+			s.staging = nil
+			next.again = errors.Is(g.err, ErrNotApplied)
+			if !next.again {
+				next.err = g.err
+			}
+			close(next.done)
+		}
+		s.wmu.Unlock()
+		close(g.done)
+		return
+	}
+	s.publish(g)
+	if s.opts.Literal && s.path != "" {
+		if err := s.fold(); err != nil {
+			s.warn("checkpoint: %v", err) // the operation is durable in the log
+		}
+	}
+	fold := s.path != "" && !s.closed && !s.busy && s.w.end > s.logLimit()
+	if fold {
+		s.busy = true
+	}
+	if fold {
+		s.bg.Go(s.foldInBackground) // Close waits for it
+	}
+	s.wmu.Unlock()
+	close(g.done)
+}
+
+// write makes a group durable. Caller holds the token.
+func (s *Store) write(g *group) error {
+	if err := s.markDirty(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	if err := writeAll(s.log, g.buf); err != nil {
+		return s.undo(g.start, err)
+	}
+	if err := s.log.Datasync(); err != nil { // ◄ the commit point: when this returns nil, the group is acknowledged
+		return s.unknown(err)
+	}
+	return nil
+}
+
+func writeAll(f io.Writer, b []byte) error {
+	n, err := f.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// undo takes back a write of the log that failed at offset start. A full disk
+// leaves the store as it was, if the log can be cut; every other error, and
+// one of the cut, leaves the outcome unknown.
+func (s *Store) undo(start int64, err error) error {
+	if !outOfSpace(err) {
+		return s.unknown(err)
+	}
+	if terr := s.log.Truncate(start); terr != nil {
+		return s.unknown(errors.Join(err, terr))
+	}
+	if serr := s.log.Datasync(); serr != nil {
+		return s.unknown(errors.Join(err, serr))
+	}
+	return fmt.Errorf("%w: %w", ErrNotApplied, err)
+}
+
+// unknown stops the store and says that the outcome is not known.
+func (s *Store) unknown(err error) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return fmt.Errorf("%w: %w", ErrUnknown, s.fail(err))
+}
+
+func outOfSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) || errors.Is(err, syscall.EFBIG)
+}
+
+// publish makes a group that is durable visible. It cannot fail. Caller holds
+// wmu.
+func (s *Store) publish(g *group) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range g.effects {
+		e := &g.effects[i]
+		if e.rec == "" {
+			s.t.remove(e.id)
+		} else {
+			s.t.put(e.rec)
+		}
+		for _, ix := range s.ix {
+			if ix != nil {
+				ix.change(e.id, e.rec)
+			}
+		}
+	}
+	s.nextID = g.nextID
+	s.w = g.w
+	s.ops += len(g.effects)
+}
+
+func onlyRemoves(effects []effect) bool {
+	for i := range effects {
+		if effects[i].typ != frameRemove {
+			return false
+		}
+	}
+	return true
+}
+
+// The reserve is space kept for the moment when the disk is full: a remove
+// needs a frame of the log, and a user who makes room must be able to.
+const reserveSize = 256 << 10
+
+// makeReserve creates the reserve file. It is a convenience: without space
+// for it the store works. Caller holds the token or wmu.
+func (s *Store) makeReserve() {
+	name := s.path + reserveSuffix
+	f, err := s.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		s.spare = errors.Is(err, os.ErrExist)
+		return
+	}
+	// Written, not just sized: a hole keeps no space.
+	err = errors.Join(writeAll(f, make([]byte, reserveSize)), f.Close())
+	if err != nil {
+		err = errors.Join(err, s.fs.Remove(name))
+	}
+	s.spare = err == nil
+}
+
+// freeReserve gives the reserve up, and reports whether there was one.
+func (s *Store) freeReserve() bool {
+	s.token <- struct{}{}
+	defer func() { <-s.token }()
+	s.spare = false
+	return s.fs.Remove(s.path+reserveSuffix) == nil
+}
+
+// ready makes the files that the first write needs. Caller holds wmu; the
+// token is not needed, since without a log nobody writes one.
+func (s *Store) ready() error {
+	if s.path == "" || s.log != nil {
+		return nil
+	}
+	if s.absent {
+		if err := s.create(); err != nil {
+			return err
+		}
+	}
+	if s.log != nil {
+		return nil // created meanwhile by another, and read
+	}
+	if err := s.markDirty(); err != nil {
+		return err
+	}
+	if err := s.newLog(s.base, nil); err != nil {
+		return s.fail(err)
+	}
+	s.makeReserve()
+	return nil
+}
+
+// create makes an empty store where there was none: the parents, the file.
+// Caller holds wmu.
+func (s *Store) create() error {
+	dir := dirOf(s.path)
+	if err := vfs.MkdirAll(s.fs, dir, 0o700); err != nil {
+		return err
+	}
+	// A link in a parent that did not exist cannot have been followed before.
+	path, err := s.fs.Resolve(s.path)
+	if err != nil {
+		return err
+	}
+	s.path = path
+	if _, err := s.fs.Lstat(s.path); err == nil {
+		return s.adopt()
+	}
+	if _, _, err := s.acquire(); err != nil {
+		return err
+	}
+	if _, err := s.fs.Lstat(s.path); err == nil { // another was first
+		err := s.lock.Unlock()
+		s.lock = nil
+		return errors.Join(err, s.adopt())
+	}
+	if err := s.orphaned(); err != nil {
+		err = errors.Join(err, s.lock.Unlock())
+		s.lock = nil
+		return err
+	}
+	if err := s.markDirty(); err != nil {
+		return err
+	}
+	sum := digest{}
+	err = vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
+		_, err := writeSnapshot(io.MultiWriter(w, &sum), 1, 0, nil)
+		return err
+	})
+	if err != nil {
+		return s.fail(err)
+	}
+	fi, err := s.fs.Lstat(s.path)
+	if err != nil {
+		return s.fail(err)
+	}
+	s.dbDig, s.dbStat = sum, statOf(fi)
+	s.absent = false
+	return nil
+}
+
+// adopt opens a store that another process created since Open found none.
+// Caller holds wmu.
+func (s *Store) adopt() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.lockAndRecover(); err != nil {
+		return err
+	}
+	s.absent = false
+	return nil
+}

@@ -1,0 +1,8 @@
+//go:build unix
+
+package crmem
+
+import "syscall"
+
+// errQuota is a disk quota that is used up.
+var errQuota error = syscall.EDQUOT

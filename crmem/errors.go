@@ -1,0 +1,120 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What callers branch on. Every error says more than its class; ask with
+// errors.Is.
+var (
+	// ErrNotFound is returned when no entry has the name.
+	ErrNotFound = errors.New("no such entry")
+	// ErrExists is returned when an entry of the name exists already.
+	ErrExists = errors.New("entry exists")
+	// ErrKind is returned when an operation does not fit the entry's kind.
+	ErrKind = errors.New("wrong kind of entry")
+	// ErrAmbiguous is returned by Get for an alias of several entries.
+	ErrAmbiguous = errors.New("alias of several entries")
+	// ErrInvalid is returned for a name, alias or content that no store takes.
+	ErrInvalid = errors.New("invalid")
+	// ErrNoStore is returned when the store's file is missing and the call
+	// does not create one.
+	ErrNoStore = errors.New("no store")
+	// ErrFormat is returned when a file is not a valid store.
+	ErrFormat = errors.New("not a valid store")
+	// ErrForeign is returned when the snapshot is not the one the log extends:
+	// another program wrote it.
+	ErrForeign = errors.New("the log belongs to another snapshot")
+	// ErrLocked is returned when another process holds the store for writing.
+	ErrLocked = errors.New("the store is in use")
+	// ErrReadOnly is returned for a write to a store opened for reading.
+	ErrReadOnly = errors.New("the store is open for reading only")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("the store is closed")
+	// ErrFull is returned for a write that would take the store beyond
+	// [Options.MaxBytes].
+	ErrFull = errors.New("the store is full")
+	// ErrNotApplied is returned when a write was refused by the disk and is
+	// certain not to have happened.
+	ErrNotApplied = errors.New("not applied")
+	// ErrUnknown is returned when a write may or may not have reached the
+	// disk. The store takes no more writes until it is opened again, and that
+	// tells.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrStopped is returned, with the first error, by every write after one
+	// whose outcome is unknown. Nothing of the later write was done.
+	ErrStopped = errors.New("the store stopped taking writes")
+)
+
+// FormatError says where a file is not what FORMAT.md says. It is ErrFormat.
+type FormatError struct {
+	Path   string // empty for bytes without a file
+	Offset int64  // from the start of the file, of the first byte that is wrong
+	Entry  int    // position of the entry, from 0; -1 outside the entries
+	Field  string // as FORMAT.md names it; "trailing" for what follows the end
+	Msg    string
+}
+
+func (e *FormatError) Error() string {
+	var b strings.Builder
+	if e.Path != "" {
+		fmt.Fprintf(&b, "%s: ", e.Path)
+	}
+	fmt.Fprintf(&b, "offset %d: ", e.Offset)
+	if e.Entry >= 0 {
+		fmt.Fprintf(&b, "entry %d: ", e.Entry)
+	}
+	fmt.Fprintf(&b, "%s: %s", e.Field, e.Msg)
+	return b.String()
+}
+
+// Is makes a FormatError an ErrFormat.
+func (e *FormatError) Is(target error) bool { return target == ErrFormat }
+
+// AmbiguousError names the entries that share an alias. It is ErrAmbiguous.
+type AmbiguousError struct {
+	Alias  string
+	Owners []string // names, by ascending id
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%q is an alias of %d entries: %s", e.Alias, len(e.Owners), strings.Join(e.Owners, ", "))
+}
+
+// Is makes an AmbiguousError an ErrAmbiguous.
+func (e *AmbiguousError) Is(target error) bool { return target == ErrAmbiguous }
+
+// LockedError says who holds the store. It is ErrLocked.
+type LockedError struct {
+	Path   string // of the lock file
+	Holder Holder
+}
+
+func (e *LockedError) Error() string {
+	if e.Holder.PID == 0 {
+		return fmt.Sprintf("%s: held by another process", e.Path)
+	}
+	return fmt.Sprintf("%s: held by process %d (%s)", e.Path, e.Holder.PID, e.Holder.Command)
+}
+
+// Is makes a LockedError an ErrLocked.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// nameError attaches the name of an entry to an error's class.
+type nameError struct {
+	class error
+	name  string
+	more  string
+}
+
+func (e *nameError) Error() string {
+	s := fmt.Sprintf("%s: %q", e.class, e.name)
+	if e.more != "" {
+		s += ": " + e.more
+	}
+	return s
+}
+
+func (e *nameError) Unwrap() error { return e.class }

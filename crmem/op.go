@@ -1,0 +1,286 @@
+package crmem
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of new writes. What is in a file already is never refused for them.
+const (
+	MaxName    = 1 << 10 // bytes of a name and of an alias
+	MaxAliases = 1 << 10
+	MaxContent = 8 << 20 // bytes
+)
+
+// Op is one change of a store: [Add], [Update], [Alias], [Remove] or
+// [Restore].
+type Op interface {
+	// valid checks what can be checked without the store.
+	valid() error
+	// stage checks the operation against the state it will meet and adds its
+	// effect to it.
+	stage(*stage) error
+}
+
+// Add adds an entry. [ErrExists] when the name is taken.
+type Add struct {
+	Name    string
+	Content string
+	Aliases []string
+	Kind    Kind
+}
+
+// Update replaces content and aliases of an entry and keeps the rest.
+// [ErrNotFound] when there is none.
+type Update struct {
+	Name    string
+	Content string
+	Aliases []string
+}
+
+// Alias replaces the aliases of an entry. [ErrNotFound] when there is none.
+type Alias struct {
+	Name    string
+	Aliases []string
+}
+
+// Remove removes an entry. [ErrNotFound] when there is none. Its ID is not
+// used again.
+type Remove struct {
+	Name string
+}
+
+// Restore adds an entry as it was elsewhere: CreatedAt is kept, and so is the
+// ID if it is not below [Store.NextID] or the store was empty when the batch
+// began; otherwise the entry gets the next one. [ErrExists] when the name is
+// taken.
+type Restore struct {
+	Entry Entry
+}
+
+// remember is Add or Update, for Notes.
+type remember struct {
+	name, content string
+	aliases       []string // nil keeps what is there
+}
+
+// forget is Remove, for Notes.
+type forget struct{ name string }
+
+func (o Add) valid() error {
+	if o.Kind != Note && o.Kind != Archive {
+		return &nameError{ErrInvalid, o.Name, fmt.Sprintf("unknown %v", o.Kind)}
+	}
+	return validEntry(o.Name, o.Content, o.Aliases)
+}
+func (o Update) valid() error   { return validEntry(o.Name, o.Content, o.Aliases) }
+func (o Alias) valid() error    { return validEntry(o.Name, "", o.Aliases) }
+func (o remember) valid() error { return validEntry(o.name, o.content, o.aliases) }
+
+// What is in a store can be removed, whatever its name is.
+func (o Remove) valid() error { return nil }
+func (o forget) valid() error { return nil }
+
+func (o Restore) valid() error {
+	if o.Entry.ID == math.MaxUint64 {
+		return &nameError{ErrInvalid, o.Entry.Name, "no id above its own is left"}
+	}
+	return Add{o.Entry.Name, o.Entry.Content, o.Entry.Aliases, o.Entry.Kind}.valid()
+}
+
+func validEntry(name, content string, aliases []string) error {
+	if err := validName(name, "name", name); err != nil {
+		return err
+	}
+	if len(content) > MaxContent {
+		return &nameError{ErrInvalid, name, fmt.Sprintf("content of %d bytes, at most %d", len(content), MaxContent)}
+	}
+	if !utf8.ValidString(content) {
+		return &nameError{ErrInvalid, name, fmt.Sprintf("content: invalid UTF-8 at byte %d", invalidUTF8([]byte(content)))}
+	}
+	if len(aliases) > MaxAliases {
+		return &nameError{ErrInvalid, name, fmt.Sprintf("%d aliases, at most %d", len(aliases), MaxAliases)}
+	}
+	for _, a := range aliases {
+		if err := validName(name, "alias", a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validName(entry, field, s string) error {
+	entry = strings.ToValidUTF8(entry[:min(len(entry), 80)], "\uFFFD")
+	switch {
+	case s == "":
+		return &nameError{ErrInvalid, entry, "empty " + field}
+	case len(s) > MaxName:
+		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s of %d bytes, at most %d", field, len(s), MaxName)}
+	case !utf8.ValidString(s):
+		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: invalid UTF-8 at byte %d", field, invalidUTF8([]byte(s)))}
+	case strings.IndexByte(s, 0) >= 0:
+		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: NUL at byte %d", field, strings.IndexByte(s, 0))}
+	}
+	return nil
+}
+
+// effect is what an operation does to the table, and the frame that says so.
+type effect struct {
+	typ     byte // framePut, frameAlias or frameRemove
+	payload record
+	rec     record // the entry after; "" after a remove
+	id      uint64
+}
+
+// stage is the state that the next operation meets: the table, plus effects
+// that are logged and not yet synced, plus those of the present batch. The
+// table is read under the store's write lock, so nothing else changes it.
+type stage struct {
+	t      *table
+	before [2]map[string]record // logged and not yet synced, newest first
+	names  map[string]record    // of the present batch; "" = removed
+
+	nextID  uint64
+	live    int
+	bytes   int64 // of all records
+	empty   bool  // when the batch began
+	now     uint64
+	effects []effect // of the present batch
+
+	// given holds the ids that the batch gave away, when it began empty:
+	// only then may an id below nextID be given.
+	given map[uint64]bool
+}
+
+// get returns the record of a name in the staged state, or "".
+func (g *stage) get(name string) record {
+	if r, ok := g.names[name]; ok {
+		return r
+	}
+	for _, names := range g.before {
+		if r, ok := names[name]; ok {
+			return r
+		}
+	}
+	if i := g.t.find(name); i >= 0 {
+		return g.t.recs[i].enc
+	}
+	return ""
+}
+
+func (g *stage) put(e *Entry) error {
+	old := g.get(e.Name)
+	r := e.record()
+	g.bytes += int64(len(r)) - int64(len(old))
+	if old == "" {
+		if g.live == math.MaxUint32 {
+			return &nameError{ErrInvalid, e.Name, "the store holds as many entries as the format can count"}
+		}
+		g.live++
+	}
+	g.names[e.Name] = r
+	g.effects = append(g.effects, effect{framePut, r, r, e.ID})
+	return nil
+}
+
+func (g *stage) take() (uint64, error) {
+	if g.nextID == math.MaxUint64 {
+		return 0, fmt.Errorf("%w: no id is left: next_id is 2^64-1", ErrInvalid)
+	}
+	g.nextID++
+	return g.nextID - 1, nil
+}
+
+func (o Add) stage(g *stage) error {
+	if g.get(o.Name) != "" {
+		return &nameError{ErrExists, o.Name, ""}
+	}
+	id, err := g.take()
+	if err != nil {
+		return err
+	}
+	return g.put(&Entry{id, o.Name, o.Kind, g.now, o.Content, o.Aliases})
+}
+
+func (o Update) stage(g *stage) error {
+	old := g.get(o.Name)
+	if old == "" {
+		return &nameError{ErrNotFound, o.Name, ""}
+	}
+	return g.put(&Entry{old.id(), o.Name, old.kind(), old.u64(recCreated), o.Content, o.Aliases})
+}
+
+func (o Alias) stage(g *stage) error {
+	old := g.get(o.Name)
+	if old == "" {
+		return &nameError{ErrNotFound, o.Name, ""}
+	}
+	list := binary.LittleEndian.AppendUint32(nil, uint32(len(o.Aliases)))
+	for _, a := range o.Aliases {
+		list = appendString(list, a)
+	}
+	r := old.withAliases(list)
+	g.bytes += int64(len(r)) - int64(len(old))
+	g.names[o.Name] = r
+	payload := binary.LittleEndian.AppendUint64(nil, old.id())
+	g.effects = append(g.effects, effect{frameAlias, record(view(append(payload, list...))), r, old.id()})
+	return nil
+}
+
+func (o Remove) stage(g *stage) error {
+	old := g.get(o.Name)
+	if old == "" {
+		return &nameError{ErrNotFound, o.Name, ""}
+	}
+	g.live--
+	g.bytes -= int64(len(old))
+	g.names[strings.Clone(o.Name)] = ""
+	payload := binary.LittleEndian.AppendUint64(nil, old.id())
+	g.effects = append(g.effects, effect{frameRemove, record(view(payload)), "", old.id()})
+	return nil
+}
+
+func (o Restore) stage(g *stage) error {
+	e := o.Entry
+	if g.get(e.Name) != "" {
+		return &nameError{ErrExists, e.Name, ""}
+	}
+	if e.ID == 0 || e.ID < g.nextID && (!g.empty || g.given[e.ID]) {
+		id, err := g.take()
+		if err != nil {
+			return err
+		}
+		e.ID = id
+	}
+	if g.empty {
+		if g.given == nil {
+			g.given = make(map[uint64]bool)
+		}
+		g.given[e.ID] = true
+	}
+	g.nextID = max(g.nextID, e.ID+1)
+	return g.put(&e)
+}
+
+func (o remember) stage(g *stage) error {
+	old := g.get(o.name)
+	switch {
+	case old == "":
+		return Add{o.name, o.content, o.aliases, Note}.stage(g)
+	case old.kind() != Note:
+		return &nameError{ErrKind, o.name, "it is an archive, which remember does not change"}
+	case o.aliases == nil:
+		o.aliases = old.aliases()
+	}
+	return Update{o.name, o.content, o.aliases}.stage(g)
+}
+
+func (o forget) stage(g *stage) error {
+	if old := g.get(o.name); old != "" && old.kind() != Note {
+		return &nameError{ErrKind, o.name, "it is an archive, which forget does not remove"}
+	}
+	return Remove{o.name}.stage(g)
+}

@@ -1,0 +1,365 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+func dirOf(path string) string { return filepath.Dir(path) }
+
+// files is what stands on the disk, read and decoded, and judged by nobody
+// yet.
+type files struct {
+	stat fileStat
+	dig  digest
+	snap *Snapshot
+	log  []byte   // nil when there is no log
+	scan *walScan // nil when there is no log
+}
+
+// readFiles reads the snapshot and the log.
+func readFiles(fsys vfs.FS, path string, maxBytes int64) (*files, error) {
+	v := &files{}
+	b, err := v.readSnapshot(fsys, path, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	// The digest takes a core of its own while the other decodes.
+	var wg sync.WaitGroup
+	wg.Go(func() { v.dig = digestOf(b) })
+	v.snap, err = Decode(b)
+	wg.Wait()
+	if err != nil {
+		return nil, inFile(err, path)
+	}
+	v.log, err = vfs.ReadFile(fsys, path+walSuffix, maxLogFor(maxBytes))
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, nil
+	}
+	if err != nil {
+		return nil, notAStore(err)
+	}
+	if v.scan, err = scanWAL(v.log); err != nil {
+		return nil, inFile(err, path+walSuffix)
+	}
+	return v, nil
+}
+
+func (v *files) readSnapshot(fsys vfs.FS, path string, maxBytes int64) ([]byte, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, notAStore(err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if fi.Size() > maxBytes {
+		return nil, notAStore(&vfs.TooLargeError{Name: path, Size: fi.Size(), Max: maxBytes})
+	}
+	b := make([]byte, fi.Size())
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	v.stat = statOf(fi)
+	return b[:n], nil
+}
+
+// notAStore gives the class to errors that say that a file cannot be one.
+func notAStore(err error) error {
+	var large *vfs.TooLargeError
+	if errors.Is(err, vfs.ErrNotRegular) || errors.As(err, &large) {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return err
+}
+
+func inFile(err error, path string) error {
+	var f *FormatError
+	if errors.As(err, &f) {
+		f.Path = path
+	}
+	return err
+}
+
+func maxLogFor(maxBytes int64) int64 { return maxBytes + 64<<20 }
+
+// point finds the last place in the log whose snapshot is the one on disk, and
+// returns the sequence number that this snapshot covers.
+func (v *files) point() (seq uint64, ok bool) {
+	if v.scan.base == v.dig {
+		seq, ok = v.scan.seq-1, true
+	}
+	for i := range v.scan.frames {
+		f := &v.scan.frames[i]
+		if f.typ == frameCheckpoint && readDigest(f.payload) == v.dig {
+			seq, ok = le64(f.payload[digestSize:]), true
+		}
+	}
+	return seq, ok
+}
+
+func le64(b []byte) uint64 {
+	_ = b[7]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// replay brings a table from the snapshot that covers seq to the end of the
+// log: by number, not by place, since operations that were logged while a
+// snapshot was written stand before the frame that names it.
+func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error) {
+	for i := range v.scan.frames {
+		f := &v.scan.frames[i]
+		if f.typ == frameCheckpoint || f.seq <= seq {
+			continue
+		}
+		if err := f.apply(t, nextID); err != nil {
+			return ops, err
+		}
+		ops++
+	}
+	return ops, nil
+}
+
+// orphaned refuses a log whose snapshot is missing: an empty store in its
+// place would be a silent loss.
+func (s *Store) orphaned() error {
+	_, err := s.fs.Lstat(s.path + walSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, or move the log away to start anew",
+		ErrForeign, s.path, s.path+walSuffix)
+}
+
+// openReader reads without a lock. A writer may replace both files meanwhile,
+// so that a log and a snapshot that do not fit are tried again.
+func (s *Store) openReader() error {
+	for try := 1; ; try++ {
+		v, err := readFiles(s.fs, s.path, s.opts.MaxBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := s.orphaned(); err != nil {
+				return err
+			}
+			if s.opts.MustExist {
+				return fmt.Errorf("%w: %s does not exist", ErrNoStore, s.path)
+			}
+			return nil
+		}
+		last := try == 20
+		if err != nil && last {
+			return err
+		}
+		if err == nil {
+			done, err := s.view(v, last)
+			if done || err != nil {
+				return err
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// view takes what a reader found. It reports false to try again.
+func (s *Store) view(v *files, last bool) (bool, error) {
+	s.dbStat = v.stat
+	if v.scan != nil {
+		seq, ok := v.point()
+		if !ok && !last {
+			return false, nil
+		}
+		if !ok {
+			if n := v.scan.ops(); n > 0 {
+				s.warn("%s: %d operations in the log belong to another snapshot and are not shown: crabmem verify tells more", s.path+walSuffix, n)
+			}
+		} else {
+			ops, err := v.replay(&v.snap.t, &v.snap.NextID, seq)
+			if err != nil {
+				return true, inFile(err, s.path+walSuffix)
+			}
+			s.ops = ops
+		}
+		if v.scan.verdict == rotten {
+			s.warn("%s: damaged at offset %d (%s): what follows is not shown: crabmem repair", s.path+walSuffix, v.scan.bad, v.scan.why)
+		}
+		s.w = v.scan.writer()
+	}
+	s.t, s.nextID = v.snap.t, v.snap.NextID
+	return true, nil
+}
+
+// recover reads the files as their writer, and mends what a crash leaves.
+// Caller holds the lock. before is the lock file's text, fresh when it was new.
+func (s *Store) recover(before Holder, fresh bool) error {
+	fi, err := s.fs.Lstat(s.path)
+	if err != nil {
+		return err
+	}
+	if links := vfs.Identify(fi).Links; links > 1 {
+		return fmt.Errorf("%s has %d hard links: a checkpoint would part them; copy the file instead", s.path, links)
+	}
+	v, err := readFiles(s.fs, s.path, s.opts.MaxBytes)
+	if err != nil {
+		return err
+	}
+	s.dbDig, s.dbStat = v.dig, v.stat
+	s.t, s.nextID = v.snap.t, v.snap.NextID
+	if _, err := s.fs.Lstat(s.path + reserveSuffix); err == nil {
+		s.spare = true
+	}
+	dirty := !fresh && before.clean < 0
+	if v.scan == nil {
+		s.sweep()
+		if dirty {
+			return s.rewrite(v)
+		}
+		return nil
+	}
+	if v.scan.verdict == rotten {
+		return &FormatError{Path: s.path + walSuffix, Offset: v.scan.bad, Entry: -1, Field: "frame",
+			Msg: v.scan.why + ": a later frame says that this was synced, so it is damage and not a crash; read it with --read-only or mend it with crabmem repair"}
+	}
+	seq, ok := v.point()
+	if !ok {
+		if n := v.scan.ops(); n > 0 {
+			return fmt.Errorf("%w: %s holds %d operations for a snapshot of %v, and %s is %v: crabmem repair --keep-db sets the log aside, --keep-log BASE uses the right base",
+				ErrForeign, s.path+walSuffix, n, v.scan.base, s.path, v.dig)
+		}
+		s.base = v.scan.seq - 1
+		return nil // a log without operations: the first write binds a new one
+	}
+	if s.ops, err = v.replay(&s.t, &s.nextID, seq); err != nil {
+		return inFile(err, s.path+walSuffix)
+	}
+	s.base = seq
+	s.sweep()
+	if v.scan.verdict == torn {
+		if err := s.cutTail(v); err != nil {
+			return err
+		}
+	}
+	trusted := before.clean == int64(len(v.log)) && before.Boot != "" && before.Boot == s.holder.Boot
+	if dirty || len(v.scan.frames) > 0 && !trusted || v.scan.verdict == torn {
+		return s.rewrite(v)
+	}
+	s.w = v.scan.writer()
+	s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0)
+	return err
+}
+
+// cutTail keeps a copy of a torn tail, and then cuts it off.
+func (s *Store) cutTail(v *files) error {
+	tail := v.log[v.scan.end:]
+	w := v.scan.writer()
+	name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.seq), tail)
+	if err != nil {
+		return err
+	}
+	f, err := s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(v.scan.end)
+	if err == nil {
+		err = f.Datasync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	s.warn("%s: cut %d bytes of an unfinished write at offset %d (operation %d; %s); kept in %s",
+		s.path+walSuffix, len(tail), v.scan.end, w.seq, v.scan.why, name)
+	return nil
+}
+
+// quarantine writes bytes to a file of the name, or of the name and a number
+// when another file has it, and returns which.
+func quarantine(fsys vfs.FS, name string, b []byte) (string, error) {
+	for i := 0; ; i++ {
+		path := name
+		if i > 0 {
+			path = fmt.Sprintf("%s.%d", name, i)
+		}
+		old, err := vfs.ReadFile(fsys, path, math.MaxInt64)
+		if err == nil && string(old) == string(b) {
+			return path, nil // of the same incident: the crash came after the copy
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		return path, vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		})
+	}
+}
+
+// rewrite makes durable, in new files, a state of which only the page cache
+// may know: after a failed sync it shows bytes that the disk does not have,
+// and later syncs succeed without them.
+func (s *Store) rewrite(v *files) error {
+	if err := s.markDirty(); err != nil {
+		return err
+	}
+	if v.scan == nil {
+		// The same bytes again: nothing refers to them by digest yet.
+		err := vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
+			_, err := v.snap.WriteTo(w)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		fi, err := s.fs.Lstat(s.path)
+		if err == nil {
+			s.dbStat = statOf(fi)
+		}
+		return err
+	}
+	// The log is copied first, and goes on from its own header, so that it
+	// has a point for whichever snapshot a crash leaves under the name.
+	s.w = v.scan.writer()
+	if err := s.replaceLog(v.log[:v.scan.end]); err != nil {
+		return err
+	}
+	s.distrust = true
+	return s.fold()
+}
+
+// sweep removes what a crash left of files that were being replaced. What
+// cannot be removed does no harm.
+func (s *Store) sweep() {
+	dir, base := dirOf(s.path), filepath.Base(s.path)
+	list, err := s.fs.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		rest, ok := strings.CutPrefix(e.Name(), "."+base)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		rest = strings.TrimPrefix(rest, walSuffix)
+		if rest != "" && strings.Trim(rest, "0123456789") == "" {
+			s.fs.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package crmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"crabmem/bm25"
+)
+
+// Query is what to search for.
+type Query struct {
+	Text     string
+	Limit    int           // 0: no limit
+	Kinds    []Kind        // nil: all
+	Analyzer bm25.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
+	Count    bool          // fill Result.Total
+}
+
+// Hit is an entry that was found.
+type Hit struct {
+	Entry
+	Score float64
+}
+
+// MarshalJSON writes the entry's keys and "score".
+func (h Hit) MarshalJSON() ([]byte, error) {
+	type plain Entry
+	if h.Aliases == nil {
+		h.Aliases = []string{}
+	}
+	return marshalJSON(struct {
+		plain
+		Score float64 `json:"score"`
+	}{plain(h.Entry), h.Score})
+}
+
+// Result is what a search found.
+type Result struct {
+	Hits     []Hit // score descending, then ID ascending
+	Total    int   // matches before the limit; with Query.Count
+	Searched int   // entries of the kinds asked for
+}
+
+// index is an index of the store that is built, or being built.
+type index struct {
+	x     *bm25.Index
+	names bool          // names are indexed
+	ready chan struct{} // closed when built or err is set
+	err   error
+
+	// building and late: changes made while it is built wait here. Guarded by
+	// Store.mu.
+	building bool
+	late     []change
+}
+
+type change struct {
+	id  uint64
+	rec record // "" = removed
+}
+
+func (ix *index) change(id uint64, r record) {
+	if ix.building {
+		ix.late = append(ix.late, change{id, r})
+		return
+	}
+	if r == "" {
+		ix.x.Remove(id)
+	} else {
+		ix.x.Add(ix.doc(r))
+	}
+}
+
+func (ix *index) doc(r record) bm25.Doc {
+	content, _ := r.content()
+	aliases := r.aliases()
+	fields := make([]string, 0, len(aliases)+2)
+	fields = append(fields, content)
+	fields = append(fields, aliases...)
+	if ix.names {
+		fields = append(fields, r.name())
+	}
+	return bm25.Doc{ID: r.id(), Class: uint8(r.kind()), Fields: fields}
+}
+
+// Index starts to build the index, if that has not begun. The first search
+// does it too; who will search later calls it to have it ready.
+func (s *Store) Index(a bm25.Analyzer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.indexLocked(a)
+}
+
+func (s *Store) indexLocked(a bm25.Analyzer) *index {
+	if ix := s.ix[a]; ix != nil {
+		return ix
+	}
+	ix := &index{x: bm25.New(a), names: a == bm25.Standard, ready: make(chan struct{}), building: true}
+	if s.ctx.Err() != nil {
+		ix.err = ErrClosed
+		close(ix.ready)
+		return ix
+	}
+	s.ix[a] = ix
+	recs := slices.DeleteFunc(slices.Clone(s.t.recs), func(r rec) bool { return r.enc == "" })
+	s.bg.Go(func() { s.build(ix, recs) }) // Close waits for it
+	return ix
+}
+
+func (s *Store) build(ix *index, recs []rec) {
+	err := ix.x.Build(s.ctx, len(recs), func(i int) bm25.Doc { return ix.doc(recs[i].enc) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		ix.err = errors.Join(ErrClosed, err)
+	}
+	ix.building = false
+	for _, c := range ix.late {
+		ix.change(c.id, c.rec)
+	}
+	ix.late = nil
+	close(ix.ready)
+}
+
+// dropIndex forgets the indexes: the next search builds anew. Caller holds mu.
+func (s *Store) dropIndex() { clear(s.ix[:]) }
+
+// indexed returns with mu held for reading and the index ready and current.
+func (s *Store) indexed(ctx context.Context, a bm25.Analyzer) (*index, error) {
+	if int(a) >= len(s.ix) {
+		return nil, fmt.Errorf("%w: analyzer %v", ErrInvalid, a)
+	}
+	for {
+		s.mu.RLock()
+		ix := s.ix[a]
+		if ix != nil && !ix.building {
+			if ix.err != nil {
+				s.mu.RUnlock()
+				return nil, ix.err
+			}
+			return ix, nil
+		}
+		s.mu.RUnlock()
+		if ix == nil {
+			s.mu.Lock()
+			ix = s.indexLocked(a)
+			s.mu.Unlock()
+		}
+		select {
+		case <-ix.ready:
+			if ix.err != nil {
+				return nil, ix.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (q *Query) classes() uint8 {
+	var c uint8
+	for _, k := range q.Kinds {
+		c |= 1 << k
+	}
+	return c
+}
+
+// Search returns the entries that match best. The first search builds the
+// index, and waits for it.
+func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
+	ix, err := s.indexed(ctx, q.Analyzer)
+	if err != nil {
+		return Result{}, err
+	}
+	defer s.mu.RUnlock()
+	found := ix.x.Search(bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count})
+	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds)}
+	for i, h := range found.Hits {
+		r.Hits[i] = Hit{s.t.byID(h.ID).entry(), h.Score}
+	}
+	return r, nil
+}
+
+// Explain says how the score of an entry comes about. It reports false when
+// the entry is not in the store; a score of 0 is no match.
+func (s *Store) Explain(ctx context.Context, q Query, id uint64) (bm25.Explanation, bool, error) {
+	ix, err := s.indexed(ctx, q.Analyzer)
+	if err != nil {
+		return bm25.Explanation{}, false, err
+	}
+	defer s.mu.RUnlock()
+	e, ok := ix.x.Explain(q.Text, id)
+	return e, ok, nil
+}
+
+// IndexStats returns the size of an index, building it if need be.
+func (s *Store) IndexStats(ctx context.Context, a bm25.Analyzer) (bm25.Stats, error) {
+	ix, err := s.indexed(ctx, a)
+	if err != nil {
+		return bm25.Stats{}, err
+	}
+	defer s.mu.RUnlock()
+	return ix.x.Stats(), nil
+}

@@ -1,0 +1,295 @@
+package crmem
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// The header of CRMEM v1 (FORMAT.md, "Snapshot").
+const (
+	magic   = "CRMEM\x00"
+	version = 1
+
+	offVersion  = 6
+	offFlags    = 10
+	offReserved = 12
+	offNextID   = 16
+	offCount    = 24
+	headerSize  = 28 // with next_id and entry_count
+)
+
+// Snapshot is a decoded CRMEM v1 file. It does not change.
+type Snapshot struct {
+	NextID uint64
+	t      table
+}
+
+// Decode reads a CRMEM v1 file, strictly: every rule of FORMAT.md holds, or
+// it returns a *[FormatError]. The snapshot shares the memory of b, which
+// must not change after.
+func Decode(b []byte) (*Snapshot, error) {
+	d := decoder{b: b}
+	s := &Snapshot{}
+	n, err := d.header(&s.NextID)
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	s.t.init(n)
+	for i := range n {
+		at := d.off
+		r, err := d.entry(i, s.NextID)
+		if err != nil {
+			return nil, d.explain(err)
+		}
+		if !s.t.append(r) {
+			return nil, &FormatError{Offset: int64(at) + recName, Entry: i, Field: "name",
+				Msg: fmt.Sprintf("duplicate name %.80q", r.name())}
+		}
+	}
+	if err := d.end(); err != nil {
+		return nil, d.explain(err)
+	}
+	return s, nil
+}
+
+// Scan reads the entries of a CRMEM v1 file in order and checks everything
+// that [Decode] checks but one: that no two have the same name. It allocates
+// nothing but alias lists. An error ends it.
+func Scan(b []byte) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		d := decoder{b: b}
+		var next uint64
+		n, err := d.header(&next)
+		for i := 0; i < n && err == nil; i++ {
+			var r record
+			if r, err = d.entry(i, next); err == nil && !yield(r.entry(), nil) {
+				return
+			}
+		}
+		if err == nil {
+			err = d.end()
+		}
+		if err != nil {
+			yield(Entry{}, d.explain(err))
+		}
+	}
+}
+
+// NewSnapshot makes a snapshot of entries, given in any order. What a file may
+// not hold is refused as Decode refuses it.
+func NewSnapshot(nextID uint64, entries []Entry) (*Snapshot, error) {
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.ID, b.ID) })
+	size := headerSize
+	recs := make([]rec, len(sorted))
+	for i := range sorted {
+		recs[i] = rec{sorted[i].ID, sorted[i].record()}
+		size += len(recs[i].enc)
+	}
+	b := make(appender, 0, size)
+	if _, err := writeSnapshot(&b, nextID, len(recs), recs); err != nil {
+		return nil, err
+	}
+	return Decode(b)
+}
+
+// Get returns the entry of a name.
+func (s *Snapshot) Get(name string) (Entry, bool) {
+	i := s.t.find(name)
+	if i < 0 {
+		return Entry{}, false
+	}
+	return s.t.recs[i].enc.entry(), true
+}
+
+// Len returns the number of entries.
+func (s *Snapshot) Len() int { return s.t.live }
+
+// All returns the entries, ascending by ID.
+func (s *Snapshot) All() iter.Seq[Entry] { return s.t.all() }
+
+// AppendBinary appends the CRMEM v1 encoding to b.
+func (s *Snapshot) AppendBinary(b []byte) ([]byte, error) {
+	w := appender(b)
+	_, err := s.WriteTo(&w)
+	return w, err
+}
+
+// WriteTo writes the CRMEM v1 encoding.
+func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
+	return writeSnapshot(w, s.NextID, s.t.live, s.t.recs)
+}
+
+type appender []byte
+
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
+}
+
+func writeSnapshot(w io.Writer, nextID uint64, live int, recs []rec) (int64, error) {
+	h := make([]byte, headerSize)
+	copy(h, magic)
+	binary.LittleEndian.PutUint32(h[offVersion:], version)
+	binary.LittleEndian.PutUint64(h[offNextID:], nextID)
+	binary.LittleEndian.PutUint32(h[offCount:], uint32(live))
+	n, err := w.Write(h)
+	total := int64(n)
+	for i := 0; i < len(recs) && err == nil; i++ {
+		n, err = io.WriteString(w, string(recs[i].enc))
+		total += int64(n)
+	}
+	return total, err
+}
+
+// decoder is a checked cursor over a file. Nothing is read, and no size is
+// believed, before the bytes are known to be there.
+type decoder struct {
+	b    []byte
+	off  int
+	last uint64 // id of the entry before
+}
+
+func (d *decoder) header(nextID *uint64) (int, error) {
+	b := d.b
+	fail := func(off int, field, format string, args ...any) (int, error) {
+		return 0, &FormatError{Offset: int64(off), Entry: -1, Field: field, Msg: fmt.Sprintf(format, args...)}
+	}
+	for i := range min(len(b), len(magic)) {
+		if b[i] != magic[i] {
+			return fail(0, "magic", "%q is not CRMEM", b[:min(len(b), len(magic))])
+		}
+	}
+	if len(b) < headerSize {
+		return fail(len(b), "header", "the file ends after %d of %d header bytes", len(b), headerSize)
+	}
+	if v := binary.LittleEndian.Uint32(b[offVersion:]); v != version {
+		return fail(offVersion, "version", "version %d, this program reads version %d", v, version)
+	}
+	if f := binary.LittleEndian.Uint16(b[offFlags:]); f != 0 {
+		return fail(offFlags, "flags", "unknown flags %#04x", f)
+	}
+	if r := binary.LittleEndian.Uint32(b[offReserved:]); r != 0 {
+		return fail(offReserved, "reserved", "reserved bytes are %#08x, not zero", r)
+	}
+	*nextID = binary.LittleEndian.Uint64(b[offNextID:])
+	if *nextID == 0 {
+		return fail(offNextID, "next_id", "next_id is 0")
+	}
+	n := binary.LittleEndian.Uint32(b[offCount:])
+	if most := (len(b) - headerSize) / minRecord; uint64(n) > uint64(most) {
+		return fail(offCount, "entry_count", "%d entries do not fit: the %d bytes left hold at most %d", n, len(b)-headerSize, most)
+	}
+	d.off = headerSize
+	return int(n), nil
+}
+
+func (d *decoder) entry(i int, nextID uint64) (record, error) {
+	start := d.off
+	b := d.b[start:]
+	fail := func(off int, field, format string, args ...any) (record, error) {
+		return "", &FormatError{Offset: int64(start + off), Entry: i, Field: field, Msg: fmt.Sprintf(format, args...)}
+	}
+	if len(b) < minRecord {
+		return fail(len(b), "entry", "the file ends inside the entry: %d bytes left, at least %d needed", len(b), minRecord)
+	}
+	id := binary.LittleEndian.Uint64(b[recID:])
+	switch {
+	case i > 0 && id == d.last:
+		return fail(recID, "id", "duplicate id %d", id)
+	case i > 0 && id < d.last:
+		return fail(recID, "id", "id %d after id %d: ids must ascend", id, d.last)
+	case id >= nextID:
+		return fail(recID, "id", "id %d is not below next_id %d", id, nextID)
+	}
+	d.last = id
+	switch k := binary.LittleEndian.Uint32(b[recKind:]); k {
+	case uint32(Note), uint32(Archive):
+	case 2:
+		return fail(recKind, "kind", "kind 2 (topic, of a newer program) is not CRMEM v1")
+	default:
+		return fail(recKind, "kind", "unknown kind %d", k)
+	}
+	off, err := d.text(b, recNameLen, start, i, "name")
+	if err == nil {
+		off, err = d.text(b, off, start, i, "content")
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(b)-off < 4 {
+		return fail(off, "alias_count", "the file ends before alias_count")
+	}
+	n := binary.LittleEndian.Uint32(b[off:])
+	if most := (len(b) - off - 4) / 4; uint64(n) > uint64(most) {
+		return fail(off, "alias_count", "%d aliases do not fit: the %d bytes left hold at most %d", n, len(b)-off-4, most)
+	}
+	off += 4
+	for range n {
+		if off, err = d.text(b, off, start, i, "alias"); err != nil {
+			return "", err
+		}
+	}
+	d.off = start + off
+	return record(view(b[:off])), nil
+}
+
+// text checks the length and the UTF-8 of the string at b[off:] and returns
+// the offset after it.
+func (d *decoder) text(b []byte, off, start, i int, field string) (int, error) {
+	if len(b)-off < 4 {
+		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len", Msg: "the file ends before the length"}
+	}
+	n := binary.LittleEndian.Uint32(b[off:])
+	if uint64(n) > uint64(len(b)-off-4) {
+		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len",
+			Msg: fmt.Sprintf("%d bytes do not fit in the %d left", n, len(b)-off-4)}
+	}
+	off += 4
+	s := b[off : off+int(n)]
+	if !utf8.Valid(s) {
+		at := invalidUTF8(s)
+		return 0, &FormatError{Offset: int64(start + off + at), Entry: i, Field: field,
+			Msg: fmt.Sprintf("invalid UTF-8 at byte %d", at)}
+	}
+	return off + int(n), nil
+}
+
+func invalidUTF8(s []byte) int {
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRune(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(s)
+}
+
+func (d *decoder) end() error {
+	if d.off != len(d.b) {
+		return &FormatError{Offset: int64(d.off), Entry: -1, Field: "trailing",
+			Msg: fmt.Sprintf("%d bytes after the last entry", len(d.b)-d.off)}
+	}
+	return nil
+}
+
+// explain adds to a refusal what the file may be instead. crabdb files begin
+// with the same magic and version and hold index_at and index_len where v1
+// holds next_id and entry_count.
+func (d *decoder) explain(err error) error {
+	e, ok := err.(*FormatError)
+	if !ok || e.Field == "magic" || e.Field == "version" || len(d.b) < 32 {
+		return err
+	}
+	at, n := binary.LittleEndian.Uint64(d.b[16:]), binary.LittleEndian.Uint64(d.b[24:])
+	if at == 0 && n == 0 || at >= 32 && at <= uint64(len(d.b)) && n <= math.MaxInt64 && n <= uint64(len(d.b))-at {
+		e.Msg += "; this looks like a crabdb store, which has the same magic and is another format"
+	}
+	return e
+}

@@ -1,0 +1,402 @@
+// Package crmem is a store of memories in one file.
+//
+// The file is CRMEM v1 (FORMAT.md). Beside it stands a log, to which every
+// write is appended and synced before it is acknowledged; a checkpoint folds
+// the log into the file. What is acknowledged survives a crash, and a file
+// that is not as it should be is refused with the place and the reason.
+//
+//	s, err := crmem.Open("memory.db", nil)
+//	e, err := s.Remember("deploy", "prod steps", []string{"ship"})
+//	r, err := s.Search(ctx, crmem.Query{Text: "ship", Limit: 5})
+//	err = s.Close()
+package crmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// Fold says what Close does with the log.
+type Fold uint8
+
+const (
+	FoldAlways Fold = iota // into the snapshot, so that the file holds everything
+	FoldAuto               // when that is cheap: a snapshot up to 1 MiB, or a log over a quarter of it
+	FoldNever
+)
+
+// Options are how a store is opened. The zero value is the default.
+type Options struct {
+	FS  vfs.FS           // nil: the machine's
+	Now func() time.Time // nil: time.Now
+
+	// ReadOnly opens without a lock, beside a writer, and never writes. What
+	// is seen is the state when it was opened.
+	ReadOnly bool
+	// MustExist makes a missing file ErrNoStore. Otherwise it is an empty
+	// store, which the first write creates.
+	MustExist bool
+
+	// LockWait is how long Open waits for another writer. 0: not at all.
+	LockWait time.Duration
+	// Command and Socket tell others, in the lock file, who holds the store.
+	Command, Socket string
+
+	// MaxBytes bounds the snapshot. A larger file is refused before it is
+	// read, and so is a write that would make one. 0: 1 GiB.
+	MaxBytes int64
+	// LogLimit is the length of the log beyond which it is folded in the
+	// background. 0: 4 MiB or a quarter of the snapshot, what is more.
+	LogLimit int64
+	// Literal checkpoints on every write, as RFC 0150 says.
+	Literal bool
+	// FoldOnClose is what Close does with the log.
+	FoldOnClose Fold
+
+	// Warn is told, a line each, what was repaired or found odd. nil: nobody.
+	Warn func(string)
+}
+
+// Beside memory.db stand these; and temporary files, ".memory.db" and digits.
+const (
+	walSuffix     = "-wal"
+	lockSuffix    = "-lock"
+	reserveSuffix = "-reserve"
+	tornSuffix    = "-wal.torn-"
+)
+
+const (
+	defaultMaxBytes = 1 << 30
+	minLogLimit     = 4 << 20
+	foldSmall       = 1 << 20
+)
+
+// Store is an open store. It is safe for concurrent use; readers never wait
+// for the disk.
+type Store struct {
+	fs   vfs.FS  // immutable
+	path string  // resolved; "" in RAM. Immutable
+	opts Options // immutable after Open
+
+	// mu guards what readers see. Writers hold it only while they change RAM,
+	// after the sync.
+	mu     sync.RWMutex
+	t      table
+	nextID uint64
+	ix     [2]*index // by bm25.Analyzer; nil until it is wanted
+
+	// token is held, by having sent to it, by whoever writes to the files:
+	// the leader of a group or a checkpoint. It is taken before wmu.
+	token chan struct{}
+
+	// wmu guards the write side below. It is not held during a sync of the
+	// log. t and nextID change only under wmu and mu both, so a holder of
+	// either may read them.
+	wmu     sync.Mutex
+	closed  bool
+	stopped error // the first error after which nothing is written
+	absent  bool  // the file does not exist yet; no lock is held
+	staging *group
+	flight  *group
+
+	lock     vfs.Locked
+	holder   Holder
+	dirty    bool // the lock file says so
+	log      vfs.File
+	w        walWriter // the end of the log
+	base     uint64    // sequence number that the snapshot covers
+	ops      int       // operations in the log
+	dbDig    digest    // of the snapshot file
+	dbStat   fileStat  // of the snapshot file, as last read or written
+	distrust bool      // the files must be written anew, whatever they hold
+	spare    bool      // the reserve file is believed to be there
+
+	ckmu   sync.Mutex     // one checkpoint at a time; taken before token
+	bg     sync.WaitGroup // background checkpoint and index build
+	busy   bool           // a background checkpoint runs; under wmu
+	foldAt int64          // after one that failed: not before the log is this long; under wmu
+	ctx    context.Context
+	stop   context.CancelFunc // ends the index build
+}
+
+// fileStat is what tells whether a file is the one that was read.
+type fileStat struct {
+	id    vfs.Identity
+	size  int64
+	mtime time.Time
+}
+
+func statOf(fi fs.FileInfo) fileStat {
+	id := vfs.Identify(fi)
+	id.Links = 0
+	return fileStat{id, fi.Size(), fi.ModTime()}
+}
+
+func newStore(o *Options) *Store {
+	s := &Store{nextID: 1, token: make(chan struct{}, 1)}
+	if o != nil {
+		s.opts = *o
+	}
+	if s.opts.FS == nil {
+		s.opts.FS = vfs.OS{}
+	}
+	if s.opts.Now == nil {
+		s.opts.Now = time.Now
+	}
+	if s.opts.MaxBytes == 0 {
+		s.opts.MaxBytes = defaultMaxBytes
+	}
+	s.fs = s.opts.FS
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// New returns an empty store in RAM: it touches no file.
+func New(o *Options) *Store {
+	s := newStore(o)
+	s.opts.ReadOnly = false
+	return s
+}
+
+// Open opens the store in the file path. Of a missing file it makes an empty
+// store, and writes nothing before the first write does.
+//
+// Errors: [ErrLocked] (*[LockedError]), [ErrFormat] (*[FormatError] when there
+// is an offset), [ErrForeign], [ErrNoStore], and the system's.
+func Open(path string, o *Options) (*Store, error) {
+	s := newStore(o)
+	resolved, err := s.fs.Resolve(path)
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	s.path = resolved
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.opts.ReadOnly {
+		err = s.openReader()
+	} else {
+		err = s.openWriter()
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) openWriter() error {
+	_, err := s.fs.Lstat(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := s.orphaned(); err != nil {
+			return err
+		}
+		if s.opts.MustExist {
+			return fmt.Errorf("%w: %s does not exist", ErrNoStore, s.path)
+		}
+		s.absent = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.lockAndRecover()
+}
+
+// lockAndRecover takes the lock and reads the files. On an error the lock is
+// released.
+func (s *Store) lockAndRecover() error {
+	before, fresh, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	if err := s.recover(before, fresh); err != nil {
+		err = errors.Join(err, s.lock.Unlock())
+		s.lock = nil
+		if s.log != nil {
+			err = errors.Join(err, s.log.Close())
+			s.log = nil
+		}
+		return err
+	}
+	return nil
+}
+
+func (s *Store) warn(format string, args ...any) {
+	if s.opts.Warn != nil {
+		s.opts.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+// Path returns the file's resolved path; "" for a store in RAM.
+func (s *Store) Path() string { return s.path }
+
+// Len returns the number of entries.
+func (s *Store) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.t.live
+}
+
+// NextID returns the ID that the next new entry gets.
+func (s *Store) NextID() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.nextID
+}
+
+// Get returns the entry of a name or, when there is none, the one that has the
+// name as an alias. Errors: [ErrNotFound]; *[AmbiguousError] for an alias of
+// several.
+func (s *Store) Get(name string) (Entry, error) {
+	s.mu.RLock()
+	if i := s.t.find(name); i >= 0 {
+		defer s.mu.RUnlock()
+		return s.t.recs[i].enc.entry(), nil
+	}
+	owned := s.t.owners != nil
+	s.mu.RUnlock()
+	if !owned {
+		// The first alias that is asked for makes the list of them.
+		s.mu.Lock()
+		s.t.alias(name)
+		s.mu.Unlock()
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if i := s.t.find(name); i >= 0 {
+		return s.t.recs[i].enc.entry(), nil
+	}
+	switch ids := s.t.alias(name); len(ids) {
+	case 0:
+		return Entry{}, &nameError{ErrNotFound, name, ""}
+	case 1:
+		return s.t.byID(ids[0]).entry(), nil
+	default:
+		e := &AmbiguousError{Alias: name}
+		for _, id := range ids {
+			e.Owners = append(e.Owners, s.t.byID(id).name())
+		}
+		return Entry{}, e
+	}
+}
+
+// All returns the entries, ascending by ID, as they are when the call is made.
+func (s *Store) All() iter.Seq[Entry] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return entries(slices.Clone(s.t.recs))
+}
+
+// Snapshot returns a copy of the present state.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sn := &Snapshot{NextID: s.nextID}
+	sn.t.init(s.t.live)
+	for _, r := range s.t.recs {
+		if r.enc != "" {
+			sn.t.append(r.enc)
+		}
+	}
+	return sn
+}
+
+// Stats says how large a store is.
+type Stats struct {
+	Entries       int    `json:"entries"`
+	Notes         int    `json:"notes"`
+	Archives      int    `json:"archives"`
+	Aliases       int    `json:"aliases"`
+	NextID        uint64 `json:"next_id"`
+	ContentBytes  int64  `json:"content_bytes"`
+	SnapshotBytes int64  `json:"snapshot_bytes"` // of the file
+	LogBytes      int64  `json:"log_bytes"`      // of the log, its header included
+	LogOps        int    `json:"log_ops"`        // operations not yet in the file
+	Oldest        uint64 `json:"oldest"`         // created_at, unix seconds; 0 when empty
+	Newest        uint64 `json:"newest"`
+}
+
+// Stats returns the present figures.
+func (s *Store) Stats() Stats {
+	s.wmu.Lock()
+	st := Stats{SnapshotBytes: s.dbStat.size, LogBytes: s.w.end, LogOps: s.ops}
+	s.wmu.Unlock()
+	st.NextID = s.NextID()
+	for e := range s.All() {
+		st.Entries++
+		switch e.Kind {
+		case Note:
+			st.Notes++
+		case Archive:
+			st.Archives++
+		}
+		st.Aliases += len(e.Aliases)
+		st.ContentBytes += int64(len(e.Content))
+		if st.Entries == 1 || e.CreatedAt < st.Oldest {
+			st.Oldest = e.CreatedAt
+		}
+		st.Newest = max(st.Newest, e.CreatedAt)
+	}
+	return st
+}
+
+// Close folds the log as Options say, ends what runs in the background and
+// releases the lock. The store cannot be used after. An error of the fold
+// loses nothing: the log still has everything.
+func (s *Store) Close() error {
+	s.stop()
+	s.wmu.Lock()
+	if s.closed {
+		s.wmu.Unlock()
+		return ErrClosed
+	}
+	s.closed = true // no operation is staged after this
+	s.wmu.Unlock()
+	s.bg.Wait()
+
+	s.token <- struct{}{} // what is staged or being written ends first
+	s.commit()
+	<-s.token
+	var err error
+	if s.foldOnClose() {
+		err = s.checkpoint()
+	}
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.log != nil {
+		err = errors.Join(err, s.log.Close())
+		s.log = nil
+	}
+	if s.lock != nil {
+		if s.dirty && s.stopped == nil {
+			err = errors.Join(err, s.markClean(s.w.end))
+		}
+		err = errors.Join(err, s.lock.Unlock())
+		s.lock = nil
+	}
+	return err
+}
+
+func (s *Store) foldOnClose() bool {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.ops == 0 || s.log == nil || s.stopped != nil {
+		return false
+	}
+	switch s.opts.FoldOnClose {
+	case FoldAlways:
+		return true
+	case FoldAuto:
+		return s.dbStat.size <= foldSmall || s.w.end > s.dbStat.size/4
+	}
+	return false
+}

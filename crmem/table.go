@@ -1,0 +1,269 @@
+package crmem
+
+import (
+	"hash/maphash"
+	"iter"
+	"slices"
+)
+
+// table holds records in ID order and finds them by name and by ID. It is not
+// safe for concurrent use.
+type table struct {
+	recs  []rec  // ascending by id
+	live  int    // recs that are not removed
+	kinds [2]int // of the live records, by kind
+	bytes int64  // of the live records
+
+	// slots is an open-addressing hash table with linear probing: the upper
+	// half of a slot is the hash of the name, the lower the position in recs
+	// plus one. Its length is a power of two and at most half are in use.
+	slots []uint64
+	used  int // slots that are not zero
+
+	// owners maps an alias to the ids of the entries that have it. It is nil
+	// until the first name that is not an entry's is asked for.
+	owners map[string][]uint64
+}
+
+// rec is a record and its place in the order. A removed one keeps its id, so
+// that the order stands, and has no encoding.
+type rec struct {
+	id  uint64
+	enc record
+}
+
+var nameSeed = maphash.MakeSeed()
+
+func (t *table) init(n int) {
+	t.recs = make([]rec, 0, n)
+	t.grow(n)
+}
+
+// grow makes slots for n names.
+func (t *table) grow(n int) {
+	size := 8
+	for size < 2*n {
+		size *= 2
+	}
+	t.slots = make([]uint64, size)
+	t.used = 0
+	for i, r := range t.recs {
+		if r.enc != "" {
+			t.link(i)
+		}
+	}
+}
+
+// slot returns where a name is or would be.
+func (t *table) slot(name string) (slot int, tag uint64, found bool) {
+	h := maphash.String(nameSeed, name)
+	tag = h &^ (1<<32 - 1)
+	mask := len(t.slots) - 1
+	for i := int(h) & mask; ; i = (i + 1) & mask {
+		v := t.slots[i]
+		if v == 0 {
+			return i, tag, false
+		}
+		if v&^(1<<32-1) == tag && t.recs[uint32(v)-1].enc.name() == name {
+			return i, tag, true
+		}
+	}
+}
+
+// link enters recs[i] under its name. False: the name is taken.
+func (t *table) link(i int) bool {
+	slot, tag, found := t.slot(t.recs[i].enc.name())
+	if found {
+		return false
+	}
+	t.slots[slot] = tag | uint64(i+1)
+	t.used++
+	return true
+}
+
+// find returns the position of a name's record, or -1.
+func (t *table) find(name string) int {
+	if len(t.slots) == 0 {
+		return -1
+	}
+	slot, _, found := t.slot(name)
+	if !found {
+		return -1
+	}
+	return int(uint32(t.slots[slot])) - 1
+}
+
+// at returns the position of an id, live or removed, or where it would be.
+func (t *table) at(id uint64) (int, bool) {
+	// The newest is asked for most.
+	if n := len(t.recs); n == 0 || t.recs[n-1].id < id {
+		return n, false
+	}
+	return slices.BinarySearchFunc(t.recs, id, func(r rec, id uint64) int {
+		switch {
+		case r.id < id:
+			return -1
+		case r.id > id:
+			return 1
+		}
+		return 0
+	})
+}
+
+// byID returns the record of an id, or "".
+func (t *table) byID(id uint64) record {
+	if i, ok := t.at(id); ok {
+		return t.recs[i].enc
+	}
+	return ""
+}
+
+// append adds a record whose id is above all others. False: the name is taken,
+// and nothing has changed.
+func (t *table) append(r record) bool {
+	t.recs = append(t.recs, rec{r.id(), r})
+	if 2*(t.used+1) > len(t.slots) {
+		n := len(t.recs)
+		t.recs = t.recs[:n-1]
+		t.grow(2 * n)
+		t.recs = t.recs[:n]
+	}
+	if !t.link(len(t.recs) - 1) {
+		t.recs = t.recs[:len(t.recs)-1]
+		return false
+	}
+	t.live++
+	t.kinds[r.kind()]++
+	t.bytes += int64(len(r))
+	t.own(r)
+	return true
+}
+
+// put adds a record or replaces the one of its id, whose name is the same.
+// The caller knows that a new record's name is free.
+func (t *table) put(r record) {
+	i, ok := t.at(r.id())
+	switch {
+	case ok && t.recs[i].enc != "":
+		t.disown(t.recs[i].enc)
+		t.bytes += int64(len(r)) - int64(len(t.recs[i].enc))
+		t.recs[i].enc = r
+		t.own(r)
+	case i == len(t.recs):
+		if !t.append(r) {
+			panic("crmem: internal error: put of a taken name")
+		}
+	default:
+		// An id below others: only an import into an empty store does this.
+		if ok {
+			t.recs[i].enc = r
+		} else {
+			t.recs = slices.Insert(t.recs, i, rec{r.id(), r})
+		}
+		t.live++
+		t.kinds[r.kind()]++
+		t.bytes += int64(len(r))
+		t.grow(2 * len(t.recs))
+		t.own(r)
+	}
+}
+
+// remove removes the record of an id that is there.
+func (t *table) remove(id uint64) {
+	i, _ := t.at(id)
+	r := t.recs[i].enc
+	t.disown(r)
+	t.unlink(r.name())
+	t.live--
+	t.kinds[r.kind()]--
+	t.bytes -= int64(len(r))
+	t.recs[i].enc = ""
+	if len(t.recs) > 64 && t.live < len(t.recs)/2 {
+		t.recs = slices.DeleteFunc(slices.Clone(t.recs), func(r rec) bool { return r.enc == "" })
+		t.grow(2 * len(t.recs))
+	}
+}
+
+// unlink empties a name's slot and moves back what was displaced past it.
+func (t *table) unlink(name string) {
+	hole, _, _ := t.slot(name)
+	mask := len(t.slots) - 1
+	t.used--
+	for i := (hole + 1) & mask; t.slots[i] != 0; i = (i + 1) & mask {
+		v := t.slots[i]
+		home := int(maphash.String(nameSeed, t.recs[uint32(v)-1].enc.name())) & mask
+		if (i-home)&mask >= (i-hole)&mask {
+			t.slots[hole] = v
+			hole = i
+		}
+	}
+	t.slots[hole] = 0
+}
+
+// alias returns the ids of the entries that have an alias, ascending.
+func (t *table) alias(alias string) []uint64 {
+	if t.owners == nil {
+		t.owners = make(map[string][]uint64)
+		for _, r := range t.recs {
+			if r.enc != "" {
+				t.own(r.enc)
+			}
+		}
+	}
+	return t.owners[alias]
+}
+
+func (t *table) own(r record) {
+	if t.owners == nil {
+		return
+	}
+	for _, a := range r.aliases() {
+		ids := t.owners[a]
+		if i, ok := slices.BinarySearch(ids, r.id()); !ok { // an entry may list an alias twice
+			t.owners[a] = slices.Insert(ids, i, r.id())
+		}
+	}
+}
+
+func (t *table) disown(r record) {
+	if t.owners == nil {
+		return
+	}
+	for _, a := range r.aliases() {
+		ids := t.owners[a]
+		if i, ok := slices.BinarySearch(ids, r.id()); ok {
+			ids = slices.Delete(ids, i, i+1)
+		}
+		if len(ids) == 0 {
+			delete(t.owners, a)
+		} else {
+			t.owners[a] = ids
+		}
+	}
+}
+
+func (t *table) all() iter.Seq[Entry] { return entries(t.recs) }
+
+func entries(recs []rec) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for _, r := range recs {
+			if r.enc != "" && !yield(r.enc.entry()) {
+				return
+			}
+		}
+	}
+}
+
+// count returns the number of entries of some kinds; nil is all.
+func (t *table) count(kinds []Kind) int {
+	if kinds == nil {
+		return t.live
+	}
+	n := 0
+	for i, c := range t.kinds {
+		if slices.Contains(kinds, Kind(i)) {
+			n += c
+		}
+	}
+	return n
+}

@@ -1,0 +1,195 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// OS is the machine's file system.
+type OS struct{}
+
+func (OS) Open(name string) (File, error) { return OS{}.OpenFile(name, os.O_RDONLY, 0) }
+
+func (OS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag|openFlags, perm)
+	return regular(f, name, err)
+}
+
+// regular passes on a file that was opened without blocking and without
+// following a link, if it is a regular one.
+func regular(f *os.File, name string, err error) (File, error) {
+	if err != nil {
+		if isLink(err) {
+			err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+		}
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return osFile{f}, nil
+}
+
+func (OS) Pending(name string, perm fs.FileMode) (Pending, error) { return osPending(name, perm) }
+func (OS) Rename(oldname, newname string) error                   { return os.Rename(oldname, newname) }
+func (OS) Remove(name string) error                               { return os.Remove(name) }
+func (OS) Mkdir(name string, perm fs.FileMode) error              { return os.Mkdir(name, perm) }
+func (OS) ReadDir(name string) ([]fs.DirEntry, error)             { return os.ReadDir(name) }
+func (OS) Lstat(name string) (fs.FileInfo, error)                 { return os.Lstat(name) }
+
+func (OS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(d), d.Close())
+}
+
+func (OS) Resolve(name string) (string, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	path, err := filepath.EvalSymlinks(abs)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	if _, err := os.Lstat(abs); err == nil {
+		return "", &fs.PathError{Op: "resolve", Path: abs, Err: errors.New("link to a missing file")}
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if errors.Is(err, fs.ErrNotExist) {
+		return abs, nil // the parents are missing too; the first write creates them
+	}
+	return filepath.Join(dir, filepath.Base(abs)), err
+}
+
+func (OS) BootID() string { return bootID() }
+
+func (OS) Lock(name string) (Locked, error) {
+	l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR|openFlags), flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
+	}
+	// The file may have been removed or replaced between the open and the
+	// lock; then this is a lock on nothing.
+	held, err1 := l.Stat()
+	named, err2 := os.Lstat(name)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, errors.Join(err, l.Unlock())
+	}
+	if !os.SameFile(held, named) || !named.Mode().IsRegular() {
+		return nil, errors.Join(&fs.PathError{Op: "lock", Path: name, Err: ErrLocked}, l.Unlock())
+	}
+	return &osLock{l, name}, nil
+}
+
+type osLock struct {
+	l    *flock.Flock
+	name string
+}
+
+func (l *osLock) SetText(text string) error {
+	f, err := OS{}.OpenFile(l.name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	of := f.(osFile).File
+	_, err = of.WriteAt([]byte(text), 0)
+	if err == nil {
+		err = of.Truncate(int64(len(text)))
+	}
+	return errors.Join(err, of.Close())
+}
+
+func (l *osLock) Text() (string, error) {
+	b, err := ReadFile(OS{}, l.name, 1<<16)
+	return string(b), err
+}
+
+func (l *osLock) Unlock() error { return l.l.Unlock() }
+
+func (OS) Root(dir string) (RootDir, error) {
+	r, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &osRoot{r}, nil
+}
+
+// osRoot is a directory held open. Names use slashes.
+type osRoot struct{ r *os.Root }
+
+func (t *osRoot) Open(name string) (File, error) { return t.OpenFile(name, os.O_RDONLY, 0) }
+
+func (t *osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := t.r.OpenFile(name, flag|openFlags, perm)
+	if err == nil {
+		// os.Root follows links that stay inside; a page is never a link.
+		fi, lerr := t.r.Lstat(name)
+		if lerr != nil || !fi.Mode().IsRegular() {
+			return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}, lerr, f.Close())
+		}
+	}
+	return regular(f, name, err)
+}
+
+func (t *osRoot) Pending(name string, perm fs.FileMode) (Pending, error) {
+	dir, base := ".", name
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		dir, base = name[:i], name[i+1:]
+	}
+	sub, err := t.r.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	p, err := rootPending(sub, base, perm)
+	if err != nil {
+		return nil, errors.Join(err, sub.Close())
+	}
+	return p, nil
+}
+
+func (t *osRoot) Rename(oldname, newname string) error      { return t.r.Rename(oldname, newname) }
+func (t *osRoot) Remove(name string) error                  { return t.r.Remove(name) }
+func (t *osRoot) Mkdir(name string, perm fs.FileMode) error { return t.r.Mkdir(name, perm) }
+func (t *osRoot) Lstat(name string) (fs.FileInfo, error)    { return t.r.Lstat(name) }
+func (t *osRoot) Close() error                              { return t.r.Close() }
+func (t *osRoot) ReadDir(name string) ([]fs.DirEntry, error) {
+	// fs.ReadDir sorts; a link to a directory is not one of ours.
+	if fi, err := t.r.Lstat(name); err != nil {
+		return nil, err
+	} else if !fi.IsDir() {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errors.New("not a directory")}
+	}
+	return fs.ReadDir(t.r.FS(), name)
+}
+
+func (t *osRoot) SyncDir(name string) error {
+	d, err := t.r.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(d), d.Close())
+}
+
+// osFile is an *os.File with fdatasync.
+type osFile struct{ *os.File }
+
+func (f osFile) Datasync() error { return datasync(f.File) }
+
+var _ io.ReaderAt = osFile{}

@@ -1,0 +1,81 @@
+//go:build unix
+
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/google/renameio/v2"
+)
+
+// A FIFO must not block the opener and a link must not be followed.
+const openFlags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
+
+func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }
+
+func syncDir(d *os.File) error { return d.Sync() }
+
+func identify(fi fs.FileInfo) Identity {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Identity{}
+	}
+	return Identity{Dev: uint64(st.Dev), Ino: uint64(st.Ino), Links: uint64(st.Nlink)}
+}
+
+// pendingFile is renameio's, which syncs the file and renames it, and leaves
+// the sync of the directory to us.
+type pendingFile struct {
+	*renameio.PendingFile
+	sub *os.Root // closed with the file; nil outside a root
+	tmp string
+}
+
+func osPending(name string, perm fs.FileMode) (Pending, error) {
+	// WithTempDir: otherwise renameio probes $TMPDIR with files of its own.
+	p, err := renameio.NewPendingFile(name, renameio.WithTempDir(filepath.Dir(name)), renameio.WithStaticPermissions(perm))
+	if err != nil {
+		return nil, err
+	}
+	return &pendingFile{PendingFile: p, tmp: p.Name()}, nil
+}
+
+func rootPending(sub *os.Root, base string, perm fs.FileMode) (Pending, error) {
+	p, err := renameio.NewPendingFile(base, renameio.WithRoot(sub), renameio.WithStaticPermissions(perm))
+	if err != nil {
+		return nil, err
+	}
+	return &pendingFile{PendingFile: p, sub: sub, tmp: p.Name()}, nil
+}
+
+func (p *pendingFile) Name() string    { return p.tmp }
+func (p *pendingFile) Datasync() error { return datasync(p.PendingFile.File) }
+
+func (p *pendingFile) Commit() error {
+	if err := p.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	return p.closeRoot()
+}
+
+func (p *pendingFile) Discard() error {
+	err := p.Cleanup()
+	return errors.Join(err, p.closeRoot())
+}
+
+func (p *pendingFile) Keep() error {
+	return errors.Join(p.PendingFile.File.Close(), p.closeRoot())
+}
+
+func (p *pendingFile) closeRoot() error {
+	if p.sub == nil {
+		return nil
+	}
+	err := p.sub.Close()
+	p.sub = nil
+	return err
+}

@@ -1,0 +1,213 @@
+// Package vfs is the few file operations the project uses.
+//
+// There are two implementations: [OS], the machine's, and [Mem], a file
+// system in memory that can crash, fail and lie. Code that touches files
+// takes an [FS] or a [Tree] and calls nothing of package os, so that every
+// call it makes can be a crash point in a test.
+package vfs
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+)
+
+// ErrNotRegular is returned when a name that should be a regular file is a
+// directory, a link, a FIFO, a socket or a device.
+var ErrNotRegular = errors.New("not a regular file")
+
+// ErrLocked is returned by Lock when somebody else holds the lock.
+var ErrLocked = errors.New("locked")
+
+// Tree is a set of files under one directory or, as an [FS], a whole machine.
+// Errors wrap io/fs's (fs.ErrNotExist, fs.ErrExist, fs.ErrPermission) and the
+// system's (syscall.ENOSPC …), as package os's do.
+//
+// What a call does is durable only after the Sync, Datasync or SyncDir that
+// covers it: contents by the file's, names by the directory's.
+type Tree interface {
+	// Open opens a regular file for reading. It never follows a link in the
+	// last element and never blocks: anything else is ErrNotRegular.
+	Open(name string) (File, error)
+
+	// OpenFile opens a regular file with the os.O_* flags; links and other
+	// things are refused as by Open.
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+
+	// Pending begins the replacement of name: a new, empty temporary file in
+	// the same directory, called "."+base+digits, of exactly the given mode.
+	Pending(name string, perm fs.FileMode) (Pending, error)
+
+	// Rename renames within the tree, replacing a file of the new name.
+	Rename(oldname, newname string) error
+
+	// Remove removes a file or an empty directory.
+	Remove(name string) error
+
+	// Mkdir creates one directory.
+	Mkdir(name string, perm fs.FileMode) error
+
+	// ReadDir lists a directory in name order.
+	ReadDir(name string) ([]fs.DirEntry, error)
+
+	// Lstat describes name itself; a link is not followed.
+	Lstat(name string) (fs.FileInfo, error)
+
+	// SyncDir makes the names created, renamed and removed in a directory
+	// durable.
+	SyncDir(name string) error
+}
+
+// FS is a machine's files.
+type FS interface {
+	Tree
+
+	// Resolve returns the absolute path of name with every link followed.
+	// The last element, alone, may be missing.
+	Resolve(name string) (string, error)
+
+	// Root opens a directory as a tree of its own: names are relative, slash
+	// separated, and no name and no link leads outside. Close it.
+	Root(dir string) (RootDir, error)
+
+	// Lock takes an exclusive lock on the file name, which it creates (0600)
+	// when it is missing. It does not wait: ErrLocked when it is held.
+	Lock(name string) (Locked, error)
+
+	// BootID identifies this run of the kernel; empty where it is unknown.
+	BootID() string
+}
+
+// RootDir is a [Tree] confined to one directory.
+type RootDir interface {
+	Tree
+	Close() error
+}
+
+// Locked is a held lock. The lock file is never renamed or removed.
+type Locked interface {
+	// SetText replaces the text of the lock file. It is not synced: it tells
+	// other processes of this boot, and nothing after a crash.
+	SetText(text string) error
+	// Text returns the text of the lock file.
+	Text() (string, error)
+	// Unlock releases the lock.
+	Unlock() error
+}
+
+// File is an open file.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Writer // at the end, when opened with os.O_APPEND
+	// Sync makes contents and size durable (fsync).
+	Sync() error
+	// Datasync makes contents and size durable, and not the times
+	// (fdatasync, where there is one).
+	Datasync() error
+	Truncate(size int64) error
+	Stat() (fs.FileInfo, error)
+	Close() error
+}
+
+// Pending is the new contents of a file that is being replaced.
+type Pending interface {
+	File
+	// Name returns the temporary file's name.
+	Name() string
+	// Commit syncs, closes and renames it over the file it replaces. The
+	// rename is durable only after a SyncDir.
+	Commit() error
+	// Discard closes and removes the temporary file. After Commit it does
+	// nothing.
+	Discard() error
+	// Keep closes the temporary file and leaves it where it is.
+	Keep() error
+}
+
+// Identity tells one file from another that has or had the same name. It is
+// zero where the platform does not say.
+type Identity struct {
+	Dev, Ino uint64
+	Links    uint64 // hard links; 0 = unknown
+}
+
+// Identify returns the identity of what a FileInfo of this package describes.
+func Identify(fi fs.FileInfo) Identity {
+	if m, ok := fi.Sys().(Identity); ok {
+		return m
+	}
+	return identify(fi)
+}
+
+// Replace replaces the file name, or creates it, with what write writes:
+// temporary file, write, sync, rename, sync of the directory. A reader sees
+// the old contents or the new, whole, and so does whoever opens it after a
+// crash. On an error before the rename nothing has changed.
+func Replace(t Tree, name string, perm fs.FileMode, write func(io.Writer) error) error {
+	p, err := t.Pending(name, perm)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(p, 1<<18)
+	if err := write(w); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := w.Flush(); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := p.Commit(); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	return t.SyncDir(filepath.Dir(name))
+}
+
+// ReadFile reads a whole regular file of at most max bytes. A larger file is
+// a *TooLargeError, known before anything is read.
+func ReadFile(t Tree, name string, max int64) ([]byte, error) {
+	f, err := t.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if fi.Size() > max {
+		return nil, &TooLargeError{Name: name, Size: fi.Size(), Max: max}
+	}
+	b := make([]byte, fi.Size())
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return b[:n], nil
+}
+
+// MkdirAll creates dir and the parents it lacks, and makes each new name
+// durable.
+func MkdirAll(t Tree, dir string, perm fs.FileMode) error {
+	fi, err := t.Lstat(dir)
+	if err == nil {
+		if fi.Mode()&fs.ModeSymlink != 0 || fi.IsDir() {
+			return nil // a link is judged by the calls that go through it
+		}
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("not a directory")}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := MkdirAll(t, parent, perm); err != nil {
+			return err
+		}
+	}
+	if err := t.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return t.SyncDir(parent)
+}

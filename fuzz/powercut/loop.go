@@ -1,0 +1,66 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// memfd returns a file of size zero bytes that is nowhere but in memory.
+func memfd(size int) (int, error) {
+	fd, err := unix.MemfdCreate("powercut", unix.MFD_CLOEXEC)
+	if err != nil {
+		return 0, fmt.Errorf("memfd: %w", err)
+	}
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		return 0, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// mountImage mounts the ext4 image that fd is open on. The loop device goes
+// away by itself when dir is unmounted, or when this process dies.
+func mountImage(fd int, dir, options string) error {
+	dev, name, err := attach(fd)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dev)
+	if err := unix.Mount(name, dir, "ext4", unix.MS_NOATIME, options); err != nil {
+		return fmt.Errorf("mount %s (%s): %w", name, options, err)
+	}
+	return nil
+}
+
+// attach puts a free loop device on the file and returns it, open.
+func attach(fd int) (dev int, name string, err error) {
+	ctl, err := unix.Open("/dev/loop-control", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, "", fmt.Errorf("/dev/loop-control: %w", err)
+	}
+	defer unix.Close(ctl)
+	// Another process may take the free device before us.
+	for range 100 {
+		n, err := unix.IoctlRetInt(ctl, unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return 0, "", fmt.Errorf("no free loop device: %w", err)
+		}
+		name = fmt.Sprintf("/dev/loop%d", n)
+		dev, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return 0, "", fmt.Errorf("%s: %w", name, err)
+		}
+		err = unix.IoctlLoopConfigure(dev, &unix.LoopConfig{Fd: uint32(fd), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}})
+		if err == nil {
+			return dev, name, nil
+		}
+		unix.Close(dev)
+		if !errors.Is(err, unix.EBUSY) {
+			return 0, "", fmt.Errorf("%s: configure: %w", name, err)
+		}
+	}
+	return 0, "", errors.New("every free loop device was taken by somebody else")
+}

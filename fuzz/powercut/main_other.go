@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+)
+
+func main() {
+	fmt.Println("powercut: skipped: it needs Linux")
+	if slices.Contains(os.Args[1:], "-require") {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/kill/history"
+)
+
+// plain replaces one file again and again. It is no store: it proves that the
+// rig sees what a missing sync does.
+var plain = workload{
+	write: func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
+		for n := 1; n <= 12; n++ {
+			if err := mark(history.Issued(0, n)); err != nil {
+				return err
+			}
+			err := vfs.Replace(fsys, filepath.Join(dir, "value"), 0o600, func(w io.Writer) error {
+				_, err := io.WriteString(w, value(n))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if err := mark(history.Acked(0, n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	judge: func(run) func(string, []byte) error {
+		return func(dir string, marks []byte) error {
+			p := history.NewProgress(1)
+			if err := p.Read(bytes.NewReader(marks)); err != nil {
+				return err
+			}
+			b, err := vfs.ReadFile(vfs.OS{}, filepath.Join(dir, "value"), 1<<20)
+			if errors.Is(err, fs.ErrNotExist) && p.Acked[0] == 0 {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for n := max(1, p.Acked[0]); n <= p.Issued[0]; n++ {
+				if string(b) == value(n) {
+					return nil
+				}
+			}
+			return fmt.Errorf("%d replacements acknowledged, %d begun, and the file holds %.20q and %d bytes in all", p.Acked[0], p.Issued[0], b, len(b))
+		}
+	},
+}
+
+func value(n int) string { return strings.Repeat(fmt.Sprintf("value %d. ", n), 100*n) }

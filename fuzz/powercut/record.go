@@ -1,0 +1,171 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// event is one thing that happened to the disk, or one write to the mark
+// file.
+type event struct {
+	kind eventKind
+	off  int64  // of a write, in bytes
+	data []byte // of a write or a mark
+}
+
+type eventKind uint8
+
+const (
+	wrote eventKind = iota
+	flushed
+	marked
+)
+
+// recorder is a file system of two files: "disk", a disk image that a loop
+// device stands on, and "mark", to which the workload writes what it was
+// promised. Both go into one ordered log.
+type recorder struct {
+	fs.Inode
+	mu     sync.Mutex
+	image  []byte
+	events []event
+}
+
+func (r *recorder) OnAdd(ctx context.Context) {
+	r.AddChild("disk", r.NewPersistentInode(ctx, &diskFile{rec: r}, fs.StableAttr{Mode: syscall.S_IFREG}), false)
+	r.AddChild("mark", r.NewPersistentInode(ctx, &markFile{rec: r}, fs.StableAttr{Mode: syscall.S_IFREG}), false)
+}
+
+type diskFile struct {
+	fs.Inode
+	rec *recorder
+}
+
+func (f *diskFile) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	out.Mode, out.Size = 0o600, uint64(len(f.rec.image))
+	return 0
+}
+
+func (f *diskFile) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	return nil, 0, 0
+}
+
+func (f *diskFile) Read(_ context.Context, _ fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	f.rec.mu.Lock()
+	defer f.rec.mu.Unlock()
+	if off >= int64(len(f.rec.image)) {
+		return fuse.ReadResultData(nil), 0
+	}
+	return fuse.ReadResultData(dest[:copy(dest, f.rec.image[off:])]), 0
+}
+
+func (f *diskFile) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64) (uint32, syscall.Errno) {
+	f.rec.mu.Lock()
+	defer f.rec.mu.Unlock()
+	if off+int64(len(data)) > int64(len(f.rec.image)) {
+		return 0, syscall.ENOSPC
+	}
+	copy(f.rec.image[off:], data)
+	f.rec.events = append(f.rec.events, event{wrote, off, bytes.Clone(data)})
+	return uint32(len(data)), 0
+}
+
+// Fsync is what the loop device makes of a FLUSH.
+func (f *diskFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
+	f.rec.mu.Lock()
+	defer f.rec.mu.Unlock()
+	f.rec.events = append(f.rec.events, event{kind: flushed})
+	return 0
+}
+
+type markFile struct {
+	fs.Inode
+	rec *recorder
+}
+
+func (f *markFile) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	out.Mode = 0o600
+	return 0
+}
+
+func (f *markFile) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	return nil, fuse.FOPEN_DIRECT_IO, 0
+}
+
+func (f *markFile) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int64) (uint32, syscall.Errno) {
+	f.rec.mu.Lock()
+	defer f.rec.mu.Unlock()
+	f.rec.events = append(f.rec.events, event{kind: marked, data: bytes.Clone(data)})
+	return uint32(len(data)), 0
+}
+
+// record runs a workload, in a process of its own, on a fresh disk and
+// returns the disk as it was before and everything that happened to it.
+//
+// This process never touches the mounted disk: one that waits for itself
+// cannot even be killed.
+func record(r run, dir string) (base []byte, events []event, err error) {
+	base, err = mkfs(r.size)
+	if err != nil {
+		return nil, nil, err
+	}
+	rec := &recorder{image: bytes.Clone(base)}
+	srv, err := fs.Mount(dir, rec, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "powercut", Name: "powercut"}})
+	if err != nil {
+		return nil, nil, fmt.Errorf("mount the recorder: %w", err)
+	}
+	defer func() {
+		// The loop device lets go of the image a moment after the unmount.
+		for range 500 {
+			if uerr := srv.Unmount(); uerr == nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		err = errors.Join(err, errors.New("the recorder stays mounted"))
+	}()
+	cmd := exec.Command("/proc/self/exe", r.args(dir)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		return nil, nil, fmt.Errorf("workload %s: %w", r.workload, err)
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return base, slices.Clone(rec.events), nil
+}
+
+// mkfs returns a fresh ext4 image. Nothing is left for the kernel to
+// initialise later, so every recorded write is the workload's.
+func mkfs(size int) ([]byte, error) {
+	fd, err := memfd(size)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	out, err := exec.Command("mkfs.ext4", "-q", "-F", "-b", "4096", "-N", "1024", "-m", "0", "-J", "size=4",
+		"-O", "^resize_inode", "-E", "lazy_itable_init=0,lazy_journal_init=0",
+		fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("mkfs.ext4: %w: %s", err, out)
+	}
+	image := make([]byte, size)
+	if _, err := unix.Pread(fd, image, 0); err != nil {
+		return nil, err
+	}
+	return image, nil
+}

@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crabmem/crmem/vfs"
+)
+
+// stateLimit is how long one state may take before it counts as a hang.
+const stateLimit = 60 * time.Second
+
+// result is what the states of one run came to.
+type result struct {
+	events, states int
+	bad            []string // the states that are wrong, the first few in words
+	nbad           int
+}
+
+// replay builds each state in memory, mounts it, which runs the file system's
+// own recovery, and has it judged.
+func replay(r run, base []byte, events []event, dir string) (result, error) {
+	epochs := split(events)
+	var marks []byte
+	for _, ev := range events {
+		if ev.kind == marked {
+			marks = append(marks, ev.data...)
+		}
+	}
+	states := crashes(base, epochs, r.states, r.rng())
+	res := result{events: len(events), states: len(states)}
+	judge := workloads[r.workload].judge(r)
+
+	type job struct {
+		c  crash
+		fd int
+	}
+	jobs := make(chan job)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range runtime.NumCPU() {
+		mnt := filepath.Join(dir, fmt.Sprintf("state%d", i))
+		if err := (vfs.OS{}).Mkdir(mnt, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return res, err
+		}
+		wg.Go(func() {
+			for j := range jobs {
+				what := fmt.Sprintf("epoch %d of %d, %s, %d unflushed pieces kept", j.c.epoch, len(epochs), j.c.how, len(j.c.kept))
+				hang := time.AfterFunc(stateLimit, func() {
+					fmt.Fprintf(os.Stderr, "powercut: %s: %s: no end after %v\n", r, what, stateLimit)
+					os.Exit(1)
+				})
+				err := try(j.fd, mnt, r.mount, func() error { return judge(mnt, marks[:j.c.marks]) })
+				hang.Stop()
+				if err != nil {
+					mu.Lock()
+					res.nbad++
+					if len(res.bad) < 3 {
+						res.bad = append(res.bad, fmt.Sprintf("%s: %v", what, err))
+					}
+					mu.Unlock()
+				}
+				unix.Close(j.fd)
+			}
+		})
+	}
+
+	d := newDisk(base)
+	at := 0
+	var err error
+	for _, c := range states {
+		for ; at < c.epoch; at++ {
+			d.write(epochs[at].pieces)
+		}
+		var fd int
+		if fd, err = d.with(c.kept); err != nil {
+			break
+		}
+		jobs <- job{c, fd}
+	}
+	close(jobs)
+	wg.Wait()
+	return res, err
+}
+
+// with returns a file in memory that holds the image and the pieces.
+func (d *disk) with(pieces []piece) (int, error) {
+	fd, err := memfd(len(d.image))
+	if err != nil {
+		return 0, err
+	}
+	var all []piece
+	for b := 0; b < len(d.zero); b++ {
+		start := b
+		for b < len(d.zero) && !d.zero[b] {
+			b++
+		}
+		if b > start {
+			all = append(all, piece{int64(start * block), d.image[start*block : b*block]})
+		}
+	}
+	for _, p := range append(all, pieces...) {
+		if _, err := unix.Pwrite(fd, p.data, p.off); err != nil {
+			return 0, errors.Join(err, unix.Close(fd))
+		}
+	}
+	return fd, nil
+}
+
+// try mounts the image, calls check and unmounts. A panic is an error.
+func try(fd int, mnt, options string, check func() error) (err error) {
+	if err := mountImage(fd, mnt, options); err != nil {
+		return err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		err = errors.Join(err, unmount(mnt))
+	}()
+	return check()
+}
+
+func unmount(mnt string) error {
+	var err error
+	for range 200 {
+		if err = unix.Unmount(mnt, 0); !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("unmount %s: %w: a file was left open", mnt, err)
+}
+
+func (r result) String() string {
+	s := fmt.Sprintf("%d events, %d states, %d bad", r.events, r.states, r.nbad)
+	if len(r.bad) > 0 {
+		s += "\n\t" + strings.Join(r.bad, "\n\t")
+	}
+	return s
+}

@@ -1,0 +1,185 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/kill/history"
+)
+
+// store writes a history to a crmem.Store. Its modes:
+//
+//	log      one writer; checkpoints, by hand and in the background; reopens
+//	literal  one writer; a checkpoint on every operation
+//	writers  three writers at once, who share the syncs
+var store = workload{write: writeStore, judge: judgeStore}
+
+const logLimit = 8 << 10 // small, so that the background folds often
+
+func storeOptions(fsys vfs.FS) *crmem.Options {
+	return &crmem.Options{FS: fsys, Now: func() time.Time { return history.Stamp }, LogLimit: logLimit}
+}
+
+func writers(r run) int {
+	if r.mode == "writers" {
+		return 3
+	}
+	return 1
+}
+
+// storePath is in a directory that the first write creates.
+func storePath(dir string) string { return filepath.Join(dir, "home", "memory.db") }
+
+func writeStore(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
+	o := storeOptions(fsys)
+	if r.mode == "literal" {
+		o.Literal = true
+	}
+	if r.mode == "writers" {
+		return writeTogether(r, o, dir, mark)
+	}
+	s, err := crmem.Open(storePath(dir), o)
+	if err != nil {
+		return err
+	}
+	rng := r.rng()
+	w := history.NewWriter(r.seed, 0, true)
+	for n := 1; n <= 80; n++ {
+		switch rng.IntN(12) {
+		case 0:
+			if err := s.Checkpoint(); err != nil {
+				return fmt.Errorf("checkpoint before operation %d: %w", n, err)
+			}
+		case 1:
+			if s, err = reopen(s, dir, o, rng); err != nil {
+				return fmt.Errorf("reopen before operation %d: %w", n, err)
+			}
+		}
+		if err := step(s, w, 0, n, mark); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+// reopen closes the store and opens it again with another rule for Close.
+func reopen(s *crmem.Store, dir string, o *crmem.Options, rng *rand.Rand) (*crmem.Store, error) {
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	o.FoldOnClose = []crmem.Fold{crmem.FoldAlways, crmem.FoldNever, crmem.FoldAuto}[rng.IntN(3)]
+	return crmem.Open(storePath(dir), o)
+}
+
+// step does operation n of a writer and marks it.
+func step(s *crmem.Store, w *history.Writer, writer, n int, mark func([]byte) error) error {
+	if err := mark(history.Issued(writer, n)); err != nil {
+		return err
+	}
+	if err := s.Apply(w.Next()...); err != nil {
+		return fmt.Errorf("writer %d, operation %d: %w", writer, n, err)
+	}
+	return mark(history.Acked(writer, n))
+}
+
+// writeTogether lets several goroutines write to one store.
+func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error) error {
+	s, err := crmem.Open(storePath(dir), o)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, writers(r))
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			w := history.NewWriter(r.seed, i, false)
+			for n := 1; n <= 40 && errs[i] == nil; n++ {
+				errs[i] = step(s, w, i, n, mark)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, s.Close())...)
+}
+
+// siblings are the files that may stand in the store's directory once it was
+// opened and closed. Temporary files are swept.
+var siblings = regexp.MustCompile(`^memory\.db(-wal|-lock|-reserve|-wal\.torn-[0-9.]+)?$`)
+
+func judgeStore(r run) func(string, []byte) error {
+	checker := history.NewChecker(r.seed, writers(r))
+	return func(dir string, marks []byte) error {
+		p := history.NewProgress(writers(r))
+		if err := p.Read(bytes.NewReader(marks)); err != nil {
+			return err
+		}
+		path := storePath(dir)
+		o := storeOptions(vfs.OS{})
+
+		// What a reader sees and what the writer recovers must agree.
+		o.ReadOnly = true
+		seen, err := open(path, o, func(s *crmem.Store) ([]int, error) { return checker.Check(p, s.NextID(), s.All()) })
+		if err != nil {
+			return fmt.Errorf("read only: %w", err)
+		}
+		o.ReadOnly = false
+		found, err := open(path, o, func(s *crmem.Store) ([]int, error) {
+			found, err := checker.Check(p, s.NextID(), s.All())
+			if err != nil {
+				return nil, err
+			}
+			return found, s.Apply(crmem.Add{Name: "after", Content: "the crash"})
+		})
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(seen, found) {
+			return fmt.Errorf("a reader saw %v operations, the writer recovered %v", seen, found)
+		}
+		_, err = open(path, o, func(s *crmem.Store) ([]int, error) {
+			_, err := s.Get("after")
+			if err == nil {
+				err = s.Apply(crmem.Remove{Name: "after"})
+			}
+			return nil, err
+		})
+		if err != nil {
+			return fmt.Errorf("after recovery: %w", err)
+		}
+		return tidy(filepath.Dir(path))
+	}
+}
+
+func open(path string, o *crmem.Options, use func(*crmem.Store) ([]int, error)) ([]int, error) {
+	s, err := crmem.Open(path, o)
+	if err != nil {
+		return nil, err
+	}
+	n, err := use(s)
+	return n, errors.Join(err, s.Close())
+}
+
+// tidy refuses files that do not belong beside a store.
+func tidy(dir string) error {
+	list, err := vfs.OS{}.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if !siblings.MatchString(e.Name()) {
+			return fmt.Errorf("%s is left over", e.Name())
+		}
+	}
+	return nil
+}

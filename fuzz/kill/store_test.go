@@ -1,0 +1,203 @@
+package kill_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/fuzz/kill/history"
+)
+
+const killWriters = 4
+
+// childWrite writes a history with four goroutines until it is killed. Its
+// arguments are the path, the seed, and how many operations of each writer
+// are in the store already.
+func childWrite(args []string) error {
+	seed, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	o := options()
+	o.LogLimit = 16 << 10
+	s, err := crmem.Open(args[0], o)
+	if err != nil {
+		return err
+	}
+	errs := make(chan error)
+	for i := range killWriters {
+		done, err := strconv.Atoi(args[2+i])
+		if err != nil {
+			return err
+		}
+		go func() {
+			w := history.NewWriter(seed, i, false)
+			for range done {
+				w.Next()
+			}
+			for n := done + 1; ; n++ {
+				os.Stdout.Write(history.Issued(i, n))
+				if err := s.Apply(w.Next()...); err != nil {
+					errs <- fmt.Errorf("writer %d, operation %d: %w", i, n, err)
+				}
+				os.Stdout.Write(history.Acked(i, n))
+			}
+		}()
+	}
+	return <-errs
+}
+
+// marks collects what a child writes, and tells when the first came.
+type marks struct {
+	mu    sync.Mutex
+	b     bytes.Buffer
+	first chan struct{}
+	once  sync.Once
+}
+
+func (m *marks) Write(p []byte) (int, error) {
+	m.once.Do(func() { close(m.first) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.b.Write(p)
+}
+
+// bytes returns what came so far.
+func (m *marks) bytes() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return bytes.Clone(m.b.Bytes())
+}
+
+// view is what a reader saw beside the writer, and what had been acknowledged
+// before it looked.
+type view struct {
+	acked   *history.Progress
+	entries []crmem.Entry
+	nextID  uint64
+}
+
+// TestKillStore kills a process with four writers on one store again and
+// again, mostly on the store that the last one left.
+func TestKillStore(t *testing.T) {
+	n := scale(100, 2000)
+	sd := seed(t)
+	rng := random(sd)
+	acked, views, mid := 0, 0, 0
+	for done := 0; done < n; {
+		life := min(1+rng.IntN(25), n-done)
+		a, v, m := killLife(t, filepath.Join(t.TempDir(), "home", "memory.db"), rng, life)
+		acked, views, mid, done = acked+a, views+v, mid+m, done+life
+	}
+	t.Logf("kill -9 of a store's writers: %d iterations, %d operations acknowledged, 0 lost, %d in flight kept, %d views of readers beside them",
+		n, acked, mid, views)
+	if acked < n || views == 0 {
+		t.Errorf("%d operations acknowledged and %d views in %d iterations: the test does not test", acked, views, n)
+	}
+}
+
+// killLife kills the writers of one store so many times, and checks what they
+// left each time.
+func killLife(t *testing.T, path string, rng *rand.Rand, kills int) (acked, views, inFlight int) {
+	t.Helper()
+	sd := rng.Uint64()
+	checker := history.NewChecker(sd, killWriters)
+	found := make([]int, killWriters)
+	for k := range kills {
+		p := &history.Progress{Issued: slices.Clone(found), Acked: slices.Clone(found)}
+		out, v := killOnce(t, path, sd, found, rng)
+		if err := p.Read(bytes.NewReader(out)); err != nil {
+			t.Fatal(err)
+		}
+		if v != nil {
+			views++
+			if _, err := checker.Check(&history.Progress{Issued: p.Issued, Acked: v.acked.Acked}, v.nextID, slices.Values(v.entries)); err != nil {
+				t.Fatalf("kill %d of history %d: a reader beside the writer: %v", k, sd, err)
+			}
+		}
+		for i := range p.Acked {
+			acked += p.Acked[i] - found[i]
+		}
+		check := func(s *crmem.Store) (err error) {
+			found, err = checker.Check(p, s.NextID(), s.All())
+			return err
+		}
+		// Half of the time the next child recovers, and not this process.
+		err := reading(path, check)
+		if err == nil && rng.IntN(2) == 0 {
+			err = with(path, options(), check)
+		}
+		if err != nil {
+			t.Fatalf("kill %d of history %d in %s: %v", k, sd, path, err)
+		}
+		for i := range p.Acked {
+			inFlight += found[i] - p.Acked[i]
+		}
+	}
+	healthy(t, path)
+	return acked, views, inFlight
+}
+
+// killOnce starts the writers and kills them after 1 to 50 ms: mostly of
+// writing, and sometimes of starting and recovering.
+func killOnce(t *testing.T, path string, sd uint64, found []int, rng *rand.Rand) ([]byte, *view) {
+	t.Helper()
+	args := []any{path, sd}
+	for _, n := range found {
+		args = append(args, n)
+	}
+	cmd := child("write", args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	m := &marks{first: make(chan struct{})}
+	cmd.Stdout = m
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	delay := time.Duration(1+rng.IntN(50)) * time.Millisecond
+	var v *view
+	if rng.IntN(5) > 0 {
+		select {
+		case <-m.first:
+		case <-time.After(20 * time.Second):
+			t.Errorf("no operation in 20 s; stderr: %s", &stderr)
+		}
+		if rng.IntN(3) == 0 {
+			v = look(t, path, found, m)
+		}
+	}
+	time.Sleep(delay)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Fatalf("the writers of history %d in %s ended by themselves: %s", sd, path, &stderr)
+	}
+	return m.bytes(), v
+}
+
+// look reads the store while its writers write.
+func look(t *testing.T, path string, found []int, m *marks) *view {
+	t.Helper()
+	v := &view{acked: &history.Progress{Issued: slices.Clone(found), Acked: slices.Clone(found)}}
+	if err := v.acked.Read(bytes.NewReader(m.bytes())); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	err := reading(path, func(s *crmem.Store) error {
+		v.nextID, v.entries = s.NextID(), slices.Collect(s.All())
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("a reader beside the writer of %s: %v", path, err)
+	}
+	return v
+}

@@ -1,0 +1,394 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Mem is a machine's files in memory, as seen by one process on it. It keeps
+// what a power cut would leave apart from what the process sees, and can fail
+// any call. Paths are slash separated and absolute; a relative one starts at
+// the root. The zero value is not usable; see [NewMem].
+//
+// It is harsher than real file systems where they differ: a sync of a file
+// does not make its name durable, unsynced changes reach the disk in any
+// combination, and what a failed sync did not write stays readable and is
+// never written, though later syncs succeed.
+//
+// Permission bits bind as they bind an ordinary user who owns every file.
+// All methods are safe for concurrent use.
+type Mem struct {
+	// Hook, when not nil, is called before every primitive call, without any
+	// lock held; an error of it fails the call. See [Fault]. Set it while no
+	// call is running.
+	Hook func(Call) error
+
+	// Now is the clock of modification times; nil means time.Now. Set it
+	// before the first call.
+	Now func() time.Time
+
+	// Limit is the size of the disk in bytes of file contents, 0 = none. A
+	// write beyond it writes what fits and fails with ENOSPC.
+	Limit int64
+
+	mu      sync.Mutex
+	root    *node
+	pending []dirChange // unsynced changes of names, oldest first
+	used    int64       // bytes of contents, by current sizes
+	lastIno uint64
+	lastTmp uint64 // temporary names are counted, so that runs repeat
+	calls   int
+	boot    int
+}
+
+// Call is one primitive call on a [Mem].
+type Call struct {
+	N    int    // counted from 1
+	Op   string // open, create, read, write, truncate, sync, datasync, stat, close, rename, remove, mkdir, readdir, lstat, syncdir, lock, unlock, resolve, root
+	Name string // the file; of a rename, its new name
+	Size int    // bytes to read or write
+}
+
+// Fault is an error of [Mem.Hook] that says how much of the call happened
+// before it failed. Any other error means: nothing, except that a failed close
+// closes and that a failed sync loses what it should have made durable.
+type Fault struct {
+	Err  error
+	Done bool // the call did its work and reports Err nevertheless
+	N    int  // of a write: bytes written before Err
+}
+
+func (f *Fault) Error() string { return f.Err.Error() }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// NewMem returns an empty file system.
+func NewMem() *Mem {
+	m := &Mem{lastIno: 1, boot: 1}
+	m.root = &node{ino: 1, mode: fs.ModeDir | 0o755, names: map[string]*node{}, durable: map[string]*node{}, mtime: m.now()}
+	return m
+}
+
+var _ FS = (*Mem)(nil)
+
+// node is an inode. The lock of its Mem guards it.
+type node struct {
+	ino   uint64
+	mode  fs.FileMode
+	mtime time.Time
+	links int
+	opens int
+	lock  *memLock
+
+	// of a file
+	data   content // as read
+	disk   content // as a crash leaves it, but for pieces
+	pieces []piece // data less disk, oldest first
+	lied   bool    // data has bytes that a failed sync lost: never copy it to disk
+
+	// of a directory
+	names   map[string]*node // as read
+	durable map[string]*node // as a crash leaves it, but for Mem.pending
+
+	// of a link
+	target string
+}
+
+func (m *Mem) now() time.Time {
+	if m.Now != nil {
+		return m.Now()
+	}
+	return time.Now()
+}
+
+// enter counts a call and asks the hook.
+func (m *Mem) enter(op, name string, size int) *Fault {
+	m.mu.Lock()
+	m.calls++
+	n := m.calls
+	m.mu.Unlock()
+	if m.Hook == nil {
+		return nil
+	}
+	err := m.Hook(Call{N: n, Op: op, Name: name, Size: size})
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return f
+	}
+	return &Fault{Err: err}
+}
+
+// do is one primitive call: the hook, then effect under the lock.
+func (m *Mem) do(op, name string, effect func() error) error {
+	f := m.enter(op, name, 0)
+	var err error
+	if f == nil || f.Done {
+		m.mu.Lock()
+		err = effect()
+		m.mu.Unlock()
+	}
+	if f != nil {
+		err = f.Err
+	}
+	return pathError(op, name, err)
+}
+
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// Open opens a regular file for reading.
+func (m *Mem) Open(name string) (File, error) { return m.top().Open(name) }
+
+// OpenFile opens a regular file.
+func (m *Mem) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	return m.top().OpenFile(name, flag, perm)
+}
+
+// Pending begins the replacement of a file. Temporary names are counted.
+func (m *Mem) Pending(name string, perm fs.FileMode) (Pending, error) {
+	return m.top().Pending(name, perm)
+}
+
+// Rename renames a file or a directory.
+func (m *Mem) Rename(oldname, newname string) error { return m.top().Rename(oldname, newname) }
+
+// Remove removes a file or an empty directory.
+func (m *Mem) Remove(name string) error { return m.top().Remove(name) }
+
+// Mkdir creates a directory.
+func (m *Mem) Mkdir(name string, perm fs.FileMode) error { return m.top().Mkdir(name, perm) }
+
+// ReadDir lists a directory.
+func (m *Mem) ReadDir(name string) ([]fs.DirEntry, error) { return m.top().ReadDir(name) }
+
+// Lstat describes a name.
+func (m *Mem) Lstat(name string) (fs.FileInfo, error) { return m.top().Lstat(name) }
+
+// SyncDir makes the names in a directory durable.
+func (m *Mem) SyncDir(name string) error { return m.top().SyncDir(name) }
+
+// BootID is another one after every [Mem.Crash].
+func (m *Mem) BootID() string { return "mem-boot-" + strconv.Itoa(m.boot) }
+
+// Calls returns how many primitive calls were made.
+func (m *Mem) Calls() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
+}
+
+// Root opens a directory as a tree of its own.
+func (m *Mem) Root(dir string) (RootDir, error) {
+	t := &memTree{m: m, confined: true}
+	err := m.do("root", dir, func() (err error) {
+		t.dir, err = m.top().walk(dir, true)
+		if err == nil && !t.dir.mode.IsDir() {
+			err = syscall.ENOTDIR
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.prefix = absolute(dir)
+	return t, nil
+}
+
+// Resolve returns the absolute path of name with every link followed.
+func (m *Mem) Resolve(name string) (string, error) {
+	abs := absolute(name)
+	resolved := abs
+	err := m.do("resolve", name, func() error {
+		real, _, err := m.top().resolve(abs, true)
+		if err == nil {
+			resolved = real
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, err := m.top().walk(abs, false); err == nil {
+			return errors.New("link to a missing file")
+		}
+		dir, _, err := m.top().resolve(path.Dir(abs), true)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		resolved = path.Join(dir, path.Base(abs))
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return resolved, nil
+}
+
+// Lock takes an exclusive lock. It holds until Unlock, and not on the machines
+// that [Mem.Kill] and [Mem.Crash] return.
+func (m *Mem) Lock(name string) (Locked, error) {
+	l := &memLock{m: m, name: name}
+	err := m.do("lock", name, func() error {
+		n, err := m.top().open(name, syscall.O_RDWR|syscall.O_CREAT, 0o600)
+		if err != nil {
+			return err
+		}
+		if n.lock != nil {
+			return ErrLocked
+		}
+		n.lock, l.node = l, n
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+type memLock struct {
+	m    *Mem
+	name string
+	node *node
+}
+
+func (l *memLock) SetText(text string) error {
+	f, err := l.m.OpenFile(l.name, syscall.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(text))
+	if err == nil {
+		err = f.Truncate(int64(len(text)))
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (l *memLock) Text() (string, error) {
+	b, err := ReadFile(l.m, l.name, 1<<16)
+	return string(b), err
+}
+
+func (l *memLock) Unlock() error {
+	return l.m.do("unlock", l.name, func() error {
+		if l.node.lock == l {
+			l.node.lock = nil
+		}
+		return nil
+	})
+}
+
+// WriteFile puts a file there, durable at once and without a call to the hook:
+// it sets a scene. So do Link, Symlink, Mkfifo and Chmod.
+func (m *Mem) WriteFile(name string, data []byte, perm fs.FileMode) {
+	m.scene(name, func(dir *node, base string) *node {
+		n := dir.names[base]
+		if n == nil {
+			n = m.newNode(perm)
+		}
+		m.used += int64(len(data)) - n.data.size
+		n.data = content{}
+		n.data.writeAt(data, 0)
+		n.disk, n.pieces, n.lied = n.data.share(), nil, false
+		n.mode, n.mtime = perm, m.now()
+		return n
+	})
+}
+
+// Link makes a hard link.
+func (m *Mem) Link(oldname, newname string) {
+	m.scene(newname, func(*node, string) *node {
+		n, err := m.top().walk(oldname, false)
+		if err != nil {
+			panic(fmt.Sprintf("vfs: link: %s: %v", oldname, err))
+		}
+		return n
+	})
+}
+
+// Symlink makes a symbolic link.
+func (m *Mem) Symlink(target, name string) {
+	m.scene(name, func(*node, string) *node {
+		n := m.newNode(fs.ModeSymlink | 0o777)
+		n.target = target
+		return n
+	})
+}
+
+// Mkfifo makes a FIFO.
+func (m *Mem) Mkfifo(name string) {
+	m.scene(name, func(*node, string) *node { return m.newNode(fs.ModeNamedPipe | 0o600) })
+}
+
+// Chmod sets the permission bits of a file or directory.
+func (m *Mem) Chmod(name string, perm fs.FileMode) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.top().walk(name, true)
+	if err != nil {
+		panic(fmt.Sprintf("vfs: chmod: %s: %v", name, err))
+	}
+	n.mode = n.mode.Type() | perm.Perm()
+}
+
+// scene gives a name to what make returns. The directories must be there.
+func (m *Mem) scene(name string, make func(dir *node, base string) *node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, base, err := m.top().parent(name)
+	if err != nil {
+		panic(fmt.Sprintf("vfs: %s: %v", name, err))
+	}
+	n := make(dir, base)
+	if old := dir.names[base]; old != n {
+		if old != nil {
+			m.unlinked(old)
+		}
+		n.links++
+	}
+	dir.names[base], dir.durable[base] = n, n
+}
+
+func (m *Mem) newNode(mode fs.FileMode) *node {
+	m.lastIno++
+	n := &node{ino: m.lastIno, mode: mode, mtime: m.now()}
+	if mode.IsDir() {
+		n.names, n.durable = map[string]*node{}, map[string]*node{}
+	}
+	return n
+}
+
+// unlinked takes back one name of a node, and its space with the last one.
+func (m *Mem) unlinked(n *node) {
+	n.links--
+	m.free(n)
+}
+
+func (m *Mem) free(n *node) {
+	if n.links == 0 && n.opens == 0 {
+		m.used -= n.data.size
+	}
+}
+
+// absolute returns name as a clean path from the root.
+func absolute(name string) string {
+	name = filepath.ToSlash(name)
+	if !strings.HasPrefix(name, "/") {
+		name = "/" + name
+	}
+	return path.Clean(name)
+}

@@ -1,0 +1,244 @@
+package vfs
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"io/fs"
+	"maps"
+	"slices"
+)
+
+// Fate is what a power cut makes of one unsynced change.
+type Fate uint16
+
+const (
+	Gone    Fate = iota // nothing of it is on the disk
+	Whole               // all of it is
+	Zeroed              // written bytes became zeros
+	Garbage             // written bytes became others
+	cut                 // plus k: see Cut
+)
+
+// Cut returns the fate of written bytes of which those before the k-th 512
+// byte boundary inside them are on the disk, and the others are not.
+func Cut(k int) Fate { return cut + Fate(k) }
+
+// Change is an unsynced change: bytes of one 4 KiB block of a file, a new size
+// of a file, or a change of names.
+type Change struct {
+	Op   string // write, truncate, create, mkdir, remove, rename
+	Name string // a name of the file; of a rename, the new one
+	Off  int64  // of the bytes, or the new size
+	Len  int    // bytes
+	Cuts int    // k of Cut goes from 1 to this
+}
+
+// Unsynced lists what a power cut now may take or leave, in one order for
+// equal states: changes of names, then of each file, by inode, oldest first.
+// What a failed sync lost is not among them.
+func (m *Mem) Unsynced() []Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []Change
+	for _, c := range m.pending {
+		list = append(list, Change{Op: c.op, Name: c.path})
+	}
+	files, names := m.dirty()
+	for i, n := range files {
+		for _, p := range n.pieces {
+			c := Change{Op: "write", Name: names[i], Off: p.off, Len: len(p.data), Cuts: p.cuts()}
+			if p.cut {
+				c.Op = "truncate"
+			}
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// dirty returns the files with pending contents that a crash can leave a name
+// for, by inode, and a name of each.
+func (m *Mem) dirty() (files []*node, names []string) {
+	seen := map[*node]bool{}
+	var visit func(n *node, name string)
+	visit = func(n *node, name string) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		if len(n.pieces) > 0 {
+			files, names = append(files, n), append(names, name)
+		}
+		for _, set := range []map[string]*node{n.names, n.durable} {
+			for _, base := range slices.Sorted(maps.Keys(set)) {
+				visit(set[base], name+"/"+base)
+			}
+		}
+	}
+	visit(m.root, "")
+	for _, c := range m.pending {
+		visit(c.node, c.path)
+	}
+	order := make([]int, len(files))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(files[a].ino) - int(files[b].ino) })
+	sortedFiles, sortedNames := make([]*node, len(files)), make([]string, len(files))
+	for i, at := range order {
+		sortedFiles[i], sortedNames[i] = files[at], names[at]
+	}
+	return sortedFiles, sortedNames
+}
+
+// Crash returns the machine after a power cut: what is durable, and each
+// unsynced change by its fate, in the order of [Mem.Unsynced]; those without a
+// fate are gone. It has no hook. m is unharmed.
+func (m *Mem) Crash(fates ...Fate) *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.heir()
+	c.boot++
+	copies := make(map[*node]*node)
+	var renew func(n *node) *node
+	renew = func(n *node) *node {
+		if r := copies[n]; r != nil {
+			return r
+		}
+		r := &node{ino: n.ino, mode: n.mode, mtime: n.mtime, target: n.target, disk: n.disk.share()}
+		copies[n] = r
+		if n.durable != nil {
+			r.durable = make(map[string]*node, len(n.durable))
+			for base, child := range n.durable {
+				r.durable[base] = renew(child)
+			}
+		}
+		return r
+	}
+	c.root = renew(m.root)
+	if len(fates) > 0 {
+		for i, d := range m.pending {
+			if i < len(fates) && fates[i] != Gone {
+				d.apply(renew)
+			}
+		}
+		if at := len(m.pending); at < len(fates) {
+			files, _ := m.dirty()
+			for _, n := range files {
+				r := renew(n)
+				for _, p := range n.pieces {
+					if at < len(fates) {
+						r.disk.apply(p, fates[at])
+						at++
+					}
+				}
+			}
+		}
+	}
+	c.settle(c.root, map[*node]bool{})
+	return c
+}
+
+// settle makes what is durable what is seen, and counts names and space.
+func (m *Mem) settle(n *node, seen map[*node]bool) {
+	n.links++
+	if seen[n] {
+		return
+	}
+	seen[n] = true
+	n.data = n.disk.share()
+	m.used += n.data.size
+	if n.durable != nil {
+		n.names = maps.Clone(n.durable)
+		for _, child := range n.durable {
+			m.settle(child, seen)
+		}
+	}
+}
+
+// Kill returns the machine after the death of its process: everything the
+// process wrote is there and as durable as it was, its locks are free. It has no
+// hook. m is unharmed.
+func (m *Mem) Kill() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.heir()
+	copies := make(map[*node]*node)
+	var renew func(n *node) *node
+	renew = func(n *node) *node {
+		if r := copies[n]; r != nil {
+			return r
+		}
+		r := &node{
+			ino: n.ino, mode: n.mode, mtime: n.mtime, target: n.target, links: n.links,
+			data: n.data.share(), disk: n.disk.share(), pieces: slices.Clone(n.pieces), lied: n.lied,
+		}
+		copies[n] = r
+		r.names, r.durable = renewAll(n.names, renew), renewAll(n.durable, renew)
+		if n.links > 0 {
+			k.used += n.data.size
+		}
+		return r
+	}
+	k.root = renew(m.root)
+	for _, c := range m.pending {
+		c.node = renew(c.node)
+		if c.from != nil {
+			c.from = renew(c.from)
+		}
+		if c.to != nil {
+			c.to = renew(c.to)
+		}
+		k.pending = append(k.pending, c)
+	}
+	return k
+}
+
+func renewAll(set map[string]*node, renew func(*node) *node) map[string]*node {
+	if set == nil {
+		return nil
+	}
+	r := make(map[string]*node, len(set))
+	for base, n := range set {
+		r[base] = renew(n)
+	}
+	return r
+}
+
+// heir returns a machine with the settings and counters of m, without a hook.
+func (m *Mem) heir() *Mem {
+	return &Mem{Now: m.Now, Limit: m.Limit, lastIno: m.lastIno, lastTmp: m.lastTmp, boot: m.boot}
+}
+
+// Hash identifies the durable image: names, types, permission bits, contents,
+// link targets. Unsynced changes, inode numbers and times are left out.
+func (m *Mem) Hash() [sha256.Size]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return sha256.Sum256(m.root.appendImage(make([]byte, 0, 4096)))
+}
+
+func (n *node) appendImage(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(n.mode))
+	switch n.mode.Type() {
+	case fs.ModeDir:
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(n.durable)))
+		for _, base := range slices.Sorted(maps.Keys(n.durable)) {
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(base)))
+			b = append(b, base...)
+			b = n.durable[base].appendImage(b)
+		}
+	case fs.ModeSymlink:
+		b = append(append(b, n.target...), 0)
+	default:
+		b = binary.LittleEndian.AppendUint64(b, uint64(n.disk.size))
+		for _, block := range n.disk.blocks {
+			for len(block) > 0 && block[len(block)-1] == 0 {
+				block = block[:len(block)-1] // zeros, written or not
+			}
+			b = binary.LittleEndian.AppendUint16(b, uint16(len(block)))
+			b = append(b, block...)
+		}
+	}
+	return b
+}

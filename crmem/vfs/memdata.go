@@ -1,0 +1,191 @@
+package vfs
+
+import "bytes"
+
+const (
+	blockSize  = 4096 // what a page cache writes back at once
+	sectorSize = 512  // where an interrupted write may end
+)
+
+var zeros [blockSize]byte
+
+// content is the bytes of a file in blocks. A block is never changed in place,
+// so that contents, their durable twin and every crash image share blocks;
+// nil is a block of zeros, and a short block ends in zeros.
+type content struct {
+	blocks [][]byte
+	size   int64
+	shared bool // the table belongs to another content too: copy it first
+}
+
+// share returns a content of the same bytes.
+func (c *content) share() content {
+	c.shared = true
+	return *c
+}
+
+func (c *content) own(blocks int) {
+	if c.shared {
+		table := make([][]byte, len(c.blocks), max(blocks, len(c.blocks)))
+		copy(table, c.blocks)
+		c.blocks, c.shared = table, false
+	}
+}
+
+// writeAt writes p, and zeros between the end of the file and off.
+func (c *content) writeAt(p []byte, off int64) {
+	if len(p) == 0 {
+		return
+	}
+	end := off + int64(len(p))
+	last := int((end + blockSize - 1) / blockSize)
+	c.own(last)
+	for len(c.blocks) < last {
+		c.blocks = append(c.blocks, nil)
+	}
+	c.size = max(c.size, end)
+	if len(p) >= blockSize {
+		p = bytes.Clone(p) // whole blocks are parts of this copy
+	}
+	for len(p) > 0 {
+		i, lo := int(off/blockSize), int(off%blockSize)
+		n := min(blockSize-lo, len(p))
+		switch {
+		case n == blockSize && bytes.Equal(p[:n], zeros[:]):
+			c.blocks[i] = nil
+		case n == blockSize:
+			c.blocks[i] = p[:n:n]
+		default:
+			b := make([]byte, max(len(c.blocks[i]), lo+n))
+			copy(b, c.blocks[i])
+			copy(b[lo:], p[:n])
+			c.blocks[i] = b
+		}
+		p = p[n:]
+		off += int64(n)
+	}
+}
+
+// readAt fills p from off and returns how much there was.
+func (c *content) readAt(p []byte, off int64) int {
+	if off >= c.size {
+		return 0
+	}
+	p = p[:min(int64(len(p)), c.size-off)]
+	for n := 0; n < len(p); {
+		at := off + int64(n)
+		lo := int(at % blockSize)
+		part := p[n:min(len(p), n+blockSize-lo)]
+		b := c.blocks[at/blockSize]
+		done := 0
+		if lo < len(b) {
+			done = copy(part, b[lo:])
+		}
+		clear(part[done:])
+		n += len(part)
+	}
+	return len(p)
+}
+
+func (c *content) truncate(size int64) {
+	n := int((size + blockSize - 1) / blockSize)
+	c.own(n)
+	if size < c.size {
+		clear(c.blocks[n:])
+		c.blocks = c.blocks[:n]
+		if rest := int(size % blockSize); rest > 0 && len(c.blocks[n-1]) > rest {
+			c.blocks[n-1] = c.blocks[n-1][:rest:rest]
+		}
+	}
+	for len(c.blocks) < n {
+		c.blocks = append(c.blocks, nil)
+	}
+	c.size = size
+}
+
+// piece is a change of a file's contents that no sync has made durable: bytes
+// of one block, or a new size.
+type piece struct {
+	off  int64  // of the bytes, or the new size
+	data []byte // never changed in place
+	cut  bool   // a truncation or an extension to off
+}
+
+// pieces appends what a write of n bytes at off left in c: one piece a block,
+// joined with the last one where it continues that. A page is written back
+// whole, so two writes to it between two syncs are one change.
+func (c *content) pieces(ps []piece, off int64, n int) []piece {
+	for n > 0 {
+		lo := int(off % blockSize)
+		k := min(blockSize-lo, n)
+		start := off
+		if i := len(ps) - 1; i >= 0 && !ps[i].cut && ps[i].off/blockSize == off/blockSize &&
+			ps[i].off <= off && off <= ps[i].off+int64(len(ps[i].data)) {
+			start = ps[i].off
+			hi := max(off+int64(k), start+int64(len(ps[i].data)))
+			ps[i].data = c.bytes(start, int(hi-start))
+		} else {
+			ps = append(ps, piece{off: off, data: c.bytes(off, k)})
+		}
+		off += int64(k)
+		n -= k
+	}
+	return ps
+}
+
+// bytes returns n bytes of one block without copying them, if it can.
+func (c *content) bytes(off int64, n int) []byte {
+	b, lo := c.blocks[off/blockSize], int(off%blockSize)
+	switch {
+	case lo+n <= len(b):
+		return b[lo : lo+n : lo+n]
+	case lo >= len(b):
+		return zeros[:n:n]
+	}
+	p := make([]byte, n)
+	copy(p, b[lo:])
+	return p
+}
+
+// apply makes a pending change with its fate.
+func (c *content) apply(p piece, f Fate) {
+	switch {
+	case f == Gone:
+	case p.cut:
+		c.truncate(p.off)
+	case f == Whole:
+		c.writeAt(p.data, p.off)
+	case f == Zeroed:
+		c.writeAt(zeros[:len(p.data)], p.off)
+	case f == Garbage:
+		b := make([]byte, len(p.data))
+		x := uint64(p.off)*0x9e3779b97f4a7c15 + uint64(len(b)) + 1
+		for i := range b {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			b[i] = byte(x >> 24)
+		}
+		c.writeAt(b, p.off)
+	default:
+		if n := p.boundary(int(f - cut)); n < len(p.data) {
+			c.writeAt(p.data[:n], p.off)
+		} else {
+			c.writeAt(p.data, p.off)
+		}
+	}
+}
+
+// boundary returns how many of the bytes stand before the k-th sector
+// boundary inside them, k counted from 1.
+func (p *piece) boundary(k int) int {
+	return sectorSize*k - int(p.off%sectorSize)
+}
+
+// cuts returns how many sector boundaries are inside the bytes.
+func (p *piece) cuts() int {
+	if p.cut || len(p.data) == 0 {
+		return 0
+	}
+	return int((p.off+int64(len(p.data))-1)/sectorSize - p.off/sectorSize)
+}

@@ -1,0 +1,256 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// memFile is an open file of a Mem.
+type memFile struct {
+	m      *Mem
+	node   *node
+	name   string
+	flag   int
+	pos    int64
+	closed bool
+}
+
+func (f *memFile) readable() error { return f.usable(syscall.O_WRONLY) }
+func (f *memFile) writable() error { return f.usable(syscall.O_RDONLY) }
+
+// usable says whether the file is open, and not in the other mode only.
+func (f *memFile) usable(other int) error {
+	if f.closed {
+		return fs.ErrClosed
+	}
+	if f.flag&(syscall.O_RDONLY|syscall.O_WRONLY|syscall.O_RDWR) == other {
+		return syscall.EBADF
+	}
+	return nil
+}
+
+func (f *memFile) Read(p []byte) (int, error) {
+	fault := f.m.enter("read", f.name, len(p))
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	n, err := f.read(fault, p, f.pos)
+	f.pos += int64(n)
+	return n, err
+}
+
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, pathError("read", f.name, errors.New("negative offset"))
+	}
+	fault := f.m.enter("read", f.name, len(p))
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	n, err := f.read(fault, p, off)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (f *memFile) read(fault *Fault, p []byte, off int64) (int, error) {
+	if err := f.readable(); err != nil {
+		return 0, pathError("read", f.name, err)
+	}
+	if fault != nil {
+		return 0, pathError("read", f.name, fault.Err)
+	}
+	n := f.node.data.readAt(p, off)
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (f *memFile) Write(p []byte) (int, error) {
+	fault := f.m.enter("write", f.name, len(p))
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if err := f.writable(); err != nil {
+		return 0, pathError("write", f.name, err)
+	}
+	var err error
+	if fault != nil {
+		err = fault.Err
+		if !fault.Done {
+			p = p[:min(fault.N, len(p))]
+		}
+	}
+	data := &f.node.data
+	if f.flag&syscall.O_APPEND != 0 {
+		f.pos = data.size
+	}
+	if f.m.Limit > 0 {
+		grow := max(0, f.pos+int64(len(p))-data.size)
+		if room := max(0, f.m.Limit-f.m.used); grow > room {
+			p = p[:max(0, int64(len(p))-(grow-room))]
+			if err == nil {
+				err = syscall.ENOSPC
+			}
+		}
+	}
+	if len(p) > 0 {
+		before := data.size
+		data.writeAt(p, f.pos)
+		f.node.pieces = data.pieces(f.node.pieces, f.pos, len(p))
+		f.m.used += data.size - before
+		f.pos += int64(len(p))
+		f.node.mtime = f.m.now()
+	}
+	return len(p), pathError("write", f.name, err)
+}
+
+func (f *memFile) Sync() error     { return f.sync("sync") }
+func (f *memFile) Datasync() error { return f.sync("datasync") }
+
+func (f *memFile) sync(op string) error {
+	fault := f.m.enter(op, f.name, 0)
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if f.closed {
+		return pathError(op, f.name, fs.ErrClosed)
+	}
+	n := f.node
+	switch {
+	case fault != nil && !fault.Done:
+		n.lied = n.lied || len(n.pieces) > 0
+	case n.lied:
+		for _, p := range n.pieces {
+			n.disk.apply(p, Whole)
+		}
+	default:
+		n.disk = n.data.share()
+	}
+	n.pieces = nil
+	if fault != nil {
+		return pathError(op, f.name, fault.Err)
+	}
+	return nil
+}
+
+func (f *memFile) Truncate(size int64) error {
+	return f.m.do("truncate", f.name, func() error {
+		if f.closed {
+			return fs.ErrClosed
+		}
+		if f.writable() != nil || size < 0 {
+			return syscall.EINVAL
+		}
+		f.m.truncate(f.node, size)
+		return nil
+	})
+}
+
+func (m *Mem) truncate(n *node, size int64) {
+	if size != n.data.size {
+		m.used += size - n.data.size
+		n.data.truncate(size)
+		n.pieces = append(n.pieces, piece{off: size, cut: true})
+	}
+	n.mtime = m.now()
+}
+
+func (f *memFile) Stat() (fs.FileInfo, error) {
+	var fi fs.FileInfo
+	err := f.m.do("stat", f.name, func() error {
+		if f.closed {
+			return fs.ErrClosed
+		}
+		fi = f.node.info(path.Base(filepath.ToSlash(f.name)))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return fi, nil
+}
+
+// Close closes the file even when it returns an error, as the system does.
+func (f *memFile) Close() error {
+	fault := f.m.enter("close", f.name, 0)
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if f.closed {
+		return pathError("close", f.name, fs.ErrClosed)
+	}
+	f.closed = true
+	f.node.opens--
+	f.m.free(f.node)
+	if fault != nil {
+		return pathError("close", f.name, fault.Err)
+	}
+	return nil
+}
+
+// memPending makes the calls of the real one in their order.
+type memPending struct {
+	*memFile
+	tree       *memTree
+	tmp, final string
+	done       bool // renamed, removed or kept
+}
+
+func (p *memPending) Name() string { return p.tmp }
+
+func (p *memPending) Commit() error {
+	if err := p.Sync(); err != nil {
+		return err
+	}
+	if err := p.Close(); err != nil {
+		return err
+	}
+	if err := p.tree.Rename(p.tmp, p.final); err != nil {
+		return err
+	}
+	p.done = true
+	return nil
+}
+
+func (p *memPending) Discard() error {
+	if p.done {
+		return nil
+	}
+	var err error
+	if !p.closed {
+		err = p.Close()
+	}
+	if rerr := p.tree.Remove(p.tmp); rerr != nil {
+		return rerr
+	}
+	p.done = true
+	return err
+}
+
+func (p *memPending) Keep() error {
+	p.done = true
+	return p.Close()
+}
+
+// memInfo describes a node.
+type memInfo struct {
+	name  string
+	size  int64
+	mode  fs.FileMode
+	mtime time.Time
+	id    Identity
+}
+
+func (n *node) info(name string) fs.FileInfo {
+	return &memInfo{name, n.data.size, n.mode, n.mtime, Identity{Dev: 1, Ino: n.ino, Links: uint64(n.links)}}
+}
+
+func (i *memInfo) Name() string       { return i.name }
+func (i *memInfo) Size() int64        { return i.size }
+func (i *memInfo) Mode() fs.FileMode  { return i.mode }
+func (i *memInfo) ModTime() time.Time { return i.mtime }
+func (i *memInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i *memInfo) Sys() any           { return i.id }

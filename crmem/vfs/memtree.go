@@ -1,0 +1,428 @@
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+var errEscapes = errors.New("path escapes from parent")
+
+// memTree is a Mem from one directory on.
+type memTree struct {
+	m        *Mem
+	dir      *node  // nil after Close
+	prefix   string // of names told to the hook; empty at the root
+	confined bool   // nothing leads above dir
+}
+
+func (m *Mem) top() *memTree { return &memTree{m: m, dir: m.root} }
+
+// dirChange is an unsynced change of names: one entry set, one taken away, or
+// both at once.
+type dirChange struct {
+	op      string // create, mkdir, remove, rename
+	path    string // the name, for people
+	from    *node  // directory that loses oldname; nil = none does
+	oldname string
+	to      *node // directory that gains newname; nil = none does
+	newname string
+	node    *node
+}
+
+func (c *dirChange) touches(d *node) bool { return c.from == d || c.to == d }
+
+// apply makes the change in the durable names. renew maps a node to its copy.
+func (c *dirChange) apply(renew func(*node) *node) {
+	if c.from != nil {
+		if d := renew(c.from); d.durable[c.oldname] == renew(c.node) {
+			delete(d.durable, c.oldname)
+		}
+	}
+	if c.to != nil {
+		renew(c.to).durable[c.newname] = renew(c.node)
+	}
+}
+
+func same(n *node) *node { return n }
+
+// hookName is the name a hook sees.
+func (t *memTree) hookName(name string) string {
+	if t.confined {
+		return path.Join(t.prefix, filepath.ToSlash(name))
+	}
+	return name
+}
+
+// resolve walks to a name and returns its path without links. Without follow
+// the last element is not followed.
+func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
+	if t.dir == nil {
+		return "", nil, fs.ErrClosed
+	}
+	name = filepath.ToSlash(name)
+	if t.confined && (strings.HasPrefix(name, "/") || name == "") {
+		return "", nil, errEscapes
+	}
+	dirs, names := []*node{t.dir}, []string{} // dirs[i] is what names[:i] is
+	rest := strings.Split(name, "/")
+	for hops := 0; len(rest) > 0; {
+		elem := rest[0]
+		rest = rest[1:]
+		at := dirs[len(dirs)-1]
+		if !at.mode.IsDir() {
+			return "", nil, syscall.ENOTDIR
+		}
+		switch elem {
+		case "", ".":
+			continue
+		case "..":
+			if len(names) > 0 {
+				dirs, names = dirs[:len(dirs)-1], names[:len(names)-1]
+			} else if t.confined {
+				return "", nil, errEscapes
+			}
+			continue
+		}
+		if !at.may(0o100) {
+			return "", nil, syscall.EACCES
+		}
+		n := at.names[elem]
+		if n == nil {
+			return "", nil, syscall.ENOENT
+		}
+		if n.mode.Type() == fs.ModeSymlink && (follow || len(rest) > 0) {
+			if hops++; hops > 40 {
+				return "", nil, syscall.ELOOP
+			}
+			if strings.HasPrefix(n.target, "/") {
+				if t.confined {
+					return "", nil, errEscapes
+				}
+				dirs, names = dirs[:1], names[:0]
+			}
+			rest = append(strings.Split(n.target, "/"), rest...)
+			continue
+		}
+		dirs, names = append(dirs, n), append(names, elem)
+	}
+	return "/" + strings.Join(names, "/"), dirs[len(dirs)-1], nil
+}
+
+func (t *memTree) walk(name string, follow bool) (*node, error) {
+	_, n, err := t.resolve(name, follow)
+	return n, err
+}
+
+// parent returns the directory a name is in, or would be, and its last element.
+func (t *memTree) parent(name string) (*node, string, error) {
+	name = strings.TrimRight(filepath.ToSlash(name), "/")
+	dir, base := path.Split(name)
+	if base == "" || base == "." || base == ".." {
+		return nil, "", syscall.EINVAL
+	}
+	if dir == "" {
+		dir = "."
+	}
+	d, err := t.walk(dir, true)
+	if err != nil {
+		return nil, "", err
+	}
+	if !d.mode.IsDir() {
+		return nil, "", syscall.ENOTDIR
+	}
+	if len(base) > 255 {
+		return nil, "", syscall.ENAMETOOLONG
+	}
+	if !d.may(0o100) {
+		return nil, "", syscall.EACCES
+	}
+	return d, base, nil
+}
+
+// may says whether the owner has a permission.
+func (n *node) may(bits fs.FileMode) bool { return n.mode&bits == bits }
+
+// alter adds and removes names as the process sees them and notes the change
+// as unsynced.
+func (t *memTree) alter(c dirChange) {
+	now := t.m.now()
+	if c.from != nil {
+		delete(c.from.names, c.oldname)
+		c.from.mtime = now
+		c.node.links--
+	}
+	if c.to != nil {
+		if old := c.to.names[c.newname]; old != nil {
+			t.m.unlinked(old)
+		}
+		c.to.names[c.newname] = c.node
+		c.to.mtime = now
+		c.node.links++
+	}
+	t.m.pending = append(t.m.pending, c)
+	if c.to == nil {
+		t.m.free(c.node)
+	}
+}
+
+// open finds or creates a regular file.
+func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
+	dir, base, err := t.parent(name)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ELOOP) {
+		return nil, ErrNotRegular // ".", "..", "/"; too many links, as the system says it for one
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := dir.names[base]
+	if n == nil {
+		if flag&syscall.O_CREAT == 0 {
+			return nil, syscall.ENOENT
+		}
+		if !dir.may(0o300) {
+			return nil, syscall.EACCES
+		}
+		n = t.m.newNode(perm.Perm())
+		t.alter(dirChange{op: "create", path: t.hookName(name), to: dir, newname: base, node: n})
+		return n, nil
+	}
+	if flag&syscall.O_CREAT != 0 && flag&syscall.O_EXCL != 0 {
+		return nil, syscall.EEXIST
+	}
+	if !n.mode.IsRegular() {
+		return nil, ErrNotRegular
+	}
+	switch access := flag & (syscall.O_RDONLY | syscall.O_WRONLY | syscall.O_RDWR); {
+	case access != syscall.O_WRONLY && !n.may(0o400), access != syscall.O_RDONLY && !n.may(0o200):
+		return nil, syscall.EACCES
+	}
+	return n, nil
+}
+
+func (t *memTree) Open(name string) (File, error) { return t.OpenFile(name, syscall.O_RDONLY, 0) }
+
+func (t *memTree) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	return t.openFile(name, flag, perm)
+}
+
+func (t *memTree) openFile(name string, flag int, perm fs.FileMode) (*memFile, error) {
+	op := "open"
+	if flag&syscall.O_CREAT != 0 {
+		op = "create"
+	}
+	f := &memFile{m: t.m, name: t.hookName(name), flag: flag}
+	err := t.m.do(op, f.name, func() error {
+		n, err := t.open(name, flag, perm)
+		if err != nil {
+			return err
+		}
+		f.node = n
+		if flag&syscall.O_TRUNC != 0 && n.data.size > 0 {
+			t.m.truncate(n, 0)
+		}
+		n.opens++
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (t *memTree) Pending(name string, perm fs.FileMode) (Pending, error) {
+	dir, base := path.Split(filepath.ToSlash(name))
+	for {
+		t.m.mu.Lock()
+		t.m.lastTmp++
+		tmp := dir + "." + base + strconv.FormatUint(t.m.lastTmp, 10)
+		t.m.mu.Unlock()
+		f, err := t.openFile(tmp, syscall.O_RDWR|syscall.O_CREAT|syscall.O_EXCL, perm)
+		if err == nil {
+			return &memPending{memFile: f, tree: t, tmp: tmp, final: name}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+}
+
+func (t *memTree) Rename(oldname, newname string) error {
+	return t.m.do("rename", t.hookName(newname), func() error {
+		from, oldbase, err := t.parent(oldname)
+		if err != nil {
+			return err
+		}
+		n := from.names[oldbase]
+		if n == nil {
+			return syscall.ENOENT
+		}
+		to, newbase, err := t.parent(newname)
+		if err != nil {
+			return err
+		}
+		if !from.may(0o300) || !to.may(0o300) {
+			return syscall.EACCES
+		}
+		old := to.names[newbase]
+		switch {
+		case old == n:
+			return nil // two names of one file: POSIX does nothing
+		case old != nil && old.mode.IsDir():
+			return syscall.EEXIST
+		case old != nil && n.mode.IsDir():
+			return syscall.ENOTDIR
+		case n.mode.IsDir() && within(to, n):
+			return syscall.EINVAL
+		}
+		t.alter(dirChange{op: "rename", path: t.hookName(newname), from: from, oldname: oldbase, to: to, newname: newbase, node: n})
+		return nil
+	})
+}
+
+// within says whether d is dir or below it.
+func within(d, dir *node) bool {
+	if d == dir {
+		return true
+	}
+	for _, n := range dir.names {
+		if n.mode.IsDir() && within(d, n) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *memTree) Remove(name string) error {
+	return t.m.do("remove", t.hookName(name), func() error {
+		dir, base, err := t.parent(name)
+		if err != nil {
+			return err
+		}
+		n := dir.names[base]
+		switch {
+		case n == nil:
+			return syscall.ENOENT
+		case len(n.names) > 0:
+			return syscall.ENOTEMPTY
+		case !dir.may(0o300):
+			return syscall.EACCES
+		}
+		t.alter(dirChange{op: "remove", path: t.hookName(name), from: dir, oldname: base, node: n})
+		return nil
+	})
+}
+
+func (t *memTree) Mkdir(name string, perm fs.FileMode) error {
+	return t.m.do("mkdir", t.hookName(name), func() error {
+		dir, base, err := t.parent(name)
+		switch {
+		case errors.Is(err, syscall.EINVAL):
+			return syscall.EEXIST
+		case err != nil:
+			return err
+		case dir.names[base] != nil:
+			return syscall.EEXIST
+		case !dir.may(0o300):
+			return syscall.EACCES
+		}
+		t.alter(dirChange{op: "mkdir", path: t.hookName(name), to: dir, newname: base, node: t.m.newNode(fs.ModeDir | perm.Perm())})
+		return nil
+	})
+}
+
+func (t *memTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	var list []fs.DirEntry
+	err := t.m.do("readdir", t.hookName(name), func() error {
+		// A link to a directory is none inside a root.
+		n, err := t.walk(name, !t.confined)
+		switch {
+		case err != nil:
+			return err
+		case !n.mode.IsDir():
+			return syscall.ENOTDIR
+		case !n.may(0o400):
+			return syscall.EACCES
+		}
+		for base, child := range n.names {
+			list = append(list, fs.FileInfoToDirEntry(child.info(base)))
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, err
+}
+
+func (t *memTree) Lstat(name string) (fs.FileInfo, error) {
+	var fi fs.FileInfo
+	err := t.m.do("lstat", t.hookName(name), func() error {
+		n, err := t.walk(name, false)
+		if err == nil {
+			fi = n.info(path.Base(filepath.ToSlash(name)))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return fi, nil
+}
+
+func (t *memTree) SyncDir(name string) error {
+	hook := t.hookName(name)
+	f := t.m.enter("syncdir", hook, 0)
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	d, err := t.walk(name, true)
+	if err == nil && !d.mode.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err == nil {
+		t.m.syncDir(d, f != nil && !f.Done)
+	}
+	if f != nil {
+		err = f.Err
+	}
+	return pathError("syncdir", hook, err)
+}
+
+// syncDir makes the changes of a directory durable, or loses them. A rename
+// between two directories takes the changes of the other one with it, for it
+// is durable as one.
+func (m *Mem) syncDir(d *node, lose bool) {
+	dirs := []*node{d}
+	for i := 0; i < len(dirs); i++ {
+		for _, c := range m.pending {
+			if c.from == nil || c.to == nil || c.from == c.to || !c.touches(dirs[i]) {
+				continue
+			}
+			for _, other := range []*node{c.from, c.to} {
+				if !slices.Contains(dirs, other) {
+					dirs = append(dirs, other)
+				}
+			}
+		}
+	}
+	m.pending = slices.DeleteFunc(m.pending, func(c dirChange) bool {
+		if !slices.ContainsFunc(dirs, c.touches) {
+			return false
+		}
+		if !lose {
+			c.apply(same)
+		}
+		return true
+	})
+}
+
+// Close makes every later call through the root fail.
+func (t *memTree) Close() error {
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	t.dir = nil
+	return nil
+}

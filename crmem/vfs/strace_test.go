@@ -1,0 +1,169 @@
+//go:build linux
+
+package vfs_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"crabmem/crmem/vfs"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// replaceCalls is the order of system calls of Replace that durability rests
+// on: the contents are on the disk before the name is, and the name before
+// Replace returns.
+var replaceCalls = []string{
+	"open temp O_RDWR|O_CREAT|O_EXCL",
+	"write temp", "write temp", // more than its buffer holds
+	"fsync temp",
+	"close temp",
+	"rename temp over file",
+	"open directory",
+	"fsync directory",
+	"close directory",
+}
+
+// TestReplaceMem: the crash tests run on the same order.
+func TestReplaceMem(t *testing.T) {
+	m := vfs.NewMem()
+	var calls []string
+	m.Hook = func(c vfs.Call) error {
+		switch op, _, _ := strings.Cut(c.Op, " "); {
+		case op == "create":
+			calls = append(calls, "open temp O_RDWR|O_CREAT|O_EXCL")
+		case op == "rename" && c.Name == "/file":
+			calls = append(calls, "rename temp over file")
+		case op == "syncdir" && c.Name == "/":
+			calls = append(calls, "open directory", "fsync directory", "close directory")
+		case op == "sync":
+			calls = append(calls, "fsync temp")
+		default:
+			calls = append(calls, op+" temp")
+		}
+		return nil
+	}
+	if err := vfs.Replace(m, "/file", 0o600, twoBuffers); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(replaceCalls, calls); d != "" {
+		t.Errorf("calls (-want +got):\n%s", d)
+	}
+}
+
+func twoBuffers(w io.Writer) error {
+	for range 3 {
+		if _, err := w.Write(make([]byte, 100_000)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestReplaceStrace runs itself under strace, inside a root and outside.
+func TestReplaceStrace(t *testing.T) {
+	if dir := os.Getenv("CRABMEM_REPLACE"); dir != "" {
+		if err := vfs.Replace(vfs.OS{}, filepath.Join(dir, "file"), 0o600, twoBuffers); err != nil {
+			t.Fatal(err)
+		}
+		r, err := vfs.OS{}.Root(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.Replace(r, "rooted", 0o600, twoBuffers); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("THE ORDER OF SYSTEM CALLS IS NOT CHECKED: strace is not installed")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := exec.Command(strace, "-f", "-y", "-o", log, "-e", "trace=openat,write,pwrite64,writev,fsync,fdatasync,sync_file_range,close,rename,renameat,renameat2,unlink,unlinkat,link,linkat,fchmod,ftruncate",
+		os.Args[0], "-test.run", "^TestReplaceStrace$")
+	cmd.Env = append(os.Environ(), "CRABMEM_REPLACE="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "ptrace") {
+			t.Skipf("THE ORDER OF SYSTEM CALLS IS NOT CHECKED: strace may not trace: %s", out)
+		}
+		t.Fatalf("%v\n%s", err, out)
+	}
+	trace, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"file", "rooted"} {
+		if d := cmp.Diff(replaceCalls, calls(string(trace), dir, name)); d != "" {
+			t.Errorf("calls for %s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+var callLine = regexp.MustCompile(`^\d+ +(\w+)\((.*)\) += (\S+)`)
+
+// calls translates the lines of a trace, from the creation of name's temporary
+// file to the close of the directory.
+func calls(trace, dir, name string) []string {
+	temp := regexp.MustCompile(`[/"]\.` + name + `\d+`)
+	var list []string
+	opened := false // Pending in a root holds a descriptor of the directory too
+	for line := range strings.Lines(unfinished(trace)) {
+		m := callLine.FindStringSubmatch(line)
+		if m == nil || strings.HasPrefix(m[3], "-1") {
+			continue
+		}
+		call, args := strings.TrimSuffix(m[1], "at"), m[2]
+		onDir := strings.Contains(args, "<"+dir+">") || strings.Contains(m[3], "<"+dir+">")
+		switch {
+		case call == "open" && temp.MatchString(args):
+			flags := regexp.MustCompile(`O_RDWR|O_CREAT|O_EXCL|O_TRUNC|O_APPEND`).FindAllString(args, -1)
+			list = append(list, "open temp "+strings.Join(flags, "|"))
+		case strings.HasPrefix(call, "rename") && temp.MatchString(args) && strings.Contains(args, name+`"`):
+			list = append(list, "rename temp over file")
+		case temp.MatchString(args):
+			list = append(list, call+" temp")
+		case len(list) == 0 || !onDir:
+		case call == "open":
+			opened = true
+			list = append(list, "open directory")
+		case opened && (call == "fsync" || call == "close"):
+			list = append(list, call+" directory")
+			if call == "close" {
+				return list
+			}
+		}
+	}
+	return list
+}
+
+// unfinished joins the two halves of calls that another thread interrupted.
+func unfinished(trace string) string {
+	var b strings.Builder
+	begun := map[string]string{}
+	for line := range strings.Lines(trace) {
+		pid, rest, _ := strings.Cut(line, " ")
+		if head, ok := strings.CutSuffix(strings.TrimRight(rest, "\n"), "<unfinished ...>"); ok {
+			begun[pid] = head
+			continue
+		}
+		if i := strings.Index(rest, " resumed>"); i >= 0 {
+			rest = begun[pid] + rest[i+len(" resumed>"):]
+		}
+		b.WriteString(pid + " " + rest)
+	}
+	return b.String()
+}

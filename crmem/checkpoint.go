@@ -302,11 +302,7 @@ func (s *Store) newLog(seq uint64, frames []frame) error {
 // replaceLog puts a log with the given bytes in place and opens it.
 func (s *Store) replaceLog(b []byte) error {
 	name := s.path + walSuffix
-	err := vfs.Replace(s.fs, name, 0o600, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
-	if err != nil {
+	if err := vfs.Replace(s.fs, name, 0o600, bytesTo(b)); err != nil {
 		return err
 	}
 	f, err := s.fs.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)

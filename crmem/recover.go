@@ -232,8 +232,7 @@ func (s *Store) recover(before Holder, fresh bool) error {
 		return nil
 	}
 	if v.scan.verdict == rotten {
-		return &FormatError{Path: s.path + walSuffix, Offset: v.scan.bad, Entry: -1, Field: "frame",
-			Msg: v.scan.why + ": a later frame says that this was synced, so it is damage and not a crash; read it with --read-only or mend it with crabmem repair"}
+		return fmt.Errorf("%w; reading shows what stands before; crabmem repair sets the rest aside", v.rotten(s.path))
 	}
 	seq, ok := v.point()
 	if !ok {
@@ -305,10 +304,15 @@ func quarantine(fsys vfs.FS, name string, b []byte) (string, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		return path, vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
-			_, err := w.Write(b)
-			return err
-		})
+		return path, vfs.Replace(fsys, path, 0o600, bytesTo(b))
+	}
+}
+
+// bytesTo returns a function that writes b.
+func bytesTo(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -279,17 +278,19 @@ func (d *decoder) end() error {
 	return nil
 }
 
-// explain adds to a refusal what the file may be instead. crabdb files begin
-// with the same magic and version and hold index_at and index_len where v1
-// holds next_id and entry_count.
+// explain adds to a refusal what the file may be instead.
 func (d *decoder) explain(err error) error {
 	e, ok := err.(*FormatError)
-	if !ok || e.Field == "magic" || e.Field == "version" || len(d.b) < 32 {
-		return err
-	}
-	at, n := binary.LittleEndian.Uint64(d.b[16:]), binary.LittleEndian.Uint64(d.b[24:])
-	if at == 0 && n == 0 || at >= 32 && at <= uint64(len(d.b)) && n <= math.MaxInt64 && n <= uint64(len(d.b))-at {
+	if ok && e.Field != "magic" && e.Field != "version" && len(d.b) >= 32 && looksLikeCrabdb(d.b) {
 		e.Msg += "; this looks like a crabdb store, which has the same magic and is another format"
 	}
-	return e
+	return err
+}
+
+// looksLikeCrabdb reports whether a file may be of the crabdb format: the same
+// magic and version, and index_at and index_len where v1 holds next_id and
+// entry_count.
+func looksLikeCrabdb(b []byte) bool {
+	at, n := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+	return at == 0 && n == 0 || at >= 32 && at <= uint64(len(b)) && n <= uint64(len(b))-at
 }

@@ -1,0 +1,171 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// Report is what [Check] found.
+type Report struct {
+	Path          string    `json:"path"`
+	Entries       int       `json:"entries"` // that a reader sees
+	SnapshotBytes int64     `json:"snapshot_bytes"`
+	LogBytes      int64     `json:"log_bytes"`
+	LogOps        int       `json:"log_ops"`
+	Problems      []Problem `json:"problems"`
+}
+
+// Problem is one thing that is not as it should be.
+type Problem struct {
+	Kind    string `json:"kind"` // "torn", "rot", "format", "foreign", "missing"
+	File    string `json:"file"`
+	Offset  int64  `json:"offset"` // of the first byte concerned
+	Length  int64  `json:"length"` // bytes concerned; 0 when that is not known
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
+	err     error
+}
+
+// Torn is the one kind of problem that is no damage: the end of a write that
+// was never acknowledged. The next writer cuts it off and keeps a copy.
+const Torn = "torn"
+
+// Err returns the first problem that is damage as an error ([ErrFormat],
+// [ErrForeign], [ErrNoStore]), or nil.
+func (r *Report) Err() error {
+	for _, p := range r.Problems {
+		if p.Kind != Torn {
+			return p.err
+		}
+	}
+	return nil
+}
+
+// Check reads a store and judges all of it, without a lock and without
+// changing anything. The error is of the system; what is wrong with the store
+// is in the report. maxBytes is as in [Options]; 0 is the default.
+func Check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
+	if maxBytes == 0 {
+		maxBytes = defaultMaxBytes
+	}
+	path, err := fsys.Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	var r *Report
+	for try := range 20 {
+		if r, err = check(fsys, path, maxBytes); err != nil || r.Err() == nil {
+			break
+		}
+		// A checkpoint may stand between the reads of the two files, as for
+		// any reader. Damage stays.
+		if try > 0 && !errors.Is(r.Err(), ErrForeign) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return r, err
+}
+
+func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
+	r := &Report{Path: path, Problems: []Problem{}}
+	add := func(kind, file string, off, n int64, err error, remedy string) {
+		r.Problems = append(r.Problems, Problem{kind, file, off, n, err.Error(), remedy, err})
+	}
+	v := &files{}
+	b, err := v.readSnapshot(fsys, path, maxBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, lerr := fsys.Lstat(path + walSuffix); lerr == nil {
+			add("missing", path, 0, 0, fmt.Errorf("%w: %s is missing, and its log is there", ErrForeign, path),
+				"put the file back beside its log, or: crabmem repair")
+			return r, nil
+		}
+		add("missing", path, 0, 0, fmt.Errorf("%w: %s does not exist", ErrNoStore, path), "check --db")
+		return r, nil
+	case errors.Is(err, ErrFormat):
+		add("format", path, 0, 0, err, "name the store's file")
+		return r, nil
+	case err != nil:
+		return nil, err
+	}
+	r.SnapshotBytes = int64(len(b))
+	v.dig = digestOf(b)
+	if v.snap, err = Decode(b); err != nil {
+		err = inFile(err, path)
+		off := offsetOf(err)
+		add("format", path, off, int64(len(b))-off, err, "crabmem repair salvages what can be read and sets the file aside whole")
+	} else {
+		r.Entries = v.snap.Len()
+	}
+	v.log, err = vfs.ReadFile(fsys, path+walSuffix, maxLogFor(maxBytes))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r, nil
+	case err != nil:
+		if err := notAStore(err); errors.Is(err, ErrFormat) {
+			add("format", path+walSuffix, 0, 0, err, "move it away, if it is not the log")
+			return r, nil
+		}
+		return nil, err
+	}
+	r.LogBytes = int64(len(v.log))
+	if v.scan, err = scanWAL(v.log); err != nil {
+		err = inFile(err, path+walSuffix)
+		off := offsetOf(err)
+		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair sets the log aside from here on")
+		return r, nil
+	}
+	r.LogOps = v.scan.ops()
+	tail := int64(len(v.log)) - v.scan.end
+	switch v.scan.verdict {
+	case rotten:
+		add("rot", path+walSuffix, v.scan.bad, tail, v.rotten(path), "crabmem repair keeps what stands before and sets the rest aside")
+	case torn:
+		add(Torn, path+walSuffix, v.scan.bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
+			path+walSuffix, v.scan.bad, tail, v.scan.why), "nothing is lost; the next write cuts them off and keeps a copy")
+	}
+	if v.snap == nil {
+		return r, nil
+	}
+	seq, ok := v.point()
+	if !ok {
+		v.addForeign(path, add)
+		return r, nil
+	}
+	if _, err := v.replay(&v.snap.t, &v.snap.NextID, seq); err != nil {
+		err = inFile(err, path+walSuffix)
+		off := offsetOf(err)
+		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair keeps what stands before and sets the rest aside")
+		return r, nil
+	}
+	r.Entries = v.snap.Len()
+	return r, nil
+}
+
+func (v *files) addForeign(path string, add func(string, string, int64, int64, error, string)) {
+	err := fmt.Errorf("%w: %s is %v, its log extends %v", ErrForeign, path, v.dig, v.scan.base)
+	remedy := "if another program wrote it on purpose, crabmem checkpoint accepts it; if not, it is damaged inside a text: restore a copy"
+	if v.scan.ops() > 0 {
+		remedy = "crabmem repair --keep-db sets the log aside; --keep-log BASE takes the snapshot that the log extends"
+	}
+	add("foreign", path, 0, int64(v.dig.len), err, remedy)
+}
+
+// rotten is the refusal of a log that is damaged before its end.
+func (v *files) rotten(path string) error {
+	return &FormatError{Path: path + walSuffix, Offset: v.scan.bad, Entry: -1, Field: "frame",
+		Msg: v.scan.why + ": a later frame says that this was synced, so it is damage and not a crash"}
+}
+
+func offsetOf(err error) int64 {
+	var f *FormatError
+	if errors.As(err, &f) {
+		return f.Offset
+	}
+	return 0
+}

@@ -1,0 +1,481 @@
+package crmem
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// RepairOptions are how a store is repaired.
+type RepairOptions struct {
+	FS       vfs.FS // nil: the machine's
+	LockWait time.Duration
+	Command  string
+	MaxBytes int64 // as in Options
+
+	// KeepDB takes the snapshot as it is and sets aside a log that belongs to
+	// another one.
+	KeepDB bool
+	// KeepLog names the snapshot that the log extends; the file under the
+	// store's name is set aside.
+	KeepLog string
+}
+
+// RepairReport is what [Repair] did. For each file the bytes recovered and the
+// bytes set aside are all its bytes.
+type RepairReport struct {
+	Path    string         `json:"path"`
+	Entries int            `json:"entries"` // after the repair
+	Files   []RepairedFile `json:"files"`   // that were not whole
+	Notes   []string       `json:"notes"`   // what else there is to know, a line each
+}
+
+// RepairedFile accounts for the bytes of one file.
+type RepairedFile struct {
+	File      string `json:"file"`
+	Bytes     int64  `json:"bytes"`
+	Recovered int64  `json:"recovered"`
+	Aside     int64  `json:"aside"` // not understood, and kept in Kept
+	Kept      string `json:"kept"`  // a snapshot is kept whole, of a log what was not recovered
+}
+
+const damagedSuffix = ".damaged-"
+
+// repair is one repair under way.
+type repair struct {
+	*Store
+	o   *RepairOptions
+	rep *RepairReport
+	db  []byte // nil: missing
+	log []byte // nil: missing
+}
+
+// Repair makes a store whole again. It destroys nothing: what it cannot read
+// is set aside in files beside the store, and is in the report. A store that
+// is whole is left as it is.
+//
+// Errors: [ErrForeign] when log and snapshot do not belong together and
+// neither KeepDB nor KeepLog says which to take; [ErrLocked]; [ErrNoStore].
+func Repair(path string, o *RepairOptions) (*RepairReport, error) {
+	if o == nil {
+		o = &RepairOptions{}
+	}
+	s := newStore(&Options{FS: o.FS, LockWait: o.LockWait, Command: o.Command, MaxBytes: o.MaxBytes})
+	defer s.stop()
+	resolved, err := s.fs.Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	s.path = resolved
+	r := &repair{Store: s, o: o, rep: &RepairReport{Path: resolved, Files: []RepairedFile{}, Notes: []string{}}}
+	if err := r.exists(); err != nil {
+		return nil, err
+	}
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if _, _, err := s.acquire(); err != nil {
+		return nil, err
+	}
+	err = r.run()
+	if s.log != nil {
+		err = errors.Join(err, s.log.Close())
+	}
+	if err == nil && s.dirty {
+		err = s.markClean(s.w.end)
+	}
+	err = errors.Join(err, s.lock.Unlock())
+	if err != nil {
+		return nil, err
+	}
+	return r.rep, nil
+}
+
+func (r *repair) exists() error {
+	_, err1 := r.fs.Lstat(r.path)
+	_, err2 := r.fs.Lstat(r.path + walSuffix)
+	if errors.Is(err1, fs.ErrNotExist) && errors.Is(err2, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s does not exist", ErrNoStore, r.path)
+	}
+	return nil
+}
+
+func (r *repair) note(format string, args ...any) {
+	r.rep.Notes = append(r.rep.Notes, fmt.Sprintf(format, args...))
+}
+
+func (r *repair) run() error {
+	v := &files{}
+	var err error
+	r.db, err = v.readSnapshot(r.fs, r.path, r.opts.MaxBytes)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	missing := err != nil
+	r.log, err = vfs.ReadFile(r.fs, r.path+walSuffix, maxLogFor(r.opts.MaxBytes))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return notAStore(err)
+	}
+	v.log = r.log
+	v.dig = digestOf(r.db)
+	r.dbDig, r.dbStat = v.dig, v.stat
+
+	readable, why := r.readLog(v)
+	switch {
+	case r.o.KeepLog != "":
+		return r.keepLog(v)
+	case missing:
+		return r.fromLogAlone(v)
+	}
+	var derr error
+	v.snap, derr = Decode(r.db)
+	if derr != nil {
+		return r.salvage(v, inFile(derr, r.path))
+	}
+	if r.log == nil {
+		r.rep.Entries = v.snap.Len()
+		return nil
+	}
+	seq, ok := uint64(0), false
+	if readable {
+		seq, ok = v.point()
+	}
+	switch {
+	case !readable && !ok:
+		r.note("%s: %v", r.path+walSuffix, why)
+		return r.dropLog(v, 0)
+	case !ok && v.scan.ops() > 0 && !r.o.KeepDB:
+		return fmt.Errorf("%w: %s holds %d operations for a snapshot of %v, and %s is %v: say --keep-db to set the log aside, or --keep-log BASE",
+			ErrForeign, r.path+walSuffix, v.scan.ops(), v.scan.base, r.path, v.dig)
+	case !ok:
+		return r.dropLog(v, 0)
+	}
+	return r.replayPrefix(v, seq, why)
+}
+
+// readLog scans the log. When it is not whole, why says so and v.scan holds
+// what stands before the damage; false when that is nothing.
+func (r *repair) readLog(v *files) (bool, error) {
+	if r.log == nil {
+		return false, nil
+	}
+	scan, err := scanWAL(r.log)
+	if err != nil {
+		// A frame that is not understood: what stands before it is.
+		off := offsetOf(err)
+		if off < walHeaderSize {
+			return false, err
+		}
+		if scan, _ = scanWAL(r.log[:off]); scan == nil {
+			return false, err
+		}
+	} else if scan.verdict != clean {
+		err = v.reason(scan)
+	}
+	v.scan = scan
+	return true, err
+}
+
+func (v *files) reason(scan *walScan) error {
+	return fmt.Errorf("%v at offset %d: %s", scan.verdict, scan.bad, scan.why)
+}
+
+// replayPrefix recovers the snapshot and the operations up to the damage.
+func (r *repair) replayPrefix(v *files, seq uint64, why error) error {
+	end := v.scan.end
+	t, next := &v.snap.t, v.snap.NextID
+	for i := range v.scan.frames {
+		f := &v.scan.frames[i]
+		if f.typ == frameCheckpoint || f.seq <= seq {
+			continue
+		}
+		if err := f.apply(t, &next); err != nil {
+			end, why = r.batchStart(v.scan, i), err
+			v.scan, _ = scanWAL(r.log[:end])
+			// The batch may have been applied in part: begin again without it.
+			v.snap, _ = Decode(r.db)
+			t, next = &v.snap.t, v.snap.NextID
+			if _, err := v.replay(t, &next, seq); err != nil {
+				return inFile(err, r.path+walSuffix)
+			}
+			break
+		}
+	}
+	r.t, r.nextID = *t, next
+	r.rep.Entries = t.live
+	if end == int64(len(r.log)) {
+		return nil
+	}
+	r.note("%s: %v", r.path+walSuffix, why)
+	if err := r.asideLog(v, end); err != nil {
+		return err
+	}
+	return r.write(v, end)
+}
+
+// batchStart returns the offset of the batch that frame i belongs to.
+func (r *repair) batchStart(s *walScan, i int) int64 {
+	for i > 0 && s.frames[i-1].more {
+		i--
+	}
+	return s.frames[i].off
+}
+
+// asideLog keeps the log's bytes from end on.
+func (r *repair) asideLog(v *files, end int64) error {
+	seq := uint64(0)
+	if v.scan != nil {
+		w := v.scan.writer()
+		seq = w.seq
+	}
+	kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, seq), r.log[end:])
+	r.rep.Files = append(r.rep.Files, RepairedFile{r.path + walSuffix, int64(len(r.log)), end, int64(len(r.log)) - end, kept})
+	return err
+}
+
+// write makes the recovered state the store's: the good part of the log, in a
+// new file, names the new snapshot before it appears.
+func (r *repair) write(v *files, end int64) error {
+	if err := r.markDirty(); err != nil {
+		return err
+	}
+	b := r.log[:end]
+	if v.scan == nil || end < walHeaderSize {
+		h := walHeader{salt: rand.Uint64(), base: r.dbDig, seq: 1}
+		b = h.append(nil)
+		v.scan, _ = scanWAL(b)
+	}
+	r.w = v.scan.writer()
+	if err := r.replaceLog(b); err != nil {
+		return err
+	}
+	r.distrust = true
+	r.rep.Entries = r.t.live
+	return r.fold()
+}
+
+// dropLog sets the whole log aside and takes the snapshot as it is.
+func (r *repair) dropLog(v *files, end int64) error {
+	if err := r.asideLog(v, end); err != nil {
+		return err
+	}
+	if err := r.markDirty(); err != nil {
+		return err
+	}
+	r.t, r.nextID = v.snap.t, v.snap.NextID
+	r.rep.Entries = v.snap.Len()
+	return r.newLog(0, nil)
+}
+
+// asideDB keeps the whole file under the store's name.
+func (r *repair) asideDB(recovered int64) error {
+	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, castagnoli))
+	kept, err := quarantine(r.fs, name, r.db)
+	r.rep.Files = append(r.rep.Files, RepairedFile{r.path, int64(len(r.db)), recovered, int64(len(r.db)) - recovered, kept})
+	return err
+}
+
+// keepLog takes another file as the snapshot that the log extends.
+func (r *repair) keepLog(v *files) error {
+	base, err := r.fs.Resolve(r.o.KeepLog)
+	if err != nil {
+		return err
+	}
+	b, err := vfs.ReadFile(r.fs, base, r.opts.MaxBytes)
+	if err != nil {
+		return err
+	}
+	if v.scan == nil {
+		return fmt.Errorf("%w: %s has no log that can be read", ErrForeign, r.path)
+	}
+	sn, err := Decode(b)
+	if err != nil {
+		return inFile(err, base)
+	}
+	bv := &files{dig: digestOf(b), scan: v.scan}
+	seq, ok := bv.point()
+	if !ok {
+		return fmt.Errorf("%w: %s is %v, and the log extends %v", ErrForeign, base, bv.dig, v.scan.base)
+	}
+	if _, err := bv.replay(&sn.t, &sn.NextID, seq); err != nil {
+		return inFile(err, r.path+walSuffix)
+	}
+	if r.db != nil {
+		if err := r.asideDB(0); err != nil {
+			return err
+		}
+	}
+	if v.scan.end < int64(len(r.log)) {
+		if err := r.asideLog(v, v.scan.end); err != nil {
+			return err
+		}
+	}
+	r.t, r.nextID = sn.t, sn.NextID
+	return r.write(v, v.scan.end)
+}
+
+// fromLogAlone recovers a store whose snapshot is missing: that can be done
+// when the log began with the empty store.
+func (r *repair) fromLogAlone(v *files) error {
+	empty, err := NewSnapshot(1, nil)
+	if err != nil {
+		return err
+	}
+	b, err := empty.AppendBinary(nil)
+	if err != nil {
+		return err
+	}
+	if v.scan == nil || v.scan.base != digestOf(b) {
+		return fmt.Errorf("%w: %s is missing, and its log does not begin with the empty store: say --keep-log BASE, with a copy of the snapshot",
+			ErrForeign, r.path)
+	}
+	if _, err := v.replay(&empty.t, &empty.NextID, v.scan.seq-1); err != nil {
+		return inFile(err, r.path+walSuffix)
+	}
+	if v.scan.end < int64(len(r.log)) {
+		if err := r.asideLog(v, v.scan.end); err != nil {
+			return err
+		}
+	}
+	r.note("%s was missing; its log held everything", r.path)
+	// The snapshot as it was, so that the log has its base again.
+	if err := vfs.Replace(r.fs, r.path, 0o600, bytesTo(b)); err != nil {
+		return err
+	}
+	fi, err := r.fs.Lstat(r.path)
+	if err != nil {
+		return err
+	}
+	r.dbDig, r.dbStat = digestOf(b), statOf(fi)
+	r.t, r.nextID = empty.t, empty.NextID
+	return r.write(v, v.scan.end)
+}
+
+// salvage recovers the entries of a snapshot that can be read, and on top of
+// them what the log says.
+func (r *repair) salvage(v *files, why error) error {
+	r.note("%v", why)
+	recs, next, recovered := salvageEntries(r.db)
+	if len(recs) == 0 && !wasStore(r.db) {
+		return fmt.Errorf("%w; nothing in it looks like an entry: move it away", why)
+	}
+	t := table{}
+	t.init(len(recs))
+	for _, rc := range recs {
+		t.append(rc)
+	}
+	skipped := 0
+	if v.scan != nil {
+		for i := range v.scan.frames {
+			f := &v.scan.frames[i]
+			// An effect is whole in itself, so all of them are tried, also
+			// those that the snapshot held already.
+			if f.typ == framePut {
+				next = max(next, le64(f.payload)+1)
+			}
+			if f.typ != frameCheckpoint && f.salvage(&t, &next) != nil {
+				skipped++
+			}
+		}
+	}
+	r.note("%d entries were read from the damaged snapshot, %d after the log", len(recs), t.live)
+	if skipped > 0 {
+		r.note("%d operations of the log change entries that could not be read", skipped)
+	}
+	if err := r.asideDB(recovered); err != nil {
+		return err
+	}
+	end := int64(0)
+	if v.scan != nil {
+		end = v.scan.end
+	}
+	if end < int64(len(r.log)) {
+		if err := r.asideLog(v, end); err != nil {
+			return err
+		}
+	}
+	r.t, r.nextID = t, next
+	return r.write(v, end)
+}
+
+// salvage applies a frame to a table that may lack what it changes, or have it
+// already.
+func (f *frame) salvage(t *table, next *uint64) error {
+	if f.typ == framePut && len(f.payload) >= minRecord {
+		id := binary.LittleEndian.Uint64(f.payload)
+		if old := t.byID(id); old != "" {
+			t.remove(id)
+			if err := f.apply(t, next); err != nil {
+				t.put(old)
+				return err
+			}
+			return nil
+		}
+	}
+	return f.apply(t, next)
+}
+
+// salvageEntries reads the entries of a damaged snapshot: in order from the
+// beginning and, after each place that is not an entry, from the next one that
+// is. It returns them sorted by id, with a next_id above all, and how many
+// bytes they and a whole header take.
+func salvageEntries(b []byte) ([]record, uint64, int64) {
+	var recs []record
+	ids, names := map[uint64]bool{}, map[string]bool{}
+	top, recovered := uint64(0), int64(0)
+	for off := headerSize; off+minRecord <= len(b); {
+		r, ok := entryAt(b, off)
+		if !ok || ids[r.id()] || names[r.name()] {
+			off++
+			continue
+		}
+		ids[r.id()], names[r.name()] = true, true
+		top = max(top, r.id())
+		recs = append(recs, r)
+		off += len(r)
+		recovered += int64(len(r))
+	}
+	next := top + 1
+	if d := (decoder{b: b}); len(b) >= headerSize {
+		var n uint64
+		if _, err := d.header(&n); err == nil && n > top {
+			next = n
+			recovered += headerSize
+		}
+	}
+	slices.SortFunc(recs, func(a, b record) int { return cmp.Compare(a.id(), b.id()) })
+	return recs, next, recovered
+}
+
+// entryAt reads the entry at an offset, if what is there can be one: an id, a
+// kind, a name. Its number is not compared with next_id, which may be what is
+// damaged.
+func entryAt(b []byte, off int) (record, bool) {
+	id := binary.LittleEndian.Uint64(b[off:])
+	n := binary.LittleEndian.Uint32(b[off+recNameLen:])
+	if id == 0 || id == math.MaxUint64 || n == 0 || n > 1<<16 || binary.LittleEndian.Uint32(b[off+recKind:]) > uint32(Archive) {
+		return "", false
+	}
+	d := decoder{b: b, off: off}
+	r, err := d.entry(0, math.MaxUint64)
+	return r, err == nil
+}
+
+// wasStore reports whether a file without an entry that can be read was a
+// store all the same: it begins as one, and is not of the other format that
+// does.
+func wasStore(b []byte) bool {
+	n := min(len(b), len(magic))
+	if string(b[:n]) != magic[:n] {
+		return false
+	}
+	return len(b) < 32 || !looksLikeCrabdb(b)
+}

@@ -163,7 +163,8 @@ func (s *Store) openReader() error {
 			return nil
 		}
 		last := try == 20
-		if err != nil && last {
+		// Every file is replaced by a rename, so what is damaged stays so.
+		if err != nil && (last || errors.Is(err, ErrFormat)) {
 			return err
 		}
 		if err == nil {

@@ -27,30 +27,33 @@ type files struct {
 	scan *walScan // nil when there is no log
 }
 
-// readFiles reads the snapshot and the log.
-func readFiles(fsys vfs.FS, path string, maxBytes int64) (*files, error) {
+// readFiles reads the snapshot and then the log. Without a log the digest of
+// the snapshot is computed only if digested asks for it.
+func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files, error) {
 	v := &files{}
 	b, err := v.readSnapshot(fsys, path, maxBytes)
 	if err != nil {
 		return nil, err
 	}
+	v.log, err = vfs.ReadFile(fsys, path+walSuffix, maxLogFor(maxBytes))
+	hasLog := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, notAStore(err)
+	}
 	// The digest takes a core of its own while the other decodes.
 	var wg sync.WaitGroup
-	wg.Go(func() { v.dig = digestOf(b) })
+	if hasLog || digested {
+		wg.Go(func() { v.dig = digestOf(b) })
+	}
 	v.snap, err = Decode(b)
 	wg.Wait()
 	if err != nil {
 		return nil, inFile(err, path)
 	}
-	v.log, err = vfs.ReadFile(fsys, path+walSuffix, maxLogFor(maxBytes))
-	if errors.Is(err, fs.ErrNotExist) {
-		return v, nil
-	}
-	if err != nil {
-		return nil, notAStore(err)
-	}
-	if v.scan, err = scanWAL(v.log); err != nil {
-		return nil, inFile(err, path+walSuffix)
+	if hasLog {
+		if v.scan, err = scanWAL(v.log); err != nil {
+			return nil, inFile(err, path+walSuffix)
+		}
 	}
 	return v, nil
 }
@@ -152,7 +155,7 @@ func (s *Store) orphaned() error {
 // so that a log and a snapshot that do not fit are tried again.
 func (s *Store) openReader() error {
 	for try := 1; ; try++ {
-		v, err := readFiles(s.fs, s.path, s.opts.MaxBytes)
+		v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, false)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err := s.orphaned(); err != nil {
 				return err
@@ -215,7 +218,7 @@ func (s *Store) recover(before Holder, fresh bool) error {
 	if links := vfs.Identify(fi).Links; links > 1 {
 		return fmt.Errorf("%s has %d hard links: a checkpoint would part them; copy the file instead", s.path, links)
 	}
-	v, err := readFiles(s.fs, s.path, s.opts.MaxBytes)
+	v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, true)
 	if err != nil {
 		return err
 	}

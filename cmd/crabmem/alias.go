@@ -1,0 +1,98 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) aliasCommand() *cobra.Command {
+	var add, remove, none bool
+	cmd := &cobra.Command{
+		Use:     "alias NAME [ALIAS...]",
+		GroupID: groupUse,
+		Short:   "show, replace, add or remove aliases",
+		Long: `Replace the aliases of an entry by the ones given. --add keeps the others,
+--remove takes the given ones away, --none all. Without aliases and flags the
+present ones are shown, one a line.
+
+Several entries may share an alias; then it finds none of them by itself.`,
+		Example: `  crabmem alias deploy ship release
+  crabmem alias deploy --add rollout
+  crabmem alias deploy --remove ship
+  crabmem alias deploy`,
+		Args:              atLeast(1, "NAME"),
+		ValidArgsFunction: c.completeNames(1),
+	}
+	cmd.Flags().BoolVar(&add, "add", false, "add to the aliases there are")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove these aliases")
+	cmd.Flags().BoolVar(&none, "none", false, "remove every alias")
+	cmd.MarkFlagsMutuallyExclusive("add", "remove", "none")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, given := args[0], args[1:]
+		if (add || remove) && len(given) == 0 {
+			return wrongArgs(cmd, "--add and --remove want at least one alias")
+		}
+		if none && len(given) > 0 {
+			return wrongArgs(cmd, "--none wants no alias")
+		}
+		var e crmem.Entry
+		var err error
+		if len(given) == 0 && !none {
+			err = c.read(func(s *crmem.Store) (err error) {
+				e, err = get(s, name)
+				return err
+			})
+		} else {
+			err = c.write(cmd.Context(), "alias", false, func(s *crmem.Store) (err error) {
+				if e, err = get(s, name); err != nil {
+					return err
+				}
+				list := given
+				switch {
+				case add:
+					list = slices.Clone(e.Aliases)
+					for _, a := range given {
+						if !slices.Contains(list, a) {
+							list = append(list, a)
+						}
+					}
+				case remove:
+					for _, a := range given {
+						if !slices.Contains(e.Aliases, a) {
+							return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path(),
+								Message: quoted(e.Name) + " has no alias " + quoted(a), Remedy: "crabmem alias " + e.Name + " shows what it has"}
+						}
+					}
+					list = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) })
+				}
+				if slices.Equal(list, e.Aliases) {
+					return nil
+				}
+				if err = s.Apply(crmem.Alias{Name: e.Name, Aliases: list}); err == nil {
+					e, err = s.Get(e.Name)
+				}
+				return err
+			})
+		}
+		switch {
+		case err != nil:
+			return err
+		case c.json:
+			return c.printJSON(e)
+		case len(given) == 0 && !none:
+			for _, a := range e.Aliases {
+				c.out.WriteString(printable(a) + "\n")
+			}
+		case len(e.Aliases) == 0:
+			c.say("%s has no aliases", label(e.Name))
+		default:
+			c.say("%s: %s", label(e.Name), printable(strings.Join(e.Aliases, ", ")))
+		}
+		return nil
+	}
+	return cmd
+}

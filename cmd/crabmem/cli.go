@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"crabmem/crmem/vfs"
+
+	"golang.org/x/term"
+)
+
+// cli is one run of the program: its streams, its global flags.
+type cli struct {
+	stdin  io.Reader
+	out    *bufio.Writer // flushed once, at the end of a command that worked
+	stdout io.Writer
+	stderr io.Writer
+	fs     vfs.FS
+	now    func() time.Time
+	getenv func(string) string
+
+	db, home string
+	lockWait time.Duration
+	json     bool
+	quiet    bool
+	noColor  bool
+
+	// waiting is true while the command only waits, for its input, a lock or
+	// an editor: it can be ended at once.
+	waiting atomic.Bool
+}
+
+func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {
+	return &cli{
+		stdin: stdin, stdout: stdout, stderr: stderr,
+		out:    bufio.NewWriterSize(stdout, 1<<16),
+		fs:     vfs.OS{},
+		now:    time.Now,
+		getenv: os.Getenv,
+	}
+}
+
+// execute runs the command that args name.
+func (c *cli) execute(ctx context.Context, args []string) error {
+	// Before cobra reads the flags, so that its errors have the right shape.
+	for _, a := range args {
+		if a == "--" {
+			break
+		}
+		if a == "--json" || a == "--json=true" {
+			c.json = true
+		}
+	}
+	for i, a := range args {
+		if !utf8.ValidString(a) {
+			return usagef("argument %d is not valid UTF-8: %q", i+1, a)
+		}
+	}
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(c.stdin)
+	root.SetOut(c.out)
+	root.SetErr(c.stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		if !c.json {
+			c.out.Flush() // what was said before the error
+		}
+		return err
+	}
+	return c.out.Flush()
+}
+
+// wait runs f, which only waits and may be abandoned when a signal comes.
+func (c *cli) wait(ctx context.Context, f func() error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	c.waiting.Store(true)
+	defer c.waiting.Store(false)
+	return f()
+}
+
+// readInput reads standard input to its end. More than max bytes is an error.
+func (c *cli) readInput(ctx context.Context, max int64) (string, error) {
+	var b []byte
+	err := c.wait(ctx, func() error {
+		if c.isTerminal(c.stdin) && !c.quiet {
+			c.note("reading from the terminal; end with Ctrl-D")
+		}
+		var err error
+		b, err = io.ReadAll(io.LimitReader(c.stdin, max+1))
+		return err
+	})
+	if err == nil && int64(len(b)) > max {
+		err = usagef("standard input has more than the %s that are allowed", sizeOf(max))
+	}
+	return string(b), err
+}
+
+// isTerminal reports whether a stream is a terminal.
+func (c *cli) isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// color reports whether human output may be coloured.
+func (c *cli) color() bool {
+	return !c.noColor && c.getenv("NO_COLOR") == "" && c.getenv("TERM") != "dumb" && c.isTerminal(c.stdout)
+}
+
+func (c *cli) bold(s string) string { return c.sgr("1", s) }
+func (c *cli) dim(s string) string  { return c.sgr("2", s) }
+
+func (c *cli) sgr(code, s string) string {
+	if !c.color() || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// width returns the columns of the terminal; 0 when standard output is none.
+func (c *cli) width() int {
+	f, ok := c.stdout.(*os.File)
+	if !ok {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+// note writes one line of diagnostics that --quiet leaves out.
+func (c *cli) note(s string) {
+	if !c.quiet {
+		io.WriteString(c.stderr, strings.TrimRight(s, "\n")+"\n")
+	}
+}
+
+// warn writes one line that is never left out: something was not as it should
+// be, and the command went on.
+func (c *cli) warn(s string) {
+	io.WriteString(c.stderr, "warning: "+printable(strings.TrimRight(s, "\n"))+"\n")
+}
+
+// errSilent ends a command with a code and without a message.
+type errSilent int
+
+func (e errSilent) Error() string { return "" }
+
+var errNoInput = errors.New("standard input can be read once only")

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) editCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "edit NAME",
+		GroupID: groupUse,
+		Short:   "edit an entry in $VISUAL or $EDITOR",
+		Long: `Open the content of an entry in $VISUAL or $EDITOR and write it back when the
+editor ends with 0 and the text changed. Aliases, kind, id and time stay. What
+is in the file is what is stored, byte for byte; only a line end that an editor
+adds to a text that is otherwise as it was counts as no change.
+
+When somebody else changed the entry meanwhile, nothing is written: exit code
+4, and the message names the file that keeps your text.`,
+		Example: `  EDITOR=cat crabmem edit deploy
+  EDITOR='sed -i s/canary/canaries/' crabmem edit deploy --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeNames(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		editor := c.getenv("VISUAL")
+		if editor == "" {
+			editor = c.getenv("EDITOR")
+		}
+		if editor == "" {
+			return &failure{Code: exitUsage, Kind: "usage", Message: "no editor: VISUAL and EDITOR are not set",
+				Remedy: "EDITOR=vi crabmem edit NAME, or crabmem remember NAME -"}
+		}
+		var before crmem.Entry
+		err := c.read(func(s *crmem.Store) (err error) {
+			before, err = get(s, args[0])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		file, err := c.editFile(before)
+		if err != nil {
+			return err
+		}
+		remove := func() {
+			if err := c.fs.Remove(file); err != nil {
+				c.warn(err.Error())
+			}
+		}
+		if err := c.wait(cmd.Context(), func() error { return c.runEditor(editor, file) }); err != nil {
+			remove()
+			return fmt.Errorf("the editor %q ended with an error, nothing was changed: %w", editor, err)
+		}
+		text, err := vfs.ReadFile(c.fs, file, crmem.MaxContent)
+		if err == nil && !utf8.Valid(text) {
+			err = errors.New("the text is not valid UTF-8")
+		}
+		if err != nil {
+			return &failure{Code: exitFailure, Kind: "edit", Message: err.Error() + "; the text is kept in " + file, Path: file, err: err}
+		}
+		after := string(text)
+		if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
+			remove()
+			if c.json {
+				return c.printJSON(before)
+			}
+			c.say("%s is unchanged", label(before.Name))
+			return nil
+		}
+		var e crmem.Entry
+		err = c.write(cmd.Context(), "edit", false, func(s *crmem.Store) error {
+			now, err := s.Get(before.Name)
+			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
+				return &failure{Code: exitConflict, Kind: "changed", Path: file,
+					Message: quoted(before.Name) + " was changed meanwhile; your text is kept in " + file,
+					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + file}
+			}
+			if err != nil {
+				return err
+			}
+			if err := s.Apply(crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}); err != nil {
+				return err
+			}
+			e, err = s.Get(now.Name)
+			return err
+		})
+		if err != nil {
+			f := classify(err)
+			if !strings.Contains(f.Message, file) {
+				f.Message += "; your text is kept in " + file
+			}
+			return f
+		}
+		remove()
+		if c.json {
+			return c.printJSON(e)
+		}
+		c.say("edited %s (%s %d, %s)", label(e.Name), e.Kind, e.ID, sizeOf(int64(len(e.Content))))
+		return nil
+	}
+	return cmd
+}
+
+// editFile writes the content of e to a file that only its user can read, and
+// that nobody could have put there before.
+func (c *cli) editFile(e crmem.Entry) (string, error) {
+	stem := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, cutBytes(e.Name, 40))
+	name := filepath.Join(os.TempDir(), "crabmem-"+stem+"-"+rand.Text()[:10]+".md")
+	f, err := c.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.WriteString(f, e.Content)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, c.fs.Remove(name))
+	}
+	return name, nil
+}
+
+// runEditor runs the editor as a shell would: the variable may hold options.
+func (c *cli) runEditor(editor, file string) error {
+	cmd := exec.Command("sh", "-c", editor+` "$@"`, editor, file)
+	if runtime.GOOS == "windows" {
+		words := append(strings.Fields(editor), file)
+		cmd = exec.Command(words[0], words[1:]...)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
+	if !c.isTerminal(c.stdout) {
+		cmd.Stdout = c.stderr // standard output is the answer's
+	}
+	return cmd.Run()
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) exportCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "export",
+		GroupID: groupMove,
+		Short:   "write every entry as a line of JSON",
+		Long: `Write every entry as one line of JSON to standard output, by ascending id:
+{"id":…,"name":…,"kind":"note"|"archive","created_at":…,"content":…,"aliases":[…]}.
+It is a consistent copy, also beside a running writer. import reads it back.`,
+		Example: `  crabmem export > memory.jsonl
+  crabmem export | grep -c '"kind":"archive"'`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.read(func(s *crmem.Store) error {
+			for e := range s.All() {
+				if err := context.Cause(cmd.Context()); err != nil {
+					return err
+				}
+				if err := c.printJSON(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return cmd
+}

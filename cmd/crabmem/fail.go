@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// The exit codes. 8 (daemon unreachable) is for the commands that talk to one.
+const (
+	exitFailure    = 1 // anything else
+	exitUsage      = 2 // flags, arguments, invalid UTF-8 in them
+	exitNotFound   = 3 // the named entry or the store file is absent
+	exitConflict   = 4 // name exists, kind mismatch, lock time-out, store changed
+	exitCorrupt    = 5 // not a valid store
+	exitUnknown    = 6 // outcome unknown
+	exitPermission = 7 // not allowed
+)
+
+// failure is what a command line ends with when it does not work.
+type failure struct {
+	Code    int    `json:"code"`
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Path    string `json:"path"`   // the file it is about; may be empty
+	Offset  *int64 `json:"offset"` // in that file; null where there is none
+	Remedy  string `json:"remedy"` // what to do; may be empty
+	More    any    `json:"details,omitempty"`
+	err     error
+}
+
+func (f *failure) Error() string { return f.Message }
+func (f *failure) Unwrap() error { return f.err }
+
+// usagef is an error in the command line.
+func usagef(format string, args ...any) error {
+	return &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...)}
+}
+
+// classes maps errors to codes; the first that fits is taken.
+var classes = []struct {
+	err  error
+	code int
+	kind string
+}{
+	{crmem.ErrUnknown, exitUnknown, "outcome_unknown"},
+	{crmem.ErrStopped, exitUnknown, "stopped"},
+	{crmem.ErrLocked, exitConflict, "locked"},
+	{vfs.ErrLocked, exitConflict, "locked"},
+	{crmem.ErrAmbiguous, exitConflict, "ambiguous"},
+	{crmem.ErrExists, exitConflict, "exists"},
+	{crmem.ErrKind, exitConflict, "kind"},
+	{crmem.ErrNotFound, exitNotFound, "not_found"},
+	{crmem.ErrNoStore, exitNotFound, "no_store"},
+	{fs.ErrPermission, exitPermission, "permission"},
+	{syscall.EROFS, exitPermission, "permission"},
+	{crmem.ErrForeign, exitCorrupt, "foreign"},
+	{crmem.ErrFormat, exitCorrupt, "format"},
+	{vfs.ErrNotRegular, exitCorrupt, "format"},
+	{crmem.ErrInvalid, exitUsage, "invalid"},
+	{crmem.ErrNotApplied, exitFailure, "not_applied"},
+	{syscall.ENOSPC, exitFailure, "no_space"},
+	{context.Canceled, exitFailure, "cancelled"},
+}
+
+// classify finds the code, the place and the remedy of an error. It is the
+// one place that does.
+func classify(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok && f == err {
+		return f
+	}
+	f := &failure{Code: exitFailure, Kind: "failed", Message: err.Error(), err: err}
+	if in, ok := errors.AsType[*failure](err); ok {
+		f.Code, f.Kind, f.Path, f.Offset, f.Remedy, f.More = in.Code, in.Kind, in.Path, in.Offset, in.Remedy, in.More
+		return f
+	}
+	if in, ok := errors.AsType[*interrupted](err); ok {
+		f.Code, f.Kind, f.Message = in.code(), "interrupted", in.Error()
+		return f
+	}
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			f.Code, f.Kind = c.code, c.kind
+			break
+		}
+	}
+	if _, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		f.Code, f.Kind = exitCorrupt, "too_large"
+	}
+	f.locate(err)
+	f.advise()
+	return f
+}
+
+// locate fills in the file and the offset that the error carries.
+func (f *failure) locate(err error) {
+	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
+		f.Path, f.Offset = e.Path, &e.Offset
+	} else if e, ok := errors.AsType[*crmem.LockedError](err); ok {
+		f.Path = e.Path
+	} else if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		f.Path = e.Name
+	} else if e, ok := errors.AsType[*fs.PathError](err); ok {
+		f.Path = e.Path
+	}
+}
+
+func (f *failure) advise() {
+	switch f.Kind {
+	case "not_found":
+		f.Remedy = "crabmem list shows the names"
+	case "no_store":
+		f.Remedy = "crabmem remember NAME TEXT makes one; --db, CRABMEM_DB, --home or CRABTALK_HOME name another"
+	case "locked":
+		f.Remedy = "wait for it to end, or wait longer with --lock-wait"
+	case "ambiguous":
+		f.Remedy = "use one of the names"
+	case "exists":
+		f.Remedy = "choose another name, or forget the entry first"
+	case "format":
+		f.Remedy = "crabmem verify says what is wrong, crabmem repair keeps what is whole"
+	case "foreign":
+		f.Remedy = "crabmem repair --keep-db sets the log aside; crabmem repair --keep-log BASE needs the snapshot it was written on"
+	case "outcome_unknown":
+		f.Remedy = "crabmem show tells whether it happened; check the disk before you write again"
+	case "not_applied", "no_space":
+		f.Remedy = "free some space and do it again; nothing was changed"
+	case "permission":
+		f.Remedy = "check the owner and the mode of the file and its directory"
+	}
+}
+
+// report writes err the way the flags ask for and returns the exit code.
+func (c *cli) report(err error) int {
+	if err == nil {
+		return 0
+	}
+	if code, ok := errors.AsType[errSilent](err); ok {
+		return int(code)
+	}
+	f := classify(err)
+	if c.json {
+		line, err := encodeJSON(map[string]*failure{"error": f})
+		if err != nil {
+			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}` + "\n")
+		}
+		c.stderr.Write(line)
+		return f.Code
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "error: %s\n", printable(f.Message))
+	if f.Remedy != "" {
+		fmt.Fprintf(&b, "try: %s\n", printable(f.Remedy))
+	}
+	io.WriteString(c.stderr, b.String())
+	return f.Code
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) forgetCommand() *cobra.Command {
+	var archive, dry bool
+	cmd := &cobra.Command{
+		Use:     "forget NAME",
+		GroupID: groupUse,
+		Short:   "remove a note",
+		Long: `Remove a note, by its exact name. Its id is not used again.
+An archive is removed only with --archive; without it the exit code is 4.`,
+		Example: `  crabmem forget deploy --dry-run
+  crabmem forget deploy
+  crabmem forget chat-2026-01 --archive`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeNames(1),
+	}
+	cmd.Flags().BoolVar(&archive, "archive", false, "remove it even if it is an archive")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would go, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name := args[0]
+		var e crmem.Entry
+		check := func(s *crmem.Store) (err error) {
+			// By its name alone: an alias is too easily that of another entry.
+			e, err = get(s, name)
+			switch {
+			case err != nil:
+				return err
+			case e.Name != name:
+				return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path(),
+					Message: "no entry " + quoted(name) + "; it is an alias of " + quoted(e.Name), Remedy: "crabmem forget with that name"}
+			case e.Kind == crmem.Archive && !archive:
+				return &failure{Code: exitConflict, Kind: "kind", Path: s.Path(), err: crmem.ErrKind,
+					Message: quoted(name) + " is an archive", Remedy: "crabmem forget --archive removes it"}
+			}
+			return nil
+		}
+		var err error
+		if dry {
+			err = c.read(check)
+		} else {
+			err = c.write(cmd.Context(), "forget", false, func(s *crmem.Store) error {
+				if err := check(s); err != nil {
+					return err
+				}
+				return s.Apply(crmem.Remove{Name: name})
+			})
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case c.json && dry:
+			return c.printJSON(map[string]string{"would_forget": name})
+		case c.json:
+			return c.printJSON(map[string]string{"forgot": name})
+		case dry:
+			c.say("would forget %s (%s %d, %s)", label(name), e.Kind, e.ID, sizeOf(int64(len(e.Content))))
+		default:
+			c.say("forgot %s (%s %d)", label(name), e.Kind, e.ID)
+		}
+		return nil
+	}
+	return cmd
+}

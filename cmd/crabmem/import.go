@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+
+	"github.com/spf13/cobra"
+)
+
+// maxImport bounds what import reads: the store is in memory as a whole, and
+// JSON is at most a few times its size.
+const maxImport = 4 << 30
+
+func (c *cli) importCommand() *cobra.Command {
+	var replace, skip, dry bool
+	cmd := &cobra.Command{
+		Use:     "import FILE|-",
+		GroupID: groupMove,
+		Short:   "add the entries that export wrote",
+		Long: `Read entries, one line of JSON each as export writes them, and add them all or
+none. Only "name" is required: a missing kind is note, a missing created_at is
+now. The time is kept; the id is kept if it is still free above the others or
+the store is empty.
+
+An entry that is there already is skipped. One of the same name that differs is
+exit code 4 and nothing is written, unless --replace takes the new one or
+--skip keeps the old one. A line that is wrong is exit code 1, with its number.`,
+		Example: `  crabmem export > memory.jsonl && crabmem import memory.jsonl
+  crabmem --db copy.db import memory.jsonl
+  echo '{"name":"tea","content":"green, 70 °C"}' | crabmem import - --dry-run`,
+		Args: exactly(1, "FILE (or -)"),
+	}
+	cmd.Flags().BoolVar(&replace, "replace", false, "take the new entry where one of its name differs")
+	cmd.Flags().BoolVar(&skip, "skip", false, "keep the old entry where one of its name differs")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
+	cmd.MarkFlagsMutuallyExclusive("replace", "skip")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		lines, err := c.importLines(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		var p importPlan
+		plan := func(s *crmem.Store) error {
+			p = importPlan{replace: replace, skip: skip, now: uint64(max(c.now().Unix(), 0))}
+			return p.make(s, lines)
+		}
+		if dry {
+			err = c.read(plan)
+			if errors.Is(err, crmem.ErrNoStore) {
+				err = plan(crmem.New(nil))
+			}
+		} else {
+			err = c.write(cmd.Context(), "import", true, func(s *crmem.Store) error {
+				if err := plan(s); err != nil || len(p.ops) == 0 {
+					return err
+				}
+				return s.Apply(p.ops...)
+			})
+		}
+		if err != nil {
+			if errors.Is(err, crmem.ErrInvalid) {
+				return &failure{Code: exitFailure, Kind: "invalid", Message: err.Error(), Path: args[0], err: err}
+			}
+			return err
+		}
+		if c.json {
+			return c.printJSON(map[string]any{"added": p.added, "replaced": p.replaced, "skipped": p.skipped, "kept": p.kept, "dry_run": dry})
+		}
+		verb := "imported"
+		if dry {
+			verb = "would import"
+		}
+		c.say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, plural(p.added, "entry", "entries"), p.replaced, p.skipped, p.kept)
+		return nil
+	}
+	return cmd
+}
+
+// importLine is one line of the input.
+type importLine struct {
+	number int
+	entry  crmem.Entry
+	timed  bool // it says when it was created
+}
+
+func (c *cli) importLines(cmd *cobra.Command, file string) ([]importLine, error) {
+	var text string
+	if file == "-" {
+		var err error
+		if text, err = c.readInput(cmd.Context(), maxImport); err != nil {
+			return nil, err
+		}
+	} else {
+		b, err := vfs.ReadFile(c.fs, file, maxImport)
+		if err != nil {
+			f := classify(err)
+			if f.Code != exitPermission {
+				f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a file that crabmem export wrote"
+			}
+			return nil, f
+		}
+		text = string(b)
+	}
+	var lines []importLine
+	n := 0
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		l, err := parseImportLine(line)
+		if err != nil {
+			return nil, &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: line %d: %v", file, n, err), Path: file,
+				Remedy: "mend the line; nothing was written", err: err}
+		}
+		l.number = n
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+func parseImportLine(line string) (importLine, error) {
+	var l importLine
+	if !utf8.ValidString(line) {
+		return l, errors.New("invalid UTF-8")
+	}
+	if i := loneSurrogate(line); i >= 0 {
+		return l, fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
+	}
+	var v struct {
+		ID        uint64      `json:"id"`
+		Name      *string     `json:"name"`
+		Kind      *crmem.Kind `json:"kind"`
+		CreatedAt *uint64     `json:"created_at"`
+		Content   string      `json:"content"`
+		Aliases   []string    `json:"aliases"`
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(line)))
+	if err := dec.Decode(&v); err != nil {
+		return l, err
+	}
+	if dec.More() {
+		return l, errors.New("more than one value")
+	}
+	if v.Name == nil {
+		return l, errors.New(`no "name"`)
+	}
+	l.entry = crmem.Entry{ID: v.ID, Name: *v.Name, Content: v.Content, Aliases: v.Aliases}
+	if v.Kind != nil {
+		l.entry.Kind = *v.Kind
+	}
+	if v.CreatedAt != nil {
+		l.entry.CreatedAt, l.timed = *v.CreatedAt, true
+	}
+	return l, nil
+}
+
+// loneSurrogate returns where an escape names half of a surrogate pair, which
+// encoding/json would silently replace; -1 if none does.
+func loneSurrogate(s string) int {
+	half := func(i int) (lo, ok bool) {
+		if len(s)-i < 6 || s[i] != '\\' || s[i+1] != 'u' || s[i+2]|0x20 != 'd' {
+			return false, false
+		}
+		switch s[i+3] | 0x20 {
+		case '8', '9', 'a', 'b':
+			return false, true
+		case 'c', 'd', 'e', 'f':
+			return true, true
+		}
+		return false, false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			continue
+		}
+		lo, ok := half(i)
+		if !ok {
+			i++ // the escaped character is not the start of another escape
+			continue
+		}
+		next, paired := half(i + 6)
+		if lo || !paired || !next {
+			return i
+		}
+		i += 11
+	}
+	return -1
+}
+
+// importPlan turns lines into the operations of one batch.
+type importPlan struct {
+	replace, skip bool
+	now           uint64
+
+	ops                            []crmem.Op
+	added, replaced, skipped, kept int
+}
+
+func (p *importPlan) make(s *crmem.Store, lines []importLine) error {
+	// What a name will hold when the operations so far are done.
+	staged := make(map[string]crmem.Entry)
+	for e := range s.All() {
+		staged[e.Name] = e
+	}
+	for _, l := range lines {
+		e := l.entry
+		old, exists := staged[e.Name]
+		if !l.timed {
+			e.CreatedAt = p.now
+			if exists {
+				e.CreatedAt = old.CreatedAt
+			}
+		}
+		same := e
+		same.ID = old.ID // an id may have to change on its way
+		switch {
+		case !exists:
+			p.added++
+			p.ops = append(p.ops, crmem.Restore{Entry: e})
+		case old.Equal(same):
+			p.skipped++
+			continue
+		case p.skip:
+			p.kept++
+			continue
+		case !p.replace:
+			return &failure{Code: exitConflict, Kind: "exists", Path: s.Path(), err: crmem.ErrExists,
+				Message: fmt.Sprintf("line %d: the store has another %s; nothing was written", l.number, quoted(e.Name)),
+				Remedy:  "--replace takes the new entries, --skip keeps the old ones"}
+		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt:
+			p.replaced++
+			p.ops = append(p.ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
+		default:
+			// Kind and time of an entry never change: this is another one.
+			p.replaced++
+			p.ops = append(p.ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: e})
+		}
+		staged[e.Name] = e
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+
+	"github.com/spf13/cobra"
+)
+
+// maxInspect is the largest file that inspect reads: that of a log.
+const maxInspect = 4 << 30
+
+// inspected is a field of inspect --json.
+type inspected struct {
+	Offset int64  `json:"offset"`
+	Length int    `json:"length"`
+	Hex    string `json:"hex"` // of the first bytes
+	Field  string `json:"field"`
+	Value  string `json:"value"`
+}
+
+func (c *cli) inspectCommand() *cobra.Command {
+	var most int
+	cmd := &cobra.Command{
+		Use:     "inspect [FILE]",
+		GroupID: groupCare,
+		Short:   "show a store or a log field by field",
+		Long: `Print offset, bytes in hexadecimal, field and value of everything in a store's
+file or in a log (memory.db-wal), as FORMAT.md names it, and stop where it
+breaks: exit code 5 with the offset. Without FILE it is the store. The torn end
+of a log is shown as such and is no error.`,
+		Example: `  crabmem inspect
+  crabmem inspect "$CRABMEM_DB"
+  crabmem inspect --bytes 64 --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return wrongArgs(cmd, "too many arguments: want one FILE")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&most, "bytes", 16, "at most this many bytes of a field, 0 = all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if most < 0 {
+			return usagef("--bytes %d: want 0 or more", most)
+		}
+		file, err := c.storePath()
+		if len(args) == 1 {
+			file, err = args[0], nil
+		}
+		if err != nil {
+			return err
+		}
+		b, err := vfs.ReadFile(c.fs, file, maxInspect)
+		if err != nil {
+			if missing(err) {
+				return &failure{Code: exitNotFound, Kind: "no_store", Message: file + " does not exist", Path: file, Remedy: "name a store's file or its log", err: err}
+			}
+			return err
+		}
+		return c.inspect(file, b, most)
+	}
+	return cmd
+}
+
+func (c *cli) inspect(file string, b []byte, most int) error {
+	list := []inspected{}
+	var broken error
+	for f, err := range crmem.Inspect(b) {
+		if err != nil {
+			broken = c.about(file, err)
+			break
+		}
+		raw := b[f.Offset : f.Offset+f.Length]
+		cut := ""
+		if most > 0 && len(raw) > most {
+			raw, cut = raw[:most], "…"
+		}
+		if c.json {
+			list = append(list, inspected{f.Offset, int(f.Length), hex.EncodeToString(raw), f.Name, f.Value})
+			continue
+		}
+		fmt.Fprintf(c.out, "%08x  %-*s  %-14s %s\n", f.Offset, 2*max(8, min(most, 16)), hex.EncodeToString(raw)+cut, f.Name, printable(f.Value))
+	}
+	if c.json && broken == nil {
+		return c.printJSON(list)
+	}
+	return broken
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+// listed is an entry of list --json: without its content unless asked for.
+type listed struct {
+	ID        uint64     `json:"id"`
+	Name      string     `json:"name"`
+	Kind      crmem.Kind `json:"kind"`
+	CreatedAt uint64     `json:"created_at"`
+	Content   *string    `json:"content,omitempty"`
+	Bytes     int        `json:"bytes"`
+	Aliases   []string   `json:"aliases"`
+}
+
+func (c *cli) listCommand() *cobra.Command {
+	var kind string
+	var content bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		GroupID: groupUse,
+		Short:   "list what is in the store",
+		Long: `List the entries by ascending id: id, kind, day of creation, bytes, name and
+aliases. With --json an array of entries without their content, with "bytes";
+--content adds the content.`,
+		Example: `  crabmem list
+  crabmem list --kind archive
+  crabmem list --json --content`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&kind, "kind", "", "only note or archive")
+	cmd.Flags().BoolVar(&content, "content", false, "with the content")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		kinds, err := parseKinds(kind)
+		if err != nil {
+			return err
+		}
+		return c.read(func(s *crmem.Store) error {
+			var entries []crmem.Entry
+			for e := range s.All() {
+				if kinds == nil || kinds[0] == e.Kind {
+					entries = append(entries, e)
+				}
+			}
+			if c.json {
+				return c.listJSON(entries, content)
+			}
+			c.listText(entries, content)
+			return nil
+		})
+	}
+	return cmd
+}
+
+// parseKinds reads the value of --kind; nil is every kind.
+func parseKinds(s string) ([]crmem.Kind, error) {
+	if s == "" {
+		return nil, nil
+	}
+	k, err := crmem.ParseKind(s)
+	if err != nil {
+		return nil, usagef("--kind: %v", err)
+	}
+	return []crmem.Kind{k}, nil
+}
+
+func (c *cli) listJSON(entries []crmem.Entry, content bool) error {
+	list := make([]listed, len(entries))
+	for i, e := range entries {
+		list[i] = listed{e.ID, e.Name, e.Kind, e.CreatedAt, nil, len(e.Content), e.Aliases}
+		if list[i].Aliases == nil {
+			list[i].Aliases = []string{}
+		}
+		if content {
+			list[i].Content = &e.Content
+		}
+	}
+	return c.printJSON(list)
+}
+
+func (c *cli) listText(entries []crmem.Entry, content bool) {
+	if len(entries) == 0 {
+		c.say("no entries")
+		return
+	}
+	if content {
+		for i, e := range entries {
+			if i > 0 {
+				c.out.WriteString("\n")
+			}
+			c.out.WriteString(c.heading(e) + "\n")
+			c.out.WriteString(strings.TrimRight(c.text(e.Content), "\n") + "\n")
+		}
+		return
+	}
+	rows := [][]string{{"ID", "KIND", "CREATED", "BYTES", "NAME"}}
+	for _, e := range entries {
+		name := label(e.Name)
+		if len(e.Aliases) > 0 {
+			name += " (" + printable(strings.Join(e.Aliases, ", ")) + ")"
+		}
+		rows = append(rows, []string{
+			strconv.FormatUint(e.ID, 10), e.Kind.String(), day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
+		})
+	}
+	if w := c.width(); w > 0 {
+		used := 0
+		for i := range 4 {
+			most := 0
+			for _, r := range rows {
+				most = max(most, columns(r[i]))
+			}
+			used += most + 2
+		}
+		for _, r := range rows {
+			r[4] = fit(r[4], max(w-used, 10))
+		}
+	}
+	c.table(c.out, rows, "03")
+}

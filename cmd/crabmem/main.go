@@ -1,0 +1,78 @@
+// Command crabmem keeps, finds and checks the memory of AI agents: notes and
+// archives in one file that survives a crash.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// grace is how long a command that is writing may take to end after a signal.
+// Ending it earlier would lose nothing that was acknowledged; it would leave
+// a temporary file for the next writer to sweep.
+const grace = 2 * time.Second
+
+// run executes one command line and returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+
+	c := newCLI(stdin, stdout, stderr)
+	done := make(chan error, 1)
+	// The goroutine ends with the command, or with the process when a signal
+	// comes while the command waits for something.
+	go func() { done <- c.execute(ctx, args) }()
+	select {
+	case err := <-done:
+		return c.report(err)
+	case sig := <-signals:
+		stop := &interrupted{sig}
+		cancel(stop)
+		c.windDown(done, signals)
+		return c.report(stop)
+	}
+}
+
+// windDown returns when the command has ended, when it only waits, at a
+// second signal, or after the grace.
+func (c *cli) windDown(done <-chan error, signals <-chan os.Signal) {
+	end := time.After(grace)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-signals:
+			return
+		case <-end:
+			return
+		case <-tick.C:
+			if c.waiting.Load() {
+				return
+			}
+		}
+	}
+}
+
+// interrupted is the end by a signal.
+type interrupted struct{ sig os.Signal }
+
+func (e *interrupted) Error() string { return fmt.Sprintf("stopped by signal: %s", e.sig) }
+
+func (e *interrupted) code() int {
+	if e.sig == syscall.SIGTERM {
+		return 143
+	}
+	return 130
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"crabmem/crmem/vfs"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func (c *cli) manCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "man [COMMAND]",
+		GroupID: groupShell,
+		Short:   "print a manual page",
+		Long: `Print the manual page of crabmem, or of one of its commands. --dir writes all of
+them into a directory, as crabmem.1, crabmem-recall.1 and so on. The pages come
+from the same table as --help.`,
+		Example: `  crabmem man > crabmem.1
+  crabmem man recall > crabmem-recall.1
+  crabmem man --dir man1`,
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, sub := range manPages(cmd.Root())[1:] {
+			if len(args) == 0 && strings.HasPrefix(sub.Name(), toComplete) {
+				names = append(names, sub.Name())
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 || len(args) == 1 && dir != "" {
+			return wrongArgs(cmd, "want one COMMAND, or --dir, or nothing")
+		}
+		return nil
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "write every page into this `directory`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		pages := manPages(cmd.Root())
+		if dir == "" {
+			want := cmd.Root().Name()
+			if len(args) == 1 {
+				want = args[0]
+			}
+			for _, p := range pages {
+				if p.Name() == want {
+					return manPage(c.out, p)
+				}
+			}
+			return wrongArgs(cmd, "no manual page: unknown command %q", want)
+		}
+		if err := vfs.MkdirAll(c.fs, dir, 0o755); err != nil {
+			return err
+		}
+		names := make([]string, len(pages))
+		for i, p := range pages {
+			names[i] = filepath.Join(dir, strings.ReplaceAll(p.CommandPath(), " ", "-")+".1")
+			err := vfs.Replace(c.fs, names[i], 0o644, func(w io.Writer) error { return manPage(w, p) })
+			if err != nil {
+				return err
+			}
+		}
+		if c.json {
+			return c.printJSON(map[string]any{"files": names})
+		}
+		c.say("wrote %s to %s", plural(len(names), "page", "pages"), printable(dir))
+		return nil
+	}
+	return cmd
+}
+
+// manPages returns the commands that have a page, the program itself first.
+func manPages(root *cobra.Command) []*cobra.Command {
+	pages := []*cobra.Command{root}
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID != "" && cmd.Name() != "help" {
+			pages = append(pages, cmd)
+		}
+	}
+	return pages
+}
+
+// manPage writes the page of one command in the man macros. It carries no
+// date: the same program writes the same page.
+func manPage(w io.Writer, cmd *cobra.Command) error {
+	var b strings.Builder
+	title := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"crabmem\" \"crabmem manual\"\n", roff(strings.ToUpper(title)))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(title), roff(cmd.Short))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(cmd.UseLine()))
+	b.WriteString(".SH DESCRIPTION\n")
+	paragraphs(&b, cmd.Long)
+	if cmd.HasParent() {
+		b.WriteString(".SH OPTIONS\n")
+		manFlags(&b, cmd.LocalFlags())
+		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR crabmem (1)\n")
+	} else {
+		b.WriteString(".SH COMMANDS\n")
+		for _, sub := range manPages(cmd)[1:] {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(sub.Use), roff(sub.Short))
+		}
+		b.WriteString(".SH OPTIONS\n")
+		manFlags(&b, cmd.PersistentFlags())
+	}
+	b.WriteString(".SH EXAMPLES\n.nf\n")
+	for line := range strings.Lines(cmd.Example) {
+		b.WriteString(roff(strings.TrimSpace(line)) + "\n")
+	}
+	b.WriteString(".fi\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func manFlags(b *strings.Builder, flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		arg, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if arg != "" {
+			name += " " + arg
+		}
+		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(name), roff(usage))
+	})
+}
+
+func paragraphs(b *strings.Builder, text string) {
+	for i, p := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			b.WriteString(".PP\n")
+		}
+		b.WriteString(roff(p) + "\n")
+	}
+}
+
+// roff escapes text: backslashes, hyphens that are typed as such, and what
+// would be a request at the start of a line.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
+			lines[i] = `\&` + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) pruneCommand() *cobra.Command {
+	var older string
+	var keep int
+	var dry bool
+	cmd := &cobra.Command{
+		Use:     "prune --older-than AGE | --keep N",
+		GroupID: groupCare,
+		Short:   "remove old archives",
+		Long: `Remove archives, all in one step: those older than an age (90d, 12w, 1y, 36h),
+or all but the newest N; with both, those that are older and not among the
+newest N. Notes are never touched, and nothing goes unless one of the two is
+asked for.`,
+		Example: `  crabmem prune --older-than 90d --dry-run
+  crabmem prune --keep 20
+  crabmem prune --older-than 1y --keep 5 --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&older, "older-than", "", "archives older than this `age`")
+	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` archives")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would go, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		byAge, byCount := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
+		if !byAge && !byCount {
+			return wrongArgs(cmd, "say what to prune: --older-than AGE or --keep N")
+		}
+		if keep < 0 {
+			return usagef("--keep %d: want 0 or more", keep)
+		}
+		var limit uint64 // archives from then on stay
+		if byAge {
+			age, err := parseAge(older)
+			if err != nil {
+				return usagef("--older-than: %v", err)
+			}
+			limit = uint64(max(c.now().Add(-age).Unix(), 0))
+		}
+		var gone []crmem.Entry
+		choose := func(s *crmem.Store) {
+			for e := range s.All() {
+				if e.Kind == crmem.Archive {
+					gone = append(gone, e)
+				}
+			}
+			slices.SortStableFunc(gone, func(a, b crmem.Entry) int {
+				if a.CreatedAt != b.CreatedAt {
+					if a.CreatedAt > b.CreatedAt {
+						return -1
+					}
+					return 1
+				}
+				return int(min(max(int64(b.ID-a.ID), -1), 1))
+			})
+			if byCount {
+				gone = gone[min(keep, len(gone)):]
+			}
+			gone = slices.DeleteFunc(gone, func(e crmem.Entry) bool { return byAge && e.CreatedAt >= limit })
+		}
+		var err error
+		if dry {
+			err = c.read(func(s *crmem.Store) error { choose(s); return nil })
+		} else {
+			err = c.write(cmd.Context(), "prune", false, func(s *crmem.Store) error {
+				choose(s)
+				ops := make([]crmem.Op, len(gone))
+				for i, e := range gone {
+					ops[i] = crmem.Remove{Name: e.Name}
+				}
+				if len(ops) == 0 {
+					return nil
+				}
+				return s.Apply(ops...)
+			})
+		}
+		if err != nil {
+			return err
+		}
+		if c.json {
+			names := make([]string, len(gone))
+			for i, e := range gone {
+				names[i] = e.Name
+			}
+			return c.printJSON(map[string]any{"removed": names, "dry_run": dry})
+		}
+		verb := "removed"
+		if dry {
+			verb = "would remove"
+		}
+		for _, e := range gone {
+			c.say("%s %s (%s, %s)", verb, label(e.Name), day(e.CreatedAt), sizeOf(int64(len(e.Content))))
+		}
+		c.say("%s %s", verb, plural(len(gone), "archive", "archives"))
+		return nil
+	}
+	return cmd
+}
+
+// parseAge reads a duration in years (365 days), weeks, days or what
+// time.ParseDuration takes.
+func parseAge(s string) (time.Duration, error) {
+	const day = 24 * time.Hour
+	units := map[byte]time.Duration{'d': day, 'w': 7 * day, 'y': 365 * day}
+	var d time.Duration
+	var err error
+	if unit := units[lastByte(s)]; unit != 0 {
+		var n uint64
+		n, err = strconv.ParseUint(s[:len(s)-1], 10, 16)
+		if n > uint64(1<<63-1)/uint64(unit) {
+			return 0, fmt.Errorf("age %q is too long", s)
+		}
+		d = time.Duration(n) * unit
+	} else {
+		d, err = time.ParseDuration(s)
+	}
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("age %q: want a number and a unit, as 90d, 12w, 1y or 36h", s)
+	}
+	return d, nil
+}
+
+func lastByte(s string) byte {
+	if s == "" {
+		return 0
+	}
+	return s[len(s)-1]
+}

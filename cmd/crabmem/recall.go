@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+type recallFlags struct {
+	limit    int
+	kind     string
+	analyzer string
+	explain  bool
+	whyNot   string
+	budget   int
+	exitCode bool
+}
+
+func (c *cli) recallCommand() *cobra.Command {
+	f := recallFlags{limit: 5, analyzer: bm25.Standard.String()}
+	cmd := &cobra.Command{
+		Use:     "recall QUERY|-",
+		GroupID: groupUse,
+		Short:   "find entries by what is in them",
+		Long: `Search names, aliases and contents, best first: BM25, ties by id. Words of the
+query need not stand together, and not all need occur.
+
+--explain shows how each score came about, --why-not NAME why an entry is not
+among the hits. --budget TOKENS cuts the texts around what matched so that
+together they fill, and never exceed, that many tokens of four bytes.
+--analyzer plain is the reference's rule: its tokens, its scores, no names.
+Without a hit the exit code is 0, with --exit-code 3.`,
+		Example: `  crabmem recall "how do we deploy?"
+  crabmem recall canary --explain --why-not tea
+  crabmem recall "release steps" --json --budget 400
+  crabmem recall nothing-like-it --exit-code || echo "not in memory"`,
+		Args:              atLeast(1, "QUERY (or -)"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	fl := cmd.Flags()
+	fl.IntVarP(&f.limit, "limit", "n", f.limit, "at most this many hits, 0 = all")
+	fl.StringVar(&f.kind, "kind", "", "only note or archive")
+	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "standard or plain")
+	fl.BoolVar(&f.explain, "explain", false, "show how each score came about")
+	fl.StringVar(&f.whyNot, "why-not", "", "say why the entry `NAME` is not among the hits")
+	fl.IntVar(&f.budget, "budget", 0, "at most this many `tokens` of text")
+	fl.BoolVar(&f.exitCode, "exit-code", false, "exit code 3 when nothing is found")
+	_ = cmd.RegisterFlagCompletionFunc("why-not", c.completeNames(-1))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		q, err := f.query(strings.Join(args, " "))
+		if err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("budget") && f.budget < 1 {
+			return usagef("--budget %d: want at least 1 token", f.budget)
+		}
+		if q.Text == "-" {
+			if q.Text, err = c.readInput(cmd.Context(), 1<<20); err != nil {
+				return err
+			}
+		}
+		return c.read(func(s *crmem.Store) error { return c.recall(cmd.Context(), s, q, f) })
+	}
+	return cmd
+}
+
+func (f *recallFlags) query(text string) (crmem.Query, error) {
+	q := crmem.Query{Text: text, Limit: f.limit, Count: true}
+	var err error
+	if f.limit < 0 {
+		return q, usagef("--limit %d: want 0 or more", f.limit)
+	}
+	if q.Kinds, err = parseKinds(f.kind); err != nil {
+		return q, err
+	}
+	if q.Analyzer, err = bm25.ParseAnalyzer(f.analyzer); err != nil {
+		return q, usagef("--analyzer: %v", err)
+	}
+	return q, nil
+}
+
+// recalled is a hit of recall --json.
+type recalled struct {
+	ID        uint64       `json:"id"`
+	Name      string       `json:"name"`
+	Kind      crmem.Kind   `json:"kind"`
+	CreatedAt uint64       `json:"created_at"`
+	Content   *string      `json:"content,omitempty"`
+	Snippet   *string      `json:"snippet,omitempty"`
+	Aliases   []string     `json:"aliases"`
+	Score     float64      `json:"score"`
+	Tokens    *int         `json:"tokens,omitempty"`
+	Explain   *explanation `json:"explain,omitempty"`
+}
+
+type recallAnswer struct {
+	Query    string     `json:"query"`
+	Total    int        `json:"total"`    // matches before the limit
+	Searched int        `json:"searched"` // entries that passed the filters
+	Tokens   *int       `json:"tokens,omitempty"`
+	Hits     []recalled `json:"hits"`
+	WhyNot   *whyNot    `json:"why_not,omitempty"`
+}
+
+func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
+	r, err := s.Search(ctx, q)
+	if err != nil {
+		return err
+	}
+	a := recallAnswer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]recalled, len(r.Hits))}
+	explain := make([]bm25.Explanation, len(r.Hits))
+	for i, h := range r.Hits {
+		if explain[i], _, err = s.Explain(ctx, q, h.ID); err != nil {
+			return err
+		}
+		a.Hits[i] = recalled{
+			ID: h.Entry.ID, Name: h.Entry.Name, Kind: h.Entry.Kind, CreatedAt: h.Entry.CreatedAt,
+			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
+		}
+		if f.explain {
+			a.Hits[i].Explain = newExplanation(explain[i])
+		}
+	}
+	if f.budget > 0 {
+		a.spend(f.budget, q.Analyzer, explain)
+	}
+	if f.whyNot != "" {
+		if a.WhyNot, err = c.whyNot(ctx, s, q, f.whyNot); err != nil {
+			return err
+		}
+	}
+	nothing := f.exitCode && len(a.Hits) == 0
+	if c.json {
+		if nothing {
+			return &failure{Code: exitNotFound, Kind: "no_hits", Path: s.Path(), Message: nothingFound(a)}
+		}
+		return c.printJSON(a)
+	}
+	c.recallText(a, q, explain, f)
+	if nothing {
+		return errSilent(exitNotFound)
+	}
+	return nil
+}
+
+func nothingFound(a recallAnswer) string {
+	return "nothing found: " + plural(a.Searched, "entry", "entries") + " searched"
+}
+
+func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanation, f recallFlags) {
+	if len(a.Hits) == 0 {
+		c.out.WriteString(nothingFound(a) + "\n")
+	}
+	room := c.width() - 4
+	for i, h := range a.Hits {
+		e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
+		fmt.Fprintf(c.out, "%2d  %s\n", i+1, c.heading(e)+c.dim(fmt.Sprintf(", score %.3f", h.Score)))
+		switch {
+		case h.Snippet != nil:
+			c.indent(*h.Snippet)
+		case f.budget > 0:
+			c.indent(*h.Content)
+		default:
+			preview := oneLine(snippet(*h.Content, q.Analyzer, weights(explain[i]), 240))
+			if preview = printable(preview); preview != "" {
+				fmt.Fprintf(c.out, "    %s\n", fit(preview, max(room, 0)))
+			}
+		}
+		if h.Explain != nil {
+			c.explainText(*h.Explain)
+		}
+	}
+	if len(a.Hits) > 0 && !c.quiet {
+		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), plural(a.Total, "match", "matches"), plural(a.Searched, "entry", "entries"))
+		if a.Tokens != nil {
+			end += fmt.Sprintf(", %d of %d tokens", *a.Tokens, f.budget)
+		}
+		c.out.WriteString(c.dim(end) + "\n")
+	}
+	if a.WhyNot != nil {
+		c.out.WriteString(printable(a.WhyNot.Message) + "\n")
+		if a.WhyNot.Explain != nil {
+			c.explainText(*a.WhyNot.Explain)
+		}
+	}
+}
+
+func (c *cli) indent(text string) {
+	for line := range strings.Lines(c.text(text)) {
+		c.out.WriteString("    " + strings.TrimRight(line, "\r\n") + "\n")
+	}
+}

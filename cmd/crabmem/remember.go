@@ -1,0 +1,70 @@
+package main
+
+import (
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) rememberCommand() *cobra.Command {
+	var aliases []string
+	var noAlias bool
+	kind := crmem.Note.String()
+	cmd := &cobra.Command{
+		Use:     "remember NAME TEXT|-",
+		GroupID: groupUse,
+		Short:   "write a note, or replace the one of that name",
+		Long: `Write a note. A note of that name gets the new text and keeps its id and its
+time; it keeps its aliases too, unless --alias gives new ones or --no-alias
+takes them away. When the command ends with 0 the note is on the disk.
+
+With - the text is standard input, byte for byte.
+An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
+		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
+  crabmem remember deploy "build, tag, push" --alias ship --alias release
+  git log -5 2>/dev/null | crabmem remember last-commits -`,
+		Args:              exactly(2, "NAME and TEXT (or -)"),
+		ValidArgsFunction: c.completeNames(1),
+	}
+	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "another name to find it by; may be repeated")
+	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "take all aliases away")
+	cmd.Flags().StringVar(&kind, "kind", kind, "note or archive")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if noAlias {
+			if cmd.Flags().Changed("alias") {
+				return usagef("--alias and --no-alias exclude each other")
+			}
+			aliases = []string{}
+		}
+		k, err := crmem.ParseKind(kind)
+		if err != nil {
+			return usagef("--kind: %v", err)
+		}
+		name, text := args[0], args[1]
+		if text == "-" {
+			if text, err = c.readInput(cmd.Context(), crmem.MaxContent); err != nil {
+				return err
+			}
+		}
+		var e crmem.Entry
+		err = c.write(cmd.Context(), "remember", true, func(s *crmem.Store) (err error) {
+			if k == crmem.Note {
+				e, err = s.Remember(name, text, aliases)
+				return err
+			}
+			if err = s.Apply(crmem.Add{Name: name, Content: text, Aliases: aliases, Kind: k}); err == nil {
+				e, err = s.Get(name)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return c.printJSON(e)
+		}
+		c.say("remembered %s (%s %d, %s)", label(e.Name), e.Kind, e.ID, sizeOf(int64(len(e.Content))))
+		return nil
+	}
+	return cmd
+}

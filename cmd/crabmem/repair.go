@@ -1,0 +1,94 @@
+package main
+
+import (
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) repairCommand() *cobra.Command {
+	var keepDB, dry bool
+	var keepLog string
+	cmd := &cobra.Command{
+		Use:     "repair",
+		GroupID: groupCare,
+		Short:   "make a damaged store whole again",
+		Long: `Keep every entry that can be read and set aside what cannot, in files beside
+the store. No byte is destroyed, and the report accounts for all of them. A
+store that is whole is left as it is.
+
+When another program wrote the file and the log belongs to the one before,
+there is a choice to make: --keep-db takes the file and sets the log aside,
+--keep-log BASE takes the file that the log extends, and the log.`,
+		Example: `  crabmem repair --dry-run
+  crabmem repair
+  crabmem repair --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&keepDB, "keep-db", false, "take the file, set a foreign log aside")
+	cmd.Flags().StringVar(&keepLog, "keep-log", "", "take the log, and the file `BASE` that it extends")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what is wrong, and change nothing")
+	cmd.MarkFlagsMutuallyExclusive("keep-db", "keep-log")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := c.storePath()
+		if err != nil {
+			return err
+		}
+		if dry {
+			return c.repairDry(path)
+		}
+		var r *crmem.RepairReport
+		err = c.wait(cmd.Context(), func() (err error) {
+			r, err = crmem.Repair(path, &crmem.RepairOptions{
+				FS: c.fs, LockWait: c.lockWait, Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog,
+			})
+			return err
+		})
+		if err != nil {
+			return c.about(path, err)
+		}
+		if c.json {
+			return c.printJSON(r)
+		}
+		for _, n := range r.Notes {
+			c.say("%s", printable(n))
+		}
+		for _, f := range r.Files {
+			c.say("%s: %d bytes: %d recovered, %d set aside", printable(f.File), f.Bytes, f.Recovered, f.Aside)
+			if f.Kept != "" {
+				c.say("  kept in %s", printable(f.Kept))
+			}
+		}
+		if len(r.Files) == 0 {
+			c.say("%s is whole, nothing was changed", printable(r.Path))
+		}
+		c.say("%s in the store", plural(r.Entries, "entry", "entries"))
+		return nil
+	}
+	return cmd
+}
+
+// repairDry says what a repair would have to deal with.
+func (c *cli) repairDry(path string) error {
+	r, err := crmem.Check(c.fs, path, 0)
+	if err != nil {
+		return c.about(path, err)
+	}
+	if len(r.Problems) == 1 && r.Problems[0].Kind == "missing" && r.SnapshotBytes == 0 && r.Err() != nil {
+		if f := classify(r.Err()); f.Kind == "no_store" {
+			return c.about(path, f)
+		}
+	}
+	if c.json {
+		return c.printJSON(r)
+	}
+	for _, p := range r.Problems {
+		c.say("%s", printable(p.Message))
+		c.say("  %s", printable(p.Remedy))
+	}
+	if len(r.Problems) == 0 {
+		c.say("%s is whole, there is nothing to repair", printable(r.Path))
+	}
+	return nil
+}

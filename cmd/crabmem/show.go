@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) showCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		GroupID: groupUse,
+		Short:   "print an entry",
+		Long: `Print the content of an entry: byte for byte in a pipe or a file, with a
+heading on a terminal. NAME is the entry's name, or an alias that only one
+entry has; an alias of several is exit code 4, and the message lists them.`,
+		Example: `  crabmem show deploy
+  crabmem show ship --json
+  crabmem show deploy | wc -c`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeNames(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.read(func(s *crmem.Store) error {
+			e, err := get(s, args[0])
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(e)
+			}
+			if c.isTerminal(c.stdout) {
+				c.out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.text(e.Content), "\n") + "\n")
+				return nil
+			}
+			c.out.WriteString(e.Content)
+			return nil
+		})
+	}
+	return cmd
+}
+
+// heading describes an entry on one line.
+func (c *cli) heading(e crmem.Entry) string {
+	h := c.bold(label(e.Name)) + c.dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, day(e.CreatedAt)))
+	if len(e.Aliases) > 0 {
+		h += c.dim(", also " + printable(strings.Join(e.Aliases, ", ")))
+	}
+	return h
+}
+
+// text is content for a person: on a terminal nothing in it takes command of
+// the screen.
+func (c *cli) text(s string) string {
+	if !c.isTerminal(c.stdout) {
+		return s
+	}
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
+		for k := range parts {
+			parts[k] = printable(parts[k])
+		}
+		lines[i] = strings.Join(parts, "\t")
+	}
+	return strings.Join(lines, "\n")
+}

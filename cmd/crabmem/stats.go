@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+// statsAnswer is stats --json.
+type statsAnswer struct {
+	Path string `json:"path"`
+	crmem.Stats
+	Index *indexStats `json:"index,omitempty"`
+}
+
+type indexStats struct {
+	Bytes    int64   `json:"bytes"`
+	Terms    int     `json:"terms"`
+	Postings int     `json:"postings"`
+	Seconds  float64 `json:"build_seconds"`
+}
+
+func (c *cli) statsCommand() *cobra.Command {
+	var index bool
+	cmd := &cobra.Command{
+		Use:     "stats",
+		GroupID: groupCare,
+		Short:   "count and measure the store",
+		Long: `Print how many entries there are, of which kind, how large the file and its
+log are and how old the entries. --index builds the search index too and says
+what it costs.`,
+		Example: `  crabmem stats
+  crabmem stats --index --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&index, "index", false, "build the search index and measure it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.read(func(s *crmem.Store) error {
+			a := statsAnswer{Path: s.Path(), Stats: s.Stats()}
+			if index {
+				start := time.Now()
+				x, err := s.IndexStats(cmd.Context(), bm25.Standard)
+				if err != nil {
+					return err
+				}
+				a.Index = &indexStats{x.Bytes, x.Terms, x.Postings, time.Since(start).Seconds()}
+			}
+			if c.json {
+				return c.printJSON(a)
+			}
+			c.statsText(a)
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (c *cli) statsText(a statsAnswer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(c.out, "%-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("store", "%s", printable(a.Path))
+	line("entries", "%d: %s, %s; %s", a.Entries, plural(a.Notes, "note", "notes"),
+		plural(a.Archives, "archive", "archives"), plural(a.Aliases, "alias", "aliases"))
+	line("content", "%s", sizeOf(a.ContentBytes))
+	line("file", "%s", sizeOf(a.SnapshotBytes))
+	line("log", "%s, %s not in the file yet", sizeOf(a.LogBytes), plural(a.LogOps, "operation", "operations"))
+	if a.Entries > 0 {
+		line("created", "%s to %s", day(a.Oldest), day(a.Newest))
+	}
+	line("next id", "%d", a.NextID)
+	if x := a.Index; x != nil {
+		line("index", "%s, %s, %s, built in %v", sizeOf(x.Bytes), plural(x.Terms, "term", "terms"),
+			plural(x.Postings, "posting", "postings"), time.Duration(x.Seconds*float64(time.Second)).Round(time.Millisecond/10))
+	}
+}

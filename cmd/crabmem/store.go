@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+const defaultLockWait = 10 * time.Second
+
+// storePath returns where the store is: flag, environment, home.
+func (c *cli) storePath() (string, error) {
+	if c.db != "" {
+		return c.db, nil
+	}
+	if p := c.getenv("CRABMEM_DB"); p != "" && c.home == "" {
+		return p, nil
+	}
+	home, err := c.homeDir()
+	return filepath.Join(home, "memory.db"), err
+}
+
+// homeDir returns the home: flag, environment, ~/.crabtalk.
+func (c *cli) homeDir() (string, error) {
+	if c.home != "" {
+		return c.home, nil
+	}
+	if p := c.getenv("CRABTALK_HOME"); p != "" {
+		return p, nil
+	}
+	user, err := os.UserHomeDir()
+	if err != nil {
+		return "", &failure{Code: exitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "--db FILE or --home DIR", err: err}
+	}
+	return filepath.Join(user, ".crabtalk"), nil
+}
+
+// reading opens the store without a lock and never changes it.
+func (c *cli) reading() (*crmem.Store, error) {
+	return c.open(&crmem.Options{ReadOnly: true, MustExist: true})
+}
+
+// writing opens the store for changes. A missing one is an error unless
+// create is set; then the first write creates it.
+func (c *cli) writing(ctx context.Context, command string, create bool) (*crmem.Store, error) {
+	if c.lockWait < 0 {
+		return nil, usagef("--lock-wait %v: want 0 or more", c.lockWait)
+	}
+	var s *crmem.Store
+	err := c.wait(ctx, func() (err error) {
+		s, err = c.open(&crmem.Options{
+			LockWait:    c.lockWait,
+			Command:     "crabmem " + command,
+			FoldOnClose: crmem.FoldAuto,
+			MustExist:   !create,
+		})
+		return err
+	})
+	return s, err
+}
+
+func (c *cli) open(o *crmem.Options) (*crmem.Store, error) {
+	path, err := c.storePath()
+	if err != nil {
+		return nil, err
+	}
+	o.FS, o.Now, o.Warn = c.fs, c.now, c.warn
+	s, err := crmem.Open(path, o)
+	return s, c.about(path, err)
+}
+
+// about adds the path to an error that does not say which file it is about.
+func (c *cli) about(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := classify(err)
+	if f.Path == "" && f.Code != exitUsage {
+		f.Path = path
+	}
+	if !strings.Contains(f.Message, path) && (f.Kind == "no_store" || f.Kind == "format") {
+		f.Message = path + ": " + f.Message
+	}
+	return f
+}
+
+// read runs f on the store, opened for reading.
+func (c *cli) read(f func(s *crmem.Store) error) error {
+	s, err := c.reading()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Close())
+}
+
+// write runs f on the store, opened for writing. What f has made durable
+// stays, whatever follows.
+func (c *cli) write(ctx context.Context, command string, create bool, f func(s *crmem.Store) error) error {
+	s, err := c.writing(ctx, command, create)
+	if err != nil {
+		return err
+	}
+	err = f(s)
+	if cerr := s.Close(); err == nil && cerr != nil && !errors.Is(cerr, crmem.ErrUnknown) && !errors.Is(cerr, crmem.ErrStopped) {
+		// The write itself is done and synced; folding the log was not.
+		c.warn("closing the store: " + cerr.Error())
+		cerr = nil
+	} else if err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// get finds an entry by its name or by an alias with one owner.
+func get(s *crmem.Store, name string) (crmem.Entry, error) {
+	e, err := s.Get(name)
+	if errors.Is(err, crmem.ErrNotFound) {
+		return e, &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + quoted(name), Path: s.Path(),
+			Remedy: "crabmem list shows the names, crabmem recall searches what is in them", err: err}
+	}
+	return e, err
+}
+
+func quoted(name string) string { return "\"" + printable(name) + "\"" }
+
+// completeNames completes the first n arguments with names of entries.
+func (c *cli) completeNames(n int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if n >= 0 && len(args) >= n {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		s, err := c.reading()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer s.Close()
+		var names []string
+		for e := range s.All() {
+			// A name with a line break or a tab has no place in the protocol.
+			if strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n") {
+				names = append(names, cobra.CompletionWithDesc(e.Name, firstLine(fit(firstLine(e.Content), 60))))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// missing reports whether the error is about a file that is not there.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) verifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "verify",
+		GroupID: groupCare,
+		Short:   "check every byte of the store",
+		Long: `Read the store and its log and check all of it, without a lock and without
+changing anything: structure, UTF-8, ids, names, checksums, and whether the log
+belongs to the file. What is wrong is named by file and offset, with a remedy.
+
+Exit code 5 for damage. The torn end of a write that was never acknowledged is
+a warning and exit code 0: the next write cuts it off and keeps a copy.`,
+		Example: `  crabmem verify
+  crabmem verify --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := c.storePath()
+		if err != nil {
+			return err
+		}
+		r, err := crmem.Check(c.fs, path, 0)
+		if err != nil {
+			return c.about(path, err)
+		}
+		if err := c.damage(r); err != nil {
+			return err
+		}
+		for _, p := range r.Problems {
+			c.warn(p.Message + "; " + p.Remedy)
+		}
+		if c.json {
+			return c.printJSON(r)
+		}
+		c.say("%s is whole: %s; %s, and %s in the log", printable(r.Path), plural(r.Entries, "entry", "entries"),
+			sizeOf(r.SnapshotBytes), plural(r.LogOps, "operation", "operations"))
+		return nil
+	}
+	return cmd
+}
+
+// damage is the error for a store that is not whole, with all that is wrong.
+func (c *cli) damage(r *crmem.Report) error {
+	err := r.Err()
+	if err == nil {
+		return nil
+	}
+	f := classify(err)
+	first := true
+	for _, p := range r.Problems {
+		switch {
+		case p.Kind == crmem.Torn:
+		case first:
+			f.Path, f.Remedy, first = p.File, p.Remedy, false
+			if p.Kind != "missing" {
+				f.Offset = &p.Offset
+			}
+			continue
+		}
+		if !c.json {
+			c.warn(p.Message + "; " + p.Remedy)
+		}
+	}
+	if f.Code == exitCorrupt {
+		f.More = r
+		if r.Entries > 0 && !c.json {
+			c.note(fmt.Sprintf("%s can be read", plural(r.Entries, "entry", "entries")))
+		}
+	}
+	return f
+}

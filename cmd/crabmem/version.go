@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by releases: -ldflags "-X main.version=v1.2.3".
+var version string
+
+func (c *cli) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		GroupID: groupShell,
+		Short:   "print the version",
+		Long:    "Print the version, the commit it was built from, and the formats it reads.",
+		Example: `  crabmem version
+  crabmem version --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v, commit := buildVersion()
+		if c.json {
+			return c.printJSON(map[string]any{
+				"version": v, "commit": commit, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "format": "CRMEM v1",
+			})
+		}
+		fmt.Fprintf(c.out, "crabmem %s", v)
+		if commit != "" {
+			fmt.Fprintf(c.out, " (%.12s)", commit)
+		}
+		fmt.Fprintf(c.out, ", %s, %s/%s, format CRMEM v1\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return nil
+	}
+	return cmd
+}
+
+// buildVersion returns what the linker or the build was told.
+func buildVersion() (v, commit string) {
+	v = version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v, ""
+	}
+	if v == "" {
+		v = info.Main.Version
+	}
+	if v == "" || v == "(devel)" {
+		v = "devel"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			commit = s.Value
+		}
+	}
+	return v, commit
+}

@@ -1,0 +1,216 @@
+package crmem
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+)
+
+// Field is a part of a file as FORMAT.md names it.
+type Field struct {
+	Offset, Length int64
+	Name           string
+	Value          string // for a person; a text is quoted and cut
+}
+
+// Inspect takes a snapshot or a log apart, field by field, and ends with a
+// *[FormatError] where it breaks: the field that breaks it, if it is there,
+// comes before the error. The torn end of a log is a field and no error.
+func Inspect(b []byte) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
+		w := walker{b: b, yield: yield, stop: math.MaxInt64}
+		if bytes.HasPrefix(b, []byte(walMagic)) {
+			w.log()
+		} else {
+			w.snapshot()
+		}
+	}
+}
+
+// walker yields the fields of a file, as far as they are whole, up to the one
+// at offset stop.
+type walker struct {
+	b     []byte
+	off   int64
+	stop  int64 // offset of the byte that is wrong
+	done  bool
+	yield func(Field, error) bool
+}
+
+// field yields the next n bytes; false when the walk is over.
+func (w *walker) field(n int64, name string, value func(p []byte) string) bool {
+	if w.done || w.off > w.stop || n > int64(len(w.b))-w.off {
+		w.done = true
+		return false
+	}
+	p := w.b[w.off : w.off+n]
+	if !w.yield(Field{w.off, n, name, value(p)}, nil) {
+		w.done, w.yield = true, func(Field, error) bool { return false }
+		return false
+	}
+	w.off += n
+	if w.off > w.stop {
+		w.done = true // this was the one
+	}
+	return !w.done
+}
+
+func (w *walker) number(n int64, name string) (uint64, bool) {
+	var v uint64
+	ok := w.field(n, name, func(p []byte) string {
+		v = littleEndian(p)
+		return fmt.Sprint(v)
+	})
+	return v, ok
+}
+
+func littleEndian(p []byte) (v uint64) {
+	for i := len(p) - 1; i >= 0; i-- {
+		v = v<<8 | uint64(p[i])
+	}
+	return v
+}
+
+func hexNumber(p []byte) string { return fmt.Sprintf("0x%0*x", 2*len(p), littleEndian(p)) }
+
+// text yields a length and the text it is of.
+func (w *walker) text(name string) bool {
+	n, ok := w.number(4, name+"_len")
+	return ok && (n == 0 || w.field(int64(n), name, quote))
+}
+
+func quote(p []byte) string {
+	const most = 60
+	if len(p) <= most {
+		return fmt.Sprintf("%q", p)
+	}
+	return fmt.Sprintf("%q… %d bytes", p[:most], len(p))
+}
+
+func (w *walker) snapshot() {
+	_, err := Decode(w.b)
+	if e, ok := errors.AsType[*FormatError](err); ok {
+		w.stop = e.Offset
+	}
+	w.field(6, "magic", quote)
+	w.number(4, "version")
+	w.field(2, "flags", hexNumber)
+	w.field(4, "reserved", hexNumber)
+	w.number(8, "next_id")
+	n, _ := w.number(4, "entry_count")
+	for range n {
+		if w.done {
+			break
+		}
+		w.entry()
+	}
+	if err != nil {
+		w.yield(Field{}, err)
+	}
+}
+
+func (w *walker) entry() {
+	w.number(8, "id")
+	w.field(8, "created_at", func(p []byte) string {
+		v := binary.LittleEndian.Uint64(p)
+		if v > math.MaxInt32 { // a time is easier to read; far ones are not
+			return fmt.Sprint(v)
+		}
+		return fmt.Sprintf("%d %s", v, time.Unix(int64(v), 0).UTC().Format(time.RFC3339))
+	})
+	w.field(4, "kind", func(p []byte) string {
+		return fmt.Sprintf("%d %v", binary.LittleEndian.Uint32(p), Kind(binary.LittleEndian.Uint32(p)))
+	})
+	w.text("name")
+	w.text("content")
+	w.aliases()
+}
+
+func (w *walker) aliases() {
+	n, _ := w.number(4, "alias_count")
+	for range n {
+		if !w.text("alias") {
+			break
+		}
+	}
+}
+
+func (w *walker) digest(name string) bool {
+	return w.field(digestSize, name, func(p []byte) string { return readDigest(p).String() })
+}
+
+func (w *walker) log() {
+	s, err := scanWAL(w.b)
+	if e, ok := errors.AsType[*FormatError](err); ok {
+		w.stop = e.Offset
+	}
+	w.field(6, "magic", quote)
+	w.number(2, "version")
+	w.field(8, "salt", hexNumber)
+	w.digest("base")
+	w.number(8, "seq")
+	w.field(4, "reserved", hexNumber)
+	w.field(4, "crc", hexNumber)
+	end := int64(len(w.b))
+	if s != nil {
+		end = s.end
+	}
+	for w.off < end && !w.done {
+		f, why := readFrame(w.b, w.off)
+		if why != "" {
+			break
+		}
+		w.frame(&f)
+	}
+	switch {
+	case err != nil:
+		w.yield(Field{}, err)
+	case s.verdict == rotten && !w.done:
+		w.yield(Field{}, &FormatError{Offset: s.bad, Entry: -1, Field: "frame",
+			Msg: s.why + ": a later frame says that this was synced, so it is damage and not a crash"})
+	case s.verdict == torn:
+		w.field(int64(len(w.b))-s.end, "torn", func([]byte) string {
+			return s.why + ": the end of a write that was not acknowledged"
+		})
+	}
+}
+
+// frameNames are the types of FORMAT.md.
+var frameNames = map[byte]string{framePut: "put", frameAlias: "alias", frameRemove: "remove", frameCheckpoint: "checkpoint"}
+
+func (w *walker) frame(f *frame) {
+	w.field(1, "type", func(p []byte) string {
+		s := fmt.Sprintf("%d %s", f.typ, frameNames[f.typ])
+		if f.more {
+			s += ", the batch goes on"
+		}
+		return s
+	})
+	w.field(3, "zero", hexNumber)
+	w.number(4, "len")
+	w.number(8, "seq")
+	w.number(8, "synced_to")
+	w.field(4, "prev", hexNumber)
+	w.field(4, "crc", hexNumber)
+	switch {
+	case w.done || len(f.payload) == 0:
+	case f.typ == framePut:
+		w.entry()
+	case f.typ == frameAlias:
+		w.number(8, "id")
+		w.aliases()
+	case f.typ == frameRemove:
+		w.number(8, "id")
+	case f.typ == frameCheckpoint:
+		w.digest("digest")
+		w.number(8, "seq")
+	}
+	// What the payload's own lengths do not account for.
+	if rest := f.end() - w.off; !w.done && rest > 0 {
+		w.field(rest, "payload", quote)
+	}
+}

@@ -1,0 +1,336 @@
+package bm25
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Build indexes the documents docs(0) to docs(n-1), which have different IDs,
+// into an empty index, on all cores: docs is called from several goroutines.
+// After an error, ctx's when it ends first, the index is empty.
+func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.live > 0 {
+		return fmt.Errorf("build into an index that holds %d documents: use a new one", x.live)
+	}
+	x.clear()
+	workers := max(1, min(runtime.GOMAXPROCS(0), n/blockDocs))
+	b := &builder{index: x, workers: make([]*worker, workers)}
+	for i := range b.workers {
+		l := x.lexer
+		if i > 0 {
+			l = newLexer(x.analyzer, newDict())
+		}
+		b.workers[i] = &worker{lexer: l, own: i > 0}
+	}
+	segments := max((n+maxDocs-1)/maxDocs, min(workers, n/minSegment), 1)
+	size := (n + segments - 1) / segments
+	for from := 0; from < n; from += workers * size {
+		if err := b.wave(ctx, from, min(from+workers*size, n), size, docs); err != nil {
+			x.clear()
+			return err
+		}
+	}
+	if err := x.distinct(); err != nil {
+		x.clear()
+		return err
+	}
+	x.lexer.dict.clip()
+	x.df = slices.Clip(x.df)
+	return nil
+}
+
+// clear empties the index.
+func (x *Index) clear() {
+	x.lexer = newLexer(x.analyzer, newDict())
+	x.df, x.segments, x.merge = nil, nil, nil
+	x.live, x.counted, x.length, x.maxID = 0, 0, 0, 0
+	x.tail = tail{}
+}
+
+// distinct checks that no ID stands twice in freshly built segments.
+func (x *Index) distinct() error {
+	if slices.IsSortedFunc(x.segments, func(a, b *segment) int {
+		if a.maxID < b.minID {
+			return -1
+		}
+		return 1
+	}) && !slices.ContainsFunc(x.segments, func(s *segment) bool { return s.order != nil }) {
+		for _, s := range x.segments {
+			for d := 1; d < len(s.ids); d++ {
+				if s.ids[d-1] == s.ids[d] {
+					return fmt.Errorf("document %d is given twice", s.ids[d])
+				}
+			}
+		}
+		return nil
+	}
+	var ids []uint64
+	for _, s := range x.segments {
+		ids = append(ids, s.ids...)
+	}
+	slices.Sort(ids)
+	for i := 1; i < len(ids); i++ {
+		if ids[i-1] == ids[i] {
+			return fmt.Errorf("document %d is given twice", ids[i])
+		}
+	}
+	return nil
+}
+
+const (
+	blockDocs  = 512     // documents a worker takes at a time
+	minSegment = 1 << 14 // documents, before a segment is made smaller for another core to have one
+)
+
+// A builder builds wave by wave: as many segments as there are workers. In a
+// wave all workers read blocks of documents into term numbers of their own,
+// then these get their numbers in the index, then each worker lays out a
+// segment by counting and scattering.
+type builder struct {
+	index   *Index
+	workers []*worker
+}
+
+type worker struct {
+	lexer *lexer
+	own   bool     // the lexer's dict is not the index's
+	remap []uint32 // with an own dict: number in the index's by own number
+	// seen is by own term number the place, plus one, of the term's latest
+	// entry, counted over all of the worker's blocks from base on.
+	seen []uint32
+	base uint32
+}
+
+// A block is a run of documents in terms of their worker's dict.
+type block struct {
+	worker  *worker
+	entries []entry
+}
+
+type entry struct{ term, tf uint32 }
+
+// A draft is a segment being built.
+type draft struct {
+	segment
+	blocks  []block
+	counts  []uint32 // by document: entries
+	lens    []uint32 // by document
+	df      []uint32
+	codes   codeSet
+	counted int
+	length  int
+}
+
+func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int) Doc) error {
+	var drafts []*draft
+	type job struct {
+		draft       *draft
+		block       int
+		first, last int // documents
+	}
+	var jobs []job
+	for first := from; first < to; first += size {
+		n := min(size, to-first)
+		d := &draft{blocks: make([]block, (n+blockDocs-1)/blockDocs)}
+		d.ids, d.class = make([]uint64, n), make([]uint8, n)
+		d.counts, d.lens = make([]uint32, n), make([]uint32, n)
+		drafts = append(drafts, d)
+		for i := range d.blocks {
+			jobs = append(jobs, job{d, i, first + i*blockDocs, first + min((i+1)*blockDocs, n)})
+		}
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for _, w := range b.workers {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(jobs) || ctx.Err() != nil {
+					return
+				}
+				j := jobs[i]
+				w.read(j.draft, j.block, j.first, j.last, docs)
+			}
+		})
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x := b.index
+	for _, w := range b.workers {
+		w.number(x.lexer.dict)
+	}
+	x.growDF()
+	for i, d := range drafts {
+		wg.Go(func() { d.layOut(len(x.df)) })
+		if (i+1)%len(b.workers) == 0 {
+			wg.Wait()
+		}
+	}
+	wg.Wait()
+	for _, d := range drafts {
+		for term, n := range d.df {
+			x.df[term] += n
+		}
+		for _, c := range d.codes.list {
+			x.codes.add(c)
+		}
+		x.live += len(d.ids)
+		x.counted += d.counted
+		x.length += d.length
+		x.maxID = max(x.maxID, d.maxID)
+		s := d.segment
+		x.segments = append(x.segments, &s)
+	}
+	return nil
+}
+
+// read fills a block with the documents from first up to last.
+func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
+	b := &d.blocks[number]
+	b.worker = w
+	entries := make([]entry, 0, blockDocs*64)
+	if w.base > 1<<31 {
+		clear(w.seen)
+		w.base = 0
+	}
+	base, seen := w.base, w.seen
+	for i := first; i < last; i++ {
+		doc := docs(i)
+		terms := w.lexer.lex(doc.Fields)
+		if n := len(w.lexer.dict.keys); n > len(seen) {
+			seen = slices.Grow(seen, n-len(seen))
+			clear(seen[len(seen):cap(seen)])
+			seen = seen[:cap(seen)]
+		}
+		docFirst := uint32(len(entries))
+		edge := base + docFirst
+		for _, t := range terms {
+			if at := seen[t]; at > edge {
+				entries[at-base-1].tf++
+			} else {
+				entries = append(entries, entry{t, 1})
+				seen[t] = base + uint32(len(entries))
+			}
+		}
+		at := number*blockDocs + i - first
+		d.ids[at] = doc.ID
+		d.class[at] = doc.Class & 7
+		d.counts[at] = uint32(len(entries)) - docFirst
+		d.lens[at] = uint32(len(terms))
+	}
+	w.seen = seen
+	w.base = base + uint32(len(entries))
+	b.entries = entries
+}
+
+// number gives the worker's new terms their numbers in the index's dict.
+func (w *worker) number(dict *dict) {
+	if !w.own {
+		return
+	}
+	own := w.lexer.dict
+	var term []byte
+	for id := len(w.remap); id < len(own.keys); id++ {
+		if key := own.keys[id]; key < longKey {
+			w.remap = append(w.remap, dict.addShort(key))
+			continue
+		}
+		term = own.appendTerm(term[:0], uint32(id))
+		w.remap = append(w.remap, dict.addLong(term))
+	}
+}
+
+// layOut makes the segment of the blocks that were read.
+func (d *draft) layOut(vocabulary int) {
+	next := make([]uint32, vocabulary)
+	total := 0
+	for _, b := range d.blocks {
+		total += len(b.entries)
+		if remap := b.worker.remap; remap != nil {
+			for _, e := range b.entries {
+				next[remap[e.term]]++
+			}
+		} else {
+			for _, e := range b.entries {
+				next[e.term]++
+			}
+		}
+	}
+	d.df = slices.Clone(next)
+	d.present = make([]uint64, (vocabulary+63)/64)
+	terms := 0
+	for t, n := range next {
+		if n > 0 {
+			d.present[t>>6] |= 1 << (t & 63)
+			terms++
+		}
+	}
+	d.buildRank()
+	d.start = make([]uint32, terms+1)
+	at := uint32(0)
+	d.eachTerm(func(term uint32, i int) {
+		d.start[i] = at
+		at, next[term] = at+next[term], at
+	})
+	d.start[terms] = at
+	d.postings = make([]uint32, total)
+	doc := 0
+	for i := range d.blocks {
+		b := &d.blocks[i]
+		entries, remap := b.entries, b.worker.remap
+		for len(entries) > 0 || doc < min((i+1)*blockDocs, len(d.ids)) {
+			n := d.counts[doc]
+			d.scatter(uint32(doc), entries[:n], remap, next)
+			entries = entries[n:]
+			doc++
+		}
+		b.entries = nil
+	}
+	d.sortEscapes()
+	d.buildTerms(d.lens)
+	d.sortIDs()
+	for _, n := range d.lens {
+		d.length += int(n)
+		if n > 0 {
+			d.counted++
+		}
+	}
+}
+
+// scatter writes the postings of one document to where next says.
+func (d *draft) scatter(doc uint32, entries []entry, remap, next []uint32) {
+	dl := d.lens[doc]
+	postings := d.postings
+	for _, e := range entries {
+		term := e.term
+		if remap != nil {
+			term = remap[term]
+		}
+		at := next[term]
+		next[term] = at + 1
+		c := code(e.tf, dl)
+		d.codes.add(uint16(c))
+		postings[at] = doc<<16 | c
+		if c == escaped {
+			d.escapes = append(d.escapes, escape{at, e.tf, dl})
+		}
+	}
+}
+
+// clip gives back memory that growth has left over.
+func (d *dict) clip() {
+	d.keys, d.arena = slices.Clone(d.keys), slices.Clone(d.arena)
+	n := 1 << bits.Len(uint(max(len(d.keys)*5/4, minSlots-1)))
+	if n < len(d.slots) {
+		d.resize(n)
+	}
+}

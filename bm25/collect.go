@@ -1,0 +1,110 @@
+package bm25
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A collector keeps the best hits that pass the query's filters.
+type collector struct {
+	query Query
+	// floor is the score a document must reach to be of interest.
+	floor float64
+	all   bool // every match must be offered, with its full score, once
+	total int
+	// hits is a heap with the worst hit on top once there are Limit of them.
+	hits []Hit
+
+	// Of the segment in hand:
+	ids   []uint64
+	class []uint8
+	dead  []uint64
+}
+
+func (c *collector) reset(q Query) {
+	*c = collector{query: q, hits: c.hits[:0], floor: math.SmallestNonzeroFloat64}
+	c.all = q.Count || q.Limit <= 0
+	if q.Classes == 0 {
+		c.query.Classes = math.MaxUint8
+	}
+}
+
+// offer takes document d of the segment in hand with a score of at least floor.
+// Scores are positive, so one of zero never gets here: it is a document that was
+// collected before.
+func (c *collector) offer(d uint16, score float64) {
+	if c.dead != nil && c.dead[d>>6]>>(d&63)&1 != 0 || c.query.Classes>>c.class[d]&1 == 0 {
+		return
+	}
+	h := Hit{c.ids[d], score}
+	limit := c.query.Limit
+	full := limit > 0 && len(c.hits) == limit
+	if full && !c.query.Count && !better(h, c.hits[0]) {
+		return
+	}
+	if c.query.Filter != nil && !c.query.Filter(h.ID) {
+		return
+	}
+	c.total++
+	switch {
+	case !full:
+		c.hits = append(c.hits, h)
+		if len(c.hits) == limit {
+			for i := limit/2 - 1; i >= 0; i-- {
+				c.sink(i)
+			}
+			c.raise()
+		}
+	case better(h, c.hits[0]):
+		c.hits[0] = h
+		c.sink(0)
+		c.raise()
+	}
+}
+
+func better(a, b Hit) bool {
+	return a.Score > b.Score || a.Score == b.Score && a.ID < b.ID
+}
+
+// raise sets the floor to the worst score kept, unless all matches are wanted.
+func (c *collector) raise() {
+	if !c.query.Count {
+		c.floor = c.hits[0].Score
+	}
+}
+
+// sink restores the heap below i.
+func (c *collector) sink(i int) {
+	h := c.hits
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && better(h[child], h[child+1]) {
+			child++
+		}
+		if !better(h[i], h[child]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// result returns what was collected.
+func (c *collector) result() Result {
+	var r Result
+	if c.query.Count {
+		r.Total = c.total
+	}
+	if len(c.hits) > 0 {
+		r.Hits = slices.Clone(c.hits)
+		slices.SortFunc(r.Hits, func(a, b Hit) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	c.query, c.ids, c.class, c.dead = Query{}, nil, nil, nil
+	return r
+}

@@ -1,0 +1,188 @@
+package bm25
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// A dict numbers terms from 0 in the order in which they come. Terms are not
+// taken out again: their numbers are part of segments.
+//
+// A term of up to eight bytes is its own key, zero-padded: terms are made of
+// letters, digits and marks, so none holds a zero byte. The key of a longer one
+// has 0xff, which UTF-8 never uses, on top of its place in the arena.
+type dict struct {
+	keys  []uint64
+	arena []byte // of each long term its length (uvarint) and its bytes
+	// slots is an open-addressing table. The low bits of a slot, as many as
+	// index the table, are a term's number plus one; the rest is a tag from its
+	// hash. 0 is free.
+	slots []uint32
+	seed  uint64
+}
+
+const (
+	minSlots = 256
+	longKey  = 0xff << 56
+	mix1     = 0x9e3779b97f4a7c15
+	mix2     = 0xd1b54a32d192ed03
+)
+
+// prefixMask keeps the first n bytes of a little-endian word.
+var prefixMask = [16]uint64{0, 1<<8 - 1, 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<40 - 1, 1<<48 - 1, 1<<56 - 1, 1<<64 - 1}
+
+// newDict returns an empty dict. Its hashes are seeded, so that no text can be
+// made to collide on purpose.
+func newDict() *dict {
+	return &dict{slots: make([]uint32, minSlots), seed: rand.Uint64()}
+}
+
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+func (d *dict) hashShort(key uint64) uint64 { return fold(key^d.seed, mix1) }
+
+// hashLong hashes a term of more than eight bytes.
+func (d *dict) hashLong(term []byte) uint64 {
+	h := d.seed ^ uint64(len(term))
+	for i := 0; i < len(term)-8; i += 8 {
+		h = fold(h^binary.LittleEndian.Uint64(term[i:]), mix2)
+	}
+	return fold(h^binary.LittleEndian.Uint64(term[len(term)-8:]), mix1)
+}
+
+// shortKey returns the key of a term of at most eight bytes.
+func shortKey(term []byte) uint64 {
+	key := uint64(0)
+	for i, c := range term {
+		key |= uint64(c) << (8 * i)
+	}
+	return key
+}
+
+// addShort returns the number of the term with this key, a new one if need be.
+func (d *dict) addShort(key uint64) uint32 {
+	h := d.hashShort(key)
+	mask := uint32(len(d.slots) - 1)
+	for i := uint32(h>>32) & mask; ; i = (i + 1) & mask {
+		s := d.slots[i]
+		if s == 0 {
+			return d.insert(i, h, key)
+		}
+		if (s^uint32(h))&^mask == 0 {
+			if id := s&mask - 1; d.keys[id] == key {
+				return id
+			}
+		}
+	}
+}
+
+// addLong is addShort for a term of more than eight bytes.
+func (d *dict) addLong(term []byte) uint32 {
+	h := d.hashLong(term)
+	mask := uint32(len(d.slots) - 1)
+	for i := uint32(h>>32) & mask; ; i = (i + 1) & mask {
+		s := d.slots[i]
+		if s == 0 {
+			key := longKey | uint64(len(d.arena))
+			d.arena = binary.AppendUvarint(d.arena, uint64(len(term)))
+			d.arena = append(d.arena, term...)
+			return d.insert(i, h, key)
+		}
+		if (s^uint32(h))&^mask == 0 {
+			if id := s&mask - 1; d.keys[id] >= longKey && bytes.Equal(d.long(d.keys[id]), term) {
+				return id
+			}
+		}
+	}
+}
+
+// add returns the number of a term, a new one if need be.
+func (d *dict) add(term []byte) uint32 {
+	if len(term) <= 8 {
+		return d.addShort(shortKey(term))
+	}
+	return d.addLong(term)
+}
+
+// find returns the number of a term.
+func (d *dict) find(term []byte) (uint32, bool) {
+	var h, key uint64
+	long := len(term) > 8
+	if long {
+		h = d.hashLong(term)
+	} else {
+		key = shortKey(term)
+		h = d.hashShort(key)
+	}
+	mask := uint32(len(d.slots) - 1)
+	for i := uint32(h>>32) & mask; ; i = (i + 1) & mask {
+		s := d.slots[i]
+		if s == 0 {
+			return 0, false
+		}
+		if (s^uint32(h))&^mask != 0 {
+			continue
+		}
+		id := s&mask - 1
+		if k := d.keys[id]; k == key && !long || long && k >= longKey && bytes.Equal(d.long(k), term) {
+			return id, true
+		}
+	}
+}
+
+// insert numbers a new term whose free slot is i.
+func (d *dict) insert(i uint32, h, key uint64) uint32 {
+	id := uint32(len(d.keys))
+	mask := uint32(len(d.slots) - 1)
+	d.slots[i] = uint32(h)&^mask | (id + 1)
+	d.keys = append(d.keys, key)
+	if len(d.keys) > len(d.slots)*4/5 {
+		d.resize(2 * len(d.slots))
+	}
+	return id
+}
+
+// resize makes the table n slots large, a power of two.
+func (d *dict) resize(n int) {
+	d.slots = make([]uint32, n)
+	mask := uint32(n - 1)
+	for id, key := range d.keys {
+		var h uint64
+		if key >= longKey {
+			h = d.hashLong(d.long(key))
+		} else {
+			h = d.hashShort(key)
+		}
+		i := uint32(h>>32) & mask
+		for d.slots[i] != 0 {
+			i = (i + 1) & mask
+		}
+		d.slots[i] = uint32(h)&^mask | uint32(id+1)
+	}
+}
+
+// long returns the term of a long key.
+func (d *dict) long(key uint64) []byte {
+	b := d.arena[key&^longKey:]
+	n, size := binary.Uvarint(b)
+	return b[size : size+int(n)]
+}
+
+// appendTerm appends the term with number id.
+func (d *dict) appendTerm(dst []byte, id uint32) []byte {
+	key := d.keys[id]
+	if key >= longKey {
+		return append(dst, d.long(key)...)
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, key)
+	return dst[:len(dst)-bits.LeadingZeros64(key)/8]
+}
+
+func (d *dict) bytes() int {
+	return 8*cap(d.keys) + cap(d.arena) + 4*cap(d.slots)
+}

@@ -1,0 +1,181 @@
+package bm25_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"crabmem/bm25"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestEscapes: frequencies and lengths beyond what a posting's code holds are
+// exact, in the tail, in a segment and in a merged one.
+func TestEscapes(t *testing.T) {
+	type doc struct{ tf, dl int }
+	docs := []doc{{14, 14}, {15, 15}, {16, 4095}, {1, 4095}, {1, 4096}, {14, 5000}, {200, 5000}, {70_000, 80_000}, {1, 10}, {2, 10}}
+	length := 0
+	for _, d := range docs {
+		length += d.dl
+	}
+	idf := math.Log((0+0.5)/(float64(len(docs))+0.5) + 1)
+	check := func(what string, x *bm25.Index) {
+		t.Helper()
+		hits := x.Search(bm25.Query{Text: "needle"}).Hits
+		if len(hits) != len(docs) {
+			t.Fatalf("%s: %d hits, want %d", what, len(hits), len(docs))
+		}
+		for _, h := range hits {
+			d := docs[h.ID]
+			avgdl := float64(length) / float64(len(docs))
+			tf := float64(d.tf)
+			want := idf * (tf * 2.2 / (tf + 1.2*(0.25+0.75*float64(d.dl)/avgdl)))
+			if math.Abs(h.Score-want) > 1e-12 {
+				t.Errorf("%s: tf %d, length %d scores %v, want %v", what, d.tf, d.dl, h.Score, want)
+			}
+			if e, _ := x.Explain("needle", h.ID); e.Len != d.dl || e.Terms[0].TF != d.tf || e.Score != h.Score {
+				t.Errorf("%s: explained as %+v", what, e)
+			}
+		}
+	}
+	write := func(i int) bm25.Doc {
+		return bm25.Doc{ID: uint64(i), Fields: []string{strings.Repeat("needle ", docs[i].tf) + strings.Repeat("hay ", docs[i].dl-docs[i].tf)}}
+	}
+	tail := bm25.New(bm25.Plain)
+	for i := range docs {
+		tail.Add(write(i))
+	}
+	check("tail", tail)
+	built := bm25.New(bm25.Plain)
+	if err := built.Build(t.Context(), len(docs), write); err != nil {
+		t.Fatal(err)
+	}
+	check("built", built)
+	bm25.SetTailDocs(t, 1)
+	merged := bm25.New(bm25.Plain)
+	for i := range docs {
+		merged.Add(write(i))
+	}
+	for i := range 100 { // drive the merges
+		merged.Add(bm25.Doc{ID: 100 + uint64(i)})
+		merged.Remove(100 + uint64(i))
+	}
+	if n := merged.Stats().Segments; n > 6 {
+		t.Errorf("%d segments after the merges, want at most 6", n)
+	}
+	check("merged", merged)
+}
+
+// TestManyDocuments goes beyond what one segment holds, in bulk and one by one.
+func TestManyDocuments(t *testing.T) {
+	const n = 150_000
+	doc := func(i int) bm25.Doc {
+		return bm25.Doc{ID: uint64(i), Fields: []string{fmt.Sprintf("word%d word%d common", i%1000, i%777)}}
+	}
+	built, added := bm25.New(bm25.Plain), bm25.New(bm25.Plain)
+	if err := built.Build(t.Context(), n, doc); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		added.Add(doc(i))
+	}
+	for name, x := range map[string]*bm25.Index{"built": built, "added": added} {
+		st := x.Stats()
+		if x.Len() != n || st.Docs != n || st.Terms != 1001 || st.Segments < 3 || st.Segments > 20 {
+			t.Errorf("%s: %d documents, %+v", name, x.Len(), st)
+		}
+		for _, c := range []struct {
+			query string
+			total int
+		}{{"word5", 150 + 193 - 1}, {"common", n}, {"word999", 150}} {
+			r := x.Search(bm25.Query{Text: c.query, Limit: 3, Count: true})
+			if c.query == "word5" {
+				c.total = 0
+				for i := range n {
+					if i%1000 == 5 || i%777 == 5 {
+						c.total++
+					}
+				}
+			}
+			if r.Total != c.total || len(r.Hits) != 3 {
+				t.Errorf("%s: %q: %d of %d matches, want %d", name, c.query, len(r.Hits), r.Total, c.total)
+			}
+		}
+	}
+	for i := 0; i < n; i += 1000 {
+		q := bm25.Query{Text: fmt.Sprintf("word%d word%d", i%1000, i%777), Limit: 5}
+		if diff := cmp.Diff(built.Search(q), added.Search(q)); diff != "" {
+			t.Fatalf("%q: built and added differ:\n%s", q.Text, diff)
+		}
+	}
+}
+
+func TestBuildErrors(t *testing.T) {
+	doc := func(i int) bm25.Doc { return bm25.Doc{ID: uint64(i), Fields: []string{"some text"}} }
+	x := bm25.New(bm25.Plain)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := x.Build(ctx, 100_000, func(i int) bm25.Doc {
+		if i == 5000 {
+			cancel()
+		}
+		return doc(i)
+	})
+	if err != context.Canceled || x.Len() != 0 || len(x.Search(bm25.Query{Text: "text"}).Hits) != 0 {
+		t.Errorf("canceled build: %v, %d documents", err, x.Len())
+	}
+	err = x.Build(t.Context(), 3000, func(i int) bm25.Doc { return doc(i % 2999) })
+	if err == nil || x.Len() != 0 {
+		t.Errorf("build with an ID given twice: %v, %d documents", err, x.Len())
+	}
+	if err := x.Build(t.Context(), 3000, func(i int) bm25.Doc { return doc(3000 - i) }); err != nil || x.Len() != 3000 {
+		t.Errorf("build in descending order: %v, %d documents", err, x.Len())
+	}
+	if !x.Remove(3000) || x.Remove(0) || x.Remove(3000) {
+		t.Error("the documents of a build in descending order cannot be told apart")
+	}
+	if err := x.Build(t.Context(), 1, doc); err == nil {
+		t.Error("build into an index with documents is accepted")
+	}
+}
+
+// TestConcurrent searches while documents come and go. A document that stays is
+// always found, and every score is explained by one state of the index.
+func TestConcurrent(t *testing.T) {
+	bm25.SetTailDocs(t, 64)
+	x := bm25.New(bm25.Plain)
+	for i := range 500 {
+		x.Add(bm25.Doc{ID: uint64(i), Fields: []string{"needle in some hay"}})
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				r := x.Search(bm25.Query{Text: "needle hay", Limit: 10, Count: true, Filter: func(id uint64) bool { return id < 500 }})
+				if r.Total != 500 || len(r.Hits) != 10 || r.Hits[0].ID != 0 || r.Hits[9].ID != 9 || r.Hits[0].Score != r.Hits[9].Score {
+					t.Errorf("found %d of %d: %v", len(r.Hits), r.Total, r.Hits)
+					return
+				}
+				x.Explain("needle", 1000)
+				x.Stats()
+			}
+		})
+	}
+	for i := range 3000 {
+		x.Add(bm25.Doc{ID: 1000 + uint64(i%700), Fields: []string{strings.Repeat("needle ", i%20) + "hay"}})
+		if i%3 == 0 {
+			x.Remove(1000 + uint64(i%500))
+		}
+	}
+	close(done)
+	wg.Wait()
+}

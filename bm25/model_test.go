@@ -1,0 +1,187 @@
+package bm25_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/fuzz/index"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "replay random tests with this seed")
+
+// random returns a source whose seed is printed when the test fails.
+func random(t *testing.T) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("replay with -seed=%d", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// words have short and long terms, and some that share their first eight bytes.
+var words = strings.Fields(`alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu xi omicron pi rho
+	sigma tau upsilon phi chi psi omega internationalization internationalize internati internat Ελλάδα
+	naïveté 記憶 東京都庁 1234567890 x2 zz abcdefgh abcdefghi Éclair GRÖSSE`)
+
+// text draws n words, low numbers more often.
+func text(r *rand.Rand, n int) string {
+	var b strings.Builder
+	for range n {
+		b.WriteString(words[min(r.IntN(len(words)), r.IntN(len(words)))])
+		b.WriteByte(" \n,-"[r.IntN(4)])
+	}
+	return b.String()
+}
+
+func randomDoc(r *rand.Rand, id uint64) bm25.Doc {
+	d := bm25.Doc{ID: id, Class: uint8(r.IntN(8))}
+	switch r.IntN(60) {
+	case 0: // no terms
+	case 1: // frequencies and lengths beyond a code
+		d.Fields = []string{strings.Repeat("beta ", 14+r.IntN(3)) + text(r, 4)}
+	case 2:
+		d.Fields = []string{text(r, 4080+r.IntN(30))}
+	default:
+		d.Fields = []string{text(r, r.IntN(20))}
+		for range r.IntN(3) {
+			d.Fields = append(d.Fields, text(r, r.IntN(3)))
+		}
+	}
+	return d
+}
+
+func randomQuery(r *rand.Rand) bm25.Query {
+	q := bm25.Query{Text: text(r, 1+r.IntN(6)), Limit: r.IntN(12), Count: r.IntN(2) == 0}
+	if r.IntN(3) == 0 {
+		q.Classes = uint8(r.IntN(256))
+	}
+	if r.IntN(3) == 0 {
+		odd := r.Uint64() & 1
+		q.Filter = func(id uint64) bool { return id&1 == odd }
+	}
+	return q
+}
+
+// agree compares a search in the index with the model's.
+func agree(t *testing.T, what string, x *bm25.Index, m *index.Model, q bm25.Query) {
+	t.Helper()
+	var terms []string
+	for term := range m.Analyzer.Tokens(q.Text) {
+		terms = append(terms, term)
+	}
+	want := m.Search(terms, q)
+	if diff := cmp.Diff(want, x.Search(q)); diff != "" {
+		t.Fatalf("%s: query %q, limit %d, classes %b, filter %t: model and index differ (-model +index):\n%s",
+			what, q.Text, q.Limit, q.Classes, q.Filter != nil, diff)
+	}
+	for _, h := range want.Hits[:min(3, len(want.Hits))] {
+		e, ok := x.Explain(q.Text, h.ID)
+		sum := 0.0
+		for _, line := range e.Terms {
+			sum += line.Contribution
+		}
+		if !ok || e.Score != h.Score || sum != h.Score {
+			t.Fatalf("%s: query %q: document %d scores %v, explained as %v, lines sum to %v", what, q.Text, h.ID, h.Score, e.Score, sum)
+		}
+	}
+}
+
+// TestModel changes an index and a model alike, at random, and compares every
+// search to the bit.
+func TestModel(t *testing.T) {
+	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+		for _, tailDocs := range []int{3, 16, 2048} {
+			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {
+				bm25.SetTailDocs(t, tailDocs)
+				r := random(t)
+				x, m := bm25.New(a), index.NewModel(a)
+				if r.IntN(2) == 0 {
+					docs := make([]bm25.Doc, r.IntN(300))
+					for i := range docs {
+						docs[i] = randomDoc(r, uint64(i))
+						m.Add(docs[i])
+					}
+					if err := x.Build(t.Context(), len(docs), func(i int) bm25.Doc { return docs[i] }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				steps := 800
+				if testing.Short() {
+					steps = 300
+				}
+				for step := range steps {
+					what := fmt.Sprintf("step %d", step)
+					switch n := r.IntN(10); {
+					case n < 5:
+						d := randomDoc(r, uint64(r.IntN(400)))
+						x.Add(d)
+						m.Add(d)
+					case n < 8:
+						id := uint64(r.IntN(400))
+						if got, want := x.Remove(id), m.Remove(id); got != want {
+							t.Fatalf("%s: Remove(%d) = %v, want %v", what, id, got, want)
+						}
+					}
+					if x.Len() != m.Len() {
+						t.Fatalf("%s: %d documents, want %d", what, x.Len(), m.Len())
+					}
+					agree(t, what, x, m, randomQuery(r))
+				}
+				for _, id := range m.IDs() { // down to nothing
+					x.Remove(id)
+					m.Remove(id)
+				}
+				agree(t, "emptied", x, m, randomQuery(r))
+			})
+		}
+	}
+}
+
+// TestHistoryLeavesNoTrace: scores depend on the set of documents, not on the
+// way to it: any order, with detours, or all at once.
+func TestHistoryLeavesNoTrace(t *testing.T) {
+	r := random(t)
+	docs := make([]bm25.Doc, 5000)
+	for i := range docs {
+		docs[i] = bm25.Doc{ID: uint64(i) * 3, Class: uint8(i % 8), Fields: []string{text(r, r.IntN(30))}}
+	}
+	docs[77].Fields[0] = strings.Repeat("beta ", 5000)
+	bulk := bm25.New(bm25.Plain)
+	if err := bulk.Build(t.Context(), len(docs), func(i int) bm25.Doc { return docs[i] }); err != nil {
+		t.Fatal(err)
+	}
+	bm25.SetTailDocs(t, 100)
+	shuffled, detour := bm25.New(bm25.Plain), bm25.New(bm25.Plain)
+	for _, i := range r.Perm(len(docs)) {
+		shuffled.Add(docs[i])
+	}
+	for i, d := range docs {
+		detour.Add(bm25.Doc{ID: d.ID, Fields: []string{text(r, 10)}})
+		detour.Add(d)
+		if i%3 == 0 {
+			detour.Remove(docs[i/2].ID)
+			detour.Add(docs[i/2])
+		}
+	}
+	for range 200 {
+		q := randomQuery(r)
+		want := bulk.Search(q)
+		for what, x := range map[string]*bm25.Index{"shuffled": shuffled, "detour": detour} {
+			if diff := cmp.Diff(want, x.Search(q)); diff != "" {
+				t.Fatalf("query %q: %s differs from bulk:\n%s", q.Text, what, diff)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package bm25
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A codeSet is the set of posting codes in use. It only grows.
+type codeSet struct {
+	has  [1 << 16 / 64]uint64
+	list []uint16
+}
+
+func (c *codeSet) add(code uint16) {
+	if c.has[code>>6]>>(code&63)&1 == 0 {
+		c.has[code>>6] |= 1 << (code & 63)
+		c.list = append(c.list, code)
+	}
+}
+
+func (c *codeSet) bytes() int { return len(c.has)*8 + 2*cap(c.list) }
+
+// norms is the table of tfNorm by posting code. It belongs to one mean length
+// and is brought up to date by the first search after a change.
+//
+// Searches hold the index's read lock from before they ask for the table until
+// they are done with it, and the mean length and the codes change under the
+// write lock only: so all searches that overlap want the same table, and a
+// table is never rewritten while one of them reads it.
+type norms struct {
+	mu    sync.Mutex
+	ready atomic.Pointer[normKey]
+	table *[1 << 16]float64 // of codes in use; 0 for escaped
+}
+
+// A normKey is what a table was computed for.
+type normKey struct {
+	avgdl float64
+	codes int
+}
+
+// of returns the table for a mean length and the codes in use.
+func (n *norms) of(avgdl float64, codes []uint16) *[1 << 16]float64 {
+	want := normKey{avgdl, len(codes)}
+	if k := n.ready.Load(); k != nil && *k == want {
+		return n.table
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := n.ready.Load()
+	switch {
+	case old != nil && *old == want:
+		return n.table
+	case n.table == nil:
+		n.table = new([1 << 16]float64)
+	case old != nil && old.avgdl == avgdl:
+		codes = codes[old.codes:]
+	}
+	for _, c := range codes {
+		if c != escaped {
+			n.table[c] = tfNorm(int(c>>lenBits), int(c&maxLen), avgdl)
+		}
+	}
+	n.ready.Store(&want)
+	return n.table
+}
+
+func (n *norms) bytes() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.table == nil {
+		return 0
+	}
+	return len(n.table) * 8
+}

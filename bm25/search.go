@@ -1,0 +1,217 @@
+package bm25
+
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// Search returns the best documents for the query.
+func (x *Index) Search(q Query) Result {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	s := searchers.Get().(*searcher)
+	defer searchers.Put(s)
+	s.parse(x, q.Text)
+	c := &s.collector
+	c.reset(q)
+	if len(s.terms) > 0 {
+		s.norms = x.norms.of(x.avgLen(), x.codes.list)
+		s.avgdl = x.avgLen()
+		for _, seg := range x.segments {
+			s.segment(seg)
+		}
+		s.tail(&x.tail)
+	}
+	return c.result()
+}
+
+// A searcher is the scratch space of one search.
+type searcher struct {
+	scanner   scanner
+	terms     []queryTerm // that some document has; ascending by the term's bytes
+	lists     []list
+	text      []byte
+	collector collector
+	norms     *[1 << 16]float64
+	avgdl     float64
+	// scores are those of the segment in hand, by document; all zero between
+	// segments.
+	scores [maxDocs]float64
+}
+
+var searchers = sync.Pool{New: func() any { return new(searcher) }}
+
+// A queryTerm is a term of the query that is in the dict.
+type queryTerm struct {
+	prefix uint64 // its first eight bytes, to compare by
+	id     uint32
+	df     uint32
+	idf    float64
+}
+
+// A list is the postings of a term in a segment.
+type list struct {
+	postings []uint32
+	escapes  []escape
+	first    uint32 // place of postings[0] in the segment
+	idf      float64
+}
+
+// parse sets s.terms.
+func (s *searcher) parse(x *Index, text string) {
+	s.terms = s.terms[:0]
+	d := x.lexer.dict
+	content, stop := false, 0
+	s.scanner.each(x.analyzer, []string{text}, func(term []byte) {
+		isStop := x.analyzer == Standard && standardStop[string(term)]
+		content = content || !isStop
+		id, ok := d.find(term)
+		if !ok || x.df[id] == 0 {
+			return
+		}
+		t := queryTerm{prefix: bits.ReverseBytes64(shortKey(term[:min(len(term), 8)])), id: id, df: x.df[id]}
+		s.terms = append(s.terms, t)
+		if isStop {
+			// Stop words to the front.
+			s.terms[len(s.terms)-1] = s.terms[stop]
+			s.terms[stop] = t
+			stop++
+		}
+	})
+	if content {
+		s.terms = append(s.terms[:0], s.terms[stop:]...)
+	}
+	slices.SortFunc(s.terms, func(a, b queryTerm) int {
+		if a.prefix != b.prefix {
+			return cmp.Compare(a.prefix, b.prefix)
+		}
+		if a.id == b.id {
+			return 0
+		}
+		s.text = d.appendTerm(s.text[:0], a.id)
+		n := len(s.text)
+		s.text = d.appendTerm(s.text, b.id)
+		return bytes.Compare(s.text[:n], s.text[n:])
+	})
+	s.terms = slices.CompactFunc(s.terms, func(a, b queryTerm) bool { return a.id == b.id })
+	for i := range s.terms {
+		s.terms[i].idf = idf(x.counted, int(s.terms[i].df))
+	}
+}
+
+// segment scores the documents of a segment: postings of term after term are
+// added up by document, in the order of the terms, so that a score has the bits
+// of the plain sum. The last list is added and collected in one go.
+func (s *searcher) segment(seg *segment) {
+	s.lists = s.lists[:0]
+	for _, t := range s.terms {
+		if from, to := seg.list(t.id); from < to {
+			s.lists = append(s.lists, list{seg.postings[from:to], seg.escapesIn(from, to), from, t.idf})
+		}
+	}
+	if len(s.lists) == 0 {
+		return
+	}
+	c := &s.collector
+	c.ids, c.class, c.dead = seg.ids, seg.class, seg.dead
+	last := len(s.lists) - 1
+	if c.all {
+		last++
+	}
+	for _, l := range s.lists[:last] {
+		s.add(l)
+	}
+	if !c.all {
+		s.addLast(s.lists[last])
+	}
+	for _, l := range s.lists[:last] {
+		s.collect(l.postings)
+	}
+}
+
+// add adds a list to the scores.
+func (s *searcher) add(l list) {
+	scores, norms := &s.scores, s.norms
+	w := l.idf
+	for _, p := range l.postings {
+		scores[uint16(p>>16)] += contribution(w, norms[uint16(p)])
+	}
+	s.addEscapes(l)
+}
+
+func (s *searcher) addEscapes(l list) {
+	for _, e := range l.escapes {
+		s.scores[l.postings[e.pos-l.first]>>16] += contribution(l.idf, tfNorm(int(e.tf), int(e.dl), s.avgdl))
+	}
+}
+
+// addLast adds a list, collects its documents and zeroes their scores.
+func (s *searcher) addLast(l list) {
+	s.addEscapes(l)
+	scores, norms := &s.scores, s.norms
+	w := l.idf
+	c := &s.collector
+	floor := c.floor
+	for _, p := range l.postings {
+		d := uint16(p >> 16)
+		v := scores[d] + contribution(w, norms[uint16(p)])
+		scores[d] = 0
+		if v >= floor {
+			c.offer(d, v)
+			floor = c.floor
+		}
+	}
+}
+
+// collect collects the documents of a list that still have a score and zeroes
+// it.
+func (s *searcher) collect(postings []uint32) {
+	scores := &s.scores
+	c := &s.collector
+	floor := c.floor
+	for _, p := range postings {
+		d := uint16(p >> 16)
+		v := scores[d]
+		scores[d] = 0
+		if v >= floor {
+			c.offer(d, v)
+			floor = c.floor
+		}
+	}
+}
+
+// tail scores the documents of the tail.
+func (s *searcher) tail(t *tail) {
+	c := &s.collector
+	c.ids, c.class, c.dead = t.ids, t.class, t.dead
+	for _, q := range s.terms {
+		if int(q.id) >= len(t.head) {
+			continue
+		}
+		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
+			n := t.nodes[i-1]
+			v := s.norms[n.code]
+			if n.code == escaped {
+				tf, dl := t.pair(i - 1)
+				v = tfNorm(tf, dl, s.avgdl)
+			}
+			s.scores[n.doc] += contribution(q.idf, v)
+		}
+	}
+	for _, q := range s.terms {
+		if int(q.id) >= len(t.head) {
+			continue
+		}
+		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
+			d := t.nodes[i-1].doc
+			v := s.scores[d]
+			s.scores[d] = 0
+			if v >= c.floor {
+				c.offer(d, v)
+			}
+		}
+	}
+}

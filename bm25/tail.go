@@ -1,0 +1,190 @@
+package bm25
+
+import "slices"
+
+// A tail is the part of the index that takes new documents. A term's postings
+// are a chain, newest first, so adding a document is one random write for each
+// of its terms and an append.
+type tail struct {
+	head    []uint32 // by term: its newest node plus one, 0 for none
+	nodes   []node   // grouped by document, in document order
+	first   []uint32 // by document, and one more: its first node
+	lens    []uint32 // by document
+	escapes []escape // pos is a node; ascending
+	ids     []uint64
+	class   []uint8
+	dead    []uint64 // bit d: document d is removed
+	live    int
+	where   map[uint64]uint16 // live documents
+}
+
+type node struct {
+	term, prev uint32
+	doc, code  uint16
+}
+
+// A tail is frozen at so many documents or postings. It bounds the time a
+// freeze takes.
+const tailNodes = 160 << 10
+
+var tailDocs = 2048 // set by tests only
+
+func (t *tail) full() bool { return len(t.ids) >= tailDocs || len(t.nodes) >= tailNodes }
+
+// add appends a document whose terms are given with repetitions. vocabulary is
+// the number of terms there are; df is counted up.
+func (t *tail) add(d Doc, terms []uint32, vocabulary int, df []uint32) {
+	if len(t.head) < vocabulary {
+		t.head = slices.Grow(t.head, vocabulary-len(t.head))
+		t.head = t.head[:cap(t.head)]
+	}
+	if t.where == nil {
+		t.where = make(map[uint64]uint16, tailDocs)
+		t.first = append(t.first, 0)
+	}
+	doc := uint16(len(t.ids))
+	first := uint32(len(t.nodes))
+	nodes := slices.Grow(t.nodes, len(terms))
+	head := t.head
+	// While the document is being read, prev of its nodes is in place and code
+	// counts up to the largest number that is still exact; what goes beyond is
+	// counted again.
+	const most = 0xffff
+	for _, term := range terms {
+		h := head[term]
+		if h > first {
+			if n := &nodes[h-1]; n.code < most {
+				n.code++
+			}
+			continue
+		}
+		nodes = append(nodes, node{term: term, prev: h, doc: doc, code: 1})
+		head[term] = uint32(len(nodes))
+	}
+	dl := uint32(len(terms))
+	for i := range nodes[first:] {
+		n := &nodes[int(first)+i]
+		df[n.term]++
+		tf := uint32(n.code)
+		if tf == most {
+			tf = 0
+			for _, term := range terms {
+				if term == n.term {
+					tf++
+				}
+			}
+		}
+		n.code = uint16(code(tf, dl))
+		if n.code == escaped {
+			t.escapes = append(t.escapes, escape{first + uint32(i), tf, dl})
+		}
+	}
+	t.nodes = nodes
+	t.first = append(t.first, uint32(len(nodes)))
+	t.ids = append(t.ids, d.ID)
+	t.class = append(t.class, d.Class&7)
+	t.lens = append(t.lens, dl)
+	if int(doc)>>6 >= len(t.dead) {
+		t.dead = append(t.dead, 0)
+	}
+	t.where[d.ID] = doc
+	t.live++
+}
+
+func (t *tail) isDead(d uint16) bool { return t.dead[d>>6]>>(d&63)&1 != 0 }
+
+func (t *tail) kill(d uint16) {
+	t.dead[d>>6] |= 1 << (d & 63)
+	delete(t.where, t.ids[d])
+	t.live--
+}
+
+// of returns the nodes of a document.
+func (t *tail) of(d uint16) []node { return t.nodes[t.first[d]:t.first[d+1]] }
+
+// pair returns the frequency and length of node i.
+func (t *tail) pair(i uint32) (tf, dl int) {
+	n := t.nodes[i]
+	if n.code != escaped {
+		return int(n.code >> lenBits), int(n.code & maxLen)
+	}
+	at, _ := slices.BinarySearchFunc(t.escapes, i, func(e escape, pos uint32) int { return int(e.pos) - int(pos) })
+	return int(t.escapes[at].tf), int(t.escapes[at].dl)
+}
+
+// freeze returns the live documents as a segment and empties the tail.
+func (t *tail) freeze() *segment {
+	s := &segment{}
+	s.present = make([]uint64, (len(t.head)+63)/64)
+	s.ids, s.class = make([]uint64, 0, t.live), make([]uint8, 0, t.live)
+	lens := make([]uint32, 0, t.live)
+	for d := range t.ids {
+		if t.isDead(uint16(d)) {
+			continue
+		}
+		s.ids = append(s.ids, t.ids[d])
+		s.class = append(s.class, t.class[d])
+		lens = append(lens, t.lens[d])
+		for _, n := range t.of(uint16(d)) {
+			s.present[n.term>>6] |= 1 << (n.term & 63)
+		}
+	}
+	s.buildRank()
+	// The chains are done with: head becomes each term's place in start.
+	terms := 0
+	s.eachTerm(func(term uint32, i int) {
+		t.head[term] = uint32(i)
+		terms = i + 1
+	})
+	s.start = make([]uint32, terms+1)
+	for d := range t.ids {
+		if !t.isDead(uint16(d)) {
+			for _, n := range t.of(uint16(d)) {
+				s.start[t.head[n.term]+1]++
+			}
+		}
+	}
+	for i := range terms {
+		s.start[i+1] += s.start[i]
+	}
+	s.postings = make([]uint32, s.start[terms])
+	next := slices.Clone(s.start)
+	doc := uint32(0)
+	for d := range t.ids {
+		if t.isDead(uint16(d)) {
+			continue
+		}
+		for i, n := range t.of(uint16(d)) {
+			at := &next[t.head[n.term]]
+			s.postings[*at] = doc<<16 | uint32(n.code)
+			if n.code == escaped {
+				tf, dl := t.pair(t.first[d] + uint32(i))
+				s.escapes = append(s.escapes, escape{*at, uint32(tf), uint32(dl)})
+			}
+			*at++
+		}
+		doc++
+	}
+	s.sortEscapes()
+	s.buildTerms(lens)
+	s.sortIDs()
+	t.reset()
+	return s
+}
+
+// reset empties the tail and keeps its memory.
+func (t *tail) reset() {
+	for _, n := range t.nodes {
+		t.head[n.term] = 0
+	}
+	clear(t.where)
+	clear(t.dead)
+	t.nodes, t.escapes, t.first = t.nodes[:0], t.escapes[:0], t.first[:1]
+	t.ids, t.class, t.lens, t.dead = t.ids[:0], t.class[:0], t.lens[:0], t.dead[:0]
+	t.live = 0
+}
+
+func (t *tail) bytes() int {
+	return 4*cap(t.head) + 12*cap(t.nodes) + 4*cap(t.first) + 4*cap(t.lens) + 12*cap(t.escapes) +
+		8*cap(t.ids) + cap(t.class) + 8*cap(t.dead) + 32*len(t.where)
+}

@@ -119,7 +119,6 @@ type Store struct {
 	distrust bool      // the files must be written anew, whatever they hold
 	spare    bool      // the reserve file is believed to be there
 
-	ckmu   sync.Mutex     // one checkpoint at a time; taken before token
 	bg     sync.WaitGroup // background checkpoint and index build
 	busy   bool           // a background checkpoint runs; under wmu
 	foldAt int64          // after one that failed: not before the log is this long; under wmu

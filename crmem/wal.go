@@ -390,9 +390,3 @@ func (r record) withAliases(list []byte) record {
 	b = append(b, r[:i]...)
 	return record(view(append(b, list...)))
 }
-
-// aliasList returns the encoded alias list of a record.
-func (r record) aliasList() record {
-	_, i := r.content()
-	return r[i:]
-}

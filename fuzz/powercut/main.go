@@ -18,9 +18,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -37,16 +39,18 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// run is one recording and the states made of it.
+// run is one workload on one kind of disk, and the states made of it.
 type run struct {
 	workload string
+	mode     string // of the workload
 	mount    string // options of ext4
 	drop     string // syncs to leave out: "", "file" or "dir"
-	mode     string // of the workload
-	size     int    // bytes of the disk
-	states   int
-	seed     uint64
-	mustFail bool // a control
+	mustFail bool   // a control
+	share    int    // of the states, in percent
+
+	states int
+	seed   uint64
+	resume bool // the disk is what a power cut left
 }
 
 // workload is something to cut the power under. Both functions get the
@@ -57,6 +61,8 @@ type workload struct {
 	write func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error
 	// judge returns what tells whether a disk keeps the promises made.
 	judge func(r run) func(dir string, marks []byte) error
+	// resumes says that write can go on from what a power cut left.
+	resumes bool
 }
 
 var workloads = map[string]workload{
@@ -64,22 +70,21 @@ var workloads = map[string]workload{
 	"store": store,
 }
 
-// matrix is what a run of the program does: share is the part of the states
-// it takes, in percent.
-var matrix = []struct {
-	run
-	share int
-}{
-	{run{workload: "plain", mount: "noauto_da_alloc"}, 10},
-	{run{workload: "plain", mount: "noauto_da_alloc", drop: "file", mustFail: true}, 0},
-	{run{workload: "plain", mount: "noauto_da_alloc", drop: "dir", mustFail: true}, 0},
-	{run{workload: "store", mode: "log"}, 25},
-	{run{workload: "store", mode: "log", mount: "noauto_da_alloc"}, 20},
-	{run{workload: "store", mode: "log", mount: "data=writeback"}, 20},
-	{run{workload: "store", mode: "literal", mount: "noauto_da_alloc"}, 15},
-	{run{workload: "store", mode: "writers"}, 20},
-	{run{workload: "store", mode: "log", mount: "noauto_da_alloc", drop: "file", mustFail: true}, 0},
+// matrix is what a run of the program does.
+var matrix = []run{
+	{workload: "plain", mount: "noauto_da_alloc", share: 10},
+	{workload: "plain", mount: "noauto_da_alloc", drop: "file", mustFail: true},
+	{workload: "plain", mount: "noauto_da_alloc", drop: "dir", mustFail: true},
+	{workload: "store", mode: "log", share: 25},
+	{workload: "store", mode: "log", mount: "noauto_da_alloc", share: 20},
+	{workload: "store", mode: "log", mount: "data=writeback", share: 15},
+	{workload: "store", mode: "literal", mount: "noauto_da_alloc", share: 15},
+	{workload: "store", mode: "writers", share: 15},
+	{workload: "store", mode: "log", mount: "noauto_da_alloc", drop: "file", mustFail: true},
 }
+
+// diskSize is small, so that a state is mounted in milliseconds.
+const diskSize = 32 << 20
 
 // controlStates are enough for a control: it fails in a quarter of them.
 const controlStates = 40
@@ -103,16 +108,19 @@ func (r run) rng() *rand.Rand { return rand.New(rand.NewPCG(r.seed, 1)) }
 
 // args are the arguments of the process that runs the workload.
 func (r run) args(fuse string) []string {
-	return []string{"-workload", r.workload, "-mode", r.mode, "-mount", r.mount, "-drop", r.drop, "-seed", fmt.Sprint(r.seed), "-disk", fuse}
+	return []string{"-workload", r.workload, "-mode", r.mode, "-mount", r.mount, "-drop", r.drop,
+		"-seed", fmt.Sprint(r.seed), fmt.Sprintf("-resume=%t", r.resume), "-disk", fuse}
 }
 
 func main() {
 	var r run
-	states := flag.Int("states", 600, "crash states to check, the controls aside")
+	states := flag.Int("states", 2000, "crash states to check, the controls aside")
 	require := flag.Bool("require", false, "exit 1, not 0, when the rig cannot run here")
 	verbose := flag.Bool("v", false, "say what the controls saw")
+	keep := flag.String("keep", "", "write the disk of the first bad state to this file")
 	dir := flag.String("dir", "", "internal: directory of the mounts")
 	disk := flag.String("disk", "", "internal: the recorder to run a workload on")
+	flag.BoolVar(&r.resume, "resume", false, "internal: go on from what is on the disk")
 	flag.StringVar(&r.workload, "workload", "", "run only this workload (plain, store)")
 	flag.StringVar(&r.mode, "mode", "", "with -workload: its mode")
 	flag.StringVar(&r.mount, "mount", "", "with -workload: options of ext4")
@@ -125,7 +133,7 @@ func main() {
 	case *disk != "":
 		err = work(r, *disk)
 	case *dir != "":
-		err = cut(r, *dir, *states, *verbose)
+		err = cut(r, *dir, *states, *verbose, *keep)
 	default:
 		if why := missing(); why != "" {
 			fmt.Printf("powercut: SKIPPED, no power-cut state was checked: %s\n", why)
@@ -175,8 +183,9 @@ func isolate(seed uint64) error {
 		return err
 	}
 	defer removeEmpty(dir)
-	signal.Ignore(syscall.SIGINT) // the child gets it too, and ends us
-	cmd := exec.Command("/proc/self/exe", append([]string{"-dir", dir, "-seed", fmt.Sprint(seed)}, os.Args[1:]...)...)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", append([]string{"-dir", dir, "-seed", fmt.Sprint(seed)}, os.Args[1:]...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	return cmd.Run()
@@ -192,65 +201,128 @@ func removeEmpty(dir string) {
 }
 
 // cut records and replays the whole matrix, or the one run that was asked for.
-func cut(only run, dir string, states int, verbose bool) error {
+func cut(only run, dir string, states int, verbose bool, keep string) error {
 	fmt.Printf("powercut: seed %d\n", only.seed)
-	rec := filepath.Join(dir, "recorder")
-	if err := (vfs.OS{}).Mkdir(rec, 0o700); err != nil {
+	if err := (vfs.OS{}).Mkdir(filepath.Join(dir, "recorder"), 0o700); err != nil {
 		return err
 	}
 	start := time.Now()
-	checked, bad, controls := 0, 0, 0
-	var failed []string
-	for i, m := range matrix {
-		r := m.run
-		r.states = max(1, states*m.share/100)
+	runs := matrix
+	if only.workload != "" {
+		runs = []run{only}
+		runs[0].share = 100
+	}
+	var sum tally
+	for i, r := range runs {
+		r.seed = only.seed + uint64(i)
+		r.states = max(1, states*r.share/100)
 		if r.mustFail {
 			r.states = controlStates
 		}
-		if only.workload != "" {
-			if i > 0 {
-				break
-			}
-			r = only
-			r.states = states
-		}
-		r.size, r.seed = 32<<20, only.seed+uint64(i)
 		begun := time.Now()
-		base, events, err := record(r, rec)
+		res, err := r.lives(dir)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
 		}
-		res, err := replay(r, base, events, dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r, err)
+		verdict := sum.add(r, res)
+		if keep != "" && res.image != nil && !r.mustFail {
+			err := vfs.Replace(vfs.OS{}, keep, 0o600, func(w io.Writer) error { _, err := w.Write(res.image); return err })
+			if err != nil {
+				return err
+			}
+			fmt.Printf("powercut: the disk before its first bad mount is in %s\n", keep)
+			keep = ""
 		}
-		verdict := "ok"
-		if r.mustFail {
-			controls++
-			if res.nbad == 0 {
-				failed = append(failed, fmt.Sprintf("control that did not fail: %s", r))
-				verdict = "BLIND"
-			} else {
-				verdict = "fails, as it must"
-			}
-			if !verbose {
-				res.bad = nil
-			}
-		} else {
-			checked += res.states
-			bad += res.nbad
-			if res.nbad > 0 {
-				failed = append(failed, fmt.Sprintf("%s: %d bad states of %d", r, res.nbad, res.states))
-				verdict = "BAD"
-			}
+		if r.mustFail && !verbose {
+			res.bad = nil
 		}
-		fmt.Printf("powercut: %-18s %s: %v (%.1fs)\n", verdict, r, res, time.Since(begun).Seconds())
+		fmt.Printf("powercut: %-17s %s: %v (%.1fs)\n", verdict, r, res, time.Since(begun).Seconds())
 	}
-	fmt.Printf("power-cut states checked: %d, bad: %d, controls: %d, %.0fs\n", checked, bad, controls, time.Since(start).Seconds())
-	if len(failed) > 0 {
-		return fmt.Errorf("%s", strings.Join(failed, "; "))
+	fmt.Printf("power-cut states checked: %d, of them after a second cut: %d, bad: %d, controls that failed as they must: %d of %d, %.0fs\n",
+		sum.checked, sum.second, sum.bad, sum.failing, sum.controls, time.Since(start).Seconds())
+	if sum.checked < states*9/10 {
+		sum.complain("only %d states of the %d asked for", sum.checked, states)
+	}
+	if len(sum.complaints) > 0 {
+		return errors.New(strings.Join(sum.complaints, "; "))
 	}
 	return nil
+}
+
+// lives records and replays a run and, when it can go on from what a power cut
+// left, a few more on such disks: the power is cut again, in the recovery or
+// after.
+func (r run) lives(dir string) (result, error) {
+	base, err := mkfs(diskSize)
+	if err != nil {
+		return result{}, err
+	}
+	again := 0
+	if workloads[r.workload].resumes && !r.mustFail {
+		again = 4
+		r.states /= 2
+	}
+	sum, err := r.live(life{image: base}, dir, again)
+	for _, l := range sum.next {
+		if err != nil {
+			return sum, err
+		}
+		next := r
+		next.resume = true
+		next.states = r.states / again
+		var res result
+		res, err = next.live(l, dir, 0)
+		sum.events += res.events
+		sum.states += res.states
+		sum.second += res.states
+		sum.nbad += res.nbad
+		sum.bad = append(sum.bad, res.bad...)
+		if sum.image == nil {
+			sum.image = res.image
+		}
+	}
+	return sum, err
+}
+
+// live is one recording and its states.
+func (r run) live(from life, dir string, lives int) (result, error) {
+	events, err := record(r, from.image, filepath.Join(dir, "recorder"))
+	if err != nil {
+		return result{}, err
+	}
+	return replay(r, from, events, dir, lives)
+}
+
+// tally adds up what the runs came to.
+type tally struct {
+	checked, second, bad int
+	controls, failing    int
+	complaints           []string
+}
+
+func (t *tally) complain(format string, args ...any) {
+	t.complaints = append(t.complaints, fmt.Sprintf(format, args...))
+}
+
+// add returns the verdict in a word or three.
+func (t *tally) add(r run, res result) string {
+	if r.mustFail {
+		t.controls++
+		if res.nbad == 0 {
+			t.complain("the rig is blind: the control did not fail: %s", r)
+			return "BLIND"
+		}
+		t.failing++
+		return "fails, as it must"
+	}
+	t.checked += res.states
+	t.second += res.second
+	t.bad += res.nbad
+	if res.nbad > 0 {
+		t.complain("%s: %d bad states of %d", r, res.nbad, res.states)
+		return "BAD"
+	}
+	return "ok"
 }
 
 // work is the process that writes: it mounts the recorded disk, runs the

@@ -113,20 +113,16 @@ func (f *markFile) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int6
 	return uint32(len(data)), 0
 }
 
-// record runs a workload, in a process of its own, on a fresh disk and
-// returns the disk as it was before and everything that happened to it.
+// record runs a workload, in a process of its own, on the disk base and
+// returns everything that happened to it.
 //
 // This process never touches the mounted disk: one that waits for itself
 // cannot even be killed.
-func record(r run, dir string) (base []byte, events []event, err error) {
-	base, err = mkfs(r.size)
-	if err != nil {
-		return nil, nil, err
-	}
+func record(r run, base []byte, dir string) (events []event, err error) {
 	rec := &recorder{image: bytes.Clone(base)}
 	srv, err := fs.Mount(dir, rec, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "powercut", Name: "powercut"}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("mount the recorder: %w", err)
+		return nil, fmt.Errorf("mount the recorder: %w", err)
 	}
 	defer func() {
 		// The loop device lets go of the image a moment after the unmount.
@@ -142,11 +138,11 @@ func record(r run, dir string) (base []byte, events []event, err error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
-		return nil, nil, fmt.Errorf("workload %s: %w", r.workload, err)
+		return nil, fmt.Errorf("the workload: %w", err)
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	return base, slices.Clone(rec.events), nil
+	return slices.Clone(rec.events), nil
 }
 
 // mkfs returns a fresh ext4 image. Nothing is left for the kernel to

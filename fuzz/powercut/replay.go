@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,21 +26,29 @@ const stateLimit = 60 * time.Second
 // result is what the states of one run came to.
 type result struct {
 	events, states int
+	second         int      // states after a second cut
 	bad            []string // the states that are wrong, the first few in words
 	nbad           int
+	image          []byte // the first of them
+	next           []life // a few of the states, to go on from
+}
+
+// life is a disk to run a workload on, and what the mark file says already.
+type life struct {
+	image, marks []byte
 }
 
 // replay builds each state in memory, mounts it, which runs the file system's
-// own recovery, and has it judged.
-func replay(r run, base []byte, events []event, dir string) (result, error) {
+// own recovery, and has it judged. It keeps lives of the states.
+func replay(r run, from life, events []event, dir string, lives int) (result, error) {
 	epochs := split(events)
-	var marks []byte
+	marks := slices.Clone(from.marks)
 	for _, ev := range events {
 		if ev.kind == marked {
 			marks = append(marks, ev.data...)
 		}
 	}
-	states := crashes(base, epochs, r.states, r.rng())
+	states := crashes(from.image, epochs, r.states, r.rng())
 	res := result{events: len(events), states: len(states)}
 	judge := workloads[r.workload].judge(r)
 
@@ -48,7 +57,8 @@ func replay(r run, base []byte, events []event, dir string) (result, error) {
 		fd int
 	}
 	jobs := make(chan job)
-	var mu sync.Mutex
+	var mu sync.Mutex // guards res and first
+	var first *crash  // that was bad
 	var wg sync.WaitGroup
 	for i := range runtime.NumCPU() {
 		mnt := filepath.Join(dir, fmt.Sprintf("state%d", i))
@@ -57,16 +67,20 @@ func replay(r run, base []byte, events []event, dir string) (result, error) {
 		}
 		wg.Go(func() {
 			for j := range jobs {
+				marks := marks[:len(from.marks)+j.c.marks]
 				what := fmt.Sprintf("epoch %d of %d, %s, %d unflushed pieces kept", j.c.epoch, len(epochs), j.c.how, len(j.c.kept))
 				hang := time.AfterFunc(stateLimit, func() {
 					fmt.Fprintf(os.Stderr, "powercut: %s: %s: no end after %v\n", r, what, stateLimit)
 					os.Exit(1)
 				})
-				err := try(j.fd, mnt, r.mount, func() error { return judge(mnt, marks[:j.c.marks]) })
+				err := try(j.fd, mnt, r.mount, func() error { return judge(mnt, marks) })
 				hang.Stop()
 				if err != nil {
 					mu.Lock()
 					res.nbad++
+					if first == nil {
+						first = &j.c
+					}
 					if len(res.bad) < 3 {
 						res.bad = append(res.bad, fmt.Sprintf("%s: %v", what, err))
 					}
@@ -77,10 +91,10 @@ func replay(r run, base []byte, events []event, dir string) (result, error) {
 		})
 	}
 
-	d := newDisk(base)
+	d := newDisk(from.image)
 	at := 0
 	var err error
-	for _, c := range states {
+	for i, c := range states {
 		for ; at < c.epoch; at++ {
 			d.write(epochs[at].pieces)
 		}
@@ -88,11 +102,31 @@ func replay(r run, base []byte, events []event, dir string) (result, error) {
 		if fd, err = d.with(c.kept); err != nil {
 			break
 		}
+		if lives > 0 && i*lives/len(states) != (i+1)*lives/len(states) {
+			res.next = append(res.next, life{d.copyWith(c.kept), marks[:len(from.marks)+c.marks]})
+		}
 		jobs <- job{c, fd}
 	}
 	close(jobs)
 	wg.Wait()
+	if first != nil {
+		d := newDisk(from.image)
+		for _, e := range epochs[:first.epoch] {
+			d.write(e.pieces)
+		}
+		d.write(first.kept)
+		res.image = d.image
+	}
 	return res, err
+}
+
+// copyWith returns the image with the pieces written.
+func (d *disk) copyWith(pieces []piece) []byte {
+	image := slices.Clone(d.image)
+	for _, p := range pieces {
+		copy(image[p.off:], p.data)
+	}
+	return image
 }
 
 // with returns a file in memory that holds the image and the pieces.

@@ -23,7 +23,9 @@ import (
 //	log      one writer; checkpoints, by hand and in the background; reopens
 //	literal  one writer; a checkpoint on every operation
 //	writers  three writers at once, who share the syncs
-var store = workload{write: writeStore, judge: judgeStore}
+//
+// On a disk that a power cut left it goes on where that history ended.
+var store = workload{write: writeStore, judge: judgeStore, resumes: true}
 
 const logLimit = 8 << 10 // small, so that the background folds often
 
@@ -49,13 +51,14 @@ func writeStore(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 	if r.mode == "writers" {
 		return writeTogether(r, o, dir, mark)
 	}
-	s, err := crmem.Open(storePath(dir), o)
+	s, done, err := begin(r, o, dir, mark)
 	if err != nil {
 		return err
 	}
 	rng := r.rng()
 	w := history.NewWriter(r.seed, 0, true)
-	for n := 1; n <= 80; n++ {
+	skip(w, done[0])
+	for n := done[0] + 1; n <= done[0]+count(r, 80); n++ {
 		switch rng.IntN(12) {
 		case 0:
 			if err := s.Checkpoint(); err != nil {
@@ -71,6 +74,47 @@ func writeStore(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 		}
 	}
 	return s.Close()
+}
+
+// count is the number of operations of a writer: fewer on a disk that a power
+// cut left, where the recovery is what matters.
+func count(r run, n int) int {
+	if r.resume {
+		return n / 8
+	}
+	return n
+}
+
+// begin opens the store and returns how many operations of each writer it
+// holds. What recovery shows once is a promise too.
+func begin(r run, o *crmem.Options, dir string, mark func([]byte) error) (*crmem.Store, []int, error) {
+	s, err := crmem.Open(storePath(dir), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	any := history.NewProgress(writers(r))
+	for i := range any.Issued {
+		any.Issued[i] = 1000
+	}
+	done, err := history.NewChecker(r.seed, writers(r)).Check(any, s.NextID(), s.All())
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	for i, n := range done {
+		if n > 0 {
+			if err := errors.Join(mark(history.Issued(i, n)), mark(history.Acked(i, n))); err != nil {
+				return nil, nil, errors.Join(err, s.Close())
+			}
+		}
+	}
+	return s, done, nil
+}
+
+// skip takes n operations as done.
+func skip(w *history.Writer, n int) {
+	for range n {
+		w.Next()
+	}
 }
 
 // reopen closes the store and opens it again with another rule for Close.
@@ -95,7 +139,7 @@ func step(s *crmem.Store, w *history.Writer, writer, n int, mark func([]byte) er
 
 // writeTogether lets several goroutines write to one store.
 func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error) error {
-	s, err := crmem.Open(storePath(dir), o)
+	s, done, err := begin(r, o, dir, mark)
 	if err != nil {
 		return err
 	}
@@ -104,7 +148,8 @@ func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error)
 	for i := range errs {
 		wg.Go(func() {
 			w := history.NewWriter(r.seed, i, false)
-			for n := 1; n <= 40 && errs[i] == nil; n++ {
+			skip(w, done[i])
+			for n := done[i] + 1; n <= done[i]+count(r, 40) && errs[i] == nil; n++ {
 				errs[i] = step(s, w, i, n, mark)
 			}
 		})

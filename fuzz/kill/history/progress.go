@@ -52,7 +52,7 @@ func (p *Progress) Read(r io.Reader) error {
 		case 'i':
 			p.Issued[w] = n
 		case 'a':
-			p.Acked[w] = n
+			p.Acked[w] = max(p.Acked[w], n) // a promise is not taken back
 		default:
 			return fmt.Errorf("mark %q: unknown kind", line)
 		}

@@ -1,0 +1,580 @@
+package crmem
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// DumpOptions adjusts a dump; the zero value is what most want.
+type DumpOptions struct {
+	// Force moves pages that were edited since the last dump, and files that
+	// no dump wrote, into a directory aside-1, aside-2, … of the tree instead
+	// of refusing.
+	Force bool
+	// DryRun reports and changes nothing.
+	DryRun bool
+	// Progress is called as work is done, with done rising to total.
+	Progress func(done, total int)
+}
+
+// DumpReport says what a dump did, or would do.
+type DumpReport struct {
+	Dir       string
+	Entries   int
+	Unchanged int      // pages that were as they should be
+	Written   []string // pages, by ascending id
+	Deleted   []string // pages of entries that are gone
+	Aside     []string // where Force moved what was in the way
+	Seeded    bool     // book.toml was absent
+}
+
+// EditedError lists what a dump would have overwritten. It is ErrEdited.
+type EditedError struct {
+	Dir     string
+	Edited  []string // pages of an earlier dump, changed since
+	Foreign []string // files that no dump wrote
+}
+
+func (e *EditedError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Dir)
+	if len(e.Edited) > 0 {
+		fmt.Fprintf(&b, ": edited since the last dump: %s", someOf(e.Edited))
+	}
+	if len(e.Foreign) > 0 {
+		fmt.Fprintf(&b, ": not written by a dump: %s", someOf(e.Foreign))
+	}
+	b.WriteString(": nothing was changed; take pages in with load --merge, move other files away, or move all of it aside with dump --force")
+	return b.String()
+}
+
+// Is makes an EditedError an ErrEdited.
+func (e *EditedError) Is(target error) bool { return target == ErrEdited }
+
+func someOf(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Dump writes the store as a Markdown tree that people read and edit, mdbook
+// serves and Load takes back exactly. See [DumpTree].
+func (s *Store) Dump(dir string, o *DumpOptions) (DumpReport, error) {
+	return DumpTree(s.fs, dir, s.Snapshot(), o)
+}
+
+// DumpTree writes a snapshot into the directory dir, which it creates.
+//
+// Every page is rendered and checked before anything is written. Only pages
+// that differ are replaced, each in one step; then those of entries that are
+// gone are deleted. The manifest says "unfinished" before the first of these
+// and "done" after the last: after a crash every page is whole, load refuses
+// the tree, and another dump finishes it.
+//
+// A dump touches what dumps wrote, and nothing else: it refuses with an
+// *[EditedError] when a page was edited since, or when notes/ or archives/
+// holds a file of somebody else. A page whose edit the snapshot has taken in
+// counts as not edited.
+func DumpTree(fsys vfs.FS, dir string, sn *Snapshot, o *DumpOptions) (DumpReport, error) {
+	d := &dumper{dir: dir}
+	if o != nil {
+		d.opts = *o
+	}
+	d.report.Dir, d.report.Entries = dir, sn.Len()
+	for e := range sn.All() {
+		d.entries = append(d.entries, e)
+	}
+	d.paths = pagePaths(d.entries)
+	d.next.NextID = sn.NextID
+	err := d.run(fsys)
+	return d.report, err
+}
+
+// dumper is one dump.
+type dumper struct {
+	dir     string
+	opts    DumpOptions
+	report  DumpReport
+	entries []Entry
+	paths   []string
+	root    vfs.RootDir // nil while the directory is missing
+
+	old     *manifest
+	known   map[string]*manifestPage // of old, by path
+	oldText []byte                   // of old
+	next    manifest                 // as it will be; Old fields are for the unfinished one
+	files   map[string]*treeFile
+	listed  []treeFile
+
+	write   []int          // positions of pages to write
+	remove  []manifestPage // pages to delete
+	sweep   []string       // temporaries of a dump that was interrupted
+	refused EditedError
+	summary []byte // nil: as it should be
+	steps   int    // for Progress
+}
+
+func (d *dumper) run(fsys vfs.FS) error {
+	var err error
+	d.root, err = fsys.Root(d.dir)
+	switch {
+	case err == nil:
+		defer func() { d.root.Close() }()
+		if err := d.inspect(); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return &TreeError{Path: d.dir, Msg: err.Error(), Remedy: "name a directory, or one that does not exist yet"}
+	}
+	if err := d.plan(); err != nil {
+		return err
+	}
+	moves := append(append([]string{}, d.refused.Edited...), d.refused.Foreign...)
+	if len(moves) > 0 && !d.opts.Force {
+		d.refused.Dir = d.dir
+		return &d.refused
+	}
+	if d.opts.DryRun {
+		d.report.Aside = moves
+		return nil
+	}
+	done := d.next
+	done.State = stateDone
+	done.Pages = make([]manifestPage, len(d.next.Pages))
+	for i, p := range d.next.Pages {
+		p.Old = ""
+		done.Pages[i] = p
+	}
+	done.OldSummary = ""
+	doneText, err := done.encode()
+	if err != nil {
+		return err
+	}
+	busy := len(moves)+len(d.write)+len(d.remove)+len(d.sweep) > 0 || d.summary != nil || d.report.Seeded
+	if !busy && bytes.Equal(doneText, d.oldText) {
+		return nil
+	}
+	if d.root == nil {
+		if err := vfs.MkdirAll(fsys, d.dir, 0o700); err != nil {
+			return err
+		}
+		if d.root, err = fsys.Root(d.dir); err != nil {
+			return err
+		}
+		defer func() { d.root.Close() }()
+	}
+	if busy {
+		if err := d.apply(moves); err != nil {
+			return err
+		}
+	}
+	return replaceFile(d.root, manifestFile, doneText) // the dump is complete
+}
+
+// inspect reads what is there.
+func (d *dumper) inspect() error {
+	var err error
+	if d.old, d.oldText, err = readManifest(d.root); err != nil {
+		return err
+	}
+	d.known = d.old.byPath()
+	if d.listed, err = listPages(d.root); err != nil {
+		return err
+	}
+	d.files = make(map[string]*treeFile, len(d.listed))
+	for i := range d.listed {
+		d.files[d.listed[i].path] = &d.listed[i]
+	}
+	return nil
+}
+
+// plan decides about every page, and renders and checks those to be written.
+// It changes nothing.
+func (d *dumper) plan() error {
+	var buf []byte
+	planned := make(map[string]bool, len(d.paths))
+	for i := range d.entries {
+		e, p := &d.entries[i], d.paths[i]
+		planned[p] = true
+		stem := strings.TrimSuffix(path.Base(p), pageExt)
+		buf = appendPage(buf[:0], e, stem)
+		mp := manifestPage{Path: p, Name: e.Name, ID: e.ID, Created: e.CreatedAt, Entry: entryHash(e), Page: pageHash(buf), Size: int64(len(buf))}
+		same, err := d.standing(&mp, e)
+		if err != nil {
+			return err
+		}
+		if same {
+			d.report.Unchanged++
+		} else {
+			if err := checkPage(buf, e, stem); err != nil {
+				return &TreeError{Path: p, Msg: err.Error(), Remedy: "this is a defect of the program: report it, and use export meanwhile"}
+			}
+			d.write = append(d.write, i)
+			d.report.Written = append(d.report.Written, p)
+		}
+		d.next.Pages = append(d.next.Pages, mp)
+		d.step(len(d.entries))
+	}
+	for i := range d.listed {
+		if f := &d.listed[i]; !planned[f.path] {
+			if err := d.surplus(f); err != nil {
+				return err
+			}
+		}
+	}
+	return d.planRest()
+}
+
+// standing compares what stands at a page's path with the page. True: it is
+// the page.
+func (d *dumper) standing(mp *manifestPage, e *Entry) (bool, error) {
+	f := d.files[mp.Path]
+	if f == nil {
+		return false, nil
+	}
+	known := d.known[mp.Path]
+	b, err := d.read(f, max(mp.Size, pageFits))
+	if err != nil {
+		return false, err
+	}
+	hash := pageHash(b)
+	switch {
+	case b == nil:
+		d.refuse(f.path, known)
+	case hash == mp.Page:
+		return true, nil
+	case known.ours(hash), d.taken(b, e, f, known):
+		mp.Old = hash
+	default:
+		d.refuse(f.path, known)
+	}
+	return false, nil
+}
+
+// taken reports whether the snapshot holds all that an edited page says.
+func (d *dumper) taken(b []byte, e *Entry, f *treeFile, known *manifestPage) bool {
+	if known == nil && (d.old == nil || d.old.Loaded[e.Name] == "") {
+		return false
+	}
+	p, err := parsePage(b)
+	if err != nil {
+		return false
+	}
+	got := p.Entry
+	got.ID, got.Kind = e.ID, f.kind
+	if !p.named {
+		got.Name = f.stem()
+	}
+	if !p.hasTime {
+		got.CreatedAt = e.CreatedAt
+	}
+	return len(p.warnings) == 0 && got.Equal(*e)
+}
+
+// surplus decides about a file that is no page of the snapshot.
+func (d *dumper) surplus(f *treeFile) error {
+	known := d.known[f.path]
+	if known == nil {
+		of, temp := temporaryOf(f.path)
+		switch {
+		case temp && f.mode.IsRegular() && d.old != nil && d.old.State == stateUnfinished && d.known[of] != nil:
+			d.sweep = append(d.sweep, f.path)
+		case !f.hidden():
+			d.refuse(f.path, nil)
+		}
+		return nil
+	}
+	b, err := d.read(f, max(known.Size, pageFits))
+	if err != nil {
+		return err
+	}
+	if hash := pageHash(b); b != nil && known.ours(hash) {
+		d.remove = append(d.remove, manifestPage{Path: f.path, Name: known.Name, ID: known.ID, Created: known.Created, Old: hash})
+		d.report.Deleted = append(d.report.Deleted, f.path)
+	} else {
+		d.refuse(f.path, known)
+	}
+	return nil
+}
+
+func (d *dumper) refuse(name string, known *manifestPage) {
+	if known != nil {
+		d.refused.Edited = append(d.refused.Edited, name)
+	} else {
+		d.refused.Foreign = append(d.refused.Foreign, name)
+	}
+}
+
+// read reads a page that may be ours. Nil: it is not, being too large or no
+// regular file.
+func (d *dumper) read(f *treeFile, most int64) ([]byte, error) {
+	if !f.mode.IsRegular() || f.size > most {
+		return nil, nil
+	}
+	b, err := vfs.ReadFile(d.root, f.path, most)
+	if _, large := errors.AsType[*vfs.TooLargeError](err); large || errors.Is(err, vfs.ErrNotRegular) {
+		return nil, nil
+	}
+	if err == nil && b == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// planRest decides about the files beside the pages.
+func (d *dumper) planRest() error {
+	text := summary(d.entries, d.paths)
+	d.next.Summary = pageHash(text)
+	d.summary = text
+	if d.root == nil {
+		d.report.Seeded = true
+		return nil
+	}
+	fi, err := d.root.Lstat(summaryFile)
+	if err == nil {
+		b, rerr := d.read(&treeFile{path: summaryFile, mode: fi.Mode(), size: fi.Size()}, max(int64(len(text)), maxManifest))
+		if rerr != nil {
+			return rerr
+		}
+		hash := pageHash(b)
+		switch {
+		case b != nil && hash == d.next.Summary:
+			d.summary = nil
+		case b != nil && d.old != nil && (hash == d.old.Summary || hash == d.old.OldSummary):
+			d.next.OldSummary = hash
+		case d.old != nil:
+			d.refused.Edited = append(d.refused.Edited, summaryFile)
+		default:
+			d.refused.Foreign = append(d.refused.Foreign, summaryFile)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := d.root.Lstat(bookFile); errors.Is(err, fs.ErrNotExist) {
+		d.report.Seeded = true
+	} else if err != nil {
+		return err
+	}
+	top, err := d.root.ReadDir(".")
+	if err != nil {
+		return err
+	}
+	for _, f := range top {
+		of, temp := temporaryOf(f.Name())
+		if !temp || !f.Type().IsRegular() {
+			continue
+		}
+		unfinished := d.old != nil && d.old.State == stateUnfinished
+		if of == manifestFile || unfinished && (of == summaryFile || of == bookFile) {
+			d.sweep = append(d.sweep, f.Name())
+		}
+	}
+	return nil
+}
+
+// apply makes the tree what was planned, up to the last manifest.
+func (d *dumper) apply(moves []string) error {
+	if err := d.moveAside(moves); err != nil {
+		return err
+	}
+	unfinished := d.next
+	unfinished.State = stateUnfinished
+	unfinished.Pages = append(append([]manifestPage{}, d.next.Pages...), d.remove...)
+	text, err := unfinished.encode()
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(d.root, manifestFile, text); err != nil {
+		return err
+	}
+	for _, name := range d.sweep {
+		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := d.writePages(); err != nil {
+		return err
+	}
+	if err := d.deletePages(); err != nil {
+		return err
+	}
+	if d.summary != nil {
+		if err := replaceFile(d.root, summaryFile, d.summary); err != nil {
+			return err
+		}
+	}
+	if d.report.Seeded {
+		return replaceFile(d.root, bookFile, []byte(seedBook))
+	}
+	return nil
+}
+
+// moveAside renames what is in the way into a new directory of the tree.
+func (d *dumper) moveAside(moves []string) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	aside := ""
+	for n := 1; ; n++ {
+		aside = "aside-" + strconv.Itoa(n)
+		err := d.root.Mkdir(aside, 0o700)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	dirs := map[string]bool{".": true, aside: true}
+	for _, name := range moves {
+		to := path.Join(aside, name)
+		if dir := path.Dir(to); !dirs[dir] {
+			if err := d.root.Mkdir(dir, 0o700); err != nil {
+				return err
+			}
+			dirs[dir] = true
+		}
+		dirs[path.Dir(name)] = true
+		if err := d.root.Rename(name, to); err != nil {
+			return err
+		}
+		d.report.Aside = append(d.report.Aside, to)
+	}
+	for dir := range dirs {
+		if err := d.root.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *dumper) writePages() error {
+	var used [len(kindDirs)]bool
+	for _, i := range d.write {
+		used[d.entries[i].Kind] = true
+	}
+	for kind, dir := range kindDirs {
+		if !used[kind] {
+			continue
+		}
+		err := d.root.Mkdir(dir, 0o700)
+		if err == nil {
+			err = d.root.SyncDir(".")
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	var buf []byte
+	for _, i := range d.write {
+		p := d.paths[i]
+		buf = appendPage(buf[:0], &d.entries[i], strings.TrimSuffix(path.Base(p), pageExt))
+		if err := d.replacePage(&d.next.Pages[i], buf); err != nil {
+			return err
+		}
+		d.step(len(d.entries) + len(d.write))
+	}
+	for kind, dir := range kindDirs {
+		if used[kind] {
+			if err := d.root.SyncDir(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replacePage is vfs.Replace without the sync of the directory, which many
+// pages share. It looks once more that nobody has saved the page since it was
+// read.
+func (d *dumper) replacePage(mp *manifestPage, b []byte) error {
+	f := d.files[mp.Path]
+	perm := fs.FileMode(0o600)
+	if f != nil && mp.Old != "" {
+		perm = f.mode.Perm()
+		if err := d.unedited(mp); err != nil {
+			return err
+		}
+	}
+	p, err := d.root.Pending(mp.Path, perm)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Write(b); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := p.Commit(); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	return nil
+}
+
+func (d *dumper) unedited(mp *manifestPage) error {
+	b, err := d.read(d.files[mp.Path], max(mp.Size, pageFits))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && (b == nil || pageHash(b) != mp.Old) {
+		err = &TreeError{Path: mp.Path, Msg: "was edited while the dump was at work", Remedy: "dump again: it finishes what this one began"}
+	}
+	return err
+}
+
+// deletePages deletes the pages of entries that are gone. Where the file
+// system ignores case, such a page may be another spelling of one that was
+// just written.
+func (d *dumper) deletePages() error {
+	if len(d.remove) == 0 {
+		return nil
+	}
+	written := make(map[string]string, len(d.write))
+	for _, i := range d.write {
+		written[foldKey(d.paths[i])] = d.paths[i]
+	}
+	for i := range d.remove {
+		mp := &d.remove[i]
+		if twin, ok := written[foldKey(mp.Path)]; ok {
+			a, err1 := d.root.Lstat(mp.Path)
+			b, err2 := d.root.Lstat(twin)
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			id := vfs.Identify(a)
+			same := id == vfs.Identify(b) && (id != vfs.Identity{} || strings.EqualFold(mp.Path, twin))
+			if same {
+				if err := d.root.Rename(mp.Path, twin); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := d.unedited(mp); err != nil {
+			return err
+		}
+		if err := d.root.Remove(mp.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, dir := range kindDirs {
+		if err := d.root.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *dumper) step(total int) {
+	d.steps++
+	if d.opts.Progress != nil {
+		d.opts.Progress(min(d.steps, total), total)
+	}
+}

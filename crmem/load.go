@@ -1,0 +1,333 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/crmem/vfs"
+)
+
+// LoadOptions chooses how a tree is taken in. The zero value replaces: after
+// the load the store holds the tree's entries and no others.
+type LoadOptions struct {
+	// Merge takes over what changed in the tree since it was dumped and keeps
+	// what changed in the store. An entry that both changed stays as the store
+	// has it, beside a file under conflicts/ of the tree.
+	Merge bool
+	// Guard refuses, with a *[ChangedError], to replace what changed in the
+	// store since the tree was dumped. A tree without a manifest and a store
+	// without entries have nothing to guard.
+	Guard bool
+	// DryRun reports and changes nothing.
+	DryRun bool
+	// Confirm is called with what is about to happen, before anything does. Its
+	// error ends the load.
+	Confirm func(LoadReport) error
+}
+
+// LoadReport says what a load did, or would do. Names are in the order of the
+// pages, those of removed entries in the order of ids.
+type LoadReport struct {
+	Dir       string
+	Dumped    bool // the tree has a manifest: a dump wrote it
+	Pages     int
+	Added     []string
+	Changed   []string
+	Removed   []string
+	Kept      int // entries that stay as they are
+	Conflicts []Conflict
+	Warnings  []string
+}
+
+// Conflict is an entry that store and tree changed in different ways.
+type Conflict struct {
+	Name  string
+	Page  string // the tree's text
+	File  string // where the store's text was put, in the tree
+	Store Entry  // as it stays in the store
+	Tree  Entry
+}
+
+// ChangedError names the entries that a load would have lost. It is
+// ErrChanged.
+type ChangedError struct {
+	Dir   string
+	Names []string // added, changed or removed in the store since the dump
+}
+
+func (e *ChangedError) Error() string {
+	names := make([]string, len(e.Names))
+	for i, n := range e.Names {
+		names[i] = quoted(n)
+	}
+	return fmt.Sprintf("%s: the store has changed since this tree was dumped: %s: load --merge keeps both, load --replace takes the tree alone", e.Dir, someOf(names))
+}
+
+// Is makes a ChangedError an ErrChanged.
+func (e *ChangedError) Is(target error) bool { return target == ErrChanged }
+
+// Tree is a Markdown tree that was read and found valid.
+type Tree struct {
+	Dir      string
+	Warnings []string // what was read otherwise than it may be meant
+
+	pages    []treePage // notes, then archives, each by file name
+	manifest *manifest
+	text     []byte // of the manifest
+}
+
+// treePage is a page in its tree. Entry has its name and kind.
+type treePage struct {
+	page
+	path string
+}
+
+// Len returns the number of pages.
+func (t *Tree) Len() int { return len(t.pages) }
+
+// The directory of the store's side of conflicts.
+const conflictDir = "conflicts"
+
+// ReadTree reads the tree in dir, whoever wrote it, and checks all of it:
+// every page is a regular file of a bounded size, says something that an
+// entry can hold, and has a name of its own. The pages together may hold
+// maxBytes; 0 means 1 GiB. It writes nothing, and no link leads it outside.
+func ReadTree(fsys vfs.FS, dir string, maxBytes int64) (*Tree, error) {
+	if maxBytes == 0 {
+		maxBytes = 1 << 30
+	}
+	root, err := fsys.Root(dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = &TreeError{Path: dir, Msg: "no such directory", Remedy: "name a directory that dump wrote, or one with notes/ or archives/ in it"}
+		}
+		return nil, err
+	}
+	defer root.Close()
+	t := &Tree{Dir: dir}
+	if t.manifest, t.text, err = readManifest(root); err != nil {
+		return nil, err
+	}
+	if t.manifest != nil && t.manifest.State == stateUnfinished {
+		return nil, &TreeError{Path: manifestFile, Msg: "a dump into this tree was interrupted", Remedy: "finish it with dump"}
+	}
+	if err := unsettled(root, conflictDir, 2); err != nil {
+		return nil, err
+	}
+	if err := t.readPages(root, maxBytes); err != nil {
+		return nil, err
+	}
+	if len(t.pages) == 0 && (t.manifest == nil || len(t.manifest.Pages) > 0) {
+		return nil, &TreeError{Path: dir, Msg: "no pages in notes/ or archives/", Remedy: "name a directory that dump wrote; to empty a store, forget its entries"}
+	}
+	return t, nil
+}
+
+// unsettled refuses a tree with files under conflicts/.
+func unsettled(root vfs.Tree, dir string, depth int) error {
+	fi, err := root.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() || depth == 0 {
+		return &TreeError{Path: dir, Msg: "a conflict that is not settled", Remedy: "make the page of the same name what you want, remove this file, and load again"}
+	}
+	list, err := root.ReadDir(dir)
+	for _, d := range list {
+		if err == nil && !strings.HasPrefix(d.Name(), ".") {
+			err = unsettled(root, dir+"/"+d.Name(), depth-1)
+		}
+	}
+	return err
+}
+
+func (t *Tree) readPages(root vfs.Tree, maxBytes int64) error {
+	files, err := listPages(root)
+	if err != nil {
+		return err
+	}
+	known := t.manifest.byPath()
+	paths := make(map[string]string, len(files)) // by name
+	var total int64
+	for i := range files {
+		f := &files[i]
+		read, err := t.wanted(f)
+		if err != nil {
+			return err
+		}
+		if !read {
+			continue
+		}
+		if total += f.size; total > maxBytes {
+			return &TreeError{Path: f.path, Msg: fmt.Sprintf("with this page the tree has more than %d bytes", maxBytes), Remedy: "load it in parts, or raise the store's limit"}
+		}
+		p, err := readPage(root, f, known[f.path])
+		if err != nil {
+			return err
+		}
+		if other, ok := paths[p.Name]; ok {
+			return &TreeError{Path: f.path, Msg: fmt.Sprintf("the name %s is that of %s too", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
+		}
+		paths[p.Name] = f.path
+		for _, w := range p.warnings {
+			t.Warnings = append(t.Warnings, f.path+": "+w)
+		}
+		t.pages = append(t.pages, treePage{*p, f.path})
+	}
+	return nil
+}
+
+// wanted reports whether a file is a page. What may be meant as one and is not
+// is refused: entries would go missing.
+func (t *Tree) wanted(f *treeFile) (bool, error) {
+	switch {
+	case f.hidden():
+	case f.mode.IsDir():
+		return false, &TreeError{Path: f.path, Msg: "is a directory", Remedy: "pages stand in " + path.Dir(f.path) + "/ itself: move what is in it there, or move it out of " + path.Dir(f.path) + "/"}
+	case !f.isPage():
+		t.Warnings = append(t.Warnings, f.path+": not a page, whose name ends in .md: left alone")
+	case !f.mode.IsRegular():
+		return false, &TreeError{Path: f.path, Msg: "is " + f.what(), Remedy: "put the page itself in its place, or remove it"}
+	default:
+		return true, nil
+	}
+	return false, nil
+}
+
+// readPage reads one page. What a dump wrote and nobody touched is not held to
+// the limits of new entries: old stores hold more.
+func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
+	limit := int64(pageFits)
+	if known != nil {
+		limit = max(limit, known.Size)
+	}
+	b, err := vfs.ReadFile(root, f.path, limit)
+	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		return nil, &TreeError{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split it"}
+	}
+	if errors.Is(err, vfs.ErrNotRegular) {
+		return nil, &TreeError{Path: f.path, Msg: "is no regular file", Remedy: "put the page itself in its place, or remove it"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePage(b)
+	if err != nil {
+		e := &TreeError{Path: f.path, Msg: err.Error()}
+		if pe, ok := errors.AsType[*pageError](err); ok {
+			e.Line, e.Remedy = lineAt(b, pe.offset), pe.remedy
+		}
+		return nil, e
+	}
+	p.Kind = f.kind
+	if !p.named {
+		p.Name = f.stem()
+		if !utf8.ValidString(p.Name) {
+			return nil, &TreeError{Path: f.path, Msg: "the file name is not UTF-8", Remedy: "rename it"}
+		}
+	}
+	if known == nil || known.Page != pageHash(b) {
+		if err := validEntry(p.Name, p.Content, p.Aliases); err != nil {
+			return nil, &TreeError{Path: f.path, Msg: err.Error(), Remedy: "shorten or correct it"}
+		}
+	}
+	return p, nil
+}
+
+// Load takes a Markdown tree into the store: see [LoadOptions]. The whole
+// tree is read and checked first; then the store changes in one step or, on
+// an error, not at all. Entries that keep their name and kind keep their id,
+// and their time unless its date was edited. A tree without pages is an
+// error: it never empties a store.
+func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
+	if o == nil {
+		o = &LoadOptions{}
+	}
+	report := LoadReport{Dir: dir}
+	t, err := ReadTree(s.fs, dir, s.opts.MaxBytes)
+	if err != nil {
+		return report, err
+	}
+	cur := s.Snapshot()
+	plan, err := t.plan(cur, o.Merge, s.opts.Now())
+	if err != nil {
+		return report, err
+	}
+	plan.report.Dir, plan.report.Dumped, plan.report.Pages = dir, t.manifest != nil, len(t.pages)
+	plan.report.Warnings = append(slices.Clone(t.Warnings), plan.report.Warnings...)
+	report = plan.report
+	if o.Guard && !o.Merge && len(plan.lost) > 0 {
+		return report, &ChangedError{dir, plan.lost}
+	}
+	if o.Confirm != nil {
+		if err := o.Confirm(report); err != nil {
+			return report, err
+		}
+	}
+	if o.DryRun {
+		return report, nil
+	}
+	if plan.differs(cur) {
+		if err := s.Replace(plan.snapshot); err != nil {
+			return report, err
+		}
+	}
+	// The store has it. What follows is for the next load, and in this order:
+	// were the conflict settled in the manifest before its file is there, that
+	// load would take the tree's side unasked.
+	err = t.writeBack(s.fs, plan)
+	if err != nil && len(plan.report.Conflicts) == 0 {
+		report.Warnings = append(report.Warnings, fmt.Sprintf("%s: the tree could not be marked as loaded: %v", dir, err))
+		err = nil
+	}
+	return report, err
+}
+
+// writeBack writes the files of conflicts, and into the manifest what was
+// loaded.
+func (t *Tree) writeBack(fsys vfs.FS, plan *loadPlan) error {
+	if t.manifest == nil && len(plan.report.Conflicts) == 0 {
+		return nil // a tree of somebody else, which nothing needs to be written to
+	}
+	m := manifest{State: stateDone}
+	if t.manifest != nil {
+		m = *t.manifest
+	}
+	m.Loaded = plan.loaded
+	text, err := m.encode()
+	if err != nil || slices.Equal(text, t.text) && len(plan.report.Conflicts) == 0 {
+		return err
+	}
+	root, err := fsys.Root(t.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, c := range plan.report.Conflicts {
+		if err := vfs.MkdirAll(root, path.Dir(c.File), 0o700); err != nil {
+			return err
+		}
+		stem := strings.TrimSuffix(path.Base(c.File), pageExt)
+		if err := replaceFile(root, c.File, appendPage(nil, &c.Store, stem)); err != nil {
+			return err
+		}
+	}
+	return replaceFile(root, manifestFile, text)
+}
+
+// replaceFile replaces a file of a tree.
+func replaceFile(t vfs.Tree, name string, b []byte) error {
+	return vfs.Replace(t, name, 0o600, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}

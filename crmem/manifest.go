@@ -1,0 +1,167 @@
+package crmem
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"crabmem/crmem/vfs"
+)
+
+// manifestFile is dump's memory of a tree: which pages it wrote, and which
+// entries they held. Whoever removes it gets a tree like any other: its pages
+// load, and dump takes them for somebody else's.
+const manifestFile = ".crabmem.json"
+
+const (
+	manifestFormat  = "crabmem tree"
+	manifestVersion = 1
+
+	stateDone       = "done"
+	stateUnfinished = "unfinished" // a dump is at work, or was interrupted
+
+	maxManifest = 256 << 20 // bytes
+)
+
+type manifest struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	State   string `json:"state"`
+	NextID  uint64 `json:"next_id"`
+	// Summary is the hash of SUMMARY.md; old and new while unfinished.
+	Summary    string `json:"summary"`
+	OldSummary string `json:"old_summary,omitempty"`
+	// Loaded says for a name what was loaded since the dump: the hash of the
+	// entry that a store got from this tree, or that a conflict was settled
+	// against. A store that has it is no stranger to the tree.
+	Loaded map[string]string `json:"loaded,omitempty"`
+	// Pages is what was dumped, by ascending id, and while unfinished the
+	// pages to be deleted as well.
+	Pages []manifestPage `json:"pages"`
+}
+
+type manifestPage struct {
+	Path    string `json:"path"`
+	Name    string `json:"name"`
+	ID      uint64 `json:"id"`
+	Created uint64 `json:"created"`
+	Entry   string `json:"entry,omitempty"` // entryHash; empty for a page to be deleted
+	Page    string `json:"page,omitempty"`  // pageHash; empty for a page to be deleted
+	Size    int64  `json:"size"`            // bytes of the page
+	Old     string `json:"old,omitempty"`   // while unfinished: pageHash of what stood there before
+}
+
+// entryHash identifies what an entry is, apart from its id.
+func entryHash(e *Entry) string {
+	r := e.record()
+	h := sha256.New()
+	io.WriteString(h, string(r[recCreated:])) // a hash takes everything
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// pageHash identifies a page's bytes.
+func pageHash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// encode writes one line a page: people keep trees under version control.
+func (m *manifest) encode() ([]byte, error) {
+	head := *m
+	head.Format, head.Version, head.Pages = manifestFormat, manifestVersion, []manifestPage{}
+	b, err := marshalJSON(head)
+	if err != nil {
+		return nil, err
+	}
+	b = bytes.TrimSuffix(b, []byte("]}"))
+	for i := range m.Pages {
+		line, err := marshalJSON(m.Pages[i])
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, '\n'), line...)
+	}
+	return append(b, "\n]}\n"...), nil
+}
+
+// readManifest reads the manifest of a tree, and returns nil when there is
+// none.
+func readManifest(t vfs.Tree) (*manifest, []byte, error) {
+	const remedy = "remove it, and the tree counts as one that dump did not write"
+	b, err := vfs.ReadFile(t, manifestFile, maxManifest)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, nil
+	case errors.Is(err, vfs.ErrNotRegular):
+		return nil, nil, &TreeError{Path: manifestFile, Msg: "not a regular file", Remedy: remedy}
+	case err != nil:
+		return nil, nil, err
+	}
+	m := &manifest{}
+	if err := json.Unmarshal(b, m); err != nil {
+		e := &TreeError{Path: manifestFile, Msg: err.Error(), Remedy: remedy}
+		if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+			e.Line = lineAt(b, int(s.Offset))
+		}
+		return nil, nil, e
+	}
+	switch {
+	case m.Format != manifestFormat:
+		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("format %q, not %q", m.Format, manifestFormat), Remedy: remedy}
+	case m.Version != manifestVersion:
+		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("version %d, this program reads version %d", m.Version, manifestVersion), Remedy: "use the newer program, or " + remedy}
+	case m.State != stateDone && m.State != stateUnfinished:
+		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("state %q, not %s or %s", m.State, stateDone, stateUnfinished), Remedy: remedy}
+	}
+	return m, b, nil
+}
+
+// byPath indexes the pages. A nil manifest has none.
+func (m *manifest) byPath() map[string]*manifestPage {
+	if m == nil {
+		return nil
+	}
+	pages := make(map[string]*manifestPage, len(m.Pages))
+	for i := range m.Pages {
+		pages[m.Pages[i].Path] = &m.Pages[i]
+	}
+	return pages
+}
+
+// byName indexes the entries that were dumped. A nil manifest has none.
+func (m *manifest) byName() map[string]*manifestPage {
+	if m == nil {
+		return nil
+	}
+	entries := make(map[string]*manifestPage, len(m.Pages))
+	for i := range m.Pages {
+		if m.Pages[i].Entry != "" {
+			entries[m.Pages[i].Name] = &m.Pages[i]
+		}
+	}
+	return entries
+}
+
+// ours reports whether a page with this hash is one that dump wrote.
+func (p *manifestPage) ours(hash string) bool {
+	return p != nil && (p.Page == hash || p.Old != "" && p.Old == hash)
+}
+
+// lineAt is the line of an offset, from 1.
+func lineAt(b []byte, offset int) int {
+	n := 1
+	for _, c := range b[:min(max(offset, 0), len(b))] {
+		if c == '\n' {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,235 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// loadPlan is what a load will do.
+type loadPlan struct {
+	snapshot *Snapshot // the store as it will be
+	report   LoadReport
+	lost     []string          // what changed in the store alone and goes: Guard refuses
+	loaded   map[string]string // for the manifest
+}
+
+// differs reports whether the store has to change.
+func (p *loadPlan) differs(cur *Snapshot) bool {
+	r := &p.report
+	return len(r.Added)+len(r.Changed)+len(r.Removed) > 0 || p.snapshot.NextID != cur.NextID
+}
+
+// absent is the hash of no entry.
+const absent = "-"
+
+// planner makes a loadPlan.
+type planner struct {
+	tree     *Tree
+	merge    bool
+	plan     *loadPlan
+	cur      map[string]*Entry
+	base     map[string]*manifestPage
+	oldLoads map[string]string
+
+	fixed []Entry  // keep their id
+	fresh []*Entry // get one: what their page says, where that is free
+	asked []bool   // of fresh: its page names an id
+}
+
+// plan decides, for every name in store, tree and manifest, which side is
+// taken.
+//
+// An entry is unchanged on a side that has what was dumped, or what a load
+// took from this tree since. Replace takes the tree's side everywhere. Merge
+// takes the side that changed; where both did, a text beats its removal, and
+// two texts are a conflict: the store's stays.
+func (t *Tree) plan(cur *Snapshot, merge bool, now time.Time) (*loadPlan, error) {
+	if len(t.pages) == 0 && cur.Len() > 0 {
+		return nil, &TreeError{Path: t.Dir, Msg: "no pages: the tree of a store without entries", Remedy: "to empty a store, forget its entries"}
+	}
+	pl := &planner{tree: t, merge: merge, plan: &loadPlan{loaded: map[string]string{}},
+		cur: make(map[string]*Entry, cur.Len()), base: t.manifest.byName()}
+	if t.manifest != nil {
+		pl.oldLoads = t.manifest.Loaded
+	}
+	for e := range cur.All() {
+		pl.cur[e.Name] = &e
+	}
+	inTree := make(map[string]bool, len(t.pages))
+	for i := range t.pages {
+		p := &t.pages[i]
+		inTree[p.Name] = true
+		pl.decide(p.Name, p, pl.value(p, now))
+	}
+	for e := range cur.All() {
+		if !inTree[e.Name] {
+			pl.decide(e.Name, nil, nil)
+		}
+	}
+	for name := range pl.base {
+		if !inTree[name] && pl.cur[name] == nil && !merge {
+			pl.plan.loaded[name] = absent
+		}
+	}
+	if err := pl.number(cur); err != nil {
+		return nil, err
+	}
+	return pl.plan, nil
+}
+
+// value is the entry that a page stands for. What it does not say is as it
+// was; without a manifest there is no telling that a date was edited, and an
+// entry that keeps its name keeps its time.
+func (pl *planner) value(p *treePage, now time.Time) *Entry {
+	e := p.Entry
+	cur, base := pl.cur[e.Name], pl.base[e.Name]
+	switch {
+	case cur != nil && cur.Kind == e.Kind && (base == nil || !p.hasTime):
+		e.CreatedAt = cur.CreatedAt
+	case p.hasTime:
+	case base != nil:
+		e.CreatedAt = base.Created
+	default:
+		e.CreatedAt = uint64(max(now.Unix(), 0))
+	}
+	return &e
+}
+
+// decide decides about one name. p and tree are nil when no page has it.
+func (pl *planner) decide(name string, p *treePage, tree *Entry) {
+	plan, cur := pl.plan, pl.cur[name]
+	c, t, b := hashOf(cur), hashOf(tree), absent
+	if known := pl.base[name]; known != nil {
+		b = known.Entry
+	}
+	l, ok := pl.oldLoads[name]
+	if !ok {
+		l = b
+	}
+	dumped := pl.tree.manifest != nil
+	curSame, treeSame := dumped && (c == b || c == l), dumped && (t == b || t == l)
+
+	if c == t {
+		if cur != nil {
+			pl.keep(cur)
+		}
+		pl.took(name, t, b)
+		return
+	}
+	if !pl.merge {
+		if !curSame && dumped && len(pl.cur) > 0 {
+			plan.lost = append(plan.lost, name)
+		}
+		pl.take(name, cur, p, tree)
+		pl.took(name, t, b)
+		return
+	}
+	switch {
+	case curSame || !treeSame && cur == nil:
+		pl.take(name, cur, p, tree)
+		pl.took(name, t, b)
+	case treeSame || tree == nil:
+		if cur != nil {
+			pl.keep(cur)
+		}
+		if ok {
+			plan.loaded[name] = l
+		}
+	default:
+		pl.keep(cur)
+		plan.loaded[name] = c // what the conflict, once settled, was settled against
+		plan.report.Conflicts = append(plan.report.Conflicts, Conflict{
+			Name: name, Page: p.path, File: conflictDir + "/" + p.path, Store: *cur, Tree: *tree})
+	}
+}
+
+func hashOf(e *Entry) string {
+	if e == nil {
+		return absent
+	}
+	return entryHash(e)
+}
+
+func (pl *planner) keep(cur *Entry) {
+	pl.fixed = append(pl.fixed, *cur)
+	pl.plan.report.Kept++
+}
+
+// took records that store and tree agree.
+func (pl *planner) took(name, t, b string) {
+	if t != b {
+		pl.plan.loaded[name] = t
+	}
+}
+
+// take takes the tree's side.
+func (pl *planner) take(name string, cur *Entry, p *treePage, tree *Entry) {
+	r := &pl.plan.report
+	switch {
+	case tree == nil:
+		r.Removed = append(r.Removed, name)
+	case cur == nil:
+		r.Added = append(r.Added, name)
+	default:
+		r.Changed = append(r.Changed, name)
+	}
+	switch {
+	case tree == nil:
+	case cur != nil && cur.Kind == tree.Kind:
+		tree.ID = cur.ID
+		pl.fixed = append(pl.fixed, *tree)
+	default:
+		pl.fresh = append(pl.fresh, tree)
+		pl.asked = append(pl.asked, p.hasID)
+	}
+}
+
+// number gives ids to new entries. One that a page names is taken if the
+// store is empty or has not come that far, so that no id is ever reused; of
+// pages that name the same, as copies of a page do, the one that was dumped
+// with it has it.
+func (pl *planner) number(cur *Snapshot) error {
+	next := max(cur.NextID, 1)
+	if m := pl.tree.manifest; m != nil && cur.Len() == 0 {
+		next = max(next, m.NextID)
+	}
+	taken := map[uint64]string{}
+	numbered := make([]bool, len(pl.fresh))
+	for _, dumped := range []bool{true, false} {
+		for i, e := range pl.fresh {
+			known := pl.base[e.Name]
+			if !pl.asked[i] || numbered[i] || dumped && (known == nil || known.ID != e.ID) {
+				continue
+			}
+			if cur.Len() > 0 && e.ID < cur.NextID || e.ID == math.MaxUint64 {
+				continue
+			}
+			if other, ok := taken[e.ID]; ok {
+				pl.plan.report.Warnings = append(pl.plan.report.Warnings,
+					fmt.Sprintf("%s says the id of %s, %d: it gets a new one", quoted(e.Name), quoted(other), e.ID))
+				continue
+			}
+			taken[e.ID] = e.Name
+			numbered[i] = true
+		}
+	}
+	for id := range taken {
+		next = max(next, id+1)
+	}
+	entries := pl.fixed
+	for i, e := range pl.fresh {
+		if !numbered[i] {
+			if next == math.MaxUint64 {
+				return errors.New("no ids are left: next_id is the largest number there is")
+			}
+			e.ID = next
+			next++
+		}
+		entries = append(entries, *e)
+	}
+	sn, err := NewSnapshot(next, entries)
+	pl.plan.snapshot = sn
+	return err
+}

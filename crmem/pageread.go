@@ -1,0 +1,298 @@
+package crmem
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+	"golang.org/x/net/html"
+)
+
+// page is what a page says. What it does not say is decided by the store that
+// it is loaded into.
+type page struct {
+	Entry          // Kind is the caller's; Name is the Name row's
+	named, hasID   bool
+	hasTime        bool
+	warnings       []string
+	nameAt, bodyAt int // offsets of the Name row and of the content, for errors
+}
+
+// pageError is what is wrong with a page, and where. The remedy is an order
+// to the person who edits it.
+type pageError struct {
+	offset      int
+	msg, remedy string
+}
+
+func (e *pageError) Error() string { return e.msg }
+
+// parsePage reads a page: strictly what dump writes and what the reference
+// writes, generously everything that is plainly text. Text in the metadata
+// block that no entry can hold is refused rather than lost.
+func parsePage(b []byte) (*page, error) {
+	bom := len(b)
+	b = bytes.TrimPrefix(b, []byte("\ufeff"))
+	bom -= len(b)
+	if !utf8.Valid(b) {
+		return nil, &pageError{bom + invalidUTF8(b), "the page is not UTF-8", "save it as UTF-8"}
+	}
+	s := string(b)
+	p := &page{}
+	end := strings.Index(s, metaClose)
+	if !strings.HasPrefix(s, metaOpen) || end < 0 {
+		if strings.HasPrefix(s, metaOpen) {
+			p.warnings = append(p.warnings, "the metadata block has no </div>: the whole page is taken for content")
+		}
+		p.Content = strings.TrimRightFunc(s, unicode.IsSpace)
+		return p, nil
+	}
+	rows, err := parseRows(s[:end])
+	var rule bodyRule
+	if err == nil {
+		err = p.takeRows(rows, &rule)
+	}
+	if err != nil {
+		err.offset += bom
+		return nil, err
+	}
+	p.bodyAt = bom + end + len(metaClose)
+	crlf := strings.HasPrefix(s[len(metaOpen):], "\r\n")
+	p.Content = rule.read(s[end+len(metaClose):], crlf)
+	return p, nil
+}
+
+// row is one term of the block's list.
+type row struct {
+	title    string
+	text     string   // outside of items
+	items    []string // trimmed
+	datetime string
+	dated    bool // there is a datetime, if an empty one
+	offset   int
+}
+
+// The comment around the reference's list, of pages with exact aliases, is
+// none to the reference, and so none here.
+var openComments = strings.NewReplacer("<!--", "    ", "-->", "   ").Replace
+
+// parseRows reads the metadata block, up to its </div>.
+func parseRows(block string) ([]row, *pageError) {
+	const remedy = "move it below the block's </div>, or remove it"
+	block = openComments(block)
+	z := html.NewTokenizer(strings.NewReader(block))
+	var rows []row
+	in := "" // dt, dd, li: what text belongs to
+	var item strings.Builder
+	endItem := func() {
+		if in == "li" {
+			r := &rows[len(rows)-1]
+			r.items = append(r.items, strings.TrimSpace(item.String()))
+			item.Reset()
+			in = "dd"
+		}
+	}
+	for at := 0; ; {
+		kind := z.Next()
+		if kind == html.ErrorToken {
+			break // the end; a tokenizer over a string has no other error
+		}
+		start := at
+		at += len(z.Raw())
+		t := z.Token()
+		switch kind {
+		case html.TextToken:
+			switch {
+			case in == "li":
+				item.WriteString(t.Data)
+			case in == "dt":
+				rows[len(rows)-1].title += t.Data
+			case in == "dd":
+				rows[len(rows)-1].text += t.Data
+			case strings.TrimSpace(t.Data) != "":
+				start += len(t.Data) - len(strings.TrimLeftFunc(t.Data, unicode.IsSpace))
+				return nil, &pageError{start, "text in the metadata block that is in none of its rows: " + quoted(strings.TrimSpace(t.Data)), remedy}
+			}
+		case html.StartTagToken:
+			switch {
+			case t.Data == "div" && start == 0, t.Data == "dl", t.Data == "ul":
+			case t.Data == "dt":
+				endItem()
+				in = "dt"
+				rows = append(rows, row{offset: start})
+			case t.Data == "dd" && len(rows) > 0:
+				endItem()
+				in = "dd"
+			case t.Data == "li" && (in == "dd" || in == "li"):
+				endItem()
+				in = "li"
+			case t.Data == "time" && in == "dd":
+				r := &rows[len(rows)-1]
+				for _, a := range t.Attr {
+					if a.Key == "datetime" && !r.dated {
+						r.datetime, r.dated = a.Val, true
+					}
+				}
+			default:
+				return nil, &pageError{start, fmt.Sprintf("<%s> in the metadata block", t.Data), remedy}
+			}
+		case html.EndTagToken:
+			switch t.Data {
+			case "li":
+				endItem()
+			case "dt", "dd":
+				endItem()
+				in = ""
+			case "dl", "ul", "time":
+			default:
+				return nil, &pageError{start, fmt.Sprintf("</%s> in the metadata block", t.Data), remedy}
+			}
+		default:
+			return nil, &pageError{start, fmt.Sprintf("%s in the metadata block", quoted(t.String())), remedy}
+		}
+	}
+	endItem()
+	return rows, nil
+}
+
+// takeRows interprets the rows.
+func (p *page) takeRows(rows []row, rule *bodyRule) *pageError {
+	find := func(title string) *row {
+		for i := range rows {
+			if rows[i].title == title {
+				return &rows[i]
+			}
+		}
+		return nil
+	}
+	for i := range rows {
+		rows[i].title = strings.TrimSpace(rows[i].title)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if find(r.title) != r {
+			return &pageError{r.offset, fmt.Sprintf("row %q stands twice", r.title), "remove one"}
+		}
+		if err := p.takeRow(r, rule); err != nil {
+			return err
+		}
+	}
+	if r := find(rowSeconds); r != nil {
+		sec, err := strconv.ParseUint(r.text, 10, 64)
+		if err != nil {
+			return &pageError{r.offset, fmt.Sprintf("%s: %s is no number of seconds", rowSeconds, quoted(r.text)), "remove the row: the date counts then"}
+		}
+		// A date that was edited since counts.
+		if p.hasTime && isoTime(p.CreatedAt) == isoTime(sec) {
+			p.CreatedAt = sec
+		}
+	}
+	if r := find(rowExact); r != nil {
+		list := find(rowAliases)
+		exact := make([]string, len(r.items))
+		for i, s := range r.items {
+			var err error
+			if exact[i], err = unquoteText(s); err != nil {
+				return &pageError{r.offset, fmt.Sprintf("%s: item %d: %v", rowExact, i+1, err), "mend it, or remove the row: the Aliases list counts then"}
+			}
+		}
+		if list != nil && !slices.EqualFunc(exact, list.items, sameListed) {
+			return &pageError{r.offset, fmt.Sprintf("%q and %q, which are one list in two spellings, differ", rowExact, rowAliases), "remove the row that is out of date"}
+		}
+		p.Aliases = exact
+	}
+	return nil
+}
+
+// sameListed reports whether an alias is listed as an item for readers that
+// trim and know no CR and no NUL.
+func sameListed(exact, item string) bool { return listed(exact) == listed(item) }
+
+var listed = func() func(string) string {
+	plain := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd").Replace
+	return func(s string) string { return strings.TrimSpace(plain(s)) }
+}()
+
+func (p *page) takeRow(r *row, rule *bodyRule) *pageError {
+	r.text = strings.TrimSpace(r.text)
+	list := r.title == rowAliases || r.title == rowExact
+	if list && r.text != "" {
+		return &pageError{r.offset, fmt.Sprintf("row %q: %s is in no list item", r.title, quoted(r.text)), "write every alias as <li>alias</li>"}
+	}
+	if !list && r.items != nil {
+		return &pageError{r.offset, fmt.Sprintf("row %q holds a list", r.title), "write one value"}
+	}
+	switch r.title {
+	case rowCreated:
+		p.CreatedAt, p.hasTime = parseCreated(r.datetime)
+		if !p.hasTime {
+			p.warnings = append(p.warnings, fmt.Sprintf("Created: %s is no date from 1970 on like %s: the page counts as undated", quoted(r.datetime), isoTime(0)))
+		} else if r.text != strings.TrimSpace(r.datetime) {
+			p.warnings = append(p.warnings, fmt.Sprintf("Created: the attribute %s counts, not the text %s", quoted(r.datetime), quoted(r.text)))
+		}
+	case rowAliases:
+		p.Aliases = r.items
+	case rowExact, rowSeconds: // takeRows compares them with what they make exact
+	case rowID:
+		id, err := strconv.ParseUint(r.text, 10, 64)
+		if err != nil {
+			return &pageError{r.offset, fmt.Sprintf("ID: %s is no id", quoted(r.text)), "remove the row: the entry gets an id of its own"}
+		}
+		p.ID, p.hasID = id, true
+	case rowName:
+		name, err := unquoteText(r.text)
+		if err != nil {
+			return &pageError{r.offset, "Name: " + err.Error(), "mend it, or remove the row: the file's stem is the name then"}
+		}
+		p.Name, p.named, p.nameAt = name, true, r.offset
+	case rowContent:
+		var err error
+		if *rule, err = parseBodyRule(r.text); err != nil {
+			return &pageError{r.offset, "Content: " + err.Error(), "remove the row: blank lines before the text and white space after it do not count then"}
+		}
+	default:
+		return &pageError{r.offset, fmt.Sprintf("unknown row %q in the metadata block", r.title), "move it below the block's </div>, or remove it"}
+	}
+	return nil
+}
+
+// blocks is a Markdown reader that sees only as much as tells an HTML block
+// from text; what takes longer than its input is left out.
+var blocks = parser.NewParser(parser.WithBlockParsers(
+	util.Prioritized(parser.NewHTMLBlockParser(), 100),
+	util.Prioritized(parser.NewParagraphParser(), 200),
+))
+
+// checkPage reads back a page that is about to be written: as load will, and
+// as Markdown readers will, to whom the metadata must be HTML to its last line
+// and the content must begin after it.
+func checkPage(b []byte, e *Entry, stem string) error {
+	p, err := parsePage(b)
+	if err != nil {
+		return err
+	}
+	got := p.Entry
+	got.Kind = e.Kind
+	if !p.named {
+		got.Name = stem
+	}
+	if !p.hasID || !p.hasTime || len(p.warnings) > 0 || !got.Equal(*e) {
+		return fmt.Errorf("the page does not read as the entry (id %d)", e.ID)
+	}
+	meta := b[:bytes.Index(b, []byte(metaClose))+len(metaClose)+1]
+	root := blocks.Parse(text.NewReader(meta))
+	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
+		if n.Kind() != ast.KindHTMLBlock {
+			return fmt.Errorf("the metadata of the page is no HTML to a Markdown reader (id %d)", e.ID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package crmem
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	summaryFile = "SUMMARY.md"
+	bookFile    = "book.toml"
+
+	// seedBook makes mdbook serve the tree as it is. It is written once and
+	// is the user's from then on.
+	seedBook = "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\n"
+)
+
+// summary renders SUMMARY.md, mdbook's table of contents: the entries of each
+// kind by name. load ignores it.
+func summary(entries []Entry, paths []string) []byte {
+	var b strings.Builder
+	b.WriteString("# Summary\n\n")
+	for kind, title := range []string{Note: "Notes", Archive: "Archives"} {
+		var list []int
+		for i, e := range entries {
+			if e.Kind == Kind(kind) {
+				list = append(list, i)
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		slices.SortFunc(list, func(i, j int) int { return cmp.Compare(entries[i].Name, entries[j].Name) })
+		fmt.Fprintf(&b, "# %s\n\n", title)
+		for _, i := range list {
+			fmt.Fprintf(&b, "- [%s](%s)\n", linkText(entries[i].Name), linkDest(paths[i]))
+		}
+		b.WriteByte('\n')
+	}
+	return []byte(b.String())
+}
+
+// linkText renders a name as Markdown that shows it and does nothing else.
+func linkText(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case r < ' ':
+			r += 0x2400 // its picture
+		case r == 0x7f:
+			r = 0x2421
+		case unicode.Is(unicode.Zs, r):
+			r = ' '
+		case !unicode.IsPrint(r) && r != '\u200c' && r != '\u200d': // joiners shape letters and emoji
+			r = unicode.ReplacementChar
+		}
+		if r < 0x80 && strings.ContainsRune("\\`*_[]<>&~!|$^{}#", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	if s := strings.TrimSpace(b.String()); s != "" {
+		return s
+	}
+	return "(no name)"
+}
+
+// linkDest renders a page's path as a link's target. Stems hold no percent
+// sign, so that it makes no difference whether a reader decodes %20, which is
+// all that mdbook decodes.
+var linkDest = strings.NewReplacer(" ", "%20", "(", `\(`, ")", `\)`, "&", `\&`).Replace

@@ -1,0 +1,136 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// What callers of dump and load branch on.
+var (
+	// ErrTree is returned for a directory that cannot be loaded or dumped to
+	// as it is; a *[TreeError] says where and what to do.
+	ErrTree = errors.New("not a usable tree")
+	// ErrEdited is returned by a dump that would overwrite or delete what it
+	// did not write, or what was edited since; see [EditedError].
+	ErrEdited = errors.New("the tree has pages that the dump would overwrite")
+	// ErrChanged is returned by a guarded load when the store has changed
+	// since the tree was dumped; see [ChangedError].
+	ErrChanged = errors.New("the store has changed since the tree was dumped")
+)
+
+// TreeError says what is wrong in a tree. It is ErrTree.
+type TreeError struct {
+	Path   string // inside the tree, or the tree's own
+	Line   int    // from 1; 0 = the whole file
+	Msg    string
+	Remedy string // what to do about it
+}
+
+func (e *TreeError) Error() string {
+	s := e.Path
+	if e.Line > 0 {
+		s = fmt.Sprintf("%s:%d", s, e.Line)
+	}
+	s += ": " + e.Msg
+	if e.Remedy != "" {
+		s += ": " + e.Remedy
+	}
+	return s
+}
+
+// Is makes a TreeError an ErrTree.
+func (e *TreeError) Is(target error) bool { return target == ErrTree }
+
+// maxFiles bounds a directory of pages. What is listed is held in memory.
+const maxFiles = 200_000
+
+// treeFile is what stands under a name in notes/ or archives/.
+type treeFile struct {
+	path string
+	kind Kind
+	mode fs.FileMode
+	size int64
+}
+
+// isPage reports whether load reads it. The stem may be any but the empty one.
+func (f *treeFile) isPage() bool {
+	return len(f.stem()) > 0 && strings.HasSuffix(f.path, pageExt)
+}
+
+func (f *treeFile) stem() string { return strings.TrimSuffix(path.Base(f.path), pageExt) }
+
+// hidden reports the files that neither load nor dump has to do with: those
+// of file managers, editors and version control.
+func (f *treeFile) hidden() bool {
+	return strings.HasPrefix(path.Base(f.path), ".") && !f.isPage()
+}
+
+// temporaryOf is the file that this one was to replace, if its name is of the
+// form that vfs gives to temporaries.
+func temporaryOf(name string) (string, bool) {
+	dir, base := path.Split(name)
+	base, dot := strings.CutPrefix(base, ".")
+	of := strings.TrimRight(base, "0123456789")
+	return dir + of, dot && of != "" && len(of) < len(base)
+}
+
+// what names a file's type.
+func (f *treeFile) what() string { return fileType(f.mode) }
+
+func fileType(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "a file"
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "no regular file"
+}
+
+// listPages lists notes/ and archives/, each in name order.
+func listPages(t vfs.Tree) ([]treeFile, error) {
+	var files []treeFile
+	for kind, dir := range kindDirs {
+		fi, err := t.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !fi.IsDir() {
+			return nil, &TreeError{Path: dir, Msg: "is " + fileType(fi.Mode()), Remedy: "put a directory in its place"}
+		}
+		list, err := t.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) > maxFiles {
+			return nil, &TreeError{Path: dir, Msg: fmt.Sprintf("%d files, at most %d", len(list), maxFiles), Remedy: "use export and import for a store of this size"}
+		}
+		for _, d := range list {
+			fi, err := d.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // removed since it was listed
+			}
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, treeFile{dir + "/" + d.Name(), Kind(kind), fi.Mode(), fi.Size()})
+		}
+	}
+	return files, nil
+}

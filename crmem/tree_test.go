@@ -1,0 +1,62 @@
+package crmem_test
+
+import (
+	"fmt"
+	"testing"
+
+	. "crabmem/crmem"
+	"crabmem/crmem/vfs"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const treeRounds = 10_000
+
+// A snapshot, dumped and loaded into an empty store, is the same snapshot; and
+// a second dump of it changes nothing.
+func TestTreeRoundTrip(t *testing.T) {
+	r := seeded(t)
+	rounds := treeRounds
+	if testing.Short() {
+		rounds /= 20
+	}
+	pages := 0
+	for n := range rounds {
+		sn := randomSnapshot(t, r, 6)
+		mem := vfs.NewMem()
+		if _, err := DumpTree(mem, "/brain", sn, nil); err != nil {
+			t.Fatalf("round %d: %v", n, err)
+		}
+		s := New(&Options{FS: mem})
+		if _, err := s.Load("/brain", nil); err != nil {
+			t.Fatalf("round %d: %v", n, err)
+		}
+		if got, want := encoded(t, s.Snapshot()), encoded(t, sn); got != want {
+			t.Fatalf("round %d: (-want +got)\n%s", n, diffEntries(sn, s.Snapshot()))
+		}
+		calls, before := mem.Calls(), mem.Hash()
+		report, err := DumpTree(mem, "/brain", sn, nil)
+		if err != nil {
+			t.Fatalf("round %d: second dump: %v", n, err)
+		}
+		if after := mem.Hash(); after != before || len(report.Written)+len(report.Deleted) > 0 {
+			t.Fatalf("round %d: a dump of the same store changed the tree: %+v (%d calls)", n, report, mem.Calls()-calls)
+		}
+		pages += sn.Len()
+	}
+	if pages < rounds {
+		t.Fatalf("only %d pages in %d rounds", pages, rounds)
+	}
+	t.Logf("stores dumped and loaded: %d, pages: %d", rounds, pages)
+}
+
+func diffEntries(a, b *Snapshot) string {
+	list := func(s *Snapshot) []string {
+		out := []string{fmt.Sprintf("next_id %d", s.NextID)}
+		for e := range s.All() {
+			out = append(out, fmt.Sprintf("%d %+q %v %d %+q %+q", e.ID, e.Name, e.Kind, e.CreatedAt, e.Content, e.Aliases))
+		}
+		return out
+	}
+	return cmp.Diff(list(a), list(b))
+}

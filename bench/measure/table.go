@@ -1,0 +1,68 @@
+package measure
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Gate is the least ratio of a peer's figure to ours.
+type Gate struct {
+	What  string
+	Of    func(Times) time.Duration
+	Least float64 // 0: shown, not required
+}
+
+// Figures that engines are compared by.
+var (
+	SearchP50 = func(t Times) time.Duration { return t.SearchP50 }
+	SearchP99 = func(t Times) time.Duration { return t.SearchP99 }
+	Synthetic = func(t Times) time.Duration { return t.Synthetic }
+	BuildCPU  = func(t Times) time.Duration { return t.BuildCPU }
+	Insert    = func(t Times) time.Duration { return t.Insert }
+	Update    = func(t Times) time.Duration { return t.Update }
+	Remove    = func(t Times) time.Duration { return t.Remove }
+)
+
+// Print writes the figures of all engines and, for each peer, its ratio to the
+// first engine. It returns what misses a gate.
+func Print(w io.Writer, times []Times, gates map[string][]Gate) (missed []string) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "engine\tbuild CPU\tbuild wall\theap/doc\tsearch p50\tsearch p99\tsynthetic\tinsert\tupdate\tremove\t\n")
+	for _, t := range times {
+		fmt.Fprintf(tw, "%s\t%.2fs\t%.2fs\t%.0f B\t%v\t%v\t%v\t%v\t%v\t%v\t\n", t.Engine, t.BuildCPU.Seconds(), t.BuildWall.Seconds(),
+			t.HeapPerDoc, round(t.SearchP50), round(t.SearchP99), round(t.Synthetic), round(t.Insert), round(t.Update), round(t.Remove))
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "ratio\tpeer\tmeasured\trequired\t\t\n")
+	for _, t := range times[1:] {
+		for _, g := range gates[t.Engine] {
+			ratio := float64(g.Of(t)) / float64(max(g.Of(times[0]), 1))
+			verdict, required := "", "-"
+			if g.Least > 0 {
+				required = fmt.Sprintf("%.0f", g.Least)
+				verdict = "ok"
+				if ratio < g.Least {
+					verdict = "MISSED"
+					missed = append(missed, fmt.Sprintf("%s against %s: %.1f, required %.0f", g.What, t.Engine, ratio, g.Least))
+				}
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%.1f\t%s\t%s\t\n", g.What, t.Engine, ratio, required, verdict)
+		}
+	}
+	tw.Flush()
+	return missed
+}
+
+func round(d time.Duration) time.Duration {
+	switch {
+	case d > 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	case d > 100*time.Microsecond:
+		return d.Round(time.Microsecond)
+	}
+	return d.Round(10 * time.Nanosecond)
+}

@@ -374,18 +374,16 @@ func (s *Store) create() error {
 	if _, err := s.fs.Lstat(s.path); err == nil {
 		return s.adopt()
 	}
-	if _, _, err := s.acquire(); err != nil {
-		return err
+	if s.lock == nil { // held already after a try that failed
+		if _, _, err := s.acquire(); err != nil {
+			return err
+		}
 	}
 	if _, err := s.fs.Lstat(s.path); err == nil { // another was first
-		err := s.lock.Unlock()
-		s.lock = nil
-		return errors.Join(err, s.adopt())
+		return errors.Join(s.unlock(), s.adopt())
 	}
 	if err := s.orphaned(); err != nil {
-		err = errors.Join(err, s.lock.Unlock())
-		s.lock = nil
-		return err
+		return errors.Join(err, s.unlock())
 	}
 	if err := s.markDirty(); err != nil {
 		return err

@@ -100,6 +100,12 @@ func (s *Store) acquire() (before Holder, fresh bool, err error) {
 	return before, text == "", nil
 }
 
+func (s *Store) unlock() error {
+	err := s.lock.Unlock()
+	s.lock = nil
+	return err
+}
+
 // markDirty says in the lock file, before the first thing is written, that the
 // log is in use: from here on only markClean makes it trusted again.
 func (s *Store) markDirty() error {

@@ -218,8 +218,7 @@ func (s *Store) lockAndRecover() error {
 		return err
 	}
 	if err := s.recover(before, fresh); err != nil {
-		err = errors.Join(err, s.lock.Unlock())
-		s.lock = nil
+		err = errors.Join(err, s.unlock())
 		if s.log != nil {
 			err = errors.Join(err, s.log.Close())
 			s.log = nil
@@ -352,7 +351,9 @@ func (s *Store) Stats() Stats {
 // releases the lock. The store cannot be used after. An error of the fold
 // loses nothing: the log still has everything.
 func (s *Store) Close() error {
-	s.stop()
+	s.mu.Lock()
+	s.stop() // no index is begun after this
+	s.mu.Unlock()
 	s.wmu.Lock()
 	if s.closed {
 		s.wmu.Unlock()
@@ -379,8 +380,7 @@ func (s *Store) Close() error {
 		if s.dirty && s.stopped == nil {
 			err = errors.Join(err, s.markClean(s.w.end))
 		}
-		err = errors.Join(err, s.lock.Unlock())
-		s.lock = nil
+		err = errors.Join(err, s.unlock())
 	}
 	return err
 }

@@ -147,8 +147,8 @@ type frame struct {
 
 func (f *frame) end() int64 { return f.off + frameHeader + int64(len(f.payload)) }
 
-// wellFormed reads the frame at b[off:] as far as it can be judged without its
-// checksum. ok is false when it is none, with the reason.
+// readFrame reads the frame at b[off:] as far as it can be judged without its
+// checksum. When it is none, why says what is wrong.
 func readFrame(b []byte, off int64) (f frame, why string) {
 	p := b[off:]
 	switch {

@@ -1,0 +1,342 @@
+package crmem_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// open opens a store whose files are checked when the test ends.
+func open(t *testing.T, path string, o *crmem.Options) *crmem.Store {
+	t.Helper()
+	s, err := crmem.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil && !errors.Is(err, crmem.ErrClosed) {
+			t.Errorf("close: %v", err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			return // never written
+		}
+		r, err := crmem.Check(vfs.OS{}, path, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Problems) > 0 {
+			t.Errorf("after the test: %+v", r.Problems)
+		}
+	})
+	return s
+}
+
+func at(sec int64) func() time.Time { return func() time.Time { return time.Unix(sec, 0) } }
+
+// TestOps runs operations one after the other on one store, and says for each
+// what it answers and what the store holds after it.
+func TestOps(t *testing.T) {
+	long := strings.Repeat("n", crmem.MaxName)
+	table := []struct {
+		name string
+		ops  []crmem.Op
+		err  error
+		want string // id:name/kind=content[aliases], as in show
+	}{
+		{"add", []crmem.Op{crmem.Add{Name: "a", Content: "one", Aliases: []string{"x"}}}, nil, "1:a/note=one[x]"},
+		{"add again", []crmem.Op{crmem.Add{Name: "a", Content: "two"}}, crmem.ErrExists, "1:a/note=one[x]"},
+		{"add archive", []crmem.Op{crmem.Add{Name: "b", Content: "old", Kind: crmem.Archive}}, nil, "1:a/note=one[x] 2:b/archive=old[]"},
+		{"update keeps id and kind", []crmem.Op{crmem.Update{Name: "b", Content: "new", Aliases: []string{"y", "z"}}}, nil, "1:a/note=one[x] 2:b/archive=new[y z]"},
+		{"update of nothing", []crmem.Op{crmem.Update{Name: "c"}}, crmem.ErrNotFound, "1:a/note=one[x] 2:b/archive=new[y z]"},
+		{"alias replaces", []crmem.Op{crmem.Alias{Name: "b", Aliases: []string{"w"}}}, nil, "1:a/note=one[x] 2:b/archive=new[w]"},
+		{"alias of nothing", []crmem.Op{crmem.Alias{Name: "c"}}, crmem.ErrNotFound, "1:a/note=one[x] 2:b/archive=new[w]"},
+		{"remove", []crmem.Op{crmem.Remove{Name: "b"}}, nil, "1:a/note=one[x]"},
+		{"remove of nothing", []crmem.Op{crmem.Remove{Name: "b"}}, crmem.ErrNotFound, "1:a/note=one[x]"},
+		{"ids are not used again", []crmem.Op{crmem.Add{Name: "b"}}, nil, "1:a/note=one[x] 3:b/note=[]"},
+		{"a batch sees itself", []crmem.Op{crmem.Add{Name: "c"}, crmem.Update{Name: "c", Content: "c2"}, crmem.Remove{Name: "b"}, crmem.Add{Name: "b", Content: "b2"}}, nil,
+			"1:a/note=one[x] 4:c/note=c2[] 5:b/note=b2[]"},
+		{"a batch is all or nothing", []crmem.Op{crmem.Remove{Name: "a"}, crmem.Add{Name: "b"}}, crmem.ErrExists, "1:a/note=one[x] 4:c/note=c2[] 5:b/note=b2[]"},
+		{"no operation", nil, nil, "1:a/note=one[x] 4:c/note=c2[] 5:b/note=b2[]"},
+		{"restore keeps id and time", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: 9, Name: "r", CreatedAt: 7}}}, nil,
+			"1:a/note=one[x] 4:c/note=c2[] 5:b/note=b2[] 9:r/note=[]"},
+		{"restore of a used id", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: 2, Name: "s"}}}, nil,
+			"1:a/note=one[x] 4:c/note=c2[] 5:b/note=b2[] 9:r/note=[] 10:s/note=[]"},
+		{"restore of a taken name", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: 20, Name: "s"}}}, crmem.ErrExists,
+			"1:a/note=one[x] 4:c/note=c2[] 5:b/note=b2[] 9:r/note=[] 10:s/note=[]"},
+		{"empty all", []crmem.Op{crmem.Remove{Name: "a"}, crmem.Remove{Name: "b"}, crmem.Remove{Name: "c"}, crmem.Remove{Name: "r"}, crmem.Remove{Name: "s"}}, nil, ""},
+		{"restore into an empty store keeps ids", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: 5, Name: "five"}}, crmem.Restore{Entry: crmem.Entry{ID: 3, Name: "three"}},
+			crmem.Restore{Entry: crmem.Entry{ID: 3, Name: "again"}}}, nil, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"empty name", []crmem.Op{crmem.Add{}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"NUL in a name", []crmem.Op{crmem.Add{Name: "a\x00b"}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"invalid UTF-8", []crmem.Op{crmem.Add{Name: "u", Content: "\xff"}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"invalid alias", []crmem.Op{crmem.Alias{Name: "five", Aliases: []string{""}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"name too long", []crmem.Op{crmem.Add{Name: long + "n"}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"too many aliases", []crmem.Op{crmem.Alias{Name: "five", Aliases: slices.Repeat([]string{"a"}, crmem.MaxAliases+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"content too long", []crmem.Op{crmem.Update{Name: "five", Content: strings.Repeat("c", crmem.MaxContent+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"unknown kind", []crmem.Op{crmem.Add{Name: "k", Kind: 2}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"no id above", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: math.MaxUint64, Name: "k"}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+	}
+	variants := map[string]*crmem.Options{
+		"log": {}, "literal": {Literal: true}, "small log": {LogLimit: 1}, "reopened": {FoldOnClose: crmem.FoldNever},
+	}
+	for _, v := range slices.Sorted(maps.Keys(variants)) {
+		t.Run(v, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "memory.db")
+			o := variants[v]
+			o.Now = at(100)
+			s := open(t, path, o)
+			ram := crmem.New(o)
+			for _, c := range table {
+				for _, st := range []*crmem.Store{s, ram} {
+					if err := st.Apply(c.ops...); !errors.Is(err, c.err) || c.err == nil && err != nil {
+						t.Fatalf("%s: %v, want %v", c.name, err, c.err)
+					}
+				}
+				if v == "reopened" {
+					ok(t, s.Close())
+					s = open(t, path, o)
+				}
+				if got := show(s); got != c.want {
+					t.Fatalf("%s:\n got %s\nwant %s", c.name, got, c.want)
+				}
+				if got := show(ram); got != c.want {
+					t.Fatalf("%s, in RAM:\n got %s\nwant %s", c.name, got, c.want)
+				}
+			}
+			ok(t, s.Checkpoint())
+			b, err := os.ReadFile(path)
+			ok(t, err)
+			sn, err := crmem.Decode(b)
+			ok(t, err)
+			if diff := cmp.Diff(slices.Collect(sn.All()), slices.Collect(s.All())); diff != "" {
+				t.Errorf("the file is not the store: %s", diff)
+			}
+		})
+	}
+}
+
+func show(s *crmem.Store) string {
+	var out []string
+	for e := range s.All() {
+		out = append(out, fmt.Sprintf("%d:%s/%v=%s%v", e.ID, e.Name, e.Kind, e.Content, e.Aliases))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestRememberAndForget(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "memory.db"), &crmem.Options{Now: at(5)})
+	e, err := s.Remember("a", "one", []string{"x"})
+	ok(t, err)
+	if want := (crmem.Entry{ID: 1, Name: "a", CreatedAt: 5, Content: "one", Aliases: []string{"x"}}); !e.Equal(want) {
+		t.Errorf("%+v", e)
+	}
+	if e, err = s.Remember("a", "two", nil); err != nil || e.Content != "two" || len(e.Aliases) != 1 || e.ID != 1 {
+		t.Errorf("aliases are kept: %+v, %v", e, err)
+	}
+	if e, err = s.Remember("a", "two", []string{}); err != nil || len(e.Aliases) != 0 {
+		t.Errorf("aliases are cleared: %+v, %v", e, err)
+	}
+	ok(t, s.Apply(crmem.Add{Name: "old", Kind: crmem.Archive}))
+	if _, err := s.Remember("old", "", nil); !errors.Is(err, crmem.ErrKind) {
+		t.Errorf("remember on an archive: %v", err)
+	}
+	if err := s.Forget("old"); !errors.Is(err, crmem.ErrKind) {
+		t.Errorf("forget of an archive: %v", err)
+	}
+	if err := s.Forget("none"); !errors.Is(err, crmem.ErrNotFound) {
+		t.Errorf("forget of nothing: %v", err)
+	}
+	ok(t, s.Forget("a"))
+	if _, err := s.Get("a"); !errors.Is(err, crmem.ErrNotFound) {
+		t.Errorf("forgotten, and found: %v", err)
+	}
+}
+
+func TestGetByAlias(t *testing.T) {
+	s := crmem.New(nil)
+	ok(t, s.Apply(
+		crmem.Add{Name: "deploy", Aliases: []string{"ship", "out", "ship"}},
+		crmem.Add{Name: "sail", Aliases: []string{"ship", "lake"}},
+		crmem.Add{Name: "lake", Aliases: []string{"out"}}))
+	if e, err := s.Get("lake"); err != nil || e.ID != 3 {
+		t.Errorf("a name comes before an alias: %v, %v", e, err)
+	}
+	var amb *crmem.AmbiguousError
+	if _, err := s.Get("ship"); !errors.As(err, &amb) || !slices.Equal(amb.Owners, []string{"deploy", "sail"}) {
+		t.Errorf("alias of two: %v", err)
+	}
+	// The list of aliases exists now, and follows changes.
+	ok(t, s.Forget("sail"))
+	if e, err := s.Get("ship"); err != nil || e.Name != "deploy" {
+		t.Errorf("alias of one: %v, %v", e, err)
+	}
+	ok(t, s.Apply(crmem.Alias{Name: "deploy", Aliases: []string{"go"}}))
+	if _, err := s.Get("ship"); !errors.Is(err, crmem.ErrNotFound) {
+		t.Errorf("alias of none: %v", err)
+	}
+}
+
+// TestManyWriters writes from many goroutines, while others read and fold, and
+// finds every acknowledged entry, now and after a reopen.
+func TestManyWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "memory.db")
+	o := &crmem.Options{LogLimit: 8 << 10, FoldOnClose: crmem.FoldNever}
+	s := open(t, path, o)
+	const writers, each = 16, 60
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				name := fmt.Sprintf("w%d-%d", w, i)
+				if _, err := s.Remember(name, "text of "+name, []string{fmt.Sprint("w", w)}); err != nil {
+					t.Error(err)
+				}
+				if i%7 == 3 {
+					if err := s.Forget(name); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				last := uint64(0)
+				for e := range s.All() {
+					if e.ID <= last || e.Content != "text of "+e.Name {
+						t.Errorf("after id %d: %+v", last, e)
+					}
+					last = e.ID
+				}
+				if _, err := s.Search(t.Context(), crmem.Query{Text: "text w3", Limit: 3, Analyzer: bm25.Plain}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	readers.Go(func() {
+		for range 5 {
+			if err := s.Checkpoint(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+	close(done)
+	readers.Wait()
+	want := 0
+	for i := range each {
+		if i%7 != 3 {
+			want += writers
+		}
+	}
+	if s.Len() != want {
+		t.Errorf("%d entries, want %d", s.Len(), want)
+	}
+	before := slices.Collect(s.All())
+	ok(t, s.Close())
+	s = open(t, path, o)
+	if diff := cmp.Diff(before, slices.Collect(s.All())); diff != "" {
+		t.Errorf("after a reopen: %s", diff)
+	}
+}
+
+func TestReadOnlyBesideAWriter(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "memory.db")
+	s := open(t, path, nil)
+	_, err := s.Remember("a", "one", nil)
+	ok(t, err)
+	r, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
+	ok(t, err)
+	if e, err := r.Get("a"); err != nil || e.Content != "one" {
+		t.Errorf("a reader does not see what is in the log: %v, %v", e, err)
+	}
+	if err := r.Apply(crmem.Add{Name: "b"}); !errors.Is(err, crmem.ErrReadOnly) {
+		t.Errorf("a reader writes: %v", err)
+	}
+	ok(t, r.Close())
+	var locked *crmem.LockedError
+	if _, err := crmem.Open(path, &crmem.Options{LockWait: 20 * time.Millisecond}); !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() {
+		t.Errorf("a second writer: %v", err)
+	}
+}
+
+func TestMissingStore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "deep", "er", "memory.db")
+	if _, err := crmem.Open(path, &crmem.Options{MustExist: true}); !errors.Is(err, crmem.ErrNoStore) {
+		t.Errorf("must exist: %v", err)
+	}
+	s := open(t, path, nil)
+	if list, _ := os.ReadDir(dir); len(list) != 0 {
+		t.Errorf("opening created %v", list)
+	}
+	_, err := s.Remember("a", "", nil)
+	ok(t, err)
+	for name, mode := range map[string]os.FileMode{
+		filepath.Dir(path): os.ModeDir | 0o700, path: 0o600, path + "-wal": 0o600, path + "-lock": 0o600, path + "-reserve": 0o600,
+	} {
+		if fi, err := os.Lstat(name); err != nil || fi.Mode() != mode {
+			t.Errorf("%s: %v, %v; want %v", name, fi.Mode(), err, mode)
+		}
+	}
+	ok(t, s.Close())
+	ok(t, os.Rename(path, path+".gone"))
+	if _, err := crmem.Open(path, nil); !errors.Is(err, crmem.ErrForeign) {
+		t.Errorf("a log without its snapshot: %v", err)
+	}
+	ok(t, os.Rename(path+".gone", path))
+}
+
+func TestFoldOnClose(t *testing.T) {
+	for _, c := range []struct {
+		fold crmem.Fold
+		want int // entries in the file after Close
+	}{{crmem.FoldAlways, 1}, {crmem.FoldAuto, 1}, {crmem.FoldNever, 0}} {
+		path := filepath.Join(t.TempDir(), "memory.db")
+		s := open(t, path, &crmem.Options{FoldOnClose: c.fold})
+		_, err := s.Remember("a", "", nil)
+		ok(t, err)
+		ok(t, s.Close())
+		b, err := os.ReadFile(path)
+		ok(t, err)
+		if sn, err := crmem.Decode(b); err != nil || sn.Len() != c.want {
+			t.Errorf("fold %d: %d entries in the file, want %d (%v)", c.fold, sn.Len(), c.want, err)
+		}
+	}
+}
+
+func TestFull(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "memory.db"), &crmem.Options{MaxBytes: 1000})
+	_, err := s.Remember("a", strings.Repeat("x", 500), nil)
+	ok(t, err)
+	if _, err := s.Remember("b", strings.Repeat("x", 500), nil); !errors.Is(err, crmem.ErrFull) {
+		t.Errorf("over the limit: %v", err)
+	}
+	ok(t, s.Forget("a"))
+	_, err = s.Remember("b", strings.Repeat("x", 500), nil)
+	ok(t, err)
+}

@@ -1,0 +1,517 @@
+package crmem_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/refdec"
+	"crabmem/fuzz/vectors"
+)
+
+// Damage of every kind to a store of 2 KiB and its log. What the verifier must
+// say comes from the independent decoder; what Repair must leave is a store
+// that verifies, with every byte of the damaged files accounted for.
+
+//
+// A plain run takes a part of the flips and truncations, spread evenly;
+// CRABMEM_ROT=full takes all of them.
+
+const rotPath = "/d/memory.db"
+
+// rotStep returns how many cases a run goes on by.
+func rotStep(part int) int {
+	if os.Getenv("CRABMEM_ROT") == "full" {
+		return 1
+	}
+	return part
+}
+
+// rotStore returns the files of a store: the snapshot and a log of several
+// writes on it.
+func rotStore(t testing.TB, salt string) (db, wal []byte) {
+	t.Helper()
+	m := vfs.NewMem()
+	m.Mkdir("/d", 0o700)
+	now := func() time.Time { return time.Unix(1_776_162_225, 0) }
+	o := &crmem.Options{FS: m, Now: now, FoldOnClose: crmem.FoldNever}
+	s := must(crmem.Open(rotPath, o))
+	for i := range 18 {
+		e := crmem.Add{Name: fmt.Sprintf("entry %s %d", salt, i), Kind: crmem.Kind(i % 2), Content: strings.Repeat(fmt.Sprintf("line %d of the whole text; ", i), 3)}
+		if i%3 == 0 {
+			e.Aliases = []string{fmt.Sprint("alias ", i), "x"}
+		}
+		ok(t, s.Apply(e))
+	}
+	ok(t, s.Checkpoint())
+	ok(t, s.Apply(crmem.Add{Name: "in the log", Content: "first"}))
+	ok(t, s.Apply(crmem.Remove{Name: fmt.Sprintf("entry %s 3", salt)}))
+	ok(t, s.Apply(crmem.Alias{Name: "in the log", Aliases: []string{"a", "b"}}))
+	ok(t, s.Apply(
+		crmem.Add{Name: "batch 1", Content: "one"},
+		crmem.Update{Name: fmt.Sprintf("entry %s 4", salt), Content: "rewritten"},
+		crmem.Add{Name: "batch 2", Content: "two", Aliases: []string{"z"}},
+	))
+	ok(t, s.Apply(crmem.Update{Name: "in the log", Content: "second", Aliases: []string{"c"}}))
+	ok(t, s.Apply(crmem.Add{Name: "last", Content: "of all"}))
+	ok(t, s.Close())
+	return memFile(t, m, rotPath), memFile(t, m, rotPath+"-wal")
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func memFile(t testing.TB, m *vfs.Mem, name string) []byte {
+	t.Helper()
+	return must(vfs.ReadFile(m, name, 1<<30))
+}
+
+func memStore(db, wal []byte) *vfs.Mem {
+	m := vfs.NewMem()
+	m.Mkdir("/d", 0o700)
+	if db != nil {
+		m.WriteFile(rotPath, db, 0o600)
+	}
+	if wal != nil {
+		m.WriteFile(rotPath+"-wal", wal, 0o600)
+	}
+	m.WriteFile(rotPath+"-reserve", []byte{0}, 0o600) // spares the making of 256 KiB
+	return m
+}
+
+// rotTally counts what was found.
+type rotTally map[string]int
+
+func (r rotTally) String() string {
+	sum := 0
+	for _, n := range r {
+		sum += n
+	}
+	all := []string{fmt.Sprintf("%d cases", sum)}
+	for _, k := range []string{"whole", "torn", "rot", "format", "foreign", "missing"} {
+		all = append(all, fmt.Sprintf("%s %d", k, r[k]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// judgeRot checks, opens and repairs a store, and returns how the verifier
+// called it and the names that are there after the repair.
+func judgeRot(db, wal []byte) (kind string, repaired []crmem.Entry, err error) {
+	kind, file, off, want := expectRot(db, wal)
+	m := memStore(db, wal)
+	before := m.Hash()
+	rep, err := crmem.Check(m, rotPath, 0)
+	if err != nil {
+		return kind, nil, err
+	}
+	switch {
+	case kind == "whole" && len(rep.Problems) != 0, kind != "whole" && len(rep.Problems) != 1:
+		return kind, nil, fmt.Errorf("check says %+v, want %s", rep.Problems, kind)
+	case kind != "whole":
+		p := rep.Problems[0]
+		if p.Kind != kind || p.File != file || p.Offset != off {
+			return kind, nil, fmt.Errorf("check says %+v, want %s at %d of %s", p, kind, off, file)
+		}
+		if p.Message == "" || p.Remedy == "" {
+			return kind, nil, fmt.Errorf("check says %+v: without message or remedy", p)
+		}
+		if (rep.Err() == nil) != (kind == crmem.Torn) {
+			return kind, nil, fmt.Errorf("Err is %v of %+v", rep.Err(), p)
+		}
+	}
+	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, ReadOnly: true})
+	if (err == nil) != (want != nil) {
+		return kind, nil, fmt.Errorf("open to read: %v of a store that is %s", err, kind)
+	}
+	if err == nil {
+		if err := same(slices.Collect(s.All()), want); err != nil {
+			return kind, nil, fmt.Errorf("open to read: %w", err)
+		}
+		if err := s.Close(); err != nil {
+			return kind, nil, err
+		}
+	} else if !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
+		return kind, nil, fmt.Errorf("open to read: %w", err)
+	}
+	if m.Hash() != before {
+		return kind, nil, errors.New("a reader changed the files")
+	}
+	if kind != "whole" && kind != crmem.Torn {
+		if _, err := crmem.Open(rotPath, &crmem.Options{FS: m}); !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
+			return kind, nil, fmt.Errorf("open to write: %v of a store that is %s", err, kind)
+		}
+		if !bytes.Equal(must(vfs.ReadFile(m, rotPath, 1<<30)), db) {
+			return kind, nil, errors.New("a refused store was changed")
+		}
+	}
+	repaired, err = repairRot(m, db, wal, kind)
+	if err == nil && want != nil && kind != "foreign" {
+		err = same(repaired, want)
+	}
+	return kind, repaired, err
+}
+
+// expectRot asks the independent decoder. want is nil when no state can be
+// shown.
+func expectRot(db, wal []byte) (kind, file string, off int64, want *refdec.Store) {
+	s, err := refdec.Snapshot(db)
+	if f, bad := errors.AsType[*refdec.Fault](err); bad {
+		return "format", rotPath, f.Offset, nil
+	}
+	if wal == nil {
+		return "whole", "", 0, s
+	}
+	s, verdict, _, err := refdec.Recover(db, wal)
+	if f, bad := errors.AsType[*refdec.Fault](err); bad {
+		return "rot", rotPath + "-wal", f.Offset, nil
+	}
+	l, err := refdec.ReadLog(wal)
+	if err != nil {
+		panic(err)
+	}
+	switch verdict {
+	case "foreign":
+		return "foreign", rotPath, 0, s
+	case "torn":
+		return crmem.Torn, rotPath + "-wal", l.Good, s
+	case "rotten":
+		return "rot", rotPath + "-wal", l.Good, s
+	}
+	return "whole", "", 0, s
+}
+
+func same(got []crmem.Entry, want *refdec.Store) error {
+	if len(got) != len(want.Entries) {
+		return fmt.Errorf("%d entries, the independent decoder has %d", len(got), len(want.Entries))
+	}
+	for i, e := range want.Entries {
+		w := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases}
+		if !got[i].Equal(w) {
+			return fmt.Errorf("entry %d is %+v, the independent decoder has %+v", i, got[i], w)
+		}
+	}
+	return nil
+}
+
+// repairRot repairs, verifies, and accounts for every byte.
+func repairRot(m *vfs.Mem, db, wal []byte, kind string) ([]crmem.Entry, error) {
+	o := &crmem.RepairOptions{FS: m}
+	rep, err := crmem.Repair(rotPath, o)
+	if kind == "foreign" {
+		if !errors.Is(err, crmem.ErrForeign) {
+			return nil, fmt.Errorf("repair of a foreign log without a choice: %v", err)
+		}
+		o.KeepDB = true
+		rep, err = crmem.Repair(rotPath, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("repair: %w", err)
+	}
+	left := map[string][]byte{rotPath: db, rotPath + "-wal": wal}
+	for _, f := range rep.Files {
+		b, known := left[f.File]
+		if !known || f.Bytes != int64(len(b)) || f.Recovered+f.Aside != f.Bytes || f.Recovered < 0 || f.Aside < 0 {
+			return nil, fmt.Errorf("repair accounts for %+v of %d bytes", f, len(b))
+		}
+		// A snapshot is kept whole, of a log what was not recovered.
+		if f.File == rotPath+"-wal" {
+			b = b[f.Recovered:]
+		}
+		kept, err := vfs.ReadFile(m, f.Kept, 1<<30)
+		if err != nil || !bytes.Equal(kept, b) {
+			return nil, fmt.Errorf("repair kept %d bytes in %q (%v), want %d", len(kept), f.Kept, err, len(b))
+		}
+		delete(left, f.File)
+	}
+	if kind == "whole" && len(rep.Files) != 0 {
+		return nil, fmt.Errorf("repair of a whole store: %+v", rep.Files)
+	}
+	if kind != "whole" && len(rep.Files) == 0 {
+		return nil, fmt.Errorf("repair of a store that is %s set nothing aside", kind)
+	}
+	checked, err := crmem.Check(m, rotPath, 0)
+	if err != nil || len(checked.Problems) != 0 {
+		return nil, fmt.Errorf("after the repair: %v, %+v", err, checked)
+	}
+	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
+	if err != nil {
+		return nil, fmt.Errorf("open after the repair: %w", err)
+	}
+	all := slices.Collect(s.All())
+	if rep.Entries != len(all) || checked.Entries != len(all) {
+		return nil, fmt.Errorf("%d entries; repair says %d, check %d", len(all), rep.Entries, checked.Entries)
+	}
+	return all, s.Close()
+}
+
+func TestRotFlips(t *testing.T) {
+	db, wal := rotStore(t, "s")
+	if len(db) < 2048 || len(db) > 2300 || len(wal) < 500 {
+		t.Fatalf("a store of %d bytes and a log of %d", len(db), len(wal))
+	}
+	t.Run("db", func(t *testing.T) {
+		// Alone: a flip inside a text is a store like any other.
+		tally, fewest := flips(t, db, rotStep(7), func(b []byte) ([]byte, []byte) { return b, nil })
+		if fewest < 16 {
+			t.Errorf("a repair of one bit left %d of 18 entries", fewest)
+		}
+		t.Logf("bits of a snapshot flipped: %v; fewest entries salvaged: %d of 18", tally, fewest)
+	})
+	t.Run("db-with-log", func(t *testing.T) {
+		// With a log: its digest sees every flip.
+		tally, _ := flips(t, db, rotStep(17), func(b []byte) ([]byte, []byte) { return b, wal })
+		if tally["whole"] != 0 {
+			t.Errorf("%d flips were not noticed", tally["whole"])
+		}
+		t.Logf("bits of a snapshot with a log flipped: %v", tally)
+	})
+	t.Run("log", func(t *testing.T) {
+		tally, fewest := flips(t, wal, rotStep(3), func(b []byte) ([]byte, []byte) { return db, b })
+		if tally["whole"] != 0 {
+			t.Errorf("%d flips were not noticed", tally["whole"])
+		}
+		if fewest < 17 {
+			t.Errorf("a repair of one bit left %d entries", fewest)
+		}
+		t.Logf("bits of a log flipped: %v", tally)
+	})
+}
+
+// flips flips the bits of file, one at a time, every step-th of them.
+func flips(t *testing.T, file []byte, step int, put func(b []byte) (db, wal []byte)) (rotTally, int) {
+	tally, fewest := rotTally{}, 1<<30
+	synctest.Test(t, func(t *testing.T) {
+		for bit := 0; bit < 8*len(file); bit += step {
+			b := slices.Clone(file)
+			b[bit/8] ^= 1 << (bit % 8)
+			kind, left, err := judgeRot(put(b))
+			if err != nil {
+				t.Fatalf("bit %d of byte %d: %v", bit%8, bit/8, err)
+			}
+			tally[kind]++
+			fewest = min(fewest, len(left))
+		}
+	})
+	return tally, fewest
+}
+
+func TestRotTruncations(t *testing.T) {
+	db, wal := rotStore(t, "s")
+	l, err := refdec.ReadLog(wal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := 1 // the header's
+	for _, f := range l.Frames {
+		if !f.More {
+			ends++
+		}
+	}
+	tally := rotTally{}
+	synctest.Test(t, func(t *testing.T) {
+		for n := 0; n < len(db); n += rotStep(3) {
+			for _, log := range [][]byte{nil, wal} {
+				kind, _, err := judgeRot(db[:n:n], log)
+				if err != nil {
+					t.Fatalf("%d bytes of the snapshot, log %v: %v", n, log != nil, err)
+				}
+				if kind != "format" {
+					t.Fatalf("%d bytes of the snapshot are %s", n, kind)
+				}
+				tally[kind]++
+			}
+		}
+		whole := 0
+		for n := range len(wal) + 1 {
+			kind, _, err := judgeRot(db, wal[:n:n])
+			if err != nil {
+				t.Fatalf("%d bytes of the log: %v", n, err)
+			}
+			if tally[kind]++; kind == "whole" {
+				whole++
+			}
+		}
+		// A log that ends with a write is one that ended there.
+		if whole != ends {
+			t.Errorf("%d lengths of the log are whole, want %d", whole, ends)
+		}
+	})
+	t.Logf("truncations: %v", tally)
+}
+
+// pieces returns the writes of a log: its header, then each batch.
+func pieces(t *testing.T, wal []byte) [][]byte {
+	l, err := refdec.ReadLog(wal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, from := [][]byte{wal[:48]}, int64(48)
+	for _, f := range l.Frames {
+		if end := f.Offset + 32 + int64(len(f.Payload)); !f.More {
+			all = append(all, wal[from:end])
+			from = end
+		}
+	}
+	return all
+}
+
+func TestRotMixtures(t *testing.T) {
+	db, wal := rotStore(t, "s")
+	otherDB, otherWAL := rotStore(t, "t")
+	parts := pieces(t, wal)
+	tally := rotTally{}
+	synctest.Test(t, func(t *testing.T) {
+		judge := func(what, want string, db, wal []byte) {
+			t.Helper()
+			kind, _, err := judgeRot(db, wal)
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if want == "" && kind == "whole" || want != "" && kind != want {
+				t.Errorf("%s is %s, want %s", what, kind, want)
+			}
+			tally[kind]++
+		}
+		const noticed = "" // torn or rot, as the independent decoder says
+		for i := 1; i < len(parts); i++ {
+			for j := i + 1; j < len(parts); j++ {
+				p := slices.Clone(parts)
+				p[i], p[j] = p[j], p[i]
+				judge(fmt.Sprintf("a log with writes %d and %d swapped", i, j), noticed, db, bytes.Join(p, nil))
+			}
+			twice := bytes.Join(slices.Insert(slices.Clone(parts), i, parts[i]), nil)
+			judge(fmt.Sprintf("a log with write %d twice", i), noticed, db, twice)
+			if i < len(parts)-1 {
+				gone := bytes.Join(slices.Delete(slices.Clone(parts), i, i+1), nil)
+				judge(fmt.Sprintf("a log without write %d", i), crmem.Torn, db, gone)
+				hole := slices.Clone(parts)
+				hole[i] = make([]byte, len(parts[i]))
+				judge(fmt.Sprintf("a log with a hole for write %d", i), "rot", db, bytes.Join(hole, nil))
+			}
+		}
+		judge("the log of another store", "foreign", db, otherWAL)
+		judge("another store under the log", "foreign", otherDB, wal)
+		// Frames of another log behind the header of ours.
+		judge("the frames of another store", crmem.Torn, db, slices.Concat(wal[:48], otherWAL[48:]))
+
+		// A later snapshot of the same store under the old log, and the old
+		// snapshot under the later log.
+		m := memStore(db, wal)
+		s := must(crmem.Open(rotPath, &crmem.Options{FS: m, FoldOnClose: crmem.FoldNever}))
+		ok(t, s.Apply(crmem.Add{Name: "newer", Content: "x"}))
+		ok(t, s.Checkpoint())
+		ok(t, s.Apply(crmem.Add{Name: "newest", Content: "y"}))
+		ok(t, s.Close())
+		newDB, newWAL := memFile(t, m, rotPath), memFile(t, m, rotPath+"-wal")
+		judge("a new snapshot under an old log", "foreign", newDB, wal)
+		judge("an old snapshot under a new log", "foreign", db, newWAL)
+		judge("the new pair", "whole", newDB, newWAL)
+
+		// The choice of the log: its base is there in a copy.
+		m = memStore(otherDB, wal)
+		m.WriteFile("/d/base.db", db, 0o600)
+		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m, KeepLog: "/d/base.db"}); err != nil {
+			t.Errorf("repair with the log's base: %v", err)
+		}
+		whole, _, _, err := refdec.Recover(db, wal)
+		ok(t, err)
+		s, err = crmem.Open(rotPath, &crmem.Options{FS: m})
+		ok(t, err)
+		if err := same(slices.Collect(s.All()), whole); err != nil {
+			t.Errorf("repair with the log's base: %v", err)
+		}
+		ok(t, s.Close())
+		if !slices.ContainsFunc(must(m.ReadDir("/d")), func(e fs.DirEntry) bool {
+			b, _ := vfs.ReadFile(m, "/d/"+e.Name(), 1<<30)
+			return e.Name() != "memory.db" && bytes.Equal(b, otherDB)
+		}) {
+			t.Error("repair with the log's base: the other snapshot is gone")
+		}
+	})
+	t.Logf("swaps, copies, holes and strangers: %v", tally)
+}
+
+// TestCheckVectors: the verifier says of every vector what it is.
+func TestCheckVectors(t *testing.T) {
+	n := 0
+	synctest.Test(t, func(t *testing.T) {
+		for _, v := range load(t, "snapshot", snapshotVectors) {
+			r, err := crmem.Check(memStore(v.DB(), nil), rotPath, 0)
+			ok(t, err)
+			n++
+			if v.Expect == "ok" {
+				if len(r.Problems) != 0 {
+					t.Errorf("%s: %+v", v.Name, r.Problems)
+				}
+				continue
+			}
+			if len(r.Problems) != 1 {
+				t.Errorf("%s: %+v", v.Name, r.Problems)
+				continue
+			}
+			p := r.Problems[0]
+			if p.Kind != "format" || p.File != rotPath || p.Offset != v.Offset || p.Length != int64(len(v.DB()))-v.Offset {
+				t.Errorf("%s: %+v, want format at %d", v.Name, p, v.Offset)
+			}
+			if err := judge(v, r.Err(), rotPath); err != nil {
+				t.Errorf("%s: %v", v.Name, err)
+			}
+		}
+		for _, v := range load(t, "log", logVectors) {
+			n++
+			checkLogVector(t, v)
+		}
+	})
+	t.Logf("vectors checked: %d", n)
+}
+
+func checkLogVector(t *testing.T, v *vectors.Vector) {
+	db := v.Files["db"]
+	kind := map[string]string{"ok": "whole", "torn": "torn", "rotten": "rot", "format": "rot", "foreign": "foreign"}[v.Expect]
+	if v.More["db"] == "missing" {
+		db, kind = nil, "missing"
+	}
+	m := memStore(db, v.Files["wal"])
+	r, err := crmem.Check(m, rotPath, 0)
+	ok(t, err)
+	if v.Name == "ok-foreign-empty" {
+		kind = "foreign" // nothing is lost, and yet the snapshot is not the one that was
+	}
+	if kind == "whole" {
+		if len(r.Problems) != 0 {
+			t.Errorf("%s: %+v", v.Name, r.Problems)
+		}
+		return
+	}
+	if len(r.Problems) != 1 {
+		t.Errorf("%s: %+v, want %s", v.Name, r.Problems, kind)
+		return
+	}
+	p := r.Problems[0]
+	if p.Kind != kind {
+		t.Errorf("%s: %+v, want %s", v.Name, p, kind)
+	}
+	if inLog := kind == "torn" || kind == "rot"; inLog && (p.File != rotPath+"-wal" || p.Offset != v.Offset || p.Length != int64(len(v.Files["wal"]))-v.Offset) {
+		t.Errorf("%s: %+v, want offset %d of the log", v.Name, p, v.Offset)
+	}
+}

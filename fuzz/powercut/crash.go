@@ -70,7 +70,16 @@ func split(events []event) []epoch {
 // all those that the log allows: at each write nothing, everything, or a
 // random part of what was not flushed. Of several moments with the same disk
 // it keeps the last, which promised most.
-func crashes(base []byte, epochs []epoch, want int, rng *rand.Rand) []crash {
+//
+// For a control it returns all those in which nothing unflushed was kept.
+func crashes(base []byte, epochs []epoch, want int, control bool, rng *rand.Rand) []crash {
+	if control {
+		none := slices.Clone(epochs)
+		for i := range none {
+			none[i].writes = nil
+		}
+		return candidates(base, none, 0, rng)
+	}
 	var all []crash
 	for perEpoch := 4; ; perEpoch *= 2 {
 		all = candidates(base, epochs, perEpoch, rng)

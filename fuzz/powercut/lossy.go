@@ -4,6 +4,7 @@ package main
 
 import (
 	"io/fs"
+	"path/filepath"
 
 	"crabmem/crmem/vfs"
 )
@@ -102,7 +103,7 @@ func (*unsyncedPending) Sync() error     { return nil }
 func (*unsyncedPending) Datasync() error { return nil }
 
 func (p *unsyncedPending) Commit() error {
-	tmp := p.Pending.Name()
+	tmp := filepath.Join(filepath.Dir(p.name), filepath.Base(p.Pending.Name())) // as the tree names it
 	if err := p.Keep(); err != nil {
 		return err
 	}

@@ -68,6 +68,7 @@ type workload struct {
 var workloads = map[string]workload{
 	"plain": plain,
 	"store": store,
+	"tree":  tree,
 }
 
 // matrix is what a run of the program does.
@@ -75,19 +76,19 @@ var matrix = []run{
 	{workload: "plain", mount: "noauto_da_alloc", share: 10},
 	{workload: "plain", mount: "noauto_da_alloc", drop: "file", mustFail: true},
 	{workload: "plain", mount: "noauto_da_alloc", drop: "dir", mustFail: true},
+	{workload: "tree", share: 10},
+	{workload: "tree", drop: "file", mustFail: true},
+	{workload: "tree", drop: "dir", mustFail: true},
 	{workload: "store", mode: "log", share: 25},
-	{workload: "store", mode: "log", mount: "noauto_da_alloc", share: 20},
+	{workload: "store", mode: "log", mount: "noauto_da_alloc", share: 15},
 	{workload: "store", mode: "log", mount: "data=writeback", share: 15},
-	{workload: "store", mode: "literal", mount: "noauto_da_alloc", share: 15},
+	{workload: "store", mode: "literal", mount: "noauto_da_alloc", share: 10},
 	{workload: "store", mode: "writers", share: 15},
 	{workload: "store", mode: "log", mount: "noauto_da_alloc", drop: "file", mustFail: true},
 }
 
 // diskSize is small, so that a state is mounted in milliseconds.
 const diskSize = 32 << 20
-
-// controlStates are enough for a control: it fails in a quarter of them.
-const controlStates = 40
 
 func (r run) String() string {
 	s := r.workload
@@ -121,7 +122,7 @@ func main() {
 	dir := flag.String("dir", "", "internal: directory of the mounts")
 	disk := flag.String("disk", "", "internal: the recorder to run a workload on")
 	flag.BoolVar(&r.resume, "resume", false, "internal: go on from what is on the disk")
-	flag.StringVar(&r.workload, "workload", "", "run only this workload (plain, store)")
+	flag.StringVar(&r.workload, "workload", "", "run only this workload (plain, store, tree)")
 	flag.StringVar(&r.mode, "mode", "", "with -workload: its mode")
 	flag.StringVar(&r.mount, "mount", "", "with -workload: options of ext4")
 	flag.StringVar(&r.drop, "drop", "", "with -workload: leave out syncs (file, dir)")
@@ -216,9 +217,6 @@ func cut(only run, dir string, states int, verbose bool, keep string) error {
 	for i, r := range runs {
 		r.seed = only.seed + uint64(i)
 		r.states = max(1, states*r.share/100)
-		if r.mustFail {
-			r.states = controlStates
-		}
 		begun := time.Now()
 		res, err := r.lives(dir)
 		if err != nil {

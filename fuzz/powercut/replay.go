@@ -48,7 +48,7 @@ func replay(r run, from life, events []event, dir string, lives int) (result, er
 			marks = append(marks, ev.data...)
 		}
 	}
-	states := crashes(from.image, epochs, r.states, r.rng())
+	states := crashes(from.image, epochs, r.states, r.mustFail, r.rng())
 	res := result{events: len(events), states: len(states)}
 	judge := workloads[r.workload].judge(r)
 

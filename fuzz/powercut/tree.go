@@ -1,0 +1,104 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/kill/history"
+)
+
+// tree dumps a store, again and again as it changes, into one Markdown tree.
+// After a power cut load must take the last tree that was promised, or the
+// one under way; or it refuses an unfinished one, which another dump must
+// then be able to finish.
+var tree = workload{write: writeTree, judge: judgeTree}
+
+func treePath(dir string) string { return filepath.Join(dir, "home", "brain") }
+
+// ram is a store in RAM that holds the first n operations of the history.
+type ram struct {
+	s *crmem.Store
+	w *history.Writer
+	n int
+}
+
+func newRAM(seed uint64) *ram {
+	return &ram{
+		s: crmem.New(&crmem.Options{Now: func() time.Time { return history.Stamp }}),
+		w: history.NewWriter(seed, 0, true),
+	}
+}
+
+// until does the operations up to n.
+func (m *ram) until(n int) error {
+	for ; m.n < n; m.n++ {
+		if err := m.s.Apply(m.w.Next()...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *ram) dump(fsys vfs.FS, dir string) error {
+	_, err := crmem.DumpTree(fsys, treePath(dir), m.s.Snapshot(), nil)
+	return err
+}
+
+func writeTree(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
+	m := newRAM(r.seed)
+	for n := 4; n <= 40; n += 4 {
+		if err := mark(history.Issued(0, n)); err != nil {
+			return err
+		}
+		if err := errors.Join(m.until(n), m.dump(fsys, dir)); err != nil {
+			return fmt.Errorf("dump after operation %d: %w", n, err)
+		}
+		if err := mark(history.Acked(0, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func judgeTree(r run) func(string, []byte) error {
+	checker := history.NewChecker(r.seed, 1)
+	load := func(dir string, p *history.Progress) error {
+		s := crmem.New(nil)
+		if _, err := s.Load(treePath(dir), nil); err != nil {
+			return err
+		}
+		found, err := checker.Check(p, s.NextID(), s.All())
+		if err == nil && found[0] != p.Acked[0] && found[0] != p.Issued[0] {
+			err = fmt.Errorf("the tree is that after %d operations, which was never dumped", found[0])
+		}
+		return err
+	}
+	return func(dir string, marks []byte) error {
+		p := history.NewProgress(1)
+		if err := p.Read(bytes.NewReader(marks)); err != nil {
+			return err
+		}
+		acked, issued := p.Acked[0], p.Issued[0]
+		if issued == 0 {
+			return nil
+		}
+		err := load(dir, p)
+		unfinished := errors.Is(err, crmem.ErrTree) || errors.Is(err, fs.ErrNotExist)
+		if err != nil && (acked == issued || !unfinished) {
+			return err
+		}
+		m := newRAM(r.seed)
+		if err := errors.Join(m.until(issued), m.dump(vfs.OS{}, dir)); err != nil {
+			return fmt.Errorf("the dump that should finish the tree: %w", err)
+		}
+		return load(dir, &history.Progress{Issued: []int{issued}, Acked: []int{issued}})
+	}
+}

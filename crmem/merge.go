@@ -80,8 +80,8 @@ func (t *Tree) plan(cur *Snapshot, merge bool, now time.Time) (*loadPlan, error)
 }
 
 // value is the entry that a page stands for. What it does not say is as it
-// was; without a manifest there is no telling that a date was edited, and an
-// entry that keeps its name keeps its time.
+// was. Where the manifest does not know the entry there is no telling whether
+// a date was edited, and an entry that keeps its name keeps its time.
 func (pl *planner) value(p *treePage, now time.Time) *Entry {
 	e := p.Entry
 	cur, base := pl.cur[e.Name], pl.base[e.Name]

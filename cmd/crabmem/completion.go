@@ -1,6 +1,11 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"bytes"
+	"io"
+
+	"github.com/spf13/cobra"
+)
 
 func (c *cli) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
@@ -20,18 +25,23 @@ powershell:  crabmem completion powershell | Out-String | Invoke-Expression`,
 		ValidArgs: shells,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		root := cmd.Root()
-		switch args[0] {
-		case "bash":
-			return root.GenBashCompletionV2(c.out, true)
-		case "zsh":
-			return root.GenZshCompletion(c.out)
-		case "fish":
-			return root.GenFishCompletion(c.out, true)
-		case "powershell":
-			return root.GenPowerShellCompletionWithDesc(c.out)
+		generate, ok := map[string]func(io.Writer) error{
+			"bash":       func(w io.Writer) error { return cmd.Root().GenBashCompletionV2(w, true) },
+			"zsh":        cmd.Root().GenZshCompletion,
+			"fish":       func(w io.Writer) error { return cmd.Root().GenFishCompletion(w, true) },
+			"powershell": cmd.Root().GenPowerShellCompletionWithDesc,
+		}[args[0]]
+		if !ok {
+			return wrongArgs(cmd, "unknown shell %q: want bash, zsh, fish or powershell", args[0])
 		}
-		return wrongArgs(cmd, "unknown shell %q: want bash, zsh, fish or powershell", args[0])
+		if !c.json {
+			return generate(c.out)
+		}
+		var b bytes.Buffer
+		if err := generate(&b); err != nil {
+			return err
+		}
+		return c.printJSON(map[string]string{"shell": args[0], "script": b.String()})
 	}
 	return cmd
 }

@@ -49,9 +49,17 @@ from the same table as --help.`,
 				want = args[0]
 			}
 			for _, p := range pages {
-				if p.Name() == want {
+				if p.Name() != want {
+					continue
+				}
+				if !c.json {
 					return manPage(c.out, p)
 				}
+				var b strings.Builder
+				if err := manPage(&b, p); err != nil {
+					return err
+				}
+				return c.printJSON(map[string]string{"command": want, "page": b.String()})
 			}
 			return wrongArgs(cmd, "no manual page: unknown command %q", want)
 		}

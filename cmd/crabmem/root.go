@@ -20,6 +20,7 @@ const (
 // come from it.
 func (c *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
+		c.demoCommand(),
 		c.rememberCommand(),
 		c.recallCommand(),
 		c.forgetCommand(),
@@ -28,6 +29,8 @@ func (c *cli) commands() []*cobra.Command {
 		c.showCommand(),
 		c.editCommand(),
 
+		c.dumpCommand(),
+		c.loadCommand(),
 		c.exportCommand(),
 		c.importCommand(),
 

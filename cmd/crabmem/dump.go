@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+// dumpAnswer is dump --json.
+type dumpAnswer struct {
+	Dir       string   `json:"dir"`
+	Entries   int      `json:"entries"`
+	Unchanged int      `json:"unchanged"`
+	Written   []string `json:"written"`
+	Deleted   []string `json:"deleted"`
+	Aside     []string `json:"aside"`
+	Seeded    bool     `json:"seeded"`
+	DryRun    bool     `json:"dry_run"`
+}
+
+func (c *cli) dumpCommand() *cobra.Command {
+	var force, dry bool
+	cmd := &cobra.Command{
+		Use:     "dump DIR",
+		GroupID: groupMove,
+		Short:   "write the store as Markdown pages",
+		Long: `Write every entry as a page under DIR/notes and DIR/archives, with SUMMARY.md
+and, if there is none, book.toml: mdbook builds it as it is, people edit it, and
+load reads it back exactly, byte for byte. Only pages that differ are written.
+
+Pages that were edited since the last dump, and files that no dump wrote, are
+never overwritten: exit code 4 names them. load --merge takes edits in; --force
+moves what is in the way aside.
+The content of a page is shown by mdbook as it is, HTML included.`,
+		Example: `  crabmem dump book --dry-run
+  crabmem dump book
+  crabmem dump book --json`,
+		Args: exactly(1, "DIR"),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "move what is in the way aside")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be written, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.read(func(s *crmem.Store) error {
+			p := c.progress("dumping")
+			defer p.end()
+			r, err := s.Dump(args[0], &crmem.DumpOptions{Force: force, DryRun: dry, Progress: p.step})
+			p.end()
+			if err != nil {
+				return treeFailure(args[0], err)
+			}
+			if c.json {
+				return c.printJSON(dumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, dry})
+			}
+			wrote, deleted := "wrote", "deleted"
+			if dry {
+				wrote, deleted = "would write", "would delete"
+				for _, n := range r.Written {
+					c.say("%s %s", wrote, printable(n))
+				}
+				for _, n := range r.Deleted {
+					c.say("%s %s", deleted, printable(n))
+				}
+			}
+			for _, n := range r.Aside {
+				c.say("moved aside: %s", printable(n))
+			}
+			c.say("%s %s, %s %d, left %d as they were: %s", wrote, plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, printable(args[0]))
+			return nil
+		})
+	}
+	return cmd
+}
+
+// some is a list that JSON writes as an array.
+func some(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// treeFailure gives errors of dump and load their codes.
+func treeFailure(dir string, err error) error {
+	f := classify(err)
+	if e, ok := errors.AsType[*crmem.TreeError](err); ok {
+		f.Kind, f.Path, f.Remedy = "tree", e.Path, e.Remedy
+	}
+	switch {
+	case errors.Is(err, crmem.ErrEdited):
+		f.Code, f.Kind, f.Remedy = exitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"
+	case errors.Is(err, crmem.ErrChanged):
+		f.Code, f.Kind, f.Remedy = exitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" takes the tree"
+	}
+	if f.Path == "" {
+		f.Path = dir
+	}
+	return f
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+// loadAnswer is load --json, and the details of its conflicts.
+type loadAnswer struct {
+	Dir       string         `json:"dir"`
+	Dumped    bool           `json:"dumped"` // a dump wrote the tree
+	Pages     int            `json:"pages"`
+	Added     []string       `json:"added"`
+	Changed   []string       `json:"changed"`
+	Removed   []string       `json:"removed"`
+	Kept      int            `json:"kept"`
+	Conflicts []loadConflict `json:"conflicts"`
+	Warnings  []string       `json:"warnings"`
+	DryRun    bool           `json:"dry_run"`
+}
+
+type loadConflict struct {
+	Name string `json:"name"`
+	Page string `json:"page"` // the tree's text
+	File string `json:"file"` // the store's text
+}
+
+func (c *cli) loadCommand() *cobra.Command {
+	var merge, replace, dry bool
+	cmd := &cobra.Command{
+		Use:     "load DIR",
+		GroupID: groupMove,
+		Short:   "take a tree of Markdown pages in",
+		Long: `Read the pages under DIR/notes and DIR/archives, check all of them, and make the
+store hold exactly these, in one step: entries without a page go. Entries that
+keep their name keep their id and their time.
+
+When the store changed since the tree was dumped, nothing is done: exit code 4.
+--merge takes what changed in the tree and keeps what changed in the store; an
+entry that both changed stays as the store has it, its text is put under
+DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
+		Example: `  crabmem dump book && crabmem load book --dry-run
+  crabmem load book
+  crabmem load book --merge --json`,
+		Args: exactly(1, "DIR"),
+	}
+	cmd.Flags().BoolVar(&merge, "merge", false, "keep what changed in the store since the dump")
+	cmd.Flags().BoolVar(&replace, "replace", false, "take the tree alone, whatever changed in the store")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
+	cmd.MarkFlagsMutuallyExclusive("merge", "replace")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir := args[0]
+		var r crmem.LoadReport
+		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry, Confirm: c.announce}
+		load := func(s *crmem.Store) (err error) {
+			r, err = s.Load(dir, o)
+			return err
+		}
+		var err error
+		if dry {
+			err = c.read(load)
+			if errors.Is(err, crmem.ErrNoStore) {
+				err = load(crmem.New(&crmem.Options{FS: c.fs, Now: c.now}))
+			}
+		} else {
+			err = c.write(cmd.Context(), "load", true, load)
+		}
+		if err != nil {
+			return treeFailure(dir, err)
+		}
+		for _, w := range r.Warnings {
+			c.warn(w)
+		}
+		a := loadAnswer{r.Dir, r.Dumped, r.Pages, some(r.Added), some(r.Changed), some(r.Removed), r.Kept, []loadConflict{}, some(r.Warnings), dry}
+		for _, k := range r.Conflicts {
+			a.Conflicts = append(a.Conflicts, loadConflict{k.Name, k.Page, k.File})
+		}
+		if c.json && len(a.Conflicts) == 0 {
+			return c.printJSON(a)
+		}
+		verb := "loaded"
+		if dry {
+			verb = "would load"
+		}
+		c.say("%s %s: added %d, changed %d, removed %d, kept %d", verb, plural(r.Pages, "page", "pages"),
+			len(r.Added), len(r.Changed), len(r.Removed), r.Kept)
+		if len(a.Conflicts) == 0 {
+			return nil
+		}
+		for _, k := range a.Conflicts {
+			c.say("conflict: %s: the tree's text is %s, the store's %s", label(k.Name), printable(k.Page), printable(k.File))
+		}
+		return &failure{Code: exitConflict, Kind: "conflicts", Path: dir, More: a,
+			Message: fmt.Sprintf("%s changed on both sides; the store's text was kept and stands beside the tree's", plural(len(a.Conflicts), "entry", "entries")),
+			Remedy:  "make each page what you want, remove its file under conflicts/, and load again"}
+	}
+	return cmd
+}
+
+// announce says what a load takes away, before it does.
+func (c *cli) announce(r crmem.LoadReport) error {
+	for _, n := range r.Removed {
+		c.say("removes %s", label(n))
+	}
+	return c.out.Flush()
+}

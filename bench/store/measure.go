@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crabmem/bench/measure"
+	"crabmem/bm25"
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+var sink int
+
+// parse compares reading and checking a snapshot with reading it.
+func parse(t *table, path string, _ int) error {
+	best, err := fastest(9,
+		func() error {
+			b, err := os.ReadFile(path)
+			sink += len(b)
+			return err
+		},
+		func() error {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for e, err := range crmem.Scan(b) {
+				if err != nil {
+					return err
+				}
+				sink += len(e.Name)
+			}
+			return nil
+		},
+		func() error {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sn, err := crmem.Decode(b)
+			if err != nil {
+				return err
+			}
+			sink += sn.Len()
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("os.ReadFile %v, and checked %v, with names %v\n", best[0], best[1], best[2])
+	t.most("read, decode, UTF-8, ascending ids, in os.ReadFile", ratio(best[1], best[0]), 2.2, "x")
+	t.most("the same with the table of names", ratio(best[2], best[0]), 3.5, "x")
+	return nil
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+// open measures the way from a closed file to the first answers, with each
+// analyzer: plain is what the limits are about, standard is the default.
+func open(t *table, path string, n int) error {
+	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+		var get, search, cpu time.Duration
+		for range 5 {
+			cpu0, start := measure.CPU(), time.Now()
+			s, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
+			if err != nil {
+				return err
+			}
+			if _, err := s.Get(name(n / 2)); err != nil {
+				return err
+			}
+			g := time.Since(start)
+			r, err := s.Search(context.Background(), crmem.Query{Text: "the first search of many", Limit: 5, Analyzer: a})
+			if err != nil {
+				return err
+			}
+			w, c := time.Since(start), measure.CPU()-cpu0
+			sink += len(r.Hits)
+			if err := s.Close(); err != nil {
+				return err
+			}
+			get, search, cpu = least(get, g), least(search, w), least(cpu, c)
+		}
+		t.most(fmt.Sprintf("open to the first Get (%v)", a), float64(get.Microseconds())/1000, 100, "ms")
+		t.most(fmt.Sprintf("open to the first search, wall (%v)", a), search.Seconds(), 0.7, "s")
+		t.most(fmt.Sprintf("open to the first search, CPU (%v)", a), cpu.Seconds(), 1.0, "s")
+	}
+	return nil
+}
+
+// least returns the lesser of two times; 0 is none yet.
+func least(best, d time.Duration) time.Duration {
+	if best == 0 {
+		return d
+	}
+	return min(best, d)
+}
+
+// durable compares acknowledged writes with the system calls they cannot do
+// without.
+func durable(t *table, path string, _ int) error {
+	dir := filepath.Dir(path)
+	s, err := crmem.Open(filepath.Join(dir, "durable.db"), nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	raw, err := vfs.OS{}.OpenFile(filepath.Join(dir, "raw"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	text := strings.Repeat("word ", 46)
+	frame := make([]byte, 32+32+11+len(text)) // what one entry takes in the log
+	if _, err := s.Remember("first", text, nil); err != nil {
+		return err
+	}
+	const each = 2000
+	var ours, theirs []time.Duration
+	for i := range each {
+		start := time.Now()
+		if _, err := raw.Write(frame); err != nil {
+			return err
+		}
+		if err := raw.Datasync(); err != nil {
+			return err
+		}
+		mid := time.Now()
+		if _, err := s.Remember(name(i), text, nil); err != nil {
+			return err
+		}
+		theirs, ours = append(theirs, mid.Sub(start)), append(ours, time.Since(mid))
+	}
+	slices.Sort(ours)
+	slices.Sort(theirs)
+	fmt.Printf("durable remember p50 %v, raw append and fdatasync %v\n", ours[each/2], theirs[each/2])
+	t.most("durable remember, in raw append and fdatasync", ratio(ours[each/2], theirs[each/2]), 1.2, "x")
+
+	// Alternating, and the best of each: the disk has other users.
+	var one, many float64
+	for range 5 {
+		a, err := writers(s, 1)
+		if err != nil {
+			return err
+		}
+		b, err := writers(s, 64)
+		if err != nil {
+			return err
+		}
+		one, many = max(one, a), max(many, b)
+	}
+	fmt.Printf("durable operations a second: %.0f of 1 writer, %.0f of 64\n", one, many)
+	t.least("64 writers, in one writer", many/one, 12, "x")
+	return nil
+}
+
+// writers returns how many durable operations a second n writers get done.
+func writers(s *crmem.Store, n int) (float64, error) {
+	var wg sync.WaitGroup
+	var ops atomic.Int64
+	var failed atomic.Pointer[error]
+	start := time.Now()
+	for w := range n {
+		wg.Go(func() {
+			for i := 0; time.Since(start) < time.Second; i++ {
+				if _, err := s.Remember(fmt.Sprintf("w%d-%d", w, i%50), "a short text to remember", nil); err != nil {
+					failed.Store(&err)
+					return
+				}
+				ops.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(ops.Load()) / time.Since(start).Seconds(), nil
+}
+
+// command compares one `crabmem remember` on the large store with one that
+// only reads it.
+func command(t *table, path string, n int) error {
+	bin := filepath.Join(filepath.Dir(path), "crabmem")
+	build := exec.Command("go", "build", "-o", bin, "crabmem/cmd/crabmem")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	crabmem := func(args ...string) func() error {
+		return func() error {
+			out, err := exec.Command(bin, append([]string{"--db", path}, args...)...).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("crabmem %v: %w\n%s", args, err, out)
+			}
+			return nil
+		}
+	}
+	// The first write makes the log; what is measured is the next ones.
+	if err := crabmem("remember", "one-shot", "warm")(); err != nil {
+		return err
+	}
+	best, err := fastest(25,
+		crabmem("show", name(n/2)),
+		crabmem("remember", "one-shot", "a text of some words to remember"),
+		crabmem("version"),
+	)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("whole process: show %v, remember %v, version %v\n", best[0], best[1], best[2])
+	t.most("crabmem remember, beyond the read", float64((best[1]-best[0]).Microseconds())/1000, 3, "ms")
+	return nil
+}

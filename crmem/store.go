@@ -193,7 +193,7 @@ func Open(path string, o *Options) (*Store, error) {
 }
 
 func (s *Store) openWriter() error {
-	_, err := s.fs.Lstat(s.path)
+	fi, err := s.fs.Lstat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.orphaned(); err != nil {
 			return err
@@ -206,6 +206,9 @@ func (s *Store) openWriter() error {
 	}
 	if err != nil {
 		return err
+	}
+	if !fi.Mode().IsRegular() { // before a lock file is left beside a device
+		return notAStore(&fs.PathError{Op: "open", Path: s.path, Err: vfs.ErrNotRegular})
 	}
 	return s.lockAndRecover()
 }

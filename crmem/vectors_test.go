@@ -202,8 +202,8 @@ func place(t testing.TB, files map[string][]byte) string {
 	return path
 }
 
-// contents reads every file of a directory.
-func contents(t testing.TB, dir string) map[string]string {
+// filesIn reads every file of a directory.
+func filesIn(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -243,13 +243,13 @@ func TestSnapshotVectorsOpen(t *testing.T) {
 func snapshotVectorOpen(t *testing.T, v *vectors.Vector, aLog []byte) {
 	path := place(t, map[string][]byte{"db": v.DB()})
 	dir := filepath.Dir(path)
-	before := contents(t, dir)
+	before := filesIn(t, dir)
 
 	r, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
 	if err := judge(v, err, path); err != nil {
 		t.Errorf("open to read: %v", err)
 	}
-	if got := contents(t, dir); !maps.Equal(got, before) {
+	if got := filesIn(t, dir); !maps.Equal(got, before) {
 		t.Errorf("a reader changed files: %q", slices.Collect(maps.Keys(got)))
 	}
 	s, err := crmem.Open(path, &crmem.Options{FoldOnClose: crmem.FoldNever})
@@ -263,7 +263,7 @@ func snapshotVectorOpen(t *testing.T, v *vectors.Vector, aLog []byte) {
 		if err := judge(v, err, path); err != nil {
 			t.Errorf("open with a log: %v", err)
 		}
-		if got := contents(t, dir)["memory.db"]; got != string(v.DB()) {
+		if got := filesIn(t, dir)["memory.db"]; got != string(v.DB()) {
 			t.Errorf("a refused file was changed")
 		}
 		return
@@ -287,7 +287,7 @@ func snapshotVectorOpen(t *testing.T, v *vectors.Vector, aLog []byte) {
 	if err := s.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if got := contents(t, dir)["memory.db"]; got != string(v.DB()) {
+	if got := filesIn(t, dir)["memory.db"]; got != string(v.DB()) {
 		t.Errorf("the file changed without a checkpoint")
 	}
 	s, err = crmem.Open(path, nil)
@@ -334,7 +334,7 @@ func refused(v *vectors.Vector, err error, path string) error {
 }
 
 func logVectorRead(t *testing.T, v *vectors.Vector, path string) {
-	before := contents(t, filepath.Dir(path))
+	before := filesIn(t, filepath.Dir(path))
 	var warned []string
 	s, err := crmem.Open(path, &crmem.Options{ReadOnly: true, Warn: func(m string) { warned = append(warned, m) }})
 	if v.Expect == "format" || v.Files["db"] == nil {
@@ -355,7 +355,7 @@ func logVectorRead(t *testing.T, v *vectors.Vector, path string) {
 			t.Error(err)
 		}
 	}
-	if got := contents(t, filepath.Dir(path)); !maps.Equal(got, before) {
+	if got := filesIn(t, filepath.Dir(path)); !maps.Equal(got, before) {
 		t.Errorf("a reader changed files: %q", slices.Collect(maps.Keys(got)))
 	}
 }
@@ -363,7 +363,7 @@ func logVectorRead(t *testing.T, v *vectors.Vector, path string) {
 func logVectorWrite(t *testing.T, v *vectors.Vector, path string) {
 	var warned []string
 	s, err := crmem.Open(path, &crmem.Options{Warn: func(m string) { warned = append(warned, m) }})
-	after := contents(t, filepath.Dir(path))
+	after := filesIn(t, filepath.Dir(path))
 	if v.Expect != "ok" && v.Expect != "torn" {
 		if err := refused(v, err, path); err != nil {
 			t.Errorf("open: %v", err)

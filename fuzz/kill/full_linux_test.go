@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/fuzz/kill/history"
 )
 
 // tmpfs mounts a file system of so many bytes for the time of a test.
@@ -104,16 +106,16 @@ func (d *fullDisk) check(when string) {
 // checkpoints, removes entries on the full disk, frees space and goes on.
 func TestDiskFull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
-	sizes, adds, refused, removed, folds := scale(10, 40), 0, 0, 0, 0
-	for i := range sizes {
+	disks, adds, refused, removed, folds := scale(10, 40), 0, 0, 0, 0
+	for i := range disks {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			dir := tmpfs(t, 1<<20-i*3*4096)
+			dir := tmpfs(t, 1<<20-i*2*4096)
 			d := &fullDisk{t: t, dir: dir, path: filepath.Join(dir, "home", "memory.db"), acked: map[string]string{}}
 			d.open()
 
 			// From little to enough for the checkpoint that comes when it is
 			// freed.
-			err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, (i%4+1)*100<<10), 0o600)
+			err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, []int{20, 100, 300, 420}[i%4]<<10), 0o600)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,9 +175,79 @@ func TestDiskFull(t *testing.T) {
 		})
 	}
 	if refused == 0 {
-		return // skipped
+		return // every one of them was skipped, or failed
 	}
-	t.Logf("disk full: %d disks, %d writes, %d refused, %d removes on a full disk, %d checkpoints after, 0 lost", sizes, adds, refused, removed, folds)
+	if folds == 0 {
+		t.Error("no checkpoint ever had room: the test does not test")
+	}
+	t.Logf("disk full: %d disks, %d writes, %d refused, %d removes on a full disk, %d checkpoints after, 0 lost", disks, adds, refused, removed, folds)
+}
+
+// TestDiskFullDump dumps to disks that are full after ever fewer bytes. The
+// dump that follows when there is room must finish what the first began.
+func TestDiskFullDump(t *testing.T) {
+	sd := seed(t)
+	s := crmem.New(options())
+	w := history.NewWriter(sd, 0, true)
+	var want []crmem.Entry
+	sizes, failed := scale(10, 40), 0
+	for i := range sizes {
+		dir := tmpfs(t, 1<<20)
+		tree := filepath.Join(dir, "brain")
+		for range 10 {
+			if err := s.Apply(w.Next()...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%2 == 1 { // there is an older tree
+			if _, err := s.Dump(tree, nil); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				if err := s.Apply(w.Next()...); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		want = slices.Collect(s.All())
+		ballast := fill(t, dir)
+		if err := os.Truncate(ballast, max(0, size(t, ballast)-int64(i/2)*2*4096)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Dump(tree, nil)
+		if err != nil && !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("a dump to a full disk: %v", err)
+		}
+		if err != nil {
+			failed++
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Dump(tree, nil); err != nil {
+			t.Fatalf("the dump after space was freed: %v", err)
+		}
+		back := crmem.New(options())
+		if _, err := back.Load(tree, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Collect(back.All()); !slices.EqualFunc(got, want, crmem.Entry.Equal) {
+			t.Fatalf("%d entries come back of %d, or others", len(got), len(want))
+		}
+	}
+	t.Logf("disk full: %d dumps, %d of them failed and were finished", sizes, failed)
+	if failed == 0 {
+		t.Error("no dump failed: the test does not test")
+	}
+}
+
+func size(t *testing.T, name string) int64 {
+	t.Helper()
+	fi, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fi.Size()
 }
 
 // TestDiskFullOnOpen recovers on a full disk. It may fail, and then it must

@@ -1,10 +1,10 @@
 // Package kill holds the crash tests that need real processes: kill -9, system
 // calls that fail, a full disk, many processes on one store.
 //
-//	go test ./fuzz/kill                      a minute's worth
-//	CRABMEM_CRASH=full go test ./fuzz/kill   all of it
-//	CRABMEM_SEED=N                           repeats what a failure printed
-//	CRABMEM_REQUIRE=root,strace              what is missing fails, not skips
+//	go test ./fuzz/kill                                   half a minute's worth
+//	CRABMEM_CRASH=full go test -timeout 20m ./fuzz/kill   all of it
+//	CRABMEM_SEED=N                                        the seed a failure printed
+//	CRABMEM_REQUIRE=root,strace                           what is missing fails, not skips
 package kill_test
 
 import (
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 )
 
@@ -169,8 +170,8 @@ func contents(t *testing.T, path string) map[string]string {
 	return m
 }
 
-// healthy opens the store for writing, writes, reads it back and asks the
-// checker.
+// healthy opens the store for writing, writes, reads it back and has the files
+// checked.
 func healthy(t *testing.T, path string) {
 	t.Helper()
 	const name = "is it healthy"
@@ -189,6 +190,22 @@ func healthy(t *testing.T, path string) {
 	})
 	if err != nil {
 		t.Fatalf("%s: after a write: %v", path, err)
+	}
+	report, err := crmem.Check(vfs.OS{}, path, 0)
+	if err != nil {
+		t.Fatalf("%s: check: %v", path, err)
+	}
+	for _, p := range report.Problems {
+		t.Errorf("%s: check: %s: %s", path, p.Kind, p.Message)
+	}
+	list, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if rest, ok := strings.CutPrefix(e.Name(), "."+filepath.Base(path)); ok && strings.Trim(rest, "-wal0123456789") == "" {
+			t.Errorf("%s: the temporary file %s is left over", path, e.Name())
+		}
 	}
 }
 

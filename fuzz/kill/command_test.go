@@ -1,0 +1,68 @@
+package kill_test
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestKillCommand kills runs of `crabmem remember`. One that exited with 0 was
+// acknowledged; of one that was killed the whole entry is there, or nothing.
+func TestKillCommand(t *testing.T) {
+	bin := command(t)
+	n := scale(20, 200)
+	rng := random(seed(t))
+	path := filepath.Join(t.TempDir(), "home", "memory.db")
+	acked, killed, whole := make(map[string]string), make(map[string]string), 0
+	began := time.Now()
+	if err := exec.Command(bin, "--db", path, "remember", "run 0", "text of run 0").Run(); err != nil {
+		t.Fatal(err)
+	}
+	acked["run 0"] = "text of run 0"
+	life := 2 * time.Since(began) // the machine may be slower than when it started
+	for i := 1; i < n; i++ {
+		name, text := fmt.Sprintf("run %d", i), fmt.Sprintf("text of run %d", i)
+		cmd := exec.Command(bin, "--db", path, "remember", name, text)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(life))), func() { cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+			acked[name] = text
+		case errors.As(err, &exit) && exit.ExitCode() == -1:
+			killed[name] = text
+		default:
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	got := contents(t, path)
+	for name, text := range acked {
+		if got[name] != text {
+			t.Errorf("%s was acknowledged; the store has %q", name, got[name])
+		}
+	}
+	for name, text := range killed {
+		switch got[name] {
+		case text:
+			whole++
+		case "":
+		default:
+			t.Errorf("%s was killed and left %q", name, got[name])
+		}
+	}
+	if len(got) != len(acked)+whole {
+		t.Errorf("%d entries; %d acknowledged, %d killed and whole", len(got), len(acked), whole)
+	}
+	healthy(t, path)
+	t.Logf("kill -9 of commands: %d runs, %d acknowledged, 0 lost, %d killed, of which %d kept", n, len(acked), len(killed), whole)
+	if len(acked) == 0 || len(killed) == 0 {
+		t.Error("every run was acknowledged, or none: the test does not test")
+	}
+}

@@ -1,0 +1,184 @@
+package kill_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"crabmem/crmem"
+)
+
+var (
+	faultCalls = []string{"openat", "write", "pwrite64", "fsync", "fdatasync", "renameat", "unlinkat", "ftruncate", "mkdirat", "flock"}
+	faultKinds = []string{"error=EIO", "error=ENOSPC", "signal=KILL"}
+)
+
+// TestFaultMatrix lets each system call of `crabmem remember` fail, or kill
+// the process, at its n-th time, on a new store and on one that has a log.
+//
+// strace counts calls by thread, and Go's calls move between threads: it is a
+// sample of the faults. Every one of them is enumerated on vfs.Mem.
+func TestFaultMatrix(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		lacks(t, "strace", err.Error())
+	}
+	bin := command(t)
+	if out, err := exec.Command(strace, "-f", "-o", "/dev/null", bin, "version").CombinedOutput(); err != nil {
+		lacks(t, "strace", fmt.Sprintf("%v: %s", err, out))
+	}
+	base := t.TempDir()
+	holdThenDie(t, filepath.Join(base, "memory.db"))
+	// A checkpoint that a crash ended leaves a temporary file; it is removed.
+	if err := os.WriteFile(filepath.Join(base, ".memory.db4711"), []byte("CRMEM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	times := scale(3, 12)
+	runs, injected, acked := 0, make(map[string]int), 0
+	codes := make(map[int]int)
+	for _, call := range faultCalls {
+		for _, kind := range faultKinds {
+			for when := 1; when <= times; when++ {
+				for _, existing := range []bool{true, false} {
+					f := fault{call, kind, when, existing}
+					r := f.run(t, strace, bin, base)
+					runs++
+					codes[r.code]++
+					if r.hit {
+						injected[call]++
+					}
+					if r.code == 0 {
+						acked++
+					}
+					f.judge(t, r)
+				}
+			}
+		}
+	}
+	total := 0
+	for _, call := range faultCalls {
+		if injected[call] == 0 {
+			t.Errorf("%s was never hit: the matrix does not test it", call)
+		}
+		total += injected[call]
+	}
+	t.Logf("system call faults: %d runs, %d faults hit %v, %d acknowledged, 0 lost; exit codes %v (-1 = killed)", runs, total, injected, acked, codes)
+}
+
+// holdThenDie makes a store whose writer was killed: the next one recovers.
+func holdThenDie(t *testing.T, path string) {
+	t.Helper()
+	cmd := child("hold", path)
+	line, err := firstLine(cmd)
+	if err != nil || line != "ready\n" {
+		t.Fatalf("the child said %q: %v", line, err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+}
+
+type fault struct {
+	call, kind string
+	when       int
+	existing   bool // the store, with an entry in its log
+}
+
+func (f fault) String() string {
+	s := fmt.Sprintf("%s %s at call %d", f.call, f.kind, f.when)
+	if f.existing {
+		return s + " on a store"
+	}
+	return s + " on no store"
+}
+
+type faultRun struct {
+	path   string
+	code   int // -1 when it was killed
+	hit    bool
+	stderr string
+}
+
+func (f fault) run(t *testing.T, strace, bin, base string) faultRun {
+	t.Helper()
+	dir := t.TempDir()
+	r := faultRun{path: filepath.Join(dir, "home", "memory.db")}
+	if f.existing {
+		if err := os.CopyFS(filepath.Dir(r.path), os.DirFS(base)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := filepath.Join(dir, "strace.log")
+	cmd := exec.Command(strace, "-f", "--seccomp-bpf", "-o", log, "-e", "trace="+f.call,
+		"-e", fmt.Sprintf("inject=%s:%s:when=%d", f.call, f.kind, f.when),
+		bin, "--db", r.path, "remember", "new", "written under strace")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", f, err)
+	}
+	r.code, r.stderr = cmd.ProcessState.ExitCode(), stderr.String()
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		r.code = -1
+	}
+	trace, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.hit = bytes.Contains(trace, []byte("(INJECTED)")) || bytes.Contains(trace, []byte("+++ killed by SIGKILL"))
+	return r
+}
+
+// judge holds a run to the contract of exit codes.
+func (f fault) judge(t *testing.T, r faultRun) {
+	t.Helper()
+	killed := strings.HasPrefix(f.kind, "signal")
+	if !slices.Contains([]int{0, 1, 6}, r.code) && (r.code != -1 || !killed) {
+		t.Errorf("%s: exit code %d: %s", f, r.code, r.stderr)
+	}
+	if r.code > 0 && r.stderr == "" {
+		t.Errorf("%s: exit code %d and not a word", f, r.code)
+	}
+	if strings.Contains(r.stderr, "goroutine ") {
+		t.Errorf("%s: it crashed: %s", f, r.stderr)
+	}
+	got, err := leftBy(r.path)
+	if err != nil {
+		t.Errorf("%s (exit %d, %s): %v", f, r.code, r.stderr, err)
+		return
+	}
+	if f.existing && got["held"] != "by the child" {
+		t.Errorf("%s (exit %d): the old entry is lost", f, r.code)
+	}
+	text, written := got["new"]
+	switch {
+	case written && text != "written under strace":
+		t.Errorf("%s (exit %d): the entry holds %q", f, r.code, text)
+	case r.code == 0 && !written:
+		t.Errorf("%s: acknowledged and lost", f)
+	case r.code == 1 && strings.Contains(r.stderr, "not applied") && written:
+		t.Errorf("%s: %q, and it was applied", f, r.stderr)
+	}
+	healthy(t, r.path)
+}
+
+// leftBy reads what a run left; no file is an empty store.
+func leftBy(path string) (map[string]string, error) {
+	m := make(map[string]string)
+	err := reading(path, func(s *crmem.Store) error {
+		for e := range s.All() {
+			m[e.Name] = e.Content
+		}
+		return nil
+	})
+	return m, err
+}

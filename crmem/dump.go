@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,7 +134,7 @@ func (d *dumper) run(fsys vfs.FS) error {
 			return err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return &TreeError{Path: d.dir, Msg: err.Error(), Remedy: "name a directory, or one that does not exist yet"}
+		return rootError(fsys, d.dir, err)
 	}
 	if err := d.plan(); err != nil {
 		return err
@@ -434,22 +435,31 @@ func (d *dumper) moveAside(moves []string) error {
 			return err
 		}
 	}
-	dirs := map[string]bool{".": true, aside: true}
+	// The new directories are durable before anything is moved into them, and
+	// a file's new name before its old one is given up for good.
+	to, from := []string{aside}, []string{"."}
 	for _, name := range moves {
-		to := path.Join(aside, name)
-		if dir := path.Dir(to); !dirs[dir] {
-			if err := d.root.Mkdir(dir, 0o700); err != nil {
-				return err
-			}
-			dirs[dir] = true
+		dir := path.Dir(name)
+		if slices.Contains(from, dir) {
+			continue
 		}
-		dirs[path.Dir(name)] = true
-		if err := d.root.Rename(name, to); err != nil {
+		if err := d.root.Mkdir(path.Join(aside, dir), 0o700); err != nil {
 			return err
 		}
-		d.report.Aside = append(d.report.Aside, to)
+		to, from = append(to, path.Join(aside, dir)), append(from, dir)
 	}
-	for dir := range dirs {
+	for _, dir := range []string{".", aside} {
+		if err := d.root.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	for _, name := range moves {
+		if err := d.root.Rename(name, path.Join(aside, name)); err != nil {
+			return err
+		}
+		d.report.Aside = append(d.report.Aside, path.Join(aside, name))
+	}
+	for _, dir := range append(to, from...) {
 		if err := d.root.SyncDir(dir); err != nil {
 			return err
 		}

@@ -104,10 +104,7 @@ func ReadTree(fsys vfs.FS, dir string, maxBytes int64) (*Tree, error) {
 	}
 	root, err := fsys.Root(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = &TreeError{Path: dir, Msg: "no such directory", Remedy: "name a directory that dump wrote, or one with notes/ or archives/ in it"}
-		}
-		return nil, err
+		return nil, rootError(fsys, dir, err)
 	}
 	defer root.Close()
 	t := &Tree{Dir: dir}
@@ -127,6 +124,18 @@ func ReadTree(fsys vfs.FS, dir string, maxBytes int64) (*Tree, error) {
 		return nil, &TreeError{Path: dir, Msg: "no pages in notes/ or archives/", Remedy: "name a directory that dump wrote; to empty a store, forget its entries"}
 	}
 	return t, nil
+}
+
+// rootError says why a directory cannot be opened as a tree.
+func rootError(fsys vfs.FS, dir string, err error) error {
+	const remedy = "name a directory that dump wrote, or one with notes/ or archives/ in it"
+	if errors.Is(err, fs.ErrNotExist) {
+		return &TreeError{Path: dir, Msg: "no such directory", Remedy: remedy}
+	}
+	if fi, lerr := fsys.Lstat(dir); lerr == nil && !fi.IsDir() && fi.Mode()&fs.ModeSymlink == 0 {
+		return &TreeError{Path: dir, Msg: "is " + fileType(fi.Mode()) + ", not a directory", Remedy: remedy}
+	}
+	return err
 }
 
 // unsettled refuses a tree with files under conflicts/.
@@ -257,29 +266,33 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 	if err != nil {
 		return report, err
 	}
-	cur := s.Snapshot()
-	plan, err := t.plan(cur, o.Merge, s.opts.Now())
-	if err != nil {
-		return report, err
-	}
-	plan.report.Dir, plan.report.Dumped, plan.report.Pages = dir, t.manifest != nil, len(t.pages)
-	plan.report.Warnings = append(slices.Clone(t.Warnings), plan.report.Warnings...)
-	report = plan.report
-	if o.Guard && !o.Merge && len(plan.lost) > 0 {
-		return report, &ChangedError{dir, plan.lost}
-	}
-	if o.Confirm != nil {
-		if err := o.Confirm(report); err != nil {
-			return report, err
+	var plan *loadPlan
+	decide := func(cur *Snapshot) (*Snapshot, error) {
+		if plan, err = t.plan(cur, o.Merge, s.opts.Now()); err != nil {
+			return nil, err
 		}
+		plan.report.Dir, plan.report.Dumped, plan.report.Pages = dir, t.manifest != nil, len(t.pages)
+		plan.report.Warnings = append(slices.Clone(t.Warnings), plan.report.Warnings...)
+		report = plan.report
+		if o.Guard && !o.Merge && len(plan.lost) > 0 {
+			return nil, &ChangedError{dir, plan.lost}
+		}
+		if o.Confirm != nil {
+			if err := o.Confirm(report); err != nil {
+				return nil, err
+			}
+		}
+		if !plan.differs(cur) {
+			return nil, nil
+		}
+		return plan.snapshot, nil
 	}
 	if o.DryRun {
-		return report, nil
+		_, err := decide(s.Snapshot())
+		return report, err
 	}
-	if plan.differs(cur) {
-		if err := s.Replace(plan.snapshot); err != nil {
-			return report, err
-		}
+	if err := s.replace(decide); err != nil {
+		return report, err
 	}
 	// The store has it. What follows is for the next load, and in this order:
 	// were the conflict settled in the manifest before its file is there, that

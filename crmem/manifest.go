@@ -96,13 +96,20 @@ func (m *manifest) encode() ([]byte, error) {
 // none.
 func readManifest(t vfs.Tree) (*manifest, []byte, error) {
 	const remedy = "remove it, and the tree counts as one that dump did not write"
-	b, err := vfs.ReadFile(t, manifestFile, maxManifest)
+	fi, err := t.Lstat(manifestFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, nil
-	case errors.Is(err, vfs.ErrNotRegular):
-		return nil, nil, &TreeError{Path: manifestFile, Msg: "not a regular file", Remedy: remedy}
 	case err != nil:
+		return nil, nil, err
+	case !fi.Mode().IsRegular():
+		return nil, nil, &TreeError{Path: manifestFile, Msg: "is " + fileType(fi.Mode()) + ", not a regular file", Remedy: remedy}
+	}
+	b, err := vfs.ReadFile(t, manifestFile, maxManifest)
+	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("%d bytes, more than the limit of %d", large.Size, large.Max), Remedy: remedy}
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	m := &manifest{}

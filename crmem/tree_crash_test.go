@@ -1,0 +1,448 @@
+package crmem_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	. "crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// crashes calls check for what power cuts may leave at the present moment:
+// nothing unsynced, all of it, all but one change, one alone, and random
+// mixtures with torn writes.
+func crashes(r *rand.Rand, m *vfs.Mem, seen map[[32]byte]bool, check func(*vfs.Mem)) {
+	list := m.Unsynced()
+	try := func(fates []vfs.Fate) {
+		c := m.Crash(fates...)
+		if h := c.Hash(); !seen[h] {
+			seen[h] = true
+			check(c)
+		}
+	}
+	whole := slices.Repeat([]vfs.Fate{vfs.Whole}, len(list))
+	try(nil)
+	try(whole)
+	for i := range list {
+		but, alone := slices.Clone(whole), make([]vfs.Fate, len(list))
+		but[i], alone[i] = vfs.Gone, vfs.Whole
+		try(but)
+		try(alone)
+	}
+	for range 4 {
+		fates := make([]vfs.Fate, len(list))
+		for i, c := range list {
+			fates[i] = vfs.Fate(r.IntN(2))
+			if c.Op == "write" {
+				fates[i] = []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed, vfs.Garbage, vfs.Cut(1 + r.IntN(max(c.Cuts, 1)))}[r.IntN(5)]
+				if c.Cuts == 0 && fates[i] > vfs.Garbage {
+					fates[i] = vfs.Gone
+				}
+			}
+		}
+		try(fates)
+	}
+}
+
+// files reads every file of a tree, temporaries apart.
+func files(t *testing.T, fsys vfs.FS, dir string) (all map[string]string, temps []string) {
+	t.Helper()
+	all = map[string]string{}
+	var walk func(sub string)
+	walk = func(sub string) {
+		list, err := fsys.ReadDir(dir + sub)
+		if err != nil {
+			return
+		}
+		for _, d := range list {
+			name := sub + "/" + d.Name()
+			switch base := d.Name(); {
+			case d.IsDir():
+				walk(name)
+			case base[0] == '.' && base != ".crabmem.json":
+				temps = append(temps, name)
+			default:
+				b, err := vfs.ReadFile(fsys, dir+name, 1<<30)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[name] = string(b)
+			}
+		}
+	}
+	walk("")
+	return all, temps
+}
+
+func snapshotOf(t *testing.T, next uint64, entries ...Entry) *Snapshot {
+	t.Helper()
+	sn, err := NewSnapshot(next, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sn
+}
+
+func crashSnapshots(t *testing.T) (empty, old, next, other *Snapshot) {
+	long := strings.Repeat("a page of more than one block\n", 200)
+	keep := Entry{ID: 1, Name: "keep", CreatedAt: 5, Content: "kept"}
+	change := Entry{ID: 2, Name: "change/d", CreatedAt: 5, Content: "before " + long}
+	gone := Entry{ID: 3, Name: "gone", Kind: Archive, CreatedAt: 5, Content: "gone"}
+	changed := change
+	changed.Content = "after " + long
+	added := Entry{ID: 4, Name: "added", Kind: Archive, CreatedAt: 6, Content: "added\n", Aliases: []string{" x"}}
+	third := change
+	third.Content = "third"
+	return snapshotOf(t, 1), snapshotOf(t, 4, keep, change, gone), snapshotOf(t, 5, keep, changed, added), snapshotOf(t, 6, third, added, Entry{ID: 5, Name: "five"})
+}
+
+// After a power cut at any call of a dump every page is whole, load takes the
+// old tree or the new one or refuses, and the next dump finishes.
+func TestDumpCrash(t *testing.T) {
+	r := seeded(t)
+	empty, old, next, other := crashSnapshots(t)
+	seen := map[[32]byte]bool{}
+	states, refusals := 0, 0
+	for _, from := range []*Snapshot{nil, empty, old} {
+		start := vfs.NewMem()
+		if from != nil {
+			if _, err := DumpTree(start, "/home/brain", from, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, _ := files(t, start, "/home/brain")
+		done := start.Kill()
+		if _, err := DumpTree(done, "/home/brain", next, nil); err != nil {
+			t.Fatal(err)
+		}
+		after, temps := files(t, done, "/home/brain")
+		if len(temps) > 0 {
+			t.Fatalf("a dump leaves %q", temps)
+		}
+		check := func(c *vfs.Mem) {
+			states++
+			now, _ := files(t, c, "/home/brain")
+			for name, text := range now {
+				if name != "/.crabmem.json" && text != before[name] && text != after[name] {
+					t.Fatalf("%s is neither old nor new: %.200q", name, text)
+				}
+			}
+			s := New(&Options{FS: c})
+			if _, err := s.Load("/home/brain", nil); err == nil {
+				got := encoded(t, s.Snapshot())
+				if (from == nil || got != encoded(t, from)) && got != encoded(t, next) {
+					t.Fatalf("loads to neither the old store nor the new:\n%s", diffEntries(next, s.Snapshot()))
+				}
+			} else if !errors.Is(err, ErrTree) {
+				t.Fatal(err)
+			} else {
+				refusals++
+			}
+			// Another dump finishes it, of the same store or of one that has
+			// moved on.
+			for _, sn := range []*Snapshot{next, other} {
+				k := c.Kill()
+				if _, err := DumpTree(k, "/home/brain", sn, nil); err != nil {
+					t.Fatalf("the next dump: %v\n%v", err, now)
+				}
+				s := New(&Options{FS: k})
+				if _, err := s.Load("/home/brain", nil); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := encoded(t, s.Snapshot()), encoded(t, sn); got != want {
+					t.Fatalf("the next dump loads to another store:\n%s", diffEntries(sn, s.Snapshot()))
+				}
+				if got, temps := files(t, k, "/home/brain"); sn == next && len(got) != len(after) || len(temps) > 0 {
+					t.Fatalf("the next dump leaves %d files, %q", len(got), temps)
+				}
+			}
+		}
+		m := start.Kill()
+		m.Hook = func(vfs.Call) error {
+			crashes(r, m, seen, check)
+			return nil
+		}
+		if _, err := DumpTree(m, "/home/brain", next, nil); err != nil {
+			t.Fatal(err)
+		}
+		m.Hook = nil
+		crashes(r, m, seen, check)
+	}
+	if states < 100 || refusals < 50 {
+		t.Fatalf("only %d states, %d refused by load", states, refusals)
+	}
+	t.Logf("crash states of dump: %d distinct, load refused %d", states, refusals)
+}
+
+// A call that fails ends the dump with its error; what is there is whole, and
+// the next dump finishes.
+func TestDumpErrors(t *testing.T) {
+	_, old, next, _ := crashSnapshots(t)
+	runs := 0
+	for _, errno := range []error{syscall.EIO, syscall.ENOSPC, syscall.EACCES} {
+		for n := 1; ; n++ {
+			m := vfs.NewMem()
+			if _, err := DumpTree(m, "/brain", old, nil); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := files(t, m, "/brain")
+			first, failed := m.Calls(), vfs.Call{}
+			m.Hook = func(c vfs.Call) error {
+				if c.N == first+n {
+					failed = c
+					return errno
+				}
+				return nil
+			}
+			_, err := DumpTree(m, "/brain", next, nil)
+			m.Hook = nil
+			if failed.N == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+			runs++
+			if err == nil && failed.Op != "close" {
+				t.Fatalf("call %d (%s %s) failed with %v and the dump did not", n, failed.Op, failed.Name, errno)
+			}
+			now, _ := files(t, m, "/brain")
+			if failed.Op == "lstat" && len(now) == 0 {
+				t.Fatal("pages are gone")
+			}
+			for name := range before {
+				if name != "/archives/gone.md" && now[name] == "" {
+					t.Fatalf("call %d (%s %s): %s is gone", n, failed.Op, failed.Name, name)
+				}
+			}
+			if _, err := DumpTree(m, "/brain", next, nil); err != nil {
+				t.Fatalf("call %d (%s %s) failed: the next dump: %v", n, failed.Op, failed.Name, err)
+			}
+			s := New(&Options{FS: m})
+			if _, err := s.Load("/brain", nil); err != nil {
+				t.Fatal(err)
+			}
+			if encoded(t, s.Snapshot()) != encoded(t, next) {
+				t.Fatalf("call %d (%s %s): loads to another store", n, failed.Op, failed.Name)
+			}
+		}
+	}
+	if runs < 100 {
+		t.Fatalf("only %d failed calls", runs)
+	}
+	t.Logf("failed calls of dump: %d", runs)
+}
+
+// A power cut in a forced dump loses none of what it moves aside.
+func TestForcedDumpCrash(t *testing.T) {
+	r := seeded(t)
+	_, old, next, _ := crashSnapshots(t)
+	start := vfs.NewMem()
+	if _, err := DumpTree(start, "/brain", old, nil); err != nil {
+		t.Fatal(err)
+	}
+	start.WriteFile("/brain/notes/keep.md", []byte("edited by hand"), 0o600)
+	start.WriteFile("/brain/notes/mine.md", []byte("written by hand"), 0o600)
+	start = synced(start)
+	seen := map[[32]byte]bool{}
+	states := 0
+	check := func(c *vfs.Mem) {
+		states++
+		now, _ := files(t, c, "/brain")
+		var have string
+		for _, text := range now {
+			have += text + "\n"
+		}
+		for _, text := range []string{"edited by hand", "written by hand"} {
+			if strings.Count(have, text) != 1 {
+				t.Fatalf("%q is there %d times", text, strings.Count(have, text))
+			}
+		}
+		if _, err := DumpTree(c, "/brain", next, &DumpOptions{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		s := New(&Options{FS: c})
+		if _, err := s.Load("/brain", nil); err != nil {
+			t.Fatal(err)
+		}
+		if encoded(t, s.Snapshot()) != encoded(t, next) {
+			t.Fatal("the next dump loads to another store")
+		}
+	}
+	m := start.Kill()
+	m.Hook = func(vfs.Call) error { crashes(r, m, seen, check); return nil }
+	report, err := DumpTree(m, "/brain", next, &DumpOptions{Force: true})
+	if err != nil || len(report.Aside) != 2 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	m.Hook = nil
+	crashes(r, m, seen, check)
+	if states < 30 {
+		t.Fatalf("only %d states", states)
+	}
+	t.Logf("crash states of a forced dump: %d", states)
+}
+
+// loadScene is a store file and an edited tree on one machine.
+func loadScene(t *testing.T) (*vfs.Mem, *Snapshot) {
+	t.Helper()
+	m := vfs.NewMem()
+	s, err := Open("/home/memory.db", &Options{FS: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"both", "here", "there", "gone"} {
+		if _, err := s.Remember(name, "base of "+name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Dump("/home/brain", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"both", "here"} {
+		if _, err := s.Remember(name, "store's "+name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.Snapshot()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.WriteFile("/home/brain/notes/both.md", []byte("tree's both\n"), 0o600)
+	m.WriteFile("/home/brain/notes/there.md", []byte("tree's there\n"), 0o600)
+	m.WriteFile("/home/brain/notes/new.md", []byte("tree's new\n"), 0o600)
+	if err := m.Remove("/home/brain/notes/gone.md"); err != nil {
+		t.Fatal(err)
+	}
+	return synced(m), before
+}
+
+// synced is the machine with everything on its disk.
+func synced(m *vfs.Mem) *vfs.Mem {
+	return m.Crash(slices.Repeat([]vfs.Fate{vfs.Whole}, len(m.Unsynced()))...)
+}
+
+// contents is what a test of load compares: names and texts.
+func contents(sn *Snapshot) string {
+	var b strings.Builder
+	for e := range sn.All() {
+		b.WriteString(e.Name + "=" + e.Content + ";")
+	}
+	return b.String()
+}
+
+// After a power cut at any call of a load the store is the old or the new one,
+// no page has changed, and the next load arrives.
+func TestLoadCrash(t *testing.T) {
+	r := seeded(t)
+	for _, merge := range []bool{false, true} {
+		start, before := loadScene(t)
+		want := "both=tree's both;here=base of here;there=tree's there;new=tree's new;"
+		if merge {
+			want = "both=store's both;here=store's here;there=tree's there;new=tree's new;"
+		}
+		pages, _ := files(t, start, "/home/brain/notes")
+		seen := map[[32]byte]bool{}
+		states, arrived, refused := 0, 0, 0
+		check := func(c *vfs.Mem) {
+			states++
+			if now, temps := files(t, c, "/home/brain/notes"); len(now) != len(pages) || now["/both.md"] != pages["/both.md"] || len(temps) > 0 {
+				t.Fatalf("pages are now %v, %q", now, temps)
+			}
+			s, err := Open("/home/memory.db", &Options{FS: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := contents(s.Snapshot())
+			switch got {
+			case contents(before):
+			case want:
+				arrived++
+			default:
+				t.Fatalf("merge %v: the store is %s", merge, got)
+			}
+			if _, err := s.Load("/home/brain", &LoadOptions{Merge: merge}); errors.Is(err, ErrTree) && merge {
+				refused++
+				now, _ := files(t, c, "/home/brain/conflicts")
+				if !strings.Contains(now["/notes/both.md"], "store's both") {
+					t.Fatalf("the conflict's file is %q", now)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got := contents(s.Snapshot()); got != want {
+				t.Fatalf("merge %v: after the next load the store is %s, want %s", merge, got, want)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := start.Kill()
+		s, err := Open("/home/memory.db", &Options{FS: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Hook = func(vfs.Call) error { crashes(r, m, seen, check); return nil }
+		if _, err := s.Load("/home/brain", &LoadOptions{Merge: merge}); err != nil {
+			t.Fatal(err)
+		}
+		crashes(r, m, seen, check)
+		m.Hook = nil
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if states < 50 || arrived == 0 || arrived == states || merge && refused == 0 {
+			t.Fatalf("merge %v: %d states, %d with the new store, %d refused", merge, states, arrived, refused)
+		}
+		t.Logf("crash states of load, merge %v: %d distinct, %d with the new store, %d with a conflict to settle", merge, states, arrived, refused)
+	}
+}
+
+// A load that fails at any call, a page's or another, leaves the store as it
+// was, or has arrived.
+func TestLoadErrors(t *testing.T) {
+	runs, unread := 0, 0
+	for _, merge := range []bool{false, true} {
+		for n := 1; ; n++ {
+			m, before := loadScene(t)
+			s := New(&Options{FS: m})
+			if err := s.Replace(before); err != nil {
+				t.Fatal(err)
+			}
+			first, failed := m.Calls(), vfs.Call{}
+			m.Hook = func(c vfs.Call) error {
+				if c.N == first+n {
+					failed = c
+					return syscall.EIO
+				}
+				return nil
+			}
+			report, err := s.Load("/home/brain", &LoadOptions{Merge: merge})
+			m.Hook = nil
+			if failed.N == 0 {
+				break
+			}
+			runs++
+			same := contents(s.Snapshot()) == contents(before)
+			switch {
+			case err != nil && same:
+				unread++
+			case err == nil && !same: // what failed was a close, or the mark in the tree
+				if len(report.Warnings) == 0 && failed.Op != "close" {
+					t.Fatalf("call %d (%s %s) failed, and nobody knows", n, failed.Op, failed.Name)
+				}
+			case err != nil && merge && len(report.Conflicts) > 0: // its file could not be written
+			default:
+				t.Fatalf("merge %v: call %d (%s %s) failed: err %v, store unchanged %v", merge, n, failed.Op, failed.Name, err, same)
+			}
+		}
+	}
+	if unread < 20 {
+		t.Fatalf("only %d calls failed before the store changed", unread)
+	}
+	t.Logf("failed calls of load: %d, %d of them with the store as it was", runs, unread)
+}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 
 	"crabmem/crmem/vfs"
 )
@@ -31,20 +32,34 @@ func (s *Store) Checkpoint() error {
 
 // checkpoint is Checkpoint with writers going on during the encode.
 func (s *Store) checkpoint() error {
-	s.token <- struct{}{}
-	s.wmu.Lock()
-	c := s.cut()
-	s.wmu.Unlock()
-	<-s.token
-	if c == nil {
-		return nil
+	for {
+		s.token <- struct{}{}
+		s.wmu.Lock()
+		c := s.cut()
+		s.wmu.Unlock()
+		<-s.token
+		if c == nil {
+			return nil
+		}
+		p, dig, err := s.writeTemp(c.nextID, c.live, c.recs)
+		s.token <- struct{}{}
+		s.wmu.Lock()
+		err = s.install(c, p, dig, err)
+		covered := s.base >= c.seq
+		s.wmu.Unlock()
+		<-s.token
+		// Another checkpoint, of an earlier cut, may have come between.
+		if err != nil || covered || s.stopping() {
+			return err
+		}
 	}
-	p, dig, err := s.writeTemp(c.nextID, c.live, c.recs)
-	s.token <- struct{}{}
-	defer func() { <-s.token }()
+}
+
+// stopping reports whether the store takes no more writes.
+func (s *Store) stopping() bool {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	return s.install(c, p, dig, err)
+	return s.stopped != nil
 }
 
 // fold is checkpoint with writers waiting. Caller holds the token and wmu, or
@@ -106,6 +121,8 @@ func (s *Store) cut() *cut {
 	}
 }
 
+var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}
+
 // writeTemp writes a snapshot to a temporary file, syncs it, reads it back and
 // compares. On an error the file is gone.
 func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, dig digest, err error) {
@@ -118,7 +135,12 @@ func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, d
 			err = errors.Join(err, p.Discard())
 		}
 	}()
-	w := bufio.NewWriterSize(io.MultiWriter(p, &dig), 1<<18)
+	w := buffers.Get().(*bufio.Writer)
+	w.Reset(io.MultiWriter(p, &dig))
+	defer func() {
+		w.Reset(nil)
+		buffers.Put(w)
+	}()
 	if _, err := writeSnapshot(w, nextID, live, recs); err != nil {
 		return nil, dig, err
 	}
@@ -166,7 +188,7 @@ func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
 		return s.spaceOr(err)
 	}
 	if s.log != c.log || s.stopped != nil {
-		return p.Discard() // a newer checkpoint, or a failure, came between
+		return p.Discard() // another checkpoint, or a failure, came between
 	}
 	s.restage()
 	if err := s.announce(dig, c.seq); err != nil {
@@ -317,13 +339,16 @@ func (s *Store) replaceLog(b []byte) error {
 	return nil
 }
 
-// Replace makes a snapshot the whole of the store: what load does. It is one
-// checkpoint; writers wait for it, and nothing of the old state is left in
-// the log.
+// Replace makes a snapshot the whole of the store. It is one checkpoint;
+// writers wait for it, and nothing of the old state is left in the log.
 func (s *Store) Replace(sn *Snapshot) error {
-	if size := sn.t.bytes + headerSize; size > s.opts.MaxBytes {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrFull, size, s.opts.MaxBytes)
-	}
+	return s.replace(func(*Snapshot) (*Snapshot, error) { return sn, nil })
+}
+
+// replace is Replace by what next makes of the present state. Writers wait
+// from before next is called, so that nothing acknowledged falls between. A
+// nil snapshot leaves the store as it is.
+func (s *Store) replace(next func(*Snapshot) (*Snapshot, error)) error {
 	s.token <- struct{}{}
 	defer func() { <-s.token }()
 	s.commit()
@@ -333,10 +358,26 @@ func (s *Store) Replace(sn *Snapshot) error {
 		return err
 	}
 	s.restage()
+	sn, err := next(s.Snapshot())
+	if err != nil || sn == nil {
+		return err
+	}
 	if s.path != "" {
+		absent := s.absent
 		if err := s.ready(); err != nil {
 			return fmt.Errorf("%w: %w", ErrNotApplied, err)
 		}
+		if absent && s.nextID != 1 {
+			// Another process created the store meanwhile: decide anew.
+			if sn, err = next(s.Snapshot()); err != nil || sn == nil {
+				return err
+			}
+		}
+	}
+	if size := sn.t.bytes + headerSize; size > s.opts.MaxBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrFull, size, s.opts.MaxBytes)
+	}
+	if s.path != "" {
 		if err := s.replaceFiles(sn); err != nil {
 			return err
 		}

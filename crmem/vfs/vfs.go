@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"sync"
 )
 
 // ErrNotRegular is returned when a name that should be a regular file is a
@@ -142,6 +143,8 @@ func Identify(fi fs.FileInfo) Identity {
 	return identify(fi)
 }
 
+var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}
+
 // Replace replaces the file name, or creates it, with what write writes:
 // temporary file, write, sync, rename, sync of the directory. A reader sees
 // the old contents or the new, whole, and so does whoever opens it after a
@@ -151,7 +154,12 @@ func Replace(t Tree, name string, perm fs.FileMode, write func(io.Writer) error)
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(p, 1<<18)
+	w := buffers.Get().(*bufio.Writer)
+	w.Reset(p)
+	defer func() {
+		w.Reset(nil)
+		buffers.Put(w)
+	}()
 	if err := write(w); err != nil {
 		return errors.Join(err, p.Discard())
 	}
@@ -188,12 +196,21 @@ func ReadFile(t Tree, name string, max int64) ([]byte, error) {
 }
 
 // MkdirAll creates dir and the parents it lacks, and makes each new name
-// durable.
+// durable, and the name of dir also when it was there.
 func MkdirAll(t Tree, dir string, perm fs.FileMode) error {
 	fi, err := t.Lstat(dir)
 	if err == nil {
-		if fi.Mode()&fs.ModeSymlink != 0 || fi.IsDir() {
-			return nil // a link is judged by the calls that go through it
+		if fi.Mode()&fs.ModeSymlink != 0 { // judged by the calls that go through it
+			return nil
+		}
+		if fi.IsDir() {
+			// Whoever created it may have died before the sync of its name. One
+			// that may not be read is not one that anybody created in.
+			err := t.SyncDir(filepath.Dir(dir))
+			if errors.Is(err, fs.ErrPermission) {
+				return nil
+			}
+			return err
 		}
 		return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("not a directory")}
 	}

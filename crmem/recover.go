@@ -365,8 +365,12 @@ func (s *Store) sweep() {
 		if !ok || !e.Type().IsRegular() {
 			continue
 		}
+		digits := "0123456789"
+		if tail, ok := strings.CutPrefix(rest, tornSuffix); ok {
+			rest, digits = tail, digits+"." // quarantine numbers names, too
+		}
 		rest = strings.TrimPrefix(rest, walSuffix)
-		if rest != "" && strings.Trim(rest, "0123456789") == "" {
+		if rest != "" && strings.Trim(rest, digits) == "" {
 			s.fs.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

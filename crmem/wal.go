@@ -308,6 +308,9 @@ func promised(b []byte, salt uint64, bad int64) bool {
 	// its length in checksums. No tear does; such a file counts as damaged.
 	budget := 64 * (int64(len(b)) + 1<<20)
 	for off := bad + 1; off+frameHeader <= int64(len(b)); off++ {
+		if b[off]&^frameMore == 0 || b[off+1]|b[off+2]|b[off+3] != 0 {
+			continue // most offsets; readFrame would word the reason
+		}
 		f, why := readFrame(b, off)
 		if why != "" || f.syncedTo <= bad {
 			continue

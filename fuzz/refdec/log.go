@@ -151,8 +151,8 @@ func (l *Log) frameAt(file []byte, at int64) (Frame, bool) {
 
 // Recover reads a snapshot and its log as a reader does that writes nothing:
 // the state up to the first frame that is not good, and what is wrong there:
-// clean, torn, rotten, foreign. A foreign log without operations is clean. An
-// error is a *Fault, of the log when inLog is true.
+// clean, torn, rotten; or foreign, and strange for a foreign log without
+// operations. An error is a *Fault, of the log when inLog is true.
 func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 	if s, err = Snapshot(db); err != nil {
 		return nil, "", false, err
@@ -176,7 +176,7 @@ func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 		if ops > 0 {
 			return s, "foreign", false, nil
 		}
-		return s, l.Verdict, false, nil
+		return s, "strange", false, nil
 	}
 	for _, f := range l.Frames {
 		if f.Type == 4 || f.Seq <= covered {

@@ -1,0 +1,339 @@
+// Package judge says what package crmem must answer for a snapshot and a log,
+// whatever their bytes are, and holds it to that. What is right comes from the
+// independent decoder.
+package judge
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/refdec"
+)
+
+// Path is where the stores of this package stand.
+const Path = "/d/memory.db"
+
+const walPath = Path + "-wal"
+
+// Verdict is what a store is.
+type Verdict struct {
+	Kind   string        // whole, torn, rot, format or foreign, as the verifier names them
+	File   string        // where the problem is; empty when whole
+	Offset int64         // in File
+	Store  *refdec.Store // what a reader sees; nil when it is refused
+	Ops    bool          // a foreign log holds operations, so that a writer is refused
+}
+
+// Expect returns the verdict of the independent decoder. A nil wal is no log.
+func Expect(db, wal []byte) Verdict {
+	s, err := refdec.Snapshot(db)
+	if f, bad := errors.AsType[*refdec.Fault](err); bad {
+		return Verdict{Kind: "format", File: Path, Offset: f.Offset}
+	}
+	if wal == nil {
+		return Verdict{Kind: "whole", Store: s}
+	}
+	s, verdict, _, err := refdec.Recover(db, wal)
+	if f, bad := errors.AsType[*refdec.Fault](err); bad {
+		return Verdict{Kind: "rot", File: walPath, Offset: f.Offset}
+	}
+	l, err := refdec.ReadLog(wal)
+	if err != nil {
+		panic("judge: a log that was read is refused: " + err.Error())
+	}
+	switch verdict {
+	case "foreign":
+		return Verdict{Kind: "foreign", File: Path, Store: s, Ops: true}
+	case "strange":
+		return Verdict{Kind: "foreign", File: Path, Store: s}
+	case "torn":
+		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s}
+	case "rotten":
+		return Verdict{Kind: "rot", File: walPath, Offset: l.Good, Store: s}
+	}
+	return Verdict{Kind: "whole", Store: s}
+}
+
+// Place returns a machine that has the files and no others but a stub of the
+// reserve, which spares the writing of a real one.
+func Place(db, wal []byte) *vfs.Mem {
+	m := vfs.NewMem()
+	if err := m.Mkdir("/d", 0o700); err != nil {
+		panic("judge: " + err.Error())
+	}
+	if db != nil {
+		m.WriteFile(Path, db, 0o600)
+	}
+	if wal != nil {
+		m.WriteFile(walPath, wal, 0o600)
+	}
+	m.WriteFile(Path+"-reserve", []byte{0}, 0o600)
+	return m
+}
+
+// Same compares entries with the independent decoder's.
+func Same(got []crmem.Entry, want *refdec.Store) error {
+	if len(got) != len(want.Entries) {
+		return fmt.Errorf("%d entries, the independent decoder has %d", len(got), len(want.Entries))
+	}
+	for i, e := range want.Entries {
+		w := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases}
+		if !got[i].Equal(w) {
+			return fmt.Errorf("entry %d is %+v, the independent decoder has %+v", i, got[i], w)
+		}
+	}
+	return nil
+}
+
+// Store verifies, reads and repairs a store. It returns the verdict and the
+// entries that are there after the repair.
+func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
+	v = Expect(db, wal)
+	m := Place(db, wal)
+	before := m.Hash()
+	if err := v.check(m); err != nil {
+		return v, nil, err
+	}
+	if err := v.read(m); err != nil {
+		return v, nil, fmt.Errorf("open to read: %w", err)
+	}
+	if m.Hash() != before {
+		return v, nil, errors.New("a reader changed the files")
+	}
+	repaired, err = v.repair(m, db, wal)
+	if err != nil {
+		return v, nil, err
+	}
+	if v.Store != nil && v.Kind != "foreign" {
+		if err := Same(repaired, v.Store); err != nil {
+			return v, nil, fmt.Errorf("after the repair: %w", err)
+		}
+	}
+	return v, repaired, nil
+}
+
+func (v *Verdict) check(m *vfs.Mem) error {
+	r, err := crmem.Check(m, Path, 0)
+	if err != nil {
+		return err
+	}
+	if v.Kind == "whole" {
+		if len(r.Problems) != 0 {
+			return fmt.Errorf("check says %+v of a whole store", r.Problems)
+		}
+		return nil
+	}
+	// A log can have more than one: its end may be torn, too.
+	found := false
+	for _, p := range r.Problems {
+		found = found || p.Kind == v.Kind && p.File == v.File && p.Offset == v.Offset
+		if p.Message == "" || p.Remedy == "" {
+			return fmt.Errorf("check says %+v, without message or remedy", p)
+		}
+	}
+	if !found {
+		return fmt.Errorf("check says %+v, want %s at %d of %s", r.Problems, v.Kind, v.Offset, v.File)
+	}
+	if (r.Err() == nil) != (v.Kind == crmem.Torn && len(r.Problems) == 1) {
+		return fmt.Errorf("the error is %v of %+v", r.Err(), r.Problems)
+	}
+	return nil
+}
+
+func (v *Verdict) read(m *vfs.Mem) error {
+	s, err := crmem.Open(Path, &crmem.Options{FS: m, ReadOnly: true})
+	if v.Store == nil {
+		if !errors.Is(err, crmem.ErrFormat) {
+			return fmt.Errorf("%v of a store that is %s", err, v.Kind)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := Same(slices.Collect(s.All()), v.Store); err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// repair repairs, verifies, and accounts for every byte.
+func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
+	o := &crmem.RepairOptions{FS: m}
+	rep, err := crmem.Repair(Path, o)
+	if v.Kind == "foreign" && v.Ops {
+		if !errors.Is(err, crmem.ErrForeign) {
+			return nil, fmt.Errorf("repair of a foreign log without a choice: %v", err)
+		}
+		o.KeepDB = true
+		rep, err = crmem.Repair(Path, o)
+	}
+	if err != nil && v.Kind == "format" && errors.Is(err, crmem.ErrFormat) {
+		// Nothing in it is an entry: it is left as it was.
+		if b, rerr := vfs.ReadFile(m, Path, 1<<30); rerr != nil || !bytes.Equal(b, db) {
+			return nil, fmt.Errorf("repair changed what it refused (%v)", rerr)
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("repair: %w", err)
+	}
+	left := map[string][]byte{Path: db, walPath: wal}
+	for _, f := range rep.Files {
+		b, known := left[f.File]
+		if !known || f.Bytes != int64(len(b)) || f.Recovered+f.Aside != f.Bytes || f.Recovered < 0 || f.Aside < 0 {
+			return nil, fmt.Errorf("repair accounts for %+v of %d bytes", f, len(b))
+		}
+		// A snapshot is kept whole, of a log what was not recovered.
+		if f.File == walPath {
+			b = b[f.Recovered:]
+		}
+		kept, err := vfs.ReadFile(m, f.Kept, 1<<30)
+		if err != nil || !bytes.Equal(kept, b) {
+			return nil, fmt.Errorf("repair kept %d bytes in %q (%v), want %d", len(kept), f.Kept, err, len(b))
+		}
+		delete(left, f.File)
+	}
+	if v.Kind == "whole" && len(rep.Files) != 0 {
+		return nil, fmt.Errorf("repair of a whole store: %+v", rep.Files)
+	}
+	if v.Kind != "whole" && len(rep.Files) == 0 {
+		return nil, fmt.Errorf("repair of a store that is %s set nothing aside", v.Kind)
+	}
+	checked, err := crmem.Check(m, Path, 0)
+	if err != nil || len(checked.Problems) != 0 {
+		return nil, fmt.Errorf("after the repair: %v, %+v", err, checked)
+	}
+	s, err := crmem.Open(Path, &crmem.Options{FS: m})
+	if err != nil {
+		return nil, fmt.Errorf("open after the repair: %w", err)
+	}
+	all := slices.Collect(s.All())
+	if rep.Entries != len(all) || checked.Entries != len(all) {
+		return nil, fmt.Errorf("%d entries; repair says %d, check %d", len(all), rep.Entries, checked.Entries)
+	}
+	return all, s.Close()
+}
+
+// Recovery opens a store to write, as after a crash: what is damaged is
+// refused and left alone; what is torn is cut and kept; the state is what the
+// independent decoder has, again after another crash, and in the file after
+// Close.
+func Recovery(db, wal []byte) (v Verdict, err error) {
+	v = Expect(db, wal)
+	m := Place(db, wal)
+	s, err := crmem.Open(Path, &crmem.Options{FS: m})
+	refused := v.Kind == "format" || v.Kind == "rot" || v.Ops
+	if refused != (err != nil) {
+		return v, fmt.Errorf("open: %v of a store that is %s", err, v.Kind)
+	}
+	if refused {
+		if !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
+			return v, fmt.Errorf("open: %w", err)
+		}
+		return v, untouched(m, db, wal)
+	}
+	// A crash of the process, before anything else happened.
+	if err := v.again(m.Kill(), wal); err != nil {
+		return v, fmt.Errorf("after a crash: %w", err)
+	}
+	if err := v.state(s, m, wal); err != nil {
+		return v, err
+	}
+	return v, nil
+}
+
+func untouched(m *vfs.Mem, db, wal []byte) error {
+	for name, b := range map[string][]byte{Path: db, walPath: wal} {
+		if b == nil {
+			continue
+		}
+		if got, err := vfs.ReadFile(m, name, 1<<30); err != nil || !bytes.Equal(got, b) {
+			return fmt.Errorf("%s was changed by an open that was refused (%v)", name, err)
+		}
+	}
+	return nil
+}
+
+func (v *Verdict) again(m *vfs.Mem, wal []byte) error {
+	s, err := crmem.Open(Path, &crmem.Options{FS: m})
+	if err != nil {
+		return err
+	}
+	return v.state(s, m, wal)
+}
+
+// state compares a store that was opened, writes to it and closes it.
+func (v *Verdict) state(s *crmem.Store, m *vfs.Mem, wal []byte) error {
+	all := slices.Collect(s.All())
+	if err := Same(all, v.Store); err != nil {
+		return err
+	}
+	if s.NextID() != v.Store.NextID {
+		return fmt.Errorf("next_id %d, the independent decoder has %d", s.NextID(), v.Store.NextID)
+	}
+	if v.Kind == "torn" {
+		if err := kept(m, wal[v.Offset:]); err != nil {
+			return err
+		}
+	}
+	const name = "written after the recovery"
+	_, taken := s.Get(name)
+	if taken != nil && s.NextID() < 1<<64-1 {
+		if err := s.Apply(crmem.Add{Name: name, Content: "x"}); err != nil {
+			return err
+		}
+		e, err := s.Get(name)
+		if err != nil || e.ID != v.Store.NextID {
+			return fmt.Errorf("the new entry is %+v, %v", e, err)
+		}
+		all = append(all, e)
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	b, err := vfs.ReadFile(m, Path, 1<<30)
+	if err != nil {
+		return err
+	}
+	sn, err := crmem.Decode(b)
+	if err != nil {
+		return err
+	}
+	if got := slices.Collect(sn.All()); !slices.EqualFunc(got, all, crmem.Entry.Equal) {
+		return fmt.Errorf("the file holds %+v, want %+v", got, all)
+	}
+	r, err := crmem.Check(m, Path, 0)
+	if err == nil && len(r.Problems) != 0 {
+		err = fmt.Errorf("check says %+v", r.Problems)
+	}
+	return err
+}
+
+// kept wants exactly one file of torn bytes, with these.
+func kept(m *vfs.Mem, tail []byte) error {
+	list, err := m.ReadDir("/d")
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), "memory.db-wal.torn-") {
+			continue
+		}
+		n++
+		b, err := vfs.ReadFile(m, "/d/"+e.Name(), 1<<30)
+		if err != nil || !bytes.Equal(b, tail) {
+			return fmt.Errorf("%s holds %x (%v), want %x", e.Name(), b, err, tail)
+		}
+	}
+	if n != 1 {
+		return fmt.Errorf("%d files of torn bytes, want 1", n)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+// Package log fuzzes the reading of a log beside a snapshot that is known:
+// what the verifier says and a reader sees is what the independent decoder
+// has.
+package log
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"crabmem/fuzz/judge"
+	"crabmem/fuzz/refdec"
+	"crabmem/fuzz/vectors"
+)
+
+// What mend makes right, so that damage is also found behind the checksums.
+const (
+	mendHeader = 1 << iota // base, crc
+	mendCRC                // prev and crc of every frame that its length leads to
+	mendSeq
+	mendSynced
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// mend writes what a log should have where it does not.
+func mend(wal, db []byte, what byte) {
+	le := binary.LittleEndian
+	if len(wal) < 48 {
+		return
+	}
+	if what&mendHeader != 0 {
+		d := refdec.DigestOf(db)
+		copy(wal, "CRWAL\x00\x01\x00")
+		le.PutUint64(wal[16:], d.Length)
+		le.PutUint32(wal[24:], d.Castagnoli)
+		le.PutUint32(wal[28:], d.IEEE)
+		le.PutUint32(wal[40:], 0)
+		le.PutUint32(wal[44:], crc32.Checksum(wal[:44], castagnoli))
+	}
+	salt, prev, seq := wal[8:16], le.Uint32(wal[44:]), le.Uint64(wal[32:])
+	for at := 48; at+32 <= len(wal); {
+		f := wal[at:]
+		n := 32 + int64(le.Uint32(f[4:]))
+		if n > int64(len(f)) {
+			return
+		}
+		if f[0]&0x7f != 4 {
+			seq++
+		}
+		if what&mendSeq != 0 {
+			le.PutUint64(f[8:], seq-1)
+		}
+		if s := le.Uint64(f[16:]); what&mendSynced != 0 && (s < 48 || s > uint64(at)) {
+			le.PutUint64(f[16:], 48+s%uint64(at-47))
+		}
+		if what&mendCRC != 0 {
+			le.PutUint32(f[24:], prev)
+			b := le.AppendUint64(append([]byte(nil), salt...), uint64(at))
+			b = append(append(b, f[:28]...), f[32:n]...)
+			le.PutUint32(f[28:], crc32.Checksum(b, castagnoli))
+		}
+		prev = le.Uint32(f[28:])
+		at += int(n)
+	}
+}
+
+func seeds(t testing.TB) []*vectors.Vector {
+	all, err := vectors.Load(os.DirFS(filepath.Join("..", "..", "testdata", "vectors")), "log", 90)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// snapshot is what the logs extend.
+func snapshot(t testing.TB) []byte {
+	for _, v := range seeds(t) {
+		if v.Name == "ok-empty" {
+			return v.DB()
+		}
+	}
+	t.Fatal("no vector ok-empty")
+	return nil
+}
+
+// TestMend: it makes whole logs of damaged ones, and leaves whole ones alone.
+func TestMend(t *testing.T) {
+	db := snapshot(t)
+	for _, v := range seeds(t) {
+		if v.Name != "ok-batch" {
+			continue
+		}
+		wal := append([]byte(nil), v.Files["wal"]...)
+		for _, at := range []int{0, 20, 45, 60, 72, 78, 110} {
+			wal[at] ^= 0x10
+		}
+		if k := judge.Expect(db, wal).Kind; k != "rot" {
+			t.Errorf("the damaged log is %s", k)
+		}
+		mend(wal, db, 0xff)
+		if k := judge.Expect(db, wal).Kind; k != "whole" {
+			t.Errorf("the mended log is %s", k)
+		}
+		return
+	}
+	t.Fatal("no vector ok-batch")
+}
+
+func FuzzLog(f *testing.F) {
+	db := snapshot(f)
+	for _, v := range seeds(f) {
+		f.Add(v.Files["wal"], byte(0))
+		f.Add(v.Files["wal"], byte(0xff))
+	}
+	f.Fuzz(func(t *testing.T, wal []byte, what byte) {
+		wal = append([]byte{}, wal...) // never nil: the file is there
+		mend(wal, db, what)
+		synctest.Test(t, func(t *testing.T) { // a reader sleeps before it calls a log foreign
+			if _, _, err := judge.Store(db, wal); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}

@@ -1,0 +1,96 @@
+// Package recover fuzzes what a writer does with a snapshot and a log that a
+// crash, or anything else, left: it recovers the state that the independent
+// decoder has, keeps what it cuts off, and leaves alone what it refuses.
+package recover
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"crabmem/fuzz/judge"
+	"crabmem/fuzz/refdec"
+	"crabmem/fuzz/vectors"
+)
+
+// bind makes a log the snapshot's: its base is the digest of db.
+func bind(wal, db []byte) {
+	if len(wal) < 48 {
+		return
+	}
+	d := refdec.DigestOf(db)
+	binary.LittleEndian.PutUint64(wal[16:], d.Length)
+	binary.LittleEndian.PutUint32(wal[24:], d.Castagnoli)
+	binary.LittleEndian.PutUint32(wal[28:], d.IEEE)
+	crc := crc32.Checksum(wal[:44], crc32.MakeTable(crc32.Castagnoli))
+	if old := binary.LittleEndian.Uint32(wal[44:]); old != crc {
+		binary.LittleEndian.PutUint32(wal[44:], crc)
+		rechain(wal, old, crc)
+	}
+}
+
+// rechain gives the first frame its new predecessor, and so on while the
+// frames were whole.
+func rechain(wal []byte, old, crc uint32) {
+	le, table := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
+	for at := 48; at+32 <= len(wal); {
+		f := wal[at:]
+		n := 32 + int64(le.Uint32(f[4:]))
+		if n > int64(len(f)) || le.Uint32(f[24:]) != old {
+			return
+		}
+		sum := func() uint32 {
+			b := le.AppendUint64(append([]byte(nil), wal[8:16]...), uint64(at))
+			return crc32.Checksum(append(append(b, f[:28]...), f[32:n]...), table)
+		}
+		old = le.Uint32(f[28:])
+		if sum() != old {
+			return
+		}
+		le.PutUint32(f[24:], crc)
+		crc = sum()
+		le.PutUint32(f[28:], crc)
+		at += int(n)
+	}
+}
+
+func FuzzRecover(f *testing.F) {
+	root := os.DirFS(filepath.Join("..", "..", "testdata", "vectors"))
+	logs, err := vectors.Load(root, "log", 90)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var some []byte
+	for _, v := range logs {
+		if v.More["db"] != "missing" {
+			f.Add(v.DB(), v.Files["wal"], false)
+		}
+		if v.Name == "ok-put" {
+			some = v.Files["wal"]
+		}
+	}
+	files, err := vectors.Load(root, "snapshot", 149)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, v := range files {
+		f.Add(v.DB(), some, true)
+	}
+	f.Fuzz(func(t *testing.T, db, wal []byte, bound bool) {
+		db = append([]byte{}, db...)
+		if wal = append([]byte(nil), wal...); bound {
+			bind(wal, db)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			if _, err := judge.Recovery(db, wal); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := judge.Store(db, wal); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}

@@ -46,7 +46,8 @@ func pagePaths(entries []Entry) []string {
 	return paths
 }
 
-// foldKey is equal for stems that some file system takes for one.
+// foldKey is equal for stems that some file system takes for one: Windows
+// maps to upper case, others fold.
 func foldKey(stem string) string {
 	ascii := true
 	for i := range len(stem) {
@@ -55,7 +56,7 @@ func foldKey(stem string) string {
 	if ascii {
 		return strings.ToLower(stem)
 	}
-	return norm.NFD.String(cases.Fold().String(norm.NFD.String(stem)))
+	return norm.NFD.String(cases.Fold().String(norm.NFD.String(strings.ToUpper(stem))))
 }
 
 // suffixed makes a stem of its own for a name whose plain one is taken. It
@@ -76,7 +77,9 @@ func pageStem(name string) string {
 	var b strings.Builder
 	for i, r := range name {
 		n := utf8.RuneLen(r)
-		if edge := i == 0 || i+n == len(name); !plainRune(r) || edge && (r == '.' || r == ' ') {
+		edge := i == 0 || i+n == len(name)
+		entity := r == '&' && strings.Contains(name[i:], ";") // or what looks like one in a link
+		if !plainRune(r) || entity || edge && (r == '.' || r == ' ') {
 			for _, c := range []byte(name[i : i+n]) {
 				fmt.Fprintf(&b, "=%02X", c)
 			}

@@ -70,4 +70,4 @@ func linkText(name string) string {
 // linkDest renders a page's path as a link's target. Stems hold no percent
 // sign, so that it makes no difference whether a reader decodes %20, which is
 // all that mdbook decodes.
-var linkDest = strings.NewReplacer(" ", "%20", "(", `\(`, ")", `\)`, "&", `\&`).Replace
+var linkDest = strings.NewReplacer(" ", "%20", "(", `\(`, ")", `\)`).Replace

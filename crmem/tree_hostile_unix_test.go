@@ -95,8 +95,6 @@ func aliasRow(items ...string) string {
 	return "  <dt>Aliases</dt>\n  <dd>\n    <ul>\n      <li>" + strings.Join(items, "</li>\n      <li>") + "</li>\n    </ul>\n  </dd>\n"
 }
 
-const april = 1776162225 // 2026-04-14T10:23:45Z
-
 // hostileLoads are trees that a loader may trip over. want is what loads:
 // "name|content|alias|alias" in the order of ids; fail is in the error, which
 // must name path as well; warn is in a warning.

@@ -13,6 +13,8 @@ import (
 
 var treeSeed = flag.Uint64("tree.seed", 0, "replay the random tree tests with this seed")
 
+const april = 1776162225 // 2026-04-14T10:23:45Z
+
 // seeded gives a test its random numbers and says how to have them again.
 func seeded(t *testing.T) *rand.Rand {
 	seed := *treeSeed

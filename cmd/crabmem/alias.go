@@ -30,8 +30,10 @@ Several entries may share an alias; then it finds none of them by itself.`,
 	cmd.Flags().BoolVar(&add, "add", false, "add to the aliases there are")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove these aliases")
 	cmd.Flags().BoolVar(&none, "none", false, "remove every alias")
-	cmd.MarkFlagsMutuallyExclusive("add", "remove", "none")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := atMostOne(cmd, "add", "remove", "none"); err != nil {
+			return err
+		}
 		name, given := args[0], args[1:]
 		if (add || remove) && len(given) == 0 {
 			return wrongArgs(cmd, "--add and --remove want at least one alias")

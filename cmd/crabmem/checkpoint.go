@@ -31,7 +31,11 @@ themselves.`,
 			return nil
 		})
 		if err != nil {
-			return err
+			f := classify(err)
+			if f.Kind == "failed" {
+				f.Remedy = "nothing is lost, the log still has everything: check the disk and do it again"
+			}
+			return f
 		}
 		if c.json {
 			return c.printJSON(map[string]any{"folded": before.LogOps, "entries": after.Entries, "snapshot_bytes": after.SnapshotBytes})

@@ -35,6 +35,8 @@ type cli struct {
 	// waiting is true while the command only waits, for its input, a lock or
 	// an editor: it can be ended at once.
 	waiting atomic.Bool
+	// editing is true while an editor has the terminal: an interrupt is its own.
+	editing atomic.Bool
 }
 
 func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {
@@ -49,6 +51,7 @@ func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {
 
 // execute runs the command that args name.
 func (c *cli) execute(ctx context.Context, args []string) error {
+	root := c.root()
 	// Before cobra reads the flags, so that its errors have the right shape.
 	for _, a := range args {
 		if a == "--" {
@@ -63,7 +66,6 @@ func (c *cli) execute(ctx context.Context, args []string) error {
 			return usagef("argument %d is not valid UTF-8: %q", i+1, a)
 		}
 	}
-	root := c.root()
 	root.SetArgs(args)
 	root.SetIn(c.stdin)
 	root.SetOut(c.out)

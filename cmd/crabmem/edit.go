@@ -63,6 +63,9 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 		}
 		if err := c.wait(cmd.Context(), func() error { return c.runEditor(editor, file) }); err != nil {
 			remove()
+			if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == 130 || e.ProcessState.String() == "signal: "+os.Interrupt.String()) {
+				return &interrupted{os.Interrupt}
+			}
 			return fmt.Errorf("the editor %q ended with an error, nothing was changed: %w", editor, err)
 		}
 		text, err := vfs.ReadFile(c.fs, file, crmem.MaxContent)
@@ -147,5 +150,7 @@ func (c *cli) runEditor(editor, file string) error {
 	if !c.isTerminal(c.stdout) {
 		cmd.Stdout = c.stderr // standard output is the answer's
 	}
+	c.editing.Store(true)
+	defer c.editing.Store(false)
 	return cmd.Run()
 }

@@ -40,8 +40,10 @@ exit code 4 and nothing is written, unless --replace takes the new one or
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the new entry where one of its name differs")
 	cmd.Flags().BoolVar(&skip, "skip", false, "keep the old entry where one of its name differs")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
-	cmd.MarkFlagsMutuallyExclusive("replace", "skip")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := atMostOne(cmd, "replace", "skip"); err != nil {
+			return err
+		}
 		lines, err := c.importLines(cmd, args[0])
 		if err != nil {
 			return err

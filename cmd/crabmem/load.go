@@ -51,8 +51,10 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 	cmd.Flags().BoolVar(&merge, "merge", false, "keep what changed in the store since the dump")
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the tree alone, whatever changed in the store")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
-	cmd.MarkFlagsMutuallyExclusive("merge", "replace")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := atMostOne(cmd, "merge", "replace"); err != nil {
+			return err
+		}
 		dir := args[0]
 		var r crmem.LoadReport
 		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry, Confirm: c.announce}

@@ -32,14 +32,19 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	// The goroutine ends with the command, or with the process when a signal
 	// comes while the command waits for something.
 	go func() { done <- c.execute(ctx, args) }()
-	select {
-	case err := <-done:
-		return c.report(err)
-	case sig := <-signals:
-		stop := &interrupted{sig}
-		cancel(stop)
-		c.windDown(done, signals)
-		return c.report(stop)
+	for {
+		select {
+		case err := <-done:
+			return c.report(err)
+		case sig := <-signals:
+			if sig == os.Interrupt && c.editing.Load() {
+				continue // it was typed into the editor
+			}
+			stop := &interrupted{sig}
+			cancel(stop)
+			c.windDown(done, signals)
+			return c.report(stop)
+		}
 	}
 }
 

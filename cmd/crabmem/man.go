@@ -151,7 +151,7 @@ func paragraphs(b *strings.Builder, text string) {
 // roff escapes text: backslashes, hyphens that are typed as such, and what
 // would be a request at the start of a line.
 func roff(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...").Replace(s)
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {

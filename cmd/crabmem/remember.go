@@ -30,10 +30,10 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "take all aliases away")
 	cmd.Flags().StringVar(&kind, "kind", kind, "note or archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := atMostOne(cmd, "alias", "no-alias"); err != nil {
+			return err
+		}
 		if noAlias {
-			if cmd.Flags().Changed("alias") {
-				return usagef("--alias and --no-alias exclude each other")
-			}
 			aliases = []string{}
 		}
 		k, err := crmem.ParseKind(kind)

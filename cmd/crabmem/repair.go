@@ -29,8 +29,10 @@ there is a choice to make: --keep-db takes the file and sets the log aside,
 	cmd.Flags().BoolVar(&keepDB, "keep-db", false, "take the file, set a foreign log aside")
 	cmd.Flags().StringVar(&keepLog, "keep-log", "", "take the log, and the file `BASE` that it extends")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what is wrong, and change nothing")
-	cmd.MarkFlagsMutuallyExclusive("keep-db", "keep-log")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := atMostOne(cmd, "keep-db", "keep-log"); err != nil {
+			return err
+		}
 		path, err := c.storePath()
 		if err != nil {
 			return err

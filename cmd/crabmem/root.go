@@ -141,3 +141,17 @@ func atLeast(n int, names string) cobra.PositionalArgs {
 func wrongArgs(cmd *cobra.Command, format string, args ...any) error {
 	return &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...), Remedy: cmd.CommandPath() + " --help"}
 }
+
+// atMostOne refuses flags that exclude each other.
+func atMostOne(cmd *cobra.Command, names ...string) error {
+	var given []string
+	for _, n := range names {
+		if cmd.Flags().Changed(n) {
+			given = append(given, "--"+n)
+		}
+	}
+	if len(given) > 1 {
+		return wrongArgs(cmd, "%s exclude each other", strings.Join(given, " and "))
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+//go:build scripts
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// runMain in the environment makes the test binary the program.
+const runMain = "CRABMEM_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		main()
+	}
+	testscript.Main(m, map[string]func(){"crabmem": main})
+}
+
+const scriptDir = "../../testdata/script"
+
+// TestScripts runs testdata/script/*.txtar. Every command has a script of its
+// name. Beside testscript's own commands there are:
+//
+//	code N [-nopriv] command...  run it and want that exit code; -nopriv: mode bits count, also for root
+//	schema NAME file [lines]     the JSON in file (stdout, stderr) is what testdata/schema/NAME.json says
+//	hold FILE, release FILE      hold and release the lock of a store, as another process would
+//	signal INT|TERM N command... start it with an open standard input, send the signal, want that exit code
+//	flip FILE OFFSET             change the lowest bit of a byte; OFFSET may count from the end
+//	append FILE TEXT             append a text
+//	fifo FILE                    make a FIFO
+//	refuses [-write] [-create] command [args...]  it fails as it should in every situation of refusals
+//	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob(filepath.Join(scriptDir, "*.txtar"))
+	if err != nil || len(scripts) < len(newCLI(nil, nil, nil).commands()) {
+		t.Fatalf("%d scripts in %s, fewer than commands (%v)", len(scripts), scriptDir, err)
+	}
+	t.Logf("scripts: %d", len(scripts))
+	testscript.Run(t, testscript.Params{
+		Dir:                 scriptDir,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("CRABMEM_DB", filepath.Join(e.WorkDir, "memory.db"))
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("TMPDIR", filepath.Join(e.WorkDir, ".tmp"))
+			e.Setenv("TZ", "UTC")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
+			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "fifo": scriptFIFO, "tool": scriptTool, "refuses": scriptRefuses,
+		},
+	})
+}
+
+func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N [-nopriv] command [args...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	args = args[1:]
+	if args[0] == "-nopriv" {
+		args = args[1:]
+		if os.Geteuid() == 0 {
+			args = append([]string{"setpriv", "--bounding-set=-dac_override,-dac_read_search"}, args...)
+		}
+	}
+	if got := exitCode(ts.Exec(args[0], args[1:]...)); got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// exitCode is 0 for nil, the code of a process that ended by itself, and -1
+// for one that a signal ended or that was not started.
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return e.ExitCode()
+	}
+	return -1
+}
+
+func scriptSchema(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: schema NAME file [lines]")
+	}
+	text := ts.ReadFile(args[1])
+	values := []string{text}
+	if len(args) == 3 {
+		values = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	} else if strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") {
+		ts.Fatalf("%s is not one line:\n%s", args[1], text)
+	}
+	for _, v := range values {
+		ts.Check(checkSchema(args[0], []byte(v)))
+	}
+}
+
+// checkSchema validates a JSON text against testdata/schema/NAME.json.
+func checkSchema(name string, text []byte) error {
+	b, err := os.ReadFile(filepath.Join("../../testdata/schema", name+".json"))
+	if err != nil {
+		return err
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(b, &schema); err != nil {
+		return err
+	}
+	r, err := schema.Resolve(nil)
+	if err != nil {
+		return err
+	}
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return errors.New("more than one JSON value")
+	}
+	return r.Validate(v)
+}
+
+// held are the locks of all scripts, which run side by side.
+var (
+	heldMu sync.Mutex
+	held   = make(map[string]vfs.Locked)
+)
+
+func scriptHold(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: hold FILE")
+	}
+	name := ts.MkAbs(args[0]) + "-lock"
+	l, err := vfs.OS{}.Lock(name)
+	ts.Check(err)
+	ts.Check(l.SetText("pid 4711\nboot x\ncommand crabmem serve\nsocket \nstate dirty\n"))
+	heldMu.Lock()
+	held[name] = l
+	heldMu.Unlock()
+	ts.Defer(func() { l.Unlock() })
+}
+
+func scriptRelease(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: release FILE")
+	}
+	name := ts.MkAbs(args[0]) + "-lock"
+	heldMu.Lock()
+	l := held[name]
+	delete(held, name)
+	heldMu.Unlock()
+	if l == nil {
+		ts.Fatalf("%s is not held", name)
+	}
+	ts.Check(l.Unlock())
+}
+
+func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: signal INT|TERM N command [args...]")
+	}
+	sig := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}[args[0]]
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	// A signal that comes before the program listens ends it like any other
+	// program: then it had not begun, and it is tried again with more time.
+	for wait := 100 * time.Millisecond; ; wait *= 2 {
+		got, took := signalled(ts, sig, wait, args[2:])
+		if got == -1 && wait < 5*time.Second {
+			continue
+		}
+		if got != want {
+			ts.Fatalf("exit code %d, want %d", got, want)
+		}
+		if took > 1500*time.Millisecond {
+			ts.Fatalf("it took %v to end", took)
+		}
+		return
+	}
+}
+
+func signalled(ts *testscript.TestScript, sig os.Signal, wait time.Duration, args []string) (code int, took time.Duration) {
+	path := args[0]
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if _, err := os.Stat(filepath.Join(dir, args[0])); err == nil {
+			path = filepath.Join(dir, args[0])
+			break
+		}
+	}
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, k := range []string{"CRABMEM_DB", "HOME", "TMPDIR", "TZ", "PATH", "EDITOR"} {
+		cmd.Env = append(cmd.Env, k+"="+ts.Getenv(k))
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe()
+	ts.Check(err)
+	defer stdin.Close()
+	ts.Check(cmd.Start())
+	time.Sleep(wait)
+	start := time.Now()
+	ts.Check(cmd.Process.Signal(sig))
+	err = cmd.Wait()
+	ts.Logf("%s", stderr.String())
+	return exitCode(err), time.Since(start)
+}
+
+func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip FILE OFFSET")
+	}
+	name := ts.MkAbs(args[0])
+	b, err := os.ReadFile(name)
+	ts.Check(err)
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if at < 0 {
+		at += len(b)
+	}
+	b[at] ^= 1
+	ts.Check(os.WriteFile(name, b, 0o600))
+}
+
+func scriptAppend(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: append FILE TEXT")
+	}
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	ts.Check(err)
+	_, err = f.WriteString(args[1])
+	ts.Check(errors.Join(err, f.Close()))
+}
+
+func scriptFIFO(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: fifo FILE")
+	}
+	ts.Check(ts.Exec("mkfifo", args[0]))
+}
+
+// scriptTool says loudly that a tool is missing, and fails if CRABMEM_REQUIRE
+// lists it. The script goes on with [!exec:NAME] stop.
+func scriptTool(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: tool NAME")
+	}
+	name := args[0]
+	if _, err := exec.LookPath(name); err == nil {
+		return
+	}
+	if slices.Contains(strings.FieldsFunc(os.Getenv("CRABMEM_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), name) {
+		ts.Fatalf("%s is required and not there", name)
+	}
+	fmt.Fprintf(os.Stderr, "SKIPPED the rest of script %s: %s is missing\n", ts.Name(), name)
+}

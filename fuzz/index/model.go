@@ -5,6 +5,7 @@ package index
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -32,7 +33,7 @@ func NewModel(a bm25.Analyzer) *Model {
 func (m *Model) Add(d bm25.Doc) {
 	doc := modelDoc{class: d.Class, tf: map[string]int{}}
 	for _, f := range d.Fields {
-		for t := range m.Analyzer.Tokens(f) {
+		for _, t := range m.terms(f) {
 			doc.tf[t]++
 			doc.len++
 		}
@@ -60,10 +61,50 @@ func (m *Model) IDs() []uint64 {
 	return ids
 }
 
-// Search scores the documents for the terms given, which need not be sorted or
-// distinct; q.Text is not used. Scores are sums in ascending order of the terms.
-func (m *Model) Search(terms []string, q bm25.Query) bm25.Result {
-	terms = slices.Clone(terms)
+// terms returns the terms of a text, with repetitions. Under Plain they come
+// from another program than the index's.
+func (m *Model) terms(text string) []string {
+	if m.Analyzer == bm25.Plain {
+		return PlainTokens(text)
+	}
+	return slices.Collect(m.Analyzer.Tokens(text))
+}
+
+// Compare searches both, and explains what is found; any difference, if only of
+// a bit in a score, is an error. The model knows no stop words of Standard, so
+// q.Text must have none.
+func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
+	what := fmt.Sprintf("%v query %q, limit %d, classes %#x, filter %t", m.Analyzer, q.Text, q.Limit, q.Classes, q.Filter != nil)
+	if x.Len() != m.Len() {
+		return fmt.Errorf("index has %d documents, model %d", x.Len(), m.Len())
+	}
+	got, want := x.Search(q), m.Search(q)
+	if got.Total != want.Total || !slices.Equal(got.Hits, want.Hits) {
+		return fmt.Errorf("%s: index finds %+v, model %+v", what, got, want)
+	}
+	for _, h := range want.Hits[:min(3, len(want.Hits))] {
+		e, ok := x.Explain(q.Text, h.ID)
+		sum := 0.0
+		for _, line := range e.Terms {
+			sum += line.Contribution
+		}
+		d := m.docs[h.ID]
+		if !ok || e.Score != h.Score || sum != h.Score || e.Len != d.len {
+			return fmt.Errorf("%s: document %d scores %v, lines of %+v sum to %v", what, h.ID, h.Score, e, sum)
+		}
+		for _, line := range e.Terms {
+			if line.TF != d.tf[line.Term] {
+				return fmt.Errorf("%s: document %d has %q %d times, explained as %+v", what, h.ID, line.Term, d.tf[line.Term], e)
+			}
+		}
+	}
+	return nil
+}
+
+// Search is bm25.Index.Search: scores are sums in ascending order of the
+// query's terms.
+func (m *Model) Search(q bm25.Query) bm25.Result {
+	terms := m.terms(q.Text)
 	slices.Sort(terms)
 	terms = slices.Compact(terms)
 	n, length := 0, 0

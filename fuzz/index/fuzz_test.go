@@ -1,0 +1,161 @@
+package index
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"crabmem/bm25"
+)
+
+// vocabulary is what fuzzed documents are made of: short and long words, words
+// that share their first eight bytes, words that are lower-cased oddly.
+var vocabulary = strings.Fields(`alpha beta gamma delta internationalization internationalize internati internat
+	Ελλάδα ΟΔΟΣ naïveté 記憶 東京都庁 1234567890 zz abcdefgh abcdefghi İstanbul GRÖSSE x`)
+
+// A tape is fuzzed bytes read one by one; beyond the end they are zero.
+type tape []byte
+
+func (t *tape) next() byte {
+	if len(*t) == 0 {
+		return 0
+	}
+	b := (*t)[0]
+	*t = (*t)[1:]
+	return b
+}
+
+// text reads a text of up to 15 words. Now and then a word is repeated so often
+// that frequency and length leave the range of a posting's code.
+func (t *tape) text() string {
+	var b strings.Builder
+	for range t.next() & 15 {
+		w := t.next()
+		n := 1
+		switch {
+		case w == 255:
+			n = 4100
+		case w > 245:
+			n = 16
+		}
+		for range n {
+			b.WriteString(vocabulary[int(w)%len(vocabulary)])
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+func (t *tape) doc() bm25.Doc {
+	head := t.next()
+	return bm25.Doc{ID: uint64(t.next() & 63), Class: head & 7, Fields: []string{t.text(), t.text()}[:1+head>>7]}
+}
+
+// FuzzIndex plays fuzzed changes and searches to an index and to the model.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte("\x00\x05"))
+	f.Add([]byte("\x01\x03\x80\x01\x02\x01\x02\x03\x04\x05\x06\x00\x01\x02\xff\xfb\x02\x00\x01\x03\x01\x02\x03\x05\x01\x02\x08\x02\x01\xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 400 {
+			return // no more to learn, only slower
+		}
+		in := tape(data)
+		a := bm25.Analyzer(in.next() & 1)
+		x, m := bm25.New(a), NewModel(a)
+		built := map[uint64]bm25.Doc{}
+		for range in.next() & 31 {
+			d := in.doc()
+			built[d.ID] = d
+			m.Add(d)
+		}
+		docs := slices.Collect(maps.Values(built)) // in any order
+		if err := x.Build(t.Context(), len(docs), func(i int) bm25.Doc { return docs[i] }); err != nil {
+			t.Fatal(err)
+		}
+		for len(in) > 0 {
+			switch op := in.next(); op % 4 {
+			case 0:
+				d := in.doc()
+				x.Add(d)
+				m.Add(d)
+			case 1:
+				id := uint64(in.next() & 63)
+				if got, want := x.Remove(id), m.Remove(id); got != want {
+					t.Fatalf("Remove(%d) = %v, want %v", id, got, want)
+				}
+			default:
+				q := bm25.Query{Text: in.text(), Limit: int(op >> 2 & 7), Count: op>>5&1 != 0}
+				if op>>6&1 != 0 {
+					q.Classes = in.next()
+				}
+				if op>>7 != 0 {
+					q.Filter = func(id uint64) bool { return id%3 != 0 }
+				}
+				if err := m.Compare(x, q); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := m.Compare(x, bm25.Query{Text: strings.Join(vocabulary, " "), Count: true}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// oddSigma reports whether s has a capital sigma and a character that is cased
+// and case-ignorable both. The reference passes over such a character when it
+// looks whether a sigma ends a word; x/text does not.
+func oddSigma(s string) bool {
+	return strings.Contains(s, "Σ") && strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Lm, unicode.Mn, unicode.Other_Lowercase) })
+}
+
+// FuzzTokens: Plain gives the tokens of the rule, for any bytes; both analyzers
+// give proper terms, and an index holds what they give.
+func FuzzTokens(f *testing.F) {
+	for _, s := range []string{
+		"The quick brown fox, it's 4x4",
+		"ISTANBUL İstanbul ΟΔΟΣ ΑΣ1 ᾼΣ ͅΣα",
+		"getUserName HTTPServer v2.6.1 snake_case don’t",
+		"京都のホテル ﾃｽﾄ ＡＢＣ ½ ﷺ",
+		"e\u0301 नमस्ते ab\xffcd \u200b\u00ad",
+		strings.Repeat("a", 63) + " " + strings.Repeat("é", 40),
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, want := slices.Collect(bm25.Plain.Tokens(s)), PlainTokens(s); !slices.Equal(got, want) && !oddSigma(s) {
+			t.Fatalf("plain tokens of %q are %q, want %q", s, got, want)
+		}
+		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+			x := bm25.New(a)
+			x.Add(bm25.Doc{ID: 1, Fields: []string{s, "sentinel", s}})
+			want := map[string]int{}
+			n := 1
+			for term := range a.Tokens(s) {
+				if term == "" || !utf8.ValidString(term) || strings.ContainsRune(term, 0) {
+					t.Fatalf("%v: %q gives the term %q", a, s, term)
+				}
+				want[term] += 2
+				n += 2
+			}
+			e, _ := x.Explain(s, 1)
+			if e.Len != n {
+				t.Fatalf("%v: %q is indexed under %d terms, want %d", a, s, e.Len, n)
+			}
+			for _, line := range e.Terms {
+				if line.Term == "sentinel" || line.TF != want[line.Term] {
+					if line.Term != "sentinel" || line.TF != want[line.Term]+1 {
+						t.Fatalf("%v: %q: %q is indexed %d times, want %d", a, s, line.Term, line.TF, want[line.Term])
+					}
+				}
+				delete(want, line.Term)
+			}
+			if a == bm25.Plain && len(want) > 0 {
+				t.Fatalf("%q: not explained: %v", s, want)
+			}
+		}
+	})
+}

@@ -114,6 +114,8 @@ func TestConformErrors(t *testing.T) {
 			f, err := fsys.OpenFile(at(name), flag, 0o600)
 			if err == nil {
 				err = f.Close()
+			} else if f != nil {
+				t.Errorf("open %s: a file beside the error %v", name, err)
 			}
 			return err
 		}
@@ -153,6 +155,7 @@ func TestConformErrors(t *testing.T) {
 			{"create existing", open("file", os.O_RDWR|os.O_CREATE|os.O_EXCL), fs.ErrExist.Error()},
 			{"create over link", open("link", os.O_RDWR|os.O_CREATE|os.O_EXCL), fs.ErrExist.Error()},
 			{"append to link", open("link", os.O_WRONLY|os.O_APPEND|os.O_CREATE), notRegular},
+			{"open missing for writing", open("missing", os.O_RDWR), fs.ErrNotExist.Error()},
 			{"create under missing", open("missing/page", os.O_RDWR|os.O_CREATE), fs.ErrNotExist.Error()},
 			{"mkdir existing", fsys.Mkdir(at("full"), 0o700), fs.ErrExist.Error()},
 			{"mkdir over file", fsys.Mkdir(at("file"), 0o700), fs.ErrExist.Error()},

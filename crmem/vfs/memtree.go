@@ -208,7 +208,11 @@ func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 func (t *memTree) Open(name string) (File, error) { return t.OpenFile(name, syscall.O_RDONLY, 0) }
 
 func (t *memTree) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	return t.openFile(name, flag, perm)
+	f, err := t.openFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (t *memTree) openFile(name string, flag int, perm fs.FileMode) (*memFile, error) {

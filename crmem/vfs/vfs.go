@@ -226,5 +226,9 @@ func MkdirAll(t Tree, dir string, perm fs.FileMode) error {
 	if err := t.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return t.SyncDir(parent)
+	if err := t.SyncDir(parent); err != nil {
+		// A later sync would succeed without it. Made anew, it is a new name.
+		return errors.Join(err, t.Remove(dir))
+	}
+	return nil
 }

@@ -245,6 +245,9 @@ func (s *Store) recover(before Holder, fresh bool) error {
 				ErrForeign, s.path+walSuffix, n, v.scan.base, s.path, v.dig)
 		}
 		s.base = v.scan.seq - 1
+		if v.scan.verdict == torn {
+			return s.cutTail(v)
+		}
 		return nil // a log without operations: the first write binds a new one
 	}
 	if s.ops, err = v.replay(&s.t, &s.nextID, seq); err != nil {

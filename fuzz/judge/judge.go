@@ -26,35 +26,46 @@ type Verdict struct {
 	File   string        // where the problem is; empty when whole
 	Offset int64         // in File
 	Store  *refdec.Store // what a reader sees; nil when it is refused
-	Ops    bool          // a foreign log holds operations, so that a writer is refused
+	Ops    bool          // the log is foreign and holds operations: Repair asks which to keep
+	Refuse bool          // a writer is refused
+	Torn   []byte        // the end of the log, which a writer cuts off and keeps
 }
 
 // Expect returns the verdict of the independent decoder. A nil wal is no log.
 func Expect(db, wal []byte) Verdict {
 	s, err := refdec.Snapshot(db)
 	if f, bad := errors.AsType[*refdec.Fault](err); bad {
-		return Verdict{Kind: "format", File: Path, Offset: f.Offset}
+		return Verdict{Kind: "format", File: Path, Offset: f.Offset, Refuse: true}
 	}
 	if wal == nil {
 		return Verdict{Kind: "whole", Store: s}
 	}
 	s, verdict, _, err := refdec.Recover(db, wal)
 	if f, bad := errors.AsType[*refdec.Fault](err); bad {
-		return Verdict{Kind: "rot", File: walPath, Offset: f.Offset}
+		v := Verdict{Kind: "rot", File: walPath, Offset: f.Offset, Refuse: true}
+		if f.Offset >= 48 { // what stands before it may be foreign as well
+			_, verdict, _, _ := refdec.Recover(db, wal[:f.Offset])
+			v.Ops = verdict == "foreign"
+		}
+		return v
 	}
 	l, err := refdec.ReadLog(wal)
 	if err != nil {
 		panic("judge: a log that was read is refused: " + err.Error())
 	}
+	var tail []byte
+	if l.Verdict == "torn" {
+		tail = wal[l.Good:]
+	}
 	switch verdict {
 	case "foreign":
-		return Verdict{Kind: "foreign", File: Path, Store: s, Ops: true}
+		return Verdict{Kind: "foreign", File: Path, Store: s, Ops: true, Refuse: true}
 	case "strange":
-		return Verdict{Kind: "foreign", File: Path, Store: s}
+		return Verdict{Kind: "foreign", File: Path, Store: s, Refuse: l.Verdict == "rotten", Torn: tail}
 	case "torn":
-		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s}
+		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s, Torn: tail}
 	case "rotten":
-		return Verdict{Kind: "rot", File: walPath, Offset: l.Good, Store: s}
+		return Verdict{Kind: "rot", File: walPath, Offset: l.Good, Store: s, Refuse: true}
 	}
 	return Verdict{Kind: "whole", Store: s}
 }
@@ -166,7 +177,7 @@ func (v *Verdict) read(m *vfs.Mem) error {
 func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 	o := &crmem.RepairOptions{FS: m}
 	rep, err := crmem.Repair(Path, o)
-	if v.Kind == "foreign" && v.Ops {
+	if v.Ops {
 		if !errors.Is(err, crmem.ErrForeign) {
 			return nil, fmt.Errorf("repair of a foreign log without a choice: %v", err)
 		}
@@ -228,21 +239,20 @@ func Recovery(db, wal []byte) (v Verdict, err error) {
 	v = Expect(db, wal)
 	m := Place(db, wal)
 	s, err := crmem.Open(Path, &crmem.Options{FS: m})
-	refused := v.Kind == "format" || v.Kind == "rot" || v.Ops
-	if refused != (err != nil) {
+	if v.Refuse != (err != nil) {
 		return v, fmt.Errorf("open: %v of a store that is %s", err, v.Kind)
 	}
-	if refused {
+	if v.Refuse {
 		if !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
 			return v, fmt.Errorf("open: %w", err)
 		}
 		return v, untouched(m, db, wal)
 	}
 	// A crash of the process, before anything else happened.
-	if err := v.again(m.Kill(), wal); err != nil {
+	if err := v.again(m.Kill()); err != nil {
 		return v, fmt.Errorf("after a crash: %w", err)
 	}
-	if err := v.state(s, m, wal); err != nil {
+	if err := v.state(s, m); err != nil {
 		return v, err
 	}
 	return v, nil
@@ -260,16 +270,16 @@ func untouched(m *vfs.Mem, db, wal []byte) error {
 	return nil
 }
 
-func (v *Verdict) again(m *vfs.Mem, wal []byte) error {
+func (v *Verdict) again(m *vfs.Mem) error {
 	s, err := crmem.Open(Path, &crmem.Options{FS: m})
 	if err != nil {
 		return err
 	}
-	return v.state(s, m, wal)
+	return v.state(s, m)
 }
 
 // state compares a store that was opened, writes to it and closes it.
-func (v *Verdict) state(s *crmem.Store, m *vfs.Mem, wal []byte) error {
+func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
 	all := slices.Collect(s.All())
 	if err := Same(all, v.Store); err != nil {
 		return err
@@ -277,8 +287,8 @@ func (v *Verdict) state(s *crmem.Store, m *vfs.Mem, wal []byte) error {
 	if s.NextID() != v.Store.NextID {
 		return fmt.Errorf("next_id %d, the independent decoder has %d", s.NextID(), v.Store.NextID)
 	}
-	if v.Kind == "torn" {
-		if err := kept(m, wal[v.Offset:]); err != nil {
+	if v.Torn != nil {
+		if err := kept(m, v.Torn); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,165 @@
+package log
+
+import (
+	"encoding/binary"
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"crabmem/fuzz/judge"
+	"crabmem/fuzz/refdec"
+)
+
+var (
+	seed = flag.Uint64("seed", 0, "replay the run of this seed; 0 = a new one")
+	logs = flag.Int("logs", 4000, "logs to draw")
+)
+
+// TestDrawnLogs: logs that are mostly right, in operations that mostly fit,
+// with one thing wrong here or there.
+func TestDrawnLogs(t *testing.T) {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	rng := rand.New(rand.NewPCG(s, 0))
+	tally := map[string]int{}
+	synctest.Test(t, func(t *testing.T) {
+		for i := range *logs {
+			db, wal := draw(rng)
+			v, err := judge.Recovery(db, wal)
+			if err == nil {
+				_, _, err = judge.Store(db, wal)
+			}
+			if err != nil {
+				t.Fatalf("seed %d, log %d: %s: %v\nsnapshot %x\nlog %x", s, i, v.Kind, err, db, wal)
+			}
+			tally[v.Kind]++
+		}
+	})
+	for _, kind := range []string{"whole", "torn", "rot", "foreign"} {
+		if tally[kind] < *logs/100 {
+			t.Errorf("seed %d: %d logs are %s: they are drawn badly", s, tally[kind], kind)
+		}
+	}
+	t.Logf("logs judged: %d: %v (seed %d)", *logs, tally, s)
+}
+
+func draw(rng *rand.Rand) (db, wal []byte) {
+	le := binary.LittleEndian
+	one := func(e refdec.Entry) []byte { return (&refdec.Store{Entries: []refdec.Entry{e}}).Bytes()[28:] }
+	names := []string{"a", "b", "c", "d", "e"}
+	entry := func(id uint64) refdec.Entry {
+		e := refdec.Entry{ID: id, CreatedAt: 7, Kind: uint32(id % 2), Name: names[id%5], Content: names[rng.IntN(5)]}
+		for range rng.IntN(3) {
+			e.Aliases = append(e.Aliases, names[rng.IntN(5)])
+		}
+		return e
+	}
+	base := &refdec.Store{NextID: 4}
+	for id := uint64(1); id < 4; id++ {
+		if rng.IntN(3) > 0 {
+			base.Entries = append(base.Entries, entry(id))
+		}
+	}
+	db = base.Bytes()
+	wal = make([]byte, 48)
+	le.PutUint64(wal[8:], rng.Uint64())
+	le.PutUint64(wal[32:], 1+rng.Uint64N(3))
+	there := map[uint64]bool{}
+	for _, e := range base.Entries {
+		there[e.ID] = true
+	}
+	synced := uint64(48)
+	for range rng.IntN(9) {
+		typ := byte(1 + rng.IntN(3))
+		id := 1 + rng.Uint64N(8)
+		if rng.IntN(20) > 0 { // mostly what fits
+			switch {
+			case there[id] && rng.IntN(2) == 0:
+				typ = byte(2 + rng.IntN(2))
+			default:
+				typ = 1
+			}
+			for typ == 1 && !there[id] && there[(id+4)%10+1] { // the name may be another's
+				id = 1 + rng.Uint64N(8)
+				if rng.IntN(4) == 0 {
+					break
+				}
+			}
+		}
+		var payload []byte
+		switch typ {
+		case 1:
+			payload = one(entry(id))
+			there[id] = true
+		case 2:
+			e := one(refdec.Entry{Aliases: entry(id).Aliases})
+			payload = append(le.AppendUint64(nil, id), e[28:]...)
+		case 3:
+			payload = le.AppendUint64(nil, id)
+			delete(there, id)
+		}
+		if rng.IntN(12) == 0 { // a checkpoint, of the snapshot or of none
+			typ, payload = 4, make([]byte, 24)
+			if rng.IntN(2) == 0 {
+				d := refdec.DigestOf(db)
+				le.PutUint64(payload, d.Length)
+				le.PutUint32(payload[8:], d.Castagnoli)
+				le.PutUint32(payload[12:], d.IEEE)
+			}
+			le.PutUint64(payload[16:], rng.Uint64N(8))
+		}
+		if typ != 4 && rng.IntN(4) == 0 {
+			typ |= 0x80
+		}
+		f := make([]byte, 32, 32+len(payload))
+		f[0] = typ
+		le.PutUint32(f[4:], uint32(len(payload)))
+		le.PutUint64(f[16:], synced)
+		wal = append(append(wal, f...), payload...)
+		if typ&0x80 == 0 && rng.IntN(3) > 0 {
+			synced = uint64(len(wal))
+		}
+	}
+	mend(wal, db, 0xff)
+	if rng.IntN(8) == 0 { // another snapshot
+		db = (&refdec.Store{NextID: 9, Entries: []refdec.Entry{entry(8)}}).Bytes()
+	}
+	for range rng.IntN(3) {
+		wal = damage(rng, wal)
+	}
+	switch rng.IntN(4) {
+	case 0:
+		mend(wal, db, mendCRC)
+	case 1:
+		mend(wal, db, mendHeader|mendCRC)
+	}
+	return db, wal
+}
+
+func damage(rng *rand.Rand, wal []byte) []byte {
+	if len(wal) == 0 {
+		return wal
+	}
+	at := rng.IntN(len(wal))
+	if rng.IntN(8) > 0 && len(wal) > 48 { // mostly behind the header
+		at = 48 + rng.IntN(len(wal)-48)
+	}
+	switch rng.IntN(5) {
+	case 0:
+		wal[at] ^= 1 << rng.IntN(8)
+	case 1:
+		clear(wal[at:min(len(wal), at+1+rng.IntN(60))])
+	case 2:
+		return wal[:at]
+	case 3:
+		return append(wal, make([]byte, 1+rng.IntN(50))...)
+	case 4:
+		n := 1 + rng.IntN(50)
+		return append(wal, wal[at:min(len(wal), at+n)]...)
+	}
+	return wal
+}

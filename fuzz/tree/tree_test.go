@@ -1,0 +1,269 @@
+// Package tree feeds whatever the fuzzer finds to the readers of Markdown
+// trees: one page, and whole directories.
+package tree
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// file is one of a tree that is given as text: "-- name --" on a line of its
+// own, then its contents.
+type file struct {
+	name string
+	data []byte
+}
+
+func parse(text []byte) []file {
+	var list []file
+	for line := range bytes.Lines(text) {
+		name, ok := bytes.CutPrefix(line, []byte("-- "))
+		if ok {
+			name, ok = bytes.CutSuffix(bytes.TrimRight(name, "\r\n"), []byte(" --"))
+		}
+		if ok {
+			list = append(list, file{name: string(name)})
+		} else if n := len(list); n > 0 {
+			list[n-1].data = append(list[n-1].data, line...)
+		}
+	}
+	return list
+}
+
+// seeds reads the committed trees.
+func seeds(f *testing.F) map[string][]byte {
+	f.Helper()
+	names, err := filepath.Glob(filepath.Join("..", "..", "testdata", "trees", "*.txtar"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		out[filepath.Base(name)] = b
+	}
+	if len(out) < 5 {
+		f.Fatalf("%d trees in testdata/trees", len(out))
+	}
+	return out
+}
+
+// FuzzPage: whatever a page is, it loads or is refused with a place and a
+// remedy; no text below the metadata is lost; and what was loaded survives a
+// dump and a load.
+func FuzzPage(f *testing.F) {
+	for _, text := range seeds(f) {
+		for _, file := range parse(text) {
+			if strings.HasSuffix(file.name, ".md") {
+				f.Add("page", file.data)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, stem string, text []byte) {
+		if stem == "" || strings.ContainsAny(stem, "/\x00") || len(stem) > 200 {
+			t.Skip()
+		}
+		mem := vfs.NewMem()
+		name := "/t/notes/" + stem + ".md"
+		put(t, mem, name, func() { mem.WriteFile(name, text, 0o600) })
+		s := loadsOrSaysWhy(t, mem, "/t")
+		if s == nil {
+			return
+		}
+		if s.Len() != 1 {
+			t.Fatalf("%d entries", s.Len())
+		}
+		for e := range s.All() {
+			if body, content := words(below(text)), words(e.Content); !slices.Equal(body, content) {
+				t.Fatalf("the page says %q, the entry %q", body, content)
+			}
+		}
+		survives(t, s.Snapshot())
+	})
+}
+
+// below is a page's text as the reference finds it.
+func below(page []byte) string {
+	s := strings.TrimPrefix(string(page), "\ufeff")
+	if rest, ok := strings.CutPrefix(s, `<div id="meta">`); ok {
+		if _, body, ok := strings.Cut(rest, "</div>"); ok {
+			return body
+		}
+	}
+	return s
+}
+
+func words(s string) []string { return strings.FieldsFunc(s, unicode.IsSpace) }
+
+// loadsOrSaysWhy loads a tree into an empty store. Nil: it was refused, and as
+// it should be.
+func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
+	t.Helper()
+	s := crmem.New(&crmem.Options{FS: mem})
+	_, err := s.Load(dir, nil)
+	if err == nil {
+		return s
+	}
+	if s.Len() != 0 || s.NextID() != 1 {
+		t.Fatalf("refused (%v), and the store has %d entries", err, s.Len())
+	}
+	te, ok := errors.AsType[*crmem.TreeError](err)
+	if !ok || te.Path == "" || te.Msg == "" || te.Remedy == "" || !utf8.ValidString(te.Msg) {
+		t.Fatalf("refused without a place or a remedy: %#v", err)
+	}
+	return nil
+}
+
+// survives: what a store holds is what a dump of it loads to, and a second
+// dump has nothing to do.
+func survives(t *testing.T, sn *crmem.Snapshot) {
+	t.Helper()
+	mem := vfs.NewMem()
+	if _, err := crmem.DumpTree(mem, "/d", sn, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := crmem.New(&crmem.Options{FS: mem})
+	if _, err := s.Load("/d", nil); err != nil {
+		t.Fatal(err)
+	}
+	want, err1 := sn.AppendBinary(nil)
+	got, err2 := s.Snapshot().AppendBinary(nil)
+	if err := errors.Join(err1, err2); err != nil || string(got) != string(want) {
+		t.Fatalf("%q\nis dumped and loaded to\n%q, %v", want, got, err)
+	}
+	if r, err := crmem.DumpTree(mem, "/d", sn, nil); err != nil || len(r.Written)+len(r.Deleted) > 0 {
+		t.Fatalf("the same dump again: %+v, %v", r, err)
+	}
+}
+
+// FuzzTree: whatever a directory holds, given as text, loading it
+// says why not or yields a store that survives, merging it into another store
+// loses none of that store's texts, and a dump into it overwrites nothing that
+// no dump wrote.
+func FuzzTree(f *testing.F) {
+	for _, text := range seeds(f) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list := parse(text)
+		build := func() *vfs.Mem {
+			mem := vfs.NewMem()
+			taken := map[string]bool{}
+			for _, file := range list {
+				if !fits(file.name, taken) {
+					continue
+				}
+				name := "/t/" + file.name
+				put(t, mem, name, func() {
+					if to, ok := strings.CutPrefix(string(file.data), "link: "); ok {
+						mem.Symlink(strings.TrimSuffix(to, "\n"), name)
+					} else {
+						mem.WriteFile(name, file.data, 0o600)
+					}
+				})
+			}
+			return mem
+		}
+		mem := build()
+		if s := loadsOrSaysWhy(t, mem, "/t"); s != nil {
+			survives(t, s.Snapshot())
+		}
+
+		// Into a store that has entries of its own.
+		s := crmem.New(&crmem.Options{FS: build()})
+		own := []crmem.Entry{{ID: 1, Name: "a", Content: "the store's a"}, {ID: 2, Name: "deploy", Content: "the store's deploy"}}
+		sn, err := crmem.NewSnapshot(3, own)
+		if err == nil {
+			err = s.Replace(sn)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report, err := s.Load("/t", &crmem.LoadOptions{Merge: true}); err == nil && !report.Dumped {
+			for _, e := range own {
+				if got, err := s.Get(e.Name); err != nil || !got.Equal(e) {
+					t.Fatalf("without a base, merge made %v of %v (%v)", got, e, err)
+				}
+			}
+		}
+
+		// A dump into it.
+		mem = build()
+		before := files(mem, "/t")
+		if _, err := crmem.DumpTree(mem, "/t", sn, nil); err != nil {
+			if after := files(mem, "/t"); !slices.Equal(before, after) && !strings.Contains(err.Error(), "while the dump was at work") {
+				t.Fatalf("a dump that failed (%v) changed\n%q\nto\n%q", err, before, after)
+			}
+			return
+		}
+		if _, err := crmem.New(&crmem.Options{FS: mem}).Load("/t", nil); err != nil && !strings.Contains(err.Error(), "conflict") {
+			t.Fatalf("a dump does not load: %v", err)
+		}
+	})
+}
+
+// fits reports whether a file can be made beside the others, and notes that it
+// was.
+func fits(name string, taken map[string]bool) bool {
+	name = filepath.ToSlash(name)
+	if name == "" || name != filepath.ToSlash(filepath.Clean(name)) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") || strings.Contains(name, "\x00") || name == "." {
+		return false
+	}
+	for other := range taken {
+		if other == name || strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/") {
+			return false
+		}
+	}
+	for _, elem := range strings.Split(name, "/") {
+		if len(elem) > 250 {
+			return false
+		}
+	}
+	taken[name] = true
+	return true
+}
+
+// put makes a file, and the directories it is in.
+func put(t *testing.T, mem *vfs.Mem, name string, make func()) {
+	t.Helper()
+	if err := vfs.MkdirAll(mem, path.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	make()
+}
+
+// files lists names and contents.
+func files(fsys vfs.FS, dir string) []string {
+	var out []string
+	list, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, d := range list {
+		name := dir + "/" + d.Name()
+		if d.IsDir() {
+			out = append(out, files(fsys, name)...)
+			continue
+		}
+		b, err := vfs.ReadFile(fsys, name, 1<<30)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		out = append(out, name+": "+string(b))
+	}
+	return out
+}

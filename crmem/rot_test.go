@@ -2,7 +2,6 @@ package crmem_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/judge"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/vectors"
 )
@@ -26,7 +26,7 @@ import (
 // A plain run takes a part of the flips and truncations, spread evenly;
 // CRABMEM_ROT=full takes all of them.
 
-const rotPath = "/d/memory.db"
+const rotPath = judge.Path
 
 // rotStep returns how many cases a run goes on by.
 func rotStep(part int) int {
@@ -86,19 +86,6 @@ func memFile(t testing.TB, m *vfs.Mem, name string) []byte {
 	return must(vfs.ReadFile(m, name, 1<<30))
 }
 
-func memStore(db, wal []byte) *vfs.Mem {
-	m := vfs.NewMem()
-	m.Mkdir("/d", 0o700)
-	if db != nil {
-		m.WriteFile(rotPath, db, 0o600)
-	}
-	if wal != nil {
-		m.WriteFile(rotPath+"-wal", wal, 0o600)
-	}
-	m.WriteFile(rotPath+"-reserve", []byte{0}, 0o600) // spares the making of 256 KiB
-	return m
-}
-
 // rotTally counts what was found.
 type rotTally map[string]int
 
@@ -112,156 +99,6 @@ func (r rotTally) String() string {
 		all = append(all, fmt.Sprintf("%s %d", k, r[k]))
 	}
 	return strings.Join(all, ", ")
-}
-
-// judgeRot checks, opens and repairs a store, and returns how the verifier
-// called it and the names that are there after the repair.
-func judgeRot(db, wal []byte) (kind string, repaired []crmem.Entry, err error) {
-	kind, file, off, want := expectRot(db, wal)
-	m := memStore(db, wal)
-	before := m.Hash()
-	rep, err := crmem.Check(m, rotPath, 0)
-	if err != nil {
-		return kind, nil, err
-	}
-	switch {
-	case kind == "whole" && len(rep.Problems) != 0, kind != "whole" && len(rep.Problems) != 1:
-		return kind, nil, fmt.Errorf("check says %+v, want %s", rep.Problems, kind)
-	case kind != "whole":
-		p := rep.Problems[0]
-		if p.Kind != kind || p.File != file || p.Offset != off {
-			return kind, nil, fmt.Errorf("check says %+v, want %s at %d of %s", p, kind, off, file)
-		}
-		if p.Message == "" || p.Remedy == "" {
-			return kind, nil, fmt.Errorf("check says %+v: without message or remedy", p)
-		}
-		if (rep.Err() == nil) != (kind == crmem.Torn) {
-			return kind, nil, fmt.Errorf("Err is %v of %+v", rep.Err(), p)
-		}
-	}
-	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, ReadOnly: true})
-	if (err == nil) != (want != nil) {
-		return kind, nil, fmt.Errorf("open to read: %v of a store that is %s", err, kind)
-	}
-	if err == nil {
-		if err := same(slices.Collect(s.All()), want); err != nil {
-			return kind, nil, fmt.Errorf("open to read: %w", err)
-		}
-		if err := s.Close(); err != nil {
-			return kind, nil, err
-		}
-	} else if !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
-		return kind, nil, fmt.Errorf("open to read: %w", err)
-	}
-	if m.Hash() != before {
-		return kind, nil, errors.New("a reader changed the files")
-	}
-	if kind != "whole" && kind != crmem.Torn {
-		if _, err := crmem.Open(rotPath, &crmem.Options{FS: m}); !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
-			return kind, nil, fmt.Errorf("open to write: %v of a store that is %s", err, kind)
-		}
-		if !bytes.Equal(must(vfs.ReadFile(m, rotPath, 1<<30)), db) {
-			return kind, nil, errors.New("a refused store was changed")
-		}
-	}
-	repaired, err = repairRot(m, db, wal, kind)
-	if err == nil && want != nil && kind != "foreign" {
-		err = same(repaired, want)
-	}
-	return kind, repaired, err
-}
-
-// expectRot asks the independent decoder. want is nil when no state can be
-// shown.
-func expectRot(db, wal []byte) (kind, file string, off int64, want *refdec.Store) {
-	s, err := refdec.Snapshot(db)
-	if f, bad := errors.AsType[*refdec.Fault](err); bad {
-		return "format", rotPath, f.Offset, nil
-	}
-	if wal == nil {
-		return "whole", "", 0, s
-	}
-	s, verdict, _, err := refdec.Recover(db, wal)
-	if f, bad := errors.AsType[*refdec.Fault](err); bad {
-		return "rot", rotPath + "-wal", f.Offset, nil
-	}
-	l, err := refdec.ReadLog(wal)
-	if err != nil {
-		panic(err)
-	}
-	switch verdict {
-	case "foreign":
-		return "foreign", rotPath, 0, s
-	case "torn":
-		return crmem.Torn, rotPath + "-wal", l.Good, s
-	case "rotten":
-		return "rot", rotPath + "-wal", l.Good, s
-	}
-	return "whole", "", 0, s
-}
-
-func same(got []crmem.Entry, want *refdec.Store) error {
-	if len(got) != len(want.Entries) {
-		return fmt.Errorf("%d entries, the independent decoder has %d", len(got), len(want.Entries))
-	}
-	for i, e := range want.Entries {
-		w := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases}
-		if !got[i].Equal(w) {
-			return fmt.Errorf("entry %d is %+v, the independent decoder has %+v", i, got[i], w)
-		}
-	}
-	return nil
-}
-
-// repairRot repairs, verifies, and accounts for every byte.
-func repairRot(m *vfs.Mem, db, wal []byte, kind string) ([]crmem.Entry, error) {
-	o := &crmem.RepairOptions{FS: m}
-	rep, err := crmem.Repair(rotPath, o)
-	if kind == "foreign" {
-		if !errors.Is(err, crmem.ErrForeign) {
-			return nil, fmt.Errorf("repair of a foreign log without a choice: %v", err)
-		}
-		o.KeepDB = true
-		rep, err = crmem.Repair(rotPath, o)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("repair: %w", err)
-	}
-	left := map[string][]byte{rotPath: db, rotPath + "-wal": wal}
-	for _, f := range rep.Files {
-		b, known := left[f.File]
-		if !known || f.Bytes != int64(len(b)) || f.Recovered+f.Aside != f.Bytes || f.Recovered < 0 || f.Aside < 0 {
-			return nil, fmt.Errorf("repair accounts for %+v of %d bytes", f, len(b))
-		}
-		// A snapshot is kept whole, of a log what was not recovered.
-		if f.File == rotPath+"-wal" {
-			b = b[f.Recovered:]
-		}
-		kept, err := vfs.ReadFile(m, f.Kept, 1<<30)
-		if err != nil || !bytes.Equal(kept, b) {
-			return nil, fmt.Errorf("repair kept %d bytes in %q (%v), want %d", len(kept), f.Kept, err, len(b))
-		}
-		delete(left, f.File)
-	}
-	if kind == "whole" && len(rep.Files) != 0 {
-		return nil, fmt.Errorf("repair of a whole store: %+v", rep.Files)
-	}
-	if kind != "whole" && len(rep.Files) == 0 {
-		return nil, fmt.Errorf("repair of a store that is %s set nothing aside", kind)
-	}
-	checked, err := crmem.Check(m, rotPath, 0)
-	if err != nil || len(checked.Problems) != 0 {
-		return nil, fmt.Errorf("after the repair: %v, %+v", err, checked)
-	}
-	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
-	if err != nil {
-		return nil, fmt.Errorf("open after the repair: %w", err)
-	}
-	all := slices.Collect(s.All())
-	if rep.Entries != len(all) || checked.Entries != len(all) {
-		return nil, fmt.Errorf("%d entries; repair says %d, check %d", len(all), rep.Entries, checked.Entries)
-	}
-	return all, s.Close()
 }
 
 func TestRotFlips(t *testing.T) {
@@ -304,11 +141,11 @@ func flips(t *testing.T, file []byte, step int, put func(b []byte) (db, wal []by
 		for bit := 0; bit < 8*len(file); bit += step {
 			b := slices.Clone(file)
 			b[bit/8] ^= 1 << (bit % 8)
-			kind, left, err := judgeRot(put(b))
+			v, left, err := judge.Store(put(b))
 			if err != nil {
 				t.Fatalf("bit %d of byte %d: %v", bit%8, bit/8, err)
 			}
-			tally[kind]++
+			tally[v.Kind]++
 			fewest = min(fewest, len(left))
 		}
 	})
@@ -331,23 +168,23 @@ func TestRotTruncations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for n := 0; n < len(db); n += rotStep(3) {
 			for _, log := range [][]byte{nil, wal} {
-				kind, _, err := judgeRot(db[:n:n], log)
+				v, _, err := judge.Store(db[:n:n], log)
 				if err != nil {
 					t.Fatalf("%d bytes of the snapshot, log %v: %v", n, log != nil, err)
 				}
-				if kind != "format" {
-					t.Fatalf("%d bytes of the snapshot are %s", n, kind)
+				if v.Kind != "format" {
+					t.Fatalf("%d bytes of the snapshot are %s", n, v.Kind)
 				}
-				tally[kind]++
+				tally[v.Kind]++
 			}
 		}
 		whole := 0
 		for n := range len(wal) + 1 {
-			kind, _, err := judgeRot(db, wal[:n:n])
+			v, _, err := judge.Store(db, wal[:n:n])
 			if err != nil {
 				t.Fatalf("%d bytes of the log: %v", n, err)
 			}
-			if tally[kind]++; kind == "whole" {
+			if tally[v.Kind]++; v.Kind == "whole" {
 				whole++
 			}
 		}
@@ -381,54 +218,54 @@ func TestRotMixtures(t *testing.T) {
 	parts := pieces(t, wal)
 	tally := rotTally{}
 	synctest.Test(t, func(t *testing.T) {
-		judge := func(what, want string, db, wal []byte) {
+		is := func(what, want string, db, wal []byte) {
 			t.Helper()
-			kind, _, err := judgeRot(db, wal)
+			v, _, err := judge.Store(db, wal)
 			if err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			if want == "" && kind == "whole" || want != "" && kind != want {
-				t.Errorf("%s is %s, want %s", what, kind, want)
+			if want == "" && v.Kind == "whole" || want != "" && v.Kind != want {
+				t.Errorf("%s is %s, want %s", what, v.Kind, want)
 			}
-			tally[kind]++
+			tally[v.Kind]++
 		}
 		const noticed = "" // torn or rot, as the independent decoder says
 		for i := 1; i < len(parts); i++ {
 			for j := i + 1; j < len(parts); j++ {
 				p := slices.Clone(parts)
 				p[i], p[j] = p[j], p[i]
-				judge(fmt.Sprintf("a log with writes %d and %d swapped", i, j), noticed, db, bytes.Join(p, nil))
+				is(fmt.Sprintf("a log with writes %d and %d swapped", i, j), noticed, db, bytes.Join(p, nil))
 			}
 			twice := bytes.Join(slices.Insert(slices.Clone(parts), i, parts[i]), nil)
-			judge(fmt.Sprintf("a log with write %d twice", i), noticed, db, twice)
+			is(fmt.Sprintf("a log with write %d twice", i), noticed, db, twice)
 			if i < len(parts)-1 {
 				gone := bytes.Join(slices.Delete(slices.Clone(parts), i, i+1), nil)
-				judge(fmt.Sprintf("a log without write %d", i), crmem.Torn, db, gone)
+				is(fmt.Sprintf("a log without write %d", i), crmem.Torn, db, gone)
 				hole := slices.Clone(parts)
 				hole[i] = make([]byte, len(parts[i]))
-				judge(fmt.Sprintf("a log with a hole for write %d", i), "rot", db, bytes.Join(hole, nil))
+				is(fmt.Sprintf("a log with a hole for write %d", i), "rot", db, bytes.Join(hole, nil))
 			}
 		}
-		judge("the log of another store", "foreign", db, otherWAL)
-		judge("another store under the log", "foreign", otherDB, wal)
+		is("the log of another store", "foreign", db, otherWAL)
+		is("another store under the log", "foreign", otherDB, wal)
 		// Frames of another log behind the header of ours.
-		judge("the frames of another store", crmem.Torn, db, slices.Concat(wal[:48], otherWAL[48:]))
+		is("the frames of another store", crmem.Torn, db, slices.Concat(wal[:48], otherWAL[48:]))
 
 		// A later snapshot of the same store under the old log, and the old
 		// snapshot under the later log.
-		m := memStore(db, wal)
+		m := judge.Place(db, wal)
 		s := must(crmem.Open(rotPath, &crmem.Options{FS: m, FoldOnClose: crmem.FoldNever}))
 		ok(t, s.Apply(crmem.Add{Name: "newer", Content: "x"}))
 		ok(t, s.Checkpoint())
 		ok(t, s.Apply(crmem.Add{Name: "newest", Content: "y"}))
 		ok(t, s.Close())
 		newDB, newWAL := memFile(t, m, rotPath), memFile(t, m, rotPath+"-wal")
-		judge("a new snapshot under an old log", "foreign", newDB, wal)
-		judge("an old snapshot under a new log", "foreign", db, newWAL)
-		judge("the new pair", "whole", newDB, newWAL)
+		is("a new snapshot under an old log", "foreign", newDB, wal)
+		is("an old snapshot under a new log", "foreign", db, newWAL)
+		is("the new pair", "whole", newDB, newWAL)
 
 		// The choice of the log: its base is there in a copy.
-		m = memStore(otherDB, wal)
+		m = judge.Place(otherDB, wal)
 		m.WriteFile("/d/base.db", db, 0o600)
 		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m, KeepLog: "/d/base.db"}); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
@@ -437,7 +274,7 @@ func TestRotMixtures(t *testing.T) {
 		ok(t, err)
 		s, err = crmem.Open(rotPath, &crmem.Options{FS: m})
 		ok(t, err)
-		if err := same(slices.Collect(s.All()), whole); err != nil {
+		if err := judge.Same(slices.Collect(s.All()), whole); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
 		}
 		ok(t, s.Close())
@@ -456,7 +293,7 @@ func TestCheckVectors(t *testing.T) {
 	n := 0
 	synctest.Test(t, func(t *testing.T) {
 		for _, v := range load(t, "snapshot", snapshotVectors) {
-			r, err := crmem.Check(memStore(v.DB(), nil), rotPath, 0)
+			r, err := crmem.Check(judge.Place(v.DB(), nil), rotPath, 0)
 			ok(t, err)
 			n++
 			if v.Expect == "ok" {
@@ -473,7 +310,7 @@ func TestCheckVectors(t *testing.T) {
 			if p.Kind != "format" || p.File != rotPath || p.Offset != v.Offset || p.Length != int64(len(v.DB()))-v.Offset {
 				t.Errorf("%s: %+v, want format at %d", v.Name, p, v.Offset)
 			}
-			if err := judge(v, r.Err(), rotPath); err != nil {
+			if err := faultOf(v, r.Err(), rotPath); err != nil {
 				t.Errorf("%s: %v", v.Name, err)
 			}
 		}
@@ -491,7 +328,7 @@ func checkLogVector(t *testing.T, v *vectors.Vector) {
 	if v.More["db"] == "missing" {
 		db, kind = nil, "missing"
 	}
-	m := memStore(db, v.Files["wal"])
+	m := judge.Place(db, v.Files["wal"])
 	r, err := crmem.Check(m, rotPath, 0)
 	ok(t, err)
 	if v.Name == "ok-foreign-empty" {

@@ -47,8 +47,8 @@ var says = map[string][]string{
 	"next-id":   {"next_id"},
 }
 
-// judge compares an error with what a vector expects.
-func judge(v *vectors.Vector, err error, path string) error {
+// faultOf compares an error with what a vector expects.
+func faultOf(v *vectors.Vector, err error, path string) error {
 	if v.Expect == "ok" {
 		return err
 	}
@@ -73,7 +73,7 @@ func judge(v *vectors.Vector, err error, path string) error {
 func TestSnapshotVectorsDecode(t *testing.T) {
 	for _, v := range load(t, "snapshot", snapshotVectors) {
 		s, err := crmem.Decode(v.DB())
-		if err := judge(v, err, ""); err != nil {
+		if err := faultOf(v, err, ""); err != nil {
 			t.Errorf("%s: decode: %v", v.Name, err)
 			continue
 		}
@@ -88,7 +88,7 @@ func TestSnapshotVectorsDecode(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: scan: %v; it does not look for equal names", v.Name, err)
 			}
-		} else if err := judge(v, err, ""); err != nil {
+		} else if err := faultOf(v, err, ""); err != nil {
 			t.Errorf("%s: scan: %v", v.Name, err)
 		}
 		if v.Expect != "ok" {
@@ -246,21 +246,21 @@ func snapshotVectorOpen(t *testing.T, v *vectors.Vector, aLog []byte) {
 	before := filesIn(t, dir)
 
 	r, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
-	if err := judge(v, err, path); err != nil {
+	if err := faultOf(v, err, path); err != nil {
 		t.Errorf("open to read: %v", err)
 	}
 	if got := filesIn(t, dir); !maps.Equal(got, before) {
 		t.Errorf("a reader changed files: %q", slices.Collect(maps.Keys(got)))
 	}
 	s, err := crmem.Open(path, &crmem.Options{FoldOnClose: crmem.FoldNever})
-	if err := judge(v, err, path); err != nil {
+	if err := faultOf(v, err, path); err != nil {
 		t.Errorf("open: %v", err)
 	}
 	if v.Expect != "ok" {
 		// A good log does not make a bad file better.
 		os.WriteFile(path+"-wal", aLog, 0o600)
 		_, err := crmem.Open(path, nil)
-		if err := judge(v, err, path); err != nil {
+		if err := faultOf(v, err, path); err != nil {
 			t.Errorf("open with a log: %v", err)
 		}
 		if got := filesIn(t, dir)["memory.db"]; got != string(v.DB()) {

@@ -1,0 +1,169 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"strings"
+
+	"crabmem/crmem"
+)
+
+// version is what a store holds after some operations, by the text of the
+// contract and without the store's code.
+type version struct {
+	next    uint64
+	entries []crmem.Entry // ascending id
+	print   uint64        // of all of it
+}
+
+var printSeed = maphash.MakeSeed()
+
+// fingerprint tells two states apart.
+func fingerprint(next uint64, entries iter.Seq[crmem.Entry]) uint64 {
+	var h maphash.Hash
+	h.SetSeed(printSeed)
+	maphash.WriteComparable(&h, next)
+	text := func(s string) {
+		maphash.WriteComparable(&h, len(s))
+		h.WriteString(s)
+	}
+	for e := range entries {
+		maphash.WriteComparable(&h, [4]uint64{e.ID, uint64(e.Kind), e.CreatedAt, uint64(len(e.Aliases))})
+		text(e.Name)
+		text(e.Content)
+		for _, a := range e.Aliases {
+			text(a)
+		}
+	}
+	return h.Sum64()
+}
+
+func newVersion(next uint64, entries []crmem.Entry) version {
+	return version{next, entries, fingerprint(next, slices.Values(entries))}
+}
+
+func (v version) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "next_id %d", v.next)
+	for _, e := range v.entries {
+		fmt.Fprintf(&b, " | %d %s %.12q(%d) %v", e.ID, e.Name, e.Content, len(e.Content), e.Aliases)
+	}
+	return b.String()
+}
+
+func (v version) find(name string) int {
+	return slices.IndexFunc(v.entries, func(e crmem.Entry) bool { return e.Name == name })
+}
+
+// apply returns the state after a batch, or the error class that the contract
+// gives it.
+func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
+	next, entries := v.next, slices.Clone(v.entries)
+	at := func(name string) (int, error) {
+		i := version{entries: entries}.find(name)
+		if i < 0 {
+			return i, crmem.ErrNotFound
+		}
+		return i, nil
+	}
+	for _, op := range ops {
+		switch o := op.(type) {
+		case crmem.Add:
+			if _, err := at(o.Name); err == nil {
+				return v, crmem.ErrExists
+			}
+			entries = append(entries, crmem.Entry{ID: next, Name: o.Name, Kind: o.Kind, CreatedAt: now, Content: o.Content, Aliases: o.Aliases})
+			next++
+		case crmem.Update:
+			i, err := at(o.Name)
+			if err != nil {
+				return v, err
+			}
+			entries[i].Content, entries[i].Aliases = o.Content, o.Aliases
+		case crmem.Alias:
+			i, err := at(o.Name)
+			if err != nil {
+				return v, err
+			}
+			entries[i].Aliases = o.Aliases
+		case crmem.Remove:
+			i, err := at(o.Name)
+			if err != nil {
+				return v, err
+			}
+			entries = slices.Delete(entries, i, i+1)
+		default:
+			panic(fmt.Sprintf("crash: no model of %T", op))
+		}
+	}
+	return newVersion(next, entries), nil
+}
+
+// stateOf returns what a store holds.
+func stateOf(s *crmem.Store) version {
+	return newVersion(s.NextID(), slices.Collect(s.All()))
+}
+
+// first and last return a name to work on; "absent" when there is none.
+func (v version) first() string {
+	if len(v.entries) == 0 {
+		return "absent"
+	}
+	return v.entries[0].Name
+}
+
+func (v version) last() string {
+	if len(v.entries) == 0 {
+		return "absent"
+	}
+	return v.entries[len(v.entries)-1].Name
+}
+
+// The alphabet of TestEnumerate. Overlap is a checkpoint during which an entry
+// is added.
+var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap"}
+
+// operations returns what a symbol applies at step i to a store in state v.
+// Sizes are chosen to end in other sectors and blocks than they begin.
+func operations(symbol string, v version, i int) []crmem.Op {
+	name := fmt.Sprintf("entry %d", v.next)
+	switch symbol {
+	case "add":
+		return []crmem.Op{crmem.Add{Name: name, Content: text(6000, i), Aliases: []string{"shared"}}}
+	case "overlap":
+		return []crmem.Op{crmem.Add{Name: name, Content: text(1500, i)}}
+	case "update":
+		return []crmem.Op{crmem.Update{Name: v.first(), Content: text(90, i)}}
+	case "alias":
+		return []crmem.Op{crmem.Alias{Name: v.last(), Aliases: []string{fmt.Sprint("alias ", i), "shared"}}}
+	case "remove":
+		return []crmem.Op{crmem.Remove{Name: v.last()}}
+	case "forget-missing":
+		return []crmem.Op{crmem.Remove{Name: "missing"}}
+	case "batch":
+		ops := []crmem.Op{crmem.Add{Name: name, Content: text(18_000, i), Kind: crmem.Archive}}
+		if len(v.entries) > 0 {
+			ops = append(ops, crmem.Update{Name: v.first(), Content: text(300, i)}, crmem.Remove{Name: v.last()})
+		}
+		return append(ops, crmem.Alias{Name: name, Aliases: []string{"batched"}})
+	}
+	return nil
+}
+
+func text(n, i int) string {
+	s := fmt.Sprintf("content of step %d, %d bytes. ", i, n)
+	return strings.Repeat(s, n/len(s)+1)[:n]
+}
+
+// class returns the sentinel that an error of Apply is.
+func class(err error) error {
+	for _, c := range []error{crmem.ErrUnknown, crmem.ErrStopped, crmem.ErrNotApplied, crmem.ErrNotFound, crmem.ErrExists, crmem.ErrKind, crmem.ErrInvalid} {
+		if errors.Is(err, c) {
+			return c
+		}
+	}
+	return err
+}

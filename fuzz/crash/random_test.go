@@ -1,0 +1,424 @@
+package crash
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "the one history for TestRandom to run; 0 = new ones")
+
+// TestRandom is L4: histories of 200 operations with crashes, kills and
+// failing calls between and inside them, held against a model.
+func TestRandom(t *testing.T) {
+	seeds := make(chan uint64)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var total history
+	bad := 0
+	for range 2 {
+		wg.Go(func() {
+			for seed := range seeds {
+				h, err := newHistory(seed)
+				if err == nil {
+					err = h.play(200)
+				}
+				mu.Lock()
+				if err != nil {
+					bad++
+					t.Errorf("seed %d (%+v), operation %d: %v", seed, h.r.j.opts, h.steps, err)
+				}
+				total.add(h)
+				mu.Unlock()
+			}
+		})
+	}
+	if *seedFlag != 0 {
+		seeds <- *seedFlag
+	} else {
+		n := 30
+		if full {
+			n = 2000
+		}
+		first := rand.Uint64()
+		t.Logf("seeds from %d", first)
+		for i := range n {
+			seeds <- first + uint64(i)
+		}
+	}
+	close(seeds)
+	wg.Wait()
+	t.Logf("random histories checked: %d operations, %d power cuts, %d kills, %d failed calls, %d groups, %d histories wrong",
+		total.steps, total.crashes, total.kills, total.faults, total.groups, bad)
+	if *seedFlag == 0 && (total.crashes == 0 || total.kills == 0 || total.faults == 0 || total.groups == 0) {
+		t.Error("a kind of accident never happened")
+	}
+}
+
+// history is a store, the machine it is on, and what it should hold.
+type history struct {
+	rand  *rand.Rand
+	r     *run
+	every int // operations between checkpoints; 0 = as they come
+
+	steps, crashes, kills, faults, groups int
+}
+
+func (h *history) add(o *history) {
+	h.steps += o.steps
+	h.crashes += o.crashes
+	h.kills += o.kills
+	h.faults += o.faults
+	h.groups += o.groups
+}
+
+// newHistory draws the options too: whatever they are, a store holds the same.
+func newHistory(seed uint64) (*history, error) {
+	r := rand.New(rand.NewPCG(seed, 4))
+	j := newJudge(r.IntN(3) == 0)
+	j.opts.FoldOnClose = crmem.Fold(r.IntN(3))
+	if r.IntN(3) == 0 {
+		j.opts.LogLimit = 4000 // background checkpoints
+	}
+	h := &history{rand: r, every: []int{0, 1, 7, 1 << 30}[r.IntN(4)]}
+	var err error
+	h.r, err = newRun(j, scenes[r.IntN(len(scenes))])
+	if err != nil {
+		return h, err
+	}
+	h.r.m.Hook = nil
+	return h, nil
+}
+
+var errPower = errors.New("the power is gone")
+
+// accident arms one for the next few calls: the hook takes the image that
+// survives, and from then on the machine answers nothing.
+type accident struct {
+	mu    sync.Mutex
+	after int
+	take  func() *vfs.Mem
+	image *vfs.Mem
+}
+
+func (a *accident) hook(c vfs.Call) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.image != nil {
+		return errPower
+	}
+	if a.after--; a.after < 0 {
+		a.image = a.take()
+		return errPower
+	}
+	return nil
+}
+
+func (h *history) play(steps int) error {
+	for h.steps < steps {
+		h.steps++
+		h.r.now++
+		var err error
+		switch k := h.rand.IntN(40); {
+		case k == 0:
+			err = h.interrupted(func() *vfs.Mem {
+				h.crashes++
+				m := h.r.m
+				percent := 25 * h.rand.IntN(5)
+				return m.Crash(pick(h.rand, m.Unsynced(), percent)...)
+			})
+		case k == 1:
+			err = h.interrupted(func() *vfs.Mem {
+				h.kills++
+				return h.r.m.Kill()
+			})
+		case k == 2:
+			err = h.failing()
+		case k == 3:
+			err = h.group()
+		case k == 4:
+			if err = h.r.s.Close(); err == nil {
+				err = h.open()
+			}
+		case h.every == 0 && k == 5 || h.every > 0 && h.steps%h.every == 0:
+			err = h.r.s.Checkpoint()
+		default:
+			err = h.r.apply(h.draw())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := h.r.s.Close(); err != nil {
+		return err
+	}
+	h.r.m = h.r.m.Crash()
+	return h.reopen(h.r.acked)
+}
+
+// draw makes up operations that a store in the present state takes.
+func (h *history) draw() []crmem.Op {
+	var ops []crmem.Op
+	v := h.r.acked
+	for range 1 + h.rand.IntN(2)*h.rand.IntN(4) {
+		var op crmem.Op
+		name := v.first()
+		if len(v.entries) > 0 {
+			name = v.entries[h.rand.IntN(len(v.entries))].Name
+		}
+		size := h.rand.IntN(60)
+		if h.rand.IntN(8) == 0 {
+			size = h.rand.IntN(9000)
+		}
+		switch h.rand.IntN(6) {
+		case 0, 1:
+			op = crmem.Add{Name: fmt.Sprintf("entry %d", v.next), Content: text(size, h.steps), Kind: crmem.Kind(h.rand.IntN(2))}
+		case 2, 3:
+			op = crmem.Update{Name: name, Content: text(size, h.steps), Aliases: []string{"updated"}}
+		case 4:
+			op = crmem.Alias{Name: name, Aliases: []string{fmt.Sprint("alias ", h.rand.IntN(5))}}
+		case 5:
+			op = crmem.Remove{Name: name}
+		}
+		if next, err := v.apply(h.r.now, op); err == nil {
+			v = next
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+func (h *history) open() error {
+	if err := h.r.open(); err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	return nil
+}
+
+// reopen opens what an accident left, and goes on from what it finds.
+func (h *history) reopen(want ...version) error {
+	if err := h.open(); err != nil {
+		return err
+	}
+	got := stateOf(h.r.s)
+	if !among(got.print, want) {
+		return wrong("recovered %v\nwant one of %v", got, want)
+	}
+	h.r.acked = got
+	return nil
+}
+
+// interrupted stops an operation at a random call.
+func (h *history) interrupted(take func() *vfs.Mem) error {
+	a := &accident{after: h.rand.IntN(40), take: take}
+	old := h.r.m
+	ops := h.draw()
+	next, err := h.r.acked.apply(h.r.now, ops...)
+	if err != nil {
+		return err
+	}
+	if err := h.swapHook(a.hook); err != nil {
+		return err
+	}
+	want := []version{h.r.acked, next}
+	if err := h.r.s.Apply(ops...); err == nil {
+		want = want[1:]
+	}
+	if h.rand.IntN(2) == 0 {
+		h.r.s.Checkpoint()
+	}
+	a.mu.Lock()
+	if a.image == nil {
+		a.image = take()
+	}
+	image := a.image
+	a.mu.Unlock()
+	h.r.s.Close() // on the dead machine: ends what runs in the background
+	if image == old {
+		return wrong("no image")
+	}
+	h.r.m = image
+	return h.reopen(want...)
+}
+
+// swapHook reopens the store on the same machine, with a hook.
+func (h *history) swapHook(hook func(vfs.Call) error) error {
+	if err := h.r.s.Close(); err != nil {
+		return err
+	}
+	h.r.m.Hook = nil
+	err := h.open()
+	h.r.m.Hook = hook // the store is idle: nobody makes a call now
+	return err
+}
+
+// failing lets one call fail, and then the process die.
+func (h *history) failing() error {
+	all := faults()
+	e := &failing{f: all[h.rand.IntN(len(all))], n: 1 + h.rand.IntN(20)}
+	var mu sync.Mutex
+	ops := h.draw()
+	next, err := h.r.acked.apply(h.r.now, ops...)
+	if err != nil {
+		return err
+	}
+	err = h.swapHook(func(c vfs.Call) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return e.hook(c)
+	})
+	if err != nil {
+		return err
+	}
+	want := []version{h.r.acked, next}
+	switch err := h.r.s.Apply(ops...); {
+	case err == nil:
+		want = want[1:]
+	case errors.Is(err, crmem.ErrNotApplied), errors.Is(err, crmem.ErrStopped):
+		want = want[:1]
+	case !errors.Is(err, crmem.ErrUnknown):
+		return fmt.Errorf("%s: %w", e.f.name, err)
+	}
+	h.r.s.Checkpoint()
+	h.r.s.Close()
+	if e.hit >= e.n {
+		h.faults++
+	}
+	h.r.m = h.r.m.Kill()
+	if err := h.reopen(want...); err != nil {
+		return fmt.Errorf("%s at hit %d (%v): %w", e.f.name, e.n, e.at, err)
+	}
+	if h.rand.IntN(2) == 0 {
+		h.r.m = h.r.m.Crash()
+		return h.reopen(h.r.acked)
+	}
+	return nil
+}
+
+// group lets eight writers share syncs, maybe until the power goes.
+func (h *history) group() error {
+	h.groups++
+	a := &accident{after: 1 << 30, take: func() *vfs.Mem {
+		m := h.r.m
+		return m.Crash(pick(h.rand, m.Unsynced(), 50)...)
+	}}
+	if h.rand.IntN(2) == 0 {
+		a.after = h.rand.IntN(30)
+		h.crashes++
+	}
+	if err := h.swapHook(a.hook); err != nil {
+		return err
+	}
+	base := h.r.acked
+	errs := make([]error, 8)
+	prefix := fmt.Sprintf("group %d.", h.steps)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			errs[i] = h.r.s.Apply(crmem.Add{Name: fmt.Sprint(prefix, i), Content: text(100, i)})
+		})
+	}
+	wg.Wait()
+	a.mu.Lock()
+	image := a.image
+	a.after = 1 << 30
+	a.mu.Unlock()
+	if image != nil {
+		h.r.s.Close()
+		h.r.m = image
+		if err := h.open(); err != nil {
+			return err
+		}
+	} else if err := errors.Join(append(errs, h.swapHook(nil))...); err != nil {
+		return err
+	}
+	got := stateOf(h.r.s)
+	rest := slices.DeleteFunc(slices.Clone(got.entries), func(e crmem.Entry) bool { return strings.HasPrefix(e.Name, prefix) })
+	if next := newVersion(base.next, rest); next.print != base.print {
+		return wrong("a group changed other entries: %v\nwant %v", next, base)
+	}
+	for i, err := range errs {
+		name := fmt.Sprint(prefix, i)
+		at := got.find(name)
+		switch {
+		case err == nil && at < 0:
+			return wrong("%s was acknowledged and is lost", name)
+		case errors.Is(err, crmem.ErrNotApplied) && at >= 0:
+			return wrong("%s is there: %v", name, err)
+		case at >= 0 && (got.entries[at].Content != text(100, i) || got.entries[at].ID < base.next):
+			return wrong("%s is %v", name, got.entries[at])
+		}
+	}
+	h.r.acked = got
+	return nil
+}
+
+// TestDiskFull fills a small disk, and goes on when there is room.
+func TestDiskFull(t *testing.T) {
+	states := 0
+	for limit := int64(300_000); limit < 340_000; limit += 1000 {
+		m := vfs.NewMem()
+		m.Limit = limit // the reserve takes 256 KiB of it
+		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, FoldOnClose: crmem.FoldNever})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := newVersion(1, nil)
+		full := false
+		for i := 0; !full; i++ {
+			op := crmem.Add{Name: fmt.Sprint("entry ", i), Content: text(1500, i)}
+			switch err := s.Apply(op); {
+			case err == nil:
+				want, _ = want.apply(epoch, op)
+			case errors.Is(err, crmem.ErrNotApplied) && errors.Is(err, syscall.ENOSPC):
+				full = true
+			default:
+				t.Fatalf("limit %d, write %d: %v", limit, i, err)
+			}
+			if i%5 == 4 && !full {
+				if err := s.Checkpoint(); err != nil && !errors.Is(err, crmem.ErrNotApplied) {
+					t.Fatalf("limit %d, checkpoint %d: %v", limit, i, err)
+				}
+			}
+		}
+		check := func(when string) {
+			t.Helper()
+			states++
+			c := m.Crash()
+			c.Limit = 0
+			r, err := crmem.Open(db, &crmem.Options{FS: c})
+			if err != nil {
+				t.Fatalf("limit %d, %s: %v", limit, when, err)
+			}
+			if got := stateOf(r); got.print != want.print {
+				t.Fatalf("limit %d, %s: %v\nwant %v", limit, when, got, want)
+			}
+		}
+		check("full")
+		// A remove works on a full disk: the reserve is for it.
+		op := crmem.Remove{Name: want.first()}
+		if err := s.Apply(op); err != nil {
+			t.Fatalf("limit %d: remove on a full disk: %v", limit, err)
+		}
+		want, _ = want.apply(epoch, op)
+		check("removed")
+		m.Limit = 0
+		add := crmem.Add{Name: "room", Content: text(3000, 1)}
+		if err := errors.Join(s.Apply(add), s.Checkpoint()); err != nil {
+			t.Fatalf("limit %d: with room again: %v", limit, err)
+		}
+		want, _ = want.apply(epoch, add)
+		check("room")
+	}
+	t.Logf("full disks checked: %d states", states)
+}

@@ -1,0 +1,95 @@
+package crash
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// TestReaders opens a store for reading, again and again, while its writer
+// goes through a thousand checkpoints. Each state it sees must be one that was
+// acknowledged when it looked.
+func TestReaders(t *testing.T) {
+	t.Run("mem", func(t *testing.T) { readers(t, vfs.NewMem(), db, 1000) })
+	t.Run("os", func(t *testing.T) {
+		n := 20
+		if full {
+			n = 1000
+		}
+		readers(t, vfs.OS{}, t.TempDir()+"/memory.db", n)
+	})
+}
+
+func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
+	s, err := crmem.Open(path, &crmem.Options{FS: fsys, FoldOnClose: crmem.FoldNever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := func(k int) []crmem.Op {
+		return []crmem.Op{crmem.Update{Name: "left", Content: strconv.Itoa(k)}, crmem.Update{Name: "right", Content: strconv.Itoa(k)}}
+	}
+	if err := s.Apply(crmem.Add{Name: "left", Content: "0"}, crmem.Add{Name: "right", Content: "0"}); err != nil {
+		t.Fatal(err)
+	}
+	var acked, issued, opens atomic.Int64
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !done.Load() && !t.Failed() {
+				low := acked.Load()
+				r, err := crmem.Open(path, &crmem.Options{FS: fsys, ReadOnly: true, MustExist: true, Warn: func(line string) { t.Errorf("reader was told: %s", line) }})
+				high := issued.Load()
+				if err != nil {
+					t.Errorf("reader: %v", err)
+					return
+				}
+				left, err := r.Get("left")
+				right, err2 := r.Get("right")
+				k, err3 := strconv.ParseInt(left.Content, 10, 64)
+				if err != nil || err2 != nil || err3 != nil || left.Content != right.Content || k < low || k > high || r.Len() != 2 {
+					t.Errorf("reader saw %q and %q, acknowledged were %d to %d", left.Content, right.Content, low, high)
+				}
+				if err := r.Close(); err != nil {
+					t.Errorf("reader: %v", err)
+				}
+				opens.Add(1)
+			}
+		})
+	}
+	k := 0
+	for i := range checkpoints {
+		for range 1 + i%3 {
+			k++
+			issued.Store(int64(k))
+			if err := s.Apply(pair(k)...); err != nil {
+				t.Error(err)
+			}
+			acked.Store(int64(k))
+		}
+		if err := s.Checkpoint(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			break
+		}
+		if i%100 == 0 {
+			time.Sleep(time.Millisecond) // a reader alone, too
+		}
+	}
+	done.Store(true)
+	wg.Wait()
+	if opens.Load() == 0 {
+		t.Error("nobody read")
+	}
+	t.Log(fmt.Sprintf("reads checked: %d during %d checkpoints and %d batches, 0 wrong", opens.Load(), checkpoints, k))
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

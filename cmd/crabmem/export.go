@@ -14,8 +14,9 @@ func (c *cli) exportCommand() *cobra.Command {
 		GroupID: groupMove,
 		Short:   "write every entry as a line of JSON",
 		Long: `Write every entry as one line of JSON to standard output, by ascending id:
-{"id":…,"name":…,"kind":"note"|"archive","created_at":…,"content":…,"aliases":[…]}.
-It is a consistent copy, also beside a running writer. import reads it back.`,
+{"id":…,"name":…,"kind":"note"|"archive","created_at":…,"content":…,
+"aliases":[…]}. It is a consistent copy, also beside a running writer, and
+import reads it back.`,
 		Example: `  crabmem export > memory.jsonl
   crabmem export | grep -c '"kind":"archive"'`,
 		Args:              noArgs,

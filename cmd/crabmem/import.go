@@ -34,7 +34,7 @@ exit code 4 and nothing is written, unless --replace takes the new one or
 --skip keeps the old one. A line that is wrong is exit code 1, with its number.`,
 		Example: `  crabmem export > memory.jsonl && crabmem import memory.jsonl
   crabmem --db copy.db import memory.jsonl
-  echo '{"name":"tea","content":"green, 70 °C"}' | crabmem import - --dry-run`,
+  echo '{"name":"coffee","content":"black, 93 °C"}' | crabmem import - --dry-run`,
 		Args: exactly(1, "FILE (or -)"),
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the new entry where one of its name differs")

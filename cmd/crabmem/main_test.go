@@ -25,13 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// runMain in the environment makes the test binary the program.
-const runMain = "CRABMEM_TEST_MAIN"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(runMain) != "" {
-		main()
-	}
 	testscript.Main(m, map[string]func(){"crabmem": main})
 }
 

@@ -93,15 +93,12 @@ func snippet(text string, an bm25.Analyzer, terms map[string]float64, n int) str
 		return cutBytes(text, n)
 	}
 	start, end := bestSpan(matches(text, an, terms), n-2*len(ellipsis))
-	// Around what matched, as much before as after.
-	from := max(0, start-(n-2*len(ellipsis)-(end-start))/2)
-	room := n
-	if from <= len(ellipsis) {
-		from = 0
-	} else {
-		room -= len(ellipsis)
+	if end <= n-len(ellipsis) { // the beginning shows it
+		return cutBytes(text, n-len(ellipsis)) + ellipsis
 	}
-	if len(text)-from <= room { // the end is in reach
+	// Around what matched, as much before as after, from the start of a word.
+	from := start - (n-2*len(ellipsis)-(end-start))/2
+	if from >= len(text)-(n-len(ellipsis)) { // the end shows it
 		from = len(text) - (n - len(ellipsis))
 		for !utf8.RuneStart(text[from]) {
 			from++
@@ -111,11 +108,10 @@ func snippet(text string, an bm25.Analyzer, terms map[string]float64, n int) str
 	for !utf8.RuneStart(text[from]) {
 		from++
 	}
-	cut := cutBytes(text[from:], room-len(ellipsis)) + ellipsis
-	if from > 0 {
-		cut = ellipsis + cut
+	if i := strings.IndexAny(text[from:min(start, from+24)], " \n\t"); i >= 0 {
+		from += i + 1
 	}
-	return cut
+	return ellipsis + cutBytes(text[from:], n-2*len(ellipsis)) + ellipsis
 }
 
 // match is a place of a term in a text.

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The policies of the project, read from its sources. They are parsed in the
+// test process: the test cache sees the files that a test opens, and none that
+// a child process does.
+
+// top is the directory of the module.
+const top = "../.."
+
+// mayImport says what a package of the module may import of the module. A
+// package that is not here, or under one of anything, is a mistake: add it
+// where it belongs. Packages of the future stand here too.
+var mayImport = map[string][]string{
+	"crmem/vfs":              {},
+	"bm25":                   {},
+	"daemon/wire/pb":         {},
+	"testdata":               {},
+	"crmem":                  {"crmem/vfs", "bm25"},
+	"sessionlog":             {"crmem/vfs", "bm25"},
+	"daemon/wire":            {"daemon/wire/pb", "crmem/vfs"},
+	"daemon/client":          {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},
+	"daemon/config":          {"crmem/vfs"},
+	"daemon/cron":            {"crmem/vfs"},
+	"daemon/service":         {"crmem/vfs"},
+	"daemon/model":           {"sessionlog"},
+	"daemon/model/modeltest": {"daemon/model", "sessionlog"},
+	"daemon/tool":            {"daemon/model", "crmem/vfs"},
+	"daemon/skill":           {"daemon/tool", "crmem/vfs"},
+	"daemon/mcp":             {"daemon/tool", "crmem/vfs"},
+	"daemon/agent":           {"daemon/model", "daemon/tool", "sessionlog", "crmem/vfs"},
+	"daemon": {"daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model",
+		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/vfs", "bm25", "sessionlog"},
+	"bench/recall": {"bm25", "crmem", "sessionlog"},
+}
+
+// anything are the packages at the top, and those of tests and measurements.
+var anything = []string{"cmd/crabmem", "fuzz", "bench"}
+
+// rivals are measured in bench and used nowhere else.
+var rivals = []string{
+	"github.com/blevesearch/bleve/v2", "github.com/blevesearch/bleve/v2/index", "github.com/blevesearch/bleve/v2/search",
+	"github.com/blugelabs", "modernc.org/sqlite",
+}
+
+// osAllowed is what non-test code outside crmem/vfs may use of package os:
+// environment, arguments, exit, standard streams, processes, names and flags.
+var osAllowed = []string{
+	"Args", "DevNull", "Environ", "ErrExist", "ErrNotExist", "ErrPermission", "Executable", "Exit", "Expand", "ExpandEnv",
+	"File", "FileInfo", "FileMode", "FindProcess", "Getegid", "Getenv", "Geteuid", "Getgid", "Getpid", "Getppid", "Getuid",
+	"Hostname", "Interrupt", "Kill", "LookupEnv", "O_APPEND", "O_CREATE", "O_EXCL", "O_RDONLY", "O_RDWR", "O_SYNC", "O_TRUNC",
+	"O_WRONLY", "PathError", "PathSeparator", "ProcAttr", "Process", "ProcessState", "Root", "Setenv", "Signal", "StartProcess", "Stderr",
+	"Stdin", "Stdout", "SyscallError", "TempDir", "Unsetenv", "UserHomeDir",
+}
+
+// fileCalls are the functions of other packages that go to the file system.
+var fileCalls = map[string][]string{
+	"path/filepath": {"EvalSymlinks", "Glob", "Walk", "WalkDir"},
+	"io/ioutil":     {"ReadAll", "ReadDir", "ReadFile", "TempDir", "TempFile", "WriteFile"},
+	"syscall":       {"Open", "Mkdir", "Rename", "Unlink", "Rmdir", "Creat", "Link", "Symlink", "Truncate"},
+}
+
+var topLevel = []string{
+	"LICENSE", "README.md", "bench", "bm25", "cmd", "crmem", "daemon", "fuzz", "go.mod", "go.sum", "sessionlog", "testdata",
+}
+
+// source is a parsed file of the module.
+type source struct {
+	pkg  string // directory under the module
+	name string // with its path under the module
+	test bool
+	fset *token.FileSet
+	file *ast.File
+}
+
+// sources parses every Go file of the module, whatever system it is for.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var list []source
+	err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := filepath.ToSlash(strings.TrimPrefix(name, top+string(filepath.Separator)))
+		if d.IsDir() {
+			if base := d.Name(); base != ".." && (strings.HasPrefix(base, ".") || base == "testdata" && rel != "testdata") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		list = append(list, source{path.Dir(rel), rel, strings.HasSuffix(rel, "_test.go"), fset, f})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) < 60 {
+		t.Fatalf("only %d Go files under %s", len(list), top)
+	}
+	return list
+}
+
+func free(pkg string) bool {
+	return slices.ContainsFunc(anything, func(a string) bool { return pkg == a || strings.HasPrefix(pkg, a+"/") })
+}
+
+func TestImports(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, s := range sources(t) {
+		allowed, known := mayImport[s.pkg]
+		if !known && !free(s.pkg) {
+			t.Errorf("%s: package %s is not in the table of imports", s.name, s.pkg)
+			continue
+		}
+		seen[s.pkg] = true
+		if s.test {
+			continue
+		}
+		for _, i := range s.file.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in, ok := strings.CutPrefix(p, "crabmem/"); ok && known && !slices.Contains(allowed, in) {
+				t.Errorf("%s imports %s; it may import %v", s.name, in, allowed)
+			}
+			if rival(p) && !(strings.HasPrefix(s.pkg, "bench") && s.pkg != "bench/recall") {
+				t.Errorf("%s imports %s, which only benchmarks do", s.name, p)
+			}
+		}
+	}
+	for _, p := range []string{"crmem", "crmem/vfs", "bm25", "cmd/crabmem", "testdata"} {
+		if !seen[p] {
+			t.Errorf("package %s was not found", p)
+		}
+	}
+}
+
+func rival(p string) bool {
+	return slices.ContainsFunc(rivals, func(r string) bool {
+		return p == r || r != rivals[0] && strings.HasPrefix(p, r+"/")
+	})
+}
+
+// calls reports each use of a name of an imported package.
+func (s *source) calls(report func(pkg, name string, pos token.Position)) {
+	names := make(map[string]string) // local name → import path
+	for _, i := range s.file.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		local := path.Base(p)
+		if i.Name != nil {
+			local = i.Name.Name
+		}
+		names[local] = p
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok && names[x.Name] != "" {
+			report(names[x.Name], sel.Sel.Name, s.fset.Position(sel.Pos()))
+		}
+		return true
+	})
+}
+
+func TestFilesOnlyThroughVFS(t *testing.T) {
+	checked := 0
+	for _, s := range sources(t) {
+		// fuzz and bench are programs that test: they make their own disks.
+		if s.test || s.pkg == "crmem/vfs" || strings.HasPrefix(s.pkg, "fuzz") || strings.HasPrefix(s.pkg, "bench") {
+			continue
+		}
+		checked++
+		s.calls(func(pkg, name string, pos token.Position) {
+			if pkg == "os" && !slices.Contains(osAllowed, name) || slices.Contains(fileCalls[pkg], name) {
+				t.Errorf("%s: %s.%s: files are reached through crmem/vfs", pos, pkg, name)
+			}
+		})
+	}
+	if checked < 40 {
+		t.Errorf("only %d files were checked", checked)
+	}
+}
+
+func TestPrintOnlyInCommands(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || free(s.pkg) {
+			continue
+		}
+		s.calls(func(pkg, name string, pos token.Position) {
+			if pkg == "fmt" && strings.HasPrefix(name, "Print") || pkg == "os" && (name == "Stdout" || name == "Exit") {
+				t.Errorf("%s: %s.%s: only commands write to standard output", pos, pkg, name)
+			}
+		})
+	}
+}
+
+func TestTopLevel(t *testing.T) {
+	entries, err := os.ReadDir(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && !slices.Contains(topLevel, e.Name()) {
+			t.Errorf("%s does not belong at the top level", e.Name())
+		}
+	}
+	if len(entries) < 6 {
+		t.Errorf("only %d entries at the top level", len(entries))
+	}
+}
+
+// TestREADME checks that what the README tells to type is there: the commands
+// that it runs, and in its list of commands all of them.
+func TestREADME(t *testing.T) {
+	f, err := os.Open(filepath.Join(top, "README.md"))
+	if os.IsNotExist(err) {
+		t.Skip("SKIPPED: there is no README.md")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := newCLI(nil, nil, nil)
+	known := map[string]bool{"help": true}
+	for _, cmd := range c.commands() {
+		known[cmd.Name()] = true
+	}
+	call := regexp.MustCompile(`(?:^|[ |;&(])(?:go run \./cmd/)?crabmem ((?:--?[a-z-]+(?:[= ]\S+)? )*)([a-z]+)`)
+	named := make(map[string]bool)
+	fenced := false
+	for in := bufio.NewScanner(f); in.Scan(); {
+		line := in.Text()
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			fenced = !fenced
+			continue
+		}
+		for _, code := range strings.Split(line, "`") {
+			for _, m := range call.FindAllStringSubmatch(strings.TrimPrefix(code, "$ "), -1) {
+				named[m[2]] = true
+				if fenced && !known[m[2]] {
+					t.Errorf("README runs crabmem %s, which is no command: %s", m[2], line)
+				}
+			}
+			if w := strings.Fields(code); !fenced && len(w) > 0 && known[w[0]] {
+				named[w[0]] = true
+			}
+		}
+	}
+	for name := range known {
+		if !named[name] && name != "help" {
+			t.Errorf("README does not name the command %s", name)
+		}
+	}
+}

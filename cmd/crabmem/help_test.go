@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// runMain in the environment makes the test binary the program.
+const runMain = "CRABMEM_TEST_MAIN"
+
+func init() {
+	if os.Getenv(runMain) != "" {
+		main()
+	}
+}
+
+// program returns the path of the program: the test binary under its name, in
+// a directory of its own, and the environment that makes it run as such.
+func program(t *testing.T) (file string, env []string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file = filepath.Join(dir, "crabmem")
+	if err := os.Symlink(self, file); err != nil {
+		t.Skipf("SKIPPED: no symbolic links here: %v", err)
+	}
+	env = append(os.Environ(), runMain+"=1", "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"CRABMEM_DB=", "CRABTALK_HOME="+filepath.Join(dir, "home"), "NO_COLOR=1", "TZ=UTC", "GOCOVERDIR="+dir)
+	return file, env
+}
+
+// answer runs a command line in this process.
+func answer(args ...string) (stdout, stderr string, code int) {
+	var out, diag bytes.Buffer
+	code = run(args, strings.NewReader(""), &out, &diag)
+	return out.String(), diag.String(), code
+}
+
+// TestHelp checks what every help text has, and that the list of the root
+// names every command.
+func TestHelp(t *testing.T) {
+	list, _, code := answer("--help")
+	if code != 0 {
+		t.Fatalf("--help: exit code %d", code)
+	}
+	commands := newCLI(nil, nil, nil).commands()
+	if len(commands) < 21 {
+		t.Fatalf("%d commands", len(commands))
+	}
+	for _, cmd := range commands {
+		name := cmd.Name()
+		if !strings.Contains(list, "\n  "+name+" ") {
+			t.Errorf("the list of commands has no %s", name)
+		}
+		text, diag, code := answer(name, "--help")
+		if code != 0 || diag != "" {
+			t.Errorf("%s --help: exit code %d, %q", name, code, diag)
+		}
+		for _, part := range []string{"Usage:\n  crabmem " + name, "Examples:\n  ", "Global Flags:\n"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s --help has no %q", name, part)
+			}
+		}
+		if len(cmd.Long) < 60 || cmd.GroupID == "" {
+			t.Errorf("%s: the help says too little", name)
+		}
+		for i, line := range strings.Split(cmd.Long, "\n") {
+			if columns(line) > 80 {
+				t.Errorf("%s: line %d of the help has %d columns", name, i+1, columns(line))
+			}
+		}
+	}
+	for _, dir := range []string{"script", "schema"} {
+		if _, err := os.Stat(filepath.Join(top, "testdata", dir)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestExamples runs the examples of every help text as they stand, in a shell,
+// on a small store.
+func TestExamples(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("SKIPPED: no sh to run examples in")
+	}
+	_, env := program(t)
+	c := newCLI(nil, nil, nil)
+	ran := 0
+	for _, cmd := range append(c.commands(), c.root()) {
+		t.Run(cmd.Name(), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			shell := func(line string) {
+				t.Helper()
+				sh := exec.Command("sh", "-c", line)
+				sh.Dir = dir
+				sh.Env = append(env, "CRABMEM_DB="+filepath.Join(dir, "memory.db"), "TMPDIR="+dir)
+				out, err := sh.CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: %v\n%s", line, err, out)
+				}
+			}
+			shell(`crabmem remember deploy "build, tag, push, then watch the canary" --alias ship`)
+			shell(`crabmem remember tea "green tea"`)
+			shell(`crabmem remember chat-2026-01 "what was said" --kind archive`)
+			shell(`crabmem export >memory.jsonl`)
+			if cmd.Name() == "load" {
+				shell(`crabmem dump book`)
+			}
+			lines := strings.Split(cmd.Example, "\n")
+			for _, line := range lines {
+				if !strings.HasPrefix(line, "  ") || !strings.Contains(line, "crabmem "+strings.TrimPrefix(cmd.Name(), "crabmem")) && !strings.Contains(line, "crabmem --") {
+					t.Errorf("not an example of %s: %q", cmd.Name(), line)
+				}
+				shell(strings.TrimSpace(line))
+			}
+		})
+		ran += strings.Count(cmd.Example, "\n") + 1
+	}
+	if ran < 45 {
+		t.Errorf("%d examples", ran)
+	}
+	t.Logf("examples: %d", ran)
+}

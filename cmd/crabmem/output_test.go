@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+func TestColumns(t *testing.T) {
+	for s, want := range map[string]int{"": 0, "abc": 3, "é": 1, "e\u0301": 1, "部署": 4, "ｆｕｌｌ": 8, "한국": 4, "a\u200bb": 2} {
+		if got := columns(s); got != want {
+			t.Errorf("columns(%q) = %d, want %d", s, got, want)
+		}
+	}
+	for _, c := range []struct {
+		s    string
+		n    int
+		want string
+	}{{"deploy", 6, "deploy"}, {"deploy", 5, "depl…"}, {"部署步骤", 5, "部署…"}, {"部署步骤", 6, "部署…"}, {"any", 0, "any"}} {
+		if got := fit(c.s, c.n); got != c.want || c.n > 0 && columns(got) > c.n {
+			t.Errorf("fit(%q, %d) = %q, want %q", c.s, c.n, got, c.want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for s, want := range map[string]string{
+		"plain ü 部署":           "plain ü 部署",
+		"a\x1b[31m\x07\nb\x7f": "a␛[31m␇␊b␡",
+		"\u0085\u202egnp.exe":  `\u0085\u202egnp.exe`,
+	} {
+		if got := printable(s); got != want {
+			t.Errorf("printable(%q) = %q, want %q", s, got, want)
+		}
+	}
+	for s, want := range map[string]string{"": `""`, " a": `" a"`, "a b": "a b"} {
+		if got := label(s); got != want {
+			t.Errorf("label(%q) = %s, want %s", s, got, want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	newCLI(nil, &b, nil).table(&b, [][]string{{"N", "NAME", "X"}, {"7", "部署", "a"}, {"12", "x", "b"}}, "0")
+	want := " N  NAME  X\n 7  部署  a\n12  x     b\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestParseAge(t *testing.T) {
+	for s, want := range map[string]time.Duration{"90d": 90 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "1y": 365 * 24 * time.Hour, "36h": 36 * time.Hour, "0d": 0} {
+		if got, err := parseAge(s); err != nil || got != want {
+			t.Errorf("parseAge(%q) = %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "d", "-1d", "-5h", "1.5d", "99999d", "300y", "soon", "5"} {
+		if got, err := parseAge(s); err == nil {
+			t.Errorf("parseAge(%q) = %v, want an error", s, got)
+		}
+	}
+}
+
+// TestImportLines checks that a line is taken exactly or not at all.
+func TestImportLines(t *testing.T) {
+	for line, ok := range map[string]bool{
+		`{"name":"a"}`:                     true,
+		`{"name":"\ud83d\ude00"}`:          true,
+		`{"name":"\\ud83d"}`:               true,
+		`{"name":"\\\ud83d"}`:              false,
+		`{"name":"\ud83d"}`:                false,
+		`{"name":"\ude00\ud83d"}`:          false,
+		`{"name":"\uD83Dx"}`:               false,
+		`{"name":"a"} {}`:                  false,
+		`{"content":"a"}`:                  false,
+		`{"name":"a","id":-1}`:             false,
+		`{"name":"a","kind":"topic"}`:      false,
+		`{"name":"a","created_at":1e99}`:   false,
+		`["a"]`:                            false,
+		"{\"name\":\"\xff\"}":              false,
+		`{"name":"a","aliases":["b","c"]}`: true,
+	} {
+		l, err := parseImportLine(line)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v, %v", line, l.entry, err)
+		}
+		if ok && line == `{"name":"\\ud83d"}` && l.entry.Name != `\ud83d` {
+			t.Errorf("%s: name %q", line, l.entry.Name)
+		}
+	}
+}
+
+// TestErrorJSON checks that an error has every key, whatever it is.
+func TestErrorJSON(t *testing.T) {
+	var diag bytes.Buffer
+	c := newCLI(nil, nil, &diag)
+	c.json = true
+	if code := c.report(usagef("a <b> & c")); code != exitUsage {
+		t.Errorf("exit code %d", code)
+	}
+	const want = `{"error":{"code":2,"kind":"usage","message":"a <b> & c","path":"","offset":null,"remedy":""}}` + "\n"
+	if diag.String() != want {
+		t.Errorf("got %swant %s", diag.String(), want)
+	}
+	if !json.Valid(diag.Bytes()) {
+		t.Error("it is not JSON")
+	}
+}

@@ -179,3 +179,16 @@ func TestConcurrent(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
+
+// TestNewCode: a change that leaves the mean length alone but brings a new
+// pair of frequency and length.
+func TestNewCode(t *testing.T) {
+	x := bm25.New(bm25.Plain)
+	x.Add(bm25.Doc{ID: 1, Fields: []string{"red green blue"}})
+	x.Search(bm25.Query{Text: "red"})
+	x.Add(bm25.Doc{ID: 2, Fields: []string{"red red red"}})
+	hits := x.Search(bm25.Query{Text: "red"}).Hits
+	if e, _ := x.Explain("red", 2); len(hits) != 2 || hits[0] != (bm25.Hit{ID: 2, Score: e.Score}) {
+		t.Errorf("found %v, explained %+v", hits, e)
+	}
+}

@@ -1,0 +1,115 @@
+package bm25_test
+
+import (
+	"strings"
+	"testing"
+
+	"crabmem/bench/corpus"
+	"crabmem/bm25"
+)
+
+const benchDocs = 20_000
+
+func benchIndex(b *testing.B, a bm25.Analyzer) (*bm25.Index, *corpus.Zipf) {
+	z := corpus.NewZipf(1)
+	docs := z.Docs(benchDocs)
+	x := bm25.New(a)
+	if err := x.Build(b.Context(), len(docs), func(i int) bm25.Doc {
+		return bm25.Doc{ID: uint64(i), Fields: docs[i : i+1]}
+	}); err != nil {
+		b.Fatal(err)
+	}
+	return x, z
+}
+
+func BenchmarkSearch(b *testing.B) {
+	x, z := benchIndex(b, bm25.Plain)
+	queries := z.Queries(256)
+	for _, c := range []struct {
+		name string
+		q    bm25.Query
+	}{
+		{"top10", bm25.Query{Limit: 10}},
+		{"count", bm25.Query{Limit: 10, Count: true}},
+		{"filter", bm25.Query{Limit: 10, Filter: func(id uint64) bool { return id&1 == 0 }}},
+		{"all", bm25.Query{}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c.q.Text = queries[i%len(queries)]
+				x.Search(c.q)
+			}
+		})
+	}
+}
+
+func BenchmarkSynthetic(b *testing.B) {
+	x := bm25.New(bm25.Plain)
+	for i := range benchDocs {
+		x.Add(bm25.Doc{ID: uint64(i), Fields: []string{corpus.Synthetic(i)}})
+	}
+	for b.Loop() {
+		x.Search(bm25.Query{Text: corpus.SyntheticQuery, Limit: 5})
+	}
+}
+
+func BenchmarkChange(b *testing.B) {
+	x, z := benchIndex(b, bm25.Plain)
+	docs := z.Docs(4096)
+	next := uint64(benchDocs)
+	b.Run("insert", func(b *testing.B) {
+		for b.Loop() {
+			x.Add(bm25.Doc{ID: next, Fields: []string{docs[next%4096]}})
+			next++
+		}
+	})
+	b.Run("update", func(b *testing.B) {
+		for i := uint64(0); b.Loop(); i++ {
+			x.Add(bm25.Doc{ID: i * 31 % benchDocs, Fields: []string{docs[i%4096]}})
+		}
+	})
+	b.Run("insert-remove", func(b *testing.B) {
+		for b.Loop() {
+			x.Add(bm25.Doc{ID: next, Fields: []string{docs[next%4096]}})
+			x.Remove(next - 3000)
+			next++
+		}
+	})
+	b.Run("insert-search", func(b *testing.B) {
+		queries := z.Queries(256)
+		for b.Loop() {
+			x.Add(bm25.Doc{ID: next, Fields: []string{docs[next%4096]}})
+			x.Search(bm25.Query{Text: queries[next%256], Limit: 10})
+			next++
+		}
+	})
+}
+
+func BenchmarkBuild(b *testing.B) {
+	z := corpus.NewZipf(1)
+	docs := z.Docs(benchDocs)
+	size := 0
+	mixed := make([]string, len(docs))
+	for i, d := range docs {
+		size += len(d)
+		mixed[i] = "Naïve: " + strings.ToUpper(d[:len(d)/8]) + d[len(d)/8:]
+	}
+	for _, c := range []struct {
+		name     string
+		analyzer bm25.Analyzer
+		docs     []string
+	}{{"plain", bm25.Plain, docs}, {"plain-mixed-case", bm25.Plain, mixed}, {"standard", bm25.Standard, mixed}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				x := bm25.New(c.analyzer)
+				if err := x.Build(b.Context(), len(docs), func(i int) bm25.Doc {
+					return bm25.Doc{ID: uint64(i), Fields: c.docs[i : i+1]}
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

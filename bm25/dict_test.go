@@ -1,0 +1,37 @@
+package bm25
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestDict: so many terms that hashes share their place and tag, of lengths on
+// both sides of eight bytes, keep their numbers and come back as they were.
+func TestDict(t *testing.T) {
+	const n = 200_000
+	d := newDict()
+	term := func(i int) []byte {
+		return fmt.Appendf(nil, "%s%x", strings.Repeat("w", i%12), i)
+	}
+	for i := range n {
+		if id := d.add(term(i)); id != uint32(i) {
+			t.Fatalf("term %d, %q, gets the number %d", i, term(i), id)
+		}
+	}
+	d.clip()
+	for i := range n {
+		id, ok := d.find(term(i))
+		if again := d.add(term(i)); !ok || id != uint32(i) || again != id {
+			t.Fatalf("term %d, %q, is found as %d, %t, and added again as %d", i, term(i), id, ok, again)
+		}
+		if got := d.appendTerm(nil, id); string(got) != string(term(i)) {
+			t.Fatalf("term %d comes back as %q, want %q", i, got, term(i))
+		}
+	}
+	for _, absent := range []string{"", "w", "wwwwwwwwwwwww", "0x", strings.Repeat("w", 300)} {
+		if id, ok := d.find([]byte(absent)); ok {
+			t.Errorf("%q is found as %d", absent, id)
+		}
+	}
+}

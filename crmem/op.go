@@ -183,6 +183,12 @@ func (g *stage) put(e *Entry) error {
 	}
 	g.names[e.Name] = r
 	g.effects = append(g.effects, effect{framePut, r, r, e.ID})
+	if g.empty {
+		if g.given == nil {
+			g.given = make(map[uint64]bool)
+		}
+		g.given[e.ID] = true
+	}
 	return nil
 }
 
@@ -254,12 +260,6 @@ func (o Restore) stage(g *stage) error {
 			return err
 		}
 		e.ID = id
-	}
-	if g.empty {
-		if g.given == nil {
-			g.given = make(map[uint64]bool)
-		}
-		g.given[e.ID] = true
 	}
 	g.nextID = max(g.nextID, e.ID+1)
 	return g.put(&e)

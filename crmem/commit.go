@@ -370,7 +370,9 @@ func (s *Store) create() error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
 	s.path = path
+	s.mu.Unlock()
 	if _, err := s.fs.Lstat(s.path); err == nil {
 		return s.adopt()
 	}

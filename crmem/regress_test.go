@@ -1,6 +1,8 @@
 package crmem
 
 import (
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"crabmem/crmem/vfs"
@@ -34,4 +36,50 @@ func TestRestoreOfAnAddedID(t *testing.T) {
 	noErr(t, s.Apply(Add{Name: "b"}, Restore{Entry{ID: 1, Name: "c"}}))
 	noErr(t, s.Close())
 	opened(t, "/m.db", &Options{FS: m}, 2)
+}
+
+// TestGetDuringReplace is for the race detector: a Get that made the list of
+// aliases could find it gone again, and made another one while others read it.
+func TestGetDuringReplace(t *testing.T) {
+	sn, err := NewSnapshot(2, []Entry{{ID: 1, Name: "a", Aliases: []string{"x"}}})
+	noErr(t, err)
+	s := New(nil)
+	noErr(t, s.Replace(sn))
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if e, err := s.Get("x"); err != nil || e.Name != "a" {
+					t.Errorf("%v, %v", e, err)
+					return
+				}
+			}
+		})
+	}
+	for range 1000 {
+		noErr(t, s.Replace(sn))
+	}
+	close(done)
+	wg.Wait()
+}
+
+// TestPathDuringFirstWrite is for the race detector: the first write resolves
+// the path again, since it creates the parents.
+func TestPathDuringFirstWrite(t *testing.T) {
+	s := opened(t, filepath.Join(t.TempDir(), "a", "b", "m.db"), nil, 0)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 1000 {
+			s.Path()
+		}
+	})
+	noErr(t, s.Apply(Add{Name: "a"}))
+	wg.Wait()
+	noErr(t, s.Close())
 }

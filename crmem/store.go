@@ -83,7 +83,7 @@ const (
 // for the disk.
 type Store struct {
 	fs   vfs.FS  // immutable
-	path string  // resolved; "" in RAM. Immutable
+	path string  // resolved; "" in RAM. Changed, under wmu and mu, only by create
 	opts Options // immutable after Open
 
 	// mu guards what readers see. Writers hold it only while they change RAM,
@@ -238,7 +238,11 @@ func (s *Store) warn(format string, args ...any) {
 }
 
 // Path returns the file's resolved path; "" for a store in RAM.
-func (s *Store) Path() string { return s.path }
+func (s *Store) Path() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.path
+}
 
 // Len returns the number of entries.
 func (s *Store) Len() int {
@@ -263,19 +267,23 @@ func (s *Store) Get(name string) (Entry, error) {
 		defer s.mu.RUnlock()
 		return s.t.recs[i].enc.entry(), nil
 	}
-	owned := s.t.owners != nil
-	s.mu.RUnlock()
-	if !owned {
-		// The first alias that is asked for makes the list of them.
-		s.mu.Lock()
-		s.t.alias(name)
-		s.mu.Unlock()
+	if s.t.owners != nil {
+		defer s.mu.RUnlock()
+		return s.byAlias(name)
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.RUnlock()
+	// The first alias that is asked for makes the list of them.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if i := s.t.find(name); i >= 0 {
 		return s.t.recs[i].enc.entry(), nil
 	}
+	return s.byAlias(name)
+}
+
+// byAlias returns the entry that alone has an alias. Caller holds mu, for
+// writing when there is no list of aliases yet.
+func (s *Store) byAlias(name string) (Entry, error) {
 	switch ids := s.t.alias(name); len(ids) {
 	case 0:
 		return Entry{}, &nameError{ErrNotFound, name, ""}

@@ -71,6 +71,7 @@ func TestDemo(t *testing.T) {
 
 // TestBrain checks what the sample brain promises to be.
 func TestBrain(t *testing.T) {
+	t.Parallel()
 	notes, err := testdata.Brain.ReadDir("brain/notes")
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +144,7 @@ func loadBrain(t *testing.T) *crmem.Store {
 // TestQuestions asks the committed questions about the sample brain, through
 // the command: each finds its first hit.
 func TestQuestions(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(top, "testdata", "brain-questions-*.tsv"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,3 @@
-//go:build scripts
-
 package main
 
 import (
@@ -44,11 +42,20 @@ const scriptDir = "../../testdata/script"
 //	refuses [-write] [-create] command [args...]  it fails as it should in every situation of refusals
 //	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
 func TestScripts(t *testing.T) {
-	scripts, err := filepath.Glob(filepath.Join(scriptDir, "*.txtar"))
-	if err != nil || len(scripts) < len(newCLI(nil, nil, nil).commands()) {
-		t.Fatalf("%d scripts in %s, fewer than commands (%v)", len(scripts), scriptDir, err)
+	commands := newCLI(nil, nil, nil).commands()
+	for _, cmd := range commands {
+		b, err := os.ReadFile(filepath.Join(scriptDir, cmd.Name()+".txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"\nschema ", "\nschema error stderr", "\n! stderr .", "\ncode 2 "} {
+			// refuses checks the errors of what it runs.
+			if !strings.Contains(string(b), part) && !(part == "\nschema error stderr" && strings.Contains(string(b), "\nrefuses ")) {
+				t.Errorf("the script of %s has no %q", cmd.Name(), strings.TrimSpace(part))
+			}
+		}
 	}
-	t.Logf("scripts: %d", len(scripts))
+	t.Logf("scripts: %d commands", len(commands))
 	testscript.Run(t, testscript.Params{
 		Dir:                 scriptDir,
 		RequireExplicitExec: true,

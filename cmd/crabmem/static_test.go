@@ -12,6 +12,7 @@ import (
 // TestStaticBinary builds the program without cgo, as releases do, and looks
 // for anything that it would need of the system.
 func TestStaticBinary(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("SKIPPED: no go command")
 	}

@@ -18,6 +18,7 @@ import (
 // and no reader sees anything but exit code 0 and whole notes.
 // CRABMEM_CRASH=full runs 800.
 func TestManyWriters(t *testing.T) {
+	t.Parallel()
 	runs := 160
 	if os.Getenv("CRABMEM_CRASH") == "full" {
 		runs = 800

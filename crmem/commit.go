@@ -75,7 +75,7 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 		case g.err == nil && !g.again:
 			return effects, nil
 		case g.again:
-		case !freed && outOfSpace(g.err) && onlyRemoves(effects) && s.freeReserve():
+		case !freed && errors.Is(g.err, ErrNotApplied) && outOfSpace(g.err) && onlyRemoves(effects) && s.freeReserve():
 			freed = true
 		default:
 			return nil, g.err

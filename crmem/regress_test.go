@@ -1,8 +1,10 @@
 package crmem
 
 import (
+	"errors"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"crabmem/crmem/vfs"
@@ -82,4 +84,21 @@ func TestPathDuringFirstWrite(t *testing.T) {
 	noErr(t, s.Apply(Add{Name: "a"}))
 	wg.Wait()
 	noErr(t, s.Close())
+}
+
+// TestRemoveOnAFullDiskThatLies fails the sync of a remove for want of space:
+// what is not known must not be answered as if nothing had been done.
+func TestRemoveOnAFullDiskThatLies(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "datasync" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := s.Apply(Remove{"a"}); !errors.Is(err, ErrUnknown) || errors.Is(err, ErrStopped) {
+		t.Error(err)
+	}
 }

@@ -413,8 +413,11 @@ func (s *Store) adopt() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.lockAndRecover(); err != nil {
+		// Nothing that was read on the way is shown.
+		s.t, s.nextID, s.ops = table{}, 1, 0
 		return err
 	}
 	s.absent = false
+	s.dropIndex()
 	return nil
 }

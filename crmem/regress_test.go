@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"sync"
@@ -100,5 +101,52 @@ func TestRemoveOnAFullDiskThatLies(t *testing.T) {
 	}
 	if err := s.Apply(Remove{"a"}); !errors.Is(err, ErrUnknown) || errors.Is(err, ErrStopped) {
 		t.Error(err)
+	}
+}
+
+// TestAdopt opens a store before its file exists and writes to it after
+// another process created it: the index made meanwhile is of the empty store.
+func TestAdopt(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	find := func() int {
+		t.Helper()
+		r, err := s.Search(context.Background(), Query{Text: "apple"})
+		noErr(t, err)
+		return len(r.Hits)
+	}
+	if n := find(); n != 0 {
+		t.Fatal(n)
+	}
+	other := opened(t, "/m.db", &Options{FS: m}, 0)
+	noErr(t, other.Apply(Add{Name: "a", Content: "apple"}))
+	noErr(t, other.Close())
+	noErr(t, s.Apply(Add{Name: "b", Content: "apple"}))
+	if n := find(); n != 2 {
+		t.Errorf("%d hits, want 2", n)
+	}
+	noErr(t, s.Close())
+}
+
+// TestAdoptOfDamage does so when what the other process left cannot be opened:
+// the refused write must not change what is read.
+func TestAdoptOfDamage(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	other := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, other.Apply(Add{Name: "a"}))
+	noErr(t, other.Checkpoint())
+	noErr(t, other.Apply(Add{Name: "b"}))
+	noErr(t, other.Apply(Add{Name: "c"}))
+	noErr(t, other.Close())
+	b, err := vfs.ReadFile(m, "/m.db-wal", 1<<20)
+	noErr(t, err)
+	b[walHeaderSize+frameHeader] ^= 1
+	m.WriteFile("/m.db-wal", b, 0o600)
+	if err := s.Apply(Add{Name: "d"}); !errors.Is(err, ErrFormat) || !errors.Is(err, ErrNotApplied) {
+		t.Error(err)
+	}
+	if s.Len() != 0 || s.NextID() != 1 {
+		t.Errorf("%d entries, next id %d", s.Len(), s.NextID())
 	}
 }

@@ -117,8 +117,15 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 	if size := st.bytes + headerSize; size > s.opts.MaxBytes && size > s.t.bytes+headerSize {
 		return nil, nil, fmt.Errorf("%w: %d bytes with this write, at most %d", ErrFull, size, s.opts.MaxBytes)
 	}
-	if s.path != "" && w.end > s.opts.MaxBytes {
-		return nil, nil, fmt.Errorf("%w: the log has %d bytes: checkpoint the store", ErrFull, w.end)
+	if s.path != "" {
+		end := w.end + 2*frameHeader + digestSize // and room for the frame of a checkpoint
+		for i := range st.effects {
+			end += frameHeader + int64(len(st.effects[i].payload))
+		}
+		// A log beyond maxLogFor could not be read again.
+		if w.end > s.opts.MaxBytes || end > maxLogFor(s.opts.MaxBytes) {
+			return nil, nil, fmt.Errorf("%w: the log has %d bytes, %d with this write: checkpoint the store, or write less at once", ErrFull, w.end, end)
+		}
 	}
 	if len(st.effects) == 0 {
 		return nil, nil, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -149,4 +150,23 @@ func TestAdoptOfDamage(t *testing.T) {
 	if s.Len() != 0 || s.NextID() != 1 {
 		t.Errorf("%d entries, next id %d", s.Len(), s.NextID())
 	}
+}
+
+// TestBatchBeyondTheLog applies a batch that leaves a small store and a log
+// that Open refuses to read.
+func TestBatchBeyondTheLog(t *testing.T) {
+	m := vfs.NewMem()
+	o := &Options{FS: m, MaxBytes: MaxContent + 1<<10, LogLimit: 1 << 30, FoldOnClose: FoldNever}
+	s := opened(t, "/m.db", o, 0)
+	content := strings.Repeat("x", MaxContent)
+	batch := []Op{Add{Name: "a"}}
+	for len(batch) <= 10 {
+		batch = append(batch, Update{Name: "a", Content: content})
+	}
+	if err := s.Apply(batch...); !errors.Is(err, ErrFull) {
+		t.Errorf("ten times 8 MiB: %v", err)
+	}
+	noErr(t, s.Apply(batch[:8]...))
+	noErr(t, s.Close())
+	noErr(t, opened(t, "/m.db", o, 1).Close())
 }

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"io/fs"
@@ -43,10 +44,9 @@ func (m *Mem) Unsynced() []Change {
 	for _, c := range m.pending {
 		list = append(list, Change{Op: c.op, Name: c.path})
 	}
-	files, names := m.dirty()
-	for i, n := range files {
-		for _, p := range n.pieces {
-			c := Change{Op: "write", Name: names[i], Off: p.off, Len: len(p.data), Cuts: p.cuts()}
+	for _, f := range m.dirty() {
+		for _, p := range f.node.pieces {
+			c := Change{Op: "write", Name: f.name, Off: p.off, Len: len(p.data), Cuts: p.cuts()}
 			if p.cut {
 				c.Op = "truncate"
 			}
@@ -56,39 +56,44 @@ func (m *Mem) Unsynced() []Change {
 	return list
 }
 
+// dirtyFile is a file with pending contents, and a name of it.
+type dirtyFile struct {
+	node *node
+	name string
+}
+
 // dirty returns the files with pending contents that a crash can leave a name
-// for, by inode, and a name of each.
-func (m *Mem) dirty() (files []*node, names []string) {
-	seen := map[*node]bool{}
-	var visit func(n *node, name string)
-	visit = func(n *node, name string) {
+// for, by inode.
+func (m *Mem) dirty() []dirtyFile {
+	var files []dirtyFile
+	seen := make(map[*node]bool, 16)
+	var visit func(dir *node, dirName string)
+	found := func(n *node, name func() string) {
 		if seen[n] {
 			return
 		}
 		seen[n] = true
 		if len(n.pieces) > 0 {
-			files, names = append(files, n), append(names, name)
+			files = append(files, dirtyFile{n, name()})
 		}
-		for _, set := range []map[string]*node{n.names, n.durable} {
-			for _, base := range slices.Sorted(maps.Keys(set)) {
-				visit(set[base], name+"/"+base)
-			}
+		if n.mode.IsDir() {
+			visit(n, name())
+		}
+	}
+	visit = func(dir *node, dirName string) {
+		for base, n := range dir.names {
+			found(n, func() string { return dirName + "/" + base })
+		}
+		for base, n := range dir.durable {
+			found(n, func() string { return dirName + "/" + base })
 		}
 	}
 	visit(m.root, "")
 	for _, c := range m.pending {
-		visit(c.node, c.path)
+		found(c.node, func() string { return c.path })
 	}
-	order := make([]int, len(files))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return int(files[a].ino) - int(files[b].ino) })
-	sortedFiles, sortedNames := make([]*node, len(files)), make([]string, len(files))
-	for i, at := range order {
-		sortedFiles[i], sortedNames[i] = files[at], names[at]
-	}
-	return sortedFiles, sortedNames
+	slices.SortFunc(files, func(a, b dirtyFile) int { return cmp.Compare(a.node.ino, b.node.ino) })
+	return files
 }
 
 // Crash returns the machine after a power cut: what is durable, and each
@@ -123,10 +128,9 @@ func (m *Mem) Crash(fates ...Fate) *Mem {
 			}
 		}
 		if at := len(m.pending); at < len(fates) {
-			files, _ := m.dirty()
-			for _, n := range files {
-				r := renew(n)
-				for _, p := range n.pieces {
+			for _, f := range m.dirty() {
+				r := renew(f.node)
+				for _, p := range f.node.pieces {
 					if at < len(fates) {
 						r.disk.apply(p, fates[at])
 						at++

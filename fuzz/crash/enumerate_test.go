@@ -2,8 +2,10 @@ package crash
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,12 @@ import (
 )
 
 var full = os.Getenv("CRABMEM_CRASH") == "full"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	debug.SetGCPercent(800) // many small machines, all soon garbage
+	os.Exit(m.Run())
+}
 
 // run is one sequence of operations on one store.
 type run struct {

@@ -281,7 +281,7 @@ func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 			if names := strays(again); len(names) > 0 && read(before, db) != nil {
 				first = wrong("crash during recovery, before call %d: left behind: %q", c.N, names)
 			}
-			if print%4 != 0 {
+			if print%16 != 0 {
 				return
 			}
 			if _, verdict, err := reference(before); err != nil || verdict == "rotten" || verdict == "foreign" {

@@ -262,8 +262,8 @@ func (r run) lives(dir string) (result, error) {
 	}
 	sum, err := r.live(life{image: base}, dir, again)
 	for _, l := range sum.next {
-		if err != nil {
-			return sum, err
+		if err != nil || sum.nbad > 0 {
+			break // there is no going on from a bad state
 		}
 		next := r
 		next.resume = true
@@ -274,7 +274,7 @@ func (r run) lives(dir string) (result, error) {
 		sum.states += res.states
 		sum.second += res.states
 		sum.nbad += res.nbad
-		sum.bad = append(sum.bad, res.bad...)
+		sum.bad = append(sum.bad, res.bad...) // at most one recording is bad
 		if sum.image == nil {
 			sum.image = res.image
 		}

@@ -113,6 +113,9 @@ func (f *markFile) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int6
 	return uint32(len(data)), 0
 }
 
+// workLimit is how long a workload may take before it counts as a hang.
+const workLimit = 2 * time.Minute
+
 // record runs a workload, in a process of its own, on the disk base and
 // returns everything that happened to it.
 //
@@ -134,7 +137,9 @@ func record(r run, base []byte, dir string) (events []event, err error) {
 		}
 		err = errors.Join(err, errors.New("the recorder stays mounted"))
 	}()
-	cmd := exec.Command("/proc/self/exe", r.args(dir)...)
+	ctx, stop := context.WithTimeout(context.Background(), workLimit)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", r.args(dir)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {

@@ -358,11 +358,27 @@ func (s *Store) ready() error {
 	if err := s.markDirty(); err != nil {
 		return err
 	}
+	if err := s.syncSnapshot(); err != nil {
+		return s.fail(err)
+	}
 	if err := s.newLog(s.base, nil); err != nil {
 		return s.fail(err)
 	}
 	s.makeReserve()
 	return nil
+}
+
+// syncSnapshot makes durable a snapshot that another program wrote, and may not
+// have synced, before a log extends it. Its name is synced with the log's.
+func (s *Store) syncSnapshot() error {
+	f, err := s.fs.OpenFile(s.path, os.O_RDWR, 0) // Windows syncs nothing that is open for reading
+	if errors.Is(err, os.ErrPermission) {
+		f, err = s.fs.Open(s.path)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // create makes an empty store where there was none: the parents, the file.

@@ -246,7 +246,12 @@ func (s *Store) recover(before Holder, fresh bool) error {
 		}
 		s.base = v.scan.seq - 1
 		if v.scan.verdict == torn {
-			return s.cutTail(v)
+			if err := s.cutTail(v); err != nil {
+				return err
+			}
+		}
+		if dirty {
+			return s.rewriteSnapshot(v)
 		}
 		return nil // a log without operations: the first write binds a new one
 	}
@@ -327,22 +332,10 @@ func bytesTo(b []byte) func(io.Writer) error {
 // may know: after a failed sync it shows bytes that the disk does not have,
 // and later syncs succeed without them.
 func (s *Store) rewrite(v *files) error {
-	if err := s.markDirty(); err != nil {
-		return err
-	}
 	if v.scan == nil {
-		// The same bytes again: nothing refers to them by digest yet.
-		err := vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
-			_, err := v.snap.WriteTo(w)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		fi, err := s.fs.Lstat(s.path)
-		if err == nil {
-			s.dbStat = statOf(fi)
-		}
+		return s.rewriteSnapshot(v)
+	}
+	if err := s.markDirty(); err != nil {
 		return err
 	}
 	// The log is copied first, and goes on from its own header, so that it
@@ -353,6 +346,26 @@ func (s *Store) rewrite(v *files) error {
 	}
 	s.distrust = true
 	return s.fold()
+}
+
+// rewriteSnapshot is rewrite of a snapshot that no log extends yet: the same
+// bytes again.
+func (s *Store) rewriteSnapshot(v *files) error {
+	if err := s.markDirty(); err != nil {
+		return err
+	}
+	err := vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
+		_, err := v.snap.WriteTo(w)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fi, err := s.fs.Lstat(s.path)
+	if err == nil {
+		s.dbStat = statOf(fi)
+	}
+	return err
 }
 
 // sweep removes what a crash left of files that were being replaced. What

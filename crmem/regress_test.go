@@ -3,6 +3,7 @@ package crmem
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -169,4 +170,51 @@ func TestBatchBeyondTheLog(t *testing.T) {
 	noErr(t, s.Apply(batch[:8]...))
 	noErr(t, s.Close())
 	noErr(t, opened(t, "/m.db", o, 1).Close())
+}
+
+// TestSnapshotOfAnother writes to a store whose snapshot another program put
+// there and did not sync. A power cut must not take it from under the log.
+func TestSnapshotOfAnother(t *testing.T) {
+	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "foreign"}})
+	noErr(t, err)
+	b, err := sn.AppendBinary(nil)
+	noErr(t, err)
+	for _, rebound := range []bool{false, true} { // with a log of another snapshot there
+		m := vfs.NewMem()
+		if rebound {
+			s := opened(t, "/m.db", &Options{FS: m}, 0)
+			noErr(t, s.Apply(Add{Name: "gone"}))
+			noErr(t, s.Close())
+		}
+		f, err := m.OpenFile("/m.db", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		noErr(t, err)
+		noErr(t, writeAll(f, b))
+		noErr(t, f.Close())
+		s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 1)
+		noErr(t, s.Apply(Add{Name: "b"}))
+		opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
+
+		// The sync fails: the next process must not believe the page cache.
+		m = m.Kill()
+		f, err = m.OpenFile("/m.db", os.O_WRONLY|os.O_TRUNC, 0o600)
+		noErr(t, err)
+		noErr(t, writeAll(f, b))
+		noErr(t, f.Close())
+		noErr(t, m.Remove("/m.db-wal"))
+		m.WriteFile("/m.db-lock", nil, 0o600)
+		s = opened(t, "/m.db", &Options{FS: m}, 1)
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == "sync" && c.Name == "/m.db" {
+				return syscall.EIO
+			}
+			return nil
+		}
+		if err := s.Apply(Add{Name: "b"}); !errors.Is(err, ErrNotApplied) {
+			t.Error(err)
+		}
+		m = m.Kill()
+		s = opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 1)
+		noErr(t, s.Apply(Add{Name: "b"}))
+		opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
+	}
 }

@@ -270,6 +270,9 @@ func (r *repair) dropLog(v *files, end int64) error {
 	if err := r.markDirty(); err != nil {
 		return err
 	}
+	if err := r.syncSnapshot(); err != nil {
+		return err
+	}
 	r.t, r.nextID = v.snap.t, v.snap.NextID
 	r.rep.Entries = v.snap.Len()
 	return r.newLog(0, nil)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -157,5 +156,3 @@ func (c *cli) warn(s string) {
 type errSilent int
 
 func (e errSilent) Error() string { return "" }
-
-var errNoInput = errors.New("standard input can be read once only")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
 
 	"github.com/spf13/cobra"
 )
@@ -43,6 +44,27 @@ func (c *cli) homeDir() (string, error) {
 	return filepath.Join(user, ".crabtalk"), nil
 }
 
+// secureHome makes a home that is ours, and in use, its user's alone. A store
+// that was named by itself may stand anywhere.
+func (c *cli) secureHome() error {
+	path, err := c.storePath()
+	if err != nil {
+		return err
+	}
+	home, err := c.homeDir()
+	if err != nil || path != filepath.Join(home, "memory.db") {
+		return nil
+	}
+	if _, err := c.fs.Lstat(path); err != nil {
+		return nil // no home yet, or no access to it: the store says which
+	}
+	tightened, err := vfs.MakePrivate(home)
+	if tightened {
+		c.warn(home + " was open to others; it is mode 0700 now")
+	}
+	return err
+}
+
 // reading opens the store without a lock and never changes it.
 func (c *cli) reading() (*crmem.Store, error) {
 	return c.open(&crmem.Options{ReadOnly: true, MustExist: true})
@@ -53,6 +75,9 @@ func (c *cli) reading() (*crmem.Store, error) {
 func (c *cli) writing(ctx context.Context, command string, create bool) (*crmem.Store, error) {
 	if c.lockWait < 0 {
 		return nil, usagef("--lock-wait %v: want 0 or more", c.lockWait)
+	}
+	if err := c.secureHome(); err != nil {
+		return nil, err
 	}
 	var s *crmem.Store
 	err := c.wait(ctx, func() (err error) {

@@ -1,0 +1,38 @@
+//go:build unix
+
+package vfs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// MakePrivate takes from everybody but its owner the right to a directory of
+// this machine, and reports whether anybody had one. A directory of another
+// user is fs.ErrPermission; a missing one is left to whoever creates it, and one
+// with the sticky bit is left as it is.
+func MakePrivate(dir string) (changed bool, err error) {
+	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if os.IsNotExist(err) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer d.Close()
+	fi, err := d.Stat()
+	if err != nil {
+		return false, err
+	}
+	if fi.Mode()&fs.ModeSticky != 0 {
+		return false, nil // shared on purpose, as /tmp is
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return false, &fs.PathError{Op: "use", Path: dir, Err: fmt.Errorf("it belongs to user %d: %w", st.Uid, fs.ErrPermission)}
+	}
+	if fi.Mode().Perm()&0o077 == 0 {
+		return false, nil
+	}
+	return true, d.Chmod(fi.Mode().Perm() &^ 0o077)
+}

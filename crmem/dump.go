@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
 
 	"crabmem/crmem/vfs"
@@ -93,6 +91,13 @@ func DumpTree(fsys vfs.FS, dir string, sn *Snapshot, o *DumpOptions) (DumpReport
 	d.report.Dir, d.report.Entries = dir, sn.Len()
 	for e := range sn.All() {
 		d.entries = append(d.entries, e)
+	}
+	var count [len(kindDirs)]int
+	for i := range d.entries {
+		if k := d.entries[i].Kind; count[k] == maxFiles {
+			return d.report, &TreeError{Path: dir + "/" + kindDirs[k], Msg: fmt.Sprintf("more than %d pages", maxFiles), Remedy: tooManyRemedy}
+		}
+		count[d.entries[i].Kind]++
 	}
 	d.paths = pagePaths(d.entries)
 	d.next.NextID = sn.NextID
@@ -377,206 +382,6 @@ func (d *dumper) planRest() error {
 		unfinished := d.old != nil && d.old.State == stateUnfinished
 		if of == manifestFile || unfinished && (of == summaryFile || of == bookFile) {
 			d.sweep = append(d.sweep, f.Name())
-		}
-	}
-	return nil
-}
-
-// apply makes the tree what was planned, up to the last manifest.
-func (d *dumper) apply(moves []string) error {
-	if err := d.moveAside(moves); err != nil {
-		return err
-	}
-	unfinished := d.next
-	unfinished.State = stateUnfinished
-	unfinished.Pages = append(append([]manifestPage{}, d.next.Pages...), d.remove...)
-	text, err := unfinished.encode()
-	if err != nil {
-		return err
-	}
-	if err := replaceFile(d.root, manifestFile, text); err != nil {
-		return err
-	}
-	for _, name := range d.sweep {
-		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := d.writePages(); err != nil {
-		return err
-	}
-	if err := d.deletePages(); err != nil {
-		return err
-	}
-	if d.summary != nil {
-		if err := replaceFile(d.root, summaryFile, d.summary); err != nil {
-			return err
-		}
-	}
-	if d.report.Seeded {
-		return replaceFile(d.root, bookFile, []byte(seedBook))
-	}
-	return nil
-}
-
-// moveAside renames what is in the way into a new directory of the tree.
-func (d *dumper) moveAside(moves []string) error {
-	if len(moves) == 0 {
-		return nil
-	}
-	aside := ""
-	for n := 1; ; n++ {
-		aside = "aside-" + strconv.Itoa(n)
-		err := d.root.Mkdir(aside, 0o700)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	// The new directories are durable before anything is moved into them, and
-	// a file's new name before its old one is given up for good.
-	to, from := []string{aside}, []string{"."}
-	for _, name := range moves {
-		dir := path.Dir(name)
-		if slices.Contains(from, dir) {
-			continue
-		}
-		if err := d.root.Mkdir(path.Join(aside, dir), 0o700); err != nil {
-			return err
-		}
-		to, from = append(to, path.Join(aside, dir)), append(from, dir)
-	}
-	for _, dir := range []string{".", aside} {
-		if err := d.root.SyncDir(dir); err != nil {
-			return err
-		}
-	}
-	for _, name := range moves {
-		if err := d.root.Rename(name, path.Join(aside, name)); err != nil {
-			return err
-		}
-		d.report.Aside = append(d.report.Aside, path.Join(aside, name))
-	}
-	for _, dir := range append(to, from...) {
-		if err := d.root.SyncDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *dumper) writePages() error {
-	var used [len(kindDirs)]bool
-	for _, i := range d.write {
-		used[d.entries[i].Kind] = true
-	}
-	for kind, dir := range kindDirs {
-		if !used[kind] {
-			continue
-		}
-		err := d.root.Mkdir(dir, 0o700)
-		if err == nil {
-			err = d.root.SyncDir(".")
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	var buf []byte
-	for _, i := range d.write {
-		p := d.paths[i]
-		buf = appendPage(buf[:0], &d.entries[i], strings.TrimSuffix(path.Base(p), pageExt))
-		if err := d.replacePage(&d.next.Pages[i], buf); err != nil {
-			return err
-		}
-		d.step(len(d.entries) + len(d.write))
-	}
-	for kind, dir := range kindDirs {
-		if used[kind] {
-			if err := d.root.SyncDir(dir); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// replacePage is vfs.Replace without the sync of the directory, which many
-// pages share. It looks once more that nobody has saved the page since it was
-// read.
-func (d *dumper) replacePage(mp *manifestPage, b []byte) error {
-	f := d.files[mp.Path]
-	perm := fs.FileMode(0o600)
-	if f != nil && mp.Old != "" {
-		perm = f.mode.Perm()
-		if err := d.unedited(mp); err != nil {
-			return err
-		}
-	}
-	p, err := d.root.Pending(mp.Path, perm)
-	if err != nil {
-		return err
-	}
-	if _, err := p.Write(b); err != nil {
-		return errors.Join(err, p.Discard())
-	}
-	if err := p.Commit(); err != nil {
-		return errors.Join(err, p.Discard())
-	}
-	return nil
-}
-
-func (d *dumper) unedited(mp *manifestPage) error {
-	b, err := d.read(d.files[mp.Path], max(mp.Size, pageFits))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && (b == nil || pageHash(b) != mp.Old) {
-		err = &TreeError{Path: mp.Path, Msg: "was edited while the dump was at work", Remedy: "dump again: it finishes what this one began"}
-	}
-	return err
-}
-
-// deletePages deletes the pages of entries that are gone. Where the file
-// system ignores case, such a page may be another spelling of one that was
-// just written.
-func (d *dumper) deletePages() error {
-	if len(d.remove) == 0 {
-		return nil
-	}
-	written := make(map[string]string, len(d.write))
-	for _, i := range d.write {
-		written[foldKey(d.paths[i])] = d.paths[i]
-	}
-	for i := range d.remove {
-		mp := &d.remove[i]
-		if twin, ok := written[foldKey(mp.Path)]; ok {
-			a, err1 := d.root.Lstat(mp.Path)
-			b, err2 := d.root.Lstat(twin)
-			if err := errors.Join(err1, err2); err != nil {
-				return err
-			}
-			id := vfs.Identify(a)
-			same := id == vfs.Identify(b) && (id != vfs.Identity{} || strings.EqualFold(mp.Path, twin))
-			if same {
-				if err := d.root.Rename(mp.Path, twin); err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		if err := d.unedited(mp); err != nil {
-			return err
-		}
-		if err := d.root.Remove(mp.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	for _, dir := range kindDirs {
-		if err := d.root.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
 		}
 	}
 	return nil

@@ -47,7 +47,10 @@ func (e *TreeError) Error() string {
 func (e *TreeError) Is(target error) bool { return target == ErrTree }
 
 // maxFiles bounds a directory of pages. What is listed is held in memory.
-const maxFiles = 200_000
+const (
+	maxFiles      = 200_000
+	tooManyRemedy = "use export and import for a store of this size"
+)
 
 // treeFile is what stands under a name in notes/ or archives/.
 type treeFile struct {
@@ -119,7 +122,7 @@ func listPages(t vfs.Tree) ([]treeFile, error) {
 			return nil, err
 		}
 		if len(list) > maxFiles {
-			return nil, &TreeError{Path: dir, Msg: fmt.Sprintf("%d files, at most %d", len(list), maxFiles), Remedy: "use export and import for a store of this size"}
+			return nil, &TreeError{Path: dir, Msg: fmt.Sprintf("%d files, at most %d", len(list), maxFiles), Remedy: tooManyRemedy}
 		}
 		for _, d := range list {
 			fi, err := d.Info()

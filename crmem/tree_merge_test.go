@@ -177,7 +177,7 @@ func TestMergeAgainstModel(t *testing.T) {
 		rounds /= 20
 	}
 	var conflicts, settled, unbased, replaced, guarded int
-	for n := range rounds {
+	for n := 0; replaced < rounds; n++ {
 		first, err := NewSnapshot(1, nil)
 		if err != nil {
 			t.Fatal(err)

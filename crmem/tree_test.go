@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const treeRounds = 10_000
-
 // A snapshot, dumped and loaded into an empty store, is the same snapshot; and
 // a second dump of it changes nothing.
 func TestTreeRoundTrip(t *testing.T) {

@@ -1,0 +1,105 @@
+package crmem_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	. "crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// A directory of 100,000 pages loads; one of more than 200,000 is refused, by
+// load and by dump.
+func TestManyPages(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := vfs.MkdirAll(mem, "/b/notes", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	write := func(upTo int) {
+		for ; n < upTo; n++ {
+			mem.WriteFile(fmt.Sprintf("/b/notes/%06d.md", n), []byte("text"), 0o600)
+		}
+	}
+	write(100_000)
+	s := New(&Options{FS: mem})
+	if report, err := s.Load("/b", nil); err != nil || s.Len() != n || len(report.Added) != n {
+		t.Fatalf("%d entries, %v", s.Len(), err)
+	}
+	write(200_001)
+	if _, err := s.Load("/b", nil); !errors.Is(err, ErrTree) || s.Len() != 100_000 {
+		t.Fatalf("%d pages: %v", n, err)
+	}
+	entries := make([]Entry, n)
+	for i := range entries {
+		entries[i] = Entry{ID: uint64(i), Name: fmt.Sprint(i)}
+	}
+	if _, err := DumpTree(mem, "/c", snapshotOf(t, uint64(n), entries...), nil); !errors.Is(err, ErrTree) {
+		t.Fatalf("%d entries: %v", n, err)
+	}
+	if _, err := mem.Lstat("/c"); err == nil {
+		t.Fatal("a dump that refused made a directory")
+	}
+}
+
+// Many pages are written at once, and progress is told of all of them, one
+// after the other.
+func TestManyPagesAtOnce(t *testing.T) {
+	var entries []Entry
+	for i := range 3000 {
+		entries = append(entries, Entry{ID: uint64(i), Name: fmt.Sprint("entry ", i), Kind: Kind(i % 2), Content: fmt.Sprint("text ", i)})
+	}
+	sn := snapshotOf(t, 3000, entries...)
+	mem := vfs.NewMem()
+	var mu sync.Mutex
+	last, top := 0, 0
+	progress := func(done, total int) {
+		if !mu.TryLock() {
+			t.Error("two calls of Progress at once")
+			return
+		}
+		defer mu.Unlock()
+		if done < last || done > total || total < top {
+			t.Errorf("progress %d of %d after %d of %d", done, total, last, top)
+		}
+		last, top = done, total
+	}
+	report, err := DumpTree(mem, "/b", sn, &DumpOptions{Progress: progress})
+	if err != nil || len(report.Written) != len(entries) || last != top || last != 6000 {
+		t.Fatalf("%d written, progress %d of %d, %v", len(report.Written), last, top, err)
+	}
+	s := New(&Options{FS: mem})
+	if _, err := s.Load("/b", nil); err != nil || encoded(t, s.Snapshot()) != encoded(t, sn) {
+		t.Fatalf("loads to another store: %v", err)
+	}
+	// One page that cannot be written ends the dump, and the next finishes it.
+	for i := range entries {
+		entries[i].Content += " again"
+	}
+	sn = snapshotOf(t, 3000, entries...)
+	failed := false
+	mem.Hook = func(c vfs.Call) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Op == "rename" && !failed && c.Name == "/b/notes/entry 2000.md" {
+			failed = true
+			return errors.New("no such luck")
+		}
+		return nil
+	}
+	if _, err := DumpTree(mem, "/b", sn, nil); err == nil || !failed {
+		t.Fatalf("failed %v, and the dump: %v", failed, err)
+	}
+	mem.Hook = nil
+	if _, err := s.Load("/b", nil); !errors.Is(err, ErrTree) {
+		t.Fatalf("an unfinished tree: %v", err)
+	}
+	if _, err := DumpTree(mem, "/b", sn, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load("/b", nil); err != nil || encoded(t, s.Snapshot()) != encoded(t, sn) {
+		t.Fatalf("loads to another store: %v", err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package crmem_test
+
+const treeRounds = 10_000

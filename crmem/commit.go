@@ -347,8 +347,10 @@ func (s *Store) ready() error {
 	if s.path == "" || s.log != nil {
 		return nil
 	}
+	made := false
 	if s.absent {
-		if err := s.create(); err != nil {
+		var err error
+		if made, err = s.create(); err != nil {
 			return err
 		}
 	}
@@ -358,10 +360,15 @@ func (s *Store) ready() error {
 	if err := s.markDirty(); err != nil {
 		return err
 	}
-	if err := s.syncSnapshot(); err != nil {
-		return s.fail(err)
+	if !made {
+		if err := s.syncSnapshot(); err != nil {
+			return s.fail(err)
+		}
 	}
 	if err := s.newLog(s.base, nil); err != nil {
+		if s.log == nil && outOfSpace(err) {
+			return err // the next write makes one from the beginning
+		}
 		return s.fail(err)
 	}
 	s.makeReserve()
@@ -381,37 +388,41 @@ func (s *Store) syncSnapshot() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// create makes an empty store where there was none: the parents, the file.
+// create makes an empty store where there was none: the parents, the file. If
+// another process was faster, it takes that one's, and reports false.
 // Caller holds wmu.
-func (s *Store) create() error {
+func (s *Store) create() (made bool, err error) {
 	dir := dirOf(s.path)
 	if err := vfs.MkdirAll(s.fs, dir, 0o700); err != nil {
-		return err
+		return false, err
 	}
 	// A link in a parent that did not exist cannot have been followed before.
 	path, err := s.fs.Resolve(s.path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.mu.Lock()
 	s.path = path
 	s.mu.Unlock()
 	if _, err := s.fs.Lstat(s.path); err == nil {
-		return s.adopt()
+		if s.lock != nil {
+			err = s.unlock()
+		}
+		return false, errors.Join(err, s.adopt())
 	}
 	if s.lock == nil { // held already after a try that failed
 		if _, _, err := s.acquire(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if _, err := s.fs.Lstat(s.path); err == nil { // another was first
-		return errors.Join(s.unlock(), s.adopt())
+		return false, errors.Join(s.unlock(), s.adopt())
 	}
 	if err := s.orphaned(); err != nil {
-		return errors.Join(err, s.unlock())
+		return false, errors.Join(err, s.unlock())
 	}
 	if err := s.markDirty(); err != nil {
-		return err
+		return false, err
 	}
 	sum := digest{}
 	err = vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
@@ -419,15 +430,18 @@ func (s *Store) create() error {
 		return err
 	})
 	if err != nil {
-		return s.fail(err)
+		if _, lerr := s.fs.Lstat(s.path); outOfSpace(err) && errors.Is(lerr, os.ErrNotExist) {
+			return false, err
+		}
+		return false, s.fail(err)
 	}
 	fi, err := s.fs.Lstat(s.path)
 	if err != nil {
-		return s.fail(err)
+		return false, s.fail(err)
 	}
 	s.dbDig, s.dbStat = sum, statOf(fi)
 	s.absent = false
-	return nil
+	return true, nil
 }
 
 // adopt opens a store that another process created since Open found none.

@@ -218,3 +218,71 @@ func TestSnapshotOfAnother(t *testing.T) {
 		opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
 	}
 }
+
+// TestFirstWriteOnAFullDisk fails one call after the other for want of space,
+// until a first write goes through without a failure. What is answered with
+// "not applied" must go through when there is space again.
+func TestFirstWriteOnAFullDisk(t *testing.T) {
+	for n := 1; ; n++ {
+		m := vfs.NewMem()
+		s := opened(t, "/d/m.db", &Options{FS: m}, 0)
+		seen, failed := 0, ""
+		m.Hook = func(c vfs.Call) error {
+			switch c.Op {
+			case "create", "write", "mkdir", "sync":
+				if seen++; seen == n {
+					failed = c.Op + " " + c.Name
+					return syscall.ENOSPC
+				}
+			}
+			return nil
+		}
+		err := s.Apply(Add{Name: "a"})
+		m.Hook = nil
+		if err != nil {
+			if !errors.Is(err, ErrNotApplied) {
+				t.Errorf("%s: %v", failed, err)
+			}
+			if err := s.Apply(Add{Name: "a"}); err != nil {
+				t.Errorf("%s, and again with space: %v", failed, err)
+			}
+		}
+		opened(t, "/d/m.db", &Options{FS: m.Crash()}, 1)
+		noErr(t, s.Close())
+		if failed == "" {
+			if n < 8 {
+				t.Errorf("only %d calls", n)
+			}
+			return
+		}
+	}
+}
+
+// TestFirstWriteAfterAnother fails a first write, and lets another program
+// create the store before it is tried again.
+func TestFirstWriteAfterAnother(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	m.Hook = func(c vfs.Call) error {
+		if strings.HasPrefix(c.Name, "/.m.db") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := s.Apply(Add{Name: "a"}); !errors.Is(err, ErrNotApplied) {
+		t.Error(err)
+	}
+	m.Hook = nil
+	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "foreign"}})
+	noErr(t, err)
+	b, err := sn.AppendBinary(nil)
+	noErr(t, err)
+	f, err := m.OpenFile("/m.db", os.O_WRONLY|os.O_CREATE, 0o600) // and not synced
+	noErr(t, err)
+	noErr(t, writeAll(f, b))
+	noErr(t, f.Close())
+	noErr(t, s.Apply(Add{Name: "a"}))
+	opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
+	noErr(t, s.Close())
+	opened(t, "/m.db", &Options{FS: m}, 2)
+}

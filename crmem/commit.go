@@ -366,13 +366,20 @@ func (s *Store) ready() error {
 		}
 	}
 	if err := s.newLog(s.base, nil); err != nil {
-		if s.log == nil && outOfSpace(err) {
-			return err // the next write makes one from the beginning
+		if !s.retryable(err, s.path+walSuffix) {
+			s.fail(err)
 		}
-		return s.fail(err)
+		return err
 	}
 	s.makeReserve()
 	return nil
+}
+
+// retryable reports whether a file could not be made for want of space, and its
+// name was not given to it: after that, a sync of the directory failed.
+func (s *Store) retryable(err error, name string) bool {
+	_, lerr := s.fs.Lstat(name)
+	return outOfSpace(err) && errors.Is(lerr, os.ErrNotExist)
 }
 
 // syncSnapshot makes durable a snapshot that another program wrote, and may not
@@ -430,10 +437,10 @@ func (s *Store) create() (made bool, err error) {
 		return err
 	})
 	if err != nil {
-		if _, lerr := s.fs.Lstat(s.path); outOfSpace(err) && errors.Is(lerr, os.ErrNotExist) {
-			return false, err
+		if !s.retryable(err, s.path) {
+			s.fail(err)
 		}
-		return false, s.fail(err)
+		return false, err
 	}
 	fi, err := s.fs.Lstat(s.path)
 	if err != nil {

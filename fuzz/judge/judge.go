@@ -120,12 +120,39 @@ func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 	if err != nil {
 		return v, nil, err
 	}
-	if v.Store != nil && v.Kind != "foreign" {
-		if err := Same(repaired, v.Store); err != nil {
+	if want := v.mendable(db, wal); want != nil {
+		if err := Same(repaired, want); err != nil {
 			return v, nil, fmt.Errorf("after the repair: %w", err)
 		}
 	}
 	return v, repaired, nil
+}
+
+// mendable returns what Repair must make of the store, when that is beyond
+// doubt: what a reader sees or, of a log that a reader refuses, the snapshot
+// and all writes before the fault.
+func (v *Verdict) mendable(db, wal []byte) *refdec.Store {
+	switch {
+	case v.Kind == "format" || v.Ops:
+		return nil
+	case v.Store != nil:
+		return v.Store
+	}
+	s, err := refdec.Snapshot(db)
+	if err != nil || v.Offset < 48 {
+		return s
+	}
+	if l, err := refdec.ReadLog(wal); err == nil && slices.ContainsFunc(l.Frames, func(f refdec.Frame) bool {
+		return f.Type == 4 && f.Offset >= v.Offset
+	}) {
+		return nil // a checkpoint behind the fault may say what the snapshot holds
+	}
+	l, err := refdec.ReadLog(wal[:v.Offset])
+	if err != nil {
+		return s
+	}
+	s, _, _, _ = refdec.Recover(db, wal[:l.Good])
+	return s
 }
 
 func (v *Verdict) check(m *vfs.Mem) error {
@@ -202,6 +229,9 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 		}
 		// A snapshot is kept whole, of a log what was not recovered.
 		if f.File == walPath {
+			if err := wholeWrites(b[:f.Recovered]); err != nil {
+				return nil, err
+			}
 			b = b[f.Recovered:]
 		}
 		kept, err := vfs.ReadFile(m, f.Kept, 1<<30)
@@ -229,6 +259,18 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 		return nil, fmt.Errorf("%d entries; repair says %d, check %d", len(all), rep.Entries, checked.Entries)
 	}
 	return all, s.Close()
+}
+
+// wholeWrites checks that what Repair took of a log does not end inside a write.
+func wholeWrites(wal []byte) error {
+	if len(wal) == 0 {
+		return nil
+	}
+	l, err := refdec.ReadLog(wal)
+	if err != nil || l.Verdict != "clean" {
+		return fmt.Errorf("repair recovered %d bytes of the log, which end inside a write (%v)", len(wal), err)
+	}
+	return nil
 }
 
 // Recovery opens a store to write, as after a crash: what is damaged is

@@ -109,6 +109,21 @@ func goodLogs(add adder) {
 		w.put(3, "c", "third")
 		w.checkpoint(db, 3)
 	})
+	add("ok-checkpoint-remove", "ok", "the last operation that the snapshot covers is a remove: once more, it would have nothing to remove", func(p *page) {
+		p.names("b")
+		var old page
+		old.header(3, 2)
+		old.record(1, 0, "a", "first")
+		old.record(2, 0, "b", "second")
+		p.header(3, 1)
+		p.record(2, 0, "b", "second")
+		w := &wal{p: p, salt: salt, base: old.b, seq: 1}
+		db := p.b
+		p.file("wal")
+		w.header()
+		w.frame(frame{typ: 3, payload: id(1), comment: "remove a"})
+		w.checkpoint(db, 1)
+	})
 	add("ok-checkpoint-overtaken", "ok", "an operation logged while the snapshot was being written: it stands before the checkpoint and is not in it", func(p *page) {
 		p.names("a b c")
 		var old page

@@ -37,7 +37,8 @@ type walker struct {
 	b     []byte
 	off   int64
 	stop  int64 // offset of the byte that is wrong
-	done  bool
+	done  bool  // no field follows
+	left  bool  // by the caller: nothing may be yielded any more
 	yield func(Field, error) bool
 }
 
@@ -49,7 +50,7 @@ func (w *walker) field(n int64, name string, value func(p []byte) string) bool {
 	}
 	p := w.b[w.off : w.off+n]
 	if !w.yield(Field{w.off, n, name, value(p)}, nil) {
-		w.done, w.yield = true, func(Field, error) bool { return false }
+		w.done, w.left = true, true
 		return false
 	}
 	w.off += n
@@ -108,7 +109,7 @@ func (w *walker) snapshot() {
 		}
 		w.entry()
 	}
-	if err != nil {
+	if err != nil && !w.left {
 		w.yield(Field{}, err)
 	}
 }
@@ -167,6 +168,7 @@ func (w *walker) log() {
 		w.frame(&f)
 	}
 	switch {
+	case w.left:
 	case err != nil:
 		w.yield(Field{}, err)
 	case s.verdict == rotten && !w.done:
@@ -196,20 +198,24 @@ func (w *walker) frame(f *frame) {
 	w.number(8, "synced_to")
 	w.field(4, "prev", hexNumber)
 	w.field(4, "crc", hexNumber)
-	switch {
-	case w.done || len(f.payload) == 0:
-	case f.typ == framePut:
-		w.entry()
-	case f.typ == frameAlias:
-		w.number(8, "id")
-		w.aliases()
-	case f.typ == frameRemove:
-		w.number(8, "id")
-	case f.typ == frameCheckpoint:
-		w.digest("digest")
-		w.number(8, "seq")
+	if w.done {
+		return
 	}
-	// What the payload's own lengths do not account for.
+	// The payload by itself: its lengths may say what they like.
+	p := &walker{b: w.b[:f.end()], off: w.off, stop: w.stop, yield: w.yield}
+	switch f.typ {
+	case framePut:
+		p.entry()
+	case frameAlias:
+		p.number(8, "id")
+		p.aliases()
+	case frameRemove:
+		p.number(8, "id")
+	case frameCheckpoint:
+		p.digest("digest")
+		p.number(8, "seq")
+	}
+	w.off, w.left, w.done = p.off, p.left, p.left || p.off > w.stop
 	if rest := f.end() - w.off; !w.done && rest > 0 {
 		w.field(rest, "payload", quote)
 	}

@@ -286,3 +286,54 @@ func TestFirstWriteAfterAnother(t *testing.T) {
 	noErr(t, s.Close())
 	opened(t, "/m.db", &Options{FS: m}, 2)
 }
+
+// TestRepairOfAMissingSnapshot gives repair a copy of the snapshot that the log
+// extends.
+func TestRepairOfAMissingSnapshot(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Checkpoint())
+	b, err := vfs.ReadFile(m, "/m.db", 1<<20)
+	noErr(t, err)
+	noErr(t, s.Apply(Add{Name: "b"}))
+	noErr(t, s.Close())
+	m.WriteFile("/copy.db", b, 0o600)
+	noErr(t, m.Remove("/m.db"))
+	if _, err := Repair("/m.db", &RepairOptions{FS: m}); !errors.Is(err, ErrForeign) {
+		t.Errorf("without the copy: %v", err)
+	}
+	r, err := Repair("/m.db", &RepairOptions{FS: m, KeepLog: "/copy.db"})
+	noErr(t, err)
+	if r.Entries != 2 {
+		t.Errorf("%+v", r)
+	}
+	opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
+}
+
+// logOf makes a log of the frames that put appends.
+func logOf(base []byte, seq uint64, put func(w *walWriter, b []byte) []byte) []byte {
+	h := walHeader{salt: 7, base: digestOf(base), seq: seq}
+	b := h.append(nil)
+	return put(&walWriter{salt: h.salt, prev: h.crc, end: walHeaderSize, seq: h.seq}, b)
+}
+
+// TestSalvageOfAShortFrame repairs a damaged snapshot whose log has a put that
+// is too short to have an id.
+func TestSalvageOfAShortFrame(t *testing.T) {
+	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "five"}})
+	noErr(t, err)
+	db, err := sn.AppendBinary(nil)
+	noErr(t, err)
+	m := vfs.NewMem()
+	m.WriteFile("/m.db-wal", logOf(db, 1, func(w *walWriter, b []byte) []byte {
+		return w.append(b, framePut, walHeaderSize, "abc")
+	}), 0o600)
+	db[offFlags] = 1
+	m.WriteFile("/m.db", db, 0o600)
+	r, err := Repair("/m.db", &RepairOptions{FS: m})
+	noErr(t, err)
+	if r.Entries != 1 {
+		t.Errorf("%+v", r)
+	}
+}

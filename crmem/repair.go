@@ -315,6 +315,8 @@ func (r *repair) keepLog(v *files) error {
 		if err := r.asideDB(0); err != nil {
 			return err
 		}
+	} else if err := r.putDB(b); err != nil {
+		return err
 	}
 	if v.scan.end < int64(len(r.log)) {
 		if err := r.asideLog(v, v.scan.end); err != nil {
@@ -349,7 +351,19 @@ func (r *repair) fromLogAlone(v *files) error {
 		}
 	}
 	r.note("%s was missing; its log held everything", r.path)
-	// The snapshot as it was, so that the log has its base again.
+	if err := r.putDB(b); err != nil {
+		return err
+	}
+	r.t, r.nextID = empty.t, empty.NextID
+	return r.write(v, v.scan.end)
+}
+
+// putDB puts a missing snapshot back as it was, so that the log has its base
+// again.
+func (r *repair) putDB(b []byte) error {
+	if err := r.markDirty(); err != nil {
+		return err
+	}
 	if err := vfs.Replace(r.fs, r.path, 0o600, bytesTo(b)); err != nil {
 		return err
 	}
@@ -358,8 +372,7 @@ func (r *repair) fromLogAlone(v *files) error {
 		return err
 	}
 	r.dbDig, r.dbStat = digestOf(b), statOf(fi)
-	r.t, r.nextID = empty.t, empty.NextID
-	return r.write(v, v.scan.end)
+	return nil
 }
 
 // salvage recovers the entries of a snapshot that can be read, and on top of
@@ -381,7 +394,7 @@ func (r *repair) salvage(v *files, why error) error {
 			f := &v.scan.frames[i]
 			// An effect is whole in itself, so all of them are tried, also
 			// those that the snapshot held already.
-			if f.typ == framePut {
+			if f.typ == framePut && len(f.payload) >= minRecord {
 				next = max(next, le64(f.payload)+1)
 			}
 			if f.typ != frameCheckpoint && f.salvage(&t, &next) != nil {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +32,7 @@ type run struct {
 	name  string
 	m     *vfs.Mem
 	s     *crmem.Store
-	now   uint64
+	now   atomic.Uint64 // seconds
 
 	// issued holds the states after each operation so far, of which the first
 	// acked are acknowledged, and the present one maybe.
@@ -48,8 +50,9 @@ type run struct {
 var scenes = []string{"fresh", "used"}
 
 func newRun(j *judge, scene string) (*run, error) {
-	r := &run{j: j, now: epoch, m: vfs.NewMem()}
-	r.m.Now = func() time.Time { return time.Unix(int64(r.now), 0) }
+	r := &run{j: j, m: vfs.NewMem()}
+	r.now.Store(epoch)
+	r.m.Now = r.clock
 	r.acked = newVersion(1, nil)
 	switch scene {
 	case "empty":
@@ -65,6 +68,8 @@ func newRun(j *judge, scene string) (*run, error) {
 	r.m.Hook = r.hook
 	return r, r.open()
 }
+
+func (r *run) clock() time.Time { return time.Unix(int64(r.now.Load()), 0) }
 
 func (r *run) used() error {
 	var err error
@@ -82,7 +87,7 @@ func (r *run) used() error {
 		if err = errors.Join(err, r.s.Apply(op)); err != nil {
 			return err
 		}
-		if r.acked, err = r.acked.apply(r.now, op); err != nil {
+		if r.acked, err = r.acked.apply(r.now.Load(), op); err != nil {
 			return err
 		}
 	}
@@ -101,7 +106,7 @@ func noReserve(c vfs.Call) error {
 func (r *run) open() error {
 	o := r.j.opts
 	o.FS = r.m
-	o.Now = func() time.Time { return time.Unix(int64(r.now), 0) }
+	o.Now = r.clock
 	s, err := crmem.Open(db, &o)
 	r.s = s
 	return err
@@ -151,7 +156,7 @@ func (r *run) explore(where string) {
 
 // step does one symbol of the alphabet.
 func (r *run) step(symbol string, i int) error {
-	r.now = epoch + uint64(i+1)
+	r.now.Store(epoch + uint64(i+1))
 	switch symbol {
 	case "checkpoint":
 		return r.s.Checkpoint()
@@ -160,6 +165,13 @@ func (r *run) step(symbol string, i int) error {
 			return err
 		}
 		return r.open()
+	case "load":
+		r.issued = loaded(r.acked, i)
+		if err := r.s.Replace(r.issued.snapshot()); err != nil {
+			return err
+		}
+		r.acked, r.grown = r.issued, true
+		return nil
 	case "overlap":
 		var inner error
 		r.during = func() { inner = r.apply(operations(symbol, r.acked, i)) }
@@ -174,7 +186,7 @@ func (r *run) step(symbol string, i int) error {
 }
 
 func (r *run) apply(ops []crmem.Op) error {
-	next, refused := r.acked.apply(r.now, ops...)
+	next, refused := r.acked.apply(r.now.Load(), ops...)
 	r.issued = next
 	if err := r.s.Apply(ops...); !errors.Is(err, refused) {
 		return fmt.Errorf("apply: %w, want %v", err, refused)
@@ -271,8 +283,15 @@ func enumerate(t *testing.T, j *judge, mode string, length int) (points, count i
 			}
 		})
 	}
+	seqs := sequences(length)
+	seqs = append(seqs, []string{"load"})
+	for _, symbol := range append(slices.Clone(alphabet), "load") {
+		if length > 1 {
+			seqs = append(seqs, []string{symbol, "load"}, []string{"load", symbol})
+		}
+	}
 	for _, scene := range scenes {
-		for _, seq := range sequences(length) {
+		for _, seq := range seqs {
 			if j.bad.Load() > 3 {
 				break
 			}

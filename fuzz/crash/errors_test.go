@@ -78,6 +78,7 @@ func TestErrors(t *testing.T) {
 	workloads := [][]string{
 		{"add", "checkpoint", "batch"},
 		{"batch", "reopen", "update"},
+		{"add", "load", "remove"},
 	}
 	if full {
 		workloads = append(workloads, sequences(1)...)
@@ -186,10 +187,20 @@ func (e *failing) run(scene string, seq []string) error {
 	acked, maybe := r.acked, r.acked
 	uncertain := false
 	for i, symbol := range seq {
-		r.now = epoch + uint64(i+1)
+		r.now.Store(epoch + uint64(i+1))
 		switch symbol {
 		case "checkpoint":
 			err = r.s.Checkpoint()
+		case "load":
+			next := loaded(acked, i)
+			switch err = r.s.Replace(next.snapshot()); {
+			case err == nil && uncertain:
+				return wrong("step %d: loaded after an outcome that was unknown", i)
+			case err == nil:
+				acked, maybe = next, next
+			case !uncertain && !errors.Is(err, crmem.ErrNotApplied) && !errors.Is(err, crmem.ErrStopped):
+				maybe, uncertain = next, true
+			}
 		case "reopen":
 			// A close that fails loses nothing; the lock may be left, as it
 			// is when the process ends here.
@@ -200,7 +211,7 @@ func (e *failing) run(scene string, seq []string) error {
 			}
 		default:
 			ops := operations(symbol, acked, i)
-			next, refused := acked.apply(r.now, ops...)
+			next, refused := acked.apply(r.now.Load(), ops...)
 			if symbol == "overlap" {
 				if err = r.s.Checkpoint(); err != nil {
 					continue

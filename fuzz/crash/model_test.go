@@ -126,6 +126,20 @@ func (v version) last() string {
 // is added.
 var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap"}
 
+// loaded returns what the symbol "load" replaces everything with.
+func loaded(v version, i int) version {
+	e := crmem.Entry{ID: v.next + 3, Name: fmt.Sprint("loaded ", i), Kind: crmem.Archive, CreatedAt: epoch, Content: text(5000, i), Aliases: []string{}}
+	return newVersion(v.next+7, append(slices.Clone(v.entries[min(1, len(v.entries)):]), e))
+}
+
+func (v version) snapshot() *crmem.Snapshot {
+	sn, err := crmem.NewSnapshot(v.next, v.entries)
+	if err != nil {
+		panic(err)
+	}
+	return sn
+}
+
 // operations returns what a symbol applies at step i to a store in state v.
 // Sizes are chosen to end in other sectors and blocks than they begin.
 func operations(symbol string, v version, i int) []crmem.Op {

@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -88,7 +87,7 @@ func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
 	if opens.Load() == 0 {
 		t.Error("nobody read")
 	}
-	t.Log(fmt.Sprintf("reads checked: %d during %d checkpoints and %d batches, 0 wrong", opens.Load(), checkpoints, k))
+	t.Logf("reads checked: %d during %d checkpoints and %d batches", opens.Load(), checkpoints, k)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

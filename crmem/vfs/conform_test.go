@@ -401,7 +401,7 @@ func TestConformLock(t *testing.T) {
 		if err := errors.Join(l.Unlock(), l2.Unlock()); err != nil {
 			t.Error(err)
 		}
-		if fsys.BootID() != fsys.BootID() {
+		if id := fsys.BootID(); id != fsys.BootID() {
 			t.Error("the boot id changes")
 		}
 	})

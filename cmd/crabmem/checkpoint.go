@@ -24,7 +24,7 @@ themselves.`,
 		var before, after crmem.Stats
 		err := c.write(cmd.Context(), "checkpoint", false, func(s *crmem.Store) error {
 			before = s.Stats()
-			if err := s.Checkpoint(); err != nil {
+			if err := c.busy("writing the store", s.Checkpoint); err != nil {
 				return err
 			}
 			after = s.Stats()

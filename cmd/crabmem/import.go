@@ -63,7 +63,7 @@ exit code 4 and nothing is written, unless --replace takes the new one or
 				if err := plan(s); err != nil || len(p.ops) == 0 {
 					return err
 				}
-				return s.Apply(p.ops...)
+				return c.busy("importing", func() error { return s.Apply(p.ops...) })
 			})
 		}
 		if err != nil {

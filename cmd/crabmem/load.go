@@ -57,10 +57,17 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		}
 		dir := args[0]
 		var r crmem.LoadReport
-		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry, Confirm: c.announce}
-		load := func(s *crmem.Store) (err error) {
-			r, err = s.Load(dir, o)
-			return err
+		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
+		load := func(s *crmem.Store) error {
+			p := c.progress("loading " + dir)
+			o.Confirm = func(r crmem.LoadReport) error {
+				p.end()
+				return c.announce(r)
+			}
+			return p.during(func() (err error) {
+				r, err = s.Load(dir, o)
+				return err
+			})
 		}
 		var err error
 		if dry {

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// progress tells a person at a terminal how far something is that takes more
-// than a second. Elsewhere it says nothing.
+// progress tells a person at a terminal what takes more than a second, and how
+// far it is. Elsewhere it says nothing.
 type progress struct {
 	w     io.Writer // nil: silent
 	what  string
+	after time.Duration // before the first word
 	start time.Time
 
 	mu    sync.Mutex // step may be called by several goroutines
@@ -20,23 +21,59 @@ type progress struct {
 }
 
 func (c *cli) progress(what string) *progress {
-	p := &progress{what: what, start: c.now(), last: c.now()}
+	p := &progress{what: what, after: time.Second, start: time.Now()}
 	if c.isTerminal(c.stderr) && !c.quiet && !c.json {
 		p.w = c.stderr
 	}
 	return p
 }
 
+// busy runs f, of which nobody knows how long it takes.
+func (c *cli) busy(what string, f func() error) error {
+	return c.progress(what).during(f)
+}
+
+func (p *progress) during(f func() error) error {
+	if p.w == nil {
+		return f()
+	}
+	var clock sync.WaitGroup
+	done := make(chan struct{})
+	clock.Go(func() {
+		tick := time.NewTicker(p.after)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				p.show(fmt.Sprintf("%s: %v", p.what, time.Since(p.start).Round(time.Second)))
+			}
+		}
+	})
+	err := f()
+	close(done)
+	clock.Wait()
+	p.end()
+	return err
+}
+
 // step says that done of total are done.
 func (p *progress) step(done, total int) {
+	if p.w != nil && total > 0 {
+		p.show(fmt.Sprintf("%s: %d of %d (%d %%)", p.what, done, total, 100*done/total))
+	}
+}
+
+func (p *progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if p.w == nil || total == 0 || now.Sub(p.start) < time.Second || now.Sub(p.last) < 100*time.Millisecond {
+	if now.Sub(p.start) < p.after || now.Sub(p.last) < p.after/10 {
 		return
 	}
 	p.last, p.shown = now, true
-	fmt.Fprintf(p.w, "\r%s: %d of %d (%d %%)\x1b[K", p.what, done, total, 100*done/total)
+	io.WriteString(p.w, "\r"+line+"\x1b[K")
 }
 
 // end takes the line away.

@@ -108,7 +108,11 @@ type recallAnswer struct {
 }
 
 func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
-	r, err := s.Search(ctx, q)
+	var r crmem.Result
+	err := c.busy("searching", func() (err error) {
+		r, err = s.Search(ctx, q)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -73,9 +73,9 @@ there is a choice to make: --keep-db takes the file and sets the log aside,
 
 // repairDry says what a repair would have to deal with.
 func (c *cli) repairDry(path string) error {
-	r, err := crmem.Check(c.fs, path, 0)
+	r, err := c.check(path)
 	if err != nil {
-		return c.about(path, err)
+		return err
 	}
 	if len(r.Problems) == 1 && r.Problems[0].Kind == "missing" && r.SnapshotBytes == 0 && r.Err() != nil {
 		if f := classify(r.Err()); f.Kind == "no_store" {

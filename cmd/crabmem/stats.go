@@ -44,7 +44,11 @@ what it costs.`,
 			a := statsAnswer{Path: s.Path(), Stats: s.Stats()}
 			if index {
 				start := time.Now()
-				x, err := s.IndexStats(cmd.Context(), bm25.Standard)
+				var x bm25.Stats
+				err := c.busy("indexing", func() (err error) {
+					x, err = s.IndexStats(cmd.Context(), bm25.Standard)
+					return err
+				})
 				if err != nil {
 					return err
 				}

@@ -98,7 +98,11 @@ func (c *cli) open(o *crmem.Options) (*crmem.Store, error) {
 		return nil, err
 	}
 	o.FS, o.Now, o.Warn = c.fs, c.now, c.warn
-	s, err := crmem.Open(path, o)
+	var s *crmem.Store
+	err = c.busy("opening "+path, func() (err error) {
+		s, err = crmem.Open(path, o)
+		return err
+	})
 	return s, c.about(path, err)
 }
 

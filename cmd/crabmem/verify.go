@@ -29,9 +29,9 @@ a warning and exit code 0: the next write cuts it off and keeps a copy.`,
 		if err != nil {
 			return err
 		}
-		r, err := crmem.Check(c.fs, path, 0)
+		r, err := c.check(path)
 		if err != nil {
-			return c.about(path, err)
+			return err
 		}
 		if err := c.damage(r); err != nil {
 			return err
@@ -47,6 +47,15 @@ a warning and exit code 0: the next write cuts it off and keeps a copy.`,
 		return nil
 	}
 	return cmd
+}
+
+func (c *cli) check(path string) (*crmem.Report, error) {
+	var r *crmem.Report
+	err := c.busy("reading "+path, func() (err error) {
+		r, err = crmem.Check(c.fs, path, 0)
+		return err
+	})
+	return r, c.about(path, err)
 }
 
 // damage is the error for a store that is not whole, with all that is wrong.

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProgress checks that what is quick says nothing, that what takes long
+// says how far it is and takes its line away, and that only a terminal sees it.
+func TestProgress(t *testing.T) {
+	var b bytes.Buffer
+	p := &progress{w: &b, what: "dumping", after: 20 * time.Millisecond, start: time.Now()}
+	p.step(1, 10)
+	p.end()
+	if b.Len() > 0 {
+		t.Errorf("at once it says %q", b.String())
+	}
+	time.Sleep(25 * time.Millisecond)
+	p.step(5, 10)
+	p.step(6, 10) // too soon after
+	p.end()
+	p.end()
+	if want := "\rdumping: 5 of 10 (50 %)\x1b[K\r\x1b[K"; b.String() != want {
+		t.Errorf("it says %q, want %q", b.String(), want)
+	}
+
+	b.Reset()
+	failed := errors.New("failed")
+	p = &progress{w: &b, what: "searching", after: 5 * time.Millisecond, start: time.Now()}
+	err := p.during(func() error { time.Sleep(60 * time.Millisecond); return failed })
+	if err != failed || !strings.HasPrefix(b.String(), "\rsearching: 0s") || !strings.HasSuffix(b.String(), "\r\x1b[K") {
+		t.Errorf("it says %q, %v", b.String(), err)
+	}
+	b.Reset()
+	p = &progress{w: &b, what: "searching", after: time.Minute, start: time.Now()}
+	if err := p.during(func() error { return nil }); err != nil || b.Len() > 0 {
+		t.Errorf("it says %q, %v", b.String(), err)
+	}
+
+	var diag bytes.Buffer
+	if p := newCLI(nil, nil, &diag).progress("dumping"); p.w != nil {
+		t.Error("a pipe is told")
+	}
+}

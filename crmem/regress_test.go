@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -335,5 +336,33 @@ func TestSalvageOfAShortFrame(t *testing.T) {
 	noErr(t, err)
 	if r.Entries != 1 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestSequenceNumbers opens logs whose numbers no program can have reached: one
+// that would overflow, and a checkpoint of operations that are still to come,
+// which replay would leave out in silence.
+func TestSequenceNumbers(t *testing.T) {
+	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "five"}})
+	noErr(t, err)
+	db, err := sn.AppendBinary(nil)
+	noErr(t, err)
+	later := Entry{ID: 6, Name: "later"}
+	dig := digestOf(db)
+	for offset, wal := range map[int64][]byte{
+		walOffSeq: logOf(db, 1<<64-1, func(w *walWriter, b []byte) []byte { return b }),
+		walHeaderSize: logOf(db, 1, func(w *walWriter, b []byte) []byte {
+			b = w.append(b, frameCheckpoint, walHeaderSize, record(binary.LittleEndian.AppendUint64(dig.append(nil), 1)))
+			return w.append(b, framePut, walHeaderSize, later.record())
+		}),
+	} {
+		m := vfs.NewMem()
+		m.WriteFile("/m.db", db, 0o600)
+		m.WriteFile("/m.db-wal", wal, 0o600)
+		_, err := Open("/m.db", &Options{FS: m})
+		var f *FormatError
+		if !errors.As(err, &f) || f.Offset != offset {
+			t.Errorf("want a refusal at %d: %v", offset, err)
+		}
 	}
 }

@@ -40,6 +40,9 @@ const (
 	frameMore       = 0x80
 )
 
+// maxSeq is far above the number of any operation, and far from overflow.
+const maxSeq = 1 << 62
+
 // walHeader is the first 48 bytes of a log.
 type walHeader struct {
 	salt uint64
@@ -85,8 +88,8 @@ func readWALHeader(b []byte) (walHeader, error) {
 	if r := binary.LittleEndian.Uint32(b[walOffReserved:]); r != 0 {
 		return fail(walOffReserved, "log reserved", "reserved bytes are %#08x, not zero", r)
 	}
-	if h.seq == 0 {
-		return fail(walOffSeq, "log seq", "the first sequence number is 0")
+	if h.seq == 0 || h.seq > maxSeq {
+		return fail(walOffSeq, "log seq", "the first sequence number is %d", h.seq)
 	}
 	return h, nil
 }
@@ -293,7 +296,7 @@ func (w *walWriter) check(f *frame, b []byte) string {
 // known refuses a whole frame that this version does not understand: a newer
 // program wrote it, and to cut it off would lose what it says.
 func (f *frame) known() error {
-	if f.typ > frameCheckpoint || f.typ == frameCheckpoint && (f.more || len(f.payload) != digestSize+8) {
+	if f.typ > frameCheckpoint || f.typ == frameCheckpoint && (f.more || len(f.payload) != digestSize+8 || le64(f.payload[digestSize:]) > f.seq) {
 		return &FormatError{Offset: f.off, Entry: -1, Field: "frame type",
 			Msg: fmt.Sprintf("frame type %d of %d bytes is not of log version %d", f.typ, len(f.payload), walVersion)}
 	}

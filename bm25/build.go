@@ -116,6 +116,12 @@ type block struct {
 
 type entry struct{ term, tf uint32 }
 
+// Postings are scattered in two steps, by stretches of 2^stageBits places and
+// then to the place, so that writes stay in the cache.
+const stageBits = 15
+
+type stagedPosting struct{ at, posting uint32 }
+
 // A draft is a segment being built.
 type draft struct {
 	segment
@@ -124,6 +130,8 @@ type draft struct {
 	lens    []uint32 // by document
 	df      []uint32
 	codes   codeSet
+	staged  []stagedPosting
+	fill    []uint32 // by stretch: next place in staged
 	counted int
 	length  int
 }
@@ -282,7 +290,11 @@ func (d *draft) layOut(vocabulary int) {
 		at, next[term] = at+next[term], at
 	})
 	d.start[terms] = at
-	d.postings = make([]uint32, total)
+	d.staged = make([]stagedPosting, total)
+	d.fill = make([]uint32, total>>stageBits+1)
+	for i := range d.fill {
+		d.fill[i] = uint32(i) << stageBits
+	}
 	doc := 0
 	for i := range d.blocks {
 		b := &d.blocks[i]
@@ -295,6 +307,11 @@ func (d *draft) layOut(vocabulary int) {
 		}
 		b.entries = nil
 	}
+	d.postings = make([]uint32, total)
+	for _, p := range d.staged {
+		d.postings[p.at] = p.posting
+	}
+	d.staged = nil
 	d.sortEscapes()
 	d.buildTerms(d.lens)
 	d.sortIDs()
@@ -306,10 +323,10 @@ func (d *draft) layOut(vocabulary int) {
 	}
 }
 
-// scatter writes the postings of one document to where next says.
+// scatter finds the place of each posting of one document by next.
 func (d *draft) scatter(doc uint32, entries []entry, remap, next []uint32) {
 	dl := d.lens[doc]
-	postings := d.postings
+	staged, fill := d.staged, d.fill
 	for _, e := range entries {
 		term := e.term
 		if remap != nil {
@@ -319,7 +336,9 @@ func (d *draft) scatter(doc uint32, entries []entry, remap, next []uint32) {
 		next[term] = at + 1
 		c := code(e.tf, dl)
 		d.codes.add(uint16(c))
-		postings[at] = doc<<16 | c
+		f := &fill[at>>stageBits]
+		staged[*f] = stagedPosting{at, doc<<16 | c}
+		*f++
 		if c == escaped {
 			d.escapes = append(d.escapes, escape{at, e.tf, dl})
 		}

@@ -5,6 +5,13 @@ import (
 	"slices"
 )
 
+// A probe is a short term and the slot of the dict where it belongs, as it was
+// when it was read.
+type probe struct {
+	key       uint64
+	tag, slot uint32
+}
+
 // A lexer turns documents into term numbers of its dict, which it extends. It
 // gives the terms that scanner.each gives, faster. It is for one goroutine.
 type lexer struct {
@@ -14,6 +21,7 @@ type lexer struct {
 	scanner  scanner
 	ids      []uint32 // of the document in hand, with repetitions
 	emit     func(term []byte)
+	probes   []probe
 
 	// Standard only: the runs met so far and the terms of each, so that a word
 	// form is stemmed once.
@@ -43,7 +51,7 @@ func (l *lexer) keep(id uint32) {
 	}
 }
 
-// lex returns the terms of a document in order. The slice is valid until the
+// lex returns the terms of a document, in any order. The slice is valid until the
 // next call.
 func (l *lexer) lex(fields []string) []uint32 {
 	l.ids = l.ids[:0]
@@ -55,34 +63,45 @@ func (l *lexer) lex(fields []string) []uint32 {
 	return l.ids
 }
 
+// plain looks a document's short terms up in two rounds, so that the table's
+// cache misses overlap.
 func (l *lexer) plain(fields []string) {
 	s := &l.scanner
 	s.scan(fields, true)
+	d := l.dict
 	buf, edges := s.buf, s.edges
-	ids := slices.Grow(l.ids[:0], len(edges)/2)
+	probes := slices.Grow(l.probes[:0], len(edges)/2)
+	slots := d.slots
+	mask := uint32(len(slots) - 1)
 	for i := 0; i+1 < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
 		if n := end - start; n <= 8 {
 			key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[n&15]
 			if key&highs == 0 {
 				if n > 1 {
-					if id := l.dict.addShort(key); id >= l.stops {
-						ids = append(ids, id)
-					}
+					h := d.hashShort(key)
+					probes = append(probes, probe{key, uint32(h), slots[uint32(h>>32)&mask]})
 				}
 				continue
 			}
 		} else if run := buf[start:end]; ascii(run) {
-			if id := l.dict.addLong(run); id >= l.stops {
-				ids = append(ids, id)
-			}
+			l.keep(d.addLong(run))
 			continue
 		}
-		l.ids = ids
 		s.uni.plain(buf[start:end], l.emit)
-		ids = l.ids
 	}
-	l.ids = ids
+	ids := slices.Grow(l.ids, len(probes))
+	keys := d.keys
+	for _, p := range probes {
+		id := p.slot&mask - 1
+		if (p.slot^p.tag)&^mask != 0 || int(id) >= len(keys) || keys[id] != p.key {
+			id = d.addShort(p.key)
+		}
+		if id >= l.stops {
+			ids = append(ids, id)
+		}
+	}
+	l.probes, l.ids = probes, ids
 }
 
 // maxRun is the longest run whose terms are remembered, in bytes.

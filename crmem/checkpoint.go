@@ -23,10 +23,13 @@ func (s *Store) Checkpoint() error {
 	if err == nil && s.path != "" && !s.absent {
 		err = s.ready()
 	}
-	s.wmu.Unlock()
 	if err != nil {
+		s.wmu.Unlock()
 		return err
 	}
+	s.bg.Add(1) // Close waits for it
+	s.wmu.Unlock()
+	defer s.bg.Done()
 	return s.checkpoint()
 }
 
@@ -187,8 +190,11 @@ func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
 	if err != nil {
 		return s.spaceOr(err)
 	}
-	if s.log != c.log || s.stopped != nil {
-		return p.Discard() // another checkpoint, or a failure, came between
+	if s.stopped != nil { // a failure came between
+		return errors.Join(s.writable(), p.Discard())
+	}
+	if s.log != c.log { // another checkpoint did
+		return p.Discard()
 	}
 	s.restage()
 	if err := s.announce(dig, c.seq); err != nil {
@@ -399,13 +405,22 @@ func (s *Store) replace(next func(*Snapshot) (*Snapshot, error)) error {
 func (s *Store) replaceFiles(sn *Snapshot) error {
 	p, dig, err := s.writeTemp(sn.NextID, sn.t.live, sn.t.recs)
 	if err != nil {
-		return s.spaceOr(err)
+		if err = s.spaceOr(err); !errors.Is(err, ErrNotApplied) {
+			err = fmt.Errorf("%w: %w", ErrNotApplied, err)
+		}
+		return err
 	}
 	seq := s.w.seq - 1
 	if err := s.announce(dig, seq); err != nil {
+		if !errors.Is(err, ErrNotApplied) {
+			// A frame that names the snapshot on disk already makes it so.
+			err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
 		return errors.Join(err, p.Discard())
 	}
-	if err := s.swap(p, dig); err != nil {
+	if err := s.swap(p, dig); errors.Is(err, ErrForeign) {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	} else if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	if err := s.newLog(seq, nil); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"crabmem/crmem/vfs"
 )
@@ -365,4 +366,93 @@ func TestSequenceNumbers(t *testing.T) {
 			t.Errorf("want a refusal at %d: %v", offset, err)
 		}
 	}
+}
+
+// TestReplaceSaysWhatHappened fails each step of a Replace: the error says
+// whether the store on disk is known to be the old one.
+func TestReplaceSaysWhatHappened(t *testing.T) {
+	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "new"}})
+	noErr(t, err)
+	for _, c := range []struct {
+		op, name string
+		want     error
+	}{
+		{"create", "/.m.db", ErrNotApplied}, {"write", "/.m.db", ErrNotApplied}, {"sync", "/.m.db", ErrNotApplied}, {"read", "/.m.db", ErrNotApplied},
+		{"write", "/m.db-wal", ErrUnknown}, {"datasync", "/m.db-wal", ErrUnknown}, {"rename", "/m.db", ErrUnknown}, {"syncdir", "/", ErrUnknown},
+		{"", "", ErrForeign},
+	} {
+		m := vfs.NewMem()
+		s := opened(t, "/m.db", &Options{FS: m}, 0)
+		noErr(t, s.Apply(Add{Name: "old"}))
+		m.Hook = func(k vfs.Call) error {
+			if k.Op == c.op && strings.HasPrefix(k.Name, c.name) {
+				return syscall.EIO
+			}
+			return nil
+		}
+		if c.want == ErrForeign {
+			m.WriteFile("/m.db", []byte("of another program"), 0o600)
+		}
+		err := s.Replace(sn)
+		if !errors.Is(err, c.want) || errors.Is(err, ErrUnknown) != (c.want == ErrUnknown) {
+			t.Errorf("%s %s: %v, want %v", c.op, c.name, err, c.want)
+		}
+		if _, err := s.Get("old"); err != nil {
+			t.Errorf("%s %s: %v", c.op, c.name, err)
+		}
+	}
+}
+
+// TestCheckpointAfterAFailure lets the log fail while the snapshot is written:
+// nothing was folded, and the answer must not be nil.
+func TestCheckpointAfterAFailure(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	m.Hook = func(c vfs.Call) error {
+		if c.Op != "create" {
+			return nil
+		}
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == "datasync" {
+				return syscall.EIO
+			}
+			return nil
+		}
+		if err := s.Apply(Add{Name: "b"}); !errors.Is(err, ErrUnknown) {
+			t.Error(err)
+		}
+		return nil
+	}
+	if err := s.Checkpoint(); !errors.Is(err, ErrStopped) {
+		t.Error(err)
+	}
+}
+
+// TestCloseWaitsForCheckpoint closes a store while its snapshot is written: no
+// file is touched after Close, when the lock is another's.
+func TestCloseWaitsForCheckpoint(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	closed := make(chan error, 1)
+	m.Hook = func(c vfs.Call) error {
+		if c.Op != "create" {
+			return nil
+		}
+		m.Hook = nil
+		go func() { closed <- s.Close() }()
+		for s.ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case err := <-closed:
+			t.Errorf("closed under the checkpoint: %v", err)
+			closed <- err
+		case <-time.After(50 * time.Millisecond):
+		}
+		return nil
+	}
+	noErr(t, s.Checkpoint())
+	noErr(t, <-closed)
 }

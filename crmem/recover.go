@@ -124,15 +124,31 @@ func le64(b []byte) uint64 {
 // log: by number, not by place, since operations that were logged while a
 // snapshot was written stand before the frame that names it.
 func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error) {
+	// An alias frame is a few bytes and copies its entry, which may be large:
+	// of several for one entry only the last is applied.
+	lists := make(map[uint64][]byte)
 	for i := range v.scan.frames {
 		f := &v.scan.frames[i]
 		if f.typ == frameCheckpoint || f.seq <= seq {
 			continue
 		}
-		if err := f.apply(t, nextID); err != nil {
+		if f.typ == frameAlias {
+			err = f.alias(t)
+		} else {
+			err = f.apply(t, nextID)
+		}
+		if err != nil {
 			return ops, err
 		}
+		if f.typ == frameAlias {
+			lists[le64(f.payload)] = f.payload[8:]
+		} else {
+			delete(lists, le64(f.payload))
+		}
 		ops++
+	}
+	for id, list := range lists {
+		t.put(t.byID(id).withAliases(list))
 	}
 	return ops, nil
 }

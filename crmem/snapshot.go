@@ -221,21 +221,34 @@ func (d *decoder) entry(i int, nextID uint64) (record, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := d.aliases(start+off, i); err != nil {
+		return "", err
+	}
+	return record(view(b[:d.off-start])), nil
+}
+
+// aliases checks the count and the aliases at off and moves to their end.
+func (d *decoder) aliases(off, i int) error {
+	b := d.b
+	fail := func(format string, args ...any) error {
+		return &FormatError{Offset: int64(off), Entry: i, Field: "alias_count", Msg: fmt.Sprintf(format, args...)}
+	}
 	if len(b)-off < 4 {
-		return fail(off, "alias_count", "the file ends before alias_count")
+		return fail("the file ends before alias_count")
 	}
 	n := binary.LittleEndian.Uint32(b[off:])
 	if most := (len(b) - off - 4) / 4; uint64(n) > uint64(most) {
-		return fail(off, "alias_count", "%d aliases do not fit: the %d bytes left hold at most %d", n, len(b)-off-4, most)
+		return fail("%d aliases do not fit: the %d bytes left hold at most %d", n, len(b)-off-4, most)
 	}
 	off += 4
 	for range n {
-		if off, err = d.text(b, off, start, i, "alias"); err != nil {
-			return "", err
+		var err error
+		if off, err = d.text(b, off, 0, i, "alias"); err != nil {
+			return err
 		}
 	}
-	d.off = start + off
-	return record(view(b[:off])), nil
+	d.off = off
+	return nil
 }
 
 // text checks the length and the UTF-8 of the string at b[off:] and returns

@@ -354,11 +354,10 @@ func (f *frame) apply(t *table, nextID *uint64) error {
 		t.put(r)
 		*nextID = max(*nextID, r.id()+1)
 	case frameAlias:
-		r, err := f.alias(t)
-		if err != nil {
-			return fail("%v", err)
+		if err := f.alias(t); err != nil {
+			return err
 		}
-		t.put(r)
+		t.put(t.byID(le64(f.payload)).withAliases(f.payload[8:]))
 	case frameRemove:
 		if len(f.payload) != 8 {
 			return fail("remove of %d bytes", len(f.payload))
@@ -372,21 +371,26 @@ func (f *frame) apply(t *table, nextID *uint64) error {
 	return nil
 }
 
-// alias returns the record that an alias frame makes of the one it changes.
-func (f *frame) alias(t *table) (record, error) {
+// alias checks an alias frame: an entry that is there, a list and nothing else.
+func (f *frame) alias(t *table) error {
+	fail := func(format string, args ...any) error {
+		return &FormatError{Offset: f.off, Entry: -1, Field: "frame", Msg: fmt.Sprintf(format, args...)}
+	}
 	if len(f.payload) < 12 {
-		return "", fmt.Errorf("alias of %d bytes", len(f.payload))
+		return fail("alias of %d bytes", len(f.payload))
 	}
-	old := t.byID(binary.LittleEndian.Uint64(f.payload))
-	if old == "" {
-		return "", fmt.Errorf("alias of entry %d, which is not there", binary.LittleEndian.Uint64(f.payload))
+	if id := le64(f.payload); t.byID(id) == "" {
+		return fail("alias of entry %d, which is not there", id)
 	}
-	r := old.withAliases(f.payload[8:])
-	d := decoder{b: []byte(r)}
-	if _, err := d.entry(0, math.MaxUint64); err != nil {
-		return "", err
+	d := decoder{b: f.payload[8:]}
+	err := d.aliases(0, 0)
+	if err == nil {
+		err = d.end()
 	}
-	return r, d.end()
+	if err != nil {
+		return fail("alias: %v", err)
+	}
+	return nil
 }
 
 // withAliases returns the record with another alias list, given as encoded.

@@ -478,12 +478,12 @@ var hostileTable = []hostileCase{
 	{"verdict rotten", "log", "rotten-*", 8, nil},
 	{"a log without its snapshot", "log", "missing-db", 1, nil},
 	{"a log of another snapshot", "log", "foreign", 1, nil},
-	{"a damaged header", "log", "header-*", 14, nil},
+	{"a damaged header", "log", "header-*", 15, nil},
 	{"a gap of sequence numbers, at the end", "log", "torn-seq-gap", 1, nil},
 	{"a gap of sequence numbers, acknowledged", "log", "rotten-seq", 1, nil},
 	{"a frame replayed", "log", "*-again", 2, nil},
 	{"an operation on a missing entry", "log", "frame-*-missing", 2, nil},
-	{"a payload that is no operation", "log", "frame-*", 23, nil},
+	{"a payload that is no operation", "log", "frame-*", 27, nil},
 	{"an operation of a newer program", "log", "frame-type-*", 4, nil},
 }
 

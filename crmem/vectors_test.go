@@ -19,7 +19,7 @@ import (
 
 const (
 	snapshotVectors = 149
-	logVectors      = 91
+	logVectors      = 93
 )
 
 func load(t testing.TB, dir string, least int) []*vectors.Vector {

@@ -73,7 +73,7 @@ func ReadLog(file []byte) (*Log, error) {
 		Seq:  le.Uint64(file[32:]),
 		Good: 48,
 	}
-	if l.Seq == 0 {
+	if l.Seq == 0 || l.Seq > 1<<62 {
 		return bad("seq", "log seq", 32)
 	}
 
@@ -92,7 +92,7 @@ func ReadLog(file []byte) (*Log, error) {
 		if f.Seq != want {
 			break
 		}
-		if f.Type > 4 || f.Type == 4 && (f.More || len(f.Payload) != 24) {
+		if f.Type > 4 || f.Type == 4 && (f.More || len(f.Payload) != 24 || le.Uint64(f.Payload[16:]) > f.Seq) {
 			return bad("type", "frame type", int(at))
 		}
 		if f.Type != 4 {

@@ -386,6 +386,7 @@ func badHeaders(add adder) {
 	edit("version-2", "log version", "a newer log", 6, func(b []byte) { binary.LittleEndian.PutUint16(b[6:], 2) })
 	edit("reserved", "log reserved", "reserved bytes are zero", 40, func(b []byte) { b[43] = 1 })
 	edit("seq", "log seq", "sequence numbers begin at 1", 32, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], 0) })
+	edit("seq-high", "log seq", "a sequence number that nobody can have reached", 32, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], 1<<62+1) })
 	for _, n := range []int{0, 5, 47} {
 		add(fmt.Sprintf("header-%d", n), "format", "a log without a whole header", func(p *page) {
 			w := two(p)
@@ -426,6 +427,7 @@ func badFrames(add adder) {
 	bad("checkpoint-short", "frame type", "a checkpoint without its sequence number", frame{typ: 4, payload: make([]byte, 16)})
 	bad("checkpoint-long", "frame type", "a checkpoint of 25 bytes", frame{typ: 4, payload: make([]byte, 25)})
 	bad("checkpoint-more", "frame type", "a checkpoint inside a batch", frame{typ: 4, more: true, payload: make([]byte, 24)})
+	bad("checkpoint-ahead", "frame type", "a checkpoint of operations that are not in the log yet", frame{typ: 4, payload: append(make([]byte, 16), id(2)...)})
 	bad("remove-missing", "frame", "a remove of an entry that is not there", frame{typ: 3, payload: id(9)})
 	bad("remove-short", "frame", "a remove of 7 bytes", frame{typ: 3, payload: make([]byte, 7)})
 	bad("remove-long", "frame", "a remove of 9 bytes", frame{typ: 3, payload: append(id(1), 0)})

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,16 +22,22 @@ func memfd(size int) (int, error) {
 	return fd, nil
 }
 
-// mountImage mounts the ext4 image that fd is open on. The loop device goes
-// away by itself when dir is unmounted, or when this process dies.
-func mountImage(fd int, dir, options string) error {
+// mountImage mounts the image that fd is open on, as the run says. The loop
+// device goes away by itself when dir is unmounted, or when this process dies.
+func (r run) mountImage(fd int, dir string) error {
 	dev, name, err := attach(fd)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(dev)
-	if err := unix.Mount(name, dir, "ext4", unix.MS_NOATIME, options); err != nil {
-		return fmt.Errorf("mount %s (%s): %w", name, options, err)
+	options := strings.Trim(filesystems[r.fs].options+","+r.mount, ",")
+	if r.fs == "btrfs" {
+		if err := forgetDisks(); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount(name, dir, r.fs, unix.MS_NOATIME, options); err != nil {
+		return fmt.Errorf("mount %s (%s %s): %w", name, r.fs, options, err)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 // event is one thing that happened to the disk, or one write to the mark
@@ -148,25 +147,4 @@ func record(r run, base []byte, dir string) (events []event, err error) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	return slices.Clone(rec.events), nil
-}
-
-// mkfs returns a fresh ext4 image. Nothing is left for the kernel to
-// initialise later, so every recorded write is the workload's.
-func mkfs(size int) ([]byte, error) {
-	fd, err := memfd(size)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	out, err := exec.Command("mkfs.ext4", "-q", "-F", "-b", "4096", "-N", "1024", "-m", "0", "-J", "size=4",
-		"-O", "^resize_inode", "-E", "lazy_itable_init=0,lazy_journal_init=0",
-		fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)).CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("mkfs.ext4: %w: %s", err, out)
-	}
-	image := make([]byte, size)
-	if _, err := unix.Pread(fd, image, 0); err != nil {
-		return nil, err
-	}
-	return image, nil
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -60,7 +59,7 @@ func replay(r run, from life, events []event, dir string, lives int) (result, er
 	var mu sync.Mutex // guards res and first
 	var first *crash  // that was bad
 	var wg sync.WaitGroup
-	for i := range runtime.NumCPU() {
+	for i := range filesystems[r.fs].workers {
 		mnt := filepath.Join(dir, fmt.Sprintf("state%d", i))
 		if err := (vfs.OS{}).Mkdir(mnt, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return res, err
@@ -73,7 +72,7 @@ func replay(r run, from life, events []event, dir string, lives int) (result, er
 					fmt.Fprintf(os.Stderr, "powercut: %s: %s: no end after %v\n", r, what, stateLimit)
 					os.Exit(1)
 				})
-				err := try(j.fd, mnt, r.mount, func() error { return judge(mnt, marks) })
+				err := r.try(j.fd, mnt, func() error { return judge(mnt, marks) })
 				hang.Stop()
 				if err != nil {
 					mu.Lock()
@@ -154,8 +153,8 @@ func (d *disk) with(pieces []piece) (int, error) {
 }
 
 // try mounts the image, calls check and unmounts. A panic is an error.
-func try(fd int, mnt, options string, check func() error) (err error) {
-	if err := mountImage(fd, mnt, options); err != nil {
+func (r run) try(fd int, mnt string, check func() error) (err error) {
+	if err := r.mountImage(fd, mnt); err != nil {
 		return err
 	}
 	defer func() {

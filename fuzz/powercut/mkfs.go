@@ -1,0 +1,68 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// filesystem is a kind of disk to cut the power under.
+type filesystem struct {
+	size    int      // bytes: as small as it takes, so that a state is mounted soon
+	mkfs    []string // the command
+	options string   // without which it does not mount here
+	workers int      // disks mounted at a time
+}
+
+var filesystems = map[string]filesystem{
+	// Nothing is left for the kernel to initialise later, so every recorded
+	// write is the workload's.
+	"ext4": {size: 32 << 20, workers: runtime.NumCPU(), mkfs: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-N", "1024", "-m", "0",
+		"-J", "size=4", "-O", "^resize_inode", "-E", "lazy_itable_init=0,lazy_journal_init=0"}},
+	"xfs": {size: 300 << 20, workers: runtime.NumCPU(), options: "nouuid", mkfs: []string{"mkfs.xfs", "-q", "-f"}},
+	// One at a time: to btrfs two disks of one origin are one disk.
+	"btrfs": {size: 128 << 20, workers: 1, mkfs: []string{"mkfs.btrfs", "-q", "-f", "-m", "single", "-d", "single"}},
+}
+
+// mkfs returns a fresh image.
+func mkfs(name string) ([]byte, error) {
+	f := filesystems[name]
+	fd, err := memfd(f.size)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
+	out, err := exec.Command(f.mkfs[0], append(f.mkfs[1:len(f.mkfs):len(f.mkfs)], path)...).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", f.mkfs[0], err, out)
+	}
+	image := make([]byte, f.size)
+	if _, err := unix.Pread(fd, image, 0); err != nil {
+		return nil, err
+	}
+	return image, nil
+}
+
+// btrfsForget is BTRFS_IOC_FORGET_DEV. With no name it makes btrfs forget
+// every disk that is not mounted: it takes the next state for one of them.
+const btrfsForget = 0x50009405
+
+func forgetDisks() error {
+	fd, err := unix.Open("/dev/btrfs-control", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("/dev/btrfs-control: %w", err)
+	}
+	defer unix.Close(fd)
+	var none [4096]byte
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), btrfsForget, uintptr(unsafe.Pointer(&none))); errno != 0 {
+		return fmt.Errorf("btrfs: forget devices: %w", errno)
+	}
+	return nil
+}

@@ -32,8 +32,9 @@ func (h *Holder) text() string {
 		state = fmt.Sprintf("clean %d", h.clean)
 	}
 	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
+	command := h.Command[:min(len(h.Command), 1<<10)] // the text must stay short enough to be read
 	return fmt.Sprintf("pid %d\nboot %s\ncommand %s\nsocket %s\nstate %s\n",
-		h.PID, h.Boot, oneLine.Replace(h.Command), oneLine.Replace(h.Socket), state)
+		h.PID, h.Boot, oneLine.Replace(command), oneLine.Replace(h.Socket), state)
 }
 
 // parseHolder reads the text of a lock file. What it cannot read counts as

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -322,11 +321,11 @@ func quarantine(fsys vfs.FS, name string, b []byte) (string, error) {
 		if i > 0 {
 			path = fmt.Sprintf("%s.%d", name, i)
 		}
-		old, err := vfs.ReadFile(fsys, path, math.MaxInt64)
+		old, err := vfs.ReadFile(fsys, path, int64(len(b)))
 		if err == nil && string(old) == string(b) {
 			return path, nil // of the same incident: the crash came after the copy
 		}
-		if err == nil {
+		if err == nil || errors.Is(notAStore(err), ErrFormat) { // too large, or no file
 			continue
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -392,6 +391,10 @@ func (s *Store) sweep() {
 	if err != nil {
 		return
 	}
+	names := make(map[string]bool, len(list))
+	for _, e := range list {
+		names[e.Name()] = true
+	}
 	for _, e := range list {
 		rest, ok := strings.CutPrefix(e.Name(), "."+base)
 		if !ok || !e.Type().IsRegular() {
@@ -402,7 +405,12 @@ func (s *Store) sweep() {
 			rest, digits = tail, digits+"." // quarantine numbers names, too
 		}
 		rest = strings.TrimPrefix(rest, walSuffix)
-		if rest != "" && strings.Trim(rest, digits) == "" {
+		// The digits may be part of the name of a store that another holds.
+		theirs := false
+		for i := 1; i < len(rest); i++ {
+			theirs = theirs || names[base+rest[:i]] || names[base+rest[:i]+lockSuffix]
+		}
+		if !theirs && rest != "" && strings.Trim(rest, digits) == "" {
 			s.fs.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

@@ -495,3 +495,61 @@ func TestManyAliasesOfALargeEntry(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepBesideAnotherStore opens a store while another, whose name is the
+// same and a digit, replaces its snapshot.
+func TestSweepBesideAnotherStore(t *testing.T) {
+	m := vfs.NewMem()
+	two := opened(t, "/brain2", &Options{FS: m}, 0)
+	noErr(t, two.Apply(Add{Name: "a"}))
+	one := opened(t, "/brain", &Options{FS: m}, 0)
+	noErr(t, one.Apply(Add{Name: "a"}))
+	noErr(t, one.Close())
+	for _, name := range []string{"/.brain7", "/.brain-wal7"} {
+		m.WriteFile(name, []byte("left by a crash"), 0o600)
+	}
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "rename" && c.Name == "/brain2" {
+			m.Hook = nil
+			noErr(t, opened(t, "/brain", &Options{FS: m}, 1).Close())
+		}
+		return nil
+	}
+	noErr(t, two.Checkpoint())
+	for _, name := range []string{"/.brain7", "/.brain-wal7"} {
+		if _, err := m.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s was not swept: %v", name, err)
+		}
+	}
+}
+
+// TestLongCommand gives a command that would make the lock file too long to be
+// read, and the store one that nobody opens again.
+func TestLongCommand(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, Command: strings.Repeat("x", 1<<17)}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	noErr(t, opened(t, "/m.db", &Options{FS: m}, 1).Close())
+}
+
+// TestQuarantineNamesTaken opens a store with a torn log, and has a file of
+// terabytes and a directory where the copy of the torn bytes would go.
+func TestQuarantineNamesTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.db")
+	s := opened(t, path, &Options{FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	wal, err := os.ReadFile(path + walSuffix)
+	noErr(t, err)
+	noErr(t, os.WriteFile(path+walSuffix, append(wal, "torn"...), 0o600))
+	noErr(t, os.WriteFile(path+tornSuffix+"2", nil, 0o600))
+	if err := os.Truncate(path+tornSuffix+"2", 1<<42); err != nil {
+		t.Skipf("no files of terabytes here: %v", err)
+	}
+	noErr(t, os.Mkdir(path+tornSuffix+"2.1", 0o700))
+	noErr(t, opened(t, path, nil, 1).Close())
+	if b, err := os.ReadFile(path + tornSuffix + "2.2"); string(b) != "torn" {
+		t.Errorf("kept %q, %v", b, err)
+	}
+}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -141,18 +143,15 @@ func loadBrain(t *testing.T) *crmem.Store {
 	return s
 }
 
-// TestQuestions asks the committed questions about the sample brain, through
-// the command: each finds its first hit.
+// TestQuestions asks the committed questions about the sample brain, as the
+// command does: each finds its first hit.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(top, "testdata", "brain-questions-*.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := filepath.Join(t.TempDir(), "memory.db")
-	if _, diag, code := answer("load", writeBrain(t), "--db", db); code != 0 {
-		t.Fatalf("load: exit code %d: %s", code, diag)
-	}
+	s := loadBrain(t)
 	asked := 0
 	for _, file := range files {
 		b, err := os.ReadFile(file)
@@ -165,12 +164,19 @@ func TestQuestions(t *testing.T) {
 				t.Errorf("%s: no tab in %q", file, line)
 				continue
 			}
-			out, diag, code := answer("recall", query, "--limit", "3", "--json", "--db", db)
-			if code != 0 {
-				t.Fatalf("recall %q: exit code %d: %s", query, code, diag)
+			f := recallFlags{limit: 3, analyzer: "standard"}
+			q, err := f.query(query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			c := newCLI(nil, &out, nil)
+			c.json = true
+			if err := errors.Join(c.recall(t.Context(), s, q, f), c.out.Flush()); err != nil {
+				t.Fatalf("recall %q: %v", query, err)
 			}
 			var a recallAnswer
-			if err := json.Unmarshal([]byte(out), &a); err != nil {
+			if err := json.Unmarshal(out.Bytes(), &a); err != nil {
 				t.Fatal(err)
 			}
 			asked++

@@ -473,11 +473,11 @@ func TestConformFile(t *testing.T) {
 				switch r.IntN(7) {
 				case 0, 1, 2:
 					p := bytes.Repeat([]byte{byte(r.IntN(3))}, r.IntN(3)*r.IntN(9000)+r.IntN(40))
-					if appending {
-						pos = len(want)
-					}
 					if len(p) == 0 {
 						continue
+					}
+					if appending {
+						pos = len(want)
 					}
 					if n := pos + len(p); n > len(want) {
 						want = append(want, make([]byte, n-len(want))...)

@@ -108,6 +108,14 @@ func TestMemCrashOrder(t *testing.T) {
 		{"rename between directories, target synced", func(t *testing.T, m *vfs.Mem) {
 			must(t, m.Mkdir("/d", 0o700), m.SyncDir("/"), m.Rename("/old", "/d/new"), m.SyncDir("/d"))
 		}, map[string]string{"/d": "/", "/d/new": "old"}, map[string]string{"/d": "/", "/d/new": "old"}},
+		{"rename between directories, source synced", func(t *testing.T, m *vfs.Mem) {
+			must(t, m.Mkdir("/d", 0o700), m.SyncDir("/"), create(t, m, "/d/f", "text").Sync())
+			must(t, m.Rename("/d/f", "/f"), m.SyncDir("/d"), m.Remove("/f"))
+		}, map[string]string{"/old": "old", "/d": "/", "/f": "text"}, map[string]string{"/old": "old", "/d": "/"}},
+		{"two renames between directories, one end synced", func(t *testing.T, m *vfs.Mem) {
+			must(t, m.Mkdir("/a", 0o700), m.Mkdir("/b", 0o700), m.SyncDir("/"), create(t, m, "/a/f", "text").Sync())
+			must(t, m.Rename("/a/f", "/b/f"), m.Rename("/b/f", "/f"), m.SyncDir("/"), m.Remove("/f"))
+		}, map[string]string{"/old": "old", "/a": "/", "/b": "/", "/f": "text"}, map[string]string{"/old": "old", "/a": "/", "/b": "/"}},
 		{"replace", func(t *testing.T, m *vfs.Mem) {
 			must(t, vfs.Replace(m, "/old", 0o600, func(w io.Writer) error { _, err := w.Write([]byte("new")); return err }))
 		}, map[string]string{"/old": "new"}, map[string]string{"/old": "new"}},
@@ -213,6 +221,14 @@ func TestMemLie(t *testing.T) {
 	if got := get(m.Kill().Crash(), "/f"); got != "kept \x00\x00\x00\x00\x00later" {
 		t.Errorf("after a kill and a crash: %q", got)
 	}
+	k := m.Kill() // the page cache outlives the process, and goes on lying
+	kf, err := k.OpenFile("/f", os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	write(t, kf, "!")
+	must(t, kf.Sync())
+	if got := get(k, "/f") + get(k.Crash(), "/f"); got != "kept lost later!kept \x00\x00\x00\x00\x00later!" {
+		t.Errorf("before and after a kill, a sync and a crash: %q", got)
+	}
 
 	create(t, m, "/g", "")
 	fail("syncdir", syscall.EIO)
@@ -234,6 +250,41 @@ func TestMemLie(t *testing.T) {
 	if got := get(m.Crash(), "/f"); got[:5] != "KEPT " {
 		t.Errorf("after a sync that worked and failed: %q", got)
 	}
+}
+
+// TestMkdirAllDurable: a name whose sync failed, or that another process left
+// unsynced, is made durable all the same.
+func TestMkdirAllDurable(t *testing.T) {
+	for _, op := range []string{"syncdir", "mkdir"} {
+		for n := 1; n <= 3; n++ {
+			m := vfs.NewMem()
+			left := n
+			m.Hook = func(c vfs.Call) error {
+				if c.Op != op {
+					return nil
+				}
+				if left--; left == 0 {
+					return syscall.EIO
+				}
+				return nil
+			}
+			if err := vfs.MkdirAll(m, "/a/b/c", 0o700); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("%s %d fails: %v", op, n, err)
+			}
+			if left != 0 {
+				t.Fatalf("%s %d was not reached", op, n)
+			}
+			for _, m := range []*vfs.Mem{m, m.Kill()} {
+				must(t, vfs.MkdirAll(m, "/a/b/c", 0o700))
+				wantImage(t, m.Crash(), map[string]string{"/a": "/", "/a/b": "/", "/a/b/c": "/"})
+			}
+		}
+	}
+	m := vfs.NewMem()
+	must(t, m.Mkdir("/a", 0o700))
+	k := m.Kill()
+	must(t, vfs.MkdirAll(k, "/a", 0o700))
+	wantImage(t, k.Crash(), map[string]string{"/a": "/"})
 }
 
 func TestMemFaults(t *testing.T) {

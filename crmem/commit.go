@@ -298,6 +298,7 @@ func (s *Store) publish(g *group) {
 			}
 		}
 	}
+	s.t.sort()
 	s.nextID = g.nextID
 	s.w = g.w
 	s.ops += len(g.effects)

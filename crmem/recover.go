@@ -149,6 +149,7 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 	for id, list := range lists {
 		t.put(t.byID(id).withAliases(list))
 	}
+	t.sort()
 	return ops, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -551,5 +552,47 @@ func TestQuarantineNamesTaken(t *testing.T) {
 	noErr(t, opened(t, path, nil, 1).Close())
 	if b, err := os.ReadFile(path + tornSuffix + "2.2"); string(b) != "torn" {
 		t.Errorf("kept %q, %v", b, err)
+	}
+}
+
+// TestImportInDescendingOrder restores entries with the highest id first, which
+// took the square of their number, in memory and in recovery.
+func TestImportInDescendingOrder(t *testing.T) {
+	const n = 40000
+	var ops []Op
+	for i := range n {
+		ops = append(ops, Restore{Entry{ID: uint64(n - i), Name: strconv.Itoa(n - i)}})
+	}
+	for i := range n { // some go again, and the table is made smaller in between
+		if i%4 > 0 {
+			ops = append(ops, Remove{strconv.Itoa(n - i)})
+		}
+	}
+	ops = append(ops, Update{Name: "4", Content: "four"}, Add{Name: "new"})
+	m := vfs.NewMem()
+	o := &Options{FS: m, FoldOnClose: FoldNever}
+	s := opened(t, "/m.db", o, 0)
+	check := func() {
+		t.Helper()
+		last := uint64(0)
+		for e := range s.All() {
+			if got, err := s.Get(e.Name); e.ID <= last || err != nil || !got.Equal(e) {
+				t.Fatalf("%+v after %d: %+v, %v", e, last, got, err)
+			}
+			last = e.ID
+		}
+		if e, err := s.Get("4"); s.Len() != n/4+1 || last != n+1 || err != nil || e.Content != "four" {
+			t.Errorf("%d entries, last %d, %+v, %v", s.Len(), last, e, err)
+		}
+	}
+	start := time.Now()
+	noErr(t, s.Apply(ops...))
+	check()
+	noErr(t, s.Close())
+	s = opened(t, "/m.db", o, n/4+1)
+	check()
+	noErr(t, s.Close())
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
 	}
 }

@@ -209,6 +209,7 @@ func (r *repair) replayPrefix(v *files, seq uint64, why error) error {
 			break
 		}
 	}
+	t.sort()
 	r.t, r.nextID = *t, next
 	r.rep.Entries = t.live
 	if end == int64(len(r.log)) {
@@ -402,6 +403,7 @@ func (r *repair) salvage(v *files, why error) error {
 			}
 		}
 	}
+	t.sort()
 	r.note("%d entries were read from the damaged snapshot, %d after the log", len(recs), t.live)
 	if skipped > 0 {
 		r.note("%d operations of the log change entries that could not be read", skipped)

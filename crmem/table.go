@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"cmp"
 	"hash/maphash"
 	"iter"
 	"slices"
@@ -13,6 +14,10 @@ type table struct {
 	live  int    // recs that are not removed
 	kinds [2]int // of the live records, by kind
 	bytes int64  // of the live records
+
+	// low holds the positions of records that were put out of order, behind the
+	// others, until sort.
+	low map[uint64]int
 
 	// slots is an open-addressing hash table with linear probing: the upper
 	// half of a slot is the hash of the name, the lower the position in recs
@@ -95,11 +100,15 @@ func (t *table) find(name string) int {
 
 // at returns the position of an id, live or removed, or where it would be.
 func (t *table) at(id uint64) (int, bool) {
+	if i, ok := t.low[id]; ok {
+		return i, true
+	}
+	recs := t.recs[:len(t.recs)-len(t.low)]
 	// The newest is asked for most.
-	if n := len(t.recs); n == 0 || t.recs[n-1].id < id {
+	if n := len(recs); n == 0 || recs[n-1].id < id {
 		return n, false
 	}
-	return slices.BinarySearchFunc(t.recs, id, func(r rec, id uint64) int {
+	return slices.BinarySearchFunc(recs, id, func(r rec, id uint64) int {
 		switch {
 		case r.id < id:
 			return -1
@@ -158,14 +167,33 @@ func (t *table) put(r record) {
 		if ok {
 			t.recs[i].enc = r
 		} else {
-			t.recs = slices.Insert(t.recs, i, rec{r.id(), r})
+			if i = len(t.recs); t.low == nil {
+				t.low = make(map[uint64]int)
+			}
+			t.low[r.id()] = i
+			t.recs = append(t.recs, rec{r.id(), r})
 		}
 		t.live++
 		t.kinds[r.kind()]++
 		t.bytes += int64(len(r))
-		t.grow(2 * len(t.recs))
+		if 2*(t.used+1) > len(t.slots) {
+			t.grow(2 * len(t.recs))
+		} else {
+			t.link(i)
+		}
 		t.own(r)
 	}
+}
+
+// sort brings records that were put out of order into it. Whoever puts an id
+// that may be below others calls it before the records are read in order.
+func (t *table) sort() {
+	if len(t.low) == 0 {
+		return
+	}
+	t.low = nil
+	slices.SortFunc(t.recs, func(a, b rec) int { return cmp.Compare(a.id, b.id) })
+	t.grow(2 * len(t.recs))
 }
 
 // remove removes the record of an id that is there.
@@ -179,6 +207,7 @@ func (t *table) remove(id uint64) {
 	t.bytes -= int64(len(r))
 	t.recs[i].enc = ""
 	if len(t.recs) > 64 && t.live < len(t.recs)/2 {
+		t.sort()
 		t.recs = slices.DeleteFunc(slices.Clone(t.recs), func(r rec) bool { return r.enc == "" })
 		t.grow(2 * len(t.recs))
 	}

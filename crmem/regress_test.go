@@ -596,3 +596,16 @@ func TestImportInDescendingOrder(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// TestSearchOfKinds asks for no kinds, and for one that there is not.
+func TestSearchOfKinds(t *testing.T) {
+	s := New(nil)
+	noErr(t, s.Apply(Add{Name: "a", Content: "apple"}))
+	r, err := s.Search(context.Background(), Query{Text: "apple", Kinds: []Kind{}})
+	if err != nil || len(r.Hits) != 1 || r.Searched != 1 {
+		t.Errorf("no kinds: %+v, %v", r, err)
+	}
+	if r, err := s.Search(context.Background(), Query{Text: "apple", Kinds: []Kind{9}}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("kind 9: %+v, %v", r, err)
+	}
+}

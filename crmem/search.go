@@ -13,7 +13,7 @@ import (
 type Query struct {
 	Text     string
 	Limit    int           // 0: no limit
-	Kinds    []Kind        // nil: all
+	Kinds    []Kind        // none: all
 	Analyzer bm25.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
 	Count    bool          // fill Result.Total
 }
@@ -130,7 +130,7 @@ func (s *Store) dropIndex() { clear(s.ix[:]) }
 // indexed returns with mu held for reading and the index ready and current.
 func (s *Store) indexed(ctx context.Context, a bm25.Analyzer) (*index, error) {
 	if int(a) >= len(s.ix) {
-		return nil, fmt.Errorf("%w: analyzer %v", ErrInvalid, a)
+		return nil, fmt.Errorf("%w: %v", ErrInvalid, a)
 	}
 	for {
 		s.mu.RLock()
@@ -170,6 +170,11 @@ func (q *Query) classes() uint8 {
 // Search returns the entries that match best. The first search builds the
 // index, and waits for it.
 func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
+	for _, k := range q.Kinds {
+		if k != Note && k != Archive {
+			return Result{}, fmt.Errorf("%w: %v", ErrInvalid, k)
+		}
+	}
 	ix, err := s.indexed(ctx, q.Analyzer)
 	if err != nil {
 		return Result{}, err

@@ -283,9 +283,9 @@ func entries(recs []rec) iter.Seq[Entry] {
 	}
 }
 
-// count returns the number of entries of some kinds; nil is all.
+// count returns the number of entries of some kinds; none is all.
 func (t *table) count(kinds []Kind) int {
-	if kinds == nil {
+	if len(kinds) == 0 {
 		return t.live
 	}
 	n := 0

@@ -176,7 +176,7 @@ func (g *stage) put(e *Entry) error {
 	r := e.record()
 	g.bytes += int64(len(r)) - int64(len(old))
 	if old == "" {
-		if g.live == math.MaxUint32 {
+		if uint64(g.live) == math.MaxUint32 {
 			return &nameError{ErrInvalid, e.Name, "the store holds as many entries as the format can count"}
 		}
 		g.live++

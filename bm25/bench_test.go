@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"crabmem/bench/corpus"
+	"crabmem/bench/measure"
 	"crabmem/bm25"
 )
 
@@ -22,6 +23,13 @@ func benchIndex(b *testing.B, a bm25.Analyzer) (*bm25.Index, *corpus.Zipf) {
 	return x, z
 }
 
+// cpuTimer starts to measure CPU time; the function it returns reports it. Unlike
+// the time on the wall it says the same on a busy machine.
+func cpuTimer(b *testing.B) (report func()) {
+	start := measure.CPU()
+	return func() { b.ReportMetric(float64(measure.CPU()-start)/float64(b.N), "cpu-ns/op") }
+}
+
 func BenchmarkSearch(b *testing.B) {
 	x, z := benchIndex(b, bm25.Plain)
 	queries := z.Queries(256)
@@ -36,6 +44,7 @@ func BenchmarkSearch(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
+			defer cpuTimer(b)()
 			for i := 0; b.Loop(); i++ {
 				c.q.Text = queries[i%len(queries)]
 				x.Search(c.q)
@@ -49,6 +58,7 @@ func BenchmarkSynthetic(b *testing.B) {
 	for i := range benchDocs {
 		x.Add(bm25.Doc{ID: uint64(i), Fields: []string{corpus.Synthetic(i)}})
 	}
+	defer cpuTimer(b)()
 	for b.Loop() {
 		x.Search(bm25.Query{Text: corpus.SyntheticQuery, Limit: 5})
 	}
@@ -59,17 +69,20 @@ func BenchmarkChange(b *testing.B) {
 	docs := z.Docs(4096)
 	next := uint64(benchDocs)
 	b.Run("insert", func(b *testing.B) {
+		defer cpuTimer(b)()
 		for b.Loop() {
 			x.Add(bm25.Doc{ID: next, Fields: []string{docs[next%4096]}})
 			next++
 		}
 	})
 	b.Run("update", func(b *testing.B) {
+		defer cpuTimer(b)()
 		for i := uint64(0); b.Loop(); i++ {
 			x.Add(bm25.Doc{ID: i * 31 % benchDocs, Fields: []string{docs[i%4096]}})
 		}
 	})
 	b.Run("insert-remove", func(b *testing.B) {
+		defer cpuTimer(b)()
 		for b.Loop() {
 			x.Add(bm25.Doc{ID: next, Fields: []string{docs[next%4096]}})
 			x.Remove(next - 3000)
@@ -77,6 +90,7 @@ func BenchmarkChange(b *testing.B) {
 		}
 	})
 	b.Run("insert-search", func(b *testing.B) {
+		defer cpuTimer(b)()
 		queries := z.Queries(256)
 		for b.Loop() {
 			x.Add(bm25.Doc{ID: next, Fields: []string{docs[next%4096]}})
@@ -102,6 +116,7 @@ func BenchmarkBuild(b *testing.B) {
 	}{{"plain", bm25.Plain, docs}, {"plain-mixed-case", bm25.Plain, mixed}, {"standard", bm25.Standard, mixed}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(size))
+			defer cpuTimer(b)()
 			for b.Loop() {
 				x := bm25.New(c.analyzer)
 				if err := x.Build(b.Context(), len(docs), func(i int) bm25.Doc {

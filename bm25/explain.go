@@ -40,7 +40,7 @@ func (x *Index) Explain(query string, id uint64) (Explanation, bool) {
 			TF:         tf,
 			DF:         int(q.df),
 			IDF:        q.idf,
-			LengthNorm: tfNorm(tf, e.Len, e.AvgLen),
+			LengthNorm: tfNorm(tf, lenNorm(e.Len, e.AvgLen)),
 		}
 		t.Contribution = contribution(t.IDF, t.LengthNorm)
 		e.Score += t.Contribution

@@ -7,14 +7,18 @@ import (
 
 // A codeSet is the set of posting codes in use. It only grows.
 type codeSet struct {
-	has  [1 << 16 / 64]uint64
-	list []uint16
+	has    [1 << 16 / 64]uint64
+	list   []uint16
+	maxLen int // longest document of these, escaped ones aside
 }
 
 func (c *codeSet) add(code uint16) {
 	if c.has[code>>6]>>(code&63)&1 == 0 {
 		c.has[code>>6] |= 1 << (code & 63)
 		c.list = append(c.list, code)
+		if code != escaped {
+			c.maxLen = max(c.maxLen, int(code&maxLen))
+		}
 	}
 }
 
@@ -40,7 +44,8 @@ type normKey struct {
 }
 
 // of returns the table for a mean length and the codes in use.
-func (n *norms) of(avgdl float64, codes []uint16) *[1 << 16]float64 {
+func (n *norms) of(avgdl float64, used *codeSet) *[1 << 16]float64 {
+	codes := used.list
 	want := normKey{avgdl, len(codes)}
 	if k := n.ready.Load(); k != nil && *k == want {
 		return n.table
@@ -56,9 +61,13 @@ func (n *norms) of(avgdl float64, codes []uint16) *[1 << 16]float64 {
 	case old != nil && old.avgdl == avgdl:
 		codes = codes[old.codes:]
 	}
+	var lens [maxLen + 1]float64
+	for dl := range used.maxLen + 1 {
+		lens[dl] = lenNorm(dl, avgdl)
+	}
 	for _, c := range codes {
 		if c != escaped {
-			n.table[c] = tfNorm(int(c>>lenBits), int(c&maxLen), avgdl)
+			n.table[c] = tfNorm(int(c>>lenBits), lens[c&maxLen])
 		}
 	}
 	n.ready.Store(&want)

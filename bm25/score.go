@@ -13,12 +13,18 @@ func idf(n, df int) float64 {
 	return math.Log((float64(n)-float64(df)+0.5)/(float64(df)+0.5) + 1)
 }
 
-// tfNorm is the saturated term frequency of a term that occurs tf times in a
-// document of dl terms. The conversions keep a compiler from fusing a product
-// into a sum, so that every machine gives the same bits.
-func tfNorm(tf, dl int, avgdl float64) float64 {
+// lenNorm is what a document of dl terms adds to a term frequency to damp it.
+// The conversions here and below keep a compiler from fusing a product into a
+// sum, so that every machine gives the same bits.
+func lenNorm(dl int, avgdl float64) float64 {
 	ratio := float64(B*float64(dl)) / avgdl
-	return float64(tf) * (K1 + 1) / (float64(tf) + float64(K1*(1-B+ratio)))
+	return float64(K1 * (1 - B + ratio))
+}
+
+// tfNorm is the saturated frequency of a term that occurs tf times in a document
+// with this lenNorm.
+func tfNorm(tf int, lenNorm float64) float64 {
+	return float64(tf) * (K1 + 1) / (float64(tf) + lenNorm)
 }
 
 // contribution is what one term adds to a document's score. A score is the sum

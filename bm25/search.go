@@ -18,7 +18,7 @@ func (x *Index) Search(q Query) Result {
 	c := &s.collector
 	c.reset(q)
 	if len(s.terms) > 0 {
-		s.norms = x.norms.of(x.avgLen(), x.codes.list)
+		s.norms = x.norms.of(x.avgLen(), &x.codes)
 		s.avgdl = x.avgLen()
 		for _, seg := range x.segments {
 			s.segment(seg)
@@ -144,7 +144,7 @@ func (s *searcher) add(l list) {
 
 func (s *searcher) addEscapes(l list) {
 	for _, e := range l.escapes {
-		s.scores[l.postings[e.pos-l.first]>>16] += contribution(l.idf, tfNorm(int(e.tf), int(e.dl), s.avgdl))
+		s.scores[l.postings[e.pos-l.first]>>16] += contribution(l.idf, tfNorm(int(e.tf), lenNorm(int(e.dl), s.avgdl)))
 	}
 }
 
@@ -196,7 +196,7 @@ func (s *searcher) tail(t *tail) {
 			v := s.norms[n.code]
 			if n.code == escaped {
 				tf, dl := t.pair(i - 1)
-				v = tfNorm(tf, dl, s.avgdl)
+				v = tfNorm(tf, lenNorm(dl, s.avgdl))
 			}
 			s.scores[n.doc] += contribution(q.idf, v)
 		}

@@ -27,18 +27,18 @@ type Engine interface {
 
 // Times is what came out for one engine.
 type Times struct {
-	Engine        string
-	Docs          int
-	BuildCPU      time.Duration
-	BuildWall     time.Duration
-	HeapPerDoc    float64 // bytes of live heap by the build; 0 when not on the Go heap
-	SearchP50     time.Duration
-	SearchP99     time.Duration
-	Insert        time.Duration
-	Update        time.Duration
-	Remove        time.Duration
-	Synthetic     time.Duration
-	queries, best []time.Duration
+	Engine     string
+	Docs       int
+	BuildCPU   time.Duration
+	BuildWall  time.Duration
+	HeapPerDoc float64 // bytes of live heap by the build; 0 when not on the Go heap
+	SearchP50  time.Duration
+	SearchP99  time.Duration
+	Insert     time.Duration
+	Update     time.Duration
+	Remove     time.Duration
+	Synthetic  time.Duration
+	best       []time.Duration // by query
 }
 
 // Run is what to measure.

@@ -323,6 +323,7 @@ func (d *dumper) refuse(name string, known *manifestPage) {
 // read reads a page that may be ours. Nil: it is not, being too large or no
 // regular file.
 func (d *dumper) read(f *treeFile, most int64) ([]byte, error) {
+	most = min(most, defaultMaxBytes) // a manifest is only a file, and may lie
 	if !f.mode.IsRegular() || f.size > most {
 		return nil, nil
 	}

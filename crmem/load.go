@@ -29,6 +29,8 @@ type LoadOptions struct {
 	// Confirm is called with what is about to happen, before anything does. Its
 	// error ends the load.
 	Confirm func(LoadReport) error
+	// Progress is called as pages are read, with done rising to total.
+	Progress func(done, total int)
 }
 
 // LoadReport says what a load did, or would do. Names are in the order of the
@@ -99,6 +101,10 @@ const conflictDir = "conflicts"
 // entry can hold, and has a name of its own. The pages together may hold
 // maxBytes; 0 means 1 GiB. It writes nothing, and no link leads it outside.
 func ReadTree(fsys vfs.FS, dir string, maxBytes int64) (*Tree, error) {
+	return readTree(fsys, dir, maxBytes, nil)
+}
+
+func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total int)) (*Tree, error) {
 	if maxBytes == 0 {
 		maxBytes = 1 << 30
 	}
@@ -117,7 +123,7 @@ func ReadTree(fsys vfs.FS, dir string, maxBytes int64) (*Tree, error) {
 	if err := unsettled(root, conflictDir, 2); err != nil {
 		return nil, err
 	}
-	if err := t.readPages(root, maxBytes); err != nil {
+	if err := t.readPages(root, maxBytes, progress); err != nil {
 		return nil, err
 	}
 	if len(t.pages) == 0 && (t.manifest == nil || len(t.manifest.Pages) > 0) {
@@ -159,7 +165,7 @@ func unsettled(root vfs.Tree, dir string, depth int) error {
 	return err
 }
 
-func (t *Tree) readPages(root vfs.Tree, maxBytes int64) error {
+func (t *Tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, total int)) error {
 	files, err := listPages(root)
 	if err != nil {
 		return err
@@ -168,6 +174,9 @@ func (t *Tree) readPages(root vfs.Tree, maxBytes int64) error {
 	paths := make(map[string]string, len(files)) // by name
 	var total int64
 	for i := range files {
+		if progress != nil {
+			progress(i+1, len(files))
+		}
 		f := &files[i]
 		read, err := t.wanted(f)
 		if err != nil {
@@ -262,7 +271,7 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 		o = &LoadOptions{}
 	}
 	report := LoadReport{Dir: dir}
-	t, err := ReadTree(s.fs, dir, s.opts.MaxBytes)
+	t, err := readTree(s.fs, dir, s.opts.MaxBytes, o.Progress)
 	if err != nil {
 		return report, err
 	}

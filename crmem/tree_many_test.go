@@ -25,8 +25,9 @@ func TestManyPages(t *testing.T) {
 	}
 	write(100_000)
 	s := New(&Options{FS: mem})
-	if report, err := s.Load("/b", nil); err != nil || s.Len() != n || len(report.Added) != n {
-		t.Fatalf("%d entries, %v", s.Len(), err)
+	told := 0
+	if report, err := s.Load("/b", &LoadOptions{Progress: func(done, total int) { told += done / total }}); err != nil || s.Len() != n || len(report.Added) != n || told != 1 {
+		t.Fatalf("%d entries, told of the end %d times, %v", s.Len(), told, err)
 	}
 	write(200_001)
 	if _, err := s.Load("/b", nil); !errors.Is(err, ErrTree) || s.Len() != 100_000 {

@@ -253,7 +253,7 @@ func cut(only run, dir string, states int, verbose bool, keep string) error {
 	}
 	fmt.Printf("power-cut states checked: %d, of them after a second cut: %d, bad: %d, controls that failed as they must: %d of %d, %.0fs\n",
 		sum.checked, sum.second, sum.bad, sum.failing, sum.controls, time.Since(start).Seconds())
-	if sum.bad == 0 && sum.checked < states*9/10 {
+	if sum.bad == 0 && sum.checked < states*8/10 {
 		sum.complain("only %d states of the %d asked for", sum.checked, states)
 	}
 	if len(sum.complaints) > 0 {

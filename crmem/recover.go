@@ -227,12 +227,8 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 // recover reads the files as their writer, and mends what a crash leaves.
 // Caller holds the lock. before is the lock file's text, fresh when it was new.
 func (s *Store) recover(before Holder, fresh bool) error {
-	fi, err := s.fs.Lstat(s.path)
-	if err != nil {
+	if err := s.oneName(); err != nil {
 		return err
-	}
-	if links := vfs.Identify(fi).Links; links > 1 {
-		return fmt.Errorf("%s has %d hard links: a checkpoint would part them; copy the file instead", s.path, links)
 	}
 	v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, true)
 	if err != nil {
@@ -288,6 +284,18 @@ func (s *Store) recover(before Holder, fresh bool) error {
 	s.w = v.scan.writer()
 	s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0)
 	return err
+}
+
+// oneName refuses a snapshot with several names: it is never changed in place.
+func (s *Store) oneName() error {
+	fi, err := s.fs.Lstat(s.path)
+	if err != nil {
+		return err
+	}
+	if links := vfs.Identify(fi).Links; links > 1 {
+		return fmt.Errorf("%s has %d hard links: a checkpoint would part them; copy the file instead", s.path, links)
+	}
+	return nil
 }
 
 // cutTail keeps a copy of a torn tail, and then cuts it off.

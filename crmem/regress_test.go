@@ -609,3 +609,18 @@ func TestSearchOfKinds(t *testing.T) {
 		t.Errorf("kind 9: %+v, %v", r, err)
 	}
 }
+
+// TestRepairOfALinkedStore repairs a torn store that has two names.
+func TestRepairOfALinkedStore(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	wal, err := vfs.ReadFile(m, "/m.db-wal", 1<<20)
+	noErr(t, err)
+	m.WriteFile("/m.db-wal", append(wal, "torn"...), 0o600)
+	m.Link("/m.db", "/other.db")
+	if r, err := Repair("/m.db", &RepairOptions{FS: m}); err == nil {
+		t.Errorf("%+v", r)
+	}
+}

@@ -120,6 +120,11 @@ func (r *repair) run() error {
 		return err
 	}
 	missing := err != nil
+	if !missing {
+		if err := r.oneName(); err != nil {
+			return err
+		}
+	}
 	r.log, err = vfs.ReadFile(r.fs, r.path+walSuffix, maxLogFor(r.opts.MaxBytes))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return notAStore(err)

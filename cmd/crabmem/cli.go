@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -30,6 +31,9 @@ type cli struct {
 	json     bool
 	quiet    bool
 	noColor  bool
+
+	warnMu   sync.Mutex // a signal may read them while the command runs
+	warnings []string
 
 	// waiting is true while the command only waits, for its input, a lock or
 	// an editor: it can be ended at once.
@@ -141,15 +145,32 @@ func (c *cli) width() int {
 
 // note writes one line of diagnostics that --quiet leaves out.
 func (c *cli) note(s string) {
-	if !c.quiet {
+	if !c.quiet && !c.json {
 		io.WriteString(c.stderr, strings.TrimRight(s, "\n")+"\n")
 	}
 }
 
 // warn writes one line that is never left out: something was not as it should
-// be, and the command went on.
+// be, and the command went on. Under --json an error is the only line on
+// standard error: then the warnings before it are in it.
 func (c *cli) warn(s string) {
-	io.WriteString(c.stderr, "warning: "+printable(strings.TrimRight(s, "\n"))+"\n")
+	s = strings.TrimRight(s, "\n")
+	if c.json {
+		c.warnMu.Lock()
+		defer c.warnMu.Unlock()
+		c.warnings = append(c.warnings, s)
+		return
+	}
+	io.WriteString(c.stderr, "warning: "+printable(s)+"\n")
+}
+
+// takeWarnings returns the warnings that were held back.
+func (c *cli) takeWarnings() []string {
+	c.warnMu.Lock()
+	defer c.warnMu.Unlock()
+	w := c.warnings
+	c.warnings = nil
+	return w
 }
 
 // errSilent ends a command with a code and without a message.

@@ -33,7 +33,9 @@ type failure struct {
 	Offset  *int64 `json:"offset"` // in that file; null where there is none
 	Remedy  string `json:"remedy"` // what to do; may be empty
 	More    any    `json:"details,omitempty"`
-	err     error
+	// Warnings are those that came before the error.
+	Warnings []string `json:"warnings,omitempty"`
+	err      error
 }
 
 func (f *failure) Error() string { return f.Message }
@@ -140,6 +142,9 @@ func (f *failure) advise() {
 // report writes err the way the flags ask for and returns the exit code.
 func (c *cli) report(err error) int {
 	if err == nil {
+		for _, w := range c.takeWarnings() {
+			io.WriteString(c.stderr, "warning: "+printable(w)+"\n")
+		}
 		return 0
 	}
 	if code, ok := errors.AsType[errSilent](err); ok {
@@ -147,6 +152,7 @@ func (c *cli) report(err error) int {
 	}
 	f := classify(err)
 	if c.json {
+		f.Warnings = c.takeWarnings()
 		line, err := encodeJSON(map[string]*failure{"error": f})
 		if err != nil {
 			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}` + "\n")

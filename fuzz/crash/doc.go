@@ -4,7 +4,8 @@
 // Open finds, and every other one wholly there or not at all.
 //
 //	go test ./fuzz/crash                        seconds: sequences of two operations
-//	CRABMEM_CRASH=full go test ./fuzz/crash -v  minutes: of three, and the mutants
+//	CRABMEM_CRASH=full go test ./fuzz/crash -v -timeout 30m
+//	                                            minutes: of three, and the mutants
 //	go test ./fuzz/crash -run Random -seed 7    one random history again
 //
 // TestEnumerate crashes at every call of every short sequence (L1) and again

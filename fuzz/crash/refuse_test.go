@@ -1,0 +1,106 @@
+package crash
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// TestLocked: while a store is open, no other is.
+func TestLocked(t *testing.T) {
+	j := newJudge(false)
+	r, err := newRun(j, "used")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.open(r.m, epoch, nil); !errors.Is(err, crmem.ErrLocked) {
+		t.Errorf("second open: %v, want %v", err, crmem.ErrLocked)
+	}
+	if err := r.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.open(r.m, epoch, nil); err != nil {
+		t.Errorf("open after close: %v", err)
+	}
+}
+
+// TestSequence: a frame that is whole, at its place and next in the chain, but
+// has the number of another operation, is not replayed.
+func TestSequence(t *testing.T) {
+	j := newJudge(false)
+	m := vfs.NewMem()
+	m.Hook = noReserve
+	s, err := j.open(m, epoch, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(crmem.Add{Name: "first", Content: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	want := stateOf(s)
+	end := len(read(m, wal))
+	if err := s.Apply(crmem.Add{Name: "second", Content: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []int64{-1, 0, 1, 1 << 40} {
+		log := slices.Clone(read(m, wal))
+		frame := log[end:]
+		seq := binary.LittleEndian.Uint64(frame[8:]) + uint64(step)
+		binary.LittleEndian.PutUint64(frame[8:], seq)
+		covered := slices.Concat(log[8:16], binary.LittleEndian.AppendUint64(nil, uint64(end)), frame[:28], frame[32:])
+		binary.LittleEndian.PutUint32(frame[28:], crc32.Checksum(covered, crc32.MakeTable(crc32.Castagnoli)))
+		c := m.Crash()
+		c.WriteFile(wal, log, fs.FileMode(0o600))
+		r, err := j.open(c, epoch, nil)
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if got := stateOf(r); (got.print == want.print) != (step != 0) {
+			t.Errorf("a frame %d numbers on is replayed: %v", step, got)
+		}
+	}
+}
+
+// TestRotRefused: a damaged byte that was synced is no tear. Each byte of a
+// frame that later frames vouch for is damaged in turn.
+func TestRotRefused(t *testing.T) {
+	j := newJudge(false)
+	m := vfs.NewMem()
+	m.Hook = noReserve
+	s, err := j.open(m, epoch, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(crmem.Add{Name: "first", Content: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	end := len(read(m, wal))
+	if err := s.Apply(crmem.Add{Name: "second", Content: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log := read(m, wal)
+	if end <= 48 || end >= len(log) {
+		t.Fatalf("the first frame ends at %d of %d", end, len(log))
+	}
+	for i := 48; i < end; i++ {
+		c := m.Crash()
+		rot := slices.Clone(log)
+		rot[i] ^= 0x40
+		c.WriteFile(wal, rot, fs.FileMode(0o600))
+		if _, err := j.open(c, epoch, nil); !errors.Is(err, crmem.ErrFormat) {
+			t.Errorf("byte %d damaged: %v, want %v", i, err, crmem.ErrFormat)
+		}
+		if got := read(c, wal); string(got) != string(rot) {
+			t.Errorf("byte %d damaged: the log was changed", i)
+		}
+	}
+}

@@ -60,6 +60,7 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
 		load := func(s *crmem.Store) error {
 			p := c.progress("loading " + dir)
+			o.Progress = p.step
 			o.Confirm = func(r crmem.LoadReport) error {
 				p.end()
 				return c.announce(r)

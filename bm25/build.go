@@ -12,7 +12,8 @@ import (
 
 // Build indexes the documents docs(0) to docs(n-1), which have different IDs,
 // into an empty index, on all cores: docs is called from several goroutines.
-// After an error, ctx's when it ends first, the index is empty.
+// Searches wait until it is done. After an error, ctx's when it ends first, the
+// index is empty.
 func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -94,7 +94,7 @@ func (l *lexer) plain(fields []string) {
 	keys := d.keys
 	for _, p := range probes {
 		id := p.slot&mask - 1
-		if (p.slot^p.tag)&^mask != 0 || int(id) >= len(keys) || keys[id] != p.key {
+		if (p.slot^p.tag)&^mask != 0 || id >= uint32(len(keys)) || keys[id] != p.key {
 			id = d.addShort(p.key)
 		}
 		if id >= l.stops {

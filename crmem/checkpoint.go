@@ -131,7 +131,8 @@ var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18)
 func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, dig digest, err error) {
 	p, err := s.fs.Pending(s.path, 0o600)
 	if err != nil {
-		return nil, dig, err
+		// Nothing was begun: no descriptor left, no right to create files.
+		return nil, dig, fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
 	}
 	defer func() {
 		if err != nil {
@@ -171,9 +172,12 @@ func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, d
 }
 
 // spaceOr tells what a failure before anything was renamed means: the store
-// is as it was when the disk is full, and stops for any other reason. Caller
-// holds wmu.
+// is as it was when the disk is full or nothing was begun, and stops for any
+// other reason. Caller holds wmu.
 func (s *Store) spaceOr(err error) error {
+	if errors.Is(err, ErrNotApplied) {
+		return err
+	}
 	if outOfSpace(err) {
 		return fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
 	}
@@ -212,6 +216,7 @@ func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
 	}
 	s.ops = len(frames)
 	s.distrust = false
+	s.measured()
 	if !s.spare {
 		s.makeReserve()
 	}
@@ -261,10 +266,13 @@ func (s *Store) announce(dig digest, seq uint64) error {
 func (s *Store) swap(p vfs.Pending, dig digest) error {
 	fi, err := s.fs.Lstat(s.path)
 	if err == nil && statOf(fi) != s.dbStat {
-		err = fmt.Errorf("%w: another program wrote %s since it was opened; this store's own state is left in %s", ErrForeign, s.path, p.Name())
+		return s.fail(s.keepOwn(p, dig))
 	}
 	if err != nil {
 		return s.fail(errors.Join(err, p.Keep()))
+	}
+	if fi, err = p.Stat(); err != nil {
+		return s.fail(errors.Join(err, p.Discard()))
 	}
 	if err := p.Commit(); err != nil {
 		return s.fail(errors.Join(err, p.Discard()))
@@ -272,11 +280,17 @@ func (s *Store) swap(p vfs.Pending, dig digest) error {
 	if err := s.fs.SyncDir(dirOf(s.path)); err != nil {
 		return s.fail(err)
 	}
-	if fi, err = s.fs.Lstat(s.path); err != nil {
-		return s.fail(err)
-	}
 	s.dbDig, s.dbStat = dig, statOf(fi)
 	return nil
+}
+
+// keepOwn leaves a snapshot beside the store that another program wrote, under
+// a name that nobody sweeps: it is the base that repair --keep-log asks for.
+func (s *Store) keepOwn(p vfs.Pending, dig digest) error {
+	name := fmt.Sprintf("%s%s%08x", s.path, ownSuffix, dig.c)
+	err := errors.Join(p.Keep(), s.fs.Rename(p.Name(), name), s.fs.SyncDir(dirOf(s.path)))
+	return errors.Join(fmt.Errorf("%w: another program wrote %s since it was opened; this store's own state is left in %s",
+		ErrForeign, s.path, name), err)
 }
 
 // framesAfter returns the operations that were logged after a cut.
@@ -427,5 +441,6 @@ func (s *Store) replaceFiles(sn *Snapshot) error {
 		return fmt.Errorf("%w: %w", ErrUnknown, s.fail(err))
 	}
 	s.ops = 0
+	s.measured()
 	return nil
 }

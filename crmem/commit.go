@@ -302,6 +302,7 @@ func (s *Store) publish(g *group) {
 	s.nextID = g.nextID
 	s.w = g.w
 	s.ops += len(g.effects)
+	s.measured()
 }
 
 func onlyRemoves(effects []effect) bool {
@@ -464,5 +465,6 @@ func (s *Store) adopt() error {
 	}
 	s.absent = false
 	s.dropIndex()
+	s.measured()
 	return nil
 }

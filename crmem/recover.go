@@ -277,9 +277,17 @@ func (s *Store) recover(before Holder, fresh bool) error {
 			return err
 		}
 	}
+	if before.Boot != "" && before.Boot == s.holder.Boot && before.clean > int64(len(v.log)) {
+		s.warn("%s: %d bytes, and it was left with %d: something cut it off", s.path+walSuffix, len(v.log), before.clean)
+	}
 	trusted := before.clean == int64(len(v.log)) && before.Boot != "" && before.Boot == s.holder.Boot
 	if dirty || len(v.scan.frames) > 0 && !trusted || v.scan.verdict == torn {
-		return s.rewrite(v)
+		err := s.rewrite(v)
+		if outOfSpace(err) && s.spare && s.stopped == nil && s.fs.Remove(s.path+reserveSuffix) == nil {
+			s.spare = false // so that a full disk can be opened, and something removed
+			err = s.rewrite(v)
+		}
+		return err
 	}
 	s.w = v.scan.writer()
 	s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0)

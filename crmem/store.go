@@ -71,6 +71,7 @@ const (
 	lockSuffix    = "-lock"
 	reserveSuffix = "-reserve"
 	tornSuffix    = "-wal.torn-"
+	ownSuffix     = ".own-"
 )
 
 const (
@@ -118,6 +119,11 @@ type Store struct {
 	dbStat   fileStat  // of the snapshot file, as last read or written
 	distrust bool      // the files must be written anew, whatever they hold
 	spare    bool      // the reserve file is believed to be there
+
+	// sizes guards onDisk, of which only the sizes of the files are set. It is
+	// held for the assignment alone, whatever else is held.
+	sizes  sync.Mutex
+	onDisk Stats
 
 	bg     sync.WaitGroup // background checkpoint and index build
 	busy   bool           // a background checkpoint runs; under wmu
@@ -189,6 +195,7 @@ func Open(path string, o *Options) (*Store, error) {
 		s.stop()
 		return nil, err
 	}
+	s.measured()
 	return s, nil
 }
 
@@ -229,6 +236,13 @@ func (s *Store) lockAndRecover() error {
 		return err
 	}
 	return nil
+}
+
+// measured tells Stats what the files hold now. Caller holds wmu.
+func (s *Store) measured() {
+	s.sizes.Lock()
+	defer s.sizes.Unlock()
+	s.onDisk = Stats{SnapshotBytes: s.dbStat.size, LogBytes: s.w.end, LogOps: s.ops}
 }
 
 func (s *Store) warn(format string, args ...any) {
@@ -334,11 +348,11 @@ type Stats struct {
 	Newest        uint64 `json:"newest"`
 }
 
-// Stats returns the present figures.
+// Stats returns the present figures. It does not wait for a write.
 func (s *Store) Stats() Stats {
-	s.wmu.Lock()
-	st := Stats{SnapshotBytes: s.dbStat.size, LogBytes: s.w.end, LogOps: s.ops}
-	s.wmu.Unlock()
+	s.sizes.Lock()
+	st := s.onDisk
+	s.sizes.Unlock()
 	st.NextID = s.NextID()
 	for e := range s.All() {
 		st.Entries++

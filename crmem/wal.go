@@ -311,17 +311,20 @@ func promised(b []byte, salt uint64, bad int64) bool {
 	// its length in checksums. No tear does; such a file counts as damaged.
 	budget := 64 * (int64(len(b)) + 1<<20)
 	for off := bad + 1; off+frameHeader <= int64(len(b)); off++ {
-		if b[off]&^frameMore == 0 || b[off+1]|b[off+2]|b[off+3] != 0 {
-			continue // most offsets; readFrame would word the reason
-		}
-		f, why := readFrame(b, off)
-		if why != "" || f.syncedTo <= bad {
+		p := b[off:]
+		if p[0]&^frameMore == 0 || p[1]|p[2]|p[3] != 0 {
 			continue
 		}
-		if budget -= f.end() - off; budget < 0 {
+		n := uint64(binary.LittleEndian.Uint32(p[frameOffLen:]))
+		synced := binary.LittleEndian.Uint64(p[frameOffSynced:])
+		if n > uint64(len(p)-frameHeader) || synced <= uint64(bad) || synced > uint64(off) {
+			continue // as readFrame, which would word the reason
+		}
+		end := frameHeader + int64(n)
+		if budget -= end; budget < 0 {
 			return true
 		}
-		if frameCRC(salt, off, b[off:f.end()]) == f.crc {
+		if frameCRC(salt, off, p[:end]) == binary.LittleEndian.Uint32(p[frameOffCRC:]) {
 			return true
 		}
 	}

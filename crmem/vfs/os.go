@@ -92,7 +92,10 @@ func (OS) Lock(name string) (Locked, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, errors.Join(err, l.Unlock())
 	}
-	if !os.SameFile(held, named) || !named.Mode().IsRegular() {
+	if !named.Mode().IsRegular() {
+		return nil, errors.Join(&fs.PathError{Op: "lock", Path: name, Err: ErrNotRegular}, l.Unlock())
+	}
+	if !os.SameFile(held, named) {
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: name, Err: ErrLocked}, l.Unlock())
 	}
 	return &osLock{l, name}, nil

@@ -22,10 +22,11 @@ func TestKillCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	acked["run 0"] = "text of run 0"
-	life := 2 * time.Since(began) // the machine may be slower than when it started
+	life := 3 * time.Since(began) // of a run that is not killed, as the machine is now
 	for i := 1; i < n; i++ {
 		name, text := fmt.Sprintf("run %d", i), fmt.Sprintf("text of run %d", i)
 		cmd := exec.Command(bin, "--db", path, "remember", name, text)
+		start := time.Now()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +37,7 @@ func TestKillCommand(t *testing.T) {
 		switch {
 		case err == nil:
 			acked[name] = text
+			life = 3 * time.Since(start)
 		case errors.As(err, &exit) && exit.ExitCode() == -1:
 			killed[name] = text
 		default:
@@ -62,7 +64,7 @@ func TestKillCommand(t *testing.T) {
 	}
 	healthy(t, path)
 	t.Logf("kill -9 of commands: %d runs, %d acknowledged, 0 lost, %d killed, of which %d kept", n, len(acked), len(killed), whole)
-	if len(acked) == 0 || len(killed) == 0 {
-		t.Error("every run was acknowledged, or none: the test does not test")
+	if !testing.Short() && (len(acked) == 1 || len(killed) == 0) {
+		t.Error("every run was acknowledged, or only the first: the test does not test")
 	}
 }

@@ -183,7 +183,7 @@ func TestDiskFull(t *testing.T) {
 	if refused == 0 {
 		return // every one of them was skipped, or failed
 	}
-	if folds == 0 {
+	if folds == 0 && !testing.Short() {
 		t.Error("no checkpoint ever had room: the test does not test")
 	}
 	t.Logf("disk full: %d disks, %d writes, %d refused, %d removes on a full disk, %d checkpoints after, 0 lost", disks, adds, refused, removed, folds)
@@ -242,7 +242,7 @@ func TestDiskFullDump(t *testing.T) {
 		}
 	}
 	t.Logf("disk full: %d dumps, %d of them failed and were finished", sizes, failed)
-	if failed == 0 {
+	if failed == 0 && !testing.Short() {
 		t.Error("no dump failed: the test does not test")
 	}
 }

@@ -27,7 +27,7 @@ type LoadOptions struct {
 	// DryRun reports and changes nothing.
 	DryRun bool
 	// Confirm is called with what is about to happen, before anything does. Its
-	// error ends the load.
+	// error ends the load. Writers wait meanwhile: it must not use the store.
 	Confirm func(LoadReport) error
 	// Progress is called as pages are read, with done rising to total.
 	Progress func(done, total int)

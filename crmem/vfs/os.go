@@ -141,12 +141,13 @@ func (t *osRoot) Open(name string) (File, error) { return t.OpenFile(name, os.O_
 
 func (t *osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	f, err := t.r.OpenFile(name, flag|openFlags, perm)
-	if err == nil {
-		// os.Root follows links that stay inside; a page is never a link.
-		fi, lerr := t.r.Lstat(name)
-		if lerr != nil || !fi.Mode().IsRegular() {
-			return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}, lerr, f.Close())
+	// os.Root follows links that stay inside, and has an error of its own for
+	// those that do not; a page is never a link.
+	if fi, lerr := t.r.Lstat(name); lerr == nil && !fi.Mode().IsRegular() {
+		if err == nil {
+			err = f.Close()
 		}
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}, err)
 	}
 	return regular(f, name, err)
 }

@@ -35,6 +35,9 @@ func Print(w io.Writer, times []Times, gates map[string][]Gate) (missed []string
 			t.HeapPerDoc, round(t.SearchP50), round(t.SearchP99), round(t.Synthetic), round(t.Insert), round(t.Update), round(t.Remove))
 	}
 	tw.Flush()
+	if len(times) == 1 {
+		return nil
+	}
 	fmt.Fprintln(w)
 	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "ratio\tpeer\tmeasured\trequired\t\t\n")

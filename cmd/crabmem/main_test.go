@@ -38,7 +38,6 @@ const scriptDir = "../../testdata/script"
 //	signal INT|TERM N command... start it with an open standard input, send the signal, want that exit code
 //	flip FILE OFFSET             change the lowest bit of a byte; OFFSET may count from the end
 //	append FILE TEXT             append a text
-//	fifo FILE                    make a FIFO
 //	refuses [-write] [-create] command [args...]  it fails as it should in every situation of refusals
 //	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
 func TestScripts(t *testing.T) {
@@ -69,7 +68,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
-			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "fifo": scriptFIFO, "tool": scriptTool, "refuses": scriptRefuses,
+			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses,
 		},
 	})
 }
@@ -255,13 +254,6 @@ func scriptAppend(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = f.WriteString(args[1])
 	ts.Check(errors.Join(err, f.Close()))
-}
-
-func scriptFIFO(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: fifo FILE")
-	}
-	ts.Check(ts.Exec("mkfifo", args[0]))
 }
 
 // scriptTool says loudly that a tool is missing, and fails if CRABMEM_REQUIRE

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,7 +102,7 @@ func TestExamples(t *testing.T) {
 				t.Helper()
 				sh := exec.Command("sh", "-c", line)
 				sh.Dir = dir
-				sh.Env = append(env, "CRABMEM_DB="+filepath.Join(dir, "memory.db"), "TMPDIR="+dir)
+				sh.Env = slices.Concat(env, []string{"CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir})
 				out, err := sh.CombinedOutput()
 				if err != nil {
 					t.Errorf("%s: %v\n%s", line, err, out)

@@ -374,6 +374,9 @@ func (s *Store) ready() error {
 		return err
 	}
 	s.makeReserve()
+	if kind := s.fs.Remote(dirOf(s.path)); kind != "" {
+		s.warn("%s is on %s: what is acknowledged there may not survive a crash, and the lock may not keep others out", s.path, kind)
+	}
 	return nil
 }
 

@@ -183,6 +183,9 @@ func (m *Mem) Lstat(name string) (fs.FileInfo, error) { return m.top().Lstat(nam
 // SyncDir makes the names in a directory durable.
 func (m *Mem) SyncDir(name string) error { return m.top().SyncDir(name) }
 
+// Remote returns "": what Mem promises, it holds.
+func (m *Mem) Remote(string) string { return "" }
+
 // BootID is another one after every [Mem.Crash].
 func (m *Mem) BootID() string { return "mem-boot-" + strconv.Itoa(m.boot) }
 

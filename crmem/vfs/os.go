@@ -76,6 +76,8 @@ func (OS) Resolve(name string) (string, error) {
 
 func (OS) BootID() string { return bootID() }
 
+func (OS) Remote(dir string) string { return remote(dir) }
+
 func (OS) Lock(name string) (Locked, error) {
 	l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR|openFlags), flock.SetPermissions(0o600))
 	ok, err := l.TryLock()

@@ -77,6 +77,11 @@ type FS interface {
 	// when it is missing. It does not wait: ErrLocked when it is held.
 	Lock(name string) (Locked, error)
 
+	// Remote names the kind of file system that a directory is on, when it is
+	// one whose syncs and renames may not hold what the others' do: a network's
+	// or a passed-through one. "" for every other, and where it is not known.
+	Remote(dir string) string
+
 	// BootID identifies this run of the kernel; empty where it is unknown.
 	BootID() string
 }

@@ -340,3 +340,70 @@ func TestFull(t *testing.T) {
 	_, err = s.Remember("b", strings.Repeat("x", 500), nil)
 	ok(t, err)
 }
+
+// abroad is the machine's files, said to be on a network.
+type abroad struct{ vfs.OS }
+
+func (abroad) Remote(string) string { return "NFS" }
+
+func TestRemoteFileSystemIsSaidOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "memory.db")
+	var said []string
+	o := &crmem.Options{FS: abroad{}, Warn: func(s string) { said = append(said, s) }}
+	for range 2 {
+		s := open(t, path, o)
+		_, err := s.Remember("a", "", nil)
+		ok(t, err)
+		ok(t, s.Close())
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "NFS") {
+		t.Errorf("said %q", said)
+	}
+}
+
+// TestForeignWrite has another program replace the file under an open store:
+// nothing of either is lost, and repair takes which one it is told.
+func TestForeignWrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "memory.db")
+	s, err := crmem.Open(path, nil)
+	ok(t, err)
+	_, err = s.Remember("ours", "in the snapshot that is never installed", nil)
+	ok(t, err)
+	other, err := crmem.NewSnapshot(8, []crmem.Entry{{ID: 7, Name: "theirs"}})
+	ok(t, err)
+	b, err := other.AppendBinary(nil)
+	ok(t, err)
+	ok(t, os.WriteFile(path+".new", b, 0o600))
+	ok(t, os.Rename(path+".new", path))
+
+	if err := s.Checkpoint(); !errors.Is(err, crmem.ErrForeign) {
+		t.Fatalf("checkpoint over a foreign file: %v", err)
+	}
+	if _, err := s.Remember("late", "", nil); !errors.Is(err, crmem.ErrStopped) {
+		t.Errorf("a write after that: %v", err)
+	}
+	ok(t, s.Close())
+	if _, err := crmem.Open(path, nil); !errors.Is(err, crmem.ErrForeign) {
+		t.Errorf("open: %v", err)
+	}
+	own, err := filepath.Glob(path + ".own-*")
+	ok(t, err)
+	if len(own) != 1 {
+		t.Fatalf("own snapshots: %q", own)
+	}
+	r, err := crmem.Repair(path, &crmem.RepairOptions{KeepLog: own[0]})
+	ok(t, err)
+	if len(r.Files) != 1 || r.Entries != 1 {
+		t.Errorf("%+v", r)
+	}
+	kept, err := os.ReadFile(r.Files[0].Kept)
+	ok(t, err)
+	if string(kept) != string(b) {
+		t.Error("the foreign file was not kept")
+	}
+	s = open(t, path, nil)
+	if got := show(s); got != "1:ours/note=in the snapshot that is never installed[]" {
+		t.Error(got)
+	}
+}

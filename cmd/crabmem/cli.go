@@ -45,11 +45,26 @@ type cli struct {
 func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {
 	return &cli{
 		stdin: stdin, stdout: stdout, stderr: stderr,
-		out:    bufio.NewWriterSize(stdout, 1<<16),
+		out:    bufio.NewWriterSize(answers{stdout}, 1<<16),
 		fs:     vfs.OS{},
 		now:    time.Now,
 		getenv: os.Getenv,
 	}
+}
+
+// answers writes to standard output. An error there says nothing of the
+// store: what the command changed is kept.
+type answers struct{ w io.Writer }
+
+func (a answers) Write(p []byte) (int, error) {
+	n, err := a.w.Write(p)
+	if err != nil {
+		f := &failure{Code: exitFailure, Kind: "output", Message: err.Error(), err: err,
+			Remedy: "send standard output to where there is room; what the command changed is kept"}
+		f.locate(err)
+		err = f
+	}
+	return n, err
 }
 
 // execute runs the command that args name.

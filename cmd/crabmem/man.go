@@ -26,13 +26,10 @@ from the same table as --help.`,
   crabmem man --dir man1`,
 	}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		var names []string
-		for _, sub := range manPages(cmd.Root())[1:] {
-			if len(args) == 0 && strings.HasPrefix(sub.Name(), toComplete) {
-				names = append(names, sub.Name())
-			}
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return commandNames(cmd.Root(), toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 || len(args) == 1 && dir != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The groups of the command list.
@@ -74,23 +75,23 @@ func (c *cli) root() *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
 	}
+	var version bool
+	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if version {
+			return c.printVersion()
+		}
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		f := &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", args[0]), Remedy: "crabmem --help lists the commands"}
-		if like := root.SuggestionsFor(args[0]); len(like) > 0 {
-			f.Remedy = "crabmem " + strings.Join(like, ", crabmem ")
-		}
-		return f
+		return unknownCommand(root, args[0])
 	}
+	root.SuggestionsMinimumDistance = 2
+	root.PersistentPreRunE = c.checkGlobal
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if errors.As(err, new(*failure)) {
-			return err
-		}
-		return &failure{Code: exitUsage, Kind: "usage", Message: err.Error(), Remedy: cmd.CommandPath() + " --help", err: err}
-	})
+	root.SetFlagErrorFunc(wrongFlag)
+	// UseLine says it: one line is enough.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "\n  {{.CommandPath}} [command]", "", 1))
 	p := root.PersistentFlags()
 	p.StringVar(&c.db, "db", "", "the store's `file` (CRABMEM_DB; default: memory.db in the home)")
 	p.StringVar(&c.home, "home", "", "the home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
@@ -104,9 +105,100 @@ func (c *cli) root() *cobra.Command {
 		&cobra.Group{ID: groupCare, Title: "Look after the store:"},
 		&cobra.Group{ID: groupShell, Title: "Around it:"},
 	)
-	root.SetHelpCommandGroupID(groupShell)
+	root.SetHelpCommand(helpCommand(root))
 	root.AddCommand(c.commands()...)
 	return root
+}
+
+// checkGlobal refuses global flags without a value: a variable that is not set
+// must not lead to another store.
+func (c *cli) checkGlobal(cmd *cobra.Command, _ []string) error {
+	for _, name := range []string{"db", "home"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return usagef("--%s is empty", name)
+		}
+	}
+	if c.lockWait < 0 {
+		return usagef("--lock-wait %v: want 0 or more", c.lockWait)
+	}
+	return nil
+}
+
+func helpCommand(root *cobra.Command) *cobra.Command {
+	help := &cobra.Command{Use: "help [COMMAND]", GroupID: groupShell, Short: "explain a command"}
+	help.ValidArgsFunction = func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return commandNames(root, toComplete), cobra.ShellCompDirectiveNoFileComp
+	}
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return wrongArgs(cmd, "too many arguments: want one COMMAND")
+		}
+		of, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return unknownCommand(root, args[0])
+		}
+		of.InitDefaultHelpFlag()
+		return of.Help()
+	}
+	return help
+}
+
+// commandNames are the commands that begin with a prefix.
+func commandNames(root *cobra.Command, prefix string) []string {
+	var names []string
+	for _, sub := range manPages(root)[1:] {
+		if strings.HasPrefix(sub.Name(), prefix) {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	f := &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: "crabmem --help lists the commands"}
+	if like := root.SuggestionsFor(name); len(like) > 0 {
+		f.Remedy = "crabmem " + strings.Join(like, ", crabmem ")
+	}
+	return f
+}
+
+// wrongFlag says what is wrong with a flag, and which one may have been meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	if errors.As(err, new(*failure)) {
+		return err
+	}
+	f := &failure{Code: exitUsage, Kind: "usage", Message: err.Error(), Remedy: cmd.CommandPath() + " --help", err: err}
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if like := likeFlags(cmd, e.GetSpecifiedName()); len(like) > 0 {
+			f.Remedy = "--" + strings.Join(like, ", --")
+		} else if strings.Contains(cmd.Use, "TEXT") || strings.Contains(cmd.Use, "QUERY") || strings.Contains(cmd.Use, "NAME") {
+			f.Remedy += "; what begins with - and is no flag goes behind --"
+		}
+	}
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := e.GetFlag()
+		want := map[string]string{"bool": "true or false", "int": "a whole number", "duration": "a number and a unit, as 10s or 500ms"}[flag.Value.Type()]
+		if want != "" {
+			f.Message = fmt.Sprintf("--%s %q: want %s", flag.Name, e.GetValue(), want)
+		}
+	}
+	return f
+}
+
+// likeFlags are the flags of a command that look like name. Cobra knows what
+// looks alike, of commands.
+func likeFlags(cmd *cobra.Command, name string) []string {
+	if len(name) < 3 {
+		return nil
+	}
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return flags.SuggestionsFor(name)
 }
 
 // noArgs, oneArg and atLeast check the arguments of a command.

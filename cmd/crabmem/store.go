@@ -73,9 +73,6 @@ func (c *cli) reading() (*crmem.Store, error) {
 // writing opens the store for changes. A missing one is an error unless
 // create is set; then the first write creates it.
 func (c *cli) writing(ctx context.Context, command string, create bool) (*crmem.Store, error) {
-	if c.lockWait < 0 {
-		return nil, usagef("--lock-wait %v: want 0 or more", c.lockWait)
-	}
 	if err := c.secureHome(); err != nil {
 		return nil, err
 	}

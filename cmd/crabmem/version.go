@@ -22,21 +22,23 @@ func (c *cli) versionCommand() *cobra.Command {
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		v, commit := buildVersion()
-		if c.json {
-			return c.printJSON(map[string]any{
-				"version": v, "commit": commit, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "format": "CRMEM v1",
-			})
-		}
-		fmt.Fprintf(c.out, "crabmem %s", v)
-		if commit != "" {
-			fmt.Fprintf(c.out, " (%.12s)", commit)
-		}
-		fmt.Fprintf(c.out, ", %s, %s/%s, format CRMEM v1\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
-		return nil
-	}
+	cmd.RunE = func(*cobra.Command, []string) error { return c.printVersion() }
 	return cmd
+}
+
+func (c *cli) printVersion() error {
+	v, commit := buildVersion()
+	if c.json {
+		return c.printJSON(map[string]any{
+			"version": v, "commit": commit, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "format": "CRMEM v1",
+		})
+	}
+	fmt.Fprintf(c.out, "crabmem %s", v)
+	if commit != "" {
+		fmt.Fprintf(c.out, " (%.12s)", commit)
+	}
+	fmt.Fprintf(c.out, ", %s, %s/%s, format CRMEM v1\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
 }
 
 // buildVersion returns what the linker or the build was told.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"syscall"
 
 	"crabmem/crmem/vfs"
@@ -20,6 +21,7 @@ type group struct {
 	nextID  uint64
 	live    int
 	bytes   int64
+	callers int // that wait for it
 
 	done  chan struct{} // closed when err and again are set
 	err   error
@@ -153,6 +155,7 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 		}
 	}
 	g.effects = append(g.effects, st.effects...)
+	g.callers++
 	g.w, g.nextID, g.live, g.bytes = w, st.nextID, st.live, st.bytes
 	return g, st.effects, nil
 }
@@ -182,12 +185,14 @@ func (s *Store) fail(err error) error {
 // commit writes the staged group, if there is one, and makes it visible.
 // Caller holds the token.
 func (s *Store) commit() {
+	s.gather()
 	s.wmu.Lock()
 	g := s.staging
 	if g == nil {
 		s.wmu.Unlock()
 		return
 	}
+	s.crowd = g.callers
 	s.staging, s.flight = nil, g
 	stopped := s.stopped
 	s.wmu.Unlock()
@@ -229,6 +234,24 @@ func (s *Store) commit() {
 	}
 	s.wmu.Unlock()
 	close(g.done)
+}
+
+// gather lets the callers of the last group, who were answered together, stage
+// what they do next before the sync that is to serve them all. It waits for
+// nobody: it ends when the others have nothing to run. Caller holds the token.
+func (s *Store) gather() {
+	for before := 0; s.crowd > 1; runtime.Gosched() {
+		s.wmu.Lock()
+		n := 0
+		if s.staging != nil {
+			n = s.staging.callers
+		}
+		s.wmu.Unlock()
+		if n == before || n >= s.crowd {
+			return
+		}
+		before = n
+	}
 }
 
 // write makes a group durable. Caller holds the token.

@@ -97,6 +97,7 @@ type Store struct {
 	// token is held, by having sent to it, by whoever writes to the files:
 	// the leader of a group or a checkpoint. It is taken before wmu.
 	token chan struct{}
+	crowd int // callers of the last group; under the token
 
 	// wmu guards the write side below. It is not held during a sync of the
 	// log. t and nextID change only under wmu and mu both, so a holder of

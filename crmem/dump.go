@@ -95,7 +95,7 @@ func DumpTree(fsys vfs.FS, dir string, sn *Snapshot, o *DumpOptions) (DumpReport
 	var count [len(kindDirs)]int
 	for i := range d.entries {
 		if k := d.entries[i].Kind; count[k] == maxFiles {
-			return d.report, &TreeError{Path: dir + "/" + kindDirs[k], Msg: fmt.Sprintf("more than %d pages", maxFiles), Remedy: tooManyRemedy}
+			return d.report, &TreeError{Path: kindDirs[k], Msg: fmt.Sprintf("more than %d pages", maxFiles), Remedy: tooManyRemedy}
 		}
 		count[d.entries[i].Kind]++
 	}

@@ -66,7 +66,7 @@ Several entries may share an alias; then it finds none of them by itself.`,
 					for _, a := range given {
 						if !slices.Contains(e.Aliases, a) {
 							return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path(),
-								Message: quoted(e.Name) + " has no alias " + quoted(a), Remedy: "crabmem alias " + e.Name + " shows what it has"}
+								Message: quoted(e.Name) + " has no alias " + quoted(a), Remedy: "crabmem alias " + shell(e.Name) + " shows what it has"}
 						}
 					}
 					list = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) })

@@ -90,7 +90,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
 				return &failure{Code: exitConflict, Kind: "changed", Path: file,
 					Message: quoted(before.Name) + " was changed meanwhile; your text is kept in " + file,
-					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + file}
+					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + shell(file)}
 			}
 			if err != nil {
 				return err

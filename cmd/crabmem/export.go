@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"crabmem/crmem"
 
@@ -19,7 +20,13 @@ func (c *cli) exportCommand() *cobra.Command {
 import reads it back.`,
 		Example: `  crabmem export > memory.jsonl
   crabmem export | grep -c '"kind":"archive"'`,
-		Args:              noArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && args[0] != "-" {
+				return &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unexpected argument %q", args[0]),
+					Remedy: "crabmem export > " + shell(args[0])}
+			}
+			return nil
+		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

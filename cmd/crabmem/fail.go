@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -98,6 +99,9 @@ func classify(err error) *failure {
 	}
 	f.locate(err)
 	f.advise()
+	if errors.Is(err, vfs.ErrNotRegular) {
+		f.Remedy = "name the store's file: --db, CRABMEM_DB, --home or CRABTALK_HOME"
+	}
 	return f
 }
 
@@ -137,6 +141,24 @@ func (f *failure) advise() {
 	case "permission":
 		f.Remedy = "check the owner and the mode of the file and its directory"
 	}
+}
+
+// shell writes a word so that a shell takes it as it is: remedies are copied.
+func shell(word string) string {
+	plain := word != "" && word[0] != '-' && word[0] != '~'
+	for _, r := range word {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./~+,:@%", r) {
+			plain = false
+		}
+	}
+	if plain {
+		return word
+	}
+	quoted := "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	if strings.HasPrefix(word, "-") {
+		quoted = "-- " + quoted
+	}
+	return quoted
 }
 
 // report writes err the way the flags ask for and returns the exit code.

@@ -33,10 +33,10 @@ An archive is removed only with --archive; without it the exit code is 4.`,
 				return err
 			case e.Name != name:
 				return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path(),
-					Message: "no entry " + quoted(name) + "; it is an alias of " + quoted(e.Name), Remedy: "crabmem forget with that name"}
+					Message: "no entry " + quoted(name) + "; it is an alias of " + quoted(e.Name), Remedy: "crabmem forget " + shell(e.Name)}
 			case e.Kind == crmem.Archive && !archive:
 				return &failure{Code: exitConflict, Kind: "kind", Path: s.Path(), err: crmem.ErrKind,
-					Message: quoted(name) + " is an archive", Remedy: "crabmem forget --archive removes it"}
+					Message: quoted(name) + " is an archive", Remedy: "crabmem forget --archive " + shell(name)}
 			}
 			return nil
 		}

@@ -25,7 +25,7 @@ type inspected struct {
 func (c *cli) inspectCommand() *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
-		Use:     "inspect [FILE]",
+		Use:     "inspect [FILE|-]",
 		GroupID: groupCare,
 		Short:   "show a store or a log field by field",
 		Long: `Print offset, bytes in hexadecimal, field and value of everything in a store's
@@ -37,7 +37,7 @@ of a log is shown as such and is no error.`,
   crabmem inspect --bytes 64 --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return wrongArgs(cmd, "too many arguments: want one FILE")
+				return wrongArgs(cmd, "too many arguments: want one FILE (or -)")
 			}
 			return nil
 		},
@@ -54,7 +54,7 @@ of a log is shown as such and is no error.`,
 		if err != nil {
 			return err
 		}
-		b, err := vfs.ReadFile(c.fs, file, maxInspect)
+		b, err := c.inspectFile(cmd, file)
 		if err != nil {
 			if missing(err) {
 				return &failure{Code: exitNotFound, Kind: "no_store", Message: file + " does not exist", Path: file, Remedy: "name a store's file or its log", err: err}
@@ -64,6 +64,20 @@ of a log is shown as such and is no error.`,
 		return c.inspect(file, b, most)
 	}
 	return cmd
+}
+
+// inspectFile reads what is inspected: links are followed, as those of a store
+// are.
+func (c *cli) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
+	if file == "-" {
+		s, err := c.readInput(cmd.Context(), maxInspect)
+		return []byte(s), err
+	}
+	path, err := c.fs.Resolve(file)
+	if err != nil {
+		return nil, c.about(file, err)
+	}
+	return vfs.ReadFile(c.fs, path, maxInspect)
 }
 
 func (c *cli) inspect(file string, b []byte, most int) error {

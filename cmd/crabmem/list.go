@@ -37,7 +37,8 @@ aliases. With --json an array of entries without their content, with "bytes";
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "only note or archive")
+	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind`: note or archive")
+	completeWords(cmd, "kind", "note", "archive")
 	cmd.Flags().BoolVar(&content, "content", false, "with the content")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kinds, err := parseKinds(kind)

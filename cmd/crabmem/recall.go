@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"crabmem/bm25"
 	"crabmem/crmem"
@@ -44,12 +45,14 @@ Without a hit the exit code is 0, with --exit-code 3.`,
 	}
 	fl := cmd.Flags()
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "at most this many hits, 0 = all")
-	fl.StringVar(&f.kind, "kind", "", "only note or archive")
-	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "standard or plain")
+	fl.StringVar(&f.kind, "kind", "", "only this `kind`: note or archive")
+	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "the `analyzer`: standard or plain")
 	fl.BoolVar(&f.explain, "explain", false, "show how each score came about")
 	fl.StringVar(&f.whyNot, "why-not", "", "say why the entry `NAME` is not among the hits")
 	fl.IntVar(&f.budget, "budget", 0, "at most this many `tokens` of text")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit code 3 when nothing is found")
+	completeWords(cmd, "kind", "note", "archive")
+	completeWords(cmd, "analyzer", "standard", "plain")
 	_ = cmd.RegisterFlagCompletionFunc("why-not", c.completeNames(-1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q, err := f.query(strings.Join(args, " "))
@@ -62,6 +65,9 @@ Without a hit the exit code is 0, with --exit-code 3.`,
 		if q.Text == "-" {
 			if q.Text, err = c.readInput(cmd.Context(), 1<<20); err != nil {
 				return err
+			}
+			if !utf8.ValidString(q.Text) {
+				return usagef("standard input is not valid UTF-8")
 			}
 		}
 		return c.read(func(s *crmem.Store) error { return c.recall(cmd.Context(), s, q, f) })

@@ -26,9 +26,10 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
 	}
-	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "another name to find it by; may be repeated")
+	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "another `name` to find it by; may be repeated")
 	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "take all aliases away")
-	cmd.Flags().StringVar(&kind, "kind", kind, "note or archive")
+	cmd.Flags().StringVar(&kind, "kind", kind, "its `kind`: note or archive")
+	completeWords(cmd, "kind", "note", "archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "alias", "no-alias"); err != nil {
 			return err

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
 
 	"github.com/spf13/cobra"
 )
@@ -62,7 +65,10 @@ there is a choice to make: --keep-db takes the file and sets the log aside,
 				c.say("  kept in %s", printable(f.Kept))
 			}
 		}
-		if len(r.Files) == 0 {
+		switch {
+		case keepLog != "":
+			c.say("took %s and the log that extends it", printable(keepLog))
+		case len(r.Files) == 0:
 			c.say("%s is whole, nothing was changed", printable(r.Path))
 		}
 		c.say("%s in the store", plural(r.Entries, "entry", "entries"))
@@ -77,10 +83,9 @@ func (c *cli) repairDry(path string) error {
 	if err != nil {
 		return err
 	}
-	if len(r.Problems) == 1 && r.Problems[0].Kind == "missing" && r.SnapshotBytes == 0 && r.Err() != nil {
-		if f := classify(r.Err()); f.Kind == "no_store" {
-			return c.about(path, f)
-		}
+	// What a repair would not even begin with.
+	if err := r.Err(); err != nil && (errors.Is(err, crmem.ErrNoStore) || errors.Is(err, vfs.ErrNotRegular)) {
+		return c.about(path, err)
 	}
 	if c.json {
 		return c.printJSON(r)

@@ -112,8 +112,16 @@ func (c *cli) about(path string, err error) error {
 	if f.Path == "" && f.Code != exitUsage {
 		f.Path = path
 	}
-	if !strings.Contains(f.Message, path) && (f.Kind == "no_store" || f.Kind == "format") {
+	if !strings.Contains(f.Message, filepath.Base(path)) && (f.Kind == "no_store" || f.Kind == "format" || f.Kind == "failed") {
 		f.Message = path + ": " + f.Message
+	}
+	_, lerr := c.fs.Lstat(path)
+	switch e, ok := errors.AsType[*fs.PathError](err); {
+	case f.Kind == "failed" && ok && e.Op == "resolve":
+		f.Code, f.Kind, f.Remedy = exitNotFound, "no_store", "put back what the link leads to, or remove the link"
+	case f.Kind == "foreign" && missing(lerr):
+		// There is no file to keep.
+		f.Remedy = "put the file back beside its log, or: crabmem repair --keep-log with a copy of it"
 	}
 	return f
 }
@@ -148,6 +156,9 @@ func (c *cli) write(ctx context.Context, command string, create bool, f func(s *
 // get finds an entry by its name or by an alias with one owner.
 func get(s *crmem.Store, name string) (crmem.Entry, error) {
 	e, err := s.Get(name)
+	if errors.Is(err, crmem.ErrAmbiguous) {
+		return e, &failure{Code: exitConflict, Kind: "ambiguous", Message: err.Error(), Path: s.Path(), Remedy: "use one of the names", err: err}
+	}
 	if errors.Is(err, crmem.ErrNotFound) {
 		return e, &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + quoted(name), Path: s.Path(),
 			Remedy: "crabmem list shows the names, crabmem recall searches what is in them", err: err}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"crabmem/crmem"
 
@@ -37,7 +40,8 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 		Example: `  crabmem dump book --dry-run
   crabmem dump book
   crabmem dump book --json`,
-		Args: exactly(1, "DIR"),
+		Args:              oneDir,
+		ValidArgsFunction: completeDirs,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "move what is in the way aside")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be written, and change nothing")
@@ -48,14 +52,18 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 			r, err := s.Dump(args[0], &crmem.DumpOptions{Force: force, DryRun: dry, Progress: p.step})
 			p.end()
 			if err != nil {
-				return treeFailure(args[0], err)
+				f := treeFailure(args[0], err)
+				if strings.HasSuffix(f.Message, ", not a directory") {
+					f.Remedy = "name another: dump makes a directory that is not there"
+				}
+				return f
 			}
 			if c.json {
 				return c.printJSON(dumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, dry})
 			}
-			wrote, deleted := "wrote", "deleted"
+			wrote, deleted, moved := "wrote", "deleted", "moved aside"
 			if dry {
-				wrote, deleted = "would write", "would delete"
+				wrote, deleted, moved = "would write", "would delete", "would move aside"
 				for _, n := range r.Written {
 					c.say("%s %s", wrote, printable(n))
 				}
@@ -64,7 +72,7 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 				}
 			}
 			for _, n := range r.Aside {
-				c.say("moved aside: %s", printable(n))
+				c.say("%s: %s", moved, printable(n))
 			}
 			c.say("%s %s, %s %d, left %d as they were: %s", wrote, plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, printable(args[0]))
 			return nil
@@ -82,19 +90,46 @@ func some(list []string) []string {
 }
 
 // treeFailure gives errors of dump and load their codes.
-func treeFailure(dir string, err error) error {
+func treeFailure(dir string, err error) *failure {
 	f := classify(err)
+	if f.Path == "" {
+		f.Path = dir
+	}
 	if e, ok := errors.AsType[*crmem.TreeError](err); ok {
 		f.Kind, f.Path, f.Remedy = "tree", e.Path, e.Remedy
+		if e.Path != dir {
+			f.Path = filepath.Join(dir, e.Path)
+		}
+		at := f.Path
+		if e.Line > 0 {
+			at += ":" + strconv.Itoa(e.Line)
+		}
+		f.Message = at + ": " + e.Msg
+		if strings.HasPrefix(e.Path, "conflicts/") {
+			f.Code, f.Kind = exitConflict, "conflicts"
+		}
 	}
+	dir = shell(dir)
 	switch {
 	case errors.Is(err, crmem.ErrEdited):
 		f.Code, f.Kind, f.Remedy = exitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"
 	case errors.Is(err, crmem.ErrChanged):
 		f.Code, f.Kind, f.Remedy = exitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" takes the tree"
 	}
-	if f.Path == "" {
-		f.Path = dir
-	}
 	return f
+}
+
+// oneDir wants one directory, by a name that is not taken for something else.
+func oneDir(cmd *cobra.Command, args []string) error {
+	if err := exactly(1, "DIR")(cmd, args); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "":
+		return wrongArgs(cmd, "DIR is empty")
+	case "-":
+		return &failure{Code: exitUsage, Kind: "usage", Message: "a tree is a directory, and - is none",
+			Remedy: "crabmem export and crabmem import - use the standard streams; ./- is a directory of that name"}
+	}
+	return nil
 }

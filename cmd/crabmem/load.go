@@ -46,7 +46,8 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		Example: `  crabmem dump book && crabmem load book --dry-run
   crabmem load book
   crabmem load book --merge --json`,
-		Args: exactly(1, "DIR"),
+		Args:              oneDir,
+		ValidArgsFunction: completeDirs,
 	}
 	cmd.Flags().BoolVar(&merge, "merge", false, "keep what changed in the store since the dump")
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the tree alone, whatever changed in the store")
@@ -63,7 +64,7 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 			o.Progress = p.step
 			o.Confirm = func(r crmem.LoadReport) error {
 				p.end()
-				return c.announce(r)
+				return c.announce(r, dry)
 			}
 			return p.during(func() (err error) {
 				r, err = s.Load(dir, o)
@@ -112,9 +113,13 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 }
 
 // announce says what a load takes away, before it does.
-func (c *cli) announce(r crmem.LoadReport) error {
+func (c *cli) announce(r crmem.LoadReport, dry bool) error {
+	verb := "removes"
+	if dry {
+		verb = "would remove"
+	}
 	for _, n := range r.Removed {
-		c.say("removes %s", label(n))
+		c.say("%s %s", verb, label(n))
 	}
 	return c.out.Flush()
 }

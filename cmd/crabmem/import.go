@@ -68,7 +68,7 @@ exit code 4 and nothing is written, unless --replace takes the new one or
 		}
 		if err != nil {
 			if errors.Is(err, crmem.ErrInvalid) {
-				return &failure{Code: exitFailure, Kind: "invalid", Message: err.Error(), Path: args[0], err: err}
+				return invalidLine(args[0], lines, err)
 			}
 			return err
 		}
@@ -83,6 +83,20 @@ exit code 4 and nothing is written, unless --replace takes the new one or
 		return nil
 	}
 	return cmd
+}
+
+// invalidLine says which line a store does not take: the first that an empty
+// one refuses too.
+func invalidLine(file string, lines []importLine, err error) error {
+	at := file
+	for _, l := range lines {
+		if e := crmem.New(nil).Apply(crmem.Restore{Entry: l.entry}); errors.Is(e, crmem.ErrInvalid) {
+			at, err = fmt.Sprintf("%s: line %d", file, l.number), e
+			break
+		}
+	}
+	return &failure{Code: exitFailure, Kind: "invalid", Message: at + ": " + err.Error(), Path: file,
+		Remedy: "mend the line; nothing was written", err: err}
 }
 
 // importLine is one line of the input.
@@ -104,7 +118,7 @@ func (c *cli) importLines(cmd *cobra.Command, file string) ([]importLine, error)
 		if err != nil {
 			f := classify(err)
 			if f.Code != exitPermission {
-				f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a file that crabmem export wrote"
+				f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a file that crabmem export wrote, or - for standard input"
 			}
 			return nil, f
 		}
@@ -129,6 +143,12 @@ func (c *cli) importLines(cmd *cobra.Command, file string) ([]importLine, error)
 	return lines, nil
 }
 
+// jsonWant says what the fields of a line hold.
+var jsonWant = map[string]string{
+	"id": "a whole number", "created_at": "a whole number of seconds since 1970", "name": "a string", "kind": "a string",
+	"content": "a string", "aliases": "an array of strings",
+}
+
 func parseImportLine(line string) (importLine, error) {
 	var l importLine
 	if !utf8.ValidString(line) {
@@ -147,6 +167,11 @@ func parseImportLine(line string) (importLine, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(line)))
 	if err := dec.Decode(&v); err != nil {
+		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field == "" {
+			return l, fmt.Errorf("a JSON %s, want an object", e.Value)
+		} else if ok {
+			return l, fmt.Errorf("%q is a JSON %s, want %s", e.Field, e.Value, jsonWant[e.Field])
+		}
 		return l, err
 	}
 	if dec.More() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -117,8 +118,8 @@ func parseAge(s string) (time.Duration, error) {
 	var err error
 	if unit := units[lastByte(s)]; unit != 0 {
 		var n uint64
-		n, err = strconv.ParseUint(s[:len(s)-1], 10, 16)
-		if n > uint64(1<<63-1)/uint64(unit) {
+		n, err = strconv.ParseUint(s[:len(s)-1], 10, 64)
+		if n > uint64(1<<63-1)/uint64(unit) || errors.Is(err, strconv.ErrRange) {
 			return 0, fmt.Errorf("age %q is too long", s)
 		}
 		d = time.Duration(n) * unit

@@ -113,7 +113,7 @@ func BenchmarkBuild(b *testing.B) {
 		name     string
 		analyzer bm25.Analyzer
 		docs     []string
-	}{{"plain", bm25.Plain, docs}, {"plain-mixed-case", bm25.Plain, mixed}, {"standard", bm25.Standard, mixed}} {
+	}{{"plain", bm25.Plain, docs}, {"plain-mixed-case", bm25.Plain, mixed}, {"standard", bm25.Standard, mixed}, {"standard-prose", bm25.Standard, docs}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(size))
 			defer cpuTimer(b)()

@@ -73,7 +73,7 @@ type Explanation struct {
 // Stats describes the size of an index.
 type Stats struct {
 	Docs     int   // documents, empty ones included
-	Terms    int   // distinct terms ever indexed
+	Terms    int   // distinct terms of the documents
 	Postings int   // (term, document) pairs, including those of removed documents not yet dropped
 	Segments int   // parts the index is made of
 	Bytes    int64 // memory held by the index

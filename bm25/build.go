@@ -42,7 +42,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 		x.clear()
 		return err
 	}
-	x.lexer.dict.clip()
+	x.lexer.clip()
 	x.df = slices.Clip(x.df)
 	return nil
 }

@@ -8,11 +8,13 @@ import (
 )
 
 // A dict numbers terms from 0 in the order in which they come. Terms are not
-// taken out again: their numbers are part of segments.
+// taken out again: their numbers are part of segments. Under Standard the forms
+// of words have numbers, too, as if they were terms that no document has.
 //
 // A term of up to eight bytes is its own key, zero-padded: terms are made of
 // letters, digits and marks, so none holds a zero byte. The key of a longer one
-// has 0xff, which UTF-8 never uses, on top of its place in the arena.
+// has 0xff, which neither UTF-8 nor a form uses, on top of its place in the
+// arena.
 type dict struct {
 	keys  []uint64
 	arena []byte // of each long term its length (uvarint) and its bytes

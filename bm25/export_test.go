@@ -9,3 +9,16 @@ func SetTailDocs(t testing.TB, n int) {
 	tailDocs = n
 	t.Cleanup(func() { tailDocs = old })
 }
+
+// Lexer returns what documents are indexed under, in any order, by a lexer that
+// remembers the documents before.
+func Lexer(a Analyzer) func(fields []string) []string {
+	l := newLexer(a, newDict())
+	return func(fields []string) []string {
+		var terms []string
+		for _, id := range l.lex(fields) {
+			terms = append(terms, string(l.dict.appendTerm(nil, id)))
+		}
+		return terms
+	}
+}

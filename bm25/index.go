@@ -156,13 +156,17 @@ func (x *Index) Stats() Stats {
 	defer x.mu.RUnlock()
 	st := Stats{
 		Docs:     x.live,
-		Terms:    len(x.lexer.dict.keys) - int(x.lexer.stops),
 		Postings: len(x.tail.nodes),
 		Segments: len(x.segments),
 		Bytes:    int64(x.lexer.bytes() + 4*cap(x.df) + x.tail.bytes() + x.codes.bytes() + x.norms.bytes()),
 	}
 	if len(x.tail.ids) > 0 {
 		st.Segments++
+	}
+	for _, n := range x.df {
+		if n > 0 {
+			st.Terms++
+		}
 	}
 	for _, s := range x.segments {
 		st.Postings += len(s.postings)

@@ -23,24 +23,29 @@ type lexer struct {
 	emit     func(term []byte)
 	probes   []probe
 
-	// Standard only: the runs met so far and the terms of each, so that a word
-	// form is stemmed once.
-	runs     *dict
-	runEnds  []uint32 // by run, where its terms end in runTerms
-	runTerms []uint32
+	// Standard only: dict has word forms besides terms, which often are the
+	// same, and forms has by number the terms of a form, so that it is analyzed
+	// once. Most forms have one term, which stands here; of others it is their
+	// place in moreTerms plus manyTerms.
+	forms     []uint32
+	moreTerms []uint32 // of each such form how many it has, and its terms
+	form      []byte   // the one being analyzed
 }
+
+// What lexer.forms has besides terms, of which there are fewer.
+const (
+	manyTerms  = 1 << 31
+	unanalyzed = 1<<32 - 1
+)
 
 func newLexer(a Analyzer, d *dict) *lexer {
 	l := &lexer{analyzer: a, dict: d}
 	l.emit = func(term []byte) { l.keep(d.add(term)) }
-	switch a {
-	case Plain:
+	if a == Plain {
 		for _, w := range plainStopWords {
 			d.add([]byte(w))
 		}
 		l.stops = uint32(len(plainStopWords))
-	case Standard:
-		l.runs = newDict()
 	}
 	return l
 }
@@ -104,37 +109,91 @@ func (l *lexer) plain(fields []string) {
 	l.probes, l.ids = probes, ids
 }
 
-// maxRun is the longest run whose terms are remembered, in bytes.
+// maxRun is the longest run that is a word form to be remembered, in bytes.
 const maxRun = 64
 
+// standard is plain with word forms in the place of terms.
 func (l *lexer) standard(fields []string) {
 	s := &l.scanner
 	s.scan(fields, false)
-	for i := 0; i+1 < len(s.edges); i += 2 {
-		start, end := s.edges[i], s.edges[i+1]
+	d := l.dict
+	buf, edges := s.buf, s.edges
+	probes := slices.Grow(l.probes[:0], len(edges)/2)
+	slots := d.slots
+	mask := uint32(len(slots) - 1)
+	for i := 0; i+1 < len(edges); i += 2 {
+		start, end := edges[i], edges[i+1]
 		if s.contraction(start, end) {
 			continue
 		}
-		run := s.buf[start:end]
-		if !repeats(run) {
-			s.uni.standard(run, l.emit)
+		if n := end - start; n <= 8 {
+			key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[n&15]
+			if key&(key<<1)&(key<<2)&highs == 0 { // repeats: no byte from 0xe0 on
+				h := d.hashShort(key)
+				probes = append(probes, probe{key, uint32(h), slots[uint32(h>>32)&mask]})
+				continue
+			}
+		} else if run := buf[start:end]; repeats(run) {
+			l.addForm(d.addLong(run))
 			continue
 		}
-		known := len(l.runs.keys)
-		r := l.runs.add(run)
-		if int(r) == known {
-			n := len(l.ids)
-			s.uni.standard(run, l.emit)
-			l.runTerms = append(l.runTerms, l.ids[n:]...)
-			l.runEnds = append(l.runEnds, uint32(len(l.runTerms)))
-			continue
-		}
-		first := uint32(0)
-		if r > 0 {
-			first = l.runEnds[r-1]
-		}
-		l.ids = append(l.ids, l.runTerms[first:l.runEnds[r]]...)
+		s.uni.standard(buf[start:end], l.emit)
 	}
+	ids := slices.Grow(l.ids, len(probes))
+	keys, forms := d.keys, l.forms
+	for _, p := range probes {
+		f := p.slot&mask - 1
+		if (p.slot^p.tag)&^mask == 0 && f < uint32(len(forms)) && keys[f] == p.key {
+			if t := forms[f]; t < manyTerms {
+				ids = append(ids, t)
+				continue
+			}
+		} else {
+			f = d.addShort(p.key)
+		}
+		l.ids = ids
+		l.addForm(f)
+		ids = l.ids
+	}
+	l.probes, l.ids = probes, ids
+}
+
+// addForm adds the terms of word form f to the document.
+func (l *lexer) addForm(f uint32) {
+	t := uint32(unanalyzed)
+	if int(f) < len(l.forms) {
+		t = l.forms[f]
+	}
+	switch {
+	case t == unanalyzed:
+		l.analyze(f)
+	case t < manyTerms:
+		l.ids = append(l.ids, t)
+	default:
+		terms := l.moreTerms[t-manyTerms:]
+		l.ids = append(l.ids, terms[1:1+terms[0]]...)
+	}
+}
+
+// analyze adds the terms of word form f to the document and remembers them.
+func (l *lexer) analyze(f uint32) {
+	l.form = l.dict.appendTerm(l.form[:0], f)
+	n := len(l.ids)
+	if stemmed(l.form) {
+		l.ids = append(l.ids, f)
+	} else {
+		l.scanner.uni.standard(l.form, l.emit)
+	}
+	for len(l.forms) < len(l.dict.keys) {
+		l.forms = append(l.forms, unanalyzed)
+	}
+	terms := l.ids[n:]
+	if len(terms) == 1 {
+		l.forms[f] = terms[0]
+		return
+	}
+	l.forms[f] = manyTerms + uint32(len(l.moreTerms))
+	l.moreTerms = append(append(l.moreTerms, uint32(len(terms))), terms...)
 }
 
 // repeats reports whether a run is likely to come again: it is short and of a
@@ -151,10 +210,12 @@ func repeats(run []byte) bool {
 	return true
 }
 
+// clip gives back memory that growth has left over.
+func (l *lexer) clip() {
+	l.dict.clip()
+	l.forms, l.moreTerms = slices.Clone(l.forms), slices.Clone(l.moreTerms)
+}
+
 func (l *lexer) bytes() int {
-	n := l.dict.bytes() + 4*cap(l.runEnds) + 4*cap(l.runTerms)
-	if l.runs != nil {
-		n += l.runs.bytes()
-	}
-	return n
+	return l.dict.bytes() + 4*cap(l.forms) + 4*cap(l.moreTerms)
 }

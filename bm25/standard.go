@@ -198,21 +198,59 @@ func upperCase(c byte) bool { return 'A' <= c && c <= 'Z' }
 // stem emits the English stem of a folded word, or the word itself when it is
 // not made of ASCII letters.
 func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
-	if len(word) < 3 || len(word) > maxStem {
+	if len(word) < 3 || len(word) > maxStem || !lowerCaseWord(word) || !inflected(word) {
 		emit(word)
 		return
 	}
 	u.runes = u.runes[:0]
 	for _, c := range word {
-		if !lowerCase(c) {
-			emit(word)
-			return
-		}
 		u.runes = append(u.runes, rune(c))
 	}
 	u.out = u.out[:0]
 	for _, r := range porterstemmer.StemWithoutLowerCasing(u.runes) {
-		u.out = utf8.AppendRune(u.out, r)
+		u.out = append(u.out, byte(r))
 	}
 	emit(u.out)
+}
+
+// stemmed reports whether a run is made of lower-case ASCII letters and surely
+// its own stem: its only term is the run itself.
+func stemmed(run []byte) bool {
+	return lowerCaseWord(run) && (len(run) < 3 || len(run) > maxStem || !inflected(run))
+}
+
+func lowerCaseWord(b []byte) bool {
+	for _, c := range b {
+		if !lowerCase(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// inflected reports whether a word ends as one of the suffixes of Porter's rules
+// does; the stemmer gives any other word back as it is.
+func inflected(word []byte) bool {
+	before := word[len(word)-2]
+	switch word[len(word)-1] {
+	case 'e', 's', 'y':
+		return true
+	case 'c':
+		return before == 'i'
+	case 'd':
+		return before == 'e'
+	case 'g', 't':
+		return before == 'n'
+	case 'i':
+		return before == 'c' || before == 'g' || before == 'l' || before == 't'
+	case 'l':
+		return before == 'a' || before == 'l' || before == 'u'
+	case 'm':
+		return before == 's'
+	case 'n', 'u':
+		return before == 'o'
+	case 'r':
+		return before == 'e' || before == 'o'
+	}
+	return false
 }

@@ -1,0 +1,145 @@
+package bm25_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/bm25"
+
+	"github.com/blevesearch/go-porterstemmer"
+	"github.com/google/go-cmp/cmp"
+)
+
+// scripts are the characters that random words are made of.
+var scripts = [][]rune{
+	[]rune("abcdefghijklmnopqrstuvwxyz"), []rune("etaoins"), []rune("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), []rune("0123456789"),
+	[]rune("àéîõüßæœñçÀÉÎÕÜŠžłĐıİŉſ"), []rune("e\u0301o\u0308n\u0303A\u030a"), []rune("αβγδεζηθσςΣΆάϊΐ"), []rune("абвгдежзийкёЁЪЬ"),
+	[]rune("אבגדה\u05b0\u05b8"), []rune("ابتثج\u064b\u0650ـ"), []rune("नमसतक\u094d\u0947िा"), []rune("กขคงจ\u0e31\u0e34"),
+	[]rune("記憶京都庁日本語"), []rune("あいうえおっゃー"), []rune("アイウエオッャーｱｲｳﾞﾟ"), []rune("기억서울각힣ᄀᆨ"), []rune("ＡＢｃ１２"),
+	[]rune("𝐀𝒃𐐀𐐨𠀀😀👩🏽"), []rune("½²①Ⅳﬁﷺ"), []rune("\u00ad\u200b\u200d\ufeff\u0000"), []rune("'’_-.,·"),
+}
+
+// randomWord is of one script or of two, with an English ending now and then,
+// and sometimes cut in the middle of a character.
+func randomWord(r *rand.Rand) string {
+	var b strings.Builder
+	for range 1 + r.IntN(5)/4 {
+		letters := scripts[min(r.IntN(len(scripts)), r.IntN(len(scripts)))]
+		n := 1 + r.IntN(9)
+		if r.IntN(40) == 0 {
+			n = 30 + r.IntN(40)
+		}
+		for range n {
+			b.WriteRune(letters[r.IntN(len(letters))])
+		}
+	}
+	if r.IntN(3) == 0 {
+		b.WriteString([]string{"s", "'s", "’t", "'ll", "ing", "ational", "iveness", "Y", "Case", "42", "\xff"}[r.IntN(11)])
+	}
+	s := b.String()
+	if r.IntN(20) == 0 {
+		cut := r.IntN(len(s))
+		s = s[:cut] + s[cut+1:]
+	}
+	return s
+}
+
+// TestLexer: what documents are indexed under, words seen before and new ones,
+// is what Tokens gives, and an index has exactly these terms.
+func TestLexer(t *testing.T) {
+	r := random(t)
+	seen := make([]string, 2000)
+	for i := range seen {
+		seen[i] = randomWord(r)
+	}
+	docs := make([]bm25.Doc, 1100)
+	for i := range docs {
+		fields := make([]string, 1+r.IntN(2))
+		for j := range fields {
+			var b strings.Builder
+			for range r.IntN(25) {
+				if r.IntN(8) > 0 {
+					b.WriteString(seen[min(r.IntN(len(seen)), r.IntN(len(seen)))])
+				} else {
+					b.WriteString(randomWord(r))
+				}
+				b.WriteString([]string{" ", "'", "\n", "—", ""}[min(r.IntN(5), r.IntN(5))])
+			}
+			fields[j] = b.String()
+		}
+		docs[i] = bm25.Doc{ID: uint64(i), Fields: fields}
+	}
+	for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+		lex := bm25.Lexer(a)
+		vocabulary := map[string]bool{}
+		for _, d := range docs {
+			var want []string
+			for _, f := range d.Fields {
+				want = slices.AppendSeq(want, a.Tokens(f))
+			}
+			for _, term := range want {
+				vocabulary[term] = true
+			}
+			got := lex(d.Fields)
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%v: %q is indexed under other terms than Tokens gives:\n%s", a, d.Fields, cmp.Diff(want, got))
+			}
+		}
+		built, added := bm25.New(a), bm25.New(a)
+		if err := built.Build(t.Context(), len(docs), func(i int) bm25.Doc { return docs[i] }); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range docs {
+			added.Add(d)
+		}
+		for what, x := range map[string]*bm25.Index{"built": built, "added": added} {
+			if got := x.Stats().Terms; got != len(vocabulary) {
+				t.Errorf("%v, %s: %d terms, want %d", a, what, got, len(vocabulary))
+			}
+		}
+		for range 300 {
+			q := bm25.Query{Text: seen[r.IntN(len(seen))] + " " + seen[r.IntN(50)], Limit: 20, Count: true}
+			if diff := cmp.Diff(built.Search(q), added.Search(q)); diff != "" {
+				t.Fatalf("%v: %q: built and added differ:\n%s", a, q.Text, diff)
+			}
+		}
+	}
+}
+
+// TestStems: a word is stemmed as the stemmer does it, whatever it ends with.
+func TestStems(t *testing.T) {
+	for _, start := range []string{"", "b", "eb", "relat", "conditabl"} {
+		word := append([]byte(start), "aaa"...)
+		end := word[len(start):]
+		for i := range 26 * 26 * 26 {
+			end[0], end[1], end[2] = 'a'+byte(i/676), 'a'+byte(i/26%26), 'a'+byte(i%26)
+			want := porterstemmer.StemString(string(word))
+			if got := slices.Collect(bm25.Standard.Tokens(string(word))); len(got) != 1 || got[0] != want {
+				t.Fatalf("%s becomes %q, want %s", word, got, want)
+			}
+		}
+	}
+}
+
+// TestLexerCollisions: so many words that their hashes share place and tag are
+// told apart.
+func TestLexerCollisions(t *testing.T) {
+	for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+		lex := bm25.Lexer(a)
+		words := make([]string, 100)
+		for i := range 4000 {
+			for j := range words {
+				n := i*len(words) + j
+				words[j] = string([]byte{'a' + byte(n/17576), 'a' + byte(n/676%26), 'a' + byte(n/26%26), 'a' + byte(n%26), 'k'})
+			}
+			got := lex([]string{strings.Join(words, " ")})
+			if slices.Sort(got); !slices.Equal(got, words) {
+				t.Fatalf("%v: the words %q are indexed under %q", a, words, got)
+			}
+		}
+	}
+}

@@ -138,6 +138,8 @@ func (f *failure) advise() {
 		f.Remedy = "crabmem show tells whether it happened; check the disk before you write again"
 	case "not_applied", "no_space":
 		f.Remedy = "free some space and do it again; nothing was changed"
+	case "too_large":
+		f.Remedy = "name the store's file: no store is as large"
 	case "permission":
 		f.Remedy = "check the owner and the mode of the file and its directory"
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -10,8 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxInspect is the largest file that inspect reads: that of a log.
-const maxInspect = 4 << 30
+// What inspect reads at most: a store as large as one is opened, or a log.
+const (
+	maxInspect    = 1 << 30
+	maxInspectLog = 4 << 30
+	logMagic      = "CRWAL\x00"
+)
 
 // inspected is a field of inspect --json.
 type inspected struct {
@@ -70,14 +76,30 @@ of a log is shown as such and is no error.`,
 // are.
 func (c *cli) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
 	if file == "-" {
-		s, err := c.readInput(cmd.Context(), maxInspect)
+		s, err := c.readInput(cmd.Context(), maxInspectLog)
 		return []byte(s), err
 	}
 	path, err := c.fs.Resolve(file)
 	if err != nil {
 		return nil, c.about(file, err)
 	}
-	return vfs.ReadFile(c.fs, path, maxInspect)
+	f, err := c.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, len(logMagic))
+	n, err := f.ReadAt(head, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	most := int64(maxInspect)
+	if string(head[:n]) == logMagic {
+		most = maxInspectLog
+	}
+	return vfs.ReadFile(c.fs, path, most)
 }
 
 func (c *cli) inspect(file string, b []byte, most int) error {

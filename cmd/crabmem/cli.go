@@ -111,9 +111,7 @@ func (c *cli) wait(ctx context.Context, f func() error) error {
 func (c *cli) readInput(ctx context.Context, max int64) (string, error) {
 	var b []byte
 	err := c.wait(ctx, func() error {
-		if c.isTerminal(c.stdin) && !c.quiet {
-			c.note("reading from the terminal; end with Ctrl-D")
-		}
+		c.prompt()
 		var err error
 		b, err = io.ReadAll(io.LimitReader(c.stdin, max+1))
 		return err
@@ -122,6 +120,13 @@ func (c *cli) readInput(ctx context.Context, max int64) (string, error) {
 		err = usagef("standard input has more than the %s that are allowed", sizeOf(max))
 	}
 	return string(b), err
+}
+
+// prompt says that the command waits for a person.
+func (c *cli) prompt() {
+	if c.isTerminal(c.stdin) {
+		c.note("reading from the terminal; end with Ctrl-D")
+	}
 }
 
 // isTerminal reports whether a stream is a terminal.

@@ -1,22 +1,27 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
 	"crabmem/crmem"
-	"crabmem/crmem/vfs"
 
 	"github.com/spf13/cobra"
 )
 
-// maxImport bounds what import reads: the store is in memory as a whole, and
-// JSON is at most a few times its size.
-const maxImport = 4 << 30
+// What import reads at most: the store is in memory as a whole, and JSON is at
+// most a few times its size. A line holds one entry, each byte of it as an
+// escape of six.
+const (
+	maxImport     = 4 << 30
+	maxImportLine = 6*(crmem.MaxContent+2<<20) + 1<<16
+)
 
 func (c *cli) importCommand() *cobra.Command {
 	var replace, skip, dry bool
@@ -88,15 +93,22 @@ exit code 4 and nothing is written, unless --replace takes the new one or
 // invalidLine says which line a store does not take: the first that an empty
 // one refuses too.
 func invalidLine(file string, lines []importLine, err error) error {
-	at := file
+	at := inputName(file)
 	for _, l := range lines {
 		if e := crmem.New(nil).Apply(crmem.Restore{Entry: l.entry}); errors.Is(e, crmem.ErrInvalid) {
-			at, err = fmt.Sprintf("%s: line %d", file, l.number), e
+			at, err = fmt.Sprintf("%s: line %d", at, l.number), e
 			break
 		}
 	}
 	return &failure{Code: exitFailure, Kind: "invalid", Message: at + ": " + err.Error(), Path: file,
 		Remedy: "mend the line; nothing was written", err: err}
+}
+
+func inputName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
 }
 
 // importLine is one line of the input.
@@ -106,41 +118,60 @@ type importLine struct {
 	timed  bool // it says when it was created
 }
 
-func (c *cli) importLines(cmd *cobra.Command, file string) ([]importLine, error) {
-	var text string
+func (c *cli) importLines(cmd *cobra.Command, file string) (lines []importLine, err error) {
 	if file == "-" {
-		var err error
-		if text, err = c.readInput(cmd.Context(), maxImport); err != nil {
-			return nil, err
-		}
-	} else {
-		b, err := vfs.ReadFile(c.fs, file, maxImport)
-		if err != nil {
-			f := classify(err)
-			if f.Code != exitPermission {
-				f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a file that crabmem export wrote, or - for standard input"
-			}
-			return nil, f
-		}
-		text = string(b)
+		err = c.wait(cmd.Context(), func() (err error) {
+			c.prompt()
+			lines, err = readImport(file, c.stdin)
+			return err
+		})
+		return lines, err
 	}
+	f, err := c.fs.Open(file)
+	if err != nil {
+		f := classify(err)
+		if f.Code != exitPermission {
+			f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a file that crabmem export wrote, or - for standard input"
+		}
+		return nil, f
+	}
+	lines, err = readImport(file, f)
+	return lines, errors.Join(err, f.Close())
+}
+
+// readImport reads lines until one is wrong: what is no export ends soon.
+func readImport(file string, r io.Reader) ([]importLine, error) {
 	var lines []importLine
-	n := 0
-	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+	n, size := 0, int64(0)
+	wrong := func(err error) error {
+		return &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: line %d: %v", inputName(file), n, err), Path: file,
+			Remedy: "mend the line; nothing was written", err: err}
+	}
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 1<<16), maxImportLine)
+	for in.Scan() {
 		n++
-		line = strings.TrimSpace(line)
-		if line == "" {
+		line := in.Text()
+		if size += int64(len(line)); size > maxImport {
+			return nil, wrong(fmt.Errorf("with it there are more than the %s that are allowed", sizeOf(maxImport)))
+		}
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		l, err := parseImportLine(line)
 		if err != nil {
-			return nil, &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: line %d: %v", file, n, err), Path: file,
-				Remedy: "mend the line; nothing was written", err: err}
+			return nil, wrong(err)
 		}
 		l.number = n
 		lines = append(lines, l)
 	}
-	return lines, nil
+	if n++; errors.Is(in.Err(), bufio.ErrTooLong) {
+		return nil, wrong(fmt.Errorf("more than the %s that an entry can take", sizeOf(maxImportLine)))
+	}
+	return lines, in.Err()
 }
 
 // jsonWant says what the fields of a line hold.

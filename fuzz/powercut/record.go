@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // event is one thing that happened to the disk, or one write to the mark
@@ -118,8 +120,9 @@ const workLimit = 2 * time.Minute
 // record runs a workload, in a process of its own, on the disk base and
 // returns everything that happened to it.
 //
-// This process never touches the mounted disk: one that waits for itself
-// cannot even be killed.
+// This process never touches the mounted disk, nor is it mounted among this
+// process's mounts: a process that waits for itself cannot even be killed,
+// and at its end it would unmount the disk before it lets go of the recorder.
 func record(r run, base []byte, dir string) (events []event, err error) {
 	rec := &recorder{image: bytes.Clone(base)}
 	srv, err := fs.Mount(dir, rec, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "powercut", Name: "powercut"}})
@@ -136,11 +139,16 @@ func record(r run, base []byte, dir string) (events []event, err error) {
 		}
 		err = errors.Join(err, errors.New("the recorder stays mounted"))
 	}()
+	// go-fuse leaves /dev/fuse open to children, and the recorder ends only
+	// when nobody has it open.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("close-on-exec: %w", err)
+	}
 	ctx, stop := context.WithTimeout(context.Background(), workLimit)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", r.args(dir)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("the workload: %w", err)
 	}

@@ -394,7 +394,9 @@ func (s *Store) Close() error {
 	<-s.token
 	var err error
 	if s.foldOnClose() {
-		err = s.checkpoint()
+		if err = s.checkpoint(); err != nil {
+			err = fmt.Errorf("the log still has everything, and was not folded into the file: %w", err)
+		}
 	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()

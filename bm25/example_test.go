@@ -1,0 +1,35 @@
+package bm25_test
+
+import (
+	"fmt"
+
+	"crabmem/bm25"
+)
+
+func Example() {
+	x := bm25.New(bm25.Standard)
+	x.Add(bm25.Doc{ID: 1, Fields: []string{"The canary is watched for thirty minutes after a deploy."}})
+	x.Add(bm25.Doc{ID: 2, Fields: []string{"Green tea: three minutes, eighty degrees."}})
+	x.Add(bm25.Doc{ID: 3, Fields: []string{"東京タワーの展望台は朝がよい。"}})
+	for _, q := range []string{"deploying", "minutes of tea", "東京の朝"} {
+		r := x.Search(bm25.Query{Text: q, Limit: 1, Count: true})
+		fmt.Println(r.Hits[0].ID, r.Total)
+	}
+	// Output:
+	// 1 1
+	// 2 2
+	// 3 1
+}
+
+func ExampleIndex_Explain() {
+	x := bm25.New(bm25.Plain)
+	x.Add(bm25.Doc{ID: 1, Fields: []string{"red red wine"}})
+	x.Add(bm25.Doc{ID: 2, Fields: []string{"white wine"}})
+	e, _ := x.Explain("red wine", 1)
+	for _, t := range e.Terms {
+		fmt.Printf("%-5s tf %d df %d contributes %.3f\n", t.Term, t.TF, t.DF, t.Contribution)
+	}
+	// Output:
+	// red   tf 2 df 1 contributes 0.902
+	// wine  tf 1 df 2 contributes 0.169
+}

@@ -122,7 +122,7 @@ var hostileLoads = []struct {
 		}
 	}, fail: "is a device", path: "notes/a.md"},
 	{name: "page is a directory", make: func(s scene) { s.file("notes/a.md/b.md", "x") }, fail: "is a directory", path: "notes/a.md"},
-	{name: "pages in a directory below", make: func(s scene) { s.file("notes/a.md", "x"); s.file("notes/work/b.md", "x") }, fail: "is a directory", path: "notes/work"},
+	{name: "pages in a directory below", make: func(s scene) { s.file("notes/a.md", "x"); s.file("notes/more/b.md", "x") }, fail: "is a directory", path: "notes/more"},
 	{name: "hard link", make: func(s scene) {
 		s.file("a", "linked")
 		s.mkdir("notes")
@@ -320,7 +320,7 @@ var hostileDumps = []struct {
 	{name: "page of somebody else", make: func(s scene) { s.dumped(noteA); s.file("notes/mine.md", "mine") }, fail: "not written by a dump: notes/mine.md", path: "/tree", forced: []string{"aside-1/notes/mine.md"}},
 	{name: "page of somebody else at a page's path", make: func(s scene) { s.file("notes/a.md", "mine") }, fail: "not written by a dump: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
 	{name: "other file of somebody else", make: func(s scene) { s.file("archives/diagram.svg", "x") }, fail: "not written by a dump: archives/diagram.svg", path: "/tree", forced: []string{"aside-1/archives/diagram.svg"}},
-	{name: "directory of somebody else", make: func(s scene) { s.file("notes/work/x.md", "x") }, fail: "not written by a dump: notes/work", path: "/tree", forced: []string{"aside-1/notes/work"}},
+	{name: "directory of somebody else", make: func(s scene) { s.file("notes/more/x.md", "x") }, fail: "not written by a dump: notes/more", path: "/tree", forced: []string{"aside-1/notes/more"}},
 	{name: "tree of the reference", make: func(s scene) {
 		s.file("notes/a.md", page("", "alpha"))
 		s.file("SUMMARY.md", "# Summary\n\n# Notes\n\n- [a](notes/a.md)\n\n")

@@ -210,22 +210,22 @@ func TestConformErrors(t *testing.T) {
 func TestConformRoot(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, s scene) {
 		put(t, fsys, dir+"/secret", "outside")
-		for _, name := range []string{"/root", "/root/sub"} {
+		for _, name := range []string{"/inner", "/inner/sub"} {
 			if err := fsys.Mkdir(dir+name, 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s.symlink("../secret", dir+"/root/up")
-		s.symlink("..", dir+"/root/updir")
-		s.symlink(dir, dir+"/root/absolute")
-		s.symlink("sub", dir+"/root/inside")
+		s.symlink("../secret", dir+"/inner/up")
+		s.symlink("..", dir+"/inner/updir")
+		s.symlink(dir, dir+"/inner/absolute")
+		s.symlink("sub", dir+"/inner/inside")
 		if _, err := fsys.Root(dir + "/missing"); class(err) != fs.ErrNotExist.Error() {
 			t.Errorf("root of a missing directory: %v", err)
 		}
 		if _, err := fsys.Root(dir + "/secret"); err == nil {
 			t.Errorf("root of a file: %v", err)
 		}
-		r, err := fsys.Root(dir + "/root")
+		r, err := fsys.Root(dir + "/inner")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestConformRoot(t *testing.T) {
 			{"page", get(r, "sub/page"), "a page"},
 			{"top", get(r, "top"), "at the top"},
 			{"dots inside", get(r, "sub/../top"), "at the top"},
-			{"outside view", get(fsys, dir+"/root/sub/page"), "a page"},
+			{"outside view", get(fsys, dir+"/inner/sub/page"), "a page"},
 			{"absolute name", get(r, dir+"/secret"), "escapes"},
 			{"dots", get(r, "../secret"), "escapes"},
 			{"through a link up", get(r, "updir/secret"), "escapes"},

@@ -110,7 +110,7 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 		st.nextID, st.live, st.bytes, w = from.nextID, from.live, from.bytes, from.w
 	}
 	st.empty = st.live == 0
-	st.names = make(map[string]record, len(ops))
+	st.set, st.effects = st.oneSet[:0], st.oneEffect[:0]
 	for _, op := range ops {
 		if err := op.stage(&st); err != nil {
 			return nil, nil, err
@@ -135,12 +135,11 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 
 	g := s.staging
 	if g == nil {
-		g = &group{start: w.end, names: st.names, done: make(chan struct{})}
+		g = s.newGroup(w.end)
 		s.staging = g
-	} else {
-		for name, r := range st.names {
-			g.names[name] = r
-		}
+	}
+	for _, c := range st.set {
+		g.names[c.name] = c.rec
 	}
 	for i := range st.effects {
 		e := &st.effects[i]
@@ -158,6 +157,21 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 	g.callers++
 	g.w, g.nextID, g.live, g.bytes = w, st.nextID, st.live, st.bytes
 	return g, st.effects, nil
+}
+
+// newGroup returns an empty group, in the memory of the last one that was
+// written. Caller holds wmu.
+func (s *Store) newGroup(start int64) *group {
+	g := &group{start: start, done: make(chan struct{})}
+	if old := s.written; old != nil {
+		clear(old.names)
+		clear(old.effects)
+		g.buf, g.names, g.effects = old.buf[:0], old.names, old.effects[:0]
+		s.written = nil
+	} else {
+		g.names = make(map[string]record)
+	}
+	return g
 }
 
 // writable returns why nothing can be written. Caller holds wmu.
@@ -220,6 +234,9 @@ func (s *Store) commit() {
 		return
 	}
 	s.publish(g)
+	if len(g.buf) < 1<<20 && len(g.effects) < 1<<12 {
+		s.written = &group{buf: g.buf, names: g.names, effects: g.effects}
+	}
 	if s.opts.Literal && s.path != "" {
 		if err := s.fold(); err != nil {
 			s.warn("checkpoint: %v", err) // the operation is durable in the log

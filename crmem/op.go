@@ -141,7 +141,11 @@ type effect struct {
 type stage struct {
 	t      *table
 	before [2]map[string]record // logged and not yet synced, newest first
-	names  map[string]record    // of the present batch; "" = removed
+
+	// set is what the present batch changed, a record of "" a removal; when
+	// that is much, names finds the latest.
+	set   []named
+	names map[string]record
 
 	nextID  uint64
 	live    int
@@ -153,12 +157,24 @@ type stage struct {
 	// given holds the ids that the batch gave away, when it began empty:
 	// only then may an id below nextID be given.
 	given map[uint64]bool
+
+	// Most batches are one operation, and take no further memory.
+	oneSet    [1]named
+	oneEffect [1]effect
 }
 
 // get returns the record of a name in the staged state, or "".
 func (g *stage) get(name string) record {
-	if r, ok := g.names[name]; ok {
-		return r
+	if g.names != nil {
+		if r, ok := g.names[name]; ok {
+			return r
+		}
+	} else {
+		for i := len(g.set) - 1; i >= 0; i-- {
+			if g.set[i].name == name {
+				return g.set[i].rec
+			}
+		}
 	}
 	for _, names := range g.before {
 		if r, ok := names[name]; ok {
@@ -171,6 +187,26 @@ func (g *stage) get(name string) record {
 	return ""
 }
 
+// named is what an entry of a name becomes.
+type named struct {
+	name string
+	rec  record
+}
+
+// change sets what an entry of a name becomes.
+func (g *stage) change(name string, r record) {
+	g.set = append(g.set, named{name, r})
+	switch {
+	case g.names != nil:
+		g.names[name] = r
+	case len(g.set) > 8:
+		g.names = make(map[string]record)
+		for _, c := range g.set {
+			g.names[c.name] = c.rec
+		}
+	}
+}
+
 func (g *stage) put(e *Entry) error {
 	old := g.get(e.Name)
 	r := e.record()
@@ -181,7 +217,7 @@ func (g *stage) put(e *Entry) error {
 		}
 		g.live++
 	}
-	g.names[e.Name] = r
+	g.change(e.Name, r)
 	g.effects = append(g.effects, effect{framePut, r, r, e.ID})
 	if g.empty {
 		if g.given == nil {
@@ -230,7 +266,7 @@ func (o Alias) stage(g *stage) error {
 	}
 	r := old.withAliases(list)
 	g.bytes += int64(len(r)) - int64(len(old))
-	g.names[o.Name] = r
+	g.change(o.Name, r)
 	payload := binary.LittleEndian.AppendUint64(nil, old.id())
 	g.effects = append(g.effects, effect{frameAlias, record(view(append(payload, list...))), r, old.id()})
 	return nil
@@ -243,7 +279,7 @@ func (o Remove) stage(g *stage) error {
 	}
 	g.live--
 	g.bytes -= int64(len(old))
-	g.names[strings.Clone(o.Name)] = ""
+	g.change(o.Name, "")
 	payload := binary.LittleEndian.AppendUint64(nil, old.id())
 	g.effects = append(g.effects, effect{frameRemove, record(view(payload)), "", old.id()})
 	return nil

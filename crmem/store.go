@@ -108,6 +108,7 @@ type Store struct {
 	absent  bool  // the file does not exist yet; no lock is held
 	staging *group
 	flight  *group
+	written *group // whose memory the next one takes
 
 	lock     vfs.Locked
 	holder   Holder

@@ -62,17 +62,16 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 		}
 	}
 	for freed := false; ; {
-		g, effects, err := s.stage(ops)
+		g, effects, first, err := s.stage(ops)
 		if err != nil || g == nil {
 			return nil, err
 		}
-		select {
-		case <-g.done:
-		case s.token <- struct{}{}:
-			s.commit() // the group that is staged now: g, unless somebody was faster
+		if first { // who begins a group writes it, when the one before is done
+			s.token <- struct{}{}
+			s.commit()
 			<-s.token
-			<-g.done
 		}
+		<-g.done
 		switch {
 		case g.err == nil && !g.again:
 			return effects, nil
@@ -86,15 +85,16 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 }
 
 // stage checks ops against the state that they will meet, and adds their
-// frames to the group that is written next. With no ops the group is nil.
-func (s *Store) stage(ops []Op) (*group, []effect, error) {
+// frames to the group that is written next; first is true when that began the
+// group. With no ops the group is nil.
+func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err error) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if err := s.writable(); err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	if err := s.ready(); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrNotApplied, err)
+		return nil, nil, false, fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
 	st := stage{t: &s.t, nextID: s.nextID, live: s.t.live, bytes: s.t.bytes, now: uint64(max(0, s.opts.Now().Unix()))}
 	from := s.flight
@@ -113,11 +113,11 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 	st.set, st.effects = st.oneSet[:0], st.oneEffect[:0]
 	for _, op := range ops {
 		if err := op.stage(&st); err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
 	if size := st.bytes + headerSize; size > s.opts.MaxBytes && size > s.t.bytes+headerSize {
-		return nil, nil, fmt.Errorf("%w: %d bytes with this write, at most %d", ErrFull, size, s.opts.MaxBytes)
+		return nil, nil, false, fmt.Errorf("%w: %d bytes with this write, at most %d", ErrFull, size, s.opts.MaxBytes)
 	}
 	if s.path != "" {
 		end := w.end + 2*frameHeader + digestSize // and room for the frame of a checkpoint
@@ -126,18 +126,17 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 		}
 		// A log beyond maxLogFor could not be read again.
 		if w.end > s.opts.MaxBytes || end > maxLogFor(s.opts.MaxBytes) {
-			return nil, nil, fmt.Errorf("%w: the log has %d bytes, %d with this write: checkpoint the store, or write less at once", ErrFull, w.end, end)
+			return nil, nil, false, fmt.Errorf("%w: the log has %d bytes, %d with this write: checkpoint the store, or write less at once", ErrFull, w.end, end)
 		}
 	}
 	if len(st.effects) == 0 {
-		return nil, nil, nil
+		return nil, nil, false, nil
 	}
 
-	g := s.staging
-	if g == nil {
-		g = s.newGroup(w.end)
-		s.staging = g
+	if first = s.staging == nil; first {
+		s.staging = s.newGroup(w.end)
 	}
+	g = s.staging
 	for _, c := range st.set {
 		g.names[c.name] = c.rec
 	}
@@ -156,7 +155,7 @@ func (s *Store) stage(ops []Op) (*group, []effect, error) {
 	g.effects = append(g.effects, st.effects...)
 	g.callers++
 	g.w, g.nextID, g.live, g.bytes = w, st.nextID, st.live, st.bytes
-	return g, st.effects, nil
+	return g, st.effects, first, nil
 }
 
 // newGroup returns an empty group, in the memory of the last one that was

@@ -233,7 +233,7 @@ func (s *Store) commit() {
 		return
 	}
 	s.publish(g)
-	if len(g.buf) < 1<<20 && len(g.effects) < 1<<12 {
+	if len(g.buf) < 1<<20 && len(g.effects) < 1<<12 { // a large import's is not kept
 		s.written = &group{buf: g.buf, names: g.names, effects: g.effects}
 	}
 	if s.opts.Literal && s.path != "" {
@@ -241,11 +241,8 @@ func (s *Store) commit() {
 			s.warn("checkpoint: %v", err) // the operation is durable in the log
 		}
 	}
-	fold := s.path != "" && !s.closed && !s.busy && s.w.end > s.logLimit()
-	if fold {
+	if s.path != "" && !s.closed && !s.busy && s.w.end > s.logLimit() {
 		s.busy = true
-	}
-	if fold {
 		s.bg.Go(s.foldInBackground) // Close waits for it
 	}
 	s.wmu.Unlock()

@@ -59,7 +59,7 @@ var mutants = []mutant{
 		}
 	}
 `},
-		{"crmem/commit.go", "\ts.publish(g)\n\tif s.opts.Literal", "\tif s.opts.Literal"}}},
+		{"crmem/commit.go", "\ts.publish(g)\n\tif len(g.buf)", "\tif len(g.buf)"}}},
 	{"a batch without its flag", "TestEnumerate", []edit{{"crmem/commit.go", `		if i < len(st.effects)-1 {
 			typ |= frameMore
 		}

@@ -3,7 +3,6 @@ package crmem
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -348,8 +347,5 @@ func (t *Tree) writeBack(fsys vfs.FS, plan *loadPlan) error {
 
 // replaceFile replaces a file of a tree.
 func replaceFile(t vfs.Tree, name string, b []byte) error {
-	return vfs.Replace(t, name, 0o600, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
+	return vfs.Replace(t, name, 0o600, bytesTo(b))
 }

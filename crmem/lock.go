@@ -63,8 +63,8 @@ func parseHolder(text string) Holder {
 	return h
 }
 
-// ReadHolder returns what the lock file beside a store says.
-func ReadHolder(fsys vfs.FS, path string) (Holder, error) {
+// readHolder returns what the lock file beside a store says.
+func readHolder(fsys vfs.FS, path string) (Holder, error) {
 	b, err := vfs.ReadFile(fsys, path+lockSuffix, 1<<16)
 	return parseHolder(string(b)), err
 }
@@ -84,7 +84,7 @@ func (s *Store) acquire() (before Holder, fresh bool, err error) {
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			h, _ := ReadHolder(s.fs, s.path) // the message does without
+			h, _ := readHolder(s.fs, s.path) // the message does without
 			return before, false, &LockedError{Path: path, Holder: h}
 		}
 		time.Sleep(min(left, pause/2+rand.N(pause)))

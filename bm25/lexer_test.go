@@ -110,18 +110,37 @@ func TestLexer(t *testing.T) {
 	}
 }
 
-// TestStems: a word is stemmed as the stemmer does it, whatever it ends with.
+// TestStems: a word is stemmed as bleve's stemmer does it, whatever it ends
+// with.
 func TestStems(t *testing.T) {
 	for _, start := range []string{"", "b", "eb", "relat", "conditabl"} {
 		word := append([]byte(start), "aaa"...)
 		end := word[len(start):]
 		for i := range 26 * 26 * 26 {
 			end[0], end[1], end[2] = 'a'+byte(i/676), 'a'+byte(i/26%26), 'a'+byte(i%26)
-			want := porterstemmer.StemString(string(word))
-			if got := slices.Collect(bm25.Standard.Tokens(string(word))); len(got) != 1 || got[0] != want {
-				t.Fatalf("%s becomes %q, want %s", word, got, want)
-			}
+			checkStem(t, string(word))
 		}
+	}
+	r := random(t)
+	suffixes := strings.Fields(`s es ies sses ed eed ing y at bl iz ll ational tional enci anci izer bli alli entli eli
+		ousli ization ation ator alism iveness fulness ousness aliti iviti biliti logi icate ative alize iciti ical ful
+		ness al ance ence er ic able ible ant ement ment ent sion tion ion ou ism ate iti ous ive ize e le ee yy ying`)
+	for range 200_000 {
+		var b strings.Builder
+		for range r.IntN(5) {
+			b.WriteByte("aeiouybcdflnrstvwxyz"[r.IntN(20)])
+		}
+		for range 1 + r.IntN(3) {
+			b.WriteString(suffixes[r.IntN(len(suffixes))])
+		}
+		checkStem(t, b.String())
+	}
+}
+
+func checkStem(t *testing.T, word string) {
+	want := porterstemmer.StemString(word)
+	if got := slices.Collect(bm25.Standard.Tokens(word)); len(got) != 1 || got[0] != want {
+		t.Fatalf("%s becomes %q, want %s", word, got, want)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/blevesearch/go-porterstemmer"
+	"github.com/blevesearch/snowballstem"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -13,8 +13,9 @@ type unicodeFolder struct {
 	out   []byte // the term being emitted
 	text  []byte // a run, normalized
 	word  []byte
-	runes []rune
 	parts []int
+
+	snowball *snowballstem.Env // made when there is need
 }
 
 // standardStop are the terms (stems included) that Standard leaves out of a
@@ -99,19 +100,27 @@ func asciiPrefix(b []byte) int {
 	return n
 }
 
+const diaeresis = '\u0308'
+
+// plainLetters are how letters that have no decomposition are written without
+// them.
+var plainLetters = map[rune]string{
+	'ς': "σ", 'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'ł': "l", 'đ': "d", 'ð': "d", 'þ': "th", 'ħ': "h", 'ı': "i", 'ŧ': "t",
+}
+
 // fold puts the run into u.text: compatibility-composed (full-width letters
 // become narrow, half-width kana wide), lower-cased, and without the marks of
 // scripts that are also written without them.
 func (u *unicodeFolder) fold(run []byte) {
 	u.word = norm.NFKD.Append(u.word[:0], run...)
 	u.out = u.out[:0]
-	strip := false
+	strip, last := false, rune(0)
 	for b := u.word; len(b) > 0; {
 		r, size := utf8.DecodeRune(b)
 		b = b[size:]
 		switch {
 		case unicode.Is(unicode.Mn, r):
-			if strip {
+			if strip || r == diaeresis && last == 'е' { // ё is mostly written е
 				continue
 			}
 		case unicode.Is(unicode.Cf, r): // soft hyphens, joiners
@@ -121,14 +130,12 @@ func (u *unicodeFolder) fold(run []byte) {
 		default:
 			strip = unicode.In(r, unicode.Latin, unicode.Greek, unicode.Arabic, unicode.Hebrew)
 		}
-		switch r = unicode.ToLower(r); r {
-		case 'ς':
-			r = 'σ'
-		case 'ß':
-			u.out = append(u.out, 's')
-			r = 's'
+		last = unicode.ToLower(r)
+		if f, ok := plainLetters[last]; ok {
+			u.out = append(u.out, f...)
+			continue
 		}
-		u.out = utf8.AppendRune(u.out, r)
+		u.out = utf8.AppendRune(u.out, last)
 	}
 	u.text = norm.NFC.Append(u.text[:0], u.out...)
 }
@@ -195,22 +202,19 @@ func digit(c byte) bool     { return '0' <= c && c <= '9' }
 func lowerCase(c byte) bool { return 'a' <= c && c <= 'z' }
 func upperCase(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// stem emits the English stem of a folded word, or the word itself when it is
-// not made of ASCII letters.
+// stem emits the stem of a folded word: the English one if it is made of ASCII
+// letters.
 func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
+	if word[0] >= utf8.RuneSelf {
+		emit(u.stemForeign(word))
+		return
+	}
 	if len(word) < 3 || len(word) > maxStem || !lowerCaseWord(word) || !inflected(word) {
 		emit(word)
 		return
 	}
-	u.runes = u.runes[:0]
-	for _, c := range word {
-		u.runes = append(u.runes, rune(c))
-	}
-	u.out = u.out[:0]
-	for _, r := range porterstemmer.StemWithoutLowerCasing(u.runes) {
-		u.out = append(u.out, byte(r))
-	}
-	emit(u.out)
+	u.out = append(u.out[:0], word...)
+	emit(porterStem(u.out))
 }
 
 // stemmed reports whether a run is made of lower-case ASCII letters and surely

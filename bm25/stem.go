@@ -1,0 +1,59 @@
+package bm25
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/blevesearch/bleve/v2/analysis"
+	"github.com/blevesearch/bleve/v2/analysis/lang/ar"
+	"github.com/blevesearch/bleve/v2/analysis/lang/hi"
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/russian"
+)
+
+// Words of scripts other than Latin are stemmed by script, as no text says what
+// language it is in. Other languages of the same script lose little: their
+// words are stemmed alike in documents and queries.
+
+// stemForeign returns the stem of a folded word that does not start with an
+// ASCII character: Russian for Cyrillic, Arabic and Hindi for their scripts,
+// the word itself for others.
+func (u *unicodeFolder) stemForeign(word []byte) []byte {
+	if len(word) > 2*maxStem {
+		return word
+	}
+	switch r, _ := utf8.DecodeRune(word); {
+	case unicode.Is(unicode.Cyrillic, r):
+		if u.snowball == nil {
+			u.snowball = snowballstem.NewEnv("")
+		}
+		u.snowball.SetCurrent(string(word))
+		russian.Stem(u.snowball)
+		return append(u.out[:0], u.snowball.Current()...)
+	case unicode.Is(unicode.Arabic, r):
+		return u.filter(word, arabic)
+	case unicode.Is(unicode.Devanagari, r):
+		return u.filter(word, hindi)
+	}
+	return word
+}
+
+// Of Hindi's filters the one that makes long vowels short is left out: it
+// confuses words.
+var (
+	arabic = []analysis.TokenFilter{ar.NewArabicNormalizeFilter(), ar.NewArabicStemmerFilter()}
+	hindi  = []analysis.TokenFilter{hi.NewHindiStemmerFilter()}
+)
+
+// filter passes a word through filters, which may write to it.
+func (u *unicodeFolder) filter(word []byte, filters []analysis.TokenFilter) []byte {
+	u.out = append(u.out[:0], word...)
+	stream := analysis.TokenStream{{Term: u.out}}
+	for _, f := range filters {
+		stream = f.Filter(stream)
+	}
+	if len(stream) == 0 || len(stream[0].Term) == 0 {
+		return word
+	}
+	return stream[0].Term
+}

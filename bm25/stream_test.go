@@ -1,0 +1,128 @@
+package bm25_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"crabmem/bench/corpus"
+	"crabmem/bm25"
+)
+
+// streams are the texts whose terms may not change by accident: what was once
+// indexed under a term must be found by it. A digest is of all terms, in order,
+// each ended by a line feed. To change an analyzer on purpose, change the
+// digests; a change of the sample brain changes its own.
+var streams = []struct {
+	name            string
+	texts           func(t *testing.T) []string
+	standard, plain string
+}{
+	{
+		"brain", brainTexts,
+		"439ee8e6e86a42b1512d88c0d606b83860dc3a486dad67e9a7205f04d80bbdfd",
+		"67a0bd51d723d6b0e1687dd55038bfba5ac66f8b9345ed9b574980d0c40fa93f",
+	},
+	{
+		"zipf", func(*testing.T) []string { return corpus.NewZipf(1).Docs(2000) },
+		"4489cd20d7ad07afeae1666d6369cd1e477271afa9cc4d112b9fe457c3fc5f17",
+		"f3ac12562e64943baf0f168a57cc9b37daf280b44dc8e1e4d34865560c6267f1",
+	},
+	{
+		"words", wordTexts,
+		"4944d43c20c2364aeabb23f3174eb7d60c24d083cbdd6813bf272101ac307c17",
+		"063db60ecbb9894c12ccb93753a558738f43bbd7db2e12d4907e8bffa6e5055d",
+	},
+	{
+		"runes", runeTexts,
+		"f1a2b7708ea794473570eb28cd88da068d55f0b0862bd5d458e5bbdfe33e8fe6",
+		"7c86528645e2c98bbad7391c42f235cbfbed6b6891eee339f58fcc79feba9ec9",
+	},
+}
+
+func brainTexts(t *testing.T) []string {
+	var texts []string
+	dir := os.DirFS("../testdata/brain")
+	err := fs.WalkDir(dir, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(dir, path)
+		texts = append(texts, string(b))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+// wordTexts are sentences of random words of many scripts.
+func wordTexts(*testing.T) []string {
+	r := rand.New(rand.NewPCG(1, 2))
+	texts := make([]string, 2000)
+	for i := range texts {
+		var b strings.Builder
+		for range 30 {
+			b.WriteString(randomWord(r))
+			b.WriteString([]string{" ", " ", "'", "\n", "_"}[r.IntN(5)])
+		}
+		texts[i] = b.String()
+	}
+	return texts
+}
+
+// runeTexts are all assigned characters, alone and in random company.
+func runeTexts(*testing.T) []string {
+	r := rand.New(rand.NewPCG(3, 4))
+	var texts []string
+	for c := rune(0); c <= unicode.MaxRune; c++ {
+		if unicode.In(c, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf) && r.IntN(8) == 0 {
+			other := rune(r.IntN(0x3000))
+			texts = append(texts, "ab"+string(c)+string(other)+"S "+string(c))
+		}
+	}
+	return texts
+}
+
+// TestStreams: the terms of these texts are what they always were, and they are
+// indexed under the same.
+func TestStreams(t *testing.T) {
+	for _, s := range streams {
+		texts := s.texts(t)
+		if len(texts) < 300 {
+			t.Fatalf("%s: only %d texts", s.name, len(texts))
+		}
+		for a, want := range map[bm25.Analyzer]string{bm25.Standard: s.standard, bm25.Plain: s.plain} {
+			lex := bm25.Lexer(a)
+			h := sha256.New()
+			n := 0
+			for _, text := range texts {
+				terms := slices.Collect(a.Tokens(text))
+				for _, term := range terms {
+					h.Write([]byte(term + "\n"))
+				}
+				n += len(terms)
+				slices.Sort(terms)
+				got := lex([]string{text})
+				slices.Sort(got)
+				if !slices.Equal(got, terms) {
+					t.Fatalf("%s, %v: %q is indexed under %q, want %q", s.name, a, text, got, terms)
+				}
+			}
+			if s.name == "runes" && unicode.Version != "15.0.0" {
+				t.Logf("the digest of the runes is of Unicode 15.0.0, this is %s", unicode.Version)
+				continue
+			}
+			if got := hex.EncodeToString(h.Sum(nil)); got != want {
+				t.Errorf("%s, %v: the digest of %d terms in %d texts is %s, want %s", s.name, a, n, len(texts), got, want)
+			}
+		}
+	}
+}

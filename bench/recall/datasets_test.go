@@ -1,0 +1,198 @@
+package recall_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"crabmem/bench/recall"
+	"crabmem/bm25"
+)
+
+// requires reports whether CRABMEM_REQUIRE, a list, has a word: "datasets"
+// forbids to skip what needs test sets, "recall" makes an error of what is
+// short of testdata/required.tsv.
+func requires(word string) bool {
+	return slices.Contains(strings.FieldsFunc(os.Getenv("CRABMEM_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), word)
+}
+
+// datasets returns the folders with test sets under CRABMEM_DATASETS.
+func datasets(t *testing.T) []string {
+	t.Helper()
+	root := os.Getenv("CRABMEM_DATASETS")
+	if root == "" {
+		if requires("datasets") {
+			t.Fatal("CRABMEM_DATASETS is not set, and CRABMEM_REQUIRE wants the test sets")
+		}
+		t.Skip("SKIPPED: CRABMEM_DATASETS names no folder of test sets")
+	}
+	corpora, err := filepath.Glob(filepath.Join(root, "*", recall.Corpus))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(corpora) == 0 {
+		t.Fatalf("CRABMEM_DATASETS=%s: no folder in it has a %s", root, recall.Corpus)
+	}
+	dirs := make([]string, len(corpora))
+	for i, c := range corpora {
+		dirs[i] = filepath.Dir(c)
+	}
+	return dirs
+}
+
+// required reads what the default configuration must reach, nDCG@10 by set.
+func required(t *testing.T) map[string]float64 {
+	t.Helper()
+	b, err := os.ReadFile("testdata/required.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]float64)
+	for line := range strings.Lines(string(b)) {
+		set, figure, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if figure == recall.Metrics[0] {
+			continue
+		}
+		if want[set], err = strconv.ParseFloat(figure, 64); err != nil {
+			t.Fatalf("testdata/required.tsv: %q: %v", line, err)
+		}
+	}
+	if len(want) < 8 {
+		t.Fatalf("testdata/required.tsv has %d sets", len(want))
+	}
+	return want
+}
+
+// missed lists the sets that are short of what is required of them. Figures
+// are compared as they are printed, to three decimals.
+func missed(want map[string]float64, results []*recall.Result) []string {
+	var list []string
+	for _, r := range results {
+		least, named := want[r.Set]
+		if got := math.Round(r.NDCG10*1000) / 1000; named && got < least {
+			list = append(list, fmt.Sprintf("%s: nDCG@10 is %.3f, required %.3f", r.Set, got, least))
+		}
+	}
+	return list
+}
+
+func TestMissed(t *testing.T) {
+	want := map[string]float64{"a": 0.5, "b": 0.7, "c": 0.9}
+	result := func(set string, ndcg float64) *recall.Result {
+		return &recall.Result{Set: set, Scores: recall.Scores{NDCG10: ndcg}}
+	}
+	got := missed(want, []*recall.Result{result("a", 0.49951), result("b", 0.69949), result("c", 0.9), result("another", 0.1)})
+	if !slices.Equal(got, []string{"b: nDCG@10 is 0.699, required 0.700"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// shuffled writes a set anew, with the documents in another order and with each
+// other's ids.
+func shuffled(t *testing.T, s *recall.Set, rng *rand.Rand) recall.Open {
+	t.Helper()
+	renamed := make(map[string]string)
+	for i, p := range rng.Perm(len(s.Docs)) {
+		renamed[s.Docs[i].ID] = s.Docs[p].ID
+	}
+	var corpus, queries, qrels bytes.Buffer
+	line := func(b *bytes.Buffer, id, title, text, group string) {
+		err := json.NewEncoder(b).Encode(map[string]any{"_id": id, "title": title, "text": text, "metadata": map[string]any{"group": group}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, i := range rng.Perm(len(s.Docs)) {
+		d := &s.Docs[i]
+		line(&corpus, renamed[d.ID], d.Entry.Name, d.Entry.Content, d.Group)
+	}
+	for _, q := range s.Queries {
+		line(&queries, q.ID, "", q.Text, q.Group)
+		for doc, grade := range q.Grades {
+			fmt.Fprintf(&qrels, "%s\t%s\t%d\n", q.ID, cmp.Or(renamed[doc], doc), grade)
+		}
+	}
+	return files(map[string]string{"set/corpus.jsonl": corpus.String(), "set/queries.jsonl": queries.String(), "set/qrels.tsv": qrels.String()})
+}
+
+// TestShuffled checks that the order of documents and their ids decide nothing
+// but between equal scores.
+func TestShuffled(t *testing.T) {
+	const seed = 7
+	rng := rand.New(rand.NewPCG(seed, seed))
+	for _, dir := range datasets(t) {
+		set, err := recall.Load(open, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := recall.Load(shuffled(t, set, rng), "set")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := recall.Run(t.Context(), set, recall.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := recall.Run(t.Context(), other, recall.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := len(recall.Compare(a, b).Moved)
+		t.Logf("%s: nDCG@10 %.5f, shuffled %.5f; %d of %d queries moved", a.Set, a.NDCG10, b.NDCG10, moved, a.Queries)
+		if math.Abs(a.NDCG10-b.NDCG10) > 0.001 {
+			t.Errorf("%s: nDCG@10 is %.5f, and %.5f with documents and ids shuffled (seed %d)", a.Set, a.NDCG10, b.NDCG10, seed)
+		}
+	}
+}
+
+// TestDatasets runs the test sets with each analyzer.
+func TestDatasets(t *testing.T) {
+	dirs := datasets(t)
+	want := required(t)
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\nset\tanalyzer\tdocs\tqueries\tnDCG@10\trequired\trecall@10\tMRR@10\thit@1\t\n")
+	var standard []*recall.Result
+	for _, dir := range dirs {
+		set, err := recall.Load(open, dir)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+			r, err := recall.Run(t.Context(), set, recall.Options{Analyzer: a})
+			if err != nil {
+				t.Errorf("%s: %v", dir, err)
+				continue
+			}
+			least := "-"
+			if n, named := want[r.Set]; named && a == bm25.Standard {
+				least = fmt.Sprintf("%.3f", n)
+				standard = append(standard, r)
+			}
+			if r.NDCG10 <= 0 {
+				t.Errorf("%s, %v: nothing is found", r.Set, a)
+			}
+			fmt.Fprintf(w, "%s\t%v\t%d\t%d\t%.3f\t%s\t%.3f\t%.3f\t%.3f\t\n", r.Set, a, r.Docs, r.Queries, r.NDCG10, least, r.Recall10, r.MRR10, r.Hit1)
+		}
+	}
+	w.Flush()
+	t.Log(b.String())
+	for _, m := range missed(want, standard) {
+		if requires("recall") {
+			t.Error(m)
+		} else {
+			t.Log(m)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package recall
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crabmem/crmem"
+)
+
+// Open opens a file for reading. Its errors name the file.
+type Open func(name string) (io.ReadCloser, error)
+
+// maxLine bounds a line: a text as large as the store takes, each byte of it
+// an escape of six, and what stands around it.
+const maxLine = 6*crmem.MaxContent + 1<<20
+
+// created is when every document of a folder was created: age has no say.
+const created = 1_700_000_000
+
+// Corpus and Queries are the names of two of the files of a folder.
+const (
+	Corpus  = "corpus.jsonl"
+	Queries = "queries.jsonl"
+)
+
+// Load reads the folder dir in BEIR's form: corpus.jsonl with _id, title, text
+// and metadata.group, queries.jsonl with _id, text and metadata.group, and
+// judgments in qrels.tsv or qrels/test.tsv. The set has the folder's name.
+//
+// A document becomes a note: its title is the name, its text the content. An
+// untitled one, and one whose title others have, gets a mark that no analyzer
+// makes a term of. A query without a group is of the group of its relevant
+// documents.
+func Load(open Open, dir string) (*Set, error) {
+	s := &Set{Name: filepath.Base(filepath.Clean(dir))}
+	seen := make(map[string]bool)
+	err := records(open, filepath.Join(dir, Corpus), func(r record) error {
+		if seen[r.ID] {
+			return fmt.Errorf("document %q is there twice", r.ID)
+		}
+		seen[r.ID] = true
+		s.Docs = append(s.Docs, Doc{r.ID, r.Group, crmem.Entry{Name: r.Title, Content: r.Text, CreatedAt: created}})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Docs) == 0 {
+		return nil, fmt.Errorf("%s: no documents", filepath.Join(dir, Corpus))
+	}
+	s.enter()
+	var queries []Query
+	clear(seen)
+	err = records(open, filepath.Join(dir, Queries), func(r record) error {
+		if seen[r.ID] {
+			return fmt.Errorf("query %q is there twice", r.ID)
+		}
+		seen[r.ID] = true
+		queries = append(queries, Query{ID: r.ID, Text: r.Text, Group: r.Group})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	qrels, err := readQrels(open, dir)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.judge(queries, qrels)
+}
+
+// enter gives the documents, in ascending order of their ids, the ids and the
+// names of entries: the store breaks ties by the one, and wants the other to
+// be unique.
+func (s *Set) enter() {
+	slices.SortFunc(s.Docs, func(a, b Doc) int { return cmp.Compare(a.ID, b.ID) })
+	titles := make(map[string]int)
+	for _, d := range s.Docs {
+		titles[d.Entry.Name]++
+	}
+	for i := range s.Docs {
+		e := &s.Docs[i].Entry
+		e.ID = uint64(i + 1)
+		if strings.TrimSpace(e.Name) == "" {
+			e.Name = mark(i)
+		} else if titles[e.Name] > 1 {
+			e.Name += " " + mark(i)
+		}
+	}
+}
+
+// mark writes a number in parentheses: they are part of no word.
+func mark(n int) string {
+	return strings.NewReplacer("0", "(", "1", ")").Replace(strconv.FormatInt(int64(n), 2))
+}
+
+// record is a line of corpus.jsonl or queries.jsonl.
+type record struct{ ID, Title, Text, Group string }
+
+// records calls f with the lines of a file.
+func records(open Open, name string, f func(record) error) error {
+	return eachLine(open, name, func(_ int, line []byte) error {
+		if len(bytes.TrimSpace(line)) == 0 {
+			return nil
+		}
+		var v struct {
+			ID       label  `json:"_id"`
+			Title    string `json:"title"`
+			Text     string `json:"text"`
+			Metadata struct {
+				Group label `json:"group"`
+			} `json:"metadata"`
+		}
+		if err := json.Unmarshal(line, &v); err != nil {
+			return err
+		}
+		if v.ID == "" {
+			return errors.New("no _id")
+		}
+		return f(record{string(v.ID), v.Title, v.Text, string(v.Metadata.Group)})
+	})
+}
+
+// label is a JSON string, or a number as it is written.
+type label string
+
+func (l *label) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' {
+		return json.Unmarshal(b, (*string)(l))
+	}
+	if string(b) == "null" {
+		return nil
+	}
+	var n json.Number
+	err := json.Unmarshal(b, &n)
+	*l = label(n)
+	return err
+}
+
+// eachLine calls f with each line of a file and its number. An error of f gets
+// the file and the line.
+func eachLine(open Open, name string, f func(n int, line []byte) error) error {
+	file, err := open(name)
+	if err != nil {
+		return err
+	}
+	in := bufio.NewScanner(file)
+	in.Buffer(make([]byte, 1<<16), maxLine)
+	n := 0
+	for err == nil && in.Scan() {
+		n++
+		line := in.Bytes()
+		if n == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		err = f(n, line)
+	}
+	if err == nil && in.Err() != nil {
+		if err = in.Err(); errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("more than %d bytes", maxLine)
+		}
+		n++
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: line %d: %w", name, n, err)
+	}
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,181 @@
+package recall
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+)
+
+// Options are how a set is run.
+type Options struct {
+	Mode     Mode
+	Analyzer bm25.Analyzer
+	// Passes is how often queries are timed, each by its fastest; with 0 no
+	// cost is measured at all.
+	Passes int
+	// CPU returns the CPU time that the process has used. nil: unknown.
+	CPU func() time.Duration
+	// Progress is called as queries are answered, with done rising to total,
+	// by several goroutines.
+	Progress func(done, total int)
+}
+
+// Result is what came out for a set.
+type Result struct {
+	Set      string `json:"set"`
+	Mode     Mode   `json:"mode"`
+	Analyzer string `json:"analyzer"`
+	Docs     int    `json:"docs"`
+	Groups   int    `json:"groups"`
+	Queries  int    `json:"queries"` // the means are over
+
+	LeftOut        int `json:"queries_left_out"` // without a relevant document
+	UnknownDocs    int `json:"unknown_docs"`     // judgments of what is not in the corpus
+	UnknownQueries int `json:"unknown_queries"`
+	Ungrouped      int `json:"ungrouped_queries"`
+
+	Scores
+	// Intervals are 95 % bootstrap intervals of the means, by measure.
+	Intervals map[string][2]float64 `json:"ci95"`
+	Cost      *Cost                 `json:"cost,omitempty"`
+
+	Answers []Answer `json:"-"`
+}
+
+// Answer is what came out for a query.
+type Answer struct {
+	Query string `json:"query"` // its ID
+	Rank  int    `json:"rank"`  // of the first relevant document; 0: not among K
+	Scores
+	Text     string     `json:"text,omitempty"`
+	Group    string     `json:"group,omitempty"`
+	Relevant []Relevant `json:"relevant,omitempty"`
+	Hits     []Hit      `json:"hits,omitempty"` // the best ten
+}
+
+// Relevant is a document that a query should find.
+type Relevant struct {
+	Doc   string `json:"doc"`
+	Grade int    `json:"grade"`
+	Rank  int    `json:"rank"` // 0: not among K
+}
+
+// Hit is a document that a query found.
+type Hit struct {
+	Doc   string  `json:"doc"`
+	Score float64 `json:"score"`
+	Grade int     `json:"grade"`
+}
+
+// Run answers the queries of a set as the store does.
+func Run(ctx context.Context, s *Set, o Options) (_ *Result, err error) {
+	sh, err := newShelf(ctx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, sh.close()) }()
+	r := &Result{
+		Set: s.Name, Mode: sh.mode, Analyzer: o.Analyzer.String(), Docs: len(s.Docs), Groups: s.Groups, Queries: len(s.Queries),
+		LeftOut: s.LeftOut, UnknownDocs: s.UnknownDocs, UnknownQueries: s.UnknownQueries, Ungrouped: s.Ungrouped,
+		Intervals: make(map[string][2]float64), Cost: sh.cost,
+	}
+	if r.Answers, err = sh.answers(ctx, s.Queries, o.Progress); err != nil {
+		return nil, err
+	}
+	all := make([]values, len(r.Answers))
+	for i, a := range r.Answers {
+		all[i] = a.Values()
+	}
+	r.Scores = mean(all).scores()
+	low, high := intervals(all)
+	for i, name := range Metrics {
+		r.Intervals[name] = [2]float64{low[i], high[i]}
+	}
+	if r.Cost != nil {
+		err = sh.time(ctx, s.Queries, o.Passes)
+	}
+	return r, err
+}
+
+// answers asks the queries, side by side.
+func (sh *shelf) answers(ctx context.Context, queries []Query, progress func(done, total int)) ([]Answer, error) {
+	answers := make([]Answer, len(queries))
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, runtime.GOMAXPROCS(0))
+	for w := range errs {
+		wg.Go(func() {
+			for errs[w] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(queries) {
+					return
+				}
+				if answers[i], errs[w] = sh.answer(ctx, queries[i]); progress != nil {
+					progress(int(done.Add(1)), len(queries))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return answers, cmp.Or(errs...)
+}
+
+func (sh *shelf) answer(ctx context.Context, q Query) (Answer, error) {
+	hits, err := sh.search(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Query: q.ID, Text: q.Text, Group: q.Group}
+	ranking := make([]string, len(hits))
+	ranks := make(map[string]int, len(hits))
+	for i, h := range hits {
+		ranking[i] = sh.docs[h.ID].ID
+		ranks[ranking[i]] = i + 1
+		if i < 10 {
+			a.Hits = append(a.Hits, Hit{ranking[i], h.Score, q.Grades[ranking[i]]})
+		}
+	}
+	a.Scores, a.Rank = Score(ranking, q.Grades)
+	for doc, grade := range q.Grades {
+		if grade > 0 {
+			a.Relevant = append(a.Relevant, Relevant{doc, grade, ranks[doc]})
+		}
+	}
+	slices.SortFunc(a.Relevant, func(a, b Relevant) int {
+		return cmp.Or(cmp.Compare(b.Grade, a.Grade), cmp.Compare(a.Doc, b.Doc))
+	})
+	return a, nil
+}
+
+// search returns the entries that the store finds for a query in its mode.
+func (sh *shelf) search(ctx context.Context, q Query) ([]crmem.Hit, error) {
+	part := ""
+	if sh.mode == Group {
+		part = q.Group
+	}
+	store := sh.stores[part]
+	if store == nil {
+		return nil, nil // a group without documents
+	}
+	query := crmem.Query{Text: q.Text, Limit: K, Analyzer: sh.analyzer}
+	filtered := sh.mode == Filter && q.Group != ""
+	if filtered {
+		query.Limit = 0
+	}
+	found, err := store.Search(ctx, query)
+	if err == nil {
+		err = ctx.Err()
+	}
+	hits := found.Hits
+	if filtered {
+		hits = slices.DeleteFunc(hits, func(h crmem.Hit) bool { return sh.docs[h.ID].Group != q.Group })
+	}
+	return hits[:min(K, len(hits))], err
+}

@@ -1,0 +1,137 @@
+package recall
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+)
+
+// Cost is what indexing and searching take.
+type Cost struct {
+	TextBytes int64   `json:"text_bytes"` // names and contents
+	IndexCPU  float64 `json:"index_cpu_seconds"`
+	IndexWall float64 `json:"index_wall_seconds"`
+	// IndexBytes is the memory of the index, HeapBytes that and the store's.
+	IndexBytes int64   `json:"index_bytes"`
+	HeapBytes  int64   `json:"heap_bytes"`
+	QueryP50   float64 `json:"query_p50_us"` // for K hits, one query at a time
+	QueryP99   float64 `json:"query_p99_us"`
+}
+
+// timedQueries is how many queries are timed at most.
+const timedQueries = 1000
+
+// shelf holds the documents of a set in stores in memory, indexed: all of them
+// in the one under "" and, in mode Group, each group in one of its own.
+type shelf struct {
+	mode     Mode
+	analyzer bm25.Analyzer
+	stores   map[string]*crmem.Store
+	docs     map[uint64]*Doc // by the ID of their entries
+	cost     *Cost           // nil: not measured
+}
+
+func newShelf(ctx context.Context, s *Set, o Options) (*shelf, error) {
+	sh := &shelf{mode: s.mode(o.Mode), analyzer: o.Analyzer, stores: make(map[string]*crmem.Store), docs: make(map[uint64]*Doc, len(s.Docs))}
+	parts := make(map[string][]crmem.Entry)
+	cost := Cost{}
+	for i := range s.Docs {
+		d := &s.Docs[i]
+		sh.docs[d.Entry.ID] = d
+		cost.TextBytes += int64(len(d.Entry.Name) + len(d.Entry.Content))
+		if sh.mode == Group && d.Group != "" {
+			parts[d.Group] = append(parts[d.Group], d.Entry)
+		}
+		if sh.mode != Group || s.Ungrouped > 0 {
+			parts[""] = append(parts[""], d.Entry)
+		}
+	}
+	before := int64(0)
+	if o.Passes > 0 {
+		sh.cost = &cost
+		before = heap()
+	}
+	for name, entries := range parts {
+		store, err := fill(entries)
+		if err != nil {
+			return nil, errors.Join(err, sh.close())
+		}
+		sh.stores[name] = store
+	}
+	cpu := func() time.Duration { return 0 }
+	if o.CPU != nil {
+		cpu = o.CPU
+	}
+	used, start := cpu(), time.Now()
+	for _, store := range sh.stores {
+		x, err := store.IndexStats(ctx, o.Analyzer)
+		if err != nil {
+			return nil, errors.Join(err, sh.close())
+		}
+		cost.IndexBytes += x.Bytes
+	}
+	cost.IndexCPU, cost.IndexWall = (cpu() - used).Seconds(), time.Since(start).Seconds()
+	if o.Passes > 0 {
+		cost.HeapBytes = heap() - before
+	}
+	return sh, nil
+}
+
+// fill makes a store in memory of entries, as they are.
+func fill(entries []crmem.Entry) (*crmem.Store, error) {
+	next := uint64(1)
+	for _, e := range entries {
+		next = max(next, e.ID+1)
+	}
+	sn, err := crmem.NewSnapshot(next, entries)
+	if err != nil {
+		return nil, err
+	}
+	store := crmem.New(nil)
+	if err := store.Replace(sn); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+func (sh *shelf) close() error {
+	var errs []error
+	for _, s := range sh.stores {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// time measures the queries, evenly chosen where there are many.
+func (sh *shelf) time(ctx context.Context, queries []Query, passes int) error {
+	n := min(len(queries), timedQueries)
+	fastest := make([]time.Duration, n)
+	for pass := range passes {
+		for i := range n {
+			start := time.Now()
+			if _, err := sh.search(ctx, queries[i*len(queries)/n]); err != nil {
+				return err
+			}
+			if took := time.Since(start); pass == 0 || took < fastest[i] {
+				fastest[i] = took
+			}
+		}
+	}
+	slices.Sort(fastest)
+	sh.cost.QueryP50 = float64(fastest[n*50/100].Nanoseconds()) / 1e3
+	sh.cost.QueryP99 = float64(fastest[n*99/100].Nanoseconds()) / 1e3
+	return nil
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -178,7 +178,7 @@ func (s *Store) spaceOr(err error) error {
 	if errors.Is(err, ErrNotApplied) {
 		return err
 	}
-	if outOfSpace(err) {
+	if vfs.OutOfSpace(err) {
 		return fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
 	}
 	return s.fail(err)
@@ -243,7 +243,7 @@ func (s *Store) announce(dig digest, seq uint64) error {
 	payload := binary.LittleEndian.AppendUint64(dig.append(nil), seq)
 	b := w.append(nil, frameCheckpoint, w.end, record(view(payload)))
 	if err := writeAll(s.log, b); err != nil {
-		if !outOfSpace(err) {
+		if !vfs.OutOfSpace(err) {
 			return s.fail(err)
 		}
 		if terr := s.log.Truncate(s.w.end); terr != nil {

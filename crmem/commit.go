@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"syscall"
 
 	"crabmem/crmem/vfs"
 )
@@ -76,7 +75,7 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 		case g.err == nil && !g.again:
 			return effects, nil
 		case g.again:
-		case !freed && errors.Is(g.err, ErrNotApplied) && outOfSpace(g.err) && onlyRemoves(effects) && s.freeReserve():
+		case !freed && errors.Is(g.err, ErrNotApplied) && vfs.OutOfSpace(g.err) && onlyRemoves(effects) && s.freeReserve():
 			freed = true
 		default:
 			return nil, g.err
@@ -293,7 +292,7 @@ func writeAll(f io.Writer, b []byte) error {
 // leaves the store as it was, if the log can be cut; every other error, and
 // one of the cut, leaves the outcome unknown.
 func (s *Store) undo(start int64, err error) error {
-	if !outOfSpace(err) {
+	if !vfs.OutOfSpace(err) {
 		return s.unknown(err)
 	}
 	if terr := s.log.Truncate(start); terr != nil {
@@ -310,10 +309,6 @@ func (s *Store) unknown(err error) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	return fmt.Errorf("%w: %w", ErrUnknown, s.fail(err))
-}
-
-func outOfSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) || errors.Is(err, syscall.EFBIG)
 }
 
 // publish makes a group that is durable visible. It cannot fail. Caller holds
@@ -420,7 +415,7 @@ func (s *Store) ready() error {
 // name was not given to it: after that, a sync of the directory failed.
 func (s *Store) retryable(err error, name string) bool {
 	_, lerr := s.fs.Lstat(name)
-	return outOfSpace(err) && errors.Is(lerr, os.ErrNotExist)
+	return vfs.OutOfSpace(err) && errors.Is(lerr, os.ErrNotExist)
 }
 
 // syncSnapshot makes durable a snapshot that another program wrote, and may not
@@ -466,8 +461,10 @@ func (s *Store) create() (made bool, err error) {
 	if _, err := s.fs.Lstat(s.path); err == nil { // another was first
 		return false, errors.Join(s.unlock(), s.adopt())
 	}
-	if err := s.orphaned(); err != nil {
+	if absent, err := s.absence(); err != nil {
 		return false, errors.Join(err, s.unlock())
+	} else if !absent {
+		return false, errors.Join(s.unlock(), s.adopt())
 	}
 	if err := s.markDirty(); err != nil {
 		return false, err

@@ -7,7 +7,7 @@ import (
 )
 
 // What callers branch on. Every error says more than its class; ask with
-// errors.Is.
+// errors.Is. Who holds the store is a vfs.LockedError.
 var (
 	// ErrNotFound is returned when no entry has the name.
 	ErrNotFound = errors.New("no such entry")
@@ -27,8 +27,6 @@ var (
 	// ErrForeign is returned when the snapshot is not the one the log extends:
 	// another program wrote it.
 	ErrForeign = errors.New("the log belongs to another snapshot")
-	// ErrLocked is returned when another process holds the store for writing.
-	ErrLocked = errors.New("the store is in use")
 	// ErrReadOnly is returned for a write to a store opened for reading.
 	ErrReadOnly = errors.New("the store is open for reading only")
 	// ErrClosed is returned after Close.
@@ -85,22 +83,6 @@ func (e *AmbiguousError) Error() string {
 
 // Is makes an AmbiguousError an ErrAmbiguous.
 func (e *AmbiguousError) Is(target error) bool { return target == ErrAmbiguous }
-
-// LockedError says who holds the store. It is ErrLocked.
-type LockedError struct {
-	Path   string // of the lock file
-	Holder Holder
-}
-
-func (e *LockedError) Error() string {
-	if e.Holder.PID == 0 {
-		return fmt.Sprintf("%s: held by another process", e.Path)
-	}
-	return fmt.Sprintf("%s: held by process %d (%s)", e.Path, e.Holder.PID, e.Holder.Command)
-}
-
-// Is makes a LockedError an ErrLocked.
-func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // nameError attaches the name of an entry to an error's class.
 type nameError struct {

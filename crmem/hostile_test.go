@@ -193,15 +193,15 @@ func TestR10TwoWriters(t *testing.T) {
 	first := open(t, path, &crmem.Options{Command: "first"})
 	ok(t, first.Apply(crmem.Add{Name: "a"}))
 	_, err := crmem.Open(path, nil)
-	l, isLocked := errors.AsType[*crmem.LockedError](err)
-	if !isLocked || !errors.Is(err, crmem.ErrLocked) || l.Holder.PID != os.Getpid() || l.Holder.Command != "first" {
+	l, isLocked := errors.AsType[*vfs.LockedError](err)
+	if !isLocked || !errors.Is(err, vfs.ErrLocked) || l.Holder.PID != os.Getpid() || l.Holder.Command != "first" {
 		t.Errorf("a second writer: %v", err)
 	}
 	// Two that found no file: the second write finds the first's store.
 	path = filepath.Join(t.TempDir(), "new", "memory.db")
 	one, two := open(t, path, nil), open(t, path, nil)
 	ok(t, one.Apply(crmem.Add{Name: "a"}))
-	if err := two.Apply(crmem.Add{Name: "b"}); !errors.Is(err, crmem.ErrLocked) {
+	if err := two.Apply(crmem.Add{Name: "b"}); !errors.Is(err, vfs.ErrLocked) {
 		t.Errorf("a second first write: %v", err)
 	}
 	ok(t, one.Close())

@@ -153,17 +153,23 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 	return ops, nil
 }
 
-// orphaned refuses a log whose snapshot is missing: an empty store in its
-// place would be a silent loss.
-func (s *Store) orphaned() error {
+// absence confirms that there is no store, when the snapshot was found missing,
+// and reports false when another process created one meanwhile. It refuses a
+// log whose snapshot is missing: an empty store in its place would be a silent
+// loss.
+func (s *Store) absence() (bool, error) {
 	_, err := s.fs.Lstat(s.path + walSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, or move the log away to start anew",
+	// A snapshot is there before its log is.
+	if _, err := s.fs.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return false, fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, or move the log away to start anew",
 		ErrForeign, s.path, s.path+walSuffix)
 }
 
@@ -173,8 +179,12 @@ func (s *Store) openReader() error {
 	for try := 1; ; try++ {
 		v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, false)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err := s.orphaned(); err != nil {
+			absent, err := s.absence()
+			if err != nil {
 				return err
+			}
+			if !absent && try < 20 {
+				continue
 			}
 			if s.opts.MustExist {
 				return fmt.Errorf("%w: %s does not exist", ErrNoStore, s.path)
@@ -226,7 +236,7 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 
 // recover reads the files as their writer, and mends what a crash leaves.
 // Caller holds the lock. before is the lock file's text, fresh when it was new.
-func (s *Store) recover(before Holder, fresh bool) error {
+func (s *Store) recover(before vfs.Holder, fresh bool) error {
 	if err := s.oneName(); err != nil {
 		return err
 	}
@@ -239,7 +249,7 @@ func (s *Store) recover(before Holder, fresh bool) error {
 	if _, err := s.fs.Lstat(s.path + reserveSuffix); err == nil {
 		s.spare = true
 	}
-	dirty := !fresh && before.clean < 0
+	dirty := !fresh && before.Clean < 0
 	if v.scan == nil {
 		s.sweep()
 		if dirty {
@@ -277,13 +287,13 @@ func (s *Store) recover(before Holder, fresh bool) error {
 			return err
 		}
 	}
-	if before.Boot != "" && before.Boot == s.holder.Boot && before.clean > int64(len(v.log)) {
-		s.warn("%s: %d bytes, and it was left with %d: something cut it off", s.path+walSuffix, len(v.log), before.clean)
+	if before.Boot != "" && before.Boot == s.holder.Boot && before.Clean > int64(len(v.log)) {
+		s.warn("%s: %d bytes, and it was left with %d: something cut it off", s.path+walSuffix, len(v.log), before.Clean)
 	}
-	trusted := before.clean == int64(len(v.log)) && before.Boot != "" && before.Boot == s.holder.Boot
+	trusted := before.Clean == int64(len(v.log)) && before.Boot != "" && before.Boot == s.holder.Boot
 	if dirty || len(v.scan.frames) > 0 && !trusted || v.scan.verdict == torn {
 		err := s.rewrite(v)
-		if outOfSpace(err) && s.spare && s.stopped == nil && s.fs.Remove(s.path+reserveSuffix) == nil {
+		if vfs.OutOfSpace(err) && s.spare && s.stopped == nil && s.fs.Remove(s.path+reserveSuffix) == nil {
 			s.spare = false // so that a full disk can be opened, and something removed
 			err = s.rewrite(v)
 		}

@@ -624,3 +624,27 @@ func TestRepairOfALinkedStore(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestFirstOpenDuringCreate has another process create the store between the
+// look for the snapshot and the look for its log: that is no log without a
+// snapshot.
+func TestFirstOpenDuringCreate(t *testing.T) {
+	for _, o := range []Options{{}, {ReadOnly: true}, {MustExist: true}, {ReadOnly: true, MustExist: true}} {
+		m := vfs.NewMem()
+		m.Hook = func(c vfs.Call) error {
+			if c.Op != "lstat" || c.Name != "/m.db-wal" {
+				return nil
+			}
+			m.Hook = nil
+			s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+			noErr(t, s.Apply(Add{Name: "a"}))
+			noErr(t, s.Close())
+			return nil
+		}
+		o.FS = m
+		opened(t, "/m.db", &o, 1)
+		if m.Hook != nil {
+			t.Error("nobody looked for the log")
+		}
+	}
+}

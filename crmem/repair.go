@@ -64,7 +64,7 @@ type repair struct {
 // is whole is left as it is.
 //
 // Errors: [ErrForeign] when log and snapshot do not belong together and
-// neither KeepDB nor KeepLog says which to take; [ErrLocked]; [ErrNoStore].
+// neither KeepDB nor KeepLog says which to take; [vfs.ErrLocked]; [ErrNoStore].
 func Repair(path string, o *RepairOptions) (*RepairReport, error) {
 	if o == nil {
 		o = &RepairOptions{}

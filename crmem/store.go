@@ -111,7 +111,7 @@ type Store struct {
 	written *group // whose memory the next one takes
 
 	lock     vfs.Locked
-	holder   Holder
+	holder   vfs.Holder
 	dirty    bool // the lock file says so
 	log      vfs.File
 	w        walWriter // the end of the log
@@ -176,7 +176,7 @@ func New(o *Options) *Store {
 // Open opens the store in the file path. Of a missing file it makes an empty
 // store, and writes nothing before the first write does.
 //
-// Errors: [ErrLocked] (*[LockedError]), [ErrFormat] (*[FormatError] when there
+// Errors: [vfs.ErrLocked] (*[vfs.LockedError]), [ErrFormat] (*[FormatError] when there
 // is an offset), [ErrForeign], [ErrNoStore], and the system's.
 func Open(path string, o *Options) (*Store, error) {
 	s := newStore(o)
@@ -204,14 +204,18 @@ func Open(path string, o *Options) (*Store, error) {
 func (s *Store) openWriter() error {
 	fi, err := s.fs.Lstat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := s.orphaned(); err != nil {
-			return err
+		absent, aerr := s.absence()
+		if aerr != nil {
+			return aerr
 		}
-		if s.opts.MustExist {
+		if absent && s.opts.MustExist {
 			return fmt.Errorf("%w: %s does not exist", ErrNoStore, s.path)
 		}
-		s.absent = true
-		return nil
+		if absent {
+			s.absent = true
+			return nil
+		}
+		fi, err = s.fs.Lstat(s.path)
 	}
 	if err != nil {
 		return err

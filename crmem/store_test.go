@@ -278,7 +278,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 		t.Errorf("a reader writes: %v", err)
 	}
 	ok(t, r.Close())
-	var locked *crmem.LockedError
+	var locked *vfs.LockedError
 	if _, err := crmem.Open(path, &crmem.Options{LockWait: 20 * time.Millisecond}); !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() {
 		t.Errorf("a second writer: %v", err)
 	}

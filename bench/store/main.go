@@ -12,10 +12,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"crabmem/bench/corpus"
+	"crabmem/bench/measure"
 	"crabmem/crmem"
 )
 
@@ -30,26 +29,6 @@ func main() {
 	}
 }
 
-// table prints rows and collects those that miss their limit.
-type table struct{ missed []string }
-
-func (t *table) most(what string, got, limit float64, unit string) {
-	t.row(what, got, "at most", limit, unit, got <= limit)
-}
-
-func (t *table) least(what string, got, limit float64, unit string) {
-	t.row(what, got, "at least", limit, unit, got >= limit)
-}
-
-func (t *table) row(what string, got float64, word string, limit float64, unit string, ok bool) {
-	verdict := "ok"
-	if !ok {
-		verdict = "MISSED"
-		t.missed = append(t.missed, fmt.Sprintf("%s: %.2f%s, %s %.2f", what, got, unit, word, limit))
-	}
-	fmt.Printf("%-52s %8.2f%-3s %s %.2f  %s\n", what, got, unit, word, limit, verdict)
-}
-
 func run(n int, dir string, gate bool) error {
 	dir, err := os.MkdirTemp(dir, "crabmem-bench")
 	if err != nil {
@@ -62,21 +41,14 @@ func run(n int, dir string, gate bool) error {
 		return err
 	}
 	fmt.Printf("store: %d entries, %.1f MB\n\n", n, float64(size)/1e6)
-	t := &table{}
-	for _, f := range []func(*table, string, int) error{parse, open, durable, command} {
+	t := &measure.Limits{}
+	for _, f := range []func(*measure.Limits, string, int) error{parse, open, durable, command} {
 		if err := f(t, path, n); err != nil {
 			return err
 		}
 		fmt.Println()
 	}
-	if len(t.missed) == 0 {
-		return nil
-	}
-	fmt.Fprintf(os.Stderr, "missed:\n  %s\n", strings.Join(t.missed, "\n  "))
-	if gate {
-		return fmt.Errorf("%d figures missed", len(t.missed))
-	}
-	return nil
+	return t.Verdict(gate)
 }
 
 func writeStore(path string, n int) (int, error) {
@@ -97,21 +69,3 @@ func writeStore(path string, n int) (int, error) {
 }
 
 func name(i int) string { return fmt.Sprintf("note-%06d", i) }
-
-// fastest runs the functions in turn and returns the shortest time of each:
-// what is left when nobody else had the machine.
-func fastest(passes int, fs ...func() error) ([]time.Duration, error) {
-	best := make([]time.Duration, len(fs))
-	for range passes {
-		for i, f := range fs {
-			start := time.Now()
-			if err := f(); err != nil {
-				return nil, err
-			}
-			if d := time.Since(start); best[i] == 0 || d < best[i] {
-				best[i] = d
-			}
-		}
-	}
-	return best, nil
-}

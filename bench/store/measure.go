@@ -20,8 +20,8 @@ import (
 )
 
 // parse compares reading and checking a snapshot with reading it.
-func parse(t *table, path string, _ int) error {
-	best, err := fastest(9,
+func parse(t *measure.Limits, path string, _ int) error {
+	best, err := measure.Fastest(9,
 		func() error {
 			b, err := os.ReadFile(path)
 			runtime.KeepAlive(b)
@@ -56,8 +56,8 @@ func parse(t *table, path string, _ int) error {
 		return err
 	}
 	fmt.Printf("os.ReadFile %v, and checked %v, with names %v\n", best[0], best[1], best[2])
-	t.most("read, decode, UTF-8, ascending ids, in os.ReadFile", ratio(best[1], best[0]), 2.2, "x")
-	t.most("the same with the table of names", ratio(best[2], best[0]), 3.5, "x")
+	t.Most("read, decode, UTF-8, ascending ids, in os.ReadFile", ratio(best[1], best[0]), 2.2, "x")
+	t.Most("the same with the table of names", ratio(best[2], best[0]), 3.5, "x")
 	return nil
 }
 
@@ -65,7 +65,7 @@ func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
 // open measures the way from a closed file to the first answers, with each
 // analyzer: plain is what the limits are about, standard is the default.
-func open(t *table, path string, n int) error {
+func open(t *measure.Limits, path string, n int) error {
 	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
 		var get, search, cpu time.Duration
 		for range 5 {
@@ -89,9 +89,9 @@ func open(t *table, path string, n int) error {
 			}
 			get, search, cpu = least(get, g), least(search, w), least(cpu, c)
 		}
-		t.most(fmt.Sprintf("open to the first Get (%v)", a), float64(get.Microseconds())/1000, 100, "ms")
-		t.most(fmt.Sprintf("open to the first search, wall (%v)", a), search.Seconds(), 0.7, "s")
-		t.most(fmt.Sprintf("open to the first search, CPU (%v)", a), cpu.Seconds(), 1.0, "s")
+		t.Most(fmt.Sprintf("open to the first Get (%v)", a), float64(get.Microseconds())/1000, 100, "ms")
+		t.Most(fmt.Sprintf("open to the first search, wall (%v)", a), search.Seconds(), 0.7, "s")
+		t.Most(fmt.Sprintf("open to the first search, CPU (%v)", a), cpu.Seconds(), 1.0, "s")
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func least(best, d time.Duration) time.Duration {
 
 // durable compares acknowledged writes with the system calls they cannot do
 // without.
-func durable(t *table, path string, _ int) error {
+func durable(t *measure.Limits, path string, _ int) error {
 	dir := filepath.Dir(path)
 	s, err := crmem.Open(filepath.Join(dir, "durable.db"), nil)
 	if err != nil {
@@ -142,7 +142,7 @@ func durable(t *table, path string, _ int) error {
 	slices.Sort(ours)
 	slices.Sort(theirs)
 	fmt.Printf("durable remember p50 %v, raw append and fdatasync %v\n", ours[each/2], theirs[each/2])
-	t.most("durable remember, in raw append and fdatasync", ratio(ours[each/2], theirs[each/2]), 1.2, "x")
+	t.Most("durable remember, in raw append and fdatasync", ratio(ours[each/2], theirs[each/2]), 1.2, "x")
 
 	// Alternating, and the best of each: the disk has other users.
 	var one, many float64
@@ -158,7 +158,7 @@ func durable(t *table, path string, _ int) error {
 		one, many = max(one, a), max(many, b)
 	}
 	fmt.Printf("durable operations a second: %.0f of 1 writer, %.0f of 64\n", one, many)
-	t.least("64 writers, in one writer", many/one, 12, "x")
+	t.Least("64 writers, in one writer", many/one, 12, "x")
 	return nil
 }
 
@@ -188,7 +188,7 @@ func writers(s *crmem.Store, n int) (float64, error) {
 
 // command compares one `crabmem remember` on the large store with one that
 // only reads it.
-func command(t *table, path string, n int) error {
+func command(t *measure.Limits, path string, n int) error {
 	bin := filepath.Join(filepath.Dir(path), "crabmem")
 	build := exec.Command("go", "build", "-o", bin, "crabmem/cmd/crabmem")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -208,7 +208,7 @@ func command(t *table, path string, n int) error {
 	if err := crabmem("remember", "one-shot", "warm")(); err != nil {
 		return err
 	}
-	best, err := fastest(25,
+	best, err := measure.Fastest(25,
 		crabmem("show", name(n/2)),
 		crabmem("remember", "one-shot", "a text of some words to remember"),
 		crabmem("version"),
@@ -217,6 +217,6 @@ func command(t *table, path string, n int) error {
 		return err
 	}
 	fmt.Printf("whole process: show %v, remember %v, version %v\n", best[0], best[1], best[2])
-	t.most("crabmem remember, beyond the read", float64((best[1]-best[0]).Microseconds())/1000, 3, "ms")
+	t.Most("crabmem remember, beyond the read", float64((best[1]-best[0]).Microseconds())/1000, 3, "ms")
 	return nil
 }

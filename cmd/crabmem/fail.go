@@ -12,15 +12,16 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog"
 )
 
 // The exit codes. 8 (daemon unreachable) is for the commands that talk to one.
 const (
 	exitFailure    = 1 // anything else
 	exitUsage      = 2 // flags, arguments, invalid UTF-8 in them
-	exitNotFound   = 3 // the named entry or the store file is absent
+	exitNotFound   = 3 // the named entry or session, or the store, is absent
 	exitConflict   = 4 // name exists, kind mismatch, lock time-out, store changed
-	exitCorrupt    = 5 // not a valid store
+	exitCorrupt    = 5 // not a valid store or session
 	exitUnknown    = 6 // outcome unknown
 	exitPermission = 7 // not allowed
 )
@@ -52,25 +53,35 @@ var classes = []struct {
 	err  error
 	code int
 	kind string
+	// remedy is what helps; where it is empty, what helps against the kind.
+	remedy string
 }{
-	{crmem.ErrUnknown, exitUnknown, "outcome_unknown"},
-	{crmem.ErrStopped, exitUnknown, "stopped"},
-	{crmem.ErrLocked, exitConflict, "locked"},
-	{vfs.ErrLocked, exitConflict, "locked"},
-	{crmem.ErrAmbiguous, exitConflict, "ambiguous"},
-	{crmem.ErrExists, exitConflict, "exists"},
-	{crmem.ErrKind, exitConflict, "kind"},
-	{crmem.ErrNotFound, exitNotFound, "not_found"},
-	{crmem.ErrNoStore, exitNotFound, "no_store"},
-	{fs.ErrPermission, exitPermission, "permission"},
-	{syscall.EROFS, exitPermission, "permission"},
-	{crmem.ErrForeign, exitCorrupt, "foreign"},
-	{crmem.ErrFormat, exitCorrupt, "format"},
-	{vfs.ErrNotRegular, exitCorrupt, "format"},
-	{crmem.ErrInvalid, exitUsage, "invalid"},
-	{crmem.ErrNotApplied, exitFailure, "not_applied"},
-	{syscall.ENOSPC, exitFailure, "no_space"},
-	{context.Canceled, exitFailure, "cancelled"},
+	{crmem.ErrUnknown, exitUnknown, "outcome_unknown", ""},
+	{crmem.ErrStopped, exitUnknown, "stopped", ""},
+	{sessionlog.ErrUnknown, exitUnknown, "outcome_unknown", "crabmem sessions show tells whether it happened; check the disk before you write again"},
+	{sessionlog.ErrStopped, exitUnknown, "stopped", ""},
+	{vfs.ErrLocked, exitConflict, "locked", ""},
+	{crmem.ErrAmbiguous, exitConflict, "ambiguous", ""},
+	{crmem.ErrExists, exitConflict, "exists", ""},
+	{crmem.ErrKind, exitConflict, "kind", ""},
+	{crmem.ErrNotFound, exitNotFound, "not_found", ""},
+	{crmem.ErrNoStore, exitNotFound, "no_store", ""},
+	{sessionlog.ErrAmbiguous, exitConflict, "ambiguous", "use the name of one of the files"},
+	{sessionlog.ErrExists, exitConflict, "exists", "delete the other one, or leave this one where it is"},
+	{sessionlog.ErrReadOnly, exitConflict, "read_only", "change it where it came from, and import it again"},
+	{sessionlog.ErrNotFound, exitNotFound, "not_found", "crabmem sessions list shows the ids"},
+	{fs.ErrPermission, exitPermission, "permission", ""},
+	{syscall.EROFS, exitPermission, "permission", ""},
+	{crmem.ErrForeign, exitCorrupt, "foreign", ""},
+	{crmem.ErrFormat, exitCorrupt, "format", ""},
+	{sessionlog.ErrFormat, exitCorrupt, "format", "crabmem sessions verify says what is wrong, crabmem sessions repair keeps what is whole"},
+	{vfs.ErrNotRegular, exitCorrupt, "format", ""},
+	{crmem.ErrInvalid, exitUsage, "invalid", ""},
+	{sessionlog.ErrInvalid, exitUsage, "invalid", ""},
+	{crmem.ErrNotApplied, exitFailure, "not_applied", ""},
+	{sessionlog.ErrNotApplied, exitFailure, "not_applied", "nothing was changed: free some space or check the disk, and do it again"},
+	{syscall.ENOSPC, exitFailure, "no_space", ""},
+	{context.Canceled, exitFailure, "cancelled", ""},
 }
 
 // classify finds the code, the place and the remedy of an error. It is the
@@ -90,7 +101,7 @@ func classify(err error) *failure {
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
-			f.Code, f.Kind = c.code, c.kind
+			f.Code, f.Kind, f.Remedy = c.code, c.kind, c.remedy
 			break
 		}
 	}
@@ -98,7 +109,9 @@ func classify(err error) *failure {
 		f.Code, f.Kind = exitCorrupt, "too_large"
 	}
 	f.locate(err)
-	f.advise()
+	if f.Remedy == "" {
+		f.advise()
+	}
 	if errors.Is(err, vfs.ErrNotRegular) {
 		f.Remedy = "name the store's file: --db, CRABMEM_DB, --home or CRABTALK_HOME"
 	}
@@ -109,7 +122,9 @@ func classify(err error) *failure {
 func (f *failure) locate(err error) {
 	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
 		f.Path, f.Offset = e.Path, &e.Offset
-	} else if e, ok := errors.AsType[*crmem.LockedError](err); ok {
+	} else if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
+		f.Path, f.Offset = e.Path, &e.Offset
+	} else if e, ok := errors.AsType[*vfs.LockedError](err); ok {
 		f.Path = e.Path
 	} else if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {
 		f.Path = e.Name

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // runMain in the environment makes the test binary the program.
@@ -44,23 +46,36 @@ func answer(args ...string) (stdout, stderr string, code int) {
 	return out.String(), diag.String(), code
 }
 
-// TestHelp checks what every help text has, and that the list of the root
-// names every command.
-func TestHelp(t *testing.T) {
-	list, _, code := answer("--help")
-	if code != 0 {
-		t.Fatalf("--help: exit code %d", code)
+// withSubcommands returns commands and those under them, a family before its
+// members. The path of each is its name, after that of its family.
+func withSubcommands(commands []*cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range commands {
+		all = append(append(all, cmd), withSubcommands(subcommands(cmd))...)
 	}
+	return all
+}
+
+// TestHelp checks what every help text has, and that the list of the root, or
+// of the family, names every command.
+func TestHelp(t *testing.T) {
 	commands := newCLI(nil, nil, nil).commands()
-	if len(commands) < 21 {
+	if len(commands) < 22 {
 		t.Fatalf("%d commands", len(commands))
 	}
-	for _, cmd := range commands {
-		name := cmd.Name()
-		if !strings.Contains(list, "\n  "+name+" ") {
+	for _, cmd := range withSubcommands(commands) {
+		name := cmd.CommandPath()
+		words := append(strings.Fields(name), "--help")
+		list, _, code := answer(words[len(words)-1:]...)
+		if len(words) > 2 {
+			list, _, code = answer(append(slices.Clone(words[:len(words)-2]), "--help")...)
+		}
+		if code != 0 {
+			t.Fatalf("--help: exit code %d", code)
+		}
+		if !strings.Contains(list, "\n  "+cmd.Name()+" ") {
 			t.Errorf("the list of commands has no %s", name)
 		}
-		text, diag, code := answer(name, "--help")
+		text, diag, code := answer(words...)
 		if code != 0 || diag != "" {
 			t.Errorf("%s --help: exit code %d, %q", name, code, diag)
 		}
@@ -69,7 +84,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s --help has no %q", name, part)
 			}
 		}
-		if len(cmd.Long) < 60 || cmd.GroupID == "" {
+		if len(cmd.Long) < 60 || (cmd.GroupID == "") != cmd.HasParent() {
 			t.Errorf("%s: the help says too little", name)
 		}
 		for i, line := range strings.Split(cmd.Long, "\n") {
@@ -94,15 +109,16 @@ func TestExamples(t *testing.T) {
 	_, env := program(t)
 	c := newCLI(nil, nil, nil)
 	ran := 0
-	for _, cmd := range append(c.commands(), c.root()) {
-		t.Run(cmd.Name(), func(t *testing.T) {
+	for _, cmd := range append(withSubcommands(c.commands()), c.root()) {
+		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			shell := func(line string) {
 				t.Helper()
 				sh := exec.Command("sh", "-c", line)
 				sh.Dir = dir
-				sh.Env = slices.Concat(env, []string{"CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir})
+				sh.Env = slices.Concat(env, []string{"CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
+					"CRABTALK_HOME=" + filepath.Join(dir, "home"), "HOME=" + dir})
 				out, err := sh.CombinedOutput()
 				if err != nil {
 					t.Errorf("%s: %v\n%s", line, err, out)
@@ -115,9 +131,17 @@ func TestExamples(t *testing.T) {
 			if cmd.Name() == "load" {
 				shell(`crabmem dump book`)
 			}
+			if strings.HasPrefix(cmd.CommandPath(), "bench") {
+				if err := os.CopyFS(filepath.Join(dir, "tiny"), os.DirFS(filepath.Join(top, "testdata", "recall", "tiny"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.HasPrefix(cmd.CommandPath(), "sessions") {
+				exampleSessions(t, dir)
+			}
 			lines := strings.Split(cmd.Example, "\n")
 			for _, line := range lines {
-				if !strings.HasPrefix(line, "  ") || !strings.Contains(line, "crabmem "+strings.TrimPrefix(cmd.Name(), "crabmem")) && !strings.Contains(line, "crabmem --") {
+				if !strings.HasPrefix(line, "  ") || !strings.Contains(line, "crabmem "+strings.TrimPrefix(cmd.CommandPath(), "crabmem")) && !strings.Contains(line, "crabmem --") {
 					t.Errorf("not an example of %s: %q", cmd.Name(), line)
 				}
 				shell(strings.TrimSpace(line))
@@ -129,4 +153,34 @@ func TestExamples(t *testing.T) {
 		t.Errorf("%d examples", ran)
 	}
 	t.Logf("examples: %d", ran)
+}
+
+// exampleSessions puts a session, which was compacted, into the home under dir,
+// and transcripts where the tools leave them.
+func exampleSessions(t *testing.T, dir string) {
+	t.Helper()
+	write := func(name string, content []byte) {
+		name = filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(name), 0o700)
+		if err == nil {
+			err = os.WriteFile(name, content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("home/sessions/crab_user_1_which-port.jsonl", []byte(`{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}
+{"role":"user","content":"which port does it listen on?"}
+{"role":"assistant","content":"6688, on loopback."}
+{"compact":"The daemon listens on 127.0.0.1:6688."}
+{"meta":{"title":"Which port","uptime_secs":12}}
+{"role":"user","content":"and over a socket?"}
+`))
+	for from, to := range map[string]string{"claude-code/tools.jsonl": ".claude/projects/x/a.jsonl", "codex/rollout.jsonl": ".codex/sessions/2026/04/b.jsonl"} {
+		b, err := os.ReadFile(filepath.Join(top, "testdata/transcripts", from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(to, b)
+	}
 }

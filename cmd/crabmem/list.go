@@ -114,17 +114,7 @@ func (c *cli) listText(entries []crmem.Entry, content bool) {
 		})
 	}
 	if w := c.width(); w > 0 {
-		used := 0
-		for i := range 4 {
-			most := 0
-			for _, r := range rows {
-				most = max(most, columns(r[i]))
-			}
-			used += most + 2
-		}
-		for _, r := range rows {
-			r[4] = fit(r[4], max(w-used, 10))
-		}
+		fitLast(rows, w)
 	}
 	c.table(c.out, rows, "03")
 }

@@ -30,31 +30,41 @@ func TestMain(m *testing.M) {
 const scriptDir = "../../testdata/script"
 
 // TestScripts runs testdata/script/*.txtar. Every command has a script of its
-// name. Beside testscript's own commands there are:
+// name, and after that of its family. Beside testscript's own commands there are:
 //
 //	code N [-nopriv] command...  run it and want that exit code; -nopriv: mode bits count, also for root
 //	schema NAME file [lines]     the JSON in file (stdout, stderr) is what testdata/schema/NAME.json says
-//	hold FILE, release FILE      hold and release the lock of a store, as another process would
+//	hold FILE, release FILE      hold and release the lock of a store, or of a session where FILE is its lock, as another process would
 //	signal INT|TERM N command... start it with an open standard input, send the signal, want that exit code
 //	flip FILE OFFSET             change the lowest bit of a byte; OFFSET may count from the end
 //	append FILE TEXT             append a text
 //	refuses [-write] [-create] command [args...]  it fails as it should in every situation of refusals
+//	hostile FOLDER               put into a folder what no session is
+//	refuses [-write] sessions [args...]          the same for a command on sessions, with the home's
 //	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
 func TestScripts(t *testing.T) {
 	commands := newCLI(nil, nil, nil).commands()
-	for _, cmd := range commands {
-		b, err := os.ReadFile(filepath.Join(scriptDir, cmd.Name()+".txtar"))
+	for _, cmd := range withSubcommands(commands) {
+		if cmd.HasSubCommands() {
+			continue
+		}
+		name := strings.ReplaceAll(cmd.CommandPath(), " ", "_")
+		b, err := os.ReadFile(filepath.Join(scriptDir, name+".txtar"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, part := range []string{"\nschema ", "\nschema error stderr", "\n! stderr .", "\ncode 2 "} {
 			// refuses checks the errors of what it runs.
 			if !strings.Contains(string(b), part) && !(part == "\nschema error stderr" && strings.Contains(string(b), "\nrefuses ")) {
-				t.Errorf("the script of %s has no %q", cmd.Name(), strings.TrimSpace(part))
+				t.Errorf("the script of %s has no %q", name, strings.TrimSpace(part))
 			}
 		}
 	}
 	t.Logf("scripts: %d commands", len(commands))
+	transcripts, err := filepath.Abs("../../testdata/transcripts")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 scriptDir,
 		RequireExplicitExec: true,
@@ -64,11 +74,14 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("TMPDIR", filepath.Join(e.WorkDir, ".tmp"))
 			e.Setenv("TZ", "UTC")
-			return nil
+			e.Setenv("TRANSCRIPTS", transcripts)
+			tiny, err := filepath.Abs(filepath.Join(top, "testdata", "recall", "tiny"))
+			e.Setenv("TINY", tiny)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
-			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses,
+			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
 		},
 	})
 }
@@ -154,7 +167,7 @@ func scriptHold(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: hold FILE")
 	}
-	name := ts.MkAbs(args[0]) + "-lock"
+	name := lockOf(ts, args[0])
 	l, err := vfs.OS{}.Lock(name)
 	ts.Check(err)
 	ts.Check(l.SetText("pid 4711\nboot x\ncommand crabmem serve\nsocket \nstate dirty\n"))
@@ -164,11 +177,18 @@ func scriptHold(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { l.Unlock() })
 }
 
+func lockOf(ts *testscript.TestScript, file string) string {
+	if strings.HasSuffix(file, ".lock") {
+		return ts.MkAbs(file)
+	}
+	return ts.MkAbs(file) + "-lock"
+}
+
 func scriptRelease(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: release FILE")
 	}
-	name := ts.MkAbs(args[0]) + "-lock"
+	name := lockOf(ts, args[0])
 	heldMu.Lock()
 	l := held[name]
 	delete(held, name)

@@ -23,16 +23,12 @@ them into a directory, as crabmem.1, crabmem-recall.1 and so on. The pages come
 from the same table as --help.`,
 		Example: `  crabmem man > crabmem.1
   crabmem man recall > crabmem-recall.1
+  crabmem man sessions list > crabmem-sessions-list.1
   crabmem man --dir man1`,
 	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return commandNames(cmd.Root(), toComplete), cobra.ShellCompDirectiveNoFileComp
-	}
+	cmd.ValidArgsFunction = completeCommands
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 || len(args) == 1 && dir != "" {
+		if len(args) > 0 && dir != "" {
 			return wrongArgs(cmd, "want one COMMAND, or --dir, or nothing")
 		}
 		return nil
@@ -41,12 +37,13 @@ from the same table as --help.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pages := manPages(cmd.Root())
 		if dir == "" {
-			want := cmd.Root().Name()
-			if len(args) == 1 {
-				want = args[0]
+			want := strings.Join(args, " ")
+			path := strings.TrimSpace(cmd.Root().Name() + " " + want)
+			if want == "" {
+				want = path
 			}
 			for _, p := range pages {
-				if p.Name() != want {
+				if p.CommandPath() != path {
 					continue
 				}
 				if !c.json {
@@ -80,13 +77,11 @@ from the same table as --help.`,
 	return cmd
 }
 
-// manPages returns the commands that have a page, the program itself first.
+// manPages returns the commands that have a page, a family before its members.
 func manPages(root *cobra.Command) []*cobra.Command {
 	pages := []*cobra.Command{root}
-	for _, cmd := range root.Commands() {
-		if cmd.GroupID != "" && cmd.Name() != "help" {
-			pages = append(pages, cmd)
-		}
+	for _, cmd := range subcommands(root) {
+		pages = append(pages, manPages(cmd)...)
 	}
 	return pages
 }
@@ -101,16 +96,18 @@ func manPage(w io.Writer, cmd *cobra.Command) error {
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(cmd.UseLine()))
 	b.WriteString(".SH DESCRIPTION\n")
 	paragraphs(&b, cmd.Long)
-	if cmd.HasParent() {
-		b.WriteString(".SH OPTIONS\n")
-		manFlags(&b, cmd.LocalFlags())
-		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR crabmem (1)\n")
-	} else {
+	if subs := subcommands(cmd); len(subs) > 0 {
 		b.WriteString(".SH COMMANDS\n")
-		for _, sub := range manPages(cmd)[1:] {
+		for _, sub := range subs {
 			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(sub.Use), roff(sub.Short))
 		}
-		b.WriteString(".SH OPTIONS\n")
+	}
+	b.WriteString(".SH OPTIONS\n")
+	if cmd.HasParent() {
+		manFlags(&b, cmd.LocalFlags())
+		parent := strings.ReplaceAll(cmd.Parent().CommandPath(), " ", "-")
+		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", roff(parent))
+	} else {
 		manFlags(&b, cmd.PersistentFlags())
 	}
 	b.WriteString(".SH EXAMPLES\n.nf\n")

@@ -106,6 +106,10 @@ func scriptRefuses(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		args = args[1:]
 	}
+	if len(args) > 0 && args[0] == "sessions" {
+		ts.Logf("situations: %d", refusesSessions(ts, args, writes, finds, skip))
+		return
+	}
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: refuses [-write] [-create] [-not=SITUATION] command [args...]")
 	}
@@ -114,7 +118,7 @@ func scriptRefuses(ts *testscript.TestScript, neg bool, args []string) {
 	defer ts.Setenv("CRABMEM_DB", origin)
 	tried := 0
 	for _, r := range refusals {
-		if skip[r.name] || r.writes && !writes || r.finds && !finds || runtime.GOOS != "linux" && r.name == "full-output" {
+		if skip[r.name] || r.writes && !writes || r.finds && !finds || elsewhere(r) {
 			continue
 		}
 		for _, flag := range []string{"", "--json"} {
@@ -142,6 +146,9 @@ func scriptRefuses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Logf("situations: %d", tried)
 }
+
+// elsewhere tells a situation that this system has not.
+func elsewhere(r refusal) bool { return r.name == "full-output" && runtime.GOOS != "linux" }
 
 // checkError checks what a failed command wrote.
 func checkError(ts *testscript.TestScript, name string, asJSON bool, code int) {

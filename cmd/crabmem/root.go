@@ -12,6 +12,7 @@ import (
 // The groups of the command list.
 const (
 	groupUse   = "use"
+	groupTalk  = "talk"
 	groupMove  = "move"
 	groupCare  = "care"
 	groupShell = "shell"
@@ -30,6 +31,8 @@ func (c *cli) commands() []*cobra.Command {
 		c.showCommand(),
 		c.editCommand(),
 
+		c.sessionsCommand(),
+
 		c.dumpCommand(),
 		c.loadCommand(),
 		c.exportCommand(),
@@ -41,6 +44,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.checkpointCommand(),
 		c.pruneCommand(),
 		c.statsCommand(),
+		c.benchCommand(),
 
 		c.completionCommand(),
 		c.manCommand(),
@@ -52,14 +56,15 @@ const rootLong = `crabmem is the memory of AI agents: notes, and archives of pas
 in one file that survives a crash, found again in microseconds.
 
 The store is --db (or CRABMEM_DB); without it memory.db in --home (or
-CRABTALK_HOME), which is ~/.crabtalk. The first write creates it.
+CRABTALK_HOME), which is ~/.crabtalk. The first write creates it. Sessions, the
+logs of conversations, are in the folder sessions of the same home.
 Names are exact; where there is no entry of the name, an alias with one owner
 is taken. "-" stands for standard input or output.
 
 Exit codes: 0 done; 1 something else went wrong; 2 wrong flags or arguments;
-3 no such entry or store; 4 conflict: name taken, wrong kind, store in use or
-changed; 5 not a valid store; 6 outcome unknown: the disk failed during a
-write; 7 not allowed; 130 and 143 ended by a signal.
+3 no such entry, session or store; 4 conflict: name taken, wrong kind, in use,
+read-only or changed; 5 not a valid store or session; 6 outcome unknown: the
+disk failed during a write; 7 not allowed; 130 and 143 ended by a signal.
 With --json an error is one line on standard error: {"error":{"code":…,
 "kind":…,"message":…,"path":…,"offset":…,"remedy":…}}.`
 
@@ -101,6 +106,7 @@ func (c *cli) root() *cobra.Command {
 	p.BoolVar(&c.noColor, "no-color", false, "no colours (NO_COLOR)")
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Remember and recall:"},
+		&cobra.Group{ID: groupTalk, Title: "Conversations:"},
 		&cobra.Group{ID: groupMove, Title: "In and out:"},
 		&cobra.Group{ID: groupCare, Title: "Look after the store:"},
 		&cobra.Group{ID: groupShell, Title: "Around it:"},
@@ -126,19 +132,16 @@ func (c *cli) checkGlobal(cmd *cobra.Command, _ []string) error {
 
 func helpCommand(root *cobra.Command) *cobra.Command {
 	help := &cobra.Command{Use: "help [COMMAND]", GroupID: groupShell, Short: "explain a command"}
-	help.ValidArgsFunction = func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return commandNames(root, toComplete), cobra.ShellCompDirectiveNoFileComp
-	}
+	help.ValidArgsFunction = completeCommands
 	help.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return wrongArgs(cmd, "too many arguments: want one COMMAND")
-		}
 		of, rest, err := root.Find(args)
-		if err != nil || len(rest) > 0 {
+		switch {
+		case err != nil:
 			return unknownCommand(root, args[0])
+		case len(rest) > 0 && of != root && !of.HasSubCommands():
+			return wrongArgs(cmd, "too many arguments: %s has no commands of its own", of.Name())
+		case len(rest) > 0:
+			return unknownCommand(of, rest[0])
 		}
 		of.InitDefaultHelpFlag()
 		return of.Help()
@@ -146,21 +149,55 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	return help
 }
 
-// commandNames are the commands that begin with a prefix.
-func commandNames(root *cobra.Command, prefix string) []string {
+// completeCommands completes the names of a command and of those under it.
+func completeCommands(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	for _, sub := range manPages(root)[1:] {
-		if strings.HasPrefix(sub.Name(), prefix) {
-			names = append(names, sub.Name())
+	of, rest, err := cmd.Root().Find(args)
+	if err == nil && len(rest) == 0 {
+		for _, sub := range subcommands(of) {
+			if strings.HasPrefix(sub.Name(), toComplete) {
+				names = append(names, sub.Name())
+			}
 		}
 	}
-	return names
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func unknownCommand(root *cobra.Command, name string) error {
-	f := &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: "crabmem --help lists the commands"}
-	if like := root.SuggestionsFor(name); len(like) > 0 {
-		f.Remedy = "crabmem " + strings.Join(like, ", crabmem ")
+// subcommands are the commands right under one, without help and what is hidden.
+func subcommands(cmd *cobra.Command) []*cobra.Command {
+	var subs []*cobra.Command
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden && sub.Name() != "help" {
+			subs = append(subs, sub)
+		}
+	}
+	return subs
+}
+
+// family makes a command a group of others: alone it is its help.
+func family(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	cmd.AddCommand(subs...)
+	return cmd
+}
+
+// unknownCommand says that a command has none of that name under it.
+func unknownCommand(of *cobra.Command, name string) error {
+	path := of.CommandPath()
+	f := &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: path + " --help lists the commands"}
+	if of.HasParent() {
+		f.Message = fmt.Sprintf("unknown command %q of %s", name, path)
+	}
+	if like := of.SuggestionsFor(name); len(like) > 0 {
+		f.Remedy = path + " " + strings.Join(like, ", "+path+" ")
 	}
 	return f
 }

@@ -60,11 +60,16 @@ func (c *cli) text(s string) string {
 	}
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
-		for k := range parts {
-			parts[k] = printable(parts[k])
-		}
-		lines[i] = strings.Join(parts, "\t")
+		lines[i] = printableLine(l)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// printableLine is printable for a line of a text, which keeps its tabs.
+func printableLine(l string) string {
+	parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
+	for k := range parts {
+		parts[k] = printable(parts[k])
+	}
+	return strings.Join(parts, "\t")
 }

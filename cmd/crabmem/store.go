@@ -55,8 +55,13 @@ func (c *cli) secureHome() error {
 	if err != nil || path != filepath.Join(home, "memory.db") {
 		return nil
 	}
-	if _, err := c.fs.Lstat(path); err != nil {
-		return nil // no home yet, or no access to it: the store says which
+	return c.tighten(home, path)
+}
+
+// tighten makes a home its user's alone when something of ours is in it.
+func (c *cli) tighten(home, ours string) error {
+	if _, err := c.fs.Lstat(ours); err != nil {
+		return nil // no home yet, or no access to it: who opens it says which
 	}
 	tightened, err := vfs.MakePrivate(home)
 	if tightened {

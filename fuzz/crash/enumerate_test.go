@@ -15,6 +15,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
 )
 
 var full = os.Getenv("CRABMEM_CRASH") == "full"
@@ -117,12 +118,9 @@ func (r *run) hook(c vfs.Call) error {
 		r.during = nil
 		d()
 	}
-	if r.exploring && mutates(c.Op) {
+	if r.exploring && fate.Mutates(c.Op) {
 		r.explore(fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
-		switch c.Op {
-		case "create", "write", "truncate", "rename", "remove", "mkdir":
-			r.grown = true
-		}
+		r.grown = r.grown || fate.Grows(c.Op)
 	}
 	return noReserve(c)
 }
@@ -143,7 +141,7 @@ func (r *run) explore(where string) {
 	changes := r.m.Unsynced()
 	limit := r.limit
 	if !r.grown {
-		limit = ends
+		limit = fate.Ends
 	}
 	r.grown = false
 	fates(changes, limit, func(f []vfs.Fate) {

@@ -6,68 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
 )
-
-// fault is a way for calls to fail.
-type fault struct {
-	name string
-	hits func(c vfs.Call) bool
-	err  func(c vfs.Call) error
-	ever bool // every call from the n-th on, instead of the n-th alone
-}
-
-func onOps(ops ...string) func(vfs.Call) bool {
-	return func(c vfs.Call) bool { return slices.Contains(ops, c.Op) }
-}
-
-func fails(err error) func(vfs.Call) error { return func(vfs.Call) error { return err } }
-
-// part fails a write after some of its bytes, given in thirds.
-func part(err error, thirds int) func(vfs.Call) error {
-	return func(c vfs.Call) error { return &vfs.Fault{Err: err, N: c.Size * thirds / 3} }
-}
-
-// late fails a call that did its work.
-func late(err error) func(vfs.Call) error { return fails(&vfs.Fault{Err: err, Done: true}) }
-
-// faults is the matrix of TestErrors: each once and for ever.
-func faults() []fault {
-	any := func(vfs.Call) bool { return true }
-	writes := onOps("write")
-	syncs := onOps("sync", "datasync", "syncdir")
-	grows := onOps("write", "create", "mkdir", "rename", "lock")
-	opens := onOps("open", "create", "lock", "readdir", "root")
-	base := []fault{
-		{"EIO", any, fails(syscall.EIO), false},
-		{"ENOSPC", grows, fails(syscall.ENOSPC), false},
-		{"ENOSPC of a sync", syncs, fails(syscall.ENOSPC), false},
-		{"EDQUOT", writes, fails(syscall.EDQUOT), false},
-		{"EFBIG", writes, fails(syscall.EFBIG), false},
-		{"EINTR", any, fails(syscall.EINTR), false},
-		{"EROFS", func(c vfs.Call) bool { return mutates(c.Op) }, fails(syscall.EROFS), false},
-		{"EACCES", any, fails(syscall.EACCES), false},
-		{"EMFILE", opens, fails(syscall.EMFILE), false},
-		{"short write, ENOSPC", writes, part(syscall.ENOSPC, 1), false},
-		{"short write, EIO", writes, part(syscall.EIO, 2), false},
-		{"all written, ENOSPC", writes, part(syscall.ENOSPC, 3), false},
-		{"EIO of a sync", syncs, fails(syscall.EIO), false},
-		{"EIO of a sync that worked", syncs, late(syscall.EIO), false},
-		{"EIO of a close", onOps("close"), fails(syscall.EIO), false},
-		{"EIO of a rename that worked", onOps("rename"), late(syscall.EIO), false},
-		{"EIO of a write that worked", writes, late(syscall.EIO), false},
-	}
-	for _, f := range slices.Clone(base) {
-		f.ever = true
-		f.name += ", for ever"
-		base = append(base, f)
-	}
-	return base
-}
 
 // TestErrors is L3: the n-th call that a fault can hit fails, for every n
 // until a run ends without it.
@@ -87,7 +31,7 @@ func TestErrors(t *testing.T) {
 		literal bool
 		scene   string
 		seq     []string
-		f       fault
+		f       fate.Fault
 	}
 	jobs := make(chan job)
 	var mu sync.Mutex
@@ -97,7 +41,7 @@ func TestErrors(t *testing.T) {
 		wg.Go(func() {
 			for w := range jobs {
 				for n := 1; ; n++ {
-					e := &failing{f: w.f, n: n, j: newJudge(w.literal)}
+					e := &failing{Failing: fate.Failing{Fault: w.f, N: n}, j: newJudge(w.literal)}
 					err := e.run(w.scene, w.seq)
 					mu.Lock()
 					runs++
@@ -110,22 +54,22 @@ func TestErrors(t *testing.T) {
 					stop := err != nil && bad > 5
 					mu.Unlock()
 					if err != nil && !stop {
-						t.Errorf("literal=%v, %s store, %s, %s at hit %d (call %v): %v", w.literal, w.scene, strings.Join(w.seq, " "), w.f.name, n, e.at, err)
+						t.Errorf("literal=%v, %s store, %s, %s at hit %d (call %v): %v", w.literal, w.scene, strings.Join(w.seq, " "), w.f.Name, n, e.At, err)
 					}
-					if e.hit < n || stop {
+					if e.Hit < n || stop {
 						break
 					}
 					if n > 2000 {
-						t.Errorf("%s: no run ends without the fault", w.f.name)
+						t.Errorf("%s: no run ends without the fault", w.f.Name)
 						break
 					}
 				}
 			}
 		})
 	}
-	for _, f := range faults() {
+	for _, f := range fate.Faults() {
 		scenes := scenes
-		if f.ever && f.hits(vfs.Call{Op: "remove"}) {
+		if f.Ever && f.Hits(vfs.Call{Op: "remove"}) {
 			// A directory was made, its name's sync failed, and so did taking
 			// it away: no program can know of it after the disk has healed.
 			scenes = []string{"empty", "used"}
@@ -153,25 +97,9 @@ func TestErrors(t *testing.T) {
 
 // failing is one run with one fault.
 type failing struct {
-	f       fault
-	n       int
+	fate.Failing
 	j       *judge
-	hit     int // calls that the fault could hit
-	at      vfs.Call
 	classes map[error]int
-}
-
-func (e *failing) hook(c vfs.Call) error {
-	if !e.f.hits(c) {
-		return nil
-	}
-	if e.hit++; e.hit == e.n || e.hit > e.n && e.f.ever {
-		if e.hit == e.n {
-			e.at = c
-		}
-		return e.f.err(c)
-	}
-	return nil
 }
 
 func (e *failing) run(scene string, seq []string) error {
@@ -180,7 +108,7 @@ func (e *failing) run(scene string, seq []string) error {
 	if err != nil {
 		return fmt.Errorf("scene: %w", err)
 	}
-	r.m.Hook = e.hook
+	r.m.Hook = e.Hook
 	acked, maybe := r.acked, r.acked
 	uncertain := false
 	for i, symbol := range seq {
@@ -237,7 +165,7 @@ func (e *failing) run(scene string, seq []string) error {
 			return wrong("step %d, %v: the store shows %v\nwant %v", i, err, got, acked) // I10
 		}
 	}
-	if e.hit < e.n && err != nil && class(err) == err {
+	if e.Hit < e.N && err != nil && class(err) == err {
 		return wrong("an error without a fault: %v", err)
 	}
 	want := []version{acked, maybe}

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
 	"crabmem/fuzz/refdec"
 )
 
@@ -253,7 +254,7 @@ func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 	m := image.Kill()
 	var first error
 	m.Hook = func(c vfs.Call) error {
-		if !mutates(c.Op) || first != nil {
+		if !fate.Mutates(c.Op) || first != nil {
 			return noReserve(c)
 		}
 		fates(m.Unsynced(), 6, func(f []vfs.Fate) {

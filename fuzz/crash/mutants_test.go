@@ -1,17 +1,9 @@
 package crash
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"text/tabwriter"
-	"time"
+
+	"crabmem/fuzz/mutation"
 )
 
 // mutant is the store with one rule of its protocol broken.
@@ -141,119 +133,20 @@ var mutants = []mutant{
 	{"no copy of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
 		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.seq), tail)`, `name, err := "nowhere", error(nil)`}}},
 	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "_ = dir"}}},
-	{"no lock", "TestLocked", []edit{{"crmem/lock.go", "s.fs.Lock(path)", "s.fs.Lock(fmt.Sprint(path, rand.Uint64()))"}}},
-}
-
-const module = "../.."
-
-// apply returns the changed files.
-func (m *mutant) apply() (map[string][]byte, error) {
-	files := map[string][]byte{}
-	for _, e := range m.edits {
-		b, ok := files[e.file]
-		if !ok {
-			var err error
-			if b, err = os.ReadFile(filepath.Join(module, e.file)); err != nil {
-				return nil, err
-			}
-		}
-		if n := bytes.Count(b, []byte(e.old)); n != 1 {
-			return nil, fmt.Errorf("%s has this text %d times, want once:\n%s", e.file, n, e.old)
-		}
-		files[e.file] = bytes.Replace(b, []byte(e.old), []byte(e.new), 1)
-	}
-	return files, nil
+	{"no lock", "TestLocked", []edit{{"crmem/vfs/holder.go", "fsys.Lock(name)", "fsys.Lock(fmt.Sprint(name, rand.Uint64()))"}}},
 }
 
 // TestMutants breaks the protocol and runs the tests: each mutant must fail
 // the one that it names. It takes a build each, and so runs with
 // CRABMEM_CRASH=full; otherwise only the edits are checked.
 func TestMutants(t *testing.T) {
-	if len(mutants) < 12 {
-		t.Errorf("%d mutants", len(mutants))
-	}
-	names := map[string]bool{}
+	var all []mutation.Mutant
 	for _, m := range mutants {
-		if _, err := m.apply(); err != nil {
-			t.Errorf("%s: %v", m.name, err)
+		broken := mutation.Mutant{Name: m.name, Test: m.test}
+		for _, e := range m.edits {
+			broken.Edits = append(broken.Edits, mutation.Edit{File: e.file, Old: e.old, New: e.new})
 		}
-		if names[m.name] {
-			t.Errorf("two mutants are called %q", m.name)
-		}
-		names[m.name] = true
+		all = append(all, broken)
 	}
-	if !full || t.Failed() {
-		t.Logf("mutants: the edits of all %d apply; CRABMEM_CRASH=full runs them", len(mutants))
-		return
-	}
-	verdicts := make([]string, len(mutants))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for i := range next {
-				start := time.Now()
-				out, err := mutants[i].run(t.TempDir())
-				switch {
-				case err == nil:
-					verdicts[i] = "SURVIVED"
-				case strings.Contains(out, "--- FAIL: "+mutants[i].test):
-					verdicts[i] = fmt.Sprintf("killed in %.1fs", time.Since(start).Seconds())
-				default:
-					verdicts[i] = "DID NOT RUN"
-				}
-				if !strings.HasPrefix(verdicts[i], "killed") {
-					t.Errorf("%s: %s:\n%s", mutants[i].name, verdicts[i], out)
-				}
-			}
-		})
-	}
-	for i := range mutants {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	killed := 0
-	for i, m := range mutants {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", m.name, m.test, verdicts[i])
-		if strings.HasPrefix(verdicts[i], "killed") {
-			killed++
-		}
-	}
-	w.Flush()
-	t.Logf("mutants killed: %d of %d\n%s", killed, len(mutants), table.String())
-}
-
-// run runs the mutant's test with the changed files in the place of the real.
-func (m *mutant) run(dir string) (string, error) {
-	files, err := m.apply()
-	if err != nil {
-		return "", err
-	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for name, b := range files {
-		real, err := filepath.Abs(filepath.Join(module, name))
-		if err != nil {
-			return "", err
-		}
-		changed := filepath.Join(dir, filepath.Base(name))
-		if err := os.WriteFile(changed, b, 0o600); err != nil {
-			return "", err
-		}
-		overlay.Replace[real] = changed
-	}
-	b, err := json.Marshal(overlay)
-	if err != nil {
-		return "", err
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, b, 0o600); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "test", "-overlay", list, "-vet=off", "-count=1", "-timeout=180s", "-run", "^"+m.test+"$", ".")
-	cmd.Env = append(os.Environ(), "CRABMEM_CRASH=")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	mutation.Run(t, "../..", all, full, "CRABMEM_CRASH=")
 }

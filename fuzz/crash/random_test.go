@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "the one history for TestRandom to run; 0 = new ones")
@@ -214,7 +215,7 @@ func (h *history) reopen(want ...version) error {
 // is drawn now, so that it may be called from any goroutine.
 func (h *history) powerCut(percent int) func() *vfs.Mem {
 	m, r := h.r.m, rand.New(rand.NewPCG(h.rand.Uint64(), 5))
-	return func() *vfs.Mem { return m.Crash(pick(r, m.Unsynced(), percent)...) }
+	return func() *vfs.Mem { return m.Crash(fate.Pick(r, m.Unsynced(), percent)...) }
 }
 
 // interrupted stops an operation at a random call.
@@ -259,8 +260,8 @@ func (h *history) swapHook(hook func(vfs.Call) error) error {
 
 // failing lets one call fail, and then the process die.
 func (h *history) failing() error {
-	all := faults()
-	e := &failing{f: all[h.rand.IntN(len(all))], n: 1 + h.rand.IntN(20)}
+	all := fate.Faults()
+	e := &fate.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
 	var mu sync.Mutex
 	ops := h.draw()
 	next, err := h.r.acked.apply(h.r.now.Load(), ops...)
@@ -270,7 +271,7 @@ func (h *history) failing() error {
 	err = h.swapHook(func(c vfs.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
-		return e.hook(c)
+		return e.Hook(c)
 	})
 	if err != nil {
 		return err
@@ -282,16 +283,16 @@ func (h *history) failing() error {
 	case errors.Is(err, crmem.ErrNotApplied), errors.Is(err, crmem.ErrStopped):
 		want = want[:1]
 	case !errors.Is(err, crmem.ErrUnknown):
-		return fmt.Errorf("%s: %w", e.f.name, err)
+		return fmt.Errorf("%s: %w", e.Name, err)
 	}
 	h.r.s.Checkpoint()
 	h.r.s.Close()
-	if e.hit >= e.n {
+	if e.Hit >= e.N {
 		h.faults++
 	}
 	h.r.m = h.r.m.Kill()
 	if err := h.reopen(want...); err != nil {
-		return fmt.Errorf("%s at hit %d (%v): %w", e.f.name, e.n, e.at, err)
+		return fmt.Errorf("%s at hit %d (%v): %w", e.Name, e.N, e.At, err)
 	}
 	if h.rand.IntN(2) == 0 {
 		h.r.m = h.r.m.Crash()

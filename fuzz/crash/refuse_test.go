@@ -19,8 +19,8 @@ func TestLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.open(r.m, epoch, nil); !errors.Is(err, crmem.ErrLocked) {
-		t.Errorf("second open: %v, want %v", err, crmem.ErrLocked)
+	if _, err := j.open(r.m, epoch, nil); !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("second open: %v, want %v", err, vfs.ErrLocked)
 	}
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)

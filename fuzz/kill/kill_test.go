@@ -31,10 +31,12 @@ import (
 const childEnv = "CRABMEM_KILL_CHILD"
 
 var children = map[string]func(args []string) error{
-	"write": childWrite,
-	"add":   childAdd,
-	"first": childFirst,
-	"hold":  childHold,
+	"write":  childWrite,
+	"add":    childAdd,
+	"first":  childFirst,
+	"hold":   childHold,
+	"talk":   childTalk,
+	"create": childCreate,
 }
 
 func TestMain(m *testing.M) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 )
 
@@ -158,8 +159,8 @@ func TestHolderKilled(t *testing.T) {
 		t.Fatalf("the child said %q: %v", line, err)
 	}
 	_, err = crmem.Open(path, options())
-	var locked *crmem.LockedError
-	if !errors.As(err, &locked) || !errors.Is(err, crmem.ErrLocked) {
+	var locked *vfs.LockedError
+	if !errors.As(err, &locked) || !errors.Is(err, vfs.ErrLocked) {
 		t.Errorf("open beside the holder: %v, want a LockedError", err)
 	} else if locked.Holder.PID != cmd.Process.Pid || locked.Holder.Command != "childHold" {
 		t.Errorf("the holder is said to be %+v, and it is process %d", locked.Holder, cmd.Process.Pid)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Powercut cuts the power under a store, hundreds of times.
+// Powercut cuts the power under a store, and under sessions, hundreds of times.
 //
 // It records every block write and every flush that a workload causes on a
 // real ext4, together with what the workload was promised, and then rebuilds
@@ -72,26 +72,31 @@ type workload struct {
 }
 
 var workloads = map[string]workload{
-	"plain": plain,
-	"store": store,
-	"tree":  tree,
+	"plain":    plain,
+	"sessions": sessions,
+	"store":    store,
+	"tree":     tree,
 }
 
 // matrix is what a run of the program does.
 var matrix = []run{
-	{workload: "plain", mount: "noauto_da_alloc", share: 10},
+	{workload: "plain", mount: "noauto_da_alloc", share: 8},
 	{workload: "plain", mount: "noauto_da_alloc", drop: "file", mustFail: true},
 	{workload: "plain", mount: "noauto_da_alloc", drop: "dir", mustFail: true},
-	{workload: "tree", share: 10},
+	{workload: "tree", share: 8},
 	{workload: "tree", drop: "file", mustFail: true},
 	{workload: "tree", drop: "dir", mustFail: true},
-	{workload: "store", mode: "log", share: 25},
-	{workload: "store", mode: "log", mount: "noauto_da_alloc", share: 15},
-	{workload: "store", mode: "log", mount: "data=writeback", share: 15},
-	{workload: "store", mode: "literal", mount: "noauto_da_alloc", share: 10},
-	{workload: "store", mode: "writers", share: 15},
+	{workload: "store", mode: "log", share: 21},
+	{workload: "store", mode: "log", mount: "noauto_da_alloc", share: 13},
+	{workload: "store", mode: "log", mount: "data=writeback", share: 13},
+	{workload: "store", mode: "literal", mount: "noauto_da_alloc", share: 8},
+	{workload: "store", mode: "writers", share: 13},
 	{workload: "store", mode: "log", mount: "noauto_da_alloc", drop: "file", mustFail: true},
 	{workload: "store", mode: "literal", drop: "dir", mustFail: true, only: "btrfs"},
+	{workload: "sessions", mount: "noauto_da_alloc", share: 8},
+	{workload: "sessions", mount: "data=writeback", share: 8},
+	{workload: "sessions", mount: "noauto_da_alloc", drop: "file", mustFail: true},
+	{workload: "sessions", mount: "noauto_da_alloc", drop: "dir", mustFail: true},
 }
 
 func (r run) String() string {
@@ -119,14 +124,14 @@ func (r run) args(fuse string) []string {
 
 func main() {
 	var r run
-	states := flag.Int("states", 2000, "crash states to check, the controls aside")
+	states := flag.Int("states", 2400, "crash states to check, the controls aside")
 	require := flag.Bool("require", false, "exit 1, not 0, when the rig cannot run here")
 	verbose := flag.Bool("v", false, "say what the controls saw")
 	keep := flag.String("keep", "", "write the disk of the first bad state to this file")
 	dir := flag.String("dir", "", "internal: directory of the mounts")
 	disk := flag.String("disk", "", "internal: the recorder to run a workload on")
 	flag.BoolVar(&r.resume, "resume", false, "internal: go on from what is on the disk")
-	flag.StringVar(&r.workload, "workload", "", "run only this workload (plain, store, tree)")
+	flag.StringVar(&r.workload, "workload", "", "run only this workload (plain, store, tree, sessions)")
 	flag.StringVar(&r.mode, "mode", "", "with -workload: its mode")
 	flag.StringVar(&r.mount, "mount", "", "with -workload: options of the file system")
 	flag.StringVar(&r.fs, "fs", "ext4", "file system: ext4, xfs or btrfs; on the latter two the matrix has no mount options")

@@ -4,7 +4,7 @@
 // A history is drawn from a seed, so the process that is killed and the one
 // that judges what it left make the same one. Each writer has names of its
 // own: what is left of it must be its state after some prefix of its
-// operations, whatever the other writers did.
+// operations, whatever the other writers did. Talks are the same for sessions.
 package history
 
 import (

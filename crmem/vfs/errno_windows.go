@@ -1,4 +1,4 @@
-package crmem
+package vfs
 
 import "golang.org/x/sys/windows"
 

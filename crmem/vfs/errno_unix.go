@@ -1,6 +1,6 @@
 //go:build unix
 
-package crmem
+package vfs
 
 import "syscall"
 

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"crabmem/bench/corpus"
+	"crabmem/bench/measure"
+	"crabmem/sessionlog"
+)
+
+// searches builds the index of a folder from its files, and searches it.
+func searches(t *measure.Limits, dir string, large bool) error {
+	z := corpus.NewZipf(3)
+	queries := z.Queries(1000)
+	if err := searched(t, filepath.Join(dir, "500"), 100_000, "500-byte messages", z.Doc, queries, 1); err != nil {
+		return err
+	}
+	synthetic := []string{corpus.SyntheticQuery, "memory session", "recall", "agent graph context"}
+	if err := searched(t, filepath.Join(dir, "200"), 100_000, "200-byte messages", corpus.Synthetic, synthetic, 1); err != nil {
+		return err
+	}
+	if !large {
+		return nil
+	}
+	return searched(t, filepath.Join(dir, "million"), 1_000_000, "500-byte messages", z.Doc, queries, 10)
+}
+
+const perSession = 50
+
+func searched(t *measure.Limits, dir string, n int, what string, doc func(int) string, queries []string, slower float64) error {
+	if err := writeSessions(dir, n, doc); err != nil {
+		return err
+	}
+	d, err := sessionlog.OpenDir(dir, nil)
+	if err != nil {
+		return err
+	}
+	what = fmt.Sprintf("%d %s", n, what)
+	var x *sessionlog.Index
+	var cpu, wall time.Duration
+	passes := 5
+	if slower > 1 {
+		passes = 1
+	}
+	var before, after runtime.MemStats
+	for range passes {
+		if x != nil {
+			if err := x.Close(); err != nil {
+				return err
+			}
+			x = nil
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		c, start := measure.CPU(), time.Now()
+		if x, err = sessionlog.NewIndex(d, nil); err != nil {
+			return err
+		}
+		w, c := time.Since(start), measure.CPU()-c
+		if cpu == 0 || c < cpu {
+			cpu = c
+		}
+		if wall == 0 || w < wall {
+			wall = w
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	fmt.Printf("%s: rebuilt in %.0f ms of CPU and %.0f ms; %.0f bytes of memory a message\n", what, millis(cpu), millis(wall),
+		float64(after.HeapAlloc-before.HeapAlloc)/float64(n))
+	if x.Len() < n {
+		return fmt.Errorf("%d documents of %d messages", x.Len(), n)
+	}
+	if slower == 1 {
+		t.Most(what+": rebuild, CPU", millis(cpu), 900, "ms")
+		t.Most(what+": rebuild, wall, on 2 cores", millis(wall), 500, "ms")
+	}
+	for _, kind := range []struct {
+		name  string
+		q     sessionlog.Query
+		limit float64
+	}{
+		{"ranking", sessionlog.Query{Limit: 20, Bare: true}, 1},
+		{"20 windows of 16", sessionlog.Query{Limit: 20, Window: 16}, 3},
+	} {
+		p50, p99, err := timed(x, queries, kind.q)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s: search, %s: p50 %v, p99 %v\n", what, kind.name, p50, p99)
+		limit := kind.limit
+		if slower > 1 {
+			limit = slower
+		}
+		t.Most(fmt.Sprintf("%s: search, %s, p99", what, kind.name), millis(p99), limit, "ms")
+	}
+	if err := inserted(t, d, what, doc, n); err != nil {
+		return err
+	}
+	return x.Close()
+}
+
+// timed returns percentiles over the queries of the least time over passes.
+func timed(x *sessionlog.Index, queries []string, q sessionlog.Query) (p50, p99 time.Duration, err error) {
+	best := make([]time.Duration, len(queries))
+	hits := 0
+	for range 5 {
+		for i, text := range queries {
+			q.Text = text
+			start := time.Now()
+			r, err := x.Search(q)
+			if err != nil {
+				return 0, 0, err
+			}
+			if d := time.Since(start); best[i] == 0 || d < best[i] {
+				best[i] = d
+			}
+			hits += len(r.Hits)
+		}
+	}
+	if hits == 0 {
+		return 0, 0, fmt.Errorf("no query has a hit")
+	}
+	slices.Sort(best)
+	return best[len(best)/2], best[len(best)*99/100], nil
+}
+
+// inserted measures what an append costs more when an index is kept current.
+func inserted(t *measure.Limits, d *sessionlog.Dir, what string, doc func(int) string, n int) error {
+	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "late"})
+	if err != nil {
+		return err
+	}
+	_, bare, err := session(d.Path()+"-bare", &sessionlog.Options{Sync: sessionlog.SyncNone})
+	if err != nil {
+		return err
+	}
+	const more = 4000
+	var with, without []time.Duration
+	for i := range more {
+		// An assistant message with a tool call is not synced.
+		m := sessionlog.Message{Role: sessionlog.RoleAssistant, Content: doc(n + i), ToolCalls: []sessionlog.ToolCall{{ID: "c", Function: sessionlog.Function{Name: "ls", Arguments: "{}"}}}}
+		start := time.Now()
+		if err := l.Append(m); err != nil {
+			return err
+		}
+		mid := time.Now()
+		if err := bare.Append(m); err != nil {
+			return err
+		}
+		with, without = append(with, mid.Sub(start)), append(without, time.Since(mid))
+	}
+	slices.Sort(with)
+	slices.Sort(without)
+	fmt.Printf("%s: append with an index p50 %v, without %v\n", what, with[more/2], without[more/2])
+	t.Most(what+": insert, p50", micros(with[more/2]-without[more/2]), 10, "µs")
+	return errorsOf(l.Close(), bare.Close(), os.RemoveAll(d.Path()+"-bare"))
+}
+
+func errorsOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSessions writes n messages in sessions of 50.
+func writeSessions(dir string, n int, doc func(int) string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var b []byte
+	for s := 0; s*perSession < n; s++ {
+		b = sessionlog.AppendMeta(b[:0], &sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Title: fmt.Sprint("session ", s)})
+		for i := range perSession {
+			role := sessionlog.RoleUser
+			if i%2 == 1 {
+				role = sessionlog.RoleAssistant
+			}
+			b = sessionlog.AppendMessage(b, &sessionlog.Message{Role: role, Content: doc(s*perSession + i)})
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("crab_user_%d.jsonl", s+1)), b, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

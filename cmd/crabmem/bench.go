@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"crabmem/bench/measure"
+	"crabmem/bench/recall"
+	"crabmem/bm25"
+	"crabmem/crmem"
+
+	"github.com/spf13/cobra"
+)
+
+type benchFlags struct {
+	mode, analyzer   string
+	store, questions string
+	perQuery         string
+	save, compare    string
+}
+
+func (c *cli) benchCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "bench COMMAND",
+		GroupID: groupCare,
+		Short:   "measure the program on data of yours",
+		Long: `Measure how good the answers are, and what they cost, on test sets or on a store
+with questions to it. Nothing is changed.`,
+		Example: `  crabmem bench recall tiny`,
+	}, c.benchRecallCommand())
+}
+
+func (c *cli) benchRecallCommand() *cobra.Command {
+	f := benchFlags{analyzer: bm25.Standard.String()}
+	cmd := &cobra.Command{
+		Use:   "recall [DIR...]",
+		Short: "measure how well recall finds what it should",
+		Long: `Ask a test set's queries as recall asks a store, and score the answers: nDCG@10
+(linear gain), recall@5, @10 and @100, MRR@10, hit@1, @5 and @10 by trec_eval's
+definitions, with 95 % bootstrap intervals; the CPU time to index, the time of a
+query for 100 hits, the memory.
+
+DIR holds corpus.jsonl, queries.jsonl and qrels.tsv (or qrels/test.tsv) in the
+form of BEIR, or is a folder of such folders. Titles become names, texts
+contents. Instead of a set there is --store with --questions: lines of a
+question, a tab and the name of the entry that answers it.
+
+Where metadata.group sorts documents and queries into groups, such as
+conversations, --mode says what a query may find: group, what an index of its
+group alone finds (the default); filter, of the whole index the hits of its
+group; pooled, everything.
+
+--save keeps a run, --compare sets this one against it: a paired randomization
+test for each measure, and the queries that moved. --per-query writes a line of
+JSON for each query, with its hits. With --json the answer is a line per set.`,
+		Example: `  crabmem bench recall tiny
+  crabmem bench recall tiny --analyzer plain --save plain.json --per-query plain.jsonl
+  crabmem bench recall tiny --mode pooled --save run.json && crabmem bench recall tiny --compare run.json
+  printf 'how do we ship?\tdeploy\n' > q.tsv && crabmem bench recall --store memory.db --questions q.tsv --json`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.mode, "mode", "", "what a query of a grouped set may find, the `mode`: group, filter or pooled")
+	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "the `analyzer`: standard or plain")
+	fl.StringVar(&f.store, "store", "", "measure on the entries of this store's `file`")
+	fl.StringVar(&f.questions, "questions", "", "the `file` of questions to --store")
+	fl.StringVar(&f.perQuery, "per-query", "", "write a line of JSON for each query to this `file`")
+	fl.StringVar(&f.save, "save", "", "write the run to this `file`")
+	fl.StringVar(&f.compare, "compare", "", "compare with the run in this `file`")
+	completeWords(cmd, "mode", "group", "filter", "pooled")
+	completeWords(cmd, "analyzer", "standard", "plain")
+	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
+		b := bench{c: c, ctx: cmd.Context(), f: f, options: recall.Options{Passes: 3, CPU: measure.CPU}}
+		var err error
+		if b.options.Mode, err = recall.ParseMode(f.mode); err != nil {
+			return usagef("--%v", err)
+		}
+		if b.options.Analyzer, err = bm25.ParseAnalyzer(f.analyzer); err != nil {
+			return usagef("--analyzer: %v", err)
+		}
+		if (f.store == "") != (f.questions == "") {
+			return wrongArgs(cmd, "--store and --questions go together")
+		}
+		if len(dirs) == 0 && f.store == "" {
+			return wrongArgs(cmd, "missing argument: want a DIR, or --store and --questions")
+		}
+		return b.run(dirs)
+	}
+	return cmd
+}
+
+// bench is one run of bench recall.
+type bench struct {
+	c       *cli
+	ctx     context.Context
+	f       benchFlags
+	options recall.Options
+
+	results     []*recall.Result
+	comparisons map[string]*recall.Comparison // by set
+}
+
+func (b *bench) run(dirs []string) error {
+	old := make(map[string]*recall.Result)
+	if b.f.compare != "" {
+		saved, err := recall.ReadSaved(b.open, b.f.compare)
+		if err != nil {
+			return b.about(b.f.compare, err, "name a file that --save wrote")
+		}
+		for _, r := range saved {
+			old[r.Set] = r
+		}
+	}
+	dirs, err := b.sets(dirs)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := b.folder(dir); err != nil {
+			return err
+		}
+	}
+	if b.f.store != "" {
+		if err := b.own(); err != nil {
+			return err
+		}
+	}
+	b.comparisons = make(map[string]*recall.Comparison)
+	for _, r := range b.results {
+		if o := old[r.Set]; o != nil {
+			c := recall.Compare(o, r)
+			b.comparisons[r.Set] = &c
+		} else if b.f.compare != "" {
+			b.c.warn(fmt.Sprintf("%s has no set %s", b.f.compare, r.Set))
+		}
+	}
+	if err := b.write(); err != nil {
+		return err
+	}
+	if b.c.json {
+		return b.printJSON()
+	}
+	b.text()
+	return nil
+}
+
+// open opens a file, also behind a link: caches of test sets are made of them.
+func (b *bench) open(name string) (io.ReadCloser, error) {
+	path, err := b.c.fs.Resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	return b.c.fs.Open(path)
+}
+
+// sets returns the folders with a test set: a directory itself, or those in it.
+func (b *bench) sets(dirs []string) ([]string, error) {
+	has := func(dir string) bool {
+		_, err := b.c.fs.Lstat(filepath.Join(dir, recall.Corpus))
+		return err == nil
+	}
+	var sets []string
+	for _, dir := range dirs {
+		if has(dir) {
+			sets = append(sets, dir)
+			continue
+		}
+		entries, err := b.c.fs.ReadDir(dir)
+		if err != nil {
+			return nil, b.about(dir, err, benchRemedy)
+		}
+		found := false
+		for _, e := range entries {
+			if sub := filepath.Join(dir, e.Name()); has(sub) {
+				sets, found = append(sets, sub), true
+			}
+		}
+		if !found {
+			return nil, b.about(dir, fmt.Errorf("%s: no %s in it, nor in its folders", dir, recall.Corpus), benchRemedy)
+		}
+	}
+	return sets, nil
+}
+
+const benchRemedy = "name a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or one of such folders"
+
+// about gives an error of a file that is no store the remedy for it.
+func (b *bench) about(path string, err error, remedy string) error {
+	f := classify(err)
+	if f.Path == "" {
+		f.Path = path
+	}
+	if f.Code != exitPermission && !errors.Is(err, context.Canceled) {
+		f.Code, f.Kind, f.Remedy = exitFailure, "failed", remedy
+	}
+	return f
+}
+
+// folder measures the set in a directory.
+func (b *bench) folder(dir string) error {
+	var s *recall.Set
+	err := b.c.busy("reading "+dir, func() (err error) {
+		s, err = recall.Load(b.open, dir)
+		return err
+	})
+	if err != nil {
+		return b.about(dir, err, benchRemedy)
+	}
+	if path, err := b.c.fs.Resolve(dir); err == nil {
+		s.Name = filepath.Base(path) // also of "."
+	}
+	return b.measure(s)
+}
+
+// own measures the store with its questions.
+func (b *bench) own() error {
+	b.c.db = b.f.store
+	return b.c.read(func(store *crmem.Store) error {
+		s, err := recall.FromStore(filepath.Base(b.f.store), store, b.open, b.f.questions)
+		if err != nil {
+			return b.about(b.f.questions, err, "write a question, a tab and the name of an entry on each line")
+		}
+		return b.measure(s)
+	})
+}
+
+func (b *bench) measure(s *recall.Set) error {
+	for _, r := range b.results {
+		if r.Set == s.Name {
+			return usagef("two sets are called %s: measure them one by one", s.Name)
+		}
+	}
+	p := b.c.progress(s.Name)
+	o := b.options
+	o.Progress = p.step
+	r, err := recall.Run(b.ctx, s, o)
+	p.end()
+	if err == nil {
+		b.results = append(b.results, r)
+	}
+	return err
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/bench/recall"
+	"crabmem/crmem/vfs"
+)
+
+// write writes the files that the flags ask for.
+func (b *bench) write() error {
+	if b.f.save != "" {
+		err := vfs.Replace(b.c.fs, b.f.save, 0o644, func(w io.Writer) error { return recall.Save(w, b.results) })
+		if err != nil {
+			return err
+		}
+	}
+	if b.f.perQuery == "" {
+		return nil
+	}
+	return vfs.Replace(b.c.fs, b.f.perQuery, 0o644, func(w io.Writer) error {
+		for _, r := range b.results {
+			if err := recall.WriteAnswers(w, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// benchAnswer is a line of bench recall --json.
+type benchAnswer struct {
+	*recall.Result
+	Compare *recall.Comparison `json:"compare,omitempty"`
+}
+
+func (b *bench) printJSON() error {
+	for _, r := range b.results {
+		if err := b.c.printJSON(benchAnswer{r, b.comparisons[r.Set]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) text() {
+	c := b.c
+	quality := [][]string{append([]string{"SET", "DOCS", "QUERIES"}, upper(recall.Metrics[:])...)}
+	cost := [][]string{{"SET", "MODE", "ANALYZER", "INDEX CPU", "WALL", "DOCS/CPU-S", "MB/CPU-S", "QUERY P50", "P99", "INDEX", "MEMORY"}}
+	for _, r := range b.results {
+		means := []string{printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
+		half := []string{"", "", "95 %"}
+		for i, v := range r.Values() {
+			ci := r.Intervals[recall.Metrics[i]]
+			means = append(means, fmt.Sprintf("%.3f", v))
+			half = append(half, fmt.Sprintf("±%.3f", (ci[1]-ci[0])/2))
+		}
+		quality = append(quality, means, half)
+		k := r.Cost
+		cost = append(cost, []string{printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
+			rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99),
+			sizeOf(k.IndexBytes), sizeOf(max(k.HeapBytes, 0))})
+	}
+	c.table(c.out, quality, "123456789:")
+	c.out.WriteString("\n")
+	c.table(c.out, cost, "3456789:")
+	for _, r := range b.results {
+		b.oddities(r)
+	}
+	for _, r := range b.results {
+		if k := b.comparisons[r.Set]; k != nil {
+			b.comparison(k)
+		}
+	}
+}
+
+// oddities says what of a set did not take part, or does not fit.
+func (b *bench) oddities(r *recall.Result) {
+	say := func(n int, one, many, what string) {
+		if n > 0 {
+			fmt.Fprintf(b.c.out, "%s: %s %s\n", printable(r.Set), plural(n, one, many), what)
+		}
+	}
+	say(r.LeftOut, "query", "queries", "without a relevant document left out")
+	say(r.UnknownQueries, "query", "queries", "judged, but not in "+recall.Queries)
+	say(r.UnknownDocs, "judgment", "judgments", "of documents that are not there")
+	say(r.Ungrouped, "query", "queries", "without a group searched everything")
+}
+
+// mostMoved is how many queries a person is shown that lost, and that gained.
+const mostMoved = 10
+
+func (b *bench) comparison(k *recall.Comparison) {
+	c := b.c
+	fmt.Fprintf(c.out, "\n%s: %s, %s against %s, %s; %s", printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
+		plural(k.Queries, "query", "queries"))
+	if k.OnlyOld+k.OnlyNew > 0 {
+		fmt.Fprintf(c.out, ", %d that only the old run has, %d only this one", k.OnlyOld, k.OnlyNew)
+	}
+	c.out.WriteString("\n")
+	if k.Queries == 0 {
+		return
+	}
+	rows := [][]string{{"MEASURE", "OLD", "NEW", "DIFFERENCE", "95 %", "P", "WON", "LOST"}}
+	for _, m := range k.Changes {
+		rows = append(rows, []string{m.Metric, fmt.Sprintf("%.3f", m.Old), fmt.Sprintf("%.3f", m.New), fmt.Sprintf("%+.4f", m.Difference),
+			fmt.Sprintf("%+.4f to %+.4f", m.Interval[0], m.Interval[1]), fmt.Sprintf("%.4f", m.P), fmt.Sprint(m.Won), fmt.Sprint(m.Lost)})
+	}
+	c.table(c.out, rows, "1234567")
+	var lost, gained []recall.Move
+	for _, m := range k.Moved {
+		if m.NewNDCG < m.OldNDCG {
+			lost = append(lost, m)
+		} else if m.NewNDCG > m.OldNDCG {
+			gained = append(gained, m)
+		}
+	}
+	slices.Reverse(gained) // the best first
+	b.moves("lost", lost)
+	b.moves("gained", gained)
+}
+
+// moves shows the queries that moved most, by nDCG@10.
+func (b *bench) moves(what string, moves []recall.Move) {
+	if len(moves) == 0 {
+		return
+	}
+	fmt.Fprintf(b.c.out, "%s %s nDCG@10", plural(len(moves), "query", "queries"), what)
+	if len(moves) > mostMoved {
+		fmt.Fprintf(b.c.out, ", the first %d of them", mostMoved)
+		moves = moves[:mostMoved]
+	}
+	b.c.out.WriteString("\n")
+	rank := func(n int) string {
+		if n == 0 {
+			return "-"
+		}
+		return fmt.Sprint(n)
+	}
+	rows := [][]string{{"OLD", "NEW", "RANK", "NOW", "QUERY", "TEXT"}}
+	for _, m := range moves {
+		rows = append(rows, []string{fmt.Sprintf("%.3f", m.OldNDCG), fmt.Sprintf("%.3f", m.NewNDCG), rank(m.OldRank), rank(m.NewRank),
+			printable(fit(m.Query, 30)), firstLine(fit(m.Text, 80))})
+	}
+	b.c.table(b.c.out, rows, "0123")
+}
+
+func upper(names []string) []string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = strings.ToUpper(n)
+	}
+	return list
+}
+
+func seconds(s float64) string { return fmt.Sprintf("%.3f s", s) }
+
+// rate is a number a second, with three figures or more.
+func rate(n, secs float64) string {
+	if secs <= 0 {
+		return "-"
+	}
+	if n /= secs; n < 100 {
+		return fmt.Sprintf("%.1f", n)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+func micros(us float64) string {
+	d := time.Duration(us * float64(time.Microsecond))
+	if d >= 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Nanosecond).String()
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"crabmem/sessionlog"
+)
+
+// readClaudeCode reads a session file of Claude Code, as there are in
+// ~/.claude/projects/DIR/UUID.jsonl:
+//
+//   - user and assistant lines become messages in the order of the file, which
+//     has what was said on branches that were left again. The lines of one
+//     answer (message.id) become one message, with the results of its tools
+//     behind it;
+//   - a tool's result becomes a message of the role tool;
+//   - the summary of a compaction becomes a compaction;
+//   - lines of sub-agents, of the tool itself (isMeta, reminders, its own error
+//     messages), written twice and of any other type are counted and left out.
+//
+// The title is that of the last custom-title line, else of the last ai-title
+// line, else of the last summary line whose leaf is in the file: the others
+// are of other sessions.
+func readClaudeCode(r io.Reader) (transcript, error) {
+	c := claudeReader{seen: make(map[string]bool)}
+	if err := c.read(r, c.record); err != nil {
+		return transcript{}, err
+	}
+	title := c.custom
+	if title == "" {
+		title = c.ai
+	}
+	for i := len(c.summaries) - 1; i >= 0 && title == ""; i-- {
+		if c.seen[c.summaries[i].leaf] {
+			title = c.summaries[i].title
+		}
+	}
+	t, err := c.finish("claude-code", c.id, title, c.created)
+	if errors.Is(err, errNoMessages) && c.sidechain {
+		err = errSubAgent
+	}
+	return t, err
+}
+
+type claudeReader struct {
+	transcriptBuilder
+	id        string // the session's: that of the last line, as a fork begins with another's
+	created   time.Time
+	seen      map[string]bool // uuids of the lines that were read
+	sidechain bool
+
+	custom, ai string
+	summaries  []struct{ leaf, title string }
+
+	// The answer that is being read, to which the next line may belong.
+	answer string // its message.id, or ""
+	item   int    // its index in t.Items
+	size   int    // of its line, at most
+}
+
+// claudeContent is what a message's blocks hold.
+type claudeContent struct {
+	text, thinking string
+	calls          []sessionlog.ToolCall
+	results        []sessionlog.Message
+	injected       bool // there was text of the tool's own
+}
+
+func (c *claudeContent) empty() bool {
+	return c.text == "" && c.thinking == "" && len(c.calls)+len(c.results) == 0
+}
+
+func (c *claudeReader) record(o object) error {
+	typ, err := o.str("type")
+	if err != nil {
+		return err
+	}
+	switch typ {
+	case "user", "assistant":
+		return c.said(typ, o)
+	case "custom-title":
+		c.custom = o.text("customTitle")
+	case "ai-title":
+		c.ai = o.text("aiTitle")
+	case "summary":
+		c.summaries = append(c.summaries, struct{ leaf, title string }{o.text("leafUuid"), o.text("summary")})
+	default:
+		c.skipNamed("type", typ)
+	}
+	return nil
+}
+
+// said reads a user or assistant line.
+func (c *claudeReader) said(typ string, o object) error {
+	if o.flag("isSidechain") {
+		c.sidechain = true
+		c.skip("sub-agent")
+		return nil
+	}
+	m, err := o.sub("message")
+	if err != nil {
+		return err
+	}
+	if id := o.text("sessionId"); id != "" {
+		c.id = id
+	}
+	if c.created.IsZero() {
+		if t, err := time.Parse(time.RFC3339Nano, o.text("timestamp")); err == nil {
+			c.created = t
+		}
+	}
+	id := o.text("uuid")
+	if id != "" && c.seen[id] {
+		c.skip("written twice")
+		return nil
+	}
+	content, err := c.blocks(m)
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		c.seen[id] = true
+	}
+	switch {
+	case o.flag("isMeta"):
+		c.skip("isMeta")
+		return nil
+	case o.flag("isApiErrorMessage") || m.text("model") == "<synthetic>":
+		c.skip("not the model's")
+		return nil
+	}
+	if content.injected {
+		c.skip("injected")
+		if content.empty() {
+			return nil
+		}
+	}
+	switch {
+	case o.flag("isCompactSummary"):
+		c.answer = ""
+		c.summary(content.text)
+	case typ == "assistant":
+		c.assistant(m.text("id"), content)
+	default:
+		for _, r := range content.results {
+			c.message(c.line, r)
+		}
+		if content.text != "" || len(content.results) == 0 {
+			m := sessionlog.Message{Role: sessionlog.RoleUser, Content: content.text}
+			if c.message(c.line, m) > 0 {
+				c.answer = ""
+			}
+		}
+	}
+	return nil
+}
+
+// assistant adds a line of an answer to the message that the answer's first
+// line began, if nobody has spoken since.
+func (c *claudeReader) assistant(id string, content claudeContent) {
+	m := sessionlog.Message{
+		Role: sessionlog.RoleAssistant, Content: content.text, ReasoningContent: content.thinking, ToolCalls: content.calls,
+	}
+	c.buf = sessionlog.AppendMessage(c.buf[:0], &m)
+	if n := len(c.buf); id != "" && id == c.answer && c.size+n <= maxImportedLine {
+		c.size += n
+		old := &c.t.Items[c.item].Message
+		old.Content = join(old.Content, m.Content)
+		old.ReasoningContent = join(old.ReasoningContent, m.ReasoningContent)
+		old.ToolCalls = append(old.ToolCalls, m.ToolCalls...)
+		return
+	}
+	if n := c.message(c.line, m); n > 0 {
+		c.answer, c.item, c.size = id, len(c.t.Items)-1, n
+	}
+}
+
+// claudeInjected are the elements that Claude Code puts into user messages.
+var claudeInjected = []string{"system-reminder", "local-command-caveat"}
+
+// blocks reads the content of a message: text, or an array of blocks.
+func (c *claudeReader) blocks(m object) (content claudeContent, err error) {
+	blocks, err := m.blocks("content")
+	if err != nil {
+		return content, err
+	}
+	for _, b := range blocks {
+		var text string
+		switch typ := b.text("type"); typ {
+		case "text":
+			if text, err = b.str("text"); inTags(text, claudeInjected) {
+				content.injected = true
+			} else {
+				content.text = join(content.text, text)
+			}
+		case "thinking":
+			text, err = b.str("thinking")
+			content.thinking = join(content.thinking, text)
+		case "image", "document":
+			content.text = join(content.text, "["+typ+"]")
+		case "tool_use":
+			var id, name string
+			if id, err = b.str("id"); err == nil {
+				name, err = b.str("name")
+			}
+			content.calls = append(content.calls, sessionlog.ToolCall{
+				ID: id, Function: sessionlog.Function{Name: name, Arguments: compactJSON(b["input"])},
+			})
+		case "tool_result":
+			r := sessionlog.Message{Role: sessionlog.RoleTool}
+			if r.ToolCallID, err = b.str("tool_use_id"); err == nil {
+				r.Content, err = c.plain(b, "content")
+			}
+			content.results = append(content.results, r)
+		default:
+			c.skipNamed("block", typ)
+		}
+		if err != nil {
+			return content, err
+		}
+	}
+	return content, nil
+}

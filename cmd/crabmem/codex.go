@@ -1,0 +1,260 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/sessionlog"
+)
+
+// readCodex reads a rollout of Codex, as there are in
+// ~/.codex/sessions/YYYY/MM/DD/rollout-TIME-UUID.jsonl, of any age: a line
+// is {timestamp, type, payload}, or in old ones the payload of such a line.
+//
+//   - items of the model's conversation (response_item) become messages: what
+//     it thought, said and called one after the other is one message, and a
+//     call's output one of the role tool;
+//   - the message of a compaction becomes a compaction;
+//   - events, which say the same again, what Codex itself told the model, and
+//     every other type are counted and left out.
+//
+// The title is the last name that the thread was given.
+func readCodex(r io.Reader) (transcript, error) {
+	var c codexReader
+	if err := c.read(r, c.record); err != nil {
+		return transcript{}, err
+	}
+	c.flush()
+	t, err := c.finish("codex", c.id, c.title, c.created)
+	if c.subAgent {
+		err = errSubAgent
+	}
+	return t, err
+}
+
+type codexReader struct {
+	transcriptBuilder
+	id, title string
+	created   time.Time
+	subAgent  bool
+
+	answer sessionlog.Message // that is being read
+	began  int64              // the line where it began; 0 without one
+	size   int                // of its line, at most
+}
+
+// codexItems are the types of items that old rollouts have without an envelope.
+var codexItems = []string{
+	"message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
+	"local_shell_call", "local_shell_call_output",
+}
+
+func (c *codexReader) record(o object) error {
+	typ, err := o.str("type")
+	if err != nil {
+		return err
+	}
+	payload, err := o.sub("payload")
+	if err != nil {
+		return err
+	}
+	if payload == nil {
+		payload = o
+	}
+	if c.created.IsZero() {
+		// A header's own time is the session's, and comes before.
+		for _, at := range []string{payload.text("timestamp"), o.text("timestamp")} {
+			if t, err := time.Parse(time.RFC3339Nano, at); err == nil && c.created.IsZero() {
+				c.created = t
+			}
+		}
+	}
+	switch {
+	case typ == "session_meta" || typ == "" && o.has("id"):
+		c.meta(payload)
+	case typ == "response_item":
+		return c.response(payload)
+	case slices.Contains(codexItems, typ):
+		return c.response(o)
+	case typ == "compacted":
+		c.flush()
+		c.summary(payload.text("message"))
+	case typ == "event_msg":
+		if name := payload.text("thread_name"); payload.text("type") == "thread_name_updated" && name != "" {
+			c.title = name
+		}
+		c.skip("event")
+	case typ == "":
+		c.skipNamed("record", o.text("record_type"))
+	default:
+		c.skipNamed("type", typ)
+	}
+	return nil
+}
+
+// meta reads the header. A fork has that of the session it began as behind its
+// own.
+func (c *codexReader) meta(o object) {
+	if c.id != "" {
+		c.skip("header of another session")
+		return
+	}
+	c.id = o.text("id")
+	c.subAgent = o.object("source").has("subagent") || o.text("thread_source") == "subagent"
+}
+
+func (c *codexReader) response(o object) error {
+	typ, err := o.str("type")
+	if err != nil {
+		return err
+	}
+	switch typ {
+	case "message":
+		return c.said(o)
+	case "reasoning":
+		summary, err := c.plain(o, "summary")
+		text, err2 := c.plain(o, "content")
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		c.add(sessionlog.Message{ReasoningContent: join(summary, text)})
+	case "function_call", "custom_tool_call", "local_shell_call":
+		call, err := codexCall(typ, o)
+		if err != nil {
+			return err
+		}
+		c.add(sessionlog.Message{ToolCalls: []sessionlog.ToolCall{call}})
+	case "function_call_output", "custom_tool_call_output", "local_shell_call_output":
+		output, key := o, "output"
+		if o.has(key) && o[key][0] == '{' { // as the model's service takes it
+			output, key = o.object(key), "content"
+		}
+		text, err := c.plain(output, key)
+		if err != nil {
+			return err
+		}
+		c.flush()
+		c.message(c.line, sessionlog.Message{Role: sessionlog.RoleTool, Content: text, ToolCallID: codexCallID(o)})
+	default:
+		c.skipNamed("item", typ)
+	}
+	return nil
+}
+
+// codexInjected are the elements that Codex puts into the conversation.
+var codexInjected = []string{
+	"environment_context", "user_instructions", "permissions instructions", "collaboration_mode", "multi_agent_mode",
+	"apps_instructions", "skills_instructions", "plugins_instructions", "turn_aborted", "skill", "INSTRUCTIONS",
+}
+
+func codexInjects(text string) bool {
+	return inTags(text, codexInjected) ||
+		strings.HasPrefix(text, "# AGENTS.md instructions for ") && strings.HasSuffix(strings.TrimSpace(text), "</INSTRUCTIONS>")
+}
+
+// said reads a message.
+func (c *codexReader) said(o object) error {
+	role, err := o.str("role")
+	if err != nil {
+		return err
+	}
+	if role != sessionlog.RoleUser && role != sessionlog.RoleAssistant {
+		c.skipNamed("role", role)
+		return nil
+	}
+	blocks, err := o.blocks("content")
+	if err != nil {
+		return err
+	}
+	injected := len(blocks)
+	if role == sessionlog.RoleUser {
+		blocks = slices.DeleteFunc(blocks, func(b object) bool { return codexInjects(b.text("text")) })
+	}
+	if injected -= len(blocks); injected > 0 {
+		c.skip("injected")
+		if len(blocks) == 0 {
+			return nil
+		}
+	}
+	text, err := c.plainBlocks(blocks)
+	if err != nil {
+		return err
+	}
+	if role == sessionlog.RoleAssistant {
+		c.add(sessionlog.Message{Content: text})
+		return nil
+	}
+	c.flush()
+	c.message(c.line, sessionlog.Message{Role: role, Content: text})
+	return nil
+}
+
+func codexCallID(o object) string {
+	if id := o.text("call_id"); id != "" {
+		return id
+	}
+	return o.text("id")
+}
+
+// codexCall reads a call. Arguments are JSON in a text, or a text alone, or
+// what a shell runs.
+func codexCall(typ string, o object) (sessionlog.ToolCall, error) {
+	call := sessionlog.ToolCall{ID: codexCallID(o), Function: sessionlog.Function{Name: o.text("name")}}
+	f := &call.Function
+	switch typ {
+	case "function_call":
+		var err error
+		if f.Arguments, err = o.str("arguments"); err != nil {
+			return call, err
+		}
+		if f.Arguments == "" || json.Valid([]byte(f.Arguments)) {
+			f.Arguments = compactJSON([]byte(f.Arguments))
+		}
+	case "custom_tool_call":
+		input := o["input"]
+		if !o.has("input") {
+			input = []byte(`""`)
+		}
+		f.Arguments = `{"input":` + compactJSON(input) + `}`
+	default:
+		f.Name = "local_shell"
+		f.Arguments = compactJSON(o["action"])
+	}
+	return call, nil
+}
+
+// add adds what the model thought, said or called to its answer. What comes
+// behind words or calls and is no call is another answer.
+func (c *codexReader) add(m sessionlog.Message) {
+	m.Role = sessionlog.RoleAssistant
+	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 {
+		c.skip("empty")
+		return
+	}
+	c.buf = sessionlog.AppendMessage(c.buf[:0], &m)
+	a, n := &c.answer, len(c.buf)
+	spoke := a.Content != "" || len(a.ToolCalls) > 0
+	if spoke && len(m.ToolCalls) == 0 || c.size+n > maxImportedLine {
+		c.flush()
+	}
+	if c.began == 0 {
+		c.answer, c.began, c.size = m, c.line, n
+		return
+	}
+	a.Content = join(a.Content, m.Content)
+	a.ReasoningContent = join(a.ReasoningContent, m.ReasoningContent)
+	a.ToolCalls = append(a.ToolCalls, m.ToolCalls...)
+	c.size += n
+}
+
+// flush ends the answer that is being read.
+func (c *codexReader) flush() {
+	if c.began > 0 {
+		c.message(c.began, c.answer)
+	}
+	c.answer, c.began, c.size = sessionlog.Message{}, 0, 0
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"crabmem/crmem/vfs"
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) sessionsCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "sessions COMMAND",
+		GroupID: groupTalk,
+		Short:   "look into conversations, search and keep them",
+		Long: `Sessions are the logs of conversations: one append-only file of JSON lines each,
+in the folder sessions of the home. These commands read, search, title, delete
+and restore, export, import, check and mend them.
+
+ID is a session's id, as crab_user_1, which a title does not change; it is
+the first part of the file's name. The whole name of the file is taken too.
+Reading needs no lock and goes on beside a conversation that is running.`,
+		Example: `  crabmem sessions list
+  crabmem sessions show crab_user_1
+  crabmem sessions search "which port" --agent crab`,
+	},
+		c.sessionsListCommand(),
+		c.sessionsShowCommand(),
+		c.sessionsSearchCommand(),
+		c.sessionsTailCommand(),
+		c.sessionsTitleCommand(),
+		c.sessionsDeleteCommand(),
+		c.sessionsRestoreCommand(),
+		c.sessionsExportCommand(),
+		c.sessionsImportCommand(),
+		c.sessionsVerifyCommand(),
+		c.sessionsRepairCommand(),
+		c.sessionsCompactionsCommand(),
+	)
+}
+
+// sessionsPath returns where the sessions are.
+func (c *cli) sessionsPath() (string, error) {
+	home, err := c.homeDir()
+	return filepath.Join(home, "sessions"), err
+}
+
+// openSessions opens the folder of sessions. It is missing when mustExist does
+// not say that this is an error.
+func (c *cli) openSessions(command string, mustExist bool) (*sessionlog.Dir, error) {
+	path, err := c.sessionsPath()
+	if err != nil {
+		return nil, err
+	}
+	d, err := sessionlog.OpenDir(path, &sessionlog.Options{
+		FS: c.fs, LockWait: c.lockWait, Command: "crabmem sessions " + command, Now: c.now, Warn: c.warn,
+	})
+	if err == nil {
+		fi, lerr := c.fs.Lstat(d.Path())
+		switch {
+		case missing(lerr) && mustExist:
+			return nil, &failure{Code: exitNotFound, Kind: "no_sessions", Message: d.Path() + ": there are no sessions", Path: d.Path(), err: lerr,
+				Remedy: "crabmem sessions import brings in those of other tools; --home or CRABTALK_HOME names another home"}
+		case missing(lerr):
+		case lerr != nil:
+			err = lerr
+		case !fi.IsDir():
+			err = syscall.ENOTDIR
+		}
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Op == "resolve" {
+		return nil, &failure{Code: exitNotFound, Kind: "no_sessions", Message: err.Error(), Path: path, err: err,
+			Remedy: "put back what the link leads to, or remove the link"}
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, &failure{Code: exitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, err: err,
+			Remedy: "name the home: --home or CRABTALK_HOME"}
+	}
+	return d, err
+}
+
+// readSessions runs f on the folder of sessions, which must be there.
+func (c *cli) readSessions(f func(d *sessionlog.Dir) error) error {
+	d, err := c.openSessions("", true)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(d), d.Close())
+}
+
+// writeSessions runs f on the folder of sessions, which f changes. What f has
+// made durable stays, whatever follows.
+func (c *cli) writeSessions(command string, mustExist bool, f func(d *sessionlog.Dir) error) error {
+	path, err := c.sessionsPath()
+	if err != nil {
+		return err
+	}
+	if err := c.tighten(filepath.Dir(path), path); err != nil {
+		return err
+	}
+	d, err := c.openSessions(command, mustExist)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(d), d.Close())
+}
+
+// readSession runs f on a session.
+func (c *cli) readSession(id string, f func(s *sessionlog.Session) error) error {
+	return c.readSessions(func(d *sessionlog.Dir) error {
+		s, err := d.Read(id)
+		if err != nil {
+			return aboutSession(err)
+		}
+		return errors.Join(f(s), s.Close())
+	})
+}
+
+// aboutSession gives an error the remedy that only who asked for a session
+// knows.
+func aboutSession(err error) error {
+	if !errors.Is(err, vfs.ErrNotRegular) {
+		return err
+	}
+	f := classify(err)
+	f.Remedy = "take it out of the folder: a session is a file"
+	return f
+}
+
+// sessionLabel is a session as a person sees it.
+func sessionLabel(id, title string) string {
+	if title == "" {
+		return label(id)
+	}
+	return label(id) + " " + quoted(title)
+}
+
+// completeSessions completes the first n arguments with ids of sessions, or of
+// those in the trash; n < 0 is every argument.
+func (c *cli) completeSessions(n int, trash bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if n >= 0 && len(args) >= n {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		_ = c.readSessions(func(d *sessionlog.Dir) error { // no folder, no ids
+			list, err := listSessions(d, trash)
+			for _, i := range list {
+				if strings.HasPrefix(i.ID, toComplete) && !strings.ContainsAny(i.ID, "\t\r\n") {
+					ids = append(ids, cobra.CompletionWithDesc(i.ID, sessionHint(&i)))
+				}
+			}
+			return err
+		})
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// sessionHint says in a few words which session it is.
+func sessionHint(i *sessionlog.Info) string {
+	if i.Meta.Title != "" {
+		return fit(firstLine(i.Meta.Title), 60)
+	}
+	return fmt.Sprintf("%s, %s", day(uint64(max(i.Modified.Unix(), 0))), plural(i.Messages, "message", "messages"))
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// shownCompaction is a compaction under --json.
+type shownCompaction struct {
+	N         int    `json:"n"`
+	Line      int64  `json:"line"`   // of the marker
+	Offset    int64  `json:"offset"` // of the marker
+	FirstLine int64  `json:"first_line"`
+	LastLine  int64  `json:"last_line"` // before first_line when it replaced none
+	From      int64  `json:"from"`      // the bytes of those lines
+	To        int64  `json:"to"`
+	Messages  int    `json:"messages"`
+	Summary   string `json:"summary"`
+}
+
+func newShownCompaction(p sessionlog.Compaction) shownCompaction {
+	return shownCompaction{p.N, p.Line, p.Offset, p.FirstLine, p.LastLine, p.From, p.To, p.Messages, p.Summary}
+}
+
+func (c *cli) sessionsCompactionsCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:   "compactions COMMAND",
+		Short: "list the compactions of a conversation and expand them",
+		Long: `A compaction puts a summary in the place of what was said before it. Nothing of
+that is gone: it stands in the file, before the summary. These commands list the
+compactions of a session, and give back the lines that one of them replaced.`,
+		Example: `  crabmem sessions compactions list crab_user_1
+  crabmem sessions compactions show crab_user_1 1`,
+	},
+		c.compactionsListCommand(),
+		c.compactionsShowCommand(),
+	)
+}
+
+func (c *cli) compactionsListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list ID",
+		Aliases: []string{"ls"},
+		Short:   "list the compactions of a conversation",
+		Long: `List the compactions of a conversation, oldest first: number, line of the
+summary, lines and messages that it replaced, and how it begins. With --json an
+array with the whole summaries and the bytes of the lines.`,
+		Example: `  crabmem sessions compactions list crab_user_1
+  crabmem sessions compactions list crab_user_1 --json`,
+		Args:              exactly(1, "ID"),
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.readSession(args[0], func(s *sessionlog.Session) error {
+			all, err := c.compactions(s)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				list := make([]shownCompaction, len(all))
+				for i := range all {
+					list[i] = newShownCompaction(all[i])
+				}
+				return c.printJSON(list)
+			}
+			if len(all) == 0 {
+				c.say("no compactions")
+				return nil
+			}
+			rows := [][]string{{"N", "LINE", "REPLACES", "MESSAGES", "SUMMARY"}}
+			for i := range all {
+				p := &all[i]
+				rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
+					fit(firstLine(cutBytes(p.Summary, 1<<10)), 100)})
+			}
+			if w := c.width(); w > 0 {
+				fitLast(rows, w)
+			}
+			c.table(c.out, rows, "013")
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (c *cli) compactions(s *sessionlog.Session) (all []sessionlog.Compaction, err error) {
+	err = c.busy("reading "+s.Path, func() (err error) {
+		all, err = s.Compactions()
+		return err
+	})
+	return all, err
+}
+
+// replaced says which lines a compaction stands for.
+func replaced(p *sessionlog.Compaction) string {
+	switch {
+	case p.LastLine < p.FirstLine:
+		return "nothing"
+	case p.LastLine == p.FirstLine:
+		return fmt.Sprintf("line %d", p.FirstLine)
+	}
+	return fmt.Sprintf("lines %d-%d", p.FirstLine, p.LastLine)
+}
+
+func (c *cli) compactionsShowCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show ID N",
+		Short: "print the lines that a compaction replaced",
+		Long: `Print the lines that compaction N of a conversation replaced: byte for byte as
+they are in the file, bad ones too. On a terminal control characters are
+replaced. N is its number in the list, from 1.
+
+With --json one object: the compaction, and its "lines". A line that is not
+UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
+		Example: `  crabmem sessions compactions show crab_user_1 1
+  crabmem sessions compactions show crab_user_1 1 --json`,
+		Args: exactly(2, "ID and N"),
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) != 1 {
+			return c.completeSessions(1, false)(cmd, args, toComplete)
+		}
+		var numbers []string
+		_ = c.readSession(args[0], func(s *sessionlog.Session) error { // no session, no numbers
+			all, err := s.Compactions()
+			for _, p := range all {
+				numbers = append(numbers, cobra.CompletionWithDesc(strconv.Itoa(p.N), fit(firstLine(p.Summary), 60)))
+			}
+			return err
+		})
+		return numbers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		n, err := strconv.Atoi(args[1])
+		if err != nil || n < 1 {
+			return usagef("compaction %q: want a number from 1 on", args[1])
+		}
+		return c.readSession(args[0], func(s *sessionlog.Session) error {
+			all, err := c.compactions(s)
+			if err != nil {
+				return err
+			}
+			if n > len(all) {
+				return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path,
+					Message: fmt.Sprintf("%s has %s, and no number %d", s.ID, plural(len(all), "compaction", "compactions"), n),
+					Remedy:  "crabmem sessions compactions list " + shell(s.ID)}
+			}
+			p := all[n-1]
+			switch {
+			case c.json:
+				return c.expandJSON(cmd.Context(), s, p)
+			case c.isTerminal(c.stdout):
+				return c.expandText(cmd.Context(), s, p)
+			}
+			return s.Expand(p, c.out)
+		})
+	}
+	return cmd
+}
+
+// replacedLines calls f with every line that a compaction replaced.
+func replacedLines(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction, f func(l *sessionlog.Line) error) error {
+	for l, err := range s.LinesFrom(p.From, p.FirstLine) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil || l.Offset >= p.To {
+			return err
+		}
+		if l.Glued {
+			continue // it was in the line before
+		}
+		if end := p.To - l.Offset; end < l.Size { // the marker stands in the same line
+			l.Size = end
+			if l.Raw != nil {
+				l.Raw = l.Raw[:end]
+			}
+		}
+		if err := f(&l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) expandText(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
+	return replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
+		_, err := c.out.WriteString(printableLine(string(l.Raw)) + "\n")
+		return err
+	})
+}
+
+func (c *cli) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
+	head, err := encodeJSON(newShownCompaction(p))
+	if err != nil {
+		return err
+	}
+	out := bytes.NewBuffer(append(bytes.TrimSuffix(head, []byte("}\n")), `,"lines":[`...))
+	err = replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
+		v := struct {
+			Line   int64   `json:"line"`
+			Offset int64   `json:"offset"`
+			Bytes  int64   `json:"bytes"`
+			Text   *string `json:"text,omitempty"`
+			Base64 *string `json:"base64,omitempty"`
+		}{Line: l.Number, Offset: l.Offset, Bytes: l.Size}
+		if text := string(l.Raw); utf8.ValidString(text) && (l.Raw != nil || l.Size == 0) {
+			v.Text = &text
+		} else if l.Raw != nil {
+			text = base64.StdEncoding.EncodeToString(l.Raw)
+			v.Base64 = &text
+		}
+		b, err := encodeJSON(v)
+		if l.Number > p.FirstLine {
+			out.WriteByte(',')
+		}
+		out.Write(bytes.TrimSuffix(b, []byte("\n")))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out.WriteString("]}\n")
+	_, err = c.out.Write(out.Bytes())
+	return err
+}

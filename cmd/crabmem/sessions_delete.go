@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) sessionsDeleteCommand() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:     "delete ID...",
+		Aliases: []string{"rm"},
+		Short:   "move sessions into the trash",
+		Long: `Move sessions into the trash, from where crabmem sessions restore brings them
+back as they were, byte for byte. Nothing empties the trash: it is the folder
+.trash among the sessions.
+
+When one of the ids is unknown nothing is deleted. One that another process has
+open is exit code 4.`,
+		Example: `  crabmem sessions delete crab_user_1 --dry-run
+  crabmem sessions delete crab_user_1`,
+		Args:              atLeast(1, "ID"),
+		ValidArgsFunction: c.completeSessions(-1, false),
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be deleted, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var gone []namedSession
+		run := func(d *sessionlog.Dir) error {
+			ids, found, err := c.chosen(d, args)
+			if err != nil || dry {
+				gone = found
+				return err
+			}
+			for i, id := range ids {
+				err := c.wait(cmd.Context(), func() error { return d.Delete(id) })
+				if err != nil {
+					return afterOthers(err, "deleted", gone)
+				}
+				gone = append(gone, found[i])
+			}
+			return nil
+		}
+		var err error
+		if dry {
+			err = c.readSessions(run)
+		} else {
+			err = c.writeSessions("delete", true, run)
+		}
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return c.printJSON(map[string]any{"deleted": gone, "dry_run": dry})
+		}
+		verb := "deleted"
+		if dry {
+			verb = "would delete"
+		}
+		for _, s := range gone {
+			c.say("%s %s", verb, sessionLabel(s.ID, s.Title))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// chosen finds the sessions that are meant, each once, before anything is done
+// to the first.
+func (c *cli) chosen(d *sessionlog.Dir, args []string) (ids []string, found []namedSession, err error) {
+	for _, id := range args {
+		s, err := d.Read(id)
+		if err != nil {
+			return nil, nil, aboutSession(err)
+		}
+		i, err := s.Info()
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		n := namedSession{s.ID, s.File, i.Meta.Title}
+		if !slices.Contains(found, n) {
+			ids, found = append(ids, id), append(found, n)
+		}
+	}
+	return ids, found, nil
+}
+
+// afterOthers says which sessions were done before an error.
+func afterOthers(err error, verb string, done []namedSession) error {
+	if len(done) == 0 {
+		return err
+	}
+	ids := make([]string, len(done))
+	for i, s := range done {
+		ids[i] = s.ID
+	}
+	f := classify(err)
+	f.Message += fmt.Sprintf("; before it %s: %s", verb, strings.Join(ids, ", "))
+	return f
+}
+
+func (c *cli) sessionsRestoreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore ID...",
+		Short: "bring sessions back from the trash",
+		Long: `Bring deleted sessions back from the trash, byte for byte as they were. Their
+ids were given to no other session since. crabmem sessions list --trash shows
+what there is.`,
+		Example: `  crabmem sessions delete crab_user_1 && crabmem sessions restore crab_user_1
+  crabmem sessions delete crab_user_1 -q && crabmem sessions restore crab_user_1 --json`,
+		Args:              atLeast(1, "ID"),
+		ValidArgsFunction: c.completeSessions(-1, true),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var back []namedSession
+		err := c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
+			for _, id := range args {
+				err := c.wait(cmd.Context(), func() error { return d.Restore(id) })
+				if err != nil {
+					f := classify(err)
+					if f.Kind == "not_found" {
+						f.Remedy = "crabmem sessions list --trash shows what can be restored"
+					}
+					return afterOthers(aboutSession(f), "restored", back)
+				}
+				_, found, err := c.chosen(d, []string{id})
+				if err != nil {
+					return err
+				}
+				back = append(back, found...)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return c.printJSON(map[string]any{"restored": back})
+		}
+		for _, s := range back {
+			c.say("restored %s", sessionLabel(s.ID, s.Title))
+		}
+		return nil
+	}
+	return cmd
+}

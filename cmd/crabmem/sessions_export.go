@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) sessionsExportCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "export ID",
+		Short: "write a conversation to standard output",
+		Long: `Write a conversation to standard output: as Markdown, or with --format jsonl as
+the lines of its file, byte for byte. Lines that cannot be read are left out of
+those, and a warning says how many there are.
+
+In the Markdown every text stands in a fence that is longer than any in it: what
+was said is shown as it was said, and never becomes a heading, HTML or the end
+of its fence. --json is --format jsonl, or the Markdown in one object.`,
+		Example: `  crabmem sessions export crab_user_1 > conversation.md
+  crabmem sessions export crab_user_1 --format jsonl | head -n 1`,
+		Args:              exactly(1, "ID"),
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.Flags().StringVar(&format, "format", "markdown", "markdown or jsonl")
+	completeWords(cmd, "format", "markdown", "jsonl")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if c.json && !cmd.Flags().Changed("format") {
+			format = "jsonl"
+		}
+		if format != "markdown" && format != "jsonl" {
+			return usagef("--format %q: want markdown or jsonl", format)
+		}
+		return c.readSession(args[0], func(s *sessionlog.Session) error {
+			switch {
+			case format == "jsonl":
+				return c.exportLines(cmd.Context(), s)
+			case !c.json:
+				return exportMarkdown(cmd.Context(), c.out, s, c.text)
+			}
+			var b bytes.Buffer
+			if err := exportMarkdown(cmd.Context(), &b, s, c.text); err != nil {
+				return err
+			}
+			return c.printJSON(map[string]string{"id": s.ID, "format": format, "text": b.String()})
+		})
+	}
+	return cmd
+}
+
+func (c *cli) exportLines(ctx context.Context, s *sessionlog.Session) error {
+	left := 0
+	for l, err := range s.Lines(0) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if l.Kind == sessionlog.KindBad {
+			left++
+		}
+		if l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank {
+			continue
+		}
+		c.out.Write(l.Raw)
+		if err := c.out.WriteByte('\n'); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		c.warn(fmt.Sprintf("%s: left out what cannot be read of %s; crabmem sessions verify %s says which", s.Path, plural(left, "line", "lines"), shell(s.ID)))
+	}
+	return nil
+}
+
+// exportMarkdown writes a session as Markdown; text makes the texts in it fit
+// for where it goes.
+func exportMarkdown(ctx context.Context, w io.Writer, s *sessionlog.Session, text func(string) string) error {
+	i, err := s.Info()
+	if err != nil {
+		return err
+	}
+	title := i.Meta.Title
+	if title == "" {
+		title = s.ID
+	}
+	fmt.Fprintf(w, "# %s\n\n- session: %s\n", markdownInline(title), markdownInline(s.ID))
+	for _, f := range [][2]string{
+		{"agent", i.Meta.Agent}, {"with", i.Meta.CreatedBy}, {"created", i.Meta.CreatedAt}, {"imported from", i.Meta.Source},
+	} {
+		if f[1] != "" {
+			fmt.Fprintf(w, "- %s: %s\n", f[0], markdownInline(f[1]))
+		}
+	}
+	for l, err := range s.Lines(0) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = markdownLine(w, &l, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markdownLine writes what a line holds. Titles and run times are said once, at
+// the top.
+func markdownLine(w io.Writer, l *sessionlog.Line, text func(string) string) (err error) {
+	if d := damageOf(l); d != nil {
+		fmt.Fprintf(w, "\n## line %d: %s\n", l.Number, markdownInline("cannot be read: "+d.Message))
+	}
+	switch l.Kind {
+	case sessionlog.KindMarker:
+		fmt.Fprintf(w, "\n## line %d: compacted\n", l.Number)
+		err = markdownFence(w, "markdown", text(l.Summary))
+	case sessionlog.KindUnknown:
+		fmt.Fprintf(w, "\n## line %d: unknown record\n", l.Number)
+		err = markdownFence(w, "json", text(string(l.Raw)))
+	case sessionlog.KindMessage:
+		m := &l.Message
+		of, info := "", "markdown"
+		if m.ToolCallID != "" {
+			of = ", result of " + markdownInline(m.ToolCallID)
+		}
+		if m.Role == sessionlog.RoleTool {
+			info = "text"
+		}
+		fmt.Fprintf(w, "\n## line %d: %s%s\n", l.Number, markdownInline(m.Role), of)
+		if m.ReasoningContent != "" {
+			io.WriteString(w, "\nThinking:\n")
+			err = markdownFence(w, "markdown", text(m.ReasoningContent))
+			if m.Content != "" {
+				io.WriteString(w, "\nSaid:\n")
+			}
+		}
+		if m.Content != "" {
+			err = markdownFence(w, info, text(m.Content))
+		}
+		for k := range m.ToolCalls {
+			call := &m.ToolCalls[k]
+			fmt.Fprintf(w, "\nCalls %s (%s):\n", markdownInline(call.Function.Name), markdownInline(call.ID))
+			err = markdownFence(w, "json", text(call.Function.Arguments))
+		}
+	}
+	return err
+}
+
+// markdownFence writes a text as a code block that nothing in it ends.
+func markdownFence(w io.Writer, info, text string) error {
+	longest, run := 2, 0
+	for i := range len(text) {
+		if text[i] != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	fence := strings.Repeat("`", longest+1)
+	end := "\n"
+	if text == "" || strings.HasSuffix(text, "\n") {
+		end = ""
+	}
+	for _, part := range []string{"\n", fence, info, "\n", text, end, fence} {
+		io.WriteString(w, part) // a buffer keeps its error
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// markdownInline writes a text on one line, in which nothing is markup.
+func markdownInline(s string) string {
+	var b strings.Builder
+	text := []rune(printable(strings.Join(strings.Fields(s), " ")))
+	within := func(i int) bool { // a word, where an underline is a letter
+		return i > 0 && i+1 < len(text) && unicode.IsLetter(text[i-1]) && (unicode.IsLetter(text[i+1]) || unicode.IsDigit(text[i+1]))
+	}
+	for i, r := range text {
+		if strings.ContainsRune("\\`*[]<>&#|~$!", r) || r == '_' && !within(i) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

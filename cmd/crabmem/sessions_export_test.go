@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"crabmem/sessionlog"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
+)
+
+// markdownParts is what a document of paragraphs, headings, lists and code is
+// made of; anything else is named.
+func markdownParts(t *testing.T, source []byte) (headings int, code []string) {
+	t.Helper()
+	doc := goldmark.DefaultParser().Parse(text.NewReader(source))
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Heading:
+			headings++
+			plain(t, n, source)
+		case *ast.FencedCodeBlock:
+			var b bytes.Buffer
+			for i := range n.Lines().Len() {
+				line := n.Lines().At(i)
+				b.Write(line.Value(source))
+			}
+			code = append(code, b.String())
+		case *ast.Paragraph, *ast.List:
+			plain(t, n, source)
+		default:
+			t.Errorf("a %s", n.Kind())
+		}
+	}
+	return headings, code
+}
+
+// plain wants that nothing under n is markup.
+func plain(t *testing.T, n ast.Node, source []byte) {
+	t.Helper()
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		switch c.Kind() {
+		case ast.KindText:
+		case ast.KindListItem, ast.KindTextBlock:
+			plain(t, c, source)
+		default:
+			t.Errorf("a %s in %q", c.Kind(), source)
+		}
+	}
+}
+
+// TestExportMarkdown exports conversations of hostile texts. A Markdown parser
+// finds every text whole in a block of its own, and nothing that is not ours.
+// CRABMEM_SEED replays one.
+func TestExportMarkdown(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	if s := os.Getenv("CRABMEM_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("CRABMEM_SEED=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	pieces := []string{"```", "````", "~~~", "`", "\n", "\n\n", "# h", "<div>", "</div>", "<!--", "-->", "- x", "> q", "word", "a_b", "_a_", " ", "    ", "\t", "[a](b)", "|", "&amp;", "\\", "***", "===\n", "---\n", "茶"}
+	draw := func() string {
+		var b strings.Builder
+		for range r.IntN(12) {
+			b.WriteString(pieces[r.IntN(len(pieces))])
+		}
+		return b.String()
+	}
+	d, err := sessionlog.OpenDir(filepath.Join(t.TempDir(), "sessions"), &sessionlog.Options{Sync: sessionlog.SyncNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	for range 150 {
+		l, err := d.Create(sessionlog.Meta{Agent: "a" + draw(), CreatedBy: "b" + draw(), Title: draw()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		wantHeadings := 1
+		add := func(s string) { // a block ends in a line end
+			if s != "" && !strings.HasSuffix(s, "\n") {
+				s += "\n"
+			}
+			want = append(want, s)
+		}
+		for range 1 + r.IntN(4) {
+			m := sessionlog.Message{Role: "r" + draw(), Content: draw(), ReasoningContent: draw(), ToolCallID: draw()}
+			for range r.IntN(3) {
+				m.ToolCalls = append(m.ToolCalls, sessionlog.ToolCall{ID: draw(), Function: sessionlog.Function{Name: draw(), Arguments: draw()}})
+			}
+			summary := draw()
+			if err := l.Append(m); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Compact(summary); err != nil {
+				t.Fatal(err)
+			}
+			wantHeadings += 2
+			if m.ReasoningContent != "" {
+				add(m.ReasoningContent)
+			}
+			if m.Content != "" {
+				add(m.Content)
+			}
+			for _, call := range m.ToolCalls {
+				add(call.Function.Arguments)
+			}
+			add(summary)
+		}
+		s, err := d.Read(l.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := exportMarkdown(context.Background(), &b, s, func(s string) string { return s }); err != nil {
+			t.Fatal(err)
+		}
+		headings, code := markdownParts(t, b.Bytes())
+		if diff := cmp.Diff(want, code); diff != "" || headings != wantHeadings {
+			t.Fatalf("%d headings, want %d; %s\n%s", headings, wantHeadings, diff, b.String())
+		}
+		blocks += len(code)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if blocks < 300 {
+		t.Errorf("%d blocks", blocks)
+	}
+	t.Logf("blocks: %d", blocks)
+}

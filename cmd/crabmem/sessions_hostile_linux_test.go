@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runMeasured in the environment makes the test binary the program, which
+// writes the most memory it had to the file that it names. What wait tells of
+// a child is the most of its parent, too.
+const runMeasured = "CRABMEM_TEST_MEASURED"
+
+func init() {
+	name := os.Getenv(runMeasured)
+	if name == "" {
+		return
+	}
+	code := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	status, err := os.ReadFile("/proc/self/status")
+	if err == nil {
+		err = os.WriteFile(name, status, 0o600)
+	}
+	if err != nil {
+		code = -1
+	}
+	os.Exit(code)
+}
+
+// peak reads what a program that was measured wrote, in KiB.
+func peak(t *testing.T, name string) int {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	words := strings.Fields(rest)
+	if len(words) < 2 || words[1] != "kB" {
+		t.Fatalf("no VmHWM in %q", b)
+	}
+	n, err := strconv.Atoi(words[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestHostileSessions runs every command that reads on a folder of a FIFO, a
+// link, a directory, a line of 1 GiB, files without a meta line, and 10 million
+// empty lines, beside the files of the reference: each ends, in bounded memory.
+func TestHostileSessions(t *testing.T) {
+	t.Parallel()
+	const memory = 320 << 10 // KiB; a line may have 64 MiB, and is copied as it grows
+	home := t.TempDir()
+	folder := filepath.Join(home, "sessions")
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join(top, "testdata/sessions/reference"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeHostile(folder, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	meta := `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}`
+	if err := os.WriteFile(filepath.Join(folder, "crab_user_99.jsonl"), append([]byte(meta), bytes.Repeat([]byte{'\n'}, 10_000_000)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, env := program(t)
+	measured := filepath.Join(t.TempDir(), "status")
+	ran, most := 0, 0
+	for line, want := range map[string]int{
+		"list --json": 0, "verify": exitCorrupt, "search port": 0, "show long": 0, "show crab_user_99": 0, "show crab_user_99 --from-marker --json": 0,
+		"tail long": 0, "tail crab_user_99 --json": 0, "export long": 0, "export crab_user_99 --format jsonl": 0,
+		"compactions list long": 0, "verify crab_user_99": 0, "repair long --dry-run": exitCorrupt, "repair crab_user_99 --dry-run": 0,
+		"show fifo": exitCorrupt, "tail fifo -f": exitCorrupt, "export link": exitCorrupt, "verify dir": exitCorrupt,
+		"delete fifo": exitCorrupt, "repair link": exitCorrupt, "title dir x": exitCorrupt, "import " + folder: 0,
+	} {
+		cmd := exec.Command(file, append([]string{"--home", home, "sessions"}, strings.Fields(line)...)...)
+		cmd.Env = append(slices.Clone(env), runMain+"=", runMeasured+"="+measured)
+		var diag bytes.Buffer
+		cmd.Stdout, cmd.Stderr = io.Discard, &diag
+		start := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		hung := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		err := cmd.Wait()
+		hung.Stop()
+		if got := exitCode(err); got != want {
+			t.Errorf("%s: exit code %d after %v, want %d: %s", line, got, time.Since(start), want, diag.String())
+		}
+		used := peak(t, measured)
+		if used > memory {
+			t.Errorf("%s: %d MiB", line, used>>10)
+		}
+		most = max(most, used)
+		ran++
+		if err := os.Remove(measured); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ran < 20 {
+		t.Errorf("%d commands", ran)
+	}
+	t.Logf("commands: %d, at most %d MiB", ran, most>>10)
+}

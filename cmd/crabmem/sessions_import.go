@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// What becomes of a transcript.
+const (
+	outcomeImported  = "imported"
+	outcomeUpdated   = "updated"
+	outcomeUnchanged = "unchanged"
+	outcomeSkipped   = "skipped"
+)
+
+// importedFile is what became of a transcript.
+type importedFile struct {
+	Path     string    `json:"path"`
+	Tool     string    `json:"tool"`
+	Outcome  string    `json:"outcome"`
+	ID       string    `json:"id"`       // "" when it is skipped, or would be new
+	Messages int       `json:"messages"` // of the session
+	Reason   string    `json:"reason"`   // why it is skipped
+	BadLines int64     `json:"bad_lines"`
+	Mended   int64     `json:"mended_lines"` // in which half a character became U+FFFD
+	LeftOut  []leftOut `json:"left_out"`     // what is no part of the conversation
+	title    string
+}
+
+type leftOut struct {
+	Reason string  `json:"reason"`
+	Count  int64   `json:"count"`
+	Lines  []int64 `json:"lines"` // the first of them
+}
+
+// importedFiles is the answer of sessions import.
+type importedFiles struct {
+	Imported  int            `json:"imported"`
+	Updated   int            `json:"updated"`
+	Unchanged int            `json:"unchanged"`
+	Skipped   int            `json:"skipped"`
+	Others    int            `json:"others"` // files *.jsonl of no tool that is known
+	DryRun    bool           `json:"dry_run"`
+	Files     []importedFile `json:"files"`
+}
+
+func (c *cli) sessionsImportCommand() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "import PATH...",
+		Short: "take in the conversations of Claude Code and Codex",
+		Long: `Take in the transcripts that Claude Code (~/.claude/projects) and Codex
+(~/.codex/sessions) leave behind, as sessions that can be shown, searched and
+exported, and are never written to. PATH is a transcript, or a directory that is
+searched for them; what they are is told by what is in them.
+
+Each is one session, however often it is imported: one that has not changed is
+left as it is, one that has grown is replaced. Of several files of one session
+the largest is taken. What is skipped, and what is left out, is said with the
+reason.`,
+		Example: `  crabmem sessions import ~/.claude/projects ~/.codex/sessions --dry-run
+  crabmem sessions import ~/.claude/projects ~/.codex/sessions`,
+		Args: atLeast(1, "PATH"),
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		found, others, err := c.transcripts(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		a := &importedFiles{DryRun: dry, Others: others, Files: make([]importedFile, 0, len(found))}
+		run := func(d *sessionlog.Dir) error { return c.importTranscripts(cmd.Context(), d, found, a) }
+		if dry {
+			var d *sessionlog.Dir
+			if d, err = c.openSessions("import", false); err == nil {
+				err = errors.Join(run(d), d.Close())
+			}
+		} else {
+			err = c.writeSessions("import", false, run)
+		}
+		if err != nil {
+			if done := a.Imported + a.Updated; done > 0 && !dry {
+				f := classify(err)
+				f.Message += fmt.Sprintf("; before it %d were imported", done)
+				return f
+			}
+			return err
+		}
+		slices.SortFunc(a.Files, func(x, y importedFile) int { return strings.Compare(x.Path, y.Path) })
+		if c.json {
+			return c.printJSON(a)
+		}
+		c.importedText(a)
+		return nil
+	}
+	return cmd
+}
+
+// transcripts finds the transcripts under paths, each once, the largest first.
+func (c *cli) transcripts(ctx context.Context, paths []string) (found []foundTranscript, others int, err error) {
+	seen := make(map[string]bool)
+	for _, path := range paths {
+		var list transcriptList
+		err := c.busy("looking for transcripts", func() (err error) {
+			list, err = findTranscripts(ctx, c.fs, path)
+			return err
+		})
+		if err != nil && ctx.Err() != nil {
+			return nil, 0, context.Cause(ctx)
+		}
+		if err != nil {
+			f := classify(err)
+			if f.Code != exitPermission {
+				f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a transcript of Claude Code or Codex, or a directory that has some"
+			}
+			return nil, 0, f
+		}
+		others += list.Others
+		for _, t := range list.Found {
+			if !seen[t.Path] {
+				seen[t.Path] = true
+				found = append(found, t)
+			}
+		}
+		for _, err := range list.Failed {
+			c.warn(err.Error() + "; passed over")
+		}
+	}
+	slices.SortStableFunc(found, func(a, b foundTranscript) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.Path, b.Path))
+	})
+	return found, others, nil
+}
+
+// importTranscripts imports what was found, and fills in the answer.
+func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foundTranscript, a *importedFiles) error {
+	p := c.progress("importing")
+	defer p.end()
+	taken := make(map[string]string) // path by source
+	for n, file := range found {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		f, err := c.importOne(d, file, taken, a.DryRun)
+		if err != nil {
+			return err
+		}
+		a.Files = append(a.Files, f)
+		switch f.Outcome {
+		case outcomeImported:
+			a.Imported++
+		case outcomeUpdated:
+			a.Updated++
+		case outcomeUnchanged:
+			a.Unchanged++
+		case outcomeSkipped:
+			a.Skipped++
+		}
+		p.step(n+1, len(found))
+	}
+	return nil
+}
+
+// importOne imports one transcript. Its error is of the folder of sessions; what
+// is wrong with the transcript is why it is skipped.
+func (c *cli) importOne(d *sessionlog.Dir, file foundTranscript, taken map[string]string, dry bool) (importedFile, error) {
+	t, err := file.read(c.fs)
+	f := importedFile{Path: file.Path, Tool: file.Kind.Tool, Outcome: outcomeSkipped, BadLines: t.BadLines, Mended: t.Mended.Count, LeftOut: []leftOut{}, title: t.Meta.Title}
+	for _, s := range t.Skipped {
+		f.LeftOut = append(f.LeftOut, leftOut(s))
+	}
+	if err != nil {
+		f.Reason = strings.TrimPrefix(err.Error(), file.Path+": ")
+		return f, nil
+	}
+	if other := taken[t.Meta.Source]; other != "" {
+		f.Reason = "of the session that is in " + other
+		return f, nil
+	}
+	taken[t.Meta.Source] = file.Path
+	id, changes, err := d.WouldImport(t.Meta, t.Items)
+	before := id
+	if err == nil && changes && !dry {
+		id, changes, err = d.Import(t.Meta, t.Items)
+	}
+	if errors.Is(err, sessionlog.ErrInvalid) {
+		f.Reason = err.Error()
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	f.ID = id
+	for i := range t.Items {
+		if !t.Items[i].Marker {
+			f.Messages++
+		}
+	}
+	switch {
+	case !changes:
+		f.Outcome = outcomeUnchanged
+	case before == "":
+		f.Outcome = outcomeImported
+	default:
+		f.Outcome = outcomeUpdated
+	}
+	return f, nil
+}
+
+func (c *cli) importedText(a *importedFiles) {
+	would := ""
+	if a.DryRun {
+		would = "would be "
+	}
+	for i := range a.Files {
+		f := &a.Files[i]
+		what := ""
+		switch f.Outcome {
+		case outcomeUnchanged:
+			continue
+		case outcomeSkipped:
+			c.say("%s: skipped: %s", printable(f.Path), printable(f.Reason))
+			continue
+		}
+		if f.ID != "" {
+			what = " as " + label(f.ID)
+		}
+		if f.title != "" {
+			what += " " + quoted(f.title)
+		}
+		what += ", " + plural(f.Messages, "message", "messages")
+		if f.BadLines > 0 {
+			what += ", without " + plural(f.BadLines, "bad line", "bad lines")
+		}
+		c.say("%s: %s%s%s", printable(f.Path), would, f.Outcome, what)
+	}
+	others := ""
+	if a.Others > 0 {
+		others = "; " + plural(a.Others, "other .jsonl file is no transcript", "other .jsonl files are no transcripts")
+	}
+	c.say("%simported %d, updated %d, unchanged %d, skipped %d%s", would, a.Imported, a.Updated, a.Unchanged, a.Skipped, others)
+}

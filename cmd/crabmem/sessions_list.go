@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"time"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// listedSession is a session of sessions list --json.
+type listedSession struct {
+	ID         string `json:"id"`
+	File       string `json:"file"`
+	Agent      string `json:"agent"`
+	CreatedBy  string `json:"created_by"`
+	CreatedAt  string `json:"created_at"`
+	Title      string `json:"title"`
+	UptimeSecs uint64 `json:"uptime_secs"`
+	Messages   int    `json:"messages"`
+	Damaged    int    `json:"damaged"` // bad lines; 1 for a file that cannot be read
+	Bytes      int64  `json:"bytes"`
+	Source     string `json:"source"` // of an imported one
+	Error      string `json:"error"`  // why it cannot be read
+}
+
+func (c *cli) sessionsListCommand() *cobra.Command {
+	var agent, sender string
+	var trash bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "list the sessions",
+		Long: `List the sessions, newest first by their time of creation, equals by id: id,
+age, messages, agent, sender and title. --agent and --sender want the exact
+name, --trash lists what restore can bring back.
+
+With --json an array; "damaged" counts the lines that cannot be read. A file
+that is no session, or cannot be read, is in the list with "error" and one
+damage: crabmem sessions verify says more.`,
+		Example: `  crabmem sessions list
+  crabmem sessions list --agent crab --json
+  crabmem sessions list --trash`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "only those of this `agent`")
+	cmd.Flags().StringVar(&sender, "sender", "", "only those with this `sender`")
+	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted")
+	completeParties(c, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.readSessions(func(d *sessionlog.Dir) error {
+			var list []sessionlog.Info
+			err := c.busy("reading sessions", func() (err error) {
+				list, err = listSessions(d, trash)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(i sessionlog.Info) bool {
+				return agent != "" && i.Meta.Agent != agent || sender != "" && i.Meta.CreatedBy != sender
+			})
+			if c.json {
+				return c.listSessionsJSON(list)
+			}
+			c.listSessionsText(list, trash)
+			return nil
+		})
+	}
+	return cmd
+}
+
+// listSessions returns the sessions, or those in the trash, newest first.
+func listSessions(d *sessionlog.Dir, trash bool) ([]sessionlog.Info, error) {
+	list := d.List
+	if trash {
+		list = d.Trashed
+	}
+	infos, err := list()
+	if err != nil {
+		return nil, err
+	}
+	type place struct {
+		created time.Time // of what has none long ago
+		at      int       // in infos: descriptions are large to move
+	}
+	order := make([]place, len(infos))
+	for i := range infos {
+		created, _ := infos[i].Meta.Created()
+		order[i] = place{created, i}
+	}
+	slices.SortFunc(order, func(a, b place) int {
+		return cmp.Or(b.created.Compare(a.created), cmp.Compare(infos[a.at].ID, infos[b.at].ID), cmp.Compare(a.at, b.at))
+	})
+	sorted := make([]sessionlog.Info, len(infos))
+	for i, p := range order {
+		sorted[i] = infos[p.at]
+	}
+	return sorted, nil
+}
+
+func (c *cli) listSessionsJSON(infos []sessionlog.Info) error {
+	list := make([]listedSession, len(infos))
+	for k := range infos {
+		i := &infos[k]
+		list[k] = listedSession{
+			i.ID, i.File, i.Meta.Agent, i.Meta.CreatedBy, i.Meta.CreatedAt, i.Meta.Title, i.Meta.UptimeSecs,
+			i.Messages, i.Damaged, i.Size, i.Meta.Source, "",
+		}
+		if i.Err != nil {
+			list[k].Damaged, list[k].Error = 1, i.Err.Error()
+		}
+	}
+	return c.printJSON(list)
+}
+
+func (c *cli) listSessionsText(infos []sessionlog.Info, trash bool) {
+	if len(infos) == 0 {
+		c.say("no sessions%s", map[bool]string{true: " in the trash"}[trash])
+		return
+	}
+	rows := [][]string{{"ID", "AGE", "MESSAGES", "AGENT", "SENDER", "TITLE"}}
+	now := c.now()
+	for k := range infos {
+		i := &infos[k]
+		age := "-"
+		if t, ok := i.Meta.Created(); ok {
+			age = ageOf(now.Sub(t))
+		}
+		rows = append(rows, []string{
+			label(i.ID), age, strconv.Itoa(i.Messages), fit(printable(i.Meta.Agent), 24), fit(printable(i.Meta.CreatedBy), 24), sessionState(i),
+		})
+	}
+	if w := c.width(); w > 0 {
+		fitLast(rows, w)
+	}
+	c.table(c.out, rows, "12")
+}
+
+// sessionState is a session's title, and what is wrong with its file.
+func sessionState(i *sessionlog.Info) string {
+	title := printable(i.Meta.Title)
+	switch {
+	case i.Err != nil:
+		err := i.Err
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pe.Err
+		}
+		return "(cannot be read: " + printable(err.Error()) + ")"
+	case i.Damaged > 0 && title != "":
+		title += " "
+		fallthrough
+	case i.Damaged > 0:
+		title += "(" + plural(i.Damaged, "bad line", "bad lines") + ")"
+	}
+	return title
+}
+
+// ageOf writes how long ago something was.
+func ageOf(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return "now"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d < 2*365*day:
+		return fmt.Sprintf("%d d", d/day)
+	}
+	return fmt.Sprintf("%d y", d/(365*day))
+}
+
+// fitLast cuts the last column of a table so that it has at most w columns.
+func fitLast(rows [][]string, w int) {
+	last := len(rows[0]) - 1
+	used := 0
+	for i := range last {
+		most := 0
+		for _, r := range rows {
+			most = max(most, columns(r[i]))
+		}
+		used += most + 2
+	}
+	for _, r := range rows {
+		r[last] = fit(r[last], max(w-used, 10))
+	}
+}
+
+// completeParties completes --agent and --sender.
+func completeParties(c *cli, cmd *cobra.Command) {
+	for name, of := range map[string]func(m *sessionlog.Meta) string{
+		"agent":  func(m *sessionlog.Meta) string { return m.Agent },
+		"sender": func(m *sessionlog.Meta) string { return m.CreatedBy },
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var words []string
+			_ = c.readSessions(func(d *sessionlog.Dir) error { // no folder, no words
+				infos, err := d.List()
+				for i := range infos {
+					if w := of(&infos[i].Meta); w != "" && printable(w) == w {
+						words = append(words, w)
+					}
+				}
+				return err
+			})
+			slices.Sort(words)
+			return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+}

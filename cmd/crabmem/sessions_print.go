@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"crabmem/sessionlog"
+)
+
+// textIndent is where the text of a line of a session stands, behind its
+// number.
+const textIndent = "      "
+
+// printLine writes a line of a session for a person. An error is one of
+// standard output.
+func (c *cli) printLine(l *sessionlog.Line) error {
+	if d := damageOf(l); d != nil {
+		what := "! bad line"
+		if l.Torn && l.Kind == sessionlog.KindBad {
+			what = "! unfinished line"
+		}
+		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, plural(d.Bytes, "byte", "bytes"), printable(d.Message))
+		if l.Pieces > 0 {
+			why += "; in it " + plural(l.Pieces, "whole record", "whole records") + ":"
+		}
+		c.printHead(l.Number, what, why)
+	}
+	switch l.Kind {
+	case sessionlog.KindMessage:
+		c.printMessage(l.Number, &l.Message)
+	case sessionlog.KindMarker:
+		c.printHead(l.Number, "compacted: from here on this stands for what is above", "")
+		c.printText(textIndent, l.Summary)
+	case sessionlog.KindMeta:
+		c.printHead(l.Number, "begun", fmt.Sprintf("%s with %s, %s", label(l.Meta.Agent), label(l.Meta.CreatedBy), printable(l.Meta.CreatedAt)))
+	case sessionlog.KindMetaRecord:
+		c.printHead(l.Number, "title "+quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
+	case sessionlog.KindUnknown:
+		c.printHead(l.Number, "unknown record", fit(printable(cutBytes(string(l.Raw), 256)), 72))
+	}
+	_, err := c.out.Write(nil) // what the writes before it came to
+	return err
+}
+
+// printHead writes the first line of what a line of a session holds.
+func (c *cli) printHead(number int64, what, more string) {
+	if more != "" {
+		more = c.dim("  " + more)
+	}
+	fmt.Fprintf(c.out, "%4d  %s%s\n", number, c.bold(what), more)
+}
+
+func (c *cli) printMessage(number int64, m *sessionlog.Message) {
+	of := ""
+	if m.ToolCallID != "" {
+		of = "result of " + label(m.ToolCallID)
+	}
+	c.printHead(number, label(m.Role), of)
+	if m.ReasoningContent != "" {
+		c.out.WriteString(textIndent + c.dim("thinking:") + "\n")
+		c.printText(textIndent+"  ", m.ReasoningContent)
+	}
+	c.printText(textIndent, m.Content)
+	for i := range m.ToolCalls {
+		call := &m.ToolCalls[i]
+		fmt.Fprintf(c.out, "%s→ %s%s\n", textIndent, label(call.Function.Name), c.dim("  "+label(call.ID)))
+		c.printText(textIndent+"  ", call.Function.Arguments)
+	}
+}
+
+// printText writes a text indented, so that nothing in it looks like what
+// stands around it or takes command of the screen.
+func (c *cli) printText(indent, s string) {
+	for line := range strings.Lines(s) {
+		if line = printableLine(strings.TrimSuffix(line, "\n")); line != "" {
+			c.out.WriteString(indent)
+		}
+		c.out.WriteString(line)
+		c.out.WriteByte('\n')
+	}
+}
+
+// The forms of a session under --json.
+type (
+	shownMeta struct {
+		Agent      string `json:"agent"`
+		CreatedBy  string `json:"created_by"`
+		CreatedAt  string `json:"created_at"`
+		Title      string `json:"title"`
+		UptimeSecs uint64 `json:"uptime_secs"`
+		Source     string `json:"source"` // of an imported session
+	}
+	shownMessage struct {
+		Line             int64       `json:"line"`
+		Role             string      `json:"role"`
+		Content          string      `json:"content"`
+		ReasoningContent string      `json:"reasoning_content"`
+		ToolCallID       string      `json:"tool_call_id"`
+		ToolCalls        []shownCall `json:"tool_calls"`
+	}
+	shownCall struct {
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	}
+	shownMarker struct {
+		Line    int64  `json:"line"`
+		Summary string `json:"summary"`
+	}
+	shownDamage struct {
+		Line    int64  `json:"line"`
+		Offset  int64  `json:"offset"`
+		Bytes   int64  `json:"bytes"`
+		Message string `json:"message"`
+	}
+)
+
+func newShownMeta(m *sessionlog.Meta) shownMeta {
+	return shownMeta{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.UptimeSecs, m.Source}
+}
+
+func newShownMessage(line int64, m *sessionlog.Message) shownMessage {
+	s := shownMessage{line, m.Role, m.Content, m.ReasoningContent, m.ToolCallID, make([]shownCall, len(m.ToolCalls))}
+	for i := range m.ToolCalls {
+		call := &m.ToolCalls[i]
+		s.ToolCalls[i].ID, s.ToolCalls[i].Type = call.ID, call.Type
+		s.ToolCalls[i].Function.Name, s.ToolCalls[i].Function.Arguments = call.Function.Name, call.Function.Arguments
+	}
+	return s
+}
+
+// damageOf returns what is wrong with a line, nil when nothing is.
+func damageOf(l *sessionlog.Line) *shownDamage {
+	switch {
+	case l.Kind == sessionlog.KindBad:
+		return &shownDamage{l.Number, l.Offset, l.Size, l.Err.Msg}
+	case l.Number == 1 && l.Kind != sessionlog.KindMeta && !l.Glued:
+		return &shownDamage{1, 0, l.Size, fmt.Sprintf("no meta line: line 1 is a %s", l.Kind)}
+	}
+	return nil
+}
+
+// lineJSON returns what is wrong with a line of a session, and what it says, as
+// lines of JSON. A blank one is none.
+func lineJSON(l *sessionlog.Line) ([]byte, error) {
+	var out []byte
+	add := func(v any) error {
+		b, err := encodeJSON(v)
+		out = append(out, b...)
+		return err
+	}
+	if d := damageOf(l); d != nil {
+		kind := "bad"
+		if l.Torn && l.Kind == sessionlog.KindBad {
+			kind = "torn"
+		}
+		if err := add(struct {
+			Kind string `json:"kind"`
+			shownDamage
+		}{kind, *d}); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	switch l.Kind {
+	case sessionlog.KindMessage:
+		err = add(struct {
+			Kind string `json:"kind"`
+			shownMessage
+		}{"message", newShownMessage(l.Number, &l.Message)})
+	case sessionlog.KindMarker:
+		err = add(struct {
+			Kind string `json:"kind"`
+			shownMarker
+		}{"marker", shownMarker{l.Number, l.Summary}})
+	case sessionlog.KindMeta:
+		err = add(struct {
+			Kind string `json:"kind"`
+			Line int64  `json:"line"`
+			shownMeta
+		}{"meta", l.Number, newShownMeta(&l.Meta)})
+	case sessionlog.KindMetaRecord:
+		err = add(struct {
+			Kind       string `json:"kind"`
+			Line       int64  `json:"line"`
+			Title      string `json:"title"`
+			UptimeSecs uint64 `json:"uptime_secs"`
+		}{"title", l.Number, l.Meta.Title, l.Meta.UptimeSecs})
+	case sessionlog.KindUnknown:
+		err = add(struct {
+			Kind   string          `json:"kind"`
+			Line   int64           `json:"line"`
+			Record json.RawMessage `json:"record"`
+		}{"unknown", l.Number, l.Raw})
+	}
+	return out, err
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// repairedSession is what repair did.
+type repairedSession struct {
+	ID      string `json:"id"`
+	File    string `json:"file"`
+	Copy    string `json:"copy"`    // of the file as it was; "" when nothing was done
+	Dropped int    `json:"dropped"` // lines that are only in the copy
+	Unglued int    `json:"unglued"` // lines of which the record they end in was kept
+	DryRun  bool   `json:"dry_run"`
+}
+
+func (c *cli) sessionsRepairCommand() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "repair ID",
+		Short: "take bad lines out of a session",
+		Long: `Take the lines that cannot be read out of a session, and an unfinished line at
+its end, so that it can be resumed; a record that was glued to the rest of a
+line is kept. The file as it was is kept whole, in the folder .damaged among the
+sessions. A session that is whole is left as it is.
+
+One whose first line is lost is exit code 5: whose it is cannot be made up.`,
+		Example: `  crabmem sessions repair crab_user_1 --dry-run
+  crabmem sessions repair crab_user_1 --json`,
+		Args:              exactly(1, "ID"),
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be taken out, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		did := repairedSession{DryRun: dry}
+		var err error
+		if dry {
+			err = c.readSession(args[0], func(s *sessionlog.Session) error { return did.foresee(cmd.Context(), s) })
+		} else {
+			err = c.writeSessions("repair", true, func(d *sessionlog.Dir) error {
+				s, err := d.Read(args[0])
+				if err != nil {
+					return aboutSession(err)
+				}
+				did.ID, did.File = s.ID, s.File
+				if err := s.Close(); err != nil {
+					return err
+				}
+				return c.wait(cmd.Context(), func() error {
+					r, err := d.Repair(args[0])
+					did.Copy, did.Dropped, did.Unglued = r.Copy, r.Dropped, r.Unglued
+					return err
+				})
+			})
+		}
+		if errors.Is(err, sessionlog.ErrFormat) {
+			f := classify(err)
+			f.Remedy = "put its first line back; crabmem sessions export " + shell(args[0]) + " gives what can be read"
+			return f
+		}
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return c.printJSON(did)
+		}
+		took, cut := "took out", "cut"
+		if dry {
+			took, cut = "would take out", "would cut"
+		}
+		var parts []string
+		if did.Dropped > 0 {
+			parts = append(parts, took+" "+plural(did.Dropped, "line", "lines"))
+		}
+		if did.Unglued > 0 {
+			parts = append(parts, cut+" "+plural(did.Unglued, "record", "records")+" free of what it was glued to")
+		}
+		if parts == nil {
+			parts = []string{"it is whole, there is nothing to repair"}
+		}
+		c.say("%s: %s", printable(did.File), strings.Join(parts, ", "))
+		if did.Copy != "" {
+			c.say("  as it was it is kept in %s", printable(did.Copy))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// foresee says what a repair would do.
+func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) error {
+	r.ID, r.File = s.ID, s.File
+	first := &sessionlog.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}
+	for l, err := range s.Lines(0) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case l.Pieces > 0:
+			continue
+		case first != nil && l.Kind != sessionlog.KindMeta:
+			return first
+		case l.Glued:
+			r.Unglued++
+		case l.Kind == sessionlog.KindBad, l.Torn && l.Kind == sessionlog.KindBlank:
+			r.Dropped++
+		}
+		first = nil
+	}
+	if first != nil {
+		return first
+	}
+	return nil
+}

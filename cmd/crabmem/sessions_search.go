@@ -1,0 +1,214 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"crabmem/bm25"
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// The most that a search returns; the index holds the same bounds.
+const (
+	maxSearchHits   = 20
+	maxSearchWindow = 16
+	maxUnread       = 5 // files that are named when they cannot be searched
+)
+
+type sessionSearchFlags struct {
+	agent, sender string
+	roles         []string
+	since, until  string
+	limit, window int
+	tools         bool
+	exitCode      bool
+}
+
+func (c *cli) sessionsSearchCommand() *cobra.Command {
+	f := sessionSearchFlags{limit: 5, window: 5}
+	cmd := &cobra.Command{
+		Use:   "search QUERY|-",
+		Short: "find messages in all sessions",
+		Long: `Search the messages and summaries of all sessions, and what the sessions say of
+themselves: title, agent and sender. Best first; words need not stand together.
+Every hit is shown with the messages around it.
+
+--role takes the roles of messages, compact for summaries and session for
+titles and names; it can be given several times. --since and --until take a day
+(2026-04-14, in UTC), a time (2026-04-14T10:00:00Z) or an age (90d, 12h).
+Messages have no times of their own: --since leaves out sessions that were last
+written to before, --until those that were begun after.
+
+What tools were given and what they answered holds files and secrets: it is
+searched only with --tools. Without a hit the exit code is 0, with --exit-code
+3.`,
+		Example: `  crabmem sessions search "which port"
+  crabmem sessions search loopback --agent crab --role assistant --since 2026-01-01
+  crabmem sessions search port --json --limit 1 --window 3
+  crabmem sessions search nothing-like-it --exit-code || echo "never said"`,
+		Args:              atLeast(1, "QUERY (or -)"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.agent, "agent", "", "only sessions of this `agent`")
+	fl.StringVar(&f.sender, "sender", "", "only sessions with this `sender`")
+	fl.StringArrayVar(&f.roles, "role", nil, "only what this `role` said")
+	fl.StringVar(&f.since, "since", "", "only sessions written to since this `time`")
+	fl.StringVar(&f.until, "until", "", "only sessions begun until this `time`")
+	fl.IntVarP(&f.limit, "limit", "n", f.limit, "at most this many hits, 20 at most")
+	fl.IntVar(&f.window, "window", f.window, "how many messages to show around a hit, itself included, 16 at most")
+	fl.BoolVar(&f.tools, "tools", false, "search arguments and results of tools too")
+	fl.BoolVar(&f.exitCode, "exit-code", false, "exit code 3 when nothing is found")
+	completeParties(c, cmd)
+	completeWords(cmd, "role", "user", "assistant", "system", "tool", "compact", "session")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		q, err := f.query(strings.Join(args, " "), c.now())
+		if err != nil {
+			return err
+		}
+		if q.Text == "-" {
+			if q.Text, err = c.readInput(cmd.Context(), 1<<20); err != nil {
+				return err
+			}
+			if !utf8.ValidString(q.Text) {
+				return usagef("standard input is not valid UTF-8")
+			}
+		}
+		return c.readSessions(func(d *sessionlog.Dir) error { return c.searchSessions(d, q, f) })
+	}
+	return cmd
+}
+
+func (f *sessionSearchFlags) query(text string, now time.Time) (sessionlog.Query, error) {
+	q := sessionlog.Query{Text: text, Limit: f.limit, Agent: f.agent, Sender: f.sender, Roles: f.roles, Window: f.window}
+	if f.limit < 1 || f.limit > maxSearchHits {
+		return q, usagef("--limit %d: want 1 to %d", f.limit, maxSearchHits)
+	}
+	if f.window < 0 || f.window > maxSearchWindow {
+		return q, usagef("--window %d: want 0 to %d", f.window, maxSearchWindow)
+	}
+	if f.window == 0 {
+		q.Window = -1 // none; 0 is the default
+	}
+	var err error
+	if q.Since, err = parseMoment(f.since, false, now); err != nil {
+		return q, usagef("--since %v", err)
+	}
+	if q.Until, err = parseMoment(f.until, true, now); err != nil {
+		return q, usagef("--until %v", err)
+	}
+	return q, nil
+}
+
+// parseMoment reads a day, a time or an age. A day is its beginning, or its end.
+func parseMoment(s string, end bool, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		if end {
+			t = t.AddDate(0, 0, 1).Add(-1)
+		}
+		return t, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, nil
+	}
+	if age, err := parseAge(s); err == nil {
+		return now.Add(-age), nil
+	}
+	return time.Time{}, fmt.Errorf("%q: want a day as 2026-04-14, a time as 2026-04-14T10:00:00Z, or an age as 90d", s)
+}
+
+// sessionsFound is the answer of sessions search.
+type sessionsFound struct {
+	Query    string           `json:"query"`
+	Total    int              `json:"total"`    // matches before the limit
+	Searched int              `json:"searched"` // texts that passed the filters
+	Hits     []sessionlog.Hit `json:"hits"`
+}
+
+func (c *cli) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSearchFlags) error {
+	a := sessionsFound{Query: q.Text, Hits: []sessionlog.Hit{}}
+	err := c.busy("reading sessions", func() error {
+		x, err := sessionlog.NewIndex(d, &sessionlog.IndexOptions{Tools: f.tools})
+		if err != nil {
+			return err
+		}
+		r, err := x.Search(q)
+		if err != nil {
+			return err
+		}
+		a.Total, a.Searched, a.Hits = r.Total, r.Searched, r.Hits
+		c.warnUnread(x.Unread())
+		return x.Close()
+	})
+	if err != nil {
+		return err
+	}
+	nothing := "nothing found: " + plural(a.Searched, "text", "texts") + " searched"
+	if c.json {
+		if f.exitCode && len(a.Hits) == 0 {
+			return &failure{Code: exitNotFound, Kind: "no_hits", Path: d.Path(), Message: nothing}
+		}
+		return c.printJSON(a)
+	}
+	if len(a.Hits) == 0 {
+		c.out.WriteString(nothing + "\n")
+		if f.exitCode {
+			return errSilent(exitNotFound)
+		}
+		return nil
+	}
+	c.foundText(&a)
+	return nil
+}
+
+// warnUnread says which files were not searched.
+func (c *cli) warnUnread(unread map[string]error) {
+	names := slices.Sorted(maps.Keys(unread))
+	for i, name := range names {
+		if i == maxUnread {
+			c.warn(fmt.Sprintf("and %s not searched either", plural(len(names)-i, "file was", "files were")))
+			return
+		}
+		c.warn(fmt.Sprintf("%s was not searched: %v", name, unread[name]))
+	}
+}
+
+func (c *cli) foundText(a *sessionsFound) {
+	terms := make(map[string]float64)
+	for t := range bm25.Standard.Tokens(a.Query) {
+		terms[t] = 1
+	}
+	for i := range a.Hits {
+		h := &a.Hits[i]
+		fmt.Fprintf(c.out, "%2d  %s%s\n", i+1, c.bold(sessionLabel(h.ID, h.Title)),
+			c.dim(fmt.Sprintf("  %s, line %d, score %.3f", label(h.Role), h.Line, h.Score)))
+		best := oneLine(snippet(h.Snippet, bm25.Standard, terms, 240))
+		if !slices.ContainsFunc(h.Window, func(w sessionlog.Windowed) bool { return w.Line == h.Line }) {
+			c.foundLine(">", h.Line, h.Role, best)
+		}
+		for _, w := range h.Window {
+			if w.Line == h.Line {
+				c.foundLine(">", w.Line, h.Role, best)
+			} else {
+				c.foundLine(" ", w.Line, w.Role, oneLine(cutBytes(w.Text, 240)))
+			}
+		}
+	}
+	if !c.quiet {
+		c.out.WriteString(c.dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), plural(a.Total, "match", "matches"), plural(a.Searched, "text", "texts"))) + "\n")
+	}
+}
+
+func (c *cli) foundLine(mark string, line int64, role, text string) {
+	l := fmt.Sprintf("  %s %4d  %-9s  %s", mark, line, fit(label(role), 9), printable(text))
+	c.out.WriteString(strings.TrimRight(fit(l, c.width()), " ") + "\n")
+}

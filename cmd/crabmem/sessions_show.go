@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// maxShownDamage is how many damages are listed; all are counted.
+const maxShownDamage = 1000
+
+func (c *cli) sessionsShowCommand() *cobra.Command {
+	var fromMarker bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "print a conversation",
+		Long: `Print a conversation as it is in its file, every line with its number: messages,
+tool calls and their results, compactions, titles. What cannot be read is shown
+where it is, and why. --from-marker begins at the last compaction: what a
+session that is resumed goes on from.
+
+With --json one object: "messages" and "markers" with the lines they stand in,
+"damage" with line, offset and reason. With --from-marker the summary is the
+first message, of the user, as whoever resumes the session sees it.`,
+		Example: `  crabmem sessions show crab_user_1
+  crabmem sessions show crab_user_1 --from-marker --json`,
+		Args:              exactly(1, "ID"),
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.Flags().BoolVar(&fromMarker, "from-marker", false, "begin at the last compaction")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.readSession(args[0], func(s *sessionlog.Session) error {
+			from := int64(0)
+			var i sessionlog.Info
+			err := c.busy("reading "+s.Path, func() (err error) {
+				if fromMarker {
+					if from, _, err = s.LastMarker(); err != nil {
+						return err
+					}
+				}
+				i, err = s.Info()
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.showSessionJSON(cmd.Context(), s, &i, from)
+			}
+			return c.showSessionText(cmd.Context(), s, &i, from)
+		})
+	}
+	return cmd
+}
+
+func (c *cli) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
+	c.out.WriteString(c.bold(sessionLabel(s.ID, i.Meta.Title)) + "\n")
+	parts := []string{plural(i.Messages, "message", "messages")}
+	if i.Meta.Agent != "" {
+		parts = append([]string{fmt.Sprintf("%s with %s, %s", label(i.Meta.Agent), label(i.Meta.CreatedBy), printable(i.Meta.CreatedAt))}, parts...)
+	}
+	if i.Meta.UptimeSecs > 0 {
+		parts = append(parts, fmt.Sprintf("ran %d s", i.Meta.UptimeSecs))
+	}
+	if i.Meta.Source != "" {
+		parts = append(parts, "imported from "+printable(i.Meta.Source))
+	}
+	if i.Damaged > 0 {
+		parts = append(parts, plural(i.Damaged, "bad line", "bad lines"))
+	}
+	if from > 0 {
+		parts = append(parts, "from the last compaction on")
+	}
+	c.out.WriteString(c.dim(strings.Join(parts, ", ")) + "\n")
+	for l, err := range s.Lines(from) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil && (l.Kind == sessionlog.KindMeta || l.Kind == sessionlog.KindBlank && damageOf(&l) == nil) {
+			continue // said above, or nothing
+		}
+		if err == nil {
+			if !l.Glued {
+				c.out.WriteByte('\n')
+			}
+			err = c.printLine(&l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.Size == 0 {
+		c.out.WriteString("the file is empty: it has no meta line\n")
+	}
+	return nil
+}
+
+func (c *cli) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
+	var messages, markers bytes.Buffer // one after the other, with commas
+	damage := []shownDamage{}
+	damaged, torn, first := 0, int64(0), int64(0)
+	add := func(to *bytes.Buffer, v any) error {
+		b, err := encodeJSON(v)
+		if to.Len() > 0 {
+			to.WriteByte(',')
+		}
+		to.Write(bytes.TrimSuffix(b, []byte("\n")))
+		return err
+	}
+	for l, err := range s.Lines(from) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if first == 0 {
+			first = l.Number
+		}
+		if l.Torn && (l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank) {
+			torn = l.Size
+		}
+		// A torn tail is no damage, except of a file that is nothing else.
+		if d := damageOf(&l); d != nil && (torn == 0 || l.Offset == 0) {
+			if damaged++; len(damage) < maxShownDamage {
+				damage = append(damage, *d)
+			}
+		}
+		if torn > 0 {
+			continue
+		}
+		switch l.Kind {
+		case sessionlog.KindMarker:
+			err = add(&markers, shownMarker{l.Number, l.Summary})
+			if err == nil && from > 0 && l.Offset == from {
+				err = add(&messages, newShownMessage(l.Number, &sessionlog.Message{Role: sessionlog.RoleUser, Content: l.Summary}))
+			}
+		case sessionlog.KindMessage:
+			err = add(&messages, newShownMessage(l.Number, &l.Message))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.Size == 0 {
+		damaged, damage = 1, append(damage, shownDamage{Line: 1, Message: "no meta line"})
+	}
+	head, err := encodeJSON(struct {
+		ID   string    `json:"id"`
+		File string    `json:"file"`
+		Meta shownMeta `json:"meta"`
+		From int64     `json:"from_line"`
+	}{s.ID, s.File, newShownMeta(&i.Meta), max(first, 1)})
+	if err != nil {
+		return err
+	}
+	tail, err := encodeJSON(struct {
+		Damaged int           `json:"damaged"`
+		Damage  []shownDamage `json:"damage"`
+		Torn    int64         `json:"torn_bytes"`
+	}{damaged, damage, torn})
+	if err != nil {
+		return err
+	}
+	// The messages are encoded once, and are much.
+	c.out.Write(bytes.TrimSuffix(head, []byte("}\n")))
+	c.out.WriteString(`,"messages":[`)
+	c.out.Write(messages.Bytes())
+	c.out.WriteString(`],"markers":[`)
+	c.out.Write(markers.Bytes())
+	c.out.WriteString(`],`)
+	_, err = c.out.Write(tail[1:])
+	return err
+}

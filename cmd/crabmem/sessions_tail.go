@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// pollEvery is how often a session that is followed is looked at.
+	pollEvery = 200 * time.Millisecond
+	// goneAfter is for how many looks a file may be missing, or shorter than it
+	// was: programs that replace it by halves take a moment.
+	goneAfter = 5
+)
+
+func (c *cli) sessionsTailCommand() *cobra.Command {
+	var n int
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "tail ID",
+		Short: "print the last lines of a conversation, and those to come",
+		Long: `Print the last lines of a conversation, as show does; with --json every line of
+it is one of JSON, with a "kind": meta, message, marker, title, unknown, bad or
+torn.
+
+-f goes on with what is written from now on, until it is interrupted. It stays
+with the session when a title renames its file, and when a repair or another
+program replaces it. An unfinished line is shown when it is whole.`,
+		Example: `  crabmem sessions tail crab_user_1
+  crabmem sessions tail crab_user_1 -n 1 --json`,
+		Args:              exactly(1, "ID"),
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.Flags().IntVarP(&n, "lines", "n", 10, "how many lines, counted from the end")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written from now on")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if n < 0 {
+			return usagef("--lines %d: want 0 or more", n)
+		}
+		return c.readSessions(func(d *sessionlog.Dir) error {
+			s, err := d.Read(args[0])
+			if err != nil {
+				return aboutSession(err)
+			}
+			t := tail{c: c, dir: d, session: s, follow: follow}
+			err = t.begin(cmd.Context(), n)
+			for err == nil && follow {
+				err = t.look(cmd.Context())
+			}
+			return errors.Join(err, t.session.Close())
+		})
+	}
+	return cmd
+}
+
+// tail prints a session from near its end on.
+type tail struct {
+	c       *cli
+	dir     *sessionlog.Dir
+	session *sessionlog.Session
+	follow  bool
+	blank   bool // something was printed: an empty line comes before the next
+
+	at     int64 // behind the last line that was passed
+	number int64 // of the line there
+	size   int64 // of the file when it was read last
+	last   passed
+	good   passed // the last record: a repair leaves it
+	missed int    // looks at which the file was not there, or too short
+}
+
+// passed is a line that was read.
+type passed struct {
+	offset, number, size int64
+	sum                  [sha256.Size]byte
+}
+
+func passedLine(l *sessionlog.Line) passed {
+	return passed{l.Offset, l.Number, l.Size, sha256.Sum256(l.Raw)}
+}
+
+// isRecord tells whether a line holds one.
+func isRecord(l *sessionlog.Line) bool {
+	return l.Kind != sessionlog.KindBad && l.Kind != sessionlog.KindBlank
+}
+
+// begin prints the last n lines.
+func (t *tail) begin(ctx context.Context, n int) error {
+	// One at least is read, to know it again.
+	from, err := t.session.LastLines(max(n, 1))
+	if err != nil {
+		return err
+	}
+	t.at = from
+	return t.read(ctx, n > 0)
+}
+
+// read passes the lines from at on, and prints them if it is told so.
+func (t *tail) read(ctx context.Context, show bool) error {
+	t.size = t.session.Size
+	for l, err := range t.session.LinesFrom(t.at, t.number) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if l.Tail && t.follow {
+			break // it may not be written to its end yet
+		}
+		p := passedLine(&l)
+		if !l.Glued {
+			t.at, t.number, t.last = l.Offset+l.Size+1, l.Number+1, p
+		}
+		if isRecord(&l) {
+			t.good = p
+		}
+		if show {
+			if err := t.print(&l); err != nil {
+				return err
+			}
+		}
+	}
+	return t.c.out.Flush()
+}
+
+func (t *tail) print(l *sessionlog.Line) error {
+	if t.c.json {
+		b, err := lineJSON(l)
+		if err == nil {
+			_, err = t.c.out.Write(b)
+		}
+		return err
+	}
+	if l.Kind == sessionlog.KindBlank && damageOf(l) == nil {
+		return nil
+	}
+	if t.blank && !l.Glued {
+		t.c.out.WriteByte('\n')
+	}
+	t.blank = true
+	return t.c.printLine(l)
+}
+
+// look waits a moment and prints what was written meanwhile.
+func (t *tail) look(ctx context.Context) error {
+	err := t.c.wait(ctx, func() error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pollEvery):
+			return nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	moved, err := t.session.Moved()
+	if err != nil {
+		return err
+	}
+	if moved {
+		s, err := t.dir.Read(t.session.ID)
+		if t.missed++; errors.Is(err, sessionlog.ErrNotFound) && t.missed < goneAfter {
+			return nil // a folder is not listed at one moment
+		}
+		if err != nil {
+			return aboutSession(err)
+		}
+		if err := t.session.Close(); err != nil {
+			return errors.Join(err, s.Close())
+		}
+		t.session = s
+	} else if err := t.session.Refresh(); err != nil {
+		return err
+	}
+	if !moved && t.session.Size == t.size {
+		return nil
+	}
+	if t.missed++; !moved && t.session.Size < t.at && t.missed < goneAfter {
+		return nil // it is being written anew from its beginning
+	}
+	t.missed = 0
+	if same, err := t.knows(t.last); err != nil {
+		return err
+	} else if !same {
+		if err := t.find(ctx); err != nil {
+			return err
+		}
+	}
+	return t.read(ctx, true)
+}
+
+// knows tells whether a line stands where it stood.
+func (t *tail) knows(p passed) (bool, error) {
+	if p.number == 0 || t.session.Size < p.offset+p.size+1 {
+		return p.number == 0, nil
+	}
+	for l, err := range t.session.LinesFrom(p.offset, p.number) {
+		return err == nil && passedLine(&l) == p, err
+	}
+	return false, nil
+}
+
+// find looks in a file that was written anew for the place behind what was
+// passed: behind the last record, which a repair only moves towards the
+// beginning. Where it is not there it is the end.
+func (t *tail) find(ctx context.Context) error {
+	at, number, found := int64(0), int64(1), false
+	var line passed // at hand, or in which the piece at hand stands
+	var end int64   // behind it
+	for l, err := range t.session.LinesFrom(0, 1) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if l.Tail {
+			break
+		}
+		p := passedLine(&l)
+		if !l.Glued {
+			line, end = p, l.Offset+l.Size+1
+		}
+		if is := p.sum == t.good.sum && isRecord(&l) && l.Number <= t.good.number; is || !found {
+			at, number, found = end, l.Number+1, found || is
+			t.last = line
+		}
+	}
+	t.at, t.number = at, number
+	if !found {
+		t.c.warn(t.session.Path + " was replaced by one with other lines; going on from its end")
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// namedSession is a session in the answers of the commands that change one.
+type namedSession struct {
+	ID    string `json:"id"`
+	File  string `json:"file"`
+	Title string `json:"title"`
+}
+
+func (c *cli) sessionsTitleCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "title ID TITLE",
+		Short: "give a session a title",
+		Long: `Give a session a title, in the place of the one it has. Its file is renamed
+after it; the id stays, and so does everything in the file: the title is added
+at the end. An empty TITLE takes the title away.
+
+A session that another process has open, or that was imported, is exit code 4.`,
+		Example: `  crabmem sessions title crab_user_1 "Which port"
+  crabmem sessions title crab_user_1 "" --json`,
+		Args:              exactly(2, "ID and TITLE"),
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.writeSessions("title", true, func(d *sessionlog.Dir) error {
+			var l *sessionlog.Log
+			err := c.wait(cmd.Context(), func() (err error) {
+				l, err = d.Open(args[0])
+				return err
+			})
+			if err != nil {
+				return aboutSession(err)
+			}
+			if err := l.SetTitle(args[1]); err != nil {
+				return errors.Join(err, l.Close())
+			}
+			s := namedSession{l.ID(), filepath.Base(l.Path()), args[1]}
+			if err := l.Close(); err != nil { // the title itself is synced
+				c.warn("closing the session: " + err.Error())
+			}
+			if c.json {
+				return c.printJSON(s)
+			}
+			c.say("titled %s, in %s", sessionLabel(s.ID, s.Title), printable(s.File))
+			return nil
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"crabmem/sessionlog"
+
+	"github.com/spf13/cobra"
+)
+
+// What verify lists at most; all is counted.
+const (
+	maxProblems = 1000
+	maxWarnings = 20 // for a person
+)
+
+// sessionsReport is what verify found.
+type sessionsReport struct {
+	Folder   string           `json:"folder"`
+	Sessions int              `json:"sessions"`
+	Messages int              `json:"messages"`
+	Bytes    int64            `json:"bytes"`
+	Damaged  int              `json:"damaged"`   // sessions that are not whole
+	BadLines int              `json:"bad_lines"` // in all of them
+	Problems []sessionProblem `json:"problems"`  // the first of them
+
+	count     int             // of problems
+	damage    *sessionProblem // the first that is one
+	forbidden *sessionProblem // the first file that may not be read
+}
+
+// The kinds of a sessionProblem.
+const (
+	problemBad        = "bad"        // a line that cannot be read
+	problemTorn       = "torn"       // an unfinished line at the end: no damage
+	problemUnreadable = "unreadable" // what is no file, or a disk that fails
+	problemForbidden  = "forbidden"  // a file that may not be read: nobody knows
+	problemAmbiguous  = "ambiguous"  // a second file of one id
+)
+
+type sessionProblem struct {
+	Kind    string `json:"kind"`
+	ID      string `json:"id"`
+	File    string `json:"file"`
+	Line    int64  `json:"line"` // 0 where it is about none
+	Offset  int64  `json:"offset"`
+	Bytes   int64  `json:"bytes"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
+}
+
+func (c *cli) sessionsVerifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify [ID]",
+		Short: "check every line of a session, or of all",
+		Long: `Read a session, or every one, and check all of its lines, without a lock and
+without changing anything. What is wrong is named by file, line and offset, with
+a remedy.
+
+Exit code 5 for damage: lines that cannot be read, a lost meta line, what is no
+file, two files of one id. An unfinished line at the end, as a crash leaves it,
+is a warning and exit code 0: the next write cuts it off and keeps a copy.`,
+		Example: `  crabmem sessions verify
+  crabmem sessions verify crab_user_1 --json`,
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return wrongArgs(cmd, "too many arguments: want one ID, or none for all")
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.readSessions(func(d *sessionlog.Dir) error {
+			r := &sessionsReport{Folder: d.Path(), Problems: []sessionProblem{}}
+			err := c.busy("reading sessions", func() error {
+				if len(args) == 1 {
+					return r.one(d, args[0])
+				}
+				return r.all(d)
+			})
+			if err != nil {
+				return err
+			}
+			if err := c.sessionDamage(r); err != nil {
+				return err
+			}
+			for i := range r.Problems {
+				c.warn(r.Problems[i].Message + "; " + r.Problems[i].Remedy)
+			}
+			if c.json {
+				return c.printJSON(r)
+			}
+			what := fmt.Sprintf("%s, %s", plural(r.Messages, "message", "messages"), sizeOf(r.Bytes))
+			if len(args) == 1 {
+				c.say("%s is whole: %s", printable(args[0]), what)
+			} else {
+				c.say("%s is whole: %s, %s", printable(r.Folder), plural(r.Sessions, "session", "sessions"), what)
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (r *sessionsReport) add(p sessionProblem) {
+	r.count++
+	switch p.Kind {
+	case problemTorn:
+	case problemForbidden:
+		r.forbidden = cmp.Or(r.forbidden, &p)
+	default:
+		r.damage = cmp.Or(r.damage, &p)
+	}
+	if len(r.Problems) < maxProblems {
+		r.Problems = append(r.Problems, p)
+	}
+}
+
+// one checks one session.
+func (r *sessionsReport) one(d *sessionlog.Dir, id string) error {
+	s, err := d.Read(id)
+	if err != nil {
+		return aboutSession(err)
+	}
+	k, err := r.check(s)
+	if err != nil {
+		return err
+	}
+	r.Sessions, r.Messages, r.Bytes = 1, k.Messages, s.Size
+	return nil
+}
+
+// all checks every session. What the list says is whole is.
+func (r *sessionsReport) all(d *sessionlog.Dir) error {
+	infos, err := d.List()
+	if err != nil {
+		return err
+	}
+	first := make(map[string]string, len(infos)) // file of an id
+	for k := range infos {
+		i := &infos[k]
+		path := filepath.Join(d.Path(), i.File)
+		if missing(i.Err) { // moved meanwhile
+			continue
+		}
+		r.Sessions++
+		r.Messages += i.Messages
+		r.Bytes += i.Size
+		if i.Err != nil {
+			r.Damaged++
+			p := sessionProblem{Kind: problemUnreadable, ID: i.ID, File: path, Message: i.Err.Error(), Remedy: "take it out of the folder: a session is a file"}
+			if f := classify(i.Err); f.Code == exitPermission {
+				p.Kind, p.Remedy = problemForbidden, f.Remedy
+			} else if f.Code != exitCorrupt {
+				p.Remedy = "check the disk"
+			}
+			r.add(p)
+			continue
+		}
+		if other, twice := first[i.ID]; twice {
+			r.Damaged++
+			r.add(sessionProblem{Kind: problemAmbiguous, ID: i.ID, File: path,
+				Message: fmt.Sprintf("%s: has the id %s, as %s has", path, i.ID, other),
+				Remedy:  "move the one that does not belong there out of the folder; until then name them by file"})
+		}
+		first[i.ID] = i.File
+		if i.Damaged > 0 || i.Torn > 0 {
+			s, err := d.Read(i.File)
+			if missing(err) || errors.Is(err, sessionlog.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := r.check(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// check adds what is wrong in a session, and closes it.
+func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error) {
+	k, err := s.Check()
+	if err = errors.Join(err, s.Close()); err != nil {
+		return nil, err
+	}
+	if k.Damaged > 0 {
+		r.Damaged++
+	}
+	r.BadLines += k.Damaged
+	for _, g := range k.Damage {
+		p := sessionProblem{Kind: problemBad, ID: s.ID, File: s.Path, Line: g.Line, Offset: g.Offset, Bytes: g.Size,
+			Message: fmt.Sprintf("%s: line %d (offset %d): %s", s.Path, g.Line, g.Offset, g.Msg),
+			Remedy:  "crabmem sessions repair " + shell(s.ID)}
+		if g.Line == 1 && !k.Identified {
+			p.Remedy = "put its first line back, or crabmem sessions delete " + shell(s.ID) + ": whose session it is cannot be made up"
+		}
+		r.add(p)
+	}
+	r.count += k.Damaged - len(k.Damage) // what is not listed
+	if k.Torn > 0 && k.Lines > 0 {
+		r.add(sessionProblem{Kind: problemTorn, ID: s.ID, File: s.Path, Line: k.TornLine, Offset: k.TornAt, Bytes: k.Torn,
+			Message: fmt.Sprintf("%s: line %d (offset %d): %s of an unfinished line", s.Path, k.TornLine, k.TornAt, plural(k.Torn, "byte", "bytes")),
+			Remedy:  "the next write cuts it off and keeps a copy"})
+	}
+	return k, nil
+}
+
+// sessionDamage is the error for sessions that are not whole, with all that is
+// wrong.
+func (c *cli) sessionDamage(r *sessionsReport) error {
+	p := cmp.Or(r.damage, r.forbidden)
+	if p == nil {
+		return nil
+	}
+	f := &failure{Code: exitCorrupt, Kind: p.Kind, Message: p.Message, Path: p.File, Remedy: p.Remedy, More: r}
+	switch p.Kind {
+	case problemBad:
+		f.Offset = &p.Offset
+	case problemForbidden:
+		f.Code = exitPermission
+	}
+	if c.json {
+		return f
+	}
+	left := r.count - 1
+	for i := range r.Problems {
+		if o := &r.Problems[i]; *o != *p && left > max(0, r.count-1-maxWarnings) {
+			c.warn(o.Message + "; " + o.Remedy)
+			left--
+		}
+	}
+	if left > 0 {
+		c.warn(fmt.Sprintf("and %s", plural(left, "more problem", "more problems")))
+	}
+	return f
+}

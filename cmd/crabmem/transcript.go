@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"crabmem/sessionlog"
+)
+
+// What is read of a transcript, which is in memory as a whole, and what a line
+// of a session takes, at most.
+const (
+	maxTranscript     = 1 << 30
+	maxTranscriptLine = 64 << 20
+	maxImportedLine   = 64 << 20
+
+	maxBadLines   = 100 // kept; all are counted
+	maxTallyLines = 16  // of one reason
+	maxReasons    = 64
+	maxTitle      = 200 // characters
+
+	tooLong = "longer than a line of a session"
+)
+
+var (
+	// errNoTranscript is returned for a file that neither tool wrote.
+	errNoTranscript = errors.New("neither a Claude Code session nor a Codex rollout")
+	// errNoMessages is returned for a transcript in which nothing was said, or
+	// nothing that could be read.
+	errNoMessages = errors.New("no messages in it")
+	// errSubAgent is returned for the transcript of a sub-agent. It belongs to
+	// another session and may have its id.
+	errSubAgent = errors.New("the transcript of a sub-agent")
+	// errNoSessionID is returned for a transcript that does not say which
+	// session it is of: importing it twice would give two.
+	errNoSessionID = errors.New("no session id in it")
+)
+
+// transcript is a conversation that another tool left behind, as
+// sessionlog.Dir.Import takes it. It depends on the bytes of the file alone.
+type transcript struct {
+	Meta  sessionlog.Meta
+	Items []sessionlog.Item
+	Began []int64 // the number of the line where each of Items begins
+	Lines int64   // of the file, the last one perhaps without its end
+
+	Skipped []tally // what was left out, by reason
+	Mended  tally   // lines in which half of a surrogate pair became U+FFFD
+
+	BadLines int64                     // not what the tool writes, and left out
+	Bad      []*sessionlog.FormatError // the first of them, without a path
+}
+
+// tally counts lines, or parts of lines, and names the first.
+type tally struct {
+	Reason string
+	Count  int64
+	Lines  []int64
+}
+
+func (t *tally) add(line int64) {
+	t.Count++
+	if n := len(t.Lines); n < maxTallyLines && (n == 0 || t.Lines[n-1] != line) {
+		t.Lines = append(t.Lines, line)
+	}
+}
+
+// lineReader reads lines in bounded memory.
+type lineReader struct {
+	r      *bufio.Reader
+	line   []byte // without its end; valid until the next read
+	long   bool   // the line is over the limit and is not in line
+	number int64  // of line, from 1
+	offset int64  // of line
+	next   int64  // of the one behind it
+	limit  int64  // of the file
+}
+
+func newLineReader(r io.Reader) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: maxTranscript}
+}
+
+// read reads the next line; io.EOF when there is none.
+func (l *lineReader) read() error {
+	l.line, l.long, l.offset = l.line[:0], false, l.next
+	for {
+		b, err := l.r.ReadSlice('\n')
+		if l.next += int64(len(b)); l.next > l.limit {
+			return fmt.Errorf("more than %s", sizeOf(l.limit))
+		}
+		if l.long = l.long || len(l.line)+len(b) > maxTranscriptLine+1; !l.long {
+			l.line = append(l.line, b...)
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err == io.EOF && l.next == l.offset:
+			return io.EOF
+		case err != nil && err != io.EOF:
+			return err
+		}
+		l.number++
+		if l.number == 1 {
+			l.line = bytes.TrimPrefix(l.line, []byte("\ufeff"))
+		}
+		l.line = bytes.Trim(l.line, " \t\r\n")
+		return nil
+	}
+}
+
+// transcriptBuilder collects a transcript.
+type transcriptBuilder struct {
+	t    transcript
+	line int64 // that is being read
+	buf  []byte
+}
+
+// read gives every object of a file to line, whose errors make a line bad.
+func (b *transcriptBuilder) read(r io.Reader, line func(object) error) error {
+	lines := newLineReader(r)
+	for {
+		err := lines.read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("line %d (offset %d): %w", lines.number+1, lines.offset, err)
+		}
+		b.line, b.t.Lines = lines.number, lines.number
+		if len(lines.line) == 0 && !lines.long {
+			continue
+		}
+		var o object
+		if lines.long {
+			err = fmt.Errorf("longer than %s", sizeOf(maxTranscriptLine))
+		} else if o, err = parseObject(lines.line); err == nil {
+			err = line(o)
+		}
+		if err != nil {
+			b.t.BadLines++
+			if len(b.t.Bad) < maxBadLines {
+				b.t.Bad = append(b.t.Bad, &sessionlog.FormatError{Line: lines.number, Offset: lines.offset, Msg: err.Error()})
+			}
+			continue
+		}
+		if bytes.Contains(lines.line, []byte(`\u`)) && loneSurrogate(string(lines.line)) >= 0 {
+			b.t.Mended.add(lines.number)
+		}
+	}
+}
+
+// skip counts something that is left out.
+func (b *transcriptBuilder) skip(reason string) {
+	i := slices.IndexFunc(b.t.Skipped, func(t tally) bool { return t.Reason == reason })
+	if i < 0 && len(b.t.Skipped) >= maxReasons {
+		reason = "others"
+		i = slices.IndexFunc(b.t.Skipped, func(t tally) bool { return t.Reason == reason })
+	}
+	if i < 0 {
+		i = len(b.t.Skipped)
+		b.t.Skipped = append(b.t.Skipped, tally{Reason: reason})
+	}
+	b.t.Skipped[i].add(b.line)
+}
+
+// skipNamed counts what a file gives a name to.
+func (b *transcriptBuilder) skipNamed(what, name string) {
+	b.skip(fmt.Sprintf("%s %q", what, cutRunes(name, 40)))
+}
+
+// plain is the text of blocks.
+func (b *transcriptBuilder) plain(o object, key string) (string, error) {
+	blocks, err := o.blocks(key)
+	if err != nil {
+		return "", err
+	}
+	return b.plainBlocks(blocks)
+}
+
+// plainBlocks is the text of blocks of text and images. It counts the others.
+func (b *transcriptBuilder) plainBlocks(blocks []object) (text string, err error) {
+	for _, block := range blocks {
+		switch typ := block.text("type"); typ {
+		case "text", "input_text", "output_text", "summary_text", "reasoning_text":
+			s, err := block.str("text")
+			if err != nil {
+				return "", err
+			}
+			text = join(text, s)
+		case "image", "input_image":
+			text = join(text, "[image]")
+		default:
+			b.skipNamed("block", typ)
+		}
+	}
+	return text, nil
+}
+
+// message adds a message that began in a line, and returns the length of its
+// own; 0 when it was not added.
+func (b *transcriptBuilder) message(line int64, m sessionlog.Message) int {
+	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 && m.Role != sessionlog.RoleTool {
+		b.skip("empty")
+		return 0
+	}
+	b.buf = sessionlog.AppendMessage(b.buf[:0], &m)
+	n := len(b.buf)
+	if n > maxImportedLine {
+		b.skip(tooLong)
+		return 0
+	}
+	b.t.Items, b.t.Began = append(b.t.Items, sessionlog.Item{Message: m}), append(b.t.Began, line)
+	return n
+}
+
+// summary adds a compaction.
+func (b *transcriptBuilder) summary(s string) {
+	if strings.TrimSpace(s) == "" {
+		b.skip("compaction without a summary")
+		return
+	}
+	if b.buf = sessionlog.AppendMarker(b.buf[:0], s); len(b.buf) > maxImportedLine {
+		b.skip(tooLong)
+		return
+	}
+	b.t.Items, b.t.Began = append(b.t.Items, sessionlog.Item{Marker: true, Summary: s}), append(b.t.Began, b.line)
+}
+
+// finish returns the transcript of a tool's session. One that says nowhere
+// when it was is of 1970.
+func (b *transcriptBuilder) finish(tool, id, title string, created time.Time) (transcript, error) {
+	slices.SortFunc(b.t.Skipped, func(x, y tally) int { return strings.Compare(x.Reason, y.Reason) })
+	if !slices.ContainsFunc(b.t.Items, func(i sessionlog.Item) bool { return !i.Marker }) {
+		return b.t, errNoMessages
+	}
+	if id == "" || len(id) > 200 || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return b.t, errNoSessionID
+	}
+	if created.IsZero() {
+		created = time.Unix(0, 0)
+	}
+	b.t.Meta = sessionlog.Meta{
+		Agent: tool, CreatedBy: "user", CreatedAt: sessionlog.Timestamp(created),
+		Title: cutRunes(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id,
+	}
+	return b.t, nil
+}
+
+// cutRunes cuts a text behind n characters.
+func cutRunes(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// inTags tells whether a text is one element that a tool puts into a
+// conversation, and nothing that anybody typed.
+func inTags(s string, tags []string) bool {
+	s = strings.TrimSpace(s)
+	return slices.ContainsFunc(tags, func(tag string) bool {
+		return strings.HasPrefix(s, "<"+tag+">") && strings.HasSuffix(s, "</"+tag+">")
+	})
+}
+
+// join joins two texts by an empty line, where there are two.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// object is a JSON object: its values as they are in the line that it is
+// from, and valid as long. Keys are compared exactly, as no struct's are.
+type object map[string][]byte
+
+// parseObject reads a line. It refuses what encoding/json would mend, but for
+// halves of surrogate pairs: tools cut texts between them.
+func parseObject(line []byte) (object, error) {
+	if !utf8.Valid(line) {
+		return nil, errors.New("invalid UTF-8")
+	}
+	if !json.Valid(line) {
+		var raw json.RawMessage
+		return nil, fmt.Errorf("not JSON: %w", json.Unmarshal(line, &raw))
+	}
+	if line[0] != '{' {
+		return nil, fmt.Errorf("a JSON %s, want an object", jsonKind(line))
+	}
+	return splitObject(line), nil
+}
+
+// jsonKind names the kind of a valid value.
+func jsonKind(v []byte) string {
+	switch v[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+// has tells whether the object has a value of the key that is not null.
+func (o object) has(key string) bool {
+	v := o[key]
+	return len(v) > 0 && v[0] != 'n'
+}
+
+// want returns the value of a key if it is of a kind, nil if it is missing or
+// null, and an error otherwise.
+func (o object) want(key, kind string) ([]byte, error) {
+	v := o[key]
+	if !o.has(key) {
+		return nil, nil
+	}
+	if k := jsonKind(v); k != kind {
+		return nil, fmt.Errorf("%q is a JSON %s", key, k)
+	}
+	return v, nil
+}
+
+// str is a string; "" when it is missing or null.
+func (o object) str(key string) (string, error) {
+	v, err := o.want(key, "string")
+	if v == nil || err != nil {
+		return "", err
+	}
+	return unquote(v), nil
+}
+
+// text is a string, "" when it is anything else.
+func (o object) text(key string) string {
+	s, _ := o.str(key)
+	return s
+}
+
+func (o object) flag(key string) bool { return string(o[key]) == "true" }
+
+// sub is an object, nil when it is missing or null.
+func (o object) sub(key string) (object, error) {
+	v, err := o.want(key, "object")
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return splitObject(v), nil
+}
+
+// object is an object, nil when it is anything else.
+func (o object) object(key string) object {
+	v, _ := o.sub(key)
+	return v
+}
+
+// blocks is an array of objects, which may be given as one text.
+func (o object) blocks(key string) ([]object, error) {
+	if o.has(key) && o[key][0] == '"' {
+		return []object{{"type": []byte(`"text"`), "text": o[key]}}, nil
+	}
+	v, err := o.want(key, "array")
+	if v == nil || err != nil {
+		return nil, err
+	}
+	var list []object
+	for i := skipSpace(v, 1); v[i] != ']'; {
+		end := skipValue(v, i)
+		if v[i] != '{' {
+			return nil, fmt.Errorf("%q holds a JSON %s", key, jsonKind(v[i:]))
+		}
+		list = append(list, splitObject(v[i:end]))
+		if i = skipSpace(v, end); v[i] == ',' {
+			i = skipSpace(v, i+1)
+		}
+	}
+	return list, nil
+}
+
+// splitObject splits a valid object. Of a key that is there twice the last
+// value counts, as everywhere.
+func splitObject(b []byte) object {
+	o := make(object)
+	for i := skipSpace(b, 1); b[i] != '}'; {
+		end := skipValue(b, i)
+		key := unquote(b[i:end])
+		i = skipSpace(b, end) // the colon
+		i = skipSpace(b, i+1) // the value
+		end = skipValue(b, i)
+		o[key] = b[i:end]
+		if i = skipSpace(b, end); b[i] == ',' {
+			i = skipSpace(b, i+1)
+		}
+	}
+	return o
+}
+
+func skipSpace(b []byte, i int) int {
+	for b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r' {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the end of the value at i, in valid JSON.
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		case ' ', '\t', '\n', '\r', ',', ':':
+			i++
+			continue
+		default:
+			for i < len(b) && bytes.IndexByte([]byte(" \t\n\r,:]}"), b[i]) < 0 {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+}
+
+// skipString returns the end of the string at i.
+func skipString(b []byte, i int) int {
+	for i++; ; i++ {
+		i += bytes.IndexByte(b[i:], '"')
+		n := i
+		for b[n-1] == '\\' {
+			n--
+		}
+		if (i-n)%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// unquote decodes a valid string.
+func unquote(v []byte) (s string) {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v[1 : len(v)-1])
+	}
+	if err := json.Unmarshal(v, &s); err != nil {
+		panic("crabmem: internal error: " + err.Error())
+	}
+	return s
+}
+
+// compactJSON is a valid value without its white space, and what a call
+// without arguments has.
+func compactJSON(v []byte) string {
+	var b bytes.Buffer
+	if len(v) == 0 || json.Compact(&b, v) != nil {
+		return "{}"
+	}
+	return b.String()
+}

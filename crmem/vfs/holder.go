@@ -1,0 +1,114 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Holder is what a lock file says about who holds, or held, the lock.
+type Holder struct {
+	PID     int
+	Boot    string // of the kernel it runs on
+	Command string
+	Socket  string // where it can be spoken to; "" = nowhere
+
+	// Clean is the length of the guarded file after the holder's last sync, when
+	// the holder left it so; -1 when it wrote and did not say that it ended well.
+	Clean int64
+	// Torn says that the holder found what a power cut had left, and did not say
+	// that it had mended it; or that the text is not whole.
+	Torn bool
+}
+
+// Text is a line a fact. It is never synced: it speaks to the processes of one
+// boot, which share one page cache.
+func (h Holder) Text() string {
+	state := "dirty"
+	switch {
+	case h.Torn:
+		state = "torn"
+	case h.Clean >= 0:
+		state = fmt.Sprintf("clean %d", h.Clean)
+	}
+	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
+	command := h.Command[:min(len(h.Command), 1<<10)] // the text must stay short enough to be read
+	text := fmt.Sprintf("pid %d\nboot %s\ncommand %s\nsocket %s\nstate %s\n",
+		h.PID, h.Boot, oneLine.Replace(command), oneLine.Replace(h.Socket), state)
+	return text + sumLine(text)
+}
+
+// sumLine ends the text of a lock file. The text is written over another one,
+// in two steps: one that a crash or a full disk stopped is part of both.
+func sumLine(text string) string {
+	return fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE([]byte(text)))
+}
+
+// ParseHolder reads the text of a lock file. One that is not whole counts as
+// torn and of no boot, but who it names is told.
+func ParseHolder(text string) Holder {
+	h := Holder{Clean: -1}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch key {
+		case "pid":
+			h.PID, _ = strconv.Atoi(value)
+		case "boot":
+			h.Boot = value
+		case "command":
+			h.Command = value
+		case "socket":
+			h.Socket = value
+		case "state":
+			h.Torn = value == "torn"
+			if n, ok := strings.CutPrefix(value, "clean "); ok {
+				if end, err := strconv.ParseInt(n, 10, 64); err == nil && end >= 0 {
+					h.Clean = end
+				}
+			}
+		}
+	}
+	n := len(text) - len("sum 01234567\n")
+	if text != "" && (n < 0 || text[n:] != sumLine(text[:n])) {
+		h.Boot, h.Clean, h.Torn = "", -1, true
+	}
+	return h
+}
+
+// LockedError says who holds a lock. It is ErrLocked.
+type LockedError struct {
+	Path   string // of the lock file
+	Holder Holder
+}
+
+func (e *LockedError) Error() string {
+	if e.Holder.PID == 0 {
+		return fmt.Sprintf("%s: held by another process", e.Path)
+	}
+	return fmt.Sprintf("%s: held by process %d (%s)", e.Path, e.Holder.PID, e.Holder.Command)
+}
+
+// Is makes a LockedError an ErrLocked.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// Acquire takes the lock on the file name, waiting for it up to wait; then the
+// error is a *[LockedError].
+func Acquire(fsys FS, name string, wait time.Duration) (Locked, error) {
+	deadline := time.Now().Add(wait)
+	for pause := 500 * time.Microsecond; ; pause = min(pause*2, 8*time.Millisecond) {
+		l, err := fsys.Lock(name)
+		if err == nil || !errors.Is(err, ErrLocked) {
+			return l, err
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			text, _ := ReadFile(fsys, name, 1<<16) // the message does without
+			return nil, &LockedError{Path: name, Holder: ParseHolder(string(text))}
+		}
+		time.Sleep(min(left, pause/2+rand.N(pause)))
+	}
+}

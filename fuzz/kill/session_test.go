@@ -1,0 +1,325 @@
+package kill_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/fuzz/kill/history"
+	"crabmem/sessionlog"
+)
+
+const (
+	talkers  = 4 // goroutines of a process that writes sessions
+	sessions = 3 // that each of them writes to
+)
+
+// stream is the place of a writer's talk in a session among all.
+func stream(session, writer int) int { return session*talkers + writer }
+
+// childTalk writes sessions with four goroutines until it is killed. Its
+// arguments are the folder, the seed, and how many parts of each talk are
+// there already.
+func childTalk(args []string) error {
+	sd, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	d, err := sessionlog.OpenDir(args[0], &sessionlog.Options{MaxOpen: 2, Command: "childTalk"})
+	if err != nil {
+		return err
+	}
+	for i := range sessions {
+		l, err := d.Open(history.SessionID(i))
+		if errors.Is(err, sessionlog.ErrNotFound) {
+			l, err = d.Create(history.SessionMeta(i))
+		}
+		if err != nil {
+			return err
+		}
+		if l.ID() != history.SessionID(i) {
+			return fmt.Errorf("session %d was created as %s", i, l.ID())
+		}
+		defer l.Close()
+	}
+	errs := make(chan error, talkers)
+	for w := range talkers {
+		go func() { errs <- talkOn(d, sd, w, args[2:]) }()
+	}
+	return <-errs
+}
+
+// talkOn goes on with a writer's talks, now here, now there.
+func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(w)))
+	var talks [sessions]*history.Talk
+	var rest [sessions][]history.Part
+	var logs [sessions]*sessionlog.Log
+	for i := range sessions {
+		n, err := strconv.Atoi(done[stream(i, w)])
+		if err != nil {
+			return err
+		}
+		talks[i] = history.NewTalk(sd, i, w)
+		rest[i] = talks[i].Skip(n)
+		if logs[i], err = d.Open(history.SessionID(i)); err != nil {
+			return err
+		}
+	}
+	for {
+		i := rng.IntN(sessions)
+		t := talks[i]
+		op := rest[i]
+		if rest[i] = nil; op == nil {
+			op = t.Next()
+		}
+		os.Stdout.Write(history.Issued(stream(i, w), t.N()))
+		if err := t.Do(logs[i], op); err != nil {
+			return fmt.Errorf("writer %d, session %d, part %d: %w", w, i, t.N(), err)
+		}
+		os.Stdout.Write(history.Acked(stream(i, w), t.N()))
+		if rng.IntN(20) == 0 {
+			err := logs[i].Close()
+			if err == nil {
+				logs[i], err = d.Open(history.SessionID(i))
+			}
+			if err != nil {
+				return fmt.Errorf("writer %d, session %d again: %w", w, i, err)
+			}
+		}
+	}
+}
+
+// sessionKills is what the kills of session writers came to.
+type sessionKills struct {
+	acked, inFlight, torn, mended int
+}
+
+// TestKillSessions kills a process with four writers on three sessions again
+// and again, mostly on the folder that the last one left.
+func TestKillSessions(t *testing.T) {
+	n := scale(40, 1000)
+	rng := random(seed(t))
+	var sum sessionKills
+	for done := 0; done < n; {
+		life := min(1+rng.IntN(25), n-done)
+		sum.life(t, filepath.Join(t.TempDir(), "home", "sessions"), rng, life)
+		done += life
+	}
+	t.Logf("kill -9 of session writers: %d iterations, %d messages, titles and markers acknowledged, 0 lost, %d in flight kept, %d torn tails seen, %d mended",
+		n, sum.acked, sum.inFlight, sum.torn, sum.mended)
+	if sum.acked < n {
+		t.Errorf("%d messages acknowledged in %d iterations: the test does not test", sum.acked, n)
+	}
+}
+
+// life kills the writers of one folder so many times, and checks what they
+// left each time.
+func (k *sessionKills) life(t *testing.T, path string, rng *rand.Rand, kills int) {
+	t.Helper()
+	sd := rng.Uint64()
+	checker := history.NewTalkChecker(sd, talkers)
+	found := make([]int, sessions*talkers)
+	for n := range kills {
+		p := &history.Progress{Issued: slices.Clone(found), Acked: slices.Clone(found)}
+		args := []any{path, sd}
+		for _, f := range found {
+			args = append(args, f)
+		}
+		out := killAfter(t, rng, "talk", args)
+		if err := p.Read(bytes.NewReader(out)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range p.Acked {
+			k.acked += p.Acked[i] - found[i]
+		}
+		// Half of the time the next child recovers, and not this process.
+		mend := rng.IntN(2) == 0 || n == kills-1
+		for i := range sessions {
+			got, err := k.look(checker, path, i, p, mend)
+			if err != nil {
+				t.Fatalf("kill %d of history %d, session %d in %s: %v", n, sd, i, path, err)
+			}
+			for w := range talkers {
+				k.inFlight += got[w] - p.Acked[stream(i, w)]
+			}
+			copy(found[stream(i, 0):], got)
+		}
+	}
+}
+
+// look checks one session, opened for writing if it is to be mended, and
+// returns how much of each writer it holds.
+func (k *sessionKills) look(checker *history.TalkChecker, path string, i int, p *history.Progress, mend bool) ([]int, error) {
+	acked, issued := p.Acked[stream(i, 0):stream(i+1, 0)], p.Issued[stream(i, 0):stream(i+1, 0)]
+	warned := 0
+	d, err := sessionlog.OpenDir(path, &sessionlog.Options{Warn: func(string) { warned++ }})
+	if err != nil {
+		return nil, err
+	}
+	id := history.SessionID(i)
+	var c *sessionlog.Context
+	if mend {
+		l, err := d.Open(id)
+		if errors.Is(err, sessionlog.ErrNotFound) && slices.Max(issued) == 0 {
+			return make([]int, talkers), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err = l.Context()
+		if err := errors.Join(err, l.Close(), d.Close()); err != nil {
+			return nil, err
+		}
+		k.mended += warned
+	}
+	s, err := d.Read(id)
+	if errors.Is(err, sessionlog.ErrNotFound) && slices.Max(issued) == 0 {
+		return make([]int, talkers), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	f, err := checker.Read(i, s.Lines(0))
+	if err != nil {
+		return nil, err
+	}
+	if f.Bad != nil {
+		if mend || !f.Torn {
+			return nil, f.Bad
+		}
+		k.torn++
+	}
+	if !mend {
+		if c, err = s.Context(nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.Context(c); err != nil {
+		return nil, err
+	}
+	return f.Parts, f.Within(acked, issued)
+}
+
+// killAfter starts a child and kills it after 1 to 50 ms: mostly of writing,
+// and sometimes of starting and recovering. It returns what the child wrote.
+func killAfter(t *testing.T, rng *rand.Rand, name string, args []any) []byte {
+	t.Helper()
+	cmd := child(name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	m := &marks{first: make(chan struct{})}
+	cmd.Stdout = m
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	delay := time.Duration(1+rng.IntN(50)) * time.Millisecond
+	if rng.IntN(5) > 0 {
+		select {
+		case <-m.first:
+		case <-time.After(20 * time.Second):
+			t.Errorf("no operation in 20 s; stderr: %s", &stderr)
+		}
+	}
+	time.Sleep(delay)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Fatalf("%s %v ended by itself: %s", name, args, &stderr)
+	}
+	return m.bytes()
+}
+
+const createsEach = 5
+
+// childCreate waits for the moment that is given in unix nanoseconds and then
+// creates sessions of one agent and sender: folder, own name, moment. A line on
+// stdout names each.
+func childCreate(args []string) error {
+	at, err := strconv.ParseInt(args[2], 10, 64)
+	if err != nil {
+		return err
+	}
+	d, err := sessionlog.OpenDir(args[0], &sessionlog.Options{LockWait: lockWait})
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Until(time.Unix(0, at)))
+	for i := range createsEach {
+		m := history.SessionMeta(0)
+		if i%2 == 1 {
+			m.Title = "by " + args[1]
+		}
+		l, err := d.Create(m)
+		if err != nil {
+			return err
+		}
+		err = l.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: args[1]})
+		if err = errors.Join(err, l.Close()); err != nil {
+			return err
+		}
+		fmt.Println(l.ID())
+	}
+	return d.Close()
+}
+
+// TestCreateAtOnce lets eight processes create sessions of one agent and sender
+// at once. Each must get its own.
+func TestCreateAtOnce(t *testing.T) {
+	rounds, processes := scale(2, 20), 8
+	for range rounds {
+		path := filepath.Join(t.TempDir(), "not", "there", "sessions")
+		at := time.Now().Add(150 * time.Millisecond).UnixNano()
+		errs, ids := make([]error, processes), make([]string, processes)
+		var wg sync.WaitGroup
+		for i := range processes {
+			wg.Go(func() {
+				out, err := child("create", path, fmt.Sprintf("process %d", i), at).Output()
+				ids[i], errs[i] = string(out), err
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		d, err := sessionlog.OpenDir(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := make(map[string]int)
+		for i, lines := range ids {
+			for id := range strings.FieldsSeq(lines) {
+				if other, ok := owner[id]; ok {
+					t.Fatalf("%s was given to process %d and to %d", id, other, i)
+				}
+				owner[id] = i
+				s, err := d.Read(id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := s.Context(nil)
+				if err := errors.Join(err, s.Close()); err != nil {
+					t.Fatal(err)
+				}
+				if len(c.Messages) != 1 || c.Messages[0].Content != fmt.Sprintf("process %d", i) {
+					t.Errorf("%s of process %d holds %+v", id, i, c.Messages)
+				}
+			}
+		}
+		list, err := d.List()
+		if want := processes * createsEach; err != nil || len(owner) != want || len(list) != want {
+			t.Fatalf("%d ids and %d sessions listed, want %d: %v", len(owner), len(list), want, err)
+		}
+	}
+	t.Logf("sessions created at once: %d rounds of %d processes, %d sessions, all their own", rounds, processes, rounds*processes*createsEach)
+}

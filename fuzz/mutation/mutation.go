@@ -1,0 +1,144 @@
+// Package mutation breaks a protocol in its source, one rule at a time, and
+// demands that a test notices. The tree is not touched: the go command takes
+// the changed files in the place of the real ones.
+package mutation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// Mutant is the program with one rule broken.
+type Mutant struct {
+	Name  string
+	Test  string // of the calling package, that must fail
+	Edits []Edit
+}
+
+// Edit replaces a text that occurs once in a file, which is named from the root
+// of the module.
+type Edit struct{ File, Old, New string }
+
+// Run checks that the edits of all mutants apply. With really it runs the tests
+// they name, two at a time with env added to the environment, and fails t for
+// each that passes. Root is the module's, from the calling package.
+func Run(t *testing.T, root string, mutants []Mutant, really bool, env ...string) {
+	if len(mutants) < 12 {
+		t.Errorf("%d mutants", len(mutants))
+	}
+	names := map[string]bool{}
+	for _, m := range mutants {
+		if _, err := m.apply(root); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+		if names[m.Name] {
+			t.Errorf("two mutants are called %q", m.Name)
+		}
+		names[m.Name] = true
+	}
+	if !really || t.Failed() {
+		t.Logf("mutants: the edits of all %d apply; CRABMEM_CRASH=full runs them", len(mutants))
+		return
+	}
+	verdicts := make([]string, len(mutants))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for i := range next {
+				verdicts[i] = mutants[i].verdict(t, root, env)
+			}
+		})
+	}
+	for i := range mutants {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	killed := 0
+	for i, m := range mutants {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", m.Name, m.Test, verdicts[i])
+		if strings.HasPrefix(verdicts[i], "killed") {
+			killed++
+		}
+	}
+	w.Flush()
+	t.Logf("mutants killed: %d of %d\n%s", killed, len(mutants), table.String())
+}
+
+// verdict runs the mutant's test and says what became of it.
+func (m *Mutant) verdict(t *testing.T, root string, env []string) string {
+	start := time.Now()
+	out, err := m.run(root, t.TempDir(), env)
+	verdict := "DID NOT RUN"
+	switch {
+	case err == nil:
+		verdict = "SURVIVED"
+	case strings.Contains(out, "--- FAIL: "+m.Test):
+		return fmt.Sprintf("killed in %.1fs", time.Since(start).Seconds())
+	}
+	t.Errorf("%s: %s:\n%s", m.Name, verdict, out)
+	return verdict
+}
+
+// apply returns the changed files.
+func (m *Mutant) apply(root string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, e := range m.Edits {
+		b, ok := files[e.File]
+		if !ok {
+			var err error
+			if b, err = os.ReadFile(filepath.Join(root, e.File)); err != nil {
+				return nil, err
+			}
+		}
+		if n := bytes.Count(b, []byte(e.Old)); n != 1 {
+			return nil, fmt.Errorf("%s has this text %d times, want once:\n%s", e.File, n, e.Old)
+		}
+		files[e.File] = bytes.Replace(b, []byte(e.Old), []byte(e.New), 1)
+	}
+	return files, nil
+}
+
+// run runs the mutant's test with the changed files in the place of the real.
+func (m *Mutant) run(root, dir string, env []string) (string, error) {
+	files, err := m.apply(root)
+	if err != nil {
+		return "", err
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for name, b := range files {
+		real, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			return "", err
+		}
+		changed := filepath.Join(dir, fmt.Sprint(len(overlay.Replace), filepath.Base(name)))
+		if err := os.WriteFile(changed, b, 0o600); err != nil {
+			return "", err
+		}
+		overlay.Replace[real] = changed
+	}
+	b, err := json.Marshal(overlay)
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, b, 0o600); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "test", "-overlay", list, "-vet=off", "-count=1", "-timeout=180s", "-run", "^"+m.Test+"$", ".")
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

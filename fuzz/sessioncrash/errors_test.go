@@ -1,0 +1,179 @@
+package sessioncrash
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
+	"crabmem/sessionlog"
+)
+
+// TestErrors is L3: the n-th call that a fault can hit fails, for every n until
+// a run ends without it.
+func TestErrors(t *testing.T) {
+	workloads := [][]string{
+		{"user", "step", "result", "answer"},
+		{"step", "compact", "title", "user"},
+		{"step", "create", "step", "sync", "reopen", "user"},
+		{"delete", "restore", "answer"},
+		{"import", "again", "import", "repair"},
+	}
+	every := 9
+	if full {
+		every = 4
+		for _, symbol := range alphabet {
+			workloads = append(workloads, []string{symbol, "reopen", "user"})
+		}
+		workloads = append(workloads, []string{"retitle", "title", "reopen", "compact"}, []string{"step", "uptime", "sync", "user", "reopen"},
+			[]string{"turn", "turn", "reopen", "turn"}, []string{"create", "create", "title", "delete", "create"},
+			[]string{"delete", "create", "restore"}, []string{"step", "reopen", "step", "reopen", "title"})
+	}
+	type job struct {
+		scene string
+		seq   []string
+		f     fate.Fault
+	}
+	jobs := make(chan job)
+	var mu sync.Mutex
+	runs, hit, bad := 0, map[error]int{}, 0
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for w := range jobs {
+				for n := 1; ; n++ {
+					e := &failing{Failing: fate.Failing{Fault: w.f, N: n}, j: newJudge()}
+					err := e.run(w.scene, w.seq)
+					mu.Lock()
+					runs++
+					for class, k := range e.classes {
+						hit[class] += k
+					}
+					if err != nil {
+						bad++
+					}
+					stop := err != nil && bad > 5
+					mu.Unlock()
+					if err != nil && !stop {
+						t.Errorf("%s folder, %s, %s at hit %d (call %v): %v", w.scene, strings.Join(w.seq, " "), w.f.Name, n, e.At, err)
+					}
+					if e.Hit < n || stop {
+						break
+					}
+					if n > 2000 {
+						t.Errorf("%s: no run ends without the fault", w.f.Name)
+						break
+					}
+				}
+			}
+		})
+	}
+	for k, f := range fate.Faults() {
+		for i, seq := range workloads {
+			for s, scene := range scenes {
+				symbols := seq
+				if scene == "fresh" {
+					symbols = append([]string{"create"}, seq...)
+				}
+				undone := i == 0 && f.Name == "all written, ENOSPC" // a write that is taken back whole: always
+				if (k+i+s)%every == 0 || undone {
+					jobs <- job{scene, symbols, f}
+				}
+			}
+		}
+	}
+	close(jobs)
+	wg.Wait()
+	for _, class := range []error{sessionlog.ErrNotApplied, sessionlog.ErrUnknown, sessionlog.ErrStopped} {
+		if hit[class] == 0 {
+			t.Errorf("no run ended in %q", class)
+		}
+	}
+	t.Logf("failed calls of sessions checked: %d runs, %d wrong (%d not applied, %d unknown, %d stopped)", runs, bad,
+		hit[sessionlog.ErrNotApplied], hit[sessionlog.ErrUnknown], hit[sessionlog.ErrStopped])
+}
+
+// failing is one run with one fault.
+type failing struct {
+	fate.Failing
+	j       *judge
+	classes map[error]int
+}
+
+func (e *failing) run(scene string, seq []string) error {
+	r, err := newRun(e.j, scene)
+	if err != nil {
+		return fmt.Errorf("scene: %w", err)
+	}
+	e.classes = r.classes
+	r.tainted = func() bool { return e.Hit >= e.N }
+	r.m.Hook = e.Hook
+	for i, symbol := range seq {
+		if !r.applies(symbol) {
+			continue // what would have made it so has failed
+		}
+		if err := r.do(symbol); err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
+		}
+		if r.dead {
+			break
+		}
+	}
+	// A name was changed, its sync failed, and so did taking it back: no program
+	// can know of it after the disk has healed, and this one never does.
+	sick := e.Ever && e.Hits(vfs.Call{Op: "rename"})
+	if err := e.j.killed(r.m.Kill(), r.w, sick); err != nil {
+		return err
+	}
+	changes := r.m.Unsynced()
+	all := make([]vfs.Fate, len(changes))
+	for i := range all {
+		all[i] = vfs.Whole
+	}
+	some := [][]vfs.Fate{nil, all, all[:len(all)/2]}
+	// Without each name or truncation alone.
+	for i, c := range changes {
+		if c.Op != "write" && !strings.HasPrefix(c.Name, locks+"/") {
+			but := slices.Clone(all)
+			but[i] = vfs.Gone
+			some = append(some, but)
+		}
+	}
+	for _, fates := range some {
+		if err := e.j.crashed(r.m.Crash(fates...), r.w); err != nil {
+			return fmt.Errorf("crash that kept %v of %+v: %w", fates, changes, err)
+		}
+	}
+	if sick {
+		return nil
+	}
+	// The disk is well again, and a process that knows nothing of all this
+	// writes and loses its power.
+	return e.healed(r)
+}
+
+// healed goes on in a new process on the machine whose calls fail no more.
+func (e *failing) healed(r *run) error {
+	a := newActor(r.w, r.m.Kill(), 1)
+	if err := a.open(); err != nil {
+		return wrong("open: %v", err)
+	}
+	for _, s := range slices.Clone(r.w.sessions) {
+		if !s.must || !s.live || s.trash || len(s.versions) > 0 {
+			continue
+		}
+		a.cur = s
+		for _, symbol := range []string{"user", "step"} {
+			if err := a.do(symbol); err != nil {
+				return fmt.Errorf("healed: %w", err)
+			}
+		}
+	}
+	if err := e.j.crashed(a.m.Crash(), r.w); err != nil {
+		return fmt.Errorf("healed, and crashed: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package sessioncrash
+
+import (
+	"testing"
+
+	"crabmem/fuzz/mutation"
+)
+
+const (
+	logFile    = "sessionlog/log.go"
+	openFile   = "sessionlog/open.go"
+	createFile = "sessionlog/create.go"
+)
+
+const commitPoint = "if err := l.open.file.Datasync(); err != nil { // ◄"
+
+const syncOfWrite = `	l.synced = false
+	if durable {
+		if err := l.sync(); err != nil {
+			return err
+		}
+	}
+`
+
+const writeTitle = `	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err != nil {
+		return err
+	}
+	l.meta.Title = title
+	l.rename()
+`
+
+type mutant struct {
+	name  string
+	test  string // that must fail
+	edits []edit
+}
+
+// edit replaces a text that occurs once in a file.
+type edit struct{ file, old, new string }
+
+var mutants = []mutant{
+	{"no sync of an append", "TestEnumerate", []edit{{logFile, commitPoint, "if err := error(nil); err != nil { // ◄"}}},
+	{"acknowledge before the sync", "TestEnumerate", []edit{{logFile, syncOfWrite, "\tl.synced = false\n"}}},
+	{"no sync of a marker", "TestEnumerate", []edit{{logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)"}}},
+	{"no sync of a title", "TestEnumerate", []edit{{logFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err"}}},
+	{"a durable message behind what is not synced", "TestEnumerate", []edit{{logFile, `	if durable {
+		// So that`, `	if false {
+		// So that`}}},
+	{"torn tail not cut", "TestEnumerate", []edit{{openFile, `	if end < size {
+		if err := f.Truncate(end)`, `	if false {
+		if err := f.Truncate(end)`}}},
+	{"torn tail not copied", "TestEnumerate", []edit{{openFile,
+		`		name, err = d.setAside(tornFolder, fmt.Sprintf("%s-%d", shortSlug(l.id, maxAside), end), f, end, size-end)`,
+		`		name, err = "nowhere", nil`}}},
+	{"line end not added", "TestEnumerate", []edit{{openFile, `	if end > from {
+		if n, err := f.Write`, `	if false {
+		if n, err := f.Write`}}},
+	{"a tear in the middle not looked for", "TestEnumerate", []edit{{openFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
+	{"no sync of the lock file's name", "TestEnumerate", []edit{{"sessionlog/dir.go", "err = d.fs.SyncDir(locks)", "err = nil"}}},
+	{"rewrite line 1", "TestEnumerate", []edit{{logFile, "\tl.meta.Title = title\n\tl.rename()\n", `	l.meta.Title = title
+	if b, err := vfs.ReadFile(l.dir.fs, l.dir.file(l.name), 1<<30); err == nil {
+		_ = l.dir.replace(l.dir.file(l.name), func(w io.Writer) error {
+			_, err := w.Write(append(AppendMeta(nil, &l.meta), b[strings.Index(string(b), "\n")+1:]...))
+			return err
+		})
+	}
+	l.rename()
+`}}},
+	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
+	return l.write(`, `	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil {
+		return err
+	}
+	l.buf = AppendMetaRecord(l.buf[:0], l.meta.Title, l.meta.UptimeSecs)
+	return l.write(`}}},
+	{"title before its record", "TestEnumerate", []edit{{logFile, writeTitle, `	l.meta.Title = title
+	l.rename()
+	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err != nil {
+		return err
+	}
+`}}},
+	{"no sync of a title's name", "TestEnumerate", []edit{{logFile, `	if err := d.fs.SyncDir(d.path); err != nil {
+		// A later`, `	if err := error(nil); err != nil {
+		// A later`}}},
+	{"titles of before the files were closed", "TestTurns", []edit{{logFile,
+		"	if err := l.use(); err != nil { // as in Compact\n\t\treturn err\n\t}\n", ""}}},
+	{"retry a failed sync", "TestLyingCache", []edit{{logFile, commitPoint, "if err := l.open.file.Datasync(); err != nil && l.open.file.Datasync() != nil { // ◄"}}},
+	{"go on after a failed sync", "TestLyingCache", []edit{{logFile, `	if l.stopped == nil {
+		l.stopped = err
+	}
+	if l.open != nil {`, "	if false {"}}},
+	{"not applied, and not cut off", "TestErrors", []edit{{logFile, `	if terr := l.open.file.Truncate(l.size); terr != nil {
+		return l.unknown(errors.Join(err, terr))
+	}
+`, ""}}},
+	{"unsynced truncation", "TestErrors", []edit{{logFile, `	if serr := l.open.file.Datasync(); serr != nil {
+		return l.unknown(errors.Join(err, serr))
+	}
+`, ""}}},
+	{"trust a dirty reopen", "TestLyingCache", []edit{{openFile, `return same && (before.Boot != "" || before.Torn) && before.Clean != size`, "_ = same\n\treturn false"}}},
+	{"write without saying so", "TestLyingCache", []edit{{openFile, "	if err := l.open.lock.SetText(l.dir.holder(-1).Text()); err != nil {\n\t\treturn err\n\t}\n\tl.open.dirty = true\n", "	l.open.dirty = true\n"}}},
+	{"close and evict without a sync", "TestEnumerate", []edit{{openFile, `	if l.open.dirty {
+		if err := l.sync(); err != nil {
+			return err
+		}
+	}
+`, ""}}},
+	{"close says nothing of a lost sync", "TestLostWhenEvicted", []edit{{openFile, "o.untold = o.stopped != nil", ""}}},
+	{"no sync of the folder on create", "TestEnumerate", []edit{{"crmem/vfs/vfs.go", "return t.SyncDir(filepath.Dir(name))", "return nil"}}},
+	{"create in place", "TestEnumerate", []edit{{createFile, `	err := d.replace(path, func(w io.Writer) error {
+		_, err := w.Write(line)
+		return err
+	})
+`, `	err := func() error {
+		f, err := d.fs.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(line)
+		return errors.Join(err, f.Sync(), f.Close(), d.fs.SyncDir(d.path))
+	}()
+`}}},
+	{"number of a deleted session", "TestEnumerate", []edit{{createFile, "range []string{d.path, d.folder(trashFolder)} {", "range []string{d.path} {"}}},
+	{"no second look for the number", "TestCreateAtOnce", []edit{{createFile, "err == nil && top < seq {", "err == nil {"}}},
+	{"move without a sync", "TestEnumerate", []edit{{createFile,
+		"sync := func() error { return errors.Join(d.fs.SyncDir(filepath.Dir(to)), d.fs.SyncDir(filepath.Dir(from))) }",
+		"sync := func() error { return nil }"}}},
+	{"open, whoever has the lock", "TestLocked", []edit{{openFile, "	lock, before, ours, err := d.acquire(l.id, d.opts.LockWait)\n", `	lock, before, ours, err := d.acquire(l.id, d.opts.LockWait)
+	if errors.Is(err, vfs.ErrLocked) {
+		lock, before, ours, err = d.acquire(l.id+".other", 0)
+	}
+`}}},
+	{"no lock", "TestLocked", []edit{{"crmem/vfs/holder.go", "fsys.Lock(name)", "fsys.Lock(fmt.Sprint(name, rand.Uint64()))"}}},
+}
+
+// TestMutants breaks the protocol and runs the tests: each mutant must fail
+// the one that it names. It takes a build each, and so runs with
+// CRABMEM_CRASH=full; otherwise only the edits are checked.
+func TestMutants(t *testing.T) {
+	var all []mutation.Mutant
+	for _, m := range mutants {
+		broken := mutation.Mutant{Name: m.name, Test: m.test}
+		for _, e := range m.edits {
+			broken.Edits = append(broken.Edits, mutation.Edit{File: e.file, Old: e.old, New: e.new})
+		}
+		all = append(all, broken)
+	}
+	mutation.Run(t, "../..", all, full, "CRABMEM_CRASH=")
+}

@@ -1,0 +1,291 @@
+package sessioncrash
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/sessionlog"
+)
+
+func began(t *testing.T, scene string) *run {
+	t.Helper()
+	r, err := newRun(newJudge(), scene)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *run) must(t *testing.T, symbols ...string) {
+	t.Helper()
+	for _, symbol := range symbols {
+		if err := r.do(symbol); err != nil {
+			t.Fatalf("%s: %v", symbol, err)
+		}
+	}
+}
+
+// TestOneWrite counts the writes of each step: a crash between two would leave
+// half of what is one (S15, S17).
+func TestOneWrite(t *testing.T) {
+	counted := 0
+	for _, symbol := range []string{"user", "step", "result", "answer", "turn", "compact", "title", "uptime"} {
+		r := began(t, "used")
+		r.must(t, "step") // the session is open
+		writes := 0
+		r.m.Hook = func(c vfs.Call) error {
+			if c.Op == "write" && strings.HasPrefix(c.Name, dir+"/"+prefix) {
+				writes++
+			}
+			return nil
+		}
+		r.must(t, symbol)
+		if writes != 1 {
+			t.Errorf("%s makes %d writes", symbol, writes)
+		}
+		counted++
+	}
+	t.Logf("steps that are one write: %d", counted)
+}
+
+// failSync makes the next sync of a session's file fail, and whatever is asked
+// until then may.
+func (r *run) failSync() {
+	failed := false
+	r.tainted = func() bool { return failed }
+	r.m.Hook = func(c vfs.Call) error {
+		if c.Op == "datasync" && !failed {
+			failed = true
+			return syscall.EIO
+		}
+		return nil
+	}
+}
+
+// heal takes the fault away: errors need a reason again.
+func (r *run) heal() {
+	r.m.Hook = nil
+	r.tainted = func() bool { return false }
+}
+
+// restart goes on in another process on a machine.
+func (r *run) restart(t *testing.T, m *vfs.Mem) {
+	t.Helper()
+	cur := r.cur
+	r.actor = newActor(r.w, m, 1)
+	r.cur = cur
+	if err := r.open(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLyingCache lets a sync fail, which leaves what it lost in the page cache.
+// Whoever opens the session then, this process or the next, must not build on
+// it.
+func TestLyingCache(t *testing.T) {
+	runs := 0
+	for _, scene := range []string{"used", "killed", "cut", "cut, with the locks' texts"} {
+		for _, before := range [][]string{{}, {"step"}, {"step", "result"}, {"title", "step", "uptime"}} {
+			for _, lost := range []string{"user", "answer", "compact", "retitle", "sync", "create"} {
+				for _, killed := range []bool{false, true} {
+					r := lying(t, scene, before, lost, killed)
+					if err := r.j.crashed(r.m.Crash(), r.w); err != nil {
+						t.Errorf("%s folder, %s, %s lost, killed %v: %v", scene, strings.Join(before, " "), lost, killed, err)
+					}
+					runs++
+				}
+			}
+		}
+	}
+	t.Logf("writes after a sync that failed, and a power cut: %d runs, 0 lost", runs)
+}
+
+func lying(t *testing.T, scene string, before []string, lost string, killed bool) *run {
+	t.Helper()
+	var r *run
+	switch scene {
+	case "cut":
+		r = began(t, "used")
+		r.restart(t, r.m.Crash())
+	case "cut, with the locks' texts":
+		r = began(t, "used")
+		all := make([]vfs.Fate, len(r.m.Unsynced()))
+		for i := range all {
+			all[i] = vfs.Whole
+		}
+		r.restart(t, r.m.Crash(all...))
+	default:
+		r = began(t, scene)
+	}
+	r.must(t, before...)
+	s := r.cur
+	r.failSync()
+	r.must(t, lost)
+	r.heal()
+	if r.stopped[s.id] {
+		if err := r.logs[s.id].Append(sessionlog.Message{Role: "user", Content: "late"}); !errors.Is(err, sessionlog.ErrStopped) {
+			t.Errorf("%s, %s lost: a write after it: %v", strings.Join(before, " "), lost, err)
+		}
+	}
+	if killed {
+		r.restart(t, r.m.Kill())
+	} else {
+		delete(r.logs, s.id) // the one that stopped
+	}
+	r.cur = s
+	r.must(t, "user", "answer")
+	return r
+}
+
+// TestLostWhenEvicted lets the sync fail with which a session makes room for
+// another's files, and closes it: what it had acknowledged is on the disk, or
+// the close says that it may not be.
+func TestLostWhenEvicted(t *testing.T) {
+	r := began(t, "used")
+	r.must(t, "step")
+	s := r.cur
+	r.failSync()
+	r.must(t, "create")
+	if !r.tainted() {
+		t.Fatal("nothing was synced")
+	}
+	if err := r.give(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.j.crashed(r.m.Crash(), r.w); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTurns has two processes write to a session by turns, each of which keeps
+// it open without its files, and kills them or cuts the power.
+func TestTurns(t *testing.T) {
+	symbols := []string{"user", "step", "result", "compact", "title", "retitle", "uptime", "sync", "delete", "restore"}
+	runs := 0
+	for _, first := range symbols {
+		for _, second := range symbols {
+			r := began(t, "used")
+			r.must(t, "step")
+			s := r.cur
+			other := newActor(r.w, r.m, 1)
+			other.others, r.others = []*actor{r.actor}, []*actor{other}
+			if err := other.open(); err != nil {
+				t.Fatal(err)
+			}
+			for _, turn := range []struct {
+				a      *actor
+				symbol string
+			}{{other, first}, {r.actor, second}, {other, "user"}} {
+				for _, a := range []*actor{r.actor, other} {
+					if err := a.do("create"); err != nil { // which closes the files of the other
+						t.Fatal(err)
+					}
+				}
+				turn.a.cur = s
+				if err := turn.a.do(turn.symbol); err != nil {
+					t.Fatalf("%s, %s, %s: %v", first, second, turn.symbol, err)
+				}
+			}
+			if n := r.classes[vfs.ErrLocked] + other.classes[vfs.ErrLocked]; n > 0 {
+				t.Errorf("%s and %s by turns: locked out %d times", first, second, n)
+			}
+			if err := errors.Join(r.j.crashed(r.m.Crash(), r.w), r.j.killed(r.m.Kill(), r.w, false)); err != nil {
+				t.Errorf("%s and %s by turns: %v", first, second, err)
+			}
+			runs++
+		}
+	}
+	t.Logf("writes of two processes by turns: %d runs, 0 lost", runs)
+}
+
+// TestLocked opens, moves and repairs a session that another process has open.
+func TestLocked(t *testing.T) {
+	r := began(t, "used")
+	r.must(t, "step")
+	var warned []string
+	other, err := openDir(r.m, 4, &warned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"open":   func() error { _, err := other.Open(r.cur.id); return err },
+		"delete": func() error { return other.Delete(r.cur.id) },
+		"repair": func() error { _, err := other.Repair(r.cur.id); return err },
+	} {
+		var locked *vfs.LockedError
+		if err := do(); !errors.As(err, &locked) || locked.Holder.Command != "fuzz" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r.must(t, "answer", "reopen")
+}
+
+// TestCreateAtOnce has another process create a session for the same agent and
+// sender before every call of a creation, and close it or not: there are two,
+// with ids of their own.
+func TestCreateAtOnce(t *testing.T) {
+	n := 1
+	for ; createAtOnce(t, n, false) && createAtOnce(t, n, true); n++ {
+	}
+	t.Logf("sessions created during a creation: %d", 2*(n-1))
+	if n < 10 {
+		t.Errorf("a creation has %d calls", n-1)
+	}
+}
+
+// createAtOnce has the other one come before call n; false when there are fewer.
+func createAtOnce(t *testing.T, n int, closed bool) bool {
+	t.Helper()
+	meta := sessionlog.Meta{Agent: "crab", CreatedBy: "user"}
+	begin := func(d *sessionlog.Dir) (*sessionlog.Log, error) {
+		l, err := d.Create(meta)
+		if err == nil {
+			err = l.Append(sessionlog.Message{Role: "user", Content: "of " + l.ID()})
+		}
+		return l, err
+	}
+	r := began(t, "used")
+	var warned []string
+	other, err := openDir(r.m, 4, &warned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	var theirs *sessionlog.Log
+	r.m.Hook = func(vfs.Call) error {
+		if calls++; calls == n {
+			r.m.Hook = nil
+			var err error
+			theirs, err = begin(other)
+			if err == nil && closed {
+				err = theirs.Close()
+			}
+			if err != nil {
+				t.Errorf("before call %d: %v", n, err)
+			}
+		}
+		return nil
+	}
+	ours, err := begin(r.d)
+	r.m.Hook = nil
+	if err != nil {
+		t.Fatalf("with another before call %d: %v", n, err)
+	}
+	if theirs == nil {
+		return false
+	}
+	if ours.ID() == theirs.ID() {
+		t.Errorf("before call %d: two are %s", n, ours.ID())
+	}
+	list, err := openDir(r.m.Crash(), 4, &warned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if infos, err := list.List(); err != nil || len(infos) != 3 || infos[1].Messages != 1 || infos[2].Messages != 1 {
+		t.Errorf("before call %d: %+v, %v", n, infos, err)
+	}
+	return true
+}

@@ -1,0 +1,351 @@
+package sessioncrash
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
+	"crabmem/sessionlog"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "the one history for TestRandom to run; 0 = those it always runs")
+	soakFlag = flag.Int("soak", 0, "so many new histories for TestRandom to run instead")
+)
+
+// TestRandom is L4: histories of 150 operations of two processes on several
+// sessions, of which each process holds two open, with crashes, kills and
+// failing calls between and inside them, held against a model.
+func TestRandom(t *testing.T) {
+	seeds := make(chan uint64)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var total history
+	bad := 0
+	for range 2 {
+		wg.Go(func() {
+			for seed := range seeds {
+				h := newHistory(seed)
+				err := h.play(150)
+				mu.Lock()
+				if err != nil {
+					if bad++; bad <= 3 {
+						t.Errorf("seed %d, operation %d (%s): %v", seed, h.steps, h.last, err)
+					}
+				}
+				total.add(h)
+				mu.Unlock()
+			}
+		})
+	}
+	if *seedFlag != 0 {
+		seeds <- *seedFlag
+	} else {
+		first, n := uint64(1), 15
+		if full {
+			n = 250
+		}
+		if *soakFlag > 0 {
+			first, n = rand.Uint64(), *soakFlag
+		}
+		t.Logf("seeds from %d", first)
+		for i := range n {
+			seeds <- first + uint64(i)
+		}
+	}
+	close(seeds)
+	wg.Wait()
+	t.Logf("random histories of sessions checked: %d operations, %d power cuts, %d kills, %d failed calls, %d groups, %d locked out, %d histories wrong",
+		total.steps, total.crashes, total.kills, total.faults, total.groups, total.locked, bad)
+	if *seedFlag == 0 && (total.crashes == 0 || total.kills == 0 || total.faults == 0 || total.groups == 0 || total.locked == 0) {
+		t.Error("a kind of accident never happened")
+	}
+}
+
+// history is a folder, the machine it is on, the processes that use it and what
+// it should hold.
+type history struct {
+	rand   *rand.Rand
+	j      *judge
+	w      *world
+	m      *vfs.Mem
+	actors []*actor
+	last   string // symbol
+
+	steps, crashes, kills, faults, groups, locked int
+}
+
+func (h *history) add(o *history) {
+	h.steps += o.steps
+	h.crashes += o.crashes
+	h.kills += o.kills
+	h.faults += o.faults
+	h.groups += o.groups
+	h.locked += o.locked
+}
+
+func newHistory(seed uint64) *history {
+	return &history{rand: rand.New(rand.NewPCG(seed, 4)), j: newJudge(), w: &world{}, m: vfs.NewMem()}
+}
+
+// boot starts the processes on a machine.
+func (h *history) boot(m *vfs.Mem) error {
+	h.count()
+	h.m = m
+	h.actors = []*actor{newActor(h.w, m, 2), newActor(h.w, m, 2)}
+	h.actors[0].others, h.actors[1].others = h.actors[1:], h.actors[:1]
+	return errors.Join(h.actors[0].open(), h.actors[1].open())
+}
+
+func (h *history) count() {
+	for _, a := range h.actors {
+		h.locked += a.classes[vfs.ErrLocked]
+		clear(a.classes)
+	}
+}
+
+var errPower = errors.New("the power is gone")
+
+// accident arms one for the next few calls: the hook takes the image that
+// survives, and from then on the machine answers nothing.
+type accident struct {
+	mu    sync.Mutex
+	after int
+	take  func() *vfs.Mem
+	image *vfs.Mem
+}
+
+func (a *accident) hook(vfs.Call) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.image != nil {
+		return errPower
+	}
+	if a.after--; a.after < 0 {
+		a.image = a.take()
+		return errPower
+	}
+	return nil
+}
+
+func (a *accident) happened() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.image != nil
+}
+
+func (h *history) play(steps int) error {
+	if err := h.boot(h.m); err != nil {
+		return err
+	}
+	for h.steps < steps {
+		h.steps++
+		a := h.actors[h.rand.IntN(len(h.actors))]
+		var err error
+		switch k := h.rand.IntN(40); k {
+		case 0:
+			h.crashes++
+			err = h.interrupted(a, true)
+		case 1:
+			h.kills++
+			err = h.interrupted(a, false)
+		case 2, 3:
+			err = h.failing(a)
+		case 4:
+			err = h.group(a)
+		default:
+			err = h.one(a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, a := range h.actors {
+		if err := a.reopen(); err != nil {
+			return err
+		}
+	}
+	h.count()
+	return h.survive(h.m.Crash(), true)
+}
+
+// symbols are what a history draws from.
+var symbols = slices.Concat(alphabet, []string{"user", "user", "step", "step", "step", "result", "result", "answer", "answer", "uptime", "again"})
+
+// one does one operation on one of the sessions.
+func (h *history) one(a *actor) error {
+	var mine []*session
+	for _, s := range h.w.sessions {
+		if s.must && len(s.versions) == 0 {
+			mine = append(mine, s)
+		}
+	}
+	a.cur = nil
+	if len(mine) > 0 {
+		a.cur = mine[h.rand.IntN(len(mine))]
+	}
+	h.last = symbols[h.rand.IntN(len(symbols))]
+	if h.last == "create" && len(mine) > 5 || h.last == "turn" || a.cur == nil && h.last == "again" {
+		h.last = "answer" // a write of several messages may need a repair
+	}
+	if !a.applies(h.last) {
+		h.last = "create"
+	}
+	return a.do(h.last)
+}
+
+// survive checks what an accident left, and goes on from what is there.
+func (h *history) survive(m *vfs.Mem, power bool) error {
+	all, err := h.j.recover(m.Kill(), nil, true)
+	if err != nil {
+		return err
+	}
+	if err := h.w.accepts(all, power); err != nil {
+		return err
+	}
+	h.w.settle(all, power)
+	return h.boot(m)
+}
+
+// interrupted stops an operation at a random call.
+func (h *history) interrupted(a *actor, power bool) error {
+	x := &accident{after: h.rand.IntN(30), take: h.fate(power)}
+	h.m.Hook = x.hook
+	a.tainted = x.happened
+	for range 3 {
+		if err := h.one(a); err != nil {
+			return err
+		}
+		if x.happened() || a.dead {
+			break
+		}
+	}
+	if x.image == nil {
+		x.image = x.take()
+	}
+	return h.survive(x.image, power)
+}
+
+// fate returns a function that cuts the power or kills the processes; what
+// survives is drawn now, so that it may be called from any goroutine.
+func (h *history) fate(power bool) func() *vfs.Mem {
+	if !power {
+		return h.m.Kill
+	}
+	m, r, percent := h.m, rand.New(rand.NewPCG(h.rand.Uint64(), 5)), 25*h.rand.IntN(5)
+	return func() *vfs.Mem { return m.Crash(fate.Pick(r, m.Unsynced(), percent)...) }
+}
+
+// failing lets a call of a process fail, and then has it open everything anew
+// or die.
+func (h *history) failing(a *actor) error {
+	all := slices.DeleteFunc(fate.Faults(), func(f fate.Fault) bool { return f.Ever && f.Hits(vfs.Call{Op: "rename"}) })
+	f := &fate.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
+	lost := false
+	h.m.Hook = func(c vfs.Call) error {
+		if c.Op == "unlock" {
+			return nil // a lock that cannot be given back is held until the process ends
+		}
+		err := f.Hook(c)
+		lost = lost || c.Op == "syncdir" && err != nil
+		return err
+	}
+	a.tainted = func() bool { return f.Hit >= f.N }
+	for range 1 + h.rand.IntN(3) {
+		if err := h.one(a); err != nil {
+			return fmt.Errorf("%s at hit %d (%v): %w", f.Name, f.N, f.At, err)
+		}
+		if a.dead || lost {
+			break
+		}
+	}
+	h.m.Hook = nil
+	if f.Hit >= f.N {
+		h.faults++
+	}
+	end := h.rand.IntN(3)
+	if lost {
+		end = 1 // names that are seen and not on the disk: no process that comes later can know
+	}
+	var err error
+	switch end {
+	case 0:
+		err = h.survive(h.m.Kill(), false)
+	case 1:
+		err = h.survive(h.m.Crash(), true)
+	default:
+		err = a.reopen()
+		a.tainted = func() bool { return false }
+	}
+	if err != nil {
+		return fmt.Errorf("%s at hit %d (%v): %w", f.Name, f.N, f.At, err)
+	}
+	return nil
+}
+
+// group lets goroutines write to sessions of their own through one folder that
+// holds two of them open, maybe until the power goes.
+func (h *history) group(a *actor) error {
+	h.groups++
+	x := &accident{after: 1 << 30, take: h.fate(true)}
+	if h.rand.IntN(2) == 0 {
+		x.after = h.rand.IntN(60)
+		h.crashes++
+	}
+	type writer struct {
+		s    *session
+		l    *sessionlog.Log
+		ms   []sessionlog.Message
+		errs []error
+	}
+	var writers []*writer
+	for _, s := range h.w.sessions {
+		if !s.must || len(s.versions) > 0 {
+			continue
+		}
+		l, err := a.begin(s)
+		if err != nil {
+			return err
+		}
+		if l == nil {
+			continue
+		}
+		w := &writer{s: s, l: l}
+		for range 4 {
+			w.ms = append(w.ms, sessionlog.Message{Role: []string{"user", "tool"}[h.rand.IntN(2)], ToolCallID: "nobody's", Content: h.w.content(h.rand.IntN(3000))})
+		}
+		w.errs = make([]error, len(w.ms))
+		writers = append(writers, w)
+	}
+	h.m.Hook = x.hook
+	a.tainted = x.happened
+	var wg sync.WaitGroup
+	for _, w := range writers {
+		wg.Go(func() {
+			for i := range w.ms {
+				w.errs[i] = w.l.Append(w.ms[i])
+			}
+		})
+	}
+	wg.Wait()
+	h.m.Hook = nil
+	for _, w := range writers {
+		for i, m := range w.ms {
+			n := len(w.s.lines)
+			w.s.message(messageText(m))
+			if err := a.answer(w.s, n, m.Role == "user", func() error { return w.errs[i] }); err != nil {
+				return err
+			}
+		}
+	}
+	if x.image != nil {
+		return h.survive(x.image, true)
+	}
+	return nil
+}

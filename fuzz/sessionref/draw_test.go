@@ -1,0 +1,212 @@
+package sessionref_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/sessionref"
+	"crabmem/sessionlog"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "replay the run of this seed; 0 = a new one")
+	files = flag.Int("files", 10_000, "session files to draw")
+)
+
+// run calls f for every file, with a generator that depends on the seed and on
+// the number of the file alone. It returns how many there were.
+func run(t *testing.T, f func(t *testing.T, rng *rand.Rand, i int)) (n int) {
+	t.Helper()
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	n = *files
+	if testing.Short() {
+		n = min(n, 1000)
+	}
+	for i := range n {
+		f(t, rand.New(rand.NewPCG(s, uint64(i))), i)
+		if t.Failed() {
+			t.Fatalf("seed %d, file %d", s, i)
+		}
+	}
+	t.Logf("files: %d (seed %d)", n, s)
+	return n
+}
+
+// folder puts files into an empty machine and opens their folder.
+func folder(t *testing.T, files map[string][]byte) (*vfs.Mem, *sessionlog.Dir) {
+	t.Helper()
+	fs := vfs.NewMem()
+	if err := fs.Mkdir("/s", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		fs.WriteFile("/s/"+name, data, 0o600)
+	}
+	dir, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fs, dir
+}
+
+func readFile(t *testing.T, fs *vfs.Mem, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// difference is empty for equal values. Most are, and telling takes long.
+func difference(want, got any) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return cmp.Diff(want, got)
+}
+
+// pieces are what texts are drawn from: everything that JSON, UTF-8, lines and
+// this format could stumble over.
+var pieces = []string{
+	"a", "the crab ", "Zürich", "螃蟹", "カニ", "한", "كراب", "हिन्दी", "🦀", "👩‍👩‍👧", "e\u0301",
+	"\"", "\\", "\\\\", "\\n", "\\u0041", "\\ud83e", "/", "<b>", "&amp;", "'",
+	"\n", "\r", "\r\n", "\t", "\b", "\f", "\v", "\x00", "\x01", "\x1b[0m", "\x1f", "\x7f",
+	"\u0085", "\u00a0", "\u2028", "\u2029", "\u202e", "\ufeff", "\ufffd", "\ufffe", "\U0010ffff",
+	`{"role":"user","content":"x"}`, `{"compact":"x"}`, `{"meta":{"title":"x"}}`, `"compact"`, `"role":`, "{", "}", "[", "]",
+	"{\n\"role\":\"user\"}\n", "null", "0", " ", "   ", "",
+}
+
+func drawText(rng *rand.Rand, most int) string {
+	var b strings.Builder
+	for range rng.IntN(most + 1) {
+		b.WriteString(pieces[rng.IntN(len(pieces))])
+	}
+	if rng.IntN(300) == 0 {
+		b.WriteString(strings.Repeat("sideways 横 ", rng.IntN(9000)))
+	}
+	return b.String()
+}
+
+// drawMessage draws a message of a conversation: results answer the calls that
+// are open, most of the time. ids counts the calls of the session.
+func drawMessage(rng *rand.Rand, open *[]string, ids *int) sessionref.Message {
+	if len(*open) > 0 && rng.IntN(10) > 0 {
+		i := rng.IntN(len(*open))
+		id := (*open)[i]
+		*open = append((*open)[:i], (*open)[i+1:]...)
+		return sessionref.Message{Role: "tool", Content: drawText(rng, 6), ToolCallID: id}
+	}
+	m := sessionref.Message{
+		Role:    []string{"user", "user", "user", "assistant", "assistant", "system", "developer", "critic", "蟹"}[rng.IntN(9)],
+		Content: drawText(rng, 8),
+	}
+	switch rng.IntN(12) {
+	case 0:
+		m.ReasoningContent = drawText(rng, 5)
+	case 1: // a result that answers nothing
+		m.Role, m.ToolCallID = "tool", fmt.Sprint("nobody", rng.IntN(9))
+	case 2, 3, 4:
+		m.Role = "assistant"
+		for range 1 + rng.IntN(3) {
+			*ids++
+			c := sessionref.Call{ID: fmt.Sprint("call<", *ids, ">"), Type: "function", Name: "bash", Arguments: `{"x":` + drawText(rng, 3)}
+			switch rng.IntN(6) {
+			case 0:
+				c.Arguments = ""
+			case 1:
+				c.Name = drawText(rng, 2)
+			case 2:
+				c.Type = "custom"
+			}
+			*open = append(*open, c.ID)
+			m.ToolCalls = append(m.ToolCalls, c)
+		}
+	}
+	return m
+}
+
+// ours is a message of the reference as one of package sessionlog.
+func ours(m sessionref.Message) sessionlog.Message {
+	o := sessionlog.Message{
+		Role:             m.Role,
+		Content:          m.Content,
+		ReasoningContent: m.ReasoningContent,
+		ToolCallID:       m.ToolCallID,
+	}
+	for _, c := range m.ToolCalls {
+		o.ToolCalls = append(o.ToolCalls, sessionlog.ToolCall{ID: c.ID, Type: c.Type, Function: sessionlog.Function{Name: c.Name, Arguments: c.Arguments}})
+	}
+	return o
+}
+
+// theirs is the way back.
+func theirs(ms []sessionlog.Message) []sessionref.Message {
+	var all []sessionref.Message
+	for _, m := range ms {
+		r := sessionref.Message{
+			Role:             m.Role,
+			Content:          m.Content,
+			ReasoningContent: m.ReasoningContent,
+			ToolCallID:       m.ToolCallID,
+		}
+		for _, c := range m.ToolCalls {
+			r.ToolCalls = append(r.ToolCalls, sessionref.Call{ID: c.ID, Type: c.Type, Name: c.Function.Name, Arguments: c.Function.Arguments})
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func metaOf(m sessionlog.Meta) sessionref.Meta {
+	return sessionref.Meta{Agent: m.Agent, CreatedBy: m.CreatedBy, CreatedAt: m.CreatedAt, Title: m.Title, UptimeSecs: m.UptimeSecs}
+}
+
+// answered is rule S11 said once more: every call gets its result or one that
+// says there is none, and no result is there without its call.
+func answered(ms []sessionref.Message) []sessionref.Message {
+	var out []sessionref.Message
+	var open []string
+	settle := func() {
+		for _, id := range open {
+			out = append(out, sessionref.Message{Role: "tool", Content: "error: no result was recorded for this call", ToolCallID: id})
+		}
+		open = nil
+	}
+	for _, m := range ms {
+		if m.Role != "tool" {
+			settle()
+			for _, c := range m.ToolCalls {
+				open = append(open, c.ID)
+			}
+			out = append(out, m)
+			continue
+		}
+		for i, id := range open {
+			if id == m.ToolCallID {
+				open = append(open[:i:i], open[i+1:]...)
+				out = append(out, m)
+				break
+			}
+		}
+	}
+	settle()
+	return out
+}

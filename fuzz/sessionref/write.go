@@ -1,0 +1,163 @@
+package sessionref
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// AppendMeta appends a meta line as the reference writes it.
+func AppendMeta(b []byte, m Meta) []byte {
+	b = appendKey(b, `{"agent":`, m.Agent)
+	b = appendKey(b, `,"created_by":`, m.CreatedBy)
+	b = appendKey(b, `,"created_at":`, m.CreatedAt)
+	b = appendKey(b, `,"title":`, m.Title)
+	b = append(b, `,"uptime_secs":`...)
+	b = strconv.AppendUint(b, m.UptimeSecs, 10)
+	return append(b, "}\n"...)
+}
+
+// AppendMessage appends a message as the reference writes it. A call without
+// arguments is written without the key, and the reference cannot read that.
+func AppendMessage(b []byte, m Message) []byte {
+	b = appendKey(b, `{"role":`, m.Role)
+	if m.Content != "" {
+		b = appendKey(b, `,"content":`, m.Content)
+	}
+	if m.ReasoningContent != "" {
+		b = appendKey(b, `,"reasoning_content":`, m.ReasoningContent)
+	}
+	if m.ToolCallID != "" {
+		b = appendKey(b, `,"tool_call_id":`, m.ToolCallID)
+	}
+	for i, c := range m.ToolCalls {
+		if i == 0 {
+			b = append(b, `,"tool_calls":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendCall(b, c)
+		if i == len(m.ToolCalls)-1 {
+			b = append(b, ']')
+		}
+	}
+	return append(b, "}\n"...)
+}
+
+func appendCall(b []byte, c Call) []byte {
+	b = append(b, '{')
+	if c.ID != "" {
+		b = appendKey(b, `"id":`, c.ID)
+		b = append(b, ',')
+	}
+	b = appendKey(b, `"type":`, c.Type)
+	b = append(b, `,"function":{`...)
+	if c.Name != "" {
+		b = appendKey(b, `"name":`, c.Name)
+	}
+	if c.Arguments != "" {
+		if c.Name != "" {
+			b = append(b, ',')
+		}
+		b = appendKey(b, `"arguments":`, c.Arguments)
+	}
+	return append(b, "}}"...)
+}
+
+// AppendMarker appends a compact marker as the reference writes it.
+func AppendMarker(b []byte, summary string) []byte {
+	b = appendKey(b, `{"compact":`, summary)
+	return append(b, "}\n"...)
+}
+
+// appendKey appends what introduces a string, and the string as serde_json
+// writes one: what must be escaped is, and nothing else.
+func appendKey(b []byte, key, value string) []byte {
+	b = append(b, key...)
+	b = append(b, '"')
+	for _, c := range []byte(value) {
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\b':
+			b = append(b, `\b`...)
+		case c == '\t':
+			b = append(b, `\t`...)
+		case c == '\n':
+			b = append(b, `\n`...)
+		case c == '\f':
+			b = append(b, `\f`...)
+		case c == '\r':
+			b = append(b, `\r`...)
+		case c < 0x20:
+			b = fmt.Appendf(b, `\u%04x`, c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// File is a session file under the hands of the reference.
+type File struct {
+	Name string
+	Data []byte
+	meta Meta
+}
+
+// Create begins the session of the given sequence number.
+func Create(agent, createdBy string, seq uint32, now string) *File {
+	f := &File{
+		Name: fmt.Sprintf("%s%d.jsonl", Prefix(agent, createdBy), seq),
+		meta: Meta{Agent: agent, CreatedBy: createdBy, CreatedAt: now},
+	}
+	f.Data = AppendMeta(nil, f.meta)
+	return f
+}
+
+// Append appends messages at the end, whatever the end is.
+func (f *File) Append(ms ...Message) {
+	for _, m := range ms {
+		f.Data = AppendMessage(f.Data, m)
+	}
+}
+
+// Compact appends a marker.
+func (f *File) Compact(summary string) { f.Data = AppendMarker(f.Data, summary) }
+
+// Tear cuts the last n bytes off, as a crash in the last append does. The next
+// append is glued to what is left.
+func (f *File) Tear(n int) { f.Data = f.Data[:len(f.Data)-n] }
+
+// AddUptime adds to the run time, as every run does: the first line is written
+// anew, and with it created_at.
+func (f *File) AddUptime(secs uint64, now string) {
+	f.meta.UptimeSecs += secs
+	f.rewrite(now)
+}
+
+// SetTitle writes the title into the first line and adds its slug to the name,
+// behind the slug of the title before it.
+func (f *File) SetTitle(title, now string) {
+	f.meta.Title = title
+	f.rewrite(now)
+	slug := Slug(title)
+	if slug == "" {
+		return
+	}
+	name := f.Name[:len(f.Name)-len(".jsonl")] + "_" + slug + ".jsonl"
+	if len(name) <= 255 { // else the rename fails, and nobody is told
+		f.Name = name
+	}
+}
+
+func (f *File) rewrite(now string) {
+	f.meta.CreatedAt = now
+	line := AppendMeta(nil, f.meta)
+	line = line[:len(line)-1]
+	rest := []byte(nil)
+	if i := bytes.IndexByte(f.Data, '\n'); i >= 0 {
+		rest = f.Data[i:]
+	}
+	f.Data = append(line, rest...)
+}

@@ -1,0 +1,179 @@
+package sessionlog
+
+import (
+	"encoding/binary"
+	"io"
+	"math/bits"
+)
+
+// backwardChunk is how much is read at once from the end of a file.
+const backwardChunk = 64 << 10
+
+// backScanner reads the lines of a file from the last to the first. Every byte
+// is read once, and the memory is bounded as the scanner's is.
+type backScanner struct {
+	line rawLine
+	err  error // of the reader
+
+	r      io.ReaderAt
+	pos    int64 // of buf[lo]
+	limit  int64
+	chunk  int
+	begun  bool
+	done   bool
+	buf    []byte
+	lo, hi int // what is read and not yet given, without the \n of its last line
+
+	glue splitter
+	left int // of its lines
+}
+
+// reset starts a scan of the first size bytes of r.
+func (s *backScanner) reset(r io.ReaderAt, size, limit int64) {
+	if s.chunk == 0 {
+		s.chunk = backwardChunk
+	}
+	*s = backScanner{r: r, pos: size, limit: limitOf(limit), chunk: s.chunk, done: size <= 0}
+	s.buf = make([]byte, min(size, 2*int64(s.chunk)))
+	s.lo, s.hi = len(s.buf), len(s.buf)
+}
+
+// decode decodes the line at hand. Of a bad one that is not decoded nothing is
+// found.
+func (s *backScanner) decode(r *record) {
+	r.decodeLine(&s.line, s.limit)
+	if r.kind == KindBad && !s.line.split && s.line.bytes != nil && s.glue.split(&s.line) {
+		s.left = s.glue.len() - 1
+		s.line = s.glue.at(s.left)
+		r.decodeLine(&s.line, s.limit)
+	}
+}
+
+// next goes to the line before. False is the beginning of the file, or an
+// error.
+func (s *backScanner) next() bool {
+	if s.left > 0 {
+		s.left--
+		s.line = s.glue.at(s.left)
+		return true
+	}
+	if s.err != nil || s.done {
+		return false
+	}
+	torn := false
+	if !s.begun {
+		s.begun = true
+		if !s.read() {
+			return false
+		}
+		torn = s.buf[s.hi-1] != '\n'
+		if !torn {
+			s.hi--
+		}
+	}
+	scanned := 0
+	for {
+		if i := lastNewline(s.buf[s.lo : s.hi-scanned]); i >= 0 {
+			s.give(s.lo+i+1, torn)
+			s.hi = s.lo + i
+			return true
+		}
+		scanned = s.hi - s.lo
+		switch {
+		case s.pos == 0:
+			s.give(s.lo, torn)
+			s.done = true
+			return true
+		case int64(scanned) > s.limit:
+			return s.skip(torn)
+		}
+		if s.room(); !s.read() {
+			return false
+		}
+	}
+}
+
+// give makes what begins at buf[i] the line.
+func (s *backScanner) give(i int, torn bool) {
+	s.line = rawLine{off: s.pos + int64(i-s.lo), size: int64(s.hi - i), torn: torn, unended: torn, tail: torn}
+	if s.line.size <= s.limit {
+		s.line.bytes = s.buf[i:s.hi:s.hi]
+	}
+}
+
+// room makes room before lo for a chunk.
+func (s *backScanner) room() {
+	want := int(min(int64(s.chunk), s.pos))
+	if s.lo >= want {
+		return
+	}
+	n := s.hi - s.lo
+	size := len(s.buf)
+	switch {
+	case n <= s.chunk && size > 4*s.chunk:
+		size = 2 * s.chunk
+	case n+want > size:
+		size = int(max(min(2*int64(size), s.limit+int64(s.chunk)), int64(n+want)))
+	}
+	to := s.buf
+	if size != len(s.buf) {
+		to = make([]byte, size)
+	}
+	copy(to[size-n:], s.buf[s.lo:s.hi])
+	s.buf, s.lo, s.hi = to, size-n, size
+}
+
+// read reads the chunk before lo, for which there is room.
+func (s *backScanner) read() bool {
+	n := int(min(int64(s.chunk), s.pos))
+	if s.err = readFull(s.r, s.buf[s.lo-n:s.lo], s.pos-int64(n)); s.err != nil {
+		return false
+	}
+	s.lo -= n
+	s.pos -= int64(n)
+	return true
+}
+
+// skip passes over a line that is too long.
+func (s *backScanner) skip(torn bool) bool {
+	end := s.pos + int64(s.hi-s.lo)
+	if len(s.buf) > 2*s.chunk {
+		s.buf = make([]byte, 2*s.chunk)
+	}
+	for s.pos > 0 {
+		s.lo, s.hi = len(s.buf), len(s.buf)
+		if !s.read() {
+			return false
+		}
+		if i := lastNewline(s.buf[s.lo:s.hi]); i >= 0 {
+			from := s.pos + int64(i) + 1
+			s.line = rawLine{off: from, size: end - from, torn: torn, unended: torn, tail: torn}
+			s.hi = s.lo + i
+			return true
+		}
+	}
+	s.line = rawLine{size: end, torn: torn, unended: torn, tail: torn}
+	s.done = true
+	return true
+}
+
+// lastNewline returns where the last \n of b is, or -1. It is what
+// bytes.LastIndexByte does, eight bytes at a time.
+func lastNewline(b []byte) int {
+	const ones = 0x0101010101010101
+	i := len(b)
+	for ; i >= 8; i -= 8 {
+		x := binary.LittleEndian.Uint64(b[i-8:]) ^ '\n'*ones
+		// Exact in every byte, for it is the highest that is wanted: a sum of
+		// seven bits carries into no other byte.
+		if m := ^((x&(0x7f*ones) + 0x7f*ones) | x) & (0x80 * ones); m != 0 {
+			return i - 1 - bits.LeadingZeros64(m)>>3
+		}
+	}
+	for i--; i >= 0; i-- {
+		if b[i] == '\n' {
+			return i
+		}
+	}
+	return -1
+}

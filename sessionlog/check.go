@@ -1,0 +1,183 @@
+package sessionlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"crabmem/crmem/vfs"
+)
+
+// Check is what a session file holds.
+type Check struct {
+	Lines       int64 // all of them, blank and bad ones included
+	Messages    int   // those in bad lines included
+	Markers     int
+	MetaRecords int
+	Unknown     int // records of somebody else's
+
+	Damaged int      // bad lines, and line 1 when it is no meta line
+	Damage  []Damage // the first of them, at most maxDamage
+	// Torn is how many bytes of an unfinished line stand at the end, from
+	// offset TornAt. The next writer cuts them off.
+	Torn     int64
+	TornAt   int64
+	TornLine int64 // its number; that of the line before, when it stands in that
+	// Identified says that the file begins with a meta line, be it in a bad line.
+	Identified bool
+}
+
+// Check reads the whole file. The error is the system's.
+func (s *Session) Check() (*Check, error) {
+	c := &Check{}
+	var scan scanner
+	var rec record
+	scan.reset(s.file, 0, s.Size, s.maxLine)
+	for scan.next() {
+		c.take(&scan, &rec)
+	}
+	if c.Lines == 0 && c.Torn == s.Size {
+		c.damaged(Damage{Line: 1, Size: s.Size, Msg: "no meta line"})
+	}
+	return c, scan.err
+}
+
+// take counts the line at hand.
+func (c *Check) take(scan *scanner, rec *record) {
+	l := &scan.line
+	scan.decode(rec)
+	if l.isTorn(rec) {
+		c.Torn, c.TornAt, c.TornLine = l.size, l.off, scan.number
+		return
+	}
+	if !l.glued {
+		c.Lines++
+	}
+	if rec.kind == KindBad {
+		c.damaged(Damage{Line: scan.number, Offset: l.off, Size: l.size, Msg: rec.reason()})
+	} else if scan.number == 1 && rec.kind != KindMeta && !l.glued {
+		c.damaged(Damage{Line: 1, Size: l.size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.kind)})
+	}
+	switch rec.kind {
+	case KindMeta:
+		c.Identified = true
+	case KindMessage:
+		c.Messages++
+	case KindMarker:
+		c.Markers++
+	case KindMetaRecord:
+		c.MetaRecords++
+	case KindUnknown:
+		c.Unknown++
+	}
+}
+
+func (c *Check) damaged(d Damage) {
+	c.Damaged++
+	if len(c.Damage) < maxDamage {
+		c.Damage = append(c.Damage, d)
+	}
+}
+
+// Repaired is what a repair did.
+type Repaired struct {
+	Copy    string // of the file as it was; "" when there was nothing to do
+	Dropped int    // lines that are only in the copy, a torn tail included
+	Unglued int    // whole records in bad lines, which have lines of their own now
+}
+
+// Repair takes bad lines and a torn tail out of a session, which then can be
+// resumed. The file as it was is kept, whole, under .damaged. A session whose
+// first line is no meta line cannot be repaired: it is ErrFormat.
+//
+// Errors: [ErrNotFound], [ErrFormat], [ErrNotApplied], [ErrUnknown],
+// *[vfs.LockedError], and the system's.
+func (d *Dir) Repair(id string) (Repaired, error) {
+	name, err := d.find(d.path, id)
+	if err != nil {
+		return Repaired{}, err
+	}
+	m, err := d.readMetaLine(d.file(name))
+	if err != nil {
+		return Repaired{}, err
+	}
+	id, _ = idOf(name, &m)
+	lock, before, _, err := d.acquire(id, d.opts.LockWait)
+	if err != nil {
+		return Repaired{}, err
+	}
+	did, err := d.repairLocked(id, name, lock, before)
+	return did, errors.Join(err, lock.Unlock())
+}
+
+func (d *Dir) repairLocked(id, name string, lock vfs.Locked, before vfs.Holder) (did Repaired, err error) {
+	f, err := d.fs.Open(d.file(name))
+	if err != nil {
+		return did, err
+	}
+	defer f.Close()
+	s := Session{ID: id, File: name, Path: d.file(name), fs: d.fs, file: f, maxLine: d.opts.MaxLine}
+	if err := s.Refresh(); err != nil {
+		return did, err
+	}
+	c, err := s.Check()
+	whole := c.Damaged == 0 && c.Torn == 0
+	if err != nil || whole && !d.doubtful(before, s.Size) { // it may be so because of a repair that was not synced
+		return did, err
+	}
+	if !whole {
+		sum, err := checksum(f, s.Size)
+		if err != nil {
+			return did, err
+		}
+		did.Copy, err = d.setAside(damagedFolder, fmt.Sprintf("%s-%08x", shortSlug(id, maxAside), sum), f, 0, s.Size)
+		if err != nil {
+			return did, err
+		}
+	}
+	if err := lock.SetText(d.holder(-1).Text()); err != nil {
+		return did, err
+	}
+	d.sweep(id)
+	size := int64(0)
+	err = d.replace(s.Path, func(w io.Writer) error {
+		size, err = s.writeGood(w, &did)
+		return err
+	})
+	if err != nil {
+		return did, err
+	}
+	if x := d.index.Load(); x != nil {
+		x.changed(name)
+	}
+	_ = lock.SetText(d.holder(size).Text()) // what is not said is not trusted (S21)
+	return did, nil
+}
+
+// writeGood writes the lines that are good, as they are, and the whole records
+// in bad ones.
+func (s *Session) writeGood(w io.Writer, did *Repaired) (size int64, err error) {
+	did.Dropped, did.Unglued = 0, 0
+	var scan scanner
+	var rec record
+	scan.reset(s.file, 0, s.Size, s.maxLine)
+	for scan.next() {
+		l := &scan.line
+		scan.decode(&rec)
+		switch {
+		case l.pieces > 0:
+			continue
+		case l.glued:
+			did.Unglued++
+		case rec.kind == KindBad, l.isTorn(&rec):
+			did.Dropped++
+			continue
+		}
+		n, err := w.Write(append(l.bytes, '\n')) // the line's slice has no room: this copies it
+		size += int64(n)
+		if err != nil {
+			return size, err
+		}
+	}
+	return size, scan.err
+}

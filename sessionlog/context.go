@@ -1,0 +1,261 @@
+package sessionlog
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// missingResult is the result of a tool call that has none (S11).
+const missingResult = "error: no result was recorded for this call"
+
+// maxDamage is how many damages are listed: a file may have millions.
+const maxDamage = 1000
+
+// ReadOptions says how a context is read. Nil and the zero value read it to
+// resume the session.
+type ReadOptions struct {
+	// Lenient reports bad lines and reads on, to show or to search a session.
+	// A bad line is an error else.
+	Lenient bool
+	MaxLine int64 // bytes a line may have, 0 = 64 MiB
+}
+
+// Context is what a session resumes with.
+type Context struct {
+	Meta Meta // with the newest title and run time
+	// Messages begins with the summary, as a user's message, when the session
+	// was compacted. Every tool call in it is answered.
+	Messages  []Message
+	Start     int64 // offset of the marker, or of the line behind the meta line
+	Compacted bool  // Start is a marker's
+	// Damage is what was left out, by offset: bad lines, which only a lenient
+	// reader passes over, and results that answer no call. It lists a thousand
+	// of them at most; Damaged counts all.
+	Damage  []Damage
+	Damaged int
+	Torn    int64 // bytes behind the last \n that are no record
+
+	bare bool // the marker is the last line: its record was torn off
+}
+
+// Damage is a line of which something is not read.
+type Damage struct {
+	Line   int64 // from 1
+	Offset int64 // of the line, from the start of the file
+	Size   int64 // bytes, without the \n
+	Msg    string
+}
+
+// placed is a message and the line it stands in.
+type placed struct {
+	off, size int64
+	m         Message
+}
+
+// ReadContext reads the context of the session file that the first size bytes
+// of r are, from its end (S10 to S14). Unless it is lenient, a bad line in it
+// is a *FormatError, as is a first line that is no meta line.
+func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
+	if o == nil {
+		o = &ReadOptions{}
+	}
+	var rec record
+	var back backScanner
+	back.reset(r, size, o.MaxLine)
+	c := &Context{}
+	var found []placed // newest first
+	var change *Meta   // the newest meta record
+	behind, identified := false, false
+	for !c.Compacted && back.next() {
+		l := &back.line
+		back.decode(&rec)
+		if l.isTorn(&rec) {
+			c.Torn = l.size
+			continue
+		}
+		if rec.kind == KindBad && l.off > 0 {
+			if !o.Lenient {
+				return nil, located(r, l.off, rec.reason())
+			}
+			c.report(l.off, l.size, rec.reason)
+		}
+		switch rec.kind {
+		case KindMessage:
+			found = append(found, placed{l.off, l.size, rec.message()})
+			behind = true
+		case KindUnknown:
+			behind = true
+		case KindMarker:
+			found = append(found, placed{l.off, l.size, Message{Role: RoleUser, Content: rec.summary()}})
+			c.Start, c.Compacted = l.off, true
+		case KindMetaRecord:
+			if change == nil {
+				change = &Meta{Title: rec.text(rec.title), UptimeSecs: rec.uptime}
+			}
+		case KindMeta:
+			c.Meta, c.Start = rec.meta(), min(l.next(), size)
+		}
+		if c.Compacted && l.glued && back.glue.line.off > 0 {
+			// The line it stands in is not come to.
+			l = &back.glue.line
+			rec.decodeLine(l, back.limit)
+			if !o.Lenient {
+				return nil, located(r, l.off, rec.reason())
+			}
+			c.report(l.off, l.size, rec.reason)
+		}
+		if l.off == 0 && !l.glued {
+			identified = true
+			if err := c.identify(&rec, l, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if back.err != nil {
+		return nil, back.err
+	}
+	if change == nil && c.Compacted && !behind {
+		// The marker's own record was torn off.
+		c.bare = true
+		for change == nil && back.next() {
+			if back.decode(&rec); rec.kind == KindMetaRecord {
+				change = &Meta{Title: rec.text(rec.title), UptimeSecs: rec.uptime}
+			}
+		}
+		if back.err != nil {
+			return nil, back.err
+		}
+	}
+	if !identified {
+		if err := c.readIdentity(r, size, o); err != nil {
+			return nil, err
+		}
+	}
+	c.Meta.change(change)
+	slices.Reverse(found)
+	c.pair(found)
+	slices.SortStableFunc(c.Damage, func(a, b Damage) int { return cmp.Compare(a.Offset, b.Offset) })
+	return c, locate(r, c.Damage)
+}
+
+// identify takes line 1, which was decoded.
+func (c *Context) identify(rec *record, l *rawLine, o *ReadOptions) error {
+	if rec.kind == KindMeta {
+		return nil
+	}
+	why := fmt.Sprintf("no meta line: line 1 is a %s", rec.kind)
+	switch rec.kind {
+	case KindBad:
+		why = rec.reason()
+	case KindBlank:
+		why = "no meta line: line 1 is empty"
+	}
+	if !o.Lenient {
+		return &FormatError{Line: 1, Msg: why}
+	}
+	c.report(0, l.size, func() string { return why })
+	return nil
+}
+
+// readIdentity reads line 1 of a file that was not read so far.
+func (c *Context) readIdentity(r io.ReaderAt, size int64, o *ReadOptions) error {
+	// A meta line is short: this is one read of one page.
+	s := scanner{chunk: 4 << 10}
+	var rec record
+	s.reset(r, 0, size, o.MaxLine)
+	if !s.next() {
+		if s.err != nil {
+			return s.err
+		}
+		rec.decode(nil, true)
+		return c.identify(&rec, &rawLine{}, o)
+	}
+	s.decode(&rec)
+	line := s.line
+	if line.pieces > 0 && s.next() {
+		s.decode(&rec)
+	}
+	if rec.kind == KindMeta {
+		c.Meta = rec.meta()
+	}
+	if line.pieces > 0 && (rec.kind != KindMeta || c.Start < line.next()) {
+		rec.decodeLine(&line, s.limit)
+	}
+	return c.identify(&rec, &line, o)
+}
+
+// pair makes the messages of the context of those that were found: every call
+// has a result, every result a call (S11).
+func (c *Context) pair(found []placed) {
+	c.Messages = make([]Message, 0, len(found))
+	var calls []ToolCall                 // of the last message that is no result
+	var waiting, answered map[string]int // how many of them, by id
+	unanswered := func() {
+		for i := range calls {
+			if id := calls[i].ID; answered[id] > 0 {
+				answered[id]--
+			} else {
+				c.Messages = append(c.Messages, Message{Role: RoleTool, Content: missingResult, ToolCallID: id})
+			}
+		}
+		calls = nil
+	}
+	for i := range found {
+		p := &found[i]
+		if p.m.Role != RoleTool {
+			unanswered()
+			c.Messages = append(c.Messages, p.m)
+			if calls = p.m.ToolCalls; len(calls) > 0 {
+				waiting, answered = make(map[string]int), make(map[string]int)
+			}
+			for i := range calls {
+				waiting[calls[i].ID]++
+			}
+			continue
+		}
+		if len(calls) == 0 || waiting[p.m.ToolCallID] == 0 {
+			c.report(p.off, p.size, func() string {
+				return fmt.Sprintf("result of no call that is open: tool_call_id %.64q", p.m.ToolCallID)
+			})
+			continue
+		}
+		waiting[p.m.ToolCallID]--
+		answered[p.m.ToolCallID]++
+		c.Messages = append(c.Messages, p.m)
+	}
+	unanswered()
+}
+
+// report adds a damage of the line at an offset, while there is room.
+func (c *Context) report(off, size int64, why func() string) {
+	c.Damaged++
+	if len(c.Damage) < maxDamage {
+		c.Damage = append(c.Damage, Damage{Offset: off, Size: size, Msg: why()})
+	}
+}
+
+// located returns what is wrong with the line at an offset as an error that
+// has its number.
+func located(r io.ReaderAt, off int64, why string) error {
+	n, err := newlines(r, 0, off)
+	if err != nil {
+		return err
+	}
+	return &FormatError{Line: n + 1, Offset: off, Msg: why}
+}
+
+// locate finds the lines of damages, which are in the order of their offsets.
+func locate(r io.ReaderAt, ds []Damage) error {
+	line, off := int64(1), int64(0)
+	for i := range ds {
+		n, err := newlines(r, off, ds[i].Offset)
+		if err != nil {
+			return err
+		}
+		line, off = line+n, ds[i].Offset
+		ds[i].Line = line
+	}
+	return nil
+}

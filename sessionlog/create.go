@@ -1,0 +1,275 @@
+package sessionlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/crmem/vfs"
+)
+
+// Create makes a session and opens it. Its id is new, also to every other
+// process. CreatedAt, when empty, is now. When Create returns nil the session
+// is on the disk.
+//
+// Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], and the system's.
+func (d *Dir) Create(m Meta) (*Log, error) {
+	if m.Source != "" {
+		return nil, fmt.Errorf("%w: a session with a source is imported, not created", ErrInvalid)
+	}
+	if m.CreatedAt == "" {
+		m.CreatedAt = Timestamp(d.opts.Now())
+	}
+	if err := checkMeta(&m); err != nil {
+		return nil, err
+	}
+	l := &Log{dir: d, meta: m, shaped: true, refs: 1}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lock, id, err := d.claim(m.Agent, m.CreatedBy)
+	if err != nil {
+		return nil, err
+	}
+	l.id, l.name = id, fileName(id, m.Title)
+	if err := l.create(lock); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	if _, err := d.enlist(l); err != nil {
+		return nil, errors.Join(err, l.closeFiles())
+	}
+	d.touch(l)
+	if x := d.index.Load(); x != nil {
+		x.changed(l.name)
+	}
+	return l, nil
+}
+
+func checkMeta(m *Meta) error {
+	for _, s := range []string{m.Agent, m.CreatedBy, m.CreatedAt, m.Source} {
+		if !utf8.ValidString(s) || len(s) > maxTitle {
+			return fmt.Errorf("%w: agent, sender, time and source are UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
+		}
+	}
+	if m.Agent == "" || m.CreatedBy == "" {
+		return fmt.Errorf("%w: a session has an agent and a sender", ErrInvalid)
+	}
+	return validTitle(m.Title)
+}
+
+// claim finds a number that no session of an agent and a sender has or had,
+// here or in the trash, and returns its id with the lock on it.
+func (d *Dir) claim(agent, createdBy string) (vfs.Locked, string, error) {
+	prefix := prefixOf(agent, createdBy)
+	// The reference implementation does not make a slug of the agent.
+	theirs := agent + "_" + Slug(createdBy) + "_"
+	seq := uint64(1)
+	for {
+		top, err := d.topSeq(prefix, theirs)
+		if err != nil {
+			return nil, "", err
+		}
+		seq = max(seq, top+1)
+		id := prefix + strconv.FormatUint(seq, 10)
+		lock, _, _, err := d.acquire(id, 0)
+		if errors.Is(err, vfs.ErrLocked) { // another process is creating it
+			seq++
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		// Who held the lock before may have created it, and given it a title.
+		if top, err = d.topSeq(prefix, theirs); err == nil && top < seq {
+			return lock, id, nil
+		}
+		if err := errors.Join(err, lock.Unlock()); err != nil {
+			return nil, "", err
+		}
+	}
+}
+
+// topSeq returns the highest number of the prefixes, in the folder and its
+// trash.
+func (d *Dir) topSeq(prefixes ...string) (uint64, error) {
+	top := uint64(0)
+	for _, folder := range []string{d.path, d.folder(trashFolder)} {
+		names, err := d.names(folder)
+		if err != nil {
+			return 0, err
+		}
+		for _, name := range names {
+			for _, prefix := range prefixes {
+				if seq, ok := seqOf(prefix, name); ok {
+					top = max(top, seq)
+				}
+			}
+		}
+	}
+	return top, nil
+}
+
+// create writes the file with its meta line and opens it. The lock is taken.
+func (l *Log) create(lock vfs.Locked) error {
+	d := l.dir
+	// A crash from here on leaves a file that nobody was told of, or a
+	// temporary one.
+	if err := lock.SetText(d.holder(-1).Text()); err != nil {
+		return err
+	}
+	d.sweep(l.id)
+	line := AppendMeta(nil, &l.meta)
+	path := d.file(l.name)
+	err := d.replace(path, func(w io.Writer) error {
+		_, err := w.Write(line)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f, err := d.fs.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	l.open = &openFiles{file: f, lock: lock, dirty: true}
+	l.size, l.synced = int64(len(line)), true
+	return nil
+}
+
+// replace is vfs.Replace with errors that tell whether the file may have been
+// replaced.
+func (d *Dir) replace(path string, write func(io.Writer) error) error {
+	before, known := d.identify(path)
+	err := vfs.Replace(d.fs, path, 0o600, write)
+	if err == nil {
+		return nil
+	}
+	if after, seen := d.identify(path); known && seen && after == before {
+		return fmt.Errorf("%w: %s: %w", ErrNotApplied, path, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnknown, path, err)
+}
+
+// identify tells which file has a name, the zero Identity is none; false when
+// it cannot be told.
+func (d *Dir) identify(path string) (vfs.Identity, bool) {
+	fi, err := d.fs.Lstat(path)
+	if err != nil {
+		return vfs.Identity{}, errors.Is(err, fs.ErrNotExist)
+	}
+	return vfs.Identify(fi), true
+}
+
+// readMetaLine reads the first line of a session file.
+func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
+	b := make([]byte, 1<<10)
+	for {
+		n, err := r.ReadAt(b, 0)
+		line, _, whole := strings.Cut(string(b[:n]), "\n")
+		if whole || n < len(b) || len(b) >= maxMetaLine {
+			if n < len(b) && err != nil && err != io.EOF {
+				return Meta{}, err
+			}
+			var rec record
+			rec.decode([]byte(line), true)
+			msg := "no meta line"
+			if rec.kind == KindBad {
+				msg += ": " + rec.reason()
+				if found := pieces(nil, []byte(line), true); len(found) > 0 && found[0].lo == 0 {
+					rec.decode([]byte(line)[:found[0].hi], true)
+				}
+			}
+			if rec.kind == KindMeta {
+				return rec.meta(), nil
+			}
+			return Meta{}, &FormatError{Path: path, Line: 1, Msg: msg}
+		}
+		b = make([]byte, 4*len(b))
+	}
+}
+
+// Delete moves a session into the trash, from where [Dir.Restore] brings it
+// back. One that is open cannot be deleted. Errors: [ErrNotFound], [ErrExists]
+// when the trash has another of its id, [ErrNotApplied], [ErrUnknown],
+// *[vfs.LockedError], and the system's.
+func (d *Dir) Delete(id string) error {
+	return d.move(d.path, d.folder(trashFolder), id, (*Index).removed)
+}
+
+// Restore brings a session back from the trash. Errors: [ErrNotFound],
+// [ErrExists] when there is another of its id or its file's name,
+// [ErrNotApplied], [ErrUnknown], *[vfs.LockedError], and the system's.
+func (d *Dir) Restore(id string) error {
+	return d.move(d.folder(trashFolder), d.path, id, (*Index).changed)
+}
+
+// move renames a session's file from one folder into another, durably.
+func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) error {
+	name, err := d.find(from, id)
+	if err != nil {
+		return err
+	}
+	m, err := d.readMetaLine(filepath.Join(from, name))
+	if err != nil && !errors.Is(err, ErrFormat) {
+		return err
+	}
+	id, _ = idOf(name, &m)
+	if err := d.makeFolder(to); err != nil {
+		return err
+	}
+	lock, before, ours, err := d.acquire(id, d.opts.LockWait)
+	if err != nil {
+		return err
+	}
+	fi, err := d.fs.Lstat(filepath.Join(from, name))
+	if err != nil {
+		return errors.Join(err, lock.Unlock())
+	}
+	// Whoever opens it after this process was killed must not believe that it is
+	// where it is seen to be (S21).
+	held := d.holder(-1)
+	held.Torn = d.cut(before, ours, fi.Size())
+	err = lock.SetText(held.Text())
+	if err == nil {
+		err = d.moveLocked(filepath.Join(from, name), filepath.Join(to, name), id)
+	}
+	if err == nil && before.Clean == fi.Size() {
+		_ = lock.SetText(d.holder(before.Clean).Text()) // what is not said is not trusted
+	}
+	if x := d.index.Load(); err == nil && x != nil {
+		tell(x, name)
+	}
+	return errors.Join(err, lock.Unlock())
+}
+
+func (d *Dir) moveLocked(from, to, id string) error {
+	if other, err := d.find(filepath.Dir(to), id); err == nil {
+		return fmt.Errorf("%w: %s", ErrExists, filepath.Join(filepath.Dir(to), other))
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if _, err := d.fs.Lstat(to); err == nil {
+		return fmt.Errorf("%w: %s", ErrExists, to)
+	}
+	if err := d.fs.Rename(from, to); err != nil {
+		return err
+	}
+	sync := func() error { return errors.Join(d.fs.SyncDir(filepath.Dir(to)), d.fs.SyncDir(filepath.Dir(from))) }
+	err := sync()
+	if err == nil {
+		return nil
+	}
+	// A later sync would succeed without the change: it is taken back.
+	if back := d.fs.Rename(to, from); back != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnknown, to, errors.Join(err, back))
+	}
+	if back := sync(); back != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnknown, from, errors.Join(err, back))
+	}
+	return fmt.Errorf("%w: %s: %w", ErrNotApplied, from, err)
+}

@@ -1,0 +1,571 @@
+package sessionlog
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Kind says what a line of a session file is.
+type Kind uint8
+
+// Kinds of lines.
+const (
+	KindBlank      Kind = iota // nothing but white space
+	KindBad                    // not one of the others: see Line.Err
+	KindMeta                   // line 1: whose session it is
+	KindMessage                // a message
+	KindMarker                 // a summary of everything before it
+	KindMetaRecord             // title and run time from here on
+	KindUnknown                // an object of somebody else's
+)
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+var kindNames = [...]string{"blank", "bad", "meta", "message", "marker", "meta record", "unknown"}
+
+// key is a key that FORMAT.md names.
+type key uint8
+
+const (
+	keyOther key = iota
+	keyCompact
+	keyRole
+	keyContent
+	keyReasoning
+	keyToolCallID
+	keyToolCalls
+	keyMeta
+	keyAgent
+	keyCreatedBy
+	keyCreatedAt
+	keyTitle
+	keyUptime
+	keySource // the last one a line itself may have
+	keyID
+	keyType
+	keyFunction
+	keyName
+	keyArguments
+	numKeys
+)
+
+var keyNames = [numKeys]string{
+	"", "compact", "role", "content", "reasoning_content", "tool_call_id", "tool_calls", "meta",
+	"agent", "created_by", "created_at", "title", "uptime_secs", "source",
+	"id", "type", "function", "name", "arguments",
+}
+
+func (k key) String() string { return keyNames[k] }
+
+// wants says in words which type a key's value has.
+func (k key) wants() string {
+	switch k {
+	case keyToolCalls:
+		return "an array of objects"
+	case keyMeta, keyFunction:
+		return "an object"
+	case keyUptime:
+		return "an integer from 0 to 2^64-1"
+	}
+	return "a string"
+}
+
+// keys is a set of them.
+type keys uint32
+
+func (s keys) has(k key) bool { return s>>k&1 != 0 }
+
+const (
+	recordKeys   keys = 1<<keyCompact | 1<<keyRole | 1<<keyMeta // they decide what a line is
+	messageKeys  keys = 1<<keyRole | 1<<keyContent | 1<<keyReasoning | 1<<keyToolCallID | 1<<keyToolCalls
+	identityKeys keys = 1<<keyAgent | 1<<keyCreatedBy | 1<<keyCreatedAt
+	metaKeys     keys = identityKeys | 1<<keyTitle | 1<<keyUptime | 1<<keySource
+	titleKeys    keys = 1<<keyTitle | 1<<keyUptime
+	callKeys     keys = 1<<keyID | 1<<keyType | 1<<keyFunction
+	functionKeys keys = 1<<keyName | 1<<keyArguments
+)
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// record is a decoded line. Its spans are positions in the line, so it is
+// good for as long as the line's bytes are; it is used again for the next.
+type record struct {
+	line []byte
+	kind Kind
+	// truncated says that a bad line would be the beginning of a good one. The
+	// spans hold what is there of it.
+	truncated bool
+	fault     fault // of a bad line
+
+	values  [keySource + 1]span // by key; those of the line's own object
+	title   span                // of a meta record
+	uptime  uint64              // of the meta line or a meta record
+	scratch []byte
+}
+
+// draft is what of a line is good or bad only once it is known which kind of
+// record it is.
+type draft struct {
+	seen, twice keys
+	again       [keySource + 1]int32 // where a key of twice stands again
+	calls, meta fault                // inside tool_calls, inside meta
+}
+
+// decode says what line is, which is without its \n. first marks line 1 of a
+// file. It allocates nothing.
+func (r *record) decode(line []byte, first bool) {
+	if len(line) == 0 && r.kind == KindBlank {
+		r.line = line // a file may have millions of these, and r holds nothing
+		return
+	}
+	r.reset(line)
+	from := 0
+	if first && bytes.HasPrefix(line, byteOrderMark) {
+		from = len(byteOrderMark)
+	}
+	if len(line) > math.MaxInt32-16 {
+		r.fault = fault{code: faultLong, at: math.MaxInt32 - 16}
+		r.kind = KindBad
+		return
+	}
+	r.kind = r.parse(from, first)
+}
+
+// tooLong makes r the record of a line over the limit, whose bytes nobody
+// has.
+func (r *record) tooLong(limit int64) {
+	r.reset(nil)
+	r.kind = KindBad
+	r.fault = fault{code: faultLong, at: int(limit)}
+}
+
+func (r *record) reset(line []byte) {
+	r.line = line
+	r.truncated = false
+	r.fault = fault{}
+	r.clear()
+}
+
+func (r *record) clear() {
+	r.values = [keySource + 1]span{}
+	r.title, r.uptime = span{}, 0
+}
+
+// reason says why a bad line is bad.
+func (r *record) reason() string { return r.fault.text(r.line) }
+
+// parse reads the line from a position on as one record.
+func (r *record) parse(from int, first bool) Kind {
+	c := cursor{b: r.line, i: from}
+	var d draft
+	switch c.peek() {
+	case '{':
+		c.i++
+		r.object(&c, &d, first)
+	case 0:
+		if c.i == len(c.b) {
+			return KindBlank
+		}
+		c.unexpected()
+	default:
+		var s span
+		if c.value(&s, 0) {
+			c.fail(faultNoObject, from)
+		}
+	}
+	if c.fault.code == faultNone {
+		c.peek()
+		if c.i < len(c.b) {
+			c.fail(faultTrailing, c.i)
+		}
+	}
+	r.fault = c.fault
+	if c.high&0x8080808080808080 != 0 || c.fault.code != faultNone {
+		// Of a truncated line the last character need not be whole, and what
+		// is behind a fault is no matter.
+		end := len(r.line)
+		switch c.fault.code {
+		case faultNone:
+		case faultEnd:
+			end -= partialRune(r.line)
+		default:
+			end = min(end, c.fault.at+utf8.UTFMax)
+		}
+		if at := from + validPrefix(r.line[from:end]); at < end && (c.fault.code == faultNone || at <= c.fault.at) {
+			r.clear()
+			return r.bad(faultUTF8, keyOther, at)
+		}
+	}
+	switch c.fault.code {
+	case faultNone:
+		return r.classify(&d, first)
+	case faultEnd:
+		r.truncated = true
+	}
+	return KindBad
+}
+
+// validPrefix returns how many bytes at the start of b are UTF-8.
+func validPrefix(b []byte) int {
+	if utf8.Valid(b) {
+		return len(b)
+	}
+	i := 0
+	for {
+		c, n := utf8.DecodeRune(b[i:])
+		if c == utf8.RuneError && n <= 1 {
+			return i
+		}
+		i += n
+	}
+}
+
+// object reads the members of the line's object.
+func (r *record) object(c *cursor, d *draft, first bool) {
+	var name span
+	for start := true; c.member(&name, start); start = false {
+		k := c.keyOf(name)
+		if k > keySource || k > keyMeta && !first {
+			k = keyOther
+		}
+		if k != keyOther && d.seen.has(k) {
+			d.twice |= 1 << k
+			d.again[k] = name.lo - 1
+			k = keyOther
+		}
+		d.seen |= 1 << k
+		s := &r.values[k]
+		switch b := c.peek(); {
+		case k == keyToolCalls && b == '[':
+			if !r.readCalls(c, s, &d.calls) {
+				return
+			}
+		case k == keyMeta && b == '{':
+			if !r.readMeta(c, s, &d.meta) {
+				return
+			}
+		default:
+			if !c.value(s, 1) {
+				return
+			}
+		}
+	}
+}
+
+// keyOf returns which key a string is.
+func (c *cursor) keyOf(s span) key {
+	b := c.b[s.lo:s.hi]
+	if s.escaped {
+		// Longer than every key we know, with each character escaped.
+		if len(b) > 6*len("reasoning_content") {
+			return keyOther
+		}
+		var buf [6 * len("reasoning_content")]byte
+		b = appendUnescaped(buf[:0], b)
+	}
+	switch string(b) {
+	case "compact":
+		return keyCompact
+	case "role":
+		return keyRole
+	case "content":
+		return keyContent
+	case "reasoning_content":
+		return keyReasoning
+	case "tool_call_id":
+		return keyToolCallID
+	case "tool_calls":
+		return keyToolCalls
+	case "meta":
+		return keyMeta
+	case "agent":
+		return keyAgent
+	case "created_by":
+		return keyCreatedBy
+	case "created_at":
+		return keyCreatedAt
+	case "title":
+		return keyTitle
+	case "uptime_secs":
+		return keyUptime
+	case "source":
+		return keySource
+	case "id":
+		return keyID
+	case "type":
+		return keyType
+	case "function":
+		return keyFunction
+	case "name":
+		return keyName
+	case "arguments":
+		return keyArguments
+	}
+	return keyOther
+}
+
+// classify says which kind of record a whole object is, and whether it is a
+// good one.
+func (r *record) classify(d *draft, first bool) Kind {
+	v := &r.values
+	if d.seen&identityKeys != 0 { // only line 1's are seen
+		for k := keyAgent; k <= keyCreatedAt; k++ {
+			if v[k].typ == absent {
+				return r.bad(faultMissing, k, 0)
+			}
+		}
+		if bad := r.check(d, metaKeys, false); bad {
+			return KindBad
+		}
+		var ok bool
+		if r.uptime, ok = r.integer(v[keyUptime]); !ok {
+			return r.bad(faultType, keyUptime, int(v[keyUptime].lo))
+		}
+		return KindMeta
+	}
+	if k, ok := d.firstTwice(recordKeys); ok {
+		return r.bad(faultTwice, k, int(d.again[k]))
+	}
+	switch {
+	case v[keyCompact].typ == jsonString:
+		return KindMarker
+	case d.seen.has(keyRole):
+		if bad := r.check(d, messageKeys, true); bad {
+			return KindBad
+		}
+		if d.calls.code != faultNone {
+			r.fault = d.calls
+			return KindBad
+		}
+		return KindMessage
+	case v[keyMeta].typ == jsonObject:
+		if d.meta.code != faultNone {
+			r.fault = d.meta
+			return KindBad
+		}
+		return KindMetaRecord
+	case first:
+		return r.bad(faultMissing, keyAgent, 0)
+	}
+	return KindUnknown
+}
+
+func (r *record) bad(code faultCode, k key, at int) Kind {
+	r.fault = fault{code: code, key: k, at: at}
+	return KindBad
+}
+
+// check finds the keys of a set that stand twice or have the wrong type, but
+// for the numbers. Where a null stands for an absent value it is one of a key
+// that is not required.
+func (r *record) check(d *draft, set keys, null bool) (bad bool) {
+	if k, ok := d.firstTwice(set); ok {
+		r.bad(faultTwice, k, int(d.again[k]))
+		return true
+	}
+	for k := keyCompact; k <= keySource; k++ {
+		if !set.has(k) {
+			continue
+		}
+		s := r.values[k]
+		want := jsonString
+		switch k {
+		case keyToolCalls:
+			want = jsonArray
+		case keyUptime:
+			want = jsonNumber
+		}
+		if s.typ != want && s.typ != absent && !(null && s.typ == jsonNull && k != keyRole) {
+			r.bad(faultType, k, int(s.start()))
+			return true
+		}
+	}
+	return false
+}
+
+// firstTwice returns which key of a set is the first to stand twice.
+func (d *draft) firstTwice(set keys) (k key, ok bool) {
+	if d.twice&set == 0 {
+		return 0, false
+	}
+	for i := keyCompact; i <= keySource; i++ {
+		if d.twice.has(i) && set.has(i) && (!ok || d.again[i] < d.again[k]) {
+			k, ok = i, true
+		}
+	}
+	return k, ok
+}
+
+// integer returns the value of a number from 0 to 2^64-1 that has neither
+// fraction nor exponent. An absent one is 0.
+func (r *record) integer(s span) (n uint64, ok bool) {
+	for _, c := range r.line[s.lo:s.hi] {
+		d := uint64(c) - '0'
+		if d > 9 || n > math.MaxUint64/10 || n*10 > math.MaxUint64-d {
+			return 0, false
+		}
+		n = n*10 + d
+	}
+	return n, true
+}
+
+// readMeta reads the object of a meta record. What is no JSON is a fault of the
+// line, what is no meta record goes to bad.
+func (r *record) readMeta(c *cursor, s *span, bad *fault) bool {
+	lo := c.i
+	var seen keys
+	var name, v span
+	c.i++
+	for start := true; c.member(&name, start); start = false {
+		k := c.keyOf(name)
+		if !c.value(&v, 2) {
+			return false
+		}
+		if !titleKeys.has(k) {
+			continue
+		}
+		if seen.has(k) {
+			bad.set(faultTwice, k, name.lo-1)
+			continue
+		}
+		seen |= 1 << k
+		switch ok := true; {
+		case k == keyTitle && v.typ == jsonString:
+			r.title = v
+		case k == keyTitle:
+			bad.set(faultType, k, v.lo)
+		case v.typ == jsonNumber:
+			if r.uptime, ok = r.integer(v); ok {
+				break
+			}
+			fallthrough
+		default:
+			bad.set(faultType, k, v.start())
+		}
+	}
+	*s = span{lo: int32(lo), hi: int32(c.i), typ: jsonObject}
+	return c.fault.code == faultNone
+}
+
+// start is where the value begins, its quote included.
+func (s span) start() int32 {
+	if s.typ == jsonString {
+		return s.lo - 1
+	}
+	return s.lo
+}
+
+// set records a fault when there was none before.
+func (f *fault) set(code faultCode, k key, at int32) {
+	if f.code == faultNone {
+		*f = fault{code: code, key: k, at: int(at)}
+	}
+}
+
+// readCalls reads the array of a message's tool calls. What is no JSON is a
+// fault of the line, what is no call goes to bad.
+func (r *record) readCalls(c *cursor, s *span, bad *fault) bool {
+	lo := c.i
+	c.i++
+	var call call
+	for n := 1; c.element(n == 1); n++ {
+		if n == maxCalls+1 {
+			bad.set(faultMany, keyToolCalls, int32(c.i))
+		}
+		if !call.read(c, bad) {
+			return false
+		}
+	}
+	*s = span{lo: int32(lo), hi: int32(c.i), typ: jsonArray}
+	return c.fault.code == faultNone
+}
+
+// maxCalls is how many tool calls a message may have: two bytes of a line can be
+// one, and a call in memory is a hundred.
+const maxCalls = 10_000
+
+// call is one tool call of a message.
+type call struct{ id, typ, name, arguments span }
+
+func (l *call) read(c *cursor, bad *fault) bool {
+	*l = call{}
+	var v span
+	if b := c.peek(); b != '{' {
+		at := int32(c.i)
+		if !c.value(&v, 2) {
+			return false
+		}
+		bad.set(faultType, keyToolCalls, at)
+		return true
+	}
+	c.i++
+	var name span
+	var seen keys
+	for start := true; c.member(&name, start); start = false {
+		k := c.keyOf(name)
+		if !callKeys.has(k) {
+			k = keyOther
+		}
+		if k != keyOther && seen.has(k) {
+			bad.set(faultTwice, k, name.lo-1)
+			k = keyOther
+		}
+		seen |= 1 << k
+		if k == keyFunction && c.peek() == '{' {
+			if !l.readFunction(c, bad) {
+				return false
+			}
+			continue
+		}
+		if !c.value(&v, 3) {
+			return false
+		}
+		switch {
+		case k == keyOther || v.typ == jsonNull:
+		case v.typ != jsonString || k == keyFunction:
+			bad.set(faultType, k, v.start())
+		case k == keyID:
+			l.id = v
+		case k == keyType:
+			l.typ = v
+		}
+	}
+	return c.fault.code == faultNone
+}
+
+func (l *call) readFunction(c *cursor, bad *fault) bool {
+	c.i++
+	var name, v span
+	var seen keys
+	for start := true; c.member(&name, start); start = false {
+		k := c.keyOf(name)
+		if !c.value(&v, 4) {
+			return false
+		}
+		if !functionKeys.has(k) {
+			continue
+		}
+		if seen.has(k) {
+			bad.set(faultTwice, k, name.lo-1)
+			continue
+		}
+		seen |= 1 << k
+		switch {
+		case v.typ == jsonNull:
+		case v.typ != jsonString:
+			bad.set(faultType, k, v.start())
+		case k == keyName:
+			l.name = v
+		default:
+			l.arguments = v
+		}
+	}
+	return c.fault.code == faultNone
+}

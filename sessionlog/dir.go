@@ -1,0 +1,328 @@
+package sessionlog
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// SyncPolicy says which writes are on the disk before they are acknowledged.
+type SyncPolicy uint8
+
+// A marker and a title are synced under every policy but SyncNone.
+const (
+	// SyncTurns syncs what ends a turn or begins one: a user message and an
+	// assistant message without tool calls.
+	SyncTurns SyncPolicy = iota
+	// SyncAll syncs every write.
+	SyncAll
+	// SyncNone leaves syncing to [Log.Sync] and to closing.
+	SyncNone
+)
+
+// Options are those of a [Dir]. The zero value is ready to use.
+type Options struct {
+	FS vfs.FS // nil means vfs.OS{}
+
+	// LockWait is how long opening a session waits for another process that has
+	// it. 0 does not wait.
+	LockWait time.Duration
+
+	// Command and Socket are what lock files tell of this process.
+	Command, Socket string
+
+	// MaxOpen is how many sessions have their files open at one time; 0 means
+	// 128. Beyond it the least recently used are closed until they are written
+	// to again. Each takes two descriptors.
+	MaxOpen int
+
+	// MaxLine is the longest line in bytes; 0 means 64 MiB.
+	MaxLine int64
+
+	Sync SyncPolicy
+
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	// Warn is told, in one line, what opening a session found and mended, such
+	// as a torn tail. nil leaves it out.
+	Warn func(string)
+}
+
+const defaultMaxOpen = 128
+
+// The folders beside the sessions.
+const (
+	locksFolder   = ".locks"
+	tornFolder    = ".torn"
+	damagedFolder = ".damaged"
+	trashFolder   = ".trash"
+)
+
+// Dir is a folder of sessions. It is safe for concurrent use.
+type Dir struct {
+	path string
+	fs   vfs.FS
+	opts Options
+
+	index atomic.Pointer[Index] // kept current by what is written; nil = none
+
+	mu      sync.Mutex        // over everything below; taken after a Log's
+	logs    map[string]*Log   // open sessions by id
+	recent  list.List         // of *Log: those with open files, latest first
+	made    map[string]bool   // folders known to exist, durably
+	sources map[string]string // of files, where they were imported from; a cache
+	closed  bool
+}
+
+// OpenDir returns the folder path. It touches nothing: the first session
+// creates the folder.
+func OpenDir(path string, o *Options) (*Dir, error) {
+	d := &Dir{logs: make(map[string]*Log), made: make(map[string]bool)}
+	if o != nil {
+		d.opts = *o
+	}
+	if d.opts.FS == nil {
+		d.opts.FS = vfs.OS{}
+	}
+	if d.opts.MaxOpen <= 0 {
+		d.opts.MaxOpen = defaultMaxOpen
+	}
+	d.opts.MaxLine = limitOf(d.opts.MaxLine)
+	if d.opts.Now == nil {
+		d.opts.Now = time.Now
+	}
+	d.fs = d.opts.FS
+	resolved, err := d.fs.Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	d.path = resolved
+	return d, nil
+}
+
+// Path returns the folder, with links resolved.
+func (d *Dir) Path() string { return d.path }
+
+// Close closes every session that is open.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	logs := make([]*Log, 0, len(d.logs))
+	for _, l := range d.logs {
+		logs = append(logs, l)
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, l := range logs {
+		errs = append(errs, l.end())
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Dir) warn(format string, args ...any) {
+	if d.opts.Warn != nil {
+		d.opts.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+// file returns the path of a session's file.
+func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }
+
+// folder returns the path of a folder beside the sessions.
+func (d *Dir) folder(name string) string { return filepath.Join(d.path, name) }
+
+// makeFolder creates the folder of the sessions, or one beside them.
+func (d *Dir) makeFolder(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.made[path] {
+		return nil
+	}
+	if err := vfs.MkdirAll(d.fs, path, 0o700); err != nil {
+		return err
+	}
+	d.made[path] = true
+	return nil
+}
+
+// acquire takes the lock of a session. It returns what the holder before left
+// in the file; ours when there was a lock file, and so a writer of this kind.
+func (d *Dir) acquire(id string, wait time.Duration) (l vfs.Locked, before vfs.Holder, ours bool, err error) {
+	locks := d.folder(locksFolder)
+	if err := d.makeFolder(locks); err != nil {
+		return nil, before, false, err
+	}
+	path := filepath.Join(locks, id+".lock")
+	if _, err = d.fs.Lstat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, before, false, err // not knowing whose it was would leave a tear
+	}
+	ours = err == nil
+	l, err = vfs.Acquire(d.fs, path, wait)
+	if err != nil {
+		return nil, before, false, err
+	}
+	if !ours {
+		err = d.fs.SyncDir(locks) // a power cut must leave the sign that the session is ours
+	}
+	text := ""
+	if err == nil {
+		text, err = l.Text()
+	}
+	if err != nil {
+		return nil, before, false, errors.Join(err, l.Unlock())
+	}
+	return l, vfs.ParseHolder(text), ours, nil
+}
+
+// holder is what this process writes into a lock file.
+func (d *Dir) holder(clean int64) vfs.Holder {
+	return vfs.Holder{PID: os.Getpid(), Boot: d.fs.BootID(), Command: d.opts.Command, Socket: d.opts.Socket, Clean: clean}
+}
+
+// names returns the session files of the folder, or of its trash, in order of
+// their names. A folder that is missing has none.
+func (d *Dir) names(folder string) ([]string, error) {
+	list, err := d.fs.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(list))
+	for _, e := range list {
+		if name := e.Name(); strings.HasSuffix(name, nameExt) && name[0] != '.' {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// maxMoves is how often a file is looked for anew that titles move meanwhile.
+const maxMoves = 10
+
+// find returns the name of a session's file in the folder, or in its trash.
+// Where no session has the id, one whose file is called so is taken. With .jsonl
+// behind it, it is the file's name first.
+func (d *Dir) find(folder, id string) (string, error) {
+	for try := 1; ; try++ {
+		name, moved, err := d.findOnce(folder, id)
+		if !moved || try == maxMoves {
+			return name, err
+		}
+	}
+}
+
+// located calls open with the name of a session's file, again when the file has
+// another by then.
+func (d *Dir) located(id string, open func(name string) error) error {
+	for try := 1; ; try++ {
+		name, err := d.find(d.path, id)
+		if err == nil {
+			if err = open(name); errors.Is(err, fs.ErrNotExist) && try < maxMoves {
+				continue
+			}
+		}
+		return err
+	}
+}
+
+// findOnce is find in one listing of the folder; moved when a file that may be
+// the session's was gone when it was read.
+func (d *Dir) findOnce(folder, id string) (found string, moved bool, err error) {
+	stem := strings.TrimSuffix(id, nameExt)
+	if !validID(stem) {
+		return "", false, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	if stem != id {
+		if _, err := d.fs.Lstat(filepath.Join(folder, id)); err == nil {
+			return id, false, nil
+		}
+	}
+	id = stem
+	names, err := d.names(folder)
+	if err != nil {
+		return "", false, err
+	}
+	var owners []string
+	named := ""
+	for _, name := range names {
+		stem := strings.TrimSuffix(name, nameExt)
+		if stem == id {
+			named = name
+		}
+		if stem != id && !strings.HasPrefix(stem, id+"_") {
+			continue
+		}
+		m, err := d.readMetaLine(filepath.Join(folder, name))
+		moved = moved || errors.Is(err, fs.ErrNotExist)
+		if err != nil { // one without a meta line is known by its name
+			m = Meta{}
+		}
+		if got, _ := idOf(name, &m); got == id {
+			owners = append(owners, name)
+		}
+	}
+	switch {
+	case len(owners) == 1:
+		return owners[0], false, nil
+	case len(owners) > 1:
+		return "", moved, fmt.Errorf("%w: %s: name one of them: %s", ErrAmbiguous, id, strings.Join(owners, ", "))
+	case named != "":
+		return named, moved, nil
+	}
+	return "", moved, fmt.Errorf("%w: %q in %s", ErrNotFound, id, folder)
+}
+
+// readMetaLine reads the first line of a session file.
+func (d *Dir) readMetaLine(path string) (Meta, error) {
+	f, err := d.fs.Open(path)
+	if err != nil {
+		return Meta{}, err
+	}
+	defer f.Close()
+	return readMetaLine(f, path)
+}
+
+// maxMetaLine bounds what is read for a meta line.
+const maxMetaLine = 1 << 20
+
+// Latest returns the id of an agent's newest session with a sender: the one
+// with the highest number. Error: [ErrNotFound].
+func (d *Dir) Latest(agent, createdBy string) (string, error) {
+	names, err := d.names(d.path)
+	if err != nil {
+		return "", err
+	}
+	// The reference implementation does not make a slug of the agent.
+	prefixes := [...]string{prefixOf(agent, createdBy), agent + "_" + Slug(createdBy) + "_"}
+	best, top := "", uint64(0)
+	for _, name := range names {
+		for _, prefix := range prefixes {
+			seq, ok := seqOf(prefix, name)
+			if !ok || seq <= top {
+				continue
+			}
+			m, err := d.readMetaLine(d.file(name))
+			if err != nil || m.Agent != agent || m.CreatedBy != createdBy || m.Source != "" {
+				continue
+			}
+			best, _ = idOf(name, &m)
+			top = seq
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("%w of agent %q and sender %q", ErrNotFound, agent, createdBy)
+	}
+	return best, nil
+}

@@ -1,0 +1,199 @@
+package sessionlog
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"unicode/utf8"
+)
+
+// AppendMessage appends m as a line of a session file, with its end. Sender
+// and Injected are not written. All text must be UTF-8.
+func AppendMessage(dst []byte, m *Message) []byte {
+	return append(appendMessage(dst, m), '\n')
+}
+
+// AppendMeta appends m as the first line of a session file, with its end. All
+// text must be UTF-8.
+func AppendMeta(dst []byte, m *Meta) []byte {
+	return append(appendMeta(dst, m), '\n')
+}
+
+// AppendMarker appends the line that puts summary in the place of everything
+// before it, with its end. The summary must be UTF-8.
+func AppendMarker(dst []byte, summary string) []byte {
+	dst = append(dst, `{"compact":`...)
+	dst = appendString(dst, summary)
+	return append(dst, "}\n"...)
+}
+
+// AppendMetaRecord appends the line that changes title and run time, with its
+// end. The title must be UTF-8.
+func AppendMetaRecord(dst []byte, title string, uptimeSecs uint64) []byte {
+	dst = append(dst, `{"meta":{"title":`...)
+	dst = appendString(dst, title)
+	dst = append(dst, `,"uptime_secs":`...)
+	dst = strconv.AppendUint(dst, uptimeSecs, 10)
+	return append(dst, "}}\n"...)
+}
+
+func appendMessage(dst []byte, m *Message) []byte {
+	dst = append(dst, `{"role":`...)
+	dst = appendString(dst, m.Role)
+	if m.Content != "" {
+		dst = append(dst, `,"content":`...)
+		dst = appendString(dst, m.Content)
+	}
+	if m.ReasoningContent != "" {
+		dst = append(dst, `,"reasoning_content":`...)
+		dst = appendString(dst, m.ReasoningContent)
+	}
+	if m.ToolCallID != "" {
+		dst = append(dst, `,"tool_call_id":`...)
+		dst = appendString(dst, m.ToolCallID)
+	}
+	if len(m.ToolCalls) > 0 {
+		dst = append(dst, `,"tool_calls":[`...)
+		for i := range m.ToolCalls {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendCall(dst, &m.ToolCalls[i])
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+func appendCall(dst []byte, c *ToolCall) []byte {
+	dst = append(dst, '{')
+	if c.ID != "" {
+		dst = append(dst, `"id":`...)
+		dst = appendString(dst, c.ID)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"type":`...)
+	if c.Type == "" {
+		dst = append(dst, `"function"`...)
+	} else {
+		dst = appendString(dst, c.Type)
+	}
+	dst = append(dst, `,"function":{`...)
+	if c.Function.Name != "" {
+		dst = append(dst, `"name":`...)
+		dst = appendString(dst, c.Function.Name)
+		dst = append(dst, ',')
+	}
+	// Always there: the reference implementation cannot read a call without.
+	dst = append(dst, `"arguments":`...)
+	dst = appendString(dst, c.Function.Arguments)
+	return append(dst, "}}"...)
+}
+
+func appendMeta(dst []byte, m *Meta) []byte {
+	dst = append(dst, `{"agent":`...)
+	dst = appendString(dst, m.Agent)
+	dst = append(dst, `,"created_by":`...)
+	dst = appendString(dst, m.CreatedBy)
+	dst = append(dst, `,"created_at":`...)
+	dst = appendString(dst, m.CreatedAt)
+	dst = append(dst, `,"title":`...)
+	dst = appendString(dst, m.Title)
+	dst = append(dst, `,"uptime_secs":`...)
+	dst = strconv.AppendUint(dst, m.UptimeSecs, 10)
+	if m.Source != "" {
+		dst = append(dst, `,"source":`...)
+		dst = appendString(dst, m.Source)
+	}
+	return append(dst, '}')
+}
+
+// appendString appends s in quotes, with serde_json's escapes and no others.
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; ; {
+		for len(s)-i >= 8 {
+			if m := specials(load8(s, i)); m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			i += 8
+		}
+		for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+			i++
+		}
+		dst = append(dst, s[from:i]...)
+		if i == len(s) {
+			return append(dst, '"')
+		}
+		switch c := s[i]; c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\b':
+			dst = append(dst, '\\', 'b')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\f':
+			dst = append(dst, '\\', 'f')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i++
+		from = i
+	}
+}
+
+// load8 returns s[i:i+8] as a little-endian number; the compiler makes one
+// load of it.
+func load8(s string, i int) uint64 {
+	s = s[i : i+8]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// specials returns a word whose lowest bit stands in the first byte of x that
+// cannot stand for itself in a JSON string: a quote, a backslash, a control
+// character. Zero when there is none; bits above the lowest may be wrong.
+func specials(x uint64) uint64 {
+	const ones = 0x0101010101010101
+	// x^2 sends the quote to 0x20 and nothing else below 0x21 but the
+	// control characters.
+	quotes := (x ^ 2*ones) - 0x21*ones
+	slash := x ^ '\\'*ones
+	return (quotes&^x | (slash-ones)&^slash) & (0x80 * ones)
+}
+
+// MarshalJSON returns m as its line holds it.
+func (m Message) MarshalJSON() ([]byte, error) {
+	texts := []string{m.Role, m.Content, m.ReasoningContent, m.ToolCallID}
+	for _, c := range m.ToolCalls {
+		texts = append(texts, c.ID, c.Type, c.Function.Name, c.Function.Arguments)
+	}
+	if err := checkText(texts); err != nil {
+		return nil, fmt.Errorf("message: %w", err)
+	}
+	return appendMessage(nil, &m), nil
+}
+
+// MarshalJSON returns m as the first line of a session holds it.
+func (m Meta) MarshalJSON() ([]byte, error) {
+	if err := checkText([]string{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.Source}); err != nil {
+		return nil, fmt.Errorf("meta: %w", err)
+	}
+	return appendMeta(nil, &m), nil
+}
+
+func checkText(texts []string) error {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("%w: %.40q is not UTF-8", ErrInvalid, s)
+		}
+	}
+	return nil
+}

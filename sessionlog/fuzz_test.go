@@ -1,0 +1,107 @@
+package sessionlog
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// FuzzLine holds the decoder of lines against the oracle.
+func FuzzLine(f *testing.F) {
+	for _, line := range []string{
+		``, ` `, `{}`, `{"role":"user"}`, `{"role":"us{"role":"user"}`, `{"compact":"a\u00e9\ud83d\ude00"}`, `{"meta":{"title":"t","uptime_secs":1}}`,
+		`{"agent":"a","created_by":"b","created_at":"c","title":"d","uptime_secs":5,"source":"s"}`,
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}},{}]}`,
+		`{"x":[0,-1.5e+3,true,false,null,{"\u0072ole":[]}]}`, "\ufeff{}", "\x00\x00",
+	} {
+		f.Add([]byte(line))
+	}
+	for _, row := range hostiles() {
+		if len(row.line) < 1<<10 {
+			f.Add([]byte(row.line))
+		}
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if len(line) > 1<<14 {
+			return // the oracle takes its time
+		}
+		line = bytes.ReplaceAll(line, []byte("\n"), nil)
+		for _, first := range []bool{false, true} {
+			if _, err := judge(line, first); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+		}
+		// Any text goes into a line and comes back.
+		m := Message{Role: RoleUser, Content: strings.ToValidUTF8(string(line), "?")}
+		var back Message
+		if err := back.UnmarshalJSON(appendMessage(nil, &m)); err != nil || back.Content != m.Content {
+			t.Fatalf("%q came back as %q (%v)", m.Content, back.Content, err)
+		}
+	})
+}
+
+// FuzzSession holds all readers of a file against each other and the rules.
+func FuzzSession(f *testing.F) {
+	for _, file := range []string{
+		"", "\n", frameMeta, frameMeta + frameBefore + frameAfter, "{}\n\x00\n",
+		frameMeta + `{"role":"assistant","tool_calls":[{"id":"c"},{"id":"c"}]}` + "\n" + `{"role":"tool","tool_call_id":"c"}` + "\n" + `{"role":"us`,
+		frameMeta + `{"meta":{"title":"t"}}` + "\n" + `{"compact":"s"}` + "\n" + `{"meta":{"ti`,
+		frameMeta + `{"role":"us{"compact":"s"}` + "\r\n" + frameBefore + `{}`,
+	} {
+		f.Add([]byte(file), uint8(0), uint8(0))
+		f.Add([]byte(file), uint8(20), uint8(7))
+	}
+	for _, row := range hostiles() {
+		if row.line != "" {
+			row.frame()
+		}
+		if len(row.file) < 1<<10 {
+			f.Add([]byte(row.file), uint8(row.limit), uint8(30))
+		}
+	}
+	f.Fuzz(func(t *testing.T, file []byte, limit, chunk uint8) {
+		size := int64(len(file))
+		if size > 1<<16 {
+			return // the oracle takes its time
+		}
+		for _, lenient := range []bool{true, false} {
+			if _, err := judgeFile(file, &ReadOptions{Lenient: lenient, MaxLine: int64(limit)}); err != nil {
+				t.Fatalf("lenient %v: %v", lenient, err)
+			}
+		}
+		// Every byte is in a line, forward and backward, in the memory of a
+		// chunk and a line.
+		s := scanner{chunk: int(chunk) + 1}
+		s.reset(bytes.NewReader(file), 0, size, int64(limit))
+		var forward, backward []found
+		var at int64
+		for s.next() {
+			forward = append(forward, foundOf(&s.line))
+			if s.line.off != at {
+				t.Fatalf("line %d begins at %d, the one before ends at %d", s.number, s.line.off, at)
+			}
+			if at += s.line.size; !s.line.torn {
+				if file[at] != '\n' {
+					t.Fatalf("line %d ends at %d, there is %q", s.number, at, file[at])
+				}
+				at++
+			}
+			if most := max(s.limit+int64(s.chunk), 2*int64(s.chunk)); int64(len(s.buf)) > most {
+				t.Fatalf("%d bytes of memory, the bound is %d", len(s.buf), most)
+			}
+		}
+		if s.err != nil || at != size {
+			t.Fatalf("lines of %d bytes of %d (%v)", at, size, s.err)
+		}
+		b := backScanner{chunk: int(chunk) + 1}
+		b.reset(bytes.NewReader(file), size, int64(limit))
+		for b.next() {
+			backward = append(backward, foundOf(&b.line))
+		}
+		slices.Reverse(backward)
+		if b.err != nil || !slices.Equal(forward, backward) {
+			t.Fatalf("forward %v\nbackward %v (%v)", forward, backward, b.err)
+		}
+	})
+}

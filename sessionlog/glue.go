@@ -1,0 +1,169 @@
+package sessionlog
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// A piece is a whole record in a bad line (S7), with the white space behind it
+// and, when it is the first thing in the line, before it.
+type piece struct{ lo, hi int32 }
+
+// vain is how much may be read of a line without finding a record in it, beyond
+// four times its length. Objects that begin like records can stand in one
+// another as deep as JSON may be nested, and each would be read.
+const vain = 64 << 10
+
+// pieces adds the whole records of a bad line to dst, in their order. They are
+// each decoded as a line is; first marks line 1 of a file.
+//
+// No string of JSON holds `{"`, and no object is followed by a brace within
+// another. So a record stands in no other one, and what is found from the left
+// is all there is.
+func pieces(dst []piece, line []byte, first bool) []piece {
+	at, lo := 0, 0
+	if first && bytes.HasPrefix(line, byteOrderMark) {
+		at = len(byteOrderMark)
+	}
+	r := record{line: line}
+	any := true // kind of record: where the line begins, or a record ends
+	c := cursor{b: line, i: at}
+	c.peek()
+	at = c.i
+	for left := 4*len(line) + vain; at < len(line); {
+		hi, ok := r.piece(at, first && lo == 0, any)
+		if ok {
+			dst = append(dst, piece{int32(lo), int32(hi)})
+			at, lo, any = hi, hi, true
+			continue
+		}
+		if left -= hi - at; left < 0 {
+			break
+		}
+		n := opening(line[at+1:])
+		if n < 0 {
+			break
+		}
+		at += 1 + n
+		lo, any = at, false
+	}
+	return dst
+}
+
+// piece reads an object of the line and returns where what follows begins, or
+// how far it came. It is true for a good record that nothing follows but the
+// end of the line or another brace.
+func (r *record) piece(at int, first, any bool) (end int, ok bool) {
+	c := cursor{b: r.line, i: at}
+	if c.peek() != '{' {
+		return at, false
+	}
+	c.i++
+	var d draft
+	r.clear()
+	r.object(&c, &d, first)
+	if c.fault.code != faultNone {
+		return max(at, c.fault.at), false
+	}
+	end = c.i
+	if c.peek() != '{' && c.i < len(c.b) {
+		return end, false
+	}
+	if c.high&0x8080808080808080 != 0 && !utf8.Valid(r.line[at:end]) {
+		return end, false
+	}
+	switch r.classify(&d, first) {
+	case KindMeta, KindUnknown:
+		return c.i, any
+	case KindMessage, KindMarker, KindMetaRecord:
+		return c.i, true
+	}
+	return end, false
+}
+
+// opening returns where the next of the beginnings of records is that are
+// looked for in a bad line, -1 when there is none.
+func opening(line []byte) int {
+	for at := 0; ; at += 2 {
+		n := bytes.Index(line[at:], []byte(`{"`))
+		if n < 0 {
+			return -1
+		}
+		at += n
+		for _, key := range [...]string{`role":`, `compact":`, `meta":`} {
+			if rest := line[at+2:]; len(rest) >= len(key) && string(rest[:len(key)]) == key {
+				return at
+			}
+		}
+	}
+}
+
+// A splitter gives what was found in a bad line as lines of its own: first the
+// line, then its pieces, then what is torn behind them at the end of a file
+// (S14). It can be used again.
+type splitter struct {
+	line   rawLine // without what is torn
+	rest   rawLine // that; empty when there is nothing
+	pieces []piece
+}
+
+// split looks for whole records in a bad line, and reports whether there are
+// any.
+func (s *splitter) split(l *rawLine) bool {
+	if cap(s.pieces) > maxScratch/8 {
+		s.pieces = nil
+	}
+	s.pieces = pieces(s.pieces[:0], l.bytes, l.off == 0)
+	if len(s.pieces) == 0 {
+		return false
+	}
+	s.line, s.rest = *l, rawLine{}
+	if l.torn {
+		end := s.pieces[len(s.pieces)-1].hi
+		s.line = l.part(piece{0, end})
+		if int64(end) < l.size {
+			s.rest = l.part(piece{end, int32(l.size)})
+			s.rest.torn = true
+		}
+		if len(s.pieces) == 1 && s.pieces[0].lo == 0 { // it is the line
+			s.line.torn = s.rest.size == 0
+			s.pieces = s.pieces[:0]
+		}
+	}
+	s.line.split, s.line.pieces = true, len(s.pieces)
+	return true
+}
+
+// len is how many lines there are.
+func (s *splitter) len() int {
+	n := 1 + len(s.pieces)
+	if s.rest.size > 0 {
+		n++
+	}
+	return n
+}
+
+// at returns the i-th of the lines.
+func (s *splitter) at(i int) rawLine {
+	switch {
+	case i == 0:
+		return s.line
+	case i > len(s.pieces):
+		return s.rest
+	}
+	l := s.line.part(s.pieces[i-1])
+	l.glued = true
+	if i == len(s.pieces) {
+		l.unended = s.line.unended
+		l.torn = l.unended && s.rest.size == 0
+	}
+	return l
+}
+
+// part returns a part of a line as one that no \n follows.
+func (l *rawLine) part(p piece) rawLine {
+	return rawLine{
+		off: l.off + int64(p.lo), size: int64(p.hi - p.lo), bytes: l.bytes[p.lo:p.hi:p.hi],
+		unended: true, tail: l.tail, split: true,
+	}
+}

@@ -1,0 +1,83 @@
+package sessionlog
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPiecesBounded: lines that are made to be searched for long are not, and
+// what is found in them is read in bounded memory.
+func TestPiecesBounded(t *testing.T) {
+	large, size := 64<<20, 4<<20
+	if !hugeFiles {
+		large, size = 1<<20, 1<<20
+	}
+	fill := func(s string) []byte { return bytes.Repeat([]byte(s), (size-1)/len(s)) }
+	fillAll := func(s string) []byte { return bytes.Repeat([]byte(s), (large-1)/len(s)) }
+	message := func(at int) string { return fmt.Sprintf(`{"role":"user","content":"%0*d"}`, at, 1) }
+	for _, c := range []struct {
+		name   string
+		line   []byte
+		pieces int
+	}{
+		{"beginnings", fillAll(`{"role":`), 0},
+		{"beginnings in arrays", fill(`{"role":[`), 0},
+		{"beginnings that end at once", fill(`{"role":x`), 0},
+		{"beginnings in beginnings", fill(strings.Repeat(`{"role":`, 120) + `0,`), 0},
+		{"braces", fill(`{`), 0},
+		{"braces and quotes", fill(`{"`), 0},
+		{"half of deep objects, each with much in it", append([]byte(strings.Repeat(`{"role":`, 100)+`[`), fill(`0,`)...), 0},
+		{"whole records", fillAll(`{"role":"a"}`), (large - 1) / 12},
+		{"whole records and halves", fill(`{"role":"a"}{"role":"`), (size - 1) / 21},
+		{"records in an array without its end", append([]byte(`{"role":"a","x":[`), fill(`{"role":"a"},`)...), 0},
+		{"deep records", append(fillAll(`{"meta":`+strings.Repeat(`{"meta":`, 100)+`{}`+strings.Repeat(`}`, 101)+`,`), '{'), 0},
+		{"deep records, whole", append(fill(`{"meta":`+strings.Repeat(`{"meta":`, 100)+`{}`+strings.Repeat(`}`, 101)), '{'), (size - 1) / (101*8 + 2 + 101)},
+		{"large records", []byte("{" + strings.Repeat(message(size/8), 7)), 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var found []piece
+			var r record
+			begun := time.Now()
+			r.decode(c.line, false)
+			plain := time.Since(begun)
+			begun = time.Now()
+			n := allocated(func() { found = pieces(nil, c.line, false) })
+			took := time.Since(begun)
+			if r.kind != KindBad || len(found) != c.pieces {
+				t.Errorf("a %v line with %d pieces, want %d", r.kind, len(found), c.pieces)
+			}
+			// Each is some bytes, in a slice that grew.
+			if most := int64(64*len(found) + 1<<10); n > most {
+				t.Errorf("%d bytes allocated, the bound is %d", n, most)
+			}
+			if most := 20 * time.Second; took > most {
+				t.Errorf("searched for %v, the bound is %v", took, most)
+			}
+			t.Logf("%d pieces, %d bytes allocated, searched for %v, decoded in %v", len(found), n, took, plain)
+		})
+	}
+}
+
+// TestPiecesGivenUp: what is read in vain is bounded, and what is found before
+// that is read.
+func TestPiecesGivenUp(t *testing.T) {
+	whole := `{"role":"user","content":"x"}`
+	// Each of the beginnings is read to the end of the line.
+	vainly := strings.Repeat(`{"role":`, 100) + "[" + strings.Repeat(`0,`, 100_000)
+	for _, c := range []struct {
+		line string
+		want int
+	}{
+		{whole + whole + vainly, 2},
+		{whole + vainly + whole, 1},
+		{whole + strings.Repeat(`{"role":`, 100) + "!" + whole, 2},
+	} {
+		found := pieces(nil, []byte(c.line), false)
+		if len(found) != c.want {
+			t.Errorf("%.200s…: %d pieces, want %d", c.line, len(found), c.want)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package sessionlog
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"crabmem/bm25"
+)
+
+// IndexOptions are those of an [Index]. The zero value is ready to use.
+type IndexOptions struct {
+	// Analyzer is the rule that turns text into terms.
+	Analyzer bm25.Analyzer
+	// Tools has the results and the arguments of tool calls indexed and shown.
+	// They hold what agents read: files, environments, secrets.
+	Tools bool
+}
+
+// Index finds messages in all sessions of a folder. It is kept current with
+// what this process writes; [Index.Refresh] finds what others wrote. It is safe
+// for concurrent use.
+//
+// Every message that has text is a document, and every summary, and of every
+// session what it says of itself: title, agent and sender. Of tool calls the
+// names are indexed, of their results nothing, and never the reasoning.
+type Index struct {
+	dir      *Dir
+	analyzer bm25.Analyzer
+	tools    bool
+
+	refreshing sync.Mutex // one Refresh at a time; taken before mu
+
+	// mu guards what is below, the entries included, and that it agrees with
+	// docs. No file is read under it.
+	mu      sync.RWMutex
+	docs    *bm25.Index       // has its own lock, too; is changed under mu
+	entries []*entry          // by ordinal; nil when gone
+	byName  map[string]*entry // by name of the file in the folder
+	counts  counts            // of all documents
+	unread  map[string]error  // files that could not be read
+	// gone counts files that were removed or renamed: what was read of a file
+	// in the meantime is not believed.
+	gone     uint64
+	building bool // NewIndex is at work
+	late     bool // something was written during that
+	closed   bool
+	told     indexReader // of what this process wrote
+}
+
+var errIndexClosed = errors.New("the index is closed")
+
+// counts are numbers of documents by class.
+type counts [classes]int
+
+// NewIndex reads every session of a folder, on all cores, and keeps the index
+// current with what is written through the Dir until it is closed. A Dir has
+// one index at a time.
+//
+// A file that cannot be read is left out: see [Index.Unread].
+func NewIndex(d *Dir, o *IndexOptions) (*Index, error) {
+	x := &Index{dir: d, byName: make(map[string]*entry), unread: make(map[string]error), building: true}
+	if o != nil {
+		x.analyzer, x.tools = o.Analyzer, o.Tools
+	}
+	x.docs = bm25.New(x.analyzer)
+	x.told.tools = x.tools
+	// From here on what is written is told, so nothing falls between the
+	// reading and the telling.
+	if !d.index.CompareAndSwap(nil, x) {
+		return nil, fmt.Errorf("%s has an index: close that first", d.path)
+	}
+	files, err := x.list()
+	if err == nil {
+		err = x.build(files)
+	}
+	if err != nil {
+		d.index.CompareAndSwap(x, nil)
+		return nil, err
+	}
+	x.mu.Lock()
+	x.building = false
+	late := x.late
+	x.mu.Unlock()
+	if late {
+		if err := x.Refresh(); err != nil {
+			d.index.CompareAndSwap(x, nil)
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// Close gives the index up. Searches fail after it.
+func (x *Index) Close() error {
+	x.dir.index.CompareAndSwap(x, nil)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	x.docs, x.entries, x.byName = bm25.New(x.analyzer), nil, make(map[string]*entry)
+	x.counts = counts{}
+	return nil
+}
+
+// Unread returns why files of the folder could not be read, by name. Their
+// messages are not found; Refresh tries them again.
+func (x *Index) Unread() map[string]error {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return maps.Clone(x.unread)
+}
+
+// Len returns the number of documents.
+func (x *Index) Len() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.docs.Len()
+}

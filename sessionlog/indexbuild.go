@@ -1,0 +1,227 @@
+package sessionlog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/crmem/vfs"
+)
+
+// The texts of a build are held until all of them are known. What a folder has
+// beyond this, in bytes, all in all and of one file, is added afterwards.
+const (
+	maxHeld     = 512 << 20
+	maxHeldFile = 64 << 20
+)
+
+// A listed file is one of the folder, as its directory describes it.
+type listed struct {
+	name  string
+	size  int64
+	mtime time.Time
+	ident vfs.Identity
+}
+
+func describe(name string, fi fs.FileInfo) listed {
+	id := vfs.Identify(fi)
+	id.Links = 0
+	return listed{name, fi.Size(), fi.ModTime(), id}
+}
+
+// list returns the session files of the folder, in order of their names.
+func (x *Index) list() ([]listed, error) {
+	names, err := x.dir.names(x.dir.path)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]listed, 0, len(names))
+	for _, name := range names {
+		fi, err := x.dir.fs.Lstat(x.dir.file(name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // gone or renamed this moment
+		case err != nil:
+			return nil, err
+		default:
+			files = append(files, describe(name, fi))
+		}
+	}
+	return files, nil
+}
+
+// A loaded file is what a build has of it.
+type loaded struct {
+	entry *entry
+	texts []docText
+	more  bool
+	err   error
+}
+
+// build reads files into the empty index.
+func (x *Index) build(files []listed) error {
+	slices.SortStableFunc(files, func(a, b listed) int { return cmp.Compare(b.size, a.size) }) // no core ends up with a long one
+	parts := make([]loaded, len(files))
+	var next, held atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wg.Go(func() {
+			r := &indexReader{tools: x.tools}
+			for held.Load() < maxHeld {
+				i := int(next.Add(1)) - 1
+				if i >= len(files) {
+					return
+				}
+				parts[i] = x.read(files[i].name, r)
+				held.Add(int64(r.size))
+			}
+		})
+	}
+	wg.Wait()
+	var rest []string // what is not, or not wholly, in parts
+	unread := make(map[string]error)
+	n := 0
+	whole := parts[:0]
+	for i, p := range parts {
+		name := files[i].name
+		switch {
+		case p.err != nil:
+			if !errors.Is(p.err, fs.ErrNotExist) {
+				unread[name] = p.err
+			}
+			continue
+		case p.entry == nil:
+			rest = append(rest, name)
+			continue
+		case p.more:
+			rest = append(rest, name)
+		}
+		whole = append(whole, p)
+		n += len(p.texts) + 1
+	}
+	// The order of documents with equal scores: that in which the index would
+	// have come to know the sessions.
+	slices.SortFunc(whole, func(a, b loaded) int {
+		return cmp.Or(a.entry.created.Compare(b.entry.created), cmp.Compare(a.entry.name, b.entry.name))
+	})
+	entries := make([]*entry, len(whole))
+	ids, class, texts := make([]uint64, 0, n), make([]uint8, 0, n), make([]string, 0, n)
+	for i, p := range whole {
+		e := p.entry
+		e.ord = uint32(i)
+		entries[i] = e
+		ids, class, texts = append(ids, e.doc(-1)), append(class, classSession), append(texts, e.head())
+		for _, t := range p.texts {
+			ids, class, texts = append(ids, e.doc(t.place)), append(class, t.class), append(texts, t.text)
+		}
+	}
+	err := x.docs.Build(context.Background(), n, func(i int) bm25.Doc {
+		return bm25.Doc{ID: ids[i], Class: class[i], Fields: texts[i : i+1 : i+1]}
+	})
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.entries, x.unread = entries, unread
+	for _, e := range entries {
+		x.byName[e.name] = e
+		e.counts[classSession] = 1
+		for c, n := range e.counts {
+			x.counts[c] += n
+		}
+	}
+	x.mu.Unlock()
+	for _, name := range rest {
+		x.update(name)
+	}
+	return nil
+}
+
+// read reads a file from its beginning.
+func (x *Index) read(name string, r *indexReader) (p loaded) {
+	r.begin(nil)
+	f, err := x.dir.fs.Open(x.dir.file(name))
+	if err != nil {
+		return loaded{err: err}
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return loaded{err: err}
+	}
+	now := describe(name, fi)
+	if err := r.file(f, now.size, x.dir.opts.MaxLine, maxHeldFile); err != nil {
+		return loaded{err: err}
+	}
+	e := newEntry(r, now)
+	e.take(r)
+	e.read(r, now)
+	return loaded{entry: e, texts: slices.Clone(r.texts), more: r.more}
+}
+
+// read takes note of the file that r has read.
+func (e *entry) read(r *indexReader, now listed) {
+	e.ident, e.modified = now.ident, now.mtime
+	e.size, e.mtime = now.size, now.mtime
+	if r.more {
+		e.size, e.mtime = r.pos.end, time.Time{}
+	}
+}
+
+// Refresh reads what other processes wrote since the index read the folder: of
+// a file that has grown, only that. What has changed it knows by a file's size,
+// time and identity, and by the bytes around where it stopped reading.
+func (x *Index) Refresh() error {
+	x.refreshing.Lock()
+	defer x.refreshing.Unlock()
+	files, err := x.list()
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(files))
+	for _, f := range files {
+		there[f.name] = true
+	}
+	var stale []string
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return errIndexClosed
+	}
+	vanished := make(map[vfs.Identity]*entry)
+	for name, e := range x.byName {
+		if !there[name] {
+			// Or it was made after the listing: update looks.
+			stale = append(stale, name)
+			vanished[e.ident] = e
+		}
+	}
+	delete(vanished, vfs.Identity{})
+	for _, f := range files {
+		e := x.byName[f.name]
+		if e == nil && vanished[f.ident] != nil && x.rename(vanished[f.ident], f.name) {
+			stale = append(stale, f.name) // if it is another file all the same, update sees that
+			continue
+		}
+		if e == nil || !e.current(f) {
+			stale = append(stale, f.name)
+		}
+	}
+	for name := range x.unread {
+		if !there[name] {
+			delete(x.unread, name)
+		}
+	}
+	x.mu.Unlock()
+	slices.Sort(stale)
+	for _, name := range stale {
+		x.update(name)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package sessionlog
+
+import (
+	"hash/crc32"
+	"io"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// Classes of documents, and the roles of places. Class 0 is that of every role
+// that has no class of its own.
+const (
+	classOther = iota
+	classUser
+	classAssistant
+	classTool
+	classSystem
+	classDeveloper
+	classCompact
+	classSession
+	classes
+)
+
+// Roles of hits that are no messages.
+const (
+	RoleCompact = "compact" // the summary of a compaction
+	RoleSession = "session" // title, agent and sender of a session
+)
+
+var classNames = [classes]string{
+	classUser: RoleUser, classAssistant: RoleAssistant, classTool: RoleTool, classSystem: RoleSystem,
+	classDeveloper: "developer", classCompact: RoleCompact, classSession: RoleSession,
+}
+
+// classOf returns the class of a message's role.
+func classOf(role []byte) uint16 {
+	switch string(role) {
+	case RoleUser:
+		return classUser
+	case RoleAssistant:
+		return classAssistant
+	case RoleTool:
+		return classTool
+	case RoleSystem:
+		return classSystem
+	case "developer":
+		return classDeveloper
+	}
+	return classOther
+}
+
+// What is kept of texts that anybody may have written of any length, in bytes.
+const (
+	maxRole   = 64
+	maxParty  = 1 << 10 // agent, sender
+	maxOthers = 256     // roles without a class, of one session
+)
+
+// A place is where a message or a summary stands in a file. Every one has its
+// place, whether it is a document or not, so that windows show what is around.
+type place struct {
+	offset int64  // of its line
+	line   uint32 // its number, from 1
+	// role is a class, or classes and more: entry.others from the first.
+	role uint16
+	doc  bool // it is a document
+	// glued says that it is a piece of a bad line, and offset its own.
+	glued bool
+}
+
+// An entry is a session in the index.
+type entry struct {
+	ord    uint32 // upper half of the IDs of its documents; never given again
+	name   string // of the file
+	id     string
+	shaped bool // id stands in the name
+
+	agent, sender string // their first maxParty bytes
+	created       time.Time
+	modified      time.Time // last write that the index knows of
+	titles        titles    // as of pos
+	title         string    // with the torn tail
+
+	places []place
+	others []string // roles without a class, their first maxRole bytes
+	counts counts
+
+	pos  position
+	tail int   // places behind pos: they are read again with what follows
+	size int64 // of the file, with its torn tail
+
+	// mtime and ident are the file's when it had that size; zero when it was
+	// this process that wrote.
+	mtime time.Time
+	ident vfs.Identity
+}
+
+// newEntry makes an entry of a file whose first part r has read, without that.
+func newEntry(r *indexReader, f listed) *entry {
+	m := r.meta
+	if m == nil {
+		m = &Meta{}
+	}
+	e := &entry{name: f.name}
+	e.id, e.shaped = idOf(f.name, m)
+	e.agent = strings.Clone(clip(m.Agent, maxParty))
+	e.sender = strings.Clone(clip(m.CreatedBy, maxParty))
+	e.created, _ = m.Created()
+	return e
+}
+
+// take adds what r has read since. There are no places behind pos any more.
+func (e *entry) take(r *indexReader) {
+	e.places = append(e.places, r.places...)
+	for _, t := range r.texts {
+		e.counts[t.class]++
+	}
+	e.others = r.others
+	e.titles, e.title = r.titles, r.title
+	e.pos, e.tail = r.pos, r.tail
+}
+
+// head is the text of the document of the session itself.
+func (e *entry) head() string { return e.title + "\n" + e.agent + "\n" + e.sender }
+
+// doc returns the ID of the document at a place. That of the session itself is
+// at -1.
+func (e *entry) doc(place int) uint64 { return uint64(e.ord)<<32 | uint64(place+1) }
+
+// roleName returns the role of a place; "" for one beyond maxOthers.
+func roleName(r uint16, others []string) string {
+	if r < classes {
+		return classNames[r]
+	}
+	if i := int(r - classes); i < len(others) {
+		return others[i]
+	}
+	return ""
+}
+
+// current reports whether nothing was written to the file since it was read.
+func (e *entry) current(f listed) bool {
+	return !e.mtime.IsZero() && e.mtime.Equal(f.mtime) && e.size == f.size && e.ident == f.ident
+}
+
+// A position is how far a file was read, and what tells that it still is the
+// same file.
+type position struct {
+	end   int64 // behind a \n
+	lines int64 // that end before it
+	first sample
+	last  sample
+}
+
+// A sample is the checksum of a few bytes of a file.
+type sample struct {
+	at  int64
+	n   int
+	sum uint32
+}
+
+const maxSample = 1 << 10
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func takeSample(b []byte, at int64) sample {
+	if len(b) > maxSample {
+		b = b[:maxSample]
+	}
+	return sample{at, len(b), crc32.Checksum(b, castagnoli)}
+}
+
+func (s sample) matches(f io.ReaderAt) bool {
+	b := make([]byte, s.n)
+	n, _ := f.ReadAt(b, s.at)
+	return n == len(b) && takeSample(b, s.at) == s
+}
+
+// titles are where a session's title may come from (S13).
+type titles struct {
+	line1     string
+	last      string // of the last meta record
+	recorded  bool   // there is one
+	inContext bool   // and no marker behind it
+	behind    bool   // a record stands behind the last marker, or there is none
+}
+
+func (t *titles) title() string {
+	if t.recorded && (t.inContext || !t.behind) {
+		return t.last
+	}
+	return t.line1
+}

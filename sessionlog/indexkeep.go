@@ -1,0 +1,256 @@
+package sessionlog
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/crmem/vfs"
+)
+
+// How the index is kept current. What this process writes it is told, in the
+// order of the writes, as the bytes that were written: they go through the same
+// code as those of a file. Whenever something does not fit, the file is read
+// from where the index stands; so nothing that is told is an error.
+
+// forgetAtOnce is how many documents are removed before searches get a turn.
+const forgetAtOnce = 1 << 10
+
+// wrote tells that whole lines were written at an offset of a file.
+func (x *Index) wrote(name string, at int64, b []byte) {
+	x.mu.Lock()
+	if x.notYet() {
+		x.mu.Unlock()
+		return
+	}
+	e := x.byName[name]
+	if e == nil || e.pos.end != at || at == 0 || e.tail > 0 {
+		// Not read so far, or read after it was written, or cut since.
+		x.mu.Unlock()
+		x.update(name)
+		return
+	}
+	defer x.mu.Unlock()
+	r := &x.told
+	r.begin(e)
+	r.written(b)
+	x.add(e, r)
+	e.size, e.mtime, e.modified = r.pos.end, time.Time{}, x.dir.opts.Now()
+}
+
+// notYet reports whether NewIndex is still at work: it will find what was told
+// when it is done. Caller holds mu.
+func (x *Index) notYet() bool {
+	x.late = x.late || x.building
+	return x.building || x.closed
+}
+
+// renamed tells that a file has another name.
+func (x *Index) renamed(from, to string) {
+	x.mu.Lock()
+	e := x.byName[from]
+	done := x.notYet() || e != nil && x.rename(e, to)
+	x.mu.Unlock()
+	if !done {
+		x.removed(from)
+		x.changed(to)
+	}
+}
+
+// rename gives an entry the name of its file, unless there is another of that
+// name or the id is not the same. Caller holds mu.
+func (x *Index) rename(e *entry, to string) bool {
+	rest, ok := strings.CutPrefix(to, e.id)
+	if !ok || !e.shaped || rest != nameExt && !strings.HasPrefix(rest, "_") || x.byName[to] != nil {
+		return false
+	}
+	x.gone++
+	delete(x.byName, e.name)
+	e.name = to
+	x.byName[to] = e
+	return true
+}
+
+// removed tells that a file is gone.
+func (x *Index) removed(name string) {
+	x.mu.Lock()
+	x.notYet()
+	x.gone++
+	delete(x.unread, name)
+	e := x.byName[name]
+	x.mu.Unlock()
+	if e != nil {
+		x.forget(e)
+	}
+}
+
+// changed tells that a file is there whose contents the index was not told.
+func (x *Index) changed(name string) {
+	x.mu.Lock()
+	later := x.notYet()
+	x.mu.Unlock()
+	if !later {
+		x.update(name)
+	}
+}
+
+// update reads what is new in a file.
+func (x *Index) update(name string) {
+	r := &indexReader{tools: x.tools}
+	for x.advance(name, r) {
+	}
+}
+
+// advance reads a part of what is new in a file and reports whether there may
+// be more.
+func (x *Index) advance(name string, r *indexReader) bool {
+	x.mu.RLock()
+	e, gone, closed := x.byName[name], x.gone, x.closed
+	var known entry
+	if e != nil {
+		known = *e
+	}
+	x.mu.RUnlock()
+	if closed {
+		return false
+	}
+	f, err := x.dir.fs.Open(x.dir.file(name))
+	if err != nil {
+		return x.lost(name, e, gone, err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return x.lost(name, e, gone, err)
+	}
+	now := describe(name, fi)
+	if e != nil && !known.continues(f, now) {
+		x.forget(e)
+		return true
+	}
+	r.begin(nil)
+	if e != nil {
+		r.begin(&known)
+	}
+	err = r.file(f, now.size, x.dir.opts.MaxLine, maxTexts)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.byName[name] != e || e != nil && e.pos != known.pos || x.gone != gone:
+		return true // told in the meantime
+	case err != nil:
+		x.unread[name] = err
+		return false
+	case e == nil:
+		e = newEntry(r, now)
+		x.enter(e)
+	}
+	x.add(e, r)
+	delete(x.unread, name)
+	e.read(r, now)
+	return r.more
+}
+
+// continues reports whether the file still is what was read of it, and perhaps
+// more.
+func (e *entry) continues(f vfs.File, now listed) bool {
+	if now.size < e.pos.end || e.pos.end == 0 || e.ident != (vfs.Identity{}) && e.ident != now.ident {
+		return false
+	}
+	if now.size == e.size && !e.mtime.IsZero() && !e.mtime.Equal(now.mtime) {
+		return false // written over
+	}
+	return e.pos.first.matches(f) && e.pos.last.matches(f)
+}
+
+// lost deals with a file that cannot be opened. It reports whether there may
+// be more: whether the index was told of the file in the meantime.
+func (x *Index) lost(name string, e *entry, gone uint64, err error) bool {
+	x.mu.Lock()
+	if x.byName[name] != e || x.gone != gone {
+		x.mu.Unlock()
+		return true
+	}
+	delete(x.byName, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(x.unread, name)
+	} else {
+		x.unread[name] = err
+	}
+	x.mu.Unlock()
+	if e != nil {
+		x.forget(e)
+	}
+	return false
+}
+
+// enter gives an entry its ordinal. Caller holds mu.
+func (x *Index) enter(e *entry) {
+	e.ord = uint32(len(x.entries))
+	x.entries = append(x.entries, e)
+	x.byName[e.name] = e
+	x.describe(e)
+}
+
+// describe makes the document of the session itself. Caller holds mu.
+func (x *Index) describe(e *entry) {
+	if e.counts[classSession] == 0 {
+		e.counts[classSession]++
+		x.counts[classSession]++
+	}
+	x.docs.Add(bm25.Doc{ID: e.doc(-1), Class: classSession, Fields: []string{e.head()}})
+}
+
+// add gives an entry what r has read since. Caller holds mu.
+func (x *Index) add(e *entry, r *indexReader) {
+	x.drop(e, len(e.places)-e.tail)
+	base := len(e.places)
+	title := e.title
+	e.take(r)
+	if e.title != title {
+		x.describe(e)
+	}
+	var field [1]string
+	for _, t := range r.texts {
+		field[0] = t.text
+		x.docs.Add(bm25.Doc{ID: e.doc(base + t.place), Class: t.class, Fields: field[:]})
+		x.counts[t.class]++
+	}
+}
+
+// drop takes away the places from the n-th on. Caller holds mu.
+func (x *Index) drop(e *entry, n int) {
+	for i := len(e.places) - 1; i >= n; i-- {
+		if p := e.places[i]; p.doc {
+			x.docs.Remove(e.doc(i))
+			c := classOther
+			if p.role < classes {
+				c = int(p.role)
+			}
+			x.counts[c]--
+			e.counts[c]--
+		}
+	}
+	e.places = e.places[:n]
+}
+
+// forget takes a session out of the index, a part at a time. It is out when
+// forget returns, whoever began.
+func (x *Index) forget(e *entry) {
+	for more := true; more; {
+		x.mu.Lock()
+		if x.byName[e.name] == e {
+			delete(x.byName, e.name)
+		}
+		x.drop(e, max(0, len(e.places)-forgetAtOnce))
+		more = len(e.places) > 0
+		if !more && int(e.ord) < len(x.entries) && x.entries[e.ord] == e {
+			x.docs.Remove(e.doc(-1))
+			x.counts[classSession]--
+			x.entries[e.ord] = nil
+		}
+		x.mu.Unlock()
+	}
+}

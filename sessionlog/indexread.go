@@ -1,0 +1,249 @@
+package sessionlog
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// An indexReader turns lines of one session file into places and documents. It
+// is used again for the next. What it made is taken by [entry.take].
+type indexReader struct {
+	tools bool // results and arguments are text, too
+
+	pos    position
+	tail   int   // places behind the last \n: pos is before them
+	meta   *Meta // of line 1, when that was read
+	titles titles
+	title  string // with that of a record behind pos
+	others []string
+	places []place
+	texts  []docText
+	more   bool // maxTexts was reached before the end
+
+	size    int             // of the texts
+	arena   strings.Builder // of the texts; the strings keep what they need
+	scan    scanner
+	record  record
+	scratch []byte
+}
+
+// docText is the text of a document.
+type docText struct {
+	place int // -1 for the session itself
+	class uint8
+	text  string
+}
+
+// What is read at once: of one file, in bytes of text, and the least memory that
+// is asked for.
+const (
+	maxTexts  = 1 << 20
+	arenaSize = 64 << 10
+)
+
+// begin makes r ready to go on where an entry's file was read to; nil is a file
+// of which nothing was.
+func (r *indexReader) begin(e *entry) {
+	r.pos, r.titles, r.others = position{}, titles{behind: true}, nil
+	if e != nil {
+		r.pos, r.titles, r.others = e.pos, e.titles, slices.Clip(e.others)
+	}
+	r.tail, r.meta, r.more, r.title = 0, nil, false, r.titles.title()
+	r.places, r.texts, r.size = r.places[:0], r.texts[:0], 0
+}
+
+// file reads a file up to size, or until it has maxText bytes of text.
+func (r *indexReader) file(f vfs.File, size, limit int64, maxText int) error {
+	r.scan.reset(f, r.pos.end, size, limit)
+	lines := r.pos.lines
+	var stable titles // as of pos
+	tail := false
+	for r.scan.next() {
+		l := &r.scan.line
+		r.scan.decode(&r.record)
+		if l.tail && !tail {
+			stable, tail = r.titles, true
+		}
+		n := len(r.places)
+		r.line(lines+r.scan.number, l.off, l.glued)
+		if tail {
+			r.tail += len(r.places) - n
+			continue
+		}
+		if !l.glued {
+			r.pos.end, r.pos.lines = l.next(), lines+r.scan.number
+		}
+		if r.size > maxText && r.scan.left == 0 {
+			r.more = r.pos.end < size
+			break
+		}
+	}
+	r.title = r.titles.title()
+	if tail {
+		r.titles = stable
+	}
+	if r.scan.err != nil {
+		return r.scan.err
+	}
+	return r.sample(f)
+}
+
+// sample takes the samples of what was read of a file.
+func (r *indexReader) sample(f vfs.File) error {
+	var buf [maxSample]byte
+	end := r.pos.end
+	n := min(end, maxSample)
+	if r.pos.first.n == 0 {
+		if err := readFull(f, buf[:n], 0); err != nil {
+			return err
+		}
+		r.pos.first = takeSample(buf[:n], 0)
+	}
+	if err := readFull(f, buf[:n], end-n); err != nil {
+		return err
+	}
+	r.pos.last = takeSample(buf[:n], end-n)
+	return nil
+}
+
+// written takes whole lines that were written at pos.
+func (r *indexReader) written(b []byte) {
+	from, rest := r.pos.end, b
+	for len(rest) > 0 {
+		line, behind, _ := bytes.Cut(rest, []byte{'\n'})
+		r.record.decode(line, r.pos.end == 0)
+		r.line(r.pos.lines+1, r.pos.end, false)
+		r.pos.end += int64(len(line)) + 1
+		r.pos.lines++
+		rest = behind
+	}
+	r.title = r.titles.title()
+	if from == 0 {
+		n := min(len(b), maxSample)
+		r.pos.first = takeSample(b[:n], 0)
+	}
+	n := min(len(b), maxSample)
+	r.pos.last = takeSample(b[len(b)-n:], r.pos.end-int64(n))
+}
+
+// line takes the decoded line.
+func (r *indexReader) line(number, offset int64, glued bool) {
+	t, rec := &r.titles, &r.record
+	switch rec.kind {
+	case KindMeta:
+		m := rec.meta()
+		r.meta = &m
+		t.line1 = m.Title
+	case KindMetaRecord:
+		t.last, t.recorded, t.inContext = rec.text(rec.title), true, true
+	case KindMarker:
+		t.inContext, t.behind = false, false
+		r.place(number, offset, classCompact, glued)
+	case KindMessage:
+		t.behind = true
+		r.place(number, offset, r.role(), glued)
+	case KindUnknown:
+		t.behind = true
+	}
+}
+
+// role returns the role of the message in hand, as places have it.
+func (r *indexReader) role() uint16 {
+	r.scratch = r.record.appendText(r.scratch[:0], r.record.values[keyRole])
+	if c := classOf(r.scratch); c != classOther {
+		return c
+	}
+	name := clip(string(r.scratch), maxRole)
+	i := slices.Index(r.others, name)
+	if i < 0 && len(r.others) < maxOthers {
+		r.others = append(r.others, name)
+		i = len(r.others) - 1
+	}
+	if i < 0 {
+		i = maxOthers
+	}
+	return uint16(classes + i)
+}
+
+// place gives the record in hand its place and, if it has text, makes it a
+// document.
+func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
+	if number > math.MaxUint32 {
+		return // beyond what a place holds: not found
+	}
+	text := r.text()
+	if text != "" {
+		class := classOther
+		if role < classes {
+			class = int(role)
+		}
+		r.texts = append(r.texts, docText{len(r.places), uint8(class), text})
+		r.size += len(text)
+	}
+	r.places = append(r.places, place{offset, uint32(number), role, text != "", glued})
+}
+
+// text returns what is indexed of the record in hand: the summary; the content,
+// unless it is a result, and the names of the tools that are called.
+func (r *indexReader) text() string {
+	rec := &r.record
+	body := rec.values[keyContent]
+	if rec.kind == KindMarker {
+		body = rec.values[keyCompact]
+	} else if rec.isResult() && !r.tools {
+		return ""
+	}
+	calls := rec.values[keyToolCalls]
+	if rec.kind != KindMessage || calls.typ != jsonArray {
+		calls = span{}
+	}
+	// A text is no longer than what it is made of, and the line end.
+	if need := int(body.hi - body.lo + calls.hi - calls.lo + 1); r.arena.Cap()-r.arena.Len() < need {
+		r.arena = strings.Builder{}
+		r.arena.Grow(max(need, arenaSize))
+	}
+	from := r.arena.Len()
+	r.write(body)
+	if calls.typ == jsonArray {
+		for c := range rec.calls {
+			r.write(c.name)
+			if r.tools {
+				r.write(c.arguments)
+			}
+		}
+	}
+	return r.arena.String()[from:]
+}
+
+// isResult reports whether a message is what a tool gave back.
+func (r *record) isResult() bool {
+	if id := r.values[keyToolCallID]; id.typ == jsonString && id.lo < id.hi {
+		return true
+	}
+	switch r.text(r.values[keyRole]) {
+	case RoleTool, "function":
+		return true
+	}
+	return false
+}
+
+// write adds a string of the record in hand to the arena, and a line end.
+func (r *indexReader) write(s span) {
+	if s.typ != jsonString || s.lo == s.hi {
+		return
+	}
+	defer r.arena.WriteByte('\n')
+	if !s.escaped {
+		r.arena.Write(r.record.line[s.lo:s.hi])
+		return
+	}
+	r.scratch = r.record.appendText(r.scratch[:0], s)
+	r.arena.Write(r.scratch)
+	if cap(r.scratch) > maxScratch {
+		r.scratch = nil
+	}
+}

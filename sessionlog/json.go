@@ -1,0 +1,403 @@
+package sessionlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep the arrays and objects of a line may be nested.
+const maxDepth = 128
+
+// span is a value of a line: where it stands and what it is. A string's bytes
+// are those between its quotes.
+type span struct {
+	lo, hi  int32
+	typ     valueType
+	escaped bool // of a string: it holds escapes
+}
+
+type valueType uint8
+
+const (
+	absent valueType = iota
+	jsonNull
+	jsonBool
+	jsonNumber
+	jsonString
+	jsonArray
+	jsonObject
+)
+
+// cursor reads one line as RFC 8259 has it, and no more than that. It keeps
+// nothing but positions.
+type cursor struct {
+	b     []byte
+	i     int
+	high  uint64 // bits of what was read of strings: 0x80 in any byte when not all is ASCII
+	fault fault  // the first thing that is wrong
+}
+
+func (c *cursor) fail(code faultCode, at int) bool {
+	c.fault = fault{code: code, at: at}
+	return false
+}
+
+// peek skips white space and returns the next byte, 0 at the end.
+func (c *cursor) peek() byte {
+	for c.i < len(c.b) {
+		switch b := c.b[c.i]; b {
+		case ' ', '\t', '\r', '\n':
+			c.i++
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+// unexpected records that the byte the cursor stands at cannot be there.
+func (c *cursor) unexpected() bool {
+	if c.i >= len(c.b) {
+		return c.fail(faultEnd, len(c.b))
+	}
+	return c.fail(faultSyntax, c.i)
+}
+
+// member reads the key and the colon of an object's next member. False is the
+// end of the object, or a fault. The cursor stands behind the brace or the
+// value before.
+func (c *cursor) member(key *span, first bool) bool {
+	b := c.peek()
+	if b == '}' {
+		c.i++
+		return false
+	}
+	if !first {
+		if b != ',' {
+			return c.unexpected()
+		}
+		c.i++
+		b = c.peek()
+	}
+	if b != '"' {
+		return c.unexpected()
+	}
+	if !c.str(key) {
+		return false
+	}
+	if c.peek() != ':' {
+		return c.unexpected()
+	}
+	c.i++
+	return true
+}
+
+// element goes to an array's next element. False is the end of the array, or a
+// fault. The cursor stands behind the bracket or the value before.
+func (c *cursor) element(first bool) bool {
+	b := c.peek()
+	if b == ']' {
+		c.i++
+		return false
+	}
+	if !first {
+		if b != ',' {
+			return c.unexpected()
+		}
+		c.i++
+	}
+	return true
+}
+
+// enter goes into the array or object the cursor stands at, which is the depth
+// one less than the one given.
+func (c *cursor) enter(depth int) bool {
+	if depth > maxDepth {
+		return c.fail(faultDepth, c.i)
+	}
+	c.i++
+	return true
+}
+
+// value reads any value; depth is how many arrays and objects it stands in.
+func (c *cursor) value(s *span, depth int) bool {
+	b := c.peek()
+	lo := c.i
+	switch b {
+	case '"':
+		return c.str(s)
+	case '{':
+		if !c.enter(depth + 1) {
+			return false
+		}
+		var inner span
+		for first := true; c.member(&inner, first); first = false {
+			if !c.value(&inner, depth+1) {
+				return false
+			}
+		}
+		s.typ = jsonObject
+	case '[':
+		if !c.enter(depth + 1) {
+			return false
+		}
+		var inner span
+		for first := true; c.element(first); first = false {
+			if !c.value(&inner, depth+1) {
+				return false
+			}
+		}
+		s.typ = jsonArray
+	case 't':
+		c.word("true")
+		s.typ = jsonBool
+	case 'f':
+		c.word("false")
+		s.typ = jsonBool
+	case 'n':
+		c.word("null")
+		s.typ = jsonNull
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		c.number()
+		s.typ = jsonNumber
+	default:
+		return c.unexpected()
+	}
+	s.lo, s.hi, s.escaped = int32(lo), int32(c.i), false
+	return c.fault.code == faultNone
+}
+
+func (c *cursor) word(w string) {
+	for i := range len(w) {
+		if c.i >= len(c.b) || c.b[c.i] != w[i] {
+			c.unexpected()
+			return
+		}
+		c.i++
+	}
+}
+
+func (c *cursor) number() {
+	if c.b[c.i] == '-' {
+		c.i++
+	}
+	if c.i < len(c.b) && c.b[c.i] == '0' {
+		c.i++
+	} else if !c.digits() {
+		return
+	}
+	if c.i < len(c.b) && c.b[c.i] == '.' {
+		c.i++
+		if !c.digits() {
+			return
+		}
+	}
+	if c.i < len(c.b) && c.b[c.i]|0x20 == 'e' {
+		c.i++
+		if c.i < len(c.b) && (c.b[c.i] == '+' || c.b[c.i] == '-') {
+			c.i++
+		}
+		c.digits()
+	}
+}
+
+func (c *cursor) digits() bool {
+	from := c.i
+	for c.i < len(c.b) && c.b[c.i]-'0' <= 9 {
+		c.i++
+	}
+	return c.i > from || c.unexpected()
+}
+
+// str reads the string the cursor stands at. Of a string without its end s
+// holds the whole characters that are there.
+func (c *cursor) str(s *span) bool {
+	b, i := c.b, c.i+1
+	*s = span{lo: int32(i), typ: jsonString}
+	high := c.high
+	for {
+		for len(b)-i >= 8 {
+			x := binary.LittleEndian.Uint64(b[i:])
+			high |= x
+			if m := specials(x); m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				goto special
+			}
+			i += 8
+		}
+		for ; i < len(b); i++ {
+			if ch := b[i]; ch < ' ' || ch == '"' || ch == '\\' {
+				goto special
+			} else {
+				high |= uint64(ch)
+			}
+		}
+		c.high = high
+		s.hi = int32(i - partialRune(b[s.lo:i]))
+		return c.fail(faultEnd, len(b))
+	special:
+		switch b[i] {
+		case '"':
+			c.high = high
+			s.hi = int32(i)
+			c.i = i + 1
+			return true
+		case '\\':
+			s.escaped = true
+			n := escapeLen(b[i:])
+			if n <= 0 {
+				c.high = high
+				s.hi = int32(i)
+				return c.fail(escapeFault(b[i:]), i)
+			}
+			i += n
+		default:
+			c.high = high
+			s.hi = int32(i)
+			return c.fail(faultControl, i)
+		}
+	}
+}
+
+// escapeLen returns how long the escape at the start of b is, a surrogate pair
+// being one, and 0 when it is none or not whole.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+	default:
+		return 0
+	}
+	switch r := hex4(b); {
+	case r < 0, r&0xfc00 == 0xdc00:
+		return 0
+	case r&0xfc00 != 0xd800:
+		return 6
+	}
+	if hex4(b[6:])&^0x3ff != 0xdc00 {
+		return 0
+	}
+	return 12
+}
+
+// escapeFault says what is wrong with the escape at the start of b.
+func escapeFault(b []byte) faultCode {
+	if len(b) < 2 {
+		return faultEnd
+	}
+	if b[1] != 'u' {
+		return faultEscape
+	}
+	for i := 2; i < 6; i++ {
+		if i == len(b) {
+			return faultEnd
+		}
+		if unhex(b[i]) < 0 {
+			return faultEscape
+		}
+	}
+	if r := hex4(b); r&0xfc00 == 0xd800 {
+		// The other half may be behind the end.
+		rest := b[6:min(12, len(b))]
+		for i, want := range []byte(`\u`) {
+			if i == len(rest) {
+				return faultEnd
+			}
+			if rest[i] != want {
+				return faultSurrogate
+			}
+		}
+		for i := 2; i < 6; i++ {
+			if i == len(rest) {
+				return faultEnd
+			}
+			if unhex(rest[i]) < 0 {
+				return faultSurrogate
+			}
+		}
+	}
+	return faultSurrogate
+}
+
+// hex4 returns the number of the \uXXXX at the start of b, -1 when there is
+// none.
+func hex4(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range b[2:6] {
+		d := unhex(c)
+		if d < 0 {
+			return -1
+		}
+		r = r<<4 | d
+	}
+	return r
+}
+
+func unhex(c byte) rune {
+	switch {
+	case '0' <= c && c <= '9':
+		return rune(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return rune(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// partialRune returns how many bytes at the end of b are the beginning of a
+// character that is not whole.
+func partialRune(b []byte) int {
+	for n := 1; n <= min(3, len(b)); n++ {
+		if c := b[len(b)-n]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-n:]) {
+				return n
+			}
+			break
+		}
+	}
+	return 0
+}
+
+// appendUnescaped appends the text of a string's bytes b, which were found
+// good.
+func appendUnescaped(dst, b []byte) []byte {
+	for {
+		i := bytes.IndexByte(b, '\\')
+		if i < 0 {
+			return append(dst, b...)
+		}
+		dst = append(dst, b[:i]...)
+		b = b[i:]
+		switch c := b[1]; c {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r := hex4(b)
+			if r&0xfc00 == 0xd800 {
+				r = 0x10000 + (r&0x3ff)<<10 + hex4(b[6:])&0x3ff
+				b = b[6:]
+			}
+			dst = utf8.AppendRune(dst, r)
+			b = b[4:]
+		default:
+			dst = append(dst, c)
+		}
+		b = b[2:]
+	}
+}

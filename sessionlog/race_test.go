@@ -1,0 +1,10 @@
+//go:build race
+
+package sessionlog
+
+// rounds of the random tests, and whether files of gigabytes are read: the
+// race detector looks at the code, not at the cases.
+const (
+	codecRounds = 1_000
+	hugeFiles   = false
+)

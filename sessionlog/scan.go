@@ -1,0 +1,304 @@
+package sessionlog
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// lineLimit is how long a line may be when nothing else is said; spans hold no
+// more than maxLineLimit.
+const (
+	lineLimit    = 64 << 20
+	maxLineLimit = 1 << 30
+)
+
+// forwardChunk is how much is read at once. What is read of one long line
+// grows from it to the limit.
+const forwardChunk = 256 << 10
+
+// Line is one line of a session file, or a whole record that was found in a bad
+// one (S7). A bad line is followed by those that were found in it, which have
+// its number, and what is torn at the end of a file by itself.
+type Line struct {
+	Number int64  // from 1
+	Offset int64  // of its first byte in the file
+	Size   int64  // bytes, without the \n
+	Raw    []byte // without the \n, good until the next line; nil over the limit
+	Kind   Kind
+	Glued  bool // it was found in a bad line
+	Pieces int  // of a bad line: how many records follow that were found in it
+	// Tail says that it stands behind the last \n: it may not be written to its
+	// end yet. Torn is the last of those. A bad or blank one is the torn tail
+	// (S14), and no line.
+	Tail, Torn bool
+
+	Message Message // of KindMessage
+	Meta    Meta    // of KindMeta; of KindMetaRecord title and run time only
+	Summary string  // of KindMarker
+	Err     *FormatError
+}
+
+// rawLine is a line as the scanners find it.
+type rawLine struct {
+	off, size int64
+	bytes     []byte // without the \n, good until the next line; nil over the limit
+	torn      bool   // it has no \n, and nothing is behind it
+	unended   bool   // it has no \n
+	tail      bool   // it stands behind the last \n
+
+	split  bool // it was looked for records in it, or is what was found
+	glued  bool // it is a record that was found in a bad line
+	pieces int  // how many of those follow
+}
+
+// next returns where what follows begins.
+func (l *rawLine) next() int64 {
+	if l.unended {
+		return l.off + l.size
+	}
+	return l.off + l.size + 1
+}
+
+// isTorn tells whether a line, which r was decoded from, is the torn tail (S14).
+func (l *rawLine) isTorn(r *record) bool {
+	return l.torn && (r.kind == KindBad || r.kind == KindBlank)
+}
+
+// decodeLine decodes a line a scanner found.
+func (r *record) decodeLine(l *rawLine, limit int64) {
+	if l.bytes == nil {
+		r.tooLong(limit)
+		return
+	}
+	r.decode(l.bytes, l.off == 0)
+}
+
+// scanner reads lines forward. Its memory is bounded by the limit of a line,
+// and is that of a chunk again behind a long one. It can be used again with
+// reset.
+type scanner struct {
+	line   rawLine
+	number int64 // of line, from 1 at the offset the scan began
+	err    error // of the reader
+
+	r      io.ReaderAt
+	pos    int64 // of the byte behind buf[:hi]
+	end    int64
+	limit  int64
+	chunk  int
+	buf    []byte
+	lo, hi int // what is read and not yet given
+
+	glue splitter
+	left int // of its lines
+}
+
+// reset starts a scan of r's bytes from one offset, where a line begins, to
+// another.
+func (s *scanner) reset(r io.ReaderAt, from, to, limit int64) {
+	if s.chunk == 0 {
+		s.chunk = forwardChunk
+	}
+	buf := s.buf
+	if size := int(min(int64(s.chunk), to-from)); len(buf) < size || len(buf) > 2*s.chunk {
+		buf = make([]byte, size)
+	}
+	*s = scanner{r: r, pos: from, end: to, limit: limitOf(limit), chunk: s.chunk, buf: buf, glue: s.glue}
+}
+
+// decode decodes the line at hand. Of a bad one that is not decoded nothing is
+// found.
+func (s *scanner) decode(r *record) {
+	r.decodeLine(&s.line, s.limit)
+	if r.kind == KindBad && !s.line.split && s.line.bytes != nil && s.glue.split(&s.line) {
+		s.line, s.left = s.glue.line, s.glue.len()-1
+		r.decodeLine(&s.line, s.limit)
+	}
+}
+
+// limitOf returns the limit of a line an option stands for.
+func limitOf(n int64) int64 {
+	if n <= 0 {
+		return lineLimit
+	}
+	return min(n, maxLineLimit)
+}
+
+// next goes to the next line. False is the end, or an error.
+func (s *scanner) next() bool {
+	if s.err != nil {
+		return false
+	}
+	if s.left > 0 {
+		s.line = s.glue.at(s.glue.len() - s.left)
+		s.left--
+		return true
+	}
+	scanned := 0
+	for {
+		if i := bytes.IndexByte(s.buf[s.lo+scanned:s.hi], '\n'); i >= 0 {
+			s.give(scanned+i, false)
+			s.lo++
+			return true
+		}
+		scanned = s.hi - s.lo
+		switch {
+		case s.pos == s.end:
+			if scanned == 0 {
+				return false
+			}
+			s.give(scanned, true)
+			return true
+		case int64(scanned) > s.limit:
+			return s.skip()
+		}
+		if s.room(); !s.read() {
+			return false
+		}
+	}
+}
+
+// give makes the next n bytes the line.
+func (s *scanner) give(n int, torn bool) {
+	s.number++
+	s.line = rawLine{off: s.pos - int64(s.hi-s.lo), size: int64(n), torn: torn, unended: torn, tail: torn}
+	if int64(n) <= s.limit {
+		s.line.bytes = s.buf[s.lo : s.lo+n : s.lo+n]
+	}
+	s.lo += n
+}
+
+// room makes room to read more of the line that begins at lo.
+func (s *scanner) room() {
+	n := s.hi - s.lo
+	size := len(s.buf)
+	switch {
+	case n <= s.chunk/2 && size > 2*s.chunk:
+		size = s.chunk
+	case n == size:
+		size = int(min(2*int64(max(n, s.chunk/2)), s.limit+int64(s.chunk)))
+	}
+	to := s.buf
+	if size != len(s.buf) {
+		to = make([]byte, size)
+	}
+	copy(to, s.buf[s.lo:s.hi])
+	s.buf, s.lo, s.hi = to, 0, n
+}
+
+// read fills the buffer.
+func (s *scanner) read() bool {
+	n := int(min(int64(len(s.buf)-s.hi), s.end-s.pos))
+	if s.err = readFull(s.r, s.buf[s.hi:s.hi+n], s.pos); s.err != nil {
+		return false
+	}
+	s.hi += n
+	s.pos += int64(n)
+	return true
+}
+
+// skip passes over a line that is too long.
+func (s *scanner) skip() bool {
+	s.number++
+	s.line = rawLine{off: s.pos - int64(s.hi-s.lo), size: int64(s.hi - s.lo)}
+	if len(s.buf) > s.chunk {
+		s.buf = make([]byte, s.chunk)
+	}
+	for s.pos < s.end {
+		s.lo, s.hi = 0, 0
+		if !s.read() {
+			return false
+		}
+		if i := bytes.IndexByte(s.buf[:s.hi], '\n'); i >= 0 {
+			s.line.size += int64(i)
+			s.lo = i + 1
+			return true
+		}
+		s.line.size += int64(s.hi)
+	}
+	s.lo = s.hi
+	s.line.torn, s.line.unended, s.line.tail = true, true, true
+	return true
+}
+
+// readFull reads all of b. A file that ends before is an error: it was longer
+// when the scan began.
+func readFull(r io.ReaderAt, b []byte, off int64) error {
+	n, err := r.ReadAt(b, off)
+	switch {
+	case n == len(b):
+		return nil
+	case err == nil || err == io.EOF:
+		return fmt.Errorf("the file became shorter while it was read: it ends at %d: %w", off+int64(n), io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// lines yields the lines of r from an offset, where a line begins, to another.
+// Bad lines are lines; an error is one of r, and the last thing yielded.
+func lines(r io.ReaderAt, from, to, limit int64) iter.Seq2[Line, error] {
+	return numbered(r, from, 0, to, limit)
+}
+
+// numbered is lines where the first has the given number; 0 has it counted.
+func numbered(r io.ReaderAt, from, number, to, limit int64) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		before := number - 1
+		if number <= 0 {
+			var err error
+			if before, err = newlines(r, 0, from); err != nil {
+				yield(Line{}, err)
+				return
+			}
+		}
+		var s scanner
+		var rec record
+		s.reset(r, from, to, limit)
+		for s.next() {
+			s.decode(&rec)
+			if !yield(rec.toLine(&s.line, before+s.number), nil) {
+				return
+			}
+		}
+		if s.err != nil {
+			yield(Line{}, s.err)
+		}
+	}
+}
+
+// toLine returns a line, which r was decoded from, with all that is in it.
+func (r *record) toLine(raw *rawLine, number int64) Line {
+	l := Line{
+		Number: number, Offset: raw.off, Size: raw.size, Raw: raw.bytes, Kind: r.kind,
+		Glued: raw.glued, Pieces: raw.pieces, Tail: raw.tail, Torn: raw.torn,
+	}
+	switch r.kind {
+	case KindMessage:
+		l.Message = r.message()
+	case KindMarker:
+		l.Summary = r.summary()
+	case KindMeta:
+		l.Meta = r.meta()
+	case KindMetaRecord:
+		l.Meta = Meta{Title: r.text(r.title), UptimeSecs: r.uptime}
+	case KindBad:
+		l.Err = &FormatError{Line: number, Offset: raw.off, Msg: r.reason()}
+	}
+	return l
+}
+
+// newlines counts the line ends from one offset of r to another.
+func newlines(r io.ReaderAt, from, to int64) (n int64, err error) {
+	buf := make([]byte, min(forwardChunk, max(to-from, 0)))
+	for from < to {
+		b := buf[:min(int64(len(buf)), to-from)]
+		if err := readFull(r, b, from); err != nil {
+			return 0, err
+		}
+		n += int64(bytes.Count(b, []byte{'\n'}))
+		from += int64(len(b))
+	}
+	return n, nil
+}

@@ -1,0 +1,266 @@
+package sessionlog
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/crmem/vfs"
+)
+
+// The bounds of what a search returns.
+const (
+	maxHits       = 20
+	defaultHits   = 5
+	maxWindow     = 16
+	defaultWindow = 5
+	maxQuery      = 64 << 10 // bytes
+)
+
+// Query is what to search for. Where nothing is said everything passes.
+type Query struct {
+	Text  string // its first 64 KiB
+	Limit int    // hits, at most 20; 0 is 5
+
+	Agent  string // exactly, as the meta line has it
+	Sender string // exactly, created_by of the meta line
+	// Since leaves out sessions whose last write was before it, Until those
+	// created after it. Messages have no times of their own. A session whose
+	// created_at is no time passes Until.
+	Since, Until time.Time
+	// Roles are those of messages, "compact" for summaries and "session" for
+	// what a session says of itself: title, agent and sender.
+	Roles []string
+
+	// Window is how many messages are shown around a hit, itself included, at
+	// most 16; 0 is 5, and fewer than 0 none.
+	Window int
+
+	// Bare leaves out what is read from the files: snippets and windows.
+	Bare bool
+}
+
+// Result is what a search found.
+type Result struct {
+	// Total is how many match and pass the filters, Searched how many pass the
+	// filters: messages, summaries and sessions.
+	Total    int   `json:"total"`
+	Searched int   `json:"searched"`
+	Hits     []Hit `json:"hits"` // best first; equals as the index came to know them
+}
+
+// Hit is a message, a summary or a session that was found, as it was when it
+// was indexed. When its file has gone since, or is another, Snippet and the
+// texts of the window are empty.
+type Hit struct {
+	ID        string  `json:"id"` // of the session
+	File      string  `json:"file"`
+	Agent     string  `json:"agent"`
+	CreatedBy string  `json:"created_by"`
+	Title     string  `json:"title"`
+	Role      string  `json:"role"`
+	Line      int64   `json:"line"` // in the file, from 1
+	Score     float64 `json:"score"`
+	// Snippet is the part of the text that matches best, at most 1 KiB.
+	Snippet string     `json:"snippet"`
+	Window  []Windowed `json:"window"`
+}
+
+// Windowed is a message around a hit.
+type Windowed struct {
+	Line int64  `json:"line"`
+	Role string `json:"role"`
+	Text string `json:"text"` // at most 1 KiB; of a result only whose and how long it is
+}
+
+// Search returns the messages that match best.
+func (x *Index) Search(q Query) (*Result, error) {
+	q.bound()
+	found, r, err := x.rank(&q)
+	if err != nil {
+		return nil, err
+	}
+	v := viewer{index: x, files: make(map[string]vfs.File), calls: make(map[string]string)}
+	defer v.close()
+	r.Hits = make([]Hit, len(found))
+	for i := range found {
+		if !q.Bare {
+			v.show(&found[i])
+		}
+		r.Hits[i] = found[i].Hit
+	}
+	return r, nil
+}
+
+// bound puts the query's numbers within their bounds.
+func (q *Query) bound() {
+	if q.Limit <= 0 {
+		q.Limit = defaultHits
+	}
+	q.Limit = min(q.Limit, maxHits)
+	if q.Window == 0 {
+		q.Window = defaultWindow
+	}
+	q.Window = max(0, min(q.Window, maxWindow))
+	q.Text = clip(q.Text, maxQuery)
+	q.Agent, q.Sender = clip(q.Agent, maxParty), clip(q.Sender, maxParty)
+	if q.Roles != nil {
+		roles := make([]string, len(q.Roles))
+		for i, role := range q.Roles {
+			roles[i] = clip(role, maxRole)
+		}
+		q.Roles = roles
+	}
+}
+
+// A finding is a hit and what is needed to read its texts.
+type finding struct {
+	Hit
+	// places are those of the window, before them those back to the message
+	// that made the calls of its first results, and in any case the hit's.
+	places      []place
+	others      []string
+	end         int64 // of the last of places
+	at          int   // of the hit in places; -1 when it is the session
+	first, last int   // of the window in places
+	// weights are those of the query's terms, when the text may be longer than
+	// a snippet.
+	weights map[string]float64
+}
+
+// rank finds the best documents.
+func (x *Index) rank(q *Query) ([]finding, *Result, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.closed {
+		return nil, nil, errIndexClosed
+	}
+	query := bm25.Query{Text: q.Text, Limit: q.Limit, Count: true}
+	r := &Result{}
+	query.Classes, query.Filter, r.Searched = x.filter(q)
+	var ranked bm25.Result
+	if query.Classes != 0 { // which bm25 takes for all
+		ranked = x.docs.Search(query)
+	}
+	r.Total = ranked.Total
+	found := make([]finding, len(ranked.Hits))
+	for i, h := range ranked.Hits {
+		e := x.entries[h.ID>>32]
+		f := &found[i]
+		f.Hit = Hit{ID: e.id, File: e.name, Agent: e.agent, CreatedBy: e.sender, Title: clip(e.title, maxText),
+			Score: h.Score, Window: []Windowed{}}
+		at := int(h.ID&(1<<32-1)) - 1
+		if at < 0 {
+			f.Role, f.Line, f.Snippet = RoleSession, 1, e.describe()
+		} else {
+			p := e.places[at]
+			f.Role, f.Line = roleName(p.role, e.others), int64(p.line)
+			if e.end(at)-p.offset > maxText {
+				f.weights = weights(x.docs, q.Text, h.ID)
+			}
+		}
+		f.cut(e, at, q.Window)
+	}
+	return found, r, nil
+}
+
+// filter returns what of a query selects documents, and how many it selects.
+// Caller holds mu while the filter is in use.
+func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, searched int) {
+	bySession := q.Agent != "" || q.Sender != "" || !q.Since.IsZero() || !q.Until.IsZero()
+	class = math.MaxUint8
+	if len(q.Roles) > 0 {
+		class = 0
+		for c, name := range classNames {
+			if c != classOther && slices.Contains(q.Roles, name) {
+				class |= 1 << c
+			}
+		}
+	}
+	// Roles without a class of their own are looked at one by one.
+	others := len(q.Roles) > 0 && x.counts[classOther] > 0
+	if !bySession && !others {
+		return class, nil, x.counts.of(class)
+	}
+	sessions := make([]uint64, (len(x.entries)+63)/64)
+	for ord, e := range x.entries {
+		if e == nil || bySession && !q.selects(e) {
+			continue
+		}
+		sessions[ord>>6] |= 1 << (ord & 63)
+		searched += e.counts.of(class)
+		if others && e.counts[classOther] > 0 {
+			for _, p := range e.places {
+				if p.doc && p.role >= classes && slices.Contains(q.Roles, roleName(p.role, e.others)) {
+					searched++
+				}
+			}
+		}
+	}
+	if others {
+		class |= 1 << classOther
+	}
+	return class, func(id uint64) bool {
+		ord := id >> 32
+		if sessions[ord>>6]>>(ord&63)&1 == 0 {
+			return false
+		}
+		if at := id & (1<<32 - 1); others && at > 0 {
+			e := x.entries[ord]
+			if p := e.places[at-1]; p.role >= classes {
+				return slices.Contains(q.Roles, roleName(p.role, e.others))
+			}
+		}
+		return true
+	}, searched
+}
+
+// of returns how many documents are of a set of classes.
+func (n *counts) of(class uint8) int {
+	sum := 0
+	for c, k := range n {
+		if class>>c&1 != 0 {
+			sum += k
+		}
+	}
+	return sum
+}
+
+// selects reports whether a session passes the filters.
+func (q *Query) selects(e *entry) bool {
+	return (q.Agent == "" || q.Agent == e.agent) &&
+		(q.Sender == "" || q.Sender == e.sender) &&
+		(q.Since.IsZero() || !e.modified.Before(q.Since)) &&
+		(q.Until.IsZero() || !e.created.After(q.Until))
+}
+
+// weights returns what the terms of a query that a document has count for.
+func weights(docs *bm25.Index, text string, id uint64) map[string]float64 {
+	e, _ := docs.Explain(text, id)
+	w := make(map[string]float64, len(e.Terms))
+	for _, t := range e.Terms {
+		w[t.Term] = t.IDF
+	}
+	return w
+}
+
+// describe returns what is shown of a session that was itself found.
+func (e *entry) describe() string {
+	parts := make([]string, 0, 3)
+	for _, s := range []string{e.title, e.agent, e.sender} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return beginning(strings.Join(parts, " · "), maxText)
+}
+
+// end returns where what begins at a place ends at the latest.
+func (e *entry) end(place int) int64 {
+	if place+1 < len(e.places) {
+		return e.places[place+1].offset
+	}
+	return e.size
+}

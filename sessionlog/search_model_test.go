@@ -1,0 +1,379 @@
+package sessionlog_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/fuzz/index"
+	"crabmem/sessionlog"
+)
+
+// searchWords are what texts are made of, and what is asked for. None is a stop
+// word, which the model does not know.
+var searchWords = strings.Fields(`alpha beta gamma delta epsilon deploy deploying deployed port listens daemon
+	daemonReload http2Server snake_case 6688 v1 x2 東京都庁 記憶 セッション 서울 Ελλάδα naïveté GRÖSSE Straße
+	internationalization kernel panics rollback schema migration "quoted" C:\\path <tag> &amp; crab user telegram`)
+
+func searchText(r *rand.Rand, n int) string {
+	var b strings.Builder
+	for range n {
+		b.WriteString(searchWords[min(r.IntN(len(searchWords)), r.IntN(len(searchWords)))])
+		b.WriteByte(" \n,-\t"[r.IntN(5)])
+	}
+	return b.String()
+}
+
+// modelSession is a session of the model: what its file was made of.
+type modelSession struct {
+	file string // its name
+	id   string
+	meta sessionlog.Meta // with the title that counts
+	mod  time.Time
+	msgs []modelMessage
+}
+
+// modelMessage is a message or, with the role compact, a summary.
+type modelMessage struct {
+	sessionlog.Message
+	line int64
+}
+
+// text is what is indexed of a message.
+func (m *modelMessage) text(tools bool) string {
+	if !tools && (m.Role == "tool" || m.Role == "function" || m.ToolCallID != "") {
+		return ""
+	}
+	parts := []string{m.Content}
+	for _, c := range m.ToolCalls {
+		parts = append(parts, c.Function.Name)
+		if tools {
+			parts = append(parts, c.Function.Arguments)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+}
+
+// shown is what a window shows of message i, uncut.
+func (s *modelSession) shown(i int, tools bool) string {
+	m := &s.msgs[i]
+	if !tools && (m.Role == "tool" || m.Role == "function" || m.ToolCallID != "") {
+		of := ""
+		for j := i - 1; j >= 0; j-- {
+			if s.msgs[j].Role == "tool" {
+				continue
+			}
+			for _, c := range s.msgs[j].ToolCalls {
+				if c.ID == m.ToolCallID && c.Function.Name != "" {
+					of = " of " + c.Function.Name
+				}
+			}
+			break
+		}
+		return fmt.Sprintf("[result%s, %d bytes]", of, len(m.Content))
+	}
+	var calls []string
+	for _, c := range m.ToolCalls {
+		name := c.Function.Name
+		if tools {
+			name += " " + c.Function.Arguments
+		}
+		calls = append(calls, name)
+	}
+	text := m.Content
+	if calls != nil {
+		if text != "" {
+			text += "\n"
+		}
+		text += "[calls " + strings.Join(calls, ", ") + "]"
+	}
+	return text
+}
+
+// searchModel is what a search is compared with: all documents in a list, each
+// of them looked at for every query.
+type searchModel struct {
+	tools    bool
+	sessions []*modelSession
+	docs     *index.Model
+	at       []modelDoc // by ID in docs
+}
+
+type modelDoc struct {
+	session *modelSession
+	msg     int // -1 for the session itself
+}
+
+// newSearchModel orders sessions as an index does that reads them all.
+func newSearchModel(a bm25.Analyzer, tools bool, sessions []*modelSession) *searchModel {
+	m := &searchModel{tools: tools, sessions: slices.Clone(sessions), docs: index.NewModel(a)}
+	slices.SortFunc(m.sessions, func(a, b *modelSession) int {
+		x, _ := a.meta.Created()
+		y, _ := b.meta.Created()
+		return cmp.Or(x.Compare(y), cmp.Compare(a.file, b.file))
+	})
+	add := func(s *modelSession, msg int, text string) {
+		m.docs.Add(bm25.Doc{ID: uint64(len(m.at)), Fields: []string{text}})
+		m.at = append(m.at, modelDoc{s, msg})
+	}
+	for _, s := range m.sessions {
+		add(s, -1, s.meta.Title+" "+s.meta.Agent+" "+s.meta.CreatedBy)
+		for i := range s.msgs {
+			if text := s.msgs[i].text(tools); text != "" {
+				add(s, i, text)
+			}
+		}
+	}
+	return m
+}
+
+func (d modelDoc) role() string {
+	if d.msg < 0 {
+		return sessionlog.RoleSession
+	}
+	return d.session.msgs[d.msg].Role
+}
+
+// passes reports whether a document passes a query's filters.
+func (d modelDoc) passes(q *sessionlog.Query) bool {
+	s := d.session
+	created, _ := s.meta.Created()
+	return (q.Agent == "" || s.meta.Agent == q.Agent) && (q.Sender == "" || s.meta.CreatedBy == q.Sender) &&
+		(q.Since.IsZero() || !s.mod.Before(q.Since)) && (q.Until.IsZero() || !created.After(q.Until)) &&
+		(len(q.Roles) == 0 || slices.Contains(q.Roles, d.role()))
+}
+
+// search is Index.Search.
+func (m *searchModel) search(q sessionlog.Query) *sessionlog.Result {
+	limit := q.Limit
+	if limit <= 0 {
+		limit = 5
+	}
+	found := m.docs.Search(bm25.Query{
+		Text: q.Text, Limit: min(limit, 20), Count: true,
+		Filter: func(id uint64) bool { return m.at[id].passes(&q) },
+	})
+	r := &sessionlog.Result{Total: found.Total}
+	for _, d := range m.at {
+		if d.passes(&q) {
+			r.Searched++
+		}
+	}
+	for _, h := range found.Hits {
+		d := m.at[h.ID]
+		s := d.session
+		hit := sessionlog.Hit{ID: s.id, File: s.file, Agent: s.meta.Agent, CreatedBy: s.meta.CreatedBy, Title: s.meta.Title,
+			Role: d.role(), Line: 1, Score: h.Score}
+		if d.msg < 0 {
+			hit.Snippet = strings.Join(slices.DeleteFunc([]string{s.meta.Title, s.meta.Agent, s.meta.CreatedBy},
+				func(s string) bool { return s == "" }), " · ")
+		} else {
+			hit.Line = s.msgs[d.msg].line
+			hit.Snippet = s.shown(d.msg, m.tools)
+		}
+		n := q.Window
+		if n == 0 {
+			n = 5
+		}
+		n = max(0, min(n, 16, len(s.msgs)))
+		from := max(0, min(d.msg-(n-1)/2, len(s.msgs)-n))
+		for i := from; i < from+n; i++ {
+			hit.Window = append(hit.Window, sessionlog.Windowed{Line: s.msgs[i].line, Role: s.msgs[i].Role, Text: s.shown(i, m.tools)})
+		}
+		r.Hits = append(r.Hits, hit)
+	}
+	return r
+}
+
+// compareResults says how what was found differs from what the model finds. Texts of
+// more than 1 KiB are parts of what the model has.
+func compareResults(got, want *sessionlog.Result) error {
+	if got.Total != want.Total || got.Searched != want.Searched || len(got.Hits) != len(want.Hits) {
+		return fmt.Errorf("%d hits of %d in %d, want %d of %d in %d",
+			len(got.Hits), got.Total, got.Searched, len(want.Hits), want.Total, want.Searched)
+	}
+	for i := range got.Hits {
+		g, w := got.Hits[i], want.Hits[i]
+		if !sameText(g.Snippet, w.Snippet) || len(g.Window) != len(w.Window) {
+			return fmt.Errorf("hit %d:\n%+v\nwant\n%+v", i, g, w)
+		}
+		for j, line := range g.Window {
+			long := w.Window[j].Text
+			if w.Window[j].Text = line.Text; line != w.Window[j] || !sameText(line.Text, long) {
+				return fmt.Errorf("hit %d, line %d of its window:\n%+v\nwant\n%q", i, j, line, long)
+			}
+		}
+		w.Snippet, g.Window, w.Window = g.Snippet, nil, nil
+		if fmt.Sprintf("%+v", g) != fmt.Sprintf("%+v", w) || g.Score != w.Score {
+			return fmt.Errorf("hit %d:\n%+v\nwant\n%+v", i, g, w)
+		}
+	}
+	return nil
+}
+
+// sameText reports whether got is the text, or a marked part of one that is
+// too long. Of a result that is not read to its end it is said so, if it is
+// known to be one, and perhaps not whose it is.
+func sameText(got, text string) bool {
+	if got == "" && strings.HasPrefix(text, "[result") {
+		var all int
+		fmt.Sscanf(text[strings.LastIndexByte(text, ',')+1:], "%d", &all)
+		return all > 50_000
+	}
+	if before, n, ok := strings.Cut(got, ", over "); ok && strings.HasPrefix(got, "[result") {
+		wantBefore, want, _ := strings.Cut(text, ", ")
+		var part, all int
+		fmt.Sscanf(n, "%d", &part)
+		fmt.Sscanf(want, "%d", &all)
+		return (before == wantBefore || before == "[result") && 50_000 < part && part < 1<<16 && part < all
+	}
+	if len(text) <= 1<<10 {
+		return got == text
+	}
+	part := strings.TrimSuffix(strings.TrimPrefix(got, "…"), "…")
+	return len(got) <= 1<<10 && len(got) > 900 && part != got && strings.Contains(text, part)
+}
+
+var (
+	searchAgents  = []string{"crab", "Crab Two", "planner", "蟹"}
+	searchSenders = []string{"user", "telegram:42", "telegram-42", "", "cron"}
+	searchRoles   = []string{"user", "assistant", "tool", "system", "developer", "critic", "function", "compact", "session"}
+)
+
+// randomMessage draws a message that is not compared with others in its session.
+func randomMessage(r *rand.Rand, callID string) sessionlog.Message {
+	role := searchRoles[min(r.IntN(len(searchRoles)), r.IntN(len(searchRoles)))]
+	m := sessionlog.Message{Role: role, Content: searchText(r, r.IntN(20))}
+	switch {
+	case r.IntN(40) == 0:
+		m.Content = searchText(r, 100+r.IntN(400))
+	case r.IntN(400) == 0:
+		m.Content = searchText(r, 10_000)
+	}
+	if r.IntN(8) == 0 {
+		m.ReasoningContent = searchText(r, 5)
+	}
+	if role == "tool" || role == "function" || r.IntN(30) == 0 {
+		m.ToolCallID = callID
+	}
+	// The calls of a long message are behind what is read of it for a window.
+	if role == "assistant" && len(m.Content) < 50_000 && r.IntN(2) == 0 {
+		for i := range 1 + r.IntN(3) {
+			m.ToolCalls = append(m.ToolCalls, sessionlog.ToolCall{ID: fmt.Sprintf("c%d", i), Type: "function",
+				Function: sessionlog.Function{Name: []string{"bash", "read_file", "askUser", ""}[r.IntN(4)], Arguments: searchText(r, 4)}})
+		}
+	}
+	return m
+}
+
+// searchFolder makes files of random sessions, lines that are none among them,
+// and says what is in them.
+func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*modelSession {
+	t.Helper()
+	var list []*modelSession
+	for n := range sessions {
+		s := &modelSession{mod: time.Unix(1_750_000_000+int64(r.IntN(1000)), 0)}
+		s.meta = sessionlog.Meta{Agent: searchAgents[r.IntN(len(searchAgents))], CreatedBy: searchSenders[r.IntN(len(searchSenders))],
+			CreatedAt: sessionlog.Timestamp(time.Unix(1_750_000_000-int64(r.IntN(1000)), 0))}
+		if r.IntN(5) == 0 {
+			s.meta.CreatedAt = "yesterday"
+		}
+		if r.IntN(2) == 0 {
+			s.meta.Title = searchText(r, 1+r.IntN(4))
+		}
+		buf := sessionlog.AppendMeta(nil, &s.meta)
+		line := int64(1)
+		add := func(raw []byte) {
+			buf = append(buf, raw...)
+			line++
+		}
+		for range r.IntN(40) {
+			switch k := r.IntN(30); {
+			case k == 0:
+				s.msgs = append(s.msgs, modelMessage{sessionlog.Message{Role: sessionlog.RoleCompact, Content: searchText(r, 1+r.IntN(10))}, line + 1})
+				add(sessionlog.AppendMarker(nil, s.msgs[len(s.msgs)-1].Content))
+				if r.IntN(2) == 0 { // as the reference does
+					break
+				}
+				fallthrough
+			case k == 1:
+				add(sessionlog.AppendMetaRecord(nil, searchText(r, r.IntN(4)), 7))
+			case k == 5:
+				add([]byte("{\"x\":1}\n"))
+			case k == 2:
+				add([]byte("\n"))
+			case k == 3:
+				add([]byte("{\"role\":\"user\",\"content\":\"alpha beta\n")) // bad
+			case k == 4: // glued
+				m := randomMessage(r, "c0")
+				for len(m.Content) > 50_000 { // of the beginning of such a line nothing can be shown
+					m = randomMessage(r, "c0")
+				}
+				s.msgs = append(s.msgs, modelMessage{m, line + 1})
+				add(append([]byte(`{"role":"user","conte`), sessionlog.AppendMessage(nil, &m)...))
+			default:
+				m := randomMessage(r, fmt.Sprintf("c%d", r.IntN(3)))
+				s.msgs = append(s.msgs, modelMessage{m, line + 1})
+				add(sessionlog.AppendMessage(nil, &m))
+			}
+		}
+		if r.IntN(6) == 0 && len(s.msgs) > 0 { // the last line without its end, and nonsense
+			m := randomMessage(r, "c1")
+			s.msgs = append(s.msgs, modelMessage{m, line + 1})
+			add(sessionlog.AppendMessage(nil, &m))
+			buf = buf[:len(buf)-1]
+		}
+		c, err := sessionlog.ReadContext(bytes.NewReader(buf), int64(len(buf)), &sessionlog.ReadOptions{Lenient: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.meta.Title = c.Meta.Title
+		slug := sessionlog.Slug(s.meta.Agent) + "_" + sessionlog.Slug(s.meta.CreatedBy)
+		s.id = fmt.Sprintf("%s_%d", slug, n+1)
+		s.file = s.id + ".jsonl"
+		switch r.IntN(5) {
+		case 0:
+			s.file = s.id + "_some-title.jsonl"
+		case 1:
+			s.id = fmt.Sprintf("other%d", n)
+			s.file = s.id + ".jsonl"
+		}
+		path := filepath.Join(dir, s.file)
+		if err := os.WriteFile(path, buf, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, s.mod, s.mod); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func randomSearch(r *rand.Rand) sessionlog.Query {
+	q := sessionlog.Query{Text: searchText(r, 1+r.IntN(5)), Limit: r.IntN(25) - 2, Window: r.IntN(20) - 2}
+	if r.IntN(3) == 0 {
+		q.Agent = searchAgents[r.IntN(len(searchAgents))]
+	}
+	if r.IntN(3) == 0 {
+		q.Sender = searchSenders[r.IntN(len(searchSenders))]
+	}
+	if r.IntN(4) == 0 {
+		q.Since = time.Unix(1_750_000_000+int64(r.IntN(1000)), 0)
+	}
+	if r.IntN(4) == 0 {
+		q.Until = time.Unix(1_750_000_000-int64(r.IntN(1000)), 0)
+	}
+	for range max(0, r.IntN(6)-2) {
+		q.Roles = append(q.Roles, searchRoles[r.IntN(len(searchRoles))])
+	}
+	return q
+}

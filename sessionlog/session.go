@@ -1,0 +1,220 @@
+package sessionlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+
+	"crabmem/crmem/vfs"
+)
+
+// Session is a session that is open for reading. It takes no lock and shows the
+// file as long as it was when it was opened.
+type Session struct {
+	ID   string
+	File string // its name in the folder
+	Path string
+	Size int64 // bytes
+
+	fs      vfs.FS
+	file    vfs.File
+	maxLine int64
+}
+
+// Read opens a session for reading. An id that ends in .jsonl names the file.
+// Errors: [ErrNotFound], [ErrAmbiguous], and the system's.
+func (d *Dir) Read(id string) (*Session, error) {
+	var name string
+	var f vfs.File
+	err := d.located(id, func(at string) (err error) {
+		name = at
+		f, err = d.fs.Open(d.file(at))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{File: name, Path: d.file(name), fs: d.fs, file: f, maxLine: d.opts.MaxLine}
+	if err := s.Refresh(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	m, err := readMetaLine(f, s.Path)
+	if err != nil {
+		m = Meta{} // one without a meta line is known by its name
+	}
+	s.ID, _ = idOf(name, &m)
+	return s, nil
+}
+
+// Refresh takes in what was written since.
+func (s *Session) Refresh() error {
+	fi, err := s.file.Stat()
+	if err == nil {
+		s.Size = fi.Size()
+	}
+	return err
+}
+
+// Close closes the file.
+func (s *Session) Close() error { return s.file.Close() }
+
+// Moved reports whether Path does not lead to the open file any more: it was
+// renamed, replaced or deleted.
+func (s *Session) Moved() (bool, error) {
+	held, err := s.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := s.fs.Lstat(s.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	a, b := vfs.Identify(held), vfs.Identify(named)
+	return a.Dev != b.Dev || a.Ino != b.Ino, nil
+}
+
+// Info describes the session, as [Dir.List] does.
+func (s *Session) Info() (Info, error) {
+	i := Info{ID: s.ID, File: s.File}
+	err := i.read(&counter{}, s.file, s.Size, s.maxLine)
+	return i, err
+}
+
+// Context reads what the session resumes with: see [ReadContext].
+func (s *Session) Context(o *ReadOptions) (*Context, error) {
+	if o == nil {
+		o = &ReadOptions{}
+	}
+	c, err := ReadContext(s.file, s.Size, &ReadOptions{Lenient: o.Lenient, MaxLine: s.maxLine})
+	return c, inFile(err, s.Path)
+}
+
+// Lines yields the lines from an offset on, where one begins. Bad lines are
+// among them; the error is the system's, and ends it.
+func (s *Session) Lines(from int64) iter.Seq2[Line, error] { return s.LinesFrom(from, 0) }
+
+// LinesFrom is Lines where it is known which number the first of them has.
+func (s *Session) LinesFrom(from, number int64) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		for l, err := range numbered(s.file, from, number, s.Size, s.maxLine) {
+			if l.Err != nil {
+				l.Err.Path = s.Path
+			}
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// LastMarker returns the offset of the last compact marker, false when there is
+// none. It is looked for from the end.
+func (s *Session) LastMarker() (offset int64, ok bool, err error) {
+	var back backScanner
+	var rec record
+	back.reset(s.file, s.Size, s.maxLine)
+	for back.next() {
+		if back.decode(&rec); rec.kind == KindMarker {
+			return back.line.off, true, nil
+		}
+	}
+	return 0, false, back.err
+}
+
+// LastLines returns the offset at which the last n lines begin; one without its
+// \n at the end of the file is among them.
+func (s *Session) LastLines(n int) (int64, error) {
+	end := s.Size
+	if n <= 0 {
+		return end, nil
+	}
+	buf := make([]byte, min(backwardChunk, end))
+	for end > 0 {
+		b := buf[:min(int64(len(buf)), end)]
+		end -= int64(len(b))
+		if err := readFull(s.file, b, end); err != nil {
+			return 0, err
+		}
+		for i := len(b) - 1; i >= 0; i-- {
+			if i = bytes.LastIndexByte(b[:i+1], '\n'); i < 0 {
+				break
+			}
+			if end+int64(i) == s.Size-1 { // the end of the last line
+				continue
+			}
+			if n--; n == 0 {
+				return end + int64(i) + 1, nil
+			}
+		}
+	}
+	return 0, nil
+}
+
+// Compaction is a marker and what it stands for: the lines behind the marker
+// before it, or behind the meta line.
+type Compaction struct {
+	N       int   // from 1
+	Line    int64 // of the marker
+	Offset  int64 // of the marker
+	Summary string
+
+	FirstLine, LastLine int64 // that it replaced; LastLine < FirstLine when there are none
+	From, To            int64 // their bytes in the file
+	Messages            int   // among them
+}
+
+// Compactions lists the session's compactions, oldest first.
+func (s *Session) Compactions() ([]Compaction, error) {
+	var all []Compaction
+	var scan scanner
+	var rec record
+	c := Compaction{N: 1, FirstLine: 1}
+	scan.reset(s.file, 0, s.Size, s.maxLine)
+	for scan.next() {
+		l := &scan.line
+		scan.decode(&rec)
+		if !l.glued {
+			c.LastLine, c.To = scan.number-1, l.off
+		}
+		switch {
+		case rec.kind == KindMeta:
+			c = behind(1, scan.number, l)
+		case rec.kind == KindMarker:
+			c.Line, c.Offset, c.Summary = scan.number, l.off, rec.summary()
+			all = append(all, c)
+			c = behind(c.N+1, scan.number, l)
+		default:
+			if rec.kind == KindMessage {
+				c.Messages++
+			}
+			if l.glued {
+				c.LastLine, c.To = scan.number, l.next()
+			}
+		}
+	}
+	return all, scan.err
+}
+
+// behind returns the n-th compaction, of what begins behind a line.
+func behind(n int, number int64, l *rawLine) Compaction {
+	if !l.unended {
+		number++
+	}
+	return Compaction{N: n, FirstLine: number, LastLine: number - 1, From: l.next(), To: l.next()}
+}
+
+// Expand writes the lines that a compaction replaced, as they are in the file.
+func (s *Session) Expand(c Compaction, w io.Writer) error {
+	if c.From < 0 || c.From > c.To || c.To > s.Size {
+		return fmt.Errorf("%w: %s has no bytes %d to %d", ErrInvalid, s.Path, c.From, c.To)
+	}
+	_, err := io.Copy(w, io.NewSectionReader(s.file, c.From, c.To-c.From))
+	return err
+}

@@ -1,0 +1,215 @@
+package sessionlog
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// What is read of a line at most: of a hit, whose best part is looked for, and
+// of what stands around it.
+const (
+	maxHitLine    = 256 << 10
+	maxWindowLine = 64 << 10
+	maxCallerBack = 64 // results between the window and the message that called
+)
+
+// cut copies from an entry, which may change later, the places of a window of n
+// around the hit: as many before it as after, where there are so many.
+func (f *finding) cut(e *entry, hit, n int) {
+	n = min(n, len(e.places))
+	first := max(0, min(hit-(n-1)/2, len(e.places)-n))
+	last := first + n
+	from, to := first, last
+	if n == 0 && hit >= 0 {
+		from, to = hit, hit+1
+	}
+	// What is no document may be a result, too.
+	for n > 0 && from > 0 && first-from < maxCallerBack && (e.places[from].role == classTool || from == first && !e.places[from].doc) {
+		from--
+	}
+	f.at = -1
+	if hit >= 0 {
+		f.at = hit - from
+	}
+	if from < to {
+		f.places, f.others, f.end = slices.Clone(e.places[from:to]), e.others, e.end(to-1)
+		f.first, f.last = max(0, first-from), max(0, last-from)
+	}
+}
+
+// A viewer reads the texts of findings from their files.
+type viewer struct {
+	index  *Index
+	files  map[string]vfs.File // nil for what cannot be opened
+	buf    []byte
+	record record
+	calls  map[string]string // of the last message that is no result: tools by ID of the call
+}
+
+func (v *viewer) close() {
+	for _, f := range v.files {
+		if f != nil {
+			f.Close() // it was only read
+		}
+	}
+}
+
+// open returns a session's file, nil when there is none.
+func (v *viewer) open(name string) vfs.File {
+	f, known := v.files[name]
+	if !known {
+		f, _ = v.index.dir.fs.Open(v.index.dir.file(name))
+		v.files[name] = f
+	}
+	return f
+}
+
+// show fills in the snippet and the window of a finding.
+func (v *viewer) show(f *finding) {
+	file := v.open(f.File)
+	if file == nil {
+		return
+	}
+	clear(v.calls)
+	for i, p := range f.places {
+		shown := f.first <= i && i < f.last
+		if !shown && i != f.at && p.role == classTool {
+			continue
+		}
+		limit, end := maxWindowLine, f.end
+		if i == f.at {
+			limit = maxHitLine
+		}
+		if i+1 < len(f.places) {
+			end = f.places[i+1].offset
+		}
+		text := ""
+		if v.load(file, p, end, limit, f.others) {
+			text = v.text(p)
+			if p.role != classTool {
+				v.called()
+			}
+		}
+		if i == f.at {
+			text = snippet(text, v.index.analyzer, f.weights, maxText)
+			f.Snippet = text
+		}
+		if shown {
+			f.Window = append(f.Window, Windowed{int64(p.line), roleName(p.role, f.others), beginning(text, maxText)})
+		}
+	}
+}
+
+// load reads and decodes the line at a place, as much of it as the limit says.
+// It reports false when that is not what was indexed.
+func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []string) bool {
+	from := max(0, p.offset-1) // the \n before
+	n := min(int(end-from), limit)
+	if cap(v.buf) < n {
+		v.buf = make([]byte, max(n, 8<<10))
+	}
+	b := v.buf[:n]
+	n, err := file.ReadAt(b, from)
+	if err != nil && err != io.EOF {
+		return false
+	}
+	b = b[:n]
+	if p.offset > 0 {
+		if n == 0 || b[0] != '\n' && !p.glued {
+			return false
+		}
+		b = b[1:]
+	}
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		b = b[:i]
+	}
+	r := &v.record
+	r.decode(b, p.offset == 0)
+	if r.kind == KindBad && !r.truncated { // there may be more behind it in its line
+		if found := pieces(nil, b, p.offset == 0); len(found) > 0 && found[0].lo == 0 {
+			r.decode(b[:found[0].hi], p.offset == 0)
+		}
+	}
+	switch {
+	case r.kind == KindBad && !r.truncated:
+		return false
+	case r.kind == KindMarker:
+		return p.role == classCompact
+	case r.kind == KindMessage:
+		return p.role != classCompact && v.role() == roleName(p.role, others)
+	}
+	return r.kind == KindBad && (v.role() == "" || v.role() == roleName(p.role, others))
+}
+
+// role returns the role of the message in hand.
+func (v *viewer) role() string { return clip(v.record.text(v.record.values[keyRole]), maxRole) }
+
+// text returns what is shown of the record in hand: no result that is not
+// indexed, also when only the beginning of its line was read.
+func (v *viewer) text(p place) string {
+	r := &v.record
+	if p.role == classCompact {
+		return r.summary()
+	}
+	if v.index.tools {
+		return v.body()
+	}
+	if p.role == classTool || r.isResult() {
+		return v.result()
+	}
+	if !p.doc && r.kind == KindBad { // the part that says so may be behind what was read
+		return ""
+	}
+	return v.body()
+}
+
+// body returns the content and the calls of the message in hand.
+func (v *viewer) body() string {
+	r := &v.record
+	text := r.text(r.values[keyContent])
+	var calls []string
+	for c := range r.calls {
+		name := r.text(c.name)
+		if v.index.tools {
+			name += " " + r.text(c.arguments)
+		}
+		calls = append(calls, name)
+	}
+	if calls != nil {
+		list := "[calls " + strings.Join(calls, ", ") + "]"
+		if text != "" {
+			text += "\n"
+		}
+		text += list
+	}
+	return text
+}
+
+// called takes note of the calls of the message in hand: results that follow
+// are theirs.
+func (v *viewer) called() {
+	r := &v.record
+	clear(v.calls)
+	for c := range r.calls {
+		v.calls[r.text(c.id)] = r.text(c.name)
+	}
+}
+
+// result says of the result in hand whose it is and how long.
+func (v *viewer) result() string {
+	r := &v.record
+	n, over := len(r.text(r.values[keyContent])), ""
+	if r.kind == KindBad {
+		over = "over "
+	}
+	of := ""
+	if name := v.calls[r.text(r.values[keyToolCallID])]; name != "" {
+		of = " of " + beginning(name, maxRole)
+	}
+	return fmt.Sprintf("[result%s, %s%d bytes]", of, over, n)
+}

@@ -31,6 +31,13 @@ type Query struct {
 	Filter func(id uint64) bool
 	// Count asks for Result.Total.
 	Count bool
+	// Texts returns the fields of a document that matches, the most telling
+	// first. With it Standard reads the best [Finalists] matches, and ranks them
+	// by what they show besides BM25; nil: BM25 alone. It must not use the index.
+	Texts func(id uint64) []string
+	// Named are documents that the text is the name of. With Texts they come
+	// first if they match.
+	Named []uint64
 }
 
 // Hit is one document found.
@@ -57,10 +64,24 @@ type Term struct {
 	// document's length.
 	LengthNorm   float64
 	Contribution float64 // IDF × LengthNorm
+
+	// Of a document that was read:
+	Place int     // of the term's first word, counted over all fields from 1; 0 = not read
+	Field int     // of Query.Texts, where that is
+	Early float64 // what the place adds
 }
 
-// Explanation says how a score came about. Adding the contributions in order
-// gives the score bit for bit.
+// Near is a line of an Explanation: what two words of the query add that follow
+// each other there and stand in one field here.
+type Near struct {
+	Terms        [2]string
+	Distance     int // 1 = as near as in the query
+	Contribution float64
+}
+
+// Explanation says how a score came about. Adding the contributions of Terms,
+// those of Near, Early of Terms and Named, in order, gives the score bit for
+// bit.
 type Explanation struct {
 	ID     uint64
 	Score  float64
@@ -68,6 +89,9 @@ type Explanation struct {
 	AvgLen float64 // their mean length in terms
 	Len    int     // length of this document in terms
 	Terms  []Term  // the query's terms that the document has, ascending
+	Read   bool    // its texts were read: it is among the best
+	Near   []Near  // in the order of the query
+	Named  float64 // what it adds that the query is the document's name
 }
 
 // Stats describes the size of an index.

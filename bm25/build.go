@@ -175,7 +175,7 @@ func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int)
 	}
 	x := b.index
 	for _, w := range b.workers {
-		w.number(x.lexer.dict)
+		w.number(x.lexer)
 	}
 	x.growDF()
 	for i, d := range drafts {
@@ -241,12 +241,13 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 	b.entries = entries
 }
 
-// number gives the worker's new terms their numbers in the index's dict.
-func (w *worker) number(dict *dict) {
+// number gives the worker's new terms their numbers in the index's dict, and
+// tells its lexer what terms the new word forms have.
+func (w *worker) number(l *lexer) {
 	if !w.own {
 		return
 	}
-	own := w.lexer.dict
+	own, dict, from := w.lexer.dict, l.dict, len(w.remap)
 	var term []byte
 	for id := len(w.remap); id < len(own.keys); id++ {
 		if key := own.keys[id]; key < longKey {
@@ -256,6 +257,7 @@ func (w *worker) number(dict *dict) {
 		term = own.appendTerm(term[:0], uint32(id))
 		w.remap = append(w.remap, dict.addLong(term))
 	}
+	l.learn(w.lexer, w.remap, from)
 }
 
 // layOut makes the segment of the blocks that were read.

@@ -67,6 +67,14 @@ func better(a, b Hit) bool {
 	return a.Score > b.Score || a.Score == b.Score && a.ID < b.ID
 }
 
+// byRank is better for sorting.
+func byRank(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) }
+
+// passes reports whether a document passes the query's filters.
+func (q *Query) passes(id uint64, class uint8) bool {
+	return (q.Classes == 0 || q.Classes>>class&1 != 0) && (q.Filter == nil || q.Filter(id))
+}
+
 // raise sets the floor to the worst score kept, unless all matches are wanted.
 func (c *collector) raise() {
 	if !c.query.Count {
@@ -101,9 +109,7 @@ func (c *collector) result() Result {
 	}
 	if len(c.hits) > 0 {
 		r.Hits = slices.Clone(c.hits)
-		slices.SortFunc(r.Hits, func(a, b Hit) int {
-			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID))
-		})
+		slices.SortFunc(r.Hits, byRank)
 	}
 	c.query, c.ids, c.class, c.dead = Query{}, nil, nil, nil
 	return r

@@ -25,7 +25,7 @@ func ExampleIndex_Explain() {
 	x := bm25.New(bm25.Plain)
 	x.Add(bm25.Doc{ID: 1, Fields: []string{"red red wine"}})
 	x.Add(bm25.Doc{ID: 2, Fields: []string{"white wine"}})
-	e, _ := x.Explain("red wine", 1)
+	e, _ := x.Explain(bm25.Query{Text: "red wine"}, 1)
 	for _, t := range e.Terms {
 		fmt.Printf("%-5s tf %d df %d contributes %.3f\n", t.Term, t.TF, t.DF, t.Contribution)
 	}

@@ -37,7 +37,7 @@ func TestEscapes(t *testing.T) {
 			if math.Abs(h.Score-want) > 1e-12 {
 				t.Errorf("%s: tf %d, length %d scores %v, want %v", what, d.tf, d.dl, h.Score, want)
 			}
-			if e, _ := x.Explain("needle", h.ID); e.Len != d.dl || e.Terms[0].TF != d.tf || e.Score != h.Score {
+			if e, _ := x.Explain(bm25.Query{Text: "needle"}, h.ID); e.Len != d.dl || e.Terms[0].TF != d.tf || e.Score != h.Score {
 				t.Errorf("%s: explained as %+v", what, e)
 			}
 		}
@@ -165,7 +165,7 @@ func TestConcurrent(t *testing.T) {
 					t.Errorf("found %d of %d: %v", len(r.Hits), r.Total, r.Hits)
 					return
 				}
-				x.Explain("needle", 1000)
+				x.Explain(bm25.Query{Text: "needle"}, 1000)
 				x.Stats()
 			}
 		})
@@ -188,7 +188,7 @@ func TestNewCode(t *testing.T) {
 	x.Search(bm25.Query{Text: "red"})
 	x.Add(bm25.Doc{ID: 2, Fields: []string{"red red red"}})
 	hits := x.Search(bm25.Query{Text: "red"}).Hits
-	if e, _ := x.Explain("red", 2); len(hits) != 2 || hits[0] != (bm25.Hit{ID: 2, Score: e.Score}) {
+	if e, _ := x.Explain(bm25.Query{Text: "red"}, 2); len(hits) != 2 || hits[0] != (bm25.Hit{ID: 2, Score: e.Score}) {
 		t.Errorf("found %v, explained %+v", hits, e)
 	}
 }

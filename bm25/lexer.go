@@ -196,6 +196,31 @@ func (l *lexer) analyze(f uint32) {
 	l.moreTerms = append(append(l.moreTerms, uint32(len(terms))), terms...)
 }
 
+// learn takes over the word forms that another lexer has analyzed, from number
+// from on; remap gives the numbers here of those there.
+func (l *lexer) learn(o *lexer, remap []uint32, from int) {
+	if l.analyzer != Standard {
+		return
+	}
+	for len(l.forms) < len(l.dict.keys) {
+		l.forms = append(l.forms, unanalyzed)
+	}
+	for f := from; f < len(o.forms); f++ {
+		switch t, own := o.forms[f], &l.forms[remap[f]]; {
+		case t == unanalyzed || *own != unanalyzed:
+		case t < manyTerms:
+			*own = remap[t]
+		default:
+			terms := o.moreTerms[t-manyTerms:]
+			*own = manyTerms + uint32(len(l.moreTerms))
+			l.moreTerms = append(l.moreTerms, terms[0])
+			for _, t := range terms[1 : 1+terms[0]] {
+				l.moreTerms = append(l.moreTerms, remap[t])
+			}
+		}
+	}
+}
+
 // repeats reports whether a run is likely to come again: it is short and of a
 // script with spaces between words, whose characters take at most two bytes.
 func repeats(run []byte) bool {

@@ -14,9 +14,19 @@ func (x *Index) Search(q Query) Result {
 	defer x.mu.RUnlock()
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
+	return s.search(x, q)
+}
+
+// search is Search, with x locked.
+func (s *searcher) search(x *Index, q Query) Result {
 	s.parse(x, q.Text)
 	c := &s.collector
-	c.reset(q)
+	reads := q.Texts != nil && x.analyzer == Standard
+	base := q
+	if reads && q.Limit > 0 {
+		base.Limit = max(q.Limit, Finalists)
+	}
+	c.reset(base)
 	if len(s.terms) > 0 {
 		s.norms = x.norms.of(x.avgLen(), &x.codes)
 		s.avgdl = x.avgLen()
@@ -25,7 +35,11 @@ func (x *Index) Search(q Query) Result {
 		}
 		s.tail(&x.tail)
 	}
-	return c.result()
+	r := c.result()
+	if reads && len(r.Hits) > 0 {
+		r.Hits = s.rerank(x, q, r.Hits)
+	}
+	return r
 }
 
 // A searcher is the scratch space of one search.
@@ -35,6 +49,7 @@ type searcher struct {
 	lists     []list
 	text      []byte
 	collector collector
+	reader    reader
 	norms     *[1 << 16]float64
 	avgdl     float64
 	// scores are those of the segment in hand, by document; all zero between

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 
 	"crabmem/bm25"
 )
@@ -42,6 +44,9 @@ type Result struct {
 	Total    int   // matches before the limit; with Query.Count
 	Searched int   // entries of the kinds asked for
 }
+
+// maxNamed is the longest text that is looked up as a name, in bytes.
+const maxNamed = 512
 
 // index is an index of the store that is built, or being built.
 type index struct {
@@ -121,6 +126,9 @@ func (s *Store) build(ix *index, recs []rec) {
 		ix.change(c.id, c.rec)
 	}
 	ix.late = nil
+	if ix.names {
+		s.t.alias("") // makes the list of them, which searches only read
+	}
 	close(ix.ready)
 }
 
@@ -180,12 +188,53 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 		return Result{}, err
 	}
 	defer s.mu.RUnlock()
-	found := ix.x.Search(bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count})
+	found := ix.x.Search(s.query(q))
 	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds)}
 	for i, h := range found.Hits {
 		r.Hits[i] = Hit{s.t.byID(h.ID).entry(), h.Score}
 	}
 	return r, nil
+}
+
+// query is q for the index. Caller holds mu for reading.
+func (s *Store) query(q Query) bm25.Query {
+	x := bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count}
+	if q.Analyzer == bm25.Standard {
+		x.Texts, x.Named = s.texts, s.named(q.Text)
+	}
+	return x
+}
+
+// texts are those that are indexed, the name first.
+func (s *Store) texts(id uint64) []string {
+	r := s.t.byID(id)
+	content, _ := r.content()
+	texts := append(make([]string, 0, 4), r.name())
+	return append(append(texts, r.aliases()...), content)
+}
+
+// named returns the entries whose name or alias a text is, in its common
+// spellings.
+func (s *Store) named(text string) []uint64 {
+	if len(text) > maxNamed {
+		return nil
+	}
+	text = strings.TrimSpace(text)
+	lower := strings.ToLower(text)
+	words := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) })
+	var ids []uint64
+	tried := make([]string, 0, 5)
+	for _, name := range []string{text, lower, strings.Join(words, " "), strings.Join(words, "-"), strings.Join(words, "_")} {
+		if name == "" || slices.Contains(tried, name) {
+			continue
+		}
+		tried = append(tried, name)
+		if i := s.t.find(name); i >= 0 {
+			ids = append(ids, s.t.recs[i].id)
+		}
+		ids = append(ids, s.t.alias(name)...)
+	}
+	return ids
 }
 
 // Explain says how the score of an entry comes about. It reports false when
@@ -196,7 +245,7 @@ func (s *Store) Explain(ctx context.Context, q Query, id uint64) (bm25.Explanati
 		return bm25.Explanation{}, false, err
 	}
 	defer s.mu.RUnlock()
-	e, ok := ix.x.Explain(q.Text, id)
+	e, ok := ix.x.Explain(s.query(q), id)
 	return e, ok, nil
 }
 

@@ -238,7 +238,7 @@ func (q *Query) selects(e *entry) bool {
 
 // weights returns what the terms of a query that a document has count for.
 func weights(docs *bm25.Index, text string, id uint64) map[string]float64 {
-	e, _ := docs.Explain(text, id)
+	e, _ := docs.Explain(bm25.Query{Text: text}, id)
 	w := make(map[string]float64, len(e.Terms))
 	for _, t := range e.Terms {
 		w[t.Term] = t.IDF

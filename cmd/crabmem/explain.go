@@ -18,6 +18,9 @@ type explanation struct {
 	AvgLen float64       `json:"avg_len"`
 	Len    int           `json:"len"`
 	Terms  []explainTerm `json:"terms"`
+	Read   bool          `json:"read"`
+	Near   []explainNear `json:"near,omitempty"`
+	Named  float64       `json:"named,omitempty"`
 }
 
 type explainTerm struct {
@@ -27,25 +30,68 @@ type explainTerm struct {
 	IDF          float64 `json:"idf"`
 	LengthNorm   float64 `json:"length_norm"`
 	Contribution float64 `json:"contribution"`
+	Field        string  `json:"field,omitempty"` // of its first word: name, alias or content
+	Place        int     `json:"place,omitempty"`
+	Early        float64 `json:"early,omitempty"`
 }
 
-func newExplanation(e bm25.Explanation) *explanation {
-	x := &explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []explainTerm{}}
+type explainNear struct {
+	Terms        [2]string `json:"terms"`
+	Distance     int       `json:"distance"`
+	Contribution float64   `json:"contribution"`
+}
+
+// newExplanation takes how many aliases the entry has to tell the fields.
+func newExplanation(e bm25.Explanation, aliases int) *explanation {
+	x := &explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []explainTerm{}, Read: e.Read, Named: e.Named}
 	for _, t := range e.Terms {
-		x.Terms = append(x.Terms, explainTerm(t))
+		line := explainTerm{
+			Term: t.Term, TF: t.TF, DF: t.DF, IDF: t.IDF, LengthNorm: t.LengthNorm, Contribution: t.Contribution,
+			Place: t.Place, Early: t.Early,
+		}
+		switch {
+		case t.Place == 0:
+		case t.Field == 0:
+			line.Field = "name"
+		case t.Field <= aliases:
+			line.Field = "alias"
+		default:
+			line.Field = "content"
+		}
+		x.Terms = append(x.Terms, line)
+	}
+	for _, n := range e.Near {
+		x.Near = append(x.Near, explainNear(n))
 	}
 	return x
 }
 
 func (c *cli) explainText(x explanation) {
 	rows := [][]string{{"    term", "tf", "df", "idf", "norm", "score"}}
+	if x.Read {
+		rows[0] = append(rows[0], "early", "first in")
+	}
 	for _, t := range x.Terms {
-		rows = append(rows, []string{
+		row := []string{
 			"    " + printable(t.Term), fmt.Sprint(t.TF), fmt.Sprint(t.DF),
 			fmt.Sprintf("%.3f", t.IDF), fmt.Sprintf("%.3f", t.LengthNorm), fmt.Sprintf("%.3f", t.Contribution),
-		})
+		}
+		if x.Read {
+			where := ""
+			if t.Place > 0 {
+				where = fmt.Sprintf("%s, word %d", t.Field, t.Place)
+			}
+			row = append(row, fmt.Sprintf("%.3f", t.Early), where)
+		}
+		rows = append(rows, row)
 	}
-	c.table(c.out, rows, "12345")
+	c.table(c.out, rows, "123456")
+	for _, n := range x.Near {
+		fmt.Fprintf(c.out, "    near: %s, %s at distance %d: %.3f\n", printable(n.Terms[0]), printable(n.Terms[1]), n.Distance, n.Contribution)
+	}
+	if x.Named > 0 {
+		fmt.Fprintf(c.out, "    the query is its name: %.3f\n", x.Named)
+	}
 	fmt.Fprintf(c.out, "    %s\n", c.dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
 		x.Score, x.Len, x.AvgLen, plural(x.Docs, "entry", "entries"))))
 }
@@ -97,7 +143,7 @@ func (c *cli) whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name st
 	if err != nil {
 		return nil, err
 	}
-	w.Explain = newExplanation(x)
+	w.Explain = newExplanation(x, len(e.Aliases))
 	if q.Limit == 0 || w.Rank <= q.Limit {
 		w.Reason, w.Message = "hit", fmt.Sprintf("why not %s: it is hit %d", quoted(e.Name), w.Rank)
 		return w, nil

@@ -133,7 +133,7 @@ func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recal
 			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
 		}
 		if f.explain {
-			a.Hits[i].Explain = newExplanation(explain[i])
+			a.Hits[i].Explain = newExplanation(explain[i], len(h.Entry.Aliases))
 		}
 	}
 	if f.budget > 0 {

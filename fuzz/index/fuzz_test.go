@@ -141,7 +141,7 @@ func FuzzTokens(f *testing.F) {
 				want[term] += 2
 				n += 2
 			}
-			e, _ := x.Explain(s, 1)
+			e, _ := x.Explain(bm25.Query{Text: s}, 1)
 			if e.Len != n {
 				t.Fatalf("%v: %q is indexed under %d terms, want %d", a, s, e.Len, n)
 			}

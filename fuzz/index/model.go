@@ -83,7 +83,7 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 		return fmt.Errorf("%s: index finds %+v, model %+v", what, got, want)
 	}
 	for _, h := range want.Hits[:min(3, len(want.Hits))] {
-		e, ok := x.Explain(q.Text, h.ID)
+		e, ok := x.Explain(q, h.ID)
 		sum := 0.0
 		for _, line := range e.Terms {
 			sum += line.Contribution

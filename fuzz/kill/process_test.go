@@ -16,7 +16,7 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-const lockWait = time.Minute
+const lockWait = 5 * time.Minute
 
 // childAdd adds entries, opening the store for each: path, own name, count. A
 // line on stdout acknowledges each.

@@ -1,0 +1,372 @@
+package bm25
+
+import (
+	"encoding/binary"
+	"slices"
+	"unicode/utf8"
+)
+
+// What an index does not keep is read from the texts of the best matches: how
+// near to each other the words of the query are, and how early they come. Both
+// add to a score, so that no match whose text is not read has a claim to be
+// before one whose text is.
+const (
+	// Finalists is how many matches have their texts read.
+	Finalists = 20
+
+	nearWeight  = 0.6
+	earlyWeight = 0.5
+	// earlyHalf is the place at which a word counts half of what it does at the
+	// beginning.
+	earlyHalf = 60
+
+	maxSequence = 64      // words of a query, and terms, that are looked for
+	maxRead     = 8 << 10 // bytes of a document, over all fields
+	apart       = 1 << 30 // a distance: the two are not in one field
+)
+
+// A reader finds the words of a query in texts.
+type reader struct {
+	lexer    *lexer
+	terms    []queryTerm // that are looked for
+	sequence []word
+	starts   startSet
+	high     bool    // a term has characters of three bytes
+	highest  float64 // no score exceeds it but by being named
+	scanner  scanner
+	alone    bool   // each term of the run in hand is at a place of its own
+	at       uint32 // place of the latest word, from 1, over all fields
+	field    int
+
+	// Of the document in hand:
+	first    []uint32 // by term: its first place; 0 = none
+	fields   []int    // by term: the field of it
+	last     []uint32 // by term: its latest place in the field in hand; 0 = none
+	distance []uint32 // by word of the sequence: the least to the next one
+
+	ask, see func(term []byte)
+}
+
+// A word of the query, which may stand in it several times.
+type word struct {
+	term  int    // in terms
+	place uint32 // in the query, other words counted
+}
+
+// prepare sets the reader up for the query that s has parsed. Terms of scripts
+// without spaces are left out: they are neighbours as they are.
+func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
+	r.lexer, r.terms, r.high, r.highest = l, r.terms[:0], false, 0
+	if r.ask == nil {
+		r.ask, r.see = r.asked, r.seen
+	}
+	r.starts = startSet{}
+	var term []byte
+	for _, t := range terms {
+		r.highest += float64((K1 + 1 + earlyWeight) * t.idf)
+		if len(r.terms) == maxSequence {
+			continue
+		}
+		term = l.dict.appendTerm(term[:0], t.id)
+		if first, _ := utf8.DecodeRune(term); dense(first) {
+			continue
+		}
+		r.terms = append(r.terms, t)
+		r.high = r.high || term[0] >= 0xe0
+		r.start(term)
+	}
+	r.sequence, r.at = r.sequence[:0], 0
+	s := &r.scanner
+	s.scan([]string{text[:min(len(text), maxRead)]}, false)
+	for i := 0; i+1 < len(s.edges); i += 2 {
+		if start, end := s.edges[i], s.edges[i+1]; !s.contraction(start, end) {
+			run := s.buf[start:end:end]
+			if r.alone = !ascii(run); !r.alone {
+				r.at++
+			}
+			s.uni.standard(run, r.ask)
+		}
+	}
+	for _, w := range r.sequence {
+		r.highest += float64(nearWeight * r.terms[w.term].idf)
+	}
+	n := len(r.terms)
+	r.first, r.last = slices.Grow(r.first[:0], n)[:n], slices.Grow(r.last[:0], n)[:n]
+	r.fields = slices.Grow(r.fields[:0], n)[:n]
+	r.distance = slices.Grow(r.distance[:0], len(r.sequence))[:len(r.sequence)]
+}
+
+// start notes how words begin that may have a term: as it does, up to three
+// bytes, of which the stemmer may have made the last one an i.
+func (r *reader) start(term []byte) {
+	key := uint32(term[0])
+	switch {
+	case len(term) == 1:
+		for rest := range uint32(1 << 16) {
+			r.starts.add(key | rest<<8)
+		}
+	case len(term) == 2:
+		key |= uint32(term[1]) << 8
+		for third := range uint32(1 << 8) {
+			r.starts.add(key | third<<16)
+		}
+	default:
+		key |= uint32(term[1])<<8 | uint32(term[2])<<16
+		r.starts.add(key)
+		if term[2] == 'i' {
+			r.starts.add(key&0xffff | 'y'<<16)
+		}
+	}
+}
+
+// A startSet holds hashes of the first three bytes of words.
+type startSet [1 << 14 / 64]uint64
+
+func (s *startSet) add(key uint32) {
+	h := key * 0x9e3779b1 >> 18
+	s[h>>6] |= 1 << (h & 63)
+}
+
+func (s *startSet) has(key uint32) bool {
+	h := key * 0x9e3779b1 >> 18
+	return s[h>>6]>>(h&63)&1 != 0
+}
+
+// asked takes a term of the query: the first of each word that some document
+// has.
+func (r *reader) asked(term []byte) {
+	if r.alone {
+		r.at++
+	}
+	id, ok := r.lexer.dict.find(term)
+	if !ok || len(r.sequence) == maxSequence {
+		return
+	}
+	if n := len(r.sequence); n > 0 && r.sequence[n-1].place == r.at {
+		return
+	}
+	if k := r.number(id); k >= 0 {
+		r.sequence = append(r.sequence, word{k, r.at})
+	}
+}
+
+// number returns the number of a term in r.terms, or -1.
+func (r *reader) number(id uint32) int {
+	return slices.IndexFunc(r.terms, func(t queryTerm) bool { return t.id == id })
+}
+
+// read takes the texts of a document.
+func (r *reader) read(texts []string) {
+	clear(r.first)
+	for i := range r.distance {
+		r.distance[i] = apart
+	}
+	left := maxRead
+	r.at = 0
+	for i, text := range texts {
+		if len(text) > left {
+			text = text[:left]
+		}
+		left -= len(text)
+		clear(r.last)
+		r.field = i
+		r.walk(text)
+	}
+}
+
+// walk takes one text of a document. Most words are passed over for how they
+// begin, and the terms of the others are mostly known.
+func (r *reader) walk(text string) {
+	s := &r.scanner
+	s.scan([]string{text}, false)
+	forms := r.lexer.forms
+	for i := 0; i+1 < len(s.edges); i += 2 {
+		start, end := s.edges[i], s.edges[i+1]
+		run := s.buf[start:end:end]
+		r.alone = false
+		switch c := run[0]; {
+		case c < utf8.RuneSelf:
+			if end-start <= 2 && s.contraction(start, end) {
+				continue
+			}
+			r.at++
+			if !r.mayBegin(start, end) {
+				continue
+			}
+		case c >= 0xe0 && !r.high:
+			r.at += uint32(len(run)) / 3
+			continue
+		}
+		if repeats(run) {
+			if f, ok := r.lexer.dict.find(run); ok && int(f) < len(forms) && forms[f] != unanalyzed {
+				if run[0] >= utf8.RuneSelf {
+					r.at++
+				}
+				if t := forms[f]; t < manyTerms {
+					r.found(t)
+				} else {
+					terms := r.lexer.moreTerms[t-manyTerms:]
+					for _, t := range terms[1 : 1+terms[0]] {
+						r.found(t)
+					}
+				}
+				continue
+			}
+		}
+		r.alone = !ascii(run)
+		s.uni.standard(run, r.see)
+	}
+}
+
+// mayBegin reports whether a run that starts with an ASCII character may have a
+// term of the query: it begins like one, or may have parts.
+func (r *reader) mayBegin(start, end uint32) bool {
+	buf := r.scanner.buf
+	key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[min(end-start, 3)]
+	if key&highs != 0 {
+		return true
+	}
+	// The case of letters is one bit, which digits have set.
+	if r.starts.has(uint32(key | key>>1&0x202020)) {
+		return true
+	}
+	// Has it but small letters behind the first, but capitals, or but digits?
+	kind := buf[end-1] & 0xe0
+	for at := start + 1; at < end; at += 8 {
+		w := (binary.LittleEndian.Uint64(buf[at:]) & (0xe0 * ones)) ^ uint64(kind)*ones
+		if n := end - at; n < 8 {
+			w &= prefixMask[n]
+		}
+		if w != 0 {
+			return true
+		}
+	}
+	first := buf[start] & 0xe0
+	return (first == digits) != (kind == digits) || first == smalls && kind == capitals
+}
+
+// The kinds of ASCII word bytes, by their highest bits.
+const (
+	digits   = 0x20
+	capitals = 0x40
+	smalls   = 0x60
+)
+
+// seen takes a term of a run that is analyzed.
+func (r *reader) seen(term []byte) {
+	if r.alone {
+		r.at++
+	}
+	if id, ok := r.lexer.dict.find(term); ok {
+		r.found(id)
+	}
+}
+
+// found takes a term of the document.
+func (r *reader) found(id uint32) {
+	k := r.number(id)
+	if k < 0 {
+		return
+	}
+	p := r.at
+	if r.first[k] == 0 {
+		r.first[k], r.fields[k] = p, r.field
+	}
+	for i, w := range r.sequence {
+		if w.term != k {
+			continue
+		}
+		if i > 0 {
+			before := r.sequence[i-1]
+			// What is between them in the query may be between them here.
+			if at := r.last[before.term]; at > 0 && before.term != k {
+				r.near(i-1, int(p-at)-int(w.place-before.place-1))
+			}
+		}
+		if i+1 < len(r.sequence) {
+			if next := r.sequence[i+1].term; r.last[next] > 0 && next != k {
+				r.near(i, int(p-r.last[next]))
+			}
+		}
+	}
+	r.last[k] = p
+}
+
+func (r *reader) near(i, distance int) {
+	r.distance[i] = min(r.distance[i], uint32(max(distance, 1)))
+}
+
+// nearness is what word i of the query and the next one add by their distance.
+func (r *reader) nearness(i int) float64 {
+	if i+1 == len(r.sequence) || r.distance[i] == apart {
+		return 0
+	}
+	w := min(r.terms[r.sequence[i].term].idf, r.terms[r.sequence[i+1].term].idf)
+	return float64(nearWeight * w / float64(r.distance[i]))
+}
+
+// earliness is what term k adds by its place.
+func (r *reader) earliness(k int) float64 {
+	if r.first[k] == 0 {
+		return 0
+	}
+	return float64(earlyWeight * r.terms[k].idf * earlyHalf / (earlyHalf + float64(r.first[k]-1)))
+}
+
+// score adds to the score of a document what was read in it.
+func (r *reader) score(base float64, named bool) float64 {
+	for i := range r.sequence {
+		base += r.nearness(i)
+	}
+	for k := range r.terms {
+		base += r.earliness(k)
+	}
+	if named {
+		base += r.highest
+	}
+	return base
+}
+
+// rerank ranks the best of the hits again.
+func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
+	s.reader.prepare(x.lexer, s.terms, q.Text)
+	hits = s.enter(x, q, hits)
+	best := hits[:min(len(hits), Finalists)]
+	for i, h := range best {
+		if len(s.reader.terms) > 0 {
+			s.reader.read(q.Texts(h.ID))
+		}
+		best[i].Score = s.reader.score(h.Score, slices.Contains(q.Named, h.ID))
+	}
+	slices.SortFunc(best, byRank)
+	if q.Limit > 0 {
+		hits = hits[:min(len(hits), q.Limit)]
+	}
+	return hits
+}
+
+// enter puts the matches that the query names before the others, if they are
+// not among the best as it is.
+func (s *searcher) enter(x *Index, q Query, hits []Hit) []Hit {
+	for _, id := range q.Named[:min(len(q.Named), Finalists)] {
+		if slices.ContainsFunc(hits[:min(len(hits), Finalists)], func(h Hit) bool { return h.ID == id }) {
+			continue
+		}
+		m, ok := x.match(id)
+		if !ok || !q.passes(id, m.class) {
+			continue
+		}
+		h := Hit{id, 0}
+		for _, t := range s.terms {
+			if line, ok := m.term(x, t); ok {
+				h.Score += line.Contribution
+			}
+		}
+		if h.Score == 0 {
+			continue
+		}
+		hits = slices.DeleteFunc(hits, func(o Hit) bool { return o.ID == id })
+		hits = slices.Insert(hits, 0, h)
+	}
+	return hits
+}

@@ -1,0 +1,177 @@
+package bm25_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/bm25"
+)
+
+// library is an index of texts by ID, from 1.
+type library struct {
+	x     *bm25.Index
+	texts [][]string
+}
+
+func newLibrary(t *testing.T, texts ...[]string) *library {
+	t.Helper()
+	l := &library{bm25.New(bm25.Standard), texts}
+	err := l.x.Build(context.Background(), len(texts), func(i int) bm25.Doc {
+		return bm25.Doc{ID: uint64(i + 1), Class: uint8(i % 2), Fields: texts[i]}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *library) query(text string, limit int, named ...uint64) bm25.Query {
+	return bm25.Query{Text: text, Limit: limit, Named: named, Texts: func(id uint64) []string { return l.texts[id-1] }}
+}
+
+func (l *library) ids(q bm25.Query) []uint64 {
+	var ids []uint64
+	for _, h := range l.x.Search(q).Hits {
+		ids = append(ids, h.ID)
+	}
+	return ids
+}
+
+func TestNear(t *testing.T) {
+	l := newLibrary(t,
+		[]string{"green is a colour and so is blue, and a rollout is none"},
+		[]string{"a rollout is none and blue green colour is a so is, and"},
+		[]string{"size and then the many other things of databases"},
+		[]string{"then the many other things and size of databases"},
+	)
+	for query, want := range map[string][]uint64{
+		"blue green":        {2, 1},
+		"green blue":        {2, 1}, // the other order is near, too
+		"size of databases": {4, 3}, // "of" is between them in the query
+		"databases size":    {4, 3},
+	} {
+		if got := l.ids(l.query(query, 0)); !slices.Equal(got, want) {
+			t.Errorf("%q finds %v, want %v", query, got, want)
+		}
+	}
+	e, _ := l.x.Explain(l.query("size of databases", 0), 4)
+	if len(e.Near) != 1 || e.Near[0].Distance != 1 {
+		t.Errorf("near: %+v, want distance 1", e.Near)
+	}
+}
+
+func TestNearInOneField(t *testing.T) {
+	l := newLibrary(t, []string{"aaa blue", "green aab"}, []string{"aac aad", "blue green"})
+	if e, _ := l.x.Explain(l.query("blue green", 0), 1); len(e.Near) != 0 || !e.Read {
+		t.Errorf("words of two fields are near: %+v", e)
+	}
+	if e, _ := l.x.Explain(l.query("blue green", 0), 2); len(e.Near) != 1 {
+		t.Errorf("words of one field are not near: %+v", e)
+	}
+}
+
+func TestEarly(t *testing.T) {
+	filler := strings.Repeat("filler ", 40)
+	l := newLibrary(t, []string{filler + "deploy"}, []string{"deploy " + filler})
+	if got := l.ids(l.query("deploy", 0)); !slices.Equal(got, []uint64{2, 1}) {
+		t.Errorf("found %v, want the early one first", got)
+	}
+	if got := l.ids(bm25.Query{Text: "deploy"}); !slices.Equal(got, []uint64{1, 2}) {
+		t.Errorf("without texts found %v, want the order of IDs", got)
+	}
+	e, _ := l.x.Explain(l.query("deploy", 0), 1)
+	if e.Terms[0].Place != 41 {
+		t.Errorf("place %d, want 41", e.Terms[0].Place)
+	}
+}
+
+func TestNamed(t *testing.T) {
+	var texts [][]string
+	for range 100 {
+		texts = append(texts, []string{"coffee, coffee and more coffee"})
+	}
+	texts = append(texts, []string{"coffee", strings.Repeat("a long text of other things ", 400)}, []string{"tea"})
+	l := newLibrary(t, texts...)
+	for _, limit := range []int{1, 10, 50, 0} {
+		got := l.ids(l.query("coffee", limit, 101, 102, 999))
+		if got[0] != 101 || slices.Contains(got[1:], 101) || slices.Contains(got, 102) || limit > 0 && len(got) != limit || limit == 0 && len(got) != 101 {
+			t.Errorf("limit %d: found %v", limit, got)
+		}
+	}
+	q := l.query("coffee", 10, 101)
+	q.Classes = 1 << 1
+	if got := l.ids(q); slices.Contains(got, 101) { // which is of class 0
+		t.Errorf("found %v, of which the filter takes 101", got)
+	}
+	if e, _ := l.x.Explain(l.query("coffee", 10, 101), 101); e.Named == 0 {
+		t.Errorf("explained as %+v", e)
+	}
+}
+
+// TestRanked holds searches of random texts against what is explained.
+func TestRanked(t *testing.T) {
+	words := strings.Fields("alpha beta gamma delta alphaBeta Gamma7 the of 東京 都 naïve naive café e-mail x")
+	r := rand.New(rand.NewPCG(1, 1))
+	text := func(n int) string {
+		var b strings.Builder
+		for range 1 + r.IntN(n) {
+			b.WriteString(words[r.IntN(len(words))])
+			b.WriteString([]string{" ", " ", ", ", "-", ""}[r.IntN(5)])
+		}
+		return b.String()
+	}
+	near := 0
+	for round := range 30 {
+		var texts [][]string
+		for range 2 + r.IntN(90) {
+			texts = append(texts, []string{text(3), text(60)})
+		}
+		l := newLibrary(t, texts...)
+		for range 8 {
+			query := text(5)
+			named := []uint64{uint64(1 + r.IntN(len(texts)))}
+			all := l.x.Search(l.query(query, 0, named...)).Hits
+			what := fmt.Sprintf("round %d, query %q", round, query)
+			limit := 1 + r.IntN(len(texts))
+			if got := l.x.Search(l.query(query, limit, named...)).Hits; !slices.Equal(got, all[:min(limit, len(all))]) {
+				t.Fatalf("%s: limit %d gives %v, all are %v", what, limit, got, all)
+			}
+			if !slices.IsSortedFunc(all, func(a, b bm25.Hit) int {
+				if a.Score > b.Score || a.Score == b.Score && a.ID < b.ID {
+					return -1
+				}
+				return 1
+			}) {
+				t.Fatalf("%s: not in order: %v", what, all)
+			}
+			for i, h := range all {
+				if i > 2 && r.IntN(8) > 0 && i != bm25.Finalists {
+					continue
+				}
+				e, ok := l.x.Explain(l.query(query, limit, named...), h.ID)
+				sum := 0.0
+				for _, line := range e.Terms {
+					sum += line.Contribution
+				}
+				for _, line := range e.Near {
+					sum += line.Contribution
+					near++
+				}
+				for _, line := range e.Terms {
+					sum += line.Early
+				}
+				sum += e.Named
+				if !ok || e.Score != h.Score || sum != h.Score || e.Read && i >= bm25.Finalists {
+					t.Fatalf("%s: hit %d scores %v, explained as %+v, which sums to %v", what, i, h.Score, e, sum)
+				}
+			}
+		}
+	}
+	if near == 0 {
+		t.Error("no words were near")
+	}
+}

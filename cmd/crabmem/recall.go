@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/crmem"
+	"crabmem/snippet"
 
 	"github.com/spf13/cobra"
 )
@@ -176,7 +177,7 @@ func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanati
 		case f.budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := oneLine(snippet(*h.Content, q.Analyzer, weights(explain[i]), 240))
+			preview := oneLine(snippet.Cut(*h.Content, q.Analyzer, weights(explain[i]), 240))
 			if preview = printable(preview); preview != "" {
 				fmt.Fprintf(c.out, "    %s\n", fit(preview, max(room, 0)))
 			}

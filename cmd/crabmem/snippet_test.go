@@ -81,32 +81,3 @@ func TestBudget(t *testing.T) {
 		}
 	}
 }
-
-// TestSnippet looks for the part with most of the query.
-func TestSnippet(t *testing.T) {
-	filler := strings.Repeat("nothing of note happens here. ", 30)
-	for _, c := range []struct{ query, text, want string }{
-		{"amber fuse", filler + "amber. " + filler + "the amber fuse is in rack seven. " + filler, "the amber fuse is"},
-		{"start", "start here. " + filler, "start here."},
-		{"finish", filler + "and finish", "and finish"},
-		{"砂糖", strings.Repeat("今日は天気がいい。", 40) + "味噌と砂糖を混ぜる。" + strings.Repeat("また明日。", 40), "砂糖"},
-		{"running", filler + "she ran and runs, " + filler, "runs"},
-	} {
-		terms := make(map[string]float64)
-		for term := range bm25.Standard.Tokens(c.query) {
-			terms[term] = 1
-		}
-		for n := 40; n < 400; n += 7 {
-			got := snippet(c.text, bm25.Standard, terms, n)
-			if !strings.Contains(got, c.want) || len(got) > n || len(got) < n-28 || !utf8.ValidString(got) {
-				t.Errorf("%q in %d bytes: %d bytes %q", c.query, n, len(got), got)
-			}
-		}
-	}
-	if got := snippet("short", bm25.Standard, nil, 5); got != "short" {
-		t.Errorf("a text that fits is %q", got)
-	}
-	if got := snippet(strings.Repeat("é", 50), bm25.Standard, nil, 7); got != "ééé" {
-		t.Errorf("a tiny budget gives %q", got)
-	}
-}

@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"testdata":               {},
 	"crmem":                  {"crmem/vfs", "bm25"},
 	"snippet":                {"bm25"},
-	"budget":                 {"snippet"},
+	"budget":                 {"bm25", "snippet"},
 	"sessionlog":             {"crmem/vfs", "bm25", "snippet"},
 	"daemon/wire":            {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/client":          {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},

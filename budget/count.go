@@ -7,8 +7,9 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// Encoding is the vocabulary that tokens are counted with. Newer ones of the
-// same family count a little less of English and much less of other scripts.
+// Encoding is the vocabulary that tokens are counted with. Its successor,
+// o200k_base, would make the program 7 MB larger, where this takes 3.8; it
+// counts a little less in English and code, and much less in other scripts.
 const Encoding = "cl100k_base"
 
 // The vocabulary is in the program and takes some 15 ms to set up: only what

@@ -6,35 +6,28 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"crabmem/bm25"
+	"crabmem/budget"
 	"crabmem/crmem"
 )
 
-// TestBudget recalls with budgets of all sizes: the texts together never
-// exceed the budget, fill it to 2 % where there is enough to fill it with, and
-// the count is that of the bytes.
+// TestBudget recalls with budgets of all sizes: names and texts never have more
+// tokens, and each hit has its text or a snippet that shows what matched.
 func TestBudget(t *testing.T) {
 	words := []string{"harbour", "light", "tide", "канат", "潮汐", "bäcker", "rope", "x", "signal", "—"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := crmem.New(nil)
 	defer s.Close()
-	total := 0
 	for i := range 12 {
 		var b strings.Builder
 		for range 20 << (i % 6) {
 			b.WriteString(words[rng.IntN(len(words))] + " ")
 		}
 		b.WriteString("lighthouse keeper")
-		for range 300 {
+		for range 10 * i {
 			b.WriteString(" " + words[rng.IntN(len(words))])
 		}
-		if i == 3 {
-			b.Reset()
-			b.WriteString("lighthouse")
-		}
-		total += b.Len()
 		if _, err := s.Remember(fmt.Sprint("entry ", i), b.String(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -48,36 +41,32 @@ func TestBudget(t *testing.T) {
 	for i, h := range r.Hits {
 		explain[i], _, _ = s.Explain(context.Background(), q, h.ID)
 	}
-	for budget := 1; budget < 20000; budget += 1 + budget/7 {
+	for tokens := 1; tokens < 20000; tokens += 1 + tokens/3 {
 		a := recallAnswer{Hits: make([]recalled, len(r.Hits))}
 		for i, h := range r.Hits {
 			a.Hits[i] = recalled{Name: h.Name, Content: &h.Entry.Content}
 		}
-		a.spend(budget, bm25.Standard, explain)
-		bytes := 0
+		a.spend(tokens, bm25.Standard, explain)
+		if a.Budget != tokens || a.LeftOut != 12-len(a.Hits) || tokens > 200 && a.LeftOut > 0 {
+			t.Errorf("budget %d: %+v", tokens, *a.budgeted)
+		}
+		var all strings.Builder
+		sum := 0
 		for i, h := range a.Hits {
 			if (h.Content == nil) == (h.Snippet == nil) {
-				t.Fatalf("budget %d: hit %d has both texts or none", budget, i)
+				t.Fatalf("budget %d: hit %d has both texts or none", tokens, i)
 			}
 			text := ""
 			if h.Content != nil {
 				text = *h.Content
 			} else if text = *h.Snippet; len(text) > 40 && !strings.Contains(text, "lighthouse") {
-				t.Errorf("budget %d: hit %d: the snippet misses what matched: %q", budget, i, text)
+				t.Errorf("budget %d: hit %d: the snippet misses what matched: %q", tokens, i, text)
 			}
-			if !utf8.ValidString(text) {
-				t.Errorf("budget %d: hit %d is not UTF-8", budget, i)
-			}
-			if *h.Tokens != tokens(len(text)) {
-				t.Errorf("budget %d: hit %d: %d tokens for %d bytes", budget, i, *h.Tokens, len(text))
-			}
-			bytes += len(text)
+			all.WriteString(h.Name + "\n" + text + "\n")
+			sum += *h.Tokens
 		}
-		if *a.Tokens != tokens(bytes) || *a.Tokens > budget {
-			t.Errorf("budget %d: %d tokens for %d bytes", budget, *a.Tokens, bytes)
-		}
-		if want := min(budget*bytesPerToken, total); budget >= 50 && bytes < want*98/100 {
-			t.Errorf("budget %d: only %d of %d bytes", budget, bytes, want)
+		if a.Tokens != sum || sum > tokens || budget.Count(all.String()) > tokens {
+			t.Errorf("budget %d: %d tokens, %d of the hits, %d of their texts", tokens, a.Tokens, sum, budget.Count(all.String()))
 		}
 	}
 }

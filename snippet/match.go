@@ -41,7 +41,7 @@ func Matches(text string, an bm25.Analyzer, weights map[string]float64) []Match 
 		for at < end {
 			to := end
 			if !ascii && to-at > maxPiece {
-				for to = at + maxPiece; !utf8.RuneStart(text[to]); {
+				for to = at + maxPiece; !utf8.RuneStart(text[to]) && to > at+maxPiece-utf8.UTFMax; {
 					to--
 				}
 			}

@@ -46,12 +46,12 @@ func Cut(text string, an bm25.Analyzer, weights map[string]float64, n int) strin
 	}
 	from := start - (room-(end-start))/2 // as much before it as after
 	if last := len(text) - room - len(ellipsis); from >= last {
-		for from = last; !utf8.RuneStart(text[from]); {
+		for from = last; from < len(text) && !utf8.RuneStart(text[from]); {
 			from++
 		}
 		return ellipsis + text[from:]
 	}
-	for !utf8.RuneStart(text[from]) {
+	for from < start && !utf8.RuneStart(text[from]) {
 		from++
 	}
 	if i := strings.IndexAny(text[from:min(start, from+24)], " \n\t"); i >= 0 { // from the start of a word

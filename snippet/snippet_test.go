@@ -50,3 +50,18 @@ func TestCutLongWord(t *testing.T) {
 		}
 	}
 }
+
+// FuzzCut cuts what may not even be text.
+func FuzzCut(f *testing.F) {
+	f.Add("the amber fuse", "fuse", 10)
+	f.Add(strings.Repeat("\x80", 200), "\x80", 40)
+	f.Add("é"+strings.Repeat("\xbf", 300)+" x", "x", 100)
+	f.Add(strings.Repeat("味噌と砂糖", 40), "砂糖", 50)
+	f.Fuzz(func(t *testing.T, text, term string, n int) {
+		n = min(n, 1<<16)
+		got := snippet.Cut(text, bm25.Standard, map[string]float64{term: 1}, n)
+		if len(got) > max(n, 0) || utf8.ValidString(text) && !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	})
+}

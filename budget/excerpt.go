@@ -49,7 +49,7 @@ func (x *excerpt) fit(limit int) (part string, tokens int) {
 				break
 			}
 		}
-		n = n * limit / max(c, 1)
+		n = int(int64(n) * int64(limit) / int64(max(c, 1)))
 	}
 	return part, tokens
 }

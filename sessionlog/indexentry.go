@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/snippet"
 )
 
 // Classes of documents, and the roles of places. Class 0 is that of every role
@@ -105,8 +106,8 @@ func newEntry(r *indexReader, f listed) *entry {
 	}
 	e := &entry{name: f.name}
 	e.id, e.shaped = idOf(f.name, m)
-	e.agent = strings.Clone(clip(m.Agent, maxParty))
-	e.sender = strings.Clone(clip(m.CreatedBy, maxParty))
+	e.agent = strings.Clone(snippet.Clip(m.Agent, maxParty))
+	e.sender = strings.Clone(snippet.Clip(m.CreatedBy, maxParty))
 	e.created, _ = m.Created()
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/snippet"
 )
 
 // An indexReader turns lines of one session file into places and documents. It
@@ -157,7 +158,7 @@ func (r *indexReader) role() uint16 {
 	if c := classOf(r.scratch); c != classOther {
 		return c
 	}
-	name := clip(string(r.scratch), maxRole)
+	name := snippet.Clip(string(r.scratch), maxRole)
 	i := slices.Index(r.others, name)
 	if i < 0 && len(r.others) < maxOthers {
 		r.others = append(r.others, name)

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/crmem/vfs"
+	"crabmem/snippet"
 )
 
 // The bounds of what a search returns.
@@ -104,12 +105,12 @@ func (q *Query) bound() {
 		q.Window = defaultWindow
 	}
 	q.Window = max(0, min(q.Window, maxWindow))
-	q.Text = clip(q.Text, maxQuery)
-	q.Agent, q.Sender = clip(q.Agent, maxParty), clip(q.Sender, maxParty)
+	q.Text = snippet.Clip(q.Text, maxQuery)
+	q.Agent, q.Sender = snippet.Clip(q.Agent, maxParty), snippet.Clip(q.Sender, maxParty)
 	if q.Roles != nil {
 		roles := make([]string, len(q.Roles))
 		for i, role := range q.Roles {
-			roles[i] = clip(role, maxRole)
+			roles[i] = snippet.Clip(role, maxRole)
 		}
 		q.Roles = roles
 	}
@@ -149,7 +150,7 @@ func (x *Index) rank(q *Query) ([]finding, *Result, error) {
 	for i, h := range ranked.Hits {
 		e := x.entries[h.ID>>32]
 		f := &found[i]
-		f.Hit = Hit{ID: e.id, File: e.name, Agent: e.agent, CreatedBy: e.sender, Title: clip(e.title, maxText),
+		f.Hit = Hit{ID: e.id, File: e.name, Agent: e.agent, CreatedBy: e.sender, Title: snippet.Clip(e.title, maxText),
 			Score: h.Score, Window: []Windowed{}}
 		at := int(h.ID&(1<<32-1)) - 1
 		if at < 0 {
@@ -254,7 +255,7 @@ func (e *entry) describe() string {
 			parts = append(parts, s)
 		}
 	}
-	return beginning(strings.Join(parts, " · "), maxText)
+	return snippet.Beginning(strings.Join(parts, " · "), maxText)
 }
 
 // end returns where what begins at a place ends at the latest.

@@ -8,7 +8,12 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/snippet"
 )
+
+// maxText is how much of a text a snippet and a message of a window show, in
+// bytes.
+const maxText = 1 << 10
 
 // What is read of a line at most: of a hit, whose best part is looked for, and
 // of what stands around it.
@@ -96,11 +101,11 @@ func (v *viewer) show(f *finding) {
 			}
 		}
 		if i == f.at {
-			text = snippet(text, v.index.analyzer, f.weights, maxText)
+			text = snippet.Cut(text, v.index.analyzer, f.weights, maxText)
 			f.Snippet = text
 		}
 		if shown {
-			f.Window = append(f.Window, Windowed{int64(p.line), roleName(p.role, f.others), beginning(text, maxText)})
+			f.Window = append(f.Window, Windowed{int64(p.line), roleName(p.role, f.others), snippet.Beginning(text, maxText)})
 		}
 	}
 }
@@ -147,7 +152,7 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 }
 
 // role returns the role of the message in hand.
-func (v *viewer) role() string { return clip(v.record.text(v.record.values[keyRole]), maxRole) }
+func (v *viewer) role() string { return snippet.Clip(v.record.text(v.record.values[keyRole]), maxRole) }
 
 // text returns what is shown of the record in hand: no result that is not
 // indexed, also when only the beginning of its line was read.
@@ -209,7 +214,7 @@ func (v *viewer) result() string {
 	}
 	of := ""
 	if name := v.calls[r.text(r.values[keyToolCallID])]; name != "" {
-		of = " of " + beginning(name, maxRole)
+		of = " of " + snippet.Beginning(name, maxRole)
 	}
 	return fmt.Sprintf("[result%s, %s%d bytes]", of, over, n)
 }

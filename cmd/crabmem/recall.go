@@ -7,7 +7,9 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
+	"crabmem/budget"
 	"crabmem/crmem"
+	"crabmem/snippet"
 
 	"github.com/spf13/cobra"
 )
@@ -32,10 +34,16 @@ func (c *cli) recallCommand() *cobra.Command {
 query need not stand together, and not all need occur.
 
 --explain shows how each score came about, --why-not NAME why an entry is not
-among the hits. --budget TOKENS cuts the texts around what matched so that
-together they fill, and never exceed, that many tokens of four bytes.
---analyzer plain is the reference's rule: its tokens, its scores, no names.
-Without a hit the exit code is 0, with --exit-code 3.`,
+among the hits. --analyzer plain is the reference's rule: its tokens, its
+scores, no names. Without a hit the exit code is 0, with --exit-code 3.
+
+--budget TOKENS gives the names of the hits and a snippet of each, cut around
+what matched, then whole texts in place of snippets where they fit, then longer
+snippets. A block of code is never cut. Names and texts, each with a line end,
+never have more tokens together than that, counted with ` + budget.Encoding + `.
+What the output puts around them, as scores or the keys of --json, is not
+counted. Models count differently: OpenAI's newer ones a little less than this,
+and for Chinese or Hindi much less; other makers' may count more.`,
 		Example: `  crabmem recall "how do we deploy?"
   crabmem recall canary --explain --why-not tea
   crabmem recall "release steps" --json --budget 400
@@ -49,7 +57,7 @@ Without a hit the exit code is 0, with --exit-code 3.`,
 	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "the `analyzer`: standard or plain")
 	fl.BoolVar(&f.explain, "explain", false, "show how each score came about")
 	fl.StringVar(&f.whyNot, "why-not", "", "say why the entry `NAME` is not among the hits")
-	fl.IntVar(&f.budget, "budget", 0, "at most this many `tokens` of text")
+	fl.IntVar(&f.budget, "budget", 0, "names and texts of at most this many `tokens`")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit code 3 when nothing is found")
 	completeWords(cmd, "kind", "note", "archive")
 	completeWords(cmd, "analyzer", "standard", "plain")
@@ -105,12 +113,21 @@ type recalled struct {
 }
 
 type recallAnswer struct {
-	Query    string     `json:"query"`
-	Total    int        `json:"total"`    // matches before the limit
-	Searched int        `json:"searched"` // entries that passed the filters
-	Tokens   *int       `json:"tokens,omitempty"`
-	Hits     []recalled `json:"hits"`
-	WhyNot   *whyNot    `json:"why_not,omitempty"`
+	Query    string `json:"query"`
+	Total    int    `json:"total"`    // matches before the limit
+	Searched int    `json:"searched"` // entries that passed the filters
+	*budgeted
+	Hits   []recalled `json:"hits"`
+	WhyNot *whyNot    `json:"why_not,omitempty"`
+}
+
+// budgeted is what an answer says of its --budget.
+type budgeted struct {
+	Budget    int    `json:"budget"`
+	Tokens    int    `json:"tokens"` // of the names and the texts of the hits
+	Encoding  string `json:"encoding"`
+	Estimated bool   `json:"estimated"`
+	LeftOut   int    `json:"left_out"` // hits whose names had no room
 }
 
 func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
@@ -144,7 +161,7 @@ func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recal
 			return err
 		}
 	}
-	nothing := f.exitCode && len(a.Hits) == 0
+	nothing := f.exitCode && len(r.Hits) == 0
 	if c.json {
 		if nothing {
 			return &failure{Code: exitNotFound, Kind: "no_hits", Path: s.Path(), Message: nothingFound(a)}
@@ -163,7 +180,10 @@ func nothingFound(a recallAnswer) string {
 }
 
 func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanation, f recallFlags) {
-	if len(a.Hits) == 0 {
+	switch {
+	case a.budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
+		fmt.Fprintf(c.out, "--budget %d has no room for a name: %s\n", a.Budget, plural(a.Total, "match", "matches"))
+	case len(a.Hits) == 0:
 		c.out.WriteString(nothingFound(a) + "\n")
 	}
 	room := c.width() - 4
@@ -176,7 +196,7 @@ func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanati
 		case f.budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := oneLine(snippet(*h.Content, q.Analyzer, weights(explain[i]), 240))
+			preview := oneLine(snippet.Cut(*h.Content, q.Analyzer, weights(explain[i]), 240))
 			if preview = printable(preview); preview != "" {
 				fmt.Fprintf(c.out, "    %s\n", fit(preview, max(room, 0)))
 			}
@@ -187,8 +207,11 @@ func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanati
 	}
 	if len(a.Hits) > 0 && !c.quiet {
 		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), plural(a.Total, "match", "matches"), plural(a.Searched, "entry", "entries"))
-		if a.Tokens != nil {
-			end += fmt.Sprintf(", %d of %d tokens", *a.Tokens, f.budget)
+		if a.budgeted != nil {
+			end += fmt.Sprintf(", %d of %d tokens", a.Tokens, a.Budget)
+			if a.LeftOut > 0 {
+				end += fmt.Sprintf(", no room for %s", plural(a.LeftOut, "name", "names"))
+			}
 		}
 		c.out.WriteString(c.dim(end) + "\n")
 	}

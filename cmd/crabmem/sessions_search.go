@@ -10,6 +10,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/sessionlog"
+	"crabmem/snippet"
 
 	"github.com/spf13/cobra"
 )
@@ -191,7 +192,7 @@ func (c *cli) foundText(a *sessionsFound) {
 		h := &a.Hits[i]
 		fmt.Fprintf(c.out, "%2d  %s%s\n", i+1, c.bold(sessionLabel(h.ID, h.Title)),
 			c.dim(fmt.Sprintf("  %s, line %d, score %.3f", label(h.Role), h.Line, h.Score)))
-		best := oneLine(snippet(h.Snippet, bm25.Standard, terms, 240))
+		best := oneLine(snippet.Cut(h.Snippet, bm25.Standard, terms, 240))
 		if !slices.ContainsFunc(h.Window, func(w sessionlog.Windowed) bool { return w.Line == h.Line }) {
 			c.foundLine(">", h.Line, h.Role, best)
 		}

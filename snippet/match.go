@@ -1,4 +1,4 @@
-package sessionlog
+package snippet
 
 import (
 	"strings"
@@ -7,74 +7,27 @@ import (
 	"crabmem/bm25"
 )
 
-// maxText is how much of a text a snippet and a message of a window show, in
-// bytes.
-const maxText = 1 << 10
-
-const ellipsis = "…"
-
-// clip returns the beginning of s, at most n bytes, cut between characters.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+// A Match is a place of a text that has a term: text[Start:End].
+type Match struct {
+	Start, End int
+	Term       string
+	Weight     float64
 }
 
-// beginning returns at most n bytes of text from its start, marked when more
-// follows.
-func beginning(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return clip(text, n-len(ellipsis)) + ellipsis
-}
-
-// snippet returns at most n bytes of text: the part with the most of the terms,
-// marked where it was cut.
-func snippet(text string, an bm25.Analyzer, weights map[string]float64, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	room := n - 2*len(ellipsis)
-	start, end := bestSpan(matches(text, an, weights), room)
-	from := start - (room-(end-start))/2 // as much before it as after
-	if from <= len(ellipsis) {
-		return beginning(text, n)
-	}
-	if last := len(text) - room - len(ellipsis); from >= last {
-		for from = last; !utf8.RuneStart(text[from]); {
-			from++
-		}
-		return ellipsis + text[from:]
-	}
-	for !utf8.RuneStart(text[from]) {
-		from++
-	}
-	return ellipsis + clip(text[from:], room) + ellipsis
-}
-
-// A match is a word of a text that has a term.
-type match struct {
-	start, end int
-	term       string
-	weight     float64
-}
-
-// matches finds the words of text that have terms.
-func matches(text string, an bm25.Analyzer, weights map[string]float64) []match {
+// Matches finds the words of text that have terms, in order.
+func Matches(text string, an bm25.Analyzer, weights map[string]float64) []Match {
 	f := finder{analyzer: an, weights: weights, known: make(map[string]string)}
 	for term := range weights {
+		if term == "" {
+			continue
+		}
 		if term[0] >= utf8.RuneSelf {
 			f.wide = append(f.wide, term)
 			continue
 		}
 		f.seconds[term[0]] += (term + "\x00")[1:2]
 	}
-	var ms []match
+	var ms []Match
 	for at := 0; at < len(text); {
 		if !wordByte(text[at]) {
 			at++
@@ -88,12 +41,16 @@ func matches(text string, an bm25.Analyzer, weights map[string]float64) []match 
 		for at < end {
 			to := end
 			if !ascii && to-at > maxPiece {
-				for to = at + maxPiece; !utf8.RuneStart(text[to]); {
+				for to = at + maxPiece; !utf8.RuneStart(text[to]) && to > at+maxPiece-utf8.UTFMax; {
 					to--
 				}
 			}
 			if term := f.term(text[at:to], ascii); term != "" {
-				ms = append(ms, match{at, to, term, weights[term]})
+				m := Match{at, to, term, weights[term]}
+				if i := strings.Index(text[at:to], term); i >= 0 && !ascii {
+					m.Start, m.End = at+i, at+i+len(term)
+				}
+				ms = append(ms, m)
 			}
 			at = to
 		}
@@ -104,6 +61,9 @@ func matches(text string, an bm25.Analyzer, weights map[string]float64) []match 
 // maxPiece is how much of a word is looked at in one go, in bytes, when it may
 // be of a script without spaces.
 const maxPiece = 48
+
+// maxWord is how long a word is at most that may have a term, in bytes.
+const maxWord = 1 << 10
 
 func wordByte(c byte) bool {
 	return c >= utf8.RuneSelf || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -123,7 +83,7 @@ type finder struct {
 
 // term returns the first term that a word has, or "".
 func (f *finder) term(word string, ascii bool) string {
-	if len(word) > maxText || ascii && !f.mayHave(word) || !ascii && !f.mayHaveWide(word) {
+	if len(word) > maxWord || ascii && !f.mayHave(word) || !ascii && !f.mayHaveWide(word) {
 		return ""
 	}
 	term, ok := f.known[word]
@@ -184,33 +144,4 @@ func (f *finder) mayHaveWide(word string) bool {
 		}
 	}
 	return false
-}
-
-// bestSpan returns the span of at most n bytes that holds the most weight: a
-// term counts in full once, and a little every time again.
-func bestSpan(ms []match, n int) (start, end int) {
-	const again = 1.0 / 16
-	count := make(map[string]int)
-	sum, best := 0.0, 0.0
-	lo := 0
-	for _, m := range ms {
-		if count[m.term]++; count[m.term] == 1 {
-			sum += m.weight
-		} else {
-			sum += m.weight * again
-		}
-		for m.end-ms[lo].start > n {
-			l := ms[lo]
-			if count[l.term]--; count[l.term] == 0 {
-				sum -= l.weight
-			} else {
-				sum -= l.weight * again
-			}
-			lo++
-		}
-		if sum > best+1e-9 {
-			best, start, end = sum, ms[lo].start, m.end
-		}
-	}
-	return start, end
 }

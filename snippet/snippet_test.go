@@ -1,0 +1,67 @@
+package snippet_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"crabmem/bm25"
+	"crabmem/snippet"
+)
+
+// TestCut looks for the part with most of the query.
+func TestCut(t *testing.T) {
+	filler := strings.Repeat("nothing of note happens here. ", 30)
+	for _, c := range []struct{ query, text, want string }{
+		{"amber fuse", filler + "amber. " + filler + "the amber fuse is in rack seven. " + filler, "the amber fuse is"},
+		{"start", "start here. " + filler, "start here."},
+		{"finish", filler + "and finish", "and finish"},
+		{"砂糖", strings.Repeat("今日は天気がいい。", 40) + "味噌と砂糖を混ぜる。" + strings.Repeat("また明日。", 40), "砂糖"},
+		{"running", filler + "she ran and runs, " + filler, "runs"},
+	} {
+		terms := make(map[string]float64)
+		for term := range bm25.Standard.Tokens(c.query) {
+			terms[term] = 1
+		}
+		for n := 40; n < 400; n += 7 {
+			got := snippet.Cut(c.text, bm25.Standard, terms, n)
+			if !strings.Contains(got, c.want) || len(got) > n || len(got) < n-28 || !utf8.ValidString(got) {
+				t.Errorf("%q in %d bytes: %d bytes %q", c.query, n, len(got), got)
+			}
+		}
+	}
+	if got := snippet.Cut("short", bm25.Standard, nil, 5); got != "short" {
+		t.Errorf("a text that fits is %q", got)
+	}
+	if got := snippet.Cut(strings.Repeat("é", 50), bm25.Standard, nil, 7); got != "ééé" {
+		t.Errorf("a tiny budget gives %q", got)
+	}
+}
+
+// TestCutLongWord searches words that are longer than the snippet.
+func TestCutLongWord(t *testing.T) {
+	word := strings.Repeat("x", 900)
+	for _, text := range []string{"a " + word, word + " b", "a " + word + " b " + strings.Repeat("y ", 100)} {
+		for _, n := range []int{0, 1, 3, 6, 12, 40, 800, 899} {
+			got := snippet.Cut(text, bm25.Plain, map[string]float64{word: 1}, n)
+			if len(got) > n || !utf8.ValidString(got) {
+				t.Errorf("%d bytes: %q", n, got)
+			}
+		}
+	}
+}
+
+// FuzzCut cuts what may not even be text.
+func FuzzCut(f *testing.F) {
+	f.Add("the amber fuse", "fuse", 10)
+	f.Add(strings.Repeat("\x80", 200), "\x80", 40)
+	f.Add("é"+strings.Repeat("\xbf", 300)+" x", "x", 100)
+	f.Add(strings.Repeat("味噌と砂糖", 40), "砂糖", 50)
+	f.Fuzz(func(t *testing.T, text, term string, n int) {
+		n = min(n, 1<<16)
+		got := snippet.Cut(text, bm25.Standard, map[string]float64{term: 1}, n)
+		if len(got) > max(n, 0) || utf8.ValidString(text) && !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	})
+}

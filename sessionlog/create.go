@@ -209,7 +209,7 @@ func (d *Dir) Restore(id string) error {
 }
 
 // move renames a session's file from one folder into another, durably.
-func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) error {
+func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) (err error) {
 	name, err := d.find(from, id)
 	if err != nil {
 		return err
@@ -221,6 +221,14 @@ func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) error 
 	id, _ = idOf(name, &m)
 	if err := d.makeFolder(to); err != nil {
 		return err
+	}
+	if m.Source != "" && to == d.path {
+		// Whoever imports it again must not miss it.
+		all, _, _, busy := d.acquire(importLock, d.opts.LockWait)
+		if busy != nil {
+			return busy
+		}
+		defer func() { err = errors.Join(err, all.Unlock()) }()
 	}
 	lock, before, ours, err := d.acquire(id, d.opts.LockWait)
 	if err != nil {

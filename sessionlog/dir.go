@@ -76,12 +76,11 @@ type Dir struct {
 
 	index atomic.Pointer[Index] // kept current by what is written; nil = none
 
-	mu      sync.Mutex        // over everything below; taken after a Log's
-	logs    map[string]*Log   // open sessions by id
-	recent  list.List         // of *Log: those with open files, latest first
-	made    map[string]bool   // folders known to exist, durably
-	sources map[string]string // of files, where they were imported from; a cache
-	closed  bool
+	mu     sync.Mutex      // over everything below; taken after a Log's
+	logs   map[string]*Log // open sessions by id
+	recent list.List       // of *Log: those with open files, latest first
+	made   map[string]bool // folders known to exist, durably
+	closed bool
 }
 
 // OpenDir returns the folder path. It touches nothing: the first session
@@ -192,20 +191,30 @@ func (d *Dir) holder(clean int64) vfs.Holder {
 // names returns the session files of the folder, or of its trash, in order of
 // their names. A folder that is missing has none.
 func (d *Dir) names(folder string) ([]string, error) {
+	names, _, err := d.listFolder(folder)
+	return names, err
+}
+
+// listFolder returns the session files of a folder, and what a crash left there
+// of those that were being replaced.
+func (d *Dir) listFolder(folder string) (names, leftovers []string, err error) {
 	list, err := d.fs.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	names := make([]string, 0, len(list))
+	names = make([]string, 0, len(list))
 	for _, e := range list {
-		if name := e.Name(); strings.HasSuffix(name, nameExt) && name[0] != '.' {
+		name := e.Name()
+		if strings.HasSuffix(name, nameExt) && name[0] != '.' {
 			names = append(names, name)
+		} else if _, ok := leftoverOf(name); ok {
+			leftovers = append(leftovers, name)
 		}
 	}
-	return names, nil
+	return names, leftovers, nil
 }
 
 // maxMoves is how often a file is looked for anew that titles move meanwhile.

@@ -209,16 +209,16 @@ func (d *Dir) Restore(id string) error {
 }
 
 // move renames a session's file from one folder into another, durably.
-func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) (err error) {
-	name, err := d.find(from, id)
-	if err != nil {
-		return err
-	}
+func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) error {
+	return d.located(from, id, func(name string) error { return d.moveFile(from, to, name, tell) })
+}
+
+func (d *Dir) moveFile(from, to, name string, tell func(x *Index, name string)) (err error) {
 	m, err := d.readMetaLine(filepath.Join(from, name))
 	if err != nil && !errors.Is(err, ErrFormat) {
 		return err
 	}
-	id, _ = idOf(name, &m)
+	id, _ := idOf(name, &m)
 	if err := d.makeFolder(to); err != nil {
 		return err
 	}

@@ -232,13 +232,14 @@ func (d *Dir) find(folder, id string) (string, error) {
 	}
 }
 
-// located calls open with the name of a session's file, again when the file has
-// another by then.
-func (d *Dir) located(id string, open func(name string) error) error {
+// located calls do with the name of a session's file in the folder, or in its
+// trash, and again when the file had another by then.
+func (d *Dir) located(folder, id string, do func(name string) error) error {
 	for try := 1; ; try++ {
-		name, err := d.find(d.path, id)
+		name, err := d.find(folder, id)
 		if err == nil {
-			if err = open(name); errors.Is(err, fs.ErrNotExist) && try < maxMoves {
+			err = do(name)
+			if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrUnknown) && try < maxMoves {
 				continue
 			}
 		}
@@ -309,9 +310,20 @@ const maxMetaLine = 1 << 20
 // Latest returns the id of an agent's newest session with a sender: the one
 // with the highest number. Error: [ErrNotFound].
 func (d *Dir) Latest(agent, createdBy string) (string, error) {
+	for try := 1; ; try++ {
+		id, moved, err := d.latestOnce(agent, createdBy)
+		if !moved || try == maxMoves {
+			return id, err
+		}
+	}
+}
+
+// latestOnce is Latest in one listing of the folder; moved when a file that may
+// be the newest was gone when it was read.
+func (d *Dir) latestOnce(agent, createdBy string) (id string, moved bool, err error) {
 	names, err := d.names(d.path)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	// The reference implementation does not make a slug of the agent.
 	prefixes := [...]string{prefixOf(agent, createdBy), agent + "_" + Slug(createdBy) + "_"}
@@ -323,6 +335,7 @@ func (d *Dir) Latest(agent, createdBy string) (string, error) {
 				continue
 			}
 			m, err := d.readMetaLine(d.file(name))
+			moved = moved || errors.Is(err, fs.ErrNotExist)
 			if err != nil || m.Agent != agent || m.CreatedBy != createdBy || m.Source != "" {
 				continue
 			}
@@ -331,7 +344,7 @@ func (d *Dir) Latest(agent, createdBy string) (string, error) {
 		}
 	}
 	if best == "" {
-		return "", fmt.Errorf("%w of agent %q and sender %q", ErrNotFound, agent, createdBy)
+		return "", moved, fmt.Errorf("%w of agent %q and sender %q", ErrNotFound, agent, createdBy)
 	}
-	return best, nil
+	return best, moved, nil
 }

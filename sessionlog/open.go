@@ -32,7 +32,7 @@ func (f *openFiles) abandon() error { return errors.Join(f.file.Close(), f.lock.
 func (d *Dir) Open(id string) (*Log, error) {
 	var name string
 	var m Meta
-	err := d.located(id, func(at string) (err error) {
+	err := d.located(d.path, id, func(at string) (err error) {
 		name = at
 		m, err = d.readMetaLine(d.file(at))
 		return err

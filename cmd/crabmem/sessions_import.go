@@ -203,6 +203,10 @@ func (c *cli) importOne(im *sessionlog.Importer, file foundTranscript, taken map
 	if err != nil {
 		return f, err
 	}
+	if outcome == sessionlog.Older {
+		f.Reason = "older than " + label(id) + ", which has more of the session"
+		return f, nil
+	}
 	f.ID = id
 	for i := range t.Items {
 		if !t.Items[i].Marker {
@@ -216,8 +220,6 @@ func (c *cli) importOne(im *sessionlog.Importer, file foundTranscript, taken map
 		f.Outcome = outcomeImported
 	case sessionlog.Updated:
 		f.Outcome = outcomeUpdated
-	case sessionlog.Older:
-		f.Reason = "older than " + label(id) + ", which has more of the session"
 	}
 	return f, nil
 }

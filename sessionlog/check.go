@@ -93,21 +93,21 @@ type Repaired struct {
 // Errors: [ErrNotFound], [ErrFormat], [ErrNotApplied], [ErrUnknown],
 // *[vfs.LockedError], and the system's.
 func (d *Dir) Repair(id string) (Repaired, error) {
-	name, err := d.find(d.path, id)
-	if err != nil {
-		return Repaired{}, err
-	}
-	m, err := d.readMetaLine(d.file(name))
-	if err != nil {
-		return Repaired{}, err
-	}
-	id, _ = idOf(name, &m)
-	lock, before, _, err := d.acquire(id, d.opts.LockWait)
-	if err != nil {
-		return Repaired{}, err
-	}
-	did, err := d.repairLocked(id, name, lock, before)
-	return did, errors.Join(err, lock.Unlock())
+	var did Repaired
+	err := d.located(d.path, id, func(name string) error {
+		m, err := d.readMetaLine(d.file(name))
+		if err != nil {
+			return err
+		}
+		id, _ := idOf(name, &m)
+		lock, before, _, err := d.acquire(id, d.opts.LockWait)
+		if err != nil {
+			return err
+		}
+		did, err = d.repairLocked(id, name, lock, before)
+		return errors.Join(err, lock.Unlock())
+	})
+	return did, err
 }
 
 func (d *Dir) repairLocked(id, name string, lock vfs.Locked, before vfs.Holder) (did Repaired, err error) {

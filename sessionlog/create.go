@@ -210,17 +210,25 @@ func (d *Dir) Restore(id string) error {
 
 // move renames a session's file from one folder into another, durably.
 func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) error {
-	name, err := d.find(from, id)
-	if err != nil {
-		return err
-	}
+	return d.located(from, id, func(name string) error { return d.moveFile(from, to, name, tell) })
+}
+
+func (d *Dir) moveFile(from, to, name string, tell func(x *Index, name string)) (err error) {
 	m, err := d.readMetaLine(filepath.Join(from, name))
 	if err != nil && !errors.Is(err, ErrFormat) {
 		return err
 	}
-	id, _ = idOf(name, &m)
+	id, _ := idOf(name, &m)
 	if err := d.makeFolder(to); err != nil {
 		return err
+	}
+	if m.Source != "" && to == d.path {
+		// Whoever imports it again must not miss it.
+		all, _, _, busy := d.acquire(importLock, d.opts.LockWait)
+		if busy != nil {
+			return busy
+		}
+		defer func() { err = errors.Join(err, all.Unlock()) }()
 	}
 	lock, before, ours, err := d.acquire(id, d.opts.LockWait)
 	if err != nil {

@@ -76,12 +76,11 @@ type Dir struct {
 
 	index atomic.Pointer[Index] // kept current by what is written; nil = none
 
-	mu      sync.Mutex        // over everything below; taken after a Log's
-	logs    map[string]*Log   // open sessions by id
-	recent  list.List         // of *Log: those with open files, latest first
-	made    map[string]bool   // folders known to exist, durably
-	sources map[string]string // of files, where they were imported from; a cache
-	closed  bool
+	mu     sync.Mutex      // over everything below; taken after a Log's
+	logs   map[string]*Log // open sessions by id
+	recent list.List       // of *Log: those with open files, latest first
+	made   map[string]bool // folders known to exist, durably
+	closed bool
 }
 
 // OpenDir returns the folder path. It touches nothing: the first session
@@ -192,20 +191,30 @@ func (d *Dir) holder(clean int64) vfs.Holder {
 // names returns the session files of the folder, or of its trash, in order of
 // their names. A folder that is missing has none.
 func (d *Dir) names(folder string) ([]string, error) {
+	names, _, err := d.listFolder(folder)
+	return names, err
+}
+
+// listFolder returns the session files of a folder, and what a crash left there
+// of those that were being replaced.
+func (d *Dir) listFolder(folder string) (names, leftovers []string, err error) {
 	list, err := d.fs.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	names := make([]string, 0, len(list))
+	names = make([]string, 0, len(list))
 	for _, e := range list {
-		if name := e.Name(); strings.HasSuffix(name, nameExt) && name[0] != '.' {
+		name := e.Name()
+		if strings.HasSuffix(name, nameExt) && name[0] != '.' {
 			names = append(names, name)
+		} else if _, ok := leftoverOf(name); ok {
+			leftovers = append(leftovers, name)
 		}
 	}
-	return names, nil
+	return names, leftovers, nil
 }
 
 // maxMoves is how often a file is looked for anew that titles move meanwhile.
@@ -223,13 +232,14 @@ func (d *Dir) find(folder, id string) (string, error) {
 	}
 }
 
-// located calls open with the name of a session's file, again when the file has
-// another by then.
-func (d *Dir) located(id string, open func(name string) error) error {
+// located calls do with the name of a session's file in the folder, or in its
+// trash, and again when the file had another by then.
+func (d *Dir) located(folder, id string, do func(name string) error) error {
 	for try := 1; ; try++ {
-		name, err := d.find(d.path, id)
+		name, err := d.find(folder, id)
 		if err == nil {
-			if err = open(name); errors.Is(err, fs.ErrNotExist) && try < maxMoves {
+			err = do(name)
+			if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrUnknown) && try < maxMoves {
 				continue
 			}
 		}
@@ -300,9 +310,20 @@ const maxMetaLine = 1 << 20
 // Latest returns the id of an agent's newest session with a sender: the one
 // with the highest number. Error: [ErrNotFound].
 func (d *Dir) Latest(agent, createdBy string) (string, error) {
+	for try := 1; ; try++ {
+		id, moved, err := d.latestOnce(agent, createdBy)
+		if !moved || try == maxMoves {
+			return id, err
+		}
+	}
+}
+
+// latestOnce is Latest in one listing of the folder; moved when a file that may
+// be the newest was gone when it was read.
+func (d *Dir) latestOnce(agent, createdBy string) (id string, moved bool, err error) {
 	names, err := d.names(d.path)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	// The reference implementation does not make a slug of the agent.
 	prefixes := [...]string{prefixOf(agent, createdBy), agent + "_" + Slug(createdBy) + "_"}
@@ -314,6 +335,7 @@ func (d *Dir) Latest(agent, createdBy string) (string, error) {
 				continue
 			}
 			m, err := d.readMetaLine(d.file(name))
+			moved = moved || errors.Is(err, fs.ErrNotExist)
 			if err != nil || m.Agent != agent || m.CreatedBy != createdBy || m.Source != "" {
 				continue
 			}
@@ -322,7 +344,7 @@ func (d *Dir) Latest(agent, createdBy string) (string, error) {
 		}
 	}
 	if best == "" {
-		return "", fmt.Errorf("%w of agent %q and sender %q", ErrNotFound, agent, createdBy)
+		return "", moved, fmt.Errorf("%w of agent %q and sender %q", ErrNotFound, agent, createdBy)
 	}
-	return best, nil
+	return best, moved, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 
 	"crabmem/crmem/vfs"
 )
@@ -18,40 +19,104 @@ type Item struct {
 	Summary string
 }
 
+// Outcome is what became of a transcript.
+type Outcome uint8
+
+const (
+	// Unchanged: the session says the same already.
+	Unchanged Outcome = iota
+	// Imported: there is a new session.
+	Imported
+	// Updated: the session was replaced by what has more, or another meta line.
+	Updated
+	// Older: the session has more than the transcript, and stays as it is.
+	Older
+)
+
+// Import is [Importer.Import] of one transcript. changed reports whether
+// anything was written. For many, an [Importer] reads the folder once.
+func (d *Dir) Import(m Meta, items []Item) (id string, changed bool, err error) {
+	im, err := d.NewImporter(false)
+	if err != nil {
+		return "", false, err
+	}
+	id, o, err := im.Import(m, items)
+	if err = errors.Join(err, im.Close()); err != nil {
+		return "", false, err
+	}
+	return id, o == Imported || o == Updated, nil
+}
+
+// An Importer imports transcripts, one after the other. While it is open no
+// other process imports into the folder, or restores what was imported. It is
+// not safe for concurrent use.
+type Importer struct {
+	d    *Dir
+	lock vfs.Locked // nil when nothing is written
+
+	names, trashed, leftovers []string               // of the folder, when it was listed
+	known                     map[string]*importedBy // by prefix, as of now; nil: to be listed
+}
+
+// importedBy are the sessions that begin with a prefix.
+type importedBy struct {
+	sources map[string]string // name of the file by source
+	top     uint64            // the highest number
+}
+
+// importLock is no session's id.
+const importLock = ".import"
+
+// NewImporter begins to import. The folder is listed once. One that is dry says
+// what importing would do, and does nothing. Errors: *[vfs.LockedError] and the
+// system's.
+func (d *Dir) NewImporter(dry bool) (*Importer, error) {
+	im := &Importer{d: d}
+	if !dry {
+		var err error
+		if im.lock, _, _, err = d.acquire(importLock, d.opts.LockWait); err != nil {
+			return nil, err
+		}
+	}
+	return im, nil
+}
+
+// Close lets others import.
+func (im *Importer) Close() error {
+	if im.lock == nil {
+		return nil
+	}
+	return im.lock.Unlock()
+}
+
 // Import makes a session of another program's transcript, which is never
 // written to again. There is one session for a source: importing it again
-// changes nothing, or replaces the session when the transcript has changed
-// since. changed reports whether anything was written.
+// changes nothing, or replaces the session.
+//
+// Transcripts only grow, so of two copies the longer one is the newer: the one
+// with more messages and summaries, of equals the one with more bytes. What a
+// session lost to bad lines does not count. An older copy changes nothing; one
+// as long as the session, of another title or text, replaces it.
+//
+// The id is empty when a dry import would make a new session.
 //
 // Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], *[vfs.LockedError], and
 // the system's.
-func (d *Dir) Import(m Meta, items []Item) (id string, changed bool, err error) {
-	text, err := d.importText(&m, items)
+func (im *Importer) Import(m Meta, items []Item) (id string, o Outcome, err error) {
+	text, err := im.d.importText(&m, items)
 	if err != nil {
-		return "", false, err
+		return "", 0, err
 	}
-	// One import at a time, so that a source is found by the next.
-	all, _, _, err := d.acquire(importLock, d.opts.LockWait)
-	if err != nil {
-		return "", false, err
+	for try := 1; ; try++ {
+		id, o, err = im.one(&m, text)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return id, o, err
+		}
+		if try == maxMoves {
+			return "", 0, err
+		}
+		im.known = nil
 	}
-	id, changed, err = d.importLocked(&m, text)
-	return id, changed, errors.Join(err, all.Unlock())
-}
-
-// WouldImport tells what Import would do, and does nothing. The id is empty when
-// Import would make a new session. Errors: [ErrInvalid] and the system's.
-func (d *Dir) WouldImport(m Meta, items []Item) (id string, changes bool, err error) {
-	text, err := d.importText(&m, items)
-	if err != nil {
-		return "", false, err
-	}
-	name, err := d.bySource(&m)
-	if err != nil || name == "" {
-		return "", err == nil, err
-	}
-	id, _ = idOf(name, &m)
-	return id, !d.imported(id, name, &m, text), nil
 }
 
 // importText returns the lines of a session that is imported.
@@ -79,47 +144,118 @@ func (d *Dir) importText(m *Meta, items []Item) ([]byte, error) {
 	return text, nil
 }
 
-// imported tells whether a file is what an import would write, and is called so.
-func (d *Dir) imported(id, name string, m *Meta, text []byte) bool {
-	if name != fileName(id, m.Title) {
-		return false
-	}
-	old, err := vfs.ReadFile(d.fs, d.file(name), max(1<<20, 2*int64(len(text))))
-	return err == nil && bytes.Equal(old, text)
-}
-
-// importLock is no session's id.
-const importLock = ".import"
-
-func (d *Dir) importLocked(m *Meta, text []byte) (id string, changed bool, err error) {
-	name, err := d.bySource(m)
+func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) {
+	d := im.d
+	by, err := im.by(m)
 	if err != nil {
-		return "", false, err
+		return "", 0, err
 	}
+	name := by.sources[m.Source]
 	if name == "" {
-		lock, id, err := d.claim(m.Agent, m.CreatedBy)
-		if err != nil {
-			return "", false, err
+		if im.lock == nil {
+			return "", Imported, nil
 		}
-		return id, true, errors.Join(d.put(id, fileName(id, m.Title), "", text, lock), lock.Unlock())
+		lock, id, err := im.claim(by, m)
+		if err != nil {
+			return "", 0, err
+		}
+		name = fileName(id, m.Title)
+		written, err := im.put(id, name, "", text, lock)
+		if err == nil {
+			by.sources[m.Source] = written
+		}
+		return id, Imported, errors.Join(err, lock.Unlock())
 	}
 	id, _ = idOf(name, m)
+	if im.lock == nil {
+		o, _, err = d.compare(id, name, m, text)
+		return id, o, err
+	}
 	lock, before, _, err := d.acquire(id, d.opts.LockWait)
 	if err != nil {
-		return "", false, err
+		return "", 0, err
 	}
-	if d.imported(id, name, m, text) && !d.doubtful(before, int64(len(text))) {
-		return id, false, lock.Unlock()
+	o, size, err := d.compare(id, name, m, text)
+	to := fileName(id, m.Title)
+	if err == nil && o != Updated && d.doubtful(before, size) {
+		if o == Older {
+			to = name
+			text, err = vfs.ReadFile(d.fs, d.file(name), size)
+		}
+		o = Updated // by what it says already
 	}
-	return id, true, errors.Join(d.put(id, fileName(id, m.Title), name, text, lock), lock.Unlock())
+	if err == nil && o == Updated {
+		if name, err = im.put(id, to, name, text, lock); err == nil {
+			by.sources[m.Source] = name
+		}
+	}
+	return id, o, errors.Join(err, lock.Unlock())
 }
 
-// put writes a whole session, in the place of the file old if there is one.
-func (d *Dir) put(id, name, old string, text []byte, lock vfs.Locked) error {
-	if err := lock.SetText(d.holder(-1).Text()); err != nil {
-		return err
+// compare says what an import does to a session that there is, of what size: it
+// is Updated, Unchanged or Older.
+func (d *Dir) compare(id, name string, m *Meta, text []byte) (o Outcome, size int64, err error) {
+	f, err := d.fs.Open(d.file(name))
+	if err != nil {
+		return 0, 0, err
 	}
-	d.sweep(id)
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	size = fi.Size()
+	if size == int64(len(text)) {
+		old := make([]byte, size)
+		if err := readFull(f, old, 0); err != nil {
+			return 0, size, err
+		}
+		if bytes.Equal(old, text) && name == fileName(id, m.Title) {
+			return Unchanged, size, nil
+		}
+	}
+	old, err := lengthOf(f, size, d.opts.MaxLine)
+	if err != nil {
+		return 0, size, err
+	}
+	now, err := lengthOf(bytes.NewReader(text), int64(len(text)), d.opts.MaxLine)
+	if err == nil && old.more(now) {
+		return Older, size, nil
+	}
+	return Updated, size, err
+}
+
+// length is how much a session has behind its meta line, of what can be read.
+type length struct {
+	items int   // messages and summaries
+	bytes int64 // of their lines
+}
+
+func lengthOf(r io.ReaderAt, size, limit int64) (n length, err error) {
+	var s scanner
+	var rec record
+	s.reset(r, 0, size, limit)
+	for s.next() {
+		if s.decode(&rec); rec.kind == KindMessage || rec.kind == KindMarker {
+			n.items++
+			n.bytes += s.line.size
+		}
+	}
+	return n, s.err
+}
+
+func (n length) more(than length) bool {
+	return n.items > than.items || n.items == than.items && n.bytes > than.bytes
+}
+
+// put writes a whole session, in the place of the file old if there is one, and
+// returns its name.
+func (im *Importer) put(id, name, old string, text []byte, lock vfs.Locked) (string, error) {
+	d := im.d
+	if err := lock.SetText(d.holder(-1).Text()); err != nil {
+		return "", err
+	}
+	d.remove(id, im.leftovers)
 	// First the text, then the name: a crash in between must not leave two files
 	// of one id.
 	first := name
@@ -130,51 +266,91 @@ func (d *Dir) put(id, name, old string, text []byte, lock vfs.Locked) error {
 		_, err := w.Write(text)
 		return err
 	})
-	if err == nil {
-		name = d.rename(first, name)
+	if err != nil {
+		im.known = nil // nor is it known what there is
+		return "", err
 	}
-	if err == nil {
-		_ = lock.SetText(d.holder(int64(len(text))).Text()) // what is not said is not trusted (S21)
-	}
-	if x := d.index.Load(); err == nil && x != nil {
+	name = d.rename(first, name)
+	_ = lock.SetText(d.holder(int64(len(text))).Text()) // what is not said is not trusted (S21)
+	if x := d.index.Load(); x != nil {
 		x.removed(old)
 		x.changed(name)
+	}
+	return name, nil
+}
+
+// claim is [Dir.claim] with the numbers of the listing.
+func (im *Importer) claim(by *importedBy, m *Meta) (vfs.Locked, string, error) {
+	d := im.d
+	prefix := prefixOf(m.Agent, m.CreatedBy)
+	id := prefix + strconv.FormatUint(by.top+1, 10)
+	lock, _, ours, err := d.acquire(id, 0)
+	switch {
+	case err == nil:
+		if _, err := d.fs.Lstat(d.file(id + nameExt)); errors.Is(err, fs.ErrNotExist) && !ours {
+			// Nobody had this lock before, so none of our kind made the session
+			// since the listing; nor did the reference implementation.
+			by.top++
+			return lock, id, nil
+		}
+		if err := lock.Unlock(); err != nil {
+			return nil, "", err
+		}
+	case !errors.Is(err, vfs.ErrLocked):
+		return nil, "", err
+	}
+	if lock, id, err = d.claim(m.Agent, m.CreatedBy); err == nil {
+		by.top, _ = seqOf(prefix, id+nameExt)
+	}
+	return lock, id, err
+}
+
+// list reads the folder.
+func (im *Importer) list() (err error) {
+	im.names, im.leftovers, err = im.d.listFolder(im.d.path)
+	if err == nil {
+		im.trashed, err = im.d.names(im.d.folder(trashFolder))
+	}
+	if err == nil {
+		im.known = make(map[string]*importedBy)
 	}
 	return err
 }
 
-// bySource returns the file that was imported from a source, "" when there is
-// none. Meta lines do not change: each is read once.
-func (d *Dir) bySource(m *Meta) (string, error) {
-	names, err := d.names(d.path)
-	if err != nil {
-		return "", err
+// by returns the sessions of an agent and a sender. Meta lines do not change:
+// each is read once.
+func (im *Importer) by(m *Meta) (*importedBy, error) {
+	if im.known == nil {
+		if err := im.list(); err != nil {
+			return nil, err
+		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	prefix := prefixOf(m.Agent, m.CreatedBy)
-	sources := make(map[string]string)
-	found := ""
-	for _, name := range names {
-		if _, ok := seqOf(prefix, name); !ok {
+	if by := im.known[prefix]; by != nil {
+		return by, nil
+	}
+	by := &importedBy{sources: make(map[string]string)}
+	for _, name := range im.trashed {
+		if seq, ok := seqOf(prefix, name); ok {
+			by.top = max(by.top, seq)
+		}
+	}
+	for _, name := range im.names {
+		seq, ok := seqOf(prefix, name)
+		if !ok {
 			continue
 		}
-		source, known := d.sources[name]
-		if !known {
-			got, err := d.readMetaLine(d.file(name))
-			switch {
-			case errors.Is(err, ErrFormat), errors.Is(err, vfs.ErrNotRegular), errors.Is(err, fs.ErrNotExist):
-				continue // of no source, or gone
-			case err != nil:
-				return "", err // it may be of this one: another would be two
-			}
-			source = got.Source
-		}
-		sources[name] = source
-		if source == m.Source {
-			found = name
+		by.top = max(by.top, seq)
+		got, err := im.d.readMetaLine(im.d.file(name))
+		switch {
+		case errors.Is(err, ErrFormat), errors.Is(err, vfs.ErrNotRegular), errors.Is(err, fs.ErrNotExist):
+			continue // of no source, or gone
+		case err != nil:
+			return nil, err // it may be of this one: another would be two
+		case got.Source != "":
+			by.sources[got.Source] = name
 		}
 	}
-	d.sources = sources
-	return found, nil
+	im.known[prefix] = by
+	return by, nil
 }

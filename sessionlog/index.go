@@ -37,6 +37,12 @@ type Index struct {
 	mu      sync.RWMutex
 	docs    *bm25.Index       // has its own lock, too; is changed under mu
 	entries []*entry          // by ordinal; nil when gone
+	parties []parties         // by ordinal: what filters look at
+	numbers map[string]uint32 // of agents and senders, from 1
+	// ordered says that the ordinals are in the order of equals, as those of a
+	// build are; newest is the last of entries.
+	ordered bool
+	newest  *entry
 	byName  map[string]*entry // by name of the file in the folder
 	counts  counts            // of all documents
 	unread  map[string]error  // files that could not be read
@@ -60,7 +66,7 @@ type counts [classes]int
 //
 // A file that cannot be read is left out: see [Index.Unread].
 func NewIndex(d *Dir, o *IndexOptions) (*Index, error) {
-	x := &Index{dir: d, byName: make(map[string]*entry), unread: make(map[string]error), building: true}
+	x := &Index{dir: d, byName: make(map[string]*entry), unread: make(map[string]error), numbers: make(map[string]uint32), building: true}
 	if o != nil {
 		x.analyzer, x.tools = o.Analyzer, o.Tools
 	}
@@ -99,6 +105,7 @@ func (x *Index) Close() error {
 	defer x.mu.Unlock()
 	x.closed = true
 	x.docs, x.entries, x.byName = bm25.New(x.analyzer), nil, make(map[string]*entry)
+	x.parties, x.numbers = nil, make(map[string]uint32)
 	x.counts = counts{}
 	return nil
 }

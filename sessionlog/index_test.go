@@ -1,7 +1,6 @@
 package sessionlog_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,9 +19,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// compareIndexes searches both for the same. Equal scores come in the order in
-// which an index came to know the messages, so they are put in order here, and
-// those that may or may not be among the first 20 are left out.
+// compareIndexes searches both for the same.
 func compareIndexes(t testing.TB, r *rand.Rand, got, want *sessionlog.Index, queries int) {
 	t.Helper()
 	if got.Len() != want.Len() {
@@ -30,20 +27,52 @@ func compareIndexes(t testing.TB, r *rand.Rand, got, want *sessionlog.Index, que
 	}
 	for range queries {
 		q := randomSearch(r)
-		q.Limit = 20
+		q.Limit = 1 + r.IntN(20)
 		a, b := mustSearch(t, got, q), mustSearch(t, want, q)
-		for _, x := range []*sessionlog.Result{a, b} {
-			if x.Total > len(x.Hits) && len(x.Hits) > 0 {
-				worst := x.Hits[len(x.Hits)-1].Score
-				x.Hits = slices.DeleteFunc(x.Hits, func(h sessionlog.Hit) bool { return h.Score == worst })
-			}
-			slices.SortFunc(x.Hits, func(a, b sessionlog.Hit) int {
-				return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
-			})
-		}
 		if diff := gocmp.Diff(b, a); diff != "" {
 			t.Fatalf("%+v (-rebuilt +kept):\n%s", q, diff)
 		}
+	}
+}
+
+// TestEqualScores has an index come to know sessions with the same message in
+// every order: the hits come in the order in which the sessions were created.
+func TestEqualScores(t *testing.T) {
+	line := func(created string) string {
+		return fmt.Sprintf(`{"agent":"crab","created_by":"user","created_at":%q}`, created)
+	}
+	files := []struct{ name, created string }{ // as they are to be found
+		{"crab_user_9.jsonl", "2026-01-01T00:00:00Z"},
+		{"crab_user_2.jsonl", "2026-01-02T00:00:00Z"},
+		{"crab_user_3.jsonl", "2026-01-02T00:00:00Z"},
+		{"crab_user_10.jsonl", "2026-01-02T00:00:00Z"},
+		{"crab_user_1.jsonl", "2026-01-03T00:00:00Z"},
+	}
+	order := []int{0, 1, 2, 3, 4}
+	for range 30 {
+		path := t.TempDir()
+		d, err := sessionlog.OpenDir(path, nil)
+		noErr(t, err)
+		kept := newIndex(t, d, nil)
+		for _, i := range order {
+			writeSession(t, path, files[i].name, line(files[i].created), `{"role":"user","content":"alpha"}`, `{"role":"user","content":"alpha"}`)
+			noErr(t, kept.Refresh())
+		}
+		for _, x := range []*sessionlog.Index{kept, rebuilt(t, path)} {
+			for limit := 1; limit <= 11; limit++ {
+				found := mustSearch(t, x, sessionlog.Query{Text: "alpha", Limit: limit})
+				if found.Total != 10 || len(found.Hits) != min(limit, 10) {
+					t.Fatalf("%d of %d with limit %d", len(found.Hits), found.Total, limit)
+				}
+				for i, h := range found.Hits {
+					if h.File != files[i/2].name || h.Line != int64(2+i%2) {
+						t.Fatalf("known in the order %v, hit %d of %d is line %d of %s", order, i, limit, h.Line, h.File)
+					}
+				}
+			}
+		}
+		noErr(t, kept.Close())
+		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
 }
 

@@ -105,17 +105,11 @@ func (x *Index) build(files []listed) error {
 		whole = append(whole, p)
 		n += len(p.texts) + 1
 	}
-	// The order of documents with equal scores: that in which the index would
-	// have come to know the sessions.
-	slices.SortFunc(whole, func(a, b loaded) int {
-		return cmp.Or(a.entry.created.Compare(b.entry.created), cmp.Compare(a.entry.name, b.entry.name))
-	})
-	entries := make([]*entry, len(whole))
+	slices.SortFunc(whole, func(a, b loaded) int { return a.entry.compare(b.entry) })
 	ids, class, texts := make([]uint64, 0, n), make([]uint8, 0, n), make([]string, 0, n)
 	for i, p := range whole {
 		e := p.entry
-		e.ord = uint32(i)
-		entries[i] = e
+		e.ord = uint32(i) // as insert will have it
 		ids, class, texts = append(ids, e.doc(-1)), append(class, classSession), append(texts, e.head())
 		for _, t := range p.texts {
 			ids, class, texts = append(ids, e.doc(t.place)), append(class, t.class), append(texts, t.text)
@@ -128,9 +122,10 @@ func (x *Index) build(files []listed) error {
 		return err
 	}
 	x.mu.Lock()
-	x.entries, x.unread = entries, unread
-	for _, e := range entries {
-		x.byName[e.name] = e
+	x.unread = unread
+	for _, p := range whole {
+		e := p.entry
+		x.insert(e)
 		e.counts[classSession] = 1
 		for c, n := range e.counts {
 			x.counts[c] += n

@@ -1,6 +1,7 @@
 package sessionlog
 
 import (
+	"cmp"
 	"hash/crc32"
 	"io"
 	"strings"
@@ -110,6 +111,36 @@ func newEntry(r *indexReader, f listed) *entry {
 	e.sender = strings.Clone(snippet.Clip(m.CreatedBy, maxParty))
 	e.created, _ = m.Created()
 	return e
+}
+
+// parties are the numbers of a session's agent and sender; zero when it is gone.
+type parties struct{ agent, sender uint32 }
+
+// number returns what stands for an agent or a sender. Caller holds mu.
+func (x *Index) number(party string) uint32 {
+	n, ok := x.numbers[party]
+	if !ok {
+		n = uint32(len(x.numbers)) + 1
+		x.numbers[party] = n
+	}
+	return n
+}
+
+// insert makes an entry the last. Caller holds mu.
+func (x *Index) insert(e *entry) {
+	e.ord = uint32(len(x.entries))
+	x.ordered = len(x.entries) == 0 || x.ordered && x.newest.compare(e) < 0
+	x.newest = e
+	x.entries = append(x.entries, e)
+	x.parties = append(x.parties, parties{x.number(e.agent), x.number(e.sender)})
+	x.byName[e.name] = e
+}
+
+// compare is the order of sessions whose hits have equal scores: that in which
+// they were created.
+func (e *entry) compare(other *entry) int {
+	return cmp.Or(e.created.Compare(other.created), cmp.Compare(len(e.id), len(other.id)),
+		cmp.Compare(e.id, other.id), cmp.Compare(e.name, other.name))
 }
 
 // take adds what r has read since. There are no places behind pos any more.

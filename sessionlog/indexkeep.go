@@ -3,6 +3,7 @@ package sessionlog
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +71,26 @@ func (x *Index) rename(e *entry, to string) bool {
 	delete(x.byName, e.name)
 	e.name = to
 	x.byName[to] = e
+	x.ordered = x.ordered && x.inOrder(e)
+	return true
+}
+
+// inOrder reports whether an entry stands between its neighbours. Two files may
+// have one id, and then their names say which is first. Caller holds mu.
+func (x *Index) inOrder(e *entry) bool {
+	for _, before := range slices.Backward(x.entries[:e.ord]) {
+		if before != nil {
+			if before.compare(e) > 0 {
+				return false
+			}
+			break
+		}
+	}
+	for _, behind := range x.entries[e.ord+1:] {
+		if behind != nil {
+			return e.compare(behind) < 0
+		}
+	}
 	return true
 }
 
@@ -188,9 +209,7 @@ func (x *Index) lost(name string, e *entry, gone uint64, err error) bool {
 
 // enter gives an entry its ordinal. Caller holds mu.
 func (x *Index) enter(e *entry) {
-	e.ord = uint32(len(x.entries))
-	x.entries = append(x.entries, e)
-	x.byName[e.name] = e
+	x.insert(e)
 	x.describe(e)
 }
 
@@ -249,7 +268,7 @@ func (x *Index) forget(e *entry) {
 		if !more && int(e.ord) < len(x.entries) && x.entries[e.ord] == e {
 			x.docs.Remove(e.doc(-1))
 			x.counts[classSession]--
-			x.entries[e.ord] = nil
+			x.entries[e.ord], x.parties[e.ord] = nil, parties{}
 		}
 		x.mu.Unlock()
 	}

@@ -95,19 +95,19 @@ func (r *indexReader) file(f vfs.File, size, limit int64, maxText int) error {
 
 // sample takes the samples of what was read of a file.
 func (r *indexReader) sample(f vfs.File) error {
-	var buf [maxSample]byte
-	end := r.pos.end
-	n := min(end, maxSample)
+	n := min(r.pos.end, maxSample)
 	if r.pos.first.n == 0 {
-		if err := readFull(f, buf[:n], 0); err != nil {
+		b, err := r.scan.bytes(f, 0, n)
+		if err != nil {
 			return err
 		}
-		r.pos.first = takeSample(buf[:n], 0)
+		r.pos.first = takeSample(b, 0)
 	}
-	if err := readFull(f, buf[:n], end-n); err != nil {
+	b, err := r.scan.bytes(f, r.pos.end-n, n)
+	if err != nil {
 		return err
 	}
-	r.pos.last = takeSample(buf[:n], end-n)
+	r.pos.last = takeSample(b, r.pos.end-n)
 	return nil
 }
 

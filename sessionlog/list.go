@@ -1,8 +1,12 @@
 package sessionlog
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +43,34 @@ func (d *Dir) list(folder string) ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	infos := d.infos(folder, names)
+	for try := 1; try < maxMoves && slices.ContainsFunc(infos, missing); try++ {
+		// A title moved them, or they were deleted.
+		known := names
+		if names, err = d.names(folder); err != nil {
+			return nil, err
+		}
+		fresh := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return contains(known, name) })
+		n := len(infos)
+		infos = slices.DeleteFunc(infos, func(i Info) bool { return missing(i) && !contains(names, i.File) })
+		if len(fresh) == 0 && len(infos) == n {
+			break // such as a link to nowhere
+		}
+		infos = append(infos, d.infos(folder, fresh)...)
+		slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.File, b.File) })
+	}
+	return infos, nil
+}
+
+func missing(i Info) bool { return errors.Is(i.Err, fs.ErrNotExist) }
+
+func contains(sorted []string, name string) bool {
+	_, ok := slices.BinarySearch(sorted, name)
+	return ok
+}
+
+// infos describes files of a folder.
+func (d *Dir) infos(folder string, names []string) []Info {
 	infos := make([]Info, len(names))
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -51,7 +83,7 @@ func (d *Dir) list(folder string) ([]Info, error) {
 		})
 	}
 	wg.Wait()
-	return infos, nil
+	return infos
 }
 
 // info reads a session file from end to end.

@@ -32,7 +32,7 @@ func (f *openFiles) abandon() error { return errors.Join(f.file.Close(), f.lock.
 func (d *Dir) Open(id string) (*Log, error) {
 	var name string
 	var m Meta
-	err := d.located(id, func(at string) (err error) {
+	err := d.located(d.path, id, func(at string) (err error) {
 		name = at
 		m, err = d.readMetaLine(d.file(at))
 		return err
@@ -503,19 +503,31 @@ func (l *Log) rewrite(size int64) error {
 }
 
 // sweep removes what a crash left of a session's file that was being replaced.
-// What cannot be removed does no harm. Caller holds the session's lock.
+// Caller holds the session's lock.
 func (d *Dir) sweep(id string) {
-	list, err := d.fs.ReadDir(d.path)
-	if err != nil {
-		return
+	if _, leftovers, err := d.listFolder(d.path); err == nil {
+		d.remove(id, leftovers)
 	}
-	for _, e := range list {
-		name := e.Name()
-		stem, ok := strings.CutSuffix(strings.TrimRight(name, "0123456789"), nameExt)
-		if ok && name != stem+nameExt && (stem == "."+id || strings.HasPrefix(stem, "."+id+"_")) {
+}
+
+// remove removes those of a list of leftovers that are a session's. What cannot
+// be removed does no harm. Caller holds the session's lock.
+func (d *Dir) remove(id string, leftovers []string) {
+	for _, name := range leftovers {
+		if stem, _ := leftoverOf(name); stem == id || strings.HasPrefix(stem, id+"_") {
 			_ = d.fs.Remove(d.file(name))
 		}
 	}
+}
+
+// leftoverOf returns which file, without its .jsonl, a temporary file was to
+// replace.
+func leftoverOf(name string) (stem string, ok bool) {
+	if stem, ok = strings.CutPrefix(name, "."); !ok {
+		return "", false
+	}
+	stem, ok = strings.CutSuffix(strings.TrimRight(stem, "0123456789"), nameExt)
+	return stem, ok && len(name) > len("."+stem+nameExt)
 }
 
 // markDirty says in the lock file, before the first thing is written, that the

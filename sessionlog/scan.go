@@ -223,6 +223,16 @@ func (s *scanner) skip() bool {
 	return true
 }
 
+// bytes returns n bytes at an offset: those that were read last, where they are
+// among them, and else they are read.
+func (s *scanner) bytes(r io.ReaderAt, off, n int64) ([]byte, error) {
+	if from := s.pos - int64(s.hi); off >= from && off+n <= s.pos {
+		return s.buf[off-from : off-from+n], nil
+	}
+	b := make([]byte, n)
+	return b, readFull(r, b, off)
+}
+
 // readFull reads all of b. A file that ends before is an error: it was longer
 // when the scan began.
 func readFull(r io.ReaderAt, b []byte, off int64) error {

@@ -1,6 +1,7 @@
 package sessionlog
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ type Result struct {
 	// filters: messages, summaries and sessions.
 	Total    int   `json:"total"`
 	Searched int   `json:"searched"`
-	Hits     []Hit `json:"hits"` // best first; equals as the index came to know them
+	Hits     []Hit `json:"hits"` // best first; equals in the order their sessions were created
 }
 
 // Hit is a message, a summary or a session that was found, as it was when it
@@ -143,7 +144,7 @@ func (x *Index) rank(q *Query) ([]finding, *Result, error) {
 	query.Classes, query.Filter, r.Searched = x.filter(q)
 	var ranked bm25.Result
 	if query.Classes != 0 { // which bm25 takes for all
-		ranked = x.docs.Search(query)
+		ranked = x.search(query)
 	}
 	r.Total = ranked.Total
 	found := make([]finding, len(ranked.Hits))
@@ -167,6 +168,33 @@ func (x *Index) rank(q *Query) ([]finding, *Result, error) {
 	return found, r, nil
 }
 
+// search is that of docs, with equal scores in the order of the sessions and of
+// the lines, in whatever order the index came to know them. Caller
+// holds mu.
+func (x *Index) search(q bm25.Query) bm25.Result {
+	if x.ordered {
+		return x.docs.Search(q)
+	}
+	// Of those that share the last score, others may be first.
+	n := q.Limit
+	q.Limit *= 4
+	r := x.docs.Search(q)
+	hits := r.Hits
+	for q.Count = false; len(hits) == q.Limit && hits[n-1].Score == hits[q.Limit-1].Score; {
+		q.Limit *= 4
+		hits = x.docs.Search(q).Hits
+	}
+	slices.SortFunc(hits, func(a, b bm25.Hit) int {
+		c := cmp.Compare(b.Score, a.Score)
+		if c == 0 && a.ID>>32 != b.ID>>32 {
+			c = x.entries[a.ID>>32].compare(x.entries[b.ID>>32])
+		}
+		return cmp.Or(c, cmp.Compare(a.ID, b.ID))
+	})
+	r.Hits = hits[:min(n, len(hits))]
+	return r
+}
+
 // filter returns what of a query selects documents, and how many it selects.
 // Caller holds mu while the filter is in use.
 func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, searched int) {
@@ -185,9 +213,18 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 	if !bySession && !others {
 		return class, nil, x.counts.of(class)
 	}
+	agent, sender := x.numbers[q.Agent], x.numbers[q.Sender]
+	if q.Agent != "" && agent == 0 || q.Sender != "" && sender == 0 {
+		return 0, nil, 0
+	}
+	byTime := !q.Since.IsZero() || !q.Until.IsZero()
 	sessions := make([]uint64, (len(x.entries)+63)/64)
-	for ord, e := range x.entries {
-		if e == nil || bySession && !q.selects(e) {
+	for ord, p := range x.parties {
+		if p.agent == 0 || q.Agent != "" && p.agent != agent || q.Sender != "" && p.sender != sender {
+			continue
+		}
+		e := x.entries[ord]
+		if byTime && !q.within(e) {
 			continue
 		}
 		sessions[ord>>6] |= 1 << (ord & 63)
@@ -200,15 +237,16 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 			}
 		}
 	}
-	if others {
-		class |= 1 << classOther
+	selected := func(ord uint64) bool { return sessions[ord>>6]>>(ord&63)&1 != 0 }
+	if !others {
+		return class, func(id uint64) bool { return selected(id >> 32) }, searched
 	}
-	return class, func(id uint64) bool {
+	return class | 1<<classOther, func(id uint64) bool {
 		ord := id >> 32
-		if sessions[ord>>6]>>(ord&63)&1 == 0 {
+		if !selected(ord) {
 			return false
 		}
-		if at := id & (1<<32 - 1); others && at > 0 {
+		if at := id & (1<<32 - 1); at > 0 {
 			e := x.entries[ord]
 			if p := e.places[at-1]; p.role >= classes {
 				return slices.Contains(q.Roles, roleName(p.role, e.others))
@@ -229,11 +267,9 @@ func (n *counts) of(class uint8) int {
 	return sum
 }
 
-// selects reports whether a session passes the filters.
-func (q *Query) selects(e *entry) bool {
-	return (q.Agent == "" || q.Agent == e.agent) &&
-		(q.Sender == "" || q.Sender == e.sender) &&
-		(q.Since.IsZero() || !e.modified.Before(q.Since)) &&
+// within reports whether a session passes the filters by time.
+func (q *Query) within(e *entry) bool {
+	return (q.Since.IsZero() || !e.modified.Before(q.Since)) &&
 		(q.Until.IsZero() || !e.created.After(q.Until))
 }
 

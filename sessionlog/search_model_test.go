@@ -118,7 +118,7 @@ func newSearchModel(a bm25.Analyzer, tools bool, sessions []*modelSession) *sear
 	slices.SortFunc(m.sessions, func(a, b *modelSession) int {
 		x, _ := a.meta.Created()
 		y, _ := b.meta.Created()
-		return cmp.Or(x.Compare(y), cmp.Compare(a.file, b.file))
+		return cmp.Or(x.Compare(y), cmp.Compare(len(a.id), len(b.id)), cmp.Compare(a.id, b.id))
 	})
 	add := func(s *modelSession, msg int, text string) {
 		m.docs.Add(bm25.Doc{ID: uint64(len(m.at)), Fields: []string{text}})

@@ -29,7 +29,7 @@ type Session struct {
 func (d *Dir) Read(id string) (*Session, error) {
 	var name string
 	var f vfs.File
-	err := d.located(id, func(at string) (err error) {
+	err := d.located(d.path, id, func(at string) (err error) {
 		name = at
 		f, err = d.fs.Open(d.file(at))
 		return err

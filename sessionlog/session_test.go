@@ -171,29 +171,30 @@ func TestNamedByFile(t *testing.T) {
 	}
 }
 
-func TestWouldImport(t *testing.T) {
+func TestDryImport(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	meta := sessionlog.Meta{Agent: "codex", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Source: "codex:1"}
 	one := []sessionlog.Item{{Message: user("a")}}
-	would := func(items []sessionlog.Item, wantID string, want bool) {
+	would := func(items []sessionlog.Item, wantID string, want sessionlog.Outcome) {
 		t.Helper()
 		before := files(t, m, "/s")
-		id, changes, err := d.WouldImport(meta, items)
-		if id != wantID || changes != want || err != nil {
-			t.Errorf("got %q, %v, %v, want %q, %v", id, changes, err, wantID, want)
+		im, err := d.NewImporter(true)
+		noErr(t, err)
+		id, o, err := im.Import(meta, items)
+		if id != wantID || o != want || err != nil {
+			t.Errorf("got %q, %v, %v, want %q, %v", id, o, err, wantID, want)
 		}
+		noErr(t, im.Close())
 		if after := files(t, m, "/s"); !maps.Equal(before, after) {
 			t.Errorf("it changed %q to %q", before, after)
 		}
 	}
-	would(one, "", true)
+	would(one, "", sessionlog.Imported)
 	id, _, err := d.Import(meta, one)
 	noErr(t, err)
-	would(one, id, false)
-	would(append(one, sessionlog.Item{Marker: true, Summary: "s"}), id, true)
-	if _, _, err := d.WouldImport(sessionlog.Meta{Agent: "a", CreatedBy: "b"}, one); err == nil {
-		t.Error("an import without a source")
-	}
+	would(one, id, sessionlog.Unchanged)
+	would(append(one, sessionlog.Item{Marker: true, Summary: "s"}), id, sessionlog.Updated)
+	would(nil, id, sessionlog.Older)
 }
 
 // TestImportRenamed changes the title of a transcript, and fails call after call

@@ -33,11 +33,14 @@ func (c *cli) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect [FILE|-]",
 		GroupID: groupCare,
-		Short:   "show a store or a log field by field",
+		Short:   "show a store, a log or a session field by field",
 		Long: `Print offset, bytes in hexadecimal, field and value of everything in a store's
 file or in a log (memory.db-wal), as FORMAT.md names it, and stop where it
 breaks: exit code 5 with the offset. Without FILE it is the store. The torn end
-of a log is shown as such and is no error.`,
+of a log is shown as such and is no error.
+
+Of a session's file (*.jsonl) it prints what it holds, and the kind of every
+line. A bad line ends nothing; exit code 5 names the first.`,
 		Example: `  crabmem inspect
   crabmem inspect "$CRABMEM_DB"
   crabmem inspect --bytes 64 --json`,
@@ -59,6 +62,13 @@ of a log is shown as such and is no error.`,
 		}
 		if err != nil {
 			return err
+		}
+		if file != "-" {
+			if path, err := c.fs.Resolve(file); err == nil {
+				if is, err := c.inspectLines(path, most); is || err != nil {
+					return err
+				}
+			}
 		}
 		b, err := c.inspectFile(cmd, file)
 		if err != nil {
@@ -102,6 +112,29 @@ func (c *cli) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
 	return vfs.ReadFile(c.fs, path, most)
 }
 
+// inspectLines prints the lines of a session; false when it is none.
+func (c *cli) inspectLines(path string, most int) (is bool, err error) {
+	var list []inspected
+	is, err = c.inspectSession(path, most, func(f inspected) {
+		switch {
+		case c.json:
+			list = append(list, f)
+		case 2*f.Length > len(f.Hex) && f.Hex != "":
+			c.inspectedField(f.Offset, f.Hex+"…", f.Field, f.Value, most)
+		default:
+			c.inspectedField(f.Offset, f.Hex, f.Field, f.Value, most)
+		}
+	})
+	if is && err == nil && c.json {
+		err = c.printJSON(list)
+	}
+	return is, err
+}
+
+func (c *cli) inspectedField(offset int64, hex, field, value string, most int) {
+	fmt.Fprintf(c.out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, printable(value))
+}
+
 func (c *cli) inspect(file string, b []byte, most int) error {
 	list := []inspected{}
 	var broken error
@@ -119,7 +152,7 @@ func (c *cli) inspect(file string, b []byte, most int) error {
 			list = append(list, inspected{f.Offset, int(f.Length), hex.EncodeToString(raw), f.Name, f.Value})
 			continue
 		}
-		fmt.Fprintf(c.out, "%08x  %-*s  %-14s %s\n", f.Offset, 2*max(8, min(most, 16)), hex.EncodeToString(raw)+cut, f.Name, printable(f.Value))
+		c.inspectedField(f.Offset, hex.EncodeToString(raw)+cut, f.Name, f.Value, most)
 	}
 	if c.json && broken == nil {
 		return c.printJSON(list)

@@ -63,8 +63,9 @@ exported, and are never written to. PATH is a transcript, or a directory that is
 searched for them; what they are is told by what is in them.
 
 Each is one session, however often it is imported: one that has not changed is
-left as it is, one that has grown is replaced. Of several files of one session
-the largest is taken. What is skipped, and what is left out, is said with the
+left as it is, one that has grown is replaced, and one that has less than the
+session, as an older copy has, is skipped. Of several files of one session the
+largest is taken. What is skipped, and what is left out, is said with the
 reason.`,
 		Example: `  crabmem sessions import ~/.claude/projects ~/.codex/sessions --dry-run
   crabmem sessions import ~/.claude/projects ~/.codex/sessions`,
@@ -141,7 +142,15 @@ func (c *cli) transcripts(ctx context.Context, paths []string) (found []foundTra
 }
 
 // importTranscripts imports what was found, and fills in the answer.
-func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foundTranscript, a *importedFiles) error {
+func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foundTranscript, a *importedFiles) (err error) {
+	if len(found) == 0 {
+		return nil
+	}
+	im, err := d.NewImporter(a.DryRun)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, im.Close()) }()
 	p := c.progress("importing")
 	defer p.end()
 	taken := make(map[string]string) // path by source
@@ -149,7 +158,7 @@ func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		f, err := c.importOne(d, file, taken, a.DryRun)
+		f, err := c.importOne(im, file, taken)
 		if err != nil {
 			return err
 		}
@@ -171,7 +180,7 @@ func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 
 // importOne imports one transcript. Its error is of the folder of sessions; what
 // is wrong with the transcript is why it is skipped.
-func (c *cli) importOne(d *sessionlog.Dir, file foundTranscript, taken map[string]string, dry bool) (importedFile, error) {
+func (c *cli) importOne(im *sessionlog.Importer, file foundTranscript, taken map[string]string) (importedFile, error) {
 	t, err := file.read(c.fs)
 	f := importedFile{Path: file.Path, Tool: file.Kind.Tool, Outcome: outcomeSkipped, BadLines: t.BadLines, Mended: t.Mended.Count, LeftOut: []leftOut{}, title: t.Meta.Title}
 	for _, s := range t.Skipped {
@@ -186,11 +195,7 @@ func (c *cli) importOne(d *sessionlog.Dir, file foundTranscript, taken map[strin
 		return f, nil
 	}
 	taken[t.Meta.Source] = file.Path
-	id, changes, err := d.WouldImport(t.Meta, t.Items)
-	before := id
-	if err == nil && changes && !dry {
-		id, changes, err = d.Import(t.Meta, t.Items)
-	}
+	id, outcome, err := im.Import(t.Meta, t.Items)
 	if errors.Is(err, sessionlog.ErrInvalid) {
 		f.Reason = err.Error()
 		return f, nil
@@ -198,18 +203,22 @@ func (c *cli) importOne(d *sessionlog.Dir, file foundTranscript, taken map[strin
 	if err != nil {
 		return f, err
 	}
+	if outcome == sessionlog.Older {
+		f.Reason = "older than " + label(id) + ", which has more of the session"
+		return f, nil
+	}
 	f.ID = id
 	for i := range t.Items {
 		if !t.Items[i].Marker {
 			f.Messages++
 		}
 	}
-	switch {
-	case !changes:
+	switch outcome {
+	case sessionlog.Unchanged:
 		f.Outcome = outcomeUnchanged
-	case before == "":
+	case sessionlog.Imported:
 		f.Outcome = outcomeImported
-	default:
+	case sessionlog.Updated:
 		f.Outcome = outcomeUpdated
 	}
 	return f, nil

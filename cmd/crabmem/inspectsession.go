@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"crabmem/sessionlog"
+)
+
+// inspectSession gives show the lines of a session file as fields, behind one
+// that says what the file is; false for what is no session. An error may be that
+// of the first bad line, behind all of them.
+func (c *cli) inspectSession(path string, most int, show func(inspected)) (is bool, err error) {
+	if !strings.HasSuffix(path, ".jsonl") {
+		return false, nil
+	}
+	d, err := sessionlog.OpenDir(filepath.Dir(path), &sessionlog.Options{FS: c.fs})
+	if err != nil {
+		return false, err
+	}
+	s, err := d.Read(filepath.Base(path))
+	if errors.Is(err, sessionlog.ErrNotFound) {
+		return false, nil // no name of a session
+	}
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	check, err := s.Check()
+	if err != nil || !check.Identified && check.Messages+check.Markers+check.MetaRecords == 0 {
+		return false, err
+	}
+	show(inspected{Length: int(s.Size), Field: "session", Value: sessionSummary(s.ID, check)})
+	for l, err := range s.Lines(0) {
+		if err != nil {
+			return true, err
+		}
+		raw := l.Raw
+		if most > 0 && len(raw) > most {
+			raw = raw[:most]
+		}
+		f := inspected{Offset: l.Offset, Length: int(l.Size), Hex: fmt.Sprintf("%x", raw)}
+		f.Field, f.Value = inspectedLine(&l)
+		show(f)
+	}
+	if check.Damaged > 0 {
+		first := check.Damage[0]
+		err = &sessionlog.FormatError{Path: s.Path, Line: first.Line, Offset: first.Offset, Msg: first.Msg}
+	}
+	return true, err
+}
+
+// sessionSummary says what is in a session file.
+func sessionSummary(id string, c *sessionlog.Check) string {
+	parts := []string{
+		plural(int(c.Lines), "line", "lines"), plural(c.Messages, "message", "messages"), plural(c.Markers, "marker", "markers"),
+		plural(c.MetaRecords, "meta record", "meta records"), fmt.Sprintf("%d unknown", c.Unknown),
+		fmt.Sprintf("%d damaged", c.Damaged), plural(int(c.Torn), "byte torn", "bytes torn"),
+	}
+	return fmt.Sprintf("%s: %s", id, strings.Join(parts, ", "))
+}
+
+// inspectedLine returns the kind of a line and what it says.
+func inspectedLine(l *sessionlog.Line) (field, value string) {
+	field = l.Kind.String()
+	switch l.Kind {
+	case sessionlog.KindMeta:
+		value = fmt.Sprintf("agent %q, sender %q, created %q, title %q", l.Meta.Agent, l.Meta.CreatedBy, l.Meta.CreatedAt, l.Meta.Title)
+		if l.Meta.Source != "" {
+			value += fmt.Sprintf(", source %q", l.Meta.Source)
+		}
+	case sessionlog.KindMessage:
+		value = fmt.Sprintf("%q, %s", l.Message.Role, plural(len(l.Message.Content), "byte", "bytes"))
+		if n := len(l.Message.ToolCalls); n > 0 {
+			value += ", " + plural(n, "tool call", "tool calls")
+		}
+	case sessionlog.KindMarker:
+		field, value = "marker", "summary of "+plural(len(l.Summary), "byte", "bytes")
+	case sessionlog.KindMetaRecord:
+		value = fmt.Sprintf("title %q, uptime %d s", l.Meta.Title, l.Meta.UptimeSecs)
+	case sessionlog.KindUnknown:
+		value = "of another program"
+	case sessionlog.KindBad:
+		value = l.Err.Msg
+	}
+	if l.Torn && (l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank) {
+		field = "torn"
+	}
+	if l.Glued {
+		value += ", in the bad line"
+	}
+	return field, value
+}

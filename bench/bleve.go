@@ -7,6 +7,7 @@ import (
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/analysis/analyzer/custom"
+	"github.com/blevesearch/bleve/v2/analysis/lang/en"
 	"github.com/blevesearch/bleve/v2/analysis/token/lowercase"
 	"github.com/blevesearch/bleve/v2/analysis/tokenizer/whitespace"
 	"github.com/blevesearch/bleve/v2/index/scorch"
@@ -14,13 +15,21 @@ import (
 
 // blevePeer is bleve's scorch index in memory: one field, white space and lower
 // case, nothing stored, no term vectors, no doc values.
-type blevePeer struct{ index bleve.Index }
+type blevePeer struct {
+	name  string
+	index bleve.Index
+}
 
 type bleveDoc struct {
 	Text string `json:"text"`
 }
 
-func newBleve() (measure.Engine, error) {
+func newBleve() (measure.Engine, error) { return openBleve("bleve", "plain") }
+
+// newBleveEnglish is bleve with its English analyzer.
+func newBleveEnglish() (measure.Engine, error) { return openBleve("bleve-en", en.AnalyzerName) }
+
+func openBleve(name, analyzer string) (measure.Engine, error) {
 	m := bleve.NewIndexMapping()
 	if err := m.AddCustomAnalyzer("plain", map[string]any{
 		"type":          custom.Name,
@@ -29,10 +38,10 @@ func newBleve() (measure.Engine, error) {
 	}); err != nil {
 		return nil, err
 	}
-	m.DefaultAnalyzer = "plain"
+	m.DefaultAnalyzer = analyzer
 	m.ScoringModel = "bm25"
 	field := bleve.NewTextFieldMapping()
-	field.Analyzer = "plain"
+	field.Analyzer = analyzer
 	field.Store, field.IncludeTermVectors, field.DocValues, field.IncludeInAll = false, false, false, false
 	doc := bleve.NewDocumentStaticMapping()
 	doc.AddFieldMappingsAt("text", field)
@@ -41,10 +50,10 @@ func newBleve() (measure.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &blevePeer{index}, nil
+	return &blevePeer{name, index}, nil
 }
 
-func (p *blevePeer) Name() string { return "bleve" }
+func (p *blevePeer) Name() string { return p.name }
 
 func (p *blevePeer) Build(docs []string) error {
 	const size = 1000

@@ -12,7 +12,7 @@ import (
 // before one whose text is.
 const (
 	// Finalists is how many matches have their texts read.
-	Finalists = 20
+	Finalists = 16
 
 	nearWeight  = 0.6
 	earlyWeight = 0.5

@@ -46,14 +46,14 @@ func Print(w io.Writer, times []Times, gates map[string][]Gate) (missed []string
 			ratio := float64(g.Of(t)) / float64(max(g.Of(times[0]), 1))
 			verdict, required := "", "-"
 			if g.Least > 0 {
-				required = fmt.Sprintf("%.0f", g.Least)
+				required = fmt.Sprintf("%.3g", g.Least)
 				verdict = "ok"
 				if ratio < g.Least {
 					verdict = "MISSED"
-					missed = append(missed, fmt.Sprintf("%s against %s: %.1f, required %.0f", g.What, t.Engine, ratio, g.Least))
+					missed = append(missed, fmt.Sprintf("%s against %s: %.2f, required %.3g", g.What, t.Engine, ratio, g.Least))
 				}
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%.1f\t%s\t%s\t\n", g.What, t.Engine, ratio, required, verdict)
+			fmt.Fprintf(tw, "%s\t%s\t%.2f\t%s\t%s\t\n", g.What, t.Engine, ratio, required, verdict)
 		}
 	}
 	tw.Flush()

@@ -12,8 +12,11 @@ type Analyzer uint8
 const (
 	// Standard reads prose and identifiers of many languages: Unicode words,
 	// folded case, width and diacritics, English stems, CJK as single
-	// characters and pairs, camelCase whole and in parts. Every word is
-	// indexed; stop words are left out of a query unless it has nothing else.
+	// characters and pairs, emoji, camelCase whole and in parts, names joined
+	// by signs by every two parts and whole, versions and other numbers with
+	// signs, units or a word before them, days in their common spellings. Every
+	// word is indexed; stop words are left out of a query unless it has nothing
+	// else.
 	Standard Analyzer = iota
 
 	// Plain is the rule of the reference implementation, exactly: runs of
@@ -42,6 +45,16 @@ func ParseAnalyzer(s string) (Analyzer, error) {
 		return Plain, nil
 	}
 	return 0, fmt.Errorf("analyzer %q is unknown: use standard or plain", s)
+}
+
+// Length returns the length of a document consisting of s, by which its score is
+// normalized: how many terms it has, names and numbers that are made of other
+// terms left out.
+func (a Analyzer) Length(s string) int {
+	var sc scanner
+	n := 0
+	sc.each(a, []string{s}, func([]byte) { n++ })
+	return n - sc.extra
 }
 
 // Tokens yields the terms that a document consisting of s is indexed under, in

@@ -30,7 +30,20 @@ func TestTokens(t *testing.T) {
 		{bm25.Standard, "The user's engines are Running", "the user engin ar run"},
 		{bm25.Standard, "user’s don't", "user don"},
 		{bm25.Standard, "getUserName HTTPServer utf8", "getusernam get user name httpserver http server utf8 utf 8"},
-		{bm25.Standard, "snake_case v2.6.1", "snake case v2 v 2 6 1"},
+		{bm25.Standard, "snake_case v2.6.1", "snake snakecas case v2 v 2 2.6.1 6 1"},
+		{bm25.Standard, "max_wal_size On-Call", "max maxwal walsiz maxwals wal size on oncal call"},
+		{bm25.Standard, "tests/fixtures/a.rs", "test testsfixtur fixturesa ar fixtur a rs"},
+		{bm25.Standard, "go1.26 Go 1.26 1.0.0-rc.2", "go1 go 1 1.26 go1.26 26 go 1 1.26 go1.26 26 1 1.0.0 1.0.0rc rc2 1.0.0rc2 0 0 rc 2"},
+		{bm25.Standard, "10.20.30.40 10:30", "10 10.20.30.40 20 30 40 10 10:30 30"},
+		{bm25.Standard, "ORA-00942 HTTP 404 the 404", "ora ora00942 00942 http 404 http404 the 404"},
+		{bm25.Standard, "4GiB 5 GHz 1.5kg 1.5 kg iOS", "4gib 4 gib 5 5ghz ghz 1 1.5 1.5kg 5kg 5 kg 1 1.5 1.5kg 5 kg io"},
+		{bm25.Standard, "1,000,000 10_000 1,2", "1 1000000 000 000 10 10000 000 1 2"},
+		{bm25.Standard, "C++ c# A#4", "c c++ c c# a a# 4"},
+		{bm25.Standard, "AT&T U.S.A.", "at att t u usa s a"},
+		{bm25.Standard, "👍🏽 👩‍💻 ❤️ 1️⃣ 🇩🇪🇫🇷x ©→─", "👍 👩 💻 ❤ 1 🇩🇪 🇫🇷 x"},
+		{bm25.Standard, "️ ́ 🏽", ""},
+		{bm25.Standard, "ＯＲＡ－０９ 15㎏ १२ ٣٠يوم", "ora ora09 09 15kg 15 kg 12 30 يوم"},
+		{bm25.Standard, "“getUserName”—rate‑limit no… 2", "getusernam get user name rate ratelimit limit no 2"},
 		{bm25.Standard, "記憶ストレージ", "記 記憶 憶 憶ス ス スト ト トレ レ レー ー ージ ジ"},
 		{bm25.Standard, "ﾃｽﾄ ＡＢＣ", "テ テス ス スト ト abc"},
 		{bm25.Standard, "Cafe\u0301 caf\u00e9 CAFÉS", "cafe cafe cafe"},
@@ -38,12 +51,42 @@ func TestTokens(t *testing.T) {
 		{bm25.Standard, "soft\u00adware", "softwar"},
 		{bm25.Standard, "नमस्ते", "नमस्"},
 		{bm25.Standard, "серверы сервера Ещё её", "сервер сервер ещ е"},
+		{bm25.Standard, "הַפְּגִישָׁה פגישה ולבית בית", "הפגישה פגישה פגישה ולבית לבית בית בית"},
 		{bm25.Standard, "الكتاب كتاب", "كتاب كتاب"},
 		{bm25.Standard, "Łódź Ørsted", "lodz orst"},
 	} {
 		got := strings.Join(slices.Collect(c.analyzer.Tokens(c.text)), " ")
 		if got != c.want {
 			t.Errorf("%v: %q gives %q, want %q", c.analyzer, c.text, got, c.want)
+		}
+	}
+}
+
+// TestDates: a day is found however it is written; what could be two days, or is
+// none, stays as it is written.
+func TestDates(t *testing.T) {
+	for _, text := range []string{
+		"2026-03-04", "2026/3/4", "2026.03.04", "2026-03-04T10:30:00Z", "20260304", "4 March 2026", "4. Mar. 2026", "4th of March 2026",
+		"04-Mar-2026", "March 4, 2026", "mar 4 2026", "MARCH 4TH, 2026", "04.03.2026", "4.3.2026", "on 4 March 2026 at noon",
+		"4. März 2026", "4 de marzo de 2026", "4 mars 2026", "4 марта 2026", "2026年3月4日に", "２０２６年０３月０４日", "２０２６－０３－０４", "2026‑03‑04",
+	} {
+		if !slices.Contains(slices.Collect(bm25.Standard.Tokens(text)), "20260304") {
+			t.Errorf("%q is not indexed as a day: %q", text, slices.Collect(bm25.Standard.Tokens(text)))
+		}
+	}
+	for text, day := range map[string]string{
+		"13/04/2026": "20260413", "04/13/2026": "20260413", "04/04/2026": "20260404", "04-13-2026": "20260413",
+		"03/04/2026": "", "32.03.2026": "", "10.12.2026.1": "", "2026-13-14": "20261314", "4 ma 2026": "", "4 jui 2026": "", "4 Sept 2026": "20260904", "2026年13月4日": "", "2026年3月": "", "4 marches 2026": "", "4 March 20261": "",
+		"4 March\n\n2026": "", "31.12.999": "", "4, March": "", "March 4": "", "2026-03": "",
+	} {
+		got := ""
+		for term := range bm25.Standard.Tokens(text) {
+			if len(term) == 8 && strings.Trim(term, "0123456789") == "" {
+				got += term
+			}
+		}
+		if got != day {
+			t.Errorf("%q is the day %q, want %q", text, got, day)
 		}
 	}
 }

@@ -214,7 +214,7 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 	base, seen := w.base, w.seen
 	for i := first; i < last; i++ {
 		doc := docs(i)
-		terms := w.lexer.lex(doc.Fields)
+		terms, length := w.lexer.lex(doc.Fields)
 		if n := len(w.lexer.dict.keys); n > len(seen) {
 			seen = slices.Grow(seen, n-len(seen))
 			clear(seen[len(seen):cap(seen)])
@@ -234,7 +234,7 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 		d.ids[at] = doc.ID
 		d.class[at] = doc.Class & 7
 		d.counts[at] = uint32(len(entries)) - docFirst
-		d.lens[at] = uint32(len(terms))
+		d.lens[at] = uint32(length)
 	}
 	w.seen = seen
 	w.base = base + uint32(len(entries))

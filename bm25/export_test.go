@@ -16,7 +16,8 @@ func Lexer(a Analyzer) func(fields []string) []string {
 	l := newLexer(a, newDict())
 	return func(fields []string) []string {
 		var terms []string
-		for _, id := range l.lex(fields) {
+		ids, _ := l.lex(fields)
+		for _, id := range ids {
 			terms = append(terms, string(l.dict.appendTerm(nil, id)))
 		}
 		return terms

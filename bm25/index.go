@@ -47,17 +47,17 @@ func (x *Index) Add(d Doc) {
 		work = x.remove(d.ID)
 	}
 	x.maxID = max(x.maxID, d.ID)
-	terms := x.lexer.lex(d.Fields)
+	terms, length := x.lexer.lex(d.Fields)
 	x.growDF()
 	t := &x.tail
-	t.add(d, terms, len(x.df), x.df)
+	t.add(d, terms, length, len(x.df), x.df)
 	added := t.of(uint16(len(t.ids) - 1))
 	for _, n := range added {
 		x.codes.add(n.code)
 	}
 	x.live++
-	x.length += len(terms)
-	if len(terms) > 0 {
+	x.length += length
+	if length > 0 {
 		x.counted++
 	}
 	if t.full() {

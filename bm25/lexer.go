@@ -56,16 +56,16 @@ func (l *lexer) keep(id uint32) {
 	}
 }
 
-// lex returns the terms of a document, in any order. The slice is valid until the
-// next call.
-func (l *lexer) lex(fields []string) []uint32 {
+// lex returns the terms of a document, in any order, and its length. The slice is
+// valid until the next call.
+func (l *lexer) lex(fields []string) (terms []uint32, length int) {
 	l.ids = l.ids[:0]
 	if l.analyzer == Standard {
 		l.standard(fields)
 	} else {
 		l.plain(fields)
 	}
-	return l.ids
+	return l.ids, len(l.ids) - l.scanner.extra
 }
 
 // plain looks a document's short terms up in two rounds, so that the table's
@@ -121,10 +121,14 @@ func (l *lexer) standard(fields []string) {
 	probes := slices.Grow(l.probes[:0], len(edges)/2)
 	slots := d.slots
 	mask := uint32(len(slots) - 1)
+	done := 0
 	for i := 0; i+1 < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
 		if s.contraction(start, end) {
 			continue
+		}
+		if (buf[end] != ' ' || buf[start] <= '9') && i >= done && s.compound(i) {
+			done = s.compounds(i, l.emit)
 		}
 		if n := end - start; n <= 8 {
 			key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[n&15]

@@ -16,6 +16,9 @@ type scanner struct {
 	buf   []byte   // the fields, each ended by a zero byte, padded with zeros
 	edges []uint32 // start and end of each run in buf, alternating
 	uni   unicodeFolder
+	atoms []uint32 // see compounds
+	join  []byte
+	extra int // how many terms were compounds
 }
 
 const (
@@ -27,12 +30,15 @@ const (
 )
 
 // scan loads the fields and finds their runs. With lower, ASCII capitals are
-// lower-cased in the copy.
+// lower-cased in the copy, which is for Plain; without, it is narrowed.
 func (s *scanner) scan(fields []string, lower bool) {
 	buf := s.buf[:0]
 	for _, f := range fields {
 		buf = append(buf, f...)
 		buf = append(buf, 0)
+	}
+	if !lower && !ascii(buf) {
+		buf = narrow(buf)
 	}
 	n := (len(buf) + 63) &^ 63
 	buf = append(buf, make([]byte, pad)...)
@@ -69,19 +75,25 @@ func (s *scanner) scan(fields []string, lower bool) {
 		edges = append(edges, uint32(n))
 	}
 	s.edges = edges
+	s.extra = 0
 }
 
 // each calls emit with every term of the fields under a, in order. The slice is
 // valid during the call only.
 func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 	s.scan(fields, a == Plain)
+	done := 0
 	for i := 0; i < len(s.edges); i += 2 {
 		start, end := s.edges[i], s.edges[i+1]
 		run := s.buf[start:end:end]
 		switch {
 		case a == Standard:
-			if !s.contraction(start, end) {
-				s.uni.standard(run, emit)
+			if s.contraction(start, end) {
+				continue
+			}
+			s.uni.standard(run, emit)
+			if i >= done && s.compound(i) {
+				done = s.compounds(i, emit)
 			}
 		case ascii(run):
 			if len(run) > 1 && !plainStop[string(run)] {

@@ -13,6 +13,7 @@ type unicodeFolder struct {
 	out   []byte // the term being emitted
 	text  []byte // a run, normalized
 	word  []byte
+	lower []byte // an identifier in lower case
 	parts []int
 
 	snowball *snowballstem.Env // made when there is need
@@ -69,7 +70,7 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 			}
 			pairs(text[:end], emit)
 			text = text[end:]
-		case alphanumeric(r) || unicode.Is(unicode.M, r):
+		case alphanumeric(r):
 			end := size
 			for end < len(text) {
 				r, size := utf8.DecodeRune(text[end:])
@@ -78,26 +79,55 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 				}
 				end += size
 			}
-			u.stem(text[:end], emit)
-			text = text[end:]
-			if apostrophe, size := utf8.DecodeRune(text); apostrophe == '’' {
-				if tail := asciiPrefix(text[size:]); contractionTail(text[size : size+tail]) {
-					text = text[size+tail:]
+			u.mixed(text[:end], emit)
+			if end == 4 && digit(text[0]) {
+				if y, m, d, ok := denseDate(text); ok {
+					if u.out, ok = appendDay(u.out[:0], y, m, d); ok {
+						emit(u.out)
+					}
 				}
 			}
+			text = text[end:]
+		case emoji(r):
+			if flagLetter(r) {
+				if r, more := utf8.DecodeRune(text[size:]); flagLetter(r) {
+					size += more
+				}
+			}
+			emit(text[:size])
+			text = text[size:]
 		default:
 			text = text[size:]
 		}
 	}
 }
 
-// asciiPrefix returns how many ASCII word bytes b starts with.
-func asciiPrefix(b []byte) int {
+// emoji reports whether r is a symbol that people search for. Skin tones are
+// none, and letters and digits in circles have become letters and digits.
+func emoji(r rune) bool {
+	return r >= 0x2300 && unicode.Is(unicode.So, r) &&
+		(r < 0x2400 || 0x2600 <= r && r < 0x27C0 || 0x2B00 <= r && r < 0x2C00 || 0x1F000 <= r && r < 0x20000)
+}
+
+// flagLetter reports whether r is one of the two that make a flag.
+func flagLetter(r rune) bool { return '🇦' <= r && r <= '🇿' }
+
+// mixed emits a folded word of a run that was not all ASCII: its parts if it
+// starts with ASCII letters or digits and other letters follow.
+func (u *unicodeFolder) mixed(word []byte, emit func([]byte)) {
 	n := 0
-	for n < len(b) && b[n] < utf8.RuneSelf && wordByte(b[n]) {
+	for n < len(word) && word[n] < utf8.RuneSelf {
 		n++
 	}
-	return n
+	switch {
+	case n == len(word):
+		u.identifier(word, emit)
+	case n > 0 && digit(word[n-1]):
+		u.identifier(word[:n], emit)
+		u.stem(word[n:], emit)
+	default:
+		u.stem(word, emit)
+	}
 }
 
 const diaeresis = '\u0308'
@@ -120,11 +150,13 @@ func (u *unicodeFolder) fold(run []byte) {
 		b = b[size:]
 		switch {
 		case unicode.Is(unicode.Mn, r):
-			if strip || r == diaeresis && last == 'е' { // ё is mostly written е
+			if strip || unicode.Is(unicode.Variation_Selector, r) || r == diaeresis && last == 'е' { // ё is mostly written е
 				continue
 			}
-		case unicode.Is(unicode.Cf, r): // soft hyphens, joiners
+		case unicode.In(r, unicode.Cf, unicode.Me): // soft hyphens, joiners, keycaps
 			continue
+		case unicode.Is(unicode.Nd, r):
+			r = decimal(r)
 		case r == utf8.RuneError && size == 1:
 			r = ' '
 		default:
@@ -138,6 +170,22 @@ func (u *unicodeFolder) fold(run []byte) {
 		u.out = utf8.AppendRune(u.out, last)
 	}
 	u.text = norm.NFC.Append(u.text[:0], u.out...)
+}
+
+// decimal returns the ASCII digit of the same value as r, a digit of any script.
+// Unicode gives each script's ten consecutive places.
+func decimal(r rune) rune {
+	for _, t := range unicode.Nd.R16 {
+		if rune(t.Lo) <= r && r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10
+		}
+	}
+	for _, t := range unicode.Nd.R32 {
+		if rune(t.Lo) <= r && r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10
+		}
+	}
+	return r
 }
 
 // dense reports whether r belongs to a script that is written without spaces,
@@ -176,26 +224,44 @@ func (u *unicodeFolder) identifier(run []byte, emit func([]byte)) {
 		a, b := run[i-1], run[i]
 		switch {
 		case digit(a) != digit(b),
-			lowerCase(a) && upperCase(b),
-			upperCase(a) && upperCase(b) && i+1 < len(run) && lowerCase(run[i+1]):
+			(lowerCase(a) && upperCase(b) || upperCase(a) && upperCase(b) && i+1 < len(run) && lowerCase(run[i+1])) && longerThanUnit(run, i):
 			u.parts = append(u.parts, i)
 		}
 	}
-	u.text = append(u.text[:0], run...)
-	for i, c := range u.text {
-		if upperCase(c) {
-			u.text[i] = c | 0x20
-		}
-	}
-	u.stem(u.text, emit)
+	u.lower = appendASCIILower(u.lower[:0], run)
+	u.stem(u.lower, emit)
 	if len(u.parts) == 0 || len(u.parts) >= maxParts {
 		return
 	}
 	start := 0
 	for _, end := range append(u.parts, len(run)) {
-		u.stem(u.text[start:end], emit)
+		u.stem(u.lower[start:end], emit)
 		start = end
 	}
+}
+
+func appendASCIILower(dst, word []byte) []byte {
+	n := len(dst)
+	dst = append(dst, word...)
+	for i, c := range dst[n:] {
+		if upperCase(c) {
+			dst[n+i] = c | 0x20
+		}
+	}
+	return dst
+}
+
+// longerThanUnit reports whether more than three letters stand around place i of
+// an identifier: GiB, kWh and iOS have no parts.
+func longerThanUnit(run []byte, i int) bool {
+	from, to := i, i
+	for from > 0 && i-from < 4 && !digit(run[from-1]) {
+		from--
+	}
+	for to < len(run) && to-i < 4 && !digit(run[to]) {
+		to++
+	}
+	return to-from > 3
 }
 
 func digit(c byte) bool     { return '0' <= c && c <= '9' }
@@ -207,6 +273,7 @@ func upperCase(c byte) bool { return 'A' <= c && c <= 'Z' }
 func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
 	if word[0] >= utf8.RuneSelf {
 		emit(u.stemForeign(word))
+		hebrew(word, emit)
 		return
 	}
 	if len(word) < 3 || len(word) > maxStem || !lowerCaseWord(word) || !inflected(word) {

@@ -57,3 +57,21 @@ func (u *unicodeFolder) filter(word []byte, filters []analysis.TokenFilter) []by
 	}
 	return stream[0].Term
 }
+
+// hebrew emits a Hebrew word without the first letter, and without two, where
+// these may be the article, a preposition or a conjunction that is written
+// together with it. Which they are no rule can tell, so the whole is kept.
+func hebrew(word []byte, emit func([]byte)) {
+	for range 2 {
+		if len(word) < len("הבית") || len(word) > 2*maxStem {
+			return
+		}
+		switch r, size := utf8.DecodeRune(word); r {
+		case 'ה', 'ו', 'ב', 'כ', 'ל', 'מ', 'ש':
+			word = word[size:]
+			emit(word)
+		default:
+			return
+		}
+	}
+}

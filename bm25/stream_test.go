@@ -26,7 +26,7 @@ var streams = []struct {
 }{
 	{
 		"brain", brainTexts,
-		"439ee8e6e86a42b1512d88c0d606b83860dc3a486dad67e9a7205f04d80bbdfd",
+		"88b3b1362dfed8b8698bd47bc9f52c3398c9a913e41132203bca53e1f255a569",
 		"67a0bd51d723d6b0e1687dd55038bfba5ac66f8b9345ed9b574980d0c40fa93f",
 	},
 	{
@@ -36,12 +36,12 @@ var streams = []struct {
 	},
 	{
 		"words", wordTexts,
-		"4944d43c20c2364aeabb23f3174eb7d60c24d083cbdd6813bf272101ac307c17",
+		"f750f97f3fd0a10904b0a5c6dc6e3b79b0026856002d5aed2d4f48e571381feb",
 		"063db60ecbb9894c12ccb93753a558738f43bbd7db2e12d4907e8bffa6e5055d",
 	},
 	{
 		"runes", runeTexts,
-		"f1a2b7708ea794473570eb28cd88da068d55f0b0862bd5d458e5bbdfe33e8fe6",
+		"5289876b2e0afe6451f77c3b92fac45451787790d413d70916c2b612d1f864fe",
 		"7c86528645e2c98bbad7391c42f235cbfbed6b6891eee339f58fcc79feba9ec9",
 	},
 }

@@ -33,7 +33,7 @@ func (t *tail) full() bool { return len(t.ids) >= tailDocs || len(t.nodes) >= ta
 
 // add appends a document whose terms are given with repetitions. vocabulary is
 // the number of terms there are; df is counted up.
-func (t *tail) add(d Doc, terms []uint32, vocabulary int, df []uint32) {
+func (t *tail) add(d Doc, terms []uint32, length, vocabulary int, df []uint32) {
 	if len(t.head) < vocabulary {
 		t.head = slices.Grow(t.head, vocabulary-len(t.head))
 		t.head = t.head[:cap(t.head)]
@@ -61,7 +61,7 @@ func (t *tail) add(d Doc, terms []uint32, vocabulary int, df []uint32) {
 		nodes = append(nodes, node{term: term, prev: h, doc: doc, code: 1})
 		head[term] = uint32(len(nodes))
 	}
-	dl := uint32(len(terms))
+	dl := uint32(length)
 	for i := range nodes[first:] {
 		n := &nodes[int(first)+i]
 		df[n.term]++

@@ -35,7 +35,11 @@ func (m *Model) Add(d bm25.Doc) {
 	for _, f := range d.Fields {
 		for _, t := range m.terms(f) {
 			doc.tf[t]++
-			doc.len++
+		}
+		if m.Analyzer == bm25.Plain {
+			doc.len += len(m.terms(f))
+		} else {
+			doc.len += m.Analyzer.Length(f)
 		}
 	}
 	m.docs[d.ID] = doc

@@ -1,0 +1,238 @@
+package bm25
+
+// Compounds are the terms that Standard makes of several runs, which are
+// indexed by themselves too: names written with a sign between their words,
+// numbers written with signs, numbers and the word before or the unit after, dates.
+// They are joined without the sign where people leave it out, so that
+// rate_limit, rate-limit and rateLimit meet. As they repeat other terms, they do
+// not count for the length of a document.
+
+// maxJoined is how many words a name may have to be indexed whole; a longer one
+// is by every two neighbours only.
+const maxJoined = 8
+
+// joins are the characters that join two words if they stand alone between them.
+var joins = [256]bool{'_': true, '-': true, '.': true, '/': true, ':': true, '\\': true, '@': true, '&': true}
+
+// compound reports whether there may be compounds that start with run i.
+func (s *scanner) compound(i int) bool {
+	start, end := s.edges[i], s.edges[i+1]
+	return s.buf[start] <= '9' || s.buf[end] != ' ' && (s.glued(i) || end-start == 1)
+}
+
+// glued reports whether one joining character is between run i and the next.
+func (s *scanner) glued(i int) bool {
+	return i+2 < len(s.edges) && s.edges[i+2]-s.edges[i+1] == 1 && joins[s.buf[s.edges[i+1]]]
+}
+
+// compounds emits the compounds of run i and the runs that are glued to it. It
+// returns the first run that is not.
+func (s *scanner) compounds(i int, emit func([]byte)) (next int) {
+	first := i
+	s.atoms = s.atoms[:0]
+	for {
+		start, end := s.edges[i], s.edges[i+1]
+		if !ascii(s.buf[start:end]) {
+			break
+		}
+		if s.buf[start] <= '9' {
+			if last, ok := s.date(i, emit); ok {
+				i = last
+				break
+			}
+			if last, ok := s.thousands(i, emit); ok {
+				i = last
+				break
+			}
+		}
+		i, start, end = s.number(i, emit)
+		s.atoms = append(s.atoms, start, end)
+		if !s.glued(i) {
+			s.measure(i, start, end, emit)
+			break
+		}
+		i += 2
+	}
+	if len(s.atoms) == 2 {
+		s.sharp(s.atoms[0], s.atoms[1], emit)
+	}
+	if len(s.atoms) > 0 {
+		s.numbered(first, s.atoms[1], emit)
+	}
+	s.joined(emit)
+	return i + 2
+}
+
+// joined emits every two neighbours of the atoms as one, and all of them if they
+// are a name.
+func (s *scanner) joined(emit func([]byte)) {
+	n := len(s.atoms)
+	for i := 2; i < n; i += 2 {
+		a, b := s.buf[s.atoms[i-2]:s.atoms[i-1]], s.buf[s.atoms[i]:s.atoms[i+1]]
+		if len(a)+len(b) <= maxRun && (len(a)+len(b) > 2 || n == 4) {
+			s.emitJoined(emit, a, b)
+		}
+	}
+	if n <= 4 || n > 2*maxJoined {
+		return
+	}
+	s.join = s.join[:0]
+	for i := 0; i < n; i += 2 {
+		if sign := s.buf[s.atoms[i+1]]; i+2 < n && sign != '_' && sign != '-' && sign != '.' {
+			return // a path
+		}
+		s.join = append(s.join, s.buf[s.atoms[i]:s.atoms[i+1]]...)
+	}
+	if len(s.join) <= maxRun {
+		s.emitJoined(emit, s.join, nil)
+	}
+}
+
+// emitJoined emits the stem of a and b as one word.
+func (s *scanner) emitJoined(emit func([]byte), a, b []byte) {
+	s.join = appendASCIILower(appendASCIILower(s.join[:0], a), b)
+	s.extra++
+	s.uni.stem(s.join, emit)
+}
+
+// number finds the number of several runs that starts in run i: a version, a
+// decimal, an address, a time. It emits it bare, with the letters after it and,
+// unless they are a v, with those before it. It returns the last run of it and
+// the ends of the whole; of any other run i itself.
+func (s *scanner) number(i int, emit func([]byte)) (last int, start, end uint32) {
+	start, end = s.edges[i], s.edges[i+1]
+	digits := end // where those that end the run start
+	for digits > start && digit(s.buf[digits-1]) {
+		digits--
+	}
+	sign := s.buf[end]
+	if digits == end || end-start > maxRun || sign != '.' && sign != ':' || !s.glued(i) || !digit(s.buf[end+1]) {
+		return i, start, end
+	}
+	first, bare := i, end
+	for bare == end && s.buf[end] == sign && s.glued(i) && digit(s.buf[end+1]) && ascii(s.buf[s.edges[i+2]:s.edges[i+3]]) {
+		i += 2
+		end = s.edges[i+1]
+		bare = s.edges[i]
+		for bare < end && digit(s.buf[bare]) {
+			bare++
+		}
+	}
+	if i == first || end-start > maxRun {
+		return i, start, end
+	}
+	s.emitJoined(emit, s.buf[digits:bare], nil)
+	if bare < end {
+		s.emitJoined(emit, s.buf[digits:end], nil)
+	}
+	if digits > start {
+		if digits == start+1 && s.buf[start]|0x20 == 'v' {
+			start = digits
+		} else {
+			s.emitJoined(emit, s.buf[start:bare], nil)
+		}
+	}
+	return i, start, end
+}
+
+// thousands emits the number that run i starts if it is written with commas
+// between thousands, without them. It returns its last run.
+func (s *scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
+	start, end := s.edges[i], s.edges[i+1]
+	if end-start > 3 || s.buf[end] != ',' || !allDigits(s.buf[start:end]) {
+		return i, false
+	}
+	s.join = append(s.join[:0], s.buf[start:end]...)
+	for i+2 < len(s.edges) && s.buf[end] == ',' && s.edges[i+2] == end+1 && s.edges[i+3] == end+4 && allDigits(s.buf[end+1:end+4]) {
+		i += 2
+		end = s.edges[i+1]
+		if len(s.join) < maxRun {
+			s.join = append(s.join, s.buf[end-3:end]...)
+		}
+	}
+	if len(s.join) <= 3 {
+		return i, false
+	}
+	s.extra++
+	emit(s.join)
+	return i, true
+}
+
+// numbered emits the number that starts with run i, of which end is the end, as
+// one with the word before it: HTTP 404 is also written HTTP404.
+func (s *scanner) numbered(i int, end uint32, emit func([]byte)) {
+	start := s.edges[i]
+	if i < 2 || s.edges[i-1]+1 != start || s.buf[start-1] != ' ' || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
+		return
+	}
+	word := s.buf[s.edges[i-2]:s.edges[i-1]]
+	if len(word) < 2 || len(word) > 16 {
+		return
+	}
+	s.join = appendASCIILower(s.join[:0], word)
+	if !lowerCaseWord(s.join) || plainStop[string(s.join)] {
+		return
+	}
+	s.join = append(s.join, s.buf[start:end]...)
+	s.extra++
+	emit(s.join)
+}
+
+// units are written after a number with a space or without.
+var units = wordSet([]string{
+	"b", "kb", "mb", "gb", "tb", "pb", "kib", "mib", "gib", "tib", "pib", "bit", "kbit", "mbit", "gbit", "bps", "kbps", "mbps", "gbps",
+	"ns", "us", "ms", "s", "sec", "min", "h", "hr", "hz", "khz", "mhz", "ghz", "fps", "rpm", "rps", "qps", "db", "dpi", "px", "em", "pt",
+	"mg", "g", "kg", "t", "lb", "lbs", "oz", "nm", "mm", "cm", "m", "km", "ft", "mi", "ml", "l", "mw", "w", "kw", "kwh", "wh", "mah",
+	"mv", "v", "kv", "ma", "pa", "kpa", "mpa", "bar", "k", "c", "f", "j", "kj", "kcal", "cal", "eur", "usd", "gbp", "chf",
+})
+
+// measure emits the number that ends run i with the unit after it.
+func (s *scanner) measure(i int, start, end uint32, emit func([]byte)) {
+	if i+2 >= len(s.edges) || s.buf[end] != ' ' || s.edges[i+2] != end+1 || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
+		return
+	}
+	unit := s.buf[s.edges[i+2]:s.edges[i+3]]
+	if len(unit) > 4 {
+		return
+	}
+	s.join = appendASCIILower(s.join[:0], unit)
+	if units[string(s.join)] {
+		s.emitJoined(emit, s.buf[start:end], unit)
+	}
+}
+
+// sharp emits the names of one letter with signs after it: C++, F#.
+func (s *scanner) sharp(start, end uint32, emit func([]byte)) {
+	if end-start != 1 || digit(s.buf[start]) {
+		return
+	}
+	switch {
+	case s.buf[end] == '#':
+		end++
+	case s.buf[end] == '+' && s.buf[end+1] == '+':
+		end += 2
+	default:
+		return
+	}
+	s.join = appendASCIILower(s.join[:0], s.buf[start:end])
+	s.extra++
+	emit(s.join)
+}
+
+func allDigits(b []byte) bool {
+	for _, c := range b {
+		if !digit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func dottedDigits(b []byte) bool {
+	for _, c := range b {
+		if !digit(c) && c != '.' {
+			return false
+		}
+	}
+	return true
+}

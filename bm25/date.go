@@ -1,0 +1,177 @@
+package bm25
+
+import (
+	"bytes"
+	"strings"
+)
+
+// A day is a compound too: however it is written, it is indexed as eight digits
+// besides. One that could be two days, such as 3/4/2026, is not.
+
+// months has the number of a month by its name in the languages that most dates
+// are written in, and by every start of it of three letters or more.
+var months = func() map[string]int {
+	m := map[string]int{}
+	for _, names := range []string{
+		"january february march april may june july august september october november december",
+		"januar februar märz april mai juni juli august september oktober november dezember",
+		"janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+		"enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+		"janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+		"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+		"января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
+	} {
+		for i, name := range strings.Fields(names) {
+			letters := []rune(name)
+			for n := 3; n <= len(letters); n++ {
+				m[string(letters[:n])] = i + 1
+			}
+		}
+	}
+	delete(m, "jui") // juin or juillet
+	return m
+}()
+
+// date emits the day that is written from run i on, or with the month before
+// it, as eight digits. It returns the last run of it.
+func (s *scanner) date(i int, emit func([]byte)) (last int, ok bool) {
+	n, suffix := s.leadingNumber(i)
+	if n < 1 || i+3 >= len(s.edges) {
+		return i, false
+	}
+	if sign := s.buf[s.edges[i+1]]; suffix == "" && (sign == '-' || sign == '/' || sign == '.') && s.glued(i) && i+5 < len(s.edges) {
+		if m, suffix := s.leadingNumber(i + 2); m > 0 && suffix == "" && s.buf[s.edges[i+3]] == sign && s.glued(i+2) {
+			d, suffix := s.leadingNumber(i + 4)
+			last = i + 4
+			more := s.glued(last) && (s.buf[s.edges[last+1]] == sign && digit(s.buf[s.edges[last+2]]))
+			switch size, lastSize := s.edges[i+1]-s.edges[i], s.edges[last+1]-s.edges[last]; {
+			case more:
+			case size == 4 && (suffix == "" || suffix[0] == 'T'):
+				if !s.day(n, m, d, emit) {
+					return i, false
+				}
+				for suffix != "" && s.glued(last) && s.buf[s.edges[last+1]] == ':' { // the time
+					last += 2
+				}
+				return last, true
+			case lastSize != 4 || suffix != "":
+			case sign == '.' || m == n || n > 12:
+				return last, s.day(d, m, n, emit)
+			case m > 12:
+				return last, s.day(d, n, m, emit)
+			}
+			return i, false
+		}
+	}
+	switch suffix {
+	case "", "st", "nd", "rd", "th", "ST", "ND", "RD", "TH":
+	default:
+		return i, false
+	}
+	if s.near(i) {
+		named := s.afterOf(i + 2)
+		if m := s.month(named); m > 0 && named+3 < len(s.edges) && s.near(named) {
+			last := s.afterOf(named + 2)
+			if y, suffix := s.leadingNumber(last); suffix == "" && s.day(y, m, n, emit) {
+				return last, true
+			}
+		}
+		if i >= 2 && s.near(i-2) {
+			if y, suffix := s.leadingNumber(i + 2); suffix == "" {
+				if m := s.month(i - 2); m > 0 {
+					return i, s.day(y, m, n, emit)
+				}
+			}
+		}
+	}
+	return i, false
+}
+
+// afterOf returns the run after run i if run i is an "of" between the parts of a
+// date, else i.
+func (s *scanner) afterOf(i int) int {
+	switch string(s.buf[s.edges[i]:s.edges[i+1]]) {
+	case "of", "de", "del":
+		if i+3 < len(s.edges) && s.near(i) {
+			return i + 2
+		}
+	}
+	return i
+}
+
+// near reports whether run i and the next are as close as parts of a date.
+func (s *scanner) near(i int) bool {
+	switch string(s.buf[s.edges[i+1]:s.edges[i+2]]) {
+	case " ", ", ", ". ", "-", "/", ".":
+		return true
+	}
+	return false
+}
+
+// leadingNumber returns the number of up to four digits that run i starts with,
+// and what follows; -1 if there is none.
+func (s *scanner) leadingNumber(i int) (n int, suffix string) {
+	run := s.buf[s.edges[i]:s.edges[i+1]]
+	end := 0
+	for end < len(run) && digit(run[end]) {
+		n = n*10 + int(run[end]-'0')
+		if end++; end > 4 {
+			return -1, ""
+		}
+	}
+	if end == 0 || len(run) > maxRun {
+		return -1, ""
+	}
+	if end < len(run) {
+		suffix = string(run[end:])
+	}
+	return n, suffix
+}
+
+// month returns the number of the month that run i names; 0 if it names none.
+func (s *scanner) month(i int) int {
+	run := s.buf[s.edges[i]:s.edges[i+1]]
+	if len(run) < 3 || len(run) > len("сентября") {
+		return 0
+	}
+	s.join = appendASCIILower(s.join[:0], run)
+	return months[string(s.join)]
+}
+
+// day emits a date, if it is one.
+func (s *scanner) day(y, m, d int, emit func([]byte)) bool {
+	var ok bool
+	if s.join, ok = appendDay(s.join[:0], y, m, d); ok {
+		s.extra++
+		emit(s.join)
+	}
+	return ok
+}
+
+func appendDay(dst []byte, y, m, d int) ([]byte, bool) {
+	if y < 1000 || y > 2999 || m < 1 || m > 12 || d < 1 || d > 31 {
+		return dst, false
+	}
+	return append(dst, '0'+byte(y/1000), '0'+byte(y/100%10), '0'+byte(y/10%10), '0'+byte(y%10),
+		'0'+byte(m/10), '0'+byte(m%10), '0'+byte(d/10), '0'+byte(d%10)), true
+}
+
+// denseDate returns the numbers of the date that text starts with if that is
+// written as in 2026年3月14日.
+func denseDate(text []byte) (y, m, d int, ok bool) {
+	for _, part := range []struct {
+		n    *int
+		sign string
+	}{{&y, "年"}, {&m, "月"}, {&d, "日"}} {
+		i := 0
+		for i < len(text) && i < 4 && digit(text[i]) {
+			*part.n = *part.n*10 + int(text[i]-'0')
+			i++
+		}
+		var found bool
+		if text, found = bytes.CutPrefix(text[i:], []byte(part.sign)); i == 0 || !found {
+			return 0, 0, 0, false
+		}
+	}
+	return y, m, d, true
+}

@@ -1,0 +1,64 @@
+package bm25
+
+import "unicode/utf8"
+
+// narrow writes an ASCII character for each non-ASCII one of text that stands for
+// it wherever it stands: full-width forms, typographic quotes, hyphens and
+// spaces. So what is glued or parted by them is read as if it were typed. It
+// returns the text, shortened in place.
+func narrow(text []byte) []byte {
+	from := nextNarrow(text, 0)
+	to := from
+	for from < len(text) {
+		c, size := narrowed(text[from:])
+		text[to] = c
+		to++
+		from += size
+		next := nextNarrow(text, from)
+		to += copy(text[to:], text[from:next])
+		from = next
+	}
+	return text[:to]
+}
+
+// nextNarrow returns the place of the next character from i on that narrow
+// replaces, or the end.
+func nextNarrow(text []byte, i int) int {
+	for i < len(text) {
+		if i+8 <= len(text) && ascii(text[i:i+8]) {
+			i += 8
+			continue
+		}
+		if text[i] >= 0xc2 {
+			if _, size := narrowed(text[i:]); size > 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// narrowed returns the ASCII character for the first one of b and the size of
+// the latter, which is zero if there is none.
+func narrowed(b []byte) (c byte, size int) {
+	switch b[0] {
+	case 0xc2, 0xe2, 0xe3, 0xef:
+	default:
+		return 0, 0
+	}
+	r, size := utf8.DecodeRune(b)
+	switch {
+	case '！' <= r && r <= '～':
+		return byte(r - '！' + '!'), size
+	case r == '\u00a0', r == '\u3000', 0x2000 <= r && r <= 0x200A, r == '\u202f':
+		return ' ', size
+	case r == '\u2010', r == '\u2011', r == '\u2212': // hyphens, minus
+		return '-', size
+	case 0x2012 <= r && r <= 0x2015, r == '“', r == '”', r == '„', r == '…', r == '•':
+		return ';', size
+	case r == '’', r == '‘':
+		return '\'', size
+	}
+	return 0, 0
+}

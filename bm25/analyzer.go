@@ -70,3 +70,18 @@ func (a Analyzer) Tokens(s string) iter.Seq[string] {
 		})
 	}
 }
+
+// QueryTerms yields the terms of a query and what each counts, by which its IDF
+// is multiplied: 1, or less for a part of a name. Of a term that is there several
+// times the largest holds.
+func (a Analyzer) QueryTerms(s string) iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		var sc scanner
+		more := true
+		sc.query(a, s, func(term []byte, weight float64) {
+			if more {
+				more = yield(string(term), weight)
+			}
+		})
+	}
+}

@@ -63,7 +63,8 @@ type Term struct {
 	// LengthNorm is the saturated term frequency, TF damped by k1 and the
 	// document's length.
 	LengthNorm   float64
-	Contribution float64 // IDF × LengthNorm
+	Weight       float64 // 1, or less for a part of a name in the query
+	Contribution float64 // IDF × Weight × LengthNorm
 
 	// Of a document that was read:
 	Place int     // of the term's first word, counted over all fields from 1; 0 = not read

@@ -100,9 +100,10 @@ func (m *match) term(x *Index, q queryTerm) (Term, bool) {
 		Term:       string(x.lexer.dict.appendTerm(nil, q.id)),
 		TF:         tf,
 		DF:         int(q.df),
-		IDF:        q.idf,
+		IDF:        idf(x.counted, int(q.df)),
+		Weight:     q.weight,
 		LengthNorm: tfNorm(tf, lenNorm(m.len, x.avgLen())),
 	}
-	t.Contribution = contribution(t.IDF, t.LengthNorm)
+	t.Contribution = contribution(q.idf, t.LengthNorm)
 	return t, true
 }

@@ -10,15 +10,23 @@ import (
 // near to each other the words of the query are, and how early they come. Both
 // add to a score, so that no match whose text is not read has a claim to be
 // before one whose text is.
+//
+// nDCG@10 of til-knownitem, scifact, procmem, xquad-en, -ru, -zh, drcd-dev and
+// jaquad-dev:
+//
+//	nothing is read  .893 .704 .530 .968 .952 .967 .974 .916
+//	near alone       .898 .708 .525 .970 .954 .967 .974 .917
+//	early alone      .901 .706 .541 .968 .955 .970 .974 .918
+//	both             .905 .709 .551 .969 .955 .970 .974 .918
 const (
 	// Finalists is how many matches have their texts read.
 	Finalists = 16
 
 	nearWeight  = 0.6
-	earlyWeight = 0.5
+	earlyWeight = 0.9
 	// earlyHalf is the place at which a word counts half of what it does at the
 	// beginning.
-	earlyHalf = 60
+	earlyHalf = 160
 
 	maxSequence = 64      // words of a query, and terms, that are looked for
 	maxRead     = 8 << 10 // bytes of a document, over all fields

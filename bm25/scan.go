@@ -18,6 +18,7 @@ type scanner struct {
 	uni   unicodeFolder
 	atoms []uint32 // see compounds
 	join  []byte
+	run   int // that each is at, an ASCII one; -1 = none
 	extra int // how many terms were compounds
 }
 
@@ -83,6 +84,7 @@ func (s *scanner) scan(fields []string, lower bool) {
 func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 	s.scan(fields, a == Plain)
 	done := 0
+	s.run = -1
 	for i := 0; i < len(s.edges); i += 2 {
 		start, end := s.edges[i], s.edges[i+1]
 		run := s.buf[start:end:end]
@@ -91,7 +93,11 @@ func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 			if s.contraction(start, end) {
 				continue
 			}
+			if s.run = -1; ascii(run) {
+				s.run = i
+			}
 			s.uni.standard(run, emit)
+			s.run = -1
 			if i >= done && s.compound(i) {
 				done = s.compounds(i, emit)
 			}
@@ -107,6 +113,24 @@ func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 			})
 		}
 	}
+}
+
+// partWeight is what the parts of a name count in a query, fooBar's foo and bar,
+// besides the whole: at 1 til-knownitem has .904 instead of .905 nDCG@10, and
+// scifact .704 instead of .709.
+const partWeight = 0.5
+
+// query calls emit with every term of a query under a, in order, and its weight.
+func (s *scanner) query(a Analyzer, text string, emit func(term []byte, weight float64)) {
+	run := -1
+	s.each(a, []string{text}, func(term []byte) {
+		if s.run >= 0 && s.run == run {
+			emit(term, partWeight)
+			return
+		}
+		run = s.run
+		emit(term, 1)
+	})
 }
 
 // contraction reports whether the run at start is what follows the apostrophe

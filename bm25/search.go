@@ -64,7 +64,8 @@ type queryTerm struct {
 	prefix uint64 // its first eight bytes, to compare by
 	id     uint32
 	df     uint32
-	idf    float64
+	weight float64
+	idf    float64 // times the weight
 }
 
 // A list is the postings of a term in a segment.
@@ -80,14 +81,14 @@ func (s *searcher) parse(x *Index, text string) {
 	s.terms = s.terms[:0]
 	d := x.lexer.dict
 	content, stop := false, 0
-	s.scanner.each(x.analyzer, []string{text}, func(term []byte) {
+	s.scanner.query(x.analyzer, text, func(term []byte, weight float64) {
 		isStop := x.analyzer == Standard && standardStop[string(term)]
 		content = content || !isStop
 		id, ok := d.find(term)
 		if !ok || x.df[id] == 0 {
 			return
 		}
-		t := queryTerm{prefix: bits.ReverseBytes64(shortKey(term[:min(len(term), 8)])), id: id, df: x.df[id]}
+		t := queryTerm{weight: weight, prefix: bits.ReverseBytes64(shortKey(term[:min(len(term), 8)])), id: id, df: x.df[id]}
 		s.terms = append(s.terms, t)
 		if isStop {
 			// Stop words to the front.
@@ -104,7 +105,7 @@ func (s *searcher) parse(x *Index, text string) {
 			return cmp.Compare(a.prefix, b.prefix)
 		}
 		if a.id == b.id {
-			return 0
+			return cmp.Compare(b.weight, a.weight)
 		}
 		s.text = d.appendTerm(s.text[:0], a.id)
 		n := len(s.text)
@@ -113,7 +114,7 @@ func (s *searcher) parse(x *Index, text string) {
 	})
 	s.terms = slices.CompactFunc(s.terms, func(a, b queryTerm) bool { return a.id == b.id })
 	for i := range s.terms {
-		s.terms[i].idf = idf(x.counted, int(s.terms[i].df))
+		s.terms[i].idf = float64(s.terms[i].weight * idf(x.counted, int(s.terms[i].df)))
 	}
 }
 

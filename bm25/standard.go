@@ -27,8 +27,7 @@ var standardStop = func() map[string]bool {
 	more := []string{
 		"i", "am", "us", "him", "them", "their", "there", "these", "those", "were", "being", "will",
 		"would", "can", "could", "should", "may", "might", "must", "shall", "what", "which", "who",
-		"whom", "whose", "when", "where", "why", "how", "about", "because", "while", "during", "just",
-		"also", "too", "very", "any", "some", "such", "only", "own", "same", "other", "each", "both",
+		"whom", "whose", "when", "where", "why", "how", "about",
 		"don", "doesn", "didn", "isn", "wasn", "aren", "weren", "won", "couldn", "wouldn", "shouldn",
 		"hasn", "haven", "hadn", "mine", "yours", "ours", "hers", "theirs", "myself", "yourself",
 	}

@@ -402,7 +402,11 @@ func TestR19EqualScores(t *testing.T) {
 					t.Fatalf("%d hits, limit %d", len(r.Hits), limit)
 				}
 				for i, h := range r.Hits {
-					if h.Score != r.Hits[0].Score || h.Entry.ID != uint64(i+1) {
+					same := r.Hits[0].Score
+					if a == bm25.Standard && i >= bm25.Finalists { // whose texts are not read
+						same = r.Hits[bm25.Finalists].Score
+					}
+					if h.Score != same || h.Entry.ID != uint64(i+1) {
 						t.Fatalf("analyzer %v, limit %d: hit %d is entry %d with %v", a, limit, i, h.Entry.ID, h.Score)
 					}
 				}

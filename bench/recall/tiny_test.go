@@ -74,7 +74,7 @@ func TestModes(t *testing.T) {
 		{recall.Pooled, []string{"garden-2", "garden-3", "garden-4", "cellar-1", "cellar-2", "cellar-3", "cellar-4", "cellar-5", "garden-1"},
 			recall.Scores{NDCG10: 1 / log2(10), Recall10: 1, Recall100: 1, MRR10: 1. / 9, Hit10: 1}, 9},
 	} {
-		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+		for _, a := range []bm25.Analyzer{bm25.Plain} { // BM25 alone, which can be computed by hand
 			r, err := recall.Run(t.Context(), tiny(t), recall.Options{Mode: c.mode, Analyzer: a})
 			if err != nil {
 				t.Fatal(err)
@@ -124,7 +124,7 @@ func TestK(t *testing.T) {
 		t.Fatal(err)
 	}
 	for mode, want := range map[recall.Mode][3]int{recall.Group: {100, 0, 1}, recall.Filter: {100, 0, 1}, recall.Pooled: {0, 0, 1}} {
-		r, err := recall.Run(t.Context(), s, recall.Options{Mode: mode})
+		r, err := recall.Run(t.Context(), s, recall.Options{Mode: mode, Analyzer: bm25.Plain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestDefaultMode(t *testing.T) {
 		s.Docs[i].Group = ""
 	}
 	s.Groups = 0
-	if r, err = recall.Run(t.Context(), s, recall.Options{Mode: recall.Filter}); err != nil {
+	if r, err = recall.Run(t.Context(), s, recall.Options{Mode: recall.Filter, Analyzer: bm25.Plain}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Mode != recall.Pooled || r.Answers[0].Rank != 9 {
@@ -164,7 +164,7 @@ func TestUngrouped(t *testing.T) {
 		s := tiny(t)
 		s.Queries[0].Group, s.Ungrouped = "", 1
 		s.Queries[1].Group = "no such group"
-		r, err := recall.Run(t.Context(), s, recall.Options{Mode: mode})
+		r, err := recall.Run(t.Context(), s, recall.Options{Mode: mode, Analyzer: bm25.Plain})
 		if err != nil {
 			t.Fatal(err)
 		}

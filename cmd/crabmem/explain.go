@@ -28,6 +28,7 @@ type explainTerm struct {
 	TF           int     `json:"tf"`
 	DF           int     `json:"df"`
 	IDF          float64 `json:"idf"`
+	Weight       float64 `json:"weight"`
 	LengthNorm   float64 `json:"length_norm"`
 	Contribution float64 `json:"contribution"`
 	Field        string  `json:"field,omitempty"` // of its first word: name, alias or content
@@ -46,7 +47,7 @@ func newExplanation(e bm25.Explanation, aliases int) *explanation {
 	x := &explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []explainTerm{}, Read: e.Read, Named: e.Named}
 	for _, t := range e.Terms {
 		line := explainTerm{
-			Term: t.Term, TF: t.TF, DF: t.DF, IDF: t.IDF, LengthNorm: t.LengthNorm, Contribution: t.Contribution,
+			Term: t.Term, TF: t.TF, DF: t.DF, IDF: t.IDF, Weight: t.Weight, LengthNorm: t.LengthNorm, Contribution: t.Contribution,
 			Place: t.Place, Early: t.Early,
 		}
 		switch {
@@ -74,7 +75,7 @@ func (c *cli) explainText(x explanation) {
 	for _, t := range x.Terms {
 		row := []string{
 			"    " + printable(t.Term), fmt.Sprint(t.TF), fmt.Sprint(t.DF),
-			fmt.Sprintf("%.3f", t.IDF), fmt.Sprintf("%.3f", t.LengthNorm), fmt.Sprintf("%.3f", t.Contribution),
+			fmt.Sprintf("%.3f", t.IDF*t.Weight), fmt.Sprintf("%.3f", t.LengthNorm), fmt.Sprintf("%.3f", t.Contribution),
 		}
 		if x.Read {
 			where := ""

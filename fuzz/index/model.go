@@ -6,6 +6,7 @@ package index
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -108,9 +109,17 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 // Search is bm25.Index.Search: scores are sums in ascending order of the
 // query's terms.
 func (m *Model) Search(q bm25.Query) bm25.Result {
-	terms := m.terms(q.Text)
-	slices.Sort(terms)
-	terms = slices.Compact(terms)
+	weights := map[string]float64{}
+	if m.Analyzer == bm25.Plain {
+		for _, t := range m.terms(q.Text) {
+			weights[t] = 1
+		}
+	} else {
+		for t, w := range m.Analyzer.QueryTerms(q.Text) {
+			weights[t] = max(weights[t], w)
+		}
+	}
+	terms := slices.Sorted(maps.Keys(weights))
 	n, length := 0, 0
 	df := map[string]int{}
 	for _, d := range m.docs {
@@ -139,7 +148,7 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 			}
 			idf := math.Log((float64(n)-float64(df[t])+0.5)/(float64(df[t])+0.5) + 1)
 			norm := tf * (k1 + 1) / (tf + float64(k1*(1-b+float64(b*float64(d.len))/avgdl)))
-			score += float64(idf * norm)
+			score += float64(float64(weights[t]*idf) * norm)
 		}
 		if score > 0 {
 			r.Hits = append(r.Hits, bm25.Hit{ID: id, Score: score})

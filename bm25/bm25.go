@@ -35,6 +35,9 @@ type Query struct {
 	// first. With it Standard reads the best [Finalists] matches, and ranks them
 	// by what they show besides BM25; nil: BM25 alone. It must not use the index.
 	Texts func(id uint64) []string
+	// Correct makes Standard search for other words in the place of those that no
+	// document has: see [Correction].
+	Correct bool
 	// Named are documents that the text is the name of. With Texts they come
 	// first if they match.
 	Named []uint64
@@ -52,6 +55,9 @@ type Result struct {
 	// Total is how many documents match and pass the filters, before the
 	// limit; filled only with Query.Count.
 	Total int
+	// Corrections are what was searched for that the text does not have; with
+	// Query.Correct.
+	Corrections []Correction
 }
 
 // Term is a line of an Explanation: what one term of the query adds.

@@ -13,7 +13,7 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 	}
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
-	s.parse(x, q.Text)
+	s.parse(x, q)
 	e := Explanation{ID: id, Docs: x.counted, Len: m.len}
 	if x.counted > 0 {
 		e.AvgLen = x.avgLen()

@@ -30,7 +30,7 @@ func newLibrary(t *testing.T, texts ...[]string) *library {
 }
 
 func (l *library) query(text string, limit int, named ...uint64) bm25.Query {
-	return bm25.Query{Text: text, Limit: limit, Named: named, Texts: func(id uint64) []string { return l.texts[id-1] }}
+	return bm25.Query{Text: text, Limit: limit, Named: named, Correct: true, Texts: func(id uint64) []string { return l.texts[id-1] }}
 }
 
 func (l *library) ids(q bm25.Query) []uint64 {

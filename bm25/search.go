@@ -19,7 +19,7 @@ func (x *Index) Search(q Query) Result {
 
 // search is Search, with x locked.
 func (s *searcher) search(x *Index, q Query) Result {
-	s.parse(x, q.Text)
+	s.parse(x, q)
 	c := &s.collector
 	reads := q.Texts != nil && x.analyzer == Standard
 	base := q
@@ -36,6 +36,7 @@ func (s *searcher) search(x *Index, q Query) Result {
 		s.tail(&x.tail)
 	}
 	r := c.result()
+	r.Corrections = s.corrections
 	if reads && len(r.Hits) > 0 {
 		r.Hits = s.rerank(x, q, r.Hits)
 	}
@@ -44,14 +45,16 @@ func (s *searcher) search(x *Index, q Query) Result {
 
 // A searcher is the scratch space of one search.
 type searcher struct {
-	scanner   scanner
-	terms     []queryTerm // that some document has; ascending by the term's bytes
-	lists     []list
-	text      []byte
-	collector collector
-	reader    reader
-	norms     *[1 << 16]float64
-	avgdl     float64
+	scanner scanner
+	terms   []queryTerm // that some document has; ascending by the term's bytes
+	lists   []list
+
+	corrections []Correction
+	text        []byte
+	collector   collector
+	reader      reader
+	norms       *[1 << 16]float64
+	avgdl       float64
 	// scores are those of the segment in hand, by document; all zero between
 	// segments.
 	scores [maxDocs]float64
@@ -76,29 +79,30 @@ type list struct {
 	idf      float64
 }
 
-// parse sets s.terms.
-func (s *searcher) parse(x *Index, text string) {
-	s.terms = s.terms[:0]
+// parse sets s.terms and s.corrections.
+func (s *searcher) parse(x *Index, q Query) {
+	s.terms, s.corrections = s.terms[:0], nil
 	d := x.lexer.dict
 	content, stop := false, 0
-	s.scanner.query(x.analyzer, text, func(term []byte, weight float64) {
+	s.scanner.query(x.analyzer, q.Text, func(term []byte, weight float64) {
 		isStop := x.analyzer == Standard && standardStop[string(term)]
 		content = content || !isStop
 		id, ok := d.find(term)
 		if !ok || x.df[id] == 0 {
 			return
 		}
-		t := queryTerm{weight: weight, prefix: bits.ReverseBytes64(shortKey(term[:min(len(term), 8)])), id: id, df: x.df[id]}
-		s.terms = append(s.terms, t)
-		if isStop {
+		s.addTerm(x, term, id, weight)
+		if last := len(s.terms) - 1; isStop {
 			// Stop words to the front.
-			s.terms[len(s.terms)-1] = s.terms[stop]
-			s.terms[stop] = t
+			s.terms[last], s.terms[stop] = s.terms[stop], s.terms[last]
 			stop++
 		}
 	})
 	if content {
 		s.terms = append(s.terms[:0], s.terms[stop:]...)
+	}
+	if q.Correct && x.analyzer == Standard {
+		s.corrections = s.correct(x)
 	}
 	slices.SortFunc(s.terms, func(a, b queryTerm) int {
 		if a.prefix != b.prefix {
@@ -116,6 +120,11 @@ func (s *searcher) parse(x *Index, text string) {
 	for i := range s.terms {
 		s.terms[i].idf = float64(s.terms[i].weight * idf(x.counted, int(s.terms[i].df)))
 	}
+}
+
+func (s *searcher) addTerm(x *Index, term []byte, id uint32, weight float64) {
+	prefix := bits.ReverseBytes64(shortKey(term[:min(len(term), 8)]))
+	s.terms = append(s.terms, queryTerm{prefix: prefix, id: id, df: x.df[id], weight: weight})
 }
 
 // segment scores the documents of a segment: postings of term after term are

@@ -43,6 +43,9 @@ type Result struct {
 	Hits     []Hit // score descending, then ID ascending
 	Total    int   // matches before the limit; with Query.Count
 	Searched int   // entries of the kinds asked for
+	// Corrections are what was searched for in the place of words that no entry
+	// has.
+	Corrections []bm25.Correction
 }
 
 // maxNamed is the longest text that is looked up as a name, in bytes.
@@ -189,7 +192,7 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	}
 	defer s.mu.RUnlock()
 	found := ix.x.Search(s.query(q))
-	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds)}
+	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections}
 	for i, h := range found.Hits {
 		r.Hits[i] = Hit{s.t.byID(h.ID).entry(), h.Score}
 	}
@@ -200,7 +203,7 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 func (s *Store) query(q Query) bm25.Query {
 	x := bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count}
 	if q.Analyzer == bm25.Standard {
-		x.Texts, x.Named = s.texts, s.named(q.Text)
+		x.Texts, x.Named, x.Correct = s.texts, s.named(q.Text), true
 	}
 	return x
 }

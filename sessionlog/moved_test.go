@@ -2,6 +2,7 @@ package sessionlog_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"crabmem/crmem/vfs"
@@ -59,8 +60,11 @@ func TestMovedMeanwhile(t *testing.T) {
 				noErr(t, begin(t, d).Close())
 			}
 			put(t, m, "/s/"+id+".jsonl", metaLine+"bad\n")
+			var mu sync.Mutex // a list looks at several files at once
 			opens := 0
 			seen := &between{FS: m, open: func() {
+				mu.Lock()
+				defer mu.Unlock()
 				if opens++; opens == at {
 					if l, err := d.Open(id); err == nil { // else it has gone, or is locked
 						noErr(t, l.SetTitle("two"))

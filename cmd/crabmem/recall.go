@@ -119,6 +119,8 @@ type recallAnswer struct {
 	*budgeted
 	Hits   []recalled `json:"hits"`
 	WhyNot *whyNot    `json:"why_not,omitempty"`
+
+	Corrections []bm25.Correction `json:"corrections,omitempty"`
 }
 
 // budgeted is what an answer says of its --budget.
@@ -139,7 +141,7 @@ func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recal
 	if err != nil {
 		return err
 	}
-	a := recallAnswer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]recalled, len(r.Hits))}
+	a := recallAnswer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]recalled, len(r.Hits)), Corrections: r.Corrections}
 	explain := make([]bm25.Explanation, len(r.Hits))
 	for i, h := range r.Hits {
 		if explain[i], _, err = s.Explain(ctx, q, h.ID); err != nil {
@@ -180,6 +182,11 @@ func nothingFound(a recallAnswer) string {
 }
 
 func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanation, f recallFlags) {
+	if !c.quiet {
+		for _, x := range a.Corrections {
+			fmt.Fprintf(c.out, "no entry has %s: searched for %s\n", quoted(x.Word), printable(strings.Join(x.Words, ", ")))
+		}
+	}
 	switch {
 	case a.budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
 		fmt.Fprintf(c.out, "--budget %d has no room for a name: %s\n", a.Budget, plural(a.Total, "match", "matches"))

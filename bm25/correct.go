@@ -1,0 +1,220 @@
+package bm25
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/blevesearch/vellum/levenshtein"
+)
+
+// A word of a query that no document has is replaced by words that some have:
+// those it begins, or else those it is a misspelling of. With the word before or
+// behind it, it is also searched for as one.
+//
+// nDCG@10 without and with: til-knownitem .905 and .905, scifact .712 and .714,
+// procmem .551 and .555, xquad-en .969 and .970, xquad-ru .955
+// and .960, the others the same.
+const (
+	maxCorrected = 4  // words of a query that are corrected
+	maxChoices   = 4  // terms in the place of one
+	minCorrected = 5  // letters
+	minJoined    = 3  // bytes of each of two
+	maxWord      = 40 // letters
+	correctedBy  = 0.7
+	joinedBy     = 0.7
+)
+
+// A Correction is what was searched for in the place of a word.
+type Correction struct {
+	Word  string   `json:"word"`  // of the query, folded; of Joined two
+	Kind  string   `json:"kind"`  // prefix, typo or joined
+	Words []string `json:"words"` // of documents
+	// Weight is what each of the words counts; they share the weight of one.
+	Weight float64 `json:"weight"`
+}
+
+// misspellings has the automata of at most one and two edits; neighbours that
+// changed places are one edit.
+var misspellings = [3]func() *levenshtein.LevenshteinAutomatonBuilder{1: automata(1), 2: automata(2)}
+
+func automata(edits uint8) func() *levenshtein.LevenshteinAutomatonBuilder {
+	return sync.OnceValue(func() *levenshtein.LevenshteinAutomatonBuilder {
+		b, err := levenshtein.NewLevenshteinAutomatonBuilder(edits, true)
+		if err != nil {
+			panic(err) // of constants
+		}
+		return b
+	})
+}
+
+// correct adds to the terms of a query, which s.scanner holds, those of words
+// that nothing has. It returns what it did.
+func (s *searcher) correct(x *Index) []Correction {
+	var done []Correction
+	sc := &s.scanner
+	before, beforeKnown := "", false
+	looked := 0
+	for i := 0; i+1 < min(len(sc.edges), 2*maxSequence); i += 2 {
+		start, end := sc.edges[i], sc.edges[i+1]
+		if sc.contraction(start, end) {
+			continue
+		}
+		run := sc.buf[start:end:end]
+		word := sc.uni.letters(run)
+		known := word == ""
+		sc.uni.standard(run, func(term []byte) {
+			id, ok := x.lexer.dict.find(term)
+			known = known || ok && x.df[id] > 0 || standardStop[string(term)]
+		})
+		here := known
+		if before != "" && word != "" && !(known && beforeKnown) {
+			if c, ok := s.joined(x, before, word); ok {
+				done = append(done, c)
+				known = true
+			}
+		}
+		before, beforeKnown = word, here
+		if known || looked == maxCorrected {
+			continue
+		}
+		looked++
+		if c, ok := s.correction(x, word); ok {
+			done = append(done, c)
+		}
+	}
+	return done
+}
+
+// letters returns a run folded, if it is one word of at least minCorrected
+// letters; "" otherwise.
+func (u *unicodeFolder) letters(run []byte) string {
+	if len(run) > 4*maxWord {
+		return ""
+	}
+	u.fold(run)
+	n := 0
+	for _, r := range string(u.text) {
+		if n++; !unicode.IsLetter(r) && !unicode.Is(unicode.M, r) || dense(r) {
+			return ""
+		}
+	}
+	if n > maxWord {
+		return ""
+	}
+	return string(u.text)
+}
+
+// joined adds the term of two words that are written as one.
+func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
+	if len(a) < minJoined || len(b) < minJoined {
+		return c, false
+	}
+	c = Correction{Word: a + " " + b, Kind: "joined", Weight: joinedBy}
+	s.scanner.uni.standard([]byte(a+b), func(term []byte) {
+		if id, found := x.lexer.dict.find(term); found && x.df[id] > 0 {
+			s.addTerm(x, term, id, joinedBy)
+			c.Words = []string{a + b}
+		}
+	})
+	return c, len(c.Words) > 0
+}
+
+// A choice is a term in the place of a word.
+type choice struct {
+	id    uint32
+	form  uint32 // that is like the word
+	stem  bool   // form is not known to be a word
+	edits uint8
+}
+
+// correction adds the terms that a word may have meant.
+func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
+	n := utf8.RuneCountInString(word)
+	if n < minCorrected {
+		return c, false
+	}
+	edits := 1
+	if n >= 8 {
+		edits = 2
+	}
+	dfa, err := misspellings[edits]().BuildDfa(word, uint8(edits))
+	if err != nil {
+		return c, false
+	}
+	var begun, misspelled []choice
+	l := x.lexer
+	var text []byte
+	for f := range uint32(len(l.dict.keys)) {
+		if l.dict.firstByte(f)|0x20 != word[0]|0x20 {
+			continue
+		}
+		t := f
+		if x.df[t] == 0 {
+			if int(f) >= len(l.forms) || l.forms[f] >= manyTerms || x.df[l.forms[f]] == 0 {
+				continue
+			}
+			t = l.forms[f]
+		}
+		stem := int(f) >= len(l.forms) || l.forms[f] == unanalyzed
+		text = l.dict.appendTerm(text[:0], f)
+		if diff := len(text) - len(word); diff < -2*edits {
+			continue
+		}
+		state := dfa.Start()
+		prefix := true
+		for i, b := range text {
+			if upperCase(b) {
+				b |= 0x20
+			}
+			prefix = prefix && (i >= len(word) || word[i] == b)
+			if dfa.CanMatch(state) {
+				state = dfa.Accept(state, b)
+			} else if !prefix || i >= len(word) {
+				break
+			}
+		}
+		switch {
+		case prefix && len(text) > len(word):
+			begun = append(begun, choice{t, f, stem, 0})
+		case dfa.IsMatch(state):
+			misspelled = append(misspelled, choice{t, f, stem, dfa.EditDistance(state)})
+		}
+	}
+	c = Correction{Word: word, Kind: "prefix"}
+	choices := begun
+	if len(begun) == 0 {
+		c.Kind, choices = "typo", misspelled
+	}
+	slices.SortFunc(choices, func(a, b choice) int {
+		if a.edits == b.edits && x.df[a.id] == x.df[b.id] && a.stem != b.stem {
+			return map[bool]int{false: -1, true: 1}[a.stem]
+		}
+		return cmp.Or(cmp.Compare(a.edits, b.edits), cmp.Compare(x.df[b.id], x.df[a.id]),
+			bytes.Compare(l.dict.appendTerm(nil, a.form), l.dict.appendTerm(nil, b.form)))
+	})
+	seen := map[uint32]bool{}
+	choices = slices.DeleteFunc(choices, func(ch choice) bool {
+		again := seen[ch.id] || len(seen) == maxChoices || ch.edits > choices[0].edits
+		seen[ch.id] = true
+		return again
+	})
+	c.Weight = correctedBy / float64(max(len(choices), 1))
+	for _, ch := range choices {
+		s.addTerm(x, l.dict.appendTerm(nil, ch.id), ch.id, c.Weight)
+		c.Words = append(c.Words, strings.ToLower(string(l.dict.appendTerm(nil, ch.form))))
+	}
+	return c, len(c.Words) > 0
+}
+
+// firstByte returns the first byte of term id.
+func (d *dict) firstByte(id uint32) byte {
+	if key := d.keys[id]; key < longKey {
+		return byte(key)
+	}
+	return d.long(d.keys[id])[0]
+}

@@ -55,7 +55,8 @@ func TestRecallCases(t *testing.T) {
 		if c.class == "10,000 words" {
 			text = bury(c.query, total[c.class]-1)
 		}
-		inOrder, reversed := bestNames(t, forth, text), bestNames(t, back, text)
+		syntax := c.class == "phrase"
+		inOrder, reversed := bestNames(t, forth, text, syntax), bestNames(t, back, text, syntax)
 		hit := inOrder[0] == c.want && reversed[0] == c.want
 		if hit {
 			first[c.class]++
@@ -87,9 +88,9 @@ func TestRecallCases(t *testing.T) {
 }
 
 // bestNames returns the names of the best entries, or nothing alone.
-func bestNames(t *testing.T, s *crmem.Store, text string) []string {
+func bestNames(t *testing.T, s *crmem.Store, text string, syntax bool) []string {
 	t.Helper()
-	r, err := s.Search(t.Context(), crmem.Query{Text: text, Limit: 3})
+	r, err := s.Search(t.Context(), crmem.Query{Text: text, Limit: 3, Syntax: syntax})
 	if err != nil {
 		t.Fatalf("search %.80q: %v", text, err)
 	}

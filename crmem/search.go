@@ -18,6 +18,7 @@ type Query struct {
 	Kinds    []Kind        // none: all
 	Analyzer bm25.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
 	Count    bool          // fill Result.Total
+	Syntax   bool          // read Text as words and clauses, see [parseClauses]
 }
 
 // Hit is an entry that was found.
@@ -202,6 +203,13 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 // query is q for the index. Caller holds mu for reading.
 func (s *Store) query(q Query) bm25.Query {
 	x := bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count}
+	if q.Syntax {
+		c := parseClauses(q.Text)
+		q.Text, x.Text = c.text, c.text
+		if !c.empty() {
+			x.Filter = func(id uint64) bool { return c.passes(s.t.byID(id)) }
+		}
+	}
 	if q.Analyzer == bm25.Standard {
 		x.Texts, x.Named, x.Correct = s.texts, s.named(q.Text), true
 	}

@@ -136,13 +136,17 @@ func (c *cli) whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name st
 			w.Rank, w.Score = i+1, h.Score
 		}
 	}
-	if w.Rank == 0 {
-		w.Reason, w.Message = "no_match", fmt.Sprintf("why not %s: none of the query's terms is in it (%s)", quoted(e.Name), terms(q))
-		return w, nil
-	}
 	x, _, err := s.Explain(ctx, q, e.ID)
 	if err != nil {
 		return nil, err
+	}
+	if w.Rank == 0 && x.Score > 0 {
+		w.Reason, w.Message = "filtered", fmt.Sprintf("why not %s: a clause of the query leaves it out", quoted(e.Name))
+		return w, nil
+	}
+	if w.Rank == 0 {
+		w.Reason, w.Message = "no_match", fmt.Sprintf("why not %s: none of the query's terms is in it (%s)", quoted(e.Name), terms(q))
+		return w, nil
 	}
 	w.Explain = newExplanation(x, len(e.Aliases))
 	if q.Limit == 0 || w.Rank <= q.Limit {

@@ -22,6 +22,7 @@ type recallFlags struct {
 	whyNot   string
 	budget   int
 	exitCode bool
+	syntax   bool
 }
 
 func (c *cli) recallCommand() *cobra.Command {
@@ -37,6 +38,14 @@ query need not stand together, and not all need occur.
 among the hits. --analyzer plain is the reference's rule: its tokens, its
 scores, no names. Without a hit the exit code is 0, with --exit-code 3.
 
+A word that no entry has is replaced by those it begins, or is a misspelling
+of, and that is said.
+
+With --syntax the query may have clauses: "some words" stand together; -word
+and -"some words" do not occur; name:word is in the name or an alias; kind:note
+or kind:archive; after:2026-04 and before:2026-04-14 by the day of creation.
+What is no clause is a word.
+
 --budget TOKENS gives the names of the hits and a snippet of each, cut around
 what matched, then whole texts in place of snippets where they fit, then longer
 snippets. A block of code is never cut. Names and texts, each with a line end,
@@ -47,6 +56,7 @@ and for Chinese or Hindi much less; other makers' may count more.`,
 		Example: `  crabmem recall "how do we deploy?"
   crabmem recall canary --explain --why-not tea
   crabmem recall "release steps" --json --budget 400
+  crabmem recall --syntax '"release steps" -draft kind:note after:2026-01'
   crabmem recall nothing-like-it --exit-code || echo "not in memory"`,
 		Args:              atLeast(1, "QUERY (or -)"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -58,6 +68,7 @@ and for Chinese or Hindi much less; other makers' may count more.`,
 	fl.BoolVar(&f.explain, "explain", false, "show how each score came about")
 	fl.StringVar(&f.whyNot, "why-not", "", "say why the entry `NAME` is not among the hits")
 	fl.IntVar(&f.budget, "budget", 0, "names and texts of at most this many `tokens`")
+	fl.BoolVar(&f.syntax, "syntax", false, "read the query as words and clauses")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit code 3 when nothing is found")
 	completeWords(cmd, "kind", "note", "archive")
 	completeWords(cmd, "analyzer", "standard", "plain")
@@ -84,7 +95,7 @@ and for Chinese or Hindi much less; other makers' may count more.`,
 }
 
 func (f *recallFlags) query(text string) (crmem.Query, error) {
-	q := crmem.Query{Text: text, Limit: f.limit, Count: true}
+	q := crmem.Query{Text: text, Limit: f.limit, Count: true, Syntax: f.syntax}
 	var err error
 	if f.limit < 0 {
 		return q, usagef("--limit %d: want 0 or more", f.limit)

@@ -1,0 +1,135 @@
+package crmem
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"crabmem/bm25"
+)
+
+// clauses are what a query with [Query.Syntax] asks for.
+type clauses struct {
+	text          string // to rank by
+	has, hasNot   []bm25.Phrase
+	names         []bm25.Phrase // in the name or an alias
+	kinds         []Kind
+	after, before uint64 // seconds; created from, and until; 0 = not asked
+}
+
+var quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`)
+
+// maxClauses is how many parts of a query are read as clauses.
+const maxClauses = 64
+
+// parseClauses reads a query with syntax:
+//
+//	"some words"     have to stand together
+//	-word, -"words"  must not occur
+//	name:word        in the name or an alias
+//	kind:note        or kind:archive
+//	after:2026-04    created from then on; before: until then; also 2026, 2026-04-14
+//
+// What is none of it is text. No text is an error.
+func parseClauses(query string) clauses {
+	var c clauses
+	var text []string
+	rest := quotes.Replace(query)
+	for n := 0; ; n++ {
+		rest = strings.TrimLeftFunc(rest, unicode.IsSpace)
+		if rest == "" {
+			break
+		}
+		if n == maxClauses {
+			text = append(text, rest)
+			break
+		}
+		part := rest
+		not := strings.HasPrefix(rest, "-")
+		rest = strings.TrimPrefix(rest, "-")
+		field, value, quoted := "", "", false
+		if i := strings.IndexFunc(rest, func(r rune) bool { return r == ':' || r == '"' || unicode.IsSpace(r) }); i > 0 && rest[i] == ':' {
+			field, rest = rest[:i], rest[i+1:]
+		}
+		if strings.HasPrefix(rest, `"`) && strings.Count(rest, `"`) > 1 {
+			value, rest, _ = strings.Cut(rest[1:], `"`)
+			quoted = true
+		} else if i := strings.IndexFunc(rest, unicode.IsSpace); i >= 0 {
+			value, rest = rest[:i], rest[i:]
+		} else {
+			value, rest = rest, ""
+		}
+		part = part[:len(part)-len(rest)]
+		phrase := bm25.NewPhrase(value)
+		switch {
+		case field == "" && not && value != "":
+			c.hasNot = append(c.hasNot, phrase)
+		case field == "" && quoted:
+			c.has = append(c.has, phrase)
+			text = append(text, value)
+		case field == "name" && !not && value != "":
+			c.names = append(c.names, phrase)
+			text = append(text, value)
+		case not || !c.field(field, value):
+			text = append(text, part)
+		}
+	}
+	c.text = strings.Join(text, " ")
+	return c
+}
+
+// field takes a clause; false when it is none.
+func (c *clauses) field(field, value string) bool {
+	switch field {
+	case "kind":
+		for _, k := range []Kind{Note, Archive} {
+			if value == k.String() {
+				c.kinds = append(c.kinds, k)
+				return true
+			}
+		}
+	case "after", "before":
+		for _, layout := range []string{time.DateOnly, "2006-01", "2006"} {
+			t, err := time.Parse(layout, value)
+			if err != nil || t.Unix() <= 0 {
+				continue
+			}
+			if field == "after" {
+				c.after = max(c.after, uint64(t.Unix()))
+			} else {
+				c.before = uint64(t.Unix())
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// empty reports whether nothing filters.
+func (c *clauses) empty() bool {
+	return len(c.has)+len(c.hasNot)+len(c.names)+len(c.kinds) == 0 && c.after == 0 && c.before == 0
+}
+
+// passes reports whether an entry passes the filters.
+func (c *clauses) passes(r record) bool {
+	if at := r.u64(recCreated); at < c.after || c.before > 0 && at >= c.before {
+		return false
+	}
+	if len(c.kinds) > 0 && !slices.Contains(c.kinds, r.kind()) {
+		return false
+	}
+	names := append([]string{r.name()}, r.aliases()...)
+	for _, p := range c.names {
+		if !p.In(names...) {
+			return false
+		}
+	}
+	content, _ := r.content()
+	for _, p := range c.has {
+		if !p.In(names...) && !p.In(content) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(c.hasNot, func(p bm25.Phrase) bool { return p.In(names...) || p.In(content) })
+}

@@ -1,0 +1,73 @@
+package crmem_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+)
+
+func TestSyntax(t *testing.T) {
+	var now time.Time
+	s := crmem.New(&crmem.Options{Now: func() time.Time { return now }})
+	day := func(d int) uint64 { return uint64(time.Date(2026, 4, d, 0, 0, 0, 0, time.UTC).Unix()) }
+	for _, e := range []crmem.Entry{
+		{Name: "rate", Content: "The rate-limit is 5; a letter of the green queue.", CreatedAt: day(1)},
+		{Name: "limit", Content: "A limit of the RATE, and a dead letter queue", Aliases: []string{"rate limiter"}, CreatedAt: day(14)},
+		{Name: "café", Content: "東京都庁のrate limit", Kind: crmem.Archive, CreatedAt: day(30)},
+	} {
+		now = time.Unix(int64(e.CreatedAt), 0)
+		ok(t, s.Apply(crmem.Add{Name: e.Name, Content: e.Content, Kind: e.Kind, Aliases: e.Aliases}))
+	}
+	for query, want := range map[string]string{
+		`rate limit`:                          "café limit rate",
+		`"rate limit"`:                        "café rate",
+		`"RATE LIMIT"`:                        "café rate",
+		`"rate limi"`:                         "",
+		`"東京都庁"`:                              "café",
+		`rate -dead`:                          "café rate",
+		`rate -"rate limit"`:                  "limit",
+		`rate -"dead letter" -東京`:             "rate",
+		`rate kind:archive`:                   "café",
+		`rate kind:archive kind:note`:         "café limit rate",
+		`name:rate`:                           "limit rate",
+		`name:CAFE rate`:                      "café",
+		`rate after:2026-04-14`:               "café limit",
+		`rate before:2026-04-14`:              "rate",
+		`rate after:2026-04-02 before:2027`:   "café limit",
+		`rate after:2026-05`:                  "",
+		`rate after:soon kind:page x:y -`:     "café limit rate",
+		`"dead letter" "queue`:                "limit",
+		`-rate`:                               "",
+		`""`:                                  "",
+		`"" rate`:                             "café limit rate",
+		`:"`:                                  "",
+		"rate " + strings.Repeat("-x ", 5000): "café limit rate",
+	} {
+		r, err := s.Search(t.Context(), crmem.Query{Text: query, Syntax: true, Count: true})
+		ok(t, err)
+		var names []string
+		for _, h := range r.Hits {
+			names = append(names, h.Name)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != want || r.Total != len(names) {
+			t.Errorf("%.60q finds %q, %d in all, want %q", query, got, r.Total, want)
+		}
+	}
+}
+
+func FuzzSyntax(f *testing.F) {
+	s := crmem.New(nil)
+	ok(f, s.Apply(crmem.Add{Name: "one", Content: "a rate limit, and 東京都庁 in the café"}))
+	for _, q := range []string{`"rate limit" -dead`, `name:"one" kind:note after:2026`, `-"" : "`, "\xff\"\xff\" -\xff", `"東京`} {
+		f.Add(q)
+	}
+	f.Fuzz(func(t *testing.T, q string) {
+		if _, err := s.Search(t.Context(), crmem.Query{Text: q, Syntax: true, Limit: 3}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

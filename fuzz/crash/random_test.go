@@ -15,7 +15,10 @@ import (
 	"crabmem/fuzz/fate"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "the one history for TestRandom to run; 0 = new ones")
+var (
+	seedFlag = flag.Uint64("seed", 0, "the one history for TestRandom to run; 0 = those it always runs")
+	soakFlag = flag.Int("soak", 0, "so many new histories for TestRandom to run instead")
+)
 
 // TestRandom is L4: histories of 200 operations with crashes, kills and
 // failing calls between and inside them, held against a model.
@@ -45,11 +48,13 @@ func TestRandom(t *testing.T) {
 	if *seedFlag != 0 {
 		seeds <- *seedFlag
 	} else {
-		n := 30
+		first, n := uint64(1), 30
 		if full {
 			n = 2000
 		}
-		first := rand.Uint64()
+		if *soakFlag > 0 {
+			first, n = rand.Uint64(), *soakFlag
+		}
 		t.Logf("seeds from %d", first)
 		for i := range n {
 			seeds <- first + uint64(i)
@@ -268,10 +273,13 @@ func (h *history) failing() error {
 	if err != nil {
 		return err
 	}
+	lost := false
 	err = h.swapHook(func(c vfs.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
-		return e.Hook(c)
+		err := e.Hook(c)
+		lost = lost || c.Op == "syncdir" && err != nil
+		return err
 	})
 	if err != nil {
 		return err
@@ -291,6 +299,12 @@ func (h *history) failing() error {
 		h.faults++
 	}
 	h.r.m = h.r.m.Kill()
+	if lost && e.Ever {
+		// A directory that was made, whose sync failed, and which could not be
+		// removed: it is seen and not on the disk, and no process that comes later
+		// can know.
+		h.r.m = h.r.m.Crash()
+	}
 	if err := h.reopen(want...); err != nil {
 		return fmt.Errorf("%s at hit %d (%v): %w", e.Name, e.N, e.At, err)
 	}

@@ -76,6 +76,7 @@ type Term struct {
 	Place int     // of the term's first word, counted over all fields from 1; 0 = not read
 	Field int     // of Query.Texts, where that is
 	Early float64 // what the place adds
+	Exact float64 // what it adds that the word is there as the query has it
 }
 
 // Near is a line of an Explanation: what two words of the query add that follow
@@ -87,8 +88,8 @@ type Near struct {
 }
 
 // Explanation says how a score came about. Adding the contributions of Terms,
-// those of Near, Early of Terms and Named, in order, gives the score bit for
-// bit.
+// those of Near, Early and then Exact of Terms, and Named, in order, gives the
+// score bit for bit.
 type Explanation struct {
 	ID     uint64
 	Score  float64

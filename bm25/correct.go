@@ -150,7 +150,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	l := x.lexer
 	var text []byte
 	for f := range uint32(len(l.dict.keys)) {
-		if l.dict.firstByte(f)|0x20 != word[0]|0x20 {
+		if b := l.dict.firstByte(f); b|0x20 != word[0]|0x20 && (b < utf8.RuneSelf || word[0] < utf8.RuneSelf) {
 			continue
 		}
 		t := f
@@ -162,6 +162,9 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		}
 		stem := int(f) >= len(l.forms) || l.forms[f] == unanalyzed
 		text = l.dict.appendTerm(text[:0], f)
+		if text[0] >= utf8.RuneSelf {
+			text = append(text[:0], bytes.ToLower(text)...)
+		}
 		if diff := len(text) - len(word); diff < -2*edits {
 			continue
 		}

@@ -53,6 +53,7 @@ func (s *searcher) explain(e *Explanation, q Query) {
 		if v := r.earliness(k); v > 0 {
 			if i := slices.IndexFunc(e.Terms, func(line Term) bool { return line.Term == name(t) }); i >= 0 {
 				e.Terms[i].Place, e.Terms[i].Field, e.Terms[i].Early = int(r.first[k]), r.fields[k], v
+				e.Terms[i].Exact = r.exactness(k)
 			}
 		}
 	}

@@ -164,6 +164,9 @@ func TestRanked(t *testing.T) {
 				for _, line := range e.Terms {
 					sum += line.Early
 				}
+				for _, line := range e.Terms {
+					sum += line.Exact
+				}
 				sum += e.Named
 				if !ok || e.Score != h.Score || sum != h.Score || e.Read && i >= bm25.Finalists {
 					t.Fatalf("%s: hit %d scores %v, explained as %+v, which sums to %v", what, i, h.Score, e, sum)
@@ -173,5 +176,15 @@ func TestRanked(t *testing.T) {
 	}
 	if near == 0 {
 		t.Error("no words were near")
+	}
+}
+
+func TestExact(t *testing.T) {
+	l := newLibrary(t, []string{"the universities of it"}, []string{"the universe of it"})
+	if got := l.ids(l.query("Universe", 0)); !slices.Equal(got, []uint64{2, 1}) {
+		t.Errorf("found %v, want the word as it is in the query first", got)
+	}
+	if got := l.ids(l.query("universities", 0)); !slices.Equal(got, []uint64{1, 2}) {
+		t.Errorf("found %v, want the word as it is in the query first", got)
 	}
 }

@@ -38,6 +38,9 @@ func TestExplained(t *testing.T) {
 				for _, l := range x.Terms {
 					sum += l.Early
 				}
+				for _, l := range x.Terms {
+					sum += l.Exact
+				}
 				sum += x.Named
 				if !there || x.Score != sum || x.Score != found[id+1] {
 					t.Fatalf("%v query %.80q: entry %d has score %v, explained as %v, lines sum to %v", a, c.query, id+1, found[id+1], x.Score, sum)

@@ -34,6 +34,7 @@ type explainTerm struct {
 	Field        string  `json:"field,omitempty"` // of its first word: name, alias or content
 	Place        int     `json:"place,omitempty"`
 	Early        float64 `json:"early,omitempty"`
+	Exact        float64 `json:"exact,omitempty"`
 }
 
 type explainNear struct {
@@ -48,7 +49,7 @@ func newExplanation(e bm25.Explanation, aliases int) *explanation {
 	for _, t := range e.Terms {
 		line := explainTerm{
 			Term: t.Term, TF: t.TF, DF: t.DF, IDF: t.IDF, Weight: t.Weight, LengthNorm: t.LengthNorm, Contribution: t.Contribution,
-			Place: t.Place, Early: t.Early,
+			Place: t.Place, Early: t.Early, Exact: t.Exact,
 		}
 		switch {
 		case t.Place == 0:
@@ -70,7 +71,7 @@ func newExplanation(e bm25.Explanation, aliases int) *explanation {
 func (c *cli) explainText(x explanation) {
 	rows := [][]string{{"    term", "tf", "df", "idf", "norm", "score"}}
 	if x.Read {
-		rows[0] = append(rows[0], "early", "first in")
+		rows[0] = append(rows[0], "early", "exact", "first in")
 	}
 	for _, t := range x.Terms {
 		row := []string{
@@ -82,11 +83,11 @@ func (c *cli) explainText(x explanation) {
 			if t.Place > 0 {
 				where = fmt.Sprintf("%s, word %d", t.Field, t.Place)
 			}
-			row = append(row, fmt.Sprintf("%.3f", t.Early), where)
+			row = append(row, fmt.Sprintf("%.3f", t.Early), fmt.Sprintf("%.3f", t.Exact), where)
 		}
 		rows = append(rows, row)
 	}
-	c.table(c.out, rows, "123456")
+	c.table(c.out, rows, "1234567")
 	for _, n := range x.Near {
 		fmt.Fprintf(c.out, "    near: %s, %s at distance %d: %.3f\n", printable(n.Terms[0]), printable(n.Terms[1]), n.Distance, n.Contribution)
 	}

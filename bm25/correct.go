@@ -142,10 +142,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	if n >= 8 {
 		edits = 2
 	}
-	dfa, err := misspellings[edits]().BuildDfa(word, uint8(edits))
-	if err != nil {
-		return c, false
-	}
+	var dfa *levenshtein.DFA // made when there is a candidate
 	var begun, misspelled []choice
 	l := x.lexer
 	var text []byte
@@ -167,6 +164,12 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		}
 		if diff := len(text) - len(word); diff < -2*edits {
 			continue
+		}
+		if dfa == nil {
+			var err error
+			if dfa, err = misspellings[edits]().BuildDfa(word, uint8(edits)); err != nil {
+				return c, false
+			}
 		}
 		state := dfa.Start()
 		prefix := true

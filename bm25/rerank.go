@@ -42,8 +42,9 @@ type reader struct {
 	terms    []queryTerm // that are looked for
 	sequence []word
 	starts   startSet
-	high     bool    // a term has characters of three bytes
-	highest  float64 // no score exceeds it but by being named
+	single   [4]uint64 // the terms of one byte: how longer words of them begin
+	high     bool      // a term has characters of three bytes
+	highest  float64   // no score exceeds it but by being named
 	scanner  scanner
 	alone    bool   // each term of the run in hand is at a place of its own
 	at       uint32 // place of the latest word, from 1, over all fields
@@ -75,7 +76,7 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 	if r.ask == nil {
 		r.ask, r.see = r.asked, r.seen
 	}
-	r.starts = startSet{}
+	r.starts, r.single = startSet{}, [4]uint64{}
 	var term []byte
 	for _, t := range terms {
 		r.highest += float64((K1 + 1 + earlyWeight + exactWeight) * t.idf)
@@ -121,9 +122,7 @@ func (r *reader) start(term []byte) {
 	key := uint32(term[0])
 	switch {
 	case len(term) == 1:
-		for rest := range uint32(1 << 16) {
-			r.starts.add(key | rest<<8)
-		}
+		r.single[term[0]>>6] |= 1 << (term[0] & 63)
 	case len(term) == 2:
 		key |= uint32(term[1]) << 8
 		for third := range uint32(1 << 8) {
@@ -248,7 +247,8 @@ func (r *reader) mayBegin(start, end uint32) bool {
 		return true
 	}
 	// The case of letters is one bit, which digits have set.
-	if r.starts.has(uint32(key | key>>1&0x202020)) {
+	key |= key >> 1 & 0x202020
+	if r.starts.has(uint32(key)) || r.single[key>>6&3]>>(key&63)&1 != 0 {
 		return true
 	}
 	// Has it but small letters behind the first, but capitals, or but digits?

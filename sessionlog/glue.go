@@ -154,8 +154,8 @@ func (s *splitter) at(i int) rawLine {
 	l := s.line.part(s.pieces[i-1])
 	l.glued = true
 	if i == len(s.pieces) {
-		l.unended = s.line.unended
-		l.torn = l.unended && s.rest.size == 0
+		l.torn = s.line.unended && s.rest.size == 0
+		l.unended = s.line.unended || int(s.pieces[i-1].hi) < len(s.line.bytes) // more is behind it, and no \n
 	}
 	return l
 }

@@ -17,8 +17,8 @@ import (
 // behind it, it is also searched for as one.
 //
 // nDCG@10 without and with: til-knownitem .905 and .905, scifact .712 and .714,
-// procmem .551 and .555, xquad-en .969 and .970, xquad-ru .955
-// and .960, the others the same.
+// procmem .551 and .555, xquad-en .969 and .970, xquad-ru .955 and .960, the
+// others the same.
 const (
 	maxCorrected = 4  // words of a query that are corrected
 	maxChoices   = 4  // terms in the place of one
@@ -90,8 +90,8 @@ func (s *searcher) correct(x *Index) []Correction {
 	return done
 }
 
-// letters returns a run folded, if it is one word of at least minCorrected
-// letters; "" otherwise.
+// letters returns a run folded, if it is one word of at most maxWord letters of a
+// script with spaces between words; "" otherwise.
 func (u *unicodeFolder) letters(run []byte) string {
 	if len(run) > 4*maxWord {
 		return ""
@@ -128,7 +128,7 @@ func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
 type choice struct {
 	id    uint32
 	form  uint32 // that is like the word
-	stem  bool   // form is not known to be a word
+	stem  int    // 1 when form is not known to be a word
 	edits uint8
 }
 
@@ -157,7 +157,10 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 			}
 			t = l.forms[f]
 		}
-		stem := int(f) >= len(l.forms) || l.forms[f] == unanalyzed
+		stem := 0
+		if int(f) >= len(l.forms) || l.forms[f] == unanalyzed {
+			stem = 1
+		}
 		text = l.dict.appendTerm(text[:0], f)
 		if text[0] >= utf8.RuneSelf {
 			text = append(text[:0], bytes.ToLower(text)...)
@@ -197,10 +200,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		c.Kind, choices = "typo", misspelled
 	}
 	slices.SortFunc(choices, func(a, b choice) int {
-		if a.edits == b.edits && x.df[a.id] == x.df[b.id] && a.stem != b.stem {
-			return map[bool]int{false: -1, true: 1}[a.stem]
-		}
-		return cmp.Or(cmp.Compare(a.edits, b.edits), cmp.Compare(x.df[b.id], x.df[a.id]),
+		return cmp.Or(cmp.Compare(a.edits, b.edits), cmp.Compare(x.df[b.id], x.df[a.id]), cmp.Compare(a.stem, b.stem),
 			bytes.Compare(l.dict.appendTerm(nil, a.form), l.dict.appendTerm(nil, b.form)))
 	})
 	seen := map[uint32]bool{}

@@ -30,7 +30,7 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 	return e, true
 }
 
-// finalist reports whether a document is read for a query.
+// finalist reports whether a document is read for the query that was parsed.
 func (s *searcher) finalist(x *Index, q Query, id uint64) bool {
 	q.Limit, q.Count = Finalists, false
 	return slices.ContainsFunc(s.search(x, q).Hits, func(h Hit) bool { return h.ID == id })

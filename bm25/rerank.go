@@ -9,8 +9,8 @@ import (
 
 // What an index does not keep is read from the texts of the best matches: how
 // near to each other the words of the query are, how early they come, and whether
-// they are there as the query has them. All of it adds to a score, so that no match whose text is not read has a claim to be
-// before one whose text is.
+// they are there as the query has them. All of it adds to a score, so that no
+// match whose text is not read has a claim to be before one whose text is.
 //
 // nDCG@10 of til-knownitem, scifact, procmem, xquad-en, -ru, -zh, drcd-dev and
 // jaquad-dev:

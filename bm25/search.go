@@ -14,12 +14,12 @@ func (x *Index) Search(q Query) Result {
 	defer x.mu.RUnlock()
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
+	s.parse(x, q)
 	return s.search(x, q)
 }
 
-// search is Search, with x locked.
+// search is Search for the query that was parsed, with x locked.
 func (s *searcher) search(x *Index, q Query) Result {
-	s.parse(x, q)
 	c := &s.collector
 	reads := q.Texts != nil && x.analyzer == Standard
 	base := q

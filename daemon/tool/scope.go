@@ -1,0 +1,254 @@
+package tool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Names of the tools that scopes speak of.
+const (
+	Bash     = "bash"
+	Read     = "read"
+	Edit     = "edit"
+	AskUser  = "ask_user"
+	Delegate = "delegate"
+	Skill    = "skill"
+	MCP      = "mcp"
+
+	Recall        = "recall"
+	Remember      = "remember"
+	Forget        = "forget"
+	SessionSearch = "session_search"
+)
+
+// memoryTools go together (D18, D26).
+var memoryTools = []string{Forget, Recall, Remember, SessionSearch}
+
+// fileTools work on the machine's files.
+var fileTools = []string{Bash, Edit, Read}
+
+// List is what a scope allows of one kind. The zero value allows nothing.
+type List struct {
+	all    bool
+	names  []string // sorted, no two the same; one that ends in * is a prefix
+	except []string // sorted, no two the same, none a pattern
+}
+
+// Everything is the list that allows every name.
+func Everything() List { return List{all: true} }
+
+// Only returns the list of just those names. None is a pattern: nothing is
+// called so that it ends in *.
+func Only(names ...string) List {
+	return Matching(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.HasSuffix(n, "*") })...)
+}
+
+// Matching returns the list of those names; one that ends in * is every name
+// that begins so (D19).
+func Matching(names ...string) List { return List{names: sorted(names)} }
+
+func sorted(names []string) []string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Allows reports whether a name is in the list.
+func (l List) Allows(name string) bool {
+	return (l.all || slices.ContainsFunc(l.names, func(n string) bool { return covers(n, name) })) && !slices.Contains(l.except, name)
+}
+
+// covers reports whether a pattern is, or matches, a name or another pattern.
+func covers(pattern, name string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(name, prefix)
+	}
+	return pattern == name
+}
+
+// All reports whether the list allows every name.
+func (l List) All() bool { return l.all && len(l.except) == 0 }
+
+// Empty reports whether the list allows nothing.
+func (l List) Empty() bool { return !l.all && len(l.Names()) == 0 }
+
+// Names returns the names and patterns of a list that names what it allows.
+func (l List) Names() []string {
+	return slices.DeleteFunc(slices.Clone(l.names), func(n string) bool { return slices.Contains(l.except, n) })
+}
+
+// And returns the list of what both allow.
+func (l List) And(m List) List {
+	both := List{all: l.all && m.all, except: sorted(append(slices.Clone(l.except), m.except...))}
+	switch {
+	case l.all:
+		both.names = m.names
+	case m.all:
+		both.names = l.names
+	default:
+		for _, a := range l.names {
+			for _, b := range m.names {
+				switch {
+				case covers(a, b):
+					both.names = append(both.names, b)
+				case covers(b, a):
+					both.names = append(both.names, a)
+				}
+			}
+		}
+		both.names = sorted(both.names)
+	}
+	return both
+}
+
+// But returns the list less some names.
+func (l List) But(names ...string) List {
+	l.except = sorted(append(slices.Clone(l.except), names...))
+	return l
+}
+
+// Scope is what an agent may do (RFC 0082). The zero value is nothing at all,
+// which is what an agent has that nobody knows.
+type Scope struct {
+	Tools, Skills, MCPs, Members List
+	// Confined is set for every agent whose configuration bounds it: its
+	// commands see neither the data directory nor the daemon.
+	Confined bool
+}
+
+// Grant is what a configuration says of an agent.
+type Grant struct {
+	Tools, Skills, MCPs, Members []string
+	// Default is set for the agent that is everybody's when nothing is said.
+	Default bool
+	// NoMemory takes the memory tools away (D26).
+	NoMemory bool
+	// Bash is "base", "listed" or "never"; "" is "base" (D18).
+	Bash string
+}
+
+// For returns the scope of an agent with that grant. An empty list of the grant
+// does not bound, except that of members: only the default agent delegates to
+// everybody, and only while nothing else bounds it (D19).
+func For(g Grant) Scope {
+	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything()}
+	s.Confined = len(g.Tools)+len(g.Skills)+len(g.MCPs)+len(g.Members) > 0
+	if len(g.Skills) > 0 {
+		s.Skills = Only(g.Skills...)
+	}
+	if len(g.MCPs) > 0 {
+		s.MCPs = Matching(g.MCPs...)
+	}
+	if len(g.Members) > 0 {
+		s.Members = Only(g.Members...)
+	} else if g.Default && !s.Confined {
+		s.Members = Everything()
+	}
+	if len(g.Skills)+len(g.MCPs)+len(g.Members) > 0 {
+		tools := append([]string{Bash, AskUser}, memoryTools...)
+		if len(g.Skills) > 0 {
+			tools = append(tools, Skill)
+		}
+		if len(g.MCPs) > 0 {
+			tools = append(tools, MCP)
+		}
+		if len(g.Members) > 0 {
+			tools = append(tools, Delegate)
+		}
+		// These are never given by the way.
+		for _, t := range []string{Read, Edit} {
+			if slices.Contains(g.Tools, t) {
+				tools = append(tools, t)
+			}
+		}
+		s.Tools = Only(tools...)
+	}
+	if len(g.Tools) > 0 {
+		s.Tools = s.Tools.And(Matching(g.Tools...))
+		for _, t := range []string{Read, Edit} {
+			if !slices.Contains(g.Tools, t) { // by a pattern
+				s.Tools = s.Tools.But(t)
+			}
+		}
+	}
+	if s.Members.Empty() {
+		s.Tools = s.Tools.But(Delegate)
+	}
+	if g.NoMemory {
+		s.Tools = s.Tools.But(memoryTools...)
+	}
+	if g.Bash == "never" || g.Bash == "listed" && s.Confined && !slices.Contains(g.Tools, Bash) {
+		s.Tools = s.Tools.But(Bash)
+	}
+	return s
+}
+
+// And returns what both scopes allow. What is delegated to an agent is done in
+// its scope and the caller's.
+func (s Scope) And(t Scope) Scope {
+	return Scope{
+		Tools: s.Tools.And(t.Tools), Skills: s.Skills.And(t.Skills), MCPs: s.MCPs.And(t.MCPs), Members: s.Members.And(t.Members),
+		Confined: s.Confined || t.Confined,
+	}
+}
+
+// Remote returns the scope less what works on the machine's files: that of a
+// session which somebody elsewhere began.
+func (s Scope) Remote() Scope {
+	s.Tools = s.Tools.But(fileTools...)
+	s.Confined = true
+	return s
+}
+
+// Violation is a call outside the scope of the caller.
+type Violation struct {
+	Kind    string // "tool", "skill", "mcp" or "member"
+	Name    string // what was called
+	Agent   string
+	Session uint64
+}
+
+func (v *Violation) Error() string {
+	switch v.Kind {
+	case "skill":
+		return "skill not available: " + v.Name
+	case "member":
+		return fmt.Sprintf("agent '%s' is not in your members list", v.Name)
+	case "mcp":
+		return fmt.Sprintf("mcp tool '%s' not available", v.Name)
+	}
+	return "tool not available: " + v.Name
+}
+
+func (s Scope) check(l List, kind, name string) error {
+	if l.Allows(name) {
+		return nil
+	}
+	return &Violation{Kind: kind, Name: clipName(name)}
+}
+
+// Tool returns a *Violation when the scope does not allow the tool. So do
+// Skill for a skill, Server for an MCP server and Member for an agent.
+func (s Scope) Tool(name string) error   { return s.check(s.Tools, "tool", name) }
+func (s Scope) Skill(name string) error  { return s.check(s.Skills, "skill", name) }
+func (s Scope) Server(name string) error { return s.check(s.MCPs, "mcp", name) }
+func (s Scope) Member(name string) error { return s.check(s.Members, "member", name) }
+
+// Prompt returns the scope as it is told to the agent, or "" when there is
+// nothing to tell.
+func (s Scope) Prompt() string {
+	var b strings.Builder
+	for _, l := range []struct {
+		name string
+		List
+	}{{"skills", s.Skills}, {"mcp servers", s.MCPs}, {"members", s.Members}} {
+		if names := l.Names(); !l.all && len(names) > 0 {
+			fmt.Fprintf(&b, "%s: %s\n", l.name, strings.Join(names, ", "))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "<scope>\n" + b.String() + "</scope>"
+}

@@ -1,0 +1,211 @@
+// Package tool is what agents may call: tools, sets of them, and the scopes
+// that bound who may call which.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/daemon/model"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Tool is one thing an agent may call: how models are told of it, and what it
+// does. An error of Run is shown to the model as text; it ends nothing.
+type Tool struct {
+	model.Tool
+	Run func(ctx context.Context, c Call) (string, error)
+}
+
+// Call is one call of a tool, by an agent.
+type Call struct {
+	ID, Name  string
+	Arguments json.RawMessage // an object; empty is {}
+
+	Agent     string
+	Session   uint64 // 0 outside a daemon
+	Requester string // who began the session
+	Dir       string // working directory; "" has none
+	Scope     Scope  // what the caller may do
+	Depth     int    // how many delegations led here
+}
+
+// Result is what a call came to.
+type Result struct {
+	Output  string // valid UTF-8, at most MaxOutput bytes and a note
+	Failed  bool   // Output is what went wrong
+	Took    time.Duration
+	Refused *Violation // the call was outside the scope
+}
+
+// MaxOutput bounds the result of a call, in bytes. A tool that has more to say
+// cuts it where it makes sense.
+const MaxOutput = 64 << 10
+
+// maxArguments bounds the arguments of a call, in bytes.
+const maxArguments = 1 << 20
+
+// New returns a tool whose arguments are decoded into a T, from whose fields
+// and their jsonschema tags models are told what they are.
+func New[T any](name, description string, run func(ctx context.Context, c Call, args T) (string, error)) Tool {
+	schema, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(fmt.Sprintf("tool %s: %v", name, err)) // T is a literal of the program
+	}
+	b, err := json.Marshal(schema)
+	if err != nil {
+		panic(fmt.Sprintf("tool %s: %v", name, err))
+	}
+	return Tool{
+		Tool: model.Tool{Name: name, Description: description, Parameters: b},
+		Run: func(ctx context.Context, c Call) (string, error) {
+			var args T
+			if err := c.Decode(&args); err != nil {
+				return "", err
+			}
+			return run(ctx, c, args)
+		},
+	}
+}
+
+// Decode reads the arguments into v. Models now and then add a field, or say
+// nothing at all where there is nothing to say: both pass.
+func (c *Call) Decode(v any) error {
+	if len(c.Arguments) > maxArguments {
+		return fmt.Errorf("invalid arguments: %d bytes, at most %d", len(c.Arguments), maxArguments)
+	}
+	if len(strings.TrimSpace(string(c.Arguments))) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(c.Arguments, v); err != nil {
+		return fmt.Errorf("invalid arguments: %w", err)
+	}
+	return nil
+}
+
+// Set is a number of tools, each of another name. The zero value is empty.
+// What reads it may do so at any time; Add and Remove may not be called then.
+type Set struct {
+	tools []Tool // by name
+}
+
+func (s *Set) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.tools, name, func(t Tool, name string) int { return strings.Compare(t.Name, name) })
+}
+
+// Add adds a tool, in place of one of the same name.
+func (s *Set) Add(ts ...Tool) {
+	for _, t := range ts {
+		i, ok := s.find(t.Name)
+		if ok {
+			s.tools[i] = t
+		} else {
+			s.tools = slices.Insert(s.tools, i, t)
+		}
+	}
+}
+
+// Remove removes a tool, if there is one of the name.
+func (s *Set) Remove(name string) {
+	if i, ok := s.find(name); ok {
+		s.tools = slices.Delete(s.tools, i, i+1)
+	}
+}
+
+// Get returns the tool of a name.
+func (s *Set) Get(name string) (Tool, bool) {
+	i, ok := s.find(name)
+	if !ok {
+		return Tool{}, false
+	}
+	return s.tools[i], true
+}
+
+// Names returns the names of all tools, in order.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.tools))
+	for i, t := range s.tools {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// Schemas returns what a model is told of the tools that a scope allows, in
+// order of their names.
+func (s *Set) Schemas(scope Scope) []model.Tool {
+	var list []model.Tool
+	for _, t := range s.tools {
+		if scope.Tools.Allows(t.Name) {
+			list = append(list, t.Tool)
+		}
+	}
+	return list
+}
+
+// Call makes a call: it is refused when the scope does not allow the tool, and
+// bounded. It is the first of the four places where scopes are enforced; the
+// others are Scope's methods, which the tools for skills, MCP and delegation
+// ask.
+func (s *Set) Call(ctx context.Context, c Call) Result {
+	began := time.Now()
+	out, err := s.call(ctx, c)
+	r := Result{Output: out, Took: time.Since(began)}
+	if err != nil {
+		r.Failed = true
+		if r.Output = err.Error(); out != "" {
+			r.Output = out + "\n" + r.Output
+		}
+		if v, ok := errors.AsType[*Violation](err); ok {
+			v.Agent, v.Session = c.Agent, c.Session
+			r.Refused = v
+		}
+	}
+	r.Output = bounded(r.Output, MaxOutput)
+	return r
+}
+
+func (s *Set) call(ctx context.Context, c Call) (out string, err error) {
+	if err := c.Scope.Tool(c.Name); err != nil {
+		return "", err
+	}
+	t, ok := s.Get(c.Name)
+	if !ok {
+		return "", fmt.Errorf("tool not available: %s", clipName(c.Name))
+	}
+	defer func() {
+		// A tool of an embedding program must not take the daemon with it.
+		if p := recover(); p != nil {
+			out, err = "", fmt.Errorf("tool %s failed: %v\n%s", c.Name, p, firstLines(debug.Stack(), 12))
+		}
+	}()
+	return t.Run(ctx, c)
+}
+
+func firstLines(b []byte, n int) string {
+	lines := strings.SplitAfterN(string(b), "\n", n+1)
+	return strings.Join(lines[:min(n, len(lines))], "")
+}
+
+// clipName is a name that came from a model, as it goes into messages.
+func clipName(name string) string { return bounded(name, 256) }
+
+// bounded returns text as valid UTF-8 and cut to n bytes, with a note of how
+// many are left out.
+func bounded(text string, n int) string {
+	if len(text) <= n {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	// A rune may be cut; what is left of it is replaced.
+	cut := n
+	for cut > n-4 && cut > 0 && text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return strings.ToValidUTF8(text[:cut], "\uFFFD") + fmt.Sprintf("\n... [%d bytes left out]", len(text)-cut)
+}

@@ -252,3 +252,9 @@ func (s Scope) Prompt() string {
 	}
 	return "<scope>\n" + b.String() + "</scope>"
 }
+
+// Unbounded returns the scope that bounds nothing: that of a session which is
+// its user's own.
+func Unbounded() Scope {
+	return Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Members: Everything()}
+}

@@ -1,0 +1,237 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"crabmem/daemon/model"
+	"crabmem/sessionlog"
+)
+
+// compactTimeout bounds the writing of a summary (D2).
+const compactTimeout = 5 * time.Minute
+
+// resultShown is how much of a tool's result the model sees when it writes a
+// summary, in bytes.
+const resultShown = 1 << 10
+
+// CompactOptions are wishes for a summary. The zero value has none.
+type CompactOptions struct {
+	Focus  string // what to keep above all
+	Tokens int    // how long it may be
+}
+
+// ErrNothing is returned for a session in which nothing was said.
+var ErrNothing = errors.New("nothing to compact")
+
+// Summarize has the model write what stands for the session. Nothing is
+// changed (RFC 0078).
+func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactOptions) (string, error) {
+	if len(s.Messages) == 0 {
+		return "", ErrNothing
+	}
+	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
+	defer cancel()
+	resp, err := r.Models.Send(ctx, r.summaryRequest(a, s, o))
+	if err != nil {
+		return "", err
+	}
+	summary := strings.TrimSpace(clean(resp.Message.Content))
+	switch {
+	case summary == "":
+		return "", errEmpty
+	case resp.Finish == "length":
+		return "", errors.New("the summary was cut: it has as many tokens as the model may write")
+	}
+	return summary, nil
+}
+
+func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions) model.Request {
+	prompt := a.CompactPrompt
+	if prompt == "" {
+		prompt = compactPrompt
+	}
+	prompt = strings.TrimSpace(prompt)
+	if o.Focus != "" {
+		prompt += "\n\nKeep above all: " + o.Focus
+	}
+	if o.Tokens > 0 {
+		prompt += fmt.Sprintf("\n\nWrite at most %d tokens.", o.Tokens)
+	}
+	ms := []sessionlog.Message{{Role: sessionlog.RoleSystem, Content: prompt}}
+	if a.system != "" {
+		ms = append(ms, sessionlog.Message{Role: sessionlog.RoleUser, Content: "The instructions of the agent:\n\n" + a.system})
+	}
+	end := sessionlog.Message{Role: sessionlog.RoleUser, Content: "Write the summary now."}
+	room := r.Models.ContextLimit(a.Model)*4/5*bytesPerToken - size(ms) - size([]sessionlog.Message{end})
+	ms = append(append(ms, shortened(s.Messages, room)...), end)
+	return model.Request{Model: a.Model, Messages: ms, MaxTokens: o.Tokens}
+}
+
+// shortened returns messages of which the model can make a summary: results of
+// tools are cut, and where that is not enough, everything is, the later the
+// less. Calls and results stay together, for none is left out.
+func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
+	short := make([]sessionlog.Message, len(ms))
+	for i, m := range ms {
+		if m.ReasoningContent = ""; m.Role == sessionlog.RoleTool {
+			m.Content = cut(m.Content, resultShown)
+		}
+		short[i] = m
+	}
+	for limit := 4 << 10; limit >= 32 && size(short) > room; limit /= 2 {
+		for i := range short {
+			m := &short[i]
+			// The last quarter keeps four times as much.
+			n := limit
+			if i >= len(short)*3/4 {
+				n *= 4
+			}
+			m.Content = cut(m.Content, n)
+			if len(m.ToolCalls) > 0 {
+				calls := make([]sessionlog.ToolCall, len(m.ToolCalls))
+				for j, c := range m.ToolCalls {
+					if len(c.Function.Arguments) > n {
+						c.Function.Arguments = "{}" // half an object is none
+					}
+					calls[j] = c
+				}
+				m.ToolCalls = calls
+			}
+		}
+	}
+	return short
+}
+
+const cutNote = "... [truncated]"
+
+func cut(s string, n int) string {
+	if len(s) <= n+len(cutNote) {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + cutNote
+}
+
+// bytesPerToken is the guess where nobody counted.
+const bytesPerToken = 4
+
+func size(ms []sessionlog.Message) int {
+	n := 0
+	for i := range ms {
+		m := &ms[i]
+		n += len(m.Content) + len(m.ReasoningContent)
+		for _, c := range m.ToolCalls {
+			n += len(c.Function.Name) + len(c.Function.Arguments)
+		}
+	}
+	return n
+}
+
+// Compact puts a summary in the place of the session's messages: the marker in
+// the log first, synced, then the entry in the store. Errors before the marker
+// change nothing; one after it is told, and the entry is written before the
+// next run.
+func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOptions) (summary, archive string, err error) {
+	if summary, err = r.Summarize(ctx, a, s, o); err != nil {
+		return "", "", err
+	}
+	if s.Log != nil {
+		if err := s.Log.Compact(summary); err != nil {
+			return "", "", fmt.Errorf("the session was not written: %w", err)
+		}
+	}
+	s.Compactions++
+	s.Messages = []sessionlog.Message{{Role: sessionlog.RoleUser, Content: summary}}
+	s.Unarchived = append(s.Unarchived, Summary{Number: s.Compactions, Text: summary})
+	archive, err = r.ArchivePending(a, s)
+	return summary, archive, err
+}
+
+// ArchivePending writes the summaries that are in the log and not in the store,
+// and returns the name of the last.
+func (r *Runner) ArchivePending(a *Agent, s *Session) (name string, err error) {
+	for r.Archive != nil && len(s.Unarchived) > 0 {
+		if name, err = r.Archive(a, s, s.Unarchived[0]); err != nil {
+			return "", fmt.Errorf("the summary is in the session, and not in the store: %w", err)
+		}
+		s.Unarchived = s.Unarchived[1:]
+	}
+	return name, nil
+}
+
+// archive writes what an earlier run could not.
+func (t *turn) archive() {
+	if _, err := t.ArchivePending(t.Agent, t.Session); err != nil {
+		t.emit(Event{Kind: Notice, Text: err.Error()})
+	}
+}
+
+// count takes note of how full the context is, and shows it.
+func (t *turn) count(u *model.Usage) {
+	e := TokenUsage{Limit: t.Models.ContextLimit(t.Agent.Model)}
+	if u != nil && u.Prompt > 0 {
+		e.Prompt, e.Completion = u.Prompt, u.Completion
+	} else {
+		last := t.Session.Messages[len(t.Session.Messages)-1:]
+		e.Completion = size(last) / bytesPerToken
+		e.Prompt = t.estimate() - e.Completion
+		e.Estimated = true
+	}
+	t.full, t.counted = e.Prompt+e.Completion, len(t.Session.Messages)
+	t.emit(Event{Kind: Usage, Usage: e})
+}
+
+// estimate is how full the context is when nobody counted: with the system
+// prompt, the schemas and the messages of this run.
+func (t *turn) estimate() int {
+	n := len(t.Agent.system) + size(t.injected) + size(t.Session.Messages)
+	for _, s := range t.Tools.Schemas(t.Scope) {
+		n += len(s.Name) + len(s.Description) + len(s.Parameters)
+	}
+	return n / bytesPerToken
+}
+
+// limit is how full the context may be (D2); 0 is without a limit.
+func (t *turn) limit() int {
+	if t.Agent.CompactThreshold <= 0 {
+		return 0
+	}
+	if n := t.Models.ContextLimit(t.Agent.Model); n > 0 {
+		return min(t.Agent.CompactThreshold, n*4/5)
+	}
+	return t.Agent.CompactThreshold
+}
+
+// compactIfFull compacts after a step that filled the context.
+func (t *turn) compactIfFull(ctx context.Context) {
+	limit := t.limit()
+	now := t.full + size(t.Session.Messages[min(t.counted, len(t.Session.Messages)):])/bytesPerToken
+	if limit == 0 || t.noCompact || now <= limit {
+		return
+	}
+	t.compact(ctx)
+}
+
+// compact compacts in the middle of a run. When it fails, or does not help, it
+// is not done again in this run.
+func (t *turn) compact(ctx context.Context) {
+	summary, archive, err := t.Compact(ctx, t.Agent, t.Session, CompactOptions{})
+	if summary == "" {
+		t.noCompact = true
+		t.emit(Event{Kind: Notice, Text: "the conversation was not compacted: " + err.Error()})
+		return
+	}
+	t.newest = 0
+	t.full, t.counted = t.estimate(), len(t.Session.Messages)
+	if limit := t.limit(); limit > 0 && t.full > limit {
+		t.noCompact = true // what is left is the prompt and the tools
+	}
+	t.emit(Event{Kind: Compacted, Text: summary, Archive: archive})
+	t.emit(Event{Kind: TextDelta, Text: "\n[context compacted]\n"})
+	if err != nil {
+		t.emit(Event{Kind: Notice, Text: err.Error()})
+	}
+}

@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"crabmem/daemon/tool"
+	"crabmem/sessionlog"
+)
+
+// Hooks are where a program takes part in what agents do (RFC 0075). Every one
+// may be nil.
+type Hooks struct {
+	// BuildAgent changes an agent before it is used for the first time: its
+	// prompt, its scope, what it is told of the resources there are.
+	BuildAgent func(a *Agent)
+	// RegisterTools adds the tools that there are.
+	RegisterTools func(s *tool.Set)
+	// Preprocess turns what a user sent into what the model gets, before it is
+	// written to the session.
+	Preprocess func(t *Turn) string
+	// BeforeRun returns messages for this run alone. They stand before the
+	// user's newest message and are never written.
+	BeforeRun func(t *Turn) []sessionlog.Message
+	// Event sees every event of every run, before whoever follows the run.
+	Event func(t *Turn, e Event)
+}
+
+// Turn is one run of an agent, as hooks see it. They change nothing of it.
+type Turn struct {
+	Agent   *Agent
+	Session *Session
+	Sender  string
+	Content string     // what the user sent; after Preprocess, what that made of it
+	Scope   tool.Scope // of the agent, within that of the session
+	Depth   int        // how many delegations led here
+}
+
+// Then returns hooks that do what both do, h first. The second preprocesses
+// what the first made, and its messages come behind those of the first.
+func (h Hooks) Then(next Hooks) Hooks {
+	return Hooks{
+		BuildAgent:    both(h.BuildAgent, next.BuildAgent),
+		RegisterTools: both(h.RegisterTools, next.RegisterTools),
+		Preprocess: func(t *Turn) string {
+			t.Content = h.preprocess(t)
+			return next.preprocess(t)
+		},
+		BeforeRun: func(t *Turn) []sessionlog.Message {
+			return append(h.beforeRun(t), next.beforeRun(t)...)
+		},
+		Event: func(t *Turn, e Event) {
+			h.event(t, e)
+			next.event(t, e)
+		},
+	}
+}
+
+func both[T any](f, g func(T)) func(T) {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	}
+	return func(v T) {
+		f(v)
+		g(v)
+	}
+}
+
+func (h *Hooks) preprocess(t *Turn) string {
+	if h.Preprocess == nil {
+		return t.Content
+	}
+	return h.Preprocess(t)
+}
+
+func (h *Hooks) beforeRun(t *Turn) []sessionlog.Message {
+	if h.BeforeRun == nil {
+		return nil
+	}
+	ms := h.BeforeRun(t)
+	for i := range ms {
+		ms[i].Injected = true
+	}
+	return ms
+}
+
+func (h *Hooks) event(t *Turn, e Event) {
+	if h.Event != nil {
+		h.Event(t, e)
+	}
+}

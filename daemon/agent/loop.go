@@ -1,0 +1,307 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"crabmem/daemon/model"
+	"crabmem/daemon/tool"
+	"crabmem/sessionlog"
+)
+
+// maxParallel is how many calls of an answer run at one time.
+const maxParallel = 8
+
+// grace is how long calls have to end after the run was cancelled.
+const grace = 5 * time.Second
+
+// What a call has for a result when the run ended before it did.
+const cancelledResult = "error: cancelled before it was done"
+
+// Input begins a run.
+type Input struct {
+	Content string
+	Sender  string
+	Depth   int // how many delegations led here
+}
+
+// ErrExhausted ends a run whose model wants more steps than it may take.
+var ErrExhausted = errors.New("stopped: no answer yet, and no more steps")
+
+// errEmpty is an answer with nothing in it.
+var errEmpty = errors.New("the model gave an empty answer")
+
+// Run runs an agent on what a user sent, in a session. The last event is Done;
+// an error with it says why there is no answer. Whatever was produced until
+// then is in the session, and on the disk: also when ctx ends or the iteration
+// is broken off, which both cancel the run.
+//
+// A message that is in the session is never taken back. A call that has no
+// result when the run is cancelled gets one that says so.
+func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		t := turn{
+			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Content: in.Content, Scope: a.Scope.And(s.Scope), Depth: in.Depth},
+			Runner: r, yield: yield, cancel: cancel,
+		}
+		began := time.Now()
+		stop, err := t.run(ctx)
+		if kept := t.keep(began); kept != nil {
+			stop, err = Failed, errors.Join(err, kept)
+		}
+		t.show(Event{Kind: Done, Text: t.answer, Stop: stop}, err)
+	}
+}
+
+// turn is a run.
+type turn struct {
+	Turn
+	*Runner
+	yield  func(Event, error) bool
+	cancel func()
+	gone   bool // nobody follows any more
+
+	newest    int                  // of the user's message in the session's
+	injected  []sessionlog.Message // stand before it
+	answer    string               // text of the last step
+	full      int                  // tokens of the context, as far as is known
+	counted   int                  // messages of the session that are in full
+	noCompact bool                 // it failed, or did not help
+}
+
+// emit shows an event, unless nobody follows any more.
+func (t *turn) emit(e Event) { t.show(e, nil) }
+
+func (t *turn) show(e Event, err error) {
+	t.Hooks.event(&t.Turn, e)
+	if !t.gone && !t.yield(e, err) {
+		t.gone = true
+		t.cancel()
+	}
+}
+
+// append adds messages to the session: to its log first.
+func (t *turn) append(ms ...sessionlog.Message) error {
+	s := t.Session
+	if s.Log != nil {
+		if err := s.Log.Append(ms...); err != nil {
+			return fmt.Errorf("the session was not written: %w", err)
+		}
+	}
+	s.Messages = append(s.Messages, ms...)
+	return nil
+}
+
+// keep makes what was written durable, and adds the time that the run took.
+func (t *turn) keep(began time.Time) error {
+	l := t.Session.Log
+	if l == nil {
+		return nil
+	}
+	if secs := time.Since(began) / time.Second; secs > 0 {
+		if err := l.AddUptime(uint64(secs)); err != nil {
+			return err
+		}
+	}
+	return l.Sync()
+}
+
+func (t *turn) run(ctx context.Context) (Stop, error) {
+	s := t.Session
+	t.archive()
+	t.Content = clean(t.Hooks.preprocess(&t.Turn))
+	s.Messages = slices.DeleteFunc(s.Messages, func(m sessionlog.Message) bool { return m.Injected })
+	t.newest = len(s.Messages)
+	t.injected = t.Hooks.beforeRun(&t.Turn)
+	if err := t.append(sessionlog.Message{Role: sessionlog.RoleUser, Content: t.Content, Sender: t.Sender}); err != nil {
+		return Failed, err
+	}
+	for range t.Agent.MaxIterations {
+		m, err := t.step(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return Cancelled, context.Cause(ctx)
+			}
+			return Failed, err
+		}
+		if len(m.ToolCalls) == 0 {
+			t.compactIfFull(ctx)
+			return Answered, nil
+		}
+		results := t.call(ctx, m.ToolCalls)
+		if err := t.append(results...); err != nil {
+			return Failed, err
+		}
+		if ctx.Err() != nil {
+			return Cancelled, context.Cause(ctx)
+		}
+		t.emit(Event{Kind: ToolsComplete})
+		t.compactIfFull(ctx)
+	}
+	return Exhausted, fmt.Errorf("%w after %d", ErrExhausted, t.Agent.MaxIterations)
+}
+
+// step gets one answer from the model and adds it to the session. What came of
+// an answer that broke off is kept, but its calls.
+func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
+	m, err := t.stream(ctx)
+	if errors.Is(err, model.ErrOverflow) && !t.noCompact {
+		// Its own count said that it would fit. Once per turn.
+		t.compact(ctx)
+		if !t.noCompact {
+			t.noCompact = true
+			m, err = t.stream(ctx)
+		}
+	}
+	msg := m.message()
+	t.answer = msg.Content
+	if err == nil {
+		switch {
+		case m.finish == "content_filter":
+			err = errors.New("the provider's content filter ended the answer")
+		case m.finish == "length":
+			err = errors.New("the answer was cut: it has as many tokens as the model may write")
+		case msg.Content == "" && len(msg.ToolCalls) == 0:
+			return msg, errEmpty
+		}
+	}
+	if err != nil {
+		msg.ToolCalls = nil
+		if msg.Content == "" {
+			return msg, err
+		}
+	}
+	if kept := t.append(msg); kept != nil {
+		return msg, errors.Join(err, kept)
+	}
+	t.count(m.usage)
+	return msg, err
+}
+
+// stream asks the model, and shows what it answers as it comes.
+func (t *turn) stream(ctx context.Context) (*merger, error) {
+	m := &merger{}
+	early := false
+	for c, err := range t.Models.Stream(ctx, t.request()) {
+		if err != nil {
+			return m, err
+		}
+		if err := m.add(&c); err != nil {
+			return m, err
+		}
+		if c.Content != "" {
+			t.emit(Event{Kind: TextDelta, Text: clean(c.Content)})
+		}
+		if c.Reasoning != "" {
+			t.emit(Event{Kind: ThinkingDelta, Text: clean(c.Reasoning)})
+		}
+		if len(c.Calls) > 0 && !early {
+			if named := m.named(); len(named) > 0 {
+				early = true
+				t.emit(Event{Kind: ToolStart, Calls: named, Early: true})
+			}
+		}
+		if ctx.Err() != nil {
+			return m, ctx.Err()
+		}
+	}
+	return m, nil
+}
+
+// request is what the model is sent: the system prompt, the conversation with
+// this run's messages before the user's newest, and the tools.
+func (t *turn) request() model.Request {
+	ms := make([]sessionlog.Message, 0, 1+len(t.Session.Messages)+len(t.injected))
+	if t.Agent.system != "" {
+		ms = append(ms, sessionlog.Message{Role: sessionlog.RoleSystem, Content: t.Agent.system})
+	}
+	ms = append(ms, t.Session.Messages[:t.newest]...)
+	ms = append(ms, t.injected...)
+	ms = append(ms, t.Session.Messages[t.newest:]...)
+	return model.Request{Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope), Thinking: t.Agent.Thinking}
+}
+
+// call runs the calls of an answer, several at a time, and returns their
+// results in the order of the calls. They are shown in that order too, each as
+// soon as those before it are.
+func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionlog.Message {
+	t.emit(Event{Kind: ToolStart, Calls: calls})
+	results := make([]tool.Result, len(calls))
+	done := make(chan int, len(calls)) // never blocks a call that outlives the run
+	events := make(chan Event)
+	calling, stop := context.WithCancel(ctx)
+	defer stop()
+	calling = context.WithValue(calling, emitKey{}, func(e Event) {
+		select {
+		case events <- e:
+		case <-calling.Done():
+		}
+	})
+	room := make(chan struct{}, maxParallel)
+	outputs := make([]tool.Result, len(calls))
+	for i, c := range calls {
+		go func() {
+			// It ends with the tool, which ends with ctx.
+			select {
+			case room <- struct{}{}:
+				outputs[i] = t.Tools.Call(calling, t.toolCall(c))
+				<-room
+			case <-calling.Done():
+				outputs[i] = tool.Result{Output: cancelledResult, Failed: true}
+			}
+			done <- i
+		}()
+	}
+	ready := make([]bool, len(calls))
+	shown := 0
+	var late <-chan time.Time
+	ended := ctx.Done()
+	for shown < len(calls) {
+		select {
+		case e := <-events:
+			t.emit(e)
+			continue
+		case i := <-done:
+			results[i], ready[i] = outputs[i], true
+		case <-ended:
+			late, ended = time.After(grace), nil
+			continue
+		case <-late:
+			for i := range results {
+				if !ready[i] {
+					results[i], ready[i] = tool.Result{Output: cancelledResult, Failed: true, Took: grace}, true
+				}
+			}
+		}
+		for shown < len(calls) && ready[shown] {
+			t.showResult(calls[shown], results[shown])
+			shown++
+		}
+	}
+	ms := make([]sessionlog.Message, len(calls))
+	for i, c := range calls {
+		ms[i] = sessionlog.Message{Role: sessionlog.RoleTool, Content: results[i].Output, ToolCallID: c.ID}
+	}
+	return ms
+}
+
+func (t *turn) toolCall(c sessionlog.ToolCall) tool.Call {
+	return tool.Call{
+		ID: c.ID, Name: c.Function.Name, Arguments: json.RawMessage(c.Function.Arguments),
+		Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Session.CreatedBy, Dir: t.Session.Dir, Scope: t.Scope, Depth: t.Depth,
+	}
+}
+
+func (t *turn) showResult(c sessionlog.ToolCall, r tool.Result) {
+	if r.Refused != nil {
+		t.emit(Event{Kind: Refused, Refused: r.Refused})
+	}
+	t.emit(Event{Kind: ToolResult, Result: Result{CallID: c.ID, Name: c.Function.Name, Output: r.Output, Failed: r.Failed, Took: r.Took}})
+}

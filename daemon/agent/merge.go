@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/daemon/model"
+	"crabmem/sessionlog"
+)
+
+// maxCalls bounds the calls of one answer.
+const maxCalls = 128
+
+// merger puts an answer together from its chunks. A chunk names a call by its
+// index; the id, type and name that are there overwrite, arguments append.
+type merger struct {
+	text, thinking strings.Builder
+	calls          []*call // by index
+	finish         string
+	usage          *model.Usage
+}
+
+type call struct {
+	index          int
+	id, kind, name string
+	arguments      strings.Builder
+}
+
+func (m *merger) add(c *model.Chunk) error {
+	m.text.WriteString(c.Content)
+	m.thinking.WriteString(c.Reasoning)
+	for i := range c.Calls {
+		d := &c.Calls[i]
+		at, ok := slices.BinarySearchFunc(m.calls, d.Index, func(c *call, index int) int { return c.index - index })
+		if !ok {
+			if len(m.calls) == maxCalls {
+				return fmt.Errorf("the model made more than %d calls in one answer", maxCalls)
+			}
+			m.calls = slices.Insert(m.calls, at, &call{index: d.Index})
+		}
+		c := m.calls[at]
+		if d.ID != "" {
+			c.id = d.ID
+		}
+		if d.Type != "" {
+			c.kind = d.Type
+		}
+		if d.Name != "" {
+			c.name = d.Name
+		}
+		c.arguments.WriteString(d.Arguments)
+	}
+	if c.Finish != "" {
+		m.finish = c.Finish
+	}
+	if c.Usage != nil {
+		m.usage = c.Usage
+	}
+	return nil
+}
+
+// named returns the calls whose names are known, without arguments.
+func (m *merger) named() []sessionlog.ToolCall {
+	var list []sessionlog.ToolCall
+	for _, c := range m.calls {
+		if c.name != "" {
+			list = append(list, sessionlog.ToolCall{ID: c.id, Type: "function", Function: sessionlog.Function{Name: c.name}})
+		}
+	}
+	return list
+}
+
+// message returns the answer. Every call in it has an id of its own, by which
+// its result is found again: some models give none, or one twice.
+func (m *merger) message() sessionlog.Message {
+	msg := sessionlog.Message{Role: sessionlog.RoleAssistant, Content: clean(m.text.String()), ReasoningContent: clean(m.thinking.String())}
+	taken := make(map[string]bool, len(m.calls))
+	for _, c := range m.calls {
+		taken[c.id] = true
+	}
+	seen := make(map[string]bool, len(m.calls))
+	for i, c := range m.calls {
+		id := clean(c.id)
+		for n := i; id == "" || seen[id]; n++ {
+			if id = fmt.Sprintf("call_%d", n); taken[id] {
+				id = ""
+			}
+		}
+		seen[id] = true
+		kind := clean(c.kind)
+		if kind == "" {
+			kind = "function"
+		}
+		msg.ToolCalls = append(msg.ToolCalls, sessionlog.ToolCall{
+			ID: id, Type: kind, Function: sessionlog.Function{Name: clean(c.name), Arguments: clean(c.arguments.String())},
+		})
+	}
+	return msg
+}
+
+// clean is text of a model as a session takes it.
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,250 @@
+// Package config reads what a user configures the daemon with: config.toml,
+// Crab.md and agents/*.md in the home. No file at all is a valid
+// configuration: the agent crab and the model offline.
+//
+// The layout is the reference's, so that its config.toml is read as it stands,
+// with keys of ours beside it; see [Template] for all of them. An agent is a
+// file agents/NAME.md (YAML front matter, then the prompt), a table
+// [agents.NAME], or both: then a key of the table wins, because that is what
+// [Set] writes.
+//
+// Everything that is wrong is reported at once, as [Problems].
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+const (
+	// Crab is the name of the agent that is always there. It is configured by
+	// [system.crab] and its prompt is the home's Crab.md.
+	Crab = "crab"
+	// Offline is the model that needs no provider.
+	Offline = "offline"
+	// File is the name of the configuration in the home.
+	File = "config.toml"
+
+	maxFile   = 1 << 20  // bytes of one file
+	maxPrompt = 64 << 10 // bytes of a prompt file that a key names
+	maxKey    = 16 << 10 // bytes of a file with a key
+	maxAgents = 1000
+)
+
+// DefaultPrompt is the prompt of the agent crab where the home has no Crab.md.
+const DefaultPrompt = "You are Crab, a helpful assistant that remembers. You answer briefly and plainly, and say so when you do not know."
+
+// Config is a valid configuration, with every default filled in.
+type Config struct {
+	Home         string     // with links resolved
+	Model        string     // the active model: crab's
+	Agents       []Agent    // by name; crab is one of them
+	Providers    []Provider // as in the file
+	MCPs         []MCP      // by name
+	Env          map[string]Secret
+	Memory       bool // [memory] enabled; an agent's own switch can only turn it off
+	Tasks        Tasks
+	RecallLimit  int // [system.memory] recall_limit
+	SoulEditable bool
+	Bash         Bash
+	Ask          Ask
+	Delegate     Delegate
+	Limits       Limits
+	TCP          TCP
+}
+
+// Agent is one agent. A list that is nil was not given.
+type Agent struct {
+	Name             string
+	Description      string
+	Prompt           string
+	File             string // where the prompt is from, "" for none
+	Model            string // never empty
+	MaxIterations    int
+	Thinking         bool
+	Members          []string
+	Skills           []string
+	MCPs             []string
+	Tools            []string
+	CompactThreshold int    // tokens; 0 = off
+	CompactPrompt    string // the text, "" = the built-in one
+	CompactTokens    int    // that a summary may have; 0 = the built-in limit
+	Memory           bool
+}
+
+// Provider is where models are.
+type Provider struct {
+	Name          string
+	Kind          string // openai, openai-compatible, anthropic, google, azure, bedrock, ollama or llama.cpp
+	APIKey        Secret
+	BaseURL       string
+	Models        []string
+	Weight        int
+	MaxRetries    int
+	Timeout       time.Duration // to the first byte
+	IdleTimeout   time.Duration // between chunks
+	APIVersion    string
+	Region        string
+	AccessKey     Secret
+	SecretKey     Secret
+	ContextLimits map[string]int // tokens, by model
+	Fallback      []string       // models to try when one of this provider fails
+}
+
+// MCP is an MCP server that was configured by hand.
+type MCP struct {
+	Name        string
+	Command     string
+	Args        []string
+	Env         map[string]Secret
+	URL         string
+	Auth        bool
+	AutoRestart bool
+}
+
+// Tasks is [system.tasks].
+type Tasks struct {
+	MaxConcurrent  int
+	ViewableWindow int
+	Timeout        time.Duration
+}
+
+// Bash is [tools.bash].
+type Bash struct {
+	Access     string        // base: every agent has it; listed: those whose tools name it; never
+	Timeout    time.Duration // of a call that names none
+	MaxTimeout time.Duration
+	MaxOutput  int // bytes of a result
+}
+
+// Ask is [tools.ask_user].
+type Ask struct{ Timeout time.Duration }
+
+// Delegate is [tools.delegate].
+type Delegate struct {
+	MaxDepth int // delegations within delegations
+	MaxTasks int // of one call
+}
+
+// Limits is [limits].
+type Limits struct {
+	Connections  int
+	Subscribers  int
+	Sessions     int           // loaded at a time
+	InFlight     int           // bytes of frames being read and answered
+	SendQueue    int           // events that wait for one subscriber
+	FrameTimeout time.Duration // from the first byte of a frame to its last
+	Progress     time.Duration // that a peer may take no byte of an answer
+	Drain        time.Duration // that runs may go on after a stop
+}
+
+// TCP is [tcp]; an empty Listen means off.
+type TCP struct {
+	Listen string
+	Token  Secret
+}
+
+// Agent returns the agent of a name.
+func (c *Config) Agent(name string) (Agent, bool) {
+	i, ok := slices.BinarySearchFunc(c.Agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
+	if !ok {
+		return Agent{}, false
+	}
+	return c.Agents[i], true
+}
+
+// Load reads the configuration of a home. getenv is os.Getenv or stands in
+// for it. An error that is about what the user wrote is [Problems]; a home
+// that does not exist is one without files.
+func Load(fsys vfs.FS, home string, getenv func(string) string) (*Config, error) {
+	l, err := open(fsys, home, getenv)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	text, err := l.read(File, maxFile)
+	if err != nil {
+		l.file(File).add(0, "%s", reason(err))
+	}
+	return l.load(text)
+}
+
+// A loader reads one configuration and collects what is wrong with it.
+type loader struct {
+	fsys   vfs.FS
+	home   string
+	tree   vfs.RootDir // nil when there is no home
+	getenv func(string) string
+	found  Problems
+}
+
+func open(fsys vfs.FS, home string, getenv func(string) string) (*loader, error) {
+	real, err := fsys.Resolve(home)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := fsys.Root(real)
+	if errors.Is(err, fs.ErrNotExist) {
+		tree = nil
+	} else if err != nil {
+		return nil, err
+	}
+	return &loader{fsys: fsys, home: real, tree: tree, getenv: getenv}, nil
+}
+
+func (l *loader) close() {
+	if l.tree != nil {
+		l.tree.Close() //nolint:errcheck // a directory that was only read
+	}
+}
+
+// read returns a file of the home; a missing one is nil.
+func (l *loader) read(name string, limit int64) ([]byte, error) {
+	if l.tree == nil {
+		return nil, nil
+	}
+	b, err := vfs.ReadFile(l.tree, name, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if b == nil && err == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+func (l *loader) file(name string) *file {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(l.home, name)
+	}
+	return &file{found: &l.found, path: name}
+}
+
+// load makes a configuration of the text of config.toml and the files beside it.
+func (l *loader) load(text []byte) (*Config, error) {
+	f := l.file(File)
+	t, err := parseTOML(text)
+	if err != nil {
+		f.syntax(err)
+		t = &table{line: 1}
+	}
+	top := &section{f: f, t: t}
+	c := &Config{Home: l.home}
+	places := l.providers(c, top)
+	l.mcps(c, top)
+	c.Env = l.env(top.table("env"))
+	l.settings(c, top)
+	l.agents(c, top, places)
+	top.done()
+	if len(l.found) > 0 {
+		l.found.sort()
+		return nil, l.found
+	}
+	return c, nil
+}

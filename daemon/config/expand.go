@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unicode"
+
+	"crabmem/crmem/vfs"
+)
+
+// expand puts the environment's values in place of ${NAME}; $${ is a literal
+// ${. An unset variable is a problem, and so is an empty one. The text is
+// never part of a message: it may be a secret.
+func (l *loader) expand(p place, key, text string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, "${")
+		if i < 0 {
+			return b.String() + text
+		}
+		if i > 0 && text[i-1] == '$' {
+			b.WriteString(text[:i-1] + "${")
+			text = text[i+2:]
+			continue
+		}
+		b.WriteString(text[:i])
+		name, rest, ok := strings.Cut(text[i+2:], "}")
+		switch {
+		case !ok:
+			p.add("%s: a ${ has no }", key)
+			return ""
+		case !isVariable(name):
+			p.add("%s: what stands between ${ and } is no name of a variable", key)
+		default:
+			v := l.getenv(name)
+			if v == "" {
+				p.add("%s: the environment variable %s is not set", key, name)
+			}
+			b.WriteString(v)
+		}
+		text = rest
+	}
+}
+
+func isVariable(name string) bool {
+	for i, r := range name {
+		if r != '_' && !(r < unicode.MaxASCII && unicode.IsLetter(r)) && !(i > 0 && r >= '0' && r <= '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 256
+}
+
+// expanded reads a text with variables in it.
+func (l *loader) expanded(s *section, key string, to *string) {
+	text := ""
+	s.str(key, &text)
+	if text != "" {
+		*to = l.expand(s.at(key), s.full(key), text)
+	}
+}
+
+func (l *loader) secret(s *section, key string, to *Secret) {
+	text := string(*to)
+	l.expanded(s, key, &text)
+	if strings.IndexFunc(text, unicode.IsControl) >= 0 {
+		s.at(key).add("%s: it has a control character, such as a line end", s.full(key))
+	}
+	*to = Secret(text)
+}
+
+// secretFile reads a secret from the file that a key names, relative to the
+// home. Nobody but its owner may read that file.
+func (l *loader) secretFile(s *section, key string, to *Secret) {
+	name := ""
+	l.expanded(s, key, &name)
+	if name == "" {
+		return
+	}
+	p := s.at(key)
+	var tree vfs.Tree = l.fsys
+	switch rest, ok := strings.CutPrefix(name, "~/"); {
+	case ok:
+		name = filepath.Join(l.getenv("HOME"), rest)
+	case !filepath.IsAbs(name) && l.tree == nil:
+		p.add("%s: %s", s.full(key), reason(fs.ErrNotExist))
+		return
+	case !filepath.IsAbs(name):
+		tree = l.tree
+	}
+	fi, err := tree.Lstat(name)
+	if err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		p.add("%s: others may read %s (mode %04o): chmod 600 %s", s.full(key), clip(name), fi.Mode().Perm(), clip(name))
+		return
+	}
+	text := []byte(nil)
+	if err == nil {
+		text, err = vfs.ReadFile(tree, name, maxKey)
+	}
+	if err != nil {
+		p.add("%s: %s: %s", s.full(key), clip(name), reason(err))
+		return
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" || strings.IndexFunc(secret, unicode.IsControl) >= 0 {
+		p.add("%s: %s is not one line of text", s.full(key), clip(name))
+		return
+	}
+	*to = Secret(secret)
+}
+
+// env reads a table of variables.
+func (l *loader) env(s *section) map[string]Secret {
+	env := make(map[string]Secret, len(s.t.keys))
+	for _, name := range s.t.names() {
+		text := ""
+		l.expanded(s, name, &text)
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
+			s.at(name).add("%s: neither a name nor a value can have a NUL, nor a name a =", s.full(clip(name)))
+			continue
+		}
+		env[name] = Secret(text)
+	}
+	s.done()
+	return env
+}
+
+// prompt reads the text file that a key names, in the home.
+func (l *loader) prompt(s *section, key string, to *string) {
+	name := ""
+	s.str(key, &name)
+	if name == "" {
+		return
+	}
+	text, err := l.read(name, maxPrompt)
+	if text == nil && err == nil {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(pe.Err.Error(), "escapes") {
+			s.at(key).add("%s: %s is not in the home", s.full(key), clip(name))
+			return
+		}
+		s.at(key).add("%s: %s: %s", s.full(key), clip(name), reason(err))
+		return
+	}
+	*to = strings.ToValidUTF8(string(text), "\ufffd")
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"crabmem/crmem/vfs"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Problem is one thing that is wrong in a file.
+type Problem struct {
+	Path    string
+	Line    int // 0 when it is about the whole file, or when there is no file yet
+	Message string
+}
+
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return p.Path + ": " + p.Message
+	}
+	return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Message)
+}
+
+// Problems is everything that is wrong with a configuration, by file and line.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	if len(ps) == 1 {
+		return ps[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d problems in the configuration", len(ps))
+	for i, p := range ps {
+		if i == 100 {
+			fmt.Fprintf(&b, "\n  and %d more", len(ps)-i)
+			break
+		}
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+func (ps Problems) sort() {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
+}
+
+// A file collects its problems.
+type file struct {
+	found *Problems
+	path  string
+}
+
+func (f *file) add(line int, format string, args ...any) {
+	*f.found = append(*f.found, Problem{f.path, line, fmt.Sprintf(format, args...)})
+}
+
+// syntax adds the error of a parser. It stops at the first.
+func (f *file) syntax(err error) {
+	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, _ := d.Position()
+		f.add(line, "%s", strings.TrimPrefix(d.Error(), "toml: "))
+		return
+	}
+	if y, ok := errors.AsType[*yamlError](err); ok {
+		f.add(y.line, "%s", y.message)
+		return
+	}
+	f.add(0, "%s", strings.TrimPrefix(err.Error(), "toml: "))
+}
+
+// A place is where something was said, for problems that are seen later.
+type place struct {
+	f    *file
+	line int
+}
+
+func (p place) add(format string, args ...any) { p.f.add(p.line, format, args...) }
+
+// reason says why a file cannot be read; the path stands before it.
+func reason(err error) string {
+	switch big, tooLarge := errors.AsType[*vfs.TooLargeError](err); {
+	case errors.Is(err, vfs.ErrNotRegular):
+		return "it is not a regular file (links are not followed): put a file there"
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such file"
+	case tooLarge:
+		return fmt.Sprintf("it has %d bytes, and may have %d", big.Size, big.Max)
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+// suggest ends a message with the name that was probably meant.
+func suggest(name string, known []string) string {
+	best, dist := "", max(2, len(name)/3)+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), k); d < dist && d < len(k) {
+			best, dist = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean '%s'?", best)
+}
+
+// distance is how many letters to insert, remove, replace or swap with the
+// next.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	var prev, row [65]int
+	cur := [65]int{}
+	for j := range len(b) + 1 {
+		row[j] = j
+	}
+	for i := range len(a) {
+		cur[0] = i + 1
+		for j := range len(b) {
+			d := row[j]
+			if a[i] != b[j] {
+				d = 1 + min(d, row[j+1], cur[j])
+				if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+					d = min(d, prev[j-1]+1)
+				}
+			}
+			cur[j+1] = d
+		}
+		prev, row = row, cur
+	}
+	return row[len(b)]
+}

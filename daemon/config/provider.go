@@ -1,0 +1,192 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kinds are the names of a kind of provider: the reference's and the ones in
+// use elsewhere, and what they are here. openai is openai-compatible when
+// there is a base_url.
+var kinds = map[string]string{
+	"openai": "openai", "openai_compat": "openai", "openai-compatible": "openai",
+	"anthropic": "anthropic", "google": "google", "azure": "azure", "bedrock": "bedrock", "ollama": "ollama",
+	"llama_cpp": "llama.cpp", "llama.cpp": "llama.cpp",
+}
+
+var kindNames = []string{"openai", "openai-compatible", "openai_compat", "anthropic", "google", "azure", "bedrock", "ollama", "llama.cpp", "llama_cpp"}
+
+// maxTimeout bounds every time-out.
+const maxTimeout = 24 * time.Hour
+
+const maxTokens = 1 << 30
+
+// providers reads [provider.*] and returns where each model was named.
+func (l *loader) providers(c *Config, top *section) map[string]place {
+	models := make(map[string]place)
+	type fallback struct {
+		model string
+		place
+	}
+	var fallbacks []fallback
+	top.tables("provider", func(name string, s *section) {
+		p := Provider{Name: name, Kind: "openai", Weight: 1, MaxRetries: 2, Timeout: 30 * time.Second, IdleTimeout: time.Minute}
+		key := "kind"
+		if s.has("standard") {
+			if s.has("kind") {
+				s.at("standard").add("provider '%s' has both kind and standard, which is its old name: remove standard", name)
+			} else {
+				key = "standard"
+			}
+		}
+		s.asked = append(s.asked, "kind", "standard")
+		s.enum(key, &p.Kind, kindNames...)
+		p.Kind = kinds[p.Kind]
+		l.expanded(s, "base_url", &p.BaseURL)
+		checkURL(s, "base_url", p.BaseURL)
+		if p.Kind == "openai" && p.BaseURL != "" {
+			p.Kind = "openai-compatible"
+			if strings.Contains(strings.ToLower(p.BaseURL), "anthropic") {
+				p.Kind = "anthropic"
+			}
+		}
+		l.secret(s, "api_key", &p.APIKey)
+		if s.has("api_key") && s.has("api_key_file") {
+			s.at("api_key_file").add("provider '%s' has both api_key and api_key_file: remove one", name)
+		}
+		l.secretFile(s, "api_key_file", &p.APIKey)
+		s.integer("weight", &p.Weight, 0, 1<<31-1)
+		s.integer("max_retries", &p.MaxRetries, 0, 100)
+		s.duration("timeout", &p.Timeout, time.Millisecond, maxTimeout)
+		s.duration("idle_timeout", &p.IdleTimeout, time.Millisecond, maxTimeout)
+		s.str("api_version", &p.APIVersion)
+		l.expanded(s, "region", &p.Region)
+		l.secret(s, "access_key", &p.AccessKey)
+		l.secret(s, "secret_key", &p.SecretKey)
+		for _, key := range []string{"model_path", "n_gpu_layers", "n_ctx", "n_threads"} {
+			s.get(key) // of the reference's built-in llama.cpp; ours is a server
+		}
+
+		s.each("models", func(model string, line int) {
+			switch why, at := badName(model), (place{s.f, line}); {
+			case why != "":
+				at.add("provider '%s': the name of a model %s", name, why)
+			case model == Offline:
+				at.add("model name '%s' is taken: it is the model that needs no provider", model)
+			case slices.Contains(p.Models, model):
+				at.add("provider '%s' names the model '%s' twice", name, model)
+			case models[model].f != nil:
+				at.add("duplicate model name '%s' across providers", model)
+			default:
+				models[model] = at
+			}
+			p.Models = append(p.Models, model)
+		})
+		if len(p.Models) == 0 {
+			s.at("models").add("provider '%s' has no models", name)
+		}
+		limits := s.table("context_limits")
+		for _, model := range limits.t.names() {
+			n := 0
+			limits.integer(model, &n, 1, maxTokens)
+			if !slices.Contains(p.Models, model) {
+				limits.at(model).add("%s: provider '%s' has no model '%s'%s", limits.name, name, clip(model), suggest(model, p.Models))
+			}
+			if p.ContextLimits == nil {
+				p.ContextLimits = make(map[string]int)
+			}
+			p.ContextLimits[model] = n
+		}
+		s.each("fallback", func(model string, line int) {
+			p.Fallback = append(p.Fallback, model)
+			fallbacks = append(fallbacks, fallback{model, place{s.f, line}})
+		})
+		requires(s, &p)
+		c.Providers = append(c.Providers, p)
+	})
+	for _, f := range fallbacks {
+		if f.model != Offline && models[f.model].f == nil {
+			f.add("fallback: no provider has the model '%s'%s", clip(f.model), suggest(f.model, modelNames(c)))
+		}
+	}
+	return models
+}
+
+// requires checks what a kind of provider cannot do without.
+func requires(s *section, p *Provider) {
+	key := p.APIKey != "" || s.has("api_key") || s.has("api_key_file") // what is wrong with one is told
+	switch p.Kind {
+	case "bedrock":
+		for _, k := range []string{"region", "access_key", "secret_key"} {
+			if s.empty(k) {
+				s.at(k).add("provider '%s' (bedrock) requires %s", p.Name, k)
+			}
+		}
+	case "azure":
+		if s.empty("base_url") {
+			s.at("base_url").add("provider '%s' (azure) requires base_url", p.Name)
+		}
+	case "ollama", "llama.cpp":
+	default:
+		if !key && s.empty("base_url") {
+			s.at("").add("provider '%s' requires api_key or base_url", p.Name)
+		} else if s.empty("base_url") && s.has("api_key") && s.empty("api_key") && !s.has("api_key_file") {
+			s.at("api_key").add("provider '%s' requires api_key or base_url", p.Name)
+		}
+	}
+}
+
+// empty reports that a key is missing or an empty text.
+func (s *section) empty(key string) bool {
+	v, ok := s.t.keys[key]
+	return !ok || v.v == ""
+}
+
+// checkURL accepts what a client can be pointed at. The address may hold a
+// password and is not repeated.
+func checkURL(s *section, key, text string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		s.at(key).add("%s: it must be an address that begins with http:// or https://", s.full(key))
+	}
+}
+
+func modelNames(c *Config) []string {
+	var names []string
+	for _, p := range c.Providers {
+		names = append(names, p.Models...)
+	}
+	return names
+}
+
+func (l *loader) mcps(c *Config, top *section) {
+	top.tables("mcps", func(name string, s *section) {
+		m := MCP{Name: name, AutoRestart: true}
+		l.expanded(s, "name", &m.Name)
+		if m.Name != name {
+			s.at("name").add("%s: it is not the name of the table; leave it out", s.full("name"))
+		}
+		s.str("command", &m.Command)
+		s.each("args", func(arg string, line int) {
+			m.Args = append(m.Args, l.expand(place{s.f, line}, s.full("args"), arg))
+		})
+		m.Env = l.env(s.table("env"))
+		l.expanded(s, "url", &m.URL)
+		checkURL(s, "url", m.URL)
+		s.boolean("auth", &m.Auth)
+		s.boolean("auto_restart", &m.AutoRestart)
+		switch {
+		case s.empty("command") && s.empty("url"):
+			s.at("").add("MCP server '%s' has neither command nor url", name)
+		case !s.empty("command") && !s.empty("url"):
+			s.at("url").add("MCP server '%s' has both command and url: remove one", name)
+		}
+		c.MCPs = append(c.MCPs, m)
+	})
+	slices.SortFunc(c.MCPs, func(a, b MCP) int { return strings.Compare(a.Name, b.Name) })
+}

@@ -1,0 +1,274 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A section reads the keys of one table. Each method that reads a key leaves
+// its target alone when the key is missing, and adds a problem when the value
+// is not one it can take. What was never asked for is unknown.
+type section struct {
+	f     *file
+	name  string // of the table, dotted; "" at the top
+	t     *table
+	asked []string
+}
+
+func (s *section) full(key string) string {
+	if s.name == "" {
+		return key
+	}
+	return s.name + "." + key
+}
+
+func (s *section) get(key string) (value, bool) {
+	s.asked = append(s.asked, key)
+	v, ok := s.t.keys[key]
+	return v, ok
+}
+
+func (s *section) has(key string) bool {
+	_, ok := s.t.keys[key]
+	return ok
+}
+
+// at returns where a key is, or where its table begins.
+func (s *section) at(key string) place {
+	if v, ok := s.t.keys[key]; ok {
+		return place{s.f, v.line}
+	}
+	return place{s.f, s.t.line}
+}
+
+func (s *section) wrong(key string, v value, want string) {
+	s.f.add(v.line, "%s: it is %s and must be %s", s.full(key), kindOf(v.v), want)
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "a whole number"
+	case float64:
+		return "a number"
+	case bool:
+		return "true or false"
+	case []value:
+		return "a list"
+	case *table:
+		return "a table"
+	}
+	return "a date or time"
+}
+
+func (s *section) str(key string, to *string) {
+	v, ok := s.get(key)
+	if !ok {
+		return
+	}
+	if text, ok := v.v.(string); ok {
+		*to = text
+		return
+	}
+	s.wrong(key, v, "a string")
+}
+
+// enum reads one of the words.
+func (s *section) enum(key string, to *string, words ...string) {
+	text := *to
+	s.str(key, &text)
+	if text != *to && !slices.Contains(words, text) {
+		s.at(key).add("%s: '%s' is none of %s%s", s.full(key), clip(text), strings.Join(words, ", "), suggest(text, words))
+		return
+	}
+	*to = text
+}
+
+func (s *section) boolean(key string, to *bool) {
+	v, ok := s.get(key)
+	if !ok {
+		return
+	}
+	if b, ok := v.v.(bool); ok {
+		*to = b
+		return
+	}
+	s.wrong(key, v, "true or false")
+}
+
+func (s *section) integer(key string, to *int, low, high int) {
+	v, ok := s.get(key)
+	if !ok {
+		return
+	}
+	n, ok := v.v.(int64)
+	if !ok {
+		s.wrong(key, v, "a whole number")
+		return
+	}
+	if n < int64(low) || n > int64(high) {
+		s.f.add(v.line, "%s: %d is not between %d and %d", s.full(key), n, low, high)
+		return
+	}
+	*to = int(n)
+}
+
+// duration reads whole seconds, or a text such as "1m30s".
+func (s *section) duration(key string, to *time.Duration, low, high time.Duration) {
+	v, ok := s.get(key)
+	if !ok {
+		return
+	}
+	d, ok := asDuration(v.v)
+	if !ok {
+		s.f.add(v.line, `%s: it must be seconds, or a text like "90s" or "5m"`, s.full(key))
+		return
+	}
+	if d < low || d > high {
+		s.f.add(v.line, "%s: %v is not between %v and %v", s.full(key), d, low, high)
+		return
+	}
+	*to = d
+}
+
+func asDuration(v any) (time.Duration, bool) {
+	switch v := v.(type) {
+	case int64:
+		if v < 0 || v > int64(1<<63-1)/int64(time.Second) {
+			return 0, false
+		}
+		return time.Duration(v) * time.Second, true
+	case string:
+		d, err := time.ParseDuration(v)
+		return d, err == nil
+	}
+	return 0, false
+}
+
+// each calls do for every string of a list, with its line.
+func (s *section) each(key string, do func(text string, line int)) bool {
+	v, ok := s.get(key)
+	if !ok {
+		return false
+	}
+	list, ok := v.v.([]value)
+	if !ok {
+		s.wrong(key, v, "a list of strings")
+		return false
+	}
+	for _, e := range list {
+		text, ok := e.v.(string)
+		if !ok {
+			s.f.add(e.line, "%s: one of its values is %s and must be a string", s.full(key), kindOf(e.v))
+			continue
+		}
+		do(text, e.line)
+	}
+	return true
+}
+
+// strs reads a list of names.
+func (s *section) strs(key string, to *[]string) {
+	list := []string{}
+	if s.each(key, func(text string, line int) {
+		if why := badName(text); why != "" {
+			s.f.add(line, "%s: a name %s", s.full(key), why)
+			return
+		}
+		list = append(list, text)
+	}) {
+		*to = list
+	}
+}
+
+// table returns the section of a key, and an empty one when it is missing.
+func (s *section) table(key string) *section {
+	sub := &section{f: s.f, name: s.full(key), t: &table{line: s.t.line}}
+	v, ok := s.get(key)
+	if !ok {
+		return sub
+	}
+	t, ok := v.v.(*table)
+	if !ok {
+		s.wrong(key, v, "a table")
+		return sub
+	}
+	t.line = v.line
+	sub.t = t
+	return sub
+}
+
+// tables calls do for each table of a table of tables, in the order of the file.
+func (s *section) tables(key string, do func(name string, sub *section)) {
+	all := s.table(key)
+	for _, name := range all.t.names() {
+		if why := badName(name); why != "" {
+			all.at(name).add("%s: a name %s", all.name, why)
+			all.asked = append(all.asked, name)
+			continue
+		}
+		if _, ok := all.t.keys[name].v.(*table); !ok {
+			all.wrong(name, all.t.keys[name], "a table")
+			continue
+		}
+		sub := all.table(name)
+		do(name, sub)
+		sub.done()
+	}
+}
+
+// done reports the keys that nobody asked for.
+func (s *section) done() {
+	for _, key := range s.t.names() {
+		if slices.Contains(s.asked, key) {
+			continue
+		}
+		s.f.add(s.t.keys[key].line, "unknown key '%s'%s%s", clip(key), within(s.name), suggest(key, s.asked))
+	}
+}
+
+func within(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " in " + name
+}
+
+// badName says what is wrong with a name of a provider, model, skill ….
+func badName(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case len(name) > 256:
+		return fmt.Sprintf("has %d bytes, and may have 256", len(name))
+	case !utf8.ValidString(name):
+		return "is not UTF-8"
+	case strings.IndexFunc(name, unicode.IsControl) >= 0:
+		return fmt.Sprintf("has a control character: %q", name)
+	}
+	return ""
+}
+
+// clip shortens what a message quotes.
+func clip(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '\ufffd'
+		}
+		return r
+	}, text)
+	if len(text) <= 80 {
+		return text
+	}
+	n := 77
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}

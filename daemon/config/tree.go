@@ -1,0 +1,171 @@
+package config
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// A table is a table of TOML or a mapping of YAML, with the lines of its keys.
+type table struct {
+	line int
+	keys map[string]value
+}
+
+// A value is a string, int64, float64, bool, []value, *table, or anything
+// else, which no key of ours is.
+type value struct {
+	line int
+	v    any
+}
+
+// names returns the keys in the order of their lines.
+func (t *table) names() []string {
+	names := make([]string, 0, len(t.keys))
+	for k := range t.keys {
+		names = append(names, k)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if d := t.keys[a].line - t.keys[b].line; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}
+
+func parseTOML(text []byte) (*table, error) {
+	raw, err := rawTOML(text)
+	if err != nil {
+		return nil, err
+	}
+	l := lines{at: make(map[string]int)}
+	l.read(text)
+	return l.table("", raw, 1), nil
+}
+
+func rawTOML(text []byte) (map[string]any, error) {
+	raw := make(map[string]any)
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if err := toml.Unmarshal(text, &raw); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// lines knows the line of every key of a text that has been found to be TOML.
+type lines struct {
+	starts []int          // offsets of the lines
+	at     map[string]int // by the names on the way to the key, each with a NUL before it
+	arrays map[string]int // tables seen of an array of them
+}
+
+func (l *lines) read(text []byte) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	l.arrays = make(map[string]int)
+	l.starts = []int{0}
+	for i, c := range text {
+		if c == '\n' {
+			l.starts = append(l.starts, i+1)
+		}
+	}
+	var p unstable.Parser
+	p.Reset(text)
+	at := ""
+	for p.NextExpression() {
+		switch n := p.Expression(); n.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			at = l.key("", n)
+			if n.Kind == unstable.ArrayTable {
+				l.arrays[at]++
+				at += "\x00" + strconv.Itoa(l.arrays[at]-1)
+				it := n.Key()
+				it.Next()
+				l.set(at, l.line(it.Node()))
+			}
+		case unstable.KeyValue:
+			l.keyValue(at, n)
+		}
+	}
+}
+
+func (l *lines) line(n *unstable.Node) int {
+	i, ok := slices.BinarySearch(l.starts, int(n.Raw.Offset))
+	if ok {
+		return i + 1
+	}
+	return i
+}
+
+func (l *lines) set(path string, line int) {
+	if _, ok := l.at[path]; !ok {
+		l.at[path] = line
+	}
+}
+
+// key notes the line of a dotted key and returns its path. A name of an array
+// of tables stands for the last of them.
+func (l *lines) key(path string, n *unstable.Node) string {
+	for it := n.Key(); it.Next(); {
+		path += "\x00" + string(it.Node().Data)
+		l.set(path, l.line(it.Node()))
+		if k := l.arrays[path]; k > 0 && !it.IsLast() {
+			path += "\x00" + strconv.Itoa(k-1)
+		}
+	}
+	return path
+}
+
+func (l *lines) keyValue(path string, n *unstable.Node) {
+	path = l.key(path, n)
+	l.value(path, n.Value())
+}
+
+func (l *lines) value(path string, n *unstable.Node) {
+	switch n.Kind {
+	case unstable.InlineTable:
+		for it := n.Children(); it.Next(); {
+			l.keyValue(path, it.Node())
+		}
+	case unstable.Array:
+		i := 0
+		for it := n.Children(); it.Next(); i++ {
+			e := path + "\x00" + strconv.Itoa(i)
+			if it.Node().Raw.Length > 0 {
+				l.set(e, l.line(it.Node()))
+			}
+			l.value(e, it.Node())
+		}
+	}
+}
+
+// join joins what the decoder says with what the parser saw. A value of which
+// no line is known has that of what it stands in.
+func (l *lines) join(path string, v any, line int) value {
+	if n, ok := l.at[path]; ok {
+		line = n
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return value{line, l.table(path, v, line)}
+	case []any:
+		list := make([]value, len(v))
+		for i, e := range v {
+			list[i] = l.join(path+"\x00"+strconv.Itoa(i), e, line)
+		}
+		return value{line, list}
+	}
+	return value{line, v}
+}
+
+func (l *lines) table(path string, raw map[string]any, line int) *table {
+	t := &table{line: line, keys: make(map[string]value, len(raw))}
+	for k, v := range raw {
+		t.keys[k] = l.join(path+"\x00"+k, v, line)
+	}
+	return t
+}

@@ -1,0 +1,202 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"crabmem/sessionlog"
+)
+
+// Endpoint is where a model is, and what is particular about it.
+type Endpoint struct {
+	Provider string     // named in errors
+	URL      string     // what "/chat/completions" is put behind
+	Query    url.Values // of every request
+	Header   http.Header
+	// Sign is called last for each request; it may be nil.
+	Sign    func(r *http.Request, body []byte) error
+	Secrets []string // that no error may show
+
+	CompletionTokens bool // takes max_completion_tokens and refuses max_tokens
+	KeepReasoning    bool // wants the reasoning of messages with tool calls back
+
+	Timeout   time.Duration // to the first byte
+	Idle      time.Duration // between the chunks of a stream
+	Transport http.RoundTripper
+}
+
+// Client calls one endpoint. It may be used by several goroutines.
+type Client struct {
+	e       Endpoint
+	service openai.ChatCompletionService
+}
+
+// NewClient reads nothing from the environment: the SDK's own NewClient would
+// take keys, headers and the URL from it.
+func NewClient(e Endpoint) *Client {
+	options := []option.RequestOption{option.WithBaseURL(e.URL), option.WithMaxRetries(0)}
+	for name, values := range e.Query {
+		for _, v := range values {
+			options = append(options, option.WithQueryAdd(name, v))
+		}
+	}
+	return &Client{e: e, service: openai.NewChatCompletionService(options...)}
+}
+
+// Send asks once, for a whole answer. Its error is that of ctx when ctx ended,
+// an *Error otherwise.
+func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
+	a := c.begin(ctx, r, false)
+	defer a.end()
+	p, err := c.e.params(r, false)
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	var body []byte
+	_, err = c.service.New(a.ctx, p, option.WithHTTPClient(a.http()), option.WithResponseBodyInto(&body))
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	res, err := completion(body)
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	return res, nil
+}
+
+// Stream asks once. The iterator ends with the answer, or yields one error,
+// of the kinds of Send, and ends. Breaking off ends the call.
+func (c *Client) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		a := c.begin(ctx, r, true)
+		defer a.end()
+		p, err := c.e.params(r, true)
+		if err != nil {
+			yield(Chunk{}, a.fail(err))
+			return
+		}
+		var res *http.Response
+		s := c.service.NewStreaming(a.ctx, p, option.WithHTTPClient(a.http()), option.WithResponseInto(&res))
+		defer s.Close()
+		if err := s.Err(); err != nil {
+			yield(Chunk{}, a.fail(err))
+			return
+		}
+		if err := a.chunks(res, yield); err != nil {
+			yield(Chunk{}, a.fail(err))
+		}
+	}
+}
+
+// attempt is one call under way. Its timer cancels it: after Timeout until the
+// headers are there, after Idle from then on and from each chunk.
+type attempt struct {
+	c      *Client
+	model  string
+	stream bool
+	parent context.Context
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+func (c *Client) begin(ctx context.Context, r Request, stream bool) *attempt {
+	a := &attempt{c: c, model: r.Model, stream: stream, parent: ctx}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	wait := c.e.Timeout
+	if r.Timeout > 0 {
+		wait = r.Timeout
+	}
+	a.await("no answer", wait)
+	return a
+}
+
+// await starts the timer anew, or for the first time.
+func (a *attempt) await(what string, d time.Duration) {
+	a.rest()
+	why := &timeoutError{what, d}
+	a.timer = time.AfterFunc(d, func() { a.cancel(why) })
+}
+
+// rest stops the timer, while it is not the endpoint that is waited for.
+func (a *attempt) rest() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+func (a *attempt) end() {
+	a.rest()
+	a.cancel(nil)
+}
+
+// fail makes an error of a call what Send and Stream return.
+func (a *attempt) fail(err error) error {
+	if a.parent.Err() != nil {
+		return context.Cause(a.parent)
+	}
+	e, ok := errors.AsType[*Error](err)
+	if why, late := errors.AsType[*timeoutError](context.Cause(a.ctx)); late {
+		e = transportError(why)
+	} else if !ok {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without the URL
+		}
+		e = transportError(err)
+	}
+	e.Provider, e.Model = a.c.e.Provider, a.model
+	e.clean(a.c.e.Secrets)
+	return e
+}
+
+// permanent is an error that no other attempt would not have.
+func permanent(format string, args ...any) *Error {
+	return &Error{Err: fmt.Errorf(format, args...)}
+}
+
+// completion reads an answer that was not streamed.
+func completion(body []byte) (*Response, error) {
+	var c openai.ChatCompletion
+	if err := json.Unmarshal(body, &c); err != nil {
+		return nil, permanent("the answer is not JSON: %w", err)
+	}
+	if err := inBand(body); err != nil {
+		return nil, err
+	}
+	if len(c.Choices) == 0 {
+		return nil, permanent("the answer has no choices")
+	}
+	m := &c.Choices[0].Message
+	r := &Response{Finish: c.Choices[0].FinishReason, Message: sessionlog.Message{
+		Role: sessionlog.RoleAssistant, Content: m.Content + m.Refusal, ReasoningContent: reasoning(m.JSON.ExtraFields),
+	}}
+	if len(m.ToolCalls) > maxCalls {
+		return nil, permanent("the answer has %d tool calls; %d are the limit", len(m.ToolCalls), maxCalls)
+	}
+	for _, t := range m.ToolCalls {
+		if len(t.Function.Arguments) > maxArguments {
+			return nil, permanent("a tool call's arguments have %d bytes; %d are the limit", len(t.Function.Arguments), maxArguments)
+		}
+		r.Message.ToolCalls = append(r.Message.ToolCalls, sessionlog.ToolCall{
+			ID: callID(t.ID), Type: t.Type,
+			Function: sessionlog.Function{Name: t.Function.Name, Arguments: t.Function.Arguments},
+		})
+	}
+	if c.JSON.Usage.Valid() {
+		r.Usage = usage(&c.Usage)
+	}
+	return r, nil
+}
+
+func usage(u *openai.CompletionUsage) *Usage {
+	return &Usage{Prompt: int(u.PromptTokens), Completion: int(u.CompletionTokens), Total: int(u.TotalTokens)}
+}

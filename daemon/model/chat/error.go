@@ -1,0 +1,260 @@
+package chat
+
+import (
+	"cmp"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// ErrOverflow is returned when the request does not fit the context window of
+// the model.
+var ErrOverflow = errors.New("the request does not fit the model's context window")
+
+// Error is a call that failed. Its text has no key in it.
+type Error struct {
+	Provider, Model string
+	Status          int           // of HTTP; 0 when none came
+	Code, Message   string        // as the endpoint says them, shortened
+	RetryAfter      time.Duration // that the endpoint asks for; 0 when it does not
+	Attempts        int           // how often it was tried
+	Err             error         // what went wrong when it was not the endpoint that said so
+
+	overflow, transient bool
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "model '%s' of provider '%s'", e.Model, e.Provider)
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ": %d %s", e.Status, http.StatusText(e.Status))
+	}
+	if e.Code != "" && e.Code != strconv.Itoa(e.Status) {
+		b.WriteString(": " + e.Code)
+	}
+	if e.Message != "" {
+		b.WriteString(": " + e.Message)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	if e.Attempts > 1 {
+		fmt.Fprintf(&b, " (tried %d times)", e.Attempts)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, "; it asks to wait %v", e.RetryAfter.Round(time.Millisecond))
+	}
+	if r := e.remedy(); r != "" {
+		b.WriteString("; " + r)
+	}
+	return b.String()
+}
+
+func (e *Error) remedy() string {
+	switch {
+	case e.overflow:
+		return "compact the session, or take a model with a larger context window"
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+		return "check the provider's api_key"
+	case e.Status == http.StatusNotFound:
+		return "check the provider's base_url and the name of the model"
+	case e.Timeout():
+		return "the provider's timeout and idle_timeout say how long to wait"
+	}
+	return ""
+}
+
+// Is makes an Error of a request that is too long an ErrOverflow.
+func (e *Error) Is(target error) bool { return target == ErrOverflow && e.overflow }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Transient tells whether the same call may succeed later: 408, 429, 5xx, no
+// connection, a time-out.
+func (e *Error) Transient() bool { return e.transient }
+
+// Timeout tells whether the call took too long.
+func (e *Error) Timeout() bool {
+	var t *timeoutError
+	return errors.As(e.Err, &t)
+}
+
+// timeoutError is why a call was given up.
+type timeoutError struct {
+	what  string
+	after time.Duration
+}
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("%s within %v", e.what, e.after) }
+
+// statusError reads the answer of an endpoint that refuses a request. Nothing
+// of it is believed to be JSON.
+func statusError(status int, header http.Header, body []byte) *Error {
+	e := payloadError(body)
+	e.Status = status
+	e.RetryAfter = retryAfter(header)
+	e.classify()
+	return e
+}
+
+// payloadError reads the shapes that endpoints give their errors: an object, a
+// list of one, a text; with message, code, type or status inside it or inside
+// its member "error".
+func payloadError(body []byte) *Error {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	var outer map[string]json.RawMessage
+	if json.Unmarshal(body, &outer) != nil {
+		text := strings.TrimSpace(string(body))
+		if strings.HasPrefix(text, "<") {
+			text = "" // a page for people
+		}
+		return &Error{Message: text}
+	}
+	inner := outer
+	if raw, ok := outer["error"]; ok {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(raw, &m) != nil {
+			return &Error{Message: text(raw), Code: text(outer["code"])}
+		}
+		inner = m
+	}
+	e := &Error{
+		Message: cmp.Or(text(inner["message"]), text(inner["Message"]), text(inner["detail"])),
+		Code:    cmp.Or(text(inner["code"]), text(inner["type"]), text(inner["status"])),
+	}
+	// A number is a status again; the type then says more.
+	if n, err := strconv.Atoi(e.Code); err == nil {
+		if n >= 400 && n < 600 {
+			e.Status = n
+		}
+		e.Code = cmp.Or(text(inner["type"]), text(inner["status"]), e.Code)
+	}
+	return e
+}
+
+// text is a JSON string as it is, and any other value as its JSON.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	if t := string(raw); t != "null" {
+		return t
+	}
+	return ""
+}
+
+// transientCodes are of errors that come inside a stream, where no status is.
+var transientCodes = []string{
+	"server_error", "internal_error", "internal_server_error", "overloaded_error", "overloaded", "api_error", "timeout", "timeout_error",
+	"rate_limit_exceeded", "rate_limit_error", "service_unavailable", "UNAVAILABLE", "INTERNAL", "RESOURCE_EXHAUSTED",
+}
+
+var overflowCodes = []string{
+	"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached",
+}
+
+// overflowTexts are how endpoints say in lower case that a request is longer
+// than the context window. None is of a limit by the minute.
+var overflowTexts = []string{
+	"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context window",
+	"exceeds context window", "exceed context limit", "exceed the context limit", "available context size",
+	"prompt is too long", "input is too long", "maximum prompt length", "exceeded model token limit",
+	"exceeds the maximum number of tokens", "number of tokens in the prompt cannot exceed", "larger than the context",
+	"longer than the context", "longer than the model's context", "context window exceeds", "exceeds the model's context",
+}
+
+func (e *Error) classify() {
+	e.transient = e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Status >= 500
+	if e.Status == 0 {
+		e.transient = contains(transientCodes, e.Code)
+	}
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
+		return
+	}
+	message := strings.ToLower(e.Message)
+	e.overflow = contains(overflowCodes, e.Code)
+	for _, t := range overflowTexts {
+		e.overflow = e.overflow || strings.Contains(message, t)
+	}
+	e.transient = e.transient && !e.overflow
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// transportError is a call that no endpoint answered, or not to the end.
+func transportError(err error) *Error {
+	var certificate *tls.CertificateVerificationError
+	return &Error{Err: err, transient: !errors.As(err, &certificate)}
+}
+
+// retryAfter reads how long an endpoint asks to wait: milliseconds, seconds or
+// a date.
+func retryAfter(h http.Header) time.Duration {
+	for _, f := range []struct {
+		name string
+		unit time.Duration
+	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
+		v := h.Get(f.name)
+		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {
+			return time.Duration(min(n*float64(f.unit), math.MaxInt64/2))
+		}
+		if t, err := http.ParseTime(v); err == nil {
+			return max(0, time.Until(t))
+		}
+	}
+	return 0
+}
+
+// clean makes the texts of an error fit to be shown: no secret, one line, not
+// endless.
+func (e *Error) clean(secrets []string) {
+	e.Code = shorten(redact(e.Code, secrets), 100)
+	e.Message = shorten(redact(e.Message, secrets), 1000)
+	if e.Err != nil {
+		if text := e.Err.Error(); redact(text, secrets) != text {
+			e.Err = errors.New(redact(text, secrets))
+		}
+	}
+}
+
+func redact(s string, secrets []string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret, "[key]")
+		}
+	}
+	return s
+}
+
+func shorten(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return strings.TrimSpace(s)
+}

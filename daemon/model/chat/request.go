@@ -1,0 +1,128 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"crabmem/sessionlog"
+)
+
+// params writes a request as the endpoint takes it.
+//
+// Injected messages are sent as any other; who a message is from is not sent.
+// Reasoning is not sent back, for it costs tokens and most endpoints refuse or
+// ignore it, but where Endpoint.KeepReasoning says that the endpoint wants it.
+func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParams, error) {
+	p := openai.ChatCompletionNewParams{Model: r.Model}
+	if len(r.Messages) == 0 {
+		return p, fmt.Errorf("the request has no messages")
+	}
+	for i := range r.Messages {
+		p.Messages = append(p.Messages, e.message(&r.Messages[i]))
+	}
+	for _, t := range r.Tools {
+		f, err := function(t)
+		if err != nil {
+			return p, err
+		}
+		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(f))
+	}
+	if len(p.Tools) > 0 {
+		p.ToolChoice.OfAuto = param.NewOpt("auto")
+	}
+	if r.Thinking {
+		p.ReasoningEffort = shared.ReasoningEffortHigh
+	}
+	if r.MaxTokens > 0 && e.CompletionTokens {
+		p.MaxCompletionTokens = param.NewOpt(int64(r.MaxTokens))
+	} else if r.MaxTokens > 0 {
+		p.MaxTokens = param.NewOpt(int64(r.MaxTokens))
+	}
+	if stream {
+		p.StreamOptions.IncludeUsage = param.NewOpt(true)
+	}
+	return p, nil
+}
+
+func (e *Endpoint) message(m *sessionlog.Message) openai.ChatCompletionMessageParamUnion {
+	content := strings.ToValidUTF8(m.Content, "\uFFFD")
+	switch m.Role {
+	case sessionlog.RoleSystem:
+		return openai.SystemMessage(content)
+	case sessionlog.RoleTool:
+		return openai.ToolMessage(content, m.ToolCallID)
+	case sessionlog.RoleAssistant:
+		return e.assistant(m, content)
+	}
+	return openai.UserMessage(content)
+}
+
+// assistant writes null for the content of a message that is only calls, as
+// the reference does; a message without calls needs a text, even an empty one.
+func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatCompletionMessageParamUnion {
+	var a openai.ChatCompletionAssistantMessageParam
+	extra := make(map[string]any)
+	if content == "" && len(m.ToolCalls) > 0 {
+		extra["content"] = nil
+	} else {
+		a.Content.OfString = param.NewOpt(content)
+	}
+	for _, c := range m.ToolCalls {
+		a.ToolCalls = append(a.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
+			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
+				ID: c.ID,
+				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
+					Name: c.Function.Name, Arguments: arguments(c.Function.Arguments),
+				},
+			},
+		})
+	}
+	if e.KeepReasoning && len(m.ToolCalls) > 0 {
+		extra["reasoning_content"] = strings.ToValidUTF8(m.ReasoningContent, "\uFFFD")
+	}
+	if len(extra) > 0 {
+		a.SetExtraFields(extra)
+	}
+	return openai.ChatCompletionMessageParamUnion{OfAssistant: &a}
+}
+
+// arguments makes an object of what a model wrote: endpoints that parse the
+// arguments in a history refuse all of it for one call that is none, and with
+// it every later request of the session.
+func arguments(s string) string {
+	s = strings.TrimSpace(s)
+	var object map[string]json.RawMessage
+	if s == "" {
+		return "{}"
+	}
+	if json.Unmarshal([]byte(s), &object) == nil && object != nil {
+		return s
+	}
+	b, _ := json.Marshal(map[string]string{"invalid_arguments": s})
+	return string(b)
+}
+
+// function copies a tool's schema as it is but for the order of its members.
+func function(t Tool) (shared.FunctionDefinitionParam, error) {
+	f := shared.FunctionDefinitionParam{Name: t.Name}
+	if t.Description != "" {
+		f.Description = param.NewOpt(t.Description)
+	}
+	if len(t.Parameters) == 0 {
+		return f, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(t.Parameters, &members); err != nil {
+		return f, fmt.Errorf("tool %s: its parameters are not a JSON object: %w", t.Name, err)
+	}
+	f.Parameters = make(shared.FunctionParameters, len(members))
+	for k, v := range members {
+		f.Parameters[k] = v
+	}
+	return f, nil
+}

@@ -1,0 +1,251 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"crabmem/daemon/model/chat"
+)
+
+// Provider is who serves some models, and how to reach them.
+type Provider struct {
+	Name       string
+	Kind       string // one of Kinds or an alias; empty is openai-compatible
+	BaseURL    string // empty is the default of the kind; see Kinds
+	APIKey     string
+	APIVersion string // of Azure
+	// Of Bedrock. With an AccessKey requests are signed, else APIKey is sent.
+	Region, AccessKey, SecretKey string
+
+	Models     []string
+	MaxRetries *int          // 2 when nil
+	Timeout    time.Duration // to the first byte; 30 s when 0
+	// IdleTimeout is between the chunks of a stream; 60 s when 0. Comments that
+	// only keep the connection alive are no chunks.
+	IdleTimeout   time.Duration
+	ContextLimits map[string]int // of models, in tokens, where the table is wrong
+	Fallback      []string       // names of models asked in this order when one of these fails
+}
+
+// Defaults of a provider.
+const (
+	DefaultMaxRetries  = 2
+	DefaultTimeout     = 30 * time.Second
+	DefaultIdleTimeout = 60 * time.Second
+)
+
+// kind is what is particular about a kind of providers.
+type kind struct {
+	name    string
+	url     string // by default; {region} is replaced
+	path    string // of a base URL that has none
+	keyless bool   // needs neither key nor URL
+	tokens  bool   // max_completion_tokens
+}
+
+var kinds = []kind{
+	{name: "openai", url: "https://api.openai.com/v1", path: "/v1", tokens: true},
+	{name: "openai-compatible", url: "https://api.openai.com/v1"},
+	{name: "anthropic", url: "https://api.anthropic.com/v1", path: "/v1"},
+	{name: "google", url: "https://generativelanguage.googleapis.com/v1beta/openai", path: "/v1beta/openai"},
+	{name: "azure", tokens: true},
+	{name: "bedrock", url: "https://bedrock-runtime.{region}.amazonaws.com/openai/v1", path: "/openai/v1", tokens: true},
+	{name: "ollama", url: "http://localhost:11434/v1", path: "/v1", keyless: true},
+	{name: "llama.cpp", url: "http://localhost:8080/v1", path: "/v1", keyless: true},
+}
+
+// aliases are the reference's names of kinds.
+var aliases = map[string]string{
+	"": "openai-compatible", "openai_compat": "openai-compatible", "openai_compatible": "openai-compatible",
+	"standard": "openai-compatible", "llama_cpp": "llama.cpp", "llamacpp": "llama.cpp",
+}
+
+// Kinds returns the kinds of providers.
+//
+//	openai             https://api.openai.com/v1
+//	openai-compatible  any other; base_url as it is, https://api.openai.com/v1 without one
+//	anthropic          https://api.anthropic.com/v1, its OpenAI-compatible endpoint
+//	google             https://generativelanguage.googleapis.com/v1beta/openai, likewise
+//	azure              {base_url}/openai/deployments/{model}, or a base_url that ends in /openai/v1
+//	bedrock            https://bedrock-runtime.{region}.amazonaws.com/openai/v1
+//	ollama             http://localhost:11434/v1
+//	llama.cpp          http://localhost:8080/v1
+//
+// A base_url may end in /chat/completions, /messages or /embeddings, which is
+// taken off; one without a path gets that of the default.
+func Kinds() []string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+func (p *Provider) kind() (kind, bool) {
+	name := p.Kind
+	if a, ok := aliases[name]; ok {
+		name = a
+	}
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 {
+		return kind{}, false
+	}
+	return kinds[i], true
+}
+
+// Check returns all problems of a provider. No key is in its text.
+func (p Provider) Check() error {
+	var problems []error
+	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	k, known := p.kind()
+	if !known {
+		complain("provider '%s' has the unknown kind '%s': it is one of %s", p.Name, p.Kind, strings.Join(Kinds(), ", "))
+	}
+	if p.Name == "" {
+		complain("a provider has no name")
+	}
+	if len(p.Models) == 0 {
+		complain("provider '%s' has no models", p.Name)
+	}
+	for i, m := range p.Models {
+		if m == "" {
+			complain("provider '%s' has a model without a name", p.Name)
+		} else if slices.Contains(p.Models[:i], m) {
+			complain("provider '%s' has the model '%s' twice", p.Name, m)
+		}
+	}
+	_, _, err := p.base(k)
+	switch {
+	case err != nil:
+		problems = append(problems, err)
+	case known && k.name == "azure" && p.BaseURL == "":
+		complain("provider '%s' (azure) requires base_url", p.Name)
+	case k.name == "bedrock" && p.Region == "":
+		complain("provider '%s' (bedrock) requires region", p.Name)
+	case k.name == "bedrock" && p.APIKey == "" && (p.AccessKey == "" || p.SecretKey == ""):
+		complain("provider '%s' (bedrock) requires access_key and secret_key, or api_key", p.Name)
+	case known && k.name != "bedrock" && !k.keyless && p.APIKey == "" && p.BaseURL == "":
+		complain("provider '%s' requires api_key or base_url", p.Name)
+	}
+	for _, f := range []struct{ name, value string }{{"api_key", p.APIKey}, {"access_key", p.AccessKey}, {"secret_key", p.SecretKey}} {
+		if strings.ContainsFunc(f.value, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+			complain("provider '%s': %s has a space or a line end in it", p.Name, f.name)
+		}
+	}
+	if p.MaxRetries != nil && (*p.MaxRetries < 0 || *p.MaxRetries > 10) {
+		complain("provider '%s': max_retries is %d; it is 0 to 10", p.Name, *p.MaxRetries)
+	}
+	if p.Timeout < 0 || p.IdleTimeout < 0 {
+		complain("provider '%s': a timeout is negative", p.Name)
+	}
+	for m, n := range p.ContextLimits {
+		if n <= 0 {
+			complain("provider '%s': the context limit of '%s' is %d", p.Name, m, n)
+		} else if !slices.Contains(p.Models, m) {
+			complain("provider '%s': a context limit is of '%s', which is none of its models", p.Name, m)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// base returns what "/chat/completions" is put behind, and the api-version
+// that a URL copied from Azure has.
+func (p *Provider) base(k kind) (base *url.URL, version string, err error) {
+	text := p.BaseURL
+	if text == "" {
+		text = strings.ReplaceAll(k.url, "{region}", p.Region)
+	}
+	u, err := url.Parse(text)
+	if err != nil || text != "" && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return nil, "", fmt.Errorf("provider '%s': base_url is no http or https address", p.Name)
+	}
+	if u.User != nil {
+		return nil, "", fmt.Errorf("provider '%s': base_url has a password in it: put the key in api_key", p.Name)
+	}
+	version = u.Query().Get("api-version")
+	if u.Fragment != "" || u.RawQuery != "" && (k.name != "azure" || len(u.Query()) > 1 || version == "") {
+		return nil, "", fmt.Errorf("provider '%s': base_url has a query or a fragment", p.Name)
+	}
+	path := strings.TrimRight(u.Path, "/")
+	for _, suffix := range []string{"/chat/completions", "/messages", "/embeddings"} {
+		path = strings.TrimSuffix(path, suffix)
+	}
+	if path = strings.TrimRight(path, "/"); path == "" {
+		path = k.path
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path}, version, nil
+}
+
+// azureVersion is the first of the general ones that streams usage.
+const azureVersion = "2024-10-21"
+
+// endpoint returns where one model of a checked provider is.
+func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endpoint {
+	k, _ := p.kind()
+	base, version, _ := p.base(k)
+	e := chat.Endpoint{
+		Provider: p.Name, Header: make(http.Header), Secrets: []string{p.APIKey, p.SecretKey, p.AccessKey},
+		CompletionTokens: k.tokens, KeepReasoning: keepsReasoning(base.Hostname()),
+		Timeout: p.Timeout, Idle: p.IdleTimeout, Transport: transport,
+	}
+	if e.Timeout == 0 {
+		e.Timeout = DefaultTimeout
+	}
+	if e.Idle == 0 {
+		e.Idle = DefaultIdleTimeout
+	}
+	switch {
+	case k.name == "azure":
+		if p.APIKey != "" {
+			e.Header.Set("Api-Key", p.APIKey)
+		}
+		if p.APIVersion != "" {
+			version = p.APIVersion
+		}
+		if !strings.HasSuffix(base.Path, "/openai/v1") {
+			base = azureDeployment(base, model)
+			if version == "" {
+				version = azureVersion
+			}
+		}
+		if version != "" {
+			e.Query = url.Values{"api-version": {version}}
+		}
+	case k.name == "bedrock" && p.AccessKey != "":
+		s := signer{region: p.Region, service: "bedrock", accessKey: p.AccessKey, secretKey: p.SecretKey, now: time.Now}
+		e.Sign = s.sign
+	case p.APIKey != "":
+		e.Header.Set("Authorization", "Bearer "+p.APIKey)
+	}
+	e.URL = base.String()
+	return e
+}
+
+// azureDeployment returns the path of a deployment, under a base that may name
+// one already.
+func azureDeployment(base *url.URL, model string) *url.URL {
+	path := base.Path
+	if i := strings.Index(path, "/openai"); i >= 0 {
+		path = path[:i]
+	}
+	u := *base
+	u.Path = path
+	return u.JoinPath("openai", "deployments", url.PathEscape(model))
+}
+
+// keepsReasoning tells whether a host refuses a message with tool calls that
+// comes without its reasoning.
+func keepsReasoning(host string) bool {
+	for _, h := range []string{"deepseek.com", "moonshot.ai", "moonshot.cn"} {
+		if host == h || strings.HasSuffix(host, "."+h) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,302 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/daemon/model/chat"
+)
+
+// ErrUnknownModel is returned for a name that the registry has no model of.
+var ErrUnknownModel = errors.New("not found in registry")
+
+// unknown is the reference's text.
+type unknown string
+
+func (u unknown) Error() string        { return fmt.Sprintf("model '%s' %v", string(u), ErrUnknownModel) }
+func (u unknown) Is(target error) bool { return target == ErrUnknownModel }
+
+// Registry has models by their names. One of them is active: it answers
+// requests that name none. Several goroutines may use it; no lock is held
+// during calls, and a call goes on when its model is removed.
+type Registry struct {
+	transport http.RoundTripper
+
+	mu     sync.RWMutex
+	models map[string]*entry
+	active string
+}
+
+type entry struct {
+	Backend
+	provider, kind string
+	limit          int
+	fallback       []string
+}
+
+// NewRegistry returns a registry with the models of the providers, active the
+// one named, or the first when none is. All problems are reported.
+func NewRegistry(providers []Provider, active string) (*Registry, error) {
+	return newRegistry(providers, active, newTransport())
+}
+
+func newRegistry(providers []Provider, active string, transport http.RoundTripper) (*Registry, error) {
+	r := &Registry{transport: transport, models: make(map[string]*entry)}
+	var problems []error
+	for _, p := range providers {
+		problems = append(problems, r.Add(p))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	for _, p := range providers {
+		for _, name := range p.Fallback {
+			if r.models[name] == nil {
+				problems = append(problems, fmt.Errorf("provider '%s': fallback: %w", p.Name, unknown(name)))
+			}
+		}
+	}
+	if active != "" {
+		problems = append(problems, r.Switch(active))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// newTransport has a connection for each call under way and keeps few idle.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        60 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+	}
+}
+
+// Close lets go of idle connections. Calls under way go on.
+func (r *Registry) Close() {
+	if t, ok := r.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// Add puts in all models of a provider, or none. The first of all becomes
+// active. Fallback may name models that come later.
+func (r *Registry) Add(p Provider) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	k, _ := p.kind()
+	retries := DefaultMaxRetries
+	if p.MaxRetries != nil {
+		retries = *p.MaxRetries
+	}
+	entries := make([]*entry, len(p.Models))
+	for i, name := range p.Models {
+		entries[i] = &entry{
+			Backend:  &retrying{client: chat.NewClient(p.endpoint(name, r.transport)), retries: retries},
+			provider: p.Name, kind: k.name, limit: cmp.Or(p.ContextLimits[name], contextLimit(name)), fallback: slices.Clone(p.Fallback),
+		}
+	}
+	return r.put(p.Models, entries)
+}
+
+// AddBackend puts in a model that is no provider's.
+func (r *Registry) AddBackend(name string, contextLimit int, b Backend) error {
+	if name == "" {
+		return errors.New("a model has no name")
+	}
+	return r.put([]string{name}, []*entry{{Backend: b, limit: cmp.Or(contextLimit, defaultLimit)}})
+}
+
+func (r *Registry) put(names []string, entries []*entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var problems []error
+	for _, name := range names {
+		if r.models[name] != nil {
+			problems = append(problems, fmt.Errorf("duplicate model name '%s' across providers", name))
+		}
+	}
+	if problems != nil {
+		return errors.Join(problems...)
+	}
+	for i, name := range names {
+		r.models[name] = entries[i]
+	}
+	if r.active == "" {
+		r.active = names[0]
+	}
+	return nil
+}
+
+// Remove takes a model out, but not the active one.
+func (r *Registry) Remove(model string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.models[model] == nil:
+		return unknown(model)
+	case r.active == model:
+		return fmt.Errorf("cannot remove the active model '%s': switch to another first", model)
+	}
+	delete(r.models, model)
+	return nil
+}
+
+// Switch makes a model the active one.
+func (r *Registry) Switch(model string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.models[model] == nil {
+		return unknown(model)
+	}
+	r.active = model
+	return nil
+}
+
+// Active returns the name of the active model, empty when there is no model.
+func (r *Registry) Active() string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.active
+}
+
+// Info is what is known of a model.
+type Info struct {
+	Name, Provider, Kind string // the last two are empty for a Backend that was added
+	ContextLimit         int    // tokens
+	Active               bool
+}
+
+// Models returns all models by their names.
+func (r *Registry) Models() []Info {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	list := make([]Info, 0, len(r.models))
+	for name, e := range r.models {
+		list = append(list, Info{name, e.provider, e.kind, e.limit, name == r.active})
+	}
+	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// ContextLimit returns how many tokens fit a model; of one that is not there,
+// what its name says. Empty is the active one.
+func (r *Registry) ContextLimit(model string) int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if model == "" {
+		model = r.active
+	}
+	if e := r.models[model]; e != nil {
+		return e.limit
+	}
+	return contextLimit(model)
+}
+
+// candidate is a model that may answer a request.
+type candidate struct {
+	name string
+	Backend
+}
+
+// candidates returns the model of a request, and those it falls back to.
+func (r *Registry) candidates(model string) ([]candidate, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if model == "" {
+		model = r.active
+	}
+	e := r.models[model]
+	if e == nil {
+		return nil, unknown(model)
+	}
+	list := []candidate{{model, e.Backend}}
+	for _, name := range e.fallback {
+		if f := r.models[name]; f != nil && name != model {
+			list = append(list, candidate{name, f.Backend})
+		}
+	}
+	return list, nil
+}
+
+// Send asks for a whole answer. An error is that of ctx when ctx ended, or an
+// [Error], of the model that was asked first.
+func (r *Registry) Send(ctx context.Context, q Request) (*Response, error) {
+	list, err := r.candidates(q.Model)
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for i, c := range list {
+		q.Model = c.name
+		res, err := c.Send(ctx, q)
+		if err == nil {
+			if i > 0 {
+				res.Model = c.name
+			}
+			return res, nil
+		}
+		first = cmp.Or(first, err)
+		if !fallsBack(ctx, err) {
+			break
+		}
+	}
+	return nil, first
+}
+
+// Stream asks for an answer in pieces. Errors are those of Send; one ends the
+// stream. Another model answers only when the first has sent nothing.
+func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		list, first := r.candidates(q.Model)
+		for i, c := range list {
+			q.Model = c.name
+			begun, failed := false, error(nil)
+			for chunk, err := range c.Stream(ctx, q) {
+				if err != nil {
+					failed = err
+					break
+				}
+				if i > 0 && !begun {
+					chunk.Model = c.name
+				}
+				begun = true
+				if !yield(chunk, nil) {
+					return
+				}
+			}
+			if failed == nil {
+				return
+			}
+			if first == nil || begun {
+				first = failed
+			}
+			if begun || !fallsBack(ctx, failed) {
+				break
+			}
+		}
+		yield(Chunk{}, first)
+	}
+}
+
+// fallsBack tells whether another model may do what one failed to.
+func fallsBack(ctx context.Context, err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Transient() && ctx.Err() == nil
+}

@@ -51,8 +51,8 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		c.Agents = append(c.Agents, a.agent)
 	}
 	slices.SortFunc(c.Agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
-	if len(c.Agents) > maxAgents {
-		l.file(File).add(0, "there are %d agents, and may be %d", len(c.Agents), maxAgents)
+	if n := len(c.Agents) - 1; n > maxAgents {
+		l.file(File).add(0, "there are %d agents beside crab, and may be %d", n, maxAgents)
 	}
 	names := make([]string, len(c.Agents))
 	for i := range c.Agents {
@@ -84,16 +84,7 @@ func (l *loader) crab(c *Config, a *source, top *section) {
 	s := top.table("system").table("crab")
 	l.fields(a, s)
 	s.done()
-	c.Model = a.agent.Model
-	if c.Model == "" {
-		c.Model = Offline
-		weight := -1
-		for _, p := range c.Providers {
-			if p.Weight > weight && len(p.Models) > 0 {
-				c.Model, weight = p.Models[0], p.Weight
-			}
-		}
-	}
+	c.Model = cmp.Or(a.agent.Model, activeModel(c.Providers))
 	text, err := l.read("Crab.md", maxFile)
 	switch f := l.file("Crab.md"); {
 	case err != nil:

@@ -101,7 +101,7 @@ type Provider struct {
 type MCP struct {
 	Name        string
 	Command     string
-	Args        []string
+	Args        []Secret // a variable in one may be a secret
 	Env         map[string]Secret
 	URL         string
 	Auth        bool

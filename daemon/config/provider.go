@@ -173,7 +173,7 @@ func (l *loader) mcps(c *Config, top *section) {
 		}
 		s.str("command", &m.Command)
 		s.each("args", func(arg string, line int) {
-			m.Args = append(m.Args, l.expand(place{s.f, line}, s.full("args"), arg))
+			m.Args = append(m.Args, Secret(l.expand(place{s.f, line}, s.full("args"), arg)))
 		})
 		m.Env = l.env(s.table("env"))
 		l.expanded(s, "url", &m.URL)

@@ -87,8 +87,8 @@ func (s *section) listens(address string) {
 		s.at("listen").add("tcp.listen: '%s' is not an address like 127.0.0.1:6688", clip(address))
 		return
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		s.at("listen").add("tcp.listen: the port of '%s' is not a number from 1 to 65535", clip(address))
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		s.at("listen").add("tcp.listen: the port of '%s' is not a number up to 65535", clip(address))
 	}
 	ip, err := netip.ParseAddr(host)
 	loopback := err == nil && ip.IsLoopback() || host == "localhost"

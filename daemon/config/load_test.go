@@ -1,0 +1,448 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var variables = map[string]string{"KEY": "sk-from-the-environment", "HOME": "/user", "NOTHING": ""}
+
+func getenv(name string) string { return variables[name] }
+
+// newHome makes a home of files; a name that ends in ! has mode 0644.
+func newHome(t testing.TB, files map[string]string) *vfs.Mem {
+	t.Helper()
+	m := vfs.NewMem()
+	for _, dir := range []string{"/h/agents", "/h/keys"} {
+		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range files {
+		if open, ok := strings.CutSuffix(name, "!"); ok {
+			m.WriteFile("/h/"+open, []byte(text), 0o644)
+		} else {
+			m.WriteFile("/h/"+name, []byte(text), 0o600)
+		}
+	}
+	return m
+}
+
+func load(t testing.TB, files map[string]string) *config.Config {
+	t.Helper()
+	c, err := config.Load(newHome(t, files), "/h", getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNothing(t *testing.T) {
+	m := vfs.NewMem()
+	c, err := config.Load(m, "/h", getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := load(t, map[string]string{"config.toml": ""})
+	if d := cmp.Diff(c, empty); d != "" {
+		t.Errorf("no home and an empty file differ (-no home +empty):\n%s", d)
+	}
+	want := []config.Agent{{
+		Name: "crab", Prompt: config.DefaultPrompt, Model: "offline", MaxIterations: 16, CompactThreshold: 100_000, Memory: true,
+	}}
+	if d := cmp.Diff(want, c.Agents); d != "" {
+		t.Errorf("agents (-want +got):\n%s", d)
+	}
+	if c.Model != "offline" || !c.Memory || c.Bash.Access != "base" || c.TCP.Listen != "" {
+		t.Errorf("defaults: %+v", c)
+	}
+}
+
+const reference = `# as the reference's template has it
+[provider.openai]
+standard = "openai_compat"
+api_key = "${KEY}"
+models = ["gpt-4o"]
+weight = 2
+max_retries = 3
+timeout = 45
+
+[provider.claude]
+kind = "openai"
+api_key = "sk-$literal$${KEY}"
+base_url = "https://api.anthropic.com/v1"
+models = ["claude-x"]
+
+[provider.local]
+kind = "llama_cpp"
+models = ["tiny"]
+model_path = "/models/tiny.gguf"
+n_gpu_layers = 1
+n_ctx = 2048
+n_threads = 4
+
+[provider.cloud]
+kind = "bedrock"
+region = "eu"
+access_key = "a"
+secret_key = "b"
+models = ["nova"]
+api_version = "x"
+
+[system.crab]
+model = "gpt-4o"
+description = "the one"
+max_iterations = 20
+thinking = true
+members = ["dev"]
+skills = ["s"]
+mcps = []
+compact_threshold = 0
+
+[system.tasks]
+max_concurrent = 2
+viewable_window = 8
+task_timeout = 100
+
+[system.memory]
+recall_limit = 7
+soul_editable = false
+
+[env]
+A = "${KEY}"
+
+[mcps.files]
+command = "mcp-files"
+args = ["-k", "${KEY}"]
+auto_restart = false
+[mcps.files.env]
+B = "b"
+
+[agents.ops]
+description = "operates"
+prompt = "You operate."
+model = "claude-x"
+`
+
+func TestReferenceLayout(t *testing.T) {
+	got := load(t, map[string]string{
+		"config.toml":   reference,
+		"Crab.md":       "You are mine.\n",
+		"agents/dev.md": "---\r\nname: dev\r\ndescription: \"writes: code\"\r\nmembers: [ops]\r\nmemory: false\r\ncompact_prompt: short.md\r\ntools:\r\n  - bash\r\n---\r\n\r\nYou write.\r\n",
+		"agents/bare.md": `Only a prompt.
+---
+and a rule`,
+		"agents/ops.md":       "---\ndescription: from the file\nthinking: true\n---\nNot this prompt.",
+		"agents/.hidden.md":   "---\nx: [",
+		"agents/readme.txt":   "no agent",
+		"agents/ops.md~":      "no agent",
+		"short.md":            "Be short.",
+		"sessions-irrelevant": "",
+	})
+	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	agent := config.Agent{MaxIterations: 16, CompactThreshold: 100_000, Memory: true, Model: "gpt-4o"}
+	bare, crab, dev, ops := agent, agent, agent, agent
+	bare.Name, bare.Prompt, bare.File = "bare", "Only a prompt.\n---\nand a rule", "/h/agents/bare.md"
+	crab.Name, crab.Prompt, crab.File, crab.Description = "crab", "You are mine.\n", "/h/Crab.md", "the one"
+	crab.MaxIterations, crab.Thinking, crab.CompactThreshold = 20, true, 0
+	crab.Members, crab.Skills, crab.MCPs = []string{"dev"}, []string{"s"}, []string{}
+	dev.Name, dev.Prompt, dev.File, dev.Description = "dev", "You write.", "/h/agents/dev.md", "writes: code"
+	dev.Members, dev.Memory, dev.Tools, dev.CompactPrompt = []string{"ops"}, false, []string{"bash"}, "Be short."
+	ops.Name, ops.Prompt, ops.File, ops.Description = "ops", "You operate.", "/h/config.toml", "operates"
+	ops.Model, ops.Thinking = "claude-x", true
+	provider := config.Provider{Weight: 1, MaxRetries: 2, Timeout: seconds(30), IdleTimeout: time.Minute}
+	openai, claude, local, cloud := provider, provider, provider, provider
+	openai.Name, openai.Kind, openai.APIKey, openai.Models = "openai", "openai", "sk-from-the-environment", []string{"gpt-4o"}
+	openai.Weight, openai.MaxRetries, openai.Timeout = 2, 3, seconds(45)
+	claude.Name, claude.Kind, claude.APIKey, claude.Models = "claude", "anthropic", "sk-$literal${KEY}", []string{"claude-x"}
+	claude.BaseURL = "https://api.anthropic.com/v1"
+	local.Name, local.Kind, local.Models = "local", "llama.cpp", []string{"tiny"}
+	cloud.Name, cloud.Kind, cloud.Models, cloud.Region, cloud.APIVersion = "cloud", "bedrock", []string{"nova"}, "eu", "x"
+	cloud.AccessKey, cloud.SecretKey = "a", "b"
+	want := load(t, nil)
+	want.Model = "gpt-4o"
+	want.Agents = []config.Agent{bare, crab, dev, ops}
+	want.Providers = []config.Provider{openai, claude, local, cloud}
+	want.MCPs = []config.MCP{{Name: "files", Command: "mcp-files", Args: []config.Secret{"-k", "sk-from-the-environment"}, Env: map[string]config.Secret{"B": "b"}}}
+	want.Env = map[string]config.Secret{"A": "sk-from-the-environment"}
+	want.Tasks = config.Tasks{MaxConcurrent: 2, ViewableWindow: 8, Timeout: seconds(100)}
+	want.RecallLimit, want.SoulEditable = 7, false
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("config (-want +got):\n%s", d)
+	}
+	if a, ok := got.Agent("dev"); !ok || a.Name != "dev" {
+		t.Errorf("agent dev: %+v, %v", a, ok)
+	}
+	if a, ok := got.Agent("none"); ok {
+		t.Errorf("agent none: %+v", a)
+	}
+}
+
+func TestOurKeys(t *testing.T) {
+	got := load(t, map[string]string{
+		"keys/a":     "  sk-of-a-file\n",
+		"keys/tcp":   "token",
+		"compact.md": "Shorten.",
+		"config.toml": `
+provider.a = {models = ["x", "y"], api_key_file = "keys/a", idle_timeout = "1m30s", timeout = "250ms", fallback = ["y", "offline"], context_limits = {x = 100, y = 200}}
+provider.b = {kind = "ollama", models = ["z"], weight = 9, base_url = "http://localhost:1"}
+memory.enabled = false
+tools.bash = {access = "listed", timeout = 900, max_output = 2048}
+tools.ask_user.timeout = "1h"
+tools.delegate = {max_depth = 1, max_tasks = 2}
+tcp = {listen = "0.0.0.0:6688", token_file = "keys/tcp"}
+limits = {connections = 1, subscribers = 2, sessions = 3, in_flight = 33554432, send_queue = 16, frame_timeout = 6, progress = 7, drain = 0}
+[system.crab]
+compact_prompt = "compact.md"
+compact_tokens = 500
+tools = ["read", "mcp_*"]
+memory = true
+`})
+	p := got.Providers[0]
+	if p.APIKey != "sk-of-a-file" || p.IdleTimeout != 90*time.Second || p.Timeout != 250*time.Millisecond ||
+		cmp.Diff(p.Fallback, []string{"y", "offline"}) != "" || cmp.Diff(p.ContextLimits, map[string]int{"x": 100, "y": 200}) != "" {
+		t.Errorf("provider %+v", p)
+	}
+	if got.Model != "z" {
+		t.Errorf("active model %s: not the first of the greatest weight", got.Model)
+	}
+	a, _ := got.Agent("crab")
+	if a.CompactPrompt != "Shorten." || a.CompactTokens != 500 || cmp.Diff(a.Tools, []string{"read", "mcp_*"}) != "" || a.Model != "z" {
+		t.Errorf("crab %+v", a)
+	}
+	if a.Memory || got.Memory {
+		t.Error("an agent switched memory on that is off for all")
+	}
+	if want := (config.Bash{Access: "listed", Timeout: 15 * time.Minute, MaxTimeout: 15 * time.Minute, MaxOutput: 2048}); got.Bash != want {
+		t.Errorf("bash %+v", got.Bash)
+	}
+	if got.Ask.Timeout != time.Hour || got.Delegate != (config.Delegate{MaxDepth: 1, MaxTasks: 2}) {
+		t.Errorf("tools %+v %+v", got.Ask, got.Delegate)
+	}
+	if got.TCP != (config.TCP{Listen: "0.0.0.0:6688", Token: "token"}) {
+		t.Errorf("tcp %s %q", got.TCP.Listen, string(got.TCP.Token))
+	}
+	want := config.Limits{Connections: 1, Subscribers: 2, Sessions: 3, InFlight: 32 << 20, SendQueue: 16, FrameTimeout: 6 * time.Second, Progress: 7 * time.Second}
+	if got.Limits != want {
+		t.Errorf("limits %+v", got.Limits)
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for kind, want := range map[string]string{
+		"": "openai-compatible", "openai": "openai-compatible", "openai_compat": "openai-compatible", "openai-compatible": "openai-compatible",
+		"anthropic": "anthropic", "google": "google", "azure": "azure", "ollama": "ollama", "llama_cpp": "llama.cpp", "llama.cpp": "llama.cpp",
+	} {
+		text := "[provider.a]\nmodels = ['m']\nbase_url = 'http://localhost:1'\n"
+		if kind != "" {
+			text += "kind = '" + kind + "'\n"
+		}
+		if got := load(t, map[string]string{"config.toml": text}).Providers[0].Kind; got != want {
+			t.Errorf("kind %q is %s, want %s", kind, got, want)
+		}
+	}
+}
+
+// TestProblems has each message once, with its line.
+func TestProblems(t *testing.T) {
+	ok := "[provider.a]\nmodels = ['x']\napi_key = 'k'\n" // 3 lines
+	many := map[string]string{}
+	for i := range 1001 {
+		many[fmt.Sprintf("agents/a%04d.md", i)] = "x"
+	}
+	var tables strings.Builder
+	for i := range 1001 {
+		fmt.Fprintf(&tables, "[agents.a%d]\n", i)
+	}
+	for _, c := range []struct {
+		name, text string
+		files      map[string]string
+		want       string // without /h/
+	}{
+		{"syntax", "a = 1\nb =\n", nil, "config.toml:2: unexpected character U+000A at start of value"},
+		{"twice", "[env]\na = ''\na = ''\n", nil, "config.toml:3: key a is already defined"},
+		{"not UTF-8", "a = '\xff'", nil, "config.toml:1: invalid UTF-8 character in literal string"},
+		{"unknown table", "\n\n[provder.a]\n", nil, "config.toml:3: unknown key 'provder'; did you mean 'provider'?"},
+		{"unknown key", ok + "bse_url = ''\n", nil, "config.toml:4: unknown key 'bse_url' in provider.a; did you mean 'base_url'?"},
+		{"unknown key, dotted", ok + "[system]\ncrab.modle = 'x'", nil, "config.toml:5: unknown key 'modle' in system.crab; did you mean 'model'?"},
+		{"unknown key, inline", ok + "[system]\ncrab = {\nmodle = 'x' }", nil, "config.toml:6: unknown key 'modle' in system.crab; did you mean 'model'?"},
+		{"unknown, nothing like it", "[tcp]\nzzzzzz = 1", nil, "config.toml:2: unknown key 'zzzzzz' in tcp"},
+		{"array of tables", "[[provider]]\nmodels = []", nil, "config.toml:1: provider: it is a list and must be a table"},
+		{"not a table", "provider.a = 1\ntcp = 'x'", nil, "config.toml:1: provider.a: it is a whole number and must be a table\nconfig.toml:2: tcp: it is a string and must be a table"},
+		{"no models", "\n[provider.a]\napi_key = 'k'\n", nil, "config.toml:2: provider 'a' has no models"},
+		{"empty models", "[provider.a]\napi_key = 'k'\nmodels = []\n", nil, "config.toml:3: provider 'a' has no models"},
+		{"models, wrong", "[provider.a]\napi_key = 'k'\nmodels = ['x',\n 7,\n '']\n", nil,
+			"config.toml:4: provider.a.models: one of its values is a whole number and must be a string\nconfig.toml:5: provider 'a': the name of a model is empty"},
+		{"models, no list", "[provider.a]\napi_key = 'k'\nmodels = 'x'\n", nil,
+			"config.toml:3: provider.a.models: it is a string and must be a list of strings\nconfig.toml:3: provider 'a' has no models"},
+		{"duplicate model", ok + "[provider.b]\napi_key = 'k'\nmodels = ['y',\n'x']\n", nil, "config.toml:7: duplicate model name 'x' across providers"},
+		{"model twice", "[provider.a]\napi_key = 'k'\nmodels = ['x', 'x']\n", nil, "config.toml:3: provider 'a' names the model 'x' twice"},
+		{"offline", "[provider.a]\napi_key = 'k'\nmodels = ['offline']\n", nil, "config.toml:3: model name 'offline' is taken: it is the model that needs no provider"},
+		{"neither key nor address", "[provider.a]\nmodels = ['x']\n", nil, "config.toml:1: provider 'a' requires api_key or base_url"},
+		{"empty key", "[provider.a]\nmodels = ['x']\napi_key = ''\n", nil, "config.toml:3: provider 'a' requires api_key or base_url"},
+		{"bedrock", "[provider.a]\nkind = 'bedrock'\nmodels = ['x']\nregion = ''\n", nil,
+			"config.toml:1: provider 'a' (bedrock) requires access_key\nconfig.toml:1: provider 'a' (bedrock) requires secret_key\nconfig.toml:4: provider 'a' (bedrock) requires region"},
+		{"azure", "[provider.a]\nkind = 'azure'\nmodels = ['x']\napi_key = 'k'\n", nil, "config.toml:1: provider 'a' (azure) requires base_url"},
+		{"kind", ok + "kind = 'opnai'\n", nil,
+			"config.toml:4: provider.a.kind: 'opnai' is none of openai, openai-compatible, openai_compat, anthropic, google, azure, bedrock, ollama, llama.cpp, llama_cpp; did you mean 'openai'?"},
+		{"kind twice", ok + "kind = 'openai'\nstandard = 'openai'\n", nil, "config.toml:5: provider 'a' has both kind and standard, which is its old name: remove standard"},
+		{"address", ok + "base_url = 'localhost:1/?password'\n", nil, "config.toml:4: provider.a.base_url: it must be an address that begins with http:// or https://"},
+		{"numbers", ok + "weight = -1\nmax_retries = 1.5\ntimeout = 'soon'\nidle_timeout = '25h'\n", nil,
+			"config.toml:4: provider.a.weight: -1 is not between 0 and 2147483647\nconfig.toml:5: provider.a.max_retries: it is a number and must be a whole number\n" +
+				"config.toml:6: provider.a.timeout: it must be seconds, or a text like \"90s\" or \"5m\"\nconfig.toml:7: provider.a.idle_timeout: 25h0m0s is not between 1ms and 24h0m0s"},
+		{"context limits", ok + "[provider.a.context_limits]\nx = 0\ny = 10\n", nil,
+			"config.toml:5: provider.a.context_limits.x: 0 is not between 1 and 1073741824\nconfig.toml:6: provider.a.context_limits: provider 'a' has no model 'y'"},
+		{"fallback", ok + "fallback = [\n'x',\n'large']\n", nil, "config.toml:6: fallback: no provider has the model 'large'"},
+		{"unset", "[provider.a]\nmodels = ['x']\napi_key = 'a${UNSET}b${NOTHING}'\n[env]\nX = '${'\nY = '${1}'", nil,
+			"config.toml:3: provider.a.api_key: the environment variable UNSET is not set\nconfig.toml:3: provider.a.api_key: the environment variable NOTHING is not set\n" +
+				"config.toml:5: env.X: a ${ has no }\nconfig.toml:6: env.Y: what stands between ${ and } is no name of a variable"},
+		{"control in a key", "[provider.a]\nmodels = ['x']\napi_key = \"a\\nb\"\n", nil, "config.toml:3: provider.a.api_key: it has a control character, such as a line end"},
+		{"key of a wrong type", "[provider.a]\nmodels = ['x']\napi_key = 7\n", nil, "config.toml:3: provider.a.api_key: it is a whole number and must be a string"},
+		{"both keys", ok + "api_key_file = 'keys/k'\n", map[string]string{"keys/k": "k"}, "config.toml:4: provider 'a' has both api_key and api_key_file: remove one"},
+		{"key file missing", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", nil, "config.toml:3: provider.a.api_key_file: keys/k: there is no such file"},
+		{"key file open", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k!": "k"},
+			"config.toml:3: provider.a.api_key_file: others may read keys/k (mode 0644): chmod 600 keys/k"},
+		{"key file of lines", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": "a\nb"},
+			"config.toml:3: provider.a.api_key_file: keys/k is not one line of text"},
+		{"key file large", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": strings.Repeat("k", 16385)},
+			"config.toml:3: provider.a.api_key_file: keys/k: it has 16385 bytes, and may have 16384"},
+		{"key file elsewhere", "[provider.a]\nmodels = ['x']\napi_key_file = '../../h/keys/k'\n", map[string]string{"keys/k": "k"},
+			"config.toml:3: provider.a.api_key_file: ../../h/keys/k: path escapes from parent"},
+		{"crab", "[system.crab]\nmodel = 'gpt'\nmax_iterations = 0\nthinking = 'yes'\nmembers = ['no']\ncompact_threshold = -1\n", nil,
+			"config.toml:2: agent 'crab': no provider has the model 'gpt'\nconfig.toml:3: system.crab.max_iterations: 0 is not between 1 and 1000\n" +
+				"config.toml:4: system.crab.thinking: it is a string and must be true or false\nconfig.toml:5: agent 'crab': there is no agent 'no' to be a member\n" +
+				"config.toml:6: system.crab.compact_threshold: -1 is not between 0 and 1073741824"},
+		{"model, nearly", ok + "[system.crab]\nmodel = 'ofline'\n", nil, "config.toml:5: agent 'crab': no provider has the model 'ofline'; did you mean 'offline'?"},
+		{"skills", "[system.crab]\nskills = [\n'',\n\"a\\u0000\"]\n", nil,
+			"config.toml:3: system.crab.skills: a name is empty\nconfig.toml:4: system.crab.skills: a name has a control character: \"a\\x00\""},
+		{"compact prompt", "[system.crab]\ncompact_prompt = 'no.md'\n[agents.a]\ncompact_prompt = '../no.md'\n", nil,
+			"config.toml:2: system.crab.compact_prompt: no.md: there is no such file\nconfig.toml:4: agents.a.compact_prompt: ../no.md is not in the home"},
+		{"reserved", "\n[agents.crab]\n", map[string]string{"agents/crab.md": "x"},
+			"agents/crab.md:1: agent name 'crab' is reserved: its prompt is Crab.md in the home\nconfig.toml:2: agent name 'crab' is reserved: it is configured by [system.crab]"},
+		{"agent names", "[agents.'a b']\n[agents.-x]\n[agents.'" + strings.Repeat("x", 65) + "']\n[agents.'']\n", nil,
+			"config.toml:1: agent name 'a b' must be of letters, digits, '-', '_' and '.', and begin with a letter, a digit or '_'\n" +
+				"config.toml:2: agent name '-x' must be of letters, digits, '-', '_' and '.', and begin with a letter, a digit or '_'\n" +
+				"config.toml:3: agent name '" + strings.Repeat("x", 65) + "' has 65 bytes, and may have 64\nconfig.toml:4: agents: a name is empty"},
+		{"same name", "", map[string]string{"agents/a.md": "x", "agents/b.md": "---\ndescription: d\nname: a\n---\n"}, "agents/b.md:3: agent name 'a' is taken: see /h/agents/a.md"},
+		{"front matter", "", map[string]string{
+			"agents/a.md": "---\nname: a\ndescription: b: c\n---\n", "agents/b.md": "---\nnmae: b\n---\n", "agents/c.md": "---\nname: c\n", "agents/d.md": "---\n- d\n---\n",
+			"agents/e.md": "---\nskills: &x [a]\nmcps: *x\n---\n", "agents/f.md": "---\nmodel: m\ntools: t\nmodel: m\n---\n",
+			"agents/g.md": "---\ndescription: d\nskills:\n  - a\n  - 7\nthinking: maybe\n---\n", "agents/h.md": "\xff", "agents/i.md": "---\n# none\n---\n",
+			"agents/j.md": "---\n? [a]\n: b\n---\n", "agents/k.md": "---\nname: 2026-01-01\n---\n", "agents/l.md": "---\n" + strings.Repeat("# x\n", 20000),
+		},
+			"agents/a.md:3: mapping values are not allowed in this context; put a value with a colon in quotes\nagents/b.md:2: unknown key 'nmae'; did you mean 'name'?\n" +
+				"agents/c.md:1: no --- ends the front matter\nagents/d.md:2: the front matter is a list and must be a table of keys\n" +
+				"agents/e.md:2: front matter can have no anchors and aliases\nagents/f.md:4: the key 'model' is there twice\n" +
+				"agents/g.md:5: skills: one of its values is a whole number and must be a string\nagents/g.md:6: thinking: it is a string and must be true or false\n" +
+				"agents/h.md: it is not UTF-8\nagents/j.md:2: a key of the front matter is not a word\nagents/k.md:2: name: it is a date or time and must be a string\n" +
+				"agents/l.md:1: the front matter has more than 65536 bytes, or no --- ends it"},
+		{"agents", "", many, "agents: there are more than 1000 agents"},
+		{"tables of agents", tables.String(), nil, "config.toml: there are 1001 agents beside crab, and may be 1000"},
+		{"large", strings.Repeat("#", 1<<20+1), nil, "config.toml: it has 1048577 bytes, and may have 1048576"},
+		{"large prompt", "", map[string]string{"Crab.md": strings.Repeat("#", 1<<20+1)}, "Crab.md: it has 1048577 bytes, and may have 1048576"},
+		{"MCP", "[mcps.a]\n[mcps.b]\ncommand = 'x'\nurl = 'http://h'\n[mcps.c]\nurl = 'h'\n[mcps.d]\nname = 'e'\ncommand = 'x'\nenv = {'x=' = ''}\nargs = ['${UNSET}']", nil,
+			"config.toml:1: MCP server 'a' has neither command nor url\nconfig.toml:4: MCP server 'b' has both command and url: remove one\n" +
+				"config.toml:6: mcps.c.url: it must be an address that begins with http:// or https://\nconfig.toml:8: mcps.d.name: it is not the name of the table; leave it out\n" +
+				"config.toml:10: mcps.d.env.x=: neither a name nor a value can have a NUL, nor a name a =\nconfig.toml:11: mcps.d.args: the environment variable UNSET is not set"},
+		{"tools", "[tools.bash]\naccess = 'always'\ntimeout = 700\nmax_timeout = 600\nmax_output = 10\n[tools.ask_user]\ntimeout = 0\n[tools.delegate]\nmax_depth = 17\n[tools.read]\n", nil,
+			"config.toml:2: tools.bash.access: 'always' is none of base, listed, never\nconfig.toml:3: tools.bash.timeout: 11m40s is more than max_timeout, which is 10m0s\n" +
+				"config.toml:5: tools.bash.max_output: 10 is not between 1024 and 8388608\nconfig.toml:7: tools.ask_user.timeout: 0s is not between 1s and 24h0m0s\n" +
+				"config.toml:9: tools.delegate.max_depth: 17 is not between 1 and 16\nconfig.toml:10: unknown key 'read' in tools"},
+		{"tcp", "[tcp]\nlisten = ':6688'\n", nil, "config.toml:2: tcp.listen: ':6688' can be reached from other machines: name a file with a token as tcp.token_file"},
+		{"tcp port", "[tcp]\nlisten = '127.0.0.1:65536'\n", nil, "config.toml:2: tcp.listen: the port of '127.0.0.1:65536' is not a number up to 65535"},
+		{"tcp address", "[tcp]\nlisten = '6688'\ntoken_file = 'keys/none'", nil,
+			"config.toml:2: tcp.listen: '6688' is not an address like 127.0.0.1:6688\nconfig.toml:3: tcp.token_file: keys/none: there is no such file"},
+		{"dates", "[system.crab]\nmodel = 2026-01-01\n", nil, "config.toml:2: system.crab.model: it is a date or time and must be a string"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := map[string]string{"config.toml": c.text}
+			for name, text := range c.files {
+				files[name] = text
+			}
+			got, err := config.Load(newHome(t, files), "/h", getenv)
+			ps, ok := errors.AsType[config.Problems](err)
+			if !ok || got != nil {
+				t.Fatalf("%v, not Problems; config %v", err, got != nil)
+			}
+			var lines []string
+			for _, p := range ps {
+				lines = append(lines, strings.TrimPrefix(p.String(), "/h/"))
+				if !strings.Contains(err.Error(), p.String()) {
+					t.Errorf("not in the error: %s", p)
+				}
+			}
+			if d := cmp.Diff(strings.Split(c.want, "\n"), lines); d != "" {
+				t.Errorf("problems (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestLinks(t *testing.T) {
+	m := newHome(t, map[string]string{"real.md": "x"})
+	m.WriteFile("/outside", []byte("[env]\nSECRET = 'x'\n"), 0o600)
+	m.Symlink("/outside", "/h/config.toml")
+	m.Symlink("../real.md", "/h/agents/inside.md")
+	m.Symlink("/outside", "/h/Crab.md")
+	_, err := config.Load(m, "/h", getenv)
+	want := "3 problems in the configuration"
+	for _, name := range []string{"Crab.md", "agents/inside.md", "config.toml"} {
+		want += "\n  /h/" + name + ": it is not a regular file (links are not followed): put a file there"
+	}
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+	if _, err := config.Set(m, "/h", []byte("{}"), getenv); err == nil {
+		t.Error("a link was replaced")
+	}
+
+	m = newHome(t, map[string]string{"config.toml": "[env]\nA = 'x'\n"})
+	m.Symlink("/h", "/home")
+	if c, err := config.Load(m, "/home", getenv); err != nil || c.Env["A"] != "x" || c.Home != "/h" {
+		t.Errorf("a home that is a link: %v, %v", c, err)
+	}
+	m = newHome(t, nil)
+	if err := vfs.MkdirAll(m, "/elsewhere", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.WriteFile("/elsewhere/x.md", []byte("x"), 0o600)
+	if err := m.Remove("/h/agents"); err != nil {
+		t.Fatal(err)
+	}
+	m.Symlink("/elsewhere", "/h/agents")
+	if c, err := config.Load(m, "/h", getenv); err == nil {
+		t.Errorf("agents from outside of the home: %+v", c.Agents)
+	}
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	c := load(t, map[string]string{"config.toml": reference, "agents/dev.md": "x"})
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X"} {
+		for _, v := range []any{*c, c.Providers[0], c.MCPs[0], c.Env} {
+			text := fmt.Sprintf(verb, v)
+			for _, part := range []string{"sk-", "736b2d", "736B2D"} {
+				if strings.Contains(text, part) {
+					t.Errorf("%s of %T shows a secret: %s", verb, v, text)
+				}
+			}
+			if !strings.Contains(text, "[secret]") {
+				t.Errorf("%s of %T does not say that there is one: %s", verb, v, text)
+			}
+		}
+	}
+	var b strings.Builder
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "key", c.Providers[0].APIKey, "config", c)
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "key", c.Providers[0].APIKey, "config", c)
+	if strings.Contains(b.String(), "sk-") || strings.Count(b.String(), "[secret]") < 4 {
+		t.Errorf("logged: %s", b.String())
+	}
+}

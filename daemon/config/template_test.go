@@ -1,0 +1,54 @@
+package config_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"crabmem/daemon/config"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTemplate(t *testing.T) {
+	plain := load(t, map[string]string{"config.toml": string(config.Template(config.Found{}))})
+	if d := cmp.Diff(load(t, nil), plain); d != "" {
+		t.Errorf("the template is not the default (-default +template):\n%s", d)
+	}
+
+	variables["OPENAI_API_KEY"] = "sk-planted"
+	defer delete(variables, "OPENAI_API_KEY")
+	text := string(config.Template(config.Found{OpenAI: true, Ollama: []string{"a:7b", "b\\\"\x01"}}))
+	if !strings.Contains(text, `"${OPENAI_API_KEY}"`) || strings.Contains(text, "sk-planted") {
+		t.Errorf("the key in the template:\n%s", text)
+	}
+	c := load(t, map[string]string{"config.toml": strings.ReplaceAll(text, `b\\\"\u0001`, "b")})
+	if len(c.Providers) != 2 || c.Providers[0].APIKey != "sk-planted" || c.Model != "gpt-4o-mini" ||
+		c.Providers[1].Kind != "ollama" || cmp.Diff(c.Providers[1].Models, []string{"a:7b", "b"}) != "" {
+		t.Errorf("providers %+v, model %s", c.Providers, c.Model)
+	}
+	if !strings.Contains(text, `"a:7b", "b\\\"\u0001"`) {
+		t.Errorf("a strange name: %s", text)
+	}
+}
+
+// TestTemplateExamples removes the '#' of every example: all of them are keys
+// that there are, with values that they can have, and defaults are what they
+// say they are.
+func TestTemplateExamples(t *testing.T) {
+	for _, v := range []string{"OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AZURE_API_KEY", "FILES_TOKEN"} {
+		variables[v] = "x"
+		defer delete(variables, v)
+	}
+	example := regexp.MustCompile(`(?m)^#([^ \n])`)
+	text := example.ReplaceAllString(string(config.Template(config.Found{})), "$1")
+	got := load(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "compact.md": "c"})
+	want := load(t, nil)
+	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Agents) != 2 || len(got.Env) != 1 {
+		t.Errorf("%d providers, %d servers, %d agents, %d variables", len(got.Providers), len(got.MCPs), len(got.Agents), len(got.Env))
+	}
+	got.Providers, got.MCPs, got.Agents, got.Env, got.TCP, got.Model = want.Providers, want.MCPs, want.Agents, want.Env, want.TCP, want.Model
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the template says a default that is none (-default +template):\n%s", d)
+	}
+}

@@ -1,0 +1,246 @@
+// Package wire carries the messages of package pb over a connection: a length
+// of four bytes, big-endian, and then as many bytes of protobuf.
+//
+// The [Server] answers one request of a connection at a time and believes
+// nothing it has not seen: memory is taken as bytes arrive, never because a
+// length says so.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// MaxFrame is the longest payload, inclusive.
+const MaxFrame = 16 << 20
+
+const (
+	header     = 4
+	smallFrame = 4 << 10  // what a connection has room for while it is idle
+	keepOut    = 64 << 10 // a longer buffer is not kept after its message
+	firstBig   = 16 << 10 // the first room for a frame that is not small
+	chunk      = 64 << 10 // that must get through in one time-out
+)
+
+// Conn is a connection. One goroutine may read while another one writes.
+type Conn struct {
+	c   net.Conn
+	in  []byte // in[r:w] was read and is not consumed
+	r   int
+	w   int
+	out []byte
+	max int     // payload that is taken
+	srv *served // nil: no limits of time and memory
+	// held is how much of the server's budget the frame last read has.
+	held int
+}
+
+// NewConn carries messages over c.
+func NewConn(c net.Conn) *Conn { return newConn(c, 4*smallFrame) }
+
+func newConn(c net.Conn, room int) *Conn {
+	return &Conn{c: c, in: make([]byte, room), max: MaxFrame}
+}
+
+// Close closes the connection. What waits in Read or Write ends.
+func (c *Conn) Close() error { return c.c.Close() }
+
+// SetDeadline bounds, as net.Conn's, what waits in Read and Write.
+func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
+
+// Read reads a message. Errors: ErrClosed, ErrTruncated, *TooLargeError,
+// *CodecError, and the system's.
+func (c *Conn) Read(m proto.Message) error {
+	b, err := c.frame()
+	if err == nil {
+		if err = proto.Unmarshal(b, m); err != nil {
+			err = &CodecError{err}
+		}
+	}
+	c.letGo()
+	return err
+}
+
+// frame reads a frame and returns its payload, which is good until the next
+// call.
+func (c *Conn) frame() ([]byte, error) {
+	for c.w-c.r < header {
+		if c.w > c.r {
+			if err := c.srv.timeHeader(); err != nil {
+				return nil, err
+			}
+		}
+		if err := c.fill(); errors.Is(err, io.EOF) {
+			return nil, ErrClosed
+		} else if err != nil {
+			return nil, ioError(err)
+		}
+	}
+	size := binary.BigEndian.Uint32(c.in[c.r:])
+	if size > uint32(c.max) {
+		return nil, &TooLargeError{Size: int(min(size, math.MaxInt32)), Max: c.max}
+	}
+	n := int(size)
+	if n > len(c.in)-header {
+		return c.large(n)
+	}
+	for c.w-c.r < header+n {
+		if err := c.srv.timeProgress(); err != nil {
+			return nil, err
+		}
+		if err := c.fill(); err != nil {
+			return nil, truncated(err)
+		}
+	}
+	b := c.in[c.r+header : c.r+header+n]
+	c.r += header + n
+	return b, c.srv.untime()
+}
+
+// fill reads what there is, and at least one byte.
+func (c *Conn) fill() error {
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	} else if c.r > 0 && (c.w == len(c.in) || c.w-c.r < header) {
+		copy(c.in, c.in[c.r:c.w])
+		c.r, c.w = 0, c.w-c.r
+	}
+	n, err := c.c.Read(c.in[c.w:])
+	c.w += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		return io.ErrNoProgress
+	}
+	return err
+}
+
+// large reads a payload that has no room in c.in. The room for it doubles as
+// it fills.
+func (c *Conn) large(n int) ([]byte, error) {
+	b := append(make([]byte, 0, min(n, max(firstBig, c.w-c.r))), c.in[c.r+header:c.w]...)
+	c.r, c.w = 0, 0
+	for len(b) < n {
+		if len(b) == cap(b) {
+			if c.held == 0 && c.srv != nil {
+				// All of it at once: frames that wait for room for each other's
+				// second half would never end.
+				if err := c.srv.reserve(n); err != nil {
+					return nil, err
+				}
+				c.held = n
+			}
+			b = slices.Grow(b, min(cap(b), n-len(b)))
+		}
+		k, err := c.some(b[len(b):min(cap(b), n)])
+		b = b[:len(b)+k]
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b, c.srv.untime()
+}
+
+// some reads into b. A frame that holds memory which others want must bring
+// more than a byte in its time.
+func (c *Conn) some(b []byte) (int, error) {
+	if err := c.srv.timeProgress(); err != nil {
+		return 0, err
+	}
+	if c.held > 0 {
+		n, err := io.ReadFull(c.c, b[:min(len(b), chunk)])
+		return n, truncated(err)
+	}
+	n, err := c.c.Read(b)
+	if n > 0 {
+		err = nil
+	}
+	return n, truncated(err)
+}
+
+func (c *Conn) letGo() {
+	if c.held > 0 {
+		c.srv.release(c.held)
+		c.held = 0
+	}
+}
+
+// Write writes a message, in one piece. Text in it that is not UTF-8 is made
+// so. Of a *TooLargeError nothing was written.
+func (c *Conn) Write(m proto.Message) error {
+	size := proto.Size(m)
+	if size > MaxFrame {
+		return &TooLargeError{Size: size, Max: MaxFrame}
+	}
+	if size > keepOut && c.srv != nil {
+		if err := c.srv.reserve(size); err != nil {
+			return err
+		}
+		defer c.srv.release(size)
+	}
+	b := append(c.out[:0], 0, 0, 0, 0)
+	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
+	if err != nil {
+		// Text that is not UTF-8 is all that protobuf refuses to write.
+		m = validUTF8(m)
+		b, err = proto.MarshalOptions{}.MarshalAppend(append(c.out[:0], 0, 0, 0, 0), m)
+	}
+	if err != nil {
+		return &CodecError{err}
+	}
+	if len(b)-header > MaxFrame {
+		return &TooLargeError{Size: len(b) - header, Max: MaxFrame}
+	}
+	if cap(b) <= keepOut {
+		c.out = b
+	}
+	binary.BigEndian.PutUint32(b, uint32(len(b)-header))
+	return c.send(b)
+}
+
+// send writes a frame. What is long goes in pieces, each with its time-out: a
+// peer that reads slowly is waited for, one that does not read is not.
+func (c *Conn) send(b []byte) error {
+	for len(b) > 0 {
+		piece := b
+		if c.srv != nil {
+			piece = b[:min(len(b), chunk)]
+			if err := c.srv.timeWrite(); err != nil {
+				return ioError(err)
+			}
+		}
+		if _, err := c.c.Write(piece); err != nil {
+			return ioError(err)
+		}
+		b = b[len(piece):]
+	}
+	return nil
+}
+
+func truncated(err error) error {
+	if err == nil || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return ioError(err)
+	}
+	return ErrTruncated
+}
+
+func ioError(err error) error {
+	if err == nil || errors.Is(err, errStopped) {
+		return err
+	}
+	return fmt.Errorf("io error: %w", err)
+}
+
+// Fresh reports whether a connection can take another request: nothing came
+// that was not asked for, and the peer has not hung up. Where that cannot be
+// known it is false.
+func (c *Conn) Fresh() bool { return c.r == c.w && quiet(c.c) }

@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"time"
+
+	"crabmem/daemon/wire/pb"
+)
+
+// Addr is where a server listens.
+type Addr struct {
+	Network string // unix or tcp
+	Address string // a path, or host:port
+	Token   string // for a server that cannot know who we are; "" = none
+}
+
+// String writes the address without the token.
+func (a Addr) String() string { return a.Network + ":" + a.Address }
+
+// Dial connects to a server, and authenticates when there is a token.
+func Dial(ctx context.Context, a Addr) (*Conn, error) {
+	switch a.Network {
+	case "unix":
+		if err := checkPath(a.Address); err != nil {
+			return nil, err
+		}
+	case "tcp":
+	default:
+		return nil, fmt.Errorf("network %q: want unix or tcp", a.Network)
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, a.Network, a.Address)
+	if err != nil {
+		return nil, err
+	}
+	c := NewConn(nc)
+	if a.Token == "" {
+		return c, nil
+	}
+	if err := c.authenticate(ctx, a.Token); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("authenticate at %s: %w", a, err)
+	}
+	return c, nil
+}
+
+func (c *Conn) authenticate(ctx context.Context, token string) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(past) })
+	err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Auth{Auth: &pb.AuthMsg{Token: token}}})
+	var m pb.ServerMessage
+	if err == nil {
+		err = c.Read(&m)
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	switch {
+	case err != nil:
+		return err
+	case m.GetPong() != nil:
+		return nil
+	case m.GetError() != nil:
+		return fmt.Errorf("%w: %s", ErrRefused, m.GetError().GetMessage())
+	}
+	return errors.New("unexpected response")
+}
+
+// checkPath refuses a name that is too long for a socket.
+func checkPath(path string) error {
+	maxPath := 103 // of the BSDs and macOS
+	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
+		maxPath = 107
+	}
+	if len(path) > maxPath {
+		return fmt.Errorf("%s: the path of a socket has at most %d bytes, and this one %d: use a shorter home (--home, CRABTALK_HOME), or a shorter CRABMEM_SOCKET",
+			strconv.Quote(path), maxPath, len(path))
+	}
+	return nil
+}
+
+// probe reports whether somebody listens on a socket, as far as can be known.
+func probe(path string) error {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"syscall"
+
+	"crabmem/crmem/vfs"
+)
+
+// ListenUnix listens on a socket. Its directory, which is made when it is
+// missing, must be the user's alone. A socket that nobody listens on is replaced: the caller holds
+// the lock that keeps a second daemon out.
+func ListenUnix(fsys vfs.FS, path string) (net.Listener, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	if err := private(fsys, dir); err != nil {
+		return nil, err
+	}
+	switch fi, err := fsys.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case fi.Mode()&fs.ModeSocket == 0:
+		return nil, fmt.Errorf("%s is not a socket: move it away, or use another home", path)
+	default:
+		if err := probe(path); err == nil {
+			return nil, fmt.Errorf("%s: another daemon listens there: %w", path, ErrInUse)
+		} else if !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("%s: it is not known whether another daemon listens there: %w", path, err)
+		}
+		if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	l, err := listenPrivate(path)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: another daemon listens there: %w", path, ErrInUse)
+	}
+	return l, err
+}
+
+// private makes dir, or checks that it is the user's alone.
+func private(fsys vfs.FS, dir string) error {
+	if err := vfs.MkdirAll(fsys, dir, 0o700); err != nil {
+		return err
+	}
+	real, err := fsys.Resolve(dir)
+	if err != nil {
+		return err
+	}
+	fi, err := fsys.Lstat(real)
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	return checkOwn(dir, fi)
+}
+
+// ListenTCP listens on host:port, and on no other port when that one is taken.
+func ListenTCP(address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: another program listens there: %w; end it, or configure another port", address, ErrInUse)
+	}
+	return l, err
+}

@@ -1,0 +1,258 @@
+package wire
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"crabmem/daemon/wire/pb"
+)
+
+const (
+	// watchAfter is how long a request runs before its peer is watched: most
+	// are answered by then.
+	watchAfter = time.Millisecond
+	// workWait is how long a request waits for others to end.
+	workWait    = 500 * time.Millisecond
+	maxFailures = 3 // to authenticate
+)
+
+// The states of a connection. Only an idle one leaves its state by the hand of
+// somebody else.
+const (
+	idle    = iota
+	busy    // with a request
+	evicted // to make room
+	stopped // with the server
+)
+
+// past is a deadline that ends a Read at once.
+var past = time.Unix(1, 0)
+
+// served is a connection of the server. What it reads and writes is read and
+// written by its own goroutine; while a request is being answered, a second one
+// watches for the end of the connection.
+type served struct {
+	Conn
+	s       *Server
+	peer    Peer
+	ctx     context.Context
+	cancel  context.CancelFunc
+	state   atomic.Uint32
+	seq     atomic.Uint64 // of its last request
+	trusted bool
+	failed  int       // to authenticate
+	authBy  time.Time // zero: it is trusted
+	timed   bool      // a deadline for reads is set
+	writeBy time.Time // the deadline for writes
+	farWell bool      // what is written now is the last
+
+	// Of the request.
+	end      context.CancelFunc
+	answered bool
+	over     error       // why nothing more of the answer is sent
+	broken   bool        // nothing more can be sent at all
+	watcher  *time.Timer // calls watch
+	done     chan struct{}
+	hungUp   bool
+}
+
+// giveUp takes an idle connection out of use and wakes its goroutine. It
+// reports false when the connection was not idle.
+func (c *served) giveUp(state uint32) bool {
+	if !c.state.CompareAndSwap(idle, state) {
+		return false
+	}
+	c.cancel()
+	_ = c.c.SetReadDeadline(past)
+	return true
+}
+
+func (c *served) serve() {
+	if c.setRead(time.Time{}) != nil {
+		c.tellWhy(errStopped)
+		return
+	}
+	for {
+		m := new(pb.ClientMessage)
+		err := c.Read(m)
+		var bad *CodecError
+		if err != nil && !errors.As(err, &bad) {
+			c.tellWhy(err)
+			return
+		}
+		if !c.state.CompareAndSwap(idle, busy) {
+			c.tellWhy(errStopped)
+			return
+		}
+		switch {
+		case bad != nil:
+			c.fail(400, "invalid", bad.Error())
+		case !c.trusted:
+			c.authenticate(m)
+		case m.Msg == nil:
+			c.fail(400, "invalid", "empty client message")
+		case m.GetAuth() != nil:
+			c.pong()
+		default:
+			c.work(m)
+		}
+		c.seq.Store(c.s.requests.Add(1))
+		if c.hungUp || c.broken || c.failed >= maxFailures {
+			return
+		}
+		c.state.Store(idle)
+		if c.s.draining.Load() {
+			return
+		}
+	}
+}
+
+// tellWhy tells the peer why the connection ends, where it can be told.
+func (c *served) tellWhy(err error) {
+	var large *TooLargeError
+	var full *fullError
+	c.farWell, c.writeBy = true, time.Time{}
+	switch state := c.state.Load(); {
+	case state == evicted:
+		c.fail(503, "busy", "too many connections: this one was the longest without a request")
+	case state == stopped:
+	case errors.As(err, &large) && !c.trusted:
+		c.fail(401, "unauthorized", "the first message must be the token")
+	case errors.As(err, &large):
+		c.fail(400, "too_large", large.Error())
+	case errors.As(err, &full):
+		c.fail(503, "busy", full.Error())
+	case errors.Is(err, os.ErrDeadlineExceeded) && !c.trusted:
+		c.fail(401, "unauthorized", "no token came in time")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.fail(408, "timeout", "the rest of the frame did not come in time")
+	}
+}
+
+// fail answers with an error.
+func (c *served) fail(code uint32, kind, message string) {
+	c.say(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: code, Message: message, Kind: kind}}})
+}
+
+func (c *served) pong() {
+	c.say(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
+}
+
+func (c *served) say(m *pb.ServerMessage) {
+	if err := c.Write(m); err != nil {
+		c.broken = true
+	}
+}
+
+func (c *served) authenticate(m *pb.ClientMessage) {
+	got, want := sha256.Sum256([]byte(m.GetAuth().GetToken())), sha256.Sum256([]byte(c.s.Token))
+	switch {
+	case m.GetAuth() == nil:
+		c.failed++
+		c.fail(401, "unauthorized", "the first message must be the token")
+	case subtle.ConstantTimeCompare(got[:], want[:]) != 1:
+		c.failed++
+		c.fail(401, "unauthorized", "the token is wrong")
+	default:
+		c.trusted, c.authBy, c.max = true, time.Time{}, MaxFrame
+		if err := c.setRead(time.Time{}); err != nil {
+			c.broken = true
+			return
+		}
+		c.pong()
+	}
+}
+
+// work has a request answered.
+func (c *served) work(m *pb.ClientMessage) {
+	select {
+	case c.s.working <- struct{}{}:
+	default:
+		t := time.NewTimer(workWait)
+		defer t.Stop()
+		select {
+		case c.s.working <- struct{}{}:
+		case <-t.C:
+			c.fail(503, "busy", "too many requests at once: try again")
+			return
+		case <-c.ctx.Done():
+			c.broken = true
+			return
+		}
+	}
+	defer func() { <-c.s.working }()
+
+	var ctx context.Context
+	ctx, c.end = context.WithCancel(c.ctx)
+	defer c.end()
+	c.answered, c.over = false, nil
+	if c.watcher == nil {
+		c.watcher = time.AfterFunc(watchAfter, c.watch)
+	} else {
+		c.watcher.Reset(watchAfter)
+	}
+	c.s.Handler(ctx, c.peer, m, c.reply)
+	if !c.watcher.Stop() {
+		_ = c.c.SetReadDeadline(past)
+		<-c.done
+		_ = c.setRead(time.Time{})
+	}
+	if !c.answered && c.over == nil && !c.hungUp && ctx.Err() == nil {
+		c.fail(500, "failed", "the request got no answer")
+	}
+}
+
+// watch ends the request when the peer hangs up. What comes meanwhile is the
+// next request, and is kept; when there is no more room for it, nobody watches.
+func (c *served) watch() {
+	defer func() { c.done <- struct{}{} }()
+	if c.r > 0 {
+		copy(c.in, c.in[c.r:c.w])
+		c.r, c.w = 0, c.w-c.r
+	}
+	for c.w < len(c.in) {
+		n, err := c.c.Read(c.in[c.w:])
+		c.w += n
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			c.hungUp = true
+			c.end()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// reply is what a Handler sends with. An error that is sent in the place of
+// what cannot be sent ends the answer.
+func (c *served) reply(m *pb.ServerMessage) error {
+	if c.over != nil {
+		return c.over
+	}
+	err := c.Write(m)
+	if err == nil {
+		c.answered = true
+		return nil
+	}
+	var large *TooLargeError
+	var full *fullError
+	var bad *CodecError
+	switch {
+	case errors.As(err, &large):
+		c.fail(500, "too_large", large.Error())
+	case errors.As(err, &full):
+		c.fail(503, "busy", full.Error())
+	case errors.As(err, &bad):
+		c.fail(500, "failed", bad.Error())
+	default:
+		c.broken = true
+	}
+	c.over = err
+	c.end()
+	return err
+}

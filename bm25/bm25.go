@@ -110,3 +110,12 @@ type Stats struct {
 	Segments int   // parts the index is made of
 	Bytes    int64 // memory held by the index
 }
+
+// Weights returns the terms and what they count for, as snippets are cut by.
+func (e *Explanation) Weights() map[string]float64 {
+	w := make(map[string]float64, len(e.Terms))
+	for _, t := range e.Terms {
+		w[t.Term] = t.IDF
+	}
+	return w
+}

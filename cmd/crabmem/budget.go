@@ -12,7 +12,7 @@ import (
 func (a *recallAnswer) spend(tokens int, an bm25.Analyzer, explain []bm25.Explanation) {
 	entries := make([]budget.Entry, len(a.Hits))
 	for i, h := range a.Hits {
-		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: weights(explain[i])}
+		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: explain[i].Weights()}
 	}
 	parts, used := budget.Spend(entries, tokens, an)
 	a.budgeted = &budgeted{tokens, used, budget.Encoding, false, len(a.Hits) - len(parts)}
@@ -24,15 +24,6 @@ func (a *recallAnswer) spend(tokens int, an bm25.Analyzer, explain []bm25.Explan
 		}
 		h.Tokens = &p.Tokens
 	}
-}
-
-// weights are the terms of an explanation and what they count for.
-func weights(e bm25.Explanation) map[string]float64 {
-	w := make(map[string]float64, len(e.Terms))
-	for _, t := range e.Terms {
-		w[t.Term] = t.IDF
-	}
-	return w
 }
 
 // oneLine is text with its white space made single blanks.

@@ -214,7 +214,7 @@ func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanati
 		case f.budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := oneLine(snippet.Cut(*h.Content, q.Analyzer, weights(explain[i]), 240))
+			preview := oneLine(snippet.Cut(*h.Content, q.Analyzer, explain[i].Weights(), 240))
 			if preview = printable(preview); preview != "" {
 				fmt.Fprintf(c.out, "    %s\n", fit(preview, max(room, 0)))
 			}

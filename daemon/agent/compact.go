@@ -35,6 +35,9 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 	}
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
+	if o.Tokens == 0 {
+		o.Tokens = a.CompactTokens
+	}
 	resp, err := r.Models.Send(ctx, r.summaryRequest(a, s, o))
 	if err != nil {
 		return "", err
@@ -117,6 +120,9 @@ func cut(s string, n int) string {
 
 // bytesPerToken is the guess where nobody counted.
 const bytesPerToken = 4
+
+// Estimate returns about how many tokens messages have.
+func Estimate(ms []sessionlog.Message) int { return size(ms) / bytesPerToken }
 
 func size(ms []sessionlog.Message) int {
 	n := 0

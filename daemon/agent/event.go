@@ -23,7 +23,7 @@ const (
 	Compacted                     // Text is the summary, Archive its entry
 	Refused                       // Refused
 	Notice                        // Text is something the user should know
-	Done                          // Text is the answer, Stop why it ended; the last event
+	Done                          // Text is the answer, Stop and Err why it ended; the last event
 )
 
 // Event is something that happened in a run.
@@ -38,6 +38,7 @@ type Event struct {
 	Archive   string
 	Refused   *tool.Violation
 	Stop      Stop
+	Err       error
 }
 
 // Result is what a tool call came to.

@@ -56,7 +56,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		if kept := t.keep(began); kept != nil {
 			stop, err = Failed, errors.Join(err, kept)
 		}
-		t.show(Event{Kind: Done, Text: t.answer, Stop: stop}, err)
+		t.show(Event{Kind: Done, Text: t.answer, Stop: stop, Err: err}, err)
 	}
 }
 

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"os"
+	"runtime"
+	"time"
+
+	"crabmem/daemon/config"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+)
+
+// Protocol is the version of the operations of ours.
+const Protocol = 1
+
+// hello says who answers.
+func (d *Daemon) hello(r *request) error {
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{
+		Protocol: Protocol, Version: d.opts.Version, Pid: uint32(os.Getpid()), Home: d.home, Store: d.store.Path(),
+		SessionsDir: d.sessions.Path(), StartedAt: sessionlog.Timestamp(d.started), Model: d.setup().models.Active(),
+	}}})
+}
+
+func (d *Daemon) stats(r *request) error {
+	s := &pb.DaemonStats{
+		UptimeSecs: uint64(d.now().Sub(d.started) / time.Second), RegisteredAgents: uint32(len(d.setup().agents)),
+		Version: d.opts.Version, Subscribers: uint32(d.events.count.Load()), Goroutines: uint32(runtime.NumGoroutine()),
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s.MemoryBytes = m.HeapAlloc
+	for _, l := range d.live.list() {
+		s.LiveSessions++
+		s.RunsWaiting += uint32(l.waiting.Load())
+		if l.active() {
+			s.ActiveSessions++
+		}
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stats{Stats: s}})
+}
+
+// getConfig answers with the configuration file as JSON, without secrets.
+func (d *Daemon) getConfig(r *request) error {
+	b, err := config.Get(d.fs, d.home)
+	if err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: string(b)}}})
+}
+
+// setConfig checks a configuration, writes it and uses it. One that is not
+// valid changes nothing (D21).
+func (d *Daemon) setConfig(r *request, js string) error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	change, err := config.Set(d.fs, d.home, []byte(js), d.opts.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := d.build(change.Config); err != nil {
+		return err
+	}
+	pong := &pb.Pong{}
+	if change.CommentsLost {
+		pong.Notes = append(pong.Notes, "config.toml had comments, and has none now")
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: pong}})
+}

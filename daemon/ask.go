@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/tool"
+)
+
+// asks are the questions that wait for an answer, one per session. They belong
+// to the daemon: a reload leaves them.
+type asks struct {
+	mu      sync.Mutex
+	pending map[uint64]*ask
+	changed chan struct{} // closed and replaced when one is added
+}
+
+type ask struct{ reply chan string } // closed when another takes its place
+
+func newAsks() *asks {
+	return &asks{pending: make(map[uint64]*ask), changed: make(chan struct{})}
+}
+
+// begin is a question in a session. One that waits there already is cancelled.
+func (a *asks) begin(session uint64) *ask {
+	q := &ask{reply: make(chan string, 1)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.pending[session]; old != nil {
+		close(old.reply)
+	}
+	a.pending[session] = q
+	close(a.changed)
+	a.changed = make(chan struct{})
+	return q
+}
+
+// end takes the question back, if it waits still.
+func (a *asks) end(session uint64, q *ask) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pending[session] == q {
+		delete(a.pending, session)
+	}
+}
+
+func (a *asks) waiting(session uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pending[session] != nil
+}
+
+// cancel ends the question of a session that is killed.
+func (a *asks) cancel(session uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q := a.pending[session]; q != nil {
+		delete(a.pending, session)
+		close(q.reply)
+	}
+}
+
+// replyWait is how long a reply waits for its question: a client may see the
+// call before the tool runs.
+const replyWait = 100 * time.Millisecond
+
+// answer gives the reply to the question of a session.
+func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
+	wait := time.NewTimer(replyWait)
+	defer wait.Stop()
+	for {
+		a.mu.Lock()
+		q := a.pending[session]
+		if q != nil {
+			delete(a.pending, session)
+			q.reply <- reply // there is room: it is the first
+			a.mu.Unlock()
+			return nil
+		}
+		changed := a.changed
+		a.mu.Unlock()
+		select {
+		case <-changed:
+		case <-wait.C:
+			return refuse(404, "not_found", "no pending ask_user for session %d", session)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+type askArgs struct {
+	Questions []agent.Question `json:"questions" jsonschema:"what to ask, all at once"`
+}
+
+type streamingKey struct{}
+
+const maxQuestions = 32
+
+// askTool is ask_user. Its result is what the client replied, word for word.
+func (d *Daemon) askTool() tool.Tool {
+	return tool.New(tool.AskUser, "Ask the user, and wait for the reply. Only for what you cannot find out yourself.",
+		func(ctx context.Context, c tool.Call, args askArgs) (string, error) {
+			switch {
+			case ctx.Value(streamingKey{}) == nil:
+				return "", errors.New("ask_user is only available in streaming mode")
+			case len(args.Questions) == 0 || len(args.Questions) > maxQuestions:
+				return "", fmt.Errorf("invalid arguments: want 1 to %d questions", maxQuestions)
+			}
+			timeout := d.setup().config.Ask.Timeout
+			q := d.asks.begin(c.Session)
+			defer d.asks.end(c.Session, q)
+			agent.Emit(ctx, agent.Event{Kind: agent.AskUser, Questions: args.Questions})
+			late := time.NewTimer(timeout)
+			defer late.Stop()
+			select {
+			case reply, ok := <-q.reply:
+				if !ok {
+					return "", errors.New("ask_user cancelled: reply channel closed")
+				}
+				return reply, nil
+			case <-late.C:
+				headers := make([]string, len(args.Questions))
+				for i, question := range args.Questions {
+					headers[i] = question.Header
+				}
+				return "", fmt.Errorf("ask_user timed out after %ds: no reply received for: %s", int(timeout.Seconds()), strings.Join(headers, "; "))
+			case <-ctx.Done():
+				return "", errors.New("ask_user cancelled: the run ended")
+			}
+		})
+}

@@ -1,0 +1,290 @@
+// Package daemon runs agents for clients: sessions, memory, tools and models
+// behind a socket.
+//
+// A [Daemon] has the home to itself: the store's lock and one of its own. The
+// operations are methods of it, one request each; [Daemon.Handle] picks the
+// one that a message asks for.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
+	"crabmem/daemon/model"
+	"crabmem/daemon/tool"
+	"crabmem/sessionlog"
+)
+
+// Options are how a daemon is opened. Home is needed, the rest is not.
+type Options struct {
+	Home    string
+	Store   string // "" is memory.db in the home
+	Dir     string // where commands of sessions without a directory run; "" is the home's user's
+	FS      vfs.FS // nil is the machine's
+	Getenv  func(string) string
+	Log     *slog.Logger // nil says nothing
+	Version string
+	Now     func() time.Time
+	// LockWait is how long another process may hold the store.
+	LockWait time.Duration
+	// Hooks take part in what agents do, after the daemon's own.
+	Hooks agent.Hooks
+}
+
+// Daemon is an open home. It is safe for concurrent use.
+type Daemon struct {
+	opts    Options
+	fs      vfs.FS
+	log     *slog.Logger
+	now     func() time.Time
+	home    string // real path
+	dir     string
+	started time.Time
+
+	lock     vfs.Locked // of the home
+	store    *crmem.Store
+	sessions *sessionlog.Dir
+
+	current   atomic.Pointer[setup]
+	reloading sync.Mutex
+
+	live   sessions
+	asks   *asks
+	events hub
+
+	indexing sync.Mutex
+	index    *sessionlog.Index // nil until something is searched
+}
+
+// setup is a configuration and what is made of it. A reload makes another;
+// runs that go on keep theirs.
+type setup struct {
+	config *config.Config
+	models *model.Registry
+	runner *agent.Runner
+	agents map[string]*agent.Agent
+}
+
+func (d *Daemon) setup() *setup { return d.current.Load() }
+
+// Socket returns the socket of a home.
+func Socket(home string) string { return filepath.Join(home, "daemon.sock") }
+
+// ErrRunning is returned by Open when another daemon has the home.
+var ErrRunning = errors.New("a daemon runs already")
+
+// Open opens a home, and creates it when it is missing. One daemon at a time
+// has it: [ErrRunning].
+func Open(o Options) (*Daemon, error) {
+	d := &Daemon{opts: o, fs: o.FS, log: o.Log, now: o.Now, asks: newAsks(), dir: o.Dir}
+	if d.fs == nil {
+		d.fs = vfs.OS{}
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	if d.opts.Getenv == nil {
+		d.opts.Getenv = os.Getenv
+	}
+	d.started = d.now()
+	if err := d.openHome(); err != nil {
+		return nil, err
+	}
+	if err := d.openAll(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// openHome makes sure of the home, and that nobody else serves it.
+func (d *Daemon) openHome() error {
+	home, err := filepath.Abs(d.opts.Home)
+	if err != nil {
+		return err
+	}
+	if err := vfs.MkdirAll(d.fs, filepath.Join(home, "run"), 0o700); err != nil {
+		return err
+	}
+	if d.home, err = d.fs.Resolve(home); err != nil {
+		return err
+	}
+	if tightened, err := vfs.MakePrivate(d.home); err != nil {
+		return err
+	} else if tightened {
+		d.log.Warn("the home was open to others; it is mode 0700 now", "home", d.home)
+	}
+	if d.dir == "" {
+		d.dir = filepath.Dir(d.home)
+	}
+	name := filepath.Join(d.home, "run", "daemon.lock")
+	d.lock, err = vfs.Acquire(d.fs, name, 0)
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("%w in %s: %w", ErrRunning, d.home, err)
+	} else if err != nil {
+		return err
+	}
+	return d.lock.SetText(fmt.Sprintf("pid %d\nsocket %s\n", os.Getpid(), Socket(d.home)))
+}
+
+func (d *Daemon) openAll() error {
+	s, err := d.readConfig()
+	if err != nil {
+		return err
+	}
+	path := d.opts.Store
+	if path == "" {
+		path = filepath.Join(d.home, "memory.db")
+	}
+	warn := func(text string) { d.log.Warn(text) }
+	if d.store, err = crmem.Open(path, &crmem.Options{
+		FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
+	}); err != nil {
+		return err
+	}
+	if d.sessions, err = sessionlog.OpenDir(filepath.Join(d.home, "sessions"), &sessionlog.Options{
+		FS: d.fs, Now: d.now, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
+	}); err != nil {
+		return err
+	}
+	if err := d.build(s); err != nil {
+		return err
+	}
+	d.store.Index(bm25.Standard)
+	return nil
+}
+
+// readConfig reads the configuration.
+func (d *Daemon) readConfig() (*config.Config, error) {
+	return config.Load(d.fs, d.home, d.opts.Getenv)
+}
+
+// build makes what a configuration asks for, and uses it from now on. On an
+// error everything stays as it is.
+func (d *Daemon) build(c *config.Config) error {
+	providers := make([]model.Provider, len(c.Providers))
+	for i, p := range c.Providers {
+		retries := p.MaxRetries
+		providers[i] = model.Provider{
+			Name: p.Name, Kind: p.Kind, BaseURL: p.BaseURL, APIKey: string(p.APIKey), APIVersion: p.APIVersion, Region: p.Region,
+			AccessKey: string(p.AccessKey), SecretKey: string(p.SecretKey), Models: p.Models, MaxRetries: &retries,
+			Timeout: p.Timeout, IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
+		}
+	}
+	models, err := model.NewRegistry(providers, "")
+	if err != nil {
+		return err
+	}
+	if err := models.AddBackend(config.Offline, offlineLimit, &offline{d}); err != nil {
+		return err
+	}
+	if err := models.Switch(c.Model); err != nil {
+		return err
+	}
+	s := &setup{config: c, models: models, agents: make(map[string]*agent.Agent)}
+	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.opts.Hooks)
+	s.runner = agent.NewRunner(models, hooks)
+	s.runner.Archive = d.archive
+	for _, a := range c.Agents {
+		s.agents[a.Name] = s.runner.Build(agent.Agent{
+			Name: a.Name, Description: a.Description, Prompt: a.Prompt, Model: modelOf(a, c), Thinking: a.Thinking,
+			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
+			Memory: c.Memory && a.Memory,
+			Scope: tool.For(tool.Grant{
+				Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Members: a.Members,
+				Default: a.Name == config.Crab, NoMemory: !(c.Memory && a.Memory), Bash: c.Bash.Access,
+			}),
+		})
+	}
+	d.current.Store(s)
+	return nil
+}
+
+// modelOf returns an agent's model; "" is the active one, so that switching it
+// switches the agents that have no other.
+func modelOf(a config.Agent, c *config.Config) string {
+	if a.Model == c.Model {
+		return ""
+	}
+	return a.Model
+}
+
+func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
+	set.Add(d.askTool(), d.delegateTool())
+	set.Add(d.memoryTools()...)
+}
+
+// reload reads the configuration again. Sessions, subscribers, questions that
+// wait and runs that go on stay.
+func (d *Daemon) reload() error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	c, err := d.readConfig()
+	if err != nil {
+		return err
+	}
+	return d.build(c)
+}
+
+// sessionIndex returns the index of the sessions, which the first search
+// builds.
+func (d *Daemon) sessionIndex() (*sessionlog.Index, error) {
+	d.indexing.Lock()
+	defer d.indexing.Unlock()
+	if d.index == nil {
+		x, err := sessionlog.NewIndex(d.sessions, nil)
+		if err != nil {
+			return nil, err
+		}
+		d.index = x
+	}
+	return d.index, nil
+}
+
+// stop ends every run, and waits for them until ctx ends.
+func (d *Daemon) stop(ctx context.Context) {
+	for _, l := range d.live.list() {
+		l.stop(errStopping)
+	}
+	for _, l := range d.live.list() {
+		if l.turn.Acquire(ctx, 1) == nil {
+			l.turn.Release(1)
+		}
+	}
+}
+
+var errStopping = errors.New("the daemon is stopping")
+
+// Close ends runs, and closes the sessions and the store. Nobody may use the
+// daemon any more.
+func (d *Daemon) Close() error {
+	var errs []error
+	d.stop(context.Background())
+	if d.index != nil {
+		errs = append(errs, d.index.Close())
+	}
+	if d.sessions != nil {
+		errs = append(errs, d.sessions.Close())
+	}
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Unlock())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"crabmem/daemon/tool"
+	"crabmem/sessionlog"
+)
+
+type task struct {
+	Agent   string `json:"agent" jsonschema:"who is to do it"`
+	Message string `json:"message" jsonschema:"what to do, complete in itself: nothing else is passed on"`
+}
+
+type delegateArgs struct {
+	Tasks []task `json:"tasks" jsonschema:"what is to be done, all at the same time"`
+}
+
+// outcome is what came of a task; its keys are in order of the alphabet.
+type outcome struct {
+	Agent  string  `json:"agent"`
+	Error  *string `json:"error"`
+	Result *string `json:"result"`
+}
+
+// delegateTool is delegate: each task is a run of another agent in a session
+// of its own, which is over with the run. What it may do is what it and the
+// caller may do, so that no chain of them does more.
+func (d *Daemon) delegateTool() tool.Tool {
+	return tool.New(tool.Delegate, "Give tasks to other agents, and wait for what they say.",
+		func(ctx context.Context, c tool.Call, args delegateArgs) (string, error) {
+			limits := d.setup().config.Delegate
+			switch {
+			case len(args.Tasks) == 0:
+				return "", errors.New("no tasks provided")
+			case len(args.Tasks) > limits.MaxTasks:
+				return "", fmt.Errorf("%d tasks, at most %d at once", len(args.Tasks), limits.MaxTasks)
+			case c.Depth >= limits.MaxDepth:
+				return "", fmt.Errorf("this is delegated %d times already, at most %d", c.Depth, limits.MaxDepth)
+			}
+			for _, t := range args.Tasks {
+				if err := c.Scope.Member(t.Agent); err != nil {
+					return "", err
+				}
+			}
+			outcomes := make([]outcome, len(args.Tasks))
+			var wg sync.WaitGroup
+			for i, t := range args.Tasks {
+				wg.Go(func() {
+					o := outcome{Agent: t.Agent}
+					text, err := d.delegate(ctx, c, t)
+					if err != nil {
+						text = err.Error()
+						o.Error = &text
+					} else {
+						o.Result = &text
+					}
+					outcomes[i] = o
+				})
+			}
+			wg.Wait()
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(false)
+			if err := e.Encode(outcomes); err != nil {
+				return "", err
+			}
+			return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+		})
+}
+
+func (d *Daemon) delegate(ctx context.Context, c tool.Call, t task) (string, error) {
+	s := d.setup()
+	if _, ok := s.agents[t.Agent]; !ok {
+		return "", notRegistered(t.Agent)
+	}
+	if t.Message == "" {
+		return "", errors.New("the task has no message")
+	}
+	if timeout := s.config.Tasks.Timeout; timeout > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the task took longer than %s", timeout))
+		defer cancel()
+	}
+	l, err := d.create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, c.Dir)
+	if err != nil {
+		return "", err
+	}
+	l.scope = c.Scope
+	defer d.drop(l)
+	// It has nobody to ask.
+	r := run{live: l, content: t.Message, sender: l.createdBy, depth: c.Depth + 1}
+	err = d.run(context.WithValue(ctx, streamingKey{}, nil), &r)
+	return r.answer, err
+}

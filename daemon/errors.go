@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
+	"crabmem/daemon/model"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+)
+
+// failure is an error as a client is told of it. Codes are those of HTTP (RFC
+// 0018); where the reference answers 500 for what has a code of its own, so do
+// its operations here (D22).
+type failure struct {
+	code   uint32
+	kind   string // a word for programs
+	text   string
+	remedy string
+	err    error
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.err }
+
+func refuse(code uint32, kind, format string, args ...any) *failure {
+	return &failure{code: code, kind: kind, text: fmt.Sprintf(format, args...)}
+}
+
+// invalid is an error in a request.
+func invalid(format string, args ...any) *failure {
+	return refuse(http.StatusBadRequest, "invalid", format, args...)
+}
+
+// classes maps errors to codes and kinds; the first that fits is taken. The
+// kinds are those of the command line.
+var classes = []struct {
+	err  error
+	code uint32
+	kind string
+}{
+	{crmem.ErrUnknown, http.StatusInternalServerError, "outcome_unknown"},
+	{sessionlog.ErrUnknown, http.StatusInternalServerError, "outcome_unknown"},
+	{crmem.ErrStopped, http.StatusInternalServerError, "stopped"},
+	{sessionlog.ErrStopped, http.StatusInternalServerError, "stopped"},
+	{vfs.ErrLocked, http.StatusConflict, "locked"},
+	{crmem.ErrAmbiguous, http.StatusConflict, "ambiguous"},
+	{crmem.ErrExists, http.StatusConflict, "exists"},
+	{crmem.ErrKind, http.StatusConflict, "kind"},
+	{crmem.ErrNotFound, http.StatusNotFound, "not_found"},
+	{crmem.ErrNoStore, http.StatusNotFound, "no_store"},
+	{sessionlog.ErrAmbiguous, http.StatusConflict, "ambiguous"},
+	{sessionlog.ErrExists, http.StatusConflict, "exists"},
+	{sessionlog.ErrReadOnly, http.StatusConflict, "read_only"},
+	{sessionlog.ErrNotFound, http.StatusNotFound, "not_found"},
+	{fs.ErrPermission, http.StatusForbidden, "permission"},
+	{crmem.ErrForeign, http.StatusInternalServerError, "foreign"},
+	{crmem.ErrFormat, http.StatusInternalServerError, "format"},
+	{sessionlog.ErrFormat, http.StatusInternalServerError, "format"},
+	{crmem.ErrInvalid, http.StatusBadRequest, "invalid"},
+	{sessionlog.ErrInvalid, http.StatusBadRequest, "invalid"},
+	{crmem.ErrNotApplied, http.StatusInternalServerError, "not_applied"},
+	{sessionlog.ErrNotApplied, http.StatusInternalServerError, "not_applied"},
+	{agent.ErrExhausted, http.StatusInternalServerError, "exhausted"},
+	{model.ErrUnknownModel, http.StatusNotFound, "unknown_model"},
+	{context.Canceled, http.StatusInternalServerError, "cancelled"},
+	{context.DeadlineExceeded, http.StatusInternalServerError, "timeout"},
+}
+
+// message is an error as it goes over the wire.
+func message(err error) *pb.ErrorMsg {
+	if f, ok := errors.AsType[*failure](err); ok {
+		text := f.text
+		if f.err != nil && !strings.Contains(text, f.err.Error()) {
+			text += ": " + f.err.Error() // every error carries its cause
+		}
+		return &pb.ErrorMsg{Code: f.code, Message: text, Kind: f.kind, Remedy: f.remedy}
+	}
+	m := &pb.ErrorMsg{Code: http.StatusInternalServerError, Message: err.Error(), Kind: "failed"}
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			m.Code, m.Kind = c.code, c.kind
+			break
+		}
+	}
+	if _, ok := errors.AsType[config.Problems](err); ok {
+		m.Code, m.Kind = http.StatusBadRequest, "config"
+	}
+	if e, ok := errors.AsType[*model.Error](err); ok && m.Kind == "failed" {
+		m.Kind = "model"
+		if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+			m.Remedy = "check the provider's key: crabmem config"
+		}
+	}
+	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
+		m.Path, m.Offset = e.Path, &e.Offset
+	}
+	if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
+		m.Path, m.Offset = e.Path, &e.Offset
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok && m.Path == "" {
+		m.Path = e.Path
+	}
+	return m
+}

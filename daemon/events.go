@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+
+	"encoding/json"
+)
+
+// maxLost is how many events a subscriber may miss before it is dropped.
+const maxLost = 4096
+
+// hub shows what happens in all sessions to whoever subscribed.
+type hub struct {
+	count atomic.Int32 // of subscribers; events are not even made for none
+
+	mu   sync.Mutex
+	subs map[*subscriber]struct{}
+}
+
+// subscriber has a queue of a fixed length. What does not fit is counted, and
+// told when there is room again.
+type subscriber struct {
+	queue chan *pb.AgentEventMsg
+	lost  atomic.Uint64
+}
+
+func (h *hub) add(n, limit int) (*subscriber, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.subs) >= limit {
+		return nil, &failure{code: 503, kind: "too_many", text: "too many subscribers: " + strconv.Itoa(limit),
+			remedy: "end one, or raise subscribers in [limits]"}
+	}
+	if h.subs == nil {
+		h.subs = make(map[*subscriber]struct{})
+	}
+	s := &subscriber{queue: make(chan *pb.AgentEventMsg, n)}
+	h.subs[s] = struct{}{}
+	h.count.Add(1)
+	return s, nil
+}
+
+func (h *hub) remove(s *subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs, s)
+	h.count.Add(-1)
+}
+
+// publish never waits.
+func (h *hub) publish(m *pb.AgentEventMsg) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		select {
+		case s.queue <- m:
+		default:
+			s.lost.Add(1)
+		}
+	}
+}
+
+// publish shows an event of a run to the subscribers.
+func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
+	if d.events.count.Load() == 0 {
+		return
+	}
+	m := &pb.AgentEventMsg{Agent: t.Agent.Name, Session: t.Session.ID, Timestamp: sessionlog.Timestamp(d.now())}
+	if l := t.Session.Log; l != nil {
+		m.StoredId = l.ID()
+	}
+	switch e.Kind {
+	case agent.TextDelta:
+		m.Kind, m.Content = pb.AgentEventKind_TEXT_DELTA, e.Text
+	case agent.ThinkingDelta:
+		m.Kind, m.Content = pb.AgentEventKind_THINKING_DELTA, e.Text
+	case agent.ToolStart:
+		if e.Early {
+			return
+		}
+		m.Kind, m.Content, m.Calls = pb.AgentEventKind_TOOL_START, describe(e.Calls), callInfos(e)
+	case agent.ToolResult:
+		m.Kind, m.Content, m.CallId = pb.AgentEventKind_TOOL_RESULT, strconv.FormatInt(e.Result.Took.Milliseconds(), 10)+"ms", e.Result.CallID
+	case agent.ToolsComplete:
+		m.Kind = pb.AgentEventKind_TOOLS_COMPLETE
+	case agent.Done:
+		m.Kind = pb.AgentEventKind_DONE
+		if e.Err != nil {
+			m.Error = message(e.Err)
+			m.Content = m.Error.Message
+		}
+	case agent.Compacted:
+		m.Kind, m.Content, m.Compacted = pb.AgentEventKind_COMPACT, e.Archive, &pb.Compacted{Summary: e.Text, Archive: e.Archive}
+	case agent.Refused:
+		m.Kind, m.Content = pb.AgentEventKind_SCOPE_VIOLATION, e.Refused.Kind+" "+e.Refused.Name
+		m.Error = &pb.ErrorMsg{Code: 403, Kind: "scope", Message: e.Refused.Error()}
+	case agent.Usage:
+		m.Kind, m.Usage = pb.AgentEventKind_USAGE, usage(e.Usage)
+	default:
+		return
+	}
+	d.events.publish(m)
+}
+
+// describe names calls in one line, a command by its first line.
+func describe(calls []sessionlog.ToolCall) string {
+	names := make([]string, len(calls))
+	for i, c := range calls {
+		names[i] = c.Function.Name
+		var args struct{ Command string }
+		if c.Function.Name == tool.Bash && json.Unmarshal([]byte(c.Function.Arguments), &args) == nil {
+			line, _, _ := strings.Cut(args.Command, "\n")
+			names[i] += "(" + line + ")"
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func callInfos(e agent.Event) []*pb.ToolCallInfo {
+	infos := make([]*pb.ToolCallInfo, len(e.Calls))
+	for i, c := range e.Calls {
+		infos[i] = &pb.ToolCallInfo{Name: c.Function.Name, Arguments: c.Function.Arguments}
+		if !e.Early {
+			infos[i].Id = c.ID
+		}
+	}
+	return infos
+}
+
+func usage(u agent.TokenUsage) *pb.Usage {
+	return &pb.Usage{
+		Prompt: uint64(u.Prompt), Completion: uint64(u.Completion), Total: uint64(u.Prompt + u.Completion),
+		ContextLimit: uint64(u.Limit), Estimated: u.Estimated,
+	}
+}
+
+// streamEvent is an event as its own client sees it; nil for those of others.
+func streamEvent(e agent.Event) *pb.StreamEvent {
+	switch e.Kind {
+	case agent.TextDelta:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Chunk{Chunk: &pb.StreamChunk{Content: e.Text}}}
+	case agent.ThinkingDelta:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Thinking{Thinking: &pb.StreamThinking{Content: e.Text}}}
+	case agent.ToolStart:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_ToolStart{ToolStart: &pb.ToolStartEvent{Calls: callInfos(e)}}}
+	case agent.AskUser:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_AskUser{AskUser: &pb.AskUserEvent{Questions: questions(e.Questions)}}}
+	case agent.ToolResult:
+		r := e.Result
+		return &pb.StreamEvent{Event: &pb.StreamEvent_ToolResult{ToolResult: &pb.ToolResultEvent{
+			CallId: r.CallID, Output: r.Output, DurationMs: uint64(r.Took.Milliseconds()), IsError: r.Failed}}}
+	case agent.ToolsComplete:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_ToolsComplete{ToolsComplete: &pb.ToolsCompleteEvent{}}}
+	case agent.Usage:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Usage{Usage: usage(e.Usage)}}
+	case agent.Compacted:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Compacted{Compacted: &pb.Compacted{Summary: e.Text, Archive: e.Archive}}}
+	case agent.Notice:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: &pb.ErrorMsg{Kind: "notice", Message: e.Text}}}
+	}
+	return nil
+}
+
+func questions(qs []agent.Question) []*pb.AskQuestion {
+	list := make([]*pb.AskQuestion, len(qs))
+	for i, q := range qs {
+		list[i] = &pb.AskQuestion{Question: q.Question, Header: q.Header, MultiSelect: q.MultiSelect}
+		for _, o := range q.Options {
+			list[i].Options = append(list[i].Options, &pb.AskOption{Label: o.Label, Description: o.Description})
+		}
+	}
+	return list
+}
+
+// subscribe shows all events until the client goes away. One that reads too
+// slowly is told how many it missed, and dropped when they are too many.
+func (d *Daemon) subscribe(r *request) error {
+	limits := d.setup().config.Limits
+	s, err := d.events.add(limits.SendQueue, limits.Subscribers)
+	if err != nil {
+		return err
+	}
+	defer d.events.remove(s)
+	for {
+		select {
+		case m := <-s.queue:
+			if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: m}}); err != nil {
+				return err
+			}
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		}
+		lost := s.lost.Load()
+		if lost == 0 || len(s.queue) > 0 && lost <= maxLost {
+			continue
+		}
+		s.lost.Add(-lost)
+		lag := &pb.AgentEventMsg{Kind: pb.AgentEventKind_LAG, Lost: lost, Content: strconv.FormatUint(lost, 10) + " events were lost: read faster",
+			Timestamp: sessionlog.Timestamp(d.now())}
+		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: lag}}); err != nil {
+			return err
+		}
+		if lost > maxLost {
+			return &failure{code: 503, kind: "lag", text: "dropped: too slow", remedy: "subscribe again, and read faster"}
+		}
+	}
+}

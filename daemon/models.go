@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"time"
+
+	"crabmem/daemon/config"
+	"crabmem/daemon/model"
+	"crabmem/daemon/wire/pb"
+)
+
+// listModels answers with the models that there are. So do the operations that
+// change them; what they change lasts until the daemon ends or reloads.
+func (d *Daemon) listModels(r *request) error {
+	s := d.setup()
+	list := &pb.ModelList{Active: s.models.Active()}
+	for _, m := range s.models.Models() {
+		info := &pb.ModelInfo{Name: m.Name, Provider: m.Provider, Kind: m.Kind, ContextLimit: uint64(m.ContextLimit), Active: m.Active}
+		if m.Name == config.Offline {
+			info.Kind = config.Offline
+		}
+		for _, p := range s.config.Providers {
+			if p.Name == m.Provider {
+				info.BaseUrl, info.Fallback = p.BaseURL, p.Fallback
+			}
+		}
+		list.Models = append(list.Models, info)
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Models{Models: list}})
+}
+
+func (d *Daemon) switchModel(r *request, name string) error {
+	if err := d.setup().models.Switch(name); err != nil {
+		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "crabmem models lists those there are"}
+	}
+	return d.listModels(r)
+}
+
+func (d *Daemon) addModels(r *request, m *pb.AddModelsMsg) error {
+	p := model.Provider{
+		Name: m.Provider, Kind: m.Kind, BaseURL: m.BaseUrl, APIKey: m.ApiKey, APIVersion: m.ApiVersion, Region: m.Region,
+		AccessKey: m.AccessKey, SecretKey: m.SecretKey, Models: m.Models,
+		Timeout: time.Duration(m.TimeoutMs) * time.Millisecond, IdleTimeout: time.Duration(m.IdleTimeoutMs) * time.Millisecond,
+		Fallback: m.Fallback,
+	}
+	if m.MaxRetries != nil {
+		n := int(*m.MaxRetries)
+		p.MaxRetries = &n
+	}
+	if len(m.ContextLimits) > 0 {
+		p.ContextLimits = make(map[string]int, len(m.ContextLimits))
+		for name, n := range m.ContextLimits {
+			p.ContextLimits[name] = int(min(n, 1<<30))
+		}
+	}
+	if err := d.setup().models.Add(p); err != nil {
+		return &failure{code: 400, kind: "invalid", text: err.Error()}
+	}
+	return d.listModels(r)
+}
+
+func (d *Daemon) removeModel(r *request, name string) error {
+	if err := d.setup().models.Remove(name); err != nil {
+		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "crabmem models lists those there are"}
+	}
+	return d.listModels(r)
+}
+
+func (d *Daemon) listAgents(r *request) error {
+	s := d.setup()
+	list := &pb.AgentList{}
+	for _, a := range s.config.Agents {
+		built := s.agents[a.Name]
+		info := &pb.AgentInfo{
+			Name: a.Name, Description: a.Description, Model: built.Model, Skills: a.Skills, Mcps: a.MCPs, Members: a.Members,
+			Scoped: built.Scope.Confined, Memory: built.Memory,
+		}
+		for _, t := range s.runner.Tools.Schemas(built.Scope) {
+			info.Tools = append(info.Tools, t.Name)
+		}
+		list.Agents = append(list.Agents, info)
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Agents{Agents: list}})
+}

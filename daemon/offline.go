@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+	"crabmem/daemon/model"
+	"crabmem/daemon/tool"
+	"crabmem/sessionlog"
+	"crabmem/snippet"
+)
+
+// offline is the model that is none: it answers with what the store and the
+// conversation have about the question, and says so.
+type offline struct{ d *Daemon }
+
+const (
+	offlineLimit   = 128_000 // tokens of the context it claims
+	offlineEntries = 3
+	offlineSnippet = 400 // bytes
+	offlineSummary = 16 << 10
+)
+
+// Send answers a request as Stream does. One for a summary has nothing to look
+// up: it gets the conversation, shortened.
+func (o *offline) Send(ctx context.Context, q model.Request) (*model.Response, error) {
+	text := o.summary(q.Messages)
+	return &model.Response{Message: sessionlog.Message{Role: sessionlog.RoleAssistant, Content: text}, Finish: "stop"}, nil
+}
+
+func (o *offline) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) {
+		text, err := o.answer(ctx, &q)
+		if err != nil {
+			yield(model.Chunk{}, err)
+			return
+		}
+		for line := range strings.Lines(text) {
+			if ctx.Err() != nil {
+				yield(model.Chunk{}, ctx.Err())
+				return
+			}
+			if !yield(model.Chunk{Content: line}, nil) {
+				return
+			}
+		}
+		yield(model.Chunk{Finish: "stop"}, nil)
+	}
+}
+
+// newest returns the place of the newest message that the user wrote.
+func newest(ms []sessionlog.Message) int {
+	for i, m := range slices.Backward(ms) {
+		if m.Role == sessionlog.RoleUser && !m.Injected {
+			return i
+		}
+	}
+	return -1
+}
+
+func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) {
+	at := newest(q.Messages)
+	if at < 0 {
+		return "", errNoQuestion
+	}
+	question := q.Messages[at].Content
+	var b strings.Builder
+	// Who may not recall is answered from the conversation alone.
+	if slices.ContainsFunc(q.Tools, func(t model.Tool) bool { return t.Name == tool.Recall }) {
+		r, err := o.d.store.Search(ctx, crmem.Query{Text: question, Limit: offlineEntries})
+		if err != nil {
+			return "", err
+		}
+		for _, h := range r.Hits {
+			x, _, err := o.d.store.Explain(ctx, crmem.Query{Text: question, Limit: offlineEntries}, h.ID)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&b, "- **%s** (%s): %s\n", oneLine(h.Entry.Name), h.Entry.Kind,
+				oneLine(snippet.Cut(h.Entry.Content, bm25.Standard, x.Weights(), offlineSnippet)))
+		}
+	}
+	for _, m := range said(q.Messages[:at], question) {
+		fmt.Fprintf(&b, "- earlier here, %s: %s\n", m.Role, oneLine(snippet.Beginning(m.Content, offlineSnippet)))
+	}
+	if b.Len() == 0 {
+		return "No model is in use, and nothing in the memory or in this conversation is about that. `crabmem init` sets a model up.\n", nil
+	}
+	return "No model is in use; this is what the memory and this conversation have, word for word:\n\n" + b.String(), nil
+}
+
+var errNoQuestion = fmt.Errorf("no message to answer")
+
+// said returns the messages of a conversation that are most about a question,
+// at most two.
+func said(ms []sessionlog.Message, question string) []sessionlog.Message {
+	x := bm25.New(bm25.Standard)
+	for i, m := range ms {
+		if (m.Role == sessionlog.RoleUser || m.Role == sessionlog.RoleAssistant) && !m.Injected && !strings.HasPrefix(m.Content, "No model is in use") {
+			x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{m.Content}})
+		}
+	}
+	var found []sessionlog.Message
+	for _, h := range x.Search(bm25.Query{Text: question, Limit: 2}).Hits {
+		found = append(found, ms[h.ID-1])
+	}
+	return found
+}
+
+// summary shortens a conversation: what the user said, and how each answer
+// begins.
+func (o *offline) summary(ms []sessionlog.Message) string {
+	var b strings.Builder
+	b.WriteString("Shortened without a model:\n")
+	for i, m := range ms {
+		if m.Role != sessionlog.RoleUser && m.Role != sessionlog.RoleAssistant || m.Content == "" || i == len(ms)-1 {
+			continue
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", m.Role, oneLine(snippet.Beginning(m.Content, offlineSnippet)))
+	}
+	text := b.String()
+	if len(text) > offlineSummary {
+		text = text[:offlineSummary/2] + "\n...\n" + text[len(text)-offlineSummary/2:]
+	}
+	return strings.ToValidUTF8(text, "")
+}

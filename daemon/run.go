@@ -1,0 +1,269 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
+	"crabmem/daemon/wire/pb"
+)
+
+// begin is what a request to run an agent says, of both kinds.
+type begin struct {
+	agent, content, sender string
+	session                *uint64
+	cwd, resume, model     *string
+	newChat                bool
+}
+
+func sendBegin(m *pb.SendMsg) *begin {
+	return &begin{m.Agent, m.Content, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.Model, m.NewChat}
+}
+
+func streamBegin(m *pb.StreamMsg) *begin {
+	return &begin{m.Agent, m.Content, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.Model, m.NewChat}
+}
+
+// prepare finds the session. The agent that nobody names is crab.
+func (d *Daemon) prepare(q *begin) (*live, error) {
+	if q.agent == "" {
+		q.agent = config.Crab
+	}
+	return d.resolve(q)
+}
+
+// run is one run of a session's agent, and what came of it.
+type run struct {
+	live    *live
+	content string
+	sender  string
+	model   string // "" is the agent's
+	depth   int
+	each    func(agent.Event) error // its error ends the run; nil = nobody looks
+
+	answer string
+	usage  agent.TokenUsage
+}
+
+// run waits for the session's turn and runs its agent. It ends with ctx, on
+// request, and when the session is killed; what was produced until then is in
+// the session.
+func (d *Daemon) run(ctx context.Context, r *run) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l := r.live
+	dir, err := l.begin(ctx, cancel)
+	if err != nil {
+		return err
+	}
+	began := d.now()
+	defer func() { l.end(began) }()
+	s := d.setup()
+	a, ok := s.agents[l.agent]
+	if !ok {
+		return notRegistered(l.agent)
+	}
+	if err := d.load(l); err != nil {
+		return err
+	}
+	if r.model != "" {
+		other := *a
+		other.Model = r.model
+		a = &other
+	}
+	if dir == "" {
+		dir = d.dir
+	}
+	l.session.Dir, l.session.Scope = dir, l.scope
+	if remote(r.sender) {
+		l.session.Scope = l.session.Scope.Remote()
+	}
+	var broken error
+	for e, err := range s.runner.Run(ctx, a, l.session, agent.Input{Content: r.content, Sender: r.sender, Depth: r.depth}) {
+		switch e.Kind {
+		case agent.Usage:
+			r.usage.Prompt += e.Usage.Prompt
+			r.usage.Completion += e.Usage.Completion
+			r.usage.Limit = e.Usage.Limit
+			r.usage.Estimated = r.usage.Estimated || e.Usage.Estimated
+		case agent.Done:
+			r.answer = e.Text
+			return err
+		}
+		if r.each != nil {
+			if broken = r.each(e); broken != nil {
+				break // the client has gone: this ends the run (D17)
+			}
+		}
+	}
+	return broken
+}
+
+// send runs an agent and answers with what it said.
+func (d *Daemon) send(r *request, m *pb.SendMsg) error {
+	q := sendBegin(m)
+	l, err := d.prepare(q)
+	if err != nil {
+		return err
+	}
+	run := run{live: l, content: q.content, sender: q.by(l), model: m.GetModel()}
+	if err := d.run(r.ctx, &run); err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Response{Response: &pb.SendResponse{
+		Agent: q.agent, Content: run.answer, Session: l.id, StoredId: l.log.ID(), Usage: usage(run.usage)}}})
+}
+
+// by is who sends: somebody of the session, where nothing is said.
+func (q *begin) by(l *live) string {
+	if q.sender == "" {
+		return l.createdBy
+	}
+	return q.sender
+}
+
+// stream runs an agent and shows what happens. An end comes only after the
+// transcript is on the disk.
+func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
+	q := streamBegin(m)
+	l, err := d.prepare(q)
+	event := func(e *pb.StreamEvent) error {
+		return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}})
+	}
+	start := &pb.StreamStart{Agent: q.agent}
+	end := func(err error) error {
+		e := &pb.StreamEnd{Agent: q.agent}
+		if err != nil {
+			m := message(err)
+			e.Error = m.Message
+			if err := event(&pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: m}}); err != nil {
+				return err
+			}
+		}
+		return event(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: e}})
+	}
+	if err != nil {
+		if q.session == nil {
+			return err
+		}
+		start.Session = *q.session
+		return errors.Join(event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}), end(err))
+	}
+	start.Session, start.StoredId = l.id, l.log.ID()
+	if a := d.setup().agents[l.agent]; a != nil {
+		start.Model = a.Model
+	}
+	if m.GetModel() != "" {
+		start.Model = m.GetModel()
+	}
+	if err := event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}); err != nil {
+		return err
+	}
+	run := run{live: l, content: q.content, sender: q.by(l), model: m.GetModel(), each: func(e agent.Event) error {
+		if s := streamEvent(e); s != nil {
+			return event(s)
+		}
+		return nil
+	}}
+	return end(d.run(context.WithValue(r.ctx, streamingKey{}, true), &run))
+}
+
+// listSessions never waits for a run.
+func (d *Daemon) listSessions(r *request) error {
+	list := &pb.SessionList{}
+	for _, l := range d.live.list() {
+		info := &pb.SessionInfo{
+			Id: l.id, Agent: l.agent, CreatedBy: l.createdBy, MessageCount: uint64(l.messages.Load()), AliveSecs: uint64(l.alive.Load()),
+			Active: l.active(), Title: l.log.Meta().Title, StoredId: l.log.ID(), Waiting: uint64(l.waiting.Load()), Asking: d.asks.waiting(l.id),
+		}
+		if a := d.setup().agents[l.agent]; a != nil {
+			info.Model = a.Model
+		}
+		list.Sessions = append(list.Sessions, info)
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: list}})
+}
+
+// kill ends a session: its run too. Its file stays.
+func (d *Daemon) kill(r *request, id uint64) error {
+	l, err := d.live.get(id)
+	if err != nil || !d.drop(l) {
+		return refuse(404, "not_found", "session %d not found", id)
+	}
+	return r.pong()
+}
+
+// cancel ends the run of a session.
+func (d *Daemon) cancel(r *request, id uint64) error {
+	l, err := d.live.get(id)
+	if err != nil {
+		return refuse(404, "not_found", "session %d not found", id)
+	}
+	l.stop(errCancelled)
+	return r.pong()
+}
+
+// compactOnce answers with a summary and changes nothing (D23).
+func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
+	var summary string
+	err := d.withSession(r.ctx, m.Session, func(ctx context.Context, s *setup, a *agent.Agent, l *live) (err error) {
+		summary, err = s.runner.Summarize(ctx, a, l.session, agent.CompactOptions{})
+		return err
+	})
+	if err != nil {
+		if _, ok := errors.AsType[*failure](err); ok {
+			return err
+		}
+		return &failure{code: 500, kind: message(err).Kind, text: "compact failed for session " + utoa(m.Session), err: err}
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compact{Compact: &pb.CompactResponse{Summary: summary}}})
+}
+
+// compactSession puts a summary in the place of the history.
+func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
+	reply := &pb.CompactSessionReply{}
+	err := d.withSession(r.ctx, m.Session, func(ctx context.Context, s *setup, a *agent.Agent, l *live) (err error) {
+		o := agent.CompactOptions{Focus: m.Focus, Tokens: int(m.Size)}
+		reply.TokensBefore = uint64(agent.Estimate(l.session.Messages))
+		reply.Summary, reply.Archive, err = s.runner.Compact(ctx, a, l.session, o)
+		if reply.Summary == "" {
+			return err
+		}
+		if err != nil {
+			d.log.Warn("a summary is not in the store yet", "session", l.log.ID(), "error", err)
+		}
+		reply.TokensAfter = uint64(agent.Estimate(l.session.Messages))
+		d.publish(&agent.Turn{Agent: a, Session: l.session}, agent.Event{Kind: agent.Compacted, Text: reply.Summary, Archive: reply.Archive})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compacted{Compacted: reply}})
+}
+
+// withSession runs f when it is the session's turn, as a run.
+func (d *Daemon) withSession(ctx context.Context, id uint64, f func(context.Context, *setup, *agent.Agent, *live) error) error {
+	l, err := d.live.get(id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if _, err := l.begin(ctx, cancel); err != nil {
+		return err
+	}
+	began := time.Now()
+	defer func() { l.end(began) }()
+	s := d.setup()
+	a, ok := s.agents[l.agent]
+	if !ok {
+		return notRegistered(l.agent)
+	}
+	if err := d.load(l); err != nil {
+		return err
+	}
+	return f(ctx, s, a, l)
+}

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/wire"
+
+	"io"
+)
+
+// Serve answers clients until ctx ends: on the sockets of the home, and over
+// TCP where the configuration says so. Then it takes no new requests, lets runs
+// go on for [limits] drain, ends those that still do, and returns.
+func (d *Daemon) Serve(ctx context.Context) error {
+	c := d.setup().config
+	listeners, err := d.listen(c.TCP.Listen)
+	if err != nil {
+		return err
+	}
+	server := &wire.Server{
+		Handler: d.Handle, Token: string(c.TCP.Token), Log: d.log,
+		Limits: wire.Limits{Header: c.Limits.FrameTimeout, Progress: c.Limits.Progress, InFlight: int64(c.Limits.InFlight), Conns: c.Limits.Connections},
+	}
+	var wg sync.WaitGroup
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		d.log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
+		wg.Go(func() { failed <- server.Serve(l) })
+	}
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for ctx.Err() == nil && err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+			if err == nil {
+				err = errors.New("a listener ended by itself")
+			}
+		case <-tick.C:
+			d.putAway(d.setup().config.Limits.Sessions)
+		}
+	}
+	drain := c.Limits.Drain
+	d.log.Info("stopping", "drain", drain.String())
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	down := server.Shutdown(ending)
+	if errors.Is(down, context.DeadlineExceeded) {
+		d.log.Warn("runs were ended", "after", drain.String())
+		down = nil
+	}
+	wg.Wait()
+	return errors.Join(err, down, d.unlisten())
+}
+
+// listen opens the sockets: that of RFC 0009, and that of clients that know the
+// reference's place (D11).
+func (d *Daemon) listen(tcp string) ([]net.Listener, error) {
+	var ls []net.Listener
+	fail := func(err error) ([]net.Listener, error) {
+		for _, l := range ls {
+			err = errors.Join(err, l.Close())
+		}
+		return nil, err
+	}
+	for _, path := range []string{Socket(d.home), d.oldSocket()} {
+		l, err := wire.ListenUnix(d.fs, path)
+		if err != nil {
+			return fail(err)
+		}
+		ls = append(ls, l)
+	}
+	if tcp == "" {
+		return ls, nil
+	}
+	l, err := wire.ListenTCP(tcp)
+	if err != nil {
+		return fail(err)
+	}
+	ls = append(ls, l)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err == nil {
+		_, err = strconv.Atoi(port)
+	}
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", l.Addr(), err))
+	}
+	if err := vfs.Replace(d.fs, d.portFile(), 0o600, func(w io.Writer) error {
+		_, err := io.WriteString(w, port)
+		return err
+	}); err != nil {
+		return fail(err)
+	}
+	d.log.Warn("TCP is on: every process of this user may use the daemon, and everybody who has the token", "address", l.Addr().String())
+	return ls, nil
+}
+
+func (d *Daemon) oldSocket() string { return filepath.Join(d.home, "run", "crabtalk.sock") }
+func (d *Daemon) portFile() string  { return filepath.Join(d.home, "run", "crabtalk.port") }
+
+// unlisten removes what told clients where to go.
+func (d *Daemon) unlisten() error {
+	var errs []error
+	for _, name := range []string{d.portFile(), d.oldSocket(), Socket(d.home)} {
+		if _, err := d.fs.Lstat(name); err == nil {
+			errs = append(errs, d.fs.Remove(name))
+		}
+	}
+	return errors.Join(errs...)
+}

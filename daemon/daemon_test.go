@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// served is a daemon that serves a home of its own.
+type served struct {
+	t    *testing.T
+	home string
+	*Daemon
+	stop func()
+}
+
+// config is that of a home whose model is a scripted one.
+func scripted(m *modeltest.Server) string {
+	return `[provider.test]
+kind = "openai-compatible"
+base_url = "` + m.URL + `"
+api_key = "key"
+models = ["script"]
+max_retries = 0
+[provider.test.context_limits]
+script = 100000
+[system.crab]
+model = "script"
+`
+}
+
+func serve(t *testing.T, home, config string) *served {
+	t.Helper()
+	if config != "" {
+		if err := os.MkdirAll(home, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Open(Options{Home: home, Getenv: func(string) string { return "" }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Serve(ctx) }()
+	s := &served{t: t, home: d.home, Daemon: d}
+	s.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		s.stop = func() {}
+	}
+	t.Cleanup(func() { s.stop() })
+	for range 500 {
+		if c, err := net.Dial("unix", Socket(d.home)); err == nil {
+			c.Close()
+			return s
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the daemon does not listen")
+	return nil
+}
+
+// home returns a directory whose path is short enough for a socket.
+func home(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "crab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// ask sends a request on a connection of its own and returns the answers, the
+// last of which ends it.
+func (s *served) ask(m *pb.ClientMessage) []*pb.ServerMessage {
+	s.t.Helper()
+	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Write(m); err != nil {
+		s.t.Fatal(err)
+	}
+	var all []*pb.ServerMessage
+	for {
+		r := &pb.ServerMessage{}
+		if err := c.Read(r); err != nil {
+			s.t.Fatalf("after %d answers: %v", len(all), err)
+		}
+		all = append(all, r)
+		if e := r.GetStream(); e == nil || e.GetEnd() != nil {
+			return all
+		}
+	}
+}
+
+func (s *served) one(m *pb.ClientMessage) *pb.ServerMessage {
+	s.t.Helper()
+	all := s.ask(m)
+	if len(all) != 1 {
+		s.t.Fatalf("%d answers: %v", len(all), all)
+	}
+	return all[0]
+}
+
+func send(m *pb.SendMsg) *pb.ClientMessage {
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Send{Send: m}}
+}
+func stream(m *pb.StreamMsg) *pb.ClientMessage {
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: m}}
+}
+
+func TestOffline(t *testing.T) {
+	s := serve(t, home(t), "")
+	if _, err := s.store.Remember("deploy", "build, tag, push, then watch the canary", nil); err != nil {
+		t.Fatal(err)
+	}
+	r := s.one(send(&pb.SendMsg{Agent: "crab", Content: "how do we deploy?"})).GetResponse()
+	if r == nil || !strings.Contains(r.Content, "watch the canary") || !strings.Contains(r.Content, "No model is in use") {
+		t.Fatalf("answered %v", r)
+	}
+	if _, err := Open(Options{Home: s.home}); err == nil || !strings.Contains(err.Error(), ErrRunning.Error()) {
+		t.Errorf("a second daemon: %v", err)
+	}
+	b, err := vfs.ReadFile(vfs.OS{}, filepath.Join(s.home, "sessions", r.StoredId+".jsonl"), 1<<20)
+	if err != nil || strings.Count(string(b), "\n") < 3 {
+		t.Errorf("the session holds %q, %v", b, err)
+	}
+}

@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// watchAfter is how long a request runs before its peer is watched: most
-	// are answered by then.
-	watchAfter = time.Millisecond
 	// workWait is how long a request waits for others to end.
 	workWait    = 500 * time.Millisecond
 	maxFailures = 3 // to authenticate
@@ -28,6 +25,13 @@ const (
 	busy    // with a request
 	evicted // to make room
 	stopped // with the server
+)
+
+// The states of a request.
+const (
+	none    = iota
+	running // by the goroutine of the connection alone
+	watched // by a second one, too
 )
 
 // past is a deadline that ends a Read at once.
@@ -52,12 +56,12 @@ type served struct {
 	farWell bool      // what is written now is the last
 
 	// Of the request.
-	end      context.CancelFunc
+	phase    atomic.Uint32 // none, running, watched
+	req      *request
 	answered bool
-	over     error       // why nothing more of the answer is sent
-	broken   bool        // nothing more can be sent at all
-	watcher  *time.Timer // calls watch
-	done     chan struct{}
+	over     error         // why nothing more of the answer is sent
+	broken   bool          // nothing more can be sent at all
+	watchEnd chan struct{} // one for each request that was watched
 	hungUp   bool
 }
 
@@ -187,30 +191,26 @@ func (c *served) work(m *pb.ClientMessage) {
 	}
 	defer func() { <-c.s.working }()
 
-	var ctx context.Context
-	ctx, c.end = context.WithCancel(c.ctx)
-	defer c.end()
+	c.req = &request{conn: c.ctx}
+	defer c.req.end()
 	c.answered, c.over = false, nil
-	if c.watcher == nil {
-		c.watcher = time.AfterFunc(watchAfter, c.watch)
-	} else {
-		c.watcher.Reset(watchAfter)
-	}
-	c.s.Handler(ctx, c.peer, m, c.reply)
-	if !c.watcher.Stop() {
+	c.phase.Store(running)
+	c.s.watch.rouse()
+	c.s.Handler(c.req, c.peer, m, c.reply)
+	if c.phase.Swap(none) == watched {
 		_ = c.c.SetReadDeadline(past)
-		<-c.done
+		<-c.watchEnd
 		_ = c.setRead(time.Time{})
 	}
-	if !c.answered && c.over == nil && !c.hungUp && ctx.Err() == nil {
+	if !c.answered && c.over == nil && !c.hungUp && c.ctx.Err() == nil {
 		c.fail(500, "failed", "the request got no answer")
 	}
 }
 
-// watch ends the request when the peer hangs up. What comes meanwhile is the
+// watchPeer ends the request when the peer hangs up. What comes meanwhile is the
 // next request, and is kept; when there is no more room for it, nobody watches.
-func (c *served) watch() {
-	defer func() { c.done <- struct{}{} }()
+func (c *served) watchPeer() {
+	defer func() { c.watchEnd <- struct{}{} }()
 	if c.r > 0 {
 		copy(c.in, c.in[c.r:c.w])
 		c.r, c.w = 0, c.w-c.r
@@ -220,7 +220,7 @@ func (c *served) watch() {
 		c.w += n
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.hungUp = true
-			c.end()
+			c.req.end()
 		}
 		if err != nil {
 			return
@@ -253,6 +253,6 @@ func (c *served) reply(m *pb.ServerMessage) error {
 		c.broken = true
 	}
 	c.over = err
-	c.end()
+	c.req.end()
 	return err
 }

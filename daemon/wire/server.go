@@ -33,7 +33,7 @@ type Peer struct {
 }
 
 // Server answers requests on any number of listeners: of each connection one
-// at a time, in order.
+// at a time, in order. It must be shut down.
 //
 // Over a Unix socket and over loopback TCP the peer must be a process of the
 // same user, or of root. Where that cannot be known it must begin with the
@@ -53,6 +53,7 @@ type Server struct {
 	working  chan struct{}
 	requests atomic.Uint64 // counts them: which of two is older
 	refused  atomic.Int64  // when a refusal was logged last
+	watch    watch
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -72,6 +73,8 @@ func (s *Server) init() {
 	s.working = make(chan struct{}, s.limits.Working)
 	s.listeners = make(map[net.Listener]bool)
 	s.conns = make(map[*served]bool)
+	s.watch.wake = make(chan struct{}, 1)
+	s.watch.end.Go(s.watchAll)
 }
 
 // Serve accepts connections until Shutdown, and returns nil then. It closes
@@ -126,7 +129,7 @@ func (s *Server) Serve(l net.Listener) error {
 // admit starts to serve a connection, or refuses it.
 func (s *Server) admit(nc net.Conn) {
 	p := peerOf(nc)
-	c := &served{s: s, peer: p, trusted: p.UID >= 0, done: make(chan struct{}, 1)}
+	c := &served{s: s, peer: p, trusted: p.UID >= 0, watchEnd: make(chan struct{}, 1)}
 	c.Conn = Conn{c: nc, in: make([]byte, smallFrame), max: MaxFrame, srv: c}
 	c.seq.Store(s.requests.Add(1))
 	c.ctx, c.cancel = context.WithCancel(s.base)
@@ -233,5 +236,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-drained
 	}
 	s.cut()
+	s.watch.end.Wait()
 	return err
 }

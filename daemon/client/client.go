@@ -1,0 +1,186 @@
+// Package client talks to the daemon. The zero [Client] finds the one of this
+// user:
+//
+//	var c client.Client
+//	defer c.Close()
+//	e, err := c.Get(ctx, "deploy")
+//
+// There is a method for every operation. What they take and return are the
+// messages of package pb.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+)
+
+// maxIdle is how many connections are kept between requests.
+const maxIdle = 4
+
+// Client is a client of one daemon. It is safe for concurrent use: every
+// request that is going on has a connection of its own.
+type Client struct {
+	// Addr is where the daemon listens. Zero: where Local says.
+	Addr wire.Addr
+
+	mu     sync.Mutex
+	idle   []*wire.Conn
+	closed bool
+	agreed bool // on the version of the operations that are ours
+}
+
+// Local returns where the daemon of this user listens: CRABMEM_SOCKET, or
+// daemon.sock in CRABTALK_HOME, or in ~/.crabtalk.
+func Local() (wire.Addr, error) {
+	path := os.Getenv("CRABMEM_SOCKET")
+	if path == "" {
+		home := os.Getenv("CRABTALK_HOME")
+		if home == "" {
+			user, err := os.UserHomeDir()
+			if err != nil {
+				return wire.Addr{}, fmt.Errorf("no home directory: %w; set CRABTALK_HOME", err)
+			}
+			home = filepath.Join(user, ".crabtalk")
+		}
+		path = filepath.Join(home, "daemon.sock")
+	}
+	return wire.Addr{Network: "unix", Address: path}, nil
+}
+
+// Close closes the connections that no request uses. Requests after it fail.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, conn := range c.idle {
+		conn.Close()
+	}
+	c.idle = nil
+	return nil
+}
+
+// take returns a connection that waits for a request.
+func (c *Client) take(ctx context.Context) (*wire.Conn, error) {
+	for {
+		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			return nil, errors.New("the client is closed")
+		}
+		n := len(c.idle)
+		if n == 0 {
+			c.mu.Unlock()
+			return c.dial(ctx)
+		}
+		conn := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mu.Unlock()
+		if conn.Fresh() {
+			return conn, nil
+		}
+		conn.Close()
+	}
+}
+
+// give takes a connection back whose answer has ended.
+func (c *Client) give(conn *wire.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.idle) == maxIdle {
+		conn.Close()
+		return
+	}
+	c.idle = append(c.idle, conn)
+}
+
+func (c *Client) dial(ctx context.Context) (*wire.Conn, error) {
+	a := c.Addr
+	if a.Network == "" {
+		var err error
+		if a, err = Local(); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := wire.Dial(ctx, a)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &NoDaemonError{Addr: a, err: err}
+	}
+	return conn, err
+}
+
+// Request sends a request and returns its answer, which is one message. An
+// error that the daemon answers is an *Error.
+func (c *Client) Request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMessage, error) {
+	for r, err := range c.RequestStream(ctx, m, func(*pb.ServerMessage) bool { return true }) {
+		return r, err
+	}
+	return nil, wire.ErrClosed // an answer is never empty
+}
+
+// RequestStream sends a request and returns the messages of its answer, up to
+// and with the one that is the last. An error ends it; one that the daemon
+// answers is an *Error. To stop before the end is to hang up.
+func (c *Client) RequestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
+	return func(yield func(*pb.ServerMessage, error) bool) {
+		conn, err := c.take(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		ended := false
+		defer func() {
+			if stop() && ended {
+				c.give(conn)
+			} else {
+				conn.Close()
+			}
+		}()
+		if err := conn.Write(m); err != nil {
+			// Who closes the connection at once may have said why.
+			var large *wire.TooLargeError
+			if r := new(pb.ServerMessage); !errors.As(err, &large) && ctx.Err() == nil && conn.Read(r) == nil && r.GetError() != nil {
+				err = newError(r.GetError())
+			}
+			yield(nil, because(ctx, err))
+			return
+		}
+		for {
+			r := new(pb.ServerMessage)
+			err := conn.Read(r)
+			switch {
+			case err != nil:
+				yield(nil, because(ctx, err))
+				return
+			case r.GetError() != nil:
+				ended = true
+				yield(nil, newError(r.GetError()))
+				return
+			}
+			ended = last(r)
+			if !yield(r, nil) || ended {
+				return
+			}
+		}
+	}
+}
+
+// because returns why a call failed: for one that was cancelled that, and not
+// what came of it.
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

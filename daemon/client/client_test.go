@@ -1,0 +1,318 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve runs a server in a home, which it makes this process's.
+func serve(t *testing.T, h wire.Handler) *wire.Server {
+	t.Helper()
+	home, err := os.MkdirTemp("", "client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	t.Setenv("CRABTALK_HOME", home)
+	t.Setenv("CRABMEM_SOCKET", "")
+	l, err := wire.ListenUnix(vfs.OS{}, filepath.Join(home, "daemon.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &wire.Server{Handler: h}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func newClient(t *testing.T) *Client {
+	c := new(Client)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func hello() *pb.ServerMessage {
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version, Version: "v1"}}}
+}
+
+func stream(e *pb.StreamEvent) *pb.ServerMessage {
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}}
+}
+
+func chunk(text string) *pb.ServerMessage {
+	return stream(&pb.StreamEvent{Event: &pb.StreamEvent_Chunk{Chunk: &pb.StreamChunk{Content: text}}})
+}
+
+func end(err string) *pb.ServerMessage {
+	return stream(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: &pb.StreamEnd{Error: err}}})
+}
+
+func fail(code uint32, text string) *pb.ServerMessage {
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: code, Message: text, Kind: "not_found", Path: "/p", Remedy: "look"}}}
+}
+
+// script answers every request of a kind with the same messages.
+func script(answers ...*pb.ServerMessage) wire.Handler {
+	return func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if m.GetHello() != nil {
+			_ = send(hello())
+			return
+		}
+		for _, a := range answers {
+			if send(a) != nil {
+				return
+			}
+		}
+	}
+}
+
+func collect(t *testing.T, c *Client) (text string, err error) {
+	t.Helper()
+	for e, err := range c.Stream(t.Context(), &pb.StreamMsg{Content: "x"}) {
+		if err != nil {
+			return text, err
+		}
+		text += e.GetChunk().GetContent()
+	}
+	return text, nil
+}
+
+func TestStreamEnds(t *testing.T) {
+	structured := stream(&pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: &pb.ErrorMsg{Code: 429, Message: "slow down", Kind: "rate"}}})
+	for name, tc := range map[string]struct {
+		answers []*pb.ServerMessage
+		text    string
+		err     string
+	}{
+		"well":       {[]*pb.ServerMessage{chunk("a"), chunk("b"), end("")}, "ab", ""},
+		"error":      {[]*pb.ServerMessage{chunk("a"), end("it broke")}, "a", "server error (500): it broke"},
+		"structured": {[]*pb.ServerMessage{chunk("a"), structured, end("slow down")}, "a", "server error (429): slow down"},
+		"no start":   {[]*pb.ServerMessage{fail(500, "agent 'x' not registered")}, "", "server error (500): agent 'x' not registered"},
+		"newer":      {[]*pb.ServerMessage{stream(&pb.StreamEvent{}), chunk("b"), end("")}, "b", ""},
+		"other":      {[]*pb.ServerMessage{hello()}, "", "unexpected response: hello"},
+		"empty":      {[]*pb.ServerMessage{{}}, "", "unexpected response: empty or of a newer daemon"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serve(t, script(tc.answers...))
+			c := newClient(t)
+			text, err := collect(t, c)
+			if text != tc.text || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+				t.Errorf("got %q, %v; want %q, %q", text, err, tc.text, tc.err)
+			}
+		})
+	}
+}
+
+// TestConnections sees to it that answers which ended leave their connection,
+// and others do not.
+func TestConnections(t *testing.T) {
+	gone := make(chan bool, 1)
+	s := serve(t, func(ctx context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		switch m.Msg.(type) {
+		case *pb.ClientMessage_Stream:
+			_ = send(chunk("a"))
+			<-ctx.Done()
+			gone <- true
+		case *pb.ClientMessage_Kill:
+			_ = send(fail(404, "session 7 not found"))
+		default:
+			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
+		}
+	})
+	c := newClient(t)
+	for range 3 {
+		if err := c.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Kill(t.Context(), 7)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != 404 || e.Kind != "not_found" || e.Path != "/p" || e.Remedy != "look" {
+			t.Fatalf("Kill: %v", err)
+		}
+	}
+	if n := s.Conns(); n != 1 {
+		t.Errorf("%d connections for requests one after the other", n)
+	}
+	for e, err := range c.Stream(t.Context(), &pb.StreamMsg{}) {
+		if err != nil || e.GetChunk() == nil {
+			t.Fatal(e, err)
+		}
+		if err := c.Ping(t.Context()); err != nil { // beside the run
+			t.Fatal(err)
+		}
+		break
+	}
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the run was not ended by the hang-up")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, err := range c.Stream(ctx, &pb.StreamMsg{}) {
+		if ctx.Err() == nil {
+			cancel()
+		} else if !errors.Is(err, context.Canceled) {
+			t.Fatalf("after cancel: %v", err)
+		}
+	}
+	<-gone
+}
+
+// TestStaleConnection uses a connection that the daemon has closed since.
+func TestStaleConnection(t *testing.T) {
+	pong := &pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}}
+	s := serve(t, script(pong))
+	c := newClient(t)
+	if err := c.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Ping(t.Context())
+	if e, ok := errors.AsType[*NoDaemonError](err); !ok || !strings.Contains(e.Error(), "crabmem daemon") {
+		t.Fatalf("Ping without a daemon: %v", err)
+	}
+	l, err := wire.ListenUnix(vfs.OS{}, filepath.Join(os.Getenv("CRABTALK_HOME"), "daemon.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &wire.Server{Handler: script(pong)}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("Ping after a restart: %v", err)
+	}
+	_ = s.Shutdown(t.Context())
+	<-done
+}
+
+func TestSkew(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer *pb.ServerMessage
+		want   string
+	}{
+		"foreign": {fail(400, "empty client message"), "the daemon is none of crabmem's, or one that is too old: stop it and start this one's (crabmem daemon)"},
+		"other": {&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version + 1, Version: "v9"}}},
+			"the daemon is of another version (v9, protocol 2, and this program has 1): start it again (crabmem daemon)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+				if m.GetHello() == nil {
+					asked++
+				}
+				_ = send(tc.answer)
+			})
+			c := newClient(t)
+			_, err := c.Get(t.Context(), "deploy")
+			if e, ok := errors.AsType[*SkewError](err); !ok || e.Error() != tc.want {
+				t.Errorf("Get: %v, want %s", err, tc.want)
+			}
+			if asked != 0 {
+				t.Error("the daemon was asked what it does not know")
+			}
+		})
+	}
+}
+
+func TestParts(t *testing.T) {
+	part := func(more bool, ids ...uint64) *pb.ServerMessage {
+		l := &pb.EntryList{More: more}
+		for _, id := range ids {
+			l.Entries = append(l.Entries, &pb.Entry{Id: id})
+		}
+		return &pb.ServerMessage{Msg: &pb.ServerMessage_Entries{Entries: l}}
+	}
+	s := serve(t, script(part(true, 1, 2), part(true), part(false, 3)))
+	c := newClient(t)
+	for range 2 {
+		var ids []uint64
+		for e, err := range c.List(t.Context(), &pb.ListEntriesMsg{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, e.Id)
+		}
+		if len(ids) != 3 || ids[2] != 3 {
+			t.Errorf("ids %v", ids)
+		}
+	}
+	if s.Conns() != 1 {
+		t.Errorf("%d connections", s.Conns())
+	}
+}
+
+func TestRecallInParts(t *testing.T) {
+	first := &pb.RecallReply{Total: 2, Searched: 9, Hits: []*pb.RecallHit{{Score: 2}}, More: true}
+	second := &pb.RecallReply{Hits: []*pb.RecallHit{{Score: 1}}}
+	serve(t, script(&pb.ServerMessage{Msg: &pb.ServerMessage_Recalled{Recalled: first}}, &pb.ServerMessage{Msg: &pb.ServerMessage_Recalled{Recalled: second}}))
+	got, err := newClient(t).Recall(t.Context(), &pb.RecallMsg{Query: "x"})
+	want := &pb.RecallReply{Total: 2, Searched: 9, Hits: []*pb.RecallHit{{Score: 2}, {Score: 1}}}
+	if err != nil || !proto.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	step := &pb.ServerMessage{Msg: &pb.ServerMessage_Progress{Progress: &pb.Progress{Done: 1, Total: 2}}}
+	report := &pb.ServerMessage{Msg: &pb.ServerMessage_Report{Report: &pb.Report{Json: []byte("{}")}}}
+	serve(t, script(step, step, report))
+	steps := 0
+	r, err := newClient(t).Dump(t.Context(), &pb.DumpMsg{Dir: "/d", Progress: true}, func(*pb.Progress) { steps++ })
+	if err != nil || string(r.GetJson()) != "{}" || steps != 2 {
+		t.Errorf("report %v, %v after %d steps", r, err, steps)
+	}
+}
+
+// TestRefused gets the reason of a server that answers before it was asked and
+// hangs up.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = wire.NewConn(nc).Write(fail(503, "full"))
+			nc.Close()
+		}
+	}()
+	t.Setenv("CRABMEM_SOCKET", path)
+	for range 20 {
+		err := newClient(t).Ping(t.Context())
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != 503 {
+			t.Fatalf("Ping: %v, want what the server said", err)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"fmt"
+
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+)
+
+// Error is what the daemon answered in the place of an answer.
+type Error struct {
+	Code    uint32 // 400, 404, 409, 500 …
+	Message string
+	Kind    string // a word for programs, as not_found; empty from other daemons
+	Path    string // the file that it is about
+	Remedy  string // what to do
+
+	Offset   *int64 // in that file
+	ExitCode int    // that a command should end with; 0 = none in particular
+	Details  []byte // JSON
+	Warnings []string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("server error (%d): %s", e.Code, e.Message) }
+
+func newError(m *pb.ErrorMsg) *Error {
+	return &Error{
+		Code: m.GetCode(), Message: m.GetMessage(), Kind: m.GetKind(), Path: m.GetPath(), Remedy: m.GetRemedy(),
+		Offset: m.Offset, ExitCode: int(m.GetExitCode()), Details: m.GetDetails(), Warnings: m.GetWarnings(),
+	}
+}
+
+// NoDaemonError is returned when nobody listens where the daemon would.
+type NoDaemonError struct {
+	Addr wire.Addr
+	err  error
+}
+
+func (e *NoDaemonError) Error() string {
+	return fmt.Sprintf("no daemon answers at %s; crabmem daemon starts one", e.Addr.Address)
+}
+
+func (e *NoDaemonError) Unwrap() error { return e.err }
+
+// SkewError is returned when the daemon does not have the operations that are
+// asked for as this program knows them.
+type SkewError struct {
+	Daemon   string // its version; empty when it is not known
+	Protocol uint32 // of the daemon; 0 = it has none of them
+}
+
+func (e *SkewError) Error() string {
+	if e.Protocol == 0 {
+		return "the daemon is none of crabmem's, or one that is too old: stop it and start this one's (crabmem daemon)"
+	}
+	return fmt.Sprintf("the daemon is of another version (%s, protocol %d, and this program has %d): start it again (crabmem daemon)", e.Daemon, e.Protocol, pb.Version)
+}
+
+// UnexpectedError is an answer of another kind than the request wants.
+type UnexpectedError struct{ Answer *pb.ServerMessage }
+
+func (e *UnexpectedError) Error() string {
+	if e.Answer.GetMsg() == nil {
+		return "unexpected response: empty or of a newer daemon"
+	}
+	kind := e.Answer.ProtoReflect()
+	return "unexpected response: " + string(kind.WhichOneof(kind.Descriptor().Oneofs().Get(0)).Name())
+}

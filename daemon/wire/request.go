@@ -1,0 +1,43 @@
+package wire
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// request is the context of a request. Most requests are answered before
+// anybody asks whether they have ended: only then is there a channel for it.
+type request struct {
+	conn  context.Context // of the connection
+	mu    sync.Mutex
+	inner context.Context // nil until it is asked for
+	stop  context.CancelFunc
+	ended bool
+}
+
+func (r *request) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	if r.stop != nil {
+		r.stop()
+	}
+}
+
+func (r *request) context() context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inner == nil {
+		r.inner, r.stop = context.WithCancel(r.conn)
+		if r.ended {
+			r.stop()
+		}
+	}
+	return r.inner
+}
+
+func (r *request) Done() <-chan struct{}       { return r.context().Done() }
+func (r *request) Err() error                  { return r.context().Err() }
+func (r *request) Value(key any) any           { return r.context().Value(key) }
+func (r *request) Deadline() (time.Time, bool) { return r.conn.Deadline() }

@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// watchAfter is how long a request runs, or twice that, before its peer is
+	// watched: most are answered by then, and a timer for each would cost more
+	// than they do.
+	watchAfter = 25 * time.Millisecond
+	// restAfter is how many times nothing was found before there is a rest.
+	restAfter = 40
+)
+
+// watch is what has requests watched that take long.
+type watch struct {
+	resting atomic.Bool
+	wake    chan struct{}
+	end     sync.WaitGroup
+}
+
+// rouse ends a rest. It is called after a request has begun.
+func (w *watch) rouse() {
+	if w.resting.Load() && w.resting.CompareAndSwap(true, false) {
+		w.wake <- struct{}{}
+	}
+}
+
+// watchAll runs until the server stops.
+func (s *Server) watchAll() {
+	t := time.NewTimer(watchAfter)
+	defer t.Stop()
+	seen := make(map[*served]uint64)
+	for nothing := 0; ; {
+		select {
+		case <-t.C:
+		case <-s.base.Done():
+			return
+		}
+		if s.watchLong(seen) {
+			nothing = 0
+		} else if nothing++; nothing >= restAfter {
+			s.watch.resting.Store(true)
+			// Whoever began before this was seen did not see it.
+			if s.watchLong(seen) && s.watch.resting.CompareAndSwap(true, false) {
+				nothing = 0
+			} else {
+				select {
+				case <-s.watch.wake:
+					nothing = 0
+				case <-s.base.Done():
+					return
+				}
+			}
+		}
+		t.Reset(watchAfter)
+	}
+}
+
+// watchLong has those requests watched that were seen before, and reports
+// whether there are others.
+func (s *Server) watchLong(seen map[*served]uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := false
+	for c := range seen {
+		if !s.conns[c] {
+			delete(seen, c)
+		}
+	}
+	for c := range s.conns {
+		if c.phase.Load() != running {
+			delete(seen, c)
+			continue
+		}
+		seq := c.seq.Load()
+		if was, ok := seen[c]; !ok || was != seq {
+			seen[c], found = seq, true
+		} else if c.phase.CompareAndSwap(running, watched) {
+			delete(seen, c)
+			go c.watchPeer()
+		}
+	}
+	return found
+}

@@ -18,7 +18,7 @@ var variables = map[string]string{"KEY": "sk-from-the-environment", "HOME": "/us
 
 func getenv(name string) string { return variables[name] }
 
-// newHome makes a home of files; a name that ends in ! has mode 0644.
+// newHome makes a home of files; a name that ends in ! has mode 0640.
 func newHome(t testing.TB, files map[string]string) *vfs.Mem {
 	t.Helper()
 	m := vfs.NewMem()
@@ -29,7 +29,7 @@ func newHome(t testing.TB, files map[string]string) *vfs.Mem {
 	}
 	for name, text := range files {
 		if open, ok := strings.CutSuffix(name, "!"); ok {
-			m.WriteFile("/h/"+open, []byte(text), 0o644)
+			m.WriteFile("/h/"+open, []byte(text), 0o640)
 		} else {
 			m.WriteFile("/h/"+name, []byte(text), 0o600)
 		}
@@ -310,7 +310,7 @@ func TestProblems(t *testing.T) {
 		{"both keys", ok + "api_key_file = 'keys/k'\n", map[string]string{"keys/k": "k"}, "config.toml:4: provider 'a' has both api_key and api_key_file: remove one"},
 		{"key file missing", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", nil, "config.toml:3: provider.a.api_key_file: keys/k: there is no such file"},
 		{"key file open", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k!": "k"},
-			"config.toml:3: provider.a.api_key_file: others may read keys/k (mode 0644): chmod 600 keys/k"},
+			"config.toml:3: provider.a.api_key_file: others may read keys/k (mode 0640): chmod 600 keys/k"},
 		{"key file of lines", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": "a\nb"},
 			"config.toml:3: provider.a.api_key_file: keys/k is not one line of text"},
 		{"key file large", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": strings.Repeat("k", 16385)},

@@ -190,13 +190,16 @@ func (s *section) strs(key string, to *[]string) {
 // table returns the section of a key, and an empty one when it is missing.
 func (s *section) table(key string) *section {
 	sub := &section{f: s.f, name: s.full(key), t: &table{line: s.t.line}}
+	again := slices.Contains(s.asked, key)
 	v, ok := s.get(key)
 	if !ok {
 		return sub
 	}
 	t, ok := v.v.(*table)
 	if !ok {
-		s.wrong(key, v, "a table")
+		if !again {
+			s.wrong(key, v, "a table")
+		}
 		return sub
 	}
 	t.line = v.line

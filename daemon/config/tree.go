@@ -61,12 +61,10 @@ func rawTOML(text []byte) (map[string]any, error) {
 type lines struct {
 	starts []int          // offsets of the lines
 	at     map[string]int // by the names on the way to the key, each with a NUL before it
-	arrays map[string]int // tables seen of an array of them
 }
 
 func (l *lines) read(text []byte) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	l.arrays = make(map[string]int)
 	l.starts = []int{0}
 	for i, c := range text {
 		if c == '\n' {
@@ -80,13 +78,6 @@ func (l *lines) read(text []byte) {
 		switch n := p.Expression(); n.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			at = l.key("", n)
-			if n.Kind == unstable.ArrayTable {
-				l.arrays[at]++
-				at += "\x00" + strconv.Itoa(l.arrays[at]-1)
-				it := n.Key()
-				it.Next()
-				l.set(at, l.line(it.Node()))
-			}
 		case unstable.KeyValue:
 			l.keyValue(at, n)
 		}
@@ -107,15 +98,12 @@ func (l *lines) set(path string, line int) {
 	}
 }
 
-// key notes the line of a dotted key and returns its path. A name of an array
-// of tables stands for the last of them.
+// key notes the line of a dotted key and returns its path. No key of ours is an
+// array of tables: all of one have the line of the first.
 func (l *lines) key(path string, n *unstable.Node) string {
 	for it := n.Key(); it.Next(); {
 		path += "\x00" + string(it.Node().Data)
 		l.set(path, l.line(it.Node()))
-		if k := l.arrays[path]; k > 0 && !it.IsLast() {
-			path += "\x00" + strconv.Itoa(k-1)
-		}
 	}
 	return path
 }

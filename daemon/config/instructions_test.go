@@ -1,0 +1,89 @@
+package config_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+)
+
+func TestInstructions(t *testing.T) {
+	m := vfs.NewMem()
+	for _, dir := range []string{"/h/work/a", "/w/x/y", "/w/link", "/w/dir/Crab.md", "/w/empty/z"} {
+		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"/h/Crab.md": "home\n", "/Crab.md": "\nroot\n\n", "/w/Crab.md": "w", "/w/x/y/Crab.md": "y\xff", "/h/work/a/Crab.md": "a",
+		"/w/empty/Crab.md": " \n", "/w/empty/z/Crab.md": "z", "/secret": "secret",
+	} {
+		m.WriteFile(name, []byte(text), 0o600)
+	}
+	m.Symlink("/secret", "/w/link/Crab.md")
+	m.Symlink("/w/x", "/other")
+	for _, c := range []struct{ dir, agent, want string }{
+		{"/w/x/y", "dev", "home\n\nroot\n\nw\n\ny\ufffd"},
+		{"/w/x/y", "crab", "root\n\nw\n\ny\ufffd"},
+		{"/w/x", "dev", "home\n\nroot\n\nw"},
+		{"/", "dev", "home\n\nroot"},
+		{"/h/work/a", "dev", "home\n\nroot\n\na"},
+		{"/h/work/a", "crab", "root\n\na"},
+		{"/h", "dev", "home\n\nroot"},
+		{"/w/link", "dev", "home\n\nroot\n\nw"},
+		{"/w/dir", "dev", "home\n\nroot\n\nw"},
+		{"/w/empty/z", "crab", "root\n\nw\n\nz"},
+		{"/other/y", "dev", "home\n\nroot\n\nw\n\ny\ufffd"}, // where the directory is, not how it was reached
+		{"/w/missing", "dev", "home\n\nroot\n\nw"},
+	} {
+		got, err := config.Instructions(m, "/h", c.dir, c.agent)
+		if err != nil || got != c.want {
+			t.Errorf("%s in %s: %q, %v, want %q", c.agent, c.dir, got, err, c.want)
+		}
+	}
+	if got, err := config.Instructions(vfs.NewMem(), "/none", "/", "dev"); err != nil || got != "" {
+		t.Errorf("nothing: %q, %v", got, err)
+	}
+	m.Chmod("/w/Crab.md", 0)
+	if got, err := config.Instructions(m, "/h", "/w", "dev"); err != nil || got != "home\n\nroot" {
+		t.Errorf("one that may not be read: %q, %v", got, err)
+	}
+	broken := errors.New("disk")
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "read" {
+			return broken
+		}
+		return nil
+	}
+	if _, err := config.Instructions(m, "/h", "/w", "dev"); !errors.Is(err, broken) {
+		t.Errorf("a broken disk: %v", err)
+	}
+}
+
+func TestInstructionsAreBounded(t *testing.T) {
+	m := vfs.NewMem()
+	if err := vfs.MkdirAll(m, "/h", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.WriteFile("/h/Crab.md", []byte(strings.Repeat("é", 32<<10)+"!"), 0o600)
+	got, err := config.Instructions(m, "/h", "/", "dev")
+	note := "\n[/h/Crab.md goes on: only its first 64 KiB are shown]"
+	if err != nil || len(got) > 64<<10 || len(got) < 64<<10-1 || !strings.HasSuffix(got, "é"+note) {
+		t.Errorf("%d bytes, %v, ends in %q", len(got), err, got[max(0, len(got)-80):])
+	}
+	m.WriteFile("/h/Crab.md", []byte(strings.Repeat("h", 64<<10)), 0o600)
+	dir := ""
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		dir += "/" + name
+		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m.WriteFile(dir+"/Crab.md", []byte(strings.Repeat(name, 60<<10)), 0o600)
+	}
+	got, err = config.Instructions(m, "/h", dir, "dev")
+	if err != nil || len(got) != 64<<10+3*(60<<10)+6 || got[0] != 'h' || got[64<<10+2] != 'c' || got[len(got)-1] != 'e' {
+		t.Errorf("%d bytes, %v: not the home and the three innermost", len(got), err)
+	}
+}

@@ -1,0 +1,409 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// daemonConfig is the reference's, with its types: what its clients decode.
+type daemonConfig struct {
+	Provider map[string]struct {
+		Kind       string   `json:"kind"`
+		APIKey     *string  `json:"api_key"`
+		BaseURL    *string  `json:"base_url"`
+		Models     []string `json:"models"`
+		Weight     *uint16  `json:"weight"`
+		MaxRetries *uint32  `json:"max_retries"`
+		Timeout    *uint64  `json:"timeout"`
+		APIVersion *string  `json:"api_version"`
+		Region     *string  `json:"region"`
+		AccessKey  *string  `json:"access_key"`
+	} `json:"provider"`
+	MCPs map[string]struct {
+		Name        string            `json:"name"`
+		Command     string            `json:"command"`
+		Args        []string          `json:"args"`
+		Env         map[string]string `json:"env"`
+		AutoRestart bool              `json:"auto_restart"`
+		URL         *string           `json:"url"`
+	} `json:"mcps"`
+	System struct {
+		Crab  agentConfig `json:"crab"`
+		Tasks struct {
+			MaxConcurrent  uint `json:"max_concurrent"`
+			ViewableWindow uint `json:"viewable_window"`
+			TaskTimeout    uint `json:"task_timeout"`
+		} `json:"tasks"`
+		Memory struct {
+			RecallLimit  uint `json:"recall_limit"`
+			SoulEditable bool `json:"soul_editable"`
+		} `json:"memory"`
+	} `json:"system"`
+	Agents map[string]agentConfig `json:"agents"`
+	Env    map[string]string      `json:"env"`
+}
+
+type agentConfig struct {
+	Description      string   `json:"description"`
+	Model            *string  `json:"model,omitempty"`
+	MaxIterations    uint     `json:"max_iterations"`
+	Thinking         bool     `json:"thinking"`
+	Members          []string `json:"members"`
+	Skills           []string `json:"skills"`
+	MCPs             []string `json:"mcps"`
+	CompactThreshold uint     `json:"compact_threshold"`
+}
+
+func get(t testing.TB, m *vfs.Mem) string {
+	t.Helper()
+	js, err := config.Get(m, "/h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(js)
+}
+
+func file(t testing.TB, m *vfs.Mem) string {
+	t.Helper()
+	b, err := vfs.ReadFile(m, "/h/config.toml", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestGetConfig is row 19 of the interop checklist: what get_config returns is
+// a DaemonConfig.
+func TestGetConfig(t *testing.T) {
+	const empty = `{"agents":{},"env":{},"mcps":{},"provider":{},"system":{` +
+		`"crab":{"compact_threshold":100000,"description":"","max_iterations":16,"mcps":[],"members":[],"model":"offline","skills":[],"thinking":false},` +
+		`"memory":{"recall_limit":5,"soul_editable":true},"tasks":{"max_concurrent":4,"task_timeout":300,"viewable_window":16}}}`
+	if got := get(t, newHome(t, nil)); got != empty {
+		t.Errorf("nothing: %s", got)
+	}
+	if got, err := config.Get(vfs.NewMem(), "/h"); err != nil || string(got) != empty {
+		t.Errorf("no home: %s, %v", got, err)
+	}
+	m := newHome(t, map[string]string{"config.toml": strings.ReplaceAll(reference, "timeout = 45", "timeout = '44.5s'"), "agents/dev.md": "x"})
+	js := get(t, m)
+	var c daemonConfig
+	if err := json.Unmarshal([]byte(js), &c); err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Provider["openai"]; p.Kind != "openai_compat" || *p.Timeout != 45 || *p.Weight != 2 || *p.APIKey != "" {
+		t.Errorf("openai: %+v", p)
+	}
+	if p := c.Provider["local"]; p.Kind != "llama_cpp" || *p.Timeout != 30 || *p.MaxRetries != 2 || p.APIKey != nil {
+		t.Errorf("local: %+v", p)
+	}
+	if len(c.Provider) != 4 || len(c.MCPs) != 1 || len(c.Agents) != 1 || *c.System.Crab.Model != "gpt-4o" || c.System.Crab.MaxIterations != 20 {
+		t.Errorf("%+v", c)
+	}
+	for _, secret := range []string{"KEY}", "sk-", `"a"`, `"b"`} {
+		if strings.Contains(strings.ReplaceAll(js, `["-k","${KEY}"]`, ""), secret) {
+			t.Errorf("%s in %s", secret, js)
+		}
+	}
+}
+
+func TestRoundTripChangesNothing(t *testing.T) {
+	for name, text := range map[string]string{
+		"reference": reference,
+		"empty":     "",
+		"ours": "# comment\n[provider.a]\nkind = 'openai-compatible'\nmodels = ['x']\nbase_url = 'https://me:secret@h/v1?key=secret'\n" +
+			"idle_timeout = '5s'\ntimeout = '1500ms'\n[tools]\nbash.access = 'never'\n",
+		"template": string(config.Template(config.Found{})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newHome(t, map[string]string{"config.toml": text, "agents/dev.md": "x"})
+			js := get(t, m)
+			if strings.Contains(js, "secret@") || strings.Contains(js, "=secret") {
+				t.Errorf("an address shows its secrets: %s", js)
+			}
+			calls := m.Calls()
+			change, err := config.Set(m, "/h", []byte(js), getenv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change.Written || change.CommentsLost || file(t, m) != text {
+				t.Errorf("%d calls, %+v:\n%s", m.Calls()-calls, change, file(t, m))
+			}
+			if want := load(t, map[string]string{"config.toml": text, "agents/dev.md": "x"}); cmp.Diff(want, change.Config) != "" {
+				t.Errorf("the configuration changed: %s", cmp.Diff(want, change.Config))
+			}
+		})
+	}
+}
+
+// TestReferenceClient sends back what a client knows after it changed one
+// thing: it drops all that is not the reference's.
+func TestReferenceClient(t *testing.T) {
+	text := reference + "[provider.ours]\nmodels = ['m']\napi_key_file = 'keys/k'\nidle_timeout = '7s'\n[memory]\nenabled = false\n[tools.bash]\naccess = 'never'\n"
+	files := map[string]string{"config.toml": text, "agents/dev.md": "x", "keys/k": "sk-file"}
+	m := newHome(t, files)
+	var c daemonConfig
+	if err := json.Unmarshal([]byte(get(t, m)), &c); err != nil {
+		t.Fatal(err)
+	}
+	c.System.Crab.MaxIterations = 21
+	js, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js = []byte(strings.ReplaceAll(string(js), "null", `""`)) // a missing one may be sent as an empty one
+	js = []byte(strings.NewReplacer(`,"weight":""`, "", `,"base_url":""`, "", `,"url":""`, "").Replace(string(js)))
+	change, err := config.Set(m, "/h", js, getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !change.Written || !change.CommentsLost {
+		t.Errorf("%+v", change)
+	}
+	want := load(t, files)
+	for i, a := range want.Agents {
+		if a.Name == "crab" {
+			want.Agents[i].MaxIterations = 21
+		}
+	}
+	got, err := config.Load(m, "/h", getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := func(list []config.Provider) map[string]config.Provider {
+		m := make(map[string]config.Provider)
+		for _, p := range list {
+			m[p.Name] = p
+		}
+		return m
+	}
+	if d := cmp.Diff(byName(want.Providers), byName(got.Providers)); d != "" {
+		t.Errorf("providers (-want +got):\n%s", d)
+	}
+	got.Providers = want.Providers
+	for i := range got.Agents { // an empty list for one that was not there
+		for j := range want.Agents {
+			if got.Agents[i].Name == want.Agents[j].Name && want.Agents[j].Name == "ops" {
+				want.Agents[j].Members, want.Agents[j].Skills, want.Agents[j].MCPs = got.Agents[i].Members, got.Agents[i].Skills, got.Agents[i].MCPs
+			}
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("configuration (-want +got):\n%s", d)
+	}
+	if fi, err := m.Lstat("/h/config.toml"); err != nil || fi.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", fi.Mode(), err)
+	}
+}
+
+func TestSet(t *testing.T) {
+	const before = `[provider.a]
+api_key = "sk-a"
+models = ["x"]
+weight = 3
+idle_timeout = 5
+
+[provider.b]
+models = ["y"]
+kind = "ollama"
+
+[env]
+A = "1"
+B = "2"
+
+[memory]
+enabled = false
+`
+	for _, c := range []struct{ name, js, want string }{
+		{"nothing", `{}`, before},
+		{"sections left out", `{"provider":{"a":{"models":["x"],"weight":3},"b":{"models":["y"],"kind":"ollama"}}}`, before},
+		{"a key of the reference left out", `{"provider":{"a":{"models":["x"]},"b":{"models":["y"],"kind":"ollama"}}}`, strings.Replace(before, "weight = 3\n", "", 1)},
+		{"a provider left out", `{"provider":{"a":{"models":["x"],"weight":3,"api_key":""}}}`, strings.Replace(before, "[provider.b]\nmodels = [\"y\"]\nkind = \"ollama\"\n\n", "", 1)},
+		{"all providers", `{"provider":{}}`, "[provider]\n[env]\nA='1'\nB='2'\n[memory]\nenabled=false\n"},
+		{"a new key", `{"provider":{"a":{"models":["x"],"weight":3,"api_key":"sk-new"},"b":{"models":["y"],"kind":"ollama"}}}`, strings.Replace(before, "sk-a", "sk-new", 1)},
+		{"null of a key of ours", `{"provider":{"a":{"models":["x"],"weight":3,"idle_timeout":null},"b":{"models":["y"],"kind":"ollama"}}}`, strings.Replace(before, "idle_timeout = 5\n", "", 1)},
+		{"null of a secret", `{"provider":{"a":{"models":["x"],"weight":3,"api_key":null,"base_url":"http://h"},"b":{"models":["y"],"kind":"ollama"}}}`, strings.Replace(before, `api_key = "sk-a"`, `base_url = "http://h"`, 1)},
+		{"variables", `{"env":{"A":"","C":"3","D":""}}`, strings.Replace(before, "B = \"2\"\n", "C = \"3\"\nD = \"\"\n", 1)},
+		{"null of a table", `{"memory":null,"env":null}`, before[:strings.Index(before, "[env]")]},
+		{"ours", `{"memory":{"enabled":true},"tools":{"bash":{"access":"listed","timeout":"3m"}},"tcp":{}}`, strings.Replace(before, "enabled = false", "enabled = true\n[tools.bash]\naccess = 'listed'\ntimeout = '3m'", 1)},
+		{"crab", `{"system":{"crab":{"max_iterations":5,"thinking":false,"model":"x"}}}`, before + "[system.crab]\nmax_iterations = 5\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newHome(t, map[string]string{"config.toml": before})
+			change, err := config.Set(m, "/h", []byte(c.js), getenv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change.Written != (c.want != before) || !change.Written && file(t, m) != before {
+				t.Errorf("written: %v", change.Written)
+			}
+			want := newHome(t, map[string]string{"config.toml": c.want})
+			if d := cmp.Diff(get(t, want), get(t, m)); d != "" {
+				t.Errorf("get (-want +got):\n%s", d)
+			}
+			w, err := config.Load(want, "/h", getenv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(w, change.Config); d != "" {
+				t.Errorf("config (-want +got):\n%s", d)
+			}
+			if got, err := config.Load(m, "/h", getenv); err != nil || cmp.Diff(change.Config, got) != "" {
+				t.Errorf("what Set returned is not in the file: %v\n%s", err, file(t, m))
+			}
+		})
+	}
+}
+
+func TestSetWithoutHome(t *testing.T) {
+	m := vfs.NewMem()
+	change, err := config.Set(m, "/some/home", []byte(`{"env":{"A":"b"}}`), getenv)
+	if err != nil || change.Config.Env["A"] != "b" {
+		t.Fatalf("%+v, %v", change, err)
+	}
+	m = m.Crash()
+	for name, mode := range map[string]string{"/some": "drwx------", "/some/home": "drwx------", "/some/home/config.toml": "-rw-------"} {
+		if fi, err := m.Lstat(name); err != nil || fi.Mode().String() != mode {
+			t.Errorf("%s: %v, %v", name, fi, err)
+		}
+	}
+}
+
+func TestComments(t *testing.T) {
+	for text, want := range map[string]bool{
+		"# c\n": true, "[env] # c\n": true, "[env]\nA = 'x' # c\n": true, "[provider.a]\nkind = 'ollama'\nmodels = [ # c\n'x']\n": true,
+		"": false, "[env]\nA = '#'\n": false, "[env]\nA = '''\n# c\n'''\n": false, "[env]\n\"#\" = '\"#'\n": false,
+	} {
+		m := newHome(t, map[string]string{"config.toml": text})
+		change, err := config.Set(m, "/h", []byte(`{"memory":{"enabled":false}}`), getenv)
+		if err != nil || !change.Written || change.CommentsLost != want {
+			t.Errorf("%q: %+v, %v", text, change, err)
+		}
+	}
+}
+
+// TestSetInvalid has the reference's texts, and what it gets wrong: an invalid
+// configuration leaves the file as it was.
+func TestSetInvalid(t *testing.T) {
+	for _, c := range []struct{ js, want string }{
+		{``, "invalid DaemonConfig JSON: EOF"},
+		{`{`, "invalid DaemonConfig JSON: unexpected EOF"},
+		{`[]`, "invalid DaemonConfig JSON: it is not an object"},
+		{`{} {}`, "invalid DaemonConfig JSON: something follows the object"},
+		{`{"env":{"A":[null]}}`, "invalid DaemonConfig JSON: a null in a list"},
+		{`{"x":1e999}`, "invalid DaemonConfig JSON: strconv.ParseFloat: parsing \"1e999\": value out of range"},
+		{strings.Repeat(" ", 1<<20+1), "invalid DaemonConfig JSON: it has 1048577 bytes, and may have 1048576"},
+		{`{"provider":{"a":{"models":[],"api_key":"k"}}}`, "/h/config.toml: provider 'a' has no models"},
+		{`{"provider":{"a":{"models":["x"],"api_key":"k"},"b":{"models":["x"],"api_key":"k"}}}`, "/h/config.toml: duplicate model name 'x' across providers"},
+		{`{"provider":{"a":{"models":["x"],"kind":"bedrock","access_key":"k","secret_key":"k"}}}`, "/h/config.toml: provider 'a' (bedrock) requires region"},
+		{`{"provider":{"a":{"models":["x"],"api_kye":"sk-planted"}}}`,
+			"2 problems in the configuration\n  /h/config.toml: provider 'a' requires api_key or base_url\n  /h/config.toml: unknown key 'api_kye' in provider.a; did you mean 'api_key'?"},
+		{`{"provider":"x"}`, "/h/config.toml: provider: it is a string and must be a table"},
+		{`{"system":{"crab":{"model":"none"}}}`, "/h/config.toml: agent 'crab': no provider has the model 'none'"},
+		{`{"system":{"crab":7}}`, "/h/config.toml: system.crab: it is a whole number and must be a table"},
+		{`{"system":7,"agents":[],"env":true,"mcps":1.5}`, "4 problems in the configuration\n  /h/config.toml: agents: it is a list and must be a table\n" +
+			"  /h/config.toml: env: it is true or false and must be a table\n  /h/config.toml: mcps: it is a number and must be a table\n  /h/config.toml: system: it is a whole number and must be a table"},
+	} {
+		const before = "# kept\n[env]\nA = 'sk-planted'\n"
+		m := newHome(t, map[string]string{"config.toml": before})
+		hash := m.Hash()
+		_, err := config.Set(m, "/h", []byte(c.js), getenv)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%.60s:\ngot  %v\nwant %s", c.js, err, c.want)
+		}
+		if m.Hash() != hash || file(t, m) != before {
+			t.Errorf("%.60s: the file changed to\n%s", c.js, file(t, m))
+		}
+	}
+	const broken = "[env\n"
+	m := newHome(t, map[string]string{"config.toml": broken})
+	if _, err := config.Set(m, "/h", []byte(`{}`), getenv); err == nil || !strings.HasPrefix(err.Error(), "/h/config.toml:1: ") || file(t, m) != broken {
+		t.Errorf("a broken file: %v\n%s", err, file(t, m))
+	}
+	if _, err := config.Get(m, "/h"); err == nil || !strings.HasPrefix(err.Error(), "/h/config.toml:1: ") {
+		t.Errorf("get of a broken file: %v", err)
+	}
+	m = newHome(t, map[string]string{"agents/a.md": "---\nx: 1\n---\n"})
+	if _, err := config.Set(m, "/h", []byte(`{"env":{"A":"1"}}`), getenv); err == nil || err.Error() != "/h/agents/a.md:2: unknown key 'x'" {
+		t.Errorf("a broken agent: %v", err)
+	}
+}
+
+// TestSetCrash cuts the power at every call of Set, and fails every call: what
+// is read then is the old configuration or the new one.
+func TestSetCrash(t *testing.T) {
+	const before = "# old\n[env]\nA = 'old'\n"
+	js := []byte(`{"env":{"A":"new","B":"` + strings.Repeat("long", 3000) + `"}}`)
+	scene := func() *vfs.Mem {
+		m := newHome(t, map[string]string{"config.toml": before})
+		return m
+	}
+	m := scene()
+	first := m.Calls()
+	if _, err := config.Set(m, "/h", js, getenv); err != nil {
+		t.Fatal(err)
+	}
+	last, after := m.Calls(), file(t, m)
+	crashed, old, renewed := errors.New("crashed"), 0, 0
+	judge := func(m *vfs.Mem, what string, mustBeNew bool) {
+		t.Helper()
+		switch got := file(t, m); {
+		case got == after:
+			renewed++
+		case got == before && !mustBeNew:
+			old++
+		default:
+			t.Errorf("%s: %d bytes: %.60q", what, len(got), got)
+		}
+		if _, err := config.Load(m, "/h", getenv); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for n := first + 1; n <= last+1; n++ {
+		m := scene()
+		m.Hook = func(c vfs.Call) error {
+			if c.N >= n {
+				return crashed
+			}
+			return nil
+		}
+		_, err := config.Set(m, "/h", js, getenv)
+		if (err == nil) != (n > last) {
+			t.Errorf("call %d of %d: %v", n, last, err)
+		}
+		m.Hook = nil
+		changes := m.Unsynced()
+		for _, fate := range []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed, vfs.Garbage} {
+			fates := make([]vfs.Fate, len(changes))
+			for i := range fates {
+				fates[i] = fate
+				judge(m.Crash(fates...), fmt.Sprintf("call %d, fate %d of %d changes", n, fate, i), err == nil)
+			}
+			judge(m.Crash(fates...), fmt.Sprintf("call %d, fate %d", n, fate), err == nil)
+		}
+		judge(m, fmt.Sprintf("call %d", n), err == nil)
+
+		m = scene()
+		m.Hook = func(c vfs.Call) error {
+			if c.N == n {
+				return crashed
+			}
+			return nil
+		}
+		if _, err = config.Set(m, "/h", js, getenv); err != nil && !strings.Contains(err.Error(), "crashed") {
+			t.Errorf("call %d: %v", n, err)
+		}
+		m.Hook = nil
+		judge(m, fmt.Sprintf("call %d failed", n), err == nil)
+	}
+	if old < 20 || renewed < 5 {
+		t.Errorf("%d states were old, %d new: nothing was tried", old, renewed)
+	}
+}

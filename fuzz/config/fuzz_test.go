@@ -1,0 +1,116 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// secret is planted in every home, and in its environment.
+const secret = "sk-planted-and-never-shown"
+
+func getenv(name string) string {
+	if name == "KEY" {
+		return secret
+	}
+	return ""
+}
+
+func read(t *testing.T, m *vfs.Mem) string {
+	b, err := vfs.ReadFile(m, "/h/config.toml", 1<<21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// FuzzConfig loads any config.toml beside any agent, shows it, and sets any
+// JSON. Nothing panics; problems are in the files that there are, on lines that
+// they have, and repeat no secret; what cannot be set leaves the file as it was,
+// and what was set is what is read, with the secret still there.
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("[provider.a]\nmodels = ['x']\n"), []byte("---\nname: b\n---\nprompt"), []byte(`{"provider":{"a":{"models":["x"]}}}`))
+	f.Add([]byte("# c\n[system.crab]\nmembers = ['agent']\n"), []byte("prompt"), []byte(`{"env":{"A":""},"memory":null}`))
+	f.Add(config.Template(config.Found{OpenAI: true}), []byte("---\ntools: [a, b*]\ndescription: \"x: y\"\n---\n"), []byte(`{"tools":{"bash":{"access":"never"}}}`))
+	f.Add([]byte("[[a]]\nb.c = [{d = 1}, {d = 2}]\n[[a]]\n[a.e]\nf = 1979-05-27"), []byte("---\n&x [*x]\n---"), []byte(`[1e99,{"a":[[{}],null]}]`))
+	f.Fuzz(func(t *testing.T, text, agent, js []byte) {
+		if len(text)+len(agent)+len(js) > 1<<16 {
+			return
+		}
+		planted := append([]byte("[env]\nPLANTED = '"+secret+"'\n[provider.planted]\nmodels = ['planted']\napi_key = '${KEY}'\naccess_key = '"+secret+"'\n"), text...)
+		for _, text := range [][]byte{text, planted} {
+			m := vfs.NewMem()
+			if err := vfs.MkdirAll(m, "/h/agents", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			m.WriteFile("/h/config.toml", text, 0o600)
+			m.WriteFile("/h/agents/agent.md", agent, 0o600)
+			check(t, m, string(text), string(agent), js)
+		}
+	})
+}
+
+func check(t *testing.T, m *vfs.Mem, text, agent string, js []byte) {
+	hides := func(what, message string) {
+		if strings.Contains(message, secret) {
+			t.Fatalf("%s shows a secret: %s", what, message)
+		}
+	}
+	before, err := config.Load(m, "/h", getenv)
+	if err != nil {
+		hides("Load", err.Error())
+		ps, ok := errors.AsType[config.Problems](err)
+		if !ok || len(ps) == 0 {
+			t.Fatalf("not Problems: %v", err)
+		}
+		for _, p := range ps {
+			of := map[string]string{"/h/config.toml": text, "/h/agents/agent.md": agent}[p.Path]
+			if p.Line < 0 || p.Line > 1+strings.Count(of, "\n") || p.Message == "" || !utf8.ValidString(p.Message) {
+				t.Fatalf("problem %+v", p)
+			}
+		}
+	}
+	shown, err := config.Get(m, "/h")
+	if err != nil {
+		hides("Get", err.Error())
+		if before != nil {
+			t.Fatalf("Get refuses what Load takes: %v", err)
+		}
+	} else {
+		if !json.Valid(shown) {
+			t.Fatalf("Get: %s", shown)
+		}
+		hides("Get", string(shown))
+	}
+	if before != nil {
+		change, err := config.Set(m, "/h", shown, getenv)
+		if err != nil || change.Written || read(t, m) != text {
+			t.Fatalf("what Get showed is not set: %v, %+v\n%s\n%s", err, change, shown, read(t, m))
+		}
+	}
+	change, err := config.Set(m, "/h", js, getenv)
+	if err != nil {
+		hides("Set", err.Error())
+		if got := read(t, m); got != text {
+			t.Fatalf("Set failed, %v, and wrote\n%s", err, got)
+		}
+		return
+	}
+	after, err := config.Load(m, "/h", getenv)
+	if err != nil {
+		t.Fatalf("Set wrote what Load refuses: %v\n%s", err, read(t, m))
+	}
+	if d := cmp.Diff(change.Config, after); d != "" {
+		t.Fatalf("what Set returned is not what it wrote:\n%s", d)
+	}
+	if again, err := config.Set(m, "/h", js, getenv); err != nil || again.Written && cmp.Diff(again.Config, after) != "" {
+		t.Fatalf("set twice: %v, %+v", err, again)
+	}
+}

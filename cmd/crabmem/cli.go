@@ -40,6 +40,8 @@ type cli struct {
 	waiting atomic.Bool
 	// editing is true while an editor has the terminal: an interrupt is its own.
 	editing atomic.Bool
+	// serving is true while others are served: a signal is how that ends.
+	serving atomic.Bool
 }
 
 func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {

@@ -12,18 +12,20 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon"
 	"crabmem/sessionlog"
 )
 
-// The exit codes. 8 (daemon unreachable) is for the commands that talk to one.
+// The exit codes.
 const (
-	exitFailure    = 1 // anything else
-	exitUsage      = 2 // flags, arguments, invalid UTF-8 in them
-	exitNotFound   = 3 // the named entry or session, or the store, is absent
-	exitConflict   = 4 // name exists, kind mismatch, lock time-out, store changed
-	exitCorrupt    = 5 // not a valid store or session
-	exitUnknown    = 6 // outcome unknown
-	exitPermission = 7 // not allowed
+	exitFailure     = 1 // anything else
+	exitUsage       = 2 // flags, arguments, invalid UTF-8 in them
+	exitNotFound    = 3 // the named entry or session, or the store, is absent
+	exitConflict    = 4 // name exists, kind mismatch, lock time-out, store changed
+	exitCorrupt     = 5 // not a valid store or session
+	exitUnknown     = 6 // outcome unknown
+	exitPermission  = 7 // not allowed
+	exitUnreachable = 8 // no daemon answers
 )
 
 // failure is what a command line ends with when it does not work.
@@ -60,6 +62,7 @@ var classes = []struct {
 	{crmem.ErrStopped, exitUnknown, "stopped", ""},
 	{sessionlog.ErrUnknown, exitUnknown, "outcome_unknown", "crabmem sessions show tells whether it happened; check the disk before you write again"},
 	{sessionlog.ErrStopped, exitUnknown, "stopped", ""},
+	{daemon.ErrRunning, exitConflict, "running", "crabmem daemon stop ends it, crabmem daemon status says how it is"},
 	{vfs.ErrLocked, exitConflict, "locked", ""},
 	{crmem.ErrAmbiguous, exitConflict, "ambiguous", ""},
 	{crmem.ErrExists, exitConflict, "exists", ""},

@@ -131,6 +131,10 @@ func TestExamples(t *testing.T) {
 			if cmd.Name() == "load" {
 				shell(`crabmem dump book`)
 			}
+			if strings.HasPrefix(cmd.CommandPath(), "daemon ") {
+				shell(`crabmem daemon start`)
+				defer shell(`crabmem daemon stop || true`)
+			}
 			if strings.HasPrefix(cmd.CommandPath(), "bench") {
 				if err := os.CopyFS(filepath.Join(dir, "tiny"), os.DirFS(filepath.Join(top, "testdata", "recall", "tiny"))); err != nil {
 					t.Fatal(err)

@@ -42,29 +42,33 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			}
 			stop := &interrupted{sig}
 			cancel(stop)
-			c.windDown(done, signals)
+			if err, ended := c.windDown(done, signals); ended && c.serving.Load() {
+				return c.report(err) // this is how a daemon is ended
+			}
 			return c.report(stop)
 		}
 	}
 }
 
 // windDown returns when the command has ended, when it only waits, at a
-// second signal, or after the grace.
-func (c *cli) windDown(done <-chan error, signals <-chan os.Signal) {
+// second signal, or after the grace, which one that serves sets itself.
+func (c *cli) windDown(done <-chan error, signals <-chan os.Signal) (err error, ended bool) {
 	end := time.After(grace)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
-		case <-done:
-			return
+		case err := <-done:
+			return err, true
 		case <-signals:
-			return
+			return nil, false
 		case <-end:
-			return
+			if !c.serving.Load() {
+				return nil, false
+			}
 		case <-tick.C:
 			if c.waiting.Load() {
-				return
+				return nil, false
 			}
 		}
 	}

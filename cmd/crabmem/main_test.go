@@ -77,6 +77,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("TRANSCRIPTS", transcripts)
 			tiny, err := filepath.Abs(filepath.Join(top, "testdata", "recall", "tiny"))
 			e.Setenv("TINY", tiny)
+			home := filepath.Join(e.WorkDir, "home", ".crabtalk")
+			e.Defer(func() { endDaemon(home) })
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -84,6 +86,22 @@ func TestScripts(t *testing.T) {
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
 		},
 	})
+}
+
+// endDaemon ends the daemon that a script has left in its home.
+func endDaemon(home string) {
+	b, err := os.ReadFile(filepath.Join(home, "run", "daemon.lock"))
+	if err != nil {
+		return
+	}
+	l, err := vfs.Acquire(vfs.OS{}, filepath.Join(home, "run", "daemon.lock"), 0)
+	if err == nil {
+		l.Unlock()
+		return
+	}
+	if p, err := os.FindProcess(vfs.ParseHolder(string(b)).PID); err == nil && p.Pid > 1 {
+		p.Kill()
+	}
 }
 
 func scriptCode(ts *testscript.TestScript, neg bool, args []string) {

@@ -11,11 +11,12 @@ import (
 
 // The groups of the command list.
 const (
-	groupUse   = "use"
-	groupTalk  = "talk"
-	groupMove  = "move"
-	groupCare  = "care"
-	groupShell = "shell"
+	groupUse    = "use"
+	groupTalk   = "talk"
+	groupAgents = "agents"
+	groupMove   = "move"
+	groupCare   = "care"
+	groupShell  = "shell"
 )
 
 // commands is the command table: help, README, man pages and completion all
@@ -32,6 +33,8 @@ func (c *cli) commands() []*cobra.Command {
 		c.editCommand(),
 
 		c.sessionsCommand(),
+
+		c.daemonCommand(),
 
 		c.dumpCommand(),
 		c.loadCommand(),
@@ -64,7 +67,8 @@ is taken. "-" stands for standard input or output.
 Exit codes: 0 done; 1 something else went wrong; 2 wrong flags or arguments;
 3 no such entry, session or store; 4 conflict: name taken, wrong kind, in use,
 read-only or changed; 5 not a valid store or session; 6 outcome unknown: the
-disk failed during a write; 7 not allowed; 130 and 143 ended by a signal.
+disk failed during a write; 7 not allowed; 8 no daemon answers; 130 and 143
+ended by a signal.
 With --json an error is one line on standard error: {"error":{"code":…,
 "kind":…,"message":…,"path":…,"offset":…,"remedy":…}}.`
 
@@ -107,6 +111,7 @@ func (c *cli) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Remember and recall:"},
 		&cobra.Group{ID: groupTalk, Title: "Conversations:"},
+		&cobra.Group{ID: groupAgents, Title: "Run agents:"},
 		&cobra.Group{ID: groupMove, Title: "In and out:"},
 		&cobra.Group{ID: groupCare, Title: "Look after the store:"},
 		&cobra.Group{ID: groupShell, Title: "Around it:"},

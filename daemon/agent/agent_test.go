@@ -274,14 +274,15 @@ func TestCancel(t *testing.T) {
 		}
 		r := newRig(t, 100_000, Hooks{})
 		release := make(chan struct{})
-		r.Tools.Add(tool.New("deaf", "Waits.", func(context.Context, tool.Call, struct{}) (string, error) { <-release; return "late", nil }))
-		r.model.Queue(modeltest.Call("deaf", "{}"))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for e := range r.Run(ctx, r.agent, r.s, Input{Content: "go"}) {
-			if e.Kind == ToolStart && !e.Early {
-				cancel()
-			}
+		r.Tools.Add(tool.New("deaf", "Waits.", func(context.Context, tool.Call, struct{}) (string, error) {
+			cancel()
+			<-release
+			return "late", nil
+		}))
+		r.model.Queue(modeltest.Call("deaf", "{}"))
+		for range r.Run(ctx, r.agent, r.s, Input{Content: "go"}) {
 		}
 		r.want("file", r.kept(), "user go", "assistant  +deaf", "tool "+cancelledResult)
 		close(release)

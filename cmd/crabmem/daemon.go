@@ -1,0 +1,490 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) daemonCommand() *cobra.Command {
+	var log string
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:     "daemon",
+		GroupID: groupAgents,
+		Short:   "run agents for clients, until a signal ends it",
+		Long: `Run the daemon in the foreground: agents with sessions, memory and tools, for
+clients on the socket daemon.sock in the home, and over TCP where config.toml
+says so. It writes what happens to standard error.
+
+Without a configuration there is one agent, crab, and the model offline, which
+answers from the memory alone. "crabmem init" sets a model up.
+
+SIGTERM and Ctrl+C end it: it takes no new requests, lets runs finish for up to
+[limits] drain, and leaves nothing half written. One daemon has a home: a second
+one exits with code 4. "crabmem daemon start" runs it in the background.`,
+		Example: `  crabmem daemon start
+  crabmem daemon status
+  crabmem daemon logs -n 20
+  crabmem daemon stop`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&log, "log", "", "write to this `file` instead of standard error")
+	cmd.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log every request too")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.daemon(cmd.Context(), log, verbose)
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(c.daemonStart(&verbose), c.daemonStop(), c.daemonStatus(), c.daemonLogs())
+	return cmd
+}
+
+// maxLog is how long a log may be when a daemon starts. A longer one is kept
+// once, as NAME.1.
+const maxLog = 8 << 20
+
+func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) {
+	home, err := c.homeDir()
+	if err != nil {
+		return err
+	}
+	store, err := c.storePath()
+	if err != nil {
+		return err
+	}
+	to := c.stderr
+	if log != "" {
+		f, err := c.openLog(log)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		to = f
+	}
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		o.Level = slog.LevelDebug
+	}
+	var h slog.Handler = slog.NewTextHandler(to, o)
+	if c.json || log != "" {
+		h = slog.NewJSONHandler(to, o)
+	}
+	logger := slog.New(h)
+	v, _ := buildVersion()
+	d, err := daemon.Open(daemon.Options{
+		Home: home, Store: store, FS: c.fs, Getenv: c.getenv, Log: logger, Version: v, Now: c.now, LockWait: c.lockWait,
+	})
+	if err != nil {
+		if log != "" {
+			logger.Error("the daemon did not start", "error", err)
+		}
+		return c.about(home, err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	c.serving.Store(true)
+	return d.Serve(ctx)
+}
+
+// openLog opens a log to append to.
+func (c *cli) openLog(name string) (vfs.File, error) {
+	if err := vfs.MkdirAll(c.fs, filepath.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	if fi, err := c.fs.Lstat(name); err == nil && fi.Size() > maxLog {
+		if err := c.fs.Rename(name, name+".1"); err != nil {
+			return nil, err
+		}
+	}
+	return c.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+}
+
+func logFile(home string) string { return filepath.Join(home, "logs", "daemon.log") }
+
+// client returns a client of the home's daemon.
+func (c *cli) client() (*client.Client, error) {
+	path := c.getenv("CRABMEM_SOCKET")
+	if path == "" || c.home != "" {
+		home, err := c.homeDir()
+		if err != nil {
+			return nil, err
+		}
+		path = daemon.Socket(home)
+	}
+	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}}, nil
+}
+
+// running asks the home's daemon who it is.
+func (c *cli) running(ctx context.Context) (*client.Client, *pb.HelloReply, error) {
+	cl, err := c.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	h, err := cl.Hello(ctx)
+	if err != nil {
+		cl.Close()
+		return nil, nil, unreachable(err)
+	}
+	return cl, h, nil
+}
+
+// unreachable makes an error of the client one of the command line.
+func unreachable(err error) error {
+	if e, ok := errors.AsType[*client.NoDaemonError](err); ok {
+		return &failure{Code: exitUnreachable, Kind: "no_daemon", Message: e.Error(), Remedy: "crabmem daemon start", err: err}
+	}
+	return err
+}
+
+// startWait is how long a daemon may take until it answers: it may have to
+// replay a long log.
+const startWait = 30 * time.Second
+
+type daemonState struct {
+	Running bool   `json:"running"`
+	Pid     uint32 `json:"pid,omitempty"`
+	Home    string `json:"home"`
+	Store   string `json:"store,omitempty"`
+	Version string `json:"version,omitempty"`
+	Started string `json:"started_at,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Log     string `json:"log,omitempty"`
+
+	UptimeSecs     uint64 `json:"uptime_secs,omitempty"`
+	Agents         uint32 `json:"agents,omitempty"`
+	LiveSessions   uint32 `json:"live_sessions"`
+	ActiveSessions uint32 `json:"active_sessions"`
+	Subscribers    uint32 `json:"subscribers"`
+	MemoryBytes    uint64 `json:"memory_bytes,omitempty"`
+}
+
+func newState(h *pb.HelloReply) daemonState {
+	return daemonState{Running: true, Pid: h.Pid, Home: h.Home, Store: h.Store, Version: h.Version, Started: h.StartedAt, Model: h.Model}
+}
+
+func (c *cli) daemonStart(verbose *bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "run it in the background",
+		Long: `Start the daemon in the background and wait until it answers. It goes on when
+the terminal is closed. What it says is in logs/daemon.log of the home. One that
+runs already is left alone: the exit code is 0.`,
+		Example: `  crabmem daemon start
+  crabmem daemon start --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		home, err := c.homeDir()
+		if err != nil {
+			return err
+		}
+		if home, err = filepath.Abs(home); err != nil {
+			return err
+		}
+		if cl, h, err := c.running(cmd.Context()); err == nil {
+			defer cl.Close()
+			return c.started(h, logFile(home), "the daemon runs already")
+		}
+		exe, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		log := logFile(home)
+		before := c.logSize(log)
+		run := []string{"daemon", "--home", home, "--log", log}
+		if store, err := c.storePath(); err != nil {
+			return err
+		} else if store != filepath.Join(home, "memory.db") {
+			if store, err = filepath.Abs(store); err != nil {
+				return err
+			}
+			run = append(run, "--db", store)
+		}
+		if *verbose {
+			run = append(run, "--verbose")
+		}
+		child := exec.Command(exe, run...)
+		child.SysProcAttr = detached()
+		child.Dir = string(filepath.Separator)
+		if err := child.Start(); err != nil {
+			return err
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- child.Wait() }() // ends with the child, or with this process
+		late := time.After(startWait)
+		for {
+			if cl, h, err := c.running(cmd.Context()); err == nil {
+				defer cl.Close()
+				return c.started(h, log, "started")
+			}
+			select {
+			case err := <-ended:
+				return c.notStarted(err, log, before)
+			case <-late:
+				return &failure{Code: exitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("the daemon (pid %d) does not answer after %s", child.Process.Pid, startWait),
+					Remedy: "crabmem daemon logs"}
+			case <-cmd.Context().Done():
+				return context.Cause(cmd.Context())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return cmd
+}
+
+func (c *cli) logSize(name string) int64 {
+	fi, err := c.fs.Lstat(name)
+	if err != nil {
+		return 0
+	}
+	return fi.Size()
+}
+
+func (c *cli) started(h *pb.HelloReply, log, what string) error {
+	if c.json {
+		s := newState(h)
+		s.Log = log
+		return c.printJSON(s)
+	}
+	c.say("%s: pid %d, %s", what, h.Pid, printable(daemon.Socket(h.Home)))
+	return nil
+}
+
+// notStarted tells why a daemon ended before it answered, in its own words.
+func (c *cli) notStarted(err error, log string, from int64) error {
+	f := &failure{Code: exitFailure, Kind: "failed", Path: log, Message: "the daemon did not start", Remedy: "crabmem daemon logs"}
+	if code := exitOf(err); code > 0 {
+		f.Code = code
+	}
+	b, rerr := c.tailOf(log, from)
+	if rerr == nil {
+		if lines := strings.Split(strings.TrimSpace(string(b)), "\n"); lines[len(lines)-1] != "" {
+			f.Message += ": " + lastError(lines[len(lines)-1])
+		}
+	}
+	return f
+}
+
+// lastError is the error that a line of a log tells of.
+func lastError(line string) string {
+	_, rest, ok := strings.Cut(line, `"error":`)
+	if !ok {
+		return line
+	}
+	text, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return line
+	}
+	if text, err = strconv.Unquote(text); err != nil {
+		return line
+	}
+	return text
+}
+
+func exitOf(err error) int {
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return e.ExitCode()
+	}
+	return 0
+}
+
+// tailOf returns what was added to a file, its last 64 KiB at most.
+func (c *cli) tailOf(name string, from int64) ([]byte, error) {
+	f, err := c.fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if from > fi.Size() {
+		from = 0 // it was begun anew
+	}
+	from = max(from, fi.Size()-64<<10)
+	return io.ReadAll(io.NewSectionReader(f, from, fi.Size()-from))
+}
+
+func (c *cli) daemonStop() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stop",
+		Short: "end it, after the runs that go on",
+		Long: `Tell the daemon to end, and wait until it has. Runs that go on may finish, for
+as long as [limits] drain says; what they produced is kept in any case. Without
+a daemon the exit code is 8.`,
+		Example: `  crabmem daemon stop
+  crabmem daemon start && crabmem daemon stop --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cl, h, err := c.running(cmd.Context())
+		if err != nil {
+			return err
+		}
+		cl.Close()
+		p, err := os.FindProcess(int(h.Pid))
+		if err == nil {
+			err = terminate(p)
+		}
+		if err != nil {
+			return fmt.Errorf("pid %d: %w", h.Pid, err)
+		}
+		lock := filepath.Join(h.Home, "run", "daemon.lock")
+		err = c.wait(cmd.Context(), func() error {
+			for {
+				l, err := vfs.Acquire(c.fs, lock, time.Second)
+				if err == nil {
+					return l.Unlock()
+				}
+				if !errors.Is(err, vfs.ErrLocked) {
+					return err
+				}
+				if err := context.Cause(cmd.Context()); err != nil {
+					return err
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return c.printJSON(daemonState{Pid: h.Pid, Home: h.Home})
+		}
+		c.say("stopped: pid %d", h.Pid)
+		return nil
+	}
+	return cmd
+}
+
+func (c *cli) daemonStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "say whether it runs, and how it is",
+		Long: `Show the daemon of this home: its process, model, sessions and memory. Without
+one the exit code is 8.`,
+		Example: `  crabmem daemon status
+  crabmem daemon status --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cl, h, err := c.running(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		st, err := cl.Stats(cmd.Context())
+		if err != nil {
+			return err
+		}
+		s := newState(h)
+		s.Log = logFile(h.Home)
+		s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = st.UptimeSecs, st.RegisteredAgents, st.LiveSessions, st.ActiveSessions
+		s.Subscribers, s.MemoryBytes = st.Subscribers, st.MemoryBytes
+		if c.json {
+			return c.printJSON(s)
+		}
+		row := func(name, text string) { fmt.Fprintf(c.out, "%-9s %s\n", name, text) }
+		row("pid", fmt.Sprint(s.Pid))
+		row("home", printable(s.Home))
+		row("store", printable(s.Store))
+		row("version", printable(s.Version))
+		row("since", fmt.Sprintf("%s (%s)", s.Started, time.Duration(s.UptimeSecs)*time.Second))
+		row("model", printable(s.Model))
+		row("agents", fmt.Sprint(s.Agents))
+		row("sessions", fmt.Sprintf("%d live, %d with a run", s.LiveSessions, s.ActiveSessions))
+		row("memory", sizeOf(int64(s.MemoryBytes)))
+		return nil
+	}
+	return cmd
+}
+
+func (c *cli) daemonLogs() *cobra.Command {
+	n, follow := 50, false
+	cmd := &cobra.Command{
+		Use:   "logs",
+		Short: "show what it wrote",
+		Long: `Print the last lines of logs/daemon.log in the home, one JSON object a line, and
+with --follow those that are added until Ctrl+C.`,
+		Example: `  crabmem daemon logs
+  crabmem daemon logs -n 5`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().IntVarP(&n, "lines", "n", n, "this many lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if n < 0 {
+			return usagef("--lines %d: want 0 or more", n)
+		}
+		home, err := c.homeDir()
+		if err != nil {
+			return err
+		}
+		name := logFile(home)
+		from := c.logSize(name)
+		b, err := c.tailOf(name, 0)
+		if missing(err) && !follow {
+			return &failure{Code: exitNotFound, Kind: "not_found", Path: name, Message: "no log yet: " + name, Remedy: "crabmem daemon start", err: err}
+		} else if err != nil && !missing(err) {
+			return err
+		}
+		lines := strings.SplitAfter(string(b), "\n")
+		if len(lines) > 0 && lines[len(lines)-1] == "" {
+			lines = lines[:len(lines)-1]
+		}
+		for _, l := range lines[max(0, len(lines)-n):] {
+			c.out.WriteString(c.text(l))
+		}
+		for follow {
+			if err := c.out.Flush(); err != nil {
+				return err
+			}
+			c.waiting.Store(true)
+			select {
+			case <-cmd.Context().Done():
+				return context.Cause(cmd.Context())
+			case <-time.After(200 * time.Millisecond):
+			}
+			c.waiting.Store(false)
+			size := c.logSize(name)
+			if size == from {
+				continue
+			}
+			b, err := c.tailOf(name, from)
+			if err != nil && !missing(err) {
+				return err
+			}
+			from = size
+			c.out.WriteString(c.text(string(b)))
+		}
+		return nil
+	}
+	return cmd
+}

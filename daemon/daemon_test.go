@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -34,7 +35,7 @@ func scripted(m *modeltest.Server) string {
 	return `[provider.test]
 kind = "openai-compatible"
 base_url = "` + m.URL + `"
-api_key = "key"
+api_key = "sk-planted"
 models = ["script"]
 max_retries = 0
 [provider.test.context_limits]
@@ -152,3 +153,37 @@ func TestOffline(t *testing.T) {
 		t.Errorf("the session holds %q, %v", b, err)
 	}
 }
+
+// follow subscribes to all events. What it returns waits until so many runs
+// are done, and returns what came.
+func (s *served) follow() (end func(runs int) []*pb.AgentEventMsg) {
+	s.t.Helper()
+	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}); err != nil {
+		s.t.Fatal(err)
+	}
+	for s.events.count.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return func(runs int) (all []*pb.AgentEventMsg) {
+		s.t.Helper()
+		for runs > 0 {
+			m := &pb.ServerMessage{}
+			if err := c.Read(m); err != nil {
+				s.t.Fatalf("after %d events: %v", len(all), err)
+			}
+			e := m.GetAgentEvent()
+			all = append(all, e)
+			if e.GetKind() == pb.AgentEventKind_DONE {
+				runs--
+			}
+		}
+		return all
+	}
+}
+
+func typeName(v any) string { return fmt.Sprintf("%T", v) }

@@ -1,0 +1,552 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+)
+
+// following is a stream that is read as it comes.
+type following struct {
+	t *testing.T
+	c *wire.Conn
+}
+
+func (s *served) begin(m *pb.StreamMsg) *following {
+	s.t.Helper()
+	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	if err := c.Write(stream(m)); err != nil {
+		s.t.Fatal(err)
+	}
+	return &following{s.t, c}
+}
+
+// until returns the first event that fits.
+func (f *following) until(fits func(*pb.StreamEvent) bool) *pb.StreamEvent {
+	f.t.Helper()
+	for {
+		m := &pb.ServerMessage{}
+		if err := f.c.Read(m); err != nil {
+			f.t.Fatal(err)
+		}
+		if e := m.GetStream(); e == nil {
+			f.t.Fatalf("not an event: %v", m)
+		} else if fits(e) {
+			return e
+		} else if e.GetEnd() != nil {
+			f.t.Fatalf("ended: %v", e)
+		}
+	}
+}
+
+func (f *following) start() *pb.StreamStart {
+	return f.until(func(e *pb.StreamEvent) bool { return e.GetStart() != nil }).GetStart()
+}
+
+func (f *following) chunk(text string) {
+	f.until(func(e *pb.StreamEvent) bool { return e.GetChunk().GetContent() == text })
+}
+
+func (f *following) end() string {
+	return f.until(func(e *pb.StreamEvent) bool { return e.GetEnd() != nil }).GetEnd().Error
+}
+
+func (s *served) list() []*pb.SessionInfo {
+	s.t.Helper()
+	return s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}}).GetSessions().GetSessions()
+}
+
+func (s *served) cancelRun(id uint64) {
+	s.t.Helper()
+	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Cancel{Cancel: &pb.CancelMsg{Session: id}}}); r.GetPong() == nil {
+		s.t.Fatal(r)
+	}
+}
+
+// lines returns a session's file, without what is not a message.
+func (s *served) lines(id string) []string {
+	s.t.Helper()
+	names, err := filepath.Glob(filepath.Join(s.home, "sessions", id+"*.jsonl"))
+	if err != nil || len(names) != 1 {
+		s.t.Fatalf("session %s: %v, %v", id, names, err)
+	}
+	b, err := os.ReadFile(names[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var lines []string
+	for _, l := range strings.Split(strings.TrimSpace(string(b)), "\n")[1:] {
+		var m struct {
+			Role, Content, Compact string
+			Calls                  []any `json:"tool_calls"`
+		}
+		if err := json.Unmarshal([]byte(l), &m); err != nil {
+			s.t.Fatalf("line %s: %v", l, err)
+		}
+		switch {
+		case m.Role != "":
+			lines = append(lines, m.Role+strings.Repeat("+", len(m.Calls))+" "+m.Content)
+		case m.Compact != "":
+			lines = append(lines, "compact "+m.Compact)
+		}
+	}
+	return lines
+}
+
+// eventually waits for what happens on its own.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 2000 {
+		if is() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("it does not happen: %s", what)
+}
+
+func TestListingWaitsForNoRun(t *testing.T) {
+	m := modeltest.New(t, modeltest.Reply{}.Text("one ").Stall(0), modeltest.Say("two"))
+	s := serve(t, home(t), scripted(m))
+	f := s.begin(&pb.StreamMsg{Content: "hi"})
+	id := f.start().Session
+	f.chunk("one ")
+	list := s.list()
+	if len(list) != 1 || !list[0].Active || list[0].Id != id {
+		t.Fatalf("sessions: %v", list)
+	}
+	// The next run of the session waits, and is told so.
+	second := s.begin(&pb.StreamMsg{Content: "and?", Session: &id})
+	if second.start().Session != id {
+		t.Error("another session")
+	}
+	eventually(t, "the second waits", func() bool { return s.list()[0].Waiting == 1 })
+	s.cancelRun(id)
+	if e := f.end(); e != errCancelled.Error() {
+		t.Errorf("cancelled: %q", e)
+	}
+	if e := second.end(); e != "" {
+		t.Errorf("the second: %q", e)
+	}
+	if got := strings.Join(s.lines("crab_user_1"), "|"); got != "user hi|assistant one |user and?|assistant two" {
+		t.Errorf("the file has %s", got)
+	}
+}
+
+func TestQueueIsFair(t *testing.T) {
+	m := modeltest.New(t)
+	m.Func(func(r modeltest.Request) modeltest.Reply {
+		return modeltest.Reply{}.Text("to " + r.LastUser()).Stall(5 * time.Millisecond)
+	})
+	s := serve(t, home(t), scripted(m))
+	f := s.begin(&pb.StreamMsg{Content: "0"})
+	id := f.start().Session
+	var all []*following
+	for i := 1; i <= 8; i++ {
+		g := s.begin(&pb.StreamMsg{Content: fmt.Sprint(i), Session: &id})
+		g.start()
+		all = append(all, g)
+		time.Sleep(2 * time.Millisecond)
+	}
+	f.end()
+	for _, g := range all {
+		g.end()
+	}
+	var want []string
+	for i := range 9 {
+		want = append(want, fmt.Sprintf("user %d", i), fmt.Sprintf("assistant to %d", i))
+	}
+	if got := s.lines("crab_user_1"); strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("the file has %v", got)
+	}
+}
+
+// TestHangUp: what was produced is in the file, a call that dangles has a
+// result, and the session is idle again (D17).
+func TestHangUp(t *testing.T) {
+	m := modeltest.New(t, modeltest.Reply{}.Text("half ").Stall(0),
+		modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[]}]}`), modeltest.Say("fine"))
+	s := serve(t, home(t), scripted(m))
+	f := s.begin(&pb.StreamMsg{Content: "one"})
+	id := f.start().Session
+	f.chunk("half ")
+	f.c.Close()
+	eventually(t, "it is idle", func() bool { return !s.list()[0].Active })
+	f = s.begin(&pb.StreamMsg{Content: "two", Session: &id})
+	f.until(func(e *pb.StreamEvent) bool { return e.GetAskUser() != nil })
+	f.c.Close()
+	eventually(t, "it is idle", func() bool { return !s.list()[0].Active })
+	got := s.lines("crab_user_1")
+	if len(got) != 5 || got[1] != "assistant half " || got[3] != "assistant+ " || !strings.HasPrefix(got[4], "tool ask_user cancelled") {
+		t.Errorf("the file has %q", got)
+	}
+	if r := s.one(send(&pb.SendMsg{Content: "three", Session: &id})).GetResponse(); r.GetContent() != "fine" {
+		t.Errorf("afterwards: %v", r)
+	}
+}
+
+func TestKill(t *testing.T) {
+	m := modeltest.New(t, modeltest.Reply{}.Text("half ").Stall(0), modeltest.Say("again"))
+	s := serve(t, home(t), scripted(m))
+	f := s.begin(&pb.StreamMsg{Content: "one"})
+	id := f.start().Session
+	f.chunk("half ")
+	waits := s.begin(&pb.StreamMsg{Content: "never", Session: &id})
+	waits.start()
+	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: id}}}); r.GetPong() == nil {
+		t.Fatal(r)
+	}
+	if e := f.end(); e != errKilled.Error() {
+		t.Errorf("the run: %q", e)
+	}
+	if e := waits.end(); e != errKilled.Error() {
+		t.Errorf("the one that waited: %q", e)
+	}
+	if len(s.list()) != 0 {
+		t.Error("it is in the list")
+	}
+	// The file stays, and is found again.
+	r := s.one(send(&pb.SendMsg{Content: "two"})).GetResponse()
+	if r.GetStoredId() != "crab_user_1" || r.Session == id {
+		t.Errorf("afterwards: %v", r)
+	}
+}
+
+func TestAskUser(t *testing.T) {
+	ask := modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[{"label":"a","description":"the first"}],"multi_select":true}]}`)
+	m := modeltest.New(t, ask, modeltest.Say("done"), ask, modeltest.Say("well"), ask, modeltest.Say("late"))
+	s := serve(t, home(t), scripted(m)+"[tools.ask_user]\ntimeout = 1\n")
+	f := s.begin(&pb.StreamMsg{Content: "hi"})
+	id := f.start().Session
+	q := f.until(func(e *pb.StreamEvent) bool { return e.GetAskUser() != nil }).GetAskUser().Questions
+	if len(q) != 1 || q[0].Question != "Which?" || q[0].Options[0].Description != "the first" || !q[0].MultiSelect {
+		t.Errorf("asked %v", q)
+	}
+	if !s.list()[0].Asking {
+		t.Error("the list does not say that it asks")
+	}
+	// A reload leaves the question, the session and the directory.
+	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}); r.GetPong() == nil {
+		t.Fatal(r)
+	}
+	reply := &pb.ClientMessage{Msg: &pb.ClientMessage_ReplyToAsk{ReplyToAsk: &pb.ReplyToAsk{Session: id, Content: `{"Which?":"a"}`}}}
+	if r := s.one(reply); r.GetPong() == nil {
+		t.Fatal(r)
+	}
+	if r := f.until(func(e *pb.StreamEvent) bool { return e.GetToolResult() != nil }).GetToolResult(); r.Output != `{"Which?":"a"}` || r.IsError {
+		t.Errorf("the result is %v", r)
+	}
+	f.end()
+	if e := s.one(reply).GetError(); e.GetCode() != 404 {
+		t.Errorf("a reply to nothing: %v", e)
+	}
+	// Without a stream there is nobody to ask.
+	s.one(send(&pb.SendMsg{Content: "hi", Session: &id}))
+	if got := s.lines("crab_user_1"); got[6] != "tool ask_user is only available in streaming mode" {
+		t.Errorf("the file has %q", got)
+	}
+	f = s.begin(&pb.StreamMsg{Content: "hi", Session: &id})
+	if r := f.until(func(e *pb.StreamEvent) bool { return e.GetToolResult() != nil }).GetToolResult(); r.Output != "ask_user timed out after 1s: no reply received for: which" {
+		t.Errorf("the result is %v", r)
+	}
+	f.end()
+}
+
+const members = `
+[system.tasks]
+task_timeout = 20
+`
+
+func TestDelegate(t *testing.T) {
+	m := modeltest.New(t)
+	m.Func(func(r modeltest.Request) modeltest.Reply {
+		last := r.Messages[len(r.Messages)-1]
+		switch {
+		case strings.Contains(last.Content, "split it"):
+			return modeltest.Call("delegate", `{"tasks":[{"agent":"writer","message":"task one"},{"agent":"writer","message":"task two"},{"agent":"nobody","message":"x"}]}`)
+		case strings.Contains(last.Content, "go deeper"):
+			return modeltest.Call("delegate", `{"tasks":[{"agent":"crab","message":"go deeper"}]}`)
+		case last.Role == "tool":
+			return modeltest.Say("so: " + last.Content)
+		}
+		return modeltest.Say("done with " + last.Content)
+	})
+	dir := home(t)
+	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "agents", "writer.md"), []byte("---\ndescription: writes\nmembers: [crab]\n---\nYou write."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir, scripted(m)+members)
+	r := s.one(send(&pb.SendMsg{Content: "split it"})).GetResponse()
+	want := `so: [{"agent":"writer","error":null,"result":"done with task one"},{"agent":"writer","error":null,"result":"done with task two"},{"agent":"nobody","error":"agent 'nobody' not registered","result":null}]`
+	if r.GetContent() != want {
+		t.Errorf("answered %s", r.GetContent())
+	}
+	if n := len(s.list()); n != 1 {
+		t.Errorf("%d sessions are left", n)
+	}
+	for _, id := range []string{"writer_delegate-crab_1", "writer_delegate-crab_2"} {
+		if got := s.lines(id); len(got) != 2 {
+			t.Errorf("%s has %q", id, got)
+		}
+	}
+	// Its own session is not locked by what it gave away, and depth is bounded.
+	deep := s.one(send(&pb.SendMsg{Content: "go deeper"})).GetResponse()
+	if !strings.Contains(deep.GetContent(), "delegated") {
+		t.Errorf("answered %s", deep.GetContent())
+	}
+}
+
+func TestNewAndResume(t *testing.T) {
+	m := modeltest.New(t)
+	m.Func(func(r modeltest.Request) modeltest.Reply { return modeltest.Say(fmt.Sprint(len(r.Messages))) })
+	s := serve(t, home(t), scripted(m))
+	ask := func(m *pb.SendMsg) *pb.SendResponse {
+		t.Helper()
+		r := s.one(send(m))
+		if r.GetResponse() == nil {
+			t.Fatal(r)
+		}
+		return r.GetResponse()
+	}
+	one := ask(&pb.SendMsg{Content: "a"})
+	two := ask(&pb.SendMsg{Content: "b", NewChat: true})
+	if one.StoredId != "crab_user_1" || two.StoredId != "crab_user_2" || one.Session == two.Session {
+		t.Fatalf("%v, %v", one, two)
+	}
+	// A client that pins nothing goes on where it was.
+	if r := ask(&pb.SendMsg{Content: "c"}); r.Session != two.Session {
+		t.Errorf("went on in %v", r)
+	}
+	path := filepath.Join(s.home, "sessions", "crab_user_1.jsonl")
+	for _, name := range []string{"crab_user_1", "crab_user_1.jsonl", path} {
+		if r := ask(&pb.SendMsg{Content: "d", ResumeFile: &name}); r.Session != one.Session {
+			t.Errorf("%s: another session, %v", name, r)
+		}
+	}
+	for _, name := range []string{"/etc/passwd", "../memory.db", "../sessions/../config.toml", "", ".locks", filepath.Join(s.home, "config.toml")} {
+		if e := s.one(send(&pb.SendMsg{Content: "d", ResumeFile: &name})).GetError(); e.GetCode() != 400 {
+			t.Errorf("%q: %v", name, e)
+		}
+	}
+	// Another daemon finds the newest, and one by its name.
+	s.stop()
+	s = serve(t, s.home, "")
+	if r := ask(&pb.SendMsg{Content: "e"}); r.StoredId != two.StoredId {
+		t.Errorf("after a restart: %v", r)
+	}
+	name := "crab_user_1"
+	r1, r2 := ask(&pb.SendMsg{Content: "f", ResumeFile: &name}), ask(&pb.SendMsg{Content: "g", ResumeFile: &name})
+	if r1.Session != r2.Session || r1.StoredId != name {
+		t.Errorf("resumed twice: %v, %v", r1, r2)
+	}
+	// Two people of one slug do not share a conversation (D15).
+	tg, other := "tg:1", "tg-1"
+	if a, b := ask(&pb.SendMsg{Content: "mine", Sender: &tg}), ask(&pb.SendMsg{Content: "mine", Sender: &other}); a.StoredId == b.StoredId {
+		t.Errorf("%v, %v", a, b)
+	}
+}
+
+// TestRemote: who is not at this machine gets no shell and no files, also after
+// a compaction.
+func TestRemote(t *testing.T) {
+	m := modeltest.New(t)
+	m.Func(func(r modeltest.Request) modeltest.Reply {
+		if r.Stream {
+			return modeltest.Say(strings.Join(r.Tools, " "))
+		}
+		return modeltest.Say("a summary")
+	})
+	s := serve(t, home(t), scripted(m))
+	sender := "tg:7"
+	r := s.one(send(&pb.SendMsg{Content: "hi", Sender: &sender})).GetResponse()
+	if r == nil || strings.Contains(r.Content, "bash") || !strings.Contains(r.Content, "recall") {
+		t.Fatalf("tools: %v", r)
+	}
+	if c := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: r.Session}}}).GetCompacted(); c.GetSummary() != "a summary" {
+		t.Fatal(c)
+	}
+	for _, m := range []*pb.SendMsg{{Content: "hi", Sender: &sender}, {Content: "hi", Session: &r.Session}} {
+		if r := s.one(send(m)).GetResponse(); r == nil || strings.Contains(r.Content, "bash") || strings.Contains(r.Content, "edit") {
+			t.Errorf("tools: %v", r)
+		}
+	}
+}
+
+// TestArchive: a summary is in the store, is found there after a restart, and
+// one that a crash left out is written on the next open, once.
+func TestArchive(t *testing.T) {
+	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
+	s := serve(t, home(t), scripted(m))
+	r := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse()
+	c := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: r.Session, Focus: "animals"}}}).GetCompacted()
+	if c.GetArchive() != "crab_user_1-1" || c.Summary != "they spoke of walruses" {
+		t.Fatalf("compacted: %v", c)
+	}
+	e, err := s.store.Get("crab_user_1-1")
+	if err != nil || e.Kind != crmem.Archive || e.Content != c.Summary || strings.Join(e.Aliases, " ") != "crab user" {
+		t.Errorf("the entry is %+v, %v", e, err)
+	}
+	// As after a crash between marker and entry.
+	if err := s.store.Apply(crmem.Remove{Name: "crab_user_1-1"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s.stop()
+		m.Queue(modeltest.Call("recall", `{"query":"walruses"}`), modeltest.Say("yes"))
+		s = serve(t, s.home, "")
+		if r := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse(); r.GetContent() != "yes" {
+			t.Fatal(r)
+		}
+		if n := s.store.Len(); n != 1 {
+			t.Fatalf("%d entries", n)
+		}
+		lines := s.lines("crab_user_1")
+		if last := lines[len(lines)-2]; !strings.Contains(last, "## crab_user_1-1") || !strings.Contains(last, "they spoke of walruses") {
+			t.Errorf("recall gave %q", last)
+		}
+	}
+}
+
+// TestHandOff is RFC 0078's: a summary of one session goes to another agent,
+// and nothing is changed.
+func TestHandOff(t *testing.T) {
+	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("what was said"), modeltest.Say("I see"))
+	s := serve(t, home(t), scripted(m))
+	a := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse()
+	summary := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: a.Session}}}).GetCompact().GetSummary()
+	if summary != "what was said" {
+		t.Fatalf("summary %q", summary)
+	}
+	b := s.one(send(&pb.SendMsg{Content: summary + "\n\nand now?", NewChat: true})).GetResponse()
+	if b.GetContent() != "I see" || b.Session == a.Session {
+		t.Fatal(b)
+	}
+	if got := strings.Join(s.lines(a.StoredId), "|"); got != "user hi|assistant hello" || s.store.Len() != 0 {
+		t.Errorf("it changed the session: %s", got)
+	}
+	for _, id := range []uint64{77, b.Session} {
+		if e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: id}}}).GetError(); e.GetCode() != 500 {
+			t.Errorf("session %d: %v", id, e)
+		}
+	}
+}
+
+// TestFailureIsTold: an answer that failed is an error, of both kinds.
+func TestFailureIsTold(t *testing.T) {
+	m := modeltest.New(t, modeltest.Status(401, "bad key sk-planted"), modeltest.Status(401, "bad key sk-planted"))
+	s := serve(t, home(t), scripted(m))
+	e := s.one(send(&pb.SendMsg{Content: "hi"})).GetError()
+	if e.GetCode() != 500 || !strings.Contains(e.Message, "401") || strings.Contains(e.Message, "sk-planted") || e.Remedy == "" {
+		t.Errorf("send: %v", e)
+	}
+	all := s.ask(stream(&pb.StreamMsg{Content: "hi"}))
+	end, before := all[len(all)-1].GetStream().GetEnd(), all[len(all)-2].GetStream().GetError()
+	if end.Error == "" || end.Error != before.GetMessage() || before.Kind != "model" {
+		t.Errorf("stream: %v, %v", end, before)
+	}
+}
+
+// TestReloadInARun: the run goes on, subscribers stay, and the next run has the
+// new configuration.
+func TestReloadInARun(t *testing.T) {
+	m := modeltest.New(t, modeltest.Reply{}.Text("one ").Stall(0), modeltest.Say("two"))
+	s := serve(t, home(t), scripted(m))
+	end := s.follow()
+	dir := t.TempDir()
+	f := s.begin(&pb.StreamMsg{Content: "hi", Cwd: &dir})
+	id := f.start().Session
+	f.chunk("one ")
+	config := scripted(m) + "description = \"changed\"\n"
+	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}); r.GetPong() == nil {
+		t.Fatal(r)
+	}
+	m.Release()
+	f.end()
+	if r := s.one(send(&pb.SendMsg{Content: "and?", Session: &id})).GetResponse(); r.GetContent() != "two" {
+		t.Error(r)
+	}
+	if n := len(end(2)); n < 4 {
+		t.Errorf("%d events", n)
+	}
+	if last := m.Requests()[1]; !strings.Contains(fmt.Sprint(last.Messages), "working_directory: "+dir) {
+		t.Error("the directory was lost")
+	}
+	if a := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}).GetAgents().Agents; a[0].Description != "changed" {
+		t.Errorf("agents: %v", a)
+	}
+	// One that is not valid changes nothing.
+	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte("x = "), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}).GetError(); e.GetCode() != 400 || !strings.Contains(e.Message, "config.toml:1") {
+		t.Errorf("reload: %v", e)
+	}
+	if a := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}).GetAgents().Agents; a[0].Description != "changed" {
+		t.Errorf("agents: %v", a)
+	}
+}
+
+// TestSlowSubscriber: one that does not read is told what it missed, and the
+// others lose nothing.
+func TestSlowSubscriber(t *testing.T) {
+	m := modeltest.New(t)
+	m.Func(func(modeltest.Request) modeltest.Reply {
+		return modeltest.Reply{}.Text(strings.Split(strings.Repeat("x ", 3000), " ")...)
+	})
+	s := serve(t, home(t), scripted(m))
+	slow, err := s.events.add(16, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.events.remove(slow)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.ask(stream(&pb.StreamMsg{Content: "hi"})) })
+	wg.Wait()
+	if n := slow.lost.Load(); n < 2900 || len(slow.queue) != 16 {
+		t.Errorf("%d lost, %d queued", n, len(slow.queue))
+	}
+}
+
+// TestThousandSessions holds what live sessions cost.
+func TestThousandSessions(t *testing.T) {
+	if testing.Short() {
+		t.Skip()
+	}
+	s := serve(t, home(t), "")
+	before := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}).GetStats()
+	for i := range 1000 {
+		sender := fmt.Sprint("user", i)
+		if r := s.one(send(&pb.SendMsg{Content: "hello", Sender: &sender})); r.GetResponse() == nil {
+			t.Fatal(r)
+		}
+	}
+	after := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}).GetStats()
+	if after.LiveSessions != 1000 {
+		t.Errorf("%d live sessions", after.LiveSessions)
+	}
+	t.Logf("1000 sessions: %d KiB over %d, %d goroutines over %d", int64(after.MemoryBytes-before.MemoryBytes)>>10, before.MemoryBytes>>10, after.Goroutines, before.Goroutines)
+	if grown := int64(after.MemoryBytes) - int64(before.MemoryBytes); grown > 64<<20 {
+		t.Errorf("%d bytes", grown)
+	}
+}

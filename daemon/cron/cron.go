@@ -1,0 +1,229 @@
+// Package cron keeps the table of what runs at which times: crons.toml in the
+// home, one [[cron]] for each entry. It says when an entry is due next; firing
+// is somebody else's.
+//
+// The file is the reference's, with keys of ours beside its own. An entry that
+// cannot be used is skipped with a warning that names its line, and stays in
+// the file as it is, with every comment, until somebody mends or removes it by
+// hand.
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"sync"
+
+	"crabmem/crmem/vfs"
+)
+
+const (
+	maxFile    = 1 << 20
+	maxEntries = 1000
+)
+
+// Cron is one entry.
+type Cron struct {
+	ID       uint64
+	Schedule string // see Next
+	Skill    string // its name, without a slash
+	Args     string // what follows the name
+	// Session is the id of a session in the run of the daemon that wrote it;
+	// after a restart only SessionFile says which one it is.
+	Session     uint64
+	SessionFile string // the session's id in its folder, which a new title does not change
+	QuietStart  string // HH:MM, "" for none
+	QuietEnd    string
+	Once        bool
+	Timezone    string // as in "Europe/Berlin"; "" is the machine's
+}
+
+// A Warning is about a part of the file that is not used.
+type Warning struct {
+	Path    string
+	Line    int
+	Message string
+}
+
+func (w Warning) String() string { return fmt.Sprintf("%s:%d: %s", w.Path, w.Line, w.Message) }
+
+// InvalidError is returned for an entry that cannot be one.
+type InvalidError struct{ Reason string }
+
+func (e *InvalidError) Error() string { return e.Reason }
+
+func invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
+
+// NotFoundError is returned for an id that no entry has.
+type NotFoundError struct{ ID uint64 }
+
+func (e *NotFoundError) Error() string { return fmt.Sprintf("cron %d not found", e.ID) }
+
+// Table is the entries of one file. Its methods may be called at the same time.
+// A change that somebody makes to the file by hand is seen by the next Create,
+// Delete or Bind, or by Reload; it is never overwritten.
+type Table struct {
+	fsys vfs.FS
+	path string
+
+	mu   sync.Mutex
+	text string // of the file, as parsed
+	file parsed
+	last uint64 // greatest id that was ever seen
+}
+
+// Open reads a table. A file that is missing is an empty one, and one that
+// cannot be read, or has more than 1 MiB, is an error.
+func Open(fsys vfs.FS, path string) (*Table, error) {
+	t := &Table{fsys: fsys, path: path}
+	return t, t.refresh()
+}
+
+// Reload reads the file again. On an error the table is as it was.
+func (t *Table) Reload() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.refresh()
+}
+
+func (t *Table) refresh() error {
+	b, err := vfs.ReadFile(t.fsys, t.path, maxFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if text := string(b); text != t.text {
+		t.adopt(text)
+	}
+	return nil
+}
+
+// adopt takes a text for that of the file. Entries keep the sessions that they
+// are bound to.
+func (t *Table) adopt(text string) {
+	next := parse(t.path, text)
+	for i := range next.entries {
+		e := &next.entries[i]
+		if old := t.file.find(e.cron.ID); e.warning == "" && old != nil && old.cron.SessionFile == e.cron.SessionFile {
+			e.cron.Session = old.cron.Session
+		}
+	}
+	t.text, t.file = text, next
+	t.last = max(t.last, next.greatest())
+}
+
+// replace writes the file, and changes nothing when that fails.
+func (t *Table) replace(next parsed) error {
+	text := next.text()
+	if len(text) > maxFile {
+		return fmt.Errorf("%s would have %d bytes, and may have %d: delete entries first", t.path, len(text), maxFile)
+	}
+	err := vfs.Replace(t.fsys, t.path, 0o600, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("failed to write %s: %w", t.path, err)
+	}
+	t.adopt(text)
+	return nil
+}
+
+// Create adds an entry and returns it with its id: one more than the greatest
+// there was since the table was opened.
+func (t *Table) Create(c Cron) (Cron, error) {
+	if err := c.check(); err != nil {
+		return Cron{}, err
+	}
+	if err := c.checkFires(); err != nil {
+		return Cron{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refresh(); err != nil {
+		return Cron{}, err
+	}
+	if len(t.file.entries) >= maxEntries {
+		return Cron{}, invalid("there are %d cron entries already: delete some first", len(t.file.entries))
+	}
+	if t.last >= math.MaxInt64 {
+		return Cron{}, invalid("the greatest id of %s is the last there can be", t.path)
+	}
+	c.ID = t.last + 1
+	next := t.file.clone()
+	next.entries = append(next.entries, entry{text: gap(t.text) + c.encode(), cron: c})
+	if err := t.replace(next); err != nil {
+		return Cron{}, err
+	}
+	return c, nil
+}
+
+// Delete removes an entry, and the comment above it.
+func (t *Table) Delete(id uint64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refresh(); err != nil {
+		return err
+	}
+	if t.file.find(id) == nil {
+		return &NotFoundError{id}
+	}
+	next := t.file.clone()
+	next.entries = slices.DeleteFunc(next.entries, func(e entry) bool { return e.warning == "" && e.cron.ID == id })
+	return t.replace(next)
+}
+
+// Bind says which session an entry belongs to now. Only a new file is written
+// down: the number is good for this run of the daemon.
+func (t *Table) Bind(id, session uint64, file string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refresh(); err != nil {
+		return err
+	}
+	e := t.file.find(id)
+	if e == nil {
+		return &NotFoundError{id}
+	}
+	if e.cron.SessionFile == file {
+		e.cron.Session = session
+		return nil
+	}
+	c := e.cron
+	c.Session, c.SessionFile = session, file
+	if err := c.check(); err != nil {
+		return err
+	}
+	next := t.file.clone()
+	e = next.find(id)
+	e.text, e.cron = e.above()+c.encode()+e.below(), c
+	return t.replace(next)
+}
+
+// List returns the entries by id.
+func (t *Table) List() []Cron {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []Cron
+	for _, e := range t.file.entries {
+		if e.warning == "" {
+			list = append(list, e.cron)
+		}
+	}
+	slices.SortFunc(list, func(a, b Cron) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// Warnings returns what of the file is not used.
+func (t *Table) Warnings() []Warning {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.file.warnings)
+}

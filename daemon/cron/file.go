@@ -1,0 +1,349 @@
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// parsed is a file as text: what stands before the first entry, and each entry
+// up to the next. What is not changed is written back byte for byte.
+type parsed struct {
+	head     string
+	entries  []entry
+	warnings []Warning
+}
+
+type entry struct {
+	text    string
+	line    int // of its [[cron]]
+	cron    Cron
+	warning string // why it is not used, "" = it is
+	id      uint64 // that it seems to have, when it is not used
+}
+
+// record is an entry as TOML has it.
+type record struct {
+	ID          int64  `toml:"id"`
+	Schedule    string `toml:"schedule"`
+	Skill       string `toml:"skill"`
+	Args        string `toml:"args,omitempty"`
+	Session     int64  `toml:"session"`
+	SessionFile string `toml:"session_file,omitempty"`
+	QuietStart  string `toml:"quiet_start,omitempty"`
+	QuietEnd    string `toml:"quiet_end,omitempty"`
+	Once        bool   `toml:"once"`
+	Timezone    string `toml:"timezone,omitempty"`
+}
+
+var (
+	header  = regexp.MustCompile(`^[ \t]*\[\[[ \t]*(?:cron|"cron"|'cron')[ \t]*\]\][ \t]*(?:#.*)?\r?\n?$`)
+	comment = regexp.MustCompile(`^[ \t]*#`)
+	someID  = regexp.MustCompile(`(?m)^[ \t]*id[ \t]*=[ \t]*(\d+)`)
+)
+
+func parse(path, text string) parsed {
+	var p parsed
+	warn := func(line int, format string, args ...any) {
+		p.warnings = append(p.warnings, Warning{path, line, fmt.Sprintf(format, args...)})
+	}
+	p.split(text)
+	var other map[string]any
+	if err := toml.Unmarshal([]byte(p.head), &other); err != nil {
+		line, message := position(err)
+		warn(line, "%s; what stands before the first [[cron]] is not used", message)
+	} else if len(other) > 0 {
+		warn(1, "what stands before the first [[cron]] is not used")
+	}
+	seen := make(map[uint64]int)
+	used := 0
+	for i := range p.entries {
+		e := &p.entries[i]
+		at, message := e.parse()
+		if message == "" {
+			if line := seen[e.cron.ID]; line > 0 {
+				at, message = e.lineOf("id"), fmt.Sprintf("the entry of line %d has the id %d, too", line, e.cron.ID)
+			} else if used++; used > maxEntries {
+				at, message = e.line, fmt.Sprintf("there are more than %d entries", maxEntries)
+			}
+		}
+		if message != "" {
+			if m := someID.FindStringSubmatch(e.text); m != nil {
+				e.id, _ = strconv.ParseUint(m[1], 10, 63)
+			}
+			e.cron, e.warning = Cron{}, message
+			warn(at, "%s; the entry is not used", message)
+			continue
+		}
+		seen[e.cron.ID] = e.line
+	}
+	return p
+}
+
+// split cuts a text before each [[cron]] and the comment right above it. It
+// goes by lines, so that one entry that is no TOML does not take the others
+// with it.
+func (p *parsed) split(text string) {
+	line, from, above := 0, 0, -1 // above is where a comment began that no other line follows
+	at := 0
+	cut := func(next int) {
+		if n := len(p.entries); n > 0 {
+			p.entries[n-1].text = text[from:next]
+		} else {
+			p.head = text[:next]
+		}
+		from = next
+	}
+	for l := range strings.Lines(text) {
+		line++
+		switch {
+		case header.MatchString(l):
+			if above < 0 {
+				above = at
+			}
+			cut(above)
+			p.entries = append(p.entries, entry{line: line})
+			above = -1
+		case comment.MatchString(l):
+			if above < 0 {
+				above = at
+			}
+		default:
+			above = -1
+		}
+		at += len(l)
+	}
+	cut(len(text))
+}
+
+// parse reads the entry of a text, or says in which line it is wrong.
+func (e *entry) parse() (int, string) {
+	var doc struct {
+		Cron []record `toml:"cron"`
+	}
+	d := toml.NewDecoder(strings.NewReader(e.text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&doc); err != nil {
+		line, message := position(err)
+		return e.first() + max(line, 1) - 1, message
+	}
+	if len(doc.Cron) != 1 {
+		return e.line, "it cannot be read"
+	}
+	r := doc.Cron[0]
+	if r.ID < 1 {
+		return e.lineOf("id"), "id must be a number from 1"
+	}
+	if r.Session < 0 {
+		return e.lineOf("session"), "session must be a number from 0"
+	}
+	e.cron = Cron{
+		ID: uint64(r.ID), Schedule: r.Schedule, Skill: r.Skill, Args: r.Args, Session: uint64(r.Session), SessionFile: r.SessionFile,
+		QuietStart: r.QuietStart, QuietEnd: r.QuietEnd, Once: r.Once, Timezone: r.Timezone,
+	}
+	for _, c := range checks {
+		if err := c.check(&e.cron); err != nil {
+			return e.lineOf(c.key), err.Error()
+		}
+	}
+	return 0, ""
+}
+
+// position is the line of a decoder's error, within its text.
+func position(err error) (int, string) {
+	if s, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(s.Errors) > 0 {
+		line, _ := s.Errors[0].Position()
+		key := s.Errors[0].Key()
+		return line, fmt.Sprintf("unknown key '%s'", strings.ToValidUTF8(key[len(key)-1], "\ufffd"))
+	}
+	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, _ := d.Position()
+		return line, strings.TrimPrefix(d.Error(), "toml: ")
+	}
+	return 1, strings.TrimPrefix(err.Error(), "toml: ")
+}
+
+// first is the line that the text begins with.
+func (e *entry) first() int { return e.line - strings.Count(e.above(), "\n") }
+
+// above is what stands over the [[cron]]: blank lines and a comment.
+func (e *entry) above() string {
+	at := 0
+	for l := range strings.Lines(e.text) {
+		if header.MatchString(l) {
+			break
+		}
+		at += len(l)
+	}
+	return e.text[:at]
+}
+
+// below is what stands under the last key: blank lines and comments.
+func (e *entry) below() string {
+	at, from := 0, 0
+	for l := range strings.Lines(e.text) {
+		at += len(l)
+		if !comment.MatchString(l) && strings.TrimSpace(l) != "" {
+			from = at
+		}
+	}
+	return e.text[from:]
+}
+
+// lineOf finds the line of a key, or else that of the entry.
+func (e *entry) lineOf(key string) int {
+	line := e.first()
+	for l := range strings.Lines(e.text) {
+		if rest, ok := strings.CutPrefix(strings.TrimLeft(l, " \t"), key); ok && strings.HasPrefix(strings.TrimLeft(rest, " \t"), "=") {
+			return line
+		}
+		line++
+	}
+	return e.line
+}
+
+func (c *Cron) encode() string {
+	b, err := toml.Marshal(struct {
+		Cron []record `toml:"cron"`
+	}{[]record{{
+		ID: int64(c.ID), Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: int64(c.Session), SessionFile: c.SessionFile,
+		QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once, Timezone: c.Timezone,
+	}}})
+	if err != nil {
+		panic("cron: a checked entry cannot be encoded: " + err.Error())
+	}
+	return string(b)
+}
+
+func (p *parsed) text() string {
+	var b strings.Builder
+	b.WriteString(p.head)
+	for _, e := range p.entries {
+		b.WriteString(e.text)
+	}
+	return b.String()
+}
+
+// clone copies what a change needs; the warnings come with the new lines.
+func (p *parsed) clone() parsed { return parsed{head: p.head, entries: slices.Clone(p.entries)} }
+
+// gap is what parts a text from an entry that is added to it: a blank line.
+func gap(text string) string {
+	switch {
+	case text == "", strings.HasSuffix(text, "\n\n"), strings.HasSuffix(text, "\n\r\n"):
+		return ""
+	case strings.HasSuffix(text, "\n"):
+		return "\n"
+	}
+	return "\n\n"
+}
+
+func (p *parsed) find(id uint64) *entry {
+	for i := range p.entries {
+		if e := &p.entries[i]; e.warning == "" && e.cron.ID == id {
+			return e
+		}
+	}
+	return nil
+}
+
+func (p *parsed) greatest() uint64 {
+	var id uint64
+	for _, e := range p.entries {
+		id = max(id, e.cron.ID, e.id)
+	}
+	return id
+}
+
+// A check is of what one key says, for an entry of a file and of a client.
+type check struct {
+	key   string
+	check func(*Cron) error
+}
+
+var checks = []check{
+	{"schedule", func(c *Cron) error {
+		_, err := segments(c.Schedule)
+		return err
+	}},
+	{"skill", func(c *Cron) error {
+		if c.Skill == "" || len(c.Skill) > 128 || strings.IndexFunc(c.Skill, func(r rune) bool {
+			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		}) >= 0 {
+			return invalid("invalid skill %s: it must be a name of letters, digits, '-' and '_'", quote(c.Skill))
+		}
+		return nil
+	}},
+	{"args", func(c *Cron) error { return text("args", c.Args, 16<<10) }},
+	{"session", func(c *Cron) error {
+		if c.Session > math.MaxInt64 {
+			return invalid("session %d is too large a number", c.Session)
+		}
+		return nil
+	}},
+	{"session_file", func(c *Cron) error {
+		if strings.ContainsAny(c.SessionFile, "/\\") || strings.HasPrefix(c.SessionFile, ".") {
+			return invalid("invalid session_file %s: it must be the name of a session", quote(c.SessionFile))
+		}
+		return text("session_file", c.SessionFile, 1<<10)
+	}},
+	{"quiet_start", func(c *Cron) error { return quiet("quiet_start", c.QuietStart, "quiet_end", c.QuietEnd) }},
+	{"quiet_end", func(c *Cron) error { return quiet("quiet_end", c.QuietEnd, "quiet_start", c.QuietStart) }},
+	{"timezone", func(c *Cron) error {
+		_, err := c.Location()
+		return err
+	}},
+}
+
+func (c *Cron) check() error {
+	for _, k := range checks {
+		if err := k.check(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func text(key, text string, limit int) error {
+	switch {
+	case len(text) > limit:
+		return invalid("%s has %d bytes, and may have %d", key, len(text), limit)
+	case !utf8.ValidString(text) || strings.Contains(text, "\x00"):
+		return invalid("%s must be text in UTF-8", key)
+	}
+	return nil
+}
+
+var clock = regexp.MustCompile(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
+
+func quiet(key, v, other, w string) error {
+	switch {
+	case v == "" && w != "":
+		return invalid("%s needs %s, too", other, key)
+	case v != "" && !clock.MatchString(v):
+		return invalid("invalid %s %s: it must be a time like 22:30", key, quote(v))
+	}
+	return nil
+}
+
+// quote shows what was given, in one short line.
+func quote(s string) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '\ufffd'
+		}
+		return r
+	}, s)
+	if utf8.RuneCountInString(s) > 80 {
+		s = string([]rune(s)[:79]) + "…"
+	}
+	return "'" + s + "'"
+}

@@ -1,0 +1,171 @@
+package cron
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/adhocore/gronx"
+)
+
+// fields are the seven of a schedule, seconds first.
+var fields = []struct {
+	name      string
+	low, high int
+}{
+	{"second", 0, 59}, {"minute", 0, 59}, {"hour", 0, 23}, {"day of the month", 1, 31}, {"month", 1, 12}, {"day of the week", 0, 7}, {"year", 1970, 9999},
+}
+
+var (
+	year = regexp.MustCompile(`\d{4}`)
+	item = regexp.MustCompile(`^(?:\*|\?|(\d{1,4})(?:-(\d{1,4}))?)(?:/(\d{1,4}))?$`)
+	day  = regexp.MustCompile(`^(?:L|(\d{1,2})W)$`)    // the last, the weekday nearest to
+	week = regexp.MustCompile(`^([0-7])(?:L|#[1-5])$`) // the last of a month, the n-th
+)
+
+// segments splits a schedule into its seven fields, and refuses what is none.
+// gronx lets pass what only some moments show to be wrong.
+func segments(schedule string) ([]string, error) {
+	wrong := func(format string, args ...any) error {
+		return invalid("invalid cron schedule %s: %s", quote(schedule), fmt.Sprintf(format, args...))
+	}
+	if len(schedule) > 256 || strings.ContainsAny(schedule, "\r\n\x00") {
+		return nil, wrong("it must be one line of at most 256 bytes")
+	}
+	given := strings.Fields(schedule)
+	if n := len(given); n == 1 && given[0][0] == '@' {
+		if _, err := gronx.Segments(given[0]); err != nil {
+			return nil, wrong("there is no such name: @yearly, @monthly, @weekly, @daily and @hourly are some")
+		}
+	} else if n < 5 || n > 7 {
+		return nil, wrong("it has %d fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first", n)
+	} else if n == 6 && year.MatchString(given[5]) {
+		return nil, wrong("its sixth field is no day of the week; a year is the last of 7, with seconds first")
+	}
+	segs, err := gronx.Segments(strings.Join(given, " "))
+	if err != nil {
+		return nil, wrong("%s", err)
+	}
+	for i, seg := range segs {
+		for j, part := range strings.Split(seg, ",") {
+			if why := badItem(i, part); why != "" {
+				if k := i - (len(segs) - len(given)); k >= 0 { // as it was written, not with numbers for names
+					part = strings.Split(given[k], ",")[j]
+				}
+				return nil, wrong("%s %s %s", fields[i].name, quote(part), why)
+			}
+		}
+	}
+	if len(segs) == 6 {
+		segs = append(segs, "*")
+	}
+	return segs, nil
+}
+
+// badItem says what is wrong with one of the values of a field.
+func badItem(field int, part string) string {
+	f := fields[field]
+	in := func(n string) bool {
+		v, err := strconv.Atoi(n)
+		return err == nil && v >= f.low && v <= f.high
+	}
+	if m := day.FindStringSubmatch(part); m != nil && field == 3 {
+		if m[1] != "" && !in(m[1]) {
+			return fmt.Sprintf("is not between %d and %d", f.low, f.high)
+		}
+		return ""
+	}
+	if week.MatchString(part) && field == 5 {
+		return ""
+	}
+	m := item.FindStringSubmatch(part)
+	if m == nil || part[0] == '?' && (len(part) > 1 || field != 3 && field != 5) {
+		return "is no value of it"
+	}
+	from, to, step := m[1], m[2], m[3]
+	if from != "" && !in(from) || to != "" && !in(to) {
+		return fmt.Sprintf("is not between %d and %d", f.low, f.high)
+	}
+	a, _ := strconv.Atoi(from)
+	b, _ := strconv.Atoi(to)
+	if to != "" && b < a && !(field == 5 && a == 7) {
+		return "ends before it begins"
+	}
+	if n, _ := strconv.Atoi(step); step != "" && (n < 1 || n > f.high) {
+		return fmt.Sprintf("has a step that is not between 1 and %d", f.high)
+	}
+	return ""
+}
+
+// Location is where the clock is that the schedule goes by.
+func (c *Cron) Location() (*time.Location, error) {
+	if c.Timezone == "" {
+		return time.Local, nil
+	}
+	loc, err := time.LoadLocation(c.Timezone)
+	if err != nil || len(c.Timezone) > 64 {
+		return nil, invalid("invalid timezone %s: it must be one like Europe/Berlin", quote(c.Timezone))
+	}
+	return loc, nil
+}
+
+// checkFires refuses a day that never comes.
+func (c *Cron) checkFires() error {
+	loc, err := c.Location()
+	if err != nil {
+		return err
+	}
+	_, err = Next(c.Schedule, time.Now(), loc)
+	return err
+}
+
+// Next returns the first moment after a given one at which a schedule is due by
+// the clock of a place. A schedule has five fields (minute, hour, day of the
+// month, month, day of the week: 0 or 7 is Sunday), six with seconds first, or
+// seven with a year last; or it is a name such as @daily. When both a day of
+// the month and one of the week are given, either is enough. The reference
+// counts the days of the week from 1: there, 1 is Sunday.
+//
+// Where clocks are set forward, what falls into the hour that is not there is
+// due when the clocks have been set; where they are set back, it is due once,
+// the first time. What is due in every hour is due in every hour that passes.
+func Next(schedule string, after time.Time, loc *time.Location) (time.Time, error) {
+	segs, err := segments(schedule)
+	if err != nil {
+		return time.Time{}, err
+	}
+	hourly := segs[2] == "*" || segs[2] == "*/1"
+	expr := strings.Join(segs, " ")
+	from, including := after, false
+	for range 100 {
+		t := from.In(loc)
+		_, offset := t.Zone()
+		start, end := t.ZoneBounds()
+		// Within these bounds the clock is an even one.
+		due, err := gronx.NextTickAfter(expr, t.In(time.FixedZone("", offset)), including)
+		if err != nil {
+			return time.Time{}, invalid("invalid cron schedule %s: it is never due", quote(schedule))
+		}
+		if end.IsZero() || due.Before(end) {
+			if !hourly && !start.IsZero() {
+				_, before := start.Add(-1).Zone()
+				if due.Sub(start) < time.Duration(before-offset)*time.Second {
+					from, including = due, false // the clock has said so once
+					continue
+				}
+			}
+			return due.In(loc), nil
+		}
+		_, later := end.Zone()
+		if !hourly && due.Sub(end) < time.Duration(later-offset)*time.Second {
+			return end.In(loc), nil
+		}
+		from, including = end, true
+		if far := due.Add(-48 * time.Hour); far.After(end) {
+			from = far // no day before it was due by any clock
+		}
+	}
+	return time.Time{}, invalid("invalid cron schedule %s: it is never due", quote(schedule))
+}

@@ -22,6 +22,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -56,6 +57,7 @@ type Daemon struct {
 	lock     vfs.Locked // of the home
 	store    *crmem.Store
 	sessions *sessionlog.Dir
+	crons    *cron.Table
 
 	current   atomic.Pointer[setup]
 	reloading sync.Mutex
@@ -159,6 +161,9 @@ func (d *Daemon) openAll() error {
 	if d.sessions, err = sessionlog.OpenDir(filepath.Join(d.home, "sessions"), &sessionlog.Options{
 		FS: d.fs, Now: d.now, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
 	}); err != nil {
+		return err
+	}
+	if d.crons, err = d.openCrons(); err != nil {
 		return err
 	}
 	if err := d.build(s); err != nil {

@@ -67,6 +67,12 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 		return r.pong()
 	case *pb.ClientMessage_GetStats:
 		return d.stats(r)
+	case *pb.ClientMessage_CreateCron:
+		return d.createCron(r, m.CreateCron)
+	case *pb.ClientMessage_DeleteCron:
+		return d.deleteCron(r, m.DeleteCron.GetId())
+	case *pb.ClientMessage_ListCrons:
+		return d.listCrons(r)
 	case *pb.ClientMessage_Compact:
 		return d.compactOnce(r, m.Compact)
 

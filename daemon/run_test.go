@@ -154,15 +154,19 @@ func TestQueueIsFair(t *testing.T) {
 		return modeltest.Reply{}.Text("to " + r.LastUser()).Stall(5 * time.Millisecond)
 	})
 	s := serve(t, home(t), scripted(m))
+	m.Queue(modeltest.Reply{}.Text("to 0").Stall(0))
 	f := s.begin(&pb.StreamMsg{Content: "0"})
 	id := f.start().Session
+	f.chunk("to 0")
+	m.Func(func(r modeltest.Request) modeltest.Reply { return modeltest.Say("to " + r.LastUser()) })
 	var all []*following
 	for i := 1; i <= 8; i++ {
 		g := s.begin(&pb.StreamMsg{Content: fmt.Sprint(i), Session: &id})
 		g.start()
 		all = append(all, g)
-		time.Sleep(2 * time.Millisecond)
+		eventually(t, "it waits", func() bool { return s.list()[0].Waiting == uint64(i) })
 	}
+	m.Release()
 	f.end()
 	for _, g := range all {
 		g.end()

@@ -34,6 +34,7 @@ func (c *cli) commands() []*cobra.Command {
 
 		c.sessionsCommand(),
 
+		c.initCommand(),
 		c.daemonCommand(),
 
 		c.dumpCommand(),

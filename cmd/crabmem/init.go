@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) initCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:     "init",
+		GroupID: groupAgents,
+		Short:   "write a configuration for the daemon",
+		Long: `Write config.toml into the home, with every key explained. A key of OpenAI in
+OPENAI_API_KEY is referred to, never written; a local Ollama (OLLAMA_HOST, or
+localhost:11434) is asked for its models. With neither, the model is offline,
+and answers from the memory alone.
+
+A configuration that is there stays: exit code 4. With --force it is kept beside
+the new one as config.toml.old.`,
+		Example: `  crabmem init
+  crabmem init --force`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "write it anew")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.init(cmd.Context(), force) }
+	return cmd
+}
+
+type initAnswer struct {
+	Path   string   `json:"path"`
+	Model  string   `json:"model"` // that will answer
+	OpenAI bool     `json:"openai"`
+	Ollama []string `json:"ollama"`
+	Kept   string   `json:"kept,omitempty"` // the old configuration
+}
+
+func (c *cli) init(ctx context.Context, force bool) error {
+	home, err := c.homeDir()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(home, config.File)
+	a := initAnswer{Path: path, OpenAI: c.getenv("OPENAI_API_KEY") != ""}
+	if _, err := c.fs.Lstat(path); err == nil {
+		if !force {
+			return &failure{Code: exitConflict, Kind: "exists", Path: path, Message: "there is a configuration: " + path,
+				Remedy: "crabmem init --force keeps it as config.toml.old"}
+		}
+		a.Kept = path + ".old"
+	} else if !missing(err) {
+		return err
+	}
+	a.Ollama = c.ollama(ctx)
+	if err := vfs.MkdirAll(c.fs, home, 0o700); err != nil {
+		return err
+	}
+	if _, err := vfs.MakePrivate(home); err != nil {
+		return err
+	}
+	if a.Kept != "" {
+		if err := c.fs.Rename(path, a.Kept); err != nil {
+			return err
+		}
+	}
+	text := config.Template(config.Found{OpenAI: a.OpenAI, Ollama: a.Ollama})
+	if err := vfs.Replace(c.fs, path, 0o600, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}); err != nil {
+		return err
+	}
+	made, err := config.Load(c.fs, home, c.getenv)
+	if err != nil {
+		return err
+	}
+	a.Model = made.Model
+	if c.json {
+		return c.printJSON(a)
+	}
+	c.say("wrote %s", printable(path))
+	if a.Kept != "" {
+		c.say("the old one is %s", printable(a.Kept))
+	}
+	c.say("model: %s", printable(a.Model))
+	if a.Model == config.Offline {
+		c.say("no model was found: set OPENAI_API_KEY or start Ollama, and crabmem init --force")
+	}
+	c.say("next: crabmem daemon start")
+	return nil
+}
+
+// ollama returns the models of a local Ollama, none when there is none.
+func (c *cli) ollama(ctx context.Context) []string {
+	base := c.getenv("OLLAMA_HOST")
+	if base == "" {
+		base = "localhost:11434"
+	}
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	names, err := ollamaModels(ctx, strings.TrimRight(base, "/")+"/api/tags")
+	if err != nil {
+		return []string{}
+	}
+	return names
+}
+
+func ollamaModels(ctx context.Context, url string) ([]string, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	// It is on this machine: no proxy has to do with it.
+	t := &http.Transport{}
+	defer t.CloseIdleConnections()
+	r, err := (&http.Client{Transport: t}).Do(q)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return nil, errors.New(r.Status)
+	}
+	var tags struct{ Models []struct{ Name string } }
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&tags); err != nil {
+		return nil, fmt.Errorf("%s: %w", url, err)
+	}
+	names := []string{}
+	for _, m := range tags.Models {
+		if m.Name != "" && len(m.Name) <= 256 && len(names) < 64 && !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}

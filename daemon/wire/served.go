@@ -174,22 +174,21 @@ func (c *served) authenticate(m *pb.ClientMessage) {
 
 // work has a request answered.
 func (c *served) work(m *pb.ClientMessage) {
-	select {
-	case c.s.working <- struct{}{}:
-	default:
-		t := time.NewTimer(workWait)
-		defer t.Stop()
-		select {
-		case c.s.working <- struct{}{}:
-		case <-t.C:
-			c.fail(503, "busy", "too many requests at once: try again")
-			return
-		case <-c.ctx.Done():
-			c.broken = true
-			return
+	if !c.s.startWork() {
+		for start := time.Now(); !c.s.startWork(); {
+			if time.Since(start) > workWait {
+				c.fail(503, "busy", "too many requests at once: try again")
+				return
+			}
+			select {
+			case <-time.After(workWait / 50):
+			case <-c.ctx.Done():
+				c.broken = true
+				return
+			}
 		}
 	}
-	defer func() { <-c.s.working }()
+	defer c.s.working.Add(-1)
 
 	c.req = &request{conn: c.ctx}
 	defer c.req.end()

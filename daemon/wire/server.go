@@ -50,7 +50,7 @@ type Server struct {
 	base     context.Context // of all requests
 	cut      context.CancelFunc
 	inFlight *semaphore.Weighted
-	working  chan struct{}
+	working  atomic.Int64
 	requests atomic.Uint64 // counts them: which of two is older
 	refused  atomic.Int64  // when a refusal was logged last
 	watch    watch
@@ -70,7 +70,6 @@ func (s *Server) init() {
 	}
 	s.base, s.cut = context.WithCancel(context.Background())
 	s.inFlight = semaphore.NewWeighted(s.limits.InFlight)
-	s.working = make(chan struct{}, s.limits.Working)
 	s.listeners = make(map[net.Listener]bool)
 	s.conns = make(map[*served]bool)
 	s.watch.wake = make(chan struct{}, 1)
@@ -194,6 +193,15 @@ func (s *Server) evict() {
 			return
 		}
 	}
+}
+
+// startWork takes one of the places for requests. It does not wait.
+func (s *Server) startWork() bool {
+	if s.working.Add(1) <= int64(s.limits.Working) {
+		return true
+	}
+	s.working.Add(-1)
+	return false
 }
 
 // Conns returns how many connections there are.

@@ -1,0 +1,147 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// replies are the answers that each operation wants.
+var replies = map[string]string{
+	"send": "response", "stream": "stream", "ping": "pong", "sessions": "sessions", "kill": "pong", "get_config": "config", "set_config": "pong",
+	"reload": "pong", "subscribe_events": "agent_event", "reply_to_ask": "pong", "get_stats": "stats", "create_cron": "cron_info",
+	"delete_cron": "pong", "list_crons": "cron_list", "compact": "compact",
+	"hello": "hello", "auth": "pong", "cancel": "pong",
+	"remember": "entry", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
+	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "store_stats": "report",
+	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
+	"delete_session": "stored_session", "restore_session": "stored_session", "compact_session": "compacted",
+	"list_models": "models", "switch_model": "models", "add_models": "models", "remove_model": "models", "list_agents": "agents",
+}
+
+// TestCalls makes every call: each asks for what it should, and takes the right
+// answer and no other.
+func TestCalls(t *testing.T) {
+	asked := make(map[string]int)
+	wrong := false
+	var mu sync.Mutex
+	serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		r := m.ProtoReflect()
+		op := string(r.WhichOneof(r.Descriptor().Oneofs().ByName("msg")).Name())
+		mu.Lock()
+		asked[op]++
+		wrong := wrong
+		mu.Unlock()
+		if op == "hello" {
+			_ = send(hello())
+			return
+		}
+		if op == "stream" && !wrong {
+			_ = send(end(""))
+			return
+		}
+		name := replies[op]
+		if wrong {
+			name = map[bool]string{true: "sessions", false: "pong"}[name == "pong"]
+		}
+		a := new(pb.ServerMessage).ProtoReflect()
+		f := a.Descriptor().Fields().ByName(protoreflect.Name(name))
+		if f == nil {
+			t.Errorf("no answer for %s", op)
+			return
+		}
+		a.Set(f, a.NewField(f))
+		_ = send(a.Interface().(*pb.ServerMessage))
+	})
+	c := newClient(t)
+	ctx := t.Context()
+	calls := []func() error{
+		func() error { return c.Ping(ctx) },
+		func() error { _, err := c.Hello(ctx); return err },
+		func() error { _, err := c.Send(ctx, &pb.SendMsg{}); return err },
+		func() error {
+			for _, err := range c.Stream(ctx, &pb.StreamMsg{}) {
+				return err
+			}
+			return nil
+		},
+		func() error { return c.Cancel(ctx, 1) },
+		func() error { return c.ReplyToAsk(ctx, 1, "x") },
+		func() error { _, err := c.Sessions(ctx); return err },
+		func() error { return c.Kill(ctx, 1) },
+		func() error { _, err := c.Compact(ctx, 1); return err },
+		func() error { _, err := c.CompactSession(ctx, &pb.CompactSessionMsg{}); return err },
+		func() error {
+			for _, err := range c.Events(ctx) {
+				return err
+			}
+			return nil
+		},
+		func() error { _, err := c.Config(ctx); return err },
+		func() error { _, err := c.SetConfig(ctx, "{}"); return err },
+		func() error { _, err := c.Reload(ctx); return err },
+		func() error { _, err := c.Stats(ctx); return err },
+		func() error { _, err := c.CreateCron(ctx, &pb.CreateCronMsg{}); return err },
+		func() error { return c.DeleteCron(ctx, 1) },
+		func() error { _, err := c.Crons(ctx); return err },
+		func() error { _, err := c.Models(ctx); return err },
+		func() error { _, err := c.SwitchModel(ctx, "m"); return err },
+		func() error { _, err := c.AddModels(ctx, &pb.AddModelsMsg{}); return err },
+		func() error { _, err := c.RemoveModel(ctx, "m"); return err },
+		func() error { _, err := c.Agents(ctx); return err },
+		func() error { _, err := c.Remember(ctx, &pb.RememberMsg{}); return err },
+		func() error { _, err := c.Recall(ctx, &pb.RecallMsg{}); return err },
+		func() error { _, err := c.Forget(ctx, &pb.ForgetMsg{}); return err },
+		func() error { _, err := c.Get(ctx, "n"); return err },
+		func() error {
+			for _, err := range c.List(ctx, &pb.ListEntriesMsg{}) {
+				return err
+			}
+			return nil
+		},
+		func() error { _, err := c.Apply(ctx, &pb.ApplyMsg{}); return err },
+		func() error { _, err := c.Alias(ctx, &pb.AliasMsg{}); return err },
+		func() error { _, err := c.Dump(ctx, &pb.DumpMsg{}, nil); return err },
+		func() error { _, err := c.Load(ctx, &pb.LoadMsg{}, nil); return err },
+		func() error { _, err := c.Checkpoint(ctx); return err },
+		func() error { _, err := c.StoreStats(ctx, true); return err },
+		func() error { _, err := c.ListSessions(ctx, &pb.ListSessionsMsg{}); return err },
+		func() error {
+			for _, err := range c.History(ctx, &pb.HistoryMsg{}) {
+				return err
+			}
+			return nil
+		},
+		func() error { _, err := c.SearchSessions(ctx, &pb.SearchSessionsMsg{}); return err },
+		func() error { _, err := c.SetTitle(ctx, "i", "t"); return err },
+		func() error { _, err := c.DeleteSession(ctx, "i", false); return err },
+		func() error { _, err := c.RestoreSession(ctx, "i"); return err },
+	}
+	for i, call := range calls {
+		if err := call(); err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	mu.Lock()
+	fs := new(pb.ClientMessage).ProtoReflect().Descriptor().Fields()
+	for i := range fs.Len() {
+		if name := string(fs.Get(i).Name()); asked[name] == 0 && name != "auth" {
+			t.Errorf("no call asks for %s", name)
+		}
+	}
+	if n := asked["hello"]; n != 1 {
+		t.Errorf("%d hellos for many operations of ours", n)
+	}
+	wrong = true
+	mu.Unlock()
+	for i, call := range calls {
+		if err := call(); err == nil && i != 1 {
+			t.Errorf("call %d took another answer", i)
+		}
+	}
+}

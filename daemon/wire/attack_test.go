@@ -1,0 +1,573 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/proto"
+)
+
+func frameOf(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+func sendMsg(content string) *pb.ClientMessage {
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Send{Send: &pb.SendMsg{Content: content}}}
+}
+
+func response(content string) *pb.ServerMessage {
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Response{Response: &pb.SendResponse{Content: content}}}
+}
+
+// wantEnd reads the end of the connection.
+func wantEnd(t testing.TB, nc net.Conn) {
+	t.Helper()
+	if n, err := nc.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) || err == nil {
+		t.Fatalf("read %d bytes, %v; want the end", n, err)
+	}
+}
+
+// TestLargestFrame is row 1 of the interop checklist.
+func TestLargestFrame(t *testing.T) {
+	a := serve(t, &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if m.GetSend() == nil {
+			pinger(ctx, p, m, send)
+			return
+		}
+		_ = send(response(strconv.Itoa(len(m.GetSend().GetContent()))))
+	}})
+	// Two lengths of four bytes, with a byte each before them, stand around it.
+	content := strings.Repeat("x", MaxFrame-10)
+	b := frameOf(t, sendMsg(content))
+	if len(b) != 4+16777216 {
+		t.Fatalf("the frame has %d bytes", len(b))
+	}
+	nc := dialRaw(t, a)
+	c := NewConn(nc)
+	if _, err := nc.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if got := answer(t, c).GetResponse().GetContent(); got != "16777206" {
+		t.Errorf("%s bytes came", got)
+	}
+	ping(t, c)
+	if _, err := nc.Write([]byte{1, 0, 0, 1}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, answer(t, c), 400, "frame too large: 16777217 bytes (max 16777216)")
+	wantEnd(t, nc)
+
+	c = dial(t, a)
+	var large *TooLargeError
+	if err := c.Write(sendMsg(content + "y")); !errors.As(err, &large) || large.Error() != "frame too large: 16777217 bytes (max 16777216)" {
+		t.Errorf("Write: %v", err)
+	}
+	ping(t, c)
+}
+
+// TestEmptyMessage is row 2 of the interop checklist, and what looks the same
+// to a server: a request that it does not know.
+func TestEmptyMessage(t *testing.T) {
+	nc := dialRaw(t, serve(t, &Server{Handler: pinger}))
+	c := NewConn(nc)
+	for name, b := range map[string]string{"no bytes": "00000000", "unknown request": "00000003 9A06 00", "unknown varint": "00000003 A80F 01"} {
+		if _, err := nc.Write(unhex(t, b)); err != nil {
+			t.Fatal(name, err)
+		}
+		wantError(t, answer(t, c), 400, "empty client message")
+	}
+	ping(t, c)
+}
+
+// TestBadMessages sends frames that are whole and no messages: the connection
+// goes on.
+func TestBadMessages(t *testing.T) {
+	nc := dialRaw(t, serve(t, &Server{Handler: pinger}))
+	c := NewConn(nc)
+	deep := bytes.Repeat([]byte{0xC3, 0x3E}, 20000) // the beginning of group 1000, nested
+	for name, b := range map[string][]byte{
+		"cut field":     unhex(t, "0A05 01"),
+		"invalid UTF-8": unhex(t, "0A04 1202 FFFE"),
+		"field 0":       unhex(t, "0000"),
+		"deep groups":   deep,
+		"cut varint":    unhex(t, "FFFFFFFFFFFFFFFFFFFFFF"),
+	} {
+		if _, err := nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)); err != nil {
+			t.Fatal(name, err)
+		}
+		if e := answer(t, c).GetError(); e.GetCode() != 400 || !strings.HasPrefix(e.GetMessage(), "codec error: ") {
+			t.Errorf("%s: answer %v", name, e)
+		}
+	}
+	ping(t, c)
+}
+
+// TestGreetings connects with other protocols: all of them begin with what is,
+// as a length, beyond the limit.
+func TestGreetings(t *testing.T) {
+	a := serve(t, &Server{Handler: pinger})
+	for _, g := range []string{
+		"GET / HTTP/1.1\r\n\r\n", "POST /v1/chat HTTP/1.1\r\n", "OPTIONS * HTTP/1.1\r\n", "CONNECT a:1 HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00", "SSH-2.0-OpenSSH_9.6\r\n", "EHLO me\r\n", "*1\r\n$4\r\nPING\r\n", "\xff\xff\xff\xff", "\x01\x00\x00\x01",
+	} {
+		nc := dialRaw(t, a)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := io.WriteString(nc, g[:4]); err != nil { // and no byte more
+			t.Fatal(err)
+		}
+		e := answer(t, NewConn(nc)).GetError()
+		runtime.ReadMemStats(&after)
+		if e.GetCode() != 400 || !strings.HasPrefix(e.GetMessage(), "frame too large: ") {
+			t.Errorf("%q: answer %v", g, e)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 256<<10 {
+			t.Errorf("%q: %d bytes were allocated", g, n)
+		}
+		wantEnd(t, nc)
+	}
+}
+
+// TestLengthIsNotBelieved announces 16 MiB on many connections and sends little.
+func TestLengthIsNotBelieved(t *testing.T) {
+	a := serve(t, &Server{Handler: pinger})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		if _, err := dialRaw(t, a).Write(append([]byte{1, 0, 0, 0}, make([]byte, 8<<10)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ping(t, dial(t, a))
+	time.Sleep(50 * time.Millisecond)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if n := int64(after.HeapAlloc) - int64(before.HeapAlloc); n > 16<<20 {
+		t.Errorf("%d bytes are held for 100 frames of which 8 KiB came", n)
+	}
+}
+
+// TestPieces sends frames in all sorts of pieces.
+func TestPieces(t *testing.T) {
+	nc := dialRaw(t, serve(t, &Server{Handler: pinger}))
+	c := NewConn(nc)
+	small, large := frameOf(t, sendMsg("in pieces")), frameOf(t, sendMsg(strings.Repeat("0123456789", 30<<10)))
+	for _, size := range []int{1, 2, 3, 5, 4096, 4100} {
+		for _, b := range [][]byte{small, large} {
+			if size < 100 && len(b) > 1000 {
+				continue
+			}
+			for p := b; len(p) > 0; p = p[min(size, len(p)):] {
+				if _, err := nc.Write(p[:min(size, len(p))]); err != nil {
+					t.Fatal(err)
+				}
+				if size < 10 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			if got := answer(t, c).GetResponse().GetContent(); len(got) < 9 || !bytes.Contains(b, []byte(got)) {
+				t.Fatalf("in pieces of %d: answer of %d bytes", size, len(got))
+			}
+		}
+	}
+}
+
+// TestPipelined sends requests without waiting: they are answered one after the
+// other, in order, also those that came while a long one was being answered.
+func TestPipelined(t *testing.T) {
+	var at atomic.Int32
+	a := serve(t, &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if at.Add(1) != 1 {
+			t.Error("two requests of a connection at once")
+		}
+		if strings.HasPrefix(m.GetSend().GetContent(), "long") {
+			time.Sleep(4 * watchAfter) // it is watched by then
+			if ctx.Err() != nil {
+				t.Error("what follows a request ended it")
+			}
+		}
+		for range 3 {
+			_ = send(response(m.GetSend().GetContent()))
+		}
+		at.Add(-1)
+	}})
+	nc := dialRaw(t, a)
+	c := NewConn(nc)
+	for _, body := range []string{"", strings.Repeat("x", 3<<10), strings.Repeat("y", 9<<10)} { // over what a watcher has room for
+		var all []byte
+		want := []string{"long 1 " + body, "2" + body, "3" + body, "long 4" + body, "5"}
+		for _, w := range want {
+			all = append(all, frameOf(t, sendMsg(w))...)
+		}
+		go nc.Write(all) // it waits for the server
+		for _, w := range want {
+			for range 3 {
+				if got := answer(t, c).GetResponse().GetContent(); got != w {
+					t.Fatalf("answer %.20q, want %.20q", got, w)
+				}
+			}
+		}
+	}
+}
+
+// TestHangUp ends a request by closing its connection, whatever came after it.
+func TestHangUp(t *testing.T) {
+	began, ended := make(chan bool, 1), make(chan error, 1)
+	s := &Server{Handler: func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if m.GetPing() != nil {
+			pinger(ctx, Peer{}, m, send)
+			return
+		}
+		began <- true
+		<-ctx.Done()
+		ended <- send(pong())
+	}}
+	a := serve(t, s)
+	for _, extra := range []string{"", "00000002 1A00", "0000"} {
+		nc := dialRaw(t, a)
+		if _, err := nc.Write(append(frameOf(t, sendMsg("x")), unhex(t, extra)...)); err != nil {
+			t.Fatal(err)
+		}
+		<-began
+		nc.Close()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the request goes on")
+		}
+	}
+	// In the middle of a frame, and by a reset.
+	nc := dialRaw(t, a)
+	if _, err := nc.Write([]byte{0, 1, 0, 0, 1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	wantConns(t, s, 0)
+}
+
+func wantConns(t testing.TB, s *Server, n int) {
+	t.Helper()
+	for range 500 {
+		if s.Conns() == n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%d connections, want %d", s.Conns(), n)
+}
+
+// TestReset resets a TCP connection inside a frame, and while it is answered.
+func TestReset(t *testing.T) {
+	began, ended := make(chan bool, 1), make(chan bool, 1)
+	s := &Server{Handler: func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		began <- true
+		for send(response(strings.Repeat("x", 10<<10))) == nil {
+		}
+		ended <- true
+	}}
+	a := serveTCP(t, s)
+	for _, b := range [][]byte{{0, 0}, {0, 1, 0, 0, 1}, frameOf(t, sendMsg("x"))} {
+		nc := dialRaw(t, a)
+		if _, err := nc.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if len(b) > 5 {
+			<-began
+		}
+		_ = nc.(*net.TCPConn).SetLinger(0)
+		nc.Close()
+		if len(b) > 5 {
+			<-ended
+		}
+	}
+	wantConns(t, s, 0)
+}
+
+// serveTCP serves on a loopback port. Where users are not known by it, the
+// server has a token.
+func serveTCP(t testing.TB, s *Server) Addr {
+	t.Helper()
+	l, err := ListenTCP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Addr{Network: "tcp", Address: l.Addr().String()}
+	if runtime.GOOS != "linux" {
+		s.Token, a.Token = "secret", "secret"
+	}
+	serveOn(t, s, l)
+	return a
+}
+
+// TestOversizeReply gets an error in the place of an answer that has no room,
+// and no more of that answer.
+func TestOversizeReply(t *testing.T) {
+	errs := make(chan error, 2)
+	c := dial(t, serve(t, &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if m.GetSend() == nil {
+			pinger(ctx, p, m, send)
+			return
+		}
+		errs <- send(response(strings.Repeat("x", MaxFrame)))
+		errs <- send(response("more"))
+	}}))
+	wantError(t, ask(t, c, sendMsg("x")), 500, "frame too large: 16777226 bytes (max 16777216)")
+	var large *TooLargeError
+	for range 2 {
+		if err := <-errs; !errors.As(err, &large) {
+			t.Errorf("send: %v", err)
+		}
+	}
+	ping(t, c)
+}
+
+func TestReplyThatIsNotUTF8(t *testing.T) {
+	models := &pb.ServerMessage{Msg: &pb.ServerMessage_Models{Models: &pb.ModelList{
+		Active: "\xff", Models: []*pb.ModelInfo{{Name: "a\xc3b", Fallback: []string{"ok", "\xed\xa0\x80"}}}}}}
+	c := dial(t, serve(t, &Server{Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if err := send(models); err != nil {
+			t.Error(err)
+		}
+	}}))
+	want := &pb.ModelList{Active: "\uFFFD", Models: []*pb.ModelInfo{{Name: "a\uFFFDb", Fallback: []string{"ok", "\uFFFD"}}}}
+	if got := ask(t, c, sendMsg("x")).GetModels(); !proto.Equal(got, want) {
+		t.Errorf("answer %v, want %v", got, want)
+	}
+	if models.GetModels().Active != "\xff" {
+		t.Error("the message of the handler was changed")
+	}
+	// The one map there is.
+	add := &pb.AddModelsMsg{ContextLimits: map[string]uint64{"\xff": 1, "ok": 2}}
+	if got := validUTF8(add).(*pb.AddModelsMsg).ContextLimits; len(got) != 2 || got["\uFFFD"] != 1 || got["ok"] != 2 {
+		t.Errorf("map %v", got)
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	c := dial(t, serve(t, &Server{Handler: func(context.Context, Peer, *pb.ClientMessage, func(*pb.ServerMessage) error) {}}))
+	for range 2 {
+		wantError(t, ask(t, c, sendMsg("x")), 500, "the request got no answer")
+	}
+}
+
+// TestManyDials opens more connections than there may be, each with half a
+// header. A new client is answered at once. CRABMEM_TEST_DIALS says how many.
+func TestManyDials(t *testing.T) {
+	dials, most := 300, 100
+	if n, err := strconv.Atoi(os.Getenv("CRABMEM_TEST_DIALS")); err == nil {
+		dials, most = n, 1024
+	}
+	s := &Server{Handler: pinger, Limits: Limits{Conns: most}}
+	a := serve(t, s)
+	active := dial(t, a)
+	ping(t, active)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var conns []net.Conn
+	defer func() {
+		for _, nc := range conns {
+			nc.Close()
+		}
+	}()
+	for i := range dials {
+		nc, err := net.Dial(a.Network, a.Address)
+		if err != nil {
+			t.Fatalf("dial %d: %v", i, err)
+		}
+		// Those that were given up are of no more use here either.
+		if conns = append(conns, nc); len(conns) > 2*most {
+			conns[0].Close()
+			conns = conns[1:]
+		}
+		if _, err := nc.Write([]byte{0, 0}); err != nil && !errors.Is(err, net.ErrClosed) && i < most/2 {
+			t.Fatal(err)
+		}
+		if i%20 == 0 {
+			c := dial(t, a)
+			ping(t, c) // all before it were accepted
+			c.Close()
+			ping(t, active) // who asks, stays
+		}
+	}
+	start := time.Now()
+	ping(t, dial(t, a))
+	took := time.Since(start)
+	if took > time.Second {
+		t.Errorf("a new client was answered after %v", took)
+	}
+	ping(t, active)
+	if n := s.Conns(); n > most {
+		t.Errorf("%d connections", n)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	grown := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)
+	if grown > 64<<20 {
+		t.Errorf("%d bytes more than before", grown)
+	}
+	t.Logf("%d dials: a new client was answered after %v, %d KiB more than idle", dials, took, grown>>10)
+}
+
+// TestEvicted is told why.
+func TestEvicted(t *testing.T) {
+	s := &Server{Handler: pinger, Limits: Limits{Conns: 2}}
+	a := serve(t, s)
+	first, second := dial(t, a), dial(t, a)
+	ping(t, first)
+	ping(t, second)
+	ping(t, first)
+	time.Sleep(50 * time.Millisecond) // both have ended their requests
+	third := dial(t, a)
+	ping(t, third)
+	wantError(t, answer(t, second), 503, "too many connections: this one was the longest without a request")
+	if err := second.Read(new(pb.ServerMessage)); !errors.Is(err, ErrClosed) {
+		t.Errorf("then: %v", err)
+	}
+	ping(t, first)
+	ping(t, third)
+}
+
+// TestWorking refuses requests beyond what may be worked on, and no others.
+func TestWorking(t *testing.T) {
+	release := make(chan bool)
+	began := make(chan bool, 2)
+	a := serve(t, &Server{Limits: Limits{Working: 2}, Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if m.GetSend() != nil {
+			began <- true
+			<-release
+		}
+		_ = send(pong())
+	}})
+	var busy []*Conn
+	for range 2 {
+		c := dial(t, a)
+		if err := c.Write(sendMsg("x")); err != nil {
+			t.Fatal(err)
+		}
+		<-began
+		busy = append(busy, c)
+	}
+	c := dial(t, a)
+	start := time.Now()
+	wantError(t, ask(t, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}), 503, "too many requests at once: try again")
+	if d := time.Since(start); d > 2*workWait {
+		t.Errorf("refused after %v", d)
+	}
+	close(release)
+	for _, b := range busy {
+		answer(t, b)
+	}
+	ping(t, c)
+}
+
+// TestInFlight has more bytes on their way than may be: all arrive.
+func TestInFlight(t *testing.T) {
+	a := serve(t, &Server{Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		_ = send(response(m.GetSend().GetContent()))
+	}, Limits: Limits{InFlight: MaxFrame}})
+	body := strings.Repeat("x", 6<<20)
+	errs := make(chan error, 8)
+	for range cap(errs) {
+		c := dial(t, a)
+		go func() {
+			err := c.Write(sendMsg(body))
+			m := new(pb.ServerMessage)
+			if err == nil {
+				err = c.Read(m)
+			}
+			if err == nil && len(m.GetResponse().GetContent()) != len(body) {
+				err = errors.New("another answer")
+			}
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestShutdown waits for who is being answered, and ends who is not.
+func TestShutdown(t *testing.T) {
+	for _, hard := range []bool{false, true} {
+		t.Run(map[bool]string{false: "drained", true: "cut"}[hard], func(t *testing.T) {
+			began, release, ended := make(chan bool), make(chan bool), make(chan error, 1)
+			s := &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+				if m.GetSend() == nil {
+					pinger(ctx, p, m, send)
+					return
+				}
+				began <- true
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+				ended <- send(pong())
+			}}
+			a := serve(t, s)
+			idle, half, busy := dial(t, a), dialRaw(t, a), dial(t, a)
+			ping(t, idle)
+			if _, err := half.Write([]byte{0, 0}); err != nil {
+				t.Fatal(err)
+			}
+			if err := busy.Write(sendMsg("x")); err != nil {
+				t.Fatal(err)
+			}
+			<-began
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			if hard {
+				ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+			}
+			defer cancel()
+			down := make(chan error, 1)
+			go func() { down <- s.Shutdown(ctx) }()
+			if err := idle.Read(new(pb.ServerMessage)); !errors.Is(err, ErrClosed) {
+				t.Errorf("idle: %v", err)
+			}
+			wantEnd(t, half)
+			if _, err := net.Dial(a.Network, a.Address); err == nil {
+				t.Error("it still listens")
+			}
+			if hard {
+				if err := <-down; !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Shutdown: %v", err)
+				}
+				if err := <-ended; err == nil {
+					t.Error("an answer could be sent")
+				}
+				return
+			}
+			close(release)
+			if m := answer(t, busy); m.GetPong() == nil {
+				t.Errorf("answer %v", m)
+			}
+			if err := <-down; err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			if err := busy.Read(new(pb.ServerMessage)); !errors.Is(err, ErrClosed) {
+				t.Errorf("busy: %v", err)
+			}
+		})
+	}
+}

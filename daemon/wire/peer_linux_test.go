@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/wire/pb"
+)
+
+const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1A20 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1 0 100 0 0 10 0
+   1: 0100007F:C001 0100007F:1A20 06 00000000:00000000 00:00000000 00000000     0        0 0 3 0
+   2: 0100007F:C002 0100007F:1A20 01 00000000:00000000 00:00000000 00000000  1001        0 2 1 0 20 4 30 10 -1
+   3: 0100007F:1A20 0100007F:C002 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20 4 30 10 -1
+   4: 0100007F:C003 0100007F:1A20 04 00000000:00000000 00:00000000 00000000     0        0 0 1 0
+   5: 0100007F:C004
+`
+
+func TestFindUID(t *testing.T) {
+	local := netip.MustParseAddrPort("127.0.0.1:6688")
+	for port, want := range map[uint16]int{0xC001: -1, 0xC002: 1001, 0xC003: -1, 0xC004: -1, 0xC005: -1} {
+		remote := netip.AddrPortFrom(local.Addr(), port)
+		if got := findUID(strings.NewReader(table), procAddr(remote, false), procAddr(local, false)); got != want {
+			t.Errorf("port %x: user %d, want %d", port, got, want)
+		}
+	}
+	for a, want := range map[string]string{
+		"[::1]:6688":     "00000000000000000000000001000000:1A20",
+		"127.0.0.1:6688": "0000000000000000FFFF00000100007F:1A20",
+	} {
+		if got := procAddr(netip.MustParseAddrPort(a), true); got != want {
+			t.Errorf("%s: %s, want %s", a, got, want)
+		}
+	}
+}
+
+// TestOtherUser connects as another user, in another process: this test again.
+func TestOtherUser(t *testing.T) {
+	if a := os.Getenv("CRABMEM_TEST_DIAL"); a != "" {
+		network, address, _ := strings.Cut(a, ":")
+		c := dial(t, Addr{Network: network, Address: address})
+		_ = c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}) // the answer may be there already
+		t.Logf("answer %v", answer(t, c))
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root can be another user")
+	}
+	path := socket(t)
+	dir := filepath.Dir(path)
+	l, err := ListenUnix(vfs.OS{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uids []int
+	s := &Server{Token: "secret"}
+	s.Handler = func(_ context.Context, p Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		uids = append(uids, p.UID)
+		_ = send(pong())
+	}
+	serveOn(t, s, l)
+	tcp, err := ListenTCP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveOn(t, s, tcp)
+	// The directory keeps others out by itself: it is opened to show that it is
+	// not all that does.
+	for name, mode := range map[string]os.FileMode{dir: 0o711, path: 0o777} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self := filepath.Join(dir, "self")
+	b, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(self, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []string{"unix:" + path, "tcp:" + tcp.Addr().String()} {
+		for uid, want := range map[uint32]string{0: "pong:{}", 65534: "the daemon of another user"} {
+			cmd := exec.Command(self, "-test.run=TestOtherUser", "-test.v")
+			cmd.Env = []string{"CRABMEM_TEST_DIAL=" + a}
+			cmd.Dir = "/"
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+			out, err := cmd.CombinedOutput()
+			if !strings.Contains(string(out), want) {
+				t.Errorf("user %d at %s: %v\n%s", uid, a, err, out)
+			}
+		}
+	}
+	if len(uids) != 2 || uids[0] != 0 || uids[1] != 0 {
+		t.Errorf("requests of users %v", uids)
+	}
+}

@@ -1,0 +1,325 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"crabmem/daemon/wire/pb"
+)
+
+// pipes is a listener of connections in memory, for which time is a test's.
+type pipes struct {
+	conns chan net.Conn
+	end   chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.end:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	select {
+	case <-p.end:
+	default:
+		close(p.end)
+	}
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
+
+// inTime runs f in a bubble with a server of pipes.
+func inTime(t *testing.T, h Handler, f func(t *testing.T, dial func() net.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Handler: h, Token: "secret"}
+		p := &pipes{make(chan net.Conn), make(chan struct{})}
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(p) }()
+		f(t, func() net.Conn {
+			here, there := net.Pipe()
+			p.conns <- there
+			t.Cleanup(func() { here.Close() })
+			return here
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func auth(token string) *pb.ClientMessage {
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Auth{Auth: &pb.AuthMsg{Token: token}}}
+}
+
+// admitted returns a connection with its token shown.
+func admitted(t *testing.T, nc net.Conn) *Conn {
+	t.Helper()
+	c := NewConn(nc)
+	if m := ask(t, c, auth("secret")); m.GetPong() == nil {
+		t.Fatalf("answer %v", m)
+	}
+	return c
+}
+
+func TestIdleForEver(t *testing.T) {
+	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+		c := admitted(t, dial())
+		for range 3 {
+			time.Sleep(24 * time.Hour)
+			ping(t, c)
+		}
+	})
+}
+
+// TestSlowHeader sends a header in four pieces: within 10 s of the first byte it
+// is taken, and not later.
+func TestSlowHeader(t *testing.T) {
+	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		c := admitted(t, nc)
+		pieces := func(gap time.Duration) (err error) {
+			for _, b := range []byte{0, 0, 0, 2} {
+				if _, err = nc.Write([]byte{b}); err != nil {
+					return err
+				}
+				time.Sleep(gap)
+			}
+			_, err = nc.Write([]byte{0x1a, 0})
+			return err
+		}
+		time.Sleep(time.Hour)
+		for range 2 {
+			if err := pieces(3 * time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if m := answer(t, c); m.GetPong() == nil {
+				t.Fatalf("answer %v", m)
+			}
+		}
+		start := time.Now()
+		if _, err := nc.Write([]byte{0}); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, answer(t, c), 408, "the rest of the frame did not come in time")
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("after %v", d)
+		}
+		wantEnd(t, nc)
+	})
+}
+
+// TestSlowPayload sends a payload a byte at a time.
+func TestSlowPayload(t *testing.T) {
+	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+		for _, gap := range []time.Duration{time.Second, 29 * time.Second, 31 * time.Second} {
+			nc := dial()
+			c := admitted(t, nc)
+			b := frameOf(t, sendMsg("a byte at a time"))
+			if _, err := nc.Write(b[:5]); err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for _, x := range b[5:] {
+					time.Sleep(gap)
+					if _, err := nc.Write([]byte{x}); err != nil {
+						return
+					}
+				}
+			}()
+			if gap < 30*time.Second {
+				if m := answer(t, c); m.GetResponse().GetContent() != "a byte at a time" {
+					t.Fatalf("answer %v", m)
+				}
+				continue
+			}
+			wantError(t, answer(t, c), 408, "the rest of the frame did not come in time")
+			nc.Close()
+			time.Sleep(time.Minute) // the writer has noticed
+		}
+	})
+}
+
+// TestSlowLongPayload holds memory that others want: a byte now and then does
+// not keep it.
+func TestSlowLongPayload(t *testing.T) {
+	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		c := admitted(t, nc)
+		if _, err := nc.Write(append([]byte{0, 0x10, 0, 0}, make([]byte, 100<<10)...)); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		go func() {
+			for {
+				time.Sleep(5 * time.Second)
+				if _, err := nc.Write([]byte{1}); err != nil {
+					return
+				}
+			}
+		}()
+		wantError(t, answer(t, c), 408, "the rest of the frame did not come in time")
+		if d := time.Since(start); d != 30*time.Second {
+			t.Errorf("after %v", d)
+		}
+		nc.Close()
+		time.Sleep(time.Minute) // the writer has noticed
+	})
+}
+
+// TestNeverReads subscribes and does not read.
+func TestNeverReads(t *testing.T) {
+	var took atomic.Int64
+	inTime(t, func(ctx context.Context, _ Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if err := send(response("first")); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour) // nobody minds
+		if err := send(response("second")); err != nil {
+			t.Error(err)
+		}
+		start := time.Now()
+		err := send(response("third"))
+		if err == nil || ctx.Err() == nil {
+			t.Errorf("send: %v, ctx %v", err, ctx.Err())
+		}
+		took.Store(int64(time.Since(start)))
+	}, func(t *testing.T, dial func() net.Conn) {
+		c := admitted(t, dial())
+		if err := c.Write(sendMsg("x")); err != nil {
+			t.Fatal(err)
+		}
+		answer(t, c)
+		answer(t, c)
+		time.Sleep(2 * time.Hour)
+		if d := time.Duration(took.Load()); d != 30*time.Second {
+			t.Errorf("the server waited %v", d)
+		}
+	})
+}
+
+// TestSlowReader takes a long answer bit by bit: as long as it does, it is
+// waited for.
+func TestSlowReader(t *testing.T) {
+	inTime(t, func(_ context.Context, _ Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if err := send(response(strings.Repeat("x", 1<<20))); err != nil {
+			t.Error(err)
+		}
+	}, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		c := admitted(t, nc)
+		if err := c.Write(sendMsg("x")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 16<<10)
+		for n, all := 0, len(frameOf(t, response(strings.Repeat("x", 1<<20)))); n < all; {
+			k, err := nc.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += k
+			time.Sleep(5 * time.Second) // six minutes in all
+		}
+	})
+}
+
+// TestHangUpIsNoticed says how soon.
+func TestHangUpIsNoticed(t *testing.T) {
+	var ended atomic.Int64
+	inTime(t, func(ctx context.Context, _ Peer, _ *pb.ClientMessage, _ func(*pb.ServerMessage) error) {
+		sub, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		<-sub.Done()
+		ended.Store(time.Now().UnixNano())
+	}, func(t *testing.T, dial func() net.Conn) {
+		for _, after := range []time.Duration{0, time.Minute} {
+			nc := dial()
+			c := admitted(t, nc)
+			if err := c.Write(sendMsg("x")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(after)
+			start := time.Now()
+			nc.Close()
+			time.Sleep(time.Second)
+			if d := time.Duration(ended.Load() - start.UnixNano()); d < 0 || d > 2*watchAfter {
+				t.Errorf("noticed after %v", d)
+			}
+		}
+	})
+}
+
+func TestToken(t *testing.T) {
+	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		c := NewConn(nc)
+		wantError(t, ask(t, c, auth("secrets")), 401, "the token is wrong")
+		wantError(t, ask(t, c, sendMsg("x")), 401, "the first message must be the token")
+		if m := ask(t, c, auth("secret")); m.GetPong() == nil {
+			t.Fatalf("answer %v", m)
+		}
+		ping(t, c)
+		if m := ask(t, c, auth("anything")); m.GetPong() == nil {
+			t.Fatalf("a second token: %v", m)
+		}
+
+		nc = dial()
+		c = NewConn(nc)
+		for range 3 {
+			wantError(t, ask(t, c, auth("")), 401, "the token is wrong")
+		}
+		wantEnd(t, nc)
+
+		nc = dial() // a long frame before the token
+		go nc.Write(append([]byte{0, 0, 0x20, 0}, make([]byte, 1<<13)...))
+		wantError(t, answer(t, NewConn(nc)), 401, "the first message must be the token")
+		nc.Close()
+
+		nc = dial() // a token that does not come
+		start := time.Now()
+		wantError(t, answer(t, NewConn(nc)), 401, "no token came in time")
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("after %v", d)
+		}
+		wantEnd(t, nc)
+	})
+}
+
+// TestClosedInside tells the ends of a connection apart.
+func TestClosedInside(t *testing.T) {
+	for s, want := range map[string]error{"": ErrClosed, "00": ErrClosed, "000000": ErrClosed, "00000001": ErrTruncated, "00000002 0A": ErrTruncated,
+		"00010000 0A": ErrTruncated} {
+		here, there := net.Pipe()
+		b := unhex(t, s)
+		go func() {
+			if len(b) > 0 {
+				_, _ = there.Write(b)
+			}
+			there.Close()
+		}()
+		if err := NewConn(here).Read(new(pb.ClientMessage)); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", s, err, want)
+		}
+		here.Close()
+	}
+	here, there := net.Pipe()
+	there.Close()
+	if err := NewConn(here).Write(sendMsg("x")); !errors.Is(err, io.ErrClosedPipe) || !strings.HasPrefix(err.Error(), "io error: ") {
+		t.Errorf("Write: %v", err)
+	}
+	here.Close()
+}

@@ -15,8 +15,9 @@
 // # What is sent
 //
 // Messages marked as injected are sent as any other. The content of an
-// assistant's message that is only calls is null. Arguments that are no JSON
-// object are sent inside one, for endpoints refuse histories that have them.
+// assistant's message that is only calls is null; one that says nothing is left
+// out. Arguments that are no JSON object are sent inside one, for endpoints
+// refuse histories that have them.
 // Reasoning is not sent back, but to DeepSeek and Moonshot with messages that
 // have tool calls, which those two refuse without it.
 //

@@ -223,7 +223,7 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 	case p.APIKey != "":
 		e.Header.Set("Authorization", "Bearer "+p.APIKey)
 	}
-	e.URL = base.String()
+	e.URL = base.String() + "/"
 	return e
 }
 

@@ -19,7 +19,7 @@ import (
 // Endpoint is where a model is, and what is particular about it.
 type Endpoint struct {
 	Provider string     // named in errors
-	URL      string     // what "/chat/completions" is put behind
+	URL      string     // what "chat/completions" is put behind; ends in /
 	Query    url.Values // of every request
 	Header   http.Header
 	// Sign is called last for each request; it may be nil.

@@ -24,7 +24,7 @@
 // # Bounds
 //
 // A stream has at most 64 MiB, an event of it 4 MiB, an answer that is not
-// streamed 16 MiB, text with reasoning and arguments 8 MiB, one call's
+// streamed 8 MiB, text with reasoning and arguments 8 MiB, one call's
 // arguments 1 MiB, an answer 128 calls. Redirects are not followed.
 package model
 

@@ -121,7 +121,7 @@ func payloadError(body []byte) *Error {
 		return &Error{Message: text}
 	}
 	inner = outer
-	if outer.Error != nil {
+	if outer.Error != nil && string(outer.Error) != "null" {
 		inner = fault{}
 		if json.Unmarshal(outer.Error, &inner) != nil {
 			return &Error{Message: text(outer.Error), Code: text(outer.Code)}

@@ -310,7 +310,11 @@ func TestTimeouts(t *testing.T) {
 // TestSlowReader: a consumer that takes its time is no stalled stream.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &network{answers: []func(*http.Request) (*http.Response, error){streamsHello}}
+		n := &network{answers: []func(*http.Request) (*http.Response, error){
+			piped("text/event-stream", func(w io.Writer) {
+				io.WriteString(w, strings.TrimSuffix(streamHello, streamEnd))
+				io.WriteString(w, streamEnd) // once the first is read
+			})}}
 		for _, err := range over(t, n, model.Provider{}).Stream(t.Context(), ask("?")) {
 			if err != nil {
 				t.Fatal(err)

@@ -15,15 +15,16 @@
 // # What is sent
 //
 // Messages marked as injected are sent as any other. The content of an
-// assistant's message that is only calls is null. Arguments that are no JSON
-// object are sent inside one, for endpoints refuse histories that have them.
+// assistant's message that is only calls is null; one that says nothing is left
+// out. Arguments that are no JSON object are sent inside one, for endpoints
+// refuse histories that have them.
 // Reasoning is not sent back, but to DeepSeek and Moonshot with messages that
 // have tool calls, which those two refuse without it.
 //
 // # Bounds
 //
 // A stream has at most 64 MiB, an event of it 4 MiB, an answer that is not
-// streamed 16 MiB, text with reasoning and arguments 8 MiB, one call's
+// streamed 8 MiB, text with reasoning and arguments 8 MiB, one call's
 // arguments 1 MiB, an answer 128 calls. Redirects are not followed.
 package model
 

@@ -18,10 +18,11 @@ type Provider struct {
 	Name       string
 	Kind       string // one of Kinds or an alias; empty is openai-compatible
 	BaseURL    string // empty is the default of the kind; see Kinds
-	APIKey     string
+	APIKey     string `json:"-"`
 	APIVersion string // of Azure
+	Region     string // of Bedrock
 	// Of Bedrock. With an AccessKey requests are signed, else APIKey is sent.
-	Region, AccessKey, SecretKey string
+	AccessKey, SecretKey string `json:"-"`
 
 	Models     []string
 	MaxRetries *int          // 2 when nil
@@ -65,6 +66,14 @@ var aliases = map[string]string{
 	"": "openai-compatible", "openai_compat": "openai-compatible", "openai_compatible": "openai-compatible",
 	"standard": "openai-compatible", "llama_cpp": "llama.cpp", "llamacpp": "llama.cpp",
 }
+
+// String leaves out the keys, so that no log shows them.
+func (p Provider) String() string {
+	return fmt.Sprintf("provider '%s' (%s) with %s", p.Name, p.Kind, strings.Join(p.Models, ", "))
+}
+
+// GoString is String.
+func (p Provider) GoString() string { return p.String() }
 
 // Kinds returns the kinds of providers.
 //
@@ -223,7 +232,7 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 	case p.APIKey != "":
 		e.Header.Set("Authorization", "Bearer "+p.APIKey)
 	}
-	e.URL = base.String()
+	e.URL = base.String() + "/"
 	return e
 }
 

@@ -16,7 +16,7 @@ import (
 const (
 	maxStream    = 64 << 20 // bytes of a stream, decompressed
 	maxEvent     = 4 << 20  // bytes of one event of a stream
-	maxBody      = 16 << 20 // bytes of an answer that is not streamed
+	maxBody      = 8 << 20  // bytes of an answer that is not streamed
 	maxErrorBody = 64 << 10 // bytes that are read of an error's body
 	maxAnswer    = 8 << 20  // bytes of text, reasoning and arguments
 	maxArguments = 1 << 20  // bytes of one call's arguments

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,7 +18,7 @@ import (
 // Endpoint is where a model is, and what is particular about it.
 type Endpoint struct {
 	Provider string     // named in errors
-	URL      string     // what "/chat/completions" is put behind
+	URL      string     // what "chat/completions" is put behind; ends in /
 	Query    url.Values // of every request
 	Header   http.Header
 	// Sign is called last for each request; it may be nil.
@@ -165,38 +164,31 @@ func permanent(format string, args ...any) *Error {
 
 // completion reads an answer that was not streamed.
 func completion(body []byte) (*Response, error) {
-	var c openai.ChatCompletion
-	if err := json.Unmarshal(body, &c); err != nil {
-		return nil, permanent("the answer is not JSON: %w", err)
+	w, err := decode(body)
+	if err != nil {
+		return nil, permanent("the answer is not what it should be: %w", err)
 	}
 	if err := inBand(body); err != nil {
 		return nil, err
 	}
-	if len(c.Choices) == 0 {
+	if len(w.Choices) == 0 {
 		return nil, permanent("the answer has no choices")
 	}
-	m := &c.Choices[0].Message
-	r := &Response{Finish: c.Choices[0].FinishReason, Message: sessionlog.Message{
-		Role: sessionlog.RoleAssistant, Content: m.Content + m.Refusal, ReasoningContent: reasoning(m.JSON.ExtraFields),
+	m := &w.Choices[0].Message
+	r := &Response{Finish: w.Choices[0].FinishReason, Usage: w.usage(), Message: sessionlog.Message{
+		Role: sessionlog.RoleAssistant, Content: m.text(), ReasoningContent: m.thoughts(),
 	}}
 	if len(m.ToolCalls) > maxCalls {
-		return nil, permanent("the answer has %d tool calls; %d are the limit", len(m.ToolCalls), maxCalls)
+		return nil, permanent("the answer has more than %d tool calls; it was given up", maxCalls)
 	}
 	for _, t := range m.ToolCalls {
 		if len(t.Function.Arguments) > maxArguments {
-			return nil, permanent("a tool call's arguments have %d bytes; %d are the limit", len(t.Function.Arguments), maxArguments)
+			return nil, permanent("a tool call's arguments have more than %d bytes; the call was given up", maxArguments)
 		}
 		r.Message.ToolCalls = append(r.Message.ToolCalls, sessionlog.ToolCall{
 			ID: callID(t.ID), Type: t.Type,
 			Function: sessionlog.Function{Name: t.Function.Name, Arguments: t.Function.Arguments},
 		})
 	}
-	if c.JSON.Usage.Valid() {
-		r.Usage = usage(&c.Usage)
-	}
 	return r, nil
-}
-
-func usage(u *openai.CompletionUsage) *Usage {
-	return &Usage{Prompt: int(u.PromptTokens), Completion: int(u.CompletionTokens), Total: int(u.TotalTokens)}
 }

@@ -112,7 +112,7 @@ func payloadError(body []byte) *Error {
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
 	}
-	var outer map[string]json.RawMessage
+	var outer, inner fault
 	if json.Unmarshal(body, &outer) != nil {
 		text := strings.TrimSpace(string(body))
 		if strings.HasPrefix(text, "<") {
@@ -120,26 +120,27 @@ func payloadError(body []byte) *Error {
 		}
 		return &Error{Message: text}
 	}
-	inner := outer
-	if raw, ok := outer["error"]; ok {
-		var m map[string]json.RawMessage
-		if json.Unmarshal(raw, &m) != nil {
-			return &Error{Message: text(raw), Code: text(outer["code"])}
+	inner = outer
+	if outer.Error != nil && string(outer.Error) != "null" {
+		inner = fault{}
+		if json.Unmarshal(outer.Error, &inner) != nil {
+			return &Error{Message: text(outer.Error), Code: text(outer.Code)}
 		}
-		inner = m
 	}
-	e := &Error{
-		Message: cmp.Or(text(inner["message"]), text(inner["Message"]), text(inner["detail"])),
-		Code:    cmp.Or(text(inner["code"]), text(inner["type"]), text(inner["status"])),
-	}
+	e := &Error{Message: cmp.Or(text(inner.Message), text(inner.Detail)), Code: cmp.Or(text(inner.Code), text(inner.Type), text(inner.Status))}
 	// A number is a status again; the type then says more.
 	if n, err := strconv.Atoi(e.Code); err == nil {
 		if n >= 400 && n < 600 {
 			e.Status = n
 		}
-		e.Code = cmp.Or(text(inner["type"]), text(inner["status"]), e.Code)
+		e.Code = cmp.Or(text(inner.Type), text(inner.Status), e.Code)
 	}
 	return e
+}
+
+// fault is any of those objects.
+type fault struct {
+	Error, Message, Detail, Code, Type, Status json.RawMessage
 }
 
 // text is a JSON string as it is, and any other value as its JSON.

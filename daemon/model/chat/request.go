@@ -23,7 +23,11 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 		return p, fmt.Errorf("the request has no messages")
 	}
 	for i := range r.Messages {
-		p.Messages = append(p.Messages, e.message(&r.Messages[i]))
+		m := &r.Messages[i]
+		if m.Role == sessionlog.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 {
+			continue // it says nothing, and some endpoints refuse it
+		}
+		p.Messages = append(p.Messages, e.message(m))
 	}
 	for _, t := range r.Tools {
 		f, err := function(t)
@@ -63,11 +67,11 @@ func (e *Endpoint) message(m *sessionlog.Message) openai.ChatCompletionMessagePa
 }
 
 // assistant writes null for the content of a message that is only calls, as
-// the reference does; a message without calls needs a text, even an empty one.
+// the reference does.
 func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatCompletionMessageParamUnion {
 	var a openai.ChatCompletionAssistantMessageParam
 	extra := make(map[string]any)
-	if content == "" && len(m.ToolCalls) > 0 {
+	if content == "" {
 		extra["content"] = nil
 	} else {
 		a.Content.OfString = param.NewOpt(content)
@@ -114,6 +118,7 @@ func function(t Tool) (shared.FunctionDefinitionParam, error) {
 		f.Description = param.NewOpt(t.Description)
 	}
 	if len(t.Parameters) == 0 {
+		f.Parameters = shared.FunctionParameters{"type": "object", "properties": struct{}{}}
 		return f, nil
 	}
 	var members map[string]json.RawMessage

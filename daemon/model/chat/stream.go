@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/respjson"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
@@ -85,7 +83,7 @@ type deltas struct {
 	size     int // bytes of text, reasoning and arguments
 	finished bool
 	calls    []call
-	current  map[int64]int // index of the endpoint → of calls
+	current  map[int]int // index of the endpoint → of calls
 }
 
 type call struct {
@@ -98,30 +96,27 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 	if err := inBand(data); err != nil {
 		return nil, err
 	}
-	var c openai.ChatCompletionChunk
-	if err := json.Unmarshal(data, &c); err != nil {
+	w, err := decode(data)
+	if err != nil {
 		return nil, permanent("a chunk of the stream is malformed: %w", err)
 	}
-	var k Chunk
-	if c.JSON.Usage.Valid() {
-		k.Usage = usage(&c.Usage)
-	}
-	for i := range c.Choices {
-		choice := &c.Choices[i]
-		if choice.Index != 0 {
+	k := Chunk{Usage: w.usage()}
+	for i := range w.Choices {
+		c := &w.Choices[i]
+		if c.Index != 0 {
 			continue
 		}
-		k.Content += choice.Delta.Content + choice.Delta.Refusal
-		k.Reasoning += reasoning(choice.Delta.JSON.ExtraFields)
-		for j := range choice.Delta.ToolCalls {
-			delta, err := d.call(&choice.Delta.ToolCalls[j])
+		k.Content += c.Delta.text()
+		k.Reasoning += c.Delta.thoughts()
+		for j := range c.Delta.ToolCalls {
+			delta, err := d.call(&c.Delta.ToolCalls[j])
 			if err != nil {
 				return nil, err
 			}
 			k.Calls = append(k.Calls, delta)
 			d.size += len(delta.Arguments)
 		}
-		replace(&k.Finish, choice.FinishReason)
+		replace(&k.Finish, c.FinishReason)
 	}
 	d.size += len(k.Content) + len(k.Reasoning)
 	if d.size > maxAnswer {
@@ -136,7 +131,7 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 
 // call gives a piece of a call its index. Some endpoints number all calls 0
 // and tell them apart by their ids; some leave the ids out.
-func (d *deltas) call(t *openai.ChatCompletionChunkChoiceDeltaToolCall) (CallDelta, error) {
+func (d *deltas) call(t *toolCall) (CallDelta, error) {
 	i, known := d.current[t.Index]
 	if !known || t.ID != "" && t.Function.Name != "" && d.calls[i].id != "" && t.ID != d.calls[i].id {
 		i, known = len(d.calls), false
@@ -145,7 +140,7 @@ func (d *deltas) call(t *openai.ChatCompletionChunkChoiceDeltaToolCall) (CallDel
 		}
 		d.calls = append(d.calls, call{id: t.ID})
 		if d.current == nil {
-			d.current = make(map[int64]int)
+			d.current = make(map[int]int)
 		}
 		d.current[t.Index] = i
 	}
@@ -180,24 +175,4 @@ func inBand(data []byte) error {
 	e := payloadError(data)
 	e.classify()
 	return e
-}
-
-// reasoning finds the text of a model's thoughts where endpoints put it; those
-// that send it twice mean it once.
-func reasoning(fields map[string]respjson.Field) string {
-	for _, name := range []string{"reasoning_content", "reasoning", "reasoning_text"} {
-		var s string
-		if f, ok := fields[name]; ok && json.Unmarshal([]byte(f.Raw()), &s) == nil && s != "" {
-			return s
-		}
-	}
-	var details []struct{ Text, Summary string }
-	if f, ok := fields["reasoning_details"]; !ok || json.Unmarshal([]byte(f.Raw()), &details) != nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, d := range details {
-		b.WriteString(d.Text + d.Summary)
-	}
-	return b.String()
 }

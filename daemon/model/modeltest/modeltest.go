@@ -71,6 +71,8 @@ type TB interface {
 // Server is a scripted model.
 type Server struct {
 	URL string // ends in /v1
+	// Log is called with each request, if set before the first.
+	Log func(Request)
 
 	http *http.Server
 	done chan struct{} // closed when Serve has returned

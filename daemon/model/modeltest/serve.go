@@ -26,6 +26,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "bad_request", err.Error())
 		return
 	}
+	if s.Log != nil {
+		s.Log(q)
+	}
 	reply, ok := s.take(q)
 	for ok && reply.by != nil {
 		reply = reply.by(q)

@@ -1,0 +1,141 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What is read of answers, whole or in chunks. The types of the SDK are not
+// used for it: they keep every field of every element, so that four megabytes
+// of empty choices would become a gigabyte.
+type (
+	wire struct {
+		Choices list[choice]
+		Usage   *struct {
+			Prompt     int `json:"prompt_tokens"`
+			Completion int `json:"completion_tokens"`
+			Total      int `json:"total_tokens"`
+		}
+	}
+	choice struct {
+		Index          int
+		Delta, Message message
+		FinishReason   string `json:"finish_reason"`
+	}
+	message struct {
+		Content          content
+		Refusal          string
+		ReasoningContent string `json:"reasoning_content"`
+		Reasoning        string
+		ReasoningText    string                               `json:"reasoning_text"`
+		ReasoningDetails list[struct{ Text, Summary string }] `json:"reasoning_details"`
+		ToolCalls        list[toolCall]                       `json:"tool_calls"`
+	}
+	toolCall struct {
+		Index    int
+		ID, Type string
+		Function struct{ Name, Arguments string }
+	}
+)
+
+// decode reads a JSON object. Members of other types than they should have
+// count as missing.
+func decode(data []byte) (*wire, error) {
+	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
+		return nil, errors.New("not a JSON object")
+	}
+	var w wire
+	if err := lenient(json.Unmarshal(data, &w)); err != nil {
+		return nil, err
+	}
+	return &w, nil
+}
+
+func lenient(err error) error {
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil
+	}
+	return err
+}
+
+func (w *wire) usage() *Usage {
+	if w.Usage == nil {
+		return nil
+	}
+	u := Usage{Prompt: max(0, w.Usage.Prompt), Completion: max(0, w.Usage.Completion), Total: max(0, w.Usage.Total)}
+	if u.Total == 0 {
+		u.Total = u.Prompt + u.Completion
+	}
+	return &u
+}
+
+// text is what a message says, and reasoning what was thought. Endpoints that
+// send thoughts twice mean them once.
+func (m *message) text() string { return m.Content.text + m.Refusal }
+
+func (m *message) thoughts() string {
+	for _, s := range []string{m.ReasoningContent, m.Reasoning, m.ReasoningText} {
+		if s != "" {
+			return m.Content.thoughts + s
+		}
+	}
+	var b strings.Builder
+	b.WriteString(m.Content.thoughts)
+	for _, d := range m.ReasoningDetails {
+		b.WriteString(d.Text + d.Summary)
+	}
+	return b.String()
+}
+
+// list is an array that is not believed to be longer than any has reason to be.
+type list[T any] []T
+
+func (l *list[T]) UnmarshalJSON(data []byte) error {
+	*l = nil
+	if len(data) == 0 || data[0] != '[' {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	for d.More() {
+		if len(*l) > maxCalls {
+			return fmt.Errorf("an array has more than %d elements", maxCalls)
+		}
+		var v T
+		if err := lenient(d.Decode(&v)); err != nil {
+			return err
+		}
+		*l = append(*l, v)
+	}
+	return nil
+}
+
+// content is a text, or as Mistral sends it a list of texts and thoughts.
+type content struct{ text, thoughts string }
+
+func (c *content) UnmarshalJSON(data []byte) error {
+	*c = content{}
+	type part struct{ Text string }
+	var parts list[struct {
+		part
+		Thinking list[part]
+	}]
+	if len(data) == 0 || data[0] != '[' {
+		return lenient(json.Unmarshal(data, &c.text))
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		c.text += p.Text
+		for _, t := range p.Thinking {
+			c.thoughts += t.Text
+		}
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package model_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"crabmem/daemon/model"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/sessionlog"
+)
+
+var update = flag.Bool("update", false, "write the golden requests anew")
+
+// detour takes every request to a scripted model, whatever host it is for.
+type detour struct {
+	to string
+
+	mu   sync.Mutex
+	seen []seen
+}
+
+type seen struct {
+	URL    string
+	Header http.Header
+	Body   string
+}
+
+func (d *detour) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.seen = append(d.seen, seen{r.URL.String(), r.Header.Clone(), string(body)})
+	d.mu.Unlock()
+	to, err := url.Parse(d.to)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host, r.Host = to.Scheme, to.Host, ""
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	// A connection each, so that none is left over.
+	t := &http.Transport{DisableKeepAlives: true}
+	return t.RoundTrip(r)
+}
+
+// providers is one of each kind, with what it needs and nothing else.
+func providers() []model.Provider {
+	return []model.Provider{
+		{Kind: "openai", APIKey: "sk-openai", Models: []string{"gpt-4o"}},
+		{Kind: "openai-compatible", BaseURL: "http://gpu.lan:8000/v1", Models: []string{"org/some-model"}},
+		{Kind: "anthropic", APIKey: "sk-ant", Models: []string{"claude-sonnet-4-5"}},
+		{Kind: "google", APIKey: "AIza", Models: []string{"gemini-2.5-pro"}},
+		{Kind: "azure", BaseURL: "https://mine.openai.azure.com/", APIKey: "azkey", Models: []string{"my deployment"}},
+		{Kind: "bedrock", Region: "eu-west-1", AccessKey: "AKIDEXAMPLE", SecretKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", Models: []string{"openai.gpt-oss-120b-1:0"}},
+		{Kind: "ollama", Models: []string{"llama3.2"}},
+		{Kind: "llama.cpp", Models: []string{"local"}},
+	}
+}
+
+// conversation has every shape of message.
+func conversation() model.Request {
+	return model.Request{
+		Thinking: true, MaxTokens: 500,
+		Tools: []model.Tool{
+			{Name: "bash", Description: "runs a command", Parameters: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string","maxLength":12345678901234567890}},"required":["command"]}`)},
+			{Name: "now"},
+		},
+		Messages: []sessionlog.Message{
+			{Role: "system", Content: "You are <crab> & \"co\"."},
+			{Role: "user", Content: "list\nthe files 😀", Sender: "alice"},
+			{Role: "assistant", ReasoningContent: "I should look.", ToolCalls: []sessionlog.ToolCall{
+				{ID: "c1", Function: sessionlog.Function{Name: "bash", Arguments: `{"command":"ls"}`}},
+				{ID: "c2", Type: "function", Function: sessionlog.Function{Name: "now"}},
+				{ID: "c3", Function: sessionlog.Function{Name: "bash", Arguments: `{"comm`}},
+			}},
+			{Role: "tool", Content: "a b", ToolCallID: "c1"},
+			{Role: "tool", ToolCallID: "c2"},
+			{Role: "tool", Content: "bad \xff byte", ToolCallID: "c3"},
+			{Role: "assistant", Content: "Two files.", ReasoningContent: "Done."},
+			{Role: "user", Content: "remember: it is late", Injected: true},
+			{Role: "assistant"},
+			{Role: "critic", Content: "so?"},
+		},
+	}
+}
+
+// call asks one provider once, and returns what it sent and got.
+func call(t *testing.T, p model.Provider, q model.Request, stream bool) (seen, *model.Response) {
+	t.Helper()
+	s := modeltest.New(t, modeltest.Reply{}.Think("so").Text("he", "llo").Call("bash", `{"command":"ls"}`).Usage(3, 4))
+	d := &detour{to: s.URL}
+	p.Name = "p"
+	r, err := model.NewRegistryOver(d, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var res *model.Response
+	if stream {
+		res, err = collect(t, r, q)
+	} else {
+		res, err = r.Send(t.Context(), q)
+	}
+	if err != nil || len(d.seen) != 1 {
+		t.Fatalf("kind %s: %d requests, %v", p.Kind, len(d.seen), err)
+	}
+	return d.seen[0], res
+}
+
+// golden writes a request for people to read. What changes from run to run is
+// left out, and checked by TestBedrockSignature.
+func (s seen) golden(w *strings.Builder) {
+	fmt.Fprintf(w, "POST %s\n", s.URL)
+	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
+		value := strings.Join(s.Header[name], ", ")
+		if name == "X-Amz-Date" {
+			value = "DATE"
+		}
+		if before, _, ok := strings.Cut(value, "Signature="); ok {
+			value = regexp.MustCompile(`/\d{8}/`).ReplaceAllString(before, "/DAY/") + "Signature=HEX"
+		}
+		fmt.Fprintf(w, "%s: %s\n", name, value)
+	}
+	var body bytes.Buffer
+	if err := json.Indent(&body, []byte(s.Body), "", " "); err != nil {
+		body.WriteString(s.Body)
+	}
+	fmt.Fprintf(w, "\n%s\n", &body)
+}
+
+// TestGoldenRequests holds what each kind sends against testdata/requests.txt,
+// and reads back what it is answered, streamed and not.
+func TestGoldenRequests(t *testing.T) {
+	want := &model.Response{Finish: "tool_calls", Usage: &model.Usage{Prompt: 3, Completion: 4, Total: 7}, Message: sessionlog.Message{
+		Role: "assistant", Content: "hello", ReasoningContent: "so", ToolCalls: []sessionlog.ToolCall{
+			{ID: "call_1", Type: "function", Function: sessionlog.Function{Name: "bash", Arguments: `{"command":"ls"}`}}}}}
+	var got strings.Builder
+	for i, p := range providers() {
+		// The whole conversation once, for its shape is the same everywhere.
+		q := ask("hi")
+		q.MaxTokens = 50
+		if i == 0 {
+			q = conversation()
+		}
+		for _, stream := range []bool{true, false} {
+			fmt.Fprintf(&got, "== %s, stream %v\n", p.Kind, stream)
+			sent, res := call(t, p, q, stream)
+			sent.golden(&got)
+			if d := cmp.Diff(want, res); d != "" {
+				t.Errorf("kind %s, stream %v: %s", p.Kind, stream, d)
+			}
+		}
+	}
+	const name = "testdata/requests.txt"
+	if *update {
+		if err := os.WriteFile(name, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(b), got.String()); d != "" {
+		t.Errorf("-want +got; -update writes it anew\n%s", d)
+	}
+	if n := strings.Count(got.String(), "== "); n != 2*len(model.Kinds()) || n != 16 {
+		t.Errorf("%d requests for %d kinds", n, len(model.Kinds()))
+	}
+}
+
+// TestBaseURLs gives each kind its base URL in every way that it comes.
+func TestBaseURLs(t *testing.T) {
+	bases := map[string]string{
+		"openai": "https://api.openai.com/v1", "openai-compatible": "http://gpu.lan:8000/v1", "anthropic": "https://api.anthropic.com/v1",
+		"google": "https://generativelanguage.googleapis.com/v1beta/openai", "azure": "https://mine.openai.azure.com",
+		"bedrock": "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1",
+		"ollama":  "http://localhost:11434/v1", "llama.cpp": "http://localhost:8080/v1",
+	}
+	for _, p := range providers() {
+		want, _ := call(t, p, ask("hi"), true)
+		for _, suffix := range []string{"", "/", "//", "/chat/completions", "/chat/completions/", "/messages", "/embeddings"} {
+			p.BaseURL = bases[p.Kind] + suffix
+			got, _ := call(t, p, ask("hi"), true)
+			if got.URL != want.URL || got.Body != want.Body {
+				t.Errorf("kind %s with %s: %s, want %s", p.Kind, p.BaseURL, got.URL, want.URL)
+			}
+		}
+		// A bare origin gets the kind's path. What is compatible with OpenAI
+		// has no path of its own.
+		if p.Kind == "openai-compatible" {
+			continue
+		}
+		u, err := url.Parse(bases[p.Kind])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, suffix := range []string{"", "/", "/chat/completions", "/messages"} {
+			p.BaseURL = u.Scheme + "://" + u.Host + suffix
+			if got, _ := call(t, p, ask("hi"), true); got.URL != want.URL {
+				t.Errorf("kind %s with %s: %s, want %s", p.Kind, p.BaseURL, got.URL, want.URL)
+			}
+		}
+	}
+}
+
+func TestAzure(t *testing.T) {
+	for _, c := range []struct{ base, version, want string }{
+		{"https://m.openai.azure.com", "", "https://m.openai.azure.com/openai/deployments/gpt%2F4/chat/completions?api-version=2024-10-21"},
+		{"https://m.openai.azure.com/openai", "2025-01-01-preview", "https://m.openai.azure.com/openai/deployments/gpt%2F4/chat/completions?api-version=2025-01-01-preview"},
+		{"https://m.openai.azure.com/openai/deployments/gpt-4/chat/completions?api-version=2024-06-01", "", "https://m.openai.azure.com/openai/deployments/gpt%2F4/chat/completions?api-version=2024-06-01"},
+		{"https://m.openai.azure.com/openai/v1/", "", "https://m.openai.azure.com/openai/v1/chat/completions"},
+		{"https://m.openai.azure.com/openai/v1", "preview", "https://m.openai.azure.com/openai/v1/chat/completions?api-version=preview"},
+		{"https://gate.lan/team/openai", "", "https://gate.lan/team/openai/deployments/gpt%2F4/chat/completions?api-version=2024-10-21"},
+	} {
+		p := model.Provider{Kind: "azure", BaseURL: c.base, APIVersion: c.version, APIKey: "k", Models: []string{"gpt/4"}}
+		got, _ := call(t, p, ask("hi"), false)
+		if got.URL != c.want {
+			t.Errorf("%s: %s, want %s", c.base, got.URL, c.want)
+		}
+	}
+}
+
+func TestAliases(t *testing.T) {
+	for alias, kind := range map[string]string{
+		"": "openai-compatible", "openai_compat": "openai-compatible", "standard": "openai-compatible", "llama_cpp": "llama.cpp",
+	} {
+		r, err := model.NewRegistry([]model.Provider{{Name: "p", Kind: alias, APIKey: "k", Models: []string{"m"}}}, "")
+		if err != nil || r.Models()[0].Kind != kind {
+			t.Errorf("%q: %v, %v", alias, r, err)
+		}
+	}
+}
+
+// TestKeepReasoning sends reasoning back only where it is refused without it.
+func TestKeepReasoning(t *testing.T) {
+	for base, want := range map[string]int{
+		"https://api.deepseek.com": 1, "https://api.moonshot.ai/v1": 1, "https://api.openai.com/v1": 0, "https://deepseek.com.evil.example": 0,
+	} {
+		sent, _ := call(t, model.Provider{BaseURL: base, Models: []string{"m"}}, conversation(), true)
+		if n := strings.Count(sent.Body, "reasoning_content"); n != want || want > 0 && !strings.Contains(sent.Body, `"I should look."`) {
+			t.Errorf("%s: reasoning of %d messages, want %d", base, n, want)
+		}
+	}
+}

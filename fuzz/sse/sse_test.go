@@ -1,0 +1,115 @@
+// Package sse gives the reader of streamed answers whatever the fuzzer makes
+// of one.
+package sse
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+	"unicode/utf8"
+
+	"crabmem/daemon/model/chat"
+	"crabmem/sessionlog"
+)
+
+const key = "sk-0123456789"
+
+// wire answers every request with the same bytes.
+type wire struct {
+	kind string
+	body func() io.Reader
+}
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Body.Close()
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {w.kind}}, Body: io.NopCloser(w.body()), Request: r}, nil
+}
+
+// read returns the chunks of a stream and how it ended. Of names that were
+// made up the letters are left out.
+func read(t *testing.T, w wire) (list []string, whole *chat.Response, failed error) {
+	c := chat.NewClient(chat.Endpoint{
+		Provider: "p", URL: "http://model.test/v1/", Query: url.Values{}, Secrets: []string{key},
+		Header: http.Header{"Authorization": {"Bearer " + key}}, Timeout: time.Minute, Idle: time.Minute, Transport: w,
+	})
+	q := chat.Request{Model: "m", Messages: []sessionlog.Message{{Role: "user", Content: "?"}}}
+	var all chat.Collector
+	calls := 0
+	for chunk, err := range c.Stream(t.Context(), q) {
+		if failed != nil {
+			t.Fatalf("after the error %v there is more", failed)
+		}
+		if failed = err; err != nil {
+			continue
+		}
+		if chunk.Content == "" && chunk.Reasoning == "" && chunk.Calls == nil && chunk.Finish == "" && chunk.Usage == nil {
+			t.Fatal("a chunk of nothing")
+		}
+		text := chunk.Content + chunk.Reasoning + chunk.Finish
+		for i, d := range chunk.Calls {
+			if d.Index > calls || d.Index < 0 || d.Index == calls && d.ID == "" {
+				t.Fatalf("call %d, id %q, after %d calls", d.Index, d.ID, calls)
+			}
+			calls = max(calls, d.Index+1)
+			text += d.ID + d.Type + d.Name + d.Arguments
+			if strings.HasPrefix(d.ID, "call_") {
+				chunk.Calls[i].ID = "call_"
+			}
+		}
+		if !utf8.ValidString(text) {
+			t.Fatalf("%q is not UTF-8", text)
+		}
+		all.Add(chunk)
+		list = append(list, fmt.Sprintf("%q %q %#v %q %v", chunk.Content, chunk.Reasoning, chunk.Calls, chunk.Finish, chunk.Usage))
+	}
+	return list, all.Response(), failed
+}
+
+// FuzzStream: a stream ends with a finish_reason or an error, the key is in no
+// error, and how the bytes are cut on their way changes nothing.
+func FuzzStream(f *testing.F) {
+	const hello = `data: {"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":"hé😀"},"finish_reason":null}]}` + "\n\n"
+	const end = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	for _, s := range []string{
+		hello + end + `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}` + "\n\ndata: [DONE]\n\n",
+		hello, ": hi\r\n\r\n" + end, "event: error\ndata: {\"error\":{\"message\":\"" + key + "\",\"code\":429}}\n\n",
+		`data: {"choices":[{"delta":{"tool_calls":[{"index":1,"id":"a","type":"function","function":{"name":"f","arguments":"{\"a\":"}},{"index":1,"function":{"arguments":"1}"}}]}}]}` + "\n\n" + end,
+		`data: {"choices":[{"delta":{"reasoning_content":"a","reasoning_details":[{"text":"b"}],"content":[{"text":"c"},{"thinking":[{"text":"d"}]}]}}]}` + "\n\n" + end,
+		`data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"f"}},{"index":1,"id":"x"},{"index":1,"id":"y","function":{"name":"g"}}]}}]}` + "\n" + `data: ` + "\n\n",
+		`{"choices":[{"message":{"content":"x","tool_calls":[{"id":"","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+		`{"object":"error","message":"` + key + `"}`, "data: [", "data\n\ndata:\n\n", `data: {"error":"error"}` + "\n\n", "\xff\xfe",
+	} {
+		f.Add(s, false)
+		f.Add(s, true)
+	}
+	f.Fuzz(func(t *testing.T, s string, json bool) {
+		kind := "text/event-stream"
+		if json {
+			kind = "application/json"
+		}
+		list, whole, err := read(t, wire{kind, func() io.Reader { return strings.NewReader(s) }})
+		if err == nil && whole.Finish == "" && !json {
+			t.Fatal("neither a finish_reason nor an error")
+		}
+		if err != nil && strings.Contains(fmt.Sprintf("%v %#v", err, err), key) {
+			t.Fatalf("the key is in %v", err)
+		}
+		again, _, err2 := read(t, wire{kind, func() io.Reader { return iotest.OneByteReader(strings.NewReader(s)) }})
+		if !slices.Equal(list, again) || fmt.Sprint(err) != fmt.Sprint(err2) {
+			t.Fatalf("in one piece\n%q %v, byte by byte\n%q %v", list, err, again, err2)
+		}
+		// Cut off, the stream says the same, but less.
+		if len(s) > 0 && !json {
+			part, _, _ := read(t, wire{kind, func() io.Reader { return strings.NewReader(s[:len(s)/2]) }})
+			if len(part) > len(list) && err == nil {
+				t.Fatalf("half of it has %d chunks, all of it %d", len(part), len(list))
+			}
+		}
+	})
+}

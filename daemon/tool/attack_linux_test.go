@@ -1,0 +1,2 @@
+package tool
+func attack(string, []string) {}

@@ -1,7 +1,9 @@
 package tool
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,8 +88,8 @@ func runConfined(ctx context.Context, j *job, hidden []string) (int, error) {
 	if j.Hidden, err = resolved(hidden); err != nil {
 		return 0, &ConfineError{err}
 	}
-	config, err := json.Marshal(j)
-	if err != nil {
+	var config bytes.Buffer
+	if err := gob.NewEncoder(&config).Encode(j); err != nil { // JSON would not keep names that are no UTF-8
 		return 0, err
 	}
 	in, toChild, err := os.Pipe()
@@ -123,7 +125,7 @@ func runConfined(ctx context.Context, j *job, hidden []string) (int, error) {
 		return 0, &ConfineError{err}
 	}
 	var feed sync.WaitGroup
-	feed.Go(func() { toChild.Write(config) }) // ends when process 1 has it, or has ended
+	feed.Go(func() { toChild.Write(config.Bytes()) }) // ends when process 1 has it, or has ended
 	err = cmd.Wait()
 	feed.Wait()
 	toChild.Close() // until then process 1 knows that we are there
@@ -167,7 +169,7 @@ func ConfinedMain() {
 	signal.Notify(make(chan os.Signal, 1)) // of the command: it may end itself, and not us
 	var r report
 	var j job
-	if err := json.NewDecoder(fdJob).Decode(&j); err != nil {
+	if err := gob.NewDecoder(fdJob).Decode(&j); err != nil {
 		r.Setup = fmt.Sprintf("the command did not come through: %v", err)
 	} else if err := confine(j.Hidden); err != nil {
 		r.Setup = err.Error()

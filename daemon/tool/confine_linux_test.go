@@ -36,8 +36,6 @@ func userns(t *testing.T) {
 	}
 }
 
-const token = "TOKEN-f3b1c9"
-
 // memoryToken is where an attack finds the token in this process.
 var memoryToken = []byte("in memory: " + token)
 
@@ -46,7 +44,6 @@ var memoryToken = []byte("in memory: " + token)
 type prison struct {
 	home, data, work, key string
 	abstract              string
-	handle                unix.FileHandle
 	dialed                *atomic.Int32 // connections to its sockets
 	vars                  map[string]string
 }

@@ -95,6 +95,17 @@ func newPrison(t *testing.T, dir string) *prison {
 		}()
 		t.Cleanup(func() { l.Close(); <-done })
 	}
+	// Memory that others may attach, and a device outside /dev.
+	shm, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.SysvShmCtl(shm, unix.IPC_RMID, nil) })
+	if os.Geteuid() == 0 {
+		if err := unix.Mknod(p.work+"/zero", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, p.data+"/secret", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -174,8 +185,8 @@ var attacks = []struct {
 	{"cat /proc/$P/root$D/secret", true},
 	{"cat /proc/$P/cwd/secret", true},
 	{"cat /proc/[0-9]*/cwd/secret /proc/[0-9]*/root$D/secret 2>/dev/null", true},
-	{"for f in /proc/[0-9]*/fd/*; do case $(readlink $f) in */secret*) cat <$f;; esac; done", true},
-	{"for f in /proc/$P/fd/* /proc/$P/task/*/fd/*; do case $(readlink $f) in */share/*) cat <$f;; esac; done", true},
+	{"find /proc/[0-9]*/fd -lname '*/secret' -exec cat {} + 2>/dev/null", true},
+	{"find /proc/$P/fd /proc/$P/task/*/fd -lname '*/share/*' -exec cat {} +", true},
 	{"cat /proc/*/environ | tr '\\0' '\\n' | grep -a PLANTED", false},
 	{"tr '\\0' '\\n' </proc/$P/environ | grep -a ^PATH= && echo MADE", true},
 	{"test -e /proc/$P/mem && test -r /proc/$P/maps && grep -q tool.test /proc/$P/cmdline && echo MADE", true},
@@ -226,6 +237,8 @@ var attacks = []struct {
 	{"exec 9<$D; cat /proc/self/fd/9/secret; cat /dev/fd/9/secret", true},
 	{"cat /dev/fd/*/secret /proc/self/fd/*/../secret", false},
 	{"ls /dev/pts/[0-9]* && echo MADE; ls /dev/shm/* && echo MADE", false},
+	{"test $(wc -l </proc/sysvipc/shm) -gt 1 && echo MADE", true},
+	{"mknod node c 1 5; head -c1 node | wc -c | grep 1 && echo MADE; rm -f node; head -c1 zero | wc -c | grep 1 && echo MADE", true},
 	{"debugfs -R \"cat $D/secret\" $(findmnt -no SOURCE -T $W)", false},
 	{"BASH_ENV=$D/secret bash -c : 2>&1; ENV=$D/secret sh -ic : 2>&1; cat ${D}/./../data//secret", true},
 	{"cat $(dirname $D)/da*/se* $(dirname $D)/[d]ata/secret", true},

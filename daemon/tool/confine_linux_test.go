@@ -312,6 +312,9 @@ func TestConfined(t *testing.T) {
 // kernel gives other ones in a namespace than to root.
 func TestConfinedNobody(t *testing.T) {
 	userns(t)
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only root becomes another user; the other tests run as the one that this is")
 	}
@@ -348,6 +351,9 @@ const nobody = 65534
 // TestConfinedControl: the attacks work when nothing is confined.
 func TestConfinedControl(t *testing.T) {
 	userns(t)
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: some of the attacks take root to work unconfined")
 	}

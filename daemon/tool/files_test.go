@@ -5,6 +5,7 @@ package tool
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -503,5 +504,36 @@ func TestFilesRace(t *testing.T) {
 		if b := []byte(d.text(name)); !bytes.Equal(b, []byte(token+"\n")) {
 			t.Errorf("ESCAPE: %s is %q", name, b)
 		}
+	}
+}
+
+// TestFilesMem: the tools know the machine only as a vfs.FS.
+func TestFilesMem(t *testing.T) {
+	m := vfs.NewMem()
+	for _, dir := range []string{"/w", "/w/data"} {
+		if err := m.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"/w/file", "/w/data/secret"} {
+		err := vfs.Replace(m, name, 0o640, func(w io.Writer) error { _, err := io.WriteString(w, "one\n"); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tools := NewFiles(m, []string{"/w/data"}).Tools()
+	d := &desk{T: t}
+	c := Call{Dir: "/w"}
+	if got := d.run(tools[0], c, "path", "data/secret"); got != "data/secret: no such file under /w" {
+		t.Error(got)
+	}
+	if got := d.run(tools[0], c, "path", "file"); got != "1\tone\n--- 1 total lines ---" {
+		t.Error(got)
+	}
+	if got := d.run(tools[1], c, "path", "file", "old_string", "one", "new_string", "two"); got != "ok" {
+		t.Error(got)
+	}
+	if b, err := vfs.ReadFile(m, "/w/file", 100); err != nil || string(b) != "two\n" {
+		t.Errorf("%q %v", b, err)
 	}
 }

@@ -67,7 +67,7 @@ var osAllowed = []string{
 	"Args", "DevNull", "Environ", "ErrExist", "ErrNotExist", "ErrPermission", "Executable", "Exit", "Expand", "ExpandEnv",
 	"File", "FileInfo", "FileMode", "FindProcess", "Getegid", "Getenv", "Geteuid", "Getgid", "Getpid", "Getppid", "Getuid",
 	"Hostname", "Interrupt", "Kill", "LookupEnv", "O_APPEND", "O_CREATE", "O_EXCL", "O_RDONLY", "O_RDWR", "O_SYNC", "O_TRUNC",
-	"O_WRONLY", "PathError", "PathSeparator", "ProcAttr", "Process", "ProcessState", "Root", "Setenv", "Signal", "StartProcess", "Stderr",
+	"O_WRONLY", "PathError", "PathSeparator", "Pipe", "ProcAttr", "Process", "ProcessState", "Root", "Setenv", "Signal", "StartProcess", "Stderr",
 	"Stdin", "Stdout", "SyscallError", "TempDir", "Unsetenv", "UserHomeDir",
 }
 

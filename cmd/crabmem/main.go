@@ -10,9 +10,14 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"crabmem/daemon/tool"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	tool.ConfinedMain()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // grace is how long a command that is writing may take to end after a signal.
 // Ending it earlier would lose nothing that was acknowledged; it would leave

@@ -18,12 +18,14 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/tool"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
+	tool.ConfinedMain()
 	testscript.Main(m, map[string]func(){"crabmem": main})
 }
 

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package tool
+
+func attack(string, []string) {}

@@ -1,0 +1,223 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// BashOptions is how commands are run. The zero value is the defaults.
+type BashOptions struct {
+	Timeout    time.Duration // of a command that names none; 0 is 30 seconds
+	MaxTimeout time.Duration // what a command may name; 0 is 10 minutes
+	MaxOutput  int           // bytes of standard output, and of standard error; 0 is 32 KiB
+
+	// Env is what the configuration adds to the environment of commands.
+	Env map[string]string
+
+	// Hidden are the directories and files that a confined agent's commands
+	// must not see: the data directory, keys, sockets elsewhere. One that is
+	// missing when a command begins is not hidden from it.
+	Hidden []string
+}
+
+const (
+	bashTimeout    = 30 * time.Second
+	bashMaxTimeout = 10 * time.Minute
+	bashMaxOutput  = 32 << 10
+
+	// bashDelay is how long output is waited for that a process which left the
+	// command's group holds open.
+	bashDelay = 500 * time.Millisecond
+)
+
+// inherited are the variables that commands have of ours; LC_* too. What else
+// there is, API keys above all, they do not see.
+var inherited = []string{"HOME", "LANG", "PATH", "SHELL", "SYSTEMROOT", "TERM", "TMPDIR", "TZ", "USER"}
+
+type bashArgs struct {
+	Command string            `json:"command" jsonschema:"the command, as bash -c takes it"`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"variables to add to its environment"`
+	Timeout *int              `json:"timeout_secs,omitempty" jsonschema:"seconds after which the command is killed"`
+}
+
+type bash struct{ o BashOptions }
+
+// NewBash returns the tool that runs commands. Each is a session and process
+// group of its own, without a terminal and with nothing to read; when it ends,
+// or its time does, what is left of the group is killed. The environment is a
+// few variables of ours, then the configured ones, then those of the call. A
+// call may set any: they reach the command alone, which could set them itself.
+//
+// An agent whose scope is confined has its commands run where what is Hidden
+// does not exist (see [ConfinedMain]), or not at all.
+func NewBash(o BashOptions) Tool {
+	if o.Timeout <= 0 {
+		o.Timeout = bashTimeout
+	}
+	if o.MaxTimeout <= 0 {
+		o.MaxTimeout = bashMaxTimeout
+	}
+	o.MaxTimeout = max(o.MaxTimeout, o.Timeout)
+	if o.MaxOutput <= 0 {
+		o.MaxOutput = bashMaxOutput
+	}
+	b := bash{o}
+	return New(Bash, fmt.Sprintf("Runs a bash command in the session's directory and returns a JSON object of exit_code, stderr and stdout. "+
+		"It is killed after %s unless timeout_secs says otherwise; what it leaves in the background is killed when it ends.", seconds(o.Timeout)), b.run)
+}
+
+// job is a command that is ready to be run.
+type job struct {
+	Path   string // of bash
+	Args   []string
+	Env    []string // sorted
+	Dir    string   // absolute
+	Hidden []string // absolute, without links
+
+	stdout, stderr *capture
+}
+
+var errTimedOut = errors.New("timed out")
+
+func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
+	if strings.TrimSpace(args.Command) == "" {
+		return "", errors.New("bash failed: command is empty")
+	}
+	timeout := b.o.Timeout
+	if args.Timeout != nil && *args.Timeout != 0 {
+		if *args.Timeout < 0 || *args.Timeout > int(b.o.MaxTimeout/time.Second) {
+			return "", fmt.Errorf("bash failed: timeout_secs is %d, not 1 to %d", *args.Timeout, b.o.MaxTimeout/time.Second)
+		}
+		timeout = time.Duration(*args.Timeout) * time.Second
+	}
+	env, err := b.environ(args.Env)
+	if err != nil {
+		return "", fmt.Errorf("bash failed: %w", err)
+	}
+	dir, err := workingDir(c.Dir)
+	if err != nil {
+		return "", fmt.Errorf("bash failed: %w", err)
+	}
+	path, err := exec.LookPath("bash")
+	if err != nil {
+		return "", fmt.Errorf("bash failed: %w", err)
+	}
+	j := &job{
+		Path: path, Args: []string{"bash", "-c", args.Command}, Env: env, Dir: dir,
+		stdout: &capture{max: b.o.MaxOutput}, stderr: &capture{max: b.o.MaxOutput},
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimedOut)
+	defer cancel()
+	var code int
+	if c.Scope.Confined {
+		code, err = runConfined(ctx, j, b.o.Hidden)
+	} else {
+		code, err = runPlain(ctx, j)
+	}
+	if cause := context.Cause(ctx); err == nil && cause != nil && code == -1 {
+		if errors.Is(cause, errTimedOut) {
+			err = fmt.Errorf("bash timed out after %s", seconds(timeout))
+		} else {
+			err = fmt.Errorf("bash was stopped: %w", cause)
+		}
+		if j.stdout.n+j.stderr.n == 0 {
+			return "", err
+		}
+	} else if err != nil {
+		if _, ok := errors.AsType[*ConfineError](err); ok {
+			return "", err
+		}
+		return "", fmt.Errorf("bash failed: %w", err)
+	}
+	return bashResult(code, j.stdout, j.stderr), err
+}
+
+// workingDir returns the absolute path of a directory that is there; "" is
+// the daemon's own.
+func workingDir(name string) (string, error) {
+	dir, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	real, err := vfs.OS{}.Resolve(dir)
+	if err != nil {
+		return "", fmt.Errorf("the working directory: %w", err)
+	}
+	if fi, err := (vfs.OS{}).Lstat(real); err != nil {
+		return "", fmt.Errorf("the working directory: %w", err)
+	} else if !fi.IsDir() {
+		return "", fmt.Errorf("the working directory: %s: not a directory", dir)
+	}
+	return dir, nil
+}
+
+// seconds is a time as the tool's texts tell it.
+func seconds(d time.Duration) string {
+	switch {
+	case d%time.Second != 0:
+		return d.String()
+	case d == time.Second:
+		return "1 second"
+	}
+	return fmt.Sprintf("%d seconds", d/time.Second)
+}
+
+// environ returns the environment of a command.
+func (b bash) environ(call map[string]string) ([]string, error) {
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
+	for _, e := range os.Environ() {
+		name, value, _ := strings.Cut(e, "=")
+		if slices.Contains(inherited, name) || strings.HasPrefix(name, "LC_") {
+			env[name] = value
+		}
+	}
+	maps.Copy(env, b.o.Env)
+	maps.Copy(env, call)
+	list := make([]string, 0, len(env))
+	for name, value := range env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			return nil, fmt.Errorf("env: %q is no variable that can be set", clipName(name))
+		}
+		list = append(list, name+"="+value)
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// runPlain runs a command and returns its exit code, -1 when a signal ended it.
+func runPlain(ctx context.Context, j *job) (int, error) {
+	cmd := exec.CommandContext(ctx, j.Path)
+	cmd.Args, cmd.Env, cmd.Dir = j.Args, j.Env, j.Dir
+	cmd.Stdout, cmd.Stderr = j.stdout, j.stderr
+	cmd.WaitDelay = bashDelay
+	g := newGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		if ctx.Err() != nil {
+			return -1, nil
+		}
+		return 0, err
+	}
+	g.wait()
+	err := cmd.Wait()
+	g.end()
+	return exitCode(cmd, err)
+}
+
+// exitCode sorts what a Wait returned: that the command failed, that it was
+// stopped and that somebody held its output open are no errors of ours.
+func exitCode(cmd *exec.Cmd, err error) (int, error) {
+	if cmd.ProcessState == nil {
+		return 0, err
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}

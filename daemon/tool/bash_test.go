@@ -1,0 +1,246 @@
+//go:build unix
+
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// args are the arguments of a call.
+func args(t *testing.T, fields ...any) json.RawMessage {
+	t.Helper()
+	m := make(map[string]any)
+	for i := 0; i < len(fields); i += 2 {
+		m[fields[i].(string)] = fields[i+1]
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// ran is what a command came to.
+type ran struct {
+	Code           int `json:"exit_code"`
+	Stdout, Stderr string
+}
+
+func runBash(t *testing.T, b Tool, c Call) ran {
+	t.Helper()
+	out, err := b.Run(t.Context(), c)
+	if err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return r
+}
+
+func TestBash(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LC_TIME", "C")
+	b := NewBash(BashOptions{Env: map[string]string{"CONFIGURED": "yes", "BOTH": "configured"}})
+	for _, c := range []struct{ command, want string }{
+		{"echo hello", `{"exit_code":0,"stderr":"","stdout":"hello\n"}`},
+		{"echo no >&2; exit 3", `{"exit_code":3,"stderr":"no\n","stdout":""}`},
+		{"kill -9 $$", `{"exit_code":-1,"stderr":"","stdout":""}`},
+		{"kill -TERM $$", `{"exit_code":-1,"stderr":"","stdout":""}`},
+		{"pwd", `{"exit_code":0,"stderr":"","stdout":"` + dir + `\n"}`},
+		{"cat", `{"exit_code":0,"stderr":"","stdout":""}`},
+		{`printf 'a\xff\xe2\x82b<&>\xe2\x80\xa8'`, `{"exit_code":0,"stderr":"","stdout":"a` + "\uFFFD\uFFFDb<&>\u2028" + `"}`},
+		{"echo $CONFIGURED $BOTH $CALL $LC_TIME", `{"exit_code":0,"stderr":"","stdout":"yes call x C\n"}`},
+		{": </dev/tty", ""},
+	} {
+		out, err := b.Run(t.Context(), Call{Dir: dir, Arguments: args(t, "command", c.command, "env", map[string]string{"CALL": "x", "BOTH": "call"})})
+		if err != nil || c.want != "" && out != c.want || c.want == "" && strings.HasPrefix(out, `{"exit_code":0`) {
+			t.Errorf("%s: %v %s, want %s", c.command, err, out, c.want)
+		}
+	}
+}
+
+func TestBashErrors(t *testing.T) {
+	b := NewBash(BashOptions{})
+	for _, c := range []struct {
+		dir  string
+		args json.RawMessage
+		want string
+	}{
+		{"/", args(t, "command", " \n"), "bash failed: command is empty"},
+		{"/", nil, "bash failed: command is empty"},
+		{"/", json.RawMessage(`{"command":1}`), "invalid arguments: json: cannot unmarshal number into Go struct field bashArgs.command of type string"},
+		{"/nowhere", args(t, "command", "true"), "bash failed: the working directory: lstat /nowhere: no such file or directory"},
+		{"/bin/sh", args(t, "command", "true"), "bash failed: the working directory: /bin/sh: not a directory"},
+		{"/", args(t, "command", "true", "timeout_secs", 601), "bash failed: timeout_secs is 601, not 1 to 600"},
+		{"/", args(t, "command", "true", "timeout_secs", -1), "bash failed: timeout_secs is -1, not 1 to 600"},
+		{"/", args(t, "command", "true", "env", map[string]string{"A=B": "c"}), `bash failed: env: "A=B" is no variable that can be set`},
+		{"/", args(t, "command", "true", "env", map[string]string{"": "c"}), `bash failed: env: "" is no variable that can be set`},
+		{"/", args(t, "command", "true", "env", map[string]string{"A": "\x00"}), `bash failed: env: "A" is no variable that can be set`},
+	} {
+		if out, err := b.Run(t.Context(), Call{Dir: c.dir, Arguments: c.args}); err == nil || err.Error() != c.want || out != "" {
+			t.Errorf("%v %s, want %s", err, out, c.want)
+		}
+	}
+	if out, err := b.Run(t.Context(), Call{Dir: "/", Arguments: args(t, "command", "true\x00")}); err == nil || !strings.HasPrefix(err.Error(), "bash failed: fork/exec ") {
+		t.Errorf("a NUL: %v %s", err, out)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := b.Run(t.Context(), Call{Dir: "/", Arguments: args(t, "command", "true")}); err == nil || err.Error() != `bash failed: exec: "bash": executable file not found in $PATH` {
+		t.Error(err)
+	}
+	if !strings.Contains(b.Description, "killed after 30 seconds") {
+		t.Error(b.Description)
+	}
+	for d, want := range map[time.Duration]string{30 * time.Second: "30 seconds", time.Second: "1 second", 10 * time.Minute: "600 seconds", 1500 * time.Millisecond: "1.5s"} {
+		if got := seconds(d); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// gone waits until a process has ended.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for range 200 {
+		if syscall.Kill(pid, 0) != nil {
+			return
+		}
+		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(stat), ") Z ") {
+			return // another's to wait for: it was not our child
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d still runs", pid)
+	syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// noChildren checks that everything was waited for.
+func noChildren(t *testing.T) {
+	t.Helper()
+	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("child %d is left: %v", pid, err)
+	}
+}
+
+func TestBashTimeout(t *testing.T) {
+	b := NewBash(BashOptions{Timeout: 300 * time.Millisecond})
+	began := time.Now()
+	out, err := b.Run(t.Context(), Call{Dir: "/", Arguments: args(t, "command", "trap '' TERM INT HUP; sleep 1000 & echo $!; (sleep 1000 & echo $!); sleep 1000")})
+	if err == nil || err.Error() != "bash timed out after 300ms" || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Code != -1 || len(strings.Fields(r.Stdout)) != 2 {
+		t.Fatalf("what it printed until then is lost: %v %s", err, out)
+	}
+	for _, p := range strings.Fields(r.Stdout) {
+		pid, _ := strconv.Atoi(p)
+		gone(t, pid)
+	}
+	out, err = b.Run(t.Context(), Call{Dir: "/", Arguments: args(t, "command", "sleep 1000", "timeout_secs", 1)})
+	if err == nil || err.Error() != "bash timed out after 1 second" || out != "" {
+		t.Errorf("%v %q", err, out)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("the user hung up")) })
+	if _, err = b.Run(ctx, Call{Dir: "/", Arguments: args(t, "command", "sleep 1000")}); err == nil || err.Error() != "bash was stopped: the user hung up" {
+		t.Error(err)
+	}
+	if _, err = b.Run(ctx, Call{Dir: "/", Arguments: args(t, "command", "touch /nowhere")}); err == nil || err.Error() != "bash was stopped: the user hung up" {
+		t.Error(err)
+	}
+	noChildren(t)
+}
+
+// TestBashBackground: what a command leaves behind neither keeps it from
+// ending nor stays, unless it left the group, and then it is on its own.
+func TestBashBackground(t *testing.T) {
+	b := NewBash(BashOptions{})
+	began := time.Now()
+	r := runBash(t, b, Call{Dir: "/", Arguments: args(t, "command", "sleep 1000 & echo $!")})
+	if r.Code != 0 || time.Since(began) > 5*time.Second {
+		t.Errorf("%+v after %v", r, time.Since(began))
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(r.Stdout))
+	gone(t, pid)
+	if runtime.GOOS == "linux" {
+		r = runBash(t, b, Call{Dir: "/", Arguments: args(t, "command", "setsid bash -c 'echo $$; exec sleep 1000' & sleep 0.3")})
+		pid, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
+		if err != nil || r.Code != 0 || time.Since(began) > 10*time.Second {
+			t.Fatalf("%+v after %v", r, time.Since(began))
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Errorf("it was killed although it left: %v", err)
+		}
+	}
+	noChildren(t)
+}
+
+func TestBashFlood(t *testing.T) {
+	b := NewBash(BashOptions{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	out, err := b.Run(t.Context(), Call{Dir: "/", Arguments: args(t, "command", "yes | head -c 200000000; yes '\x01' | head -c 20000000 >&2")})
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
+		t.Errorf("%d bytes were allocated", grown)
+	}
+	var r ran
+	if jerr := json.Unmarshal([]byte(out), &r); err != nil || jerr != nil || len(out) > MaxOutput {
+		t.Fatalf("%d bytes, %v %v", len(out), err, jerr)
+	}
+	left := func(text string, of int) {
+		head, rest, _ := strings.Cut(text, "\n... [")
+		count, tail, _ := strings.Cut(rest, " bytes left out] ...\n")
+		if n, _ := strconv.Atoi(count); len(head)+len(tail)+n != of || len(head) < 2000 || len(tail) < 2000 {
+			t.Errorf("%d + %s + %d bytes, want %d", len(head), count, len(tail), of)
+		}
+	}
+	left(r.Stdout, 200_000_000)
+	left(r.Stderr, 20_000_000)
+	noChildren(t)
+}
+
+// TestBashSecrets: the daemon's variables are not the commands'.
+func TestBashSecrets(t *testing.T) {
+	const planted = "sk-planted-4711"
+	for _, name := range []string{"OPENAI_API_KEY", "CRABTALK_TOKEN", "AWS_SECRET_ACCESS_KEY", "lc_all", "XLC_", "HOMEPAGE", "LD_PRELOAD_NOT", "SSH_AUTH_SOCK"} {
+		t.Setenv(name, planted)
+	}
+	confined := []bool{false}
+	if Confinable(t.Context()) == nil {
+		confined = append(confined, true)
+	}
+	for _, c := range confined {
+		r := runBash(t, NewBash(BashOptions{}), Call{Dir: "/", Scope: Scope{Confined: c},
+			Arguments: args(t, "command", "env; cat /proc/self/environ /proc/$PPID/environ; true", "env", map[string]string{"GODEBUG": "x=1", "MINE": "1"})})
+		if c && strings.Contains(r.Stdout, planted) || strings.Contains(before(r.Stdout, "\x00"), planted) {
+			t.Errorf("confined %v: a secret is seen: %s", c, r.Stdout)
+		}
+		if !strings.Contains(r.Stdout, "MINE=1\n") || !strings.Contains(r.Stdout, "PATH=") {
+			t.Errorf("confined %v: %s", c, r.Stdout)
+		}
+	}
+}
+
+// before is what stands before the first line with a mark: here, what env
+// printed itself.
+func before(text, mark string) string {
+	text, _, _ = strings.Cut(text, mark)
+	return text
+}

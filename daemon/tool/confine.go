@@ -1,0 +1,46 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"crabmem/crmem/vfs"
+)
+
+// ConfineError says that a confined agent's command was not run, for it could
+// not be kept away from what is hidden from it.
+type ConfineError struct{ Err error }
+
+func (e *ConfineError) Error() string {
+	return fmt.Sprintf("bash is not run: this agent is confined, and its commands cannot be kept from the daemon's files here: %v; %s", e.Err, confineRemedy)
+}
+
+func (e *ConfineError) Unwrap() error { return e.Err }
+
+const confineNever = `take bash from confined agents with access = "never" under [tools.bash]`
+
+// Confinable returns nil when commands of confined agents can be run in this
+// process, on this machine, and otherwise a *ConfineError.
+func Confinable(ctx context.Context) error {
+	j := &job{Path: "", Dir: "/", stdout: &capture{max: 1 << 10}, stderr: &capture{max: 1 << 10}}
+	_, err := runConfined(ctx, j, nil)
+	return err
+}
+
+// resolved returns the paths, absolute with their links followed.
+func resolved(paths []string) ([]string, error) {
+	var list []string
+	for _, p := range paths {
+		real, err := vfs.OS{}.Resolve(p)
+		if errors.Is(err, fs.ErrPermission) {
+			continue // what we may not reach, our commands may not
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		list = append(list, filepath.Clean(real))
+	}
+	return list, nil
+}

@@ -1,0 +1,324 @@
+package tool
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crabmem/crmem/vfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// confine makes this process's mounts those of a confined command, and takes
+// every privilege from this thread. Whatever cannot be done is an error.
+func confine(hidden []string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mounts cannot be made private: %w", err)
+	}
+	mounts, err := readMounts()
+	if err != nil {
+		return err
+	}
+	var covers []cover
+	for _, h := range hidden {
+		list, err := coversOf(h, mounts)
+		if err != nil {
+			return err
+		}
+		covers = append(covers, list...)
+	}
+	devices, err := cloneDevices()
+	if err != nil {
+		return err
+	}
+	if err := setMounts("/", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID); err != nil {
+		return err
+	}
+	if err := pin(covers, mounts); err != nil {
+		return err
+	}
+	for _, c := range covers {
+		if err := c.hide(covers); err != nil {
+			return err
+		}
+	}
+	if err := newDev(devices); err != nil {
+		return err
+	}
+	if err := newProc(mounts); err != nil {
+		return err
+	}
+	if err := setMounts("/sys", unix.MOUNT_ATTR_RDONLY); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	for _, c := range covers {
+		if id, err := identityOf(c.path); err == nil && id == c.id {
+			return fmt.Errorf("%s is still seen after it was covered", c.path)
+		}
+	}
+	return drop()
+}
+
+// mount is a line of mountinfo.
+type mount struct {
+	id   uint64
+	dev  string // the file system's, major:minor
+	root string // what of it is mounted
+	at   string // where
+	kind string
+}
+
+// readMounts returns the mounts of this process. proc tells no size, so the
+// file is read to its end.
+func readMounts() ([]mount, error) {
+	f, err := vfs.OS{}.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []mount
+	lines := bufio.NewScanner(io.LimitReader(f, 64<<20))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		front, back, ok := strings.Cut(lines.Text(), " - ")
+		w, kind := strings.Fields(front), strings.Fields(back)
+		if !ok || len(w) < 6 || len(kind) < 1 {
+			return nil, fmt.Errorf("/proc/self/mountinfo: a line is not understood: %q", lines.Text())
+		}
+		id, err := strconv.ParseUint(w[0], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("/proc/self/mountinfo: %w", err)
+		}
+		list = append(list, mount{id, w[2], unescape.Replace(w[3]), unescape.Replace(w[4]), kind[0]})
+	}
+	return list, lines.Err()
+}
+
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// identity is that of a file, on this boot.
+type identity struct {
+	dev [2]uint32
+	ino uint64
+}
+
+func statx(path string) (s unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &s)
+	return s, err
+}
+
+func identityOf(path string) (identity, error) {
+	s, err := statx(path)
+	return identity{[2]uint32{s.Dev_major, s.Dev_minor}, s.Ino}, err
+}
+
+// cover is a place where something hidden is seen.
+type cover struct {
+	path string
+	dir  bool
+	id   identity
+}
+
+// coversOf returns every place where a hidden file or directory is seen: its
+// path, and those in other mounts of the same file system.
+func coversOf(path string, mounts []mount) ([]cover, error) {
+	s, err := statx(path)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil // what we cannot reach, the command cannot
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "statx", Path: path, Err: err}
+	}
+	if s.Mask&unix.STATX_MNT_ID == 0 {
+		return nil, errors.New("this kernel is older than Linux 5.12")
+	}
+	i := slices.IndexFunc(mounts, func(m mount) bool { return m.id == s.Mnt_id })
+	if i < 0 {
+		return nil, fmt.Errorf("%s: its mount %d is not in /proc/self/mountinfo", path, s.Mnt_id)
+	}
+	below, ok := under(path, mounts[i].at)
+	if !ok {
+		return nil, fmt.Errorf("%s is not under its mount %s", path, mounts[i].at)
+	}
+	inside := filepath.Join(mounts[i].root, below) // of the file system
+	id := identity{[2]uint32{s.Dev_major, s.Dev_minor}, s.Ino}
+	covers := []cover{{path, s.Mode&unix.S_IFMT == unix.S_IFDIR, id}}
+	for _, m := range mounts {
+		if m.dev != mounts[i].dev {
+			continue
+		}
+		at := ""
+		if rest, ok := under(inside, m.root); ok {
+			at = filepath.Join(m.at, rest)
+			if other, err := identityOf(at); err != nil || other != id {
+				continue // something else is mounted over it
+			}
+		} else if _, ok := under(m.root, inside); ok {
+			at = m.at // a part of what is hidden
+		} else {
+			continue
+		}
+		o, err := statx(at)
+		if err != nil || at == path {
+			continue
+		}
+		covers = append(covers, cover{at, o.Mode&unix.S_IFMT == unix.S_IFDIR, identity{[2]uint32{o.Dev_major, o.Dev_minor}, o.Ino}})
+	}
+	return covers, nil
+}
+
+// under returns where path is, seen from dir, if it is dir or under it.
+func under(path, dir string) (string, bool) {
+	rel, err := filepath.Rel(dir, path)
+	return rel, err == nil && filepath.IsLocal(rel)
+}
+
+// pin mounts the directories on the way to what is hidden over themselves:
+// a command must not rename them and put others, with another data directory
+// for the daemon to find, in their place. Those that it cannot rename are left
+// as they are.
+func pin(covers []cover, mounts []mount) error {
+	done := make(map[string]bool)
+	for _, m := range mounts {
+		done[m.at] = true
+	}
+	for _, c := range covers {
+		var up []string
+		for dir := filepath.Dir(c.path); dir != "/"; dir = filepath.Dir(dir) {
+			up = append(up, dir)
+		}
+		for _, dir := range slices.Backward(up) {
+			if done[dir] || unix.Access(filepath.Dir(dir), unix.W_OK) != nil {
+				continue
+			}
+			done[dir] = true
+			if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+				return &os.PathError{Op: "pin", Path: dir, Err: err}
+			}
+		}
+	}
+	return nil
+}
+
+// hide puts an empty directory, which cannot be written, or an empty file over
+// the place.
+func (c cover) hide(all []cover) error {
+	if id, err := identityOf(c.path); err != nil || id != c.id {
+		// It went with another that is over it, or is covered already.
+		if slices.ContainsFunc(all, func(o cover) bool { _, ok := under(c.path, o.path); return ok && o.dir }) {
+			return nil
+		}
+		return fmt.Errorf("%s: it changed while it was being covered", c.path)
+	}
+	if c.dir {
+		const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+		if err := unix.Mount("tmpfs", c.path, "tmpfs", flags, "mode=0555,size=4k,nr_inodes=1"); err != nil {
+			return &os.PathError{Op: "cover", Path: c.path, Err: err}
+		}
+		return nil
+	}
+	if err := unix.Mount("/dev/null", c.path, "", unix.MS_BIND, ""); err != nil {
+		return &os.PathError{Op: "cover", Path: c.path, Err: err}
+	}
+	return nil
+}
+
+// setMounts adds attributes to the mount at dir and all below it.
+func setMounts(dir string, attr uint64) error {
+	if err := unix.MountSetattr(unix.AT_FDCWD, dir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		return &os.PathError{Op: "mount_setattr", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// devices are those that every program may have.
+var devices = []string{"full", "null", "random", "tty", "urandom", "zero"}
+
+// cloneDevices returns mounts, which are nowhere yet, of the devices.
+func cloneDevices() (map[string]int, error) {
+	fds := make(map[string]int)
+	for _, name := range devices {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return nil, &os.PathError{Op: "open_tree", Path: "/dev/" + name, Err: err}
+		}
+		fds[name] = fd
+	}
+	return fds, nil
+}
+
+// newDev makes /dev anew: no disks, and no terminals but its own.
+func newDev(fds map[string]int) error {
+	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
+	if err := unix.Mount("tmpfs", "/dev", "tmpfs", flags, "mode=0755,size=1m"); err != nil {
+		return &os.PathError{Op: "mount", Path: "/dev", Err: err}
+	}
+	for _, name := range devices {
+		path := "/dev/" + name
+		if err := unix.Mknod(path, unix.S_IFREG|0o666, 0); err != nil {
+			return &os.PathError{Op: "create", Path: path, Err: err}
+		}
+		if err := unix.MoveMount(fds[name], "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return &os.PathError{Op: "move_mount", Path: path, Err: err}
+		}
+		unix.Close(fds[name])
+	}
+	for _, m := range []struct{ name, kind, data string }{
+		{"pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"},
+		{"shm", "tmpfs", "mode=1777"},
+	} {
+		path := "/dev/" + m.name
+		if err := unix.Mkdir(path, 0o755); err != nil {
+			return &os.PathError{Op: "mkdir", Path: path, Err: err}
+		}
+		if err := unix.Mount(m.kind, path, m.kind, flags, m.data); err != nil {
+			return &os.PathError{Op: "mount", Path: path, Err: err}
+		}
+	}
+	for _, l := range [][2]string{
+		{"pts/ptmx", "ptmx"}, {"/proc/self/fd", "fd"}, {"fd/0", "stdin"}, {"fd/1", "stdout"}, {"fd/2", "stderr"},
+	} {
+		if err := unix.Symlink(l[0], "/dev/"+l[1]); err != nil {
+			return &os.PathError{Op: "symlink", Path: "/dev/" + l[1], Err: err}
+		}
+	}
+	return nil
+}
+
+// newProc makes a /proc that knows our processes alone. What of it is the
+// whole machine's cannot be written: to the kernel, a root without privileges
+// is still the owner of those files.
+func newProc(mounts []mount) error {
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("a /proc of its own cannot be mounted: %w", err)
+	}
+	for _, name := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
+		path := "/proc/" + name
+		err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, "")
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		} else if err != nil {
+			return &os.PathError{Op: "mount", Path: path, Err: err}
+		}
+		if err := setMounts(path, unix.MOUNT_ATTR_RDONLY); err != nil {
+			return err
+		}
+	}
+	for _, m := range mounts {
+		if _, ok := under(m.at, "/proc"); ok || m.kind != "proc" {
+			continue
+		}
+		err := unix.Mount("tmpfs", m.at, "tmpfs", unix.MS_RDONLY, "mode=0555,size=4k,nr_inodes=1")
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return &os.PathError{Op: "cover", Path: m.at, Err: err}
+		}
+	}
+	return nil
+}

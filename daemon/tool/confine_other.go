@@ -1,0 +1,17 @@
+//go:build !linux
+
+package tool
+
+import (
+	"context"
+	"errors"
+)
+
+const confineRemedy = confineNever
+
+// ConfinedMain is for Linux; here commands of confined agents are not run.
+func ConfinedMain() {}
+
+func runConfined(context.Context, *job, []string) (int, error) {
+	return 0, &ConfineError{errors.New("only Linux has the namespaces it takes")}
+}

@@ -1,0 +1,92 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"crabmem/crmem/vfs"
+)
+
+type editArgs struct {
+	Path string `json:"path" jsonschema:"file, under the session's directory, that was read before"`
+	Old  string `json:"old_string" jsonschema:"text to replace, exactly as it stands there, once"`
+	New  string `json:"new_string" jsonschema:"text to put in its place"`
+}
+
+func (f *Files) editTool() Tool {
+	return New(Edit, "Replaces a text in a file that was read before, under the session's directory. "+
+		"old_string must occur in it exactly once, without the line numbers of read.", f.edit)
+}
+
+func (f *Files) edit(_ context.Context, c Call, args editArgs) (string, error) {
+	if args.Old == "" {
+		return "", errors.New("old_string must not be empty")
+	}
+	if args.Old == args.New {
+		return "", errors.New("old_string and new_string are identical")
+	}
+	f.editing.Lock()
+	defer f.editing.Unlock()
+	p, err := f.find(c, args.Path)
+	if err != nil {
+		return "", err
+	}
+	defer p.dir.Close()
+	read, ok := f.remembered(c.Session, p.path)
+	if !ok {
+		return "", fmt.Errorf("you must read %s before editing it", args.Path)
+	}
+	file, fi, err := p.open(args.Path)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", fmt.Errorf("%s: %w", args.Path, err)
+	}
+	if sha256.Sum256(text) != read {
+		return "", fmt.Errorf("%s has changed since you read it: read it again before editing it", args.Path)
+	}
+	if fi.Mode().Perm()&0o200 == 0 {
+		return "", fmt.Errorf("%s is read-only", args.Path)
+	}
+	older, newer := []byte(args.Old), []byte(args.New)
+	if windowsLines(text) {
+		// What is shown of such a file has no carriage returns.
+		older, newer = toWindows(older), toWindows(newer)
+	}
+	switch n := bytes.Count(text, older); {
+	case n == 0:
+		return "", errors.New("old_string not found")
+	case n > 1:
+		return "", fmt.Errorf("old_string is not unique, found %d occurrences", n)
+	}
+	if len(text)-len(older)+len(newer) > maxFile {
+		return "", fmt.Errorf("file is too large (it would be over %d bytes)", maxFile)
+	}
+	text = bytes.Replace(text, older, newer, 1)
+	err = vfs.Replace(p.dir, p.name, fi.Mode().Perm(), func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", args.Path, err)
+	}
+	f.remember(c.Session, p.path, sha256.Sum256(text))
+	return "ok", nil
+}
+
+// windowsLines reports whether every line of a text ends in \r\n.
+func windowsLines(text []byte) bool {
+	n := bytes.Count(text, []byte("\n"))
+	return n > 0 && n == bytes.Count(text, []byte("\r\n"))
+}
+
+func toWindows(text []byte) []byte {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
+}

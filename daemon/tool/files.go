@@ -1,0 +1,287 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"crabmem/crmem/vfs"
+)
+
+// Files are the tools read and edit. They reach the regular files under the
+// directory of a session and nothing else: no name, no link and no change made
+// meanwhile leads out of it, nor into what is hidden.
+type Files struct {
+	fsys   vfs.FS
+	hidden []string
+
+	editing sync.Mutex // one edit at a time: each reads, changes and replaces
+	mu      sync.Mutex
+	seen    map[uint64]map[string]sum // session, real path
+}
+
+// sum is of the contents of a file, as they were read.
+type sum [32]byte
+
+const (
+	maxFile = 50 << 20 // bytes of a file that is read
+
+	// What is remembered of files that were read is bounded; a model that is
+	// told to read a file again does so.
+	maxSeen     = 1000 // files of a session
+	maxSessions = 4096
+)
+
+// NewFiles returns the tools for the files of a machine. Hidden are the
+// directories and files that no agent is shown: the data directory, keys.
+// Where there are /dev, /proc and /sys, they are hidden too: the files there
+// are the kernel's.
+func NewFiles(fsys vfs.FS, hidden []string) *Files {
+	hidden = slices.Clone(hidden)
+	if runtime.GOOS != "windows" {
+		hidden = append(hidden, "/dev", "/proc", "/sys")
+	}
+	return &Files{fsys: fsys, hidden: hidden, seen: make(map[uint64]map[string]sum)}
+}
+
+// Tools returns read and edit.
+func (f *Files) Tools() []Tool { return []Tool{f.readTool(), f.editTool()} }
+
+// Forget forgets what a session read. It is called when the session is over.
+func (f *Files) Forget(session uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.seen, session)
+}
+
+func (f *Files) remember(session uint64, path string, s sum) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	files := f.seen[session]
+	if files == nil {
+		for id := range f.seen {
+			if len(f.seen) < maxSessions {
+				break
+			}
+			delete(f.seen, id)
+		}
+		files = make(map[string]sum)
+		f.seen[session] = files
+	}
+	for name := range files {
+		if len(files) < maxSeen {
+			break
+		}
+		delete(files, name)
+	}
+	files[path] = s
+}
+
+func (f *Files) remembered(session uint64, path string) (sum, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.seen[session][path]
+	return s, ok
+}
+
+// place is where a file of a session is: a name in a directory that is held.
+type place struct {
+	dir  vfs.RootDir // to be closed
+	name string
+	path string // real and absolute
+
+	hidden hiddenFiles
+}
+
+var errNoDir = errors.New("this session has no directory, and files are reached under one; begin a session with a working directory")
+
+// find finds a file under the directory of a session. Whatever lies outside,
+// or is hidden, is said not to be there in the same words.
+func (f *Files) find(c Call, path string) (*place, error) {
+	switch {
+	case c.Dir == "":
+		return nil, errNoDir
+	case path == "":
+		return nil, errors.New("path must not be empty")
+	case strings.ContainsRune(path, 0) || len(path) > 4096:
+		return nil, fmt.Errorf("%q is no path", clipName(path))
+	}
+	none := fmt.Errorf("%s: no such file under %s", path, c.Dir)
+	top, err := f.fsys.Resolve(c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("the session's directory: %w", err)
+	}
+	var rel string
+	if filepath.IsAbs(path) {
+		var ok bool
+		if rel, ok = below(path, c.Dir); !ok {
+			if rel, ok = below(path, top); !ok {
+				return nil, none
+			}
+		}
+	} else {
+		rel = filepath.Clean(path)
+	}
+	if !filepath.IsLocal(rel) {
+		return nil, none
+	}
+	// Links are followed by name, and what they came to is then walked, each
+	// directory in the one before it, without any.
+	real, err := f.fsys.Resolve(filepath.Join(top, rel))
+	if err != nil {
+		return nil, none
+	}
+	rel, ok := below(real, top)
+	if !ok || rel == "." {
+		return nil, none
+	}
+	hidden := f.hiddenNow()
+	dir, err := f.walk(filepath.Dir(real), hidden)
+	if err != nil {
+		return nil, none
+	}
+	p := &place{dir, filepath.Base(real), real, hidden}
+	if fi, err := dir.Lstat(p.name); err != nil || hidden.has(real, vfs.Identify(fi)) {
+		dir.Close()
+		return nil, none
+	}
+	return p, nil
+}
+
+// walk opens a directory by its real path, from the top down. Of each on the
+// way it makes sure that it is a directory, no link, in the one before, which
+// is held open: whoever renames meanwhile is not followed.
+func (f *Files) walk(path string, hidden hiddenFiles) (vfs.RootDir, error) {
+	at := filepath.VolumeName(path) + string(filepath.Separator)
+	var dir vfs.RootDir // what is at at; nil when it may not be read
+	rest := strings.TrimPrefix(path, at)
+	for {
+		next, err := f.fsys.Root(at)
+		if errors.Is(err, fs.ErrPermission) && rest != "" {
+			// Who may not read it does not rename in it either.
+			fi, lerr := f.fsys.Lstat(at)
+			if err = lerr; err == nil && (!fi.IsDir() || hidden.has(at, vfs.Identify(fi))) {
+				err = fs.ErrNotExist
+			}
+		} else if err == nil && dir != nil {
+			err = contains(dir, filepath.Base(at), next)
+		}
+		if next != nil && err == nil && hidden.hasDir(at, next) {
+			err = fs.ErrNotExist
+		}
+		if dir != nil {
+			dir.Close()
+		}
+		if err != nil {
+			if next != nil {
+				next.Close()
+			}
+			return nil, err
+		}
+		if dir = next; rest == "" {
+			return dir, nil
+		}
+		var name string
+		name, rest, _ = strings.Cut(rest, string(filepath.Separator))
+		at = filepath.Join(at, name)
+	}
+}
+
+// contains returns nil when a name in a directory is the directory that was
+// opened, and no link to it.
+func contains(dir vfs.RootDir, name string, opened vfs.RootDir) error {
+	named, err := dir.Lstat(name)
+	if err != nil {
+		return err
+	}
+	is, err := opened.Lstat(".")
+	if err != nil {
+		return err
+	}
+	if !named.IsDir() || !same(vfs.Identify(named), vfs.Identify(is)) {
+		return fs.ErrNotExist
+	}
+	return nil
+}
+
+func same(a, b vfs.Identity) bool { return a.Dev == b.Dev && a.Ino == b.Ino }
+
+// below returns the name of a path as seen from a directory it is in.
+func below(path, dir string) (string, bool) {
+	rel, err := filepath.Rel(dir, path)
+	return rel, err == nil && filepath.IsLocal(rel)
+}
+
+// hiddenFiles are what is hidden as it is now, by identity: a directory has
+// many names. Where a platform knows no identities, the names are all there is.
+type hiddenFiles []hiddenFile
+
+type hiddenFile struct {
+	path string // real
+	id   vfs.Identity
+}
+
+func (f *Files) hiddenNow() hiddenFiles {
+	var list hiddenFiles
+	for _, name := range f.hidden {
+		real, err := f.fsys.Resolve(name)
+		if err != nil {
+			continue // it is not there
+		}
+		if fi, err := f.fsys.Lstat(real); err == nil {
+			list = append(list, hiddenFile{real, vfs.Identify(fi)})
+		}
+	}
+	return list
+}
+
+func (h hiddenFiles) has(path string, id vfs.Identity) bool {
+	return slices.ContainsFunc(h, func(f hiddenFile) bool {
+		if id == (vfs.Identity{}) {
+			_, ok := below(path, f.path)
+			return ok
+		}
+		return same(f.id, id)
+	})
+}
+
+// hasDir reports whether an open directory is hidden; one that cannot be told
+// is.
+func (h hiddenFiles) hasDir(path string, dir vfs.RootDir) bool {
+	fi, err := dir.Lstat(".")
+	return err != nil || h.has(path, vfs.Identify(fi))
+}
+
+// open opens the file of a place, and tells what is there instead.
+func (p *place) open(shown string) (vfs.File, fs.FileInfo, error) {
+	file, err := p.dir.Open(p.name)
+	if err != nil {
+		fi, lerr := p.dir.Lstat(p.name)
+		switch {
+		case lerr == nil && fi.IsDir():
+			return nil, nil, fmt.Errorf("%s is a directory", shown)
+		case errors.Is(err, vfs.ErrNotRegular):
+			return nil, nil, fmt.Errorf("%s is not a regular file", shown)
+		case errors.Is(err, fs.ErrPermission):
+			return nil, nil, fmt.Errorf("%s: permission denied", shown)
+		}
+		return nil, nil, fmt.Errorf("%s: %w", shown, err)
+	}
+	fi, err := file.Stat()
+	if err == nil && p.hidden.has(p.path, vfs.Identify(fi)) {
+		err = fmt.Errorf("%s is not a regular file", shown) // it was put there just now
+	}
+	if err == nil && fi.Size() > maxFile {
+		err = fmt.Errorf("file is too large (%d bytes, at most %d)", fi.Size(), maxFile)
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, fi, nil
+}

@@ -1,0 +1,186 @@
+package tool
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// capture keeps the beginning and the end of what is written to it.
+type capture struct {
+	max  int
+	n    int64  // bytes written
+	head []byte // the first max/2 of them
+	tail []byte // the last of the others, as a ring once it is full
+	at   int    // where the ring begins
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	written := len(p)
+	c.n += int64(written)
+	k := min(len(p), c.max/2-len(c.head))
+	c.head = append(c.head, p[:k]...)
+	size := c.max - c.max/2
+	p = p[k:]
+	p = p[max(0, len(p)-size):]
+	k = min(len(p), size-len(c.tail))
+	c.tail = append(c.tail, p[:k]...)
+	for p = p[k:]; len(p) > 0; {
+		k = copy(c.tail[c.at:], p)
+		c.at = (c.at + k) % size
+		p = p[k:]
+	}
+	return written, nil
+}
+
+// text returns what was written as valid UTF-8, which takes at most budget
+// bytes as a JSON string, and tells what it leaves out.
+func (c *capture) text(budget int) string {
+	tail := slices.Concat(c.tail[c.at:], c.tail[:c.at])
+	if c.n == int64(len(c.head)+len(tail)) {
+		whole := slices.Concat(c.head, tail)
+		if jsonLen(whole) <= budget {
+			return lossy(whole)
+		}
+	}
+	const note = 64 // more than it takes
+	half := max(0, (budget-note)/2)
+	head := c.head[:fits(c.head, half)]
+	tail = tail[fitsBack(tail, half):]
+	// A character that the cut went through is left out whole.
+	for i := 1; i <= 3 && i <= len(head); i++ {
+		if b := head[len(head)-i:]; utf8.RuneStart(b[0]) {
+			if !utf8.FullRune(b) {
+				head = head[:len(head)-i]
+			}
+			break
+		}
+	}
+	for i := 0; i < 3 && len(tail) > 0 && !utf8.RuneStart(tail[0]); i++ {
+		tail = tail[1:]
+	}
+	return fmt.Sprintf("%s\n... [%d bytes left out] ...\n%s", lossy(head), c.n-int64(len(head)+len(tail)), lossy(tail))
+}
+
+// fits returns how many of the first bytes of b take at most budget bytes as
+// JSON; fitsBack returns from where on the last ones do.
+func fits(b []byte, budget int) int {
+	i := 0
+	for i < len(b) {
+		_, size := utf8.DecodeRune(b[i:])
+		if budget -= jsonLen(b[i : i+size]); budget < 0 {
+			break
+		}
+		i += size
+	}
+	return i
+}
+
+func fitsBack(b []byte, budget int) int {
+	i := len(b)
+	for i > 0 {
+		_, size := utf8.DecodeLastRune(b[:i])
+		if budget -= jsonLen(b[i-size : i]); budget < 0 {
+			break
+		}
+		i -= size
+	}
+	return i
+}
+
+// lossy returns text as valid UTF-8. Each longest piece that could begin a
+// character and does not is one U+FFFD, as Rust and the Web have it.
+func lossy(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	out := make([]byte, 0, len(b)+16)
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if r == utf8.RuneError && size == 1 {
+			size = illFormed(b)
+		}
+		out = utf8.AppendRune(out, r)
+		b = b[size:]
+	}
+	return string(out)
+}
+
+// illFormed returns the length of the piece at the beginning of b, which is
+// no character, that one U+FFFD stands for.
+func illFormed(b []byte) int {
+	for n := min(3, len(b)); n > 1; n-- {
+		if !utf8.FullRune(b[:n]) { // it could go on to be one
+			return n
+		}
+	}
+	return 1
+}
+
+// jsonLen returns at most how long text is as the inside of a JSON string.
+func jsonLen(b []byte) int {
+	n := 0
+	for i := 0; i < len(b); {
+		c := b[i]
+		switch {
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
+			n += 2
+		case c < ' ':
+			n += 6
+		case c < utf8.RuneSelf:
+			n++
+		default:
+			_, size := utf8.DecodeRune(b[i:])
+			n += max(size, 3)
+			i += size
+			continue
+		}
+		i++
+	}
+	return n
+}
+
+// appendJSON appends text as a JSON string in which nothing is escaped that
+// need not be: HTML and U+2028 are not.
+func appendJSON(b []byte, text string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for _, c := range []byte(text) {
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, `\n`...)
+		case c == '\r':
+			b = append(b, `\r`...)
+		case c == '\t':
+			b = append(b, `\t`...)
+		case c == '\b':
+			b = append(b, `\b`...)
+		case c == '\f':
+			b = append(b, `\f`...)
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// bashResult is the JSON object that a command came to. It is never over
+// MaxOutput: what is left out is left out inside its texts.
+func bashResult(code int, stdout, stderr *capture) string {
+	budget := MaxOutput - 128
+	out, errs := stdout.text(budget), ""
+	// Whoever takes less than half leaves the rest to the other.
+	errs = stderr.text(max(budget/2, budget-jsonLen([]byte(out))))
+	if n := jsonLen([]byte(errs)); jsonLen([]byte(out))+n > budget {
+		out = stdout.text(budget - n)
+	}
+	b := fmt.Appendf(nil, `{"exit_code":%d,"stderr":`, code)
+	b = appendJSON(b, errs)
+	b = append(b, `,"stdout":`...)
+	b = appendJSON(b, out)
+	return string(append(b, '}'))
+}

@@ -76,14 +76,15 @@ func (s *Set) Skills(scope tool.Scope) []Skill {
 // Get returns a skill, as it is on disk now: by its own name or, when there is
 // none of that name, by the name of its directory. No path leads to one.
 //
-// It returns a *tool.Violation when the scope does not allow it, ErrNotFound
-// when there is none, and a *Problem when it is there and cannot be used.
+// It returns a *tool.Violation when the scope does not allow it, ErrInvalid for
+// what is no name, ErrNotFound when there is none, and a *Problem when it is
+// there and cannot be used.
 func (s *Set) Get(scope tool.Scope, name string) (*Skill, error) {
 	if err := scope.Skill(name); err != nil {
 		return nil, err
 	}
 	if !askable(name) {
-		return nil, fmt.Errorf("invalid skill name: %s", short(name))
+		return nil, fmt.Errorf("%w: %s", ErrInvalid, short(name))
 	}
 	f, err := s.scan().find(name)
 	if err != nil {
@@ -323,7 +324,7 @@ func readFront(t vfs.Tree, name string, whole bool) ([]byte, error) {
 // unreadable says why something that should be a skill, or a directory of
 // them, cannot be read.
 func unreadable(name string, err error) *Problem {
-	p := &Problem{File: name}
+	p := &Problem{File: name, err: err}
 	if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {
 		return tooLarge(name, e.Size)
 	}

@@ -7,21 +7,20 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"strconv"
 
 	"crabmem/crmem/vfs"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// ErrName is returned by New for a name that a skill must not have.
-var ErrName = errors.New("want lower-case letters, digits and single hyphens between them, at most 64")
-
 // New writes the beginnings of a skill into a directory of skills, which it
 // creates when it is missing, and returns the file. Where there is one of the
-// name it changes nothing, and the error is fs.ErrExist.
+// name it changes nothing, and the error is fs.ErrExist; a name that is not one
+// by the convention is ErrInvalid.
 func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 	if !conforms(name) {
-		return "", ErrName
+		return "", fmt.Errorf("%w: %s: want lower-case letters, digits and single hyphens between them, at most %d", ErrInvalid, strconv.Quote(short(name)), maxName)
 	}
 	head, err := yaml.Marshal(struct {
 		Name        string `yaml:"name"`

@@ -38,8 +38,12 @@ const (
 	maxCompatibility = 500
 )
 
-// ErrNotFound is returned for a skill that is nowhere.
-var ErrNotFound = errors.New("no such skill")
+// ErrNotFound is returned for a skill that is nowhere, and ErrInvalid for a
+// name that no skill has.
+var (
+	ErrNotFound = errors.New("no such skill")
+	ErrInvalid  = errors.New("invalid skill name")
+)
 
 // Tier is where a skill came from. Of two with one name that of the higher tier
 // is taken.
@@ -92,7 +96,11 @@ type Problem struct {
 	Text    string
 	Remedy  string
 	Warning bool // the skill works all the same
+
+	err error // of the disk
 }
+
+func (p *Problem) Unwrap() error { return p.err }
 
 func (p *Problem) Error() string {
 	place := p.File

@@ -306,7 +306,7 @@ func TestNew(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "..", "a/b", "A", "a--b", "-a", "a-", "a b", strings.Repeat("a", 65), "é"} {
-		if _, err := New(vfs.OS{}, dir, name, "D"); !errors.Is(err, ErrName) {
+		if _, err := New(vfs.OS{}, dir, name, "D"); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

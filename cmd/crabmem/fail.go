@@ -20,9 +20,9 @@ import (
 const (
 	exitFailure     = 1 // anything else
 	exitUsage       = 2 // flags, arguments, invalid UTF-8 in them
-	exitNotFound    = 3 // the named entry or session, or the store, is absent
+	exitNotFound    = 3 // the named entry, session or skill, or the store, is absent
 	exitConflict    = 4 // name exists, kind mismatch, lock time-out, store changed
-	exitCorrupt     = 5 // not a valid store or session
+	exitCorrupt     = 5 // not a valid store, session or skill
 	exitUnknown     = 6 // outcome unknown
 	exitPermission  = 7 // not allowed
 	exitUnreachable = 8 // no daemon answers

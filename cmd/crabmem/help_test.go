@@ -140,6 +140,9 @@ func TestExamples(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if cmd.CommandPath() == "skills show" {
+				shell(`crabmem skills new deploy`)
+			}
 			if strings.HasPrefix(cmd.CommandPath(), "sessions") {
 				exampleSessions(t, dir)
 			}

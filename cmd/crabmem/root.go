@@ -33,6 +33,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.editCommand(),
 
 		c.sessionsCommand(),
+		c.skillsCommand(),
 
 		c.initCommand(),
 		c.daemonCommand(),
@@ -66,10 +67,10 @@ Names are exact; where there is no entry of the name, an alias with one owner
 is taken. "-" stands for standard input or output.
 
 Exit codes: 0 done; 1 something else went wrong; 2 wrong flags or arguments;
-3 no such entry, session or store; 4 conflict: name taken, wrong kind, in use,
-read-only or changed; 5 not a valid store or session; 6 outcome unknown: the
-disk failed during a write; 7 not allowed; 8 no daemon answers; 130 and 143
-ended by a signal.
+3 no such entry, session, skill or store; 4 conflict: name taken, wrong kind, in
+use, read-only or changed; 5 not a valid store, session or skill; 6 outcome
+unknown: the disk failed during a write; 7 not allowed; 8 no daemon answers; 130
+and 143 ended by a signal.
 With --json an error is one line on standard error: {"error":{"code":…,
 "kind":…,"message":…,"path":…,"offset":…,"remedy":…}}.`
 

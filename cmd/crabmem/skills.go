@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) skillsCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "skills COMMAND",
+		GroupID: groupTalk,
+		Short:   "list, show, begin and check the skills of agents",
+		Long: `Skills are instructions for a kind of task, which an agent loads when there is
+one, or a person with /NAME: directories with a file SKILL.md, by the convention
+of agentskills.io, in the folder skills of the home, at any depth. The file has
+front matter, in YAML, and below it the text that the agent gets:
+
+  ---
+  name: deploy
+  description: How we ship. Use it when something is to be released.
+  allowed-tools: bash read
+  triggers: release, roll back
+  ---
+  Build, tag, push, then watch the canary.
+
+Name and description are required. With allowed-tools, a list of names, the rest
+of the run can call these alone; one that ends in * is all that begin so.
+Triggers are words that bring the skill in when a message has them. What is
+changed there counts from the next message on. Links are not followed.`,
+		Example: `  crabmem skills new deploy --description "How we ship"
+  crabmem skills list
+  crabmem skills check`,
+	},
+		c.skillsListCommand(),
+		c.skillsShowCommand(),
+		c.skillsNewCommand(),
+		c.skillsCheckCommand(),
+	)
+}
+
+// skillsPath returns where the skills are.
+func (c *cli) skillsPath() (string, error) {
+	home, err := c.homeDir()
+	return filepath.Join(home, "skills"), err
+}
+
+// loadSkills loads the skills of the home. There are none where it is missing,
+// and without the folder.
+func (c *cli) loadSkills(warn func(error)) (*skill.Set, error) {
+	path, err := c.skillsPath()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.skillsFolder(path); err != nil && !missing(err) {
+		return nil, err
+	}
+	return skill.Load(c.fs, []skill.Dir{{Path: path, Tier: skill.Workspace}}, warn), nil
+}
+
+// skillsFolder says why a path is no folder that can be looked into.
+func (c *cli) skillsFolder(path string) error {
+	root, err := c.fs.Root(path)
+	if err == nil {
+		err = root.Close()
+	}
+	if fi, lerr := c.fs.Lstat(path); lerr == nil && !fi.IsDir() && fi.Mode()&fs.ModeSymlink == 0 || errors.Is(err, syscall.ENOTDIR) {
+		return &failure{Code: exitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, err: err,
+			Remedy: "name the home: --home or CRABTALK_HOME"}
+	}
+	return err
+}
+
+// warnSkill warns of a skill that is left out.
+func (c *cli) warnSkill(err error) { c.warn(err.Error()) }
+
+// aboutSkill gives an error about a skill its code, and the remedy that it has.
+func aboutSkill(name string, err error) error {
+	if errors.Is(err, skill.ErrNotFound) {
+		return &failure{Code: exitNotFound, Kind: "not_found", Message: "no skill " + quoted(name), err: err,
+			Remedy: "crabmem skills list shows the names"}
+	}
+	if p, ok := errors.AsType[*skill.Problem](err); ok {
+		return skillFailure(p)
+	}
+	return err
+}
+
+func skillFailure(p *skill.Problem) *failure {
+	f := &failure{Code: exitCorrupt, Kind: "format", Message: skillMessage(p), Path: p.File, Remedy: p.Remedy, err: p}
+	if errors.Is(p, fs.ErrPermission) {
+		f.Code, f.Kind = exitPermission, "permission"
+	}
+	return f
+}
+
+// skillMessage is a problem without what to do about it.
+func skillMessage(p *skill.Problem) string { return strings.TrimSuffix(p.Error(), "; "+p.Remedy) }
+
+// completeSkills completes one name of a skill.
+func (c *cli) completeSkills(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	set, err := c.loadSkills(nil)
+	if err != nil { // no folder, no names
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, s := range set.Skills(tool.Unbounded()) {
+		if strings.HasPrefix(s.Name, toComplete) {
+			names = append(names, cobra.CompletionWithDesc(s.Name, fit(printable(s.Description), 60)))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"crabmem/daemon/skill"
+
+	"github.com/spf13/cobra"
+)
+
+// checkedSkills is the answer of skills check --json.
+type checkedSkills struct {
+	Folder   string         `json:"folder"`
+	Skills   []string       `json:"skills"` // those that can be used
+	Problems []skillProblem `json:"problems"`
+}
+
+type skillProblem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"` // 0 where it is about none
+	Warning bool   `json:"warning"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
+}
+
+func (c *cli) skillsCheckCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [DIR]",
+		Short: "check skills against the convention",
+		Long: `Check every skill of the home, or in DIR, which may also be the directory of one
+skill: front matter, name, description, sizes, names that are there twice,
+links. What is wrong is named by file and line, with a remedy.
+
+Exit code 5 for what agents do not get, and for what the convention does not
+allow. What works all the same is a warning, and exit code 0.`,
+		Example: `  crabmem skills new deploy && crabmem skills check
+  crabmem skills new ship && crabmem skills check home/skills/ship --json`,
+	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return wrongArgs(cmd, "too many arguments: want one DIR, or none for the home's skills")
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := c.skillsPath()
+		if len(args) == 1 {
+			path, err = args[0], nil
+		}
+		if err == nil {
+			err = c.skillsFolder(path)
+		}
+		if missing(err) {
+			return &failure{Code: exitNotFound, Kind: "no_skills", Message: path + ": there are no skills", Path: path, err: err,
+				Remedy: "crabmem skills new NAME begins one; DIR, --home or CRABTALK_HOME name another place"}
+		}
+		if err != nil {
+			return err
+		}
+		list, problems, err := skill.Check(c.fs, skill.Dir{Path: path, Tier: skill.Workspace})
+		if err != nil {
+			return err
+		}
+		return c.checkedSkills(path, list, problems)
+	}
+	return cmd
+}
+
+// checkedSkills says what a check found; what is wrong is an error.
+func (c *cli) checkedSkills(path string, list []skill.Skill, problems []*skill.Problem) error {
+	r := checkedSkills{Folder: path, Skills: []string{}, Problems: []skillProblem{}}
+	for i := range list {
+		r.Skills = append(r.Skills, list[i].Name)
+	}
+	for _, p := range problems[:min(len(problems), maxProblems)] {
+		r.Problems = append(r.Problems, skillProblem{p.File, p.Line, p.Warning, skillMessage(p), p.Remedy})
+	}
+	bad := slices.IndexFunc(problems, func(p *skill.Problem) bool { return !p.Warning && !errors.Is(p, fs.ErrPermission) })
+	if bad < 0 {
+		bad = slices.IndexFunc(problems, func(p *skill.Problem) bool { return !p.Warning })
+	}
+	if !c.json {
+		others := slices.Clone(problems)
+		if bad >= 0 {
+			others = slices.Delete(others, bad, bad+1)
+		}
+		for _, p := range others[:min(len(others), maxWarnings)] {
+			c.warn(p.Error())
+		}
+		if more := len(others) - maxWarnings; more > 0 {
+			c.warn(fmt.Sprintf("and %s", plural(more, "more problem", "more problems")))
+		}
+	}
+	if bad >= 0 {
+		f := skillFailure(problems[bad])
+		f.More = r
+		return f
+	}
+	if c.json {
+		return c.printJSON(r)
+	}
+	c.say("%s: %s, as they should be", printable(path), plural(len(list), "skill", "skills"))
+	return nil
+}

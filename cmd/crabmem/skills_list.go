@@ -1,0 +1,81 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
+
+	"github.com/spf13/cobra"
+)
+
+// listedSkill is a skill of skills list --json.
+type listedSkill struct {
+	Name         string   `json:"name"`
+	Description  string   `json:"description"`
+	AllowedTools []string `json:"allowed_tools"` // null: not bounded
+	Triggers     []string `json:"triggers"`
+	Tier         string   `json:"tier"`
+	File         string   `json:"file"`
+}
+
+func (c *cli) skillsListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list [TEXT]",
+		Aliases: []string{"ls"},
+		Short:   "list the skills",
+		Long: `List the skills of the home by name, with their descriptions. With TEXT only
+those that have it in the name or the description, whatever the case.
+
+What is left out is warned of: a SKILL.md without name or description, a second
+one of a name, a link. With --json an array; "allowed_tools" is null where the
+skill does not say.`,
+		Example: `  crabmem skills list
+  crabmem skills list ship --json`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return wrongArgs(cmd, "too many arguments: want one TEXT, or none for all")
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		set, err := c.loadSkills(c.warnSkill)
+		if err != nil {
+			return err
+		}
+		text := ""
+		if len(args) == 1 {
+			text = args[0]
+		}
+		list := set.Find(tool.Unbounded(), text)
+		slices.SortFunc(list, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
+		if c.json {
+			out := make([]listedSkill, len(list))
+			for i := range list {
+				out[i] = asListed(&list[i])
+			}
+			return c.printJSON(out)
+		}
+		if len(list) == 0 {
+			c.say("no skills")
+			return nil
+		}
+		rows := [][]string{{"NAME", "DESCRIPTION"}}
+		for _, s := range list {
+			rows = append(rows, []string{label(s.Name), printable(s.Description)})
+		}
+		if w := c.width(); w > 0 {
+			fitLast(rows, w)
+		}
+		c.table(c.out, rows, "")
+		return nil
+	}
+	return cmd
+}
+
+func asListed(s *skill.Skill) listedSkill {
+	return listedSkill{s.Name, s.Description, s.AllowedTools, append([]string{}, s.Triggers...), s.Tier.String(), s.File}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
+
+	"github.com/spf13/cobra"
+)
+
+const newDescription = "What it does, and when to use it."
+
+// begunSkill is the answer of skills new --json.
+type begunSkill struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
+
+func (c *cli) skillsNewCommand() *cobra.Command {
+	var description string
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "begin a skill",
+		Long: `Write the beginnings of a skill, a directory NAME with a SKILL.md, into the
+folder skills of the home, which is created when it is missing. NAME has
+lower-case letters, digits and single hyphens between them. By the description
+an agent knows when to load the skill.
+
+Where there is a skill of the name already nothing is changed: exit code 4.`,
+		Example: `  crabmem skills new deploy --description "How we ship"
+  crabmem skills new check-feeds --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&description, "description", newDescription, "what it does, and when to use it: a `text`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := c.skillsPath()
+		if err != nil {
+			return err
+		}
+		if err := c.tighten(filepath.Dir(path), path); err != nil {
+			return err
+		}
+		set, err := c.loadSkills(nil)
+		if err != nil {
+			return err
+		}
+		if s, err := set.Get(tool.Unbounded(), args[0]); err == nil {
+			return skillExists(args[0], s.File, fs.ErrExist)
+		}
+		file, err := skill.New(c.fs, path, args[0], description)
+		if errors.Is(err, skill.ErrInvalid) {
+			return wrongArgs(cmd, "%v", err)
+		}
+		if p, ok := errors.AsType[*skill.Problem](err); ok {
+			return wrongArgs(cmd, "--description: %s", p.Text)
+		}
+		if errors.Is(err, fs.ErrExist) {
+			return skillExists(args[0], filepath.Join(path, args[0]), err)
+		}
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return c.printJSON(begunSkill{args[0], file})
+		}
+		c.say("begun: write what to do into %s", printable(file))
+		return nil
+	}
+	return cmd
+}
+
+func skillExists(name, file string, err error) error {
+	return &failure{Code: exitConflict, Kind: "exists", Message: "there is a skill " + quoted(name) + " already: " + file, Path: file, err: err,
+		Remedy: "edit it, or choose another name"}
+}

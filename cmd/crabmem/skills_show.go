@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
+
+	"github.com/spf13/cobra"
+)
+
+// shownSkill is the answer of skills show --json.
+type shownSkill struct {
+	listedSkill
+	License       string            `json:"license"`
+	Compatibility string            `json:"compatibility"`
+	Metadata      map[string]string `json:"metadata"`
+	Dir           string            `json:"dir"`
+	Body          string            `json:"body"`
+}
+
+func (c *cli) skillsShowCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "print a skill",
+		Long: `Print a skill: what its front matter says, a blank line, and the text that an
+agent gets. NAME is the name of the skill or, when there is none of that name,
+that of its directory; no path leads to one.`,
+		Example: `  crabmem skills show deploy
+  crabmem skills show deploy --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeSkills,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		set, err := c.loadSkills(nil)
+		if err != nil {
+			return err
+		}
+		s, err := set.Get(tool.Unbounded(), args[0])
+		if errors.Is(err, skill.ErrInvalid) {
+			return wrongArgs(cmd, "%v", err)
+		}
+		if err != nil {
+			return aboutSkill(args[0], err)
+		}
+		if c.json {
+			return c.printJSON(shownSkill{asListed(s), s.License, s.Compatibility, s.Metadata, s.Dir, s.Body})
+		}
+		c.showSkill(s)
+		return nil
+	}
+	return cmd
+}
+
+func (c *cli) showSkill(s *skill.Skill) {
+	line := func(key, value string) {
+		if value != "" {
+			c.out.WriteString(c.dim(key+":") + " " + printable(value) + "\n")
+		}
+	}
+	c.out.WriteString(c.bold(label(s.Name)) + "\n")
+	line("description", s.Description)
+	line("file", s.File)
+	line("license", s.License)
+	line("compatibility", s.Compatibility)
+	if s.AllowedTools != nil {
+		tools := strings.Join(s.AllowedTools, " ")
+		if tools == "" {
+			tools = "none"
+		}
+		line("allowed tools", tools)
+	}
+	line("triggers", strings.Join(s.Triggers, ", "))
+	for _, k := range slices.Sorted(maps.Keys(s.Metadata)) {
+		if k != "triggers" {
+			line(printable(k), s.Metadata[k])
+		}
+	}
+	if s.Body != "" {
+		c.out.WriteString("\n" + c.text(s.Body) + "\n")
+	}
+}

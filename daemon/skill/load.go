@@ -1,0 +1,340 @@
+package skill
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/tool"
+)
+
+// How far a directory of skills is looked into. What is over a limit is left
+// out with a warning.
+const (
+	maxDepth  = 10   // directories below the one that was named
+	maxDirs   = 4096 // directories, in each that was named
+	maxSkills = 1000 // in all
+)
+
+// maxWarned bounds the warnings that are remembered, so as to come once.
+const maxWarned = 4096
+
+// Dir is a directory of skills.
+type Dir struct {
+	Path string
+	Tier Tier
+}
+
+// Set is the skills in some directories. All of its methods look at the disk:
+// what was added, changed or removed there is so in the next call. They may be
+// called at any time, by many.
+type Set struct {
+	fsys vfs.FS
+	dirs []Dir
+	warn func(error)
+
+	mu     sync.Mutex
+	warned map[string]bool
+}
+
+// Load returns the skills in dirs. Of skills with one name the first is taken:
+// the one in the higher tier, in the order of dirs, in the order of names. A
+// directory that is missing has none.
+//
+// What is left out, and why, is told to warn, once; it may be nil.
+func Load(fsys vfs.FS, dirs []Dir, warn func(error)) *Set {
+	s := &Set{fsys: fsys, warn: warn, warned: make(map[string]bool)}
+	for _, d := range dirs {
+		if abs, err := filepath.Abs(d.Path); err == nil {
+			d.Path = abs
+		}
+		s.dirs = append(s.dirs, d)
+	}
+	slices.SortStableFunc(s.dirs, func(a, b Dir) int { return int(b.Tier) - int(a.Tier) })
+	s.Skills(tool.Unbounded())
+	return s
+}
+
+// Skills returns the skills that a scope allows, without their bodies.
+func (s *Set) Skills(scope tool.Scope) []Skill {
+	var list []Skill
+	for _, f := range s.scan().skills {
+		if scope.Skills.Allows(f.Name) {
+			list = append(list, f.Skill)
+		}
+	}
+	return list
+}
+
+// Get returns a skill, as it is on disk now: by its own name or, when there is
+// none of that name, by the name of its directory. No path leads to one.
+//
+// It returns a *tool.Violation when the scope does not allow it, ErrInvalid for
+// what is no name, ErrNotFound when there is none, and a *Problem when it is
+// there and cannot be used.
+func (s *Set) Get(scope tool.Scope, name string) (*Skill, error) {
+	if err := scope.Skill(name); err != nil {
+		return nil, err
+	}
+	if !askable(name) {
+		return nil, fmt.Errorf("%w: %s", ErrInvalid, short(name))
+	}
+	f, err := s.scan().find(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := scope.Skill(f.Name); err != nil { // it was asked for by its directory
+		return nil, err
+	}
+	return s.read(f)
+}
+
+// read returns a skill with its body.
+func (s *Set) read(f *found) (*Skill, error) {
+	root, err := s.fsys.Root(f.root.Path)
+	if err != nil {
+		return nil, err
+	}
+	b, err := vfs.ReadFile(root, f.rel, MaxFile)
+	if err := errors.Join(err, root.Close()); err != nil {
+		return nil, unreadable(f.File, err)
+	}
+	sk, err := Parse(f.File, b)
+	if err != nil {
+		return nil, err
+	}
+	if sk.Name != f.Name { // changed since; who asked has not been checked for this one
+		return nil, ErrNotFound
+	}
+	sk.Tier, sk.Dir = f.Tier, f.Dir
+	return &sk, nil
+}
+
+// found is a SKILL.md, and where.
+type found struct {
+	Skill
+	root Dir
+	rel  string // its name in root
+	err  error  // why it is no skill
+}
+
+// scan is one look at the disk.
+type scan struct {
+	skills   []found // no two of a name
+	broken   []found
+	problems []*Problem
+	byName   map[string]int // index in skills
+	files    map[string]bool
+	full     bool // a limit was reached, and said
+}
+
+// find returns the skill of a name, or whose directory has the name.
+func (c *scan) find(name string) (*found, error) {
+	if i, ok := c.byName[name]; ok {
+		return &c.skills[i], nil
+	}
+	of := func(list []found) int {
+		return slices.IndexFunc(list, func(f found) bool { return name != "" && filepath.Base(f.Dir) == name })
+	}
+	if i := of(c.skills); i >= 0 {
+		return &c.skills[i], nil
+	}
+	if i := of(c.broken); i >= 0 {
+		return nil, c.broken[i].err
+	}
+	return nil, ErrNotFound
+}
+
+func (s *Set) scan() *scan {
+	c := newScan()
+	for _, d := range s.dirs {
+		c.dir(s.fsys, d, false)
+	}
+	if s.warn != nil {
+		for _, p := range c.problems {
+			if s.first(p.Error()) {
+				s.warn(p)
+			}
+		}
+	}
+	return c
+}
+
+func newScan() *scan { return &scan{byName: make(map[string]int), files: make(map[string]bool)} }
+
+// first reports whether a warning has not been given before.
+func (s *Set) first(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.warned[text] || len(s.warned) >= maxWarned {
+		return false
+	}
+	s.warned[text] = true
+	return true
+}
+
+func (c *scan) problem(file, remedy, format string, args ...any) {
+	c.problems = append(c.problems, &Problem{File: file, Text: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// dir looks into a directory that was named.
+func (c *scan) dir(fsys vfs.FS, d Dir, whole bool) {
+	root, err := fsys.Root(d.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		c.problems = append(c.problems, unreadable(d.Path, err))
+		return
+	}
+	w := walk{scan: c, tree: root, root: d, whole: whole}
+	w.walk(".", 0)
+	if err := root.Close(); err != nil {
+		c.problems = append(c.problems, unreadable(d.Path, err))
+	}
+}
+
+// walk is the way through one directory that was named.
+type walk struct {
+	*scan
+	tree  vfs.Tree
+	root  Dir
+	whole bool // read bodies too
+	dirs  int  // looked into
+}
+
+// path returns the path of a name in the tree.
+func (w *walk) path(rel string) string { return filepath.Join(w.root.Path, filepath.FromSlash(rel)) }
+
+func (w *walk) walk(dir string, depth int) {
+	if w.dirs++; w.dirs > maxDirs {
+		w.limit("more than %d directories: the rest was not looked at", maxDirs)
+		return
+	}
+	entries, err := w.tree.ReadDir(dir)
+	if err != nil {
+		w.problems = append(w.problems, unreadable(w.path(dir), err))
+		return
+	}
+	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == Filename })
+	switch {
+	case i >= 0 && depth > 0:
+		w.skill(path.Join(dir, Filename))
+		return
+	case i >= 0:
+		w.problem(w.path(Filename), "move it into a directory with the name of the skill", "a skill has a directory of its own")
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case w.full:
+			return
+		case strings.HasPrefix(e.Name(), "."):
+		case e.Type()&fs.ModeSymlink != 0:
+			w.problem(w.path(name), "move what it leads to here, or add that directory to the configuration", "a link: it is not followed")
+		case !e.IsDir():
+		case depth == maxDepth:
+			w.problem(w.path(name), "move it up", "more than %d directories deep: it was not looked at", maxDepth)
+		default:
+			w.walk(name, depth+1)
+		}
+	}
+}
+
+func (w *walk) limit(format string, args ...any) {
+	if !w.full {
+		w.full = true
+		w.problem(w.root.Path, "take some out, or name the directories below it", format, args...)
+	}
+}
+
+func (w *walk) skill(rel string) {
+	f := found{root: w.root, rel: rel}
+	file := w.path(rel)
+	if w.files[file] { // directories that hold each other
+		return
+	}
+	w.files[file] = true
+	b, err := readFront(w.tree, rel, w.whole)
+	if err != nil {
+		err = unreadable(file, err)
+	} else if w.whole {
+		f.Skill, err = Parse(file, b)
+	} else {
+		f.Skill, _, err = parseFront(file, b)
+	}
+	f.Tier, f.Dir, f.File = w.root.Tier, filepath.Dir(file), file
+	if err != nil {
+		p, ok := errors.AsType[*Problem](err)
+		if !ok {
+			p = unreadable(file, err)
+		}
+		f.err = p
+		if len(w.broken) < maxSkills {
+			w.broken = append(w.broken, f)
+			w.problems = append(w.problems, p)
+		}
+		return
+	}
+	if i, ok := w.byName[f.Name]; ok {
+		w.problem(file, "give one of them another name", "there is a skill %q in %s already: this one is left out", f.Name, w.skills[i].File)
+		return
+	}
+	if len(w.skills) == maxSkills {
+		w.limit("more than %d skills: the rest is left out", maxSkills)
+		return
+	}
+	w.byName[f.Name] = len(w.skills)
+	w.skills = append(w.skills, f)
+}
+
+// readFront reads a file of a skill: the whole of it, or as much as holds every
+// front matter.
+func readFront(t vfs.Tree, name string, whole bool) ([]byte, error) {
+	if whole {
+		return vfs.ReadFile(t, name, MaxFile)
+	}
+	f, err := t.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if fi.Size() > MaxFile {
+		return nil, &vfs.TooLargeError{Name: name, Size: fi.Size(), Max: MaxFile}
+	}
+	b := make([]byte, min(fi.Size(), maxFront+1))
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return b[:n], nil
+}
+
+// unreadable says why something that should be a skill, or a directory of
+// them, cannot be read.
+func unreadable(name string, err error) *Problem {
+	p := &Problem{File: name, err: err}
+	if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		return tooLarge(name, e.Size)
+	}
+	if errors.Is(err, vfs.ErrNotRegular) {
+		p.Text, p.Remedy = "not a regular file, or a link: it is not read", "put a copy of the file there"
+		return p
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	p.Text, p.Remedy = "cannot be read: "+err.Error(), "check what it is, its owner and its mode"
+	return p
+}

@@ -1,0 +1,72 @@
+package skill
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"crabmem/crmem/vfs"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// New writes the beginnings of a skill into a directory of skills, which it
+// creates when it is missing, and returns the file. Where there is one of the
+// name it changes nothing, and the error is fs.ErrExist; a name that is not one
+// by the convention is ErrInvalid.
+func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
+	if !conforms(name) {
+		return "", fmt.Errorf("%w: %s: want lower-case letters, digits and single hyphens between them, at most %d", ErrInvalid, strconv.Quote(short(name)), maxName)
+	}
+	head, err := yaml.Marshal(struct {
+		Name        string `yaml:"name"`
+		Description string `yaml:"description"`
+	}{name, description})
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("---\n%s---\n\n# %s\n\nWhat to do, step by step.\n", head, name)
+	if _, err := Parse(Filename, []byte(text)); err != nil {
+		return "", err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", err
+	}
+	if err := vfs.MkdirAll(fsys, dir, 0o700); err != nil {
+		return "", err
+	}
+	root, err := fsys.Root(dir)
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, name, Filename)
+	return file, errors.Join(create(root, name, file, text), root.Close())
+}
+
+func create(root vfs.Tree, name, file, text string) error {
+	rel := path.Join(name, Filename)
+	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// One without a skill may be left of a crash.
+	if fi, err := root.Lstat(name); err != nil {
+		return err
+	} else if !fi.IsDir() {
+		return &fs.PathError{Op: "create", Path: filepath.Dir(file), Err: fs.ErrExist}
+	}
+	if _, err := root.Lstat(rel); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return &fs.PathError{Op: "create", Path: file, Err: err}
+	}
+	err := vfs.Replace(root, rel, 0o600, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+	return errors.Join(err, root.SyncDir("."))
+}

@@ -1,0 +1,242 @@
+// Package skill finds skills: directories with a SKILL.md, by the convention of
+// agentskills.io (RFC 0036).
+//
+// Nothing of a skill is kept in memory: whoever asks for one, by the tool, by
+// /name or by a keyword, gets it as it is on disk at that moment.
+//
+// A skill that names allowed tools bounds the run it was loaded into: [Skill.Bound]
+// is the scope that is left of the caller's. It never widens one.
+package skill
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"crabmem/daemon/tool"
+)
+
+// Filename is what the file of a skill is called.
+const Filename = "SKILL.md"
+
+// MaxFile bounds a SKILL.md, in bytes.
+const MaxFile = 1 << 20
+
+// MaxText bounds what of a skill's body goes to a model, in bytes. It leaves
+// room for what stands around it in the result of a tool.
+const MaxText = tool.MaxOutput - 4<<10
+
+// What the convention allows, in characters.
+const (
+	maxName          = 64
+	maxDescription   = 1024
+	maxCompatibility = 500
+)
+
+// ErrNotFound is returned for a skill that is nowhere, and ErrInvalid for a
+// name that no skill has.
+var (
+	ErrNotFound = errors.New("no such skill")
+	ErrInvalid  = errors.New("invalid skill name")
+)
+
+// Tier is where a skill came from. Of two with one name that of the higher tier
+// is taken.
+type Tier int
+
+// The tiers, lowest first.
+const (
+	Bundled   Tier = iota // comes with the program
+	Managed               // was installed
+	Workspace             // is the user's own
+)
+
+func (t Tier) String() string {
+	switch t {
+	case Bundled:
+		return "bundled"
+	case Managed:
+		return "managed"
+	case Workspace:
+		return "workspace"
+	}
+	return "tier " + strconv.Itoa(int(t))
+}
+
+// Skill is one SKILL.md.
+type Skill struct {
+	Name          string
+	Description   string // on one line
+	License       string
+	Compatibility string
+	Metadata      map[string]string
+	// AllowedTools are the tools that may be called once the skill is loaded,
+	// as the file has them. nil is no bound, an empty list is no tool.
+	AllowedTools []string
+	// Triggers are the words that bring the skill in when a message has them.
+	Triggers []string
+
+	Tier Tier
+	Dir  string // absolute
+	File string
+	Body string // the prompt; "" where skills are listed
+
+	problems []*Problem // what the convention has against it
+}
+
+// Problem is what is wrong with a skill, or a directory of them.
+type Problem struct {
+	File    string // or directory
+	Line    int    // 0 where it is about none
+	Text    string
+	Remedy  string
+	Warning bool // the skill works all the same
+
+	err error // of the disk
+}
+
+func (p *Problem) Unwrap() error { return p.err }
+
+func (p *Problem) Error() string {
+	place := p.File
+	if p.Line > 0 {
+		place += ":" + strconv.Itoa(p.Line)
+	}
+	return fmt.Sprintf("%s: %s; %s", place, p.Text, p.Remedy)
+}
+
+// Tools returns the tools that may be called once the skill is loaded. A name
+// that ends in * is every name that begins so. The case of a name does not
+// count, and an argument pattern, as in Bash(git:*), bounds nothing: the whole
+// tool is meant.
+func (s *Skill) Tools() tool.List {
+	if s.AllowedTools == nil {
+		return tool.Everything()
+	}
+	var names []string
+	for _, t := range s.AllowedTools {
+		name, _, _ := strings.Cut(t, "(")
+		names = append(names, strings.ToLower(name))
+	}
+	return tool.Matching(names...)
+}
+
+// Bound returns what is left of a scope while the skill is loaded: until the
+// end of the run it was loaded into. Whoever runs the agent enforces it, by
+// giving this scope to every call that follows, and to the models as what tools
+// there are.
+func (s *Skill) Bound(scope tool.Scope) tool.Scope {
+	scope.Tools = scope.Tools.And(s.Tools())
+	return scope
+}
+
+// priority orders skills of one tier that one message brings in.
+func (s *Skill) priority() int {
+	n, err := strconv.Atoi(s.Metadata["priority"])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Block returns the skill as it stands in a message. The tag that ends it is
+// the only one of its kind in it.
+func (s *Skill) Block() string {
+	return `<skill name="` + s.Name + "\">\n" + unclosed(s.text(), "skill") + "\n</skill>"
+}
+
+// text is the body, cut to what a model gets.
+func (s *Skill) text() string {
+	if len(s.Body) <= MaxText {
+		return s.Body
+	}
+	cut := s.Body[:MaxText]
+	if i := strings.LastIndexByte(cut, '\n'); i > MaxText/2 {
+		cut = cut[:i]
+	} else {
+		for len(cut) > 0 && !utf8.RuneStart(s.Body[len(cut)]) {
+			cut = cut[:len(cut)-1]
+		}
+	}
+	return fmt.Sprintf("%s\n... [%d bytes left out; the rest is in %s]", cut, len(s.Body)-len(cut), s.File)
+}
+
+// line is the skill in a list.
+func (s *Skill) line() string {
+	d := s.Description
+	if utf8.RuneCountInString(d) > maxDescription {
+		d = string([]rune(d)[:maxDescription]) + "…"
+	}
+	return s.Name + ": " + d
+}
+
+// unclosed makes text of every tag in s that would end a block of that name.
+func unclosed(s, tag string) string {
+	var b strings.Builder
+	from := 0
+	for i := range len(s) {
+		if s[i] != '<' {
+			continue
+		}
+		rest, ok := strings.CutPrefix(strings.TrimLeftFunc(s[i+1:], blank), "/")
+		if !ok {
+			continue
+		}
+		rest = strings.TrimLeftFunc(rest, blank)
+		if len(rest) >= len(tag) && strings.EqualFold(rest[:len(tag)], tag) {
+			b.WriteString(s[from:i] + "&lt;")
+			from = i + 1
+		}
+	}
+	b.WriteString(s[from:])
+	return b.String()
+}
+
+// blank reports whether a rune is nothing to be seen: a reader of tags may
+// look past it.
+func blank(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+}
+
+// usable reports whether a skill may be called so. Names stand in tags, lists,
+// commands and messages; nothing in one may mean something there.
+func usable(name string) bool {
+	if name == "" || utf8.RuneCountInString(name) > maxName || strings.Contains(name, "..") || name != strings.TrimSpace(name) {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) && !strings.ContainsRune(" -_.+", r)
+	})
+}
+
+// askable reports whether there may be a skill of the name that a model asks
+// for. What passes may still be no name, but a word to look for.
+func askable(name string) bool {
+	return len(name) <= 256 && utf8.ValidString(name) && !strings.Contains(name, "..") && !strings.ContainsAny(name, `/\`) &&
+		!strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// conforms reports whether a name is one by the convention: lower-case letters
+// of ASCII, digits, single hyphens between them.
+func conforms(name string) bool {
+	if name == "" || len(name) > maxName || name[0] == '-' || name[len(name)-1] == '-' || strings.Contains(name, "--") {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return !command(r) })
+}
+
+// command reports whether a rune may be in a /name.
+func command(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
+
+// byRank orders skills that one message brings in: by tier, then priority.
+// Equals stay as they are.
+func byRank(list []Skill) {
+	slices.SortStableFunc(list, func(a, b Skill) int {
+		return cmp.Or(cmp.Compare(b.Tier, a.Tier), cmp.Compare(b.priority(), a.priority()))
+	})
+}

@@ -1,0 +1,88 @@
+package skill
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"crabmem/daemon/tool"
+)
+
+// maxTriggered is how many skills one message brings in at most.
+const maxTriggered = 3
+
+// maxSearched bounds what of a message is looked at for triggers, in bytes.
+const maxSearched = 64 << 10
+
+// Triggered returns the skills, with their bodies, that have a trigger which
+// stands in a message, whatever the case, as words of their own: those of the
+// higher tier first, then those of the higher priority, then in order. They
+// bound a run as any other does.
+func (s *Set) Triggered(scope tool.Scope, message string) []Skill {
+	if len(message) > maxSearched {
+		message = message[:maxSearched]
+	}
+	message = folded(message)
+	c := s.scan()
+	var list []Skill
+	for _, f := range c.skills {
+		if !scope.Skills.Allows(f.Name) {
+			continue
+		}
+		for _, t := range f.Triggers {
+			if hasWords(message, folded(t)) {
+				list = append(list, f.Skill)
+				break
+			}
+		}
+	}
+	byRank(list)
+	var bodies []Skill
+	for i := range list {
+		if len(bodies) == maxTriggered {
+			break
+		}
+		// One that cannot be used is warned of elsewhere: nobody asked for it.
+		if sk, err := s.read(&c.skills[c.byName[list[i].Name]]); err == nil {
+			bodies = append(bodies, *sk)
+		}
+	}
+	return bodies
+}
+
+func folded(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+
+// hasWords reports whether words stand in a text, and not within other words.
+func hasWords(text, words string) bool {
+	if words == "" {
+		return false
+	}
+	for from := 0; ; {
+		i := strings.Index(text[from:], words)
+		if i < 0 {
+			return false
+		}
+		i += from
+		if !joined(text, words, i) {
+			return true
+		}
+		_, n := utf8.DecodeRuneInString(text[i:])
+		from = i + n
+	}
+}
+
+// joined reports whether what stands at i in text goes on before or behind it.
+func joined(text, words string, i int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:i])
+	first, _ := utf8.DecodeRuneInString(words)
+	last, _ := utf8.DecodeLastRuneInString(words)
+	behind, _ := utf8.DecodeRuneInString(text[i+len(words):])
+	return i > 0 && inWord(before) && inWord(first) || i+len(words) < len(text) && inWord(last) && inWord(behind)
+}
+
+// inWord reports whether a rune is part of a word, in a script that has blanks
+// between words.
+func inWord(r rune) bool {
+	return (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_') &&
+		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}

@@ -31,12 +31,30 @@ type group struct {
 // they are durable.
 //
 // An error of an operation ([ErrNotFound], [ErrExists], [ErrKind],
-// [ErrInvalid], [ErrFull]) leaves the store as it was. [ErrNotApplied] says
-// the same of a disk that was full. [ErrUnknown] says that the disk failed
-// and only the next Open can tell; [ErrStopped] is every write after that.
+// [ErrInvalid], [ErrStale], [ErrFull]) leaves the store as it was.
+// [ErrNotApplied] says the same of a disk that was full. [ErrUnknown] says that
+// the disk failed and only the next Open can tell; [ErrStopped] is every write
+// after that.
 func (s *Store) Apply(ops ...Op) error {
 	_, err := s.apply(ops)
 	return err
+}
+
+// Do is Apply, and returns the entries as the operations left them, one after
+// the other: nothing of a Remove or an Unchanged, and an entry that several
+// change as often.
+func (s *Store) Do(ops ...Op) ([]Entry, error) {
+	effects, err := s.apply(ops)
+	if err != nil {
+		return nil, err
+	}
+	var list []Entry
+	for i := range effects {
+		if r := effects[i].rec; r != "" {
+			list = append(list, r.entry())
+		}
+	}
+	return list, nil
 }
 
 // Remember adds a Note, or replaces the content of the one that has the name.
@@ -53,7 +71,7 @@ func (s *Store) Remember(name, content string, aliases []string) (Entry, error) 
 // Forget removes a Note. [ErrKind] when the name is an Archive's.
 func (s *Store) Forget(name string) error { return s.Apply(forget{name}) }
 
-// apply returns the effects, one for each operation.
+// apply returns the effects, one for each operation that has one.
 func (s *Store) apply(ops []Op) ([]effect, error) {
 	for _, op := range ops {
 		if err := op.valid(); err != nil {

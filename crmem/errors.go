@@ -19,6 +19,9 @@ var (
 	ErrAmbiguous = errors.New("alias of several entries")
 	// ErrInvalid is returned for a name, alias or content that no store takes.
 	ErrInvalid = errors.New("invalid")
+	// ErrStale is returned for an [Unchanged] that does not hold: an entry has
+	// changed since it was read.
+	ErrStale = errors.New("the entry has changed")
 	// ErrNoStore is returned when the store's file is missing and the call
 	// does not create one.
 	ErrNoStore = errors.New("no store")

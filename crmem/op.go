@@ -16,7 +16,7 @@ const (
 )
 
 // Op is one change of a store: [Add], [Update], [Alias], [Remove] or
-// [Restore].
+// [Restore]; or [Unchanged], a condition of the others.
 type Op interface {
 	// valid checks what can be checked without the store.
 	valid() error
@@ -61,6 +61,13 @@ type Restore struct {
 	Entry Entry
 }
 
+// Unchanged is no change: the entry is exactly so where it stands in the batch
+// or, when its ID is 0, there is none of its name. [ErrStale] when that is not
+// so.
+type Unchanged struct {
+	Entry Entry
+}
+
 // remember is Add or Update, for Notes.
 type remember struct {
 	name, content string
@@ -81,8 +88,9 @@ func (o Alias) valid() error    { return validEntry(o.Name, "", o.Aliases) }
 func (o remember) valid() error { return validEntry(o.name, o.content, o.aliases) }
 
 // What is in a store can be removed, whatever its name is.
-func (o Remove) valid() error { return nil }
-func (o forget) valid() error { return nil }
+func (o Remove) valid() error    { return nil }
+func (o forget) valid() error    { return nil }
+func (o Unchanged) valid() error { return nil }
 
 func (o Restore) valid() error {
 	if o.Entry.ID == math.MaxUint64 {
@@ -299,6 +307,21 @@ func (o Restore) stage(g *stage) error {
 	}
 	g.nextID = max(g.nextID, e.ID+1)
 	return g.put(&e)
+}
+
+func (o Unchanged) stage(g *stage) error {
+	r := g.get(o.Entry.Name)
+	switch {
+	case r == "" && o.Entry.ID == 0:
+		return nil
+	case r == "":
+		return &nameError{ErrStale, o.Entry.Name, "it is gone"}
+	case o.Entry.ID == 0:
+		return &nameError{ErrStale, o.Entry.Name, "there is one now"}
+	case !r.entry().Equal(o.Entry):
+		return &nameError{ErrStale, o.Entry.Name, ""}
+	}
+	return nil
 }
 
 func (o remember) stage(g *stage) error {

@@ -47,7 +47,9 @@ type Options struct {
 
 	// LockWait is how long Open waits for another writer. 0: not at all.
 	LockWait time.Duration
-	// Command and Socket tell others, in the lock file, who holds the store.
+	// Command and Socket tell others, in the lock file, who holds the store. Who
+	// has a socket tells it from the beginning, and makes a missing file at once:
+	// others then find the lock, and by it the socket.
 	Command, Socket string
 
 	// MaxBytes bounds the snapshot. A larger file is refused before it is
@@ -190,8 +192,8 @@ func Open(path string, o *Options) (*Store, error) {
 	defer s.wmu.Unlock()
 	if s.opts.ReadOnly {
 		err = s.openReader()
-	} else {
-		err = s.openWriter()
+	} else if err = s.openWriter(); err == nil && s.opts.Socket != "" {
+		err = s.declare()
 	}
 	if err != nil {
 		s.stop()
@@ -224,6 +226,23 @@ func (s *Store) openWriter() error {
 		return notAStore(&fs.PathError{Op: "open", Path: s.path, Err: vfs.ErrNotRegular})
 	}
 	return s.lockAndRecover()
+}
+
+// declare tells in the lock file where the store can be spoken to. On an error
+// the lock is released.
+func (s *Store) declare() error {
+	err := s.ready()
+	if err == nil {
+		err = s.markDirty()
+	}
+	if err != nil && s.lock != nil {
+		err = errors.Join(err, s.unlock())
+		if s.log != nil {
+			err = errors.Join(err, s.log.Close())
+			s.log = nil
+		}
+	}
+	return err
 }
 
 // lockAndRecover takes the lock and reads the files. On an error the lock is

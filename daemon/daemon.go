@@ -159,7 +159,7 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	if d.sessions, err = sessionlog.OpenDir(filepath.Join(d.home, "sessions"), &sessionlog.Options{
-		FS: d.fs, Now: d.now, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
+		FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
 	}); err != nil {
 		return err
 	}

@@ -84,6 +84,45 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 		return d.cancel(r, m.Cancel.GetSession())
 	case *pb.ClientMessage_CompactSession:
 		return d.compactSession(r, m.CompactSession)
+
+	case *pb.ClientMessage_Remember:
+		return d.remember(r, m.Remember)
+	case *pb.ClientMessage_Recall:
+		return d.recall(r, m.Recall)
+	case *pb.ClientMessage_Forget:
+		return d.forget(r, m.Forget)
+	case *pb.ClientMessage_GetEntry:
+		return d.getEntry(r, m.GetEntry)
+	case *pb.ClientMessage_ListEntries:
+		return d.listEntries(r, m.ListEntries)
+	case *pb.ClientMessage_Alias:
+		return d.alias(r, m.Alias)
+	case *pb.ClientMessage_Apply:
+		return d.apply(r, m.Apply)
+	case *pb.ClientMessage_Dump:
+		return d.dump(r, m.Dump)
+	case *pb.ClientMessage_Load:
+		return d.loadTree(r, m.Load)
+	case *pb.ClientMessage_Checkpoint:
+		return d.checkpoint(r)
+	case *pb.ClientMessage_StoreStats:
+		return d.storeStats(r, m.StoreStats)
+
+	case *pb.ClientMessage_ListSessions:
+		return d.listStored(r, m.ListSessions)
+	case *pb.ClientMessage_History:
+		return d.history(r, m.History)
+	case *pb.ClientMessage_SearchSessions:
+		return d.searchStored(r, m.SearchSessions)
+	case *pb.ClientMessage_SetTitle:
+		return d.setTitle(r, m.SetTitle)
+	case *pb.ClientMessage_DeleteSession:
+		return d.deleteStored(r, m.DeleteSession)
+	case *pb.ClientMessage_RestoreSession:
+		return d.restoreStored(r, m.RestoreSession)
+	case *pb.ClientMessage_RepairSession:
+		return d.repairStored(r, m.RepairSession)
+
 	case *pb.ClientMessage_ListModels:
 		return d.listModels(r)
 	case *pb.ClientMessage_SwitchModel:

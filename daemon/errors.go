@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"syscall"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -24,6 +25,7 @@ type failure struct {
 	code   uint32
 	kind   string // a word for programs
 	text   string
+	path   string // the file that it is about
 	remedy string
 	err    error
 }
@@ -55,6 +57,11 @@ var classes = []struct {
 	{crmem.ErrAmbiguous, http.StatusConflict, "ambiguous"},
 	{crmem.ErrExists, http.StatusConflict, "exists"},
 	{crmem.ErrKind, http.StatusConflict, "kind"},
+	{crmem.ErrStale, http.StatusConflict, "changed"},
+	{crmem.ErrChanged, http.StatusConflict, "changed"},
+	{crmem.ErrEdited, http.StatusConflict, "edited"},
+	{crmem.ErrFull, http.StatusInsufficientStorage, "full"},
+	{crmem.ErrTree, http.StatusBadRequest, "tree"},
 	{crmem.ErrNotFound, http.StatusNotFound, "not_found"},
 	{crmem.ErrNoStore, http.StatusNotFound, "no_store"},
 	{sessionlog.ErrAmbiguous, http.StatusConflict, "ambiguous"},
@@ -62,13 +69,16 @@ var classes = []struct {
 	{sessionlog.ErrReadOnly, http.StatusConflict, "read_only"},
 	{sessionlog.ErrNotFound, http.StatusNotFound, "not_found"},
 	{fs.ErrPermission, http.StatusForbidden, "permission"},
+	{syscall.EROFS, http.StatusForbidden, "permission"},
 	{crmem.ErrForeign, http.StatusInternalServerError, "foreign"},
 	{crmem.ErrFormat, http.StatusInternalServerError, "format"},
 	{sessionlog.ErrFormat, http.StatusInternalServerError, "format"},
+	{vfs.ErrNotRegular, http.StatusInternalServerError, "format"},
 	{crmem.ErrInvalid, http.StatusBadRequest, "invalid"},
 	{sessionlog.ErrInvalid, http.StatusBadRequest, "invalid"},
 	{crmem.ErrNotApplied, http.StatusInternalServerError, "not_applied"},
 	{sessionlog.ErrNotApplied, http.StatusInternalServerError, "not_applied"},
+	{syscall.ENOSPC, http.StatusInsufficientStorage, "no_space"},
 	{agent.ErrExhausted, http.StatusInternalServerError, "exhausted"},
 	{model.ErrUnknownModel, http.StatusNotFound, "unknown_model"},
 	{context.Canceled, http.StatusInternalServerError, "cancelled"},
@@ -82,7 +92,7 @@ func message(err error) *pb.ErrorMsg {
 		if f.err != nil && !strings.Contains(text, f.err.Error()) {
 			text += ": " + f.err.Error() // every error carries its cause
 		}
-		return &pb.ErrorMsg{Code: f.code, Message: text, Kind: f.kind, Remedy: f.remedy}
+		return &pb.ErrorMsg{Code: f.code, Message: text, Kind: f.kind, Path: f.path, Remedy: f.remedy}
 	}
 	m := &pb.ErrorMsg{Code: http.StatusInternalServerError, Message: err.Error(), Kind: "failed"}
 	for _, c := range classes {
@@ -106,8 +116,30 @@ func message(err error) *pb.ErrorMsg {
 	if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
 		m.Path, m.Offset = e.Path, &e.Offset
 	}
+	if e, ok := errors.AsType[*crmem.TreeError](err); ok {
+		m.Path, m.Remedy = e.Path, e.Remedy
+		m.Details, _ = encode(TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
+	}
+	if e, ok := errors.AsType[*crmem.ChangedError](err); ok {
+		m.Path, m.Remedy = e.Dir, "merge, which keeps both sides, or replace, which takes the tree"
+		m.Details, _ = encode(TreeDetails{Names: e.Names})
+	}
+	if e, ok := errors.AsType[*vfs.LockedError](err); ok {
+		m.Path = e.Path
+	}
+	if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		m.Kind, m.Path = "too_large", e.Name
+	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok && m.Path == "" {
 		m.Path = e.Path
 	}
 	return m
+}
+
+// TreeDetails are the details of errors that are about a tree of pages.
+type TreeDetails struct {
+	Path    string   `json:"path"` // in the tree, or the tree's own
+	Line    int      `json:"line"` // from 1; 0 = the whole file
+	Message string   `json:"message"`
+	Names   []string `json:"names,omitempty"` // entries that a load would have lost
 }

@@ -1,6 +1,7 @@
 package sessionlog
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -60,6 +61,28 @@ func (d *Dir) list(folder string) ([]Info, error) {
 		slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.File, b.File) })
 	}
 	return infos, nil
+}
+
+// Newest puts descriptions in order: newest first by the time of creation,
+// equals by id. What has no such time is the oldest.
+func Newest(infos []Info) []Info {
+	type place struct {
+		created time.Time
+		at      int // in infos: descriptions are large to move
+	}
+	order := make([]place, len(infos))
+	for i := range infos {
+		created, _ := infos[i].Meta.Created()
+		order[i] = place{created, i}
+	}
+	slices.SortFunc(order, func(a, b place) int {
+		return cmp.Or(b.created.Compare(a.created), cmp.Compare(infos[a.at].ID, infos[b.at].ID), cmp.Compare(a.at, b.at))
+	})
+	sorted := make([]Info, len(infos))
+	for i, p := range order {
+		sorted[i] = infos[p.at]
+	}
+	return sorted
 }
 
 func missing(i Info) bool { return errors.Is(i.Err, fs.ErrNotExist) }

@@ -158,7 +158,11 @@ func (l *Log) openFiles() error {
 	if title := strings.TrimSuffix(strings.TrimPrefix(l.name, l.id), nameExt); l.shaped && len(l.name) > maxName {
 		l.renameTo(fileName(l.id, title)) // so that its temporary names fit
 	}
-	if err := l.recover(before, ours); err != nil {
+	err = l.recover(before, ours)
+	if err == nil && d.opts.Socket != "" {
+		err = l.markDirty() // whom the lock stops is told where to go
+	}
+	if err != nil {
 		err = inFile(err, d.file(l.name))
 		if l.open != nil {
 			err = errors.Join(err, l.open.abandon())

@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"daemon/wire/pb":         {},
 	"testdata":               {},
 	"crmem":                  {"crmem/vfs", "bm25"},
+	"crmem/recall":           {"crmem", "bm25", "budget"},
 	"snippet":                {"bm25"},
 	"budget":                 {"bm25", "snippet"},
 	"sessionlog":             {"crmem/vfs", "bm25", "snippet"},
@@ -48,7 +49,7 @@ var mayImport = map[string][]string{
 	"daemon/mcp":             {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":           {"daemon/model", "daemon/tool", "sessionlog", "crmem/vfs"},
 	"daemon": {"daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model",
-		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/vfs", "bm25", "snippet", "budget", "sessionlog"},
+		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "snippet", "budget", "sessionlog"},
 	"bench/recall": {"bm25", "crmem", "sessionlog"},
 }
 

@@ -285,6 +285,7 @@ type ClientMessage struct {
 	//	*ClientMessage_DeleteSession
 	//	*ClientMessage_RestoreSession
 	//	*ClientMessage_CompactSession
+	//	*ClientMessage_RepairSession
 	//	*ClientMessage_ListModels
 	//	*ClientMessage_SwitchModel
 	//	*ClientMessage_AddModels
@@ -656,6 +657,15 @@ func (x *ClientMessage) GetCompactSession() *CompactSessionMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetRepairSession() *RepairSessionMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_RepairSession); ok {
+			return x.RepairSession
+		}
+	}
+	return nil
+}
+
 func (x *ClientMessage) GetListModels() *ListModelsMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_ListModels); ok {
@@ -849,6 +859,10 @@ type ClientMessage_CompactSession struct {
 	CompactSession *CompactSessionMsg `protobuf:"bytes,1036,opt,name=compact_session,json=compactSession,proto3,oneof"` // compacted
 }
 
+type ClientMessage_RepairSession struct {
+	RepairSession *RepairSessionMsg `protobuf:"bytes,1037,opt,name=repair_session,json=repairSession,proto3,oneof"` // repaired
+}
+
 type ClientMessage_ListModels struct {
 	ListModels *ListModelsMsg `protobuf:"bytes,1050,opt,name=list_models,json=listModels,proto3,oneof"` // models
 }
@@ -941,6 +955,8 @@ func (*ClientMessage_RestoreSession) isClientMessage_Msg() {}
 
 func (*ClientMessage_CompactSession) isClientMessage_Msg() {}
 
+func (*ClientMessage_RepairSession) isClientMessage_Msg() {}
+
 func (*ClientMessage_ListModels) isClientMessage_Msg() {}
 
 func (*ClientMessage_SwitchModel) isClientMessage_Msg() {}
@@ -978,6 +994,7 @@ type ServerMessage struct {
 	//	*ServerMessage_History
 	//	*ServerMessage_SessionsFound
 	//	*ServerMessage_Compacted
+	//	*ServerMessage_Repaired
 	//	*ServerMessage_Models
 	//	*ServerMessage_Agents
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
@@ -1229,6 +1246,15 @@ func (x *ServerMessage) GetCompacted() *CompactSessionReply {
 	return nil
 }
 
+func (x *ServerMessage) GetRepaired() *RepairSessionReply {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_Repaired); ok {
+			return x.Repaired
+		}
+	}
+	return nil
+}
+
 func (x *ServerMessage) GetModels() *ModelList {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_Models); ok {
@@ -1343,6 +1369,10 @@ type ServerMessage_Compacted struct {
 	Compacted *CompactSessionReply `protobuf:"bytes,1034,opt,name=compacted,proto3,oneof"`
 }
 
+type ServerMessage_Repaired struct {
+	Repaired *RepairSessionReply `protobuf:"bytes,1035,opt,name=repaired,proto3,oneof"`
+}
+
 type ServerMessage_Models struct {
 	Models *ModelList `protobuf:"bytes,1050,opt,name=models,proto3,oneof"`
 }
@@ -1396,6 +1426,8 @@ func (*ServerMessage_History) isServerMessage_Msg() {}
 func (*ServerMessage_SessionsFound) isServerMessage_Msg() {}
 
 func (*ServerMessage_Compacted) isServerMessage_Msg() {}
+
+func (*ServerMessage_Repaired) isServerMessage_Msg() {}
 
 func (*ServerMessage_Models) isServerMessage_Msg() {}
 
@@ -4870,9 +4902,14 @@ func (x *AliasMsg) GetMode() AliasMsg_Mode {
 type ApplyMsg struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Changes []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// The store must have these entries exactly so, or nothing is done: 409,
-	// kind changed.
-	Unchanged     []*Entry `protobuf:"bytes,2,rep,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// The store must have these entries exactly so or, where the id is 0, none of
+	// the name, or nothing is done: 409, kind changed.
+	Unchanged []*Entry `protobuf:"bytes,2,rep,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Content   bool     `protobuf:"varint,3,opt,name=content,proto3" json:"content,omitempty"` // the answer has the contents
+	// A file of the user's on the daemon's machine with more of this: any number
+	// of these messages, each behind its length as a varint, which are done with
+	// this one, all or none.
+	File          string `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4919,6 +4956,20 @@ func (x *ApplyMsg) GetUnchanged() []*Entry {
 		return x.Unchanged
 	}
 	return nil
+}
+
+func (x *ApplyMsg) GetContent() bool {
+	if x != nil {
+		return x.Content
+	}
+	return false
+}
+
+func (x *ApplyMsg) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
 }
 
 type Change struct {
@@ -6917,6 +6968,120 @@ func (x *RestoreSessionMsg) GetId() string {
 	return ""
 }
 
+// RepairSessionMsg takes bad lines out of a session, as crabmem sessions repair
+// does. One with a run is refused: 409, kind busy.
+type RepairSessionMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepairSessionMsg) Reset() {
+	*x = RepairSessionMsg{}
+	mi := &file_crabtalk_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepairSessionMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepairSessionMsg) ProtoMessage() {}
+
+func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
+func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *RepairSessionMsg) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type RepairSessionReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       *StoredSession         `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Copy          string                 `protobuf:"bytes,2,opt,name=copy,proto3" json:"copy,omitempty"`        // of the file as it was; empty when nothing was done
+	Dropped       uint64                 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"` // lines that are only in the copy
+	Unglued       uint64                 `protobuf:"varint,4,opt,name=unglued,proto3" json:"unglued,omitempty"` // lines of which the record they end in was kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepairSessionReply) Reset() {
+	*x = RepairSessionReply{}
+	mi := &file_crabtalk_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepairSessionReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepairSessionReply) ProtoMessage() {}
+
+func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
+func (*RepairSessionReply) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *RepairSessionReply) GetSession() *StoredSession {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *RepairSessionReply) GetCopy() string {
+	if x != nil {
+		return x.Copy
+	}
+	return ""
+}
+
+func (x *RepairSessionReply) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *RepairSessionReply) GetUnglued() uint64 {
+	if x != nil {
+		return x.Unglued
+	}
+	return 0
+}
+
 type ListModelsMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -6925,7 +7090,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6937,7 +7102,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6950,7 +7115,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 type ModelInfo struct {
@@ -6968,7 +7133,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6980,7 +7145,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6993,7 +7158,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -7055,7 +7220,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7067,7 +7232,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7080,7 +7245,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -7106,7 +7271,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7118,7 +7283,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7131,7 +7296,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -7165,7 +7330,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7177,7 +7342,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7190,7 +7355,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -7300,7 +7465,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7312,7 +7477,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7325,7 +7490,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -7343,7 +7508,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7355,7 +7520,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7368,7 +7533,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 type AgentInfo struct {
@@ -7388,7 +7553,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7400,7 +7565,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7413,7 +7578,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -7488,7 +7653,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7500,7 +7665,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7513,7 +7678,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -7527,7 +7692,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xd3\x14\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xa2\x15\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -7574,7 +7739,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tset_title\x18\x89\b \x01(\v2\x1e.crabtalk.protocol.SetTitleMsgH\x00R\bsetTitle\x12M\n" +
 	"\x0edelete_session\x18\x8a\b \x01(\v2#.crabtalk.protocol.DeleteSessionMsgH\x00R\rdeleteSession\x12P\n" +
 	"\x0frestore_session\x18\x8b\b \x01(\v2$.crabtalk.protocol.RestoreSessionMsgH\x00R\x0erestoreSession\x12P\n" +
-	"\x0fcompact_session\x18\x8c\b \x01(\v2$.crabtalk.protocol.CompactSessionMsgH\x00R\x0ecompactSession\x12D\n" +
+	"\x0fcompact_session\x18\x8c\b \x01(\v2$.crabtalk.protocol.CompactSessionMsgH\x00R\x0ecompactSession\x12M\n" +
+	"\x0erepair_session\x18\x8d\b \x01(\v2#.crabtalk.protocol.RepairSessionMsgH\x00R\rrepairSession\x12D\n" +
 	"\vlist_models\x18\x9a\b \x01(\v2 .crabtalk.protocol.ListModelsMsgH\x00R\n" +
 	"listModels\x12G\n" +
 	"\fswitch_model\x18\x9b\b \x01(\v2!.crabtalk.protocol.SwitchModelMsgH\x00R\vswitchModel\x12A\n" +
@@ -7583,7 +7749,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fremove_model\x18\x9d\b \x01(\v2!.crabtalk.protocol.RemoveModelMsgH\x00R\vremoveModel\x12D\n" +
 	"\vlist_agents\x18\xa4\b \x01(\v2 .crabtalk.protocol.ListAgentsMsgH\x00R\n" +
 	"listAgentsB\x05\n" +
-	"\x03msg\"\xa9\f\n" +
+	"\x03msg\"\xef\f\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -7609,7 +7775,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x0fstored_sessions\x18\x87\b \x01(\v2$.crabtalk.protocol.StoredSessionListH\x00R\x0estoredSessions\x12<\n" +
 	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x12P\n" +
 	"\x0esessions_found\x18\x89\b \x01(\v2&.crabtalk.protocol.SearchSessionsReplyH\x00R\rsessionsFound\x12G\n" +
-	"\tcompacted\x18\x8a\b \x01(\v2&.crabtalk.protocol.CompactSessionReplyH\x00R\tcompacted\x127\n" +
+	"\tcompacted\x18\x8a\b \x01(\v2&.crabtalk.protocol.CompactSessionReplyH\x00R\tcompacted\x12D\n" +
+	"\brepaired\x18\x8b\b \x01(\v2%.crabtalk.protocol.RepairSessionReplyH\x00R\brepaired\x127\n" +
 	"\x06models\x18\x9a\b \x01(\v2\x1c.crabtalk.protocol.ModelListH\x00R\x06models\x127\n" +
 	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agentsB\x05\n" +
 	"\x03msg\"\xa2\x02\n" +
@@ -7886,10 +8053,12 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\aREPLACE\x10\x00\x12\a\n" +
 	"\x03ADD\x10\x01\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x02\"w\n" +
+	"\x06REMOVE\x10\x02\"\xa5\x01\n" +
 	"\bApplyMsg\x123\n" +
 	"\achanges\x18\x01 \x03(\v2\x19.crabtalk.protocol.ChangeR\achanges\x126\n" +
-	"\tunchanged\x18\x02 \x03(\v2\x18.crabtalk.protocol.EntryR\tunchanged\"\xf6\x01\n" +
+	"\tunchanged\x18\x02 \x03(\v2\x18.crabtalk.protocol.EntryR\tunchanged\x12\x18\n" +
+	"\acontent\x18\x03 \x01(\bR\acontent\x12\x12\n" +
+	"\x04file\x18\x04 \x01(\tR\x04file\"\xf6\x01\n" +
 	"\x06Change\x12,\n" +
 	"\x03add\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x03add\x122\n" +
 	"\x06update\x18\x02 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x06update\x120\n" +
@@ -8067,7 +8236,14 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"#\n" +
 	"\x11RestoreSessionMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x0f\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\"\n" +
+	"\x10RepairSessionMsg\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x98\x01\n" +
+	"\x12RepairSessionReply\x12:\n" +
+	"\asession\x18\x01 \x01(\v2 .crabtalk.protocol.StoredSessionR\asession\x12\x12\n" +
+	"\x04copy\x18\x02 \x01(\tR\x04copy\x12\x18\n" +
+	"\adropped\x18\x03 \x01(\x04R\adropped\x12\x18\n" +
+	"\aunglued\x18\x04 \x01(\x04R\aunglued\"\x0f\n" +
 	"\rListModelsMsg\"\xc3\x01\n" +
 	"\tModelInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -8153,7 +8329,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -8242,16 +8418,18 @@ var file_crabtalk_proto_goTypes = []any{
 	(*SetTitleMsg)(nil),         // 84: crabtalk.protocol.SetTitleMsg
 	(*DeleteSessionMsg)(nil),    // 85: crabtalk.protocol.DeleteSessionMsg
 	(*RestoreSessionMsg)(nil),   // 86: crabtalk.protocol.RestoreSessionMsg
-	(*ListModelsMsg)(nil),       // 87: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 88: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 89: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 90: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 91: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 92: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 93: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 94: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 95: crabtalk.protocol.AgentList
-	nil,                         // 96: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*RepairSessionMsg)(nil),    // 87: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 88: crabtalk.protocol.RepairSessionReply
+	(*ListModelsMsg)(nil),       // 89: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 90: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 91: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 92: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 93: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 94: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 95: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 96: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 97: crabtalk.protocol.AgentList
+	nil,                         // 98: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -8290,89 +8468,92 @@ var file_crabtalk_proto_depIdxs = []int32{
 	85,  // 33: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
 	86,  // 34: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
 	31,  // 35: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	87,  // 36: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	90,  // 37: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	91,  // 38: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	92,  // 39: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	93,  // 40: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	8,   // 41: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 42: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	44,  // 43: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	34,  // 44: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28,  // 45: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	37,  // 46: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	47,  // 47: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	40,  // 48: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	51,  // 49: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	52,  // 50: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30,  // 51: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	42,  // 52: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	45,  // 53: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	53,  // 54: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	58,  // 55: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	63,  // 56: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	72,  // 57: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	70,  // 58: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	73,  // 59: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	75,  // 60: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	77,  // 61: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	80,  // 62: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	32,  // 63: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	89,  // 64: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	95,  // 65: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	22,  // 66: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 67: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11,  // 68: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12,  // 69: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13,  // 70: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15,  // 71: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16,  // 72: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17,  // 73: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18,  // 74: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22,  // 75: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 76: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 77: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 78: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19,  // 79: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20,  // 80: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27,  // 81: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 82: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14,  // 83: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22,  // 84: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 85: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 86: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	51,  // 87: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 88: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 89: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 90: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	53,  // 91: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 92: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	61,  // 93: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	53,  // 94: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	53,  // 95: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	53,  // 96: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	53,  // 97: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	53,  // 98: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	1,   // 99: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	64,  // 100: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	65,  // 101: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	66,  // 102: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	53,  // 103: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 104: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	73,  // 105: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	78,  // 106: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	73,  // 107: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	81,  // 108: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	83,  // 109: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	82,  // 110: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	88,  // 111: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	96,  // 112: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	94,  // 113: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	114, // [114:114] is the sub-list for method output_type
-	114, // [114:114] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	87,  // 36: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	89,  // 37: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	92,  // 38: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	93,  // 39: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	94,  // 40: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	95,  // 41: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	8,   // 42: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,   // 43: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	44,  // 44: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	34,  // 45: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	28,  // 46: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	37,  // 47: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	47,  // 48: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	40,  // 49: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	51,  // 50: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	52,  // 51: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	30,  // 52: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	42,  // 53: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	45,  // 54: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	53,  // 55: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	58,  // 56: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	63,  // 57: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	72,  // 58: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	70,  // 59: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	73,  // 60: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	75,  // 61: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	77,  // 62: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	80,  // 63: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	32,  // 64: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	88,  // 65: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	91,  // 66: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	97,  // 67: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	22,  // 68: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10,  // 69: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	11,  // 70: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	12,  // 71: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	13,  // 72: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	15,  // 73: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	16,  // 74: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	17,  // 75: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	18,  // 76: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	22,  // 77: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 78: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 79: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	14,  // 80: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	19,  // 81: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	20,  // 82: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	27,  // 83: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 84: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	14,  // 85: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	22,  // 86: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 87: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 88: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	51,  // 89: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 90: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 91: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 92: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	53,  // 93: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 94: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	61,  // 95: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	53,  // 96: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	53,  // 97: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	53,  // 98: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	53,  // 99: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	53,  // 100: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	1,   // 101: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	64,  // 102: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	65,  // 103: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	66,  // 104: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	53,  // 105: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 106: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	73,  // 107: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	78,  // 108: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	73,  // 109: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	81,  // 110: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	83,  // 111: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	82,  // 112: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	73,  // 113: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	90,  // 114: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	98,  // 115: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	96,  // 116: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	117, // [117:117] is the sub-list for method output_type
+	117, // [117:117] is the sub-list for method input_type
+	117, // [117:117] is the sub-list for extension type_name
+	117, // [117:117] is the sub-list for extension extendee
+	0,   // [0:117] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -8417,6 +8598,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_DeleteSession)(nil),
 		(*ClientMessage_RestoreSession)(nil),
 		(*ClientMessage_CompactSession)(nil),
+		(*ClientMessage_RepairSession)(nil),
 		(*ClientMessage_ListModels)(nil),
 		(*ClientMessage_SwitchModel)(nil),
 		(*ClientMessage_AddModels)(nil),
@@ -8447,6 +8629,7 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_History)(nil),
 		(*ServerMessage_SessionsFound)(nil),
 		(*ServerMessage_Compacted)(nil),
+		(*ServerMessage_Repaired)(nil),
 		(*ServerMessage_Models)(nil),
 		(*ServerMessage_Agents)(nil),
 	}
@@ -8479,14 +8662,14 @@ func file_crabtalk_proto_init() {
 	file_crabtalk_proto_msgTypes[59].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[60].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[75].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[87].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[89].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   93,
+			NumMessages:   95,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

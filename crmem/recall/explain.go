@@ -1,0 +1,146 @@
+package recall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"crabmem/bm25"
+	"crabmem/crmem"
+)
+
+// Explanation is how a score came about: adding the contributions in order
+// gives it bit for bit.
+type Explanation struct {
+	Score  float64 `json:"score"`
+	Docs   int     `json:"docs"`
+	AvgLen float64 `json:"avg_len"`
+	Len    int     `json:"len"`
+	Terms  []Term  `json:"terms"`
+	Read   bool    `json:"read"`
+	Near   []Near  `json:"near,omitempty"`
+	Named  float64 `json:"named,omitempty"`
+}
+
+// Term is what a term of the query adds.
+type Term struct {
+	Term         string  `json:"term"`
+	TF           int     `json:"tf"`
+	DF           int     `json:"df"`
+	IDF          float64 `json:"idf"`
+	Weight       float64 `json:"weight"`
+	LengthNorm   float64 `json:"length_norm"`
+	Contribution float64 `json:"contribution"`
+	Field        string  `json:"field,omitempty"` // of its first word: name, alias or content
+	Place        int     `json:"place,omitempty"`
+	Early        float64 `json:"early,omitempty"`
+	Exact        float64 `json:"exact,omitempty"`
+}
+
+// Near is what two terms add because they stand together.
+type Near struct {
+	Terms        [2]string `json:"terms"`
+	Distance     int       `json:"distance"`
+	Contribution float64   `json:"contribution"`
+}
+
+// explain takes how many aliases the entry has to tell the fields.
+func explain(e bm25.Explanation, aliases int) *Explanation {
+	x := &Explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []Term{}, Read: e.Read, Named: e.Named}
+	for _, t := range e.Terms {
+		line := Term{
+			Term: t.Term, TF: t.TF, DF: t.DF, IDF: t.IDF, Weight: t.Weight, LengthNorm: t.LengthNorm, Contribution: t.Contribution,
+			Place: t.Place, Early: t.Early, Exact: t.Exact,
+		}
+		switch {
+		case t.Place == 0:
+		case t.Field == 0:
+			line.Field = "name"
+		case t.Field <= aliases:
+			line.Field = "alias"
+		default:
+			line.Field = "content"
+		}
+		x.Terms = append(x.Terms, line)
+	}
+	for _, n := range e.Near {
+		x.Near = append(x.Near, Near(n))
+	}
+	return x
+}
+
+// WhyNot says why an entry is not among the hits, or that it is.
+type WhyNot struct {
+	Name    string       `json:"name"`
+	Reason  string       `json:"reason"` // hit, limit, filtered, no_match, no_entry
+	Message string       `json:"message"`
+	Rank    int          `json:"rank"` // among all matches, from 1; 0 when it does not match
+	Score   float64      `json:"score"`
+	Explain *Explanation `json:"explain,omitempty"`
+}
+
+func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*WhyNot, error) {
+	w := &WhyNot{Name: name}
+	says := func(reason, format string, args ...any) *WhyNot {
+		w.Reason, w.Message = reason, "why not \""+w.Name+"\": "+fmt.Sprintf(format, args...)
+		return w
+	}
+	e, err := s.Get(name)
+	if errors.Is(err, crmem.ErrNotFound) {
+		return says("no_entry", "there is no such entry"), nil
+	} else if err != nil {
+		return nil, err
+	}
+	w.Name = e.Name
+	passes := len(q.Kinds) == 0
+	for _, k := range q.Kinds {
+		passes = passes || k == e.Kind
+	}
+	if !passes {
+		return says("filtered", "it is a %s, and --kind leaves those out", e.Kind), nil
+	}
+	all := q
+	all.Limit = 0
+	r, err := s.Search(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range r.Hits {
+		if h.ID == e.ID {
+			w.Rank, w.Score = i+1, h.Score
+		}
+	}
+	x, _, err := s.Explain(ctx, q, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	if w.Rank == 0 && x.Score > 0 {
+		return says("filtered", "a clause of the query leaves it out"), nil
+	}
+	if w.Rank == 0 {
+		return says("no_match", "none of the query's terms is in it (%s)", terms(q)), nil
+	}
+	w.Explain = explain(x, len(e.Aliases))
+	if q.Limit == 0 || w.Rank <= q.Limit {
+		return says("hit", "it is hit %d", w.Rank), nil
+	}
+	return says("limit", "it is match %d with score %.3f; the last hit shown has %.3f (--limit %d)",
+		w.Rank, w.Score, r.Hits[q.Limit-1].Score, q.Limit), nil
+}
+
+// terms lists what a query is searched for, for a person.
+func terms(q crmem.Query) string {
+	var list []string
+	seen := make(map[string]bool)
+	for t := range q.Analyzer.Tokens(q.Text) {
+		if !seen[t] {
+			seen[t] = true
+			list = append(list, t)
+		}
+	}
+	if len(list) == 0 {
+		return "it has no terms"
+	}
+	return strings.Join(list, ", ")
+}

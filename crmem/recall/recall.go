@@ -1,0 +1,113 @@
+// Package recall answers questions to a store the way the commands and the
+// daemon do: hits with their explanations, within a budget of tokens, and why
+// an entry is not among them.
+package recall
+
+import (
+	"context"
+
+	"crabmem/bm25"
+	"crabmem/budget"
+	"crabmem/crmem"
+)
+
+// Options are what an answer should have beside the hits.
+type Options struct {
+	Explain bool   // how each score came about
+	WhyNot  string // the name of an entry that may not be among the hits
+	Budget  int    // tokens of names and texts; 0 = whole contents
+}
+
+// Answer is an answer. Its JSON is that of crabmem recall --json.
+type Answer struct {
+	Query    string `json:"query"`
+	Total    int    `json:"total"`    // matches before the limit
+	Searched int    `json:"searched"` // entries that passed the filters
+	*Budgeted
+	Hits   []Hit   `json:"hits"`
+	WhyNot *WhyNot `json:"why_not,omitempty"`
+
+	Corrections []bm25.Correction `json:"corrections,omitempty"`
+}
+
+// Hit is an entry that was found. It has its content or, under a budget, a
+// snippet.
+type Hit struct {
+	ID        uint64       `json:"id"`
+	Name      string       `json:"name"`
+	Kind      crmem.Kind   `json:"kind"`
+	CreatedAt uint64       `json:"created_at"`
+	Content   *string      `json:"content,omitempty"`
+	Snippet   *string      `json:"snippet,omitempty"`
+	Aliases   []string     `json:"aliases"`
+	Score     float64      `json:"score"`
+	Tokens    *int         `json:"tokens,omitempty"`
+	Explain   *Explanation `json:"explain,omitempty"`
+
+	Bytes int `json:"-"` // of the whole content
+	// Weights are the terms that it has, and what they count for: snippets are
+	// cut by them.
+	Weights map[string]float64 `json:"-"`
+}
+
+// Budgeted is what an answer says of its budget.
+type Budgeted struct {
+	Budget    int    `json:"budget"`
+	Tokens    int    `json:"tokens"` // of the names and the texts of the hits
+	Encoding  string `json:"encoding"`
+	Estimated bool   `json:"estimated"`
+	LeftOut   int    `json:"left_out"` // hits whose names had no room
+}
+
+// Search asks a store.
+func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Answer, error) {
+	q.Count = true
+	r, err := s.Search(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]Hit, len(r.Hits)), Corrections: r.Corrections}
+	for i := range r.Hits {
+		h := &r.Hits[i]
+		x, _, err := s.Explain(ctx, q, h.ID)
+		if err != nil {
+			return nil, err
+		}
+		a.Hits[i] = Hit{
+			ID: h.Entry.ID, Name: h.Entry.Name, Kind: h.Entry.Kind, CreatedAt: h.Entry.CreatedAt,
+			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
+			Bytes: len(h.Entry.Content), Weights: x.Weights(),
+		}
+		if o.Explain {
+			a.Hits[i].Explain = explain(x, len(h.Entry.Aliases))
+		}
+	}
+	if o.Budget > 0 {
+		a.spend(o.Budget, q.Analyzer)
+	}
+	if o.WhyNot != "" {
+		if a.WhyNot, err = whyNot(ctx, s, q, o.WhyNot); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// spend shows the hits with at most so many tokens. Those whose names have no
+// room are left out.
+func (a *Answer) spend(tokens int, an bm25.Analyzer) {
+	entries := make([]budget.Entry, len(a.Hits))
+	for i, h := range a.Hits {
+		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: h.Weights}
+	}
+	parts, used := budget.Spend(entries, tokens, an)
+	a.Budgeted = &Budgeted{tokens, used, budget.Encoding, false, len(a.Hits) - len(parts)}
+	a.Hits = a.Hits[:len(parts)]
+	for i, p := range parts {
+		h := &a.Hits[i]
+		if !p.Whole {
+			h.Content, h.Snippet = nil, &p.Text
+		}
+		h.Tokens = &p.Tokens
+	}
+}

@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"iter"
+
+	"crabmem/crmem"
+	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// partSize is about how many bytes of entries, hits or lines go into one
+// message: an answer comes in parts so that none is over a frame.
+const partSize = 1 << 20
+
+// parts yields slices of a list, each of about partSize bytes, and whether more
+// follow. There is one, maybe empty, at least.
+func parts[M proto.Message](list iter.Seq[M]) iter.Seq2[[]M, bool] {
+	return func(yield func([]M, bool) bool) {
+		var part []M
+		size := 0
+		for m := range list {
+			n := proto.Size(m)
+			if size > 0 && size+n > partSize {
+				if !yield(part, true) {
+					return
+				}
+				part, size = nil, 0
+			}
+			part, size = append(part, m), size+n
+		}
+		yield(part, false)
+	}
+}
+
+// entries answers with entries.
+func (r *request) entries(list iter.Seq[*pb.Entry]) error {
+	for part, more := range parts(list) {
+		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Entries{Entries: &pb.EntryList{Entries: part, More: more}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *request) entry(e crmem.Entry) error {
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: entryOf(e, true)}})
+}
+
+// entryOf is an entry as it goes over the wire.
+func entryOf(e crmem.Entry, content bool) *pb.Entry {
+	m := &pb.Entry{Id: e.ID, Name: e.Name, Kind: pb.EntryKind(e.Kind), CreatedAt: e.CreatedAt, Aliases: e.Aliases, Bytes: uint64(len(e.Content))}
+	if content {
+		m.Content = e.Content
+	}
+	return m
+}
+
+// Entry is an entry that came over the wire.
+func Entry(m *pb.Entry) crmem.Entry {
+	return crmem.Entry{ID: m.GetId(), Name: m.GetName(), Kind: crmem.Kind(m.GetKind()), CreatedAt: m.GetCreatedAt(), Content: m.GetContent(), Aliases: m.GetAliases()}
+}
+
+// kinds are those that a request asks for; nil is every kind.
+func kinds(k *pb.EntryKind) ([]crmem.Kind, error) {
+	switch {
+	case k == nil:
+		return nil, nil
+	case *k != pb.EntryKind_NOTE && *k != pb.EntryKind_ARCHIVE:
+		return nil, invalid("kind %d: want 0 (note) or 1 (archive)", *k)
+	}
+	return []crmem.Kind{crmem.Kind(*k)}, nil
+}

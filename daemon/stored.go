@@ -1,0 +1,338 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+)
+
+// The operations on sessions in their files. They say what the commands of the
+// same names say.
+
+func (r *request) stored(s *pb.StoredSession) error {
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_StoredSession{StoredSession: s}})
+}
+
+// storedOf is a session as it goes over the wire.
+func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*live) *pb.StoredSession {
+	s := &pb.StoredSession{
+		Id: i.ID, File: i.File, Agent: i.Meta.Agent, CreatedBy: i.Meta.CreatedBy, CreatedAt: i.Meta.CreatedAt, Title: i.Meta.Title,
+		UptimeSecs: i.Meta.UptimeSecs, Messages: uint64(i.Messages), Damaged: uint64(i.Damaged), Bytes: uint64(i.Size), Source: i.Meta.Source,
+		ModifiedAt: i.Modified.UnixMilli(), Torn: uint64(i.Torn),
+	}
+	if i.Err != nil {
+		s.Damaged, s.Error, s.ModifiedAt = 1, i.Err.Error(), 0
+	}
+	if l := live[i.ID]; l != nil {
+		s.Live, s.Active = l.id, l.active()
+	}
+	return s
+}
+
+// byStored returns the sessions that the daemon has, by their stored ids.
+func (d *Daemon) byStored() map[string]*live {
+	m := make(map[string]*live)
+	for _, l := range d.live.list() {
+		m[l.log.ID()] = l
+	}
+	return m
+}
+
+// describe returns what a list says of one session.
+func (d *Daemon) describe(id string) (*pb.StoredSession, error) {
+	s, err := d.sessions.Read(id)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	i, err := s.Info()
+	if err != nil {
+		return nil, err
+	}
+	return d.storedOf(&i, d.byStored()), nil
+}
+
+func (d *Daemon) listStored(r *request, m *pb.ListSessionsMsg) error {
+	list := d.sessions.List
+	live := d.byStored()
+	if m.GetTrash() {
+		list, live = d.sessions.Trashed, nil
+	}
+	infos, err := list()
+	if err != nil {
+		return err
+	}
+	infos = slices.DeleteFunc(sessionlog.Newest(infos), func(i sessionlog.Info) bool {
+		return m.GetAgent() != "" && i.Meta.Agent != m.GetAgent() || m.GetSender() != "" && i.Meta.CreatedBy != m.GetSender()
+	})
+	total := uint64(len(infos))
+	infos = infos[min(m.GetOffset(), total):]
+	if m.GetLimit() > 0 {
+		infos = infos[:min(m.GetLimit(), uint64(len(infos)))]
+	}
+	for part, more := range parts(func(yield func(*pb.StoredSession) bool) {
+		for i := range infos {
+			if !yield(d.storedOf(&infos[i], live)) {
+				return
+			}
+		}
+	}) {
+		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_StoredSessions{StoredSessions: &pb.StoredSessionList{
+			Sessions: part, More: more, Total: total}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// history answers with the lines of a session's file.
+func (d *Daemon) history(r *request, m *pb.HistoryMsg) error {
+	s, err := d.sessions.Read(m.GetId())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	i, err := s.Info()
+	if err != nil {
+		return err
+	}
+	c, err := s.Check()
+	if err != nil {
+		return err
+	}
+	from := int64(0)
+	if m.GetFromMarker() {
+		if from, _, err = s.LastMarker(); err != nil {
+			return err
+		}
+	}
+	reply := &pb.HistoryReply{Session: d.storedOf(&i, d.byStored()), LastLine: c.Lines}
+	for part, more := range parts(historyLines(r.ctx, s, from, m, &err)) {
+		if err != nil {
+			return err
+		}
+		reply.Lines, reply.More = part, more
+		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_History{History: reply}}); err != nil {
+			return err
+		}
+		reply = &pb.HistoryReply{}
+	}
+	return nil
+}
+
+// historyLines yields the lines that are asked for. It sets failed when it ends
+// before the last of them.
+func historyLines(ctx context.Context, s *sessionlog.Session, from int64, m *pb.HistoryMsg, failed *error) func(func(*pb.HistoryLine) bool) {
+	return func(yield func(*pb.HistoryLine) bool) {
+		left, last := m.GetLimit(), int64(0)
+		for l, err := range s.Lines(from) {
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				*failed = err
+				return
+			}
+			if l.Number <= m.GetAfter() {
+				continue
+			}
+			if l.Number != last && m.GetLimit() > 0 { // what is in a bad line has its number
+				if left == 0 {
+					return
+				}
+				left--
+			}
+			last = l.Number
+			if !yield(historyLine(&l)) {
+				return
+			}
+		}
+	}
+}
+
+func historyLine(l *sessionlog.Line) *pb.HistoryLine {
+	h := &pb.HistoryLine{
+		Number: l.Number, Offset: l.Offset, Size: l.Size, Kind: l.Kind.String(), Glued: l.Glued, Pieces: uint32(l.Pieces), Tail: l.Tail, Torn: l.Torn,
+	}
+	if l.Kind != sessionlog.KindBad && len(l.Raw) <= wire.MaxFrame-partSize {
+		h.Json = slices.Clone(l.Raw)
+	}
+	if l.Err != nil {
+		h.Error = l.Err.Error()
+	}
+	return h
+}
+
+// The most that a search returns, as of crabmem sessions search.
+const (
+	maxSearchHits   = 20
+	maxSearchWindow = 16
+)
+
+func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
+	q := sessionlog.Query{Text: m.GetQuery(), Limit: int(m.GetLimit()), Agent: m.GetAgent(), Sender: m.GetSender(), Roles: m.GetRoles()}
+	if m.GetLimit() > maxSearchHits {
+		return invalid("limit %d: want 1 to %d", m.GetLimit(), maxSearchHits)
+	}
+	if m.GetWindow() > maxSearchWindow {
+		return invalid("window %d: want 0 to %d", m.GetWindow(), maxSearchWindow)
+	}
+	if m.Window != nil {
+		if q.Window = int(m.GetWindow()); q.Window == 0 {
+			q.Window = -1 // none; 0 is the default
+		}
+	}
+	if m.Since != nil {
+		q.Since = time.UnixMilli(m.GetSince())
+	}
+	if m.Until != nil {
+		q.Until = time.UnixMilli(m.GetUntil())
+	}
+	found, unread, err := d.searchIn(m.GetTools(), q)
+	if err != nil {
+		return err
+	}
+	reply := &pb.SearchSessionsReply{Total: uint64(found.Total), Searched: uint64(found.Searched), Path: d.sessions.Path()}
+	for _, h := range found.Hits {
+		hit := &pb.SessionHit{Id: h.ID, File: h.File, Agent: h.Agent, CreatedBy: h.CreatedBy, Title: h.Title, Role: h.Role, Line: h.Line,
+			Score: h.Score, Snippet: h.Snippet}
+		for _, w := range h.Window {
+			hit.Window = append(hit.Window, &pb.WindowLine{Line: w.Line, Role: w.Role, Text: w.Text})
+		}
+		reply.Hits = append(reply.Hits, hit)
+	}
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		reply.Unread = append(reply.Unread, &pb.UnreadFile{File: name, Error: unread[name].Error()})
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_SessionsFound{SessionsFound: reply}})
+}
+
+// searchIn searches the index. What tools were given and answered is in none
+// that is kept: for that the files are read.
+func (d *Daemon) searchIn(tools bool, q sessionlog.Query) (found *sessionlog.Result, unread map[string]error, err error) {
+	if !tools {
+		x, err := d.sessionIndex()
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := x.Refresh(); err != nil {
+			return nil, nil, err
+		}
+		found, err = x.Search(q)
+		return found, x.Unread(), err
+	}
+	dir, err := sessionlog.OpenDir(d.sessions.Path(), &sessionlog.Options{FS: d.fs, Now: d.now})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer dir.Close()
+	x, err := sessionlog.NewIndex(dir, &sessionlog.IndexOptions{Tools: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer x.Close()
+	found, err = x.Search(q)
+	return found, x.Unread(), err
+}
+
+// setTitle goes through the open log of a session that is live.
+func (d *Daemon) setTitle(r *request, m *pb.SetTitleMsg) error {
+	l, err := d.sessions.Open(m.GetId())
+	if err != nil {
+		return err
+	}
+	err = l.SetTitle(m.GetTitle())
+	if cerr := l.Close(); cerr != nil && err == nil {
+		d.log.Warn("closing a session", "session", l.ID(), "error", cerr) // the title itself is synced
+	}
+	if err != nil {
+		return err
+	}
+	s, err := d.describe(l.ID())
+	if err != nil {
+		return err
+	}
+	return r.stored(s)
+}
+
+// deleteStored moves a session into the trash. One that is live ends to be, if
+// no run goes on in it.
+func (d *Daemon) deleteStored(r *request, m *pb.DeleteSessionMsg) error {
+	s, err := d.describe(m.GetId())
+	if err != nil {
+		return err
+	}
+	if m.GetDryRun() {
+		return r.stored(s)
+	}
+	if err := d.alone(s.Id, func() error { return d.sessions.Delete(m.GetId()) }); err != nil {
+		return err
+	}
+	s.Live, s.Active = 0, false
+	return r.stored(s)
+}
+
+func (d *Daemon) restoreStored(r *request, m *pb.RestoreSessionMsg) error {
+	if err := d.sessions.Restore(m.GetId()); err != nil {
+		f := message(err)
+		if f.Kind != "not_found" {
+			return err
+		}
+		return &failure{code: f.Code, kind: f.Kind, text: f.Message, remedy: "crabmem sessions list --trash shows what can be restored"}
+	}
+	s, err := d.describe(m.GetId())
+	if err != nil {
+		return err
+	}
+	return r.stored(s)
+}
+
+func (d *Daemon) repairStored(r *request, m *pb.RepairSessionMsg) error {
+	s, err := d.describe(m.GetId())
+	if err != nil {
+		return err
+	}
+	var did sessionlog.Repaired
+	err = d.alone(s.Id, func() (err error) {
+		did, err = d.sessions.Repair(m.GetId())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if s, err = d.describe(s.Id); err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Repaired{Repaired: &pb.RepairSessionReply{
+		Session: s, Copy: did.Copy, Dropped: uint64(did.Dropped), Unglued: uint64(did.Unglued)}}})
+}
+
+// alone runs f on a session that is not live, and that nobody can resume
+// meanwhile. One that was live and had no run is not any more.
+func (d *Daemon) alone(id string, f func() error) error {
+	d.live.opening.Lock()
+	defer d.live.opening.Unlock()
+	l := d.live.find(func(l *live) bool { return l.log.ID() == id })
+	if l == nil {
+		return f()
+	}
+	if !l.turn.TryAcquire(1) {
+		return &failure{code: 409, kind: "busy", text: "session " + id + " has a run", remedy: "wait for it to end, or cancel it"}
+	}
+	defer l.turn.Release(1)
+	d.live.take(l)
+	l.mu.Lock()
+	l.killed = true
+	l.mu.Unlock()
+	d.asks.cancel(l.id)
+	if err := l.log.Close(); err != nil {
+		d.log.Warn("closing a session", "session", id, "error", err)
+	}
+	l.session = nil
+	return f()
+}

@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+
+	"crabmem/crmem"
+	"crabmem/daemon/wire/pb"
+)
+
+// absolute wants the directory of a tree as the daemon can find it.
+func absolute(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return invalid("dir %q: want an absolute path", dir)
+	}
+	return nil
+}
+
+func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
+	if err := absolute(m.GetDir()); err != nil {
+		return err
+	}
+	report, err := d.store.Dump(m.GetDir(), &crmem.DumpOptions{
+		Force: m.GetForce(), DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "dumping"),
+	})
+	if err != nil {
+		return err
+	}
+	return r.report(Dumped(report, m.GetDryRun()), nil)
+}
+
+func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
+	if err := absolute(m.GetDir()); err != nil {
+		return err
+	}
+	o := &crmem.LoadOptions{DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "loading")}
+	switch m.GetMode() {
+	case pb.LoadMsg_GUARD:
+		o.Guard = true
+	case pb.LoadMsg_MERGE:
+		o.Merge = true
+	case pb.LoadMsg_REPLACE:
+	default:
+		return invalid("mode %d: want 0 (guard), 1 (merge) or 2 (replace)", m.GetMode())
+	}
+	o.Confirm = func(report crmem.LoadReport) error {
+		if r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
+		if !m.GetProgress() {
+			return nil
+		}
+		return r.lines("removes", report.Removed)
+	}
+	report, err := d.store.Load(m.GetDir(), o)
+	if err != nil {
+		return err
+	}
+	return r.report(Loaded(report, m.GetDryRun()), report.Warnings)
+}

@@ -24,6 +24,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
+	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
@@ -58,6 +59,8 @@ type Daemon struct {
 	store    *crmem.Store
 	sessions *sessionlog.Dir
 	crons    *cron.Table
+	skills   *skill.Set
+	files    *tool.Files
 
 	current   atomic.Pointer[setup]
 	reloading sync.Mutex
@@ -163,6 +166,10 @@ func (d *Daemon) openAll() error {
 	}); err != nil {
 		return err
 	}
+	d.skills = skill.Load(d.fs, []skill.Dir{{Path: filepath.Join(d.home, "skills"), Tier: skill.Managed}}, func(err error) {
+		d.log.Warn("a skill is not used", "error", err)
+	})
+	d.files = tool.NewFiles(d.fs, d.hidden())
 	if d.crons, err = d.openCrons(); err != nil {
 		return err
 	}
@@ -205,18 +212,28 @@ func (d *Daemon) build(c *config.Config) error {
 	s.runner = agent.NewRunner(models, hooks)
 	s.runner.Archive = d.archive
 	for _, a := range c.Agents {
+		memory := c.Memory && a.Memory
+		scope := tool.For(tool.Grant{
+			Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Members: a.Members,
+			Default: a.Name == config.Crab, NoMemory: !memory, Bash: c.Bash.Access,
+		})
 		s.agents[a.Name] = s.runner.Build(agent.Agent{
 			Name: a.Name, Description: a.Description, Prompt: a.Prompt, Model: modelOf(a, c), Thinking: a.Thinking,
 			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
-			Memory: c.Memory && a.Memory,
-			Scope: tool.For(tool.Grant{
-				Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Members: a.Members,
-				Default: a.Name == config.Crab, NoMemory: !(c.Memory && a.Memory), Bash: c.Bash.Access,
-			}),
+			Memory: memory, Scope: scope, Resources: d.resources(scope),
 		})
 	}
 	d.current.Store(s)
 	return nil
+}
+
+// resources is what an agent is told of what there is beside the tools.
+func (d *Daemon) resources(scope tool.Scope) string {
+	text := d.skills.Resources(scope)
+	if text == "" {
+		return ""
+	}
+	return "<resources>\n" + text + "\n</resources>"
 }
 
 // modelOf returns an agent's model; "" is the active one, so that switching it
@@ -229,8 +246,26 @@ func modelOf(a config.Agent, c *config.Config) string {
 }
 
 func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
-	set.Add(d.askTool(), d.delegateTool())
+	set.Add(d.askTool(), d.delegateTool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) { c.Narrow(sk.Bound(c.Scope)) }))
 	set.Add(d.memoryTools()...)
+	set.Add(d.files.Tools()...)
+	env := make(map[string]string, len(c.Env))
+	for name, value := range c.Env {
+		env[name] = string(value)
+	}
+	set.Add(tool.NewBash(tool.BashOptions{
+		Timeout: c.Bash.Timeout, MaxTimeout: c.Bash.MaxTimeout, MaxOutput: c.Bash.MaxOutput, Env: env, Hidden: d.hidden(),
+	}))
+}
+
+// hidden is what agents' tools for files never see: the home, and the store
+// where it is elsewhere.
+func (d *Daemon) hidden() []string {
+	list := []string{d.home}
+	if p := d.store.Path(); filepath.Dir(p) != d.home {
+		list = append(list, p, p+"-wal", p+"-lock", p+"-reserve")
+	}
+	return list
 }
 
 // reload reads the configuration again. Sessions, subscribers, questions that

@@ -362,6 +362,7 @@ func (d *Daemon) drop(l *live) bool {
 	}
 	l.mu.Unlock()
 	d.asks.cancel(l.id)
+	d.files.Forget(l.id)
 	// Runs end soon when they are cancelled.
 	_ = l.turn.Acquire(context.Background(), 1)
 	if err := l.log.Close(); err != nil {

@@ -1,18 +1,21 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
 
 // hooks are what the daemon does at each point of an agent's life (RFC 0075).
 func (d *Daemon) hooks() agent.Hooks {
 	return agent.Hooks{
-		BeforeRun: d.beforeRun,
+		Preprocess: d.preprocess,
+		BeforeRun:  d.beforeRun,
 		Event: func(t *agent.Turn, e agent.Event) {
 			if e.Kind == agent.Refused {
 				v := e.Refused
@@ -23,9 +26,27 @@ func (d *Daemon) hooks() agent.Hooks {
 	}
 }
 
+// preprocess turns /NAME ARGS into what the skill of that name says, and bounds
+// the run by the tools that the skill may use. A skill outside the scope leaves
+// the text as it is.
+func (d *Daemon) preprocess(t *agent.Turn) string {
+	text, sk, err := d.skills.Preprocess(t.Scope(), t.Content)
+	if v, ok := errors.AsType[*tool.Violation](err); ok {
+		v.Agent, v.Session = t.Agent.Name, t.Session.ID
+		d.hooks().Event(t, agent.Event{Kind: agent.Refused, Refused: v})
+	} else if err != nil {
+		d.log.Warn("a skill was not loaded", "error", err)
+	}
+	if sk != nil {
+		t.Narrow(sk.Bound(t.Scope()))
+	}
+	return text
+}
+
 // beforeRun returns what stands before the user's newest message, in this order
 // (D25): the instructions of the home and of the working directory, the agents
-// that may be given tasks, and where the work is done.
+// that may be given tasks, where the work is done, and skills whose triggers
+// stand in the message.
 func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 	var ms []sessionlog.Message
 	add := func(text string) { ms = append(ms, sessionlog.Message{Role: sessionlog.RoleUser, Content: text}) }
@@ -42,13 +63,19 @@ func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 	if t.Session.Dir != "" {
 		add("<environment>\nworking_directory: " + t.Session.Dir + "\n</environment>")
 	}
+	if !strings.Contains(t.Content, "<skill name=") { // one that was named is enough
+		for _, sk := range d.skills.Triggered(t.Scope(), t.Content) {
+			t.Narrow(sk.Bound(t.Scope()))
+			add(sk.Block())
+		}
+	}
 	return ms
 }
 
 func (d *Daemon) members(t *agent.Turn) string {
 	var b strings.Builder
 	for _, a := range d.setup().config.Agents {
-		if a.Name != t.Agent.Name && t.Scope.Members.Allows(a.Name) {
+		if a.Name != t.Agent.Name && t.Scope().Members.Allows(a.Name) {
 			fmt.Fprintf(&b, "- %s: %s\n", a.Name, oneLine(a.Description))
 		}
 	}

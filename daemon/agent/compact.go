@@ -194,7 +194,7 @@ func (t *turn) count(u *model.Usage) {
 // prompt, the schemas and the messages of this run.
 func (t *turn) estimate() int {
 	n := len(t.Agent.system) + size(t.injected) + size(t.Session.Messages)
-	for _, s := range t.Tools.Schemas(t.Scope) {
+	for _, s := range t.Tools.Schemas(t.Scope()) {
 		n += len(s.Name) + len(s.Description) + len(s.Parameters)
 	}
 	return n / bytesPerToken

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"sync"
+
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
@@ -23,14 +25,33 @@ type Hooks struct {
 	Event func(t *Turn, e Event)
 }
 
-// Turn is one run of an agent, as hooks see it. They change nothing of it.
+// Turn is one run of an agent, as hooks see it. They change nothing of it but
+// by Narrow.
 type Turn struct {
 	Agent   *Agent
 	Session *Session
 	Sender  string
-	Content string     // what the user sent; after Preprocess, what that made of it
-	Scope   tool.Scope // of the agent, within that of the session
-	Depth   int        // how many delegations led here
+	Content string // what the user sent; after Preprocess, what that made of it
+	Depth   int    // how many delegations led here
+
+	mu    sync.Mutex
+	scope tool.Scope
+}
+
+// Scope returns what the run may do: what the agent and the session may, and
+// less after Narrow.
+func (t *Turn) Scope() tool.Scope {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.scope
+}
+
+// Narrow takes from the run, until its end, what a scope does not allow. Nothing
+// gives it back.
+func (t *Turn) Narrow(s tool.Scope) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.scope = t.scope.And(s)
 }
 
 // Then returns hooks that do what both do, h first. The second preprocesses

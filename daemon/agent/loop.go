@@ -48,7 +48,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		t := turn{
-			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Content: in.Content, Scope: a.Scope.And(s.Scope), Depth: in.Depth},
+			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Content: in.Content, Depth: in.Depth, scope: a.Scope.And(s.Scope)},
 			Runner: r, yield: yield, cancel: cancel,
 		}
 		began := time.Now()
@@ -225,7 +225,7 @@ func (t *turn) request() model.Request {
 	ms = append(ms, t.Session.Messages[:t.newest]...)
 	ms = append(ms, t.injected...)
 	ms = append(ms, t.Session.Messages[t.newest:]...)
-	return model.Request{Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope), Thinking: t.Agent.Thinking}
+	return model.Request{Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope()), Thinking: t.Agent.Thinking}
 }
 
 // call runs the calls of an answer, several at a time, and returns their
@@ -295,7 +295,8 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 func (t *turn) toolCall(c sessionlog.ToolCall) tool.Call {
 	return tool.Call{
 		ID: c.ID, Name: c.Function.Name, Arguments: json.RawMessage(c.Function.Arguments),
-		Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Session.CreatedBy, Dir: t.Session.Dir, Scope: t.Scope, Depth: t.Depth,
+		Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Session.CreatedBy, Dir: t.Session.Dir, Scope: t.Scope(), Depth: t.Depth,
+		Narrow: t.Narrow,
 	}
 }
 

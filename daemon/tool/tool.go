@@ -35,6 +35,9 @@ type Call struct {
 	Dir       string // working directory; "" has none
 	Scope     Scope  // what the caller may do
 	Depth     int    // how many delegations led here
+
+	// Narrow bounds every later call of the same run. nil outside a run.
+	Narrow func(Scope)
 }
 
 // Result is what a call came to.

@@ -43,7 +43,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 			s.str("prompt", &a.agent.Prompt)
 			a.agent.File = s.f.path
 		}
-		s.asked = append(s.asked, "prompt")
+		s.asked["prompt"] = true
 	})
 	l.crab(c, all[Crab], top)
 
@@ -61,14 +61,15 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		a.Model = cmp.Or(a.Model, c.Model)
 		a.Memory = a.Memory && c.Memory
 	}
+	known := append(modelNames(c), Offline)
 	for _, name := range names {
 		a := all[name]
 		if m := a.agent.Model; m != "" && m != Offline && models[m].f == nil {
-			a.model.add("agent '%s': no provider has the model '%s'%s", name, clip(m), suggest(m, append(modelNames(c), Offline)))
+			a.model.unknown(m, known, "agent '%s': no provider has the model '%s'", name, clip(m))
 		}
 		for i, m := range a.agent.Members {
 			if all[m] == nil {
-				a.members[i].add("agent '%s': there is no agent '%s' to be a member%s", name, clip(m), suggest(m, names))
+				a.members[i].unknown(m, names, "agent '%s': there is no agent '%s' to be a member", name, clip(m))
 			}
 		}
 	}
@@ -169,7 +170,7 @@ func (l *loader) agentFile(c *Config, all map[string]*source, name string) {
 	if front == nil {
 		front = &table{line: 1}
 	}
-	s := &section{f: f, t: front}
+	s := newSection(f, "", front)
 	a := &source{agent: newAgent(name, c.Memory), at: s.at("")}
 	s.str("name", &a.agent.Name)
 	l.fields(a, s)

@@ -234,7 +234,7 @@ func (l *loader) load(text []byte) (*Config, error) {
 		f.syntax(err)
 		t = &table{line: 1}
 	}
-	top := &section{f: f, t: t}
+	top := newSection(f, "", t)
 	c := &Config{Home: l.home}
 	places := l.providers(c, top)
 	l.mcps(c, top)

@@ -12,14 +12,6 @@ import (
 
 const maxFront = 64 << 10
 
-// yamlError is a mistake in front matter.
-type yamlError struct {
-	line    int
-	message string
-}
-
-func (e *yamlError) Error() string { return e.message }
-
 // splitFront parts a file into front matter and what follows it. A file that
 // does not begin with a line of three hyphens has none.
 func splitFront(text string) (*table, string, error) {
@@ -39,11 +31,11 @@ func splitFront(text string) (*table, string, error) {
 			return front, rest[next:], err
 		}
 		if next > maxFront {
-			return nil, "", &yamlError{1, fmt.Sprintf("the front matter has more than %d bytes, or no --- ends it", maxFront)}
+			return nil, "", &lineError{1, fmt.Sprintf("the front matter has more than %d bytes, or no --- ends it", maxFront)}
 		}
 		end = next
 	}
-	return nil, "", &yamlError{1, "no --- ends the front matter"}
+	return nil, "", &lineError{1, "no --- ends the front matter"}
 }
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line (\d+): )?(.*)`)
@@ -58,7 +50,7 @@ func parseFront(text string) (*table, error) {
 		if strings.Contains(message, "mapping values are not allowed") {
 			message += "; put a value with a colon in quotes"
 		}
-		return nil, &yamlError{line + 1, message}
+		return nil, &lineError{line + 1, message}
 	}
 	if len(doc.Content) == 0 {
 		return &table{line: 1}, nil
@@ -72,7 +64,7 @@ func parseFront(text string) (*table, error) {
 		if v.v == nil {
 			return &table{line: 1}, nil
 		}
-		return nil, &yamlError{v.line, "the front matter is " + kindOf(v.v) + " and must be a table of keys"}
+		return nil, &lineError{v.line, "the front matter is " + kindOf(v.v) + " and must be a table of keys"}
 	}
 	t.line = 1
 	return t, nil
@@ -83,10 +75,10 @@ func parseFront(text string) (*table, error) {
 func yamlValue(n *yaml.Node, depth int) (value, error) {
 	line := n.Line + 1
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		return value{}, &yamlError{line, "front matter can have no anchors and aliases"}
+		return value{}, &lineError{line, "front matter can have no anchors and aliases"}
 	}
 	if depth > 8 {
-		return value{}, &yamlError{line, "the front matter is nested too deeply"}
+		return value{}, &lineError{line, "the front matter is nested too deeply"}
 	}
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -106,10 +98,10 @@ func yamlValue(n *yaml.Node, depth int) (value, error) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
 			if k.Kind != yaml.ScalarNode || k.Anchor != "" {
-				return value{}, &yamlError{k.Line + 1, "a key of the front matter is not a word"}
+				return value{}, &lineError{k.Line + 1, "a key of the front matter is not a word"}
 			}
 			if _, twice := t.keys[k.Value]; twice {
-				return value{}, &yamlError{k.Line + 1, fmt.Sprintf("the key '%s' is there twice", clip(k.Value))}
+				return value{}, &lineError{k.Line + 1, fmt.Sprintf("the key '%s' is there twice", clip(k.Value))}
 			}
 			v, err := yamlValue(n.Content[i+1], depth+1)
 			if err != nil {
@@ -122,7 +114,7 @@ func yamlValue(n *yaml.Node, depth int) (value, error) {
 		}
 		return value{line, t}, nil
 	}
-	return value{}, &yamlError{line, "the front matter cannot be read"}
+	return value{}, &lineError{line, "the front matter cannot be read"}
 }
 
 func yamlScalar(n *yaml.Node, line int) (value, error) {
@@ -148,7 +140,7 @@ func yamlScalar(n *yaml.Node, line int) (value, error) {
 		v = errors.ErrUnsupported
 	}
 	if err != nil {
-		return value{}, &yamlError{line, fmt.Sprintf("'%s' is not a value", clip(n.Value))}
+		return value{}, &lineError{line, fmt.Sprintf("'%s' is not a value", clip(n.Value))}
 	}
 	return value{line, v}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/url"
-	"path"
 	"reflect"
 	"slices"
 	"time"
@@ -40,15 +39,18 @@ var reference = map[string][]string{
 
 var agentKeys = []string{"description", "model", "max_iterations", "thinking", "members", "skills", "mcps", "compact_threshold"}
 
-// pattern is the path of a table with the names that users give as *.
+// pattern is the path of a table with the names that users give as *, and "?"
+// for every table that is none of the reference's.
 func pattern(table, key string) string {
 	switch table {
 	case "":
 		return key
 	case "provider", "mcps", "agents":
 		return table + ".*"
+	case "system", "mcps.*":
+		return table + "." + key
 	}
-	return table + "." + key
+	return "?"
 }
 
 func isSecret(table, key string) bool {
@@ -201,7 +203,7 @@ func (l *loader) defaultModel(text []byte) string {
 	}
 	quiet := &loader{fsys: l.fsys, home: l.home, tree: l.tree, getenv: func(string) string { return "" }}
 	c := &Config{}
-	quiet.providers(c, &section{f: quiet.file(File), t: t})
+	quiet.providers(c, newSection(quiet.file(File), "", t))
 	return activeModel(c.Providers)
 }
 
@@ -229,7 +231,7 @@ func shown(table string, v any) any {
 	case []any:
 		list := make([]any, len(v))
 		for i, e := range v {
-			list[i] = shown(path.Join(table, "*"), e)
+			list[i] = shown("?", e)
 		}
 		return list
 	case string, int64, bool:
@@ -302,7 +304,7 @@ func decodeJSON(js []byte) (tree, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("something follows the object")
 	}
-	v, err := plain(v, false)
+	v, err := plain(v, false, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +317,10 @@ func decodeJSON(js []byte) (tree, error) {
 
 // plain makes of JSON's numbers TOML's, which has no null: in a table that
 // removes a key, in a list it is a mistake.
-func plain(v any, inList bool) (any, error) {
+func plain(v any, inList bool, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, errors.New("it is nested too deeply")
+	}
 	var err error
 	switch v := v.(type) {
 	case nil:
@@ -329,13 +334,13 @@ func plain(v any, inList bool) (any, error) {
 		return v.Float64()
 	case tree:
 		for k := range v {
-			if v[k], err = plain(v[k], inList); err != nil {
+			if v[k], err = plain(v[k], inList, depth+1); err != nil {
 				return nil, err
 			}
 		}
 	case []any:
 		for i := range v {
-			if v[i], err = plain(v[i], true); err != nil {
+			if v[i], err = plain(v[i], true, depth+1); err != nil {
 				return nil, err
 			}
 		}

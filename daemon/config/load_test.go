@@ -361,6 +361,8 @@ func TestProblems(t *testing.T) {
 		{"tcp port", "[tcp]\nlisten = '127.0.0.1:65536'\n", nil, "config.toml:2: tcp.listen: the port of '127.0.0.1:65536' is not a number up to 65535"},
 		{"tcp address", "[tcp]\nlisten = '6688'\ntoken_file = 'keys/none'", nil,
 			"config.toml:2: tcp.listen: '6688' is not an address like 127.0.0.1:6688\nconfig.toml:3: tcp.token_file: keys/none: there is no such file"},
+		{"nested", "[env]\na" + strings.Repeat(".a", 40) + " = 1\n", nil, "config.toml:2: it is nested too deeply"},
+		{"a long list", "\n[system.crab]\nskills = [" + strings.Repeat("'x',", 1001) + "]\n", nil, "config.toml:3: system.crab.skills: it has 1001 values, and may have 1000"},
 		{"dates", "[system.crab]\nmodel = 2026-01-01\n", nil, "config.toml:2: system.crab.model: it is a date or time and must be a string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -28,7 +28,10 @@ func (p Problem) String() string {
 }
 
 // Problems is everything that is wrong with a configuration, by file and line.
+// After maxProblems the search ends.
 type Problems []Problem
+
+const maxProblems = 200
 
 func (ps Problems) Error() string {
 	if len(ps) == 1 {
@@ -36,11 +39,7 @@ func (ps Problems) Error() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d problems in the configuration", len(ps))
-	for i, p := range ps {
-		if i == 100 {
-			fmt.Fprintf(&b, "\n  and %d more", len(ps)-i)
-			break
-		}
+	for _, p := range ps {
 		b.WriteString("\n  " + p.String())
 	}
 	return b.String()
@@ -58,7 +57,12 @@ type file struct {
 	path  string
 }
 
+func (f *file) full() bool { return len(*f.found) >= maxProblems }
+
 func (f *file) add(line int, format string, args ...any) {
+	if f.full() {
+		return
+	}
 	*f.found = append(*f.found, Problem{f.path, line, fmt.Sprintf(format, args...)})
 }
 
@@ -69,12 +73,20 @@ func (f *file) syntax(err error) {
 		f.add(line, "%s", strings.TrimPrefix(d.Error(), "toml: "))
 		return
 	}
-	if y, ok := errors.AsType[*yamlError](err); ok {
-		f.add(y.line, "%s", y.message)
+	if l, ok := errors.AsType[*lineError](err); ok {
+		f.add(l.line, "%s", l.message)
 		return
 	}
 	f.add(0, "%s", strings.TrimPrefix(err.Error(), "toml: "))
 }
+
+// lineError is a mistake that no parser minds.
+type lineError struct {
+	line    int
+	message string
+}
+
+func (e *lineError) Error() string { return e.message }
 
 // A place is where something was said, for problems that are seen later.
 type place struct {
@@ -83,6 +95,13 @@ type place struct {
 }
 
 func (p place) add(format string, args ...any) { p.f.add(p.line, format, args...) }
+
+// unknown adds a message that ends with the name that was probably meant.
+func (p place) unknown(name string, known []string, format string, args ...any) {
+	if !p.f.full() {
+		p.add("%s", fmt.Sprintf(format, args...)+suggest(name, known))
+	}
+}
 
 // reason says why a file cannot be read; the path stands before it.
 func reason(err error) string {
@@ -100,8 +119,12 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// suggest ends a message with the name that was probably meant.
+// suggest ends a message with the name that was probably meant. Of very many
+// it suggests none.
 func suggest(name string, known []string) string {
+	if len(known) > 1100 {
+		return ""
+	}
 	best, dist := "", max(2, len(name)/3)+1
 	for _, k := range known {
 		if d := distance(strings.ToLower(name), k); d < dist && d < len(k) {

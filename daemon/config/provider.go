@@ -41,7 +41,7 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 				key = "standard"
 			}
 		}
-		s.asked = append(s.asked, "kind", "standard")
+		s.asked["kind"], s.asked["standard"] = true, true
 		s.enum(key, &p.Kind, kindNames...)
 		p.Kind = kinds[p.Kind]
 		l.expanded(s, "base_url", &p.BaseURL)
@@ -92,7 +92,7 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 			n := 0
 			limits.integer(model, &n, 1, maxTokens)
 			if !slices.Contains(p.Models, model) {
-				limits.at(model).add("%s: provider '%s' has no model '%s'%s", limits.name, name, clip(model), suggest(model, p.Models))
+				limits.at(model).unknown(model, p.Models, "%s: provider '%s' has no model '%s'", limits.name, name, clip(model))
 			}
 			if p.ContextLimits == nil {
 				p.ContextLimits = make(map[string]int)
@@ -106,9 +106,10 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 		requires(s, &p)
 		c.Providers = append(c.Providers, p)
 	})
+	names := modelNames(c)
 	for _, f := range fallbacks {
 		if f.model != Offline && models[f.model].f == nil {
-			f.add("fallback: no provider has the model '%s'%s", clip(f.model), suggest(f.model, modelNames(c)))
+			f.unknown(f.model, names, "fallback: no provider has the model '%s'", clip(f.model))
 		}
 	}
 	return models

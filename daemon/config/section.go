@@ -2,12 +2,16 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 )
+
+// maxList is how many values a list may have.
+const maxList = 1000
 
 // A section reads the keys of one table. Each method that reads a key leaves
 // its target alone when the key is missing, and adds a problem when the value
@@ -16,7 +20,11 @@ type section struct {
 	f     *file
 	name  string // of the table, dotted; "" at the top
 	t     *table
-	asked []string
+	asked map[string]bool
+}
+
+func newSection(f *file, name string, t *table) *section {
+	return &section{f: f, name: name, t: t, asked: make(map[string]bool)}
 }
 
 func (s *section) full(key string) string {
@@ -27,7 +35,7 @@ func (s *section) full(key string) string {
 }
 
 func (s *section) get(key string) (value, bool) {
-	s.asked = append(s.asked, key)
+	s.asked[key] = true
 	v, ok := s.t.keys[key]
 	return v, ok
 }
@@ -84,7 +92,7 @@ func (s *section) enum(key string, to *string, words ...string) {
 	text := *to
 	s.str(key, &text)
 	if text != *to && !slices.Contains(words, text) {
-		s.at(key).add("%s: '%s' is none of %s%s", s.full(key), clip(text), strings.Join(words, ", "), suggest(text, words))
+		s.at(key).unknown(text, words, "%s: '%s' is none of %s", s.full(key), clip(text), strings.Join(words, ", "))
 		return
 	}
 	*to = text
@@ -162,6 +170,10 @@ func (s *section) each(key string, do func(text string, line int)) bool {
 		s.wrong(key, v, "a list of strings")
 		return false
 	}
+	if len(list) > maxList {
+		s.f.add(v.line, "%s: it has %d values, and may have %d", s.full(key), len(list), maxList)
+		return false
+	}
 	for _, e := range list {
 		text, ok := e.v.(string)
 		if !ok {
@@ -189,8 +201,8 @@ func (s *section) strs(key string, to *[]string) {
 
 // table returns the section of a key, and an empty one when it is missing.
 func (s *section) table(key string) *section {
-	sub := &section{f: s.f, name: s.full(key), t: &table{line: s.t.line}}
-	again := slices.Contains(s.asked, key)
+	sub := newSection(s.f, s.full(key), &table{line: s.t.line})
+	again := s.asked[key]
 	v, ok := s.get(key)
 	if !ok {
 		return sub
@@ -213,7 +225,6 @@ func (s *section) tables(key string, do func(name string, sub *section)) {
 	for _, name := range all.t.names() {
 		if why := badName(name); why != "" {
 			all.at(name).add("%s: a name %s", all.name, why)
-			all.asked = append(all.asked, name)
 			continue
 		}
 		if _, ok := all.t.keys[name].v.(*table); !ok {
@@ -228,11 +239,11 @@ func (s *section) tables(key string, do func(name string, sub *section)) {
 
 // done reports the keys that nobody asked for.
 func (s *section) done() {
+	known := slices.Sorted(maps.Keys(s.asked))
 	for _, key := range s.t.names() {
-		if slices.Contains(s.asked, key) {
-			continue
+		if !s.asked[key] {
+			s.at(key).unknown(key, known, "unknown key '%s'%s", clip(key), within(s.name))
 		}
-		s.f.add(s.t.keys[key].line, "unknown key '%s'%s%s", clip(key), within(s.name), suggest(key, s.asked))
 	}
 }
 

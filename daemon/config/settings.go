@@ -26,7 +26,7 @@ func (l *loader) settings(c *Config, top *section) {
 	recall.integer("recall_limit", &c.RecallLimit, 1, 1000)
 	recall.boolean("soul_editable", &c.SoulEditable)
 	recall.done()
-	system.asked = append(system.asked, "crab") // agents reads it
+	system.asked["crab"] = true // agents reads it
 	system.done()
 
 	tools := top.table("tools")

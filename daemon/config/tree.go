@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,10 +52,70 @@ func parseTOML(text []byte) (*table, error) {
 func rawTOML(text []byte) (map[string]any, error) {
 	raw := make(map[string]any)
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if err := bounded(text); err != nil {
+		return nil, err
+	}
 	if err := toml.Unmarshal(text, &raw); err != nil {
 		return nil, err
 	}
 	return raw, nil
+}
+
+const (
+	maxDepth = 32     // names and brackets that lead to a value
+	maxKeys  = 10_000 // of one file
+)
+
+// bounded refuses what the decoder needs too long for, whose steps are as many
+// as the pairs of keys, and what has long paths, which are kept.
+func bounded(text []byte) error {
+	var p unstable.Parser
+	p.Reset(text)
+	at, keys := 0, 0
+	for p.NextExpression() {
+		n := p.Expression()
+		d, k := measure(n)
+		if n.Kind == unstable.KeyValue {
+			d += at
+		} else {
+			at = d
+		}
+		keys += k
+		why := ""
+		switch {
+		case d > maxDepth:
+			why = "it is nested too deeply"
+		case keys > maxKeys:
+			why = fmt.Sprintf("there are more than %d keys", maxKeys)
+		default:
+			continue
+		}
+		it := n.Key()
+		it.Next()
+		return &lineError{p.Shape(it.Node().Raw).Start.Line, why}
+	}
+	return nil
+}
+
+// measure returns how deep a node is, and how many names of keys it has.
+func measure(n *unstable.Node) (depth, keys int) {
+	switch n.Kind {
+	case unstable.Table, unstable.ArrayTable, unstable.KeyValue:
+		for it := n.Key(); it.Next(); {
+			depth++
+			keys++
+		}
+		if n.Kind == unstable.KeyValue {
+			d, k := measure(n.Value())
+			depth, keys = depth+d, keys+k
+		}
+	case unstable.InlineTable, unstable.Array:
+		for it := n.Children(); it.Next(); {
+			d, k := measure(it.Node())
+			depth, keys = max(depth, 1+d), keys+k
+		}
+	}
+	return depth, keys
 }
 
 // lines knows the line of every key of a text that has been found to be TOML.

@@ -23,6 +23,7 @@ import (
 const (
 	maxFile    = 1 << 20
 	maxEntries = 1000
+	maxEntry   = 128 << 10 // bytes; every character of args may be written as six
 )
 
 // Cron is one entry.

@@ -213,6 +213,8 @@ func TestWarnings(t *testing.T) {
 		{"broken head", "\na =\n" + entry(""), "2: unexpected character U+000A at start of value; what stands before the first [[cron]] is not used", "1"},
 		{"list", "cron = [{id = 1}]\n", "1: what stands before the first [[cron]] is not used", ""},
 		{"another table", entry("[more]\n"), "6: unknown key 'more'; the entry is not used", ""},
+		{"a long entry", entry(strings.Repeat("# x\n", 40000)+"\n") + entry(""), "1: it has 160064 bytes, and may have 131072; the entry is not used", "1"},
+		{"a long head", strings.Repeat("# x\n", 40000) + "x = 1\n" + entry(""), "1: what stands before the first [[cron]] is not used", "1"},
 		{"not UTF-8", entry("args = '\xff'\n") + entry(""), "6: invalid UTF-8 character in literal string; the entry is not used", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,9 +44,10 @@ type record struct {
 }
 
 var (
-	header  = regexp.MustCompile(`^[ \t]*\[\[[ \t]*(?:cron|"cron"|'cron')[ \t]*\]\][ \t]*(?:#.*)?\r?\n?$`)
-	comment = regexp.MustCompile(`^[ \t]*#`)
-	someID  = regexp.MustCompile(`(?m)^[ \t]*id[ \t]*=[ \t]*(\d+)`)
+	header   = regexp.MustCompile(`^[ \t]*\[\[[ \t]*(?:cron|"cron"|'cron')[ \t]*\]\][ \t]*(?:#.*)?\r?\n?$`)
+	comment  = regexp.MustCompile(`^[ \t]*#`)
+	comments = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
+	someID   = regexp.MustCompile(`(?m)^[ \t]*id[ \t]*=[ \t]*(\d+)`)
 )
 
 func parse(path, text string) parsed {
@@ -56,7 +57,11 @@ func parse(path, text string) parsed {
 	}
 	p.split(text)
 	var other map[string]any
-	if err := toml.Unmarshal([]byte(p.head), &other); err != nil {
+	if len(p.head) > maxEntry {
+		if strings.Trim(comments.ReplaceAllString(p.head, ""), " \t\r\n") != "" {
+			warn(1, "what stands before the first [[cron]] is not used")
+		}
+	} else if err := toml.Unmarshal([]byte(p.head), &other); err != nil {
 		line, message := position(err)
 		warn(line, "%s; what stands before the first [[cron]] is not used", message)
 	} else if len(other) > 0 {
@@ -125,6 +130,9 @@ func (p *parsed) split(text string) {
 
 // parse reads the entry of a text, or says in which line it is wrong.
 func (e *entry) parse() (int, string) {
+	if len(e.text) > maxEntry {
+		return e.line, fmt.Sprintf("it has %d bytes, and may have %d", len(e.text), maxEntry)
+	}
 	var doc struct {
 		Cron []record `toml:"cron"`
 	}

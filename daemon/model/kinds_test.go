@@ -258,3 +258,14 @@ func TestKeepReasoning(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsigned tells Gemini of its third and later versions that calls have no
+// signatures, once a message.
+func TestUnsigned(t *testing.T) {
+	for name, want := range map[string]int{"gemini-3-pro": 1, "gemini-4-argon": 1, "gemini-flash-latest": 1, "gemini-2.5-pro": 0, "models/gemini-2.0-flash": 0} {
+		sent, _ := call(t, model.Provider{Kind: "google", APIKey: "k", Models: []string{name}}, conversation(), true)
+		if n := strings.Count(sent.Body, `"extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}`); n != want {
+			t.Errorf("%s: said %d times, want %d: %s", name, n, want, sent.Body)
+		}
+	}
+}

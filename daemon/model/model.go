@@ -19,7 +19,9 @@
 // out. Arguments that are no JSON object are sent inside one, for endpoints
 // refuse histories that have them.
 // Reasoning is not sent back, but to DeepSeek and Moonshot with messages that
-// have tool calls, which those two refuse without it.
+// have tool calls, which those two refuse without it. Gemini from 3 on signs
+// its calls and refuses those that come back unsigned; sessions do not keep
+// signatures, so the first call of a message says that it has none.
 //
 // # Bounds
 //

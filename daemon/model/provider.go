@@ -201,7 +201,8 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 	e := chat.Endpoint{
 		Provider: p.Name, Header: make(http.Header), Secrets: []string{p.APIKey, p.SecretKey, p.AccessKey},
 		CompletionTokens: k.tokens, KeepReasoning: keepsReasoning(base.Hostname()),
-		Timeout: p.Timeout, Idle: p.IdleTimeout, Transport: transport,
+		Unsigned: k.name == "google" && !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2"),
+		Timeout:  p.Timeout, Idle: p.IdleTimeout, Transport: transport,
 	}
 	if e.Timeout == 0 {
 		e.Timeout = DefaultTimeout
@@ -227,7 +228,11 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 			e.Query = url.Values{"api-version": {version}}
 		}
 	case k.name == "bedrock" && p.AccessKey != "":
-		s := signer{region: p.Region, service: "bedrock", accessKey: p.AccessKey, secretKey: p.SecretKey, now: time.Now}
+		service, _, _ := strings.Cut(base.Hostname(), ".")
+		if service != "bedrock-mantle" {
+			service = "bedrock"
+		}
+		s := signer{region: p.Region, service: service, accessKey: p.AccessKey, secretKey: p.SecretKey, now: time.Now}
 		e.Sign = s.sign
 	case p.APIKey != "":
 		e.Header.Set("Authorization", "Bearer "+p.APIKey)

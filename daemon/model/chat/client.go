@@ -27,6 +27,7 @@ type Endpoint struct {
 
 	CompletionTokens bool // takes max_completion_tokens and refuses max_tokens
 	KeepReasoning    bool // wants the reasoning of messages with tool calls back
+	Unsigned         bool // wants to be told that tool calls have no signatures
 
 	Timeout   time.Duration // to the first byte
 	Idle      time.Duration // between the chunks of a stream

@@ -76,15 +76,17 @@ func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatC
 	} else {
 		a.Content.OfString = param.NewOpt(content)
 	}
-	for _, c := range m.ToolCalls {
-		a.ToolCalls = append(a.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
-			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-				ID: c.ID,
-				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
-					Name: c.Function.Name, Arguments: arguments(c.Function.Arguments),
-				},
+	for i, c := range m.ToolCalls {
+		call := &openai.ChatCompletionMessageFunctionToolCallParam{
+			ID: c.ID,
+			Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
+				Name: c.Function.Name, Arguments: arguments(c.Function.Arguments),
 			},
-		})
+		}
+		if e.Unsigned && i == 0 {
+			call.SetExtraFields(map[string]any{"extra_content": unsigned})
+		}
+		a.ToolCalls = append(a.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: call})
 	}
 	if e.KeepReasoning && len(m.ToolCalls) > 0 {
 		extra["reasoning_content"] = strings.ToValidUTF8(m.ReasoningContent, "\uFFFD")
@@ -94,6 +96,10 @@ func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatC
 	}
 	return openai.ChatCompletionMessageParamUnion{OfAssistant: &a}
 }
+
+// unsigned is what Google has for histories whose calls were kept without the
+// signatures that its models give them.
+var unsigned = map[string]any{"google": map[string]any{"thought_signature": "skip_thought_signature_validator"}}
 
 // arguments makes an object of what a model wrote: endpoints that parse the
 // arguments in a history refuse all of it for one call that is none, and with

@@ -191,7 +191,7 @@ func TestAttackFiles(t *testing.T) {
 	began := time.Now()
 	set, warnings := load(t, dir)
 	got := surface(set, "fifo", "large", "directory", "closed", "ok")
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	for _, want := range []string{"large/SKILL.md: 104857600 bytes, more than the limit of 1048576; ", "fifo/SKILL.md: not a regular file", "directory/SKILL.md: not a regular file", "the front matter does not end", "Fine."} {
@@ -235,7 +235,7 @@ func TestAttackMany(t *testing.T) {
 	write(t, filepath.Join(dir, "z/SKILL.md"), text("last", "L", "x"))
 	began := time.Now()
 	set, warnings := load(t, dir)
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if got := names(set.Skills(all)); got != "first" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], "more than 4096 directories") {

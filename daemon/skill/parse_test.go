@@ -131,7 +131,7 @@ func TestBombs(t *testing.T) {
 	} {
 		began := time.Now()
 		s, err := Parse("SKILL.md", []byte("---\n"+front+"\n---\nx"))
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%s: it took %v", name, took)
 		}
 		if size := len(fmt.Sprint(s.Metadata, s.AllowedTools)); size > 2*maxFront || err != nil && len(err.Error()) > 400 {

@@ -330,3 +330,18 @@ func TestMem(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestRenamed checks that a skill which changes its name after the scope was
+// asked is not given to who asked for the old one.
+func TestRenamed(t *testing.T) {
+	dir := tree(t, "a/SKILL.md", text("a", "A", "x"))
+	set, _ := load(t, dir)
+	f, err := set.scan().find("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "a/SKILL.md"), text("b", "B", "secret"))
+	if sk, err := set.read(f); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%+v, %v", sk, err)
+	}
+}

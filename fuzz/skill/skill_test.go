@@ -39,7 +39,7 @@ func FuzzFrontMatter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		began := time.Now()
 		s, err := skill.Parse("SKILL.md", b)
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Fatalf("it took %v", took)
 		}
 		disk := vfs.NewMem()

@@ -47,7 +47,7 @@ var inherited = []string{"HOME", "LANG", "PATH", "SHELL", "SYSTEMROOT", "TERM", 
 type bashArgs struct {
 	Command string            `json:"command" jsonschema:"the command, as bash -c takes it"`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables to add to its environment"`
-	Timeout *int              `json:"timeout_secs,omitempty" jsonschema:"seconds after which the command is killed"`
+	Timeout int               `json:"timeout_secs,omitempty" jsonschema:"seconds after which the command is killed"`
 }
 
 type bash struct{ o BashOptions }
@@ -94,11 +94,11 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 		return "", errors.New("bash failed: command is empty")
 	}
 	timeout := b.o.Timeout
-	if args.Timeout != nil && *args.Timeout != 0 {
-		if *args.Timeout < 0 || *args.Timeout > int(b.o.MaxTimeout/time.Second) {
-			return "", fmt.Errorf("bash failed: timeout_secs is %d, not 1 to %d", *args.Timeout, b.o.MaxTimeout/time.Second)
+	if args.Timeout != 0 {
+		if args.Timeout < 0 || args.Timeout > int(b.o.MaxTimeout/time.Second) {
+			return "", fmt.Errorf("bash failed: timeout_secs is %d, not 1 to %d", args.Timeout, b.o.MaxTimeout/time.Second)
 		}
-		timeout = time.Duration(*args.Timeout) * time.Second
+		timeout = time.Duration(args.Timeout) * time.Second
 	}
 	env, err := b.environ(args.Env)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 type readArgs struct {
 	Path   string `json:"path" jsonschema:"file, under the session's directory"`
-	Offset *int   `json:"offset,omitempty" jsonschema:"first line to show, from 1"`
-	Limit  *int   `json:"limit,omitempty" jsonschema:"lines to show at most, 2000 by default"`
+	Offset int    `json:"offset,omitempty" jsonschema:"first line to show, from 1"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"lines to show at most, 2000 by default"`
 }
 
 const (
@@ -27,15 +27,11 @@ func (f *Files) readTool() Tool {
 }
 
 func (f *Files) read(_ context.Context, c Call, args readArgs) (string, error) {
-	first, limit := 1, readLines
-	if args.Offset != nil {
-		first = *args.Offset
+	if args.Offset < 0 || args.Limit < 0 {
+		return "", errors.New("offset and limit must not be negative")
 	}
-	if args.Limit != nil {
-		limit = *args.Limit
-	}
-	if first < 0 || limit < 1 {
-		return "", errors.New("offset must be 0 or more, and limit 1 or more")
+	if args.Limit == 0 {
+		args.Limit = readLines
 	}
 	p, err := f.find(c, args.Path)
 	if err != nil {
@@ -47,7 +43,7 @@ func (f *Files) read(_ context.Context, c Call, args readArgs) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	v := &view{first: max(first, 1), limit: limit}
+	v := &view{first: max(args.Offset, 1), limit: args.Limit}
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(v, hash), io.LimitReader(file, maxFile+1))
 	switch {

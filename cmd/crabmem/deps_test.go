@@ -65,7 +65,7 @@ var rivals = []string{
 // osAllowed is what non-test code outside crmem/vfs may use of package os:
 // environment, arguments, exit, standard streams, processes, names and flags.
 var osAllowed = []string{
-	"Args", "DevNull", "Environ", "ErrExist", "ErrNotExist", "ErrPermission", "Executable", "Exit", "Expand", "ExpandEnv",
+	"Args", "DevNull", "Environ", "ErrDeadlineExceeded", "ErrExist", "ErrNotExist", "ErrPermission", "Executable", "Exit", "Expand", "ExpandEnv",
 	"File", "FileInfo", "FileMode", "FindProcess", "Getegid", "Getenv", "Geteuid", "Getgid", "Getpid", "Getppid", "Getuid",
 	"Hostname", "Interrupt", "Kill", "LookupEnv", "O_APPEND", "O_CREATE", "O_EXCL", "O_RDONLY", "O_RDWR", "O_SYNC", "O_TRUNC",
 	"O_WRONLY", "PathError", "PathSeparator", "Pipe", "ProcAttr", "Process", "ProcessState", "Root", "Setenv", "Signal", "StartProcess", "Stderr",

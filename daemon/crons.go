@@ -36,6 +36,7 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 	} else if err != nil {
 		return err
 	}
+	d.firing.changed()
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronInfo{CronInfo: d.cronInfo(c)}})
 }
 
@@ -46,6 +47,7 @@ func (d *Daemon) deleteCron(r *request, id uint64) error {
 	} else if err != nil {
 		return err
 	}
+	d.firing.changed()
 	return r.pong()
 }
 

@@ -59,6 +59,7 @@ type Daemon struct {
 	store    *crmem.Store
 	sessions *sessionlog.Dir
 	crons    *cron.Table
+	firing   *scheduler
 	skills   *skill.Set
 	files    *tool.Files
 
@@ -166,13 +167,14 @@ func (d *Daemon) openAll() error {
 	}); err != nil {
 		return err
 	}
-	d.skills = skill.Load(d.fs, []skill.Dir{{Path: filepath.Join(d.home, "skills"), Tier: skill.Managed}}, func(err error) {
+	d.skills = skill.Load(d.fs, []skill.Dir{{Path: filepath.Join(d.home, "skills"), Tier: skill.Workspace}}, func(err error) {
 		d.log.Warn("a skill is not used", "error", err)
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden())
 	if d.crons, err = d.openCrons(); err != nil {
 		return err
 	}
+	d.firing = newScheduler(d)
 	if err := d.build(s); err != nil {
 		return err
 	}
@@ -223,7 +225,9 @@ func (d *Daemon) build(c *config.Config) error {
 			Memory: memory, Scope: scope, Resources: d.resources(scope),
 		})
 	}
-	d.current.Store(s)
+	if old := d.current.Swap(s); old != nil {
+		old.models.Close() // of what is idle; runs that go on keep theirs
+	}
 	return nil
 }
 
@@ -246,7 +250,11 @@ func modelOf(a config.Agent, c *config.Config) string {
 }
 
 func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
-	set.Add(d.askTool(), d.delegateTool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) { c.Narrow(sk.Bound(c.Scope)) }))
+	set.Add(d.askTool(), d.delegateTool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
+		if c.Narrow != nil {
+			c.Narrow(sk.Bound(c.Scope))
+		}
+	}))
 	set.Add(d.memoryTools()...)
 	set.Add(d.files.Tools()...)
 	env := make(map[string]string, len(c.Env))
@@ -277,7 +285,11 @@ func (d *Daemon) reload() error {
 	if err != nil {
 		return err
 	}
-	return d.build(c)
+	if err := d.build(c); err != nil {
+		return err
+	}
+	d.firing.reset()
+	return nil
 }
 
 // sessionIndex returns the index of the sessions, which the first search
@@ -314,6 +326,9 @@ var errStopping = errors.New("the daemon is stopping")
 func (d *Daemon) Close() error {
 	var errs []error
 	d.stop(context.Background())
+	if s := d.setup(); s != nil {
+		s.models.Close()
+	}
 	if d.index != nil {
 		errs = append(errs, d.index.Close())
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"time"
 
 	"crabmem/daemon/config"
@@ -59,8 +60,11 @@ func (d *Daemon) addModels(r *request, m *pb.AddModelsMsg) error {
 }
 
 func (d *Daemon) removeModel(r *request, name string) error {
-	if err := d.setup().models.Remove(name); err != nil {
+	switch err := d.setup().models.Remove(name); {
+	case errors.Is(err, model.ErrUnknownModel):
 		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "crabmem models lists those there are"}
+	case err != nil:
+		return &failure{code: 409, kind: "in_use", text: err.Error(), remedy: "crabmem models switch makes another one active"}
 	}
 	return d.listModels(r)
 }

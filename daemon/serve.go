@@ -35,6 +35,9 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		d.log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
 		wg.Go(func() { failed <- server.Serve(l) })
 	}
+	firing, stopFiring := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopFiring(nil)
+	wg.Go(func() { d.firing.run(firing) })
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for ctx.Err() == nil && err == nil {
@@ -48,6 +51,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 			d.putAway(d.setup().config.Limits.Sessions)
 		}
 	}
+	stopFiring(errStopping) // what is pending stays in the table
 	drain := c.Limits.Drain
 	d.log.Info("stopping", "drain", drain.String())
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // schedules name time zones on machines that know none
 
 	"crabmem/daemon/tool"
 )

@@ -71,7 +71,8 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions) model.Re
 	end := sessionlog.Message{Role: sessionlog.RoleUser, Content: "Write the summary now."}
 	room := r.Models.ContextLimit(a.Model)*4/5*bytesPerToken - size(ms) - size([]sessionlog.Message{end})
 	ms = append(append(ms, shortened(s.Messages, room)...), end)
-	return model.Request{Model: a.Model, Messages: ms, MaxTokens: o.Tokens}
+	// All of it is written before the first byte comes.
+	return model.Request{Model: a.Model, Messages: ms, MaxTokens: o.Tokens, Timeout: compactTimeout}
 }
 
 // shortened returns messages of which the model can make a summary: results of

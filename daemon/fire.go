@@ -1,0 +1,213 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"crabmem/daemon/cron"
+	"crabmem/sessionlog"
+)
+
+const (
+	// cronFailures in a row stop an entry, until it is made anew or the
+	// configuration is read again.
+	cronFailures = 3
+	// cronLate is how late an entry may run. Later, as after the machine slept,
+	// the run counts as missed: it is not made up for.
+	cronLate = time.Minute
+	// cronLook is how often the table is looked at when nothing is due: what was
+	// written into the file by hand is found then.
+	cronLook = time.Minute
+)
+
+// schedule is what is known of an entry between its runs.
+type schedule struct {
+	cron     cron.Cron
+	due      time.Time
+	running  bool
+	failures int
+}
+
+// scheduler fires the entries of the table. Its goroutine is that of Serve.
+type scheduler struct {
+	d    *Daemon
+	wake chan struct{} // something was changed
+
+	mu      sync.Mutex
+	entries map[uint64]*schedule
+	runs    sync.WaitGroup
+}
+
+func newScheduler(d *Daemon) *scheduler {
+	return &scheduler{d: d, wake: make(chan struct{}, 1), entries: make(map[uint64]*schedule)}
+}
+
+// changed has the table looked at again.
+func (s *scheduler) changed() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// reset gives entries that were stopped another chance.
+func (s *scheduler) reset() {
+	s.mu.Lock()
+	for _, e := range s.entries {
+		e.failures = 0
+	}
+	s.mu.Unlock()
+	s.changed()
+}
+
+// run fires entries when they are due, until ctx ends; then it waits for the
+// runs, which end with it.
+func (s *scheduler) run(ctx context.Context) {
+	defer s.runs.Wait()
+	for {
+		now := s.d.now()
+		next := s.plan(now)
+		timer := time.NewTimer(min(next.Sub(now), cronLook))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.wake:
+			timer.Stop()
+		case <-timer.C:
+			if err := s.d.crons.Reload(); err != nil {
+				s.d.log.Warn("crons.toml", "error", err)
+			}
+		}
+		s.fire(ctx, s.d.now())
+	}
+}
+
+// plan brings the entries up to date with the table, and returns when the first
+// is due.
+func (s *scheduler) plan(now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := now.Add(cronLook)
+	seen := make(map[uint64]bool)
+	for _, c := range s.d.crons.List() {
+		seen[c.ID] = true
+		e := s.entries[c.ID]
+		if e == nil || e.cron.Schedule != c.Schedule || e.cron.Timezone != c.Timezone {
+			e = &schedule{}
+			s.entries[c.ID] = e
+		}
+		e.cron = c
+		if e.due.IsZero() {
+			loc, err := c.Location()
+			if err == nil {
+				e.due, err = cron.Next(c.Schedule, now, loc)
+			}
+			if err != nil {
+				e.due = now.Add(24 * time.Hour) // it was valid when it was read
+				s.d.log.Warn("a cron has no next time", "cron", c.ID, "error", err)
+			}
+		}
+		if e.due.Before(next) {
+			next = e.due
+		}
+	}
+	for id := range s.entries {
+		if !seen[id] {
+			delete(s.entries, id)
+		}
+	}
+	return next
+}
+
+// fire starts what is due at a time.
+func (s *scheduler) fire(ctx context.Context, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, e := range s.entries {
+		if e.due.After(now) {
+			continue
+		}
+		due := e.due
+		e.due = time.Time{}
+		log := s.d.log.With("cron", id, "skill", e.cron.Skill, "due", due.Format(time.RFC3339))
+		switch {
+		case now.Sub(due) > cronLate:
+			log.Warn("a cron was missed, and is not made up for", "late", now.Sub(due).Round(time.Second).String())
+			continue
+		case e.cron.Quiet(due):
+			continue // RFC 0080: silently
+		case e.running:
+			log.Warn("a cron is left out: its last run goes on")
+			continue
+		case e.failures >= cronFailures:
+			continue
+		}
+		e.running = true
+		c := e.cron
+		s.runs.Go(func() {
+			err := s.d.runCron(ctx, c)
+			s.ended(c, err)
+			if err != nil {
+				log.Warn("a cron failed", "error", err)
+			} else {
+				log.Info("a cron ran")
+			}
+		})
+	}
+}
+
+// ended takes note of what came of a run.
+func (s *scheduler) ended(c cron.Cron, err error) {
+	s.mu.Lock()
+	e := s.entries[c.ID]
+	if e != nil {
+		if e.running = false; err == nil {
+			e.failures = 0
+		} else if e.failures++; e.failures == cronFailures {
+			s.d.log.Warn("a cron is stopped: it failed again and again; a reload gives it another chance", "cron", c.ID, "failures", e.failures)
+		}
+	}
+	s.mu.Unlock()
+	if c.Once && !errors.Is(err, errStopping) && !errors.Is(err, context.Canceled) {
+		if err := s.d.crons.Delete(c.ID); err != nil {
+			s.d.log.Warn("a cron that is to run once stays in the table", "cron", c.ID, "error", err)
+		}
+	}
+}
+
+// runCron sends /SKILL ARGS into the session of an entry. The session is the
+// one of its file, also after a restart; a file that is gone is an error.
+func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
+	l, err := d.cronSession(c)
+	if err != nil {
+		return err
+	}
+	text := "/" + c.Skill
+	if c.Args != "" {
+		text += " " + c.Args
+	}
+	return d.run(ctx, &run{live: l, content: text, sender: "cron"})
+}
+
+func (d *Daemon) cronSession(c cron.Cron) (*live, error) {
+	if c.SessionFile == "" {
+		// It was written by another program, in whose run the number meant one.
+		return nil, fmt.Errorf("it names no session's file: create it anew, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
+	}
+	d.live.opening.Lock()
+	defer d.live.opening.Unlock()
+	l, err := d.open(c.SessionFile, "")
+	if err != nil {
+		return nil, err
+	}
+	if l.id != c.Session {
+		if err := d.crons.Bind(c.ID, l.id, c.SessionFile); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}

@@ -1,0 +1,259 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	_ "time/tzdata"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/cron"
+	"crabmem/daemon/model"
+	"crabmem/sessionlog"
+)
+
+// clockwork is a model that notes when it was asked what.
+type clockwork struct {
+	mu    sync.Mutex
+	asked []string
+	takes time.Duration
+	err   error
+}
+
+func (c *clockwork) Send(context.Context, model.Request) (*model.Response, error) {
+	return nil, fmt.Errorf("no summaries here")
+}
+
+func (c *clockwork) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) {
+		c.mu.Lock()
+		c.asked = append(c.asked, time.Now().UTC().Format("2006-01-02 15:04:05")+" "+q.Messages[len(q.Messages)-1].Content)
+		takes, err := c.takes, c.err
+		c.mu.Unlock()
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		yield(model.Chunk{Content: "done", Finish: "stop"}, err)
+	}
+}
+
+func (c *clockwork) heard() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string{}, c.asked...)
+}
+
+// bubble is a daemon in memory whose clock stands at midnight of 2000-01-01.
+func bubble(t *testing.T, fs vfs.FS) (*Daemon, *clockwork) {
+	t.Helper()
+	d, err := Open(Options{Home: "/home/crab", FS: fs, Getenv: func(string) string { return "" }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &clockwork{}
+	if err := d.setup().models.AddBackend("clock", 8192, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.setup().models.Switch("clock"); err != nil {
+		t.Fatal(err)
+	}
+	return d, m
+}
+
+// firing runs the scheduler until end is called.
+func (d *Daemon) firingFor(t *testing.T, forth time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan struct{})
+	go func() { d.firing.run(ctx); close(done) }()
+	time.Sleep(forth)
+	synctest.Wait()
+	cancel(errStopping)
+	<-done
+}
+
+func mustCreate(t *testing.T, d *Daemon, c cron.Cron) cron.Cron {
+	t.Helper()
+	if c.SessionFile == "" {
+		l, err := d.resolve(&begin{agent: "crab", sender: "user"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Session, c.SessionFile = l.id, l.log.ID()
+	}
+	c, err := d.crons.Create(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestCronFires is RFC 0080's Design: /SKILL into the session at the times of
+// the schedule, but in quiet hours; once, and then gone; the session's history
+// has it; the table survives a restart, and with it the session meant.
+func TestCronFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		d, m := bubble(t, fs)
+		mustCreate(t, d, cron.Cron{Schedule: "*/30 * * * *", Skill: "feeds", Args: "all of them", QuietStart: "01:00", QuietEnd: "02:00", Timezone: "UTC"})
+		mustCreate(t, d, cron.Cron{Schedule: "15 0 * * *", Skill: "greet", Once: true, Timezone: "UTC"})
+		d.firingFor(t, 2*time.Hour+time.Minute)
+		want := []string{"2000-01-01 00:15:00 /greet", "2000-01-01 00:30:00 /feeds all of them", "2000-01-01 02:00:00 /feeds all of them"}
+		if got := m.heard(); strings.Join(got, "|") != strings.Join(want, "|") {
+			t.Errorf("it ran %q, want %q", got, want)
+		}
+		if list := d.crons.List(); len(list) != 1 || list[0].Skill != "feeds" {
+			t.Errorf("the table has %v", list)
+		}
+		l := d.live.list()[0]
+		if l.session.Messages[0].Content != "/greet" || len(l.session.Messages) != 6 {
+			t.Errorf("the session has %v", l.session.Messages)
+		}
+		id := l.log.ID()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d, m = bubble(t, fs)
+		defer d.Close()
+		// Numbers of sessions begin anew: another one has that of ours.
+		if _, err := d.create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		d.firingFor(t, 30*time.Minute)
+		if got := m.heard(); len(got) != 1 || got[0] != "2000-01-01 02:30:00 /feeds all of them" {
+			t.Errorf("after a restart it ran %q", got)
+		}
+		if list := d.crons.List(); list[0].Session != 2 || list[0].SessionFile != id {
+			t.Errorf("it is bound to %d, %s", list[0].Session, list[0].SessionFile)
+		}
+	})
+}
+
+// TestCronOnceSurvivesShutdown: one that is pending, and one that a stop cut
+// short, are there after it.
+func TestCronOnceSurvivesShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, m := bubble(t, vfs.NewMem())
+		defer d.Close()
+		m.takes = time.Hour
+		mustCreate(t, d, cron.Cron{Schedule: "30 0 * * *", Skill: "cut", Once: true, Timezone: "UTC"})
+		mustCreate(t, d, cron.Cron{Schedule: "30 9 * * *", Skill: "pending", Once: true, Timezone: "UTC"})
+		d.firingFor(t, 31*time.Minute)
+		if len(m.heard()) != 1 || len(d.crons.List()) != 2 {
+			t.Errorf("it ran %q, the table has %v", m.heard(), d.crons.List())
+		}
+	})
+}
+
+// TestCronDoesNotOverlap: an entry whose last run goes on is left out.
+func TestCronDoesNotOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, m := bubble(t, vfs.NewMem())
+		defer d.Close()
+		m.takes = 25 * time.Minute
+		mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "slow", Timezone: "UTC"})
+		d.firingFor(t, 61*time.Minute)
+		if got := strings.Join(m.heard(), "|"); got != "2000-01-01 00:10:00 /slow|2000-01-01 00:40:00 /slow" {
+			t.Errorf("it ran %s", got)
+		}
+	})
+}
+
+// TestCronBreaker: three failures in a row stop an entry, and a reload starts
+// it again.
+func TestCronBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, m := bubble(t, vfs.NewMem())
+		defer d.Close()
+		m.err = fmt.Errorf("no")
+		mustCreate(t, d, cron.Cron{Schedule: "* * * * *", Skill: "bad", Timezone: "UTC"})
+		d.firingFor(t, 10*time.Minute+time.Second)
+		if n := len(m.heard()); n != 3 {
+			t.Errorf("it ran %d times", n)
+		}
+		d.firing.reset()
+		d.firingFor(t, 10*time.Minute)
+		if n := len(m.heard()); n != 6 {
+			t.Errorf("it ran %d times", n)
+		}
+	})
+}
+
+// TestCronMissed: what was due while nothing ran is not made up for.
+func TestCronMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, m := bubble(t, vfs.NewMem())
+		defer d.Close()
+		mustCreate(t, d, cron.Cron{Schedule: "0 * * * *", Skill: "hourly", Timezone: "UTC"})
+		d.firingFor(t, time.Minute)
+		time.Sleep(150 * time.Minute)
+		d.firingFor(t, 30*time.Minute)
+		if got := strings.Join(m.heard(), "|"); got != "2000-01-01 03:00:00 /hourly" {
+			t.Errorf("it ran %s", got)
+		}
+	})
+}
+
+// TestCronYear simulates a year in three zones, two of which change their
+// clocks twice, and compares with a walk over every minute of the year by the
+// clocks on the wall.
+func TestCronYear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a year of half hours")
+	}
+	zones := []string{"Europe/Berlin", "America/New_York", "Asia/Kolkata"}
+	// At 02:30 of the days when clocks are set there is no such time, or two.
+	const hour, minute = 2, 30
+	synctest.Test(t, func(t *testing.T) {
+		d, m := bubble(t, vfs.NewMem())
+		defer d.Close()
+		want := make(map[string]int)
+		begin := time.Now()
+		for _, zone := range zones {
+			mustCreate(t, d, cron.Cron{Schedule: fmt.Sprintf("%d %d * * *", minute, hour), Skill: strings.ToLower(zone[strings.Index(zone, "/")+1:]), Timezone: zone})
+			loc, err := time.LoadLocation(zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			day, last := "", begin.Add(-time.Minute).In(loc)
+			for at := begin.Add(time.Minute); !at.After(begin.AddDate(1, 0, 0)); at = at.Add(time.Minute) {
+				now := at.In(loc)
+				date := now.Format("2006-01-02")
+				passed := now.Hour()*60+now.Minute() >= hour*60+minute
+				before := last.Hour()*60+last.Minute() < hour*60+minute || last.Format("2006-01-02") != date
+				if passed && before && date != day {
+					day = date // once on a day that has it twice, and when clocks skip it, then
+					want[at.UTC().Format("2006-01-02 15:04:05")+" /"+strings.ToLower(zone[strings.Index(zone, "/")+1:])]++
+				}
+				last = now
+			}
+		}
+		d.firingFor(t, 366*24*time.Hour-time.Since(begin)+time.Second)
+		got := m.heard()
+		for _, line := range got {
+			want[line]--
+			if want[line] < 0 {
+				t.Errorf("it ran at %s", line)
+			}
+			if want[line] == 0 {
+				delete(want, line)
+			}
+		}
+		for line := range want {
+			t.Errorf("it did not run at %s", line)
+		}
+		if len(got) < 3*365 {
+			t.Errorf("%d runs", len(got))
+		}
+		t.Logf("cron: %d runs in a year in %d zones", len(got), len(zones))
+	})
+}

@@ -10,13 +10,10 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Protocol is the version of the operations of ours.
-const Protocol = 1
-
 // hello says who answers.
 func (d *Daemon) hello(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{
-		Protocol: Protocol, Version: d.opts.Version, Pid: uint32(os.Getpid()), Home: d.home, Store: d.store.Path(),
+		Protocol: pb.Version, Version: d.opts.Version, Pid: uint32(os.Getpid()), Home: d.home, Store: d.store.Path(),
 		SessionsDir: d.sessions.Path(), StartedAt: sessionlog.Timestamp(d.started), Model: d.setup().models.Active(),
 	}}})
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"path/filepath"
+	"time"
 
 	"crabmem/daemon/cron"
 	"crabmem/daemon/wire/pb"
@@ -20,16 +21,17 @@ func (d *Daemon) openCrons() (*cron.Table, error) {
 	return t, nil
 }
 
-// createCron adds an entry for a session that is live now. It is bound to the
-// session's file too, so that it means the same one after a restart (D20).
+// createCron adds an entry for a session that is live, or is opened for it. It
+// is bound to the session's file too, so that it means the same one after a
+// restart (D20).
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
-	l, err := d.live.get(m.Session)
+	l, err := d.cronTarget(m)
 	if err != nil {
 		return err
 	}
 	c, err := d.crons.Create(cron.Cron{
-		Schedule: m.Schedule, Skill: m.Skill, Session: m.Session, SessionFile: l.log.ID(),
-		QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once,
+		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, Session: l.id, SessionFile: l.log.ID(),
+		QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once, Timezone: m.Timezone,
 	})
 	if _, ok := errors.AsType[*cron.InvalidError](err); ok {
 		return &failure{code: 400, kind: "invalid", text: err.Error()}
@@ -38,6 +40,19 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 	}
 	d.firing.changed()
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronInfo{CronInfo: d.cronInfo(c)}})
+}
+
+func (d *Daemon) cronTarget(m *pb.CreateCronMsg) (*live, error) {
+	if m.StoredId == "" {
+		return d.live.get(m.Session)
+	}
+	d.live.opening.Lock()
+	defer d.live.opening.Unlock()
+	id, err := d.storedID(m.StoredId)
+	if err != nil {
+		return nil, err
+	}
+	return d.open(id, "")
 }
 
 func (d *Daemon) deleteCron(r *request, id uint64) error {
@@ -62,7 +77,17 @@ func (d *Daemon) listCrons(r *request) error {
 // cronInfo is an entry with the number that its session has now; 0 when it is
 // not live.
 func (d *Daemon) cronInfo(c cron.Cron) *pb.CronInfo {
-	info := &pb.CronInfo{Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, Session: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once}
+	info := &pb.CronInfo{
+		Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, Session: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once,
+		Args: c.Args, Timezone: c.Timezone, StoredId: c.SessionFile,
+	}
+	if loc, err := c.Location(); err == nil {
+		if next, err := cron.Next(c.Schedule, d.now(), loc); err == nil {
+			info.NextAt = next.Format(time.RFC3339)
+		}
+	}
+	info.Failures = uint32(d.firing.failures(c.ID))
+	info.Stopped = info.Failures >= cronFailures
 	if c.SessionFile != "" {
 		info.Session = 0
 		for _, l := range d.live.list() {

@@ -63,6 +63,16 @@ func (s *scheduler) reset() {
 	s.changed()
 }
 
+// failures returns how often in a row an entry failed.
+func (s *scheduler) failures(id uint64) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[id]; e != nil {
+		return e.failures
+	}
+	return 0
+}
+
 // run fires entries when they are due, until ctx ends; then it waits for the
 // runs, which end with it.
 func (s *scheduler) run(ctx context.Context) {

@@ -4153,6 +4153,9 @@ type CreateCronMsg struct {
 	QuietStart    *string                `protobuf:"bytes,4,opt,name=quiet_start,json=quietStart,proto3,oneof" json:"quiet_start,omitempty"`
 	QuietEnd      *string                `protobuf:"bytes,5,opt,name=quiet_end,json=quietEnd,proto3,oneof" json:"quiet_end,omitempty"`
 	Once          bool                   `protobuf:"varint,6,opt,name=once,proto3" json:"once,omitempty"`
+	Args          string                 `protobuf:"bytes,1000,opt,name=args,proto3" json:"args,omitempty"`                         // behind the skill's name
+	Timezone      string                 `protobuf:"bytes,1001,opt,name=timezone,proto3" json:"timezone,omitempty"`                 // as Europe/Berlin; empty: the daemon's
+	StoredId      string                 `protobuf:"bytes,1002,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file, in place of session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4227,6 +4230,27 @@ func (x *CreateCronMsg) GetOnce() bool {
 		return x.Once
 	}
 	return false
+}
+
+func (x *CreateCronMsg) GetArgs() string {
+	if x != nil {
+		return x.Args
+	}
+	return ""
+}
+
+func (x *CreateCronMsg) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+func (x *CreateCronMsg) GetStoredId() string {
+	if x != nil {
+		return x.StoredId
+	}
+	return ""
 }
 
 type DeleteCronMsg struct {
@@ -4318,6 +4342,12 @@ type CronInfo struct {
 	QuietStart    string                 `protobuf:"bytes,5,opt,name=quiet_start,json=quietStart,proto3" json:"quiet_start,omitempty"`
 	QuietEnd      string                 `protobuf:"bytes,6,opt,name=quiet_end,json=quietEnd,proto3" json:"quiet_end,omitempty"`
 	Once          bool                   `protobuf:"varint,7,opt,name=once,proto3" json:"once,omitempty"`
+	Args          string                 `protobuf:"bytes,1000,opt,name=args,proto3" json:"args,omitempty"`
+	Timezone      string                 `protobuf:"bytes,1001,opt,name=timezone,proto3" json:"timezone,omitempty"`
+	StoredId      string                 `protobuf:"bytes,1002,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file
+	NextAt        string                 `protobuf:"bytes,1003,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`       // RFC 3339
+	Failures      uint32                 `protobuf:"varint,1004,opt,name=failures,proto3" json:"failures,omitempty"`                // in a row
+	Stopped       bool                   `protobuf:"varint,1005,opt,name=stopped,proto3" json:"stopped,omitempty"`                  // after too many of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4397,6 +4427,48 @@ func (x *CronInfo) GetQuietEnd() string {
 func (x *CronInfo) GetOnce() bool {
 	if x != nil {
 		return x.Once
+	}
+	return false
+}
+
+func (x *CronInfo) GetArgs() string {
+	if x != nil {
+		return x.Args
+	}
+	return ""
+}
+
+func (x *CronInfo) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+func (x *CronInfo) GetStoredId() string {
+	if x != nil {
+		return x.StoredId
+	}
+	return ""
+}
+
+func (x *CronInfo) GetNextAt() string {
+	if x != nil {
+		return x.NextAt
+	}
+	return ""
+}
+
+func (x *CronInfo) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *CronInfo) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
 	}
 	return false
 }
@@ -7989,7 +8061,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05usage\x18\xeb\a \x01(\v2\x18.crabtalk.protocol.UsageR\x05usage\x12;\n" +
 	"\tcompacted\x18\xec\a \x01(\v2\x1c.crabtalk.protocol.CompactedR\tcompacted\x122\n" +
 	"\x05error\x18\xed\a \x01(\v2\x1b.crabtalk.protocol.ErrorMsgR\x05error\x12\x13\n" +
-	"\x04lost\x18\xee\a \x01(\x04R\x04lost\"\xd5\x01\n" +
+	"\x04lost\x18\xee\a \x01(\x04R\x04lost\"\xa5\x02\n" +
 	"\rCreateCronMsg\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x18\n" +
@@ -7997,13 +8069,16 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vquiet_start\x18\x04 \x01(\tH\x00R\n" +
 	"quietStart\x88\x01\x01\x12 \n" +
 	"\tquiet_end\x18\x05 \x01(\tH\x01R\bquietEnd\x88\x01\x01\x12\x12\n" +
-	"\x04once\x18\x06 \x01(\bR\x04onceB\x0e\n" +
+	"\x04once\x18\x06 \x01(\bR\x04once\x12\x13\n" +
+	"\x04args\x18\xe8\a \x01(\tR\x04args\x12\x1b\n" +
+	"\btimezone\x18\xe9\a \x01(\tR\btimezone\x12\x1c\n" +
+	"\tstored_id\x18\xea\a \x01(\tR\bstoredIdB\x0e\n" +
 	"\f_quiet_startB\f\n" +
 	"\n" +
 	"_quiet_end\"\x1f\n" +
 	"\rDeleteCronMsg\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\"\x0e\n" +
-	"\fListCronsMsg\"\xb8\x01\n" +
+	"\fListCronsMsg\"\xda\x02\n" +
 	"\bCronInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\bschedule\x18\x02 \x01(\tR\bschedule\x12\x14\n" +
@@ -8012,7 +8087,13 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vquiet_start\x18\x05 \x01(\tR\n" +
 	"quietStart\x12\x1b\n" +
 	"\tquiet_end\x18\x06 \x01(\tR\bquietEnd\x12\x12\n" +
-	"\x04once\x18\a \x01(\bR\x04once\"=\n" +
+	"\x04once\x18\a \x01(\bR\x04once\x12\x13\n" +
+	"\x04args\x18\xe8\a \x01(\tR\x04args\x12\x1b\n" +
+	"\btimezone\x18\xe9\a \x01(\tR\btimezone\x12\x1c\n" +
+	"\tstored_id\x18\xea\a \x01(\tR\bstoredId\x12\x18\n" +
+	"\anext_at\x18\xeb\a \x01(\tR\x06nextAt\x12\x1b\n" +
+	"\bfailures\x18\xec\a \x01(\rR\bfailures\x12\x19\n" +
+	"\astopped\x18\xed\a \x01(\bR\astopped\"=\n" +
 	"\bCronList\x121\n" +
 	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons\"\xc6\x01\n" +
 	"\x05Entry\x12\x0e\n" +

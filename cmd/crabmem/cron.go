@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) cronCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "cron",
+		GroupID: groupAgents,
+		Short:   "run skills at set times: add, list, remove",
+		Long: `Have the daemon send /SKILL into a session at set times, as if somebody had
+typed it. The table is crons.toml in the home. What was due while no daemon ran
+is not made up for; an entry that fails three times in a row is stopped until
+"crabmem cron list" says so no more, which a reload or a restart brings about.`,
+		Example: `  crabmem cron list`,
+	}
+	return family(cmd, c.cronAdd(), c.cronList(), c.cronRemove())
+}
+
+// a cronEntry is an entry as --json shows it.
+type cronEntry struct {
+	ID         uint64 `json:"id"`
+	Schedule   string `json:"schedule"`
+	Skill      string `json:"skill"`
+	Args       string `json:"args,omitempty"`
+	Session    string `json:"session"` // of its file
+	QuietStart string `json:"quiet_start,omitempty"`
+	QuietEnd   string `json:"quiet_end,omitempty"`
+	Timezone   string `json:"timezone,omitempty"`
+	Once       bool   `json:"once"`
+	Next       string `json:"next,omitempty"`
+	Failures   uint32 `json:"failures,omitempty"`
+	Stopped    bool   `json:"stopped,omitempty"`
+}
+
+func newCronEntry(i *pb.CronInfo) cronEntry {
+	return cronEntry{
+		ID: i.Id, Schedule: i.Schedule, Skill: i.Skill, Args: i.Args, Session: i.StoredId, QuietStart: i.QuietStart, QuietEnd: i.QuietEnd,
+		Timezone: i.Timezone, Once: i.Once, Next: i.NextAt, Failures: i.Failures, Stopped: i.Stopped,
+	}
+}
+
+func (e *cronEntry) line() string {
+	what := "/" + e.Skill
+	if e.Args != "" {
+		what += " " + e.Args
+	}
+	var notes []string
+	if e.Timezone != "" {
+		notes = append(notes, e.Timezone)
+	}
+	if e.QuietStart != "" {
+		notes = append(notes, "quiet "+e.QuietStart+" to "+e.QuietEnd)
+	}
+	if e.Once {
+		notes = append(notes, "once")
+	}
+	if e.Stopped {
+		notes = append(notes, fmt.Sprintf("stopped after %d failures", e.Failures))
+	} else if e.Next != "" {
+		notes = append(notes, "next "+e.Next)
+	}
+	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, e.Session, strings.Join(notes, ", "))
+}
+
+// daemonClient returns a client of a daemon that runs.
+func (c *cli) daemonClient(cmd *cobra.Command) (*client.Client, error) {
+	cl, _, err := c.running(cmd.Context())
+	return cl, err
+}
+
+func (c *cli) cronAdd() *cobra.Command {
+	var quiet, zone string
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "add SESSION SCHEDULE SKILL [ARGS]",
+		Short: "have a skill run at set times",
+		Long: `Send /SKILL ARGS into a session, by its id, whenever the schedule says: five
+fields (minute, hour, day of the month, month, day of the week), or six with
+seconds first. --quiet is a time of the day when it does not run.`,
+		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
+  crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet 23:00-07:00 --timezone Europe/Berlin
+  crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
+		Args:              atLeast(3, "SESSION, SCHEDULE and SKILL"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&quiet, "quiet", "", "not in these hours: `HH:MM-HH:MM`")
+	cmd.Flags().StringVar(&zone, "timezone", "", "the clock that counts, as Europe/Berlin; default: the daemon's")
+	cmd.Flags().BoolVar(&once, "once", false, "run once and remove it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m := &pb.CreateCronMsg{StoredId: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
+		if quiet != "" {
+			from, to, ok := strings.Cut(quiet, "-")
+			if !ok {
+				return usagef("--quiet %q: want two times, as 23:00-07:00", quiet)
+			}
+			m.QuietStart, m.QuietEnd = &from, &to
+		}
+		cl, err := c.daemonClient(cmd)
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		i, err := cl.CreateCron(cmd.Context(), m)
+		if err != nil {
+			return err
+		}
+		e := newCronEntry(i)
+		if c.json {
+			return c.printJSON(e)
+		}
+		c.say("added %s", printable(strings.TrimSpace(e.line())))
+		return nil
+	}
+	return cmd
+}
+
+func (c *cli) cronList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "show what runs when",
+		Long:  "List the entries of the table, each with when it runs next, in order of their\nnumbers. With --json it is an object a line.",
+		Example: `  crabmem cron list
+  crabmem cron list --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cl, err := c.daemonClient(cmd)
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		list, err := cl.Crons(cmd.Context())
+		if err != nil {
+			return err
+		}
+		for _, i := range list {
+			e := newCronEntry(i)
+			if c.json {
+				if err := c.printJSON(e); err != nil {
+					return err
+				}
+				continue
+			}
+			c.out.WriteString(printable(e.line()) + "\n")
+		}
+		if len(list) == 0 {
+			c.say("no entries: crabmem cron add makes one")
+		}
+		return nil
+	}
+	return cmd
+}
+
+func (c *cli) cronRemove() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "remove ID",
+		Short:             "remove an entry",
+		Long:              "Remove an entry of the table, by its number. A run of it that goes on goes on.",
+		Example:           "  crabmem cron add crab_user_1 \"0 9 * * *\" check-feeds && crabmem cron remove 1",
+		Args:              exactly(1, "ID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id, err := strconv.ParseUint(args[0], 10, 64)
+		if err != nil {
+			return usagef("ID %q: want a number of crabmem cron list", args[0])
+		}
+		cl, err := c.daemonClient(cmd)
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if err := cl.DeleteCron(cmd.Context(), id); err != nil {
+			return err
+		}
+		if c.json {
+			return c.printJSON(map[string]uint64{"removed": id})
+		}
+		c.say("removed %d", id)
+		return nil
+	}
+	return cmd
+}

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"os"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -131,11 +131,16 @@ func (c *served) tellWhy(err error) {
 		c.fail(400, "too_large", large.Error())
 	case errors.As(err, &full):
 		c.fail(503, "busy", full.Error())
-	case errors.Is(err, os.ErrDeadlineExceeded) && !c.trusted:
+	case timedOut(err) && !c.trusted:
 		c.fail(401, "unauthorized", "no token came in time")
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case timedOut(err):
 		c.fail(408, "timeout", "the rest of the frame did not come in time")
 	}
+}
+
+func timedOut(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // fail answers with an error.
@@ -217,7 +222,7 @@ func (c *served) watchPeer() {
 	for c.w < len(c.in) {
 		n, err := c.c.Read(c.in[c.w:])
 		c.w += n
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil && !timedOut(err) {
 			c.hungUp = true
 			c.req.end()
 		}

@@ -52,7 +52,7 @@ type served struct {
 	failed  int       // to authenticate
 	authBy  time.Time // zero: it is trusted
 	timed   bool      // a deadline for reads is set
-	writeBy time.Time // the deadline for writes
+	late    bool      // a deadline for writes has passed without progress
 	farWell bool      // what is written now is the last
 
 	// Of the request.
@@ -120,7 +120,7 @@ func (c *served) serve() {
 func (c *served) tellWhy(err error) {
 	var large *TooLargeError
 	var full *fullError
-	c.farWell, c.writeBy = true, time.Time{}
+	c.partWays()
 	switch state := c.state.Load(); {
 	case state == evicted:
 		c.fail(503, "busy", "too many connections: this one was the longest without a request")
@@ -136,6 +136,12 @@ func (c *served) tellWhy(err error) {
 	case timedOut(err):
 		c.fail(408, "timeout", "the rest of the frame did not come in time")
 	}
+}
+
+// partWays gives the last that is written little time.
+func (c *served) partWays() {
+	c.farWell = true
+	_ = c.timeWrite(min(c.s.limits.Progress, time.Second))
 }
 
 func timedOut(err error) bool {

@@ -147,12 +147,13 @@ func (s *Server) admit(nc net.Conn) {
 		if now-last > int64(time.Second) && s.refused.CompareAndSwap(last, now) {
 			s.log.Warn("a connection was refused", "network", p.Network, "address", p.Addr, "uid", p.UID)
 		}
-		c.farWell = true
+		c.partWays()
 		c.fail(401, "refused", why)
 		c.cancel()
 		nc.Close()
 		return
 	}
+	_ = c.timeWrite(s.limits.Progress / 2)
 	s.mu.Lock()
 	if s.draining.Load() {
 		s.mu.Unlock()

@@ -231,7 +231,7 @@ func TestNeverReads(t *testing.T) {
 		answer(t, c)
 		answer(t, c)
 		time.Sleep(2 * time.Hour)
-		if d := time.Duration(took.Load()); d != 30*time.Second {
+		if d := time.Duration(took.Load()); d < 15*time.Second || d > 30*time.Second {
 			t.Errorf("the server waited %v", d)
 		}
 	})

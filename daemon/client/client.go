@@ -15,12 +15,16 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -41,21 +45,43 @@ type Client struct {
 }
 
 // Local returns where the daemon of this user listens: CRABMEM_SOCKET, or
-// daemon.sock in CRABTALK_HOME, or in ~/.crabtalk.
+// daemon.sock in CRABTALK_HOME, or in ~/.crabtalk. On Windows it is the port in
+// run/crabtalk.port of the home, with the token in run/crabtalk.token.
 func Local() (wire.Addr, error) {
-	path := os.Getenv("CRABMEM_SOCKET")
-	if path == "" {
-		home := os.Getenv("CRABTALK_HOME")
-		if home == "" {
-			user, err := os.UserHomeDir()
-			if err != nil {
-				return wire.Addr{}, fmt.Errorf("no home directory: %w; set CRABTALK_HOME", err)
-			}
-			home = filepath.Join(user, ".crabtalk")
-		}
-		path = filepath.Join(home, "daemon.sock")
+	if path := os.Getenv("CRABMEM_SOCKET"); path != "" {
+		return wire.Addr{Network: "unix", Address: path}, nil
 	}
-	return wire.Addr{Network: "unix", Address: path}, nil
+	home := os.Getenv("CRABTALK_HOME")
+	if home == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return wire.Addr{}, fmt.Errorf("no home directory: %w; set CRABTALK_HOME", err)
+		}
+		home = filepath.Join(user, ".crabtalk")
+	}
+	if runtime.GOOS == "windows" {
+		return localPort(filepath.Join(home, "run"))
+	}
+	return wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}, nil
+}
+
+// localPort reads where a daemon without a socket listens.
+func localPort(run string) (wire.Addr, error) {
+	var line [2]string
+	for i, name := range []string{"crabtalk.port", "crabtalk.token"} {
+		name = filepath.Join(run, name)
+		b, err := vfs.ReadFile(vfs.OS{}, name, 1<<10)
+		if errors.Is(err, fs.ErrNotExist) {
+			return wire.Addr{}, &NoDaemonError{Addr: wire.Addr{Network: "tcp", Address: name}, err: err}
+		} else if err != nil {
+			return wire.Addr{}, err
+		}
+		line[i] = strings.TrimSpace(string(b))
+	}
+	if _, err := strconv.ParseUint(line[0], 10, 16); err != nil {
+		return wire.Addr{}, fmt.Errorf("%s: no port: %w", filepath.Join(run, "crabtalk.port"), err)
+	}
+	return wire.Addr{Network: "tcp", Address: net.JoinHostPort("127.0.0.1", line[0]), Token: line[1]}, nil
 }
 
 // Close closes the connections that no request uses. Requests after it fail.
@@ -113,7 +139,7 @@ func (c *Client) dial(ctx context.Context) (*wire.Conn, error) {
 		}
 	}
 	conn, err := wire.Dial(ctx, a)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	if errors.Is(err, wire.ErrNobody) {
 		return nil, &NoDaemonError{Addr: a, err: err}
 	}
 	return conn, err

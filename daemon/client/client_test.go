@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -314,5 +315,35 @@ func TestRefused(t *testing.T) {
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != 503 {
 			t.Fatalf("Ping: %v, want what the server said", err)
 		}
+	}
+}
+
+func TestLocal(t *testing.T) {
+	t.Setenv("CRABMEM_SOCKET", "/tmp/s")
+	if a, err := Local(); err != nil || a != (wire.Addr{Network: "unix", Address: "/tmp/s"}) {
+		t.Errorf("CRABMEM_SOCKET: %v, %v", a, err)
+	}
+	t.Setenv("CRABMEM_SOCKET", "")
+	home := t.TempDir()
+	t.Setenv("CRABTALK_HOME", home)
+	if a, err := Local(); runtime.GOOS != "windows" && (err != nil || a.Address != filepath.Join(home, "daemon.sock")) {
+		t.Errorf("CRABTALK_HOME: %v, %v", a, err)
+	}
+	if _, err := localPort(home); err == nil || !strings.Contains(err.Error(), "crabmem daemon") {
+		t.Errorf("without a port: %v", err)
+	}
+	for name, text := range map[string]string{"crabtalk.port": "6688\n", "crabtalk.token": "secret\n"} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, err := localPort(home); err != nil || a != (wire.Addr{Network: "tcp", Address: "127.0.0.1:6688", Token: "secret"}) {
+		t.Errorf("a port: %v, %v", a, err)
+	}
+	if err := os.WriteFile(filepath.Join(home, "crabtalk.port"), []byte("66880"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := localPort(home); err == nil {
+		t.Errorf("no port: %v", a)
 	}
 }

@@ -207,21 +207,22 @@ func (c *Conn) Write(m proto.Message) error {
 	return c.send(b)
 }
 
-// send writes a frame. What is long goes in pieces, each with its time-out: a
-// peer that reads slowly is waited for, one that does not read is not.
+// send writes a frame. What is long goes in pieces: a peer that reads slowly is
+// waited for, one that does not read is not.
 func (c *Conn) send(b []byte) error {
 	for len(b) > 0 {
 		piece := b
 		if c.srv != nil {
 			piece = b[:min(len(b), chunk)]
-			if err := c.srv.timeWrite(); err != nil {
-				return ioError(err)
-			}
 		}
-		if _, err := c.c.Write(piece); err != nil {
+		n, err := c.c.Write(piece)
+		if err != nil && !c.srv.patient(n, err) {
 			return ioError(err)
 		}
-		b = b[len(piece):]
+		if err == nil {
+			c.srv.wrote()
+		}
+		b = b[n:]
 	}
 	return nil
 }

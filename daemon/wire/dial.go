@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"runtime"
 	"strconv"
@@ -22,7 +23,8 @@ type Addr struct {
 // String writes the address without the token.
 func (a Addr) String() string { return a.Network + ":" + a.Address }
 
-// Dial connects to a server, and authenticates when there is a token.
+// Dial connects to a server, and authenticates when there is a token. Errors:
+// ErrNobody, ErrRefused, and the system's.
 func Dial(ctx context.Context, a Addr) (*Conn, error) {
 	switch a.Network {
 	case "unix":
@@ -34,7 +36,9 @@ func Dial(ctx context.Context, a Addr) (*Conn, error) {
 		return nil, fmt.Errorf("network %q: want unix or tcp", a.Network)
 	}
 	nc, err := new(net.Dialer).DialContext(ctx, a.Network, a.Address)
-	if err != nil {
+	if errors.Is(err, errRefused) || errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrNobody, err)
+	} else if err != nil {
 		return nil, err
 	}
 	c := NewConn(nc)

@@ -13,6 +13,8 @@ var (
 	ErrTruncated = errors.New("io error: the connection ended inside a frame")
 	// ErrInUse is returned when somebody else listens on the address.
 	ErrInUse = errors.New("address in use")
+	// ErrNobody is returned by Dial when nobody listens on the address.
+	ErrNobody = errors.New("nobody listens")
 	// ErrRefused is returned by Dial when the server does not take the token.
 	ErrRefused = errors.New("refused")
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
-	"syscall"
 
 	"crabmem/crmem/vfs"
 )
@@ -32,7 +31,7 @@ func ListenUnix(fsys vfs.FS, path string) (net.Listener, error) {
 	default:
 		if err := probe(path); err == nil {
 			return nil, fmt.Errorf("%s: another daemon listens there: %w", path, ErrInUse)
-		} else if !errors.Is(err, syscall.ECONNREFUSED) {
+		} else if !errors.Is(err, errRefused) {
 			return nil, fmt.Errorf("%s: it is not known whether another daemon listens there: %w", path, err)
 		}
 		if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +39,7 @@ func ListenUnix(fsys vfs.FS, path string) (net.Listener, error) {
 		}
 	}
 	l, err := listenPrivate(path)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	if errors.Is(err, errInUse) {
 		return nil, fmt.Errorf("%s: another daemon listens there: %w", path, ErrInUse)
 	}
 	return l, err
@@ -68,7 +67,7 @@ func private(fsys vfs.FS, dir string) error {
 // ListenTCP listens on host:port, and on no other port when that one is taken.
 func ListenTCP(address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	if errors.Is(err, errInUse) {
 		return nil, fmt.Errorf("%s: another program listens there: %w; end it, or configure another port", address, ErrInUse)
 	}
 	return l, err

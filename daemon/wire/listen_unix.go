@@ -11,6 +11,12 @@ import (
 	"syscall"
 )
 
+// What the system says when nobody listens, and when somebody does.
+const (
+	errRefused = syscall.ECONNREFUSED
+	errInUse   = syscall.EADDRINUSE
+)
+
 // checkOwn refuses a directory in which others could reach a socket, or put
 // one.
 func checkOwn(dir string, fi fs.FileInfo) error {

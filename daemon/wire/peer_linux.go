@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -56,7 +57,11 @@ func loopbackUID(local, remote netip.AddrPort) int {
 // is true: the system says 0 of those that nobody has open any more.
 func findUID(table io.Reader, from, to string) int {
 	const established = "01"
+	want := []byte(from + " " + to + " " + established + " ")
 	for in := bufio.NewScanner(table); in.Scan(); {
+		if !bytes.Contains(in.Bytes(), want) {
+			continue // most are
+		}
 		f := strings.Fields(in.Text())
 		if len(f) < 8 || f[1] != from || f[2] != to || f[3] != established {
 			continue

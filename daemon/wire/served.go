@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"os"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +52,7 @@ type served struct {
 	failed  int       // to authenticate
 	authBy  time.Time // zero: it is trusted
 	timed   bool      // a deadline for reads is set
-	writeBy time.Time // the deadline for writes
+	late    bool      // a deadline for writes has passed without progress
 	farWell bool      // what is written now is the last
 
 	// Of the request.
@@ -120,7 +120,7 @@ func (c *served) serve() {
 func (c *served) tellWhy(err error) {
 	var large *TooLargeError
 	var full *fullError
-	c.farWell, c.writeBy = true, time.Time{}
+	c.partWays()
 	switch state := c.state.Load(); {
 	case state == evicted:
 		c.fail(503, "busy", "too many connections: this one was the longest without a request")
@@ -131,11 +131,22 @@ func (c *served) tellWhy(err error) {
 		c.fail(400, "too_large", large.Error())
 	case errors.As(err, &full):
 		c.fail(503, "busy", full.Error())
-	case errors.Is(err, os.ErrDeadlineExceeded) && !c.trusted:
+	case timedOut(err) && !c.trusted:
 		c.fail(401, "unauthorized", "no token came in time")
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case timedOut(err):
 		c.fail(408, "timeout", "the rest of the frame did not come in time")
 	}
+}
+
+// partWays gives the last that is written little time.
+func (c *served) partWays() {
+	c.farWell = true
+	_ = c.timeWrite(min(c.s.limits.Progress, time.Second))
+}
+
+func timedOut(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // fail answers with an error.
@@ -217,7 +228,7 @@ func (c *served) watchPeer() {
 	for c.w < len(c.in) {
 		n, err := c.c.Read(c.in[c.w:])
 		c.w += n
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil && !timedOut(err) {
 			c.hungUp = true
 			c.req.end()
 		}

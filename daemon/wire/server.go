@@ -143,14 +143,17 @@ func (s *Server) admit(nc net.Conn) {
 		c.authBy = time.Now().Add(s.limits.Header)
 	}
 	if why != "" {
-		if now := time.Now().UnixNano(); now-s.refused.Swap(now) > int64(time.Second) {
+		now, last := time.Now().UnixNano(), s.refused.Load()
+		if now-last > int64(time.Second) && s.refused.CompareAndSwap(last, now) {
 			s.log.Warn("a connection was refused", "network", p.Network, "address", p.Addr, "uid", p.UID)
 		}
+		c.partWays()
 		c.fail(401, "refused", why)
 		c.cancel()
 		nc.Close()
 		return
 	}
+	_ = c.timeWrite(s.limits.Progress / 2)
 	s.mu.Lock()
 	if s.draining.Load() {
 		s.mu.Unlock()

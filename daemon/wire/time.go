@@ -48,19 +48,33 @@ func (c *served) setRead(t time.Time) error {
 	return nil
 }
 
-// timeWrite bounds the wait for a peer that does not read. The bound is renewed
-// when a part of it has gone: a write that is done at once needs no new one.
-func (c *served) timeWrite() error {
-	patience := c.s.limits.Progress
-	if c.farWell {
-		patience = min(patience, time.Second)
+// patient reports whether a write that failed is to be gone on with. There is
+// always a deadline for writes, and to look at the clock for each would cost as
+// much as a part of it: the deadline may have been set long before the write.
+// Only the second one that passes without progress has been waited for. So it
+// is between a half of Limits.Progress and the whole.
+func (c *served) patient(n int, err error) bool {
+	if c == nil || !timedOut(err) {
+		return false
 	}
-	now := time.Now()
-	if c.writeBy.Sub(now) > patience-patience/16 {
-		return nil
+	if n >= smallFrame {
+		c.late = false
+	} else if c.late || c.farWell {
+		return false
 	}
-	c.writeBy = now.Add(patience)
-	return c.c.SetWriteDeadline(c.writeBy)
+	c.late = true
+	return c.timeWrite(c.s.limits.Progress/2) == nil
+}
+
+// wrote forgets how long a write took.
+func (c *served) wrote() {
+	if c != nil {
+		c.late = false
+	}
+}
+
+func (c *served) timeWrite(d time.Duration) error {
+	return c.c.SetWriteDeadline(time.Now().Add(d))
 }
 
 // reserve takes n bytes of what all connections together may hold.

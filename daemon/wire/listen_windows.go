@@ -1,11 +1,16 @@
-//go:build !unix
-
 package wire
 
 import (
 	"context"
 	"io/fs"
 	"net"
+	"syscall"
+)
+
+// What the system says when nobody listens, and when somebody does.
+const (
+	errRefused = syscall.Errno(10061) // WSAECONNREFUSED
+	errInUse   = syscall.Errno(10048) // WSAEADDRINUSE
 )
 
 // checkOwn takes every directory: those of a user are the user's own by what

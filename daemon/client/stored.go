@@ -49,3 +49,8 @@ func (c *Client) DeleteSession(ctx context.Context, id string, dry bool) (*pb.St
 func (c *Client) RestoreSession(ctx context.Context, id string) (*pb.StoredSession, error) {
 	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_RestoreSession{RestoreSession: &pb.RestoreSessionMsg{Id: id}}}, (*pb.ServerMessage).GetStoredSession)
 }
+
+// RepairSession takes bad lines out of a session.
+func (c *Client) RepairSession(ctx context.Context, id string) (*pb.RepairSessionReply, error) {
+	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_RepairSession{RepairSession: &pb.RepairSessionMsg{Id: id}}}, (*pb.ServerMessage).GetRepaired)
+}

@@ -164,13 +164,6 @@ func (c *cli) write(ctx context.Context, command string, create bool, f func(s *
 		}
 		return err
 	}
-	serves := func(h *pb.HelloReply) bool {
-		path, err := c.storePath()
-		if err == nil {
-			path, err = c.fs.Resolve(path)
-		}
-		return err == nil && h.GetStore() == path
-	}
 	ask := func(d *client.Client) error {
 		for try := 1; ; try++ {
 			w := &writer{c: c, ctx: ctx, d: d}
@@ -182,7 +175,16 @@ func (c *cli) write(ctx context.Context, command string, create bool, f func(s *
 			return errors.Join(err, cerr)
 		}
 	}
-	return c.handOver(ctx, locked, serves, ask)
+	return c.handOver(ctx, locked, c.servesStore, ask)
+}
+
+// servesStore reports whether a daemon has the store of this command line.
+func (c *cli) servesStore(h *pb.HelloReply) bool {
+	path, err := c.storePath()
+	if err == nil {
+		path, err = c.fs.Resolve(path)
+	}
+	return err == nil && h.GetStore() == path
 }
 
 // get finds an entry by its name or by an alias with one owner.

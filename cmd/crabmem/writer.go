@@ -65,6 +65,10 @@ func (w *writer) Remember(name, content string, aliases []string) (crmem.Entry, 
 	if w.d == nil {
 		return w.files.Remember(name, content, aliases)
 	}
+	// What is no UTF-8 would not get there as it is.
+	if err := crmem.Valid(crmem.Update{Name: name, Content: content, Aliases: aliases}); err != nil {
+		return crmem.Entry{}, err
+	}
 	e, err := w.d.Remember(w.ctx, &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0})
 	return daemon.Entry(e), w.failed(err)
 }
@@ -73,6 +77,9 @@ func (w *writer) Remember(name, content string, aliases []string) (crmem.Entry, 
 func (w *writer) Apply(ops ...crmem.Op) error {
 	if w.d == nil {
 		return w.files.Apply(ops...)
+	}
+	if err := crmem.Valid(ops...); err != nil {
+		return err
 	}
 	s, err := w.Files()
 	if err != nil {

@@ -17,6 +17,11 @@ import (
 // alone are the scripts that run without a daemon only, and why.
 var alone = map[string]string{
 	"checkpoint.txtar":      "counts the operations in the log, which a command folds when it ends and a daemon does not",
+	"daemon_logs.txtar":     "starts a daemon of its own",
+	"daemon_start.txtar":    "starts a daemon of its own",
+	"daemon_status.txtar":   "starts a daemon of its own",
+	"daemon_stop.txtar":     "starts a daemon of its own",
+	"init.txtar":            "wants a home that is not there yet",
 	"inspect.txtar":         "shows the bytes of the files, and damages them",
 	"repair.txtar":          "damages the files, and repairs them under the lock: no daemon may have them",
 	"sessions.txtar":        "wants a home that is not there yet",

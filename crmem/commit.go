@@ -73,10 +73,8 @@ func (s *Store) Forget(name string) error { return s.Apply(forget{name}) }
 
 // apply returns the effects, one for each operation that has one.
 func (s *Store) apply(ops []Op) ([]effect, error) {
-	for _, op := range ops {
-		if err := op.valid(); err != nil {
-			return nil, err
-		}
+	if err := Valid(ops...); err != nil {
+		return nil, err
 	}
 	for freed := false; ; {
 		g, effects, first, err := s.stage(ops)

@@ -99,6 +99,17 @@ func (o Restore) valid() error {
 	return Add{o.Entry.Name, o.Entry.Content, o.Entry.Aliases, o.Entry.Kind}.valid()
 }
 
+// Valid returns the error that operations end with whatever the store holds, as
+// [ErrInvalid] for a name that no store takes.
+func Valid(ops ...Op) error {
+	for _, op := range ops {
+		if err := op.valid(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func validEntry(name, content string, aliases []string) error {
 	if err := validName(name, "name", name); err != nil {
 		return err

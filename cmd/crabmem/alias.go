@@ -49,8 +49,12 @@ Several entries may share an alias; then it finds none of them by itself.`,
 				return err
 			})
 		} else {
-			err = c.write(cmd.Context(), "alias", false, func(s *crmem.Store) (err error) {
-				if e, err = get(s, name); err != nil {
+			err = c.write(cmd.Context(), "alias", false, func(s *writer) error {
+				files, err := s.Files()
+				if err != nil {
+					return err
+				}
+				if e, err = get(files, name); err != nil {
 					return err
 				}
 				list := given
@@ -65,7 +69,7 @@ Several entries may share an alias; then it finds none of them by itself.`,
 				case remove:
 					for _, a := range given {
 						if !slices.Contains(e.Aliases, a) {
-							return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path(),
+							return &failure{Code: exitNotFound, Kind: "not_found", Path: files.Path(),
 								Message: quoted(e.Name) + " has no alias " + quoted(a), Remedy: "crabmem alias " + shell(e.Name) + " shows what it has"}
 						}
 					}

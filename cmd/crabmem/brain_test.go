@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/crmem/vfs"
 	"crabmem/testdata"
 )
@@ -175,7 +176,7 @@ func TestQuestions(t *testing.T) {
 			if err := errors.Join(c.recall(t.Context(), s, q, f), c.out.Flush()); err != nil {
 				t.Fatalf("recall %q: %v", query, err)
 			}
-			var a recallAnswer
+			var a recall.Answer
 			if err := json.Unmarshal(out.Bytes(), &a); err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crabmem/crmem"
-
 	"github.com/spf13/cobra"
 )
 
@@ -21,14 +19,12 @@ themselves.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var before, after crmem.Stats
-		err := c.write(cmd.Context(), "checkpoint", false, func(s *crmem.Store) error {
-			before = s.Stats()
-			if err := c.busy("writing the store", s.Checkpoint); err != nil {
+		var did checkpointed
+		err := c.write(cmd.Context(), "checkpoint", false, func(s *writer) error {
+			return c.busy("writing the store", func() (err error) {
+				did, err = s.Checkpoint()
 				return err
-			}
-			after = s.Stats()
-			return nil
+			})
 		})
 		if err != nil {
 			f := classify(err)
@@ -38,10 +34,10 @@ themselves.`,
 			return f
 		}
 		if c.json {
-			return c.printJSON(map[string]any{"folded": before.LogOps, "entries": after.Entries, "snapshot_bytes": after.SnapshotBytes})
+			return c.printJSON(did)
 		}
-		c.say("folded %s; the file holds %s in %s", plural(before.LogOps, "operation", "operations"),
-			plural(after.Entries, "entry", "entries"), sizeOf(after.SnapshotBytes))
+		c.say("folded %s; the file holds %s in %s", plural(did.Folded, "operation", "operations"),
+			plural(did.Entries, "entry", "entries"), sizeOf(did.Snapshot))
 		return nil
 	}
 	return cmd

@@ -17,6 +17,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon"
 	"crabmem/testdata"
 
 	"github.com/spf13/cobra"
@@ -274,7 +275,7 @@ func (d *demo) playJSON() error {
 		return err
 	}
 	a.Problems = len(report.Problems)
-	var dumped dumpAnswer
+	var dumped daemon.DumpAnswer
 	if err := ask(&dumped, "dump", d.book()); err != nil {
 		return err
 	}

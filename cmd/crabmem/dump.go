@@ -7,21 +7,10 @@ import (
 	"strings"
 
 	"crabmem/crmem"
+	"crabmem/daemon"
 
 	"github.com/spf13/cobra"
 )
-
-// dumpAnswer is dump --json.
-type dumpAnswer struct {
-	Dir       string   `json:"dir"`
-	Entries   int      `json:"entries"`
-	Unchanged int      `json:"unchanged"`
-	Written   []string `json:"written"`
-	Deleted   []string `json:"deleted"`
-	Aside     []string `json:"aside"`
-	Seeded    bool     `json:"seeded"`
-	DryRun    bool     `json:"dry_run"`
-}
 
 func (c *cli) dumpCommand() *cobra.Command {
 	var force, dry bool
@@ -59,7 +48,7 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 				return f
 			}
 			if c.json {
-				return c.printJSON(dumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, dry})
+				return c.printJSON(daemon.Dumped(r, dry))
 			}
 			wrote, deleted, moved := "wrote", "deleted", "moved aside"
 			if dry {
@@ -79,14 +68,6 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 		})
 	}
 	return cmd
-}
-
-// some is a list that JSON writes as an array.
-func some(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
 
 // treeFailure gives errors of dump and load their codes.

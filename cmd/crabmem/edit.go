@@ -85,7 +85,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 			return nil
 		}
 		var e crmem.Entry
-		err = c.write(cmd.Context(), "edit", false, func(s *crmem.Store) error {
+		err = c.write(cmd.Context(), "edit", false, func(s *writer) error {
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
 				return &failure{Code: exitConflict, Kind: "changed", Path: file,

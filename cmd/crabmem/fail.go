@@ -67,6 +67,7 @@ var classes = []struct {
 	{crmem.ErrAmbiguous, exitConflict, "ambiguous", ""},
 	{crmem.ErrExists, exitConflict, "exists", ""},
 	{crmem.ErrKind, exitConflict, "kind", ""},
+	{crmem.ErrStale, exitConflict, "changed", "somebody else was faster: look at it and do it again"},
 	{crmem.ErrNotFound, exitNotFound, "not_found", ""},
 	{crmem.ErrNoStore, exitNotFound, "no_store", ""},
 	{sessionlog.ErrAmbiguous, exitConflict, "ambiguous", "use the name of one of the files"},
@@ -112,6 +113,9 @@ func classify(err error) *failure {
 		f.Code, f.Kind = exitCorrupt, "too_large"
 	}
 	f.locate(err)
+	if e, ok := errors.AsType[*remote](err); ok {
+		f.described(e.said)
+	}
 	if f.Remedy == "" {
 		f.advise()
 	}

@@ -44,8 +44,12 @@ An archive is removed only with --archive; without it the exit code is 4.`,
 		if dry {
 			err = c.read(check)
 		} else {
-			err = c.write(cmd.Context(), "forget", false, func(s *crmem.Store) error {
-				if err := check(s); err != nil {
+			err = c.write(cmd.Context(), "forget", false, func(s *writer) error {
+				files, err := s.Files()
+				if err == nil {
+					err = check(files)
+				}
+				if err != nil {
 					return err
 				}
 				return s.Apply(crmem.Remove{Name: name})

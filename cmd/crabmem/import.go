@@ -64,8 +64,12 @@ exit code 4 and nothing is written, unless --replace takes the new one or
 				err = plan(crmem.New(nil))
 			}
 		} else {
-			err = c.write(cmd.Context(), "import", true, func(s *crmem.Store) error {
-				if err := plan(s); err != nil || len(p.ops) == 0 {
+			err = c.write(cmd.Context(), "import", true, func(s *writer) error {
+				files, err := s.Files()
+				if err == nil {
+					err = plan(files)
+				}
+				if err != nil || len(p.ops) == 0 {
 					return err
 				}
 				return c.busy("importing", func() error { return s.Apply(p.ops...) })

@@ -5,29 +5,10 @@ import (
 	"fmt"
 
 	"crabmem/crmem"
+	"crabmem/daemon"
 
 	"github.com/spf13/cobra"
 )
-
-// loadAnswer is load --json, and the details of its conflicts.
-type loadAnswer struct {
-	Dir       string         `json:"dir"`
-	Dumped    bool           `json:"dumped"` // a dump wrote the tree
-	Pages     int            `json:"pages"`
-	Added     []string       `json:"added"`
-	Changed   []string       `json:"changed"`
-	Removed   []string       `json:"removed"`
-	Kept      int            `json:"kept"`
-	Conflicts []loadConflict `json:"conflicts"`
-	Warnings  []string       `json:"warnings"`
-	DryRun    bool           `json:"dry_run"`
-}
-
-type loadConflict struct {
-	Name string `json:"name"`
-	Page string `json:"page"` // the tree's text
-	File string `json:"file"` // the store's text
-}
 
 func (c *cli) loadCommand() *cobra.Command {
 	var merge, replace, dry bool
@@ -59,7 +40,7 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		dir := args[0]
 		var r crmem.LoadReport
 		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
-		load := func(s *crmem.Store) error {
+		load := func(s *writer) error {
 			p := c.progress("loading " + dir)
 			o.Progress = p.step
 			o.Confirm = func(r crmem.LoadReport) error {
@@ -73,9 +54,9 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		}
 		var err error
 		if dry {
-			err = c.read(load)
+			err = c.read(func(s *crmem.Store) error { return load(&writer{files: s}) })
 			if errors.Is(err, crmem.ErrNoStore) {
-				err = load(crmem.New(&crmem.Options{FS: c.fs, Now: c.now}))
+				err = load(&writer{files: crmem.New(&crmem.Options{FS: c.fs, Now: c.now})})
 			}
 		} else {
 			err = c.write(cmd.Context(), "load", true, load)
@@ -86,10 +67,7 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		for _, w := range r.Warnings {
 			c.warn(w)
 		}
-		a := loadAnswer{r.Dir, r.Dumped, r.Pages, some(r.Added), some(r.Changed), some(r.Removed), r.Kept, []loadConflict{}, some(r.Warnings), dry}
-		for _, k := range r.Conflicts {
-			a.Conflicts = append(a.Conflicts, loadConflict{k.Name, k.Page, k.File})
-		}
+		a := daemon.Loaded(r, dry)
 		if c.json && len(a.Conflicts) == 0 {
 			return c.printJSON(a)
 		}

@@ -32,7 +32,9 @@ func TestMain(m *testing.M) {
 const scriptDir = "../../testdata/script"
 
 // TestScripts runs testdata/script/*.txtar. Every command has a script of its
-// name, and after that of its family. Beside testscript's own commands there are:
+// name, and after that of its family. They have the condition [daemon] when they
+// run with one: see TestScriptsWithDaemon. Beside testscript's own commands there
+// are:
 //
 //	code N [-nopriv] command...  run it and want that exit code; -nopriv: mode bits count, also for root
 //	schema NAME file [lines]     the JSON in file (stdout, stderr) is what testdata/schema/NAME.json says
@@ -63,11 +65,17 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	t.Logf("scripts: %d commands", len(commands))
+	testscript.Run(t, scriptParams(t))
+}
+
+// scriptParams are those of every run of scripts.
+func scriptParams(t *testing.T) testscript.Params {
 	transcripts, err := filepath.Abs("../../testdata/transcripts")
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
+	return testscript.Params{
+		Condition:           func(cond string) (bool, error) { return false, unknownCondition(cond) },
 		Dir:                 scriptDir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -87,7 +95,15 @@ func TestScripts(t *testing.T) {
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
 		},
-	})
+	}
+}
+
+// unknownCondition is an error but for [daemon], which scripts have.
+func unknownCondition(cond string) error {
+	if cond != "daemon" {
+		return fmt.Errorf("unknown condition %q", cond)
+	}
+	return nil
 }
 
 // endDaemon ends the daemon that a script has left in its home.

@@ -204,3 +204,6 @@ func cutBytes(s string, n int) string {
 	}
 	return s[:max(n, 0)]
 }
+
+// oneLine is text with its white space made single blanks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -51,6 +51,7 @@ asked for.`,
 		}
 		var gone []crmem.Entry
 		choose := func(s *crmem.Store) {
+			gone = nil
 			for e := range s.All() {
 				if e.Kind == crmem.Archive {
 					gone = append(gone, e)
@@ -74,8 +75,12 @@ asked for.`,
 		if dry {
 			err = c.read(func(s *crmem.Store) error { choose(s); return nil })
 		} else {
-			err = c.write(cmd.Context(), "prune", false, func(s *crmem.Store) error {
-				choose(s)
+			err = c.write(cmd.Context(), "prune", false, func(s *writer) error {
+				files, err := s.Files()
+				if err != nil {
+					return err
+				}
+				choose(files)
 				ops := make([]crmem.Op, len(gone))
 				for i, e := range gone {
 					ops[i] = crmem.Remove{Name: e.Name}

@@ -9,6 +9,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/budget"
 	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/snippet"
 
 	"github.com/spf13/cobra"
@@ -109,103 +110,52 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 	return q, nil
 }
 
-// recalled is a hit of recall --json.
-type recalled struct {
-	ID        uint64       `json:"id"`
-	Name      string       `json:"name"`
-	Kind      crmem.Kind   `json:"kind"`
-	CreatedAt uint64       `json:"created_at"`
-	Content   *string      `json:"content,omitempty"`
-	Snippet   *string      `json:"snippet,omitempty"`
-	Aliases   []string     `json:"aliases"`
-	Score     float64      `json:"score"`
-	Tokens    *int         `json:"tokens,omitempty"`
-	Explain   *explanation `json:"explain,omitempty"`
-}
-
-type recallAnswer struct {
-	Query    string `json:"query"`
-	Total    int    `json:"total"`    // matches before the limit
-	Searched int    `json:"searched"` // entries that passed the filters
-	*budgeted
-	Hits   []recalled `json:"hits"`
-	WhyNot *whyNot    `json:"why_not,omitempty"`
-
-	Corrections []bm25.Correction `json:"corrections,omitempty"`
-}
-
-// budgeted is what an answer says of its --budget.
-type budgeted struct {
-	Budget    int    `json:"budget"`
-	Tokens    int    `json:"tokens"` // of the names and the texts of the hits
-	Encoding  string `json:"encoding"`
-	Estimated bool   `json:"estimated"`
-	LeftOut   int    `json:"left_out"` // hits whose names had no room
-}
-
 func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
-	var r crmem.Result
+	var a *recall.Answer
 	err := c.busy("searching", func() (err error) {
-		r, err = s.Search(ctx, q)
+		a, err = recall.Search(ctx, s, q, recall.Options{Explain: f.explain, WhyNot: f.whyNot, Budget: f.budget})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	a := recallAnswer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]recalled, len(r.Hits)), Corrections: r.Corrections}
-	explain := make([]bm25.Explanation, len(r.Hits))
-	for i, h := range r.Hits {
-		if explain[i], _, err = s.Explain(ctx, q, h.ID); err != nil {
-			return err
-		}
-		a.Hits[i] = recalled{
-			ID: h.Entry.ID, Name: h.Entry.Name, Kind: h.Entry.Kind, CreatedAt: h.Entry.CreatedAt,
-			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
-		}
-		if f.explain {
-			a.Hits[i].Explain = newExplanation(explain[i], len(h.Entry.Aliases))
-		}
-	}
-	if f.budget > 0 {
-		a.spend(f.budget, q.Analyzer, explain)
-	}
-	if f.whyNot != "" {
-		if a.WhyNot, err = c.whyNot(ctx, s, q, f.whyNot); err != nil {
-			return err
-		}
-	}
-	nothing := f.exitCode && len(r.Hits) == 0
+	return c.recalled(a, q, f, s.Path())
+}
+
+func (c *cli) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path string) error {
+	nothing := f.exitCode && a.Total == 0
 	if c.json {
 		if nothing {
-			return &failure{Code: exitNotFound, Kind: "no_hits", Path: s.Path(), Message: nothingFound(a)}
+			return &failure{Code: exitNotFound, Kind: "no_hits", Path: path, Message: nothingFound(a)}
 		}
 		return c.printJSON(a)
 	}
-	c.recallText(a, q, explain, f)
+	c.recallText(a, q, f)
 	if nothing {
 		return errSilent(exitNotFound)
 	}
 	return nil
 }
 
-func nothingFound(a recallAnswer) string {
+func nothingFound(a *recall.Answer) string {
 	return "nothing found: " + plural(a.Searched, "entry", "entries") + " searched"
 }
 
-func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanation, f recallFlags) {
+func (c *cli) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	if !c.quiet {
 		for _, x := range a.Corrections {
 			fmt.Fprintf(c.out, "no entry has %s: searched for %s\n", quoted(x.Word), printable(strings.Join(x.Words, ", ")))
 		}
 	}
 	switch {
-	case a.budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
+	case a.Budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
 		fmt.Fprintf(c.out, "--budget %d has no room for a name: %s\n", a.Budget, plural(a.Total, "match", "matches"))
 	case len(a.Hits) == 0:
 		c.out.WriteString(nothingFound(a) + "\n")
 	}
 	room := c.width() - 4
-	for i, h := range a.Hits {
+	for i := range a.Hits {
+		h := &a.Hits[i]
 		e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
 		fmt.Fprintf(c.out, "%2d  %s\n", i+1, c.heading(e)+c.dim(fmt.Sprintf(", score %.3f", h.Score)))
 		switch {
@@ -214,7 +164,7 @@ func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanati
 		case f.budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := oneLine(snippet.Cut(*h.Content, q.Analyzer, explain[i].Weights(), 240))
+			preview := oneLine(snippet.Cut(*h.Content, q.Analyzer, h.Weights, 240))
 			if preview = printable(preview); preview != "" {
 				fmt.Fprintf(c.out, "    %s\n", fit(preview, max(room, 0)))
 			}
@@ -225,7 +175,7 @@ func (c *cli) recallText(a recallAnswer, q crmem.Query, explain []bm25.Explanati
 	}
 	if len(a.Hits) > 0 && !c.quiet {
 		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), plural(a.Total, "match", "matches"), plural(a.Searched, "entry", "entries"))
-		if a.budgeted != nil {
+		if a.Budgeted != nil {
 			end += fmt.Sprintf(", %d of %d tokens", a.Tokens, a.Budget)
 			if a.LeftOut > 0 {
 				end += fmt.Sprintf(", no room for %s", plural(a.LeftOut, "name", "names"))

@@ -48,7 +48,7 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 			}
 		}
 		var e crmem.Entry
-		err = c.write(cmd.Context(), "remember", true, func(s *crmem.Store) (err error) {
+		err = c.write(cmd.Context(), "remember", true, func(s *writer) (err error) {
 			if k == crmem.Note {
 				e, err = s.Remember(name, text, aliases)
 				return err

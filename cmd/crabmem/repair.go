@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"crabmem/crmem"
+	"crabmem/daemon/client"
 	"crabmem/crmem/vfs"
 
 	"github.com/spf13/cobra"
@@ -44,11 +45,17 @@ there is a choice to make: --keep-db takes the file and sets the log aside,
 			return c.repairDry(path)
 		}
 		var r *crmem.RepairReport
-		err = c.wait(cmd.Context(), func() (err error) {
-			r, err = crmem.Repair(path, &crmem.RepairOptions{
-				FS: c.fs, LockWait: c.lockWait, Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog,
+		repair := func() error {
+			return c.wait(cmd.Context(), func() (err error) {
+				r, err = crmem.Repair(path, &crmem.RepairOptions{
+					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog,
+				})
+				return err
 			})
-			return err
+		}
+		err = c.handOver(cmd.Context(), repair, c.servesStore, func(*client.Client) error {
+			return &failure{Code: exitConflict, Kind: "locked", Message: "a daemon has " + path, Path: path,
+				Remedy: "crabmem daemon stop, then do it again; crabmem verify says meanwhile what is wrong"}
 		})
 		if err != nil {
 			return c.about(path, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -58,8 +61,12 @@ func (c *cli) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 	if err != nil {
 		return nil, err
 	}
+	wait := c.lockStep() // handOver tries again
+	if command == "import" {
+		wait = c.lockWait // what is imported no daemon has
+	}
 	d, err := sessionlog.OpenDir(path, &sessionlog.Options{
-		FS: c.fs, LockWait: c.lockWait, Command: "crabmem sessions " + command, Now: c.now, Warn: c.warn,
+		FS: c.fs, LockWait: wait, Command: "crabmem sessions " + command, Now: c.now, Warn: c.warn,
 	})
 	if err == nil {
 		fi, lerr := c.fs.Lstat(d.Path())
@@ -109,6 +116,15 @@ func (c *cli) writeSessions(command string, mustExist bool, f func(d *sessionlog
 		return err
 	}
 	return errors.Join(f(d), d.Close())
+}
+
+// onSession changes a session here, or has the daemon do it that has the
+// session.
+func (c *cli) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
+	return c.handOver(ctx,
+		func() error { return c.wait(ctx, here) },
+		func(h *pb.HelloReply) bool { return h.GetSessionsDir() == d.Path() },
+		func(daemon *client.Client) error { return ofDaemon(lostAnswer(there(daemon)), "", "", sessionClasses) })
 }
 
 // readSession runs f on a session.

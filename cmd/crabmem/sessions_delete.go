@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/daemon/client"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ back as they were, byte for byte. Nothing empties the trash: it is the folder
 .trash among the sessions.
 
 When one of the ids is unknown nothing is deleted. One that another process has
-open is exit code 4.`,
+open is exit code 4; one that the daemon has open it deletes, unless it has a
+run.`,
 		Example: `  crabmem sessions delete crab_user_1 --dry-run
   crabmem sessions delete crab_user_1`,
 		Args:              atLeast(1, "ID"),
@@ -37,7 +39,10 @@ open is exit code 4.`,
 				return err
 			}
 			for i, id := range ids {
-				err := c.wait(cmd.Context(), func() error { return d.Delete(id) })
+				err := c.onSession(cmd.Context(), d, func() error { return d.Delete(id) }, func(daemon *client.Client) error {
+					_, err := daemon.DeleteSession(cmd.Context(), id, false)
+					return err
+				})
 				if err != nil {
 					return afterOthers(err, "deleted", gone)
 				}
@@ -122,7 +127,10 @@ what there is.`,
 		var back []namedSession
 		err := c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
 			for _, id := range args {
-				err := c.wait(cmd.Context(), func() error { return d.Restore(id) })
+				err := c.onSession(cmd.Context(), d, func() error { return d.Restore(id) }, func(daemon *client.Client) error {
+					_, err := daemon.RestoreSession(cmd.Context(), id)
+					return err
+				})
 				if err != nil {
 					f := classify(err)
 					if f.Kind == "not_found" {

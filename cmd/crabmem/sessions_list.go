@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,23 +86,7 @@ func listSessions(d *sessionlog.Dir, trash bool) ([]sessionlog.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	type place struct {
-		created time.Time // of what has none long ago
-		at      int       // in infos: descriptions are large to move
-	}
-	order := make([]place, len(infos))
-	for i := range infos {
-		created, _ := infos[i].Meta.Created()
-		order[i] = place{created, i}
-	}
-	slices.SortFunc(order, func(a, b place) int {
-		return cmp.Or(b.created.Compare(a.created), cmp.Compare(infos[a.at].ID, infos[b.at].ID), cmp.Compare(a.at, b.at))
-	})
-	sorted := make([]sessionlog.Info, len(infos))
-	for i, p := range order {
-		sorted[i] = infos[p.at]
-	}
-	return sorted, nil
+	return sessionlog.Newest(infos), nil
 }
 
 func (c *cli) listSessionsJSON(infos []sessionlog.Info) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"crabmem/daemon/client"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -52,9 +53,13 @@ One whose first line is lost is exit code 5: whose it is cannot be made up.`,
 				if err := s.Close(); err != nil {
 					return err
 				}
-				return c.wait(cmd.Context(), func() error {
+				return c.onSession(cmd.Context(), d, func() error {
 					r, err := d.Repair(args[0])
 					did.Copy, did.Dropped, did.Unglued = r.Copy, r.Dropped, r.Unglued
+					return err
+				}, func(daemon *client.Client) error {
+					r, err := daemon.RepairSession(cmd.Context(), args[0])
+					did.Copy, did.Dropped, did.Unglued = r.GetCopy(), int(r.GetDropped()), int(r.GetUnglued())
 					return err
 				})
 			})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"crabmem/daemon/client"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,8 @@ func (c *cli) sessionsTitleCommand() *cobra.Command {
 after it; the id stays, and so does everything in the file: the title is added
 at the end. An empty TITLE takes the title away.
 
-A session that another process has open, or that was imported, is exit code 4.`,
+A session that another process has open, or that was imported, is exit code 4.
+One that the daemon has open gets its title from it.`,
 		Example: `  crabmem sessions title crab_user_1 "Which port"
   crabmem sessions title crab_user_1 "" --json`,
 		Args:              exactly(2, "ID and TITLE"),
@@ -32,20 +34,27 @@ A session that another process has open, or that was imported, is exit code 4.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.writeSessions("title", true, func(d *sessionlog.Dir) error {
-			var l *sessionlog.Log
-			err := c.wait(cmd.Context(), func() (err error) {
-				l, err = d.Open(args[0])
+			var s namedSession
+			err := c.onSession(cmd.Context(), d, func() error {
+				l, err := d.Open(args[0])
+				if err != nil {
+					return aboutSession(err)
+				}
+				if err := l.SetTitle(args[1]); err != nil {
+					return errors.Join(err, l.Close())
+				}
+				s = namedSession{l.ID(), filepath.Base(l.Path()), args[1]}
+				if err := l.Close(); err != nil { // the title itself is synced
+					c.warn("closing the session: " + err.Error())
+				}
+				return nil
+			}, func(daemon *client.Client) error {
+				r, err := daemon.SetTitle(cmd.Context(), args[0], args[1])
+				s = namedSession{r.GetId(), r.GetFile(), r.GetTitle()}
 				return err
 			})
 			if err != nil {
-				return aboutSession(err)
-			}
-			if err := l.SetTitle(args[1]); err != nil {
-				return errors.Join(err, l.Close())
-			}
-			s := namedSession{l.ID(), filepath.Base(l.Path()), args[1]}
-			if err := l.Close(); err != nil { // the title itself is synced
-				c.warn("closing the session: " + err.Error())
+				return err
 			}
 			if c.json {
 				return c.printJSON(s)

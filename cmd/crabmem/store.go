@@ -11,6 +11,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
@@ -75,25 +77,6 @@ func (c *cli) reading() (*crmem.Store, error) {
 	return c.open(&crmem.Options{ReadOnly: true, MustExist: true})
 }
 
-// writing opens the store for changes. A missing one is an error unless
-// create is set; then the first write creates it.
-func (c *cli) writing(ctx context.Context, command string, create bool) (*crmem.Store, error) {
-	if err := c.secureHome(); err != nil {
-		return nil, err
-	}
-	var s *crmem.Store
-	err := c.wait(ctx, func() (err error) {
-		s, err = c.open(&crmem.Options{
-			LockWait:    c.lockWait,
-			Command:     "crabmem " + command,
-			FoldOnClose: crmem.FoldAuto,
-			MustExist:   !create,
-		})
-		return err
-	})
-	return s, err
-}
-
 func (c *cli) open(o *crmem.Options) (*crmem.Store, error) {
 	path, err := c.storePath()
 	if err != nil {
@@ -140,22 +123,68 @@ func (c *cli) read(f func(s *crmem.Store) error) error {
 	return errors.Join(f(s), s.Close())
 }
 
-// write runs f on the store, opened for writing. What f has made durable
-// stays, whatever follows.
-func (c *cli) write(ctx context.Context, command string, create bool, f func(s *crmem.Store) error) error {
-	s, err := c.writing(ctx, command, create)
-	if err != nil {
+// maxStale is how often a change is tried again because somebody else was
+// faster: each time, somebody was.
+const maxStale = 100
+
+// write runs f on the store, opened for writing. A missing one is an error
+// unless create is set; then the first write creates it. What f has made durable
+// stays, whatever follows. When a daemon has the store f may run several times,
+// and all but the last change nothing; so it does when the file is missing and
+// somebody else makes it meanwhile.
+func (c *cli) write(ctx context.Context, command string, create bool, f func(s *writer) error) error {
+	if err := c.secureHome(); err != nil {
 		return err
 	}
-	err = f(s)
-	if cerr := s.Close(); err == nil && cerr != nil && !errors.Is(cerr, crmem.ErrUnknown) && !errors.Is(cerr, crmem.ErrStopped) {
-		// The write itself is done and synced; folding the log was not.
-		c.warn("closing the store: " + cerr.Error())
-		cerr = nil
-	} else if err == nil {
-		err = cerr
+	var s *crmem.Store
+	open := func() error {
+		return c.wait(ctx, func() (err error) {
+			s, err = c.open(&crmem.Options{
+				LockWait:    c.lockStep(),
+				Command:     "crabmem " + command,
+				FoldOnClose: crmem.FoldAuto,
+				MustExist:   !create,
+			})
+			return err
+		})
 	}
-	return err
+	locked := func() error {
+		if err := open(); err != nil {
+			return err
+		}
+		err := f(&writer{c: c, ctx: ctx, files: s})
+		cerr := s.Close()
+		if err == nil && cerr != nil && !errors.Is(cerr, crmem.ErrUnknown) && !errors.Is(cerr, crmem.ErrStopped) {
+			// The write itself is done and synced; folding the log was not.
+			c.warn("closing the store: " + cerr.Error())
+			cerr = nil
+		}
+		if err == nil {
+			err = cerr
+		}
+		return err
+	}
+	ask := func(d *client.Client) error {
+		for try := 1; ; try++ {
+			w := &writer{c: c, ctx: ctx, d: d}
+			err := f(w)
+			cerr := w.close()
+			if try < maxStale && errors.Is(err, crmem.ErrStale) {
+				continue
+			}
+			return errors.Join(err, cerr)
+		}
+	}
+	return c.handOver(ctx, locked, c.servesStore, ask)
+}
+
+// servesStore reports whether a daemon has the store of this command line.
+func (c *cli) servesStore(h *pb.HelloReply) bool {
+	path, err := c.storePath()
+	if err == nil {
+		path, err = c.fs.Resolve(path)
+	}
+	return err == nil && h.GetStore() == path
 }
 
 // get finds an entry by its name or by an alias with one owner.

@@ -1,4 +1,4 @@
-package main
+package recall
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/bm25"
 	"crabmem/budget"
 	"crabmem/crmem"
 )
@@ -32,23 +31,14 @@ func TestBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q := crmem.Query{Text: "lighthouse", Count: true}
-	r, err := s.Search(context.Background(), q)
-	if err != nil || len(r.Hits) != 12 {
-		t.Fatalf("%d hits, %v", len(r.Hits), err)
-	}
-	explain := make([]bm25.Explanation, len(r.Hits))
-	for i, h := range r.Hits {
-		explain[i], _, _ = s.Explain(context.Background(), q, h.ID)
-	}
+	q := crmem.Query{Text: "lighthouse"}
 	for tokens := 1; tokens < 20000; tokens += 1 + tokens/3 {
-		a := recallAnswer{Hits: make([]recalled, len(r.Hits))}
-		for i, h := range r.Hits {
-			a.Hits[i] = recalled{Name: h.Name, Content: &h.Entry.Content}
+		a, err := Search(context.Background(), s, q, Options{Budget: tokens})
+		if err != nil || a.Total != 12 {
+			t.Fatalf("%d hits, %v", a.Total, err)
 		}
-		a.spend(tokens, bm25.Standard, explain)
 		if a.Budget != tokens || a.LeftOut != 12-len(a.Hits) || tokens > 200 && a.LeftOut > 0 {
-			t.Errorf("budget %d: %+v", tokens, *a.budgeted)
+			t.Errorf("budget %d: %+v", tokens, *a.Budgeted)
 		}
 		var all strings.Builder
 		sum := 0

@@ -1,4 +1,4 @@
-package main
+package recall
 
 import (
 	"encoding/json"
@@ -24,7 +24,6 @@ func TestWhyNotRank(t *testing.T) {
 		}
 		names = append(names, e.Name)
 	}
-	var c cli
 	ranked, absent := 0, 0
 	for i, line := range strings.Split(read(t, "../../testdata/recall/cases/cases.tsv"), "\n") {
 		fields := strings.Split(line, "\t")
@@ -41,7 +40,7 @@ func TestWhyNotRank(t *testing.T) {
 			if n := len(all.Hits); k < 5 && k < n {
 				name = all.Hits[k*(n-1)/4].Entry.Name
 			}
-			w, err := c.whyNot(t.Context(), s, q, name)
+			w, err := whyNot(t.Context(), s, q, name)
 			if err != nil {
 				t.Fatal(err)
 			}

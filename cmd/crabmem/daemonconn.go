@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+)
+
+// helloWait is how long a daemon that listens may take to say who it is.
+const helloWait = 5 * time.Second
+
+// tryWait is how long a lock is waited for before it is looked who has it.
+const tryWait = 50 * time.Millisecond
+
+// holderOf returns the daemon that has a lock, when the error says that somebody
+// has and the daemon is of that place: ours tells by what it answers. nil is
+// anybody else, and a daemon that has gone.
+func (c *cli) holderOf(ctx context.Context, err error, ours func(*pb.HelloReply) bool) (*client.Client, error) {
+	locked, ok := errors.AsType[*vfs.LockedError](err)
+	if !ok || locked.Holder.Socket == "" {
+		return nil, nil
+	}
+	d := &client.Client{Addr: wire.Addr{Network: "unix", Address: locked.Holder.Socket}}
+	ctx, cancel := context.WithTimeout(ctx, helloWait)
+	defer cancel()
+	hello, err := d.Hello(ctx)
+	if err == nil && ours(hello) {
+		return d, nil
+	}
+	if skew, ok := errors.AsType[*client.SkewError](err); ok {
+		err = errors.Join(d.Close(), skew)
+		return nil, needs(err)
+	}
+	return nil, d.Close()
+}
+
+// handOver does something under a lock or, when a daemon has that, has the
+// daemon do it. It waits for anybody else, and for a daemon that comes or goes,
+// as long as --lock-wait says. try waits for the lock for tryWait at most.
+func (c *cli) handOver(ctx context.Context, try func() error, ours func(*pb.HelloReply) bool, ask func(*client.Client) error) error {
+	end := time.Now().Add(c.lockWait)
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		err := try()
+		if !errors.Is(err, vfs.ErrLocked) {
+			return err
+		}
+		d, derr := c.holderOf(ctx, err, ours)
+		if derr != nil {
+			return derr
+		}
+		if d != nil {
+			if derr = errors.Join(ask(d), d.Close()); !unsent(derr) {
+				return derr
+			}
+		}
+		if !time.Now().Before(end) {
+			return err
+		}
+	}
+}
+
+// lockStep is how long one try waits for a lock.
+func (c *cli) lockStep() time.Duration { return min(c.lockWait, tryWait) }
+
+// unsent reports whether a request did not get to the daemon: it can be made
+// again, of whoever comes after it.
+func unsent(err error) bool {
+	if errors.As(err, new(*client.NoDaemonError)) {
+		return true
+	}
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && (e.Op == "dial" || e.Op == "write")
+}
+
+// lostAnswer is an error of a request that got to the daemon, or may have, and
+// was not answered.
+func lostAnswer(err error) error {
+	var said *client.Error
+	if err == nil || unsent(err) || errors.As(err, &said) || errors.Is(err, context.Canceled) || errors.As(err, new(*interrupted)) {
+		return err
+	}
+	return &failure{Code: exitUnknown, Kind: "outcome_unknown", Message: "the daemon went away before it answered: " + err.Error(),
+		Remedy: "look whether it happened before you do it again; crabmem daemon start", err: err}
+}
+
+// needs gives the error of a command that needs a daemon its code.
+func needs(err error) error {
+	switch {
+	case errors.As(err, new(*client.NoDaemonError)):
+		return unreachable(err)
+	case errors.As(err, new(*client.SkewError)):
+		return &failure{Code: exitUnreachable, Kind: "daemon_version", Message: err.Error(), Remedy: "crabmem daemon stop, then crabmem daemon start", err: err}
+	case unsent(err):
+		return &failure{Code: exitUnreachable, Kind: "no_daemon", Message: err.Error(), Remedy: "crabmem daemon start", err: err}
+	}
+	return err
+}
+
+// asking runs f with a client of the daemon of this home, which the command
+// needs.
+func (c *cli) asking(f func(d *client.Client) error) error {
+	d, err := c.client()
+	if err != nil {
+		return err
+	}
+	return needs(ofDaemon(errors.Join(f(d), d.Close()), "", "", nil))
+}
+
+// remote is an error that a daemon answered, as the error that the same thing
+// would have been here.
+type remote struct {
+	said    *client.Error
+	message string
+	is      error // its class; nil = none in particular
+}
+
+func (e *remote) Error() string        { return e.message }
+func (e *remote) Unwrap() error        { return e.said }
+func (e *remote) Is(target error) bool { return e.is != nil && target == e.is }
+
+var storeClasses = map[string]error{
+	"outcome_unknown": crmem.ErrUnknown, "stopped": crmem.ErrStopped, "locked": vfs.ErrLocked, "ambiguous": crmem.ErrAmbiguous,
+	"exists": crmem.ErrExists, "kind": crmem.ErrKind, "changed": crmem.ErrStale, "full": crmem.ErrFull, "not_found": crmem.ErrNotFound,
+	"no_store": crmem.ErrNoStore, "permission": fs.ErrPermission, "foreign": crmem.ErrForeign, "format": crmem.ErrFormat,
+	"invalid": crmem.ErrInvalid, "not_applied": crmem.ErrNotApplied, "no_space": syscall.ENOSPC,
+}
+
+var sessionClasses = map[string]error{
+	"outcome_unknown": sessionlog.ErrUnknown, "stopped": sessionlog.ErrStopped, "locked": vfs.ErrLocked, "ambiguous": sessionlog.ErrAmbiguous,
+	"exists": sessionlog.ErrExists, "read_only": sessionlog.ErrReadOnly, "not_found": sessionlog.ErrNotFound, "permission": fs.ErrPermission,
+	"format": sessionlog.ErrFormat, "invalid": sessionlog.ErrInvalid, "not_applied": sessionlog.ErrNotApplied, "no_space": syscall.ENOSPC,
+}
+
+// ofDaemon makes the error of a daemon one of this program. The daemon calls a
+// directory by another name than the command line: that is put back.
+func ofDaemon(err error, abs, dir string, classes map[string]error) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	r := &remote{said: e, message: e.Message, is: classes[e.Kind]}
+	if abs != dir {
+		said := *e
+		r.message = strings.ReplaceAll(r.message, abs, dir)
+		said.Path = strings.Replace(said.Path, abs, dir, 1)
+		r.said = &said
+	}
+	return r
+}
+
+// exitCodes are those of what a daemon answers and is of no class here.
+var exitCodes = map[uint32]int{
+	http.StatusBadRequest: exitUsage, http.StatusUnauthorized: exitPermission, http.StatusForbidden: exitPermission,
+	http.StatusNotFound: exitNotFound, http.StatusConflict: exitConflict,
+}
+
+// described fills in what the daemon said of an error.
+func (f *failure) described(e *client.Error) {
+	if f.Kind == "failed" && e.Kind != "" {
+		f.Kind = e.Kind
+		if code, ok := exitCodes[e.Code]; ok {
+			f.Code = code
+		}
+	}
+	if e.ExitCode > 0 {
+		f.Code = e.ExitCode
+	}
+	if f.Path == "" {
+		f.Path = e.Path
+	}
+	if f.Offset == nil {
+		f.Offset = e.Offset
+	}
+	if e.Remedy != "" {
+		f.Remedy = e.Remedy
+	}
+	f.Warnings = append(f.Warnings, e.Warnings...)
+}

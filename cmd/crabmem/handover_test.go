@@ -1,0 +1,437 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+)
+
+var fixedNow = time.Date(2026, 4, 14, 10, 23, 45, 0, time.UTC)
+
+// place is a home in which command lines run, with a clock that stands still.
+type place struct {
+	t    *testing.T
+	home string
+	env  map[string]string
+	stop func() error // the daemon; nil is none
+}
+
+func newPlace(t *testing.T, withDaemon bool) *place {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "crab") // short: a socket is in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{t: t, home: filepath.Join(dir, "home"), env: map[string]string{"EDITOR": ""}}
+	t.Cleanup(func() {
+		p.ends()
+		os.RemoveAll(dir)
+	})
+	p.write("sessions/ghost_user_1.jsonl", `{"agent":"ghost","created_by":"user","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}
+{"role":"user","content":"which port does it listen on?"}
+{"role":"assistant","content":"6688, on loopback."}
+`)
+	p.write("sessions/ghost_user_2.jsonl", `{"agent":"ghost","created_by":"user","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}
+{"role":"user","content":"one"}
+this is no record
+{"compact":"one was said"}
+{"meta":{"title":"","uptime_secs":1}}
+{"role":"assistant","content":"two"}
+`)
+	if withDaemon {
+		p.begins()
+	}
+	return p
+}
+
+func (p *place) begins() {
+	p.t.Helper()
+	stop, err := serveHome(daemon.Options{Home: p.home, LockWait: 5 * time.Second, Now: func() time.Time { return fixedNow }, Getenv: func(string) string { return "" }})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.stop = stop
+}
+
+func (p *place) ends() {
+	if p.stop != nil {
+		if err := p.stop(); err != nil {
+			p.t.Errorf("the daemon: %v", err)
+		}
+		p.stop = nil
+	}
+}
+
+func (p *place) write(name, text string) {
+	p.t.Helper()
+	name = filepath.Join(p.home, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) client() *client.Client {
+	return &client.Client{Addr: wire.Addr{Network: "unix", Address: daemon.Socket(p.home)}}
+}
+
+// runs runs a command line. HOME in it, and what stands for it in the answer,
+// is the place's home.
+func (p *place) runs(args ...string) (stdout, stderr string, code int) {
+	var out, diag bytes.Buffer
+	c := newCLI(strings.NewReader("from standard input\n"), &out, &diag)
+	c.now = func() time.Time { return fixedNow }
+	c.getenv = func(k string) string {
+		if k == "CRABTALK_HOME" {
+			return p.home
+		}
+		return p.env[k]
+	}
+	line := make([]string, len(args))
+	for i, a := range args {
+		line[i] = strings.ReplaceAll(a, "HOME", p.home)
+	}
+	code = c.report(c.execute(context.Background(), line))
+	neutral := strings.NewReplacer(p.home, "HOME", filepath.Dir(p.home), "DIR")
+	return neutral.Replace(out.String()), neutral.Replace(diag.String()), code
+}
+
+// state is what the commands may have changed: the entries, and the files of the
+// sessions.
+func (p *place) state() string {
+	p.t.Helper()
+	var b strings.Builder
+	out, _, code := p.runs("export")
+	if code == 0 {
+		b.WriteString(out)
+	}
+	for _, pattern := range []string{"sessions/*.jsonl", "sessions/.trash/*.jsonl", "sessions/.damaged/*", "book/*/*.md", "book/conflicts/*/*"} {
+		names, err := filepath.Glob(filepath.Join(p.home, pattern))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for _, n := range names {
+			text, err := os.ReadFile(n)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "== %s\n%s", strings.TrimPrefix(n, p.home), text)
+		}
+	}
+	return b.String()
+}
+
+const (
+	// editPage edits a page of the book; \x00 are blanks that stay.
+	sameLines = `
+remember deploy|build, tag, push|--alias|ship
+remember deploy|build, tag, push, watch|--json
+remember tea|-
+remember tea|green|--no-alias|--json
+remember a <b> "c"|quotes & such|--alias|x y|--json
+remember chat|what was said|--kind|archive
+remember chat|again
+remember chat|again|--kind|archive|--json
+remember deploy|build|--no-alias|--alias|y
+remember |text
+remember deploy|build|-q
+show deploy
+show nobody|--json
+alias deploy|ship|release
+alias deploy|--add|go|ship|--json
+alias deploy|--remove|nothing
+alias deploy|--remove|ship|--json
+alias go
+alias tea|go
+alias go|x|--json
+alias nobody|x
+alias tea|--none
+forget go
+forget chat
+forget chat|--json
+forget deploy|--dry-run
+forget nobody
+forget nobody|--json
+recall how do we deploy|--json
+recall what was said|--explain
+recall biuld|--json|--explain
+recall build|--budget|40|--why-not|tea
+recall zeppelin|--exit-code
+list
+list --json|--content
+edit deploy
+edit deploy|--json
+edit nobody
+export
+dump HOME/book
+dump HOME/book|--json
+remember since|the dump
+load HOME/book
+load HOME/book|--json
+load HOME/book|--dry-run|--replace
+load HOME/nowhere
+load HOME/nowhere|--json
+remember deploy|of the store
+edit-page
+load HOME/book|--merge
+load HOME/book|--merge|--json
+settle
+load HOME/book|--merge|--json
+load HOME/book|--replace
+load HOME/book|--replace|--json
+import HOME/lines.jsonl
+import HOME/lines.jsonl|--json
+import HOME/other.jsonl
+import HOME/other.jsonl|--skip
+import HOME/other.jsonl|--replace|--json
+import HOME/wrong.jsonl
+import HOME/lines.jsonl|--dry-run
+prune --keep|1|--dry-run
+prune --keep|1
+prune --older-than|1d|--json
+forget chat|--archive
+forget tea|--json
+list --kind|archive
+stats-store
+sessions list|--json
+sessions title|ghost_user_1|Which port
+sessions title|ghost_user_1|Another|--json
+sessions title|nobody|x
+sessions show|ghost_user_1
+sessions search|port|--json
+sessions delete|ghost_user_1|--dry-run
+sessions repair|ghost_user_2|--dry-run
+sessions repair|ghost_user_2
+sessions repair|ghost_user_2|--json
+sessions delete|ghost_user_1|nobody
+sessions delete|ghost_user_1
+sessions list|--trash
+sessions restore|ghost_user_1|--json
+sessions restore|ghost_user_1
+sessions delete|ghost_user_1|ghost_user_2|--json
+sessions restore|ghost_user_2
+verify-entries`
+)
+
+// TestSameWithDaemon runs a table of command lines without a daemon, and with
+// one that has the store and every session open: standard output, standard
+// error, exit codes and what is in store and sessions afterwards are the same,
+// byte for byte.
+func TestSameWithDaemon(t *testing.T) {
+	places := [2]*place{newPlace(t, false), newPlace(t, true)}
+	for _, p := range places {
+		p.write("lines.jsonl", `{"id":40,"name":"forty","created_at":5,"content":"x","aliases":["f"]}`+"\n"+`{"name":"coffee","content":"black","created_at":9,"kind":"archive"}`+"\n")
+		p.write("other.jsonl", `{"name":"coffee","content":"white","created_at":9,"kind":"archive"}`+"\n"+`{"name":"forty","content":"y","kind":"archive"}`+"\n")
+		p.write("wrong.jsonl", `{"name":"ok"}`+"\n"+`{"name":"","content":"x"}`+"\n")
+		p.env["EDITOR"] = `sed -i s/push/pull/`
+	}
+	d := places[1].client()
+	defer d.Close()
+	handed := 0
+	for n, line := range strings.Split(strings.TrimSpace(sameLines), "\n") {
+		var outs, states [2]string
+		for i, p := range places {
+			switch line {
+			case "edit-page":
+				p.write("book/notes/deploy.md", strings.ReplaceAll(mustRead(t, filepath.Join(p.home, "book/notes/deploy.md")), "build", "compile"))
+				continue
+			case "settle":
+				if err := os.RemoveAll(filepath.Join(p.home, "book/conflicts")); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			case "stats-store", "verify-entries":
+				continue
+			}
+			args := strings.Split(line, "|")
+			if cmd, first, ok := strings.Cut(args[0], " "); ok {
+				args = append([]string{cmd, first}, args[1:]...)
+			}
+			if i == 1 && args[0] == "sessions" {
+				places[1].openAll(d)
+			}
+			out, diag, code := p.runs(args...)
+			outs[i] = fmt.Sprintf("code %d\n%s-- stderr\n%s", code, out, diag)
+			states[i] = p.state()
+		}
+		handed++
+		if outs[0] != outs[1] {
+			t.Errorf("%d: crabmem %s: without a daemon\n%s\nwith one\n%s", n, line, outs[0], outs[1])
+		}
+		if states[0] != states[1] {
+			a, b := differing(states[0], states[1])
+			t.Fatalf("%d: crabmem %s leaves without a daemon\n%s\nwith one\n%s", n, line, a, b)
+		}
+	}
+	t.Logf("%d command lines, the same with a daemon", handed)
+}
+
+// differing returns the first lines that differ, and the heads they stand under.
+func differing(a, b string) (string, string) {
+	as, bs, head := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n"), ""
+	for i := range min(len(as), len(bs)) {
+		if as[i] != bs[i] {
+			return head + as[i], head + bs[i]
+		}
+		if strings.HasPrefix(as[i], "== ") {
+			head = as[i]
+		}
+	}
+	return fmt.Sprint(head, len(as), " lines"), fmt.Sprint(head, len(bs), " lines")
+}
+
+// openAll makes every session that there is one of the daemon's own, so that its
+// lock is held.
+func (p *place) openAll(d *client.Client) {
+	list, err := d.ListSessions(context.Background(), &pb.ListSessionsMsg{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, s := range list.Sessions {
+		if s.Live > 0 {
+			continue
+		}
+		// Its agent is none of the daemon's: it is opened, and nothing is written.
+		_, err := d.Send(context.Background(), &pb.SendMsg{ResumeFile: &s.Id})
+		if err == nil || !strings.Contains(err.Error(), "agent 'ghost' not registered") {
+			p.t.Errorf("resuming %s: %v", s.Id, err)
+		}
+	}
+}
+
+func mustRead(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestHandOver checks who writes: a daemon of another store is no way to this
+// one, one that goes away is waited out, a big change gets there too.
+func TestHandOver(t *testing.T) {
+	p := newPlace(t, true)
+	if out, diag, code := p.runs("remember", "a", "one"); code != 0 || out != "remembered a (note 1, 3 bytes)\n" {
+		t.Fatalf("%d %s%s", code, out, diag)
+	}
+	if b := mustRead(t, filepath.Join(p.home, "memory.db-lock")); !strings.Contains(b, "command crabmem daemon\n") {
+		t.Errorf("the lock is %q", b)
+	}
+
+	t.Run("large", func(t *testing.T) {
+		var lines strings.Builder
+		for i := range 3 {
+			fmt.Fprintf(&lines, `{"name":"big %d","created_at":5,"content":"%s"}`+"\n", i, strings.Repeat("x", 7<<20))
+		}
+		p.write("big.jsonl", lines.String())
+		if out, diag, code := p.runs("import", "HOME/big.jsonl", "--json"); code != 0 || !strings.Contains(out, `"added":3`) {
+			t.Errorf("%d %s%s", code, out, diag)
+		}
+		p.env["EDITOR"] = `sed -i s/xxxx/y/`
+		if out, diag, code := p.runs("edit", "big 0"); code != 0 || !strings.Contains(out, "edited big 0") {
+			t.Errorf("%d %s%s", code, out, diag)
+		}
+		left, err := filepath.Glob(filepath.Join(os.TempDir(), "crabmem-changes-*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
+
+	t.Run("another store", func(t *testing.T) {
+		other := newPlace(t, false)
+		db := filepath.Join(other.home, "memory.db")
+		l, err := vfs.OS{}.Lock(db + "-lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.SetText(vfs.Holder{PID: 4711, Command: "crabmem x", Socket: daemon.Socket(p.home)}.Text()); err != nil {
+			t.Fatal(err)
+		}
+		out, diag, code := other.runs("remember", "a", "of another", "--db", db, "--lock-wait", "100ms")
+		if code != exitConflict || !strings.Contains(diag, "held by process 4711 (crabmem x)") {
+			t.Errorf("%d %s%s", code, out, diag)
+		}
+		// A socket where nobody is: started over until the lock is free.
+		if err := l.SetText(vfs.Holder{PID: 4711, Command: "crabmem x", Socket: filepath.Join(other.home, "none.sock")}.Text()); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(200*time.Millisecond, func() { l.Unlock() })
+		if out, diag, code := other.runs("remember", "a", "in time", "--db", db); code != 0 {
+			t.Errorf("%d %s%s", code, out, diag)
+		}
+	})
+
+	t.Run("conflict", func(t *testing.T) {
+		// The entry changes between the view and the change, each time once.
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				for k := range 8 {
+					if out, diag, code := p.runs("alias", "a", "--add", fmt.Sprint("alias ", i, " ", k)); code != 0 {
+						t.Errorf("%d %s%s", code, out, diag)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		out, _, _ := p.runs("alias", "a")
+		if n := strings.Count(out, "\n"); n != 32 {
+			t.Errorf("%d aliases", n)
+		}
+	})
+
+	t.Run("restart", func(t *testing.T) {
+		// A daemon that stops while commands write: none fails, nothing is lost.
+		done := make(chan struct{})
+		var wrote []string
+		go func() {
+			defer close(done)
+			for i := range 60 {
+				name := fmt.Sprint("restart ", i)
+				out, diag, code := p.runs("remember", name, "x")
+				if code == exitUnknown { // told so: the answer was on its way
+					continue
+				}
+				if code != 0 {
+					t.Errorf("%s: %d %s%s", name, code, out, diag)
+					return
+				}
+				wrote = append(wrote, name)
+			}
+		}()
+		for range 3 {
+			time.Sleep(30 * time.Millisecond)
+			p.ends()
+			p.begins()
+		}
+		<-done
+		p.ends()
+		s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, n := range wrote {
+			if _, err := s.Get(n); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(wrote) < 50 {
+			t.Errorf("%d of 60 were acknowledged", len(wrote))
+		}
+	})
+}

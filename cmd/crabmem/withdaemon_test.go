@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"crabmem/daemon"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// alone are the scripts that run without a daemon only, and why.
+var alone = map[string]string{
+	"checkpoint.txtar":      "counts the operations in the log, which a command folds when it ends and a daemon does not",
+	"daemon_logs.txtar":     "starts a daemon of its own",
+	"daemon_start.txtar":    "starts a daemon of its own",
+	"daemon_status.txtar":   "starts a daemon of its own",
+	"daemon_stop.txtar":     "starts a daemon of its own",
+	"init.txtar":            "wants a home that is not there yet",
+	"inspect.txtar":         "shows the bytes of the files, and damages them",
+	"repair.txtar":          "damages the files, and repairs them under the lock: no daemon may have them",
+	"sessions.txtar":        "wants a home that is not there yet",
+	"sessions_import.txtar": "wants a home that is not there yet",
+	"verify.txtar":          "damages the files, and says how long they are",
+}
+
+// TestScriptsWithDaemon runs the scripts again while a daemon has the store and
+// the sessions: what they say and what comes of it is the same.
+func TestScriptsWithDaemon(t *testing.T) {
+	p := scriptParams(t)
+	files, err := filepath.Glob(filepath.Join(scriptDir, "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Dir = ""
+	p.Condition = func(cond string) (bool, error) { return cond == "daemon", unknownCondition(cond) }
+	for _, f := range files {
+		if name := filepath.Base(f); alone[name] == "" {
+			p.Files = append(p.Files, f)
+		}
+	}
+	for name := range alone {
+		if !slices.Contains(files, filepath.Join(scriptDir, name)) {
+			t.Errorf("there is no script %s", name)
+		}
+	}
+	t.Logf("%d scripts, %d of them with a daemon", len(files), len(p.Files))
+	setup := p.Setup
+	p.Setup = func(e *testscript.Env) error {
+		if err := setup(e); err != nil {
+			return err
+		}
+		e.Setenv("CRABMEM_WITH_DAEMON", "1")
+		stop, err := serveHome(daemon.Options{
+			Home: filepath.Join(e.WorkDir, "home", ".crabtalk"), Store: e.Getenv("CRABMEM_DB"), Getenv: func(string) string { return "" },
+		})
+		if err != nil {
+			return err
+		}
+		e.Defer(func() {
+			if err := stop(); err != nil {
+				t.Errorf("%s: the daemon: %v", filepath.Base(e.WorkDir), err)
+			}
+		})
+		return nil
+	}
+	testscript.Run(t, p)
+}
+
+// serveHome serves a home in this process, until stop is called.
+func serveHome(o daemon.Options) (stop func() error, err error) {
+	if err := os.MkdirAll(filepath.Dir(o.Home), 0o700); err != nil {
+		return nil, err
+	}
+	d, err := daemon.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Serve(ctx) }()
+	stop = func() error {
+		cancel()
+		err := <-ended
+		if cerr := d.Close(); err == nil {
+			err = cerr
+		}
+		return err
+	}
+	for range 1000 {
+		if c, err := net.Dial("unix", daemon.Socket(o.Home)); err == nil {
+			c.Close()
+			return stop, nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil, stop()
+}

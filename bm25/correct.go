@@ -3,6 +3,7 @@ package bm25
 import (
 	"bytes"
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -146,10 +147,12 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	var begun, misspelled []choice
 	l := x.lexer
 	var text []byte
-	for f := range uint32(len(l.dict.keys)) {
-		if b := l.dict.firstByte(f); b|0x20 != word[0]|0x20 && (b < utf8.RuneSelf || word[0] < utf8.RuneSelf) {
+	set := letters([]byte(word))
+	for _, b := range x.initials.of(l.dict, word[0]) {
+		if set&^b.letters != 0 && bits.OnesCount32(set^b.letters) > 2*edits {
 			continue
 		}
+		f := b.id
 		t := f
 		if x.df[t] == 0 {
 			if int(f) >= len(l.forms) || l.forms[f] >= manyTerms || x.df[l.forms[f]] == 0 {
@@ -161,10 +164,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		if int(f) >= len(l.forms) || l.forms[f] == unanalyzed {
 			stem = 1
 		}
-		text = l.dict.appendTerm(text[:0], f)
-		if text[0] >= utf8.RuneSelf {
-			text = append(text[:0], bytes.ToLower(text)...)
-		}
+		text = compared(l.dict.appendTerm(text[:0], f))
 		if diff := len(text) - len(word); diff < -2*edits {
 			continue
 		}
@@ -177,9 +177,6 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		state := dfa.Start()
 		prefix := true
 		for i, b := range text {
-			if upperCase(b) {
-				b |= 0x20
-			}
 			prefix = prefix && (i >= len(word) || word[i] == b)
 			if dfa.CanMatch(state) {
 				state = dfa.Accept(state, b)
@@ -217,10 +214,73 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	return c, len(c.Words) > 0
 }
 
-// firstByte returns the first byte of term id.
-func (d *dict) firstByte(id uint32) byte {
-	if key := d.keys[id]; key < longKey {
-		return byte(key)
+// initials lists the terms of a dict by their first bytes: every letter has a
+// list, and what is not ASCII has one. It is filled by the searches that want it.
+type initials struct {
+	mu    sync.Mutex
+	dict  *dict
+	known int
+	lists [utf8.RuneSelf + 1][]listed
+	text  []byte
+}
+
+// A listed term has its number and its letters.
+type listed struct{ id, letters uint32 }
+
+// of returns the terms that begin like a word, as far as the first byte tells.
+func (n *initials) of(d *dict, first byte) []listed {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.dict != d {
+		n.dict, n.known = d, 0
+		clear(n.lists[:])
 	}
-	return d.long(d.keys[id])[0]
+	for ; n.known < len(d.keys); n.known++ {
+		id := uint32(n.known)
+		n.text = compared(d.appendTerm(n.text[:0], id))
+		list := &n.lists[initial(n.text[0])]
+		*list = append(*list, listed{id, letters(n.text)})
+	}
+	return n.lists[initial(first)]
+}
+
+// compared returns a term as misspellings are compared with it.
+func compared(term []byte) []byte {
+	if term[0] >= utf8.RuneSelf {
+		return bytes.ToLower(term)
+	}
+	for i, b := range term {
+		if upperCase(b) {
+			term[i] |= 0x20
+		}
+	}
+	return term
+}
+
+// letters returns a set of the letters of a word, of which some share a place.
+// An edit changes two places at most.
+func letters(word []byte) uint32 {
+	set := uint32(0)
+	for _, r := range string(word) {
+		set |= 1 << (r & 31)
+	}
+	return set
+}
+
+// initial returns the list of a first byte: both cases of a letter have one.
+func initial(b byte) byte {
+	if b >= utf8.RuneSelf {
+		return utf8.RuneSelf
+	}
+	return b | 0x20
+}
+
+func (n *initials) bytes() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sum := 0
+	for _, list := range n.lists {
+		sum += 8 * cap(list)
+	}
+	return sum
 }

@@ -2,6 +2,8 @@ package bm25_test
 
 import (
 	"fmt"
+	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -47,5 +49,43 @@ func TestCorrect(t *testing.T) {
 	}
 	if got := l.ids(bm25.Query{Text: "kuberntes"}); len(got) > 0 {
 		t.Errorf("found %v without corrections", got)
+	}
+}
+
+// TestLetters edits random words: what tells words apart at a glance leaves none
+// out that is a misspelling or a beginning.
+func TestLetters(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, alphabet := range []string{"abcdefghijklmnopqrstuvwxyz", "абвгджзклмнпрт", "bcdéöüñ", "aе"} {
+		letters := []rune(alphabet)
+		letter := func() rune { return letters[r.IntN(len(letters))] }
+		for range 1000 {
+			var word []rune
+			for range 5 + r.IntN(12) {
+				word = append(word, letter())
+			}
+			wrong := slices.Clone(word)
+			edits := 1 + r.IntN(2)
+			for range edits {
+				i := r.IntN(len(wrong) - 1)
+				switch r.IntN(4) {
+				case 0:
+					wrong[i] = letter()
+				case 1:
+					wrong = slices.Insert(wrong, i, letter())
+				case 2:
+					wrong = slices.Delete(wrong, i, i+1)
+				default:
+					wrong[i], wrong[i+1] = wrong[i+1], wrong[i]
+				}
+			}
+			a, b := bm25.Letters([]byte(string(word))), bm25.Letters([]byte(string(wrong)))
+			if n := bits.OnesCount32(a ^ b); n > 2*edits {
+				t.Fatalf("%s and %s differ in %d places after %d edits", string(word), string(wrong), n, edits)
+			}
+			if c := bm25.Letters([]byte(string(word[:len(word)/2]))); c&^a != 0 {
+				t.Fatalf("%s has not the letters of its beginning", string(word))
+			}
+		}
 	}
 }

@@ -14,7 +14,7 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.parse(x, q)
-	e := Explanation{ID: id, Docs: x.counted, Len: m.len}
+	e := Explanation{ID: id, Docs: x.counted, Len: m.len()}
 	if x.counted > 0 {
 		e.AvgLen = x.avgLen()
 	}
@@ -66,33 +66,82 @@ func (s *searcher) explain(e *Explanation, q Query) {
 
 // A match is a document that is asked about by its ID.
 type match struct {
-	len       int
-	class     uint8
-	frequency func(term uint32) int
+	seg  *segment // nil: it is in the tail
+	tail *tail
+	doc  uint16
 }
 
 func (x *Index) match(id uint64) (match, bool) {
 	if d, ok := x.tail.where[id]; ok {
-		t := &x.tail
-		return match{int(t.lens[d]), t.class[d], func(term uint32) int {
-			for i := t.first[d]; i < t.first[d+1]; i++ {
-				if t.nodes[i].term == term {
-					tf, _ := t.pair(i)
-					return tf
-				}
+		return match{tail: &x.tail, doc: d}, true
+	}
+	seg, d, ok := x.locate(id)
+	return match{seg: seg, doc: d}, ok
+}
+
+// beside is match for a document that may be next to m.
+func (m match) beside(x *Index, id uint64) (match, bool) {
+	if s := m.seg; s != nil {
+		for d := int(m.doc) - 1; d <= int(m.doc)+1; d += 2 {
+			if d >= 0 && d < len(s.ids) && s.ids[d] == id && !s.isDead(uint16(d)) {
+				m.doc = uint16(d)
+				return m, true
 			}
-			return 0
-		}}, true
+		}
 	}
-	if seg, d, ok := x.locate(id); ok {
-		n, _ := seg.lenAndTerms(d)
-		return match{n, seg.class[d], func(term uint32) int { return seg.frequency(term, d) }}, true
+	return x.match(id)
+}
+
+func (m match) len() int {
+	if m.seg != nil {
+		n, _ := m.seg.lenAndTerms(m.doc)
+		return n
 	}
-	return match{}, false
+	return int(m.tail.lens[m.doc])
+}
+
+func (m match) class() uint8 {
+	if m.seg != nil {
+		return m.seg.class[m.doc]
+	}
+	return m.tail.class[m.doc]
+}
+
+// code returns the code of a term's posting, 0 when the document does not have
+// it, and its place.
+func (m match) code(term uint32) (c uint16, at uint32) {
+	if m.seg != nil {
+		return m.seg.code(term, m.doc)
+	}
+	t := m.tail
+	for i := t.first[m.doc]; i < t.first[m.doc+1]; i++ {
+		if t.nodes[i].term == term {
+			return t.nodes[i].code, i
+		}
+	}
+	return 0, 0
+}
+
+// frequency returns how often the document has a term.
+func (m match) frequency(term uint32) int {
+	c, at := m.code(term)
+	if c == escaped {
+		return m.escapedTF(at)
+	}
+	return int(c >> lenBits)
+}
+
+// escapedTF returns the frequency of the escaped posting at a place.
+func (m match) escapedTF(at uint32) int {
+	if m.seg != nil {
+		return int(m.seg.escapesIn(at, at+1)[0].tf)
+	}
+	tf, _ := m.tail.pair(at)
+	return tf
 }
 
 // term explains what a term adds; false when the document does not have it.
-func (m *match) term(x *Index, q queryTerm) (Term, bool) {
+func (m match) term(x *Index, q queryTerm) (Term, bool) {
 	tf := m.frequency(q.id)
 	if tf == 0 {
 		return Term{}, false
@@ -103,7 +152,7 @@ func (m *match) term(x *Index, q queryTerm) (Term, bool) {
 		DF:         int(q.df),
 		IDF:        idf(x.counted, int(q.df)),
 		Weight:     q.weight,
-		LengthNorm: tfNorm(tf, lenNorm(m.len, x.avgLen())),
+		LengthNorm: tfNorm(tf, lenNorm(m.len(), x.avgLen())),
 	}
 	t.Contribution = contribution(q.idf, t.LengthNorm)
 	return t, true

@@ -23,3 +23,6 @@ func Lexer(a Analyzer) func(fields []string) []string {
 		return terms
 	}
 }
+
+// Letters is the set of the letters of a word.
+var Letters = letters

@@ -30,7 +30,8 @@ type Index struct {
 	unsettled bool
 	codes     codeSet
 
-	norms norms // has its own lock
+	norms    norms    // has its own lock
+	initials initials // has its own lock
 }
 
 // New returns an empty index.
@@ -158,7 +159,7 @@ func (x *Index) Stats() Stats {
 		Docs:     x.live,
 		Postings: len(x.tail.nodes),
 		Segments: len(x.segments),
-		Bytes:    int64(x.lexer.bytes() + 4*cap(x.df) + x.tail.bytes() + x.codes.bytes() + x.norms.bytes()),
+		Bytes:    int64(x.lexer.bytes() + 4*cap(x.df) + x.tail.bytes() + x.codes.bytes() + x.norms.bytes() + x.initials.bytes()),
 	}
 	if len(x.tail.ids) > 0 {
 		st.Segments++

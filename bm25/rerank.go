@@ -363,6 +363,18 @@ func (r *reader) score(base float64, named bool) float64 {
 	return base
 }
 
+// closeness adds to a score what words near each other and as they are in the
+// query make.
+func (r *reader) closeness(base float64) float64 {
+	for i := range r.sequence {
+		base += r.nearness(i)
+	}
+	for k := range r.terms {
+		base += r.exactness(k)
+	}
+	return base
+}
+
 // rerank ranks the best of the hits again.
 func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 	s.reader.prepare(x.lexer, s.terms, q.Text)
@@ -389,7 +401,7 @@ func (s *searcher) enter(x *Index, q Query, hits []Hit) []Hit {
 			continue
 		}
 		m, ok := x.match(id)
-		if !ok || !q.passes(id, m.class) {
+		if !ok || !q.passes(id, m.class()) {
 			continue
 		}
 		h := Hit{id, 0}

@@ -146,18 +146,16 @@ func (s *segment) sortEscapes() {
 	slices.SortFunc(s.escapes, func(a, b escape) int { return cmp.Compare(a.pos, b.pos) })
 }
 
-// frequency returns how often a term occurs in a document.
-func (s *segment) frequency(term uint32, d uint16) int {
+// code returns the code of a term's posting of a document and its place, 0 when
+// there is none.
+func (s *segment) code(term uint32, d uint16) (c uint16, at uint32) {
 	from, to := s.list(term)
 	list := s.postings[from:to]
 	i, _ := slices.BinarySearch(list, uint32(d)<<16)
 	if i == len(list) || list[i]>>16 != uint32(d) {
-		return 0
+		return 0, 0
 	}
-	if list[i]&0xffff != escaped {
-		return int(list[i] & 0xffff >> lenBits)
-	}
-	return int(s.escapesIn(from+uint32(i), from+uint32(i)+1)[0].tf)
+	return uint16(list[i]), from + uint32(i)
 }
 
 // buildRank fills rank from present.

@@ -1,6 +1,9 @@
 package bm25
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // A tail is the part of the index that takes new documents. A term's postings
 // are a chain, newest first, so adding a document is one random write for each
@@ -112,20 +115,25 @@ func (t *tail) pair(i uint32) (tf, dl int) {
 	return int(t.escapes[at].tf), int(t.escapes[at].dl)
 }
 
-// freeze returns the live documents as a segment and empties the tail.
+// freeze returns the live documents, by ascending ID, as a segment and empties
+// the tail.
 func (t *tail) freeze() *segment {
 	s := &segment{}
 	s.present = make([]uint64, (len(t.head)+63)/64)
 	s.ids, s.class = make([]uint64, 0, t.live), make([]uint8, 0, t.live)
 	lens := make([]uint32, 0, t.live)
+	order := make([]uint16, 0, t.live)
 	for d := range t.ids {
-		if t.isDead(uint16(d)) {
-			continue
+		if !t.isDead(uint16(d)) {
+			order = append(order, uint16(d))
 		}
+	}
+	slices.SortFunc(order, func(a, b uint16) int { return cmp.Compare(t.ids[a], t.ids[b]) })
+	for _, d := range order {
 		s.ids = append(s.ids, t.ids[d])
 		s.class = append(s.class, t.class[d])
 		lens = append(lens, t.lens[d])
-		for _, n := range t.of(uint16(d)) {
+		for _, n := range t.of(d) {
 			s.present[n.term>>6] |= 1 << (n.term & 63)
 		}
 	}
@@ -137,11 +145,9 @@ func (t *tail) freeze() *segment {
 		terms = i + 1
 	})
 	s.start = make([]uint32, terms+1)
-	for d := range t.ids {
-		if !t.isDead(uint16(d)) {
-			for _, n := range t.of(uint16(d)) {
-				s.start[t.head[n.term]+1]++
-			}
+	for _, d := range order {
+		for _, n := range t.of(d) {
+			s.start[t.head[n.term]+1]++
 		}
 	}
 	for i := range terms {
@@ -149,21 +155,16 @@ func (t *tail) freeze() *segment {
 	}
 	s.postings = make([]uint32, s.start[terms])
 	next := slices.Clone(s.start)
-	doc := uint32(0)
-	for d := range t.ids {
-		if t.isDead(uint16(d)) {
-			continue
-		}
-		for i, n := range t.of(uint16(d)) {
+	for to, d := range order {
+		for i, n := range t.of(d) {
 			at := &next[t.head[n.term]]
-			s.postings[*at] = doc<<16 | uint32(n.code)
+			s.postings[*at] = uint32(to)<<16 | uint32(n.code)
 			if n.code == escaped {
 				tf, dl := t.pair(t.first[d] + uint32(i))
 				s.escapes = append(s.escapes, escape{*at, uint32(tf), uint32(dl)})
 			}
 			*at++
 		}
-		doc++
 	}
 	s.sortEscapes()
 	s.buildTerms(lens)

@@ -160,9 +160,7 @@ func (d *Daemon) recallTool(ctx context.Context, _ tool.Call, args recallArgs) (
 	}
 	parts, _ := budget.Spend(entries, min(tokens, maxRecall), bm25.Standard)
 	b := begins(fmt.Sprintf("%d of %d that match", len(parts), r.Total))
-	for _, x := range r.Corrections {
-		fmt.Fprintf(b, "nothing has %q: searched for %s\n", x.Word, strings.Join(x.Words, ", "))
-	}
+	b.corrections(r.Corrections)
 	for i, p := range parts {
 		part := "in part"
 		if p.Whole {
@@ -208,6 +206,13 @@ func begins(what string) *quotation {
 
 func (q *quotation) end() string { return q.String() + "END " + q.mark }
 
+// corrections says what was searched for in the place of words that nothing has.
+func (q *quotation) corrections(list []bm25.Correction) {
+	for _, x := range list {
+		fmt.Fprintf(q, "nothing has %q: searched for %s\n", x.Word, strings.Join(x.Words, ", "))
+	}
+}
+
 func (q *quotation) entry(e *crmem.Entry, part, text string) {
 	fmt.Fprintf(q, "## %s\n(%s of %s, %s)\n", oneLine(e.Name), e.Kind, time.Unix(int64(min(e.CreatedAt, 1<<40)), 0).UTC().Format(time.DateOnly), part)
 	if text != "" {
@@ -240,6 +245,7 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 		return "no sessions found", nil
 	}
 	b := begins(fmt.Sprintf("%d of %d that match", len(r.Hits), r.Total))
+	b.corrections(r.Corrections)
 	for _, h := range r.Hits {
 		title := h.Title
 		if title == "" {

@@ -39,8 +39,8 @@ type Index struct {
 	entries []*entry          // by ordinal; nil when gone
 	parties []parties         // by ordinal: what filters look at
 	numbers map[string]uint32 // of agents and senders, from 1
-	// ordered says that the ordinals are in the order of equals, as those of a
-	// build are; newest is the last of entries.
+	// ordered says that the ordinals are in the order in which the sessions were
+	// created, as those of a build are; newest is the last of entries.
 	ordered bool
 	newest  *entry
 	byName  map[string]*entry // by name of the file in the folder
@@ -53,6 +53,7 @@ type Index struct {
 	late     bool // something was written during that
 	closed   bool
 	told     indexReader // of what this process wrote
+	without  int         // parts of the ranking; for tests
 }
 
 var errIndexClosed = errors.New("the index is closed")

@@ -36,17 +36,18 @@ func compareIndexes(t testing.TB, r *rand.Rand, got, want *sessionlog.Index, que
 }
 
 // TestEqualScores has an index come to know sessions with the same message in
-// every order: the hits come in the order in which the sessions were created.
+// every order: the session that was created last comes first, and of its messages
+// the last one.
 func TestEqualScores(t *testing.T) {
 	line := func(created string) string {
 		return fmt.Sprintf(`{"agent":"crab","created_by":"user","created_at":%q}`, created)
 	}
 	files := []struct{ name, created string }{ // as they are to be found
-		{"crab_user_9.jsonl", "2026-01-01T00:00:00Z"},
-		{"crab_user_2.jsonl", "2026-01-02T00:00:00Z"},
-		{"crab_user_3.jsonl", "2026-01-02T00:00:00Z"},
-		{"crab_user_10.jsonl", "2026-01-02T00:00:00Z"},
 		{"crab_user_1.jsonl", "2026-01-03T00:00:00Z"},
+		{"crab_user_10.jsonl", "2026-01-02T00:00:00Z"},
+		{"crab_user_3.jsonl", "2026-01-02T00:00:00Z"},
+		{"crab_user_2.jsonl", "2026-01-02T00:00:00Z"},
+		{"crab_user_9.jsonl", "2026-01-01T00:00:00Z"},
 	}
 	order := []int{0, 1, 2, 3, 4}
 	for range 30 {
@@ -65,7 +66,7 @@ func TestEqualScores(t *testing.T) {
 					t.Fatalf("%d of %d with limit %d", len(found.Hits), found.Total, limit)
 				}
 				for i, h := range found.Hits {
-					if h.File != files[i/2].name || h.Line != int64(2+i%2) {
+					if h.File != files[i/2].name || h.Line != int64(3-i%2) {
 						t.Fatalf("known in the order %v, hit %d of %d is line %d of %s", order, i, limit, h.Line, h.File)
 					}
 				}

@@ -115,6 +115,9 @@ func (x *Index) build(files []listed) error {
 			ids, class, texts = append(ids, e.doc(t.place)), append(class, t.class), append(texts, t.text)
 		}
 	}
+	slices.Reverse(ids) // so that they ascend
+	slices.Reverse(class)
+	slices.Reverse(texts)
 	err := x.docs.Build(context.Background(), n, func(i int) bm25.Doc {
 		return bm25.Doc{ID: ids[i], Class: class[i], Fields: texts[i : i+1 : i+1]}
 	})

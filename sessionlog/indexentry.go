@@ -66,15 +66,26 @@ type place struct {
 	offset int64  // of its line
 	line   uint32 // its number, from 1
 	// role is a class, or classes and more: entry.others from the first.
-	role uint16
-	doc  bool // it is a document
-	// glued says that it is a piece of a bad line, and offset its own.
-	glued bool
+	role  uint16
+	marks marks
 }
+
+// marks say what else is known of a place.
+type marks uint8
+
+const (
+	markDoc   marks = 1 << iota // it is a document
+	markGlued                   // it is a piece of a bad line, and offset its own
+	markAsks                    // its text asks something
+)
+
+func (p place) doc() bool   { return p.marks&markDoc != 0 }
+func (p place) glued() bool { return p.marks&markGlued != 0 }
+func (p place) asks() bool  { return p.marks&markAsks != 0 }
 
 // An entry is a session in the index.
 type entry struct {
-	ord    uint32 // upper half of the IDs of its documents; never given again
+	ord    uint32 // of which the IDs of its documents are made; never given again
 	name   string // of the file
 	id     string
 	shaped bool // id stands in the name
@@ -136,8 +147,8 @@ func (x *Index) insert(e *entry) {
 	x.byName[e.name] = e
 }
 
-// compare is the order of sessions whose hits have equal scores: that in which
-// they were created.
+// compare is the order in which sessions were created. Of hits with equal scores
+// the last is first.
 func (e *entry) compare(other *entry) int {
 	return cmp.Or(e.created.Compare(other.created), cmp.Compare(len(e.id), len(other.id)),
 		cmp.Compare(e.id, other.id), cmp.Compare(e.name, other.name))
@@ -158,8 +169,12 @@ func (e *entry) take(r *indexReader) {
 func (e *entry) head() string { return e.title + "\n" + e.agent + "\n" + e.sender }
 
 // doc returns the ID of the document at a place. That of the session itself is
-// at -1.
-func (e *entry) doc(place int) uint64 { return uint64(e.ord)<<32 | uint64(place+1) }
+// at -1. The newer a document, the smaller its ID: equals come in the order of
+// their IDs.
+func (e *entry) doc(place int) uint64 { return ^(uint64(e.ord)<<32 | uint64(place+1)) }
+
+// placeOf returns the ordinal and the place of a document.
+func placeOf(id uint64) (ord uint64, place int) { return ^id >> 32, int(uint32(^id)) - 1 }
 
 // roleName returns the role of a place; "" for one beyond maxOthers.
 func roleName(r uint16, others []string) string {

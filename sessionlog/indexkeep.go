@@ -242,7 +242,7 @@ func (x *Index) add(e *entry, r *indexReader) {
 // drop takes away the places from the n-th on. Caller holds mu.
 func (x *Index) drop(e *entry, n int) {
 	for i := len(e.places) - 1; i >= n; i-- {
-		if p := e.places[i]; p.doc {
+		if p := e.places[i]; p.doc() {
 			x.docs.Remove(e.doc(i))
 			c := classOther
 			if p.role < classes {

@@ -176,8 +176,16 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 	if number > math.MaxUint32 {
 		return // beyond what a place holds: not found
 	}
+	var m marks
+	if glued {
+		m = markGlued
+	}
 	text := r.text()
+	if asks(text) {
+		m |= markAsks
+	}
 	if text != "" {
+		m |= markDoc
 		class := classOther
 		if role < classes {
 			class = int(role)
@@ -185,7 +193,7 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 		r.texts = append(r.texts, docText{len(r.places), uint8(class), text})
 		r.size += len(text)
 	}
-	r.places = append(r.places, place{offset, uint32(number), role, text != "", glued})
+	r.places = append(r.places, place{offset, uint32(number), role, m})
 }
 
 // text returns what is indexed of the record in hand: the summary; the content,

@@ -1,7 +1,6 @@
 package sessionlog
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -40,7 +39,8 @@ type Query struct {
 	// most 16; 0 is 5, and fewer than 0 none.
 	Window int
 
-	// Bare leaves out what is read from the files: snippets and windows.
+	// Bare leaves out what is read from the files: snippets, windows, and what
+	// the texts of the best hits add to their ranks.
 	Bare bool
 }
 
@@ -50,7 +50,10 @@ type Result struct {
 	// filters: messages, summaries and sessions.
 	Total    int   `json:"total"`
 	Searched int   `json:"searched"`
-	Hits     []Hit `json:"hits"` // best first; equals in the order their sessions were created
+	Hits     []Hit `json:"hits"` // best first; of equals the newest
+	// Corrections are what was searched for in the place of words that nothing
+	// has; with bm25.Standard.
+	Corrections []bm25.Correction `json:"corrections,omitempty"`
 }
 
 // Hit is a message, a summary or a session that was found, as it was when it
@@ -77,19 +80,29 @@ type Windowed struct {
 	Text string `json:"text"` // at most 1 KiB; of a result only whose and how long it is
 }
 
-// Search returns the messages that match best.
+// Search returns the messages that match best. With bm25.Standard a message
+// borrows words of the query from its neighbours, an answer most from its
+// question; of the best [bm25.Finalists] the texts are read, and it counts how near
+// to each other the words are; and in the place of words that nothing has others
+// are searched, see [bm25.Correction]. Of messages with one score the newest comes
+// first: that of the session that was created last, and in a session the last one.
 func (x *Index) Search(q Query) (*Result, error) {
 	q.bound()
-	found, r, err := x.rank(&q)
+	ranked, err := x.rank(&q)
 	if err != nil {
 		return nil, err
 	}
 	v := viewer{index: x, files: make(map[string]vfs.File), calls: make(map[string]string)}
 	defer v.close()
+	if !q.Bare && x.analyzer == bm25.Standard {
+		ranked.read(&v)
+	}
+	found := ranked.found[:min(len(ranked.found), q.Limit)]
+	r := &ranked.Result
 	r.Hits = make([]Hit, len(found))
 	for i := range found {
 		if !q.Bare {
-			v.show(&found[i])
+			v.show(&found[i], ranked.words)
 		}
 		r.Hits[i] = found[i].Hit
 	}
@@ -115,84 +128,6 @@ func (q *Query) bound() {
 		}
 		q.Roles = roles
 	}
-}
-
-// A finding is a hit and what is needed to read its texts.
-type finding struct {
-	Hit
-	// places are those of the window, before them those back to the message
-	// that made the calls of its first results, and in any case the hit's.
-	places      []place
-	others      []string
-	end         int64 // of the last of places
-	at          int   // of the hit in places; -1 when it is the session
-	first, last int   // of the window in places
-	// weights are those of the query's terms, when the text may be longer than
-	// a snippet.
-	weights map[string]float64
-}
-
-// rank finds the best documents.
-func (x *Index) rank(q *Query) ([]finding, *Result, error) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if x.closed {
-		return nil, nil, errIndexClosed
-	}
-	query := bm25.Query{Text: q.Text, Limit: q.Limit, Count: true}
-	r := &Result{}
-	query.Classes, query.Filter, r.Searched = x.filter(q)
-	var ranked bm25.Result
-	if query.Classes != 0 { // which bm25 takes for all
-		ranked = x.search(query)
-	}
-	r.Total = ranked.Total
-	found := make([]finding, len(ranked.Hits))
-	for i, h := range ranked.Hits {
-		e := x.entries[h.ID>>32]
-		f := &found[i]
-		f.Hit = Hit{ID: e.id, File: e.name, Agent: e.agent, CreatedBy: e.sender, Title: snippet.Clip(e.title, maxText),
-			Score: h.Score, Window: []Windowed{}}
-		at := int(h.ID&(1<<32-1)) - 1
-		if at < 0 {
-			f.Role, f.Line, f.Snippet = RoleSession, 1, e.describe()
-		} else {
-			p := e.places[at]
-			f.Role, f.Line = roleName(p.role, e.others), int64(p.line)
-			if e.end(at)-p.offset > maxText {
-				f.weights = weights(x.docs, q.Text, h.ID)
-			}
-		}
-		f.cut(e, at, q.Window)
-	}
-	return found, r, nil
-}
-
-// search is that of docs, with equal scores in the order of the sessions and of
-// the lines, in whatever order the index came to know them. Caller
-// holds mu.
-func (x *Index) search(q bm25.Query) bm25.Result {
-	if x.ordered {
-		return x.docs.Search(q)
-	}
-	// Of those that share the last score, others may be first.
-	n := q.Limit
-	q.Limit *= 4
-	r := x.docs.Search(q)
-	hits := r.Hits
-	for q.Count = false; len(hits) == q.Limit && hits[n-1].Score == hits[q.Limit-1].Score; {
-		q.Limit *= 4
-		hits = x.docs.Search(q).Hits
-	}
-	slices.SortFunc(hits, func(a, b bm25.Hit) int {
-		c := cmp.Compare(b.Score, a.Score)
-		if c == 0 && a.ID>>32 != b.ID>>32 {
-			c = x.entries[a.ID>>32].compare(x.entries[b.ID>>32])
-		}
-		return cmp.Or(c, cmp.Compare(a.ID, b.ID))
-	})
-	r.Hits = hits[:min(n, len(hits))]
-	return r
 }
 
 // filter returns what of a query selects documents, and how many it selects.
@@ -231,7 +166,7 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 		searched += e.counts.of(class)
 		if others && e.counts[classOther] > 0 {
 			for _, p := range e.places {
-				if p.doc && p.role >= classes && slices.Contains(q.Roles, roleName(p.role, e.others)) {
+				if p.doc() && p.role >= classes && slices.Contains(q.Roles, roleName(p.role, e.others)) {
 					searched++
 				}
 			}
@@ -239,16 +174,16 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 	}
 	selected := func(ord uint64) bool { return sessions[ord>>6]>>(ord&63)&1 != 0 }
 	if !others {
-		return class, func(id uint64) bool { return selected(id >> 32) }, searched
+		return class, func(id uint64) bool { return selected(^id >> 32) }, searched
 	}
 	return class | 1<<classOther, func(id uint64) bool {
-		ord := id >> 32
+		ord, at := placeOf(id)
 		if !selected(ord) {
 			return false
 		}
-		if at := id & (1<<32 - 1); at > 0 {
+		if at >= 0 {
 			e := x.entries[ord]
-			if p := e.places[at-1]; p.role >= classes {
+			if p := e.places[at]; p.role >= classes {
 				return slices.Contains(q.Roles, roleName(p.role, e.others))
 			}
 		}
@@ -271,16 +206,6 @@ func (n *counts) of(class uint8) int {
 func (q *Query) within(e *entry) bool {
 	return (q.Since.IsZero() || !e.modified.Before(q.Since)) &&
 		(q.Until.IsZero() || !e.created.After(q.Until))
-}
-
-// weights returns what the terms of a query that a document has count for.
-func weights(docs *bm25.Index, text string, id uint64) map[string]float64 {
-	e, _ := docs.Explain(bm25.Query{Text: text}, id)
-	w := make(map[string]float64, len(e.Terms))
-	for _, t := range e.Terms {
-		w[t.Term] = t.IDF
-	}
-	return w
 }
 
 // describe returns what is shown of a session that was itself found.

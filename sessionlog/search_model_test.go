@@ -27,7 +27,7 @@ func searchText(r *rand.Rand, n int) string {
 	var b strings.Builder
 	for range n {
 		b.WriteString(searchWords[min(r.IntN(len(searchWords)), r.IntN(len(searchWords)))])
-		b.WriteByte(" \n,-\t"[r.IntN(5)])
+		b.WriteString([]string{" ", "\n", ",", "-", "\t", "? "}[min(r.IntN(6), r.IntN(10))])
 	}
 	return b.String()
 }
@@ -44,7 +44,8 @@ type modelSession struct {
 // modelMessage is a message or, with the role compact, a summary.
 type modelMessage struct {
 	sessionlog.Message
-	line int64
+	line    int64
+	summary bool
 }
 
 // text is what is indexed of a message.
@@ -98,13 +99,16 @@ func (s *modelSession) shown(i int, tools bool) string {
 	return text
 }
 
-// searchModel is what a search is compared with: all documents in a list, each
-// of them looked at for every query.
+// searchModel is what a search is compared with: all documents in a list, the
+// newest first, each of them looked at for every query. What neighbours lend and
+// texts show is left to an index of the list.
 type searchModel struct {
 	tools    bool
 	sessions []*modelSession
 	docs     *index.Model
+	ranked   *bm25.Index
 	at       []modelDoc // by ID in docs
+	ids      map[modelDoc]uint64
 }
 
 type modelDoc struct {
@@ -113,26 +117,131 @@ type modelDoc struct {
 }
 
 // newSearchModel orders sessions as an index does that reads them all.
-func newSearchModel(a bm25.Analyzer, tools bool, sessions []*modelSession) *searchModel {
-	m := &searchModel{tools: tools, sessions: slices.Clone(sessions), docs: index.NewModel(a)}
+func newSearchModel(t testing.TB, a bm25.Analyzer, tools bool, sessions []*modelSession) *searchModel {
+	m := &searchModel{tools: tools, sessions: slices.Clone(sessions), docs: index.NewModel(a), ranked: bm25.New(a), ids: make(map[modelDoc]uint64)}
 	slices.SortFunc(m.sessions, func(a, b *modelSession) int {
 		x, _ := a.meta.Created()
 		y, _ := b.meta.Created()
-		return cmp.Or(x.Compare(y), cmp.Compare(len(a.id), len(b.id)), cmp.Compare(a.id, b.id))
+		return cmp.Or(y.Compare(x), cmp.Compare(len(b.id), len(a.id)), cmp.Compare(b.id, a.id))
 	})
-	add := func(s *modelSession, msg int, text string) {
-		m.docs.Add(bm25.Doc{ID: uint64(len(m.at)), Fields: []string{text}})
-		m.at = append(m.at, modelDoc{s, msg})
-	}
 	for _, s := range m.sessions {
-		add(s, -1, s.meta.Title+" "+s.meta.Agent+" "+s.meta.CreatedBy)
-		for i := range s.msgs {
-			if text := s.msgs[i].text(tools); text != "" {
-				add(s, i, text)
+		for i := len(s.msgs) - 1; i >= -1; i-- {
+			d := modelDoc{s, i}
+			if i >= 0 && s.msgs[i].text(tools) == "" {
+				continue
+			}
+			m.ids[d] = uint64(len(m.at))
+			m.at = append(m.at, d)
+			m.docs.Add(m.doc(m.ids[d]))
+		}
+	}
+	if err := m.ranked.Build(t.Context(), len(m.at), func(i int) bm25.Doc { return m.doc(uint64(i)) }); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m *searchModel) doc(id uint64) bm25.Doc {
+	d := m.at[id]
+	text := d.session.meta.Title + " " + d.session.meta.Agent + " " + d.session.meta.CreatedBy
+	if d.msg >= 0 {
+		text = d.session.msgs[d.msg].text(m.tools)
+	}
+	return bm25.Doc{ID: id, Fields: []string{text}}
+}
+
+// rank ranks as an index does, without reading files.
+func (m *searchModel) rank(q bm25.Query) bm25.Result {
+	limit := q.Limit
+	q.Limit, q.Correct = bm25.Borrowers, true
+	r := m.ranked.Rank(q)
+	r.Lend(func(list []bm25.Neighbour, id uint64) []bm25.Neighbour { return m.beside(list, m.at[id]) })
+	var texts [][]string
+	for _, h := range r.Hits[:min(len(r.Hits), bm25.Finalists)] {
+		d := m.at[h.ID]
+		if d.msg < 0 {
+			texts = append(texts, m.doc(h.ID).Fields)
+			continue
+		}
+		msg := &d.session.msgs[d.msg]
+		parts := []string{msg.Content}
+		for _, c := range msg.ToolCalls {
+			parts = append(parts, c.Function.Name)
+			if m.tools {
+				parts = append(parts, c.Function.Arguments)
+			}
+		}
+		texts = append(texts, parts)
+	}
+	r.Read(texts)
+	r.Hits = r.Hits[:min(len(r.Hits), limit)]
+	return r.Result
+}
+
+// beside lists what stands before and behind a message, each found by looking
+// at all of its session.
+func (m *searchModel) beside(list []bm25.Neighbour, d modelDoc) []bm25.Neighbour {
+	if d.msg < 0 || d.session.msgs[d.msg].summary {
+		return nil
+	}
+	add := func(i int, weight float64) {
+		list = append(list, bm25.Neighbour{ID: m.ids[modelDoc{d.session, i}], Weight: weight})
+	}
+	// Where the user speaks before and behind, and what else has text between.
+	question, reply := -1, -1
+	var before, behind []int
+	for i := range d.session.msgs {
+		n := modelDoc{d.session, i}
+		_, known := m.ids[n]
+		switch {
+		case d.session.msgs[i].summary && i < d.msg:
+			question, before = -1, nil
+		case d.session.msgs[i].summary && i > d.msg:
+			if reply < 0 {
+				reply = len(d.session.msgs)
+			}
+		case !known:
+		case i < d.msg:
+			if n.role() == sessionlog.RoleUser {
+				question, before = i, nil
+			} else {
+				before = append(before, i)
+			}
+		case i > d.msg && reply < 0:
+			if n.role() == sessionlog.RoleUser {
+				reply = i
+				if len(behind) == 0 {
+					behind = []int{i}
+				}
+			} else {
+				behind = append(behind, i)
 			}
 		}
 	}
-	return m
+	weight := func(i int) float64 {
+		text := d.session.msgs[i].text(m.tools)
+		for i, c := range text {
+			if next := text[i:]; c == '?' && (len(next) == 1 || strings.Contains(" \n\r\t\"')*", next[1:2])) {
+				return 1.2
+			}
+		}
+		return 0.2
+	}
+	user := d.role() == sessionlog.RoleUser
+	if len(before) > 0 {
+		last := before[len(before)-1]
+		add(last, weight(last))
+	}
+	if question >= 0 && (!user || len(before) == 0) {
+		add(question, weight(question))
+	}
+	if len(behind) > 0 {
+		add(behind[0], 0.1)
+		if user {
+			add(behind[len(behind)-1], 0.1)
+		}
+	}
+	return list
 }
 
 func (d modelDoc) role() string {
@@ -151,17 +260,21 @@ func (d modelDoc) passes(q *sessionlog.Query) bool {
 		(len(q.Roles) == 0 || slices.Contains(q.Roles, d.role()))
 }
 
-// search is Index.Search.
-func (m *searchModel) search(q sessionlog.Query) *sessionlog.Result {
+// search is Index.Search; plain leaves out what is not of BM25.
+func (m *searchModel) search(q sessionlog.Query, plain bool) *sessionlog.Result {
 	limit := q.Limit
 	if limit <= 0 {
 		limit = 5
 	}
-	found := m.docs.Search(bm25.Query{
+	find := m.rank
+	if plain {
+		find = m.docs.Search
+	}
+	found := find(bm25.Query{
 		Text: q.Text, Limit: min(limit, 20), Count: true,
 		Filter: func(id uint64) bool { return m.at[id].passes(&q) },
 	})
-	r := &sessionlog.Result{Total: found.Total}
+	r := &sessionlog.Result{Total: found.Total, Corrections: found.Corrections}
 	for _, d := range m.at {
 		if d.passes(&q) {
 			r.Searched++
@@ -298,7 +411,7 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 		for range r.IntN(40) {
 			switch k := r.IntN(30); {
 			case k == 0:
-				s.msgs = append(s.msgs, modelMessage{sessionlog.Message{Role: sessionlog.RoleCompact, Content: searchText(r, 1+r.IntN(10))}, line + 1})
+				s.msgs = append(s.msgs, modelMessage{sessionlog.Message{Role: sessionlog.RoleCompact, Content: searchText(r, 1+r.IntN(10))}, line + 1, true})
 				add(sessionlog.AppendMarker(nil, s.msgs[len(s.msgs)-1].Content))
 				if r.IntN(2) == 0 { // as the reference does
 					break
@@ -317,17 +430,17 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 				for len(m.Content) > 50_000 { // of the beginning of such a line nothing can be shown
 					m = randomMessage(r, "c0")
 				}
-				s.msgs = append(s.msgs, modelMessage{m, line + 1})
+				s.msgs = append(s.msgs, modelMessage{m, line + 1, false})
 				add(append([]byte(`{"role":"user","conte`), sessionlog.AppendMessage(nil, &m)...))
 			default:
 				m := randomMessage(r, fmt.Sprintf("c%d", r.IntN(3)))
-				s.msgs = append(s.msgs, modelMessage{m, line + 1})
+				s.msgs = append(s.msgs, modelMessage{m, line + 1, false})
 				add(sessionlog.AppendMessage(nil, &m))
 			}
 		}
 		if r.IntN(6) == 0 && len(s.msgs) > 0 { // the last line without its end, and nonsense
 			m := randomMessage(r, "c1")
-			s.msgs = append(s.msgs, modelMessage{m, line + 1})
+			s.msgs = append(s.msgs, modelMessage{m, line + 1, false})
 			add(sessionlog.AppendMessage(nil, &m))
 			buf = buf[:len(buf)-1]
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/bm25"
 	"crabmem/crmem/vfs"
 	"crabmem/snippet"
 )
@@ -34,7 +35,7 @@ func (f *finding) cut(e *entry, hit, n int) {
 		from, to = hit, hit+1
 	}
 	// What is no document may be a result, too.
-	for n > 0 && from > 0 && first-from < maxCallerBack && (e.places[from].role == classTool || from == first && !e.places[from].doc) {
+	for n > 0 && from > 0 && first-from < maxCallerBack && (e.places[from].role == classTool || from == first && !e.places[from].doc()) {
 		from--
 	}
 	f.at = -1
@@ -75,7 +76,7 @@ func (v *viewer) open(name string) vfs.File {
 }
 
 // show fills in the snippet and the window of a finding.
-func (v *viewer) show(f *finding) {
+func (v *viewer) show(f *finding, words *bm25.Ranking) {
 	file := v.open(f.File)
 	if file == nil {
 		return
@@ -101,7 +102,11 @@ func (v *viewer) show(f *finding) {
 			}
 		}
 		if i == f.at {
-			text = snippet.Cut(text, v.index.analyzer, f.weights, maxText)
+			var weights map[string]float64
+			if f.long {
+				weights = words.Weights(f.doc)
+			}
+			text = snippet.Cut(text, v.index.analyzer, weights, maxText)
 			f.Snippet = text
 		}
 		if shown {
@@ -125,7 +130,7 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 	}
 	b = b[:n]
 	if p.offset > 0 {
-		if n == 0 || b[0] != '\n' && !p.glued {
+		if n == 0 || b[0] != '\n' && !p.glued() {
 			return false
 		}
 		b = b[1:]
@@ -167,7 +172,7 @@ func (v *viewer) text(p place) string {
 	if p.role == classTool || r.isResult() {
 		return v.result()
 	}
-	if !p.doc && r.kind == KindBad { // the part that says so may be behind what was read
+	if !p.doc() && r.kind == KindBad { // the part that says so may be behind what was read
 		return ""
 	}
 	return v.body()

@@ -141,12 +141,18 @@ func nothingFound(a *recall.Answer) string {
 	return "nothing found: " + plural(a.Searched, "entry", "entries") + " searched"
 }
 
-func (c *cli) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
-	if !c.quiet {
-		for _, x := range a.Corrections {
-			fmt.Fprintf(c.out, "no entry has %s: searched for %s\n", quoted(x.Word), printable(strings.Join(x.Words, ", ")))
-		}
+// corrections says what was searched for in the place of words that nothing has.
+func (c *cli) corrections(nothing string, list []bm25.Correction) {
+	if c.quiet {
+		return
 	}
+	for _, x := range list {
+		fmt.Fprintf(c.out, "%s has %s: searched for %s\n", nothing, quoted(x.Word), printable(strings.Join(x.Words, ", ")))
+	}
+}
+
+func (c *cli) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
+	c.corrections("no entry", a.Corrections)
 	switch {
 	case a.Budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
 		fmt.Fprintf(c.out, "--budget %d has no room for a name: %s\n", a.Budget, plural(a.Total, "match", "matches"))

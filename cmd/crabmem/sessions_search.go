@@ -37,8 +37,10 @@ func (c *cli) sessionsSearchCommand() *cobra.Command {
 		Use:   "search QUERY|-",
 		Short: "find messages in all sessions",
 		Long: `Search the messages and summaries of all sessions, and what the sessions say of
-themselves: title, agent and sender. Best first; words need not stand together.
-Every hit is shown with the messages around it.
+themselves: title, agent and sender. Words need not stand together, and an
+answer has those of its question. In the place of a word that nothing has, words
+are searched that it begins or is a misspelling of, and it is said. Best first,
+of equals the newest. Every hit is shown with the messages around it.
 
 --role takes the roles of messages, compact for summaries and session for
 titles and names; it can be given several times. --since and --until take a day
@@ -133,6 +135,8 @@ type sessionsFound struct {
 	Total    int              `json:"total"`    // matches before the limit
 	Searched int              `json:"searched"` // texts that passed the filters
 	Hits     []sessionlog.Hit `json:"hits"`
+
+	Corrections []bm25.Correction `json:"corrections,omitempty"`
 }
 
 func (c *cli) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSearchFlags) error {
@@ -146,7 +150,7 @@ func (c *cli) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSea
 		if err != nil {
 			return err
 		}
-		a.Total, a.Searched, a.Hits = r.Total, r.Searched, r.Hits
+		a.Total, a.Searched, a.Hits, a.Corrections = r.Total, r.Searched, r.Hits, r.Corrections
 		c.warnUnread(x.Unread())
 		return x.Close()
 	})
@@ -160,6 +164,7 @@ func (c *cli) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSea
 		}
 		return c.printJSON(a)
 	}
+	c.corrections("no text", a.Corrections)
 	if len(a.Hits) == 0 {
 		c.out.WriteString(nothing + "\n")
 		if f.exitCode {
@@ -187,6 +192,11 @@ func (c *cli) foundText(a *sessionsFound) {
 	terms := make(map[string]float64)
 	for t := range bm25.Standard.Tokens(a.Query) {
 		terms[t] = 1
+	}
+	for _, x := range a.Corrections {
+		for t := range bm25.Standard.Tokens(strings.Join(x.Words, " ")) {
+			terms[t] = 1
+		}
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]

@@ -1,0 +1,198 @@
+package sessionlog_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/sessionlog"
+)
+
+const conversationsDir = "../testdata/conversations"
+
+// A turn is where a message stands that a question is answered by.
+type turn struct {
+	file string
+	line int64
+}
+
+// conversations writes the hand-written dialogues as sessions and returns their
+// marked turns. With tools every answer comes after two calls and their results,
+// as agents work; without marks nobody types a question mark.
+func conversations(t *testing.T, dir string, tools, marks bool) map[string]turn {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(conversationsDir, "sessions.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns := make(map[string]turn)
+	sessions := 0
+	for part := range strings.SplitSeq(strings.TrimPrefix(string(b), "# "), "\n# ") {
+		lines := strings.Split(strings.TrimSpace(part), "\n")
+		head := strings.SplitN(lines[0], " ", 3)
+		sessions++
+		name := fmt.Sprintf("crab_user_%d.jsonl", sessions)
+		buf := sessionlog.AppendMeta(nil, &sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: head[1] + "T10:00:00+00:00", Title: head[2]})
+		at := int64(1)
+		add := func(m sessionlog.Message) {
+			buf = sessionlog.AppendMessage(buf, &m)
+			at++
+		}
+		for _, line := range lines[1:] {
+			who, text, ok := strings.Cut(line, ": ")
+			if !ok {
+				t.Fatalf("sessions.txt: %q", line)
+			}
+			if !marks {
+				text = strings.NewReplacer("?", "", "？", "").Replace(text)
+			}
+			role := sessionlog.RoleUser
+			if who[0] == 'a' {
+				role = sessionlog.RoleAssistant
+				for i := range 2 {
+					if !tools {
+						break
+					}
+					id := fmt.Sprintf("c%d", i)
+					add(sessionlog.Message{Role: role, ToolCalls: []sessionlog.ToolCall{{ID: id, Type: "function",
+						Function: sessionlog.Function{Name: []string{"recall", "read_file"}[i], Arguments: "{}"}}}})
+					add(sessionlog.Message{Role: sessionlog.RoleTool, ToolCallID: id, Content: "whatever"})
+				}
+			}
+			add(sessionlog.Message{Role: role, Content: text})
+			if key := strings.Trim(who[1:], "[]"); key != "" {
+				if _, twice := turns[key]; twice {
+					t.Fatalf("sessions.txt has [%s] twice", key)
+				}
+				turns[key] = turn{name, at}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), buf, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return turns
+}
+
+// A question is a line of questions.tsv.
+type question struct {
+	kind, text string
+	turn       turn
+}
+
+func questions(t *testing.T, turns map[string]turn) []question {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(conversationsDir, "questions.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []question
+	for line := range strings.Lines(string(b)) {
+		f := strings.Split(strings.TrimSpace(line), "\t")
+		if len(f) != 3 || turns[f[1]].line == 0 {
+			t.Fatalf("questions.tsv: %q", line)
+		}
+		list = append(list, question{f[0], f[2], turns[f[1]]})
+	}
+	return list
+}
+
+// A tally is how well questions of a kind are answered: how many of them, how
+// often the turn that answers is the first hit, and the sum of 1 by its rank.
+type tally struct {
+	n, first   int
+	reciprocal float64
+}
+
+func (k tally) hit1() float64 { return float64(k.first) / float64(k.n) }
+func (k tally) mrr() float64  { return k.reciprocal / float64(k.n) }
+
+// asked asks all questions, without some parts of the ranking, and returns
+// tallies by kind, and that of all by "".
+func asked(t *testing.T, x *sessionlog.Index, list []question, without int) map[string]tally {
+	t.Helper()
+	tallies := make(map[string]tally)
+	for _, q := range list {
+		r, err := sessionlog.SearchWithout(x, sessionlog.Query{Text: q.text, Limit: 10}, without)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rank := 1 + slices.IndexFunc(r.Hits, func(h sessionlog.Hit) bool { return turn{h.File, h.Line} == q.turn })
+		for _, kind := range []string{q.kind, ""} {
+			k := tallies[kind]
+			k.n++
+			if rank > 0 {
+				k.reciprocal += 1 / float64(rank)
+			}
+			if rank == 1 {
+				k.first++
+			}
+			tallies[kind] = k
+		}
+	}
+	return tallies
+}
+
+// TestConversations asks about hand-written dialogues whose answers are known:
+// in words that are split between question and answer, stand in the answer alone,
+// are told by the user and repeated by the assistant, or are wrong. It logs what
+// every part of the ranking makes of it.
+func TestConversations(t *testing.T) {
+	for _, f := range []struct {
+		name         string
+		tools, marks bool
+		floor        float64 // of the mean reciprocal rank of all questions
+		lent         float64 // what neighbours add to that of split ones, at least
+	}{
+		{"talk", false, true, 0.90, 0.30},
+		{"with calls", true, true, 0.88, 0.30},
+		{"without question marks", false, false, 0.72, 0.05},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			dir := t.TempDir()
+			turns := conversations(t, dir, f.tools, f.marks)
+			list := questions(t, turns)
+			x := newIndex(t, openSearchDir(t, dir), nil)
+			whole := asked(t, x, list, 0)
+			kinds := slices.Sorted(maps.Keys(whole))
+			tell := func(name string, got map[string]tally) {
+				var line strings.Builder
+				for _, kind := range kinds {
+					fmt.Fprintf(&line, "  %5s %.3f %.3f", kind, got[kind].hit1(), got[kind].mrr())
+				}
+				t.Logf("hit@1 and MRR, %-14s%s", name, &line)
+			}
+			tell("all", whole)
+			for _, c := range []struct {
+				name    string
+				without int
+				kind    string  // of questions that it is for; "" is all
+				gain    float64 // for them
+				harms   bool    // questions of other kinds, a little
+			}{
+				{"no corrections", sessionlog.WithoutCorrections, "wrong", 0.20, false},
+				{"no neighbours", sessionlog.WithoutNeighbours, "split", f.lent, false},
+				{"no texts", sessionlog.WithoutTexts, "told", 0.01, true},
+				{"none of them", sessionlog.WithoutAll, "", 0.05, true},
+			} {
+				got := asked(t, x, list, c.without)
+				tell(c.name, got)
+				if was, is := got[c.kind].mrr(), whole[c.kind].mrr(); is < was+c.gain {
+					t.Errorf("%s: %q questions have %.3f, and %.3f with it: want %.2f more", c.name, c.kind, was, is, c.gain)
+				}
+				for _, kind := range kinds {
+					if was, is := got[kind].mrr(), whole[kind].mrr(); is < was && !c.harms {
+						t.Errorf("%s: %q questions have %.3f, and %.3f with it", c.name, kind, was, is)
+					}
+				}
+			}
+			if got := whole[""].mrr(); got < f.floor {
+				t.Errorf("mean reciprocal rank %.3f, want %.2f", got, f.floor)
+			}
+		})
+	}
+}

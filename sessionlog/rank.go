@@ -1,0 +1,215 @@
+package sessionlog
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"crabmem/bm25"
+	"crabmem/snippet"
+)
+
+// maxReadLine is what is read of a line for its text to be ranked by.
+const maxReadLine = 32 << 10
+
+// A ranking is a search whose files have not been read.
+type ranking struct {
+	Result
+	words *bm25.Ranking
+	found []finding // the best, and as many as are read
+}
+
+// A finding is a hit and what is needed to read its texts.
+type finding struct {
+	Hit
+	doc uint64
+	// equal is its place among the findings, if all had one score.
+	equal int
+	// places are those of the window, before them those back to the message
+	// that made the calls of its first results, and in any case the hit's.
+	places      []place
+	others      []string
+	end         int64    // of the last of places
+	at          int      // of the hit in places; -1 when it is the session
+	first, last int      // of the window in places
+	head        []string // the texts of the session, when it was found
+	long        bool     // the text may be longer than a snippet
+}
+
+// rank finds the best documents.
+func (x *Index) rank(q *Query) (*ranking, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.closed {
+		return nil, errIndexClosed
+	}
+	query := bm25.Query{Text: q.Text, Limit: q.Limit, Count: true}
+	if x.analyzer == bm25.Standard {
+		query.Limit, query.Correct = bm25.Borrowers, x.without&partCorrect == 0
+	}
+	r := &ranking{}
+	query.Classes, query.Filter, r.Searched = x.filter(q)
+	if query.Classes == 0 { // which bm25 takes for all
+		return r, nil
+	}
+	r.words = x.search(query)
+	if x.analyzer == bm25.Standard && x.without&partLend == 0 {
+		r.words.Lend(x.beside)
+	}
+	if !x.ordered {
+		x.sort(r.words.Hits)
+	}
+	r.Total, r.Corrections = r.words.Total, r.words.Corrections
+	if query.Filter != nil || query.Classes != math.MaxUint8 {
+		r.Corrections = x.passing(r.Corrections, query)
+	}
+	r.found = make([]finding, min(len(r.words.Hits), max(q.Limit, bm25.Finalists)))
+	for i := range r.found {
+		h := r.words.Hits[i]
+		ord, at := placeOf(h.ID)
+		e := x.entries[ord]
+		f := &r.found[i]
+		f.doc = h.ID
+		f.Hit = Hit{ID: e.id, File: e.name, Agent: e.agent, CreatedBy: e.sender, Title: snippet.Clip(e.title, maxText),
+			Score: h.Score, Window: []Windowed{}}
+		if at < 0 {
+			f.Role, f.Line, f.Snippet = RoleSession, 1, e.describe()
+			f.head = []string{e.head()}
+		} else {
+			p := e.places[at]
+			f.Role, f.Line = roleName(p.role, e.others), int64(p.line)
+			f.long = e.end(at)-p.offset > maxText
+		}
+		f.cut(e, at, q.Window)
+	}
+	order := make([]int, len(r.found))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return x.newer(r.found[a].doc, r.found[b].doc) })
+	for n, i := range order {
+		r.found[i].equal = n
+	}
+	return r, nil
+}
+
+// read reads the texts of the best findings, and ranks them again. How early a
+// word comes, which Search of an index counts, says nothing of a message: with it
+// questions whose words are split have .77 in the place of .90.
+func (r *ranking) read(v *viewer) {
+	if v.index.without&partRead != 0 {
+		return
+	}
+	best := r.found[:min(len(r.found), bm25.Finalists)]
+	if len(best) == 0 {
+		return
+	}
+	texts := make([][]string, len(best))
+	for i := range best {
+		texts[i] = v.said(&best[i])
+	}
+	r.words.Read(texts)
+	scores := make(map[uint64]float64, len(best))
+	for _, h := range r.words.Hits[:len(best)] {
+		scores[h.ID] = h.Score
+	}
+	for i := range best {
+		best[i].Score = scores[best[i].doc]
+	}
+	slices.SortFunc(best, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.equal, b.equal))
+	})
+}
+
+// passing leaves out of corrections the words that only documents have which do not
+// pass the filters: they are not to be told. Caller holds mu.
+func (x *Index) passing(list []bm25.Correction, q bm25.Query) []bm25.Correction {
+	q.Limit, q.Count, q.Correct = 1, false, false
+	var passed []bm25.Correction
+	for _, c := range list {
+		c.Words = slices.DeleteFunc(slices.Clone(c.Words), func(word string) bool {
+			q.Text = word
+			return len(x.docs.Search(q).Hits) == 0
+		})
+		if len(c.Words) > 0 {
+			passed = append(passed, c)
+		}
+	}
+	return passed
+}
+
+// newer is the order of equals: the session that was created last is first, and
+// of its messages the last one.
+func (x *Index) newer(a, b uint64) int {
+	c := 0
+	if !x.ordered && a>>32 != b>>32 {
+		c = x.entries[^b>>32].compare(x.entries[^a>>32])
+	}
+	return cmp.Or(c, cmp.Compare(a, b))
+}
+
+// sort sorts hits by their scores, equals by newer. Caller holds mu.
+func (x *Index) sort(hits []bm25.Hit) {
+	slices.SortFunc(hits, func(a, b bm25.Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), x.newer(a.ID, b.ID))
+	})
+}
+
+// search is that of docs, with equal scores by newer in whatever order the index
+// came to know them. Caller holds mu.
+func (x *Index) search(q bm25.Query) *bm25.Ranking {
+	if x.ordered {
+		return x.docs.Rank(q)
+	}
+	// Of those that share the last score, others may be first.
+	n := q.Limit
+	q.Limit *= 4
+	r := x.docs.Rank(q)
+	total := r.Total
+	for q.Count = false; len(r.Hits) == q.Limit && r.Hits[n-1].Score == r.Hits[q.Limit-1].Score; {
+		q.Limit *= 4
+		r = x.docs.Rank(q)
+	}
+	r.Total = total
+	x.sort(r.Hits)
+	r.Hits = r.Hits[:min(n, len(r.Hits))]
+	return r
+}
+
+// Parts of the ranking that tests leave out. Of the conversations in testdata, with
+// calls between question and answer, the mean reciprocal rank over all questions
+// is .92; without corrections .89, without what neighbours lend .69, without
+// reading texts .92 (of what is told and then repeated .79 and .75), and without
+// all three .63.
+const (
+	partCorrect = 1 << iota
+	partLend
+	partRead
+)
+
+// said returns the texts of a finding as they are indexed.
+func (v *viewer) said(f *finding) []string {
+	if f.at < 0 {
+		return f.head
+	}
+	file := v.open(f.File)
+	p, end := f.places[f.at], f.end
+	if f.at+1 < len(f.places) {
+		end = f.places[f.at+1].offset
+	}
+	if file == nil || !v.load(file, p, end, maxReadLine, f.others) {
+		return nil
+	}
+	r := &v.record
+	if p.role == classCompact {
+		return []string{r.summary()}
+	}
+	texts := []string{r.text(r.values[keyContent])}
+	for c := range r.calls {
+		texts = append(texts, r.text(c.name))
+		if v.index.tools {
+			texts = append(texts, r.text(c.arguments))
+		}
+	}
+	return texts
+}

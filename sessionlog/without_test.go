@@ -1,0 +1,16 @@
+package sessionlog
+
+// Parts of the ranking that a test leaves out.
+const (
+	WithoutCorrections = partCorrect
+	WithoutNeighbours  = partLend
+	WithoutTexts       = partRead
+	WithoutAll         = WithoutCorrections | WithoutNeighbours | WithoutTexts
+)
+
+// SearchWithout is x.Search without some of its parts.
+func SearchWithout(x *Index, q Query, parts int) (*Result, error) {
+	x.without = parts
+	defer func() { x.without = 0 }()
+	return x.Search(q)
+}

@@ -16,7 +16,7 @@ func (d *Daemon) openCrons() (*cron.Table, error) {
 		return nil, err
 	}
 	for _, w := range t.Warnings() {
-		d.log.Warn("an entry of crons.toml is not used", "warning", w)
+		d.log.Warn("an entry of crons.toml is not used", "warning", w.String())
 	}
 	return t, nil
 }
@@ -58,7 +58,7 @@ func (d *Daemon) cronTarget(m *pb.CreateCronMsg) (*live, error) {
 func (d *Daemon) deleteCron(r *request, id uint64) error {
 	err := d.crons.Delete(id)
 	if _, ok := errors.AsType[*cron.NotFoundError](err); ok {
-		return refuse(404, "not_found", "cron %d not found", id)
+		return &failure{code: 404, kind: "not_found", text: err.Error(), remedy: "crabmem cron list"}
 	} else if err != nil {
 		return err
 	}

@@ -71,12 +71,6 @@ func (e *cronEntry) line() string {
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, e.Session, strings.Join(notes, ", "))
 }
 
-// daemonClient returns a client of a daemon that runs.
-func (c *cli) daemonClient(cmd *cobra.Command) (*client.Client, error) {
-	cl, _, err := c.running(cmd.Context())
-	return cl, err
-}
-
 func (c *cli) cronAdd() *cobra.Command {
 	var quiet, zone string
 	var once bool
@@ -85,14 +79,14 @@ func (c *cli) cronAdd() *cobra.Command {
 		Short: "have a skill run at set times",
 		Long: `Send /SKILL ARGS into a session, by its id, whenever the schedule says: five
 fields (minute, hour, day of the month, month, day of the week), or six with
-seconds first. --quiet is a time of the day when it does not run.`,
+seconds first. --quiet-hours is a time of the day when it does not run.`,
 		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
-  crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet 23:00-07:00 --timezone Europe/Berlin
+  crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet-hours 23:00-07:00 --timezone Europe/Berlin
   crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
 		Args:              atLeast(3, "SESSION, SCHEDULE and SKILL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&quiet, "quiet", "", "not in these hours: `HH:MM-HH:MM`")
+	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "not in these hours: `HH:MM-HH:MM`")
 	cmd.Flags().StringVar(&zone, "timezone", "", "the clock that counts, as Europe/Berlin; default: the daemon's")
 	cmd.Flags().BoolVar(&once, "once", false, "run once and remove it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -100,25 +94,22 @@ seconds first. --quiet is a time of the day when it does not run.`,
 		if quiet != "" {
 			from, to, ok := strings.Cut(quiet, "-")
 			if !ok {
-				return usagef("--quiet %q: want two times, as 23:00-07:00", quiet)
+				return usagef("--quiet-hours %q: want two times, as 23:00-07:00", quiet)
 			}
 			m.QuietStart, m.QuietEnd = &from, &to
 		}
-		cl, err := c.daemonClient(cmd)
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		i, err := cl.CreateCron(cmd.Context(), m)
-		if err != nil {
-			return err
-		}
-		e := newCronEntry(i)
-		if c.json {
-			return c.printJSON(e)
-		}
-		c.say("added %s", printable(strings.TrimSpace(e.line())))
-		return nil
+		return c.asking(func(d *client.Client) error {
+			i, err := d.CreateCron(cmd.Context(), m)
+			if err != nil {
+				return err
+			}
+			e := newCronEntry(i)
+			if c.json {
+				return c.printJSON(e)
+			}
+			c.say("added %s", printable(strings.TrimSpace(e.line())))
+			return nil
+		})
 	}
 	return cmd
 }
@@ -134,13 +125,11 @@ func (c *cli) cronList() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cl, err := c.daemonClient(cmd)
-		if err != nil {
+		var list []*pb.CronInfo
+		if err := c.asking(func(d *client.Client) (err error) {
+			list, err = d.Crons(cmd.Context())
 			return err
-		}
-		defer cl.Close()
-		list, err := cl.Crons(cmd.Context())
-		if err != nil {
+		}); err != nil {
 			return err
 		}
 		for _, i := range list {
@@ -175,12 +164,7 @@ func (c *cli) cronRemove() *cobra.Command {
 		if err != nil {
 			return usagef("ID %q: want a number of crabmem cron list", args[0])
 		}
-		cl, err := c.daemonClient(cmd)
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		if err := cl.DeleteCron(cmd.Context(), id); err != nil {
+		if err := c.asking(func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
 			return err
 		}
 		if c.json {

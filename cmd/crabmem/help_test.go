@@ -131,7 +131,11 @@ func TestExamples(t *testing.T) {
 			if cmd.Name() == "load" {
 				shell(`crabmem dump book`)
 			}
-			if strings.HasPrefix(cmd.CommandPath(), "daemon ") {
+			if strings.HasPrefix(cmd.CommandPath(), "cron") {
+				exampleSessions(t, dir)
+				shell(`chmod 700 home`)
+			}
+			if strings.HasPrefix(cmd.CommandPath(), "daemon ") || strings.HasPrefix(cmd.CommandPath(), "cron") {
 				shell(`crabmem daemon start`)
 				defer shell(`crabmem daemon stop || true`)
 			}

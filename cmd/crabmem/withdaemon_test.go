@@ -17,6 +17,9 @@ import (
 // alone are the scripts that run without a daemon only, and why.
 var alone = map[string]string{
 	"checkpoint.txtar":      "counts the operations in the log, which a command folds when it ends and a daemon does not",
+	"cron_add.txtar":        "starts a daemon of its own",
+	"cron_list.txtar":       "starts a daemon of its own",
+	"cron_remove.txtar":     "starts a daemon of its own",
 	"daemon_logs.txtar":     "starts a daemon of its own",
 	"daemon_start.txtar":    "starts a daemon of its own",
 	"daemon_status.txtar":   "starts a daemon of its own",

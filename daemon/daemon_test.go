@@ -187,3 +187,45 @@ func (s *served) follow() (end func(runs int) []*pb.AgentEventMsg) {
 }
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
+
+// TestTCP: a port needs no token from the same user, until an agent is confined
+// whose commands could use it.
+func TestTCP(t *testing.T) {
+	const listen = "[tcp]\nlisten = \"127.0.0.1:0\"\n"
+	for name, c := range map[string]struct {
+		config, token string
+		works         bool
+	}{
+		"nobody is confined":   {listen, "", true},
+		"an agent is":          {listen + "[agents.a]\nprompt = \"x\"\ntools = [\"bash\"]\n", "", false},
+		"without commands":     {listen + "[agents.a]\nprompt = \"x\"\ntools = [\"recall\"]\n", "", true},
+		"with the token":       {listen + "token_file = \"token\"\n[agents.a]\nprompt = \"x\"\ntools = [\"bash\"]\n", "a-long-token-of-ours-0123456789abcdef", true},
+		"with another token":   {listen + "token_file = \"token\"\n[agents.a]\nprompt = \"x\"\ntools = [\"bash\"]\n", "another", false},
+		"without it, confined": {listen + "token_file = \"token\"\n[agents.a]\nprompt = \"x\"\ntools = [\"bash\"]\n", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := home(t)
+			if err := os.WriteFile(filepath.Join(dir, "token"), []byte("a-long-token-of-ours-0123456789abcdef"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := serve(t, dir, c.config)
+			var port []byte
+			eventually(t, "the port is known", func() bool {
+				var err error
+				port, err = os.ReadFile(filepath.Join(s.home, "run", "crabtalk.port"))
+				return err == nil
+			})
+			r := &pb.ServerMessage{}
+			conn, err := wire.Dial(t.Context(), wire.Addr{Network: "tcp", Address: "127.0.0.1:" + string(port), Token: c.token})
+			if err == nil {
+				defer conn.Close()
+				if err = conn.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}); err == nil {
+					err = conn.Read(r)
+				}
+			}
+			if works := err == nil && r.GetPong() != nil; works != c.works {
+				t.Errorf("answered %v, %v", r, err)
+			}
+		})
+	}
+}

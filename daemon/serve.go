@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/tool"
 	"crabmem/daemon/wire"
 
 	"io"
@@ -26,7 +27,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		return err
 	}
 	server := &wire.Server{
-		Handler: d.Handle, Token: string(c.TCP.Token), Log: d.log,
+		Handler: d.Handle, Token: string(c.TCP.Token), Trust: d.trust, Log: d.log,
 		Limits: wire.Limits{Header: c.Limits.FrameTimeout, Progress: c.Limits.Progress, InFlight: int64(c.Limits.InFlight), Conns: c.Limits.Connections},
 	}
 	var wg sync.WaitGroup
@@ -63,6 +64,21 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	}
 	wg.Wait()
 	return errors.Join(err, down, d.unlisten())
+}
+
+// trust reports whether a peer of this user may do without the token. Commands of
+// an agent that is confined are this user's too, and can get at no socket, but at
+// every port: while there is such an agent, a port wants the token.
+func (d *Daemon) trust(p wire.Peer) bool {
+	if p.Network != "tcp" {
+		return true
+	}
+	for _, a := range d.setup().agents {
+		if a.Scope.Confined && a.Scope.Tools.Allows(tool.Bash) {
+			return false
+		}
+	}
+	return true
 }
 
 // listen opens the sockets: that of RFC 0009, and that of clients that know the

@@ -42,6 +42,9 @@ type Server struct {
 	Handler Handler
 	Limits  Limits
 	Token   string // empty: nobody can authenticate by one
+	// Trust says whether a peer of the same user may do without the token. nil:
+	// every one may.
+	Trust func(Peer) bool
 	Log     *slog.Logger
 
 	start    sync.Once
@@ -128,7 +131,7 @@ func (s *Server) Serve(l net.Listener) error {
 // admit starts to serve a connection, or refuses it.
 func (s *Server) admit(nc net.Conn) {
 	p := peerOf(nc)
-	c := &served{s: s, peer: p, trusted: p.UID >= 0, watchEnd: make(chan struct{}, 1)}
+	c := &served{s: s, peer: p, trusted: p.UID >= 0 && (s.Trust == nil || s.Trust(p)), watchEnd: make(chan struct{}, 1)}
 	c.Conn = Conn{c: nc, in: make([]byte, smallFrame), max: MaxFrame, srv: c}
 	c.seq.Store(s.requests.Add(1))
 	c.ctx, c.cancel = context.WithCancel(s.base)
@@ -136,8 +139,8 @@ func (s *Server) admit(nc net.Conn) {
 	switch {
 	case p.UID >= 0 && !mayUse(p.UID):
 		why = fmt.Sprintf("the daemon of another user: it answers user %d and root, and you are user %d", ownUID(), p.UID)
-	case p.UID < 0 && s.Token == "":
-		why = "the daemon has no token, and who you are cannot be known otherwise"
+	case !c.trusted && s.Token == "":
+		why = "the daemon has no token, and who you are cannot be known otherwise: name one as token_file in [tcp] of its configuration, or use its socket"
 	case !c.trusted:
 		c.max = smallFrame
 		c.authBy = time.Now().Add(s.limits.Header)

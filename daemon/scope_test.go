@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -320,11 +321,12 @@ func (w *world) sequence() {
 
 // TestScopesNeverWiden has random agents do random things: calls, delegations,
 // slash commands, skills that narrow, compactions. Nothing that happens may be
-// more than everybody on the way to it may do.
+// more than everybody on the way to it may do. CRABMEM_SCOPE is how many
+// sequences there are.
 func TestScopesNeverWiden(t *testing.T) {
 	sequences, worlds := 2000, 20
-	if os.Getenv("CRABMEM_SCOPE") == "full" {
-		sequences, worlds = 100_000, 200
+	if n, err := strconv.Atoi(os.Getenv("CRABMEM_SCOPE")); err == nil {
+		sequences, worlds = n, 200
 	} else if testing.Short() {
 		sequences, worlds = 200, 10
 	}

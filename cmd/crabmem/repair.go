@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"crabmem/crmem"
-	"crabmem/daemon/client"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
 
 	"github.com/spf13/cobra"
 )

@@ -224,7 +224,11 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 // compactSession puts a summary in the place of the history.
 func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 	reply := &pb.CompactSessionReply{}
-	err := d.withSession(r.ctx, m.Session, func(ctx context.Context, s *setup, a *agent.Agent, l *live) (err error) {
+	id, err := d.liveID(m)
+	if err != nil {
+		return err
+	}
+	err = d.withSession(r.ctx, id, func(ctx context.Context, s *setup, a *agent.Agent, l *live) (err error) {
 		o := agent.CompactOptions{Focus: m.Focus, Tokens: int(m.Size)}
 		reply.TokensBefore = uint64(agent.Estimate(l.session.Messages))
 		reply.Summary, reply.Archive, err = s.runner.Compact(ctx, a, l.session, o)
@@ -242,6 +246,25 @@ func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compacted{Compacted: reply}})
+}
+
+// liveID returns the number of the session that is meant, and resumes it when
+// it is named by its file.
+func (d *Daemon) liveID(m *pb.CompactSessionMsg) (uint64, error) {
+	if m.Id == "" {
+		return m.Session, nil
+	}
+	id, err := d.storedID(m.Id)
+	if err != nil {
+		return 0, err
+	}
+	d.live.opening.Lock()
+	defer d.live.opening.Unlock()
+	l, err := d.open(id, "")
+	if err != nil {
+		return 0, err
+	}
+	return l.id, nil
 }
 
 // withSession runs f when it is the session's turn, as a run.

@@ -185,6 +185,11 @@ func newState(h *pb.HelloReply) daemonState {
 	return daemonState{Running: true, Pid: h.Pid, Home: h.Home, Store: h.Store, Version: h.Version, Started: h.StartedAt, Model: h.Model}
 }
 
+func (s *daemonState) measure(st *pb.DaemonStats) {
+	s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = st.UptimeSecs, st.RegisteredAgents, st.LiveSessions, st.ActiveSessions
+	s.Subscribers, s.MemoryBytes = st.Subscribers, st.MemoryBytes
+}
+
 func (c *cli) daemonStart(verbose *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
@@ -405,8 +410,7 @@ one the exit code is 8.`,
 		}
 		s := newState(h)
 		s.Log = logFile(h.Home)
-		s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = st.UptimeSecs, st.RegisteredAgents, st.LiveSessions, st.ActiveSessions
-		s.Subscribers, s.MemoryBytes = st.Subscribers, st.MemoryBytes
+		s.measure(st)
 		if c.json {
 			return c.printJSON(s)
 		}

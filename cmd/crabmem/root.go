@@ -38,6 +38,12 @@ func (c *cli) commands() []*cobra.Command {
 		c.initCommand(),
 		c.daemonCommand(),
 		c.cronCommand(),
+		c.pingCommand(),
+		c.eventsCommand(),
+		c.compactCommand(),
+		c.agentsCommand(),
+		c.modelsCommand(),
+		c.configCommand(),
 
 		c.dumpCommand(),
 		c.loadCommand(),

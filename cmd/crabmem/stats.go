@@ -1,27 +1,21 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"crabmem/bm25"
 	"crabmem/crmem"
+	"crabmem/daemon"
 
 	"github.com/spf13/cobra"
 )
 
 // statsAnswer is stats --json.
 type statsAnswer struct {
-	Path string `json:"path"`
-	crmem.Stats
-	Index *indexStats `json:"index,omitempty"`
-}
-
-type indexStats struct {
-	Bytes    int64   `json:"bytes"`
-	Terms    int     `json:"terms"`
-	Postings int     `json:"postings"`
-	Seconds  float64 `json:"build_seconds"`
+	daemon.StatsAnswer
+	Daemon *daemonState `json:"daemon,omitempty"` // that has the store
 }
 
 func (c *cli) statsCommand() *cobra.Command {
@@ -32,7 +26,7 @@ func (c *cli) statsCommand() *cobra.Command {
 		Short:   "count and measure the store",
 		Long: `Print how many entries there are, of which kind, how large the file and its
 log are and how old the entries. --index builds the search index too and says
-what it costs.`,
+what it costs. When a daemon has the store, its figures come too.`,
 		Example: `  crabmem stats
   crabmem stats --index --json`,
 		Args:              noArgs,
@@ -41,7 +35,7 @@ what it costs.`,
 	cmd.Flags().BoolVar(&index, "index", false, "build the search index and measure it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error {
-			a := statsAnswer{Path: s.Path(), Stats: s.Stats()}
+			a := statsAnswer{StatsAnswer: daemon.StatsAnswer{Path: s.Path(), Stats: s.Stats()}}
 			if index {
 				start := time.Now()
 				var x bm25.Stats
@@ -52,8 +46,9 @@ what it costs.`,
 				if err != nil {
 					return err
 				}
-				a.Index = &indexStats{x.Bytes, x.Terms, x.Postings, time.Since(start).Seconds()}
+				a.Index = &daemon.IndexAnswer{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
 			}
+			a.Daemon = c.daemonStats(cmd.Context(), s.Path())
 			if c.json {
 				return c.printJSON(a)
 			}
@@ -62,6 +57,23 @@ what it costs.`,
 		})
 	}
 	return cmd
+}
+
+// daemonStats returns the figures of the daemon that has the store; nil when
+// there is none, or none that answers.
+func (c *cli) daemonStats(ctx context.Context, store string) *daemonState {
+	d, h, err := c.running(ctx)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	st, err := d.Stats(ctx)
+	if err != nil || h.Store != store {
+		return nil
+	}
+	s := newState(h)
+	s.measure(st)
+	return &s
 }
 
 func (c *cli) statsText(a statsAnswer) {
@@ -81,5 +93,9 @@ func (c *cli) statsText(a statsAnswer) {
 	if x := a.Index; x != nil {
 		line("index", "%s, %s, %s, built in %v", sizeOf(x.Bytes), plural(x.Terms, "term", "terms"),
 			plural(x.Postings, "posting", "postings"), time.Duration(x.Seconds*float64(time.Second)).Round(time.Millisecond/10))
+	}
+	if d := a.Daemon; d != nil {
+		line("daemon", "pid %d, %s, %d with a run; %s, %s; model %s", d.Pid, plural(uint64(d.LiveSessions), "live session", "live sessions"),
+			d.ActiveSessions, plural(uint64(d.Agents), "agent", "agents"), sizeOf(int64(d.MemoryBytes)), label(d.Model))
 	}
 }

@@ -3085,6 +3085,7 @@ type CompactSessionMsg struct {
 	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
 	Focus         string                 `protobuf:"bytes,2,opt,name=focus,proto3" json:"focus,omitempty"` // what the summary should dwell on
 	Size          uint32                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`  // tokens the summary should have at most; 0 = the default
+	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`       // in the place of session: of a file, which is live from then on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3138,6 +3139,13 @@ func (x *CompactSessionMsg) GetSize() uint32 {
 		return x.Size
 	}
 	return 0
+}
+
+func (x *CompactSessionMsg) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
 }
 
 type CompactSessionReply struct {
@@ -7981,11 +7989,12 @@ const file_crabtalk_proto_rawDesc = "" +
 	"CompactMsg\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\"+\n" +
 	"\x0fCompactResponse\x12\x18\n" +
-	"\asummary\x18\x01 \x01(\tR\asummary\"W\n" +
+	"\asummary\x18\x01 \x01(\tR\asummary\"g\n" +
 	"\x11CompactSessionMsg\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x14\n" +
 	"\x05focus\x18\x02 \x01(\tR\x05focus\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\rR\x04size\"\x91\x01\n" +
+	"\x04size\x18\x03 \x01(\rR\x04size\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"\x91\x01\n" +
 	"\x13CompactSessionReply\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\x18\n" +
 	"\aarchive\x18\x02 \x01(\tR\aarchive\x12#\n" +

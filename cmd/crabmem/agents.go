@@ -1,0 +1,73 @@
+package main
+
+import (
+	"strings"
+
+	"crabmem/daemon/client"
+
+	"github.com/spf13/cobra"
+)
+
+// listedAgent is an agent of agents --json.
+type listedAgent struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Model       string   `json:"model"` // "" is the active one
+	Tools       []string `json:"tools"`
+	Skills      []string `json:"skills"`
+	MCPs        []string `json:"mcps"`
+	Members     []string `json:"members"`
+	Scoped      bool     `json:"scoped"` // has no more than is listed
+	Memory      bool     `json:"memory"`
+}
+
+func (c *cli) agentsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "agents",
+		GroupID: groupAgents,
+		Short:   "list the agents of the daemon",
+		Long: `List the agents that the daemon has, with their models and their tools. They
+come from config.toml and agents/*.md in the home; crab is always there.`,
+		Example: `  crabmem agents
+  crabmem agents --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.asking(func(d *client.Client) error {
+			agents, err := d.Agents(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.json {
+				list := make([]listedAgent, len(agents))
+				for i, a := range agents {
+					list[i] = listedAgent{a.Name, a.Description, a.Model, listOf(a.Tools), listOf(a.Skills), listOf(a.Mcps), listOf(a.Members), a.Scoped, a.Memory}
+				}
+				return c.printJSON(list)
+			}
+			rows := [][]string{{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}}
+			for _, a := range agents {
+				model := a.Model
+				if model == "" {
+					model = "(the active one)"
+				}
+				rows = append(rows, []string{label(a.Name), printable(model), fit(printable(strings.Join(a.Tools, ", ")), 40), firstLine(a.Description)})
+			}
+			if w := c.width(); w > 0 {
+				fitLast(rows, w)
+			}
+			c.table(c.out, rows, "")
+			return nil
+		})
+	}
+	return cmd
+}
+
+// listOf is a list that JSON writes as an array.
+func listOf(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strconv"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
+
+	"github.com/spf13/cobra"
+)
+
+// compacted is compact --json.
+type compacted struct {
+	Session string `json:"session"`
+	Summary string `json:"summary"`
+	Archive string `json:"archive"` // the entry that keeps it; "" when memory is off
+	Before  uint64 `json:"tokens_before"`
+	After   uint64 `json:"tokens_after"`
+}
+
+func (c *cli) compactCommand() *cobra.Command {
+	var focus string
+	var size int
+	cmd := &cobra.Command{
+		Use:     "compact SESSION",
+		GroupID: groupAgents,
+		Short:   "put a summary in the place of a conversation's history",
+		Long: `Have the model summarise a session and go on from the summary: what was said
+stays in the session's file (crabmem sessions compactions shows it), and the
+summary is an archive in the store too. It waits for the session's run to end.
+
+SESSION is a session's id, as crab_user_1, or the number that it has in the
+daemon. --focus says what the summary should dwell on, --size how many tokens it
+may have. Without a daemon the exit code is 8.`,
+		Example: `  crabmem compact crab_user_1 --focus "what was decided"
+  crabmem compact crab_user_1 --size 400 --json`,
+		Args:              exactly(1, "SESSION"),
+		ValidArgsFunction: c.completeSessions(1, false),
+	}
+	cmd.Flags().StringVar(&focus, "focus", "", "what the summary should dwell on, in `words`")
+	cmd.Flags().IntVar(&size, "size", 0, "`tokens` of the summary at most, 0 = as configured")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if size < 0 || size > 1<<20 {
+			return usagef("--size %d: want 0 to %d", size, 1<<20)
+		}
+		m := &pb.CompactSessionMsg{Focus: focus, Size: uint32(size)}
+		if n, err := strconv.ParseUint(args[0], 10, 64); err == nil {
+			m.Session = n
+		} else {
+			m.Id = args[0]
+		}
+		return c.asking(func(d *client.Client) error {
+			r, err := d.CompactSession(cmd.Context(), m)
+			if err != nil {
+				return ofDaemon(err, "", "", sessionClasses)
+			}
+			if c.json {
+				return c.printJSON(compacted{args[0], r.Summary, r.Archive, r.TokensBefore, r.TokensAfter})
+			}
+			where := ""
+			if r.Archive != "" {
+				where = ", kept as " + label(r.Archive)
+			}
+			c.say("compacted %s: %d tokens to %d%s", label(args[0]), r.TokensBefore, r.TokensAfter, where)
+			c.out.WriteString(c.text(r.Summary) + "\n")
+			return nil
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+
+	"github.com/spf13/cobra"
+)
+
+// maxConfig is how long a configuration may be that is set.
+const maxConfig = 4 << 20
+
+func (c *cli) configCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "config COMMAND",
+		GroupID: groupAgents,
+		Short:   "show, change and check the configuration",
+		Long: `The configuration of the daemon is config.toml in the home, with the agents in
+agents/*.md. These commands need no daemon; when one runs, set has it use what it
+writes at once. crabmem init writes a file that explains every key.`,
+		Example: `  crabmem config check
+  crabmem config get system.crab.model`,
+	}, c.configGet(), c.configSet(), c.configCheck(), c.configPath())
+}
+
+func (c *cli) configGet() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get [KEY]",
+		Short: "print the configuration, or a part of it",
+		Long: `Print config.toml as JSON, with the defaults of what it leaves out. Keys, tokens
+and values of environments are shown as "". KEY is a path with dots, as
+system.crab.model; one that is not there is exit code 3.`,
+		Example: `  crabmem config get
+  crabmem config get system.crab --json`,
+		Args:              atMost(1, "KEY"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v, err := c.configValue()
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			var ok bool
+			if v, ok = lookup(v, args[0]); !ok {
+				home, _ := c.homeDir()
+				return &failure{Code: exitNotFound, Kind: "not_found", Message: "no key " + quoted(args[0]), Path: filepath.Join(home, config.File),
+					Remedy: "crabmem config get shows those there are; crabmem init explains them all"}
+			}
+		}
+		if c.json {
+			return c.printJSON(v)
+		}
+		if s, ok := v.(string); ok {
+			c.out.WriteString(printable(s) + "\n")
+			return nil
+		}
+		b, err := encodeJSON(v)
+		if err != nil {
+			return err
+		}
+		var pretty bytes.Buffer
+		if err := json.Indent(&pretty, b, "", "  "); err != nil {
+			return err
+		}
+		_, err = c.out.Write(pretty.Bytes())
+		return err
+	}
+	return cmd
+}
+
+// configValue is the configuration without its secrets.
+func (c *cli) configValue() (any, error) {
+	home, err := c.homeDir()
+	if err != nil {
+		return nil, err
+	}
+	b, err := config.Get(c.fs, home)
+	if err != nil {
+		return nil, aboutConfig(err)
+	}
+	return decodeJSON(b)
+}
+
+// decodeJSON keeps numbers as they are written.
+func decodeJSON(b []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("more than one value")
+	}
+	return v, nil
+}
+
+func lookup(v any, path string) (any, bool) {
+	for key := range strings.SplitSeq(path, ".") {
+		table, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = table[key]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// put sets a value in a tree of tables, which it makes where they are missing.
+func put(root map[string]any, path string, v any) error {
+	keys := strings.Split(path, ".")
+	for i, key := range keys[:len(keys)-1] {
+		next, there := root[key]
+		table, ok := next.(map[string]any)
+		if there && !ok {
+			return usagef("%s is no table: it has no key %s", strings.Join(keys[:i+1], "."), quoted(keys[i+1]))
+		}
+		if !there {
+			table = make(map[string]any)
+			root[key] = table
+		}
+		root = table
+	}
+	root[keys[len(keys)-1]] = v
+	return nil
+}
+
+// configWritten is config set --json.
+type configWritten struct {
+	Path  string   `json:"path"`
+	Used  bool     `json:"used"`  // a daemon uses it already
+	Notes []string `json:"notes"` // what there is to know of it
+}
+
+func (c *cli) configSet() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set KEY VALUE | set FILE|-",
+		Short: "change the configuration",
+		Long: `Set a key of config.toml, or take a whole configuration as JSON, as get prints
+it, from a file or with - from standard input. KEY is a path with dots; VALUE is
+JSON, and what is no JSON is a string. null takes a key away. Secrets that are
+left empty stay as they are.
+
+What is not valid changes nothing: every problem is named. Comments in the file
+are lost when it is written. A daemon that runs uses the new one at once; runs
+and sessions go on.`,
+		Example: `  crabmem config set system.crab.model offline
+  crabmem config get --json | crabmem config set - --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return wrongArgs(cmd, "want KEY and VALUE, or FILE (or -)")
+			}
+			return nil
+		},
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		js, err := c.configSent(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		return c.setConfig(cmd.Context(), js)
+	}
+	return cmd
+}
+
+// configSent is the JSON that a set is for.
+func (c *cli) configSent(ctx context.Context, args []string) ([]byte, error) {
+	if len(args) == 1 {
+		if args[0] == "-" {
+			text, err := c.readInput(ctx, maxConfig)
+			return []byte(text), err
+		}
+		return vfs.ReadFile(c.fs, args[0], maxConfig)
+	}
+	v, err := c.configValue()
+	if err != nil {
+		return nil, err
+	}
+	root, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the configuration is no table: %T", v)
+	}
+	value, err := decodeJSON([]byte(args[1]))
+	if err != nil {
+		value = args[1]
+	}
+	if err := put(root, args[0], value); err != nil {
+		return nil, err
+	}
+	return encodeJSON(root)
+}
+
+// setConfig writes a configuration: the daemon does when there is one, and uses
+// it.
+func (c *cli) setConfig(ctx context.Context, js []byte) error {
+	home, err := c.homeDir()
+	if err != nil {
+		return err
+	}
+	a := configWritten{Path: filepath.Join(home, config.File), Notes: []string{}}
+	d, _, err := c.running(ctx)
+	switch {
+	case err == nil:
+		notes, err := d.SetConfig(ctx, string(js))
+		if err := errors.Join(err, d.Close()); err != nil {
+			return ofDaemon(lostAnswer(err), "", "", nil)
+		}
+		a.Used, a.Notes = true, listOf(notes)
+	case classify(err).Kind != "no_daemon":
+		return needs(err)
+	default:
+		if err := vfs.MkdirAll(c.fs, filepath.Join(home, "run"), 0o700); err != nil {
+			return err
+		}
+		// One at a time: what another sets meanwhile would be lost.
+		l, err := vfs.Acquire(c.fs, filepath.Join(home, "run", "config.lock"), c.lockWait)
+		if err != nil {
+			return err
+		}
+		change, err := config.Set(c.fs, home, js, c.getenv)
+		if err := errors.Join(err, l.Unlock()); err != nil {
+			return aboutConfig(err)
+		}
+		if change.CommentsLost {
+			a.Notes = append(a.Notes, "config.toml had comments, and has none now")
+		}
+	}
+	if c.json {
+		return c.printJSON(a)
+	}
+	for _, n := range a.Notes {
+		c.note(n)
+	}
+	used := ""
+	if a.Used {
+		used = "; the daemon uses it"
+	}
+	c.say("set %s%s", printable(a.Path), used)
+	return nil
+}
+
+// configProblem is one of the details of a configuration that is not valid.
+type configProblem struct {
+	Path    string `json:"path"`
+	Line    int    `json:"line"` // 0 = the whole file
+	Message string `json:"message"`
+}
+
+// aboutConfig gives errors of the configuration their code and their details.
+func aboutConfig(err error) error {
+	ps, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		return err
+	}
+	f := &failure{Code: exitFailure, Kind: "config", Message: err.Error(), Remedy: "mend it; crabmem init --force writes one that explains itself, and keeps yours beside it", err: err}
+	list := make([]configProblem, len(ps))
+	for i, p := range ps {
+		list[i] = configProblem{p.Path, p.Line, p.Message}
+		if f.Path == "" {
+			f.Path = p.Path
+		}
+	}
+	f.More = list
+	return f
+}
+
+// configChecked is config check --json.
+type configChecked struct {
+	Path      string   `json:"path"`
+	Model     string   `json:"model"`
+	Providers []string `json:"providers"`
+	Agents    []string `json:"agents"`
+}
+
+func (c *cli) configCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "look for mistakes in the configuration",
+		Long: `Read config.toml, Crab.md and agents/*.md as the daemon would, and name every
+problem with its file and line; then the exit code is 1. No file at all is a
+valid configuration.`,
+		Example: `  crabmem config check
+  crabmem config check --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		home, err := c.homeDir()
+		if err != nil {
+			return err
+		}
+		conf, err := config.Load(c.fs, home, c.getenv)
+		if err != nil {
+			return aboutConfig(err)
+		}
+		a := configChecked{filepath.Join(home, config.File), conf.Model, []string{}, []string{}}
+		for _, p := range conf.Providers {
+			a.Providers = append(a.Providers, p.Name)
+		}
+		for _, g := range conf.Agents {
+			a.Agents = append(a.Agents, g.Name)
+		}
+		if c.json {
+			return c.printJSON(a)
+		}
+		c.say("%s is valid: %s, %s, model %s", printable(a.Path), plural(len(a.Agents), "agent", "agents"),
+			plural(len(a.Providers), "provider", "providers"), label(a.Model))
+		return nil
+	}
+	return cmd
+}
+
+func (c *cli) configPath() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "path",
+		Short: "say where the configuration is",
+		Long: `Print where config.toml is, or would be: --home, CRABTALK_HOME or ~/.crabtalk
+name the home.`,
+		Example: `  crabmem config path
+  crabmem config path --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		home, err := c.homeDir()
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(home, config.File)
+		_, err = c.fs.Lstat(path)
+		if err != nil && !missing(err) {
+			return err
+		}
+		if c.json {
+			return c.printJSON(map[string]any{"path": path, "exists": err == nil})
+		}
+		c.out.WriteString(printable(path) + "\n")
+		return nil
+	}
+	return cmd
+}
+
+// atMost wants n arguments at most.
+func atMost(n int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return wrongArgs(cmd, "too many arguments: want %s", names)
+		}
+		return nil
+	}
+}

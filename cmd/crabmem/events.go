@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
+
+	"github.com/spf13/cobra"
+)
+
+// event is a line of events --json.
+type event struct {
+	Time     string       `json:"timestamp"`
+	Kind     string       `json:"kind"` // text_delta, tool_start, done …
+	Agent    string       `json:"agent"`
+	Session  uint64       `json:"session"`   // its number in the daemon; 0 = of none
+	StoredID string       `json:"stored_id"` // of its file
+	Content  string       `json:"content"`
+	CallID   string       `json:"call_id,omitempty"`
+	Calls    []eventCall  `json:"calls,omitempty"`
+	Usage    *eventUsage  `json:"usage,omitempty"`
+	Summary  string       `json:"summary,omitempty"`
+	Archive  string       `json:"archive,omitempty"`
+	Error    *eventFailed `json:"error,omitempty"`
+	Lost     uint64       `json:"lost,omitempty"` // events that were missed
+}
+
+type eventCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type eventUsage struct {
+	Prompt     uint64 `json:"prompt"`
+	Completion uint64 `json:"completion"`
+	Total      uint64 `json:"total"`
+	Limit      uint64 `json:"context_limit"`
+	Estimated  bool   `json:"estimated"`
+}
+
+type eventFailed struct {
+	Code    uint32 `json:"code"`
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+func newEvent(m *pb.AgentEventMsg) event {
+	e := event{
+		Time: m.Timestamp, Kind: strings.ToLower(m.Kind.String()), Agent: m.Agent, Session: m.Session, StoredID: m.StoredId,
+		Content: m.Content, CallID: m.CallId, Summary: m.GetCompacted().GetSummary(), Archive: m.GetCompacted().GetArchive(), Lost: m.Lost,
+	}
+	for _, call := range m.Calls {
+		e.Calls = append(e.Calls, eventCall{call.Id, call.Name, call.Arguments})
+	}
+	if u := m.Usage; u != nil {
+		e.Usage = &eventUsage{u.Prompt, u.Completion, u.Total, u.ContextLimit, u.Estimated}
+	}
+	if err := m.Error; err != nil {
+		e.Error = &eventFailed{err.Code, err.Kind, err.Message}
+	}
+	return e
+}
+
+// errEnough ends a feed that is asked to end.
+var errEnough = errors.New("that was all")
+
+func (c *cli) eventsCommand() *cobra.Command {
+	var during time.Duration
+	var count int
+	cmd := &cobra.Command{
+		Use:     "events",
+		GroupID: groupAgents,
+		Short:   "show what happens in all sessions, as it happens",
+		Long: `Show what happens in all sessions of the daemon, from now on and until Ctrl+C: a
+line each with time, agent, session, kind and what there is to say. --for ends it
+after a time, --count after so many events; then the exit code is 0.
+
+With --json every event is a line of JSON. One of kind lag says that this command
+did not keep up, and how many events it missed. Without a daemon, and when it
+ends, the exit code is 8.`,
+		Example: `  crabmem events --for 1s
+  crabmem events --json --for 500ms --count 10`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().DurationVar(&during, "for", 0, "end after this time, 0 = never")
+	cmd.Flags().IntVar(&count, "count", 0, "end after so many events, 0 = never")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if during < 0 {
+			return usagef("--for %v: want 0 or more", during)
+		}
+		if count < 0 {
+			return usagef("--count %d: want 0 or more", count)
+		}
+		ctx, cancel := context.WithCancelCause(cmd.Context())
+		defer cancel(nil)
+		if during > 0 {
+			late := time.AfterFunc(during, func() { cancel(errEnough) })
+			defer late.Stop()
+		}
+		err := c.asking(func(d *client.Client) error {
+			seen := 0
+			for m, err := range d.Events(ctx) {
+				if err != nil {
+					return gone(err)
+				}
+				if err := c.showEvent(newEvent(m)); err != nil {
+					return err
+				}
+				if seen++; seen == count {
+					return nil
+				}
+			}
+			return nil
+		})
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		return err
+	}
+	return cmd
+}
+
+// gone is the end of a feed that the daemon ended.
+func gone(err error) error {
+	var said *client.Error
+	if errors.As(err, &said) || errors.As(err, new(*client.NoDaemonError)) || errors.As(err, new(*client.SkewError)) ||
+		errors.Is(err, errEnough) || errors.As(err, new(*interrupted)) {
+		return err
+	}
+	return &failure{Code: exitUnreachable, Kind: "no_daemon", Message: "the daemon went away: " + err.Error(), Remedy: "crabmem daemon start", err: err}
+}
+
+func (c *cli) showEvent(e event) error {
+	if c.json {
+		if err := c.printJSON(e); err != nil {
+			return err
+		}
+		return c.out.Flush()
+	}
+	text := e.Content
+	if e.Usage != nil {
+		text = fmt.Sprintf("%d tokens of %d", e.Usage.Total, e.Usage.Limit)
+		if e.Usage.Limit == 0 {
+			text = plural(e.Usage.Total, "token", "tokens")
+		}
+	}
+	at := e.Time
+	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
+		at = t.Local().Format("15:04:05.000")
+	}
+	line := fmt.Sprintf("%s  %s %d  %-15s  %s", at, label(e.Agent), e.Session, e.Kind, printable(text))
+	c.out.WriteString(strings.TrimRight(fit(line, c.width()), " ") + "\n")
+	return c.out.Flush()
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
+
+	"github.com/spf13/cobra"
+)
+
+// The kinds of providers, as config.toml names them.
+var providerKinds = []string{"openai", "openai-compatible", "anthropic", "google", "azure", "bedrock", "ollama", "llama.cpp"}
+
+// modelList is the answer of the commands on models.
+type modelList struct {
+	Active string        `json:"active"`
+	Models []listedModel `json:"models"`
+}
+
+type listedModel struct {
+	Name         string   `json:"name"`
+	Provider     string   `json:"provider"` // "" of the offline model
+	Kind         string   `json:"kind"`
+	BaseURL      string   `json:"base_url"`
+	ContextLimit uint64   `json:"context_limit"` // tokens; 0 = not known
+	Active       bool     `json:"active"`
+	Fallback     []string `json:"fallback"`
+}
+
+func (c *cli) modelsCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "models COMMAND",
+		GroupID: groupAgents,
+		Short:   "list, switch, add and remove models of the daemon",
+		Long: `Models are what answers for agents. config.toml in the home has them for good;
+these commands change what the running daemon uses, until it ends or reloads.
+Calls that go on meanwhile are not disturbed. Without a daemon the exit code
+is 8.`,
+		Example: `  crabmem models list
+  crabmem models switch offline`,
+	}, c.modelsList(), c.modelsSwitch(), c.modelsAdd(), c.modelsRemove())
+}
+
+// models asks the daemon for its models, which ask may change, and shows them
+// or says what was done.
+func (c *cli) models(done string, ask func(d *client.Client) (*pb.ModelList, error)) error {
+	return c.asking(func(d *client.Client) error {
+		r, err := ask(d)
+		if err != nil {
+			return err
+		}
+		if c.json {
+			a := modelList{Active: r.Active, Models: make([]listedModel, len(r.Models))}
+			for i, m := range r.Models {
+				a.Models[i] = listedModel{m.Name, m.Provider, m.Kind, m.BaseUrl, m.ContextLimit, m.Active, listOf(m.Fallback)}
+			}
+			return c.printJSON(a)
+		}
+		if done != "" {
+			c.say("%s; the active model is %s", done, label(r.Active))
+			return nil
+		}
+		rows := [][]string{{"", "NAME", "PROVIDER", "KIND", "CONTEXT", "BASE URL"}}
+		for _, m := range r.Models {
+			mark, limit := "", ""
+			if m.Active {
+				mark = "*"
+			}
+			if m.ContextLimit > 0 {
+				limit = strconv.FormatUint(m.ContextLimit, 10)
+			}
+			rows = append(rows, []string{mark, label(m.Name), printable(m.Provider), printable(m.Kind), limit, printable(m.BaseUrl)})
+		}
+		if w := c.width(); w > 0 {
+			fitLast(rows, w)
+		}
+		c.table(c.out, rows, "4")
+		return nil
+	})
+}
+
+func (c *cli) modelsList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "list the models",
+		Long: `List the models that the daemon has, with their providers and the tokens that
+fit into their context. The active one has a star.`,
+		Example: `  crabmem models list
+  crabmem models list --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.models("", func(d *client.Client) (*pb.ModelList, error) { return d.Models(cmd.Context()) })
+	}
+	return cmd
+}
+
+func (c *cli) modelsSwitch() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "switch NAME",
+		Short: "make a model the active one",
+		Long: `Make a model the active one: agents that name no model of their own use it from
+their next run on. crabmem config set system.crab.model NAME does it for good.`,
+		Example: `  crabmem models switch offline
+  crabmem models switch offline --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeModels,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.models("switched", func(d *client.Client) (*pb.ModelList, error) { return d.SwitchModel(cmd.Context(), args[0]) })
+	}
+	return cmd
+}
+
+func (c *cli) modelsRemove() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "remove NAME",
+		Aliases: []string{"rm"},
+		Short:   "take a model away",
+		Long: `Take a model away from the running daemon. The active one stays: switch to
+another first.`,
+		Example: `  crabmem models add local llama --kind ollama -q && crabmem models remove llama
+  crabmem models add local gemma --kind ollama -q && crabmem models rm gemma --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeModels,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.models("removed "+label(args[0]), func(d *client.Client) (*pb.ModelList, error) { return d.RemoveModel(cmd.Context(), args[0]) })
+	}
+	return cmd
+}
+
+func (c *cli) modelsAdd() *cobra.Command {
+	kind, url, key := "openai-compatible", "", ""
+	cmd := &cobra.Command{
+		Use:   "add PROVIDER MODEL...",
+		Short: "add a provider with its models",
+		Long: `Add a provider and its models to the running daemon, until it ends or reloads.
+A key is never given on the command line, where others see it: --key-env names
+the variable of this command's environment that has it.`,
+		Example: `  crabmem models add local llama qwen --kind ollama
+  OPENAI_API_KEY=sk-1 crabmem models add openai gpt-x --kind openai --key-env OPENAI_API_KEY`,
+		Args:              atLeast(2, "PROVIDER and MODEL"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&kind, "kind", kind, "what the `provider` speaks")
+	cmd.Flags().StringVar(&url, "base-url", "", "where it is, when not where its kind is")
+	cmd.Flags().StringVar(&key, "key-env", "", "the `variable` that has the key")
+	completeWords(cmd, "kind", providerKinds...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m := &pb.AddModelsMsg{Provider: args[0], Models: args[1:], Kind: kind, BaseUrl: url}
+		if key != "" {
+			if m.ApiKey = c.getenv(key); m.ApiKey == "" {
+				return usagef("--key-env %s: there is no such variable, or it is empty", key)
+			}
+		}
+		return c.models("added "+plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })
+	}
+	return cmd
+}
+
+// completeModels completes the name of a model of the daemon.
+func (c *cli) completeModels(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), helloWait)
+	defer cancel()
+	_ = c.asking(func(d *client.Client) error { // no daemon, no names
+		r, err := d.Models(ctx)
+		for _, m := range r.GetModels() {
+			if printable(m.Name) == m.Name {
+				names = append(names, cobra.CompletionWithDesc(m.Name, printable(m.Provider)))
+			}
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

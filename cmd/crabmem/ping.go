@@ -1,0 +1,49 @@
+package main
+
+import (
+	"time"
+
+	"crabmem/daemon/client"
+
+	"github.com/spf13/cobra"
+)
+
+// pingAnswer is ping --json.
+type pingAnswer struct {
+	Micros  int64  `json:"microseconds"` // there and back
+	Pid     uint32 `json:"pid"`
+	Version string `json:"version"`
+}
+
+func (c *cli) pingCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ping",
+		GroupID: groupAgents,
+		Short:   "ask whether the daemon answers",
+		Long: `Ask the daemon whether it is there, and say how long the answer took. Without
+one the exit code is 8.`,
+		Example: `  crabmem ping
+  crabmem ping --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.asking(func(d *client.Client) error {
+			h, err := d.Hello(cmd.Context()) // connects
+			if err != nil {
+				return err
+			}
+			start := time.Now()
+			if err := d.Ping(cmd.Context()); err != nil {
+				return err
+			}
+			took := time.Since(start)
+			if c.json {
+				return c.printJSON(pingAnswer{took.Microseconds(), h.Pid, h.Version})
+			}
+			c.say("pong from pid %d in %v", h.Pid, took.Round(time.Microsecond))
+			return nil
+		})
+	}
+	return cmd
+}

@@ -38,6 +38,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.initCommand(),
 		c.daemonCommand(),
 		c.cronCommand(),
+		c.mcpCommand(),
 
 		c.dumpCommand(),
 		c.loadCommand(),

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type cli struct {
 	json     bool
 	quiet    bool
 	noColor  bool
+
+	warnLog *slog.Logger // where warnings go while a server runs; nil: to standard error
 
 	warnMu   sync.Mutex // a signal may read them while the command runs
 	warnings []string
@@ -177,6 +180,10 @@ func (c *cli) note(s string) {
 // standard error: then the warnings before it are in it.
 func (c *cli) warn(s string) {
 	s = strings.TrimRight(s, "\n")
+	if c.warnLog != nil {
+		c.warnLog.Warn(s)
+		return
+	}
 	if c.json {
 		c.warnMu.Lock()
 		defer c.warnMu.Unlock()

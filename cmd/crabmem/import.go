@@ -23,12 +23,19 @@ const (
 	maxImportLine = 6*(crmem.MaxContent+2<<20) + 1<<16
 )
 
+// The formats that import reads.
+const (
+	fromCrabmem    = "crabmem"
+	fromMemoryJSON = "memory-json"
+)
+
 func (c *cli) importCommand() *cobra.Command {
 	var replace, skip, dry bool
+	var from string
 	cmd := &cobra.Command{
 		Use:     "import FILE|-",
 		GroupID: groupMove,
-		Short:   "add the entries that export wrote",
+		Short:   "add the entries that export wrote, or another program",
 		Long: `Read entries, one line of JSON each as export writes them, and add them all or
 none. Only "name" is required: a missing kind is note, a missing created_at is
 now. The time is kept; the id is kept if it is still free above the others or
@@ -36,20 +43,31 @@ the store is empty.
 
 An entry that is there already is skipped. One of the same name that differs is
 exit code 4 and nothing is written, unless --replace takes the new one or
---skip keeps the old one. A line that is wrong is exit code 1, with its number.`,
+--skip keeps the old one. A line that is wrong is exit code 1, with its number.
+
+--from memory-json reads the file of the reference memory server instead: each
+entity becomes a note of its name, with its observations and the relations that
+start there, as crabmem mcp --compat reference keeps them. Importing it again
+adds nothing. What is left out, or made one of two, is said.`,
 		Example: `  crabmem export > memory.jsonl && crabmem import memory.jsonl
   crabmem --db copy.db import memory.jsonl
-  echo '{"name":"coffee","content":"black, 93 °C"}' | crabmem import - --dry-run`,
+  echo '{"name":"coffee","content":"black, 93 °C"}' | crabmem import - --dry-run
+  echo '{"type":"entity","name":"Ada","entityType":"person","observations":[]}' | crabmem import --from memory-json -`,
 		Args: exactly(1, "FILE (or -)"),
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the new entry where one of its name differs")
 	cmd.Flags().BoolVar(&skip, "skip", false, "keep the old entry where one of its name differs")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().StringVar(&from, "from", fromCrabmem, "whose `format` it is: crabmem or memory-json")
+	completeWords(cmd, "from", fromCrabmem, fromMemoryJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "replace", "skip"); err != nil {
 			return err
 		}
-		lines, err := c.importLines(cmd, args[0])
+		if from != fromCrabmem && from != fromMemoryJSON {
+			return usagef("--from %q: want %s or %s", from, fromCrabmem, fromMemoryJSON)
+		}
+		lines, err := c.importLines(cmd, args[0], from)
 		if err != nil {
 			return err
 		}
@@ -122,11 +140,15 @@ type importLine struct {
 	timed  bool // it says when it was created
 }
 
-func (c *cli) importLines(cmd *cobra.Command, file string) (lines []importLine, err error) {
+func (c *cli) importLines(cmd *cobra.Command, file, from string) (lines []importLine, err error) {
+	read := func(r io.Reader) ([]importLine, error) { return readImport(file, r) }
+	if from == fromMemoryJSON {
+		read = func(r io.Reader) ([]importLine, error) { return readMemoryJSON(file, r, c.warn) }
+	}
 	if file == "-" {
 		err = c.wait(cmd.Context(), func() (err error) {
 			c.prompt()
-			lines, err = readImport(file, c.stdin)
+			lines, err = read(c.stdin)
 			return err
 		})
 		return lines, err
@@ -139,7 +161,7 @@ func (c *cli) importLines(cmd *cobra.Command, file string) (lines []importLine, 
 		}
 		return nil, f
 	}
-	lines, err = readImport(file, f)
+	lines, err = read(f)
 	return lines, errors.Join(err, f.Close())
 }
 

@@ -44,6 +44,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.agentsCommand(),
 		c.modelsCommand(),
 		c.configCommand(),
+		c.mcpCommand(),
 
 		c.dumpCommand(),
 		c.loadCommand(),

@@ -45,7 +45,7 @@ type Server struct {
 	// Trust says whether a peer of the same user may do without the token. nil:
 	// every one may.
 	Trust func(Peer) bool
-	Log     *slog.Logger
+	Log   *slog.Logger
 
 	start    sync.Once
 	limits   Limits

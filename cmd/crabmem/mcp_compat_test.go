@@ -1,0 +1,374 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A step of a contract: a call, and what the answer is.
+type step struct {
+	tool  string
+	args  dict
+	text  string // exactly
+	fails bool
+	// structured is the answer's structure, as JSON; "" is not looked at.
+	structured string
+}
+
+var referenceSteps = []step{
+	{tool: "read_graph", args: dict{}, text: "{\n  \"entities\": [],\n  \"relations\": []\n}", structured: `{"entities":[],"relations":[]}`},
+	{tool: "create_entities", args: dict{"entities": []graphEntity{{"Ada", "person", []string{"wrote <programs>", "two\nlines"}}, {"engine", "machine", []string{}}}},
+		text:       "[\n  {\n    \"name\": \"Ada\",\n    \"entityType\": \"person\",\n    \"observations\": [\n      \"wrote <programs>\",\n      \"two\\nlines\"\n    ]\n  },\n  {\n    \"name\": \"engine\",\n    \"entityType\": \"machine\",\n    \"observations\": []\n  }\n]",
+		structured: `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote <programs>","two\nlines"]},{"name":"engine","entityType":"machine","observations":[]}]}`},
+	{tool: "create_entities", args: dict{"entities": []graphEntity{{"Ada", "again", []string{"x"}}}}, text: "[]", structured: `{"entities":[]}`},
+	{tool: "create_relations", args: dict{"relations": []graphRelation{{"Ada", "engine", "wrote_for"}, {"engine", "Babbage", "built by"}}},
+		structured: `{"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"},{"from":"engine","to":"Babbage","relationType":"built by"}]}`},
+	{tool: "create_relations", args: dict{"relations": []graphRelation{{"Ada", "engine", "wrote_for"}}}, text: "[]", structured: `{"relations":[]}`},
+	{tool: "add_observations", args: dict{"observations": []newObservations{{"Ada", []string{"wrote <programs>", "knew Babbage"}}}},
+		text:       "[\n  {\n    \"entityName\": \"Ada\",\n    \"addedObservations\": [\n      \"knew Babbage\"\n    ]\n  }\n]",
+		structured: `{"results":[{"entityName":"Ada","addedObservations":["knew Babbage"]}]}`},
+	{tool: "add_observations", args: dict{"observations": []newObservations{{"engine", []string{"brass"}}, {"nobody", []string{"x"}}}}, fails: true, text: "Entity with name nobody not found"},
+	{tool: "search_nodes", args: dict{"query": "BABBAGE"},
+		structured: `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote <programs>","two\nlines","knew Babbage"]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"}]}`},
+	{tool: "search_nodes", args: dict{"query": "mach"},
+		structured: `{"entities":[{"name":"engine","entityType":"machine","observations":[]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"},{"from":"engine","to":"Babbage","relationType":"built by"}]}`},
+	{tool: "search_nodes", args: dict{"query": "nothing like it"}, structured: `{"entities":[],"relations":[]}`},
+	{tool: "open_nodes", args: dict{"names": []string{"engine", "nobody"}},
+		structured: `{"entities":[{"name":"engine","entityType":"machine","observations":[]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"},{"from":"engine","to":"Babbage","relationType":"built by"}]}`},
+	{tool: "delete_observations", args: dict{"deletions": []oldObservations{{"Ada", []string{"knew Babbage", "never said"}}, {"nobody", []string{"x"}}}},
+		text: "Observations deleted successfully", structured: `{"success":true,"message":"Observations deleted successfully"}`},
+	{tool: "delete_relations", args: dict{"relations": []graphRelation{{"engine", "Babbage", "built by"}, {"a", "b", "c"}}},
+		text: "Relations deleted successfully", structured: `{"success":true,"message":"Relations deleted successfully"}`},
+	{tool: "read_graph", args: dict{},
+		structured: `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote <programs>","two\nlines"]},{"name":"engine","entityType":"machine","observations":[]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"}]}`},
+	{tool: "create_relations", args: dict{"relations": []graphRelation{{"nobody", "Ada", "knows"}}}, structured: `{"relations":[{"from":"nobody","to":"Ada","relationType":"knows"}]}`},
+	{tool: "delete_entities", args: dict{"entityNames": []string{"engine", "someone"}},
+		text: "Entities deleted successfully", structured: `{"success":true,"message":"Entities deleted successfully"}`},
+	{tool: "read_graph", args: dict{},
+		structured: `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote <programs>","two\nlines"]}],"relations":[{"from":"nobody","to":"Ada","relationType":"knows"}]}`},
+	{tool: "delete_entities", args: dict{"entityNames": []string{"Ada"}}},
+	{tool: "read_graph", args: dict{}, structured: `{"entities":[],"relations":[]}`},
+}
+
+// takeSteps makes the calls and compares the answers.
+func takeSteps(t *testing.T, s *mcp.ClientSession, steps []step) {
+	t.Helper()
+	for i, c := range steps {
+		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args})
+		if err != nil {
+			t.Fatalf("step %d, %s: %v", i, c.tool, err)
+		}
+		text := textOf(t, res)
+		if res.IsError != c.fails || c.text != "" && text != c.text {
+			t.Errorf("step %d, %s %v:\n got error %t, %q\nwant error %t, %q", i, c.tool, c.args, res.IsError, text, c.fails, c.text)
+		}
+		if c.structured == "" {
+			continue
+		}
+		var want any
+		if err := json.Unmarshal([]byte(c.structured), &want); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, res.StructuredContent); d != "" {
+			t.Errorf("step %d, %s %v:\n%s", i, c.tool, c.args, d)
+		}
+	}
+}
+
+func TestMCPReference(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, dir, "--compat", "reference")
+	takeSteps(t, s, referenceSteps)
+
+	// Other notes are no entities, and are left alone.
+	for _, name := range []string{"plain", "talk"} {
+		args := []string{"remember", name, "* not an entity", "--home", dir}
+		if name == "talk" {
+			args = append(args, "--kind", "archive")
+		}
+		if _, diag, code := answer(args...); code != 0 {
+			t.Fatal(diag)
+		}
+		refused(t, s, "create_entities", dict{"entities": []graphEntity{{"fresh", "x", []string{}}, {name, "x", []string{}}}}, `"`+name+`" is the name of a (note|archive) that is no entity. Try: take another name`)
+		refused(t, s, "create_relations", dict{"relations": []graphRelation{{name, "x", "y"}}}, `no entity`)
+		must[doneOut](t, s, "delete_entities", dict{"entityNames": []string{name}})
+	}
+	refused(t, s, "create_entities", dict{"entities": []graphEntity{{"", "x", []string{}}}}, "invalid")
+	refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: call it as its input schema says")
+	if g, _ := must[graphOut](t, s, "read_graph", nil); len(g.Entities) != 0 {
+		t.Errorf("a call that was refused left %+v", g)
+	}
+	if out, _, _ := answer("show", "plain", "--home", dir); out != "* not an entity" {
+		t.Errorf("the note is %q now", out)
+	}
+	// What people add to the note of an entity is in the graph; aliases stay.
+	must[entitiesIO](t, s, "create_entities", dict{"entities": []graphEntity{{"Grace", "person", []string{"one"}}}})
+	if _, diag, code := answer("remember", "Grace", "**Entity:** person\n\n- one\n\nadded by hand\n", "--alias", "Hopper", "--home", dir); code != 0 {
+		t.Fatal(diag)
+	}
+	must[addObservationsOut](t, s, "add_observations", dict{"observations": []newObservations{{"Grace", []string{"two"}}}})
+	if out, _, _ := answer("show", "Hopper", "--home", dir); out != "**Entity:** person\n\n- one\n- added by hand\n- two\n" {
+		t.Errorf("the note is %q", out)
+	}
+	read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: graphURI})
+	if err != nil || !strings.Contains(read.Contents[0].Text, "added by hand") {
+		t.Errorf("the resource: %+v %v", read, err)
+	}
+}
+
+// TestMCPReferenceServer takes the same steps with the reference server, and
+// compares what the two offer.
+func TestMCPReferenceServer(t *testing.T) {
+	t.Parallel()
+	cmd := npx(t, "reference-server", "@modelcontextprotocol/server-memory@2026.8.31")
+	cmd.Env = append(os.Environ(), "MEMORY_FILE_PATH="+filepath.Join(t.TempDir(), "memory.jsonl"))
+	theirs, err := testClient().Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	ours := serve(t, t.TempDir(), "--compat", "reference")
+	takeSteps(t, theirs, referenceSteps)
+	if d := cmp.Diff(offered(t, theirs), offered(t, ours)); d != "" {
+		t.Errorf("the tools differ:\n%s", d)
+	}
+}
+
+// offered are the tools of a server, without what says nothing of the contract.
+func offered(t *testing.T, s *mcp.ClientSession) map[string]any {
+	res, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var strip func(v any) any
+	strip = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, k := range []string{"$schema", "additionalProperties", "execution"} {
+				delete(v, k)
+			}
+			for k := range v {
+				v[k] = strip(v[k])
+			}
+		case []any:
+			for i := range v {
+				v[i] = strip(v[i])
+			}
+		}
+		return v
+	}
+	tools := make(map[string]any)
+	for _, tool := range res.Tools {
+		b, err := json.Marshal(tool)
+		var v any
+		if err == nil {
+			err = json.Unmarshal(b, &v)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools[tool.Name] = strip(v)
+	}
+	return tools
+}
+
+// npx returns the command that runs a program of npm, or skips the test when
+// npm cannot fetch it, unless CRABMEM_REQUIRE names it.
+func npx(t *testing.T, name string, words ...string) *exec.Cmd {
+	t.Helper()
+	if testing.Short() {
+		notThere(t, name, "-short")
+	}
+	path, err := exec.LookPath("npx")
+	if err != nil {
+		notThere(t, name, "there is no npx")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	fetch := exec.CommandContext(ctx, path, "--yes", "--prefer-offline", "--fetch-retries=0", "--package", words[0], "--", "node", "-e", "0")
+	fetch.WaitDelay = time.Second
+	if out, err := fetch.CombinedOutput(); err != nil {
+		notThere(t, name, fmt.Sprintf("npm does not fetch it: %v: %.300s", err, out))
+	}
+	return exec.Command(path, append([]string{"--yes", "--prefer-offline"}, words...)...)
+}
+
+// notThere skips a test, unless CRABMEM_REQUIRE names what is missing.
+func notThere(t *testing.T, name, why string) {
+	t.Helper()
+	if required(name) {
+		t.Fatalf("%s is required: %s", name, why)
+	}
+	t.Skipf("SKIPPED: %s: %s", name, why)
+}
+
+func required(name string) bool {
+	return slices.Contains(strings.FieldsFunc(os.Getenv("CRABMEM_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), name)
+}
+
+func TestMCPGraphNotes(t *testing.T) {
+	bits := []string{"", " ", "\n", "\r\n", "- ", "  ", "→", " → ", `"`, `\`, relationsHead, entityHead, "word", "two words", "日本", "\t", "#", "\u2028", "**Entity:**", "-"}
+	word := func(r *rand.Rand) string {
+		var b strings.Builder
+		for range r.IntN(5) {
+			b.WriteString(bits[r.IntN(len(bits))])
+		}
+		return b.String()
+	}
+	for seed := range uint64(20000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		n := &graphNode{name: "n", entity: r.IntN(4) > 0, observations: []string{}}
+		if n.entity {
+			n.entityType = word(r)
+			for range r.IntN(4) {
+				n.observations = append(n.observations, word(r))
+			}
+		}
+		for range r.IntN(3) {
+			n.relations = append(n.relations, graphRelation{"n", word(r), word(r)})
+		}
+		if !n.entity && len(n.relations) == 0 {
+			continue
+		}
+		got, ok := parseNode("n", n.text())
+		if d := cmp.Diff(n, got, cmp.AllowUnexported(graphNode{})); !ok || d != "" {
+			t.Fatalf("seed %d: %q: %t\n%s", seed, n.text(), ok, d)
+		}
+	}
+	for text, want := range map[string]*graphNode{
+		"":                              nil,
+		"a note":                        nil,
+		"- **Entity:** no":              nil,
+		"**Entity:**":                   {entity: true, observations: []string{}},
+		"**Entity:** x\n-\n":            {entity: true, entityType: "x", observations: []string{""}},
+		"**Entity:** x\n\n- a\n\n  b\n": {entity: true, entityType: "x", observations: []string{"a\n\nb"}},
+		"**Entity:** x\nfree\n- a":      {entity: true, entityType: "x", observations: []string{"free", "a"}},
+		"**Relations:**\n- a → b\n- c":  {observations: []string{"c"}, relations: []graphRelation{{"", "b", "a"}}},
+	} {
+		got, ok := parseNode("", text)
+		if d := cmp.Diff(want, got, cmp.AllowUnexported(graphNode{})); ok != (want != nil) || d != "" {
+			t.Errorf("%q: %t\n%s", text, ok, d)
+		}
+	}
+}
+
+const memoryNotes = "# Notes\n\nFavorite color: blue\nlast"
+
+var anthropicSteps = []step{
+	{args: dict{"command": "view", "path": "/memories"}, text: "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n0B\t/memories"},
+	{args: dict{"command": "create", "path": "/memories/notes.md", "file_text": memoryNotes}, text: "File created successfully at: /memories/notes.md"},
+	{args: dict{"command": "create", "path": "/memories/notes.md", "file_text": "x"}, fails: true, text: "Error: File /memories/notes.md already exists"},
+	{args: dict{"command": "create", "path": "/memories", "file_text": "x"}, fails: true, text: "Error: File /memories already exists"},
+	{args: dict{"command": "create", "path": "/memories/notes.md/below", "file_text": "x"}, fails: true, text: "Error: /memories/notes.md is a file, not a directory"},
+	{args: dict{"command": "create", "path": "/memories/a/b/c.txt", "file_text": strings.Repeat("x", 1536)}, text: "File created successfully at: /memories/a/b/c.txt"},
+	{args: dict{"command": "create", "path": "/memories/a/d.txt", "file_text": strings.Repeat("x", 1<<20)}, text: "File created successfully at: /memories/a/d.txt"},
+	{args: dict{"command": "create", "path": "/memories/a", "file_text": ""}, fails: true, text: "Error: /memories/a is a directory"},
+	{args: dict{"command": "create", "path": "/memories/.hidden", "file_text": "x"}, text: "File created successfully at: /memories/.hidden"},
+	{args: dict{"command": "create", "path": "/memories/node_modules/x", "file_text": ""}, text: "File created successfully at: /memories/node_modules/x"},
+	{args: dict{"command": "view", "path": "/memories/"}, text: "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n" +
+		"1.0M\t/memories\n1.0M\t/memories/a/\n1.5K\t/memories/a/b/\n1M\t/memories/a/d.txt\n34B\t/memories/notes.md"},
+	{args: dict{"command": "view", "path": "/memories/a"}, text: "Here're the files and directories up to 2 levels deep in /memories/a, excluding hidden items and node_modules:\n" +
+		"1.0M\t/memories/a\n1.5K\t/memories/a/b/\n1.5K\t/memories/a/b/c.txt\n1M\t/memories/a/d.txt"},
+	{args: dict{"command": "view", "path": "/memories/.hidden"}, text: "Here's the content of /memories/.hidden with line numbers:\n     1\tx"},
+	{args: dict{"command": "view", "path": "/memories/notes.md"}, text: "Here's the content of /memories/notes.md with line numbers:\n     1\t# Notes\n     2\t\n     3\tFavorite color: blue\n     4\tlast"},
+	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{3, 3}}, text: "Here's the content of /memories/notes.md with line numbers:\n     3\tFavorite color: blue"},
+	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{3, -1}}, text: "Here's the content of /memories/notes.md with line numbers:\n     3\tFavorite color: blue\n     4\tlast"},
+	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{5, 9}}, fails: true, text: "Error: Invalid `view_range` parameter: [5, 9]. It should be within the range of lines of the file: [1, 4]"},
+	{args: dict{"command": "view", "path": "/memories/nothing"}, fails: true, text: "The path /memories/nothing does not exist. Please provide a valid path."},
+	{args: dict{"command": "str_replace", "path": "/memories/notes.md", "old_str": "Favorite color: blue", "new_str": "Favorite color: green"},
+		text: "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\t# Notes\n     2\t\n     3\tFavorite color: green\n     4\tlast"},
+	{args: dict{"command": "str_replace", "path": "/memories/notes.md", "old_str": "blue", "new_str": "x"}, fails: true,
+		text: "No replacement was performed, old_str `blue` did not appear verbatim in /memories/notes.md."},
+	{args: dict{"command": "str_replace", "path": "/memories/notes.md", "old_str": "", "new_str": "x"}, fails: true,
+		text: "No replacement was performed, old_str `` did not appear verbatim in /memories/notes.md."},
+	{args: dict{"command": "str_replace", "path": "/memories/notes.md", "old_str": "t", "new_str": "x"}, fails: true,
+		text: "No replacement was performed. Multiple occurrences of old_str `t` in lines: 1, 3, 4. Please ensure it is unique"},
+	{args: dict{"command": "str_replace", "path": "/memories/a", "old_str": "t", "new_str": "x"}, fails: true, text: "Error: The path /memories/a does not exist. Please provide a valid path."},
+	{args: dict{"command": "insert", "path": "/memories/notes.md", "insert_line": 2, "insert_text": "- new\n"}, text: "The file /memories/notes.md has been edited."},
+	{args: dict{"command": "insert", "path": "/memories/notes.md", "insert_line": 0, "insert_text": "first"}, text: "The file /memories/notes.md has been edited."},
+	{args: dict{"command": "insert", "path": "/memories/notes.md", "insert_line": 7, "insert_text": "x"}, fails: true,
+		text: "Error: Invalid `insert_line` parameter: 7. It should be within the range of lines of the file: [0, 6]"},
+	{args: dict{"command": "insert", "path": "/memories/nothing", "insert_line": 0, "insert_text": "x"}, fails: true, text: "Error: The path /memories/nothing does not exist"},
+	{args: dict{"command": "view", "path": "/memories/notes.md"}, text: "Here's the content of /memories/notes.md with line numbers:\n     1\tfirst\n     2\t# Notes\n     3\t\n     4\t- new\n     5\tFavorite color: green\n     6\tlast"},
+	{args: dict{"command": "rename", "old_path": "/memories/nothing", "new_path": "/memories/x"}, fails: true, text: "Error: The path /memories/nothing does not exist"},
+	{args: dict{"command": "rename", "old_path": "/memories/notes.md", "new_path": "/memories/a"}, fails: true, text: "Error: The destination /memories/a already exists"},
+	{args: dict{"command": "rename", "old_path": "/memories/notes.md", "new_path": "/memories/a/d.txt"}, fails: true, text: "Error: The destination /memories/a/d.txt already exists"},
+	{args: dict{"command": "rename", "old_path": "/memories/a", "new_path": "/memories/a/inside"}, fails: true, text: "Error: /memories/a is not a directory to move to"},
+	{args: dict{"command": "rename", "old_path": "/memories/notes.md", "new_path": "/memories/old/notes.md"}, text: "Successfully renamed /memories/notes.md to /memories/old/notes.md"},
+	{args: dict{"command": "rename", "old_path": "/memories/a/b", "new_path": "/memories/z"}, text: "Successfully renamed /memories/a/b to /memories/z"},
+	{args: dict{"command": "rename", "old_path": "/memories", "new_path": "/memories/z2"}, fails: true, text: "Error: Cannot rename the /memories directory itself"},
+	{args: dict{"command": "delete", "path": "/memories/a"}, text: "Successfully deleted /memories/a"},
+	{args: dict{"command": "delete", "path": "/memories/a"}, fails: true, text: "Error: The path /memories/a does not exist"},
+	{args: dict{"command": "delete", "path": "/memories"}, fails: true, text: "Error: Cannot delete the /memories directory itself"},
+	{args: dict{"command": "view", "path": "/memories"}, text: "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n" +
+		"1.5K\t/memories\n47B\t/memories/old/\n47B\t/memories/old/notes.md\n1.5K\t/memories/z/\n1.5K\t/memories/z/c.txt"},
+}
+
+func TestMCPAnthropic(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, dir, "--compat", "anthropic")
+	for i := range anthropicSteps {
+		anthropicSteps[i].tool = "memory"
+	}
+	takeSteps(t, s, anthropicSteps)
+	for _, path := range []string{
+		"", "/", "memories/x", "/memoriesx", "/memories/../x", "/memories/..", "/memories/./x", "/memories//x", "/memories/x/../../y", "/memories/..\\x",
+		"/memories/%2e%2e/x", "/memories/%2E./x", "/memories/x%2fy", "/memories/%5c", "/memories/x\x00", "/memories/a\nb", "/memories/ /x", "/memories/...", "/etc/passwd",
+		"file:///memories/x", "/memories/" + strings.Repeat("a/", 40) + "b", "/memories/\u202ex", "~/memories/x", "/Memories/x", "/memories/" + strings.Repeat("x", 2000),
+	} {
+		for _, args := range []dict{
+			{"command": "create", "path": path, "file_text": "x"}, {"command": "view", "path": path}, {"command": "delete", "path": path},
+			{"command": "rename", "old_path": "/memories/z", "new_path": path}, {"command": "rename", "old_path": path, "new_path": "/memories/q"},
+			{"command": "insert", "path": path, "insert_text": "x"}, {"command": "str_replace", "path": path, "old_str": "x"},
+		} {
+			refused(t, s, "memory", args, "^(Error: Invalid path |wrong arguments: .*path: maxLength)")
+		}
+	}
+	out, diag, code := answer("list", "--json", "--home", dir)
+	if code != 0 {
+		t.Fatal(diag)
+	}
+	var list []crmem.Entry
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 4 {
+		t.Errorf("%d entries, %v: %s", len(list), err, out)
+	}
+	for _, e := range list {
+		if _, err := memoryPath(e.Name); err != nil {
+			t.Errorf("the note %q: %v", e.Name, err)
+		}
+	}
+	// An archive is seen, and never changed.
+	if _, diag, code := answer("remember", "/memories/talk", "said", "--kind", "archive", "--home", dir); code != 0 {
+		t.Fatal(diag)
+	}
+	for _, args := range []dict{
+		{"command": "delete", "path": "/memories/talk"}, {"command": "rename", "old_path": "/memories/talk", "new_path": "/memories/q"},
+		{"command": "insert", "path": "/memories/talk", "insert_text": "x"}, {"command": "str_replace", "path": "/memories/talk", "old_str": "said"},
+	} {
+		refused(t, s, "memory", args, "^Error: /memories/talk is the archive of a conversation")
+	}
+	refused(t, s, "memory", dict{"command": "erase", "path": "/memories/z"}, "wrong arguments: command: enum")
+	refused(t, s, "memory", dict{"command": "view", "path": "/memories/z", "view_range": []int{1}}, "wrong arguments: view_range")
+	reader := serve(t, dir, "--compat", "anthropic", "--read-only")
+	refused(t, reader, "memory", dict{"command": "delete", "path": "/memories/z"}, "wrong arguments: command: enum")
+	// A file larger than an answer comes in parts, and a directory too.
+	must[any](t, s, "memory", dict{"command": "create", "path": "/memories/long", "file_text": strings.Repeat("0123456789\n", 40000)})
+	text, _ := call(t, s, "memory", dict{"command": "view", "path": "/memories/long"})
+	if len(text) > maxShownText+1000 || !strings.HasSuffix(text, ", -1])") {
+		t.Errorf("%d bytes, that end in %q", len(text), text[len(text)-100:])
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/net/netutil"
+)
+
+// What the listener bears at most.
+const (
+	maxHTTPCalls   = 64 // at one time
+	maxHTTPConns   = 256
+	headerWait     = 10 * time.Second
+	bodyWait       = time.Minute
+	answerWait     = 5 * time.Minute // with the wait for the lock
+	idleWait       = 2 * time.Minute
+	shutdownWait   = 1500 * time.Millisecond
+	maxHTTPHeaders = 32 << 10
+)
+
+const mcpPath = "/mcp"
+
+// serveHTTP listens until ctx ends.
+func (c *cli) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
+	host, _, err := net.SplitHostPort(f.http)
+	if err != nil {
+		return usagef("--http %q: want an address and a port, as 127.0.0.1:7433", f.http)
+	}
+	token, from, err := c.mcpToken(f.tokenFile, loopback(host))
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", f.http)
+	if err != nil {
+		return &failure{Code: exitFailure, Kind: "listen", Message: err.Error(), Remedy: "another port, or 0 for a free one", err: err}
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	server := &http.Server{
+		Handler:           s.httpHandler(newBearer(token), newHosts(host, port, f.allowHosts)),
+		ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, WriteTimeout: answerWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHTTPHeaders,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	if !loopback(host) {
+		s.log.Warn("others on the network can reach this, and it has no TLS: they can read the token on its way", "address", l.Addr().String())
+	}
+	s.log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.store.path)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(netutil.LimitListener(l, maxHTTPConns)) }()
+	select {
+	case err = <-served:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
+	defer cancel()
+	if server.Shutdown(end) != nil {
+		_ = server.Close()
+	}
+	<-served
+	return nil
+}
+
+// httpHandler lets through what is meant for this server and brings the token,
+// and says the same to all else, whatever it asked for.
+func (s *mcpServer) httpHandler(token bearer, known hosts) http.Handler {
+	protocol := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.sdk }, &mcp.StreamableHTTPOptions{
+		// A request stands for itself: there is no session to take over, and
+		// nothing that the server would say unasked.
+		Stateless: true, JSONResponse: true,
+		Logger:              slog.New(atLeastWarn{s.log.Handler()}),
+		MaxRequestBodyBytes: maxMessage,
+		// known is as strict, and knows the names that are allowed.
+		DisableLocalhostProtection: true,
+	})
+	calls := make(chan struct{}, maxHTTPCalls)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		refuse := func(code int, why string) {
+			s.log.Warn("refused a request", "status", code, "why", why, "from", r.RemoteAddr)
+			// What is not read yet is not read: the connection ends.
+			w.Header().Set("Connection", "close")
+			http.Error(w, why, code)
+		}
+		switch {
+		case !known.host(r.Host):
+			refuse(http.StatusForbidden, "the Host is not this server's: call it by its address, or allow the name with --allow-host")
+		case !known.origins(r.Header):
+			refuse(http.StatusForbidden, "the request comes from another site")
+		case len(r.Header.Values("Authorization")) != 1 || !token.allows(r.Header.Get("Authorization")):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="crabmem"`)
+			refuse(http.StatusUnauthorized, "the bearer token is missing or wrong: it is in CRABMEM_TOKEN of the server, or in its token file")
+		case r.URL.Path != mcpPath:
+			refuse(http.StatusNotFound, "there is only "+mcpPath)
+		case r.Method == http.MethodPost && !jsonBody(r.Header):
+			refuse(http.StatusUnsupportedMediaType, "the Content-Type is not application/json")
+		case r.Header.Get("Content-Encoding") != "":
+			refuse(http.StatusUnsupportedMediaType, "the body is compressed")
+		default:
+			select {
+			case calls <- struct{}{}:
+				defer func() { <-calls }()
+				protocol.ServeHTTP(w, r)
+			default:
+				w.Header().Set("Retry-After", "1")
+				refuse(http.StatusServiceUnavailable, "too many calls at one time")
+			}
+		}
+	})
+}
+
+// jsonBody wants one Content-Type, which browsers do not send to another site
+// without asking first.
+func jsonBody(h http.Header) bool {
+	types := h.Values("Content-Type")
+	if len(types) != 1 {
+		return false
+	}
+	media, _, _ := strings.Cut(types[0], ";")
+	return strings.EqualFold(strings.TrimSpace(media), "application/json")
+}
+
+// loopback reports whether an address can be reached from this machine alone.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// hosts are the names that this server is called by, in lower case.
+type hosts struct {
+	port    string
+	own     []string
+	allowed []string // of a proxy, which may listen at another port
+}
+
+func newHosts(bound, port string, allowed []string) hosts {
+	h := hosts{port: port, own: []string{"localhost", "127.0.0.1", "::1"}}
+	if ip := net.ParseIP(bound); bound != "" && (ip == nil || !ip.IsUnspecified()) {
+		h.own = append(h.own, strings.ToLower(bound))
+	}
+	for _, name := range allowed {
+		h.allowed = append(h.allowed, strings.ToLower(strings.Trim(name, "[]")))
+	}
+	return h
+}
+
+// host reports whether a Host header is one of the names, with the port that
+// the server listens at.
+func (h hosts) host(header string) bool {
+	name, port, err := net.SplitHostPort(header)
+	if err != nil {
+		name, port = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]"), "80"
+	}
+	name = strings.ToLower(name)
+	return slices.Contains(h.own, name) && port == h.port || slices.Contains(h.allowed, name)
+}
+
+// origins reports whether a request comes from no page of another site.
+func (h hosts) origins(header http.Header) bool {
+	for _, o := range header.Values("Origin") {
+		u, err := url.Parse(o)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !h.host(u.Host) {
+			return false
+		}
+	}
+	site := header.Get("Sec-Fetch-Site")
+	return site == "" || site == "same-origin" || site == "none"
+}

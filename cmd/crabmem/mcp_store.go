@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// mcpStore is the store as the MCP server uses it, and the one place that
+// touches it. A write holds the lock for as long as it takes, or has the daemon
+// make it, as a command does. Reads take no lock: they share a view, which is
+// opened anew when the files have changed.
+type mcpStore struct {
+	c        *cli
+	path     string
+	readOnly bool
+	secure   func() error    // called before a write
+	serving  context.Context // its end is that of every wait for the lock
+
+	turn chan struct{} // held by the one that writes
+
+	mu   sync.Mutex
+	view *mcpView // the newest; nil before the first read and after a write
+}
+
+// mcpView is the store as it was when it was opened.
+type mcpView struct {
+	store *crmem.Store
+	seen  storeFiles // before it was opened
+	users int
+	old   bool // the last user closes it
+}
+
+// storeFiles tells a state of the store's two files from another.
+type storeFiles [2]struct {
+	id    vfs.Identity
+	size  int64
+	mtime time.Time
+}
+
+// newMCPStore makes path the store of the command line, for the reads here and
+// for the writes of any command.
+func (c *cli) newMCPStore(serving context.Context, path string, readOnly bool) *mcpStore {
+	c.db = path
+	return &mcpStore{
+		c: c, path: path, readOnly: readOnly, secure: func() error { return nil }, serving: serving, turn: make(chan struct{}, 1),
+	}
+}
+
+// files looks at the snapshot and the log. What is missing is zero.
+func (m *mcpStore) files() (storeFiles, error) {
+	var seen storeFiles
+	path, err := m.c.fs.Resolve(m.path)
+	if missing(err) {
+		return seen, nil // the directory is yet to be made
+	}
+	if err != nil {
+		return seen, err
+	}
+	for i, name := range []string{path, path + "-wal"} {
+		fi, err := m.c.fs.Lstat(name)
+		if missing(err) {
+			continue
+		}
+		if err != nil {
+			return seen, err
+		}
+		seen[i].id, seen[i].size, seen[i].mtime = vfs.Identify(fi), fi.Size(), fi.ModTime()
+	}
+	return seen, nil
+}
+
+// read runs f on the present state. A store that is not there yet is empty.
+func (m *mcpStore) read(f func(s *crmem.Store) error) error {
+	v, err := m.current()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(v.store), m.release(v))
+}
+
+func (m *mcpStore) current() (*mcpView, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// Before it is opened: a write in between is seen the next time.
+	seen, err := m.files()
+	if err != nil {
+		return nil, err
+	}
+	if m.view == nil || m.view.seen != seen {
+		s, err := crmem.Open(m.path, &crmem.Options{FS: m.c.fs, Now: m.c.now, ReadOnly: true, MustExist: m.readOnly, Warn: m.c.warn})
+		if err != nil {
+			return nil, err
+		}
+		err = m.retire()
+		m.view = &mcpView{store: s, seen: seen}
+		if err != nil {
+			return nil, err
+		}
+	}
+	m.view.users++
+	return m.view, nil
+}
+
+// retire gives the newest view up. Caller holds mu.
+func (m *mcpStore) retire() error {
+	v := m.view
+	m.view = nil
+	if v == nil {
+		return nil
+	}
+	v.old = true
+	if v.users > 0 {
+		return nil
+	}
+	return v.store.Close()
+}
+
+func (m *mcpStore) release(v *mcpView) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v.users--; v.users == 0 && v.old {
+		return v.store.Close()
+	}
+	return nil
+}
+
+// close waits for the write that has begun, begins no other, and ends the view.
+func (m *mcpStore) close() error {
+	m.turn <- struct{}{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.retire()
+}
+
+// written is a note after remember.
+type written struct {
+	entry   crmem.Entry
+	created bool
+	similar []string // names that may mean the same, of a note that is new
+}
+
+// remember writes a note. Aliases replace the old ones; nil keeps them.
+func (m *mcpStore) remember(ctx context.Context, name, text string, aliases []string) (written, error) {
+	var out written
+	err := m.write(ctx, func(w *writer) error {
+		s, err := w.Files()
+		if err != nil {
+			return err
+		}
+		old, err := s.Get(name)
+		out = written{created: err != nil || old.Name != name}
+		if out.created {
+			out.similar = similarNames(s, name)
+		}
+		out.entry, err = w.Remember(name, text, aliases)
+		return err
+	})
+	return out, err
+}
+
+// forget removes a note, by its exact name.
+func (m *mcpStore) forget(ctx context.Context, name string) error {
+	return m.change(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
+		e, err := s.Get(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Name != name:
+			return nil, &aliasError{name, e.Name}
+		case e.Kind != crmem.Note:
+			return nil, crmem.ErrKind
+		}
+		return []crmem.Op{crmem.Remove{Name: name}}, nil
+	})
+}
+
+// aliasError is returned for an alias where the name itself is wanted.
+type aliasError struct{ alias, name string }
+
+func (e *aliasError) Error() string { return quoted(e.alias) + " is an alias of " + quoted(e.name) }
+
+// change applies what plan makes of the present state, all of it or nothing.
+// plan may be called more than once.
+func (m *mcpStore) change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
+	try := func() error {
+		return m.write(ctx, func(w *writer) error {
+			s, err := w.Files()
+			if err != nil {
+				return err
+			}
+			ops, err := plan(s)
+			if err != nil || len(ops) == 0 {
+				return err
+			}
+			return w.Apply(ops...)
+		})
+	}
+	err := try()
+	// A store that was not there had no lock to take: another process may
+	// have made it, and what was planned for, since.
+	if errors.Is(err, crmem.ErrExists) {
+		err = try()
+	}
+	return err
+}
+
+// write runs f on the store, as a command that changes it. Writes of this
+// process come one after the other.
+func (m *mcpStore) write(ctx context.Context, f func(w *writer) error) error {
+	if m.readOnly {
+		return crmem.ErrReadOnly
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(m.serving, func() { cancel(context.Cause(m.serving)) })()
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.turn }()
+	if err := m.secure(); err != nil {
+		return err
+	}
+	err := m.c.write(ctx, "mcp", true, f)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if rerr := m.retire(); rerr != nil {
+		m.c.warn("closing what was read before: " + rerr.Error())
+	}
+	return err
+}
+
+// namespace returns the file that --namespace names: in the home, unless it
+// is an absolute path. Clients start servers in any directory.
+func (c *cli) namespace(file string) (string, error) {
+	if filepath.IsAbs(file) {
+		return file, nil
+	}
+	home, err := c.homeDir()
+	return filepath.Join(home, file), err
+}

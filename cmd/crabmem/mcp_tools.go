@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"crabmem/crmem"
+	"crabmem/snippet"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// toolHints are the annotations of a tool. None of ours reaches out.
+func toolHints(title string, readOnly, destructive, idempotent bool) *mcp.ToolAnnotations {
+	open := false
+	return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: readOnly, DestructiveHint: &destructive, IdempotentHint: idempotent, OpenWorldHint: &open}
+}
+
+// addTool adds a tool. Its errors are told in words that a model can act on.
+func addTool[In, Out any](s *mcpServer, t *mcp.Tool, adjust func(in map[string]*jsonschema.Schema), f func(ctx context.Context, in In) (string, Out, error)) {
+	in, out := plainSchema[In](), plainSchema[Out]()
+	if adjust != nil {
+		adjust(in.Properties)
+	}
+	t.InputSchema, t.OutputSchema = in, out
+	if len(in.Properties) == 0 {
+		// Clients want to see that there are none.
+		t.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	mcp.AddTool(s.sdk, t, func(ctx context.Context, _ *mcp.CallToolRequest, args In) (*mcp.CallToolResult, Out, error) {
+		text, o, err := f(ctx, args)
+		if err != nil {
+			return nil, o, s.explained(err)
+		}
+		return textResult(text), o, nil
+	})
+}
+
+// plainSchema describes a type without what clients stumble over: lists are
+// lists and not null, and a key more does no harm.
+func plainSchema[T any]() *jsonschema.Schema {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(err) // the types are ours
+	}
+	relax(s)
+	return s
+}
+
+func relax(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	s.AdditionalProperties = nil
+	if i := slices.Index(s.Types, "null"); i >= 0 && len(s.Types) == 2 {
+		s.Type, s.Types = s.Types[1-i], nil
+	}
+	relax(s.Items)
+	for _, p := range s.Properties {
+		relax(p)
+	}
+}
+
+func atMostChars(s *jsonschema.Schema, n int) { s.MaxLength = &n }
+
+func between(s *jsonschema.Schema, least, most, usual int) {
+	l, m := float64(least), float64(most)
+	s.Minimum, s.Maximum = &l, &m
+	s.Default = json.RawMessage(fmt.Sprint(usual))
+}
+
+func oneOf(s *jsonschema.Schema, words ...string) {
+	for _, w := range words {
+		s.Enum = append(s.Enum, w)
+	}
+}
+
+// addTools adds the tools of our own.
+func (s *mcpServer) addTools() {
+	s.addRecall()
+	addTool(s, &mcp.Tool{
+		Name:        "get_memory",
+		Description: "Read an entry of memory whole, by its name or by an alias that only one entry has. A long one comes in parts: ask again with offset = next_offset.",
+		Annotations: toolHints("Read a memory", true, false, true),
+	}, func(in map[string]*jsonschema.Schema) {
+		atMostChars(in["name"], maxShownName)
+		between(in["max_bytes"], 256, maxShownText, defaultPart)
+		between(in["offset"], 0, 1<<30, 0)
+	}, s.getMemory)
+	addTool(s, &mcp.Tool{
+		Name:        "list_memories",
+		Description: "List what memory holds, oldest first, without the texts. For what is next, ask again with cursor = next_cursor. To find something, use recall.",
+		Annotations: toolHints("List memories", true, false, true),
+	}, func(in map[string]*jsonschema.Schema) {
+		between(in["limit"], 1, 200, 50)
+		oneOf(in["kind"], "note", "archive")
+		atMostChars(in["cursor"], 64)
+	}, s.listMemories)
+	if s.sessions != nil {
+		s.addSessionSearch()
+	}
+	if s.store.readOnly {
+		return
+	}
+	addTool(s, &mcp.Tool{
+		Name: "remember",
+		Description: "Keep a note for later conversations; when it is answered the note is on the disk. A note of that name is replaced, text and all: " +
+			"to add to one, read it with get_memory first. One subject a note, under a short name that says which.",
+		Annotations: toolHints("Remember a note", false, true, true),
+	}, func(in map[string]*jsonschema.Schema) {
+		atMostChars(in["name"], crmem.MaxName)
+		most := 64
+		in["aliases"].MaxItems = &most
+	}, s.remember)
+	addTool(s, &mcp.Tool{
+		Name:        "forget",
+		Description: "Remove a note, by its exact name, for good. Archives of conversations are not removed.",
+		Annotations: toolHints("Forget a note", false, true, true),
+	}, func(in map[string]*jsonschema.Schema) { atMostChars(in["name"], maxShownName) }, s.forget)
+}
+
+type rememberIn struct {
+	Name    string   `json:"name" jsonschema:"a short name that says what the note is about, as deploy-steps"`
+	Content string   `json:"content" jsonschema:"the text of the note, in Markdown"`
+	Aliases []string `json:"aliases,omitempty" jsonschema:"other names to find it by; when left out the note keeps those it has"`
+}
+
+type rememberOut struct {
+	ID      uint64   `json:"id"`
+	Name    string   `json:"name"`
+	Created bool     `json:"created" jsonschema:"false: a note of that name was replaced"`
+	Aliases []string `json:"aliases"`
+	Similar []string `json:"similar" jsonschema:"other entries that may be about the same, by their names"`
+}
+
+func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememberOut, error) {
+	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases)
+	if err != nil {
+		if errors.Is(err, crmem.ErrKind) {
+			err = &failure{Code: exitConflict, Kind: "kind", err: err, Message: shownName(in.Name) + " is the archive of a conversation, which is never overwritten",
+				Remedy: "remember it under another name"}
+		}
+		return "", rememberOut{}, err
+	}
+	out := rememberOut{ID: w.entry.ID, Name: w.entry.Name, Created: w.created, Aliases: shownAliases(w.entry.Aliases), Similar: []string{}}
+	text := "replaced the note "
+	if w.created {
+		text = "remembered the new note "
+	}
+	text += shownName(w.entry.Name) + ", " + sizeOf(int64(len(in.Content)))
+	for _, name := range w.similar {
+		out.Similar = append(out.Similar, snippet.Clip(name, maxShownName))
+		text += "\nthere is also " + shownName(name) + ": if it is about the same, keep one of the two"
+	}
+	return text, out, nil
+}
+
+type forgetIn struct {
+	Name string `json:"name" jsonschema:"the exact name of the note"`
+}
+
+type forgetOut struct {
+	Forgot string `json:"forgot" jsonschema:"the name of the note that was removed"`
+}
+
+func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut, error) {
+	err := s.store.forget(ctx, in.Name)
+	if err == nil {
+		return "forgot " + shownName(in.Name), forgetOut{in.Name}, nil
+	}
+	if e, ok := errors.AsType[*aliasError](err); ok {
+		err = &failure{Code: exitNotFound, Kind: "alias", Message: "no note " + quoted(e.alias) + "; it is an alias of " + quoted(e.name), err: err,
+			Remedy: "forget the note by its name, if that is what you mean"}
+	} else if errors.Is(err, crmem.ErrKind) {
+		err = &failure{Code: exitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", err: err,
+			Remedy: "leave it; a person removes it with crabmem forget --archive"}
+	} else if errors.Is(err, crmem.ErrNotFound) {
+		err = noEntry(in.Name, err)
+	}
+	return "", forgetOut{}, err
+}
+
+func noEntry(name string, err error) error {
+	return &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + quoted(snippet.Clip(name, maxShownName)), err: err}
+}
+
+// shownAliases are the aliases of an answer, which are never null and not too
+// many.
+func shownAliases(aliases []string) []string {
+	shown := []string{}
+	room := maxShownName
+	for _, a := range aliases {
+		if room -= len(a); room < 0 {
+			break
+		}
+		shown = append(shown, a)
+	}
+	return shown
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// patientTransport answers what was asked before the input ended: the
+// implementation of the protocol cuts calls off when it sees the end.
+type patientTransport struct{ mcp.Transport }
+
+func (t *patientTransport) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &patientConn{Connection: c, asked: make(map[jsonrpc.ID]bool), idle: make(chan struct{}), closed: make(chan struct{})}, nil
+}
+
+// patience is how long calls may go on after the end of the input.
+const patience = 30 * time.Second
+
+type patientConn struct {
+	mcp.Connection
+
+	mu    sync.Mutex
+	asked map[jsonrpc.ID]bool // calls without an answer
+	ended bool                // the input has
+	idle  chan struct{}       // closed when it has, and all is answered
+	once  sync.Once
+
+	closed chan struct{}
+}
+
+// Read returns the end of the input when every call is answered.
+func (c *patientConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := c.Connection.Read(ctx)
+	if r, ok := m.(*jsonrpc.Request); err == nil && ok && r.IsCall() {
+		c.mu.Lock()
+		c.asked[r.ID] = true
+		c.mu.Unlock()
+	}
+	if !errors.Is(err, io.EOF) {
+		return m, err
+	}
+	c.mu.Lock()
+	c.ended = true
+	if len(c.asked) == 0 {
+		c.mu.Unlock()
+		return m, err
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.idle:
+	case <-c.closed:
+	case <-ctx.Done():
+	case <-time.After(patience):
+	}
+	return m, err
+}
+
+func (c *patientConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	err := c.Connection.Write(ctx, m)
+	if r, ok := m.(*jsonrpc.Response); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.asked, r.ID)
+		if c.ended && len(c.asked) == 0 {
+			c.once.Do(func() { close(c.idle) })
+		}
+	}
+	return err
+}
+
+func (c *patientConn) Close() error {
+	c.mu.Lock()
+	select {
+	case <-c.closed:
+	default:
+		close(c.closed)
+	}
+	c.mu.Unlock()
+	return c.Connection.Close()
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"crabmem/crmem"
+)
+
+// The file of the reference memory server, memory.json or memory.jsonl: a line
+// of JSON for each entity and each relation. What its tool read_graph answers,
+// one object with both, is taken too.
+
+// maxMemoryJSON bounds the file: a store is no larger.
+const maxMemoryJSON = 1 << 30
+
+// memoryRecord is an entity or a relation of it.
+type memoryRecord struct {
+	Type         string   `json:"type"`
+	Name         *string  `json:"name"`
+	EntityType   *string  `json:"entityType"`
+	Observations []string `json:"observations"`
+	From         *string  `json:"from"`
+	To           *string  `json:"to"`
+	RelationType *string  `json:"relationType"`
+}
+
+// memoryKeys are the keys of a record that are taken over.
+var memoryKeys = map[string][]string{
+	"entity":   {"type", "name", "entityType", "observations"},
+	"relation": {"type", "from", "to", "relationType"},
+}
+
+// memoryJSON collects the graph of such a file.
+type memoryJSON struct {
+	file string
+	warn func(string)
+
+	g     *graph
+	first map[string]int // the record that a name is first in
+	seen  map[graphRelation]bool
+	notes int // warnings, those included that are not told
+}
+
+// readMemoryJSON reads the file and returns an entry for each note of the
+// graph.
+func readMemoryJSON(file string, r io.Reader, warn func(string)) ([]importLine, error) {
+	m := memoryJSON{file: file, warn: warn, g: newGraph(), first: make(map[string]int), seen: make(map[graphRelation]bool)}
+	in := bufio.NewReader(io.LimitReader(r, maxMemoryJSON+1))
+	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
+		_, _ = in.Discard(3)
+	}
+	dec := json.NewDecoder(in)
+	for n := 1; ; n++ {
+		var raw json.RawMessage
+		err := dec.Decode(&raw)
+		if err == io.EOF {
+			break
+		}
+		if err == nil && dec.InputOffset() > maxMemoryJSON {
+			err = fmt.Errorf("with it there are more than the %s that are allowed", sizeOf(maxMemoryJSON))
+		}
+		if err == nil {
+			err = m.add(n, raw)
+		}
+		if err != nil {
+			return nil, &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: record %d: %v", inputName(file), n, err), Path: file, err: err,
+				Remedy: "name the memory.json of the reference memory server, or mend the record; nothing was written"}
+		}
+	}
+	if more := m.notes - maxUnread; more > 0 {
+		warn(fmt.Sprintf("%s: and %s more of the kind", inputName(file), plural(more, "warning", "warnings")))
+	}
+	var lines []importLine
+	for _, n := range m.g.nodes {
+		lines = append(lines, importLine{number: m.first[n.name], entry: crmem.Entry{Name: n.name, Content: n.text()}})
+	}
+	return lines, nil
+}
+
+// note warns of what is not taken over as it stands.
+func (m *memoryJSON) note(n int, format string, args ...any) {
+	if m.notes++; m.notes <= maxUnread {
+		m.warn(fmt.Sprintf("%s: record %d: ", inputName(m.file), n) + fmt.Sprintf(format, args...))
+	}
+}
+
+// add adds a line: an entity, a relation, or a whole graph.
+func (m *memoryJSON) add(n int, raw json.RawMessage) error {
+	if !utf8.Valid(raw) {
+		return errors.New("invalid UTF-8")
+	}
+	if i := loneSurrogate(string(raw)); i >= 0 {
+		return fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
+	}
+	var line struct {
+		Type      string            `json:"type"`
+		Entities  []json.RawMessage `json:"entities"`
+		Relations []json.RawMessage `json:"relations"`
+	}
+	if err := unmarshalRecord(raw, &line); err != nil {
+		return err
+	}
+	if line.Type != "" || line.Entities == nil && line.Relations == nil {
+		return m.record(n, line.Type, raw)
+	}
+	for _, e := range line.Entities {
+		if err := m.record(n, "entity", e); err != nil {
+			return err
+		}
+	}
+	for _, r := range line.Relations {
+		if err := m.record(n, "relation", r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unmarshalRecord(raw json.RawMessage, v any) error {
+	err := json.Unmarshal(raw, v)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%q is a JSON %s", e.Field, e.Value)
+	}
+	return err
+}
+
+func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
+	var rec memoryRecord
+	if err := unmarshalRecord(raw, &rec); err != nil {
+		return err
+	}
+	taken, known := memoryKeys[kind]
+	if !known {
+		return fmt.Errorf("its type is %s, want entity or relation", quoted(kind))
+	}
+	var keys map[string]json.RawMessage
+	if err := unmarshalRecord(raw, &keys); err != nil {
+		return err
+	}
+	for k := range keys {
+		if !slices.Contains(taken, k) {
+			m.note(n, "%s is no key of the format, and is left out", quoted(k))
+		}
+	}
+	if kind == "entity" {
+		return m.entity(n, rec)
+	}
+	return m.relation(n, rec)
+}
+
+func (m *memoryJSON) node(n int, name string) (*graphNode, error) {
+	if m.first[name] == 0 {
+		m.first[name] = n
+	}
+	return m.g.node(name)
+}
+
+// entity adds an entity. One that is there twice, as writers without a lock
+// leave it, is made one with what both say.
+func (m *memoryJSON) entity(n int, rec memoryRecord) error {
+	if rec.Name == nil || rec.EntityType == nil {
+		return errors.New("an entity without name or entityType")
+	}
+	node, err := m.node(n, *rec.Name)
+	if err != nil {
+		return err
+	}
+	if !node.entity {
+		node.entity, node.entityType, node.observations = true, *rec.EntityType, append([]string{}, rec.Observations...)
+		return nil
+	}
+	m.note(n, "the entity %s is there twice: both are made one", quoted(*rec.Name))
+	more := rec.Observations
+	if node.entityType != *rec.EntityType {
+		more = append([]string{"entity type: " + *rec.EntityType}, more...)
+	}
+	for _, o := range more {
+		if !slices.Contains(node.observations, o) {
+			node.observations = append(node.observations, o)
+		}
+	}
+	return nil
+}
+
+func (m *memoryJSON) relation(n int, rec memoryRecord) error {
+	if rec.From == nil || rec.To == nil || rec.RelationType == nil {
+		return errors.New("a relation without from, to or relationType")
+	}
+	r := graphRelation{From: *rec.From, To: *rec.To, RelationType: *rec.RelationType}
+	if m.seen[r] {
+		m.note(n, "the relation is there twice: one is kept")
+		return nil
+	}
+	m.seen[r] = true
+	node, err := m.node(n, *rec.From)
+	if err == nil {
+		node.relations = append(node.relations, r)
+	}
+	return err
+}

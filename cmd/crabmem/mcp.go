@@ -51,8 +51,8 @@ command as it stands, or with the path of the program:
   {"mcpServers": {"crabmem": {"command": "crabmem", "args": ["mcp"]}}}
 
 Many servers may run on one store. Each write takes the store's lock for itself
-alone and is on the disk when it is answered; reads take no lock and see what
-others wrote.
+alone, or has the daemon make it that has the lock, and is on the disk when it
+is answered; reads take no lock and see what others wrote.
 
 --namespace FILE serves another store file, in the home unless it is an
 absolute path, and nothing else: sessions are not offered with it. --read-only

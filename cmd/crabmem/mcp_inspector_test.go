@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -90,21 +89,6 @@ func TestMCPInspector(t *testing.T) {
 		}()
 		run(t, []string{listening(t, diag), "--transport", "http", "--header", "Authorization: Bearer " + testToken})
 	})
-}
-
-var listeningAt = regexp.MustCompile(`url=(\S+)`)
-
-// listening waits until a server says where it listens.
-func listening(t *testing.T, diag *lockedBuffer) string {
-	t.Helper()
-	for range 500 {
-		if found := listeningAt.FindStringSubmatch(diag.String()); found != nil {
-			return found[1]
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("it does not listen:\n%s", diag)
-	return ""
 }
 
 // TestMCPPython has the official Python client call every tool, where there is

@@ -266,6 +266,21 @@ func TestMCPOverHTTP(t *testing.T) {
 	}
 }
 
+var listeningAt = regexp.MustCompile(`url=(\S+)`)
+
+// listening waits until a server says where it listens.
+func listening(t *testing.T, diag *lockedBuffer) string {
+	t.Helper()
+	for range 500 {
+		if found := listeningAt.FindStringSubmatch(diag.String()); found != nil {
+			return found[1]
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("it does not listen:\n%s", diag)
+	return ""
+}
+
 type withToken string
 
 func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net"
@@ -150,7 +151,7 @@ var sessionClasses = map[string]error{
 // directory by another name than the command line: that is put back.
 func ofDaemon(err error, abs, dir string, classes map[string]error) error {
 	e, ok := errors.AsType[*client.Error](err)
-	if !ok {
+	if !ok || errors.As(err, new(*remote)) {
 		return err
 	}
 	r := &remote{said: e, message: e.Message, is: classes[e.Kind]}
@@ -175,6 +176,12 @@ func (f *failure) described(e *client.Error) {
 		f.Kind = e.Kind
 		if code, ok := exitCodes[e.Code]; ok {
 			f.Code = code
+		}
+	}
+	if e.Kind == "config" {
+		f.Code, f.Remedy = exitFailure, mendConfig
+		if json.Valid(e.Details) {
+			f.More = json.RawMessage(e.Details)
 		}
 	}
 	if e.ExitCode > 0 {

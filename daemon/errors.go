@@ -101,8 +101,9 @@ func message(err error) *pb.ErrorMsg {
 			break
 		}
 	}
-	if _, ok := errors.AsType[config.Problems](err); ok {
+	if ps, ok := errors.AsType[config.Problems](err); ok {
 		m.Code, m.Kind = http.StatusBadRequest, "config"
+		m.Details, _ = encode(ps)
 	}
 	if e, ok := errors.AsType[*model.Error](err); ok && m.Kind == "failed" {
 		m.Kind = "model"

@@ -25,8 +25,8 @@ func (c *cli) configCommand() *cobra.Command {
 		GroupID: groupAgents,
 		Short:   "show, change and check the configuration",
 		Long: `The configuration of the daemon is config.toml in the home, with the agents in
-agents/*.md. These commands need no daemon; when one runs, set has it use what it
-writes at once. crabmem init writes a file that explains every key.`,
+agents/*.md. These commands need no daemon; when one runs, set has it use what
+it writes at once. crabmem init writes a file that explains every key.`,
 		Example: `  crabmem config check
   crabmem config get system.crab.model`,
 	}, c.configGet(), c.configSet(), c.configCheck(), c.configPath())
@@ -250,29 +250,15 @@ func (c *cli) setConfig(ctx context.Context, js []byte) error {
 	return nil
 }
 
-// configProblem is one of the details of a configuration that is not valid.
-type configProblem struct {
-	Path    string `json:"path"`
-	Line    int    `json:"line"` // 0 = the whole file
-	Message string `json:"message"`
-}
+const mendConfig = "mend it; crabmem init --force writes one that explains itself, and keeps yours beside it"
 
 // aboutConfig gives errors of the configuration their code and their details.
 func aboutConfig(err error) error {
 	ps, ok := errors.AsType[config.Problems](err)
-	if !ok {
+	if !ok || len(ps) == 0 {
 		return err
 	}
-	f := &failure{Code: exitFailure, Kind: "config", Message: err.Error(), Remedy: "mend it; crabmem init --force writes one that explains itself, and keeps yours beside it", err: err}
-	list := make([]configProblem, len(ps))
-	for i, p := range ps {
-		list[i] = configProblem{p.Path, p.Line, p.Message}
-		if f.Path == "" {
-			f.Path = p.Path
-		}
-	}
-	f.More = list
-	return f
+	return &failure{Code: exitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, err: err}
 }
 
 // configChecked is config check --json.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net"
@@ -69,6 +70,9 @@ func (c *cli) handOver(ctx context.Context, try func() error, ours func(*pb.Hell
 			}
 		}
 		if !time.Now().Before(end) {
+			if lost, ok := errors.AsType[*unanswered](derr); ok {
+				return lostAnswer(lost.error)
+			}
 			return err
 		}
 	}
@@ -80,11 +84,25 @@ func (c *cli) lockStep() time.Duration { return min(c.lockWait, tryWait) }
 // unsent reports whether a request did not get to the daemon: it can be made
 // again, of whoever comes after it.
 func unsent(err error) bool {
-	if errors.As(err, new(*client.NoDaemonError)) {
+	if errors.As(err, new(*client.NoDaemonError)) || errors.As(err, new(*unanswered)) {
 		return true
 	}
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && (e.Op == "dial" || e.Op == "write")
+}
+
+// unanswered is an error of a request that may be made again whatever became of
+// it: the second time it changes nothing.
+type unanswered struct{ error }
+
+func (e *unanswered) Unwrap() error { return e.error }
+
+// again is lostAnswer for such requests.
+func again(err error) error {
+	if f, ok := errors.AsType[*failure](lostAnswer(err)); ok && f.Kind == "outcome_unknown" {
+		return &unanswered{err}
+	}
+	return err
 }
 
 // lostAnswer is an error of a request that got to the daemon, or may have, and
@@ -150,7 +168,7 @@ var sessionClasses = map[string]error{
 // directory by another name than the command line: that is put back.
 func ofDaemon(err error, abs, dir string, classes map[string]error) error {
 	e, ok := errors.AsType[*client.Error](err)
-	if !ok {
+	if !ok || errors.As(err, new(*remote)) {
 		return err
 	}
 	r := &remote{said: e, message: e.Message, is: classes[e.Kind]}
@@ -175,6 +193,12 @@ func (f *failure) described(e *client.Error) {
 		f.Kind = e.Kind
 		if code, ok := exitCodes[e.Code]; ok {
 			f.Code = code
+		}
+	}
+	if e.Kind == "config" {
+		f.Code, f.Remedy = exitFailure, mendConfig
+		if json.Valid(e.Details) {
+			f.More = json.RawMessage(e.Details)
 		}
 	}
 	if e.ExitCode > 0 {

@@ -77,13 +77,13 @@ func (c *cli) eventsCommand() *cobra.Command {
 		Use:     "events",
 		GroupID: groupAgents,
 		Short:   "show what happens in all sessions, as it happens",
-		Long: `Show what happens in all sessions of the daemon, from now on and until Ctrl+C: a
-line each with time, agent, session, kind and what there is to say. --for ends it
-after a time, --count after so many events; then the exit code is 0.
+		Long: `Show what happens in all sessions of the daemon, until Ctrl+C: a line each with
+time, agent, session, kind and what there is to say. --for ends it after a time,
+--count after so many events; then the exit code is 0.
 
-With --json every event is a line of JSON. One of kind lag says that this command
-did not keep up, and how many events it missed. Without a daemon, and when it
-ends, the exit code is 8.`,
+With --json every event is a line of JSON. One of kind lag says that this
+command did not keep up, and how many events it missed. Without a daemon, and
+when it ends, the exit code is 8.`,
 		Example: `  crabmem events --for 1s
   crabmem events --json --for 500ms --count 10`,
 		Args:              noArgs,

@@ -135,7 +135,7 @@ func TestExamples(t *testing.T) {
 				exampleSessions(t, dir)
 				shell(`chmod 700 home`)
 			}
-			if strings.HasPrefix(cmd.CommandPath(), "daemon ") || strings.HasPrefix(cmd.CommandPath(), "cron") {
+			if slices.Contains([]string{"daemon", "cron", "ping", "events", "compact", "agents", "models"}, strings.Fields(cmd.CommandPath())[0]) {
 				shell(`crabmem daemon start`)
 				defer shell(`crabmem daemon stop || true`)
 			}
@@ -147,7 +147,7 @@ func TestExamples(t *testing.T) {
 			if cmd.CommandPath() == "skills show" {
 				shell(`crabmem skills new deploy`)
 			}
-			if strings.HasPrefix(cmd.CommandPath(), "sessions") {
+			if strings.HasPrefix(cmd.CommandPath(), "sessions") || cmd.Name() == "compact" {
 				exampleSessions(t, dir)
 			}
 			lines := strings.Split(cmd.Example, "\n")

@@ -124,7 +124,7 @@ func (c *cli) modelsRemove() *cobra.Command {
 		Long: `Take a model away from the running daemon. The active one stays: switch to
 another first.`,
 		Example: `  crabmem models add local llama --kind ollama -q && crabmem models remove llama
-  crabmem models add local gemma --kind ollama -q && crabmem models rm gemma --json`,
+  crabmem models add local gemma --kind ollama -q && crabmem models remove gemma --json`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: c.completeModels,
 	}

@@ -90,6 +90,9 @@ and for Chinese or Hindi much less; other makers' may count more.`,
 				return usagef("standard input is not valid UTF-8")
 			}
 		}
+		if a, path, ok := c.recallThere(cmd.Context(), q, f); ok {
+			return c.recalled(a, q, f, path)
+		}
 		return c.read(func(s *crmem.Store) error { return c.recall(cmd.Context(), s, q, f) })
 	}
 	return cmd

@@ -51,7 +51,7 @@ One that the daemon has open gets its title from it.`,
 			}, func(daemon *client.Client) error {
 				r, err := daemon.SetTitle(cmd.Context(), args[0], args[1])
 				s = namedSession{r.GetId(), r.GetFile(), r.GetTitle()}
-				return err
+				return again(err)
 			})
 			if err != nil {
 				return err

@@ -70,7 +70,7 @@ func (w *writer) Remember(name, content string, aliases []string) (crmem.Entry, 
 		return crmem.Entry{}, err
 	}
 	e, err := w.d.Remember(w.ctx, &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0})
-	return daemon.Entry(e), w.failed(err)
+	return daemon.Entry(e), w.failed(again(err))
 }
 
 // Apply is that of a store.
@@ -194,7 +194,7 @@ type checkpointed struct {
 func (w *writer) Checkpoint() (checkpointed, error) {
 	if w.d != nil {
 		r, err := w.d.Checkpoint(w.ctx)
-		return checkpointed{int(r.GetEntries()), int(r.GetFolded()), int64(r.GetSnapshotBytes())}, w.failed(err)
+		return checkpointed{int(r.GetEntries()), int(r.GetFolded()), int64(r.GetSnapshotBytes())}, w.failed(again(err))
 	}
 	before := w.files.Stats()
 	if err := w.files.Checkpoint(); err != nil {

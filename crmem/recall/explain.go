@@ -45,6 +45,15 @@ type Near struct {
 	Contribution float64   `json:"contribution"`
 }
 
+// Weights are the terms and what they count for, as snippets are cut by.
+func (x *Explanation) Weights() map[string]float64 {
+	w := make(map[string]float64, len(x.Terms))
+	for _, t := range x.Terms {
+		w[t.Term] = t.IDF
+	}
+	return w
+}
+
 // explain takes how many aliases the entry has to tell the fields.
 func explain(e bm25.Explanation, aliases int) *Explanation {
 	x := &Explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []Term{}, Read: e.Read, Named: e.Named}

@@ -15,9 +15,9 @@ import (
 
 // Problem is one thing that is wrong in a file.
 type Problem struct {
-	Path    string
-	Line    int // 0 when it is about the whole file, or when there is no file yet
-	Message string
+	Path    string `json:"path"`
+	Line    int    `json:"line"` // 0 when it is about the whole file, or when there is no file yet
+	Message string `json:"message"`
 }
 
 func (p Problem) String() string {

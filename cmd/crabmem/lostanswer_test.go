@@ -1,0 +1,90 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+)
+
+// TestLostAnswer has a daemon die between a request and its answer: what can be
+// done again is, and of the rest the command says that it does not know.
+func TestLostAnswer(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		diag string
+	}{
+		{[]string{"remember", "a", "new"}, 0, ""},
+		{[]string{"checkpoint"}, 0, ""},
+		{[]string{"forget", "a"}, exitUnknown, "went away before it answered"},
+		{[]string{"alias", "a", "x", "--json"}, exitUnknown, `"kind":"outcome_unknown"`},
+	} {
+		p := newPlace(t, false)
+		if out, diag, code := p.runs("remember", "a", "old"); code != 0 {
+			t.Fatalf("%s%s", out, diag)
+		}
+		dies(t, p)
+		out, diag, code := p.runs(c.args...)
+		if code != c.code || !strings.Contains(diag, c.diag) {
+			t.Errorf("crabmem %s: exit code %d, want %d: %s%s", strings.Join(c.args, " "), code, c.code, out, diag)
+		}
+		if out, _, _ := p.runs("show", "a"); c.args[0] == "remember" && out != "new" {
+			t.Errorf("the store has %q", out)
+		}
+	}
+}
+
+// dies lets something have the store's lock that says it is a daemon, and dies
+// when it is asked for anything.
+func dies(t *testing.T, p *place) {
+	t.Helper()
+	db, err := vfs.OS{}.Resolve(filepath.Join(p.home, "memory.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(p.home, "d.sock")
+	lock, err := vfs.OS{}.Lock(db + "-lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := lock.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.SetText(vfs.Holder{PID: 4711, Command: "crabmem daemon", Socket: socket}.Text()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() { // ends with the listener
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn := wire.NewConn(nc)
+			for {
+				m := new(pb.ClientMessage)
+				if conn.Read(m) != nil {
+					break
+				}
+				if m.GetHello() == nil {
+					l.Close()
+					_ = lock.SetText(before)
+					_ = lock.Unlock()
+					break
+				}
+				_ = conn.Write(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version, Store: db}}})
+			}
+			conn.Close()
+		}
+	}()
+}

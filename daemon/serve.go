@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"time"
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/wire"
@@ -35,8 +34,6 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		d.log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
 		wg.Go(func() { failed <- server.Serve(l) })
 	}
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
 	for ctx.Err() == nil && err == nil {
 		select {
 		case <-ctx.Done():
@@ -44,8 +41,6 @@ func (d *Daemon) Serve(ctx context.Context) error {
 			if err == nil {
 				err = errors.New("a listener ended by itself")
 			}
-		case <-tick.C:
-			d.putAway(d.setup().config.Limits.Sessions)
 		}
 	}
 	drain := c.Limits.Drain

@@ -312,7 +312,7 @@ func (d *Daemon) stop(ctx context.Context) {
 	for _, l := range d.live.list() {
 		l.stop(errStopping)
 	}
-	for _, l := range d.live.list() {
+	for _, l := range d.live.all() {
 		if l.turn.Acquire(ctx, 1) == nil {
 			l.turn.Release(1)
 		}

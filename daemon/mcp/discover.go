@@ -152,16 +152,17 @@ func (m *Manager) watch() {
 	every := rescan
 	var events chan fsnotify.Event
 	var errs chan error
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
+	if _, ok := m.o.FS.(vfs.OS); !ok {
+		every = poll
+	} else if w, err := fsnotify.NewWatcher(); err != nil {
+		every = m.unwatched(err)
+	} else {
 		defer w.Close()
-		if err = w.Add(m.o.Run); err == nil {
+		if err := w.Add(m.o.Run); err != nil {
+			every = m.unwatched(err)
+		} else {
 			events, errs = w.Events, w.Errors
 		}
-	}
-	if err != nil {
-		m.o.Log.Warn("the directory of components cannot be watched; it is looked at from time to time", "directory", m.o.Run, "error", err)
-		every = poll
 	}
 	m.scan()
 	tick := time.NewTicker(every)
@@ -190,4 +191,9 @@ func (m *Manager) watch() {
 			m.scan()
 		}
 	}
+}
+
+func (m *Manager) unwatched(err error) time.Duration {
+	m.o.Log.Warn("the directory of components cannot be watched; it is looked at every few seconds", "directory", m.o.Run, "error", err)
+	return poll
 }

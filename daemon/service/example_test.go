@@ -30,7 +30,7 @@ func Example() {
 	}
 	// In a main: os.Exit(service.Main(s, os.Args[1:], os.Stdout, os.Stderr))
 	service.Main(s, []string{"help"}, os.Stdout, os.Stderr)
-	fmt.Println(s.Label())
+	fmt.Println("service", s.Label())
 	// Output:
 	// usage: crabmem shout [COMMAND]
 	// says things louder
@@ -40,6 +40,5 @@ func Example() {
 	//   stop    end it, and uninstall it
 	//   logs    show the end of its log; logs -f goes on
 	//   print   show what start would install
-	//
-	// ai.crabtalk.shout
+	// service ai.crabtalk.shout
 }

@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +26,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
+	"crabmem/daemon/mcp"
 	"crabmem/daemon/model"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
@@ -62,6 +66,7 @@ type Daemon struct {
 	firing   *scheduler
 	skills   *skill.Set
 	files    *tool.Files
+	mcp      *mcp.Manager
 
 	current   atomic.Pointer[setup]
 	reloading sync.Mutex
@@ -171,11 +176,17 @@ func (d *Daemon) openAll() error {
 		d.log.Warn("a skill is not used", "error", err)
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden())
+	d.mcp = mcp.New(mcp.Options{
+		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh,
+	})
 	if d.crons, err = d.openCrons(); err != nil {
 		return err
 	}
 	d.firing = newScheduler(d)
-	if err := d.build(s); err != nil {
+	d.reloading.Lock()
+	err = d.build(s)
+	d.reloading.Unlock()
+	if err != nil {
 		return err
 	}
 	d.store.Index(bm25.Standard)
@@ -209,10 +220,22 @@ func (d *Daemon) build(c *config.Config) error {
 	if err := models.Switch(c.Model); err != nil {
 		return err
 	}
-	s := &setup{config: c, models: models, agents: make(map[string]*agent.Agent)}
+	s := &setup{config: c, models: models}
 	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.opts.Hooks)
 	s.runner = agent.NewRunner(models, hooks)
 	s.runner.Archive = d.archive
+	d.mcp.Set(d.mcpServers(c))
+	d.buildAgents(s)
+	if old := d.current.Swap(s); old != nil {
+		old.models.Close() // of what is idle; runs that go on keep theirs
+	}
+	return nil
+}
+
+// buildAgents makes the agents of a setup.
+func (d *Daemon) buildAgents(s *setup) {
+	c := s.config
+	s.agents = make(map[string]*agent.Agent)
 	for _, a := range c.Agents {
 		memory := c.Memory && a.Memory
 		scope := tool.For(tool.Grant{
@@ -225,19 +248,64 @@ func (d *Daemon) build(c *config.Config) error {
 			Memory: memory, Scope: scope, Resources: d.resources(scope),
 		})
 	}
-	if old := d.current.Swap(s); old != nil {
-		old.models.Close() // of what is idle; runs that go on keep theirs
+}
+
+// refresh tells the agents what servers there are now. Runs that go on have
+// been told.
+func (d *Daemon) refresh() {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	if old := d.setup(); old != nil { // otherwise it was never built
+		s := *old
+		d.buildAgents(&s)
+		d.current.Store(&s)
 	}
-	return nil
+}
+
+// isTool reports whether a tool of the daemon's own has the name.
+func (d *Daemon) isTool(name string) bool {
+	s := d.setup()
+	if s == nil {
+		return false
+	}
+	_, ok := s.runner.Tools.Get(name)
+	return ok
+}
+
+// mcpServers are the servers of a configuration.
+func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
+	list := make([]mcp.Server, len(c.MCPs))
+	for i, m := range c.MCPs {
+		s := mcp.Server{
+			Name: m.Name, Command: m.Command, URL: m.URL, Token: string(m.Token), Timeout: m.Timeout, Once: !m.AutoRestart,
+		}
+		if m.Command != "" {
+			s.Dir = d.dir
+		}
+		for _, a := range m.Args {
+			s.Args = append(s.Args, string(a))
+		}
+		env := make(map[string]config.Secret)
+		maps.Copy(env, c.Env)
+		maps.Copy(env, m.Env)
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			s.Env = append(s.Env, name+"="+string(env[name]))
+		}
+		if m.Auth && m.Token == "" {
+			d.log.Warn("an MCP server wants a token: name the file that has it as token_file", "server", m.Name)
+		}
+		list[i] = s
+	}
+	return list
 }
 
 // resources is what an agent is told of what there is beside the tools.
 func (d *Daemon) resources(scope tool.Scope) string {
-	text := d.skills.Resources(scope)
-	if text == "" {
+	parts := slices.DeleteFunc([]string{d.mcp.Resources(scope), d.skills.Resources(scope)}, func(text string) bool { return text == "" })
+	if len(parts) == 0 {
 		return ""
 	}
-	return "<resources>\n" + text + "\n</resources>"
+	return "<resources>\n" + strings.Join(parts, "\n\n") + "\n</resources>"
 }
 
 // modelOf returns an agent's model; "" is the active one, so that switching it
@@ -250,7 +318,7 @@ func modelOf(a config.Agent, c *config.Config) string {
 }
 
 func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
-	set.Add(d.askTool(), d.delegateTool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
+	set.Add(d.mcp.Tool(), d.askTool(), d.delegateTool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
 		if c.Narrow != nil {
 			c.Narrow(sk.Bound(c.Scope))
 		}
@@ -326,6 +394,9 @@ var errStopping = errors.New("the daemon is stopping")
 func (d *Daemon) Close() error {
 	var errs []error
 	d.stop(context.Background())
+	if d.mcp != nil {
+		d.mcp.Close()
+	}
 	if s := d.setup(); s != nil {
 		s.models.Close()
 	}

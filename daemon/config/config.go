@@ -105,6 +105,8 @@ type MCP struct {
 	Env         map[string]Secret
 	URL         string
 	Auth        bool
+	Token       Secret        // sent to the URL
+	Timeout     time.Duration // of a call; 0 = the built-in limit
 	AutoRestart bool
 }
 

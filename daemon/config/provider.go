@@ -180,6 +180,11 @@ func (l *loader) mcps(c *Config, top *section) {
 		l.expanded(s, "url", &m.URL)
 		checkURL(s, "url", m.URL)
 		s.boolean("auth", &m.Auth)
+		l.secretFile(s, "token_file", &m.Token)
+		if m.Token != "" && s.empty("url") {
+			s.at("token_file").add("%s: only a server with a url is sent a token", s.full("token_file"))
+		}
+		s.duration("timeout", &m.Timeout, time.Second, maxTimeout)
 		s.boolean("auto_restart", &m.AutoRestart)
 		switch {
 		case s.empty("command") && s.empty("url"):

@@ -42,7 +42,7 @@ func TestTemplateExamples(t *testing.T) {
 	}
 	example := regexp.MustCompile(`(?m)^#([^ \n])`)
 	text := example.ReplaceAllString(string(config.Template(config.Found{})), "$1")
-	got := load(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "compact.md": "c"})
+	got := load(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "keys/remote": "r", "compact.md": "c"})
 	want := load(t, nil)
 	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Agents) != 2 || len(got.Env) != 1 {
 		t.Errorf("%d providers, %d servers, %d agents, %d variables", len(got.Providers), len(got.MCPs), len(got.Agents), len(got.Env))

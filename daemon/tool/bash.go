@@ -200,17 +200,14 @@ func runPlain(ctx context.Context, j *job) (int, error) {
 	cmd.Args, cmd.Env, cmd.Dir = j.Args, j.Env, j.Dir
 	cmd.Stdout, cmd.Stderr = j.stdout, j.stderr
 	cmd.WaitDelay = bashDelay
-	g := newGroup(cmd)
+	g := NewGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil {
 			return -1, nil
 		}
 		return 0, err
 	}
-	g.wait()
-	err := cmd.Wait()
-	g.end()
-	return exitCode(cmd, err)
+	return exitCode(cmd, g.Wait())
 }
 
 // exitCode sorts what a Wait returned: that the command failed, that it was

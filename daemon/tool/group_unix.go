@@ -8,43 +8,49 @@ import (
 	"syscall"
 )
 
-// group is the processes of a command. It is killed by its number, which is
+// Group is the processes of a command. It is signalled by its number, which is
 // the command's as long as that has not been waited for.
-type group struct {
+type Group struct {
 	cmd *exec.Cmd
 
 	mu     sync.Mutex
 	waited bool
 }
 
-// newGroup makes a command that is not started the first of a group and a
-// session: it has no terminal to ask on.
-func newGroup(cmd *exec.Cmd) *group {
-	g := &group{cmd: cmd}
+// NewGroup makes a command that is not started the first of a group and a
+// session: it has no terminal to ask on. When the command's context ends, all
+// of the group is killed.
+func NewGroup(cmd *exec.Cmd) *Group {
+	g := &Group{cmd: cmd}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { g.kill(); return nil }
+	cmd.Cancel = func() error { g.Kill(); return nil }
 	return g
 }
 
-func (g *group) kill() {
+// Kill ends all of the group, at once. The command must have been started.
+func (g *Group) Kill() { g.signal(syscall.SIGKILL) }
+
+// Terminate asks all of the group to end.
+func (g *Group) Terminate() { g.signal(syscall.SIGTERM) }
+
+func (g *Group) signal(sig syscall.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.waited {
-		syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL)
+		syscall.Kill(-g.cmd.Process.Pid, sig)
 	}
 }
 
-// wait returns when the command has ended and what was left of its group is
-// killed. It is still to be waited for.
-func (g *group) wait() {
-	if !waitEnd(g.cmd.Process.Pid) {
-		return
+// Wait waits for the command, kills what is left of its group, and returns
+// what the command's own Wait did.
+func (g *Group) Wait() error {
+	if waitEnd(g.cmd.Process.Pid) {
+		g.Kill()
+		g.mu.Lock()
+		g.waited = true
+		g.mu.Unlock()
 	}
-	g.kill()
-	g.mu.Lock()
-	g.waited = true
-	g.mu.Unlock()
+	err := g.cmd.Wait()
+	g.Kill()
+	return err
 }
-
-// end is called when the command has been waited for.
-func (g *group) end() { g.kill() }

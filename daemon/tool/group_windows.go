@@ -2,11 +2,18 @@ package tool
 
 import "os/exec"
 
-// group has nothing to tell: processes have no groups here, and the command
-// alone is killed.
-type group struct{}
+// Group is one process: there are no groups here, and the command alone is
+// killed.
+type Group struct{ cmd *exec.Cmd }
 
-func newGroup(*exec.Cmd) *group { return &group{} }
+// NewGroup returns the group of a command that is not started.
+func NewGroup(cmd *exec.Cmd) *Group { return &Group{cmd} }
 
-func (*group) wait() {}
-func (*group) end()  {}
+// Kill ends the command, which must have been started.
+func (g *Group) Kill() { g.cmd.Process.Kill() } //nolint:errcheck // it has ended already
+
+// Terminate is Kill: nothing can be asked to end here.
+func (g *Group) Terminate() { g.Kill() }
+
+// Wait waits for the command.
+func (g *Group) Wait() error { return g.cmd.Wait() }

@@ -1,0 +1,273 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/daemon/tool"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const toolDescription = "Call a tool of an MCP server: by its name, with args. An empty name lists the tools with what they do and take; " +
+	"so does the name of a server, and the beginning of a tool's name with a * behind it."
+
+type toolArgs struct {
+	Name string `json:"name" jsonschema:"the name of the tool; empty for a list"`
+	Args string `json:"args,omitempty" jsonschema:"the arguments of the tool: a JSON object, as text"`
+}
+
+// maxText bounds a result, in bytes, with room for what is said about it.
+const maxText = tool.MaxOutput - 1<<10
+
+// maxToldSchema bounds what a model is told of the arguments it should have
+// given.
+const maxToldSchema = 4 << 10
+
+// Tool returns the tool through which agents call those of the servers.
+func (m *Manager) Tool() tool.Tool {
+	t := tool.New(tool.MCP, toolDescription, func(context.Context, tool.Call, toolArgs) (string, error) { return "", nil })
+	// Models give args as the text that they are asked for, and as an object.
+	t.Run = func(ctx context.Context, c tool.Call) (string, error) {
+		var args struct {
+			Name string          `json:"name"`
+			Args json.RawMessage `json:"args"`
+		}
+		if err := c.Decode(&args); err != nil {
+			return "", err
+		}
+		return m.run(ctx, c, strings.TrimSpace(args.Name), args.Args)
+	}
+	return t
+}
+
+func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.RawMessage) (string, error) {
+	if name == "" {
+		m.settle(ctx, c.Scope, func() bool { return false })
+		return describe(m.view(c.Scope)), nil
+	}
+	var found []listed
+	m.settle(ctx, c.Scope, func() bool {
+		found = resolve(m.view(c.Scope), name)
+		return len(found) > 0
+	})
+	switch len(found) {
+	case 0:
+		return m.missing(c.Scope, name)
+	case 1:
+	default:
+		names := make([]string, len(found))
+		for i, t := range found {
+			names[i] = t.qualified()
+		}
+		return "", fmt.Errorf("mcp tool '%s' not available: say %s", name, strings.Join(names, " or "))
+	}
+	t := found[0]
+	if t.label != name && t.qualified() != name { // it has a name of the daemon's own
+		return "", fmt.Errorf("mcp tool '%s' not available: say %s", name, t.qualified())
+	}
+	object, err := objectOf(args)
+	if err != nil {
+		return "", fmt.Errorf("invalid tool arguments: %w%s", err, t.told())
+	}
+	return t.call(ctx, object)
+}
+
+// settle returns when enough is true, or all servers of the scope are connected
+// or known not to be. What was started a moment ago is looked for first.
+func (m *Manager) settle(ctx context.Context, scope tool.Scope, enough func() bool) {
+	if enough() {
+		return
+	}
+	if m.o.Run != "" {
+		m.scan()
+	}
+	late := time.NewTimer(settle)
+	defer late.Stop()
+	for {
+		next := m.changes()
+		waiting := slices.ContainsFunc(m.servers(), func(s *server) bool { return scope.Server(s.Name) == nil && !s.settled() })
+		if enough() || !waiting {
+			return
+		}
+		select {
+		case <-next:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// missing is the answer where no tool is called so: a list, where the name is
+// one to look for.
+func (m *Manager) missing(scope tool.Scope, name string) (string, error) {
+	all := m.view(scope)
+	some := slices.DeleteFunc(slices.Clone(all), func(t listed) bool { return t.Name != name })
+	if prefix, ok := strings.CutSuffix(name, "*"); ok {
+		some = slices.DeleteFunc(all, func(t listed) bool { return !strings.HasPrefix(t.label, prefix) })
+		return describe(some), nil
+	}
+	if len(some) > 0 {
+		return describe(some), nil
+	}
+	if scope.MCPs.All() {
+		return "", fmt.Errorf("mcp tool '%s' not available", clip(name, 256))
+	}
+	// An agent that is bounded is told the same of all that it may not have,
+	// and of what there is not.
+	refused := &refusedError{tool: clip(name, 256)}
+	forbidden := func(s *server) bool { return scope.Server(s.Name) != nil }
+	if found := resolve(m.tools(forbidden), name); len(found) > 0 {
+		refused.because = scope.Server(found[0].Name)
+	}
+	for _, s := range m.servers() {
+		if forbidden(s) && (name == s.Name || strings.HasPrefix(name, s.Name+"__")) {
+			refused.because = scope.Server(s.Name)
+		}
+	}
+	return "", refused
+}
+
+// refusedError is a tool that is not there for an agent. It wraps a
+// *tool.Violation where it is there for others.
+type refusedError struct {
+	tool    string
+	because error
+}
+
+func (e *refusedError) Error() string { return "tool not available: " + e.tool }
+func (e *refusedError) Unwrap() error { return e.because }
+
+// objectOf returns the arguments of a call, which are an object or the text of
+// one.
+func objectOf(args json.RawMessage) (json.RawMessage, error) {
+	var text string
+	if json.Unmarshal(args, &text) == nil {
+		args = json.RawMessage(text)
+	}
+	if s := strings.TrimSpace(string(args)); s == "" || s == "null" {
+		return json.RawMessage("{}"), nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(args, &object); err != nil {
+		return nil, err
+	}
+	return args, nil
+}
+
+// told is what a model is told of the arguments when it gave the wrong ones.
+func (t *listed) told() string {
+	if len(t.schema) == 0 || len(t.schema) > maxToldSchema {
+		return ""
+	}
+	return "\nThe arguments are described by " + string(t.schema)
+}
+
+func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error) {
+	timeout := cmp.Or(t.Timeout, callTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s did not answer in %s", t.Name, timeout))
+	defer cancel()
+	type answer struct {
+		res *sdk.CallToolResult
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() { // ends with ctx, or when a server that reads nothing is given up
+		res, err := t.session.CallTool(ctx, &sdk.CallToolParams{Name: t.name, Arguments: args})
+		answers <- answer{res, err}
+	}()
+	var a answer
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		a.err = context.Cause(ctx)
+	}
+	if a.err != nil {
+		err := because(ctx, a.err)
+		if errors.Is(err, sdk.ErrConnectionClosed) {
+			err = fmt.Errorf("%s went away", t.Name)
+		}
+		return "", fmt.Errorf("mcp call failed: %s%s", clip(err.Error(), 4<<10), t.told())
+	}
+	text := textOf(a.res)
+	if a.res.IsError {
+		return "", fmt.Errorf("mcp tool error: %s%s", text, t.told())
+	}
+	return text, nil
+}
+
+// textOf is a result as text. What is none is named.
+func textOf(r *sdk.CallToolResult) string {
+	var b strings.Builder
+	left, more := maxText, 0
+	add := func(text string) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+		if b.Len() > 0 {
+			text = "\n" + text
+		}
+		if cut := clip(text, left); cut != text {
+			more += len(text) - left
+			text = strings.TrimSuffix(cut, "…")
+		}
+		left -= len(text)
+		b.WriteString(text)
+	}
+	for _, c := range r.Content {
+		switch c := c.(type) {
+		case *sdk.TextContent:
+			add(c.Text)
+		case *sdk.ImageContent:
+			add(named("image", c.MIMEType, "", len(c.Data)))
+		case *sdk.AudioContent:
+			add(named("audio", c.MIMEType, "", len(c.Data)))
+		case *sdk.ResourceLink:
+			size := -1
+			if c.Size != nil {
+				size = int(*c.Size)
+			}
+			add(named("link", c.MIMEType, c.URI, size))
+		case *sdk.EmbeddedResource:
+			if c.Resource == nil {
+				continue
+			}
+			if c.Resource.Text != "" {
+				add(c.Resource.Text)
+			} else {
+				add(named("resource", c.Resource.MIMEType, c.Resource.URI, len(c.Resource.Blob)))
+			}
+		default:
+			add("[content of a kind that is not known]")
+		}
+	}
+	if b.Len() == 0 && r.StructuredContent != nil {
+		if js, err := json.Marshal(r.StructuredContent); err == nil {
+			add(string(js))
+		}
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "\n... [%d bytes left out]", more)
+	}
+	return b.String()
+}
+
+func named(kind, mime, uri string, size int) string {
+	text := "[" + kind
+	if mime != "" {
+		text += " " + clip(oneLine(mime), 100)
+	}
+	if uri != "" {
+		text += " " + clip(oneLine(uri), 500)
+	}
+	if size >= 0 {
+		text += fmt.Sprintf(", %d bytes", size)
+	}
+	return text + "]"
+}

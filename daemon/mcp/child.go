@@ -1,0 +1,291 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/daemon/tool"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	grace        = 2 * time.Second  // to end by itself, and again after it was asked to
+	writeTimeout = 10 * time.Second // to read a request
+	maxLogLine   = 2 << 10          // bytes of a line on standard error
+	maxLogLines  = 200              // in a minute
+)
+
+// child is a server that is a process of ours, on its standard input and
+// output: a message a line. It is a [sdk.Transport] and its own connection.
+type child struct {
+	log   *slog.Logger
+	cmd   *exec.Cmd
+	group *tool.Group
+
+	in       *os.File // its standard input
+	out, err *os.File
+	writing  sync.Mutex
+	messages chan jsonrpc.Message // closed at the end of its output
+	readErr  error                // why that was; read after messages is closed
+
+	closing sync.Once
+	closed  chan struct{} // no more is read or written
+	exited  chan struct{} // it has ended and was waited for
+	status  error
+	readers sync.WaitGroup
+
+	mu       sync.Mutex
+	lastLine string // on standard error
+}
+
+// inherited are the variables that a server gets of the daemon's: what programs
+// cannot do without, and nothing that may be a secret.
+var inherited = []string{
+	"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+	"XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP",
+	"USERNAME", "USERPROFILE",
+}
+
+func environ(own []string) []string {
+	var env []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		if slices.Contains(inherited, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_") {
+			env = append(env, e)
+		}
+	}
+	return append(env, own...)
+}
+
+// spawn starts the server's command, in a group of its own.
+func (s *server) spawn() (*child, error) {
+	c := &child{
+		log: s.log, cmd: exec.CommandContext(context.Background(), s.Command, s.Args...),
+		messages: make(chan jsonrpc.Message, 16), closed: make(chan struct{}), exited: make(chan struct{}),
+	}
+	c.cmd.Env, c.cmd.Dir = environ(s.Env), s.Dir
+	c.group = tool.NewGroup(c.cmd)
+	var files []*os.File
+	pipe := func() (r, w *os.File, err error) {
+		if r, w, err = os.Pipe(); err == nil {
+			files = append(files, r, w)
+		}
+		return r, w, err
+	}
+	stdin, in, err1 := pipe()
+	out, stdout, err2 := pipe()
+	diag, stderr, err3 := pipe()
+	err := errors.Join(err1, err2, err3)
+	if err == nil {
+		c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, stderr
+		c.in, c.out, c.err = in, out, diag
+		err = c.cmd.Start()
+	}
+	if err != nil {
+		for _, f := range files {
+			f.Close()
+		}
+		return nil, err
+	}
+	for _, f := range []*os.File{stdin, stdout, stderr} {
+		f.Close()
+	}
+	c.log.Debug("an MCP server was started", "pid", c.cmd.Process.Pid)
+	c.readers.Go(c.read)
+	c.readers.Go(c.readLog)
+	go func() { // ends with the process, which end makes sure of
+		c.status = c.group.Wait()
+		close(c.exited)
+	}()
+	return c, nil
+}
+
+// end ends the process and whatever it started, and adds to err how it ended
+// when that was by itself.
+func (c *child) end(err error) error {
+	alone := false
+	select {
+	case <-c.exited:
+		alone = true
+	case <-time.After(grace / 10): // its output may end a little earlier
+	}
+	c.Close() //nolint:errcheck // a pipe
+	for _, stop := range []func(){c.group.Terminate, c.group.Kill} {
+		select {
+		case <-c.exited:
+			continue
+		case <-time.After(grace):
+			stop()
+		}
+	}
+	<-c.exited
+	c.out.Close()
+	c.err.Close()
+	c.readers.Wait()
+	if !alone || err == nil {
+		return err
+	}
+	how := "it ended"
+	if c.status != nil {
+		how = c.status.Error()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lastLine != "" {
+		how += ": " + c.lastLine
+	}
+	return errors.New(how)
+}
+
+// Connect is for the SDK.
+func (c *child) Connect(context.Context) (sdk.Connection, error) { return c, nil }
+
+// SessionID is for the SDK: there is none.
+func (c *child) SessionID() string { return "" }
+
+// Read returns the next message.
+func (c *child) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case m, ok := <-c.messages:
+		if !ok {
+			return nil, c.readErr
+		}
+		return m, nil
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write sends a message. A server that does not read is given up.
+func (c *child) Write(_ context.Context, m jsonrpc.Message) error {
+	b, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.in.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err = c.in.Write(append(b, '\n'))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("it does not read what it is sent: %w", err)
+	}
+	return err
+}
+
+// Close closes the server's standard input, which is how it is told to end.
+func (c *child) Close() (err error) {
+	c.closing.Do(func() {
+		close(c.closed)
+		err = c.in.Close()
+	})
+	return err
+}
+
+// read passes the messages on until the output ends. What is no message is
+// noise, which many programs make.
+func (c *child) read() {
+	defer close(c.messages)
+	r := bufio.NewReaderSize(c.out, 64<<10)
+	noise := false
+	for {
+		line, err := readLine(r, maxFrame)
+		for _, m := range decode(line) {
+			select {
+			case c.messages <- m:
+			case <-c.closed:
+				return
+			}
+		}
+		if len(bytes.TrimSpace(line)) > 0 && !noise && decode(line) == nil {
+			noise = true
+			c.log.Warn("an MCP server writes to its standard output what is no message; it is left out", "text", clip(string(line), 200))
+		}
+		if err != nil {
+			c.readErr = err
+			return
+		}
+	}
+}
+
+// decode returns the message of a line, those of a batch, or none.
+func decode(line []byte) []jsonrpc.Message {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return nil
+	}
+	batch := []json.RawMessage{line}
+	if line[0] == '[' && json.Unmarshal(line, &batch) != nil {
+		return nil
+	}
+	var list []jsonrpc.Message
+	for _, raw := range batch {
+		if len(raw) == 0 || raw[0] != '{' {
+			continue
+		}
+		if m, err := jsonrpc.DecodeMessage(raw); err == nil {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// readLine reads a line of at most max bytes.
+func readLine(r *bufio.Reader, max int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > max {
+			return nil, fmt.Errorf("a message of more than %d MiB", max>>20)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// readLog logs what the server writes to its standard error, within limits.
+func (c *child) readLog() {
+	r := bufio.NewReaderSize(c.err, maxLogLine)
+	minute, lines := time.Now(), 0
+	for cut := false; ; {
+		part, more, err := r.ReadLine()
+		if err != nil {
+			return
+		}
+		if !cut && len(bytes.TrimSpace(part)) > 0 {
+			text := clip(oneLine(string(part)), maxLogLine)
+			c.mu.Lock()
+			c.lastLine = clip(text, 300)
+			c.mu.Unlock()
+			if time.Since(minute) > time.Minute {
+				minute, lines = time.Now(), 0
+			}
+			if lines++; lines <= maxLogLines {
+				c.log.Info("an MCP server says", "text", text)
+			} else if lines == maxLogLines+1 {
+				c.log.Warn("an MCP server says too much: the rest of this minute is left out")
+			}
+		}
+		cut = more // the rest of a long line
+	}
+}

@@ -1,0 +1,199 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	debounce = 50 * time.Millisecond // in which the changes of one moment are seen at once
+	rescan   = time.Minute           // for what a watch misses
+	poll     = 2 * time.Second       // where there is no watch
+)
+
+// Port is a component's port file.
+type Port struct {
+	Name string
+	Port int
+	File string
+	// Modified tells a file from the one that it replaced.
+	Modified time.Time
+}
+
+// URL is where the component serves.
+func (p Port) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/mcp", p.Port) }
+
+// Ports reads the port files of a directory, by name. A file that is none goes
+// to warn, with what is wrong. The daemon's own is left out.
+func Ports(fsys vfs.FS, dir string, warn func(file string, err error)) ([]Port, error) {
+	entries, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var ports []Port
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".port")
+		if !ok || name == "crabtalk" || strings.HasPrefix(name, ".") {
+			continue
+		}
+		file := filepath.Join(dir, e.Name())
+		p, err := readPort(fsys, file, name)
+		if errors.Is(err, fs.ErrNotExist) { // it went away meanwhile
+			continue
+		}
+		if err == nil && len(ports) == maxServers {
+			err = fmt.Errorf("there are %d components already", maxServers)
+		}
+		if err != nil {
+			warn(file, err)
+			continue
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
+}
+
+func readPort(fsys vfs.FS, file, name string) (Port, error) {
+	if !usable(name) {
+		return Port{}, fmt.Errorf("%q is no name of a component: want up to 64 letters, digits, - . and _", clip(name, 80))
+	}
+	fi, err := fsys.Lstat(file)
+	if err != nil {
+		return Port{}, err
+	}
+	b, err := vfs.ReadFile(fsys, file, 32)
+	if err != nil {
+		return Port{}, err
+	}
+	text := strings.TrimSpace(string(b))
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 || text[0] == '+' {
+		return Port{}, fmt.Errorf("%q is no port: want a number from 1 to 65535", clip(text, 32))
+	}
+	return Port{Name: name, Port: int(n), File: file, Modified: fi.ModTime()}, nil
+}
+
+// usable reports whether a component may be called so: its name stands in
+// prompts, and before the names of tools.
+func usable(name string) bool {
+	return name != "" && len(name) <= 64 && !strings.Contains(name, "__") && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	})
+}
+
+// scan makes the components those that have a port file.
+func (m *Manager) scan() {
+	m.scanning.Lock()
+	defer m.scanning.Unlock()
+	var wrong []string
+	ports, err := Ports(m.o.FS, m.o.Run, func(file string, err error) {
+		wrong = append(wrong, file)
+		m.warn(file, fmt.Sprintf("%s: not a component: %v", file, err))
+	})
+	if err != nil {
+		m.warn(m.o.Run, fmt.Sprintf("components are not found: %v", err))
+		return
+	}
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return
+	}
+	for key := range m.warned { // what was put right may go wrong again
+		if strings.HasSuffix(key, ".port") && !slices.Contains(wrong, key) {
+			delete(m.warned, key)
+		}
+	}
+	old := m.components
+	m.components = make(map[string]*server, len(ports))
+	var hidden []Port
+	for _, p := range ports {
+		if _, ok := m.configured[p.Name]; ok {
+			hidden = append(hidden, p)
+			continue
+		}
+		have := old[p.Name]
+		if have == nil || have.URL != p.URL() {
+			m.components[p.Name] = m.start(Server{Name: p.Name, URL: p.URL()}, true)
+			m.components[p.Name].written = p.Modified
+			continue
+		}
+		delete(old, p.Name)
+		m.components[p.Name] = have
+		if !have.written.Equal(p.Modified) { // it was started again, on the same port
+			have.written = p.Modified
+			have.retry()
+		}
+	}
+	for _, s := range old {
+		s.cancel()
+	}
+	m.mu.Unlock()
+	for _, p := range hidden {
+		m.warn(p.File+" hidden", "a configured MCP server has the name of a component, which is not used", "server", p.Name)
+	}
+	m.changed()
+}
+
+// watch scans the directory at the start and whenever it changes.
+func (m *Manager) watch() {
+	every := rescan
+	var events chan fsnotify.Event
+	var errs chan error
+	if _, ok := m.o.FS.(vfs.OS); !ok {
+		every = poll
+	} else if w, err := fsnotify.NewWatcher(); err != nil {
+		every = m.unwatched(err)
+	} else {
+		defer w.Close()
+		if err := w.Add(m.o.Run); err != nil {
+			every = m.unwatched(err)
+		} else {
+			events, errs = w.Events, w.Errors
+		}
+	}
+	m.scan()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var soon <-chan time.Time
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case e, ok := <-events:
+			if !ok {
+				events = nil
+			} else if strings.HasSuffix(e.Name, ".port") && soon == nil {
+				soon = time.After(debounce)
+			}
+		case _, ok := <-errs:
+			if !ok {
+				errs = nil
+			} else if soon == nil { // events were lost
+				soon = time.After(debounce)
+			}
+		case <-soon:
+			soon = nil
+			m.scan()
+		case <-tick.C:
+			m.scan()
+		}
+	}
+}
+
+func (m *Manager) unwatched(err error) time.Duration {
+	m.o.Log.Warn("the directory of components cannot be watched; it is looked at every few seconds", "directory", m.o.Run, "error", err)
+	return poll
+}

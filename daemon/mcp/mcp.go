@@ -1,0 +1,236 @@
+// Package mcp lets agents use the tools of other programs, by the Model Context
+// Protocol.
+//
+// There are two kinds of servers. Those that were configured by hand are
+// children of the daemon, on their standard input and output, or at an address.
+// Components (RFC 0043) are programs that run by themselves: each writes a file
+// NAME.port with the port that it serves on, and is found by it. A component is
+// never a child.
+//
+// A [Manager] connects to all of them in the background, and again when one
+// went away: nobody waits for a server but who calls it.
+//
+// Models reach all tools through one, mcp ([Manager.Tool]). A tool is called by
+// its name, and when two servers have the name, or the daemon itself has it,
+// by SERVER__NAME, which always works. Which servers an agent may use its
+// [tool.Scope] says; of the others it sees nothing, not even by a name that is
+// taken.
+//
+// Nothing that a server says is believed: lists and results are bounded, and
+// descriptions are one line of data without tags.
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/tool"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Server is a server that was configured by hand: a command, or a URL.
+type Server struct {
+	Name string
+
+	Command string
+	Args    []string
+	Env     []string // NAME=VALUE, beside the few that every server gets
+	Dir     string   // where the command runs; "" is the daemon's
+
+	URL   string
+	Token string // sent to the URL, and nowhere else; "" is none
+
+	Timeout time.Duration // of a call; 0 is two minutes
+	// Once leaves a server that went away alone until it is configured again.
+	Once bool
+}
+
+// Options are how a Manager works. The zero value has no components.
+type Options struct {
+	FS  vfs.FS // nil is the machine's
+	Run string // the directory of the components' port files; "" has none
+	Log *slog.Logger
+	// Version is what servers are told of the program.
+	Version string
+	// Reserved reports whether a name is that of a tool of the daemon's own.
+	// A server's tool of such a name is called by SERVER__NAME alone.
+	Reserved func(name string) bool
+	// Changed is called when Resources are others.
+	// It may be called at any time, from a goroutine of its own.
+	Changed func()
+}
+
+// What is waited for, and how long.
+const (
+	startTimeout   = 60 * time.Second // for a command's first answer: some are downloaded first
+	connectTimeout = 10 * time.Second // for an address's
+	listTimeout    = 30 * time.Second // for a list of tools
+	callTimeout    = 2 * time.Minute
+	settle         = 5 * time.Second // that a call waits for servers that are connecting
+	keepAlive      = 30 * time.Second
+	firstRetry     = time.Second
+	lastRetry      = time.Minute
+)
+
+// maxServers bounds the components.
+const maxServers = 64
+
+// Manager has the connections to all servers. It is safe for concurrent use.
+type Manager struct {
+	o      Options
+	client *sdk.Client
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // of servers, the watch and calls of Changed
+
+	scanning sync.Mutex // one scan at a time
+
+	mu         sync.Mutex
+	closed     bool
+	configured map[string]*server
+	components map[string]*server
+	change     chan struct{} // closed, and made anew, when the state of a server changes
+	warned     map[string]string
+	told       string // what agents were, at the last call of Changed
+}
+
+// New returns a manager without configured servers, which looks for components.
+func New(o Options) *Manager {
+	if o.FS == nil {
+		o.FS = vfs.OS{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	m := &Manager{
+		o: o, configured: make(map[string]*server), components: make(map[string]*server),
+		change: make(chan struct{}), warned: make(map[string]string),
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.client = m.newClient()
+	if o.Run != "" {
+		m.wg.Go(m.watch)
+	}
+	return m
+}
+
+// Set makes these the configured servers, and looks for components. What stays
+// as it was stays connected; a server that was given up is tried again.
+func (m *Manager) Set(servers []Server) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return
+	}
+	old := m.configured
+	m.configured = make(map[string]*server, len(servers))
+	for _, s := range servers {
+		have := old[s.Name]
+		if have != nil && reflect.DeepEqual(have.Server, s) {
+			m.configured[s.Name] = have
+			delete(old, s.Name)
+			have.retry()
+			continue
+		}
+		m.configured[s.Name] = m.start(s, false)
+	}
+	for _, s := range old {
+		s.cancel()
+	}
+	m.mu.Unlock()
+	if m.o.Run != "" {
+		m.scan()
+	}
+	m.changed()
+}
+
+// Close disconnects from all servers and ends the children, each with what it
+// started. It returns when they have ended.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.cancel()
+	m.wg.Wait()
+}
+
+// start begins to connect to a server. mu is held.
+func (m *Manager) start(c Server, component bool) *server {
+	ctx, cancel := context.WithCancel(m.ctx)
+	s := &server{Server: c, component: component, m: m, ctx: ctx, cancel: cancel, kick: make(chan struct{}, 1), state: connecting}
+	if c.URL != "" {
+		s.http = httpClient(c.URL, c.Token)
+	}
+	s.log = m.o.Log.With("server", c.Name)
+	m.wg.Go(s.run)
+	return s
+}
+
+// servers returns all servers, the configured ones first, by name.
+func (m *Manager) servers() []*server {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	byName := func(a, b *server) int { return cmp.Compare(a.Name, b.Name) }
+	list := slices.SortedFunc(maps.Values(m.configured), byName)
+	return append(list, slices.SortedFunc(maps.Values(m.components), byName)...)
+}
+
+// changed tells those who wait that something is new, and the daemon when the
+// list of servers is.
+func (m *Manager) changed() {
+	told := m.Resources(tool.Unbounded())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.change)
+	m.change = make(chan struct{})
+	if told == m.told || m.closed {
+		return
+	}
+	m.told = told
+	if m.o.Changed != nil {
+		m.wg.Go(m.o.Changed)
+	}
+}
+
+// changes returns a channel that is closed at the next change.
+func (m *Manager) changes() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.change
+}
+
+// warn logs a problem, once as long as it is the same. "" is that it is gone.
+func (m *Manager) warn(key, text string, args ...any) {
+	m.mu.Lock()
+	again := m.warned[key] == text
+	m.warned[key] = text
+	m.mu.Unlock()
+	if !again && text != "" {
+		m.o.Log.Warn(text, args...)
+	}
+}
+
+func (m *Manager) newClient() *sdk.Client {
+	version := m.o.Version
+	if version == "" {
+		version = "unknown"
+	}
+	return sdk.NewClient(&sdk.Implementation{Name: "crabmem", Version: version}, &sdk.ClientOptions{
+		// Servers get no part in the daemon: no files, no model, no questions.
+		Capabilities: &sdk.ClientCapabilities{},
+		KeepAlive:    keepAlive, KeepAliveFailureThreshold: 2,
+		ToolListChangedHandler: func(_ context.Context, r *sdk.ToolListChangedRequest) {
+			for _, s := range m.servers() {
+				s.relist(r.Session)
+			}
+		},
+	})
+}

@@ -1,0 +1,39 @@
+package mcp
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// oneLine is a text of a server on one line, without what cannot be seen.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.IsControl(r):
+			return ' '
+		case unicode.Is(unicode.Cf, r), r == utf8.RuneError:
+			return -1
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// data is a text of a server as it stands in a prompt or a list: one line, and
+// nothing in it begins or ends a tag of ours.
+func data(text string, max int) string {
+	return strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(clip(oneLine(text), max))
+}
+
+// clip cuts a text to n bytes, at a character.
+func clip(text string, n int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}

@@ -1,0 +1,44 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"crabmem/daemon/service"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A component is a program with tools. Called crabmem-shout and put on the PATH,
+// this one is installed by "crabmem shout start"; from then on agents have its
+// tool.
+func Example() {
+	server := mcp.NewServer(&mcp.Implementation{Name: "shout", Version: "1.0.0"}, nil)
+	type args struct {
+		Text string `json:"text" jsonschema:"what is to be said"`
+	}
+	mcp.AddTool(server, &mcp.Tool{Name: "shout", Description: "Says it louder."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in args) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.ToUpper(in.Text)}}}, nil, nil
+		})
+	s := &service.McpService{
+		Service: service.Service{Name: "shout", Description: "says things louder"},
+		Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil),
+	}
+	// In a main: os.Exit(service.Main(s, os.Args[1:], os.Stdout, os.Stderr))
+	service.Main(s, []string{"help"}, os.Stdout, os.Stderr)
+	fmt.Println("service", s.Label())
+	// Output:
+	// usage: crabmem shout [COMMAND]
+	// says things louder
+	//
+	//   run     serve in the foreground, until a signal (the default)
+	//   start   install it as a service of this user, and launch it
+	//   stop    end it, and uninstall it
+	//   logs    show the end of its log; logs -f goes on
+	//   print   show what start would install
+	// service ai.crabtalk.shout
+}

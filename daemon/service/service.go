@@ -1,0 +1,393 @@
+// Package service is for programs that run beside the daemon: components (RFC
+// 0043), which give agents tools, and everything else that the system should
+// start with its user's session.
+//
+// A [Service] is a program that the system runs: by systemd, launchd or the
+// Task Scheduler, always as the user. An [McpService] is one with tools; it
+// writes where it serves into the home, and the daemon finds it there. [Main]
+// is all that its main has to call; see the example.
+package service
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"crabmem/crmem/vfs"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Service is a program that the system runs for its user. Name is needed.
+type Service struct {
+	Name        string // letters, digits, - . and _: "search"
+	Description string // for people, on one line
+	// Program is the absolute path of what runs; "" is this program itself.
+	Program string
+	// Args are what it is started with; nil is the one argument "run".
+	Args []string
+	// Home is the daemon's; "" is CRABTALK_HOME, or .crabtalk in the user's.
+	Home string
+
+	// FS and System are for tests: nil is the machine's files, and what runs
+	// the commands that install a service.
+	FS     vfs.FS
+	System func(ctx context.Context, name string, args ...string) error
+
+	goos string // "" is this machine's
+}
+
+// Label is what the system calls the service.
+func (s *Service) Label() string { return "ai.crabtalk." + s.Name }
+
+// PortFile is where a component says on which port it serves.
+func (s *Service) PortFile() (string, error) { return s.in("run", s.Name+".port") }
+
+// LogFile is where the system puts what the service writes.
+func (s *Service) LogFile() (string, error) { return s.in("logs", s.Name+".log") }
+
+func (s *Service) in(elem ...string) (string, error) {
+	home, err := s.home()
+	return filepath.Join(append([]string{home}, elem...)...), err
+}
+
+func (s *Service) home() (string, error) {
+	home := s.Home
+	if home == "" {
+		home = os.Getenv("CRABTALK_HOME")
+	}
+	if home == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		home = filepath.Join(user, ".crabtalk")
+	}
+	return filepath.Abs(home)
+}
+
+func (s *Service) fs() vfs.FS {
+	if s.FS == nil {
+		return vfs.OS{}
+	}
+	return s.FS
+}
+
+func (s *Service) os() string {
+	if s.goos == "" {
+		return runtime.GOOS
+	}
+	return s.goos
+}
+
+func (s *Service) check() error {
+	ok := s.Name != "" && len(s.Name) <= 64 && !strings.Contains(s.Name, "__") && s.Name[0] != '.' && !strings.ContainsFunc(s.Name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	})
+	if !ok {
+		return fmt.Errorf("%q is no name of a service: want up to 64 letters, digits, - . and _", s.Name)
+	}
+	if s.Name == "crabtalk" {
+		return errors.New(`the name "crabtalk" is the daemon's own`)
+	}
+	for _, text := range append([]string{s.Description, s.Program, s.Home}, s.Args...) {
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			return fmt.Errorf("%q: what a service is told may have no control characters, such as line ends", text)
+		}
+	}
+	return nil
+}
+
+// definition is what the templates are filled with.
+type definition struct {
+	Label, Description, Log, User string
+	Command                       []string
+	Env                           []string
+}
+
+func (s *Service) definition() (d definition, err error) {
+	if err := s.check(); err != nil {
+		return d, err
+	}
+	d = definition{Label: s.Label(), Description: s.Description}
+	if d.Description == "" {
+		d.Description = s.Name
+	}
+	program := s.Program
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return d, err
+		}
+	}
+	if !filepath.IsAbs(program) && s.os() == runtime.GOOS {
+		return d, fmt.Errorf("program %q: want an absolute path", program)
+	}
+	args := s.Args
+	if args == nil {
+		args = []string{"run"}
+	}
+	d.Command = append([]string{program}, args...)
+	home, err := s.home()
+	if err != nil {
+		return d, err
+	}
+	d.Env = []string{"CRABTALK_HOME=" + home}
+	if d.Log, err = s.LogFile(); err != nil {
+		return d, err
+	}
+	if s.os() == "windows" {
+		u, err := user.Current()
+		if err != nil {
+			return d, err
+		}
+		d.User = u.Username
+	}
+	return d, nil
+}
+
+// Render returns what Start would install, and as which file.
+func (s *Service) Render() (file string, text []byte, err error) {
+	d, err := s.definition()
+	if err != nil {
+		return "", nil, err
+	}
+	return s.render(d)
+}
+
+func (s *Service) render(d definition) (file string, text []byte, err error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", nil, err
+	}
+	var name string
+	switch s.os() {
+	case "linux":
+		config := os.Getenv("XDG_CONFIG_HOME")
+		if !filepath.IsAbs(config) {
+			config = filepath.Join(home, ".config")
+		}
+		name, file = "systemd.service", filepath.Join(config, "systemd", "user", d.Label+".service")
+	case "darwin":
+		name, file = "launchd.plist", filepath.Join(home, "Library", "LaunchAgents", d.Label+".plist")
+	case "windows":
+		data, err := s.home()
+		if err != nil {
+			return "", nil, err
+		}
+		name, file = "task.xml", filepath.Join(data, "run", d.Label+".xml")
+	default:
+		return "", nil, fmt.Errorf("services of %s are not known: run it by other means, with the argument run", s.os())
+	}
+	t, err := template.New(name).Funcs(template.FuncMap{
+		"unit": unitText, "exec": execArg, "xml": xmlText, "cmd": cmdShell, "cmdArgs": cmdLine,
+		"name":  func(env string) string { name, _, _ := strings.Cut(env, "="); return name },
+		"value": func(env string) string { _, value, _ := strings.Cut(env, "="); return value },
+	}).ParseFS(templates, "templates/"+name)
+	if err != nil {
+		return "", nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, d); err != nil {
+		return "", nil, err
+	}
+	return file, b.Bytes(), nil
+}
+
+// unitText is a value in a unit of systemd.
+func unitText(text string) string { return strings.ReplaceAll(text, "%", "%%") }
+
+// execArg is one word of a command in a unit of systemd.
+func execArg(arg string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(arg) + `"`
+}
+
+func xmlText(text string) (string, error) {
+	var b strings.Builder
+	err := xml.EscapeText(&b, []byte(text))
+	return b.String(), err
+}
+
+// cmdShell and cmdLine have the shell of Windows run a service: its scheduler
+// knows neither variables nor where output should go.
+func cmdShell(definition) string { return `%SystemRoot%\System32\cmd.exe` }
+
+func cmdLine(d definition) (string, error) {
+	var b strings.Builder
+	b.WriteString(`/d /s /c "`)
+	for _, e := range d.Env {
+		b.WriteString(`set "` + e + `"&& `)
+	}
+	for i, a := range d.Command {
+		if strings.ContainsAny(a, `"%!`) || strings.HasSuffix(a, `\`) {
+			return "", fmt.Errorf("%q cannot be passed on: no \", %% or !, nor a \\ at the end", a)
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(`"` + a + `"`)
+	}
+	b.WriteString(` >> "` + d.Log + `" 2>&1"`)
+	return b.String(), nil
+}
+
+// Print writes what Start would install, and changes nothing.
+func (s *Service) Print(w io.Writer) error {
+	_, text, err := s.Render()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// Start installs the service and launches it. One that is installed is replaced
+// and started again.
+func (s *Service) Start(ctx context.Context) error {
+	file, text, err := s.Render()
+	if err != nil {
+		return err
+	}
+	log, err := s.LogFile()
+	if err != nil {
+		return err
+	}
+	port, err := s.PortFile()
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{filepath.Dir(log), filepath.Dir(port), filepath.Dir(file)} {
+		if err := vfs.MkdirAll(s.fs(), dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if s.os() == "windows" {
+		text = asUTF16(text)
+	}
+	if err := vfs.Replace(s.fs(), file, 0o600, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, c := range s.commands(file, true) {
+		if err := s.system(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop ends the service and uninstalls it. One that is not installed is no
+// error.
+func (s *Service) Stop(ctx context.Context) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	file, _, err := s.render(definition{Label: s.Label(), Command: []string{"x"}})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if _, err := s.fs().Lstat(file); err == nil {
+		for _, c := range s.commands(file, false) {
+			errs = append(errs, s.system(ctx, c))
+		}
+		errs = append(errs, s.fs().Remove(file))
+		if s.os() == "linux" {
+			errs = append(errs, s.system(ctx, command{args: []string{"systemctl", "--user", "daemon-reload"}}))
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	port, err := s.PortFile()
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if err := s.fs().Remove(port); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// command is one that the system is told. One that may fail says what is so
+// already.
+type command struct {
+	args    []string
+	mayFail bool
+}
+
+func (s *Service) commands(file string, start bool) []command {
+	label := s.Label()
+	switch s.os() {
+	case "linux":
+		unit := label + ".service"
+		if start {
+			return []command{
+				{args: []string{"systemctl", "--user", "daemon-reload"}},
+				{args: []string{"systemctl", "--user", "enable", unit}},
+				{args: []string{"systemctl", "--user", "restart", unit}},
+			}
+		}
+		return []command{{args: []string{"systemctl", "--user", "disable", "--now", unit}}}
+	case "darwin":
+		domain := "gui/" + strconv.Itoa(os.Getuid())
+		stop := command{args: []string{"launchctl", "bootout", domain + "/" + label}, mayFail: true}
+		if start {
+			return []command{stop, {args: []string{"launchctl", "bootstrap", domain, file}}}
+		}
+		return []command{stop}
+	}
+	end := command{args: []string{"schtasks", "/End", "/TN", label}, mayFail: true}
+	if start {
+		return []command{end, {args: []string{"schtasks", "/Create", "/F", "/TN", label, "/XML", file}}, {args: []string{"schtasks", "/Run", "/TN", label}}}
+	}
+	return []command{end, {args: []string{"schtasks", "/Delete", "/F", "/TN", label}}}
+}
+
+func (s *Service) system(ctx context.Context, c command) error {
+	run := s.System
+	if run == nil {
+		run = runCommand
+	}
+	err := run(ctx, c.args[0], c.args[1:]...)
+	if err != nil && !c.mayFail {
+		return fmt.Errorf("%s: %w", strings.Join(c.args, " "), err)
+	}
+	return nil
+}
+
+func runCommand(ctx context.Context, name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if text := strings.TrimSpace(string(out)); err != nil && text != "" {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// asUTF16 is how the Task Scheduler wants its files.
+func asUTF16(text []byte) []byte {
+	b := []byte{0xff, 0xfe}
+	for _, u := range utf16.Encode([]rune(strings.ReplaceAll(string(text), "\n", "\r\n"))) {
+		b = append(b, byte(u), byte(u>>8))
+	}
+	return b
+}

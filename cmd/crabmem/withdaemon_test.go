@@ -24,6 +24,7 @@ var alone = map[string]string{
 	"daemon_start.txtar":    "starts a daemon of its own",
 	"daemon_status.txtar":   "starts a daemon of its own",
 	"daemon_stop.txtar":     "starts a daemon of its own",
+	"doctor.txtar":          "starts a daemon of its own",
 	"init.txtar":            "wants a home that is not there yet",
 	"inspect.txtar":         "shows the bytes of the files, and damages them",
 	"repair.txtar":          "damages the files, and repairs them under the lock: no daemon may have them",

@@ -36,6 +36,13 @@ func (d *Daemon) stats(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stats{Stats: s}})
 }
 
+// LogLimits says how long the daemon's log file gets, and how many old ones are
+// kept.
+func (d *Daemon) LogLimits() (size int64, keep int) {
+	c := d.setup().config.Log
+	return int64(c.MaxSize), c.Keep
+}
+
 // getConfig answers with the configuration file as JSON, without secrets.
 func (d *Daemon) getConfig(r *request) error {
 	b, err := config.Get(d.fs, d.home)

@@ -122,6 +122,10 @@ func Open(o Options) (*Daemon, error) {
 	return d, nil
 }
 
+// lookWait is longer than anybody has the lock of a home who only looks whether
+// somebody has it.
+const lookWait = 100 * time.Millisecond
+
 // openHome makes sure of the home, and that nobody else serves it.
 func (d *Daemon) openHome() error {
 	home, err := filepath.Abs(d.opts.Home)
@@ -143,7 +147,7 @@ func (d *Daemon) openHome() error {
 		d.dir = filepath.Dir(d.home)
 	}
 	name := filepath.Join(d.home, "run", "daemon.lock")
-	d.lock, err = vfs.Acquire(d.fs, name, 0)
+	d.lock, err = vfs.Acquire(d.fs, name, lookWait)
 	if errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("%w in %s: %w", ErrRunning, d.home, err)
 	} else if err != nil {
@@ -202,13 +206,8 @@ func (d *Daemon) readConfig() (*config.Config, error) {
 // error everything stays as it is.
 func (d *Daemon) build(c *config.Config) error {
 	providers := make([]model.Provider, len(c.Providers))
-	for i, p := range c.Providers {
-		retries := p.MaxRetries
-		providers[i] = model.Provider{
-			Name: p.Name, Kind: p.Kind, BaseURL: p.BaseURL, APIKey: string(p.APIKey), APIVersion: p.APIVersion, Region: p.Region,
-			AccessKey: string(p.AccessKey), SecretKey: string(p.SecretKey), Models: p.Models, MaxRetries: &retries,
-			Timeout: p.Timeout, IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
-		}
+	for i := range c.Providers {
+		providers[i] = Provider(&c.Providers[i])
 	}
 	models, err := model.NewRegistry(providers, "")
 	if err != nil {
@@ -237,15 +236,11 @@ func (d *Daemon) buildAgents(s *setup) {
 	c := s.config
 	s.agents = make(map[string]*agent.Agent)
 	for _, a := range c.Agents {
-		memory := c.Memory && a.Memory
-		scope := tool.For(tool.Grant{
-			Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Members: a.Members,
-			Default: a.Name == config.Crab, NoMemory: !memory, Bash: c.Bash.Access,
-		})
+		scope := Scope(c, &a)
 		s.agents[a.Name] = s.runner.Build(agent.Agent{
 			Name: a.Name, Description: a.Description, Prompt: a.Prompt, Model: modelOf(a, c), Thinking: a.Thinking,
 			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
-			Memory: memory, Scope: scope, Resources: d.resources(scope),
+			Memory: c.Memory && a.Memory, Scope: scope, Resources: d.resources(scope),
 		})
 	}
 }

@@ -26,6 +26,8 @@ type cli struct {
 	fs     vfs.FS
 	now    func() time.Time
 	getenv func(string) string
+	// machine is asked by doctor.
+	machine machine
 
 	db, home string
 	lockWait time.Duration
@@ -54,6 +56,8 @@ func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {
 		fs:     vfs.OS{},
 		now:    time.Now,
 		getenv: os.Getenv,
+
+		machine: thisMachine,
 	}
 }
 

@@ -51,7 +51,7 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&log, "log", "", "write to this `file` instead of standard error")
+	cmd.Flags().StringVar(&log, "log", "", "write to this `file` instead of standard error; [log] says how long it gets")
 	cmd.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log every request too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.daemon(cmd.Context(), log, verbose)
@@ -60,10 +60,6 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 	cmd.AddCommand(c.daemonStart(&verbose), c.daemonStop(), c.daemonStatus(), c.daemonLogs())
 	return cmd
 }
-
-// maxLog is how long a log may be when a daemon starts. A longer one is kept
-// once, as NAME.1.
-const maxLog = 8 << 20
 
 func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) {
 	home, err := c.homeDir()
@@ -75,13 +71,13 @@ func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) 
 		return err
 	}
 	to := c.stderr
+	var file *rotatingLog
 	if log != "" {
-		f, err := c.openLog(log)
-		if err != nil {
+		if file, err = c.openLog(log); err != nil {
 			return err
 		}
-		defer f.Close()
-		to = f
+		defer func() { err = errors.Join(err, file.Close()) }()
+		to = file
 	}
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if verbose {
@@ -103,21 +99,11 @@ func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) 
 		return c.about(home, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	if file != nil {
+		file.rotate(d.LogLimits())
+	}
 	c.serving.Store(true)
 	return d.Serve(ctx)
-}
-
-// openLog opens a log to append to.
-func (c *cli) openLog(name string) (vfs.File, error) {
-	if err := vfs.MkdirAll(c.fs, filepath.Dir(name), 0o700); err != nil {
-		return nil, err
-	}
-	if fi, err := c.fs.Lstat(name); err == nil && fi.Size() > maxLog {
-		if err := c.fs.Rename(name, name+".1"); err != nil {
-			return nil, err
-		}
-	}
-	return c.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 func logFile(home string) string { return filepath.Join(home, "logs", "daemon.log") }
@@ -435,7 +421,8 @@ func (c *cli) daemonLogs() *cobra.Command {
 		Use:   "logs",
 		Short: "show what it wrote",
 		Long: `Print the last lines of logs/daemon.log in the home, one JSON object a line, and
-with --follow those that are added until Ctrl+C.`,
+with --follow those that are added until Ctrl+C. A log that is long is set aside
+as daemon.log.1; [log] in config.toml says when, and how many are kept.`,
 		Example: `  crabmem daemon logs
   crabmem daemon logs -n 5`,
 		Args:              noArgs,
@@ -451,44 +438,7 @@ with --follow those that are added until Ctrl+C.`,
 		if err != nil {
 			return err
 		}
-		name := logFile(home)
-		from := c.logSize(name)
-		b, err := c.tailOf(name, 0)
-		if missing(err) && !follow {
-			return &failure{Code: exitNotFound, Kind: "not_found", Path: name, Message: "no log yet: " + name, Remedy: "crabmem daemon start", err: err}
-		} else if err != nil && !missing(err) {
-			return err
-		}
-		lines := strings.SplitAfter(string(b), "\n")
-		if len(lines) > 0 && lines[len(lines)-1] == "" {
-			lines = lines[:len(lines)-1]
-		}
-		for _, l := range lines[max(0, len(lines)-n):] {
-			c.out.WriteString(c.text(l))
-		}
-		for follow {
-			if err := c.out.Flush(); err != nil {
-				return err
-			}
-			c.waiting.Store(true)
-			select {
-			case <-cmd.Context().Done():
-				return context.Cause(cmd.Context())
-			case <-time.After(200 * time.Millisecond):
-			}
-			c.waiting.Store(false)
-			size := c.logSize(name)
-			if size == from {
-				continue
-			}
-			b, err := c.tailOf(name, from)
-			if err != nil && !missing(err) {
-				return err
-			}
-			from = size
-			c.out.WriteString(c.text(string(b)))
-		}
-		return nil
+		return c.showLog(cmd.Context(), logFile(home), n, follow)
 	}
 	return cmd
 }

@@ -51,6 +51,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.exportCommand(),
 		c.importCommand(),
 
+		c.doctorCommand(),
 		c.verifyCommand(),
 		c.repairCommand(),
 		c.inspectCommand(),

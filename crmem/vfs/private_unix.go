@@ -36,3 +36,12 @@ func MakePrivate(dir string) (changed bool, err error) {
 	}
 	return true, d.Chmod(fi.Mode().Perm() &^ 0o077)
 }
+
+// Owner returns the user that a file or directory belongs to.
+func Owner(fi fs.FileInfo) (uid int, known bool) {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(st.Uid), true
+}

@@ -57,6 +57,7 @@ type Config struct {
 	Delegate     Delegate
 	Limits       Limits
 	TCP          TCP
+	Log          Log
 }
 
 // Agent is one agent. A list that is nil was not given.
@@ -150,6 +151,12 @@ type Limits struct {
 type TCP struct {
 	Listen string
 	Token  Secret
+}
+
+// Log is [log]: when the daemon's log file is set aside.
+type Log struct {
+	MaxSize int // bytes
+	Keep    int // files that were set aside
 }
 
 // Agent returns the agent of a name.

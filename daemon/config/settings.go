@@ -74,6 +74,12 @@ func (l *loader) settings(c *Config, top *section) {
 	l.secretFile(tcp, "token_file", &c.TCP.Token)
 	tcp.listens(c.TCP.Listen)
 	tcp.done()
+
+	c.Log = Log{MaxSize: 8 << 20, Keep: 3}
+	log := top.table("log")
+	log.integer("max_size", &c.Log.MaxSize, 64<<10, 1<<30)
+	log.integer("keep", &c.Log.Keep, 0, 100)
+	log.done()
 }
 
 // listens checks the address to listen on: everybody who can reach one that is

@@ -20,6 +20,9 @@ func (e *ConfineError) Error() string {
 
 func (e *ConfineError) Unwrap() error { return e.Err }
 
+// Remedy says what helps on this system.
+func (e *ConfineError) Remedy() string { return confineRemedy }
+
 const confineNever = `take bash from confined agents with access = "never" under [tools.bash]`
 
 // Confinable returns nil when commands of confined agents can be run in this

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+
+	"crabmem/daemon"
+	"crabmem/daemon/config"
+	"crabmem/daemon/model"
+	"crabmem/daemon/tool"
+)
+
+// checkConfig reads the configuration and looks whether what it asks for can
+// be had.
+func (d *doctor) checkConfig(ctx context.Context) {
+	c, err := config.Load(d.c.fs, d.home, d.c.getenv)
+	if problems, ok := errors.AsType[config.Problems](err); ok {
+		for _, p := range problems[:min(len(problems), maxFindings)] {
+			d.fail("config", "mend it in "+shell(p.Path), "%s", p)
+		}
+		if more := len(problems) - maxFindings; more > 0 {
+			d.fail("config", "mend those above first", "and %s", plural(more, "more problem", "more problems"))
+		}
+		return
+	}
+	if err != nil {
+		d.broken("config", err)
+		return
+	}
+	_, err = d.c.fs.Lstat(filepath.Join(d.home, config.File))
+	written := err == nil
+	if written {
+		d.ok("config", "%s, %s", plural(len(c.Agents), "agent", "agents"), plural(len(c.Providers), "provider", "providers"))
+	} else {
+		d.ok("config", "none: crabmem init writes one")
+	}
+	d.checkModel(c, written)
+	d.checkProviders(ctx, c)
+	d.checkConfinement(ctx, c)
+}
+
+// checkModel looks which model answers.
+func (d *doctor) checkModel(c *config.Config, written bool) {
+	active := c.Model
+	if d.hello != nil {
+		active = d.hello.Model
+	}
+	switch {
+	case active != config.Offline:
+		d.ok("model", "%s", active)
+	case len(c.Providers) > 0:
+		d.warn("model", "set model in [system.crab] of config.toml", "offline, though there is a provider: agents answer from the memory alone")
+	case d.c.getenv("OPENAI_API_KEY") != "":
+		d.warn("model", "crabmem init --force writes a configuration with it", "offline, though OPENAI_API_KEY is set: agents answer from the memory alone")
+	case written || d.hello != nil:
+		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and: crabmem init --force", "offline: agents answer from the memory alone")
+	default:
+		d.ok("model", "offline: agents answer from the memory alone")
+	}
+}
+
+// checkProviders asks all providers at once whether they are there.
+func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	type answer struct {
+		address string
+		err     error
+	}
+	answers := make([]answer, len(c.Providers))
+	var wg sync.WaitGroup
+	for i := range c.Providers {
+		wg.Go(func() { answers[i].address, answers[i].err = daemon.Provider(&c.Providers[i]).Probe(ctx) })
+	}
+	wg.Wait()
+	for i := range c.Providers {
+		p, a := &c.Providers[i], answers[i]
+		name := "provider " + p.Name
+		key := "no key"
+		if p.APIKey != "" || p.AccessKey != "" {
+			key = "the key is set"
+		}
+		var none *model.MissingModelError
+		switch {
+		case a.err == nil:
+			d.ok(name, "%s answers, %s", a.address, key)
+		case errors.Is(a.err, model.ErrKey):
+			d.fail(name, "put a valid key into api_key, or the variable that it names", "%s refuses the request, and %s", a.address, key)
+		case errors.As(a.err, &none):
+			d.fail(name, "ollama pull "+shell(none.Model), "%s: %v", a.address, a.err)
+		case errors.Is(a.err, context.DeadlineExceeded):
+			d.fail(name, "check the network, the proxy and base_url; --timeout waits longer", "%s does not answer within %v", a.address, d.timeout)
+		case a.address == "":
+			d.fail(name, "mend it in config.toml", "%v", a.err)
+		default:
+			d.fail(name, "check base_url, the network, and that the server runs", "%s cannot be reached: %v", a.address, a.err)
+		}
+	}
+}
+
+// checkConfinement looks whether commands of confined agents can be run, when
+// there is such an agent.
+func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
+	confined := ""
+	for i := range c.Agents {
+		if s := daemon.Scope(c, &c.Agents[i]); s.Confined && s.Tools.Allows(tool.Bash) {
+			confined = c.Agents[i].Name
+			break
+		}
+	}
+	if confined == "" {
+		d.ok("confinement", "no agent needs it")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	err := d.c.machine.confinable(ctx)
+	if err == nil {
+		d.ok("confinement", "commands of confined agents are run")
+		return
+	}
+	remedy := `take bash from confined agents: access = "never" under [tools.bash]`
+	why := err.Error()
+	if e, ok := errors.AsType[*tool.ConfineError](err); ok {
+		why = e.Err.Error()
+		remedy = e.Remedy()
+	}
+	d.fail("confinement", remedy, "agent %s is scoped, and its commands cannot be confined here: %s", confined, why)
+}

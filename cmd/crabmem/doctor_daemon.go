@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+)
+
+// checkSocket looks who listens where the daemon does.
+func (d *doctor) checkSocket(ctx context.Context) {
+	cl, err := d.c.client()
+	if err != nil {
+		d.broken("socket", err)
+		return
+	}
+	path := cl.Addr.Address
+	good := true
+	for _, name := range []string{path, filepath.Join(d.home, "run", "crabtalk.sock")} {
+		if fi, err := d.c.fs.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && sockets {
+			good = false
+			d.fail("socket", "move it away: mv "+shell(name)+" "+shell(name+".old"), "%s is not a socket, and no daemon can listen there", name)
+		}
+	}
+	if !good {
+		return
+	}
+	wait, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	hello, err := cl.Hello(wait)
+	var none *client.NoDaemonError
+	var skew *client.SkewError
+	switch {
+	case err == nil:
+		d.daemon, d.hello = cl, hello
+		d.ok("socket", "%s", path)
+		return
+	case errors.As(err, &none):
+		if _, err := d.c.fs.Lstat(path); err == nil {
+			d.warn("socket", "crabmem daemon start replaces it", "nobody listens on %s: it was left by a daemon that was killed", path)
+		} else {
+			d.ok("socket", "nobody listens")
+		}
+	case errors.As(err, &skew):
+		d.fail("daemon", "crabmem daemon stop, then crabmem daemon start", "%s", err)
+	case ctx.Err() != nil:
+	case errors.Is(err, context.DeadlineExceeded):
+		d.fail("socket", "end who listens there; crabmem daemon logs", "%s: who listens there does not answer within %v", path, d.timeout)
+	default:
+		d.fail("socket", "end who listens there, or name another home: --home or CRABTALK_HOME", "%s: it is not the daemon that answers: %v", path, err)
+	}
+	cl.Close()
+}
+
+// checkDaemon looks whether the daemon that answers is this program's, and of
+// this home; or who has the home when none answers.
+func (d *doctor) checkDaemon(context.Context) {
+	if d.hello == nil {
+		h, err := d.holder(filepath.Join(d.home, "run", "daemon.lock"))
+		switch {
+		case err != nil:
+			d.broken("daemon", err)
+		case h != nil:
+			d.hung = h.PID
+			d.fail("daemon", "crabmem daemon logs; end pid "+strconv.Itoa(h.PID)+", then crabmem daemon start", "a daemon (pid %d) has the home, and nobody answers", h.PID)
+		default:
+			d.ok("daemon", "not running: crabmem daemon start")
+		}
+		return
+	}
+	const again = "crabmem daemon stop, then crabmem daemon start"
+	v, _ := buildVersion()
+	real, err := d.c.fs.Resolve(d.home)
+	switch {
+	case err == nil && d.hello.Home != real:
+		d.warn("daemon", "unset CRABMEM_SOCKET, or set CRABTALK_HOME to that home", "the daemon that answers is of another home: %s", d.hello.Home)
+	case d.hello.Store != d.store:
+		d.warn("daemon", "--db or CRABMEM_DB name that store; or start the daemon with this one", "the daemon has another store: %s", d.hello.Store)
+	case d.hello.Version != v:
+		d.warn("daemon", again, "the daemon is of version %s, and this program of %s", d.hello.Version, v)
+	default:
+		d.ok("daemon", "pid %d, since %s", d.hello.Pid, d.hello.StartedAt)
+	}
+}
+
+// stoppedCrons are those that the daemon does not run any more.
+func (d *doctor) stoppedCrons(ctx context.Context) (ids []uint64) {
+	if d.daemon == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	list, err := d.daemon.Crons(ctx)
+	if err != nil {
+		d.broken("crons", err)
+	}
+	for _, i := range list {
+		if i.Stopped {
+			ids = append(ids, i.Id)
+		}
+	}
+	return ids
+}
+
+const (
+	maxPorts = 100 // files that are looked into
+	portWait = time.Second
+)
+
+// checkPorts looks for files that say where a component listens, and nobody
+// does.
+func (d *doctor) checkPorts(ctx context.Context) {
+	dir := filepath.Join(d.home, "run")
+	list, err := d.c.fs.ReadDir(dir)
+	if err != nil && !missing(err) {
+		d.broken("components", err)
+		return
+	}
+	seen, bad := 0, 0
+	for _, e := range list {
+		name := filepath.Join(dir, e.Name())
+		component, ok := strings.CutSuffix(e.Name(), ".port")
+		if !ok || component == "" || seen == maxPorts {
+			continue
+		}
+		seen++
+		b, err := vfs.ReadFile(d.c.fs, name, 64)
+		if missing(err) {
+			continue
+		}
+		port := strings.TrimSpace(string(b))
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
+			bad++
+			d.warn("components", "rm "+shell(name)+", and start the component again", "%s holds no port", name)
+			continue
+		}
+		wait, cancel := context.WithTimeout(ctx, min(portWait, d.timeout))
+		conn, err := new(net.Dialer).DialContext(wait, "tcp", net.JoinHostPort("127.0.0.1", port))
+		cancel()
+		if err != nil {
+			bad++
+			d.warn("components", "start "+component+" again, or: rm "+shell(name), "%s says port %s, and nobody listens there", name, port)
+			continue
+		}
+		conn.Close()
+	}
+	if bad == 0 {
+		d.ok("components", "%s", plural(seen, "port file", "port files"))
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"crabmem/daemon/config"
+)
+
+// checkHome looks at the home, and at who may use it and what is in it.
+func (d *doctor) checkHome(context.Context) {
+	real, err := d.c.fs.Resolve(d.home)
+	var fi fs.FileInfo
+	if err == nil {
+		fi, err = d.c.fs.Lstat(real)
+	}
+	switch {
+	case missing(err):
+		d.warn("home", "crabmem init makes it; --home or CRABTALK_HOME name another", "%s is not there", d.home)
+		return
+	case err != nil:
+		d.broken("home", err)
+		return
+	case !fi.IsDir():
+		d.fail("home", "move it away, or name another home: --home or CRABTALK_HOME", "%s is not a directory", d.home)
+		return
+	}
+	if others, uid := foreign(fi); others {
+		d.fail("home", "chown -R it to the user who runs crabmem, or name another home", "%s belongs to user %d, and this is user %d", d.home, uid, os.Geteuid())
+		return
+	}
+	good := true
+	if mode := fi.Mode().Perm(); mode&0o077 != 0 && fi.Mode()&fs.ModeSticky == 0 && ownModes {
+		good = false
+		d.warn("home", "chmod 700 "+shell(real), "%s is open to others: mode %04o", d.home, mode)
+	}
+	if kind := d.c.fs.Remote(real); kind != "" {
+		good = false
+		d.warn("home", "move it to a disk of this machine", "%s is on %s, where locks and syncs may not hold", d.home, kind)
+	}
+	list, err := d.c.fs.ReadDir(real)
+	if err != nil {
+		d.broken("home", err)
+		return
+	}
+	left := maxFindings
+	for _, e := range list {
+		fi, err := e.Info()
+		if err != nil {
+			continue // it has gone
+		}
+		if others, uid := foreign(fi); others && left > 0 {
+			left--
+			good = false
+			d.fail("home", "sudo chown -R "+shell(d.userName())+" "+shell(real), "%s belongs to user %d", filepath.Join(d.home, e.Name()), uid)
+		}
+	}
+	if good {
+		d.ok("home", "%s", d.home)
+	}
+}
+
+func (d *doctor) userName() string {
+	if name := d.c.getenv("USER"); name != "" {
+		return name
+	}
+	return "USER"
+}
+
+const (
+	// diskWarn is how little room there may be before it is told.
+	diskWarn = 512 << 20
+	// diskFail is how much more than the store must fit: a checkpoint writes all
+	// of it once more.
+	diskFail = 16 << 20
+)
+
+// checkDisk looks whether there is room where home and store are.
+func (d *doctor) checkDisk(context.Context) {
+	need := int64(diskFail)
+	for _, name := range []string{d.store, d.store + "-wal"} {
+		if fi, err := d.c.fs.Lstat(name); err == nil {
+			need += fi.Size()
+		}
+	}
+	places := []string{d.existing(d.home)}
+	if at := d.existing(filepath.Dir(d.store)); at != places[0] {
+		places = append(places, at)
+	}
+	for _, dir := range places {
+		free, err := d.c.machine.free(dir)
+		switch {
+		case err != nil:
+			d.ok("disk", "%s: not known here", dir)
+		case free < need:
+			d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, sizeOf(free), sizeOf(need))
+		case free < diskWarn:
+			d.warn("disk", "free some space", "%s has only %s free", dir, sizeOf(free))
+		default:
+			d.ok("disk", "%s free", sizeOf(free))
+		}
+	}
+}
+
+// existing is a directory, or the next above it that is there.
+func (d *doctor) existing(dir string) string {
+	for {
+		if _, err := d.c.fs.Lstat(dir); !missing(err) || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// logWarn is how long a log may be: the daemon's are rotated long before.
+const logWarn = 64 << 20
+
+func (d *doctor) checkLogs(context.Context) {
+	dir := filepath.Join(d.home, "logs")
+	list, err := d.c.fs.ReadDir(dir)
+	if missing(err) {
+		d.ok("logs", "none")
+		return
+	} else if err != nil {
+		d.broken("logs", err)
+		return
+	}
+	var all int64
+	long := 0
+	for _, e := range list {
+		fi, err := e.Info()
+		if err != nil || !fi.Mode().IsRegular() {
+			continue
+		}
+		all += fi.Size()
+		if fi.Size() > logWarn {
+			if long++; long <= maxFindings {
+				name := filepath.Join(dir, e.Name())
+				d.warn("logs", "end who writes it, then: rm "+shell(name), "%s has %s", name, sizeOf(fi.Size()))
+			}
+		}
+	}
+	if long == 0 {
+		d.ok("logs", "%s", sizeOf(all))
+	}
+}
+
+// clockSkew is how far in the future a file may be.
+const clockSkew = 5 * time.Minute
+
+// noEarlier is when no program of this kind was written yet.
+var noEarlier = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// checkClock compares the clock with what it was when something was written.
+func (d *doctor) checkClock(context.Context) {
+	const remedy = "set the clock, as with: sudo timedatectl set-ntp true"
+	now := d.c.now()
+	if now.Before(noEarlier) {
+		d.fail("clock", remedy, "it is %s, says the clock", now.UTC().Format(time.RFC3339))
+		return
+	}
+	for _, name := range []string{d.store, d.store + "-wal", filepath.Join(d.home, config.File), filepath.Join(d.home, "crons.toml")} {
+		fi, err := d.c.fs.Lstat(name)
+		if err == nil && fi.ModTime().Sub(now) > clockSkew {
+			d.warn("clock", remedy, "%s was written at %s, and the clock says %s", name, fi.ModTime().UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+			return
+		}
+	}
+	d.ok("clock", "%s", now.UTC().Format(time.RFC3339))
+}

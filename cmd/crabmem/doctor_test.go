@@ -1,0 +1,404 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon"
+	"crabmem/daemon/tool"
+)
+
+// a patient is a home in which nothing is wrong, and what the machine says.
+type patient struct {
+	*testing.T
+	home     string
+	provider string // its address
+	key      string
+	free     int64
+	confined error
+	now      time.Time
+}
+
+// newPatient makes a home with a store, a session, a skill, a cron, a provider
+// that answers, a scoped agent and a component.
+func newPatient(t *testing.T) *patient {
+	dir, err := os.MkdirTemp("", "crab") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	p := &patient{T: t, home: filepath.Join(dir, "home"), key: "sk-right", free: 10 << 30, now: time.Now()}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/v1/models" {
+			t.Errorf("the provider was asked for %s %s", r.Method, r.URL.Path)
+		}
+		if r.Header.Get("Authorization") != "Bearer sk-right" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"large"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	p.provider = server.URL + "/v1"
+	for _, args := range [][]string{
+		{"remember", "deploy", "build, tag, push"}, {"remember", "tea", "green"}, {"skills", "new", "check-feeds", "--description", "Reads the feeds. Use it in the morning."},
+	} {
+		if err := p.cli(nil).execute(context.Background(), append([]string{"--home", p.home, "-q"}, args...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.write("sessions/crab_user_1.jsonl", `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}
+{"role":"user","content":"hi"}
+{"role":"assistant","content":"hello"}
+`)
+	p.write("crons.toml", "[[cron]]\nid = 1\nschedule = \"0 9 * * *\"\nskill = \"check-feeds\"\nsession = 1\nsession_file = \"crab_user_1\"\nonce = false\n")
+	p.write("config.toml", p.config())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	p.write("run/browser.port", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	p.write("logs/daemon.log", "{}\n")
+	return p
+}
+
+func (p *patient) config() string {
+	return fmt.Sprintf("[provider.far]\nkind = \"openai-compatible\"\nbase_url = %q\napi_key = \"${FAR_KEY}\"\nmodels = [\"large\"]\n[agents.reader]\nprompt = \"You read.\"\ntools = [\"bash\"]\n", p.provider)
+}
+
+func (p *patient) write(name, text string) {
+	p.Helper()
+	name = filepath.Join(p.home, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// change puts one text in the place of another in a file.
+func (p *patient) change(name, from, to string) {
+	p.Helper()
+	b, err := os.ReadFile(filepath.Join(p.home, name))
+	if err != nil || !strings.Contains(string(b), from) {
+		p.Fatalf("%s has no %q: %v", name, from, err)
+	}
+	p.write(name, strings.Replace(string(b), from, to, 1))
+}
+
+func (p *patient) listen() net.Listener {
+	p.Helper()
+	l, err := net.Listen("unix", daemon.Socket(p.home))
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { l.Close() })
+	return l
+}
+
+func (p *patient) cli(out *bytes.Buffer) *cli {
+	if out == nil {
+		out = new(bytes.Buffer)
+	}
+	c := newCLI(strings.NewReader(""), out, out)
+	c.getenv = func(name string) string { return map[string]string{"FAR_KEY": p.key, "NO_COLOR": "1"}[name] }
+	c.now = func() time.Time { return p.now }
+	c.machine = machine{
+		free:       func(string) (int64, error) { return p.free, nil },
+		confinable: func(context.Context) error { return p.confined },
+	}
+	return c
+}
+
+// image is every name of the home with its mode, time and contents.
+func (p *patient) image() string {
+	var b strings.Builder
+	err := filepath.WalkDir(p.home, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fi, err := e.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(&b, name, fi.Mode(), fi.ModTime())
+		if fi.Mode().IsRegular() && fi.Size() < 1<<20 {
+			text, err := os.ReadFile(name)
+			b.Write(text)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		p.Error(err)
+	}
+	return b.String()
+}
+
+// examine has the doctor look, and returns what is not as it should be.
+func (p *patient) examine() (a doctorAnswer, wrong []finding) {
+	p.Helper()
+	before := p.image()
+	var out bytes.Buffer
+	err := p.cli(&out).execute(context.Background(), []string{"--home", p.home, "--json", "doctor", "--timeout", "1s"})
+	if after := p.image(); after != before {
+		p.Errorf("the doctor changed the home\nfrom %s\nto %s", before, after)
+	}
+	if jerr := json.Unmarshal(out.Bytes(), &a); jerr != nil {
+		p.Fatalf("%v, %v: %s", err, jerr, out.String())
+	}
+	if err := checkSchema("doctor", out.Bytes()); err != nil {
+		p.Errorf("%v: %s", err, out.String())
+	}
+	for _, f := range a.Checks {
+		if f.State != stateOK {
+			wrong = append(wrong, f)
+		}
+	}
+	if want := a.Failures > 0; (exitOfError(err) == exitFailure) != want || a.Failures+a.Warnings != len(wrong) {
+		p.Errorf("it ended with %v, %d failures, %d warnings: %+v", err, a.Failures, a.Warnings, wrong)
+	}
+	return a, wrong
+}
+
+func exitOfError(err error) int {
+	if e, ok := errors.AsType[errSilent](err); ok {
+		return int(e)
+	}
+	return 0
+}
+
+// TestDoctor plants faults, each in a home where nothing else is wrong: it is
+// found, with what helps, and nothing else is.
+func TestDoctor(t *testing.T) {
+	for _, test := range []struct {
+		fault  string
+		plant  func(p *patient)
+		name   string // of the check that finds it
+		state  string
+		what   string
+		remedy string
+	}{
+		{"the home is open to others", func(p *patient) { chmod(p, ".", 0o755) },
+			"home", stateWarn, "is open to others: mode 0755", "chmod 700 "},
+		{"a file is another user's", func(p *patient) {
+			if os.Geteuid() != 0 {
+				p.Skip("SKIPPED: only root can give files away")
+			}
+			if err := os.Chown(filepath.Join(p.home, "logs"), 12345, -1); err != nil {
+				p.Fatal(err)
+			}
+		}, "home", stateFail, "logs belongs to user 12345", "chown -R "},
+		{"the store is damaged", func(p *patient) {
+			if err := p.cli(nil).execute(context.Background(), []string{"--home", p.home, "-q", "checkpoint"}); err != nil {
+				p.Fatal(err)
+			}
+			damage(p, "memory.db", 0)
+		}, "store", stateFail, "memory.db", "crabmem "},
+		{"another program has the store", func(p *patient) {
+			l, err := vfs.OS{}.Lock(filepath.Join(p.home, "memory.db-lock"))
+			if err != nil {
+				p.Fatal(err)
+			}
+			p.Cleanup(func() { l.Unlock() })
+			if err := l.SetText("pid 4711\nboot x\ncommand crabmem import\nsocket \nstate dirty\n"); err != nil {
+				p.Fatal(err)
+			}
+		}, "lock", stateWarn, "crabmem import (pid 4711) has the store", "wait for it"},
+		{"a line of a session is damaged", func(p *patient) { p.change("sessions/crab_user_1.jsonl", `"content":"hi"}`, `"content":`) },
+			"sessions", stateFail, "crab_user_1.jsonl: line 2", "crabmem sessions repair crab_user_1"},
+		{"a socket was left", func(p *patient) {
+			l := p.listen()
+			l.(*net.UnixListener).SetUnlinkOnClose(false)
+			l.Close()
+		}, "socket", stateWarn, "nobody listens on", "crabmem daemon start"},
+		{"something else is where the socket belongs", func(p *patient) { p.write("daemon.sock", "mine") },
+			"socket", stateFail, "is not a socket", "mv "},
+		{"somebody else listens", func(p *patient) {
+			l := p.listen()
+			go func() { // until the listener is closed
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+					c.Close()
+				}
+			}()
+		}, "socket", stateFail, "it is not the daemon that answers", "end who listens there"},
+		{"the daemon hangs", func(p *patient) { p.listen() },
+			"socket", stateFail, "does not answer within 1s", "end who listens there"},
+		{"the daemon's sockets are gone", func(p *patient) {
+			serve(p, "")
+			if err := errors.Join(os.Remove(daemon.Socket(p.home)), os.Remove(filepath.Join(p.home, "run", "crabtalk.sock"))); err != nil {
+				p.Fatal(err)
+			}
+		}, "daemon", stateFail, "has the home, and nobody answers", "crabmem daemon start"},
+		{"the daemon is of another version", func(p *patient) { serve(p, "0.0.1") },
+			"daemon", stateWarn, "the daemon is of version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
+		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
+			"config", stateFail, "config.toml:", "mend it in "},
+		{"the key is not set", func(p *patient) { p.key = "" },
+			"config", stateFail, "the environment variable FAR_KEY is not set", "mend it in "},
+		{"the key is wrong", func(p *patient) { p.key = "sk-wrong" },
+			"provider far", stateFail, "/v1/models refuses the request", "put a valid key"},
+		{"the provider is away", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },
+			"provider far", stateFail, "cannot be reached", "check base_url"},
+		{"the provider is silent", func(p *patient) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				p.Fatal(err)
+			}
+			p.Cleanup(func() { l.Close() })
+			p.change("config.toml", p.provider, "http://"+l.Addr().String()+"/v1")
+		}, "provider far", stateFail, "does not answer within 1s", "check the network"},
+		{"the local server has not got the model", func(p *patient) {
+			p.change("config.toml", `openai-compatible"`, `ollama"`)
+			p.change("config.toml", `"large"`, `"larger"`)
+		},
+			"provider far", stateFail, "it has no model larger", "ollama pull larger"},
+		{"the model is offline", func(p *patient) {
+			p.change("config.toml", "[agents.reader]", "[system.crab]\nmodel = \"offline\"\n[agents.reader]")
+		},
+			"model", stateWarn, "offline, though there is a provider", "set model in [system.crab]"},
+		{"a confined agent cannot be confined", func(p *patient) { p.confined = &tool.ConfineError{Err: errors.New("no namespaces")} },
+			"confinement", stateFail, "agent reader is scoped, and its commands cannot be confined here: no namespaces", `access = "never"`},
+		{"a component is gone", func(p *patient) {
+			_, port, _ := strings.Cut(closedPort(p), ":")
+			p.write("run/mail.port", port)
+		}, "components", stateWarn, "and nobody listens there", "start mail again"},
+		{"a port file is empty", func(p *patient) { p.write("run/mail.port", "") },
+			"components", stateWarn, "mail.port holds no port", "start the component again"},
+		{"a cron cannot be read", func(p *patient) {
+			p.write("crons.toml", "[[cron]]\nid = 2\nschedule = \"nonsense\"\nskill = \"check-feeds\"\nsession = 1\nonce = false\n")
+		},
+			"crons", stateWarn, "crons.toml:3", "mend or remove that entry"},
+		{"a cron has no skill", func(p *patient) { p.change("crons.toml", `"check-feeds"`, `"feeds"`) },
+			"crons", stateWarn, "cron 1 runs /feeds, and there is no such skill", "crabmem skills new feeds"},
+		{"a cron has no session", func(p *patient) { p.change("crons.toml", "crab_user_1", "crab_user_2") },
+			"crons", stateWarn, "runs in the session crab_user_2, which is not there", "crabmem cron remove 1"},
+		{"a skill is not used", func(p *patient) { p.write("skills/half/SKILL.md", "---\nname: half\n---\n") },
+			"skills", stateWarn, "SKILL.md", "description"},
+		{"the disk is full", func(p *patient) { p.free = 1 << 20 },
+			"disk", stateFail, "has 1.0 MiB free", "free some space"},
+		{"the disk is nearly full", func(p *patient) { p.free = 300 << 20 },
+			"disk", stateWarn, "has only 300.0 MiB free", "free some space"},
+		{"a log is long", func(p *patient) {
+			if err := os.Truncate(filepath.Join(p.home, "logs", "daemon.log"), logWarn+1); err != nil {
+				p.Fatal(err)
+			}
+		}, "logs", stateWarn, "daemon.log has 64.0 MiB", "rm "},
+		{"the clock is behind", func(p *patient) { p.now = time.Now().Add(-time.Hour) },
+			"clock", stateWarn, "and the clock says", "set the clock"},
+		{"the clock was never set", func(p *patient) { p.now = time.Unix(1000, 0) },
+			"clock", stateFail, "1970-01-01T00:16:40Z", "set the clock"},
+	} {
+		t.Run(strings.ReplaceAll(test.fault, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			if runtime.GOOS == "windows" {
+				t.Skip("SKIPPED: modes and sockets are others here")
+			}
+			p := newPatient(t)
+			test.plant(p)
+			_, wrong := p.examine()
+			if len(wrong) != 1 {
+				t.Fatalf("found %+v", wrong)
+			}
+			f := wrong[0]
+			if f.Name != test.name || f.State != test.state || !strings.Contains(f.What, test.what) || !strings.Contains(f.Remedy, test.remedy) {
+				t.Errorf("found %+v\nwant %s %s, %q, %q", f, test.name, test.state, test.what, test.remedy)
+			}
+			if strings.Contains(f.What+f.Remedy, "sk-") {
+				t.Errorf("it tells the key: %+v", f)
+			}
+		})
+	}
+}
+
+// TestDoctorHealthy finds nothing where nothing is wrong: without a daemon, with
+// one, and in a home that is not there yet.
+func TestDoctorHealthy(t *testing.T) {
+	p := newPatient(t)
+	if a, wrong := p.examine(); len(wrong) > 0 || len(a.Checks) < 14 {
+		t.Errorf("found %+v of %+v", wrong, a)
+	}
+	serve(p, "")
+	a, wrong := p.examine()
+	if len(wrong) > 0 || len(a.Checks) < 14 {
+		t.Errorf("with a daemon: found %+v of %+v", wrong, a)
+	}
+
+	empty := newPatient(t)
+	empty.home += "2"
+	var out bytes.Buffer
+	if err := empty.cli(&out).execute(context.Background(), []string{"--home", empty.home, "-q", "doctor"}); err != nil {
+		t.Errorf("no home: %v", err)
+	}
+	if want := "warn  home         " + empty.home + " is not there\n" + strings.Repeat(" ", 17) + "  try: crabmem init makes it; --home or CRABTALK_HOME name another\n"; out.String() != want {
+		t.Errorf("no home: got\n%swant\n%s", out.String(), want)
+	}
+	if _, err := os.Lstat(empty.home); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the doctor made a home: %v", err)
+	}
+}
+
+// serve has a daemon of a version serve the home; "" is this program's.
+func serve(p *patient, version string) {
+	p.Helper()
+	if version == "" {
+		version, _ = buildVersion()
+	}
+	stop, err := serveHome(daemon.Options{Home: p.home, Version: version, Getenv: p.cli(nil).getenv})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() {
+		if err := stop(); err != nil {
+			p.Error(err)
+		}
+	})
+}
+
+func chmod(p *patient, name string, mode fs.FileMode) {
+	p.Helper()
+	if err := os.Chmod(filepath.Join(p.home, name), mode); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// damage changes a bit of a file.
+func damage(p *patient, name string, at int) {
+	p.Helper()
+	b, err := os.ReadFile(filepath.Join(p.home, name))
+	if err != nil {
+		p.Fatal(err)
+	}
+	b[at] ^= 1
+	p.write(name, string(b))
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(p *patient) string {
+	p.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

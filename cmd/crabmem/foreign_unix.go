@@ -1,0 +1,23 @@
+//go:build unix
+
+package main
+
+import (
+	"io/fs"
+	"os"
+
+	"crabmem/crmem/vfs"
+)
+
+// What counts on this system: the bits of modes, and the type of sockets.
+const (
+	ownModes = true
+	sockets  = true
+)
+
+// foreign reports whether something belongs to another user than this
+// process.
+func foreign(fi fs.FileInfo) (yes bool, uid int) {
+	uid, known := vfs.Owner(fi)
+	return known && uid != os.Geteuid(), uid
+}

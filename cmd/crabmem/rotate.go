@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"crabmem/crmem/vfs"
+)
+
+// rotatingLog is a log that is set aside as NAME.1 when it is long, the one
+// before that as NAME.2, and so on. It is rotated only by who has the home: a
+// daemon that finds another there writes a line, and leaves the files alone.
+type rotatingLog struct {
+	fs   vfs.FS
+	name string
+
+	mu   sync.Mutex
+	f    vfs.File
+	size int64
+	max  int64 // 0 = it is not rotated
+	keep int   // files beside it
+}
+
+// openLog opens a log to append to.
+func (c *cli) openLog(name string) (*rotatingLog, error) {
+	if err := vfs.MkdirAll(c.fs, filepath.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	l := &rotatingLog{fs: c.fs, name: name}
+	return l, l.open()
+}
+
+func (l *rotatingLog) open() error {
+	f, err := l.fs.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	l.f, l.size = f, fi.Size()
+	return nil
+}
+
+// rotate has the log rotated from now on, when it would be longer than max
+// bytes; keep old ones stay.
+func (l *rotatingLog) rotate(max int64, keep int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.max, l.keep = max, keep
+}
+
+// Write appends a line. A log that cannot be rotated goes on as it is.
+func (l *rotatingLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		if err := l.open(); err != nil {
+			return 0, err
+		}
+	}
+	if l.max > 0 && l.size > 0 && l.size+int64(len(line)) > l.max {
+		l.setAside()
+		if l.f == nil {
+			if err := l.open(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	n, err := l.f.Write(line)
+	l.size += int64(n)
+	return n, err
+}
+
+// setAside closes the log and renames it, and what was set aside before it. An
+// error leaves names as they are: then the log is opened again, and tried again
+// when it has grown by its size once more.
+func (l *rotatingLog) setAside() {
+	l.f.Close() //nolint:errcheck // nothing more is written to it
+	l.f = nil
+	var err error
+	if l.keep == 0 {
+		err = l.fs.Remove(l.name)
+	}
+	for n := l.keep - 1; n >= 0 && err == nil; n-- {
+		if err = l.fs.Rename(l.aside(n), l.aside(n+1)); missing(err) {
+			err = nil
+		}
+	}
+	if err != nil && l.open() == nil {
+		l.size = 0
+	}
+}
+
+// aside is the n-th log that was set aside; 0 is the log itself.
+func (l *rotatingLog) aside(n int) string {
+	if n == 0 {
+		return l.name
+	}
+	return l.name + "." + strconv.Itoa(n)
+}
+
+func (l *rotatingLog) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return nil
+	}
+	err := l.f.Close()
+	l.f = nil
+	return err
+}

@@ -48,6 +48,7 @@ const scriptDir = "../../testdata/script"
 //	refuses [-write] sessions [args...]          the same for a command on sessions, with the home's
 //	model SCRIPT                 serve the scripted model of a file and make it crab's in config.toml; MODEL_URL is where it is, model.log what it was asked
 //	await FILE TEXT              wait until a file has a text
+//	killdaemon                   kill -9 the daemon of the home
 //	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
 func TestScripts(t *testing.T) {
 	commands := newCLI(nil, nil, nil).commands()
@@ -97,7 +98,7 @@ func scriptParams(t *testing.T) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
-			"model": scriptModel, "await": scriptAwait,
+			"model": scriptModel, "await": scriptAwait, "killdaemon": scriptKillDaemon,
 		},
 	}
 }
@@ -342,6 +343,22 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 		config = "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"sk-planted\"\nmodels = [\"script\", \"other\"]\nmax_retries = 0\n" + config
 	}
 	ts.Check(os.WriteFile(file, []byte(config), 0o600))
+}
+
+// scriptKillDaemon ends the daemon as a crash does.
+func scriptKillDaemon(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: killdaemon")
+	}
+	lock := filepath.Join(ts.Getenv("HOME"), ".crabtalk", "run", "daemon.lock")
+	b, err := os.ReadFile(lock)
+	ts.Check(err)
+	p, err := os.FindProcess(vfs.ParseHolder(string(b)).PID)
+	ts.Check(err)
+	ts.Check(p.Kill())
+	l, err := vfs.Acquire(vfs.OS{}, lock, 10*time.Second) // it has ended when its lock is free
+	ts.Check(err)
+	ts.Check(l.Unlock())
 }
 
 // scriptAwait waits for something that another process writes.

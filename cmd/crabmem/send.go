@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxMessage is how long a message to an agent may be.
-const maxMessage = 4 << 20
+// maxSaid is how long a message to an agent may be.
+const maxSaid = 4 << 20
 
 func (c *cli) sendCommand() *cobra.Command {
 	f := &talkFlags{}
@@ -41,7 +41,7 @@ object, in which stored_id is what --session takes.`,
 		text := strings.Join(args, " ")
 		if text == "-" {
 			var err error
-			if text, err = c.readInput(cmd.Context(), maxMessage); err != nil {
+			if text, err = c.readInput(cmd.Context(), maxSaid); err != nil {
 				return err
 			}
 		}

@@ -78,12 +78,25 @@ func callLine(call *pb.ToolCallInfo) string {
 }
 
 func resultLine(r *pb.ToolResultEvent) string {
-	text := firstLine(r.Output)
+	output := strings.TrimSpace(r.Output)
+	code := 0
+	var ran struct {
+		Code           *int `json:"exit_code"`
+		Stdout, Stderr string
+	}
+	if json.Unmarshal([]byte(output), &ran) == nil && ran.Code != nil { // a command's
+		code = *ran.Code
+		output = strings.TrimSpace(ran.Stdout + "\n" + ran.Stderr)
+	}
+	text := firstLine(output)
 	if text == "" {
 		text = "nothing"
 	}
-	if n := strings.Count(strings.TrimRight(r.Output, "\n"), "\n"); n > 0 {
-		text += fmt.Sprintf(" … %d more lines", n)
+	if n := strings.Count(output, "\n"); n > 0 {
+		text += " … " + plural(n, "more line", "more lines")
+	}
+	if code != 0 {
+		text = fmt.Sprintf("exit %d: %s", code, text)
 	}
 	mark := "←"
 	if r.IsError {

@@ -119,8 +119,8 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 	return &failure{Code: exitNotFound, Kind: "not_found", Message: "there is no other session", Remedy: "/sessions lists them"}
 }
 
-// liveSession is the number that the daemon has for the session: after a run it
-// is known, else it is looked up.
+// liveSession is the number that the daemon has for the session once something
+// was said.
 func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
 	list, err := ch.client.Sessions(ctx)
 	if err != nil {
@@ -131,15 +131,18 @@ func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
 			return s.Id, nil
 		}
 	}
-	return 0, &failure{Code: exitNotFound, Kind: "not_found", Message: "nothing was said in this session since the daemon began", Remedy: "say something first"}
+	return 0, nothingSaid()
+}
+
+func nothingSaid() error {
+	return &failure{Code: exitNotFound, Kind: "not_found", Message: "nothing was said in this conversation yet", Remedy: "say something, or resume a session"}
 }
 
 func (ch *chat) compact(ctx context.Context, focus string) error {
-	id, err := ch.liveSession(ctx)
-	if err != nil {
-		return err
+	if ch.stored == "" {
+		return nothingSaid()
 	}
-	r, err := ch.client.CompactSession(ctx, &pb.CompactSessionMsg{Session: id, Focus: focus})
+	r, err := ch.client.CompactSession(ctx, &pb.CompactSessionMsg{Id: ch.stored, Focus: focus})
 	if err != nil {
 		return said(err)
 	}

@@ -239,13 +239,10 @@ func said(err error) error {
 		}
 		return f
 	}
-	var skew *client.SkewError
 	var lost net.Error
 	switch {
-	case errors.As(err, new(*client.NoDaemonError)):
-		return unreachable(err)
-	case errors.As(err, &skew):
-		return &failure{Code: exitUnreachable, Kind: "daemon_version", Message: err.Error(), Remedy: "crabmem daemon stop, then crabmem daemon start", err: err}
+	case errors.As(err, new(*client.NoDaemonError)), errors.As(err, new(*client.SkewError)):
+		return needs(err)
 	case errors.Is(err, wire.ErrClosed), errors.Is(err, wire.ErrTruncated), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.As(err, &lost):
 		return &failure{Code: exitUnreachable, Kind: "lost", Message: "the connection to the daemon was lost: " + err.Error(),
 			Remedy: "crabmem daemon start, then say it again: what was said is in the session", err: err}

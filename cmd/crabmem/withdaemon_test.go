@@ -16,6 +16,11 @@ import (
 
 // alone are the scripts that run without a daemon only, and why.
 var alone = map[string]string{
+	"chat.txtar":            "runs without a daemon too",
+	"chat_compaction.txtar": "starts a daemon of its own",
+	"chat_handoff.txtar":    "starts a daemon of its own",
+	"chat_kill.txtar":       "starts a daemon of its own",
+	"chat_tools.txtar":      "starts a daemon of its own",
 	"checkpoint.txtar":      "counts the operations in the log, which a command folds when it ends and a daemon does not",
 	"cron_add.txtar":        "starts a daemon of its own",
 	"cron_list.txtar":       "starts a daemon of its own",
@@ -27,6 +32,7 @@ var alone = map[string]string{
 	"init.txtar":            "wants a home that is not there yet",
 	"inspect.txtar":         "shows the bytes of the files, and damages them",
 	"repair.txtar":          "damages the files, and repairs them under the lock: no daemon may have them",
+	"send.txtar":            "runs without a daemon too",
 	"sessions.txtar":        "wants a home that is not there yet",
 	"sessions_import.txtar": "wants a home that is not there yet",
 	"verify.txtar":          "damages the files, and says how long they are",

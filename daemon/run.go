@@ -26,12 +26,18 @@ func streamBegin(m *pb.StreamMsg) *begin {
 	return &begin{m.Agent, m.Content, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.Model, m.NewChat}
 }
 
-// prepare finds the session. The agent that nobody names is crab.
+// prepare finds the session. The agent that nobody names is the session's or,
+// where that is not named either, crab.
 func (d *Daemon) prepare(ctx context.Context, q *begin) (*live, error) {
-	if q.agent == "" {
+	named := q.agent != ""
+	if !named {
 		q.agent = config.Crab
 	}
-	return d.resolve(ctx, q)
+	l, err := d.resolve(ctx, q)
+	if err == nil && !named {
+		q.agent = l.agent
+	}
+	return l, err
 }
 
 // run is one run of a session's agent, and what came of it.

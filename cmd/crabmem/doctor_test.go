@@ -244,12 +244,12 @@ func TestDoctor(t *testing.T) {
 		{"the daemon hangs", func(p *patient) { p.listen() },
 			"socket", stateFail, "does not answer within 1s", "end who listens there"},
 		{"the daemon's sockets are gone", func(p *patient) {
-			serve(p, "")
+			serveSick(p, "")
 			if err := errors.Join(os.Remove(daemon.Socket(p.home)), os.Remove(filepath.Join(p.home, "run", "crabtalk.sock"))); err != nil {
 				p.Fatal(err)
 			}
 		}, "daemon", stateFail, "has the home, and nobody answers", "crabmem daemon start"},
-		{"the daemon is of another version", func(p *patient) { serve(p, "0.0.1") },
+		{"the daemon is of another version", func(p *patient) { serveSick(p, "0.0.1") },
 			"daemon", stateWarn, "the daemon is of version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
 		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
 			"config", stateFail, "config.toml:", "mend it in "},
@@ -337,7 +337,7 @@ func TestDoctorHealthy(t *testing.T) {
 	if a, wrong := p.examine(); len(wrong) > 0 || len(a.Checks) < 14 {
 		t.Errorf("found %+v of %+v", wrong, a)
 	}
-	serve(p, "")
+	serveSick(p, "")
 	a, wrong := p.examine()
 	if len(wrong) > 0 || len(a.Checks) < 14 {
 		t.Errorf("with a daemon: found %+v of %+v", wrong, a)
@@ -358,7 +358,7 @@ func TestDoctorHealthy(t *testing.T) {
 }
 
 // serve has a daemon of a version serve the home; "" is this program's.
-func serve(p *patient, version string) {
+func serveSick(p *patient, version string) {
 	p.Helper()
 	if version == "" {
 		version, _ = buildVersion()

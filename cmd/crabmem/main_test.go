@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/tool"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -45,6 +46,9 @@ const scriptDir = "../../testdata/script"
 //	refuses [-write] [-create] command [args...]  it fails as it should in every situation of refusals
 //	hostile FOLDER               put into a folder what no session is
 //	refuses [-write] sessions [args...]          the same for a command on sessions, with the home's
+//	model SCRIPT                 serve the scripted model of a file and make it crab's in config.toml; MODEL_URL is where it is, model.log what it was asked
+//	await FILE TEXT              wait until a file has a text
+//	killdaemon                   kill -9 the daemon of the home
 //	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
 func TestScripts(t *testing.T) {
 	commands := newCLI(nil, nil, nil).commands()
@@ -94,6 +98,7 @@ func scriptParams(t *testing.T) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
+			"model": scriptModel, "await": scriptAwait, "killdaemon": scriptKillDaemon,
 		},
 	}
 }
@@ -310,6 +315,69 @@ func scriptAppend(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = f.WriteString(args[1])
 	ts.Check(errors.Join(err, f.Close()))
+}
+
+// scriptModel serves a scripted model until the script ends.
+func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: model SCRIPT")
+	}
+	m, err := modeltest.Start("127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(m.Close)
+	log, err := os.Create(ts.MkAbs("model.log"))
+	ts.Check(err)
+	ts.Defer(func() { log.Close() })
+	m.Log = func(r modeltest.Request) { log.Write(append(r.Body, '\n')) }
+	ts.Check(m.Script(ts.ReadFile(args[0])))
+	ts.Setenv("MODEL_URL", m.URL)
+	home := filepath.Join(ts.Getenv("HOME"), ".crabtalk")
+	ts.Check(os.MkdirAll(home, 0o700))
+	file := filepath.Join(home, "config.toml")
+	more, err := os.ReadFile(file) // what the script has put there stays
+	if err != nil && !os.IsNotExist(err) {
+		ts.Fatalf("%v", err)
+	}
+	config := strings.ReplaceAll(string(more), "MODEL_URL", m.URL)
+	if !strings.Contains(config, "[provider.") {
+		config = "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"sk-planted\"\nmodels = [\"script\", \"other\"]\nmax_retries = 0\n" + config
+	}
+	ts.Check(os.WriteFile(file, []byte(config), 0o600))
+}
+
+// scriptKillDaemon ends the daemon as a crash does.
+func scriptKillDaemon(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: killdaemon")
+	}
+	lock := filepath.Join(ts.Getenv("HOME"), ".crabtalk", "run", "daemon.lock")
+	b, err := os.ReadFile(lock)
+	ts.Check(err)
+	p, err := os.FindProcess(vfs.ParseHolder(string(b)).PID)
+	ts.Check(err)
+	ts.Check(p.Kill())
+	l, err := vfs.Acquire(vfs.OS{}, lock, 10*time.Second) // it has ended when its lock is free
+	ts.Check(err)
+	ts.Check(l.Unlock())
+}
+
+// scriptAwait waits for something that another process writes.
+func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await FILE TEXT")
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		files, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		for _, f := range files {
+			if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), args[1]) {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no %q in %s", args[1], args[0])
+		}
+	}
 }
 
 // scriptTool says loudly that a tool is missing, and fails if CRABMEM_REQUIRE

@@ -37,6 +37,8 @@ func (c *cli) commands() []*cobra.Command {
 
 		c.initCommand(),
 		c.daemonCommand(),
+		c.chatCommand(),
+		c.sendCommand(),
 		c.cronCommand(),
 		c.pingCommand(),
 		c.eventsCommand(),

@@ -18,12 +18,18 @@ import (
 // alone are the scripts that run without a daemon only, and why; so do those
 // that start one of their own.
 var alone = map[string]string{
+	"chat.txtar":            "runs without a daemon too",
+	"chat_compaction.txtar": "starts a daemon of its own",
+	"chat_handoff.txtar":    "starts a daemon of its own",
+	"chat_kill.txtar":       "starts a daemon of its own",
+	"chat_tools.txtar":      "starts a daemon of its own",
 	"checkpoint.txtar":      "counts the operations in the log, which a command folds when it ends and a daemon does not",
 	"config_check.txtar":    noHome,
 	"config_get.txtar":      noHome,
 	"init.txtar":            noHome,
 	"inspect.txtar":         "shows the bytes of the files, and damages them",
 	"repair.txtar":          "damages the files, and repairs them under the lock: no daemon may have them",
+	"send.txtar":            "runs without a daemon too",
 	"sessions.txtar":        noHome,
 	"sessions_import.txtar": noHome,
 	"verify.txtar":          "damages the files, and says how long they are",

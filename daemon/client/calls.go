@@ -56,6 +56,11 @@ func (c *Client) Stream(ctx context.Context, m *pb.StreamMsg) iter.Seq2[*pb.Stre
 			case err != nil:
 			case e == nil:
 				err = &UnexpectedError{r}
+			case e.GetError().GetKind() == "notice":
+				if !yield(e, nil) { // something to know; the run goes on
+					return
+				}
+				continue
 			case e.GetError() != nil:
 				why = newError(e.GetError())
 				continue

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crabmem/daemon/wire/pb"
+)
+
+// dialog asks a person the questions of an agent, one after the other.
+type dialog struct {
+	questions []*pb.AskQuestion
+	answers   []any // a text, or several where more than one may be chosen
+}
+
+// nobody is the reply where there is no person.
+const nobody = "Nobody is there to answer. Decide it yourself, and say what you decided; where you must not, say what you need to know."
+
+// more reports whether a question is left.
+func (d *dialog) more() bool { return len(d.answers) < len(d.questions) }
+
+// prompt is the next question with its options, several lines.
+func (d *dialog) prompt() string {
+	q := d.questions[len(d.answers)]
+	var b strings.Builder
+	if len(d.questions) > 1 {
+		fmt.Fprintf(&b, "%d/%d ", len(d.answers)+1, len(d.questions))
+	}
+	if q.Header != "" {
+		b.WriteString(printable(q.Header) + ": ")
+	}
+	for i, l := range strings.Split(strings.TrimSpace(q.Question), "\n") {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(printableLine(l))
+	}
+	for i, o := range q.Options {
+		fmt.Fprintf(&b, "\n  %d  %s", i+1, printable(o.Label))
+		if o.Description != "" {
+			b.WriteString(" - " + printable(o.Description))
+		}
+	}
+	return b.String() + "\n" + d.hint()
+}
+
+func (d *dialog) hint() string {
+	q := d.questions[len(d.answers)]
+	switch {
+	case len(q.Options) == 0:
+		return "(answer in your words)"
+	case q.MultiSelect:
+		return "(numbers with commas, or your words)"
+	}
+	return "(a number, or your words)"
+}
+
+// answer takes what was typed: numbers and labels are options, everything else
+// is an answer as it is. false is an answer that is none.
+func (d *dialog) answer(line string) bool {
+	q := d.questions[len(d.answers)]
+	line = strings.TrimSpace(line)
+	if line == "" {
+		return false
+	}
+	if !q.MultiSelect {
+		label, ok := option(q, line)
+		if !ok {
+			return false
+		}
+		d.answers = append(d.answers, label)
+		return true
+	}
+	var chosen []string
+	for part := range strings.SplitSeq(line, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		label, ok := option(q, part)
+		if !ok {
+			return false
+		}
+		if !slices.Contains(chosen, label) {
+			chosen = append(chosen, label)
+		}
+	}
+	if len(chosen) == 0 {
+		return false
+	}
+	d.answers = append(d.answers, chosen)
+	return true
+}
+
+// option is the label that was typed or whose number was. A number that no
+// option has is a mistake, when there are options.
+func option(q *pb.AskQuestion, typed string) (string, bool) {
+	if n, err := strconv.Atoi(typed); err == nil && len(q.Options) > 0 {
+		if n < 1 || n > len(q.Options) {
+			return "", false
+		}
+		return q.Options[n-1].Label, true
+	}
+	for _, o := range q.Options {
+		if strings.EqualFold(o.Label, typed) {
+			return o.Label, true
+		}
+	}
+	return typed, true
+}
+
+// reply is a JSON object from questions to answers, in the order they were
+// asked.
+func (d *dialog) reply() string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, q := range d.questions {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		for j, v := range []any{q.Question, d.answers[i]} {
+			text, err := encodeJSON(v)
+			if err != nil {
+				text = []byte(`""`)
+			}
+			if j > 0 {
+				b.WriteByte(':')
+			}
+			b.WriteString(strings.TrimSuffix(string(text), "\n"))
+		}
+	}
+	b.WriteByte('}')
+	if !json.Valid([]byte(b.String())) {
+		return "{}"
+	}
+	return b.String()
+}

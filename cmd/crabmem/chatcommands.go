@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/daemon/wire/pb"
+)
+
+// chatCommand is what a word with a slash does in a chat.
+type chatCommand struct {
+	name, args, help string
+	run              func(ch *chat, ctx context.Context, arg string) error
+}
+
+// chatCommands are in the order of /help. It is a function because /help is one
+// of them.
+func chatCommands() []chatCommand {
+	return []chatCommand{
+		{"clear", "", "begin a session; the one before is kept", (*chat).clear},
+		{"resume", "[ID]", "go on with a session; without an id with the last but this one", (*chat).resumeCommand},
+		{"sessions", "", "list the sessions", (*chat).listSessions},
+		{"compact", "[FOCUS]", "put a summary in the place of what was said", (*chat).compact},
+		{"model", "[NAME]", "answer with another model; without a name list them", (*chat).switchModel},
+		{"agent", "[NAME [TEXT]]", "talk to another agent; with a text hand over: it gets a summary and the text", (*chat).switchAgent},
+		{"help", "", "show this", (*chat).help},
+		{"exit", "", "leave", func(*chat, context.Context, string) error { return errLeave }},
+	}
+}
+
+// command runs a line that begins with a command's name. Others are not known.
+func (ch *chat) command(ctx context.Context, line string) (known bool, err error) {
+	word, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
+	name, ok := strings.CutPrefix(word, "/")
+	if !ok || strings.Contains(line, "\n") {
+		return false, nil
+	}
+	switch name { // words that people are used to
+	case "new":
+		name = "clear"
+	case "quit":
+		name = "exit"
+	case "?":
+		name = "help"
+	}
+	for _, cmd := range chatCommands() {
+		if cmd.name == name {
+			return true, cmd.run(ch, ctx, strings.TrimSpace(arg))
+		}
+	}
+	return false, nil
+}
+
+func (ch *chat) help(context.Context, string) error {
+	var b strings.Builder
+	for _, cmd := range chatCommands() {
+		fmt.Fprintf(&b, "%-24s %s\n", "/"+strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
+	}
+	b.WriteString("Other words with a slash go to the agent: its skills are called so.")
+	ch.info(b.String())
+	return nil
+}
+
+func (ch *chat) clear(context.Context, string) error {
+	ch.stored, ch.fresh = "", true
+	ch.info("the next message begins a session")
+	return nil
+}
+
+// shownSessions is how many sessions /sessions lists.
+const shownSessions = 20
+
+func (ch *chat) listSessions(ctx context.Context, _ string) error {
+	l, err := ch.client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: shownSessions})
+	if err != nil {
+		return said(err)
+	}
+	if len(l.Sessions) == 0 {
+		ch.info("no sessions yet")
+		return nil
+	}
+	var b strings.Builder
+	for _, s := range l.Sessions {
+		mark := " "
+		if s.Id == ch.stored {
+			mark = "*"
+		}
+		what := fmt.Sprintf("%s, %s", day(uint64(max(s.ModifiedAt/1000, 0))), plural(s.Messages, "message", "messages"))
+		if s.Active {
+			what += ", a run is going on"
+		}
+		if s.Error != "" {
+			what = printable(oneLine(s.Error))
+		}
+		fmt.Fprintf(&b, "%s %s  %s\n", mark, sessionLabel(s.Id, s.Title), what)
+	}
+	if n := l.Total - uint64(len(l.Sessions)); n > 0 {
+		fmt.Fprintf(&b, "and %d more: crabmem sessions list\n", n)
+	}
+	ch.info(strings.TrimSuffix(b.String(), "\n"))
+	return nil
+}
+
+func (ch *chat) resumeCommand(ctx context.Context, id string) error {
+	if id != "" {
+		return ch.resume(ctx, id)
+	}
+	l, err := ch.client.ListSessions(ctx, &pb.ListSessionsMsg{Sender: "user", Limit: shownSessions})
+	if err != nil {
+		return said(err)
+	}
+	for _, s := range l.Sessions {
+		if s.Id != ch.stored && s.Error == "" && s.Source == "" {
+			return ch.resume(ctx, s.Id)
+		}
+	}
+	return &failure{Code: exitNotFound, Kind: "not_found", Message: "there is no other session", Remedy: "/sessions lists them"}
+}
+
+// liveSession is the number that the daemon has for the session once something
+// was said.
+func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
+	list, err := ch.client.Sessions(ctx)
+	if err != nil {
+		return 0, said(err)
+	}
+	for _, s := range list {
+		if s.StoredId == ch.stored && ch.stored != "" {
+			return s.Id, nil
+		}
+	}
+	return 0, nothingSaid()
+}
+
+func nothingSaid() error {
+	return &failure{Code: exitNotFound, Kind: "not_found", Message: "nothing was said in this conversation yet", Remedy: "say something, or resume a session"}
+}
+
+func (ch *chat) compact(ctx context.Context, focus string) error {
+	if ch.stored == "" {
+		return nothingSaid()
+	}
+	r, err := ch.client.CompactSession(ctx, &pb.CompactSessionMsg{Id: ch.stored, Focus: focus})
+	if err != nil {
+		return said(err)
+	}
+	kept := ""
+	if r.Archive != "" {
+		kept = "; the summary is kept as " + label(r.Archive)
+	}
+	ch.info(fmt.Sprintf("compacted: about %d tokens are %d now%s", r.TokensBefore, r.TokensAfter, kept))
+	return nil
+}
+
+func (ch *chat) switchModel(ctx context.Context, name string) error {
+	l, err := ch.client.Models(ctx)
+	if err != nil {
+		return said(err)
+	}
+	if name == "" {
+		var b strings.Builder
+		for _, m := range l.Models {
+			mark := " "
+			if m.Name == ch.model || ch.model == "" && m.Active {
+				mark = "*"
+			}
+			fmt.Fprintf(&b, "%s %s  %s\n", mark, label(m.Name), printable(m.Kind))
+		}
+		ch.info(strings.TrimSuffix(b.String(), "\n"))
+		return nil
+	}
+	if !slices.ContainsFunc(l.Models, func(m *pb.ModelInfo) bool { return m.Name == name }) {
+		return &failure{Code: exitNotFound, Kind: "unknown_model", Message: "no model " + quoted(name), Remedy: "/model lists them"}
+	}
+	ch.model = name
+	ch.info("answering with " + label(name))
+	return nil
+}
+
+func (ch *chat) switchAgent(ctx context.Context, arg string) error {
+	l, err := ch.client.Agents(ctx)
+	if err != nil {
+		return said(err)
+	}
+	name, text, _ := strings.Cut(arg, " ")
+	text = strings.TrimSpace(text)
+	if name == "" {
+		var b strings.Builder
+		for _, a := range l {
+			mark := " "
+			if a.Name == ch.agent {
+				mark = "*"
+			}
+			fmt.Fprintf(&b, "%s %s  %s\n", mark, label(a.Name), printable(oneLine(a.Description)))
+		}
+		ch.info(strings.TrimSuffix(b.String(), "\n"))
+		return nil
+	}
+	if !slices.ContainsFunc(l, func(a *pb.AgentInfo) bool { return a.Name == name }) {
+		return &failure{Code: exitNotFound, Kind: "unknown_agent", Message: "no agent " + quoted(name), Remedy: "/agent lists them"}
+	}
+	if text == "" {
+		ch.agent, ch.stored, ch.fresh = name, "", false
+		ch.info("talking to " + label(name))
+		return nil
+	}
+	return ch.handOff(ctx, name, text)
+}
+
+// handOff gives another agent a summary of the conversation and a message, in a
+// session of its own (RFC 0078). The session here stays as it is.
+func (ch *chat) handOff(ctx context.Context, name, text string) error {
+	id, err := ch.liveSession(ctx)
+	if err != nil {
+		return err
+	}
+	summary, err := ch.client.Compact(ctx, id)
+	if err != nil {
+		return said(err)
+	}
+	from := ch.stored
+	ch.agent, ch.stored, ch.fresh = name, "", true
+	ch.info(fmt.Sprintf("handed over to %s; %s is as it was", label(name), label(from)))
+	return ch.turn(ctx, "What was said before, in a conversation with another agent:\n\n"+summary+"\n\n"+text)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"crabmem/daemon/wire/pb"
+
+	"github.com/spf13/cobra"
+)
+
+// maxSaid is how long a message to an agent may be.
+const maxSaid = 4 << 20
+
+func (c *cli) sendCommand() *cobra.Command {
+	f := &talkFlags{}
+	cmd := &cobra.Command{
+		Use:     "send TEXT|-",
+		GroupID: groupAgents,
+		Short:   "send one message to an agent and print its answer",
+		Long: `Send a message to an agent of the daemon and print what it answers: as it comes
+on a terminal, and otherwise when it is done. It goes on with the last session
+with that agent, with --session in another one, with --new in a new one.
+
+Ctrl+C ends the run in the daemon; what was said until then is kept. A run that
+fails ends with exit code 1 and its cause. Without a daemon the exit code is 8,
+but with --model offline: that answers from the memory and the session alone.
+An agent that asks is told that nobody is there. --json answers with one
+object, in which stored_id is what --session takes.`,
+		Example: `  crabmem send --model offline "how do we ship?"
+  echo "how do we ship?" | crabmem send --model offline --new --json -`,
+		Args:              atLeast(1, "TEXT (or -)"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f.register(c, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := atMostOne(cmd, "session", "new"); err != nil {
+			return err
+		}
+		text := strings.Join(args, " ")
+		if text == "-" {
+			var err error
+			if text, err = c.readInput(cmd.Context(), maxSaid); err != nil {
+				return err
+			}
+		}
+		if strings.TrimSpace(text) == "" {
+			return usagef("the message is empty")
+		}
+		return c.send(cmd.Context(), f, text)
+	}
+	return cmd
+}
+
+func (c *cli) send(ctx context.Context, f *talkFlags, text string) (err error) {
+	t, err := c.startTalk(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := t.close(); err == nil {
+			err = cerr
+		}
+	}()
+	r := &reply{}
+	live := c.isTerminal(c.stdout) && !c.json
+	asked := newAsker(t, ctx)
+	defer asked.wait()
+	open := false // a line that has no end yet
+	err = t.say(ctx, text, func(e *pb.StreamEvent) {
+		piece := r.add(e)
+		if live && piece != "" {
+			io.WriteString(c.out, c.text(piece))
+			open = !strings.HasSuffix(piece, "\n")
+		}
+		if lines := eventLines(e); len(lines) > 0 && live && c.isTerminal(c.stderr) {
+			if open {
+				c.out.WriteString("\n")
+				open = false
+			}
+			c.out.Flush()
+			for _, line := range lines {
+				c.note(c.dim(fit(line, c.width())))
+			}
+		}
+		if e.GetAskUser() != nil {
+			asked.reply(r.Session, nobody)
+		}
+		if live {
+			c.out.Flush()
+		}
+	})
+	r.done(err)
+	switch {
+	case c.json && r.Stored != "":
+		if perr := c.printJSON(r); perr != nil {
+			return perr
+		}
+		if ferr := c.out.Flush(); ferr != nil {
+			return ferr
+		}
+	case live && open:
+		c.out.WriteString("\n")
+	case !live && !c.json && (err == nil || r.Content != ""):
+		c.out.WriteString(c.text(strings.TrimRight(r.Content, "\n")) + "\n")
+	}
+	return err
+}

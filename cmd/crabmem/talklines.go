@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/daemon/wire/pb"
+)
+
+// asker sends replies to questions beside the run that asks.
+type asker struct {
+	t   *talk
+	ctx context.Context
+	wg  sync.WaitGroup
+}
+
+func newAsker(t *talk, ctx context.Context) *asker { return &asker{t: t, ctx: ctx} }
+
+// replyTime is how long a reply may take to get to the daemon.
+const replyTime = 10 * time.Second
+
+// reply answers the question of a session. One that is too late changes nothing:
+// the run goes on as it would.
+func (a *asker) reply(session uint64, text string) {
+	a.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(a.ctx, replyTime)
+		defer cancel()
+		_ = a.t.client.ReplyToAsk(ctx, session, text)
+	})
+}
+
+func (a *asker) wait() { a.wg.Wait() }
+
+// eventLines are what there is to see of an event beside the text: calls of
+// tools, their results, what was compacted.
+func eventLines(e *pb.StreamEvent) []string {
+	switch {
+	case e.GetToolStart() != nil:
+		var lines []string
+		for _, call := range e.GetToolStart().Calls {
+			if call.Id != "" { // not the early announcement
+				lines = append(lines, "→ "+callLine(call))
+			}
+		}
+		return lines
+	case e.GetToolResult() != nil:
+		return []string{resultLine(e.GetToolResult())}
+	case e.GetCompacted() != nil:
+		line := "the conversation was compacted"
+		if a := e.GetCompacted().Archive; a != "" {
+			line += "; the summary is kept as " + label(a)
+		}
+		return []string{line}
+	case e.GetError() != nil:
+		return []string{"note: " + printable(oneLine(e.GetError().Message))}
+	}
+	return nil
+}
+
+// callLine names a call: a command by its first line, others with what they
+// are given.
+func callLine(call *pb.ToolCallInfo) string {
+	name := printable(call.Name)
+	var args map[string]any
+	if json.Unmarshal([]byte(call.Arguments), &args) != nil || len(args) == 0 {
+		return name
+	}
+	for _, key := range []string{"command", "name", "query", "path"} {
+		if s, ok := args[key].(string); ok && (len(args) == 1 || key != "name") {
+			return name + " " + printable(oneLine(s))
+		}
+	}
+	return name + " " + printable(oneLine(call.Arguments))
+}
+
+func resultLine(r *pb.ToolResultEvent) string {
+	output := strings.TrimSpace(r.Output)
+	code := 0
+	var ran struct {
+		Code           *int `json:"exit_code"`
+		Stdout, Stderr string
+	}
+	if json.Unmarshal([]byte(output), &ran) == nil && ran.Code != nil { // a command's
+		code = *ran.Code
+		output = strings.TrimSpace(ran.Stdout + "\n" + ran.Stderr)
+	}
+	text := firstLine(output)
+	if text == "" {
+		text = "nothing"
+	}
+	if n := strings.Count(output, "\n"); n > 0 {
+		text += " … " + plural(n, "more line", "more lines")
+	}
+	if code != 0 {
+		text = fmt.Sprintf("exit %d: %s", code, text)
+	}
+	mark := "←"
+	if r.IsError {
+		mark = "✗"
+	}
+	return fmt.Sprintf("%s %s (%d ms)", mark, text, r.DurationMs)
+}

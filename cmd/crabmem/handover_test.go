@@ -355,6 +355,14 @@ func TestHandOver(t *testing.T) {
 		}
 	})
 
+	t.Run("repair", func(t *testing.T) {
+		start := time.Now()
+		_, diag, code := p.runs("repair")
+		if code != exitConflict || !strings.Contains(diag, "a daemon has HOME/memory.db") || !strings.Contains(diag, "crabmem daemon stop") || time.Since(start) > 3*time.Second {
+			t.Errorf("%d %s after %v", code, diag, time.Since(start))
+		}
+	})
+
 	t.Run("large", func(t *testing.T) {
 		var lines strings.Builder
 		for i := range 3 {
@@ -454,4 +462,31 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("%d of 60 were acknowledged", len(wrote))
 		}
 	})
+}
+
+// TestErrorsOfDaemon checks that an error of the daemon has the code and the
+// remedy of the same error here.
+func TestErrorsOfDaemon(t *testing.T) {
+	for _, c := range []struct {
+		err     client.Error
+		classes map[string]error
+		code    int
+		kind    string
+		remedy  string
+	}{
+		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, storeClasses, exitNotFound, "not_found", "crabmem list shows the names"},
+		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, sessionClasses, exitNotFound, "not_found", "crabmem sessions list shows the ids"},
+		{client.Error{Code: 409, Kind: "busy", Message: "x", Remedy: "wait"}, sessionClasses, exitConflict, "busy", "wait"},
+		{client.Error{Code: 409, Kind: "changed", Message: "x"}, storeClasses, exitConflict, "changed", "somebody else was faster: look at it and do it again"},
+		{client.Error{Code: 507, Kind: "no_space", Message: "x"}, storeClasses, exitFailure, "no_space", "free some space and do it again; nothing was changed"},
+		{client.Error{Code: 500, Kind: "outcome_unknown", Message: "x"}, storeClasses, exitUnknown, "outcome_unknown", "crabmem show tells whether it happened; check the disk before you write again"},
+		{client.Error{Code: 403, Kind: "permission", Message: "x", Path: "/p"}, storeClasses, exitPermission, "permission", "check the owner and the mode of the file and its directory"},
+		{client.Error{Code: 400, Kind: "config", Message: "x", Details: []byte(`[{"line":2}]`)}, nil, exitFailure, "config", mendConfig},
+		{client.Error{Code: 500, Message: "of another daemon"}, nil, exitFailure, "failed", ""},
+	} {
+		f := classify(ofDaemon(&c.err, "", "", c.classes))
+		if f.Code != c.code || f.Kind != c.kind || f.Remedy != c.remedy || f.Message != c.err.Message || f.Path != c.err.Path {
+			t.Errorf("%+v is %+v", c.err, f)
+		}
+	}
 }

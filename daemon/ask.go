@@ -118,20 +118,30 @@ func (d *Daemon) askTool() tool.Tool {
 			agent.Emit(ctx, agent.Event{Kind: agent.AskUser, Questions: args.Questions})
 			late := time.NewTimer(timeout)
 			defer late.Stop()
+			var why error
 			select {
 			case reply, ok := <-q.reply:
-				if !ok {
-					return "", errors.New("ask_user cancelled: reply channel closed")
+				if ok {
+					return reply, nil
 				}
-				return reply, nil
+				return "", errors.New("ask_user cancelled: reply channel closed")
 			case <-late.C:
 				headers := make([]string, len(args.Questions))
 				for i, question := range args.Questions {
 					headers[i] = question.Header
 				}
-				return "", fmt.Errorf("ask_user timed out after %ds: no reply received for: %s", int(timeout.Seconds()), strings.Join(headers, "; "))
+				why = fmt.Errorf("ask_user timed out after %ds: no reply received for: %s", int(timeout.Seconds()), strings.Join(headers, "; "))
 			case <-ctx.Done():
-				return "", errors.New("ask_user cancelled: the run ended")
+				why = errors.New("ask_user cancelled: the run ended")
 			}
+			d.asks.end(c.Session, q)
+			select {
+			case reply, ok := <-q.reply: // whoever sent it was told that it arrived
+				if ok {
+					return reply, nil
+				}
+			default:
+			}
+			return "", why
 		})
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"time"
@@ -25,7 +26,7 @@ func (d *Daemon) openCrons() (*cron.Table, error) {
 // is bound to the session's file too, so that it means the same one after a
 // restart (D20).
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
-	l, err := d.cronTarget(m)
+	l, err := d.cronTarget(r.ctx, m)
 	if err != nil {
 		return err
 	}
@@ -42,17 +43,15 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronInfo{CronInfo: d.cronInfo(c)}})
 }
 
-func (d *Daemon) cronTarget(m *pb.CreateCronMsg) (*live, error) {
+func (d *Daemon) cronTarget(ctx context.Context, m *pb.CreateCronMsg) (*live, error) {
 	if m.StoredId == "" {
 		return d.live.get(m.Session)
 	}
-	d.live.opening.Lock()
-	defer d.live.opening.Unlock()
 	id, err := d.storedID(m.StoredId)
 	if err != nil {
 		return nil, err
 	}
-	return d.open(id, "")
+	return d.open(ctx, id, "")
 }
 
 func (d *Daemon) deleteCron(r *request, id uint64) error {

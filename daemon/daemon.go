@@ -199,7 +199,14 @@ func (d *Daemon) build(c *config.Config) error {
 			Timeout: p.Timeout, IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
 		}
 	}
-	models, err := model.NewRegistry(providers, "")
+	old := d.setup()
+	var models *model.Registry
+	var err error
+	if old == nil {
+		models, err = model.NewRegistry(providers, "")
+	} else {
+		models, err = old.models.Renew(providers, "")
+	}
 	if err != nil {
 		return err
 	}
@@ -225,9 +232,7 @@ func (d *Daemon) build(c *config.Config) error {
 			Memory: memory, Scope: scope, Resources: d.resources(scope),
 		})
 	}
-	if old := d.current.Swap(s); old != nil {
-		old.models.Close() // of what is idle; runs that go on keep theirs
-	}
+	d.current.Store(s)
 	return nil
 }
 
@@ -312,7 +317,7 @@ func (d *Daemon) stop(ctx context.Context) {
 	for _, l := range d.live.list() {
 		l.stop(errStopping)
 	}
-	for _, l := range d.live.list() {
+	for _, l := range d.live.all() {
 		if l.turn.Acquire(ctx, 1) == nil {
 			l.turn.Release(1)
 		}

@@ -45,7 +45,7 @@ model = "script"
 `
 }
 
-func serve(t *testing.T, home, config string) *served {
+func serve(t *testing.T, home, config string, with ...func(*Options)) *served {
 	t.Helper()
 	if config != "" {
 		if err := os.MkdirAll(home, 0o700); err != nil {
@@ -55,7 +55,11 @@ func serve(t *testing.T, home, config string) *served {
 			t.Fatal(err)
 		}
 	}
-	d, err := Open(Options{Home: home, Getenv: func(string) string { return "" }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "test"})
+	o := Options{Home: home, Getenv: func(string) string { return "" }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "test"}
+	for _, f := range with {
+		f(&o)
+	}
+	d, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,11 +87,10 @@ func (d *Daemon) delegate(ctx context.Context, c tool.Call, t task) (string, err
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the task took longer than %s", timeout))
 		defer cancel()
 	}
-	l, err := d.create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, c.Dir)
+	l, err := d.create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, c.Dir, c.Scope)
 	if err != nil {
 		return "", err
 	}
-	l.scope = c.Scope
 	defer d.drop(l)
 	// It has nobody to ask.
 	r := run{live: l, content: t.Message, sender: l.createdBy, depth: c.Depth + 1}

@@ -101,6 +101,14 @@ func message(err error) *pb.ErrorMsg {
 			break
 		}
 	}
+	switch {
+	case errors.Is(err, sessionlog.ErrUnknown), errors.Is(err, sessionlog.ErrStopped):
+		m.Remedy = "check the disk, and begin again: the session is read from its file"
+	case errors.Is(err, crmem.ErrUnknown), errors.Is(err, crmem.ErrStopped):
+		m.Remedy = "check the disk, then crabmem daemon stop and crabmem daemon start"
+	case m.Kind == "no_space", vfs.OutOfSpace(err):
+		m.Remedy = "free some space on the disk, and do it again"
+	}
 	if ps, ok := errors.AsType[config.Problems](err); ok {
 		m.Code, m.Kind = http.StatusBadRequest, "config"
 		m.Details, _ = encode(ps)

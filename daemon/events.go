@@ -12,10 +12,16 @@ import (
 	"crabmem/sessionlog"
 
 	"encoding/json"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // maxLost is how many events a subscriber may miss before it is dropped.
 const maxLost = 4096
+
+// maxQueued bounds what waits for one subscriber, in bytes: an event may be as
+// long as an answer.
+const maxQueued = 4 << 20
 
 // hub shows what happens in all sessions to whoever subscribed.
 type hub struct {
@@ -29,6 +35,7 @@ type hub struct {
 // told when there is room again.
 type subscriber struct {
 	queue chan *pb.AgentEventMsg
+	bytes atomic.Int64 // in the queue
 	lost  atomic.Uint64
 }
 
@@ -57,11 +64,17 @@ func (h *hub) remove(s *subscriber) {
 
 // publish never waits.
 func (h *hub) publish(m *pb.AgentEventMsg) {
+	n := int64(proto.Size(m))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
+		if queued := s.bytes.Load(); queued > 0 && queued+n > maxQueued {
+			s.lost.Add(1)
+			continue
+		}
 		select {
 		case s.queue <- m:
+			s.bytes.Add(n)
 		default:
 			s.lost.Add(1)
 		}
@@ -192,6 +205,7 @@ func (d *Daemon) subscribe(r *request) error {
 	for {
 		select {
 		case m := <-s.queue:
+			s.bytes.Add(-int64(proto.Size(m)))
 			if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: m}}); err != nil {
 				return err
 			}

@@ -192,7 +192,7 @@ func (s *scheduler) ended(c cron.Cron, err error) {
 // runCron sends /SKILL ARGS into the session of an entry. The session is the
 // one of its file, also after a restart; a file that is gone is an error.
 func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
-	l, err := d.cronSession(c)
+	l, err := d.cronSession(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -203,14 +203,12 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	return d.run(ctx, &run{live: l, content: text, sender: "cron"})
 }
 
-func (d *Daemon) cronSession(c cron.Cron) (*live, error) {
+func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*live, error) {
 	if c.SessionFile == "" {
 		// It was written by another program, in whose run the number meant one.
 		return nil, fmt.Errorf("it names no session's file: create it anew, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
 	}
-	d.live.opening.Lock()
-	defer d.live.opening.Unlock()
-	l, err := d.open(c.SessionFile, "")
+	l, err := d.open(ctx, c.SessionFile, "")
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
+	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
 
@@ -84,7 +85,7 @@ func (d *Daemon) firingFor(t *testing.T, forth time.Duration) {
 func mustCreate(t *testing.T, d *Daemon, c cron.Cron) cron.Cron {
 	t.Helper()
 	if c.SessionFile == "" {
-		l, err := d.resolve(&begin{agent: "crab", sender: "user"})
+		l, err := d.resolve(t.Context(), &begin{agent: "crab", sender: "user"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestCronFires(t *testing.T) {
 		d, m = bubble(t, fs)
 		defer d.Close()
 		// Numbers of sessions begin anew: another one has that of ours.
-		if _, err := d.create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, ""); err != nil {
+		if _, err := d.create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, "", tool.Unbounded()); err != nil {
 			t.Fatal(err)
 		}
 		d.firingFor(t, 30*time.Minute)

@@ -27,11 +27,11 @@ func streamBegin(m *pb.StreamMsg) *begin {
 }
 
 // prepare finds the session. The agent that nobody names is crab.
-func (d *Daemon) prepare(q *begin) (*live, error) {
+func (d *Daemon) prepare(ctx context.Context, q *begin) (*live, error) {
 	if q.agent == "" {
 		q.agent = config.Crab
 	}
-	return d.resolve(q)
+	return d.resolve(ctx, q)
 }
 
 // run is one run of a session's agent, and what came of it.
@@ -50,16 +50,16 @@ type run struct {
 // run waits for the session's turn and runs its agent. It ends with ctx, on
 // request, and when the session is killed; what was produced until then is in
 // the session.
-func (d *Daemon) run(ctx context.Context, r *run) error {
+func (d *Daemon) run(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l := r.live
-	dir, err := l.begin(ctx, cancel)
+	dir, err := d.begin(ctx, l, cancel)
 	if err != nil {
 		return err
 	}
 	began := d.now()
-	defer func() { l.end(began) }()
+	defer func() { d.end(l, began, err) }()
 	s := d.setup()
 	a, ok := s.agents[l.agent]
 	if !ok {
@@ -104,7 +104,7 @@ func (d *Daemon) run(ctx context.Context, r *run) error {
 // send runs an agent and answers with what it said.
 func (d *Daemon) send(r *request, m *pb.SendMsg) error {
 	q := sendBegin(m)
-	l, err := d.prepare(q)
+	l, err := d.prepare(r.ctx, q)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (q *begin) by(l *live) string {
 // transcript is on the disk.
 func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 	q := streamBegin(m)
-	l, err := d.prepare(q)
+	l, err := d.prepare(r.ctx, q)
 	event := func(e *pb.StreamEvent) error {
 		return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}})
 	}
@@ -176,7 +176,7 @@ func (d *Daemon) listSessions(r *request) error {
 	for _, l := range d.live.list() {
 		info := &pb.SessionInfo{
 			Id: l.id, Agent: l.agent, CreatedBy: l.createdBy, MessageCount: uint64(l.messages.Load()), AliveSecs: uint64(l.alive.Load()),
-			Active: l.active(), Title: l.log.Meta().Title, StoredId: l.log.ID(), Waiting: uint64(l.waiting.Load()), Asking: d.asks.waiting(l.id),
+			Active: l.active(), Title: *l.title.Load(), StoredId: l.log.ID(), Waiting: uint64(l.waiting.Load()), Asking: d.asks.waiting(l.id),
 		}
 		if a := d.setup().agents[l.agent]; a != nil {
 			info.Model = a.Model
@@ -186,11 +186,22 @@ func (d *Daemon) listSessions(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: list}})
 }
 
+// killWait is how long a kill waits for the run to end: a tool, or a client that
+// does not read, may keep it for a while.
+const killWait = 10 * time.Second
+
 // kill ends a session: its run too. Its file stays.
 func (d *Daemon) kill(r *request, id uint64) error {
 	l, err := d.live.get(id)
 	if err != nil || !d.drop(l) {
 		return refuse(404, "not_found", "session %d not found", id)
+	}
+	late := time.NewTimer(killWait)
+	defer late.Stop()
+	select {
+	case <-l.gone:
+	case <-late.C: // nobody finds the session any more, and its run ends yet
+	case <-r.ctx.Done():
 	}
 	return r.pong()
 }
@@ -224,7 +235,7 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 // compactSession puts a summary in the place of the history.
 func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 	reply := &pb.CompactSessionReply{}
-	id, err := d.liveID(m)
+	id, err := d.liveID(r.ctx, m)
 	if err != nil {
 		return err
 	}
@@ -250,7 +261,7 @@ func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 
 // liveID returns the number of the session that is meant, and resumes it when
 // it is named by its file.
-func (d *Daemon) liveID(m *pb.CompactSessionMsg) (uint64, error) {
+func (d *Daemon) liveID(ctx context.Context, m *pb.CompactSessionMsg) (uint64, error) {
 	if m.Id == "" {
 		return m.Session, nil
 	}
@@ -258,9 +269,7 @@ func (d *Daemon) liveID(m *pb.CompactSessionMsg) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	d.live.opening.Lock()
-	defer d.live.opening.Unlock()
-	l, err := d.open(id, "")
+	l, err := d.open(ctx, id, "")
 	if err != nil {
 		return 0, err
 	}
@@ -268,18 +277,18 @@ func (d *Daemon) liveID(m *pb.CompactSessionMsg) (uint64, error) {
 }
 
 // withSession runs f when it is the session's turn, as a run.
-func (d *Daemon) withSession(ctx context.Context, id uint64, f func(context.Context, *setup, *agent.Agent, *live) error) error {
+func (d *Daemon) withSession(ctx context.Context, id uint64, f func(context.Context, *setup, *agent.Agent, *live) error) (err error) {
 	l, err := d.live.get(id)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if _, err := l.begin(ctx, cancel); err != nil {
+	if _, err := d.begin(ctx, l, cancel); err != nil {
 		return err
 	}
-	began := time.Now()
-	defer func() { l.end(began) }()
+	began := d.now()
+	defer func() { d.end(l, began, err) }()
 	s := d.setup()
 	a, ok := s.agents[l.agent]
 	if !ok {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"time"
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/tool"
@@ -39,8 +38,6 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	firing, stopFiring := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopFiring(nil)
 	wg.Go(func() { d.firing.run(firing) })
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
 	for ctx.Err() == nil && err == nil {
 		select {
 		case <-ctx.Done():
@@ -48,8 +45,6 @@ func (d *Daemon) Serve(ctx context.Context) error {
 			if err == nil {
 				err = errors.New("a listener ended by itself")
 			}
-		case <-tick.C:
-			d.putAway(d.setup().config.Limits.Sessions)
 		}
 	}
 	stopFiring(errStopping) // what is pending stays in the table

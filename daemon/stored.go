@@ -253,6 +253,10 @@ func (d *Daemon) setTitle(r *request, m *pb.SetTitleMsg) error {
 	if err != nil {
 		return err
 	}
+	if l := d.live.find(func(other *live) bool { return other.log.ID() == l.ID() }); l != nil {
+		title := m.GetTitle()
+		l.title.Store(&title)
+	}
 	s, err := d.describe(l.ID())
 	if err != nil {
 		return err
@@ -270,7 +274,7 @@ func (d *Daemon) deleteStored(r *request, m *pb.DeleteSessionMsg) error {
 	if m.GetDryRun() {
 		return r.stored(s)
 	}
-	if err := d.alone(s.Id, func() error { return d.sessions.Delete(m.GetId()) }); err != nil {
+	if err := d.alone(r.ctx, s.Id, func() error { return d.sessions.Delete(m.GetId()) }); err != nil {
 		return err
 	}
 	s.Live, s.Active = 0, false
@@ -298,7 +302,7 @@ func (d *Daemon) repairStored(r *request, m *pb.RepairSessionMsg) error {
 		return err
 	}
 	var did sessionlog.Repaired
-	err = d.alone(s.Id, func() (err error) {
+	err = d.alone(r.ctx, s.Id, func() (err error) {
 		did, err = d.sessions.Repair(m.GetId())
 		return err
 	})
@@ -314,25 +318,25 @@ func (d *Daemon) repairStored(r *request, m *pb.RepairSessionMsg) error {
 
 // alone runs f on a session that is not live, and that nobody can resume
 // meanwhile. One that was live and had no run is not any more.
-func (d *Daemon) alone(id string, f func() error) error {
-	d.live.opening.Lock()
-	defer d.live.opening.Unlock()
-	l := d.live.find(func(l *live) bool { return l.log.ID() == id })
+func (d *Daemon) alone(ctx context.Context, id string, f func() error) error {
+	unlock, err := d.live.stored.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	l, err := d.byLog(ctx, id)
+	if err != nil {
+		return err
+	}
 	if l == nil {
 		return f()
 	}
 	if !l.turn.TryAcquire(1) {
 		return &failure{code: 409, kind: "busy", text: "session " + id + " has a run", remedy: "wait for it to end, or cancel it"}
 	}
-	defer l.turn.Release(1)
-	d.live.take(l)
-	l.mu.Lock()
-	l.killed = true
-	l.mu.Unlock()
+	l.kill(errKilled)
 	d.asks.cancel(l.id)
-	if err := l.log.Close(); err != nil {
-		d.log.Warn("closing a session", "session", id, "error", err)
-	}
-	l.session = nil
+	d.closeLog(l)
+	l.turn.Release(1)
 	return f()
 }

@@ -120,12 +120,12 @@ func TestDeleteStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs, stop := context.WithCancelCause(ctx)
-	if _, err := l.begin(runs, stop); err != nil {
+	if _, err := s.Daemon.begin(runs, l, stop); err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.DeleteSession(ctx, sent.StoredId, false)
 	wantError(t, err, 409, "busy", "has a run")
-	l.end(s.now())
+	s.end(l, s.now(), nil)
 	if got, err := c.DeleteSession(ctx, sent.StoredId, true); err != nil || got.Live != sent.Session {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -431,7 +431,7 @@ func TestShortened(t *testing.T) {
 		)
 	}
 	short := shortened(ms, 200_000)
-	if n := size(short); n > 200_000 {
+	if n := Size(short); n > 200_000 {
 		t.Errorf("%d bytes", n)
 	}
 	if len(short) != len(ms) {
@@ -442,7 +442,7 @@ func TestShortened(t *testing.T) {
 			t.Fatalf("message %d: %+v", i, m)
 		}
 	}
-	if size(ms) < 1e7 {
+	if Size(ms) < 1e7 {
 		t.Error("what was given was changed")
 	}
 }

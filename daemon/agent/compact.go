@@ -69,7 +69,7 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions) model.Re
 		ms = append(ms, sessionlog.Message{Role: sessionlog.RoleUser, Content: "The instructions of the agent:\n\n" + a.system})
 	}
 	end := sessionlog.Message{Role: sessionlog.RoleUser, Content: "Write the summary now."}
-	room := r.Models.ContextLimit(a.Model)*4/5*bytesPerToken - size(ms) - size([]sessionlog.Message{end})
+	room := r.Models.ContextLimit(a.Model)*4/5*bytesPerToken - Size(ms) - Size([]sessionlog.Message{end})
 	ms = append(append(ms, shortened(s.Messages, room)...), end)
 	// All of it is written before the first byte comes.
 	return model.Request{Model: a.Model, Messages: ms, MaxTokens: o.Tokens, Timeout: compactTimeout}
@@ -86,7 +86,7 @@ func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
 		}
 		short[i] = m
 	}
-	for limit := 4 << 10; limit >= 32 && size(short) > room; limit /= 2 {
+	for limit := 4 << 10; limit >= 32 && Size(short) > room; limit /= 2 {
 		for i := range short {
 			m := &short[i]
 			// The last quarter keeps four times as much.
@@ -123,9 +123,10 @@ func cut(s string, n int) string {
 const bytesPerToken = 4
 
 // Estimate returns about how many tokens messages have.
-func Estimate(ms []sessionlog.Message) int { return size(ms) / bytesPerToken }
+func Estimate(ms []sessionlog.Message) int { return Size(ms) / bytesPerToken }
 
-func size(ms []sessionlog.Message) int {
+// Size returns how many bytes of text messages have.
+func Size(ms []sessionlog.Message) int {
 	n := 0
 	for i := range ms {
 		m := &ms[i]
@@ -183,7 +184,7 @@ func (t *turn) count(u *model.Usage) {
 		e.Prompt, e.Completion = u.Prompt, u.Completion
 	} else {
 		last := t.Session.Messages[len(t.Session.Messages)-1:]
-		e.Completion = size(last) / bytesPerToken
+		e.Completion = Size(last) / bytesPerToken
 		e.Prompt = t.estimate() - e.Completion
 		e.Estimated = true
 	}
@@ -194,7 +195,7 @@ func (t *turn) count(u *model.Usage) {
 // estimate is how full the context is when nobody counted: with the system
 // prompt, the schemas and the messages of this run.
 func (t *turn) estimate() int {
-	n := len(t.Agent.system) + size(t.injected) + size(t.Session.Messages)
+	n := len(t.Agent.system) + Size(t.injected) + Size(t.Session.Messages)
 	for _, s := range t.Tools.Schemas(t.Scope()) {
 		n += len(s.Name) + len(s.Description) + len(s.Parameters)
 	}
@@ -215,7 +216,7 @@ func (t *turn) limit() int {
 // compactIfFull compacts after a step that filled the context.
 func (t *turn) compactIfFull(ctx context.Context) {
 	limit := t.limit()
-	now := t.full + size(t.Session.Messages[min(t.counted, len(t.Session.Messages)):])/bytesPerToken
+	now := t.full + Size(t.Session.Messages[min(t.counted, len(t.Session.Messages)):])/bytesPerToken
 	if limit == 0 || t.noCompact || now <= limit {
 		return
 	}

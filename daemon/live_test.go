@@ -1,0 +1,326 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+)
+
+// disk is a file system whose session files fail on demand.
+type disk struct {
+	vfs.OS
+	write, sync atomic.Pointer[error]
+}
+
+func (d *disk) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
+	f, err := d.OS.OpenFile(name, flag, perm)
+	if err == nil && strings.HasSuffix(name, ".jsonl") {
+		f = &failing{f, d}
+	}
+	return f, err
+}
+
+type failing struct {
+	vfs.File
+	d *disk
+}
+
+func (f *failing) Write(b []byte) (int, error) {
+	if err := f.d.write.Load(); err != nil {
+		return 0, *err
+	}
+	return f.File.Write(b)
+}
+
+func (f *failing) Datasync() error {
+	if err := f.d.sync.Swap(nil); err != nil {
+		return *err
+	}
+	return f.File.Datasync()
+}
+
+// onEvent is a hook that sees events.
+func onEvent(f func(*agent.Turn, agent.Event)) func(*Options) {
+	return func(o *Options) { o.Hooks.Event = f }
+}
+
+// TestKilledSessionIsResumed kills a session whose run takes its time to end.
+// Who asks for it then waits until the file has no writer.
+func TestKilledSessionIsResumed(t *testing.T) {
+	m := modeltest.New(t, modeltest.Reply{}.Text("one ").Stall(0), modeltest.Say("two"))
+	hold, holding := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s := serve(t, home(t), scripted(m), onEvent(func(_ *agent.Turn, e agent.Event) {
+		if e.Kind == agent.Done {
+			once.Do(func() {
+				close(holding)
+				<-hold
+			})
+		}
+	}))
+	f := s.begin(&pb.StreamMsg{Content: "hi"})
+	first := f.start()
+	f.chunk("one ")
+	killed := make(chan error, 1)
+	go func() { killed <- s.client().Kill(context.Background(), first.Session) }()
+	<-holding
+	if list := s.list(); len(list) != 0 {
+		t.Errorf("it is killed, and listed: %v", list)
+	}
+	started := make(chan *pb.StreamStart, 1)
+	second := s.begin(&pb.StreamMsg{Content: "and?"})
+	go func() { started <- second.start() }()
+	select {
+	case <-started:
+		t.Error("a second writer of one session's file")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(hold)
+	if err := <-killed; err != nil {
+		t.Error(err)
+	}
+	if e := f.end(); e != errKilled.Error() {
+		t.Errorf("the run ended with %q", e)
+	}
+	if start := <-started; start.Session == first.Session || start.StoredId != first.StoredId {
+		t.Errorf("%v after %v", start, first)
+	}
+	if e := second.end(); e != "" {
+		t.Error(e)
+	}
+	want := []string{"user hi", "assistant one ", "user and?", "assistant two"}
+	if got := s.lines(first.StoredId); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestKillBesideOpen kills sessions while others ask for them.
+func TestKillBesideOpen(t *testing.T) {
+	s := serve(t, home(t), "")
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() {
+		defer close(done)
+		for i := range 100 {
+			who := fmt.Sprint(i % 2)
+			if _, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil && !strings.Contains(err.Error(), errKilled.Error()) {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			for _, l := range s.live.list() {
+				s.drop(l)
+				_ = s.compactSession(&request{ctx: t.Context(), send: func(*pb.ServerMessage) error { return nil }}, &pb.CompactSessionMsg{Session: l.id + 1})
+			}
+		}
+	})
+	wg.Wait()
+	if s.live.identities.held != nil && len(s.live.identities.held)+len(s.live.stored.held) > 0 {
+		t.Errorf("locks are left: %v, %v", s.live.identities.held, s.live.stored.held)
+	}
+	infos, err := s.sessions.List()
+	if err != nil || len(infos) != 2 {
+		t.Fatalf("%d sessions, %v", len(infos), err)
+	}
+	for _, i := range infos {
+		if i.Err != nil || i.Damaged > 0 {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
+// TestLockedSessionStopsNobodyElse asks for a session that another process has.
+func TestLockedSessionStopsNobodyElse(t *testing.T) {
+	s := serve(t, home(t), "", func(o *Options) { o.LockWait = 2 * time.Second })
+	ctx := t.Context()
+	sent, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client().Kill(ctx, sent.Session); err != nil {
+		t.Fatal(err)
+	}
+	other, err := sessionlog.OpenDir(filepath.Join(s.home, "sessions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Open(sent.StoredId); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := s.client().Send(context.Background(), &pb.SendMsg{Agent: "crab", Content: "hi"})
+		waited <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	began := time.Now()
+	who := "somebody else"
+	if _, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("somebody else waited for %v", took)
+	}
+	wantError(t, <-waited, 409, "locked", "")
+}
+
+// TestDiskFull lets the results of a call find no room. The next run has no call
+// without a result.
+func TestDiskFull(t *testing.T) {
+	d := &disk{}
+	m := modeltest.New(t, modeltest.Call(tool.Recall, `{"query":"x"}`), modeltest.Say("well"))
+	s := serve(t, home(t), scripted(m), func(o *Options) { o.FS = d }, onEvent(func(_ *agent.Turn, e agent.Event) {
+		if e.Kind == agent.ToolResult {
+			full := error(syscall.ENOSPC)
+			d.write.Store(&full)
+		}
+	}))
+	_, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi"})
+	wantError(t, err, 500, "not_applied", "no space")
+	d.write.Store(nil)
+	if _, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "again"}); err != nil {
+		t.Fatal(err)
+	}
+	rs := m.Requests()
+	var roles []string
+	for _, m := range rs[len(rs)-1].Messages[1:] {
+		roles = append(roles, m.Role)
+	}
+	if got := strings.Join(roles, " "); !strings.HasPrefix(got, "user assistant tool user") {
+		t.Errorf("the model was sent %s", got)
+	}
+}
+
+// TestLogStopped lets a sync fail. The session's next run goes on from what is
+// in the file.
+func TestLogStopped(t *testing.T) {
+	d := &disk{}
+	m := modeltest.New(t, modeltest.Say("one"), modeltest.Say("two"))
+	var fail atomic.Bool
+	s := serve(t, home(t), scripted(m), func(o *Options) { o.FS = d }, onEvent(func(_ *agent.Turn, e agent.Event) {
+		if e.Kind == agent.TextDelta && !fail.Swap(true) {
+			eio := error(syscall.EIO)
+			d.sync.Store(&eio)
+		}
+	}))
+	_, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi"})
+	wantError(t, err, 500, "outcome_unknown", "")
+	r, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "again"})
+	if err != nil || r.Content != "two" {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// TestSessionsAreBounded has more sessions than may be live, with more text than
+// may be loaded.
+func TestSessionsAreBounded(t *testing.T) {
+	s := serve(t, home(t), "[limits]\nsessions = 10\n")
+	c, ctx := s.client(), t.Context()
+	text := strings.Repeat("many words ", 4<<20/11)
+	var first *pb.SendResponse
+	for i := range maxLoaded>>22 + 4 {
+		r, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: text, NewChat: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = r
+		}
+		if n := s.live.loaded.Load(); n > maxLoaded {
+			t.Fatalf("%d bytes of histories after %d sessions", n, i)
+		}
+	}
+	for range justFound + 10 {
+		if _, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "hi", NewChat: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.live.all()); n > justFound+11 {
+		t.Errorf("%d sessions are live", n)
+	}
+	if _, err := s.live.get(first.Session); err == nil {
+		t.Error("the oldest is live still")
+	}
+	r, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "again", ResumeFile: &first.StoredId})
+	if err != nil || r.StoredId != first.StoredId {
+		t.Errorf("%v, %v", r.GetStoredId(), err)
+	}
+	if h, err := s.describe(first.StoredId); err != nil || h.Messages != 4 {
+		t.Errorf("%v, %v", h, err)
+	}
+}
+
+// TestReplyAtTheLastMoment sends a reply, which is taken, right before the run
+// is cancelled.
+func TestReplyAtTheLastMoment(t *testing.T) {
+	s := serve(t, home(t), "")
+	ask := s.askTool()
+	args, _ := json.Marshal(askArgs{Questions: []agent.Question{{Question: "which?", Header: "which"}}})
+	for range 300 {
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), streamingKey{}, true))
+		got := make(chan error, 1)
+		go func() {
+			text, err := ask.Run(ctx, tool.Call{Session: 7, Arguments: args})
+			if err == nil && text != "this" {
+				err = errors.New(text)
+			}
+			got <- err
+		}()
+		if err := s.asks.answer(t.Context(), 7, "this"); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := <-got; err != nil {
+			t.Fatalf("the reply was taken, and then: %v", err)
+		}
+	}
+}
+
+// TestQueueOfBytes publishes long events to somebody who does not read.
+func TestQueueOfBytes(t *testing.T) {
+	var h hub
+	sub, err := h.add(1024, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 1<<20)
+	for range 100 {
+		h.publish(&pb.AgentEventMsg{Content: long})
+	}
+	if n := len(sub.queue); n != 3 || sub.lost.Load() != 97 {
+		t.Errorf("%d events wait, %d are lost", n, sub.lost.Load())
+	}
+	var big hub
+	if sub, err = big.add(1024, 1); err != nil {
+		t.Fatal(err)
+	}
+	big.publish(&pb.AgentEventMsg{Content: strings.Repeat("x", 2*maxQueued)})
+	if len(sub.queue) != 1 {
+		t.Error("an event that is longer than the queue never arrives")
+	}
+}

@@ -1,0 +1,371 @@
+package kill_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/model"
+	"crabmem/sessionlog"
+)
+
+const writers = 4 // clients of one daemon
+
+// turn is a message that a client sent. Its answer was told whole when the
+// client saw its end.
+type turn struct {
+	text  string
+	ended bool
+}
+
+// diary is what one client did in the life of a home, and was told.
+type diary struct {
+	who      string
+	n        int
+	kept     map[string]string // acknowledged entries
+	turns    []turn
+	archives map[string]string // acknowledged
+}
+
+// daemonKills is what the kills of daemons came to.
+type daemonKills struct {
+	entries, turns, cut, markers, archived, restarts int
+}
+
+// TestKillDaemon kills the daemon under four clients that write, again and
+// again, mostly on the home that the last one left.
+//
+//	CRABMEM_DAEMON_KILLS=N   so many times
+func TestKillDaemon(t *testing.T) {
+	n := scale(10, 100)
+	if s := os.Getenv("CRABMEM_DAEMON_KILLS"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatalf("CRABMEM_DAEMON_KILLS: %v", err)
+		}
+	}
+	rng := random(seed(t))
+	m, err := model.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	exe := command(t)
+	var sum daemonKills
+	for done := 0; done < n; {
+		life := min(1+rng.IntN(20), n-done)
+		sum.life(t, exe, m, rng, life)
+		done += life
+		if t.Failed() {
+			break
+		}
+	}
+	if d := m.Dangling.Load(); d > 0 {
+		t.Errorf("%d requests to the model had a call without its result", d)
+	}
+	t.Logf("kill -9 of the daemon: %d rounds, %d entries, %d turns and %d compactions acknowledged to %d clients, 0 lost; %d turns cut, %d markers have their archives, %d requests to the model, 0 with a dangling call",
+		n, sum.entries, sum.turns, sum.archived, writers, sum.cut, sum.markers, m.Requests.Load())
+	if sum.entries < n || sum.turns < n/2 {
+		t.Error("that is too little: the test does not test")
+	}
+}
+
+func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.Rand, kills int) {
+	t.Helper()
+	home, err := os.MkdirTemp("", "crab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(home)
+	config := "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"none\"\nmodels = [\"m\"]\n[system.crab]\nmodel = \"m\"\n"
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	diaries := make([]*diary, writers)
+	for i := range diaries {
+		diaries[i] = &diary{who: fmt.Sprintf("w%d", i), kept: make(map[string]string), archives: make(map[string]string)}
+	}
+	for range kills {
+		cmd, stderr := startDaemon(t, exe, home)
+		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}}
+		ctx, cancel := context.WithCancel(t.Context())
+		wrote := make(chan struct{})
+		var wg sync.WaitGroup
+		var first sync.Once
+		errs := make([]error, writers)
+		for i, d := range diaries {
+			sd := rng.Uint64()
+			wg.Go(func() {
+				errs[i] = d.write(ctx, c, rand.New(rand.NewPCG(sd, 0)), func() { first.Do(func() { close(wrote) }) })
+			})
+		}
+		if rng.IntN(5) > 0 {
+			select {
+			case <-wrote:
+			case <-time.After(20 * time.Second):
+				t.Errorf("nothing was acknowledged in 20 s: %s", stderr)
+			}
+		}
+		time.Sleep(time.Duration(1+rng.IntN(150)) * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		cancel()
+		wg.Wait()
+		c.Close()
+		for i, err := range errs {
+			if refused, ok := errors.AsType[*client.Error](err); ok {
+				t.Errorf("client %d was refused: %v\n%s", i, refused, stderr)
+			}
+		}
+		k.restarts++
+		if k.check(t, home, diaries, false); t.Failed() {
+			t.Logf("the daemon said: %s", stderr)
+			return
+		}
+	}
+	// The next daemon writes what the last one could not, and ends well.
+	cmd, stderr := startDaemon(t, exe, home)
+	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}}
+	for _, d := range diaries {
+		if err := d.say(t.Context(), c, d.next("the end")); err != nil {
+			t.Errorf("after the kills: %v", err)
+		}
+	}
+	c.Close()
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the daemon ended with %v: %s", err, stderr)
+	}
+	k.check(t, home, diaries, true)
+	for _, d := range diaries {
+		k.entries += len(d.kept)
+		k.archived += len(d.archives)
+		for _, turn := range d.turns {
+			if turn.ended {
+				k.turns++
+			} else {
+				k.cut++
+			}
+		}
+	}
+}
+
+// startDaemon starts a daemon and waits until it answers.
+func startDaemon(t *testing.T, exe, home string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.Command(exe, "daemon", "--home", home)
+	stderr := new(bytes.Buffer)
+	cmd.Stderr = stderr
+	cmd.Env = append(os.Environ(), "CRABMEM_SOCKET=")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}}
+	defer c.Close()
+	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(2 * time.Millisecond) {
+		if c.Ping(t.Context()) == nil {
+			return cmd, stderr
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	t.Fatalf("the daemon does not answer: %s", stderr)
+	return nil, nil
+}
+
+// next is a text that was never sent before.
+func (d *diary) next(what string) string {
+	d.n++
+	return fmt.Sprintf("%s %s %d", what, d.who, d.n)
+}
+
+// write does what a client does until the daemon is gone, and returns why it
+// ended.
+func (d *diary) write(ctx context.Context, c *client.Client, rng *rand.Rand, wrote func()) error {
+	for {
+		var err error
+		switch rng.IntN(8) {
+		case 0, 1:
+			err = d.say(ctx, c, d.next("hello from"))
+		case 2:
+			err = d.say(ctx, c, d.next("note of"))
+		case 3:
+			err = d.compact(ctx, c)
+		default:
+			name := d.next("entry")
+			if _, err = c.Remember(ctx, &pb.RememberMsg{Name: name, Content: "by " + name}); err == nil {
+				d.kept[name] = "by " + name
+			}
+		}
+		if err != nil {
+			return err
+		}
+		wrote()
+	}
+}
+
+func (d *diary) say(ctx context.Context, c *client.Client, text string) error {
+	d.turns = append(d.turns, turn{text: text})
+	noted, answer := false, ""
+	for e, err := range c.Stream(ctx, &pb.StreamMsg{Agent: "crab", Content: text, Sender: &d.who}) {
+		if err != nil {
+			return err
+		}
+		if r := e.GetToolResult(); r != nil && !r.IsError {
+			noted = true
+		}
+		answer += e.GetChunk().GetContent()
+	}
+	d.turns[len(d.turns)-1].ended = true
+	if answer != model.Answer(text) {
+		return fmt.Errorf("%q was answered with %q", text, answer)
+	}
+	if noted {
+		name := text[len("note "):]
+		d.kept[name] = model.Answer(name)
+	}
+	return nil
+}
+
+func (d *diary) compact(ctx context.Context, c *client.Client) error {
+	list, err := c.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.CreatedBy != d.who {
+			continue
+		}
+		r, err := c.CompactSession(ctx, &pb.CompactSessionMsg{Session: s.Id})
+		if err != nil {
+			return err
+		}
+		d.archives[r.Archive] = r.Summary
+	}
+	return nil
+}
+
+// check compares the files with what the clients were told. At the end every
+// marker has its archive; before, one may lack that nothing was said after.
+func (k *daemonKills) check(t *testing.T, home string, diaries []*diary, end bool) {
+	t.Helper()
+	got := make(map[string]string)
+	archives := make(map[string]bool)
+	err := reading(filepath.Join(home, "memory.db"), func(s *crmem.Store) error {
+		for e := range s.All() {
+			got[e.Name] = e.Content
+			if e.Kind == crmem.Archive {
+				archives[e.Content] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("the store: %v", err)
+	}
+	dir, err := sessionlog.OpenDir(filepath.Join(home, "sessions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for _, d := range diaries {
+		for name, text := range maps.All(d.kept) {
+			if got[name] != text {
+				t.Errorf("%q was acknowledged, and is %q in the store", name, got[name])
+			}
+		}
+		for name, text := range maps.All(d.archives) {
+			if got[name] != text {
+				t.Errorf("the archive %q was acknowledged, and is %q in the store", name, got[name])
+			}
+		}
+		if len(d.turns) > 0 {
+			k.checkSession(t, dir, d, archives, end)
+		}
+	}
+}
+
+func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, archives map[string]bool, end bool) {
+	t.Helper()
+	id, err := dir.Latest("crab", d.who)
+	if errors.Is(err, sessionlog.ErrNotFound) {
+		for _, turn := range d.turns {
+			if turn.ended {
+				t.Errorf("%q was answered, and there is no session", turn.text)
+			}
+		}
+		return
+	}
+	if err != nil {
+		t.Errorf("%s: %v", d.who, err)
+		return
+	}
+	s, err := dir.Read(id)
+	if err != nil {
+		t.Errorf("%s: %v", id, err)
+		return
+	}
+	defer s.Close()
+	// For every message of the user, the last thing that was said before the
+	// next one.
+	answers, times := make(map[string]string), make(map[string]int)
+	said, marker := "", ""
+	for l, err := range s.Lines(0) {
+		if err != nil {
+			t.Errorf("%s: %v", id, err)
+			return
+		}
+		switch l.Kind {
+		case sessionlog.KindBad:
+			if !l.Torn {
+				t.Errorf("%s: line %d: %v", id, l.Number, l.Err)
+			}
+		case sessionlog.KindMarker:
+			marker = l.Summary
+			if archives[marker] {
+				marker = ""
+				if end {
+					k.markers++
+				}
+			}
+		case sessionlog.KindMessage:
+			if marker != "" {
+				t.Errorf("%s: line %d: a message after the summary %q, which is not in the store", id, l.Number, marker)
+				marker = ""
+			}
+			switch l.Message.Role {
+			case sessionlog.RoleUser:
+				said = l.Message.Content
+				times[said]++
+			case sessionlog.RoleAssistant:
+				answers[said] = l.Message.Content
+			}
+		}
+	}
+	if marker != "" && end {
+		t.Errorf("%s: the summary %q is not in the store", id, marker)
+	}
+	for _, turn := range d.turns {
+		switch {
+		case times[turn.text] > 1:
+			t.Errorf("%s: %q is there %d times", id, turn.text, times[turn.text])
+		case turn.ended && answers[turn.text] != model.Answer(turn.text):
+			t.Errorf("%s: %q was answered, and the answer in the file is %q", id, turn.text, answers[turn.text])
+		}
+	}
+}

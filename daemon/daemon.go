@@ -209,7 +209,14 @@ func (d *Daemon) build(c *config.Config) error {
 	for i := range c.Providers {
 		providers[i] = Provider(&c.Providers[i])
 	}
-	models, err := model.NewRegistry(providers, "")
+	old := d.setup()
+	var models *model.Registry
+	var err error
+	if old == nil {
+		models, err = model.NewRegistry(providers, "")
+	} else {
+		models, err = old.models.Renew(providers, "")
+	}
 	if err != nil {
 		return err
 	}
@@ -225,9 +232,7 @@ func (d *Daemon) build(c *config.Config) error {
 	s.runner.Archive = d.archive
 	d.mcp.Set(d.mcpServers(c))
 	d.buildAgents(s)
-	if old := d.current.Swap(s); old != nil {
-		old.models.Close() // of what is idle; runs that go on keep theirs
-	}
+	d.current.Store(s)
 	return nil
 }
 

@@ -49,6 +49,12 @@ func NewRegistry(providers []Provider, active string) (*Registry, error) {
 	return newRegistry(providers, active, newTransport())
 }
 
+// Renew returns a registry in the place of r, as NewRegistry does. Both have the
+// same connections.
+func (r *Registry) Renew(providers []Provider, active string) (*Registry, error) {
+	return newRegistry(providers, active, r.transport)
+}
+
 func newRegistry(providers []Provider, active string, transport http.RoundTripper) (*Registry, error) {
 	r := &Registry{transport: transport, models: make(map[string]*entry)}
 	var problems []error

@@ -57,7 +57,7 @@ func (s *Server) Close() error { return s.http.Close() }
 type message struct {
 	Role      string
 	Content   any
-	ToolCall  string `json:"tool_call_id"`
+	ToolCall  string                `json:"tool_call_id"`
 	ToolCalls []struct{ ID string } `json:"tool_calls"`
 }
 

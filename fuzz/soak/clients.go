@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+)
+
+// request makes one request of any kind, and may hang up in the middle.
+func (s *soak) request(ctx context.Context, r *rand.Rand) {
+	s.did[opRequests].Add(1)
+	if r.IntN(6) == 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(20_000))*time.Microsecond)
+		defer cancel()
+		s.did[opHangUps].Add(1)
+	}
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	name := fmt.Sprintf("entry %d", r.IntN(200))
+	err := s.requests(ctx, c, r, name)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	var refused *client.Error
+	if !errors.As(err, &refused) {
+		s.odd(fmt.Errorf("a request: %w", err))
+	}
+}
+
+func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, name string) (err error) {
+	id := func() string {
+		l, err := c.ListSessions(ctx, &pb.ListSessionsMsg{})
+		if err != nil || len(l.Sessions) == 0 {
+			return "none"
+		}
+		return l.Sessions[r.IntN(len(l.Sessions))].Id
+	}
+	switch r.IntN(28) {
+	case 0, 1, 2:
+		size := r.IntN(2000)
+		if r.IntN(50) == 0 {
+			name, size = "a long entry", 4*mib
+		}
+		_, err = c.Remember(ctx, &pb.RememberMsg{Name: name, Content: strings.Repeat("some words ", size/11)})
+	case 3, 4, 5:
+		_, err = c.Recall(ctx, &pb.RecallMsg{Query: "words of entry", Limit: 5})
+	case 6:
+		_, err = c.Forget(ctx, &pb.ForgetMsg{Name: name})
+	case 7:
+		_, err = c.Get(ctx, name)
+	case 8:
+		for _, err = range c.List(ctx, &pb.ListEntriesMsg{Content: r.IntN(4) == 0}) {
+			if err != nil || r.IntN(50) == 0 {
+				break
+			}
+		}
+	case 9:
+		_, err = c.Alias(ctx, &pb.AliasMsg{Name: name, Aliases: []string{"alias of " + name}})
+	case 10:
+		_, err = c.Dump(ctx, &pb.DumpMsg{Dir: filepath.Join(s.home, "tree"), Force: true, Progress: true}, nil)
+	case 11:
+		_, err = c.Load(ctx, &pb.LoadMsg{Dir: filepath.Join(s.home, "tree"), Mode: pb.LoadMsg_MERGE, Progress: true}, nil)
+	case 12:
+		_, err = c.Checkpoint(ctx)
+	case 13:
+		_, err = c.StoreStats(ctx, true)
+	case 14:
+		_, err = c.ListSessions(ctx, &pb.ListSessionsMsg{Trash: r.IntN(2) == 0})
+	case 15:
+		for _, err = range c.History(ctx, &pb.HistoryMsg{Id: id()}) {
+			if err != nil {
+				break
+			}
+		}
+	case 16:
+		_, err = c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "words hello", Tools: r.IntN(20) == 0})
+	case 17:
+		_, err = c.SetTitle(ctx, id(), fmt.Sprintf("title %d", r.IntN(100)))
+	case 18, 19, 20:
+		_, err = c.DeleteSession(ctx, id(), false)
+	case 21:
+		_, err = c.Stats(ctx)
+	case 22:
+		_, err = c.Config(ctx)
+	case 23:
+		_, err = c.Models(ctx)
+	case 24:
+		_, err = c.Agents(ctx)
+	case 25:
+		_, err = c.Crons(ctx)
+	case 26:
+		var list []*pb.SessionInfo
+		if list, err = c.Sessions(ctx); err == nil && len(list) > 0 {
+			_, err = c.CompactSession(ctx, &pb.CompactSessionMsg{Session: list[r.IntN(len(list))].Id})
+		}
+	case 27:
+		_, err = c.Apply(ctx, &pb.ApplyMsg{Changes: []*pb.Change{{Change: &pb.Change_Add{Add: &pb.Entry{Name: name, Content: "added"}}}}})
+	}
+	return err
+}
+
+// talk runs an agent, and may hang up in the middle.
+func (s *soak) talk(ctx context.Context, r *rand.Rand) {
+	s.did[opStreams].Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	texts := []string{"hello there", "hello", "hello again", "note of talk", "stall", "endless", "ask", "run sleep 3; echo done", "run yes | head -c 100000"}
+	text := texts[r.IntN(len(texts))]
+	who := fmt.Sprintf("talker %d", r.IntN(8))
+	hangUp := -1
+	if r.IntN(3) == 0 || text == "stall" {
+		hangUp = r.IntN(6)
+	}
+	agent := "crab"
+	if r.IntN(4) == 0 {
+		agent = "helper"
+	}
+	events := 0
+	for e, err := range c.Stream(ctx, &pb.StreamMsg{Agent: agent, Content: text, Sender: &who, NewChat: r.IntN(10) == 0}) {
+		var refused *client.Error
+		switch {
+		case err != nil && !errors.As(err, &refused) && ctx.Err() == nil:
+			s.odd(fmt.Errorf("a stream: %w", err))
+			return
+		case err != nil:
+			s.did[opEnded].Add(1)
+			return
+		}
+		if e.GetAskUser() != nil && r.IntN(2) == 0 {
+			if list, err := c.Sessions(ctx); err == nil {
+				for _, l := range list {
+					if l.Asking {
+						_ = c.ReplyToAsk(ctx, l.Id, "this one") // somebody else may have
+					}
+				}
+			}
+		}
+		if events == hangUp {
+			s.did[opHangUps].Add(1)
+			pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
+			return
+		}
+		events++
+	}
+	s.did[opEnded].Add(1)
+}
+
+// kill ends any session, or its run.
+func (s *soak) kill(ctx context.Context, r *rand.Rand) {
+	pause(ctx, time.Duration(20+r.IntN(100))*time.Millisecond)
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	list, err := c.Sessions(ctx)
+	if err != nil || len(list) == 0 {
+		return
+	}
+	s.did[opKills].Add(1)
+	id := list[r.IntN(len(list))].Id
+	if r.IntN(2) == 0 {
+		_ = c.Cancel(ctx, id)
+	} else {
+		_ = c.Kill(ctx, id)
+	}
+}
+
+// reload reads or sets the configuration, and adds and removes a model.
+func (s *soak) reload(ctx context.Context, r *rand.Rand) {
+	pause(ctx, time.Duration(r.IntN(300))*time.Millisecond)
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	s.did[opReloads].Add(1)
+	_, err := c.Reload(ctx)
+	if err == nil && r.IntN(3) == 0 {
+		_, err = c.AddModels(ctx, &pb.AddModelsMsg{Provider: "more", Kind: "openai-compatible", BaseUrl: s.model.URL, ApiKey: "x", Models: []string{"m2"}})
+		if err == nil {
+			_, err = c.RemoveModel(ctx, "m2")
+		}
+	}
+	if err == nil && r.IntN(5) == 0 {
+		js := ""
+		if js, err = c.Config(ctx); err == nil {
+			_, err = c.SetConfig(ctx, js)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.odd(fmt.Errorf("a reload: %w", err))
+	}
+}
+
+// raw connects and sends bytes.
+func (s *soak) raw(ctx context.Context, b string) net.Conn {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", s.addr.Address)
+	if err != nil {
+		return nil // the queue of the listener may be full
+	}
+	_, _ = c.Write([]byte(b))
+	return c
+}
+
+// deaf subscribes and does not read.
+func (s *soak) deaf(ctx context.Context, r *rand.Rand) {
+	c, err := wire.Dial(ctx, s.addr)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_ = c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}})
+	pause(ctx, time.Duration(r.IntN(15))*time.Second)
+}
+
+// listen subscribes and reads.
+func (s *soak) listen(ctx context.Context, _ *rand.Rand) {
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	for _, err := range c.Events(ctx) {
+		if err != nil {
+			pause(ctx, 100*time.Millisecond)
+			return
+		}
+		s.did[opEvents].Add(1)
+	}
+}
+
+// dials opens many connections that ask for nothing.
+func (s *soak) dials(ctx context.Context, r *rand.Rand) {
+	var open []net.Conn
+	for range 500 {
+		if c := s.raw(ctx, ""); c != nil {
+			open = append(open, c)
+			s.did[opDials].Add(1)
+		}
+	}
+	pause(ctx, time.Duration(r.IntN(400))*time.Millisecond)
+	for _, c := range open {
+		c.Close()
+	}
+}
+
+// half sends part of a request: of its length, of a long payload, byte by byte,
+// or of another protocol.
+func (s *soak) half(ctx context.Context, r *rand.Rand) {
+	s.did[opHalves].Add(1)
+	starts := []string{"\x00\x00", "\x01\x00\x00\x00" + strings.Repeat("x", 100), "\x00\x00\x00\x05ab", "GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xff"}
+	if r.IntN(20) == 0 {
+		starts = []string{"\x00\xff\xff\xff" + strings.Repeat("x", mib)}
+	}
+	c := s.raw(ctx, starts[r.IntN(len(starts))])
+	if c == nil {
+		return
+	}
+	defer c.Close()
+	for range r.IntN(20) {
+		pause(ctx, 300*time.Millisecond)
+		if _, err := c.Write([]byte{0}); err != nil || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// flood has the model send 200 MB.
+func (s *soak) flood(ctx context.Context, r *rand.Rand) {
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	s.did[opFloods].Add(1)
+	who := "flooded"
+	for _, err := range c.Stream(ctx, &pb.StreamMsg{Agent: "crab", Content: "flood 200000000", Sender: &who, NewChat: true}) {
+		if err != nil {
+			break
+		}
+	}
+	pause(ctx, time.Duration(2+r.IntN(4))*time.Second)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/daemon/client"
+)
+
+// figures are what the daemon's process has.
+type figures struct {
+	goroutines  uint32
+	descriptors int
+	heap        uint64
+	resident    uint64 // without what is mapped from files
+	sessions    uint32
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MiB heap, %.1f MiB resident, %d sessions live",
+		f.goroutines, f.descriptors, float64(f.heap)/mib, float64(f.resident)/mib, f.sessions)
+}
+
+func (s *soak) figures(ctx context.Context) (f figures, err error) {
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	st, err := c.Stats(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.goroutines, f.heap, f.sessions = st.Goroutines, st.MemoryBytes, st.LiveSessions
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+	if err != nil {
+		return f, err
+	}
+	f.descriptors = len(fds)
+	f.resident, err = s.resident()
+	return f, err
+}
+
+// resident returns the process's memory that is not of files.
+func (s *soak) resident() (uint64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
+			return n << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no RssAnon in /proc/%d/status", s.cmd.Process.Pid)
+}
+
+// watch takes note of the most memory that the daemon had.
+func (s *soak) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if n, err := s.resident(); err == nil {
+			s.peak = max(s.peak, n)
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// quiet kills all sessions, waits until nothing goes on, and returns what the
+// daemon has then.
+func (s *soak) quiet(ctx context.Context) (best figures, err error) {
+	c := &client.Client{Addr: s.addr}
+	list, err := c.Sessions(ctx)
+	for _, l := range list {
+		_ = c.Kill(ctx, l.Id) // it may have gone
+	}
+	c.Close()
+	if err != nil {
+		return best, err
+	}
+	// Time-outs have to pass, and the collector to run.
+	for i := range 60 {
+		f, err := s.figures(ctx)
+		if err != nil {
+			return best, err
+		}
+		if i == 0 {
+			best = f
+		}
+		best = figures{
+			min(best.goroutines, f.goroutines), min(best.descriptors, f.descriptors), min(best.heap, f.heap), f.resident, f.sessions,
+		}
+		if i > 10 && f.goroutines <= 12 {
+			break
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	return best, nil
+}

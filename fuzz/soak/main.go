@@ -1,0 +1,243 @@
+// Soak runs the daemon, as a process of its own, under clients that do
+// everything at once and badly: they hang up, stall, never read, dial ten
+// thousand times, and have the model flood it. All the while a new client must
+// be answered within a second, and the daemon's memory stay within 64 MiB of
+// what it has when idle; in between and at the end its goroutines, descriptors
+// and memory must be back where they were.
+//
+//	go run ./fuzz/soak [-for 60s] [-seed N]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crabmem/bench/measure"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
+	"crabmem/fuzz/model"
+)
+
+func main() {
+	d := flag.Duration("for", time.Minute, "how long")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of what the clients do")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *d, *seed); err != nil {
+		fmt.Fprintf(os.Stderr, "fuzz/soak: %v\nrepeat with -seed %d\n", err, *seed)
+		os.Exit(1)
+	}
+}
+
+// soak is one run.
+type soak struct {
+	home  string
+	addr  wire.Addr
+	model *model.Server
+	cmd   *exec.Cmd
+	peak  uint64 // bytes of the process
+	seed  uint64
+
+	did     [opsN]atomic.Int64
+	pings   []time.Duration
+	strange atomic.Pointer[error] // the first that nobody expects
+}
+
+// What is counted.
+const (
+	opRequests = iota
+	opStreams
+	opEnded
+	opHangUps
+	opKills
+	opReloads
+	opDials
+	opHalves
+	opFloods
+	opEvents
+	opsN
+)
+
+const mib = 1 << 20
+
+func run(ctx context.Context, d time.Duration, seed uint64) (err error) {
+	s := &soak{seed: seed}
+	if s.home, err = os.MkdirTemp("", "soak"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(s.home)
+	if s.model, err = model.Start(); err != nil {
+		return err
+	}
+	defer s.model.Close()
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+
+	idle, err := s.quiet(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("idle: ", idle)
+	var found [2]figures
+	for i, part := range []time.Duration{d / 4, d - d/4} {
+		s.attack(ctx, part, uint64(i))
+		if found[i], err = s.quiet(ctx); err != nil {
+			return err
+		}
+		fmt.Printf("after %v: %v\n", part.Round(time.Second), found[i])
+	}
+	if err := s.strange.Load(); err != nil {
+		return *err
+	}
+	slices.Sort(s.pings)
+	n := func(op int) int64 { return s.did[op].Load() }
+	fmt.Printf("soak: %v, %d requests, %d streams (%d ended, %d hung up), %d kills and cancels, %d reloads, %d dials, %d half requests, %d floods of 200 MB, %d events read, %d requests to the model\n",
+		d, n(opRequests), n(opStreams), n(opEnded), n(opHangUps), n(opKills), n(opReloads), n(opDials), n(opHalves), n(opFloods), n(opEvents), s.model.Requests.Load())
+	fmt.Printf("soak: %d new clients, answered in %v (median), %v (99 %%), %v (longest)\n",
+		len(s.pings), s.pings[len(s.pings)/2].Round(time.Microsecond), s.pings[len(s.pings)*99/100].Round(time.Microsecond), s.pings[len(s.pings)-1].Round(time.Microsecond))
+	l := &measure.Limits{}
+	l.Least("dials", float64(n(opDials)), 10_000, "")
+	l.Most("a new client, longest until it is answered", s.pings[len(s.pings)-1].Seconds(), 1, "s")
+	l.Most("memory above idle, at most", (float64(s.peak)-float64(idle.resident))/mib, 64, "MiB")
+	l.Most("goroutines above the first part's end", float64(found[1].goroutines)-float64(found[0].goroutines), 8, "")
+	l.Most("goroutines above idle", float64(found[1].goroutines)-float64(idle.goroutines), 16, "")
+	l.Most("descriptors above the first part's end", float64(found[1].descriptors-found[0].descriptors), 8, "")
+	l.Most("descriptors above idle", float64(found[1].descriptors-idle.descriptors), 24, "")
+	l.Most("heap above the first part's end", (float64(found[1].heap)-float64(found[0].heap))/mib, 16, "MiB")
+	if d := s.model.Dangling.Load(); d > 0 {
+		return fmt.Errorf("%d requests to the model had a call without its result", d)
+	}
+	return l.Verdict(true)
+}
+
+// start builds the daemon and starts it.
+func (s *soak) start(ctx context.Context) error {
+	exe := filepath.Join(s.home, "crabmem")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", exe, "crabmem/cmd/crabmem").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte(s.config()), 0o600); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(s.home, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd = exec.Command(exe, "daemon", "--home", s.home)
+	s.cmd.Stderr = log
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	s.addr = wire.Addr{Network: "unix", Address: filepath.Join(s.home, "daemon.sock")}
+	for range 1000 {
+		if s.ping(ctx) == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return errors.New("the daemon does not answer")
+}
+
+// config has shorter time-outs than the defaults, so that what they end ends
+// within the run.
+func (s *soak) config() string {
+	return `[provider.test]
+kind = "openai-compatible"
+base_url = "` + s.model.URL + `"
+api_key = "none"
+models = ["m"]
+max_retries = 0
+[limits]
+frame_timeout = 4
+progress = 4
+sessions = 500
+[tools.ask_user]
+timeout = 5
+[system.crab]
+model = "m"
+[agents.helper]
+model = "m"
+`
+}
+
+func (s *soak) stop() error {
+	_ = s.cmd.Process.Signal(os.Interrupt)
+	err := s.cmd.Wait()
+	if err != nil {
+		b, _ := os.ReadFile(filepath.Join(s.home, "log"))
+		return fmt.Errorf("the daemon ended with %w: %s", err, b[max(0, len(b)-4096):])
+	}
+	return nil
+}
+
+func (s *soak) ping(ctx context.Context) error {
+	c := &client.Client{Addr: s.addr}
+	defer c.Close()
+	return c.Ping(ctx)
+}
+
+// attack lets all clients do their work for a while.
+func (s *soak) attack(ctx context.Context, d time.Duration, part uint64) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var wg sync.WaitGroup
+	go2 := func(n int, f func(context.Context, *rand.Rand)) {
+		for range n {
+			r := rand.New(rand.NewPCG(s.seed, part<<32|rand.Uint64()&0xffff))
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					f(ctx, r)
+				}
+			})
+		}
+	}
+	go2(4, s.request)
+	go2(4, s.talk)
+	go2(1, s.kill)
+	go2(1, s.reload)
+	go2(8, s.deaf)
+	go2(1, s.listen)
+	go2(1, s.dials)
+	go2(30, s.half)
+	go2(1, s.flood)
+	wg.Go(func() { s.probe(ctx) })
+	wg.Go(func() { s.watch(ctx) })
+	wg.Wait()
+}
+
+// probe dials again and again, and takes the time until it is answered.
+func (s *soak) probe(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		if err := s.ping(context.WithoutCancel(ctx)); err != nil {
+			s.odd(fmt.Errorf("a new client: %w", err))
+		}
+		s.pings = append(s.pings, time.Since(began))
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// odd takes note of an error that should not be.
+func (s *soak) odd(err error) { s.strange.CompareAndSwap(nil, &err) }
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

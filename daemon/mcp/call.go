@@ -12,6 +12,7 @@ import (
 
 	"crabmem/daemon/tool"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -195,11 +196,15 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 		if errors.Is(err, sdk.ErrConnectionClosed) {
 			err = fmt.Errorf("%s went away", t.Name)
 		}
-		return "", fmt.Errorf("mcp call failed: %s%s", clip(err.Error(), 4<<10), t.told())
+		text := "mcp call failed: " + clip(err.Error(), 4<<10)
+		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code == jsonrpc.CodeInvalidParams {
+			text += t.told()
+		}
+		return "", errors.New(text)
 	}
 	text := textOf(a.res)
 	if a.res.IsError {
-		return "", fmt.Errorf("mcp tool error: %s%s", text, t.told())
+		return "", errors.New("mcp tool error: " + text)
 	}
 	return text, nil
 }

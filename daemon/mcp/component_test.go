@@ -1,0 +1,247 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/service/servicetest"
+	"crabmem/daemon/tool"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func (s *setup) home() string { return filepath.Dir(s.run) }
+
+func (s *setup) port(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.run, name+".port"), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestComponent: a component is found while the daemon runs, missed when it is
+// killed, and found again on another port.
+func TestComponent(t *testing.T) {
+	s := manager(t)
+	p := servicetest.Start(t, s.home(), "search")
+	s.want("greet", `{"name":"Crab"}`, "hello, Crab, from search")
+	p.Kill(t)
+	began := time.Now()
+	until(t, "its tools go", func() bool { return len(s.view(tool.Unbounded())) == 0 })
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it was missed after %s", took)
+	}
+	s.want("greet", `{"name":"Crab"}`, "error: mcp tool 'greet' not available")
+	if text := s.Resources(tool.Unbounded()); text != "" {
+		t.Errorf("resources: %s", text)
+	}
+	q := servicetest.Start(t, s.home(), "search")
+	if p.Port == q.Port {
+		t.Fatalf("it came back on port %s", q.Port)
+	}
+	s.want("pid", "", strconv.Itoa(q.Process.Pid))
+	if text := s.Resources(tool.Unbounded()); !strings.HasSuffix(text, "\n- search: greet, pid, sleep") {
+		t.Errorf("resources: %s", text)
+	}
+	if err := q.Stop(t); err != nil {
+		t.Errorf("a component that is asked to end: %v", err)
+	}
+	if list, err := os.ReadDir(s.run); err != nil || len(list) > 0 {
+		t.Errorf("left in run/: %v, %v", list, err)
+	}
+	until(t, "it is gone", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.components) == 0 })
+}
+
+// TestTwoComponents: calls of both at the same time, names that both have.
+func TestTwoComponents(t *testing.T) {
+	s := manager(t)
+	servicetest.Start(t, s.home(), "one")
+	servicetest.Start(t, s.home(), "two")
+	s.want("one__greet", `{"name":"a"}`, "hello, a, from one")
+	s.want("two__greet", `{"name":"b"}`, "hello, b, from two")
+	began := time.Now()
+	done := make(chan bool)
+	for i := range 6 {
+		go func() { s.want([]string{"one", "two"}[i%2]+"__sleep", "", "slept"); done <- true }()
+	}
+	for range 6 {
+		<-done
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("six calls of a second took %s", took)
+	}
+}
+
+// TestPorts: files that are none are warned of, once, and do no harm.
+func TestPorts(t *testing.T) {
+	s := manager(t)
+	s.port("crabtalk", "6688")
+	for name, text := range map[string]string{
+		"empty": "", "text": "http://x", "zero": "0", "big": "65536", "plus": "+80", "two": "80 81", "a__b": "80", "b c": "80", "<x>": "80",
+		"long": strings.Repeat("1", 100),
+	} {
+		s.port(name, text)
+	}
+	os.Symlink(filepath.Join(s.run, "crabtalk.port"), filepath.Join(s.run, "link.port"))
+	os.Mkdir(filepath.Join(s.run, "dir.port"), 0o700)
+	for range 3 {
+		s.scan()
+	}
+	if n := len(s.servers()); n != 0 {
+		t.Errorf("%d components", n)
+	}
+	if n := strings.Count(s.log.String(), "not a component"); n != 12 {
+		t.Errorf("%d warnings:\n%s", n, s.log)
+	}
+	if strings.Contains(s.log.String(), "crabtalk.port: not") {
+		t.Error("the daemon's own port is taken for a component's")
+	}
+	for i := range maxServers + 5 {
+		s.port(fmt.Sprintf("x%03d", i), "1")
+	}
+	s.scan()
+	if n := len(s.servers()); n != maxServers {
+		t.Errorf("%d components", n)
+	}
+	ports, err := Ports(vfs.OS{}, filepath.Join(s.run, "nowhere"), nil)
+	if err != nil || ports != nil {
+		t.Errorf("a directory that is not there: %v, %v", ports, err)
+	}
+}
+
+// TestNotMCP: what a port file names may be anything: a web server, a port that
+// is taken and says nothing, one without anybody.
+func TestNotMCP(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	s := manager(t)
+	_, port, _ := net.SplitHostPort(web.Listener.Addr().String())
+	s.port("web", port)
+	_, port, _ = net.SplitHostPort(mute.Addr().String())
+	s.port("mute", port)
+	s.port("nobody", "1")
+	began := time.Now()
+	s.want("", "", "no tools found")
+	if took := time.Since(began); took > settle+time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if text := s.Resources(tool.Unbounded()); text != "" {
+		t.Errorf("resources: %s", text)
+	}
+}
+
+// TestConfiguredFirst: a component does not take the place of a server that was
+// configured.
+func TestConfiguredFirst(t *testing.T) {
+	s := manager(t, stdio(t, "noise"))
+	servicetest.Start(t, s.home(), "noise")
+	s.want("noisy", "", "done")
+	s.scan()
+	if n := len(s.servers()); n != 1 || !strings.Contains(s.log.String(), "has the name of a component") {
+		t.Errorf("%d servers:\n%s", n, s.log)
+	}
+}
+
+// remoteServer is an MCP server at an address, which wants a token and notes
+// what else it is asked.
+func remoteServer(t *testing.T, wrap func(http.Handler) http.Handler) *httptest.Server {
+	server := sdk.NewServer(&sdk.Implementation{Name: "remote", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "ok"}, func(_ context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "ok"}}}, nil, nil
+	})
+	h := httptest.NewServer(wrap(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// TestToken: the token goes with every request to the server, and to nobody
+// else, wherever the server sends us.
+func TestToken(t *testing.T) {
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("somebody else is asked: %s %v", r.Method, r.Header)
+	}))
+	defer thief.Close()
+	h := remoteServer(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Header.Get("Authorization") != "Bearer planted":
+				http.Error(w, "no", http.StatusUnauthorized)
+			case r.URL.Path == "/away":
+				http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+			case r.URL.Path == "/near":
+				http.Redirect(w, r, "/mcp", http.StatusTemporaryRedirect)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	})
+	s := manager(t,
+		Server{Name: "right", URL: h.URL + "/mcp", Token: "planted"},
+		Server{Name: "near", URL: h.URL + "/near", Token: "planted"},
+		Server{Name: "none", URL: h.URL + "/mcp"},
+		Server{Name: "away", URL: h.URL + "/away", Token: "planted"},
+	)
+	s.settle(t.Context(), tool.Unbounded(), func() bool { return false })
+	s.want("right__ok", "{}", "ok")
+	s.want("near__ok", "{}", "ok")
+	if n := len(s.view(tool.Unbounded())); n != 2 {
+		t.Errorf("%d tools", n)
+	}
+	for _, text := range []string{"Unauthorized", "it sends us to"} {
+		if !strings.Contains(s.log.String(), text) {
+			t.Errorf("the log has no %q:\n%s", text, s.log)
+		}
+	}
+	if strings.Contains(s.log.String(), "planted") {
+		t.Errorf("the token is in the log:\n%s", s.log)
+	}
+}
+
+// TestMuteStream: a server that never answers the request for a stream of events
+// is one without.
+func TestMuteStream(t *testing.T) {
+	h := remoteServer(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	s := manager(t, Server{Name: "mute", URL: h.URL})
+	s.want("ok", "", "ok")
+}
+
+// TestHugeAnswer: an answer without end is cut off.
+func TestHugeAnswer(t *testing.T) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for range 2 * maxFrame / 1000 {
+			if _, err := w.Write(make([]byte, 1000)); err != nil {
+				return
+			}
+		}
+	}))
+	defer h.Close()
+	s := manager(t, Server{Name: "huge", URL: h.URL})
+	s.want("", "", "no tools found")
+	if !strings.Contains(s.log.String(), "an answer of more than 8 MiB") {
+		t.Errorf("the log does not tell:\n%s", s.log)
+	}
+}

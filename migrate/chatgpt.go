@@ -1,0 +1,206 @@
+package migrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/sessionlog"
+)
+
+// A conversation of ChatGPT's export is a tree of messages, of which the branch
+// that ends in current_node is what the person sees:
+//
+//	{"title":"Coffee","create_time":1772357400.12,"conversation_id":"…","current_node":"c","mapping":{
+//	  "a":{"id":"a","message":null,"parent":null,"children":["b"]},
+//	  "b":{"id":"b","parent":"a","children":["c"],"message":{"author":{"role":"user"},"create_time":1772357400.5,
+//	       "content":{"content_type":"text","parts":["How hot?"]},"recipient":"all"}}, …}}
+//
+// The messages of other branches are counted.
+
+type chatgptNode struct {
+	parent  string
+	message object
+}
+
+func (c *chatReader) chatgpt(h *Chat, o object) {
+	h.ID = o.str("conversation_id")
+	if h.ID == "" {
+		h.ID = o.str("id")
+	}
+	if h.ID != "" {
+		c.chat = h.ID
+	}
+	c.head(h, o, o.str("title"), o.when("create_time"))
+	c.skipKeys("a conversation", o, "id", "conversation_id", "title", "create_time", "current_node", "mapping")
+	if says(o["mapping"]) && kindOf(o["mapping"]) != "object" {
+		c.left.add("messages that are no tree", c.chat)
+	}
+	tree := o.sub("mapping")
+	nodes := make(map[string]chatgptNode, len(tree))
+	for id, raw := range tree {
+		n := objectOf(raw)
+		if n == nil {
+			c.left.add("a node that is no object", c.chat)
+			continue
+		}
+		nodes[id] = chatgptNode{n.str("parent"), n.sub("message")}
+	}
+	path := c.branch(nodes, o.str("current_node"))
+	on := make(map[string]bool, len(path))
+	calls := make(map[string]string) // the call that a node makes, for its tool's answer
+	for _, id := range path {
+		on[id] = true
+		if n := nodes[id]; n.message != nil {
+			c.chatgptMessage(h, id, n, calls)
+		}
+	}
+	for id, n := range nodes {
+		if !on[id] && n.message != nil {
+			c.left.add("a message on a branch that was left again", c.chat)
+		}
+	}
+}
+
+// branch is the way from the root to the current node.
+func (c *chatReader) branch(nodes map[string]chatgptNode, current string) []string {
+	if _, there := nodes[current]; !there && len(nodes) > 0 {
+		c.left.add("without a current node: the branch of the newest message is taken", c.chat)
+		current = newestLeaf(nodes)
+	}
+	var path []string
+	seen := make(map[string]bool)
+	for id := current; id != ""; {
+		n, there := nodes[id]
+		if !there {
+			if len(path) > 0 {
+				c.left.add("a node that is not there", c.chat)
+			}
+			break
+		}
+		if seen[id] {
+			c.left.add("a branch that goes round in a circle, taken once", c.chat)
+			break
+		}
+		seen[id] = true
+		path = append(path, id)
+		id = n.parent
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// newestLeaf is the newest node that no other follows, or the newest of all.
+func newestLeaf(nodes map[string]chatgptNode) string {
+	follows := make(map[string]bool)
+	for _, n := range nodes {
+		follows[n.parent] = true
+	}
+	best, bestLeaf := "", false
+	var bestTime time.Time
+	for id, n := range nodes {
+		t, leaf := n.message.when("create_time"), !follows[id]
+		newer := t.After(bestTime) || t.Equal(bestTime) && id > best
+		if best == "" || leaf && !bestLeaf || leaf == bestLeaf && newer {
+			best, bestLeaf, bestTime = id, leaf, t
+		}
+	}
+	return best
+}
+
+func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map[string]string) {
+	o := n.message
+	c.skipKeys("a message", o, "id", "author", "content", "create_time", "update_time", "metadata", "recipient", "status", "end_turn", "weight", "channel")
+	author, meta := o.sub("author"), o.sub("metadata")
+	c.skipKeys("the metadata of a message", meta, "attachments")
+	m := sessionlog.Message{Role: author.str("role")}
+	text, reasoning := c.chatgptContent(o.sub("content"))
+	said := []string{text}
+	for _, raw := range meta.list("attachments") {
+		name := objectOf(raw).str("name")
+		said = append(said, "[file "+name+"]")
+		c.left.add("a file, which is in the export by its name alone", name)
+	}
+	text = lines(said...)
+	m.Content, m.ReasoningContent = text, reasoning
+	to := o.str("recipient")
+	switch m.Role {
+	case sessionlog.RoleUser, sessionlog.RoleSystem:
+	case sessionlog.RoleAssistant:
+		if to != "" && to != "all" && text != "" {
+			m.Content = ""
+			m.ToolCalls = []sessionlog.ToolCall{{ID: id, Function: sessionlog.Function{Name: to, Arguments: arguments(text)}}}
+			calls[id] = id
+		}
+	case sessionlog.RoleTool:
+		m.ToolCallID = calls[n.parent]
+		if name := author.str("name"); m.ToolCallID == "" && name != "" {
+			m.Content = lines("["+name+"]", m.Content)
+		}
+		calls[id] = calls[n.parent] // a tool may answer in parts
+	default:
+		c.left.add(fmt.Sprintf("a message of %q", cut(m.Role, 40)), c.chat)
+		return
+	}
+	c.say(h, m)
+}
+
+// chatgptContent is what a message says, and what the model thought.
+func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
+	var texts []string
+	switch typ := o.str("content_type"); typ {
+	case "text", "multimodal_text", "":
+		for _, part := range o.list("parts") {
+			texts = append(texts, c.chatgptPart(part))
+		}
+		return lines(append(texts, o.str("text"))...), ""
+	case "thoughts":
+		for _, raw := range o.list("thoughts") {
+			t := objectOf(raw)
+			texts = append(texts, t.str("summary"), t.str("content"))
+		}
+		return "", lines(texts...)
+	case "reasoning_recap":
+		return "", o.str("content")
+	default:
+		for _, k := range o.keys("content_type", "language", "response_format_name") {
+			switch v := o[k]; kindOf(v) {
+			case "string":
+				texts = append(texts, str(v))
+			case "array":
+				for _, part := range list(v) {
+					texts = append(texts, c.chatgptPart(part))
+				}
+			case "object":
+				texts = append(texts, compact(v))
+			}
+		}
+		if len(texts) == 0 {
+			c.left.add(fmt.Sprintf("content %q without a text", cut(typ, 40)), c.chat)
+		}
+		return lines(texts...), ""
+	}
+}
+
+// chatgptPart is a part of a message: text, or what stands for a file.
+func (c *chatReader) chatgptPart(raw json.RawMessage) string {
+	if kindOf(raw) == "string" {
+		return str(raw)
+	}
+	o := objectOf(raw)
+	if o == nil {
+		return ""
+	}
+	typ := o.str("content_type")
+	if s := o.str("text"); s != "" {
+		return s
+	}
+	c.left.add(fmt.Sprintf("a part %q, which is in the export by its name alone", cut(typ, 40)), c.chat)
+	what := strings.TrimSuffix(strings.TrimSuffix(typ, "_asset_pointer"), "_pointer")
+	if p := o.str("asset_pointer"); p != "" {
+		what += " " + p
+	}
+	return lines("["+what+"]", o.sub("metadata").sub("dalle").str("prompt"))
+}

@@ -1,0 +1,128 @@
+package migrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"crabmem/sessionlog"
+)
+
+// maxItem is the most of a session's line.
+const maxItem = 32 << 20
+
+// Chat is a conversation of an export.
+type Chat struct {
+	ID    string // "" where the export does not say: there is no session then
+	Meta  sessionlog.Meta
+	Items []sessionlog.Item
+	Err   error // why there is no session of it
+}
+
+// chatReader reads the conversations of an export.
+type chatReader struct {
+	kind string
+	one  func(*chatReader, *Chat, object)
+	seen map[string]bool
+	left tallies
+	chat string // that is being read
+	buf  []byte
+}
+
+// ReadChats gives every conversation of an export to take, one after the other,
+// and says what is left out.
+func ReadChats(kind string, r io.Reader, take func(*Chat) error) ([]Left, error) {
+	c := chatReader{kind: kind, one: (*chatReader).chatgpt, seen: make(map[string]bool)}
+	if kind == Claude {
+		c.one = (*chatReader).claude
+	}
+	err := elements(r, []string{"conversations"}, func(n int, raw json.RawMessage) error {
+		c.chat = fmt.Sprintf("conversation %d", n)
+		return take(c.read(raw))
+	}, func(key string, _ json.RawMessage) {
+		c.left.add(fmt.Sprintf("%q of the export", key), "")
+	})
+	return c.left.sorted(), err
+}
+
+func (c *chatReader) read(raw json.RawMessage) *Chat {
+	o, err := parseObject(raw)
+	if err != nil {
+		return &Chat{Err: fmt.Errorf("%s: %w", c.chat, err)}
+	}
+	if LoneSurrogate(string(raw)) >= 0 {
+		c.left.add("half a character, which became U+FFFD", c.chat)
+	}
+	h := &Chat{}
+	h.Meta = sessionlog.Meta{Agent: c.kind, CreatedBy: "user"}
+	c.one(c, h, o)
+	switch {
+	case h.ID == "" || len(h.ID) > maxLabel || strings.ContainsFunc(h.ID, unicode.IsControl):
+		h.Err = fmt.Errorf("%s: no id in it by which to know it again", c.chat)
+	case c.seen[h.ID]:
+		h.Err = fmt.Errorf("%s: there twice, the first is taken", h.ID)
+	case len(h.Items) == 0:
+		h.Err = fmt.Errorf("%s: no messages in it", h.ID)
+	}
+	c.seen[h.ID] = true
+	h.Meta.Source = c.kind + ":" + h.ID
+	return h
+}
+
+// head reads what a conversation says of itself.
+func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
+	if h.Meta.Title = cut(title, maxLabel); len(h.Meta.Title) > 0 && strings.HasSuffix(h.Meta.Title, "…") && !strings.HasSuffix(title, "…") {
+		c.left.add(fmt.Sprintf("the end of a title of more than %d characters", maxLabel), c.chat)
+	}
+	if created.IsZero() {
+		created = time.Unix(0, 0)
+	}
+	h.Meta.CreatedAt = sessionlog.Timestamp(created)
+}
+
+// skipKeys counts the keys that are not taken.
+func (c *chatReader) skipKeys(what string, o object, but ...string) {
+	for _, k := range o.keys(but...) {
+		c.left.add(fmt.Sprintf("%q of %s", k, what), c.chat)
+	}
+}
+
+// say adds a message.
+func (c *chatReader) say(h *Chat, m sessionlog.Message) {
+	m.Content, m.ReasoningContent = strings.Trim(m.Content, "\n"), strings.Trim(m.ReasoningContent, "\n")
+	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 {
+		c.left.add("a message without a text", c.chat)
+		return
+	}
+	if c.buf = sessionlog.AppendMessage(c.buf[:0], &m); len(c.buf) > maxItem {
+		c.left.add(fmt.Sprintf("a message of more than %d MiB", maxItem>>20), c.chat)
+		c.buf = nil
+		return
+	}
+	h.Items = append(h.Items, sessionlog.Item{Message: m})
+}
+
+// arguments are those of a call, which are JSON.
+func arguments(text string) string {
+	raw := json.RawMessage(text)
+	if json.Valid(raw) && kindOf(raw) == "object" {
+		return compact(raw)
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(map[string]string{"input": text}); err != nil {
+		return "{}"
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// lines joins texts by an empty line each, where they say something.
+func lines(texts ...string) string {
+	texts = slices.DeleteFunc(texts, func(s string) bool { return strings.TrimSpace(s) == "" })
+	return strings.Join(texts, "\n\n")
+}

@@ -1,0 +1,305 @@
+package migrate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// object is a JSON object whose keys are compared exactly.
+type object map[string]json.RawMessage
+
+func parseObject(raw []byte) (object, error) {
+	if !utf8.Valid(raw) {
+		return nil, errors.New("invalid UTF-8")
+	}
+	var o object
+	if kind := kindOf(raw); kind != "object" {
+		return nil, fmt.Errorf("a JSON %s, want an object", kind)
+	}
+	err := json.Unmarshal(raw, &o)
+	return o, err
+}
+
+// kindOf names the kind of a value.
+func kindOf(v []byte) string {
+	v = bytes.TrimLeft(v, " \t\r\n")
+	if len(v) == 0 {
+		return "nothing"
+	}
+	switch v[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+// str is a string, "" when it is anything else.
+func (o object) str(key string) string { return str(o[key]) }
+
+func str(v json.RawMessage) (s string) {
+	if kindOf(v) == "string" {
+		_ = json.Unmarshal(v, &s) // v is valid
+	}
+	return s
+}
+
+// sub is an object, nil when it is anything else.
+func (o object) sub(key string) (s object) {
+	if kindOf(o[key]) == "object" {
+		_ = json.Unmarshal(o[key], &s)
+	}
+	return s
+}
+
+// list is an array, nil when it is anything else.
+func (o object) list(key string) []json.RawMessage { return list(o[key]) }
+
+func list(v json.RawMessage) (l []json.RawMessage) {
+	if kindOf(v) == "array" {
+		_ = json.Unmarshal(v, &l)
+	}
+	return l
+}
+
+// objectOf is an object, nil when it is anything else.
+func objectOf(v json.RawMessage) (o object) {
+	if kindOf(v) == "object" {
+		_ = json.Unmarshal(v, &o)
+	}
+	return o
+}
+
+// says tells whether a value says anything.
+func says(v json.RawMessage) bool {
+	s := strings.TrimSpace(string(v))
+	return !slices.Contains([]string{"", "null", `""`, "[]", "{}", "false"}, s)
+}
+
+// keys are those that say something, but for some, in order.
+func (o object) keys(but ...string) []string {
+	var keys []string
+	for k, v := range o {
+		if says(v) && !slices.Contains(but, k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// plain is a value as text: a string as it is, anything else as JSON.
+func plain(v json.RawMessage) string {
+	if kindOf(v) == "string" {
+		return str(v)
+	}
+	return compact(v)
+}
+
+func compact(v json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, v) != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// when is a time: text, or seconds since 1970.
+func (o object) when(key string) time.Time {
+	switch v := o[key]; kindOf(v) {
+	case "string":
+		return timeOf(str(v))
+	case "number":
+		secs, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
+		if err != nil || math.IsNaN(secs) || secs < 0 || secs > 253_402_300_799 { // the year 9999
+			return time.Time{}
+		}
+		whole, part := math.Modf(secs)
+		return time.Unix(int64(whole), int64(part*1e6)*1e3).UTC()
+	}
+	return time.Time{}
+}
+
+// LoneSurrogate returns where an escape of a JSON text names half of a surrogate
+// pair, which encoding/json silently replaces; -1 if none does.
+func LoneSurrogate(s string) int {
+	half := func(i int) (lo, ok bool) {
+		if len(s)-i < 6 || s[i] != '\\' || s[i+1] != 'u' || s[i+2]|0x20 != 'd' {
+			return false, false
+		}
+		switch s[i+3] | 0x20 {
+		case '8', '9', 'a', 'b':
+			return false, true
+		case 'c', 'd', 'e', 'f':
+			return true, true
+		}
+		return false, false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			continue
+		}
+		lo, ok := half(i)
+		if !ok {
+			i++ // the escaped character is not the start of another escape
+			continue
+		}
+		next, paired := half(i + 6)
+		if lo || !paired || !next {
+			return i
+		}
+		i += 11
+	}
+	return -1
+}
+
+// counted is a reader that knows a limit.
+type counted struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, c.err
+	}
+	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// limited reads at most maxSource bytes, and skips a mark at the beginning.
+func limited(r io.Reader) io.Reader {
+	b := bufio.NewReaderSize(&counted{r, maxSource, sizeError("the source", maxSource)}, 1<<16)
+	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+		_, _ = b.Discard(3)
+	}
+	return b
+}
+
+// elements gives every element of an array to take, one at a time: of the
+// array that the text is, of the first array under one of keys when it is an
+// object, or else that object, and any that follow it. rest gets the object's
+// other values.
+func elements(r io.Reader, keys []string, take func(n int, raw json.RawMessage) error, rest func(key string, raw json.RawMessage)) error {
+	dec := json.NewDecoder(limited(r))
+	n := 0
+	one := func(raw json.RawMessage) error {
+		if n++; n > maxRecords {
+			return fmt.Errorf("more than %d records", maxRecords)
+		}
+		return take(n, raw)
+	}
+	for first := true; ; first = false {
+		if first {
+			if array, err := opensArray(dec); err != nil {
+				return err
+			} else if array {
+				if err := arrayOf(dec, one); err != nil {
+					return err
+				}
+				return end(dec)
+			}
+		}
+		var raw json.RawMessage
+		err := dec.Decode(&raw)
+		if err == io.EOF && !first {
+			return nil
+		}
+		if err != nil {
+			return readError(err)
+		}
+		o, _ := parseObject(raw)
+		var key string
+		for _, k := range keys {
+			if kindOf(o[k]) == "array" {
+				key = k
+				break
+			}
+		}
+		if key == "" {
+			if err := one(raw); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, v := range list(o[key]) {
+			if err := one(v); err != nil {
+				return err
+			}
+		}
+		for _, k := range o.keys(key) {
+			rest(k, o[k])
+		}
+	}
+}
+
+// opensArray reads the bracket that begins an array, if one does.
+func opensArray(dec *json.Decoder) (bool, error) {
+	if !dec.More() {
+		_, err := dec.Token()
+		if err == nil || err == io.EOF {
+			err = errors.New("nothing in it")
+		}
+		return false, readError(err)
+	}
+	c, err := io.ReadAll(io.LimitReader(dec.Buffered(), 64))
+	if err != nil {
+		return false, err
+	}
+	if kindOf(c) != "array" {
+		return false, nil
+	}
+	_, err = dec.Token()
+	return true, readError(err)
+}
+
+func arrayOf(dec *json.Decoder, one func(json.RawMessage) error) error {
+	for dec.More() {
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return readError(err)
+		}
+		if err := one(raw); err != nil {
+			return err
+		}
+	}
+	_, err := dec.Token()
+	return readError(err)
+}
+
+// end wants the text to be over.
+func end(dec *json.Decoder) error {
+	if _, err := dec.Token(); err != io.EOF {
+		if err == nil {
+			err = errors.New("more than one value")
+		}
+		return readError(err)
+	}
+	return nil
+}
+
+func readError(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

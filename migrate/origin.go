@@ -1,0 +1,88 @@
+package migrate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"crabmem/crmem"
+)
+
+// Where a note came from stands in its last line:
+//
+//	Imported from basic-memory: "brain/notes/coffee.md" (0f3c5a7d9b1e2468)
+//
+// The digits are of name, aliases and text as the source had them: who changed
+// the note since, here or there, is known by them.
+const originWords = "Imported from "
+
+var originLine = regexp.MustCompile(`^Imported from ([a-z0-9-]{1,32}): ("(?:[^"\\]|\\.)*") \(([0-9a-f]{16})\)$`)
+
+// origin is what such a line says.
+type origin struct {
+	kind, id string
+	sum      string
+}
+
+// line writes it.
+func (o origin) line() string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(o.id) // a string has an encoding
+	return fmt.Sprintf("%s%s: %s (%s)\n", originWords, o.kind, strings.TrimSuffix(b.String(), "\n"), o.sum)
+}
+
+// splitOrigin splits a note into its text and where it came from.
+func splitOrigin(content string) (text string, o origin, ok bool) {
+	content = trimEnd(content)
+	i := strings.LastIndexByte(content, '\n') + 1
+	if !strings.HasPrefix(content[i:], originWords) {
+		return "", o, false
+	}
+	m := originLine.FindStringSubmatch(content[i:])
+	if m == nil || json.Unmarshal([]byte(m[2]), &o.id) != nil {
+		return "", o, false
+	}
+	o.kind, o.sum = m[1], m[3]
+	return trimEnd(content[:i]), o, true
+}
+
+func trimEnd(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
+
+// sumOf is the digest of what a source says.
+func sumOf(name, text string, aliases []string) string {
+	h := sha256.New()
+	for _, s := range append([]string{name, trimEnd(text)}, aliases...) {
+		fmt.Fprintf(h, "%d:", len(s))
+		_, _ = io.WriteString(h, s)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// apart tells notes of one name apart.
+func apart(base, id string) string { return base + apartEnd(id) }
+
+func apartEnd(id string) string {
+	id, whole := baseName(id)
+	if len(id) > maxLabel || !whole || id == "" {
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:8])
+	}
+	return " (" + id + ")"
+}
+
+// edited tells whether a note is other than when it was imported.
+func (o origin) edited(e *crmem.Entry, text string) bool {
+	for _, name := range []string{e.Name, strings.TrimSuffix(e.Name, apartEnd(o.id)), ""} {
+		if o.sum == sumOf(name, text, e.Aliases) {
+			return false
+		}
+	}
+	return true
+}

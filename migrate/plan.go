@@ -1,0 +1,187 @@
+package migrate
+
+import (
+	"fmt"
+	"time"
+
+	"crabmem/crmem"
+)
+
+// Mode says what becomes of notes that a source and the store have in
+// different ways.
+type Mode uint8
+
+const (
+	Refuse  Mode = iota // they are conflicts
+	Replace             // the source's are taken
+	Keep                // the store's are kept
+)
+
+// Plan is what an import does.
+type Plan struct {
+	Ops []crmem.Op
+
+	Added, Replaced int
+	Skipped         int // the store has them as the source has
+	Kept            int // the store has them in another way, by Keep
+
+	Updated   []string // names of the notes that are replaced
+	Conflicts []Conflict
+}
+
+// Conflict is a note that an import does not take unasked.
+type Conflict struct {
+	Name   string `json:"name"`
+	Source string `json:"source"` // what the source calls it
+	Edited bool   `json:"edited"` // it was imported, and has changed here and there; else it was never imported
+}
+
+func (c *Conflict) Error() string {
+	if c.Edited {
+		return fmt.Sprintf("%q was edited here since it was imported, and its source %q has changed too", c.Name, c.Source)
+	}
+	return fmt.Sprintf("the store has another %q than %q", c.Name, c.Source)
+}
+
+// held is a note that came from a source.
+type held struct {
+	entry  crmem.Entry
+	text   string
+	origin origin
+}
+
+type planner struct {
+	plan  Plan
+	kind  string
+	mode  Mode
+	names map[string]crmem.Entry // as the operations leave the store
+	from  map[string]held        // by id, of this kind
+	ours  map[string]bool        // names of what is of this kind
+}
+
+// Plan plans to import notes. What is in the store by an earlier import is
+// known by its last line, whatever its name is by now: it is left as it is when
+// the source has not changed, replaced when only the source has, and a conflict
+// when both have. A note whose name is taken by one of its own source gets
+// another; one whose name is taken by anything else is a conflict.
+func (m *Memory) Plan(s *crmem.Store, mode Mode, now time.Time) (*Plan, error) {
+	p := planner{kind: m.Kind, mode: mode, names: make(map[string]crmem.Entry), from: make(map[string]held), ours: make(map[string]bool)}
+	for e := range s.All() {
+		p.names[e.Name] = e
+		if e.Kind != crmem.Note {
+			continue
+		}
+		text, o, ok := splitOrigin(e.Content)
+		if !ok || o.kind != m.Kind {
+			continue
+		}
+		p.ours[e.Name] = true
+		if _, twice := p.from[o.id]; !twice {
+			p.from[o.id] = held{e, text, o}
+		}
+	}
+	for i := range m.Notes {
+		if err := p.note(&m.Notes[i], now); err != nil {
+			return nil, err
+		}
+	}
+	return &p.plan, nil
+}
+
+func (p *planner) note(n *Note, now time.Time) error {
+	o := origin{p.kind, n.ID, sumOf(n.Name, n.Text, n.Aliases)}
+	base := n.Name
+	if base == "" {
+		base = firstWords(n.Text)
+	}
+	if base == "" {
+		base = p.kind
+	}
+	e := crmem.Entry{Name: base, Content: joined(n.Text, o.line()) + "\n", Aliases: n.Aliases}
+	if t := n.Created; t.Unix() > 0 {
+		e.CreatedAt = uint64(t.Unix())
+	} else {
+		e.CreatedAt = uint64(max(now.Unix(), 0))
+	}
+	if h, ok := p.from[n.ID]; ok {
+		p.known(n, h, o, e)
+	} else {
+		p.fresh(n, e)
+	}
+	if err := crmem.Valid(crmem.Restore{Entry: e}); err != nil {
+		return fmt.Errorf("%q: %w", n.ID, err)
+	}
+	return nil
+}
+
+// known plans a note that an earlier import made.
+func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
+	old := h.entry
+	if h.origin.sum == o.sum {
+		p.plan.Skipped++
+		return
+	}
+	if h.origin.edited(&old, h.text) && p.mode != Replace {
+		p.differs(old.Name, n, true)
+		return
+	}
+	other := apart(e.Name, n.ID)
+	if n.Name == "" || old.Name == e.Name || old.Name == other {
+		e.Name = old.Name
+		p.replace(old, e)
+		return
+	}
+	// The source has another name for it.
+	if _, taken := p.names[e.Name]; taken {
+		e.Name = other
+	}
+	if _, taken := p.names[e.Name]; taken {
+		p.differs(e.Name, n, false)
+		return
+	}
+	e.CreatedAt = old.CreatedAt
+	p.plan.Ops = append(p.plan.Ops, crmem.Remove{Name: old.Name}, crmem.Restore{Entry: e})
+	delete(p.names, old.Name)
+	p.set(e)
+	p.plan.Replaced++
+	p.plan.Updated = append(p.plan.Updated, e.Name)
+}
+
+// fresh plans a note that no import made.
+func (p *planner) fresh(n *Note, e crmem.Entry) {
+	old, taken := p.names[e.Name]
+	if taken && p.ours[e.Name] {
+		e.Name = apart(e.Name, n.ID)
+		old, taken = p.names[e.Name]
+	}
+	switch {
+	case !taken:
+		p.plan.Ops = append(p.plan.Ops, crmem.Restore{Entry: e})
+		p.plan.Added++
+		p.set(e)
+	case p.mode == Replace && !p.ours[e.Name] && old.Kind == crmem.Note:
+		p.replace(old, e)
+	default:
+		p.differs(e.Name, n, false)
+	}
+}
+
+func (p *planner) replace(old, e crmem.Entry) {
+	p.plan.Ops = append(p.plan.Ops, crmem.Update{Name: old.Name, Content: e.Content, Aliases: e.Aliases})
+	p.plan.Replaced++
+	p.plan.Updated = append(p.plan.Updated, old.Name)
+	p.set(e)
+}
+
+func (p *planner) differs(name string, n *Note, edited bool) {
+	if p.mode == Keep {
+		p.plan.Kept++
+		return
+	}
+	p.plan.Conflicts = append(p.plan.Conflicts, Conflict{name, n.ID, edited})
+}
+
+func (p *planner) set(e crmem.Entry) {
+	p.names[e.Name] = e
+	p.ours[e.Name] = true
+}

@@ -1,0 +1,198 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// The memory of RFC 0038: a page an entry, a page for the overview of all, and
+// beside or above it who the agent is.
+//
+//	Crab.md
+//	memory/MEMORY.md
+//	memory/entries/entry-name.md
+//
+// A page has a head of two keys, read by the line as the reference reads it:
+//
+//	---
+//	name: Entry Name
+//	description: Short searchable description
+//	---
+//
+//	Long-form content here.
+//
+// memory.md, user.md and facts.toml are older still.
+
+// overview is the name of the note that MEMORY.md becomes.
+const overview = "MEMORY"
+
+// ReadRFC0038 reads the memory in a directory, or in its memory/.
+func ReadRFC0038(fsys vfs.FS, dir string) (*Memory, error) {
+	root, base, err := openTree(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readRFC0038(root, base)
+	return m, errors.Join(err, root.Close())
+}
+
+func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
+	t := &treeReader{root: root}
+	m := &Memory{Kind: RFC0038}
+	top := "."
+	if !has(root, "entries", true) && has(root, "memory", true) {
+		top = "memory"
+	}
+	files, dirs, err := t.list(top)
+	if err != nil {
+		return nil, err
+	}
+	if has(root, "Crab.md", false) && top != "." {
+		m.told("Crab.md")
+	}
+	for _, name := range dirs {
+		if path.Base(name) != "entries" {
+			t.left.add("a directory that is not of the memory", name)
+			continue
+		}
+		if err := t.walk(name, 0, func(p *page) error {
+			m.entry(base, p, &t.left)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range files {
+		if err := m.beside(t, base, name); err != nil {
+			return nil, err
+		}
+	}
+	m.Left = t.left.sorted()
+	return m, nil
+}
+
+func (m *Memory) told(name string) {
+	m.Told = append(m.Told, name+" says who the agent is, and is no memory: copy it to Crab.md in the home (see crabmem init)")
+}
+
+// entry adds a page of entries/.
+func (m *Memory) entry(base string, p *page, left *tallies) {
+	n := Note{ID: path.Join(base, p.path), Created: p.when}
+	front, body, ok := p.front()
+	name, description, rest := "", "", []string(nil)
+	for line := range strings.SplitSeq(front, "\n") {
+		key, value, found := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); {
+		case found && key == "name" && name == "":
+			name = value
+		case found && key == "description" && description == "":
+			description = value
+		case strings.TrimSpace(line) != "":
+			rest = append(rest, line)
+		}
+	}
+	if !ok || name == "" {
+		left.add("without a name in its head, taken by the name of its file", p.path)
+		name = p.stem()
+	}
+	n.Text = strings.TrimSpace(body)
+	if description != n.Text {
+		n.Text = joined(description, n.Text)
+	}
+	n.Text = joined(n.Text, strings.Join(rest, "\n"))
+	n.named(name)
+	m.add(n, left)
+}
+
+func (m *Memory) add(n Note, left *tallies) {
+	if n.room(left) {
+		m.Notes = append(m.Notes, n)
+	}
+}
+
+// beside adds what stands beside the entries.
+func (m *Memory) beside(t *treeReader, base, name string) error {
+	file := path.Base(name)
+	if file == "Crab.md" {
+		m.told(name)
+		return nil
+	}
+	if !slices.Contains([]string{"MEMORY.md", "memory.md", "user.md", "facts.toml"}, file) {
+		t.left.add("a file that is not of the memory", name)
+		return nil
+	}
+	p, err := t.read(name)
+	if err != nil || p == nil {
+		return err
+	}
+	n := Note{ID: path.Join(base, name), Text: strings.TrimSpace(p.text), Created: p.when}
+	if n.Text == "" {
+		t.left.add("empty", name)
+		return nil
+	}
+	switch file {
+	case "MEMORY.md":
+		n.Name = overview
+	case "user.md":
+		n.Name = "user-profile"
+	case "facts.toml":
+		n.Name = "known-facts"
+	case "memory.md": // every paragraph, as the reference did
+		for i, text := range paragraphs(n.Text) {
+			m.add(Note{ID: fmt.Sprintf("%s#%d", n.ID, i+1), Name: fmt.Sprintf("migrated-memory-%d", i+1), Text: text, Created: p.when}, &t.left)
+		}
+		return nil
+	}
+	m.add(n, &t.left)
+	return nil
+}
+
+func paragraphs(text string) []string {
+	var list []string
+	var now []string
+	for line := range strings.SplitSeq(text+"\n", "\n") {
+		if strings.TrimSpace(line) != "" {
+			now = append(now, line)
+			continue
+		}
+		if len(now) > 0 {
+			list = append(list, strings.Join(now, "\n"))
+		}
+		now = nil
+	}
+	return list
+}
+
+// looksRFC0038 tells whether a directory is of this kind.
+func looksRFC0038(root vfs.Tree) bool {
+	for _, top := range []string{".", "memory"} {
+		if entries := path.Join(top, "entries"); has(root, entries, true) {
+			list, err := root.ReadDir(entries)
+			for _, e := range list[:min(len(list), 16)] {
+				t := treeReader{root: root}
+				if err != nil || filepath.Ext(e.Name()) != ".md" || !e.Type().IsRegular() {
+					continue
+				}
+				if p, err := t.read(path.Join(entries, e.Name())); err == nil && p != nil {
+					front, _, _ := p.front()
+					return strings.HasPrefix(front, "name:") || strings.Contains(front, "\nname:")
+				}
+			}
+		}
+		for _, file := range []string{"MEMORY.md", "memory.md", "user.md", "facts.toml"} {
+			if has(root, path.Join(top, file), false) && has(root, path.Join(top, "entries"), true) {
+				return true
+			}
+		}
+		if has(root, path.Join(top, "facts.toml"), false) || has(root, path.Join(top, "MEMORY.md"), false) && top != "." {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,195 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"crabmem/crmem/vfs"
+)
+
+// page is a file of a tree.
+type page struct {
+	path string // from the tree's top, with slashes
+	text string
+	when time.Time // it was changed
+}
+
+// treeReader reads the pages of a directory.
+type treeReader struct {
+	root  vfs.Tree
+	left  tallies
+	names int
+	size  int64
+}
+
+// openTree opens a directory, which may be named by a link, and says what it is
+// called.
+func openTree(fsys vfs.FS, dir string) (vfs.RootDir, string, error) {
+	dir, err := fsys.Resolve(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	root, err := fsys.Root(dir)
+	return root, filepath.Base(dir), err
+}
+
+// list lists a directory, without what is hidden and what is no file and no
+// directory. A link is never followed.
+func (t *treeReader) list(dir string) (files, dirs []string, err error) {
+	entries, err := t.root.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.names += len(entries); t.names > maxNames {
+		return nil, nil, fmt.Errorf("%s: more than %d files and directories; name one below it", dir, maxNames)
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+			t.left.add("hidden", name)
+		case !utf8.ValidString(e.Name()):
+			t.left.add("a name that is no UTF-8", fmt.Sprintf("%q", name))
+		case len(name) > maxID:
+			t.left.add("a path that is too long", name)
+		case e.IsDir():
+			dirs = append(dirs, name)
+		case e.Type()&fs.ModeSymlink != 0:
+			t.left.add("a link, which is not followed", name)
+		case !e.Type().IsRegular():
+			t.left.add("no regular file", name)
+		default:
+			files = append(files, name)
+		}
+	}
+	return files, dirs, nil
+}
+
+// walk gives every page under a directory to take.
+func (t *treeReader) walk(dir string, depth int, take func(*page) error) error {
+	files, dirs, err := t.list(dir)
+	if errors.Is(err, fs.ErrPermission) && depth > 0 {
+		t.left.add("not readable", dir)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if !strings.EqualFold(path.Ext(name), ".md") {
+			t.left.add("not Markdown", name)
+			continue
+		}
+		p, err := t.read(name)
+		if err == nil && p != nil {
+			err = take(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, name := range dirs {
+		if depth+1 >= maxDepth {
+			t.left.add(fmt.Sprintf("deeper than %d directories", maxDepth), name)
+			continue
+		}
+		if err := t.walk(name, depth+1, take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads a page; nil when it is left out.
+func (t *treeReader) read(name string) (*page, error) {
+	fi, err := t.root.Lstat(name)
+	if err == nil && fi.Size() > maxPage {
+		err = &vfs.TooLargeError{}
+	}
+	var b []byte
+	if err == nil {
+		b, err = vfs.ReadFile(t.root, name, maxPage)
+	}
+	_, large := errors.AsType[*vfs.TooLargeError](err)
+	switch {
+	case large:
+		t.left.add(fmt.Sprintf("larger than %d MiB", maxPage>>20), name)
+		return nil, nil
+	case errors.Is(err, fs.ErrPermission):
+		t.left.add("not readable", name)
+		return nil, nil
+	case errors.Is(err, vfs.ErrNotRegular), errors.Is(err, fs.ErrNotExist):
+		t.left.add("no regular file any more", name)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !utf8.Valid(b):
+		t.left.add("not UTF-8", name)
+		return nil, nil
+	}
+	if t.size += int64(len(b)); t.size > maxSource {
+		return nil, sizeError("the tree", maxSource)
+	}
+	text := strings.TrimPrefix(strings.ReplaceAll(string(b), "\r\n", "\n"), "\ufeff")
+	return &page{name, text, fi.ModTime()}, nil
+}
+
+// front splits a page into its front matter and the text below it; ok is false
+// where there is none.
+func (p *page) front() (front, body string, ok bool) {
+	rest, ok := strings.CutPrefix(p.text, "---\n")
+	if !ok {
+		return "", p.text, false
+	}
+	for at := 0; at <= len(rest) && at <= maxFront; {
+		line, _, more := strings.Cut(rest[at:], "\n")
+		if strings.TrimRight(line, " \t") == "---" {
+			return rest[:at], strings.TrimPrefix(rest[min(at+len(line)+1, len(rest)):], "\n"), true
+		}
+		if !more {
+			break
+		}
+		at += len(line) + 1
+	}
+	return "", p.text, false
+}
+
+// stem is a page's name without directory and extension.
+func (p *page) stem() string { return strings.TrimSuffix(path.Base(p.path), path.Ext(p.path)) }
+
+// named gives a note its name; what a name cannot hold goes into the text.
+func (n *Note) named(name string) {
+	base, whole := baseName(name)
+	if n.Name = base; !whole {
+		n.Text = joined("name: "+name, n.Text)
+	}
+}
+
+// room bounds the text of a note, with the line that is put under it.
+func (n *Note) room(left *tallies) bool {
+	if len(n.Text) <= maxPage-4096 {
+		return true
+	}
+	left.add("larger than a note", n.ID)
+	return false
+}
+
+// has tells whether a directory has an entry of a name, and no link.
+func has(root vfs.Tree, name string, dir bool) bool {
+	fi, err := root.Lstat(name)
+	return err == nil && (dir && fi.IsDir() || !dir && fi.Mode().IsRegular()) && exact(root, name)
+}
+
+// exact tells whether a name is written like that: some file systems have
+// MEMORY.md where memory.md is.
+func exact(root vfs.Tree, name string) bool {
+	entries, err := root.ReadDir(path.Dir(name))
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(name) })
+}

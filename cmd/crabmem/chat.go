@@ -78,6 +78,9 @@ func (c *cli) chat(ctx context.Context, f *talkFlags) (err error) {
 			return err
 		}
 	}
+	if !c.json && c.isTerminal(c.stdin) && c.isTerminal(c.stdout) && c.getenv("TERM") != "dumb" {
+		return ch.screen(ctx)
+	}
 	return ch.plain(ctx)
 }
 

@@ -47,6 +47,8 @@ type cli struct {
 	editing atomic.Bool
 	// serving is true while others are served: a signal is how that ends.
 	serving atomic.Bool
+	// raw is the terminal while a chat has it.
+	raw atomic.Pointer[raw]
 }
 
 func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {

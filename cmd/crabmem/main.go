@@ -51,6 +51,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			if err, ended := c.windDown(done, signals); ended && c.serving.Load() {
 				return c.report(err) // this is how a daemon is ended
 			}
+			c.restoreTerminal()
 			return c.report(stop)
 		}
 	}

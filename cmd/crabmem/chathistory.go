@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"crabmem/cmd/crabmem/tty"
+	"crabmem/crmem/vfs"
+)
+
+// The history keeps what was typed in chats, one text a line, in which a line
+// end is \n and a backslash \\. It is the user's alone.
+const (
+	maxHistory     = 1000    // texts that are kept
+	maxHistoryText = 8 << 10 // bytes of one; longer ones are not kept
+)
+
+var (
+	toHistory   = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
+	fromHistory = strings.NewReplacer(`\\`, `\`, `\n`, "\n")
+)
+
+func historyFile(home string) string { return filepath.Join(home, "history") }
+
+// loadHistory returns the texts, the newest last. A file that has grown too long
+// is cut.
+func (c *cli) loadHistory(home string) ([]string, error) {
+	name := historyFile(home)
+	f, err := c.fs.Open(name)
+	if missing(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	const most = maxHistory * 2 * maxHistoryText
+	from := max(fi.Size()-most, 0)
+	var texts []string
+	s := bufio.NewScanner(io.NewSectionReader(f, from, fi.Size()-from))
+	s.Buffer(nil, most)
+	for s.Scan() {
+		if text := tty.Clean(fromHistory.Replace(s.Text())); strings.TrimSpace(text) != "" && len(text) <= maxHistoryText {
+			texts = append(texts, text)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	if len(texts) <= 2*maxHistory && from == 0 {
+		return texts[max(len(texts)-maxHistory, 0):], nil
+	}
+	texts = texts[max(len(texts)-maxHistory, 0):]
+	return texts, vfs.Replace(c.fs, name, 0o600, func(w io.Writer) error {
+		for _, text := range texts {
+			if _, err := io.WriteString(w, toHistory.Replace(text)+"\n"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// addHistory adds a text. One that begins with a blank is not kept, as in a
+// shell.
+func (c *cli) addHistory(home, text string) error {
+	if text == "" || text[0] == ' ' || len(text) > maxHistoryText {
+		return nil
+	}
+	f, err := c.fs.OpenFile(historyFile(home), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(toHistory.Replace(text) + "\n"))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,607 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/cmd/crabmem/tty"
+	"crabmem/daemon/wire/pb"
+
+	"golang.org/x/term"
+)
+
+// screen is a chat on a terminal. What was said scrolls as the output of any
+// program; below it are a few rows that are written again and again: what comes
+// in, what waits, and what is typed.
+//
+// One goroutine has all of it. Keys, and what a run shows, come to it over
+// channels.
+type screen struct {
+	*chat
+	raw    *raw
+	home   string
+	posted chan any      // from the run: *pb.StreamEvent, info, ended
+	over   chan struct{} // closed when nobody receives from posted any more
+	runs   sync.WaitGroup
+
+	width, height int
+	live          liveRows
+	scroll        strings.Builder // what is to be written above the rows
+
+	editor tty.Editor
+	keys   tty.Keys
+	leave  bool // one more Ctrl+C leaves
+
+	busy     bool
+	since    time.Time
+	doing    string                  // what is shown of it
+	cancel   context.CancelCauseFunc // of the run
+	queue    []string                // sent while busy
+	reply    *reply
+	markdown tty.Markdown
+	thinking strings.Builder // a line that has no end yet
+	dialog   *dialog         // questions that wait for an answer
+	stash    string          // what was typed before they came
+	asked    *asker
+}
+
+type (
+	info  string
+	ended struct{ err error }
+)
+
+// errStopped ends a run that the user cancelled.
+var errStopped = errors.New("cancelled")
+
+// screen talks on the terminal until the user leaves.
+func (ch *chat) screen(ctx context.Context) error {
+	c := ch.c
+	in := c.stdin.(*os.File)
+	home, err := c.homeDir()
+	if err != nil {
+		return err
+	}
+	s := &screen{chat: ch, home: home, posted: make(chan any, 64), over: make(chan struct{})}
+	s.width, s.height = 80, 24
+	if s.editor.History, err = c.loadHistory(home); err != nil {
+		c.warn("the history is not there: " + err.Error())
+	}
+	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
+	ch.info = func(text string) { s.post(info(text)) }
+	ch.turn = func(ctx context.Context, text string) error {
+		return ch.say(ctx, text, func(e *pb.StreamEvent) { s.post(e) })
+	}
+	if s.raw, err = makeRaw(in, c.stdout); err != nil {
+		return err
+	}
+	c.raw.Store(s.raw)
+	defer s.raw.restore()
+	defer s.runs.Wait()
+	defer close(s.over)
+	resized, gone := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	defer watchTerminal(resized, gone)()
+	typed := s.read(in)
+	s.asked = newAsker(ch.talk, ctx)
+	defer s.asked.wait()
+	s.greet()
+	s.paint()
+	err = s.loop(ctx, typed, resized, gone)
+	if s.cancel != nil {
+		s.cancel(errStopped)
+	}
+	s.flush()
+	s.finish()
+	return err
+}
+
+// read reads keys. It ends with the terminal, or with the process.
+func (s *screen) read(in io.Reader) <-chan []byte {
+	typed := make(chan []byte)
+	go func() {
+		defer s.raw.guard()
+		defer close(typed)
+		for {
+			b := make([]byte, 4096)
+			n, err := in.Read(b)
+			if n > 0 {
+				select {
+				case typed <- b[:n]:
+				case <-s.over:
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return typed
+}
+
+// post hands something to the goroutine of the screen.
+func (s *screen) post(v any) {
+	select {
+	case s.posted <- v:
+	case <-s.over:
+	}
+}
+
+func (s *screen) loop(ctx context.Context, typed <-chan []byte, resized, gone <-chan os.Signal) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case b, ok := <-typed:
+			if !ok {
+				return nil
+			}
+			for _, k := range s.keys.Feed(b) {
+				if s.key(ctx, k) {
+					return nil
+				}
+			}
+		case v := <-s.posted:
+			s.take(ctx, v)
+			for more := true; more; { // what is there already is painted once
+				select {
+				case v := <-s.posted:
+					s.take(ctx, v)
+				default:
+					more = false
+				}
+			}
+		case <-tick.C:
+			if !s.busy {
+				continue
+			}
+		case <-resized:
+		case sig := <-gone:
+			return &interrupted{sig}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		s.paint()
+	}
+}
+
+func (s *screen) greet() {
+	what := "a session that begins with your message"
+	switch {
+	case s.stored != "":
+		what = label(s.stored)
+	case !s.fresh:
+		what = "the last session"
+	}
+	text := "agent " + label(s.agent) + ", " + what
+	if s.talk.end != nil {
+		text += ", without a daemon"
+	}
+	s.dimLine(text + "; /help lists the commands")
+}
+
+// line writes a line that stays.
+func (s *screen) line(text string) { s.scroll.WriteString(text + "\n") }
+
+func (s *screen) dimLine(text string) { s.line(s.c.dim(fit(text, max(s.width-1, 8)))) }
+
+// key does what a key means. true is the wish to leave.
+func (s *screen) key(ctx context.Context, k tty.Key) bool {
+	leaving := s.leave
+	s.leave = false
+	if k.Code == tty.Ctrl {
+		switch k.Rune {
+		case 'c':
+			return s.interrupt(leaving)
+		case 'd':
+			if s.editor.Text() == "" {
+				return !s.busy
+			}
+		case 'l':
+			s.scroll.WriteString("\x1b[2J\x1b[H")
+			s.live.forget()
+			return false
+		}
+	}
+	if !s.editor.Key(k) {
+		return false
+	}
+	text := s.editor.Text()
+	if s.dialog != nil {
+		s.answer(text)
+		return false
+	}
+	if strings.TrimSpace(text) == "" {
+		return false
+	}
+	s.editor.Remember(text)
+	s.editor.Reset()
+	if err := s.c.addHistory(s.home, text); err != nil {
+		s.dimLine("the history was not written: " + printable(err.Error()))
+	}
+	if word := strings.TrimSpace(text); (word == "/exit" || word == "/quit") && !s.busy {
+		return true
+	}
+	s.queue = append(s.queue, text)
+	s.next(ctx)
+	return false
+}
+
+// interrupt is Ctrl+C: it ends the run, or empties the line, or leaves.
+func (s *screen) interrupt(leaving bool) bool {
+	switch {
+	case s.busy:
+		s.cancel(errStopped)
+		s.doing = "cancelling"
+		if s.dialog != nil {
+			s.endDialog()
+		}
+		if waiting := strings.Join(s.queue, "\n"); waiting != "" {
+			s.editor.Set(strings.TrimLeft(s.editor.Text()+"\n"+waiting, "\n"))
+		}
+		s.queue = nil
+	case s.editor.Text() != "":
+		s.editor.Reset()
+	case leaving:
+		return true
+	default:
+		s.leave = true
+	}
+	return false
+}
+
+// next begins with what waits longest, when nothing goes on.
+func (s *screen) next(ctx context.Context) {
+	if s.busy || len(s.queue) == 0 {
+		return
+	}
+	text := s.queue[0]
+	s.queue = s.queue[1:]
+	for i, l := range strings.Split(tty.Clean(text), "\n") {
+		mark := "> "
+		if i > 0 {
+			mark = "  "
+		}
+		s.line(s.c.bold(mark + l))
+	}
+	run, cancel := context.WithCancelCause(ctx)
+	s.busy, s.since, s.doing, s.cancel = true, time.Now(), "waiting for the model", cancel
+	s.reply = &reply{}
+	s.markdown = tty.Markdown{Width: s.width - 1, Color: s.c.color()}
+	s.runs.Go(func() {
+		defer s.raw.guard()
+		defer cancel(nil)
+		known, err := s.command(run, text)
+		if !known {
+			err = s.turn(run, text)
+		}
+		s.post(ended{err})
+	})
+}
+
+// take shows what a run has posted.
+func (s *screen) take(ctx context.Context, v any) {
+	switch v := v.(type) {
+	case *pb.StreamEvent:
+		s.event(v)
+	case info:
+		s.flush()
+		for _, l := range strings.Split(string(v), "\n") {
+			s.line(printableLine(l))
+		}
+	case ended:
+		s.flush()
+		s.busy = false
+		if s.dialog != nil {
+			s.endDialog()
+		}
+		switch {
+		case errors.Is(v.err, errStopped):
+			s.dimLine("cancelled")
+		case errors.Is(v.err, errLeave):
+			s.dimLine("there is more to do; /exit leaves when it is done")
+		case v.err != nil:
+			f := classify(v.err)
+			s.line(s.c.bold("error: ") + printable(f.Message))
+			if f.Remedy != "" {
+				s.line("try: " + printable(f.Remedy))
+			}
+		}
+		if line := usageLine(s.reply.Usage); line != "" {
+			s.dimLine(fmt.Sprintf("%s, %s", line, time.Since(s.since).Round(100*time.Millisecond)))
+		}
+		s.next(ctx)
+	}
+}
+
+func (s *screen) event(e *pb.StreamEvent) {
+	text := s.reply.add(e)
+	switch {
+	case e.GetThinking() != nil:
+		s.flushText()
+		s.doing = "thinking"
+		s.think(e.GetThinking().Content)
+	case e.GetChunk() != nil:
+		s.flushThinking()
+		s.doing = "answering"
+		s.scroll.WriteString(s.markdown.Write(text))
+	case e.GetToolStart() != nil:
+		s.doing = "running " + toolNames(e.GetToolStart().Calls)
+	case e.GetToolsComplete() != nil:
+		s.doing = "waiting for the model"
+	}
+	for _, l := range eventLines(e) {
+		s.flush()
+		s.dimLine(l)
+	}
+	if q := e.GetAskUser(); q != nil && len(q.Questions) > 0 {
+		s.flush()
+		s.dialog = &dialog{questions: q.Questions}
+		s.stash = s.editor.Text()
+		s.editor.Reset()
+		s.doing = "waiting for your answer"
+		s.question()
+	}
+}
+
+func toolNames(calls []*pb.ToolCallInfo) string {
+	names := make([]string, len(calls))
+	for i, c := range calls {
+		names[i] = printable(c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// think shows whole lines of what the model thinks.
+func (s *screen) think(text string) {
+	s.thinking.WriteString(tty.Clean(text))
+	all := s.thinking.String()
+	i := strings.LastIndexByte(all, '\n')
+	if i < 0 && len(all) < 4<<10 {
+		return
+	}
+	s.thinking.Reset()
+	s.thinking.WriteString(all[i+1:])
+	s.dimText(all[:max(i, 0)])
+}
+
+func (s *screen) dimText(text string) {
+	for l := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
+		for _, row := range tty.Fold(l, max(s.width-1, 8)) {
+			s.line(s.c.dim(row))
+		}
+	}
+}
+
+func (s *screen) flushThinking() {
+	if s.thinking.Len() > 0 {
+		text := s.thinking.String()
+		s.thinking.Reset()
+		s.dimText(text)
+	}
+}
+
+func (s *screen) flushText() { s.scroll.WriteString(s.markdown.Flush()) }
+
+// flush shows what is not shown yet of an answer.
+func (s *screen) flush() {
+	s.flushThinking()
+	s.flushText()
+}
+
+// question shows the next question of the dialog.
+func (s *screen) question() {
+	for l := range strings.SplitSeq(s.dialog.prompt(), "\n") {
+		s.line(l)
+	}
+}
+
+// answer takes what was typed as an answer. When it was the last, the agent gets
+// them all.
+func (s *screen) answer(text string) {
+	if !s.dialog.answer(text) {
+		s.dimLine("no such answer")
+		s.editor.Reset()
+		return
+	}
+	s.line(s.c.bold("> " + printable(oneLine(text))))
+	s.editor.Reset()
+	if s.dialog.more() {
+		s.question()
+		return
+	}
+	s.asked.reply(s.reply.Session, s.dialog.reply())
+	s.doing = "waiting for the model"
+	s.endDialog()
+}
+
+func (s *screen) endDialog() {
+	s.dialog = nil
+	s.editor.Set(s.stash)
+	s.stash = ""
+}
+
+// completeWait is how long a completion may take.
+const completeWait = 500 * time.Millisecond
+
+// complete offers commands, and the sessions, models and agents that they take.
+func (s *screen) complete(ctx context.Context, before string) (from int, words []string) {
+	if s.dialog != nil || !strings.HasPrefix(before, "/") || strings.Contains(before, "\n") {
+		return 0, nil
+	}
+	name, arg, isArg := strings.Cut(before, " ")
+	if !isArg {
+		for _, cmd := range chatCommands() {
+			if w := "/" + cmd.name; strings.HasPrefix(w, before) {
+				words = append(words, w)
+			}
+		}
+		return 0, words
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWait)
+	defer cancel()
+	switch name {
+	case "/resume":
+		l, err := s.client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000})
+		if err == nil {
+			for _, i := range l.Sessions {
+				words = append(words, i.Id)
+			}
+		}
+	case "/model":
+		l, err := s.client.Models(ctx)
+		if err == nil {
+			for _, m := range l.Models {
+				words = append(words, m.Name)
+			}
+		}
+	case "/agent":
+		l, err := s.client.Agents(ctx)
+		if err == nil {
+			for _, a := range l {
+				words = append(words, a.Name)
+			}
+		}
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, arg) || printable(w) != w })
+	slices.Sort(words)
+	return len(name) + 1, words
+}
+
+// paint writes what is new above the rows, and the rows.
+func (s *screen) paint() {
+	if w, h, err := term.GetSize(int(s.raw.in.Fd())); err == nil && w > 0 && h > 0 {
+		s.width, s.height = w, h
+		s.markdown.Width = w - 1
+	}
+	rows, row, col := s.rows()
+	var b strings.Builder
+	s.live.clear(&b, s.width)
+	b.WriteString(strings.ReplaceAll(s.scroll.String(), "\n", "\r\n"))
+	s.scroll.Reset()
+	s.live.draw(&b, rows, row, col)
+	io.WriteString(s.raw.out, b.String())
+}
+
+// finish writes what is new, and leaves the cursor below it.
+func (s *screen) finish() {
+	var b strings.Builder
+	s.live.clear(&b, s.width)
+	b.WriteString(strings.ReplaceAll(s.scroll.String(), "\n", "\r\n"))
+	s.scroll.Reset()
+	io.WriteString(s.raw.out, b.String())
+}
+
+// rows are those below what was said, and where the cursor is in them.
+func (s *screen) rows() (rows []string, row, col int) {
+	width := max(s.width-1, 8)
+	room := max(s.height-1, 2)
+	dim := func(text string) { rows = append(rows, s.c.dim(fit(text, width))) }
+	if s.busy {
+		coming := s.markdown.Pending()
+		if coming == "" {
+			coming = s.thinking.String()
+		}
+		var preview []string
+		for l := range strings.SplitSeq(strings.TrimRight(lastOf(coming, 4<<10), "\n"), "\n") {
+			if l != "" || len(preview) > 0 {
+				preview = append(preview, tty.Fold(l, width)...)
+			}
+		}
+		for _, l := range preview[max(len(preview)-min(6, room/3), 0):] {
+			dim(l)
+		}
+		dim(fmt.Sprintf("· %s, %ds; Ctrl+C cancels", s.doing, int(time.Since(s.since).Seconds())))
+	}
+	for i, text := range s.queue {
+		if i == 3 {
+			dim(fmt.Sprintf("and %d more", len(s.queue)-i))
+			break
+		}
+		dim("queued: " + oneLine(tty.Clean(text)))
+	}
+	if s.leave {
+		dim("Ctrl+C again leaves")
+	}
+	if len(s.editor.Offers) > 0 {
+		dim(strings.Join(s.editor.Offers, "  "))
+	}
+	if over := len(rows) - (room - 1); over > 0 {
+		rows = rows[over:]
+	}
+	prompt := "> "
+	if s.dialog != nil {
+		prompt = "? "
+	}
+	typed, row, col := s.editor.View(prompt, s.width, max(room-len(rows), 1))
+	return append(rows, typed...), len(rows) + row, col
+}
+
+// lastOf returns the end of a text, at most n bytes.
+func lastOf(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[len(s)-n:], "")
+}
+
+// liveRows are the rows at the end that are written again and again.
+type liveRows struct {
+	cols []int // columns of each
+	row  int   // where the cursor is
+	col  int
+}
+
+func (l *liveRows) forget() { *l = liveRows{} }
+
+// clear takes the rows away. On a terminal that has become narrower each takes
+// as many as it was folded into.
+func (l *liveRows) clear(b *strings.Builder, width int) {
+	up := 0
+	for i := range min(l.row, len(l.cols)) {
+		up += max((l.cols[i]+width-1)/width, 1)
+	}
+	up += l.col / width
+	if up > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", up)
+	}
+	b.WriteString("\r\x1b[J")
+	l.forget()
+}
+
+func (l *liveRows) draw(b *strings.Builder, rows []string, row, col int) {
+	b.WriteString(strings.Join(rows, "\r\n"))
+	if up := len(rows) - 1 - row; up > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", up)
+	}
+	b.WriteString("\r")
+	if col > 0 {
+		fmt.Fprintf(b, "\x1b[%dC", col)
+	}
+	l.row, l.col = row, col
+	l.cols = l.cols[:0]
+	for _, r := range rows {
+		l.cols = append(l.cols, tty.Columns(unstyled(r)))
+	}
+}
+
+// unstyled takes the styles out of a row of ours.
+func unstyled(s string) string {
+	for {
+		i := strings.Index(s, "\x1b[")
+		if i < 0 {
+			return s
+		}
+		j := strings.IndexByte(s[i:], 'm')
+		if j < 0 {
+			return s[:i]
+		}
+		s = s[:i] + s[i+j+1:]
+	}
+}

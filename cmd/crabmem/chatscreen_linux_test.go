@@ -1,0 +1,345 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"crabmem/daemon/model/modeltest"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo-terminal with a program on it.
+type terminal struct {
+	t     *testing.T
+	file  *os.File // the side of who types
+	other *os.File
+	cmd   *exec.Cmd
+	ended chan error
+	modes *unix.Termios // before the program
+
+	mu   sync.Mutex
+	seen bytes.Buffer
+}
+
+// openTerminal starts the program on a terminal of 24 rows and 80 columns.
+func openTerminal(t *testing.T, env []string, name string, args ...string) *terminal {
+	t.Helper()
+	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("SKIPPED: no pseudo-terminals here: %v", err)
+	}
+	p := &terminal{t: t, file: file, ended: make(chan error, 1)}
+	fd := int(file.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.other, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	p.resize(24, 80)
+	if p.modes, err = unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS); err != nil {
+		t.Fatal(err)
+	}
+	p.cmd = exec.Command(name, args...)
+	p.cmd.Env = append(env, "TERM=xterm-256color")
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = p.other, p.other, p.other
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- p.cmd.Wait() }()
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := file.Read(b)
+			p.mu.Lock()
+			p.seen.Write(b[:n])
+			p.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		file.Close()
+		p.other.Close()
+	})
+	return p
+}
+
+func (p *terminal) resize(rows, cols uint16) {
+	if err := unix.IoctlSetWinsize(int(p.file.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *terminal) typed(s string) {
+	p.t.Helper()
+	if _, err := p.file.WriteString(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *terminal) all() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen.String()
+}
+
+// await waits for a text, and forgets what came before its end.
+func (p *terminal) await(text string) {
+	p.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		p.mu.Lock()
+		i := bytes.Index(p.seen.Bytes(), []byte(text))
+		if i >= 0 {
+			p.seen.Next(i + len(text))
+		}
+		p.mu.Unlock()
+		if i >= 0 {
+			return
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("no %q on the terminal; it has %q", text, p.all())
+		}
+	}
+}
+
+// end waits for the program, and wants its exit code and the terminal as it was.
+func (p *terminal) end(code int) {
+	p.t.Helper()
+	select {
+	case err := <-p.ended:
+		if got := exitCode(err); got != code {
+			p.t.Errorf("exit code %d, want %d; the terminal has %q", got, code, p.all())
+		}
+	case <-time.After(20 * time.Second):
+		p.t.Fatalf("it did not end; the terminal has %q", p.all())
+	}
+	modes, err := unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if *modes != *p.modes {
+		p.t.Errorf("the terminal is not as it was: %+v, was %+v", modes, p.modes)
+	}
+}
+
+// chatting is a home with a daemon whose model is a scripted one.
+func chatting(t *testing.T) (m *modeltest.Server, file string, env []string) {
+	t.Helper()
+	file, env = program(t)
+	m = modeltest.New(t)
+	dir, err := os.MkdirTemp("", "crab") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	env = append(env, "CRABTALK_HOME="+dir, "HOME="+dir, "NO_COLOR=")
+	config := "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"sk-planted\"\nmodels = [\"script\", \"other\"]\nmax_retries = 0\n"
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := exec.Command(file, "daemon", "start")
+	start.Env = env
+	if out, err := start.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() { endDaemon(dir) })
+	return m, file, env
+}
+
+func TestScreen(t *testing.T) {
+	m, file, env := chatting(t)
+	script := `
+when user hello
+text "# Title\n\nSome **bold** text\x1b]0;owned\x07 and ` + "`code`" + `.\n\n"
+text "- one\n- two\n"
+usage 100 20
+
+when user list
+think I should look.\n
+call bash {"command": "echo found it"}
+reply
+text Done.
+
+when user ask me
+call ask_user {"questions": [{"question": "Which colour?", "header": "Colour", "options": [{"label": "red", "description": ""}, {"label": "blue", "description": ""}]}]}
+
+when last blue
+text Painted blue.
+
+when user hang
+text half of it
+stall
+
+always
+text fine
+repeat
+`
+	if err := m.Script(script); err != nil {
+		t.Fatal(err)
+	}
+	p := openTerminal(t, env, file, "chat")
+	p.await("/help lists the commands")
+
+	p.typed("hello\r")
+	p.await("> hello")
+	p.await("\x1b[1m# Title\x1b[0m")
+	p.await("Some \x1b[1mbold\x1b[0m text]0;owned and \x1b[36mcode\x1b[0m.")
+	p.await("• two")
+	p.await("100 tokens in, 20 out")
+
+	// Tools are a line each, thinking is dim.
+	p.typed("list it\r")
+	p.await("\x1b[2mI should look.")
+	p.await("→ bash echo found it")
+	p.await("← found it")
+	p.await("Done.")
+
+	// A question.
+	p.typed("ask me\r")
+	p.await("Colour: Which colour?")
+	p.await("2  blue")
+	p.typed("7\r")
+	p.await("no such answer")
+	p.typed("2\r")
+	p.await("Painted blue.")
+
+	// What is typed while an answer comes waits; Ctrl+C cancels, and what waits
+	// comes back to be edited.
+	p.typed("hang now\r")
+	p.await("half of it")
+	p.typed("and then\r")
+	p.await("queued: and then")
+	p.typed("\x03")
+	p.await("cancelled")
+	p.typed("!\r")
+	p.await("> and then!")
+	p.await("fine")
+
+	// Several lines: by Alt+Enter, Shift+Enter, a backslash and a paste.
+	p.typed("a\x1b\rb\x1b[13;2uc\\\rd\x1b[200~e\r\nf\x1b[201~\r")
+	p.await("> a")
+	p.await("  f")
+	p.await("fine")
+	for _, r := range m.Requests()[len(m.Requests())-1:] {
+		if r.LastUser() != "a\nb\nc\nde\nf" {
+			t.Errorf("the model got %q", r.LastUser())
+		}
+	}
+
+	// History, completion, and another size.
+	p.typed("\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A")
+	p.await("> and then!")
+	p.typed("\x15\x15")
+	p.typed("/mo\t")
+	p.await("/model ")
+	p.typed("ot\t\r")
+	p.await("answering with other")
+	p.resize(10, 30)
+	p.typed("/help\r")
+	p.await("/exit")
+	p.await("its skills are called so.")
+
+	// Ctrl+C twice leaves.
+	p.typed("\x03")
+	p.await("Ctrl+C again leaves")
+	p.typed("\x03")
+	p.end(0)
+	if !strings.HasSuffix(p.all(), rawEnd) {
+		t.Errorf("it ends with %q", p.all())
+	}
+	home := home(env)
+	b, err := os.ReadFile(filepath.Join(home, "history"))
+	if err != nil || !strings.Contains(string(b), `a\nb\nc\nde\nf`+"\n") {
+		t.Errorf("the history is %q, %v", b, err)
+	}
+	if fi, err := os.Stat(filepath.Join(home, "history")); err == nil && fi.Mode().Perm() != 0o600 {
+		t.Errorf("the history has mode %v", fi.Mode())
+	}
+}
+
+func home(env []string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if h, ok := strings.CutPrefix(env[i], "CRABTALK_HOME="); ok {
+			return h
+		}
+	}
+	return ""
+}
+
+// TestScreenEnds ends a chat in every way, and wants the terminal back.
+func TestScreenEnds(t *testing.T) {
+	m, file, env := chatting(t)
+	if err := m.Script("text half of it\nstall\nrepeat\n"); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		busy bool
+		end  func(*terminal)
+		code int
+	}{
+		"ctrl d":     {false, func(p *terminal) { p.typed("\x04") }, 0},
+		"exit":       {false, func(p *terminal) { p.typed("/exit\r") }, 0},
+		"terminated": {false, func(p *terminal) { p.cmd.Process.Signal(syscall.SIGTERM) }, 143},
+		"in a run":   {true, func(p *terminal) { p.cmd.Process.Signal(syscall.SIGTERM) }, 143},
+		"hung up":    {true, func(p *terminal) { p.cmd.Process.Signal(syscall.SIGHUP) }, 130},
+		"interrupt":  {true, func(p *terminal) { p.cmd.Process.Signal(os.Interrupt) }, 130},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := openTerminal(t, env, file, "chat", "--new")
+			p.await("/help lists the commands")
+			if tc.busy {
+				p.typed("go\r")
+				p.await("half of it")
+			}
+			tc.end(p)
+			p.end(tc.code)
+		})
+	}
+}
+
+// TestScreenDaemonGone goes on when the daemon has come back. It does so without
+// colours.
+func TestScreenDaemonGone(t *testing.T) {
+	m, file, env := chatting(t)
+	if err := m.Script("when user one\ntext half of it\nstall\n\nalways\ntext fine\nrepeat\n"); err != nil {
+		t.Fatal(err)
+	}
+	p := openTerminal(t, append(env, "NO_COLOR=1"), file, "chat")
+	p.await("/help lists the commands")
+	p.typed("one\r")
+	p.await("half of it")
+	endDaemon(home(env))
+	p.await("the connection to the daemon was lost")
+	p.await("crabmem daemon start")
+	p.typed("two\r")
+	p.await("no daemon answers")
+	if all := p.all(); strings.Contains(all, "\x1b[1m") || strings.Contains(all, "\x1b[2m") {
+		t.Errorf("colours under NO_COLOR: %q", all)
+	}
+	start := exec.Command(file, "daemon", "start")
+	start.Env = env
+	if out, err := start.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p.typed("three\r")
+	p.await("fine")
+	p.typed("\x04")
+	p.end(0)
+}

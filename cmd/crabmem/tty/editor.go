@@ -1,0 +1,311 @@
+package tty
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Editor edits a text of a few lines. Its zero value is empty.
+type Editor struct {
+	// History are earlier texts, the newest last.
+	History []string
+	// Complete returns what the word before the cursor may become, and where in
+	// the text that word begins. nil completes nothing.
+	Complete func(before string) (from int, words []string)
+
+	text []rune
+	at   int // the cursor is before this rune
+	goal int // the column that up and down keep; -1 = the cursor's
+
+	place  int    // in History, from its end; 0 = the text is new
+	kept   string // the new text while an old one is shown
+	Offers []string
+}
+
+// maxText is how long a text may be, in runes.
+const maxText = 1 << 20
+
+// Text returns what was typed.
+func (e *Editor) Text() string { return string(e.text) }
+
+// Set replaces the text; the cursor is at its end.
+func (e *Editor) Set(s string) {
+	e.text = []rune(s)
+	e.at, e.goal, e.Offers = len(e.text), -1, nil
+}
+
+// Reset empties it, and leaves the history.
+func (e *Editor) Reset() {
+	e.Set("")
+	e.place, e.kept = 0, ""
+}
+
+// Remember adds a text to the history.
+func (e *Editor) Remember(s string) {
+	if strings.TrimSpace(s) != "" && (len(e.History) == 0 || e.History[len(e.History)-1] != s) {
+		e.History = append(e.History, s)
+	}
+}
+
+// Key does what a key means. done is true for an Enter that ends the text.
+func (e *Editor) Key(k Key) (done bool) {
+	if k.Code != Tab {
+		e.Offers = nil
+	}
+	if k.Code != Up && k.Code != Down {
+		e.goal = -1
+	}
+	switch k.Code {
+	case Rune:
+		e.insert(string(k.Rune))
+	case Paste:
+		e.insert(k.Text)
+	case NewLine:
+		e.insert("\n")
+	case Enter:
+		if e.at > 0 && e.at == len(e.text) && e.text[e.at-1] == '\\' {
+			e.text[e.at-1] = '\n'
+			return false
+		}
+		return true
+	case Tab:
+		e.complete()
+	case Backspace:
+		e.remove(e.at-1, e.at)
+	case DeleteKey:
+		e.remove(e.at, e.at+1)
+	case DeleteWord:
+		e.remove(e.wordLeft(), e.at)
+	case DeleteNext:
+		e.remove(e.at, e.wordRight())
+	case Left:
+		e.at = max(e.at-1, 0)
+	case Right:
+		e.at = min(e.at+1, len(e.text))
+	case WordLeft:
+		e.at = e.wordLeft()
+	case WordRight:
+		e.at = e.wordRight()
+	case Home:
+		e.at = e.lineStart(e.at)
+	case End:
+		e.at = e.lineEnd(e.at)
+	case Up:
+		e.up()
+	case Down:
+		e.down()
+	case Ctrl:
+		e.control(k.Rune)
+	}
+	return false
+}
+
+func (e *Editor) control(r rune) {
+	switch r {
+	case 'a':
+		e.at = e.lineStart(e.at)
+	case 'e':
+		e.at = e.lineEnd(e.at)
+	case 'b':
+		e.at = max(e.at-1, 0)
+	case 'f':
+		e.at = min(e.at+1, len(e.text))
+	case 'd':
+		e.remove(e.at, e.at+1)
+	case 'k':
+		end := e.lineEnd(e.at)
+		if end == e.at {
+			end++
+		}
+		e.remove(e.at, end)
+	case 'u':
+		e.remove(e.lineStart(e.at), e.at)
+	case 'w':
+		e.remove(e.wordLeft(), e.at)
+	case 'p':
+		e.older()
+	case 'n':
+		e.newer()
+	}
+}
+
+func (e *Editor) insert(s string) {
+	r := []rune(s)
+	if room := maxText - len(e.text); len(r) > room {
+		r = r[:max(room, 0)]
+	}
+	e.text = slices.Insert(e.text, e.at, r...)
+	e.at += len(r)
+}
+
+func (e *Editor) remove(from, to int) {
+	from, to = max(from, 0), min(to, len(e.text))
+	if from >= to {
+		return
+	}
+	e.text = slices.Delete(e.text, from, to)
+	e.at = from
+}
+
+func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
+
+func (e *Editor) wordLeft() int {
+	i := e.at
+	for i > 0 && !wordRune(e.text[i-1]) {
+		i--
+	}
+	for i > 0 && wordRune(e.text[i-1]) {
+		i--
+	}
+	return i
+}
+
+func (e *Editor) wordRight() int {
+	i := e.at
+	for i < len(e.text) && !wordRune(e.text[i]) {
+		i++
+	}
+	for i < len(e.text) && wordRune(e.text[i]) {
+		i++
+	}
+	return i
+}
+
+func (e *Editor) lineStart(i int) int {
+	for i > 0 && e.text[i-1] != '\n' {
+		i--
+	}
+	return i
+}
+
+func (e *Editor) lineEnd(i int) int {
+	for i < len(e.text) && e.text[i] != '\n' {
+		i++
+	}
+	return i
+}
+
+// up goes to the line above; on the first one, to an earlier text.
+func (e *Editor) up() {
+	start := e.lineStart(e.at)
+	if start == 0 {
+		e.older()
+		return
+	}
+	e.column()
+	above := e.lineStart(start - 1)
+	e.at = min(above+e.goal, start-1)
+}
+
+func (e *Editor) down() {
+	end := e.lineEnd(e.at)
+	if end == len(e.text) {
+		e.newer()
+		return
+	}
+	e.column()
+	e.at = min(end+1+e.goal, e.lineEnd(end+1))
+}
+
+func (e *Editor) column() {
+	if e.goal < 0 {
+		e.goal = e.at - e.lineStart(e.at)
+	}
+}
+
+func (e *Editor) older() {
+	if e.place == len(e.History) {
+		return
+	}
+	if e.place == 0 {
+		e.kept = e.Text()
+	}
+	e.place++
+	e.Set(e.History[len(e.History)-e.place])
+}
+
+func (e *Editor) newer() {
+	if e.place == 0 {
+		return
+	}
+	e.place--
+	if e.place == 0 {
+		e.Set(e.kept)
+		return
+	}
+	e.Set(e.History[len(e.History)-e.place])
+}
+
+// complete puts in as much as all words have in common, and offers them when
+// they differ.
+func (e *Editor) complete() {
+	if e.Complete == nil {
+		return
+	}
+	before := string(e.text[:e.at])
+	from, words := e.Complete(before)
+	e.Offers = nil
+	if len(words) == 0 || from > len(before) {
+		return
+	}
+	common := words[0]
+	for _, w := range words[1:] {
+		for !strings.HasPrefix(w, common) {
+			r := []rune(common)
+			common = string(r[:len(r)-1])
+		}
+	}
+	if len(words) == 1 {
+		common += " "
+	} else {
+		e.Offers = words
+	}
+	if typed := before[from:]; len(common) > len(typed) && strings.HasPrefix(common, typed) {
+		e.insert(common[len(typed):])
+	}
+}
+
+// View returns the text as rows of at most width columns behind a prompt, at
+// most height of them, and where the cursor is.
+func (e *Editor) View(prompt string, width, height int) (rows []string, row, col int) {
+	indent := Columns(prompt)
+	room := max(width-indent-1, 4)
+	line, n, at := []rune{}, 0, 0
+	flush := func() {
+		p := strings.Repeat(" ", indent)
+		if len(rows) == 0 {
+			p = prompt
+		}
+		rows = append(rows, p+string(line))
+		line, n = line[:0], 0
+	}
+	for i := 0; ; i++ {
+		if i == e.at {
+			row, col, at = len(rows), indent+n, i
+		}
+		if i == len(e.text) {
+			break
+		}
+		r := e.text[i]
+		if r == '\n' {
+			flush()
+			continue
+		}
+		c := RuneColumns(r)
+		if n+c > room {
+			flush()
+			if i == at && i == e.at {
+				row, col = len(rows), indent
+			}
+		}
+		line = append(line, r)
+		n += c
+	}
+	flush()
+	if height > 0 && len(rows) > height {
+		from := min(max(row-height/2, 0), len(rows)-height)
+		rows, row = rows[from:from+height], row-from
+	}
+	return rows, row, col
+}

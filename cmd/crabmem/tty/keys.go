@@ -1,0 +1,306 @@
+package tty
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Code says which key it is.
+type Code uint8
+
+// The keys. A Rune has its rune, Paste its text; Ctrl has the letter that was
+// pressed with it.
+const (
+	None Code = iota // one that means nothing here
+	Rune
+	Paste
+	Ctrl
+	Enter
+	NewLine // Enter with Shift or Alt
+	Tab
+	BackTab
+	Backspace
+	DeleteKey
+	Escape
+	Up
+	Down
+	Left
+	Right
+	Home
+	End
+	PageUp
+	PageDown
+	WordLeft
+	WordRight
+	DeleteWord // backward
+	DeleteNext // the word behind the cursor
+)
+
+// Key is one key press, or a text that was pasted.
+type Key struct {
+	Code Code
+	Rune rune
+	Text string
+}
+
+// Keys turns what a terminal sends into key presses. Its zero value is ready.
+type Keys struct {
+	left  []byte // the beginning of something
+	paste bool
+	text  []byte // pasted so far
+}
+
+// maxPaste is how much of a pasted text is kept, in bytes.
+const maxPaste = 1 << 20
+
+// maxSequence is how long an escape sequence may be. What is longer is none.
+const maxSequence = 64
+
+var pasteEnd = []byte("\x1b[201~")
+
+// Feed takes bytes in and returns the keys that they complete. An escape at
+// their end is the key: what begins with one comes in one piece.
+func (k *Keys) Feed(b []byte) []Key {
+	var keys []Key
+	b = append(k.left, b...)
+	k.left = nil
+	for len(b) > 0 {
+		if k.paste {
+			n, done := k.pasted(b)
+			b = b[n:]
+			if !done {
+				k.left = bytes.Clone(b)
+				return keys
+			}
+			keys = append(keys, Key{Code: Paste, Text: pastedText(k.text)})
+			k.paste, k.text = false, nil
+			continue
+		}
+		key, n := k.one(b)
+		if n == 0 {
+			if len(b) < maxSequence {
+				k.left = bytes.Clone(b)
+				return keys
+			}
+			n = 1 // it will never be whole
+		}
+		b = b[n:]
+		if key.Code != None {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// pasted takes in what was pasted and returns how many bytes it took.
+func (k *Keys) pasted(b []byte) (n int, done bool) {
+	end := bytes.Index(b, pasteEnd)
+	n, done = end, end >= 0
+	next := end + len(pasteEnd)
+	if !done {
+		n = max(len(b)-len(pasteEnd)+1, 0) // the end may have begun
+		next = n
+	}
+	k.text = append(k.text, b[:min(n, max(maxPaste-len(k.text), 0))]...)
+	return next, done
+}
+
+func pastedText(b []byte) string {
+	s := strings.ReplaceAll(strings.ToValidUTF8(string(b), ""), "\r\n", "\n")
+	return Clean(strings.ReplaceAll(s, "\r", "\n"))
+}
+
+// one returns the first key of b and how many bytes it has; 0 when more are
+// needed.
+func (k *Keys) one(b []byte) (Key, int) {
+	c := b[0]
+	switch {
+	case c == 0x1b:
+		return k.escape(b)
+	case c == '\r':
+		return Key{Code: Enter}, 1
+	case c == '\n':
+		return Key{Code: NewLine}, 1
+	case c == '\t':
+		return Key{Code: Tab}, 1
+	case c == 0x7f, c == 0x08:
+		return Key{Code: Backspace}, 1
+	case c < 0x20:
+		return control(rune(c) | 0x60), 1
+	}
+	if !utf8.FullRune(b) {
+		return Key{}, 0
+	}
+	r, n := utf8.DecodeRune(b)
+	if r == utf8.RuneError && n == 1 || !Showable(r) {
+		return Key{}, n
+	}
+	return Key{Code: Rune, Rune: r}, n
+}
+
+func control(r rune) Key {
+	switch r {
+	case 'j':
+		return Key{Code: NewLine}
+	case 'm':
+		return Key{Code: Enter}
+	case 'i':
+		return Key{Code: Tab}
+	case 'h':
+		return Key{Code: Backspace}
+	}
+	if r >= 'a' && r <= 'z' {
+		return Key{Code: Ctrl, Rune: r}
+	}
+	return Key{}
+}
+
+func alt(r rune) Key {
+	switch r {
+	case '\r', '\n':
+		return Key{Code: NewLine}
+	case 'b':
+		return Key{Code: WordLeft}
+	case 'f':
+		return Key{Code: WordRight}
+	case 'd':
+		return Key{Code: DeleteNext}
+	case 0x7f, 0x08:
+		return Key{Code: DeleteWord}
+	}
+	return Key{}
+}
+
+func (k *Keys) escape(b []byte) (Key, int) {
+	if len(b) == 1 {
+		return Key{Code: Escape}, 1
+	}
+	switch b[1] {
+	case '[':
+		return k.csi(b)
+	case 'O':
+		if len(b) == 2 {
+			return Key{}, 0
+		}
+		return final(b[2], 1), 3
+	case 0x1b:
+		return Key{Code: Escape}, 1
+	}
+	if !utf8.FullRune(b[1:]) {
+		return Key{}, 0
+	}
+	r, n := utf8.DecodeRune(b[1:])
+	return alt(r), 1 + n
+}
+
+// csi reads ESC [ parameters final.
+func (k *Keys) csi(b []byte) (Key, int) {
+	i := 2
+	for i < len(b) && (b[i] < 0x40 || b[i] > 0x7e) {
+		if b[i] < 0x20 || b[i] > 0x7e || i >= maxSequence {
+			return Key{}, i // broken off
+		}
+		i++
+	}
+	if i == len(b) {
+		return Key{}, 0
+	}
+	var params [3]int
+	for j, p := range strings.SplitN(string(b[2:i]), ";", 4) {
+		if j < 3 {
+			p, _, _ = strings.Cut(p, ":")
+			params[j], _ = strconv.Atoi(p) // what is none is 0
+		}
+	}
+	n := i + 1
+	mods := max(params[1], 1)
+	switch b[i] {
+	case 'u':
+		return codepoint(params[0], mods), n
+	case 'Z':
+		return Key{Code: BackTab}, n
+	case '~':
+		switch params[0] {
+		case 1, 7:
+			return Key{Code: Home}, n
+		case 3:
+			return Key{Code: DeleteKey}, n
+		case 4, 8:
+			return Key{Code: End}, n
+		case 5:
+			return Key{Code: PageUp}, n
+		case 6:
+			return Key{Code: PageDown}, n
+		case 27: // xterm's modifyOtherKeys
+			return codepoint(params[2], mods), n
+		case 200:
+			k.paste = true
+		}
+		return Key{}, n
+	}
+	return final(b[i], mods), n
+}
+
+// The modifiers, as terminals add them to 1.
+const (
+	shiftKey = 1
+	altKey   = 2
+	ctrlKey  = 4
+)
+
+// codepoint is a key of the kitty protocol.
+func codepoint(r, mods int) Key {
+	m := mods - 1
+	switch {
+	case r == 13 && m&(shiftKey|altKey|ctrlKey) != 0:
+		return Key{Code: NewLine}
+	case r == 13:
+		return Key{Code: Enter}
+	case r == 27:
+		return Key{Code: Escape}
+	case r == 9 && m&shiftKey != 0:
+		return Key{Code: BackTab}
+	case r == 9:
+		return Key{Code: Tab}
+	case r == 127 && m&(altKey|ctrlKey) != 0:
+		return Key{Code: DeleteWord}
+	case r == 127:
+		return Key{Code: Backspace}
+	case m&ctrlKey != 0:
+		return control(rune(r))
+	case m&altKey != 0:
+		return alt(rune(r))
+	case r >= 0x20 && r <= utf8.MaxRune && utf8.ValidRune(rune(r)) && Showable(rune(r)) && !(r >= 0xe000 && r <= 0xf8ff):
+		return Key{Code: Rune, Rune: rune(r)}
+	}
+	return Key{}
+}
+
+func final(c byte, mods int) Key {
+	words := (mods-1)&(altKey|ctrlKey) != 0
+	switch c {
+	case 'A':
+		return Key{Code: Up}
+	case 'B':
+		return Key{Code: Down}
+	case 'C':
+		if words {
+			return Key{Code: WordRight}
+		}
+		return Key{Code: Right}
+	case 'D':
+		if words {
+			return Key{Code: WordLeft}
+		}
+		return Key{Code: Left}
+	case 'H':
+		return Key{Code: Home}
+	case 'F':
+		return Key{Code: End}
+	case 'M':
+		return Key{Code: Enter}
+	}
+	return Key{}
+}

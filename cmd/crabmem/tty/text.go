@@ -1,0 +1,85 @@
+// Package tty is what a chat needs of a terminal: Markdown as formatted text,
+// keys, and an editor of a few lines. It reads and writes no file: bytes come in
+// and go out.
+package tty
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// Clean takes out of a text what would move the cursor or change the terminal:
+// control characters but line ends, and those that reorder what surrounds them.
+// A tab becomes blanks.
+func Clean(s string) string {
+	clean := true
+	for _, r := range s {
+		if r != '\n' && !Showable(r) {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return strings.ToValidUTF8(s, "\ufffd")
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\t':
+			b.WriteString("    ")
+		case r == '\n' || Showable(r):
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Showable reports whether a rune stays where it is put. Bidirectional controls
+// reorder what surrounds them.
+func Showable(r rune) bool {
+	return !unicode.IsControl(r) && !(r >= 0x202a && r <= 0x202e) && !(r >= 0x2066 && r <= 0x2069)
+}
+
+// Columns returns how many columns s takes.
+func Columns(s string) int {
+	n := 0
+	for _, r := range s {
+		n += RuneColumns(r)
+	}
+	return n
+}
+
+// RuneColumns returns how many columns a rune takes.
+func RuneColumns(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// Fold breaks a line into pieces of at most n columns, wherever that is.
+func Fold(line string, n int) []string {
+	if n < 2 {
+		n = 2
+	}
+	var rows []string
+	w, from := 0, 0
+	for i, r := range line {
+		c := RuneColumns(r)
+		if w+c > n {
+			rows = append(rows, line[from:i])
+			w, from = 0, i
+		}
+		w += c
+	}
+	return append(rows, line[from:])
+}

@@ -1,0 +1,19 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// watchTerminal tells when the terminal has another size, and when it goes away.
+func watchTerminal(resized, gone chan<- os.Signal) (stop func()) {
+	signal.Notify(resized, syscall.SIGWINCH)
+	signal.Notify(gone, syscall.SIGHUP, syscall.SIGQUIT)
+	return func() {
+		signal.Stop(resized)
+		signal.Stop(gone)
+	}
+}

@@ -81,6 +81,9 @@ func (a answers) Write(p []byte) (int, error) {
 // execute runs the command that args name.
 func (c *cli) execute(ctx context.Context, args []string) error {
 	root := c.root()
+	if path := external(root, args); path != "" {
+		return c.runExternal(ctx, path, args[1:])
+	}
 	// Before cobra reads the flags, so that its errors have the right shape.
 	for _, a := range args {
 		if a == "--" {

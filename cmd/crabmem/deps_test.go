@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"daemon/config":              {"crmem/vfs"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},
-	"daemon/service/servicetest": {"daemon/service"},
+	"daemon/service/servicetest": {"daemon/service", "crmem/vfs"},
 	"daemon/model/chat":          {"sessionlog"},
 	"daemon/model":               {"daemon/model/chat", "sessionlog"},
 	"daemon/model/modeltest":     {},

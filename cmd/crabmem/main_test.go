@@ -19,6 +19,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/tool"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -27,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	tool.ConfinedMain()
+	servicetest.Main(os.Exit)
 	testscript.Main(m, map[string]func(){"crabmem": main})
 }
 
@@ -49,6 +51,7 @@ const scriptDir = "../../testdata/script"
 //	model SCRIPT                 serve the scripted model of a file and make it crab's in config.toml; MODEL_URL is where it is, model.log what it was asked
 //	await FILE TEXT              wait until a file has a text
 //	killdaemon                   kill -9 the daemon of the home
+//	component HOME NAME          start a component, which ends with the tests
 //	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
 func TestScripts(t *testing.T) {
 	commands := newCLI(nil, nil, nil).commands()
@@ -99,6 +102,9 @@ func scriptParams(t *testing.T) testscript.Params {
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
 			"model": scriptModel, "await": scriptAwait, "killdaemon": scriptKillDaemon,
+			"component": func(ts *testscript.TestScript, _ bool, args []string) {
+				servicetest.Start(t, ts.MkAbs(args[0]), args[1])
+			},
 		},
 	}
 }

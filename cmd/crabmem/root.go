@@ -47,6 +47,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.modelsCommand(),
 		c.configCommand(),
 		c.mcpCommand(),
+		c.componentsCommand(),
 
 		c.dumpCommand(),
 		c.loadCommand(),
@@ -75,7 +76,8 @@ The store is --db (or CRABMEM_DB); without it memory.db in --home (or
 CRABTALK_HOME), which is ~/.crabtalk. The first write creates it. Sessions, the
 logs of conversations, are in the folder sessions of the same home.
 Names are exact; where there is no entry of the name, an alias with one owner
-is taken. "-" stands for standard input or output.
+is taken. "-" stands for standard input or output. A first word that is no
+command runs the program crabmem-WORD, or crabtalk-WORD, on the PATH.
 
 Exit codes: 0 done; 1 something else went wrong; 2 wrong flags or arguments;
 3 no such entry, session, skill or store; 4 conflict: name taken, wrong kind, in

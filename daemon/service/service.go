@@ -196,7 +196,7 @@ func (s *Service) render(d definition) (file string, text []byte, err error) {
 		return "", nil, fmt.Errorf("services of %s are not known: run it by other means, with the argument run", s.os())
 	}
 	t, err := template.New(name).Funcs(template.FuncMap{
-		"unit": unitText, "exec": execArg, "xml": xmlText, "cmd": cmdShell, "cmdArgs": cmdLine,
+		"unit": unitText, "quoted": quoted, "exec": execArg, "xml": xmlText, "cmd": cmdShell, "cmdArgs": cmdLine,
 		"name":  func(env string) string { name, _, _ := strings.Cut(env, "="); return name },
 		"value": func(env string) string { _, value, _ := strings.Cut(env, "="); return value },
 	}).ParseFS(templates, "templates/"+name)
@@ -213,10 +213,13 @@ func (s *Service) render(d definition) (file string, text []byte, err error) {
 // unitText is a value in a unit of systemd.
 func unitText(text string) string { return strings.ReplaceAll(text, "%", "%%") }
 
-// execArg is one word of a command in a unit of systemd.
-func execArg(arg string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(arg) + `"`
+// quoted is one word in a unit of systemd, and execArg one of a command, where
+// variables are replaced too.
+func quoted(word string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(word) + `"`
 }
+
+func execArg(arg string) string { return quoted(strings.ReplaceAll(arg, "$", "$$")) }
 
 func xmlText(text string) (string, error) {
 	var b strings.Builder

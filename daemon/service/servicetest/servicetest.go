@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/service"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,7 +26,7 @@ const name = "CRABMEM_TEST_COMPONENT"
 // Main runs the component, and exits, in a process that [Start] has started.
 func Main(exit func(code int)) {
 	if n := os.Getenv(name); n != "" {
-		exit(service.Main(New(n), os.Args[1:], os.Stdout, os.Stderr))
+		exit(service.Main(New(n), os.Args[1:], os.Stderr, os.Stderr))
 	}
 }
 
@@ -77,7 +78,7 @@ func Start(t testing.TB, home, component string) *Process {
 		t.Fatal(err)
 	}
 	file := filepath.Join(home, "run", component+".port")
-	old, _ := os.ReadFile(file)
+	old, _ := vfs.ReadFile(vfs.OS{}, file, 32)
 	p := &Process{Cmd: exec.Command(self, "run")}
 	p.Env = append(os.Environ(), name+"="+component, "CRABTALK_HOME="+home)
 	p.Stdout, p.Stderr = io.Discard, io.Discard
@@ -86,7 +87,7 @@ func Start(t testing.TB, home, component string) *Process {
 	}
 	t.Cleanup(func() { p.Kill(t) })
 	for range 1000 {
-		if b, err := os.ReadFile(file); err == nil && string(b) != string(old) {
+		if b, err := vfs.ReadFile(vfs.OS{}, file, 32); err == nil && string(b) != string(old) {
 			p.Port = string(b)
 			return p
 		}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"crabmem/daemon/mcp"
+
+	"github.com/spf13/cobra"
+)
+
+// componentWait is how long a component may take to accept a connection.
+const componentWait = time.Second
+
+// component is one of components --json.
+type component struct {
+	Name  string `json:"name"`
+	Port  int    `json:"port"`
+	State string `json:"state"` // running or stale
+	File  string `json:"file"`
+}
+
+func (c *cli) componentsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "components",
+		GroupID: groupAgents,
+		Short:   "list the programs that give agents tools",
+		Long: `List the components of the home: programs that run by themselves and give agents
+tools, by the Model Context Protocol. Each writes the port that it serves on to
+the file run/NAME.port; the daemon finds it there, whether it is started before
+or after. It is "running" when somebody answers on the port, and "stale" when
+nobody does: it was killed, and the file stayed.
+
+A component NAME is a program crabmem-NAME, or crabtalk-NAME, on the PATH:
+"crabmem NAME start" runs it with the argument start, which installs it as a
+service of the user.`,
+		Example: `  crabmem components
+  crabmem components --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		home, err := c.homeDir()
+		if err != nil {
+			return err
+		}
+		if home, err = filepath.Abs(home); err != nil {
+			return err
+		}
+		ports, err := mcp.Ports(c.fs, filepath.Join(home, "run"), func(file string, err error) {
+			c.warn(file + ": not a component: " + err.Error())
+		})
+		if err != nil {
+			return err
+		}
+		list := make([]component, len(ports))
+		var wg sync.WaitGroup
+		for i, p := range ports {
+			wg.Go(func() {
+				list[i] = component{p.Name, p.Port, "stale", p.File}
+				if listens(cmd.Context(), p.Port) {
+					list[i].State = "running"
+				}
+			})
+		}
+		wg.Wait()
+		if c.json {
+			return c.printJSON(list)
+		}
+		if len(list) == 0 {
+			c.say("no components")
+			return nil
+		}
+		rows := [][]string{{"NAME", "PORT", "STATE"}}
+		for _, p := range list {
+			rows = append(rows, []string{label(p.Name), strconv.Itoa(p.Port), p.State})
+		}
+		c.table(c.out, rows, "")
+		return nil
+	}
+	return cmd
+}
+
+// listens reports whether somebody takes connections on a port of this machine.
+func listens(ctx context.Context, port int) bool {
+	ctx, cancel := context.WithTimeout(ctx, componentWait)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}

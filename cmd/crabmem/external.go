@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// external returns the program for a first argument that names no command of
+// ours: crabmem-NAME, or crabtalk-NAME, on the PATH. "" is none.
+func external(root *cobra.Command, args []string) string {
+	if len(args) == 0 || !externalName(args[0]) {
+		return ""
+	}
+	root.InitDefaultHelpCmd()
+	if cmd, _, err := root.Find(args[:1]); err == nil && cmd != root {
+		return ""
+	}
+	for _, prefix := range []string{"crabmem-", "crabtalk-"} {
+		if path, err := exec.LookPath(prefix + args[0]); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// externalName reports whether there may be a program for a name: a word of
+// letters, digits, - and _ that is no flag.
+func externalName(name string) bool {
+	return name != "" && name[0] != '-' && !strings.HasPrefix(name, "__") && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	})
+}
+
+// runExternal runs a program in place of this one: it has the streams, gets the
+// signals, and its exit code is ours.
+func (c *cli) runExternal(ctx context.Context, path string, args []string) error {
+	c.serving.Store(true) // a signal is passed on, and the program ends when it likes
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
+	cmd.Cancel = func() error {
+		stop, ok := errors.AsType[*interrupted](context.Cause(ctx))
+		if !ok || stop.sig == os.Interrupt && c.isTerminal(c.stdin) {
+			return nil // the terminal has told it
+		}
+		return cmd.Process.Signal(stop.sig)
+	}
+	cmd.WaitDelay = time.Hour
+	err := cmd.Run()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		if code := e.ExitCode(); code > 0 {
+			return errSilent(code)
+		}
+		return &failure{Code: exitFailure, Kind: "failed", Message: path + ": " + e.Error(), Path: path, err: err}
+	}
+	if err != nil && ctx.Err() == nil {
+		return &failure{Code: exitFailure, Kind: "failed", Message: err.Error(), Path: path, err: err}
+	}
+	return nil
+}

@@ -1,0 +1,410 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// system notes what the system is told.
+type system struct {
+	told []string
+	fail string // a command that does not work
+}
+
+func (s *system) run(_ context.Context, name string, args ...string) error {
+	line := strings.Join(append([]string{name}, args...), " ")
+	s.told = append(s.told, line)
+	if s.fail != "" && strings.Contains(line, s.fail) {
+		return errors.New("exit status 1")
+	}
+	return nil
+}
+
+// installed is a service of a machine in memory.
+func installed(t *testing.T, goos string) (*Service, *vfs.Mem, *system) {
+	t.Helper()
+	t.Setenv("HOME", "/home/crab")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	m, sys := vfs.NewMem(), &system{}
+	s := &Service{
+		Name: "search", Description: `finds 100% of <pages> & "more"`, Program: `/opt/my tools/crabmem-search`, Args: []string{"run", "--deep", "it's", "$5"},
+		Home: "/home/crab/my $crabtalk", FS: m, System: sys.run, goos: goos,
+	}
+	return s, m, sys
+}
+
+// TestTemplates compares what is installed on each system with golden files.
+func TestTemplates(t *testing.T) {
+	for goos, want := range map[string]struct{ golden, file string }{
+		"linux":   {"search.service", "/home/crab/.config/systemd/user/ai.crabtalk.search.service"},
+		"darwin":  {"search.plist", "/home/crab/Library/LaunchAgents/ai.crabtalk.search.plist"},
+		"windows": {"search.xml", "/home/crab/my $crabtalk/run/ai.crabtalk.search.xml"},
+	} {
+		s, _, _ := installed(t, goos)
+		d, err := s.definition()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if goos == "windows" {
+			d.User = `HOST\crab`
+		}
+		file, text, err := s.render(d)
+		if err != nil || filepath.ToSlash(file) != want.file {
+			t.Errorf("%s: %s, %v", goos, file, err)
+		}
+		golden := filepath.Join("testdata", want.golden)
+		if *update {
+			os.WriteFile(golden, text, 0o600)
+		}
+		b, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(b), string(text)); d != "" {
+			t.Errorf("%s (-golden +rendered):\n%s", goos, d)
+		}
+		if goos != "linux" {
+			dec := xml.NewDecoder(strings.NewReader(strings.Replace(string(text), "UTF-16", "UTF-8", 1)))
+			for err == nil {
+				_, err = dec.Token()
+			}
+			if err != io.EOF {
+				t.Errorf("%s is not XML: %v", want.golden, err)
+			}
+		}
+	}
+	s, _, _ := installed(t, "plan9")
+	if _, _, err := s.Render(); err == nil {
+		t.Error("a system that is not known has a template")
+	}
+}
+
+// TestUnitIsOne has systemd read the unit, where there is one.
+func TestUnitIsOne(t *testing.T) {
+	verify, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("SKIPPED: no systemd-analyze")
+	}
+	name := filepath.Join(t.TempDir(), "ai.crabtalk.search.service")
+	b, err := os.ReadFile("testdata/search.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = bytes.ReplaceAll(b, []byte("/opt/my tools/crabmem-search"), []byte("/bin/true"))
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(verify, "--user", "verify", name)
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil || bytes.Contains(out, []byte(name)) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestStartStop: start installs and launches, stop uninstalls and removes the
+// port file, on each system by its own commands.
+func TestStartStop(t *testing.T) {
+	for goos, want := range map[string]struct{ start, stop []string }{
+		"linux": {
+			[]string{"systemctl --user daemon-reload", "systemctl --user enable ai.crabtalk.search.service", "systemctl --user restart ai.crabtalk.search.service"},
+			[]string{"systemctl --user disable --now ai.crabtalk.search.service", "systemctl --user daemon-reload"},
+		},
+		"darwin": {
+			[]string{"launchctl bootout gui/U/ai.crabtalk.search", "launchctl bootstrap gui/U /home/crab/Library/LaunchAgents/ai.crabtalk.search.plist"},
+			[]string{"launchctl bootout gui/U/ai.crabtalk.search"},
+		},
+		"windows": {
+			[]string{"schtasks /End /TN ai.crabtalk.search", "schtasks /Create /F /TN ai.crabtalk.search /XML /home/crab/my $crabtalk/run/ai.crabtalk.search.xml", "schtasks /Run /TN ai.crabtalk.search"},
+			[]string{"schtasks /End /TN ai.crabtalk.search", "schtasks /Delete /F /TN ai.crabtalk.search"},
+		},
+	} {
+		t.Run(goos, func(t *testing.T) {
+			s, m, sys := installed(t, goos)
+			told := func() []string {
+				var list []string
+				for _, line := range sys.told {
+					fields := strings.Fields(line)
+					for i, f := range fields {
+						if rest, ok := strings.CutPrefix(f, "gui/"); ok {
+							_, label, found := strings.Cut(rest, "/")
+							fields[i] = "gui/U"
+							if found {
+								fields[i] += "/" + label
+							}
+						}
+					}
+					list = append(list, strings.Join(fields, " "))
+				}
+				sys.told = nil
+				return list
+			}
+			if err := s.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want.start, told()); d != "" {
+				t.Errorf("start (-want +got):\n%s", d)
+			}
+			file, text, err := s.Render()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := vfs.ReadFile(m, file, 1<<20)
+			if goos == "windows" {
+				if !bytes.HasPrefix(b, []byte{0xff, 0xfe, '<', 0, '?', 0}) {
+					t.Errorf("not UTF-16: % x", b[:min(8, len(b))])
+				}
+			} else if err != nil || !bytes.Equal(b, text) {
+				t.Errorf("installed %q, %v", b, err)
+			}
+			if fi, err := m.Lstat("/home/crab/my $crabtalk/logs"); err != nil || fi.Mode().Perm() != 0o700 {
+				t.Errorf("logs: %v, %v", fi, err)
+			}
+			m.WriteFile("/home/crab/my $crabtalk/run/search.port", []byte("1234"), 0o600)
+			if err := s.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want.stop, told()); d != "" {
+				t.Errorf("stop (-want +got):\n%s", d)
+			}
+			for _, name := range []string{file, "/home/crab/my $crabtalk/run/search.port"} {
+				if _, err := m.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s is there: %v", name, err)
+				}
+			}
+			if err := s.Stop(t.Context()); err != nil || len(told()) > 0 {
+				t.Errorf("stop of what is not installed: %v", err)
+			}
+		})
+	}
+}
+
+// TestStartFails: what the system says is what the user is told.
+func TestStartFails(t *testing.T) {
+	s, _, sys := installed(t, "linux")
+	sys.fail = "restart"
+	if err := s.Start(t.Context()); err == nil || err.Error() != "systemctl --user restart ai.crabtalk.search.service: exit status 1" {
+		t.Error(err)
+	}
+	s, _, sys = installed(t, "darwin")
+	sys.fail = "bootout" // it was not there
+	if err := s.Start(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"", "crabtalk", ".hidden", "../x", "a b", "a__b", "x\n", strings.Repeat("x", 65)} {
+		s := &McpService{Service: Service{Name: name, Home: t.TempDir()}, Handler: http.NotFoundHandler()}
+		for what, do := range map[string]func() error{
+			"start": func() error { return s.Start(t.Context()) }, "stop": func() error { return s.Stop(t.Context()) },
+			"serve": func() error { return s.Serve(t.Context()) }, "print": func() error { return s.Print(io.Discard) },
+			"logs": func() error { return s.Logs(t.Context(), io.Discard, 1, false) },
+		} {
+			if err := do(); err == nil || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s of %q: %v", what, name, err)
+			}
+		}
+	}
+	s, _, _ := installed(t, "linux")
+	s.Description = "x\nExecStart=/bin/evil"
+	if err := s.Print(io.Discard); err == nil {
+		t.Error("a description of two lines is printed")
+	}
+}
+
+// TestLogs: the last lines, and those that are added.
+func TestLogs(t *testing.T) {
+	home := t.TempDir()
+	s := &Service{Name: "search", Home: home}
+	if err := s.Logs(t.Context(), io.Discard, 2, false); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a log: %v", err)
+	}
+	name := filepath.Join(home, "logs", "search.log")
+	os.MkdirAll(filepath.Dir(name), 0o700)
+	os.WriteFile(name, []byte("one\ntwo\nthree\n"), 0o600)
+	for n, want := range map[int]string{0: "", 1: "three\n", 2: "two\nthree\n", 3: "one\ntwo\nthree\n", 9: "one\ntwo\nthree\n"} {
+		var b bytes.Buffer
+		if err := s.Logs(t.Context(), &b, n, false); err != nil || b.String() != want {
+			t.Errorf("%d lines: %q, %v", n, b.String(), err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(s.Logs(ctx, w, 1, true), w.Close()) }()
+	read := func(want string) {
+		t.Helper()
+		b := make([]byte, len(want))
+		if _, err := io.ReadFull(r, b); err != nil || string(b) != want {
+			t.Errorf("%q, %v, want %q", b, err, want)
+		}
+	}
+	read("three\n")
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString("four\n")
+	f.Close()
+	read("four\n")
+	os.WriteFile(name, []byte("5\n"), 0o600)
+	read("5\n")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// serveIn serves a component in this process, until the test ends it.
+func serveIn(t *testing.T, home string, h http.Handler) (address string, stop func() error) {
+	t.Helper()
+	s := &McpService{Service: Service{Name: "search", Home: home}, Handler: h}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	name := filepath.Join(home, "run", "search.port")
+	for range 500 {
+		if b, err := os.ReadFile(name); err == nil {
+			return "http://127.0.0.1:" + string(b), func() error { cancel(); return <-ended }
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	t.Fatal(<-ended)
+	return "", nil
+}
+
+func status(t *testing.T, method, url string, change func(*http.Request)) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(r)
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestOnlyLocal: web pages do not reach a component, by no name of this machine.
+func TestOnlyLocal(t *testing.T) {
+	home := t.TempDir()
+	url, stop := serveIn(t, home, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }))
+	for _, c := range []struct {
+		what   string
+		path   string
+		change func(*http.Request)
+		want   int
+	}{
+		{"a client", "/mcp", nil, 204},
+		{"localhost", "/mcp", func(r *http.Request) { r.Host = "localhost:1" }, 204},
+		{"another name", "/mcp", func(r *http.Request) { r.Host = "evil.example" }, 403},
+		{"a page", "/mcp", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
+		{"another path", "/", nil, 404},
+	} {
+		if got := status(t, "POST", url+c.path, c.change); got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, got, c.want)
+		}
+	}
+	if fi, err := os.Stat(filepath.Join(home, "run", "search.port")); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("port file: %v, %v", fi.Mode(), err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnotherProcess: a component that ends leaves the port file of the one that
+// took its place.
+func TestAnotherProcess(t *testing.T) {
+	home := t.TempDir()
+	_, stop := serveIn(t, home, http.NotFoundHandler())
+	name := filepath.Join(home, "run", "search.port")
+	if err := os.WriteFile(name, []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(name); err != nil || string(b) != "1" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestEndsStreams: a stream of events does not keep a component from ending, a
+// call that goes on may finish.
+func TestEndsStreams(t *testing.T) {
+	started := make(chan bool, 2)
+	url, stop := serveIn(t, t.TempDir(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started <- true
+		if r.Method == http.MethodGet {
+			<-r.Context().Done()
+			return
+		}
+		time.Sleep(300 * time.Millisecond)
+		w.WriteHeader(204)
+	}))
+	codes := make(chan int, 2)
+	for _, method := range []string{"GET", "POST"} {
+		go func() { codes <- status(t, method, url+"/mcp", nil) }()
+	}
+	<-started
+	<-started
+	began := time.Now()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > drain/2 {
+		t.Errorf("it took %s", took)
+	}
+	got := []int{<-codes, <-codes}
+	slices.Sort(got)
+	if got[1] != 204 {
+		t.Errorf("answers: %v", got)
+	}
+}
+
+func TestMainArguments(t *testing.T) {
+	s := &McpService{Service: Service{Name: "search", Description: "finds", Home: t.TempDir()}}
+	for _, c := range []struct {
+		args string
+		code int
+	}{{"help", 0}, {"--help", 0}, {"nothing", 2}, {"start now", 2}, {"logs -x", 2}, {"run", 1}, {"logs", 1}} {
+		var out, diag bytes.Buffer
+		if code := Main(s, strings.Fields(c.args), &out, &diag); code != c.code {
+			t.Errorf("%s: %d\n%s%s", c.args, code, out.String(), diag.String())
+		}
+	}
+	var out bytes.Buffer
+	if code := Main(s, []string{"print"}, &out, &out); code != 0 || !strings.Contains(out.String(), "CRABTALK_HOME") {
+		t.Errorf("print: %d\n%s", code, out.String())
+	}
+}

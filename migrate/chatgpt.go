@@ -50,7 +50,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 	}
 	path := c.branch(nodes, o.str("current_node"))
 	on := make(map[string]bool, len(path))
-	calls := make(map[string]string) // the call that a node makes, for its tool's answer
+	calls := make(map[string]sessionlog.ToolCall) // that a node makes, or answers
 	for _, id := range path {
 		on[id] = true
 		if n := nodes[id]; n.message != nil {
@@ -110,7 +110,7 @@ func newestLeaf(nodes map[string]chatgptNode) string {
 	return best
 }
 
-func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map[string]string) {
+func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map[string]sessionlog.ToolCall) {
 	o := n.message
 	c.skipKeys("a message", o, "id", "author", "content", "create_time", "update_time", "metadata", "recipient", "status", "end_turn", "weight", "channel")
 	author, meta := o.sub("author"), o.sub("metadata")
@@ -131,15 +131,16 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 	case sessionlog.RoleAssistant:
 		if to != "" && to != "all" && text != "" {
 			m.Content = ""
-			m.ToolCalls = []sessionlog.ToolCall{{ID: id, Function: sessionlog.Function{Name: to, Arguments: arguments(text)}}}
-			calls[id] = id
+			calls[id] = sessionlog.ToolCall{ID: id, Function: sessionlog.Function{Name: to, Arguments: arguments(text)}}
+			m.ToolCalls = []sessionlog.ToolCall{calls[id]}
 		}
 	case sessionlog.RoleTool:
-		m.ToolCallID = calls[n.parent]
-		if name := author.str("name"); m.ToolCallID == "" && name != "" {
+		call := calls[n.parent]
+		if name := author.str("name"); name != "" && name != call.Function.Name {
 			m.Content = lines("["+name+"]", m.Content)
 		}
-		calls[id] = calls[n.parent] // a tool may answer in parts
+		m.ToolCallID = call.ID
+		calls[id] = call // a tool may answer in parts
 	default:
 		c.left.add(fmt.Sprintf("a message of %q", cut(m.Role, 40)), c.chat)
 		return

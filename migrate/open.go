@@ -105,6 +105,9 @@ func detectDir(fsys vfs.FS, name string) (string, error) {
 			return kind, err
 		}
 	}
+	if has(root, ".crabmem.json", false) {
+		return "", fmt.Errorf("%s: a tree that crabmem dump wrote, which crabmem load takes", name)
+	}
 	if looksRFC0038(root) {
 		return RFC0038, nil
 	}

@@ -2,6 +2,8 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"crabmem/crmem"
@@ -92,7 +94,8 @@ func (p *planner) note(n *Note, now time.Time) error {
 	o := origin{p.kind, n.ID, sumOf(n.Name, n.Text, n.Aliases)}
 	base := n.Name
 	if base == "" {
-		base = firstWords(n.Text)
+		first, _, _ := strings.Cut(n.Text, "\n\n")
+		base = firstWords(first)
 	}
 	if base == "" {
 		base = p.kind
@@ -147,9 +150,18 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 	p.plan.Updated = append(p.plan.Updated, e.Name)
 }
 
-// fresh plans a note that no import made.
+// fresh plans a note that no import made of this source. What says the same is
+// the same: the source may have been elsewhere.
 func (p *planner) fresh(n *Note, e crmem.Entry) {
 	old, taken := p.names[e.Name]
+	text, _, imported := splitOrigin(old.Content)
+	if !imported {
+		text = trimEnd(old.Content)
+	}
+	if taken && old.Kind == crmem.Note && text == trimEnd(n.Text) && slices.Equal(old.Aliases, n.Aliases) {
+		p.plan.Skipped++
+		return
+	}
 	if taken && p.ours[e.Name] {
 		e.Name = apart(e.Name, n.ID)
 		old, taken = p.names[e.Name]

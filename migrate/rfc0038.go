@@ -38,6 +38,9 @@ func ReadRFC0038(fsys vfs.FS, dir string) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
+	if path, err := fsys.Resolve(dir); err == nil && base == "memory" {
+		base = filepath.Base(filepath.Dir(path)) + "/" + base // as when the directory above it is read
+	}
 	m, err := readRFC0038(root, base)
 	return m, errors.Join(err, root.Close())
 }

@@ -3,14 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"crabmem/crmem"
+	"crabmem/migrate"
 
 	"github.com/spf13/cobra"
 )
@@ -23,93 +26,172 @@ const (
 	maxImportLine = 6*(crmem.MaxContent+2<<20) + 1<<16
 )
 
-// The formats that import reads.
-const (
-	fromCrabmem    = "crabmem"
-	fromMemoryJSON = "memory-json"
-)
+// importKinds are the formats that import reads.
+var importKinds = []string{migrate.Crabmem, migrate.RFC0038, migrate.BasicMemory, migrate.MemoryJSON, migrate.Mem0, migrate.ChatGPT, migrate.Claude}
+
+// imported is the answer of import.
+type imported struct {
+	From     string             `json:"from"`
+	DryRun   bool               `json:"dry_run"`
+	Added    int                `json:"added"`
+	Replaced int                `json:"replaced"`
+	Skipped  int                `json:"skipped"` // are there as they are
+	Kept     int                `json:"kept"`    // are there, and differ
+	LeftOut  []migrate.Left     `json:"left_out"`
+	Told     []string           `json:"told"`      // what is left to do by hand
+	Sessions []importedChat     `json:"sessions"`  // of an export of conversations
+	Conflict []migrate.Conflict `json:"conflicts"` // under an error's details; else empty
+}
 
 func (c *cli) importCommand() *cobra.Command {
 	var replace, skip, dry bool
 	var from string
 	cmd := &cobra.Command{
-		Use:     "import FILE|-",
+		Use:     "import PATH|-",
 		GroupID: groupMove,
-		Short:   "add the entries that export wrote, or another program",
-		Long: `Read entries, one line of JSON each as export writes them, and add them all or
-none. Only "name" is required: a missing kind is note, a missing created_at is
-now. The time is kept; the id is kept if it is still free above the others or
-the store is empty.
+		Short:   "add the entries that export wrote, or what another program keeps",
+		Long: `Take in what is in a file or a directory. What it is, is told by what is in it,
+and said; --from says it instead:
 
-An entry that is there already is skipped. One of the same name that differs is
-exit code 4 and nothing is written, unless --replace takes the new one or
---skip keeps the old one. A line that is wrong is exit code 1, with its number.
+  crabmem       one line of JSON an entry, as crabmem export writes them
+  rfc0038       a directory with entries/*.md, MEMORY.md and Crab.md beside
+  basic-memory  a directory of Markdown with front matter
+  memory-json   the file of the reference memory server
+  mem0          a list of memories in JSON
+  chatgpt       conversations.json of an export, or its archive
+  claude        the same of Claude
 
---from memory-json reads the file of the reference memory server instead: each
+Notes are added all or none, with the times that the source has. Importing twice
+is importing once. An entry that is there already is skipped. One of the same
+name that differs is exit code 4 and nothing is written, unless --replace takes
+the new one or --skip keeps the old one. What is left out, or not taken as it
+stands, is counted and named.
+
+Of crabmem only "name" is required: a missing kind is note, a missing created_at
+is now; the id is kept if it is still free above the others or the store is
+empty. A line that is wrong is exit code 1, with its number. Of memory-json each
 entity becomes a note of its name, with its observations and the relations that
-start there, as crabmem mcp --compat reference keeps them. Importing it again
-adds nothing. What is left out, or made one of two, is said.`,
+start there, as crabmem mcp --compat reference keeps them.
+
+The notes of rfc0038, basic-memory and mem0 end in a line that says where they
+came from:
+
+  Imported from basic-memory: "brain/coffee.md" (0f3c5a7d9b1e2468)
+
+By it a note is known again, whatever its name is by then. One whose source has
+changed is replaced; one that was changed here too is a conflict, as above. An
+entry of rfc0038 is its description and its content; Crab.md is no memory, and
+is pointed at. A page of basic-memory is its text as it is, its permalink and
+tags are aliases, and the rest of the front matter stands below. A memory of
+mem0 has no name: its first words are it.
+
+Conversations become sessions that can be shown, searched and exported, and are
+never written to (see crabmem sessions import): of ChatGPT's the branch that
+ends in the current message.`,
 		Example: `  crabmem export > memory.jsonl && crabmem import memory.jsonl
   crabmem --db copy.db import memory.jsonl
   echo '{"name":"coffee","content":"black, 93 °C"}' | crabmem import - --dry-run
-  echo '{"type":"entity","name":"Ada","entityType":"person","observations":[]}' | crabmem import --from memory-json -`,
-		Args: exactly(1, "FILE (or -)"),
+  echo '[{"id":"7","memory":"Likes tea","user_id":"ada"}]' | crabmem import --from mem0 -
+  echo '{"type":"entity","name":"Ada","entityType":"person","observations":[]}' | crabmem import -`,
+		Args: exactly(1, "PATH (or -)"),
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the new entry where one of its name differs")
 	cmd.Flags().BoolVar(&skip, "skip", false, "keep the old entry where one of its name differs")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
-	cmd.Flags().StringVar(&from, "from", fromCrabmem, "whose `format` it is: crabmem or memory-json")
-	completeWords(cmd, "from", fromCrabmem, fromMemoryJSON)
+	cmd.Flags().StringVar(&from, "from", "", "what `kind` of source it is; without it, what it looks like")
+	completeWords(cmd, "from", importKinds...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "replace", "skip"); err != nil {
 			return err
 		}
-		if from != fromCrabmem && from != fromMemoryJSON {
-			return usagef("--from %q: want %s or %s", from, fromCrabmem, fromMemoryJSON)
+		if from != "" && !slices.Contains(importKinds, from) {
+			return usagef("--from %q: want %s", from, strings.Join(importKinds, ", "))
 		}
-		lines, err := c.importLines(cmd, args[0], from)
+		in := &importSource{c: c, path: args[0], kind: from}
+		if err := in.find(cmd.Context()); err != nil {
+			return err
+		}
+		if from == "" && in.kind != migrate.Crabmem {
+			c.say("%s looks like %s", printable(inputName(args[0])), in.kind)
+		}
+		a := &imported{From: in.kind, DryRun: dry, LeftOut: []migrate.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []migrate.Conflict{}}
+		var err error
+		switch {
+		case migrate.IsChats(in.kind):
+			err = c.importChats(cmd.Context(), in, a)
+		case migrate.IsTree(in.kind), in.kind == migrate.Mem0:
+			err = c.importMemory(cmd.Context(), in, replace, skip, a)
+		default:
+			err = c.importEntries(cmd.Context(), in, replace, skip, a)
+		}
 		if err != nil {
 			return err
 		}
-		var p importPlan
-		plan := func(s *crmem.Store) error {
-			p = importPlan{replace: replace, skip: skip, now: uint64(max(c.now().Unix(), 0))}
-			return p.make(s, lines)
-		}
-		if dry {
-			err = c.read(plan)
-			if errors.Is(err, crmem.ErrNoStore) {
-				err = plan(crmem.New(nil))
-			}
-		} else {
-			err = c.write(cmd.Context(), "import", true, func(s *writer) error {
-				files, err := s.Files()
-				if err == nil {
-					err = plan(files)
-				}
-				if err != nil || len(p.ops) == 0 {
-					return err
-				}
-				return c.busy("importing", func() error { return s.Apply(p.ops...) })
-			})
-		}
-		if err != nil {
-			if errors.Is(err, crmem.ErrInvalid) {
-				return invalidLine(args[0], lines, err)
-			}
-			return err
-		}
+		c.importedLeft(a)
 		if c.json {
-			return c.printJSON(map[string]any{"added": p.added, "replaced": p.replaced, "skipped": p.skipped, "kept": p.kept, "dry_run": dry})
+			return c.printJSON(a)
 		}
 		verb := "imported"
 		if dry {
 			verb = "would import"
 		}
-		c.say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, plural(p.added, "entry", "entries"), p.replaced, p.skipped, p.kept)
+		what := plural(a.Added, "entry", "entries")
+		if migrate.IsChats(in.kind) {
+			what = plural(a.Added, "session", "sessions")
+		}
+		c.say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
 		return nil
 	}
 	return cmd
+}
+
+// importEntries imports entries, a line each.
+func (c *cli) importEntries(ctx context.Context, in *importSource, replace, skip bool, a *imported) error {
+	lines, err := in.lines(ctx)
+	if err != nil {
+		return err
+	}
+	var p importPlan
+	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
+		p = importPlan{replace: replace, skip: skip, now: uint64(max(c.now().Unix(), 0))}
+		err := p.make(s, lines)
+		return p.ops, err
+	})
+	if errors.Is(err, crmem.ErrInvalid) {
+		return invalidLine(in.path, lines, err)
+	}
+	a.Added, a.Replaced, a.Skipped, a.Kept = p.added, p.replaced, p.skipped, p.kept
+	return err
+}
+
+// planned plans operations with the store as it is and, unless it is a dry run,
+// applies them.
+func (c *cli) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]crmem.Op, error)) error {
+	if dry {
+		only := func(s *crmem.Store) error {
+			ops, err := plan(s)
+			if err == nil {
+				err = crmem.Valid(ops...)
+			}
+			return err
+		}
+		err := c.read(only)
+		if errors.Is(err, crmem.ErrNoStore) {
+			err = only(crmem.New(nil))
+		}
+		return err
+	}
+	return c.write(ctx, "import", true, func(s *writer) error {
+		files, err := s.Files()
+		var ops []crmem.Op
+		if err == nil {
+			ops, err = plan(files)
+		}
+		if err != nil || len(ops) == 0 {
+			return err
+		}
+		return c.busy("importing", func() error { return s.Apply(ops...) })
+	})
 }
 
 // invalidLine says which line a store does not take: the first that an empty
@@ -138,31 +220,6 @@ type importLine struct {
 	number int
 	entry  crmem.Entry
 	timed  bool // it says when it was created
-}
-
-func (c *cli) importLines(cmd *cobra.Command, file, from string) (lines []importLine, err error) {
-	read := func(r io.Reader) ([]importLine, error) { return readImport(file, r) }
-	if from == fromMemoryJSON {
-		read = func(r io.Reader) ([]importLine, error) { return readMemoryJSON(file, r, c.warn) }
-	}
-	if file == "-" {
-		err = c.wait(cmd.Context(), func() (err error) {
-			c.prompt()
-			lines, err = read(c.stdin)
-			return err
-		})
-		return lines, err
-	}
-	f, err := c.fs.Open(file)
-	if err != nil {
-		f := classify(err)
-		if f.Code != exitPermission {
-			f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a file that crabmem export wrote, or - for standard input"
-		}
-		return nil, f
-	}
-	lines, err = read(f)
-	return lines, errors.Join(err, f.Close())
 }
 
 // readImport reads lines until one is wrong: what is no export ends soon.
@@ -211,7 +268,7 @@ func parseImportLine(line string) (importLine, error) {
 	if !utf8.ValidString(line) {
 		return l, errors.New("invalid UTF-8")
 	}
-	if i := loneSurrogate(line); i >= 0 {
+	if i := migrate.LoneSurrogate(line); i >= 0 {
 		return l, fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
 	}
 	var v struct {
@@ -245,39 +302,6 @@ func parseImportLine(line string) (importLine, error) {
 		l.entry.CreatedAt, l.timed = *v.CreatedAt, true
 	}
 	return l, nil
-}
-
-// loneSurrogate returns where an escape names half of a surrogate pair, which
-// encoding/json would silently replace; -1 if none does.
-func loneSurrogate(s string) int {
-	half := func(i int) (lo, ok bool) {
-		if len(s)-i < 6 || s[i] != '\\' || s[i+1] != 'u' || s[i+2]|0x20 != 'd' {
-			return false, false
-		}
-		switch s[i+3] | 0x20 {
-		case '8', '9', 'a', 'b':
-			return false, true
-		case 'c', 'd', 'e', 'f':
-			return true, true
-		}
-		return false, false
-	}
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' {
-			continue
-		}
-		lo, ok := half(i)
-		if !ok {
-			i++ // the escaped character is not the start of another escape
-			continue
-		}
-		next, paired := half(i + 6)
-		if lo || !paired || !next {
-			return i
-		}
-		i += 11
-	}
-	return -1
 }
 
 // importPlan turns lines into the operations of one batch.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
+	"crabmem/migrate"
 	"crabmem/snippet"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -100,7 +101,7 @@ func (s *mcpServer) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 		var err error
 		if !utf8.ValidString(args) {
 			err = fmt.Errorf("the arguments are not valid UTF-8: send text")
-		} else if i := loneSurrogate(args); i >= 0 {
+		} else if i := migrate.LoneSurrogate(args); i >= 0 {
 			err = fmt.Errorf("the arguments hold half of a surrogate pair at byte %d, which is no character: send the whole one", i)
 		}
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"crabmem/migrate"
 	"crabmem/sessionlog"
 )
 
@@ -151,7 +152,7 @@ func (b *transcriptBuilder) read(r io.Reader, line func(object) error) error {
 			}
 			continue
 		}
-		if bytes.Contains(lines.line, []byte(`\u`)) && loneSurrogate(string(lines.line)) >= 0 {
+		if bytes.Contains(lines.line, []byte(`\u`)) && migrate.LoneSurrogate(string(lines.line)) >= 0 {
 			b.t.Mended.add(lines.number)
 		}
 	}

@@ -60,7 +60,7 @@ this is no record
 
 func (p *place) begins() {
 	p.t.Helper()
-	stop, err := serveHome(daemon.Options{Home: p.home, LockWait: 5 * time.Second, Now: func() time.Time { return fixedNow }, Getenv: func(string) string { return "" }})
+	stop, err := serveHome(daemon.Options{Home: p.home, LockWait: time.Minute, Now: func() time.Time { return fixedNow }, Getenv: func(string) string { return "" }})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -427,6 +427,7 @@ func TestHandOver(t *testing.T) {
 
 	t.Run("restart", func(t *testing.T) {
 		// A daemon that stops while commands write: none fails, nothing is lost.
+		p := newPlace(t, true)
 		done := make(chan struct{})
 		var wrote []string
 		go func() {

@@ -80,7 +80,7 @@ func TestMarkdownInPieces(t *testing.T) {
 func TestMarkdownTime(t *testing.T) {
 	for _, piece := range []string{"*a_", "[a](", "> ", "[", "![", "`", "- ", "<a ", "**a", "a|", "\\", "&#", "1. ", "| - ", "[^1]", "<!--", "\t", "_", "~~~"} {
 		for _, sep := range []string{"", "\n", "\n\n"} {
-			text := strings.Repeat(piece+sep, (64<<10)/len(piece+sep))
+			text := strings.Repeat(piece+sep, (32<<10)/len(piece+sep))
 			start := time.Now()
 			m := &Markdown{Width: 80, Color: true}
 			n := len(m.Write(text)) + len(m.Flush())

@@ -7,10 +7,9 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/width"
+	"crabmem/cmd/crabmem/tty"
 )
 
 // encodeJSON encodes v on one line, without HTML escapes, and ends it.
@@ -67,11 +66,8 @@ func printable(s string) string {
 	return b.String()
 }
 
-// showable reports whether a rune stays where it is put. Bidirectional
-// controls reorder what surrounds them.
-func showable(r rune) bool {
-	return !unicode.IsControl(r) && !(r >= 0x202a && r <= 0x202e) && !(r >= 0x2066 && r <= 0x2069)
-}
+// showable reports whether a rune stays where it is put.
+func showable(r rune) bool { return tty.Showable(r) }
 
 // label is a name as a person sees it: quoted when it is empty or begins or
 // ends in a blank.
@@ -83,27 +79,7 @@ func label(name string) string {
 }
 
 // columns returns how many columns s takes on a terminal.
-func columns(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeColumns(r)
-	}
-	return n
-}
-
-func runeColumns(r rune) int {
-	if r < 0x300 {
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
+func columns(s string) int { return tty.Columns(s) }
 
 // fit cuts s to at most n columns, with a mark where it was cut.
 func fit(s string, n int) string {
@@ -112,7 +88,7 @@ func fit(s string, n int) string {
 	}
 	w := 0
 	for i, r := range s {
-		if w += runeColumns(r); w > n-1 {
+		if w += tty.RuneColumns(r); w > n-1 {
 			return s[:i] + "…"
 		}
 	}

@@ -99,7 +99,7 @@ func (m *Markdown) endLine(out *strings.Builder) {
 		m.endBlock(out)
 	}
 	m.blank = false
-	if fence := isFence(line); fence != "" {
+	if fence := isFence(line); fence != "" && !(indented && m.block.Len() > 0) { // else it is in a list
 		m.endBlock(out)
 		m.fence = fence
 		m.part(out)
@@ -287,7 +287,8 @@ func (w *writer) block(n ast.Node, depth int) {
 		w.raw(strings.TrimRight(s, "\n"), "")
 	case *east.Table:
 		w.table(n)
-	case *ast.LinkReferenceDefinition:
+	case *ast.LinkReferenceDefinition: // of a link in a block before, maybe
+		w.raw(strings.TrimRight(string(w.linesOf(n)), "\n"), sgrDim)
 	default: // paragraphs, and the text of tight items
 		if n.Type() == ast.TypeBlock && n.FirstChild() != nil && n.FirstChild().Type() == ast.TypeBlock {
 			w.blocks(n, depth+1)

@@ -1,0 +1,164 @@
+package tty
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// press gives an editor what a terminal sends, and returns the texts that were
+// ended by Enter.
+func press(e *Editor, k *Keys, pieces ...string) (texts []string) {
+	for _, p := range pieces {
+		for _, key := range k.Feed([]byte(p)) {
+			if e.Key(key) {
+				texts = append(texts, e.Text())
+				e.Remember(e.Text())
+				e.Reset()
+			}
+		}
+	}
+	return texts
+}
+
+func TestEditor(t *testing.T) {
+	for _, tc := range []struct {
+		name, typed, want string
+	}{
+		{"letters", "hällo 日本", "hällo 日本"},
+		{"backspace", "abc\x7f\x7fd", "ad"},
+		{"left and right", "ac\x1b[Db\x1b[Cd", "abcd"},
+		{"home and end", "b\x1b[Ha\x1b[Fc", "abc"},
+		{"ctrl a, e", "b\x01a\x05c", "abc"},
+		{"kill", "one two\x01\x06\x06\x06\x0b", "one"},
+		{"kill line", "one\x15two", "two"},
+		{"word back", "one two\x17three", "one three"},
+		{"words", "one two\x1b[1;5D\x1b[1;3Dx\x1b[1;5Cy", "xoney two"},
+		{"alt words", "one two\x1bb\x1bbx\x1bfy\x1bd", "xoney"},
+		{"delete", "abc\x1b[D\x1b[D\x1b[3~", "ac"},
+		{"alt enter", "a\x1b\rb", "a\nb"},
+		{"shift enter, kitty", "a\x1b[13;2ub", "a\nb"},
+		{"shift enter, xterm", "a\x1b[27;2;13~b", "a\nb"},
+		{"ctrl j", "a\nb", "a\nb"},
+		{"backslash", "a\\\rb", "a\nb"},
+		{"paste", "a\x1b[200~x\r\ny\x1b[A\tz\r\x1b[201~b", "ax\ny[A    z\nb"},
+		{"up and down in lines", "abc\nde\nfgh\x1b[A\x1b[Ax\x1b[By", "abcx\ndey\nfgh"},
+		{"kitty letters", "\x1b[97u\x1b[98;5u\x1b[99u", "ca"},
+		{"unknown sequences", "a\x1b[?1;2c\x1b[99~\x1bOPb\x00\x1b[", "ab"},
+		{"control characters of eight bits", "a\u009bb\u202ec", "abc"},
+		{"not UTF-8", "a\xffb\xc3(", "ab("},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var e Editor
+			var k Keys
+			if got := press(&e, &k, tc.typed); len(got) > 0 {
+				t.Errorf("it ended with %q", got)
+			}
+			if e.Text() != tc.want {
+				t.Errorf("got %q, want %q", e.Text(), tc.want)
+			}
+			if strings.Contains(tc.typed, "\x1b") {
+				return // an escape at the end of a piece is the key
+			}
+			e, k = Editor{}, Keys{}
+			press(&e, &k, strings.Split(tc.typed, "")...)
+			if e.Text() != tc.want {
+				t.Errorf("byte by byte %q, want %q", e.Text(), tc.want)
+			}
+		})
+	}
+}
+
+func TestPasteInPieces(t *testing.T) {
+	for n := 1; n < 12; n++ {
+		var e Editor
+		var k Keys
+		text := "a\x1b[200~one\ntwo\x1b[201~b"
+		press(&e, &k, text[:7])
+		for s := range slices.Chunk([]byte(text[7:]), n) {
+			press(&e, &k, string(s))
+		}
+		if e.Text() != "aone\ntwob" {
+			t.Errorf("in pieces of %d: %q", n, e.Text())
+		}
+	}
+	var k Keys
+	k.Feed([]byte("\x1b[200~"))
+	k.Feed([]byte(strings.Repeat("x", 3*maxPaste)))
+	if keys := k.Feed([]byte("\x1b[201~")); len(keys) != 1 || len(keys[0].Text) != maxPaste {
+		t.Errorf("%d keys", len(keys))
+	}
+}
+
+func TestHistory(t *testing.T) {
+	e := Editor{History: []string{"one", "two\nlines"}}
+	var k Keys
+	press(&e, &k, "new\x1b[A")
+	if e.Text() != "two\nlines" {
+		t.Errorf("up: %q", e.Text())
+	}
+	press(&e, &k, "\x1b[A\x1b[A")
+	if e.Text() != "one" {
+		t.Errorf("up to the oldest: %q", e.Text())
+	}
+	press(&e, &k, "\x1b[A\x1b[B\x1b[B")
+	if e.Text() != "new" {
+		t.Errorf("down to the new: %q", e.Text())
+	}
+	if got := press(&e, &k, "\r", "new\r", "\x1b[A\r"); !slices.Equal(got, []string{"new", "new", "new"}) {
+		t.Errorf("sent %q", got)
+	}
+	if want := []string{"one", "two\nlines", "new"}; !slices.Equal(e.History, want) {
+		t.Errorf("the history is %q, want %q", e.History, want)
+	}
+}
+
+func TestComplete(t *testing.T) {
+	words := []string{"/clear", "/compact", "/model"}
+	e := Editor{Complete: func(before string) (int, []string) {
+		return 0, slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, before) })
+	}}
+	var k Keys
+	press(&e, &k, "/m\t")
+	if e.Text() != "/model " || len(e.Offers) > 0 {
+		t.Errorf("%q, %q", e.Text(), e.Offers)
+	}
+	press(&e, &k, "\x15/c\t")
+	if e.Text() != "/c" || !slices.Equal(e.Offers, words[:2]) {
+		t.Errorf("%q, %q", e.Text(), e.Offers)
+	}
+	press(&e, &k, "o\t")
+	if e.Text() != "/compact " {
+		t.Errorf("%q", e.Text())
+	}
+	press(&e, &k, "\x15x\t")
+	if e.Text() != "x" {
+		t.Errorf("%q", e.Text())
+	}
+}
+
+func TestView(t *testing.T) {
+	e := Editor{}
+	e.Set("hello wörld\n日本語日本語\nx")
+	type view struct {
+		Rows     []string
+		Row, Col int
+	}
+	see := func(width, height int) view {
+		rows, row, col := e.View("> ", width, height)
+		return view{rows, row, col}
+	}
+	if d := cmp.Diff(view{[]string{"> hello w", "  örld", "  日本語", "  日本語", "  x"}, 4, 3}, see(10, 0)); d != "" {
+		t.Error(d)
+	}
+	e.at = 0
+	if d := cmp.Diff(view{[]string{"> hello w", "  örld"}, 0, 2}, see(10, 2)); d != "" {
+		t.Error(d)
+	}
+	e.at = 7 // before the ö, which is on the next row
+	if d := cmp.Diff(view{[]string{"> hello w", "  örld"}, 1, 2}, see(10, 2)); d != "" {
+		t.Error(d)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,8 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 	return cmd
 }
 
+const gcPercent = 40
+
 // maxLog is how long a log may be when a daemon starts. A longer one is kept
 // once, as NAME.1.
 const maxLog = 8 << 20
@@ -104,6 +107,9 @@ func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) 
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	c.serving.Store(true)
+	// It is there all day: memory counts for more than the time that freeing it
+	// takes.
+	debug.SetGCPercent(gcPercent)
 	return d.Serve(ctx)
 }
 

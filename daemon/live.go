@@ -54,7 +54,7 @@ var (
 
 // maxLoaded bounds the histories that are kept in memory, in bytes, beside
 // those of runs that go on.
-const maxLoaded = 32 << 20
+const maxLoaded = 8 << 20
 
 // sessions are those that the daemon has.
 type sessions struct {

@@ -241,9 +241,9 @@ func TestLogStopped(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	s := serve(t, home(t), "[limits]\nsessions = 10\n")
 	c, ctx := s.client(), t.Context()
-	text := strings.Repeat("many words ", 4<<20/11)
+	text := strings.Repeat("many words ", 2<<20/11)
 	var first *pb.SendResponse
-	for i := range maxLoaded>>22 + 4 {
+	for i := range maxLoaded>>21 + 4 {
 		r, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: text, NewChat: true})
 		if err != nil {
 			t.Fatal(err)

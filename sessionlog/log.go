@@ -307,8 +307,14 @@ func (d *Dir) tooLong(what string, n int64) error {
 	return fmt.Errorf("%w: the %s takes a line of %d bytes, and the limit is %d", ErrInvalid, what, n, d.opts.MaxLine)
 }
 
+// maxKept is how long a buffer may be that is kept for the next write.
+const maxKept = 64 << 10
+
 // write puts whole lines at the end of the file.
 func (l *Log) write(b []byte, durable bool) error {
+	if cap(l.buf) > maxKept {
+		l.buf = nil // b may be it
+	}
 	if err := l.use(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,8 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 	return cmd
 }
 
+const gcPercent = 40
+
 func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) {
 	home, err := c.homeDir()
 	if err != nil {
@@ -103,6 +106,9 @@ func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) 
 		file.rotate(d.LogLimits())
 	}
 	c.serving.Store(true)
+	// It is there all day: memory counts for more than the time that freeing it
+	// takes.
+	debug.SetGCPercent(gcPercent)
 	return d.Serve(ctx)
 }
 

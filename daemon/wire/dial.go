@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime"
 	"strconv"
+	"syscall"
 	"time"
 
 	"crabmem/daemon/wire/pb"
@@ -35,7 +36,7 @@ func Dial(ctx context.Context, a Addr) (*Conn, error) {
 	default:
 		return nil, fmt.Errorf("network %q: want unix or tcp", a.Network)
 	}
-	nc, err := new(net.Dialer).DialContext(ctx, a.Network, a.Address)
+	nc, err := connect(ctx, a)
 	if errors.Is(err, errRefused) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", ErrNobody, err)
 	} else if err != nil {
@@ -50,6 +51,26 @@ func Dial(ctx context.Context, a Addr) (*Conn, error) {
 		return nil, fmt.Errorf("authenticate at %s: %w", a, err)
 	}
 	return c, nil
+}
+
+// crowdWait is how long a dial is done again while there are so many others
+// that a Unix socket takes no more of them.
+const crowdWait = 5 * time.Second
+
+func connect(ctx context.Context, a Addr) (net.Conn, error) {
+	pause := time.Millisecond
+	for began := time.Now(); ; {
+		nc, err := new(net.Dialer).DialContext(ctx, a.Network, a.Address)
+		if a.Network != "unix" || !errors.Is(err, syscall.EAGAIN) || time.Since(began) > crowdWait {
+			return nc, err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 50*time.Millisecond)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 func (c *Conn) authenticate(ctx context.Context, token string) error {

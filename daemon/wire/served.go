@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"errors"
 	"net"
 	"sync/atomic"
@@ -71,27 +72,70 @@ func (c *served) giveUp(state uint32) bool {
 	if !c.state.CompareAndSwap(idle, state) {
 		return false
 	}
-	c.cancel()
+	if state != evicted {
+		c.cancel()
+	}
 	_ = c.c.SetReadDeadline(past)
 	return true
 }
 
+// lastLook is how long a connection that has to make room is given to bring a
+// request that it has sent already.
+const lastLook = time.Millisecond
+
+// waiting reports whether a whole small request has come that nobody read yet.
+func (c *served) waiting() bool {
+	if c.r < c.w || !c.trusted || c.c.SetReadDeadline(time.Now().Add(lastLook)) != nil || c.fill() != nil {
+		return false
+	}
+	return c.w-c.r >= header && int64(c.w-c.r) >= header+int64(binary.BigEndian.Uint32(c.in[c.r:]))
+}
+
+// next reads the next request. One that has come is answered also when the
+// connection has to make room: else nobody would be answered while somebody
+// dials without end.
+func (c *served) next(m *pb.ClientMessage) error {
+	if c.state.Load() != evicted {
+		if err := c.Read(m); err == nil || c.state.Load() != evicted {
+			return err
+		}
+	}
+	if !c.waiting() {
+		return errStopped
+	}
+	return c.Read(m)
+}
+
+// stay takes a connection that had to make room back for one request.
+func (c *served) stay() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.s.draining.Load() || !c.state.CompareAndSwap(evicted, busy) {
+		return false
+	}
+	c.s.conns[c] = true
+	return true
+}
+
 func (c *served) serve() {
-	if c.setRead(time.Time{}) != nil {
+	if c.setRead(time.Time{}) != nil && c.state.Load() != evicted {
 		c.tellWhy(errStopped)
 		return
 	}
 	for {
 		m := new(pb.ClientMessage)
-		err := c.Read(m)
+		err := c.next(m)
 		var bad *CodecError
 		if err != nil && !errors.As(err, &bad) {
 			c.tellWhy(err)
 			return
 		}
+		last := false
 		if !c.state.CompareAndSwap(idle, busy) {
-			c.tellWhy(errStopped)
-			return
+			if last = c.stay(); !last {
+				c.tellWhy(errStopped)
+				return
+			}
 		}
 		switch {
 		case bad != nil:
@@ -107,6 +151,11 @@ func (c *served) serve() {
 		}
 		c.seq.Store(c.s.requests.Add(1))
 		if c.hungUp || c.broken || c.failed >= maxFailures {
+			return
+		}
+		if last {
+			c.state.Store(evicted)
+			c.tellWhy(errStopped)
 			return
 		}
 		c.state.Store(idle)

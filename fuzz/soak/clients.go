@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 	defer c.Close()
 	name := fmt.Sprintf("entry %d", r.IntN(200))
 	err := s.requests(ctx, c, r, name)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
 	var refused *client.Error

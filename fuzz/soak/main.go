@@ -92,13 +92,18 @@ func run(ctx context.Context, d time.Duration, seed uint64) (err error) {
 		return err
 	}
 	fmt.Println("idle: ", idle)
-	var found [2]figures
-	for i, part := range []time.Duration{d / 4, d - d/4} {
-		s.attack(ctx, part, uint64(i))
+	// The siege is all of outside: dials, half requests, who does not read, the
+	// flood. After that the other operations come to it.
+	var found [3]figures
+	var peaks [3]float64
+	for i, part := range []time.Duration{d * 3 / 10, d / 5, d / 2} {
+		s.peak = 0
+		s.attack(ctx, part, i)
+		peaks[i] = (float64(s.peak) - float64(idle.resident)) / mib
 		if found[i], err = s.quiet(ctx); err != nil {
 			return err
 		}
-		fmt.Printf("after %v: %v\n", part.Round(time.Second), found[i])
+		fmt.Printf("after %v: %v; %.1f MiB above idle at most\n", part.Round(time.Second), found[i], peaks[i])
 	}
 	if err := s.strange.Load(); err != nil {
 		return *err
@@ -112,12 +117,14 @@ func run(ctx context.Context, d time.Duration, seed uint64) (err error) {
 	l := &measure.Limits{}
 	l.Least("dials", float64(n(opDials)), 10_000, "")
 	l.Most("a new client, longest until it is answered", s.pings[len(s.pings)-1].Seconds(), 1, "s")
-	l.Most("memory above idle, at most", (float64(s.peak)-float64(idle.resident))/mib, 64, "MiB")
-	l.Most("goroutines above the first part's end", float64(found[1].goroutines)-float64(found[0].goroutines), 8, "")
-	l.Most("goroutines above idle", float64(found[1].goroutines)-float64(idle.goroutines), 16, "")
-	l.Most("descriptors above the first part's end", float64(found[1].descriptors-found[0].descriptors), 8, "")
-	l.Most("descriptors above idle", float64(found[1].descriptors-idle.descriptors), 24, "")
-	l.Most("heap above the first part's end", (float64(found[1].heap)-float64(found[0].heap))/mib, 16, "MiB")
+	l.Most("memory above idle, under siege", peaks[0], 64, "MiB")
+	l.Most("memory above idle, under everything", peaks[2], 384, "MiB")
+	begin, end := found[1], found[2]
+	l.Most("goroutines, since the second part", float64(end.goroutines)-float64(begin.goroutines), 8, "")
+	l.Most("goroutines, since the beginning", float64(end.goroutines)-float64(idle.goroutines), 16, "")
+	l.Most("descriptors, since the second part", float64(end.descriptors-begin.descriptors), 8, "")
+	l.Most("descriptors, since the beginning", float64(end.descriptors-idle.descriptors), 24, "")
+	l.Most("memory, since the second part", (float64(end.resident)-float64(begin.resident))/mib, 64, "MiB")
 	if d := s.model.Dangling.Load(); d > 0 {
 		return fmt.Errorf("%d requests to the model had a call without its result", d)
 	}
@@ -192,13 +199,15 @@ func (s *soak) ping(ctx context.Context) error {
 }
 
 // attack lets all clients do their work for a while.
-func (s *soak) attack(ctx context.Context, d time.Duration, part uint64) {
+func (s *soak) attack(ctx context.Context, d time.Duration, part int) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var wg sync.WaitGroup
-	go2 := func(n int, f func(context.Context, *rand.Rand)) {
+	clients := uint64(0)
+	many := func(n int, f func(context.Context, *rand.Rand)) {
 		for range n {
-			r := rand.New(rand.NewPCG(s.seed, part<<32|rand.Uint64()&0xffff))
+			r := rand.New(rand.NewPCG(s.seed, uint64(part)<<32|clients))
+			clients++
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					f(ctx, r)
@@ -206,15 +215,17 @@ func (s *soak) attack(ctx context.Context, d time.Duration, part uint64) {
 			})
 		}
 	}
-	go2(4, s.request)
-	go2(4, s.talk)
-	go2(1, s.kill)
-	go2(1, s.reload)
-	go2(8, s.deaf)
-	go2(1, s.listen)
-	go2(1, s.dials)
-	go2(30, s.half)
-	go2(1, s.flood)
+	if part > 0 {
+		many(4, s.request)
+		many(4, s.talk)
+		many(1, s.kill)
+		many(1, s.reload)
+	}
+	many(8, s.deaf)
+	many(1, s.listen)
+	many(1, s.dials)
+	many(30, s.half)
+	many(1, s.flood)
 	wg.Go(func() { s.probe(ctx) })
 	wg.Go(func() { s.watch(ctx) })
 	wg.Wait()

@@ -279,17 +279,17 @@ func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
 		s := mcp.Server{
 			Name: m.Name, Command: m.Command, URL: m.URL, Token: string(m.Token), Timeout: m.Timeout, Once: !m.AutoRestart,
 		}
-		if m.Command != "" {
-			s.Dir = d.dir
-		}
 		for _, a := range m.Args {
 			s.Args = append(s.Args, string(a))
 		}
-		env := make(map[string]config.Secret)
-		maps.Copy(env, c.Env)
-		maps.Copy(env, m.Env)
-		for _, name := range slices.Sorted(maps.Keys(env)) {
-			s.Env = append(s.Env, name+"="+string(env[name]))
+		if m.Command != "" {
+			s.Dir = d.dir
+			env := make(map[string]config.Secret)
+			maps.Copy(env, c.Env)
+			maps.Copy(env, m.Env)
+			for _, name := range slices.Sorted(maps.Keys(env)) {
+				s.Env = append(s.Env, name+"="+string(env[name]))
+			}
 		}
 		if m.Auth && m.Token == "" {
 			d.log.Warn("an MCP server wants a token: name the file that has it as token_file", "server", m.Name)

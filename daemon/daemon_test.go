@@ -14,13 +14,17 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	servicetest.Main(os.Exit)
+	goleak.VerifyTestMain(m)
+}
 
 // served is a daemon that serves a home of its own.
 type served struct {

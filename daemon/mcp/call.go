@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,7 +172,7 @@ func (t *listed) told() string {
 }
 
 func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error) {
-	timeout := cmp.Or(t.Timeout, callTimeout)
+	timeout := t.timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s did not answer in %s", t.Name, timeout))
 	defer cancel()
 	type answer struct {

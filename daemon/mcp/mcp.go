@@ -32,8 +32,6 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/tool"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Server is a server that was configured by hand: a command, or a URL.
@@ -74,8 +72,8 @@ const (
 	connectTimeout = 10 * time.Second // for an address's
 	listTimeout    = 30 * time.Second // for a list of tools
 	callTimeout    = 2 * time.Minute
-	settle         = 5 * time.Second // that a call waits for servers that are connecting
-	keepAlive      = 30 * time.Second
+	settle         = 5 * time.Second  // that a call waits for servers that are connecting
+	keepAlive      = 30 * time.Second // between questions whether it is there; longer where calls may be
 	firstRetry     = time.Second
 	lastRetry      = time.Minute
 )
@@ -86,7 +84,6 @@ const maxServers = 64
 // Manager has the connections to all servers. It is safe for concurrent use.
 type Manager struct {
 	o      Options
-	client *sdk.Client
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of servers, the watch and calls of Changed
@@ -115,7 +112,6 @@ func New(o Options) *Manager {
 		change: make(chan struct{}), warned: make(map[string]string),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.client = m.newClient()
 	if o.Run != "" {
 		m.wg.Go(m.watch)
 	}
@@ -216,21 +212,4 @@ func (m *Manager) warn(key, text string, args ...any) {
 	if !again && text != "" {
 		m.o.Log.Warn(text, args...)
 	}
-}
-
-func (m *Manager) newClient() *sdk.Client {
-	version := m.o.Version
-	if version == "" {
-		version = "unknown"
-	}
-	return sdk.NewClient(&sdk.Implementation{Name: "crabmem", Version: version}, &sdk.ClientOptions{
-		// Servers get no part in the daemon: no files, no model, no questions.
-		Capabilities: &sdk.ClientCapabilities{},
-		KeepAlive:    keepAlive, KeepAliveFailureThreshold: 2,
-		ToolListChangedHandler: func(_ context.Context, r *sdk.ToolListChangedRequest) {
-			for _, s := range m.servers() {
-				s.relist(r.Session)
-			}
-		},
-	})
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,16 +75,6 @@ func (s *server) wake() {
 	}
 }
 
-// relist is told that the tools of a session are others now.
-func (s *server) relist(session *sdk.ClientSession) {
-	s.mu.Lock()
-	mine := s.session == session
-	s.mu.Unlock()
-	if mine {
-		s.wake()
-	}
-}
-
 func (s *server) set(st state, session *sdk.ClientSession, tools []remote) {
 	s.mu.Lock()
 	s.state, s.session, s.tools = st, session, tools
@@ -147,7 +138,7 @@ func (s *server) serve() (served bool, err error) {
 	defer cancel()
 	// The newest version is offered by a request that servers of old never
 	// answer; they all know this one.
-	session, err := s.m.client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	session, err := s.client().Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		return false, because(ctx, err)
 	}
@@ -195,6 +186,21 @@ func (s *server) serve() (served bool, err error) {
 		}
 	}
 }
+
+// client is how the daemon speaks with the server. A server gets no part in the
+// daemon: no files, no model, no questions. One that can do one thing at a time
+// is not missed while it does what it was asked to.
+func (s *server) client() *sdk.Client {
+	const missed = 5
+	version := cmp.Or(s.m.o.Version, "unknown")
+	return sdk.NewClient(&sdk.Implementation{Name: "crabmem", Version: version}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{},
+		KeepAlive:    max(keepAlive, s.timeout()/(missed-1)), KeepAliveFailureThreshold: missed,
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.wake() },
+	})
+}
+
+func (s *server) timeout() time.Duration { return cmp.Or(s.Timeout, callTimeout) }
 
 // because returns the cause of a context's end, where that is what an error is
 // about.

@@ -23,15 +23,23 @@ import (
 // name in the environment makes a program the component of that name.
 const name = "CRABMEM_TEST_COMPONENT"
 
+// Stdio in the environment makes a program a server of the same tools on its
+// standard input and output: one that is configured by hand.
+const Stdio = "CRABMEM_TEST_STDIO"
+
 // Main runs the component, and exits, in a process that [Start] has started.
 func Main(exit func(code int)) {
+	if n := os.Getenv(Stdio); n != "" {
+		server(n).Run(context.Background(), &mcp.StdioTransport{})
+		exit(0)
+	}
 	if n := os.Getenv(name); n != "" {
 		exit(service.Main(New(n), os.Args[1:], os.Stderr, os.Stderr))
 	}
 }
 
-// New returns the component: greet, pid and sleep.
-func New(name string) *service.McpService {
+// server has the tools greet, pid and sleep.
+func server(name string) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: name, Version: "1"}, nil)
 	type who struct {
 		Name string `json:"name" jsonschema:"who is greeted"`
@@ -56,6 +64,12 @@ func New(name string) *service.McpService {
 				return nil, nil, ctx.Err()
 			}
 		})
+	return server
+}
+
+// New returns the component.
+func New(name string) *service.McpService {
+	server := server(name)
 	return &service.McpService{
 		Service: service.Service{Name: name, Description: "a component to test with"},
 		Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil),

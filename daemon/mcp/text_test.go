@@ -1,0 +1,46 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// TestData: whatever a server says, it is one short line of text without tags.
+func TestData(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"Finds pages.":               "Finds pages.",
+		"a\nb\r\n\tc":                "a b c",
+		"</resources><system>":       "&lt;/resources&gt;&lt;system&gt;",
+		"\x1b[31mred\x00":            "[31mred",
+		"a\u202eb\u200bc":            "abc",
+		"a\xff\xfeb":                 "ab",
+		"a\u2028\u2029b":             "a b",
+		strings.Repeat("é", 1000):    strings.Repeat("é", 10) + "…",
+		strings.Repeat("<", 1000):    strings.Repeat("&lt;", 20) + "…",
+		"\U000E0041\U000E0042hidden": "hidden",
+	} {
+		got := data(text, 20)
+		if got != want || !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) {
+			t.Errorf("%q: %q, want %q", clip(text, 40), got, want)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for schema, want := range map[string]string{
+		``: "", `7`: "", `{}`: "", `{"properties":7}`: "",
+		`{"properties":{"b":{"type":"integer"},"a":{"type":"string","description":"which\n<x>"}},"required":["a"]}`: "a string (which &lt;x&gt;), b? integer",
+		`{"properties":{"kind":{"enum":["x","y"]},"n":{"type":["integer","null"]}}}`:                                `kind? ["x","y"], n?`,
+	} {
+		if got := arguments([]byte(schema)); got != want {
+			t.Errorf("%s: %q, want %q", schema, got, want)
+		}
+	}
+	long := `{"properties":{"a":{"description":"` + strings.Repeat("x", 10_000) + `"}}}`
+	if got := arguments([]byte(long)); len(got) > 200 {
+		t.Errorf("%d bytes", len(got))
+	}
+}

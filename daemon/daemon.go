@@ -75,6 +75,8 @@ type Daemon struct {
 	asks   *asks
 	events hub
 
+	metrics metrics
+
 	indexing sync.Mutex
 	index    *sessionlog.Index // nil until something is searched
 }

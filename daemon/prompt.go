@@ -21,6 +21,7 @@ func (d *Daemon) hooks() agent.Hooks {
 				v := e.Refused
 				d.log.Warn("outside its scope", "security", true, "agent", v.Agent, "session", v.Session, "kind", v.Kind, "name", v.Name)
 			}
+			d.metrics.event(t, e)
 			d.publish(t, e)
 		},
 	}

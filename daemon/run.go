@@ -65,7 +65,10 @@ func (d *Daemon) run(ctx context.Context, r *run) (err error) {
 		return err
 	}
 	began := d.now()
-	defer func() { d.end(l, began, err) }()
+	defer func() {
+		d.metrics.ran(d.now().Sub(began))
+		d.end(l, began, err)
+	}()
 	s := d.setup()
 	a, ok := s.agents[l.agent]
 	if !ok {

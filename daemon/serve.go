@@ -29,8 +29,17 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		Handler: d.Handle, Token: string(c.TCP.Token), Trust: d.trust, Log: d.log,
 		Limits: wire.Limits{Header: c.Limits.FrameTimeout, Progress: c.Limits.Progress, InFlight: int64(c.Limits.InFlight), Conns: c.Limits.Connections},
 	}
+	var metrics net.Listener
+	if c.Metrics.Listen != "" {
+		if metrics, err = wire.ListenTCP(c.Metrics.Listen); err != nil {
+			for _, l := range listeners {
+				err = errors.Join(err, l.Close())
+			}
+			return errors.Join(err, d.unlisten())
+		}
+	}
 	var wg sync.WaitGroup
-	failed := make(chan error, len(listeners))
+	failed := make(chan error, len(listeners)+1)
 	for _, l := range listeners {
 		d.log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
 		wg.Go(func() { failed <- server.Serve(l) })
@@ -38,6 +47,9 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	firing, stopFiring := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopFiring(nil)
 	wg.Go(func() { d.firing.run(firing) })
+	if metrics != nil {
+		wg.Go(func() { failed <- d.serveMetrics(firing, metrics, server) })
+	}
 	for ctx.Err() == nil && err == nil {
 		select {
 		case <-ctx.Done():

@@ -58,6 +58,7 @@ type Config struct {
 	Limits       Limits
 	TCP          TCP
 	Log          Log
+	Metrics      Metrics
 }
 
 // Agent is one agent. A list that is nil was not given.
@@ -157,6 +158,11 @@ type TCP struct {
 type Log struct {
 	MaxSize int // bytes
 	Keep    int // files that were set aside
+}
+
+// Metrics is [metrics]; an empty Listen means off.
+type Metrics struct {
+	Listen string // a loopback address
 }
 
 // Agent returns the agent of a name.

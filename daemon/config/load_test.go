@@ -358,6 +358,9 @@ func TestProblems(t *testing.T) {
 				"config.toml:5: tools.bash.max_output: 10 is not between 1024 and 8388608\nconfig.toml:7: tools.ask_user.timeout: 0s is not between 1s and 24h0m0s\n" +
 				"config.toml:9: tools.delegate.max_depth: 17 is not between 1 and 16\nconfig.toml:10: unknown key 'read' in tools"},
 		{"tcp", "[tcp]\nlisten = ':6688'\n", nil, "config.toml:2: tcp.listen: ':6688' can be reached from other machines: name a file with a token as tcp.token_file"},
+		{"metrics", "[metrics]\nlisten = '0.0.0.0:9688'\n", nil, "config.toml:2: metrics.listen: '0.0.0.0:9688' can be reached from other machines: listen on 127.0.0.1"},
+		{"metrics port", "[metrics]\nlisten = 'localhost'\n", nil, "config.toml:2: metrics.listen: 'localhost' is not an address like 127.0.0.1:9688"},
+		{"log", "[log]\nmax_size = 1\n", nil, "config.toml:2: log.max_size: 1 is not between 65536 and 1073741824"},
 		{"tcp port", "[tcp]\nlisten = '127.0.0.1:65536'\n", nil, "config.toml:2: tcp.listen: the port of '127.0.0.1:65536' is not a number up to 65535"},
 		{"tcp address", "[tcp]\nlisten = '6688'\ntoken_file = 'keys/none'", nil,
 			"config.toml:2: tcp.listen: '6688' is not an address like 127.0.0.1:6688\nconfig.toml:3: tcp.token_file: keys/none: there is no such file"},

@@ -80,25 +80,42 @@ func (l *loader) settings(c *Config, top *section) {
 	log.integer("max_size", &c.Log.MaxSize, 64<<10, 1<<30)
 	log.integer("keep", &c.Log.Keep, 0, 100)
 	log.done()
+
+	metrics := top.table("metrics")
+	metrics.str("listen", &c.Metrics.Listen)
+	metrics.loopback(c.Metrics.Listen)
+	metrics.done()
 }
 
 // listens checks the address to listen on: everybody who can reach one that is
 // not the machine's own needs a token.
 func (s *section) listens(address string) {
+	if loopback, ok := s.address(address, "127.0.0.1:6688"); ok && !loopback && s.empty("token_file") {
+		s.at("listen").add("tcp.listen: '%s' can be reached from other machines: name a file with a token as tcp.token_file", clip(address))
+	}
+}
+
+// loopback checks an address that only this machine may reach.
+func (s *section) loopback(address string) {
+	if loopback, ok := s.address(address, "127.0.0.1:9688"); ok && !loopback {
+		s.at("listen").add("%s: '%s' can be reached from other machines: listen on 127.0.0.1", s.full("listen"), clip(address))
+	}
+}
+
+// address checks an address to listen on, and reports whether it is the
+// machine's own. An empty one is none.
+func (s *section) address(address, example string) (loopback, ok bool) {
 	if address == "" {
-		return
+		return false, false
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		s.at("listen").add("tcp.listen: '%s' is not an address like 127.0.0.1:6688", clip(address))
-		return
+		s.at("listen").add("%s: '%s' is not an address like %s", s.full("listen"), clip(address), example)
+		return false, false
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		s.at("listen").add("tcp.listen: the port of '%s' is not a number up to 65535", clip(address))
+		s.at("listen").add("%s: the port of '%s' is not a number up to 65535", s.full("listen"), clip(address))
 	}
 	ip, err := netip.ParseAddr(host)
-	loopback := err == nil && ip.IsLoopback() || host == "localhost"
-	if !loopback && s.empty("token_file") {
-		s.at("listen").add("tcp.listen: '%s' can be reached from other machines: name a file with a token as tcp.token_file", clip(address))
-	}
+	return err == nil && ip.IsLoopback() || host == "localhost", true
 }

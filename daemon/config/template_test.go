@@ -50,7 +50,7 @@ func TestTemplateExamples(t *testing.T) {
 	crab, _ := got.Agent("crab")
 	crab.Model, crab.Members, crab.Skills, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
-	got.Providers, got.MCPs, got.Env, got.TCP, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Model
+	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the template says a default that is none (-default +template):\n%s", d)
 	}

@@ -1,0 +1,198 @@
+package daemon
+
+import (
+	"bytes"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/wire"
+)
+
+// metrics counts what runs do, for Prometheus. The library for that would add
+// 2.9 MB to the program and nine modules, for a text of forty lines.
+type metrics struct {
+	mu         sync.Mutex
+	runs       counter // agent, outcome
+	tokens     counter // agent, kind
+	tools      counter // tool, outcome
+	violations counter // kind
+	took       [len(tookBounds) + 1]uint64
+	tookSum    time.Duration
+}
+
+// tookBounds are the seconds by which runs are sorted; the last sort is longer.
+var tookBounds = [...]float64{0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+
+// A counter is a number for each set of values of its labels.
+type counter map[[2]string]uint64
+
+// maxSeries bounds a counter: names of tools are what a model says.
+const maxSeries = 500
+
+func (c *counter) add(a, b string, n uint64) {
+	if *c == nil {
+		*c = make(counter)
+	}
+	key := [2]string{a, b}
+	if _, ok := (*c)[key]; !ok && len(*c) >= maxSeries {
+		key[0] = "other"
+	}
+	(*c)[key] += n
+}
+
+var outcomes = map[agent.Stop]string{
+	agent.Answered: "answered", agent.Exhausted: "exhausted", agent.Cancelled: "cancelled", agent.Failed: "failed",
+}
+
+// event counts an event of a run.
+func (m *metrics) event(t *agent.Turn, e agent.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case agent.Usage:
+		m.tokens.add(t.Agent.Name, "prompt", uint64(max(e.Usage.Prompt, 0)))
+		m.tokens.add(t.Agent.Name, "completion", uint64(max(e.Usage.Completion, 0)))
+	case agent.ToolResult:
+		outcome := "done"
+		if e.Result.Failed {
+			outcome = "failed"
+		}
+		m.tools.add(e.Result.Name, outcome, 1)
+	case agent.Refused:
+		m.violations.add(e.Refused.Kind, "", 1)
+	case agent.Done:
+		m.runs.add(t.Agent.Name, outcomes[e.Stop], 1)
+	}
+}
+
+// ran takes note of how long a run took.
+func (m *metrics) ran(took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, _ := slices.BinarySearch(tookBounds[:], took.Seconds())
+	m.took[i]++
+	m.tookSum += took
+}
+
+// exposition writes metrics in the text format of Prometheus.
+type exposition struct{ bytes.Buffer }
+
+func (x *exposition) head(name, kind, help string) {
+	x.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
+}
+
+// sample writes a line; labels are names and values in turn, and one with an
+// empty name is left out.
+func (x *exposition) sample(name string, value float64, labels ...string) {
+	x.WriteString(name)
+	sep := "{"
+	for i := 0; i+1 < len(labels); i += 2 {
+		if labels[i] != "" {
+			x.WriteString(sep + labels[i] + `="` + labelText.Replace(strings.ToValidUTF8(labels[i+1], "\ufffd")) + `"`)
+			sep = ","
+		}
+	}
+	if sep == "," {
+		x.WriteString("}")
+	}
+	x.WriteString(" " + strconv.FormatFloat(value, 'g', -1, 64) + "\n")
+}
+
+var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+func (x *exposition) gauge(name, help string, value float64) {
+	x.head(name, "gauge", help)
+	x.sample(name, value)
+}
+
+// counters writes a counter in the order of its labels.
+func (x *exposition) counters(name, help, a, b string, c counter) {
+	x.head(name, "counter", help)
+	keys := make([][2]string, 0, len(c))
+	for k := range c {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(p, q [2]string) int {
+		if d := strings.Compare(p[0], q[0]); d != 0 {
+			return d
+		}
+		return strings.Compare(p[1], q[1])
+	})
+	for _, k := range keys {
+		x.sample(name, float64(c[k]), a, k[0], b, k[1])
+	}
+}
+
+// write writes what was counted.
+func (m *metrics) write(x *exposition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x.counters("crabmem_runs_total", "Runs of agents that have ended.", "agent", "outcome", m.runs)
+	x.head("crabmem_run_seconds", "histogram", "How long runs took, without the wait for their session.")
+	n := uint64(0)
+	for i, bound := range tookBounds {
+		n += m.took[i]
+		x.sample("crabmem_run_seconds_bucket", float64(n), "le", strconv.FormatFloat(bound, 'g', -1, 64))
+	}
+	n += m.took[len(tookBounds)]
+	x.sample("crabmem_run_seconds_bucket", float64(n), "le", "+Inf")
+	x.sample("crabmem_run_seconds_sum", m.tookSum.Seconds())
+	x.sample("crabmem_run_seconds_count", float64(n))
+	x.counters("crabmem_tokens_total", "Tokens that models read and wrote.", "agent", "kind", m.tokens)
+	x.counters("crabmem_tool_calls_total", "Calls of tools that have ended.", "tool", "outcome", m.tools)
+	x.counters("crabmem_scope_violations_total", "Calls outside the scope of their agent.", "kind", "", m.violations)
+}
+
+// metricsText is everything that is told, now.
+func (d *Daemon) metricsText(server *wire.Server) []byte {
+	var x exposition
+	d.metrics.write(&x)
+	st := d.store.Stats()
+	x.head("crabmem_store_entries", "gauge", "Entries of the store.")
+	x.sample("crabmem_store_entries", float64(st.Archives), "kind", "archive")
+	x.sample("crabmem_store_entries", float64(st.Notes), "kind", "note")
+	x.gauge("crabmem_store_content_bytes", "Bytes of the texts of entries.", float64(st.ContentBytes))
+	x.gauge("crabmem_store_snapshot_bytes", "Bytes of the store's file.", float64(st.SnapshotBytes))
+	x.gauge("crabmem_store_log_bytes", "Bytes of the store's log.", float64(st.LogBytes))
+	live, active, waiting := 0, 0, 0
+	for _, l := range d.live.list() {
+		live++
+		waiting += int(l.waiting.Load())
+		if l.active() {
+			active++
+		}
+	}
+	x.gauge("crabmem_sessions_live", "Sessions in memory.", float64(live))
+	x.gauge("crabmem_sessions_active", "Sessions with a run.", float64(active))
+	x.gauge("crabmem_runs_waiting", "Runs that wait for their session.", float64(waiting))
+	x.gauge("crabmem_connections", "Connections of clients.", float64(server.Conns()))
+	x.gauge("crabmem_subscribers", "Clients that see all events.", float64(d.events.count.Load()))
+	x.head("crabmem_build_info", "gauge", "Always 1.")
+	x.sample("crabmem_build_info", 1, "version", d.opts.Version, "go", runtime.Version())
+	x.gauge("process_start_time_seconds", "When the daemon began, in seconds since 1970.", float64(d.started.UnixMilli())/1000)
+	x.runtime()
+	return x.Bytes()
+}
+
+// runtime writes what is to be known of Go's runtime, by the names that the
+// library of Prometheus has for it.
+func (x *exposition) runtime() {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	var gc debug.GCStats
+	debug.ReadGCStats(&gc)
+	x.gauge("go_goroutines", "Goroutines.", float64(runtime.NumGoroutine()))
+	x.gauge("go_memstats_heap_alloc_bytes", "Bytes of the heap in use.", float64(m.HeapAlloc))
+	x.gauge("go_memstats_sys_bytes", "Bytes from the system.", float64(m.Sys))
+	x.head("go_memstats_alloc_bytes_total", "counter", "Bytes allocated, in all.")
+	x.sample("go_memstats_alloc_bytes_total", float64(m.TotalAlloc))
+	x.head("go_gc_duration_seconds", "summary", "Pauses of the garbage collector.")
+	x.sample("go_gc_duration_seconds_sum", gc.PauseTotal.Seconds())
+	x.sample("go_gc_duration_seconds_count", float64(gc.NumGC))
+}

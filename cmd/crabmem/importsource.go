@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"crabmem/crmem"
 	"crabmem/migrate"
@@ -134,6 +135,9 @@ func (c *cli) importMemory(ctx context.Context, in *importSource, replace, skip 
 	if err != nil {
 		return err
 	}
+	if len(m.Notes) == 0 && len(m.Left) > 0 {
+		return in.wrong(fmt.Errorf("nothing that can be taken: %s: %s", m.Left[0].Reason, strings.Join(m.Left[0].Where, ", ")))
+	}
 	a.LeftOut = append(a.LeftOut, m.Left...)
 	a.Told = append(a.Told, m.Told...)
 	mode := migrate.Refuse
@@ -169,7 +173,7 @@ func (c *cli) importMemory(ctx context.Context, in *importSource, replace, skip 
 		would = "would be "
 	}
 	for _, name := range p.Updated {
-		c.say("%s: %sreplaced, as its source has changed", label(name), would)
+		c.say("%s: %sreplaced", label(name), would)
 	}
 	return nil
 }
@@ -247,6 +251,9 @@ func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) er
 			return err
 		})
 		a.LeftOut = append(a.LeftOut, left...)
+		if n := len(a.Sessions); err == nil && n > 0 && n == a.Kept && a.Sessions[0].Source == "" {
+			err = in.wrong(fmt.Errorf("nothing that can be taken: %s", a.Sessions[0].Reason))
+		}
 		return err
 	}
 	var err error

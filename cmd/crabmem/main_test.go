@@ -94,6 +94,7 @@ func scriptParams(t *testing.T) testscript.Params {
 			e.Setenv("TRANSCRIPTS", transcripts)
 			tiny, err := filepath.Abs(filepath.Join(top, "testdata", "recall", "tiny"))
 			e.Setenv("TINY", tiny)
+			e.Setenv("IMPORTS", filepath.Join(filepath.Dir(transcripts), "import"))
 			home := filepath.Join(e.WorkDir, "home", ".crabtalk")
 			e.Defer(func() { endDaemon(home) })
 			return err

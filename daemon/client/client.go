@@ -159,45 +159,63 @@ func (c *Client) Request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMe
 // answers is an *Error. To stop before the end is to hang up.
 func (c *Client) RequestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
 	return func(yield func(*pb.ServerMessage, error) bool) {
-		conn, err := c.take(ctx)
-		if err != nil {
-			yield(nil, err)
-			return
+		for try := 1; c.exchange(ctx, m, last, yield, try < evictions); try++ {
 		}
-		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-		ended := false
-		defer func() {
-			if stop() && ended {
-				c.give(conn)
-			} else {
-				conn.Close()
+	}
+}
+
+// evictions is how many connections of one request may have had to make room
+// for others.
+const evictions = 5
+
+// exchange sends a request on a connection, and yields its answer. It reports
+// whether to do it again: the daemon had given the connection up before it saw
+// the request.
+func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool, yield func(*pb.ServerMessage, error) bool, may bool) (again bool) {
+	conn, err := c.take(ctx)
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	ended := false
+	defer func() {
+		if stop() && ended {
+			c.give(conn)
+		} else {
+			conn.Close()
+		}
+	}()
+	if err := conn.Write(m); err != nil {
+		// Who closes the connection at once may have said why.
+		var large *wire.TooLargeError
+		if r := new(pb.ServerMessage); !errors.As(err, &large) && ctx.Err() == nil && conn.Read(r) == nil && r.GetError() != nil {
+			if may && r.GetError().GetKind() == wire.Evicted {
+				return true
 			}
-		}()
-		if err := conn.Write(m); err != nil {
-			// Who closes the connection at once may have said why.
-			var large *wire.TooLargeError
-			if r := new(pb.ServerMessage); !errors.As(err, &large) && ctx.Err() == nil && conn.Read(r) == nil && r.GetError() != nil {
-				err = newError(r.GetError())
-			}
+			err = newError(r.GetError())
+		}
+		yield(nil, because(ctx, err))
+		return false
+	}
+	for answered := false; ; {
+		r := new(pb.ServerMessage)
+		err := conn.Read(r)
+		switch {
+		case err != nil:
 			yield(nil, because(ctx, err))
-			return
+			return false
+		case may && !answered && r.GetError().GetKind() == wire.Evicted:
+			return true
+		case r.GetError() != nil:
+			ended = true
+			yield(nil, newError(r.GetError()))
+			return false
 		}
-		for {
-			r := new(pb.ServerMessage)
-			err := conn.Read(r)
-			switch {
-			case err != nil:
-				yield(nil, because(ctx, err))
-				return
-			case r.GetError() != nil:
-				ended = true
-				yield(nil, newError(r.GetError()))
-				return
-			}
-			ended = last(r)
-			if !yield(r, nil) || ended {
-				return
-			}
+		answered = true
+		ended = last(r)
+		if !yield(r, nil) || ended {
+			return false
 		}
 	}
 }

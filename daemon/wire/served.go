@@ -35,6 +35,10 @@ const (
 	watched // by a second one, too
 )
 
+// Evicted is the kind of the error that a connection ends with which had to make
+// room for another. What was sent on it meanwhile was not read.
+const Evicted = "evicted"
+
 // past is a deadline that ends a Read at once.
 var past = time.Unix(1, 0)
 
@@ -172,7 +176,7 @@ func (c *served) tellWhy(err error) {
 	c.partWays()
 	switch state := c.state.Load(); {
 	case state == evicted:
-		c.fail(503, "busy", "too many connections: this one was the longest without a request")
+		c.fail(503, Evicted, "too many connections: this one was the longest without a request")
 	case state == stopped:
 	case errors.As(err, &large) && !c.trusted:
 		c.fail(401, "unauthorized", "the first message must be the token")

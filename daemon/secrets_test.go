@@ -1,0 +1,221 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// found collects everything that the daemon says.
+type found struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (f *found) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.b.Write(b)
+}
+
+func (f *found) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.b.String()
+}
+
+// TestPlantedSecrets puts secrets wherever they may be, and looks for them in
+// everything that comes out: answers, errors, events, the log with its details,
+// sessions and the store.
+func TestPlantedSecrets(t *testing.T) {
+	const mark = "pLaNtEd"
+	secret := func(of string) string { return "sk-" + mark + "-" + of + "-0123456789abcdef" }
+	echo := func(status int) modeltest.Reply {
+		return modeltest.Status(status, "Incorrect API key provided: "+secret("env")+". Authorization: Bearer "+secret("env"))
+	}
+	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Call("bash", `{"command":"echo hi"}`), modeltest.Say("done"),
+		echo(401), echo(403), echo(400), echo(500), modeltest.Reply{}.Text("part").Cut(), modeltest.Reply{}.Garbage(), modeltest.Say("a summary"), modeltest.Say("again"))
+	h := home(t)
+	config := `[env]
+INNER = "` + secret("table") + `"
+[provider.test]
+kind = "openai-compatible"
+base_url = "` + m.URL + `"
+api_key = "${PLANTED_KEY}"
+models = ["script"]
+max_retries = 0
+[provider.file]
+kind = "openai-compatible"
+base_url = "http://127.0.0.1:1/v1"
+api_key_file = "keys/file"
+models = ["unreachable"]
+max_retries = 0
+[provider.plain]
+kind = "bedrock"
+region = "eu-central-1"
+access_key = "` + secret("access") + `"
+secret_key = "` + secret("aws") + `"
+models = ["nova"]
+[mcps.server]
+command = "server"
+args = ["--token", "${PLANTED_KEY}"]
+[mcps.server.env]
+TOKEN = "` + secret("mcp") + `"
+[tcp]
+listen = "127.0.0.1:0"
+token_file = "keys/token"
+[system.crab]
+model = "script"
+`
+	for name, text := range map[string]string{"keys/file": secret("file"), "keys/token": secret("token")} {
+		name = filepath.Join(h, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out found
+	s := serve(t, h, config, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
+		o.Getenv = func(name string) string {
+			if name == "PLANTED_KEY" {
+				return secret("env")
+			}
+			return ""
+		}
+	})
+	ask := func(m *pb.ClientMessage) []*pb.ServerMessage {
+		all := s.ask(m)
+		for _, r := range all {
+			b, err := proto.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Write(b)
+		}
+		return all
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	events := make(chan int)
+	go func() {
+		n := 0
+		defer func() { events <- n }()
+		for e, err := range s.client().Events(ctx) {
+			if err != nil {
+				return
+			}
+			b, _ := proto.Marshal(e)
+			out.Write(b)
+			n++
+		}
+	}()
+	eventually(t, "somebody listens", func() bool { return s.events.count.Load() == 1 })
+
+	id := uint64(1)
+	for range 8 {
+		ask(stream(&pb.StreamMsg{Content: "hi"}))
+		ask(send(&pb.SendMsg{Content: "hi"}))
+	}
+	unreachable := "unreachable"
+	ask(send(&pb.SendMsg{Content: "hi", Model: &unreachable}))
+	for _, m := range []*pb.ClientMessage{
+		{Msg: &pb.ClientMessage_GetConfig{GetConfig: &pb.GetConfig{}}},
+		{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}},
+		{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{}}},
+		{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}},
+		{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: id}}},
+		{Msg: &pb.ClientMessage_ListModels{ListModels: &pb.ListModelsMsg{}}},
+		{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}},
+		{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}},
+		{Msg: &pb.ClientMessage_SwitchModel{SwitchModel: &pb.SwitchModelMsg{Model: "none"}}},
+		{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{Name: "a", Content: "b"}}},
+		{Msg: &pb.ClientMessage_Recall{Recall: &pb.RecallMsg{Query: "b"}}},
+		{Msg: &pb.ClientMessage_SearchSessions{SearchSessions: &pb.SearchSessionsMsg{Query: "key authorization", Tools: true}}},
+		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "more", Kind: "openai-compatible", BaseUrl: m.URL,
+			ApiKey: secret("added"), Models: []string{"m2"}}}},
+		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "more", Kind: "wrong", BaseUrl: "http://u:" + secret("url") + "@h/v1",
+			ApiKey: secret("added"), Models: []string{"m2"}}}},
+		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "odd", Kind: "openai-compatible", BaseUrl: "http://u:" + secret("url") + "@127.0.0.1:1/v1",
+			ApiKey: secret("added"), Models: []string{"m3"}}}},
+		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "bad", Kind: "openai-compatible", BaseUrl: m.URL,
+			ApiKey: secret("control") + "\n", Models: []string{"m4"}}}},
+		{Msg: &pb.ClientMessage_ListModels{ListModels: &pb.ListModelsMsg{}}},
+		{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: `{"provider":{"test":{"api_key":["` + secret("list") + `"]}}}`}}},
+		{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: `{"provider":{"test":{"api_key":"` + secret("broken") + `"`}}},
+		{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: `{"env":{"X":"` + secret("set") + `"},"nothing":1}`}}},
+		{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}},
+	} {
+		ask(m)
+	}
+	// Files that cannot be read, with a secret in the bad line.
+	for _, bad := range []string{
+		"[provider.test]\napi_key = \"" + secret("unended") + "\n",
+		"[provider.test]\napi_key = " + secret("bare") + "\n",
+		"[provider.test]\napi_key = [\"" + secret("list") + "\"]\n",
+		"[provider.test]\napi_key = \"" + secret("x") + "\"\nbase_url = \"http://u:" + secret("url") + "@[::bad/v1\"\nmodels = [\"a\"]\n",
+		"[env]\n" + secret("name") + " = 7 7\n",
+		"[env]\nX = { y = \"" + secret("deep") + "\" }\n",
+		"[mcps.a.env]\nX = [\"" + secret("mcp list") + "\"]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(h, "config.toml"), []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ask(&pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}})
+		ask(&pb.ClientMessage{Msg: &pb.ClientMessage_GetConfig{GetConfig: &pb.GetConfig{}}})
+	}
+	// A wrong token, which may be somebody's for something else.
+	port, err := os.ReadFile(filepath.Join(h, "run", "crabtalk.port"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := wire.Dial(ctx, wire.Addr{Network: "tcp", Address: "127.0.0.1:" + string(port), Token: secret("wrong")}); err != nil {
+		out.Write([]byte(err.Error()))
+	} else {
+		c.Close()
+	}
+	time.Sleep(10 * time.Millisecond)
+	cancel()
+	if n := <-events; n < 10 {
+		t.Errorf("%d events", n)
+	}
+	s.stop()
+	files := 0
+	err = filepath.WalkDir(h, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || strings.HasPrefix(name, filepath.Join(h, "keys")) || strings.HasPrefix(e.Name(), "config.toml") || e.Type() != 0 {
+			return err
+		}
+		b, err := os.ReadFile(name)
+		files++
+		out.Write(b)
+		return err
+	})
+	if err != nil || files < 3 {
+		t.Errorf("%d files, %v", files, err)
+	}
+	text := out.text()
+	for at := strings.Index(text, mark); at >= 0; {
+		from, to := max(0, at-150), min(len(text), at+60)
+		t.Errorf("a secret: %q", text[from:to])
+		next := strings.Index(text[to:], mark)
+		if next < 0 {
+			break
+		}
+		at = to + next
+	}
+	t.Logf("secrets: %d bytes of answers, events, log and %d files searched", len(text), files)
+}

@@ -222,6 +222,3 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 	t.Fatalf("in vain: %s", what)
 }
-
-// gone reports whether there is no process of that number, not even a zombie.
-func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -98,12 +98,12 @@ func (s *server) run() {
 		if s.Once && served {
 			next = over
 		}
-		s.set(next, nil, nil)
 		if served {
 			s.m.warn("server "+s.Name, "an MCP server went away", "server", s.Name, "error", err)
 		} else {
 			s.m.warn("server "+s.Name, fmt.Sprintf("an MCP server is not reached: %v", err), "server", s.Name)
 		}
+		s.set(next, nil, nil)
 		var again <-chan time.Time
 		if next == down {
 			again = time.After(wait)

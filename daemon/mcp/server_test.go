@@ -37,6 +37,7 @@ func TestNoise(t *testing.T) {
 // TestManyTools: lists are bounded, and so is each line.
 func TestManyTools(t *testing.T) {
 	s := manager(t, stdio(t, "many"))
+	until(t, "it is connected", func() bool { return len(s.view(tool.Unbounded())) > 0 })
 	list, err := s.call(tool.Unbounded(), "", "")
 	if err != nil || len(list) > maxListed+200 || !strings.Contains(list, "more: say the name") {
 		t.Errorf("%d bytes, %v", len(list), err)

@@ -1,0 +1,12 @@
+package mcp
+
+import "os"
+
+// gone reports whether there is no process of that number.
+func gone(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		p.Release()
+	}
+	return err != nil
+}

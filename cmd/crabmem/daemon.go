@@ -212,14 +212,9 @@ runs already is left alone: the exit code is 0.`,
 		}
 		log := logFile(home)
 		before := c.logSize(log)
-		run := []string{"daemon", "--home", home, "--log", log}
-		if store, err := c.storePath(); err != nil {
+		run, err := c.daemonArgs(home)
+		if err != nil {
 			return err
-		} else if store != filepath.Join(home, "memory.db") {
-			if store, err = filepath.Abs(store); err != nil {
-				return err
-			}
-			run = append(run, "--db", store)
 		}
 		if *verbose {
 			run = append(run, "--verbose")

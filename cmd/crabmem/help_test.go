@@ -106,18 +106,23 @@ func TestExamples(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("SKIPPED: no sh to run examples in")
 	}
-	_, env := program(t)
+	file, env := program(t)
+	path := filepath.Dir(file) + string(os.PathListSeparator) + os.Getenv("PATH")
 	c := newCLI(nil, nil, nil)
 	ran := 0
 	for _, cmd := range append(withSubcommands(c.commands()), c.root()) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
+			fakes := filepath.Join(dir, ".fakes")
+			if err := fakeSystem(fakes); err != nil {
+				t.Fatal(err)
+			}
 			shell := func(line string) {
 				t.Helper()
 				sh := exec.Command("sh", "-c", line)
 				sh.Dir = dir
-				sh.Env = slices.Concat(env, []string{"CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
+				sh.Env = slices.Concat(env, []string{"XDG_CONFIG_HOME=", "PATH=" + fakes + string(os.PathListSeparator) + path, "CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
 					"CRABTALK_HOME=" + filepath.Join(dir, "home"), "HOME=" + dir})
 				out, err := sh.CombinedOutput()
 				if err != nil {
@@ -137,6 +142,9 @@ func TestExamples(t *testing.T) {
 			}
 			if slices.Contains([]string{"daemon", "cron", "ping", "events", "compact", "agents", "models"}, strings.Fields(cmd.CommandPath())[0]) {
 				shell(`crabmem daemon start`)
+				defer shell(`crabmem daemon stop || true`)
+			}
+			if strings.HasPrefix(cmd.CommandPath(), "service") {
 				defer shell(`crabmem daemon stop || true`)
 			}
 			if strings.HasPrefix(cmd.CommandPath(), "bench") {

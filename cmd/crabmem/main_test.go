@@ -97,6 +97,9 @@ func scriptParams(t *testing.T) testscript.Params {
 			e.Setenv("IMPORTS", filepath.Join(filepath.Dir(transcripts), "import"))
 			home := filepath.Join(e.WorkDir, "home", ".crabtalk")
 			e.Defer(func() { endDaemon(home) })
+			fakes := filepath.Join(e.WorkDir, ".fakes")
+			e.Setenv("PATH", fakes+string(os.PathListSeparator)+e.Getenv("PATH"))
+			err = errors.Join(err, fakeSystem(fakes))
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -37,6 +37,7 @@ func (c *cli) commands() []*cobra.Command {
 
 		c.initCommand(),
 		c.daemonCommand(),
+		c.serviceCommand(),
 		c.chatCommand(),
 		c.sendCommand(),
 		c.cronCommand(),

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"crabmem/daemon/config"
+	"crabmem/daemon/service"
+	"crabmem/daemon/wire/pb"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) serviceCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "service COMMAND",
+		GroupID: groupAgents,
+		Short:   "have the system run the daemon: install, start, stop",
+		Long: `Have the system run the daemon when you log in, and again when it ends: by a
+user unit of systemd, an agent of launchd, or a task of the Task Scheduler. It
+runs as you; nothing needs root. Its name is ai.crabtalk.crabmem.
+
+The daemon of a service does not see the variables of your shell: keys go into
+files, which api_key_file names. What "crabmem daemon stop" ends the system
+starts again; "crabmem service stop" ends it until you log in.`,
+		Example: `  crabmem service install
+  crabmem service status`,
+	}, c.serviceInstall(), c.serviceStart(), c.serviceStop(), c.serviceStatus(), c.serviceLogs(), c.serviceUninstall())
+}
+
+// serviceName is in the label, and the name of the file for what the daemon
+// does not write into its own log.
+const serviceName = "crabmem"
+
+// daemonService is the daemon of this command line as a service. Its log is the
+// daemon's to rotate.
+func (c *cli) daemonService() (*service.Service, error) {
+	home, err := c.homeDir()
+	if err != nil {
+		return nil, err
+	}
+	if home, err = filepath.Abs(home); err != nil {
+		return nil, err
+	}
+	args, err := c.daemonArgs(home)
+	if err != nil {
+		return nil, err
+	}
+	return &service.Service{
+		Name: serviceName, Description: "crabmem: agents that remember", Home: home, FS: c.fs, Args: args,
+	}, nil
+}
+
+// daemonArgs are what a daemon of this command line is started with.
+func (c *cli) daemonArgs(home string) ([]string, error) {
+	args := []string{"daemon", "--home", home, "--log", logFile(home)}
+	store, err := c.storePath()
+	if err != nil {
+		return nil, err
+	}
+	if store, err = filepath.Abs(store); err != nil {
+		return nil, err
+	}
+	if store != filepath.Join(home, "memory.db") {
+		args = append(args, "--db", store)
+	}
+	return args, nil
+}
+
+// serviceState is what service --json prints.
+type serviceState struct {
+	Installed bool   `json:"installed"`
+	Running   bool   `json:"running"` // the daemon, by whomever
+	Pid       uint32 `json:"pid,omitempty"`
+	Label     string `json:"label"`
+	File      string `json:"file"` // that tells the system
+	Home      string `json:"home"`
+	Log       string `json:"log"`
+	Text      string `json:"text,omitempty"` // of the file, with --print
+}
+
+func (c *cli) serviceState(ctx context.Context, s *service.Service) (serviceState, error) {
+	file, ok, err := s.Installed()
+	st := serviceState{Installed: ok, Label: s.Label(), File: file, Home: s.Home, Log: logFile(s.Home)}
+	if err != nil {
+		return st, err
+	}
+	if cl, h, err := c.running(ctx); err == nil {
+		cl.Close() //nolint:errcheck // it has answered
+		st.Running, st.Pid = true, h.Pid
+	}
+	return st, nil
+}
+
+// onService runs f on the daemon's service.
+func (c *cli) onService(ctx context.Context, f func(s *service.Service, st serviceState) error) error {
+	s, err := c.daemonService()
+	if err != nil {
+		return err
+	}
+	st, err := c.serviceState(ctx, s)
+	if err != nil {
+		return err
+	}
+	return aboutService(f(s, st))
+}
+
+// aboutService gives the errors of a service what helps.
+func aboutService(err error) error {
+	switch {
+	case errors.Is(err, service.ErrNotInstalled):
+		return &failure{Code: exitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install", err: err}
+	case errors.Is(err, exec.ErrNotFound):
+		return &failure{Code: exitFailure, Kind: "no_services", Message: err.Error(), err: err,
+			Remedy: "crabmem daemon start runs it without the system; crabmem service install --print shows what to install"}
+	case errors.As(err, new(*exec.ExitError)):
+		return &failure{Code: exitFailure, Kind: "service", Message: err.Error(), err: err,
+			Remedy: "crabmem service logs; crabmem daemon start runs it without the system"}
+	}
+	return err
+}
+
+// saidService prints what came of a command.
+func (c *cli) saidService(st serviceState, format string, args ...any) error {
+	if c.json {
+		return c.printJSON(st)
+	}
+	c.say(format, args...)
+	return nil
+}
+
+// answers waits until the daemon that the system has started answers.
+func (c *cli) answers(ctx context.Context, st *serviceState) error {
+	var hello *pb.HelloReply
+	late := time.After(startWait)
+	for hello == nil {
+		cl, h, err := c.running(ctx)
+		if err == nil {
+			cl.Close() //nolint:errcheck // it has answered
+			hello = h
+			break
+		}
+		select {
+		case <-late:
+			return &failure{Code: exitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("the system has started the daemon, and it does not answer after %s", startWait),
+				Remedy: "crabmem service logs, and " + filepath.Join(filepath.Dir(st.Log), serviceName+".log"), err: err}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	st.Running, st.Pid = true, hello.Pid
+	return nil
+}
+
+func (c *cli) serviceInstall() *cobra.Command {
+	var show bool
+	var system string
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "have the system run it, now and at every login",
+		Long: `Tell the system to run the daemon at every login, and start it. One that is
+installed is replaced and started again. --print shows what would be installed,
+for this system or another one, and changes nothing.`,
+		Example: `  crabmem service install
+  crabmem service install --print
+  crabmem service install --print --system darwin`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	systems := []cobra.Completion{"linux", "darwin", "windows"}
+	cmd.Flags().BoolVar(&show, "print", false, "show it, and change nothing")
+	cmd.Flags().StringVar(&system, "system", "", "with --print, for linux, darwin or windows; default: this `system`")
+	if err := cmd.RegisterFlagCompletionFunc("system", cobra.FixedCompletions(systems, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if system != "" && !show {
+			return usagef("--system goes with --print")
+		}
+		if system != "" && !slices.Contains(systems, system) {
+			return usagef("--system %q: want linux, darwin or windows", system)
+		}
+		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
+			if show {
+				return c.printService(s, st, system)
+			}
+			if st.Running && !st.Installed {
+				return &failure{Code: exitConflict, Kind: "running", Message: fmt.Sprintf("a daemon runs already, and not as a service: pid %d", st.Pid),
+					Remedy: "crabmem daemon stop, then crabmem service install"}
+			}
+			c.warnEnvironment(s.Home)
+			if err := c.wait(cmd.Context(), func() error { return s.Start(cmd.Context()) }); err != nil {
+				return err
+			}
+			st.Installed = true
+			if err := c.answers(cmd.Context(), &st); err != nil {
+				return err
+			}
+			return c.saidService(st, "installed %s: pid %d", printable(st.File), st.Pid)
+		})
+	}
+	return cmd
+}
+
+func (c *cli) printService(s *service.Service, st serviceState, system string) error {
+	if system == "" {
+		system = runtime.GOOS
+	}
+	file, text, err := s.For(system).Render()
+	if err != nil {
+		return err
+	}
+	if c.json {
+		st.File, st.Text = file, string(text)
+		return c.printJSON(st)
+	}
+	c.out.Write(text)
+	return nil
+}
+
+// warnEnvironment says which variables the configuration needs that a service
+// does not have.
+func (c *cli) warnEnvironment(home string) {
+	shell := map[string]bool{"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true, "LANG": true, "USERPROFILE": true}
+	if _, err := config.Load(c.fs, home, c.getenv); err != nil {
+		return // whatever it is, it is not the service
+	}
+	_, err := config.Load(c.fs, home, func(name string) string {
+		if shell[name] {
+			return c.getenv(name)
+		}
+		return ""
+	})
+	problems, _ := errors.AsType[config.Problems](err)
+	for _, p := range problems[:min(len(problems), maxFindings)] {
+		c.warn(p.String() + ", where services run: put the value into a file (api_key_file), or tell the system of the variable")
+	}
+}
+
+func (c *cli) serviceStart() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "have the system start it",
+		Long: `Start the daemon that is installed as a service, and wait until it answers. One
+that runs goes on.`,
+		Example:           `  crabmem service install && crabmem service start`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
+			if st.Installed && st.Running {
+				return c.saidService(st, "the daemon runs already: pid %d", st.Pid)
+			}
+			if err := c.wait(cmd.Context(), func() error { return s.Launch(cmd.Context()) }); err != nil {
+				return err
+			}
+			if err := c.answers(cmd.Context(), &st); err != nil {
+				return err
+			}
+			return c.saidService(st, "started: pid %d", st.Pid)
+		})
+	}
+	return cmd
+}
+
+func (c *cli) serviceStop() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stop",
+		Short: "have the system end it",
+		Long: `End the daemon that is installed as a service. It stays installed, and runs
+again at the next login, or after "crabmem service start".`,
+		Example:           `  crabmem service install && crabmem service stop`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
+			if st.Installed && !st.Running {
+				return c.saidService(st, "it does not run")
+			}
+			if err := c.wait(cmd.Context(), func() error { return s.End(cmd.Context()) }); err != nil {
+				return err
+			}
+			pid := st.Pid
+			st.Running, st.Pid = false, 0
+			return c.saidService(st, "stopped: pid %d", pid)
+		})
+	}
+	return cmd
+}
+
+func (c *cli) serviceStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "say whether it is installed, and runs",
+		Long: `Show whether the daemon is installed as a service, and whether one runs. The
+exit code is 3 when it is not installed, and 8 when none runs.`,
+		Example: `  crabmem service install && crabmem service status
+  crabmem service status --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
+			if !st.Installed {
+				return fmt.Errorf("%w: there is no %s", service.ErrNotInstalled, st.File)
+			}
+			if !st.Running {
+				return &failure{Code: exitUnreachable, Kind: "no_daemon", Path: st.File, Message: "installed, and no daemon answers: " + st.File,
+					Remedy: "crabmem service start; crabmem service logs says why it ended"}
+			}
+			if c.json {
+				return c.printJSON(st)
+			}
+			row := func(name, text string) { fmt.Fprintf(c.out, "%-9s %s\n", name, text) }
+			row("service", st.Label)
+			row("file", printable(st.File))
+			row("pid", fmt.Sprint(st.Pid))
+			row("home", printable(st.Home))
+			row("log", printable(st.Log))
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (c *cli) serviceLogs() *cobra.Command {
+	n, follow := 50, false
+	cmd := &cobra.Command{
+		Use:   "logs",
+		Short: "show what it wrote",
+		Long: `Print the last lines of logs/daemon.log in the home, as "crabmem daemon logs"
+does. What a daemon says that cannot even begin is in logs/crabmem.log.`,
+		Example: `  crabmem service install && crabmem service logs -n 5`,
+		Args:    noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().IntVarP(&n, "lines", "n", n, "this many lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if n < 0 {
+			return usagef("--lines %d: want 0 or more", n)
+		}
+		home, err := c.homeDir()
+		if err != nil {
+			return err
+		}
+		return c.showLog(cmd.Context(), logFile(home), n, follow)
+	}
+	return cmd
+}
+
+func (c *cli) serviceUninstall() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "have the system forget it",
+		Long: `End the daemon that is installed as a service, and have the system forget it.
+The home stays as it is. One that is not installed is no error.`,
+		Example:           `  crabmem service install && crabmem service uninstall`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
+			if !st.Installed {
+				return c.saidService(st, "it is not installed")
+			}
+			if err := c.wait(cmd.Context(), func() error { return s.Stop(cmd.Context()) }); err != nil {
+				return err
+			}
+			st.Installed, st.Running, st.Pid = false, false, 0
+			return c.saidService(st, "uninstalled: %s is gone", printable(st.File))
+		})
+	}
+	return cmd
+}

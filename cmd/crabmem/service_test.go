@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"crabmem/daemon/config"
+	"crabmem/daemon/service"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files of services")
+
+// fakeSystem puts programs into a directory that stand in for those of systemd
+// and launchd: they start and end a daemon, and note in the home of the user
+// what they were told.
+func fakeSystem(dir string) error {
+	const text = `#!/bin/sh
+echo "${0##*/} $*" >>"$HOME/.system.log"
+case " $* " in
+*" fails "*) exit 1 ;;
+*" restart "* | *" start "* | *" bootstrap "*) exec crabmem daemon start -q ;;
+*" stop "* | *" disable "* | *" bootout "*) crabmem daemon stop -q || true ;;
+esac
+`
+	err := os.MkdirAll(dir, 0o700)
+	for _, name := range []string{"systemctl", "launchctl"} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
+	}
+	return err
+}
+
+// TestServiceGolden compares what is installed on each system with golden
+// files.
+func TestServiceGolden(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("SKIPPED: paths are others here")
+	}
+	t.Setenv("HOME", "/home/crab")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	c := newCLI(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
+	c.home, c.db = "/home/crab/.crabtalk", "/srv/memory of all.db"
+	s, err := c.daemonService()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Program = "/usr/local/bin/crabmem"
+	for goos, want := range map[string]struct{ golden, file string }{
+		"linux":   {"crabmem.service", "/home/crab/.config/systemd/user/ai.crabtalk.crabmem.service"},
+		"darwin":  {"crabmem.plist", "/home/crab/Library/LaunchAgents/ai.crabtalk.crabmem.plist"},
+		"windows": {"crabmem.xml", "/home/crab/.crabtalk/run/ai.crabtalk.crabmem.xml"},
+	} {
+		file, text, err := s.For(goos).Render()
+		if err != nil || file != want.file {
+			t.Errorf("%s: %s, %v", goos, file, err)
+		}
+		if goos == "windows" {
+			// The user is whoever runs the test.
+			_, rest, _ := bytes.Cut(text, []byte("<UserId>"))
+			user, _, _ := bytes.Cut(rest, []byte("</UserId>"))
+			text = bytes.ReplaceAll(text, append([]byte("<UserId>"), user...), []byte("<UserId>crab"))
+		}
+		golden := filepath.Join(top, "testdata", "golden", want.golden)
+		if *update {
+			if err := os.WriteFile(golden, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(b), string(text)); d != "" {
+			t.Errorf("%s (-golden +rendered):\n%s", goos, d)
+		}
+	}
+}
+
+// TestServiceEnvironment warns of what the shell has and a service has not.
+func TestServiceEnvironment(t *testing.T) {
+	home := t.TempDir()
+	text := "[provider.far]\nbase_url = \"https://far.example/v1\"\napi_key = \"${FAR_KEY}\"\nmodels = [\"large\"]\n"
+	if err := os.WriteFile(filepath.Join(home, config.File), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var diag bytes.Buffer
+	c := newCLI(strings.NewReader(""), new(bytes.Buffer), &diag)
+	variables := map[string]string{"FAR_KEY": "sk-planted"}
+	c.getenv = func(name string) string { return variables[name] }
+	c.warnEnvironment(home)
+	if s := diag.String(); !strings.Contains(s, "the environment variable FAR_KEY is not set, where services run: put the value into a file") || strings.Contains(s, "sk-planted") {
+		t.Errorf("warned %q", s)
+	}
+	diag.Reset()
+	delete(variables, "FAR_KEY")
+	c.warnEnvironment(home)
+	if diag.Len() > 0 {
+		t.Errorf("of what is wrong anyway, warned %q", diag.String())
+	}
+}
+
+func TestAboutService(t *testing.T) {
+	s := &service.Service{Name: serviceName, Home: t.TempDir()}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", "")
+	if f := classify(aboutService(s.End(t.Context()))); f.Code != exitNotFound || f.Remedy != "crabmem service install" {
+		t.Errorf("%+v", f)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if err := s.Start(t.Context()); err == nil {
+		t.Fatal("it started without a system")
+	} else if f := classify(aboutService(err)); f.Code != exitFailure || !strings.Contains(f.Remedy, "crabmem daemon start") {
+		t.Errorf("%+v", f)
+	}
+}

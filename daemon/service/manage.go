@@ -1,0 +1,73 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+)
+
+// ErrNotInstalled says that the system does not know the service.
+var ErrNotInstalled = errors.New("the service is not installed")
+
+// For returns the service as another system than this one would have it: linux,
+// darwin or windows.
+func (s *Service) For(goos string) *Service {
+	other := *s
+	other.goos = goos
+	return &other
+}
+
+// Installed returns the file that Start writes, and whether it is there.
+func (s *Service) Installed() (file string, ok bool, err error) {
+	if err := s.check(); err != nil {
+		return "", false, err
+	}
+	file, _, err = s.render(definition{Label: s.Label(), Command: []string{"x"}})
+	if err != nil {
+		return "", false, err
+	}
+	_, err = s.fs().Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, false, nil
+	}
+	return file, err == nil, err
+}
+
+// Launch has the system run a service that is installed. One that runs goes on.
+func (s *Service) Launch(ctx context.Context) error { return s.tell(ctx, true) }
+
+// End has the system end a service, which stays installed.
+func (s *Service) End(ctx context.Context) error { return s.tell(ctx, false) }
+
+func (s *Service) tell(ctx context.Context, run bool) error {
+	file, ok, err := s.Installed()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("%w: there is no %s", ErrNotInstalled, file)
+	}
+	return s.system(ctx, s.order(file, run))
+}
+
+// order is the command that runs or ends what is installed.
+func (s *Service) order(file string, run bool) command {
+	unit, label := s.Label()+".service", s.Label()
+	domain := "gui/" + strconv.Itoa(os.Getuid())
+	switch {
+	case s.os() == "linux" && run:
+		return command{args: []string{"systemctl", "--user", "start", unit}}
+	case s.os() == "linux":
+		return command{args: []string{"systemctl", "--user", "stop", unit}}
+	case s.os() == "darwin" && run:
+		return command{args: []string{"launchctl", "bootstrap", domain, file}}
+	case s.os() == "darwin":
+		return command{args: []string{"launchctl", "bootout", domain + "/" + label}}
+	case run:
+		return command{args: []string{"schtasks", "/Run", "/TN", label}}
+	}
+	return command{args: []string{"schtasks", "/End", "/TN", label}}
+}

@@ -116,7 +116,7 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
 	var a *recall.Answer
 	err := c.busy("searching", func() (err error) {
-		a, err = recall.Search(ctx, s, q, recall.Options{Explain: f.explain, WhyNot: f.whyNot, Budget: f.budget})
+		a, err = recall.Search(ctx, s, q, recall.Options{Explain: f.explain, Weights: true, WhyNot: f.whyNot, Budget: f.budget})
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // Options are what an answer should have beside the hits.
 type Options struct {
 	Explain bool   // how each score came about
+	Weights bool   // of the terms of each hit; an explanation and a budget have them
 	WhyNot  string // the name of an entry that may not be among the hits
 	Budget  int    // tokens of names and texts; 0 = whole contents
 }
@@ -69,15 +70,19 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 	a := &Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]Hit, len(r.Hits)), Corrections: r.Corrections}
 	for i := range r.Hits {
 		h := &r.Hits[i]
-		x, _, err := s.Explain(ctx, q, h.ID)
-		if err != nil {
-			return nil, err
-		}
 		a.Hits[i] = Hit{
 			ID: h.Entry.ID, Name: h.Entry.Name, Kind: h.Entry.Kind, CreatedAt: h.Entry.CreatedAt,
 			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
-			Bytes: len(h.Entry.Content), Weights: x.Weights(),
+			Bytes: len(h.Entry.Content),
 		}
+		if !o.Explain && !o.Weights && o.Budget <= 0 {
+			continue
+		}
+		x, _, err := s.Explain(ctx, q, h.ID) // as dear as the search
+		if err != nil {
+			return nil, err
+		}
+		a.Hits[i].Weights = x.Weights()
 		if o.Explain {
 			a.Hits[i].Explain = explain(x, len(h.Entry.Aliases))
 		}

@@ -140,7 +140,7 @@ type Delegate struct {
 type Limits struct {
 	Connections  int
 	Subscribers  int
-	Sessions     int           // loaded at a time
+	Sessions     int           // live at a time
 	InFlight     int           // bytes of frames being read and answered
 	SendQueue    int           // events that wait for one subscriber
 	FrameTimeout time.Duration // from the first byte of a frame to its last

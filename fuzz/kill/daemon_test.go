@@ -77,6 +77,9 @@ func TestKillDaemon(t *testing.T) {
 	if d := m.Dangling.Load(); d > 0 {
 		t.Errorf("%d requests to the model had a call without its result", d)
 	}
+	if t.Failed() {
+		return
+	}
 	t.Logf("kill -9 of the daemon: %d rounds, %d entries, %d turns and %d compactions acknowledged to %d clients, 0 lost; %d turns cut, %d markers have their archives, %d requests to the model, 0 with a dangling call",
 		n, sum.entries, sum.turns, sum.archived, writers, sum.cut, sum.markers, m.Requests.Load())
 	if sum.entries < n || sum.turns < n/2 {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"path/filepath"
 	"sync"
 
@@ -38,6 +39,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	}
 	d.checkModel(c, written)
 	d.checkProviders(ctx, c)
+	d.checkServers(c)
 	d.checkConfinement(ctx, c)
 }
 
@@ -96,6 +98,21 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 			d.fail(name, "mend it in config.toml", "%v", a.err)
 		default:
 			d.fail(name, "check base_url, the network, and that the server runs", "%s cannot be reached: %v", a.address, a.err)
+		}
+	}
+}
+
+// checkServers looks whether the programs of MCP servers are there. Those are not
+// started: what they do then is theirs.
+func (d *doctor) checkServers(c *config.Config) {
+	for _, m := range c.MCPs {
+		if m.Command == "" {
+			continue
+		}
+		if path, err := exec.LookPath(m.Command); err != nil {
+			d.fail("server "+m.Name, "install it, or mend command in [mcps."+m.Name+"] of config.toml", "there is no program %s", m.Command)
+		} else {
+			d.ok("server "+m.Name, "%s", path)
 		}
 	}
 }

@@ -52,10 +52,16 @@ func (d *doctor) checkHome(context.Context) {
 		if err != nil {
 			continue // it has gone
 		}
+		name := filepath.Join(d.home, e.Name())
+		if _, err := d.c.fs.Resolve(name); err != nil && fi.Mode()&fs.ModeSymlink != 0 && left > 0 {
+			left--
+			good = false
+			d.fail("home", "put back what the link leads to, or remove the link", "%s is a link, and leads nowhere", name)
+		}
 		if others, uid := foreign(fi); others && left > 0 {
 			left--
 			good = false
-			d.fail("home", "sudo chown -R "+shell(d.userName())+" "+shell(real), "%s belongs to user %d", filepath.Join(d.home, e.Name()), uid)
+			d.fail("home", "sudo chown -R "+shell(d.userName())+" "+shell(real), "%s belongs to user %d", name, uid)
 		}
 	}
 	if good {

@@ -222,9 +222,9 @@ func TestDoctor(t *testing.T) {
 		{"a line of a session is damaged", func(p *patient) { p.change("sessions/crab_user_1.jsonl", `"content":"hi"}`, `"content":`) },
 			"sessions", stateFail, "crab_user_1.jsonl: line 2", "crabmem sessions repair crab_user_1"},
 		{"a socket was left", func(p *patient) {
-			l := p.listen()
-			l.(*net.UnixListener).SetUnlinkOnClose(false)
-			l.Close()
+			if err := leftSocket(daemon.Socket(p.home)); err != nil {
+				p.Fatal(err)
+			}
 		}, "socket", stateWarn, "nobody listens on", "crabmem daemon start"},
 		{"something else is where the socket belongs", func(p *patient) { p.write("daemon.sock", "mine") },
 			"socket", stateFail, "is not a socket", "mv "},
@@ -276,6 +276,15 @@ func TestDoctor(t *testing.T) {
 			p.change("config.toml", "[agents.reader]", "[system.crab]\nmodel = \"offline\"\n[agents.reader]")
 		},
 			"model", stateWarn, "offline, though there is a provider", "set model in [system.crab]"},
+		{"the program of a server is not there", func(p *patient) {
+			p.change("config.toml", "[agents.reader]", "[mcps.files]\ncommand = \"no-such-server\"\n[agents.reader]")
+		},
+			"server files", stateFail, "there is no program no-such-server", "install it"},
+		{"a link leads nowhere", func(p *patient) {
+			if err := os.Symlink("/nowhere/at/all", filepath.Join(p.home, "history")); err != nil {
+				p.Fatal(err)
+			}
+		}, "home", stateFail, "history is a link, and leads nowhere", "put back what the link leads to"},
 		{"a confined agent cannot be confined", func(p *patient) { p.confined = &tool.ConfineError{Err: errors.New("no namespaces")} },
 			"confinement", stateFail, "agent reader is scoped, and its commands cannot be confined here: no namespaces", `access = "never"`},
 		{"a component is gone", func(p *patient) {
@@ -401,4 +410,58 @@ func closedPort(p *patient) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+// TestDoctorHostile puts other things where files and folders belong: the
+// doctor says so, changes nothing, and waits for nothing.
+func TestDoctorHostile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("SKIPPED: links and modes are others here")
+	}
+	for _, name := range []string{".", "memory.db", "memory.db-lock", "sessions", "skills", "crons.toml", "config.toml", "run", "logs", "run/browser.port"} {
+		for what, put := range map[string]func(path string) error{
+			"a folder":  func(path string) error { return os.Mkdir(path, 0o700) },
+			"a file":    func(path string) error { return os.WriteFile(path, []byte("\x00mine"), 0o600) },
+			"a link":    func(path string) error { return os.Symlink("/nowhere/at/all", path) },
+			"a circle":  func(path string) error { return os.Symlink(filepath.Base(path), path) },
+			"a socket":  func(path string) error { return leftSocket(path) },
+			"no rights": func(path string) error { return os.WriteFile(path, nil, 0) },
+		} {
+			folder := name == "." || name == "sessions" || name == "skills" || name == "run" || name == "logs"
+			if what == "a folder" && folder || what == "a file" && name == "memory.db-lock" || what == "no rights" && os.Geteuid() == 0 && !folder {
+				continue // nothing is wrong with that
+			}
+			t.Run(what+" in the place of "+name, func(t *testing.T) {
+				t.Parallel()
+				p := newPatient(t)
+				path := filepath.Join(p.home, name)
+				if err := errors.Join(os.RemoveAll(path), put(path)); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				a, wrong := p.examine()
+				if len(wrong) == 0 {
+					t.Errorf("it found nothing: %+v", a)
+				}
+				for _, f := range wrong {
+					if f.Remedy == "" {
+						t.Errorf("no remedy: %+v", f)
+					}
+				}
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		}
+	}
+}
+
+// leftSocket leaves a socket on which nobody listens.
+func leftSocket(path string) error {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	return l.Close()
 }

@@ -240,11 +240,16 @@ func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) er
 			return err
 		}
 		defer func() { err = errors.Join(err, im.Close()) }()
+		taken := make(map[string]bool) // of several files
 		left, err := in.each(ctx, func(r io.Reader) error {
 			left, err := migrate.ReadChats(in.kind, r, func(h *migrate.Chat) error {
 				if err := context.Cause(ctx); err != nil {
 					return err
 				}
+				if h.Err == nil && taken[h.ID] {
+					h.Err = fmt.Errorf("%s: in two files, the first is taken", h.ID)
+				}
+				taken[h.ID] = true
 				return c.importChat(im, h, a)
 			})
 			a.LeftOut = append(a.LeftOut, left...)

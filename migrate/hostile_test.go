@@ -60,7 +60,7 @@ func TestHostileChats(t *testing.T) {
 				chats = append(chats, h)
 				return nil
 			})
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 			if len(chats) > 0 {

@@ -85,6 +85,11 @@ func (ch *chat) screen(ctx context.Context) error {
 	defer s.raw.restore()
 	defer s.runs.Wait()
 	defer close(s.over)
+	defer func() {
+		if s.cancel != nil {
+			s.cancel(errStopped)
+		}
+	}()
 	resized, gone := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	defer watchTerminal(resized, gone)()
 	typed := s.read(in)
@@ -93,9 +98,6 @@ func (ch *chat) screen(ctx context.Context) error {
 	s.greet()
 	s.paint()
 	err = s.loop(ctx, typed, resized, gone)
-	if s.cancel != nil {
-		s.cancel(errStopped)
-	}
 	s.flush()
 	s.finish()
 	return err

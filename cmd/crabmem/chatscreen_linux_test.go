@@ -255,15 +255,16 @@ repeat
 	p.typed("/help\r")
 	p.await("/exit")
 	p.await("its skills are called so.")
+	p.typed("and last\r")
+	p.await("> and last")
+	p.await("tokens in")
 
 	// Ctrl+C twice leaves.
 	p.typed("\x03")
 	p.await("Ctrl+C again leaves")
 	p.typed("\x03")
 	p.end(0)
-	if !strings.HasSuffix(p.all(), rawEnd) {
-		t.Errorf("it ends with %q", p.all())
-	}
+	p.await(rawEnd)
 	home := home(env)
 	b, err := os.ReadFile(filepath.Join(home, "history"))
 	if err != nil || !strings.Contains(string(b), `a\nb\nc\nde\nf`+"\n") {
@@ -314,6 +315,33 @@ func TestScreenEnds(t *testing.T) {
 	}
 }
 
+// TestRawGuard panics beside a chat, and wants the terminal back.
+func TestRawGuard(t *testing.T) {
+	p := openTerminal(t, os.Environ(), "true")
+	p.end(0)
+	r, err := makeRaw(p.other, p.other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if modes, err := unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS); err != nil || *modes == *p.modes {
+		t.Fatalf("the terminal is as it was: %v", err)
+	}
+	func() {
+		defer func() {
+			if v := recover(); v != "oops" {
+				t.Errorf("the panic became %v", v)
+			}
+		}()
+		defer r.guard()
+		panic("oops")
+	}()
+	p.await(rawBegin)
+	p.await(rawEnd)
+	if modes, err := unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS); err != nil || *modes != *p.modes {
+		t.Errorf("the terminal is not as it was: %v", err)
+	}
+}
+
 // TestScreenDaemonGone goes on when the daemon has come back. It does so without
 // colours.
 func TestScreenDaemonGone(t *testing.T) {
@@ -340,6 +368,7 @@ func TestScreenDaemonGone(t *testing.T) {
 	}
 	p.typed("three\r")
 	p.await("fine")
+	p.await("tokens in") // the run has ended
 	p.typed("\x04")
 	p.end(0)
 }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestChatHistory(t *testing.T) {
+	home := t.TempDir()
+	c := newCLI(nil, nil, nil)
+	if texts, err := c.loadHistory(home); err != nil || len(texts) != 0 {
+		t.Fatalf("%q, %v", texts, err)
+	}
+	said := []string{"one", "two\nlines\\n", `\`, "日本"}
+	for _, text := range append(said, " a secret", "", strings.Repeat("x", maxHistoryText+1)) {
+		if err := c.addHistory(home, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts, err := c.loadHistory(home)
+	if err != nil || !slices.Equal(texts, said) {
+		t.Errorf("got %q, %v; want %q", texts, err, said)
+	}
+	fi, err := os.Stat(historyFile(home))
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", fi.Mode(), err)
+	}
+
+	// What has grown too long is cut, and nothing in it moves the cursor.
+	f, err := os.OpenFile(historyFile(home), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * maxHistory {
+		fmt.Fprintf(f, "text %d\x1b[2J\n", i)
+	}
+	f.Close()
+	for range 2 {
+		texts, err := c.loadHistory(home)
+		if err != nil || len(texts) != maxHistory || texts[maxHistory-1] != fmt.Sprintf("text %d[2J", 3*maxHistory-1) {
+			t.Errorf("%d texts, %v", len(texts), err)
+		}
+		if b, err := os.ReadFile(filepath.Join(home, "history")); err != nil || strings.Count(string(b), "\n") != maxHistory {
+			t.Errorf("%d lines, %v", strings.Count(string(b), "\n"), err)
+		}
+	}
+}

@@ -276,11 +276,17 @@ func (s *soak) flood(ctx context.Context, r *rand.Rand) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
 	s.did[opFloods].Add(1)
-	who := "flooded"
-	for _, err := range c.Stream(ctx, &pb.StreamMsg{Agent: "crab", Content: "flood 200000000", Sender: &who, NewChat: true}) {
+	who, id := "flooded", ""
+	for e, err := range c.Stream(ctx, &pb.StreamMsg{Agent: "crab", Content: "flood 200000000", Sender: &who, NewChat: true}) {
 		if err != nil {
 			break
 		}
+		if start := e.GetStart(); start != nil {
+			id = start.StoredId
+		}
+	}
+	if id != "" {
+		_, _ = c.DeleteSession(ctx, id, false) // or it may have been
 	}
 	pause(ctx, time.Duration(2+r.IntN(4))*time.Second)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
 )
 
 // figures are what the daemon's process has.
@@ -67,20 +68,31 @@ func (s *soak) watch(ctx context.Context) {
 	}
 }
 
+const churn = "an entry to be read again and again"
+
 // quiet kills all sessions, waits until nothing goes on, and returns what the
 // daemon has then.
-func (s *soak) quiet(ctx context.Context) (best figures, err error) {
+func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error) {
 	c := &client.Client{Addr: s.addr}
 	list, err := c.Sessions(ctx)
 	for _, l := range list {
 		_ = c.Kill(ctx, l.Id) // it may have gone
 	}
-	c.Close()
+	defer c.Close()
+	if err == nil && collect {
+		_, err = c.Remember(ctx, &pb.RememberMsg{Name: churn, Content: strings.Repeat("some words ", 4*mib/11)})
+	}
 	if err != nil {
 		return best, err
 	}
-	// Time-outs have to pass, and the collector to run.
+	// Time-outs have to pass, and the collector to run if that is wanted: it does when
+	// there is something to collect.
 	for i := range 60 {
+		if collect {
+			if _, err := c.Get(ctx, churn); err != nil {
+				return best, err
+			}
+		}
 		f, err := s.figures(ctx)
 		if err != nil {
 			return best, err

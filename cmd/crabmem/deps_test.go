@@ -36,7 +36,6 @@ var mayImport = map[string][]string{
 	"snippet":                    {"bm25"},
 	"budget":                     {"bm25", "snippet"},
 	"sessionlog":                 {"crmem/vfs", "bm25", "snippet"},
-	"migrate":                    {"crmem", "crmem/vfs", "sessionlog"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/client":              {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs"},
@@ -82,7 +81,7 @@ var fileCalls = map[string][]string{
 }
 
 var topLevel = []string{
-	"LICENSE", "README.md", "bench", "bm25", "budget", "cmd", "crmem", "daemon", "fuzz", "go.mod", "go.sum", "migrate", "sessionlog", "snippet", "testdata",
+	"LICENSE", "README.md", "bench", "bm25", "budget", "cmd", "crmem", "daemon", "fuzz", "go.mod", "go.sum", "sessionlog", "snippet", "testdata",
 }
 
 // source is a parsed file of the module.

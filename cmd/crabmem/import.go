@@ -12,8 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
-	"crabmem/migrate"
 
 	"github.com/spf13/cobra"
 )

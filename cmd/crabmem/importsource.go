@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
-	"crabmem/migrate"
 	"crabmem/sessionlog"
 )
 

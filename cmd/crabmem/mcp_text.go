@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
-	"crabmem/migrate"
 	"crabmem/snippet"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"

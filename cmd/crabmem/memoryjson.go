@@ -9,8 +9,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
-	"crabmem/migrate"
 )
 
 // The file of the reference memory server, memory.json or memory.jsonl: a line

@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"crabmem/migrate"
+	"crabmem/cmd/crabmem/migrate"
 	"crabmem/sessionlog"
 )
 

@@ -15,9 +15,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/migrate"
 	"crabmem/sessionlog"
 )
 

@@ -302,8 +302,8 @@ var checks = []check{
 		}
 		return text("session_file", c.SessionFile, 1<<10)
 	}},
-	{"quiet_start", func(c *Cron) error { return quiet("quiet_start", c.QuietStart, "quiet_end", c.QuietEnd) }},
-	{"quiet_end", func(c *Cron) error { return quiet("quiet_end", c.QuietEnd, "quiet_start", c.QuietStart) }},
+	{"quiet_start", func(c *Cron) error { return quiet("quiet_start", c.QuietStart) }},
+	{"quiet_end", func(c *Cron) error { return quiet("quiet_end", c.QuietEnd) }},
 	{"timezone", func(c *Cron) error {
 		_, err := c.Location()
 		return err
@@ -331,11 +331,10 @@ func text(key, text string, limit int) error {
 
 var clock = regexp.MustCompile(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
 
-func quiet(key, v, other, w string) error {
-	switch {
-	case v == "" && w != "":
-		return invalid("%s needs %s, too", other, key)
-	case v != "" && !clock.MatchString(v):
+// quiet checks an end of the quiet hours. One without the other is ignored (RFC
+// 0080).
+func quiet(key, v string) error {
+	if v != "" && !clock.MatchString(v) {
 		return invalid("invalid %s %s: it must be a time like 22:30", key, quote(v))
 	}
 	return nil

@@ -151,19 +151,19 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran %q", m.heard())
 		}
 	})
-	in("Startup: load from disk, start timers. Daemon restart: reload from disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("Startup: load from disk, start timers. Daemon restart: reload from disk.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *vfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		d, m = bubble(t, fs)
-		defer d.Close()
-		d.firingFor(t, 2*time.Minute)
-		if got := m.heard(); len(got) != 1 {
+		next, model := bubble(t, fs)
+		defer next.Close()
+		next.firingFor(t, 2*time.Minute)
+		if got := model.heard(); len(got) != 1 {
 			t.Errorf("it ran %q", got)
 		}
 	})
-	in("Invalid schedules are skipped with a warning.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("Invalid schedules are skipped with a warning.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *vfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "good", Session: session, Timezone: "UTC"}))
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
@@ -172,11 +172,11 @@ func TestRFC0080(t *testing.T) {
 		if err := vfs.Replace(fs, "/home/crab/crons.toml", 0o600, writes(bad)); err != nil {
 			t.Fatal(err)
 		}
-		d, m = bubble(t, fs)
-		defer d.Close()
-		d.firingFor(t, 2*time.Minute)
-		if w := d.crons.Warnings(); len(w) != 1 || !strings.Contains(w[0].Message, "'never'") || len(m.heard()) != 1 {
-			t.Errorf("warned %v, ran %q", w, m.heard())
+		next, model := bubble(t, fs)
+		defer next.Close()
+		next.firingFor(t, 2*time.Minute)
+		if w := next.crons.Warnings(); len(w) != 1 || !strings.Contains(w[0].Message, "'never'") || len(model.heard()) != 1 {
+			t.Errorf("warned %v, ran %q", w, model.heard())
 		}
 		if !strings.Contains(file(t, fs), "never") {
 			t.Error("what was skipped is lost")

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"crabmem/bm25"
-	"crabmem/budget"
 	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -142,35 +142,24 @@ func (d *Daemon) recallTool(ctx context.Context, _ tool.Call, args recallArgs) (
 	if tokens <= 0 {
 		tokens = recallTokens
 	}
-	q := crmem.Query{Text: args.Query, Limit: min(limit, maxHits), Count: true}
-	r, err := d.store.Search(ctx, q)
+	a, err := recall.Search(ctx, d.store, crmem.Query{Text: args.Query, Limit: min(limit, maxHits)}, recall.Options{Budget: min(tokens, maxRecall)})
 	if err != nil {
 		return "", err
 	}
-	if len(r.Hits) == 0 {
+	if len(a.Hits)+a.LeftOut == 0 {
 		return "no memories found", nil
 	}
-	entries := make([]budget.Entry, len(r.Hits))
-	for i, h := range r.Hits {
-		x, _, err := d.store.Explain(ctx, q, h.ID)
-		if err != nil {
-			return "", err
+	b := begins(fmt.Sprintf("%d of %d that match", len(a.Hits), a.Total))
+	b.corrections(a.Corrections)
+	for _, h := range a.Hits {
+		part, text := "whole", h.Content
+		if h.Snippet != nil {
+			part, text = "in part", h.Snippet
 		}
-		entries[i] = budget.Entry{Name: h.Entry.Name, Text: h.Entry.Content, Weights: x.Weights()}
+		b.entry(&crmem.Entry{Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt}, part, *text)
 	}
-	parts, _ := budget.Spend(entries, min(tokens, maxRecall), bm25.Standard)
-	b := begins(fmt.Sprintf("%d of %d that match", len(parts), r.Total))
-	b.corrections(r.Corrections)
-	for i, p := range parts {
-		part := "in part"
-		if p.Whole {
-			part = "whole"
-		}
-		e := r.Hits[i].Entry
-		b.entry(&e, part, p.Text)
-	}
-	if left := len(r.Hits) - len(parts); left > 0 {
-		fmt.Fprintf(b, "%d more had no room\n", left)
+	if a.LeftOut > 0 {
+		fmt.Fprintf(b, "%d more had no room\n", a.LeftOut)
 	}
 	return b.end(), nil
 }

@@ -333,27 +333,10 @@ exit code is 3 when it is not installed, and 8 when none runs.`,
 }
 
 func (c *cli) serviceLogs() *cobra.Command {
-	n, follow := 50, false
-	cmd := &cobra.Command{
-		Use:   "logs",
-		Short: "show what it wrote",
-		Long: `Print the last lines of logs/daemon.log in the home, as "crabmem daemon logs"
-does. What a daemon says that cannot even begin is in logs/crabmem.log.`,
-		Example: `  crabmem service install && crabmem service logs -n 5`,
-		Args:    noArgs, ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	cmd.Flags().IntVarP(&n, "lines", "n", n, "this many lines")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if n < 0 {
-			return usagef("--lines %d: want 0 or more", n)
-		}
-		home, err := c.homeDir()
-		if err != nil {
-			return err
-		}
-		return c.showLog(cmd.Context(), logFile(home), n, follow)
-	}
+	cmd := c.daemonLogs()
+	cmd.Long = `Print the last lines of logs/daemon.log in the home, as "crabmem daemon logs"
+does. What a daemon says that cannot even begin is in logs/crabmem.log.`
+	cmd.Example = `  crabmem service install && crabmem service logs -n 5`
 	return cmd
 }
 

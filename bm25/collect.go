@@ -8,25 +8,27 @@ import (
 
 // A collector keeps the best hits that pass the query's filters.
 type collector struct {
-	query Query
+	query   Query
+	classes uint64 // bit c: class c passes; those of removed documents do not
 	// floor is the score a document must reach to be of interest.
 	floor float64
-	all   bool // every match must be offered, with its full score, once
-	total int
+	all   bool // every match must be offered
+	total int  // matches, of which the filter is not asked
+	// passed are those of all matches that pass the filter.
+	passed int
 	// hits is a heap with the worst hit on top once there are Limit of them.
 	hits []Hit
 
 	// Of the segment in hand:
 	ids   []uint64
 	class []uint8
-	dead  []uint64
 }
 
 func (c *collector) reset(q Query) {
 	*c = collector{query: q, hits: c.hits[:0], floor: math.SmallestNonzeroFloat64}
-	c.all = q.Count || q.Limit <= 0
-	if q.Classes == 0 {
-		c.query.Classes = math.MaxUint8
+	c.all = q.Limit <= 0 || q.Count && q.Filter != nil
+	if c.classes = uint64(q.Classes); q.Classes == 0 {
+		c.classes = math.MaxUint8
 	}
 }
 
@@ -34,19 +36,19 @@ func (c *collector) reset(q Query) {
 // Scores are positive, so one of zero never gets here: it is a document that was
 // collected before.
 func (c *collector) offer(d uint16, score float64) {
-	if c.dead != nil && c.dead[d>>6]>>(d&63)&1 != 0 || c.query.Classes>>c.class[d]&1 == 0 {
+	if c.classes>>c.class[d]&1 == 0 {
 		return
 	}
 	h := Hit{c.ids[d], score}
 	limit := c.query.Limit
 	full := limit > 0 && len(c.hits) == limit
-	if full && !c.query.Count && !better(h, c.hits[0]) {
+	if full && !c.all && !better(h, c.hits[0]) {
 		return
 	}
 	if c.query.Filter != nil && !c.query.Filter(h.ID) {
 		return
 	}
-	c.total++
+	c.passed++
 	switch {
 	case !full:
 		c.hits = append(c.hits, h)
@@ -77,7 +79,7 @@ func (q *Query) passes(id uint64, class uint8) bool {
 
 // raise sets the floor to the worst score kept, unless all matches are wanted.
 func (c *collector) raise() {
-	if !c.query.Count {
+	if !c.all {
 		c.floor = c.hits[0].Score
 	}
 }
@@ -104,13 +106,16 @@ func (c *collector) sink(i int) {
 // result returns what was collected.
 func (c *collector) result() Result {
 	var r Result
-	if c.query.Count {
+	switch {
+	case c.query.Count && c.query.Filter != nil:
+		r.Total = c.passed
+	case c.query.Count:
 		r.Total = c.total
 	}
 	if len(c.hits) > 0 {
 		r.Hits = slices.Clone(c.hits)
 		slices.SortFunc(r.Hits, byRank)
 	}
-	c.query, c.ids, c.class, c.dead = Query{}, nil, nil, nil
+	c.query, c.ids, c.class = Query{}, nil, nil
 	return r
 }

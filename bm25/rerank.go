@@ -202,6 +202,14 @@ func (r *reader) walk(text string) {
 	forms := r.lexer.forms
 	for i := 0; i+1 < len(s.edges); i += 2 {
 		start, end := s.edges[i], s.edges[i+1]
+		if n := end - start; n > 2 && n <= 8 {
+			// But small letters, the first perhaps a capital.
+			w := binary.LittleEndian.Uint64(s.buf[start:])
+			if mask := prefixMask[n]; w&(0xe0*ones-0x20)&mask == (smalls*ones-0x20)&mask && !r.begins(w&prefixMask[3]|0x20) {
+				r.at++
+				continue
+			}
+		}
 		run := s.buf[start:end:end]
 		r.alone, r.run = false, run
 		switch c := run[0]; {
@@ -248,7 +256,7 @@ func (r *reader) mayBegin(start, end uint32) bool {
 	}
 	// The case of letters is one bit, which digits have set.
 	key |= key >> 1 & 0x202020
-	if r.starts.has(uint32(key)) || r.single[key>>6&3]>>(key&63)&1 != 0 {
+	if r.begins(key) {
 		return true
 	}
 	// Has it but small letters behind the first, but capitals, or but digits?
@@ -264,6 +272,11 @@ func (r *reader) mayBegin(start, end uint32) bool {
 	}
 	first := buf[start] & 0xe0
 	return (first == digits) != (kind == digits) || first == smalls && kind == capitals
+}
+
+// begins reports whether a term may begin with the first three bytes of a run.
+func (r *reader) begins(key uint64) bool {
+	return r.starts.has(uint32(key)) || r.single[key>>6&3]>>(key&63)&1 != 0
 }
 
 // The kinds of ASCII word bytes, by their highest bits.

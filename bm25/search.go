@@ -3,6 +3,7 @@ package bm25
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -141,17 +142,12 @@ func (s *searcher) segment(seg *segment) {
 		return
 	}
 	c := &s.collector
-	c.ids, c.class, c.dead = seg.ids, seg.class, seg.dead
+	c.ids, c.class = seg.ids, seg.class
 	last := len(s.lists) - 1
-	if c.all {
-		last++
-	}
 	for _, l := range s.lists[:last] {
 		s.add(l)
 	}
-	if !c.all {
-		s.addLast(s.lists[last])
-	}
+	s.addLast(s.lists[last])
 	for _, l := range s.lists[:last] {
 		s.collect(l.postings)
 	}
@@ -179,16 +175,18 @@ func (s *searcher) addLast(l list) {
 	scores, norms := &s.scores, s.norms
 	w := l.idf
 	c := &s.collector
-	floor := c.floor
+	floor, class, classes, n := c.floor, c.class, c.classes, uint64(0)
 	for _, p := range l.postings {
 		d := uint16(p >> 16)
 		v := scores[d] + contribution(w, norms[uint16(p)])
 		scores[d] = 0
+		n += classes >> (class[d] & 63) & 1
 		if v >= floor {
 			c.offer(d, v)
 			floor = c.floor
 		}
 	}
+	c.total += int(n)
 }
 
 // collect collects the documents of a list that still have a score and zeroes
@@ -196,22 +194,25 @@ func (s *searcher) addLast(l list) {
 func (s *searcher) collect(postings []uint32) {
 	scores := &s.scores
 	c := &s.collector
-	floor := c.floor
+	floor, class, classes, n := c.floor, c.class, c.classes, uint64(0)
 	for _, p := range postings {
 		d := uint16(p >> 16)
 		v := scores[d]
 		scores[d] = 0
+		b := math.Float64bits(v)
+		n += (b | -b) >> 63 & (classes >> (class[d] & 63))
 		if v >= floor {
 			c.offer(d, v)
 			floor = c.floor
 		}
 	}
+	c.total += int(n)
 }
 
 // tail scores the documents of the tail.
 func (s *searcher) tail(t *tail) {
 	c := &s.collector
-	c.ids, c.class, c.dead = t.ids, t.class, t.dead
+	c.ids, c.class = t.ids, t.class
 	for _, q := range s.terms {
 		if int(q.id) >= len(t.head) {
 			continue
@@ -234,6 +235,9 @@ func (s *searcher) tail(t *tail) {
 			d := t.nodes[i-1].doc
 			v := s.scores[d]
 			s.scores[d] = 0
+			if v > 0 {
+				c.total += int(c.classes >> c.class[d] & 1)
+			}
 			if v >= c.floor {
 				c.offer(d, v)
 			}

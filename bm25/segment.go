@@ -50,12 +50,11 @@ type segment struct {
 // A docTable is the part of a segment that is kept by document.
 type docTable struct {
 	ids   []uint64
-	class []uint8
+	class []uint8 // of a removed document: removed
 	// order lists the documents by ascending ID; nil when they stand in that
 	// order anyway.
 	order        []uint16
 	minID, maxID uint64
-	dead         []uint64 // bit d: document d is removed; nil when none is
 	deadDocs     int
 	// terms holds for every document its length, then the numbers of its terms,
 	// ascending, as gaps; everything in uvarints. termsAt has one more entry.
@@ -63,9 +62,10 @@ type docTable struct {
 	termsAt []uint32
 }
 
-func (t *docTable) isDead(d uint16) bool {
-	return t.dead != nil && t.dead[d>>6]>>(d&63)&1 != 0
-}
+// removed is the class of removed documents; those of others are below it.
+const removed = 8
+
+func (t *docTable) isDead(d uint16) bool { return t.class[d] == removed }
 
 // find returns the live document with an ID.
 func (t *docTable) find(id uint64) (uint16, bool) {
@@ -103,10 +103,7 @@ func (t *docTable) sortIDs() {
 
 // kill marks a document as removed.
 func (t *docTable) kill(d uint16) {
-	if t.dead == nil {
-		t.dead = make([]uint64, (len(t.ids)+63)/64)
-	}
-	t.dead[d>>6] |= 1 << (d & 63)
+	t.class[d] = removed
 	t.deadDocs++
 }
 
@@ -233,6 +230,6 @@ func (s *segment) buildTerms(lens []uint32) {
 func uvarintLen(n uint32) int { return (bits.Len32(n|1) + 6) / 7 }
 
 func (s *segment) bytes() int {
-	return 8*cap(s.ids) + cap(s.class) + 2*cap(s.order) + 8*cap(s.dead) + cap(s.terms) + 4*cap(s.termsAt) +
+	return 8*cap(s.ids) + cap(s.class) + 2*cap(s.order) + cap(s.terms) + 4*cap(s.termsAt) +
 		8*cap(s.present) + 4*cap(s.rank) + 4*cap(s.start) + 4*cap(s.postings) + 12*cap(s.escapes)
 }

@@ -16,7 +16,6 @@ type tail struct {
 	escapes []escape // pos is a node; ascending
 	ids     []uint64
 	class   []uint8
-	dead    []uint64 // bit d: document d is removed
 	live    int
 	where   map[uint64]uint16 // live documents
 }
@@ -87,17 +86,14 @@ func (t *tail) add(d Doc, terms []uint32, length, vocabulary int, df []uint32) {
 	t.ids = append(t.ids, d.ID)
 	t.class = append(t.class, d.Class&7)
 	t.lens = append(t.lens, dl)
-	if int(doc)>>6 >= len(t.dead) {
-		t.dead = append(t.dead, 0)
-	}
 	t.where[d.ID] = doc
 	t.live++
 }
 
-func (t *tail) isDead(d uint16) bool { return t.dead[d>>6]>>(d&63)&1 != 0 }
+func (t *tail) isDead(d uint16) bool { return t.class[d] == removed }
 
 func (t *tail) kill(d uint16) {
-	t.dead[d>>6] |= 1 << (d & 63)
+	t.class[d] = removed
 	delete(t.where, t.ids[d])
 	t.live--
 }
@@ -179,13 +175,12 @@ func (t *tail) reset() {
 		t.head[n.term] = 0
 	}
 	clear(t.where)
-	clear(t.dead)
 	t.nodes, t.escapes, t.first = t.nodes[:0], t.escapes[:0], t.first[:1]
-	t.ids, t.class, t.lens, t.dead = t.ids[:0], t.class[:0], t.lens[:0], t.dead[:0]
+	t.ids, t.class, t.lens = t.ids[:0], t.class[:0], t.lens[:0]
 	t.live = 0
 }
 
 func (t *tail) bytes() int {
 	return 4*cap(t.head) + 12*cap(t.nodes) + 4*cap(t.first) + 4*cap(t.lens) + 12*cap(t.escapes) +
-		8*cap(t.ids) + cap(t.class) + 8*cap(t.dead) + 32*len(t.where)
+		8*cap(t.ids) + cap(t.class) + 32*len(t.where)
 }

@@ -105,8 +105,16 @@ func (t *table) at(id uint64) (int, bool) {
 	}
 	recs := t.recs[:len(t.recs)-len(t.low)]
 	// The newest is asked for most.
-	if n := len(recs); n == 0 || recs[n-1].id < id {
+	n := len(recs)
+	if n == 0 || recs[n-1].id < id {
 		return n, false
+	}
+	// Ids ascend one by one but where something was forgotten.
+	if i := id - recs[0].id; i < uint64(n) {
+		if recs[i].id == id {
+			return int(i), true
+		}
+		recs = recs[:i]
 	}
 	return slices.BinarySearchFunc(recs, id, func(r rec, id uint64) int {
 		switch {

@@ -22,6 +22,17 @@ type collector struct {
 	// Of the segment in hand:
 	ids   []uint64
 	class []uint8
+	// asked is a mask of documents whose class is asked for: none, but for the
+	// first one, where all pass.
+	asked uint16
+}
+
+// segment sets what is of a segment.
+func (c *collector) segment(seg *segment) {
+	c.ids, c.class, c.asked = seg.ids, seg.class, math.MaxUint16
+	if c.classes == math.MaxUint8 && seg.deadDocs == 0 {
+		c.asked = 0
+	}
 }
 
 func (c *collector) reset(q Query) {

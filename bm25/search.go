@@ -84,12 +84,13 @@ type list struct {
 func (s *searcher) parse(x *Index, q Query) {
 	s.terms, s.corrections = s.terms[:0], nil
 	d := x.lexer.dict
-	content, stop := false, 0
+	content, stop, unknown := false, 0, false
 	s.scanner.query(x.analyzer, q.Text, func(term []byte, weight float64) {
 		isStop := x.analyzer == Standard && standardStop[string(term)]
 		content = content || !isStop
 		id, ok := d.find(term)
 		if !ok || x.df[id] == 0 {
+			unknown = unknown || !isStop
 			return
 		}
 		s.addTerm(x, term, id, weight)
@@ -102,7 +103,7 @@ func (s *searcher) parse(x *Index, q Query) {
 	if content {
 		s.terms = append(s.terms[:0], s.terms[stop:]...)
 	}
-	if q.Correct && x.analyzer == Standard {
+	if unknown && q.Correct && x.analyzer == Standard {
 		s.corrections = s.correct(x)
 	}
 	slices.SortFunc(s.terms, func(a, b queryTerm) int {
@@ -142,7 +143,7 @@ func (s *searcher) segment(seg *segment) {
 		return
 	}
 	c := &s.collector
-	c.ids, c.class = seg.ids, seg.class
+	c.segment(seg)
 	last := len(s.lists) - 1
 	for _, l := range s.lists[:last] {
 		s.add(l)
@@ -175,12 +176,12 @@ func (s *searcher) addLast(l list) {
 	scores, norms := &s.scores, s.norms
 	w := l.idf
 	c := &s.collector
-	floor, class, classes, n := c.floor, c.class, c.classes, uint64(0)
+	floor, class, asked, classes, n := c.floor, c.class, c.asked, c.classes, uint64(0)
 	for _, p := range l.postings {
 		d := uint16(p >> 16)
 		v := scores[d] + contribution(w, norms[uint16(p)])
 		scores[d] = 0
-		n += classes >> (class[d] & 63) & 1
+		n += classes >> (class[d&asked] & 63) & 1
 		if v >= floor {
 			c.offer(d, v)
 			floor = c.floor
@@ -194,13 +195,13 @@ func (s *searcher) addLast(l list) {
 func (s *searcher) collect(postings []uint32) {
 	scores := &s.scores
 	c := &s.collector
-	floor, class, classes, n := c.floor, c.class, c.classes, uint64(0)
+	floor, class, asked, classes, n := c.floor, c.class, c.asked, c.classes, uint64(0)
 	for _, p := range postings {
 		d := uint16(p >> 16)
 		v := scores[d]
 		scores[d] = 0
 		b := math.Float64bits(v)
-		n += (b | -b) >> 63 & (classes >> (class[d] & 63))
+		n += (b | -b) >> 63 & (classes >> (class[d&asked] & 63))
 		if v >= floor {
 			c.offer(d, v)
 			floor = c.floor

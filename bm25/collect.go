@@ -11,11 +11,10 @@ type collector struct {
 	query   Query
 	classes uint64 // bit c: class c passes; those of removed documents do not
 	// floor is the score a document must reach to be of interest.
-	floor float64
-	all   bool // every match must be offered
-	total int  // matches, of which the filter is not asked
-	// passed are those of all matches that pass the filter.
-	passed int
+	floor  float64
+	all    bool // every match must be offered
+	total  int  // matches of the classes
+	passed int  // of those that were offered: the filter, too
 	// hits is a heap with the worst hit on top once there are Limit of them.
 	hits []Hit
 

@@ -200,7 +200,7 @@ func (s *searcher) collect(postings []uint32) {
 		d := uint16(p >> 16)
 		v := scores[d]
 		scores[d] = 0
-		b := math.Float64bits(v)
+		b := math.Float64bits(v) // no branch: whether v is zero cannot be foretold
 		n += (b | -b) >> 63 & (classes >> (class[d&asked] & 63))
 		if v >= floor {
 			c.offer(d, v)

@@ -100,7 +100,7 @@ func TestHostileSessions(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		hung := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		hung := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() })
 		err := cmd.Wait()
 		hung.Stop()
 		if got := exitCode(err); got != want {

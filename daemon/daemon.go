@@ -231,7 +231,7 @@ func (d *Daemon) build(c *config.Config) error {
 	s := &setup{config: c, models: models}
 	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.opts.Hooks)
 	s.runner = agent.NewRunner(models, hooks)
-	s.runner.Archive = d.archive
+	s.runner.BeforeSummary, s.runner.Archive = d.beforeSummary, d.archive
 	d.mcp.Set(d.mcpServers(c))
 	d.buildAgents(s)
 	d.current.Store(s)

@@ -27,7 +27,6 @@ type live struct {
 	scope            tool.Scope          // bounds what runs in it may do
 	turn             *semaphore.Weighted // of one; who has it may use session. First come, first served
 	session          *agent.Session      // nil until it is loaded, and when it was put away
-	unarchived       []agent.Summary     // of the session, while it is not loaded
 	buried           bool                // its file is closed; who has the turn may look
 	gone             chan struct{}       // closed with the file
 
@@ -225,17 +224,12 @@ func (d *Daemon) load(l *live) error {
 	}
 	s := &agent.Session{ID: l.id, Log: l.log, CreatedBy: l.createdBy, Messages: c.Messages}
 	if c.Compacted {
-		if s.Compactions, err = d.compactions(l.log.ID()); err != nil {
+		all, err := d.compactions(l.log.ID())
+		if err != nil {
 			return err
 		}
-		if len(c.Messages) == 1 {
-			// Nothing was said since: the daemon may have died before it had
-			// written the entry.
-			s.Unarchived = []agent.Summary{{Number: s.Compactions, Text: c.Messages[0].Content}}
-		}
-		if len(l.unarchived) > 0 {
-			s.Unarchived, l.unarchived = l.unarchived, nil
-		}
+		s.Compactions = len(all)
+		s.Unarchived = d.unarchived(l.log.ID(), all, len(c.Messages) > 1)
 	}
 	d.hold(l, s)
 	if a := d.setup().agents[l.agent]; a != nil && len(s.Unarchived) > 0 {
@@ -249,9 +243,6 @@ func (d *Daemon) load(l *live) error {
 // hold keeps what is loaded of a session, or nothing, and counts it. The caller
 // has the turn.
 func (d *Daemon) hold(l *live, s *agent.Session) {
-	if s == nil && l.session != nil {
-		l.unarchived = l.session.Unarchived
-	}
 	l.session = s
 	size := 0
 	if s != nil {
@@ -261,14 +252,13 @@ func (d *Daemon) hold(l *live, s *agent.Session) {
 	d.live.loaded.Add(int64(size) - l.bytes.Swap(int64(size)))
 }
 
-func (d *Daemon) compactions(id string) (int, error) {
+func (d *Daemon) compactions(id string) ([]sessionlog.Compaction, error) {
 	s, err := d.sessions.Read(id)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer s.Close()
-	list, err := s.Compactions()
-	return len(list), err
+	return s.Compactions()
 }
 
 // resolve returns the session that a request is for (reference-facts 1.7).

@@ -11,7 +11,6 @@ import (
 	"crabmem/bm25"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
-	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
@@ -253,28 +252,4 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 		}
 	}
 	return b.end(), nil
-}
-
-// archive keeps a summary as an entry of the store, once: one of the same text
-// is it already (D3). Memory that is off keeps none (D26).
-func (d *Daemon) archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (string, error) {
-	if !a.Memory || s.Log == nil {
-		return "", nil
-	}
-	m := s.Log.Meta()
-	aliases := []string{m.Agent, m.CreatedBy}
-	if m.Title != "" {
-		aliases = append(aliases, m.Title)
-	}
-	name := fmt.Sprintf("%s-%d", s.Log.ID(), sum.Number)
-	for n := 2; ; n++ {
-		err := d.store.Apply(crmem.Add{Name: name, Content: sum.Text, Aliases: aliases, Kind: crmem.Archive})
-		if !errors.Is(err, crmem.ErrExists) {
-			return name, err
-		}
-		if e, err := d.store.Get(name); err == nil && e.Name == name && e.Content == sum.Text {
-			return name, nil
-		}
-		name = fmt.Sprintf("%s-%d.%d", s.Log.ID(), sum.Number, n)
-	}
 }

@@ -120,6 +120,9 @@ type Runner struct {
 	Tools  *tool.Set
 	Hooks  Hooks
 
+	// BeforeSummary is called before a summary is put in a session's log. Its
+	// error leaves the session as it is. nil does nothing.
+	BeforeSummary func(s *Session) error
 	// Archive keeps a summary for good and returns the name it has there. nil
 	// keeps none. It must be safe to be called twice for one summary.
 	Archive func(a *Agent, s *Session, sum Summary) (name string, err error)

@@ -147,6 +147,11 @@ func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOpt
 		return "", "", err
 	}
 	if s.Log != nil {
+		if r.BeforeSummary != nil {
+			if err := r.BeforeSummary(s); err != nil {
+				return "", "", fmt.Errorf("the summary would be lost for the store: %w", err)
+			}
+		}
 		if err := s.Log.Compact(summary); err != nil {
 			return "", "", fmt.Errorf("the session was not written: %w", err)
 		}

@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/wire/pb"
+)
+
+func (s *served) compact(id uint64) *pb.CompactSessionReply {
+	s.t.Helper()
+	return s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: id}}}).GetCompacted()
+}
+
+// archives are the names and texts of the store's archives.
+func (s *served) archives() string {
+	var all []string
+	for e := range s.store.All() {
+		if e.Kind == crmem.Archive {
+			all = append(all, e.Name+" "+e.Content)
+		}
+	}
+	return strings.Join(all, "|")
+}
+
+// reopened restarts the daemon, and says something in a session.
+func (s *served) reopened(m *modeltest.Server) *served {
+	s.t.Helper()
+	s.stop()
+	m.Queue(modeltest.Say("yes"))
+	s = serve(s.t, s.home, "")
+	if r := s.one(send(&pb.SendMsg{Content: "and?"})).GetResponse(); r.GetContent() != "yes" {
+		s.t.Fatal(r)
+	}
+	return s
+}
+
+// TestArchiveIsMadeUpFor: summaries that could not be put in the store are put
+// there when the session is next resumed, whatever was said since, and once.
+func TestArchiveIsMadeUpFor(t *testing.T) {
+	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
+	s := serve(t, home(t), scripted(m))
+	id := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse().GetSession()
+	if a := s.compact(id).GetArchive(); a != "crab_user_1-1" {
+		t.Fatalf("archive %q", a)
+	}
+	// From here on the store takes nothing.
+	s.setup().runner.Archive = func(*agent.Agent, *agent.Session, agent.Summary) (string, error) { return "", errors.New("disk full") }
+	for _, summary := range []string{"then of crabs", "and of crabs again"} {
+		m.Queue(modeltest.Say("hello"), modeltest.Say(summary), modeltest.Say("more"))
+		s.one(send(&pb.SendMsg{Content: "go on"}))
+		if c := s.compact(id); c.GetSummary() != summary || c.Archive != "" {
+			t.Fatalf("compacted: %v", c)
+		}
+		if r := s.one(send(&pb.SendMsg{Content: "go on"})).GetResponse(); r.GetContent() != "more" {
+			t.Fatal(r)
+		}
+	}
+	const all = "crab_user_1-1 they spoke of walruses|crab_user_1-2 then of crabs|crab_user_1-3 and of crabs again"
+	for range 2 {
+		if s = s.reopened(m); s.archives() != all {
+			t.Fatalf("archives: %s", s.archives())
+		}
+	}
+	// What the user forgets stays forgotten.
+	if err := s.store.Apply(crmem.Remove{Name: "crab_user_1-2"}, crmem.Remove{Name: "crab_user_1-3"}); err != nil {
+		t.Fatal(err)
+	}
+	if s = s.reopened(m); s.archives() != "crab_user_1-1 they spoke of walruses" {
+		t.Errorf("archives: %s", s.archives())
+	}
+}
+
+// TestForgottenArchive: nothing was said since the summary, and the user has
+// forgotten it. Where nothing is known, as of a session of an older daemon, it is
+// as after a crash.
+func TestForgottenArchive(t *testing.T) {
+	for _, older := range []bool{false, true} {
+		m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
+		s := serve(t, home(t), scripted(m))
+		s.compact(s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse().GetSession())
+		if err := s.store.Apply(crmem.Remove{Name: "crab_user_1-1"}); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if older {
+			if err := os.RemoveAll(filepath.Join(s.home, "archived")); err != nil {
+				t.Fatal(err)
+			}
+			want = "crab_user_1-1 they spoke of walruses"
+		}
+		for range 2 {
+			if s = s.reopened(m); s.archives() != want {
+				t.Errorf("older %v: archives: %q", older, s.archives())
+			}
+		}
+	}
+}
+
+// TestNoSummaryWithoutNote: a summary of which nobody would know that it is not
+// in the store is not written.
+func TestNoSummaryWithoutNote(t *testing.T) {
+	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
+	s := serve(t, home(t), scripted(m))
+	id := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse().GetSession()
+	if err := os.WriteFile(filepath.Join(s.home, "archived"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: id}}}).GetError()
+	if !strings.Contains(e.GetMessage(), "the summary would be lost for the store") {
+		t.Errorf("%v", e)
+	}
+	if got := strings.Join(s.lines("crab_user_1"), "|"); got != "user hi|assistant hello" {
+		t.Errorf("lines: %s", got)
+	}
+}

@@ -480,6 +480,51 @@ func TestWorking(t *testing.T) {
 	ping(t, c)
 }
 
+// TestSubscribersDoNotWork: as many subscribers as there are places, and as there
+// are connections, keep nobody from an answer, and one more is refused. A place
+// is free again when one hangs up.
+func TestSubscribersDoNotWork(t *testing.T) {
+	began, ended := make(chan bool, 4), make(chan bool, 4)
+	a := serve(t, &Server{Limits: Limits{Working: 2, Conns: 3}, Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if m.GetSubscribeEvents() == nil {
+			_ = send(pong())
+			return
+		}
+		began <- true
+		<-ctx.Done()
+		ended <- true
+	}})
+	begins := func() {
+		t.Helper()
+		select {
+		case <-began:
+		case <-time.After(10 * time.Second):
+			t.Fatal("a subscriber has no place")
+		}
+	}
+	subscribe := &pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}
+	var waiting []*Conn
+	for range 3 {
+		c := dial(t, a)
+		if err := c.Write(subscribe); err != nil {
+			t.Fatal(err)
+		}
+		begins()
+		waiting = append(waiting, c)
+	}
+	c := dial(t, a)
+	ping(t, c)
+	wantError(t, ask(t, c, subscribe), 503, "too many subscribers at once: try again")
+	ping(t, c)
+	waiting[0].Close()
+	<-ended
+	if err := c.Write(subscribe); err != nil {
+		t.Fatal(err)
+	}
+	begins()
+	ping(t, dial(t, a))
+}
+
 // TestInFlight has more bytes on their way than may be: all arrive.
 func TestInFlight(t *testing.T) {
 	a := serve(t, &Server{Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {

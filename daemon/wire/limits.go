@@ -13,10 +13,11 @@ type Limits struct {
 	// InFlight bounds the bytes of all long frames that are being read and
 	// written. 64 MiB.
 	InFlight int64
-	// Working bounds the connections whose request is being answered. 256.
+	// Working bounds the connections whose request is being answered, without
+	// those that subscribed to events. 256.
 	Working int
-	// Conns bounds the connections. The one longest without a request makes
-	// room for a new one. 1024.
+	// Conns bounds the connections, and of them those that subscribed to events.
+	// The one longest without a request makes room for a new one. 1024.
 	Conns int
 }
 

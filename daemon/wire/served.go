@@ -236,23 +236,28 @@ func (c *served) authenticate(m *pb.ClientMessage) {
 	}
 }
 
-// work has a request answered.
+// work has a request answered, in a place for it.
 func (c *served) work(m *pb.ClientMessage) {
-	if !c.s.startWork() {
-		for start := time.Now(); !c.s.startWork(); {
-			if time.Since(start) > workWait {
-				c.fail(503, "busy", "too many requests at once: try again")
-				return
-			}
-			select {
-			case <-time.After(workWait / 50):
-			case <-c.ctx.Done():
-				c.broken = true
-				return
-			}
+	taken, limit := &c.s.working, c.s.limits.Working
+	full := "too many requests at once: try again"
+	if m.GetSubscribeEvents() != nil {
+		// It waits for what others do, and would keep them from doing it.
+		taken, limit = &c.s.subscribed, c.s.limits.Conns
+		full = "too many subscribers at once: try again"
+	}
+	for start := time.Now(); !take(taken, limit); {
+		if time.Since(start) > workWait {
+			c.fail(503, "busy", full)
+			return
+		}
+		select {
+		case <-time.After(workWait / 50):
+		case <-c.ctx.Done():
+			c.broken = true
+			return
 		}
 	}
-	defer c.s.working.Add(-1)
+	defer taken.Add(-1)
 
 	c.req = &request{conn: c.ctx}
 	defer c.req.end()

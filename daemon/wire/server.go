@@ -53,10 +53,11 @@ type Server struct {
 	base     context.Context // of all requests
 	cut      context.CancelFunc
 	inFlight *semaphore.Weighted
-	working  atomic.Int64
 	requests atomic.Uint64 // counts them: which of two is older
 	refused  atomic.Int64  // when a refusal was logged last
 	watch    watch
+
+	working, subscribed atomic.Int64 // places that are taken
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -201,12 +202,12 @@ func (s *Server) evict() {
 	}
 }
 
-// startWork takes one of the places for requests. It does not wait.
-func (s *Server) startWork() bool {
-	if s.working.Add(1) <= int64(s.limits.Working) {
+// take takes one of a number of places. It does not wait.
+func take(taken *atomic.Int64, limit int) bool {
+	if taken.Add(1) <= int64(limit) {
 		return true
 	}
-	s.working.Add(-1)
+	taken.Add(-1)
 	return false
 }
 

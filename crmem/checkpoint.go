@@ -416,6 +416,13 @@ func (s *Store) replace(next func(*Snapshot) (*Snapshot, error)) error {
 	return nil
 }
 
+// mayWrite returns why the store takes no writes, or nil.
+func (s *Store) mayWrite() error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return s.writable()
+}
+
 func (s *Store) replaceFiles(sn *Snapshot) error {
 	p, dig, err := s.writeTemp(sn.NextID, sn.t.live, sn.t.recs)
 	if err != nil {

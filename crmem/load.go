@@ -26,7 +26,9 @@ type LoadOptions struct {
 	// DryRun reports and changes nothing.
 	DryRun bool
 	// Confirm is called with what is about to happen, before anything does. Its
-	// error ends the load. Writers wait meanwhile: it must not use the store.
+	// error ends the load. Nobody waits meanwhile: when the store changes so that
+	// something else would happen, Confirm is called again, and after some times
+	// the load ends with [ErrStale].
 	Confirm func(LoadReport) error
 	// Progress is called as pages are read, with done rising to total.
 	Progress func(done, total int)
@@ -274,33 +276,63 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 	if err != nil {
 		return report, err
 	}
+	var cur *Snapshot // that plan is for
 	var plan *loadPlan
-	decide := func(cur *Snapshot) (*Snapshot, error) {
-		if plan, err = t.plan(cur, o.Merge, s.opts.Now()); err != nil {
-			return nil, err
+	decide := func(now *Snapshot) error {
+		if cur != nil && cur.same(now) {
+			return nil
 		}
+		if plan, err = t.plan(now, o.Merge, s.opts.Now()); err != nil {
+			return err
+		}
+		cur = now
 		plan.report.Dir, plan.report.Dumped, plan.report.Pages = dir, t.manifest != nil, len(t.pages)
 		plan.report.Warnings = append(slices.Clone(t.Warnings), plan.report.Warnings...)
 		report = plan.report
 		if o.Guard && !o.Merge && len(plan.lost) > 0 {
-			return nil, &ChangedError{dir, plan.lost}
+			return &ChangedError{dir, plan.lost}
+		}
+		return nil
+	}
+	if !o.DryRun {
+		if err := s.mayWrite(); err != nil {
+			return report, err
+		}
+	}
+	for try := 1; ; try++ {
+		if err := decide(s.Snapshot()); err != nil {
+			return report, err
 		}
 		if o.Confirm != nil {
 			if err := o.Confirm(report); err != nil {
-				return nil, err
+				return report, err
 			}
 		}
-		if !plan.differs(cur) {
-			return nil, nil
+		if o.DryRun {
+			return report, nil
 		}
-		return plan.snapshot, nil
-	}
-	if o.DryRun {
-		_, err := decide(s.Snapshot())
-		return report, err
-	}
-	if err := s.replace(decide); err != nil {
-		return report, err
+		confirmed := report
+		err := s.replace(func(now *Snapshot) (*Snapshot, error) {
+			if err := decide(now); err != nil {
+				return nil, err
+			}
+			if o.Confirm != nil && !report.does(&confirmed) {
+				return nil, errOtherwise
+			}
+			if !plan.differs(now) {
+				return nil, nil
+			}
+			return plan.snapshot, nil
+		})
+		if err == nil {
+			break
+		}
+		if err != errOtherwise {
+			return report, err
+		}
+		if try == maxConfirm {
+			return report, fmt.Errorf("%s: not loaded: each time that it was confirmed, the store had changed: %w", dir, ErrStale)
+		}
 	}
 	// The store has it. What follows is for the next load, and in this order:
 	// were the conflict settled in the manifest before its file is there, that
@@ -311,6 +343,18 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 		err = nil
 	}
 	return report, err
+}
+
+// maxConfirm is how often a load is confirmed.
+const maxConfirm = 10
+
+// errOtherwise ends a replacement that would do what was not confirmed.
+var errOtherwise = errors.New("the store has changed")
+
+// does reports whether a load changes the same entries as another.
+func (r *LoadReport) does(other *LoadReport) bool {
+	return slices.Equal(r.Added, other.Added) && slices.Equal(r.Changed, other.Changed) && slices.Equal(r.Removed, other.Removed) &&
+		slices.EqualFunc(r.Conflicts, other.Conflicts, func(a, b Conflict) bool { return a.Name == b.Name && a.Store.Equal(b.Store) })
 }
 
 // writeBack writes the files of conflicts, and into the manifest what was

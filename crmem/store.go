@@ -358,6 +358,11 @@ func (s *Store) Snapshot() *Snapshot {
 	return sn
 }
 
+// same reports whether a store of two snapshots did not change in between.
+func (sn *Snapshot) same(other *Snapshot) bool {
+	return sn.NextID == other.NextID && slices.EqualFunc(sn.t.recs, other.t.recs, func(a, b rec) bool { return a.enc == b.enc })
+}
+
 // Stats says how large a store is.
 type Stats struct {
 	Entries       int    `json:"entries"`

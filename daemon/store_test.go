@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
@@ -222,6 +224,65 @@ func TestTreeOperations(t *testing.T) {
 	var loaded LoadAnswer
 	if err != nil || json.Unmarshal(report.Json, &loaded) != nil || loaded.Removed[0] != "c" || gone != "c" || s.store.Len() != 2 {
 		t.Errorf("%s, %v, %q", report.GetJson(), err, gone)
+	}
+}
+
+// TestLoadOfASlowClient: while a client takes its time to read what a load takes
+// away, another one writes; and what it wrote does not go without being told.
+func TestLoadOfASlowClient(t *testing.T) {
+	s := serve(t, home(t), "")
+	if _, err := s.store.Remember("kept", "text", nil); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "book")
+	if _, err := s.store.Dump(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	var ops []crmem.Op
+	for i := range 8000 { // their names are more than is on its way between two processes
+		ops = append(ops, crmem.Add{Name: fmt.Sprintf("%06d %s", i, strings.Repeat("x", 1000))})
+	}
+	if err := s.store.Apply(ops...); err != nil {
+		t.Fatal(err)
+	}
+	slow, err := wire.Dial(t.Context(), wire.Addr{Network: "unix", Address: Socket(s.home)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if err := slow.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Load{Load: &pb.LoadMsg{Dir: dir, Mode: pb.LoadMsg_REPLACE, Progress: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	next := func() *pb.ServerMessage {
+		t.Helper()
+		r := &pb.ServerMessage{}
+		if err := slow.Read(r); err != nil {
+			t.Fatal(err)
+		}
+		told += len(r.GetProgress().GetLines())
+		return r
+	}
+	for told == 0 {
+		next()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := s.client().Remember(ctx, &pb.RememberMsg{Name: "late", Content: "of another client"}); err != nil {
+		t.Fatalf("the other client: %v", err)
+	}
+	last, r := "", next()
+	for ; r.GetProgress() != nil; r = next() {
+		if lines := r.GetProgress().GetLines(); len(lines) > 0 {
+			last = lines[len(lines)-1]
+		}
+	}
+	var loaded LoadAnswer
+	if err := json.Unmarshal(r.GetReport().GetJson(), &loaded); err != nil {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if len(loaded.Removed) != len(ops)+1 || told != len(loaded.Removed) || last != "late" || s.store.Len() != 1 {
+		t.Errorf("removed %d, told of %d, the last %q, %d left", len(loaded.Removed), told, last, s.store.Len())
 	}
 }
 

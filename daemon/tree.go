@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"crabmem/crmem"
 	"crabmem/daemon/wire/pb"
@@ -43,6 +44,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 	default:
 		return invalid("mode %d: want 0 (guard), 1 (merge) or 2 (replace)", m.GetMode())
 	}
+	told := make(map[string]bool)
 	o.Confirm = func(report crmem.LoadReport) error {
 		if r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
@@ -50,7 +52,12 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		if !m.GetProgress() {
 			return nil
 		}
-		return r.lines("removes", report.Removed)
+		// More than was told, when the store has changed meanwhile.
+		more := slices.DeleteFunc(slices.Clone(report.Removed), func(name string) bool { return told[name] })
+		for _, name := range more {
+			told[name] = true
+		}
+		return r.lines("removes", more)
 	}
 	report, err := d.store.Load(m.GetDir(), o)
 	if err != nil {

@@ -1,0 +1,141 @@
+package crmem_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// aside runs f, which is to wait for nobody.
+func aside(t *testing.T, f func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+}
+
+// TestConfirmHoldsNobodyUp has the store change while a load is being confirmed.
+func TestConfirmHoldsNobodyUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		o         crmem.LoadOptions
+		write     func(s *crmem.Store) error // the first time
+		confirmed []string                   // what is removed, each time
+		err       error
+		have      string
+	}{
+		"replace, one more": {
+			write:     func(s *crmem.Store) error { return s.Apply(crmem.Add{Name: "d", Content: "late"}) },
+			confirmed: []string{"[c]", "[c d]"}, have: "a tree|b text|",
+		},
+		"replace, one less": {
+			write:     func(s *crmem.Store) error { return s.Forget("c") },
+			confirmed: []string{"[c]", "[]"}, have: "a tree|b text|",
+		},
+		"replace, another text where the tree's goes": {
+			write:     func(s *crmem.Store) error { return s.Apply(crmem.Update{Name: "a", Content: "late"}) },
+			confirmed: []string{"[c]"}, have: "a tree|b text|",
+		},
+		"replace, one that stayed": {
+			write:     func(s *crmem.Store) error { return s.Apply(crmem.Update{Name: "b", Content: "late"}) },
+			confirmed: []string{"[c]", "[c]"}, have: "a tree|b text|",
+		},
+		"merge": {
+			o:         crmem.LoadOptions{Merge: true},
+			write:     func(s *crmem.Store) error { return s.Apply(crmem.Add{Name: "d", Content: "late"}) },
+			confirmed: []string{"[]"}, have: "a tree|b text|c since|d late|",
+		},
+		"merge, a conflict": {
+			o:         crmem.LoadOptions{Merge: true},
+			write:     func(s *crmem.Store) error { return s.Apply(crmem.Update{Name: "a", Content: "late"}) },
+			confirmed: []string{"[]", "[]"}, have: "a late|b text|c since|",
+		},
+		"guarded": {
+			o: crmem.LoadOptions{Guard: true},
+			write: func(s *crmem.Store) error {
+				return s.Apply(crmem.Add{Name: "d", Content: "late"})
+			},
+			confirmed: []string{"[]"}, err: crmem.ErrChanged, have: "a text|b text|d late|",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			s := open(t, "/s/memory.db", &crmem.Options{FS: mem})
+			for _, n := range []string{"a", "b"} {
+				if _, err := s.Remember(n, "text", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := s.Dump("/book", nil); err != nil {
+				t.Fatal(err)
+			}
+			page, err := vfs.ReadFile(mem, "/book/notes/a.md", 1<<20)
+			if err == nil {
+				err = vfs.Replace(mem, "/book/notes/a.md", 0o600, func(w io.Writer) error {
+					_, err := w.Write(bytes.Replace(page, []byte("text"), []byte("tree"), 1))
+					return err
+				})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.o.Guard {
+				if _, err := s.Remember("c", "since", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var confirmed []string
+			c.o.Confirm = func(r crmem.LoadReport) error {
+				if confirmed = append(confirmed, fmt.Sprint(r.Removed)); len(confirmed) == 1 {
+					aside(t, func() error { return c.write(s) })
+				}
+				return nil
+			}
+			_, err = s.Load("/book", &c.o)
+			if !errors.Is(err, c.err) || err != nil && c.err == nil {
+				t.Errorf("%v", err)
+			}
+			have := ""
+			for e := range s.All() {
+				have += e.Name + " " + e.Content + "|"
+			}
+			if have != c.have || !slices.Equal(confirmed, c.confirmed) {
+				t.Errorf("the store has %s, confirmed %v", have, confirmed)
+			}
+		})
+	}
+}
+
+// TestConfirmWithoutEnd: a store that changes each time is not loaded.
+func TestConfirmWithoutEnd(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, "/s/memory.db", &crmem.Options{FS: mem})
+	if _, err := s.Remember("a", "text", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Dump("/book", nil); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	_, err := s.Load("/book", &crmem.LoadOptions{Confirm: func(crmem.LoadReport) error {
+		n++
+		aside(t, func() error { return s.Apply(crmem.Add{Name: fmt.Sprint(n)}) })
+		return nil
+	}})
+	if !errors.Is(err, crmem.ErrStale) || s.Len() != n+1 {
+		t.Errorf("%v, %d entries", err, s.Len())
+	}
+}

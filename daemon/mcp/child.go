@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/tool"
@@ -36,9 +37,10 @@ type child struct {
 	cmd   *exec.Cmd
 	group *tool.Group
 
-	in       *os.File // its standard input
+	in       input // its standard input
 	out, err *os.File
-	writing  sync.Mutex
+	waiting  atomic.Int32         // writes
+	writing  chan struct{}        // has one while a message is written
 	messages chan jsonrpc.Message // closed at the end of its output
 	readErr  error                // why that was; read after messages is closed
 
@@ -50,6 +52,12 @@ type child struct {
 
 	mu       sync.Mutex
 	lastLine string // on standard error
+}
+
+// input is a pipe, of which the other end may not be read.
+type input interface {
+	io.WriteCloser
+	SetWriteDeadline(time.Time) error
 }
 
 // inherited are the variables that a server gets of the daemon's: what programs
@@ -76,7 +84,8 @@ func environ(own []string) []string {
 func (s *server) spawn() (*child, error) {
 	c := &child{
 		log: s.log, cmd: exec.CommandContext(context.Background(), s.Command, s.Args...),
-		messages: make(chan jsonrpc.Message, 16), closed: make(chan struct{}), exited: make(chan struct{}),
+		writing: make(chan struct{}, 1), messages: make(chan jsonrpc.Message, 16),
+		closed: make(chan struct{}), exited: make(chan struct{}),
 	}
 	c.cmd.Env, c.cmd.Dir = environ(s.Env), s.Dir
 	c.group = tool.NewGroup(c.cmd)
@@ -106,7 +115,7 @@ func (s *server) spawn() (*child, error) {
 		f.Close()
 	}
 	c.log.Debug("an MCP server was started", "pid", c.cmd.Process.Pid)
-	c.readers.Go(c.read)
+	c.readers.Go(func() { c.read(c.out) })
 	c.readers.Go(c.readLog)
 	go func() { // ends with the process, which end makes sure of
 		c.status = c.group.Wait()
@@ -173,20 +182,28 @@ func (c *child) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write sends a message. A server that does not read is given up.
+// Write sends a message. A server that does not read is given up: the rest of
+// a message can never follow, and whatever waits to be sent fails at once.
 func (c *child) Write(_ context.Context, m jsonrpc.Message) error {
 	b, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	if err := c.in.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
+	defer c.waiting.Add(-1)
+	if c.waiting.Add(1) > maxBusy {
+		c.Close() //nolint:errcheck // a pipe
+		return fmt.Errorf("it does not read what it is sent: %d messages wait", maxBusy)
 	}
-	_, err = c.in.Write(append(b, '\n'))
+	c.writing <- struct{}{}
+	defer func() { <-c.writing }()
+	if err = c.in.SetWriteDeadline(time.Now().Add(writeTimeout)); err == nil {
+		_, err = c.in.Write(append(b, '\n'))
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("it does not read what it is sent: %w", err)
+	}
+	if err != nil {
+		c.Close() //nolint:errcheck // a pipe
 	}
 	return err
 }
@@ -202,20 +219,30 @@ func (c *child) Close() (err error) {
 
 // read passes the messages on until the output ends. What is no message is
 // noise, which many programs make.
-func (c *child) read() {
+func (c *child) read(out io.Reader) {
 	defer close(c.messages)
-	r := bufio.NewReaderSize(c.out, 64<<10)
+	r := bufio.NewReaderSize(out, 64<<10)
 	noise := false
+	var p pace
 	for {
 		line, err := readLine(r, maxFrame)
-		for _, m := range decode(line) {
+		var size shape
+		if tooMany := size.add(line); tooMany != nil {
+			c.readErr = tooMany
+			return
+		}
+		list := decode(line)
+		if !p.wait(1+len(list), len(line), c.closed) {
+			return
+		}
+		for _, m := range list {
 			select {
 			case c.messages <- m:
 			case <-c.closed:
 				return
 			}
 		}
-		if len(bytes.TrimSpace(line)) > 0 && !noise && decode(line) == nil {
+		if len(bytes.TrimSpace(line)) > 0 && !noise && list == nil {
 			noise = true
 			c.log.Warn("an MCP server writes to its standard output what is no message; it is left out", "text", clip(string(line), 200))
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,9 +229,23 @@ func TestMuteStream(t *testing.T) {
 	s.want("ok", "", "ok")
 }
 
-// TestHugeAnswer: an answer without end is cut off.
+// TestHugeAnswer: an answer without end is cut off, and so is one that says that
+// it is a stream of events where none may be.
 func TestHugeAnswer(t *testing.T) {
+	const most = 100 << 20
+	var sent atomic.Int64
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusBadRequest)
+			for sent.Load() < most {
+				n, err := w.Write(make([]byte, 1<<20))
+				if sent.Add(int64(n)); err != nil {
+					return
+				}
+			}
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		for range 2 * maxFrame / 1000 {
 			if _, err := w.Write(make([]byte, 1000)); err != nil {
@@ -239,8 +254,11 @@ func TestHugeAnswer(t *testing.T) {
 		}
 	}))
 	defer h.Close()
-	s := manager(t, Server{Name: "huge", URL: h.URL})
+	s := manager(t, Server{Name: "huge", URL: h.URL}, Server{Name: "events", URL: h.URL + "/events"})
 	s.want("", "", "no tools found")
+	if n := sent.Load(); n >= most {
+		t.Errorf("%d bytes were read", n)
+	}
 	if !strings.Contains(s.log.String(), "an answer of more than 8 MiB") {
 		t.Errorf("the log does not tell:\n%s", s.log)
 	}

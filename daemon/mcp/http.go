@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,25 +10,28 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxFrame bounds a message of a server, in bytes.
-const maxFrame = 8 << 20
-
 // httpClient returns a client for one address. The token goes to that host and
-// nowhere else, wherever the server sends us.
-func httpClient(address, token string) *http.Client {
+// nowhere else, wherever the server sends us. When life ends so do all requests,
+// but for the last one, by which a session is closed. A request of which nothing
+// is heard ends after late.
+func httpClient(life context.Context, address, token string, late time.Duration) *http.Client {
 	t := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment, // none for this machine
 		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
 		TLSHandshakeTimeout:    connectTimeout,
+		ResponseHeaderTimeout:  late,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    4,
 		IdleConnTimeout:        keepAlive,
 		ForceAttemptHTTP2:      true,
 	}
-	b := &bearer{token: token, next: t}
+	b := &bearer{life: life, token: token, next: t}
 	if u, err := url.Parse(address); err == nil {
 		b.scheme, b.host = u.Scheme, u.Host
 	}
@@ -42,10 +46,20 @@ func httpClient(address, token string) *http.Client {
 	}}
 }
 
+func overHTTP(address string, client *http.Client) sdk.Transport {
+	return &sdk.StreamableClientTransport{
+		Endpoint: address, HTTPClient: client,
+		MaxRetries:   -1, // a broken connection is made anew, and the tools listed again
+		MaxEventSize: maxFrame,
+	}
+}
+
 // bearer sends a token along, and bounds what comes back.
 type bearer struct {
+	life                context.Context
 	token, scheme, host string
 	next                *http.Transport
+	busy                atomic.Int32 // requests that are not answered
 }
 
 func (b *bearer) same(u *url.URL) bool { return u.Scheme == b.scheme && u.Host == b.host }
@@ -54,18 +68,25 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !b.same(r.URL) {
 		return nil, fmt.Errorf("%s is not the server that was configured", r.URL.Host)
 	}
+	ctx, cancel := context.WithCancel(r.Context())
+	r = r.Clone(ctx)
 	if b.token != "" {
-		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	end := cancel
+	if r.Method != http.MethodDelete {
+		stop := context.AfterFunc(b.life, cancel)
+		end = func() { stop(); cancel() }
 	}
 	resp, err := b.send(r)
 	if err != nil {
+		end()
 		return nil, err
 	}
+	body := &boundedBody{ReadCloser: resp.Body, end: end, done: ctx.Done(), left: maxFrame}
 	// A stream of events goes on for ever; each event is bounded where it is read.
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &boundedBody{resp.Body, maxFrame}
-	}
+	body.shape.events = resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+	resp.Body = body
 	return resp, nil
 }
 
@@ -76,6 +97,10 @@ const headerTimeout = 3 * time.Second
 // send sends a request. A server that is asked for a stream of events, and says
 // nothing, has none: somebody waits for the answer that it would be.
 func (b *bearer) send(r *http.Request) (*http.Response, error) {
+	defer b.busy.Add(-1)
+	if b.busy.Add(1) > maxBusy {
+		return nil, fmt.Errorf("%d requests are not answered yet", maxBusy)
+	}
 	if r.Method != http.MethodGet {
 		return b.next.RoundTrip(r)
 	}
@@ -96,38 +121,48 @@ func (b *bearer) send(r *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	resp.Body = &cancelBody{resp.Body, cancel}
+	context.AfterFunc(r.Context(), cancel) // at the latest when the body is closed
 	return resp, nil
-}
-
-type cancelBody struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (b *cancelBody) Close() error {
-	b.cancel()
-	return b.ReadCloser.Close()
 }
 
 // CloseIdleConnections is what http.Client asks for.
 func (b *bearer) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
-// boundedBody is a body that fails when it is too long.
+// boundedBody is a body that fails when it is too long, or a stream of events
+// that comes no faster than it is worth.
 type boundedBody struct {
 	io.ReadCloser
-	left int
+	end  func()
+	done <-chan struct{}
+	left int // unless it is a stream
+	shape
+	pace
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		var one [1]byte
-		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
-			return 0, err
+	if !b.events {
+		if b.left <= 0 {
+			var one [1]byte
+			if n, err := b.ReadCloser.Read(one[:]); n == 0 {
+				return 0, err
+			}
+			return 0, fmt.Errorf("an answer of more than %d MiB", maxFrame>>20)
 		}
-		return 0, fmt.Errorf("an answer of more than %d MiB", maxFrame>>20)
+		p = p[:min(len(p), b.left)]
 	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
+	n, err := b.ReadCloser.Read(p)
+	if tooMany := b.shape.add(p[:n]); tooMany != nil {
+		return 0, tooMany
+	}
+	if !b.events {
+		b.left -= n
+	} else if !b.wait(bytes.Count(p[:n], []byte{'\n'}), n, b.done) {
+		return 0, context.Canceled
+	}
 	return n, err
+}
+
+func (b *boundedBody) Close() error {
+	b.end()
+	return b.ReadCloser.Close()
 }

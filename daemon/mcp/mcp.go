@@ -162,9 +162,6 @@ func (m *Manager) Close() {
 func (m *Manager) start(c Server, component bool) *server {
 	ctx, cancel := context.WithCancel(m.ctx)
 	s := &server{Server: c, component: component, m: m, ctx: ctx, cancel: cancel, kick: make(chan struct{}, 1), state: connecting}
-	if c.URL != "" {
-		s.http = httpClient(c.URL, c.Token)
-	}
 	s.log = m.o.Log.With("server", c.Name)
 	m.wg.Go(s.run)
 	return s

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -31,7 +30,6 @@ type server struct {
 	written   time.Time // of a component: its port file; Manager.mu
 	m         *Manager
 	log       *slog.Logger
-	http      *http.Client // of one with a URL
 	ctx       context.Context
 	cancel    context.CancelFunc
 	kick      chan struct{} // wakes it to try again, or to list the tools again
@@ -98,11 +96,7 @@ func (s *server) run() {
 		if s.Once && served {
 			next = over
 		}
-		if served {
-			s.m.warn("server "+s.Name, "an MCP server went away", "server", s.Name, "error", err)
-		} else {
-			s.m.warn("server "+s.Name, fmt.Sprintf("an MCP server is not reached: %v", err), "server", s.Name)
-		}
+		s.ended(served, err)
 		s.set(next, nil, nil)
 		var again <-chan time.Time
 		if next == down {
@@ -117,31 +111,51 @@ func (s *server) run() {
 		}
 	}
 	s.set(over, nil, nil)
-	if s.http != nil {
-		s.http.CloseIdleConnections()
+}
+
+// ended logs why a connection has ended, or is none.
+func (s *server) ended(served bool, err error) {
+	why := clip(oneLine(err.Error()), maxDescription) // what a server says may be in it
+	if served {
+		s.m.warn("server "+s.Name, "an MCP server went away", "server", s.Name, "error", why)
+	} else {
+		s.m.warn("server "+s.Name, "an MCP server is not reached: "+why, "server", s.Name)
 	}
 }
 
 // serve connects, and returns when the connection has ended. served reports
 // whether there was one.
 func (s *server) serve() (served bool, err error) {
-	transport, child, err := s.transport()
+	life, cut := context.WithCancel(s.ctx)
+	defer cut()
+	if s.URL != "" {
+		client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout)
+		defer client.CloseIdleConnections()
+		return s.talk(overHTTP(s.URL, client), connectTimeout, cut)
+	}
+	child, err := s.spawn()
 	if err != nil {
 		return false, err
 	}
-	timeout := connectTimeout
-	if child != nil {
-		timeout = startTimeout
-		defer func() { err = child.end(err) }()
-	}
+	defer func() { err = child.end(err) }()
+	defer context.AfterFunc(life, func() { child.Close() })() //nolint:errcheck // a pipe
+	return s.talk(child, startTimeout, cut)
+}
+
+// talk is serve on a transport. cut makes all that is still to be sent fail, so
+// that nobody waits for a server that reads nothing.
+func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()) (served bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer in %s", timeout))
 	defer cancel()
+	inTime := context.AfterFunc(ctx, cut)
 	// The newest version is offered by a request that servers of old never
 	// answer; they all know this one.
-	session, err := s.client().Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	session, err := s.client().Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	inTime()
 	if err != nil {
 		return false, because(ctx, err)
 	}
+	cancel() // ends what else it says in the answer
 	ended := make(chan struct{})
 	var closed error
 	go func() { // ends with the session, which is closed below
@@ -149,9 +163,13 @@ func (s *server) serve() (served bool, err error) {
 		close(ended)
 	}()
 	defer func() {
+		cut()
 		session.Close() //nolint:errcheck // it is of no use any more
 		<-ended
 	}()
+	if err := agreed(session.InitializeResult()); err != nil {
+		return false, err
+	}
 	tools, err := s.list(session)
 	if err != nil {
 		return false, err
@@ -187,13 +205,28 @@ func (s *server) serve() (served bool, err error) {
 	}
 }
 
+// version is that of the protocol.
+const version = "2025-11-25"
+
+// agreed checks what a server answered to the first request, and forgets what is
+// not needed of it. In versions after ours the server says what the SDK keeps.
+func agreed(r *sdk.InitializeResult) error {
+	if r.ProtocolVersion > version {
+		return fmt.Errorf("it speaks version %s of the protocol: it was asked for %s", r.ProtocolVersion, version)
+	}
+	r.Instructions, r.ServerInfo, r.Meta = "", nil, nil
+	if r.Capabilities != nil {
+		r.Capabilities.Experimental, r.Capabilities.Extensions = nil, nil
+	}
+	return nil
+}
+
 // client is how the daemon speaks with the server. A server gets no part in the
 // daemon: no files, no model, no questions. One that can do one thing at a time
 // is not missed while it does what it was asked to.
 func (s *server) client() *sdk.Client {
 	const missed = 5
-	version := cmp.Or(s.m.o.Version, "unknown")
-	return sdk.NewClient(&sdk.Implementation{Name: "crabmem", Version: version}, &sdk.ClientOptions{
+	return sdk.NewClient(&sdk.Implementation{Name: "crabmem", Version: cmp.Or(s.m.o.Version, "unknown")}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{},
 		KeepAlive:    max(keepAlive, s.timeout()/(missed-1)), KeepAliveFailureThreshold: missed,
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.wake() },
@@ -209,20 +242,4 @@ func because(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// transport returns how to reach the server. child is nil for one that is none.
-func (s *server) transport() (sdk.Transport, *child, error) {
-	if s.URL != "" {
-		return &sdk.StreamableClientTransport{
-			Endpoint: s.URL, HTTPClient: s.http,
-			MaxRetries:   -1, // a broken connection is made anew, and the tools listed again
-			MaxEventSize: maxFrame,
-		}, nil, nil
-	}
-	c, err := s.spawn()
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, c, nil
 }

@@ -41,7 +41,12 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 	defer cancel()
 	have := make(map[string]bool)
 	var tools []remote
-	var wrong []string
+	wrong, first := 0, ""
+	skip := func(why string) {
+		if wrong++; wrong == 1 {
+			first = why
+		}
+	}
 	params := &sdk.ListToolsParams{}
 	for page := 0; ; page++ {
 		res, err := session.ListTools(ctx, params)
@@ -51,11 +56,11 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 		for _, t := range res.Tools {
 			switch {
 			case t == nil || !callable(t.Name):
-				wrong = append(wrong, "a name that none can have")
+				skip("a name that none can have")
 			case have[t.Name]:
-				wrong = append(wrong, "a second "+t.Name)
+				skip("a second " + t.Name)
 			case len(tools) == maxTools:
-				wrong = append(wrong, fmt.Sprintf("more than %d", maxTools))
+				skip(fmt.Sprintf("more than %d", maxTools))
 			default:
 				have[t.Name] = true
 				tools = append(tools, remote{t.Name, data(t.Description, maxDescription), schemaOf(t.InputSchema)})
@@ -65,13 +70,13 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 			break
 		}
 		if page == maxPages {
-			wrong = append(wrong, fmt.Sprintf("more than %d pages", maxPages))
+			skip(fmt.Sprintf("more than %d pages", maxPages))
 			break
 		}
 		params = &sdk.ListToolsParams{Cursor: res.NextCursor}
 	}
-	if len(wrong) > 0 {
-		s.m.warn("tools of "+s.Name, fmt.Sprintf("tools of an MCP server are left out: %d, %s first", len(wrong), wrong[0]), "server", s.Name)
+	if wrong > 0 {
+		s.m.warn("tools of "+s.Name, fmt.Sprintf("tools of an MCP server are left out: %d, %s first", wrong, first), "server", s.Name)
 	}
 	slices.SortFunc(tools, func(a, b remote) int { return strings.Compare(a.name, b.name) })
 	return tools, nil

@@ -1,0 +1,77 @@
+package mcp
+
+import (
+	"fmt"
+	"time"
+)
+
+// What a server may send and have us do.
+const (
+	maxFrame  = 8 << 20 // bytes of a message
+	maxValues = 1 << 18 // in a message: an empty one is two bytes there, and a hundred in memory
+	maxBusy   = 100     // messages that are on their way to a server, and not taken by it
+)
+
+// shape counts the values of a message, before it is decoded: what opens one or
+// comes between two, outside of texts.
+type shape struct {
+	events       bool // a stream: an empty line ends a message
+	values       int
+	text, escape bool
+	line         bool // something stands in this line
+}
+
+func (s *shape) add(b []byte) error {
+	for _, c := range b {
+		switch {
+		case c == '\n': // never in a text
+			if s.events && !s.line {
+				s.values = 0
+			}
+			s.text, s.escape, s.line = false, false, false
+			continue
+		case s.escape:
+			s.escape = false
+		case s.text:
+			s.text, s.escape = c != '"', c == '\\'
+		case c == '"':
+			s.text = true
+		case c == '{', c == '[', c == ',':
+			if s.values++; s.values > maxValues {
+				return fmt.Errorf("a message of more than %d values", maxValues)
+			}
+		}
+		s.line = s.line || c != '\r'
+	}
+	return nil
+}
+
+// pace slows down a server that says more than anybody has to say. Each message
+// costs work, and memory until that is done.
+type pace struct{ at time.Time }
+
+const (
+	perMessage = 500 * time.Microsecond
+	perMiB     = time.Second / 16
+	ahead      = 2 * time.Second // a server may be
+)
+
+// wait waits as long as messages take that were read. It returns false when
+// done is closed meanwhile.
+func (p *pace) wait(messages, bytes int, done <-chan struct{}) bool {
+	now := time.Now()
+	if first := now.Add(-ahead); p.at.Before(first) {
+		p.at = first
+	}
+	p.at = p.at.Add(time.Duration(messages)*perMessage + time.Duration(bytes)*perMiB>>20)
+	late := p.at.Sub(now)
+	if late <= 0 {
+		return true
+	}
+	select {
+	case <-done:
+		return false
+	case <-time.After(late):
+		return true
+	}
+}

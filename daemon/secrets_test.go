@@ -71,7 +71,7 @@ secret_key = "` + secret("aws") + `"
 models = ["nova"]
 [mcps.server]
 command = "server"
-args = ["--token", "${PLANTED_KEY}"]
+args = ["--token", "${PLANTED_KEY}", "--api-key=` + secret("flag") + `", "--password", "` + secret("word") + `", "https://u:` + secret("user") + `@h/?token=` + secret("query") + `"]
 [mcps.server.env]
 TOKEN = "` + secret("mcp") + `"
 [tcp]

@@ -70,8 +70,9 @@ func isReference(table, key string) bool {
 
 // Get returns config.toml as JSON of the reference's DaemonConfig, with its
 // defaults and with the keys of ours that the file has. No secret is in it:
-// api_key, access_key, secret_key and every value of an env are "", and an
-// address shows no password. Variables are not expanded. What [Set] gets back
+// api_key, access_key, secret_key and every value of an env are "", an address
+// shows no password, and what looks like a secret in the arguments of a server is
+// hidden. Variables are not expanded. What [Set] gets back
 // unchanged it leaves as it is in the file.
 func Get(fsys vfs.FS, home string) ([]byte, error) {
 	l, err := open(fsys, home, nil)
@@ -223,6 +224,8 @@ func shown(table string, v any) any {
 				t[k] = shownSeconds(e)
 			case table == "provider.*" && k == "base_url", table == "mcps.*" && k == "url":
 				t[k] = shownURL(e)
+			case table == "mcps.*" && k == "args":
+				t[k] = shownArgs(e)
 			default:
 				t[k] = shown(pattern(table, k), e)
 			}
@@ -362,6 +365,8 @@ func merge(table string, stored, shown, sent tree) tree {
 			} else if isSecret(table, k) && v == "" && table != "provider.*" {
 				out[k] = "" // a new variable that is empty
 			}
+		case table == "mcps.*" && k == "args":
+			out[k] = mergeArgs(old, shown[k], v)
 		default:
 			t, ok := v.(tree)
 			if !ok {

@@ -25,8 +25,8 @@ type Change struct {
 // DaemonConfig with the keys of ours that it cares to send. Nothing is written
 // unless the result is valid, and then in one replacement of config.toml.
 //
-// What [Get] showed and comes back the same stays as it is in the file. So do
-// secrets that are left out or empty, keys of ours that are left out, and whole
+// What [Get] showed and comes back the same stays as it is in the file, and so
+// does each argument of a server of which something was hidden. So do secrets that are left out or empty, keys of ours that are left out, and whole
 // tables that are left out (provider, mcps, agents, env, system and those in
 // it). A provider, server, agent or variable that its table leaves out is
 // removed, and a key of the reference that is left out has its default again.

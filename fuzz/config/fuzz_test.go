@@ -44,7 +44,8 @@ func FuzzConfig(f *testing.F) {
 		if len(text)+len(agent)+len(js) > 1<<16 {
 			return
 		}
-		planted := append([]byte("[env]\nPLANTED = '"+secret+"'\n[provider.planted]\nmodels = ['planted']\napi_key = '${KEY}'\naccess_key = '"+secret+"'\n"), text...)
+		planted := append([]byte("[env]\nPLANTED = '"+secret+"'\n[provider.planted]\nmodels = ['planted']\napi_key = '${KEY}'\naccess_key = '"+secret+"'\n"+
+			"[mcps.planted]\ncommand = 'x'\nargs = ['--token="+secret+"', '-k', '"+secret+"', 'https://h/?a="+secret+"']\n"), text...)
 		for _, text := range [][]byte{text, planted} {
 			m := vfs.NewMem()
 			if err := vfs.MkdirAll(m, "/h/agents", 0o700); err != nil {

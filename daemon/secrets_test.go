@@ -74,6 +74,8 @@ command = "server"
 args = ["--token", "${PLANTED_KEY}", "--api-key=` + secret("flag") + `", "--password", "` + secret("word") + `", "https://u:` + secret("user") + `@h/?token=` + secret("query") + `"]
 [mcps.server.env]
 TOKEN = "` + secret("mcp") + `"
+[mcps.address]
+url = "http://u:` + secret("password") + `@127.0.0.1:1/mcp?token=` + secret("address") + `"
 [tcp]
 listen = "127.0.0.1:0"
 token_file = "keys/token"

@@ -179,7 +179,10 @@ func TestToken(t *testing.T) {
 	defer thief.Close()
 	h := remoteServer(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			user, password, _ := r.BasicAuth()
 			switch {
+			case user == "me" && password == "planted" && r.URL.Query().Get("key") == "planted":
+				next.ServeHTTP(w, r)
 			case r.Header.Get("Authorization") != "Bearer planted":
 				http.Error(w, "no", http.StatusUnauthorized)
 			case r.URL.Path == "/away":
@@ -195,12 +198,15 @@ func TestToken(t *testing.T) {
 		Server{Name: "right", URL: h.URL + "/mcp", Token: "planted"},
 		Server{Name: "near", URL: h.URL + "/near", Token: "planted"},
 		Server{Name: "none", URL: h.URL + "/mcp"},
+		Server{Name: "user", URL: strings.Replace(h.URL, "//", "//me:planted@", 1) + "/mcp?key=planted"},
+		Server{Name: "nobody", URL: "http://me:planted@127.0.0.1:1/mcp?key=planted"},
 		Server{Name: "away", URL: h.URL + "/away", Token: "planted"},
 	)
 	s.settle(t.Context(), tool.Unbounded(), func() bool { return false })
 	s.want("right__ok", "{}", "ok")
 	s.want("near__ok", "{}", "ok")
-	if n := len(s.view(tool.Unbounded())); n != 2 {
+	s.want("user__ok", "{}", "ok")
+	if n := len(s.view(tool.Unbounded())); n != 3 {
 		t.Errorf("%d tools", n)
 	}
 	for _, text := range []string{"Unauthorized", "it sends us to"} {

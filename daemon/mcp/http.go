@@ -33,7 +33,7 @@ func httpClient(life context.Context, address, token string, late time.Duration)
 	}
 	b := &bearer{life: life, token: token, next: t}
 	if u, err := url.Parse(address); err == nil {
-		b.scheme, b.host = u.Scheme, u.Host
+		b.scheme, b.host, b.user, b.query = u.Scheme, u.Host, u.User, u.RawQuery
 	}
 	return &http.Client{Transport: b, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if !b.same(r.URL) {
@@ -46,7 +46,13 @@ func httpClient(life context.Context, address, token string, late time.Duration)
 	}}
 }
 
+// overHTTP speaks with an address. The client adds the user and the query, which
+// may be secrets: no error has them.
 func overHTTP(address string, client *http.Client) sdk.Transport {
+	if u, err := url.Parse(address); err == nil {
+		u.User, u.RawQuery = nil, ""
+		address = u.String()
+	}
 	return &sdk.StreamableClientTransport{
 		Endpoint: address, HTTPClient: client,
 		MaxRetries:   -1, // a broken connection is made anew, and the tools listed again
@@ -58,6 +64,8 @@ func overHTTP(address string, client *http.Client) sdk.Transport {
 type bearer struct {
 	life                context.Context
 	token, scheme, host string
+	user                *url.Userinfo
+	query               string
 	next                *http.Transport
 	busy                atomic.Int32 // requests that are not answered
 }
@@ -69,9 +77,15 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s is not the server that was configured", r.URL.Host)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
+	asked := r
 	r = r.Clone(ctx)
+	if r.URL.RawQuery == "" {
+		r.URL.RawQuery = b.query
+	}
 	if b.token != "" {
 		r.Header.Set("Authorization", "Bearer "+b.token)
+	} else if password, ok := b.user.Password(); ok || b.user.Username() != "" {
+		r.SetBasicAuth(b.user.Username(), password)
 	}
 	end := cancel
 	if r.Method != http.MethodDelete {
@@ -86,7 +100,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := &boundedBody{ReadCloser: resp.Body, end: end, done: ctx.Done(), left: maxFrame}
 	// A stream of events goes on for ever; each event is bounded where it is read.
 	body.shape.events = resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
-	resp.Body = body
+	resp.Body, resp.Request = body, asked
 	return resp, nil
 }
 

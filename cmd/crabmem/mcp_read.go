@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"crabmem/bm25"
-	"crabmem/budget"
 	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/snippet"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -70,22 +70,18 @@ func (s *mcpServer) addRecall() {
 
 func (s *mcpServer) recall(ctx context.Context, in recallIn) (string, recallOut, error) {
 	out := recallOut{Notice: dataNotice, Hits: []recallHit{}, Corrections: []string{}}
-	q := crmem.Query{Text: in.Query, Limit: in.Limit, Count: true}
 	kinds, err := parseKinds(in.Kind)
 	if err != nil {
 		return "", out, err
 	}
-	q.Kinds = kinds
+	q := crmem.Query{Text: in.Query, Limit: in.Limit, Kinds: kinds}
 	err = s.store.read(func(st *crmem.Store) error {
-		r, err := st.Search(ctx, q)
+		a, err := recall.Search(ctx, st, q, recall.Options{Weights: true})
 		if err != nil {
 			return err
 		}
-		out.Total, out.Searched = r.Total, r.Searched
-		for _, x := range r.Corrections {
-			out.Corrections = append(out.Corrections, x.Word+" → "+strings.Join(x.Words, ", "))
-		}
-		return out.fill(ctx, st, q, r.Hits, in)
+		out.fill(a, in)
+		return nil
 	})
 	if err != nil {
 		return "", out, err
@@ -94,34 +90,35 @@ func (s *mcpServer) recall(ctx context.Context, in recallIn) (string, recallOut,
 }
 
 // fill shows hits within the budget.
-func (out *recallOut) fill(ctx context.Context, st *crmem.Store, q crmem.Query, hits []crmem.Hit, in recallIn) error {
-	entries := make([]budget.Entry, len(hits))
-	whole := make([]bool, len(hits))
-	for i, h := range hits {
-		e, _, err := st.Explain(ctx, q, h.ID)
-		if err != nil {
-			return err
-		}
-		text, w := h.Content, e.Weights()
-		most := maxShownText / len(hits)
-		if !in.Bodies {
-			most = snippetBytes
-		}
-		if whole[i] = len(text) <= most; !whole[i] {
-			text = snippet.Cut(text, bm25.Standard, w, most)
-		}
-		entries[i] = budget.Entry{Name: snippet.Clip(h.Name, maxShownName), Text: text, Weights: w}
+func (out *recallOut) fill(a *recall.Answer, in recallIn) {
+	out.Total, out.Searched = a.Total, a.Searched
+	for _, x := range a.Corrections {
+		out.Corrections = append(out.Corrections, x.Word+" → "+strings.Join(x.Words, ", "))
 	}
-	parts, used := budget.Spend(entries, in.Budget, bm25.Standard)
-	out.Tokens, out.LeftOut = used, len(hits)-len(parts)
-	for i, p := range parts {
-		h := hits[i]
+	most := snippetBytes
+	if in.Bodies {
+		most = maxShownText / max(len(a.Hits), 1)
+	}
+	for i := range a.Hits {
+		h := &a.Hits[i]
+		h.Name = snippet.Clip(h.Name, maxShownName)
+		if h.Bytes > most {
+			cut := snippet.Cut(*h.Content, bm25.Standard, h.Weights, most)
+			h.Content = &cut
+		}
+	}
+	a.Spend(in.Budget, bm25.Standard)
+	out.Tokens, out.LeftOut = a.Tokens, a.LeftOut
+	for _, h := range a.Hits {
+		text := h.Content
+		if text == nil {
+			text = h.Snippet
+		}
 		out.Hits = append(out.Hits, recallHit{
-			Name: entries[i].Name, Kind: h.Kind.String(), CreatedAt: h.CreatedAt, Aliases: shownAliases(h.Aliases),
-			Score: h.Score, Text: p.Text, Whole: p.Whole && whole[i], Tokens: p.Tokens,
+			Name: h.Name, Kind: h.Kind.String(), CreatedAt: h.CreatedAt, Aliases: shownAliases(h.Aliases),
+			Score: h.Score, Text: *text, Whole: h.Content != nil && h.Bytes <= most, Tokens: *h.Tokens,
 		})
 	}
-	return nil
 }
 
 func (out *recallOut) text() string {

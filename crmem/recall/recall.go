@@ -88,7 +88,7 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 		}
 	}
 	if o.Budget > 0 {
-		a.spend(o.Budget, q.Analyzer)
+		a.Spend(o.Budget, q.Analyzer)
 	}
 	if o.WhyNot != "" {
 		if a.WhyNot, err = whyNot(ctx, s, q, o.WhyNot); err != nil {
@@ -98,9 +98,9 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 	return a, nil
 }
 
-// spend shows the hits with at most so many tokens. Those whose names have no
-// room are left out.
-func (a *Answer) spend(tokens int, an bm25.Analyzer) {
+// Spend shows the hits, which have weights and no budget yet, with at most so
+// many tokens. Those whose names have no room are left out.
+func (a *Answer) Spend(tokens int, an bm25.Analyzer) {
 	entries := make([]budget.Entry, len(a.Hits))
 	for i, h := range a.Hits {
 		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: h.Weights}

@@ -30,8 +30,6 @@ func (c *cli) agentsCommand() *cobra.Command {
 come from config.toml and agents/*.md in the home; crab is always there.`,
 		Example: `  crabmem agents
   crabmem agents --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.asking(func(d *client.Client) error {

@@ -41,8 +41,6 @@ Without a daemon the exit code is 8, but with --model offline: that answers from
 the memory and the session alone.`,
 		Example: `  echo "how do we ship?" | crabmem chat --model offline
   printf '/new\nhow do we ship?\n/sessions\n' | crabmem chat --model offline --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f.register(c, cmd)
 	cmd.Flags().StringVar(&resume, "resume", "", "the same as --session")

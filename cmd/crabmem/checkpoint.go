@@ -15,8 +15,6 @@ never needed: what is in the log is safe, and long logs are folded by
 themselves.`,
 		Example: `  crabmem checkpoint
   crabmem checkpoint --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var did checkpointed

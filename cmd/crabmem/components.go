@@ -40,8 +40,6 @@ A component NAME is a program crabmem-NAME, or crabtalk-NAME, on the PATH:
 service of the user.`,
 		Example: `  crabmem components
   crabmem components --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		home, err := c.homeDir()

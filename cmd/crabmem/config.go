@@ -278,8 +278,6 @@ problem with its file and line; then the exit code is 1. No file at all is a
 valid configuration.`,
 		Example: `  crabmem config check
   crabmem config check --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		home, err := c.homeDir()
@@ -315,8 +313,6 @@ func (c *cli) configPath() *cobra.Command {
 name the home.`,
 		Example: `  crabmem config path
   crabmem config path --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		home, err := c.homeDir()

@@ -121,8 +121,6 @@ func (c *cli) cronList() *cobra.Command {
 		Long:  "List the entries of the table, each with when it runs next, in order of their\nnumbers. With --json it is an object a line.",
 		Example: `  crabmem cron list
   crabmem cron list --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var list []*pb.CronInfo

@@ -58,7 +58,7 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 		return c.daemon(cmd.Context(), log, verbose)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(c.daemonStart(&verbose), c.daemonStop(), c.daemonStatus(), c.daemonLogs())
+	addCommands(cmd, c.daemonStart(&verbose), c.daemonStop(), c.daemonStatus(), c.daemonLogs())
 	return cmd
 }
 
@@ -191,8 +191,6 @@ the terminal is closed. What it says is in logs/daemon.log of the home. One that
 runs already is left alone: the exit code is 0.`,
 		Example: `  crabmem daemon start
   crabmem daemon start --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		home, err := c.homeDir()
@@ -331,8 +329,6 @@ as long as [limits] drain says; what they produced is kept in any case. Without
 a daemon the exit code is 8.`,
 		Example: `  crabmem daemon stop
   crabmem daemon start && crabmem daemon stop --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, h, err := c.running(cmd.Context())
@@ -382,8 +378,6 @@ func (c *cli) daemonStatus() *cobra.Command {
 one the exit code is 8.`,
 		Example: `  crabmem daemon status
   crabmem daemon status --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, h, err := c.running(cmd.Context())
@@ -426,8 +420,6 @@ with --follow those that are added until Ctrl+C. A log that is long is set aside
 as daemon.log.1; [log] in config.toml says when, and how many are kept.`,
 		Example: `  crabmem daemon logs
   crabmem daemon logs -n 5`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().IntVarP(&n, "lines", "n", n, "this many lines")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added")

@@ -48,8 +48,6 @@ no network and touches nothing but a new directory, whose name it prints.
 --brain reads another tree of pages instead.`,
 		Example: `  crabmem demo
   crabmem demo --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&brain, "brain", "", "read the pages under this `directory` instead")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -32,8 +32,6 @@ What is wrong has a remedy. The exit code is 1 when something has failed; a
 warning leaves it 0. --quiet shows only what is not as it should be.`,
 		Example: `  crabmem doctor
   crabmem doctor --json --timeout 1s`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long a provider or a daemon may take to answer")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

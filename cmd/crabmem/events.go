@@ -86,8 +86,6 @@ command did not keep up, and how many events it missed. Without a daemon, and
 when it ends, the exit code is 8.`,
 		Example: `  crabmem events --for 1s
   crabmem events --json --for 500ms --count 10`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().DurationVar(&during, "for", 0, "end after this time, 0 = never")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many events, 0 = never")

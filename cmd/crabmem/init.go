@@ -33,8 +33,6 @@ A configuration that is there stays: exit code 4. With --force it is kept beside
 the new one as config.toml.old.`,
 		Example: `  crabmem init
   crabmem init --force`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "write it anew")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.init(cmd.Context(), force) }

@@ -34,8 +34,6 @@ aliases. With --json an array of entries without their content, with "bytes";
 		Example: `  crabmem list
   crabmem list --kind archive
   crabmem list --json --content`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind`: note or archive")
 	completeWords(cmd, "kind", "note", "archive")

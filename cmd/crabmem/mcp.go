@@ -72,8 +72,6 @@ standard error.`,
   crabmem mcp --read-only
   crabmem mcp --namespace work.db --compat anthropic
   crabmem mcp --compat reference --lock-wait 30s`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.readOnly, "read-only", false, "offer no tool that writes")

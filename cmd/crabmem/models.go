@@ -90,8 +90,6 @@ func (c *cli) modelsList() *cobra.Command {
 fit into their context. The active one has a star.`,
 		Example: `  crabmem models list
   crabmem models list --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.models("", func(d *client.Client) (*pb.ModelList, error) { return d.Models(cmd.Context()) })

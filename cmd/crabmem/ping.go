@@ -24,8 +24,6 @@ func (c *cli) pingCommand() *cobra.Command {
 one the exit code is 8.`,
 		Example: `  crabmem ping
   crabmem ping --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.asking(func(d *client.Client) error {

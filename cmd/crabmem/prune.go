@@ -27,8 +27,6 @@ asked for.`,
 		Example: `  crabmem prune --older-than 90d --dry-run
   crabmem prune --keep 20
   crabmem prune --older-than 1y --keep 5 --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&older, "older-than", "", "archives older than this `age`")
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` archives")

@@ -27,8 +27,6 @@ there is a choice to make: --keep-db takes the file and sets the log aside,
 		Example: `  crabmem repair --dry-run
   crabmem repair
   crabmem repair --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&keepDB, "keep-db", false, "take the file, set a foreign log aside")
 	cmd.Flags().StringVar(&keepLog, "keep-log", "", "take the log, and the file `BASE` that it extends")

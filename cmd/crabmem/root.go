@@ -133,7 +133,7 @@ func (c *cli) root() *cobra.Command {
 		&cobra.Group{ID: groupShell, Title: "Around it:"},
 	)
 	root.SetHelpCommand(helpCommand(root))
-	root.AddCommand(c.commands()...)
+	addCommands(root, c.commands()...)
 	return root
 }
 
@@ -206,8 +206,19 @@ func family(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		}
 		return unknownCommand(cmd, args[0])
 	}
-	cmd.AddCommand(subs...)
+	addCommands(cmd, subs...)
 	return cmd
+}
+
+// addCommands puts commands under one. Those that say nothing of arguments take
+// none: cobra would take any, and complete files.
+func addCommands(of *cobra.Command, subs ...*cobra.Command) {
+	for _, cmd := range subs {
+		if cmd.Args == nil && cmd.ValidArgsFunction == nil {
+			cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
+		}
+	}
+	of.AddCommand(subs...)
 }
 
 // unknownCommand says that a command has none of that name under it.

@@ -171,8 +171,6 @@ for this system or another one, and changes nothing.`,
 		Example: `  crabmem service install
   crabmem service install --print
   crabmem service install --print --system darwin`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	systems := []cobra.Completion{"linux", "darwin", "windows"}
 	cmd.Flags().BoolVar(&show, "print", false, "show it, and change nothing")
@@ -250,9 +248,7 @@ func (c *cli) serviceStart() *cobra.Command {
 		Short: "have the system start it",
 		Long: `Start the daemon that is installed as a service, and wait until it answers. One
 that runs goes on.`,
-		Example:           `  crabmem service install && crabmem service start`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  crabmem service install && crabmem service start`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
@@ -277,9 +273,7 @@ func (c *cli) serviceStop() *cobra.Command {
 		Short: "have the system end it",
 		Long: `End the daemon that is installed as a service. It stays installed, and runs
 again at the next login, or after "crabmem service start".`,
-		Example:           `  crabmem service install && crabmem service stop`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  crabmem service install && crabmem service stop`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
@@ -305,8 +299,6 @@ func (c *cli) serviceStatus() *cobra.Command {
 exit code is 3 when it is not installed, and 8 when none runs.`,
 		Example: `  crabmem service install && crabmem service status
   crabmem service status --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
@@ -346,9 +338,7 @@ func (c *cli) serviceUninstall() *cobra.Command {
 		Short: "have the system forget it",
 		Long: `End the daemon that is installed as a service, and have the system forget it.
 The home stays as it is. One that is not installed is no error.`,
-		Example:           `  crabmem service install && crabmem service uninstall`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  crabmem service install && crabmem service uninstall`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {

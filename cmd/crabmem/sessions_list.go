@@ -46,8 +46,6 @@ damage: crabmem sessions verify says more.`,
 		Example: `  crabmem sessions list
   crabmem sessions list --agent crab --json
   crabmem sessions list --trash`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "only those of this `agent`")
 	cmd.Flags().StringVar(&sender, "sender", "", "only those with this `sender`")

@@ -29,8 +29,6 @@ log are and how old the entries. --index builds the search index too and says
 what it costs. When a daemon has the store, its figures come too.`,
 		Example: `  crabmem stats
   crabmem stats --index --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&index, "index", false, "build the search index and measure it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

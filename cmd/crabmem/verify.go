@@ -21,8 +21,6 @@ Exit code 5 for damage. The torn end of a write that was never acknowledged is
 a warning and exit code 0: the next write cuts it off and keeps a copy.`,
 		Example: `  crabmem verify
   crabmem verify --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		path, err := c.storePath()

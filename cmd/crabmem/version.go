@@ -19,8 +19,6 @@ func (c *cli) versionCommand() *cobra.Command {
 		Long:    "Print the version, the commit it was built from, and the formats it reads.",
 		Example: `  crabmem version
   crabmem version --json`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(*cobra.Command, []string) error { return c.printVersion() }
 	return cmd

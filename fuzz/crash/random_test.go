@@ -104,30 +104,6 @@ func newHistory(seed uint64) (*history, error) {
 	return h, nil
 }
 
-var errPower = errors.New("the power is gone")
-
-// accident arms one for the next few calls: the hook takes the image that
-// survives, and from then on the machine answers nothing.
-type accident struct {
-	mu    sync.Mutex
-	after int
-	take  func() *vfs.Mem
-	image *vfs.Mem
-}
-
-func (a *accident) hook(c vfs.Call) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.image != nil {
-		return errPower
-	}
-	if a.after--; a.after < 0 {
-		a.image = a.take()
-		return errPower
-	}
-	return nil
-}
-
 func (h *history) play(steps int) error {
 	for h.steps < steps {
 		h.steps++
@@ -225,13 +201,13 @@ func (h *history) powerCut(percent int) func() *vfs.Mem {
 
 // interrupted stops an operation at a random call.
 func (h *history) interrupted(take func() *vfs.Mem) error {
-	a := &accident{after: h.rand.IntN(40), take: take}
+	a := &fate.Accident{After: h.rand.IntN(40), Take: take}
 	ops := h.draw()
 	next, err := h.r.acked.apply(h.r.now.Load(), ops...)
 	if err != nil {
 		return err
 	}
-	if err := h.swapHook(a.hook); err != nil {
+	if err := h.swapHook(a.Hook); err != nil {
 		return err
 	}
 	want := []version{h.r.acked, next}
@@ -241,12 +217,7 @@ func (h *history) interrupted(take func() *vfs.Mem) error {
 	if h.rand.IntN(2) == 0 {
 		h.r.s.Checkpoint()
 	}
-	a.mu.Lock()
-	if a.image == nil {
-		a.image = take()
-	}
-	image := a.image
-	a.mu.Unlock()
+	image := a.Now()
 	h.r.s.Close() // on the dead machine: ends what runs in the background
 	h.r.m = image
 	return h.reopen(want...)
@@ -318,12 +289,12 @@ func (h *history) failing() error {
 // group lets eight writers share syncs, maybe until the power goes.
 func (h *history) group() error {
 	h.groups++
-	a := &accident{after: 1 << 30, take: h.powerCut(50)}
+	a := &fate.Accident{After: 1 << 30, Take: h.powerCut(50)}
 	if h.rand.IntN(2) == 0 {
-		a.after = h.rand.IntN(30)
+		a.After = h.rand.IntN(30)
 		h.crashes++
 	}
-	if err := h.swapHook(a.hook); err != nil {
+	if err := h.swapHook(a.Hook); err != nil {
 		return err
 	}
 	base := h.r.acked
@@ -336,11 +307,7 @@ func (h *history) group() error {
 		})
 	}
 	wg.Wait()
-	a.mu.Lock()
-	image := a.image
-	a.after = 1 << 30
-	a.mu.Unlock()
-	if image != nil {
+	if image := a.End(); image != nil {
 		h.r.s.Close()
 		h.r.m = image
 		if err := h.open(); err != nil {

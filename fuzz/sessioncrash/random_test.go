@@ -110,36 +110,6 @@ func (h *history) count() {
 	}
 }
 
-var errPower = errors.New("the power is gone")
-
-// accident arms one for the next few calls: the hook takes the image that
-// survives, and from then on the machine answers nothing.
-type accident struct {
-	mu    sync.Mutex
-	after int
-	take  func() *vfs.Mem
-	image *vfs.Mem
-}
-
-func (a *accident) hook(vfs.Call) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.image != nil {
-		return errPower
-	}
-	if a.after--; a.after < 0 {
-		a.image = a.take()
-		return errPower
-	}
-	return nil
-}
-
-func (a *accident) happened() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.image != nil
-}
-
 func (h *history) play(steps int) error {
 	if err := h.boot(h.m); err != nil {
 		return err
@@ -215,21 +185,18 @@ func (h *history) survive(m *vfs.Mem, power bool) error {
 
 // interrupted stops an operation at a random call.
 func (h *history) interrupted(a *actor, power bool) error {
-	x := &accident{after: h.rand.IntN(30), take: h.fate(power)}
-	h.m.Hook = x.hook
-	a.tainted = x.happened
+	x := &fate.Accident{After: h.rand.IntN(30), Take: h.fate(power)}
+	h.m.Hook = x.Hook
+	a.tainted = x.Happened
 	for range 3 {
 		if err := h.one(a); err != nil {
 			return err
 		}
-		if x.happened() || a.dead {
+		if x.Happened() || a.dead {
 			break
 		}
 	}
-	if x.image == nil {
-		x.image = x.take()
-	}
-	return h.survive(x.image, power)
+	return h.survive(x.Now(), power)
 }
 
 // fate returns a function that cuts the power or kills the processes; what
@@ -293,9 +260,9 @@ func (h *history) failing(a *actor) error {
 // holds two of them open, maybe until the power goes.
 func (h *history) group(a *actor) error {
 	h.groups++
-	x := &accident{after: 1 << 30, take: h.fate(true)}
+	x := &fate.Accident{After: 1 << 30, Take: h.fate(true)}
 	if h.rand.IntN(2) == 0 {
-		x.after = h.rand.IntN(60)
+		x.After = h.rand.IntN(60)
 		h.crashes++
 	}
 	type writer struct {
@@ -323,8 +290,8 @@ func (h *history) group(a *actor) error {
 		w.errs = make([]error, len(w.ms))
 		writers = append(writers, w)
 	}
-	h.m.Hook = x.hook
-	a.tainted = x.happened
+	h.m.Hook = x.Hook
+	a.tainted = x.Happened
 	var wg sync.WaitGroup
 	for _, w := range writers {
 		wg.Go(func() {
@@ -344,8 +311,8 @@ func (h *history) group(a *actor) error {
 			}
 		}
 	}
-	if x.image != nil {
-		return h.survive(x.image, true)
+	if image := x.End(); image != nil {
+		return h.survive(image, true)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"crabmem/cmd/crabmem/migrate"
 )
 
 // object is a JSON object: its values as they are in the line that it is
@@ -23,26 +25,9 @@ func parseObject(line []byte) (object, error) {
 		return nil, fmt.Errorf("not JSON: %w", json.Unmarshal(line, &raw))
 	}
 	if line[0] != '{' {
-		return nil, fmt.Errorf("a JSON %s, want an object", jsonKind(line))
+		return nil, fmt.Errorf("a JSON %s, want an object", migrate.KindOf(line))
 	}
 	return splitObject(line), nil
-}
-
-// jsonKind names the kind of a valid value.
-func jsonKind(v []byte) string {
-	switch v[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case '"':
-		return "string"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	return "number"
 }
 
 // has tells whether the object has a value of the key that is not null.
@@ -58,7 +43,7 @@ func (o object) want(key, kind string) ([]byte, error) {
 	if !o.has(key) {
 		return nil, nil
 	}
-	if k := jsonKind(v); k != kind {
+	if k := migrate.KindOf(v); k != kind {
 		return nil, fmt.Errorf("%q is a JSON %s", key, k)
 	}
 	return v, nil
@@ -109,7 +94,7 @@ func (o object) blocks(key string) ([]object, error) {
 	for i := skipSpace(v, 1); v[i] != ']'; {
 		end := skipValue(v, i)
 		if v[i] != '{' {
-			return nil, fmt.Errorf("%q holds a JSON %s", key, jsonKind(v[i:]))
+			return nil, fmt.Errorf("%q holds a JSON %s", key, migrate.KindOf(v[i:]))
 		}
 		list = append(list, splitObject(v[i:end]))
 		if i = skipSpace(v, end); v[i] == ',' {

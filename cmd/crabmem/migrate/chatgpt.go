@@ -35,7 +35,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 	}
 	c.head(h, o, o.str("title"), o.when("create_time"))
 	c.skipKeys("a conversation", o, "id", "conversation_id", "title", "create_time", "current_node", "mapping")
-	if says(o["mapping"]) && kindOf(o["mapping"]) != "object" {
+	if says(o["mapping"]) && KindOf(o["mapping"]) != "object" {
 		c.left.add("messages that are no tree", c.chat)
 	}
 	tree := o.sub("mapping")
@@ -167,7 +167,7 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 		return "", o.str("content")
 	default:
 		for _, k := range o.keys("content_type", "language", "response_format_name") {
-			switch v := o[k]; kindOf(v) {
+			switch v := o[k]; KindOf(v) {
 			case "string":
 				texts = append(texts, str(v))
 			case "array":
@@ -187,7 +187,7 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 
 // chatgptPart is a part of a message: text, or what stands for a file.
 func (c *chatReader) chatgptPart(raw json.RawMessage) string {
-	if kindOf(raw) == "string" {
+	if KindOf(raw) == "string" {
 		return str(raw)
 	}
 	o := objectOf(raw)

@@ -109,7 +109,7 @@ func (c *chatReader) say(h *Chat, m sessionlog.Message) {
 // arguments are those of a call, which are JSON.
 func arguments(text string) string {
 	raw := json.RawMessage(text)
-	if json.Valid(raw) && kindOf(raw) == "object" {
+	if json.Valid(raw) && KindOf(raw) == "object" {
 		return compact(raw)
 	}
 	var b strings.Builder

@@ -23,15 +23,15 @@ func parseObject(raw []byte) (object, error) {
 		return nil, errors.New("invalid UTF-8")
 	}
 	var o object
-	if kind := kindOf(raw); kind != "object" {
+	if kind := KindOf(raw); kind != "object" {
 		return nil, fmt.Errorf("a JSON %s, want an object", kind)
 	}
 	err := json.Unmarshal(raw, &o)
 	return o, err
 }
 
-// kindOf names the kind of a value.
-func kindOf(v []byte) string {
+// KindOf names the kind of a value.
+func KindOf(v []byte) string {
 	v = bytes.TrimLeft(v, " \t\r\n")
 	if len(v) == 0 {
 		return "nothing"
@@ -55,7 +55,7 @@ func kindOf(v []byte) string {
 func (o object) str(key string) string { return str(o[key]) }
 
 func str(v json.RawMessage) (s string) {
-	if kindOf(v) == "string" {
+	if KindOf(v) == "string" {
 		_ = json.Unmarshal(v, &s) // v is valid
 	}
 	return s
@@ -63,7 +63,7 @@ func str(v json.RawMessage) (s string) {
 
 // sub is an object, nil when it is anything else.
 func (o object) sub(key string) (s object) {
-	if kindOf(o[key]) == "object" {
+	if KindOf(o[key]) == "object" {
 		_ = json.Unmarshal(o[key], &s)
 	}
 	return s
@@ -73,7 +73,7 @@ func (o object) sub(key string) (s object) {
 func (o object) list(key string) []json.RawMessage { return list(o[key]) }
 
 func list(v json.RawMessage) (l []json.RawMessage) {
-	if kindOf(v) == "array" {
+	if KindOf(v) == "array" {
 		_ = json.Unmarshal(v, &l)
 	}
 	return l
@@ -81,7 +81,7 @@ func list(v json.RawMessage) (l []json.RawMessage) {
 
 // objectOf is an object, nil when it is anything else.
 func objectOf(v json.RawMessage) (o object) {
-	if kindOf(v) == "object" {
+	if KindOf(v) == "object" {
 		_ = json.Unmarshal(v, &o)
 	}
 	return o
@@ -107,7 +107,7 @@ func (o object) keys(but ...string) []string {
 
 // plain is a value as text: a string as it is, anything else as JSON.
 func plain(v json.RawMessage) string {
-	if kindOf(v) == "string" {
+	if KindOf(v) == "string" {
 		return str(v)
 	}
 	return compact(v)
@@ -123,7 +123,7 @@ func compact(v json.RawMessage) string {
 
 // when is a time: text, or seconds since 1970.
 func (o object) when(key string) time.Time {
-	switch v := o[key]; kindOf(v) {
+	switch v := o[key]; KindOf(v) {
 	case "string":
 		return timeOf(str(v))
 	case "number":
@@ -230,7 +230,7 @@ func elements(r io.Reader, keys []string, take func(n int, raw json.RawMessage) 
 		o, _ := parseObject(raw)
 		var key string
 		for _, k := range keys {
-			if kindOf(o[k]) == "array" {
+			if KindOf(o[k]) == "array" {
 				key = k
 				break
 			}
@@ -265,7 +265,7 @@ func opensArray(dec *json.Decoder) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if kindOf(c) != "array" {
+	if KindOf(c) != "array" {
 		return false, nil
 	}
 	_, err = dec.Token()

@@ -79,7 +79,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 
 func mem0Note(i int, o object, left *tallies) (Note, bool) {
 	id := str(o["id"])
-	if kindOf(o["id"]) == "number" {
+	if KindOf(o["id"]) == "number" {
 		id = plain(o["id"])
 	}
 	where := id
@@ -114,7 +114,7 @@ func mem0Note(i int, o object, left *tallies) (Note, bool) {
 		case slices.Contains(mem0Left, k):
 			left.add(fmt.Sprintf("%q of a memory", k), where)
 		case k == "created_at" && n.Created.Equal(n.Created.Truncate(time.Second)) && !n.Created.IsZero():
-		case kindOf(v) == "object":
+		case KindOf(v) == "object":
 			for _, sub := range objectOf(v).keys() {
 				lines = append(lines, k+"."+sub+": "+inLine(objectOf(v)[sub]))
 			}

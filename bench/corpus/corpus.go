@@ -11,11 +11,11 @@ import (
 
 // The shape of the Zipf corpus.
 const (
-	Vocabulary = 200_000 // distinct words
-	Exponent   = 1.07    // a word's frequency is rank^-Exponent
-	MeanLen    = 79.5    // words a document, log-normal
+	vocabulary = 200_000 // distinct words
+	exponent   = 1.07    // a word's frequency is rank^-exponent
+	meanLen    = 79.5    // words a document, log-normal
 	sigma      = 0.6     // of the logarithm of the length
-	StopRanks  = 50      // so many most frequent words never occur in a query
+	stopRanks  = 50      // so many most frequent words never occur in a query
 )
 
 // Zipf is a corpus of made-up words whose frequencies fall as those of a
@@ -32,9 +32,9 @@ type Zipf struct {
 // NewZipf returns the corpus of a seed.
 func NewZipf(seed uint64) *Zipf {
 	z := &Zipf{seed: seed, words: words(seed)}
-	weights := make([]float64, Vocabulary)
+	weights := make([]float64, vocabulary)
 	for i := range weights {
-		weights[i] = math.Pow(float64(i+1), -Exponent)
+		weights[i] = math.Pow(float64(i+1), -exponent)
 	}
 	z.keep, z.alias = aliasTable(weights)
 	return z
@@ -44,9 +44,9 @@ func NewZipf(seed uint64) *Zipf {
 func words(seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	const letters = "eeeeetttaaaooiiinnsssrrhhlddcumfpgwybvkxjqz"
-	seen := make(map[string]bool, Vocabulary)
-	list := make([]string, 0, Vocabulary)
-	for len(list) < Vocabulary {
+	seen := make(map[string]bool, vocabulary)
+	list := make([]string, 0, vocabulary)
+	for len(list) < vocabulary {
 		mean := 4.1 + 0.55*math.Log10(float64(len(list)+1))
 		n := min(max(int(math.Round(mean+1.7*r.NormFloat64())), 3), 14)
 		b := make([]byte, n)
@@ -101,7 +101,7 @@ func aliasTable(weights []float64) (keep []float64, alias []int32) {
 
 // rank draws a word's rank.
 func (z *Zipf) rank(r *rand.Rand) int {
-	i := r.IntN(Vocabulary)
+	i := r.IntN(vocabulary)
 	if r.Float64() < z.keep[i] {
 		return i
 	}
@@ -111,7 +111,7 @@ func (z *Zipf) rank(r *rand.Rand) int {
 // Doc returns document i.
 func (z *Zipf) Doc(i int) string {
 	r := rand.New(rand.NewPCG(z.seed, uint64(i)<<1|1<<63))
-	n := max(int(math.Round(math.Exp(math.Log(MeanLen)-sigma*sigma/2+sigma*r.NormFloat64()))), 1)
+	n := max(int(math.Round(math.Exp(math.Log(meanLen)-sigma*sigma/2+sigma*r.NormFloat64()))), 1)
 	var b strings.Builder
 	b.Grow(8 * n)
 	for j := range n {
@@ -132,7 +132,7 @@ func (z *Zipf) Docs(n int) []string {
 	return docs
 }
 
-// Queries returns n queries of 2 to 8 words, none of them among the StopRanks
+// Queries returns n queries of 2 to 8 words, none of them among the stopRanks
 // most frequent.
 func (z *Zipf) Queries(n int) []string {
 	r := rand.New(rand.NewPCG(z.seed, 2))
@@ -141,7 +141,7 @@ func (z *Zipf) Queries(n int) []string {
 		terms := make([]string, 0, 8)
 		for range 2 + r.IntN(7) {
 			rank := z.rank(r)
-			for rank < StopRanks {
+			for rank < stopRanks {
 				rank = z.rank(r)
 			}
 			terms = append(terms, z.words[rank])

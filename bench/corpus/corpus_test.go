@@ -18,15 +18,15 @@ func TestZipfShape(t *testing.T) {
 			counts[w]++
 		}
 	}
-	if mean := float64(words) / float64(len(docs)); math.Abs(mean-MeanLen) > 1 {
-		t.Errorf("%.1f words a document, want about %v", mean, MeanLen)
+	if mean := float64(words) / float64(len(docs)); math.Abs(mean-meanLen) > 1 {
+		t.Errorf("%.1f words a document, want about %v", mean, meanLen)
 	}
 	if mean := float64(bytes) / float64(len(docs)); mean < 480 || mean > 550 {
 		t.Errorf("%.0f bytes a document, want about 505", mean)
 	}
 	for _, rank := range []int{0, 9, 99} {
 		got := float64(counts[z.words[rank]]) / float64(counts[z.words[0]])
-		if want := math.Pow(float64(rank+1), -Exponent); math.Abs(got/want-1) > 0.1 {
+		if want := math.Pow(float64(rank+1), -exponent); math.Abs(got/want-1) > 0.1 {
 			t.Errorf("rank %d is %.4f as frequent as the first, want %.4f", rank+1, got, want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestZipfShape(t *testing.T) {
 func TestQueries(t *testing.T) {
 	z := NewZipf(1)
 	frequent := map[string]bool{}
-	for _, w := range z.words[:StopRanks] {
+	for _, w := range z.words[:stopRanks] {
 		frequent[w] = true
 	}
 	terms := 0

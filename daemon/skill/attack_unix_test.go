@@ -202,7 +202,7 @@ func TestAttackFiles(t *testing.T) {
 	if len(*warnings) < 4 || names(set.Skills(all)) != "ok" {
 		t.Errorf("%s, %q", names(set.Skills(all)), *warnings)
 	}
-	if _, err := Parse("SKILL.md", make([]byte, MaxFile+1)); err == nil || !strings.Contains(err.Error(), "more than the limit") {
+	if _, err := Parse("SKILL.md", make([]byte, maxFile+1)); err == nil || !strings.Contains(err.Error(), "more than the limit") {
 		t.Errorf("%v", err)
 	}
 }

@@ -22,9 +22,9 @@ func Check(fsys vfs.FS, dir Dir) ([]Skill, []*Problem, error) {
 		return nil, nil, err
 	}
 	c := newScan()
-	if _, err := root.Lstat(Filename); err == nil {
+	if _, err := root.Lstat(filename); err == nil {
 		w := walk{scan: c, tree: root, root: dir, whole: true}
-		w.skill(Filename)
+		w.skill(filename)
 	} else if errors.Is(err, fs.ErrNotExist) {
 		c.dir(fsys, dir, true)
 	} else {

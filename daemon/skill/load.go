@@ -102,7 +102,7 @@ func (s *Set) read(f *found) (*Skill, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := vfs.ReadFile(root, f.rel, MaxFile)
+	b, err := vfs.ReadFile(root, f.rel, maxFile)
 	if err := errors.Join(err, root.Close()); err != nil {
 		return nil, unreadable(f.File, err)
 	}
@@ -223,13 +223,13 @@ func (w *walk) walk(dir string, depth int) {
 		w.problems = append(w.problems, unreadable(w.path(dir), err))
 		return
 	}
-	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == Filename })
+	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == filename })
 	switch {
 	case i >= 0 && depth > 0:
-		w.skill(path.Join(dir, Filename))
+		w.skill(path.Join(dir, filename))
 		return
 	case i >= 0:
-		w.problem(w.path(Filename), "move it into a directory with the name of the skill", "a skill has a directory of its own")
+		w.problem(w.path(filename), "move it into a directory with the name of the skill", "a skill has a directory of its own")
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
@@ -299,7 +299,7 @@ func (w *walk) skill(rel string) {
 // front matter.
 func readFront(t vfs.Tree, name string, whole bool) ([]byte, error) {
 	if whole {
-		return vfs.ReadFile(t, name, MaxFile)
+		return vfs.ReadFile(t, name, maxFile)
 	}
 	f, err := t.Open(name)
 	if err != nil {
@@ -310,8 +310,8 @@ func readFront(t vfs.Tree, name string, whole bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fi.Size() > MaxFile {
-		return nil, &vfs.TooLargeError{Name: name, Size: fi.Size(), Max: MaxFile}
+	if fi.Size() > maxFile {
+		return nil, &vfs.TooLargeError{Name: name, Size: fi.Size(), Max: maxFile}
 	}
 	b := make([]byte, min(fi.Size(), maxFront+1))
 	n, err := f.ReadAt(b, 0)

@@ -30,7 +30,7 @@ func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 		return "", err
 	}
 	text := fmt.Sprintf("---\n%s---\n\n# %s\n\nWhat to do, step by step.\n", head, name)
-	if _, err := Parse(Filename, []byte(text)); err != nil {
+	if _, err := Parse(filename, []byte(text)); err != nil {
 		return "", err
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -43,12 +43,12 @@ func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 	if err != nil {
 		return "", err
 	}
-	file = filepath.Join(dir, name, Filename)
+	file = filepath.Join(dir, name, filename)
 	return file, errors.Join(create(root, name, file, text), root.Close())
 }
 
 func create(root vfs.Tree, name, file, text string) error {
-	rel := path.Join(name, Filename)
+	rel := path.Join(name, filename)
 	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}

@@ -23,7 +23,7 @@ const maxItems = 256
 // Parse reads the contents of the file of a skill, whose name is for messages
 // alone. An error is a *Problem.
 func Parse(file string, contents []byte) (Skill, error) {
-	if len(contents) > MaxFile {
+	if len(contents) > maxFile {
 		return Skill{}, tooLarge(file, int64(len(contents)))
 	}
 	s, body, err := parseFront(file, contents)
@@ -42,9 +42,9 @@ func Parse(file string, contents []byte) (Skill, error) {
 	if s.Body == "" {
 		s.problems = append(s.problems, &Problem{File: file, Text: "there is nothing below the front matter", Remedy: "write what to do there", Warning: true})
 	}
-	if len(s.Body) > MaxText {
+	if len(s.Body) > maxText {
 		s.problems = append(s.problems, &Problem{
-			File: file, Text: fmt.Sprintf("%d bytes below the front matter, of which a model gets %d", len(s.Body), MaxText),
+			File: file, Text: fmt.Sprintf("%d bytes below the front matter, of which a model gets %d", len(s.Body), maxText),
 			Remedy: "move what is not always needed to files beside it", Warning: true,
 		})
 	}
@@ -52,7 +52,7 @@ func Parse(file string, contents []byte) (Skill, error) {
 }
 
 func tooLarge(file string, size int64) *Problem {
-	return &Problem{File: file, Text: fmt.Sprintf("%d bytes, more than the limit of %d", size, MaxFile), Remedy: "move what is not always needed to files beside it"}
+	return &Problem{File: file, Text: fmt.Sprintf("%d bytes, more than the limit of %d", size, maxFile), Remedy: "move what is not always needed to files beside it"}
 }
 
 func notUTF8(file string, line int, text string) *Problem {

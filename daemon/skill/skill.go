@@ -21,15 +21,15 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// Filename is what the file of a skill is called.
-const Filename = "SKILL.md"
+// filename is what the file of a skill is called.
+const filename = "SKILL.md"
 
-// MaxFile bounds a SKILL.md, in bytes.
-const MaxFile = 1 << 20
+// maxFile bounds a SKILL.md, in bytes.
+const maxFile = 1 << 20
 
-// MaxText bounds what of a skill's body goes to a model, in bytes. It leaves
+// maxText bounds what of a skill's body goes to a model, in bytes. It leaves
 // room for what stands around it in the result of a tool.
-const MaxText = tool.MaxOutput - 4<<10
+const maxText = tool.MaxOutput - 4<<10
 
 // What the convention allows, in characters.
 const (
@@ -152,11 +152,11 @@ func (s *Skill) Block() string {
 
 // text is the body, cut to what a model gets.
 func (s *Skill) text() string {
-	if len(s.Body) <= MaxText {
+	if len(s.Body) <= maxText {
 		return s.Body
 	}
-	cut := s.Body[:MaxText]
-	if i := strings.LastIndexByte(cut, '\n'); i > MaxText/2 {
+	cut := s.Body[:maxText]
+	if i := strings.LastIndexByte(cut, '\n'); i > maxText/2 {
 		cut = cut[:i]
 	} else {
 		for len(cut) > 0 && !utf8.RuneStart(s.Body[len(cut)]) {

@@ -70,8 +70,8 @@ func covers(pattern, name string) bool {
 // All reports whether the list allows every name.
 func (l List) All() bool { return l.all && len(l.except) == 0 }
 
-// Empty reports whether the list allows nothing.
-func (l List) Empty() bool { return !l.all && len(l.Names()) == 0 }
+// empty reports whether the list allows nothing.
+func (l List) empty() bool { return !l.all && len(l.Names()) == 0 }
 
 // Names returns the names and patterns of a list that names what it allows.
 func (l List) Names() []string {
@@ -102,8 +102,8 @@ func (l List) And(m List) List {
 	return both
 }
 
-// But returns the list less some names.
-func (l List) But(names ...string) List {
+// but returns the list less some names.
+func (l List) but(names ...string) List {
 	l.except = sorted(append(slices.Clone(l.except), names...))
 	return l
 }
@@ -168,18 +168,18 @@ func For(g Grant) Scope {
 		s.Tools = s.Tools.And(Matching(g.Tools...))
 		for _, t := range []string{Read, Edit} {
 			if !slices.Contains(g.Tools, t) { // by a pattern
-				s.Tools = s.Tools.But(t)
+				s.Tools = s.Tools.but(t)
 			}
 		}
 	}
-	if s.Members.Empty() {
-		s.Tools = s.Tools.But(Delegate)
+	if s.Members.empty() {
+		s.Tools = s.Tools.but(Delegate)
 	}
 	if g.NoMemory {
-		s.Tools = s.Tools.But(memoryTools...)
+		s.Tools = s.Tools.but(memoryTools...)
 	}
 	if g.Bash == "never" || g.Bash == "listed" && s.Confined && !slices.Contains(g.Tools, Bash) {
-		s.Tools = s.Tools.But(Bash)
+		s.Tools = s.Tools.but(Bash)
 	}
 	return s
 }
@@ -196,7 +196,7 @@ func (s Scope) And(t Scope) Scope {
 // Remote returns the scope less what works on the machine's files: that of a
 // session which somebody elsewhere began.
 func (s Scope) Remote() Scope {
-	s.Tools = s.Tools.But(fileTools...)
+	s.Tools = s.Tools.but(fileTools...)
 	s.Confined = true
 	return s
 }

@@ -40,7 +40,7 @@ func TestFor(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, strings.Join(got, " "), c.want)
 		}
 	}
-	if !For(Grant{Default: true}).Members.All() || !For(Grant{}).Members.Empty() || !For(Grant{Default: true, MCPs: []string{"m"}}).Members.Empty() {
+	if !For(Grant{Default: true}).Members.All() || !For(Grant{}).Members.empty() || !For(Grant{Default: true, MCPs: []string{"m"}}).Members.empty() {
 		t.Error("who may delegate to whom is wrong")
 	}
 	if (Scope{}).Tool(Recall) == nil || (Scope{}).Skill("a") == nil || (Scope{}).Server("a") == nil || (Scope{}).Member("a") == nil {
@@ -57,8 +57,8 @@ func TestFor(t *testing.T) {
 // TestAnd holds And against what both lists say of every name.
 func TestAnd(t *testing.T) {
 	lists := []List{
-		{}, Everything(), Only("a"), Only("a", "ab*"), Matching("a*"), Matching("*"), Matching("ab*", "b"), Everything().But("a"),
-		Matching("a*").But("ab", "a"), Only("a", "b").But("a"), Matching("ab*", "a*"), Only().But("x"),
+		{}, Everything(), Only("a"), Only("a", "ab*"), Matching("a*"), Matching("*"), Matching("ab*", "b"), Everything().but("a"),
+		Matching("a*").but("ab", "a"), Only("a", "b").but("a"), Matching("ab*", "a*"), Only().but("x"),
 	}
 	names := []string{"", "a", "ab", "abc", "b", "x", "*", "ab*"}
 	for i, l := range lists {
@@ -69,8 +69,8 @@ func TestAnd(t *testing.T) {
 					t.Errorf("%d and %d: %q is %v", i, j, n, got)
 				}
 			}
-			if both.Empty() != !slices.ContainsFunc(append(names, "abcd", "aZ", "other"), both.Allows) {
-				t.Errorf("%d and %d: empty is %v", i, j, both.Empty())
+			if both.empty() != !slices.ContainsFunc(append(names, "abcd", "aZ", "other"), both.Allows) {
+				t.Errorf("%d and %d: empty is %v", i, j, both.empty())
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Model) IDs() []uint64 {
 // from another program than the index's.
 func (m *Model) terms(text string) []string {
 	if m.Analyzer == bm25.Plain {
-		return PlainTokens(text)
+		return plainTokens(text)
 	}
 	return slices.Collect(m.Analyzer.Tokens(text))
 }

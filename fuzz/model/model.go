@@ -27,7 +27,7 @@ import (
 type Server struct {
 	URL       string // ends in /v1
 	Requests  atomic.Int64
-	Summaries atomic.Int64
+	summaries atomic.Int64
 	Dangling  atomic.Int64 // requests in which a call had no result, or a result no call
 	// Key, where it is set, is asked for.
 	Key  string
@@ -86,7 +86,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.Dangling.Add(1)
 	}
 	if !q.Stream {
-		n := s.Summaries.Add(1)
+		n := s.summaries.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
 			"index": 0, "finish_reason": "stop",

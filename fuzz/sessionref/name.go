@@ -29,9 +29,9 @@ func alphanumeric(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.Nd, unicode.Nl, unicode.No, unicode.Other_Alphabetic)
 }
 
-// Prefix is how the names of an identity's files begin. The agent stands there
+// prefixOf is how the names of an identity's files begin. The agent stands there
 // as it is; two identities may have one prefix.
-func Prefix(agent, createdBy string) string {
+func prefixOf(agent, createdBy string) string {
 	return fmt.Sprintf("%s_%s_", agent, Slug(createdBy))
 }
 
@@ -39,7 +39,7 @@ func Prefix(agent, createdBy string) string {
 // with the prefix and no number behind it, or one name that is not UTF-8, hides
 // them all.
 func Latest(names []string, agent, createdBy string) (name string, ok bool) {
-	prefix := Prefix(agent, createdBy)
+	prefix := prefixOf(agent, createdBy)
 	var best uint64
 	for _, n := range names {
 		if !utf8.ValidString(n) {
@@ -62,7 +62,7 @@ func Latest(names []string, agent, createdBy string) (name string, ok bool) {
 // NextSeq returns the number of an identity's next file. Here a name without a
 // number hides nothing.
 func NextSeq(names []string, agent, createdBy string) uint32 {
-	prefix := Prefix(agent, createdBy)
+	prefix := prefixOf(agent, createdBy)
 	var highest uint64
 	for _, n := range names {
 		if !utf8.ValidString(n) || !strings.HasPrefix(n, prefix) || !strings.HasSuffix(n, ".jsonl") {

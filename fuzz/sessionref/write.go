@@ -108,7 +108,7 @@ type File struct {
 // Create begins the session of the given sequence number.
 func Create(agent, createdBy string, seq uint32, now string) *File {
 	f := &File{
-		Name: fmt.Sprintf("%s%d.jsonl", Prefix(agent, createdBy), seq),
+		Name: fmt.Sprintf("%s%d.jsonl", prefixOf(agent, createdBy), seq),
 		meta: Meta{Agent: agent, CreatedBy: createdBy, CreatedAt: now},
 	}
 	f.Data = AppendMeta(nil, f.meta)

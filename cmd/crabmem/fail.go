@@ -117,7 +117,7 @@ func classify(err error) *failure {
 		f.described(e.said)
 	}
 	if f.Remedy == "" {
-		f.advise()
+		f.Remedy = remedies[f.Kind]
 	}
 	if errors.Is(err, vfs.ErrNotRegular) {
 		f.Remedy = "name the store's file: --db, CRABMEM_DB, --home or CRABTALK_HOME"
@@ -140,31 +140,20 @@ func (f *failure) locate(err error) {
 	}
 }
 
-func (f *failure) advise() {
-	switch f.Kind {
-	case "not_found":
-		f.Remedy = "crabmem list shows the names"
-	case "no_store":
-		f.Remedy = "crabmem remember NAME TEXT makes one; --db, CRABMEM_DB, --home or CRABTALK_HOME name another"
-	case "locked":
-		f.Remedy = "wait for it to end, or wait longer with --lock-wait"
-	case "ambiguous":
-		f.Remedy = "use one of the names"
-	case "exists":
-		f.Remedy = "choose another name, or forget the entry first"
-	case "format":
-		f.Remedy = "crabmem verify says what is wrong, crabmem repair keeps what is whole"
-	case "foreign":
-		f.Remedy = "crabmem repair --keep-db sets the log aside; crabmem repair --keep-log BASE needs the snapshot it was written on"
-	case "outcome_unknown":
-		f.Remedy = "crabmem show tells whether it happened; check the disk before you write again"
-	case "not_applied", "no_space":
-		f.Remedy = "free some space and do it again; nothing was changed"
-	case "too_large":
-		f.Remedy = "name the store's file: no store is as large"
-	case "permission":
-		f.Remedy = "check the owner and the mode of the file and its directory"
-	}
+// remedies are what helps against the kinds.
+var remedies = map[string]string{
+	"not_found":       "crabmem list shows the names",
+	"no_store":        "crabmem remember NAME TEXT makes one; --db, CRABMEM_DB, --home or CRABTALK_HOME name another",
+	"locked":          "wait for it to end, or wait longer with --lock-wait",
+	"ambiguous":       "use one of the names",
+	"exists":          "choose another name, or forget the entry first",
+	"format":          "crabmem verify says what is wrong, crabmem repair keeps what is whole",
+	"foreign":         "crabmem repair --keep-db sets the log aside; crabmem repair --keep-log BASE needs the snapshot it was written on",
+	"outcome_unknown": "crabmem show tells whether it happened; check the disk before you write again",
+	"not_applied":     "free some space and do it again; nothing was changed",
+	"no_space":        "free some space and do it again; nothing was changed",
+	"too_large":       "name the store's file: no store is as large",
+	"permission":      "check the owner and the mode of the file and its directory",
 }
 
 // shell writes a word so that a shell takes it as it is: remedies are copied.

@@ -140,16 +140,11 @@ func (k *Keys) one(b []byte) (Key, int) {
 	return Key{Code: Rune, Rune: r}, n
 }
 
+var controls = map[rune]Code{'j': NewLine, 'm': Enter, 'i': Tab, 'h': Backspace}
+
 func control(r rune) Key {
-	switch r {
-	case 'j':
-		return Key{Code: NewLine}
-	case 'm':
-		return Key{Code: Enter}
-	case 'i':
-		return Key{Code: Tab}
-	case 'h':
-		return Key{Code: Backspace}
+	if code, ok := controls[r]; ok {
+		return Key{Code: code}
 	}
 	if r >= 'a' && r <= 'z' {
 		return Key{Code: Ctrl, Rune: r}
@@ -157,20 +152,9 @@ func control(r rune) Key {
 	return Key{}
 }
 
-func alt(r rune) Key {
-	switch r {
-	case '\r', '\n':
-		return Key{Code: NewLine}
-	case 'b':
-		return Key{Code: WordLeft}
-	case 'f':
-		return Key{Code: WordRight}
-	case 'd':
-		return Key{Code: DeleteNext}
-	case 0x7f, 0x08:
-		return Key{Code: DeleteWord}
-	}
-	return Key{}
+// alts are what is pressed with Alt.
+var alts = map[rune]Code{
+	'\r': NewLine, '\n': NewLine, 'b': WordLeft, 'f': WordRight, 'd': DeleteNext, 0x7f: DeleteWord, 0x08: DeleteWord,
 }
 
 func (k *Keys) escape(b []byte) (Key, int) {
@@ -192,8 +176,11 @@ func (k *Keys) escape(b []byte) (Key, int) {
 		return Key{}, 0
 	}
 	r, n := utf8.DecodeRune(b[1:])
-	return alt(r), 1 + n
+	return Key{Code: alts[r]}, 1 + n
 }
+
+// tildes are what is sent as ESC [ number ~.
+var tildes = map[int]Code{1: Home, 3: DeleteKey, 4: End, 5: PageUp, 6: PageDown, 7: Home, 8: End}
 
 // csi reads ESC [ parameters final.
 func (k *Keys) csi(b []byte) (Key, int) {
@@ -223,22 +210,12 @@ func (k *Keys) csi(b []byte) (Key, int) {
 		return Key{Code: BackTab}, n
 	case '~':
 		switch params[0] {
-		case 1, 7:
-			return Key{Code: Home}, n
-		case 3:
-			return Key{Code: DeleteKey}, n
-		case 4, 8:
-			return Key{Code: End}, n
-		case 5:
-			return Key{Code: PageUp}, n
-		case 6:
-			return Key{Code: PageDown}, n
 		case 27: // xterm's modifyOtherKeys
 			return codepoint(params[2], mods), n
 		case 200:
 			k.paste = true
 		}
-		return Key{}, n
+		return Key{Code: tildes[params[0]]}, n
 	}
 	return final(b[i], mods), n
 }
@@ -271,36 +248,25 @@ func codepoint(r, mods int) Key {
 	case m&ctrlKey != 0:
 		return control(rune(r))
 	case m&altKey != 0:
-		return alt(rune(r))
+		return Key{Code: alts[rune(r)]}
 	case r >= 0x20 && r <= utf8.MaxRune && utf8.ValidRune(rune(r)) && Showable(rune(r)) && !(r >= 0xe000 && r <= 0xf8ff):
 		return Key{Code: Rune, Rune: rune(r)}
 	}
 	return Key{}
 }
 
+var finals = map[byte]Code{'A': Up, 'B': Down, 'C': Right, 'D': Left, 'H': Home, 'F': End, 'M': Enter}
+
+// final is the key that the last byte of a sequence names.
 func final(c byte, mods int) Key {
-	words := (mods-1)&(altKey|ctrlKey) != 0
-	switch c {
-	case 'A':
-		return Key{Code: Up}
-	case 'B':
-		return Key{Code: Down}
-	case 'C':
-		if words {
-			return Key{Code: WordRight}
+	code := finals[c]
+	if (mods-1)&(altKey|ctrlKey) != 0 {
+		switch code {
+		case Right:
+			code = WordRight
+		case Left:
+			code = WordLeft
 		}
-		return Key{Code: Right}
-	case 'D':
-		if words {
-			return Key{Code: WordLeft}
-		}
-		return Key{Code: Left}
-	case 'H':
-		return Key{Code: Home}
-	case 'F':
-		return Key{Code: End}
-	case 'M':
-		return Key{Code: Enter}
 	}
-	return Key{}
+	return Key{Code: code}
 }

@@ -234,7 +234,8 @@ type importedChat struct {
 
 // importChats imports conversations as sessions.
 func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) error {
-	run := func(d *sessionlog.Dir) (err error) {
+	done := func() int { return a.Added + a.Replaced }
+	return c.importSessions(a.DryRun, done, func(d *sessionlog.Dir) (err error) {
 		im, err := d.NewImporter(a.DryRun)
 		if err != nil {
 			return err
@@ -260,22 +261,7 @@ func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) er
 			err = in.wrong(fmt.Errorf("nothing that can be taken: %s", a.Sessions[0].Reason))
 		}
 		return err
-	}
-	var err error
-	if a.DryRun {
-		var d *sessionlog.Dir
-		if d, err = c.openSessions("import", false); err == nil {
-			err = errors.Join(run(d), d.Close())
-		}
-	} else {
-		err = c.writeSessions("import", false, run)
-	}
-	if done := a.Added + a.Replaced; err != nil && done > 0 && !a.DryRun {
-		f := classify(err)
-		f.Message += fmt.Sprintf("; before it %d were imported", done)
-		return f
-	}
-	return err
+	})
 }
 
 // importChat imports one conversation. Its error is of the folder of sessions.

@@ -78,21 +78,9 @@ reason.`,
 			return err
 		}
 		a := &importedFiles{DryRun: dry, Others: others, Files: make([]importedFile, 0, len(found))}
-		run := func(d *sessionlog.Dir) error { return c.importTranscripts(cmd.Context(), d, found, a) }
-		if dry {
-			var d *sessionlog.Dir
-			if d, err = c.openSessions("import", false); err == nil {
-				err = errors.Join(run(d), d.Close())
-			}
-		} else {
-			err = c.writeSessions("import", false, run)
-		}
+		done := func() int { return a.Imported + a.Updated }
+		err = c.importSessions(dry, done, func(d *sessionlog.Dir) error { return c.importTranscripts(cmd.Context(), d, found, a) })
 		if err != nil {
-			if done := a.Imported + a.Updated; done > 0 && !dry {
-				f := classify(err)
-				f.Message += fmt.Sprintf("; before it %d were imported", done)
-				return f
-			}
 			return err
 		}
 		slices.SortFunc(a.Files, func(x, y importedFile) int { return strings.Compare(x.Path, y.Path) })
@@ -103,6 +91,25 @@ reason.`,
 		return nil
 	}
 	return cmd
+}
+
+// importSessions runs f on the folder of sessions, which f changes unless it is
+// a dry run. Its error says how many were done before it.
+func (c *cli) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir) error) error {
+	if dry {
+		d, err := c.openSessions("import", false)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(d), d.Close())
+	}
+	err := c.writeSessions("import", false, f)
+	if n := done(); err != nil && n > 0 {
+		f := classify(err)
+		f.Message += fmt.Sprintf("; before it %d were imported", n)
+		return f
+	}
+	return err
 }
 
 // transcripts finds the transcripts under paths, each once, the largest first.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -131,10 +132,7 @@ func historyLines(ctx context.Context, s *sessionlog.Session, from int64, m *pb.
 	return func(yield func(*pb.HistoryLine) bool) {
 		left, last := m.GetLimit(), int64(0)
 		for l, err := range s.Lines(from) {
-			if err == nil {
-				err = context.Cause(ctx)
-			}
-			if err != nil {
+			if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 				*failed = err
 				return
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -169,9 +170,7 @@ UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
 // replacedLines calls f with every line that a compaction replaced.
 func replacedLines(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction, f func(l *sessionlog.Line) error) error {
 	for l, err := range s.LinesFrom(p.From, p.FirstLine) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
+		err = cmp.Or(err, context.Cause(ctx))
 		if err != nil || l.Offset >= p.To {
 			return err
 		}

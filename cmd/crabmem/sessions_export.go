@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -59,10 +60,7 @@ of its fence. --json is --format jsonl, or the Markdown in one object.`,
 func (c *cli) exportLines(ctx context.Context, s *sessionlog.Session) error {
 	left := 0
 	for l, err := range s.Lines(0) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
 		if l.Kind == sessionlog.KindBad {
@@ -102,9 +100,7 @@ func exportMarkdown(ctx context.Context, w io.Writer, s *sessionlog.Session, tex
 		}
 	}
 	for l, err := range s.Lines(0) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
+		err = cmp.Or(err, context.Cause(ctx))
 		if err == nil {
 			err = markdownLine(w, &l, text)
 		}

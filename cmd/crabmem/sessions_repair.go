@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -103,10 +104,7 @@ func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) er
 	r.ID, r.File = s.ID, s.File
 	first := &sessionlog.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}
 	for l, err := range s.Lines(0) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
 		switch {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -78,9 +79,7 @@ func (c *cli) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	}
 	c.out.WriteString(c.dim(strings.Join(parts, ", ")) + "\n")
 	for l, err := range s.Lines(from) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
+		err = cmp.Or(err, context.Cause(ctx))
 		if err == nil && (l.Kind == sessionlog.KindMeta || l.Kind == sessionlog.KindBlank && damageOf(&l) == nil) {
 			continue // said above, or nothing
 		}
@@ -113,10 +112,7 @@ func (c *cli) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 		return err
 	}
 	for l, err := range s.Lines(from) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
 		if first == 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -105,10 +106,7 @@ func (t *tail) begin(ctx context.Context, n int) error {
 func (t *tail) read(ctx context.Context, show bool) error {
 	t.size = t.session.Size
 	for l, err := range t.session.LinesFrom(t.at, t.number) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
 		if l.Tail && t.follow {
@@ -216,10 +214,7 @@ func (t *tail) find(ctx context.Context) error {
 	var line passed // at hand, or in which the piece at hand stands
 	var end int64   // behind it
 	for l, err := range t.session.LinesFrom(0, 1) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
 		if l.Tail {

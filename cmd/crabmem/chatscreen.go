@@ -450,22 +450,19 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	defer cancel()
 	switch name {
 	case "/resume":
-		l, err := s.client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000})
-		if err == nil {
+		if l, err := s.client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000}); err == nil {
 			for _, i := range l.Sessions {
 				words = append(words, i.Id)
 			}
 		}
 	case "/model":
-		l, err := s.client.Models(ctx)
-		if err == nil {
+		if l, err := s.client.Models(ctx); err == nil {
 			for _, m := range l.Models {
 				words = append(words, m.Name)
 			}
 		}
 	case "/agent":
-		l, err := s.client.Agents(ctx)
-		if err == nil {
+		if l, err := s.client.Agents(ctx); err == nil {
 			for _, a := range l {
 				words = append(words, a.Name)
 			}

@@ -62,12 +62,7 @@ func str(v json.RawMessage) (s string) {
 }
 
 // sub is an object, nil when it is anything else.
-func (o object) sub(key string) (s object) {
-	if KindOf(o[key]) == "object" {
-		_ = json.Unmarshal(o[key], &s)
-	}
-	return s
-}
+func (o object) sub(key string) object { return objectOf(o[key]) }
 
 // list is an array, nil when it is anything else.
 func (o object) list(key string) []json.RawMessage { return list(o[key]) }

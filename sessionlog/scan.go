@@ -246,13 +246,9 @@ func readFull(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// lines yields the lines of r from an offset, where a line begins, to another.
-// Bad lines are lines; an error is one of r, and the last thing yielded.
-func lines(r io.ReaderAt, from, to, limit int64) iter.Seq2[Line, error] {
-	return numbered(r, from, 0, to, limit)
-}
-
-// numbered is lines where the first has the given number; 0 has it counted.
+// numbered yields the lines of r from an offset, where a line begins, to another.
+// The first has the given number; 0 has it counted. Bad lines are lines; an
+// error is one of r, and the last thing yielded.
 func numbered(r io.ReaderAt, from, number, to, limit int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		before := number - 1

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 	"runtime"
 	"slices"
 	"strings"
@@ -490,4 +491,9 @@ func TestReadErrors(t *testing.T) {
 			t.Errorf("newlines from %d: %v", off, err)
 		}
 	}
+}
+
+// lines are numbered from the beginning of r.
+func lines(r io.ReaderAt, from, to, limit int64) iter.Seq2[Line, error] {
+	return numbered(r, from, 0, to, limit)
 }

@@ -75,10 +75,10 @@ func (e *ChangedError) Error() string {
 // Is makes a ChangedError an ErrChanged.
 func (e *ChangedError) Is(target error) bool { return target == ErrChanged }
 
-// Tree is a Markdown tree that was read and found valid.
-type Tree struct {
-	Dir      string
-	Warnings []string // what was read otherwise than it may be meant
+// tree is a Markdown tree that was read and found valid.
+type tree struct {
+	dir      string
+	warnings []string // what was read otherwise than it may be meant
 
 	pages    []treePage // notes, then archives, each by file name
 	manifest *manifest
@@ -91,21 +91,14 @@ type treePage struct {
 	path string
 }
 
-// Len returns the number of pages.
-func (t *Tree) Len() int { return len(t.pages) }
-
 // The directory of the store's side of conflicts.
 const conflictDir = "conflicts"
 
-// ReadTree reads the tree in dir, whoever wrote it, and checks all of it:
+// readTree reads the tree in dir, whoever wrote it, and checks all of it:
 // every page is a regular file of a bounded size, says something that an
 // entry can hold, and has a name of its own. The pages together may hold
 // maxBytes; 0 means 1 GiB. It writes nothing, and no link leads it outside.
-func ReadTree(fsys vfs.FS, dir string, maxBytes int64) (*Tree, error) {
-	return readTree(fsys, dir, maxBytes, nil)
-}
-
-func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total int)) (*Tree, error) {
+func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total int)) (*tree, error) {
 	if maxBytes == 0 {
 		maxBytes = 1 << 30
 	}
@@ -114,7 +107,7 @@ func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total
 		return nil, rootError(fsys, dir, err)
 	}
 	defer root.Close()
-	t := &Tree{Dir: dir}
+	t := &tree{dir: dir}
 	if t.manifest, t.text, err = readManifest(root); err != nil {
 		return nil, err
 	}
@@ -166,7 +159,7 @@ func unsettled(root vfs.Tree, dir string, depth int) error {
 	return err
 }
 
-func (t *Tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, total int)) error {
+func (t *tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, total int)) error {
 	files, err := listPages(root)
 	if err != nil {
 		return err
@@ -198,7 +191,7 @@ func (t *Tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, tota
 		}
 		paths[p.Name] = f.path
 		for _, w := range p.warnings {
-			t.Warnings = append(t.Warnings, f.path+": "+w)
+			t.warnings = append(t.warnings, f.path+": "+w)
 		}
 		t.pages = append(t.pages, treePage{*p, f.path})
 	}
@@ -207,13 +200,13 @@ func (t *Tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, tota
 
 // wanted reports whether a file is a page. What may be meant as one and is not
 // is refused: entries would go missing.
-func (t *Tree) wanted(f *treeFile) (bool, error) {
+func (t *tree) wanted(f *treeFile) (bool, error) {
 	switch {
 	case f.hidden():
 	case f.mode.IsDir():
 		return false, &TreeError{Path: f.path, Msg: "is a directory", Remedy: "pages stand in " + path.Dir(f.path) + "/ itself: move what is in it there, or move it out of " + path.Dir(f.path) + "/"}
 	case !f.isPage():
-		t.Warnings = append(t.Warnings, f.path+": not a page, whose name ends in .md: left alone")
+		t.warnings = append(t.warnings, f.path+": not a page, whose name ends in .md: left alone")
 	case !f.mode.IsRegular():
 		return false, &TreeError{Path: f.path, Msg: "is " + f.what(), Remedy: "put the page itself in its place, or remove it"}
 	default:
@@ -287,7 +280,7 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 		}
 		cur = now
 		plan.report.Dir, plan.report.Dumped, plan.report.Pages = dir, t.manifest != nil, len(t.pages)
-		plan.report.Warnings = append(slices.Clone(t.Warnings), plan.report.Warnings...)
+		plan.report.Warnings = append(slices.Clone(t.warnings), plan.report.Warnings...)
 		report = plan.report
 		if o.Guard && !o.Merge && len(plan.lost) > 0 {
 			return &ChangedError{dir, plan.lost}
@@ -359,7 +352,7 @@ func (r *LoadReport) does(other *LoadReport) bool {
 
 // writeBack writes the files of conflicts, and into the manifest what was
 // loaded.
-func (t *Tree) writeBack(fsys vfs.FS, plan *loadPlan) error {
+func (t *tree) writeBack(fsys vfs.FS, plan *loadPlan) error {
 	if t.manifest == nil && len(plan.report.Conflicts) == 0 {
 		return nil // a tree of somebody else, which nothing needs to be written to
 	}
@@ -372,7 +365,7 @@ func (t *Tree) writeBack(fsys vfs.FS, plan *loadPlan) error {
 	if err != nil || slices.Equal(text, t.text) && len(plan.report.Conflicts) == 0 {
 		return err
 	}
-	root, err := fsys.Root(t.Dir)
+	root, err := fsys.Root(t.dir)
 	if err != nil {
 		return err
 	}

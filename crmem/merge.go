@@ -26,7 +26,7 @@ const absent = "-"
 
 // planner makes a loadPlan.
 type planner struct {
-	tree     *Tree
+	tree     *tree
 	merge    bool
 	plan     *loadPlan
 	cur      map[string]*Entry
@@ -45,9 +45,9 @@ type planner struct {
 // took from this tree since. Replace takes the tree's side everywhere. Merge
 // takes the side that changed; where both did, a text beats its removal, and
 // two texts are a conflict: the store's stays.
-func (t *Tree) plan(cur *Snapshot, merge bool, now time.Time) (*loadPlan, error) {
+func (t *tree) plan(cur *Snapshot, merge bool, now time.Time) (*loadPlan, error) {
 	if len(t.pages) == 0 && cur.Len() > 0 {
-		return nil, &TreeError{Path: t.Dir, Msg: "no pages: the tree of a store without entries", Remedy: "to empty a store, forget its entries"}
+		return nil, &TreeError{Path: t.dir, Msg: "no pages: the tree of a store without entries", Remedy: "to empty a store, forget its entries"}
 	}
 	pl := &planner{tree: t, merge: merge, plan: &loadPlan{loaded: map[string]string{}},
 		cur: make(map[string]*Entry, cur.Len()), base: t.manifest.byName()}

@@ -60,7 +60,7 @@ func TestHostileSessions(t *testing.T) {
 	t.Parallel()
 	// In KiB, beyond what a command takes that does nothing. A line may have 64
 	// MiB, and is copied as it grows.
-	const memory = 288 << 10
+	const memory = memoryFactor * 288 << 10
 	home := t.TempDir()
 	folder := filepath.Join(home, "sessions")
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(top, "testdata/sessions/reference"))); err != nil {

@@ -62,7 +62,7 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 	return cmd
 }
 
-const gcPercent = 40
+const gcPercent = 25
 
 func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) {
 	home, err := c.homeDir()

@@ -214,14 +214,6 @@ func (r *reader) walk(text string) {
 	forms := r.lexer.forms
 	for i := 0; i+1 < len(s.edges); i += 2 {
 		start, end := s.edges[i], s.edges[i+1]
-		if n := end - start; n > 2 && n <= 8 {
-			// But small letters, the first perhaps a capital.
-			w := binary.LittleEndian.Uint64(s.buf[start:])
-			if mask := prefixMask[n]; w&(0xe0*ones-0x20)&mask == (smalls*ones-0x20)&mask && !r.begins(w&prefixMask[3]|0x20) {
-				r.at++
-				continue
-			}
-		}
 		run := s.buf[start:end:end]
 		r.alone, r.run = false, run
 		switch c := run[0]; {
@@ -262,14 +254,18 @@ func (r *reader) walk(text string) {
 // term of the query: it begins like one, or may have parts.
 func (r *reader) mayBegin(start, end uint32) bool {
 	buf := r.scanner.buf
-	key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[min(end-start, 3)]
+	word, n := binary.LittleEndian.Uint64(buf[start:]), end-start
+	key := word & prefixMask[min(n, 3)]
 	if key&highs != 0 {
 		return true
 	}
 	// The case of letters is one bit, which digits have set.
 	key |= key >> 1 & 0x202020
-	if r.begins(key) {
+	if r.starts.has(uint32(key)) || r.single[key>>6&3]>>(key&63)&1 != 0 {
 		return true
+	}
+	if n <= 8 && (word^smalls*ones)&(0xe0*ones-0x20)&prefixMask[n] == 0 {
+		return false // most have but small letters, the first perhaps a capital
 	}
 	// Has it but small letters behind the first, but capitals, or but digits?
 	kind := buf[end-1] & 0xe0
@@ -284,11 +280,6 @@ func (r *reader) mayBegin(start, end uint32) bool {
 	}
 	first := buf[start] & 0xe0
 	return (first == digits) != (kind == digits) || first == smalls && kind == capitals
-}
-
-// begins reports whether a term may begin with the first three bytes of a run.
-func (r *reader) begins(key uint64) bool {
-	return r.starts.has(uint32(key)) || r.single[key>>6&3]>>(key&63)&1 != 0
 }
 
 // The kinds of ASCII word bytes, by their highest bits.

@@ -72,8 +72,8 @@ func isReference(table, key string) bool {
 // defaults and with the keys of ours that the file has. No secret is in it:
 // api_key, access_key, secret_key and every value of an env are "", an address
 // shows no password, and what looks like a secret in the arguments of a server is
-// hidden. Variables are not expanded. What [Set] gets back
-// unchanged it leaves as it is in the file.
+// hidden. Variables are not expanded. What [Set] gets back unchanged it leaves as
+// it is in the file.
 func Get(fsys vfs.FS, home string) ([]byte, error) {
 	l, err := open(fsys, home, nil)
 	if err != nil {

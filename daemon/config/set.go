@@ -26,11 +26,12 @@ type Change struct {
 // unless the result is valid, and then in one replacement of config.toml.
 //
 // What [Get] showed and comes back the same stays as it is in the file, and so
-// does each argument of a server of which something was hidden. So do secrets that are left out or empty, keys of ours that are left out, and whole
-// tables that are left out (provider, mcps, agents, env, system and those in
-// it). A provider, server, agent or variable that its table leaves out is
-// removed, and a key of the reference that is left out has its default again.
-// null removes whatever it stands for.
+// does each argument of a server of which something was hidden. So do secrets
+// that are left out or empty, keys of ours that are left out, and whole tables
+// that are left out (provider, mcps, agents, env, system and those in it). A
+// provider, server, agent or variable that its table leaves out is removed, and
+// a key of the reference that is left out has its default again. null removes
+// whatever it stands for.
 //
 // Calls for one home must not overlap.
 func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Change, error) {

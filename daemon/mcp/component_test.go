@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,7 +26,9 @@ func (s *setup) home() string { return filepath.Dir(s.run) }
 
 func (s *setup) port(name, text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.run, name+".port"), []byte(text), 0o600); err != nil {
+	// Whole at once: the watch may read it at any time.
+	file := filepath.Join(s.run, name+".port")
+	if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)); err != nil {
 		s.t.Fatal(err)
 	}
 }

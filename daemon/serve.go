@@ -21,22 +21,23 @@ import (
 // go on for [limits] drain, ends those that still do, and returns.
 func (d *Daemon) Serve(ctx context.Context) error {
 	c := d.setup().config
+	var metrics net.Listener
+	if c.Metrics.Listen != "" {
+		var err error
+		if metrics, err = wire.ListenTCP(c.Metrics.Listen); err != nil {
+			return err
+		}
+	}
 	listeners, err := d.listen(c.TCP.Listen)
 	if err != nil {
+		if metrics != nil {
+			err = errors.Join(err, metrics.Close())
+		}
 		return err
 	}
 	server := &wire.Server{
 		Handler: d.Handle, Token: string(c.TCP.Token), Trust: d.trust, Log: d.log,
 		Limits: wire.Limits{Header: c.Limits.FrameTimeout, Progress: c.Limits.Progress, InFlight: int64(c.Limits.InFlight), Conns: c.Limits.Connections},
-	}
-	var metrics net.Listener
-	if c.Metrics.Listen != "" {
-		if metrics, err = wire.ListenTCP(c.Metrics.Listen); err != nil {
-			for _, l := range listeners {
-				err = errors.Join(err, l.Close())
-			}
-			return errors.Join(err, d.unlisten())
-		}
 	}
 	var wg sync.WaitGroup
 	failed := make(chan error, len(listeners)+1)
@@ -89,45 +90,59 @@ func (d *Daemon) trust(p wire.Peer) bool {
 }
 
 // listen opens the sockets: that of RFC 0009, and that of clients that know the
-// reference's place (D11).
-func (d *Daemon) listen(tcp string) ([]net.Listener, error) {
-	var ls []net.Listener
-	fail := func(err error) ([]net.Listener, error) {
+// reference's place (D11). The first comes last: who can dial it finds the
+// others, and the port file, in their places.
+func (d *Daemon) listen(tcp string) (ls []net.Listener, err error) {
+	defer func() {
+		if err == nil {
+			return
+		}
 		for _, l := range ls {
 			err = errors.Join(err, l.Close())
 		}
-		return nil, err
-	}
-	for _, path := range []string{Socket(d.home), d.oldSocket()} {
-		l, err := wire.ListenUnix(d.fs, path)
+		ls = nil
+	}()
+	if tcp != "" {
+		l, err := d.listenTCP(tcp)
 		if err != nil {
-			return fail(err)
+			return ls, err
 		}
 		ls = append(ls, l)
 	}
-	if tcp == "" {
-		return ls, nil
+	for _, path := range []string{d.oldSocket(), Socket(d.home)} {
+		l, err := wire.ListenUnix(d.fs, path)
+		if err != nil {
+			if tcp != "" {
+				err = errors.Join(err, d.fs.Remove(d.portFile()))
+			}
+			return ls, err
+		}
+		ls = append(ls, l)
 	}
-	l, err := wire.ListenTCP(tcp)
+	return ls, nil
+}
+
+// listenTCP opens the port, and writes it down for clients.
+func (d *Daemon) listenTCP(address string) (net.Listener, error) {
+	l, err := wire.ListenTCP(address)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	ls = append(ls, l)
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err == nil {
 		_, err = strconv.Atoi(port)
 	}
 	if err != nil {
-		return fail(fmt.Errorf("%s: %w", l.Addr(), err))
+		return nil, errors.Join(fmt.Errorf("%s: %w", l.Addr(), err), l.Close())
 	}
 	if err := vfs.Replace(d.fs, d.portFile(), 0o600, func(w io.Writer) error {
 		_, err := io.WriteString(w, port)
 		return err
 	}); err != nil {
-		return fail(err)
+		return nil, errors.Join(err, l.Close())
 	}
 	d.log.Warn("TCP is on: every process of this user may use the daemon, and everybody who has the token", "address", l.Addr().String())
-	return ls, nil
+	return l, nil
 }
 
 func (d *Daemon) oldSocket() string { return filepath.Join(d.home, "run", "crabtalk.sock") }

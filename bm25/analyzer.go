@@ -11,12 +11,12 @@ type Analyzer uint8
 
 const (
 	// Standard reads prose and identifiers of many languages: Unicode words,
-	// folded case, width and diacritics, English stems, CJK as single
-	// characters and pairs, emoji, camelCase whole and in parts, names joined
-	// by signs by every two parts and whole, versions and other numbers with
-	// signs, units or a word before them, days in their common spellings. Every
-	// word is indexed; stop words are left out of a query unless it has nothing
-	// else.
+	// folded case, width and diacritics, English stems and irregular forms, CJK
+	// as single characters and pairs, emoji, camelCase whole and in parts, names
+	// joined by signs by every two parts and whole, versions and other numbers
+	// with signs, units or a word before them, days in their common spellings.
+	// Every word is indexed; stop words are left out of a query unless it has
+	// nothing else.
 	Standard Analyzer = iota
 
 	// Plain is the rule of the reference implementation, exactly: runs of

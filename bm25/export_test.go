@@ -24,5 +24,8 @@ func Lexer(a Analyzer) func(fields []string) []string {
 	}
 }
 
+// Regular has the words of irregular forms.
+var Regular = regular
+
 // Letters is the set of the letters of a word.
 var Letters = letters

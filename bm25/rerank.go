@@ -91,6 +91,9 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 		r.terms = append(r.terms, t)
 		r.high = r.high || term[0] >= 0xe0
 		r.start(term)
+		for _, form := range irregular[string(term)] {
+			r.start([]byte(form))
+		}
 	}
 	r.sequence, r.at = r.sequence[:0], 0
 	r.surfaces = slices.Grow(r.surfaces[:0], len(r.terms))[:len(r.terms)]

@@ -275,18 +275,24 @@ func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
 		hebrew(word, emit)
 		return
 	}
-	if len(word) < 3 || len(word) > maxStem || !lowerCaseWord(word) || !inflected(word) {
+	if len(word) < 3 || len(word) > maxStem || !lowerCaseWord(word) {
 		emit(word)
 		return
 	}
 	u.out = append(u.out[:0], word...)
-	emit(porterStem(u.out))
+	if w, ok := regular[string(word)]; ok {
+		u.out = append(u.out[:0], w...)
+	}
+	if len(u.out) > 2 && inflected(u.out) {
+		u.out = porterStem(u.out)
+	}
+	emit(u.out)
 }
 
 // stemmed reports whether a run is made of lower-case ASCII letters and surely
 // its own stem: its only term is the run itself.
 func stemmed(run []byte) bool {
-	return lowerCaseWord(run) && (len(run) < 3 || len(run) > maxStem || !inflected(run))
+	return lowerCaseWord(run) && (len(run) < 3 || len(run) > maxStem || !inflected(run) && regular[string(run)] == "")
 }
 
 func lowerCaseWord(b []byte) bool {

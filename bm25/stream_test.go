@@ -26,17 +26,17 @@ var streams = []struct {
 }{
 	{
 		"brain", brainTexts,
-		"88b3b1362dfed8b8698bd47bc9f52c3398c9a913e41132203bca53e1f255a569",
+		"a385267c3b66350ddd0654edf6b4a60fa7755e30285b28d6cf20de92b4355117",
 		"67a0bd51d723d6b0e1687dd55038bfba5ac66f8b9345ed9b574980d0c40fa93f",
 	},
 	{
 		"zipf", func(*testing.T) []string { return corpus.NewZipf(1).Docs(2000) },
-		"4489cd20d7ad07afeae1666d6369cd1e477271afa9cc4d112b9fe457c3fc5f17",
+		"663ae578aa2e3959e1d42abcffa3c924d543c2a50a32ebb658684714a9a26f00",
 		"f3ac12562e64943baf0f168a57cc9b37daf280b44dc8e1e4d34865560c6267f1",
 	},
 	{
 		"words", wordTexts,
-		"f750f97f3fd0a10904b0a5c6dc6e3b79b0026856002d5aed2d4f48e571381feb",
+		"eb0b8ac18372056b3fe5e904bc49da51f16d36b8dd726b577685285c4c17c902",
 		"063db60ecbb9894c12ccb93753a558738f43bbd7db2e12d4907e8bffa6e5055d",
 	},
 	{

@@ -87,7 +87,10 @@ func (s *backScanner) next() bool {
 		case int64(scanned) > s.limit:
 			return s.skip(torn)
 		}
-		if s.room(); !s.read() {
+		if n := s.room(); s.err == nil && int64(n) > s.limit {
+			return s.skip(torn)
+		}
+		if s.err != nil || !s.read() {
 			return false
 		}
 	}
@@ -101,17 +104,23 @@ func (s *backScanner) give(i int, torn bool) {
 	}
 }
 
-// room makes room before lo for a chunk.
-func (s *backScanner) room() {
+// room makes room before lo for a chunk, and returns how long the line that ends
+// at hi is at least. For one that is too long it makes none.
+func (s *backScanner) room() int {
 	want := int(min(int64(s.chunk), s.pos))
-	if s.lo >= want {
-		return
-	}
 	n := s.hi - s.lo
-	size := len(s.buf)
+	if s.lo >= want {
+		return n
+	}
+	size, long := len(s.buf), n
 	switch {
 	case n <= s.chunk && size > 4*s.chunk:
 		size = 2 * s.chunk
+	case n+want > size && n >= farChunks*s.chunk:
+		if long += s.behind(); s.err != nil || int64(long) > s.limit {
+			return long
+		}
+		size = n + int(min(int64((long-n)/s.chunk+1)*int64(s.chunk), s.pos)) // read takes whole chunks
 	case n+want > size:
 		size = int(max(min(2*int64(size), s.limit+int64(s.chunk)), int64(n+want)))
 	}
@@ -121,6 +130,25 @@ func (s *backScanner) room() {
 	}
 	copy(to[size-n:], s.buf[s.lo:s.hi])
 	s.buf, s.lo, s.hi = to, size-n, size
+	return long
+}
+
+// behind is ahead in the other direction: how many bytes of the line that ends
+// at hi are not read yet, or more than it may have.
+func (s *backScanner) behind() int {
+	b := make([]byte, s.chunk)
+	most := s.limit - int64(s.hi-s.lo) + 1
+	for at := s.pos; at > 0 && s.pos-at < most; {
+		b = b[:min(int64(len(b)), at)]
+		at -= int64(len(b))
+		if s.err = readFull(s.r, b, at); s.err != nil {
+			return 0
+		}
+		if i := lastNewline(b); i >= 0 {
+			return int(s.pos-at) - i - 1
+		}
+	}
+	return int(min(most, s.pos))
 }
 
 // read reads the chunk before lo, for which there is room.

@@ -154,7 +154,10 @@ func (s *scanner) next() bool {
 		case int64(scanned) > s.limit:
 			return s.skip()
 		}
-		if s.room(); !s.read() {
+		if n := s.room(); s.err == nil && int64(n) > s.limit {
+			return s.skip()
+		}
+		if s.err != nil || !s.read() {
 			return false
 		}
 	}
@@ -170,13 +173,19 @@ func (s *scanner) give(n int, torn bool) {
 	s.lo += n
 }
 
-// room makes room to read more of the line that begins at lo.
-func (s *scanner) room() {
+// room makes room to read more of the line that begins at lo, and returns how
+// long that line is at least. For one that is too long it makes none.
+func (s *scanner) room() int {
 	n := s.hi - s.lo
-	size := len(s.buf)
+	size, long := len(s.buf), n
 	switch {
 	case n <= s.chunk/2 && size > 2*s.chunk:
 		size = s.chunk
+	case n == size && n >= farChunks*s.chunk:
+		if long += s.ahead(); s.err != nil || int64(long) > s.limit {
+			return long
+		}
+		size = long + 1
 	case n == size:
 		size = int(min(2*int64(max(n, s.chunk/2)), s.limit+int64(s.chunk)))
 	}
@@ -186,6 +195,29 @@ func (s *scanner) room() {
 	}
 	copy(to, s.buf[s.lo:s.hi])
 	s.buf, s.lo, s.hi = to, 0, n
+	return long
+}
+
+// farChunks is how many chunks of a line are read into room that doubles. The
+// rest of a longer one is looked at first: room for it is made once, and none
+// for a line that is too long.
+const farChunks = 16
+
+// ahead returns how many bytes of the line that begins at lo are not read yet,
+// or more than it may have.
+func (s *scanner) ahead() int {
+	b := make([]byte, s.chunk)
+	most := s.limit - int64(s.hi-s.lo) + 1
+	for at := s.pos; at < s.end && at-s.pos < most; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), s.end-at)]
+		if s.err = readFull(s.r, b, at); s.err != nil {
+			return 0
+		}
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			return int(at-s.pos) + i
+		}
+	}
+	return int(min(most, s.end-s.pos))
 }
 
 // read fills the buffer.

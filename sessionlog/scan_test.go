@@ -383,6 +383,35 @@ func TestLongLinesReleased(t *testing.T) {
 	}
 }
 
+// TestLongLineRoom: a long line has the room it takes, and one that is too long
+// has none.
+func TestLongLineRoom(t *testing.T) {
+	const long = 40 << 20
+	file := parts{{frameBefore, 1}, {"x", long}, {"\n", 1}, {frameBefore, 1}}
+	for limit, most := range map[int64]int{long: long, long - 1: 0} {
+		var s scanner
+		s.reset(file, 0, file.size(), limit)
+		n, peak := 0, 0
+		for s.next() {
+			peak = max(peak, len(s.buf))
+			n++
+		}
+		if n != 3 || peak > max(most+2, 2*farChunks*forwardChunk) {
+			t.Errorf("forward, limit %d: %d lines, %d bytes at the peak", limit, n, peak)
+		}
+		var b backScanner
+		b.reset(file, file.size(), limit)
+		n, peak = 0, 0
+		for b.next() {
+			peak = max(peak, len(b.buf))
+			n++
+		}
+		if n != 3 || peak > max(most+2*backwardChunk, 2*farChunks*backwardChunk) {
+			t.Errorf("backward, limit %d: %d lines, %d bytes at the peak", limit, n, peak)
+		}
+	}
+}
+
 // TestDecodeAllocates: nothing, to say what a line is.
 func TestDecodeAllocates(t *testing.T) {
 	for _, line := range []string{

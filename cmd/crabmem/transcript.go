@@ -97,8 +97,10 @@ func (l *lineReader) read() error {
 		if l.next += int64(len(b)); l.next > l.limit {
 			return fmt.Errorf("more than %s", sizeOf(l.limit))
 		}
-		if l.long = l.long || len(l.line)+len(b) > maxTranscriptLine+1; !l.long {
-			l.line = append(l.line, b...)
+		if l.long = l.long || len(l.line)+len(b) > maxTranscriptLine+1; l.long {
+			l.line = nil
+		} else {
+			l.add(b)
 		}
 		switch {
 		case err == bufio.ErrBufferFull:
@@ -115,6 +117,18 @@ func (l *lineReader) read() error {
 		l.line = bytes.Trim(l.line, " \t\r\n")
 		return nil
 	}
+}
+
+// add appends to the line. Room doubles, and then is that of the longest line:
+// as append grows it, it would be left behind five times.
+func (l *lineReader) add(b []byte) {
+	if room := max(2*cap(l.line), 64<<10); len(l.line)+len(b) > cap(l.line) {
+		if room >= maxTranscriptLine {
+			room = maxTranscriptLine + 1
+		}
+		l.line = append(make([]byte, 0, room), l.line...)
+	}
+	l.line = append(l.line, b...)
 }
 
 // transcriptBuilder collects a transcript.

@@ -2,9 +2,13 @@ package crash
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/maphash"
+	"io"
 	"io/fs"
+	"slices"
 	"strings"
+	"sync"
 
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/fate"
@@ -33,15 +37,15 @@ func imageOf(m *vfs.Mem) uint64 {
 	if err != nil {
 		return 1 // not even the directory
 	}
+	buf := images.Get().(*[]byte)
+	defer images.Put(buf)
 	for _, e := range list {
 		name := strings.TrimRight(e.Name(), "0123456789")
 		if strings.HasSuffix(name, "-lock") {
 			continue
 		}
-		b, err := vfs.ReadFile(m, dir+"/"+e.Name(), 1<<30)
-		if err != nil {
-			panic(err)
-		}
+		b := readOver(m, dir+"/"+e.Name(), *buf)
+		*buf = b
 		if strings.Contains(name, "-wal.torn-") {
 			maskFrames(b)
 		} else if strings.HasSuffix(name, "-wal") && len(b) >= 48 {
@@ -54,6 +58,27 @@ func imageOf(m *vfs.Mem) uint64 {
 		h.Write(b)
 	}
 	return h.Sum64()
+}
+
+// images is room to read files in: there are millions to tell apart.
+var images = sync.Pool{New: func() any { return new([]byte) }}
+
+// readOver reads a file over b.
+func readOver(m *vfs.Mem, name string, b []byte) []byte {
+	f, err := m.Open(name)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		panic(err)
+	}
+	b = slices.Grow(b[:0], int(fi.Size()))[:fi.Size()]
+	if n, err := f.ReadAt(b, 0); err != nil && err != io.EOF || n < len(b) {
+		panic(fmt.Sprintf("%s: %d of %d bytes: %v", name, n, len(b), err))
+	}
+	return b
 }
 
 func maskFrames(b []byte) {

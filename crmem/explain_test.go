@@ -12,9 +12,9 @@ import (
 func TestExplained(t *testing.T) {
 	entries := caseEntries(t)
 	s := caseStore(t, entries)
-	cases := recallCases(t, entries)
+	cases, reads, enough := recallCases(t, entries), 1000, 100_000
 	if testing.Short() {
-		cases = cases[:len(cases)/8]
+		cases, reads, enough = cases[:len(cases)/8], 125, 12_500
 	}
 	pairs, checked, read := 0, 0, 0
 	for _, c := range cases {
@@ -56,7 +56,7 @@ func TestExplained(t *testing.T) {
 			}
 		}
 	}
-	if !testing.Short() && (read < 1000 || checked < 100_000) {
+	if read < reads || checked < enough {
 		t.Errorf("%d pairs, %d texts were read", checked, read)
 	}
 	t.Logf("explained to the bit: %d pairs of query and entry, %d of them read", checked, read)

@@ -2,7 +2,7 @@ package bm25
 
 import "strings"
 
-// irregular has the English words that no suffix makes: a line is a word, and
+// irregularWords has the English words that no suffix makes: a line is a word, and
 // the forms that are indexed as it is. A form that is as often another word
 // (left, led, lives, saw, spring) is not in it.
 const irregularWords = `
@@ -170,10 +170,7 @@ var regular, irregular = func() (map[string]string, map[string][]string) {
 		if len(word) == 0 {
 			continue
 		}
-		stem := word[0]
-		if inflected([]byte(stem)) {
-			stem = string(porterStem([]byte(stem)))
-		}
+		stem := string(englishStem([]byte(word[0])))
 		for _, form := range word[1:] {
 			words[form] = word[0]
 			forms[stem] = append(forms[stem], form)

@@ -279,14 +279,21 @@ func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
 		emit(word)
 		return
 	}
-	u.out = append(u.out[:0], word...)
 	if w, ok := regular[string(word)]; ok {
 		u.out = append(u.out[:0], w...)
+	} else {
+		u.out = append(u.out[:0], word...)
 	}
-	if len(u.out) > 2 && inflected(u.out) {
-		u.out = porterStem(u.out)
+	emit(englishStem(u.out))
+}
+
+// englishStem returns the stem of a word of lower-case ASCII letters, at least
+// two, which it overwrites.
+func englishStem(word []byte) []byte {
+	if len(word) < 3 || !inflected(word) {
+		return word
 	}
-	emit(u.out)
+	return porterStem(word)
 }
 
 // stemmed reports whether a run is made of lower-case ASCII letters and surely

@@ -79,15 +79,12 @@ func (s *backScanner) next() bool {
 			return true
 		}
 		scanned = s.hi - s.lo
-		switch {
-		case s.pos == 0:
+		if s.pos == 0 {
 			s.give(s.lo, torn)
 			s.done = true
 			return true
-		case int64(scanned) > s.limit:
-			return s.skip(torn)
 		}
-		if n := s.room(); s.err == nil && int64(n) > s.limit {
+		if int64(s.room()) > s.limit {
 			return s.skip(torn)
 		}
 		if s.err != nil || !s.read() {
@@ -109,7 +106,7 @@ func (s *backScanner) give(i int, torn bool) {
 func (s *backScanner) room() int {
 	want := int(min(int64(s.chunk), s.pos))
 	n := s.hi - s.lo
-	if s.lo >= want {
+	if s.lo >= want || int64(n) > s.limit {
 		return n
 	}
 	size, long := len(s.buf), n

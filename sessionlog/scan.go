@@ -144,17 +144,14 @@ func (s *scanner) next() bool {
 			return true
 		}
 		scanned = s.hi - s.lo
-		switch {
-		case s.pos == s.end:
+		if s.pos == s.end {
 			if scanned == 0 {
 				return false
 			}
 			s.give(scanned, true)
 			return true
-		case int64(scanned) > s.limit:
-			return s.skip()
 		}
-		if n := s.room(); s.err == nil && int64(n) > s.limit {
+		if int64(s.room()) > s.limit {
 			return s.skip()
 		}
 		if s.err != nil || !s.read() {
@@ -179,6 +176,8 @@ func (s *scanner) room() int {
 	n := s.hi - s.lo
 	size, long := len(s.buf), n
 	switch {
+	case int64(n) > s.limit:
+		return n
 	case n <= s.chunk/2 && size > 2*s.chunk:
 		size = s.chunk
 	case n == size && n >= farChunks*s.chunk:

@@ -355,6 +355,15 @@ func TestManyBadLines(t *testing.T) {
 	}
 }
 
+// mostRoom counts the lines of a scan, and the bytes of its buffer when it is
+// longest.
+func mostRoom(next func() bool, buf *[]byte) (lines, most int) {
+	for ; next(); lines++ {
+		most = max(most, len(*buf))
+	}
+	return lines, most
+}
+
 // TestLongLinesReleased: behind a long line the memory is small again.
 func TestLongLinesReleased(t *testing.T) {
 	if !hugeFiles {
@@ -363,21 +372,13 @@ func TestLongLinesReleased(t *testing.T) {
 	file := parts{{frameBefore, 1_000_000}, {`{"role":"user","content":"`, 1}, {"x", 8 << 20}, {"\"}\n", 1}, {frameBefore, 1_000_000}}
 	var s scanner
 	s.reset(file, 0, file.size(), 0)
-	n, peak := 0, 0
-	for s.next() {
-		peak = max(peak, len(s.buf))
-		n++
-	}
+	n, peak := mostRoom(s.next, &s.buf)
 	if n != 2_000_001 || peak < 8<<20 || len(s.buf) > 2*forwardChunk {
 		t.Errorf("forward: %d lines, %d bytes at the peak, %d at the end", n, peak, len(s.buf))
 	}
 	var b backScanner
 	b.reset(file, file.size(), 0)
-	n, peak = 0, 0
-	for b.next() {
-		peak = max(peak, len(b.buf))
-		n++
-	}
+	n, peak = mostRoom(b.next, &b.buf)
 	if n != 2_000_001 || peak < 8<<20 || len(b.buf) > 4*backwardChunk {
 		t.Errorf("backward: %d lines, %d bytes at the peak, %d at the end", n, peak, len(b.buf))
 	}
@@ -391,21 +392,13 @@ func TestLongLineRoom(t *testing.T) {
 	for limit, most := range map[int64]int{long: long, long - 1: 0} {
 		var s scanner
 		s.reset(file, 0, file.size(), limit)
-		n, peak := 0, 0
-		for s.next() {
-			peak = max(peak, len(s.buf))
-			n++
-		}
+		n, peak := mostRoom(s.next, &s.buf)
 		if n != 3 || peak > max(most+2, 2*farChunks*forwardChunk) {
 			t.Errorf("forward, limit %d: %d lines, %d bytes at the peak", limit, n, peak)
 		}
 		var b backScanner
 		b.reset(file, file.size(), limit)
-		n, peak = 0, 0
-		for b.next() {
-			peak = max(peak, len(b.buf))
-			n++
-		}
+		n, peak = mostRoom(b.next, &b.buf)
 		if n != 3 || peak > max(most+2*backwardChunk, 2*farChunks*backwardChunk) {
 			t.Errorf("backward, limit %d: %d lines, %d bytes at the peak", limit, n, peak)
 		}

@@ -180,6 +180,11 @@ func Replace(t Tree, name string, perm fs.FileMode, write func(io.Writer) error)
 // ReadFile reads a whole regular file of at most max bytes. A larger file is
 // a *TooLargeError, known before anything is read.
 func ReadFile(t Tree, name string, max int64) ([]byte, error) {
+	return ReadFileOver(nil, t, name, max)
+}
+
+// ReadFileOver is ReadFile over what was in b, where that has the room.
+func ReadFileOver(b []byte, t Tree, name string, max int64) ([]byte, error) {
 	f, err := t.Open(name)
 	if err != nil {
 		return nil, err
@@ -192,7 +197,10 @@ func ReadFile(t Tree, name string, max int64) ([]byte, error) {
 	if fi.Size() > max {
 		return nil, &TooLargeError{Name: name, Size: fi.Size(), Max: max}
 	}
-	b := make([]byte, fi.Size())
+	if b == nil || int64(cap(b)) < fi.Size() {
+		b = make([]byte, fi.Size())
+	}
+	b = b[:fi.Size()]
 	n, err := f.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}

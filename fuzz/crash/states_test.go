@@ -2,11 +2,8 @@ package crash
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
-	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"sync"
 
@@ -44,7 +41,10 @@ func imageOf(m *vfs.Mem) uint64 {
 		if strings.HasSuffix(name, "-lock") {
 			continue
 		}
-		b := readOver(m, dir+"/"+e.Name(), *buf)
+		b, err := vfs.ReadFileOver(*buf, m, dir+"/"+e.Name(), 1<<30)
+		if err != nil {
+			panic(err)
+		}
 		*buf = b
 		if strings.Contains(name, "-wal.torn-") {
 			maskFrames(b)
@@ -62,24 +62,6 @@ func imageOf(m *vfs.Mem) uint64 {
 
 // images is room to read files in: there are millions to tell apart.
 var images = sync.Pool{New: func() any { return new([]byte) }}
-
-// readOver reads a file over b.
-func readOver(m *vfs.Mem, name string, b []byte) []byte {
-	f, err := m.Open(name)
-	if err != nil {
-		panic(err)
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		panic(err)
-	}
-	b = slices.Grow(b[:0], int(fi.Size()))[:fi.Size()]
-	if n, err := f.ReadAt(b, 0); err != nil && err != io.EOF || n < len(b) {
-		panic(fmt.Sprintf("%s: %d of %d bytes: %v", name, n, len(b), err))
-	}
-	return b
-}
 
 func maskFrames(b []byte) {
 	for len(b) >= 28 {

@@ -325,7 +325,7 @@ func escapeFault(b []byte) faultCode {
 	return faultSurrogate
 }
 
-// hex4 returns the number of the \uXXXX at the start of b, -1 when there is
+// hex4 returns the number of a \u and its four digits at the start of b, -1 when there is
 // none.
 func hex4(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {

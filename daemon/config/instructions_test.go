@@ -11,13 +11,13 @@ import (
 
 func TestInstructions(t *testing.T) {
 	m := vfs.NewMem()
-	for _, dir := range []string{"/h/work/a", "/w/x/y", "/w/link", "/w/dir/Crab.md", "/w/empty/z"} {
+	for _, dir := range []string{"/h/x/a", "/w/x/y", "/w/link", "/w/dir/Crab.md", "/w/empty/z"} {
 		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, text := range map[string]string{
-		"/h/Crab.md": "home\n", "/Crab.md": "\nroot\n\n", "/w/Crab.md": "w", "/w/x/y/Crab.md": "y\xff", "/h/work/a/Crab.md": "a",
+		"/h/Crab.md": "home\n", "/Crab.md": "\nroot\n\n", "/w/Crab.md": "w", "/w/x/y/Crab.md": "y\xff", "/h/x/a/Crab.md": "a",
 		"/w/empty/Crab.md": " \n", "/w/empty/z/Crab.md": "z", "/secret": "secret",
 	} {
 		m.WriteFile(name, []byte(text), 0o600)
@@ -29,8 +29,8 @@ func TestInstructions(t *testing.T) {
 		{"/w/x/y", "crab", "root\n\nw\n\ny\ufffd"},
 		{"/w/x", "dev", "home\n\nroot\n\nw"},
 		{"/", "dev", "home\n\nroot"},
-		{"/h/work/a", "dev", "home\n\nroot\n\na"},
-		{"/h/work/a", "crab", "root\n\na"},
+		{"/h/x/a", "dev", "home\n\nroot\n\na"},
+		{"/h/x/a", "crab", "root\n\na"},
 		{"/h", "dev", "home\n\nroot"},
 		{"/w/link", "dev", "home\n\nroot\n\nw"},
 		{"/w/dir", "dev", "home\n\nroot\n\nw"},

@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"crabmem/bm25"
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
-	"crabmem/snippet"
 )
 
 // offline is the model that is none: it answers with what the store and the

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
-	"crabmem/snippet"
 )
 
 // Classes of documents, and the roles of places. Class 0 is that of every role

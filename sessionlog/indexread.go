@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
-	"crabmem/snippet"
 )
 
 // An indexReader turns lines of one session file into places and documents. It

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"crabmem/bm25"
-	"crabmem/snippet"
+	"crabmem/bm25/snippet"
 )
 
 // maxReadLine is what is read of a line for its text to be ranked by.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
-	"crabmem/snippet"
 )
 
 // The bounds of what a search returns.

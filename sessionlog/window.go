@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"crabmem/bm25"
+	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
-	"crabmem/snippet"
 )
 
 // maxText is how much of a text a snippet and a message of a window show, in

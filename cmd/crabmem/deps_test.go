@@ -32,10 +32,10 @@ var mayImport = map[string][]string{
 	"daemon/wire/pb":             {},
 	"testdata":                   {},
 	"crmem":                      {"crmem/vfs", "bm25"},
-	"crmem/recall":               {"crmem", "bm25", "budget"},
-	"snippet":                    {"bm25"},
-	"budget":                     {"bm25", "snippet"},
-	"sessionlog":                 {"crmem/vfs", "bm25", "snippet"},
+	"crmem/recall":               {"crmem", "bm25", "crmem/budget"},
+	"bm25/snippet":               {"bm25"},
+	"crmem/budget":               {"bm25", "bm25/snippet"},
+	"sessionlog":                 {"crmem/vfs", "bm25", "bm25/snippet"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/client":              {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs"},
@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"daemon/mcp":                 {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":               {"daemon/model", "daemon/tool", "sessionlog", "crmem/vfs"},
 	"daemon": {"daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model",
-		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "snippet", "budget", "sessionlog"},
+		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog"},
 	"bench/recall": {"bm25", "crmem", "sessionlog"},
 }
 
@@ -81,7 +81,7 @@ var fileCalls = map[string][]string{
 }
 
 var topLevel = []string{
-	"LICENSE", "README.md", "bench", "bm25", "budget", "cmd", "crmem", "daemon", "fuzz", "go.mod", "go.sum", "sessionlog", "snippet", "testdata",
+	"LICENSE", "README.md", "bench", "bm25", "cmd", "crmem", "daemon", "fuzz", "go.mod", "go.sum", "sessionlog", "testdata",
 }
 
 // source is a parsed file of the module.

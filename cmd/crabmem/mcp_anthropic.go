@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode"
 
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/snippet"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"crabmem/budget"
 	"crabmem/crmem"
+	"crabmem/crmem/budget"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )

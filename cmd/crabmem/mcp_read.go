@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"crabmem/bm25"
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
-	"crabmem/snippet"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"

@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/snippet"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"

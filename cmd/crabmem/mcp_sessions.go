@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"crabmem/bm25"
-	"crabmem/budget"
+	"crabmem/bm25/snippet"
+	"crabmem/crmem/budget"
 	"crabmem/sessionlog"
-	"crabmem/snippet"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
-	"crabmem/snippet"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"

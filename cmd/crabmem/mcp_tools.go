@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/snippet"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"

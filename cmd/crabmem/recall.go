@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
-	"crabmem/budget"
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
+	"crabmem/crmem/budget"
 	"crabmem/crmem/recall"
-	"crabmem/snippet"
 
 	"github.com/spf13/cobra"
 )

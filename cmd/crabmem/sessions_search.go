@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
+	"crabmem/bm25/snippet"
 	"crabmem/sessionlog"
-	"crabmem/snippet"
 
 	"github.com/spf13/cobra"
 )

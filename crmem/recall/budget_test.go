@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/budget"
 	"crabmem/crmem"
+	"crabmem/crmem/budget"
 )
 
 // TestBudget recalls with budgets of all sizes: names and texts never have more

@@ -7,8 +7,8 @@ import (
 	"context"
 
 	"crabmem/bm25"
-	"crabmem/budget"
 	"crabmem/crmem"
+	"crabmem/crmem/budget"
 )
 
 // Options are what an answer should have beside the hits.

@@ -3,7 +3,7 @@ package budget
 
 import (
 	"crabmem/bm25"
-	"crabmem/snippet"
+	"crabmem/bm25/snippet"
 )
 
 // An Entry is one that was found.

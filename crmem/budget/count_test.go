@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/budget"
+	"crabmem/crmem/budget"
 )
 
 func read(t testing.TB, name string) string {

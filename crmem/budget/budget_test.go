@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
-	"crabmem/budget"
+	"crabmem/crmem/budget"
 
 	"github.com/clipperhouse/uax29/v2/graphemes"
 )

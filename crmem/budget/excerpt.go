@@ -3,7 +3,7 @@ package budget
 import (
 	"strings"
 
-	"crabmem/snippet"
+	"crabmem/bm25/snippet"
 )
 
 // An excerpt makes parts of a text around what matched.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
-	"crabmem/snippet"
+	"crabmem/bm25/snippet"
 )
 
 // TestCut looks for the part with most of the query.

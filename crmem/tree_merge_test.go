@@ -174,7 +174,7 @@ func TestMergeAgainstModel(t *testing.T) {
 	r := seeded(t)
 	rounds := treeRounds
 	if testing.Short() {
-		rounds /= 20
+		rounds = min(rounds, 500)
 	}
 	var conflicts, settled, unbased, replaced, guarded int
 	for n := 0; replaced < rounds; n++ {

@@ -69,11 +69,11 @@ func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 	if t.confined && (strings.HasPrefix(name, "/") || name == "") {
 		return "", nil, errEscapes
 	}
-	dirs, names := []*node{t.dir}, []string{} // dirs[i] is what names[:i] is
-	rest := strings.Split(name, "/")
-	for hops := 0; len(rest) > 0; {
-		elem := rest[0]
-		rest = rest[1:]
+	// dirs[i] is what names[:i] is. Millions of short names are resolved in a test.
+	dirs, names := append(make([]*node, 0, 8), t.dir), make([]string, 0, 8)
+	elem, rest, more := "", name, true
+	for hops := 0; more; {
+		elem, rest, more = strings.Cut(rest, "/")
 		at := dirs[len(dirs)-1]
 		if !at.mode.IsDir() {
 			return "", nil, syscall.ENOTDIR
@@ -96,7 +96,7 @@ func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 		if n == nil {
 			return "", nil, syscall.ENOENT
 		}
-		if n.mode.Type() == fs.ModeSymlink && (follow || len(rest) > 0) {
+		if n.mode.Type() == fs.ModeSymlink && (follow || more) {
 			if hops++; hops > 40 {
 				return "", nil, syscall.ELOOP
 			}
@@ -106,7 +106,11 @@ func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 				}
 				dirs, names = dirs[:1], names[:0]
 			}
-			rest = append(strings.Split(n.target, "/"), rest...)
+			if more {
+				rest = n.target + "/" + rest
+			} else {
+				rest, more = n.target, true
+			}
 			continue
 		}
 		dirs, names = append(dirs, n), append(names, elem)

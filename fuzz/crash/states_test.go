@@ -53,9 +53,7 @@ func imageOf(m *vfs.Mem) uint64 {
 			clear(b[44:48])
 			maskFrames(b[48:])
 		}
-		maphash.WriteComparable(&h, [2]int{len(name), len(b)})
-		h.WriteString(name)
-		h.Write(b)
+		maphash.WriteComparable(&h, [2]uint64{maphash.String(printSeed, name), maphash.Bytes(printSeed, b)})
 	}
 	return h.Sum64()
 }

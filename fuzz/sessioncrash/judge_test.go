@@ -23,9 +23,10 @@ type judge struct {
 	count atomic.Uint64
 
 	mu     sync.Mutex
-	seen   map[uint64][]found  // what an image was recovered to, by image and lock texts
-	images map[uint64]struct{} // distinct, lock texts aside
-	seen2  map[uint64]struct{} // those of crashes during a recovery
+	seen   map[uint64][]found             // what an image was recovered to, by image and lock texts
+	images map[uint64]struct{}            // distinct, lock texts aside
+	seen2  map[uint64]struct{}            // those of crashes during a recovery
+	refs   map[string]*sessionref.Session // by text, see reference
 
 	deaths  atomic.Int64 // killed processes, whose page cache lives on
 	torn    atomic.Int64 // torn ends that were set aside
@@ -37,7 +38,7 @@ type judge struct {
 }
 
 func newJudge() *judge {
-	return &judge{goes: 1, seen: map[uint64][]found{}, images: map[uint64]struct{}{}, seen2: map[uint64]struct{}{}}
+	return &judge{goes: 1, seen: map[uint64][]found{}, images: map[uint64]struct{}{}, seen2: map[uint64]struct{}{}, refs: map[string]*sessionref.Session{}}
 }
 
 // crashed judges a machine after a power cut. An image that was seen before is
@@ -214,7 +215,7 @@ func (j *judge) mend(m *vfs.Mem, d *sessionlog.Dir, f *looked, warned *[]string)
 		text = f.after
 	}
 	if sumOf(text)%4 == 0 {
-		if err := agrees(text, c); err != nil {
+		if err := j.agrees(text, c); err != nil {
 			return wrong("%s: %v", f.name, err)
 		}
 		j.read.Add(1)
@@ -234,9 +235,26 @@ func firstBad(text string) int {
 	return off
 }
 
-// agrees holds a context against what the other reader makes of the file.
-func agrees(text string, c *sessionlog.Context) error {
+// reference is what the other reader makes of a file.
+func (j *judge) reference(text string) (*sessionref.Session, error) {
+	j.mu.Lock()
+	ref := j.refs[text]
+	j.mu.Unlock()
+	if ref != nil {
+		return ref, nil
+	}
 	ref, err := sessionref.Read([]byte(text))
+	if err == nil {
+		j.mu.Lock()
+		j.refs[text] = ref
+		j.mu.Unlock()
+	}
+	return ref, err
+}
+
+// agrees holds a context against what the other reader makes of the file.
+func (j *judge) agrees(text string, c *sessionlog.Context) error {
+	ref, err := j.reference(text)
 	if err != nil {
 		return wrong("the other reader: %v", err)
 	}

@@ -172,10 +172,7 @@ func checkIDs(t *testing.T, before, after *Snapshot) {
 
 func TestMergeAgainstModel(t *testing.T) {
 	r := seeded(t)
-	rounds := treeRounds
-	if testing.Short() {
-		rounds = min(rounds, 500)
-	}
+	rounds := unlessShort(treeRounds)
 	var conflicts, settled, unbased, replaced, guarded int
 	for n := 0; replaced < rounds; n++ {
 		first, err := NewSnapshot(1, nil)

@@ -126,10 +126,7 @@ var easyName = regexp.MustCompile(`^[a-wyz日本旅行数据库مرحبا][a-z�
 // up to white space at the edges, and times.
 func TestReferenceReadsTrees(t *testing.T) {
 	r := seeded(t)
-	rounds := treeRounds / 2 // a plain name comes once in ten
-	if testing.Short() {
-		rounds = min(rounds, 500)
-	}
+	rounds := unlessShort(treeRounds / 2) // a plain name comes once in ten
 	pages, easy := 0, 0
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 12)

@@ -14,10 +14,7 @@ import (
 // a second dump of it changes nothing.
 func TestTreeRoundTrip(t *testing.T) {
 	r := seeded(t)
-	rounds := treeRounds
-	if testing.Short() {
-		rounds = min(rounds, 500)
-	}
+	rounds := unlessShort(treeRounds)
 	pages := 0
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 6)

@@ -25,6 +25,15 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 7))
 }
 
+// unlessShort is how many rounds a random test of trees has. As many as a short
+// one has are enough to see each case that it counts.
+func unlessShort(rounds int) int {
+	if testing.Short() {
+		return min(rounds, 500)
+	}
+	return rounds
+}
+
 // What names, aliases and contents are made of: everything that a file
 // system, HTML, Markdown, mdbook, JSON or a reader of pages could trip over.
 var hostile = []string{

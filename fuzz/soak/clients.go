@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -29,7 +28,7 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 	defer c.Close()
 	name := fmt.Sprintf("entry %d", r.IntN(200))
 	err := s.requests(ctx, c, r, name)
-	if err == nil || ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || over(ctx) {
 		return
 	}
 	var refused *client.Error
@@ -132,7 +131,7 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 	for e, err := range c.Stream(ctx, &pb.StreamMsg{Agent: agent, Content: text, Sender: &who, NewChat: r.IntN(10) == 0}) {
 		var refused *client.Error
 		switch {
-		case err != nil && !errors.As(err, &refused) && ctx.Err() == nil:
+		case err != nil && !errors.As(err, &refused) && !over(ctx):
 			s.odd(fmt.Errorf("a stream: %w", err))
 			return
 		case err != nil:
@@ -195,7 +194,7 @@ func (s *soak) reload(ctx context.Context, r *rand.Rand) {
 			_, err = c.SetConfig(ctx, js)
 		}
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !over(ctx) {
 		s.odd(fmt.Errorf("a reload: %w", err))
 	}
 }

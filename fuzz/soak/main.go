@@ -272,6 +272,13 @@ func (s *soak) probe(ctx context.Context) {
 // odd takes note of an error that should not be.
 func (s *soak) odd(err error) { s.strange.CompareAndSwap(nil, &err) }
 
+// over reports whether a context has ended. A dial ends by the clock at the
+// deadline, a moment before the context's own timer.
+func over(ctx context.Context) bool {
+	at, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(at)
+}
+
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -43,6 +43,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 		return err
 	}
 	x.lexer.clip()
+	x.lexer.rest()
 	x.df = slices.Clip(x.df)
 	return nil
 }

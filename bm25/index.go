@@ -52,6 +52,7 @@ func (x *Index) Add(d Doc) {
 	x.growDF()
 	t := &x.tail
 	t.add(d, terms, length, len(x.df), x.df)
+	x.lexer.rest()
 	added := t.of(uint16(len(t.ids) - 1))
 	for _, n := range added {
 		x.codes.add(n.code)

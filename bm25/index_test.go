@@ -114,6 +114,44 @@ func TestManyDocuments(t *testing.T) {
 	}
 }
 
+// TestLongDocumentLeavesNothing: what a document far longer than others takes
+// while it is indexed is not kept, whether it has few terms or very many.
+func TestLongDocumentLeavesNothing(t *testing.T) {
+	var many strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintf(&many, "%x ", 16+i)
+	}
+	texts := map[string]string{
+		"few terms":      strings.Repeat("some words ", 4<<20/11),
+		"few terms, CJK": strings.Repeat("記憶", 1<<20/6),
+		"many terms":     many.String(),
+	}
+	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+		for name, text := range texts {
+			// What every later one with these terms has is not the matter.
+			known := bm25.New(a)
+			add := func(id uint64, text string) int64 {
+				known.Add(bm25.Doc{ID: id, Fields: []string{text}})
+				return known.Stats().Bytes
+			}
+			before := add(1, "short")
+			after := add(2, text)
+			known.Remove(2)
+			for id := range uint64(2100) { // the tail is frozen
+				after = add(3+id, "short")
+			}
+			t.Logf("%v, %s: %d bytes before, %d after", a, name, before, after)
+			most := int64(4 << 20)
+			if name == "many terms" {
+				most += 200_000 * 90 // of the vocabulary
+			}
+			if after-before > most {
+				t.Errorf("%v, %s: %d bytes are left", a, name, after-before)
+			}
+		}
+	}
+}
+
 func TestBuildErrors(t *testing.T) {
 	doc := func(i int) bm25.Doc { return bm25.Doc{ID: uint64(i), Fields: []string{"some text"}} }
 	x := bm25.New(bm25.Plain)

@@ -245,6 +245,23 @@ func (l *lexer) clip() {
 	l.forms, l.moreTerms = slices.Clone(l.forms), slices.Clone(l.moreTerms)
 }
 
+// mostScratch is what is kept from one document for the next, in bytes: more
+// than those of a usual size need.
+const mostScratch = 4 << 20
+
+// rest ends the work on a document. What one that is far longer than others
+// needed is given back.
+func (l *lexer) rest() {
+	if l.scratch() > mostScratch {
+		l.scanner, l.ids, l.probes = scanner{}, nil, nil
+	}
+}
+
+func (l *lexer) scratch() int {
+	s := &l.scanner
+	return cap(s.buf) + 4*cap(s.edges) + 4*cap(s.atoms) + cap(s.join) + cap(s.uni.text) + 4*cap(l.ids) + 16*cap(l.probes)
+}
+
 func (l *lexer) bytes() int {
-	return l.dict.bytes() + 4*cap(l.forms) + 4*cap(l.moreTerms)
+	return l.dict.bytes() + 4*cap(l.forms) + 4*cap(l.moreTerms) + l.scratch()
 }

@@ -46,7 +46,7 @@ func (t *tail) add(d Doc, terms []uint32, length, vocabulary int, df []uint32) {
 	}
 	doc := uint16(len(t.ids))
 	first := uint32(len(t.nodes))
-	nodes := slices.Grow(t.nodes, len(terms))
+	nodes := slices.Grow(t.nodes, min(len(terms), tailNodes))
 	head := t.head
 	// While the document is being read, prev of its nodes is in place and code
 	// counts up to the largest number that is still exact; what goes beyond is
@@ -169,12 +169,16 @@ func (t *tail) freeze() *segment {
 	return s
 }
 
-// reset empties the tail and keeps its memory.
+// reset empties the tail and keeps its memory, unless one document with very
+// many terms took more than a tail needs.
 func (t *tail) reset() {
 	for _, n := range t.nodes {
 		t.head[n.term] = 0
 	}
 	clear(t.where)
+	if cap(t.nodes) > 4*tailNodes {
+		t.nodes = nil
+	}
 	t.nodes, t.escapes, t.first = t.nodes[:0], t.escapes[:0], t.first[:1]
 	t.ids, t.class, t.lens = t.ids[:0], t.class[:0], t.lens[:0]
 	t.live = 0

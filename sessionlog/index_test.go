@@ -349,6 +349,37 @@ func TestWrittenWhileIndexed(t *testing.T) {
 	}
 }
 
+// TestLongMessageLeavesNothing: an index that was told of a very long message
+// keeps its terms, not what it took to read it.
+func TestLongMessageLeavesNothing(t *testing.T) {
+	d, err := sessionlog.OpenDir(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	x := newIndex(t, d, nil)
+	say := func(text string) {
+		l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
+		if err == nil {
+			err = errors.Join(l.Append(sessionlog.Message{Role: "user", Content: text}), l.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("short")
+	before := measuredHeap()
+	say(strings.Repeat("some words ", 8<<20/11))
+	after := measuredHeap()
+	t.Logf("%.1f MiB before, %.1f after", before/(1<<20), after/(1<<20))
+	if after-before > 6<<20 {
+		t.Errorf("%.1f MiB are left", (after-before)/(1<<20))
+	}
+	if r := mustSearch(t, x, sessionlog.Query{Text: "words"}); r.Total != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestRefreshReadsWhatIsNew counts the bytes that a refresh reads.
 func TestRefreshReadsWhatIsNew(t *testing.T) {
 	dir := t.TempDir()

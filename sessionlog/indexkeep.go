@@ -39,6 +39,9 @@ func (x *Index) wrote(name string, at int64, b []byte) {
 	r.written(b)
 	x.add(e, r)
 	e.size, e.mtime, e.modified = r.pos.end, time.Time{}, x.dir.opts.Now()
+	if len(b) > arenaSize {
+		x.told = indexReader{tools: x.tools} // which keeps what it read
+	}
 }
 
 // notYet reports whether NewIndex is still at work: it will find what was told

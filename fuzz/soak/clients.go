@@ -49,7 +49,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 0, 1, 2:
 		size := r.IntN(2000)
 		if r.IntN(50) == 0 {
-			name, size = "a long entry", 4*mib
+			name, size = longEntry, 4*mib
 		}
 		_, err = c.Remember(ctx, &pb.RememberMsg{Name: name, Content: strings.Repeat("some words ", size/11)})
 	case 3, 4, 5:

@@ -123,7 +123,7 @@ func run(ctx context.Context, d time.Duration, seed uint64) (err error) {
 	fmt.Printf("soak: without what the host took, %v (longest), and of a bare listener beside it %v\n", s.longest.Round(time.Microsecond), s.bare.Round(time.Microsecond))
 	l.Most("a new client, longest, above a bare listener's", (s.longest - s.bare).Seconds(), 1, "s")
 	l.Most("memory above idle, under siege", peaks[0], 64, "MiB")
-	l.Most("memory above idle, under everything", peaks[2], 256, "MiB")
+	l.Most("memory above idle, under everything", peaks[2], 288, "MiB")
 	begin, end := found[1], found[2]
 	l.Most("goroutines, since the second part", float64(end.goroutines)-float64(begin.goroutines), 8, "")
 	l.Most("goroutines, since the beginning", float64(end.goroutines)-float64(idle.goroutines), 16, "")

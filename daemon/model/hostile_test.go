@@ -315,6 +315,13 @@ func TestBadStreams(t *testing.T) {
 		{"an error as an object", "", `data: {"object":"error","message":"boom","code":500}` + "\n\n", "500 Internal Server Error: boom"},
 		{"an error as a text", "", `data: {"error":"boom"}` + "\n\n", "boom"},
 		{"an error after text", "", text + `data: {"error":{"message":"boom","type":"server_error"}}` + "\n\n", "server_error: boom"},
+		{"an error in a field of its own", "", "error: " + `{"code":500,"message":"boom","type":"server_error"}` + "\n\ndata: [DONE]\n\n", "500 Internal Server Error: server_error: boom"},
+		{"an event of errors", "", "event: error\ndata: " + `{"code":"busy","message":"boom"}` + "\n\n", "busy: boom"},
+		{"an error in a list", "", `data: [{"error":{"code":503,"message":"boom","status":"UNAVAILABLE"}}]` + "\n\n", "503 Service Unavailable: UNAVAILABLE: boom"},
+		{"an error in a list, not streamed", "application/json", `[{"error":{"code":503,"message":"boom"}}]`, "503 Service Unavailable: boom"},
+		{"an error of a choice", "", `data: {"choices":[{"delta":{"content":""},"error":{"code":502,"message":"boom"},"finish_reason":"error"}]}` + "\n\n", "502 Bad Gateway: boom"},
+		{"an error of a choice, not streamed", "application/json", `{"choices":[{"message":{"content":"half"},"error":{"code":502,"message":"boom"},"finish_reason":"error"}]}`, "502 Bad Gateway: boom"},
+		{"an error with no type", "text/plain", `{"error":{"message":"boom"}}`, "boom"},
 		{"no choices", "application/json", `{}`, "the answer has no choices"},
 	} {
 		r := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -356,6 +363,18 @@ func TestOddStreams(t *testing.T) {
 		{name: "an id in every piece", calls: "f({})a", body: `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]}` + "\n\n" +
 			`data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]}}]}` + "\n\n" + finish},
 		{name: "gaps", calls: "f({})a g({})b", body: `data: {"choices":[{"delta":{"tool_calls":[{"index":7,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":-3,"id":"b","function":{"name":"g","arguments":"{}"}}]}}]}` + "\n\n" + finish},
+		{name: "events without data", body: "data: \n\ndata:\n\nevent: ping\n\n" + `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n" + finish, content: "x"},
+		{name: "a mark of UTF-8", body: "\ufeff" + `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n" + finish, content: "x"},
+		{name: "not streamed, and said to be", body: "\n" + `{"choices":[{"message":{"content":"x"}}]}`, content: "x"},
+		{name: "streamed, and said not to be", kind: "application/json", body: `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n" + finish, content: "x"},
+		{name: "arguments as an object", calls: `f({"x": [1]})a`, body: `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"x": [1]}}}]}}]}` + "\n\n" + finish},
+		{name: "arguments as an object, not streamed", kind: "application/json", calls: `f({"x": 1})a`,
+			body: `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x": 1}}}]},"finish_reason":"stop"}]}`},
+		{name: "neither ids nor indices", calls: "f()call_ g({})call_ g({})call_", body: `data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":""}},{"function":{"name":"g","arguments":"{}"}},{"function":{"name":"g","arguments":"{}"}}]}}]}` + "\n\n" + finish},
+		{name: "empty ids", calls: `f({"a":1})call_ f({"a":2})call_`, body: `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"","function":{"name":"f","arguments":"{\"a\":1}"}}]}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"","function":{"name":"f","arguments":"{\"a\":"}}]}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"","function":{"name":"f","arguments":"2}"}}]}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"","function":{"name":"f","arguments":""}}]}}]}` + "\n\n" + finish},
 		{name: "no ids", calls: "f({})call_ g({})call_", body: `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]}}]}` + "\n\n" + finish},
 	} {
 		r := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -268,6 +268,20 @@ func TestTimeouts(t *testing.T) {
 				io.WriteString(w, ": still here\n\n")
 			}
 		}), stream: true, want: time.Minute, attempts: 1, text: "no chunk within 1m0s"},
+		{name: "chunks of nothing are chunks", answer: piped("text/event-stream", func(w io.Writer) {
+			for range 10 {
+				time.Sleep(50 * time.Second)
+				io.WriteString(w, `data: {"choices":[{"delta":{"role":"assistant","content":""}}]}`+"\n\n")
+			}
+			io.WriteString(w, text+streamEnd)
+		}), stream: true, want: 500 * time.Second, attempts: 1},
+		{name: "events of nothing are none", answer: piped("text/event-stream", func(w io.Writer) {
+			io.WriteString(w, text)
+			for range 100 {
+				time.Sleep(10 * time.Second)
+				io.WriteString(w, "data: \n\ndata: {}\n\n")
+			}
+		}), stream: true, want: time.Minute, attempts: 1, text: "no chunk within 1m0s"},
 		{name: "a byte every second", answer: piped("text/event-stream", func(w io.Writer) {
 			io.WriteString(w, text)
 			for _, b := range []byte(strings.Repeat(text, 10)) {

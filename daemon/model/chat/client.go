@@ -165,15 +165,18 @@ func permanent(format string, args ...any) *Error {
 
 // completion reads an answer that was not streamed.
 func completion(body []byte) (*Response, error) {
+	if err := inBand(body); err != nil {
+		return nil, err
+	}
 	w, err := decode(body)
 	if err != nil {
 		return nil, permanent("the answer is not what it should be: %w", err)
 	}
-	if err := inBand(body); err != nil {
-		return nil, err
-	}
 	if len(w.Choices) == 0 {
 		return nil, permanent("the answer has no choices")
+	}
+	if err := w.Choices[0].failed(); err != nil {
+		return nil, err
 	}
 	m := &w.Choices[0].Message
 	r := &Response{Finish: w.Choices[0].FinishReason, Usage: w.usage(), Message: sessionlog.Message{
@@ -188,7 +191,7 @@ func completion(body []byte) (*Response, error) {
 		}
 		r.Message.ToolCalls = append(r.Message.ToolCalls, sessionlog.ToolCall{
 			ID: callID(t.ID), Type: t.Type,
-			Function: sessionlog.Function{Name: t.Function.Name, Arguments: t.Function.Arguments},
+			Function: sessionlog.Function{Name: t.Function.Name, Arguments: string(t.Function.Arguments)},
 		})
 	}
 	return r, nil

@@ -24,6 +24,7 @@ type (
 		Index          int
 		Delta, Message message
 		FinishReason   string `json:"finish_reason"`
+		Error          json.RawMessage
 	}
 	message struct {
 		Content          content
@@ -37,7 +38,10 @@ type (
 	toolCall struct {
 		Index    int
 		ID, Type string
-		Function struct{ Name, Arguments string }
+		Function struct {
+			Name      string
+			Arguments arguments
+		}
 	}
 )
 
@@ -141,4 +145,16 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// arguments are the text of an object or, as some endpoints send it, the object.
+type arguments string
+
+func (a *arguments) UnmarshalJSON(data []byte) error {
+	*a = ""
+	if len(data) > 0 && data[0] == '{' {
+		*a = arguments(bytes.ToValidUTF8(data, []byte("\uFFFD")))
+		return nil
+	}
+	return lenient(json.Unmarshal(data, (*string)(a)))
 }

@@ -80,7 +80,7 @@ func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatC
 		call := &openai.ChatCompletionMessageFunctionToolCallParam{
 			ID: c.ID,
 			Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
-				Name: c.Function.Name, Arguments: arguments(c.Function.Arguments),
+				Name: c.Function.Name, Arguments: argumentsObject(c.Function.Arguments),
 			},
 		}
 		if e.Unsigned && i == 0 {
@@ -101,10 +101,10 @@ func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatC
 // signatures that its models give them.
 var unsigned = map[string]any{"google": map[string]any{"thought_signature": "skip_thought_signature_validator"}}
 
-// arguments makes an object of what a model wrote: endpoints that parse the
+// argumentsObject makes an object of what a model wrote: endpoints that parse the
 // arguments in a history refuse all of it for one call that is none, and with
 // it every later request of the session.
-func arguments(s string) string {
+func argumentsObject(s string) string {
 	s = strings.TrimSpace(s)
 	var object map[string]json.RawMessage
 	if s == "" {

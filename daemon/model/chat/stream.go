@@ -1,47 +1,54 @@
 package chat
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
 // grace is how long usage is waited for after the answer's end.
 const grace = 5 * time.Second
 
 // chunks yields what the events of a stream say. A stream has ended well when
-// a finish_reason came: the SDK takes one that was cut for complete.
+// a finish_reason came: the SDK takes one that was cut for complete. What is
+// there says whether it is events: not every endpoint labels it right.
 func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) error {
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "application/json" {
-		return a.whole(res, yield)
-	} else if strings.HasPrefix(kind, "text/html") {
+	body := bufio.NewReader(res.Body)
+	switch first, err := begins(body); {
+	case err != nil && err != io.EOF:
+		return err
+	case first == '{', first == '[':
+		return a.whole(body, yield)
+	case first == '<', strings.HasPrefix(res.Header.Get("Content-Type"), "text/html"):
 		return permanent("the answer is a page, not a stream of events: check base_url")
 	}
-	events := ssestream.NewDecoder(res)
+	e := newEvents(body)
 	var d deltas
-	for events.Next() {
-		data := events.Event().Data
-		if bytes.HasPrefix(data, []byte("[DONE]")) {
+	for e.next() {
+		if bytes.HasPrefix(e.data, []byte("[DONE]")) {
 			break
 		}
-		chunk, err := d.read(data)
-		if err != nil {
+		if e.failed {
+			return inBandError(e.data)
+		}
+		chunk, err := d.read(e.data)
+		switch {
+		case err != nil:
 			return err
-		}
-		if chunk == nil {
+		case chunk != nil:
+			a.rest()
+			if !yield(*chunk, nil) {
+				return nil
+			}
+		case !d.alive || d.finished:
 			continue
-		}
-		a.rest()
-		if !yield(*chunk, nil) {
-			return nil
 		}
 		if d.finished {
 			a.await("the stream did not end", min(grace, a.c.e.Idle))
@@ -49,7 +56,7 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 			a.await("the stream stalled: no chunk", a.c.e.Idle)
 		}
 	}
-	switch err := events.Err(); {
+	switch err := e.err(); {
 	case d.finished:
 		return nil // the answer is whole; only usage may be missing
 	case err == nil:
@@ -59,9 +66,22 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 	}
 }
 
+// begins skips white space and the mark of UTF-8 and returns the byte behind it.
+func begins(r *bufio.Reader) (byte, error) {
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if strings.IndexByte(" \t\r\n\xef\xbb\xbf", b) < 0 {
+			return b, r.UnreadByte()
+		}
+	}
+}
+
 // whole is the answer of an endpoint that does not stream.
-func (a *attempt) whole(res *http.Response, yield func(Chunk, error) bool) error {
-	body, err := io.ReadAll(res.Body)
+func (a *attempt) whole(from io.Reader, yield func(Chunk, error) bool) error {
+	body, err := io.ReadAll(from)
 	if err != nil {
 		return err
 	}
@@ -70,7 +90,7 @@ func (a *attempt) whole(res *http.Response, yield func(Chunk, error) bool) error
 		return err
 	}
 	a.rest()
-	k := Chunk{Content: r.Message.Content, Reasoning: r.Message.ReasoningContent, Finish: r.Finish, Usage: r.Usage}
+	k := Chunk{Content: r.Message.Content, Reasoning: r.Message.ReasoningContent, Finish: cmp.Or(r.Finish, "stop"), Usage: r.Usage}
 	for i, c := range r.Message.ToolCalls {
 		k.Calls = append(k.Calls, CallDelta{i, c.ID, c.Type, c.Function.Name, c.Function.Arguments})
 	}
@@ -82,13 +102,14 @@ func (a *attempt) whole(res *http.Response, yield func(Chunk, error) bool) error
 type deltas struct {
 	size     int // bytes of text, reasoning and arguments
 	finished bool
+	alive    bool // the last event has a choice, be there nothing in it
 	calls    []call
 	current  map[int]int // index of the endpoint → of calls
 }
 
 type call struct {
-	id        string // of the endpoint
-	arguments int    // bytes
+	id, name  string // of the endpoint
+	arguments []byte
 }
 
 // read returns what an event says, nil when that is nothing.
@@ -101,10 +122,14 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 		return nil, permanent("a chunk of the stream is malformed: %w", err)
 	}
 	k := Chunk{Usage: w.usage()}
+	d.alive = len(w.Choices) > 0
 	for i := range w.Choices {
 		c := &w.Choices[i]
 		if c.Index != 0 {
 			continue
+		}
+		if err := c.failed(); err != nil {
+			return nil, err
 		}
 		k.Content += c.Delta.text()
 		k.Reasoning += c.Delta.thoughts()
@@ -129,11 +154,10 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 	return &k, nil
 }
 
-// call gives a piece of a call its index. Some endpoints number all calls 0
-// and tell them apart by their ids; some leave the ids out.
+// call gives a piece of a call its index.
 func (d *deltas) call(t *toolCall) (CallDelta, error) {
 	i, known := d.current[t.Index]
-	if !known || t.ID != "" && t.Function.Name != "" && d.calls[i].id != "" && t.ID != d.calls[i].id {
+	if !known || d.calls[i].another(t) {
 		i, known = len(d.calls), false
 		if i == maxCalls {
 			return CallDelta{}, permanent("the answer has more than %d tool calls; it was given up", maxCalls)
@@ -145,14 +169,32 @@ func (d *deltas) call(t *toolCall) (CallDelta, error) {
 		d.current[t.Index] = i
 	}
 	c := &d.calls[i]
-	if c.arguments += len(t.Function.Arguments); c.arguments > maxArguments {
+	arguments := string(t.Function.Arguments)
+	if len(c.arguments)+len(arguments) > maxArguments {
 		return CallDelta{}, permanent("a tool call's arguments have more than %d bytes; the call was given up", maxArguments)
 	}
+	replace(&c.name, t.Function.Name)
+	c.arguments = append(c.arguments, arguments...)
 	id := t.ID
 	if !known {
 		id = callID(id)
 	}
-	return CallDelta{Index: i, ID: id, Type: t.Type, Name: t.Function.Name, Arguments: t.Function.Arguments}, nil
+	return CallDelta{Index: i, ID: id, Type: t.Type, Name: t.Function.Name, Arguments: arguments}, nil
+}
+
+// another tells whether a piece of the index of a call begins another one. Some
+// endpoints number all calls 0 and tell them apart by their ids; some, Gemini's
+// among them, leave the ids out too, and send each call in one piece.
+func (c *call) another(t *toolCall) bool {
+	switch {
+	case t.Function.Name == "":
+		return false
+	case t.ID != "":
+		return c.id != "" && t.ID != c.id
+	case c.name != "" && c.name != t.Function.Name:
+		return true
+	}
+	return t.Function.Arguments != "" && json.Valid(c.arguments)
 }
 
 // callID names a call that the endpoint did not, so that its result can.
@@ -165,14 +207,36 @@ func callID(id string) string {
 
 // inBand returns the error that an endpoint sent as if it were an answer.
 func inBand(data []byte) error {
+	if !bytes.Contains(data, []byte(`error"`)) {
+		return nil
+	}
+	body := data
+	var list []json.RawMessage // of Google
+	if json.Unmarshal(data, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
 	var head struct {
 		Object string
 		Error  json.RawMessage
 	}
-	if !bytes.Contains(data, []byte(`error"`)) || json.Unmarshal(data, &head) != nil || head.Object != "error" && (len(head.Error) == 0 || string(head.Error) == "null") {
+	if json.Unmarshal(body, &head) != nil || head.Object != "error" && isNull(head.Error) {
 		return nil
 	}
+	return inBandError(body)
+}
+
+func inBandError(data []byte) error {
 	e := payloadError(data)
 	e.classify()
 	return e
 }
+
+// failed returns the error that OpenRouter puts in a choice.
+func (c *choice) failed() error {
+	if isNull(c.Error) {
+		return nil
+	}
+	return inBandError(c.Error)
+}
+
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -1,0 +1,51 @@
+package chat
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+)
+
+// events reads a stream of server-sent events. The SDK's reader knows neither
+// the events without data that keep a connection alive nor the field "error",
+// in which llama.cpp until 2025 said what went wrong.
+type events struct {
+	lines  *bufio.Scanner
+	data   []byte // of the event
+	failed bool   // the event is an error
+}
+
+func newEvents(r io.Reader) *events {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxEvent+1<<10)
+	return &events{lines: lines}
+}
+
+// next goes on to the next event that has data.
+func (e *events) next() bool {
+	e.data, e.failed = e.data[:0], false
+	for e.lines.Scan() {
+		line := e.lines.Bytes()
+		if len(line) == 0 {
+			if len(bytes.TrimSpace(e.data)) > 0 {
+				return true
+			}
+			e.data, e.failed = e.data[:0], false
+			continue
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(name) {
+		case "event":
+			e.failed = string(value) == "error"
+		case "error":
+			e.failed = true
+			fallthrough
+		case "data":
+			e.data = append(append(e.data, value...), '\n')
+		}
+	}
+	return false
+}
+
+func (e *events) err() error { return e.lines.Err() }

@@ -399,6 +399,25 @@ func TestOddStreams(t *testing.T) {
 	}
 }
 
+// TestCauses: whatever an endpoint says of an error is in what is told of it.
+func TestCauses(t *testing.T) {
+	for _, c := range []struct{ body, want string }{
+		{`{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"no such voice","provider_name":"X"}}}`, ": Provider returned error: no such voice"},
+		{`{"timestamp":1,"status":400,"error":"Bad Request","message":"no such voice"}`, ": Bad Request: no such voice"},
+		{`{"errors":[{"code":7,"message":"no such voice"}],"success":false}`, "no such voice"},
+		{`{"error":{"reason":"no such voice"}}`, "no such voice"},
+		{`{"detail":[{"msg":"no such voice"}]}`, "no such voice"},
+	} {
+		r := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			io.WriteString(w, c.body)
+		})
+		if _, err := collect(t, r, ask("?")); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.body, err)
+		}
+	}
+}
+
 // TestScriptedTrouble has what a scripted model can do wrong.
 func TestScriptedTrouble(t *testing.T) {
 	for _, c := range []struct {
@@ -456,6 +475,17 @@ func TestOverflow(t *testing.T) {
 		{413, `{"error":{"code":"tokens_limit_reached","message":"Request body too large for gpt-4o model. Max size: 8000 tokens."}}`, true},
 		{400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}`, true},
 		{422, `Prompt contains 65673 tokens, too large for model with 32768 maximum context length`, true},
+		{500, `{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}`, true},
+		{400, `{"error":"Trying to keep the first 5120 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}`, true},
+		{400, `{"error":{"message":"The number of tokens to keep from the initial prompt is greater than the context length."}}`, true},
+		{400, `{"object":"error","message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096.","type":"BadRequestError","code":400}`, true},
+		{400, `{"error":{"message":"You passed 5000 input tokens and requested 0 output tokens. However, the model's context length is only 4096 tokens","code":400}}`, true},
+		{400, `{"error":{"message":"Requested tokens (2285) exceed context window of 2048","type":"invalid_request_error"}}`, true},
+		{422, `{"error":"Input validation error: ` + "`inputs` tokens + `max_new_tokens`" + ` must be <= 4096. Given: 9000","error_type":"validation"}`, true},
+		{400, `{"error":{"code":"invalid_parameter_error","message":"<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]"}}`, true},
+		{400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"This model's maximum context length is 8192 tokens\"}}","provider_name":"X"}}}`, true},
+		{413, `{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, true},
+		{413, `<html><h1>413 Request Entity Too Large</h1></html>`, true},
 		{429, `{"error":{"message":"Rate limit reached for tokens per min. maximum context length is not it","code":"rate_limit_exceeded"}}`, false},
 		{413, `{"error":{"message":"Request too large for model in organization on tokens per minute (TPM): Limit 6000","type":"tokens","code":"rate_limit_exceeded"}}`, false},
 		{400, `{"error":{"message":"max_tokens is too large: 100000. This model supports at most 16384 completion tokens","code":"invalid_value"}}`, false},

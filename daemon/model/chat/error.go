@@ -121,13 +121,20 @@ func payloadError(body []byte) *Error {
 		return &Error{Message: text}
 	}
 	inner = outer
-	if outer.Error != nil && string(outer.Error) != "null" {
+	if !isNull(outer.Error) {
 		inner = fault{}
 		if json.Unmarshal(outer.Error, &inner) != nil {
-			return &Error{Message: text(outer.Error), Code: text(outer.Code)}
+			return &Error{Message: colon(text(outer.Error), text(outer.Message)), Code: text(outer.Code)}
 		}
 	}
 	e := &Error{Message: cmp.Or(text(inner.Message), text(inner.Detail)), Code: cmp.Or(text(inner.Code), text(inner.Type), text(inner.Status))}
+	var upstream struct{ Raw json.RawMessage }
+	if json.Unmarshal(inner.Metadata, &upstream) == nil { // of OpenRouter, whose own message says nothing
+		e.Message = colon(e.Message, text(upstream.Raw))
+	}
+	if e.Message == "" {
+		e.Message = strings.TrimSpace(string(body)) // the cause is in it somewhere
+	}
 	// A number is a status again; the type then says more.
 	if n, err := strconv.Atoi(e.Code); err == nil {
 		if n >= 400 && n < 600 {
@@ -140,7 +147,14 @@ func payloadError(body []byte) *Error {
 
 // fault is any of those objects.
 type fault struct {
-	Error, Message, Detail, Code, Type, Status json.RawMessage
+	Error, Message, Detail, Code, Type, Status, Metadata json.RawMessage
+}
+
+func colon(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ": " + b
 }
 
 // text is a JSON string as it is, and any other value as its JSON.
@@ -162,7 +176,7 @@ var transientCodes = []string{
 }
 
 var overflowCodes = []string{
-	"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached",
+	"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached", "request_too_large",
 }
 
 // overflowTexts are how endpoints say in lower case that a request is longer
@@ -173,6 +187,10 @@ var overflowTexts = []string{
 	"prompt is too long", "input is too long", "maximum prompt length", "exceeded model token limit",
 	"exceeds the maximum number of tokens", "number of tokens in the prompt cannot exceed", "larger than the context",
 	"longer than the context", "longer than the model's context", "context window exceeds", "exceeds the model's context",
+	"exceeds the context length", "greater than the context length", "exceed context window", "context size has been exceeded",
+	"exceeded this model context window", "longer than the maximum model length", "the model's context length is only",
+	"loaded with context length of only", "reached context length", "range of input length should be",
+	"tokens + `max_new_tokens` must be", "`inputs` must have less than", "prompt exceeds max length",
 }
 
 func (e *Error) classify() {
@@ -185,7 +203,8 @@ func (e *Error) classify() {
 		return
 	}
 	message := strings.ToLower(e.Message)
-	e.overflow = contains(overflowCodes, e.Code)
+	// 413 is of the bytes, of Anthropic and of proxies; Groq says with it how many tokens are left of a minute.
+	e.overflow = contains(overflowCodes, e.Code) || e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded"
 	for _, t := range overflowTexts {
 		e.overflow = e.overflow || strings.Contains(message, t)
 	}

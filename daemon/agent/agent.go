@@ -51,7 +51,7 @@ type Agent struct {
 	CompactThreshold int
 	// CompactPrompt takes the place of the built-in one. "" does not.
 	CompactPrompt string
-	// CompactTokens is how long a summary may be. 0 is up to the model.
+	// CompactTokens is about how long a summary may be. 0 is up to the model.
 	CompactTokens int
 
 	system string

@@ -198,6 +198,9 @@ func TestFailures(t *testing.T) {
 		{"empty", modeltest.Reply{}.Finish("stop"), "empty answer", []string{"user go"}},
 		{"too long", modeltest.Reply{}.Text("and so").Finish("length"), "cut", []string{"user go", "assistant and so"}},
 		{"filtered", modeltest.Reply{}.Text("I").Finish("content_filter"), "filter", []string{"user go", "assistant I"}},
+		{"broken off", modeltest.Reply{}.Text("half").Finish("error"), "broke the answer off: error", []string{"user go", "assistant half"}},
+		{"no machines", modeltest.Reply{}.Text("half").Finish("insufficient_system_resource"), "insufficient_system_resource", []string{"user go", "assistant half"}},
+		{"a call of Gemini that is none", modeltest.Reply{}.Finish("function_call_filter: MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL", []string{"user go"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, 100_000, Hooks{})
@@ -377,6 +380,52 @@ func TestCompaction(t *testing.T) {
 			t.Errorf("a context that overflows twice: %v", err)
 		}
 	})
+	t.Run("overflow when it is off", func(t *testing.T) {
+		r := setUp(t, 100_000)
+		r.agent.CompactThreshold = 0
+		r.model.Queue(modeltest.Status(400, "This model's maximum context length is 8192 tokens"), modeltest.Say("what was said"), modeltest.Say("the answer"))
+		if _, err := r.run(t.Context(), "go"); !errors.Is(err, model.ErrOverflow) || len(archived) != 0 {
+			t.Errorf("%v, archived %v", err, archived)
+		}
+		r.want("file", r.kept(), "user go")
+	})
+	t.Run("the summary overflows too", func(t *testing.T) {
+		r := setUp(t, 100_000)
+		full := modeltest.Status(400, "This model's maximum context length is 8192 tokens")
+		text := strings.Repeat("語", 30_000)
+		r.model.Queue(full, full, full, modeltest.Say("what was said"), modeltest.Say("the answer"))
+		events, err := r.run(t.Context(), text)
+		if err != nil || events[len(events)-1] != `done 1 "the answer"` {
+			t.Fatalf("%v, %v", events, err)
+		}
+		size := len(r.model.Requests()[0].Body)
+		for i, q := range r.model.Requests()[1:4] {
+			if i > 0 && len(q.Body) > size*2/3 {
+				t.Errorf("request %d has %d bytes, after %d", i+1, len(q.Body), size)
+			}
+			size = len(q.Body)
+		}
+		// There is an end to it.
+		for range 20 {
+			r.model.Queue(full)
+		}
+		if _, err := r.run(t.Context(), text); !errors.Is(err, model.ErrOverflow) || len(r.model.Requests()) > 20 {
+			t.Errorf("%d requests, %v", len(r.model.Requests()), err)
+		}
+	})
+	t.Run("half a summary is none", func(t *testing.T) {
+		for _, finish := range []string{"length", "content_filter", "error"} {
+			r := setUp(t, 100_000)
+			r.model.Queue(modeltest.Say("hello"), modeltest.Say("half a ").Finish(finish))
+			if _, err := r.run(t.Context(), "hi"); err != nil {
+				t.Fatal(err)
+			}
+			if text, _, err := r.Compact(t.Context(), r.agent, r.s, CompactOptions{}); err == nil || text != "" {
+				t.Errorf("%s: %q, %v", finish, text, err)
+			}
+			r.want("file", r.kept(), "user hi", "assistant hello")
+		}
+	})
 	t.Run("the store is full", func(t *testing.T) {
 		r := setUp(t, 1000)
 		fails := true
@@ -414,6 +463,9 @@ func TestCompaction(t *testing.T) {
 		r.want("file", r.kept(), "user a summary")
 		if p := r.model.Requests()[2].Messages[0].Content; !strings.Contains(p, "the weather") || !strings.Contains(p, "77 tokens") {
 			t.Errorf("the wishes are not in %q", p)
+		}
+		if body := string(r.model.Requests()[2].Body); strings.Contains(body, "max_") {
+			t.Errorf("the summary would end in the middle: %s", body)
 		}
 	})
 }

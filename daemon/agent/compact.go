@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ const resultShown = 1 << 10
 // CompactOptions are wishes for a summary. The zero value has none.
 type CompactOptions struct {
 	Focus  string // what to keep above all
-	Tokens int    // how long it may be
+	Tokens int    // about how long it may be
 }
 
 // ErrNothing is returned for a session in which nothing was said.
@@ -38,21 +39,38 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 	if o.Tokens == 0 {
 		o.Tokens = a.CompactTokens
 	}
-	resp, err := r.Models.Send(ctx, r.summaryRequest(a, s, o))
+	room := r.Models.ContextLimit(a.Model) * 4 / 5 * bytesPerToken
+	var resp *model.Response
+	var err error
+	for size := math.MaxInt; ; {
+		q := r.summaryRequest(a, s, o, room)
+		was := size
+		size = Size(q.Messages)
+		if size >= was {
+			return "", err // there is nothing more to leave out
+		}
+		resp, err = r.Models.Send(ctx, q)
+		if !errors.Is(err, model.ErrOverflow) {
+			break
+		}
+		// The context is smaller than is known, or its tokens have fewer bytes.
+		room = size / 2
+	}
 	if err != nil {
 		return "", err
 	}
+	if err := broken("summary", resp.Finish); err != nil {
+		return "", err
+	}
 	summary := strings.TrimSpace(clean(resp.Message.Content))
-	switch {
-	case summary == "":
+	if summary == "" {
 		return "", errEmpty
-	case resp.Finish == "length":
-		return "", errors.New("the summary was cut: it has as many tokens as the model may write")
 	}
 	return summary, nil
 }
 
-func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions) model.Request {
+// summaryRequest has no more than room bytes, if there is a way.
+func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int) model.Request {
 	prompt := a.CompactPrompt
 	if prompt == "" {
 		prompt = compactPrompt
@@ -69,10 +87,12 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions) model.Re
 		ms = append(ms, sessionlog.Message{Role: sessionlog.RoleUser, Content: "The instructions of the agent:\n\n" + a.system})
 	}
 	end := sessionlog.Message{Role: sessionlog.RoleUser, Content: "Write the summary now."}
-	room := r.Models.ContextLimit(a.Model)*4/5*bytesPerToken - Size(ms) - Size([]sessionlog.Message{end})
+	room -= Size(ms) + Size([]sessionlog.Message{end})
 	ms = append(append(ms, shortened(s.Messages, room)...), end)
-	// All of it is written before the first byte comes.
-	return model.Request{Model: a.Model, Messages: ms, MaxTokens: o.Tokens, Timeout: compactTimeout}
+	// All of it is written before the first byte comes. How long it may be is not
+	// said by max_tokens: what a model writes beyond it, or thinks, would end the
+	// summary in the middle, and then there is none.
+	return model.Request{Model: a.Model, Messages: ms, Timeout: compactTimeout}
 }
 
 // shortened returns messages of which the model can make a summary: results of

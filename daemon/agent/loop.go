@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"crabmem/daemon/model"
@@ -152,7 +153,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 // an answer that broke off is kept, but its calls.
 func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	m, err := t.stream(ctx)
-	if errors.Is(err, model.ErrOverflow) && !t.noCompact {
+	if errors.Is(err, model.ErrOverflow) && !t.noCompact && t.Agent.CompactThreshold > 0 {
 		// Its own count said that it would fit. Once per turn.
 		t.compact(ctx)
 		if !t.noCompact {
@@ -163,14 +164,10 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	msg := m.message()
 	t.answer = msg.Content
 	if err == nil {
-		switch {
-		case m.finish == "content_filter":
-			err = errors.New("the provider's content filter ended the answer")
-		case m.finish == "length":
-			err = errors.New("the answer was cut: it has as many tokens as the model may write")
-		case msg.Content == "" && len(msg.ToolCalls) == 0:
-			return msg, errEmpty
-		}
+		err = broken("answer", m.finish)
+	}
+	if err == nil && msg.Content == "" && len(msg.ToolCalls) == 0 {
+		return msg, errEmpty
 	}
 	if err != nil {
 		msg.ToolCalls = nil
@@ -183,6 +180,23 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	}
 	t.count(m.usage)
 	return msg, err
+}
+
+// broken tells from the reason for which a model ended why its answer, or its
+// summary, is not whole. Reasons that nobody knows are good ones.
+func broken(what, finish string) error {
+	switch finish {
+	case "length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded":
+		return fmt.Errorf("the %s was cut: it has as many tokens as the model may write", what)
+	case "content_filter", "sensitive", "SAFETY", "RECITATION", "PROHIBITED_CONTENT":
+		return fmt.Errorf("the provider's content filter ended the %s", what)
+	case "error", "abort", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL":
+		return fmt.Errorf("the provider broke the %s off: %s", what, finish)
+	}
+	if strings.HasPrefix(finish, "function_call_filter") { // Gemini: of a call that is none
+		return fmt.Errorf("the provider broke the %s off: %s", what, clean(finish))
+	}
+	return nil
 }
 
 // stream asks the model, and shows what it answers as it comes.

@@ -269,3 +269,60 @@ func TestUnsigned(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersCalls sends calls that another endpoint's model made: a session may
+// go on with any model, and one call that is refused would refuse all of it.
+func TestOthersCalls(t *testing.T) {
+	long := "call_" + strings.Repeat("0123456789", 5)
+	q := model.Request{Tools: []model.Tool{{Name: "now.then"}}, Messages: []sessionlog.Message{{Role: "user", Content: "?"}}}
+	names := []string{"now.then", "functions.bash<|x|>", "", strings.Repeat("é", 90)}
+	ids := []string{"call_1", long, "functions.bash:0", "D681PevKs"}
+	var calls []sessionlog.ToolCall
+	for i, id := range ids {
+		calls = append(calls, sessionlog.ToolCall{ID: id, Function: sessionlog.Function{Name: names[i], Arguments: "{}"}})
+	}
+	q.Messages = append(q.Messages, sessionlog.Message{Role: "assistant", ToolCalls: calls})
+	for _, id := range ids {
+		q.Messages = append(q.Messages, sessionlog.Message{Role: "tool", Content: "x", ToolCallID: id})
+	}
+	for _, c := range []struct {
+		p     model.Provider
+		kept  []bool
+		takes string
+	}{
+		{model.Provider{Kind: "openai", APIKey: "k"}, []bool{true, false, true, true}, "^.{1,40}$"},
+		{model.Provider{Kind: "azure", BaseURL: "https://mine.openai.azure.com/"}, []bool{true, false, true, true}, "^.{1,40}$"},
+		{model.Provider{APIKey: "k"}, []bool{true, false, true, true}, "^.{1,40}$"},
+		{model.Provider{Kind: "anthropic", APIKey: "k"}, []bool{true, true, false, true}, "^[a-zA-Z0-9_-]+$"},
+		{model.Provider{BaseURL: "https://api.mistral.ai/v1"}, []bool{false, false, false, true}, "^[a-zA-Z0-9]{9}$"},
+		{model.Provider{BaseURL: "https://api.moonshot.ai/v1"}, []bool{true, true, true, true}, "."},
+	} {
+		c.p.Models = []string{"m"}
+		sent, _ := call(t, c.p, q, true)
+		var body struct {
+			Messages []struct {
+				ToolCallID string `json:"tool_call_id"`
+				ToolCalls  []struct {
+					ID       string
+					Function struct{ Name string }
+				} `json:"tool_calls"`
+			}
+		}
+		if err := json.Unmarshal([]byte(sent.Body), &body); err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[string]bool)
+		for i, got := range body.Messages[1].ToolCalls {
+			if (got.ID == ids[i]) != c.kept[i] || !regexp.MustCompile(c.takes).MatchString(got.ID) || seen[got.ID] {
+				t.Errorf("%s %s: the id %q is sent as %q", c.p.Kind, c.p.BaseURL, ids[i], got.ID)
+			}
+			if result := body.Messages[2+i].ToolCallID; result != got.ID {
+				t.Errorf("the result of %q is of %q", got.ID, result)
+			}
+			seen[got.ID] = true
+			if i == 0 && got.Function.Name != names[0] || i > 0 && !regexp.MustCompile("^[a-zA-Z0-9_-]{1,64}$").MatchString(got.Function.Name) {
+				t.Errorf("the name %q is sent as %q", names[i], got.Function.Name)
+			}
+		}
+	}
+}

@@ -17,7 +17,10 @@
 // Messages marked as injected are sent as any other. The content of an
 // assistant's message that is only calls is null; one that says nothing is left
 // out. Arguments that are no JSON object are sent inside one, for endpoints
-// refuse histories that have them.
+// refuse histories that have them; so they do names of tools with other
+// characters than letters, digits, _ and -, which become _, and ids of calls
+// that another endpoint gave, which OpenAI, Anthropic and Mistral each get as
+// they take them.
 // Reasoning is not sent back, but to DeepSeek and Moonshot with messages that
 // have tool calls, which those two refuse without it. Gemini from 3 on signs
 // its calls and refuses those that come back unsigned; sessions do not keep

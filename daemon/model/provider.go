@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -200,7 +201,7 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 	base, version, _ := p.base(k)
 	e := chat.Endpoint{
 		Provider: p.Name, Header: make(http.Header), Secrets: []string{p.APIKey, p.SecretKey, p.AccessKey},
-		CompletionTokens: k.tokens, KeepReasoning: keepsReasoning(base.Hostname()),
+		CallIDs: callIDs(k.name, base.Hostname()), CompletionTokens: k.tokens, KeepReasoning: keepsReasoning(base.Hostname()),
 		Unsigned: k.name == "google" && !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2"),
 		Timeout:  p.Timeout, Idle: p.IdleTimeout, Transport: transport,
 	}
@@ -252,6 +253,26 @@ func azureDeployment(base *url.URL, model string) *url.URL {
 	u.Path = path
 	return u.JoinPath("openai", "deployments", url.PathEscape(model))
 }
+
+// callIDs returns the ids of calls that an endpoint takes. A session has those
+// of every endpoint that answered in it.
+func callIDs(kind, host string) *regexp.Regexp {
+	switch {
+	case host == "api.mistral.ai":
+		return nineIDs
+	case kind == "anthropic", kind == "bedrock":
+		return plainIDs
+	case kind == "openai", kind == "azure", host == "api.openai.com":
+		return shortIDs
+	}
+	return nil
+}
+
+var (
+	nineIDs  = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
+	plainIDs = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	shortIDs = regexp.MustCompile(`^(?s:.{1,40})$`)
+)
 
 // keepsReasoning tells whether a host refuses a message with tool calls that
 // comes without its reasoning.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/openai/openai-go/v3"
@@ -25,9 +26,10 @@ type Endpoint struct {
 	Sign    func(r *http.Request, body []byte) error
 	Secrets []string // that no error may show
 
-	CompletionTokens bool // takes max_completion_tokens and refuses max_tokens
-	KeepReasoning    bool // wants the reasoning of messages with tool calls back
-	Unsigned         bool // wants to be told that tool calls have no signatures
+	CallIDs          *regexp.Regexp // of the ids of calls that it takes; nil: any
+	CompletionTokens bool           // takes max_completion_tokens and refuses max_tokens
+	KeepReasoning    bool           // wants the reasoning of messages with tool calls back
+	Unsigned         bool           // wants to be told that tool calls have no signatures
 
 	Timeout   time.Duration // to the first byte
 	Idle      time.Duration // between the chunks of a stream

@@ -1,8 +1,12 @@
 package chat
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/openai/openai-go/v3"
@@ -22,12 +26,15 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 	if len(r.Messages) == 0 {
 		return p, fmt.Errorf("the request has no messages")
 	}
+	known := func(name string) bool {
+		return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Name == name })
+	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		if m.Role == sessionlog.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 {
 			continue // it says nothing, and some endpoints refuse it
 		}
-		p.Messages = append(p.Messages, e.message(m))
+		p.Messages = append(p.Messages, e.message(m, known))
 	}
 	for _, t := range r.Tools {
 		f, err := function(t)
@@ -53,22 +60,22 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 	return p, nil
 }
 
-func (e *Endpoint) message(m *sessionlog.Message) openai.ChatCompletionMessageParamUnion {
+func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) openai.ChatCompletionMessageParamUnion {
 	content := strings.ToValidUTF8(m.Content, "\uFFFD")
 	switch m.Role {
 	case sessionlog.RoleSystem:
 		return openai.SystemMessage(content)
 	case sessionlog.RoleTool:
-		return openai.ToolMessage(content, m.ToolCallID)
+		return openai.ToolMessage(content, e.callID(m.ToolCallID))
 	case sessionlog.RoleAssistant:
-		return e.assistant(m, content)
+		return e.assistant(m, content, known)
 	}
 	return openai.UserMessage(content)
 }
 
 // assistant writes null for the content of a message that is only calls, as
 // the reference does.
-func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatCompletionMessageParamUnion {
+func (e *Endpoint) assistant(m *sessionlog.Message, content string, known func(tool string) bool) openai.ChatCompletionMessageParamUnion {
 	var a openai.ChatCompletionAssistantMessageParam
 	extra := make(map[string]any)
 	if content == "" {
@@ -77,10 +84,14 @@ func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatC
 		a.Content.OfString = param.NewOpt(content)
 	}
 	for i, c := range m.ToolCalls {
+		name := c.Function.Name
+		if !known(name) {
+			name = toolName(name)
+		}
 		call := &openai.ChatCompletionMessageFunctionToolCallParam{
-			ID: c.ID,
+			ID: e.callID(c.ID),
 			Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
-				Name: c.Function.Name, Arguments: argumentsObject(c.Function.Arguments),
+				Name: name, Arguments: argumentsObject(c.Function.Arguments),
 			},
 		}
 		if e.Unsigned && i == 0 {
@@ -95,6 +106,28 @@ func (e *Endpoint) assistant(m *sessionlog.Message, content string) openai.ChatC
 		a.SetExtraFields(extra)
 	}
 	return openai.ChatCompletionMessageParamUnion{OfAssistant: &a}
+}
+
+// callID puts another id in the place of one that the endpoint would refuse: it
+// is of the endpoint that answered then.
+func (e *Endpoint) callID(id string) string {
+	if e.CallIDs == nil || e.CallIDs.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return base32.StdEncoding.EncodeToString(sum[:])[:9]
+}
+
+// toolName makes a name of what a model called a tool that there is not:
+// endpoints refuse histories with other names.
+func toolName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, s)
+	return cmp.Or(s[:min(len(s), 64)], "unnamed")
 }
 
 // unsigned is what Google has for histories whose calls were kept without the

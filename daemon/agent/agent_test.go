@@ -222,6 +222,29 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestStandIn: that another model answers is told, once a run.
+func TestStandIn(t *testing.T) {
+	r := newRig(t, 100_000, Hooks{})
+	other := modeltest.New(t, modeltest.Call("echo", `{"text":"a"}`), modeltest.Say("the answer"))
+	none := 0
+	models, err := model.NewRegistry([]model.Provider{
+		{Name: "one", BaseURL: r.model.URL, Models: []string{"script"}, MaxRetries: &none, Fallback: []string{"spare"}},
+		{Name: "two", BaseURL: other.URL, Models: []string{"spare"}, MaxRetries: &none},
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(models.Close)
+	r.Models = models
+	r.model.Queue(modeltest.Status(503, "busy"), modeltest.Status(503, "busy"))
+	events, err := r.run(t.Context(), "go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.want("events", events, "notice model 'spare' answers in the place of 'script', which did not", "start early=true echo",
+		`start early=false echo{"text":"a"}`, "result a failed=false", "complete", "text the answer", `done 1 "the answer"`)
+}
+
 func TestCancel(t *testing.T) {
 	t.Run("in the answer", func(t *testing.T) {
 		r := newRig(t, 100_000, Hooks{})

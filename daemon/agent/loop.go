@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,7 @@ type turn struct {
 	full      int                  // tokens of the context, as far as is known
 	counted   int                  // messages of the session that are in full
 	noCompact bool                 // it failed, or did not help
+	standIn   string               // who answered last in the place of the agent's model
 }
 
 // emit shows an event, unless nobody follows any more.
@@ -209,6 +211,11 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 		}
 		if err := m.add(&c); err != nil {
 			return m, err
+		}
+		if c.Model != "" && c.Model != t.standIn {
+			t.standIn = c.Model
+			asked := cmp.Or(t.Agent.Model, t.Models.Active())
+			t.emit(Event{Kind: Notice, Text: fmt.Sprintf("model '%s' answers in the place of '%s', which did not", c.Model, asked)})
 		}
 		if c.Content != "" {
 			t.emit(Event{Kind: TextDelta, Text: clean(c.Content)})

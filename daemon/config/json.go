@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"crabmem/crmem/vfs"
@@ -50,6 +51,9 @@ func pattern(table, key string) string {
 	case "system", "mcps.*":
 		return table + "." + key
 	}
+	if key == "env" || key == "headers" {
+		return "?.env"
+	}
 	return "?"
 }
 
@@ -57,8 +61,24 @@ func isSecret(table, key string) bool {
 	switch table {
 	case "provider.*":
 		return key == "api_key" || key == "access_key" || key == "secret_key"
-	case "env", "mcps.*.env":
+	case "env", "headers", "mcps.*.env", "mcps.*.headers", "?.env":
 		return true
+	}
+	return false
+}
+
+// mayBeSecret reports what no key of ours holds: the file may be wrong, and
+// whoever asks for it gets it all the same.
+func mayBeSecret(table, key string, v any) bool {
+	if key != "command" && slices.Contains(reference[table], key) {
+		return false
+	}
+	switch v := v.(type) {
+	case string:
+		text := table == "agents.*" || table == "system.crab" // of people, about anything
+		return secretName.MatchString(key) && !strings.HasSuffix(key, "_file") || !text && secretValue.MatchString(v)
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return mayBeSecret(table, key, e) })
 	}
 	return false
 }
@@ -70,9 +90,10 @@ func isReference(table, key string) bool {
 
 // Get returns config.toml as JSON of the reference's DaemonConfig, with its
 // defaults and with the keys of ours that the file has. No secret is in it:
-// api_key, access_key, secret_key and every value of an env are "", an address
-// shows no password, and what looks like a secret in the arguments of a server is
-// hidden. Variables are not expanded. What [Set] gets back unchanged it leaves as
+// api_key, access_key, secret_key and every value of an env are "", and so is what
+// is named or begins like a secret where none belongs; an address shows no
+// password, and what looks like a secret in the arguments of a server is hidden.
+// Variables are not expanded. What [Set] gets back unchanged it leaves as
 // it is in the file.
 func Get(fsys vfs.FS, home string) ([]byte, error) {
 	l, err := open(fsys, home, nil)
@@ -226,6 +247,8 @@ func shown(table string, v any) any {
 				t[k] = shownURL(e)
 			case table == "mcps.*" && k == "args":
 				t[k] = shownArgs(e)
+			case mayBeSecret(table, k, e):
+				t[k] = ""
 			default:
 				t[k] = shown(pattern(table, k), e)
 			}
@@ -237,7 +260,12 @@ func shown(table string, v any) any {
 			list[i] = shown("?", e)
 		}
 		return list
-	case string, int64, bool:
+	case string:
+		if table == "?" && strings.Contains(v, "://") {
+			return shownURL(v)
+		}
+		return v
+	case int64, bool:
 		return v
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {

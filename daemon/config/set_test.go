@@ -407,3 +407,42 @@ func TestSetCrash(t *testing.T) {
 		t.Errorf("%d states were old, %d new: nothing was tried", old, renewed)
 	}
 }
+
+// TestGetMisplaced asks for a file that is wrong: the daemon goes on with the
+// one before, and answers with this one.
+func TestGetMisplaced(t *testing.T) {
+	for _, text := range []string{
+		"[[provider]]\nname = 'x'\napi_key = 'sk-Plain1'\n",
+		"[providers.x]\napi_key = 'Plain1'\n",
+		"[provider]\napi_key = 'Plain1'\n",
+		"[provider.x]\napikey = 'sk-Plain1'\nmodels = ['m']\n",
+		"[provider.x]\nAPI_KEY = 'Plain1'\nmodels = ['m']\n",
+		"[provider.x.extra]\napi_key = 'Plain1'\n",
+		"[provider.x]\nopenai = 'sk-Plain1'\n",
+		"openai_api_key = 'Plain1'\n",
+		"[tcp]\ntoken = 'Plain1'\n",
+		"[tcp]\ntokens = ['Plain1']\n",
+		"[mcps.a]\ncommand = 'x'\ntoken = 'Plain1'\n",
+		"[mcps.a]\ncommand = 'x --key sk-Plain1'\n",
+		"[mcps.a.headers]\nX-Any = 'Plain1'\n",
+		"[[mcps]]\nname = 'a'\n[mcps.env]\nK = 'Plain1'\n",
+		"[mcp.a.env]\nK = 'Plain1'\n",
+		"[mcp.a]\nurl = 'https://me:Plain1@host/mcp'\n",
+		"[tools.bash.env]\nK = 'Plain1'\n",
+		"[agents.a]\nenv = {K = 'Plain1'}\n",
+		"[headers]\nK = 'Plain1'\n",
+	} {
+		m := newHome(t, map[string]string{"config.toml": text, "agents/dev.md": "x"})
+		if js := get(t, m); strings.Contains(js, "Plain1") {
+			t.Errorf("%q is shown: %s", text, js)
+		}
+	}
+	// What is none is shown.
+	text := "[provider.x]\nmodels = ['basic m']\napi_key_file = 'keys/x'\n[tcp]\ntoken_file = 'keys/t'\n[agents.a]\ndescription = 'Answers basic questions about sk-'\n"
+	js := get(t, newHome(t, map[string]string{"config.toml": text}))
+	for _, part := range []string{`["basic m"]`, "keys/x", "keys/t", "Answers basic questions about sk-"} {
+		if !strings.Contains(js, part) {
+			t.Errorf("%q is not in %s", part, js)
+		}
+	}
+}

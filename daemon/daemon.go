@@ -181,7 +181,7 @@ func (d *Daemon) openAll() error {
 	d.skills = skill.Load(d.fs, []skill.Dir{{Path: filepath.Join(d.home, "skills"), Tier: skill.Workspace}}, func(err error) {
 		d.log.Warn("a skill is not used", "error", err)
 	})
-	d.files = tool.NewFiles(d.fs, d.hidden())
+	d.files = tool.NewFiles(d.fs, d.hidden(s))
 	d.mcp = mcp.New(mcp.Options{
 		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh,
 	})
@@ -326,20 +326,22 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 		}
 	}))
 	set.Add(d.memoryTools()...)
+	hidden := d.hidden(c)
+	d.files.Hide(hidden)
 	set.Add(d.files.Tools()...)
 	env := make(map[string]string, len(c.Env))
 	for name, value := range c.Env {
 		env[name] = string(value)
 	}
 	set.Add(tool.NewBash(tool.BashOptions{
-		Timeout: c.Bash.Timeout, MaxTimeout: c.Bash.MaxTimeout, MaxOutput: c.Bash.MaxOutput, Env: env, Hidden: d.hidden(),
+		Timeout: c.Bash.Timeout, MaxTimeout: c.Bash.MaxTimeout, MaxOutput: c.Bash.MaxOutput, Env: env, Hidden: hidden,
 	}))
 }
 
-// hidden is what agents' tools for files never see: the home, and the store
-// where it is elsewhere.
-func (d *Daemon) hidden() []string {
-	list := []string{d.home}
+// hidden is what agents' tools for files never see: the home, and the store and
+// files with keys where they are elsewhere.
+func (d *Daemon) hidden(c *config.Config) []string {
+	list := append([]string{d.home}, c.SecretFiles...)
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
 		list = append(list, p, p+"-wal", p+"-lock", p+"-reserve")
 	}

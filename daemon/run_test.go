@@ -400,6 +400,53 @@ func TestRemote(t *testing.T) {
 	}
 }
 
+// TestKeysAreHidden: a key that the configuration names is no file of an
+// agent's, wherever it is; nor is one that a reload names.
+func TestKeysAreHidden(t *testing.T) {
+	m := modeltest.New(t)
+	m.Func(func(r modeltest.Request) modeltest.Reply {
+		if last := r.Messages[len(r.Messages)-1]; last.Role == "tool" {
+			return modeltest.Say(last.Content)
+		} else if name, ok := strings.CutPrefix(last.Content, "read "); ok {
+			return modeltest.Call("read", `{"path":"`+name+`"}`)
+		}
+		return modeltest.Say("?")
+	})
+	work := t.TempDir()
+	for _, name := range []string{"provider", "server", "later", "other"} {
+		if err := os.WriteFile(filepath.Join(work, name), []byte("sk-in-a-file"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := strings.Replace(scripted(m), `api_key = "sk-planted"`, `api_key_file = "`+filepath.Join(work, "provider")+`"`, 1) +
+		"[mcps.a]\nurl = \"http://127.0.0.1:1/mcp\"\ntoken_file = \"" + filepath.Join(work, "server") + "\"\n"
+	s := serve(t, home(t), config)
+	shown := func(name string) bool {
+		t.Helper()
+		r := s.one(send(&pb.SendMsg{Content: "read " + name, Cwd: &work})).GetResponse()
+		if r == nil {
+			t.Fatalf("%s: no answer", name)
+		}
+		return strings.Contains(r.Content, "sk-in-a-file")
+	}
+	if shown("provider") || shown("server") {
+		t.Error("a key is shown")
+	}
+	if !shown("later") || !shown("other") {
+		t.Error("what is no key is not shown")
+	}
+	config += "[tcp]\ntoken_file = \"" + filepath.Join(work, "later") + "\"\n"
+	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if shown("later") || !shown("other") {
+		t.Error("a reload hides the wrong files")
+	}
+}
+
 // TestArchive: a summary is in the store, and is found there after a restart.
 func TestArchive(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))

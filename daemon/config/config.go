@@ -59,6 +59,9 @@ type Config struct {
 	TCP          TCP
 	Log          Log
 	Metrics      Metrics
+	// SecretFiles are the files with keys and tokens that the keys above name,
+	// wherever they are.
+	SecretFiles []string
 }
 
 // Agent is one agent. A list that is nil was not given.
@@ -197,6 +200,7 @@ type loader struct {
 	tree   vfs.RootDir // nil when there is no home
 	getenv func(string) string
 	found  Problems
+	keys   []string // files with secrets
 }
 
 func open(fsys vfs.FS, home string, getenv func(string) string) (*loader, error) {
@@ -257,6 +261,7 @@ func (l *loader) load(text []byte) (*Config, error) {
 	l.settings(c, top)
 	l.agents(c, top, places)
 	top.done()
+	c.SecretFiles = l.keys
 	if len(l.found) > 0 {
 		l.found.sort()
 		return nil, l.found

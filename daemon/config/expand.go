@@ -91,6 +91,11 @@ func (l *loader) secretFile(s *section, key string, to *Secret) {
 	case !filepath.IsAbs(name):
 		tree = l.tree
 	}
+	if filepath.IsAbs(name) {
+		l.keys = append(l.keys, name)
+	} else {
+		l.keys = append(l.keys, filepath.Join(l.home, name))
+	}
 	fi, err := tree.Lstat(name)
 	if err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		p.add("%s: others may read %s (mode %04o): chmod 600 %s", s.full(key), clip(name), fi.Mode().Perm(), clip(name))

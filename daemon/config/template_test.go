@@ -47,6 +47,10 @@ func TestTemplateExamples(t *testing.T) {
 	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Agents) != 2 || len(got.Env) != 1 {
 		t.Errorf("%d providers, %d servers, %d agents, %d variables", len(got.Providers), len(got.MCPs), len(got.Agents), len(got.Env))
 	}
+	if d := cmp.Diff([]string{"/h/keys/example", "/h/keys/remote", "/h/keys/tcp"}, got.SecretFiles); d != "" {
+		t.Errorf("files with secrets (-want +got):\n%s", d)
+	}
+	got.SecretFiles = nil
 	crab, _ := got.Agent("crab")
 	crab.Model, crab.Members, crab.Skills, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}

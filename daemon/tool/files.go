@@ -17,11 +17,11 @@ import (
 // directory of a session and nothing else: no name, no link and no change made
 // meanwhile leads out of it, nor into what is hidden.
 type Files struct {
-	fsys   vfs.FS
-	hidden []string
+	fsys vfs.FS
 
 	editing sync.Mutex // one edit at a time: each reads, changes and replaces
 	mu      sync.Mutex
+	hidden  []string                  // never changed, but replaced
 	seen    map[uint64]map[string]sum // session, real path
 }
 
@@ -42,11 +42,20 @@ const (
 // Where there are /dev, /proc and /sys, they are hidden too: the files there
 // are the kernel's.
 func NewFiles(fsys vfs.FS, hidden []string) *Files {
+	f := &Files{fsys: fsys, seen: make(map[uint64]map[string]sum)}
+	f.Hide(hidden)
+	return f
+}
+
+// Hide makes hidden what is hidden from now on.
+func (f *Files) Hide(hidden []string) {
 	hidden = slices.Clone(hidden)
 	if runtime.GOOS != "windows" {
 		hidden = append(hidden, "/dev", "/proc", "/sys")
 	}
-	return &Files{fsys: fsys, hidden: hidden, seen: make(map[uint64]map[string]sum)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hidden = hidden
 }
 
 // Tools returns read and edit.
@@ -227,8 +236,11 @@ type hiddenFile struct {
 }
 
 func (f *Files) hiddenNow() hiddenFiles {
+	f.mu.Lock()
+	hidden := f.hidden
+	f.mu.Unlock()
 	var list hiddenFiles
-	for _, name := range f.hidden {
+	for _, name := range hidden {
 		real, err := f.fsys.Resolve(name)
 		if err != nil {
 			continue // it is not there

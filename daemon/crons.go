@@ -11,14 +11,7 @@ import (
 
 // openCrons reads the table of what is to run at which times.
 func (d *Daemon) openCrons() (*cron.Table, error) {
-	t, err := cron.Open(d.fs, filepath.Join(d.home, "crons.toml"))
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range t.Warnings() {
-		d.log.Warn("an entry of crons.toml is not used", "warning", w.String())
-	}
-	return t, nil
+	return cron.Open(d.fs, filepath.Join(d.home, "crons.toml"))
 }
 
 // createCron adds an entry for a session that is live, or is opened for it. It

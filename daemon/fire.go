@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,11 +39,25 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	entries map[uint64]*schedule
+	warned  []cron.Warning // as they were told last
 	runs    sync.WaitGroup
 }
 
 func newScheduler(d *Daemon) *scheduler {
-	return &scheduler{d: d, wake: make(chan struct{}, 1), entries: make(map[uint64]*schedule)}
+	s := &scheduler{d: d, wake: make(chan struct{}, 1), entries: make(map[uint64]*schedule)}
+	s.warn()
+	return s
+}
+
+// warn tells of the entries that are not used, each once as long as it is so.
+func (s *scheduler) warn() {
+	all := s.d.crons.Warnings()
+	for _, w := range all {
+		if !slices.Contains(s.warned, w) {
+			s.d.log.Warn("an entry of crons.toml is not used", "warning", w.String())
+		}
+	}
+	s.warned = all
 }
 
 // changed has the table looked at again.
@@ -77,8 +92,15 @@ func (s *scheduler) failures(id uint64) int {
 // runs, which end with it.
 func (s *scheduler) run(ctx context.Context) {
 	defer s.runs.Wait()
+	var last time.Time
 	for {
-		now := s.d.now()
+		now := s.wall()
+		if now.Before(last.Add(-cronLate)) {
+			s.d.log.Warn("the clock was set back: crons are due by the new one", "by", last.Sub(now).Round(time.Second).String())
+			s.replan()
+		}
+		last = now
+		s.warn()
 		next := s.plan(now)
 		timer := time.NewTimer(min(next.Sub(now), cronLook))
 		select {
@@ -92,7 +114,19 @@ func (s *scheduler) run(ctx context.Context) {
 				s.d.log.Warn("crons.toml", "error", err)
 			}
 		}
-		s.fire(ctx, s.d.now())
+		s.fire(ctx, s.wall())
+	}
+}
+
+// wall is what the clock says, which may be set.
+func (s *scheduler) wall() time.Time { return s.d.now().Round(0) }
+
+// replan forgets when entries are due.
+func (s *scheduler) replan() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		e.due = time.Time{}
 	}
 }
 
@@ -107,7 +141,7 @@ func (s *scheduler) plan(now time.Time) time.Time {
 		seen[c.ID] = true
 		e := s.entries[c.ID]
 		if e == nil || e.cron.Schedule != c.Schedule || e.cron.Timezone != c.Timezone {
-			e = &schedule{}
+			e = &schedule{running: e != nil && e.running}
 			s.entries[c.ID] = e
 		}
 		e.cron = c

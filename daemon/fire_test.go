@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,6 +186,59 @@ func TestCronBreaker(t *testing.T) {
 		d.firingFor(t, 10*time.Minute)
 		if n := len(m.heard()); n != 6 {
 			t.Errorf("it ran %d times", n)
+		}
+	})
+}
+
+// TestCronEdited: the file may be changed by hand while an entry runs, which
+// makes no second run of it; what is wrong in it then is told, once.
+func TestCronEdited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		d, m := bubble(t, fs)
+		defer d.Close()
+		var said strings.Builder
+		d.log = slog.New(slog.NewTextHandler(&said, nil))
+		m.takes = 24 * time.Minute
+		mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "slow", Timezone: "UTC"})
+		go func() {
+			time.Sleep(12 * time.Minute)
+			b, err := vfs.ReadFile(fs, "/home/crab/crons.toml", 1<<20)
+			if err != nil {
+				t.Error(err)
+			}
+			text := strings.Replace(string(b), "*/10", "*/5", 1) + "\n[[cron]]\nid = 7\nschedule = 'never'\nskill = 'bad'\n"
+			if err := vfs.Replace(fs, "/home/crab/crons.toml", 0o600, writes(text)); err != nil {
+				t.Error(err)
+			}
+		}()
+		d.firingFor(t, 36*time.Minute)
+		if got := strings.Join(m.heard(), "|"); got != "2000-01-01 00:10:00 /slow|2000-01-01 00:35:00 /slow" {
+			t.Errorf("it ran %s", got)
+		}
+		if n := strings.Count(said.String(), "crons.toml:"); n != 1 || !strings.Contains(said.String(), "'never'") {
+			t.Errorf("the log has %d warnings: %s", n, said.String())
+		}
+	})
+}
+
+// TestCronClockSetBack: a clock that was ahead by days does not keep entries
+// from running for as long.
+func TestCronClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, m := bubble(t, vfs.NewMem())
+		defer d.Close()
+		var ahead atomic.Int64
+		ahead.Store(int64(72 * time.Hour))
+		d.now = func() time.Time { return time.Unix(0, time.Now().UnixNano()+ahead.Load()) }
+		mustCreate(t, d, cron.Cron{Schedule: "0 * * * *", Skill: "hourly", Timezone: "UTC"})
+		go func() {
+			time.Sleep(10 * time.Minute)
+			ahead.Store(0)
+		}()
+		d.firingFor(t, 2*time.Hour+time.Minute)
+		if got := strings.Join(m.heard(), "|"); got != "2000-01-01 01:00:00 /hourly|2000-01-01 02:00:00 /hourly" {
+			t.Errorf("it ran %s", got)
 		}
 	})
 }

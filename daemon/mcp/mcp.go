@@ -12,9 +12,10 @@
 //
 // Models reach all tools through one, mcp ([Manager.Tool]). A tool is called by
 // its name, and when two servers have the name, or the daemon itself has it,
-// by SERVER__NAME, which always works. Which servers an agent may use its
-// [tool.Scope] says; of the others it sees nothing, not even by a name that is
-// taken.
+// by SERVER__NAME, which always works. So is one with __ in its name, which may
+// look like the tool of another server that is away. Which servers an agent may
+// use its [tool.Scope] says; of the others it sees nothing, not even by a name
+// that is taken.
 //
 // Nothing that a server says is believed: lists and results are bounded, and
 // descriptions are one line of data without tags.

@@ -84,6 +84,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestNamesOfOthers: a server does not stand in for one that is away.
+func TestNamesOfOthers(t *testing.T) {
+	s := manager(t, stdio(t, "names"))
+	until(t, "a server", func() bool { return len(s.view(tool.Unbounded())) == 4 })
+	s.want("noise__pid", "", "error: mcp tool 'noise__pid' not available: say names__noise__pid")
+	s.want("names__noise__pid", "", "x")
+}
+
 // TestInjection: what a server says of itself is a line of data.
 func TestInjection(t *testing.T) {
 	s := manager(t, stdio(t, "inject"))

@@ -150,13 +150,11 @@ func (m *Manager) view(scope tool.Scope) []listed {
 // tools returns the tools of some servers, with what each is called by.
 func (m *Manager) tools(of func(*server) bool) []listed {
 	var all []listed
-	var names []string // of all servers
 	count := make(map[string]int)
 	for _, s := range m.servers() {
 		if !of(s) {
 			continue
 		}
-		names = append(names, s.Name)
 		s.mu.Lock()
 		for _, t := range s.tools {
 			all = append(all, listed{server: s, session: s.session, remote: t})
@@ -167,7 +165,7 @@ func (m *Manager) tools(of func(*server) bool) []listed {
 	for i := range all {
 		t := &all[i]
 		t.label = t.name
-		foreign := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(t.name, n+"__") })
+		foreign := strings.Contains(t.name, "__") // of a server's that may be gone for now
 		if count[t.name] > 1 || foreign || m.o.Reserved != nil && m.o.Reserved(t.name) {
 			t.label = t.qualified()
 		}

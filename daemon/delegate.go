@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -28,6 +29,13 @@ type outcome struct {
 	Result *string `json:"result"`
 }
 
+// maxTasks bounds the tasks that go on at one time of all that came of one run,
+// in whatever depth: it would be a power of what a call may give.
+const maxTasks = 64
+
+// tasksKey is where a context has the number of tasks, an *atomic.Int32.
+type tasksKey struct{}
+
 // delegateTool is delegate: each task is a run of another agent in a session
 // of its own, which is over with the run. What it may do is what it and the
 // caller may do, so that no chain of them does more.
@@ -47,6 +55,15 @@ func (d *Daemon) delegateTool() tool.Tool {
 				if err := c.Scope.Member(t.Agent); err != nil {
 					return "", err
 				}
+			}
+			tasks, ok := ctx.Value(tasksKey{}).(*atomic.Int32)
+			if !ok {
+				return "", errors.New("delegate is only available in a run")
+			}
+			n := int32(len(args.Tasks))
+			defer tasks.Add(-n)
+			if all := tasks.Add(n); all > maxTasks {
+				return "", fmt.Errorf("%d tasks go on already, at most %d at one time: give fewer, or do it yourself", all-n, maxTasks)
 			}
 			outcomes := make([]outcome, len(args.Tasks))
 			var wg sync.WaitGroup

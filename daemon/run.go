@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/agent"
@@ -59,6 +60,9 @@ type run struct {
 func (d *Daemon) run(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if r.depth == 0 {
+		ctx = context.WithValue(ctx, tasksKey{}, new(atomic.Int32))
+	}
 	l := r.live
 	dir, err := d.begin(ctx, l, cancel)
 	if err != nil {

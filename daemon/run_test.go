@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,6 +322,45 @@ func TestDelegate(t *testing.T) {
 	deep := s.one(send(&pb.SendMsg{Content: "go deeper"})).GetResponse()
 	if !strings.Contains(deep.GetContent(), "delegated") {
 		t.Errorf("answered %s", deep.GetContent())
+	}
+}
+
+// TestDelegateIsBounded: tasks that give tasks on and on are not ever more.
+func TestDelegateIsBounded(t *testing.T) {
+	m := modeltest.New(t)
+	var s *served
+	var most, refused atomic.Int64
+	m.Func(func(r modeltest.Request) modeltest.Reply {
+		if n := int64(len(s.live.list())); n > most.Load() {
+			most.Store(n)
+		}
+		last := r.Messages[len(r.Messages)-1]
+		if last.Role == "tool" {
+			for _, m := range r.Messages {
+				if strings.Contains(m.Content, "go on already") {
+					refused.Add(1)
+				}
+			}
+			return modeltest.Say("enough")
+		}
+		tasks := strings.TrimSuffix(strings.Repeat(`{"agent":"crab","message":"go"},`, 8), ",")
+		reply := modeltest.Call("delegate", `{"tasks":[`+tasks+`]}`)
+		for range 3 {
+			reply = reply.Call("delegate", `{"tasks":[`+tasks+`]}`)
+		}
+		return reply
+	})
+	s = serve(t, home(t), scripted(m)+"[tools.delegate]\nmax_depth = 2\n")
+	if r := s.one(send(&pb.SendMsg{Content: "go"})).GetResponse(); r.GetContent() != "enough" {
+		t.Fatalf("answered %v", r)
+	}
+	if n := most.Load(); n > maxTasks+1 || n < 30 || refused.Load() == 0 {
+		t.Errorf("%d sessions at one time, %d calls refused", n, refused.Load())
+	}
+	// When they are done there is room again.
+	refused.Store(0)
+	if r := s.one(send(&pb.SendMsg{Content: "go", NewChat: true})).GetResponse(); r.GetContent() != "enough" {
+		t.Errorf("answered %v", r)
 	}
 }
 

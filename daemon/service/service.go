@@ -22,6 +22,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -210,8 +211,11 @@ func (s *Service) render(d definition) (file string, text []byte, err error) {
 	return file, b.Bytes(), nil
 }
 
-// unitText is a value in a unit of systemd.
-func unitText(text string) string { return strings.ReplaceAll(text, "%", "%%") }
+// unitText is a value in a unit of systemd. A line that ends in a backslash goes
+// on in the next one.
+func unitText(text string) string {
+	return strings.TrimRight(strings.ReplaceAll(text, "%", "%%"), `\ `)
+}
 
 // quoted is one word in a unit of systemd, and execArg one of a command, where
 // variables are replaced too.
@@ -234,13 +238,15 @@ func cmdShell(definition) string { return `%SystemRoot%\System32\cmd.exe` }
 func cmdLine(d definition) (string, error) {
 	var b strings.Builder
 	b.WriteString(`/d /s /c "`)
+	for _, text := range slices.Concat(d.Env, d.Command, []string{d.Log}) {
+		if strings.ContainsAny(text, `"%!`) || strings.HasSuffix(text, `\`) {
+			return "", fmt.Errorf("%q cannot be passed on: no \", %% or !, nor a \\ at the end", text)
+		}
+	}
 	for _, e := range d.Env {
 		b.WriteString(`set "` + e + `"&& `)
 	}
 	for i, a := range d.Command {
-		if strings.ContainsAny(a, `"%!`) || strings.HasSuffix(a, `\`) {
-			return "", fmt.Errorf("%q cannot be passed on: no \", %% or !, nor a \\ at the end", a)
-		}
 		if i > 0 {
 			b.WriteByte(' ')
 		}

@@ -101,6 +101,23 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// TestDefinitionsHold: nothing that a service is told changes the lines around
+// it, or is replaced.
+func TestDefinitionsHold(t *testing.T) {
+	s, _, _ := installed(t, "linux")
+	s.Description = `keeps what is in C:\`
+	if _, text, err := s.Render(); err != nil || !strings.Contains(string(text), "Description=keeps what is in C:\nAfter=") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	s, _, _ = installed(t, "windows")
+	s.Home = "/home/%PATH%/x"
+	if d, err := s.definition(); err == nil {
+		if _, text, err := s.render(d); err == nil {
+			t.Errorf("a variable is in\n%s", text)
+		}
+	}
+}
+
 // TestUnitIsOne has systemd read the unit, where there is one.
 func TestUnitIsOne(t *testing.T) {
 	verify, err := exec.LookPath("systemd-analyze")

@@ -162,6 +162,10 @@ func (f *front) parse(b []byte) error {
 			triggers, err = f.list(key, v, splitWords)
 		case "metadata":
 			inMetadata, err = f.metadata(key, v)
+		default:
+			if nearlyAllowed(key.Value) {
+				err = f.problem(line, "write allowed-tools", "%s bounds no tools", short(key.Value))
+			}
 		}
 		if err != nil {
 			return err
@@ -169,6 +173,12 @@ func (f *front) parse(b []byte) error {
 	}
 	s.Triggers = append(triggers, inMetadata...)
 	return f.check()
+}
+
+// nearlyAllowed reports whether a key is allowed-tools as others write it. It
+// is not passed over: who wrote it means to bound the skill.
+func nearlyAllowed(key string) bool {
+	return strings.EqualFold(strings.NewReplacer("-", "", "_", "", " ", "").Replace(key), "allowedtools")
 }
 
 // mapping decodes the text to a mapping whose keys are text. Nothing in it is

@@ -75,6 +75,8 @@ func TestParseRefuses(t *testing.T) {
 		"---\nname: a\ndescription: *b\n---\nx":              "SKILL.md:2: the front matter is not YAML: unknown anchor 'b'",
 		ok + "allowed-tools: {a: b}\n---\nx":                 "SKILL.md:4: allowed-tools is not text; ",
 		ok + "allowed-tools: [a, [b]]\n---\nx":               "SKILL.md:4: allowed-tools is not text; ",
+		ok + "allowed_tools: Read\n---\nx":                   "SKILL.md:4: allowed_tools bounds no tools; write allowed-tools",
+		ok + "AllowedTools: []\n---\nx":                      "SKILL.md:4: AllowedTools bounds no tools; write allowed-tools",
 		ok + "metadata: x\n---\nx":                           "SKILL.md:4: metadata is no list of keys and values; ",
 		"---\nname: a/b\ndescription: b\n---\nx":             "SKILL.md:2: the name \"a/b\" is not usable; use lower-case",
 		"---\nname: ..\ndescription: b\n---\nx":              "SKILL.md:2: the name \"..\" is not usable; ",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -44,6 +45,24 @@ func httpClient(life context.Context, address, token string, late time.Duration)
 		}
 		return nil
 	}}
+}
+
+// dialComponent connects to a component, which is the user's own: the file of one
+// that was killed stays, and anybody of the machine may have its port then.
+func dialComponent(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	a, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err == nil {
+		err = checkOwner(a)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // overHTTP speaks with an address. The client adds the user and the query, which

@@ -130,6 +130,9 @@ func (s *server) serve() (served bool, err error) {
 	defer cut()
 	if s.URL != "" {
 		client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout)
+		if s.component {
+			client.Transport.(*bearer).next.DialContext = dialComponent
+		}
 		defer client.CloseIdleConnections()
 		return s.talk(overHTTP(s.URL, client), connectTimeout, cut)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +31,8 @@ localhost:11434) is asked for its models. With neither, the model is offline,
 and answers from the memory alone.
 
 A configuration that is there stays: exit code 4. With --force it is kept beside
-the new one as config.toml.old.`,
+the new one as config.toml.old, or as config.toml.old-2 and so on where there is
+one of that name.`,
 		Example: `  crabmem init
   crabmem init --force`,
 	}
@@ -57,9 +59,11 @@ func (c *cli) init(ctx context.Context, force bool) error {
 	if _, err := c.fs.Lstat(path); err == nil {
 		if !force {
 			return &failure{Code: exitConflict, Kind: "exists", Path: path, Message: "there is a configuration: " + path,
-				Remedy: "crabmem init --force keeps it as config.toml.old"}
+				Remedy: "crabmem init --force keeps it beside the new one"}
 		}
-		a.Kept = path + ".old"
+		if a.Kept, err = c.freeName(path + ".old"); err != nil {
+			return err
+		}
 	} else if !missing(err) {
 		return err
 	}
@@ -100,6 +104,19 @@ func (c *cli) init(ctx context.Context, force bool) error {
 	}
 	c.say("next: crabmem daemon start")
 	return nil
+}
+
+// freeName is a name, or that with the first number that nothing has.
+func (c *cli) freeName(name string) (string, error) {
+	free := name
+	for n := 2; ; n++ {
+		if _, err := c.fs.Lstat(free); missing(err) {
+			return free, nil
+		} else if err != nil {
+			return "", err
+		}
+		free = name + "-" + strconv.Itoa(n)
+	}
 }
 
 // ollama returns the models of a local Ollama, none when there is none.

@@ -109,7 +109,11 @@ func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) 
 	// It is there all day: memory counts for more than the time that freeing it
 	// takes.
 	debug.SetGCPercent(gcPercent)
-	return d.Serve(ctx)
+	err = d.Serve(ctx)
+	if err != nil && log != "" {
+		logger.Error("the daemon ended", "error", err)
+	}
+	return err
 }
 
 func logFile(home string) string { return filepath.Join(home, "logs", "daemon.log") }
@@ -209,6 +213,14 @@ runs already is left alone: the exit code is 0.`,
 			return err
 		}
 		log := logFile(home)
+		// One that cannot write it could not say what is wrong.
+		l, err := c.openLog(log)
+		if err != nil {
+			return err
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
 		before := c.logSize(log)
 		run, err := c.daemonArgs(home)
 		if err != nil {

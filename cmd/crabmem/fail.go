@@ -196,7 +196,15 @@ func (c *cli) report(err error) int {
 		return f.Code
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "error: %s\n", printable(f.Message))
+	// A list of problems is one a line; what is indented is taken for nothing else.
+	b.WriteString("error: ")
+	for i, l := range strings.Split(f.Message, "\n  ") {
+		if i > 0 {
+			b.WriteString("\n  ")
+		}
+		b.WriteString(printable(l))
+	}
+	b.WriteString("\n")
 	if f.Remedy != "" {
 		fmt.Fprintf(&b, "try: %s\n", printable(f.Remedy))
 	}

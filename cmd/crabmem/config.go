@@ -214,7 +214,7 @@ func (c *cli) setConfig(ctx context.Context, js []byte) error {
 	case err == nil:
 		notes, err := d.SetConfig(ctx, string(js))
 		if err := errors.Join(err, d.Close()); err != nil {
-			return ofDaemon(lostAnswer(err), "", "", nil)
+			return notSet(ofDaemon(lostAnswer(err), "", "", nil))
 		}
 		a.Used, a.Notes = true, listOf(notes)
 	case classify(err).Kind != "no_daemon":
@@ -230,7 +230,7 @@ func (c *cli) setConfig(ctx context.Context, js []byte) error {
 		}
 		change, err := config.Set(c.fs, home, js, c.getenv)
 		if err := errors.Join(err, l.Unlock()); err != nil {
-			return aboutConfig(err)
+			return notSet(aboutConfig(err))
 		}
 		if change.CommentsLost {
 			a.Notes = append(a.Notes, "config.toml had comments, and has none now")
@@ -259,6 +259,17 @@ func aboutConfig(err error) error {
 		return err
 	}
 	return &failure{Code: exitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, err: err}
+}
+
+// notSet says of a configuration that was refused what helps: it is not the one
+// in the file.
+func notSet(err error) error {
+	f := classify(err)
+	if f.Kind != "config" {
+		return err
+	}
+	f.Remedy = "nothing was changed: crabmem config get shows the keys there are, crabmem config check what is wrong with them"
+	return f
 }
 
 // configChecked is config check --json.

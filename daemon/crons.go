@@ -61,10 +61,8 @@ func (d *Daemon) cronInfo(c cron.Cron) *pb.CronInfo {
 		Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, Session: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once,
 		Args: c.Args, Timezone: c.Timezone, StoredId: c.SessionFile,
 	}
-	if loc, err := c.Location(); err == nil {
-		if next, err := cron.Next(c.Schedule, d.now(), loc); err == nil {
-			info.NextAt = next.Format(time.RFC3339)
-		}
+	if next, err := c.Next(d.now()); err == nil {
+		info.NextAt = next.Format(time.RFC3339)
 	}
 	info.Failures = uint32(d.firing.failures(c.ID))
 	info.Stopped = info.Failures >= cronFailures

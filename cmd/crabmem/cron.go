@@ -67,6 +67,8 @@ func (e *cronEntry) line() string {
 		notes = append(notes, fmt.Sprintf("stopped after %d failures", e.Failures))
 	} else if e.Next != "" {
 		notes = append(notes, "next "+e.Next)
+	} else {
+		notes = append(notes, "never due outside its quiet hours")
 	}
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, e.Session, strings.Join(notes, ", "))
 }
@@ -101,7 +103,7 @@ seconds first. --quiet-hours is a time of the day when it does not run.`,
 		return c.asking(func(d *client.Client) error {
 			i, err := d.CreateCron(cmd.Context(), m)
 			if err != nil {
-				return err
+				return ofDaemon(err, "", "", sessionClasses)
 			}
 			e := newCronEntry(i)
 			if c.json {

@@ -48,3 +48,47 @@ func TestQuiet(t *testing.T) {
 		t.Error("the hours are not those of the entry's zone")
 	}
 }
+
+// TestNextIsNotQuiet compares with a clock that is looked at every minute, over
+// the days when it is set forward and back.
+func TestNextIsNotQuiet(t *testing.T) {
+	for _, c := range []Cron{
+		{Schedule: "0 9 * * *", QuietStart: "23:00", QuietEnd: "07:00"},
+		{Schedule: "0 9,22 * * *", QuietStart: "08:00", QuietEnd: "21:00"},
+		{Schedule: "*/30 * * * *", QuietStart: "23:00", QuietEnd: "07:00"},
+		{Schedule: "* * * * *", QuietStart: "00:00", QuietEnd: "23:59"},
+		{Schedule: "*/20 * * * *", QuietStart: "22:00", QuietEnd: "02:30"},
+	} {
+		c.Timezone = "Europe/Berlin"
+		for _, from := range []time.Time{
+			time.Date(2026, 3, 28, 20, 10, 0, 0, time.UTC),
+			time.Date(2026, 10, 24, 20, 10, 0, 0, time.UTC),
+			time.Date(2026, 7, 1, 23, 10, 0, 0, time.UTC),
+		} {
+			loc, err := c.Location()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := from
+			for {
+				if want, err = Next(c.Schedule, want, loc); err != nil {
+					t.Fatal(err)
+				}
+				if !c.Quiet(want) {
+					break
+				}
+			}
+			if got, err := c.Next(from); err != nil || !got.Equal(want) {
+				t.Errorf("%s, quiet from %s to %s, after %v: %v, %v; want %v", c.Schedule, c.QuietStart, c.QuietEnd, from, got, err, want)
+			}
+		}
+	}
+	never := Cron{Schedule: "0 9 * * *", QuietStart: "08:00", QuietEnd: "10:00"}
+	if at, err := never.Next(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)); err == nil {
+		t.Errorf("it is due at %v, in its quiet hours", at)
+	}
+	often := Cron{Schedule: "* * * * * *", QuietStart: "00:00", QuietEnd: "23:59", Timezone: "UTC"}
+	if at, err := often.Next(time.Date(2026, 7, 1, 3, 0, 0, 0, time.UTC)); err != nil || at.Format("15:04:05") != "23:59:00" {
+		t.Errorf("%v, %v", at, err)
+	}
+}

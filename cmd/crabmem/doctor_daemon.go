@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"crabmem/crmem/vfs"
@@ -53,6 +54,8 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
 		d.fail("socket", "end who listens there; crabmem daemon logs", "%s: who listens there does not answer within %v", path, d.timeout)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		d.fail("socket", "name another home: --home or CRABTALK_HOME", "no daemon can listen there: %v", err)
 	default:
 		d.fail("socket", "end who listens there, or name another home: --home or CRABTALK_HOME", "%s: it is not the daemon that answers: %v", path, err)
 	}

@@ -101,11 +101,22 @@ func checkPath(path string) error {
 		maxPath = 107
 	}
 	if len(path) > maxPath {
-		return fmt.Errorf("%s: the path of a socket has at most %d bytes, and this one %d: use a shorter home (--home, CRABTALK_HOME), or a shorter CRABMEM_SOCKET",
-			strconv.Quote(path), maxPath, len(path))
+		return &longPathError{path, maxPath}
 	}
 	return nil
 }
+
+type longPathError struct {
+	path string
+	most int
+}
+
+func (e *longPathError) Error() string {
+	return fmt.Sprintf("%s: the path of a socket has at most %d bytes, and this one %d: use a shorter home (--home, CRABTALK_HOME), or a shorter CRABMEM_SOCKET",
+		strconv.Quote(e.path), e.most, len(e.path))
+}
+
+func (e *longPathError) Is(target error) bool { return target == syscall.ENAMETOOLONG }
 
 // probe reports whether somebody listens on a socket, as far as can be known.
 func probe(path string) error {

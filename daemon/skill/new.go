@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
 
@@ -32,6 +33,9 @@ func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 	text := fmt.Sprintf("---\n%s---\n\n# %s\n\nWhat to do, step by step.\n", head, name)
 	if _, err := Parse(filename, []byte(text)); err != nil {
 		return "", err
+	}
+	if n := utf8.RuneCountInString(description); n > maxDescription {
+		return "", &Problem{Text: fmt.Sprintf("it has %d characters, more than the limit of %d", n, maxDescription)}
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", err

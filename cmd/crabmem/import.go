@@ -319,6 +319,7 @@ func (p *importPlan) make(s *crmem.Store, lines []importLine) error {
 	for e := range s.All() {
 		staged[e.Name] = e
 	}
+	lineOf := make(map[string]int)
 	for _, l := range lines {
 		e := l.entry
 		old, exists := staged[e.Name]
@@ -341,8 +342,12 @@ func (p *importPlan) make(s *crmem.Store, lines []importLine) error {
 			p.kept++
 			continue
 		case !p.replace:
+			who := "the store"
+			if n := lineOf[e.Name]; n > 0 {
+				who = fmt.Sprintf("line %d", n)
+			}
 			return &failure{Code: exitConflict, Kind: "exists", Path: s.Path(), err: crmem.ErrExists,
-				Message: fmt.Sprintf("line %d: the store has another %s; nothing was written", l.number, quoted(e.Name)),
+				Message: fmt.Sprintf("line %d: %s has another %s; nothing was written", l.number, who, quoted(e.Name)),
 				Remedy:  "--replace takes the new entries, --skip keeps the old ones"}
 		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt:
 			p.replaced++
@@ -352,7 +357,7 @@ func (p *importPlan) make(s *crmem.Store, lines []importLine) error {
 			p.replaced++
 			p.ops = append(p.ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: e})
 		}
-		staged[e.Name] = e
+		staged[e.Name], lineOf[e.Name] = e, l.number
 	}
 	return nil
 }

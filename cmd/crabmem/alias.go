@@ -34,7 +34,7 @@ Several entries may share an alias; then it finds none of them by itself.`,
 		if err := atMostOne(cmd, "add", "remove", "none"); err != nil {
 			return err
 		}
-		name, given := args[0], args[1:]
+		name, given := args[0], once(args[1:])
 		if (add || remove) && len(given) == 0 {
 			return wrongArgs(cmd, "--add and --remove want at least one alias")
 		}
@@ -101,4 +101,18 @@ Several entries may share an alias; then it finds none of them by itself.`,
 		return nil
 	}
 	return cmd
+}
+
+// once leaves out the words that stand before already.
+func once(words []string) []string {
+	var kept []string
+	for _, w := range words {
+		if !slices.Contains(kept, w) {
+			kept = append(kept, w)
+		}
+	}
+	if words != nil && kept == nil {
+		return []string{}
+	}
+	return kept
 }

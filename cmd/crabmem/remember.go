@@ -50,10 +50,10 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 		var e crmem.Entry
 		err = c.write(cmd.Context(), "remember", true, func(s *writer) (err error) {
 			if k == crmem.Note {
-				e, err = s.Remember(name, text, aliases)
+				e, err = s.Remember(name, text, once(aliases))
 				return err
 			}
-			if err = s.Apply(crmem.Add{Name: name, Content: text, Aliases: aliases, Kind: k}); err == nil {
+			if err = s.Apply(crmem.Add{Name: name, Content: text, Aliases: once(aliases), Kind: k}); err == nil {
 				e, err = s.Get(name)
 			}
 			return err

@@ -126,7 +126,7 @@ what there is.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var back []namedSession
 		err := c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
-			for _, id := range args {
+			for _, id := range once(args) {
 				err := c.onSession(cmd.Context(), d, func() error { return d.Restore(id) }, func(daemon *client.Client) error {
 					_, err := daemon.RestoreSession(cmd.Context(), id)
 					return err

@@ -62,6 +62,7 @@ func (l *Log) Meta() Meta {
 func (l *Log) Append(ms ...Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.spare()
 	l.buf = l.buf[:0]
 	durable := l.dir.opts.Sync == SyncAll
 	for i := range ms {
@@ -310,11 +311,16 @@ func (d *Dir) tooLong(what string, n int64) error {
 // maxKept is how long a buffer may be that is kept for the next write.
 const maxKept = 64 << 10
 
+// spare gives back a buffer that a long message needed, also one that was refused.
+func (l *Log) spare() {
+	if cap(l.buf) > maxKept {
+		l.buf = nil
+	}
+}
+
 // write puts whole lines at the end of the file.
 func (l *Log) write(b []byte, durable bool) error {
-	if cap(l.buf) > maxKept {
-		l.buf = nil // b may be it
-	}
+	l.spare() // b may be it
 	if err := l.use(); err != nil {
 		return err
 	}

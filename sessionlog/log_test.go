@@ -243,6 +243,37 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
+// TestBuffersAreGivenBack: a session keeps no room for a message that was
+// refused, and one whose files are closed keeps none at all.
+func TestBuffersAreGivenBack(t *testing.T) {
+	d, err := sessionlog.OpenDir(t.TempDir(), &sessionlog.Options{MaxOpen: 2, MaxLine: 1 << 20, Sync: sessionlog.SyncNone})
+	noErr(t, err)
+	defer func() { noErr(t, d.Close()) }()
+	measured := func(what string, most float64, each func(l *sessionlog.Log)) {
+		before := measuredHeap()
+		for i := range 100 {
+			l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: fmt.Sprintf("%s%d", what, i)})
+			noErr(t, err)
+			each(l)
+		}
+		kept := measuredHeap() - before
+		t.Logf("%s: %.0f KiB", what, kept/(1<<10))
+		if kept > most {
+			t.Errorf("100 sessions keep %.0f KiB of %s", kept/(1<<10), what)
+		}
+	}
+	long := strings.Repeat("\x01", 200<<10) // each takes six bytes
+	measured("refused", 2<<20, func(l *sessionlog.Log) {
+		if err := l.Append(sessionlog.Message{Role: "user", Content: long}); !errors.Is(err, sessionlog.ErrInvalid) {
+			t.Fatal(err)
+		}
+	})
+	short := strings.Repeat("x", 40<<10)
+	measured("written", 2<<20, func(l *sessionlog.Log) {
+		noErr(t, l.Append(sessionlog.Message{Role: "user", Content: short}))
+	})
+}
+
 // TestTornTail opens files that end in something unfinished.
 func TestTornTail(t *testing.T) {
 	whole := metaLine + `{"role":"user","content":"a"}` + "\n"

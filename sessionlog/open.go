@@ -559,7 +559,7 @@ func (l *Log) closeFiles() error {
 		}
 	}
 	o := l.open
-	l.open = nil
+	l.open, l.buf = nil, nil // there may be very many that are not written to
 	l.dir.unlist(l)
 	err := o.file.Close()
 	if err == nil && o.dirty {

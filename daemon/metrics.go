@@ -32,16 +32,26 @@ var tookBounds = [...]float64{0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 // A counter is a number for each set of values of its labels.
 type counter map[[2]string]uint64
 
-// maxSeries bounds a counter: names of tools are what a model says.
-const maxSeries = 500
+// maxSeries bounds a counter, and maxLabel a label of it in bytes: names of tools
+// are what a model says.
+const (
+	maxSeries = 500
+	maxLabel  = 128
+)
 
 func (c *counter) add(a, b string, n uint64) {
 	if *c == nil {
 		*c = make(counter)
 	}
+	if len(a) > maxLabel {
+		a = "other"
+	}
 	key := [2]string{a, b}
-	if _, ok := (*c)[key]; !ok && len(*c) >= maxSeries {
-		key[0] = "other"
+	if _, ok := (*c)[key]; !ok {
+		if len(*c) >= maxSeries {
+			a = "other"
+		}
+		key[0] = strings.Clone(a) // it may be a piece of something long
 	}
 	(*c)[key] += n
 }

@@ -161,6 +161,15 @@ func TestMetricsBounded(t *testing.T) {
 	for n := range 10 * maxSeries {
 		m.event(turn, agent.Event{Kind: agent.ToolResult, Result: agent.Result{Name: fmt.Sprint("made up ", n)}})
 	}
+	var long metrics
+	name := strings.Repeat("x", 1<<20)
+	for n := range maxSeries {
+		long.event(turn, agent.Event{Kind: agent.ToolResult, Result: agent.Result{Name: fmt.Sprint(n, name)}})
+	}
+	var y exposition
+	if long.write(&y); y.Len() > maxSeries*2*maxLabel {
+		t.Errorf("%d names of 1 MiB are kept in %d bytes", maxSeries, y.Len())
+	}
 	m.event(turn, agent.Event{Kind: agent.Done, Stop: agent.Answered})
 	if len(m.tools) > maxSeries+1 || m.tools[[2]string{"other", "done"}] != 9*maxSeries {
 		t.Errorf("%d names, %d others", len(m.tools), m.tools[[2]string{"other", "done"}])

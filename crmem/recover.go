@@ -21,6 +21,7 @@ func dirOf(path string) string { return filepath.Dir(path) }
 type files struct {
 	stat fileStat
 	dig  digest
+	db   []byte // the file that snap is decoded from
 	snap *Snapshot
 	log  []byte   // nil when there is no log
 	scan *walScan // nil when there is no log
@@ -44,6 +45,7 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 	if hasLog || digested {
 		wg.Go(func() { v.dig = digestOf(b) })
 	}
+	v.db = b
 	v.snap, err = Decode(b)
 	wg.Wait()
 	if err != nil {
@@ -246,6 +248,7 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 	}
 	s.dbDig, s.dbStat = v.dig, v.stat
 	s.t, s.nextID = v.snap.t, v.snap.NextID
+	defer func() { s.t.loadedFrom(v.db, v.log) }()
 	if _, err := s.fs.Lstat(s.path + reserveSuffix); err == nil {
 		s.spare = true
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -646,5 +647,61 @@ func TestFirstOpenDuringCreate(t *testing.T) {
 		if m.Hook != nil {
 			t.Error("nobody looked for the log")
 		}
+	}
+}
+
+// TestForgottenIsLetGo: what is left of a store that was opened large, and of
+// which all but one small entry was forgotten or replaced, is not kept with the
+// rest of its files.
+func TestForgottenIsLetGo(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const n = 32
+	long := strings.Repeat("x", 2<<20)
+	for _, from := range []string{"snapshot", "log", "RAM"} {
+		t.Run(from, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "memory.db")
+			o := &Options{LogLimit: 1 << 40, FoldOnClose: FoldNever}
+			s, err := Open(path, o)
+			noErr(t, err)
+			defer func() { noErr(t, s.Close()) }()
+			before := heap()
+			_, err = s.Remember("small", "short", []string{"one", "two"})
+			noErr(t, err)
+			for i := range n {
+				_, err := s.Remember("n"+strconv.Itoa(i), long, []string{"all"})
+				noErr(t, err)
+			}
+			if from == "snapshot" {
+				noErr(t, s.Checkpoint())
+			}
+			if from != "RAM" {
+				noErr(t, s.Close())
+				s, err = Open(path, o)
+				noErr(t, err)
+			}
+			if _, err := s.Get("two"); err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Remember("n0", "short now", nil)
+			noErr(t, err)
+			for i := range n - 1 {
+				noErr(t, s.Forget("n"+strconv.Itoa(i+1)))
+			}
+			kept := heap() - before
+			t.Logf("%d KiB of %d MiB", kept>>10, 2*n)
+			if kept > 1<<20 {
+				t.Errorf("%d KiB are kept of a store of %d bytes", kept>>10, s.Stats().ContentBytes)
+			}
+			for _, name := range []string{"small", "one", "all"} {
+				if e, err := s.Get(name); err != nil || !strings.HasPrefix(e.Content, "short") {
+					t.Errorf("%s: %.20q %v", name, e.Content, err)
+				}
+			}
+		})
 	}
 }

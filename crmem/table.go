@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+	"strings"
 )
 
 // table holds records in ID order and finds them by name and by ID. It is not
@@ -27,7 +28,10 @@ type table struct {
 
 	// owners maps an alias to the ids of the entries that have it. It is nil
 	// until the first name that is not an entry's is asked for.
-	owners map[string][]uint64
+	// Its keys are no pieces of records, which may be long and gone.
+	owners map[string]*[]uint64
+
+	loaded []loaded // files that records are pieces of
 }
 
 // rec is a record and its place in the order. A removed one keeps its id, so
@@ -162,10 +166,12 @@ func (t *table) put(r record) {
 	i, ok := t.at(r.id())
 	switch {
 	case ok && t.recs[i].enc != "":
-		t.disown(t.recs[i].enc)
-		t.bytes += int64(len(r)) - int64(len(t.recs[i].enc))
+		old := t.recs[i].enc
+		t.disown(old)
+		t.bytes += int64(len(r)) - int64(len(old))
 		t.recs[i].enc = r
 		t.own(r)
+		t.dropped(old)
 	case i == len(t.recs):
 		if !t.append(r) {
 			panic("crmem: internal error: put of a taken name")
@@ -214,6 +220,7 @@ func (t *table) remove(id uint64) {
 	t.kinds[r.kind()]--
 	t.bytes -= int64(len(r))
 	t.recs[i].enc = ""
+	t.dropped(r)
 	if len(t.recs) > 64 && t.live < len(t.recs)/2 {
 		t.sort()
 		t.recs = slices.DeleteFunc(slices.Clone(t.recs), func(r rec) bool { return r.enc == "" })
@@ -240,14 +247,17 @@ func (t *table) unlink(name string) {
 // alias returns the ids of the entries that have an alias, ascending.
 func (t *table) alias(alias string) []uint64 {
 	if t.owners == nil {
-		t.owners = make(map[string][]uint64)
+		t.owners = make(map[string]*[]uint64)
 		for _, r := range t.recs {
 			if r.enc != "" {
 				t.own(r.enc)
 			}
 		}
 	}
-	return t.owners[alias]
+	if ids := t.owners[alias]; ids != nil {
+		return *ids
+	}
+	return nil
 }
 
 func (t *table) own(r record) {
@@ -256,8 +266,12 @@ func (t *table) own(r record) {
 	}
 	for _, a := range r.aliases() {
 		ids := t.owners[a]
-		if i, ok := slices.BinarySearch(ids, r.id()); !ok { // an entry may list an alias twice
-			t.owners[a] = slices.Insert(ids, i, r.id())
+		if ids == nil {
+			ids = new([]uint64)
+			t.owners[strings.Clone(a)] = ids
+		}
+		if i, ok := slices.BinarySearch(*ids, r.id()); !ok { // an entry may list an alias twice
+			*ids = slices.Insert(*ids, i, r.id())
 		}
 	}
 }
@@ -268,13 +282,14 @@ func (t *table) disown(r record) {
 	}
 	for _, a := range r.aliases() {
 		ids := t.owners[a]
-		if i, ok := slices.BinarySearch(ids, r.id()); ok {
-			ids = slices.Delete(ids, i, i+1)
+		if ids == nil {
+			continue // an entry may list an alias twice
 		}
-		if len(ids) == 0 {
+		if i, ok := slices.BinarySearch(*ids, r.id()); ok {
+			*ids = slices.Delete(*ids, i, i+1)
+		}
+		if len(*ids) == 0 {
 			delete(t.owners, a)
-		} else {
-			t.owners[a] = ids
 		}
 	}
 }

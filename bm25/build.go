@@ -52,7 +52,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 func (x *Index) clear() {
 	x.lexer = newLexer(x.analyzer, newDict())
 	x.df, x.segments, x.merge = nil, nil, nil
-	x.live, x.counted, x.length, x.maxID = 0, 0, 0, 0
+	x.live, x.counted, x.length, x.maxID, x.removed = 0, 0, 0, 0, 0
 	x.tail = tail{}
 }
 

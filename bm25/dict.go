@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 )
 
-// A dict numbers terms from 0 in the order in which they come. Terms are not
-// taken out again: their numbers are part of segments. Under Standard the forms
+// A dict numbers terms from 0 in the order in which they come. No term is taken out
+// alone: their numbers are part of segments (see Index.shrink). Under Standard the forms
 // of words have numbers, too, as if they were terms that no document has.
 //
 // A term of up to eight bytes is its own key, zero-padded: terms are made of

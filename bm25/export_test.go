@@ -10,6 +10,17 @@ func SetTailDocs(t testing.TB, n int) {
 	t.Cleanup(func() { tailDocs = old })
 }
 
+// SetFewTerms makes indexes of n terms forget those that are gone for the time of
+// a test.
+func SetFewTerms(t testing.TB, n int) {
+	old := fewTerms
+	fewTerms = n
+	t.Cleanup(func() { fewTerms = old })
+}
+
+// Terms is how many terms and forms of words an index has numbers for.
+func (x *Index) Terms() int { return len(x.lexer.dict.keys) }
+
 // Lexer returns what documents are indexed under, in any order, by a lexer that
 // remembers the documents before.
 func Lexer(a Analyzer) func(fields []string) []string {

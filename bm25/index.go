@@ -28,6 +28,8 @@ type Index struct {
 	merge    *merge // in progress, or nil
 	// unsettled: there may be segments to merge.
 	unsettled bool
+	removed   int // postings that were removed since shrink looked
+	looked    int // terms there were then
 	codes     codeSet
 
 	norms    norms    // has its own lock
@@ -95,6 +97,7 @@ func (x *Index) remove(id uint64) int {
 		}
 		x.tail.kill(d)
 		x.forget(int(x.tail.lens[d]))
+		x.removed += len(nodes)
 		return len(nodes)
 	}
 	s, d, ok := x.locate(id)
@@ -116,6 +119,7 @@ func (x *Index) remove(id uint64) int {
 		x.df[term]--
 	}
 	s.kill(d)
+	x.removed += n
 	s.deadPost += n
 	x.unsettled = x.unsettled || s.sparse()
 	x.forget(dl)

@@ -40,7 +40,7 @@ const (
 
 func newLexer(a Analyzer, d *dict) *lexer {
 	l := &lexer{analyzer: a, dict: d}
-	l.emit = func(term []byte) { l.keep(d.add(term)) }
+	l.emit = func(term []byte) { l.keep(l.dict.add(term)) }
 	if a == Plain {
 		for _, w := range plainStopWords {
 			d.add([]byte(w))

@@ -55,6 +55,7 @@ func (x *Index) freeze() {
 // postings.
 func (x *Index) maintain(postings int) {
 	if x.merge == nil {
+		x.shrink()
 		if !x.unsettled {
 			return
 		}

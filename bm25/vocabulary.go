@@ -1,0 +1,186 @@
+package bm25
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Terms of which the documents are gone keep their numbers until half of a large
+// vocabulary may be such. Then the others are numbered anew, in their order: so
+// everything that is sorted by number stays sorted.
+
+// fewTerms is a vocabulary that is left as it is, and how many postings are
+// removed at least before one is looked through.
+var fewTerms = 1 << 16 // set by tests only
+
+// shrink looks for terms that are gone when, since the last time, enough was
+// removed, or the vocabulary has doubled. No merge is in progress.
+func (x *Index) shrink() {
+	n := len(x.lexer.dict.keys)
+	if x.removed < max(fewTerms, n/2) && (x.removed == 0 || n < 2*max(fewTerms, x.looked)) {
+		return
+	}
+	x.removed, x.looked = 0, n
+	keep := x.wanted()
+	if kept := keep.count(); n-kept >= n/2 {
+		x.renumber(keep, kept)
+		x.looked = kept
+	}
+}
+
+// A termSet is a set of terms by number.
+type termSet []uint64
+
+func (s termSet) has(t uint32) bool { return s[t>>6]>>(t&63)&1 != 0 }
+func (s termSet) add(t uint32)      { s[t>>6] |= 1 << (t & 63) }
+
+func (s termSet) count() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// wanted returns the terms that have postings, of the dead too, and the forms of
+// words of which the term does: corrections are made of them. Of forms with several
+// terms there are too many, as of identifiers, and they are analyzed again when
+// they come.
+func (x *Index) wanted() termSet {
+	l := x.lexer
+	keep := make(termSet, (len(l.dict.keys)+63)/64)
+	for t := range l.stops {
+		keep.add(t)
+	}
+	for _, n := range x.tail.nodes {
+		keep.add(n.term)
+	}
+	for _, s := range x.segments {
+		for w, word := range s.present {
+			if w < len(keep) {
+				keep[w] |= word
+			}
+		}
+	}
+	has := append(termSet(nil), keep...)
+	for f, t := range l.forms {
+		if t < manyTerms && has.has(t) {
+			keep.add(uint32(f))
+		}
+	}
+	return keep
+}
+
+// renumber drops all terms but those that are kept.
+func (x *Index) renumber(keep termSet, kept int) {
+	to := make([]uint32, len(x.lexer.dict.keys)) // of those that are kept
+	df := make([]uint32, kept)
+	next := uint32(0)
+	for t := range to {
+		if keep.has(uint32(t)) {
+			to[t] = next
+			if t < len(x.df) {
+				df[next] = x.df[t]
+			}
+			next++
+		}
+	}
+	x.df = df
+	x.lexer.renumber(keep, to, kept)
+	x.tail.renumber(to, kept)
+	for _, s := range x.segments {
+		s.renumber(to, kept)
+	}
+}
+
+func (l *lexer) renumber(keep termSet, to []uint32, kept int) {
+	old := l.dict
+	l.dict = newDict()
+	l.dict.keys = make([]uint64, 0, kept)
+	l.dict.resize(1 << bits.Len(uint(max(kept*5/4, minSlots-1))))
+	var term []byte
+	for t := range to {
+		if keep.has(uint32(t)) {
+			term = old.appendTerm(term[:0], uint32(t))
+			l.dict.add(term)
+		}
+	}
+	forms, more := l.forms, l.moreTerms
+	if forms == nil {
+		return
+	}
+	l.forms, l.moreTerms = make([]uint32, kept), nil
+	for i := range l.forms {
+		l.forms[i] = unanalyzed
+	}
+	for f, t := range forms {
+		if t == unanalyzed || !keep.has(uint32(f)) {
+			continue
+		}
+		own := &l.forms[to[f]]
+		if t < manyTerms {
+			if keep.has(t) {
+				*own = to[t]
+			}
+			continue
+		}
+		terms := more[t-manyTerms:]
+		terms = terms[1 : 1+terms[0]]
+		whole := true
+		for _, t := range terms {
+			whole = whole && keep.has(t)
+		}
+		if whole { // otherwise it is analyzed again when it comes
+			*own = manyTerms + uint32(len(l.moreTerms))
+			l.moreTerms = append(l.moreTerms, uint32(len(terms)))
+			for _, t := range terms {
+				l.moreTerms = append(l.moreTerms, to[t])
+			}
+		}
+	}
+}
+
+func (t *tail) renumber(to []uint32, kept int) {
+	head := make([]uint32, kept)
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		n.term = to[n.term]
+		head[n.term] = uint32(i) + 1 // the newest is the last
+	}
+	t.head = head
+}
+
+func (s *segment) renumber(to []uint32, kept int) {
+	present := make([]uint64, (kept+63)/64)
+	s.eachTerm(func(term uint32, _ int) {
+		n := to[term]
+		present[n>>6] |= 1 << (n & 63)
+	})
+	s.present = present
+	s.buildRank()
+	terms := make([]byte, 0, len(s.terms)) // gaps get no longer
+	for d := range s.ids {
+		b := s.terms[s.termsAt[d]:s.termsAt[d+1]]
+		s.termsAt[d] = uint32(len(terms))
+		length, n := binary.Uvarint(b)
+		terms = binary.AppendUvarint(terms, length)
+		was, last := ^uint32(0), ^uint32(0)
+		for b = b[n:]; len(b) > 0; {
+			gap, shift, i := uint32(0), 0, 0
+			for ; b[i] >= 0x80; i++ {
+				gap |= uint32(b[i]&0x7f) << shift
+				shift += 7
+			}
+			was += gap | uint32(b[i])<<shift
+			b = b[i+1:]
+			term := to[was]
+			gap, last = term-last, term
+			for ; gap >= 0x80; gap >>= 7 {
+				terms = append(terms, byte(gap)|0x80)
+			}
+			terms = append(terms, byte(gap))
+		}
+	}
+	s.termsAt[len(s.ids)] = uint32(len(terms))
+	s.terms = terms
+}

@@ -1,0 +1,94 @@
+package bm25_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"crabmem/bm25"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestVocabularyShrinks: the words of documents that are gone are not kept for
+// as long as the index lives.
+func TestVocabularyShrinks(t *testing.T) {
+	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+		x := bm25.New(a)
+		x.Add(bm25.Doc{ID: 1, Fields: []string{"what stays"}})
+		most := int64(0)
+		for i := range uint64(1500) {
+			var b strings.Builder
+			for k := range 500 {
+				fmt.Fprintf(&b, "w%dx%d ", i, k)
+			}
+			x.Add(bm25.Doc{ID: 2 + i, Fields: []string{b.String()}})
+			x.Remove(2 + i)
+			most = max(most, x.Stats().Bytes)
+		}
+		t.Logf("%v: %d bytes at most, %d terms at the end", a, most, x.Terms())
+		if most > 24<<20 {
+			t.Errorf("%v: %d bytes for one document", a, most)
+		}
+		if n := x.Search(bm25.Query{Text: "stays", Limit: 1, Count: true}).Total; n != 1 {
+			t.Errorf("%v: %d found", a, n)
+		}
+	}
+}
+
+// TestShrunkIsAsNew: an index that has forgotten terms finds what one finds that
+// never had them.
+func TestShrunkIsAsNew(t *testing.T) {
+	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+		for _, tailDocs := range []int{3, 40, 2048} {
+			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {
+				bm25.SetTailDocs(t, tailDocs)
+				bm25.SetFewTerms(t, 100)
+				r := random(t)
+				words := func(from int) string {
+					var b strings.Builder
+					for range r.IntN(12) {
+						n := from + r.IntN(60)
+						b.WriteString([]string{"", "running", "don't ", "foo-Bar", "long/unusual/path", "вода", "記憶"}[r.IntN(7)])
+						fmt.Fprintf(&b, "%x%s ", n*n*7919, []string{"", "ing", "ed", "s", "'s"}[r.IntN(5)])
+					}
+					return b.String() + text(r, 3)
+				}
+				x, docs := bm25.New(a), make(map[uint64]bm25.Doc)
+				shrunk, last := 0, 0
+				for step := range 3000 {
+					id := uint64(r.IntN(60))
+					if d := (bm25.Doc{ID: id, Fields: []string{words(step / 4)}}); r.IntN(3) > 0 {
+						x.Add(d)
+						docs[id] = d
+					} else {
+						x.Remove(id)
+						delete(docs, id)
+					}
+					if n := x.Terms(); n < last {
+						shrunk++
+						last = 0
+					}
+					last = x.Terms()
+					if step%50 > 0 {
+						continue
+					}
+					fresh := bm25.New(a)
+					for _, d := range docs {
+						fresh.Add(d)
+					}
+					for range 10 {
+						q := bm25.Query{Text: words(step / 4), Limit: 20, Count: true}
+						if diff := cmp.Diff(fresh.Search(q), x.Search(q)); diff != "" {
+							t.Fatalf("step %d, %q:\n%s", step, q.Text, diff)
+						}
+					}
+				}
+				if shrunk < 2 && tailDocs < 2048 { // whose documents all stay
+					t.Errorf("it has forgotten terms %d times", shrunk)
+				}
+				t.Logf("%d times, %d terms", shrunk, x.Terms())
+			})
+		}
+	}
+}

@@ -93,6 +93,10 @@ func usable(name string) bool {
 	})
 }
 
+// hiddenKey stands behind the file of a component that is not used, where it is
+// known that it was logged.
+const hiddenKey = " hidden"
+
 // scan makes the components those that have a port file.
 func (m *Manager) scan() {
 	m.scanning.Lock()
@@ -140,9 +144,14 @@ func (m *Manager) scan() {
 	for _, s := range old {
 		s.cancel()
 	}
+	for key := range m.warned {
+		if file, ok := strings.CutSuffix(key, hiddenKey); ok && !slices.ContainsFunc(hidden, func(p Port) bool { return p.File == file }) {
+			delete(m.warned, key)
+		}
+	}
 	m.mu.Unlock()
 	for _, p := range hidden {
-		m.warn(p.File+" hidden", "a configured MCP server has the name of a component, which is not used", "server", p.Name)
+		m.warn(p.File+hiddenKey, "a configured MCP server has the name of a component, which is not used", "server", p.Name)
 	}
 	m.changed()
 }

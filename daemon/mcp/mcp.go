@@ -164,8 +164,21 @@ func (m *Manager) start(c Server, component bool) *server {
 	ctx, cancel := context.WithCancel(m.ctx)
 	s := &server{Server: c, component: component, m: m, ctx: ctx, cancel: cancel, kick: make(chan struct{}, 1), state: connecting}
 	s.log = m.o.Log.With("server", c.Name)
-	m.wg.Go(s.run)
+	m.wg.Go(func() {
+		s.run()
+		m.forget(s.Name)
+	})
 	return s
+}
+
+// forget forgets what was logged of a server that is gone.
+func (m *Manager) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.configured[name] == nil && m.components[name] == nil {
+		delete(m.warned, "server "+name)
+		delete(m.warned, "tools of "+name)
+	}
 }
 
 // servers returns all servers, the configured ones first, by name.
@@ -205,7 +218,11 @@ func (m *Manager) changes() <-chan struct{} {
 func (m *Manager) warn(key, text string, args ...any) {
 	m.mu.Lock()
 	again := m.warned[key] == text
-	m.warned[key] = text
+	if text == "" {
+		delete(m.warned, key)
+	} else {
+		m.warned[key] = text
+	}
 	m.mu.Unlock()
 	if !again && text != "" {
 		m.o.Log.Warn(text, args...)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
@@ -247,7 +248,10 @@ func (d *Daemon) hold(l *live, s *agent.Session) {
 	size := 0
 	if s != nil {
 		l.messages.Store(int64(len(s.Messages)))
-		size = agent.Size(s.Messages)
+		size = agent.Size(s.Messages) + len(s.Messages)*int(unsafe.Sizeof(sessionlog.Message{})) // texts may be short
+		for i := range s.Messages {
+			size += len(s.Messages[i].ToolCalls) * int(unsafe.Sizeof(sessionlog.ToolCall{}))
+		}
 	}
 	d.live.loaded.Add(int64(size) - l.bytes.Swap(int64(size)))
 }

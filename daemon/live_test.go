@@ -339,3 +339,21 @@ func TestQueueOfBytes(t *testing.T) {
 		t.Error("an event that is longer than the queue never arrives")
 	}
 }
+
+// TestShortMessagesCount: what is loaded is bounded by what it takes, also where
+// it has hardly a text.
+func TestShortMessagesCount(t *testing.T) {
+	const n = 10_000
+	var d Daemon
+	s := &agent.Session{Messages: make([]sessionlog.Message, n)}
+	for i := range s.Messages {
+		s.Messages[i].Content = "ok"
+	}
+	var l live
+	if d.hold(&l, s); d.live.loaded.Load() < 100*n {
+		t.Errorf("%d messages count for %d bytes", n, d.live.loaded.Load())
+	}
+	if d.hold(&l, nil); d.live.loaded.Load() != 0 {
+		t.Errorf("%d bytes of nothing", d.live.loaded.Load())
+	}
+}

@@ -5,6 +5,6 @@ package sessionlog
 // rounds of the random tests, and whether files of gigabytes are read: the
 // race detector looks at the code, not at the cases.
 const (
-	codecRounds = 1_000
+	codecRounds = 2_500
 	hugeFiles   = false
 )

@@ -166,19 +166,11 @@ func (s *segment) renumber(to []uint32, kept int) {
 		terms = binary.AppendUvarint(terms, length)
 		was, last := ^uint32(0), ^uint32(0)
 		for b = b[n:]; len(b) > 0; {
-			gap, shift, i := uint32(0), 0, 0
-			for ; b[i] >= 0x80; i++ {
-				gap |= uint32(b[i]&0x7f) << shift
-				shift += 7
-			}
-			was += gap | uint32(b[i])<<shift
-			b = b[i+1:]
-			term := to[was]
-			gap, last = term-last, term
-			for ; gap >= 0x80; gap >>= 7 {
-				terms = append(terms, byte(gap)|0x80)
-			}
-			terms = append(terms, byte(gap))
+			gap, n := binary.Uvarint(b)
+			b = b[n:]
+			was += uint32(gap)
+			terms = binary.AppendUvarint(terms, uint64(to[was]-last))
+			last = to[was]
 		}
 	}
 	s.termsAt[len(s.ids)] = uint32(len(terms))

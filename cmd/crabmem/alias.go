@@ -105,14 +105,11 @@ Several entries may share an alias; then it finds none of them by itself.`,
 
 // once leaves out the words that stand before already.
 func once(words []string) []string {
-	var kept []string
+	kept := words[:0:0]
 	for _, w := range words {
 		if !slices.Contains(kept, w) {
 			kept = append(kept, w)
 		}
-	}
-	if words != nil && kept == nil {
-		return []string{}
 	}
 	return kept
 }

@@ -195,16 +195,13 @@ func (c *cli) report(err error) int {
 		c.stderr.Write(line)
 		return f.Code
 	}
-	var b strings.Builder
 	// A list of problems is one a line; what is indented is taken for nothing else.
-	b.WriteString("error: ")
-	for i, l := range strings.Split(f.Message, "\n  ") {
-		if i > 0 {
-			b.WriteString("\n  ")
-		}
-		b.WriteString(printable(l))
+	lines := strings.Split(f.Message, "\n  ")
+	for i, l := range lines {
+		lines[i] = printable(l)
 	}
-	b.WriteString("\n")
+	var b strings.Builder
+	fmt.Fprintf(&b, "error: %s\n", strings.Join(lines, "\n  "))
 	if f.Remedy != "" {
 		fmt.Fprintf(&b, "try: %s\n", printable(f.Remedy))
 	}

@@ -103,6 +103,23 @@ const (
 	longEntry = "a long entry"
 )
 
+// everything asks for what is kept from the first time that somebody asks for
+// it: clients do too seldom for a short part.
+func everything(ctx context.Context, c *client.Client) error {
+	long := strings.Repeat("some words ", 4*mib/11)
+	for _, name := range []string{churn, longEntry} {
+		if _, err := c.Remember(ctx, &pb.RememberMsg{Name: name, Content: long}); err != nil {
+			return err
+		}
+	}
+	for _, tools := range []bool{false, true} {
+		if _, err := c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "words hello", Tools: tools}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // quiet kills all sessions, waits until nothing goes on, and returns what the
 // daemon has then.
 func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error) {
@@ -113,15 +130,7 @@ func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error
 	}
 	defer c.Close()
 	if err == nil && collect {
-		_, err = c.Remember(ctx, &pb.RememberMsg{Name: churn, Content: strings.Repeat("some words ", 4*mib/11)})
-	}
-	// What is kept from the first time that somebody asks for it is there each
-	// time: clients ask for it too seldom for a short part.
-	if err == nil && collect {
-		_, err = c.Remember(ctx, &pb.RememberMsg{Name: longEntry, Content: strings.Repeat("some words ", 4*mib/11)})
-	}
-	for i := 0; i < 2 && err == nil && collect; i++ {
-		_, err = c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "words hello", Tools: i > 0})
+		err = everything(ctx, c)
 	}
 	if err != nil {
 		return best, err

@@ -2,17 +2,11 @@ package daemon
 
 import (
 	"errors"
-	"path/filepath"
 	"time"
 
 	"crabmem/daemon/cron"
 	"crabmem/daemon/wire/pb"
 )
-
-// openCrons reads the table of what is to run at which times.
-func (d *Daemon) openCrons() (*cron.Table, error) {
-	return cron.Open(d.fs, filepath.Join(d.home, "crons.toml"))
-}
 
 // createCron adds an entry for a session that is live, or is opened for it. It
 // is bound to the session's file too, so that it means the same one after a

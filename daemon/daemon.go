@@ -185,7 +185,7 @@ func (d *Daemon) openAll() error {
 	d.mcp = mcp.New(mcp.Options{
 		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh,
 	})
-	if d.crons, err = d.openCrons(); err != nil {
+	if d.crons, err = cron.Open(d.fs, filepath.Join(d.home, "crons.toml")); err != nil {
 		return err
 	}
 	d.firing = newScheduler(d)

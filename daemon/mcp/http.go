@@ -21,10 +21,10 @@ import (
 // nowhere else, wherever the server sends us. When life ends so do all requests,
 // but for the last one, by which a session is closed. A request of which nothing
 // is heard ends after late.
-func httpClient(life context.Context, address, token string, late time.Duration) *http.Client {
+func httpClient(life context.Context, address, token string, late time.Duration, dial dialer) *http.Client {
 	t := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment, // none for this machine
-		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		DialContext:            dial,
 		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  late,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -47,10 +47,15 @@ func httpClient(life context.Context, address, token string, late time.Duration)
 	}}
 }
 
+// A dialer connects to an address.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+var dialAny dialer = (&net.Dialer{Timeout: connectTimeout}).DialContext
+
 // dialComponent connects to a component, which is the user's own: the file of one
 // that was killed stays, and anybody of the machine may have its port then.
 func dialComponent(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, network, address)
+	conn, err := dialAny(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

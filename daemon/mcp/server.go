@@ -129,10 +129,11 @@ func (s *server) serve() (served bool, err error) {
 	life, cut := context.WithCancel(s.ctx)
 	defer cut()
 	if s.URL != "" {
-		client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout)
+		dial := dialAny
 		if s.component {
-			client.Transport.(*bearer).next.DialContext = dialComponent
+			dial = dialComponent
 		}
+		client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout, dial)
 		defer client.CloseIdleConnections()
 		return s.talk(overHTTP(s.URL, client), connectTimeout, cut)
 	}

@@ -620,7 +620,7 @@ func TestRepairOfALinkedStore(t *testing.T) {
 	wal, err := vfs.ReadFile(m, "/m.db-wal", 1<<20)
 	noErr(t, err)
 	m.WriteFile("/m.db-wal", append(wal, "torn"...), 0o600)
-	m.Link("/m.db", "/other.db")
+	noErr(t, m.Link("/m.db", "/other.db"))
 	if r, err := Repair("/m.db", &RepairOptions{FS: m}); err == nil {
 		t.Errorf("%+v", r)
 	}

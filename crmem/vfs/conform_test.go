@@ -22,7 +22,6 @@ import (
 // scene sets up what the interface cannot make.
 type scene struct {
 	symlink func(target, name string)
-	link    func(oldname, newname string)
 	mkfifo  func(name string)
 }
 
@@ -44,7 +43,6 @@ func eachFS(t *testing.T, test func(t *testing.T, fsys vfs.FS, dir string, s sce
 		}
 		test(t, vfs.OS{}, dir, scene{
 			symlink: func(target, name string) { check(os.Symlink(target, name)) },
-			link:    func(oldname, newname string) { check(os.Link(oldname, newname)) },
 			mkfifo:  func(name string) { check(mkfifo(name)) },
 		})
 	})
@@ -53,7 +51,7 @@ func eachFS(t *testing.T, test func(t *testing.T, fsys vfs.FS, dir string, s sce
 		if err := vfs.MkdirAll(m, "/some/dir", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		test(t, m, "/some/dir", scene{symlink: m.Symlink, link: m.Link, mkfifo: m.Mkfifo})
+		test(t, m, "/some/dir", scene{symlink: m.Symlink, mkfifo: m.Mkfifo})
 	})
 }
 
@@ -398,6 +396,24 @@ func TestConformLock(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after replacement: %v", err)
 		}
+		// Each lock writes to the file that it locks.
+		if err := errors.Join(l.SetText("first"), l2.SetText("second")); err != nil {
+			t.Fatal(err)
+		}
+		named, err := fsys.Lstat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l, want := range map[vfs.Locked]string{l: "first", l2: "second"} {
+			text, err := l.Text()
+			fi, serr := l.Stat()
+			if err := errors.Join(err, serr); err != nil || text != want || vfs.SameFile(fi, named) != (want == "second") {
+				t.Errorf("text %q, %v, want %q; the named file: %v", text, err, want, vfs.SameFile(fi, named))
+			}
+		}
+		if got := get(fsys, name); got != "second" {
+			t.Errorf("the named lock file has %q", got)
+		}
 		if err := errors.Join(l.Unlock(), l2.Unlock()); err != nil {
 			t.Error(err)
 		}
@@ -410,7 +426,17 @@ func TestConformLock(t *testing.T) {
 func TestConformLinks(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, s scene) {
 		put(t, fsys, dir+"/a", "text")
-		s.link(dir+"/a", dir+"/b")
+		if err := fsys.Link(dir+"/a", dir+"/b"); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]error{"b": fs.ErrExist, "none/b": fs.ErrNotExist} {
+			if err := fsys.Link(dir+"/a", dir+"/"+name); !errors.Is(err, want) {
+				t.Errorf("link to %s: %v, want %v", name, err, want)
+			}
+		}
+		if err := fsys.Link(dir+"/missing", dir+"/c"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("link of a missing file: %v", err)
+		}
 		id := func(name string) vfs.Identity {
 			fi, err := fsys.Lstat(dir + "/" + name)
 			if err != nil {

@@ -10,12 +10,19 @@ import (
 	"time"
 )
 
+// maxLockText bounds the text of a lock file, in bytes.
+const maxLockText = 1 << 16
+
 // Holder is what a lock file says about who holds, or held, the lock.
 type Holder struct {
 	PID     int
 	Boot    string // of the kernel it runs on
 	Command string
 	Socket  string // where it can be spoken to; "" = nowhere
+
+	// Logs are the salts of the logs that may have the guarded log's name: one,
+	// or two while the holder replaces the log.
+	Logs []uint64
 
 	// Clean is the length of the guarded file after the holder's last sync, when
 	// the holder left it so; -1 when it wrote and did not say that it ended well.
@@ -39,6 +46,9 @@ func (h Holder) Text() string {
 	command := h.Command[:min(len(h.Command), 1<<10)] // the text must stay short enough to be read
 	text := fmt.Sprintf("pid %d\nboot %s\ncommand %s\nsocket %s\nstate %s\n",
 		h.PID, h.Boot, oneLine.Replace(command), oneLine.Replace(h.Socket), state)
+	for _, salt := range h.Logs {
+		text += fmt.Sprintf("log %016x\n", salt)
+	}
 	return text + sumLine(text)
 }
 
@@ -63,6 +73,10 @@ func ParseHolder(text string) Holder {
 			h.Command = value
 		case "socket":
 			h.Socket = value
+		case "log":
+			if salt, err := strconv.ParseUint(value, 16, 64); err == nil {
+				h.Logs = append(h.Logs, salt)
+			}
 		case "state":
 			h.Torn = value == "torn"
 			if n, ok := strings.CutPrefix(value, "clean "); ok {
@@ -74,7 +88,7 @@ func ParseHolder(text string) Holder {
 	}
 	n := len(text) - len("sum 01234567\n")
 	if text != "" && (n < 0 || text[n:] != sumLine(text[:n])) {
-		h.Boot, h.Clean, h.Torn = "", -1, true
+		h.Boot, h.Clean, h.Torn, h.Logs = "", -1, true, nil
 	}
 	return h
 }
@@ -106,7 +120,7 @@ func Acquire(fsys FS, name string, wait time.Duration) (Locked, error) {
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			text, _ := ReadFile(fsys, name, 1<<16) // the message does without
+			text, _ := ReadFile(fsys, name, maxLockText) // the message does without
 			return nil, &LockedError{Path: name, Holder: ParseHolder(string(text))}
 		}
 		time.Sleep(min(left, pause/2+rand.N(pause)))

@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -52,7 +53,7 @@ type Mem struct {
 // Call is one primitive call on a [Mem].
 type Call struct {
 	N    int    // counted from 1
-	Op   string // open, create, read, write, truncate, sync, datasync, stat, close, rename, remove, mkdir, readdir, lstat, syncdir, lock, unlock, resolve, root
+	Op   string // open, create, read, write, truncate, sync, datasync, stat, close, rename, link, remove, mkdir, readdir, lstat, syncdir, lock, unlock, resolve, root
 	Name string // the file; of a rename, its new name
 	Size int    // bytes to read or write
 }
@@ -168,6 +169,9 @@ func (m *Mem) Pending(name string, perm fs.FileMode) (Pending, error) {
 // Rename renames a file or a directory.
 func (m *Mem) Rename(oldname, newname string) error { return m.top().Rename(oldname, newname) }
 
+// Link gives a file a second name.
+func (m *Mem) Link(oldname, newname string) error { return m.top().Link(oldname, newname) }
+
 // Remove removes a file or an empty directory.
 func (m *Mem) Remove(name string) error { return m.top().Remove(name) }
 
@@ -255,6 +259,7 @@ func (m *Mem) Lock(name string) (Locked, error) {
 			return ErrLocked
 		}
 		n.lock, l.node = l, n
+		n.opens++
 		return nil
 	})
 	if err != nil {
@@ -269,34 +274,50 @@ type memLock struct {
 	node *node
 }
 
+func (l *memLock) file() *memFile {
+	return &memFile{m: l.m, node: l.node, name: l.name, flag: syscall.O_RDWR}
+}
+
 func (l *memLock) SetText(text string) error {
-	f, err := l.m.OpenFile(l.name, syscall.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write([]byte(text))
+	f := l.file()
+	_, err := f.Write([]byte(text))
 	if err == nil {
 		err = f.Truncate(int64(len(text)))
 	}
-	return errors.Join(err, f.Close())
+	return err
 }
 
 func (l *memLock) Text() (string, error) {
-	b, err := ReadFile(l.m, l.name, 1<<16)
-	return string(b), err
+	fi, err := l.Stat()
+	if err != nil {
+		return "", err
+	}
+	if fi.Size() > maxLockText {
+		return "", &TooLargeError{Name: l.name, Size: fi.Size(), Max: maxLockText}
+	}
+	b := make([]byte, fi.Size())
+	n, err := l.file().ReadAt(b, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return string(b[:n]), err
 }
+
+func (l *memLock) Stat() (fs.FileInfo, error) { return l.file().Stat() }
 
 func (l *memLock) Unlock() error {
 	return l.m.do("unlock", l.name, func() error {
 		if l.node.lock == l {
 			l.node.lock = nil
+			l.node.opens--
+			l.m.free(l.node)
 		}
 		return nil
 	})
 }
 
 // WriteFile puts a file there, durable at once and without a call to the hook:
-// it sets a scene. So do Link, Symlink, Mkfifo and Chmod.
+// it sets a scene. So do Symlink, Mkfifo and Chmod.
 func (m *Mem) WriteFile(name string, data []byte, perm fs.FileMode) {
 	m.scene(name, func(dir *node, base string) *node {
 		n := dir.names[base]
@@ -308,17 +329,6 @@ func (m *Mem) WriteFile(name string, data []byte, perm fs.FileMode) {
 		n.data.writeAt(data, 0)
 		n.disk, n.pieces, n.lied = n.data.share(), nil, false
 		n.mode, n.mtime = perm, m.now()
-		return n
-	})
-}
-
-// Link makes a hard link.
-func (m *Mem) Link(oldname, newname string) {
-	m.scene(newname, func(*node, string) *node {
-		n, err := m.top().walk(oldname, false)
-		if err != nil {
-			panic(fmt.Sprintf("vfs: link: %s: %v", oldname, err))
-		}
 		return n
 	})
 }

@@ -27,7 +27,7 @@ func Cut(k int) Fate { return cut + Fate(k) }
 // Change is an unsynced change: bytes of one 4 KiB block of a file, a new size
 // of a file, or a change of names.
 type Change struct {
-	Op   string // write, truncate, create, mkdir, remove, rename
+	Op   string // write, truncate, create, link, mkdir, remove, rename
 	Name string // a name of the file; of a rename, the new one
 	Off  int64  // of the bytes, or the new size
 	Len  int    // bytes

@@ -26,7 +26,7 @@ func (m *Mem) top() *memTree { return &memTree{m: m, dir: m.root} }
 // dirChange is an unsynced change of names: one entry set, one taken away, or
 // both at once.
 type dirChange struct {
-	op      string // create, mkdir, remove, rename
+	op      string // create, link, mkdir, remove, rename
 	path    string // the name, for people
 	from    *node  // directory that loses oldname; nil = none does
 	oldname string
@@ -304,6 +304,28 @@ func within(d, dir *node) bool {
 		}
 	}
 	return false
+}
+
+func (t *memTree) Link(oldname, newname string) error {
+	return t.m.do("link", t.hookName(newname), func() error {
+		n, err := t.walk(oldname, false)
+		if err != nil {
+			return err
+		}
+		to, base, err := t.parent(newname)
+		switch {
+		case err != nil:
+			return err
+		case !n.mode.IsRegular():
+			return syscall.EPERM
+		case to.names[base] != nil:
+			return syscall.EEXIST
+		case !to.may(0o300):
+			return syscall.EACCES
+		}
+		t.alter(dirChange{op: "link", path: t.hookName(newname), to: to, newname: base, node: n})
+		return nil
+	})
 }
 
 func (t *memTree) Remove(name string) error {

@@ -42,6 +42,7 @@ func regular(f *os.File, name string, err error) (File, error) {
 
 func (OS) Pending(name string, perm fs.FileMode) (Pending, error) { return osPending(name, perm) }
 func (OS) Rename(oldname, newname string) error                   { return os.Rename(oldname, newname) }
+func (OS) Link(oldname, newname string) error                     { return os.Link(oldname, newname) }
 func (OS) Remove(name string) error                               { return os.Remove(name) }
 func (OS) Mkdir(name string, perm fs.FileMode) error              { return os.Mkdir(name, perm) }
 func (OS) ReadDir(name string) ([]fs.DirEntry, error)             { return os.ReadDir(name) }
@@ -90,46 +91,63 @@ func (OS) Lock(name string) (Locked, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
 	}
-	// The file may have been removed or replaced between the open and the
-	// lock; then this is a lock on nothing.
-	held, err1 := l.Stat()
-	named, err2 := os.Lstat(name)
-	if err := errors.Join(err1, err2); err != nil {
+	f, err := lockedFile(l, name)
+	if err != nil {
 		return nil, errors.Join(err, l.Unlock())
 	}
-	if !named.Mode().IsRegular() {
-		return nil, errors.Join(&fs.PathError{Op: "lock", Path: name, Err: ErrNotRegular}, l.Unlock())
+	return &osLock{l, f}, nil
+}
+
+// lockedFile opens the file of a lock, for its text. It returns ErrLocked if
+// the name leads to another file: the file was removed or replaced between
+// the open and the lock, so the lock guards nothing.
+func lockedFile(l *flock.Flock, name string) (*os.File, error) {
+	f, err := OS{}.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
 	}
-	if !os.SameFile(held, named) {
-		return nil, errors.Join(&fs.PathError{Op: "lock", Path: name, Err: ErrLocked}, l.Unlock())
+	if err != nil {
+		return nil, err
 	}
-	return &osLock{l, name}, nil
+	held, err1 := l.Stat()
+	named, err2 := f.Stat()
+	err = errors.Join(err1, err2)
+	if err == nil && !os.SameFile(held, named) {
+		err = &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f.(osFile).File, nil
 }
 
 type osLock struct {
-	l    *flock.Flock
-	name string
+	l *flock.Flock
+	f *os.File // the locked file, opened a second time
 }
 
 func (l *osLock) SetText(text string) error {
-	f, err := OS{}.OpenFile(l.name, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	of := f.(osFile).File
-	_, err = of.WriteAt([]byte(text), 0)
+	_, err := l.f.WriteAt([]byte(text), 0)
 	if err == nil {
-		err = of.Truncate(int64(len(text)))
+		err = l.f.Truncate(int64(len(text)))
 	}
-	return errors.Join(err, of.Close())
+	return err
 }
 
 func (l *osLock) Text() (string, error) {
-	b, err := ReadFile(OS{}, l.name, 1<<16)
+	fi, err := l.f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if fi.Size() > maxLockText {
+		return "", &TooLargeError{Name: l.f.Name(), Size: fi.Size(), Max: maxLockText}
+	}
+	b, err := io.ReadAll(io.NewSectionReader(l.f, 0, maxLockText))
 	return string(b), err
 }
 
-func (l *osLock) Unlock() error { return l.l.Unlock() }
+func (l *osLock) Stat() (fs.FileInfo, error) { return l.f.Stat() }
+func (l *osLock) Unlock() error              { return errors.Join(l.l.Unlock(), l.f.Close()) }
 
 func (OS) Root(dir string) (RootDir, error) {
 	r, err := os.OpenRoot(dir)
@@ -174,6 +192,7 @@ func (t *osRoot) Pending(name string, perm fs.FileMode) (Pending, error) {
 }
 
 func (t *osRoot) Rename(oldname, newname string) error      { return t.r.Rename(oldname, newname) }
+func (t *osRoot) Link(oldname, newname string) error        { return t.r.Link(oldname, newname) }
 func (t *osRoot) Remove(name string) error                  { return t.r.Remove(name) }
 func (t *osRoot) Mkdir(name string, perm fs.FileMode) error { return t.r.Mkdir(name, perm) }
 func (t *osRoot) Lstat(name string) (fs.FileInfo, error)    { return t.r.Lstat(name) }

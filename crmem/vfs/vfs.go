@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 )
@@ -43,6 +44,10 @@ type Tree interface {
 
 	// Rename renames within the tree, replacing a file of the new name.
 	Rename(oldname, newname string) error
+
+	// Link gives the regular file oldname a second name. It returns
+	// fs.ErrExist if newname exists.
+	Link(oldname, newname string) error
 
 	// Remove removes a file or an empty directory.
 	Remove(name string) error
@@ -92,13 +97,16 @@ type RootDir interface {
 	Close() error
 }
 
-// Locked is a held lock. The lock file is never renamed or removed.
+// Locked is a held lock. Its methods use the locked file, even if another
+// file has its name now.
 type Locked interface {
 	// SetText replaces the text of the lock file. It is not synced: it tells
 	// other processes of this boot, and nothing after a crash.
 	SetText(text string) error
 	// Text returns the text of the lock file.
 	Text() (string, error)
+	// Stat describes the locked file.
+	Stat() (fs.FileInfo, error)
 	// Unlock releases the lock.
 	Unlock() error
 }
@@ -146,6 +154,16 @@ func Identify(fi fs.FileInfo) Identity {
 		return m
 	}
 	return identify(fi)
+}
+
+// SameFile reports whether two FileInfos of this package describe one file.
+func SameFile(a, b fs.FileInfo) bool {
+	x, ok := a.Sys().(Identity)
+	y, ok2 := b.Sys().(Identity)
+	if ok && ok2 {
+		return x.Dev == y.Dev && x.Ino == y.Ino
+	}
+	return os.SameFile(a, b)
 }
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}

@@ -12,7 +12,7 @@ import (
 // Mutates says whether a call changes what a crash may leave.
 func Mutates(op string) bool {
 	switch op {
-	case "create", "write", "truncate", "sync", "datasync", "syncdir", "rename", "remove", "mkdir", "lock":
+	case "create", "write", "truncate", "sync", "datasync", "syncdir", "rename", "link", "remove", "mkdir", "lock":
 		return true
 	}
 	return false
@@ -21,7 +21,7 @@ func Mutates(op string) bool {
 // Grows says whether a call adds to what a crash may leave.
 func Grows(op string) bool {
 	switch op {
-	case "create", "write", "truncate", "rename", "remove", "mkdir":
+	case "create", "write", "truncate", "rename", "link", "remove", "mkdir":
 		return true
 	}
 	return false

@@ -21,7 +21,7 @@ type Report struct {
 
 // Problem is one thing that is not as it should be.
 type Problem struct {
-	Kind    string `json:"kind"` // "torn", "rot", "format", "foreign", "missing"
+	Kind    string `json:"kind"` // "torn", "rot", "format", "foreign", "missing", "kept"
 	File    string `json:"file"`
 	Offset  int64  `json:"offset"` // of the first byte concerned
 	Length  int64  `json:"length"` // bytes concerned; 0 when that is not known
@@ -78,8 +78,13 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	}
 	v := &files{}
 	b, err := v.readSnapshot(fsys, path, maxBytes)
+	v.id, v.idErr = readIdentity(fsys, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := missingSnapshot(fsys, path, maxBytes); err != nil {
+			add("missing", path, 0, 0, err, "crabmem repair")
+			return r, nil
+		}
 		if _, lerr := fsys.Lstat(path + walSuffix); lerr == nil {
 			add("missing", path, 0, 0, fmt.Errorf("%w: %s is missing, and its log is there", ErrForeign, path),
 				"put the file back beside its log, or: crabmem repair")
@@ -102,10 +107,10 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	} else {
 		r.Entries = v.snap.Len()
 	}
-	v.log, err = vfs.ReadFile(fsys, path+walSuffix, maxLogFor(maxBytes))
+	v.log, v.logStat, err = readStat(fsys, path+walSuffix, maxLogFor(maxBytes))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return r, nil
+		return r, v.addOthers(fsys, path, maxBytes, add)
 	case err != nil:
 		if err := notAStore(err); errors.Is(err, ErrFormat) {
 			add("format", path+walSuffix, 0, 0, err, "move it away, if it is not the log")
@@ -119,6 +124,9 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 		off := offsetOf(err)
 		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair sets the log aside from here on")
 		return r, nil
+	}
+	if err := v.addOthers(fsys, path, maxBytes, add); err != nil {
+		return nil, err
 	}
 	r.LogOps = v.scan.ops()
 	tail := int64(len(v.log)) - v.scan.end
@@ -147,7 +155,40 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	return r, nil
 }
 
+// addOthers adds the problems of V10 to V13 (FORMAT.md).
+func (v *files) addOthers(fsys vfs.FS, path string, maxBytes int64, add func(string, string, int64, int64, error, string)) error {
+	if err := v.findOthers(fsys, path, maxBytes); err != nil {
+		return err
+	}
+	if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
+		add("format", path+idSuffix, 0, 0, v.idErr, "the next write restores it")
+	}
+	if err := v.refuse(path); err != nil {
+		add("foreign", v.sideLogs()[0].path, 0, 0, err, "crabmem repair takes the log with all operations; crabmem repair --rejoin merges two logs")
+	}
+	text, err := vfs.ReadFile(fsys, path+lockSuffix, 1<<16)
+	if err == nil {
+		warning, err := v.checkSalt(path, vfs.ParseHolder(string(text)), fsys.BootID())
+		if err == nil && warning != "" && v.scan == nil {
+			err = fmt.Errorf("%w: %s", ErrForeign, warning)
+		}
+		if err != nil {
+			add("foreign", path+walSuffix, 0, 0, err, "put the log back, or: crabmem repair")
+		}
+	}
+	for _, name := range v.own {
+		add("kept", name, 0, 0, fmt.Errorf("%w: %s is the state of a writer that stopped because another program changed the store's files", ErrForeign, name),
+			"compare it with the store, then move or remove it")
+	}
+	return nil
+}
+
 func (v *files) addForeign(path string, add func(string, string, int64, int64, error, string)) {
+	if v.otherStore() {
+		add("foreign", path+walSuffix, 0, v.logStat.size(), fmt.Errorf("%w: %s is the log of the store %v, and this is %v",
+			ErrForeign, path+walSuffix, v.scan.store, v.id), "put the right log back, or: crabmem repair --keep-db")
+		return
+	}
 	err := fmt.Errorf("%w: %s is %v, its log extends %v", ErrForeign, path, v.dig, v.scan.base)
 	remedy := "if another program wrote it on purpose, crabmem checkpoint accepts it; if not, it is damaged inside a text: restore a copy"
 	if v.scan.ops() > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -95,7 +96,7 @@ func (s *Store) foldInBackground() {
 func (s *Store) logLimit() int64 {
 	limit := s.opts.LogLimit
 	if limit == 0 {
-		limit = max(minLogLimit, s.dbStat.size/4)
+		limit = max(minLogLimit, s.dbStat.size()/4)
 	}
 	return max(limit, s.foldAt)
 }
@@ -103,6 +104,7 @@ func (s *Store) logLimit() int64 {
 // cut is the state that a checkpoint writes: operations up to seq.
 type cut struct {
 	seq    uint64
+	last   place    // of operation seq
 	log    vfs.File // that seq was the end of
 	nextID uint64
 	live   int
@@ -117,6 +119,7 @@ func (s *Store) cut() *cut {
 	}
 	return &cut{
 		seq:    s.w.seq - 1,
+		last:   s.w.last,
 		log:    s.log,
 		nextID: s.nextID,
 		live:   s.t.live,
@@ -201,6 +204,9 @@ func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
 		return p.Discard()
 	}
 	s.restage()
+	if err := s.checkLog(s.w.end); err != nil {
+		return errors.Join(s.fail(s.keepState(err, nil)), p.Discard())
+	}
 	if err := s.announce(dig, c.seq); err != nil {
 		return errors.Join(err, p.Discard())
 	}
@@ -209,10 +215,10 @@ func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
 	}
 	frames, err := s.framesAfter(c)
 	if err == nil {
-		err = s.newLog(c.seq, frames)
+		err = s.newLog(c.seq, frames, c.last)
 	}
 	if err != nil {
-		return s.fail(err)
+		return s.fail(s.keepState(err, nil))
 	}
 	s.ops = len(frames)
 	s.distrust = false
@@ -246,6 +252,9 @@ func (s *Store) announce(dig digest, seq uint64) error {
 		if !vfs.OutOfSpace(err) {
 			return s.fail(err)
 		}
+		if nerr := s.checkLog(-1); nerr != nil {
+			return s.fail(errors.Join(err, s.keepState(nerr, nil)))
+		}
 		if terr := s.log.Truncate(s.w.end); terr != nil {
 			return s.fail(errors.Join(err, terr))
 		}
@@ -264,14 +273,16 @@ func (s *Store) announce(dig digest, seq uint64) error {
 // swap renames the snapshot into place, if what stands there is what was read.
 // Every error stops the store. Caller holds the token and wmu.
 func (s *Store) swap(p vfs.Pending, dig digest) error {
-	fi, err := s.fs.Lstat(s.path)
-	if err == nil && statOf(fi) != s.dbStat {
-		return s.fail(s.keepOwn(p, dig))
+	if err := s.checkLog(s.w.end); err != nil {
+		return errors.Join(s.fail(s.keepState(err, nil)), p.Discard())
 	}
-	if err != nil {
+	if err := s.checkSnapshot(); errors.Is(err, ErrForeign) {
+		return s.fail(s.keepOwn(err, p, dig))
+	} else if err != nil {
 		return s.fail(errors.Join(err, p.Keep()))
 	}
-	if fi, err = p.Stat(); err != nil {
+	fi, err := p.Stat()
+	if err != nil {
 		return s.fail(errors.Join(err, p.Discard()))
 	}
 	if err := p.Commit(); err != nil {
@@ -280,17 +291,23 @@ func (s *Store) swap(p vfs.Pending, dig digest) error {
 	if err := s.fs.SyncDir(dirOf(s.path)); err != nil {
 		return s.fail(err)
 	}
-	s.dbDig, s.dbStat = dig, statOf(fi)
+	s.dbDig, s.dbStat = dig, fileStat{fi}
 	return nil
 }
 
-// keepOwn leaves a snapshot beside the store that another program wrote, under
-// a name that nobody sweeps: it is the base that repair --keep-log asks for.
-func (s *Store) keepOwn(p vfs.Pending, dig digest) error {
-	name := fmt.Sprintf("%s%s%08x", s.path, ownSuffix, dig.c)
-	err := errors.Join(p.Keep(), s.fs.Rename(p.Name(), name), s.fs.SyncDir(dirOf(s.path)))
-	return errors.Join(fmt.Errorf("%w: another program wrote %s since it was opened; this store's own state is left in %s",
-		ErrForeign, s.path, name), err)
+// keepOwn keeps a snapshot under a name that no program removes, because of
+// err, and adds that name to err. The log names the snapshot, so it is a base
+// that repair --keep-log takes.
+func (s *Store) keepOwn(err error, p vfs.Pending, dig digest) error {
+	name, kerr := s.nameOwn(p, dig)
+	if kerr != nil {
+		return errors.Join(err, fmt.Errorf("keep the snapshot in %s: %w", name, kerr))
+	}
+	s.kept = name
+	if d, ok := errors.AsType[*displacedError](err); ok {
+		d.kept = fmt.Sprintf("the snapshot that this process wrote is in %s, and the log extends it: crabmem repair --keep-log %s takes both", name, name)
+	}
+	return err
 }
 
 // framesAfter returns the operations that were logged after a cut.
@@ -317,11 +334,15 @@ func (s *Store) framesAfter(c *cut) ([]frame, error) {
 }
 
 // newLog puts a new log in place: it extends the present snapshot, which
-// covers operations up to seq, and holds the frames. Caller holds wmu.
-func (s *Store) newLog(seq uint64, frames []frame) error {
-	h := walHeader{salt: rand.Uint64(), base: s.dbDig, seq: seq + 1}
+// covers operations up to seq, and holds the frames. before is operation seq;
+// a log that continues no other begins a new epoch. Caller holds wmu.
+func (s *Store) newLog(seq uint64, frames []frame, before place) error {
+	h, err := s.newHeader(seq+1, before)
+	if err != nil {
+		return err
+	}
 	b := h.append(nil)
-	w := walWriter{salt: h.salt, prev: h.crc, end: walHeaderSize, seq: h.seq}
+	w := h.writer()
 	start := w.end
 	for i := range frames {
 		f := &frames[i]
@@ -329,22 +350,58 @@ func (s *Store) newLog(seq uint64, frames []frame) error {
 		if f.more {
 			typ |= frameMore
 		}
-		b = w.append(b, typ, start, record(view(f.payload)))
+		b = w.appendFrame(b, typ, start, record(view(f.context)), record(view(f.payload)))
 		if !f.more {
 			start = w.end // the file is synced whole before it has its name
 		}
 	}
-	if err := s.replaceLog(b); err != nil {
+	if err := s.replaceLog(b, w); err != nil {
 		return err
 	}
-	s.w, s.base = w, seq
+	s.base = seq
 	return nil
 }
 
-// replaceLog puts a log with the given bytes in place and opens it.
-func (s *Store) replaceLog(b []byte) error {
+// newHeader returns the header of a new log that extends the present snapshot
+// and begins with operation seq, after it saved the identity.
+func (s *Store) newHeader(seq uint64, before place) (walHeader, error) {
+	h := walHeader{version: walVersion, salt: rand.Uint64(), base: s.dbDig, seq: seq}
+	if s.opts.LogVersion == walOldVersion {
+		h.version = walOldVersion
+		return h, nil
+	}
+	if err := s.checkLock(); err != nil {
+		return h, err
+	}
+	if err := s.saveIdentity(); err != nil {
+		return h, err
+	}
+	h.store, h.epoch, h.before = s.id, s.w.epoch, before
+	if h.epoch == (randomID{}) {
+		h.epoch, h.before = newRandomID(), place{}
+	}
+	return h, nil
+}
+
+// replaceLog puts a log with the given bytes in place and opens it. w is its
+// end. The lock file names the old log and the new one meanwhile.
+func (s *Store) replaceLog(b []byte, w walWriter) error {
 	name := s.path + walSuffix
-	if err := vfs.Replace(s.fs, name, 0o600, bytesTo(b)); err != nil {
+	if err := s.nameLogs(append(slices.Clone(s.holder.Logs), w.salt)...); err != nil {
+		return err
+	}
+	p, err := s.fs.Pending(name, 0o600)
+	if err != nil {
+		return err
+	}
+	fi, err := s.fillLog(p, b)
+	if err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := p.Commit(); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := s.fs.SyncDir(dirOf(name)); err != nil {
 		return err
 	}
 	f, err := s.fs.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
@@ -352,11 +409,30 @@ func (s *Store) replaceLog(b []byte) error {
 		return err
 	}
 	old := s.log
-	s.log = f
+	s.log, s.logStat, s.w = f, fileStat{fi}, w
+	s.linkHeld()
+	_ = s.nameLogs(w.salt) // both names are true, too
 	if old != nil {
 		return old.Close()
 	}
-	return nil
+	return s.checkLog(w.end)
+}
+
+// fillLog writes a log to its temporary file, and checks the names before that
+// file replaces the log.
+func (s *Store) fillLog(p vfs.Pending, b []byte) (fs.FileInfo, error) {
+	if err := writeAll(p, b); err != nil {
+		return nil, err
+	}
+	fi, err := p.Stat()
+	if err != nil {
+		return nil, err
+	}
+	end := s.w.end
+	if s.log == nil {
+		end = -1
+	}
+	return fi, s.checkLog(end)
 }
 
 // Replace makes a snapshot the whole of the store. It is one checkpoint;
@@ -444,8 +520,8 @@ func (s *Store) replaceFiles(sn *Snapshot) error {
 	} else if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	if err := s.newLog(seq, nil); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnknown, s.fail(err))
+	if err := s.newLog(seq, nil, s.w.last); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, s.fail(s.keepState(err, nil)))
 	}
 	s.ops = 0
 	s.measured()

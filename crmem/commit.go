@@ -239,7 +239,7 @@ func (s *Store) commit() {
 			s.staging = nil
 			next.again = errors.Is(g.err, ErrNotApplied)
 			if !next.again {
-				next.err = g.err
+				next.err = fmt.Errorf("%w, reopen it: %w", ErrStopped, s.stopped)
 			}
 			close(next.done)
 		}
@@ -293,6 +293,10 @@ func (s *Store) write(g *group) error {
 	if err := s.log.Datasync(); err != nil { // ◄ the commit point: when this returns nil, the group is acknowledged
 		return s.unknown(err)
 	}
+	// Durable, but in a file that the next process does not find by its name.
+	if err := s.checkNames(g.w.end); err != nil {
+		return s.unknown(s.keepState(err, g))
+	}
 	return nil
 }
 
@@ -310,6 +314,9 @@ func writeAll(f io.Writer, b []byte) error {
 func (s *Store) undo(start int64, err error) error {
 	if !vfs.OutOfSpace(err) {
 		return s.unknown(err)
+	}
+	if nerr := s.checkLog(-1); nerr != nil {
+		return s.unknown(errors.Join(err, s.keepState(nerr, nil)))
 	}
 	if terr := s.log.Truncate(start); terr != nil {
 		return s.unknown(errors.Join(err, terr))
@@ -387,7 +394,9 @@ func (s *Store) freeReserve() bool {
 	s.token <- struct{}{}
 	defer func() { <-s.token }()
 	s.spare = false
-	return s.fs.Remove(s.path+reserveSuffix) == nil
+	fi, err := s.fs.Lstat(s.path + reserveSuffix)
+	ours := err == nil && fi.Mode().IsRegular() && fi.Size() <= reserveSize && s.checkLock() == nil
+	return ours && s.fs.Remove(s.path+reserveSuffix) == nil
 }
 
 // ready makes the files that the first write needs. Caller holds wmu; the
@@ -414,7 +423,7 @@ func (s *Store) ready() error {
 			return s.fail(err)
 		}
 	}
-	if err := s.newLog(s.base, nil); err != nil {
+	if err := s.newLog(s.base, nil, place{}); err != nil {
 		if !s.retryable(err, s.path+walSuffix) {
 			s.fail(err)
 		}
@@ -500,7 +509,7 @@ func (s *Store) create() (made bool, err error) {
 	if err != nil {
 		return false, s.fail(err)
 	}
-	s.dbDig, s.dbStat = sum, statOf(fi)
+	s.dbDig, s.dbStat = sum, fileStat{fi}
 	s.absent = false
 	return true, nil
 }

@@ -190,3 +190,6 @@ func appendString(b []byte, s string) []byte {
 
 // view returns b as a string without a copy. The bytes must not change after.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// bytesOf returns r as bytes without a copy. The bytes must not be changed.
+func bytesOf(r record) []byte { return unsafe.Slice(unsafe.StringData(string(r)), len(r)) }

@@ -27,9 +27,9 @@ var (
 	ErrNoStore = errors.New("no store")
 	// ErrFormat is returned when a file is not a valid store.
 	ErrFormat = errors.New("not a valid store")
-	// ErrForeign is returned when the snapshot is not the one the log extends:
-	// another program wrote it.
-	ErrForeign = errors.New("the log belongs to another snapshot")
+	// ErrForeign is returned when snapshot, log and lock do not belong together:
+	// another program wrote, replaced or removed one of them.
+	ErrForeign = errors.New("the files of the store do not belong together")
 	// ErrReadOnly is returned for a write to a store opened for reading.
 	ErrReadOnly = errors.New("the store is open for reading only")
 	// ErrClosed is returned after Close.

@@ -178,7 +178,9 @@ func TestR09FailedWrite(t *testing.T) {
 		if c.want == crmem.ErrUnknown && !errors.Is(again, crmem.ErrStopped) {
 			t.Errorf("%v: again: %v, want ErrStopped", c.fail, again)
 		}
-		ok(t, s.Close())
+		if err := s.Close(); errors.Is(err, crmem.ErrStopped) != errors.Is(again, crmem.ErrStopped) {
+			t.Errorf("%v: close: %v", c.fail, err)
+		}
 		s, err = crmem.Open(rotPath, &crmem.Options{FS: m})
 		ok(t, err)
 		if _, err := s.Get("b"); (err == nil) != (again == nil) {
@@ -364,7 +366,7 @@ func TestR18Modes(t *testing.T) {
 	ok(t, s.Checkpoint())
 	ok(t, s.Apply(crmem.Add{Name: "b"}))
 	seen := 0
-	for _, name := range []string{path, path + "-wal", path + "-lock", path + "-reserve"} {
+	for _, name := range []string{path, path + "-wal", path + "-lock", path + "-reserve", path + "-id", path + "-wal.held"} {
 		fi, err := os.Stat(name)
 		ok(t, err)
 		if seen++; fi.Mode() != 0o600 {
@@ -712,7 +714,9 @@ func hostileGrowing(t *testing.T) {
 	}
 	// It was read as it had been. It is not that any more, so it is not
 	// replaced.
-	ok(t, s.Apply(crmem.Add{Name: "mine"}))
+	if err := s.Apply(crmem.Add{Name: "mine"}); !errors.Is(err, crmem.ErrUnknown) || !strings.Contains(err.Error(), rotPath+".own-") {
+		t.Errorf("a write to a store whose file has changed: %v", err)
+	}
 	if err := s.Checkpoint(); err == nil {
 		t.Error("a checkpoint replaced a file that had changed")
 	}

@@ -3,6 +3,7 @@ package crmem
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -77,6 +78,8 @@ func littleEndian(p []byte) (v uint64) {
 }
 
 func hexNumber(p []byte) string { return fmt.Sprintf("0x%0*x", 2*len(p), littleEndian(p)) }
+
+func hexBytes(p []byte) string { return hex.EncodeToString(p) }
 
 // text yields a length and the text it is of.
 func (w *walker) text(name string) bool {
@@ -156,16 +159,25 @@ func (w *walker) log() {
 	w.number(8, "seq")
 	w.field(4, "reserved", hexNumber)
 	w.field(4, "crc", hexNumber)
+	h, herr := readWALHeader(w.b)
+	if h.version == walVersion {
+		w.field(16, "store", hexBytes)
+		w.field(16, "epoch", hexBytes)
+		w.field(16, "prev_epoch", hexBytes)
+		w.number(8, "prev_seq")
+		w.field(4, "prev_crc", hexNumber)
+		w.field(4, "crc2", hexNumber)
+	}
 	end := int64(len(w.b))
 	if s != nil {
 		end = s.end
 	}
-	for w.off < end && !w.done {
-		f, why := readFrame(w.b, w.off)
+	for herr == nil && w.off < end && !w.done {
+		f, why := h.readFrame(w.b, w.off)
 		if why != "" {
 			break
 		}
-		w.frame(&f)
+		w.frame(&f, h.version)
 	}
 	switch {
 	case w.left:
@@ -182,9 +194,10 @@ func (w *walker) log() {
 }
 
 // frameNames are the types of FORMAT.md.
-var frameNames = map[byte]string{framePut: "put", frameAlias: "alias", frameRemove: "remove", frameCheckpoint: "checkpoint"}
+var frameNames = map[byte]string{framePut: "put", frameAlias: "alias", frameRemove: "remove", frameCheckpoint: "checkpoint",
+	framePurge: "purge", framePurged: "purged", frameRename: "rename"}
 
-func (w *walker) frame(f *frame) {
+func (w *walker) frame(f *frame, version uint16) {
 	w.field(1, "type", func(p []byte) string {
 		s := fmt.Sprintf("%d %s", f.typ, frameNames[f.typ])
 		if f.more {
@@ -192,7 +205,12 @@ func (w *walker) frame(f *frame) {
 		}
 		return s
 	})
-	w.field(3, "zero", hexNumber)
+	if version == walOldVersion {
+		w.field(3, "zero", hexNumber)
+	} else {
+		w.field(1, "zero", hexNumber)
+		w.number(2, "context_len")
+	}
 	w.number(4, "len")
 	w.number(8, "seq")
 	w.number(8, "synced_to")
@@ -203,14 +221,20 @@ func (w *walker) frame(f *frame) {
 	}
 	// The payload by itself: its lengths may say what they like.
 	p := &walker{b: w.b[:f.end()], off: w.off, stop: w.stop, yield: w.yield}
+	if n := int64(len(f.context)); n > 0 {
+		p.field(n, "context", quote)
+	}
 	switch f.typ {
 	case framePut:
 		p.entry()
 	case frameAlias:
 		p.number(8, "id")
 		p.aliases()
-	case frameRemove:
+	case frameRemove, framePurge, framePurged:
 		p.number(8, "id")
+	case frameRename:
+		p.number(8, "id")
+		p.text("name")
 	case frameCheckpoint:
 		p.digest("digest")
 		p.number(8, "seq")

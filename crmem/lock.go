@@ -15,13 +15,16 @@ func (s *Store) acquire() (before vfs.Holder, fresh bool, err error) {
 		return before, false, err
 	}
 	text, err := s.lock.Text()
+	if err == nil {
+		s.lockInfo, err = s.lock.Stat()
+	}
 	if err != nil {
-		return before, false, errors.Join(err, s.lock.Unlock())
+		return before, false, errors.Join(err, s.unlock())
 	}
 	before = vfs.ParseHolder(text)
-	s.holder = vfs.Holder{PID: os.Getpid(), Boot: s.fs.BootID(), Command: s.opts.Command, Socket: s.opts.Socket, Clean: before.Clean}
+	s.holder = vfs.Holder{PID: os.Getpid(), Boot: s.fs.BootID(), Command: s.opts.Command, Socket: s.opts.Socket, Clean: before.Clean, Logs: before.Logs}
 	if before.Boot != s.holder.Boot {
-		s.holder.Clean = -1
+		s.holder.Clean, s.holder.Logs = -1, nil
 	}
 	return before, text == "", nil
 }
@@ -44,6 +47,12 @@ func (s *Store) markDirty() error {
 	}
 	s.dirty = true
 	return nil
+}
+
+// nameLogs writes into the lock file which logs may have the log's name.
+func (s *Store) nameLogs(salts ...uint64) error {
+	s.holder.Logs = salts
+	return s.lock.SetText(s.holder.Text())
 }
 
 // markClean says that the log is synced up to end.

@@ -16,15 +16,18 @@ import (
 
 func dirOf(path string) string { return filepath.Dir(path) }
 
-// files is what stands on the disk, read and decoded, and judged by nobody
-// yet.
+// files are the files of a store, read and decoded, but not yet compared.
 type files struct {
-	stat fileStat
-	dig  digest
-	db   []byte // the file that snap is decoded from
-	snap *Snapshot
-	log  []byte   // nil when there is no log
-	scan *walScan // nil when there is no log
+	stat    fileStat // of the snapshot
+	dig     digest
+	db      []byte // the file that snap is decoded from
+	snap    *Snapshot
+	log     []byte // nil if there is no log
+	logStat fileStat
+	scan    *walScan // nil if there is no log
+	id      randomID
+	idErr   error // of the identity file; fs.ErrNotExist if there is none
+	others
 }
 
 // readFiles reads the snapshot and then the log. Without a log the digest of
@@ -35,11 +38,12 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 	if err != nil {
 		return nil, err
 	}
-	v.log, err = vfs.ReadFile(fsys, path+walSuffix, maxLogFor(maxBytes))
+	v.log, v.logStat, err = readStat(fsys, path+walSuffix, maxLogFor(maxBytes))
 	hasLog := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, notAStore(err)
 	}
+	v.id, v.idErr = readIdentity(fsys, path)
 	// The digest takes a core of its own while the other decodes.
 	var wg sync.WaitGroup
 	if hasLog || digested {
@@ -59,26 +63,31 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 	return v, nil
 }
 
-func (v *files) readSnapshot(fsys vfs.FS, path string, maxBytes int64) ([]byte, error) {
+func (v *files) readSnapshot(fsys vfs.FS, path string, maxBytes int64) (b []byte, err error) {
+	b, v.stat, err = readStat(fsys, path, maxBytes)
+	return b, notAStore(err)
+}
+
+// readStat reads a whole regular file of at most max bytes.
+func readStat(fsys vfs.FS, path string, max int64) ([]byte, fileStat, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
-		return nil, notAStore(err)
+		return nil, fileStat{}, err
 	}
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, fileStat{}, err
 	}
-	if fi.Size() > maxBytes {
-		return nil, notAStore(&vfs.TooLargeError{Name: path, Size: fi.Size(), Max: maxBytes})
+	if fi.Size() > max {
+		return nil, fileStat{}, &vfs.TooLargeError{Name: path, Size: fi.Size(), Max: max}
 	}
 	b := make([]byte, fi.Size())
 	n, err := f.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
-		return nil, err
+		return nil, fileStat{}, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
-	v.stat = statOf(fi)
-	return b[:n], nil
+	return b[:n], fileStat{fi}, nil
 }
 
 // notAStore gives the class to errors that say that a file cannot be one.
@@ -100,19 +109,13 @@ func inFile(err error, path string) error {
 
 func maxLogFor(maxBytes int64) int64 { return maxBytes + 64<<20 }
 
-// point finds the last place in the log whose snapshot is the one on disk, and
-// returns the sequence number that this snapshot covers.
+// point returns the sequence number that the snapshot on disk covers, and false
+// if the log does not name that snapshot or is of another store.
 func (v *files) point() (seq uint64, ok bool) {
-	if v.scan.base == v.dig {
-		seq, ok = v.scan.seq-1, true
+	if v.otherStore() {
+		return 0, false
 	}
-	for i := range v.scan.frames {
-		f := &v.scan.frames[i]
-		if f.typ == frameCheckpoint && readDigest(f.payload) == v.dig {
-			seq, ok = le64(f.payload[digestSize:]), true
-		}
-	}
-	return seq, ok
+	return v.scan.covers(v.dig)
 }
 
 func le64(b []byte) uint64 {
@@ -141,9 +144,10 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 		if err != nil {
 			return ops, err
 		}
-		if f.typ == frameAlias {
+		switch f.typ {
+		case frameAlias:
 			lists[le64(f.payload)] = f.payload[8:]
-		} else {
+		case framePut, frameRemove, framePurge:
 			delete(lists, le64(f.payload))
 		}
 		ops++
@@ -162,6 +166,12 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 func (s *Store) absence() (bool, error) {
 	_, err := s.fs.Lstat(s.path + walSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := missingSnapshot(s.fs, s.path, s.opts.MaxBytes); err != nil {
+			if _, lerr := s.fs.Lstat(s.path); lerr == nil {
+				return false, nil // another process created it meanwhile
+			}
+			return false, err
+		}
 		return true, nil
 	}
 	if err != nil {
@@ -199,6 +209,9 @@ func (s *Store) openReader() error {
 			return err
 		}
 		if err == nil {
+			if err := v.findOthers(s.fs, s.path, s.opts.MaxBytes); err != nil && last {
+				s.warn("%v", err)
+			}
 			done, err := s.view(v, last)
 			if done || err != nil {
 				return err
@@ -211,6 +224,16 @@ func (s *Store) openReader() error {
 // view takes what a reader found. It reports false to try again.
 func (s *Store) view(v *files, last bool) (bool, error) {
 	s.dbStat = v.stat
+	if err := v.refuse(s.path); err != nil {
+		if !last {
+			return false, nil
+		}
+		s.warn("%v", err)
+	}
+	s.warnOwn(v.own)
+	if v.idErr == nil {
+		s.id = v.id
+	}
 	if v.scan != nil {
 		seq, ok := v.point()
 		if !ok && !last {
@@ -248,6 +271,15 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 	}
 	s.dbDig, s.dbStat = v.dig, v.stat
 	s.t, s.nextID = v.snap.t, v.snap.NextID
+	s.logStat = v.logStat
+	s.takeIdentity(v)
+	if err := v.findOthers(s.fs, s.path, s.opts.MaxBytes); err != nil {
+		return err
+	}
+	if err := s.judge(v, before); err != nil {
+		return err
+	}
+	s.heldInfo = v.heldInfo
 	defer func() { s.t.loadedFrom(v.db, v.log) }()
 	if _, err := s.fs.Lstat(s.path + reserveSuffix); err == nil {
 		s.spare = true
@@ -260,9 +292,6 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 		}
 		return nil
 	}
-	if v.scan.verdict == rotten {
-		return fmt.Errorf("%w; reading shows what stands before; crabmem repair sets the rest aside", v.rotten(s.path))
-	}
 	seq, ok := v.point()
 	if !ok {
 		if n := v.scan.ops(); n > 0 {
@@ -270,6 +299,9 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 				ErrForeign, s.path+walSuffix, n, v.scan.base, s.path, v.dig)
 		}
 		s.base = v.scan.seq - 1
+		if v.scan.base != v.dig {
+			s.warn("another program wrote %s since this store was used last; the next write extends it", s.path)
+		}
 		if v.scan.verdict == torn {
 			if err := s.cutTail(v); err != nil {
 				return err
@@ -290,6 +322,7 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 			return err
 		}
 	}
+	s.holder.Logs = []uint64{v.scan.salt}
 	if before.Boot != "" && before.Boot == s.holder.Boot && before.Clean > int64(len(v.log)) {
 		s.warn("%s: %d bytes, and it was left with %d: something cut it off", s.path+walSuffix, len(v.log), before.Clean)
 	}
@@ -302,8 +335,35 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 		}
 		return err
 	}
-	s.w = v.scan.writer()
-	s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0)
+	if s.w = v.scan.writer(); s.w.version == walOldVersion && v.scan.ops() == 0 && s.opts.LogVersion != walOldVersion {
+		s.w = walWriter{}
+		return nil // the next write begins a log of the present version
+	}
+	if s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0); err != nil {
+		return err
+	}
+	s.linkHeld()
+	return s.checkLog(s.w.end)
+}
+
+// judge compares the files with the names, numbers and copies that other
+// processes left (FORMAT.md, V4 and V9 to V13). It returns an error if the
+// store must not be written.
+func (s *Store) judge(v *files, before vfs.Holder) error {
+	s.warnOwn(v.own)
+	if v.scan != nil && v.scan.verdict == rotten {
+		return fmt.Errorf("%w; reading shows what stands before; crabmem repair sets the rest aside", v.rotten(s.path))
+	}
+	if err := v.checkIdentity(s.path); err != nil {
+		return err
+	}
+	if err := v.refuse(s.path); err != nil {
+		return err
+	}
+	warning, err := v.checkSalt(s.path, before, s.holder.Boot)
+	if warning != "" {
+		s.warn("%s", warning)
+	}
 	return err
 }
 
@@ -331,9 +391,14 @@ func (s *Store) cutTail(v *files) error {
 	if err != nil {
 		return err
 	}
-	err = f.Truncate(v.scan.end)
+	if err = s.checkLog(-1); err == nil {
+		err = f.Truncate(v.scan.end)
+	}
 	if err == nil {
 		err = f.Datasync()
+	}
+	if err == nil {
+		s.logStat.info, err = f.Stat()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
@@ -385,8 +450,7 @@ func (s *Store) rewrite(v *files) error {
 	}
 	// The log is copied first, and goes on from its own header, so that it
 	// has a point for whichever snapshot a crash leaves under the name.
-	s.w = v.scan.writer()
-	if err := s.replaceLog(v.log[:v.scan.end]); err != nil {
+	if err := s.replaceLog(v.log[:v.scan.end], v.scan.writer()); err != nil {
 		return err
 	}
 	s.distrust = true
@@ -408,7 +472,7 @@ func (s *Store) rewriteSnapshot(v *files) error {
 	}
 	fi, err := s.fs.Lstat(s.path)
 	if err == nil {
-		s.dbStat = statOf(fi)
+		s.dbStat = fileStat{fi}
 	}
 	return err
 }
@@ -434,7 +498,7 @@ func (s *Store) sweep() {
 		if tail, ok := strings.CutPrefix(rest, tornSuffix); ok {
 			rest, digits = tail, digits+"." // quarantine numbers names, too
 		}
-		rest = strings.TrimPrefix(rest, walSuffix)
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, idSuffix), walSuffix)
 		// The digits may be part of the name of a store that another holds.
 		theirs := false
 		for i := 1; i < len(rest); i++ {

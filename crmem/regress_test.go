@@ -204,7 +204,7 @@ func TestSnapshotOfAnother(t *testing.T) {
 		noErr(t, err)
 		noErr(t, writeAll(f, b))
 		noErr(t, f.Close())
-		noErr(t, m.Remove("/m.db-wal"))
+		noErr(t, errors.Join(m.Remove("/m.db-wal"), m.Remove("/m.db-wal.held")))
 		m.WriteFile("/m.db-lock", nil, 0o600)
 		s = opened(t, "/m.db", &Options{FS: m}, 1)
 		m.Hook = func(c vfs.Call) error {
@@ -317,9 +317,10 @@ func TestRepairOfAMissingSnapshot(t *testing.T) {
 
 // logOf makes a log of the frames that put appends.
 func logOf(base []byte, seq uint64, put func(w *walWriter, b []byte) []byte) []byte {
-	h := walHeader{salt: 7, base: digestOf(base), seq: seq}
+	h := walHeader{version: walVersion, salt: 7, base: digestOf(base), seq: seq, store: randomID{1}, epoch: randomID{2}}
 	b := h.append(nil)
-	return put(&walWriter{salt: h.salt, prev: h.crc, end: walHeaderSize, seq: h.seq}, b)
+	w := h.writer()
+	return put(&w, b)
 }
 
 // TestSalvageOfAShortFrame repairs a damaged snapshot whose log has a put that

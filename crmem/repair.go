@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -28,6 +27,9 @@ type RepairOptions struct {
 	// KeepLog names the snapshot that the log extends; the file under the
 	// store's name is set aside.
 	KeepLog string
+	// Rejoin adds the operations of logs that were replaced, or that an older
+	// program set aside, to the store.
+	Rejoin bool
 }
 
 // RepairReport is what [Repair] did. For each file the bytes recovered and the
@@ -77,6 +79,7 @@ func Repair(path string, o *RepairOptions) (*RepairReport, error) {
 	}
 	s.path = resolved
 	r := &repair{Store: s, o: o, rep: &RepairReport{Path: resolved, Files: []RepairedFile{}, Notes: []string{}}}
+	s.opts.Warn = func(line string) { r.note("%s", line) }
 	if err := r.exists(); err != nil {
 		return nil, err
 	}
@@ -102,7 +105,8 @@ func Repair(path string, o *RepairOptions) (*RepairReport, error) {
 func (r *repair) exists() error {
 	_, err1 := r.fs.Lstat(r.path)
 	_, err2 := r.fs.Lstat(r.path + walSuffix)
-	if errors.Is(err1, fs.ErrNotExist) && errors.Is(err2, fs.ErrNotExist) {
+	_, err3 := r.fs.Lstat(r.path + walSuffix + heldSuffix)
+	if errors.Is(err1, fs.ErrNotExist) && errors.Is(err2, fs.ErrNotExist) && errors.Is(err3, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s does not exist", ErrNoStore, r.path)
 	}
 	return nil
@@ -113,27 +117,24 @@ func (r *repair) note(format string, args ...any) {
 }
 
 func (r *repair) run() error {
-	v := &files{}
-	var err error
-	r.db, err = v.readSnapshot(r.fs, r.path, r.opts.MaxBytes)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	v, missing, err := r.read()
+	if err != nil {
 		return err
 	}
-	missing := err != nil
-	if !missing {
-		if err := r.oneName(); err != nil {
-			return err
-		}
-	}
-	r.log, err = vfs.ReadFile(r.fs, r.path+walSuffix, maxLogFor(r.opts.MaxBytes))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return notAStore(err)
-	}
-	v.log = r.log
-	v.dig = digestOf(r.db)
-	r.dbDig, r.dbStat = v.dig, v.stat
-
 	readable, why := r.readLog(v)
+	if err := v.findOthers(r.fs, r.path, r.opts.MaxBytes); err != nil {
+		return err
+	}
+	r.takeIdentity(v)
+	if taken, err := r.takeHeld(v); err != nil {
+		return err
+	} else if taken {
+		readable, why = r.readLog(v)
+	}
+	r.heldInfo = v.heldInfo
+	if err := r.settle(v); err != nil {
+		return err
+	}
 	switch {
 	case r.o.KeepLog != "":
 		return r.keepLog(v)
@@ -147,6 +148,9 @@ func (r *repair) run() error {
 	}
 	if r.log == nil {
 		r.rep.Entries = v.snap.Len()
+		if r.o.Rejoin {
+			return r.rejoin(v)
+		}
 		return nil
 	}
 	seq, ok := uint64(0), false
@@ -157,13 +161,45 @@ func (r *repair) run() error {
 	case !readable && !ok:
 		r.note("%s: %v", r.path+walSuffix, why)
 		return r.dropLog(v, 0)
+	case !ok && v.scan.ops() > 0 && !r.o.KeepDB && v.otherStore():
+		return v.checkIdentity(r.path)
 	case !ok && v.scan.ops() > 0 && !r.o.KeepDB:
 		return fmt.Errorf("%w: %s holds %d operations for a snapshot of %v, and %s is %v: say --keep-db to set the log aside, or --keep-log BASE",
 			ErrForeign, r.path+walSuffix, v.scan.ops(), v.scan.base, r.path, v.dig)
 	case !ok:
 		return r.dropLog(v, 0)
 	}
-	return r.replayPrefix(v, seq, why)
+	if err := r.replayPrefix(v, seq, why); err != nil || !r.o.Rejoin {
+		return err
+	}
+	if len(r.rep.Files) > 0 {
+		r.note("the log was damaged and is repaired: run crabmem repair --rejoin again")
+		return nil
+	}
+	return r.rejoin(v)
+}
+
+// read reads the files. missing reports that there is no snapshot.
+func (r *repair) read() (v *files, missing bool, err error) {
+	v = &files{}
+	r.db, err = v.readSnapshot(r.fs, r.path, r.opts.MaxBytes)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, err
+	}
+	if missing = err != nil; !missing {
+		if err := r.oneName(); err != nil {
+			return nil, false, err
+		}
+		v.dig = digestOf(r.db)
+	}
+	r.log, v.logStat, err = readStat(r.fs, r.path+walSuffix, maxLogFor(r.opts.MaxBytes))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, notAStore(err)
+	}
+	v.log = r.log
+	v.id, v.idErr = readIdentity(r.fs, r.path)
+	r.dbDig, r.dbStat, r.logStat = v.dig, v.stat, v.logStat
+	return v, missing, nil
 }
 
 // readLog scans the log. When it is not whole, why says so and v.scan holds
@@ -176,10 +212,10 @@ func (r *repair) readLog(v *files) (bool, error) {
 	if err != nil {
 		// A frame that is not understood: what stands before it is.
 		off := offsetOf(err)
-		if off < walHeaderSize {
+		if off < walOldHeader {
 			return false, err
 		}
-		if scan, _ = scanWAL(r.log[:off]); scan == nil {
+		if scan, _ = scanWAL(r.log[:off]); scan == nil { // nothing but a part of the header
 			return false, err
 		}
 	} else if scan.verdict != clean {
@@ -254,13 +290,15 @@ func (r *repair) write(v *files, end int64) error {
 		return err
 	}
 	b := r.log[:end]
-	if v.scan == nil || end < walHeaderSize {
-		h := walHeader{salt: rand.Uint64(), base: r.dbDig, seq: 1}
+	if v.scan == nil || end < v.scan.size() {
+		h, err := r.newHeader(1, place{})
+		if err != nil {
+			return err
+		}
 		b = h.append(nil)
 		v.scan, _ = scanWAL(b)
 	}
-	r.w = v.scan.writer()
-	if err := r.replaceLog(b); err != nil {
+	if err := r.replaceLog(b, v.scan.writer()); err != nil {
 		return err
 	}
 	r.distrust = true
@@ -281,7 +319,7 @@ func (r *repair) dropLog(v *files, end int64) error {
 	}
 	r.t, r.nextID = v.snap.t, v.snap.NextID
 	r.rep.Entries = v.snap.Len()
-	return r.newLog(0, nil)
+	return r.newLog(0, nil, place{})
 }
 
 // asideDB keeps the whole file under the store's name.
@@ -310,14 +348,16 @@ func (r *repair) keepLog(v *files) error {
 		return inFile(err, base)
 	}
 	bv := &files{dig: digestOf(b), scan: v.scan}
-	seq, ok := bv.point()
+	seq, ok := v.scan.covers(bv.dig)
 	if !ok {
 		return fmt.Errorf("%w: %s is %v, and the log extends %v", ErrForeign, base, bv.dig, v.scan.base)
 	}
 	if _, err := bv.replay(&sn.t, &sn.NextID, seq); err != nil {
 		return inFile(err, r.path+walSuffix)
 	}
-	if r.db != nil {
+	if base == r.path {
+		// The snapshot is the one that the log extends: nothing to replace.
+	} else if r.db != nil {
 		if err := r.asideDB(0); err != nil {
 			return err
 		}
@@ -377,7 +417,7 @@ func (r *repair) putDB(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r.dbDig, r.dbStat = digestOf(b), statOf(fi)
+	r.dbDig, r.dbStat = digestOf(b), fileStat{fi}
 	return nil
 }
 

@@ -202,7 +202,7 @@ func pieces(t *testing.T, wal []byte) [][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, from := [][]byte{wal[:48]}, int64(48)
+	all, from := [][]byte{wal[:l.Head]}, l.Head
 	for _, f := range l.Frames {
 		if end := f.Offset + 32 + int64(len(f.Payload)); !f.More {
 			all = append(all, wal[from:end])
@@ -249,7 +249,7 @@ func TestRotMixtures(t *testing.T) {
 		is("the log of another store", "foreign", db, otherWAL)
 		is("another store under the log", "foreign", otherDB, wal)
 		// Frames of another log behind the header of ours.
-		is("the frames of another store", crmem.Torn, db, slices.Concat(wal[:48], otherWAL[48:]))
+		is("the frames of another store", crmem.Torn, db, slices.Concat(wal[:112], otherWAL[112:]))
 
 		// A later snapshot of the same store under the old log, and the old
 		// snapshot under the later log.

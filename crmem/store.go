@@ -60,6 +60,9 @@ type Options struct {
 	LogLimit int64
 	// Literal checkpoints on every write, as RFC 0150 says.
 	Literal bool
+	// LogVersion is the version of the logs that checkpoints begin: 2, or 1
+	// for programs that know only that. 0: 2.
+	LogVersion int
 	// FoldOnClose is what Close does with the log.
 	FoldOnClose Fold
 
@@ -69,6 +72,8 @@ type Options struct {
 
 // Beside memory.db stand these; and temporary files, ".memory.db" and digits.
 const (
+	idSuffix      = "-id"
+	heldSuffix    = ".held" // after walSuffix
 	walSuffix     = "-wal"
 	lockSuffix    = "-lock"
 	reserveSuffix = "-reserve"
@@ -113,16 +118,23 @@ type Store struct {
 	written *group // whose memory the next one takes
 
 	lock     vfs.Locked
+	lockInfo fs.FileInfo // of the locked file
 	holder   vfs.Holder
-	dirty    bool // the lock file says so
+	dirty    bool     // the lock file says so
+	id       randomID // zero until the first write
+	idSaved  bool     // the identity file has it
 	log      vfs.File
-	w        walWriter // the end of the log
-	base     uint64    // sequence number that the snapshot covers
-	ops      int       // operations in the log
-	dbDig    digest    // of the snapshot file
-	dbStat   fileStat  // of the snapshot file, as last read or written
-	distrust bool      // the files must be written anew, whatever they hold
-	spare    bool      // the reserve file is believed to be there
+	logStat  fileStat    // of log; while that is nil, of the log that the next write replaces
+	heldInfo fs.FileInfo // of the second link, if this writer may replace it
+	linked   bool        // the second link is the log
+	kept     string      // the file of keepState
+	w        walWriter   // the end of the log
+	base     uint64      // sequence number that the snapshot covers
+	ops      int         // operations in the log
+	dbDig    digest      // of the snapshot file
+	dbStat   fileStat    // of the snapshot file, as last read or written
+	distrust bool        // the files must be written anew, whatever they hold
+	spare    bool        // the reserve file is believed to be there
 
 	// sizes guards onDisk, of which only the sizes of the files are set. It is
 	// held for the assignment alone, whatever else is held.
@@ -134,19 +146,6 @@ type Store struct {
 	foldAt int64          // after one that failed: not before the log is this long; under wmu
 	ctx    context.Context
 	stop   context.CancelFunc // ends the index build
-}
-
-// fileStat is what tells whether a file is the one that was read.
-type fileStat struct {
-	id    vfs.Identity
-	size  int64
-	mtime time.Time
-}
-
-func statOf(fi fs.FileInfo) fileStat {
-	id := vfs.Identify(fi)
-	id.Links = 0
-	return fileStat{id, fi.Size(), fi.ModTime()}
 }
 
 func newStore(o *Options) *Store {
@@ -267,7 +266,7 @@ func (s *Store) lockAndRecover() error {
 func (s *Store) measured() {
 	s.sizes.Lock()
 	defer s.sizes.Unlock()
-	s.onDisk = Stats{SnapshotBytes: s.dbStat.size, LogBytes: s.w.end, LogOps: s.ops}
+	s.onDisk = Stats{SnapshotBytes: s.dbStat.size(), LogBytes: s.w.end, LogOps: s.ops}
 }
 
 func (s *Store) warn(format string, args ...any) {
@@ -402,9 +401,10 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Close folds the log as Options say, ends what runs in the background and
-// releases the lock. The store cannot be used after. An error of the fold
-// loses nothing: the log still has everything.
+// Close checkpoints as Options say, ends what runs in the background and
+// releases the lock. The store cannot be used after. The error is that of the
+// checkpoint, or [ErrStopped] with the reason if the store stopped before, and
+// states whether the log has every operation.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.stop() // no index is begun after this
@@ -424,11 +424,12 @@ func (s *Store) Close() error {
 	var err error
 	if s.foldOnClose() {
 		if err = s.checkpoint(); err != nil {
-			err = fmt.Errorf("the log still has everything, and was not folded into the file: %w", err)
+			err = fmt.Errorf("checkpoint on close: %w", err)
 		}
 	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
+	err = s.lastCheck(err)
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
 		s.log = nil
@@ -438,6 +439,32 @@ func (s *Store) Close() error {
 			err = errors.Join(err, s.markClean(s.w.end))
 		}
 		err = errors.Join(err, s.unlock())
+	}
+	return err
+}
+
+// lastCheck checks the names before Close gives the files up, and keeps the
+// state if another program took one of them away. It adds to err, the error of
+// the checkpoint, what became of the operations. The caller holds wmu.
+func (s *Store) lastCheck(err error) error {
+	if s.lock == nil {
+		return err
+	}
+	end := s.w.end
+	if s.stopped != nil {
+		end = -1
+	}
+	nerr := s.checkNames(end)
+	if nerr != nil && s.kept == "" {
+		nerr = s.keepState(nerr, nil)
+		s.fail(nerr)
+		err = errors.Join(err, nerr)
+	}
+	switch {
+	case err == nil && s.stopped != nil:
+		return fmt.Errorf("%w: %w", ErrStopped, s.stopped)
+	case err != nil && nerr == nil && s.log != nil:
+		return fmt.Errorf("%w; %s has every acknowledged operation", err, s.path+walSuffix)
 	}
 	return err
 }
@@ -452,7 +479,7 @@ func (s *Store) foldOnClose() bool {
 	case FoldAlways:
 		return true
 	case FoldAuto:
-		return s.dbStat.size <= foldSmall || s.w.end > s.dbStat.size/4
+		return s.dbStat.size() <= foldSmall || s.w.end > s.dbStat.size()/4
 	}
 	return false
 }

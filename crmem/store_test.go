@@ -383,7 +383,9 @@ func TestForeignWrite(t *testing.T) {
 	if _, err := s.Remember("late", "", nil); !errors.Is(err, crmem.ErrStopped) {
 		t.Errorf("a write after that: %v", err)
 	}
-	ok(t, s.Close())
+	if err := s.Close(); !errors.Is(err, crmem.ErrStopped) {
+		t.Errorf("close: %v", err)
+	}
 	if _, err := crmem.Open(path, nil); !errors.Is(err, crmem.ErrForeign) {
 		t.Errorf("open: %v", err)
 	}
@@ -402,6 +404,7 @@ func TestForeignWrite(t *testing.T) {
 	if string(kept) != string(b) {
 		t.Error("the foreign file was not kept")
 	}
+	ok(t, os.Remove(own[0]))
 	s = open(t, path, nil)
 	if got := show(s); got != "1:ours/note=in the snapshot that is never installed[]" {
 		t.Error(got)

@@ -117,9 +117,11 @@ func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
 		return got, err // I4
 	}
 
-	// I5: what a recovery leaves needs none.
+	// I5: what a recovery leaves needs none. The second link of the log is not
+	// synced, so a crash may leave an older one, which the next writer replaces.
+	const held = "memory.db-wal.held"
 	recovered := m.Crash()
-	settled := imageOf(recovered)
+	settled := imageWithout(recovered, held)
 	s2, err := j.open(recovered, epoch, nil)
 	if err != nil {
 		return got, wrong("second open: %v", err)
@@ -127,7 +129,7 @@ func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
 	if now := stateOf(s2); now.print != got.print {
 		return got, wrong("recovered %v\nand then %v", got, now)
 	}
-	if read(before, db) != nil && imageOf(recovered.Crash()) != settled {
+	if read(before, db) != nil && imageWithout(recovered.Crash(), held) != settled {
 		return got, wrong("a second recovery changed the files")
 	}
 	switch {

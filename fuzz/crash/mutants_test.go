@@ -69,23 +69,17 @@ var mutants = []mutant{
 		return nil, dig, err
 	}
 `, ""},
-		{"crmem/checkpoint.go", "p.Commit()", "errors.Join(p.Close(), s.fs.Rename(p.Name(), s.path))"}}},
+		{"crmem/checkpoint.go", "p.Commit(); err != nil {\n\t\treturn s.fail", "errors.Join(p.Close(), s.fs.Rename(p.Name(), s.path)); err != nil {\n\t\treturn s.fail"}}},
 	{"no sync of the directory", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if err := s.fs.SyncDir(dirOf(s.path)); err != nil {
 		return s.fail(err)
 	}
 `, ""}}},
-	{"no sync of the new log", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if err := vfs.Replace(s.fs, name, 0o600, bytesTo(b)); err != nil {
+	{"no sync of the new log", "TestEnumerate", []edit{{"crmem/checkpoint.go",
+		"p.Commit(); err != nil {\n\t\treturn errors", "errors.Join(p.Close(), s.fs.Rename(p.Name(), name)); err != nil {\n\t\treturn errors"}}},
+	{"no sync of the new log's name", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if err := s.fs.SyncDir(dirOf(name)); err != nil {
 		return err
 	}
-	f, err :=`, `	p, err := s.fs.Pending(name, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = p.Write(b)
-	if err := errors.Join(err, p.Close(), s.fs.Rename(p.Name(), name), s.fs.SyncDir(dirOf(name))); err != nil {
-		return err
-	}
-	f, err :=`}}},
+	f, err :=`, `	f, err :=`}}},
 	{"rename before the checkpoint frame", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if err := s.announce(dig, c.seq); err != nil {
 		return errors.Join(err, p.Discard())
 	}
@@ -100,7 +94,7 @@ var mutants = []mutant{
 	}
 `}}},
 	{"a checkpoint drops what came during it", "TestEnumerate", []edit{{"crmem/checkpoint.go",
-		"s.newLog(c.seq, frames)", "s.newLog(s.w.seq-1, nil)"}}},
+		"s.newLog(c.seq, frames, c.last)", "s.newLog(s.w.seq-1, nil, s.w.last)"}}},
 	{"no sync of names in Replace", "TestEnumerate", []edit{{"crmem/vfs/vfs.go", "return t.SyncDir(filepath.Dir(name))", "return nil"}}},
 	{"replay by position", "TestEnumerate", []edit{{"crmem/recover.go", `	for i := range v.scan.frames {
 		f := &v.scan.frames[i]

@@ -88,10 +88,10 @@ func TestRotRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := read(m, wal)
-	if end <= 48 || end >= len(log) {
+	if end <= 112 || end >= len(log) {
 		t.Fatalf("the first frame ends at %d of %d", end, len(log))
 	}
-	for i := 48; i < end; i++ {
+	for i := 112; i < end; i++ {
 		c := m.Crash()
 		rot := slices.Clone(log)
 		rot[i] ^= 0x40

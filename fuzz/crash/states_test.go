@@ -25,9 +25,12 @@ func fates(changes []vfs.Change, limit int, yield func([]vfs.Fate)) {
 
 // imageOf identifies what a crashed machine's disk holds. Left out are the
 // lock file, the digits of temporary names, and of a log what follows from its
-// random salt, the salt and the checksums, so that two images that differ in
-// nothing else count as one.
-func imageOf(m *vfs.Mem) uint64 {
+// random salt, the salt and the checksums, and what is random in the header and
+// in the identity, so that two images that differ in nothing else count as one.
+func imageOf(m *vfs.Mem) uint64 { return imageWithout(m, "") }
+
+// imageWithout is imageOf without a file.
+func imageWithout(m *vfs.Mem, left string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(printSeed)
 	list, err := m.ReadDir(dir)
@@ -38,7 +41,7 @@ func imageOf(m *vfs.Mem) uint64 {
 	defer images.Put(buf)
 	for _, e := range list {
 		name := strings.TrimRight(e.Name(), "0123456789")
-		if strings.HasSuffix(name, "-lock") {
+		if strings.HasSuffix(name, "-lock") || name == left {
 			continue
 		}
 		b, err := vfs.ReadFileOver(*buf, m, dir+"/"+e.Name(), 1<<30)
@@ -48,10 +51,12 @@ func imageOf(m *vfs.Mem) uint64 {
 		*buf = b
 		if strings.Contains(name, "-wal.torn-") {
 			maskFrames(b)
-		} else if strings.HasSuffix(name, "-wal") && len(b) >= 48 {
+		} else if name == "memory.db-id" {
+			clear(b)
+		} else if (strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-wal.held")) && len(b) >= 48 {
 			clear(b[8:16])
-			clear(b[44:48])
-			maskFrames(b[48:])
+			clear(b[44:min(len(b), 112)])
+			maskFrames(b[min(len(b), 112):])
 		}
 		maphash.WriteComparable(&h, [2]uint64{maphash.String(printSeed, name), maphash.Bytes(printSeed, b)})
 	}
@@ -85,7 +90,7 @@ func strays(m *vfs.Mem) (names []string) {
 	}
 	for _, e := range list {
 		switch rest, ok := strings.CutPrefix(e.Name(), "memory.db"); {
-		case ok && (rest == "" || rest == "-wal" || rest == "-lock" || rest == "-reserve"):
+		case ok && (rest == "" || rest == "-wal" || rest == "-lock" || rest == "-reserve" || rest == "-id" || rest == "-wal.held"):
 		case ok && strings.HasPrefix(rest, "-wal.torn-"):
 		default:
 			names = append(names, e.Name())

@@ -5,10 +5,14 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"slices"
+	"unicode/utf8"
 )
 
 // Log is the log beside a snapshot, as far as it can be read without it.
 type Log struct {
+	Version uint16
+	Head    int64 // length of the header
+	Store   [16]byte
 	Salt    uint64
 	Base    Digest
 	Seq     uint64 // of the first operation
@@ -32,10 +36,11 @@ func DigestOf(file []byte) Digest {
 // Frame is one frame of a whole batch.
 type Frame struct {
 	Offset  int64
-	Type    byte // 1 put, 2 alias, 3 remove, 4 checkpoint
+	Type    byte // 1 put, 2 alias, 3 remove, 4 checkpoint, 5 purge, 6 purged, 7 rename
 	More    bool
 	Seq     uint64
 	Synced  uint64
+	Context []byte
 	Payload []byte
 
 	prev, crc uint32
@@ -61,24 +66,35 @@ func ReadLog(file []byte) (*Log, error) {
 	if crc32c(file[:44]) != le.Uint32(file[44:]) {
 		return bad("crc", "log crc", 44)
 	}
-	if le.Uint16(file[6:]) != 1 {
+	version := le.Uint16(file[6:])
+	if version != 1 && version != 2 {
 		return bad("version", "log version", 6)
 	}
 	if le.Uint32(file[40:]) != 0 {
 		return bad("reserved", "log reserved", 40)
 	}
 	l := &Log{
-		Salt: le.Uint64(file[8:]),
-		Base: digestAt(file[16:]),
-		Seq:  le.Uint64(file[32:]),
-		Good: 48,
+		Version: version,
+		Head:    48,
+		Salt:    le.Uint64(file[8:]),
+		Base:    digestAt(file[16:]),
+		Seq:     le.Uint64(file[32:]),
+		Good:    48,
 	}
 	if l.Seq == 0 || l.Seq > 1<<62 {
 		return bad("seq", "log seq", 32)
 	}
 
+	prev := le.Uint32(file[44:])
+	if version == 2 {
+		if at, field := l.second(file); field != "" {
+			return bad("header", field, at)
+		}
+		prev = le.Uint32(file[108:])
+	}
+
 	var batch []Frame
-	prev, seq := le.Uint32(file[44:]), l.Seq
+	seq := l.Seq
 	for at := l.Good; at < int64(len(file)); {
 		f, ok := l.frameAt(file, at)
 		if !ok || f.prev != prev {
@@ -92,8 +108,12 @@ func ReadLog(file []byte) (*Log, error) {
 		if f.Seq != want {
 			break
 		}
-		if f.Type > 4 || f.Type == 4 && (f.More || len(f.Payload) != 24 || le.Uint64(f.Payload[16:]) > f.Seq) {
+		checkpoint := f.Type == 4 && (f.More || len(f.Context) > 0 || len(f.Payload) != 24 || le.Uint64(f.Payload[16:]) > f.Seq)
+		if f.Type > 7 || version == 1 && f.Type > 4 || checkpoint {
 			return bad("type", "frame type", int(at))
+		}
+		if !contextOK(f.Context) {
+			return bad("context", "context", int(at))
 		}
 		if f.Type != 4 {
 			seq++
@@ -118,6 +138,46 @@ func ReadLog(file []byte) (*Log, error) {
 	return l, nil
 }
 
+// second reads what version 2 adds to the header. A field is returned if it
+// breaks a rule.
+func (l *Log) second(file []byte) (at int, field string) {
+	if len(file) < 112 {
+		return len(file), "log header"
+	}
+	l.Head, l.Good = 112, 112
+	l.Store = [16]byte(file[48:])
+	zero := make([]byte, 16)
+	epoch, before := file[64:80], file[80:96]
+	switch {
+	case crc32c(file[:108]) != le.Uint32(file[108:]):
+		return 108, "log crc2"
+	case bytes.Equal(file[48:64], zero):
+		return 48, "log store"
+	case bytes.Equal(epoch, zero):
+		return 64, "log epoch"
+	case bytes.Equal(before, zero) && !bytes.Equal(file[96:108], zero[:12]):
+		return 80, "log prev_epoch"
+	case bytes.Equal(before, epoch) && le.Uint64(file[96:])+1 != l.Seq:
+		return 96, "log prev_seq"
+	}
+	return 0, ""
+}
+
+// contextOK walks the values of a context.
+func contextOK(b []byte) bool {
+	for last := 0; len(b) > 0; {
+		if len(b) < 4 {
+			return false
+		}
+		tag, n := int(b[0])+int(b[1])<<8, int(b[2])+int(b[3])<<8
+		if tag <= last || 4+n > len(b) {
+			return false
+		}
+		last, b = tag, b[4+n:]
+	}
+	return true
+}
+
 func digestAt(b []byte) Digest { return Digest{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:])} }
 
 // frameAt reads the frame at an offset, by itself: its checksum covers the
@@ -137,15 +197,16 @@ func (l *Log) frameAt(file []byte, at int64) (Frame, bool) {
 		crc:    le.Uint32(b[28:]),
 		size:   32 + int64(le.Uint32(b[4:])),
 	}
-	if f.Type == 0 || !bytes.Equal(b[1:4], make([]byte, 3)) || f.size > int64(len(b)) ||
-		f.Synced < 48 || f.Synced > uint64(at) {
+	context := 32 + int64(le.Uint16(b[2:]))
+	if f.Type == 0 || b[1] != 0 || l.Version == 1 && context != 32 || f.size > int64(len(b)) || context > f.size ||
+		f.Synced < uint64(l.Head) || f.Synced > uint64(at) {
 		return Frame{}, false
 	}
-	f.Payload = b[32:f.size]
+	f.Context, f.Payload = b[32:context], b[context:f.size]
 	covered := le.AppendUint64(nil, l.Salt)
 	covered = le.AppendUint64(covered, uint64(at))
 	covered = append(covered, b[:28]...)
-	covered = append(covered, f.Payload...)
+	covered = append(covered, b[32:f.size]...)
 	return f, crc32c(covered) == f.crc
 }
 
@@ -260,6 +321,30 @@ func (s *Store) apply(f Frame) bool {
 		}
 		s.Entries = slices.Delete(s.Entries, i, i+1)
 		return true
+	case 5:
+		if len(f.Payload) != 8 {
+			return false
+		}
+		if i := find(le.Uint64(f.Payload)); i >= 0 {
+			s.Entries = slices.Delete(s.Entries, i, i+1)
+		}
+		return true
+	case 6:
+		return len(f.Payload) == 8
+	case 7:
+		if len(f.Payload) < 12 || int64(le.Uint32(f.Payload[8:])) != int64(len(f.Payload)-12) || !utf8.Valid(f.Payload[12:]) {
+			return false
+		}
+		i, name := find(le.Uint64(f.Payload)), string(f.Payload[12:])
+		for k, old := range s.Entries {
+			if old.Name == name && k != i {
+				return false
+			}
+		}
+		if i >= 0 {
+			s.Entries[i].Name = name
+		}
+		return i >= 0
 	}
 	return false
 }

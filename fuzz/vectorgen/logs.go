@@ -383,7 +383,7 @@ func badHeaders(add adder) {
 	}
 	edit("magic", "log magic", "not a log", 0, func(b []byte) { b[2] = 'M' })
 	edit("version-0", "log version", "version 0", 6, func(b []byte) { binary.LittleEndian.PutUint16(b[6:], 0) })
-	edit("version-2", "log version", "a newer log", 6, func(b []byte) { binary.LittleEndian.PutUint16(b[6:], 2) })
+	edit("version-3", "log version", "a newer log", 6, func(b []byte) { binary.LittleEndian.PutUint16(b[6:], 3) })
 	edit("reserved", "log reserved", "reserved bytes are zero", 40, func(b []byte) { b[43] = 1 })
 	edit("seq", "log seq", "sequence numbers begin at 1", 32, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], 0) })
 	edit("seq-high", "log seq", "a sequence number that nobody can have reached", 32, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], 1<<62+1) })

@@ -1,0 +1,205 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"crabmem/crmem/vfs"
+)
+
+// fileStat identifies the contents of a file. The zero value is no file.
+type fileStat struct{ info fs.FileInfo }
+
+func (f fileStat) size() int64 {
+	if f.info == nil {
+		return 0
+	}
+	return f.info.Size()
+}
+
+// is reports whether fi is the same file, with the size and time of f.
+func (f fileStat) is(fi fs.FileInfo) bool {
+	return f.info != nil && vfs.SameFile(f.info, fi) && f.info.Size() == fi.Size() && f.info.ModTime().Equal(fi.ModTime())
+}
+
+// displacedError reports that a name does not lead to the file that a writer
+// uses. It is ErrForeign.
+type displacedError struct {
+	path, why string
+	kept      string // sentence about the writer's own copy
+}
+
+func (e *displacedError) Error() string {
+	s := fmt.Sprintf("%s: another program %s", e.path, e.why)
+	if e.kept != "" {
+		s += "; " + e.kept
+	}
+	return s
+}
+
+// Is makes a displacedError an ErrForeign.
+func (e *displacedError) Is(target error) bool { return target == ErrForeign }
+
+// checkLog returns a *displacedError if the names of lock and log do not lead
+// to the files that this writer uses, or if the log does not end at end; -1 is
+// any length (FORMAT.md, N1). The caller holds the token, or has the store for
+// itself.
+func (s *Store) checkLog(end int64) error {
+	if err := s.checkLock(); err != nil {
+		return err
+	}
+	name := s.path + walSuffix
+	fi, err := s.fs.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && s.logStat.info == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return &displacedError{path: name, why: "removed it"}
+	case err != nil:
+		return err
+	case s.logStat.info == nil:
+		return &displacedError{path: name, why: "created it"}
+	case !vfs.SameFile(fi, s.logStat.info):
+		return &displacedError{path: name, why: "replaced it"}
+	case s.log == nil && fi.Size() != s.logStat.size(), s.log != nil && end >= 0 && fi.Size() != end:
+		return &displacedError{path: name, why: fmt.Sprintf("changed its length to %d bytes", fi.Size())}
+	}
+	if s.linked && vfs.Identify(fi).Links == 1 {
+		s.linkHeld() // the second link was removed; the log was not
+	}
+	return nil
+}
+
+// checkLock is checkLog for the lock file alone.
+func (s *Store) checkLock() error {
+	name := s.path + lockSuffix
+	switch fi, err := s.fs.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return &displacedError{path: name, why: "removed it"}
+	case err != nil:
+		return err
+	case !vfs.SameFile(fi, s.lockInfo):
+		return &displacedError{path: name, why: "replaced it"}
+	}
+	return nil
+}
+
+// checkSnapshot returns a *displacedError if the store's name does not lead to
+// the snapshot that this writer read or wrote.
+func (s *Store) checkSnapshot() error {
+	switch fi, err := s.fs.Lstat(s.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return &displacedError{path: s.path, why: "removed it"}
+	case err != nil:
+		return err
+	case !s.dbStat.is(fi):
+		return &displacedError{path: s.path, why: "wrote or replaced it"}
+	}
+	return nil
+}
+
+// checkNames is checkLog and checkSnapshot.
+func (s *Store) checkNames(end int64) error {
+	if s.absent {
+		return s.checkLock()
+	}
+	if err := s.checkLog(end); err != nil {
+		return err
+	}
+	return s.checkSnapshot()
+}
+
+// keepState writes the state of the store, with the effects of g unless that
+// is nil, to a file that no program removes, and adds its name to err. It does
+// so once. If err is not a *displacedError, it is returned as it is. The
+// caller holds the token, or has the store for itself.
+func (s *Store) keepState(err error, g *group) error {
+	d, ok := errors.AsType[*displacedError](err)
+	if !ok || s.kept != "" {
+		return err
+	}
+	sn := s.Snapshot()
+	what := "the state of this process"
+	if g != nil {
+		sn.take(g)
+		what += ", this write included,"
+	}
+	name, kerr := s.writeOwn(sn)
+	if kerr != nil {
+		d.kept = fmt.Sprintf("%s could not be kept: %v", what, kerr)
+		return err
+	}
+	s.kept = name
+	d.kept = fmt.Sprintf("%s is in %s: end every process that uses the store, then use that file as %s and run crabmem repair --keep-db",
+		what, name, s.path)
+	return err
+}
+
+// take applies the effects of a group.
+func (sn *Snapshot) take(g *group) {
+	for i := range g.effects {
+		if e := &g.effects[i]; e.rec == "" {
+			sn.t.remove(e.id)
+		} else {
+			sn.t.put(e.rec)
+		}
+	}
+	sn.t.sort()
+	sn.NextID = g.nextID
+}
+
+// writeOwn writes a snapshot next to the store, under a name that no program
+// removes.
+func (s *Store) writeOwn(sn *Snapshot) (string, error) {
+	p, dig, err := s.writeTemp(sn.NextID, sn.t.live, sn.t.recs)
+	if err != nil {
+		return "", err
+	}
+	return s.nameOwn(p, dig)
+}
+
+// nameOwn gives a temporary snapshot its name as the writer's own copy.
+func (s *Store) nameOwn(p vfs.Pending, dig digest) (name string, err error) {
+	if err := p.Keep(); err != nil {
+		return p.Name(), err
+	}
+	for i := 0; ; i++ {
+		name = fmt.Sprintf("%s%s%08x", s.path, ownSuffix, dig.c)
+		if i > 0 {
+			name = fmt.Sprintf("%s.%d", name, i)
+		}
+		if err := s.fs.Link(p.Name(), name); errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil { // no hard links: the name was free a moment ago
+			if err := s.fs.Rename(p.Name(), name); err != nil {
+				return p.Name(), err
+			}
+			return name, s.fs.SyncDir(dirOf(s.path))
+		}
+		return name, errors.Join(s.fs.Remove(p.Name()), s.fs.SyncDir(dirOf(s.path)))
+	}
+}
+
+// linkHeld gives the log its second name (FORMAT.md, N3), if the file system
+// has hard links. It replaces only a file that was this writer's or that holds
+// nothing of its own.
+func (s *Store) linkHeld() {
+	s.linked = false
+	name := s.path + walSuffix + heldSuffix
+	fi, err := s.fs.Lstat(name)
+	if err == nil && vfs.SameFile(fi, s.logStat.info) {
+		s.linked, s.heldInfo = true, s.logStat.info
+		return
+	}
+	if err == nil && (s.heldInfo == nil || !vfs.SameFile(fi, s.heldInfo) || s.fs.Remove(name) != nil) {
+		return
+	}
+	// Programs that know only version 1 replace such a log, and not the link.
+	if s.w.version == walOldVersion {
+		return
+	}
+	if s.fs.Link(s.path+walSuffix, name) == nil {
+		s.linked, s.heldInfo = true, s.logStat.info
+	}
+}

@@ -1,0 +1,126 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"strings"
+
+	"encoding/hex"
+
+	"crabmem/crmem/vfs"
+)
+
+// identityText returns the contents of an identity file (FORMAT.md, "Identity").
+func identityText(id randomID) string {
+	line := "identity " + id.String() + "\n"
+	return line + fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE([]byte(line)))
+}
+
+// parseIdentity reads the contents of an identity file. It returns false for
+// any other text.
+func parseIdentity(text string) (id randomID, ok bool) {
+	line, _, _ := strings.Cut(text, "\n")
+	b, err := hex.DecodeString(strings.TrimPrefix(line, "identity "))
+	if err != nil || len(b) != len(id) {
+		return id, false
+	}
+	copy(id[:], b)
+	return id, id != randomID{} && text == identityText(id)
+}
+
+// readIdentity returns the identity of the store at path. The error is
+// fs.ErrNotExist if there is no identity file, or ErrFormat.
+func readIdentity(fsys vfs.FS, path string) (randomID, error) {
+	b, err := vfs.ReadFile(fsys, path+idSuffix, 1<<10)
+	if err != nil {
+		return randomID{}, notAStore(err)
+	}
+	id, ok := parseIdentity(string(b))
+	if !ok {
+		return id, &FormatError{Path: path + idSuffix, Entry: -1, Field: "identity", Msg: "not an identity with its sum"}
+	}
+	return id, nil
+}
+
+// saveIdentity writes the identity file, with a new identity if the store has
+// none. The caller holds the lock.
+func (s *Store) saveIdentity() error {
+	if s.idSaved {
+		return nil
+	}
+	if s.id == (randomID{}) {
+		s.id = newRandomID()
+	}
+	if err := vfs.Replace(s.fs, s.path+idSuffix, 0o600, bytesTo([]byte(identityText(s.id)))); err != nil {
+		return err
+	}
+	s.idSaved = true
+	return nil
+}
+
+// takeIdentity sets the store's identity from the identity file or, if that is
+// missing or damaged, from the log. The caller holds the lock.
+func (s *Store) takeIdentity(v *files) {
+	s.id, s.idSaved = v.id, v.idErr == nil
+	if v.idErr == nil || v.scan == nil || v.scan.version == walOldVersion {
+		if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
+			s.warn("%v; the next write replaces it", v.idErr)
+		}
+		return
+	}
+	s.id = v.scan.store
+	if err := s.saveIdentity(); err != nil {
+		s.warn("restore %s from the log: %v", s.path+idSuffix, err)
+		return
+	}
+	s.warn("restored %s from the log: %v", s.path+idSuffix, v.idErr)
+}
+
+// Identity returns the identity of the store as 32 hexadecimal digits, or ""
+// before the first write.
+func (s *Store) Identity() string {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.id == (randomID{}) {
+		return ""
+	}
+	return s.id.String()
+}
+
+// NewIdentity gives the store a new identity: the store is a copy that goes
+// its own way. It checkpoints first. Errors are those of [Store.Checkpoint].
+func (s *Store) NewIdentity() error {
+	return s.restart(func() { s.id, s.idSaved, s.w.epoch = newRandomID(), false, randomID{} })
+}
+
+// restart checkpoints, calls change, and begins a new log. Writers wait.
+func (s *Store) restart(change func()) error {
+	s.token <- struct{}{}
+	defer func() { <-s.token }()
+	s.commit()
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	err := s.writable()
+	if err == nil && s.path != "" {
+		err = s.ready()
+	}
+	if err != nil || s.path == "" {
+		return err
+	}
+	s.restage()
+	if err := s.fold(); err != nil {
+		return err
+	}
+	if err := s.markDirty(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	change()
+	if err := s.newLog(s.w.seq-1, nil, s.w.last); err != nil {
+		return s.fail(err)
+	}
+	s.ops = 0
+	s.measured()
+	return nil
+}

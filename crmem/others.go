@@ -1,0 +1,235 @@
+package crmem
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// others is what the directory has next to snapshot and log that may hold
+// operations of the store.
+type others struct {
+	held     *sideLog    // the second link, if it is another file than the log
+	heldInfo fs.FileInfo // of held, or of a link that holds nothing of its own
+	old      []*sideLog  // version 2 logs that an older program set aside
+	own      []string    // copies that a writer kept
+}
+
+// sideLog is a log under another name.
+type sideLog struct {
+	path  string
+	bytes []byte
+	scan  *walScan // its valid prefix
+	ops   []*frame // that neither snapshot nor log contains
+}
+
+// findOthers looks for files of V11 to V13 (FORMAT.md). v has the snapshot,
+// or no digest if that is missing, and the log.
+func (v *files) findOthers(fsys vfs.FS, path string, maxBytes int64) error {
+	list, err := fsys.ReadDir(dirOf(path))
+	if err != nil {
+		return err
+	}
+	base := filepath.Base(path)
+	for _, e := range list {
+		rest, ok := strings.CutPrefix(e.Name(), base)
+		if !ok {
+			continue
+		}
+		name := filepath.Join(dirOf(path), e.Name())
+		switch n, aside := strings.CutPrefix(rest, walSuffix+damagedSuffix+"0"); {
+		case strings.HasPrefix(rest, ownSuffix) && e.Type().IsRegular():
+			v.own = append(v.own, name)
+		case rest == walSuffix+heldSuffix:
+			v.findHeld(fsys, name, maxBytes)
+		case aside && (n == "" || n[0] == '.'):
+			l := readSideLog(fsys, name, maxBytes)
+			if l != nil && l.scan.version != walOldVersion && (v.idErr != nil || l.scan.store == v.id) {
+				if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
+					v.old = append(v.old, l)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// findHeld judges the second link of the log.
+func (v *files) findHeld(fsys vfs.FS, name string, maxBytes int64) {
+	fi, err := fsys.Lstat(name)
+	if err != nil {
+		return
+	}
+	v.heldInfo = fi
+	if v.logStat.info != nil && vfs.SameFile(fi, v.logStat.info) {
+		return
+	}
+	l := readSideLog(fsys, name, maxBytes)
+	if l == nil {
+		v.heldInfo = nil // not a log: left as it is
+		return
+	}
+	if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
+		v.held = l
+	}
+}
+
+// readSideLog reads a log under another name as far as it is valid, or returns
+// nil.
+func readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
+	b, err := vfs.ReadFile(fsys, name, maxLogFor(maxBytes))
+	if err != nil {
+		return nil
+	}
+	scan, err := scanWAL(b)
+	if err != nil {
+		off := offsetOf(err)
+		if off < walOldHeader {
+			return nil
+		}
+		if scan, err = scanWAL(b[:off]); err != nil {
+			return nil
+		}
+	}
+	return &sideLog{path: name, bytes: b, scan: scan}
+}
+
+// precedes reports whether the snapshot that another log extends contains the
+// operations of s up to that log's first: the other log names a snapshot of s,
+// or continues its epoch.
+func (s *walScan) precedes(other *walScan) bool {
+	if seq, ok := s.covers(other.base); ok && seq == other.seq-1 {
+		return true
+	}
+	if s.version == walOldVersion || other.before.epoch != s.epoch || other.epoch != s.epoch {
+		return false
+	}
+	for i := range s.frames {
+		if f := &s.frames[i]; f.typ != frameCheckpoint && f.seq == other.before.seq {
+			return f.recordCRC() == other.before.crc
+		}
+	}
+	return true
+}
+
+// lacks returns the operations of a log that neither the snapshot nor the log
+// of v contains.
+func (v *files) lacks(side *walScan) []*frame {
+	covered, _ := side.covers(v.dig)
+	if v.scan != nil && side.precedes(v.scan) {
+		covered = max(covered, v.scan.seq-1)
+	}
+	here := map[uint64]*frame{}
+	if v.scan != nil {
+		for i := range v.scan.frames {
+			if f := &v.scan.frames[i]; f.typ != frameCheckpoint {
+				here[f.seq] = f
+			}
+		}
+	}
+	var ops []*frame
+	for i := range side.frames {
+		f := &side.frames[i]
+		if f.typ == frameCheckpoint || f.seq <= covered {
+			continue
+		}
+		if h := here[f.seq]; h == nil || h.typ != f.typ || !bytes.Equal(h.context, f.context) || !bytes.Equal(h.payload, f.payload) {
+			ops = append(ops, f)
+		}
+	}
+	return ops
+}
+
+// refuse returns why a writer must not use the store (FORMAT.md, V11 and V12),
+// or nil.
+func (v *files) refuse(path string) error {
+	if h := v.held; h != nil && v.log == nil {
+		return fmt.Errorf("%w: %s is missing, and its second link %s has %d operations that %s does not contain: run crabmem repair",
+			ErrForeign, path+walSuffix, h.path, len(h.ops), path)
+	}
+	if h := v.held; h != nil {
+		return fmt.Errorf("%w: another program replaced %s: the log of the last writer, %s, has %d operations that it does not contain: run crabmem repair",
+			ErrForeign, path+walSuffix, h.path, len(h.ops))
+	}
+	if len(v.old) > 0 {
+		l := v.old[0]
+		return fmt.Errorf("%w: an older program set aside %s, which has %d operations that the store does not contain: run crabmem repair --rejoin, or move that file",
+			ErrForeign, l.path, len(l.ops))
+	}
+	return nil
+}
+
+// checkIdentity returns ErrForeign if a log with operations is of another store
+// (FORMAT.md, V9).
+func (v *files) checkIdentity(path string) error {
+	if !v.otherStore() || v.scan.ops() == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s holds %d operations of the store %v, and %s says that this is %v: put the right log back, or run crabmem repair --keep-db to quarantine it",
+		ErrForeign, path+walSuffix, v.scan.ops(), v.scan.store, path+idSuffix, v.id)
+}
+
+// otherStore reports whether the log is of another store than the identity
+// file.
+func (v *files) otherStore() bool {
+	return v.scan != nil && v.scan.version != walOldVersion && v.idErr == nil && v.scan.store != v.id
+}
+
+// checkSalt compares the log with what the last holder of the lock wrote about
+// it (FORMAT.md, V10). It returns ErrForeign for another log of this boot, and
+// otherwise a warning or "".
+func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning string, err error) {
+	sameBoot := before.Boot != "" && before.Boot == boot
+	if len(before.Logs) == 0 {
+		return "", nil
+	}
+	if v.scan == nil {
+		if sameBoot && (before.Clean < 0 || before.Clean > walHeaderSize) {
+			return fmt.Sprintf("%s is missing, and process %d used it last: operations that were in it alone are lost", path+walSuffix, before.PID), nil
+		}
+		return "", nil
+	}
+	if v.scan.ops() == 0 || slices.Contains(before.Logs, v.scan.salt) {
+		return "", nil
+	}
+	if !sameBoot {
+		return fmt.Sprintf("%s is not the log that process %d used last: expected after a power cut, otherwise it was restored or replaced",
+			path+walSuffix, before.PID), nil
+	}
+	return "", fmt.Errorf("%w: %s has %d operations, and is not the log that process %d used last: put that log back, or run crabmem repair --keep-log %s to accept this one, --keep-db to quarantine it",
+		ErrForeign, path+walSuffix, v.scan.ops(), before.PID, path)
+}
+
+// warnOwn reports the copies that writers kept (FORMAT.md, V13).
+func (s *Store) warnOwn(own []string) {
+	for _, name := range own {
+		s.warn("%s is the state of a writer that stopped because another program changed the store's files: compare it with the store, then move or remove it", name)
+	}
+}
+
+// missingSnapshot returns the refusal of a store whose snapshot is missing if
+// other files show that there was one, or nil.
+func missingSnapshot(fsys vfs.FS, path string, maxBytes int64) error {
+	v := &files{}
+	v.id, v.idErr = readIdentity(fsys, path)
+	if err := v.findOthers(fsys, path, maxBytes); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if len(v.own) > 0 {
+		return fmt.Errorf("%w: %s is missing, and a writer kept its state in %s: use that file as %s and run crabmem repair --keep-db",
+			ErrForeign, path, v.own[len(v.own)-1], path)
+	}
+	if v.held != nil {
+		return fmt.Errorf("%w: %s and its log are missing, and the second link %s of the log has %d operations: run crabmem repair",
+			ErrForeign, path, v.held.path, len(v.held.ops))
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package crmem
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+const rejoinedSuffix = ".rejoined-" // after walSuffix
+
+// takeHeld gives the second link of the log the log's name, if the log is
+// missing, cannot be read, or has no operation of its own. The replaced log is
+// set aside.
+func (r *repair) takeHeld(v *files) (bool, error) {
+	h := v.held
+	if h == nil || v.scan != nil && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
+		return false, nil
+	}
+	if r.log != nil {
+		if err := r.asideLog(v, 0); err != nil {
+			return false, err
+		}
+	}
+	name := r.path + walSuffix
+	if err := r.checkLock(); err != nil {
+		return false, err
+	}
+	if err := r.fs.Rename(h.path, name); err != nil {
+		return false, err
+	}
+	if err := r.fs.SyncDir(dirOf(name)); err != nil {
+		return false, err
+	}
+	r.note("%s was removed or replaced; its second link had %d operations that it did not contain, and has its name again", name, len(h.ops))
+	var err error
+	if r.log, v.logStat, err = readStat(r.fs, name, maxLogFor(r.opts.MaxBytes)); err != nil {
+		return false, err
+	}
+	v.log, v.scan, v.held, v.heldInfo, r.logStat = r.log, nil, nil, nil, v.logStat
+	return true, nil
+}
+
+// settle refuses logs with operations of their own unless the options say what
+// becomes of them. KeepDB and KeepLog set them aside.
+func (r *repair) settle(v *files) error {
+	err := v.refuse(r.path)
+	if err == nil || r.o.Rejoin {
+		return nil
+	}
+	if !r.o.KeepDB && r.o.KeepLog == "" {
+		return fmt.Errorf("%w; --rejoin adds them to the store, --keep-db quarantines them", err)
+	}
+	for _, l := range v.sideLogs() {
+		w := l.scan.writer()
+		kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, w.seq), l.bytes)
+		if err != nil {
+			return err
+		}
+		r.rep.Files = append(r.rep.Files, RepairedFile{l.path, int64(len(l.bytes)), 0, int64(len(l.bytes)), kept})
+		if err := r.fs.Remove(l.path); err != nil {
+			return err
+		}
+	}
+	v.held, v.heldInfo, v.old = nil, nil, nil
+	return r.fs.SyncDir(dirOf(r.path))
+}
+
+// sideLogs returns the logs that hold operations of their own.
+func (v *files) sideLogs() []*sideLog {
+	list := slices.Clone(v.old)
+	if v.held != nil {
+		list = append(list, v.held)
+	}
+	return list
+}
+
+// rejoin adds the operations of other logs to the recovered store, and renames
+// those logs. It loses no text: a name that both changed keeps the store's
+// entry, and the other one gets a name of its own.
+func (r *repair) rejoin(v *files) error {
+	side := v.sideLogs()
+	if len(side) == 0 {
+		return nil
+	}
+	if v.scan == nil || r.log == nil {
+		r.t, r.nextID = v.snap.t, v.snap.NextID
+	}
+	present := v.scan == nil || v.scan.ops() == 0 // the state is the snapshot's
+	for _, l := range side {
+		seq, ok := l.scan.covers(v.dig)
+		if present && ok && len(side) == 1 {
+			lv := &files{scan: l.scan}
+			n, err := lv.replay(&r.t, &r.nextID, seq)
+			if err != nil {
+				return inFile(err, l.path)
+			}
+			r.note("%s: %d operations added", l.path, n)
+		} else {
+			r.merge(l)
+		}
+	}
+	r.t.sort()
+	end := int64(0)
+	if v.scan != nil {
+		end = v.scan.end
+	}
+	if err := r.write(v, end); err != nil {
+		return err
+	}
+	for _, l := range side {
+		w := l.scan.writer()
+		name, err := r.freeName(fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.seq-1))
+		if err != nil {
+			return err
+		}
+		if err := r.fs.Rename(l.path, name); err != nil {
+			return err
+		}
+		n := int64(len(l.bytes))
+		r.rep.Files = append(r.rep.Files, RepairedFile{l.path, n, n, 0, name})
+	}
+	return r.fs.SyncDir(dirOf(r.path))
+}
+
+// freeName returns name, or name with a number, that no file has.
+func (r *repair) freeName(name string) (string, error) {
+	list, err := r.fs.ReadDir(dirOf(name))
+	if err != nil {
+		return "", err
+	}
+	taken := map[string]bool{}
+	for _, e := range list {
+		taken[e.Name()] = true
+	}
+	base := filepath.Base(name)
+	for i := 0; ; i++ {
+		try := base
+		if i > 0 {
+			try = fmt.Sprintf("%s.%d", base, i)
+		}
+		if !taken[try] {
+			return filepath.Join(dirOf(name), try), nil
+		}
+	}
+}
+
+// merge adds what the operations of a log leave, entry by entry.
+func (r *repair) merge(l *sideLog) {
+	var t table
+	t.init(0)
+	next := uint64(1)
+	removed, skipped := map[uint64]bool{}, 0
+	for _, f := range l.ops {
+		id := le64(f.payload)
+		if f.typ == frameAlias || f.typ == frameRename {
+			if rec := r.t.byID(id); t.byID(id) == "" && rec != "" {
+				t.put(rec)
+			}
+		}
+		if f.typ == frameRemove || f.typ == framePurge {
+			removed[id] = true
+		}
+		if f.salvage(&t, &next) != nil && f.typ != frameRemove {
+			skipped++
+		}
+	}
+	added, conflicts := 0, 0
+	for e := range t.all() {
+		delete(removed, e.ID)
+		switch r.add(e) {
+		case "added":
+			added++
+		case "conflict":
+			conflicts++
+		}
+	}
+	for id := range removed {
+		if rec := r.t.byID(id); rec != "" {
+			r.note("%s removes %.80q, which the store still has: kept", l.path, rec.name())
+		}
+	}
+	r.note("%s: %d entries added, %d of them under a name of their own, %d operations skipped", l.path, added+conflicts, conflicts, skipped)
+}
+
+// add adds an entry of another log, unless the store has the same.
+func (r *repair) add(e Entry) string {
+	result := "added"
+	if i := r.t.find(e.Name); i >= 0 {
+		have := r.t.recs[i].enc.entry()
+		if have.Content == e.Content && have.Kind == e.Kind && slices.Equal(have.Aliases, e.Aliases) {
+			return "same"
+		}
+		name := e.Name
+		for n := 1; r.t.find(e.Name) >= 0; n++ {
+			e.Name = fmt.Sprintf("%s (rejoined %d)", name, n)
+		}
+		r.note("the store and a rejoined log both have %.80q: the log's is now %.80q", name, e.Name)
+		result = "conflict"
+	}
+	if r.t.byID(e.ID) != "" || result == "conflict" {
+		e.ID = r.nextID
+	}
+	r.t.put(e.record())
+	r.nextID = max(r.nextID, e.ID+1)
+	return result
+}

@@ -285,7 +285,9 @@ func (s *Store) swap(p vfs.Pending, dig digest) error {
 	if err != nil {
 		return s.fail(errors.Join(err, p.Discard()))
 	}
-	if err := p.Commit(); err != nil {
+	err = p.Commit()
+	s.dbStat.renamed(s.fs, s.path, fi)
+	if err != nil {
 		return s.fail(errors.Join(err, p.Discard()))
 	}
 	if err := s.fs.SyncDir(dirOf(s.path)); err != nil {
@@ -398,7 +400,9 @@ func (s *Store) replaceLog(b []byte, w walWriter) error {
 	if err != nil {
 		return errors.Join(err, p.Discard())
 	}
-	if err := p.Commit(); err != nil {
+	err = p.Commit()
+	s.logStat.renamed(s.fs, name, fi)
+	if err != nil {
 		return errors.Join(err, p.Discard())
 	}
 	if err := s.fs.SyncDir(dirOf(name)); err != nil {

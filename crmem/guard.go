@@ -23,6 +23,14 @@ func (f fileStat) is(fi fs.FileInfo) bool {
 	return f.info != nil && vfs.SameFile(f.info, fi) && f.info.Size() == fi.Size() && f.info.ModTime().Equal(fi.ModTime())
 }
 
+// renamed takes note that this process renamed the file fi to a name, if it
+// did: a rename that fails may have happened.
+func (f *fileStat) renamed(fsys vfs.FS, name string, fi fs.FileInfo) {
+	if now, err := fsys.Lstat(name); err == nil && vfs.SameFile(now, fi) {
+		f.info = fi
+	}
+}
+
 // displacedError reports that a name does not lead to the file that a writer
 // uses. It is ErrForeign.
 type displacedError struct {

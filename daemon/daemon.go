@@ -343,7 +343,7 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 func (d *Daemon) hidden(c *config.Config) []string {
 	list := append([]string{d.home}, c.SecretFiles...)
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
-		list = append(list, p, p+"-wal", p+"-lock", p+"-reserve")
+		list = append(list, p, p+"-id", p+"-wal", p+"-wal.held", p+"-lock", p+"-reserve")
 	}
 	return list
 }

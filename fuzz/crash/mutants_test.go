@@ -69,13 +69,13 @@ var mutants = []mutant{
 		return nil, dig, err
 	}
 `, ""},
-		{"crmem/checkpoint.go", "p.Commit(); err != nil {\n\t\treturn s.fail", "errors.Join(p.Close(), s.fs.Rename(p.Name(), s.path)); err != nil {\n\t\treturn s.fail"}}},
+		{"crmem/checkpoint.go", "p.Commit()\n\ts.dbStat", "errors.Join(p.Close(), s.fs.Rename(p.Name(), s.path))\n\ts.dbStat"}}},
 	{"no sync of the directory", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if err := s.fs.SyncDir(dirOf(s.path)); err != nil {
 		return s.fail(err)
 	}
 `, ""}}},
 	{"no sync of the new log", "TestEnumerate", []edit{{"crmem/checkpoint.go",
-		"p.Commit(); err != nil {\n\t\treturn errors", "errors.Join(p.Close(), s.fs.Rename(p.Name(), name)); err != nil {\n\t\treturn errors"}}},
+		"p.Commit()\n\ts.logStat", "errors.Join(p.Close(), s.fs.Rename(p.Name(), name))\n\ts.logStat"}}},
 	{"no sync of the new log's name", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if err := s.fs.SyncDir(dirOf(name)); err != nil {
 		return err
 	}

@@ -19,6 +19,9 @@ import (
 // store. [ErrNotApplied] when there was no space for it: the log still has
 // everything.
 func (s *Store) Checkpoint() error {
+	if s.opts.LogVersion == walOldVersion {
+		return s.restart(func() {})
+	}
 	s.wmu.Lock()
 	err := s.writable()
 	if err == nil && s.path != "" && !s.absent {

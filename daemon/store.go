@@ -184,7 +184,7 @@ func (d *Daemon) checkpoint(r *request) error {
 			return err
 		}
 		return &failure{code: m.Code, kind: m.Kind, text: m.Message, path: m.Path, err: err,
-			remedy: "nothing is lost, the log still has everything: check the disk and do it again"}
+			remedy: "check the disk, then run crabmem verify and retry"}
 	}
 	after := d.store.Stats()
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Checkpointed{Checkpointed: &pb.CheckpointReply{

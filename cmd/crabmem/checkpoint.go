@@ -1,42 +1,72 @@
 package main
 
 import (
+	"crabmem/crmem"
+
 	"github.com/spf13/cobra"
 )
 
 func (c *cli) checkpointCommand() *cobra.Command {
+	var logVersion int
 	cmd := &cobra.Command{
 		Use:     "checkpoint",
 		GroupID: groupCare,
-		Short:   "fold the log into the file",
-		Long: `Write everything that is in the log into the store's file. Afterwards the file
-alone holds every entry and any program that knows CRMEM v1 can read it. It is
-never needed: what is in the log is safe, and long logs are folded by
-themselves.`,
+		Short:   "write the log into the store's file",
+		Long: `Write all operations of the log into the store's file. Then the file alone
+contains every entry, and any program that knows CRMEM v1 can read it. You need
+this only before you copy the file: operations in the log are on disk, and
+crabmem checkpoints long logs automatically.
+
+--log-version 1 also begins a log that an older crabmem can write; stop the
+daemon first. The next write of this program begins a version 2 log again.`,
 		Example: `  crabmem checkpoint
-  crabmem checkpoint --json`,
+  crabmem checkpoint --json
+  crabmem checkpoint --log-version 1`,
 	}
+	cmd.Flags().IntVar(&logVersion, "log-version", 2, "begin a log of this `VERSION`, 1 or 2")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var did checkpointed
-		err := c.write(cmd.Context(), "checkpoint", false, func(s *writer) error {
-			return c.busy("writing the store", func() (err error) {
-				did, err = s.Checkpoint()
-				return err
+		var err error
+		switch logVersion {
+		case 1:
+			did, err = c.downgrade(cmd)
+		case 2:
+			err = c.write(cmd.Context(), "checkpoint", false, func(s *writer) error {
+				return c.busy("writing the store", func() (err error) {
+					did, err = s.Checkpoint()
+					return err
+				})
 			})
-		})
+		default:
+			return usagef("--log-version takes 1 or 2")
+		}
 		if err != nil {
 			f := classify(err)
 			if f.Kind == "failed" {
-				f.Remedy = "nothing is lost, the log still has everything: check the disk and do it again"
+				f.Remedy = "check the disk, then run crabmem verify and retry"
 			}
 			return f
 		}
 		if c.json {
 			return c.printJSON(did)
 		}
-		c.say("folded %s; the file holds %s in %s", plural(did.Folded, "operation", "operations"),
+		c.say("checkpointed %s; the file contains %s in %s", plural(did.Folded, "operation", "operations"),
 			plural(did.Entries, "entry", "entries"), sizeOf(did.Snapshot))
 		return nil
 	}
 	return cmd
+}
+
+// downgrade checkpoints and begins a version 1 log.
+func (c *cli) downgrade(cmd *cobra.Command) (did checkpointed, err error) {
+	err = c.alone(cmd.Context(), "checkpoint", &crmem.Options{LogVersion: 1}, func(s *crmem.Store) error {
+		before := s.Stats()
+		if err := s.Checkpoint(); err != nil {
+			return err
+		}
+		after := s.Stats()
+		did = checkpointed{Folded: before.LogOps, Entries: after.Entries, Snapshot: after.SnapshotBytes}
+		return nil
+	})
+	return did, err
 }

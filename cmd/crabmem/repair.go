@@ -11,28 +11,36 @@ import (
 )
 
 func (c *cli) repairCommand() *cobra.Command {
-	var keepDB, dry bool
+	var keepDB, rejoin, dry bool
 	var keepLog string
 	cmd := &cobra.Command{
 		Use:     "repair",
 		GroupID: groupCare,
-		Short:   "make a damaged store whole again",
-		Long: `Keep every entry that can be read and set aside what cannot, in files beside
-the store. No byte is destroyed, and the report accounts for all of them. A
-store that is whole is left as it is.
+		Short:   "recover a damaged store",
+		Long: `Recover every entry that can be read, and move the rest to quarantine files.
+repair destroys no byte, and its report accounts for all of them. It does not
+change a valid store.
 
-When another program wrote the file and the log belongs to the one before,
-there is a choice to make: --keep-db takes the file and sets the log aside,
---keep-log BASE takes the file that the log extends, and the log.`,
+If another program replaced or removed the log, repair takes the log with all
+operations. Where two files contradict each other, choose:
+
+  --keep-db        take the store's file, and quarantine its log
+  --keep-log BASE  take the log, and the file that it extends
+  --rejoin         add the operations of a replaced log, or of one that an older
+                   crabmem set aside, to the store
+
+--rejoin loses no text: if both have an entry of one name, the store's keeps it,
+and the other one gets a name that repair prints.`,
 		Example: `  crabmem repair --dry-run
   crabmem repair
   crabmem repair --json`,
 	}
-	cmd.Flags().BoolVar(&keepDB, "keep-db", false, "take the file, set a foreign log aside")
+	cmd.Flags().BoolVar(&keepDB, "keep-db", false, "take the file, quarantine its log")
 	cmd.Flags().StringVar(&keepLog, "keep-log", "", "take the log, and the file `BASE` that it extends")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what is wrong, and change nothing")
+	cmd.Flags().BoolVar(&rejoin, "rejoin", false, "add the operations of a replaced log to the store")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "report problems, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := atMostOne(cmd, "keep-db", "keep-log"); err != nil {
+		if err := atMostOne(cmd, "keep-db", "keep-log", "rejoin"); err != nil {
 			return err
 		}
 		path, err := c.storePath()
@@ -46,7 +54,7 @@ there is a choice to make: --keep-db takes the file and sets the log aside,
 		repair := func() error {
 			return c.wait(cmd.Context(), func() (err error) {
 				r, err = crmem.Repair(path, &crmem.RepairOptions{
-					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog,
+					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog, Rejoin: rejoin,
 				})
 				return err
 			})

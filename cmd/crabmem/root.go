@@ -60,6 +60,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.repairCommand(),
 		c.inspectCommand(),
 		c.checkpointCommand(),
+		c.identityCommand(),
 		c.pruneCommand(),
 		c.statsCommand(),
 		c.benchCommand(),

@@ -107,7 +107,7 @@ func (c *cli) about(path string, err error) error {
 	switch e, ok := errors.AsType[*fs.PathError](err); {
 	case f.Kind == "failed" && ok && e.Op == "resolve":
 		f.Code, f.Kind, f.Remedy = exitNotFound, "no_store", "put back what the link leads to, or remove the link"
-	case f.Kind == "foreign" && missing(lerr):
+	case f.Kind == "foreign" && missing(lerr) && !strings.Contains(f.Message, "run crabmem repair"):
 		// There is no file to keep.
 		f.Remedy = "put the file back beside its log, or: crabmem repair --keep-log with a copy of it"
 	}
@@ -154,8 +154,9 @@ func (c *cli) write(ctx context.Context, command string, create bool, f func(s *
 		}
 		err := f(&writer{c: c, ctx: ctx, files: s})
 		cerr := s.Close()
-		if err == nil && cerr != nil && !errors.Is(cerr, crmem.ErrUnknown) && !errors.Is(cerr, crmem.ErrStopped) {
-			// The write itself is done and synced; folding the log was not.
+		lost := errors.Is(cerr, crmem.ErrUnknown) || errors.Is(cerr, crmem.ErrStopped) || errors.Is(cerr, crmem.ErrForeign)
+		if err == nil && cerr != nil && !lost {
+			// The write is acknowledged and synced; the checkpoint failed.
 			c.warn("closing the store: " + cerr.Error())
 			cerr = nil
 		}

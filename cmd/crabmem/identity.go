@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+
+	"crabmem/crmem"
+	"crabmem/daemon/client"
+
+	"github.com/spf13/cobra"
+)
+
+// identityAnswer is the JSON output of the identity commands.
+type identityAnswer struct {
+	Path     string `json:"path"`
+	Identity string `json:"identity"` // "" before the first write
+}
+
+func (c *cli) identityCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "identity",
+		GroupID: groupCare,
+		Short:   "print the store's identity",
+		Long: `Print the identity of the store: 32 hexadecimal digits that no other store has.
+The log repeats it, so that crabmem refuses the log of another store. A copy of
+the directory has the same identity until crabmem identity new gives it another.`,
+		Example: `  crabmem identity
+  crabmem identity --json
+  crabmem identity new`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.read(func(s *crmem.Store) error { return c.printIdentity(s) })
+	}
+	cmd.AddCommand(c.identityNewCommand())
+	return cmd
+}
+
+func (c *cli) identityNewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "give a copied store its own identity",
+		Long: `Give the store a new identity, after a checkpoint. Run it in the copy of a home
+that will be used next to the original. Entries do not change.`,
+		Example: `  cp -a ~/.crabtalk ~/experiment
+  crabmem identity new --home ~/experiment`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.alone(cmd.Context(), "identity new", &crmem.Options{}, func(s *crmem.Store) error {
+			if err := s.NewIdentity(); err != nil {
+				return err
+			}
+			return c.printIdentity(s)
+		})
+	}
+	return cmd
+}
+
+func (c *cli) printIdentity(s *crmem.Store) error {
+	if c.json {
+		return c.printJSON(identityAnswer{s.Path(), s.Identity()})
+	}
+	if s.Identity() == "" {
+		c.say("no identity yet: the next write sets one")
+		return nil
+	}
+	c.say("%s", s.Identity())
+	return nil
+}
+
+// alone runs f on the store, opened for writing with o. It refuses a store that
+// a daemon serves.
+func (c *cli) alone(ctx context.Context, command string, o *crmem.Options, f func(s *crmem.Store) error) error {
+	path, err := c.storePath()
+	if err != nil {
+		return err
+	}
+	o.Command, o.LockWait, o.MustExist = "crabmem "+command, c.lockStep(), true
+	return c.handOver(ctx, func() error {
+		return c.wait(ctx, func() error {
+			s, err := c.open(o)
+			if err != nil {
+				return err
+			}
+			err = f(s)
+			if cerr := s.Close(); err == nil {
+				err = cerr
+			}
+			return err
+		})
+	}, c.servesStore, func(*client.Client) error {
+		return &failure{Code: exitConflict, Kind: "locked", Message: "a daemon serves " + path, Path: path,
+			Remedy: "crabmem daemon stop, then retry"}
+	})
+}

@@ -42,7 +42,7 @@ func run(n int, dir string, gate bool) error {
 	}
 	fmt.Printf("store: %d entries, %.1f MB\n\n", n, float64(size)/1e6)
 	t := &measure.Limits{}
-	for _, f := range []func(*measure.Limits, string, int) error{parse, open, durable, command} {
+	for _, f := range []func(*measure.Limits, string, int) error{parse, open, names, durable, command} {
 		if err := f(t, path, n); err != nil {
 			return err
 		}

@@ -102,6 +102,7 @@ type mcpServer struct {
 	store    *mcpStore
 	sessions *mcpSessions // nil: not offered
 	log      *slog.Logger
+	refusals *refusalLog
 	sdk      *mcp.Server
 }
 
@@ -149,7 +150,7 @@ func (c *cli) newMCPServer(cmd *cobra.Command, f *mcpFlags) (*mcpServer, error) 
 	if _, lerr := c.fs.Lstat(path); empty && missing(lerr) {
 		log.Info("there is no store yet: the first write makes it", "store", path)
 	}
-	s := &mcpServer{store: store, log: log}
+	s := &mcpServer{store: store, log: log, refusals: &refusalLog{log: log}}
 	v, _ := buildVersion()
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "crabmem", Title: "crabmem", Version: v}, &mcp.ServerOptions{
 		Instructions: instructions(f),

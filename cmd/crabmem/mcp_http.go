@@ -11,17 +11,26 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/net/netutil"
 )
 
-// What the listener bears at most.
+// httpLimits bounds what clients of the HTTP server occupy.
+type httpLimits struct {
+	header, body, response, idle time.Duration
+	calls                        int // at one time
+	conns                        int // that brought the token
+	unverified                   int // connections that have not brought it yet
+}
+
+// defaultHTTPLimits returns the limits that the command uses. The time for a
+// response includes the wait for the lock.
+func defaultHTTPLimits() httpLimits {
+	return httpLimits{
+		header: 10 * time.Second, body: time.Minute, response: 5 * time.Minute, idle: 2 * time.Minute,
+		calls: 64, conns: 256, unverified: 64,
+	}
+}
+
 const (
-	maxHTTPCalls   = 64 // at one time
-	maxHTTPConns   = 256
-	headerWait     = 10 * time.Second
-	bodyWait       = time.Minute
-	answerWait     = 5 * time.Minute // with the wait for the lock
-	idleWait       = 2 * time.Minute
 	shutdownWait   = 1500 * time.Millisecond
 	maxHTTPHeaders = 32 << 10
 )
@@ -43,17 +52,14 @@ func (c *cli) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
 		return &failure{Code: exitFailure, Kind: "listen", Message: err.Error(), Remedy: "another port, or 0 for a free one", err: err}
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	server := &http.Server{
-		Handler:           s.httpHandler(newBearer(token), newHosts(host, port, f.allowHosts)),
-		ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, WriteTimeout: answerWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHTTPHeaders,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}
+	server, gate := s.httpServer(l, newBearer(token), newHosts(host, port, f.allowHosts), defaultHTTPLimits())
 	if !loopback(host) {
 		s.log.Warn("others on the network can reach this, and it has no TLS: they can read the token on its way", "address", l.Addr().String())
 	}
 	s.log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.store.path)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(l, maxHTTPConns)) }()
+	go func() { served <- server.Serve(gate) }()
+	defer s.refusals.flush()
 	select {
 	case err = <-served:
 		return err
@@ -68,9 +74,20 @@ func (c *cli) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
 	return nil
 }
 
+// httpServer returns a server and the listener that it must serve.
+func (s *mcpServer) httpServer(l net.Listener, token bearer, known hosts, limits httpLimits) (*http.Server, net.Listener) {
+	return &http.Server{
+		Handler:           s.httpHandler(token, known, limits.calls),
+		ReadHeaderTimeout: limits.header, ReadTimeout: limits.body, WriteTimeout: limits.response, IdleTimeout: limits.idle,
+		MaxHeaderBytes: maxHTTPHeaders,
+		ConnContext:    withGatedConn,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}, newConnGate(l, limits.unverified, limits.conns, s.refusals.evict)
+}
+
 // httpHandler lets through what is meant for this server and brings the token,
 // and says the same to all else, whatever it asked for.
-func (s *mcpServer) httpHandler(token bearer, known hosts) http.Handler {
+func (s *mcpServer) httpHandler(token bearer, known hosts, maxCalls int) http.Handler {
 	protocol := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.sdk }, &mcp.StreamableHTTPOptions{
 		// A request stands for itself: there is no session to take over, and
 		// nothing that the server would say unasked.
@@ -80,24 +97,27 @@ func (s *mcpServer) httpHandler(token bearer, known hosts) http.Handler {
 		// known is as strict, and knows the names that are allowed.
 		DisableLocalhostProtection: true,
 	})
-	calls := make(chan struct{}, maxHTTPCalls)
+	calls := make(chan struct{}, maxCalls)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		refuse := func(code int, why string) {
-			s.log.Warn("refused a request", "status", code, "why", why, "from", r.RemoteAddr)
+			s.refusals.refuse(code, why, r.RemoteAddr)
 			// What is not read yet is not read: the connection ends.
 			w.Header().Set("Connection", "close")
 			http.Error(w, why, code)
 		}
+		if code, why := refusalOf(r, token, known); code != 0 {
+			if code == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="crabmem"`)
+			}
+			refuse(code, why)
+			return
+		}
+		if !verifyConn(r.Context()) {
+			w.Header().Set("Connection", "close")
+		}
 		switch {
-		case !known.host(r.Host):
-			refuse(http.StatusForbidden, "the Host is not this server's: call it by its address, or allow the name with --allow-host")
-		case !known.origins(r.Header):
-			refuse(http.StatusForbidden, "the request comes from another site")
-		case len(r.Header.Values("Authorization")) != 1 || !token.allows(r.Header.Get("Authorization")):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="crabmem"`)
-			refuse(http.StatusUnauthorized, "the bearer token is missing or wrong: it is in CRABMEM_TOKEN of the server, or in its token file")
 		case r.URL.Path != mcpPath:
 			refuse(http.StatusNotFound, "there is only "+mcpPath)
 		case r.Method == http.MethodPost && !jsonBody(r.Header):
@@ -115,6 +135,20 @@ func (s *mcpServer) httpHandler(token bearer, known hosts) http.Handler {
 			}
 		}
 	})
+}
+
+// refusalOf returns the status and the reason for a request that is not for this
+// server or lacks the token, and 0 for any other.
+func refusalOf(r *http.Request, token bearer, known hosts) (code int, why string) {
+	switch {
+	case !known.host(r.Host):
+		return http.StatusForbidden, "the Host is not this server's: call it by its address, or allow the name with --allow-host"
+	case !known.origins(r.Header):
+		return http.StatusForbidden, "the request comes from another site"
+	case len(r.Header.Values("Authorization")) != 1 || !token.allows(r.Header.Get("Authorization")):
+		return http.StatusUnauthorized, "the bearer token is missing or wrong: it is in CRABMEM_TOKEN of the server, or in its token file"
+	}
+	return 0, ""
 }
 
 // jsonBody wants one Content-Type, which browsers do not send to another site

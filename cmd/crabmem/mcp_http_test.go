@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,8 +17,13 @@ import (
 
 const testToken = "0123456789abcdef0123456789abcdef"
 
-// listen serves a new store over HTTP in this process and returns where.
+// listen serves a new store over HTTP in this process and returns the address.
 func listen(t *testing.T, bound string, allowed ...string) (address string) {
+	t.Helper()
+	return listenWith(t, bound, defaultHTTPLimits(), allowed...)
+}
+
+func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string) (address string) {
 	t.Helper()
 	c := newCLI(strings.NewReader(""), io.Discard, io.Discard)
 	c.db = filepath.Join(t.TempDir(), "memory.db")
@@ -31,13 +35,20 @@ func listen(t *testing.T, bound string, allowed ...string) (address string) {
 		t.Fatal(err)
 	}
 	s.log = slog.New(slog.DiscardHandler)
-	server := httptest.NewUnstartedServer(nil)
-	address = server.Listener.Addr().String()
+	s.refusals.log = s.log
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
-	server.Config.Handler = s.httpHandler(newBearer(testToken), newHosts(bound, port, allowed))
-	server.Start()
+	server, gate := s.httpServer(l, newBearer(testToken), newHosts(bound, port, allowed), limits)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(gate) }()
 	t.Cleanup(func() {
 		server.Close()
+		<-served
+		s.refusals.flush()
 		if err := s.close(); err != nil {
 			t.Error(err)
 		}

@@ -79,13 +79,17 @@ func New[T any](name, description string, run func(ctx context.Context, c Call, 
 }
 
 // Decode reads the arguments into v. Models now and then add a field, or say
-// nothing at all where there is nothing to say: both pass.
+// nothing at all where there is nothing to say: both pass. A text that v would
+// not get exactly is an error, as CheckArguments says.
 func (c *Call) Decode(v any) error {
 	if len(c.Arguments) > maxArguments {
 		return fmt.Errorf("invalid arguments: %d bytes, at most %d", len(c.Arguments), maxArguments)
 	}
 	if len(strings.TrimSpace(string(c.Arguments))) == 0 {
 		return nil
+	}
+	if err := CheckArguments(c.Arguments); err != nil {
+		return fmt.Errorf("invalid arguments: %w", err)
 	}
 	if err := json.Unmarshal(c.Arguments, v); err != nil {
 		return fmt.Errorf("invalid arguments: %w", err)

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // What is read of answers, whole or in chunks. The types of the SDK are not
@@ -148,13 +151,58 @@ func (c *content) UnmarshalJSON(data []byte) error {
 }
 
 // arguments are the text of an object or, as some endpoints send it, the object.
+// What the decoder would replace with U+FFFD stays recognizable, so that a tool
+// can refuse it: see keepInexact.
 type arguments string
 
 func (a *arguments) UnmarshalJSON(data []byte) error {
 	*a = ""
 	if len(data) > 0 && data[0] == '{' {
-		*a = arguments(bytes.ToValidUTF8(data, []byte("\uFFFD")))
+		*a = arguments(escapeBytes(data, `\`))
 		return nil
 	}
-	return lenient(json.Unmarshal(data, (*string)(a)))
+	return lenient(json.Unmarshal(keepInexact(data), (*string)(a)))
+}
+
+// escapePattern matches an escape of a JSON string, a surrogate pair being one.
+var escapePattern = regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
+
+// keepInexact returns a JSON string of which decoding replaces nothing. A lone
+// surrogate becomes the text of its escape: the two halves of a pair that a
+// stream has split are a pair again in the arguments. A byte 0xNN that is not
+// UTF-8 becomes the text \udcNN, which is a lone surrogate there.
+func keepInexact(data []byte) []byte {
+	data = escapePattern.ReplaceAllFunc(data, func(escape []byte) []byte {
+		if !isLone(escape) {
+			return escape
+		}
+		return append([]byte(`\`), escape...)
+	})
+	return escapeBytes(data, `\\`)
+}
+
+// isLone reports whether a match of escapePattern is a lone surrogate.
+func isLone(escape []byte) bool { return len(escape) == len(`\ud800`) && escape[1] == 'u' }
+
+// hasLone reports whether JSON text has an escape of a lone surrogate.
+func hasLone(text string) bool {
+	return slices.ContainsFunc(escapePattern.FindAll([]byte(text), -1), isLone)
+}
+
+// escapeBytes writes each byte 0xNN that is not UTF-8 as udcNN after backslash.
+func escapeBytes(data []byte, backslash string) []byte {
+	if utf8.Valid(data) {
+		return data
+	}
+	var b []byte
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		if r == utf8.RuneError && size == 1 {
+			b = fmt.Appendf(b, "%sudc%02x", backslash, data[0])
+		} else {
+			b = append(b, data[:size]...)
+		}
+		data = data[size:]
+	}
+	return b
 }

@@ -136,14 +136,14 @@ var unsigned = map[string]any{"google": map[string]any{"thought_signature": "ski
 
 // argumentsObject makes an object of what a model wrote: endpoints that parse the
 // arguments in a history refuse all of it for one call that is none, and with
-// it every later request of the session.
+// it every later request of the session. A lone surrogate counts as invalid.
 func argumentsObject(s string) string {
 	s = strings.TrimSpace(s)
 	var object map[string]json.RawMessage
 	if s == "" {
 		return "{}"
 	}
-	if json.Unmarshal([]byte(s), &object) == nil && object != nil {
+	if json.Unmarshal([]byte(s), &object) == nil && object != nil && !hasLone(s) {
 		return s
 	}
 	b, _ := json.Marshal(map[string]string{"invalid_arguments": s})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -345,35 +344,4 @@ func TestMCPBrokenStore(t *testing.T) {
 	if l, _ := must[listOut](t, s, "list_memories", nil); l.Total != 0 {
 		t.Errorf("removed, it lists %+v", l)
 	}
-}
-
-// FuzzMCPArguments calls every tool with any arguments: the server answers and
-// goes on.
-func FuzzMCPArguments(f *testing.F) {
-	for _, seed := range []string{`{}`, `null`, `{"name":"a","content":"b"}`, `{"query":"a","limit":1e400}`, `{"command":"create","path":"/memories/x","file_text":"y"}`,
-		`{"entities":[{"name":"a","entityType":"b","observations":["c"]}]}`, `{"cursor":"YWZ0ZXIgMQ"}`, `{"name":"\ud800"}`, `{"name":"a","name":"b"}`, `{"names":[null]}`} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, args string) {
-		if !json.Valid([]byte(args)) {
-			return
-		}
-		dir := t.TempDir()
-		for _, compat := range [][]string{nil, {"--compat", "reference"}, {"--compat", "anthropic"}} {
-			s := serve(t, dir, compat...)
-			tools, err := s.ListTools(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, tool := range tools.Tools {
-				res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name, Arguments: json.RawMessage(args)})
-				if err == nil && !utf8.ValidString(textOf(t, res)) {
-					t.Errorf("%s answers in no UTF-8", tool.Name)
-				}
-			}
-			if err := s.Ping(t.Context(), nil); err != nil {
-				t.Fatalf("after %q: %v", args, err)
-			}
-		}
-	})
 }

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"crabmem/bm25/snippet"
-	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
+	"crabmem/daemon/tool"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -86,25 +85,18 @@ func (s *mcpServer) explained(err error) error {
 	return errors.New(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// checkedCall refuses arguments that are no text: the decoder would put other
-// characters in their place, and they would be stored.
+// checkedCall refuses arguments with a text that the decoder would alter: the
+// store would acknowledge another text than the client sent.
 func (s *mcpServer) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, ok := req.(*mcp.CallToolRequest)
 		if !ok || call.Params == nil {
 			return next(ctx, method, req)
 		}
-		args := string(call.Params.Arguments)
-		if strings.TrimSpace(args) == "null" {
+		if strings.TrimSpace(string(call.Params.Arguments)) == "null" {
 			call.Params.Arguments = nil // the validator sets defaults in it, and panics
 		}
-		var err error
-		if !utf8.ValidString(args) {
-			err = fmt.Errorf("the arguments are not valid UTF-8: send text")
-		} else if i := migrate.LoneSurrogate(args); i >= 0 {
-			err = fmt.Errorf("the arguments hold half of a surrogate pair at byte %d, which is no character: send the whole one", i)
-		}
-		if err != nil {
+		if err := tool.CheckArguments(call.Params.Arguments); err != nil {
 			return failedCall(err), nil
 		}
 		res, err := next(ctx, method, req)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -301,5 +302,33 @@ func TestMCPToken(t *testing.T) {
 	}
 	if _, _, err := c.mcpToken(file, true); err == nil {
 		t.Error("a link is followed")
+	}
+}
+
+// TestMCPTokenMode: a token that others may have read is refused.
+func TestMCPTokenMode(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("SKIPPED: Windows has no modes")
+	}
+	c := newCLI(nil, io.Discard, io.Discard)
+	c.getenv = func(string) string { return "" }
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(testToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]bool{
+		0o600: true, 0o700: true,
+		0o640: false, 0o604: false, 0o620: false, 0o602: false, 0o610: false, 0o601: false, 0o644: false, 0o666: false,
+	} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		token, _, err := c.mcpToken(file, false)
+		if (err == nil) != want || want && token != testToken {
+			t.Errorf("mode %04o: %q, %v", mode, token, err)
+		}
+		if !want && err != nil && (classify(err).Code != exitPermission || !strings.Contains(err.Error(), fmt.Sprintf("%04o", mode))) {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
 	}
 }

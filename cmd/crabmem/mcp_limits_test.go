@@ -186,31 +186,34 @@ func TestMCPPages(t *testing.T) {
 func TestMCPParts(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Repeat("日本語 text\n", 30000)
-	fill(t, dir, crmem.Entry{Name: "long", Content: text}, crmem.Entry{Name: "empty"}, crmem.Entry{Name: "huge", Content: strings.Repeat("x", maxResource+1)},
+	short := strings.Repeat("日本語 text\n", 900)
+	fill(t, dir, crmem.Entry{Name: "long", Content: text}, crmem.Entry{Name: "short", Content: short},
+		crmem.Entry{Name: "empty"}, crmem.Entry{Name: "huge", Content: strings.Repeat("x", maxResource+1)},
 		crmem.Entry{Name: "one", Aliases: []string{"both"}}, crmem.Entry{Name: "two", Aliases: []string{"both"}})
 	s := serve(t, dir)
-	for _, size := range []int{256, 10001, maxShownText} {
+	for _, c := range []struct {
+		name, text string
+		size       int
+	}{{"short", short, 256}, {"long", text, 10001}, {"long", text, maxShownText}} {
 		var b strings.Builder
 		for offset := 0; ; {
-			g, said := must[getOut](t, s, "get_memory", dict{"name": "long", "offset": offset, "max_bytes": size})
-			if len(g.Content) > size || len(g.Content) < size-3 && g.Next != 0 || !utf8.ValidString(g.Content) || g.Bytes != len(text) {
+			g, said := must[getOut](t, s, "get_memory", dict{"name": c.name, "offset": offset, "max_bytes": c.size})
+			if len(g.Content) > c.size || len(g.Content) < c.size-3 && g.Next != 0 || !utf8.ValidString(g.Content) || g.Bytes != len(c.text) {
 				t.Fatalf("a part of %d bytes of %d", len(g.Content), g.Bytes)
 			}
 			if (g.Next > 0) != strings.Contains(said, fmt.Sprintf("ask again with offset %d", g.Next)) {
 				t.Errorf("next is %d, and it says\n%.200s", g.Next, said)
 			}
+			if g.Next != 0 && g.Next <= offset {
+				t.Fatalf("after offset %d next is %d", offset, g.Next)
+			}
 			b.WriteString(g.Content)
 			if offset = g.Next; offset == 0 {
 				break
 			}
-			if size == 256 && offset > 20000 {
-				b.Reset() // enough of those
-				b.WriteString(text)
-				break
-			}
 		}
-		if b.String() != text {
-			t.Errorf("parts of %d bytes do not make the whole", size)
+		if b.String() != c.text {
+			t.Errorf("%s: parts of %d bytes do not make the text", c.name, c.size)
 		}
 	}
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "long", "offset": 1}); !utf8.ValidString(g.Content) || !strings.HasPrefix(g.Content, "日") {
@@ -242,6 +245,40 @@ func TestMCPParts(t *testing.T) {
 	refused(t, s, "remember", dict{"name": "", "content": "x"}, "^invalid: ")
 	refused(t, s, "remember", dict{"name": strings.Repeat("é", 600), "content": "x"}, "^invalid: ")
 	refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: required: missing properties: \["content"\]`)
+}
+
+// TestMCPPartEnds compares each part and the offset of the next with literals.
+func TestMCPPartEnds(t *testing.T) {
+	const x255 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" +
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" +
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" +
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
+	dir := t.TempDir()
+	fill(t, dir, crmem.Entry{Name: "256", Content: x255 + "Y"}, crmem.Entry{Name: "257", Content: x255 + "YZ"}, crmem.Entry{Name: "wide", Content: x255 + "é!"})
+	s := serve(t, dir)
+	for _, c := range []struct {
+		name   string
+		offset int
+		want   string
+		next   int
+	}{
+		{"256", 0, x255 + "Y", 0},
+		{"256", 255, "Y", 0},
+		{"256", 256, "", 0},
+		{"257", 0, x255 + "Y", 256},
+		{"257", 1, x255[1:] + "YZ", 0},
+		{"257", 256, "Z", 0},
+		{"257", 257, "", 0},
+		{"wide", 0, x255, 255},
+		{"wide", 255, "é!", 0},
+		{"wide", 256, "é!", 0}, // within é
+		{"wide", 257, "!", 0},
+	} {
+		g, _ := must[getOut](t, s, "get_memory", dict{"name": c.name, "offset": c.offset, "max_bytes": 256})
+		if g.Content != c.want || g.Next != c.next {
+			t.Errorf("%s from %d: %q, next %d, want %q, next %d", c.name, c.offset, g.Content, g.Next, c.want, c.next)
+		}
+	}
 }
 
 func TestMCPSimilar(t *testing.T) {

@@ -187,6 +187,10 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		t.Errorf("forget: %+v", f)
 	}
 	refused(t, s, "forget", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: list_memories`)
+	refused(t, s, "forget", dict{"name": "ship"}, `no note "ship"; it is an alias of `)
+	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "deploy-steps"}); g.ID != 1 {
+		t.Errorf("after forget by an alias: %+v", g)
+	}
 	refused(t, s, "get_memory", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: list_memories`)
 }
 

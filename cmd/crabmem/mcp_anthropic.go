@@ -20,6 +20,10 @@ import (
 // The contract of Anthropic's memory tool, memory_20250818: six commands on
 // files under /memories, and the texts that models know from it. A file is the
 // note of that name; a directory is what the names of files say.
+//
+// Its answers keep the first line and the numbered lines, or those of the
+// listing, as the contract has them. The lines that contain text from the store
+// are between the marks of marked, which match none of these formats.
 const memoriesRoot = "/memories"
 
 const (
@@ -75,7 +79,7 @@ func (s *mcpServer) addAnthropicTool() {
 	}, func(ctx context.Context, req *mcp.CallToolRequest, in memoryIn) (*mcp.CallToolResult, any, error) {
 		text, err := s.memory(ctx, in)
 		if text, ok := errors.AsType[memoryError](err); ok {
-			return nil, nil, errors.New(strings.ToValidUTF8(string(text), "\uFFFD"))
+			return nil, nil, errors.New(strings.ToValidUTF8(withNames(string(text), err), "\uFFFD"))
 		}
 		if err != nil {
 			return nil, nil, s.explained(err)
@@ -114,45 +118,51 @@ func (s *mcpServer) memory(ctx context.Context, in memoryIn) (string, error) {
 	}
 }
 
-// memoryPath checks a path: nothing in it is to lead anywhere else, here or in
-// what the notes are dumped to.
+// memoryPath returns a path without a slash at its end, and an error if
+// wrongPath has a reason.
 func memoryPath(path string) (string, error) {
-	wrong := func(why string) (string, error) {
+	if why := wrongPath(path); why != "" {
 		return "", memoryErrorf("Error: Invalid path %s: %s", printable(snippet.Clip(path, maxShownName)), why)
 	}
-	p := path
-	if p != memoriesRoot {
-		p = strings.TrimSuffix(p, "/")
+	if path == memoriesRoot {
+		return path, nil
 	}
-	if p == memoriesRoot {
-		return p, nil
+	return strings.TrimSuffix(path, "/"), nil
+}
+
+// wrongPath returns why a path is invalid, and "" if it is valid. A valid path
+// leads to no other place, here or in the tree of a dump.
+func wrongPath(path string) string {
+	if path == memoriesRoot || path == memoriesRoot+"/" {
+		return ""
 	}
+	p := strings.TrimSuffix(path, "/")
 	rest, ok := strings.CutPrefix(p, memoriesRoot+"/")
 	if !ok {
-		return wrong("it must start with /memories/")
+		return "it must start with /memories/"
 	}
 	if len(p) > crmem.MaxName {
-		return wrong(fmt.Sprintf("it has more than %d bytes", crmem.MaxName))
+		return fmt.Sprintf("it has more than %d bytes", crmem.MaxName)
 	}
 	lower := strings.ToLower(p)
 	for _, bad := range []string{`\`, "%2e", "%2f", "%5c", "%00"} {
 		if strings.Contains(lower, bad) {
-			return wrong("it must not contain " + bad)
+			return "it must not contain " + bad
 		}
 	}
 	if strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) || !showable(r) }) {
-		return wrong("it must not contain control characters")
+		return "it must not contain control characters"
 	}
 	parts := strings.Split(rest, "/")
 	if len(parts) > maxPathDepth {
-		return wrong(fmt.Sprintf("it is more than %d directories deep", maxPathDepth))
+		return fmt.Sprintf("it is more than %d directories deep", maxPathDepth)
 	}
 	for _, part := range parts {
 		if strings.Trim(part, " ") == "" || strings.Trim(part, ".") == "" {
-			return wrong("its parts must be names, not empty, . or ..")
+			return "its parts must be names, not empty, . or .."
 		}
 	}
-	return p, nil
+	return ""
 }
 
 func noPath(path string) error { return memoryErrorf("Error: The path %s does not exist", path) }
@@ -220,19 +230,19 @@ func viewFile(e crmem.Entry, between []int) (string, error) {
 		last = min(last, len(lines))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Here's the content of %s with line numbers:", e.Name)
+	more := ""
 	for n := first; n <= last; n++ {
 		line := lines[n-1]
 		if b.Len()+len(line) > maxShownText {
 			if n > first {
-				fmt.Fprintf(&b, "\n(the file has %d lines: view the rest with view_range [%d, -1])", len(lines), n)
+				more = fmt.Sprintf("\n(the file has %d lines: view the rest with view_range [%d, -1])", len(lines), n)
 				break
 			}
 			line = snippet.Clip(line, maxShownText) + " (the line goes on)"
 		}
-		fmt.Fprintf(&b, "\n%6d\t%s", n, line)
+		fmt.Fprintf(&b, "%6d\t%s\n", n, line)
 	}
-	return b.String(), nil
+	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", e.Name, marked(b.String()), more), nil
 }
 
 // viewDirectory lists two levels, with the sizes of all that is below.
@@ -259,15 +269,20 @@ func viewDirectory(path string, list []crmem.Entry) string {
 	}
 	slices.Sort(shown)
 	var b strings.Builder
-	fmt.Fprintf(&b, "Here're the files and directories up to 2 levels deep in %s, excluding hidden items and node_modules:\n%s\t%s", path, fileSize(total), path)
+	fmt.Fprintf(&b, "%s\t%s", fileSize(total), path)
+	more := ""
 	for i, name := range shown {
 		if b.Len() > maxShownPage {
-			fmt.Fprintf(&b, "\n(and %d more: view a directory of them)", len(shown)-i)
+			more = fmt.Sprintf("\n(and %d more: view a directory of them)", len(shown)-i)
 			break
 		}
 		fmt.Fprintf(&b, "\n%s\t%s/%s", fileSize(sizes[name]), path, name)
 	}
-	return b.String()
+	listing := b.String()
+	if len(shown) > 0 {
+		listing = marked(listing) + more
+	}
+	return fmt.Sprintf("Here're the files and directories up to 2 levels deep in %s, excluding hidden items and node_modules:\n%s", path, listing)
 }
 
 // fileSize writes a size as the tool's listings have it: 39B, 5.5K, 1.2M.
@@ -347,7 +362,7 @@ func (s *mcpServer) replaceInMemory(ctx context.Context, path, from, to string) 
 		shown = around(text, lineOf(text, at[0]), strings.Count(to, "\n"))
 		return text, nil
 	})
-	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + shown, err
+	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + marked(shown), err
 }
 
 // occurrences are where a text begins in another, at most a hundred.
@@ -400,7 +415,10 @@ func memoryTree(st *crmem.Store, path string) ([]crmem.Entry, error) {
 		return nil, noPath(path)
 	}
 	for _, e := range list {
-		if err := changeable(e); err != nil {
+		if err := changeable(e); err != nil && e.Name != path {
+			err = memoryErrorf("Error: %s contains the archive of a conversation, which is never changed here", path)
+			return nil, &namesError{err, []string{e.Name}}
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -439,8 +457,9 @@ func (s *mcpServer) renameMemory(ctx context.Context, from, to string) (string, 
 		for _, e := range list {
 			moved := e
 			moved.Name = to + strings.TrimPrefix(e.Name, from)
-			if _, err := memoryPath(moved.Name); err != nil {
-				return nil, err
+			if why := wrongPath(moved.Name); why != "" {
+				err := memoryErrorf("Error: Invalid path under %s: %s", to, why)
+				return nil, &namesError{err, []string{e.Name}}
 			}
 			ops = append(ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: moved})
 		}

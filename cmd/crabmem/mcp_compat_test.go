@@ -27,6 +27,9 @@ type step struct {
 	fails bool
 	// structured is the answer's structure, as JSON; "" is not looked at.
 	structured string
+	// data wants the answer after its first line between marks, which text is
+	// without.
+	data bool
 }
 
 var referenceSteps = []step{
@@ -73,6 +76,10 @@ func takeSteps(t *testing.T, s *mcp.ClientSession, steps []step) {
 			t.Fatalf("step %d, %s: %v", i, c.tool, err)
 		}
 		text := textOf(t, res)
+		if c.data {
+			head, rest, _ := strings.Cut(text, "\n")
+			text = head + "\n" + strings.Join(dataIn(t, rest), "\n")
+		}
 		if res.IsError != c.fails || c.text != "" && text != c.text {
 			t.Errorf("step %d, %s %v:\n got error %t, %q\nwant error %t, %q", i, c.tool, c.args, res.IsError, text, c.fails, c.text)
 		}
@@ -280,17 +287,17 @@ var anthropicSteps = []step{
 	{args: dict{"command": "create", "path": "/memories/.hidden", "file_text": "x"}, text: "File created successfully at: /memories/.hidden"},
 	{args: dict{"command": "create", "path": "/memories/node_modules/x", "file_text": ""}, text: "File created successfully at: /memories/node_modules/x"},
 	{args: dict{"command": "view", "path": "/memories/"}, text: "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n" +
-		"1.0M\t/memories\n1.0M\t/memories/a/\n1.5K\t/memories/a/b/\n1M\t/memories/a/d.txt\n34B\t/memories/notes.md"},
+		"1.0M\t/memories\n1.0M\t/memories/a/\n1.5K\t/memories/a/b/\n1M\t/memories/a/d.txt\n34B\t/memories/notes.md", data: true},
 	{args: dict{"command": "view", "path": "/memories/a"}, text: "Here're the files and directories up to 2 levels deep in /memories/a, excluding hidden items and node_modules:\n" +
-		"1.0M\t/memories/a\n1.5K\t/memories/a/b/\n1.5K\t/memories/a/b/c.txt\n1M\t/memories/a/d.txt"},
-	{args: dict{"command": "view", "path": "/memories/.hidden"}, text: "Here's the content of /memories/.hidden with line numbers:\n     1\tx"},
-	{args: dict{"command": "view", "path": "/memories/notes.md"}, text: "Here's the content of /memories/notes.md with line numbers:\n     1\t# Notes\n     2\t\n     3\tFavorite color: blue\n     4\tlast"},
-	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{3, 3}}, text: "Here's the content of /memories/notes.md with line numbers:\n     3\tFavorite color: blue"},
-	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{3, -1}}, text: "Here's the content of /memories/notes.md with line numbers:\n     3\tFavorite color: blue\n     4\tlast"},
+		"1.0M\t/memories/a\n1.5K\t/memories/a/b/\n1.5K\t/memories/a/b/c.txt\n1M\t/memories/a/d.txt", data: true},
+	{args: dict{"command": "view", "path": "/memories/.hidden"}, text: "Here's the content of /memories/.hidden with line numbers:\n     1\tx", data: true},
+	{args: dict{"command": "view", "path": "/memories/notes.md"}, text: "Here's the content of /memories/notes.md with line numbers:\n     1\t# Notes\n     2\t\n     3\tFavorite color: blue\n     4\tlast", data: true},
+	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{3, 3}}, text: "Here's the content of /memories/notes.md with line numbers:\n     3\tFavorite color: blue", data: true},
+	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{3, -1}}, text: "Here's the content of /memories/notes.md with line numbers:\n     3\tFavorite color: blue\n     4\tlast", data: true},
 	{args: dict{"command": "view", "path": "/memories/notes.md", "view_range": []int{5, 9}}, fails: true, text: "Error: Invalid `view_range` parameter: [5, 9]. It should be within the range of lines of the file: [1, 4]"},
 	{args: dict{"command": "view", "path": "/memories/nothing"}, fails: true, text: "The path /memories/nothing does not exist. Please provide a valid path."},
 	{args: dict{"command": "str_replace", "path": "/memories/notes.md", "old_str": "Favorite color: blue", "new_str": "Favorite color: green"},
-		text: "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\t# Notes\n     2\t\n     3\tFavorite color: green\n     4\tlast"},
+		text: "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\t# Notes\n     2\t\n     3\tFavorite color: green\n     4\tlast", data: true},
 	{args: dict{"command": "str_replace", "path": "/memories/notes.md", "old_str": "blue", "new_str": "x"}, fails: true,
 		text: "No replacement was performed, old_str `blue` did not appear verbatim in /memories/notes.md."},
 	{args: dict{"command": "str_replace", "path": "/memories/notes.md", "old_str": "", "new_str": "x"}, fails: true,
@@ -303,7 +310,7 @@ var anthropicSteps = []step{
 	{args: dict{"command": "insert", "path": "/memories/notes.md", "insert_line": 7, "insert_text": "x"}, fails: true,
 		text: "Error: Invalid `insert_line` parameter: 7. It should be within the range of lines of the file: [0, 6]"},
 	{args: dict{"command": "insert", "path": "/memories/nothing", "insert_line": 0, "insert_text": "x"}, fails: true, text: "Error: The path /memories/nothing does not exist"},
-	{args: dict{"command": "view", "path": "/memories/notes.md"}, text: "Here's the content of /memories/notes.md with line numbers:\n     1\tfirst\n     2\t# Notes\n     3\t\n     4\t- new\n     5\tFavorite color: green\n     6\tlast"},
+	{args: dict{"command": "view", "path": "/memories/notes.md"}, text: "Here's the content of /memories/notes.md with line numbers:\n     1\tfirst\n     2\t# Notes\n     3\t\n     4\t- new\n     5\tFavorite color: green\n     6\tlast", data: true},
 	{args: dict{"command": "rename", "old_path": "/memories/nothing", "new_path": "/memories/x"}, fails: true, text: "Error: The path /memories/nothing does not exist"},
 	{args: dict{"command": "rename", "old_path": "/memories/notes.md", "new_path": "/memories/a"}, fails: true, text: "Error: The destination /memories/a already exists"},
 	{args: dict{"command": "rename", "old_path": "/memories/notes.md", "new_path": "/memories/a/d.txt"}, fails: true, text: "Error: The destination /memories/a/d.txt already exists"},
@@ -315,7 +322,7 @@ var anthropicSteps = []step{
 	{args: dict{"command": "delete", "path": "/memories/a"}, fails: true, text: "Error: The path /memories/a does not exist"},
 	{args: dict{"command": "delete", "path": "/memories"}, fails: true, text: "Error: Cannot delete the /memories directory itself"},
 	{args: dict{"command": "view", "path": "/memories"}, text: "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n" +
-		"1.5K\t/memories\n47B\t/memories/old/\n47B\t/memories/old/notes.md\n1.5K\t/memories/z/\n1.5K\t/memories/z/c.txt"},
+		"1.5K\t/memories\n47B\t/memories/old/\n47B\t/memories/old/notes.md\n1.5K\t/memories/z/\n1.5K\t/memories/z/c.txt", data: true},
 }
 
 func TestMCPAnthropic(t *testing.T) {

@@ -220,8 +220,8 @@ func TestMCPParts(t *testing.T) {
 		t.Errorf("from within a character: %.10q", g.Content)
 	}
 	refused(t, s, "get_memory", dict{"name": "long", "offset": len(text) + 1}, "^offset .*: the text has .* Try: begin with offset 0")
-	refused(t, s, "get_memory", dict{"name": "both"}, `alias of 2 entries: one, two. Try: use one of the names`)
-	refused(t, s, "forget", dict{"name": "both"}, `alias of 2 entries: one, two. Try: use one of the names`)
+	refused(t, s, "get_memory", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
+	refused(t, s, "forget", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "empty"}); g.Content != "" || g.Bytes != 0 {
 		t.Errorf("an empty entry: %+v", g)
 	}

@@ -123,8 +123,11 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 
 func (out *recallOut) text() string {
 	var b strings.Builder
-	for i, h := range out.Hits {
-		if i > 0 {
+	for _, c := range out.Corrections {
+		b.WriteString("no entry has this word, searched for others: " + printable(c) + "\n")
+	}
+	for _, h := range out.Hits {
+		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
 		b.WriteString(shownName(h.Name) + "  (" + h.Kind + ", " + day(h.CreatedAt))
@@ -136,16 +139,12 @@ func (out *recallOut) text() string {
 		}
 		b.WriteString(")\n" + indented(h.Text))
 	}
-	head := ""
-	for _, c := range out.Corrections {
-		head += "no entry has this word, searched for others: " + printable(c) + "\n"
-	}
-	head += fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), plural(out.Total, "match", "matches"),
+	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), plural(out.Total, "match", "matches"),
 		plural(out.Searched, "entry", "entries"), plural(out.Tokens, "token", "tokens"))
 	if out.LeftOut > 0 {
 		head += fmt.Sprintf(", no room for %s: raise budget_tokens", plural(out.LeftOut, "more", "more"))
 	}
-	if len(out.Hits) == 0 {
+	if b.Len() == 0 {
 		return head
 	}
 	return head + "\n" + marked(b.String())

@@ -154,7 +154,9 @@ func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememb
 	text += shownName(w.entry.Name) + ", " + sizeOf(int64(len(in.Content)))
 	for _, name := range w.similar {
 		out.Similar = append(out.Similar, snippet.Clip(name, maxShownName))
-		text += "\nthere is also " + shownName(name) + ": if it is about the same, keep one of the two"
+	}
+	if len(w.similar) > 0 {
+		text += "\nthere are similar names: if one of these entries is about the same, keep one of the two\n" + markedNames(w.similar)
 	}
 	return text, out, nil
 }
@@ -173,8 +175,9 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 		return "forgot " + shownName(in.Name), forgetOut{in.Name}, nil
 	}
 	if e, ok := errors.AsType[*aliasError](err); ok {
-		err = &failure{Code: exitNotFound, Kind: "alias", Message: "no note " + quoted(e.alias) + "; it is an alias of " + quoted(e.name), err: err,
-			Remedy: "forget the note by its name, if that is what you mean"}
+		err = &namesError{names: []string{e.name}, err: &failure{Code: exitNotFound, Kind: "alias", err: err,
+			Message: "no note " + quoted(e.alias) + "; it is an alias of an entry",
+			Remedy:  "forget the note by its name, if that is what you mean"}}
 	} else if errors.Is(err, crmem.ErrKind) {
 		err = &failure{Code: exitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", err: err,
 			Remedy: "leave it; a person removes it with crabmem forget --archive"}

@@ -70,7 +70,11 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 	out := "remembered: " + args.Name
 	if fresh {
 		if like := d.alike(ctx, args.Name); len(like) > 0 {
-			out += "\nThere are notes of like names: " + strings.Join(like, ", ") + ". If one of them is about the same, improve it and forget this one."
+			b := begins(out + "\nThere are notes of similar names: if one of them is about the same, improve it and forget this one")
+			for _, name := range like {
+				fmt.Fprintf(b, "- %s\n", oneLine(name))
+			}
+			return b.end(), nil
 		}
 	}
 	return out, nil
@@ -192,7 +196,18 @@ func begins(what string) *quotation {
 	return q
 }
 
-func (q *quotation) end() string { return q.String() + "END " + q.mark }
+// end returns the result, cut so that no bound of tools takes its last line.
+func (q *quotation) end() string {
+	end := "END " + q.mark
+	text := q.String()
+	if room := tool.MaxOutput - len(end) - len(cutNote); len(text) > room {
+		text = strings.ToValidUTF8(text[:room], "") + cutNote
+	}
+	return text + end
+}
+
+// cutNote follows a text that end has cut.
+const cutNote = "\n... [the rest has no room: give fewer names]\n"
 
 // corrections says what was searched for in the place of words that nothing has.
 func (q *quotation) corrections(list []bm25.Correction) {

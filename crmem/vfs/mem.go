@@ -65,9 +65,20 @@ type Fault struct {
 	Err  error
 	Done bool // the call did its work and reports Err nevertheless
 	N    int  // of a write: bytes written before Err
+
+	// Corrupt, if set, replaces the bytes that a read returns or a write stores.
+	// It owns its argument and may return fewer or more bytes. The call reports
+	// Err, which may be nil, and a write reports the length of its own bytes.
+	// Other calls ignore a Fault that has only Corrupt.
+	Corrupt func([]byte) []byte
 }
 
-func (f *Fault) Error() string { return f.Err.Error() }
+func (f *Fault) Error() string {
+	if f.Err == nil {
+		return "corrupt bytes"
+	}
+	return f.Err.Error()
+}
 func (f *Fault) Unwrap() error { return f.Err }
 
 // NewMem returns an empty file system.
@@ -122,10 +133,14 @@ func (m *Mem) enter(op, name string, size int) *Fault {
 	if err == nil {
 		return nil
 	}
-	if f, ok := errors.AsType[*Fault](err); ok {
-		return f
+	f, ok := errors.AsType[*Fault](err)
+	switch {
+	case !ok:
+		return &Fault{Err: err}
+	case f.Err == nil && op != "read" && op != "write":
+		return nil
 	}
-	return &Fault{Err: err}
+	return f
 }
 
 // do is one primitive call: the hook, then effect under the lock.

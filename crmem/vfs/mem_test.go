@@ -549,3 +549,59 @@ func BenchmarkMemCrash(b *testing.B) {
 		m.Crash(vfs.Whole).Hash()
 	}
 }
+
+// TestMemCorrupt alters the bytes of writes and reads: each call succeeds, and
+// a write reports its own length.
+func TestMemCorrupt(t *testing.T) {
+	m := vfs.NewMem()
+	corrupt := map[string]func([]byte) []byte{}
+	m.Hook = func(c vfs.Call) error {
+		if f := corrupt[c.Op]; f != nil {
+			return &vfs.Fault{Corrupt: f}
+		}
+		return nil
+	}
+	twice := func(b []byte) []byte { return append(b, b...) }
+	none := func([]byte) []byte { return nil }
+	corrupt["write"] = func(b []byte) []byte { return bytes.ToUpper(b) }
+	f := create(t, m, "/f", "ab")
+	corrupt["write"] = twice
+	write(t, f, "cd")
+	corrupt["write"] = none
+	write(t, f, "ef")
+	corrupt = map[string]func([]byte) []byte{"sync": none}
+	if err := errors.Join(f.Sync(), m.SyncDir("/")); err != nil {
+		t.Errorf("sync: %v", err)
+	}
+	if got := get(m.Crash(), "/f"); got != "ABcdcd" {
+		t.Errorf("stored %q", got)
+	}
+	// The position advanced by the six bytes that the calls reported.
+	corrupt = nil
+	write(t, f, "gh")
+	if got := get(m, "/f"); got != "ABcdcdgh" {
+		t.Errorf("stored %q", got)
+	}
+	for _, c := range []struct {
+		corrupt func([]byte) []byte
+		want    string
+		err     error
+	}{
+		{bytes.ToLower, "abcdcdgh", nil},
+		{func(b []byte) []byte { return b[:3] }, "ABc", io.EOF},
+		{twice, "ABcdcdgh", nil},
+		{none, "", io.EOF},
+	} {
+		corrupt = map[string]func([]byte) []byte{"read": c.corrupt}
+		b := make([]byte, 8)
+		n, err := f.ReadAt(b, 0)
+		if string(b[:n]) != c.want || err != c.err {
+			t.Errorf("read %q, %v; want %q, %v", b[:n], err, c.want, c.err)
+		}
+	}
+	corrupt = nil
+	b := make([]byte, 8)
+	if n, err := f.ReadAt(b, 0); string(b[:n]) != "ABcdcdgh" || err != nil {
+		t.Errorf("a corrupt read changed the file: %q, %v", b[:n], err)
+	}
+}

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -61,10 +62,16 @@ func (f *memFile) read(fault *Fault, p []byte, off int64) (int, error) {
 	if err := f.readable(); err != nil {
 		return 0, pathError("read", f.name, err)
 	}
-	if fault != nil {
+	if fault != nil && fault.Corrupt == nil {
 		return 0, pathError("read", f.name, fault.Err)
 	}
 	n := f.node.data.readAt(p, off)
+	if fault != nil {
+		n = copy(p, fault.Corrupt(bytes.Clone(p[:n])))
+		if fault.Err != nil {
+			return n, pathError("read", f.name, fault.Err)
+		}
+	}
 	if n == 0 && len(p) > 0 {
 		return 0, io.EOF
 	}
@@ -79,9 +86,15 @@ func (f *memFile) Write(p []byte) (int, error) {
 		return 0, pathError("write", f.name, err)
 	}
 	var err error
+	short := 0 // bytes that the call reports and does not store
 	if fault != nil {
 		err = fault.Err
-		if !fault.Done {
+		switch {
+		case fault.Corrupt != nil:
+			short = len(p)
+			p = fault.Corrupt(bytes.Clone(p))
+			short -= len(p)
+		case !fault.Done:
 			p = p[:min(fault.N, len(p))]
 		}
 	}
@@ -103,10 +116,11 @@ func (f *memFile) Write(p []byte) (int, error) {
 		data.writeAt(p, f.pos)
 		f.node.pieces = data.pieces(f.node.pieces, f.pos, len(p))
 		f.m.used += data.size - before
-		f.pos += int64(len(p))
 		f.node.mtime = f.m.now()
 	}
-	return len(p), pathError("write", f.name, err)
+	n := len(p) + short
+	f.pos += int64(n)
+	return n, pathError("write", f.name, err)
 }
 
 func (f *memFile) Sync() error     { return f.sync("sync") }

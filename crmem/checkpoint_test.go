@@ -1,0 +1,216 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/crmem/vfs"
+)
+
+// TestLogKeepsRoomForCheckpoint writes batches that fill the log almost to the
+// size that recovery reads. A power cut after the frame of the next checkpoint
+// leaves a log that opens.
+func TestLogKeepsRoomForCheckpoint(t *testing.T) {
+	const maxBytes = 1 << 20
+	text := strings.Repeat("x", maxBytes-4096)
+	accepted := 0
+	for _, room := range []int64{0, 55, 56, 79, 80, 4096} {
+		m := vfs.NewMem()
+		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, FoldOnClose: FoldNever}
+		s := opened(t, "/m.db", o, 0)
+		noErr(t, s.Apply(Add{Name: "a"}))
+		before := s.Stats().LogBytes
+		noErr(t, s.Apply(Update{Name: "a"}))
+		frame := s.Stats().LogBytes - before // without content
+		var ops []Op
+		left := maxLogFor(maxBytes) - s.Stats().LogBytes - room
+		for left >= frame {
+			n := min(left-frame, int64(len(text)))
+			if rest := left - frame - n; rest > 0 && rest < frame {
+				n -= frame
+			}
+			ops = append(ops, Update{Name: "a", Content: text[:n]})
+			left -= frame + n
+		}
+		last := text[:len(ops[len(ops)-1].(Update).Content)]
+		if err := s.Apply(ops...); errors.Is(err, ErrFull) {
+			continue
+		} else {
+			noErr(t, err)
+		}
+		if got := maxLogFor(maxBytes) - s.Stats().LogBytes; got != room {
+			t.Fatalf("the log has room for %d bytes, want %d", got, room)
+		}
+		accepted++
+		if err := s.Apply(Remove{"a"}); !errors.Is(err, ErrFull) {
+			t.Errorf("a write to a log of %d bytes: %v", s.Stats().LogBytes, err)
+		}
+		var cut *vfs.Mem
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == "rename" && c.Name == "/m.db" {
+				cut = m.Crash()
+			}
+			return nil
+		}
+		noErr(t, s.Checkpoint())
+		o.FS = cut
+		s, err := Open("/m.db", o)
+		if err != nil {
+			t.Errorf("room for %d bytes: open after a power cut: %v", room, err)
+			continue
+		}
+		if e, err := s.Get("a"); err != nil || e.Content != last {
+			t.Errorf("room for %d bytes: %d bytes of content, %v; want %d", room, len(e.Content), err, len(last))
+		}
+	}
+	if accepted == 0 {
+		t.Error("every batch was refused")
+	}
+}
+
+// TestCheckpointReadsBack stores a snapshot that differs in one content byte.
+// Decode accepts it, so only the comparison of the bytes finds the difference.
+func TestCheckpointReadsBack(t *testing.T) {
+	for _, op := range []string{"write", "read"} {
+		t.Run(op, func(t *testing.T) {
+			m := vfs.NewMem()
+			s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+			noErr(t, s.Apply(Add{Name: "a", Content: "acknowledged"}))
+			hits := 0
+			m.Hook = func(c vfs.Call) error {
+				if c.Op != op || !strings.HasPrefix(c.Name, "/.m.db") || strings.HasPrefix(c.Name, "/.m.db-") {
+					return nil
+				}
+				hits++
+				return &vfs.Fault{Corrupt: func(b []byte) []byte {
+					return []byte(strings.Replace(string(b), "acknowledged", "acknowLedged", 1))
+				}}
+			}
+			err := s.Checkpoint()
+			if err == nil || hits == 0 || !strings.Contains(err.Error(), "/.m.db") {
+				t.Errorf("checkpoint after %d corrupt calls: %v", hits, err)
+			}
+			m.Hook = nil
+			s.Close() // reports the same error
+			s = opened(t, "/m.db", &Options{FS: m.Crash()}, 1)
+			if e, err := s.Get("a"); err != nil || e.Content != "acknowledged" {
+				t.Errorf("after a reopen: %q, %v", e.Content, err)
+			}
+		})
+	}
+}
+
+// TestCopiedRecordsArePromised writes during a checkpoint, so that the new log
+// begins with copies of acknowledged operations. Corruption of each copy but
+// the last is reported and never truncated as a torn tail.
+func TestCopiedRecordsArePromised(t *testing.T) {
+	m := vfs.NewMem()
+	o := &Options{FS: m, FoldOnClose: FoldNever}
+	s := opened(t, "/m.db", o, 0)
+	noErr(t, s.Apply(Add{Name: "first"}))
+	const copies = 4
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db") {
+			m.Hook = nil
+			for i := range copies {
+				noErr(t, s.Apply(Add{Name: fmt.Sprint("copy ", i)}, Add{Name: fmt.Sprint("pair ", i)}))
+			}
+		}
+		return nil
+	}
+	noErr(t, s.Checkpoint())
+	if st := s.Stats(); st.LogOps != 2*copies {
+		t.Fatalf("%d operations in the log, want %d", st.LogOps, 2*copies)
+	}
+	noErr(t, s.Close())
+	wal, err := vfs.ReadFile(m, "/m.db-wal", 1<<20)
+	noErr(t, err)
+	for i := range copies {
+		at := strings.Index(string(wal), fmt.Sprint("copy ", i))
+		b := slices.Clone(wal)
+		b[at]++
+		m := m.Kill()
+		m.WriteFile("/m.db-wal", b, 0o600)
+		s, err := Open("/m.db", &Options{FS: m, ReadOnly: true})
+		noErr(t, err)
+		if want := 1 + 2*i; s.Len() != want {
+			t.Errorf("copy %d corrupt: a reader sees %d entries, want %d", i, s.Len(), want)
+		}
+		_, err = Open("/m.db", &Options{FS: m})
+		if last := i == copies-1; errors.Is(err, ErrFormat) == last {
+			t.Errorf("copy %d corrupt: open: %v", i, err)
+		}
+	}
+}
+
+// TestLoadDecidesAgainAfterCreate has another process create the store after a
+// load decided on an absent one. The load keeps what the other process wrote.
+func TestLoadDecidesAgainAfterCreate(t *testing.T) {
+	m := vfs.NewMem()
+	noErr(t, m.Mkdir("/d", 0o700))
+	from := New(&Options{FS: m})
+	noErr(t, from.Apply(Add{Name: "page", Content: "of the tree"}))
+	_, err := from.Dump("/tree", nil)
+	noErr(t, err)
+	// Without the manifest, nothing in the store counts as removed.
+	noErr(t, m.Remove("/tree/"+manifestFile))
+	s := opened(t, "/d/m.db", &Options{FS: m}, 0)
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "lock" {
+			m.Hook = nil
+			other := opened(t, "/d/m.db", &Options{FS: m}, 0)
+			noErr(t, other.Apply(Add{Name: "acknowledged"}))
+			noErr(t, other.Close())
+		}
+		return nil
+	}
+	_, err = s.Load("/tree", &LoadOptions{Merge: true})
+	noErr(t, err)
+	if m.Hook != nil {
+		t.Error("the load took no lock")
+	}
+	for range 2 {
+		for _, name := range []string{"acknowledged", "page"} {
+			if _, err := s.Get(name); err != nil {
+				t.Errorf("%v", err)
+			}
+		}
+		noErr(t, s.Close())
+		s = opened(t, "/d/m.db", &Options{FS: m}, 2)
+	}
+}
+
+// TestFoldAutoLimits closes stores around both limits of FoldAuto.
+func TestFoldAutoLimits(t *testing.T) {
+	for _, c := range []struct {
+		what     string
+		snapshot int // bytes of content
+		log      int
+		fold     bool
+	}{
+		{"small snapshot, short log", 1 << 10, 10, true},
+		{"small snapshot, long log", 1 << 10, 1 << 20, true},
+		{"large snapshot, short log", foldSmall + foldSmall/2, 10, false},
+		{"large snapshot, log of a fifth", foldSmall + foldSmall/2, (foldSmall + foldSmall/2) / 5, false},
+		{"large snapshot, log of a third", foldSmall + foldSmall/2, (foldSmall + foldSmall/2) / 3, true},
+	} {
+		path := filepath.Join(t.TempDir(), "m.db")
+		s := opened(t, path, &Options{FoldOnClose: FoldAuto}, 0)
+		noErr(t, s.Apply(Add{Name: "snapshot", Content: strings.Repeat("x", c.snapshot)}))
+		noErr(t, s.Checkpoint())
+		noErr(t, s.Apply(Add{Name: "log", Content: strings.Repeat("y", c.log)}))
+		noErr(t, s.Close())
+		b, err := os.ReadFile(path)
+		noErr(t, err)
+		sn, err := Decode(b)
+		noErr(t, err)
+		if folded := sn.Len() == 2; folded != c.fold {
+			t.Errorf("%s: checkpoint on close %t, want %t", c.what, folded, c.fold)
+		}
+	}
+}

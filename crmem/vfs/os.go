@@ -107,6 +107,9 @@ func lockedFile(l *flock.Flock, name string) (*os.File, error) {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
 	}
 	if err != nil {
+		if fi, lerr := os.Lstat(name); lerr == nil && !fi.Mode().IsRegular() {
+			err = &fs.PathError{Op: "lock", Path: name, Err: ErrNotRegular}
+		}
 		return nil, err
 	}
 	held, err1 := l.Stat()

@@ -1,0 +1,172 @@
+package linear
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"crabmem/crmem"
+)
+
+// Now is the time at which every store of this package is written.
+const Now = 1_776_162_225
+
+// Clock is their clock.
+func Clock() time.Time { return time.Unix(Now, 0) }
+
+// Writer draws the calls of one goroutine. Its conditions rest on the answers
+// that it got.
+type Writer struct {
+	rng  *rand.Rand
+	id   int
+	tag  string // of its contents, unique to a run of writers
+	n    int
+	seen [Names]*crmem.Entry // as last answered; nil = absent
+}
+
+// NewWriter returns writer id of a run. Contents begin with tag.
+func NewWriter(seed uint64, id int, tag string) *Writer {
+	return &Writer{rng: rand.New(rand.NewPCG(seed, uint64(id))), id: id, tag: tag}
+}
+
+// Next draws a call.
+func (w *Writer) Next() Call {
+	c := Call{Writer: w.id}
+	a := w.rng.IntN(Names)
+	b := (a + 1 + w.rng.IntN(Names-1)) % Names
+	switch w.rng.IntN(12) {
+	case 0:
+		c.Ops = []Op{w.op("get", a)}
+	case 1:
+		c.Ops = []Op{w.op("remember", a)}
+	case 2:
+		c.Ops = []Op{w.op("forget", a)}
+	case 3:
+		c.Ops = []Op{w.op([]string{"add", "add", "add", "archive"}[w.rng.IntN(4)], a)}
+	case 4:
+		c.Ops = []Op{w.op("update", a)}
+	case 5:
+		c.Ops = []Op{w.op("alias", a)}
+	case 6:
+		c.Ops = []Op{w.op("remove", a)}
+	case 7: // replaces the entry
+		c.Ops = []Op{w.op("remove", a), w.op("add", a)}
+	case 8: // renames the entry
+		c.Ops = []Op{w.op("remove", a), w.op("add", b)}
+	case 9: // changes what it read
+		c.Ops = []Op{w.op("unchanged", a), w.op("update", a), w.op("alias", a)}
+	case 10: // creates what it did not find, or what it found removes
+		c.Ops = []Op{w.op("unchanged", a), w.op("add", a)}
+		if w.seen[a] != nil {
+			c.Ops[1].Do = "remove"
+		}
+	case 11: // changes one if the other did not change
+		c.Ops = []Op{w.op("unchanged", a), w.op("unchanged", b), w.op("remove", b), w.op("add", b)}
+	}
+	return c
+}
+
+func (w *Writer) op(do string, name int) Op {
+	w.n++
+	op := Op{Do: do, Name: name}
+	switch do {
+	case "unchanged":
+		op.Entry = w.seen[name]
+		return op
+	case "get", "forget", "remove":
+		return op
+	}
+	if do != "alias" {
+		op.Content = fmt.Sprintf("%s/%d/%d", w.tag, w.id, w.n)
+	}
+	if w.rng.IntN(2) == 0 || do == "alias" {
+		op.Aliases = []string{fmt.Sprintf("alias %d/%d", w.id, w.n), "common"}[:1+w.rng.IntN(2)]
+	}
+	return op
+}
+
+// Saw takes the answer to the last call.
+func (w *Writer) Saw(c *Call) {
+	if c.Err != "" {
+		if c.Err == "not found" {
+			w.seen[c.Ops[0].Name] = nil
+		}
+		return
+	}
+	got := c.Got
+	for i := range c.Ops {
+		switch op := &c.Ops[i]; op.Do {
+		case "unchanged":
+		case "remove", "forget":
+			w.seen[op.Name] = nil
+		default:
+			w.seen[op.Name] = &got[0]
+			got = got[1:]
+		}
+	}
+}
+
+// History records calls of several writers in the order of time. Its methods
+// may be called concurrently.
+type History struct {
+	mu    sync.Mutex
+	clock int
+	calls []Call
+	open  map[int]int // by writer: the place of its call in calls
+}
+
+// Begin records the begin of a call.
+func (h *History) Begin(c Call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open == nil {
+		h.open = map[int]int{}
+	}
+	h.clock++
+	c.Begin = h.clock
+	h.open[c.Writer] = len(h.calls)
+	h.calls = append(h.calls, c)
+}
+
+// End records the answer to the writer's call.
+func (h *History) End(c Call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	at := &h.calls[h.open[c.Writer]]
+	at.End, at.Err, at.Got = h.clock, c.Err, c.Got
+}
+
+// Calls returns the calls so far.
+func (h *History) Calls() []Call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]Call(nil), h.calls...)
+}
+
+// Play makes n calls in each of several goroutines, with pause between them. It
+// returns the calls and the first error that is not an answer of an operation.
+func Play(s *crmem.Store, seed uint64, tag string, writers, n int, pause func()) ([]Call, error) {
+	var h History
+	var wg sync.WaitGroup
+	errs := make([]error, writers)
+	for i := range writers {
+		wg.Go(func() {
+			w := NewWriter(seed, i, tag)
+			for range n {
+				c := w.Next()
+				h.Begin(c)
+				if errs[i] = c.Run(s); errs[i] != nil {
+					return
+				}
+				h.End(c)
+				w.Saw(&c)
+				pause()
+			}
+		})
+	}
+	wg.Wait()
+	return h.Calls(), errors.Join(errs...)
+}

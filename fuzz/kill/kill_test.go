@@ -37,6 +37,7 @@ var children = map[string]func(args []string) error{
 	"hold":   childHold,
 	"talk":   childTalk,
 	"create": childCreate,
+	"linear": childLinear,
 }
 
 func TestMain(m *testing.M) {

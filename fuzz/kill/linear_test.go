@@ -1,0 +1,169 @@
+package kill_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/fuzz/linear"
+)
+
+const linearWriters = 6
+
+// linearOptions are those of a store that several goroutines write to the same
+// names of.
+func linearOptions() *crmem.Options {
+	o := options()
+	o.Now = linear.Clock
+	o.LogLimit = 4 << 10
+	return o
+}
+
+// childLinear writes to few names with several goroutines until it is killed:
+// path, seed, tag. A line on stdout says that a call begins, or has its answer.
+func childLinear(args []string) error {
+	seed, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	s, err := crmem.Open(args[0], linearOptions())
+	if err != nil {
+		return err
+	}
+	errs := make(chan error)
+	for i := range linearWriters {
+		go func() {
+			w := linear.NewWriter(seed, i, args[2])
+			for {
+				c := w.Next()
+				err := printCall("begin", &c)
+				if err == nil {
+					err = c.Run(s)
+				}
+				if err == nil {
+					err = printCall("end", &c)
+				}
+				if err != nil {
+					errs <- err
+				}
+				w.Saw(&c)
+			}
+		}()
+	}
+	return <-errs
+}
+
+func printCall(what string, c *linear.Call) error {
+	b, err := json.Marshal(map[string]*linear.Call{what: c})
+	if err == nil {
+		_, err = os.Stdout.Write(append(b, '\n'))
+	}
+	return err
+}
+
+// linearCalls reads what childLinear prints. The last line may be cut.
+func linearCalls(out []byte) ([]linear.Call, error) {
+	var h linear.History
+	d := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var line struct{ Begin, End *linear.Call }
+		switch err := d.Decode(&line); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return h.Calls(), nil
+		case err != nil:
+			return nil, err
+		case line.Begin != nil:
+			h.Begin(*line.Begin)
+		default:
+			h.End(*line.End)
+		}
+	}
+}
+
+// TestKillConcurrentWritesToSameNames kills a process whose goroutines write to
+// the same names, mostly on the store that the last one left. Some order of the
+// calls explains all answers and the store.
+func TestKillConcurrentWritesToSameNames(t *testing.T) {
+	n := scale(30, 500)
+	rng := random(seed(t))
+	total, unanswered := 0, 0
+	for done := 0; done < n; {
+		path := filepath.Join(t.TempDir(), "memory.db")
+		begin := linear.Empty()
+		for life := 1 + rng.IntN(10); life > 0 && done < n; life-- {
+			done++
+			tag := fmt.Sprint("kill ", done)
+			calls := killLinear(t, path, rng.Uint64(), tag, time.Duration(1+rng.IntN(30))*time.Millisecond)
+			total += len(calls)
+			for _, c := range calls {
+				if c.End == 0 {
+					unanswered++
+				}
+			}
+			state := func(read bool) (st linear.State) {
+				o := linearOptions()
+				o.ReadOnly = read
+				err := with(path, o, func(s *crmem.Store) (err error) {
+					st, err = linear.StateOf(s)
+					return err
+				})
+				if err != nil {
+					t.Fatalf("%s in %s: %v", tag, path, err)
+				}
+				return st
+			}
+			end := state(true)
+			if err := linear.Check(calls, begin, end, false); err != nil {
+				t.Fatalf("%s in %s: %v", tag, path, err)
+			}
+			if rng.IntN(2) == 0 { // or the next child recovers
+				if st := state(false); st != end {
+					t.Fatalf("%s in %s: recovered %+v, a reader saw %+v", tag, path, st, end)
+				}
+			}
+			begin = end
+		}
+	}
+	t.Logf("kill -9 of writers to the same names: %d kills, %d calls, %d without an answer, all explained", n, total, unanswered)
+	if total < 10*n || unanswered == 0 {
+		t.Error("too few calls: the test does not test")
+	}
+}
+
+// killLinear runs childLinear, kills it some time after its first call, and
+// returns the calls.
+func killLinear(t *testing.T, path string, seed uint64, tag string, after time.Duration) []linear.Call {
+	t.Helper()
+	cmd := child("linear", path, seed, tag)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	m := &marks{first: make(chan struct{})}
+	cmd.Stdout = m
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-m.first:
+	case <-time.After(time.Minute):
+		t.Errorf("no call in a minute; stderr: %s", &stderr)
+	}
+	time.Sleep(after)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Fatalf("the writers in %s ended by themselves: %s", path, &stderr)
+	}
+	calls, err := linearCalls(m.bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}

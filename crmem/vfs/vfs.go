@@ -220,7 +220,7 @@ func ReadFileOver(b []byte, t Tree, name string, max int64) ([]byte, error) {
 	}
 	b = b[:fi.Size()]
 	n, err := f.ReadAt(b, 0)
-	if err != nil && err != io.EOF {
+	if err != nil && (err != io.EOF || n < len(b)) { // a file that ends early may be corrupt
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 	return b[:n], nil

@@ -1,0 +1,208 @@
+package corrupt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
+	"crabmem/sessionlog"
+)
+
+const sessions = "/d/sessions"
+
+// sessionRun plays a fixed history on a session, and compares what it reads.
+type sessionRun struct {
+	m      *vfs.Mem
+	step   string
+	want   []string // the context after the history; nil = not compared
+	said   []string // errors and warnings
+	got    []string // the last context
+	silent string   // another context than want, without an error or a warning
+}
+
+func (r *sessionRun) options() *sessionlog.Options {
+	return &sessionlog.Options{FS: r.m, Sync: sessionlog.SyncAll, Warn: func(w string) { r.said = append(r.said, w) }}
+}
+
+// do runs a step unless an earlier one failed.
+func (r *sessionRun) do(step string, f func() error) {
+	if r.step = step; len(r.said) == 0 {
+		if err := f(); err != nil {
+			r.said = append(r.said, err.Error())
+		}
+	}
+}
+
+func sessionContext(c *sessionlog.Context) []string {
+	list := []string{fmt.Sprintf("%+v", c.Meta)}
+	for i := range c.Messages {
+		list = append(list, fmt.Sprintf("%+v", c.Messages[i]))
+	}
+	return list
+}
+
+func (r *sessionRun) play() (id string) {
+	var d *sessionlog.Dir
+	var l *sessionlog.Log
+	open := func() (err error) {
+		if d, err = sessionlog.OpenDir(sessions, r.options()); err == nil && id != "" {
+			l, err = d.Open(id)
+		}
+		return err
+	}
+	add := func(step, role, text string) {
+		r.do(step, func() error { return l.Append(sessionlog.Message{Role: role, Content: text}) })
+	}
+	r.do("open folder", open)
+	r.do("create", func() (err error) {
+		l, err = d.Create(sessionlog.Meta{Agent: "a", CreatedBy: "u", CreatedAt: "2026-04-14T10:23:45+00:00"})
+		if err == nil {
+			id = l.ID()
+		}
+		return err
+	})
+	add("first question", sessionlog.RoleUser, "first")
+	r.do("compact", func() error { return l.Compact("summary") })
+	add("long question", sessionlog.RoleUser, strings.Repeat("a long question; ", 200))
+	add("answer", sessionlog.RoleAssistant, "answer")
+	r.do("title", func() error { return l.SetTitle("title") })
+	r.do("close", func() error { return l.Close() })
+	r.do("close folder", func() error { return d.Close() })
+	r.do("reopen", open)
+	add("last question", sessionlog.RoleUser, "second")
+	r.do("read", func() error { return r.compare(l) })
+	return id
+}
+
+// check reads the session from what a kill or a power cut leaves.
+func (r *sessionRun) check(m *vfs.Mem, id string) {
+	m.Hook, r.m = nil, m
+	tell := func(err error) {
+		if err != nil {
+			r.said = append(r.said, err.Error())
+		}
+	}
+	d, err := sessionlog.OpenDir(sessions, r.options())
+	tell(err)
+	if err != nil {
+		return
+	}
+	l, err := d.Open(id)
+	tell(err)
+	if err != nil {
+		return
+	}
+	tell(r.compare(l))
+	tell(l.Close())
+	tell(d.Close())
+}
+
+// compare compares the context of a session that has all acknowledged lines.
+func (r *sessionRun) compare(l *sessionlog.Log) error {
+	c, err := l.Context()
+	if err != nil || c.Torn > 0 || c.Damaged > 0 || len(r.said) > 0 {
+		return err
+	}
+	r.got = sessionContext(c)
+	if r.want != nil && !slices.Equal(r.got, r.want) && r.silent == "" {
+		r.silent = fmt.Sprintf("%.300q", r.got)
+	}
+	return nil
+}
+
+func newSessionRun(t *testing.T, want []string) *sessionRun {
+	t.Helper()
+	r := &sessionRun{m: vfs.NewMem(), want: want}
+	r.m.Now = func() time.Time { return time.Unix(1_776_162_225, 0) }
+	if err := r.m.Mkdir("/d", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A session file has no checksum. A corruption that leaves complete lines of
+// valid JSON is another session.
+const validLines = "the lines are valid"
+
+// undetectedInSessions are the cases without an error or a warning, by the step
+// and the corruption.
+var undetectedInSessions = map[string]string{
+	"answer | write, all twice":               validLines,
+	"answer | write, nothing":                 validLines,
+	"compact | write, after the next":         validLines,
+	"compact | write, nothing":                validLines,
+	"create | write, middle bit":              validLines,
+	"first question | write, after the next":  validLines,
+	"last question | write, all twice":        validLines,
+	"last question | write, middle bit":       validLines,
+	"long question | write, after the next":   validLines,
+	"long question | write, all twice":        validLines,
+	"long question | write, block twice":      validLines,
+	"long question | write, blocks exchanged": validLines,
+	"long question | write, middle bit":       validLines,
+	"long question | write, nothing":          validLines,
+	"read | read, block twice":                validLines,
+	"read | read, blocks exchanged":           validLines,
+	"read | read, middle bit":                 validLines,
+	"title | write, after the next":           validLines,
+	"title | write, middle bit":               validLines,
+	"title | write, nothing":                  validLines,
+}
+
+// TestSessionCorruption corrupts one read or write of a session at a time.
+func TestSessionCorruption(t *testing.T) {
+	r := newSessionRun(t, nil)
+	r.play()
+	want := r.got
+	if len(r.said) > 0 || len(want) != 5 {
+		t.Fatalf("without a corruption: %q, %q", r.said, want)
+	}
+	cases, loud, found := 0, 0, map[string]int{}
+	for _, c := range fate.Corruptions() {
+		for n := 1; ; n++ {
+			f := &fate.Corrupting{}
+			reported, silent, at := false, "", ""
+			for _, end := range []func(*vfs.Mem) *vfs.Mem{(*vfs.Mem).Kill, func(m *vfs.Mem) *vfs.Mem { return m.Crash() }} {
+				*f = fate.Corrupting{Corruption: c, N: n}
+				r := newSessionRun(t, want)
+				r.m.Hook = func(k vfs.Call) error {
+					hit := f.Hit
+					err := f.Hook(k)
+					if f.Hit == n && hit < n {
+						at = r.step
+					}
+					return err
+				}
+				id := r.play()
+				r.check(end(r.m), id)
+				reported = reported || len(r.said) > 0
+				silent += r.silent
+			}
+			if f.Hit < n {
+				break
+			}
+			cases++
+			if reported {
+				loud++
+			}
+			if silent == "" {
+				continue
+			}
+			key := at + " | " + c.Name
+			found[key]++
+			if undetectedInSessions[key] == "" {
+				t.Errorf("%s of %s: no error and no warning: %s", key, f.At.Name, silent)
+			}
+		}
+	}
+	for key := range undetectedInSessions {
+		if found[key] == 0 {
+			t.Errorf("%q is detected now", key)
+		}
+	}
+	t.Logf("corrupt calls: %d cases, %d reported, %d undetectable", cases, loud, len(found))
+}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,8 @@ func FuzzTokens(f *testing.F) {
 		"v1.2.3-rc.4 ORA-00942 HTTP 404 4 GiB 1,000,000 C++ U.S.A. 14 March 2026 2026-03-14T10:30:00Z 3/14/2026",
 		"00.0\x990 1.5\xff 1,000é 4 é 2026-03-1é",
 		"👩\u200d💻 👍🏽 🇩🇪🇫🇷 1\ufe0f\u20e3 “ｘ－１２” ٣٠يوم \u20102\u00a0kg",
+		"getUserName HTTPServer GiB iOSx running ties went geese caresses",
+		"naïveté GRÖSSE Straße Łódź İstanbul ŋab Ελλάδα ΟΔΟΣ книгами Ёлка 東京都庁 ホテル がー",
 		"e\u0301 नमस्ते ab\xffcd \u200b\u00ad",
 		strings.Repeat("a", 63) + " " + strings.Repeat("é", 40),
 	} {
@@ -131,6 +134,9 @@ func FuzzTokens(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		if got, want := slices.Collect(bm25.Plain.Tokens(s)), plainTokens(s); !slices.Equal(got, want) && !oddSigma(s) {
 			t.Fatalf("plain tokens of %q are %q, want %q", s, got, want)
+		}
+		if want, covered := standardTokens(s); covered {
+			compareStandard(t, s, want)
 		}
 		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
 			x := bm25.New(a)
@@ -165,4 +171,67 @@ func FuzzTokens(f *testing.F) {
 			}
 		}
 	})
+}
+
+func compareStandard(t *testing.T, s string, want []string) {
+	t.Helper()
+	if got := slices.Collect(bm25.Standard.Tokens(s)); !slices.Equal(got, want) {
+		t.Fatalf("standard tokens of %q are %q, want %q", s, got, want)
+	}
+	if got := bm25.Standard.Length(s); got != len(want) {
+		t.Fatalf("the standard length of %q is %d, want %d", s, got, len(want))
+	}
+	x := bm25.New(bm25.Standard)
+	x.Add(bm25.Doc{ID: 1, Fields: []string{s}})
+	tf := map[string]int{}
+	for _, term := range want {
+		tf[term]++
+	}
+	e, _ := x.Explain(bm25.Query{Text: s}, 1)
+	for _, line := range e.Terms {
+		if line.TF != tf[line.Term] {
+			t.Fatalf("%q is indexed %d times of %q, want %d", line.Term, line.TF, s, tf[line.Term])
+		}
+	}
+}
+
+// TestStandardTokens compares random texts that the oracle covers, and words
+// with every suffix and every irregular form.
+func TestStandardTokens(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	alphabets := [][]rune{
+		[]rune("abcdefghijklmnopqrstuvwxyz"), []rune("abcdeXYZst"), []rune("aàÉßøŁđıİŋçeÑoœþ"), []rune("αβγΣςΆώΪ"),
+		[]rune("книгаёЁЙыхмитсяовать"), []rune("東京都庁記憶ホテルがーのヴ"),
+	}
+	suffixes := strings.Fields("s es ies ed ing ly ational tional enci anci izer abli alli entli eli ousli ization ation ator alism iveness fulness " +
+		"ousness aliti iviti biliti icate ative alize iciti ical ful ness al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize ll y e")
+	word := func() string {
+		letters := alphabets[r.IntN(len(alphabets))]
+		b := make([]rune, 1+r.IntN(12))
+		if r.IntN(50) == 0 {
+			b = make([]rune, 38+r.IntN(6))
+		}
+		for i := range b {
+			b[i] = letters[r.IntN(len(letters))]
+		}
+		if w := string(b); only(w, asciiLetter) && r.IntN(2) == 0 {
+			return w + suffixes[r.IntN(len(suffixes))]
+		}
+		return string(b)
+	}
+	texts := strings.Fields(irregularForms)
+	for range 20_000 {
+		words := make([]string, 1+r.IntN(5))
+		for i := range words {
+			words[i] = word()
+		}
+		texts = append(texts, strings.Join(words, " \n"[r.IntN(2):][:1]))
+	}
+	for _, s := range texts {
+		want, covered := standardTokens(s)
+		if !covered {
+			t.Fatalf("%q is not covered", s)
+		}
+		compareStandard(t, s, want)
+	}
 }

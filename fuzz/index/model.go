@@ -34,11 +34,12 @@ func NewModel(a bm25.Analyzer) *Model {
 func (m *Model) Add(d bm25.Doc) {
 	doc := modelDoc{class: d.Class, tf: map[string]int{}}
 	for _, f := range d.Fields {
-		for _, t := range m.terms(f) {
+		terms, own := m.terms(f)
+		for _, t := range terms {
 			doc.tf[t]++
 		}
-		if m.Analyzer == bm25.Plain {
-			doc.len += len(m.terms(f))
+		if own {
+			doc.len += len(terms)
 		} else {
 			doc.len += m.Analyzer.Length(f)
 		}
@@ -66,13 +67,17 @@ func (m *Model) IDs() []uint64 {
 	return ids
 }
 
-// terms returns the terms of a text, with repetitions. Under Plain they come
-// from another program than the index's.
-func (m *Model) terms(text string) []string {
+// terms returns the terms of a text, with repetitions. Own reports whether they
+// come from other code than the index's: under Standard, if standardTokens
+// covers the text.
+func (m *Model) terms(text string) (terms []string, own bool) {
 	if m.Analyzer == bm25.Plain {
-		return plainTokens(text)
+		return plainTokens(text), true
 	}
-	return slices.Collect(m.Analyzer.Tokens(text))
+	if terms, own = standardTokens(text); own {
+		return terms, true
+	}
+	return slices.Collect(m.Analyzer.Tokens(text)), false
 }
 
 // Compare searches both, and explains what is found; any difference, if only of
@@ -111,7 +116,7 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 func (m *Model) Search(q bm25.Query) bm25.Result {
 	weights := map[string]float64{}
 	if m.Analyzer == bm25.Plain {
-		for _, t := range m.terms(q.Text) {
+		for _, t := range plainTokens(q.Text) {
 			weights[t] = 1
 		}
 	} else {

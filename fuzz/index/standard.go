@@ -1,0 +1,129 @@
+package index
+
+import (
+	_ "embed"
+	"strings"
+	"unicode"
+
+	"github.com/blevesearch/go-porterstemmer"
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/russian"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/norm"
+)
+
+// irregularForms has a word in each line, and the forms that are indexed as it.
+//
+//go:embed irregular.txt
+var irregularForms string
+
+var regular = func() map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(irregularForms) {
+		if words := strings.Fields(line); len(words) > 0 {
+			for _, form := range words[1:] {
+				m[form] = words[0]
+			}
+		}
+	}
+	return m
+}()
+
+// standardTokens returns the terms of a text under bm25.Standard, in order. It
+// shares no code with bm25. It covers texts whose words are separated by spaces
+// and newlines, and are each of one kind: ASCII letters, which may be camelCase;
+// letters of Latin-1 and Latin Extended-A; Greek; Russian; Han and kana. It
+// reports false for any other text. So it does not cover digits, signs and the
+// compounds made with them, dates, contractions, emoji, other scripts, the
+// folding of width and of marks that stand alone, and terms of queries.
+func standardTokens(s string) (tokens []string, ok bool) {
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' }) {
+		switch {
+		case only(word, asciiLetter):
+			tokens = append(tokens, identifierTokens(word)...)
+		case only(word, latinLetter), only(word, greekLetter):
+			tokens = append(tokens, englishStem(unmarked(word)))
+		case only(word, russianLetter):
+			env := snowballstem.NewEnv(strings.ReplaceAll(strings.ToLower(word), "ё", "е"))
+			if len(word) <= 2*longestStemmed {
+				russian.Stem(env)
+			}
+			tokens = append(tokens, env.Current())
+		case only(word, unspaced):
+			prev := ""
+			for _, r := range word {
+				if prev != "" {
+					tokens = append(tokens, prev+string(r))
+				}
+				prev = string(r)
+				tokens = append(tokens, prev)
+			}
+		default:
+			return nil, false
+		}
+	}
+	return tokens, true
+}
+
+func only(word string, kind func(rune) bool) bool {
+	return strings.IndexFunc(word, func(r rune) bool { return !kind(r) }) < 0
+}
+
+func asciiLetter(r rune) bool { return r < 0x80 && unicode.IsLetter(r) }
+
+// latinLetter leaves out letters whose decomposition has a sign.
+func latinLetter(r rune) bool {
+	return asciiLetter(r) || r >= 'À' && r <= 'ž' && unicode.IsLetter(r) && r != 'Ŀ' && r != 'ŀ' && r != 'ŉ'
+}
+
+func greekLetter(r rune) bool   { return r >= 'Ά' && r <= 'ώ' && unicode.IsLetter(r) }
+func russianLetter(r rune) bool { return r >= 'А' && r <= 'я' || r == 'Ё' || r == 'ё' }
+
+func unspaced(r rune) bool {
+	return r >= '一' && r <= 0x9fff && unicode.Is(unicode.Han, r) || r >= 'ぁ' && r <= 'ゖ' || r >= 'ァ' && r <= 'ヺ' || r == 'ー'
+}
+
+// unmarked returns a word in lower case and without marks.
+func unmarked(word string) string {
+	s, _, err := transform.String(transform.Chain(norm.NFKD, runes.Remove(runes.In(unicode.Mn)), norm.NFC), word)
+	if err != nil {
+		panic("index: " + err.Error())
+	}
+	return strings.NewReplacer("ς", "σ", "ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ħ", "h",
+		"ı", "i", "ŧ", "t").Replace(strings.ToLower(s))
+}
+
+const longestStemmed = 40 // letters
+
+// englishStem returns the stem of a word in lower case; of other words than
+// ASCII ones, the word.
+func englishStem(word string) string {
+	if len(word) < 3 || len(word) > longestStemmed || !only(word, asciiLetter) {
+		return word
+	}
+	if w := regular[word]; w != "" {
+		word = w
+	}
+	return porterstemmer.StemString(word)
+}
+
+// identifierTokens returns the stem of a word and, of a camelCase one with at
+// most eight parts, the stems of the parts. Words of three letters are units.
+func identifierTokens(word string) []string {
+	parts, start := []string{}, 0
+	upper := func(i int) bool { return i < len(word) && word[i] <= 'Z' }
+	for i := 1; i < len(word) && len(word) > 3; i++ {
+		if upper(i) && (!upper(i-1) || i+1 < len(word) && !upper(i+1)) {
+			parts = append(parts, word[start:i])
+			start = i
+		}
+	}
+	tokens := []string{englishStem(strings.ToLower(word))}
+	if len(parts) > 0 && len(parts) < 8 {
+		for _, p := range append(parts, word[start:]) {
+			tokens = append(tokens, englishStem(strings.ToLower(p)))
+		}
+	}
+	return tokens
+}

@@ -107,7 +107,7 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	} else {
 		r.Entries = v.snap.Len()
 	}
-	v.log, v.logStat, err = readStat(fsys, path+walSuffix, maxLogFor(maxBytes))
+	err = v.readLog(fsys, path, maxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return r, v.addOthers(fsys, path, maxBytes, add)

@@ -78,6 +78,11 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 	}
 	for freed := false; ; {
 		g, effects, first, err := s.stage(ops)
+		if err != nil && g != nil { // it rests on writes of g, which may fail
+			if <-g.done; g.err != nil || g.again {
+				continue
+			}
+		}
 		if err != nil || g == nil {
 			return nil, err
 		}
@@ -101,7 +106,8 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 
 // stage checks ops against the state that they will meet, and adds their
 // frames to the group that is written next; first is true when that began the
-// group. With no ops the group is nil.
+// group. With no ops the group is nil. With an error of an operation, the group
+// is the last one that the state contains and the disk may not, or nil.
 func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err error) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
@@ -128,7 +134,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	st.set, st.effects = st.oneSet[:0], st.oneEffect[:0]
 	for _, op := range ops {
 		if err := op.stage(&st); err != nil {
-			return nil, nil, false, err
+			return from, nil, false, err
 		}
 	}
 	if size := st.bytes + headerSize; size > s.opts.MaxBytes && size > s.t.bytes+headerSize {

@@ -730,7 +730,7 @@ func hostileShrinking(t *testing.T) {
 	m := judge.Place(golden(t, "basic.db"), nil)
 	meddle(m, func(f vfs.File) error { return f.Truncate(100) })
 	_, err := crmem.Open(rotPath, &crmem.Options{FS: m})
-	if f, isFormat := errors.AsType[*crmem.FormatError](err); !isFormat || f.Offset > 100 {
+	if err == nil || !strings.Contains(err.Error(), rotPath+": read 100 of ") {
 		t.Errorf("open: %v", err)
 	}
 }

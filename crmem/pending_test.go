@@ -3,6 +3,7 @@ package crmem_test
 import (
 	"errors"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -43,8 +44,8 @@ func blockLogSync(m *vfs.Mem, name string) (release func()) {
 	return func() { close(open) }
 }
 
-// pendingTable is a sequence of writes after those of the group in flight. Nil
-// is a write that waits for the sync; other errors return without one.
+// pendingTable is a sequence of writes after those of the group in flight. All
+// of them wait for the sync: an error rests on the writes before it.
 var pendingTable = []struct {
 	what string
 	op   crmem.Op
@@ -83,21 +84,22 @@ func TestApplySeesPendingWrites(t *testing.T) {
 		calls := []*pendingCall{apply(s, crmem.Add{Name: "new", Content: "1"}, crmem.Remove{Name: "old"})}
 		for _, row := range pendingTable {
 			c := apply(s, row.op)
-			if c.returned != (row.want != nil) || !errors.Is(c.err, row.want) {
-				t.Errorf("%s: returned %t, %v; want %v", row.what, c.returned, c.err, row.want)
+			if c.returned {
+				t.Errorf("%s: returned %v before the sync", row.what, c.err)
 			}
-			if row.want == nil {
-				calls = append(calls, c)
-			}
+			calls = append(calls, c)
 		}
 		if got := show(s); got != "1:old/note=1[] 2:other/note=1[]" {
 			t.Errorf("before the sync: %s", got)
 		}
 		release()
 		synctest.Wait()
-		for i, c := range calls {
-			if !c.returned || c.err != nil {
-				t.Errorf("write %d: returned %t, %v", i, c.returned, c.err)
+		if c := calls[0]; !c.returned || c.err != nil {
+			t.Errorf("the write in flight: returned %t, %v", c.returned, c.err)
+		}
+		for i, c := range calls[1:] {
+			if row := pendingTable[i]; !c.returned || !errors.Is(c.err, row.want) || (c.err == nil) != (row.want == nil) {
+				t.Errorf("%s: returned %t, %v; want %v", row.what, c.returned, c.err, row.want)
 			}
 		}
 		const want = "2:other/note=1[] 4:old/note=2[x] 6:new/note=3[]"
@@ -160,6 +162,32 @@ func TestReplaceDuringWrites(t *testing.T) {
 		s = must(crmem.Open("/m.db", &crmem.Options{FS: m, Warn: func(w string) { t.Error(w) }}))
 		if again := show(s); again != got {
 			t.Errorf("after a power cut: %s, want %s", again, got)
+		}
+	})
+}
+
+// TestErrorsRestOnDurableWrites refuses a write because of another that then
+// fails: the refusal must not outlive its reason.
+func TestErrorsRestOnDurableWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := vfs.NewMem()
+		s := must(crmem.Open("/m.db", &crmem.Options{FS: m}))
+		ok(t, s.Apply(crmem.Add{Name: "other"}))
+		open, full := make(chan struct{}), true
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == "write" && c.Name == "/m.db-wal" && full {
+				<-open
+				full = false
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		first, second := apply(s, crmem.Add{Name: "a", Content: "1"}), apply(s, crmem.Add{Name: "a", Content: "2"})
+		close(open)
+		synctest.Wait()
+		e, err := s.Get("a")
+		if !errors.Is(first.err, crmem.ErrNotApplied) || second.err != nil || err != nil || e.Content != "2" {
+			t.Errorf("first: %v; second: %v; then get: %+v, %v", first.err, second.err, e, err)
 		}
 	})
 }

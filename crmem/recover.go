@@ -38,7 +38,7 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 	if err != nil {
 		return nil, err
 	}
-	v.log, v.logStat, err = readStat(fsys, path+walSuffix, maxLogFor(maxBytes))
+	err = v.readLog(fsys, path, maxBytes)
 	hasLog := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, notAStore(err)
@@ -63,31 +63,15 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 	return v, nil
 }
 
-func (v *files) readSnapshot(fsys vfs.FS, path string, maxBytes int64) (b []byte, err error) {
-	b, v.stat, err = readStat(fsys, path, maxBytes)
+func (v *files) readSnapshot(fsys vfs.FS, path string, maxBytes int64) ([]byte, error) {
+	b, fi, err := vfs.ReadFileInfo(fsys, path, maxBytes)
+	v.stat.info = fi
 	return b, notAStore(err)
 }
 
-// readStat reads a whole regular file of at most max bytes.
-func readStat(fsys vfs.FS, path string, max int64) ([]byte, fileStat, error) {
-	f, err := fsys.Open(path)
-	if err != nil {
-		return nil, fileStat{}, err
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, fileStat{}, err
-	}
-	if fi.Size() > max {
-		return nil, fileStat{}, &vfs.TooLargeError{Name: path, Size: fi.Size(), Max: max}
-	}
-	b := make([]byte, fi.Size())
-	n, err := f.ReadAt(b, 0)
-	if err != nil && err != io.EOF {
-		return nil, fileStat{}, &fs.PathError{Op: "read", Path: path, Err: err}
-	}
-	return b[:n], fileStat{fi}, nil
+func (v *files) readLog(fsys vfs.FS, path string, maxBytes int64) (err error) {
+	v.log, v.logStat.info, err = vfs.ReadFileInfo(fsys, path+walSuffix, maxLogFor(maxBytes))
+	return err
 }
 
 // notAStore gives the class to errors that say that a file cannot be one.

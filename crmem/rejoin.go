@@ -32,11 +32,10 @@ func (r *repair) takeHeld(v *files) (bool, error) {
 		return false, err
 	}
 	r.note("%s was removed or replaced; its second link had %d operations that it did not contain, and has its name again", name, len(h.ops))
-	var err error
-	if r.log, v.logStat, err = readStat(r.fs, name, maxLogFor(r.opts.MaxBytes)); err != nil {
+	if err := v.readLog(r.fs, r.path, r.opts.MaxBytes); err != nil {
 		return false, err
 	}
-	v.log, v.scan, v.held, v.heldInfo, r.logStat = r.log, nil, nil, nil, v.logStat
+	r.log, v.scan, v.held, v.heldInfo, r.logStat = v.log, nil, nil, nil, v.logStat
 	return true, nil
 }
 

@@ -192,11 +192,11 @@ func (r *repair) read() (v *files, missing bool, err error) {
 		}
 		v.dig = digestOf(r.db)
 	}
-	r.log, v.logStat, err = readStat(r.fs, r.path+walSuffix, maxLogFor(r.opts.MaxBytes))
+	err = v.readLog(r.fs, r.path, r.opts.MaxBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, notAStore(err)
 	}
-	v.log = r.log
+	r.log = v.log
 	v.id, v.idErr = readIdentity(r.fs, r.path)
 	r.dbDig, r.dbStat, r.logStat = v.dig, v.stat, v.logStat
 	return v, missing, nil

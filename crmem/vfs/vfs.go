@@ -9,6 +9,7 @@ package vfs
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -203,27 +204,40 @@ func ReadFile(t Tree, name string, max int64) ([]byte, error) {
 
 // ReadFileOver is ReadFile over what was in b, where that has the room.
 func ReadFileOver(b []byte, t Tree, name string, max int64) ([]byte, error) {
+	b, _, err := readFile(b, t, name, max)
+	return b, err
+}
+
+// ReadFileInfo is ReadFile, and describes the file that it read.
+func ReadFileInfo(t Tree, name string, max int64) ([]byte, fs.FileInfo, error) {
+	return readFile(nil, t, name, max)
+}
+
+func readFile(b []byte, t Tree, name string, max int64) ([]byte, fs.FileInfo, error) {
 	f, err := t.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if fi.Size() > max {
-		return nil, &TooLargeError{Name: name, Size: fi.Size(), Max: max}
+		return nil, nil, &TooLargeError{Name: name, Size: fi.Size(), Max: max}
 	}
 	if b == nil || int64(cap(b)) < fi.Size() {
 		b = make([]byte, fi.Size())
 	}
 	b = b[:fi.Size()]
 	n, err := f.ReadAt(b, 0)
-	if err != nil && (err != io.EOF || n < len(b)) { // a file that ends early may be corrupt
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	if errors.Is(err, io.EOF) && n < len(b) { // the file may be corrupt
+		err = fmt.Errorf("read %d of %d bytes: %w", n, len(b), io.ErrUnexpectedEOF)
 	}
-	return b[:n], nil
+	if err != nil && err != io.EOF {
+		return nil, nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return b[:n], fi, nil
 }
 
 // MkdirAll creates dir and the parents it lacks, and makes each new name

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // pipes is a listener of connections in memory, for which time is a test's.
@@ -42,8 +44,12 @@ func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "uni
 
 // inTime runs f in a bubble with a server of pipes.
 func inTime(t *testing.T, h Handler, f func(t *testing.T, dial func() net.Conn)) {
+	inTimeOf(t, &Server{Handler: h, Token: "secret"}, f)
+}
+
+// inTimeOf is inTime with a given server.
+func inTimeOf(t *testing.T, s *Server, f func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{Handler: h, Token: "secret"}
 		p := &pipes{make(chan net.Conn), make(chan struct{})}
 		done := make(chan error, 1)
 		go func() { done <- s.Serve(p) }()
@@ -321,6 +327,122 @@ func TestToken(t *testing.T) {
 			t.Errorf("after %v", d)
 		}
 		wantEnd(t, nc)
+	})
+}
+
+// TestTokenDeadline sends bytes that never become a token. Neither a late first
+// byte, nor a payload that keeps coming, nor a wrong token moves the deadline.
+func TestTokenDeadline(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		write func(net.Conn) error
+	}{
+		{"header", func(nc net.Conn) error {
+			time.Sleep(9 * time.Second)
+			_, err := nc.Write([]byte{0})
+			return err
+		}},
+		{"payload", func(nc net.Conn) error {
+			_, err := nc.Write([]byte{0, 0, 1, 0})
+			for range 16 {
+				time.Sleep(time.Second)
+				_, _ = nc.Write([]byte{1}) // fails once the server closes
+			}
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+				nc := dial()
+				start := time.Now()
+				conn := NewConn(nc)
+				wantError(t, ask(t, conn, auth("wrong")), 401, "the token is wrong")
+				wrote := make(chan error, 1)
+				go func() { wrote <- c.write(nc) }()
+				wantError(t, answer(t, conn), 401, "no token came in time")
+				if d := time.Since(start); d != 10*time.Second {
+					t.Errorf("the connection ended after %v, want 10s", d)
+				}
+				nc.Close()
+				if err := <-wrote; err != nil {
+					t.Errorf("write: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestShortProgressBeforeToken gives a payload less time than the token has.
+func TestShortProgressBeforeToken(t *testing.T) {
+	s := &Server{Handler: pinger, Token: "secret", Limits: Limits{Progress: 2 * time.Second}}
+	inTimeOf(t, s, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		start := time.Now()
+		if _, err := nc.Write([]byte{0, 0, 1, 0}); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, answer(t, NewConn(nc)), 401, "no token came in time")
+		if d := time.Since(start); d != 2*time.Second {
+			t.Errorf("the connection ended after %v, want 2s", d)
+		}
+		wantEnd(t, nc)
+	})
+}
+
+// TestResponsesShareMemory lets a slow reader hold the memory of all long
+// frames. A response of more than keepOut bytes is refused until the memory is
+// free again; a shorter one needs none of it.
+func TestResponsesShareMemory(t *testing.T) {
+	overhead := proto.Size(response(strings.Repeat("x", keepOut))) - keepOut
+	sized := func(n int) *pb.ServerMessage { // a frame of n bytes
+		m := response(strings.Repeat("x", n-overhead))
+		if got := proto.Size(m); got != n {
+			t.Fatalf("a response of %d bytes, want %d", got, n)
+		}
+		return m
+	}
+	responses := map[string]*pb.ServerMessage{"long": response(strings.Repeat("x", MaxFrame-keepOut)), "short": sized(keepOut), "medium": sized(keepOut + 1)}
+	s := &Server{Token: "secret", Limits: Limits{InFlight: MaxFrame}, Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		_ = send(responses[m.GetSend().GetContent()])
+	}}
+	inTimeOf(t, s, func(t *testing.T, dial func() net.Conn) {
+		slow := dial()
+		if err := admitted(t, slow).Write(sendMsg("long")); err != nil {
+			t.Fatal(err)
+		}
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			b := make([]byte, 16<<10)
+			for {
+				if _, err := slow.Read(b); err != nil {
+					return
+				}
+				select {
+				case <-stop:
+					slow.Close()
+					return
+				case <-time.After(2 * time.Second):
+				}
+			}
+		}()
+		synctest.Wait()
+		c := admitted(t, dial())
+		if n := len(ask(t, c, sendMsg("short")).GetResponse().GetContent()); n != keepOut-overhead {
+			t.Errorf("a short response of %d bytes", n)
+		}
+		start := time.Now()
+		if m := ask(t, c, sendMsg("medium")); m.GetError().GetKind() != "busy" {
+			t.Errorf("a response of %d bytes, and error %v, want busy", len(m.GetResponse().GetContent()), m.GetError())
+		}
+		if d := time.Since(start); d != 30*time.Second {
+			t.Errorf("refused after %v, want 30s", d)
+		}
+		close(stop)
+		<-done
+		if n := len(ask(t, c, sendMsg("medium")).GetResponse().GetContent()); n != keepOut+1-overhead {
+			t.Errorf("a response of %d bytes after the memory is free", n)
+		}
 	})
 }
 

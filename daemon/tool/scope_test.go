@@ -52,6 +52,20 @@ func TestFor(t *testing.T) {
 			t.Errorf("a session from elsewhere may call %s", name)
 		}
 	}
+	if !remote.Confined {
+		t.Error("a session from elsewhere is not confined")
+	}
+}
+
+// TestAndKeepsConfinement: what either scope confines, both together confine.
+func TestAndKeepsConfinement(t *testing.T) {
+	for _, s := range []bool{false, true} {
+		for _, u := range []bool{false, true} {
+			if got := (Scope{Confined: s}).And(Scope{Confined: u}).Confined; got != (s || u) {
+				t.Errorf("%v and %v: %v", s, u, got)
+			}
+		}
+	}
 }
 
 // TestAnd holds And against what both lists say of every name.

@@ -19,6 +19,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model"
+	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -32,13 +33,22 @@ var (
 	allTools = []string{"bash", "read", "edit", "ask_user", "delegate", "skill", "mcp", "recall", "remember", "forget", "session_search", "weather"}
 )
 
+// Identities of clients. Runs in which a user of another service has a part get
+// no file tools.
+var (
+	localSenders  = []string{"", "user", "ann", "cron", "delegate-crab"}
+	remoteSenders = []string{"tg:7", "slack:U02-ABC", "discord:99", "mail:ann@post.example", "matrix:@ann:hs.example", ":"}
+)
+
 // granted is what the configuration says of an agent.
 type granted struct{ tools, skills, mcps, members []string }
+
+func (g granted) scoped() bool { return len(g.tools)+len(g.skills)+len(g.mcps)+len(g.members) > 0 }
 
 // mayAlone is RFC 0082 with D18 and D19, written down anew and without lists:
 // may this agent, asked by its user, do that?
 func (g granted) mayAlone(who, kind, name string) bool {
-	scoped := len(g.tools)+len(g.skills)+len(g.mcps)+len(g.members) > 0
+	scoped := g.scoped()
 	switch kind {
 	case "skill":
 		return len(g.skills) == 0 || slices.Contains(g.skills, name)
@@ -86,13 +96,64 @@ type world struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	left    int // actions of this sequence
-	did     int // what was done, and allowed
+	talks   []talk
 	escapes []string
+	figures
 }
 
-// A path says who asked whom, and which skills each has loaded: crab>bet+feeds.
-// The model writes it into everything that it says.
+// figures count actions.
+type figures struct {
+	did       int // all, allowed ones
+	remote    int // of runs with a remote creator or sender
+	bash      int // calls of bash
+	confined  int // of them, in confinement
+	delegated int // of the confined calls, those of a delegate
+	continued int // sequences in a session of an earlier sequence
+	mixed     int // of them, with a sender other than the creator
+}
+
+func (f *figures) add(o figures) {
+	f.did += o.did
+	f.remote += o.remote
+	f.bash += o.bash
+	f.confined += o.confined
+	f.delegated += o.delegated
+	f.continued += o.continued
+	f.mixed += o.mixed
+}
+
+// talk is a session that later sequences may continue.
+type talk struct {
+	agent   string
+	creator string
+	id      uint64
+	stored  string
+	closed  bool // the daemon no longer has it loaded
+}
+
+// A path says who asked whom, which skills each has loaded, and, for the first
+// agent, who created the session and who sent the message:
+// crab|tg:7|user>bet+feeds. The model writes it into everything that it says.
+func origin(at string) (rest string, remote bool) {
+	first, others, _ := strings.Cut(at, ">")
+	parts := strings.Split(first, "|") // agent, creator, sender with its skills
+	sender, skills, _ := strings.Cut(parts[2], "+")
+	rest = parts[0]
+	if skills != "" {
+		rest += "+" + skills
+	}
+	if others != "" {
+		rest += ">" + others
+	}
+	return rest, slices.Contains(remoteSenders, parts[1]) || slices.Contains(remoteSenders, sender)
+}
+
+// may reports whether everybody on a path may do that.
 func (w *world) may(at, kind, name string) bool {
+	at, remote := origin(at)
+	if remote && kind == "tool" && (name == "bash" || name == "read" || name == "edit") {
+		return false
+	}
 	for _, step := range strings.Split(at, ">") {
 		parts := strings.Split(step, "+")
 		if !w.grants[parts[0]].mayAlone(parts[0], kind, name) {
@@ -111,8 +172,35 @@ func (w *world) record(at, kind, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.did++
+	if _, remote := origin(at); remote {
+		w.remote++
+	}
 	if !w.may(at, kind, name) {
 		w.escapes = append(w.escapes, fmt.Sprintf("%s: %s %s", at, kind, name))
+	}
+}
+
+// recordBash records a call of bash. It must be confined if the configuration
+// bounds an agent of the path, and only then.
+func (w *world) recordBash(at string, confined bool) {
+	w.record(at, "tool", "bash")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bash++
+	path, want := origin(at)
+	steps := strings.Split(path, ">")
+	for _, step := range steps {
+		who, _, _ := strings.Cut(step, "+")
+		want = want || w.grants[who].scoped()
+	}
+	if confined != want {
+		w.escapes = append(w.escapes, fmt.Sprintf("%s: bash with confinement %v, want %v", at, confined, want))
+	}
+	if confined {
+		w.confined++
+		if len(steps) > 1 {
+			w.delegated++
+		}
 	}
 }
 
@@ -149,6 +237,9 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 			break
 		}
 		name := allTools[w.rng.IntN(len(allTools))]
+		if w.rng.IntN(6) == 0 {
+			name = "bash" // the tool that confinement is for
+		}
 		args := map[string]any{"at": at}
 		switch name {
 		case "delegate":
@@ -206,9 +297,13 @@ func (w *world) fixtures(set *tool.Set) {
 	for _, name := range allTools {
 		real, _ := set.Get(name)
 		set.Add(tool.New(name, "", func(ctx context.Context, c tool.Call, a args) (string, error) {
+			if name == "bash" {
+				w.recordBash(a.At, c.Scope.Confined)
+				return "ok", nil
+			}
 			w.record(a.At, "tool", name)
 			switch name {
-			case "bash", "read", "edit", "weather":
+			case "read", "edit", "weather":
 				return "ok", nil
 			case "mcp":
 				if err := c.Scope.Server(a.Server); err != nil {
@@ -300,29 +395,77 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// sequence has one agent work on one message.
+// sequence has one agent work on one message, in a new session or in one of an
+// earlier sequence.
 func (w *world) sequence() {
 	w.t.Helper()
-	who := cast[w.rng.IntN(len(cast))]
-	text := "go at=" + who
+	sender := localSenders[w.rng.IntN(len(localSenders))]
 	if w.rng.IntN(3) == 0 {
-		text = "/" + talents[w.rng.IntN(len(talents))] + " " + text
+		sender = remoteSenders[w.rng.IntN(len(remoteSenders))]
+	}
+	m := &pb.SendMsg{Sender: &sender}
+	t := talk{agent: cast[w.rng.IntN(len(cast))], creator: sender}
+	known := -1
+	if len(w.talks) > 0 && w.rng.IntN(2) == 0 {
+		known = w.rng.IntN(len(w.talks))
+		t = w.talks[known]
+		w.continued++
+		if sender != "" && sender != t.creator {
+			w.mixed++
+		}
+	}
+	switch m.Agent = t.agent; {
+	case known < 0:
+		m.NewChat = true
+	case t.closed || w.rng.IntN(4) == 0:
+		m.ResumeFile = &t.stored
+	default:
+		m.Session = &t.id
+	}
+	m.Content = "go at=" + t.agent + "|" + t.creator + "|" + sender
+	if w.rng.IntN(3) == 0 {
+		m.Content = "/" + talents[w.rng.IntN(len(talents))] + " " + m.Content
 	}
 	w.left = 12
 	r := &request{ctx: w.t.Context(), send: func(*pb.ServerMessage) error { return nil }}
-	err := w.d.send(r, &pb.SendMsg{Agent: who, Content: text, NewChat: true})
-	if err != nil && !strings.Contains(err.Error(), "no more steps") {
+	if err := w.d.send(r, m); err != nil && !strings.Contains(err.Error(), "no more steps") {
 		w.t.Fatal(err)
 	}
-	for _, l := range w.d.live.list() {
+	w.keep(t, known)
+}
+
+// keep closes some sessions, and remembers up to four for later sequences.
+func (w *world) keep(t talk, known int) {
+	list := w.d.live.list()
+	if l := list[len(list)-1]; known < 0 || t.closed {
+		t.id, t.stored, t.closed = l.id, l.log.ID(), false
+	}
+	if known < 0 {
+		w.talks = append(w.talks, t)
+		known = len(w.talks) - 1
+	}
+	w.talks[known] = t
+	if len(w.talks) > 4 {
+		w.talks = slices.Delete(w.talks, 0, 1)
+	}
+	for _, l := range list {
+		i := slices.IndexFunc(w.talks, func(t talk) bool { return !t.closed && t.id == l.id })
+		if i >= 0 && w.rng.IntN(4) > 0 {
+			continue
+		}
+		if i >= 0 {
+			w.talks[i].closed = true
+		}
 		w.d.drop(l)
 	}
 }
 
 // TestScopesNeverWiden has random agents do random things: calls, delegations,
-// slash commands, skills that narrow, compactions. Nothing that happens may be
-// more than everybody on the way to it may do. CRABMEM_SCOPE is how many
-// sequences there are.
+// slash commands, skills that narrow, compactions, for senders of several services,
+// in new sessions and in sessions of other senders. Nothing that happens may be
+// more than everybody on the way to it may do, and bash runs confined if the
+// configuration bounds anybody on the way. CRABMEM_SCOPE is how many sequences
+// there are.
 func TestScopesNeverWiden(t *testing.T) {
 	sequences, worlds := 2000, 20
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_SCOPE")); err == nil {
@@ -331,7 +474,7 @@ func TestScopesNeverWiden(t *testing.T) {
 		sequences, worlds = 200, 10
 	}
 	var mu sync.Mutex
-	did := 0
+	var all figures
 	t.Run("worlds", func(t *testing.T) {
 		for seed := range worlds {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -345,12 +488,55 @@ func TestScopesNeverWiden(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				did += w.did
+				all.add(w.figures)
 			})
 		}
 	})
-	t.Logf("scope: %d sequences, %d things done, 0 escapes", sequences, did)
-	if did < 3*sequences {
-		t.Errorf("only %d things were done", did)
+	t.Logf("scope: %d sequences, %d things done, 0 escapes; %d of remote senders, %d calls of bash, %d confined, %d of those by delegates",
+		sequences, all.did, all.remote, all.bash, all.confined, all.delegated)
+	if all.did < 3*sequences {
+		t.Errorf("only %d things were done", all.did)
+	}
+	if all.remote == 0 || all.confined == 0 || all.bash == all.confined || all.delegated == 0 || all.continued == 0 || all.mixed == 0 {
+		t.Errorf("an action never happened: %+v", all)
+	}
+}
+
+// TestRemoteSendersHaveNoShell calls bash in runs of each origin. A run has bash
+// only if neither the creator of its session nor its sender is remote, also
+// after the session was closed and resumed.
+func TestRemoteSendersHaveNoShell(t *testing.T) {
+	for _, c := range []struct {
+		creator, sender string
+		want            bool
+	}{
+		{"", "", true}, {"ann", "ann", true}, {"ann", "bob", true}, {"ann", "cron", true},
+		{"ann", "tg:7", false}, {"tg:7", "ann", false}, {"tg:7", "tg:7", false}, {"tg:7", "", false}, {"tg:7", "slack:U02", false}, {"user", "mail:a@b", false},
+	} {
+		for _, resume := range []bool{false, true} {
+			ran := 0
+			m := modeltest.New(t, modeltest.Say("begun"), modeltest.Call("bash", `{}`), modeltest.Say("done"))
+			s := serve(t, home(t), scripted(m), func(o *Options) {
+				o.Hooks.RegisterTools = func(set *tool.Set) {
+					set.Add(tool.New("bash", "", func(context.Context, tool.Call, struct{}) (string, error) {
+						ran++
+						return "ok", nil
+					}))
+				}
+			})
+			begun := s.one(send(&pb.SendMsg{Content: "begin", Sender: &c.creator})).GetResponse()
+			next := &pb.SendMsg{Content: "go", Sender: &c.sender, Session: &begun.Session}
+			if resume {
+				s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: begun.Session}}})
+				next.Session, next.ResumeFile = nil, &begun.StoredId
+			}
+			if r := s.one(send(next)).GetResponse(); r.GetContent() != "done" {
+				t.Errorf("%+v: answered %q", c, r.GetContent())
+			}
+			if (ran > 0) != c.want {
+				t.Errorf("%+v, resumed %v: bash ran %d times", c, resume, ran)
+			}
+			s.stop()
+		}
 	}
 }

@@ -1,0 +1,188 @@
+package daemoncrash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"crabmem/daemon"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/model"
+)
+
+// ask sends a request and passes each response to see. It returns the error that
+// the daemon reports.
+func ask(d *daemon.Daemon, m *pb.ClientMessage, see func(*pb.ServerMessage)) error {
+	var err error
+	d.Handle(context.Background(), wire.Peer{}, m, func(r *pb.ServerMessage) error {
+		switch e := r.GetStream(); {
+		case r.GetError() != nil:
+			err = fmt.Errorf("%d %s: %s", r.GetError().Code, r.GetError().Kind, r.GetError().Message)
+		case e.GetEnd().GetError() != "":
+			err = errors.New(e.GetEnd().Error)
+		default:
+			see(r)
+		}
+		return nil
+	})
+	return err
+}
+
+// client sends requests as one sender.
+type client struct {
+	who   string
+	d     *daemon.Daemon
+	rng   *rand.Rand
+	mu    *sync.Mutex // guards *l, and the ledger
+	l     **ledger
+	n     int
+	crons map[string]uint64 // ids, by arguments
+}
+
+// locked runs f on the ledger.
+func (c *client) locked(f func(l *ledger)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(*c.l)
+}
+
+// next returns a text that this client has not sent yet.
+func (c *client) next(what string) string {
+	c.n++
+	return fmt.Sprintf("%s of %s, number %d", what, c.who, c.n)
+}
+
+// belongs reports whether a client made a text.
+func belongs(text, who string) bool { return strings.Contains(text, " of "+who+", number ") }
+
+// set sends a request that sets a cell.
+func (c *client) set(key, value string, m *pb.ClientMessage) error {
+	c.locked(func(l *ledger) { l.begin(key, value) })
+	return ask(c.d, m, func(*pb.ServerMessage) { c.locked(func(l *ledger) { l.ack(key, value) }) })
+}
+
+// do sends the request of a symbol. One that has no object sends another.
+func (c *client) do(symbol string) error {
+	var entries []string
+	chat, said := "", false
+	c.locked(func(l *ledger) {
+		for key, e := range l.cells {
+			if name, ok := strings.CutPrefix(key, "entry "); ok && len(e.maybe) == 0 && strings.HasPrefix(e.now, "note ") && belongs(name, c.who) {
+				entries = append(entries, name)
+			}
+		}
+		slices.Sort(entries)
+		t := l.talk("crab/" + c.who)
+		chat, said = t.id, len(t.lines) > 0
+	})
+	switch {
+	case symbol == "checkpoint":
+		return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, func(*pb.ServerMessage) {})
+	case symbol == "say" || !said && symbol != "remember":
+		return c.say("crab", c.next("hello"))
+	case symbol == "brief":
+		return c.say("brief", c.next("hello"))
+	case symbol == "note":
+		return c.say("crab", "note "+c.next("fact"))
+	case symbol == "compact":
+		return c.compact(chat)
+	case symbol == "title":
+		title := c.next("title")
+		return c.set("title crab/"+c.who, title, &pb.ClientMessage{Msg: &pb.ClientMessage_SetTitle{SetTitle: &pb.SetTitleMsg{Id: chat, Title: title}}})
+	case symbol == "cron":
+		return c.addCron(chat)
+	case symbol == "uncron" && len(c.crons) > 0:
+		return c.removeCron()
+	case symbol == "config":
+		mark := fmt.Sprint(c.rng.Uint32())
+		return c.set("config", mark, &pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: `{"env":{"MARK":"` + mark + `"}}`}}})
+	case symbol == "update" && len(entries) > 0:
+		return c.remember(entries[c.rng.IntN(len(entries))])
+	case symbol == "forget" && len(entries) > 0:
+		name := entries[c.rng.IntN(len(entries))]
+		return c.set("entry "+name, "", &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: &pb.ForgetMsg{Name: name}}})
+	}
+	return c.remember(c.next("entry"))
+}
+
+func (c *client) remember(name string) error {
+	text := c.next("text") + strings.Repeat(" and more", c.rng.IntN(100))
+	return c.set("entry "+name, "note "+text, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{Name: name, Content: text}}})
+}
+
+// say sends a message to an agent. The agent brief ends every run with a summary.
+func (c *client) say(agent, text string) error {
+	key := agent + "/" + c.who
+	texts := []string{"user " + text, "assistant " + model.Answer(text)}
+	name, noted := strings.CutPrefix(text, "note ")
+	if noted {
+		texts = slices.Insert(texts, 1, "assistant+ ", "tool *")
+	}
+	if agent == "brief" {
+		texts = append(texts, "marker *")
+	}
+	var lines []*line
+	c.locked(func(l *ledger) {
+		lines = l.talk(key).issue(texts...)
+		if noted {
+			l.begin("entry "+name, "note "+model.Answer(name))
+		}
+	})
+	return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: &pb.StreamMsg{Agent: agent, Content: text, Sender: &c.who}}}, func(m *pb.ServerMessage) {
+		c.locked(func(l *ledger) {
+			switch e := m.GetStream(); {
+			case e.GetStart() != nil:
+				l.talk(key).id = e.GetStart().StoredId
+			case e.GetToolResult() != nil && !e.GetToolResult().IsError:
+				l.ack("entry "+name, "note "+model.Answer(name))
+			case e.GetCompacted() != nil:
+				lines[len(lines)-1].text = "marker " + e.GetCompacted().Summary
+				l.ack("entry "+e.GetCompacted().Archive, "archive "+e.GetCompacted().Summary)
+			case e.GetEnd() != nil:
+				for _, x := range lines {
+					x.must = true
+				}
+			}
+		})
+	})
+}
+
+func (c *client) compact(id string) error {
+	var lines []*line
+	c.locked(func(l *ledger) { lines = l.talk("crab/" + c.who).issue("marker *") })
+	return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Id: id}}}, func(m *pb.ServerMessage) {
+		c.locked(func(l *ledger) {
+			r := m.GetCompacted()
+			*lines[0] = line{"marker " + r.Summary, true}
+			l.ack("entry "+r.Archive, "archive "+r.Summary)
+		})
+	})
+}
+
+func (c *client) addCron(session string) error {
+	args := c.next("job")
+	value := "0 3 * * * tidy " + session
+	c.locked(func(l *ledger) { l.begin("cron "+args, value) })
+	return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: &pb.CreateCronMsg{
+		Schedule: "0 3 * * *", Skill: "tidy", Args: args, StoredId: session}}}, func(m *pb.ServerMessage) {
+		c.crons[args] = m.GetCronInfo().Id
+		c.locked(func(l *ledger) { l.ack("cron "+args, value) })
+	})
+}
+
+func (c *client) removeCron() error {
+	var all []string
+	for args := range c.crons {
+		all = append(all, args)
+	}
+	slices.Sort(all)
+	args := all[c.rng.IntN(len(all))]
+	id := c.crons[args]
+	delete(c.crons, args)
+	return c.set("cron "+args, "", &pb.ClientMessage{Msg: &pb.ClientMessage_DeleteCron{DeleteCron: &pb.DeleteCronMsg{Id: id}}})
+}

@@ -1,0 +1,152 @@
+package daemoncrash
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"regexp"
+	"strings"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon"
+	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/sessionref"
+)
+
+const home = "/machine/home"
+
+// openDaemon opens a daemon on a file system. Its clock stands still.
+func openDaemon(fsys vfs.FS) (*daemon.Daemon, error) {
+	return daemon.Open(daemon.Options{
+		Home: home, FS: fsys, Log: slog.New(slog.DiscardHandler), Getenv: func(string) string { return "" },
+		Now: func() time.Time { return time.Unix(1_765_432_100, 0) },
+	})
+}
+
+var mark = regexp.MustCompile(`(?m)^MARK = ['"](\d*)['"]`)
+
+// look asks a daemon for everything it has.
+func look(m *vfs.Mem, d *daemon.Daemon) (*found, error) {
+	f := &found{cells: map[string]string{}, talks: map[string][]string{}, ids: map[string]string{}, crons: map[string]uint64{}, archives: map[string]bool{}}
+	err := ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListEntries{ListEntries: &pb.ListEntriesMsg{Content: true}}}, func(r *pb.ServerMessage) {
+		for _, e := range r.GetEntries().GetEntries() {
+			kind := "note "
+			if e.Kind == pb.EntryKind_ARCHIVE {
+				kind = "archive "
+				f.archives[e.Content] = true
+			}
+			f.cells["entry "+e.Name] = kind + e.Content
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list entries: %w", err)
+	}
+	err = ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, func(r *pb.ServerMessage) {
+		for _, c := range r.GetCronList().GetCrons() {
+			f.cells["cron "+c.Args] = c.Schedule + " " + c.Skill + " " + c.StoredId
+			f.crons[c.Args] = c.Id
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list crons: %w", err)
+	}
+	text, err := vfs.ReadFile(m, home+"/config.toml", 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	if v := mark.FindSubmatch(text); v != nil {
+		f.cells["config"] = string(v[1])
+	}
+	var sessions []*pb.StoredSession
+	err = ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListSessions{ListSessions: &pb.ListSessionsMsg{}}}, func(r *pb.ServerMessage) {
+		sessions = append(sessions, r.GetStoredSessions().GetSessions()...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	for _, s := range sessions {
+		if err := f.session(d, s); err != nil {
+			return nil, fmt.Errorf("session %s: %w", s.Id, err)
+		}
+	}
+	return f, nil
+}
+
+// session adds the lines of a session up to the first bad one: from there on the
+// next writer moves the rest to a quarantine file.
+func (f *found) session(d *daemon.Daemon, s *pb.StoredSession) error {
+	key := s.Agent + "/" + s.CreatedBy
+	if s.Error != "" || f.ids[key] != "" {
+		return fmt.Errorf("there is another of %s (%q), or it is not a session: %s", key, f.ids[key], s.Error)
+	}
+	f.ids[key] = s.Id
+	if s.Title != "" {
+		f.cells["title "+key] = s.Title
+	}
+	f.talks[key] = []string{}
+	bad := false
+	return ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: &pb.HistoryMsg{Id: s.Id}}}, func(r *pb.ServerMessage) {
+		for _, l := range r.GetHistory().GetLines() {
+			if bad = bad || l.Kind == "bad"; bad {
+				return
+			}
+			var v struct {
+				Role, Content, Compact string
+				Calls                  []any `json:"tool_calls"`
+			}
+			switch _ = json.Unmarshal(l.Json, &v); l.Kind {
+			case "message":
+				f.talks[key] = append(f.talks[key], v.Role+strings.Repeat("+", len(v.Calls))+" "+v.Content)
+			case "marker":
+				f.talks[key] = append(f.talks[key], "marker "+v.Compact)
+			}
+		}
+	})
+}
+
+// agree compares the lines of each session with what another reader finds in
+// its file. The file has no bad line.
+func agree(m *vfs.Mem, f *found) error {
+	list, err := m.ReadDir(home + "/sessions")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first session makes the folder
+		return err
+	}
+	files := 0
+	for _, e := range list {
+		if !strings.HasSuffix(e.Name(), ".jsonl") {
+			continue
+		}
+		files++
+		text, err := vfs.ReadFile(m, home+"/sessions/"+e.Name(), 1<<20)
+		if err != nil {
+			return err
+		}
+		s, err := sessionref.Read(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		for _, bad := range s.Skipped {
+			if !strings.HasPrefix(bad.Text, `{"meta":`) {
+				return fmt.Errorf("%s: line %d is %q", e.Name(), bad.Line, bad.Text)
+			}
+		}
+		var lines []string
+		for _, r := range s.Records {
+			if r.Marker {
+				lines = append(lines, "marker "+r.Summary)
+			} else {
+				lines = append(lines, r.Message.Role+strings.Repeat("+", len(r.Message.ToolCalls))+" "+r.Message.Content)
+			}
+		}
+		if got := f.talks[s.Meta.Agent+"/"+s.Meta.CreatedBy]; strings.Join(got, "\n") != strings.Join(lines, "\n") {
+			return fmt.Errorf("%s has %q, and the daemon reports %q", e.Name(), lines, got)
+		}
+	}
+	if files != len(f.talks) {
+		return fmt.Errorf("%d session files, and the daemon reports %d", files, len(f.talks))
+	}
+	return nil
+}

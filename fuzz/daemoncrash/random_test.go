@@ -1,0 +1,155 @@
+package daemoncrash
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/fuzz/fate"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "run one history of TestRandom; 0 = all")
+
+// TestRandom cuts the power under four clients, again and again on the disk that
+// the last power cut left.
+func TestRandom(t *testing.T) {
+	first, n, lives := uint64(1), 8, 6
+	if full {
+		n, lives = 60, 15
+	}
+	if *seedFlag != 0 {
+		first, n = *seedFlag, 1
+	}
+	cuts, idles := 0, 0
+	acked := map[string]int{}
+	for seed := first; seed < first+uint64(n); seed++ {
+		h, err := newHistory(seed)
+		for i := 0; err == nil && i < lives; i++ {
+			err = h.life()
+		}
+		if err != nil {
+			t.Errorf("seed %d, life %d: %v", seed, h.lives, err)
+		}
+		cuts += h.cuts
+		idles += h.lives - h.cuts
+		for kind, k := range h.l.counts() {
+			acked[kind] += k
+		}
+	}
+	t.Logf("random histories of daemons checked: %d power cuts under 4 clients, %d while idle, 0 lost; at the end %v", cuts, idles, acked)
+	if cuts == 0 {
+		t.Error("the power was never cut")
+	}
+}
+
+// history is a home in the course of several power cuts.
+type history struct {
+	rng         *rand.Rand
+	m           *vfs.Mem
+	mu          sync.Mutex
+	l           *ledger
+	clients     []*client
+	lives, cuts int
+}
+
+func newHistory(seed uint64) (*history, error) {
+	h := &history{rng: rand.New(rand.NewPCG(seed, 3)), l: newLedger()}
+	for i := range 4 {
+		h.clients = append(h.clients, &client{who: fmt.Sprint("client-", i), mu: &h.mu, l: &h.l, crons: map[string]uint64{}})
+	}
+	var err error
+	h.m, err = newMachine()
+	return h, err
+}
+
+var errPower = errors.New("the power is off")
+
+// life has the clients send requests until the power is cut, and opens a daemon on
+// the disk. Acknowledgements after the cut do not count.
+func (h *history) life() error {
+	h.lives++
+	after, percent := h.rng.IntN(400), 25*h.rng.IntN(5)
+	r := rand.New(rand.NewPCG(h.rng.Uint64(), 5))
+	var image *vfs.Mem
+	var acked *ledger
+	cut := func() { // h.mu is held
+		frozen := h.m.Kill()
+		image, acked = frozen.Crash(fate.Pick(r, frozen.Unsynced(), percent)...), h.l.clone()
+	}
+	h.m.Hook = func(c vfs.Call) error {
+		if err := noReserve(c); err != nil {
+			return err
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if fate.Mutates(c.Op) {
+			if after--; after < 0 && image == nil {
+				cut()
+				h.cuts++
+			}
+		}
+		if image != nil {
+			return errPower
+		}
+		return nil
+	}
+	d, err := openDaemon(h.m)
+	if err == nil {
+		var wg sync.WaitGroup
+		errs := make([]error, len(h.clients))
+		for i, c := range h.clients {
+			c.d, c.rng = d, rand.New(rand.NewPCG(h.rng.Uint64(), 6))
+			wg.Go(func() {
+				for k := 0; k < 12 && errs[i] == nil; k++ {
+					symbol := "config" // of which there is one for all
+					for symbol == "config" || symbol == "reopen" {
+						symbol = alphabet[c.rng.IntN(len(alphabet))]
+					}
+					errs[i] = c.do(symbol)
+				}
+			})
+		}
+		wg.Wait()
+		err = errors.Join(errs...)
+	}
+	h.mu.Lock()
+	if image == nil {
+		if err != nil {
+			h.mu.Unlock()
+			return err // nothing failed, but the daemon says so
+		}
+		cut()
+	}
+	h.mu.Unlock()
+	if d != nil {
+		_ = d.Close() // of the dead machine
+	}
+	return h.reopen(image, acked)
+}
+
+// reopen checks what the disk has, and goes on with it.
+func (h *history) reopen(m *vfs.Mem, acked *ledger) error {
+	j := newJudge()
+	f, err := j.recover(m.Kill(), acked, h.lives%3 == 0)
+	if err != nil {
+		return err
+	}
+	if err := acked.check(f, false); err != nil {
+		return err
+	}
+	acked.settle(f)
+	h.l, h.m = acked, m
+	for _, c := range h.clients {
+		c.crons = map[string]uint64{}
+		for args, id := range f.crons {
+			if belongs(args, c.who) {
+				c.crons[args] = id
+			}
+		}
+	}
+	return nil
+}

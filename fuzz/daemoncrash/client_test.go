@@ -20,14 +20,14 @@ import (
 func ask(d *daemon.Daemon, m *pb.ClientMessage, see func(*pb.ServerMessage)) error {
 	var err error
 	d.Handle(context.Background(), wire.Peer{}, m, func(r *pb.ServerMessage) error {
-		switch e := r.GetStream(); {
-		case r.GetError() != nil:
-			err = fmt.Errorf("%d %s: %s", r.GetError().Code, r.GetError().Kind, r.GetError().Message)
-		case e.GetEnd().GetError() != "":
-			err = errors.New(e.GetEnd().Error)
-		default:
-			see(r)
+		if e := r.GetError(); e != nil {
+			err = fmt.Errorf("%d %s: %s", e.Code, e.Kind, e.Message)
+			return nil
 		}
+		if text := r.GetStream().GetEnd().GetError(); text != "" {
+			err = errors.New(text)
+		}
+		see(r)
 		return nil
 	})
 	return err
@@ -87,6 +87,12 @@ func (c *client) do(symbol string) error {
 		return c.say("crab", c.next("hello"))
 	case symbol == "brief":
 		return c.say("brief", c.next("hello"))
+	case symbol == "short":
+		err := c.say("short", c.next("endless recall"))
+		if err != nil && strings.Contains(err.Error(), noSteps) {
+			return nil
+		}
+		return err
 	case symbol == "note":
 		return c.say("crab", "note "+c.next("fact"))
 	case symbol == "compact":
@@ -115,7 +121,11 @@ func (c *client) remember(name string) error {
 	return c.set("entry "+name, "note "+text, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{Name: name, Content: text}}})
 }
 
-// say sends a message to an agent. The agent brief ends every run with a summary.
+// noSteps is part of the error that ends a run of the agent short.
+const noSteps = "no more steps"
+
+// say sends a message to an agent. The agent brief ends every run with a summary,
+// the agent short after the result of its first call.
 func (c *client) say(agent, text string) error {
 	key := agent + "/" + c.who
 	texts := []string{"user " + text, "assistant " + model.Answer(text)}
@@ -123,8 +133,11 @@ func (c *client) say(agent, text string) error {
 	if noted {
 		texts = slices.Insert(texts, 1, "assistant+ ", "tool *")
 	}
-	if agent == "brief" {
+	switch agent {
+	case "brief":
 		texts = append(texts, "marker *")
+	case "short":
+		texts = []string{texts[0], "assistant+ ", "tool *"}
 	}
 	var lines []*line
 	c.locked(func(l *ledger) {
@@ -138,12 +151,12 @@ func (c *client) say(agent, text string) error {
 			switch e := m.GetStream(); {
 			case e.GetStart() != nil:
 				l.talk(key).id = e.GetStart().StoredId
-			case e.GetToolResult() != nil && !e.GetToolResult().IsError:
+			case e.GetToolResult() != nil && !e.GetToolResult().IsError && noted:
 				l.ack("entry "+name, "note "+model.Answer(name))
 			case e.GetCompacted() != nil:
 				lines[len(lines)-1].text = "marker " + e.GetCompacted().Summary
 				l.ack("entry "+e.GetCompacted().Archive, "archive "+e.GetCompacted().Summary)
-			case e.GetEnd() != nil:
+			case e.GetEnd() != nil && (e.GetEnd().Error == "" || agent == "short" && strings.Contains(e.GetEnd().Error, noSteps)):
 				for _, x := range lines {
 					x.must = true
 				}

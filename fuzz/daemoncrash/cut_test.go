@@ -11,12 +11,12 @@ import (
 )
 
 // alphabet is every kind of request, and the restart of the daemon.
-var alphabet = []string{"say", "brief", "note", "compact", "title", "cron", "uncron", "config", "remember", "update", "forget", "checkpoint", "reopen"}
+var alphabet = []string{"say", "brief", "short", "note", "compact", "title", "cron", "uncron", "config", "remember", "update", "forget", "checkpoint", "reopen"}
 
 // tour has each kind of request more than once.
 var tour = []string{
-	"remember", "say", "cron", "note", "compact", "brief", "title", "update", "cron", "uncron", "config", "checkpoint", "say", "compact", "compact",
-	"remember", "forget", "reopen", "brief", "say", "cron", "title", "note", "reopen", "compact", "remember", "uncron", "config", "brief", "checkpoint", "update", "say",
+	"remember", "say", "cron", "note", "compact", "brief", "short", "title", "update", "cron", "uncron", "config", "checkpoint", "say", "compact", "compact",
+	"remember", "forget", "reopen", "brief", "say", "cron", "title", "note", "reopen", "compact", "remember", "uncron", "config", "brief", "short", "checkpoint", "update", "say",
 }
 
 // TestPowerCuts cuts the power before every change that the daemon makes in a

@@ -10,5 +10,6 @@
 //
 // TestPowerCuts cuts the power in a fixed sequence of requests, and again while
 // a daemon recovers and continues. TestControl does the same without syncs: it
-// must lose. TestRandom cuts the power under four concurrent clients.
+// must lose. TestRandom cuts the power under four concurrent clients. TestMutants
+// breaks the daemon in its source: TestPowerCuts must fail.
 package daemoncrash

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // newMachine returns a machine with a configuration in its home. A run of the
-// agent brief ends with a summary.
+// agent brief ends with a summary, one of the agent short after a call.
 func newMachine() (*vfs.Mem, error) {
 	m := vfs.NewMem()
 	if err := vfs.MkdirAll(m, home, 0o700); err != nil {
@@ -45,7 +45,7 @@ func newMachine() (*vfs.Mem, error) {
 	}
 	return m, vfs.Replace(m, home+"/config.toml", 0o600, func(w io.Writer) error {
 		_, err := io.WriteString(w, "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \""+scripted.URL+"\"\napi_key = \"none\"\nmodels = [\"m\"]\nmax_retries = 0\n"+
-			"[system.crab]\nmodel = \"m\"\n[agents.brief]\nprompt = \"x\"\ncompact_threshold = 1\n")
+			"[system.crab]\nmodel = \"m\"\n[agents.brief]\nprompt = \"x\"\ncompact_threshold = 1\n[agents.short]\nprompt = \"x\"\nmax_iterations = 1\n")
 		return err
 	})
 }
@@ -288,9 +288,15 @@ func (w *world) hook(c vfs.Call) error {
 	return noReserve(c)
 }
 
+// maxLost is how many losses end a search.
+const maxLost = 100
+
 // explore cuts the power here, with each kind of leftover. Right after a sync only
 // the two ends are tried. No response is acknowledged while it runs: w.mu is held.
 func (w *world) explore(where string) {
+	if w.lost >= maxLost {
+		return
+	}
 	w.points++
 	frozen := w.m.Kill()
 	changes := frozen.Unsynced()

@@ -1,0 +1,76 @@
+package daemoncrash
+
+import (
+	"testing"
+
+	"crabmem/fuzz/mutation"
+)
+
+const (
+	logFile     = "sessionlog/log.go"
+	commitFile  = "crmem/commit.go"
+	cronFile    = "daemon/cron/cron.go"
+	loopFile    = "daemon/agent/loop.go"
+	compactFile = "daemon/agent/compact.go"
+	archiveFile = "daemon/archived.go"
+	liveFile    = "daemon/live.go"
+	configFile  = "daemon/config/set.go"
+	vfsFile     = "crmem/vfs/vfs.go"
+)
+
+const replaceCrons = `	err := vfs.Replace(t.fsys, t.path, 0o600, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+`
+
+const replaceConfig = `	return vfs.Replace(fsys, name, 0o600, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+`
+
+func edit(file, old, new string) []mutation.Edit {
+	return []mutation.Edit{{File: file, Old: old, New: new}}
+}
+
+var mutants = []mutation.Mutant{
+	{Name: "no sync of the store's log", Edits: edit(commitFile, "if err := s.log.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
+	{Name: "no sync of a message", Edits: edit(logFile, "if err := l.open.file.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
+	{Name: "no sync of a marker", Edits: edit(logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)")},
+	{Name: "no sync of a title", Edits: edit(logFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err")},
+	{Name: "no sync at the end of a run", Edits: edit(loopFile, "\treturn l.Sync()\n}", "\treturn nil\n}")},
+	{Name: "no sync of a replacement's name", Edits: edit(vfsFile, "return t.SyncDir(filepath.Dir(name))", "return nil")},
+	{Name: "no sync of the crons' name", Edits: edit(cronFile, replaceCrons, `	p, err := t.fsys.Pending(t.path, 0o600)
+	if err == nil {
+		_, err = io.WriteString(p, text)
+		err = errors.Join(err, p.Commit())
+	}
+`)},
+	{Name: "crons in memory only", Edits: edit(cronFile, replaceCrons, "\tvar err error\n\t_ = vfs.Replace\n\t_ = io.WriteString\n")},
+	{Name: "a cron is deleted in memory only", Edits: edit(cronFile,
+		"e.warning == \"\" && e.cron.ID == id })\n\treturn t.replace(next)", "e.warning == \"\" && e.cron.ID == id })\n\tt.adopt(next.text())\n\treturn nil")},
+	{Name: "no sync of the configuration's name", Edits: edit(configFile, replaceConfig, `	p, err := fsys.Pending(name, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Writer(p).Write(text); err != nil {
+		return err
+	}
+	return p.Commit()
+`)},
+	{Name: "an archive counted before it is in the store", Edits: edit(archiveFile, "\tif a.Memory {\n\t\tif name,", "\t_ = d.setArchived(s.Log.ID(), sum.Number)\n\tif a.Memory {\n\t\tif name,")},
+	{Name: "a summary without an archive", Edits: edit(compactFile, "\tarchive, err = r.ArchivePending(a, s)\n\treturn summary, archive, err", "\treturn summary, \"lost\", nil")},
+	{Name: "an archive that a power cut prevented is not made up for", Edits: edit(liveFile, "s.Unarchived = d.unarchived(", "_ = d.unarchived(")},
+	{Name: "an entry is acknowledged and not written", Edits: edit("daemon/store.go",
+		"e, err := d.store.Remember(m.GetName(), m.GetContent(), aliases)", "e, err := crmem.Entry{Name: m.GetName(), Content: m.GetContent()}, error(nil)")},
+}
+
+// TestMutants breaks the daemon and the packages below it, one rule at a time:
+// TestPowerCuts must fail. Without CRABMEM_CRASH=full it only checks the edits.
+func TestMutants(t *testing.T) {
+	for i := range mutants {
+		mutants[i].Test = "TestPowerCuts"
+	}
+	mutation.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
+}

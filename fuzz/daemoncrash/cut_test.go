@@ -27,9 +27,9 @@ func TestPowerCuts(t *testing.T) {
 	j.again, j.resume = 80, 32
 	limit, want := 3, 300
 	if full {
-		j.again, j.resume = 8, 4
-		limit, want = 6, 2000
-		for seed := range uint64(6) {
+		j.again, j.resume = 16, 8
+		limit, want = 6, 1000
+		for seed := range uint64(4) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			script := slices.Clone(tour)
 			for i := range script {

@@ -19,7 +19,7 @@ var seedFlag = flag.Uint64("seed", 0, "run one history of TestRandom; 0 = all")
 func TestRandom(t *testing.T) {
 	first, n, lives := uint64(1), 8, 6
 	if full {
-		n, lives = 60, 15
+		n, lives = 40, 12
 	}
 	if *seedFlag != 0 {
 		first, n = *seedFlag, 1

@@ -65,12 +65,12 @@ func (d *doctor) checkStore(context.Context) {
 		}
 		return
 	}
+	if errors.Is(r.Err(), crmem.ErrNoStore) {
+		d.ok("store", "none yet: crabmem remember makes one")
+		return
+	}
 	bad := 0
 	for _, p := range r.Problems {
-		if p.Kind == "missing" && len(r.Problems) == 1 {
-			d.ok("store", "none yet: crabmem remember makes one")
-			return
-		}
 		if bad++; bad > maxFindings {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/tool"
@@ -209,6 +210,23 @@ func TestDoctor(t *testing.T) {
 			}
 			damage(p, "memory.db", 0)
 		}, "store", stateFail, "memory.db", "crabmem "},
+		{"the snapshot is missing and its log has operations", func(p *patient) {
+			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{FoldOnClose: crmem.FoldNever})
+			if err != nil {
+				p.Fatal(err)
+			}
+			if _, err := s.Remember("late", "in the log only", nil); err != nil {
+				p.Fatal(err)
+			}
+			if err := errors.Join(s.Close(), os.Remove(filepath.Join(p.home, "memory.db"))); err != nil {
+				p.Fatal(err)
+			}
+		}, "store", stateFail, "memory.db is missing, and its log is there", "crabmem repair"},
+		{"the snapshot is missing and its log is empty", func(p *patient) {
+			if err := os.Remove(filepath.Join(p.home, "memory.db")); err != nil {
+				p.Fatal(err)
+			}
+		}, "store", stateFail, "memory.db is missing, and its log is there", "crabmem repair"},
 		{"another program has the store", func(p *patient) {
 			l, err := vfs.OS{}.Lock(filepath.Join(p.home, "memory.db-lock"))
 			if err != nil {

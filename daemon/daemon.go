@@ -209,7 +209,7 @@ func (d *Daemon) readConfig() (*config.Config, error) {
 func (d *Daemon) build(c *config.Config) error {
 	providers := make([]model.Provider, len(c.Providers))
 	for i := range c.Providers {
-		providers[i] = Provider(&c.Providers[i])
+		providers[i] = c.Providers[i].Model()
 	}
 	old := d.setup()
 	var models *model.Registry

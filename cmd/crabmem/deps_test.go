@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"sessionlog":                 {"crmem/vfs", "bm25", "bm25/snippet"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/client":              {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},
-	"daemon/config":              {"crmem/vfs"},
+	"daemon/config":              {"crmem/vfs", "daemon/model"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},
 	"daemon/service/servicetest": {"daemon/service", "crmem/vfs"},

@@ -74,7 +74,7 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 	answers := make([]answer, len(c.Providers))
 	var wg sync.WaitGroup
 	for i := range c.Providers {
-		wg.Go(func() { answers[i].address, answers[i].err = daemon.Provider(&c.Providers[i]).Probe(ctx) })
+		wg.Go(func() { answers[i].address, answers[i].err = c.Providers[i].Model().Probe(ctx) })
 	}
 	wg.Wait()
 	for i := range c.Providers {

@@ -1,10 +1,13 @@
 package config
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"crabmem/daemon/model"
 )
 
 // kinds are the names of a kind of provider: the reference's and the ones in
@@ -32,6 +35,7 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 	}
 	var fallbacks []fallback
 	top.tables("provider", func(name string, s *section) {
+		before := len(*s.f.found)
 		p := Provider{Name: name, Kind: "openai", Weight: 1, MaxRetries: 2, Timeout: 30 * time.Second, IdleTimeout: time.Minute}
 		key := "kind"
 		if s.has("standard") {
@@ -45,7 +49,6 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 		s.enum(key, &p.Kind, kindNames...)
 		p.Kind = kinds[p.Kind]
 		l.expanded(s, "base_url", &p.BaseURL)
-		checkURL(s, "base_url", p.BaseURL)
 		if p.Kind == "openai" && p.BaseURL != "" {
 			p.Kind = "openai-compatible"
 			if strings.Contains(strings.ToLower(p.BaseURL), "anthropic") {
@@ -104,6 +107,9 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 			fallbacks = append(fallbacks, fallback{model, place{s.f, line}})
 		})
 		requires(s, &p)
+		if len(*s.f.found) == before {
+			s.refused(p.Model().Check())
+		}
 		c.Providers = append(c.Providers, p)
 	})
 	names := modelNames(c)
@@ -113,6 +119,37 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 		}
 	}
 	return models
+}
+
+// Model returns the provider as package model calls it.
+func (p *Provider) Model() model.Provider {
+	retries := p.MaxRetries
+	return model.Provider{
+		Name: p.Name, Kind: p.Kind, BaseURL: p.BaseURL, APIKey: string(p.APIKey), APIVersion: p.APIVersion, Region: p.Region,
+		AccessKey: string(p.AccessKey), SecretKey: string(p.SecretKey), Models: p.Models, MaxRetries: &retries,
+		Timeout: p.Timeout, IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
+	}
+}
+
+// refused adds the problems of [model.Provider.Check], each at its key.
+func (s *section) refused(err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			s.refused(e)
+		}
+		return
+	}
+	if err == nil {
+		return
+	}
+	key := ""
+	if e, ok := errors.AsType[*model.KeyError](err); ok {
+		key = e.Key
+	}
+	if key == "api_key" && !s.has(key) {
+		key = "api_key_file"
+	}
+	s.at(key).add("%v", err)
 }
 
 // requires checks what a kind of provider cannot do without.

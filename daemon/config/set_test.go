@@ -118,8 +118,8 @@ func TestRoundTripChangesNothing(t *testing.T) {
 	for name, text := range map[string]string{
 		"reference": reference,
 		"empty":     "",
-		"ours": "# comment\n[provider.a]\nkind = 'openai-compatible'\nmodels = ['x']\nbase_url = 'https://me:secret@h/v1?key=secret'\n" +
-			"idle_timeout = '5s'\ntimeout = '1500ms'\n[tools]\nbash.access = 'never'\n",
+		"ours": "# comment\n[provider.a]\nkind = 'openai-compatible'\nmodels = ['x']\nbase_url = 'https://h/v1'\n" +
+			"idle_timeout = '5s'\ntimeout = '1500ms'\n[mcps.far]\nurl = 'https://me:secret@h/mcp?key=secret'\n[tools]\nbash.access = 'never'\n",
 		"template": string(config.Template(config.Found{})),
 	} {
 		t.Run(name, func(t *testing.T) {

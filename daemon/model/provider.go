@@ -109,25 +109,35 @@ func (p *Provider) kind() (kind, bool) {
 	return kinds[i], true
 }
 
-// Check returns all problems of a provider. No key is in its text.
+// KeyError is a problem with one key of a provider. Its text contains no secret.
+type KeyError struct {
+	Key     string // as in config.toml; "" if the problem concerns the whole provider
+	message string
+}
+
+func (e *KeyError) Error() string { return e.message }
+
+// Check returns all problems of a provider, joined. Each one is a *KeyError.
 func (p Provider) Check() error {
 	var problems []error
-	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	complain := func(key, format string, args ...any) {
+		problems = append(problems, &KeyError{key, fmt.Sprintf(format, args...)})
+	}
 	k, known := p.kind()
 	if !known {
-		complain("provider '%s' has the unknown kind '%s': it is one of %s", p.Name, p.Kind, strings.Join(Kinds(), ", "))
+		complain("kind", "provider '%s' has the unknown kind '%s': it is one of %s", p.Name, p.Kind, strings.Join(Kinds(), ", "))
 	}
 	if p.Name == "" {
-		complain("a provider has no name")
+		complain("", "a provider has no name")
 	}
 	if len(p.Models) == 0 {
-		complain("provider '%s' has no models", p.Name)
+		complain("models", "provider '%s' has no models", p.Name)
 	}
 	for i, m := range p.Models {
 		if m == "" {
-			complain("provider '%s' has a model without a name", p.Name)
+			complain("models", "provider '%s' has a model without a name", p.Name)
 		} else if slices.Contains(p.Models[:i], m) {
-			complain("provider '%s' has the model '%s' twice", p.Name, m)
+			complain("models", "provider '%s' has the model '%s' twice", p.Name, m)
 		}
 	}
 	_, _, err := p.base(k)
@@ -135,52 +145,55 @@ func (p Provider) Check() error {
 	case err != nil:
 		problems = append(problems, err)
 	case known && k.name == "azure" && p.BaseURL == "":
-		complain("provider '%s' (azure) requires base_url", p.Name)
+		complain("base_url", "provider '%s' (azure) requires base_url", p.Name)
 	case k.name == "bedrock" && p.Region == "":
-		complain("provider '%s' (bedrock) requires region", p.Name)
+		complain("region", "provider '%s' (bedrock) requires region", p.Name)
 	case k.name == "bedrock" && p.APIKey == "" && (p.AccessKey == "" || p.SecretKey == ""):
-		complain("provider '%s' (bedrock) requires access_key and secret_key, or api_key", p.Name)
+		complain("", "provider '%s' (bedrock) requires access_key and secret_key, or api_key", p.Name)
 	case known && k.name != "bedrock" && !k.keyless && p.APIKey == "" && p.BaseURL == "":
-		complain("provider '%s' requires api_key or base_url", p.Name)
+		complain("", "provider '%s' requires api_key or base_url", p.Name)
 	}
 	for _, f := range []struct{ name, value string }{{"api_key", p.APIKey}, {"access_key", p.AccessKey}, {"secret_key", p.SecretKey}} {
 		if strings.ContainsFunc(f.value, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-			complain("provider '%s': %s has a space or a line end in it", p.Name, f.name)
+			complain(f.name, "provider '%s': %s has a space or a line end in it", p.Name, f.name)
 		}
 	}
 	if p.MaxRetries != nil && (*p.MaxRetries < 0 || *p.MaxRetries > 10) {
-		complain("provider '%s': max_retries is %d; it is 0 to 10", p.Name, *p.MaxRetries)
+		complain("max_retries", "provider '%s': max_retries is %d; it is 0 to 10", p.Name, *p.MaxRetries)
 	}
 	if p.Timeout < 0 || p.IdleTimeout < 0 {
-		complain("provider '%s': a timeout is negative", p.Name)
+		complain("timeout", "provider '%s': a timeout is negative", p.Name)
 	}
 	for m, n := range p.ContextLimits {
 		if n <= 0 {
-			complain("provider '%s': the context limit of '%s' is %d", p.Name, m, n)
+			complain("context_limits", "provider '%s': the context limit of '%s' is %d", p.Name, m, n)
 		} else if !slices.Contains(p.Models, m) {
-			complain("provider '%s': a context limit is of '%s', which is none of its models", p.Name, m)
+			complain("context_limits", "provider '%s': a context limit is of '%s', which is none of its models", p.Name, m)
 		}
 	}
 	return errors.Join(problems...)
 }
 
 // base returns what "/chat/completions" is put behind, and the api-version
-// that a URL copied from Azure has.
+// that a URL copied from Azure has. Its error is a *KeyError.
 func (p *Provider) base(k kind) (base *url.URL, version string, err error) {
+	refuse := func(why string) (*url.URL, string, error) {
+		return nil, "", &KeyError{"base_url", fmt.Sprintf("provider '%s': %s", p.Name, why)}
+	}
 	text := p.BaseURL
 	if text == "" {
 		text = strings.ReplaceAll(k.url, "{region}", p.Region)
 	}
 	u, err := url.Parse(text)
 	if err != nil || text != "" && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		return nil, "", fmt.Errorf("provider '%s': base_url is no http or https address", p.Name)
+		return refuse("base_url is no http or https address")
 	}
 	if u.User != nil {
-		return nil, "", fmt.Errorf("provider '%s': base_url has a password in it: put the key in api_key", p.Name)
+		return refuse("base_url has a password in it: put the key in api_key")
 	}
 	version = u.Query().Get("api-version")
 	if u.Fragment != "" || u.RawQuery != "" && (k.name != "azure" || len(u.Query()) > 1 || version == "") {
-		return nil, "", fmt.Errorf("provider '%s': base_url has a query or a fragment", p.Name)
+		return refuse("base_url has a query or a fragment")
 	}
 	path := strings.TrimRight(u.Path, "/")
 	for _, suffix := range []string{"/chat/completions", "/messages", "/embeddings"} {

@@ -3,6 +3,7 @@ package sessionlog
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"runtime"
@@ -20,8 +21,11 @@ type Info struct {
 	ID   string
 	File string // its name in the folder
 	Meta Meta   // with the newest title and run time
-	// Messages are those of the whole file.
+	// Messages is the number of messages in the file.
 	Messages int
+	// Partial is set if the list read only both ends of a large file. Messages,
+	// Damaged, and Torn are lower bounds, and Meta may be older than the file.
+	Partial bool
 	// Damaged counts bad lines, and line 1 when it is no meta line.
 	Damaged  int
 	Torn     int64 // bytes behind the last \n that are no record
@@ -109,7 +113,8 @@ func (d *Dir) infos(folder string, names []string) []Info {
 	return infos
 }
 
-// info reads a session file from end to end.
+// info describes a file. Of a file that is longer than two parts it reads the
+// first and the last part.
 func (d *Dir) info(c *counter, folder, name string) Info {
 	i := Info{File: name}
 	i.ID, _ = idOf(name, &i.Meta)
@@ -119,23 +124,37 @@ func (d *Dir) info(c *counter, folder, name string) Info {
 		return i
 	}
 	defer f.Close()
-	if i.Err = i.read(c, f, -1, d.opts.MaxLine); i.Err == nil {
+	if i.Err = i.readEnds(c, f, d.opts.MaxLine); i.Err == nil {
 		i.ID, _ = idOf(name, &i.Meta)
 	}
 	return i
 }
 
-// read fills in what the first size bytes of a file say; -1 is all of them.
+// readEnds fills in the description of a file for a list.
+func (i *Info) readEnds(c *counter, f vfs.File, limit int64) error {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	count := c.count
+	if i.Partial = fi.Size() > 2*listPart; i.Partial {
+		count = c.countParts
+	}
+	return i.fill(f, fi, fi.Size(), limit, count)
+}
+
+// read fills in what the first size bytes of a file say.
 func (i *Info) read(c *counter, f vfs.File, size, limit int64) error {
 	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if size < 0 {
-		size = fi.Size()
-	}
+	return i.fill(f, fi, size, limit, c.count)
+}
+
+func (i *Info) fill(f vfs.File, fi fs.FileInfo, size, limit int64, count func(io.ReaderAt, int64, int64) (tally, error)) error {
 	i.Size, i.Modified = size, fi.ModTime()
-	t, err := c.count(f, size, limit)
+	t, err := count(f, size, limit)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,10 @@ name, --trash lists what restore can bring back.
 
 With --json an array; "damaged" counts the lines that cannot be read. A file
 that is no session, or cannot be read, is in the list with "error" and one
-damage: crabmem sessions verify says more.`,
+damage: crabmem sessions verify says more.
+
+list reads only both ends of a file larger than 32 MiB. Its counts are lower
+bounds then, shown as 12+; crabmem sessions show reads the whole file.`,
 		Example: `  crabmem sessions list
   crabmem sessions list --agent crab --json
   crabmem sessions list --trash`,
@@ -115,8 +118,12 @@ func (c *cli) listSessionsText(infos []sessionlog.Info, trash bool) {
 		if t, ok := i.Meta.Created(); ok {
 			age = ageOf(now.Sub(t))
 		}
+		messages := strconv.Itoa(i.Messages)
+		if i.Partial {
+			messages += "+"
+		}
 		rows = append(rows, []string{
-			label(i.ID), age, strconv.Itoa(i.Messages), fit(printable(i.Meta.Agent), 24), fit(printable(i.Meta.CreatedBy), 24), sessionState(i),
+			label(i.ID), age, messages, fit(printable(i.Meta.Agent), 24), fit(printable(i.Meta.CreatedBy), 24), sessionState(i),
 		})
 	}
 	if w := c.width(); w > 0 {

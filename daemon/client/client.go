@@ -29,6 +29,12 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
+// watchEvery is the time between two calls of Client.Watch.
+const watchEvery = time.Second
+
+// WatchLimit is how often in a row Client.Watch must fail to end a request.
+const WatchLimit = 5
+
 // maxIdle is how many connections are kept between requests.
 const maxIdle = 4
 
@@ -37,6 +43,9 @@ const maxIdle = 4
 type Client struct {
 	// Addr is where the daemon listens. Zero: where Local says.
 	Addr wire.Addr
+	// Watch, if set, is called every watchEvery while a request waits. After
+	// WatchLimit errors in a row the request ends with the last one.
+	Watch func() error
 
 	mu     sync.Mutex
 	idle   []*wire.Conn
@@ -172,9 +181,11 @@ const evictions = 5
 // whether to do it again: the daemon had given the connection up before it saw
 // the request.
 func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool, yield func(*pb.ServerMessage, error) bool, may bool) (again bool) {
+	ctx, done := c.watched(ctx)
+	defer done()
 	conn, err := c.take(ctx)
 	if err != nil {
-		yield(nil, err)
+		yield(nil, because(ctx, err))
 		return false
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -218,6 +229,32 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			return false
 		}
 	}
+}
+
+// watched returns a context that ends when Watch says so, and a function that
+// ends the watch.
+func (c *Client) watched(ctx context.Context) (context.Context, func()) {
+	if c.Watch == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { // ends with ctx
+		t := time.NewTicker(watchEvery)
+		defer t.Stop()
+		for failed := 0; failed < WatchLimit; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			if err := c.Watch(); err == nil {
+				failed = 0
+			} else if failed++; failed == WatchLimit {
+				cancel(err)
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // because returns why a call failed: for one that was cancelled that, and not

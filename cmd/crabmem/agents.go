@@ -32,7 +32,7 @@ come from config.toml and agents/*.md in the home; crab is always there.`,
   crabmem agents --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.asking(func(d *client.Client) error {
+		return c.asking(cmd.Context(), func(d *client.Client) error {
 			agents, err := d.Agents(cmd.Context())
 			if err != nil {
 				return err

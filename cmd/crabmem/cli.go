@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
 
 	"golang.org/x/term"
 )
@@ -28,6 +30,8 @@ type cli struct {
 	getenv func(string) string
 	// machine is asked by doctor.
 	machine machine
+	// hello is (*client.Client).Hello, except in tests.
+	hello func(context.Context, *client.Client) (*pb.HelloReply, error)
 
 	db, home string
 	lockWait time.Duration
@@ -60,6 +64,7 @@ func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {
 		getenv: os.Getenv,
 
 		machine: thisMachine,
+		hello:   func(ctx context.Context, d *client.Client) (*pb.HelloReply, error) { return d.Hello(ctx) },
 	}
 }
 

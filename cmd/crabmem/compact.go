@@ -49,7 +49,7 @@ may have. Without a daemon the exit code is 8.`,
 		} else {
 			m.Id = args[0]
 		}
-		return c.asking(func(d *client.Client) error {
+		return c.asking(cmd.Context(), func(d *client.Client) error {
 			r, err := d.CompactSession(cmd.Context(), m)
 			if err != nil {
 				return ofDaemon(err, "", "", sessionClasses)

@@ -100,7 +100,7 @@ seconds first. --quiet-hours is a time of the day when it does not run.`,
 			}
 			m.QuietStart, m.QuietEnd = &from, &to
 		}
-		return c.asking(func(d *client.Client) error {
+		return c.asking(cmd.Context(), func(d *client.Client) error {
 			i, err := d.CreateCron(cmd.Context(), m)
 			if err != nil {
 				return ofDaemon(err, "", "", sessionClasses)
@@ -126,7 +126,7 @@ func (c *cli) cronList() *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var list []*pb.CronInfo
-		if err := c.asking(func(d *client.Client) (err error) {
+		if err := c.asking(cmd.Context(), func(d *client.Client) (err error) {
 			list, err = d.Crons(cmd.Context())
 			return err
 		}); err != nil {
@@ -164,7 +164,7 @@ func (c *cli) cronRemove() *cobra.Command {
 		if err != nil {
 			return usagef("ID %q: want a number of crabmem cron list", args[0])
 		}
-		if err := c.asking(func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
+		if err := c.asking(cmd.Context(), func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
 			return err
 		}
 		if c.json {

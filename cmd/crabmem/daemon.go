@@ -128,20 +128,23 @@ func (c *cli) client() (*client.Client, error) {
 		}
 		path = daemon.Socket(home)
 	}
-	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}}, nil
+	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}}), nil
 }
 
-// running asks the home's daemon who it is.
+// running asks the home's daemon who it is, for up to helloWait.
 func (c *cli) running(ctx context.Context) (*client.Client, *pb.HelloReply, error) {
 	cl, err := c.client()
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	waiting, cancel := context.WithTimeout(ctx, helloWait)
 	defer cancel()
-	h, err := cl.Hello(ctx)
+	h, err := cl.Hello(waiting)
 	if err != nil {
 		cl.Close()
+		if noResponse(ctx, err) {
+			return nil, nil, c.unresponsive(c.daemonPID(cl.Addr.Address), helloWait, err)
+		}
 		return nil, nil, unreachable(err)
 	}
 	return cl, h, nil
@@ -207,6 +210,8 @@ runs already is left alone: the exit code is 0.`,
 		if cl, h, err := c.running(cmd.Context()); err == nil {
 			defer cl.Close()
 			return c.started(h, logFile(home), "the daemon runs already")
+		} else if isUnresponsive(err) {
+			return err
 		}
 		exe, err := os.Executable()
 		if err != nil {
@@ -357,12 +362,17 @@ a daemon the exit code is 8.`,
 		}
 		lock := filepath.Join(h.Home, "run", "daemon.lock")
 		err = c.wait(cmd.Context(), func() error {
-			for {
+			for still := 0; ; {
 				l, err := vfs.Acquire(c.fs, lock, time.Second)
 				if err == nil {
 					return l.Unlock()
 				}
 				if !errors.Is(err, vfs.ErrLocked) {
+					return err
+				}
+				if err := c.stopped(int(h.Pid)); err == nil {
+					still = 0
+				} else if still++; still == client.WatchLimit {
 					return err
 				}
 				if err := context.Cause(cmd.Context()); err != nil {

@@ -22,29 +22,40 @@ import (
 // helloWait is how long a daemon that listens may take to say who it is.
 const helloWait = 5 * time.Second
 
+// minHelloWait is the lower limit of helloTimeout: a daemon that runs on a busy
+// machine must be able to respond.
+const minHelloWait = time.Second
+
+// helloTimeout returns how long a command waits for the daemon's Hello if left
+// remains of its --lock-wait.
+func helloTimeout(left time.Duration) time.Duration {
+	return min(helloWait, max(left, minHelloWait))
+}
+
 // tryWait is how long a lock is waited for before it is looked who has it.
 const tryWait = 50 * time.Millisecond
 
 // holderOf returns the daemon that has a lock, when the error says that somebody
 // has and the daemon is of that place: ours tells by what it answers. nil is
-// anybody else, and a daemon that has gone.
-func (c *cli) holderOf(ctx context.Context, err error, ours func(*pb.HelloReply) bool) (*client.Client, error) {
+// anybody else, and a daemon that has gone. hung is set if the daemon did not
+// respond within wait.
+func (c *cli) holderOf(ctx context.Context, err error, wait time.Duration, ours func(*pb.HelloReply) bool) (d *client.Client, hung bool, _ error) {
 	locked, ok := errors.AsType[*vfs.LockedError](err)
 	if !ok || locked.Holder.Socket == "" {
-		return nil, nil
+		return nil, false, nil
 	}
-	d := &client.Client{Addr: wire.Addr{Network: "unix", Address: locked.Holder.Socket}}
-	ctx, cancel := context.WithTimeout(ctx, helloWait)
+	d = c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: locked.Holder.Socket}})
+	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	hello, err := d.Hello(ctx)
+	hello, err := c.hello(waiting, d)
 	if err == nil && ours(hello) {
-		return d, nil
+		return d, false, nil
 	}
 	if skew, ok := errors.AsType[*client.SkewError](err); ok {
 		err = errors.Join(d.Close(), skew)
-		return nil, needs(err)
+		return nil, false, needs(err)
 	}
-	return nil, d.Close()
+	return nil, noResponse(ctx, err), d.Close()
 }
 
 // handOver does something under a lock or, when a daemon has that, has the
@@ -52,6 +63,7 @@ func (c *cli) holderOf(ctx context.Context, err error, ours func(*pb.HelloReply)
 // as long as --lock-wait says. try waits for the lock for tryWait at most.
 func (c *cli) handOver(ctx context.Context, try func() error, ours func(*pb.HelloReply) bool, ask func(*client.Client) error) error {
 	end := time.Now().Add(c.lockWait)
+	var lost *unanswered
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -60,7 +72,7 @@ func (c *cli) handOver(ctx context.Context, try func() error, ours func(*pb.Hell
 		if !errors.Is(err, vfs.ErrLocked) {
 			return err
 		}
-		d, derr := c.holderOf(ctx, err, ours)
+		d, hung, derr := c.holderOf(ctx, err, helloTimeout(time.Until(end)), ours)
 		if derr != nil {
 			return derr
 		}
@@ -68,12 +80,15 @@ func (c *cli) handOver(ctx context.Context, try func() error, ours func(*pb.Hell
 			if derr = errors.Join(ask(d), d.Close()); !unsent(derr) {
 				return derr
 			}
+			if u, ok := errors.AsType[*unanswered](derr); ok {
+				lost = u
+			}
 		}
 		if !time.Now().Before(end) {
-			if lost, ok := errors.AsType[*unanswered](derr); ok {
+			if lost != nil {
 				return lostAnswer(lost.error)
 			}
-			return err
+			return c.lockedBy(err, hung)
 		}
 	}
 }
@@ -112,6 +127,10 @@ func lostAnswer(err error) error {
 	if err == nil || unsent(err) || errors.As(err, &said) || errors.Is(err, context.Canceled) || errors.As(err, new(*interrupted)) {
 		return err
 	}
+	if f, ok := errors.AsType[*failure](err); ok && isUnresponsive(err) {
+		return &failure{Code: exitUnknown, Kind: "outcome_unknown", Message: "wait for response: outcome unknown: " + f.Message,
+			Remedy: f.Remedy + "; then check whether the change was made before you retry", err: err}
+	}
 	return &failure{Code: exitUnknown, Kind: "outcome_unknown", Message: "the daemon went away before it answered: " + err.Error(),
 		Remedy: "look whether it happened before you do it again; crabmem daemon start", err: err}
 }
@@ -130,13 +149,24 @@ func needs(err error) error {
 }
 
 // asking runs f with a client of the daemon of this home, which the command
-// needs.
-func (c *cli) asking(f func(d *client.Client) error) error {
+// needs. The daemon must respond within helloWait; requests in f end when its
+// process stops.
+func (c *cli) asking(ctx context.Context, f func(d *client.Client) error) error {
 	d, err := c.client()
 	if err != nil {
 		return err
 	}
-	return needs(ofDaemon(errors.Join(f(d), d.Close()), "", "", nil))
+	// Ping, because daemons of other programs do not have Hello.
+	waiting, cancel := context.WithTimeout(ctx, helloWait)
+	err = d.Ping(waiting)
+	cancel()
+	switch {
+	case noResponse(ctx, err):
+		err = c.unresponsive(c.daemonPID(d.Addr.Address), helloWait, err)
+	case err == nil:
+		err = f(d)
+	}
+	return needs(ofDaemon(errors.Join(err, d.Close()), "", "", nil))
 }
 
 // remote is an error that a daemon answered, as the error that the same thing

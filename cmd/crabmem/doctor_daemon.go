@@ -72,7 +72,14 @@ func (d *doctor) checkDaemon(context.Context) {
 			d.broken("daemon", err)
 		case h != nil:
 			d.hung = h.PID
-			d.fail("daemon", "crabmem daemon logs; end pid "+strconv.Itoa(h.PID)+", then crabmem daemon start", "a daemon (pid %d) has the home, and nobody answers", h.PID)
+			state, fix := "", "crabmem daemon logs; end pid "+strconv.Itoa(h.PID)+", then crabmem daemon start"
+			if d.c.isLocal(*h) {
+				state, fix = describeProcess(h.PID)
+			}
+			if state != "" {
+				state = ": pid " + strconv.Itoa(h.PID) + " " + state
+			}
+			d.fail("daemon", fix, "a daemon (pid %d) has the home, and nobody answers%s", h.PID, state)
 		default:
 			d.ok("daemon", "not running: crabmem daemon start")
 		}

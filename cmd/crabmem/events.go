@@ -102,7 +102,7 @@ when it ends, the exit code is 8.`,
 			late := time.AfterFunc(during, func() { cancel(errEnough) })
 			defer late.Stop()
 		}
-		err := c.asking(func(d *client.Client) error {
+		err := c.asking(ctx, func(d *client.Client) error {
 			seen := 0
 			for m, err := range d.Events(ctx) {
 				if err != nil {
@@ -118,7 +118,7 @@ when it ends, the exit code is 8.`,
 			return nil
 		})
 		if errors.Is(err, errEnough) {
-			return nil
+			return c.stoppedDaemon()
 		}
 		return err
 	}
@@ -128,7 +128,7 @@ when it ends, the exit code is 8.`,
 // gone is the end of a feed that the daemon ended.
 func gone(err error) error {
 	var said *client.Error
-	if errors.As(err, &said) || errors.As(err, new(*client.NoDaemonError)) || errors.As(err, new(*client.SkewError)) ||
+	if errors.As(err, &said) || isUnresponsive(err) || errors.As(err, new(*client.NoDaemonError)) || errors.As(err, new(*client.SkewError)) ||
 		errors.Is(err, errEnough) || errors.As(err, new(*interrupted)) {
 		return err
 	}

@@ -45,8 +45,8 @@ is 8.`,
 
 // models asks the daemon for its models, which ask may change, and shows them
 // or says what was done.
-func (c *cli) models(done string, ask func(d *client.Client) (*pb.ModelList, error)) error {
-	return c.asking(func(d *client.Client) error {
+func (c *cli) models(ctx context.Context, done string, ask func(d *client.Client) (*pb.ModelList, error)) error {
+	return c.asking(ctx, func(d *client.Client) error {
 		r, err := ask(d)
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ fit into their context. The active one has a star.`,
   crabmem models list --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models("", func(d *client.Client) (*pb.ModelList, error) { return d.Models(cmd.Context()) })
+		return c.models(cmd.Context(), "", func(d *client.Client) (*pb.ModelList, error) { return d.Models(cmd.Context()) })
 	}
 	return cmd
 }
@@ -109,7 +109,7 @@ their next run on. crabmem config set system.crab.model NAME does it for good.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models("switched", func(d *client.Client) (*pb.ModelList, error) { return d.SwitchModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "switched", func(d *client.Client) (*pb.ModelList, error) { return d.SwitchModel(cmd.Context(), args[0]) })
 	}
 	return cmd
 }
@@ -127,7 +127,7 @@ another first.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models("removed "+label(args[0]), func(d *client.Client) (*pb.ModelList, error) { return d.RemoveModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "removed "+label(args[0]), func(d *client.Client) (*pb.ModelList, error) { return d.RemoveModel(cmd.Context(), args[0]) })
 	}
 	return cmd
 }
@@ -156,7 +156,7 @@ the variable of this command's environment that has it.`,
 				return usagef("--key-env %s: there is no such variable, or it is empty", key)
 			}
 		}
-		return c.models("added "+plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })
+		return c.models(cmd.Context(), "added "+plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })
 	}
 	return cmd
 }
@@ -167,9 +167,9 @@ func (c *cli) completeModels(cmd *cobra.Command, args []string, _ string) ([]str
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), helloWait)
+	ctx, cancel := context.WithTimeout(cmd.Context(), recallWait)
 	defer cancel()
-	_ = c.asking(func(d *client.Client) error { // no daemon, no names
+	_ = c.asking(ctx, func(d *client.Client) error { // no daemon, no names
 		r, err := d.Models(ctx)
 		for _, m := range r.GetModels() {
 			if printable(m.Name) == m.Name {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"crabmem/bm25"
@@ -28,6 +29,9 @@ func (c *cli) recallThere(ctx context.Context, q crmem.Query, f recallFlags) (a 
 	defer cancel()
 	d, h, err := c.running(hello)
 	if err != nil {
+		if stopped := c.stoppedDaemon(); stopped != nil && errors.Is(err, context.DeadlineExceeded) {
+			c.warnFailure(stopped)
+		}
 		return nil, "", false
 	}
 	defer d.Close()

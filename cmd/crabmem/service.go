@@ -83,6 +83,8 @@ type serviceState struct {
 	Home      string `json:"home"`
 	Log       string `json:"log"`
 	Text      string `json:"text,omitempty"` // of the file, with --print
+
+	hung error // why a daemon that holds the home does not respond
 }
 
 func (c *cli) serviceState(ctx context.Context, s *service.Service) (serviceState, error) {
@@ -94,6 +96,8 @@ func (c *cli) serviceState(ctx context.Context, s *service.Service) (serviceStat
 	if cl, h, err := c.running(ctx); err == nil {
 		cl.Close() //nolint:errcheck // it has answered
 		st.Running, st.Pid = true, h.Pid
+	} else if isUnresponsive(err) {
+		st.hung = err
 	}
 	return st, nil
 }
@@ -193,6 +197,9 @@ for this system or another one, and changes nothing.`,
 				return &failure{Code: exitConflict, Kind: "running", Message: fmt.Sprintf("a daemon runs already, and not as a service: pid %d", st.Pid),
 					Remedy: "crabmem daemon stop, then crabmem service install"}
 			}
+			if st.hung != nil {
+				return st.hung
+			}
 			c.warnEnvironment(s.Home)
 			if err := c.wait(cmd.Context(), func() error { return s.Start(cmd.Context()) }); err != nil {
 				return err
@@ -255,6 +262,9 @@ that runs goes on.`,
 			if st.Installed && st.Running {
 				return c.saidService(st, "the daemon runs already: pid %d", st.Pid)
 			}
+			if st.hung != nil {
+				return st.hung
+			}
 			if err := c.wait(cmd.Context(), func() error { return s.Launch(cmd.Context()) }); err != nil {
 				return err
 			}
@@ -277,7 +287,7 @@ again at the next login, or after "crabmem service start".`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
-			if st.Installed && !st.Running {
+			if st.Installed && !st.Running && st.hung == nil {
 				return c.saidService(st, "it does not run")
 			}
 			if err := c.wait(cmd.Context(), func() error { return s.End(cmd.Context()) }); err != nil {
@@ -304,6 +314,9 @@ exit code is 3 when it is not installed, and 8 when none runs.`,
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if !st.Installed {
 				return fmt.Errorf("%w: there is no %s", service.ErrNotInstalled, st.File)
+			}
+			if st.hung != nil {
+				return st.hung
 			}
 			if !st.Running {
 				return &failure{Code: exitUnreachable, Kind: "no_daemon", Path: st.File, Message: "installed, and no daemon answers: " + st.File,

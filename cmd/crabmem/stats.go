@@ -61,6 +61,9 @@ what it costs. When a daemon has the store, its figures come too.`,
 // there is none, or none that answers.
 func (c *cli) daemonStats(ctx context.Context, store string) *daemonState {
 	d, h, err := c.running(ctx)
+	if isUnresponsive(err) {
+		c.warnFailure(err)
+	}
 	if err != nil {
 		return nil
 	}

@@ -109,6 +109,8 @@ func (c *cli) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 		// Somebody else has just begun, or is about to end.
 		if cl, _, rerr := c.running(ctx); rerr == nil {
 			return cl, nil, nil
+		} else if isUnresponsive(rerr) {
+			return nil, nil, rerr
 		}
 		if ctx.Err() != nil || time.Now().After(until) {
 			break

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+)
+
+// The states of /proc/PID/stat in which a process does not run at all.
+const (
+	stateStopped = 'T' // by SIGSTOP or a terminal
+	stateTraced  = 't' // by a debugger
+)
+
+var stateNames = map[byte]string{
+	'R': "running", 'S': "sleeping", 'D': "waiting for a device", 'Z': "exited, and not reaped", 'X': "exited", 'I': "idle",
+	stateStopped: "stopped (SIGSTOP)", stateTraced: "stopped by a debugger",
+}
+
+func isStopped(state byte) bool { return state == stateStopped || state == stateTraced }
+
+// noResponse reports whether a call of the daemon failed because the daemon did
+// not respond in time. It is false if ctx, the context of the command, ended.
+func noResponse(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.EAGAIN))
+}
+
+// daemonPID returns the process that holds the home of a socket, from its lock
+// file, or 0.
+func (c *cli) daemonPID(socket string) int {
+	homes := []string{filepath.Dir(socket)}
+	if home, err := c.homeDir(); err == nil {
+		homes = append(homes, home) // CRABMEM_SOCKET may be in another folder
+	}
+	for _, home := range homes {
+		b, err := vfs.ReadFile(c.fs, filepath.Join(home, "run", "daemon.lock"), maxLockFile)
+		if err != nil {
+			continue
+		}
+		if h := vfs.ParseHolder(string(b)); c.isLocal(h) {
+			return h.PID
+		}
+	}
+	return 0
+}
+
+// isLocal reports whether the process of a lock runs on this kernel, so that
+// its state can be read.
+func (c *cli) isLocal(h vfs.Holder) bool { return h.PID > 0 && h.Boot == c.fs.BootID() }
+
+// describeProcess returns the state of a process that does not respond, as a
+// phrase, and the fix. pid may be 0.
+func describeProcess(pid int) (state, fix string) {
+	if pid == 0 {
+		return "", "run crabmem doctor and crabmem daemon logs"
+	}
+	end := fmt.Sprintf("kill -KILL %d", pid)
+	if runtime.GOOS == "windows" {
+		end = fmt.Sprintf("taskkill /F /PID %d", pid)
+	}
+	end = "end it with " + end + ", then run crabmem daemon start"
+	s := processState(pid)
+	switch s {
+	case 0:
+		return "", "run crabmem daemon logs; " + end
+	case stateStopped:
+		fix = fmt.Sprintf("continue it with kill -CONT %d, or %s", pid, end)
+	case stateTraced:
+		fix = fmt.Sprintf("detach the debugger from pid %d, or %s", pid, end)
+	case 'D':
+		fix = "check the disk; " + end
+	default:
+		fix = "run crabmem daemon logs; " + end
+	}
+	name := stateNames[s]
+	if name == "" {
+		name = fmt.Sprintf("in state %c", s)
+	}
+	return "is " + name, fix
+}
+
+// unresponsive returns the failure for a daemon that did not respond within
+// wait.
+func (c *cli) unresponsive(pid int, wait time.Duration, err error) *failure {
+	state, fix := describeProcess(pid)
+	message := fmt.Sprintf("call daemon: no response within %v", wait.Round(time.Millisecond))
+	switch {
+	case state != "":
+		message += fmt.Sprintf(": pid %d %s", pid, state)
+	case pid != 0:
+		message += fmt.Sprintf(": pid %d", pid)
+	}
+	return &failure{Code: exitUnreachable, Kind: "no_response", Message: message, Remedy: fix, err: err}
+}
+
+func isUnresponsive(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.Kind == "no_response"
+}
+
+// stopped returns the failure for a daemon whose process is stopped, or nil.
+func (c *cli) stopped(pid int) error {
+	if pid == 0 || !isStopped(processState(pid)) {
+		return nil
+	}
+	state, fix := describeProcess(pid)
+	return &failure{Code: exitUnreachable, Kind: "no_response", Message: fmt.Sprintf("call daemon: pid %d %s", pid, state), Remedy: fix}
+}
+
+// stoppedDaemon is stopped for the daemon of this home.
+func (c *cli) stoppedDaemon() error {
+	d, err := c.client()
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.stopped(c.daemonPID(d.Addr.Address)), d.Close())
+}
+
+// watched makes the requests of a client end when the daemon's process stops.
+func (c *cli) watched(d *client.Client) *client.Client {
+	d.Watch = func() error { return c.stopped(c.daemonPID(d.Addr.Address)) }
+	return d
+}
+
+// warnFailure prints an error that does not end the command, with its fix.
+func (c *cli) warnFailure(err error) {
+	f := classify(err)
+	c.warn(f.Message + "; " + f.Remedy)
+}
+
+// lockedBy adds to the error of a lock what is known of the process that holds
+// it: whether it is stopped, or did not respond to the last call.
+func (c *cli) lockedBy(err error, hung bool) error {
+	locked, ok := errors.AsType[*vfs.LockedError](err)
+	if !ok || !c.isLocal(locked.Holder) {
+		return err
+	}
+	pid := locked.Holder.PID
+	if !hung && !isStopped(processState(pid)) {
+		return err
+	}
+	f := classify(err)
+	state, fix := describeProcess(pid)
+	f.Remedy = fix
+	// crabmem daemon start is no fix for a command.
+	if locked.Holder.Socket == "" && isStopped(processState(pid)) {
+		f.Remedy = fmt.Sprintf("continue pid %d, or end it", pid)
+	}
+	if hung {
+		f.Message += ", which does not respond"
+	}
+	if state != "" {
+		f.Message += fmt.Sprintf(": pid %d %s", pid, state)
+	}
+	return f
+}

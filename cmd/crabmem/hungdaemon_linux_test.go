@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hangGuard ends a command that does not end by itself.
+const hangGuard = 3 * time.Minute
+
+// stoppableDaemon is a daemon in a process of its own.
+type stoppableDaemon struct {
+	t    *testing.T
+	file string
+	env  []string
+	home string
+	cmd  *exec.Cmd
+}
+
+func startStoppable(t *testing.T) *stoppableDaemon {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "crab") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &stoppableDaemon{t: t, home: filepath.Join(dir, "home")}
+	d.file, d.env = program(t)
+	d.cmd = exec.Command(d.file, "daemon", "--home", d.home)
+	d.cmd.Env = d.env
+	diag := &lockedBuffer{}
+	d.cmd.Stderr = diag
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		_ = d.cmd.Wait()
+		os.RemoveAll(dir)
+	})
+	for end := time.Now().Add(hangGuard); ; time.Sleep(10 * time.Millisecond) {
+		if _, _, code := d.run("", "ping"); code == 0 {
+			return d
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the daemon does not respond: %s", diag.String())
+		}
+	}
+}
+
+// stop sends SIGSTOP and waits until the process is stopped.
+func (d *stoppableDaemon) stop() {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		d.t.Fatal(err)
+	}
+	for end := time.Now().Add(hangGuard); ; time.Sleep(time.Millisecond) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if strings.Contains(string(b), ") T ") {
+			return
+		}
+		if time.Now().After(end) {
+			d.t.Fatalf("the daemon is not stopped: %s", b)
+		}
+	}
+}
+
+func (d *stoppableDaemon) command(ctx context.Context, stdin string, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
+	cmd := exec.CommandContext(ctx, d.file, append(args, "--home", d.home)...)
+	cmd.Env = d.env
+	var out, diag bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &diag
+	return cmd, &out, &diag
+}
+
+func (d *stoppableDaemon) run(stdin string, args ...string) (stdout, stderr string, code int) {
+	ctx, cancel := context.WithTimeout(d.t.Context(), hangGuard)
+	defer cancel()
+	cmd, out, diag := d.command(ctx, stdin, args...)
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		d.t.Error(err)
+		return "", "", -1
+	}
+	return out.String(), diag.String(), cmd.ProcessState.ExitCode()
+}
+
+// says checks that a text names the process, its state, and a command that
+// continues it.
+func (d *stoppableDaemon) says(t *testing.T, what, text string) {
+	t.Helper()
+	pid := d.cmd.Process.Pid
+	for _, want := range []string{fmt.Sprintf("pid %d", pid), "stopped (SIGSTOP)", fmt.Sprintf("kill -CONT %d", pid)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in the output: %s", what, want, text)
+		}
+	}
+}
+
+// TestStoppedDaemon stops the process of a daemon. Each command that needs the
+// daemon ends by itself and names pid, state, and what to do.
+func TestStoppedDaemon(t *testing.T) {
+	t.Parallel()
+	d := startStoppable(t)
+	if out, diag, code := d.run("", "remember", "tea", "green"); code != 0 {
+		t.Fatalf("exit code %d: %s%s", code, out, diag)
+	}
+	out, diag, code := d.run("", "send", "--json", "--new", "--model", "offline", "which tea?")
+	var sent struct {
+		Stored string `json:"stored_id"`
+	}
+	if err := json.Unmarshal([]byte(out), &sent); err != nil || code != 0 || sent.Stored == "" {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, diag)
+	}
+	d.stop()
+	var all sync.WaitGroup // not t.Parallel: the commands wait, and need few processors
+	defer all.Wait()
+	for _, test := range []struct {
+		stdin string
+		args  []string
+		code  int
+	}{
+		{"", []string{"ping"}, exitUnreachable},
+		{"", []string{"daemon", "status"}, exitUnreachable},
+		{"", []string{"daemon", "status", "--json"}, exitUnreachable},
+		{"", []string{"daemon", "stop"}, exitUnreachable},
+		{"", []string{"daemon", "start"}, exitUnreachable},
+		{"", []string{"events"}, exitUnreachable},
+		{"", []string{"events", "--for", "1s"}, exitUnreachable},
+		{"", []string{"agents"}, exitUnreachable},
+		{"", []string{"models", "list"}, exitUnreachable},
+		{"", []string{"cron", "list"}, exitUnreachable},
+		{"", []string{"compact", sent.Stored}, exitUnreachable},
+		{"", []string{"config", "set", "system.crab.thinking", "true"}, exitUnreachable},
+		{"", []string{"send", "hello"}, exitUnreachable},
+		{"", []string{"send", "--model", "offline", "hello"}, exitUnreachable},
+		{"hello\n", []string{"chat"}, exitUnreachable},
+		{"", []string{"remember", "tea", "black", "--lock-wait", "1s"}, exitConflict},
+		{"", []string{"remember", "tea", "black", "--lock-wait", "0s"}, exitConflict},
+		{"", []string{"forget", "tea", "--lock-wait", "1s", "--json"}, exitConflict},
+		{"", []string{"checkpoint", "--lock-wait", "1s"}, exitConflict},
+		{"", []string{"repair", "--lock-wait", "1s"}, exitConflict},
+		{"", []string{"sessions", "title", sent.Stored, "tea", "--lock-wait", "1s"}, exitConflict},
+		{"", []string{"recall", "tea"}, 0},
+		{"", []string{"stats"}, 0},
+		{"", []string{"doctor", "--timeout", "1s"}, exitFailure},
+	} {
+		all.Go(func() {
+			out, diag, code := d.run(test.stdin, test.args...)
+			line := strings.Join(test.args, " ")
+			if code != test.code {
+				t.Errorf("%s: exit code %d, want %d: %s%s", line, code, test.code, out, diag)
+			}
+			d.says(t, line, out+diag)
+		})
+	}
+}
+
+// TestDaemonStopsDuringRequest stops the process of a daemon while a command
+// receives events. The command ends by itself.
+func TestDaemonStopsDuringRequest(t *testing.T) {
+	t.Parallel()
+	d := startStoppable(t)
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	cmd, out, diag := d.command(ctx, "", "events")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for subscribed := false; !subscribed; time.Sleep(10 * time.Millisecond) {
+		text, diag, code := d.run("", "daemon", "status", "--json")
+		var s daemonState
+		if err := json.Unmarshal([]byte(text), &s); err != nil || code != 0 {
+			t.Fatalf("exit code %d, %v: %s%s", code, err, text, diag)
+		}
+		subscribed = s.Subscribers > 0
+	}
+	d.stop()
+	_ = cmd.Wait() // the exit code is checked
+	if code := cmd.ProcessState.ExitCode(); code != exitUnreachable {
+		t.Errorf("exit code %d, want %d: %s%s", code, exitUnreachable, out, diag)
+	}
+	d.says(t, "events", diag.String())
+}

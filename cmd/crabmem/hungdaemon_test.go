@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
+)
+
+// TestLockWaitBoundsHello checks the time-out that a write passes to the
+// daemon's Hello: the rest of --lock-wait, and one second at least.
+func TestLockWaitBoundsHello(t *testing.T) {
+	for _, test := range []struct {
+		lockWait string
+		most     time.Duration
+	}{
+		{"0s", minHelloWait}, {"1s", time.Second}, {"1500ms", 1500 * time.Millisecond}, {"4s", 4 * time.Second},
+	} {
+		t.Run(test.lockWait, func(t *testing.T) {
+			t.Parallel()
+			db := filepath.Join(t.TempDir(), "memory.db")
+			l, err := vfs.OS{}.Lock(db + "-lock")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Unlock()
+			if err := l.SetText(vfs.Holder{PID: 4711, Command: "crabmem daemon", Socket: db + ".sock"}.Text()); err != nil {
+				t.Fatal(err)
+			}
+			var diag bytes.Buffer
+			c := newCLI(strings.NewReader(""), &bytes.Buffer{}, &diag)
+			calls := 0
+			c.hello = func(ctx context.Context, _ *client.Client) (*pb.HelloReply, error) {
+				calls++
+				end, ok := ctx.Deadline()
+				if left := time.Until(end); !ok || left > test.most {
+					t.Errorf("Hello may take %v, want at most %v", left, test.most)
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			code := c.report(c.execute(t.Context(), []string{"remember", "tea", "green", "--db", db, "--lock-wait", test.lockWait}))
+			if code != exitConflict || calls != 1 {
+				t.Errorf("exit code %d after %d calls of Hello, want %d after 1: %s", code, calls, exitConflict, diag.String())
+			}
+		})
+	}
+	for _, test := range []struct{ left, want time.Duration }{
+		{-time.Second, minHelloWait}, {0, minHelloWait}, {3 * time.Second, 3 * time.Second}, {time.Hour, helloWait},
+	} {
+		if got := helloTimeout(test.left); got != test.want {
+			t.Errorf("helloTimeout(%v) = %v, want %v", test.left, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package crmem_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	. "crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// dumpOne returns a store that contains one note, and its tree.
+func dumpOne(t *testing.T, e Entry) (*vfs.Mem, *Store) {
+	t.Helper()
+	sn, err := NewSnapshot(e.ID+1, []Entry{e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := vfs.NewMem()
+	if _, err := DumpTree(mem, "/brain", sn, nil); err != nil {
+		t.Fatal(err)
+	}
+	return mem, storeOf(t, mem, sn)
+}
+
+// editPage replaces a text in the only page of a tree.
+func editPage(t *testing.T, mem *vfs.Mem, from, to string) {
+	t.Helper()
+	const name = "/brain/notes/a.md"
+	b, err := vfs.ReadFile(mem, name, 1<<20)
+	if err != nil || !strings.Contains(string(b), from) {
+		t.Fatalf("%s has no %q: %v: %s", name, from, err, b)
+	}
+	mem.WriteFile(name, []byte(strings.Replace(string(b), from, to, 1)), 0o600)
+}
+
+// TestLoadAgainWithoutDump edits and loads a tree twice. A side that still has
+// what was dumped, or what the first load took, is unchanged.
+func TestLoadAgainWithoutDump(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		store, tree string // content after the first load; "" keeps it
+		want        string // of the store, after a merge
+		conflict    bool
+		guarded     bool // a guarded replacement refuses
+	}{
+		{"only the tree changes again", "", "third", "third", false, false},
+		{"only the store changes", "late", "", "late", false, true},
+		{"both change", "late", "third", "late", true, true},
+		{"the store returns to the dumped text", "dumped", "third", "third", false, false},
+		{"the store changes, the tree returns to the dumped text", "late", "dumped", "late", false, true},
+		{"no side changes", "", "", "loaded", false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, merge := range []bool{true, false} {
+				mem, s := dumpOne(t, Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped"})
+				editPage(t, mem, "dumped", "loaded")
+				if r, err := s.Load("/brain", &LoadOptions{Merge: merge, Guard: true}); err != nil || len(r.Changed) != 1 {
+					t.Fatalf("first load: %+v, %v", r, err)
+				}
+				if test.store != "" {
+					if err := s.Apply(Update{Name: "a", Content: test.store}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if test.tree != "" {
+					editPage(t, mem, "loaded", test.tree)
+				}
+				r, err := s.Load("/brain", &LoadOptions{Merge: merge, Guard: true})
+				e, gerr := s.Get("a")
+				if gerr != nil {
+					t.Fatal(gerr)
+				}
+				if merge {
+					if err != nil || e.Content != test.want || len(r.Conflicts) > 0 != test.conflict {
+						t.Errorf("merge: store has %q, %d conflicts, %v; want %q, conflict %t", e.Content, len(r.Conflicts), err, test.want, test.conflict)
+					}
+					continue
+				}
+				var changed *ChangedError
+				if errors.As(err, &changed) != test.guarded || err != nil && changed == nil {
+					t.Errorf("guarded replacement: %v, want a refusal: %t", err, test.guarded)
+				}
+			}
+		})
+	}
+}
+
+// TestLimitsOfTouchedPages loads a page that exceeds the limits of an entry. An
+// older store may contain such an entry: only an edited page, or a page that no
+// dump wrote, is refused.
+func TestLimitsOfTouchedPages(t *testing.T) {
+	long := Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped", Aliases: []string{strings.Repeat("x", MaxName+1)}}
+	for _, test := range []struct {
+		name    string
+		touch   func(mem *vfs.Mem)
+		refused bool
+	}{
+		{"as it was dumped", func(*vfs.Mem) {}, false},
+		{"edited", func(mem *vfs.Mem) { editPage(t, mem, "dumped", "edited") }, true},
+		{"without a manifest", func(mem *vfs.Mem) {
+			if err := mem.Remove("/brain/.crabmem.json"); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+	} {
+		mem, s := dumpOne(t, long)
+		test.touch(mem)
+		_, err := s.Load("/brain", nil)
+		var refused *TreeError
+		if errors.As(err, &refused) != test.refused || err != nil && refused == nil {
+			t.Errorf("%s: %v, want a refusal: %t", test.name, err, test.refused)
+		}
+		if refused != nil && (refused.Path == "" || refused.Remedy != "shorten or correct it") {
+			t.Errorf("%s: %+v", test.name, refused)
+		}
+	}
+	// A valid edit of a page within the limits loads.
+	mem, s := dumpOne(t, Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped"})
+	editPage(t, mem, "dumped", "edited")
+	if r, err := s.Load("/brain", nil); err != nil || len(r.Changed) != 1 {
+		t.Errorf("edited within the limits: %+v, %v", r, err)
+	}
+}

@@ -56,21 +56,10 @@ func (x *Index) clear() {
 	x.tail = tail{}
 }
 
-// distinct checks that no ID stands twice in freshly built segments.
+// distinct checks that no ID stands twice in freshly built segments. It copies
+// the IDs only if they are not in strictly ascending order.
 func (x *Index) distinct() error {
-	if slices.IsSortedFunc(x.segments, func(a, b *segment) int {
-		if a.maxID < b.minID {
-			return -1
-		}
-		return 1
-	}) && !slices.ContainsFunc(x.segments, func(s *segment) bool { return s.order != nil }) {
-		for _, s := range x.segments {
-			for d := 1; d < len(s.ids); d++ {
-				if s.ids[d-1] == s.ids[d] {
-					return fmt.Errorf("document %d is given twice", s.ids[d])
-				}
-			}
-		}
+	if x.ascending() {
 		return nil
 	}
 	var ids []uint64
@@ -84,6 +73,21 @@ func (x *Index) distinct() error {
 		}
 	}
 	return nil
+}
+
+// ascending reports whether the IDs of all segments are in strictly ascending
+// order.
+func (x *Index) ascending() bool {
+	first, last := true, uint64(0)
+	for _, s := range x.segments {
+		for _, id := range s.ids {
+			if !first && id <= last {
+				return false
+			}
+			first, last = false, id
+		}
+	}
+	return true
 }
 
 const (

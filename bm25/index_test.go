@@ -169,6 +169,19 @@ func TestBuildErrors(t *testing.T) {
 	if err == nil || x.Len() != 0 {
 		t.Errorf("build with an ID given twice: %v, %d documents", err, x.Len())
 	}
+	for _, n := range []int{2, 3000, 40_000} { // one document per ID and one more, in ascending order
+		for _, twice := range []int{1, n / 2, n - 1} {
+			err := x.Build(t.Context(), n, func(i int) bm25.Doc {
+				if i >= twice {
+					i--
+				}
+				return doc(i + 1)
+			})
+			if want := fmt.Sprintf("document %d is given twice", twice); err == nil || err.Error() != want || x.Len() != 0 {
+				t.Errorf("build of %d documents: %v, %d documents; want %q and none", n, err, x.Len(), want)
+			}
+		}
+	}
 	if err := x.Build(t.Context(), 3000, func(i int) bm25.Doc { return doc(3000 - i) }); err != nil || x.Len() != 3000 {
 		t.Errorf("build in descending order: %v, %d documents", err, x.Len())
 	}

@@ -807,3 +807,37 @@ func TestTornMiddle(t *testing.T) {
 		})
 	}
 }
+
+// TestTitleNeverReplacesAFile gives titles for which the folder has another
+// file of that name: the session keeps its name, and the other file its bytes.
+func TestTitleNeverReplacesAFile(t *testing.T) {
+	const other = "not a session of this program\n"
+	m, d, warnings := onMem(t, sessionlog.Options{})
+	l := begin(t, d)
+	noErr(t, l.Append(user("hello")))
+	m.WriteFile("/s/crab_user_1_which-port.jsonl", []byte(other), 0o600)
+	noErr(t, m.Mkdir("/s/crab_user_1_a-folder.jsonl", 0o700))
+	for _, title := range []string{"Which port?", "A folder"} {
+		*warnings = nil
+		noErr(t, l.SetTitle(title))
+		if l.Path() != "/s/crab_user_1.jsonl" {
+			t.Errorf("%s: the session is %s", title, l.Path())
+		}
+		if got := text(t, m, "/s/crab_user_1_which-port.jsonl"); got != other {
+			t.Errorf("%s: the other file is %q", title, got)
+		}
+		if want := "/s/crab_user_1.jsonl keeps its name"; len(*warnings) != 1 || !strings.Contains((*warnings)[0], want) {
+			t.Errorf("%s: warnings %q, want one: %q", title, *warnings, want)
+		}
+		c, err := l.Context()
+		noErr(t, err)
+		if c.Meta.Title != title || len(c.Messages) != 1 {
+			t.Errorf("the session has the title %q and %d messages, want %q and 1", c.Meta.Title, len(c.Messages), title)
+		}
+	}
+	// A name that is free is taken.
+	noErr(t, l.SetTitle("Another port"))
+	if l.Path() != "/s/crab_user_1_another-port.jsonl" {
+		t.Errorf("the session is %s", l.Path())
+	}
+}

@@ -156,8 +156,7 @@ func LoneSurrogate(s string) int {
 			i++ // the escaped character is not the start of another escape
 			continue
 		}
-		next, paired := half(i + 6)
-		if lo || !paired || !next {
+		if next, _ := half(i + 6); lo || !next {
 			return i
 		}
 		i += 11

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
@@ -23,7 +24,7 @@ func aside(t *testing.T, f func() error) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(gate.Hang):
 		t.Error("it waits")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/service/servicetest"
@@ -82,7 +83,7 @@ func serve(t *testing.T, home, config string, with ...func(*Options)) *served {
 		s.stop = func() {}
 	}
 	t.Cleanup(func() { s.stop() })
-	for range 500 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if c, err := net.Dial("unix", Socket(d.home)); err == nil {
 			c.Close()
 			return s

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
@@ -155,7 +156,14 @@ func TestKillBesideOpen(t *testing.T) {
 
 // TestLockedSessionStopsNobodyElse asks for a session that another process has.
 func TestLockedSessionStopsNobodyElse(t *testing.T) {
-	s := serve(t, home(t), "", func(o *Options) { o.LockWait = 2 * time.Second })
+	t.Run("released", func(t *testing.T) { lockedSession(t, gate.Hang) })
+	t.Run("not released", func(t *testing.T) { lockedSession(t, time.Millisecond) })
+}
+
+// lockedSession sends to a locked session, and to another one. With a long wait
+// the lock is released after the second response; otherwise never.
+func lockedSession(t *testing.T, wait time.Duration) {
+	s := serve(t, home(t), "", func(o *Options) { o.LockWait = wait })
 	ctx := t.Context()
 	sent, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "mine"})
 	if err != nil {
@@ -177,16 +185,26 @@ func TestLockedSessionStopsNobodyElse(t *testing.T) {
 		_, err := s.client().Send(context.Background(), &pb.SendMsg{Agent: "crab", Content: "hi"})
 		waited <- err
 	}()
-	time.Sleep(100 * time.Millisecond)
-	began := time.Now()
+	time.Sleep(100 * time.Millisecond) // the first request is likely to wait by now
 	who := "somebody else"
 	if _, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("somebody else waited for %v", took)
+	if wait < gate.Hang {
+		wantError(t, <-waited, 409, "locked", "")
+		return
 	}
-	wantError(t, <-waited, 409, "locked", "")
+	select {
+	case err := <-waited:
+		t.Errorf("the session is locked, and Send returned %v", err)
+	default:
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-waited; err != nil {
+		t.Errorf("after the release: %v", err)
+	}
 }
 
 // TestDiskFull lets the results of a call find no room. The next run has no call

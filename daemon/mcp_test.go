@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/wire/pb"
@@ -119,7 +120,7 @@ func TestConfiguredServer(t *testing.T) {
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 1000 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if ok() {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/wire"
@@ -112,7 +113,7 @@ func (s *served) lines(id string) []string {
 // eventually waits for what happens on its own.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for range 2000 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if is() {
 			return
 		}

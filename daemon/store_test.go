@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
@@ -266,7 +266,7 @@ func TestLoadOfASlowClient(t *testing.T) {
 	for told == 0 {
 		next()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), gate.Hang)
 	defer cancel()
 	if _, err := s.client().Remember(ctx, &pb.RememberMsg{Name: "late", Content: "of another client"}); err != nil {
 		t.Fatalf("the other client: %v", err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
 )
 
 // TestPiecesBounded: lines that are made to be searched for long are not, and
@@ -46,15 +48,13 @@ func TestPiecesBounded(t *testing.T) {
 			begun = time.Now()
 			n := allocated(func() { found = pieces(nil, c.line, false) })
 			took := time.Since(begun)
+			gate.Time(t, "search", begun, 20*time.Second)
 			if r.kind != KindBad || len(found) != c.pieces {
 				t.Errorf("a %v line with %d pieces, want %d", r.kind, len(found), c.pieces)
 			}
 			// Each is some bytes, in a slice that grew.
 			if most := int64(64*len(found) + 1<<10); n > most {
 				t.Errorf("%d bytes allocated, the bound is %d", n, most)
-			}
-			if most := 20 * time.Second; took > most {
-				t.Errorf("searched for %v, the bound is %v", took, most)
 			}
 			t.Logf("%d pieces, %d bytes allocated, searched for %v, decoded in %v", len(found), n, took, plain)
 		})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/model/modeltest"
 
 	"golang.org/x/sys/unix"
@@ -105,7 +106,7 @@ func (p *terminal) all() string {
 // await waits for a text, and forgets what came before its end.
 func (p *terminal) await(text string) {
 	p.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(gate.Hang); ; time.Sleep(5 * time.Millisecond) {
 		p.mu.Lock()
 		i := bytes.Index(p.seen.Bytes(), []byte(text))
 		if i >= 0 {
@@ -129,7 +130,7 @@ func (p *terminal) end(code int) {
 		if got := exitCode(err); got != code {
 			p.t.Errorf("exit code %d, want %d; the terminal has %q", got, code, p.all())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(gate.Hang):
 		p.t.Fatalf("it did not end; the terminal has %q", p.all())
 	}
 	modes, err := unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS)

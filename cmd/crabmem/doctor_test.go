@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
@@ -466,9 +467,7 @@ func TestDoctorHostile(t *testing.T) {
 						t.Errorf("no remedy: %+v", f)
 					}
 				}
-				if took := time.Since(began); took > 10*time.Second {
-					t.Errorf("it took %v", took)
-				}
+				gate.Time(t, "doctor", began, 10*time.Second)
 			})
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 
 	"github.com/google/go-cmp/cmp"
@@ -204,7 +205,7 @@ func npx(t *testing.T, name string, words ...string) *exec.Cmd {
 	if err != nil {
 		notThere(t, name, "there is no npx")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), gate.Hang)
 	defer cancel()
 	fetch := exec.CommandContext(ctx, path, "--yes", "--prefer-offline", "--fetch-retries=0", "--package", words[0], "--", "node", "-e", "0")
 	fetch.WaitDelay = time.Second

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -159,7 +161,7 @@ func TestMCPAttacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(gate.Hang))
 			go func() { _, _ = io.WriteString(conn, b.String()) }()
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {

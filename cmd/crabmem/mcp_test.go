@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 
 	"github.com/google/go-cmp/cmp"
@@ -275,7 +276,7 @@ var listeningAt = regexp.MustCompile(`url=(\S+)`)
 // listening waits until a server says where it listens.
 func listening(t *testing.T, diag *lockedBuffer) string {
 	t.Helper()
-	for range 500 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if found := listeningAt.FindStringSubmatch(diag.String()); found != nil {
 			return found[1]
 		}

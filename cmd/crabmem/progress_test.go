@@ -6,19 +6,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
 )
 
 // TestProgress checks that what is quick says nothing, that what takes long
 // says how far it is and takes its line away, and that only a terminal sees it.
 func TestProgress(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b, what: "dumping", after: 20 * time.Millisecond, start: time.Now()}
+	p := &progress{w: &b, what: "dumping", after: time.Hour, start: time.Now()}
 	p.step(1, 10)
 	p.end()
 	if b.Len() > 0 {
 		t.Errorf("at once it says %q", b.String())
 	}
-	time.Sleep(25 * time.Millisecond)
+	p.start = time.Now().Add(-time.Hour)
 	p.step(5, 10)
 	p.step(6, 10) // too soon after
 	p.end()
@@ -30,7 +32,13 @@ func TestProgress(t *testing.T) {
 	b.Reset()
 	failed := errors.New("failed")
 	p = &progress{w: &b, what: "searching", after: 5 * time.Millisecond, start: time.Now()}
-	err := p.during(func() error { time.Sleep(60 * time.Millisecond); return failed })
+	err := p.during(func() error {
+		shown := func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.shown }
+		for began := time.Now(); !shown() && time.Since(began) < gate.Hang; {
+			time.Sleep(time.Millisecond)
+		}
+		return failed
+	})
 	if err != failed || !strings.HasPrefix(b.String(), "\rsearching: 0s") || !strings.HasSuffix(b.String(), "\r\x1b[K") {
 		t.Errorf("it says %q, %v", b.String(), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -92,7 +93,7 @@ func refusesSessions(ts *testscript.TestScript, args []string, writes, finds boo
 			}
 			start := time.Now()
 			got := exitCode(ts.Exec(line[0], line[1:]...))
-			if took := time.Since(start); took > 3*time.Second {
+			if took := time.Since(start); gate.Enforced() && took > 3*time.Second {
 				ts.Fatalf("%s: it took %v", r.name, took)
 			}
 			if got != r.code {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 )
 
@@ -166,7 +167,7 @@ func TestDaemonRotates(t *testing.T) {
 	go func() {
 		ended <- newCLI(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name})
 	}()
-	for range 500 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if _, err := os.Stat(name + ".1"); err == nil {
 			break
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
 )
 
 // runMeasured in the environment makes the test binary the program, which
@@ -101,7 +103,7 @@ func TestHostileSessions(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		hung := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() })
+		hung := time.AfterFunc(gate.Hang, func() { cmd.Process.Kill() })
 		err := cmd.Wait()
 		hung.Stop()
 		if got := exitCode(err); got != want {
@@ -111,9 +113,11 @@ func TestHostileSessions(t *testing.T) {
 		if strings.HasPrefix(line, "import ") {
 			allowed = imports
 		}
-		if used > allowed {
+		// The collector's pace, and with it the peak, depends on the load.
+		if used > 2*allowed {
 			t.Errorf("%s: %d MiB", line, used>>10)
 		}
+		gate.Most(t, line+": KiB", int64(used), int64(allowed))
 		most = max(most, used)
 		ran++
 		if err := os.Remove(measured); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/sessionlog"
 )
 
@@ -62,7 +63,7 @@ func (f *followed) next(want ...string) {
 			if got := v.Kind + ": " + v.Content + v.Title + v.Message; got != w {
 				f.t.Fatalf("got %q, want %q", got, w)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(gate.Hang):
 			f.t.Fatalf("want %q, got nothing; %s", w, f.diag.String())
 		}
 	}

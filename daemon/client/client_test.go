@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -167,7 +168,7 @@ func TestConnections(t *testing.T) {
 	}
 	select {
 	case <-gone:
-	case <-time.After(10 * time.Second):
+	case <-time.After(gate.Hang):
 		t.Fatal("the run was not ended by the hang-up")
 	}
 	ctx, cancel := context.WithCancel(t.Context())

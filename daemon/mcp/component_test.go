@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/tool"
@@ -42,9 +43,7 @@ func TestComponent(t *testing.T) {
 	p.Kill(t)
 	began := time.Now()
 	until(t, "its tools go", func() bool { return len(s.view(tool.Unbounded())) == 0 })
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it was missed after %s", took)
-	}
+	gate.Time(t, "removing the tools", began, 5*time.Second)
 	s.want("greet", `{"name":"Crab"}`, "error: mcp tool 'greet' not available")
 	if text := s.Resources(tool.Unbounded()); text != "" {
 		t.Errorf("resources: %s", text)
@@ -81,9 +80,7 @@ func TestTwoComponents(t *testing.T) {
 	for range 6 {
 		<-done
 	}
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("six calls of a second took %s", took)
-	}
+	gate.Time(t, "six calls of one second", began, 4*time.Second)
 }
 
 // TestPorts: files that are none are warned of, once, and do no harm.
@@ -141,9 +138,7 @@ func TestNotMCP(t *testing.T) {
 	s.port("nobody", "1")
 	began := time.Now()
 	s.want("", "", "no tools found")
-	if took := time.Since(began); took > settle+time.Second {
-		t.Errorf("it took %s", took)
-	}
+	gate.Time(t, "the list of tools", began, settle+time.Second)
 	if text := s.Resources(tool.Unbounded()); text != "" {
 		t.Errorf("resources: %s", text)
 	}

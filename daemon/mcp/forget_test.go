@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
 )
 
 // TestForgetsComponents: of components that came and went, whatever they were
@@ -31,7 +33,7 @@ func TestForgetsComponents(t *testing.T) {
 	most := 0
 	for i := range 20 {
 		files := []string{write(fmt.Sprintf("component%d", i)), write("taken")}
-		until := time.Now().Add(5 * time.Second)
+		until := time.Now().Add(gate.Hang)
 		for known() < 3 && time.Now().Before(until) {
 			time.Sleep(time.Millisecond)
 		}
@@ -43,7 +45,7 @@ func TestForgetsComponents(t *testing.T) {
 		}
 		m.scan()
 	}
-	until := time.Now().Add(5 * time.Second)
+	until := time.Now().Add(gate.Hang)
 	for known() > 1 && time.Now().Before(until) {
 		time.Sleep(time.Millisecond)
 	}

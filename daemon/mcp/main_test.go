@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/tool"
 
@@ -214,7 +215,7 @@ func (s *setup) want(name, args, want string) {
 // until waits until something is so.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 2000 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if ok() {
 			return
 		}

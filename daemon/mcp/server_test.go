@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/tool"
 )
 
@@ -180,9 +181,7 @@ func TestStubborn(t *testing.T) {
 		t.Errorf("process %d is there after %s", pid, time.Since(began))
 	}
 	until(t, "its child ends", func() bool { return gone(child) || zombieOf1(child) })
-	if took := time.Since(began); took > 3*grace {
-		t.Errorf("it took %s", took)
-	}
+	gate.Time(t, "close", began, 3*grace)
 }
 
 // zombieOf1 reports whether a process has ended and waits for the first process
@@ -197,9 +196,7 @@ func TestExitsAtOnce(t *testing.T) {
 	began := time.Now()
 	s := manager(t, stdio(t, "exits"), Server{Name: "nowhere", Command: "no-such-program"})
 	s.want("", "", "no tools found")
-	if took := time.Since(began); took > settle {
-		t.Errorf("it took %s", took)
-	}
+	gate.Time(t, "the list of tools", began, settle)
 	for _, text := range []string{"exit status 3: config: no such file", "no-such-program"} {
 		if !strings.Contains(s.log.String(), text) {
 			t.Errorf("the log has no %q:\n%s", text, s.log)
@@ -216,9 +213,7 @@ func TestNeverAnswers(t *testing.T) {
 	quick.Name = "patient"
 	began := time.Now()
 	s := manager(t, stdio(t, "silent"), stdio(t, "deaf"), stdio(t, "flood"), slow, quick)
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("setting servers up took %s", took)
-	}
+	gate.Time(t, "setting servers up", began, time.Second)
 	until(t, "both servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
 	var wg sync.WaitGroup
 	began = time.Now()
@@ -229,12 +224,11 @@ func TestNeverAnswers(t *testing.T) {
 		s.want("slow__hang", "", "error: mcp call failed: slow did not answer in 300ms")
 	})
 	wg.Wait()
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("calls at the same time took %s", took)
-	}
-	if _, err := s.call(tool.Unbounded(), "slow__pid", ""); err != nil {
-		t.Errorf("after a call that was given up: %v", err)
-	}
+	gate.Time(t, "concurrent calls", began, 3*time.Second)
+	until(t, "a response after a call that timed out", func() bool {
+		_, err := s.call(tool.Unbounded(), "slow__pid", "")
+		return err == nil
+	})
 	until(t, "the log tells of the flood", func() bool { return strings.Contains(s.log.String(), "a message of more than 8 MiB") })
 }
 

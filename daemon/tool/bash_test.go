@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
 )
 
 // args are the arguments of a call.
@@ -116,7 +118,7 @@ func TestBashErrors(t *testing.T) {
 // gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for range 200 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if syscall.Kill(pid, 0) != nil {
 			return
 		}
@@ -141,7 +143,7 @@ func TestBashTimeout(t *testing.T) {
 	b := NewBash(BashOptions{Timeout: 300 * time.Millisecond})
 	began := time.Now()
 	out, err := b.Run(t.Context(), Call{Dir: "/", Arguments: args(t, "command", "trap '' TERM INT HUP; sleep 1000 & echo $!; (sleep 1000 & echo $!); sleep 1000")})
-	if err == nil || err.Error() != "bash timed out after 300ms" || time.Since(began) > 5*time.Second {
+	if err == nil || err.Error() != "bash timed out after 300ms" || time.Since(began) > gate.Hang {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	var r ran
@@ -173,7 +175,7 @@ func TestBashBackground(t *testing.T) {
 	b := NewBash(BashOptions{})
 	began := time.Now()
 	r := runBash(t, b, Call{Dir: "/", Arguments: args(t, "command", "sleep 1000 & echo $!")})
-	if r.Code != 0 || time.Since(began) > 5*time.Second {
+	if r.Code != 0 || time.Since(began) > gate.Hang {
 		t.Errorf("%+v after %v", r, time.Since(began))
 	}
 	pid, _ := strconv.Atoi(strings.TrimSpace(r.Stdout))
@@ -181,7 +183,7 @@ func TestBashBackground(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		r = runBash(t, b, Call{Dir: "/", Arguments: args(t, "command", "setsid bash -c 'echo $$; exec sleep 1000' & sleep 0.3")})
 		pid, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
-		if err != nil || r.Code != 0 || time.Since(began) > 10*time.Second {
+		if err != nil || r.Code != 0 || time.Since(began) > gate.Hang {
 			t.Fatalf("%+v after %v", r, time.Since(began))
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -22,6 +22,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"crabmem/bench/gate"
 )
 
 // userns skips a test, loudly, on a machine that lets nobody confine
@@ -250,7 +252,7 @@ func strike(t *testing.T, p *prison, command string, confined bool) string {
 	data, key := contents(t, p.data), contents(t, p.key)
 	work := contents(t, p.work)
 	dialed := p.dialed.Load()
-	b := NewBash(BashOptions{Hidden: []string{p.data, p.key, p.home + "/missing"}, Timeout: 20 * time.Second})
+	b := NewBash(BashOptions{Hidden: []string{p.data, p.key, p.home + "/missing"}, Timeout: gate.Hang})
 	out, err := b.Run(t.Context(), Call{Dir: p.work, Scope: Scope{Confined: confined}, Arguments: args(t, "command", command, "env", p.vars)})
 	if err != nil && confined {
 		t.Errorf("%s: %v", command, err)
@@ -496,7 +498,7 @@ func TestConfinedEnds(t *testing.T) {
 	began := time.Now()
 	_, err := b.Run(t.Context(), Call{Dir: "/", Scope: Scope{Confined: true},
 		Arguments: args(t, "command", "setsid sleep "+mark+" & setsid setsid nohup sleep "+mark+" & trap '' TERM; sleep "+mark)})
-	if err == nil || err.Error() != "bash timed out after 400ms" || time.Since(began) > 5*time.Second {
+	if err == nil || err.Error() != "bash timed out after 400ms" || time.Since(began) > gate.Hang {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	r := runBash(t, b, Call{Dir: "/", Scope: Scope{Confined: true}, Arguments: args(t, "command", "setsid sleep "+mark+" & echo started")})
@@ -542,14 +544,14 @@ func TestConfinedOrphaned(t *testing.T) {
 		})
 	}
 	for began := time.Now(); !running(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > gate.Hang {
 			t.Fatal("it never began")
 		}
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
 	for began := time.Now(); running(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > gate.Hang {
 			t.Fatal("it goes on without the daemon")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/wire/pb"
 
 	"google.golang.org/protobuf/proto"
@@ -246,6 +247,6 @@ func dialRaw(t testing.TB, a Addr) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(gate.Hang))
 	return nc
 }

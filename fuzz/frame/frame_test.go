@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -136,7 +137,7 @@ func FuzzFrame(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = nc.SetDeadline(time.Now().Add(gate.Hang))
 		go func() { // in two pieces; it fails when the server hangs up before the end
 			k := min(int(cut), len(b))
 			if _, err := nc.Write(b[:k]); err == nil {
@@ -160,7 +161,7 @@ func FuzzFrame(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer next.Close()
-		_ = next.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = next.SetDeadline(time.Now().Add(gate.Hang))
 		if _, err := next.Write([]byte{0, 0, 0, 2, 0x1a, 0}); err != nil {
 			t.Fatal(err)
 		}

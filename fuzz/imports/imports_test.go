@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -58,9 +59,7 @@ func FuzzImports(f *testing.F) {
 		default:
 			chats(t, kind, b)
 		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Fatalf("it took %v", took)
-		}
+		gate.Time(t, "import", began, 20*time.Second)
 	})
 }
 

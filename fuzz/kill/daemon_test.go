@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
@@ -108,22 +110,29 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 		ctx, cancel := context.WithCancel(t.Context())
 		wrote := make(chan struct{})
 		var wg sync.WaitGroup
-		var first sync.Once
+		var acks atomic.Int64
+		wanted := int64(1 + rng.IntN(60))
+		acknowledged := func() {
+			if acks.Add(1) == wanted {
+				close(wrote)
+			}
+		}
 		errs := make([]error, writers)
 		for i, d := range diaries {
 			sd := rng.Uint64()
 			wg.Go(func() {
-				errs[i] = d.write(ctx, c, rand.New(rand.NewPCG(sd, 0)), func() { first.Do(func() { close(wrote) }) })
+				errs[i] = d.write(ctx, c, rand.New(rand.NewPCG(sd, 0)), acknowledged)
 			})
 		}
 		if rng.IntN(5) > 0 {
 			select {
 			case <-wrote:
-			case <-time.After(20 * time.Second):
-				t.Errorf("nothing was acknowledged in 20 s: %s", stderr)
+			case <-time.After(gate.Hang):
+				t.Errorf("%d of %d acknowledgments in %v: %s", acks.Load(), wanted, gate.Hang, stderr)
 			}
+		} else {
+			time.Sleep(time.Duration(1+rng.IntN(150)) * time.Millisecond)
 		}
-		time.Sleep(time.Duration(1+rng.IntN(150)) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()
 		cancel()
@@ -180,7 +189,7 @@ func startDaemon(t *testing.T, exe, home string) (*exec.Cmd, *bytes.Buffer) {
 	t.Cleanup(func() { cmd.Process.Kill() })
 	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}}
 	defer c.Close()
-	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(2 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < gate.Hang; time.Sleep(2 * time.Millisecond) {
 		if c.Ping(t.Context()) == nil {
 			return cmd, stderr
 		}

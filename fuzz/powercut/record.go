@@ -115,7 +115,7 @@ func (f *markFile) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int6
 }
 
 // workLimit is how long a workload may take before it counts as a hang.
-const workLimit = 2 * time.Minute
+const workLimit = 10 * time.Minute
 
 // record runs a workload, in a process of its own, on the disk base and
 // returns everything that happened to it.

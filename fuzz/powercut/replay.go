@@ -20,7 +20,7 @@ import (
 )
 
 // stateLimit is how long one state may take before it counts as a hang.
-const stateLimit = 60 * time.Second
+const stateLimit = 10 * time.Minute
 
 // result is what the states of one run came to.
 type result struct {

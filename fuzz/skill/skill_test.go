@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
@@ -39,9 +40,7 @@ func FuzzFrontMatter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		began := time.Now()
 		s, err := skill.Parse("SKILL.md", b)
-		if took := time.Since(began); took > 20*time.Second {
-			t.Fatalf("it took %v", took)
-		}
+		gate.Time(t, "parse", began, 20*time.Second)
 		disk := vfs.NewMem()
 		put(t, disk, "/skills/x", b)
 		set := skill.Load(disk, []skill.Dir{{Path: "/skills"}}, nil)

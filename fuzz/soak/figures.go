@@ -135,9 +135,9 @@ func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error
 	if err != nil {
 		return best, err
 	}
-	// Time-outs have to pass, and the collector to run if that is wanted: it does when
-	// there is something to collect.
-	for i := range 60 {
+	// Time-outs must expire. If collect is set, the collector must run, which it
+	// does when there is garbage.
+	for i, began := 0, time.Now(); i == 0 || time.Since(began) < hang; i++ {
 		if collect {
 			if _, err := c.Get(ctx, churn); err != nil {
 				return best, err
@@ -153,7 +153,8 @@ func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error
 		best = figures{
 			min(best.goroutines, f.goroutines), min(best.descriptors, f.descriptors), min(best.heap, f.heap), f.resident, f.sessions,
 		}
-		if i > 10 && f.goroutines <= 12 {
+		// After six seconds only idle connections to the model may remain.
+		if i > 10 && f.goroutines <= 12 || i >= 60 && f.goroutines <= 18 && f.descriptors <= 24 {
 			break
 		}
 		pause(ctx, 100*time.Millisecond)

@@ -1,11 +1,16 @@
 // Soak runs the daemon, as a process of its own, under clients that do
 // everything at once and badly: they hang up, stall, never read, dial ten
-// thousand times, and have the model flood it. All the while a new client must
-// be answered within a second, and the daemon's memory stay within 64 MiB of
-// what it has when idle; in between and at the end its goroutines, descriptors
-// and memory must be back where they were.
+// thousand times, and have the model flood it. Soak exits with 1 if a request
+// fails in an unexpected way, if a request to the model has a call without a
+// result, if goroutines or descriptors leak, or if the daemon stops with an
+// error.
 //
-//	go run ./fuzz/soak [-for 60s] [-seed N]
+// Soak also prints how long new clients wait, how many connections the clients
+// made, and how much memory the daemon used. These figures depend on the load of
+// the machine. Only -gate enforces their limits: one second above a bare
+// listener, 10,000 connections, and 64 MiB above idle.
+//
+//	go run ./fuzz/soak [-for 60s] [-seed N] [-gate]
 package main
 
 import (
@@ -33,10 +38,11 @@ import (
 func main() {
 	d := flag.Duration("for", time.Minute, "how long")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of what the clients do")
+	enforce := flag.Bool("gate", false, "exit with 1 if a time, a memory figure, or the number of connections misses its limit")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *d, *seed); err != nil {
+	if err := run(ctx, *d, *seed, *enforce); err != nil {
 		fmt.Fprintf(os.Stderr, "fuzz/soak: %v\nrepeat with -seed %d\n", err, *seed)
 		os.Exit(1)
 	}
@@ -50,6 +56,7 @@ type soak struct {
 	cmd   *exec.Cmd
 	peak  uint64 // bytes of the process
 	seed  uint64
+	gate  bool // enforce times and memory
 
 	did     [opsN]atomic.Int64
 	pings   []time.Duration
@@ -75,8 +82,11 @@ const (
 
 const mib = 1 << 20
 
-func run(ctx context.Context, d time.Duration, seed uint64) (err error) {
-	s := &soak{seed: seed}
+// hang is how long soak waits for the daemon to start or to release resources.
+const hang = 5 * time.Minute
+
+func run(ctx context.Context, d time.Duration, seed uint64, enforce bool) (err error) {
+	s := &soak{seed: seed, gate: enforce}
 	if s.home, err = os.MkdirTemp("", "soak"); err != nil {
 		return err
 	}
@@ -124,16 +134,17 @@ func run(ctx context.Context, d time.Duration, seed uint64) (err error) {
 	l.Most("a new client, longest, above a bare listener's", (s.longest - s.bare).Seconds(), 1, "s")
 	l.Most("memory above idle, under siege", peaks[0], 64, "MiB")
 	l.Most("memory above idle, under everything", peaks[2], 288, "MiB")
+	l.Most("heap, since the second part", (float64(found[2].heap)-float64(found[1].heap))/mib, 64, "MiB")
+	leaks := &measure.Limits{}
 	begin, end := found[1], found[2]
-	l.Most("goroutines, since the second part", float64(end.goroutines)-float64(begin.goroutines), 8, "")
-	l.Most("goroutines, since the beginning", float64(end.goroutines)-float64(idle.goroutines), 16, "")
-	l.Most("descriptors, since the second part", float64(end.descriptors-begin.descriptors), 8, "")
-	l.Most("descriptors, since the beginning", float64(end.descriptors-idle.descriptors), 24, "")
-	l.Most("heap, since the second part", (float64(end.heap)-float64(begin.heap))/mib, 64, "MiB")
+	leaks.Most("goroutines, since the second part", float64(end.goroutines)-float64(begin.goroutines), 8, "")
+	leaks.Most("goroutines, since the beginning", float64(end.goroutines)-float64(idle.goroutines), 16, "")
+	leaks.Most("descriptors, since the second part", float64(end.descriptors-begin.descriptors), 8, "")
+	leaks.Most("descriptors, since the beginning", float64(end.descriptors-idle.descriptors), 24, "")
 	if d := s.model.Dangling.Load(); d > 0 {
 		return fmt.Errorf("%d requests to the model had a call without its result", d)
 	}
-	return l.Verdict(true)
+	return errors.Join(leaks.Verdict(true), l.Verdict(s.gate))
 }
 
 // start builds the daemon and starts it.
@@ -156,18 +167,22 @@ func (s *soak) start(ctx context.Context) error {
 		return err
 	}
 	s.addr = wire.Addr{Network: "unix", Address: filepath.Join(s.home, "daemon.sock")}
-	for range 1000 {
+	for began := time.Now(); time.Since(began) < hang; time.Sleep(10 * time.Millisecond) {
 		if s.ping(ctx) == nil {
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	return errors.New("the daemon does not answer")
 }
 
-// config has shorter time-outs than the defaults, so that what they end ends
-// within the run.
+// config sets the time-outs of connections. With gate they are short enough to
+// expire within the run. Otherwise they are long, because a loaded machine may
+// delay a client that reads.
 func (s *soak) config() string {
+	limit := "60"
+	if s.gate {
+		limit = "4"
+	}
 	return `[provider.test]
 kind = "openai-compatible"
 base_url = "` + s.model.URL + `"
@@ -175,8 +190,8 @@ api_key = "none"
 models = ["m"]
 max_retries = 0
 [limits]
-frame_timeout = 4
-progress = 4
+frame_timeout = ` + limit + `
+progress = ` + limit + `
 sessions = 500
 [tools.ask_user]
 timeout = 5

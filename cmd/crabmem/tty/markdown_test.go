@@ -2,11 +2,14 @@ package tty
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -84,11 +87,7 @@ func TestMarkdownTime(t *testing.T) {
 			start := time.Now()
 			m := &Markdown{Width: 80, Color: true}
 			n := len(m.Write(text)) + len(m.Flush())
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("%q %q: %v", piece, sep, took)
-			} else if took > time.Second {
-				t.Logf("%q %q: %v, %d bytes", piece, sep, took, n)
-			}
+			gate.Time(t, fmt.Sprintf("%q %q, %d bytes", piece, sep, n), start, 5*time.Second)
 		}
 	}
 }

@@ -76,6 +76,9 @@ func New(name string) *service.McpService {
 	}
 }
 
+// startLimit is how long Start waits before it reports a hang.
+const startLimit = 5 * time.Minute
+
 // Process is a component that runs.
 type Process struct {
 	*exec.Cmd
@@ -100,7 +103,7 @@ func Start(t testing.TB, home, component string) *Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Kill(t) })
-	for range 1000 {
+	for began := time.Now(); time.Since(began) < startLimit; {
 		if b, err := vfs.ReadFile(vfs.OS{}, file, 32); err == nil && string(b) != string(old) {
 			p.Port = string(b)
 			return p

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPickIsFixedByText picks targets of this module.
+func TestPickIsFixedByText(t *testing.T) {
+	all, err := find("../..")
+	if err != nil || len(all) < 30 {
+		t.Fatalf("%d targets, want at least 30: %v", len(all), err)
+	}
+	seen := make(map[target]bool)
+	for _, by := range []string{"", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z"} {
+		got := pick(all, 4, by)
+		if again := pick(all, 4, by); !slices.Equal(got, again) || len(got) != 4 || len(slices.Compact(slices.Clone(got))) != 4 {
+			t.Errorf("pick by %q: %v, then %v", by, got, again)
+		}
+		for _, g := range got {
+			seen[g] = true
+		}
+	}
+	if len(seen) < len(all)*3/4 {
+		t.Errorf("27 texts pick %d of %d targets", len(seen), len(all))
+	}
+	if got := pick(all, 1000, "x"); !slices.Equal(got, all) {
+		t.Errorf("pick 1000: %d of %d targets", len(got), len(all))
+	}
+}
+
+// TestOutcomes runs targets that pass, fail, hang, and lack seeds.
+func TestOutcomes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short: builds a module")
+	}
+	t.Chdir(t.TempDir())
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module m\ngo 1.26\n")
+	// find must not see these in this file.
+	write("m_test.go", strings.ReplaceAll(`package m
+import "testing"
+FUNC FuzzPass(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) {}) }
+FUNC FuzzFail(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) { if s != "a" { t.Error("another") } }) }
+FUNC FuzzHang(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) { if s != "a" { for n := 0; ; n++ { _ = n } } }) }
+FUNC FuzzSeed(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) { t.Error("always") }) }
+FUNC FuzzNone(f *testing.F) { f.Fuzz(func(t *testing.T, s string) {}) }
+`, "FUNC", "func"))
+	all, err := find(".")
+	if err != nil || len(all) != 5 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	cache := t.TempDir()
+	binaries, err := build(t.Context(), t.TempDir(), 1, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range all {
+		o := options{each: 5 * time.Second, hang: 5 * time.Minute, cache: cache, keep: 1000}
+		if g.name == "FuzzHang" {
+			o.each, o.hang = 8*time.Second, 12*time.Second
+		}
+		r := fuzz(t.Context(), o, g, binaries[g.dir])
+		want := map[string]string{"FuzzFail": "Failing input written", "FuzzHang": "Failing input written", "FuzzSeed": "seed corpus entry", "FuzzNone": "no seeds"}[g.name]
+		if (r.failure == "") != (want == "") || !strings.Contains(r.failure, want) {
+			t.Errorf("%s: %v, want %q", g, r, want)
+		}
+		if want == "" && r.executions == 0 {
+			t.Errorf("%s: no executions: %v", g, r)
+		}
+	}
+	if found, _ := filepath.Glob("testdata/fuzz/FuzzHang/*"); len(found) != 1 {
+		t.Errorf("the input that hangs is in %d files, want 1", len(found))
+	}
+}
+
+// TestTrimKeepsNewest has five files and keeps two.
+func TestTrimKeepsNewest(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(int64(1000+10*((i*3)%5)), 0) // a d b e c
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := trim(dir, 2); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "b" || filepath.Base(left[1]) != "d" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := trim(filepath.Join(dir, "missing"), 2); err != nil {
+		t.Error(err)
+	}
+}

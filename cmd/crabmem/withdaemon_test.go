@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -111,7 +112,7 @@ func serveHome(o daemon.Options) (stop func() error, err error) {
 		}
 		return err
 	}
-	for range 1000 {
+	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if c, err := net.Dial("unix", daemon.Socket(o.Home)); err == nil {
 			c.Close()
 			return stop, nil

@@ -131,7 +131,7 @@ func record(r run, base []byte, dir string) (events []event, err error) {
 	}
 	defer func() {
 		// The loop device lets go of the image a moment after the unmount.
-		for range 500 {
+		for began := time.Now(); time.Since(began) < unmountLimit; {
 			if uerr := srv.Unmount(); uerr == nil {
 				return
 			}

@@ -166,9 +166,13 @@ func (r run) try(fd int, mnt string, check func() error) (err error) {
 	return check()
 }
 
+// unmountLimit is how long an unmount may take. A loaded machine does not reach
+// it.
+const unmountLimit = 2 * time.Minute
+
 func unmount(mnt string) error {
 	var err error
-	for range 200 {
+	for began := time.Now(); time.Since(began) < unmountLimit; {
 		if err = unix.Unmount(mnt, 0); !errors.Is(err, unix.EBUSY) {
 			return err
 		}

@@ -1,0 +1,123 @@
+# Functions of .ci/run and .ci/full. Source this file in bash at the root of the
+# module.
+
+began=$SECONDS
+layer=
+layer_began=$SECONDS
+counted=
+
+# step ends a layer and begins the next one.
+step() {
+  end_step
+  layer=$1 layer_began=$SECONDS
+  printf '\n== %s\n' "$1"
+}
+
+# end_step prints the duration of the layer, and the count if the layer set it.
+end_step() {
+  if [ -n "$layer" ]; then
+    summary+=("$(printf '%5d s  %s%s' $((SECONDS - layer_began)) "$layer" "${counted:+: $counted}")")
+    printf -- '-- %s: %s%d s\n' "$layer" "${counted:+$counted, }" $((SECONDS - layer_began))
+  fi
+  layer= counted=
+}
+
+summary=()
+
+# report ends the last layer and prints a line for each.
+report() {
+  end_step
+  printf '\n== all layers, %d s\n' $((SECONDS - began))
+  printf '%s\n' "${summary[@]}"
+}
+
+# told waits for a process and prints the file with the output. It exits with 1
+# if the process failed.
+told() {
+  wait "$1" || { cat "$2"; exit 1; }
+  cat "$2"
+}
+
+# tested runs go test with arguments. It prints the failures, or the counts that
+# the tests log, and sets counted to the number of tests. It exits with 1 if a
+# test fails or if no test runs.
+tested() {
+  local out passed skipped
+  out=$(mktemp)
+  if ! go test -v -timeout 60m "$@" >"$out" 2>&1; then
+    grep -E '^ *--- FAIL|^FAIL|^panic: ' "$out" || true
+    grep -vE '^ *(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|SKIP))' "$out"
+    exit 1
+  fi
+  passed=$(grep -cE '^ *--- PASS' "$out") || true
+  skipped=$(grep -cE '^ *--- SKIP' "$out") || true
+  grep -E '^ +[a-z_0-9]+_test\.go:[0-9]+: (.*(checked|0 lost|0 escapes|killed|found|acknowledged|to the bit|cases)|SKIPPED)' "$out" || true
+  rm "$out"
+  if [ "$passed" -eq 0 ]; then
+    echo "no tests ran: go test $*"
+    exit 1
+  fi
+  counted="$passed tests passed, $skipped skipped"
+}
+
+# require exits with 1 if a program or directory that a layer needs is missing,
+# unless the environment variable is set. Arguments: what, the variable, a test
+# command. It returns 1 if the layer must be skipped.
+require() {
+  local what=$1 variable=$2
+  shift 2
+  if "$@" >/dev/null 2>&1; then
+    return 0
+  fi
+  if [ -z "${!variable:-}" ]; then
+    echo "missing: $what; set $variable=1 to run without it"
+    exit 1
+  fi
+  echo "SKIPPED: $what: $variable is set"
+  return 1
+}
+
+# install installs the programs that the tests use. mdbook is built in the
+# background; built waits for it.
+install() {
+  tools=${CRABMEM_TOOLS:-$HOME/.cache/crabmem-tools}
+  export CRABMEM_FUZZ_CACHE=${CRABMEM_FUZZ_CACHE:-$tools/fuzz}
+  mkdir -p "$tools" "$CRABMEM_FUZZ_CACHE"
+  mdbook=
+  if ! [ -x "$tools/bin/mdbook" ]; then
+    cargo install mdbook --locked --quiet --root "$tools" >"$tools/mdbook.log" 2>&1 &
+    mdbook=$!
+  fi
+  local need=()
+  command -v strace >/dev/null || need+=(strace)
+  command -v fusermount3 >/dev/null || need+=(fuse3)
+  command -v mkfs.ext4 >/dev/null || need+=(e2fsprogs)
+  if [ ${#need[@]} -gt 0 ]; then
+    apt-get update -qq
+    apt-get install -y -qq "${need[@]}" >/dev/null
+  fi
+  go version
+  go mod download
+  export PATH="$tools/bin:$PATH"
+}
+
+built() {
+  if [ -n "$mdbook" ]; then
+    wait "$mdbook" || { tail -20 "$tools/mdbook.log"; exit 1; }
+  fi
+}
+
+# needs sets CRABMEM_REQUIRE, which makes tests fail instead of skip.
+needs() {
+  export CRABMEM_REQUIRE=mdbook,strace,fuse,root,tmpfs,userns
+  local datasets=${CRABMEM_DATASETS:-../shared/datasets}
+  unset CRABMEM_DATASETS
+  if require "the recall test sets in $datasets" CRABMEM_WITHOUT_DATASETS test -d "$datasets"; then
+    CRABMEM_DATASETS=$(realpath "$datasets")
+    export CRABMEM_DATASETS
+    CRABMEM_REQUIRE+=,datasets,recall
+  fi
+  if require "npx, which runs the MCP inspector and the reference memory server" CRABMEM_WITHOUT_NPX command -v npx; then
+    CRABMEM_REQUIRE+=,inspector,reference-server
+  fi
+}

@@ -13,10 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// hangGuard ends a command that does not end by itself.
-const hangGuard = 3 * time.Minute
+	"crabmem/bench/gate"
+)
 
 // stoppableDaemon is a daemon in a process of its own.
 type stoppableDaemon struct {
@@ -47,7 +46,7 @@ func startStoppable(t *testing.T) *stoppableDaemon {
 		_ = d.cmd.Wait()
 		os.RemoveAll(dir)
 	})
-	for end := time.Now().Add(hangGuard); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(gate.Hang); ; time.Sleep(10 * time.Millisecond) {
 		if _, _, code := d.run("", "ping"); code == 0 {
 			return d
 		}
@@ -63,7 +62,7 @@ func (d *stoppableDaemon) stop() {
 	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		d.t.Fatal(err)
 	}
-	for end := time.Now().Add(hangGuard); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(gate.Hang); ; time.Sleep(time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
 		if err != nil {
 			d.t.Fatal(err)
@@ -86,7 +85,7 @@ func (d *stoppableDaemon) command(ctx context.Context, stdin string, args ...str
 }
 
 func (d *stoppableDaemon) run(stdin string, args ...string) (stdout, stderr string, code int) {
-	ctx, cancel := context.WithTimeout(d.t.Context(), hangGuard)
+	ctx, cancel := context.WithTimeout(d.t.Context(), gate.Hang)
 	defer cancel()
 	cmd, out, diag := d.command(ctx, stdin, args...)
 	if err := cmd.Run(); cmd.ProcessState == nil {
@@ -172,7 +171,7 @@ func TestStoppedDaemon(t *testing.T) {
 func TestDaemonStopsDuringRequest(t *testing.T) {
 	t.Parallel()
 	d := startStoppable(t)
-	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	ctx, cancel := context.WithTimeout(t.Context(), gate.Hang)
 	defer cancel()
 	cmd, out, diag := d.command(ctx, "", "events")
 	if err := cmd.Start(); err != nil {

@@ -12,10 +12,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-// hangGuard ends a test that would hang. No result depends on it.
-const hangGuard = time.Minute
+	"crabmem/bench/gate"
+)
 
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
@@ -24,7 +23,7 @@ func dial(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(hangGuard))
+	_ = conn.SetDeadline(time.Now().Add(gate.Hang))
 	return conn
 }
 
@@ -55,7 +54,7 @@ func pingStatus(t *testing.T, conn net.Conn, token string) int {
 // longer than the test takes, and wants a new client to be served.
 func TestMCPHalfOpenConnections(t *testing.T) {
 	limits := defaultHTTPLimits()
-	limits.header = 10 * hangGuard
+	limits.header = 10 * gate.Hang
 	address := listenWith(t, "127.0.0.1", limits)
 	kept := dial(t, address)
 	if got := pingStatus(t, kept, testToken); got != 200 {

@@ -52,13 +52,17 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	if maxBytes == 0 {
 		maxBytes = defaultMaxBytes
 	}
+	link := ""
+	if fi, err := fsys.Lstat(path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		link = path
+	}
 	path, err := fsys.Resolve(path)
 	if err != nil {
 		return nil, err
 	}
 	var r *Report
 	for try := range 20 {
-		if r, err = check(fsys, path, maxBytes); err != nil || r.Err() == nil {
+		if r, err = check(fsys, path, link, maxBytes); err != nil || r.Err() == nil {
 			break
 		}
 		// A checkpoint may stand between the reads of the two files, as for
@@ -71,11 +75,22 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	return r, err
 }
 
-func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
+// check is Check, once. link is the symbolic link that leads to path, or "".
+func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 	r := &Report{Path: path, Problems: []Problem{}}
 	add := func(kind, file string, off, n int64, err error, remedy string) {
 		r.Problems = append(r.Problems, Problem{kind, file, off, n, err.Error(), remedy, err})
 	}
+	defer func() {
+		own := ownCopies(fsys, path)
+		if link != "" {
+			own = append(own, ownCopies(fsys, link)...)
+		}
+		for _, name := range own {
+			add("kept", name, 0, 0, fmt.Errorf("%w: %s is the state of a writer that stopped because another program changed the store's files", ErrForeign, name),
+				"compare it with the store, then move or remove it")
+		}
+	}()
 	v := &files{}
 	b, err := v.readSnapshot(fsys, path, maxBytes)
 	v.id, v.idErr = readIdentity(fsys, path)
@@ -110,7 +125,7 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	err = v.readLog(fsys, path, maxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return r, v.addOthers(fsys, path, maxBytes, add)
+		return r, v.addOthers(fsys, path, link, maxBytes, add)
 	case err != nil:
 		if err := notAStore(err); errors.Is(err, ErrFormat) {
 			add("format", path+walSuffix, 0, 0, err, "move it away, if it is not the log")
@@ -125,7 +140,7 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair sets the log aside from here on")
 		return r, nil
 	}
-	if err := v.addOthers(fsys, path, maxBytes, add); err != nil {
+	if err := v.addOthers(fsys, path, link, maxBytes, add); err != nil {
 		return nil, err
 	}
 	r.LogOps = v.scan.ops()
@@ -155,16 +170,21 @@ func check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	return r, nil
 }
 
-// addOthers adds the problems of V10 to V13 (FORMAT.md).
-func (v *files) addOthers(fsys vfs.FS, path string, maxBytes int64, add func(string, string, int64, int64, error, string)) error {
+// addOthers adds the problems of V10 to V12 and V14 (FORMAT.md).
+func (v *files) addOthers(fsys vfs.FS, path, link string, maxBytes int64, add func(string, string, int64, int64, error, string)) error {
 	if err := v.findOthers(fsys, path, maxBytes); err != nil {
 		return err
 	}
+	v.findLinked(fsys, link, maxBytes)
 	if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
 		add("format", path+idSuffix, 0, 0, v.idErr, "the next write restores it")
 	}
 	if err := v.refuse(path); err != nil {
-		add("foreign", v.sideLogs()[0].path, 0, 0, err, "crabmem repair takes the log with all operations; crabmem repair --rejoin merges two logs")
+		file, remedy := path+walSuffix, "move the log that the message names"
+		if side := v.sideLogs(); len(side) > 0 {
+			file, remedy = side[0].path, "crabmem repair takes the log with all operations; crabmem repair --rejoin merges two logs"
+		}
+		add("foreign", file, 0, 0, err, remedy)
 	}
 	text, err := vfs.ReadFile(fsys, path+lockSuffix, 1<<16)
 	if err == nil {
@@ -175,10 +195,6 @@ func (v *files) addOthers(fsys vfs.FS, path string, maxBytes int64, add func(str
 		if err != nil {
 			add("foreign", path+walSuffix, 0, 0, err, "put the log back, or: crabmem repair")
 		}
-	}
-	for _, name := range v.own {
-		add("kept", name, 0, 0, fmt.Errorf("%w: %s is the state of a writer that stopped because another program changed the store's files", ErrForeign, name),
-			"compare it with the store, then move or remove it")
 	}
 	return nil
 }

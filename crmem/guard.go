@@ -139,6 +139,10 @@ func (s *Store) keepState(err error, g *group) error {
 		return err
 	}
 	s.kept = name
+	if d.path == s.path+lockSuffix { // another writer may have the store
+		d.kept = fmt.Sprintf("%s is in %s: end every process that uses the store, then compare that file with %s", what, name, s.path)
+		return err
+	}
 	d.kept = fmt.Sprintf("%s is in %s: end every process that uses the store, then use that file as %s and run crabmem repair --keep-db",
 		what, name, s.path)
 	return err

@@ -53,7 +53,11 @@ func (s *Store) saveIdentity() error {
 	if s.id == (randomID{}) {
 		s.id = newRandomID()
 	}
-	if err := vfs.Replace(s.fs, s.path+idSuffix, 0o600, bytesTo([]byte(identityText(s.id)))); err != nil {
+	name := s.path + idSuffix
+	if err := vfs.Replace(s.fs, name, 0o600, bytesTo([]byte(identityText(s.id)))); err != nil {
+		if fi, lerr := s.fs.Lstat(name); lerr == nil && fi.IsDir() {
+			err = notAStore(&fs.PathError{Op: "replace", Path: name, Err: vfs.ErrNotRegular})
+		}
 		return err
 	}
 	s.idSaved = true
@@ -61,21 +65,25 @@ func (s *Store) saveIdentity() error {
 }
 
 // takeIdentity sets the store's identity from the identity file or, if that is
-// missing or damaged, from the log. The caller holds the lock.
-func (s *Store) takeIdentity(v *files) {
+// missing or damaged, from the log. It returns an error if a directory has the
+// name of the identity file. The caller holds the lock.
+func (s *Store) takeIdentity(v *files) error {
 	s.id, s.idSaved = v.id, v.idErr == nil
 	if v.idErr == nil || v.scan == nil || v.scan.version == walOldVersion {
 		if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
 			s.warn("%v; the next write replaces it", v.idErr)
 		}
-		return
+		return nil
 	}
 	s.id = v.scan.store
-	if err := s.saveIdentity(); err != nil {
+	if err := s.saveIdentity(); errors.Is(err, vfs.ErrNotRegular) {
+		return err
+	} else if err != nil {
 		s.warn("restore %s from the log: %v", s.path+idSuffix, err)
-		return
+		return nil
 	}
 	s.warn("restored %s from the log: %v", s.path+idSuffix, v.idErr)
+	return nil
 }
 
 // Identity returns the identity of the store as 32 hexadecimal digits, or ""

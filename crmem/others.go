@@ -18,6 +18,7 @@ type others struct {
 	held     *sideLog    // the second link, if it is another file than the log
 	heldInfo fs.FileInfo // of held, or of a link that holds nothing of its own
 	old      []*sideLog  // version 2 logs that an older program set aside
+	linked   *sideLog    // next to a symbolic link to the store
 	own      []string    // copies that a writer kept
 }
 
@@ -78,6 +79,40 @@ func (v *files) findHeld(fsys vfs.FS, name string, maxBytes int64) {
 	if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
 		v.held = l
 	}
+}
+
+// findLinked looks for a log that was left next to a symbolic link when the
+// store was moved to where the link leads (FORMAT.md, V14).
+func (v *files) findLinked(fsys vfs.FS, link string, maxBytes int64) {
+	if link == "" {
+		return
+	}
+	v.own = append(v.own, ownCopies(fsys, link)...)
+	for _, suffix := range []string{walSuffix, walSuffix + heldSuffix} {
+		name, err := fsys.Resolve(link + suffix) // it may have become a link, too
+		if err != nil {
+			continue
+		}
+		l := readSideLog(fsys, name, maxBytes)
+		if l == nil {
+			continue
+		}
+		if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
+			v.linked = l
+			return
+		}
+	}
+}
+
+// ownCopies returns the copies that writers kept (FORMAT.md, V13).
+func ownCopies(fsys vfs.FS, path string) (own []string) {
+	list, _ := fsys.ReadDir(dirOf(path)) // the caller reports why it cannot open the store
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), filepath.Base(path)+ownSuffix) && e.Type().IsRegular() {
+			own = append(own, filepath.Join(dirOf(path), e.Name()))
+		}
+	}
+	return own
 }
 
 // readSideLog reads a log under another name as far as it is valid, or returns
@@ -157,6 +192,10 @@ func (v *files) refuse(path string) error {
 		return fmt.Errorf("%w: another program replaced %s: the log of the last writer, %s, has %d operations that it does not contain: run crabmem repair",
 			ErrForeign, path+walSuffix, h.path, len(h.ops))
 	}
+	if l := v.linked; l != nil {
+		return fmt.Errorf("%w: the store was moved to %s, and its log %s was not: that log has %d operations that the store does not contain: move it to %s, or away",
+			ErrForeign, path, l.path, len(l.ops), path+walSuffix)
+	}
 	if len(v.old) > 0 {
 		l := v.old[0]
 		return fmt.Errorf("%w: an older program set aside %s, which has %d operations that the store does not contain: run crabmem repair --rejoin, or move that file",
@@ -195,7 +234,13 @@ func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning 
 		}
 		return "", nil
 	}
-	if v.scan.ops() == 0 || slices.Contains(before.Logs, v.scan.salt) {
+	if slices.Contains(before.Logs, v.scan.salt) {
+		return "", nil
+	}
+	if v.scan.ops() == 0 {
+		if sameBoot && (before.Clean < 0 || before.Clean > walHeaderSize) {
+			return fmt.Sprintf("%s is not the log that process %d used last: operations that were in that log alone are lost", path+walSuffix, before.PID), nil
+		}
 		return "", nil
 	}
 	if !sameBoot {
@@ -206,8 +251,21 @@ func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning 
 		ErrForeign, path+walSuffix, v.scan.ops(), before.PID, path)
 }
 
+// warnAbsent reports a store that is missing, if the lock file or the identity
+// file shows that there was one.
+func (s *Store) warnAbsent() {
+	text, _ := vfs.ReadFile(s.fs, s.path+lockSuffix, 1<<16)
+	h := vfs.ParseHolder(string(text))
+	if boot := s.fs.BootID(); boot != "" && h.Boot == boot && len(h.Logs) > 0 {
+		s.warn("%s and its log are missing, and process %d used them last", s.path, h.PID)
+	} else if _, err := s.fs.Lstat(s.path + idSuffix); err == nil {
+		s.warn("%s and its log are missing, and the identity file %s exists", s.path, s.path+idSuffix)
+	}
+}
+
 // warnOwn reports the copies that writers kept (FORMAT.md, V13).
 func (s *Store) warnOwn(own []string) {
+	s.ownNamed = true
 	for _, name := range own {
 		s.warn("%s is the state of a writer that stopped because another program changed the store's files: compare it with the store, then move or remove it", name)
 	}

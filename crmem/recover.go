@@ -165,7 +165,7 @@ func (s *Store) absence() (bool, error) {
 	if _, err := s.fs.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	return false, fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, or move the log away to start anew",
+	return false, fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, run crabmem repair, or move the log away to start anew",
 		ErrForeign, s.path, s.path+walSuffix)
 }
 
@@ -182,6 +182,7 @@ func (s *Store) openReader() error {
 			if !absent && try < 20 {
 				continue
 			}
+			s.warnAbsent()
 			if s.opts.MustExist {
 				return fmt.Errorf("%w: %s does not exist", ErrNoStore, s.path)
 			}
@@ -196,6 +197,7 @@ func (s *Store) openReader() error {
 			if err := v.findOthers(s.fs, s.path, s.opts.MaxBytes); err != nil && last {
 				s.warn("%v", err)
 			}
+			v.findLinked(s.fs, s.link, s.opts.MaxBytes)
 			done, err := s.view(v, last)
 			if done || err != nil {
 				return err
@@ -256,10 +258,13 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 	s.dbDig, s.dbStat = v.dig, v.stat
 	s.t, s.nextID = v.snap.t, v.snap.NextID
 	s.logStat = v.logStat
-	s.takeIdentity(v)
+	if err := s.takeIdentity(v); err != nil {
+		return err
+	}
 	if err := v.findOthers(s.fs, s.path, s.opts.MaxBytes); err != nil {
 		return err
 	}
+	v.findLinked(s.fs, s.link, s.opts.MaxBytes)
 	if err := s.judge(v, before); err != nil {
 		return err
 	}
@@ -345,6 +350,10 @@ func (s *Store) judge(v *files, before vfs.Holder) error {
 		return err
 	}
 	warning, err := v.checkSalt(s.path, before, s.holder.Boot)
+	if warning == "" && v.scan == nil && v.idErr == nil {
+		warning = fmt.Sprintf("%s is missing, and the identity file %s exists: operations that were only in the log, if it had any, are lost",
+			s.path+walSuffix, s.path+idSuffix)
+	}
 	if warning != "" {
 		s.warn("%s", warning)
 	}

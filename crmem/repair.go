@@ -125,7 +125,9 @@ func (r *repair) run() error {
 	if err := v.findOthers(r.fs, r.path, r.opts.MaxBytes); err != nil {
 		return err
 	}
-	r.takeIdentity(v)
+	if err := r.takeIdentity(v); err != nil {
+		return err
+	}
 	if taken, err := r.takeHeld(v); err != nil {
 		return err
 	} else if taken {

@@ -92,6 +92,7 @@ const (
 type Store struct {
 	fs   vfs.FS  // immutable
 	path string  // resolved; "" in RAM. Changed, under wmu and mu, only by create
+	link string  // the symbolic link that Open resolved, or ""
 	opts Options // immutable after Open
 
 	// mu guards what readers see. Writers hold it only while they change RAM,
@@ -128,6 +129,7 @@ type Store struct {
 	heldInfo fs.FileInfo // of the second link, if this writer may replace it
 	linked   bool        // the second link is the log
 	kept     string      // the file of keepState
+	ownNamed bool        // warnOwn ran
 	w        walWriter   // the end of the log
 	base     uint64      // sequence number that the snapshot covers
 	ops      int         // operations in the log
@@ -187,6 +189,9 @@ func Open(path string, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s.path = resolved
+	if fi, err := s.fs.Lstat(path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		s.link = path
+	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if s.opts.ReadOnly {
@@ -195,6 +200,12 @@ func Open(path string, o *Options) (*Store, error) {
 		err = s.declare()
 	}
 	if err != nil {
+		if !s.ownNamed {
+			s.warnOwn(ownCopies(s.fs, s.path))
+			if s.link != "" {
+				s.warnOwn(ownCopies(s.fs, s.link))
+			}
+		}
 		s.stop()
 		return nil, err
 	}
@@ -208,6 +219,9 @@ func (s *Store) openWriter() error {
 		absent, aerr := s.absence()
 		if aerr != nil {
 			return aerr
+		}
+		if absent {
+			s.warnAbsent()
 		}
 		if absent && s.opts.MustExist {
 			return fmt.Errorf("%w: %s does not exist", ErrNoStore, s.path)

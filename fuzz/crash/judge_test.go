@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,7 +94,13 @@ func among(print uint64, want []version) bool {
 func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
 	before := m.Kill()
 	var warnings []string
-	s, err := j.open(m, epoch, func(line string) { warnings = append(warnings, line) })
+	s, err := j.open(m, epoch, func(line string) {
+		// The first log of a store follows its identity. A crash between the two
+		// leaves what the removal of a log leaves.
+		if !strings.Contains(line, "is missing, and the identity file") || read(before, wal) != nil {
+			warnings = append(warnings, line)
+		}
+	})
 	if err != nil {
 		return version{}, wrong("open: %v", err) // I3
 	}

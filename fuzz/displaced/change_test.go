@@ -1,0 +1,110 @@
+//go:build unix
+
+package displaced_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+
+	"crabmem/fuzz/refdec"
+)
+
+// target is a set of files that another program changes at once.
+type target struct {
+	name     string
+	suffixes []string
+}
+
+var targets = []target{
+	{"snapshot", []string{""}},
+	{"log", []string{"-wal"}},
+	{"second link", []string{"-wal.held"}},
+	{"lock", []string{"-lock"}},
+	{"reserve", []string{"-reserve"}},
+	{"identity", []string{"-id"}},
+	{"log and second link", []string{"-wal", "-wal.held"}},
+	{"snapshot and log", []string{"", "-wal"}},
+	{"snapshot, log, and second link", []string{"", "-wal", "-wal.held"}},
+	{"log and lock", []string{"-wal", "-lock"}},
+	{"log, second link, and lock", []string{"-wal", "-wal.held", "-lock"}},
+	{"all but lock", []string{"", "-wal", "-wal.held", "-reserve", "-id"}},
+	{"all", []string{"", "-wal", "-wal.held", "-lock", "-reserve", "-id"}},
+}
+
+// change is what another program does to one file.
+type change struct {
+	name string
+	// do changes the file name. old is an earlier copy of it.
+	do func(m machine, name, old string)
+}
+
+var changes = []change{
+	{"remove", func(m machine, name, _ string) { must(m.Remove(name)) }},
+	{"move", func(m machine, name, _ string) { must(m.Rename(name, moved(m, name))) }},
+	{"overwrite, same bytes", func(m machine, name, _ string) { overwrite(m, name, bytes.Clone(read(m, name))) }},
+	{"overwrite, older bytes", func(m machine, name, old string) { overwrite(m, name, read(m, old)) }},
+	{"replace, same bytes", func(m machine, name, _ string) { create(m, name, read(m, name)) }},
+	{"replace, older bytes", func(m machine, name, old string) { create(m, name, read(m, old)) }},
+	{"truncate to 0", func(m machine, name, _ string) { truncate(m, name, 0) }},
+	{"truncate to a boundary", func(m machine, name, _ string) { truncate(m, name, boundary(m, name)) }},
+	{"truncate by 1 byte", func(m machine, name, _ string) { truncate(m, name, max(0, int64(len(read(m, name)))-1)) }},
+	{"chmod 000", func(m machine, name, _ string) { m.chmod(name, 0) }},
+	{"replace by a directory", func(m machine, name, _ string) { must(m.Remove(name)); must(m.Mkdir(name, 0o700)) }},
+	{"replace by a link", func(m machine, name, _ string) {
+		must(m.Rename(name, moved(m, name)))
+		m.symlink(moved(m, name), name)
+	}},
+	{"replace by a fifo", func(m machine, name, _ string) { must(m.Remove(name)); m.mkfifo(name) }},
+}
+
+// aside returns a name in a directory that the store does not use.
+func aside(m machine, name, ext string) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(m.store())), "aside", filepath.Base(name)+ext)
+}
+
+func moved(m machine, name string) string { return aside(m, name, ".moved") }
+
+func older(m machine, name string) string { return aside(m, name, ".older") }
+
+// keepOlder copies every file of the store.
+func keepOlder(m machine) {
+	for _, suffix := range targets[len(targets)-1].suffixes {
+		if name := m.store() + suffix; exists(m, name) {
+			create(m, older(m, name), read(m, name))
+		}
+	}
+}
+
+// apply changes the files of a target. Two names of one file are replaced by
+// two names of one file only if the change keeps them so.
+func (c change) apply(m machine, tg target) {
+	for _, suffix := range tg.suffixes {
+		if name := m.store() + suffix; exists(m, name) {
+			c.do(m, name, older(m, name))
+		}
+	}
+}
+
+// boundary returns an offset before the last part of a file.
+func boundary(m machine, name string) int64 {
+	b := read(m, name)
+	if strings.Contains(name, "-wal") {
+		l, err := refdec.ReadLog(b)
+		if err != nil { // the other name of a log that is truncated already
+			return int64(len(b))
+		}
+		if n := len(l.Frames); n > 0 {
+			return l.Frames[n-1].Offset
+		}
+		return l.Good
+	}
+	if i := bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n'); i >= 0 && !strings.HasSuffix(name, ".db") {
+		return int64(i + 1)
+	}
+	if s, err := refdec.Snapshot(b); err == nil && strings.HasSuffix(name, ".db") && len(s.Entries) > 0 {
+		s.Entries = s.Entries[:len(s.Entries)-1]
+		return int64(len(s.Bytes()))
+	}
+	return int64(len(b) / 2)
+}

@@ -1,0 +1,216 @@
+//go:build unix
+
+package displaced_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// cell is one combination of the table.
+type cell struct {
+	start  start
+	target target
+	change change
+	next   next
+}
+
+func (c *cell) String() string {
+	return fmt.Sprintf("%s / %s / %s / %s", c.start.name, c.target.name, c.change.name, c.next.name)
+}
+
+// result is the outcome of a cell, and what explains it.
+type result struct {
+	outcome string
+	said    []string
+	errs    []error
+}
+
+// run runs a cell in memory.
+func (c *cell) run(t *testing.T) (r result) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("%v: panic: %v", c, p)
+		}
+	}()
+	m := newMem()
+	a := newActor(m)
+	c.start.do(a, c.next.fold)
+	c.change.apply(m, c.target)
+	c.next.do(a)
+	if c.next.name == rebootColumn {
+		return c.judge(t, m.rebooted(), a)
+	}
+	return c.judge(t, m.copied(t), a)
+}
+
+// judge decides the outcome and checks the rules that hold for every cell.
+func (c *cell) judge(t *testing.T, m machine, a *actor) result {
+	o := &oracle{t: t, acked: a.acked, maybe: a.maybe}
+	r := result{outcome: o.judge(m), said: o.said, errs: a.errs}
+	if len(o.extra) > 0 {
+		t.Errorf("%v: %s: entries that were never written: %v", c, r.outcome, o.extra)
+	}
+	for _, err := range a.errs {
+		if strings.HasPrefix(err.Error(), "TEST: ") {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	c.checkCopies(t, m, r)
+	return r
+}
+
+// checkCopies checks that the writer and the next open name each kept copy.
+func (c *cell) checkCopies(t *testing.T, m machine, r result) {
+	list, err := m.ReadDir(filepath.Dir(m.store()))
+	must(err)
+	for _, e := range list {
+		if !strings.Contains(e.Name(), ".own-") {
+			continue
+		}
+		name := func(text string) bool { return strings.Contains(text, e.Name()) }
+		if !slices.ContainsFunc(r.errs, func(err error) bool { return name(err.Error()) }) {
+			t.Errorf("%v: the writer's errors do not name %s: %v", c, e.Name(), r.errs)
+		}
+		if !slices.ContainsFunc(r.said, name) {
+			t.Errorf("%v: the next open does not name %s: %q", c, e.Name(), r.said)
+		}
+		if c.next.name != "stop" {
+			continue
+		}
+		rep, err := crmem.Check(m, m.store(), 0)
+		if err != nil || !slices.ContainsFunc(rep.Problems, func(p crmem.Problem) bool { return name(p.File + p.Message) }) {
+			t.Errorf("%v: Check does not name %s: %v %+v", c, e.Name(), err, rep)
+		}
+	}
+}
+
+// TestTable runs every combination in memory and prints the outcomes.
+func TestTable(t *testing.T) {
+	same, other := map[string]bool{}, map[string]bool{} // undetected in the same boot, in another
+	for _, st := range starts {
+		rows := make([]string, 0, len(targets)*len(changes))
+		for _, tg := range targets {
+			for _, ch := range changes {
+				row := make([]result, len(nexts))
+				var wg sync.WaitGroup
+				for i, nx := range nexts {
+					c := &cell{st, tg, ch, nx}
+					wg.Go(func() { row[i] = c.run(t) })
+				}
+				wg.Wait()
+				text := fmt.Sprintf("%-31s %-24s", tg.name, ch.name)
+				for i, nx := range nexts {
+					c := &cell{st, tg, ch, nx}
+					text += fmt.Sprintf(" %-14s", row[i].outcome)
+					switch name := tg.name + ": " + ch.name; {
+					case row[i].outcome == silent && nx.name == rebootColumn:
+						other[name] = true
+					case row[i].outcome == silent && nx.name == killColumn:
+						same[name] = true
+					case bad(row[i].outcome, nx):
+						t.Errorf("%v: %s\nerrors: %v\nnext open: %q", c, row[i].outcome, row[i].errs, row[i].said)
+					}
+				}
+				rows = append(rows, text)
+			}
+		}
+		head := fmt.Sprintf("%-31s %-24s", "changed", "how")
+		for _, nx := range nexts {
+			head += fmt.Sprintf(" %-14.14s", nx.name)
+		}
+		t.Logf("start: %s\n%s\n%s", st.name, head, strings.Join(rows, "\n"))
+	}
+	for name := range same {
+		delete(other, name)
+	}
+	checkList(t, "in the same boot", same)
+	checkList(t, "in another boot", other)
+}
+
+// checkList compares the undetected cells with the list of FORMAT.md after a
+// line that ends with where.
+func checkList(t *testing.T, where string, cells map[string]bool) {
+	t.Helper()
+	got := slices.Sorted(maps.Keys(cells))
+	if want := undetected(t, where); !slices.Equal(got, want) {
+		t.Errorf("undetected %s:\n%s\nFORMAT.md lists:\n%s", where, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// undetected reads a list of FORMAT.md.
+func undetected(t *testing.T, where string) (list []string) {
+	t.Helper()
+	b, err := os.ReadFile("../../crmem/FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(b), "Not detected "+where+":\n\n```\n")
+	text, _, end := strings.Cut(rest, "\n```\n")
+	if !ok || !end {
+		t.Fatalf("FORMAT.md has no list of cells %q", where)
+	}
+	list = strings.Split(text, "\n")
+	slices.Sort(list)
+	return list
+}
+
+// TestWithoutLinks runs the log's rows on a file system without hard links.
+func TestWithoutLinks(t *testing.T) {
+	counts := map[string]int{}
+	for _, st := range starts {
+		for _, ch := range changes {
+			for _, nx := range nexts {
+				m := newMem()
+				m.Hook = func(c vfs.Call) error {
+					if c.Op == "link" {
+						return syscall.EPERM
+					}
+					return nil
+				}
+				c := &cell{st, targets[1], ch, nx}
+				a := newActor(m)
+				st.do(a, nx.fold)
+				ch.apply(m, c.target)
+				nx.do(a)
+				killed := nx.name == killColumn || nx.name == rebootColumn
+				after := m.copied(t)
+				if nx.name == rebootColumn {
+					after = m.rebooted()
+				}
+				r := c.judge(t, after, a)
+				counts[r.outcome]++
+				if bad(r.outcome, nx) && !(killed && r.outcome == silent && ch.sameLog()) {
+					t.Errorf("%v: %s\nerrors: %v\nnext open: %q", c, r.outcome, r.errs, r.said)
+				}
+			}
+		}
+	}
+	t.Logf("without hard links: %v", counts)
+}
+
+// sameLog reports whether a change can leave an earlier state of the same log.
+func (c change) sameLog() bool {
+	return strings.Contains(c.name, "older") || strings.Contains(c.name, "boundary")
+}
+
+// bad reports whether an outcome breaks the contract of a column.
+func bad(outcome string, nx next) bool {
+	switch outcome {
+	case whole, warned, repaired, copied:
+		return false
+	case reported:
+		return nx.name != killColumn && nx.name != rebootColumn
+	}
+	return true
+}

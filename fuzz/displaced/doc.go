@@ -1,0 +1,8 @@
+// Package displaced holds the tests that change the files of a store while a
+// writer has them open: remove, move, replace, overwrite, truncate, and chmod.
+// After each change the writer writes, checkpoints, closes, is killed, or
+// competes with a second writer. An oracle then compares the acknowledged
+// entries with those that a person recovers by following the messages.
+//
+//	go test -v ./fuzz/displaced    prints the table of outcomes
+package displaced

@@ -1,0 +1,162 @@
+//go:build unix
+
+package displaced_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// machine is a file system with one store in it, and the changes that the vfs
+// interface lacks.
+type machine interface {
+	vfs.FS
+	store() string // path of the store
+	symlink(target, name string)
+	mkfifo(name string)
+	chmod(name string, perm fs.FileMode)
+	// copied returns the machine without its processes. Changes to the copy
+	// leave the original as it is.
+	copied(t *testing.T) machine
+}
+
+// rebooter is a machine that can start again, with everything that was written.
+type rebooter interface {
+	rebooted() machine
+}
+
+type memMachine struct{ *vfs.Mem }
+
+func newMem() memMachine {
+	m := memMachine{vfs.NewMem()}
+	for _, dir := range []string{"/home", "/aside"} {
+		if err := m.Mkdir(dir, 0o700); err != nil {
+			panic(err)
+		}
+	}
+	return m
+}
+
+func (m memMachine) store() string                       { return "/home/memory.db" }
+func (m memMachine) symlink(target, name string)         { m.Symlink(target, name) }
+func (m memMachine) mkfifo(name string)                  { m.Mkfifo(name) }
+func (m memMachine) chmod(name string, perm fs.FileMode) { m.Chmod(name, perm) }
+func (m memMachine) copied(*testing.T) machine           { return memMachine{m.Kill()} }
+
+func (m memMachine) rebooted() machine {
+	fates := make([]vfs.Fate, len(m.Unsynced()))
+	for i := range fates {
+		fates[i] = vfs.Whole
+	}
+	return memMachine{m.Crash(fates...)}
+}
+
+// osMachine is a directory of the real file system.
+type osMachine struct {
+	vfs.OS
+	root string
+}
+
+func newOS(root string) osMachine {
+	for _, dir := range []string{"home", "aside"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			panic(err)
+		}
+	}
+	return osMachine{root: root}
+}
+
+func (m osMachine) store() string { return filepath.Join(m.root, "home", "memory.db") }
+
+func (m osMachine) symlink(target, name string) {
+	if err := os.Symlink(target, name); err != nil {
+		panic(err)
+	}
+}
+
+func (m osMachine) mkfifo(name string) {
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		panic(err)
+	}
+}
+
+func (m osMachine) chmod(name string, perm fs.FileMode) {
+	if err := os.Chmod(name, perm); err != nil {
+		panic(err)
+	}
+}
+
+// copied copies the tree with its hard links.
+func (m osMachine) copied(t *testing.T) machine {
+	dir := filepath.Join(t.TempDir(), "copy")
+	if out, err := exec.Command("cp", "-a", m.root, dir).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v: %s", err, out)
+	}
+	return osMachine{root: dir}
+}
+
+// read returns the contents of a regular file.
+func read(m machine, name string) []byte {
+	b, err := vfs.ReadFile(m, name, 1<<30)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// create writes a file under a new name.
+func create(m machine, name string, b []byte) {
+	if err := vfs.Replace(m, name, 0o600, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+		panic(err)
+	}
+}
+
+// overwrite truncates a file and writes it in place, as cp does.
+func overwrite(m machine, name string, b []byte) {
+	f, err := m.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = f.Write(b)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		panic(err)
+	}
+}
+
+func truncate(m machine, name string, size int64) {
+	f, err := m.OpenFile(name, os.O_WRONLY, 0)
+	if err == nil {
+		err = errors.Join(f.Truncate(size), f.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func exists(m machine, name string) bool {
+	_, err := m.Lstat(name)
+	return err == nil
+}
+
+// options are those of every store here. Warnings go to warn.
+func options(m machine, fold crmem.Fold, warn func(string)) *crmem.Options {
+	return &crmem.Options{
+		FS: m, FoldOnClose: fold, Warn: warn,
+		Now: func() time.Time { return time.Unix(1776162225, 0) },
+	}
+}

@@ -1,0 +1,86 @@
+//go:build unix
+
+package displaced_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+)
+
+// The test binary is its own child: childEnv names the directory in which it
+// brings a store to a start state, and then waits for the kill.
+const childEnv = "CRABMEM_DISPLACED_CHILD"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(childEnv)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	a := newActor(newOS(dir))
+	i := slices.IndexFunc(starts, func(s start) bool { return s.name == os.Args[1] })
+	starts[i].do(a, crmem.FoldAlways)
+	b, err := json.Marshal(a.acked)
+	must(err)
+	fmt.Println(string(b))
+	time.Sleep(time.Hour)
+}
+
+// writer starts a child, and returns a machine and what it acknowledged.
+func writer(t *testing.T, st start) (osMachine, *exec.Cmd, map[string]string) {
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], st.name)
+	cmd.Env = append(os.Environ(), childEnv+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(err)
+	must(cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the child wrote %q: %v", line, err)
+	}
+	acked := map[string]string{}
+	must(json.Unmarshal([]byte(line), &acked))
+	return osMachine{root: dir}, cmd, acked
+}
+
+// TestKilledProcess changes the files of a real process and kills it. The
+// cells without a report must be those of TestTable.
+func TestKilledProcess(t *testing.T) {
+	listed := undetected(t, "in the same boot")
+	counts := map[string]int{}
+	for _, st := range starts {
+		for _, tg := range targets {
+			for _, ch := range changes {
+				if testing.Short() && len(tg.suffixes) > 1 {
+					continue
+				}
+				name := tg.name + ": " + ch.name
+				t.Run(strings.ReplaceAll(st.name+"/"+name, " ", "-"), func(t *testing.T) {
+					m, cmd, acked := writer(t, st)
+					ch.apply(m, tg)
+					must(cmd.Process.Kill())
+					_ = cmd.Wait() // it was killed
+					o := &oracle{t: t, acked: acked}
+					outcome := o.judge(m)
+					counts[outcome]++
+					if len(o.extra) > 0 {
+						t.Errorf("%s: entries that were never written: %v", outcome, o.extra)
+					}
+					if outcome == silent && !slices.Contains(listed, name) {
+						t.Errorf("%s; next open: %q", outcome, o.said)
+					}
+				})
+			}
+		}
+	}
+	t.Logf("real processes killed: %v", counts)
+}

@@ -1,0 +1,168 @@
+//go:build unix
+
+package displaced_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+// actor is one writer process and the entries that it saw acknowledged.
+type actor struct {
+	m     machine
+	s     *crmem.Store
+	acked map[string]string
+	maybe map[string]string // writes whose outcome is unknown
+	errs  []error
+
+	rivals bool // a second writer had a write acknowledged
+}
+
+func (a *actor) open(fold crmem.Fold) error {
+	s, err := crmem.Open(a.m.store(), options(a.m, fold, nil))
+	if err == nil {
+		a.s = s
+	}
+	return err
+}
+
+// remember writes an entry and records the answer.
+func (a *actor) remember(name, content string) error {
+	_, err := a.s.Remember(name, content, nil)
+	switch {
+	case err == nil:
+		a.acked[name] = content
+	case errors.Is(err, crmem.ErrUnknown):
+		a.maybe[name] = content
+	}
+	a.note(err)
+	return err
+}
+
+func (a *actor) note(err error) {
+	if err != nil {
+		a.errs = append(a.errs, err)
+	}
+}
+
+func (a *actor) close() {
+	if a.s != nil {
+		a.note(a.s.Close())
+		a.s = nil
+	}
+}
+
+// kill forgets the store. The machine must be copied afterwards.
+func (a *actor) kill() { a.s = nil }
+
+func newActor(m machine) *actor {
+	return &actor{m: m, acked: map[string]string{}, maybe: map[string]string{}}
+}
+
+// start brings a machine to a state in which a writer has the store open, and
+// older copies of the files exist.
+type start struct {
+	name string
+	do   func(a *actor, fold crmem.Fold)
+}
+
+var starts = []start{
+	{"fresh store", func(a *actor, fold crmem.Fold) {
+		must(a.open(fold))
+		must(a.remember("a1", "first"))
+		keepOlder(a.m)
+		must(a.remember("a2", "second"))
+	}},
+	{"snapshot and log", func(a *actor, fold crmem.Fold) {
+		must(a.open(crmem.FoldAlways))
+		must(errors.Join(a.remember("s1", "one"), a.remember("s2", "two")))
+		a.close()
+		must(a.open(fold))
+		keepOlder(a.m)
+		must(errors.Join(a.remember("s1", "changed"), a.remember("a1", "first"), a.s.Checkpoint()))
+		must(errors.Join(a.remember("a2", "second"), a.remember("a3", "third")))
+	}},
+	{"open without a write", func(a *actor, fold crmem.Fold) {
+		must(a.open(crmem.FoldNever))
+		must(a.remember("s1", "one"))
+		keepOlder(a.m)
+		must(a.remember("s2", "two"))
+		a.close()
+		must(a.open(fold))
+	}},
+}
+
+// next is what the writer does after the change.
+type next struct {
+	name string
+	fold crmem.Fold
+	do   func(a *actor)
+}
+
+var nexts = []next{
+	{"write", crmem.FoldAlways, func(a *actor) { a.write("b"); a.kill() }},
+	{"write, stop", crmem.FoldAlways, func(a *actor) { a.write("b"); a.close() }},
+	{"checkpoint", crmem.FoldAlways, func(a *actor) { a.note(a.s.Checkpoint()); a.kill() }},
+	{"stop", crmem.FoldAlways, func(a *actor) { a.close() }},
+	{"stop without checkpoint", crmem.FoldNever, func(a *actor) { a.close() }},
+	{"kill -9", crmem.FoldAlways, func(a *actor) { a.kill() }},
+	{rebootColumn, crmem.FoldAlways, func(a *actor) { a.kill() }},
+	{"second, write", crmem.FoldAlways, func(a *actor) {
+		a.against(func() { a.write("c"); a.close() })
+		if a.rivals && a.acked["c1"] != "" {
+			a.note(errors.New("TEST: both writers had a write acknowledged"))
+		}
+	}},
+	{"second, checkpoint", crmem.FoldAlways, func(a *actor) { a.against(func() { a.note(a.s.Checkpoint()); a.close() }) }},
+	{"second, stop", crmem.FoldAlways, func(a *actor) { a.against(a.close) }},
+}
+
+const (
+	killColumn   = "kill -9"
+	rebootColumn = "kill -9, reboot"
+)
+
+// write writes two entries. It stops at the first error, as a program does.
+func (a *actor) write(prefix string) {
+	for i := 1; i <= 2; i++ {
+		if a.remember(fmt.Sprint(prefix, i), "after the change") != nil {
+			return
+		}
+	}
+}
+
+// against lets a second writer open the store and write, then the first do
+// something, then the second write again and close. The first must not write
+// into the lock file of the second.
+func (a *actor) against(first func()) {
+	b := newActor(a.m)
+	err := b.open(crmem.FoldAlways)
+	if err == nil {
+		b.write("d")
+	}
+	before := lockText(a.m)
+	first()
+	if err == nil {
+		if now := lockText(a.m); len(b.acked) > 0 && now != before {
+			a.note(fmt.Errorf("TEST: the first writer changed the second's lock file from %q to %q", before, now))
+		}
+		b.write("e")
+		b.close()
+	}
+	a.rivals = len(b.acked) > 0
+	maps.Copy(a.acked, b.acked)
+	maps.Copy(a.maybe, b.maybe)
+	a.errs = append(a.errs, b.errs...)
+}
+
+func lockText(m machine) string {
+	b, err := vfs.ReadFile(m, m.store()+"-lock", 1<<20)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

@@ -225,7 +225,7 @@ func (v *files) otherStore() bool {
 // otherwise a warning or "".
 func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning string, err error) {
 	sameBoot := before.Boot != "" && before.Boot == boot
-	if len(before.Logs) == 0 {
+	if len(before.Logs) == 0 || v.otherStore() { // that is V9
 		return "", nil
 	}
 	if v.scan == nil {

@@ -184,6 +184,11 @@ func (v *files) lacks(side *walScan) []*frame {
 // refuse returns why a writer must not use the store (FORMAT.md, V11 and V12),
 // or nil.
 func (v *files) refuse(path string) error {
+	if len(v.old) > 0 { // the second link may be another name of that log
+		l := v.old[0]
+		return fmt.Errorf("%w: an older program set aside %s, which has %d operations that the store does not contain: run crabmem repair --rejoin, or move that file",
+			ErrForeign, l.path, len(l.ops))
+	}
 	if h := v.held; h != nil && v.log == nil {
 		return fmt.Errorf("%w: %s is missing, and its second link %s has %d operations that %s does not contain: run crabmem repair",
 			ErrForeign, path+walSuffix, h.path, len(h.ops), path)
@@ -195,11 +200,6 @@ func (v *files) refuse(path string) error {
 	if l := v.linked; l != nil {
 		return fmt.Errorf("%w: the store was moved to %s, and its log %s was not: that log has %d operations that the store does not contain: move it to %s, or away",
 			ErrForeign, path, l.path, len(l.ops), path+walSuffix)
-	}
-	if len(v.old) > 0 {
-		l := v.old[0]
-		return fmt.Errorf("%w: an older program set aside %s, which has %d operations that the store does not contain: run crabmem repair --rejoin, or move that file",
-			ErrForeign, l.path, len(l.ops))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,9 @@ func (r *repair) takeHeld(v *files) (bool, error) {
 	h := v.held
 	if h == nil || v.scan != nil && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
 		return false, nil
+	}
+	if _, ok := h.scan.covers(v.dig); !ok && r.db != nil && r.o.KeepLog == "" {
+		return false, nil // it extends another snapshot
 	}
 	if r.log != nil {
 		if err := r.asideLog(v, 0); err != nil {
@@ -35,7 +39,7 @@ func (r *repair) takeHeld(v *files) (bool, error) {
 	if err := v.readLog(r.fs, r.path, r.opts.MaxBytes); err != nil {
 		return false, err
 	}
-	r.log, v.scan, v.held, v.heldInfo, r.logStat = v.log, nil, nil, nil, v.logStat
+	r.log, v.scan, v.others, r.logStat = v.log, nil, others{}, v.logStat
 	return true, nil
 }
 
@@ -77,25 +81,20 @@ func (v *files) sideLogs() []*sideLog {
 // those logs. It loses no text: a name that both changed keeps the store's
 // entry, and the other one gets a name of its own.
 func (r *repair) rejoin(v *files) error {
-	side := v.sideLogs()
+	side := slices.Clone(v.old)
+	again := v.held != nil && slices.ContainsFunc(side, func(l *sideLog) bool { return bytes.Equal(l.bytes, v.held.bytes) })
+	if v.held != nil && !again {
+		side = append(side, v.held)
+	}
 	if len(side) == 0 {
 		return nil
 	}
 	if v.scan == nil || r.log == nil {
 		r.t, r.nextID = v.snap.t, v.snap.NextID
 	}
-	present := v.scan == nil || v.scan.ops() == 0 // the state is the snapshot's
 	for _, l := range side {
-		seq, ok := l.scan.covers(v.dig)
-		if present && ok && len(side) == 1 {
-			lv := &files{scan: l.scan}
-			n, err := lv.replay(&r.t, &r.nextID, seq)
-			if err != nil {
-				return inFile(err, l.path)
-			}
-			r.note("%s: %d operations added", l.path, n)
-		} else {
-			r.merge(l)
+		if !r.mergeChanges(v, l) {
+			r.mergeEntries(l)
 		}
 	}
 	r.t.sort()
@@ -103,9 +102,22 @@ func (r *repair) rejoin(v *files) error {
 	if v.scan != nil {
 		end = v.scan.end
 	}
+	r.heldInfo = nil // until the store has its operations
 	if err := r.write(v, end); err != nil {
 		return err
 	}
+	if again {
+		r.heldInfo = v.heldInfo
+	}
+	if err := r.nameRejoined(side); err != nil {
+		return err
+	}
+	r.linkHeld()
+	return nil
+}
+
+// nameRejoined renames logs of which the store has the operations.
+func (r *repair) nameRejoined(side []*sideLog) error {
 	for _, l := range side {
 		w := l.scan.writer()
 		name, err := r.freeName(fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.seq-1))
@@ -143,8 +155,75 @@ func (r *repair) freeName(name string) (string, error) {
 	}
 }
 
-// merge adds what the operations of a log leave, entry by entry.
-func (r *repair) merge(l *sideLog) {
+// mergeChanges makes the changes of a log that extends the present snapshot,
+// and reports false if it does not, or if its operations cannot be replayed.
+// An entry that the store changed since then keeps the store's text, and the
+// log's gets a name of its own.
+func (r *repair) mergeChanges(v *files, l *sideLog) bool {
+	seq, ok := l.scan.covers(v.dig)
+	base, berr := Decode(r.db)
+	side, serr := Decode(r.db)
+	if !ok || berr != nil || serr != nil {
+		return false
+	}
+	// The store and the log may have operations in common: they come first.
+	lacks := map[*frame]bool{}
+	for _, f := range l.ops {
+		lacks[f] = true
+	}
+	for i := range l.scan.frames {
+		f := &l.scan.frames[i]
+		if f.typ == frameCheckpoint || f.seq <= seq {
+			continue
+		}
+		if !lacks[f] && f.apply(&base.t, &base.NextID) != nil || f.apply(&side.t, &side.NextID) != nil {
+			return false
+		}
+	}
+	for e := range base.t.all() {
+		r.mergeChange(l, base.t.byID(e.ID), side.t.byID(e.ID))
+	}
+	for e := range side.t.all() {
+		if base.t.byID(e.ID) == "" {
+			r.add(e)
+		}
+	}
+	r.nextID = max(r.nextID, side.NextID)
+	r.note("%s: %d operations added", l.path, len(l.ops))
+	return true
+}
+
+// mergeChange makes one change of a log: from before to after, which is "" if
+// the log removes the entry.
+func (r *repair) mergeChange(l *sideLog, before, after record) {
+	if after == before {
+		return
+	}
+	have := r.t.byID(before.id())
+	switch i := r.t.find(after.nameOr(before)); {
+	case have == after:
+	case have == before && after == "":
+		r.t.remove(before.id())
+	case have == before && (i < 0 || r.t.recs[i].enc.id() == before.id()):
+		r.t.remove(before.id())
+		r.t.put(after)
+	case after == "":
+		r.note("%s removes %.80q, which the store changed: kept", l.path, before.name())
+	default:
+		r.add(after.entry())
+	}
+}
+
+// nameOr returns the name of r, or of other if r is "".
+func (r record) nameOr(other record) string {
+	if r == "" {
+		return other.name()
+	}
+	return r.name()
+}
+
+// mergeEntries adds what the operations of a log leave, entry by entry.
+func (r *repair) mergeEntries(l *sideLog) {
 	var t table
 	t.init(0)
 	next := uint64(1)
@@ -183,18 +262,20 @@ func (r *repair) merge(l *sideLog) {
 
 // add adds an entry of another log, unless the store has the same.
 func (r *repair) add(e Entry) string {
-	result := "added"
-	if i := r.t.find(e.Name); i >= 0 {
+	result, name := "added", e.Name
+	for n := 1; ; n++ {
+		i := r.t.find(e.Name)
+		if i < 0 {
+			break
+		}
 		have := r.t.recs[i].enc.entry()
 		if have.Content == e.Content && have.Kind == e.Kind && slices.Equal(have.Aliases, e.Aliases) {
-			return "same"
+			return "same" // also if an earlier repair, which a crash stopped, added it
 		}
-		name := e.Name
-		for n := 1; r.t.find(e.Name) >= 0; n++ {
-			e.Name = fmt.Sprintf("%s (rejoined %d)", name, n)
-		}
+		e.Name, result = fmt.Sprintf("%s (rejoined %d)", name, n), "conflict"
+	}
+	if result == "conflict" {
 		r.note("the store and a rejoined log both have %.80q: the log's is now %.80q", name, e.Name)
-		result = "conflict"
 	}
 	if r.t.byID(e.ID) != "" || result == "conflict" {
 		e.ID = r.nextID

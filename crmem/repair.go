@@ -132,6 +132,9 @@ func (r *repair) run() error {
 		return err
 	} else if taken {
 		readable, why = r.readLog(v)
+		if err := v.findOthers(r.fs, r.path, r.opts.MaxBytes); err != nil {
+			return err
+		}
 	}
 	r.heldInfo = v.heldInfo
 	if err := r.settle(v); err != nil {

@@ -1,0 +1,286 @@
+//go:build unix
+
+package displaced_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// upgraded returns a machine with a store whose log has version 2: entries in
+// the snapshot, and operations of every type in the log. The writer is killed.
+func upgraded(t *testing.T) memMachine {
+	m := newMem()
+	a := newActor(m)
+	must(a.open(crmem.FoldAlways))
+	for _, name := range []string{"kept", "updated", "removed", "aliased"} {
+		must(a.remember(name, "snapshot "+name))
+	}
+	a.close()
+	must(a.open(crmem.FoldAlways))
+	_, err := a.s.Remember("aliased", "snapshot aliased", []string{"nick"})
+	must(err)
+	must(errors.Join(a.remember("updated", "log updated"), a.remember("both", "log both"),
+		a.remember("new", "log new"), a.s.Forget("removed"), a.remember("same", "equal")))
+	return m.copied(t).(memMachine)
+}
+
+// entries reads a store without a lock.
+func entries(t *testing.T, m machine) (list []crmem.Entry, next uint64) {
+	t.Helper()
+	o := options(m, crmem.FoldNever, nil)
+	o.ReadOnly = true
+	s, err := crmem.Open(m.store(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(s.All()), s.NextID()
+}
+
+// olderRepair does to a store what the repair of a program does that reads
+// only version 1: it moves the log away, unread, and begins a version 1 log.
+// The program then runs writes, if there are some.
+func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) {
+	t.Helper()
+	wal := m.store() + "-wal"
+	create(m, wal+".damaged-0", read(m, wal))
+	older := newMem()
+	create(older, older.store(), read(m, m.store()))
+	o := options(older, crmem.FoldNever, nil)
+	o.LogVersion, o.Socket = 1, "begins the log"
+	s, err := crmem.Open(older.store(), o)
+	must(err)
+	if writes != nil {
+		if err := writes(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead := older.copied(t)
+	create(m, wal, read(dead, dead.store()+"-wal"))
+	create(m, m.store(), read(dead, dead.store()))
+	overwrite(m, m.store()+"-lock", []byte(vfs.Holder{PID: 1, Boot: m.BootID(), Command: "older", Clean: -1}.Text()))
+}
+
+func repair(m machine, o crmem.RepairOptions) (*crmem.RepairReport, error) {
+	o.FS = m
+	return crmem.Repair(m.store(), &o)
+}
+
+// unlink removes the second link, as a copy of the directory without hard links
+// has none.
+func unlink(m machine) { must(m.Remove(m.store() + "-wal.held")) }
+
+// TestOlderRepair restores a version 2 log that an older program set aside.
+func TestOlderRepair(t *testing.T) {
+	for _, linked := range []bool{true, false} {
+		t.Run(fmt.Sprint("second link ", linked), func(t *testing.T) {
+			m := upgraded(t)
+			want, next := entries(t, m)
+			olderRepair(t, m, nil)
+			if !linked {
+				unlink(m)
+			}
+			_, _, err := reopen(m.copied(t))
+			if !errors.Is(err, crmem.ErrForeign) || !strings.Contains(err.Error(), "crabmem repair --rejoin") || !strings.Contains(err.Error(), ".damaged-0") {
+				t.Errorf("open: %v", err)
+			}
+			if _, err := repair(m.copied(t), crmem.RepairOptions{}); !linked && (err == nil || !strings.Contains(err.Error(), "--rejoin")) {
+				t.Errorf("repair: %v", err)
+			}
+			if _, err := repair(m, crmem.RepairOptions{Rejoin: true}); err != nil {
+				t.Fatal(err)
+			}
+			got, gotNext := entries(t, m)
+			if d := cmp.Diff(want, got); d != "" || next != gotNext {
+				t.Errorf("next ID %d, want %d; entries (-want +got):\n%s", gotNext, next, d)
+			}
+			settled(t, m)
+		})
+	}
+}
+
+// settled checks that a repaired store opens without messages, that a second
+// rejoin changes nothing, and that no other file is a name of its log.
+func settled(t *testing.T, m machine) {
+	t.Helper()
+	before, _ := entries(t, m)
+	if rep, err := repair(m, crmem.RepairOptions{Rejoin: true}); err != nil || len(rep.Files) > 0 || len(rep.Notes) > 0 {
+		t.Errorf("second repair: %v %+v", err, rep)
+	}
+	lines, _, err := reopen(m)
+	if err != nil || len(lines) > 0 {
+		t.Errorf("open: %v, %q", err, lines)
+	}
+	after, _ := entries(t, m)
+	if d := cmp.Diff(before, after); d != "" {
+		t.Errorf("a second repair changed entries (-before +after):\n%s", d)
+	}
+	rep, err := crmem.Check(m, m.store(), 0)
+	if err != nil || len(rep.Problems) > 0 {
+		t.Errorf("check: %v %+v", err, rep)
+	}
+	log, err := m.Lstat(m.store() + "-wal")
+	must(err)
+	list, err := m.ReadDir("/home")
+	must(err)
+	for _, e := range list {
+		fi, err := m.Lstat("/home/" + e.Name())
+		must(err)
+		if e.Name() != "memory.db-wal" && e.Name() != "memory.db-wal.held" && vfs.SameFile(fi, log) {
+			t.Errorf("%s is a name of the log", e.Name())
+		}
+	}
+}
+
+// olderWrites is what an older program may have written after its repair.
+var olderWrites = []struct {
+	name  string
+	do    func(s *crmem.Store) error
+	texts map[string]string // entry: content that must survive
+}{
+	{"new entries", func(s *crmem.Store) error {
+		return s.Apply(crmem.Add{Name: "older 1", Content: "older one"}, crmem.Add{Name: "older 2", Content: "older two"})
+	}, map[string]string{"older 1": "older one", "older 2": "older two"}},
+	{"conflicts", func(s *crmem.Store) error {
+		_, err := s.Remember("updated", "older updated", nil)
+		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "older both"}, crmem.Add{Name: "same", Content: "equal"}))
+	}, map[string]string{"updated": "older updated", "both": "older both", "same": "equal"}},
+	{"new entries, checkpoint", func(s *crmem.Store) error {
+		return errors.Join(s.Apply(crmem.Add{Name: "older 1", Content: "older one"}), s.Checkpoint())
+	}, map[string]string{"older 1": "older one"}},
+	{"conflicts, checkpoint, new entries", func(s *crmem.Store) error {
+		_, err := s.Remember("updated", "older updated", nil)
+		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "older both"}), s.Checkpoint(),
+			s.Apply(crmem.Add{Name: "older 1", Content: "older one"}))
+	}, map[string]string{"updated": "older updated", "both": "older both", "older 1": "older one"}},
+	{"a removal", func(s *crmem.Store) error { return s.Forget("kept") }, nil},
+}
+
+// logTexts are the entries that the version 2 log leaves.
+var logTexts = map[string]string{
+	"updated": "log updated", "both": "log both", "new": "log new", "same": "equal", "aliased": "snapshot aliased",
+}
+
+// lacking returns the texts that no entry has, under its name or a name that
+// rejoining gave it, and the entries that occur twice.
+func lacking(list []crmem.Entry, texts ...map[string]string) (lacks, twice []string) {
+	seen := map[string]bool{}
+	for _, e := range list {
+		name, _, _ := strings.Cut(e.Name, " (rejoined")
+		key := name + "=" + e.Content
+		if full := fmt.Sprint(key, e.Aliases); seen[full] {
+			twice = append(twice, e.Name)
+		} else {
+			seen[key], seen[full] = true, true
+		}
+	}
+	for _, want := range texts {
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if !seen[name+"="+want[name]] {
+				lacks = append(lacks, name+"="+want[name])
+			}
+		}
+	}
+	return lacks, twice
+}
+
+// TestRejoinAfterOlderWrites rejoins a log after the older program wrote.
+func TestRejoinAfterOlderWrites(t *testing.T) {
+	for _, w := range olderWrites {
+		for _, linked := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, second link %v", w.name, linked), func(t *testing.T) {
+				m := upgraded(t)
+				olderRepair(t, m, w.do)
+				if !linked {
+					unlink(m)
+				}
+				_, _, err := reopen(m.copied(t))
+				if !errors.Is(err, crmem.ErrForeign) || !strings.Contains(err.Error(), "crabmem repair --rejoin") {
+					t.Errorf("open: %v", err)
+				}
+				if _, err := repair(m.copied(t), crmem.RepairOptions{}); err == nil || !strings.Contains(err.Error(), "--rejoin") {
+					t.Errorf("repair: %v", err)
+				}
+				rep, err := repair(m, crmem.RepairOptions{Rejoin: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				list, _ := entries(t, m)
+				if lacks, twice := lacking(list, logTexts, w.texts); len(lacks)+len(twice) > 0 {
+					t.Errorf("lost: %q, twice: %q\n%+v\n%v", lacks, twice, rep, list)
+				}
+				settled(t, m)
+			})
+		}
+	}
+}
+
+// TestRejoinCrash stops a rejoin before every call, by a kill and by power
+// cuts, and rejoins again.
+func TestRejoinCrash(t *testing.T) {
+	states := 0
+	for _, w := range olderWrites {
+		for _, linked := range []bool{true, false} {
+			m := upgraded(t)
+			olderRepair(t, m, w.do)
+			if !linked {
+				unlink(m)
+			}
+			// Everything so far is on the disk.
+			m = m.rebooted().(memMachine)
+			rng := rand.New(rand.NewPCG(1, 2))
+			type image struct {
+				call vfs.Call
+				how  string
+				m    memMachine
+			}
+			var images []image
+			run := m.copied(t).(memMachine)
+			run.Hook = func(c vfs.Call) error {
+				n := len(run.Unsynced())
+				images = append(images, image{c, "kill", memMachine{run.Kill()}}, image{c, "power cut", memMachine{run.Crash()}})
+				for range 4 {
+					fates := make([]vfs.Fate, n)
+					for i := range fates {
+						fates[i] = []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed}[rng.IntN(3)]
+					}
+					images = append(images, image{c, fmt.Sprint("power cut ", fates), memMachine{run.Crash(fates...)}})
+				}
+				return nil
+			}
+			if _, err := repair(run, crmem.RepairOptions{Rejoin: true}); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range images {
+				states++
+				where := fmt.Sprintf("%s, second link %v: %s before %+v", w.name, linked, i.how, i.call)
+				rep, err := repair(i.m, crmem.RepairOptions{Rejoin: true})
+				if err == nil && strings.Contains(strings.Join(rep.Notes, "\n"), "--rejoin again") {
+					rep, err = repair(i.m, crmem.RepairOptions{Rejoin: true})
+				}
+				if err != nil {
+					t.Errorf("%s: repair: %v", where, err)
+					continue
+				}
+				list, _ := entries(t, i.m)
+				if lacks, twice := lacking(list, logTexts, w.texts); len(lacks)+len(twice) > 0 {
+					t.Errorf("%s: lost: %q, twice: %q, %+v", where, lacks, twice, rep)
+				}
+				if _, _, err := reopen(i.m); err != nil {
+					t.Errorf("%s: open: %v", where, err)
+				}
+			}
+		}
+	}
+	t.Logf("rejoin: %d crash states", states)
+}

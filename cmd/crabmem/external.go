@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -57,6 +58,9 @@ func (c *cli) runExternal(ctx context.Context, path string, args []string) error
 			return errSilent(code)
 		}
 		return &failure{Code: exitFailure, Kind: "failed", Message: path + ": " + e.Error(), Path: path, err: err}
+	}
+	if cmd.Process == nil && ctx.Err() != nil {
+		return &failure{Code: exitFailure, Kind: "failed", Message: fmt.Sprintf("%s: not started: signal: %v", path, context.Cause(ctx)), Path: path, err: err}
 	}
 	if err != nil && ctx.Err() == nil {
 		return &failure{Code: exitFailure, Kind: "failed", Message: err.Error(), Path: path, err: err}

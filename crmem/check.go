@@ -96,13 +96,13 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 	v.id, v.idErr = readIdentity(fsys, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := missingSnapshot(fsys, path, maxBytes); err != nil {
-			add("missing", path, 0, 0, err, "crabmem repair")
-			return r, nil
-		}
 		if _, lerr := fsys.Lstat(path + walSuffix); lerr == nil {
 			add("missing", path, 0, 0, fmt.Errorf("%w: %s is missing, and its log is there", ErrForeign, path),
 				"put the file back beside its log, or: crabmem repair")
+			return r, nil
+		}
+		if err := missingSnapshot(fsys, path, maxBytes); err != nil {
+			add("missing", path, 0, 0, err, "crabmem repair")
 			return r, nil
 		}
 		add("missing", path, 0, 0, fmt.Errorf("%w: %s does not exist", ErrNoStore, path), "check --db")

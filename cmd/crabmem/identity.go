@@ -30,7 +30,7 @@ the directory has the same identity until crabmem identity new gives it another.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error { return c.printIdentity(s) })
 	}
-	cmd.AddCommand(c.identityNewCommand())
+	addCommands(cmd, c.identityNewCommand())
 	return cmd
 }
 
@@ -39,9 +39,9 @@ func (c *cli) identityNewCommand() *cobra.Command {
 		Use:   "new",
 		Short: "give a copied store its own identity",
 		Long: `Give the store a new identity, after a checkpoint. Run it in the copy of a home
-that will be used next to the original. Entries do not change.`,
-		Example: `  cp -a ~/.crabtalk ~/experiment
-  crabmem identity new --home ~/experiment`,
+that you use next to the original. Entries do not change.`,
+		Example: `  crabmem identity new
+  crabmem identity new --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.alone(cmd.Context(), "identity new", &crmem.Options{}, func(s *crmem.Store) error {

@@ -49,6 +49,9 @@ func TestPiecesBounded(t *testing.T) {
 			n := allocated(func() { found = pieces(nil, c.line, false) })
 			took := time.Since(begun)
 			gate.Time(t, "search", begun, 20*time.Second)
+			for range 4 { // the count includes other goroutines
+				n = min(n, allocated(func() { found = pieces(nil, c.line, false) }))
+			}
 			if r.kind != KindBad || len(found) != c.pieces {
 				t.Errorf("a %v line with %d pieces, want %d", r.kind, len(found), c.pieces)
 			}

@@ -110,7 +110,7 @@ func (d *Dir) Repair(id string) (Repaired, error) {
 	return did, err
 }
 
-func (d *Dir) repairLocked(id, name string, lock vfs.Locked, before vfs.Holder) (did Repaired, err error) {
+func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.Holder) (did Repaired, err error) {
 	f, err := d.fs.Open(d.file(name))
 	if err != nil {
 		return did, err
@@ -118,6 +118,10 @@ func (d *Dir) repairLocked(id, name string, lock vfs.Locked, before vfs.Holder) 
 	defer f.Close()
 	s := Session{ID: id, File: name, Path: d.file(name), fs: d.fs, file: f, maxLine: d.opts.MaxLine}
 	if err := s.Refresh(); err != nil {
+		return did, err
+	}
+	info, err := f.Stat()
+	if err != nil {
 		return did, err
 	}
 	c, err := s.Check()
@@ -143,7 +147,10 @@ func (d *Dir) repairLocked(id, name string, lock vfs.Locked, before vfs.Holder) 
 	err = d.replace(s.Path, func(w io.Writer) error {
 		size, err = s.writeGood(w, &did)
 		return err
-	})
+	}, func(vfs.Pending) error { return d.check(lock, s.Path, info, s.Size) })
+	if e := unkept(err); e != nil {
+		d.keep(e, id, f)
+	}
 	if err != nil {
 		return did, err
 	}

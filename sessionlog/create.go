@@ -64,7 +64,7 @@ func checkMeta(m *Meta) error {
 
 // claim finds a number that no session of an agent and a sender has or had,
 // here or in the trash, and returns its id with the lock on it.
-func (d *Dir) claim(agent, createdBy string) (vfs.Locked, string, error) {
+func (d *Dir) claim(agent, createdBy string) (*sessionLock, string, error) {
 	prefix := prefixOf(agent, createdBy)
 	// The reference implementation does not make a slug of the agent.
 	theirs := agent + "_" + Slug(createdBy) + "_"
@@ -94,11 +94,11 @@ func (d *Dir) claim(agent, createdBy string) (vfs.Locked, string, error) {
 	}
 }
 
-// topSeq returns the highest number of the prefixes, in the folder and its
-// trash.
+// topSeq returns the highest number of the prefixes, in the folder, its trash
+// and the copies that writers kept.
 func (d *Dir) topSeq(prefixes ...string) (uint64, error) {
 	top := uint64(0)
-	for _, folder := range []string{d.path, d.folder(trashFolder)} {
+	for _, folder := range []string{d.path, d.folder(trashFolder), d.folder(keptFolder)} {
 		names, err := d.names(folder)
 		if err != nil {
 			return 0, err
@@ -115,7 +115,7 @@ func (d *Dir) topSeq(prefixes ...string) (uint64, error) {
 }
 
 // create writes the file with its meta line and opens it. The lock is taken.
-func (l *Log) create(lock vfs.Locked) error {
+func (l *Log) create(lock *sessionLock) error {
 	d := l.dir
 	// A crash from here on leaves a file that nobody was told of, or a
 	// temporary one.
@@ -125,27 +125,40 @@ func (l *Log) create(lock vfs.Locked) error {
 	d.sweep(l.id)
 	line := AppendMeta(nil, &l.meta)
 	path := d.file(l.name)
+	var info fs.FileInfo
 	err := d.replace(path, func(w io.Writer) error {
 		_, err := w.Write(line)
 		return err
+	}, func(p vfs.Pending) (err error) {
+		if info, err = p.Stat(); err != nil {
+			return err
+		}
+		return d.checkFree(lock, path)
 	})
 	if err != nil {
 		return err
 	}
 	f, err := d.fs.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if err == nil {
+		err = d.check(lock, path, info, int64(len(line)))
+	}
+	if errors.Is(err, ErrDisplaced) {
+		err = fmt.Errorf("%w: %w", ErrUnknown, errors.Join(err, f.Close()))
+	}
 	if err != nil {
 		return err
 	}
-	l.open = &openFiles{file: f, lock: lock, dirty: true}
+	l.open = &openFiles{file: f, info: info, lock: lock, dirty: true}
+	l.open.wrote.add(0, line)
 	l.size, l.synced = int64(len(line)), true
 	return nil
 }
 
-// replace is vfs.Replace with errors that tell whether the file may have been
-// replaced.
-func (d *Dir) replace(path string, write func(io.Writer) error) error {
+// replace is vfs.ReplaceChecked with errors that tell whether the file may have
+// been replaced.
+func (d *Dir) replace(path string, write func(io.Writer) error, check func(vfs.Pending) error) error {
 	before, known := d.identify(path)
-	err := vfs.Replace(d.fs, path, 0o600, write)
+	err := vfs.ReplaceChecked(d.fs, path, 0o600, write, check)
 	if err == nil {
 		return nil
 	}
@@ -244,7 +257,7 @@ func (d *Dir) moveFile(from, to, name string, tell func(x *Index, name string)) 
 	held.Torn = d.cut(before, ours, fi.Size())
 	err = lock.SetText(held.Text())
 	if err == nil {
-		err = d.moveLocked(filepath.Join(from, name), filepath.Join(to, name), id)
+		err = d.moveLocked(lock, fi, filepath.Join(from, name), filepath.Join(to, name), id)
 	}
 	if err == nil && before.Clean == fi.Size() {
 		_ = lock.SetText(d.holder(before.Clean).Text()) // what is not said is not trusted
@@ -255,7 +268,8 @@ func (d *Dir) moveFile(from, to, name string, tell func(x *Index, name string)) 
 	return errors.Join(err, lock.Unlock())
 }
 
-func (d *Dir) moveLocked(from, to, id string) error {
+// moveLocked renames the file info of a session whose lock is held.
+func (d *Dir) moveLocked(lock *sessionLock, info fs.FileInfo, from, to, id string) error {
 	if other, err := d.find(filepath.Dir(to), id); err == nil {
 		return fmt.Errorf("%w: %s", ErrExists, filepath.Join(filepath.Dir(to), other))
 	} else if !errors.Is(err, ErrNotFound) {
@@ -263,6 +277,9 @@ func (d *Dir) moveLocked(from, to, id string) error {
 	}
 	if _, err := d.fs.Lstat(to); err == nil {
 		return fmt.Errorf("%w: %s", ErrExists, to)
+	}
+	if err := d.check(lock, from, info, info.Size()); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
 	if err := d.fs.Rename(from, to); err != nil {
 		return err
@@ -273,7 +290,14 @@ func (d *Dir) moveLocked(from, to, id string) error {
 		return nil
 	}
 	// A later sync would succeed without the change: it is taken back.
-	if back := d.fs.Rename(to, from); back != nil {
+	back := d.check(lock, to, info, info.Size())
+	if back == nil {
+		back = d.checkFree(lock, from)
+	}
+	if back == nil {
+		back = d.fs.Rename(to, from)
+	}
+	if back != nil {
 		return fmt.Errorf("%w: %s: %w", ErrUnknown, to, errors.Join(err, back))
 	}
 	if back := sync(); back != nil {

@@ -65,6 +65,7 @@ const (
 	locksFolder   = ".locks"
 	tornFolder    = ".torn"
 	damagedFolder = ".damaged"
+	keptFolder    = ".kept"
 	trashFolder   = ".trash"
 )
 
@@ -156,17 +157,17 @@ func (d *Dir) makeFolder(path string) error {
 
 // acquire takes the lock of a session. It returns what the holder before left
 // in the file; ours when there was a lock file, and so a writer of this kind.
-func (d *Dir) acquire(id string, wait time.Duration) (l vfs.Locked, before vfs.Holder, ours bool, err error) {
+func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before vfs.Holder, ours bool, err error) {
 	locks := d.folder(locksFolder)
 	if err := d.makeFolder(locks); err != nil {
 		return nil, before, false, err
 	}
-	path := filepath.Join(locks, id+".lock")
+	path := d.lockPath(id)
 	if _, err = d.fs.Lstat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, before, false, err // not knowing whose it was would leave a tear
 	}
 	ours = err == nil
-	l, err = vfs.Acquire(d.fs, path, wait)
+	l, err := vfs.Acquire(d.fs, path, wait)
 	if err != nil {
 		return nil, before, false, err
 	}
@@ -177,11 +178,17 @@ func (d *Dir) acquire(id string, wait time.Duration) (l vfs.Locked, before vfs.H
 	if err == nil {
 		text, err = l.Text()
 	}
+	lock = &sessionLock{Locked: l, path: path}
+	if err == nil {
+		lock.info, err = l.Stat()
+	}
 	if err != nil {
 		return nil, before, false, errors.Join(err, l.Unlock())
 	}
-	return l, vfs.ParseHolder(text), ours, nil
+	return lock, vfs.ParseHolder(text), ours, nil
 }
+
+func (d *Dir) lockPath(id string) string { return filepath.Join(d.folder(locksFolder), id+".lock") }
 
 // holder is what this process writes into a lock file.
 func (d *Dir) holder(clean int64) vfs.Holder {

@@ -33,6 +33,9 @@ var (
 	// disk. The session takes no more writes until it is opened again, and that
 	// tells.
 	ErrUnknown = errors.New("outcome unknown")
+	// ErrDisplaced is returned when another program removed, replaced or resized
+	// a file of a session: see [DisplacedError].
+	ErrDisplaced = errors.New("another program changed the session's files")
 	// ErrStopped is returned, with the first error, by every write after one
 	// whose outcome is unknown. Nothing of the later write was done.
 	ErrStopped = errors.New("the session stopped taking writes")

@@ -52,7 +52,7 @@ func (d *Dir) Import(m Meta, items []Item) (id string, changed bool, err error) 
 // not safe for concurrent use.
 type Importer struct {
 	d    *Dir
-	lock vfs.Locked // nil when nothing is written
+	lock *sessionLock // nil when nothing is written
 
 	names, trashed, leftovers []string               // of the folder, when it was listed
 	known                     map[string]*importedBy // by prefix, as of now; nil: to be listed
@@ -160,7 +160,7 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) 
 			return "", 0, err
 		}
 		name = fileName(id, m.Title)
-		written, err := im.put(id, name, "", text, lock)
+		written, err := im.put(id, name, "", nil, text, lock)
 		if err == nil {
 			by.sources[m.Source] = written
 		}
@@ -175,54 +175,53 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) 
 	if err != nil {
 		return "", 0, err
 	}
-	o, size, err := d.compare(id, name, m, text)
+	o, info, err := d.compare(id, name, m, text)
 	to := fileName(id, m.Title)
-	if err == nil && o != Updated && d.doubtful(before, size) {
+	if err == nil && o != Updated && d.doubtful(before, info.Size()) {
 		if o == Older {
 			to = name
-			text, err = vfs.ReadFile(d.fs, d.file(name), size)
+			text, err = vfs.ReadFile(d.fs, d.file(name), info.Size())
 		}
 		o = Updated // by what it says already
 	}
 	if err == nil && o == Updated {
-		if name, err = im.put(id, to, name, text, lock); err == nil {
+		if name, err = im.put(id, to, name, info, text, lock); err == nil {
 			by.sources[m.Source] = name
 		}
 	}
 	return id, o, errors.Join(err, lock.Unlock())
 }
 
-// compare says what an import does to a session that there is, of what size: it
+// compare says what an import does to a session that there is, in which file: it
 // is Updated, Unchanged or Older.
-func (d *Dir) compare(id, name string, m *Meta, text []byte) (o Outcome, size int64, err error) {
+func (d *Dir) compare(id, name string, m *Meta, text []byte) (o Outcome, info fs.FileInfo, err error) {
 	f, err := d.fs.Open(d.file(name))
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return 0, 0, err
+	if info, err = f.Stat(); err != nil {
+		return 0, nil, err
 	}
-	size = fi.Size()
+	size := info.Size()
 	if size == int64(len(text)) {
 		old := make([]byte, size)
 		if err := readFull(f, old, 0); err != nil {
-			return 0, size, err
+			return 0, info, err
 		}
 		if bytes.Equal(old, text) && name == fileName(id, m.Title) {
-			return Unchanged, size, nil
+			return Unchanged, info, nil
 		}
 	}
 	old, err := lengthOf(f, size, d.opts.MaxLine)
 	if err != nil {
-		return 0, size, err
+		return 0, info, err
 	}
 	now, err := lengthOf(bytes.NewReader(text), int64(len(text)), d.opts.MaxLine)
 	if err == nil && old.more(now) {
-		return Older, size, nil
+		return Older, info, nil
 	}
-	return Updated, size, err
+	return Updated, info, err
 }
 
 // length is how much a session has behind its meta line, of what can be read.
@@ -248,9 +247,9 @@ func (n length) more(than length) bool {
 	return n.items > than.items || n.items == than.items && n.bytes > than.bytes
 }
 
-// put writes a whole session, in the place of the file old if there is one, and
-// returns its name.
-func (im *Importer) put(id, name, old string, text []byte, lock vfs.Locked) (string, error) {
+// put writes a whole session, in the place of the file old, which is info, if
+// there is one, and returns its name.
+func (im *Importer) put(id, name, old string, info fs.FileInfo, text []byte, lock *sessionLock) (string, error) {
 	d := im.d
 	if err := lock.SetText(d.holder(-1).Text()); err != nil {
 		return "", err
@@ -265,12 +264,26 @@ func (im *Importer) put(id, name, old string, text []byte, lock vfs.Locked) (str
 	err := d.replace(d.file(first), func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
+	}, func(p vfs.Pending) (err error) {
+		if old == "" {
+			err = d.checkFree(lock, d.file(first))
+		} else {
+			err = d.check(lock, d.file(first), info, info.Size())
+		}
+		if err == nil {
+			info, err = p.Stat()
+		}
+		return err
 	})
+	if err == nil {
+		if name, err = d.rename(lock, first, name, info, int64(len(text))); err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+	}
 	if err != nil {
 		im.known = nil // nor is it known what there is
 		return "", err
 	}
-	name = d.rename(first, name)
 	_ = lock.SetText(d.holder(int64(len(text))).Text()) // what is not said is not trusted (S21)
 	if x := d.index.Load(); x != nil {
 		x.removed(old)
@@ -280,7 +293,7 @@ func (im *Importer) put(id, name, old string, text []byte, lock vfs.Locked) (str
 }
 
 // claim is [Dir.claim] with the numbers of the listing.
-func (im *Importer) claim(by *importedBy, m *Meta) (vfs.Locked, string, error) {
+func (im *Importer) claim(by *importedBy, m *Meta) (*sessionLock, string, error) {
 	d := im.d
 	prefix := prefixOf(m.Agent, m.CreatedBy)
 	id := prefix + strconv.FormatUint(by.top+1, 10)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"strings"
 	"sync"
@@ -93,7 +94,10 @@ func (l *Log) Sync() error {
 	if err := l.usable(); err != nil || l.open == nil { // closed files were synced
 		return err
 	}
-	return l.sync()
+	if err := l.sync(); err != nil {
+		return err
+	}
+	return l.verify()
 }
 
 // Compact writes a marker: from here on the summary stands for everything
@@ -132,8 +136,7 @@ func (l *Log) SetTitle(title string) error {
 		return err
 	}
 	l.meta.Title = title
-	l.rename()
-	return nil
+	return l.rename()
 }
 
 // maxTitle bounds a title, in bytes.
@@ -148,47 +151,78 @@ func validTitle(title string) error {
 
 // rename gives the file the name that goes with its title. The title is in the
 // file: where the name cannot be had, the old one does (S22).
-func (l *Log) rename() {
-	if l.shaped {
-		l.renameTo(fileName(l.id, l.meta.Title))
+func (l *Log) rename() error {
+	if !l.shaped {
+		return nil
 	}
+	if err := l.renameTo(fileName(l.id, l.meta.Title), l.size); err != nil {
+		return l.unknown(err)
+	}
+	return nil
 }
 
-func (l *Log) renameTo(name string) {
+// renameTo renames the file, which has size bytes. An error is that of check.
+func (l *Log) renameTo(name string, size int64) error {
 	d := l.dir
-	got := d.rename(l.name, name)
+	got, err := d.rename(l.open.lock, l.name, name, l.open.info, size)
 	if x := d.index.Load(); got != l.name && x != nil {
 		x.renamed(l.name, got)
 	}
 	l.name = got
+	return l.keep(err)
 }
 
 // rename gives a session's file another name, durably, and returns the one it
 // has then: where the new one cannot be had, its own. Caller holds the session's
-// lock.
-func (d *Dir) rename(from, to string) string {
+// lock. An error is that of check: the file is info, and has size bytes.
+func (d *Dir) rename(lock *sessionLock, from, to string, info fs.FileInfo, size int64) (string, error) {
 	if from == to {
-		return from
+		return from, nil
 	}
 	if _, err := d.fs.Lstat(d.file(to)); err == nil {
 		d.warn("%s keeps its name: there is another %s", d.file(from), to)
-		return from
+		return from, nil
 	}
-	if err := d.fs.Rename(d.file(from), d.file(to)); err != nil {
+	if err := d.check(lock, d.file(from), info, size); err != nil {
+		return from, err
+	}
+	err := d.fs.Rename(d.file(from), d.file(to))
+	if err != nil && !d.leadsTo(d.file(to), info) { // one that fails may have happened
 		d.warn("%s keeps its name: %v", d.file(from), err)
-		return from
+		return from, nil
 	}
-	if err := d.fs.SyncDir(d.path); err != nil {
+	if err == nil {
+		err = d.fs.SyncDir(d.path)
+	}
+	if err != nil {
 		// A later sync would succeed without it, and the file be found under
 		// both names when it is written anew.
-		if rerr := d.fs.Rename(d.file(to), d.file(from)); rerr != nil {
+		if rerr := d.renameBack(lock, to, from, info, size); rerr != nil {
+			if errors.Is(rerr, ErrDisplaced) {
+				return to, rerr
+			}
 			d.warn("%s: the name may be lost in a crash, and the title not: %v", d.file(to), errors.Join(err, rerr))
-			return to
+			return to, nil
 		}
 		d.warn("%s keeps its name: %v", d.file(from), err)
-		return from
+		return from, nil
 	}
-	return to
+	return to, nil
+}
+
+// renameBack is a rename to a name that the file had a moment ago.
+func (d *Dir) renameBack(lock *sessionLock, from, to string, info fs.FileInfo, size int64) error {
+	err := d.check(lock, d.file(from), info, size)
+	if err == nil {
+		err = d.checkFree(lock, d.file(to))
+	}
+	if err != nil {
+		return err
+	}
+	if err = d.fs.Rename(d.file(from), d.file(to)); err != nil && d.leadsTo(d.file(to), info) {
+		return nil
+	}
+	return err
 }
 
 // AddUptime adds to the session's run time. It is not synced by itself. Errors
@@ -339,18 +373,27 @@ func (l *Log) write(b []byte, durable bool) error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return l.undo(err)
+		return l.undo(err, n)
 	}
+	l.open.wrote.add(l.size, b)
 	l.synced = false
 	if durable {
 		if err := l.sync(); err != nil {
 			return err
 		}
 	}
-	if x := l.dir.index.Load(); x != nil {
-		x.wrote(l.name, l.size, b)
-	}
+	start := l.size
 	l.size += int64(len(b))
+	verify := l.verifyFile
+	if durable {
+		verify = l.verify
+	}
+	if err := verify(); err != nil {
+		return err
+	}
+	if x := l.dir.index.Load(); x != nil {
+		x.wrote(l.name, start, b)
+	}
 	return nil
 }
 
@@ -366,12 +409,15 @@ func (l *Log) sync() error {
 	return nil
 }
 
-// undo takes back a write that failed. A full disk leaves the file as it was,
-// if it can be cut; every other error, and one of the cut, leaves the outcome
-// unknown (S20).
-func (l *Log) undo(err error) error {
+// undo takes back a write that failed after n bytes. A full disk leaves the
+// file as it was, if it can be cut; every other error, and one of the cut, leaves
+// the outcome unknown (S20).
+func (l *Log) undo(err error, n int) error {
 	if !vfs.OutOfSpace(err) {
 		return l.unknown(err)
+	}
+	if cerr := l.check(l.size + int64(n)); cerr != nil {
+		return l.unknown(errors.Join(err, cerr))
 	}
 	if terr := l.open.file.Truncate(l.size); terr != nil {
 		return l.unknown(errors.Join(err, terr))
@@ -385,18 +431,24 @@ func (l *Log) undo(err error) error {
 
 // unknown stops the session and says that the outcome is not known.
 func (l *Log) unknown(err error) error {
+	if errors.Is(err, ErrDisplaced) { // which names the file
+		return fmt.Errorf("%w: %w", ErrUnknown, l.stop(err))
+	}
 	return fmt.Errorf("%w: %s: %w", ErrUnknown, l.dir.file(l.name), l.stop(err))
 }
 
 // stop makes err the reason why nothing more is written, and gives the files
-// up as they are: the next Open finds that they were not left clean.
+// up as they are: the next Open finds that they were not left clean. Files of
+// which no copy could be kept (S28) stay open until Close.
 func (l *Log) stop(err error) error {
 	if l.stopped == nil {
 		l.stopped = err
 	}
 	if l.open != nil {
-		err = errors.Join(err, l.open.abandon())
-		l.open = nil
+		if unkept(err) == nil {
+			err = errors.Join(err, l.open.abandon())
+			l.open = nil
+		}
 	}
 	l.dir.unlist(l)
 	l.leave()

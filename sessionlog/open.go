@@ -16,8 +16,10 @@ import (
 // openFiles are what an open session holds: its file and its lock.
 type openFiles struct {
 	file  vfs.File
-	lock  vfs.Locked
+	info  fs.FileInfo // of file
+	lock  *sessionLock
 	dirty bool // the lock's text says so
+	wrote written
 }
 
 // abandon closes the files without saying that they were left clean.
@@ -38,7 +40,7 @@ func (d *Dir) Open(id string) (*Log, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, d.explain(id, err)
 	}
 	id, shaped := idOf(name, &m)
 	if m.Source != "" {
@@ -59,6 +61,7 @@ func (d *Dir) Open(id string) (*Log, error) {
 			return nil, err
 		}
 		if other == nil {
+			d.warnKept(id)
 			return l, nil
 		}
 		// It may be being opened, or closed, at this moment.
@@ -150,15 +153,17 @@ func (l *Log) openFiles() error {
 	if err != nil {
 		return err
 	}
-	f, err := l.openFile()
+	f, info, err := l.openFile()
 	if err != nil {
-		return errors.Join(err, lock.Unlock())
+		return errors.Join(d.explain(l.id, err), lock.Unlock())
 	}
-	l.open = &openFiles{file: f, lock: lock}
+	l.open = &openFiles{file: f, info: info, lock: lock}
 	if title := strings.TrimSuffix(strings.TrimPrefix(l.name, l.id), nameExt); l.shaped && len(l.name) > maxName {
-		l.renameTo(fileName(l.id, title)) // so that its temporary names fit
+		err = l.renameTo(fileName(l.id, title), anyLength) // so that its temporary names fit
 	}
-	err = l.recover(before, ours)
+	if err == nil {
+		err = l.recover(before, ours)
+	}
 	if err == nil && d.opts.Socket != "" {
 		err = l.markDirty() // whom the lock stops is told where to go
 	}
@@ -176,7 +181,7 @@ func (l *Log) openFiles() error {
 
 // openFile opens the session's file, wherever another process's title has
 // moved it.
-func (l *Log) openFile() (vfs.File, error) {
+func (l *Log) openFile() (vfs.File, fs.FileInfo, error) {
 	d := l.dir
 	for try := 1; ; try++ {
 		f, err := d.fs.OpenFile(d.file(l.name), os.O_RDWR|os.O_APPEND, 0)
@@ -184,16 +189,16 @@ func (l *Log) openFile() (vfs.File, error) {
 			held, err1 := f.Stat()
 			named, err2 := d.fs.Lstat(d.file(l.name))
 			if err1 == nil && err2 == nil && vfs.Identify(held) == vfs.Identify(named) {
-				return f, nil
+				return f, held, nil
 			}
 			err = errors.Join(errors.New("it was replaced while it was being opened"), err1, err2, f.Close())
 		}
 		if try == 3 {
-			return nil, err
+			return nil, nil, err
 		}
 		name, ferr := d.find(d.path, l.id)
 		if ferr != nil {
-			return nil, ferr
+			return nil, nil, ferr
 		}
 		l.name = name
 	}
@@ -213,6 +218,10 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 	if same && clean && size == l.size && size > 0 {
 		l.synced = true
 		return nil // as this process left it
+	}
+	if same && before.Clean >= 0 && !clean { // S29
+		l.dir.warn("%s has %d bytes, but its last writer in this boot left %d: another program changed or replaced it",
+			l.dir.file(l.name), size, before.Clean)
 	}
 	end := size
 	if l.dir.cut(before, ours, size) {
@@ -353,6 +362,9 @@ func (l *Log) mendTail(size int64) (int64, error) {
 	if err := l.markDirty(); err != nil {
 		return size, err
 	}
+	if err := l.check(size); err != nil {
+		return size, err
+	}
 	if end < size {
 		if err := f.Truncate(end); err != nil {
 			return size, l.unknown(err)
@@ -361,7 +373,7 @@ func (l *Log) mendTail(size int64) (int64, error) {
 	l.size = end
 	if end > from {
 		if n, err := f.Write([]byte{'\n'}); err != nil || n != 1 {
-			return size, l.undo(errors.Join(err, io.ErrShortWrite))
+			return size, l.undo(errors.Join(err, io.ErrShortWrite), n)
 		}
 	}
 	if err := f.Datasync(); err != nil {
@@ -481,7 +493,11 @@ func checksum(r io.ReaderAt, n int64) (uint32, error) {
 // rewrite puts a copy of the first size bytes in the file's place, on the disk
 // for certain.
 func (l *Log) rewrite(size int64) error {
-	d, old := l.dir, l.open.file
+	d, old, oldInfo := l.dir, l.open.file, l.open.info
+	fi, err := old.Stat()
+	if err != nil {
+		return err
+	}
 	if err := l.markDirty(); err != nil {
 		return err
 	}
@@ -491,16 +507,25 @@ func (l *Log) rewrite(size int64) error {
 		return err
 	}
 	path := d.file(l.name)
-	err := vfs.Replace(d.fs, path, 0o600, func(w io.Writer) error {
+	err = vfs.ReplaceChecked(d.fs, path, 0o600, func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(old, 0, size))
+		return err
+	}, func(p vfs.Pending) (err error) {
+		if err := d.check(l.open.lock, path, oldInfo, fi.Size()); err != nil {
+			return err
+		}
+		l.open.info, err = p.Stat()
 		return err
 	})
 	if err != nil {
-		return err
+		return l.keep(err)
 	}
 	f, err := d.fs.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return err
+	}
+	if err := l.check(size); err != nil { // the old file has the same bytes
+		return errors.Join(err, f.Close())
 	}
 	l.open.file = f
 	return errors.Join(old.Close(), l.open.lock.SetText(d.holder(-1).Text()))
@@ -553,10 +578,19 @@ func (l *Log) closeFiles() error {
 	if l.open == nil {
 		return nil
 	}
+	if l.stopped != nil { // no copy could be kept
+		err := l.keep(l.stopped)
+		err = errors.Join(err, l.open.abandon())
+		l.open = nil
+		return err
+	}
 	if l.open.dirty {
 		if err := l.sync(); err != nil {
 			return err
 		}
+	}
+	if err := l.verify(); err != nil {
+		return err
 	}
 	o := l.open
 	l.open, l.buf = nil, nil // there may be very many that are not written to

@@ -35,7 +35,7 @@ func (d *Dir) Read(id string) (*Session, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, d.explain(id, err)
 	}
 	s := &Session{File: name, Path: d.file(name), fs: d.fs, file: f, maxLine: d.opts.MaxLine}
 	if err := s.Refresh(); err != nil {

@@ -174,6 +174,12 @@ var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18)
 // the old contents or the new, whole, and so does whoever opens it after a
 // crash. On an error before the rename nothing has changed.
 func Replace(t Tree, name string, perm fs.FileMode, write func(io.Writer) error) error {
+	return ReplaceChecked(t, name, perm, write, nil)
+}
+
+// ReplaceChecked is Replace with a call of check, unless that is nil, after the
+// sync of the new contents and before the rename.
+func ReplaceChecked(t Tree, name string, perm fs.FileMode, write func(io.Writer) error, check func(Pending) error) error {
 	p, err := t.Pending(name, perm)
 	if err != nil {
 		return err
@@ -189,6 +195,15 @@ func Replace(t Tree, name string, perm fs.FileMode, write func(io.Writer) error)
 	}
 	if err := w.Flush(); err != nil {
 		return errors.Join(err, p.Discard())
+	}
+	if check != nil {
+		err := p.Sync()
+		if err == nil {
+			err = check(p)
+		}
+		if err != nil {
+			return errors.Join(err, p.Discard())
+		}
 	}
 	if err := p.Commit(); err != nil {
 		return errors.Join(err, p.Discard())

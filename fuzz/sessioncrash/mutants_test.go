@@ -26,7 +26,7 @@ const writeTitle = `	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err 
 		return err
 	}
 	l.meta.Title = title
-	l.rename()
+	return l.rename()
 `
 
 type mutant struct {
@@ -57,14 +57,16 @@ var mutants = []mutant{
 		if n, err := f.Write`}}},
 	{"a tear in the middle not looked for", "TestEnumerate", []edit{{openFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
 	{"no sync of the lock file's name", "TestEnumerate", []edit{{"sessionlog/dir.go", "err = d.fs.SyncDir(locks)", "err = nil"}}},
-	{"rewrite line 1", "TestEnumerate", []edit{{logFile, "\tl.meta.Title = title\n\tl.rename()\n", `	l.meta.Title = title
+	{"rewrite line 1", "TestEnumerate", []edit{{logFile, "\tl.meta.Title = title\n\treturn l.rename()\n", `	l.meta.Title = title
 	if b, err := vfs.ReadFile(l.dir.fs, l.dir.file(l.name), 1<<30); err == nil {
 		_ = l.dir.replace(l.dir.file(l.name), func(w io.Writer) error {
 			_, err := w.Write(append(AppendMeta(nil, &l.meta), b[strings.Index(string(b), "\n")+1:]...))
 			return err
-		})
+		}, nil)
+		l.open.info, _ = l.dir.fs.Lstat(l.dir.file(l.name))
+		l.size = l.open.info.Size()
 	}
-	l.rename()
+	return l.rename()
 `}}},
 	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
 	return l.write(`, `	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil {
@@ -73,13 +75,16 @@ var mutants = []mutant{
 	l.buf = AppendMetaRecord(l.buf[:0], l.meta.Title, l.meta.UptimeSecs)
 	return l.write(`}}},
 	{"title before its record", "TestEnumerate", []edit{{logFile, writeTitle, `	l.meta.Title = title
-	l.rename()
-	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err != nil {
+	if err := l.rename(); err != nil {
 		return err
 	}
+	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
 `}}},
-	{"no sync of a title's name", "TestEnumerate", []edit{{logFile, `	if err := d.fs.SyncDir(d.path); err != nil {
-		// A later`, `	if err := error(nil); err != nil {
+	{"no sync of a title's name", "TestEnumerate", []edit{{logFile, `		err = d.fs.SyncDir(d.path)
+	}
+	if err != nil {
+		// A later`, `	}
+	if err != nil {
 		// A later`}}},
 	{"titles of before the files were closed", "TestTurns", []edit{{logFile,
 		"	if err := l.use(); err != nil { // as in Compact\n\t\treturn err\n\t}\n", ""}}},
@@ -109,6 +114,11 @@ var mutants = []mutant{
 	{"create in place", "TestEnumerate", []edit{{createFile, `	err := d.replace(path, func(w io.Writer) error {
 		_, err := w.Write(line)
 		return err
+	}, func(p vfs.Pending) (err error) {
+		if info, err = p.Stat(); err != nil {
+			return err
+		}
+		return d.checkFree(lock, path)
 	})
 `, `	err := func() error {
 		f, err := d.fs.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -116,10 +126,11 @@ var mutants = []mutant{
 			return err
 		}
 		_, err = f.Write(line)
+		info, _ = f.Stat()
 		return errors.Join(err, f.Sync(), f.Close(), d.fs.SyncDir(d.path))
 	}()
 `}}},
-	{"number of a deleted session", "TestEnumerate", []edit{{createFile, "range []string{d.path, d.folder(trashFolder)} {", "range []string{d.path} {"}}},
+	{"number of a deleted session", "TestEnumerate", []edit{{createFile, "range []string{d.path, d.folder(trashFolder), d.folder(keptFolder)} {", "range []string{d.path} {"}}},
 	{"no second look for the number", "TestCreateAtOnce", []edit{{createFile, "err == nil && top < seq {", "err == nil {"}}},
 	{"move without a sync", "TestEnumerate", []edit{{createFile,
 		"sync := func() error { return errors.Join(d.fs.SyncDir(filepath.Dir(to)), d.fs.SyncDir(filepath.Dir(from))) }",

@@ -133,6 +133,11 @@ func (l *Log) create(lock *sessionLock) error {
 		if info, err = p.Stat(); err != nil {
 			return err
 		}
+		held := d.holder(-1)
+		held.Inodes = inodes(info)
+		if err := lock.SetText(held.Text()); err != nil {
+			return err
+		}
 		return d.checkFree(lock, path)
 	})
 	if err != nil {
@@ -255,12 +260,16 @@ func (d *Dir) moveFile(from, to, name string, tell func(x *Index, name string)) 
 	// where it is seen to be (S21).
 	held := d.holder(-1)
 	held.Torn = d.cut(before, ours, fi.Size())
+	if before.Boot == held.Boot {
+		held.Inodes = before.Inodes
+	}
 	err = lock.SetText(held.Text())
 	if err == nil {
 		err = d.moveLocked(lock, fi, filepath.Join(from, name), filepath.Join(to, name), id)
 	}
 	if err == nil && before.Clean == fi.Size() {
-		_ = lock.SetText(d.holder(before.Clean).Text()) // what is not said is not trusted
+		held.Clean, held.Torn = before.Clean, false
+		_ = lock.SetText(held.Text()) // what is not said is not trusted
 	}
 	if x := d.index.Load(); err == nil && x != nil {
 		tell(x, name)

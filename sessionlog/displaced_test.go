@@ -61,7 +61,7 @@ var displacedSteps = []string{"append", "step", "title", "compaction", "close", 
 // undetectable are the cells of FORMAT.md in which acknowledged lines are lost
 // and the next open does not report it.
 var undetectable = []string{
-	"session, cp over, kill -9", "session, rename over, kill -9", "session, truncate, kill -9",
+	"session, cp over, kill -9", "session, truncate, kill -9",
 }
 
 // displacedCell is one run: a session with acknowledged lines, whose file or
@@ -319,7 +319,7 @@ func (c *displacedCell) next(displaced bool) string {
 	case len(kept) > 0:
 		return "names the copy"
 	case strings.Contains(said, "another program"):
-		return "reports the length"
+		return "reports it"
 	}
 	return "silent"
 }

@@ -120,6 +120,37 @@ func (l *Log) check(size int64) error {
 	return l.keep(l.dir.check(l.open.lock, l.dir.file(l.name), l.open.info, size))
 }
 
+// holder is what this process writes into the lock file of an open session
+// whose file may also be one of others.
+func (l *Log) holder(clean int64, others ...fs.FileInfo) vfs.Holder {
+	h := l.dir.holder(clean)
+	h.Inodes = inodes(append(others, l.open.info)...)
+	return h
+}
+
+// inodes returns those of files, where the platform has them.
+func inodes(infos ...fs.FileInfo) []uint64 {
+	var list []uint64
+	for _, info := range infos {
+		if ino := vfs.Identify(info).Ino; ino != 0 {
+			list = append(list, ino)
+		}
+	}
+	return list
+}
+
+// report compares the file, of size bytes, with what the last writer in this
+// boot left (S29).
+func (l *Log) report(before vfs.Holder, size int64) {
+	path, now := l.dir.file(l.name), inodes(l.open.info)
+	switch {
+	case len(before.Inodes) > 0 && len(now) > 0 && !slices.Contains(before.Inodes, now[0]):
+		l.dir.warn("%s is not the file that process %d (%s) wrote in this boot: another program replaced it", path, before.PID, before.Command)
+	case before.Clean >= 0 && before.Clean != size:
+		l.dir.warn("%s has %d bytes, but its last writer in this boot left %d: another program changed or replaced it", path, size, before.Clean)
+	}
+}
+
 // verify is check after a write. An error stops the session and is ErrUnknown.
 func (l *Log) verify() error {
 	if err := l.check(l.size); err != nil {

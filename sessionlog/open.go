@@ -215,13 +215,12 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 	boot := l.dir.fs.BootID()
 	same := before.Boot == boot && boot != ""
 	clean := before.Clean == size
+	if same {
+		l.report(before, size)
+	}
 	if same && clean && size == l.size && size > 0 {
 		l.synced = true
 		return nil // as this process left it
-	}
-	if same && before.Clean >= 0 && !clean { // S29
-		l.dir.warn("%s has %d bytes, but its last writer in this boot left %d: another program changed or replaced it",
-			l.dir.file(l.name), size, before.Clean)
 	}
 	end := size
 	if l.dir.cut(before, ours, size) {
@@ -236,7 +235,7 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 		size = end
 	}
 	if end == size && l.open.dirty { // whatever there was is mended
-		if err := l.open.lock.SetText(l.dir.holder(-1).Text()); err != nil {
+		if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {
 			return err
 		}
 	}
@@ -285,7 +284,7 @@ func (d *Dir) doubtful(before vfs.Holder, size int64) bool {
 // anything is unsynced. A bad line with such a line behind it is no tear.
 func (l *Log) tear(size int64) (int64, error) {
 	d := l.dir
-	torn := d.holder(-1)
+	torn := l.holder(-1)
 	torn.Torn = true
 	if err := l.open.lock.SetText(torn.Text()); err != nil {
 		return size, err
@@ -510,11 +509,15 @@ func (l *Log) rewrite(size int64) error {
 	err = vfs.ReplaceChecked(d.fs, path, 0o600, func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(old, 0, size))
 		return err
-	}, func(p vfs.Pending) (err error) {
+	}, func(p vfs.Pending) error {
 		if err := d.check(l.open.lock, path, oldInfo, fi.Size()); err != nil {
 			return err
 		}
-		l.open.info, err = p.Stat()
+		info, err := p.Stat()
+		if err == nil {
+			l.open.info = info
+			err = l.open.lock.SetText(l.holder(-1, oldInfo).Text())
+		}
 		return err
 	})
 	if err != nil {
@@ -528,7 +531,7 @@ func (l *Log) rewrite(size int64) error {
 		return errors.Join(err, f.Close())
 	}
 	l.open.file = f
-	return errors.Join(old.Close(), l.open.lock.SetText(d.holder(-1).Text()))
+	return errors.Join(old.Close(), l.open.lock.SetText(l.holder(-1).Text()))
 }
 
 // sweep removes what a crash left of a session's file that was being replaced.
@@ -565,7 +568,7 @@ func (l *Log) markDirty() error {
 	if l.open.dirty {
 		return nil
 	}
-	if err := l.open.lock.SetText(l.dir.holder(-1).Text()); err != nil {
+	if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {
 		return err
 	}
 	l.open.dirty = true
@@ -592,12 +595,12 @@ func (l *Log) closeFiles() error {
 	if err := l.verify(); err != nil {
 		return err
 	}
-	o := l.open
+	o, text := l.open, l.holder(l.size).Text()
 	l.open, l.buf = nil, nil // there may be very many that are not written to
 	l.dir.unlist(l)
 	err := o.file.Close()
 	if err == nil && o.dirty {
-		err = o.lock.SetText(l.dir.holder(l.size).Text())
+		err = o.lock.SetText(text)
 	}
 	return errors.Join(err, o.lock.Unlock())
 }

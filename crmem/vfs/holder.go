@@ -24,6 +24,10 @@ type Holder struct {
 	// or two while the holder replaces the log.
 	Logs []uint64
 
+	// Inodes are those that the guarded file may have: one, or two while the
+	// holder replaces the file.
+	Inodes []uint64
+
 	// Clean is the length of the guarded file after the holder's last sync, when
 	// the holder left it so; -1 when it wrote and did not say that it ended well.
 	Clean int64
@@ -48,6 +52,9 @@ func (h Holder) Text() string {
 		h.PID, h.Boot, oneLine.Replace(command), oneLine.Replace(h.Socket), state)
 	for _, salt := range h.Logs {
 		text += fmt.Sprintf("log %016x\n", salt)
+	}
+	for _, inode := range h.Inodes {
+		text += fmt.Sprintf("inode %d\n", inode)
 	}
 	return text + sumLine(text)
 }
@@ -77,6 +84,10 @@ func ParseHolder(text string) Holder {
 			if salt, err := strconv.ParseUint(value, 16, 64); err == nil {
 				h.Logs = append(h.Logs, salt)
 			}
+		case "inode":
+			if inode, err := strconv.ParseUint(value, 10, 64); err == nil {
+				h.Inodes = append(h.Inodes, inode)
+			}
 		case "state":
 			h.Torn = value == "torn"
 			if n, ok := strings.CutPrefix(value, "clean "); ok {
@@ -88,7 +99,7 @@ func ParseHolder(text string) Holder {
 	}
 	n := len(text) - len("sum 01234567\n")
 	if text != "" && (n < 0 || text[n:] != sumLine(text[:n])) {
-		h.Boot, h.Clean, h.Torn, h.Logs = "", -1, true, nil
+		h.Boot, h.Clean, h.Torn, h.Logs, h.Inodes = "", -1, true, nil, nil
 	}
 	return h
 }

@@ -102,7 +102,7 @@ var mutants = []mutant{
 	}
 `, ""}}},
 	{"trust a dirty reopen", "TestLyingCache", []edit{{openFile, `return same && (before.Boot != "" || before.Torn) && before.Clean != size`, "_ = same\n\treturn false"}}},
-	{"write without saying so", "TestLyingCache", []edit{{openFile, "	if err := l.open.lock.SetText(l.dir.holder(-1).Text()); err != nil {\n\t\treturn err\n\t}\n\tl.open.dirty = true\n", "	l.open.dirty = true\n"}}},
+	{"write without saying so", "TestLyingCache", []edit{{openFile, "	if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {\n\t\treturn err\n\t}\n\tl.open.dirty = true\n", "	l.open.dirty = true\n"}}},
 	{"close and evict without a sync", "TestEnumerate", []edit{{openFile, `	if l.open.dirty {
 		if err := l.sync(); err != nil {
 			return err
@@ -116,6 +116,11 @@ var mutants = []mutant{
 		return err
 	}, func(p vfs.Pending) (err error) {
 		if info, err = p.Stat(); err != nil {
+			return err
+		}
+		held := d.holder(-1)
+		held.Inodes = inodes(info)
+		if err := lock.SetText(held.Text()); err != nil {
 			return err
 		}
 		return d.checkFree(lock, path)

@@ -71,6 +71,7 @@ var classes = []struct {
 	{fs.ErrPermission, http.StatusForbidden, "permission"},
 	{syscall.EROFS, http.StatusForbidden, "permission"},
 	{crmem.ErrForeign, http.StatusInternalServerError, "foreign"},
+	{sessionlog.ErrDisplaced, http.StatusInternalServerError, "foreign"},
 	{crmem.ErrFormat, http.StatusInternalServerError, "format"},
 	{sessionlog.ErrFormat, http.StatusInternalServerError, "format"},
 	{vfs.ErrNotRegular, http.StatusInternalServerError, "format"},
@@ -124,6 +125,9 @@ func message(err error) *pb.ErrorMsg {
 	}
 	if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
 		m.Path, m.Offset = e.Path, &e.Offset
+	}
+	if e, ok := errors.AsType[*sessionlog.DisplacedError](err); ok {
+		m.Path, m.Remedy = e.Path, "crabmem sessions verify lists the kept copies: compare them with the session, then move them back or remove them"
 	}
 	if e, ok := errors.AsType[*crmem.TreeError](err); ok {
 		m.Path, m.Remedy = e.Path, e.Remedy

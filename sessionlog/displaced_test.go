@@ -209,10 +209,10 @@ func (c *displacedCell) checkKept() {
 		c.t.Errorf("%s: no copy is named: %v", c.name, c.result)
 		return
 	}
-	kept, err := dirOn(c.t, c.m, sessionlog.Options{}).Kept()
+	kept, err := dirOn(c.t, c.m, sessionlog.Options{}).Kept("")
 	noErr(c.t, err)
 	for _, name := range []string{e.Copy, e.Lines} {
-		if name != "" && !slices.Contains(kept, name) {
+		if name != "" && !slices.Contains(kept, sessionlog.Kept{ID: displacedID, Path: name}) {
 			c.t.Errorf("%s: %s is not among the kept copies %q", c.name, name, kept)
 		}
 	}
@@ -289,16 +289,16 @@ func (c *displacedCell) next(displaced bool) string {
 		noErr(c.t, l.Append(user("after a restart")))
 		noErr(c.t, l.Close())
 	}
-	kept, kerr := d.Kept()
+	kept, kerr := d.Kept(displacedID)
 	noErr(c.t, kerr)
 	if len(kept) > 0 != displaced {
 		c.t.Errorf("%s: kept copies %q", c.name, kept)
 	}
 	// An open that fails because of a file that is not a session's reports that.
 	if err == nil || errors.Is(err, sessionlog.ErrNotFound) {
-		for _, name := range kept {
-			if !strings.Contains(said, name) {
-				c.t.Errorf("%s: the next open does not name %s: %s", c.name, name, said)
+		for _, k := range kept {
+			if !strings.Contains(said, k.Path) {
+				c.t.Errorf("%s: the next open does not name %s: %s", c.name, k.Path, said)
 			}
 		}
 	}

@@ -219,20 +219,23 @@ func (d *Dir) keepBytes(id, what string, r io.ReaderAt, size int64) (string, err
 	return path, nil
 }
 
-// Kept returns the paths of the copies that writers kept because another
-// program changed their files (S28), in order of their names.
-func (d *Dir) Kept() ([]string, error) { return d.keptOf("") }
+// Kept is a copy that a writer kept because another program changed its files.
+type Kept struct {
+	ID   string // of the session; shortened if it is very long
+	Path string
+}
 
-// keptOf is Kept for one session, or for all if id is empty.
-func (d *Dir) keptOf(id string) ([]string, error) {
+// Kept returns the copies that writers of a session, or of any session if id is
+// empty, kept (S28), in order of their names.
+func (d *Dir) Kept(id string) ([]Kept, error) {
 	names, err := d.names(d.folder(keptFolder))
-	var paths []string
+	var all []Kept
 	for _, name := range names {
-		if id == "" || keptID(name) == shortSlug(id, maxAside) {
-			paths = append(paths, filepath.Join(d.folder(keptFolder), name))
+		if of := keptID(name); id == "" || of == shortSlug(id, maxAside) {
+			all = append(all, Kept{of, filepath.Join(d.folder(keptFolder), name)})
 		}
 	}
-	return paths, err
+	return all, err
 }
 
 // keptID returns the id in the name of a kept copy.
@@ -246,12 +249,12 @@ func keptID(name string) string {
 
 // warnKept reports the kept copies of a session that is opened (S28).
 func (d *Dir) warnKept(id string) {
-	paths, err := d.keptOf(id)
+	kept, err := d.Kept(id)
 	if err != nil {
 		d.warn("list the kept copies of %s: %v", id, err)
 	}
-	for _, path := range paths {
-		d.warn("%s is a copy that a writer of session %s kept because another program changed its files: compare it with the session, then move or remove it", path, id)
+	for _, k := range kept {
+		d.warn("%s is a copy that a writer of session %s kept because another program changed its files: compare it with the session, then move or remove it", k.Path, id)
 	}
 }
 
@@ -262,8 +265,12 @@ func (d *Dir) explain(id string, err error) error {
 	if !errors.Is(err, ErrNotFound) || !validID(id) {
 		return err
 	}
-	if paths, _ := d.keptOf(id); len(paths) > 0 {
-		return fmt.Errorf("%w; another program changed the session's files, and a writer kept a copy: %s", err, strings.Join(paths, ", "))
+	if kept, _ := d.Kept(id); len(kept) > 0 {
+		paths := make([]string, len(kept))
+		for i, k := range kept {
+			paths[i] = k.Path
+		}
+		return fmt.Errorf("%w; another program changed the session's files, and a writer kept %s", err, strings.Join(paths, ", "))
 	}
 	if name := d.named(d.path, id); name != "" {
 		if _, rerr := d.readMetaLine(d.file(name)); errors.Is(rerr, fs.ErrPermission) {

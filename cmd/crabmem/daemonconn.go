@@ -191,7 +191,7 @@ var storeClasses = map[string]error{
 var sessionClasses = map[string]error{
 	"outcome_unknown": sessionlog.ErrUnknown, "stopped": sessionlog.ErrStopped, "locked": vfs.ErrLocked, "ambiguous": sessionlog.ErrAmbiguous,
 	"exists": sessionlog.ErrExists, "read_only": sessionlog.ErrReadOnly, "not_found": sessionlog.ErrNotFound, "permission": fs.ErrPermission,
-	"format": sessionlog.ErrFormat, "invalid": sessionlog.ErrInvalid, "not_applied": sessionlog.ErrNotApplied, "no_space": syscall.ENOSPC,
+	"foreign": sessionlog.ErrDisplaced, "format": sessionlog.ErrFormat, "invalid": sessionlog.ErrInvalid, "not_applied": sessionlog.ErrNotApplied, "no_space": syscall.ENOSPC,
 }
 
 // ofDaemon makes the error of a daemon one of this program. The daemon calls a

@@ -62,6 +62,7 @@ var classes = []struct {
 	{crmem.ErrStopped, exitUnknown, "stopped", ""},
 	{sessionlog.ErrUnknown, exitUnknown, "outcome_unknown", "crabmem sessions show tells whether it happened; check the disk before you write again"},
 	{sessionlog.ErrStopped, exitUnknown, "stopped", ""},
+	{sessionlog.ErrDisplaced, exitCorrupt, "foreign", ""},
 	{daemon.ErrRunning, exitConflict, "running", "crabmem daemon stop ends it, crabmem daemon status says how it is"},
 	{vfs.ErrLocked, exitConflict, "locked", ""},
 	{crmem.ErrAmbiguous, exitConflict, "ambiguous", ""},
@@ -131,6 +132,8 @@ func (f *failure) locate(err error) {
 		f.Path, f.Offset = e.Path, &e.Offset
 	} else if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
 		f.Path, f.Offset = e.Path, &e.Offset
+	} else if e, ok := errors.AsType[*sessionlog.DisplacedError](err); ok {
+		f.Path, f.Remedy = e.Path, "crabmem sessions verify lists the kept copies: compare them with the session, then move them back or remove them"
 	} else if e, ok := errors.AsType[*vfs.LockedError](err); ok {
 		f.Path = e.Path
 	} else if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {

@@ -67,6 +67,9 @@ bounds then, shown as 12+; crabmem sessions show reads the whole file.`,
 			list = slices.DeleteFunc(list, func(i sessionlog.Info) bool {
 				return agent != "" && i.Meta.Agent != agent || sender != "" && i.Meta.CreatedBy != sender
 			})
+			if err := c.warnKept(d); err != nil {
+				return err
+			}
 			if c.json {
 				return c.listSessionsJSON(list)
 			}

@@ -39,6 +39,7 @@ const (
 	problemUnreadable = "unreadable" // what is no file, or a disk that fails
 	problemForbidden  = "forbidden"  // a file that may not be read: nobody knows
 	problemAmbiguous  = "ambiguous"  // a second file of one id
+	problemKept       = "kept"       // a copy that a writer kept
 )
 
 type sessionProblem struct {
@@ -61,8 +62,10 @@ without changing anything. What is wrong is named by file, line and offset, with
 a remedy.
 
 Exit code 5 for damage: lines that cannot be read, a lost meta line, what is no
-file, two files of one id. An unfinished line at the end, as a crash leaves it,
-is a warning and exit code 0: the next write cuts it off and keeps a copy.`,
+file, two files of one id. Exit code 5, too, for a copy that a writer kept in
+the folder .kept because another program changed the session's files. An
+unfinished line at the end, as a crash leaves it, is a warning and exit code 0:
+the next write cuts it off and keeps a copy.`,
 		Example: `  crabmem sessions verify
   crabmem sessions verify crab_user_1 --json`,
 		ValidArgsFunction: c.completeSessions(1, false),
@@ -131,7 +134,7 @@ func (r *sessionsReport) one(d *sessionlog.Dir, id string) error {
 		return err
 	}
 	r.Sessions, r.Messages, r.Bytes = 1, k.Messages, s.Size
-	return nil
+	return r.addKept(d, s.ID)
 }
 
 // all checks every session. What the list says is whole is.
@@ -181,7 +184,7 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 			}
 		}
 	}
-	return nil
+	return r.addKept(d, "")
 }
 
 // check adds what is wrong in a session, and closes it.

@@ -358,6 +358,13 @@ func TestKilledReportsNothing(t *testing.T) {
 	if _, err := dirOn(t, m.Kill(), sessionlog.Options{}).Open(displacedID); err == nil || !strings.Contains(err.Error(), "lock file") {
 		t.Errorf("open of a removed session: %v", err)
 	}
+	all := make([]vfs.Fate, len(m.Unsynced()))
+	for i := range all {
+		all[i] = vfs.Whole
+	}
+	if _, err := dirOn(t, m.Crash(all...), sessionlog.Options{}).Open(displacedID); err == nil || strings.Contains(err.Error(), "lock file") {
+		t.Errorf("open of a removed session in another boot: %v", err)
+	}
 	if kills < 50 {
 		t.Errorf("%d kills", kills)
 	}
@@ -390,10 +397,15 @@ func TestMovedSessionIsReported(t *testing.T) {
 	}
 }
 
-// TestMovedFolder moves the whole folder away: the copy is in a new one.
+// TestMovedFolder moves the whole folder away, with a kept copy: the next copy is
+// in a new folder.
 func TestMovedFolder(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
-	l := begin(t, d)
+	first, l := begin(t, d), begin(t, d)
+	noErr(t, m.Remove(displacedPath))
+	if err := first.Append(user("later")); !errors.Is(err, sessionlog.ErrDisplaced) {
+		t.Errorf("append: %v", err)
+	}
 	noErr(t, l.Append(user("earlier")))
 	noErr(t, m.Rename("/s", "/away"))
 	var e *sessionlog.DisplacedError

@@ -3,7 +3,7 @@ package daemoncrash
 import (
 	"testing"
 
-	"crabmem/fuzz/mutation"
+	"crabmem/fuzz/mutation/protocol"
 )
 
 const (
@@ -30,11 +30,11 @@ const replaceConfig = `	return vfs.Replace(fsys, name, 0o600, func(w io.Writer) 
 	})
 `
 
-func edit(file, old, new string) []mutation.Edit {
-	return []mutation.Edit{{File: file, Old: old, New: new}}
+func edit(file, old, new string) []protocol.Edit {
+	return []protocol.Edit{{File: file, Old: old, New: new}}
 }
 
-var mutants = []mutation.Mutant{
+var mutants = []protocol.Mutant{
 	{Name: "no sync of the store's log", Edits: edit(commitFile, "if err := s.log.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
 	{Name: "no sync of a message", Edits: edit(logFile, "if err := l.open.file.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
 	{Name: "no sync of a marker", Edits: edit(logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)")},
@@ -72,5 +72,5 @@ func TestMutants(t *testing.T) {
 	for i := range mutants {
 		mutants[i].Test = "TestPowerCuts"
 	}
-	mutation.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
+	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
 }

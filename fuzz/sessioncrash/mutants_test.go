@@ -3,7 +3,7 @@ package sessioncrash
 import (
 	"testing"
 
-	"crabmem/fuzz/mutation"
+	"crabmem/fuzz/mutation/protocol"
 )
 
 const (
@@ -152,13 +152,13 @@ var mutants = []mutant{
 // the one that it names. It takes a build each, and so runs with
 // CRABMEM_CRASH=full; otherwise only the edits are checked.
 func TestMutants(t *testing.T) {
-	var all []mutation.Mutant
+	var all []protocol.Mutant
 	for _, m := range mutants {
-		broken := mutation.Mutant{Name: m.name, Test: m.test}
+		broken := protocol.Mutant{Name: m.name, Test: m.test}
 		for _, e := range m.edits {
-			broken.Edits = append(broken.Edits, mutation.Edit{File: e.file, Old: e.old, New: e.new})
+			broken.Edits = append(broken.Edits, protocol.Edit{File: e.file, Old: e.old, New: e.new})
 		}
 		all = append(all, broken)
 	}
-	mutation.Run(t, "../..", all, full, "CRABMEM_CRASH=")
+	protocol.Run(t, "../..", all, full, "CRABMEM_CRASH=")
 }

@@ -1,7 +1,7 @@
-// Package mutation breaks a protocol in its source, one rule at a time, and
+// Package protocol breaks a protocol in its source, one rule at a time, and
 // demands that a test notices. The tree is not touched: the go command takes
 // the changed files in the place of the real ones.
-package mutation
+package protocol
 
 import (
 	"bytes"

@@ -1,0 +1,197 @@
+// Mutation changes the program in one place at a time and checks that a test
+// fails. It lists the changes that no test notices.
+//
+//	go run ./fuzz/mutation -n 500 -seed 1
+//	go run ./fuzz/mutation -packages ./bm25,./daemon/wire -n 100
+//	go run ./fuzz/mutation -packages ./bm25 -only 0123456789
+//
+// All chosen mutants of all packages are compiled together, each behind a
+// comparison with an environment variable, and each test binary runs once per
+// mutant. gremlins, ooze, and go-mutesting compile a program per mutant, which
+// takes longer than the tests, and select no tests by coverage.
+//
+// The seed orders all mutants; the first n run. First, each top-level test runs
+// alone without a mutant and records the mutants that it reaches. A mutant then
+// runs the tests that reach it, fast ones first, until one fails. A mutant that
+// no test reaches survives. A test that exceeds its time-out kills a mutant.
+//
+// equivalents.json lists mutants that no test can notice, with a reason each.
+// The exit code is 1 if more than 3 % of the mutants survive, more than 5 % are
+// listed, or a listed mutant no longer exists, and 2 on an error.
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"crabmem/fuzz/mutation/weave"
+)
+
+// Limits of a run, in percent of the mutants.
+const (
+	maxSurvivors   = 3
+	maxEquivalents = 5
+)
+
+type config struct {
+	root        string
+	targets     []target
+	n           int
+	seed        uint64
+	only        []string
+	timeout     time.Duration // the least for a test
+	procs       int
+	short       bool
+	equivalents string // a file
+	progress    func(format string, args ...any)
+}
+
+func main() {
+	c := config{progress: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}
+	flag.IntVar(&c.n, "n", 500, "run this many `mutants`")
+	flag.Uint64Var(&c.seed, "seed", 1, "choose the mutants with this `seed`")
+	packages := flag.String("packages", "", "change only these comma-separated `packages`, such as ./bm25")
+	draw := flag.Int("draw", 0, "change only this `number` of packages, chosen by the seed")
+	only := flag.String("only", "", "run only the mutants with these comma-separated `IDs`")
+	flag.DurationVar(&c.timeout, "timeout", 30*time.Second, "give each test at least this `time`; the limit is 10 times its time without a mutant")
+	flag.IntVar(&c.procs, "procs", 2, "run this `number` of test processes at a time")
+	flag.BoolVar(&c.short, "short", false, "run the tests with -test.short")
+	list := flag.Bool("list", false, "list the chosen mutants without running them")
+	output := flag.String("json", "", "write the results to this `file`")
+	flag.Parse()
+	var err error
+	if c.root, err = moduleRoot(); err != nil {
+		fail(err)
+	}
+	c.equivalents = filepath.Join(c.root, "fuzz/mutation/equivalents.json")
+	if *only != "" {
+		c.only = strings.Split(*only, ",")
+	}
+	if c.targets, err = choose(targets, *packages, *draw, c.seed); err != nil {
+		fail(err)
+	}
+	p, err := newPlan(&c)
+	if err != nil {
+		fail(err)
+	}
+	if *list {
+		p.list(os.Stdout)
+		return
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-stop
+		p.cleanUp()
+		os.Exit(2)
+	}()
+	results, err := p.run()
+	p.cleanUp()
+	if err != nil {
+		fail(err)
+	}
+	if *output != "" {
+		if err := writeJSON(*output, results); err != nil {
+			fail(err)
+		}
+	}
+	if !p.report(os.Stdout, results) {
+		os.Exit(1)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "mutation:", err)
+	os.Exit(2)
+}
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+func writeJSON(name string, results []*result) error {
+	b, err := json.MarshalIndent(results, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(b, '\n'), 0o666)
+}
+
+// plan is the chosen mutants with their ids.
+type plan struct {
+	config
+	packages    []*weave.Package
+	all         int // mutants that exist
+	chosen      []*weave.Mutant
+	ids         map[*weave.Mutant]int
+	equivalents map[weave.Key]*equivalent
+	stale       []*equivalent
+	tmp         string
+}
+
+// newPlan finds the mutants of the targets and chooses those to run.
+func newPlan(c *config) (*plan, error) {
+	p := &plan{config: *c, ids: map[*weave.Mutant]int{}}
+	var patterns []string
+	for _, t := range c.targets {
+		patterns = append(patterns, t.pattern)
+	}
+	var err error
+	if p.packages, err = weave.Load(c.root, patterns...); err != nil {
+		return nil, err
+	}
+	var all []*weave.Mutant
+	for _, pkg := range p.packages {
+		found, err := pkg.Find()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	p.all = len(all)
+	if err := p.readEquivalents(all); err != nil {
+		return nil, err
+	}
+	p.choose(all)
+	for i, m := range p.chosen {
+		p.ids[m] = i + 1
+	}
+	p.tmp, err = os.MkdirTemp("", "m")
+	return p, err
+}
+
+func (p *plan) choose(all []*weave.Mutant) {
+	if len(p.only) > 0 {
+		for _, m := range all {
+			if slices.Contains(p.only, m.ID()) {
+				p.chosen = append(p.chosen, m)
+			}
+		}
+		return
+	}
+	rank := map[*weave.Mutant]string{}
+	for _, m := range all {
+		rank[m] = m.Rank(p.seed)
+	}
+	slices.SortFunc(all, func(a, b *weave.Mutant) int { return strings.Compare(rank[a], rank[b]) })
+	p.chosen = all[:min(p.n, len(all))]
+	slices.SortStableFunc(p.chosen, func(a, b *weave.Mutant) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
+}
+
+func (p *plan) cleanUp() { removeAll(p.tmp) }

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/fuzz/mutation/weave"
+)
+
+// Limits of a test process: a mutant may loop and allocate.
+const (
+	memory       = 12 << 30 // of addresses, which a Go program reserves generously
+	goMemory     = "2GiB"
+	outputLimit  = 256 << 10
+	envRun       = "CRABMEM_MUTANT_RUN"
+	waitForPipes = 2 * time.Second
+)
+
+// process is one run of some tests of a binary.
+type process struct {
+	bin     *binary
+	names   []string
+	id      int    // of the active mutant, or 0
+	hits    string // a file, or empty
+	timeout time.Duration
+}
+
+// outcome is the result of a process.
+type outcome struct {
+	passed, timedOut bool
+	out              string
+	took             time.Duration
+}
+
+// start runs a process in its own home and temporary directories, which it then
+// removes, together with all processes that it left.
+func (p *plan) start(r process) (outcome, error) {
+	dir, err := os.MkdirTemp(p.tmp, "")
+	if err != nil {
+		return outcome{}, err
+	}
+	defer removeAll(dir)
+	for _, name := range []string{"h", "t"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			return outcome{}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+	defer cancel()
+	args := []string{"-c", `ulimit -v "$0" && exec "$@"`, fmt.Sprint(memory >> 10), r.bin.file,
+		"-test.run=^(" + strings.Join(r.names, "|") + ")$", "-test.failfast", "-test.paniconexit0", "-test.timeout=0"}
+	if p.short {
+		args = append(args, "-test.short")
+	}
+	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd.Dir = r.bin.dir
+	cmd.Env = append(r.bin.env, "HOME="+filepath.Join(dir, "h"), "TMPDIR="+filepath.Join(dir, "t"),
+		fmt.Sprintf("%s=%d", weave.EnvActive, r.id), weave.EnvHits+"="+r.hits, envRun+"="+dir)
+	var out limitedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	setGroup(cmd)
+	cmd.Cancel = func() error { return killGroup(cmd) }
+	cmd.WaitDelay = waitForPipes
+	began := time.Now()
+	err = cmd.Run()
+	took := time.Since(began)
+	killGroup(cmd)
+	killMarked([]byte(envRun + "=" + dir + "\x00"))
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		return outcome{}, fmt.Errorf("run %s: %w", r.bin.pattern, err)
+	}
+	return outcome{passed: err == nil || errors.Is(err, exec.ErrWaitDelay), timedOut: ctx.Err() != nil, out: out.String(), took: took}, nil
+}
+
+// environment returns the environment of every test process. Programs that
+// tests build have the mutants, too.
+func environment(overlay string) ([]string, error) {
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPATH").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "XDG_") && !strings.HasPrefix(e, "CRABMEM_") {
+			env = append(env, e)
+		}
+	}
+	lines := strings.Split(string(out), "\n")
+	return append(env, "GOCACHE="+lines[0], "GOMODCACHE="+lines[1], "GOPATH="+lines[2],
+		"GOFLAGS=-overlay="+overlay, "GOMEMLIMIT="+goMemory), nil
+}
+
+// killMarked kills the processes with a text in their environment.
+func killMarked(mark []byte) {
+	names, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range names {
+		if env, err := os.ReadFile(name); err == nil && bytes.Contains(env, mark) {
+			killPID(filepath.Base(filepath.Dir(name)))
+		}
+	}
+}
+
+// removeAll removes a directory whose parts may be unwritable.
+func removeAll(dir string) {
+	if os.RemoveAll(dir) == nil {
+		return
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	os.RemoveAll(dir)
+}
+
+var (
+	failed  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	crashed = regexp.MustCompile(`(?m)^(?:panic|fatal error|unexpected fault address).*`)
+)
+
+// limitedBuffer stores the beginning and the end of what is written.
+type limitedBuffer struct {
+	mu         sync.Mutex
+	head, tail []byte
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(p)
+	if room := outputLimit - len(b.head); room > 0 {
+		b.head = append(b.head, p[:min(room, n)]...)
+		p = p[min(room, n):]
+	}
+	b.tail = append(b.tail, p...)
+	if len(b.tail) > 2*outputLimit {
+		b.tail = append(b.tail[:0], b.tail[len(b.tail)-outputLimit:]...)
+	}
+	return n, nil
+}
+
+func (b *limitedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.head) + string(b.tail)
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/fuzz/mutation/weave"
+)
+
+// binary is the compiled tests of a package.
+type binary struct {
+	pattern string
+	file    string
+	dir     string // of the package
+	env     []string
+}
+
+// test is a top-level test of a binary.
+type test struct {
+	bin  *binary
+	name string
+	took time.Duration
+	hits []byte // by id
+}
+
+// status is the result of a mutant.
+type status string
+
+const (
+	killed    status = "killed"
+	survived  status = "survived"
+	unreached status = "not reached"
+	listed    status = "equivalent"
+)
+
+// result is a mutant with its status.
+type result struct {
+	*weave.Mutant
+	ID      string  `json:"id"`
+	Status  status  `json:"status"`
+	By      string  `json:"by,omitempty"` // the test that failed
+	Reason  string  `json:"reason,omitempty"`
+	Seconds float64 `json:"seconds"`
+	out     string
+}
+
+// run compiles the mutants and runs each.
+func (p *plan) run() ([]*result, error) {
+	overlay, err := p.weave()
+	if err != nil {
+		return nil, err
+	}
+	p.progress("chose %d of %d mutants", len(p.chosen), p.all)
+	binaries, err := p.build(overlay)
+	if err != nil {
+		return nil, err
+	}
+	tests, err := p.measure(binaries)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*result, len(p.chosen))
+	var mu sync.Mutex
+	done := 0
+	err = p.each(len(p.chosen), func(i int) error {
+		r, err := p.mutant(p.chosen[i], tests)
+		if err != nil {
+			return err
+		}
+		results[i] = r
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		p.progress("[%d/%d] %s:%d %s %s %s %.1fs", done, len(results), r.File, r.Line, r.ID, r.Status, r.By, r.Seconds)
+		return nil
+	})
+	return results, err
+}
+
+// each calls f for 0 to n-1, procs at a time, and returns the first error.
+func (p *plan) each(n int, f func(int) error) error {
+	next := make(chan int)
+	stop := make(chan struct{})
+	var once sync.Once
+	var first error
+	var wg sync.WaitGroup
+	for range p.procs {
+		wg.Go(func() {
+			for i := range next {
+				if err := f(i); err != nil {
+					once.Do(func() { first = err; close(stop) })
+				}
+			}
+		})
+	}
+feed:
+	for i := range n {
+		select {
+		case next <- i:
+		case <-stop:
+			break feed
+		}
+	}
+	close(next)
+	wg.Wait()
+	return first
+}
+
+// weave writes the changed sources and the go command's list of them.
+func (p *plan) weave() (string, error) {
+	replace := map[string]string{}
+	for _, pkg := range p.packages {
+		ids := map[*weave.Mutant]int{}
+		for m, id := range p.ids {
+			if m.Package == pkg.Path {
+				ids[m] = id
+			}
+		}
+		for path, text := range pkg.Source(ids) {
+			woven := filepath.Join(p.tmp, fmt.Sprintf("%d_%s", len(replace), filepath.Base(path)))
+			if err := os.WriteFile(woven, text, 0o600); err != nil {
+				return "", err
+			}
+			replace[path] = woven
+		}
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(p.tmp, "overlay.json")
+	return overlay, os.WriteFile(overlay, b, 0o600)
+}
+
+// build compiles the tests of the targets.
+func (p *plan) build(overlay string) ([]*binary, error) {
+	env, err := environment(overlay)
+	if err != nil {
+		return nil, err
+	}
+	var binaries []*binary
+	for _, t := range p.targets {
+		for _, pattern := range t.tests {
+			if slices.ContainsFunc(binaries, func(b *binary) bool { return b.pattern == pattern }) {
+				continue
+			}
+			binaries = append(binaries, &binary{
+				pattern: pattern, dir: filepath.Join(p.root, pattern), env: slices.Clip(env),
+				file: filepath.Join(p.tmp, fmt.Sprintf("%d.test", len(binaries))),
+			})
+		}
+	}
+	err = p.each(len(binaries), func(i int) error {
+		b := binaries[i]
+		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", b.file, b.pattern)
+		cmd.Dir = p.root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("compile %s: %w\n%s", b.pattern, err, out)
+		}
+		return nil
+	})
+	return binaries, err
+}
+
+// measure runs each test alone without a mutant. It returns the tests that
+// pass, fast ones first.
+func (p *plan) measure(binaries []*binary) ([]*test, error) {
+	var tests []*test
+	for _, b := range binaries {
+		cmd := exec.Command(b.file, "-test.list=^(Test|Fuzz|Example)")
+		cmd.Dir, cmd.Env = b.dir, b.env
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("list the tests of %s: %w", b.pattern, err)
+		}
+		for name := range strings.FieldsSeq(string(out)) {
+			if !slices.Contains(skipped, name) {
+				tests = append(tests, &test{bin: b, name: name})
+			}
+		}
+	}
+	began := time.Now()
+	var mu sync.Mutex
+	passed := make([]*test, 0, len(tests))
+	err := p.each(len(tests), func(i int) error {
+		t := tests[i]
+		o, err := p.record(t)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !o.passed {
+			p.progress("not used, fails without a mutant: %s %s\n%s", t.bin.pattern, t.name, last(o.out, 2000))
+			return nil
+		}
+		passed = append(passed, t)
+		return nil
+	})
+	slices.SortFunc(passed, func(a, b *test) int { return cmp.Compare(a.took, b.took) })
+	p.progress("recorded %d tests in %.0fs", len(tests), time.Since(began).Seconds())
+	return passed, err
+}
+
+// record runs a test without a mutant and stores what it reaches.
+func (p *plan) record(t *test) (outcome, error) {
+	hits, err := os.CreateTemp(p.tmp, "hits")
+	if err != nil {
+		return outcome{}, err
+	}
+	defer os.Remove(hits.Name())
+	defer hits.Close()
+	if err := hits.Truncate(int64(len(p.chosen) + 1)); err != nil {
+		return outcome{}, err
+	}
+	o, err := p.start(process{bin: t.bin, names: []string{t.name}, hits: hits.Name(), timeout: 10 * time.Minute})
+	if err != nil {
+		return outcome{}, err
+	}
+	t.took = o.took
+	t.hits, err = os.ReadFile(hits.Name())
+	return o, err
+}
+
+// mutant runs the tests that reach a mutant until one fails.
+func (p *plan) mutant(m *weave.Mutant, tests []*test) (*result, error) {
+	r := &result{Mutant: m, ID: m.ID(), Status: survived}
+	if e := p.equivalents[m.Key()]; e != nil && len(p.only) == 0 {
+		r.Status, r.Reason = listed, e.Reason
+		return r, nil
+	}
+	began := time.Now()
+	defer func() { r.Seconds = time.Since(began).Seconds() }()
+	id := p.ids[m]
+	var reaching []*test
+	for _, t := range tests {
+		if t.hits[id] != 0 {
+			reaching = append(reaching, t)
+		}
+	}
+	if len(reaching) == 0 {
+		r.Status = unreached
+		return r, nil
+	}
+	for _, batch := range batches(reaching) {
+		by, out, err := p.kills(id, batch)
+		if err != nil || by != "" {
+			if by != "" {
+				r.Status, r.By, r.out = killed, by, out
+			}
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// batches groups tests for one process each: many fast ones, or one slow one.
+func batches(tests []*test) [][]*test {
+	var all [][]*test
+	for _, limit := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second} {
+		byBinary := map[*binary]int{}
+		for len(tests) > 0 && tests[0].took <= limit {
+			t := tests[0]
+			tests = tests[1:]
+			i, ok := byBinary[t.bin]
+			if !ok {
+				i = len(all)
+				byBinary[t.bin] = i
+				all = append(all, nil)
+			}
+			all[i] = append(all[i], t)
+		}
+	}
+	for _, t := range tests {
+		all = append(all, []*test{t})
+	}
+	return all
+}
+
+// kills runs tests of one binary with a mutant and returns the name of a test
+// that fails, or "". A failure counts if it happens twice, because a test may
+// also fail under load; a crash and a time-out count at once.
+func (p *plan) kills(id int, batch []*test) (by, out string, err error) {
+	r := process{bin: batch[0].bin, id: id}
+	for _, t := range batch {
+		r.names = append(r.names, t.name)
+		r.timeout += 10 * t.took
+	}
+	r.timeout = max(r.timeout, p.timeout)
+	for range 2 {
+		o, err := p.start(r)
+		if err != nil || o.passed {
+			return "", "", err
+		}
+		if o.timedOut {
+			return r.bin.pattern + " time-out", o.out, nil
+		}
+		if c := crashed.FindString(o.out); c != "" {
+			return r.bin.pattern + " " + c, o.out, nil
+		}
+		f := failed.FindStringSubmatch(o.out)
+		if f == nil {
+			return r.bin.pattern + " exit", o.out, nil
+		}
+		by, out = r.bin.pattern+" "+f[1], o.out
+		r.names = []string{f[1]}
+	}
+	return by, out, nil
+}
+
+// last returns at most n bytes of the end of a text.
+func last(s string, n int) string {
+	return string(bytes.ToValidUTF8([]byte(s[max(0, len(s)-n):]), nil))
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// target is a package to change, and the packages whose tests run.
+type target struct {
+	pattern string
+	tests   []string
+}
+
+var (
+	storeTests   = []string{"./crmem", "./crmem/vfs", "./fuzz/ops", "./fuzz/log", "./fuzz/recover", "./fuzz/snapshot", "./fuzz/frame", "./fuzz/refdec", "./fuzz/tree", "./fuzz/crash"}
+	sessionTests = []string{"./sessionlog", "./fuzz/sessionref", "./fuzz/sessioncrash"}
+)
+
+var targets = []target{
+	{"./crmem", storeTests},
+	{"./crmem/vfs", append([]string{"./crmem/vfs", "./crmem", "./fuzz/crash"}, sessionTests...)},
+	{"./bm25", []string{"./bm25", "./fuzz/index", "./crmem"}},
+	{"./sessionlog", sessionTests},
+	{"./daemon/wire", []string{"./daemon/wire", "./daemon/client", "./daemon"}},
+	{"./daemon/agent", []string{"./daemon/agent", "./daemon"}},
+	{"./daemon/tool", []string{"./daemon/tool", "./daemon/agent", "./daemon"}},
+	{"./daemon/mcp", []string{"./daemon/mcp", "./daemon"}},
+	{"./daemon/skill", []string{"./daemon/skill", "./fuzz/skill", "./daemon"}},
+	{"./daemon/cron", []string{"./daemon/cron", "./daemon"}},
+}
+
+// skipped are tests that check the sources, not the program.
+var skipped = []string{"TestMutants"}
+
+// choose returns the targets that names lists, or draw of them, or all.
+func choose(targets []target, names string, draw int, seed uint64) ([]target, error) {
+	targets = slices.Clone(targets)
+	if names != "" {
+		var chosen []target
+		for name := range strings.SplitSeq(names, ",") {
+			i := slices.IndexFunc(targets, func(t target) bool { return strings.TrimPrefix(t.pattern, "./") == strings.TrimPrefix(name, "./") })
+			if i < 0 {
+				return nil, fmt.Errorf("find package %s: not a target", name)
+			}
+			chosen = append(chosen, targets[i])
+		}
+		targets = chosen
+	}
+	if draw > 0 && draw < len(targets) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		r.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+		targets = targets[:draw]
+	}
+	return targets, nil
+}

@@ -1,0 +1,32 @@
+// Package tiny has mutants whose results are known.
+package tiny
+
+import "errors"
+
+// Max returns the larger number. Its tests cannot notice a moved bound.
+func Max(a, b int) int {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+// Half returns an error for an odd number. No test has an odd number.
+func Half(n int) (int, error) {
+	if n&1 != 0 {
+		return 0, errors.New("odd")
+	}
+	return n / 2, nil
+}
+
+// Drain empties a list. Without its assignment it does not end.
+func Drain(list []string) (last string) {
+	for len(list) > 0 {
+		last = list[0]
+		list = list[1:]
+	}
+	return last
+}
+
+// Unused is called by no test.
+func Unused(n int) int { return n + 1 }

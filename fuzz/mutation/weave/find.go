@@ -1,0 +1,213 @@
+package weave
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+)
+
+// Find returns the mutants of a package that compile, in source order.
+func (p *Package) Find() ([]*Mutant, error) {
+	var all []*Mutant
+	for _, f := range p.files {
+		if generated(f) {
+			continue
+		}
+		w := &walker{p: p, f: f}
+		ast.Inspect(f.ast, w.visit)
+		all = append(all, w.found...)
+	}
+	slices.SortStableFunc(all, func(a, b *Mutant) int {
+		if a.File != b.File {
+			return strings.Compare(a.File, b.File)
+		}
+		return a.start - b.start
+	})
+	number(all)
+	return p.compiling(all)
+}
+
+// walker finds the mutants of a file.
+type walker struct {
+	p     *Package
+	f     *file
+	stack []ast.Node
+	found []*Mutant
+}
+
+// visit is called by ast.Inspect for a node, and for nil after its children.
+func (w *walker) visit(n ast.Node) bool {
+	if n == nil {
+		w.stack = w.stack[:len(w.stack)-1]
+		return true
+	}
+	if w.isExcluded(n) {
+		return false
+	}
+	if s, ok := n.(ast.Stmt); ok && w.inList(s) {
+		w.statement(s)
+	}
+	if e, ok := n.(ast.Expr); ok && w.p.info.Types[e].IsValue() || isIdent(n) {
+		w.expression(n.(ast.Expr))
+	}
+	w.stack = append(w.stack, n)
+	return true
+}
+
+func isIdent(n ast.Node) bool {
+	_, ok := n.(*ast.Ident)
+	return ok
+}
+
+// parent returns the node that contains the visited one.
+func (w *walker) parent() ast.Node {
+	if len(w.stack) == 0 {
+		return nil
+	}
+	return w.stack[len(w.stack)-1]
+}
+
+// isExcluded reports whether a node and its children have no mutants: constant
+// declarations and types, texts of errors, panics and logs, and capacities.
+func (w *walker) isExcluded(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GenDecl:
+		return n.Tok != token.VAR
+	case *ast.CallExpr:
+		return w.isReport(n)
+	case *ast.Field:
+		return true
+	}
+	call, ok := w.parent().(*ast.CallExpr)
+	return ok && isCapacity(w.p, call, n)
+}
+
+// isReport reports whether a call panics, logs, or makes an error from a text.
+func (w *walker) isReport(call *ast.CallExpr) bool {
+	if id, ok := call.Fun.(*ast.Ident); ok {
+		return id.Name == "panic"
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	fn, ok := w.p.info.Uses[sel.Sel].(*types.Func)
+	if !ok || fn.Pkg() == nil {
+		return false
+	}
+	switch fn.Pkg().Path() {
+	case "log", "log/slog", "errors":
+		return fn.Pkg().Path() != "errors" || fn.Name() == "New"
+	case "fmt":
+		return fn.Name() == "Errorf"
+	}
+	return false
+}
+
+// isCapacity reports whether n is an argument of call that changes only the
+// memory that is reserved.
+func isCapacity(p *Package, call *ast.CallExpr, n ast.Node) bool {
+	if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+		return sel.Sel.Name == "Grow" && len(call.Args) > 0 && n != call.Fun
+	}
+	id, ok := call.Fun.(*ast.Ident)
+	if !ok || id.Name != "make" || len(call.Args) < 2 {
+		return false
+	}
+	if len(call.Args) == 3 {
+		return n == call.Args[2]
+	}
+	_, isMap := p.info.TypeOf(call.Args[0]).Underlying().(*types.Map)
+	return isMap && n == call.Args[1]
+}
+
+// inList reports whether a statement is in a list, where it may be replaced
+// with several.
+func (w *walker) inList(s ast.Stmt) bool {
+	switch parent := w.parent().(type) {
+	case *ast.BlockStmt:
+		return true
+	case *ast.CaseClause:
+		return slices.Contains(parent.Body, s)
+	case *ast.CommClause:
+		return slices.Contains(parent.Body, s)
+	}
+	return false
+}
+
+// function returns the name and the signature of the function around the
+// visited node. The signature is that of the innermost one, the name that of
+// the declaration.
+func (w *walker) function() (string, *types.Signature) {
+	name := ""
+	var sig *types.Signature
+	for _, n := range w.stack {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			name = n.Name.Name
+			sig = w.p.info.Defs[n.Name].Type().(*types.Signature)
+			if n.Recv != nil && len(n.Recv.List) == 1 {
+				name = receiver(n.Recv.List[0].Type) + "." + name
+			}
+		case *ast.FuncLit:
+			sig, _ = w.p.info.TypeOf(n).(*types.Signature)
+		case *ast.ValueSpec:
+			if name == "" {
+				name = n.Names[0].Name
+			}
+		}
+	}
+	return name, sig
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
+
+// add records a mutant that replaces n with text.
+func (w *walker) add(n ast.Node, kind, text string, form form) {
+	name, _ := w.function()
+	m := &Mutant{
+		Package: w.p.Path, File: w.f.name, Func: name, Kind: kind, file: w.f,
+		start: w.p.offset(n.Pos()), end: w.p.offset(n.End()), form: form,
+	}
+	w.p.describe(m, text)
+	w.found = append(w.found, m)
+}
+
+func (w *walker) text(n ast.Node) string { return w.p.text(w.f, n) }
+
+// typeText returns a type as this file writes it, or false if the file does not
+// import a package that the type needs.
+func (w *walker) typeText(t types.Type) (string, bool) {
+	ok := true
+	text := types.TypeString(t, func(pkg *types.Package) string {
+		if pkg.Path() == w.p.Path {
+			return ""
+		}
+		for _, spec := range w.f.ast.Imports {
+			if strings.Trim(spec.Path.Value, `"`) != pkg.Path() {
+				continue
+			}
+			if spec.Name != nil {
+				return spec.Name.Name
+			}
+			return pkg.Name()
+		}
+		ok = false
+		return pkg.Name()
+	})
+	return text, ok
+}

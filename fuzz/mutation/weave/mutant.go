@@ -1,0 +1,111 @@
+package weave
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+)
+
+// Mutant is one change of one source file.
+type Mutant struct {
+	Package string `json:"package"` // import path
+	File    string `json:"file"`    // relative to the module
+	Line    int    `json:"line"`
+	Func    string `json:"func"` // with its receiver, or the declaration outside of functions
+	Kind    string `json:"kind"`
+	Old     string `json:"old"` // the changed lines
+	New     string `json:"new"`
+	Nth     int    `json:"nth,omitempty"` // the position among equal changes of a function, from 1
+
+	file       *file
+	start, end int // the replaced source
+	form       form
+}
+
+// form is the woven text of a mutant: before + source + after. The text idMark
+// in it becomes the id. If op is set, a comma replaces the source at
+// opStart:opEnd.
+type form struct {
+	rank           int // of mutants with the same source, the lower encloses the higher
+	before, after  string
+	op             bool
+	opStart, opEnd int
+}
+
+const idMark = "\x00"
+
+// Ranks: a statement encloses its expression, and an expression its operator.
+const (
+	rankStatement = iota
+	rankCondition
+	rankOperator
+	rankConstant
+)
+
+// Key identifies the mutant in every version of the source that has the same
+// text.
+func (m *Mutant) Key() Key {
+	return Key{m.File, m.Func, m.Old, m.New, m.Nth}
+}
+
+// Key is the part of a mutant that does not depend on line numbers.
+type Key struct {
+	File string `json:"file"`
+	Func string `json:"func"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+	Nth  int    `json:"nth,omitempty"`
+}
+
+// ID returns a short name of the mutant, the same in every run.
+func (m *Mutant) ID() string {
+	return fmt.Sprintf("%x", m.Rank(0)[:5])
+}
+
+// Rank orders the mutants for a seed.
+func (m *Mutant) Rank(seed uint64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s\x00%s\x00%d", seed, m.File, m.Func, m.Old, m.New, m.Nth))
+	return string(sum[:])
+}
+
+// maxText limits the texts of a mutant, in bytes.
+const maxText = 200
+
+// describe sets the texts, the line and the position of a mutant that replaces
+// its source with text.
+func (p *Package) describe(m *Mutant, text string) {
+	src := m.file.src
+	from := strings.LastIndexByte(string(src[:m.start]), '\n') + 1
+	to := len(src)
+	if i := strings.IndexByte(string(src[m.end:]), '\n'); i >= 0 {
+		to = m.end + i
+	}
+	m.Line = 1 + strings.Count(string(src[:m.start]), "\n")
+	m.Old = shorten(oneLine(string(src[from:to])))
+	m.New = shorten(oneLine(string(src[from:m.start]) + text + string(src[m.end:to])))
+	if text == "" {
+		m.New = "// " + m.Kind
+	}
+	if m.Old == m.New { // the change is in the part that shorten cuts
+		m.New = m.Kind + ": " + shorten(oneLine(text))
+	}
+}
+
+func shorten(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText], "") + "…"
+}
+
+// number sets the positions of equal changes.
+func number(mutants []*Mutant) {
+	seen := map[Key]int{}
+	for _, m := range mutants {
+		k := m.Key()
+		seen[k]++
+		if seen[k] > 1 {
+			m.Nth = seen[k]
+		}
+	}
+}

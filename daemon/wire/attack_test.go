@@ -125,6 +125,7 @@ func TestBadMessages(t *testing.T) {
 // as a length, beyond the limit.
 func TestGreetings(t *testing.T) {
 	a := serve(t, &Server{Handler: pinger})
+	ping(t, NewConn(dialRaw(t, a))) // the first message allocates the tables of the codec
 	for _, g := range []string{
 		"GET / HTTP/1.1\r\n\r\n", "POST /v1/chat HTTP/1.1\r\n", "OPTIONS * HTTP/1.1\r\n", "CONNECT a:1 HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		"\x16\x03\x01\x02\x00\x01\x00", "SSH-2.0-OpenSSH_9.6\r\n", "EHLO me\r\n", "*1\r\n$4\r\nPING\r\n", "\xff\xff\xff\xff", "\x01\x00\x00\x01",

@@ -170,8 +170,10 @@ func newPlan(c *config) (*plan, error) {
 	for i, m := range p.chosen {
 		p.ids[m] = i + 1
 	}
-	p.tmp, err = os.MkdirTemp("", "m")
-	return p, err
+	if p.tmp, err = os.MkdirTemp("", "m"); err != nil {
+		return nil, err
+	}
+	return p, os.Chmod(p.tmp, 0o755) // tests run themselves as another user
 }
 
 func (p *plan) choose(all []*weave.Mutant) {
@@ -194,4 +196,8 @@ func (p *plan) choose(all []*weave.Mutant) {
 	})
 }
 
-func (p *plan) cleanUp() { removeAll(p.tmp) }
+// cleanUp ends the processes of the run and removes their files.
+func (p *plan) cleanUp() {
+	killMarked([]byte(envRun + "=" + p.tmp + string(filepath.Separator)))
+	removeAll(p.tmp)
+}

@@ -50,8 +50,11 @@ func (p *plan) start(r process) (outcome, error) {
 		return outcome{}, err
 	}
 	defer removeAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return outcome{}, err
+	}
 	for _, name := range []string{"h", "t"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			return outcome{}, err
 		}
 	}

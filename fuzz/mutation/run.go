@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 // binary is the compiled tests of a package.
 type binary struct {
 	pattern string
+	run     string // a regular expression
 	file    string
 	dir     string // of the package
 	env     []string
@@ -149,18 +151,27 @@ func (p *plan) build(overlay string) ([]*binary, error) {
 	}
 	var binaries []*binary
 	for _, t := range p.targets {
-		for _, pattern := range t.tests {
-			if slices.ContainsFunc(binaries, func(b *binary) bool { return b.pattern == pattern }) {
+		for _, name := range t.tests {
+			pattern, run, _ := strings.Cut(name, ":")
+			if i := slices.IndexFunc(binaries, func(b *binary) bool { return b.pattern == pattern }); i >= 0 {
+				if run == "" || binaries[i].run == "" {
+					binaries[i].run = ""
+				} else {
+					binaries[i].run += "|" + run
+				}
 				continue
 			}
 			binaries = append(binaries, &binary{
-				pattern: pattern, dir: filepath.Join(p.root, pattern), env: slices.Clip(env),
-				file: filepath.Join(p.tmp, fmt.Sprintf("%d.test", len(binaries))),
+				pattern: pattern, run: run, dir: filepath.Join(p.root, pattern), env: slices.Clip(env),
+				file: filepath.Join(p.tmp, fmt.Sprint(len(binaries)), filepath.Base(pattern)+".test"),
 			})
 		}
 	}
 	err = p.each(len(binaries), func(i int) error {
 		b := binaries[i]
+		if err := os.Mkdir(filepath.Dir(b.file), 0o755); err != nil {
+			return err
+		}
 		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", b.file, b.pattern)
 		cmd.Dir = p.root
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -182,8 +193,9 @@ func (p *plan) measure(binaries []*binary) ([]*test, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the tests of %s: %w", b.pattern, err)
 		}
+		chosen := regexp.MustCompile(b.run)
 		for name := range strings.FieldsSeq(string(out)) {
-			if !slices.Contains(skipped, name) {
+			if !slices.Contains(skipped, name) && chosen.MatchString(name) {
 				tests = append(tests, &test{bin: b, name: name})
 			}
 		}

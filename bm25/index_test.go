@@ -114,6 +114,33 @@ func TestManyDocuments(t *testing.T) {
 	}
 }
 
+// TestBuildWithEmptyDocuments has documents without terms at every position
+// where a worker may begin or end.
+func TestBuildWithEmptyDocuments(t *testing.T) {
+	const n = 4096
+	for _, empty := range []int{2, 511, 512, 513} {
+		doc := func(i int) bm25.Doc {
+			d := bm25.Doc{ID: uint64(i), Class: uint8(i % 8)}
+			if i%empty != 0 && i%empty != empty-1 || i%5 == 4 {
+				d.Fields = []string{fmt.Sprintf("word%d common", i)}
+			}
+			return d
+		}
+		built, added := bm25.New(bm25.Plain), bm25.New(bm25.Plain)
+		if err := built.Build(t.Context(), n, doc); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			added.Add(doc(i))
+		}
+		for _, q := range []bm25.Query{{Text: "common"}, {Text: "common", Classes: 2}, {Text: "word509 word511 word512 word1021 word4092"}} {
+			if diff := cmp.Diff(built.Search(q), added.Search(q)); diff != "" {
+				t.Fatalf("%d: %q: built and added differ:\n%s", empty, q.Text, diff)
+			}
+		}
+	}
+}
+
 // TestLongDocumentLeavesNothing: what a document far longer than others takes
 // while it is indexed is not kept, whether it has few terms or very many.
 func TestLongDocumentLeavesNothing(t *testing.T) {

@@ -23,7 +23,7 @@ func (p Phrase) In(texts ...string) bool {
 	}
 	var u unicodeFolder
 	for _, t := range texts {
-		if len(t) < len(p.words)/4 { // folding makes a character at most so much longer
+		if len(t) < len(p.words)/11 { // compatibility folding makes a text at most 11 times longer
 			continue
 		}
 		text := u.spaced(t)

@@ -58,9 +58,18 @@ func (p *plan) start(r process) (outcome, error) {
 			return outcome{}, err
 		}
 	}
+	// A process that a test starts without an environment finds the mutant by
+	// the name of the program.
+	program := filepath.Join(dir, filepath.Base(r.bin.file))
+	if err := os.Link(r.bin.file, program); err != nil {
+		return outcome{}, err
+	}
+	if err := os.WriteFile(program+weave.FileSuffix, fmt.Appendf(nil, "%d %s", r.id, r.hits), 0o644); err != nil {
+		return outcome{}, err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	defer cancel()
-	args := []string{"-c", `ulimit -v "$0" && exec "$@"`, fmt.Sprint(memory >> 10), r.bin.file,
+	args := []string{"-c", `ulimit -v "$0" && exec "$@"`, fmt.Sprint(memory >> 10), program,
 		"-test.run=^(" + strings.Join(r.names, "|") + ")$", "-test.failfast", "-test.paniconexit0", "-test.timeout=0"}
 	if p.short {
 		args = append(args, "-test.short")

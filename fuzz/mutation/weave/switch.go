@@ -1,20 +1,27 @@
 package weave
 
 // switchText is the file that chooses the mutant of a woven package. Its verbs
-// are the package name, EnvActive, and EnvHits.
+// are the package name, EnvActive, EnvHits, and FileSuffix.
 const switchText = `package %s
 
 import (
 	mutantOS "os"
 	mutantStrconv "strconv"
+	mutantStrings "strings"
 	mutantSyscall "syscall"
 )
 
 var mutantActive, mutantHits = mutantStart()
 
 func mutantStart() (int, []byte) {
-	active, _ := mutantStrconv.Atoi(mutantOS.Getenv(%q))
-	f, err := mutantOS.OpenFile(mutantOS.Getenv(%q), mutantOS.O_RDWR, 0)
+	id, hits := mutantOS.Getenv(%q), mutantOS.Getenv(%q)
+	if id == "" {
+		self, _ := mutantOS.Executable()
+		text, _ := mutantOS.ReadFile(self + %q)
+		id, hits, _ = mutantStrings.Cut(string(text), " ")
+	}
+	active, _ := mutantStrconv.Atoi(id)
+	f, err := mutantOS.OpenFile(hits, mutantOS.O_RDWR, 0)
 	if err != nil {
 		return active, nil
 	}
@@ -23,8 +30,8 @@ func mutantStart() (int, []byte) {
 	if err != nil {
 		return active, nil
 	}
-	hits, _ := mutantSyscall.Mmap(int(f.Fd()), 0, int(info.Size()), mutantSyscall.PROT_READ|mutantSyscall.PROT_WRITE, mutantSyscall.MAP_SHARED)
-	return active, hits
+	seen, _ := mutantSyscall.Mmap(int(f.Fd()), 0, int(info.Size()), mutantSyscall.PROT_READ|mutantSyscall.PROT_WRITE, mutantSyscall.MAP_SHARED)
+	return active, seen
 }
 
 func mutantOn(id int) bool {

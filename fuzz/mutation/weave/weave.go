@@ -20,9 +20,12 @@ const SwitchFile = "mutant_switch.go"
 
 // Environment variables of a woven program: the id of the active mutant, and a
 // file with a byte per id that becomes 1 where the program reaches the mutant.
+// A program without them reads both, with a space between, from the file with
+// its own name and FileSuffix.
 const (
-	EnvActive = "CRABMEM_MUTANT"
-	EnvHits   = "CRABMEM_MUTANT_HITS"
+	EnvActive  = "CRABMEM_MUTANT"
+	EnvHits    = "CRABMEM_MUTANT_HITS"
+	FileSuffix = ".mutant"
 )
 
 // Source returns the changed files of the package by absolute path, with the
@@ -34,8 +37,12 @@ func (p *Package) Source(ids map[*Mutant]int) map[string][]byte {
 			out[f.path] = text
 		}
 	}
-	out[filepath.Join(p.Dir, SwitchFile)] = []byte(fmt.Sprintf(switchText, p.Name, EnvActive, EnvHits))
+	out[filepath.Join(p.Dir, SwitchFile)] = p.switchSource()
 	return out
+}
+
+func (p *Package) switchSource() []byte {
+	return fmt.Appendf(nil, switchText, p.Name, EnvActive, EnvHits, FileSuffix)
 }
 
 // span is the place of a mutant in a rendered file.
@@ -143,7 +150,7 @@ func (p *Package) check(mutants []*Mutant) map[*Mutant]bool {
 		spans[f.path] = s
 		parse(f.path, text)
 	}
-	parse(SwitchFile, []byte(fmt.Sprintf(switchText, p.Name, EnvActive, EnvHits)))
+	parse(SwitchFile, p.switchSource())
 	conf := types.Config{Importer: p.imp, Error: func(err error) {
 		var e types.Error
 		if !errors.As(err, &e) {

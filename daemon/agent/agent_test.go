@@ -554,6 +554,29 @@ func TestMerge(t *testing.T) {
 	t.Error("calls are not bounded")
 }
 
+// TestMergeKeepsIDs has calls without an id before and after calls with the ids
+// that would be given to them.
+func TestMergeKeepsIDs(t *testing.T) {
+	for _, given := range [][]string{{"", "call_0"}, {"call_1", ""}, {"", "call_1", "", "call_0"}, {"x", "x", "call_1"}} {
+		var m merger
+		for i, id := range given {
+			if err := m.add(&model.Chunk{Calls: []model.CallDelta{{Index: i, ID: id, Name: "n"}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := make(map[string]bool)
+		for i, c := range m.message().ToolCalls {
+			if first := slices.Index(given, given[i]) == i; given[i] != "" && first && c.ID != given[i] {
+				t.Errorf("%q: call %d has the id %q", given, i, c.ID)
+			}
+			if c.ID == "" || seen[c.ID] {
+				t.Errorf("%q: call %d has the id %q", given, i, c.ID)
+			}
+			seen[c.ID] = true
+		}
+	}
+}
+
 // TestPrompt is the request of D25, whole.
 func TestPrompt(t *testing.T) {
 	t.Setenv("SHELL", "/bin/zsh")

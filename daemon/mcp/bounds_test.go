@@ -94,6 +94,24 @@ func TestHugeMessages(t *testing.T) {
 	}
 }
 
+// TestShapeCountsValues compares the limit with messages that have exactly as
+// many values, and one more.
+func TestShapeCountsValues(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		s := shape{}
+		err := s.add([]byte("[" + strings.Repeat("0,", maxValues-1+more) + "0"))
+		if (err != nil) != (more > 0) {
+			t.Errorf("%d values: %v", maxValues+more, err)
+		}
+	}
+	events := shape{events: true}
+	for range 3 {
+		if err := events.add([]byte("data: [" + strings.Repeat("0,", maxValues/2) + "\"[[{\\\",\"]\r\n\r\n")); err != nil {
+			t.Errorf("a stream of messages below the limit: %v", err)
+		}
+	}
+}
+
 // TestLeft: a server that goes, and does not read the answers to what it asked,
 // is left.
 func TestLeft(t *testing.T) {

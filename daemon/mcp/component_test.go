@@ -89,7 +89,7 @@ func TestPorts(t *testing.T) {
 	s.port("crabtalk", "6688")
 	for name, text := range map[string]string{
 		"empty": "", "text": "http://x", "zero": "0", "big": "65536", "plus": "+80", "two": "80 81", "a__b": "80", "b c": "80", "<x>": "80",
-		"long": strings.Repeat("1", 100),
+		"long": strings.Repeat("1", 100), strings.Repeat("n", 65): "80", "": "80",
 	} {
 		s.port(name, text)
 	}
@@ -101,7 +101,7 @@ func TestPorts(t *testing.T) {
 	if n := len(s.servers()); n != 0 {
 		t.Errorf("%d components", n)
 	}
-	if n := strings.Count(s.log.String(), "not a component"); n != 12 {
+	if n := strings.Count(s.log.String(), "not a component"); n != 14 {
 		t.Errorf("%d warnings:\n%s", n, s.log)
 	}
 	if strings.Contains(s.log.String(), "crabtalk.port: not") {

@@ -119,6 +119,9 @@ func TestContent(t *testing.T) {
 	if err != nil || len(text) > tool.MaxOutput || !strings.HasSuffix(text, fmt.Sprintf("[%d bytes left out]", maxText)) {
 		t.Errorf("huge: %d bytes ending in %q, %v", len(text), text[max(0, len(text)-60):], err)
 	}
+	if log := s.log.String(); strings.Contains(log, "left out") {
+		t.Errorf("tools of a good server are left out:\n%s", log)
+	}
 	env, _ := s.call(tool.Unbounded(), "env", "")
 	if strings.Contains(env, "planted") || !strings.Contains(env, "OWN=mine") || !strings.Contains(env, "PATH=") {
 		t.Errorf("environment:\n%s", env)

@@ -1,10 +1,14 @@
 package mcp
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // TestData: whatever a server says, it is one short line of text without tags.
@@ -25,6 +29,28 @@ func TestData(t *testing.T) {
 		got := data(text, 20)
 		if got != want || !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) {
 			t.Errorf("%q: %q, want %q", clip(text, 40), got, want)
+		}
+	}
+}
+
+// TestTextOfSeveralParts cuts the sum of the parts of a result.
+func TestTextOfSeveralParts(t *testing.T) {
+	part := strings.Repeat("a", maxText/2-10)
+	for n := range 6 {
+		var r sdk.CallToolResult
+		for range n {
+			r.Content = append(r.Content, &sdk.TextContent{Text: part})
+		}
+		got := textOf(&r)
+		text, note, cut := strings.Cut(got, "\n... [")
+		if want := strings.Join(slices.Repeat([]string{part}, n), "\n"); cut {
+			want = want[:len(text)]
+			left := n*len(part) + max(n-1, 0) - len(text)
+			if text != want || len(text) > maxText || len(text) < maxText-4 || note != fmt.Sprintf("%d bytes left out]", left) {
+				t.Errorf("%d parts: %d bytes, then %q", n, len(text), note)
+			}
+		} else if got != want || len(got) > maxText {
+			t.Errorf("%d parts: %d bytes, want %d", n, len(got), len(want))
 		}
 	}
 }

@@ -256,6 +256,9 @@ func TestAttackMany(t *testing.T) {
 	if len(res) > maxResources+100 || !strings.Contains(res, " more: the skill tool") {
 		t.Errorf("resources of %d bytes", len(res))
 	}
+	if more := fmt.Sprintf("... and %d more: the skill tool", maxSkills-strings.Count(res, "\n- ")); !strings.Contains(res, more) {
+		t.Errorf("resources end in %q, want %s", res[len(res)-100:], more)
+	}
 }
 
 // TestUnreadable has directories that may not be read: the others are found.

@@ -179,7 +179,7 @@ func TestBlock(t *testing.T) {
 
 // TestLong checks that a long body is cut with a word, and ends as it should.
 func TestLong(t *testing.T) {
-	for name, body := range map[string]string{"lines": strings.Repeat("a line of text\n", 40_000), "no lines": strings.Repeat("é", 300_000)} {
+	for name, body := range map[string]string{"lines": strings.Repeat("a line of text\n", 40_000), "no lines": strings.Repeat("é", 300_000), "odd": "x" + strings.Repeat("é", 300_000), "wide": "xy" + strings.Repeat("😀", 100_000)} {
 		dir := tree(t, "a/SKILL.md", text("a", "A", body))
 		set, _ := load(t, dir)
 		r := call(set, all, "a")

@@ -31,6 +31,29 @@ func TestLossy(t *testing.T) {
 	}
 }
 
+func TestBounded(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"", 0, ""},
+		{"abcd", 4, "abcd"},
+		{"abcde", 4, "abcd\n... [1 bytes left out]"},
+		{"a\xffb", 3, "a\uFFFDb"},
+		{"abcé", 4, "abc\n... [2 bytes left out]"},
+		{"ab€", 4, "ab\n... [3 bytes left out]"},
+		{"a😀", 4, "a\n... [4 bytes left out]"},
+		{"😀", 3, "\n... [4 bytes left out]"},
+		{"abc\xff\xff", 4, "abc\uFFFD\n... [1 bytes left out]"},
+		{"\x80\x80\x80\x80\x80\x80", 5, "\uFFFD\n... [5 bytes left out]"},
+	} {
+		if got := bounded(c.text, c.n); got != c.want {
+			t.Errorf("bounded(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
+		}
+	}
+}
+
 func TestAppendJSON(t *testing.T) {
 	var all []rune
 	for r := rune(0); r < 0x300; r++ {

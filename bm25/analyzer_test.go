@@ -77,6 +77,8 @@ func TestDates(t *testing.T) {
 	for text, day := range map[string]string{
 		"13/04/2026": "20260413", "04/13/2026": "20260413", "04/04/2026": "20260404", "04-13-2026": "20260413",
 		"03/04/2026": "", "32.03.2026": "", "10.12.2026.1": "", "2026-13-14": "20261314", "4 ma 2026": "", "4 jui 2026": "", "4 Sept 2026": "20260904", "2026年13月4日": "", "2026年3月": "", "4 marches 2026": "", "4 March 20261": "",
+		"1900-03-04": "19000304", "2999-12-31": "29991231", "1000/1/1": "10000101",
+		"2026:3:4": "", "2026-3/4": "", "2026x-3-4": "", "10:4:2026": "", "4_3_2026": "",
 		"14 сентября 2026": "20260914", "9 September 2026": "20260909", "4 septiembre 2026": "20260904",
 		"4 March\n\n2026": "", "31.12.999": "", "4, March": "", "March 4": "", "2026-03": "",
 	} {
@@ -88,6 +90,22 @@ func TestDates(t *testing.T) {
 		}
 		if got != day {
 			t.Errorf("%q is the day %q, want %q", text, got, day)
+		}
+	}
+}
+
+// TestLongNames joins the parts of a name up to the length of a word form.
+func TestLongNames(t *testing.T) {
+	for n := 60; n <= 70; n++ {
+		name := strings.Repeat("x", 20) + "_" + strings.Repeat("y", 20) + "_" + strings.Repeat("z", n-40)
+		joined := strings.ReplaceAll(name, "_", "")
+		if got, want := slices.Contains(slices.Collect(bm25.Standard.Tokens(name)), joined), n <= 64; got != want {
+			t.Errorf("a name of %d bytes is indexed as one word: %v, want %v", n, got, want)
+		}
+		pair := strings.Repeat("x", 30) + "-" + strings.Repeat("y", n-30)
+		joined = strings.ReplaceAll(pair, "-", "")
+		if got, want := slices.Contains(slices.Collect(bm25.Standard.Tokens(pair)), joined), n <= 64; got != want {
+			t.Errorf("a pair of %d bytes is indexed as one word: %v, want %v", n, got, want)
 		}
 	}
 }

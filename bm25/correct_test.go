@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"crabmem/bm25"
@@ -49,6 +50,20 @@ func TestCorrect(t *testing.T) {
 	}
 	if got := l.ids(bm25.Query{Text: "kuberntes"}); len(got) > 0 {
 		t.Errorf("found %v without corrections", got)
+	}
+}
+
+// TestCorrectLongWords corrects words of up to 40 letters.
+func TestCorrectLongWords(t *testing.T) {
+	for n := 38; n <= 42; n++ {
+		word := []rune(strings.Repeat("abcdefghklmnoprstuvw", 3))[:n]
+		wrong := slices.Clone(word)
+		wrong[5], wrong[6] = wrong[6], wrong[5]
+		l := newLibrary(t, []string{string(word)})
+		got := len(l.x.Search(l.query(string(wrong), 0)).Corrections)
+		if want := map[bool]int{true: 1}[n <= 40]; got != want {
+			t.Errorf("%d letters: %d corrections, want %d", n, got, want)
+		}
 	}
 }
 

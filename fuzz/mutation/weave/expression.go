@@ -94,10 +94,32 @@ func (w *walker) binary(b *ast.BinaryExpr) {
 	if op, ok := opposite[b.Op]; ok {
 		w.compare(b, "condition negated", op)
 	}
-	if op, ok := bound[b.Op]; ok {
+	if op, ok := bound[b.Op]; ok && !isDuration(w.p.info.TypeOf(b.X)) {
 		w.compare(b, "bound moved", op)
 	}
 }
+
+// isCost reports whether b compares or adds capacities, which changes no
+// result.
+func isCost(b *ast.BinaryExpr) bool {
+	for _, e := range []ast.Expr{b.X, b.Y} {
+		switch e := e.(type) {
+		case *ast.CallExpr:
+			if id, ok := e.Fun.(*ast.Ident); ok && id.Name == "cap" {
+				return true
+			}
+		case *ast.BinaryExpr:
+			if isCost(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isDuration reports whether t is a time.Duration. An equal duration shows only
+// on a clock.
+func isDuration(t types.Type) bool { return t != nil && t.String() == "time.Duration" }
 
 // isError reports whether b is true if an error is set.
 func (w *walker) isError(b *ast.BinaryExpr) bool {
@@ -206,7 +228,7 @@ func (w *walker) constant(e ast.Expr, text string) {
 	if b, ok := t.Underlying().(*types.Basic); !ok || b.Info()&types.IsNumeric == 0 {
 		return
 	}
-	if t.String() == "time.Duration" && w.text(e) != "0" {
+	if isDuration(t) && w.text(e) != "0" {
 		text = "0"
 	}
 	if name, ok := w.typeText(t); ok {

@@ -70,7 +70,8 @@ func (w *walker) parent() ast.Node {
 }
 
 // isExcluded reports whether a node and its children have no mutants: constant
-// declarations and types, texts of errors, panics and logs, and capacities.
+// declarations and types, texts of errors, panics and logs, capacities, and
+// sums of capacities, which estimate memory.
 func (w *walker) isExcluded(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -79,6 +80,8 @@ func (w *walker) isExcluded(n ast.Node) bool {
 		return w.isReport(n)
 	case *ast.Field:
 		return true
+	case *ast.BinaryExpr:
+		return isCost(n)
 	}
 	call, ok := w.parent().(*ast.CallExpr)
 	return ok && isCapacity(w.p, call, n)

@@ -123,11 +123,11 @@ func (w *walker) isPlainCall(e ast.Expr) bool {
 	return ok && !w.isReport(call)
 }
 
-// isConstant reports whether all results are constants or nil, or texts that
-// only describe an error.
+// isConstant reports whether all results are constants, nil, or empty.
 func (w *walker) isConstant(results []ast.Expr) bool {
 	for _, e := range results {
-		if w.p.info.Types[e].Value == nil && w.text(e) != "nil" {
+		c, ok := e.(*ast.CompositeLit)
+		if w.p.info.Types[e].Value == nil && w.text(e) != "nil" && !(ok && len(c.Elts) == 0) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -132,6 +133,39 @@ func TestLeft(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestToolsRefused has a server that answers the request for its tools with an
+// error.
+func TestToolsRefused(t *testing.T) {
+	for _, http := range []bool{false, true} {
+		h := &hostile{http: http, answers: []string{"", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32603,"message":"out of order"}}`, ""}}
+		log := h.meet(t, func(t *testing.T, m *Manager) {
+			if s := m.configured["h"]; s.usable() || len(m.view(tool.Unbounded())) != 0 {
+				t.Error("a server without a list of tools is in use")
+			}
+		})
+		if !strings.Contains(log, "out of order") {
+			t.Errorf("the error is not logged:\n%s", log)
+		}
+	}
+}
+
+// TestToolsFull has a server with as many tools as it may have, and more pages.
+func TestToolsFull(t *testing.T) {
+	var list []string
+	for i := range maxTools {
+		list = append(list, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
+	}
+	h := &hostile{answers: []string{"", `{"jsonrpc":"2.0","id":$id,"result":{"nextCursor":"2","tools":[` + strings.Join(list, ",") + `]}}`, ""}}
+	h.meet(t, func(t *testing.T, m *Manager) {
+		if n := len(m.view(tool.Unbounded())); n != maxTools {
+			t.Errorf("%d tools, want %d", n, maxTools)
+		}
+	})
+	if h.calls != 2 {
+		t.Errorf("%d requests, want one to begin and one for tools", h.calls)
 	}
 }
 

@@ -639,6 +639,10 @@ func TestReadMounts(t *testing.T) {
 	defer f.Close()
 	n := 0
 	for in := bufio.NewScanner(f); in.Scan(); n++ {
+		w := strings.Fields(in.Text())
+		if m := mounts[min(n, len(mounts)-1)]; fmt.Sprint(m.id) != w[0] || m.root != unescape.Replace(w[3]) || m.at != unescape.Replace(w[4]) {
+			t.Errorf("%+v of %s", m, in.Text())
+		}
 	}
 	if len(mounts) != n || n == 0 || !slices.ContainsFunc(mounts, func(m mount) bool { return m.at == "/" }) {
 		t.Errorf("%d mounts of %d lines: %+v", len(mounts), n, mounts)

@@ -102,6 +102,9 @@ func (w *walker) binary(b *ast.BinaryExpr) {
 // isCost reports whether b compares or adds capacities, which changes no
 // result.
 func isCost(b *ast.BinaryExpr) bool {
+	if b.Op == token.LAND || b.Op == token.LOR {
+		return false
+	}
 	for _, e := range []ast.Expr{b.X, b.Y} {
 		switch e := e.(type) {
 		case *ast.CallExpr:

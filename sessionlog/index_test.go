@@ -437,6 +437,50 @@ func TestRefreshReadsWhatIsNew(t *testing.T) {
 	}
 }
 
+// TestRefreshSeesReplacedEnd has another program replace the last message that
+// the index has read, in the same file, and append to it.
+func TestRefreshSeesReplacedEnd(t *testing.T) {
+	dir := t.TempDir()
+	line := func(word string) string {
+		return `{"role":"user","content":"` + strings.Repeat("hay ", 500) + word + `"}` + "\n"
+	}
+	path := filepath.Join(dir, "crab_user_1.jsonl")
+	meta := `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}` + "\n"
+	if err := os.WriteFile(path, []byte(meta+line("first")+line("needle")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := sessionlog.OpenDir(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	x := newIndex(t, d, nil)
+	for _, step := range []struct{ content, lost, found string }{
+		{meta + line("first") + line("pin") + line("thread"), "needle", "pin"},
+		{meta + line("first") + line("pin") + line("button") + line("hook"), "thread", "button"},
+	} {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(step.content); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		if r := mustSearch(t, x, sessionlog.Query{Text: step.lost}); r.Total != 0 {
+			t.Errorf("%q is found: %+v", step.lost, r.Hits)
+		}
+		if r := mustSearch(t, x, sessionlog.Query{Text: step.found}); r.Total != 1 {
+			t.Errorf("%q is found %d times", step.found, r.Total)
+		}
+	}
+}
+
 // TestIndexWhileWriting searches, refreshes and rebuilds while sessions are
 // written, titled, deleted and restored.
 func TestIndexWhileWriting(t *testing.T) {

@@ -16,7 +16,7 @@
 // no test reaches survives. A test that exceeds its time-out kills a mutant.
 //
 // equivalents.json lists mutants that no test can notice, with a reason each.
-// The exit code is 1 if more than 3 % of the mutants survive, more than 5 % are
+// The exit code is 1 if more mutants survive than -max allows, more than 5 % are
 // listed, or a listed mutant no longer exists, and 2 on an error.
 package main
 
@@ -37,11 +37,8 @@ import (
 	"crabmem/fuzz/mutation/weave"
 )
 
-// Limits of a run, in percent of the mutants.
-const (
-	maxSurvivors   = 3
-	maxEquivalents = 5
-)
+// maxEquivalents limits the listed mutants, in percent.
+const maxEquivalents = 5
 
 type config struct {
 	root        string
@@ -52,6 +49,7 @@ type config struct {
 	timeout     time.Duration // the least for a test
 	procs       int
 	short       bool
+	max         int    // survivors, in percent
 	equivalents string // a file
 	progress    func(format string, args ...any)
 }
@@ -66,6 +64,7 @@ func main() {
 	flag.DurationVar(&c.timeout, "timeout", 30*time.Second, "give each test at least this `time`; the limit is 10 times its time without a mutant")
 	flag.IntVar(&c.procs, "procs", 2, "run this `number` of test processes at a time")
 	flag.BoolVar(&c.short, "short", false, "run the tests with -test.short")
+	flag.IntVar(&c.max, "max", 3, "accept this `percentage` of survivors")
 	list := flag.Bool("list", false, "list the chosen mutants without running them")
 	output := flag.String("json", "", "write the results to this `file`")
 	flag.Parse()

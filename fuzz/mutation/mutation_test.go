@@ -30,7 +30,7 @@ func tiny(t *testing.T, equivalents ...*equivalent) *plan {
 	const pattern = "./fuzz/mutation/testdata/tiny"
 	p, err := newPlan(&config{
 		root: root, targets: []target{{pattern, []string{pattern}}}, n: 1000, seed: 1,
-		timeout: 10 * time.Second, procs: 2, equivalents: list, progress: t.Logf,
+		timeout: 10 * time.Second, procs: 2, max: 3, equivalents: list, progress: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ var (
 	crashed = regexp.MustCompile(`(?m)^(?:panic|fatal error|unexpected fault address).*`)
 )
 
-// limitedBuffer stores the beginning and the end of what is written.
+// limitedBuffer stores the beginning and the end of its input.
 type limitedBuffer struct {
 	mu         sync.Mutex
 	head, tail []byte

@@ -322,6 +322,19 @@ func TestDecodeMutated(t *testing.T) {
 	t.Logf("lines judged: %v", tally)
 }
 
+// TestMetaKinds has values of other types under the key of a meta record.
+func TestMetaKinds(t *testing.T) {
+	for line, want := range map[string]Kind{
+		`{"meta":{}}`: KindMetaRecord, `{"meta":{"title":"a"}}`: KindMetaRecord, `{"meta":[]}`: KindUnknown, `{"meta":[{}]}`: KindUnknown,
+		`{"meta":"a"}`: KindUnknown, `{"meta":1}`: KindUnknown, `{"meta":null}`: KindUnknown, `{"meta":true}`: KindUnknown,
+	} {
+		var r record
+		if r.decode([]byte(line), false); r.kind != want {
+			t.Errorf("%s is of kind %v, want %v", line, r.kind, want)
+		}
+	}
+}
+
 // TestDecodeJSON holds what is JSON against encoding/json, on values of every
 // form under keys that mean nothing.
 func TestDecodeJSON(t *testing.T) {

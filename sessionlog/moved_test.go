@@ -2,6 +2,8 @@ package sessionlog_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -23,6 +25,69 @@ func (b *between) Open(name string) (vfs.File, error) {
 func (b *between) Lock(name string) (vfs.Locked, error) {
 	b.open()
 	return b.FS.Lock(name)
+}
+
+// TestListOrderAfterMove gives the first session a title while the folder is
+// listed.
+func TestListOrderAfterMove(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3 {
+		writeSession(t, dir, fmt.Sprintf("crab_user_%d.jsonl", i+1), `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}`)
+	}
+	var once sync.Once
+	d, err := sessionlog.OpenDir(dir, &sessionlog.Options{FS: &between{vfs.OS{}, func() {
+		once.Do(func() {
+			noErr(t, os.Rename(filepath.Join(dir, "crab_user_1.jsonl"), filepath.Join(dir, "crab_user_1_new-title.jsonl")))
+		})
+	}}})
+	noErr(t, err)
+	defer d.Close()
+	list, err := d.List()
+	noErr(t, err)
+	var got []string
+	for _, i := range list {
+		noErr(t, i.Err)
+		got = append(got, i.File)
+	}
+	if want := "[crab_user_1_new-title.jsonl crab_user_2.jsonl crab_user_3.jsonl]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+// TestTornTails tears the end of a session off three times, twice in the same
+// place, and once with the same bytes.
+func TestTornTails(t *testing.T) {
+	dir := t.TempDir()
+	d, err := sessionlog.OpenDir(dir, nil)
+	noErr(t, err)
+	defer d.Close()
+	const file = "crab_user_1.jsonl"
+	writeSession(t, dir, file, `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}`)
+	whole, err := os.ReadFile(filepath.Join(dir, file))
+	noErr(t, err)
+	for i, tail := range []string{`{"role":"us`, `{"role":"user","con`, `{"role":"us`, `{"r`} {
+		noErr(t, os.WriteFile(filepath.Join(dir, file), append(whole[:len(whole):len(whole)], tail...), 0o600))
+		l, err := d.Open("crab_user_1")
+		noErr(t, err)
+		noErr(t, l.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: "a"}))
+		noErr(t, l.Close())
+		found, err := filepath.Glob(filepath.Join(dir, ".torn", "*"))
+		noErr(t, err)
+		name := fmt.Sprintf("crab_user_1-%d", len(whole))
+		want := []string{name + ".1.jsonl", name + ".2.jsonl", name + ".jsonl"}
+		for j := range found {
+			found[j] = filepath.Base(found[j])
+		}
+		switch i {
+		case 0:
+			want = want[2:]
+		case 1, 2:
+			want = []string{want[0], want[2]}
+		}
+		if fmt.Sprint(found) != fmt.Sprint(want) {
+			t.Errorf("after tail %d there are %v, want %v", i, found, want)
+		}
+	}
 }
 
 // TestMovedMeanwhile gives a session a title between any two steps of another

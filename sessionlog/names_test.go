@@ -154,6 +154,27 @@ func TestSeqOf(t *testing.T) {
 	}
 }
 
+// TestFileNameOfLongID gives a title to ids that leave room for few bytes.
+func TestFileNameOfLongID(t *testing.T) {
+	for room := range 14 {
+		id := strings.Repeat("i", maxName-len("_")-len(nameExt)-room)
+		for _, slug := range []string{"a", "title", "ten-bytes-", "a-title-of-24-bytes-here"} {
+			slug = Slug(slug)
+			want := id + "_" + slug + nameExt
+			switch {
+			case len(slug) > room && room < hashedBytes:
+				want = id + nameExt
+			case len(slug) > room:
+				want = fmt.Sprintf("%s_%s-%x%s", id, slug[:room-hashedBytes], sha256.Sum256([]byte(slug)), nameExt)
+				want = want[:maxName-len(nameExt)] + nameExt
+			}
+			if got := fileName(id, slug); got != want {
+				t.Errorf("%d bytes for %q: %s, want %s", room, slug, got[len(id):], want[len(id):])
+			}
+		}
+	}
+}
+
 func TestFileName(t *testing.T) {
 	title := strings.Repeat("long title ", 1000)
 	got := fileName("crab_user_1", title)

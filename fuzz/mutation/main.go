@@ -46,6 +46,7 @@ type config struct {
 	n           int
 	seed        uint64
 	only        []string
+	run         string        // a regular expression of tests
 	timeout     time.Duration // the least for a test
 	procs       int
 	short       bool
@@ -65,6 +66,8 @@ func main() {
 	flag.IntVar(&c.procs, "procs", 2, "run this `number` of test processes at a time")
 	flag.BoolVar(&c.short, "short", false, "run the tests with -test.short")
 	flag.IntVar(&c.max, "max", 3, "accept this `percentage` of survivors")
+	flag.StringVar(&c.run, "run", "", "run only the tests that match this `regexp`")
+	own := flag.Bool("own", false, "run only the tests of the changed package")
 	list := flag.Bool("list", false, "list the chosen mutants without running them")
 	output := flag.String("json", "", "write the results to this `file`")
 	flag.Parse()
@@ -78,6 +81,11 @@ func main() {
 	}
 	if c.targets, err = choose(targets, *packages, *draw, c.seed); err != nil {
 		fail(err)
+	}
+	if *own {
+		for i := range c.targets {
+			c.targets[i].tests = c.targets[i].tests[:1]
+		}
 	}
 	p, err := newPlan(&c)
 	if err != nil {

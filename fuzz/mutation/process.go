@@ -70,7 +70,7 @@ func (p *plan) start(r process) (outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	defer cancel()
 	args := []string{"-c", `ulimit -v "$0" && exec "$@"`, fmt.Sprint(memory >> 10), program,
-		"-test.run=^(" + strings.Join(r.names, "|") + ")$", "-test.failfast", "-test.paniconexit0", "-test.timeout=0"}
+		"-test.run=^(" + strings.Join(r.names, "|") + ")$", "-test.v", "-test.failfast", "-test.paniconexit0", "-test.timeout=0"}
 	if p.short {
 		args = append(args, "-test.short")
 	}
@@ -138,6 +138,7 @@ func removeAll(dir string) {
 
 var (
 	failed  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	skips   = regexp.MustCompile(`(?m)^ *--- SKIP: (\S+)`)
 	crashed = regexp.MustCompile(`(?m)^(?:panic|fatal error|unexpected fault address).*`)
 )
 

@@ -30,7 +30,7 @@ func (p *plan) report(w io.Writer, results []*result) bool {
 			counts[n][""]++
 		}
 		if len(p.only) > 0 {
-			fmt.Fprintf(w, "%s %s by %s\n%s\n", r.ID, r.Status, r.By, r.out)
+			fmt.Fprintf(w, "%s %s by %s, reached by %d tests\n%s\n", r.ID, r.Status, r.By, r.Tests, r.out)
 		}
 		if r.Status == survived || r.Status == unreached {
 			fmt.Fprintf(w, "%s %s:%d %s: %s, %s\n    - %s\n    + %s\n", r.ID, r.File, r.Line, r.Func, r.Kind, r.Status, r.Old, r.New)

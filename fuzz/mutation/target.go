@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// target is a package to change, and the packages whose tests run. A regular
-// expression after a colon limits the tests of another package.
+// target is a package to change, and the packages whose tests run: first the
+// package itself. A regular expression after a colon limits the tests of another
+// package.
 type target struct {
 	pattern string
 	tests   []string
@@ -32,8 +33,8 @@ var targets = []target{
 	{"./daemon/cron", []string{"./daemon/cron", "./daemon"}},
 }
 
-// skipped are tests that check the sources, not the program.
-var skipped = []string{"TestMutants"}
+// sourceTests check the sources, not the program.
+var sourceTests = []string{"TestMutants"}
 
 // choose returns the targets that names lists, or draw of them, or all.
 func choose(targets []target, names string, draw int, seed uint64) ([]target, error) {

@@ -136,6 +136,22 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// TestRetryConnects checks that a server that is asked to try again is neither
+// settled nor in use before it has tried.
+func TestRetryConnects(t *testing.T) {
+	for _, before := range []state{down, over} {
+		s := &server{state: before, kick: make(chan struct{}, 1)}
+		s.retry()
+		if s.settled() || s.usable() || len(s.kick) != 1 {
+			t.Errorf("state %v after a retry, woken %d times", s.state, len(s.kick))
+		}
+	}
+	s := &server{state: up, kick: make(chan struct{}, 1)}
+	if s.retry(); !s.usable() || len(s.kick) != 0 {
+		t.Errorf("a server in use is in state %v after a retry", s.state)
+	}
+}
+
 // TestToolsRefused has a server that answers the request for its tools with an
 // error.
 func TestToolsRefused(t *testing.T) {

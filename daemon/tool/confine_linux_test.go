@@ -460,6 +460,8 @@ func TestConfinedWorks(t *testing.T) {
 		{"trap -p; kill -TERM 1; echo still here", ran{0, "still here\n", ""}},
 		{"(sleep 0.05; exit 7) & wait $!", ran{7, "", ""}},
 		{"cat <(echo piped)", ran{0, "piped\n", ""}},
+		{"CRABMEM_ATTACK=ring $SELF", ran{0, "", "ring function not implemented\n"}},
+		{"CRABMEM_ATTACK=connect $SELF @x", ran{0, "", "connect @x dial unix @x: socket: address family not supported by protocol\n"}},
 		{"printf 'a\\xffb'", ran{0, "a\uFFFDb", ""}},
 	} {
 		if got := runBash(t, b, Call{Dir: p.work, Scope: Scope{Confined: true}, Arguments: args(t, "command", c.command, "env", p.vars)}); got != c.want {

@@ -76,12 +76,16 @@ func (w *walker) isExcluded(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
 		return n.Tok != token.VAR
-	case *ast.CallExpr:
-		return w.isReport(n)
 	case *ast.Field:
 		return true
+	case *ast.CallExpr:
+		if w.isReport(n) {
+			return true
+		}
 	case *ast.BinaryExpr:
-		return isCost(n)
+		if isCost(n) {
+			return true
+		}
 	}
 	call, ok := w.parent().(*ast.CallExpr)
 	return ok && isCapacity(w.p, call, n)

@@ -1,0 +1,79 @@
+//go:build unix
+
+package displaced_test
+
+import (
+	"slices"
+	"testing"
+
+	"crabmem/crmem/vfs"
+)
+
+// duringChanges are the changes that TestChangeDuring makes.
+var duringChanges = []string{"remove", "replace, same bytes", "replace, older bytes", "overwrite, older bytes", "truncate to a boundary"}
+
+// TestChangeDuring changes files before each call of a write, a checkpoint, and
+// a clean stop, up to the last check of the names. A process that goes on
+// writes once more and stops: the acknowledged entries are in the store, or in
+// the copy that a message names.
+func TestChangeDuring(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute")
+	}
+	counts := map[string]int{}
+	for _, st := range starts {
+		for _, tg := range targets[:4] {
+			for _, ch := range changes {
+				if !slices.Contains(duringChanges, ch.name) {
+					continue
+				}
+				for _, nx := range []next{nexts[0], nexts[2], nexts[3]} {
+					c := &cell{st, tg, ch, nx}
+					last := c.during(t, 0, counts)
+					for n := 1; n <= last; n++ {
+						c.during(t, n, counts)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("changes before a call: %v", counts)
+}
+
+// during runs a cell, and makes the change before call n of the writer unless
+// n is 0. It returns the number of the last check of a name.
+func (c *cell) during(t *testing.T, n int, counts map[string]int) (last int) {
+	m := newMem()
+	a := newActor(m)
+	c.start.do(a, c.next.fold)
+	calls := 0
+	var at vfs.Call
+	m.Hook = func(call vfs.Call) error {
+		if calls++; call.Op == "lstat" {
+			last = calls
+		}
+		if calls == n {
+			m.Hook, at = nil, call
+			c.change.apply(m, c.target)
+		}
+		return nil
+	}
+	s := a.s
+	c.next.do(a)
+	m.Hook = nil
+	if n == 0 {
+		return last
+	}
+	if c.next.name != "stop" {
+		a.s = s
+		a.write("z")
+		a.close()
+	}
+	o := &oracle{t: t, acked: a.acked, maybe: a.maybe}
+	outcome := o.judge(m.copied(t))
+	counts[outcome]++
+	if bad(outcome, c.next) || len(o.extra) > 0 {
+		t.Errorf("%v, changed before call %d, %+v: %s %v\nerrors: %v\nnext open: %q", c, n, at, outcome, o.extra, a.errs, o.said)
+	}
+	return last
+}

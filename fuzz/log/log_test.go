@@ -69,7 +69,7 @@ func mend(wal, db []byte, what byte) {
 }
 
 func seeds(t testing.TB) []*vectors.Vector {
-	all, err := vectors.Load(os.DirFS(filepath.Join("..", "..", "testdata", "vectors")), "log", 93)
+	all, err := vectors.Load(os.DirFS(filepath.Join("..", "..", "testdata", "vectors")), "log", 211)
 	if err != nil {
 		t.Fatal(err)
 	}

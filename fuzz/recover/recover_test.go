@@ -59,7 +59,7 @@ func rechain(wal []byte, old, crc uint32) {
 
 func FuzzRecover(f *testing.F) {
 	root := os.DirFS(filepath.Join("..", "..", "testdata", "vectors"))
-	logs, err := vectors.Load(root, "log", 93)
+	logs, err := vectors.Load(root, "log", 211)
 	if err != nil {
 		f.Fatal(err)
 	}

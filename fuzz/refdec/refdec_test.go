@@ -43,7 +43,7 @@ func TestSnapshotVectors(t *testing.T) {
 }
 
 func TestLogVectors(t *testing.T) {
-	for _, v := range load(t, "log", 93) {
+	for _, v := range load(t, "log", 211) {
 		if v.More["db"] == "missing" {
 			continue // a matter of files, not of bytes
 		}

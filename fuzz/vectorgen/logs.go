@@ -28,6 +28,7 @@ func logs() []vector {
 	badHeaders(add)
 	badFrames(add)
 	foreignLogs(add)
+	secondVersion(add)
 	return all
 }
 

@@ -13,6 +13,8 @@ type wal struct {
 	base []byte // the snapshot whose digest the header has
 	prev uint32
 	seq  uint64
+
+	version uint16 // 0: 1
 }
 
 const salt = 0x0123456789abcdef
@@ -34,12 +36,25 @@ func (p *page) log() *wal {
 	return w
 }
 
-// header lays 48 bytes. Each edit changes the bytes before their checksum is
-// taken.
+// headerFields are the ends of the fields of a header, and their comments.
+var headerFields = []struct {
+	end     int
+	comment string
+}{{6, `magic "CRWAL\0"`}, {8, "version"}, {16, "salt"}, {24, "base: length"}, {28, "base: CRC-32C"},
+	{32, "base: CRC-32"}, {40, "seq"}, {44, "reserved"}, {48, "crc"},
+	{64, "store"}, {80, "epoch"}, {96, "prev_epoch"}, {104, "prev_seq"}, {108, "prev_crc"}, {112, "crc2"}}
+
+// header lays a header of the log's version. Each edit changes the bytes before
+// their checksums are taken.
 func (w *wal) header(edits ...func(b []byte)) {
 	b := make([]byte, 48)
+	if w.version == 2 {
+		b = make([]byte, 112)
+		copy(b[48:], "store identity 1")
+		copy(b[64:], "this log's epoch")
+	}
 	copy(b, "CRWAL\x00")
-	binary.LittleEndian.PutUint16(b[6:], 1)
+	binary.LittleEndian.PutUint16(b[6:], max(1, w.version))
 	binary.LittleEndian.PutUint64(b[8:], w.salt)
 	copy(b[16:], digest(w.base))
 	binary.LittleEndian.PutUint64(b[32:], w.seq)
@@ -48,13 +63,14 @@ func (w *wal) header(edits ...func(b []byte)) {
 	}
 	w.prev = crc32.Checksum(b[:44], castagnoli)
 	binary.LittleEndian.PutUint32(b[44:], w.prev)
-	for _, f := range []struct {
-		end     int
-		comment string
-	}{{6, `magic "CRWAL\0"`}, {8, "version"}, {16, "salt"}, {24, "base: length"}, {28, "base: CRC-32C"},
-		{32, "base: CRC-32"}, {40, "seq"}, {44, "reserved"}, {48, "crc"}} {
-		n := len(w.p.b)
-		w.p.put(f.comment, b[n:f.end]...)
+	if w.version == 2 {
+		w.prev = crc32.Checksum(b[:108], castagnoli)
+		binary.LittleEndian.PutUint32(b[108:], w.prev)
+	}
+	for _, f := range headerFields {
+		if n := len(w.p.b); n < len(b) {
+			w.p.put(f.comment, b[n:f.end]...)
+		}
 	}
 }
 
@@ -68,8 +84,11 @@ type frame struct {
 	seq     uint64
 	synced  uint64 // 0: the frame's own offset, as a batch of one has it
 	prev    uint32
+	context []byte // version 2
 	payload []byte
 	comment string
+
+	contextLen uint16
 
 	badCRC    uint32 // flips these bits
 	elsewhere int    // the offset that the checksum is taken for, when not 0
@@ -83,7 +102,10 @@ func (w *wal) frame(f frame) {
 		f.typ |= 0x80
 	}
 	if f.len == 0 {
-		f.len = uint32(len(f.payload))
+		f.len = uint32(len(f.context) + len(f.payload))
+	}
+	if f.contextLen == 0 {
+		f.contextLen = uint16(len(f.context))
 	}
 	checkpoint := f.typ&0x7f == 4
 	if f.seq == 0 {
@@ -102,6 +124,9 @@ func (w *wal) frame(f frame) {
 		f.prev = w.prev
 	}
 	b := append([]byte{f.typ}, f.zero[:]...)
+	if w.version == 2 {
+		binary.LittleEndian.PutUint16(b[2:], f.contextLen)
+	}
 	b = binary.LittleEndian.AppendUint32(b, f.len)
 	b = binary.LittleEndian.AppendUint64(b, f.seq)
 	b = binary.LittleEndian.AppendUint64(b, f.synced)
@@ -112,7 +137,7 @@ func (w *wal) frame(f frame) {
 	} else {
 		place = binary.LittleEndian.AppendUint64(place, at)
 	}
-	all := append(append(place, b...), f.payload...)
+	all := append(append(append(place, b...), f.context...), f.payload...)
 	w.prev = crc32.Checksum(all, castagnoli) ^ f.badCRC
 
 	p.put("type: "+f.comment, b[:4]...)
@@ -121,6 +146,9 @@ func (w *wal) frame(f frame) {
 	p.u64("synced_to", f.synced)
 	p.put("prev", b[24:28]...)
 	p.put("crc", binary.LittleEndian.AppendUint32(nil, w.prev)...)
+	if len(f.context) > 0 {
+		p.put("context", f.context...)
+	}
 	if len(f.payload) > 0 {
 		p.put("payload", f.payload...)
 	}
@@ -142,6 +170,21 @@ func aliases(id uint64, list ...string) []byte {
 		p.str("alias", a)
 	}
 	return p.b
+}
+
+// rename is the payload of a rename.
+func rename(id uint64, name string) []byte {
+	var p page
+	p.u64("id", id)
+	p.str("name", name)
+	return p.b
+}
+
+// value is a value of a context.
+func value(tag uint16, text string) []byte {
+	b := binary.LittleEndian.AppendUint16(nil, tag)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(text)))
+	return append(b, text...)
 }
 
 func id(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }

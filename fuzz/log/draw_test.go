@@ -65,14 +65,19 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 		}
 	}
 	db = base.Bytes()
+	second := rng.IntN(2) == 0
 	wal = make([]byte, 48)
+	if second {
+		wal = drawSecond(rng)
+	}
 	le.PutUint64(wal[8:], rng.Uint64())
 	le.PutUint64(wal[32:], 1+rng.Uint64N(3))
+	head := len(wal)
 	there := map[uint64]bool{}
 	for _, e := range base.Entries {
 		there[e.ID] = true
 	}
-	synced := uint64(48)
+	synced := uint64(head)
 	for range rng.IntN(9) {
 		typ := byte(1 + rng.IntN(3))
 		id := 1 + rng.Uint64N(8)
@@ -102,8 +107,25 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 			payload = le.AppendUint64(nil, id)
 			delete(there, id)
 		}
+		var context []byte
+		if second {
+			context = drawContext(rng)
+			if rng.IntN(6) == 0 {
+				typ, payload = byte(5+rng.IntN(3)), le.AppendUint64(nil, id)
+				switch {
+				case typ == 5:
+					delete(there, id)
+				case typ == 7: // to a name that is mostly free
+					name := []string{"r1", "r2", "r3", names[rng.IntN(5)]}[rng.IntN(4)]
+					payload = append(le.AppendUint32(payload, uint32(len(name))), name...)
+				}
+			}
+		}
 		if rng.IntN(12) == 0 { // a checkpoint, of the snapshot or of none
 			typ, payload = 4, make([]byte, 24)
+			if rng.IntN(10) > 0 {
+				context = nil
+			}
 			if rng.IntN(2) == 0 {
 				d := refdec.DigestOf(db)
 				le.PutUint64(payload, d.Length)
@@ -117,9 +139,10 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 		}
 		f := make([]byte, 32, 32+len(payload))
 		f[0] = typ
-		le.PutUint32(f[4:], uint32(len(payload)))
+		le.PutUint16(f[2:], uint16(len(context)))
+		le.PutUint32(f[4:], uint32(len(context)+len(payload)))
 		le.PutUint64(f[16:], synced)
-		wal = append(append(wal, f...), payload...)
+		wal = append(append(append(wal, f...), context...), payload...)
 		if typ&0x80 == 0 && rng.IntN(3) > 0 {
 			synced = uint64(len(wal))
 		}
@@ -129,7 +152,7 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 		db = (&refdec.Store{NextID: 9, Entries: []refdec.Entry{entry(8)}}).Bytes()
 	}
 	for range rng.IntN(3) {
-		wal = damage(rng, wal)
+		wal = damage(rng, wal, head)
 	}
 	switch rng.IntN(4) {
 	case 0:
@@ -140,13 +163,47 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 	return db, wal
 }
 
-func damage(rng *rand.Rand, wal []byte) []byte {
+// drawSecond draws a header of version 2 without its checksums.
+func drawSecond(rng *rand.Rand) []byte {
+	wal := make([]byte, 112)
+	wal[6] = 2
+	binary.LittleEndian.PutUint64(wal[48:], rng.Uint64())
+	binary.LittleEndian.PutUint64(wal[64:], rng.Uint64())
+	switch rng.IntN(3) {
+	case 0:
+		copy(wal[80:96], wal[64:80])
+	case 1:
+		binary.LittleEndian.PutUint64(wal[80:], rng.Uint64())
+		binary.LittleEndian.PutUint64(wal[96:], rng.Uint64())
+	}
+	return wal
+}
+
+// drawContext draws a context that is mostly a list of values.
+func drawContext(rng *rand.Rand) (b []byte) {
+	if rng.IntN(3) > 0 {
+		return nil
+	}
+	le := binary.LittleEndian
+	for tag, n := uint16(0), rng.IntN(4); n > 0; n-- {
+		tag += uint16(1 + rng.IntN(5))
+		text := make([]byte, rng.IntN(9))
+		b = le.AppendUint16(le.AppendUint16(b, tag), uint16(len(text)))
+		b = append(b, text...)
+	}
+	if len(b) > 0 && rng.IntN(15) == 0 {
+		b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+	}
+	return b
+}
+
+func damage(rng *rand.Rand, wal []byte, head int) []byte {
 	if len(wal) == 0 {
 		return wal
 	}
 	at := rng.IntN(len(wal))
-	if rng.IntN(8) > 0 && len(wal) > 48 { // mostly behind the header
-		at = 48 + rng.IntN(len(wal)-48)
+	if rng.IntN(8) > 0 && len(wal) > head { // mostly behind the header
+		at = head + rng.IntN(len(wal)-head)
 	}
 	switch rng.IntN(5) {
 	case 0:

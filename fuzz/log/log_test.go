@@ -4,6 +4,7 @@
 package log
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"os"
@@ -32,17 +33,27 @@ func mend(wal, db []byte, what byte) {
 	if len(wal) < 48 {
 		return
 	}
+	head := 48
+	if le.Uint16(wal[6:]) == 2 && len(wal) >= 112 {
+		head = 112
+	}
 	if what&mendHeader != 0 {
 		d := refdec.DigestOf(db)
 		copy(wal, "CRWAL\x00\x01\x00")
+		if head == 112 {
+			wal[6] = 2
+		}
 		le.PutUint64(wal[16:], d.Length)
 		le.PutUint32(wal[24:], d.Castagnoli)
 		le.PutUint32(wal[28:], d.IEEE)
 		le.PutUint32(wal[40:], 0)
 		le.PutUint32(wal[44:], crc32.Checksum(wal[:44], castagnoli))
+		if head == 112 {
+			mendSecond(wal)
+		}
 	}
-	salt, prev, seq := wal[8:16], le.Uint32(wal[44:]), le.Uint64(wal[32:])
-	for at := 48; at+32 <= len(wal); {
+	salt, prev, seq := wal[8:16], le.Uint32(wal[head-4:]), le.Uint64(wal[32:])
+	for at := head; at+32 <= len(wal); {
 		f := wal[at:]
 		n := 32 + int64(le.Uint32(f[4:]))
 		if n > int64(len(f)) {
@@ -54,8 +65,8 @@ func mend(wal, db []byte, what byte) {
 		if what&mendSeq != 0 {
 			le.PutUint64(f[8:], seq-1)
 		}
-		if s := le.Uint64(f[16:]); what&mendSynced != 0 && (s < 48 || s > uint64(at)) {
-			le.PutUint64(f[16:], 48+s%uint64(at-47))
+		if s := le.Uint64(f[16:]); what&mendSynced != 0 && (s < uint64(head) || s > uint64(at)) {
+			le.PutUint64(f[16:], uint64(head)+s%uint64(at-head+1))
 		}
 		if what&mendCRC != 0 {
 			le.PutUint32(f[24:], prev)
@@ -66,6 +77,24 @@ func mend(wal, db []byte, what byte) {
 		prev = le.Uint32(f[28:])
 		at += int(n)
 	}
+}
+
+// mendSecond mends what version 2 added to the header.
+func mendSecond(wal []byte) {
+	le := binary.LittleEndian
+	zero := make([]byte, 16)
+	for _, at := range []int{48, 64} {
+		if bytes.Equal(wal[at:at+16], zero) {
+			wal[at] = 1
+		}
+	}
+	switch {
+	case bytes.Equal(wal[80:96], zero):
+		clear(wal[96:108])
+	case bytes.Equal(wal[80:96], wal[64:80]):
+		le.PutUint64(wal[96:], le.Uint64(wal[32:])-1)
+	}
+	le.PutUint32(wal[108:], crc32.Checksum(wal[:108], castagnoli))
 }
 
 func seeds(t testing.TB) []*vectors.Vector {
@@ -90,24 +119,38 @@ func snapshot(t testing.TB) []byte {
 // TestMend: it makes whole logs of damaged ones, and leaves whole ones alone.
 func TestMend(t *testing.T) {
 	db := snapshot(t)
+	flips := map[string][]int{
+		"ok-batch":      {0, 20, 45, 60, 72, 78, 110},
+		"v2-ok-before":  {0, 20, 45, 97, 109, 112 + 12, 112 + 24, 112 + 30, 112 + 40},
+		"v2-ok-purge":   {45, 50, 70, 109, 112 + 12, 112 + 24, 112 + 30},
+		"v2-ok-empty":   {16, 44, 108},
+		"ok-put":        {},
+		"v2-ok-context": {},
+	}
 	for _, v := range seeds(t) {
-		if v.Name != "ok-batch" {
+		at, ok := flips[v.Name]
+		if !ok {
 			continue
 		}
+		delete(flips, v.Name)
 		wal := append([]byte(nil), v.Files["wal"]...)
-		for _, at := range []int{0, 20, 45, 60, 72, 78, 110} {
+		for _, at := range at {
 			wal[at] ^= 0x10
 		}
-		if k := judge.Expect(db, wal).Kind; k != "rot" {
-			t.Errorf("the damaged log is %s", k)
+		if k := judge.Expect(db, wal).Kind; (k != "rot") != (len(at) == 0) {
+			t.Errorf("%s: the damaged log is %s", v.Name, k)
 		}
 		mend(wal, db, 0xff)
 		if k := judge.Expect(db, wal).Kind; k != "whole" {
-			t.Errorf("the mended log is %s", k)
+			t.Errorf("%s: the mended log is %s", v.Name, k)
 		}
-		return
+		if len(at) == 0 && !bytes.Equal(wal, v.Files["wal"]) {
+			t.Errorf("%s: a log without damage was changed", v.Name)
+		}
 	}
-	t.Fatal("no vector ok-batch")
+	for name := range flips {
+		t.Errorf("no vector %s", name)
+	}
 }
 
 func FuzzLog(f *testing.F) {

@@ -25,18 +25,25 @@ func bind(wal, db []byte) {
 	binary.LittleEndian.PutUint64(wal[16:], d.Length)
 	binary.LittleEndian.PutUint32(wal[24:], d.Castagnoli)
 	binary.LittleEndian.PutUint32(wal[28:], d.IEEE)
-	crc := crc32.Checksum(wal[:44], crc32.MakeTable(crc32.Castagnoli))
-	if old := binary.LittleEndian.Uint32(wal[44:]); old != crc {
-		binary.LittleEndian.PutUint32(wal[44:], crc)
-		rechain(wal, old, crc)
+	head := 48
+	if binary.LittleEndian.Uint16(wal[6:]) == 2 && len(wal) >= 112 {
+		head = 112
+	}
+	old, crc := binary.LittleEndian.Uint32(wal[head-4:]), uint32(0)
+	for end := 48; end <= head; end += 64 { // version 2 has a second checksum
+		crc = crc32.Checksum(wal[:end-4], crc32.MakeTable(crc32.Castagnoli))
+		binary.LittleEndian.PutUint32(wal[end-4:], crc)
+	}
+	if old != crc {
+		rechain(wal, head, old, crc)
 	}
 }
 
 // rechain gives the first frame its new predecessor, and so on while the
 // frames were whole.
-func rechain(wal []byte, old, crc uint32) {
+func rechain(wal []byte, head int, old, crc uint32) {
 	le, table := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
-	for at := 48; at+32 <= len(wal); {
+	for at := head; at+32 <= len(wal); {
 		f := wal[at:]
 		n := 32 + int64(le.Uint32(f[4:]))
 		if n > int64(len(f)) || le.Uint32(f[24:]) != old {
@@ -63,13 +70,13 @@ func FuzzRecover(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	var some []byte
+	var some [][]byte // a log of each version
 	for _, v := range logs {
 		if v.More["db"] != "missing" {
 			f.Add(v.DB(), v.Files["wal"], false)
 		}
-		if v.Name == "ok-put" {
-			some = v.Files["wal"]
+		if v.Name == "ok-put" || v.Name == "v2-ok-put" {
+			some = append(some, v.Files["wal"])
 		}
 	}
 	files, err := vectors.Load(root, "snapshot", 149)
@@ -77,7 +84,9 @@ func FuzzRecover(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, v := range files {
-		f.Add(v.DB(), some, true)
+		for _, wal := range some {
+			f.Add(v.DB(), wal, true)
+		}
 	}
 	f.Fuzz(func(t *testing.T, db, wal []byte, bound bool) {
 		db = append([]byte{}, db...)

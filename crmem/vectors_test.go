@@ -148,18 +148,18 @@ func TestPrefixLaw(t *testing.T) {
 	t.Logf("prefixes refused: %d of %d files", n, len(files))
 }
 
-// TestFormatExample reads the example of FORMAT.md.
-func TestFormatExample(t *testing.T) {
+// formatExample returns the bytes of an example of FORMAT.md, from 0.
+func formatExample(t *testing.T, n int) (b []byte) {
+	t.Helper()
 	text, err := os.ReadFile("FORMAT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(string(text), "```hex\n")
-	block, _, ok2 := strings.Cut(rest, "```")
-	if !ok || !ok2 {
-		t.Fatal("FORMAT.md has no example")
+	blocks := strings.Split(string(text), "```hex\n")
+	if len(blocks) < n+2 {
+		t.Fatalf("FORMAT.md has %d examples", len(blocks)-1)
 	}
-	var b []byte
+	block, _, _ := strings.Cut(blocks[n+1], "```")
 	for line := range strings.Lines(block) {
 		digits, comment, _ := strings.Cut(line, "#")
 		at, _, _ := strings.Cut(strings.TrimSpace(comment), " ")
@@ -172,6 +172,53 @@ func TestFormatExample(t *testing.T) {
 		}
 		b = append(b, part...)
 	}
+	return b
+}
+
+// TestFormatLogExample reads the example of a log of FORMAT.md, checkpoints it,
+// and compares the next log's header with the record checksum of the text.
+func TestFormatLogExample(t *testing.T) {
+	log := formatExample(t, 1)
+	empty, err := crmem.NewSnapshot(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := empty.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, identity, _ := strings.Cut(string(text), "```\nidentity ")
+	identity, _, _ = strings.Cut("identity "+identity, "```")
+	path := place(t, map[string][]byte{"db": db, "wal": log, "id": []byte(identity)})
+	s, err := crmem.Open(path, &crmem.Options{Warn: func(m string) { t.Errorf("warning: %s", m) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := crmem.Entry{ID: 1, Name: "deploy", CreatedAt: 1776162225, Content: "prod steps", Aliases: []string{"ship"}}
+	if got := slices.Collect(s.All()); len(got) != 1 || !got[0].Equal(want) || s.NextID() != 2 {
+		t.Errorf("entries %+v, next ID %d", got, s.NextID())
+	}
+	if err := errors.Join(s.Checkpoint(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	next, err := os.ReadFile(path + "-wal")
+	if err != nil || len(next) != 112 {
+		t.Fatalf("next log: %d bytes, %v", len(next), err)
+	}
+	_, sum, _ := strings.Cut(string(text), "Its record checksum\nis `")
+	prev := hex.EncodeToString([]byte{next[107], next[106], next[105], next[104]})
+	if !bytes.Equal(next[48:80], log[48:80]) || !bytes.Equal(next[80:96], log[64:80]) || next[96] != 1 || !strings.HasPrefix(sum, prev) {
+		t.Errorf("next log: % x; record checksum %s", next[48:], prev)
+	}
+}
+
+// TestFormatExample reads the example of FORMAT.md.
+func TestFormatExample(t *testing.T) {
+	b := formatExample(t, 0)
 	s, err := crmem.Decode(b)
 	if err != nil {
 		t.Fatal(err)

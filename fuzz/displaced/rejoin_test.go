@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -238,32 +237,10 @@ func TestRejoinCrash(t *testing.T) {
 			}
 			// Everything so far is on the disk.
 			m = m.rebooted().(memMachine)
-			rng := rand.New(rand.NewPCG(1, 2))
-			type image struct {
-				call vfs.Call
-				how  string
-				m    memMachine
-			}
-			var images []image
-			run := m.copied(t).(memMachine)
-			run.Hook = func(c vfs.Call) error {
-				n := len(run.Unsynced())
-				images = append(images, image{c, "kill", memMachine{run.Kill()}}, image{c, "power cut", memMachine{run.Crash()}})
-				for range 4 {
-					fates := make([]vfs.Fate, n)
-					for i := range fates {
-						fates[i] = []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed}[rng.IntN(3)]
-					}
-					images = append(images, image{c, fmt.Sprint("power cut ", fates), memMachine{run.Crash(fates...)}})
-				}
-				return nil
-			}
-			if _, err := repair(run, crmem.RepairOptions{Rejoin: true}); err != nil {
-				t.Fatal(err)
-			}
+			images := crashStates(m, func(m memMachine) error { _, err := repair(m, crmem.RepairOptions{Rejoin: true}); return err }, t)
 			for _, i := range images {
 				states++
-				where := fmt.Sprintf("%s, second link %v: %s before %+v", w.name, linked, i.how, i.call)
+				where := fmt.Sprintf("%s, second link %v: %s", w.name, linked, i.how)
 				rep, err := repair(i.m, crmem.RepairOptions{Rejoin: true})
 				if err == nil && strings.Contains(strings.Join(rep.Notes, "\n"), "--rejoin again") {
 					rep, err = repair(i.m, crmem.RepairOptions{Rejoin: true})

@@ -72,8 +72,8 @@ func (v *files) findHeld(fsys vfs.FS, name string, maxBytes int64) {
 		return
 	}
 	l := readSideLog(fsys, name, maxBytes)
-	if l == nil {
-		v.heldInfo = nil // not a log: left as it is
+	if l == nil || v.isOthers(l) && v.scan != nil && !v.otherStore() {
+		v.heldInfo = nil // not a log of this store: left as it is
 		return
 	}
 	if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
@@ -113,6 +113,11 @@ func ownCopies(fsys vfs.FS, path string) (own []string) {
 		}
 	}
 	return own
+}
+
+// isOthers reports whether a log has another identity than the identity file.
+func (v *files) isOthers(l *sideLog) bool {
+	return v.idErr == nil && l.scan.version != walOldVersion && l.scan.store != v.id
 }
 
 // readSideLog reads a log under another name as far as it is valid, or returns
@@ -210,8 +215,12 @@ func (v *files) checkIdentity(path string) error {
 	if !v.otherStore() || v.scan.ops() == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s holds %d operations of the store %v, and %s says that this is %v: put the right log back, or run crabmem repair --keep-db to quarantine it",
-		ErrForeign, path+walSuffix, v.scan.ops(), v.scan.store, path+idSuffix, v.id)
+	if v.held != nil && !v.isOthers(v.held) {
+		return fmt.Errorf("%w: %s is a log of the store %v, and the log of this store is %s: run crabmem repair",
+			ErrForeign, path+walSuffix, v.scan.store, v.held.path)
+	}
+	return fmt.Errorf("%w: %s holds %d operations of the store %v, and %s says that this is %v: put the right log back, remove %s if the log is the right one, or run crabmem repair --keep-db to quarantine the log",
+		ErrForeign, path+walSuffix, v.scan.ops(), v.scan.store, path+idSuffix, v.id, path+idSuffix)
 }
 
 // otherStore reports whether the log is of another store than the identity
@@ -255,6 +264,9 @@ func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning 
 // file shows that there was one.
 func (s *Store) warnAbsent() {
 	text, _ := vfs.ReadFile(s.fs, s.path+lockSuffix, 1<<16)
+	if _, err := s.fs.Lstat(s.path); err == nil {
+		return // created meanwhile
+	}
 	h := vfs.ParseHolder(string(text))
 	if boot := s.fs.BootID(); boot != "" && h.Boot == boot && len(h.Logs) > 0 {
 		s.warn("%s and its log are missing, and process %d used them last", s.path, h.PID)

@@ -14,7 +14,7 @@ const rejoinedSuffix = ".rejoined-" // after walSuffix
 // set aside.
 func (r *repair) takeHeld(v *files) (bool, error) {
 	h := v.held
-	if h == nil || v.scan != nil && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
+	if h == nil || v.isOthers(h) || v.scan != nil && !v.otherStore() && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
 		return false, nil
 	}
 	if _, ok := h.scan.covers(v.dig); !ok && r.db != nil && r.o.KeepLog == "" {
@@ -47,7 +47,14 @@ func (r *repair) takeHeld(v *files) (bool, error) {
 // becomes of them. KeepDB and KeepLog set them aside.
 func (r *repair) settle(v *files) error {
 	err := v.refuse(r.path)
-	if err == nil || r.o.Rejoin {
+	if err == nil {
+		return nil
+	}
+	if v.held != nil && v.isOthers(v.held) && !r.o.KeepDB && r.o.KeepLog == "" {
+		return fmt.Errorf("%w: %s is a log of the store %v, and %s says that this is %v: move one of the two files, or run crabmem repair --keep-db to quarantine the log",
+			ErrForeign, v.held.path, v.held.scan.store, r.path+idSuffix, v.id)
+	}
+	if r.o.Rejoin {
 		return nil
 	}
 	if !r.o.KeepDB && r.o.KeepLog == "" {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"crabmem/crmem"
 	"crabmem/fuzz/refdec"
 )
 
@@ -46,6 +47,7 @@ var changes = []change{
 	{"overwrite, older bytes", func(m machine, name, old string) { overwrite(m, name, read(m, old)) }},
 	{"replace, same bytes", func(m machine, name, _ string) { create(m, name, read(m, name)) }},
 	{"replace, older bytes", func(m machine, name, old string) { create(m, name, read(m, old)) }},
+	{anotherStore, func(m machine, name, _ string) { create(m, name, read(m, aside(m, name, ".other"))) }},
 	{"truncate to 0", func(m machine, name, _ string) { truncate(m, name, 0) }},
 	{"truncate to a boundary", func(m machine, name, _ string) { truncate(m, name, boundary(m, name)) }},
 	{"truncate by 1 byte", func(m machine, name, _ string) { truncate(m, name, max(0, int64(len(read(m, name)))-1)) }},
@@ -56,6 +58,21 @@ var changes = []change{
 		m.symlink(moved(m, name), name)
 	}},
 	{"replace by a fifo", func(m machine, name, _ string) { must(m.Remove(name)); m.mkfifo(name) }},
+}
+
+// anotherStore is the change that brings files of another store. Its log has
+// operations, and its snapshot is empty.
+const anotherStore = "replace, another store"
+
+// keepOther writes the files of another store next to the older copies.
+func keepOther(m machine) {
+	other := newActor(newMem())
+	must(other.open(crmem.FoldNever))
+	must(other.remember("theirs", "of another store"))
+	dead := other.m.copied(nil)
+	for _, suffix := range targets[len(targets)-1].suffixes {
+		create(m, aside(m, m.store()+suffix, ".other"), read(dead, dead.store()+suffix))
+	}
 }
 
 // aside returns a name in a directory that the store does not use.
@@ -69,6 +86,7 @@ func older(m machine, name string) string { return aside(m, name, ".older") }
 
 // keepOlder copies every file of the store.
 func keepOlder(m machine) {
+	keepOther(m)
 	for _, suffix := range targets[len(targets)-1].suffixes {
 		if name := m.store() + suffix; exists(m, name) {
 			create(m, older(m, name), read(m, name))

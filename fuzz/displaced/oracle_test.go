@@ -116,9 +116,10 @@ func reopen(m machine) (lines []string, state map[string]string, err error) {
 }
 
 var (
-	keepLog = regexp.MustCompile(`--keep-log (/[^ ]*)`)
-	moveLog = regexp.MustCompile(`its log (/[^ ]*) was not: .*: move it to (/[^ ]*),`)
-	useFile = regexp.MustCompile(`(?:in|see) (/[^ ]*\.own-[^ :]*): .*use that file as`)
+	keepLog  = regexp.MustCompile(`--keep-log (/[^ ]*)`)
+	moveLog  = regexp.MustCompile(`its log (/[^ ]*) was not: .*: move it to (/[^ ]*),`)
+	removeID = regexp.MustCompile(`remove (/[^ ]*) if the log is the right one`)
+	useFile  = regexp.MustCompile(`(?:in|see) (/[^ ]*\.own-[^ :]*): .*use that file as`)
 )
 
 // remedies returns what the text of an error asks for.
@@ -139,6 +140,9 @@ func remedies(m machine, err error) (list []func(machine) error) {
 		list = append(list, func(c machine) error {
 			return c.Rename(moveRoot(m, c, match[1]), moveRoot(m, c, match[2]))
 		})
+	}
+	if match := removeID.FindStringSubmatch(text); match != nil {
+		list = append(list, func(c machine) error { return c.Remove(moveRoot(m, c, match[1])) })
 	}
 	if match := useFile.FindStringSubmatch(text); match != nil {
 		list = append(list, func(c machine) error {
@@ -216,18 +220,22 @@ func (o *oracle) copies(m machine, lines []string) (list []map[string]string) {
 }
 
 // has reports whether the states together have every acknowledged entry. It
-// records entries that nobody wrote.
+// records entries that no writer wrote.
 func (o *oracle) has(state map[string]string, more ...map[string]string) bool {
 	lacks := maps.Clone(o.acked)
+	var extra []string
 	for _, s := range append(more, state) {
 		for name, content := range s {
 			if lacks[name] == content {
 				delete(lacks, name)
 			}
 			if o.acked[name] != content && o.maybe[name] != content && !strings.Contains(name, "rejoined") && !outdated[name+"="+content] {
-				o.extra = append(o.extra, fmt.Sprintf("%s=%q", name, content))
+				extra = append(extra, fmt.Sprintf("%s=%q", name, content))
 			}
 		}
+	}
+	if len(lacks) == 0 {
+		o.extra = append(o.extra, extra...)
 	}
 	return len(lacks) == 0
 }

@@ -103,3 +103,13 @@ func (e *nameError) Error() string {
 }
 
 func (e *nameError) Unwrap() error { return e.class }
+
+// opCount prints as a number of operations.
+type opCount int
+
+func (n opCount) String() string {
+	if n == 1 {
+		return "1 operation"
+	}
+	return fmt.Sprintf("%d operations", int(n))
+}

@@ -191,20 +191,20 @@ func (v *files) lacks(side *walScan) []*frame {
 func (v *files) refuse(path string) error {
 	if len(v.old) > 0 { // the second link may be another name of that log
 		l := v.old[0]
-		return fmt.Errorf("%w: an older program set aside %s, which has %d operations that the store does not contain: run crabmem repair --rejoin, or move that file",
-			ErrForeign, l.path, len(l.ops))
+		return fmt.Errorf("%w: an older program set aside %s, which has %v that the store does not contain: run crabmem repair --rejoin, or move that file",
+			ErrForeign, l.path, opCount(len(l.ops)))
 	}
 	if h := v.held; h != nil && v.log == nil {
-		return fmt.Errorf("%w: %s is missing, and its second link %s has %d operations that %s does not contain: run crabmem repair",
-			ErrForeign, path+walSuffix, h.path, len(h.ops), path)
+		return fmt.Errorf("%w: %s is missing, and its second link %s has %v that %s does not contain: run crabmem repair",
+			ErrForeign, path+walSuffix, h.path, opCount(len(h.ops)), path)
 	}
 	if h := v.held; h != nil {
-		return fmt.Errorf("%w: another program replaced %s: the log of the last writer, %s, has %d operations that it does not contain: run crabmem repair",
-			ErrForeign, path+walSuffix, h.path, len(h.ops))
+		return fmt.Errorf("%w: another program replaced %s: the log of the last writer, %s, has %v that it does not contain: run crabmem repair",
+			ErrForeign, path+walSuffix, h.path, opCount(len(h.ops)))
 	}
 	if l := v.linked; l != nil {
-		return fmt.Errorf("%w: the store was moved to %s, and its log %s was not: that log has %d operations that the store does not contain: move it to %s, or away",
-			ErrForeign, path, l.path, len(l.ops), path+walSuffix)
+		return fmt.Errorf("%w: the store was moved to %s, and its log %s was not: that log has %v that the store does not contain: move it to %s, or away",
+			ErrForeign, path, l.path, opCount(len(l.ops)), path+walSuffix)
 	}
 	return nil
 }
@@ -219,8 +219,8 @@ func (v *files) checkIdentity(path string) error {
 		return fmt.Errorf("%w: %s is a log of the store %v, and the log of this store is %s: run crabmem repair",
 			ErrForeign, path+walSuffix, v.scan.store, v.held.path)
 	}
-	return fmt.Errorf("%w: %s holds %d operations of the store %v, and %s says that this is %v: put the right log back, remove %s if the log is the right one, or run crabmem repair --keep-db to quarantine the log",
-		ErrForeign, path+walSuffix, v.scan.ops(), v.scan.store, path+idSuffix, v.id, path+idSuffix)
+	return fmt.Errorf("%w: %s holds %v of the store %v, and %s says that this is %v: put the right log back, remove %s if the log is the right one, or run crabmem repair --keep-db to quarantine the log",
+		ErrForeign, path+walSuffix, opCount(v.scan.ops()), v.scan.store, path+idSuffix, v.id, path+idSuffix)
 }
 
 // otherStore reports whether the log is of another store than the identity
@@ -256,8 +256,8 @@ func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning 
 		return fmt.Sprintf("%s is not the log that process %d used last: expected after a power cut, otherwise it was restored or replaced",
 			path+walSuffix, before.PID), nil
 	}
-	return "", fmt.Errorf("%w: %s has %d operations, and is not the log that process %d used last: put that log back, or run crabmem repair --keep-log %s to accept this one, --keep-db to quarantine it",
-		ErrForeign, path+walSuffix, v.scan.ops(), before.PID, path)
+	return "", fmt.Errorf("%w: %s has %v, and is not the log that process %d used last: put that log back, or run crabmem repair --keep-log %s to accept this one, --keep-db to quarantine it",
+		ErrForeign, path+walSuffix, opCount(v.scan.ops()), before.PID, path)
 }
 
 // warnAbsent reports a store that is missing, if the lock file or the identity
@@ -298,8 +298,8 @@ func missingSnapshot(fsys vfs.FS, path string, maxBytes int64) error {
 			ErrForeign, path, v.own[len(v.own)-1], path)
 	}
 	if v.held != nil {
-		return fmt.Errorf("%w: %s and its log are missing, and the second link %s of the log has %d operations: run crabmem repair",
-			ErrForeign, path, v.held.path, len(v.held.ops))
+		return fmt.Errorf("%w: %s and its log are missing, and the second link %s of the log has %v: run crabmem repair",
+			ErrForeign, path, v.held.path, opCount(len(v.held.ops)))
 	}
 	return nil
 }

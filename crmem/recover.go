@@ -227,7 +227,7 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 		}
 		if !ok {
 			if n := v.scan.ops(); n > 0 {
-				s.warn("%s: %d operations in the log belong to another snapshot and are not shown: crabmem verify tells more", s.path+walSuffix, n)
+				s.warn("%s: %v in the log belong to another snapshot and are not shown: crabmem verify tells more", s.path+walSuffix, opCount(n))
 			}
 		} else {
 			ops, err := v.replay(&v.snap.t, &v.snap.NextID, seq)
@@ -284,8 +284,8 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 	seq, ok := v.point()
 	if !ok {
 		if n := v.scan.ops(); n > 0 {
-			return fmt.Errorf("%w: %s holds %d operations for a snapshot of %v, and %s is %v: crabmem repair --keep-db sets the log aside, --keep-log BASE uses the right base",
-				ErrForeign, s.path+walSuffix, n, v.scan.base, s.path, v.dig)
+			return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: crabmem repair --keep-db sets the log aside, --keep-log BASE uses the right base",
+				ErrForeign, s.path+walSuffix, opCount(n), v.scan.base, s.path, v.dig)
 		}
 		s.base = v.scan.seq - 1
 		if v.scan.base != v.dig {

@@ -35,7 +35,7 @@ func (r *repair) takeHeld(v *files) (bool, error) {
 	if err := r.fs.SyncDir(dirOf(name)); err != nil {
 		return false, err
 	}
-	r.note("%s was removed or replaced; its second link had %d operations that it did not contain, and has its name again", name, len(h.ops))
+	r.note("%s was removed or replaced; its second link had %v that it did not contain, and has its name again", name, opCount(len(h.ops)))
 	if err := v.readLog(r.fs, r.path, r.opts.MaxBytes); err != nil {
 		return false, err
 	}
@@ -196,7 +196,7 @@ func (r *repair) mergeChanges(v *files, l *sideLog) bool {
 		}
 	}
 	r.nextID = max(r.nextID, side.NextID)
-	r.note("%s: %d operations added", l.path, len(l.ops))
+	r.note("%s: %v added", l.path, opCount(len(l.ops)))
 	return true
 }
 

@@ -169,8 +169,8 @@ func (r *repair) run() error {
 	case !ok && v.scan.ops() > 0 && !r.o.KeepDB && v.otherStore():
 		return v.checkIdentity(r.path)
 	case !ok && v.scan.ops() > 0 && !r.o.KeepDB:
-		return fmt.Errorf("%w: %s holds %d operations for a snapshot of %v, and %s is %v: say --keep-db to set the log aside, or --keep-log BASE",
-			ErrForeign, r.path+walSuffix, v.scan.ops(), v.scan.base, r.path, v.dig)
+		return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: say --keep-db to set the log aside, or --keep-log BASE",
+			ErrForeign, r.path+walSuffix, opCount(v.scan.ops()), v.scan.base, r.path, v.dig)
 	case !ok:
 		return r.dropLog(v, 0)
 	}

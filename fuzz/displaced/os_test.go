@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,6 +58,8 @@ func writer(t *testing.T, st start) (osMachine, *exec.Cmd, map[string]string) {
 func TestKilledProcess(t *testing.T) {
 	listed := undetected(t, "in the same boot")
 	counts := map[string]int{}
+	var mu sync.Mutex
+	t.Cleanup(func() { t.Logf("real processes killed: %v", counts) })
 	for _, st := range starts {
 		for _, tg := range targets {
 			for _, ch := range changes {
@@ -65,13 +68,16 @@ func TestKilledProcess(t *testing.T) {
 				}
 				name := tg.name + ": " + ch.name
 				t.Run(strings.ReplaceAll(st.name+"/"+name, " ", "-"), func(t *testing.T) {
+					t.Parallel()
 					m, cmd, acked := writer(t, st)
 					ch.apply(m, tg)
 					must(cmd.Process.Kill())
 					_ = cmd.Wait() // it was killed
 					o := &oracle{t: t, acked: acked}
 					outcome := o.judge(m)
+					mu.Lock()
 					counts[outcome]++
+					mu.Unlock()
 					if len(o.extra) > 0 {
 						t.Errorf("%s: entries that were never written: %v", outcome, o.extra)
 					}
@@ -82,5 +88,4 @@ func TestKilledProcess(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("real processes killed: %v", counts)
 }

@@ -109,7 +109,6 @@ func (r *repair) rejoin(v *files) error {
 	if v.scan != nil {
 		end = v.scan.end
 	}
-	r.heldInfo = nil // until the store has its operations
 	if err := r.write(v, end); err != nil {
 		return err
 	}

@@ -136,7 +136,9 @@ func (r *repair) run() error {
 			return err
 		}
 	}
-	r.heldInfo = v.heldInfo
+	if v.held == nil { // otherwise it has operations that the store lacks
+		r.heldInfo = v.heldInfo
+	}
 	if err := r.settle(v); err != nil {
 		return err
 	}

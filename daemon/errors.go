@@ -103,10 +103,15 @@ func message(err error) *pb.ErrorMsg {
 		}
 	}
 	switch {
+	case errors.Is(err, sessionlog.ErrDisplaced):
+		m.Remedy = "crabmem sessions verify lists the kept copies: compare them with the session"
 	case errors.Is(err, sessionlog.ErrUnknown), errors.Is(err, sessionlog.ErrStopped):
 		m.Remedy = "check the disk, and begin again: the session is read from its file"
 	case errors.Is(err, crmem.ErrUnknown), errors.Is(err, crmem.ErrStopped):
 		m.Remedy = "check the disk, then crabmem daemon stop and crabmem daemon start"
+		if errors.Is(err, crmem.ErrForeign) {
+			m.Remedy = "crabmem daemon stop, then crabmem verify lists each problem and its fix"
+		}
 	case m.Kind == "no_space", vfs.OutOfSpace(err):
 		m.Remedy = "free some space on the disk, and do it again"
 	}

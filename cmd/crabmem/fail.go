@@ -117,6 +117,9 @@ func classify(err error) *failure {
 	if e, ok := errors.AsType[*remote](err); ok {
 		f.described(e.said)
 	}
+	if f.Remedy == "" && errors.Is(err, crmem.ErrForeign) {
+		f.Remedy = remedies["foreign"]
+	}
 	if f.Remedy == "" {
 		f.Remedy = remedies[f.Kind]
 	}
@@ -151,7 +154,7 @@ var remedies = map[string]string{
 	"ambiguous":       "use one of the names",
 	"exists":          "choose another name, or forget the entry first",
 	"format":          "crabmem verify says what is wrong, crabmem repair keeps what is whole",
-	"foreign":         "crabmem repair --keep-db sets the log aside; crabmem repair --keep-log BASE needs the snapshot it was written on",
+	"foreign":         "crabmem verify lists each problem and its fix",
 	"outcome_unknown": "crabmem show tells whether it happened; check the disk before you write again",
 	"not_applied":     "free some space and do it again; nothing was changed",
 	"no_space":        "free some space and do it again; nothing was changed",

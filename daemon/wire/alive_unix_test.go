@@ -30,8 +30,10 @@ func TestFresh(t *testing.T) {
 		}
 		defer far.Close()
 		c := NewConn(near)
-		if !c.Fresh() || !c.Fresh() {
-			t.Errorf("%s: a connection without input is not fresh", name)
+		for range 2 { // to look at it changes nothing
+			if !c.Fresh() {
+				t.Errorf("%s: a connection without input is not fresh", name)
+			}
 		}
 		if err := act(far); err != nil {
 			t.Fatal(err)

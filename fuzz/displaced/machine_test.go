@@ -30,11 +30,6 @@ type machine interface {
 	copied(t *testing.T) machine
 }
 
-// rebooter is a machine that can start again, with everything that was written.
-type rebooter interface {
-	rebooted() machine
-}
-
 type memMachine struct{ *vfs.Mem }
 
 func newMem() memMachine {

@@ -104,3 +104,15 @@ func TestLetters(t *testing.T) {
 		}
 	}
 }
+
+// TestCorrectToLongestForm: a spelling correction lists the word of the documents
+// up to the longest that the lexer remembers, 64 bytes, and not its stem.
+func TestCorrectToLongestForm(t *testing.T) {
+	word := strings.Repeat("север", 5) + "сервера"
+	x := bm25.New(bm25.Standard)
+	x.Add(bm25.Doc{ID: 1, Fields: []string{word}})
+	r := x.Search(bm25.Query{Text: word[:20], Limit: 1, Correct: true})
+	if len(r.Corrections) != 1 || !slices.Equal(r.Corrections[0].Words, []string{word}) {
+		t.Errorf("corrections of %q: %+v, want %q", word[:20], r.Corrections, word)
+	}
+}

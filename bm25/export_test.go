@@ -21,6 +21,15 @@ func SetFewTerms(t testing.TB, n int) {
 // Terms is how many terms and forms of words an index has numbers for.
 func (x *Index) Terms() int { return len(x.lexer.dict.keys) }
 
+// PostingLists is how many posting lists the segments of an index have.
+func (x *Index) PostingLists() int {
+	n := 0
+	for _, s := range x.segments {
+		n += len(s.start) - 1
+	}
+	return n
+}
+
 // Lexer returns what documents are indexed under, in any order, by a lexer that
 // remembers the documents before.
 func Lexer(a Analyzer) func(fields []string) []string {

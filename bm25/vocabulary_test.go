@@ -92,3 +92,16 @@ func TestShrunkIsAsNew(t *testing.T) {
 		}
 	}
 }
+
+// TestBuildListsOnlyTerms: Build makes posting lists for terms, and none for
+// word forms that are not terms.
+func TestBuildListsOnlyTerms(t *testing.T) {
+	x := bm25.New(bm25.Standard)
+	doc := bm25.Doc{ID: 1, Fields: []string{"walking talking"}}
+	if err := x.Build(t.Context(), 1, func(int) bm25.Doc { return doc }); err != nil {
+		t.Fatal(err)
+	}
+	if lists, terms := x.PostingLists(), x.Stats().Terms; lists != terms || x.Terms() <= terms {
+		t.Errorf("%d posting lists of %d terms, with %d words and terms", lists, terms, x.Terms())
+	}
+}

@@ -349,6 +349,36 @@ func TestWrittenWhileIndexed(t *testing.T) {
 	}
 }
 
+// TestAppendIsNotReadBack: an index takes what this process appends from memory
+// and does not read the file.
+func TestAppendIsNotReadBack(t *testing.T) {
+	fsys := &countingFS{FS: vfs.OS{}}
+	d, err := sessionlog.OpenDir(t.TempDir(), &sessionlog.Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newIndex(t, d, nil)
+	before, opened := fsys.bytes.Load(), 0
+	fsys.closed = func() { opened++ }
+	for range 3 {
+		if err := l.Append(sessionlog.Message{Role: "user", Content: "a needle"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read := fsys.bytes.Load() - before; read > 0 || opened > 0 {
+		t.Errorf("%d bytes were read from %d files", read, opened)
+	}
+	fsys.closed = nil
+	if r := mustSearch(t, x, sessionlog.Query{Text: "needle"}); r.Total != 3 {
+		t.Errorf("%d messages found, want 3", r.Total)
+	}
+}
+
 // TestLongMessageLeavesNothing: an index that was told of a very long message
 // keeps its terms, not what it took to read it.
 func TestLongMessageLeavesNothing(t *testing.T) {

@@ -541,6 +541,16 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestLatestSkipsUnreadable: a file without a meta line is no session of the
+// empty agent and sender.
+func TestLatestSkipsUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	writeSession(t, dir, "__1.jsonl", "no meta line")
+	if id, err := openSearchDir(t, dir).Latest("", ""); !errors.Is(err, sessionlog.ErrNotFound) {
+		t.Errorf("the latest is %q, error %v, want %v", id, err, sessionlog.ErrNotFound)
+	}
+}
+
 func TestDeleteRestore(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)

@@ -71,3 +71,16 @@ func TestSnippetShowsTheMost(t *testing.T) {
 		t.Errorf("plain: %q", plain.Snippet)
 	}
 }
+
+// TestSnippetAfterByteOrderMark: a file may begin with a byte order mark and a
+// message that is longer than what a search reads of it.
+func TestSnippetAfterByteOrderMark(t *testing.T) {
+	dir := t.TempDir()
+	line := sessionlog.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: "the needles " + strings.Repeat("hay ", 100_000)})
+	writeSession(t, dir, "one.jsonl", "\ufeff"+strings.TrimSuffix(string(line), "\n"))
+	x := newIndex(t, openSearchDir(t, dir), nil)
+	r := mustSearch(t, x, sessionlog.Query{Text: "needle"})
+	if len(r.Hits) != 1 || !strings.Contains(r.Hits[0].Snippet, "needles") {
+		t.Errorf("%d hits, %+v", len(r.Hits), r.Hits)
+	}
+}

@@ -174,6 +174,12 @@ func (m *Manager) watch() {
 		}
 	}
 	m.scan()
+	m.rescanOn(events, errs, every)
+}
+
+// rescanOn scans the directory after events and errors, once for all in a
+// debounce interval, and at every tick. It returns when the manager is closed.
+func (m *Manager) rescanOn(events <-chan fsnotify.Event, errs <-chan error, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var soon <-chan time.Time

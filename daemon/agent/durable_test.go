@@ -99,6 +99,7 @@ func TestRunReportsFailedSync(t *testing.T) {
 	r.agent.MaxIterations = 1
 	r.model.Queue(modeltest.Call("echo", `{"text":"result"}`))
 	sick := errors.New("sick disk")
+	var stop Stop
 	var err error
 	for e, eerr := range r.Run(t.Context(), r.agent, r.s, Input{Content: "go"}) {
 		if e.Kind == ToolResult {
@@ -109,7 +110,10 @@ func TestRunReportsFailedSync(t *testing.T) {
 				return nil
 			}
 		}
-		err = eerr
+		stop, err = e.Stop, eerr
+	}
+	if stop != Failed {
+		t.Errorf("the run stopped with %d, want %d", stop, Failed)
 	}
 	if !errors.Is(err, sick) || !errors.Is(err, sessionlog.ErrUnknown) {
 		t.Errorf("the run ended with %v", err)

@@ -109,7 +109,7 @@ func (t *docTable) kill(d uint16) {
 
 // lenAndTerms returns the length of a document and what decodes to its terms.
 func (t *docTable) lenAndTerms(d uint16) (int, []byte) {
-	b := t.terms[t.termsAt[d]:t.termsAt[d+1]]
+	b := t.terms[t.termsAt[d]:t.termsAt[int(d)+1]]
 	n, size := binary.Uvarint(b)
 	return int(n), b[size:]
 }

@@ -53,16 +53,32 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
-// TestCorrectLongWords corrects words of up to 40 letters.
+// TestCorrectLongWords corrects words of up to 40 letters, also of letters that
+// have four bytes each before they become ASCII.
 func TestCorrectLongWords(t *testing.T) {
-	for n := 38; n <= 42; n++ {
-		word := []rune(strings.Repeat("abcdefghklmnoprstuvw", 3))[:n]
-		wrong := slices.Clone(word)
-		wrong[5], wrong[6] = wrong[6], wrong[5]
-		l := newLibrary(t, []string{string(word)})
-		got := len(l.x.Search(l.query(string(wrong), 0)).Corrections)
-		if want := map[bool]int{true: 1}[n <= 40]; got != want {
-			t.Errorf("%d letters: %d corrections, want %d", n, got, want)
+	for _, letters := range []string{"abcdefghklmnoprstuvw", "𝐚𝐛𝐜𝐝𝐞𝐟𝐠𝐡𝐤𝐥𝐦𝐧𝐨𝐩𝐫𝐬𝐭𝐮𝐯𝐰"} {
+		for n := 38; n <= 42; n++ {
+			word := []rune(strings.Repeat(letters, 3))[:n]
+			wrong := slices.Clone(word)
+			wrong[5], wrong[6] = wrong[6], wrong[5]
+			l := newLibrary(t, []string{string(word)})
+			got := len(l.x.Search(l.query(string(wrong), 0)).Corrections)
+			if want := map[bool]int{true: 1}[n <= 40]; got != want {
+				t.Errorf("%d letters of %s: %d corrections, want %d", n, letters, got, want)
+			}
+		}
+	}
+}
+
+// TestCorrectBytes corrects a word of 40 letters in 160 bytes, and none in more
+// bytes, even if the mark that adds them is ignored.
+func TestCorrectBytes(t *testing.T) {
+	word := strings.Repeat("𝐚𝐛𝐜𝐝𝐞", 8)
+	wrong := strings.Replace(word, "𝐛𝐜", "𝐜𝐛", 1)
+	l := newLibrary(t, []string{word})
+	for query, want := range map[string]int{wrong: 1, wrong + "\u0301": 0} {
+		if got := len(l.x.Search(l.query(query, 0)).Corrections); got != want {
+			t.Errorf("%d bytes: %d corrections, want %d", len(query), got, want)
 		}
 	}
 }

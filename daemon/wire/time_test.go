@@ -470,3 +470,32 @@ func TestClosedInside(t *testing.T) {
 	}
 	here.Close()
 }
+
+// TestWatchRestsWhileIdle has no request for long enough that the watch stops
+// its timer. A request after that is watched.
+func TestWatchRestsWhileIdle(t *testing.T) {
+	ended := make(chan struct{})
+	s := &Server{Token: "secret", Handler: func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		<-ctx.Done()
+		close(ended)
+	}}
+	inTimeOf(t, s, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		c := admitted(t, nc)
+		time.Sleep(2 * restAfter * watchAfter)
+		synctest.Wait()
+		if !s.watch.resting.Load() {
+			t.Error("the watch does not rest on an idle server")
+		}
+		if err := c.Write(sendMsg("wait")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * watchAfter)
+		synctest.Wait()
+		if s.watch.resting.Load() {
+			t.Error("the watch rests during a request")
+		}
+		nc.Close()
+		<-ended
+	})
+}

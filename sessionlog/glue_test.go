@@ -70,12 +70,15 @@ func TestPiecesGivenUp(t *testing.T) {
 	whole := `{"role":"user","content":"x"}`
 	// Each of the beginnings is read to the end of the line.
 	vainly := strings.Repeat(`{"role":`, 100) + "[" + strings.Repeat(`0,`, 100_000)
+	// Each of the beginnings is read to the end of its object.
+	nested := strings.Repeat(`{"role":`, 120) + "1" + strings.Repeat("}", 120)
 	for _, c := range []struct {
 		line string
 		want int
 	}{
 		{whole + whole + vainly, 2},
 		{whole + vainly + whole, 1},
+		{whole + strings.Repeat(nested, 3) + whole, 1},
 		{whole + strings.Repeat(`{"role":`, 100) + "!" + whole, 2},
 	} {
 		found := pieces(nil, []byte(c.line), false)

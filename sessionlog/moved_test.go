@@ -1,9 +1,12 @@
 package sessionlog_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -51,6 +54,81 @@ func TestListOrderAfterMove(t *testing.T) {
 	}
 	if want := "[crab_user_1_new-title.jsonl crab_user_2.jsonl crab_user_3.jsonl]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+// unopenable lists a file that it does not find, and counts how often it lists
+// a folder.
+type unopenable struct {
+	between
+	name  string
+	reads int
+}
+
+func (u *unopenable) Open(name string) (vfs.File, error) {
+	if filepath.Base(name) == u.name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return u.between.Open(name)
+}
+
+func (u *unopenable) ReadDir(name string) ([]fs.DirEntry, error) {
+	u.reads++
+	return u.between.ReadDir(name)
+}
+
+// TestListOfMissingFile lists a folder with a file that is never found. A
+// session that is created meanwhile is in the list. List reads the folder again
+// only until nothing changes.
+func TestListOfMissingFile(t *testing.T) {
+	const meta = `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}`
+	for _, c := range []struct {
+		create bool
+		want   string
+		reads  int
+	}{
+		{false, "[crab_user_1.jsonl true crab_user_2.jsonl false]", 2},
+		{true, "[crab_user_1.jsonl true crab_user_2.jsonl false crab_user_3.jsonl true]", 3},
+	} {
+		dir := t.TempDir()
+		writeSession(t, dir, "crab_user_1.jsonl", meta)
+		writeSession(t, dir, "crab_user_2.jsonl", meta)
+		var once sync.Once
+		u := &unopenable{name: "crab_user_2.jsonl", between: between{vfs.OS{}, func() {
+			if c.create {
+				once.Do(func() { writeSession(t, dir, "crab_user_3.jsonl", meta) })
+			}
+		}}}
+		d, err := sessionlog.OpenDir(dir, &sessionlog.Options{FS: u})
+		noErr(t, err)
+		u.reads = 0
+		list, err := d.List()
+		noErr(t, err)
+		var got []string
+		for _, i := range list {
+			got = append(got, fmt.Sprint(i.File, " ", i.Err == nil))
+		}
+		if fmt.Sprint(got) != c.want || u.reads != c.reads {
+			t.Errorf("the list is %v after %d reads of the folder, want %s after %d", got, u.reads, c.want, c.reads)
+		}
+		noErr(t, d.Close())
+	}
+}
+
+// TestOpenNamesCorruptFile opens a session whose meta line has no end and is
+// longer than a line may be.
+func TestOpenNamesCorruptFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "crab_user_1.jsonl")
+	line := `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}{"role":"user","content":"` + strings.Repeat("x", 8<<10)
+	noErr(t, os.WriteFile(path, []byte(line), 0o600))
+	d, err := sessionlog.OpenDir(dir, &sessionlog.Options{MaxLine: 4 << 10})
+	noErr(t, err)
+	defer d.Close()
+	_, err = d.Open("crab_user_1")
+	var corrupt *sessionlog.FormatError
+	if !errors.As(err, &corrupt) || corrupt.Path != path || corrupt.Line != 1 {
+		t.Errorf("the error is %v, want a FormatError of line 1 of %s", err, path)
 	}
 }
 

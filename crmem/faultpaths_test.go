@@ -1,0 +1,232 @@
+package crmem
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// onCheckpoint sets a hook that calls f once, when a checkpoint of /m.db
+// begins to write its temporary file.
+func onCheckpoint(m *vfs.Mem, f func()) {
+	done := false
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db") && !done {
+			done = true
+			f()
+		}
+		return nil
+	}
+}
+
+// hasTemps reports whether the root directory has a temporary file of /m.db.
+func hasTemps(t *testing.T, m *vfs.Mem) bool {
+	t.Helper()
+	list, err := m.ReadDir("/")
+	noErr(t, err)
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), ".m.db") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestCheckpointOfUnreadableLog corrupts the log's magic after operations that
+// the checkpoint must copy. The checkpoint fails and keeps their file.
+func TestCheckpointOfUnreadableLog(t *testing.T) {
+	m := vfs.NewMem()
+	o := &Options{FS: m, FoldOnClose: FoldNever}
+	s := opened(t, "/m.db", o, 0)
+	noErr(t, s.Apply(Add{Name: "before"}))
+	corrupt := false
+	onCheckpoint(m, func() {
+		noErr(t, s.Apply(Add{Name: "during"}))
+		corrupt = true
+	})
+	write := m.Hook
+	hits := 0
+	m.Hook = func(c vfs.Call) error {
+		if corrupt && c.Op == "read" && c.Name == "/m.db-wal" {
+			hits++
+			return &vfs.Fault{Corrupt: func(b []byte) []byte {
+				if len(b) > 0 {
+					b[0] ^= 0xff
+				}
+				return b
+			}}
+		}
+		return write(c)
+	}
+	if err := s.Checkpoint(); !errors.Is(err, ErrFormat) || hits == 0 {
+		t.Errorf("checkpoint after %d corrupt reads: %v", hits, err)
+	}
+	m.Hook = nil
+	if err := s.Apply(Add{Name: "after"}); !errors.Is(err, ErrStopped) {
+		t.Errorf("write after a failed checkpoint: %v", err)
+	}
+	s.Close() // reports the same error
+	s = opened(t, "/m.db", o, 2)
+	noErr(t, s.Close())
+}
+
+// TestFailedCheckpointRemovesItsFile fails each step before the rename.
+func TestFailedCheckpointRemovesItsFile(t *testing.T) {
+	for _, op := range []string{"write", "sync", "read"} {
+		m := vfs.NewMem()
+		s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+		noErr(t, s.Apply(Add{Name: "a"}))
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == op && strings.HasPrefix(c.Name, "/.m.db") {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		if err := s.Checkpoint(); !errors.Is(err, ErrNotApplied) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", op, err)
+		}
+		m.Hook = nil
+		if hasTemps(t, m) {
+			t.Errorf("%s: the temporary file is still there", op)
+		}
+		noErr(t, s.Checkpoint())
+		noErr(t, s.Close())
+	}
+}
+
+// TestRetryAfterFailedLogKeepsLock creates a store whose first log has no
+// space. The next write continues under the same lock.
+func TestRetryAfterFailedLogKeepsLock(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	full, unlocks := true, 0
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "unlock" {
+			unlocks++
+		}
+		if full && c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db-wal") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := s.Apply(Add{Name: "a"}); !errors.Is(err, ErrNotApplied) {
+		t.Fatalf("write without space for the log: %v", err)
+	}
+	if _, err := m.Lstat("/m.db"); err != nil {
+		t.Fatal(err)
+	}
+	full = false
+	noErr(t, s.Apply(Add{Name: "a"}))
+	if unlocks != 0 {
+		t.Errorf("the store released its lock %d times between two writes", unlocks)
+	}
+	m.Hook = nil
+	noErr(t, s.Close())
+	opened(t, "/m.db", &Options{FS: m}, 1)
+}
+
+// TestAdoptOfDamageDuringLock has another program create an invalid store
+// while the first write takes the lock. The write returns the refusal.
+func TestAdoptOfDamageDuringLock(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "lock" {
+			m.Hook = nil
+			m.WriteFile("/m.db", []byte("not a store, and long enough for a header"), 0o600)
+		}
+		return nil
+	}
+	if err := s.Apply(Add{Name: "a"}); !errors.Is(err, ErrFormat) || !errors.Is(err, ErrNotApplied) {
+		t.Errorf("write to an invalid store: %v", err)
+	}
+	if s.Len() != 0 {
+		t.Errorf("%d entries", s.Len())
+	}
+	l, err := m.Lock("/m.db-lock")
+	if err != nil {
+		t.Fatalf("the refused write holds the lock: %v", err)
+	}
+	noErr(t, l.Unlock())
+}
+
+// TestNewIgnoresReadOnly writes to a store in RAM.
+func TestNewIgnoresReadOnly(t *testing.T) {
+	s := New(&Options{ReadOnly: true})
+	if err := s.Apply(Add{Name: "a"}); err != nil || s.Len() != 1 {
+		t.Errorf("%d entries, %v", s.Len(), err)
+	}
+}
+
+// TestClosedStoreReturnsErrClosed calls Close again, and then other methods, which
+// return ErrClosed and do not block.
+func TestClosedStoreReturnsErrClosed(t *testing.T) {
+	s := opened(t, "/m.db", &Options{FS: vfs.NewMem()}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	errs := make(chan error)
+	go func() {
+		for range 2 {
+			errs <- s.Close()
+		}
+		errs <- s.Apply(Add{Name: "b"})
+	}()
+	for i := range 3 {
+		select {
+		case err := <-errs:
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("call %d: %v", i, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("call %d blocks", i)
+		}
+	}
+}
+
+// TestEqualComparesEveryField changes one field at a time.
+func TestEqualComparesEveryField(t *testing.T) {
+	entry := func() Entry {
+		return Entry{ID: 1, Name: "a", Kind: Note, CreatedAt: 2, Content: "c", Aliases: []string{"x", "y"}}
+	}
+	for field, change := range map[string]func(*Entry){
+		"id":            func(e *Entry) { e.ID++ },
+		"name":          func(e *Entry) { e.Name = "b" },
+		"kind":          func(e *Entry) { e.Kind = Archive },
+		"created_at":    func(e *Entry) { e.CreatedAt++ },
+		"content":       func(e *Entry) { e.Content = "d" },
+		"first alias":   func(e *Entry) { e.Aliases[0] = "z" },
+		"last alias":    func(e *Entry) { e.Aliases[1] = "z" },
+		"fewer aliases": func(e *Entry) { e.Aliases = e.Aliases[:1] },
+		"more aliases":  func(e *Entry) { e.Aliases = append(e.Aliases, "z") },
+		"no aliases":    func(e *Entry) { e.Aliases = nil },
+	} {
+		a, b := entry(), entry()
+		change(&b)
+		if a.Equal(b) || b.Equal(a) {
+			t.Errorf("entries that differ in %s are equal", field)
+		}
+	}
+	if !entry().Equal(entry()) {
+		t.Error("an entry differs from its copy")
+	}
+	none, empty := entry(), entry()
+	none.Aliases, empty.Aliases = nil, []string{}
+	if !none.Equal(empty) {
+		t.Error("nil aliases differ from empty ones")
+	}
+}
+
+// TestTextsOrder checks the fields that a search reads again: the name, the
+// aliases and the content.
+func TestTextsOrder(t *testing.T) {
+	s := New(nil)
+	noErr(t, s.Apply(Add{Name: "name", Content: "content", Aliases: []string{"one", "two", "three"}}))
+	if got := s.texts(1); !slices.Equal(got, []string{"name", "one", "two", "three", "content"}) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,173 @@
+package crmem
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"crabmem/crmem/vfs"
+)
+
+// TestRepairOfLockedStore repairs a store that a writer holds.
+func TestRepairOfLockedStore(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	if r, err := Repair("/m.db", &RepairOptions{FS: m}); r != nil || !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	noErr(t, s.Apply(Add{Name: "b"}))
+	noErr(t, s.Close())
+	opened(t, "/m.db", &Options{FS: m}, 2)
+}
+
+// tornStore returns a store whose log has two operations and a torn tail, and
+// the offset of that tail.
+func tornStore(t *testing.T) (*vfs.Mem, int64) {
+	t.Helper()
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Apply(Add{Name: "b"}))
+	noErr(t, s.Close())
+	log, err := vfs.ReadFile(m, "/m.db-wal", 1<<20)
+	noErr(t, err)
+	m.WriteFile("/m.db-wal", append(log, "torn"...), 0o600)
+	return m, int64(len(log))
+}
+
+// TestRepairNotesReason repairs a torn log. A note has the file, the offset
+// and the reason.
+func TestRepairNotesReason(t *testing.T) {
+	m, end := tornStore(t)
+	scan, err := scanWAL(memBytes(t, m, "/m.db-wal"))
+	noErr(t, err)
+	r, err := Repair("/m.db", &RepairOptions{FS: m})
+	noErr(t, err)
+	want := fmt.Sprintf("/m.db-wal: torn at offset %d: %s", end, scan.why)
+	if scan.why == "" || len(r.Notes) != 1 || r.Notes[0] != want {
+		t.Errorf("notes %q, want %q", r.Notes, want)
+	}
+	if len(r.Files) != 1 || r.Files[0].Recovered != end || r.Files[0].Aside != 4 || r.Entries != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func memBytes(t *testing.T, m *vfs.Mem, name string) []byte {
+	t.Helper()
+	b, err := vfs.ReadFile(m, name, 1<<20)
+	noErr(t, err)
+	return b
+}
+
+// TestRepairWithoutQuarantineChangesNothing repairs on a disk without space for
+// the quarantine file of the log, with and without the snapshot.
+func TestRepairWithoutQuarantineChangesNothing(t *testing.T) {
+	for _, missing := range []bool{false, true} {
+		m, end := tornStore(t)
+		if missing {
+			noErr(t, m.Remove("/m.db"))
+		}
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db-wal"+damagedSuffix) {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		if r, err := Repair("/m.db", &RepairOptions{FS: m}); r != nil || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("missing %t: %+v, %v", missing, r, err)
+		}
+		m.Hook = nil
+		if log := memBytes(t, m, "/m.db-wal"); string(log[end:]) != "torn" {
+			t.Errorf("missing %t: the log lost its tail", missing)
+		}
+		if _, err := m.Lstat("/m.db"); errors.Is(err, fs.ErrNotExist) != missing {
+			t.Errorf("missing %t: then %v", missing, err)
+		}
+		r, err := Repair("/m.db", &RepairOptions{FS: m})
+		if err != nil || r.Entries != 2 {
+			t.Errorf("missing %t: with space: %+v, %v", missing, r, err)
+		}
+		noErr(t, opened(t, "/m.db", &Options{FS: m}, 2).Close())
+	}
+}
+
+// TestSalvageKeepsNextID repairs a snapshot whose last entry is corrupt. The next ID
+// is that of a valid header, and always above every recovered entry.
+func TestSalvageKeepsNextID(t *testing.T) {
+	for _, c := range []struct {
+		header, want uint64
+		valid        bool // the header counts as recovered
+	}{
+		{50, 50, true},
+		{3, 3, true},
+		{2, 3, false},
+		{1, 3, false},
+	} {
+		m := vfs.NewMem()
+		db := encodedStore(t, 50, "a", "b", "c")
+		binary.LittleEndian.PutUint64(db[offNextID:], c.header)
+		record := (len(db) - headerSize) / 3
+		db[headerSize+2*record+recKind] = 0xff
+		m.WriteFile("/m.db", db, 0o600)
+		r, err := Repair("/m.db", &RepairOptions{FS: m})
+		noErr(t, err)
+		recovered := int64(2 * record)
+		if c.valid {
+			recovered += headerSize
+		}
+		if len(r.Files) != 1 || r.Files[0].Recovered != recovered || r.Files[0].Aside != int64(len(db))-recovered {
+			t.Errorf("next id %d in the header: %+v, want %d bytes recovered", c.header, r.Files, recovered)
+		}
+		s := opened(t, "/m.db", &Options{FS: m}, 2)
+		if got := s.NextID(); got != c.want {
+			t.Errorf("next id %d in the header: then %d, want %d", c.header, got, c.want)
+		}
+		noErr(t, s.Close())
+	}
+}
+
+// TestRecoveredSnapshotMode recovers a store without a log that a process left
+// open. The rewritten snapshot has the mode 0600.
+func TestRecoveredSnapshotMode(t *testing.T) {
+	m := vfs.NewMem()
+	db := encodedStore(t, 2, "a")
+	m.WriteFile("/m.db", db, 0o644)
+	m.WriteFile("/m.db-lock", []byte((&vfs.Holder{PID: 1, Boot: m.BootID(), Clean: -1}).Text()), 0o600)
+	s := opened(t, "/m.db", &Options{FS: m}, 1)
+	fi, err := m.Lstat("/m.db")
+	noErr(t, err)
+	if fi.Mode() != 0o600 || string(memBytes(t, m, "/m.db")) != string(db) {
+		t.Errorf("mode %v, %d bytes", fi.Mode(), fi.Size())
+	}
+	noErr(t, s.Close())
+}
+
+// TestFilesOfStoreArePrivate checks the mode of every file that a store
+// creates.
+func TestFilesOfStoreArePrivate(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Checkpoint())
+	noErr(t, s.Apply(Add{Name: "b"}))
+	noErr(t, s.Close())
+	list, err := m.ReadDir("/")
+	noErr(t, err)
+	names := 0
+	for _, e := range list {
+		fi, err := e.Info()
+		noErr(t, err)
+		names++
+		if fi.Mode() != 0o600 {
+			t.Errorf("%s has the mode %v", e.Name(), fi.Mode())
+		}
+	}
+	if names < 3 {
+		t.Errorf("%d files", names)
+	}
+}

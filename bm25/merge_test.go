@@ -40,3 +40,21 @@ func TestMergeFillsSegment(t *testing.T) {
 		}
 	}
 }
+
+// TestTailsTakeEqualMemory fills three tails with as many documents: each
+// becomes a segment of the same size.
+func TestTailsTakeEqualMemory(t *testing.T) {
+	const n = 64
+	bm25.SetTailDocs(t, n)
+	x := bm25.New(bm25.Standard)
+	var bytes []int64
+	for i := range 3 * n {
+		x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{"word"}})
+		if (i+1)%n == 0 {
+			bytes = append(bytes, x.Stats().Bytes)
+		}
+	}
+	if x.Stats().Segments != 3 || bytes[2]-bytes[1] != bytes[1]-bytes[0] {
+		t.Errorf("%d segments, and after each the index has %d bytes", x.Stats().Segments, bytes)
+	}
+}

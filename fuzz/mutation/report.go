@@ -59,7 +59,8 @@ func (p *plan) report(w io.Writer, results []*result) bool {
 	lost := c[survived] + c[unreached]
 	fmt.Fprintf(w, "%.1f %% survive, at most %d %%; %.1f %% are listed as equivalent, at most %d %%\n",
 		percent(lost, c[""]), p.max, percent(c[listed], c[""]), maxEquivalents)
-	return lost*100 <= p.max*c[""] && c[listed]*100 <= maxEquivalents*c[""] && len(p.stale) == 0
+	few := c[""] < enoughMutants || c[listed]*100 <= maxEquivalents*c[""]
+	return lost*100 <= p.max*c[""] && few && len(p.stale) == 0
 }
 
 func percent(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }

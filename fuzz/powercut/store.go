@@ -160,7 +160,7 @@ func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error)
 
 // siblings are the files that may stand in the store's directory once it was
 // opened and closed. Temporary files are swept.
-var siblings = regexp.MustCompile(`^memory\.db(-wal|-lock|-reserve|-wal\.torn-[0-9.]+)?$`)
+var siblings = regexp.MustCompile(`^memory\.db(-id|-wal|-wal\.held|-lock|-reserve|-wal\.torn-[0-9.]+)?$`)
 
 func judgeStore(r run) func(string, []byte) error {
 	checker := history.NewChecker(r.seed, writers(r))

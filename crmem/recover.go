@@ -216,7 +216,6 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 		}
 		s.warn("%v", err)
 	}
-	s.warnOwn(v.own)
 	if v.idErr == nil {
 		s.id = v.id
 	}
@@ -242,6 +241,7 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 		s.w = v.scan.writer()
 	}
 	s.t, s.nextID = v.snap.t, v.snap.NextID
+	s.warnOwn(v.own)
 	return true, nil
 }
 

@@ -111,3 +111,29 @@ func TestQuarantineKeepsOtherFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestReaderNamesAKeptCopyOnce opens a store for reading whose log extends
+// another snapshot: the reader tries again before it accepts that, and names
+// the copy of a stopped writer once.
+func TestReaderNamesAKeptCopyOnce(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	other, err := NewSnapshot(8, []Entry{{ID: 7, Name: "other"}})
+	noErr(t, err)
+	b, err := other.AppendBinary(nil)
+	noErr(t, err)
+	m.WriteFile("/m.db", b, 0o600)
+	m.WriteFile("/m.db.own-01234567", b, 0o600)
+	named := 0
+	_, err = Open("/m.db", &Options{FS: m, ReadOnly: true, Warn: func(line string) {
+		if strings.HasPrefix(line, "/m.db.own-01234567 is the state of a writer") {
+			named++
+		}
+	}})
+	noErr(t, err)
+	if named != 1 {
+		t.Errorf("the copy is named %d times", named)
+	}
+}

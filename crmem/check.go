@@ -87,8 +87,7 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 			own = append(own, ownCopies(fsys, link)...)
 		}
 		for _, name := range own {
-			add("kept", name, 0, 0, fmt.Errorf("%w: %s is the state of a writer that stopped because another program changed the store's files", ErrForeign, name),
-				"compare it with the store, then move or remove it")
+			add("kept", name, 0, 0, fmt.Errorf("%w: %v", ErrForeign, keptCopy(name)), keptCopyFix)
 		}
 	}()
 	v := &files{}

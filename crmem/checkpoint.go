@@ -255,14 +255,8 @@ func (s *Store) announce(dig digest, seq uint64) error {
 		if !vfs.OutOfSpace(err) {
 			return s.fail(err)
 		}
-		if nerr := s.checkLog(-1); nerr != nil {
-			return s.fail(errors.Join(err, s.keepState(nerr, nil)))
-		}
-		if terr := s.log.Truncate(s.w.end); terr != nil {
+		if terr := s.truncateLog(s.w.end); terr != nil {
 			return s.fail(errors.Join(err, terr))
-		}
-		if serr := s.log.Datasync(); serr != nil {
-			return s.fail(errors.Join(err, serr))
 		}
 		return fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
 	}
@@ -437,7 +431,7 @@ func (s *Store) fillLog(p vfs.Pending, b []byte) (fs.FileInfo, error) {
 	}
 	end := s.w.end
 	if s.log == nil {
-		end = -1
+		end = anyLength
 	}
 	return fi, s.checkLog(end)
 }

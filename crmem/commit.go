@@ -321,16 +321,22 @@ func (s *Store) undo(start int64, err error) error {
 	if !vfs.OutOfSpace(err) {
 		return s.unknown(err)
 	}
-	if nerr := s.checkLog(-1); nerr != nil {
-		return s.unknown(errors.Join(err, s.keepState(nerr, nil)))
-	}
-	if terr := s.log.Truncate(start); terr != nil {
+	if terr := s.truncateLog(start); terr != nil {
 		return s.unknown(errors.Join(err, terr))
 	}
-	if serr := s.log.Datasync(); serr != nil {
-		return s.unknown(errors.Join(err, serr))
-	}
 	return fmt.Errorf("%w: %w", ErrNotApplied, err)
+}
+
+// truncateLog removes what a failed append left after offset end. With an error
+// the log may still have it.
+func (s *Store) truncateLog(end int64) error {
+	if err := s.checkLog(anyLength); err != nil {
+		return s.keepState(err, nil)
+	}
+	if err := s.log.Truncate(end); err != nil {
+		return err
+	}
+	return s.log.Datasync()
 }
 
 // unknown stops the store and says that the outcome is not known.

@@ -49,9 +49,12 @@ func (e *displacedError) Error() string {
 // Is makes a displacedError an ErrForeign.
 func (e *displacedError) Is(target error) bool { return target == ErrForeign }
 
+// anyLength as the end of the log matches every length.
+const anyLength = -1
+
 // checkLog returns a *displacedError if the names of lock and log do not lead
-// to the files that this writer uses, or if the log does not end at end; -1 is
-// any length (FORMAT.md, N1). The caller holds the token, or has the store for
+// to the files that this writer uses, or if the log does not end at end
+// (FORMAT.md, N1). The caller holds the token, or has the store for
 // itself.
 func (s *Store) checkLog(end int64) error {
 	if err := s.checkLock(); err != nil {
@@ -70,7 +73,7 @@ func (s *Store) checkLog(end int64) error {
 		return &displacedError{path: name, why: "created it"}
 	case !vfs.SameFile(fi, s.logStat.info):
 		return &displacedError{path: name, why: "replaced it"}
-	case s.log == nil && fi.Size() != s.logStat.size(), s.log != nil && end >= 0 && fi.Size() != end:
+	case s.log == nil && fi.Size() != s.logStat.size(), s.log != nil && end != anyLength && fi.Size() != end:
 		return &displacedError{path: name, why: fmt.Sprintf("changed its length to %d bytes", fi.Size())}
 	}
 	if s.linked && vfs.Identify(fi).Links == 1 {
@@ -176,20 +179,28 @@ func (s *Store) nameOwn(p vfs.Pending, dig digest) (name string, err error) {
 	if err := p.Keep(); err != nil {
 		return p.Name(), err
 	}
+	name, err = s.moveToFree(p.Name(), fmt.Sprintf("%s%s%08x", s.path, ownSuffix, dig.c))
+	if err != nil {
+		return p.Name(), err
+	}
+	return name, s.fs.SyncDir(dirOf(s.path))
+}
+
+// moveToFree renames a file to name, or to name with a number if a file has
+// that name, and returns which.
+func (s *Store) moveToFree(file, name string) (string, error) {
 	for i := 0; ; i++ {
-		name = fmt.Sprintf("%s%s%08x", s.path, ownSuffix, dig.c)
+		free := name
 		if i > 0 {
-			name = fmt.Sprintf("%s.%d", name, i)
+			free = fmt.Sprintf("%s.%d", name, i)
 		}
-		if err := s.fs.Link(p.Name(), name); errors.Is(err, fs.ErrExist) {
-			continue
-		} else if err != nil { // no hard links: the name was free a moment ago
-			if err := s.fs.Rename(p.Name(), name); err != nil {
-				return p.Name(), err
-			}
-			return name, s.fs.SyncDir(dirOf(s.path))
+		_, err := s.fs.Lstat(free)
+		if errors.Is(err, fs.ErrNotExist) {
+			return free, s.fs.Rename(file, free)
 		}
-		return name, errors.Join(s.fs.Remove(p.Name()), s.fs.SyncDir(dirOf(s.path)))
+		if err != nil {
+			return "", err
+		}
 	}
 }
 

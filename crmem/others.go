@@ -51,7 +51,7 @@ func (v *files) findOthers(fsys vfs.FS, path string, maxBytes int64) error {
 			v.findHeld(fsys, name, maxBytes)
 		case aside && (n == "" || n[0] == '.'):
 			l := readSideLog(fsys, name, maxBytes)
-			if l != nil && l.scan.version != walOldVersion && (v.idErr != nil || l.scan.store == v.id) {
+			if l != nil && l.scan.version != walOldVersion && !v.ofOtherStore(l.scan) {
 				if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
 					v.old = append(v.old, l)
 				}
@@ -72,7 +72,7 @@ func (v *files) findHeld(fsys vfs.FS, name string, maxBytes int64) {
 		return
 	}
 	l := readSideLog(fsys, name, maxBytes)
-	if l == nil || v.isOthers(l) && v.scan != nil && !v.otherStore() {
+	if l == nil || v.ofOtherStore(l.scan) && v.scan != nil && !v.otherStore() {
 		v.heldInfo = nil // not a log of this store: left as it is
 		return
 	}
@@ -115,10 +115,14 @@ func ownCopies(fsys vfs.FS, path string) (own []string) {
 	return own
 }
 
-// isOthers reports whether a log has another identity than the identity file.
-func (v *files) isOthers(l *sideLog) bool {
-	return v.idErr == nil && l.scan.version != walOldVersion && l.scan.store != v.id
+// ofOtherStore reports whether a log has another identity than the identity
+// file.
+func (v *files) ofOtherStore(scan *walScan) bool {
+	return v.idErr == nil && scan.version != walOldVersion && scan.store != v.id
 }
+
+// otherStore reports whether the log of v is of another store.
+func (v *files) otherStore() bool { return v.scan != nil && v.ofOtherStore(v.scan) }
 
 // readSideLog reads a log under another name as far as it is valid, or returns
 // nil.
@@ -127,15 +131,9 @@ func readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
 	if err != nil {
 		return nil
 	}
-	scan, err := scanWAL(b)
-	if err != nil {
-		off := offsetOf(err)
-		if off < walOldHeader {
-			return nil
-		}
-		if scan, err = scanWAL(b[:off]); err != nil {
-			return nil
-		}
+	scan, _ := scanPrefix(b)
+	if scan == nil {
+		return nil
 	}
 	return &sideLog{path: name, bytes: b, scan: scan}
 }
@@ -215,7 +213,7 @@ func (v *files) checkIdentity(path string) error {
 	if !v.otherStore() || v.scan.ops() == 0 {
 		return nil
 	}
-	if v.held != nil && !v.isOthers(v.held) {
+	if v.held != nil && !v.ofOtherStore(v.held.scan) {
 		return fmt.Errorf("%w: %s is a log of the store %v, and the log of this store is %s: run crabmem repair",
 			ErrForeign, path+walSuffix, v.scan.store, v.held.path)
 	}
@@ -223,36 +221,24 @@ func (v *files) checkIdentity(path string) error {
 		ErrForeign, path+walSuffix, opCount(v.scan.ops()), v.scan.store, path+idSuffix, v.id, path+idSuffix)
 }
 
-// otherStore reports whether the log is of another store than the identity
-// file.
-func (v *files) otherStore() bool {
-	return v.scan != nil && v.scan.version != walOldVersion && v.idErr == nil && v.scan.store != v.id
-}
-
 // checkSalt compares the log with what the last holder of the lock wrote about
 // it (FORMAT.md, V10). It returns ErrForeign for another log of this boot, and
 // otherwise a warning or "".
 func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning string, err error) {
 	sameBoot := before.Boot != "" && before.Boot == boot
-	if len(before.Logs) == 0 || v.otherStore() { // that is V9
+	hadOps := before.Clean < 0 || before.Clean > walHeaderSize // or may have had
+	switch {
+	case len(before.Logs) == 0 || v.otherStore(): // that is V9
 		return "", nil
-	}
-	if v.scan == nil {
-		if sameBoot && (before.Clean < 0 || before.Clean > walHeaderSize) {
-			return fmt.Sprintf("%s is missing, and process %d used it last: operations that were in it alone are lost", path+walSuffix, before.PID), nil
-		}
+	case v.scan == nil && sameBoot && hadOps:
+		return fmt.Sprintf("%s is missing, and process %d used it last: operations that were in it alone are lost", path+walSuffix, before.PID), nil
+	case v.scan == nil || slices.Contains(before.Logs, v.scan.salt):
 		return "", nil
-	}
-	if slices.Contains(before.Logs, v.scan.salt) {
+	case v.scan.ops() == 0 && sameBoot && hadOps:
+		return fmt.Sprintf("%s is not the log that process %d used last: operations that were in that log alone are lost", path+walSuffix, before.PID), nil
+	case v.scan.ops() == 0:
 		return "", nil
-	}
-	if v.scan.ops() == 0 {
-		if sameBoot && (before.Clean < 0 || before.Clean > walHeaderSize) {
-			return fmt.Sprintf("%s is not the log that process %d used last: operations that were in that log alone are lost", path+walSuffix, before.PID), nil
-		}
-		return "", nil
-	}
-	if !sameBoot {
+	case !sameBoot:
 		return fmt.Sprintf("%s is not the log that process %d used last: expected after a power cut, otherwise it was restored or replaced",
 			path+walSuffix, before.PID), nil
 	}
@@ -275,11 +261,20 @@ func (s *Store) warnAbsent() {
 	}
 }
 
+// keptCopy describes a copy that a writer kept.
+type keptCopy string
+
+func (name keptCopy) String() string {
+	return string(name) + " is the state of a writer that stopped because another program changed the store's files"
+}
+
+const keptCopyFix = "compare it with the store, then move or remove it"
+
 // warnOwn reports the copies that writers kept (FORMAT.md, V13).
 func (s *Store) warnOwn(own []string) {
 	s.ownNamed = true
 	for _, name := range own {
-		s.warn("%s is the state of a writer that stopped because another program changed the store's files: compare it with the store, then move or remove it", name)
+		s.warn("%v: %s", keptCopy(name), keptCopyFix)
 	}
 }
 

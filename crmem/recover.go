@@ -165,7 +165,7 @@ func (s *Store) absence() (bool, error) {
 	if _, err := s.fs.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	return false, fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, run crabmem repair, or move the log away to start anew",
+	return false, fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, run crabmem repair, or move the log to begin with an empty store",
 		ErrForeign, s.path, s.path+walSuffix)
 }
 
@@ -384,7 +384,7 @@ func (s *Store) cutTail(v *files) error {
 	if err != nil {
 		return err
 	}
-	if err = s.checkLog(-1); err == nil {
+	if err = s.checkLog(anyLength); err == nil {
 		err = f.Truncate(v.scan.end)
 	}
 	if err == nil {

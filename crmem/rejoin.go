@@ -3,7 +3,6 @@ package crmem
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"slices"
 )
 
@@ -14,7 +13,7 @@ const rejoinedSuffix = ".rejoined-" // after walSuffix
 // set aside.
 func (r *repair) takeHeld(v *files) (bool, error) {
 	h := v.held
-	if h == nil || v.isOthers(h) || v.scan != nil && !v.otherStore() && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
+	if h == nil || v.ofOtherStore(h.scan) || v.scan != nil && !v.otherStore() && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
 		return false, nil
 	}
 	if _, ok := h.scan.covers(v.dig); !ok && r.db != nil && r.o.KeepLog == "" {
@@ -50,7 +49,7 @@ func (r *repair) settle(v *files) error {
 	if err == nil {
 		return nil
 	}
-	if v.held != nil && v.isOthers(v.held) && !r.o.KeepDB && r.o.KeepLog == "" {
+	if v.held != nil && v.ofOtherStore(v.held.scan) && !r.o.KeepDB && r.o.KeepLog == "" {
 		return fmt.Errorf("%w: %s is a log of the store %v, and %s says that this is %v: move one of the two files, or run crabmem repair --keep-db to quarantine the log",
 			ErrForeign, v.held.path, v.held.scan.store, r.path+idSuffix, v.id)
 	}
@@ -126,39 +125,14 @@ func (r *repair) rejoin(v *files) error {
 func (r *repair) nameRejoined(side []*sideLog) error {
 	for _, l := range side {
 		w := l.scan.writer()
-		name, err := r.freeName(fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.seq-1))
+		name, err := r.moveToFree(l.path, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.seq-1))
 		if err != nil {
-			return err
-		}
-		if err := r.fs.Rename(l.path, name); err != nil {
 			return err
 		}
 		n := int64(len(l.bytes))
 		r.rep.Files = append(r.rep.Files, RepairedFile{l.path, n, n, 0, name})
 	}
 	return r.fs.SyncDir(dirOf(r.path))
-}
-
-// freeName returns name, or name with a number, that no file has.
-func (r *repair) freeName(name string) (string, error) {
-	list, err := r.fs.ReadDir(dirOf(name))
-	if err != nil {
-		return "", err
-	}
-	taken := map[string]bool{}
-	for _, e := range list {
-		taken[e.Name()] = true
-	}
-	base := filepath.Base(name)
-	for i := 0; ; i++ {
-		try := base
-		if i > 0 {
-			try = fmt.Sprintf("%s.%d", base, i)
-		}
-		if !taken[try] {
-			return filepath.Join(dirOf(name), try), nil
-		}
-	}
 }
 
 // mergeChanges makes the changes of a log that extends the present snapshot,

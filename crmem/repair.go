@@ -215,17 +215,11 @@ func (r *repair) readLog(v *files) (bool, error) {
 	if r.log == nil {
 		return false, nil
 	}
-	scan, err := scanWAL(r.log)
-	if err != nil {
-		// A frame that is not understood: what stands before it is.
-		off := offsetOf(err)
-		if off < walOldHeader {
-			return false, err
-		}
-		if scan, _ = scanWAL(r.log[:off]); scan == nil { // nothing but a part of the header
-			return false, err
-		}
-	} else if scan.verdict != clean {
+	scan, err := scanPrefix(r.log)
+	if scan == nil {
+		return false, err
+	}
+	if err == nil && scan.verdict != clean {
 		err = v.reason(scan)
 	}
 	v.scan = scan

@@ -135,7 +135,7 @@ type Store struct {
 	ops      int         // operations in the log
 	dbDig    digest      // of the snapshot file
 	dbStat   fileStat    // of the snapshot file, as last read or written
-	distrust bool        // the files must be written anew, whatever they hold
+	distrust bool        // the files must be rewritten, whatever they contain
 	spare    bool        // the reserve file is believed to be there
 
 	// sizes guards onDisk, of which only the sizes of the files are set. It is
@@ -466,7 +466,7 @@ func (s *Store) lastCheck(err error) error {
 	}
 	end := s.w.end
 	if s.stopped != nil {
-		end = -1
+		end = anyLength
 	}
 	nerr := s.checkNames(end)
 	if nerr != nil && s.kept == "" {

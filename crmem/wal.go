@@ -59,7 +59,7 @@ const (
 const maxSeq = 1 << 62
 
 // randomID is a random value that no other store or history has: the identity
-// of a store, or an epoch. Zero is none.
+// of a store, or an epoch. The zero value is unset.
 type randomID [16]byte
 
 func newRandomID() (id randomID) {
@@ -430,6 +430,16 @@ func scanWAL(b []byte) (*walScan, error) {
 		s.verdict = rotten
 	}
 	return s, nil
+}
+
+// scanPrefix is scanWAL, except that with an error it returns the scan of what
+// comes before the frame that is not understood, or nil if that is not a log.
+func scanPrefix(b []byte) (*walScan, error) {
+	scan, err := scanWAL(b)
+	if off := offsetOf(err); err != nil && off >= walOldHeader {
+		scan, _ = scanWAL(b[:off])
+	}
+	return scan, err
 }
 
 // check reports why a frame is not the next one of the log, and takes it.

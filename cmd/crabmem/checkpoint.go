@@ -59,7 +59,7 @@ daemon first. The next write of this program begins a version 2 log again.`,
 
 // downgrade checkpoints and begins a version 1 log.
 func (c *cli) downgrade(cmd *cobra.Command) (did checkpointed, err error) {
-	err = c.alone(cmd.Context(), "checkpoint", &crmem.Options{LogVersion: 1}, func(s *crmem.Store) error {
+	err = c.exclusive(cmd.Context(), "checkpoint", &crmem.Options{LogVersion: 1}, func(s *crmem.Store) error {
 		before := s.Stats()
 		if err := s.Checkpoint(); err != nil {
 			return err

@@ -44,7 +44,7 @@ that you use next to the original. Entries do not change.`,
   crabmem identity new --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.alone(cmd.Context(), "identity new", &crmem.Options{}, func(s *crmem.Store) error {
+		return c.exclusive(cmd.Context(), "identity new", &crmem.Options{}, func(s *crmem.Store) error {
 			if err := s.NewIdentity(); err != nil {
 				return err
 			}
@@ -66,15 +66,15 @@ func (c *cli) printIdentity(s *crmem.Store) error {
 	return nil
 }
 
-// alone runs f on the store, opened for writing with o. It refuses a store that
-// a daemon serves.
-func (c *cli) alone(ctx context.Context, command string, o *crmem.Options, f func(s *crmem.Store) error) error {
+// exclusive runs f on the store, opened for writing with o. It refuses a store
+// that a daemon serves.
+func (c *cli) exclusive(ctx context.Context, command string, o *crmem.Options, f func(s *crmem.Store) error) error {
 	path, err := c.storePath()
 	if err != nil {
 		return err
 	}
 	o.Command, o.LockWait, o.MustExist = "crabmem "+command, c.lockStep(), true
-	return c.handOver(ctx, func() error {
+	return c.withoutDaemon(ctx, path, func() error {
 		return c.wait(ctx, func() error {
 			s, err := c.open(o)
 			if err != nil {
@@ -86,8 +86,14 @@ func (c *cli) alone(ctx context.Context, command string, o *crmem.Options, f fun
 			}
 			return err
 		})
-	}, c.servesStore, func(*client.Client) error {
-		return &failure{Code: exitConflict, Kind: "locked", Message: "a daemon serves " + path, Path: path,
-			Remedy: "crabmem daemon stop, then retry"}
+	})
+}
+
+// withoutDaemon runs f, which takes the lock of the store at path. It refuses a
+// store that a daemon serves.
+func (c *cli) withoutDaemon(ctx context.Context, path string, f func() error) error {
+	return c.handOver(ctx, f, c.servesStore, func(*client.Client) error {
+		return &failure{Code: exitConflict, Kind: "locked", Message: "lock " + path + ": held by a daemon", Path: path,
+			Remedy: "run crabmem daemon stop, then retry; crabmem verify works meanwhile"}
 	})
 }

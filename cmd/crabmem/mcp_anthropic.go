@@ -23,7 +23,7 @@ import (
 //
 // Its answers keep the first line and the numbered lines, or those of the
 // listing, as the contract has them. The lines that contain text from the store
-// are between the marks of marked, which match none of these formats.
+// are between the marks of marked. These formats do not match a mark.
 const memoriesRoot = "/memories"
 
 const (

@@ -5,7 +5,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/client"
 
 	"github.com/spf13/cobra"
 )
@@ -59,10 +58,7 @@ and the other one gets a name that repair prints.`,
 				return err
 			})
 		}
-		err = c.handOver(cmd.Context(), repair, c.servesStore, func(*client.Client) error {
-			return &failure{Code: exitConflict, Kind: "locked", Message: "a daemon has " + path, Path: path,
-				Remedy: "crabmem daemon stop, then do it again; crabmem verify says meanwhile what is wrong"}
-		})
+		err = c.withoutDaemon(cmd.Context(), path, repair)
 		if err != nil {
 			return c.about(path, err)
 		}

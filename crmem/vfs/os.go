@@ -46,7 +46,7 @@ func (OS) Link(oldname, newname string) error                     { return os.Li
 func (OS) Remove(name string) error                               { return os.Remove(name) }
 func (OS) Mkdir(name string, perm fs.FileMode) error              { return os.Mkdir(name, perm) }
 func (OS) ReadDir(name string) ([]fs.DirEntry, error)             { return os.ReadDir(name) }
-func (OS) Lstat(name string) (fs.FileInfo, error)                 { return os.Lstat(name) }
+func (OS) Lstat(name string) (fs.FileInfo, error)                 { return lstat(name) }
 
 func (OS) SyncDir(name string) error {
 	d, err := os.Open(name)

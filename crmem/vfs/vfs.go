@@ -159,9 +159,8 @@ func Identify(fi fs.FileInfo) Identity {
 
 // SameFile reports whether two FileInfos of this package describe one file.
 func SameFile(a, b fs.FileInfo) bool {
-	x, ok := a.Sys().(Identity)
-	y, ok2 := b.Sys().(Identity)
-	if ok && ok2 {
+	x, y := Identify(a), Identify(b)
+	if x.Ino != 0 && y.Ino != 0 {
 		return x.Dev == y.Dev && x.Ino == y.Ino
 	}
 	return os.SameFile(a, b)

@@ -19,11 +19,11 @@ import (
 // page is what a page says. What it does not say is decided by the store that
 // it is loaded into.
 type page struct {
-	Entry          // Kind is the caller's; Name is the Name row's
-	named, hasID   bool
-	hasTime        bool
-	warnings       []string
-	nameAt, bodyAt int // offsets of the Name row and of the content, for errors
+	Entry        // Kind is the caller's; Name is the Name row's
+	named, hasID bool
+	hasTime      bool
+	warnings     []string
+	nameAt       int // offset of the Name row, for errors
 }
 
 // pageError is what is wrong with a page, and where. The remedy is an order
@@ -64,7 +64,6 @@ func parsePage(b []byte) (*page, error) {
 		err.offset += bom
 		return nil, err
 	}
-	p.bodyAt = bom + end + len(metaClose)
 	crlf := strings.HasPrefix(s[len(metaOpen):], "\r\n")
 	p.Content = rule.read(s[end+len(metaClose):], crlf)
 	return p, nil

@@ -845,6 +845,20 @@ func TestTitleNeverReplacesAFile(t *testing.T) {
 			t.Errorf("the session has the title %q and %d messages, want %q and 1", c.Meta.Title, len(c.Messages), title)
 		}
 	}
+	// A rename that fails.
+	*warnings = nil
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "rename" {
+			return syscall.EACCES
+		}
+		return nil
+	}
+	noErr(t, l.SetTitle("A fixed port"))
+	m.Hook = nil
+	if want := "/s/crab_user_1.jsonl keeps its name: "; l.Path() != "/s/crab_user_1.jsonl" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], want) {
+		t.Errorf("a failed rename: the session is %s, warnings %q, want one: %q", l.Path(), *warnings, want)
+	}
+	noErr(t, l.Append(user("still here")))
 	// A name that is free is taken.
 	noErr(t, l.SetTitle("Another port"))
 	if l.Path() != "/s/crab_user_1_another-port.jsonl" {

@@ -426,8 +426,16 @@ func TestConformLock(t *testing.T) {
 func TestConformLinks(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, s scene) {
 		put(t, fsys, dir+"/a", "text")
-		if err := fsys.Link(dir+"/a", dir+"/b"); err != nil {
+		r, err := fsys.Root(dir)
+		if err != nil {
 			t.Fatal(err)
+		}
+		defer r.Close()
+		if err := r.Link("a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Link("a", "b"); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("link in a root to b: %v, want %v", err, fs.ErrExist)
 		}
 		for name, want := range map[string]error{"b": fs.ErrExist, "none/b": fs.ErrNotExist} {
 			if err := fsys.Link(dir+"/a", dir+"/"+name); !errors.Is(err, want) {

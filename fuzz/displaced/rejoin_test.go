@@ -153,23 +153,28 @@ var olderWrites = []struct {
 	name  string
 	do    func(s *crmem.Store) error
 	texts map[string]string // entry: content that must survive
+	note  string            // in the report of a rejoin of a log that extends the snapshot
 }{
 	{"new entries", func(s *crmem.Store) error {
 		return s.Apply(crmem.Add{Name: "older 1", Content: "older one"}, crmem.Add{Name: "older 2", Content: "older two"})
-	}, map[string]string{"older 1": "older one", "older 2": "older two"}},
+	}, map[string]string{"older 1": "older one", "older 2": "older two"}, ""},
 	{"conflicts", func(s *crmem.Store) error {
 		_, err := s.Remember("updated", "older updated", nil)
 		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "older both"}, crmem.Add{Name: "same", Content: "equal"}))
-	}, map[string]string{"updated": "older updated", "both": "older both", "same": "equal"}},
+	}, map[string]string{"updated": "older updated", "both": "older both", "same": "equal"}, ""},
 	{"new entries, checkpoint", func(s *crmem.Store) error {
 		return errors.Join(s.Apply(crmem.Add{Name: "older 1", Content: "older one"}), s.Checkpoint())
-	}, map[string]string{"older 1": "older one"}},
+	}, map[string]string{"older 1": "older one"}, ""},
 	{"conflicts, checkpoint, new entries", func(s *crmem.Store) error {
 		_, err := s.Remember("updated", "older updated", nil)
 		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "older both"}), s.Checkpoint(),
 			s.Apply(crmem.Add{Name: "older 1", Content: "older one"}))
-	}, map[string]string{"updated": "older updated", "both": "older both", "older 1": "older one"}},
-	{"a removal", func(s *crmem.Store) error { return s.Forget("kept") }, nil},
+	}, map[string]string{"updated": "older updated", "both": "older both", "older 1": "older one"}, ""},
+	{"a removal", func(s *crmem.Store) error { return s.Forget("kept") }, nil, ""},
+	{"a change of an entry that the log removes", func(s *crmem.Store) error {
+		_, err := s.Remember("removed", "older removed", nil)
+		return err
+	}, map[string]string{"removed": "older removed"}, `removes "removed", which the store changed: kept`},
 }
 
 // logTexts are the entries that the version 2 log leaves.
@@ -223,10 +228,32 @@ func TestRejoinAfterOlderWrites(t *testing.T) {
 				if lacks, twice := lacking(list, logTexts, w.texts); len(lacks)+len(twice) > 0 {
 					t.Errorf("lost: %q, twice: %q\n%+v\n%v", lacks, twice, rep, list)
 				}
+				if !slices.ContainsFunc(list, func(e crmem.Entry) bool { return slices.Contains(e.Aliases, "nick") }) {
+					t.Errorf("no entry has the alias of the log\n%+v\n%v", rep, list)
+				}
+				if !strings.Contains(strings.Join(rep.Notes, "\n"), w.note) {
+					t.Errorf("notes %q, want %q", rep.Notes, w.note)
+				}
 				settled(t, m)
 			})
 		}
 	}
+}
+
+// TestRejoinWithoutLog rejoins a log that has only a quarantine file's name.
+func TestRejoinWithoutLog(t *testing.T) {
+	m := upgraded(t)
+	want, next := entries(t, m)
+	must(m.Rename(m.store()+"-wal", m.store()+"-wal.damaged-0"))
+	unlink(m)
+	if _, err := repair(m, crmem.RepairOptions{Rejoin: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, gotNext := entries(t, m)
+	if d := cmp.Diff(want, got); d != "" || next != gotNext {
+		t.Errorf("next ID %d, want %d; entries (-want +got):\n%s", gotNext, next, d)
+	}
+	settled(t, m)
 }
 
 // TestRejoinCrash stops a rejoin before every call, by a kill and by power

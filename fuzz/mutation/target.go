@@ -16,13 +16,13 @@ type target struct {
 }
 
 var (
-	storeTests   = []string{"./crmem", "./crmem/vfs", "./fuzz/ops", "./fuzz/log", "./fuzz/recover", "./fuzz/snapshot", "./fuzz/frame", "./fuzz/refdec", "./fuzz/tree", "./fuzz/crash"}
+	storeTests   = []string{"./crmem", "./crmem/vfs", "./fuzz/ops", "./fuzz/log", "./fuzz/recover", "./fuzz/snapshot", "./fuzz/frame", "./fuzz/refdec", "./fuzz/tree", "./fuzz/crash", "./fuzz/displaced"}
 	sessionTests = []string{"./sessionlog", "./fuzz/sessionref", "./fuzz/sessioncrash"}
 )
 
 var targets = []target{
 	{"./crmem", storeTests},
-	{"./crmem/vfs", []string{"./crmem/vfs", "./crmem", "./fuzz/crash", "./fuzz/sessioncrash"}},
+	{"./crmem/vfs", []string{"./crmem/vfs", "./crmem", "./fuzz/crash", "./fuzz/sessioncrash", "./fuzz/displaced"}},
 	{"./bm25", []string{"./bm25", "./fuzz/index", "./crmem:Recall|Search|Syntax|Explain|Correct"}},
 	{"./sessionlog", sessionTests},
 	{"./daemon/wire", []string{"./daemon/wire", "./daemon/client", "./daemon"}},

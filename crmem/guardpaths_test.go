@@ -1,0 +1,187 @@
+package crmem
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"crabmem/crmem/vfs"
+)
+
+// TestCheckpointWithoutStatOfSnapshot fails Lstat of the snapshot before the
+// rename. The checkpoint stops the store and keeps its temporary file.
+func TestCheckpointWithoutStatOfSnapshot(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	before := memBytes(t, m, "/m.db")
+	hit := false
+	onCheckpoint(m, func() {
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == "lstat" && c.Name == "/m.db" {
+				hit = true
+				return syscall.EIO
+			}
+			return nil
+		}
+	})
+	if err := s.Checkpoint(); !errors.Is(err, syscall.EIO) || !hit {
+		t.Errorf("checkpoint: %v, Lstat failed: %v", err, hit)
+	}
+	m.Hook = nil
+	if after := memBytes(t, m, "/m.db"); string(after) != string(before) {
+		t.Errorf("the checkpoint replaced the snapshot")
+	}
+	if !hasTemps(t, m) {
+		t.Errorf("the checkpoint removed its temporary file")
+	}
+	if err := s.Apply(Add{Name: "b"}); !errors.Is(err, ErrStopped) {
+		t.Errorf("write after the checkpoint: %v", err)
+	}
+	s.Close() // reports the same error
+	opened(t, "/m.db", &Options{FS: m}, 1)
+}
+
+// TestCheckpointRenameReportsError has the rename of a checkpoint happen and
+// report an error. Close does not report the new snapshot as another program's.
+func TestCheckpointRenameReportsError(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "rename" && c.Name == "/m.db" {
+			return &vfs.Fault{Err: syscall.EIO, Done: true}
+		}
+		return nil
+	}
+	if err := s.Checkpoint(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("checkpoint: %v", err)
+	}
+	m.Hook = nil
+	if err := s.Close(); !errors.Is(err, ErrStopped) || errors.Is(err, ErrForeign) {
+		t.Errorf("close: %v", err)
+	}
+	opened(t, "/m.db", &Options{FS: m}, 1)
+}
+
+// TestOwnCopyWithoutSpace removes the log of a writer that then has no space for
+// a copy of its state. The error says so and names no copy.
+func TestOwnCopyWithoutSpace(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, m.Remove("/m.db-wal"))
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "create" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	err := s.Apply(Add{Name: "b"})
+	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "could not be kept: ") || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		t.Errorf("write: %v", err)
+	}
+}
+
+// TestRepairChecksLock removes the lock file before each Lstat of it that a
+// repair makes. The repair returns an error that names the lock file.
+func TestRepairChecksLock(t *testing.T) {
+	stops := 0
+	for n := 1; ; n++ {
+		m := vfs.NewMem()
+		s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+		noErr(t, s.Apply(Add{Name: "a"}))
+		noErr(t, s.Close())
+		noErr(t, m.Remove("/m.db-wal")) // its second link stays
+		seen := 0
+		m.Hook = func(c vfs.Call) error {
+			if c.Op == "lstat" && c.Name == "/m.db-lock" {
+				if seen++; seen == n {
+					return fs.ErrNotExist
+				}
+			}
+			return nil
+		}
+		_, err := Repair("/m.db", &RepairOptions{FS: m})
+		m.Hook = nil
+		if seen < n {
+			noErr(t, err)
+			break
+		}
+		if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "/m.db-lock: another program removed it") {
+			t.Errorf("Lstat %d: repair: %v", n, err)
+		}
+		stops++
+	}
+	if stops == 0 {
+		t.Error("the repair never checked its lock file")
+	}
+}
+
+// TestRepairRefusesLogOfAnotherStore replaces the log and its second link by
+// those of another store. The repair changes neither.
+func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
+	m := vfs.NewMem()
+	for _, name := range []string{"/m.db", "/other.db"} {
+		s := opened(t, name, &Options{FS: m}, 0)
+		noErr(t, s.Apply(Add{Name: "in " + name}))
+		noErr(t, s.Close())
+		s = opened(t, name, &Options{FS: m, FoldOnClose: FoldNever}, 1)
+		noErr(t, s.Apply(Add{Name: "log of " + name}))
+		noErr(t, s.Close())
+	}
+	noErr(t, m.Remove("/m.db-wal.held"))
+	noErr(t, m.Rename("/other.db-wal", "/m.db-wal"))
+	log := memBytes(t, m, "/m.db-wal")
+	_, err := Repair("/m.db", &RepairOptions{FS: m})
+	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "/m.db-id") {
+		t.Errorf("repair: %v", err)
+	}
+	if string(memBytes(t, m, "/m.db-wal")) != string(log) {
+		t.Error("the repair changed the log")
+	}
+}
+
+// TestContextOfMissingBytes checks the reason that a context is refused for.
+func TestContextOfMissingBytes(t *testing.T) {
+	if got, want := checkContext([]byte{1, 0, 9, 0, 'x'}), "tag 1 has 9 bytes, 1 are left"; got != want {
+		t.Errorf("reason %q, want %q", got, want)
+	}
+}
+
+// TestReplayRename replays rename frames with valid and with invalid payloads.
+func TestReplayRename(t *testing.T) {
+	payload := func(id uint64, n uint32, name string) []byte {
+		b := binary.LittleEndian.AppendUint64(nil, id)
+		return append(binary.LittleEndian.AppendUint32(b, n), name...)
+	}
+	for _, c := range []struct {
+		payload []byte
+		want    string // the new name, or part of the error
+	}{
+		{payload(1, 3, "new"), "new"},
+		{payload(1, 0, ""), ""},
+		{payload(1, 1, "a"), "a"},
+		{payload(1, 1, "b"), "takes the name"},
+		{payload(7, 1, "c"), "does not exist"},
+		{payload(1, 2, "c"), "rename of 13 bytes"},
+		{payload(1, 1, "\xff"), "not UTF-8"},
+		{payload(1, 0, "")[:11], "rename of 11 bytes"},
+	} {
+		sn, err := NewSnapshot(3, []Entry{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}})
+		noErr(t, err)
+		got := ""
+		if err := (&frame{typ: frameRename, payload: c.payload}).apply(&sn.t, &sn.NextID); err != nil {
+			got = err.Error()
+		} else {
+			got = sn.t.byID(1).name()
+		}
+		if got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+			t.Errorf("%s: %q, want %q", fmt.Sprintf("%x", c.payload), got, c.want)
+		}
+	}
+}

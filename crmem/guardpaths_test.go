@@ -87,38 +87,47 @@ func TestOwnCopyWithoutSpace(t *testing.T) {
 	}
 }
 
-// TestRepairChecksLock removes the lock file before each Lstat of it that a
-// repair makes. The repair returns an error that names the lock file.
-func TestRepairChecksLock(t *testing.T) {
-	stops := 0
-	for n := 1; ; n++ {
-		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
-		noErr(t, s.Apply(Add{Name: "a"}))
-		noErr(t, s.Close())
-		noErr(t, m.Remove("/m.db-wal")) // its second link stays
-		seen := 0
-		m.Hook = func(c vfs.Call) error {
-			if c.Op == "lstat" && c.Name == "/m.db-lock" {
-				if seen++; seen == n {
-					return fs.ErrNotExist
+// TestRepairReturnsErrors gives a log back the name that only its second link
+// has, and fails each call of a kind in turn. The repair returns each error.
+func TestRepairReturnsErrors(t *testing.T) {
+	for _, c := range []struct {
+		op, name string
+		fault    error
+		want     string
+	}{
+		{"lstat", "/m.db-lock", fs.ErrNotExist, "/m.db-lock: another program removed it"},
+		{"rename", "/m.db-wal", syscall.EIO, syscall.EIO.Error()},
+		{"syncdir", "/", syscall.EIO, syscall.EIO.Error()},
+	} {
+		n := 1
+		for ; ; n++ {
+			m := vfs.NewMem()
+			s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+			noErr(t, s.Apply(Add{Name: "a"}))
+			noErr(t, s.Close())
+			noErr(t, m.Remove("/m.db-wal"))
+			seen := 0
+			m.Hook = func(call vfs.Call) error {
+				if call.Op == c.op && call.Name == c.name {
+					if seen++; seen == n {
+						return c.fault
+					}
 				}
+				return nil
 			}
-			return nil
+			_, err := Repair("/m.db", &RepairOptions{FS: m})
+			m.Hook = nil
+			if seen < n {
+				noErr(t, err)
+				break
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s %s, call %d: repair: %v, want %s", c.op, c.name, n, err, c.want)
+			}
 		}
-		_, err := Repair("/m.db", &RepairOptions{FS: m})
-		m.Hook = nil
-		if seen < n {
-			noErr(t, err)
-			break
+		if n == 1 {
+			t.Errorf("%s %s: the repair made no such call", c.op, c.name)
 		}
-		if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "/m.db-lock: another program removed it") {
-			t.Errorf("Lstat %d: repair: %v", n, err)
-		}
-		stops++
-	}
-	if stops == 0 {
-		t.Error("the repair never checked its lock file")
 	}
 }
 

@@ -27,8 +27,7 @@ func upgraded(t *testing.T) memMachine {
 	}
 	a.close()
 	must(a.open(crmem.FoldAlways))
-	_, err := a.s.Remember("aliased", "snapshot aliased", []string{"nick"})
-	must(err)
+	must(a.s.Apply(crmem.Alias{Name: "aliased", Aliases: []string{"nick"}}))
 	must(errors.Join(a.remember("updated", "log updated"), a.remember("both", "log both"),
 		a.remember("new", "log new"), a.s.Forget("removed"), a.remember("same", "equal")))
 	return m.copied(t).(memMachine)

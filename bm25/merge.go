@@ -43,7 +43,7 @@ const mergeFan = 4
 
 // freeze turns the tail into a segment.
 func (x *Index) freeze() {
-	if x.tail.live == 0 {
+	if len(x.tail.where) == 0 {
 		x.tail.reset()
 		return
 	}

@@ -16,7 +16,6 @@ type tail struct {
 	escapes []escape // pos is a node; ascending
 	ids     []uint64
 	class   []uint8
-	live    int
 	where   map[uint64]uint16 // live documents
 }
 
@@ -87,7 +86,6 @@ func (t *tail) add(d Doc, terms []uint32, length, vocabulary int, df []uint32) {
 	t.class = append(t.class, d.Class&7)
 	t.lens = append(t.lens, dl)
 	t.where[d.ID] = doc
-	t.live++
 }
 
 func (t *tail) isDead(d uint16) bool { return t.class[d] == removed }
@@ -95,7 +93,6 @@ func (t *tail) isDead(d uint16) bool { return t.class[d] == removed }
 func (t *tail) kill(d uint16) {
 	t.class[d] = removed
 	delete(t.where, t.ids[d])
-	t.live--
 }
 
 // of returns the nodes of a document.
@@ -116,14 +113,14 @@ func (t *tail) pair(i uint32) (tf, dl int) {
 func (t *tail) freeze() *segment {
 	s := &segment{}
 	s.present = make([]uint64, (len(t.head)+63)/64)
-	s.ids, s.class = make([]uint64, 0, t.live), make([]uint8, 0, t.live)
-	lens := make([]uint32, 0, t.live)
-	order := make([]uint16, 0, t.live)
+	order := make([]uint16, 0, len(t.ids))
 	for d := range t.ids {
 		if !t.isDead(uint16(d)) {
 			order = append(order, uint16(d))
 		}
 	}
+	s.ids, s.class = make([]uint64, 0, len(order)), make([]uint8, 0, len(order))
+	lens := make([]uint32, 0, len(order))
 	slices.SortFunc(order, func(a, b uint16) int { return cmp.Compare(t.ids[a], t.ids[b]) })
 	for _, d := range order {
 		s.ids = append(s.ids, t.ids[d])
@@ -181,7 +178,6 @@ func (t *tail) reset() {
 	}
 	t.nodes, t.escapes, t.first = t.nodes[:0], t.escapes[:0], t.first[:1]
 	t.ids, t.class, t.lens = t.ids[:0], t.class[:0], t.lens[:0]
-	t.live = 0
 }
 
 func (t *tail) bytes() int {

@@ -150,14 +150,20 @@ func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	args = args[1:]
 	if args[0] == "-nopriv" {
-		args = args[1:]
-		if os.Geteuid() == 0 {
-			args = append([]string{"setpriv", "--bounding-set=-dac_override,-dac_read_search"}, args...)
-		}
+		args = withoutPrivilege(args[1:])
 	}
 	if got := exitCode(ts.Exec(args[0], args[1:]...)); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// withoutPrivilege returns a command line for which mode bits count, also if
+// root runs it.
+func withoutPrivilege(args []string) []string {
+	if os.Geteuid() != 0 {
+		return args
+	}
+	return append([]string{"setpriv", "--bounding-set=-dac_override,-dac_read_search"}, args...)
 }
 
 // exitCode is 0 for nil, the code of a process that ended by itself, and -1

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files of services")
+var update = flag.Bool("update", false, "rewrite the golden files of services and of JSON output")
 
 // fakeSystem puts programs into a directory that stand in for those of systemd
 // and launchd: they start and end a daemon, and note in the home of the user

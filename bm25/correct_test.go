@@ -53,6 +53,15 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// TestCorrectPastJoinedName corrects to a word next to a form of several terms,
+// the first such form of the index.
+func TestCorrectPastJoinedName(t *testing.T) {
+	l := newLibrary(t, []string{"kubernetEs"}, []string{"kubernetes"})
+	if got, want := fmt.Sprint(l.x.Search(l.query("kuberntes", 0)).Corrections), "[{kuberntes typo [kubernetes] 0.7}]"; got != want {
+		t.Errorf("corrected to %v, want %v", got, want)
+	}
+}
+
 // TestCorrectLongWords corrects words of up to 40 letters, also of letters that
 // have four bytes each before they become ASCII.
 func TestCorrectLongWords(t *testing.T) {

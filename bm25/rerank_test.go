@@ -64,6 +64,27 @@ func TestNear(t *testing.T) {
 	}
 }
 
+// TestReadLimitCountsAllFields has two query words next to each other in a second
+// field, before and after the limit of what is read of a document.
+func TestReadLimitCountsAllFields(t *testing.T) {
+	const limit = 8 << 10
+	for size, want := range map[int]bool{limit / 2: true, limit - 4: false, limit: false, 2 * limit: false} {
+		filler := strings.Repeat("filler ", size/7)
+		filler += strings.Repeat("x", size-len(filler))
+		l := newLibrary(t, []string{filler, "blue green"}, []string{"other"})
+		e, ok := l.x.Explain(l.query("blue green", 0), 1)
+		if near := len(e.Near) > 0; !ok || near != want {
+			t.Errorf("after %d bytes: near: %v, want %v", size, near, want)
+		}
+	}
+	l := newLibrary(t, []string{"word"})
+	for _, id := range []uint64{0, 2} {
+		if e, ok := l.x.Explain(l.query("word", 0), id); ok {
+			t.Errorf("document %d, which does not exist: %+v", id, e)
+		}
+	}
+}
+
 func TestNearInOneField(t *testing.T) {
 	l := newLibrary(t, []string{"aaa blue", "green aab"}, []string{"aac aad", "blue green"})
 	if e, _ := l.x.Explain(l.query("blue green", 0), 1); len(e.Near) != 0 || !e.Read {

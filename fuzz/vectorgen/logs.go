@@ -1,493 +1,332 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"strings"
 )
 
-// logs lists the vectors of the log: a snapshot, and the log beside it. What
-// they expect is what a reader that cannot write answers:
+// logs lists the vectors of the log: a snapshot, and its log. The verdict is that
+// of a reader that cannot write:
 //
 //	ok       every operation of the log is in the state
-//	torn     the log is good up to offset; the rest was never acknowledged
-//	rotten   the log is good up to offset; the rest was acknowledged
+//	torn     the log is valid up to offset; the rest was never acknowledged
+//	rotten   the log is valid up to offset; the rest was acknowledged
 //	foreign  the log extends another snapshot
-//	format   what is whole and synced cannot be so; offset and field say where
+//	format   what is complete and synced is invalid at offset, in field
 //
 // "names:" lists the entries of the state.
 func logs() []vector {
 	var all []vector
-	add := func(name, expect, comment string, lay func(p *page)) {
-		all = append(all, vector{"log/" + name, expect, comment, lay})
+	for _, class := range []struct {
+		prefix, expect string
+		base           part
+		rows           []row
+	}{
+		{"ok-", "ok", two, goodLogs}, {"ok-", "ok", seq(), checkpoints}, {"torn-", "torn", tail, tornLogs},
+		{"torn-", "torn", two, tornFirst}, {"rotten-", "rotten", tail, rottenLogs}, {"header-", "format", unheaded, badHeaders()},
+		{"frame-", "format", seq(two, ops(putC)), badFrames()}, {"", "foreign", seq(), foreignLogs},
+		{"v2-ok-", "ok", twoV2, goodLogs2}, {"v2-torn-", "torn", tail2, tornLogs2}, {"v2-rotten-", "rotten", tail2, rottenLogs2},
+		{"v2-header-", "format", unheaded2, badHeaders2()}, {"v2-frame-", "format", seq(twoV2, ops(putC)), badFrames2()},
+	} {
+		all = append(all, expecting("log/"+class.prefix, class.expect, class.base, class.rows)...)
 	}
-	goodLogs(add)
-	tornLogs(add)
-	rottenLogs(add)
-	badHeaders(add)
-	badFrames(add)
-	foreignLogs(add)
-	secondVersion(add)
 	return all
 }
 
-// two is a snapshot of the entries a (1) and b (2).
-func two(p *page) *wal {
-	p.header(3, 2)
-	p.record(1, 0, "a", "first", "x")
-	p.record(2, 1, "b", "second")
-	return p.log()
+var (
+	// unheaded is a snapshot of the entries a (1) and b (2), and a log without a
+	// header; two has the header, tail also the entry c (3).
+	unheaded = seq(header(3, 2), record(1, 0, "a", "first", "x"), record(2, 1, "b", "second"), ownLog)
+	two      = seq(unheaded, logHeader())
+	tail     = seq(two, names("a b c"), ops(putC), at("frame", 0))
+
+	// The same with a log of version 2.
+	unheaded2 = seq(unheaded, version2)
+	twoV2     = seq(unheaded2, logHeader())
+	tail2     = seq(twoV2, names("a b c"), ops(putC), at("frame", 0))
+)
+
+var goodLogs = []row{
+	edit("empty", "a log without frames", names("a b")),
+	edit("seq-high", "a log that begins at another sequence number", names("a b c"), (*page).cutFile, nextSeq(1<<40), logHeader(), ops(putC)),
+	edit("put", "one entry added", names("a b c"), ops(putC)),
+	edit("put-gap", "the id of an entry that was added is not next_id: ids may be kept", names("a b c"), ops(putOp(9, "c", "third"))),
+	edit("update", "an entry's content replaced", names("a b"), ops(op{1, entry(1, 0, "a", "rewritten", "y", "z"), "put a"})),
+	edit("alias", "an entry's aliases replaced, and then none", names("a b"), ops(op{2, aliases(2, "p", "q"), "alias b"}, unaliasA)),
+	edit("remove", "both entries removed", names(""), ops(removeA, removeB)),
+	edit("again", "a name removed and added again has another id", names("b a"), ops(removeA, putOp(3, "a", "anew"))),
+	edit("batch", "three operations that are one", names("b c d"),
+		batch(frame{op: putC}, frame{op: removeA}, frame{op: op{1, entry(4, 1, "d", "fourth"), "put d"}})),
+	edit("group", "two batches under one sync: the second promises no more than the first", names("a b c d"),
+		group(frame{op: putC}, frame{op: putD})),
+	edit("checkpoint-before-rename", "a checkpoint frame whose snapshot is not in place: all is replayed on the old one",
+		names("a b c"), ops(putC, checkpointOp(bytesOf(header(4, 3)), 1))),
 }
 
-func (p *page) names(s string) {
-	p.extra = append(p.extra, strings.TrimRight("names: "+s, " "))
+// checkpoints are logs from before a checkpoint, next to the snapshot after it.
+var checkpoints = []row{
+	edit("checkpoint-after-rename", "the new snapshot is in place, the old log still there: nothing is replayed", names("a c"),
+		header(4, 2), noteA, note(3, "c", "third"), startLog(bytesOf(header(2, 1), noteA)), logHeader(), ops(putB, removeB, putC), folded(3)),
+	edit("checkpoint-remove", "the last operation that the snapshot covers is a remove: once more, it would have nothing to remove", names("b"),
+		header(3, 1), noteB, startLog(bytesOf(header(3, 2), noteA, noteB)), logHeader(), ops(removeA), folded(1)),
+	edit("checkpoint-overtaken", "an operation logged while the snapshot was being written: it stands before the checkpoint and is not in it",
+		names("a b c"), header(3, 2), noteA, noteB, startLog(bytesOf(empty)), logHeader(), ops(putA, putB, putC), folded(2)),
+	edit("checkpoint-twice", "two checkpoints: the first never came into place", names("a b c"), header(3, 2), noteA, noteB,
+		startLog(bytesOf(empty)), logHeader(), ops(putA, checkpointOp(bytesOf(header(2, 1), noteA), 1), putB), folded(2), ops(putC)),
+	edit("checkpoint-same", "the checkpoint's snapshot is the base again: the last point counts", names("a"),
+		header(3, 1), noteA, ownLog, logHeader(), ops(op{2, aliases(1, "x"), "alias a"}, unaliasA), folded(2)),
+	edit("foreign-empty", "the log of another store, without an operation: nothing of it is lost", names("a"),
+		header(2, 1), noteA, startLog(bytesOf(empty)), logHeader()),
 }
 
-func goodLogs(add adder) {
-	ok := func(name, comment, names string, lay func(w *wal)) {
-		add("ok-"+name, "ok", comment, func(p *page) {
-			p.names(names)
-			lay(two(p))
-		})
+var foreignLogs = []row{
+	edit("foreign", "the log of another store, with an operation", names("a b"), header(3, 2), noteA, noteB,
+		startLog(bytesOf(header(3, 2), noteA, note(2, "b", "other"))), at("base", 16), logHeader(), ops(putC)),
+	edit("missing-db", "the snapshot that the log extends is gone: never an empty store", names(""), extra("db: missing"),
+		startLog(bytesOf(header(2, 1), noteA)), at("base", 16), logHeader(), ops(putB)),
+}
+
+var tornLogs = []row{
+	edit("byte", "one byte of the next frame", put("type", 1)),
+	edit("header", "31 bytes: a frame's header without its last byte", cut(31, ops(putD))),
+	edit("payload", "a payload without its last byte", cut(32+36, ops(putD))),
+	edit("zeros", "the size grew and the data did not follow", put("hole", make([]byte, 71)...)),
+	edit("zero", "one zero byte", put("hole", 0)),
+	edit("garbage", "old bytes of somebody else's file", text("\x01\x00\x00\x00func main() { fmt.Println(\"not a frame\") }\n")),
+	edit("shifted", "bytes in the middle went missing: nothing behind them is at its place, so nothing there speaks", func(p *page) {
+		_, second := p.captureTwo(ops(removeA), ops(removeB))
+		p.put("remove b, at the place of remove a", second...)
+	}),
+	edit("crc", "the last frame has a bit wrong: rot in the last batch is not told from a tear", add(frame{op: putD, badCRC: 1})),
+	edit("elsewhere", "a frame of this log at another place: the first one, again", add(frame{op: putD, elsewhere: 48})),
+	edit("salt", "a frame of another log at this place", add(frame{op: putD, otherSalt: 1})),
+	edit("chain", "a whole frame that does not follow the one before", add(frame{op: putD, prev: 1})),
+	edit("seq-gap", "a sequence number is left out", add(frame{op: putD, seq: 3})),
+	edit("seq-again", "a sequence number comes twice", add(frame{op: putD, seq: 1})),
+	edit("type-zero", "a frame of type 0 with a good checksum: zero is no type", ops(op{0, id(1), "zero"})),
+	edit("type-more", "type 0 with the batch bit", add(frame{op: op{0, id(1), "zero, more"}, more: true})),
+	edit("padding", "the bytes after the type are not zero", add(frame{op: removeA, zero: [3]byte{0, 1, 0}})),
+	edit("synced-ahead", "a frame that promises bytes behind itself", func(p *page) {
+		add(frame{op: removeA, synced: uint64(len(p.b)) + 1})(p)
+	}),
+	edit("synced-header", "a frame that promises less than the log's header", add(frame{op: removeA, synced: 47})),
+	edit("len", "a length of 4 GiB less a byte", add(frame{op: removeA, len: 1<<32 - 1})),
+	edit("batch", "the last frame of a batch is missing: none of it counts",
+		add(frame{op: op{1, putD.payload, "put d, more"}, more: true})),
+	edit("batch-hole", "the middle of a batch is missing, its end is there", func(p *page) {
+		synced := uint64(len(p.b))
+		more := op{3, id(1), "remove a, more"}
+		seq(add(frame{op: more, more: true, synced: synced}), hole(add(frame{op: removeB, more: true, synced: synced})),
+			add(frame{op: op{3, id(3), "remove c"}, synced: synced}))(p)
+	}),
+	edit("group", "of two batches under one sync the first is torn: the second made no promise of it",
+		group(frame{op: putD, badCRC: 1 << 31}, frame{op: putE})),
+	edit("checkpoint", "half a checkpoint frame", cut(50, ops(checkpointOp(nil, 1)))),
+}
+
+var tornFirst = []row{edit("first", "the first frame of the log, torn", names("a b"), at("frame", 0), cut(40, ops(putC)))}
+
+// captureTwo returns the bytes of x, and those that y has after x.
+func (p *page) captureTwo(x, y part) (a, b []byte) {
+	p.capture(func(p *page) {
+		n := len(p.b)
+		x(p)
+		end := len(p.b)
+		y(p)
+		a, b = p.b[n:end], p.b[end:]
+	})
+	return a, b
+}
+
+// Each of rottenLogs ends with a valid frame, which promises those before it.
+var rottenLogs = []row{
+	edit("crc", "a bit of an old frame's checksum", add(frame{op: putD, badCRC: 1 << 7}), ops(putE)),
+	edit("payload", "the content of an old frame, without its checksum", flip("put d, one bit wrong", -5, 0x20, ops(putD)), ops(putE)),
+	edit("zeros", "a hole where a frame was", hole(ops(putD)), ops(putE)),
+	edit("len", "a length that reaches over the next frame", add(frame{op: removeA, len: 60, badCRC: 1}), ops(putE)),
+	edit("swap", "two frames changed places", func(p *page) {
+		a, b := p.captureTwo(ops(removeA), ops(removeB))
+		seq(put("remove b", b...), put("remove a", a...), ops(putE))(p)
+	}),
+	edit("again", "an old frame once more in the place of the next", func(p *page) {
+		a := p.capture(ops(unaliasA))
+		seq(put("alias a", a...), at("frame", 0))(p)
+		p.capture(ops(op{typ: 2, payload: aliases(2)}))
+		seq(put("alias a", a...), ops(putE))(p)
+	}),
+	edit("seq", "a sequence number is left out, and acknowledged", add(frame{op: putD, seq: 3}), ops(putE)),
+	edit("batch", "an old batch has lost its end", batch(frame{op: removeA}, frame{op: removeB, badCRC: 2}), ops(putE)),
+}
+
+// headerEdit is a log whose header has a valid checksum over changed bytes.
+func headerEdit(name, field, comment string, off int, change func(b []byte)) row {
+	return edit(name, comment, at(field, off), logHeader(change), ops(putC))
+}
+
+func badHeaders() []row {
+	le := binary.LittleEndian
+	rows := []row{
+		headerEdit("magic", "log magic", "not a log", 0, func(b []byte) { b[2] = 'M' }),
+		headerEdit("version-0", "log version", "version 0", 6, func(b []byte) { le.PutUint16(b[6:], 0) }),
+		headerEdit("version-3", "log version", "a newer log", 6, func(b []byte) { le.PutUint16(b[6:], 3) }),
+		headerEdit("reserved", "log reserved", "reserved bytes are zero", 40, func(b []byte) { b[43] = 1 }),
+		headerEdit("seq", "log seq", "sequence numbers begin at 1", 32, func(b []byte) { le.PutUint64(b[32:], 0) }),
+		headerEdit("seq-high", "log seq", "a sequence number that nobody can have reached", 32, func(b []byte) { le.PutUint64(b[32:], 1<<62+1) }),
 	}
-	ok("empty", "a log without frames", "a b", func(w *wal) {})
-	ok("seq-high", "a log that begins at another sequence number", "a b c", func(w *wal) {
-		p := w.p
-		p.cutFile()
-		w.seq = 1 << 40
-		w.header()
-		w.put(3, "c", "third")
-	})
-	ok("put", "one entry added", "a b c", func(w *wal) { w.put(3, "c", "third") })
-	ok("put-gap", "the id of an entry that was added is not next_id: ids may be kept", "a b c", func(w *wal) { w.put(9, "c", "third") })
-	ok("update", "an entry's content replaced", "a b", func(w *wal) {
-		w.frame(frame{typ: 1, payload: entry(1, 0, "a", "rewritten", "y", "z"), comment: "put a"})
-	})
-	ok("alias", "an entry's aliases replaced, and then none", "a b", func(w *wal) {
-		w.frame(frame{typ: 2, payload: aliases(2, "p", "q"), comment: "alias b"})
-		w.frame(frame{typ: 2, payload: aliases(1), comment: "alias a"})
-	})
-	ok("remove", "both entries removed", "", func(w *wal) {
-		w.frame(frame{typ: 3, payload: id(1), comment: "remove a"})
-		w.frame(frame{typ: 3, payload: id(2), comment: "remove b"})
-	})
-	ok("again", "a name removed and added again has another id", "b a", func(w *wal) {
-		w.frame(frame{typ: 3, payload: id(1), comment: "remove a"})
-		w.put(3, "a", "anew")
-	})
-	ok("batch", "three operations that are one", "b c d", func(w *wal) {
-		start := uint64(len(w.p.b))
-		w.frame(frame{typ: 1, more: true, synced: start, payload: entry(3, 0, "c", "third"), comment: "put c, more"})
-		w.frame(frame{typ: 3, more: true, synced: start, payload: id(1), comment: "remove a, more"})
-		w.frame(frame{typ: 1, synced: start, payload: entry(4, 1, "d", "fourth"), comment: "put d"})
-	})
-	ok("group", "two batches under one sync: the second promises no more than the first", "a b c d", func(w *wal) {
-		start := uint64(len(w.p.b))
-		w.put(3, "c", "third")
-		w.frame(frame{typ: 1, synced: start, payload: entry(4, 0, "d", "fourth"), comment: "put d"})
-	})
-	ok("checkpoint-before-rename", "a checkpoint frame whose snapshot is not in place: all is replayed on the old one", "a b c", func(w *wal) {
-		var next page
-		next.header(4, 3)
-		w.put(3, "c", "third")
-		w.checkpoint(next.b, 1)
-	})
-	add("ok-checkpoint-after-rename", "ok", "the new snapshot is in place, the old log still there: nothing is replayed", func(p *page) {
-		p.names("a c")
-		var old page
-		old.header(2, 1)
-		old.record(1, 0, "a", "first")
-		p.header(4, 2)
-		p.record(1, 0, "a", "first")
-		p.record(3, 0, "c", "third")
-		w := &wal{p: p, salt: salt, base: old.b, seq: 1}
-		db := p.b
-		p.file("wal")
-		w.header()
-		w.put(2, "b", "second")
-		w.frame(frame{typ: 3, payload: id(2), comment: "remove b"})
-		w.put(3, "c", "third")
-		w.checkpoint(db, 3)
-	})
-	add("ok-checkpoint-remove", "ok", "the last operation that the snapshot covers is a remove: once more, it would have nothing to remove", func(p *page) {
-		p.names("b")
-		var old page
-		old.header(3, 2)
-		old.record(1, 0, "a", "first")
-		old.record(2, 0, "b", "second")
-		p.header(3, 1)
-		p.record(2, 0, "b", "second")
-		w := &wal{p: p, salt: salt, base: old.b, seq: 1}
-		db := p.b
-		p.file("wal")
-		w.header()
-		w.frame(frame{typ: 3, payload: id(1), comment: "remove a"})
-		w.checkpoint(db, 1)
-	})
-	add("ok-checkpoint-overtaken", "ok", "an operation logged while the snapshot was being written: it stands before the checkpoint and is not in it", func(p *page) {
-		p.names("a b c")
-		var old page
-		old.header(1, 0)
-		p.header(3, 2)
-		p.record(1, 0, "a", "first")
-		p.record(2, 0, "b", "second")
-		w := &wal{p: p, salt: salt, base: old.b, seq: 1}
-		db := p.b
-		p.file("wal")
-		w.header()
-		w.put(1, "a", "first")
-		w.put(2, "b", "second")
-		w.put(3, "c", "third")
-		w.checkpoint(db, 2)
-	})
-	add("ok-checkpoint-twice", "ok", "two checkpoints: the first never came into place", func(p *page) {
-		p.names("a b c")
-		var old, never page
-		old.header(1, 0)
-		never.header(2, 1)
-		never.record(1, 0, "a", "first")
-		p.header(3, 2)
-		p.record(1, 0, "a", "first")
-		p.record(2, 0, "b", "second")
-		w := &wal{p: p, salt: salt, base: old.b, seq: 1}
-		db := p.b
-		p.file("wal")
-		w.header()
-		w.put(1, "a", "first")
-		w.checkpoint(never.b, 1)
-		w.put(2, "b", "second")
-		w.checkpoint(db, 2)
-		w.put(3, "c", "third")
-	})
-	add("ok-checkpoint-same", "ok", "the checkpoint's snapshot is the base again: the last point counts", func(p *page) {
-		p.names("a")
-		p.header(3, 1)
-		p.record(1, 0, "a", "first")
-		db := p.b
-		w := p.log()
-		w.frame(frame{typ: 2, payload: aliases(1, "x"), comment: "alias a"})
-		w.frame(frame{typ: 2, payload: aliases(1), comment: "alias a"})
-		w.checkpoint(db, 2)
-	})
-}
-
-// cutFile drops what the present file has so far.
-func (p *page) cutFile() {
-	for i := len(p.lines) - 1; p.lines[i].section == ""; i-- {
-		p.lines = p.lines[:i]
-	}
-	p.b = nil
-}
-
-func tornLogs(add adder) {
-	torn := func(name, comment, names string, lay func(w *wal)) {
-		add("torn-"+name, "torn", comment, func(p *page) {
-			p.names(names)
-			w := two(p)
-			w.put(3, "c", "third")
-			lay(w)
-		})
-	}
-	torn("byte", "one byte of the next frame", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.p.put("type", 1)
-	})
-	torn("header", "31 bytes: a frame's header without its last byte", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.p.cut(31, func() { w.put(4, "d", "fourth") })
-	})
-	torn("payload", "a payload without its last byte", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.p.cut(32+36, func() { w.put(4, "d", "fourth") })
-	})
-	torn("zeros", "the size grew and the data did not follow", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.p.put("hole", make([]byte, 71)...)
-	})
-	torn("zero", "one zero byte", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.p.put("hole", 0)
-	})
-	torn("garbage", "old bytes of somebody else's file", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.p.text("\x01\x00\x00\x00func main() { fmt.Println(\"not a frame\") }\n")
-	})
-	torn("shifted", "bytes in the middle went missing: nothing behind them is at its place, so nothing there speaks", "a b c", func(w *wal) {
-		w.p.here("frame")
-		at := len(w.p.b)
-		w.p.b = append(w.p.b, w.aside(func() { w.frame(frame{typ: 3, payload: id(1)}) })...)
-		second := w.aside(func() { w.frame(frame{typ: 3, payload: id(2)}) })
-		w.p.b = w.p.b[:at]
-		w.p.put("remove b, at the place of remove a", second...)
-	})
-	torn("crc", "the last frame has a bit wrong: rot in the last batch is not told from a tear", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), badCRC: 1, comment: "put d"})
-	})
-	torn("elsewhere", "a frame of this log at another place: the first one, again", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), elsewhere: 48, comment: "put d"})
-	})
-	torn("salt", "a frame of another log at this place", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), otherSalt: 1, comment: "put d"})
-	})
-	torn("chain", "a whole frame that does not follow the one before", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), prev: w.prev ^ 1, comment: "put d"})
-	})
-	torn("seq-gap", "a sequence number is left out", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), seq: 3, comment: "put d"})
-	})
-	torn("seq-again", "a sequence number comes twice", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), seq: 1, comment: "put d"})
-	})
-	torn("type-zero", "a frame of type 0 with a good checksum: zero is no type", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 0, payload: id(1), comment: "zero"})
-	})
-	torn("type-more", "type 0 with the batch bit", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 0, more: true, payload: id(1), comment: "zero, more"})
-	})
-	torn("padding", "the bytes after the type are not zero", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 3, zero: [3]byte{0, 1, 0}, payload: id(1), comment: "remove a"})
-	})
-	torn("synced-ahead", "a frame that promises bytes behind itself", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 3, synced: uint64(len(w.p.b)) + 1, payload: id(1), comment: "remove a"})
-	})
-	torn("synced-header", "a frame that promises less than the log's header", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 3, synced: 47, payload: id(1), comment: "remove a"})
-	})
-	torn("len", "a length of 4 GiB less a byte", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 3, len: 1<<32 - 1, payload: id(1), comment: "remove a"})
-	})
-	torn("batch", "the last frame of a batch is missing: none of it counts", "a b c", func(w *wal) {
-		w.p.here("frame")
-		w.frame(frame{typ: 1, more: true, payload: entry(4, 0, "d", "fourth"), comment: "put d, more"})
-	})
-	torn("batch-hole", "the middle of a batch is missing, its end is there", "a b c", func(w *wal) {
-		p := w.p
-		p.here("frame")
-		start := uint64(len(p.b))
-		w.frame(frame{typ: 3, more: true, synced: start, payload: id(1), comment: "remove a, more"})
-		lost := w.aside(func() { w.frame(frame{typ: 3, more: true, synced: start, payload: id(2)}) })
-		p.put("hole", make([]byte, len(lost))...)
-		w.frame(frame{typ: 3, synced: start, payload: id(3), comment: "remove c"})
-	})
-	torn("group", "of two batches under one sync the first is torn: the second made no promise of it", "a b c", func(w *wal) {
-		p := w.p
-		p.here("frame")
-		start := uint64(len(p.b))
-		w.frame(frame{typ: 1, synced: start, payload: entry(4, 0, "d", "fourth"), badCRC: 1 << 31, comment: "put d"})
-		w.frame(frame{typ: 1, synced: start, payload: entry(5, 0, "e", "fifth"), comment: "put e"})
-	})
-	add("torn-first", "torn", "the first frame of the log, torn", func(p *page) {
-		p.names("a b")
-		w := two(p)
-		p.here("frame")
-		p.cut(40, func() { w.put(3, "c", "third") })
-	})
-	add("torn-checkpoint", "torn", "half a checkpoint frame", func(p *page) {
-		p.names("a b c")
-		w := two(p)
-		w.put(3, "c", "third")
-		p.here("frame")
-		p.cut(50, func() { w.checkpoint(nil, 1) })
-	})
-}
-
-// aside returns what lay lays, and lays it not. A log goes on as if it had.
-func (p *page) aside(lay func()) []byte {
-	keep := *p
-	p.b = slices.Clone(p.b)
-	p.lines = nil
-	lay()
-	b := p.b[len(keep.b):]
-	*p = keep
-	return b
-}
-
-func (w *wal) aside(lay func()) []byte { return w.p.aside(lay) }
-
-// cut lays what lay does and drops it beyond n bytes.
-func (p *page) cut(n int, lay func()) { p.put("cut short", p.aside(lay)[:n]...) }
-
-func rottenLogs(add adder) {
-	rotten := func(name, comment string, lay func(w *wal)) {
-		add("rotten-"+name, "rotten", comment, func(p *page) {
-			p.names("a b c")
-			w := two(p)
-			w.put(3, "c", "third")
-			p.here("frame")
-			lay(w)
-			w.put(5, "e", "fifth")
-		})
-	}
-	rotten("crc", "a bit of an old frame's checksum", func(w *wal) {
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), badCRC: 1 << 7, comment: "put d"})
-	})
-	rotten("payload", "the content of an old frame, without its checksum", func(w *wal) {
-		b := w.aside(func() { w.put(4, "d", "fourth") })
-		b[len(b)-5] ^= 0x20
-		w.p.put("put d, one bit wrong", b...)
-	})
-	rotten("zeros", "a hole where a frame was", func(w *wal) {
-		b := w.aside(func() { w.put(4, "d", "fourth") })
-		w.p.put("hole", make([]byte, len(b))...)
-	})
-	rotten("len", "a length that reaches over the next frame", func(w *wal) {
-		w.frame(frame{typ: 3, len: 60, payload: id(1), badCRC: 1, comment: "remove a"})
-	})
-	rotten("swap", "two frames changed places", func(w *wal) {
-		at := len(w.p.b)
-		first := w.aside(func() { w.frame(frame{typ: 3, payload: id(1)}) })
-		w.p.b = append(w.p.b, first...) // the second is made for the place behind it
-		second := w.aside(func() { w.frame(frame{typ: 3, payload: id(2)}) })
-		w.p.b = w.p.b[:at]
-		w.p.put("remove b", second...)
-		w.p.put("remove a", first...)
-	})
-	rotten("again", "an old frame once more in the place of the next", func(w *wal) {
-		first := w.aside(func() { w.frame(frame{typ: 2, payload: aliases(1)}) })
-		w.p.put("alias a", first...)
-		w.p.here("frame")
-		w.aside(func() { w.frame(frame{typ: 2, payload: aliases(2)}) })
-		w.p.put("alias a", first...)
-	})
-	rotten("seq", "a sequence number is left out, and acknowledged", func(w *wal) {
-		w.frame(frame{typ: 1, payload: entry(4, 0, "d", "fourth"), seq: 3, comment: "put d"})
-	})
-	rotten("batch", "an old batch has lost its end", func(w *wal) {
-		start := uint64(len(w.p.b))
-		w.frame(frame{typ: 3, more: true, synced: start, payload: id(1), comment: "remove a, more"})
-		w.frame(frame{typ: 3, synced: start, payload: id(2), badCRC: 2, comment: "remove b"})
-	})
-}
-
-func badHeaders(add adder) {
-	edit := func(name, field, comment string, off int, change func(b []byte)) {
-		add("header-"+name, "format", comment, func(p *page) {
-			w := two(p)
-			p.cutFile()
-			p.here(field, off)
-			w.header(change)
-			w.put(3, "c", "third")
-		})
-	}
-	edit("magic", "log magic", "not a log", 0, func(b []byte) { b[2] = 'M' })
-	edit("version-0", "log version", "version 0", 6, func(b []byte) { binary.LittleEndian.PutUint16(b[6:], 0) })
-	edit("version-3", "log version", "a newer log", 6, func(b []byte) { binary.LittleEndian.PutUint16(b[6:], 3) })
-	edit("reserved", "log reserved", "reserved bytes are zero", 40, func(b []byte) { b[43] = 1 })
-	edit("seq", "log seq", "sequence numbers begin at 1", 32, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], 0) })
-	edit("seq-high", "log seq", "a sequence number that nobody can have reached", 32, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], 1<<62+1) })
 	for _, n := range []int{0, 5, 47} {
-		add(fmt.Sprintf("header-%d", n), "format", "a log without a whole header", func(p *page) {
-			w := two(p)
-			p.cutFile()
-			p.here("log header", n)
-			p.cut(n, func() { w.header() })
-		})
+		rows = append(rows, edit(fmt.Sprint(n), "a log without a whole header", at("log header", n), cut(n, logHeader())))
 	}
-	for _, at := range []int{8, 16, 24, 28, 32, 44} {
-		add(fmt.Sprintf("header-flip-%d", at), "format", fmt.Sprintf("a bit of byte %d of the header, without its checksum", at), func(p *page) {
-			w := two(p)
-			p.cutFile()
-			b := w.aside(func() { w.header() })
-			b[at] ^= 0x10
-			p.here("log crc", 44)
-			p.put("header, one bit wrong", b...)
-			w.put(3, "c", "third")
-		})
-	}
+	return append(rows, flippedHeaders("log crc", 44, 8, 16, 24, 28, 32, 44)...)
 }
 
-// badFrames are whole, in their place and in their turn, and say what cannot
-// be so.
-func badFrames(add adder) {
-	bad := func(name, field, comment string, f frame) {
-		add("frame-"+name, "format", comment, func(p *page) {
-			w := two(p)
-			w.put(3, "c", "third")
-			p.here(field)
-			f.comment = name
-			w.frame(f)
-		})
+// flippedHeaders have one bit wrong, in the bytes that crc covers.
+func flippedHeaders(field string, crc int, places ...int) (rows []row) {
+	for _, i := range places {
+		rows = append(rows, edit(fmt.Sprintf("flip-%d", i), fmt.Sprintf("a bit of byte %d of the header, without its checksum", i),
+			at(field, crc), flip("header, one bit wrong", i, 0x10, logHeader()), ops(putC)))
 	}
-	for _, typ := range []byte{5, 6, 0x7f} {
-		bad(fmt.Sprintf("type-%d", typ), "frame type", "an operation of a newer program", frame{typ: typ, payload: id(1)})
-	}
-	bad("type-5-more", "frame type", "an operation of a newer program, in a batch", frame{typ: 5, more: true, payload: id(1)})
-	bad("checkpoint-short", "frame type", "a checkpoint without its sequence number", frame{typ: 4, payload: make([]byte, 16)})
-	bad("checkpoint-long", "frame type", "a checkpoint of 25 bytes", frame{typ: 4, payload: make([]byte, 25)})
-	bad("checkpoint-more", "frame type", "a checkpoint inside a batch", frame{typ: 4, more: true, payload: make([]byte, 24)})
-	bad("checkpoint-ahead", "frame type", "a checkpoint of operations that are not in the log yet", frame{typ: 4, payload: append(make([]byte, 16), id(2)...)})
-	bad("remove-missing", "frame", "a remove of an entry that is not there", frame{typ: 3, payload: id(9)})
-	bad("remove-short", "frame", "a remove of 7 bytes", frame{typ: 3, payload: make([]byte, 7)})
-	bad("remove-long", "frame", "a remove of 9 bytes", frame{typ: 3, payload: append(id(1), 0)})
-	bad("remove-nothing", "frame", "a remove without a payload", frame{typ: 3})
-	bad("alias-missing", "frame", "aliases of an entry that is not there", frame{typ: 2, payload: aliases(9, "x")})
-	bad("alias-short", "frame", "aliases without a count", frame{typ: 2, payload: id(1)})
-	bad("alias-count", "frame", "a count of aliases that are not there", frame{typ: 2, payload: append(id(1), 0xff, 0xff, 0xff, 0xff)})
-	bad("alias-long", "frame", "a byte after the last alias", frame{typ: 2, payload: append(aliases(1, "x"), 0)})
-	bad("alias-utf8", "frame", "an alias that is not UTF-8", frame{typ: 2, payload: aliases(1, "\xff")})
-	bad("put-short", "frame", "an entry without its last byte", frame{typ: 1, payload: entry(4, 0, "d", "fourth")[:41]})
-	bad("put-long", "frame", "a byte after an entry", frame{typ: 1, payload: append(entry(4, 0, "d", "fourth"), 0)})
-	bad("put-nothing", "frame", "an entry of no bytes", frame{typ: 1})
-	bad("put-kind-2", "frame", "an entry of kind 2", frame{typ: 1, payload: entry(4, 2, "d", "fourth")})
-	bad("put-utf8", "frame", "content that is not UTF-8", frame{typ: 1, payload: entry(4, 0, "d", "\xed\xa0\x80")})
-	bad("put-id-max", "frame", "an id that no next_id is above", frame{typ: 1, payload: entry(1<<64-1, 0, "d", "fourth")})
-	bad("put-name", "frame", "an entry under another name", frame{typ: 1, payload: entry(1, 0, "d", "first")})
-	bad("put-kind", "frame", "an entry of the other kind", frame{typ: 1, payload: entry(1, 1, "a", "first")})
-	bad("put-taken", "frame", "a new entry under a name that is taken", frame{typ: 1, payload: entry(4, 0, "a", "fourth")})
+	return rows
+}
+
+// badFrame is a frame that is valid but for its operation.
+func badFrame(name, field, comment string, f frame) row {
+	f.comment = name
+	return edit(name, comment, at(field, 0), add(f))
+}
+
+func bad(name, comment string, typ byte, payload []byte) row {
+	return badFrame(name, "frame", comment, frame{op: op{typ: typ, payload: payload}})
+}
+
+func badType(name, comment string, typ byte, payload []byte) row {
+	return badFrame(name, "frame type", comment, frame{op: op{typ: typ, payload: payload}})
+}
+
+func badFrames() []row {
 	created := entry(1, 0, "a", "first")
 	created[8]++
-	bad("put-created", "frame", "an entry of another time", frame{typ: 1, payload: created})
+	rows := []row{
+		badType("type-5", "an operation of a newer program", 5, id(1)),
+		badType("type-6", "an operation of a newer program", 6, id(1)),
+		badType("type-127", "an operation of a newer program", 0x7f, id(1)),
+		badFrame("type-5-more", "frame type", "an operation of a newer program, in a batch", frame{op: op{typ: 5, payload: id(1)}, more: true}),
+		badType("checkpoint-short", "a checkpoint without its sequence number", 4, make([]byte, 16)),
+		badType("checkpoint-long", "a checkpoint of 25 bytes", 4, make([]byte, 25)),
+		badFrame("checkpoint-more", "frame type", "a checkpoint inside a batch", frame{op: op{typ: 4, payload: make([]byte, 24)}, more: true}),
+		badType("checkpoint-ahead", "a checkpoint of operations that are not in the log yet", 4, append(make([]byte, 16), id(2)...)),
+		bad("remove-missing", "a remove of an entry that is not there", 3, id(9)),
+		bad("remove-short", "a remove of 7 bytes", 3, make([]byte, 7)),
+		bad("remove-long", "a remove of 9 bytes", 3, append(id(1), 0)),
+		bad("remove-nothing", "a remove without a payload", 3, nil),
+		bad("alias-missing", "aliases of an entry that is not there", 2, aliases(9, "x")),
+		bad("alias-short", "aliases without a count", 2, id(1)),
+		bad("alias-count", "a count of aliases that are not there", 2, append(id(1), 0xff, 0xff, 0xff, 0xff)),
+		bad("alias-long", "a byte after the last alias", 2, append(aliases(1, "x"), 0)),
+		bad("alias-utf8", "an alias that is not UTF-8", 2, aliases(1, "\xff")),
+		bad("put-short", "an entry without its last byte", 1, putD.payload[:41]),
+		bad("put-long", "a byte after an entry", 1, append(entry(4, 0, "d", "fourth"), 0)),
+		bad("put-nothing", "an entry of no bytes", 1, nil),
+		bad("put-kind-2", "an entry of kind 2", 1, entry(4, 2, "d", "fourth")),
+		bad("put-utf8", "content that is not UTF-8", 1, entry(4, 0, "d", "\xed\xa0\x80")),
+		bad("put-id-max", "an id that no next_id is above", 1, entry(1<<64-1, 0, "d", "fourth")),
+		bad("put-name", "an entry under another name", 1, entry(1, 0, "d", "first")),
+		bad("put-kind", "an entry of the other kind", 1, entry(1, 1, "a", "first")),
+		bad("put-taken", "a new entry under a name that is taken", 1, entry(4, 0, "a", "fourth")),
+		bad("put-created", "an entry of another time", 1, created),
+	}
+	for i, payload := range [][]byte{id(1), id(1), newName(1, "z")} {
+		rows = append(rows, edit(fmt.Sprintf("v1-type-%d", i+5), "an operation of version 2 in a log of version 1",
+			at("frame type", 0), ops(op{byte(i + 5), payload, "of version 2"})))
+	}
+	return rows
 }
 
-func foreignLogs(add adder) {
-	add("foreign", "foreign", "the log of another store, with an operation", func(p *page) {
-		p.names("a b")
-		p.header(3, 2)
-		p.record(1, 0, "a", "first")
-		p.record(2, 0, "b", "second")
-		var other page
-		other.header(3, 2)
-		other.record(1, 0, "a", "first")
-		other.record(2, 0, "b", "other")
-		w := &wal{p: p, salt: salt, base: other.b, seq: 1}
-		p.file("wal")
-		p.here("base", 16)
-		w.header()
-		w.put(3, "c", "third")
-	})
-	add("ok-foreign-empty", "ok", "the log of another store, without an operation: nothing of it is lost", func(p *page) {
-		p.names("a")
-		p.header(2, 1)
-		p.record(1, 0, "a", "first")
-		var other page
-		other.header(1, 0)
-		w := &wal{p: p, salt: salt, base: other.b, seq: 1}
-		p.file("wal")
-		w.header()
-	})
-	add("missing-db", "foreign", "the snapshot that the log extends is gone: never an empty store", func(p *page) {
-		p.names("")
-		p.extra = append(p.extra, "db: missing")
-		var other page
-		other.header(2, 1)
-		other.record(1, 0, "a", "first")
-		w := &wal{p: p, salt: salt, base: other.b, seq: 1}
-		p.file("wal")
-		p.here("base", 16)
-		w.header()
-		w.put(2, "b", "second")
-	})
+// What version 2 of the log added.
+
+var goodLogs2 = []row{
+	edit("empty", "a log without frames", names("a b")),
+	edit("put", "one entry added, without a context", names("a b c"), ops(putC)),
+	edit("before", "a header that continues the same epoch", names("a b c"), (*page).cutFile, nextSeq(8), logHeader(func(b []byte) {
+		copy(b[80:], b[64:80])
+		binary.LittleEndian.PutUint64(b[96:], 7)
+		binary.LittleEndian.PutUint32(b[104:], 0xfeedface)
+	}), ops(putC)),
+	edit("before-other", "a header that continues another epoch, at another sequence number", names("a b"), (*page).cutFile, logHeader(func(b []byte) {
+		copy(b[80:], "some older epoch")
+		binary.LittleEndian.PutUint64(b[96:], 99)
+	})),
+	edit("context", "a context of every tag", names("a b c"), add(frame{op: putC, context: bytes.Join([][]byte{value(1, "\x00\x00\x64\xa7\xb3\xb6\xe0\x0d"),
+		value(2, "crab"), value(3, "crab_user_1"), value(4, "call_1"), value(5, "cli"), value(6, "local"), value(7, "op 1")}, nil)})),
+	edit("context-unknown", "tags that no version has yet, and an empty value", names("a b c"),
+		add(frame{op: putC, context: append(append(value(2, ""), value(8, "eight")...), value(65535, "last")...)})),
+	edit("context-alias", "aliases, with a context", names("a b"), add(frame{op: unaliasA, context: value(5, "mcp")})),
+	edit("purge", "an entry purged, and the purge complete", names("b"),
+		add(frame{op: op{5, id(1), "purge a"}, context: value(5, "cli")}), ops(op{6, id(1), "purged a"})),
+	edit("purge-missing", "a purge of an entry that does not exist", names("a b"), ops(op{5, id(9), "purge 9"}, op{6, id(9), "purged 9"})),
+	edit("rename", "an entry renamed, its old name free for another", names("c b a"),
+		ops(op{7, newName(1, "c"), "rename a to c"}, putOp(3, "a", "another"))),
+	edit("rename-same", "a rename to the name that the entry has", names("a b"), ops(op{7, newName(1, "a"), "rename a to a"})),
+	edit("rename-swap", "two entries exchange names in one batch", names("b a"), batch(frame{op: op{7, newName(1, "t"), "rename a to t"}},
+		frame{op: op{7, newName(2, "a"), "rename b to a"}}, frame{op: op{7, newName(1, "b"), "rename t to b"}})),
+	edit("checkpoint", "a checkpoint frame whose snapshot is not in place", names("a b c"), ops(putC, checkpointOp([]byte("another snapshot"), 1))),
+}
+
+var removeByCLI = frame{op: removeA, context: value(5, "cli")}
+
+var tornLogs2 = []row{
+	edit("context-len", "a context that is longer than context and payload", add(frame{op: removeA, contextLen: 9})),
+	edit("zero", "the byte after the type is not zero", add(frame{op: removeA, zero: [3]byte{1, 0, 0}})),
+	edit("synced-header", "a frame that promises less than the header of version 2", add(frame{op: removeA, synced: 111})),
+	edit("cut", "a context without its last byte, and no payload", cut(32+6, add(removeByCLI))),
+}
+
+var rottenLogs2 = []row{
+	edit("context", "a byte of the context of an old frame", flip("remove a, one bit wrong", 38, 1, add(removeByCLI)), ops(putE)),
+}
+
+func badHeaders2() []row {
+	rows := []row{
+		headerEdit("store", "log store", "no identity", 48, func(b []byte) { clear(b[48:64]) }),
+		headerEdit("epoch", "log epoch", "no epoch", 64, func(b []byte) { clear(b[64:80]) }),
+		headerEdit("prev-epoch-seq", "log prev_epoch", "a sequence number before, of no epoch", 80, func(b []byte) { b[96] = 1 }),
+		headerEdit("prev-epoch-crc", "log prev_epoch", "a checksum before, of no epoch", 80, func(b []byte) { b[104] = 1 }),
+		headerEdit("prev-seq", "log prev_seq", "an operation before, of this epoch, that is not the one before", 96, func(b []byte) {
+			copy(b[80:], b[64:80])
+			b[96] = 1
+		}),
+		headerEdit("reserved", "log reserved", "reserved bytes are zero", 40, func(b []byte) { b[40] = 1 }),
+	}
+	for n := 48; n < 112; n++ {
+		rows = append(rows, edit(fmt.Sprint(n), "a log without a complete header", at("log header", n), cut(n, logHeader())))
+	}
+	return append(rows, flippedHeaders("log crc2", 108, 48, 63, 64, 80, 96, 104, 108)...)
+}
+
+func badFrames2() []row {
+	context := func(name, comment string, c []byte) row {
+		return badFrame("context-"+name, "context", comment, frame{op: removeA, context: c})
+	}
+	return []row{
+		badType("type-8", "an operation of a newer program", 8, id(1)),
+		badType("type-127", "an operation of a newer program", 0x7f, id(1)),
+		context("tag-zero", "tag 0", value(0, "x")),
+		context("tag-twice", "a tag twice", append(value(2, "x"), value(2, "y")...)),
+		context("tag-order", "tags in the wrong order", append(value(5, "cli"), value(2, "x")...)),
+		context("short", "3 bytes: shorter than a tag and a length", []byte{1, 0, 0}),
+		context("rest", "one byte after the last value", append(value(2, "x"), 3)),
+		context("len", "a value that is longer than the context", []byte{2, 0, 5, 0, 'x'}),
+		badFrame("checkpoint-context", "frame type", "a checkpoint with a context", frame{op: op{typ: 4, payload: make([]byte, 24)}, context: value(5, "cli")}),
+		badFrame("remove-context", "frame", "a context that takes the whole payload", frame{op: op{typ: 3}, context: value(5, "cli4")}),
+		bad("purge-short", "a purge of 7 bytes", 5, make([]byte, 7)),
+		bad("purge-long", "a purge of 9 bytes", 5, append(id(1), 0)),
+		bad("purged-short", "a purged of 7 bytes", 6, make([]byte, 7)),
+		bad("purged-long", "a purged of 9 bytes", 6, append(id(1), 0)),
+		bad("rename-taken", "a rename to a name that is taken", 7, newName(1, "b")),
+		bad("rename-missing", "a rename of an entry that does not exist", 7, newName(9, "z")),
+		bad("rename-utf8", "a name that is not UTF-8", 7, newName(1, "\xff")),
+		bad("rename-short", "a rename without the length of its name", 7, id(1)),
+		bad("rename-cut", "a name without its last byte", 7, bytes.TrimSuffix(newName(1, "zz"), []byte("z"))),
+		bad("rename-long", "a byte after the name", 7, append(newName(1, "z"), 0)),
+	}
 }

@@ -1,12 +1,12 @@
-// Vectorgen lays the files of testdata/vectors byte by byte.
+// Vectorgen writes the files of testdata/vectors.
 //
 //	go run ./fuzz/vectorgen [DIR]
 //
-// Each vector is one file with at most one fault: a text header, an empty
-// line and the bytes in hex with comments. The bytes come from a builder that
-// can write nonsense and knows nothing of package crmem, so the encoder under
-// test does not set its own exam. The package's test fails when the committed
-// files are not what the program lays.
+// Each vector is one file with at most one fault: a text header, an empty line,
+// and the bytes in hex with comments. A vector is a row of a table: an edit of a
+// base that all rows of the table share. The program can write invalid bytes and
+// does not use package crmem. The package's test compares the committed files
+// with the tables.
 package main
 
 import (
@@ -20,12 +20,29 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// A vector says what a reader must answer for some bytes.
+// vector is the required verdict of a reader for some bytes.
 type vector struct {
 	name    string // path under the vectors' directory, without .txt
 	expect  string // ok, or the class of the fault
 	comment string
-	lay     func(p *page)
+	bytes   part
+}
+
+// row is a vector of a table: bytes is its edit of the table's base.
+type row struct {
+	name, comment string
+	bytes         part
+}
+
+func edit(name, comment string, parts ...part) row { return row{name, comment, seq(parts...)} }
+
+// expecting returns the vectors of a table.
+func expecting(prefix, expect string, base part, rows []row) []vector {
+	all := make([]vector, len(rows))
+	for i, r := range rows {
+		all[i] = vector{prefix + r.name, expect, r.comment, seq(base, r.bytes)}
+	}
+	return all
 }
 
 func main() {
@@ -64,7 +81,7 @@ func vectors() []vector { return append(snapshots(), logs()...) }
 // text renders the vector as its file.
 func (v *vector) text() string {
 	var p page
-	v.lay(&p)
+	v.bytes(&p)
 	var b strings.Builder
 	fmt.Fprintf(&b, "expect: %s\n", v.expect)
 	if v.expect != "ok" && p.field == "" {

@@ -4,15 +4,17 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
-// page collects bytes and what they are. It writes whatever it is told.
+// page collects bytes and their comments. It does not check them.
 type page struct {
 	b     []byte
 	lines []line
+	w     *wal // of the log, after startLog
 
-	field   string // where the fault is: set by here
+	field   string // place of the fault, set by at
 	offset  int
 	entry   int
 	inEntry bool
@@ -21,62 +23,48 @@ type page struct {
 }
 
 type line struct {
-	section string // not empty: the line begins a file of this name
+	section string // if not empty, the line starts a file of this name
 	at      int
 	b       []byte
 	comment string
 }
 
-// perLine is how many bytes a rendered line holds.
+// perLine is the number of bytes in a rendered line.
 const perLine = 16
 
 func (p *page) put(comment string, b ...byte) {
 	for at := 0; at < len(b) || at == 0; at += perLine {
-		part := b[at:min(at+perLine, len(b))]
-		p.lines = append(p.lines, line{at: len(p.b), b: part, comment: comment})
-		p.b = append(p.b, part...)
+		bytes := b[at:min(at+perLine, len(b))]
+		p.lines = append(p.lines, line{at: len(p.b), b: bytes, comment: comment})
+		p.b = append(p.b, bytes...)
 		comment = ""
 	}
 }
 
-func (p *page) u16(comment string, v uint16) {
-	p.put(fmt.Sprintf("%s %#x", comment, v), binary.LittleEndian.AppendUint16(nil, v)...)
-}
-
-func (p *page) u32(comment string, v uint32) {
-	p.put(fmt.Sprintf("%s %d", comment, v), binary.LittleEndian.AppendUint32(nil, v)...)
-}
-
-func (p *page) u64(comment string, v uint64) {
-	p.put(fmt.Sprintf("%s %d", comment, v), binary.LittleEndian.AppendUint64(nil, v)...)
-}
-
-func (p *page) text(s string) {
-	if s != "" {
-		p.put(fmt.Sprintf("%.40q", s), []byte(s)...)
-	}
-}
-
-func (p *page) str(field, s string) {
-	p.u32(field+"_len", uint32(len(s)))
-	p.text(s)
-}
-
-// here marks the place of the fault: the next byte, plus some.
-func (p *page) here(field string, plus ...int) {
-	p.field, p.offset = field, len(p.b)
-	for _, n := range plus {
-		p.offset += n
-	}
-}
-
-// in marks the fault as one of the entry at position i.
-func (p *page) in(i int) { p.entry, p.inEntry = i, true }
-
-// file begins another file of the same vector.
+// file starts another file of the same vector.
 func (p *page) file(name string) {
 	p.lines = append(p.lines, line{section: name})
 	p.b = nil
+}
+
+// cutFile removes the bytes of the current file.
+func (p *page) cutFile() {
+	for i := len(p.lines) - 1; p.lines[i].section == ""; i-- {
+		p.lines = p.lines[:i]
+	}
+	p.b = nil
+}
+
+// capture returns the bytes that x adds to the page, and does not add them. The
+// state of the log changes.
+func (p *page) capture(x part) []byte {
+	keep := *p
+	p.b = slices.Clone(p.b)
+	p.lines = nil
+	x(p)
+	b := p.b[len(keep.b):]
+	*p = keep
+	return b
 }
 
 func (p *page) render(w io.Writer) {
@@ -94,37 +82,76 @@ func (p *page) render(w io.Writer) {
 	}
 }
 
-// The parts of a snapshot, as RFC 0150 lists them.
+// part adds to a page.
+type part func(p *page)
 
-const when = 1776162225 // 2026-04-14T10:23:45Z
-
-func (p *page) magic()         { p.put(`magic "CRMEM\0"`, []byte("CRMEM\x00")...) }
-func (p *page) version()       { p.u32("version", 1) }
-func (p *page) flags()         { p.u16("flags", 0) }
-func (p *page) reserved()      { p.put("reserved", 0, 0, 0, 0) }
-func (p *page) fixed()         { p.magic(); p.version(); p.flags(); p.reserved() }
-func (p *page) next(id uint64) { p.u64("next_id", id) }
-func (p *page) count(n uint32) { p.u32("entry_count", n) }
-
-func (p *page) header(next uint64, count uint32) {
-	p.fixed()
-	p.next(next)
-	p.count(count)
-}
-
-// fresh is what begins an entry, up to and without its name_len.
-func (p *page) fresh(id uint64, kind uint32) {
-	p.u64("id", id)
-	p.u64("created_at", when)
-	p.u32("kind", kind)
-}
-
-func (p *page) record(id uint64, kind uint32, name, content string, aliases ...string) {
-	p.fresh(id, kind)
-	p.str("name", name)
-	p.str("content", content)
-	p.u32("alias_count", uint32(len(aliases)))
-	for _, a := range aliases {
-		p.str("alias", a)
+func seq(parts ...part) part {
+	return func(p *page) {
+		for _, x := range parts {
+			x(p)
+		}
 	}
 }
+
+// bytesOf returns the bytes of parts that need no log.
+func bytesOf(parts ...part) []byte {
+	var p page
+	seq(parts...)(&p)
+	return p.b
+}
+
+func put(comment string, b ...byte) part { return func(p *page) { p.put(comment, b...) } }
+
+func u16(field string, v uint16) part {
+	return put(fmt.Sprintf("%s %#x", field, v), binary.LittleEndian.AppendUint16(nil, v)...)
+}
+
+func u32(field string, v uint32) part {
+	return put(fmt.Sprintf("%s %d", field, v), binary.LittleEndian.AppendUint32(nil, v)...)
+}
+
+func u64(field string, v uint64) part {
+	return put(fmt.Sprintf("%s %d", field, v), binary.LittleEndian.AppendUint64(nil, v)...)
+}
+
+func text(s string) part {
+	if s == "" {
+		return seq()
+	}
+	return put(fmt.Sprintf("%.40q", s), []byte(s)...)
+}
+
+func str(field, s string) part { return seq(u32(field+"_len", uint32(len(s))), text(s)) }
+
+// cut adds the first n bytes of x.
+func cut(n int, x part) part {
+	return func(p *page) { p.put("cut short", p.capture(x)[:n]...) }
+}
+
+// flip adds x with the bits of mask inverted in byte i, from the end if i is
+// negative.
+func flip(comment string, i int, mask byte, x part) part {
+	return func(p *page) {
+		b := p.capture(x)
+		b[(i+len(b))%len(b)] ^= mask
+		p.put(comment, b...)
+	}
+}
+
+// hole adds a zero byte for each byte of x.
+func hole(x part) part {
+	return func(p *page) { p.put("hole", make([]byte, len(p.capture(x)))...) }
+}
+
+// at marks the fault n bytes after the next one.
+func at(field string, n int) part {
+	return func(p *page) { p.field, p.offset = field, len(p.b)+n }
+}
+
+// in marks the fault as one of the entry at position i.
+func in(i int) part { return func(p *page) { p.entry, p.inEntry = i, true } }
+
+// extra adds a header line to the vector.
+func extra(s string) part { return func(p *page) { p.extra = append(p.extra, s) } }
+
+func names(s string) part { return extra(strings.TrimRight("names: "+s, " ")) }

@@ -3,221 +3,197 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
+
+// The parts of a snapshot, as RFC 0150 lists them.
+
+const when = 1776162225 // 2026-04-14T10:23:45Z
+
+var (
+	magic    = put(`magic "CRMEM\0"`, []byte("CRMEM\x00")...)
+	version  = u32("version", 1)
+	flags    = u16("flags", 0)
+	reserved = put("reserved", 0, 0, 0, 0)
+	fixed    = seq(magic, version, flags, reserved)
+	unused   = seq(next(1), count(0))
+	empty    = header(1, 0)
+	first    = seq(header(2, 1), in(0), fresh(1, 0)) // an entry up to its name_len
+	unnamed  = seq(first, str("name", ""), str("content", ""))
+)
+
+func next(id uint64) part { return u64("next_id", id) }
+
+func count(n uint32) part { return u32("entry_count", n) }
+
+func header(id uint64, n uint32) part { return seq(fixed, next(id), count(n)) }
+
+// fresh is the start of an entry, up to its name_len.
+func fresh(id uint64, kind uint32) part {
+	return seq(u64("id", id), u64("created_at", when), u32("kind", kind))
+}
+
+func record(id uint64, kind uint32, name, content string, aliases ...string) part {
+	return seq(fresh(id, kind), body(name, content, aliases...))
+}
+
+func body(name, content string, aliases ...string) part {
+	parts := []part{str("name", name), str("content", content), u32("alias_count", uint32(len(aliases)))}
+	for _, a := range aliases {
+		parts = append(parts, str("alias", a))
+	}
+	return seq(parts...)
+}
+
+func note(id uint64, name, content string) part { return record(id, 0, name, content) }
+
+// one is a store of one note.
+func one(name, content string, aliases ...string) part {
+	return seq(header(2, 1), record(1, 0, name, content, aliases...))
+}
 
 // snapshots lists the vectors of the CRMEM v1 file.
 func snapshots() []vector {
 	var all []vector
-	add := func(name, expect, comment string, lay func(p *page)) {
-		all = append(all, vector{"snapshot/" + name, expect, comment, lay})
+	for _, class := range []struct {
+		expect string
+		rows   []row
+	}{
+		{"ok", validSnapshots}, {"magic", magicFaults()}, {"version", versionFaults()}, {"flags", flagFaults()},
+		{"reserved", reservedFaults()}, {"next-id", nextIDFaults}, {"truncated", slices.Concat(truncations, lengthFaults())},
+		{"trailing", trailingBytes}, {"utf8", textFaults()}, {"kind", kindFaults()}, {"dup-name", duplicateNames},
+		{"dup-id", duplicateIDs}, {"order", orderFaults},
+	} {
+		all = append(all, expecting("snapshot/", class.expect, seq(), class.rows)...)
 	}
-	valid(func(name, comment string, lay func(p *page)) { add("ok-"+name, "ok", comment, lay) })
-	headers(add)
-	truncated(add)
-	trailing(add)
-	texts(add)
-	kindsAndIDs(add)
-	crabdb(add)
 	return all
 }
 
-type adder func(name, expect, comment string, lay func(p *page))
-
-func valid(add func(name, comment string, lay func(p *page))) {
-	one := func(name, content string, aliases ...string) func(p *page) {
-		return func(p *page) {
-			p.header(2, 1)
-			p.record(1, 0, name, content, aliases...)
-		}
-	}
-	add("empty", "the smallest file: 28 bytes", func(p *page) { p.header(1, 0) })
-	add("empty-used", "no entries, ids spent", func(p *page) { p.header(900, 0) })
-	add("one", "the worked example of the house style: 84 bytes", one("deploy", "prod steps", "ship"))
-	add("archive", "the fixture of the reference's persistence test, kind 1", func(p *page) {
-		p.header(2, 1)
-		p.record(1, 1, "hi", "yo", "hey")
-	})
-	add("three", "notes and an archive, id gaps, next_id not adjacent", func(p *page) {
-		p.header(12, 3)
-		p.record(1, 0, "a", "first")
-		p.record(5, 1, "b", "second", "x", "y")
-		p.record(10, 0, "c", "third", "x")
-	})
-	add("id-zero", "no rule asks ids to begin at 1", func(p *page) {
-		p.header(1, 1)
-		p.record(0, 0, "a", "b")
-	})
-	add("smallest-entry", "32 bytes: no name, no content, no aliases", one("", ""))
-	add("empty-alias", "an alias of no bytes", one("a", "b", ""))
-	add("same-alias-twice", "aliases need not differ", one("a", "b", "x", "x"))
-	add("alias-is-a-name", "an alias may be another entry's name", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "a", "")
-		p.record(2, 0, "b", "", "a")
-	})
-	add("nul", "NUL in every string: new names refuse it, a file's do not", one("a\x00b", "\x00", "\x00c"))
-	add("control", "control characters, escapes, DEL", one("\x01\x1b[2J\x7f", "\b\f\v", "\r\n"))
-	add("path", "names that no file system takes", one("../../etc/passwd", "", "/", "\\", "CON"))
-	add("long-name", "1,025 bytes: above what new names may have", one(strings.Repeat("n", 1025), "x"))
-	add("content-2000", "more than a page of content", one("a", strings.Repeat("0123456789", 200)))
-	add("utf8-edges", "the first and last character of each length", one("\u007f\u0080\u07ff\u0800", "\ud7ff\ue000\uffff\U00010000\U0010ffff", "\u0000"))
-	add("utf8-replacement", "U+FFFD itself is a character", one("\ufffd", "a\ufffdb", "\ufffd"))
-	add("utf8-bom", "a byte order mark is text", one("\ufeffa", "\ufeff", "\ufeff"))
-	add("utf8-twins", "one name composed, one decomposed: two names", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "\u00e9", "")
-		p.record(2, 0, "e\u0301", "")
-	})
-	add("case-twins", "two names that differ in case only", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "Note", "")
-		p.record(2, 0, "note", "")
-	})
-	add("cjk", "names, content and aliases of other scripts", one("日本旅行", "京都のホテル。予約済み 🦀\u200d", "kyoto trip", "旅", "مرحبا"))
-	add("created-zero", "created_at 0", func(p *page) {
-		p.header(2, 1)
-		p.u64("id", 1)
-		p.u64("created_at", 0)
-		p.u32("kind", 0)
-		p.str("name", "a")
-		p.str("content", "b")
-		p.u32("alias_count", 0)
-	})
-	add("created-max", "R17: created_at is an integer, all 64 bits", func(p *page) {
-		p.header(2, 1)
-		p.u64("id", 1)
-		p.u64("created_at", math.MaxUint64)
-		p.u32("kind", 0)
-		p.str("name", "a")
-		p.str("content", "b")
-		p.u32("alias_count", 0)
-	})
-	add("next-id-max", "R8: no id is left to give; what is there can be read", func(p *page) {
-		p.header(math.MaxUint64, 1)
-		p.record(math.MaxUint64-1, 0, "last", "b")
-	})
-	add("markup", "what would be markup in a page", one("](javascript:alert(1))", "<div id=\"meta\">\n</div>\n", "<b>", "&amp;lt;"))
-	add("crlf", "line ends and edge blanks are content", one(" a ", "\r\n\tx \n\n", " sp "))
+var validSnapshots = []row{
+	edit("ok-empty", "the smallest file: 28 bytes", empty),
+	edit("ok-empty-used", "no entries, ids spent", header(900, 0)),
+	edit("ok-one", "the worked example of the house style: 84 bytes", one("deploy", "prod steps", "ship")),
+	edit("ok-archive", "the fixture of the reference's persistence test, kind 1", header(2, 1), record(1, 1, "hi", "yo", "hey")),
+	edit("ok-three", "notes and an archive, id gaps, next_id not adjacent",
+		header(12, 3), note(1, "a", "first"), record(5, 1, "b", "second", "x", "y"), record(10, 0, "c", "third", "x")),
+	edit("ok-id-zero", "no rule asks ids to begin at 1", header(1, 1), note(0, "a", "b")),
+	edit("ok-smallest-entry", "32 bytes: no name, no content, no aliases", one("", "")),
+	edit("ok-empty-alias", "an alias of no bytes", one("a", "b", "")),
+	edit("ok-same-alias-twice", "aliases need not differ", one("a", "b", "x", "x")),
+	edit("ok-alias-is-a-name", "an alias may be another entry's name", header(3, 2), note(1, "a", ""), record(2, 0, "b", "", "a")),
+	edit("ok-nul", "NUL in every string: new names refuse it, a file's do not", one("a\x00b", "\x00", "\x00c")),
+	edit("ok-control", "control characters, escapes, DEL", one("\x01\x1b[2J\x7f", "\b\f\v", "\r\n")),
+	edit("ok-path", "names that no file system takes", one("../../etc/passwd", "", "/", "\\", "CON")),
+	edit("ok-long-name", "1,025 bytes: above what new names may have", one(strings.Repeat("n", 1025), "x")),
+	edit("ok-content-2000", "more than a page of content", one("a", strings.Repeat("0123456789", 200))),
+	edit("ok-utf8-edges", "the first and last character of each length",
+		one("\u007f\u0080\u07ff\u0800", "\ud7ff\ue000\uffff\U00010000\U0010ffff", "\u0000")),
+	edit("ok-utf8-replacement", "U+FFFD itself is a character", one("\ufffd", "a\ufffdb", "\ufffd")),
+	edit("ok-utf8-bom", "a byte order mark is text", one("\ufeffa", "\ufeff", "\ufeff")),
+	edit("ok-utf8-twins", "one name composed, one decomposed: two names", header(3, 2), note(1, "\u00e9", ""), note(2, "e\u0301", "")),
+	edit("ok-case-twins", "two names that differ in case only", header(3, 2), note(1, "Note", ""), note(2, "note", "")),
+	edit("ok-cjk", "names, content and aliases of other scripts", one("日本旅行", "京都のホテル。予約済み 🦀\u200d", "kyoto trip", "旅", "مرحبا")),
+	edit("ok-created-zero", "created_at 0", header(2, 1), u64("id", 1), u64("created_at", 0), u32("kind", 0), body("a", "b")),
+	edit("ok-created-max", "R17: created_at is an integer, all 64 bits",
+		header(2, 1), u64("id", 1), u64("created_at", math.MaxUint64), u32("kind", 0), body("a", "b")),
+	edit("ok-next-id-max", "R8: no id is left to give; what is there can be read", header(math.MaxUint64, 1), note(math.MaxUint64-1, "last", "b")),
+	edit("ok-markup", "what would be markup in a page", one("](javascript:alert(1))", "<div id=\"meta\">\n</div>\n", "<b>", "&amp;lt;")),
+	edit("ok-crlf", "line ends and edge blanks are content", one(" a ", "\r\n\tx \n\n", " sp ")),
 }
 
-func headers(add adder) {
-	for i, c := range []byte("CRMEM\x00") {
-		add(fmt.Sprintf("magic-%d", i), "magic", fmt.Sprintf("byte %d of the magic has one bit wrong", i), func(p *page) {
-			p.here("magic")
-			m := []byte("CRMEM\x00")
-			m[i] = c ^ 0x20
-			p.put("magic", m...)
-			p.version()
-			p.flags()
-			p.reserved()
-			p.next(1)
-			p.count(0)
-		})
+func magicFaults() []row {
+	rows := []row{
+		edit("magic-text", "a text file", at("magic", 0), text("# Notes\n\nThis is not a store, it is a page.\n")),
+		edit("magic-short", "two bytes of something else", at("magic", 0), text("CX")),
 	}
-	add("magic-text", "magic", "a text file", func(p *page) {
-		p.here("magic")
-		p.text("# Notes\n\nThis is not a store, it is a page.\n")
-	})
-	add("magic-short", "magic", "two bytes of something else", func(p *page) {
-		p.here("magic")
-		p.text("CX")
-	})
+	for i := range 6 {
+		m := []byte("CRMEM\x00")
+		m[i] ^= 0x20
+		rows = append(rows, edit(fmt.Sprintf("magic-%d", i), fmt.Sprintf("byte %d of the magic has one bit wrong", i),
+			at("magic", 0), put("magic", m...), version, flags, reserved, unused))
+	}
+	return rows
+}
+
+func versionFaults() (rows []row) {
 	for _, v := range []uint32{0, 2, 99, 0x01000000, math.MaxUint32} {
-		add(fmt.Sprintf("version-%d", v), "version", "a version of another time, or byte order", func(p *page) {
-			p.magic()
-			p.here("version")
-			p.u32("version", v)
-			p.flags()
-			p.reserved()
-			p.next(1)
-			p.count(0)
-		})
+		rows = append(rows, edit(fmt.Sprintf("version-%d", v), "a version of another time, or byte order",
+			magic, at("version", 0), u32("version", v), flags, reserved, unused))
 	}
-	for bit := range 16 {
-		add(fmt.Sprintf("flags-%02d", bit), "flags", fmt.Sprintf("flag bit %d: unknown bits are refused", bit), func(p *page) {
-			p.magic()
-			p.version()
-			p.here("flags")
-			p.u16("flags", 1<<bit)
-			p.reserved()
-			p.next(1)
-			p.count(0)
-		})
-	}
-	for i := range 4 {
-		add(fmt.Sprintf("reserved-%d", i), "reserved", "R4: reserved bytes are zero", func(p *page) {
-			p.magic()
-			p.version()
-			p.flags()
-			p.here("reserved")
-			b := make([]byte, 4)
-			b[i] = 0x80
-			p.put("reserved", b...)
-			p.next(1)
-			p.count(0)
-		})
-	}
-	add("next-id-zero", "next-id", "next_id 0 gives the id 0 next and then 1 again", func(p *page) {
-		p.fixed()
-		p.here("next_id")
-		p.next(0)
-		p.count(0)
-	})
+	return rows
 }
 
-func truncated(add adder) {
-	head := func(n int) func(p *page) {
-		return func(p *page) {
-			h := page{}
-			h.header(1, 0)
-			p.here("header", n)
-			p.put("the beginning of an empty store", h.b[:n]...)
-		}
+func flagFaults() (rows []row) {
+	for bit := range 16 {
+		rows = append(rows, edit(fmt.Sprintf("flags-%02d", bit), fmt.Sprintf("flag bit %d: unknown bits are refused", bit),
+			magic, version, at("flags", 0), u16("flags", 1<<bit), reserved, unused))
 	}
-	add("truncated-nothing", "truncated", "a file of no bytes is not a store", head(0))
-	add("truncated-magic", "truncated", "half a magic", head(3))
-	add("truncated-fixed", "truncated", "header only: the 16 bytes RFC 0150 calls so, without next_id and entry_count", head(16))
-	add("truncated-15", "truncated", "one byte less", head(15))
-	add("truncated-27", "truncated", "one byte missing of an empty store", head(27))
+	return rows
+}
 
-	add("count-max", "truncated", "R1: 28 bytes that claim 4,294,967,295 entries", func(p *page) {
-		p.fixed()
-		p.next(1)
-		p.here("entry_count")
-		p.count(math.MaxUint32)
-	})
-	add("count-wraps", "truncated", "32 times the count is 32 in 32 bits", func(p *page) {
-		p.fixed()
-		p.next(2)
-		p.here("entry_count")
-		p.count(1<<27 + 1)
-		p.record(1, 0, "", "")
-	})
-	add("count-one-more", "truncated", "two entries claimed, one there", func(p *page) {
-		p.fixed()
-		p.next(3)
-		p.here("entry_count")
-		p.count(2)
-		p.record(1, 0, "a", "b")
-	})
-	add("entry-missing", "truncated", "the first entry is so long that two seem to fit", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "a", strings.Repeat("x", 64))
-		p.in(1)
-		p.here("entry")
-	})
-	add("entry-cut", "truncated", "31 bytes of a second entry", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "a", "")
-		p.in(1)
-		p.fresh(2, 0)
-		p.u32("name_len", 0)
-		p.u32("content_len", 0)
-		p.put("alias_count, cut", 0, 0, 0)
-		p.here("entry")
-	})
-	lengths := []struct {
+func reservedFaults() (rows []row) {
+	for i := range 4 {
+		b := make([]byte, 4)
+		b[i] = 0x80
+		rows = append(rows, edit(fmt.Sprintf("reserved-%d", i), "R4: reserved bytes are zero",
+			magic, version, flags, at("reserved", 0), put("reserved", b...), unused))
+	}
+	return rows
+}
+
+// crabdb is the start of a file of the later format that has the magic and the
+// version of this one: index_at and index_len are in the place of next_id and
+// entry_count.
+var crabdb = seq(fixed, at("next_id", 0), u64("index_at", 0), u64("index_len", 0))
+
+func crabdbPut(column byte, key, value string) part {
+	return seq(put("op put", 0), put("column", column), str("key", key), str("value", value))
+}
+
+var nextIDFaults = []row{
+	edit("next-id-zero", "next_id 0 gives the id 0 next and then 1 again", fixed, at("next_id", 0), next(0), count(0)),
+	edit("next-id-equal", "R7: next_id is an entry's id", header(7, 1), in(0), at("id", 0), note(7, "a", "")),
+	edit("next-id-below", "R7: the next Add would write over an entry",
+		header(2, 2), note(1, "a", ""), in(1), at("id", 0), note(9, "b", "")),
+	edit("id-max", "no next_id is above the largest id", header(math.MaxUint64, 1), in(0), at("id", 0), note(math.MaxUint64, "a", "")),
+	edit("crabdb-fresh", "crabdb: a new file, no index yet: never an empty store", crabdb),
+	edit("crabdb-log", "crabdb: records without an index", crabdb, crabdbPut(2, "deploy", "prod steps")),
+}
+
+func half(n int) part {
+	return seq(at("header", n), put("the beginning of an empty store", bytesOf(empty)[:n]...))
+}
+
+var truncations = []row{
+	edit("truncated-nothing", "a file of no bytes is not a store", half(0)),
+	edit("truncated-magic", "half a magic", half(3)),
+	edit("truncated-fixed", "header only: the 16 bytes RFC 0150 calls so, without next_id and entry_count", half(16)),
+	edit("truncated-15", "one byte less", half(15)),
+	edit("truncated-27", "one byte missing of an empty store", half(27)),
+	edit("count-max", "R1: 28 bytes that claim 4,294,967,295 entries", fixed, next(1), at("entry_count", 0), count(math.MaxUint32)),
+	edit("count-wraps", "32 times the count is 32 in 32 bits", fixed, next(2), at("entry_count", 0), count(1<<27+1), note(1, "", "")),
+	edit("count-one-more", "two entries claimed, one there", fixed, next(3), at("entry_count", 0), count(2), note(1, "a", "b")),
+	edit("entry-missing", "the first entry is so long that two seem to fit",
+		header(3, 2), note(1, "a", strings.Repeat("x", 64)), in(1), at("entry", 0)),
+	edit("entry-cut", "31 bytes of a second entry", header(3, 2), note(1, "a", ""), in(1), fresh(2, 0),
+		u32("name_len", 0), u32("content_len", 0), put("alias_count, cut", 0, 0, 0), at("entry", 0)),
+	edit("content-len-missing", "the name ends the file", first, str("name", "12345678"), at("content_len", 0)),
+	edit("alias-count-missing", "the content ends the file",
+		first, str("name", "a"), str("content", "1234"), at("alias_count", 0), put("half an alias_count", 0, 0)),
+	edit("alias-count-max", "R2: 60 bytes that claim 4,294,967,295 aliases", unnamed, at("alias_count", 0), u32("alias_count", math.MaxUint32)),
+	edit("alias-count-wraps", "4 times the count is 4 in 32 bits",
+		unnamed, at("alias_count", 0), u32("alias_count", 1<<30+1), str("alias", "")),
+	edit("alias-count-one-more", "two aliases claimed, one of three bytes there",
+		unnamed, at("alias_count", 0), u32("alias_count", 2), str("alias", "abc")),
+	edit("alias-len-missing", "the first alias is so long that two seem to fit",
+		unnamed, u32("alias_count", 2), str("alias", "abcd"), at("alias_len", 0)),
+	edit("crabdb-index", "crabdb: records and an index of one key", fixed, u64("index_at", 32+26), at("entry_count", 0),
+		u64("index_len", 4+1+4+6+8), crabdbPut(2, "deploy", "prod steps"), u32("count", 1), put("column", 2), str("key", "deploy"), u64("offset", 32)),
+}
+
+func lengthFaults() (rows []row) {
+	for _, l := range []struct {
 		name string
 		n    uint32
 		why  string
@@ -226,127 +202,27 @@ func truncated(add adder) {
 		{"max", math.MaxUint32, "a string of 4 GiB less a byte in a file of a hundred"},
 		{"wraps", math.MaxUint32 - 51, "offset plus length wraps to a small number in 32 bits"},
 		{"sign", 1 << 31, "negative as a signed number"},
+	} {
+		wrong := func(field string) part { return seq(at(field, 0), u32(field, l.n), text("12345678")) }
+		rows = append(rows,
+			edit("name-len-"+l.name, l.why, first, wrong("name_len")),
+			edit("content-len-"+l.name, l.why, first, str("name", "a"), wrong("content_len")),
+			edit("alias-len-"+l.name, l.why, first, str("name", "a"), str("content", "b"), u32("alias_count", 1), wrong("alias_len")))
 	}
-	for _, l := range lengths {
-		add("name-len-"+l.name, "truncated", l.why, func(p *page) {
-			p.header(2, 1)
-			p.in(0)
-			p.fresh(1, 0)
-			p.here("name_len")
-			p.u32("name_len", l.n)
-			p.text("12345678")
-		})
-		add("content-len-"+l.name, "truncated", l.why, func(p *page) {
-			p.header(2, 1)
-			p.in(0)
-			p.fresh(1, 0)
-			p.str("name", "a")
-			p.here("content_len")
-			p.u32("content_len", l.n)
-			p.text("12345678")
-		})
-		add("alias-len-"+l.name, "truncated", l.why, func(p *page) {
-			p.header(2, 1)
-			p.in(0)
-			p.fresh(1, 0)
-			p.str("name", "a")
-			p.str("content", "b")
-			p.u32("alias_count", 1)
-			p.here("alias_len")
-			p.u32("alias_len", l.n)
-			p.text("12345678")
-		})
-	}
-	add("content-len-missing", "truncated", "the name ends the file", func(p *page) {
-		p.header(2, 1)
-		p.in(0)
-		p.fresh(1, 0)
-		p.str("name", "12345678")
-		p.here("content_len")
-	})
-	add("alias-count-missing", "truncated", "the content ends the file", func(p *page) {
-		p.header(2, 1)
-		p.in(0)
-		p.fresh(1, 0)
-		p.str("name", "a")
-		p.str("content", "1234")
-		p.here("alias_count")
-		p.put("half an alias_count", 0, 0)
-	})
-	add("alias-count-max", "truncated", "R2: 60 bytes that claim 4,294,967,295 aliases", func(p *page) {
-		p.header(2, 1)
-		p.in(0)
-		p.fresh(1, 0)
-		p.str("name", "")
-		p.str("content", "")
-		p.here("alias_count")
-		p.u32("alias_count", math.MaxUint32)
-	})
-	add("alias-count-wraps", "truncated", "4 times the count is 4 in 32 bits", func(p *page) {
-		p.header(2, 1)
-		p.in(0)
-		p.fresh(1, 0)
-		p.str("name", "")
-		p.str("content", "")
-		p.here("alias_count")
-		p.u32("alias_count", 1<<30+1)
-		p.str("alias", "")
-	})
-	add("alias-count-one-more", "truncated", "two aliases claimed, one of three bytes there", func(p *page) {
-		p.header(2, 1)
-		p.in(0)
-		p.fresh(1, 0)
-		p.str("name", "")
-		p.str("content", "")
-		p.here("alias_count")
-		p.u32("alias_count", 2)
-		p.str("alias", "abc")
-	})
-	add("alias-len-missing", "truncated", "the first alias is so long that two seem to fit", func(p *page) {
-		p.header(2, 1)
-		p.in(0)
-		p.fresh(1, 0)
-		p.str("name", "")
-		p.str("content", "")
-		p.u32("alias_count", 2)
-		p.str("alias", "abcd")
-		p.here("alias_len")
-	})
+	return rows
 }
 
-func trailing(add adder) {
-	add("trailing-7", "trailing", "R3: one byte after the last entry", func(p *page) {
-		p.header(2, 1)
-		p.record(1, 0, "a", "b")
-		p.here("trailing")
-		p.put("nobody's", 7)
-	})
-	add("trailing-newline", "trailing", "an editor's newline after an empty store", func(p *page) {
-		p.header(1, 0)
-		p.here("trailing")
-		p.put("newline", '\n')
-	})
-	add("trailing-zeros", "trailing", "64 zero bytes: a size without data", func(p *page) {
-		p.header(2, 1)
-		p.record(1, 0, "a", "b")
-		p.here("trailing")
-		p.put("zeros", make([]byte, 64)...)
-	})
-	add("trailing-entry", "trailing", "an entry more than entry_count", func(p *page) {
-		p.header(3, 1)
-		p.record(1, 0, "a", "b")
-		p.here("trailing")
-		p.record(2, 0, "c", "d")
-	})
-	add("trailing-store", "trailing", "a store twice", func(p *page) {
-		p.header(1, 0)
-		p.here("trailing")
-		p.header(1, 0)
-	})
+var trailingBytes = []row{
+	edit("trailing-7", "R3: one byte after the last entry", one("a", "b"), at("trailing", 0), put("nobody's", 7)),
+	edit("trailing-newline", "an editor's newline after an empty store", empty, at("trailing", 0), put("newline", '\n')),
+	edit("trailing-zeros", "64 zero bytes: a size without data", one("a", "b"), at("trailing", 0), put("zeros", make([]byte, 64)...)),
+	edit("trailing-entry", "an entry more than entry_count", header(3, 1), note(1, "a", "b"), at("trailing", 0), note(2, "c", "d")),
+	edit("trailing-store", "a store twice", empty, at("trailing", 0), empty),
 }
 
-func texts(add adder) {
-	bad := []struct {
+func textFaults() []row {
+	rows := []row{edit("utf8-across", "a character half in the name and half in the content", first, at("name", 4), body("\xc3", "\xa9"))}
+	for _, x := range []struct {
 		name, s string
 		at      int
 		why     string
@@ -363,175 +239,41 @@ func texts(add adder) {
 		{"ff", "abc\xffdef", 3, "0xFF begins nothing"},
 		{"latin1", "caf\xe9", 3, "Latin-1"},
 		{"after-replacement", "\ufffd\x80", 3, "U+FFFD is valid, what follows is not"},
+	} {
+		rows = append(rows,
+			edit("utf8-name-"+x.name, x.why, first, at("name", 4+x.at), body(x.s, "")),
+			edit("utf8-content-"+x.name, x.why, header(3, 2), note(1, "a", "good"), in(1), fresh(2, 1), str("name", "b"),
+				at("content", 4+x.at), str("content", x.s), u32("alias_count", 0)),
+			edit("utf8-alias-"+x.name, x.why, first, str("name", "a"), str("content", ""), u32("alias_count", 2), str("alias", "good"),
+				at("alias", 4+x.at), str("alias", x.s)))
 	}
-	for _, x := range bad {
-		add("utf8-name-"+x.name, "utf8", x.why, func(p *page) {
-			p.header(2, 1)
-			p.in(0)
-			p.fresh(1, 0)
-			p.here("name", 4+x.at)
-			p.str("name", x.s)
-			p.str("content", "")
-			p.u32("alias_count", 0)
-		})
-		add("utf8-content-"+x.name, "utf8", x.why, func(p *page) {
-			p.header(3, 2)
-			p.record(1, 0, "a", "good")
-			p.in(1)
-			p.fresh(2, 1)
-			p.str("name", "b")
-			p.here("content", 4+x.at)
-			p.str("content", x.s)
-			p.u32("alias_count", 0)
-		})
-		add("utf8-alias-"+x.name, "utf8", x.why, func(p *page) {
-			p.header(2, 1)
-			p.in(0)
-			p.fresh(1, 0)
-			p.str("name", "a")
-			p.str("content", "")
-			p.u32("alias_count", 2)
-			p.str("alias", "good")
-			p.here("alias", 4+x.at)
-			p.str("alias", x.s)
-		})
-	}
-	add("utf8-across", "utf8", "a character half in the name and half in the content", func(p *page) {
-		p.header(2, 1)
-		p.in(0)
-		p.fresh(1, 0)
-		p.here("name", 4)
-		p.str("name", "\xc3")
-		p.str("content", "\xa9")
-		p.u32("alias_count", 0)
-	})
+	return rows
 }
 
-func kindsAndIDs(add adder) {
+func kindFaults() (rows []row) {
 	for _, k := range []uint32{2, 3, 9, 0x01000000, math.MaxUint32} {
-		add(fmt.Sprintf("kind-%d", k), "kind", "no kind of version 1 (2 is a topic, of a newer reference)", func(p *page) {
-			p.header(2, 1)
-			p.in(0)
-			p.u64("id", 1)
-			p.u64("created_at", when)
-			p.here("kind")
-			p.u32("kind", k)
-			p.str("name", "a")
-			p.str("content", "b")
-			p.u32("alias_count", 0)
-		})
+		rows = append(rows, edit(fmt.Sprintf("kind-%d", k), "no kind of version 1 (2 is a topic, of a newer reference)",
+			header(2, 1), in(0), u64("id", 1), u64("created_at", when), at("kind", 0), u32("kind", k), body("a", "b")))
 	}
-	add("dup-name", "dup-name", "R5: one name, two ids", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "a", "first")
-		p.in(1)
-		p.here("name", 24)
-		p.record(2, 0, "a", "second")
-	})
-	add("dup-name-apart", "dup-name", "the twin stands three entries on, of the other kind", func(p *page) {
-		p.header(9, 4)
-		p.record(1, 0, "a", "")
-		p.record(2, 0, "b", "")
-		p.record(3, 0, "c", "")
-		p.in(3)
-		p.here("name", 24)
-		p.record(4, 1, "a", "")
-	})
-	add("dup-name-empty", "dup-name", "two entries without a name", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "", "")
-		p.in(1)
-		p.here("name", 24)
-		p.record(2, 0, "", "")
-	})
-	add("dup-id", "dup-id", "R6: one id, two names", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "a", "first")
-		p.in(1)
-		p.here("id")
-		p.record(1, 0, "b", "second")
-	})
-	add("dup-entry", "dup-id", "the same entry twice", func(p *page) {
-		p.header(3, 2)
-		p.record(1, 0, "a", "b")
-		p.in(1)
-		p.here("id")
-		p.record(1, 0, "a", "b")
-	})
-	add("order", "order", "ids descend", func(p *page) {
-		p.header(6, 2)
-		p.record(5, 0, "a", "")
-		p.in(1)
-		p.here("id")
-		p.record(4, 0, "b", "")
-	})
-	add("dup-id-apart", "order", "the twin stands two entries on: out of order before it is a twin", func(p *page) {
-		p.header(6, 3)
-		p.record(1, 0, "a", "")
-		p.record(2, 0, "b", "")
-		p.in(2)
-		p.here("id")
-		p.record(1, 0, "c", "")
-	})
-	add("order-sign", "order", "ids are unsigned: 2^63 comes after 1", func(p *page) {
-		p.header(math.MaxUint64, 2)
-		p.record(1<<63, 0, "a", "")
-		p.in(1)
-		p.here("id")
-		p.record(1, 0, "b", "")
-	})
-	add("next-id-equal", "next-id", "R7: next_id is an entry's id", func(p *page) {
-		p.header(7, 1)
-		p.in(0)
-		p.here("id")
-		p.record(7, 0, "a", "")
-	})
-	add("next-id-below", "next-id", "R7: the next Add would write over an entry", func(p *page) {
-		p.header(2, 2)
-		p.record(1, 0, "a", "")
-		p.in(1)
-		p.here("id")
-		p.record(9, 0, "b", "")
-	})
-	add("id-max", "next-id", "no next_id is above the largest id", func(p *page) {
-		p.header(math.MaxUint64, 1)
-		p.in(0)
-		p.here("id")
-		p.record(math.MaxUint64, 0, "a", "")
-	})
+	return rows
 }
 
-// crabdb lists files of the later format that has the magic and the version
-// of this one: index_at and index_len stand where next_id and entry_count do.
-func crabdb(add adder) {
-	put := func(p *page, column byte, key, value string) {
-		p.put("op put", 0)
-		p.put("column", column)
-		p.str("key", key)
-		p.str("value", value)
-	}
-	add("crabdb-fresh", "next-id", "crabdb: a new file, no index yet: never an empty store", func(p *page) {
-		p.fixed()
-		p.here("next_id")
-		p.u64("index_at", 0)
-		p.u64("index_len", 0)
-	})
-	add("crabdb-log", "next-id", "crabdb: records without an index", func(p *page) {
-		p.fixed()
-		p.here("next_id")
-		p.u64("index_at", 0)
-		p.u64("index_len", 0)
-		put(p, 2, "deploy", "prod steps")
-	})
-	add("crabdb-index", "truncated", "crabdb: records and an index of one key", func(p *page) {
-		p.fixed()
-		p.u64("index_at", 32+26)
-		p.here("entry_count")
-		p.u64("index_len", 4+1+4+6+8)
-		put(p, 2, "deploy", "prod steps")
-		p.u32("count", 1)
-		p.put("column", 2)
-		p.str("key", "deploy")
-		p.u64("offset", 32)
-	})
+var duplicateNames = []row{
+	edit("dup-name", "R5: one name, two ids", header(3, 2), note(1, "a", "first"), in(1), at("name", 24), note(2, "a", "second")),
+	edit("dup-name-apart", "the twin stands three entries on, of the other kind",
+		header(9, 4), note(1, "a", ""), note(2, "b", ""), note(3, "c", ""), in(3), at("name", 24), record(4, 1, "a", "")),
+	edit("dup-name-empty", "two entries without a name", header(3, 2), note(1, "", ""), in(1), at("name", 24), note(2, "", "")),
+}
+
+var duplicateIDs = []row{
+	edit("dup-id", "R6: one id, two names", header(3, 2), note(1, "a", "first"), in(1), at("id", 0), note(1, "b", "second")),
+	edit("dup-entry", "the same entry twice", header(3, 2), note(1, "a", "b"), in(1), at("id", 0), note(1, "a", "b")),
+}
+
+var orderFaults = []row{
+	edit("order", "ids descend", header(6, 2), note(5, "a", ""), in(1), at("id", 0), note(4, "b", "")),
+	edit("dup-id-apart", "the twin stands two entries on: out of order before it is a twin",
+		header(6, 3), note(1, "a", ""), note(2, "b", ""), in(2), at("id", 0), note(1, "c", "")),
+	edit("order-sign", "ids are unsigned: 2^63 comes after 1",
+		header(math.MaxUint64, 2), note(1<<63, "a", ""), in(1), at("id", 0), note(1, "b", "")),
 }

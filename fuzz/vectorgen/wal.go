@@ -5,36 +5,45 @@ import (
 	"hash/crc32"
 )
 
-// wal lays a log: it keeps what the next frame needs to be a good one, and
-// lets each number be set wrong.
+// wal is what the next frame of a log needs to be valid. Each number can be set
+// wrong.
 type wal struct {
-	p    *page
-	salt uint64
-	base []byte // the snapshot whose digest the header has
+	base []byte // the snapshot whose digest is in the header
+	db   []byte // the snapshot of the vector
 	prev uint32
 	seq  uint64
 
-	version uint16 // 0: 1
+	version uint16
 }
 
 const salt = 0x0123456789abcdef
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func id(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+
 // digest is length, CRC-32C and CRC-32 of a snapshot.
 func digest(db []byte) []byte {
-	d := binary.LittleEndian.AppendUint64(nil, uint64(len(db)))
-	d = binary.LittleEndian.AppendUint32(d, crc32.Checksum(db, castagnoli))
+	d := binary.LittleEndian.AppendUint32(id(uint64(len(db))), crc32.Checksum(db, castagnoli))
 	return binary.LittleEndian.AppendUint32(d, crc32.ChecksumIEEE(db))
 }
 
-// log begins the log of the snapshot that p holds: its header is whole.
-func (p *page) log() *wal {
-	w := &wal{p: p, salt: salt, base: p.b, seq: 1}
-	p.file("wal")
-	w.header()
-	return w
+// startLog starts the log of another snapshot than the page's, without a header.
+func startLog(base []byte) part {
+	return func(p *page) {
+		p.w = &wal{base: base, db: p.b, seq: 1, version: 1}
+		p.file("wal")
+	}
 }
+
+// ownLog starts the log of the page's snapshot, without a header.
+func ownLog(p *page) { startLog(p.b)(p) }
+
+// version2 makes the log one of version 2.
+func version2(p *page) { p.w.version = 2 }
+
+// nextSeq sets the sequence number of the next operation.
+func nextSeq(n uint64) part { return func(p *page) { p.w.seq = n } }
 
 // headerFields are the ends of the fields of a header, and their comments.
 var headerFields = []struct {
@@ -44,59 +53,68 @@ var headerFields = []struct {
 	{32, "base: CRC-32"}, {40, "seq"}, {44, "reserved"}, {48, "crc"},
 	{64, "store"}, {80, "epoch"}, {96, "prev_epoch"}, {104, "prev_seq"}, {108, "prev_crc"}, {112, "crc2"}}
 
-// header lays a header of the log's version. Each edit changes the bytes before
-// their checksums are taken.
-func (w *wal) header(edits ...func(b []byte)) {
-	b := make([]byte, 48)
-	if w.version == 2 {
-		b = make([]byte, 112)
-		copy(b[48:], "store identity 1")
-		copy(b[64:], "this log's epoch")
-	}
-	copy(b, "CRWAL\x00")
-	binary.LittleEndian.PutUint16(b[6:], max(1, w.version))
-	binary.LittleEndian.PutUint64(b[8:], w.salt)
-	copy(b[16:], digest(w.base))
-	binary.LittleEndian.PutUint64(b[32:], w.seq)
-	for _, edit := range edits {
-		edit(b)
-	}
-	w.prev = crc32.Checksum(b[:44], castagnoli)
-	binary.LittleEndian.PutUint32(b[44:], w.prev)
-	if w.version == 2 {
-		w.prev = crc32.Checksum(b[:108], castagnoli)
-		binary.LittleEndian.PutUint32(b[108:], w.prev)
-	}
-	for _, f := range headerFields {
-		if n := len(w.p.b); n < len(b) {
-			w.p.put(f.comment, b[n:f.end]...)
+// logHeader adds a header of the log's version. Each edit changes the bytes
+// before their checksums are computed.
+func logHeader(edits ...func(b []byte)) part {
+	return func(p *page) {
+		w := p.w
+		b := make([]byte, 48)
+		if w.version == 2 {
+			b = make([]byte, 112)
+			copy(b[48:], "store identity 1")
+			copy(b[64:], "this log's epoch")
+		}
+		copy(b, "CRWAL\x00")
+		binary.LittleEndian.PutUint16(b[6:], w.version)
+		binary.LittleEndian.PutUint64(b[8:], salt)
+		copy(b[16:], digest(w.base))
+		binary.LittleEndian.PutUint64(b[32:], w.seq)
+		for _, edit := range edits {
+			edit(b)
+		}
+		w.prev = crc32.Checksum(b[:44], castagnoli)
+		binary.LittleEndian.PutUint32(b[44:], w.prev)
+		if w.version == 2 {
+			w.prev = crc32.Checksum(b[:108], castagnoli)
+			binary.LittleEndian.PutUint32(b[108:], w.prev)
+		}
+		for _, f := range headerFields {
+			if n := len(p.b); n < len(b) {
+				p.put(f.comment, b[n:f.end]...)
+			}
 		}
 	}
 }
 
-// A frame as it is to be laid. Zero fields are filled in as a good one has
-// them.
-type frame struct {
+// op is the operation of a frame.
+type op struct {
 	typ     byte
+	payload []byte
+	comment string
+}
+
+// frame is an operation and the fields of its frame. Unset fields get the values
+// of a valid frame.
+type frame struct {
+	op
 	more    bool // not the last of its batch
 	zero    [3]byte
 	len     uint32
 	seq     uint64
-	synced  uint64 // 0: the frame's own offset, as a batch of one has it
-	prev    uint32
+	synced  uint64 // if 0, the frame's own offset, as in a batch of one
+	prev    uint32 // inverts these bits
 	context []byte // version 2
-	payload []byte
-	comment string
 
 	contextLen uint16
 
-	badCRC    uint32 // flips these bits
-	elsewhere int    // the offset that the checksum is taken for, when not 0
+	badCRC    uint32 // inverts these bits
+	elsewhere int    // if not 0, the offset that the checksum covers
 	otherSalt uint64
 }
 
-func (w *wal) frame(f frame) {
-	p := w.p
+func add(f frame) part { return func(p *page) { p.w.add(p, f) } }
+
+func (w *wal) add(p *page, f frame) {
 	at := uint64(len(p.b))
 	if f.more {
 		f.typ |= 0x80
@@ -120,8 +138,8 @@ func (w *wal) frame(f frame) {
 	if f.synced == 0 {
 		f.synced = at
 	}
-	if f.prev == 0 {
-		f.prev = w.prev
+	if f.elsewhere != 0 {
+		at = uint64(f.elsewhere)
 	}
 	b := append([]byte{f.typ}, f.zero[:]...)
 	if w.version == 2 {
@@ -130,22 +148,13 @@ func (w *wal) frame(f frame) {
 	b = binary.LittleEndian.AppendUint32(b, f.len)
 	b = binary.LittleEndian.AppendUint64(b, f.seq)
 	b = binary.LittleEndian.AppendUint64(b, f.synced)
-	b = binary.LittleEndian.AppendUint32(b, f.prev)
-	place := binary.LittleEndian.AppendUint64(nil, w.salt^f.otherSalt)
-	if f.elsewhere != 0 {
-		place = binary.LittleEndian.AppendUint64(place, uint64(f.elsewhere))
-	} else {
-		place = binary.LittleEndian.AppendUint64(place, at)
-	}
+	b = binary.LittleEndian.AppendUint32(b, w.prev^f.prev)
+	place := binary.LittleEndian.AppendUint64(id(salt^f.otherSalt), at)
 	all := append(append(append(place, b...), f.context...), f.payload...)
 	w.prev = crc32.Checksum(all, castagnoli) ^ f.badCRC
 
-	p.put("type: "+f.comment, b[:4]...)
-	p.u32("len", f.len)
-	p.u64("seq", f.seq)
-	p.u64("synced_to", f.synced)
-	p.put("prev", b[24:28]...)
-	p.put("crc", binary.LittleEndian.AppendUint32(nil, w.prev)...)
+	seq(put("type: "+f.comment, b[:4]...), u32("len", f.len), u64("seq", f.seq), u64("synced_to", f.synced), put("prev", b[24:28]...),
+		put("crc", binary.LittleEndian.AppendUint32(nil, w.prev)...))(p)
 	if len(f.context) > 0 {
 		p.put("context", f.context...)
 	}
@@ -154,31 +163,49 @@ func (w *wal) frame(f frame) {
 	}
 }
 
-// payloads
+// batch adds the frames of one batch: all but the last have the batch bit.
+func batch(frames ...frame) part {
+	for i := range frames[:len(frames)-1] {
+		frames[i].more = true
+		frames[i].comment += ", more"
+	}
+	return group(frames...)
+}
+
+// group adds frames that promise no more than the first.
+func group(frames ...frame) part {
+	return func(p *page) {
+		synced := uint64(len(p.b))
+		for _, f := range frames {
+			f.synced = synced
+			p.w.add(p, f)
+		}
+	}
+}
+
+// operations and payloads
+
+func ops(list ...op) part {
+	parts := make([]part, len(list))
+	for i, o := range list {
+		parts[i] = add(frame{op: o})
+	}
+	return seq(parts...)
+}
 
 func entry(id uint64, kind uint32, name, content string, aliases ...string) []byte {
-	var p page
-	p.record(id, kind, name, content, aliases...)
-	return p.b
+	return bytesOf(record(id, kind, name, content, aliases...))
 }
 
 func aliases(id uint64, list ...string) []byte {
-	var p page
-	p.u64("id", id)
-	p.u32("count", uint32(len(list)))
+	parts := []part{u64("id", id), u32("count", uint32(len(list)))}
 	for _, a := range list {
-		p.str("alias", a)
+		parts = append(parts, str("alias", a))
 	}
-	return p.b
+	return bytesOf(parts...)
 }
 
-// rename is the payload of a rename.
-func rename(id uint64, name string) []byte {
-	var p page
-	p.u64("id", id)
-	p.str("name", name)
-	return p.b
-}
+func newName(id uint64, name string) []byte { return bytesOf(u64("id", id), str("name", name)) }
 
 // value is a value of a context.
 func value(tag uint16, text string) []byte {
@@ -187,12 +214,21 @@ func value(tag uint16, text string) []byte {
 	return append(b, text...)
 }
 
-func id(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
-
-func (w *wal) put(id uint64, name, content string) {
-	w.frame(frame{typ: 1, payload: entry(id, 0, name, content), comment: "put " + name})
+func putOp(id uint64, name, content string) op {
+	return op{1, entry(id, 0, name, content), "put " + name}
 }
 
-func (w *wal) checkpoint(db []byte, seq uint64) {
-	w.frame(frame{typ: 4, payload: append(digest(db), id(seq)...), comment: "checkpoint"})
+func checkpointOp(db []byte, seq uint64) op {
+	return op{4, append(digest(db), id(seq)...), "checkpoint"}
 }
+
+// folded adds the checkpoint frame of the vector's snapshot.
+func folded(seq uint64) part { return func(p *page) { ops(checkpointOp(p.w.db, seq))(p) } }
+
+var (
+	putA, putB, putC = putOp(1, "a", "first"), putOp(2, "b", "second"), putOp(3, "c", "third")
+	putD, putE       = putOp(4, "d", "fourth"), putOp(5, "e", "fifth")
+	removeA, removeB = op{3, id(1), "remove a"}, op{3, id(2), "remove b"}
+	unaliasA         = op{2, aliases(1), "alias a"}
+	noteA, noteB     = note(1, "a", "first"), note(2, "b", "second")
+)

@@ -3,6 +3,7 @@ package measure
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,20 +43,62 @@ func (l *Limits) Verdict(gate bool) error {
 	return nil
 }
 
-// Fastest runs the functions in turn and returns the shortest time of each:
-// what is left when nobody else had the machine.
-func Fastest(passes int, fs ...func() error) ([]time.Duration, error) {
-	best := make([]time.Duration, len(fs))
-	for range passes {
-		for i, f := range fs {
-			start := time.Now()
-			if err := f(); err != nil {
-				return nil, err
-			}
-			if d := time.Since(start); best[i] == 0 || d < best[i] {
-				best[i] = d
+// Turns runs the functions in turn: n times, each of them per times in a row. It
+// returns the duration of each call, by function.
+func Turns(n, per int, fs ...func(i int) error) ([][]time.Duration, error) {
+	took := make([][]time.Duration, len(fs))
+	for round := range n {
+		for k, f := range fs {
+			for i := range per {
+				start := time.Now()
+				if err := f(round*per + i); err != nil {
+					return nil, err
+				}
+				took[k] = append(took[k], time.Since(start))
 			}
 		}
 	}
-	return best, nil
+	return took, nil
 }
+
+// Fastest runs the functions in turn and returns the shortest time of each.
+func Fastest(passes int, fs ...func() error) ([]time.Duration, error) {
+	calls := make([]func(int) error, len(fs))
+	for i, f := range fs {
+		calls[i] = func(int) error { return f() }
+	}
+	took, err := Turns(passes, 1, calls...)
+	best := make([]time.Duration, len(took))
+	for i := range took {
+		best[i] = slices.Min(took[i])
+	}
+	return best, err
+}
+
+// Least returns the lesser of two times. A best of 0 is unset.
+func Least(best, d time.Duration) time.Duration {
+	if best == 0 {
+		return d
+	}
+	return min(best, d)
+}
+
+// LeastOf returns the lesser times of two lists. A best of nil is unset.
+func LeastOf(best, took []time.Duration) []time.Duration {
+	for i, d := range best {
+		took[i] = min(took[i], d)
+	}
+	return took
+}
+
+// Percentile sorts durations and returns the p-th percentile.
+func Percentile(took []time.Duration, p int) time.Duration {
+	slices.Sort(took)
+	return took[min(len(took)*p/100, len(took)-1)]
+}
+
+func Ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -6,11 +6,14 @@
 package measure
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
-	"math"
+	"os"
 	"runtime"
-	"slices"
 	"time"
+
+	"crabmem/bench/corpus"
 )
 
 // Engine is a search engine in memory. Documents are numbered from 0 and
@@ -38,7 +41,6 @@ type Times struct {
 	Update     time.Duration
 	Remove     time.Duration
 	Synthetic  time.Duration
-	best       []time.Duration // by query
 }
 
 // Run is what to measure.
@@ -52,6 +54,32 @@ type Run struct {
 	SynQuery  string
 	Changes   map[string]int // by engine, single changes of each kind; len(Extra) when absent
 	Log       func(format string, args ...any)
+}
+
+// ZipfFlags defines the flags of a Zipf corpus. The returned function makes the
+// run of the parsed flags, and prints the size of the corpus.
+func ZipfFlags(f *flag.FlagSet) func() (Run, *corpus.Zipf) {
+	n := f.Int("n", 100_000, "documents")
+	queries := f.Int("queries", 1000, "queries")
+	seed := f.Uint64("seed", 1, "seed of the corpus")
+	verbose := f.Bool("v", false, "print progress")
+	return func() (Run, *corpus.Zipf) {
+		z := corpus.NewZipf(*seed)
+		all := z.Docs(*n + 4000)
+		r := Run{Docs: all[:*n], Extra: all[*n:], Queries: z.Queries(*queries), K: 10, SynQuery: corpus.SyntheticQuery,
+			Log: func(format string, args ...any) {
+				if *verbose {
+					fmt.Fprintf(os.Stderr, format+"\n", args...)
+				}
+			}}
+		size := 0
+		for i, d := range r.Docs {
+			size += len(d)
+			r.Synthetic = append(r.Synthetic, corpus.Synthetic(i))
+		}
+		fmt.Printf("zipf corpus: %d documents, %.1f MB, seed %d; %d queries, top %d\n\n", *n, float64(size)/1e6, *seed, *queries, r.K)
+		return r, z
+	}
 }
 
 // Do measures all engines. open makes an engine anew.
@@ -88,44 +116,31 @@ func (r Run) Do(open []func() (Engine, error)) ([]Times, error) {
 	return times, r.synthetic(open, times)
 }
 
+// search runs the passes of all engines in turn. The time of a query is the least
+// of its passes.
 func (r Run) search(engines []Engine, times []Times) error {
-	passes := func(e Engine) int {
-		if n, ok := r.Passes[e.Name()]; ok {
-			return n
-		}
-		return 5
-	}
-	for pass := 0; ; pass++ {
-		ran := false
+	best := make([][]time.Duration, len(engines))
+	for pass, ran := 0, true; ran; pass++ {
+		ran = false
 		for i, e := range engines {
-			if pass >= passes(e) {
+			passes := cmp.Or(r.Passes[e.Name()], 5)
+			if pass >= passes {
 				continue
 			}
 			ran = true
-			t := &times[i]
-			if t.best == nil {
-				t.best = make([]time.Duration, len(r.Queries))
-				for q := range t.best {
-					t.best[q] = math.MaxInt64
-				}
+			took, err := Turns(1, len(r.Queries), func(q int) error {
+				_, err := e.Search(r.Queries[q], r.K)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%s: search: %w", e.Name(), err)
 			}
-			for q, text := range r.Queries {
-				start := time.Now()
-				if _, err := e.Search(text, r.K); err != nil {
-					return fmt.Errorf("%s: search %q: %w", e.Name(), text, err)
-				}
-				t.best[q] = min(t.best[q], time.Since(start))
-			}
-			r.Log("%s: pass %d of %d", e.Name(), pass+1, passes(e))
-		}
-		if !ran {
-			break
+			best[i] = LeastOf(best[i], took[0])
+			r.Log("%s: pass %d of %d", e.Name(), pass+1, passes)
 		}
 	}
 	for i := range times {
-		t := &times[i]
-		slices.Sort(t.best)
-		t.SearchP50, t.SearchP99 = percentile(t.best, 50), percentile(t.best, 99)
+		times[i].SearchP50, times[i].SearchP99 = Percentile(best[i], 50), Percentile(best[i], 99)
 	}
 	return nil
 }
@@ -151,16 +166,11 @@ func (r Run) change(e Engine, t *Times) error {
 			return e.Remove(i*step, r.Extra[i])
 		}},
 	} {
-		took := make([]time.Duration, n)
-		for i := range n {
-			start := time.Now()
-			if err := c.do(i); err != nil {
-				return err
-			}
-			took[i] = time.Since(start)
+		took, err := Turns(n, 1, c.do)
+		if err != nil {
+			return err
 		}
-		slices.Sort(took)
-		*c.median = percentile(took, 50)
+		*c.median = Percentile(took[0], 50)
 	}
 	return nil
 }
@@ -175,23 +185,17 @@ func (r Run) synthetic(open []func() (Engine, error), times []Times) error {
 		if err := e.Build(r.Synthetic); err != nil {
 			return err
 		}
-		took := make([]time.Duration, 9)
-		for j := range took {
-			start := time.Now()
-			if _, err := e.Search(r.SynQuery, 5); err != nil {
-				return err
-			}
-			took[j] = time.Since(start)
+		best, err := Fastest(9, func() error {
+			_, err := e.Search(r.SynQuery, 5)
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		times[i].Synthetic = slices.Min(took)
+		times[i].Synthetic = best[0]
 		r.Log("%s: synthetic corpus done", e.Name())
 	}
 	return nil
-}
-
-// percentile returns the p-th percentile of sorted durations.
-func percentile(sorted []time.Duration, p int) time.Duration {
-	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
 }
 
 func heap() float64 {

@@ -25,9 +25,9 @@ var (
 	Remove    = func(t Times) time.Duration { return t.Remove }
 )
 
-// Print writes the figures of all engines and, for each peer, its ratio to the
-// first engine. It returns what misses a gate.
-func Print(w io.Writer, times []Times, gates map[string][]Gate) (missed []string) {
+// Compare writes the figures of all engines and, for each peer, its ratio to the
+// first engine. It collects the ratios that miss their gate.
+func (l *Limits) Compare(w io.Writer, times []Times, gates map[string][]Gate) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "engine\tbuild CPU\tbuild wall\theap/doc\tsearch p50\tsearch p99\tsynthetic\tinsert\tupdate\tremove\t\n")
 	for _, t := range times {
@@ -36,28 +36,27 @@ func Print(w io.Writer, times []Times, gates map[string][]Gate) (missed []string
 	}
 	tw.Flush()
 	if len(times) == 1 {
-		return nil
+		return
 	}
 	fmt.Fprintln(w)
 	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "ratio\tpeer\tmeasured\trequired\t\t\n")
 	for _, t := range times[1:] {
 		for _, g := range gates[t.Engine] {
-			ratio := float64(g.Of(t)) / float64(max(g.Of(times[0]), 1))
+			ratio := Ratio(g.Of(t), max(g.Of(times[0]), 1))
 			verdict, required := "", "-"
 			if g.Least > 0 {
 				required = fmt.Sprintf("%.3g", g.Least)
 				verdict = "ok"
 				if ratio < g.Least {
 					verdict = "MISSED"
-					missed = append(missed, fmt.Sprintf("%s against %s: %.2f, required %.3g", g.What, t.Engine, ratio, g.Least))
+					l.missed = append(l.missed, fmt.Sprintf("%s against %s: %.2f, required %.3g", g.What, t.Engine, ratio, g.Least))
 				}
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%.2f\t%s\t%s\t\n", g.What, t.Engine, ratio, required, verdict)
 		}
 	}
 	tw.Flush()
-	return missed
 }
 
 func round(d time.Duration) time.Duration {

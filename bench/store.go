@@ -2,36 +2,83 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/bm25"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
 
+// store measures package crmem and the crabmem command against raw system calls.
+func store(f *flag.FlagSet) func(*measure.Limits) error {
+	n := f.Int("n", 100_000, "entries of the large store")
+	dir := f.String("dir", "", "write to this `directory`, with a real sync; default: a temporary directory")
+	return func(t *measure.Limits) error {
+		return inTemp(*dir, func(dir string) error {
+			path := filepath.Join(dir, "large.db")
+			size, err := writeStore(path, *n)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("store: %d entries, %.1f MB\n\n", *n, float64(size)/1e6)
+			for _, f := range []func(*measure.Limits, string, int) error{parse, open, names, durable, command} {
+				if err := f(t, path, *n); err != nil {
+					return err
+				}
+				fmt.Println()
+			}
+			return nil
+		})
+	}
+}
+
+func writeStore(path string, n int) (int, error) {
+	z := corpus.NewZipf(1)
+	entries := make([]crmem.Entry, n)
+	for i := range entries {
+		entries[i] = crmem.Entry{ID: uint64(i + 1), Name: name(i), CreatedAt: uint64(1_760_000_000 + i), Content: z.Doc(i)}
+	}
+	sn, err := crmem.NewSnapshot(uint64(n+1), entries)
+	if err != nil {
+		return 0, err
+	}
+	b, err := sn.AppendBinary(nil)
+	if err != nil {
+		return 0, err
+	}
+	return len(b), os.WriteFile(path, b, 0o600)
+}
+
+func name(i int) string { return fmt.Sprintf("note-%06d", i) }
+
 // parse compares reading and checking a snapshot with reading it.
 func parse(t *measure.Limits, path string, _ int) error {
-	best, err := measure.Fastest(9,
-		func() error {
-			b, err := os.ReadFile(path)
-			runtime.KeepAlive(b)
-			return err
-		},
-		func() error {
+	reading := func(use func(b []byte) error) func() error {
+		return func() error {
 			b, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
+			return use(b)
+		}
+	}
+	best, err := measure.Fastest(9,
+		reading(func(b []byte) error {
+			runtime.KeepAlive(b)
+			return nil
+		}),
+		reading(func(b []byte) error {
 			for e, err := range crmem.Scan(b) {
 				if err != nil {
 					return err
@@ -39,29 +86,20 @@ func parse(t *measure.Limits, path string, _ int) error {
 				runtime.KeepAlive(e.Name)
 			}
 			return nil
-		},
-		func() error {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
+		}),
+		reading(func(b []byte) error {
 			sn, err := crmem.Decode(b)
-			if err != nil {
-				return err
-			}
 			runtime.KeepAlive(sn)
-			return nil
-		})
+			return err
+		}))
 	if err != nil {
 		return err
 	}
 	fmt.Printf("os.ReadFile %v, and checked %v, with names %v\n", best[0], best[1], best[2])
-	t.Most("read, decode, UTF-8, ascending ids, in os.ReadFile", ratio(best[1], best[0]), 2.2, "x")
-	t.Most("the same with the table of names", ratio(best[2], best[0]), 3.5, "x")
+	t.Most("read, decode, UTF-8, ascending ids, in os.ReadFile", measure.Ratio(best[1], best[0]), 2.2, "x")
+	t.Most("the same with the table of names", measure.Ratio(best[2], best[0]), 3.5, "x")
 	return nil
 }
-
-func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
 // open measures the way from a closed file to the first answers, with each
 // analyzer: plain is what the limits are about, standard is the default.
@@ -87,21 +125,13 @@ func open(t *measure.Limits, path string, n int) error {
 			if err := s.Close(); err != nil {
 				return err
 			}
-			get, search, cpu = least(get, g), least(search, w), least(cpu, c)
+			get, search, cpu = measure.Least(get, g), measure.Least(search, w), measure.Least(cpu, c)
 		}
 		t.Most(fmt.Sprintf("open to the first Get (%v)", a), float64(get.Microseconds())/1000, 100, "ms")
 		t.Most(fmt.Sprintf("open to the first search, wall (%v)", a), search.Seconds(), 0.7, "s")
 		t.Most(fmt.Sprintf("open to the first search, CPU (%v)", a), cpu.Seconds(), 1.0, "s")
 	}
 	return nil
-}
-
-// least returns the lesser of two times; 0 is none yet.
-func least(best, d time.Duration) time.Duration {
-	if best == 0 {
-		return d
-	}
-	return min(best, d)
 }
 
 // durable compares acknowledged writes with the system calls they cannot do
@@ -113,36 +143,17 @@ func durable(t *measure.Limits, path string, _ int) error {
 		return err
 	}
 	defer s.Close()
-	raw, err := vfs.OS{}.OpenFile(filepath.Join(dir, "raw"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
 	text := strings.Repeat("word ", 46)
-	frame := make([]byte, 32+32+11+len(text)) // what one entry takes in the log
 	if _, err := s.Remember("first", text, nil); err != nil {
 		return err
 	}
-	const each = 2000
-	var ours, theirs []time.Duration
-	for i := range each {
-		start := time.Now()
-		if _, err := raw.Write(frame); err != nil {
-			return err
-		}
-		if err := raw.Datasync(); err != nil {
-			return err
-		}
-		mid := time.Now()
-		if _, err := s.Remember(name(i), text, nil); err != nil {
-			return err
-		}
-		theirs, ours = append(theirs, mid.Sub(start)), append(ours, time.Since(mid))
+	frame := make([]byte, 32+32+11+len(text)) // the size of one entry in the log
+	if err := inRawAppends(t, dir, "remember", frame, func(i int) error {
+		_, err := s.Remember(name(i), text, nil)
+		return err
+	}); err != nil {
+		return err
 	}
-	slices.Sort(ours)
-	slices.Sort(theirs)
-	fmt.Printf("durable remember p50 %v, raw append and fdatasync %v\n", ours[each/2], theirs[each/2])
-	t.Most("durable remember, in raw append and fdatasync", ratio(ours[each/2], theirs[each/2]), 1.2, "x")
 
 	// Alternating, and the best of each: the disk has other users.
 	var one, many float64
@@ -159,6 +170,29 @@ func durable(t *measure.Limits, path string, _ int) error {
 	}
 	fmt.Printf("durable operations a second: %.0f of 1 writer, %.0f of 64\n", one, many)
 	t.Least("64 writers, in one writer", many/one, 12, "x")
+	return nil
+}
+
+// inRawAppends compares the median of a durable write with that of an append and
+// fdatasync of bytes to a file in dir.
+func inRawAppends(t *measure.Limits, dir, what string, bytes []byte, write func(i int) error) error {
+	raw, err := vfs.OS{}.OpenFile(filepath.Join(dir, "raw"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	took, err := measure.Turns(2000, 1, func(int) error {
+		if _, err := raw.Write(bytes); err != nil {
+			return err
+		}
+		return raw.Datasync()
+	}, write)
+	if err != nil {
+		return err
+	}
+	theirs, ours := measure.Percentile(took[0], 50), measure.Percentile(took[1], 50)
+	fmt.Printf("durable %s p50 %v, raw append and fdatasync %v\n", what, ours, theirs)
+	t.Most("durable "+what+", in raw append and fdatasync", measure.Ratio(ours, theirs), 1.2, "x")
 	return nil
 }
 

@@ -46,7 +46,7 @@ func names(t *measure.Limits, path string, _ int) error {
 		if err != nil {
 			return err
 		}
-		with, without = least(with, a), least(without, b)
+		with, without = measure.Least(with, a), measure.Least(without, b)
 	}
 	cost := float64(with-without) / commits / float64(time.Microsecond)
 	t.Most("check of names, CPU of one group commit", cost, 3, "us")

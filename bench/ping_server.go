@@ -24,7 +24,7 @@ func startServer(name, path string) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "-serve", name, path)
+	cmd := exec.Command(self, "ping", "-serve", name, path)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -49,8 +49,8 @@ func startServer(name, path string) (stop func(), err error) {
 	return nil, errors.New(name + " does not listen")
 }
 
-// beServer serves until standard input ends.
-func beServer(name, path string) error {
+// runServer serves until standard input ends.
+func runServer(name, path string) error {
 	l, err := wire.ListenUnix(vfs.OS{}, path)
 	if err != nil {
 		return err

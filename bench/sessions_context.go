@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"crabmem/bench/corpus"
@@ -42,9 +43,7 @@ func contexts(t *measure.Limits, dir string, large bool) error {
 			if err != nil {
 				return err
 			}
-			if d := time.Since(start); best[i] == 0 || d < best[i] {
-				best[i] = d
-			}
+			best[i] = measure.Least(best[i], time.Since(start))
 			if c.Meta.Title != "a long session" || c.Meta.UptimeSecs != 60 || !c.Compacted || s.Size-c.Start > tail+(2<<10) {
 				return fmt.Errorf("%s resumes with %+v from %d", s.Path, c.Meta, c.Start)
 			}
@@ -58,13 +57,10 @@ func contexts(t *measure.Limits, dir string, large bool) error {
 		fmt.Printf("context of a file of %4d MB: %v\n", size>>20, best[i])
 	}
 	fmt.Printf("decoding 100 MB from the start: %v\n", forward[0])
-	t.Most("context of 100 MB with a tail of 400 kB", millis(best[2]), 10, "ms")
-	t.Least("decoding it all, in contexts", ratio(forward[0], best[2]), 60, "x")
-	lo, hi := best[0], best[0]
-	for _, b := range best {
-		lo, hi = min(lo, b), max(hi, b)
-	}
-	t.Most(fmt.Sprintf("slowest over fastest, 1 MB to %d MB", sizes[len(sizes)-1]>>20), ratio(hi, lo), 1.5, "x")
+	t.Most("context of 100 MB with a tail of 400 kB", measure.Millis(best[2]), 10, "ms")
+	t.Least("decoding it all, in contexts", measure.Ratio(forward[0], best[2]), 60, "x")
+	lo, hi := slices.Min(best), slices.Max(best)
+	t.Most(fmt.Sprintf("slowest over fastest, 1 MB to %d MB", sizes[len(sizes)-1]>>20), measure.Ratio(hi, lo), 1.5, "x")
 	return nil
 }
 

@@ -1,23 +1,14 @@
-// Ping measures the wire of the daemon against a bare echo in Go with the same
-// framing, each a process of its own, and prints a table:
-//
-//	go run ./bench/ping [-gate]
-//
-// Every figure is a ratio to something measured beside it, in turns: of the
-// medians, or of the best, which is what is left when nobody else had the
-// machine.
 package main
 
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"time"
 
 	"crabmem/bench/measure"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -30,45 +21,33 @@ const (
 	streams = 20 // for a round
 )
 
-func main() {
-	gate := flag.Bool("gate", false, "exit 1 when a figure misses what is required")
-	serve := flag.String("serve", "", "be a `server`: echo or wire")
-	flag.Parse()
-	var err error
-	if *serve != "" {
-		err = beServer(*serve, flag.Arg(0))
-	} else {
-		err = run(*gate)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench/ping:", err)
-		os.Exit(1)
-	}
-}
-
-func run(gate bool) error {
-	dir, err := os.MkdirTemp("", "ping")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	var sides [2]side
-	for i, name := range []string{"echo", "wire"} {
-		path := filepath.Join(dir, name+".sock")
-		stop, err := startServer(name, path)
-		if err != nil {
-			return err
+// ping measures the daemon's protocol against an echo with the same framing. Each
+// server is a separate process, and each figure a ratio.
+func ping(f *flag.FlagSet) func(*measure.Limits) error {
+	serve := f.String("serve", "", "run a `server`: echo or wire")
+	return func(t *measure.Limits) error {
+		if *serve != "" {
+			return runServer(*serve, f.Arg(0))
 		}
-		defer stop()
-		sides[i] = side{name, path}
+		return inTemp("", func(dir string) error {
+			var sides [2]side
+			for i, name := range []string{"echo", "wire"} {
+				path := filepath.Join(dir, name+".sock")
+				stop, err := startServer(name, path)
+				if err != nil {
+					return err
+				}
+				defer stop()
+				sides[i] = side{name, path}
+			}
+			for _, f := range []func(*measure.Limits, [2]side) error{latency, throughput, streaming} {
+				if err := f(t, sides); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
-	t := &measure.Limits{}
-	for _, f := range []func(*measure.Limits, [2]side) error{latency, throughput, streaming} {
-		if err := f(t, sides); err != nil {
-			return err
-		}
-	}
-	return t.Verdict(gate)
 }
 
 // latency compares the median round trip of one client.
@@ -88,22 +67,17 @@ func latency(t *measure.Limits, sides [2]side) error {
 		return err
 	}
 	defer ours.close()
-	var times [3][]time.Duration
-	for range turns {
-		for i, c := range []client{echo, bare, ours} {
-			for range turn {
-				start := time.Now()
-				if err := c.ping(); err != nil {
-					return err
-				}
-				times[i] = append(times[i], time.Since(start))
-			}
-		}
+	var calls []func(int) error
+	for _, c := range []pinger{echo, bare, ours} {
+		calls = append(calls, func(int) error { return c.ping() })
+	}
+	took, err := measure.Turns(turns, turn, calls...)
+	if err != nil {
+		return err
 	}
 	var p50 [3]float64
-	for i := range times {
-		slices.Sort(times[i])
-		p50[i] = float64(times[i][len(times[i])/2]) / 1e3
+	for i := range took {
+		p50[i] = measure.Micros(measure.Percentile(took[i], 50))
 	}
 	fmt.Printf("ping p50: echo %.1f µs, wire %.1f µs, wire and our client %.1f µs\n", p50[0], p50[1], p50[2])
 	t.Most("ping p50, of a bare echo's", p50[1]/p50[0], 1.3, "x")
@@ -136,23 +110,16 @@ func throughput(t *measure.Limits, sides [2]side) error {
 
 // together runs f with all clients at once.
 func (s side) together(f func(*echoClient) error) error {
-	errs := make([]error, clients)
-	var wg sync.WaitGroup
-	for i := range errs {
+	var g errgroup.Group
+	for range clients {
 		c, err := s.dial()
 		if err != nil {
 			return err
 		}
 		defer c.close()
-		wg.Go(func() { errs[i] = f(c) })
+		g.Go(func() error { return f(c) })
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.Wait()
 }
 
 // streaming compares the time in which 1,000 chunks arrive with that of one raw
@@ -172,6 +139,6 @@ func streaming(t *measure.Limits, sides [2]side) error {
 		return err
 	}
 	fmt.Printf("a stream of %d chunks: raw writes %v, wire %v\n", chunks, best[0], best[1])
-	t.Most("a stream, of one raw write per frame's", float64(best[1])/float64(best[0]), 2, "x")
+	t.Most("a stream, of one raw write per frame's", measure.Ratio(best[1], best[0]), 2, "x")
 	return nil
 }

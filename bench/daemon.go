@@ -1,9 +1,3 @@
-// Daemon measures the daemon, as a process of its own, and prints a table:
-//
-//	go run ./bench/daemon [-gate] [-n 100000]
-//
-// A recall over the socket is compared with a ping, in turns; live sessions are
-// counted in memory above what the daemon has when idle.
 package main
 
 import (
@@ -14,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,23 +22,17 @@ import (
 )
 
 const (
-	sessions = 1000
-	mib      = 1 << 20
+	loadedSessions = 1000
+	mib            = 1 << 20
 )
 
-func main() {
-	gate := flag.Bool("gate", false, "exit 1 when a figure misses what is required")
-	n := flag.Int("n", 100_000, "entries")
-	turns := flag.Int("turns", 10, "of 1,000 recalls")
-	flag.Parse()
-	l := &measure.Limits{}
-	err := errors.Join(recalls(l, *n, *turns), live(l))
-	if err == nil {
-		err = l.Verdict(*gate)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench/daemon:", err)
-		os.Exit(1)
+// daemons measures the daemon in a separate process: a recall against a ping, and
+// the memory of loaded sessions against an idle daemon.
+func daemons(f *flag.FlagSet) func(*measure.Limits) error {
+	n := f.Int("n", 100_000, "entries")
+	turns := f.Int("turns", 10, "turns of 1,000 recalls")
+	return func(l *measure.Limits) error {
+		return errors.Join(recalls(l, *n, *turns), measureLoadedSessions(l))
 	}
 }
 
@@ -70,9 +57,9 @@ func start(ctx context.Context, prepare func(home string) error) (d *daemon, err
 	if err := prepare(d.home); err != nil {
 		return nil, err
 	}
-	exe := filepath.Join(d.home, "crabmem")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", exe, "crabmem/cmd/crabmem").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
+	exe, err := buildCommand(d.home)
+	if err != nil {
+		return nil, err
 	}
 	d.cmd = exec.Command(exe, "daemon", "--home", d.home)
 	d.cmd.Stderr = os.Stderr
@@ -151,8 +138,8 @@ func recalls(l *measure.Limits, n, turns int) (err error) {
 		// A daemon has waited for the request.
 		{"the same after a pause", 20 * time.Microsecond, search},
 	}
-	// In turns of all queries: the best turn's median is what is left when nobody
-	// else had the machine.
+	// Each turn runs all queries. The median of the best turn excludes most of
+	// the load of other processes.
 	all, best := make([][]time.Duration, len(kinds)), make([]time.Duration, len(kinds))
 	for range turns {
 		for k, kind := range kinds {
@@ -167,26 +154,24 @@ func recalls(l *measure.Limits, n, turns int) (err error) {
 				}
 				part[i] = time.Since(began)
 			}
-			slices.Sort(part)
-			if m := part[len(part)/2]; best[k] == 0 || m < best[k] {
-				best[k] = m
-			}
+			best[k] = measure.Least(best[k], measure.Percentile(part, 50))
 			all[k] = append(all[k], part...)
 		}
 	}
-	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
+	us := measure.Micros
 	fmt.Printf("%d entries, %d recalls with %d hits:\n", n, turns*len(queries), hits)
 	for k, kind := range kinds {
-		slices.Sort(all[k])
-		fmt.Printf("  %-24s p50 %7.1f µs, p99 %7.1f µs; the best turn's p50 %7.1f µs\n", kind.name, us(all[k][len(all[k])/2]), us(all[k][len(all[k])*99/100]), us(best[k]))
+		fmt.Printf("  %-24s p50 %7.1f µs, p99 %7.1f µs; the best turn's p50 %7.1f µs\n", kind.name,
+			us(measure.Percentile(all[k], 50)), us(measure.Percentile(all[k], 99)), us(best[k]))
 	}
 	l.Most("recall over the socket p50, above ping", us(best[1]-best[0]), 100, "µs")
 	l.Most("recall over the socket p50, above ping and the search after a pause", us(best[1]-best[0]-best[3]), 50, "µs")
 	return nil
 }
 
-// live counts what sessions take that are live.
-func live(l *measure.Limits) (err error) {
+// measureLoadedSessions compares the memory of a daemon with loaded sessions with
+// that of an idle one.
+func measureLoadedSessions(l *measure.Limits) (err error) {
 	d, err := start(context.Background(), func(string) error { return nil })
 	if err != nil {
 		return err
@@ -198,7 +183,7 @@ func live(l *measure.Limits) (err error) {
 	if err != nil {
 		return err
 	}
-	for i := range sessions {
+	for i := range loadedSessions {
 		who := fmt.Sprintf("sender %d", i)
 		for range 2 {
 			if _, err := d.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "what did we say of the deployment? " + strings.Repeat("some more words ", 30), Sender: &who}); err != nil {
@@ -214,11 +199,11 @@ func live(l *measure.Limits) (err error) {
 	if err != nil {
 		return err
 	}
-	if st.LiveSessions != sessions {
-		return fmt.Errorf("%d sessions are live, want %d", st.LiveSessions, sessions)
+	if st.LiveSessions != loadedSessions {
+		return fmt.Errorf("%d sessions are live, want %d", st.LiveSessions, loadedSessions)
 	}
 	fmt.Printf("%d live sessions of 4 messages: %.1f MiB, idle %.1f MiB, heap %.1f MiB, %d goroutines\n",
-		sessions, float64(full)/mib, float64(idle)/mib, float64(st.MemoryBytes)/mib, st.Goroutines)
+		loadedSessions, float64(full)/mib, float64(idle)/mib, float64(st.MemoryBytes)/mib, st.Goroutines)
 	l.Most("1,000 live sessions, above idle", (float64(full)-float64(idle))/mib, 64, "MiB")
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 
 type side struct{ name, path string }
 
-// client is a connection to one of the servers.
-type client interface {
+// pinger is a connection to one of the servers.
+type pinger interface {
 	ping() error
 	close()
 }
@@ -31,7 +31,7 @@ func (s side) dial() (*echoClient, error) {
 }
 
 // dialWire connects with the connection that our clients have.
-func (s side) dialWire() (client, error) {
+func (s side) dialWire() (pinger, error) {
 	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: s.path})
 	return wireClient{c}, err
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"crabmem/bench/corpus"
@@ -30,10 +30,8 @@ func searches(t *measure.Limits, dir string, large bool) error {
 	return searched(t, filepath.Join(dir, "million"), 1_000_000, "500-byte messages", z.Doc, queries, 10)
 }
 
-const perSession = 50
-
 func searched(t *measure.Limits, dir string, n int, what string, doc func(int) string, queries []string, slower float64) error {
-	if err := writeSessions(dir, n, doc); err != nil {
+	if err := writeSessions(dir, n/50, 50, doc, sessionlog.RoleUser, sessionlog.RoleAssistant); err != nil {
 		return err
 	}
 	d, err := sessionlog.OpenDir(dir, nil)
@@ -61,24 +59,18 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 		if x, err = sessionlog.NewIndex(d, nil); err != nil {
 			return err
 		}
-		w, c := time.Since(start), measure.CPU()-c
-		if cpu == 0 || c < cpu {
-			cpu = c
-		}
-		if wall == 0 || w < wall {
-			wall = w
-		}
+		wall, cpu = measure.Least(wall, time.Since(start)), measure.Least(cpu, measure.CPU()-c)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	fmt.Printf("%s: rebuilt in %.0f ms of CPU and %.0f ms; %.0f bytes of memory a message\n", what, millis(cpu), millis(wall),
+	fmt.Printf("%s: rebuilt in %.0f ms of CPU and %.0f ms; %.0f bytes of memory a message\n", what, measure.Millis(cpu), measure.Millis(wall),
 		float64(after.HeapAlloc-before.HeapAlloc)/float64(n))
 	if x.Len() < n {
 		return fmt.Errorf("%d documents of %d messages", x.Len(), n)
 	}
 	if slower == 1 {
-		t.Most(what+": rebuild, CPU", millis(cpu), 900, "ms")
-		t.Most(what+": rebuild, wall, on 2 cores", millis(wall), 500, "ms")
+		t.Most(what+": rebuild, CPU", measure.Millis(cpu), 900, "ms")
+		t.Most(what+": rebuild, wall, on 2 cores", measure.Millis(wall), 500, "ms")
 	}
 	for _, kind := range []struct {
 		name  string
@@ -97,7 +89,7 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 		if slower > 1 {
 			limit = slower
 		}
-		t.Most(fmt.Sprintf("%s: search, %s, p99", what, kind.name), millis(p99), limit, "ms")
+		t.Most(fmt.Sprintf("%s: search, %s, p99", what, kind.name), measure.Millis(p99), limit, "ms")
 	}
 	if err := inserted(t, d, what, doc, n); err != nil {
 		return err
@@ -107,27 +99,26 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 
 // timed returns percentiles over the queries of the least time over passes.
 func timed(x *sessionlog.Index, queries []string, q sessionlog.Query) (p50, p99 time.Duration, err error) {
-	best := make([]time.Duration, len(queries))
 	hits := 0
+	var best []time.Duration
 	for range 5 {
-		for i, text := range queries {
-			q.Text = text
-			start := time.Now()
+		took, err := measure.Turns(1, len(queries), func(i int) error {
+			q.Text = queries[i]
 			r, err := x.Search(q)
-			if err != nil {
-				return 0, 0, err
+			if err == nil {
+				hits += len(r.Hits)
 			}
-			if d := time.Since(start); best[i] == 0 || d < best[i] {
-				best[i] = d
-			}
-			hits += len(r.Hits)
+			return err
+		})
+		if err != nil {
+			return 0, 0, err
 		}
+		best = measure.LeastOf(best, took[0])
 	}
 	if hits == 0 {
 		return 0, 0, fmt.Errorf("no query has a hit")
 	}
-	slices.Sort(best)
-	return best[len(best)/2], best[len(best)*99/100], nil
+	return measure.Percentile(best, 50), measure.Percentile(best, 99), nil
 }
 
 // inserted measures what an append costs more when an index is kept current.
@@ -140,51 +131,32 @@ func inserted(t *measure.Limits, d *sessionlog.Dir, what string, doc func(int) s
 	if err != nil {
 		return err
 	}
-	const more = 4000
-	var with, without []time.Duration
-	for i := range more {
-		// An assistant message with a tool call is not synced.
-		m := sessionlog.Message{Role: sessionlog.RoleAssistant, Content: doc(n + i), ToolCalls: []sessionlog.ToolCall{{ID: "c", Function: sessionlog.Function{Name: "ls", Arguments: "{}"}}}}
-		start := time.Now()
-		if err := l.Append(m); err != nil {
-			return err
-		}
-		mid := time.Now()
-		if err := bare.Append(m); err != nil {
-			return err
-		}
-		with, without = append(with, mid.Sub(start)), append(without, time.Since(mid))
+	// An assistant message with a tool call is not synced.
+	messages := make([]sessionlog.Message, 4000)
+	for i := range messages {
+		messages[i] = sessionlog.Message{Role: sessionlog.RoleAssistant, Content: doc(n + i),
+			ToolCalls: []sessionlog.ToolCall{{ID: "c", Function: sessionlog.Function{Name: "ls", Arguments: "{}"}}}}
 	}
-	slices.Sort(with)
-	slices.Sort(without)
-	fmt.Printf("%s: append with an index p50 %v, without %v\n", what, with[more/2], without[more/2])
-	t.Most(what+": insert, p50", micros(with[more/2]-without[more/2]), 10, "µs")
-	return errorsOf(l.Close(), bare.Close(), os.RemoveAll(d.Path()+"-bare"))
+	took, err := measure.Turns(len(messages), 1, func(i int) error { return l.Append(messages[i]) }, func(i int) error { return bare.Append(messages[i]) })
+	if err != nil {
+		return err
+	}
+	with, without := measure.Percentile(took[0], 50), measure.Percentile(took[1], 50)
+	fmt.Printf("%s: append with an index p50 %v, without %v\n", what, with, without)
+	t.Most(what+": insert, p50", measure.Micros(with-without), 10, "µs")
+	return errors.Join(l.Close(), bare.Close(), os.RemoveAll(d.Path()+"-bare"))
 }
 
-func errorsOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeSessions writes n messages in sessions of 50.
-func writeSessions(dir string, n int, doc func(int) string) error {
+// writeSessions writes sessions of so many messages, of which the roles repeat.
+func writeSessions(dir string, sessions, messages int, doc func(int) string, roles ...string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	var b []byte
-	for s := 0; s*perSession < n; s++ {
+	for s := range sessions {
 		b = sessionlog.AppendMeta(b[:0], &sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Title: fmt.Sprint("session ", s)})
-		for i := range perSession {
-			role := sessionlog.RoleUser
-			if i%2 == 1 {
-				role = sessionlog.RoleAssistant
-			}
-			b = sessionlog.AppendMessage(b, &sessionlog.Message{Role: role, Content: doc(s*perSession + i)})
+		for i := range messages {
+			b = sessionlog.AppendMessage(b, &sessionlog.Message{Role: roles[i%len(roles)], Content: doc(s*messages + i)})
 		}
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("crab_user_%d.jsonl", s+1)), b, 0o600); err != nil {
 			return err

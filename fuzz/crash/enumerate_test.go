@@ -2,56 +2,36 @@ package crash
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 )
 
-var full = os.Getenv("CRABMEM_CRASH") == "full"
+var full = crashtest.Full
 
-// slice is one sequence in how many TestEnumerate plays, by CRABMEM_CRASH_SLICE.
-var slice = max(1, atoi(os.Getenv("CRABMEM_CRASH_SLICE")))
+func TestMain(m *testing.M) { crashtest.Main(m) }
 
-func atoi(s string) int {
-	n, _ := strconv.Atoi(s)
-	return n
-}
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	debug.SetGCPercent(800) // many small machines, all soon garbage
-	os.Exit(m.Run())
-}
+func wrong(format string, args ...any) error { return crashtest.Wrong(format, args...) }
 
 // run is one sequence of operations on one store.
 type run struct {
-	j     *judge
-	limit int // see fates
-	name  string
-	m     *vfs.Mem
-	s     *crmem.Store
-	now   atomic.Uint64 // seconds
+	crashtest.Explorer
+	j   *judge
+	m   *vfs.Mem
+	s   *crmem.Store
+	now atomic.Uint64 // seconds
 
 	// issued holds the states after each operation so far, of which the first
 	// acked are acknowledged, and the present one maybe.
 	acked, issued version
-	exploring     bool
-	grown         bool   // there is more to lose than at the last crash point
 	during        func() // of the next checkpoint, once its encode has begun
-	points        int
-	fail          func(error)
 }
 
 // scenes are where sequences start: nothing at all, or a snapshot of two
@@ -61,6 +41,12 @@ var scenes = []string{"fresh", "used"}
 
 func newRun(j *judge, scene string) (*run, error) {
 	r := &run{j: j, m: vfs.NewMem()}
+	r.Explorer = crashtest.Explorer{Limit: 6, Idle: idle, Lost: &j.bad,
+		Crashed: func(m *vfs.Mem) error { return j.crashed(m, []version{r.acked, r.issued}) },
+		Killed:  func(m *vfs.Mem, _ bool) error { return j.killed(m.Kill(), []version{r.acked, r.issued}) }}
+	if full {
+		r.Limit = 10
+	}
 	r.now.Store(epoch)
 	r.m.Now = r.clock
 	r.acked = newVersion(1, nil)
@@ -83,7 +69,7 @@ func (r *run) clock() time.Time { return time.Unix(int64(r.now.Load()), 0) }
 
 func (r *run) used() error {
 	var err error
-	r.m.Hook = noReserve
+	r.m.Hook = crashtest.NoReserve
 	if err = r.open(); err != nil {
 		return err
 	}
@@ -104,15 +90,6 @@ func (r *run) used() error {
 	return r.s.Close()
 }
 
-// noReserve keeps the reserve file away: 64 blocks that no recovery reads
-// would be most of what is unsynced.
-func noReserve(c vfs.Call) error {
-	if c.Op == "create" && strings.HasSuffix(c.Name, "-reserve") {
-		return os.ErrPermission
-	}
-	return nil
-}
-
 func (r *run) open() error {
 	o := r.j.opts
 	o.FS = r.m
@@ -127,38 +104,8 @@ func (r *run) hook(c vfs.Call) error {
 		r.during = nil
 		d()
 	}
-	if r.exploring && fate.Mutates(c.Op) {
-		r.explore(fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
-		r.grown = r.grown || fate.Grows(c.Op)
-	}
-	return noReserve(c)
-}
-
-// explore crashes the machine here. A sync only takes away from what a crash
-// may do; after one, only the two ends are tried.
-func (r *run) explore(where string) {
-	r.points++
-	want := []version{r.acked, r.issued}
-	check := func(how string, err error) {
-		if err != nil && r.j.bad.Add(1) <= 3 {
-			r.fail(fmt.Errorf("%s, %s, %s: %w", r.name, where, how, err))
-		}
-	}
-	if r.j.bad.Load() > 3 {
-		return
-	}
-	changes := r.m.Unsynced()
-	limit := r.limit
-	if !r.grown {
-		limit = fate.Ends
-	}
-	r.grown = false
-	fates(changes, limit, func(f []vfs.Fate) {
-		if err := r.j.crashed(r.m.Crash(f...), want); err != nil {
-			check(fmt.Sprintf("of %+v kept %v", changes, f), err)
-		}
-	})
-	check("killed", r.j.killed(r.m.Kill(), want))
+	r.Hook(r.m, c)
+	return crashtest.NoReserve(c)
 }
 
 // step does one symbol of the alphabet.
@@ -177,7 +124,7 @@ func (r *run) step(symbol string, i int) error {
 		if err := r.s.Replace(r.issued.snapshot()); err != nil {
 			return err
 		}
-		r.acked, r.grown = r.issued, true
+		r.acked, r.Grown = r.issued, true
 		return nil
 	case "overlap":
 		var inner error
@@ -198,28 +145,11 @@ func (r *run) apply(ops []crmem.Op) error {
 	if err := r.s.Apply(ops...); !errors.Is(err, refused) {
 		return fmt.Errorf("apply: %w, want %v", err, refused)
 	}
-	r.acked, r.grown = next, true // by one acknowledgement
+	r.acked, r.Grown = next, true // by one acknowledgement
 	if got := stateOf(r.s); got.print != next.print {
 		return fmt.Errorf("the store has %v\nwant %v", got, next)
 	}
 	return nil
-}
-
-// sequences returns all sequences of the alphabet up to a length.
-func sequences(length int) [][]string {
-	all := [][]string{}
-	last := [][]string{nil}
-	for range length {
-		var next [][]string
-		for _, seq := range last {
-			for _, symbol := range alphabet {
-				next = append(next, append(append([]string(nil), seq...), symbol))
-			}
-		}
-		all = append(all, next...)
-		last = next
-	}
-	return all
 }
 
 // TestEnumerate is L1 and L2. Of each sequence only the last operation is
@@ -236,85 +166,52 @@ func TestEnumerate(t *testing.T) {
 		again := newJudge(mode == "literal")
 		again.again = every
 		enumerate(t, again, mode, length-1)
-		if j.torn.Load() == 0 || j.decoded.Load() == 0 || j.folded.Load() == 0 || j.written.Load() == 0 || len(again.seen2) == 0 {
+		if j.torn.Load() == 0 || j.decoded.Load() == 0 || j.folded.Load() == 0 || j.written.Load() == 0 || again.seen2.Len() == 0 {
 			t.Errorf("%s mode: nothing was torn (%d), checkpointed (%d), written (%d) or crashed twice (%d)", mode,
-				j.torn.Load(), j.folded.Load(), j.written.Load(), len(again.seen2))
+				j.torn.Load(), j.folded.Load(), j.written.Load(), again.seen2.Len())
 		}
 		lost := j.bad.Load() + again.bad.Load()
 		t.Logf("%s mode: crash states checked: %d distinct, %d lost (%d sequences, %d crash points, %d torn tails kept, %d killed processes)",
-			mode, len(j.seen), lost, count, points, j.torn.Load(), j.deaths.Load())
-		t.Logf("%s mode: crashes during recovery checked: %d distinct, %d lost", mode, len(again.seen2), again.bad.Load())
-		for image := range j.seen {
+			mode, j.seen.Len(), lost, count, points, j.torn.Load(), j.deaths.Load())
+		t.Logf("%s mode: crashes during recovery checked: %d distinct, %d lost", mode, again.seen2.Len(), again.bad.Load())
+		for image := range j.seen.Keys() {
 			distinct[image] = struct{}{}
 		}
-		for image := range again.seen2 {
+		for image := range again.seen2.Keys() {
 			distinct[image] = struct{}{}
 		}
 	}
 	t.Logf("crash states checked: %d distinct in all", len(distinct))
-	if want := map[bool]int{false: 10_000, true: 500_000}[full] / slice; len(distinct) < want && !t.Failed() {
+	if want := map[bool]int{false: 10_000, true: 500_000}[full] / crashtest.Slice; len(distinct) < want && !t.Failed() {
 		t.Errorf("%d distinct crash states, want %d at least", len(distinct), want)
 	}
 }
 
 func enumerate(t *testing.T, j *judge, mode string, length int) (points, count int) {
-	type job struct {
-		scene string
-		seq   []string
+	var seqs [][]string
+	for n := range length {
+		seqs = append(seqs, crashtest.Sequences(alphabet, n+1)...)
 	}
-	jobs := make(chan job)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for range 2 {
-		wg.Go(func() {
-			for w := range jobs {
-				r, err := newRun(j, w.scene)
-				if err != nil {
-					t.Errorf("scene %s: %v", w.scene, err)
-					continue
-				}
-				r.name = fmt.Sprintf("%s mode, %s store, %s", mode, w.scene, strings.Join(w.seq, " "))
-				r.limit = 6
-				if full {
-					r.limit = 10
-				}
-				r.fail = func(err error) { t.Error(err) }
-				for i, symbol := range w.seq {
-					r.exploring = i == len(w.seq)-1
-					if err := r.step(symbol, i); err != nil {
-						j.bad.Add(1)
-						t.Errorf("%s: step %d: %v", r.name, i, err)
-						break
-					}
-				}
-				r.grown = true
-				r.explore("at the end")
-				mu.Lock()
-				points += r.points
-				mu.Unlock()
-			}
-		})
-	}
-	seqs := sequences(length)
 	seqs = append(seqs, []string{"load"})
 	for _, symbol := range append(slices.Clone(alphabet), "load") {
 		if length > 1 {
 			seqs = append(seqs, []string{symbol, "load"}, []string{"load", symbol})
 		}
 	}
-	for _, scene := range scenes {
-		for i, seq := range seqs {
-			if j.bad.Load() > 3 {
-				break
+	return crashtest.Enumerate(t, &j.bad, func(yield func(crashtest.Job)) {
+		for _, scene := range scenes {
+			for i := 0; i < len(seqs); i += crashtest.Slice {
+				yield(crashtest.Job{Scene: scene, Seq: seqs[i]})
 			}
-			if i%slice != 0 {
-				continue
-			}
-			count++
-			jobs <- job{scene, seq}
 		}
-	}
-	close(jobs)
-	wg.Wait()
-	return points, count
+	}, func(w crashtest.Job) (int, bool, error) {
+		r, err := newRun(j, w.Scene)
+		if err != nil {
+			return 0, false, err
+		}
+		r.Name = fmt.Sprintf("%s mode, %s store, %s", mode, w.Scene, strings.Join(w.Seq, " "))
+		r.Fail = func(err error) { t.Error(err) }
+		done, err := r.Play(r.m, w.Seq, func(symbol string, i int) (bool, error) { return true, r.step(symbol, i) })
+		return r.Points, done, err
+	})
 }

@@ -3,14 +3,13 @@ package crash
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 )
 
 // TestErrors is L3: the n-th call that a fault can hit fails, for every n
@@ -22,82 +21,42 @@ func TestErrors(t *testing.T) {
 		{"add", "load", "remove"},
 	}
 	if full {
-		workloads = append(workloads, sequences(1)...)
+		workloads = append(workloads, crashtest.Sequences(alphabet, 1)...)
 		workloads = append(workloads, []string{"overlap", "remove", "checkpoint"}, []string{"alias", "add", "reopen", "add"},
 			[]string{"checkpoint", "checkpoint", "add"}, []string{"add", "overlap", "reopen"}, []string{"remove", "remove", "batch", "remove"},
 			[]string{"add", "add", "add", "reopen", "checkpoint"}, []string{"update", "forget-missing", "batch", "overlap"})
 	}
-	type job struct {
-		literal bool
-		scene   string
-		seq     []string
-		f       fate.Fault
-	}
-	jobs := make(chan job)
-	var mu sync.Mutex
-	runs, hit, bad := 0, map[error]int{}, 0
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for w := range jobs {
-				for n := 1; ; n++ {
-					e := &failing{Failing: fate.Failing{Fault: w.f, N: n}, j: newJudge(w.literal)}
-					err := e.run(w.scene, w.seq)
-					mu.Lock()
-					runs++
-					for class, k := range e.classes {
-						hit[class] += k
-					}
-					if err != nil {
-						bad++
-					}
-					stop := err != nil && bad > 5
-					mu.Unlock()
-					if err != nil && !stop {
-						t.Errorf("literal=%v, %s store, %s, %s at hit %d (call %v): %v", w.literal, w.scene, strings.Join(w.seq, " "), w.f.Name, n, e.At, err)
-					}
-					if e.Hit < n || stop {
-						break
-					}
-					if n > 2000 {
-						t.Errorf("%s: no run ends without the fault", w.f.Name)
-						break
-					}
-				}
+	runs, bad, hit := crashtest.FailCalls(t, []error{crmem.ErrNotApplied, crmem.ErrUnknown, crmem.ErrStopped}, func(yield func(crashtest.FaultJob)) {
+		for _, f := range fate.Faults() {
+			scenes := scenes
+			if f.Ever && f.Hits(vfs.Call{Op: "remove"}) {
+				// A directory was made, its name's sync failed, and so did taking
+				// it away: no program can know of it after the disk has healed.
+				scenes = []string{"empty", "used"}
 			}
-		})
-	}
-	for _, f := range fate.Faults() {
-		scenes := scenes
-		if f.Ever && f.Hits(vfs.Call{Op: "remove"}) {
-			// A directory was made, its name's sync failed, and so did taking
-			// it away: no program can know of it after the disk has healed.
-			scenes = []string{"empty", "used"}
-		}
-		for i, seq := range workloads {
-			for _, scene := range scenes {
-				for _, literal := range []bool{false, true} {
-					if full || (i%2 == 0) == literal {
-						jobs <- job{literal, scene, seq, f}
+			for i, seq := range workloads {
+				for _, scene := range scenes {
+					for _, mode := range []string{"log", "literal"} {
+						if full || (i%2 == 0) == (mode == "literal") {
+							yield(crashtest.FaultJob{Job: crashtest.Job{Scene: mode + " " + scene, Seq: seq}, Fault: f})
+						}
 					}
 				}
 			}
 		}
-	}
-	close(jobs)
-	wg.Wait()
-	for _, class := range []error{crmem.ErrNotApplied, crmem.ErrUnknown, crmem.ErrStopped} {
-		if hit[class] == 0 {
-			t.Errorf("no run ended in %q", class)
-		}
-	}
+	}, func(w crashtest.Job, f *fate.Failing) (map[error]int, error) {
+		mode, scene, _ := strings.Cut(w.Scene, " ")
+		e := &failing{Failing: f, j: newJudge(mode == "literal")}
+		err := e.run(scene, w.Seq)
+		return e.classes, err
+	})
 	t.Logf("failed calls checked: %d runs, %d wrong (%d not applied, %d unknown, %d stopped)", runs, bad,
 		hit[crmem.ErrNotApplied], hit[crmem.ErrUnknown], hit[crmem.ErrStopped])
 }
 
 // failing is one run with one fault.
 type failing struct {
-	fate.Failing
+	*fate.Failing
 	j       *judge
 	classes map[error]int
 }
@@ -172,38 +131,22 @@ func (e *failing) run(scene string, seq []string) error {
 	if err := e.j.killed(r.m.Kill(), want); err != nil {
 		return err
 	}
-	all := make([]vfs.Fate, len(r.m.Unsynced()))
-	for i := range all {
-		all[i] = vfs.Whole
-	}
-	for _, fates := range [][]vfs.Fate{nil, all, all[:len(all)/2]} {
-		if _, err := e.crash(r.m, fates, want); err != nil {
-			return err
-		}
-	}
-	// Without each name or truncation alone.
-	for i, c := range r.m.Unsynced() {
-		if c.Op == "write" {
-			continue
-		}
-		but := slices.Clone(all)
-		but[i] = vfs.Gone
-		if _, err := e.crash(r.m, but, want); err != nil {
+	// Some lack one name or truncation.
+	for _, fates := range crashtest.Outcomes(r.m.Unsynced(), func(c vfs.Change) bool { return c.Op != "write" }) {
+		if err := e.crash(r.m, fates, want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *failing) crash(m *vfs.Mem, fates []vfs.Fate, want []version) (version, error) {
-	c := m.Crash(fates...)
-	s, err := e.j.open(c, epoch, nil)
+func (e *failing) crash(m *vfs.Mem, fates []vfs.Fate, want []version) error {
+	s, err := e.j.open(m.Crash(fates...), epoch, nil)
 	if err != nil {
-		return version{}, wrong("open after a crash that kept %v: %v", fates, err)
+		return wrong("open after a crash that kept %v: %v", fates, err)
 	}
-	got := stateOf(s)
-	if !among(got.print, want) {
-		return got, wrong("after a crash that kept %v: %v\nwant one of %v", fates, got, want)
+	if got := stateOf(s); !among(got.print, want) {
+		return wrong("after a crash that kept %v: %v\nwant one of %v", fates, got, want)
 	}
-	return got, nil
+	return nil
 }

@@ -6,13 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/refdec"
 )
 
@@ -21,29 +20,25 @@ type judge struct {
 	opts  crmem.Options // FS, Now and Warn are set by open
 	again uint64        // crash during the recovery of every so-manieth image, too; 0 = of none
 
-	mu      sync.Mutex
-	seen    map[uint64]uint64   // fingerprint of the recovered state, by image
-	seen2   map[uint64]struct{} // images of crashes during recovery
-	deaths  atomic.Int64        // killed processes, whose page cache lives on
-	torn    atomic.Int64        // torn tails that were kept
-	decoded atomic.Int64        // recoveries that the other decoder agreed to
-	folded  atomic.Int64        // snapshots that the other decoder read after a checkpoint
-	written atomic.Int64        // writes after a recovery that survived a second crash
+	seen    crashtest.Memo[uint64, uint64]   // fingerprint of the recovered state, by image
+	seen2   crashtest.Memo[uint64, struct{}] // images of crashes during recovery
+	deaths  atomic.Int64                     // killed processes, whose page cache lives on
+	torn    atomic.Int64                     // torn tails that were kept
+	decoded atomic.Int64                     // recoveries that the other decoder agreed to
+	folded  atomic.Int64                     // snapshots that the other decoder read after a checkpoint
+	written atomic.Int64                     // writes after a recovery that survived a second crash
 	bad     atomic.Int64
 }
 
 func newJudge(literal bool) *judge {
-	return &judge{
-		opts: crmem.Options{Literal: literal, FoldOnClose: crmem.FoldNever},
-		seen: map[uint64]uint64{}, seen2: map[uint64]struct{}{},
-	}
+	return &judge{opts: crmem.Options{Literal: literal, FoldOnClose: crmem.FoldNever}}
 }
 
 const epoch = 1_800_000_000 // of the clock that stores see, in seconds
 
 func (j *judge) open(m *vfs.Mem, now uint64, warn func(string)) (*crmem.Store, error) {
 	if m.Hook == nil {
-		m.Hook = noReserve
+		m.Hook = crashtest.NoReserve
 	}
 	o := j.opts
 	o.FS = m
@@ -52,29 +47,18 @@ func (j *judge) open(m *vfs.Mem, now uint64, warn func(string)) (*crmem.Store, e
 	return crmem.Open(db, &o)
 }
 
-// verdict is what is wrong with a recovery.
-type verdict struct{ what string }
-
-func (v verdict) Error() string { return v.what }
-
-func wrong(format string, args ...any) error { return verdict{fmt.Sprintf(format, args...)} }
-
 // crashed judges a machine after a power cut: it must recover to one of the
 // states. An image that was seen before is not recovered again.
 func (j *judge) crashed(m *vfs.Mem, want []version) error {
 	image := imageOf(m)
-	j.mu.Lock()
-	print, ok := j.seen[image]
-	j.mu.Unlock()
+	print, ok := j.seen.Get(image)
 	if !ok {
 		got, err := j.recover(m, image)
 		if err != nil {
 			return err
 		}
 		print = got.print
-		j.mu.Lock()
-		j.seen[image] = print
-		j.mu.Unlock()
+		j.seen.Put(image, print)
 		if !among(got.print, want) {
 			return wrong("recovered %v\nwant one of %v", got, want)
 		}
@@ -261,49 +245,35 @@ func (j *judge) readable(s *crmem.Store, m *vfs.Mem, got version) error {
 // it finds then is what it would have found.
 func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 	m := image.Kill()
-	var first error
-	m.Hook = func(c vfs.Call) error {
-		if !fate.Mutates(c.Op) || first != nil {
-			return noReserve(c)
-		}
-		fates(m.Unsynced(), 6, func(f []vfs.Fate) {
-			if first != nil {
-				return
-			}
-			again := m.Crash(f...)
-			print := imageOf(again)
-			j.mu.Lock()
-			_, ok := j.seen2[print]
-			j.seen2[print] = struct{}{}
-			j.mu.Unlock()
-			if ok {
-				return
-			}
-			before := again.Kill()
-			s, err := j.open(again, epoch, nil)
+	crash := crashtest.Recovery{Limit: 6, Idle: idle, Image: imageOf, Seen: &j.seen2,
+		Check: func(m *vfs.Mem, image uint64) error {
+			before := m.Kill()
+			s, err := j.open(m, epoch, nil)
 			if err != nil {
-				first = wrong("crash during recovery, before call %d (%s %s), fates %v: open: %v", c.N, c.Op, c.Name, f, err)
-				return
+				return fmt.Errorf("open: %w", err)
 			}
 			if got := stateOf(s); got.print != want.print {
-				first = wrong("crash during recovery, before call %d (%s %s), fates %v: %v\nwant %v", c.N, c.Op, c.Name, f, got, want)
+				return fmt.Errorf("%v\nwant %v", got, want)
 			}
-			if names := strays(again); len(names) > 0 && read(before, db) != nil {
-				first = wrong("crash during recovery, before call %d: left behind: %q", c.N, names)
+			if names := strays(m); len(names) > 0 && read(before, db) != nil {
+				return fmt.Errorf("left behind: %q", names)
 			}
-			if print%16 != 0 {
-				return
+			if image%16 != 0 {
+				return nil
 			}
 			if _, verdict, err := reference(before); err != nil || verdict == "rotten" || verdict == "foreign" {
-				first = wrong("crash during recovery, before call %d: the other decoder: %s, %v", c.N, verdict, err)
+				return fmt.Errorf("the other decoder: %s, %v", verdict, err)
 			}
-		})
-		return noReserve(c)
+			return nil
+		}}
+	m.Hook = func(c vfs.Call) error {
+		crash.Hook(m, c)
+		return crashtest.NoReserve(c)
 	}
 	if _, err := j.open(m, epoch, nil); err != nil {
 		return wrong("open: %v", err)
 	}
-	return first
+	return crash.Err
 }
 
 // killed judges a machine whose process died: the page cache is there.

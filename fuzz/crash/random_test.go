@@ -2,7 +2,6 @@ package crash
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,60 +12,28 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/fate"
-)
-
-var (
-	seedFlag = flag.Uint64("seed", 0, "the one history for TestRandom to run; 0 = those it always runs")
-	soakFlag = flag.Int("soak", 0, "so many new histories for TestRandom to run instead")
+	"crabmem/fuzz/internal/crashtest"
 )
 
 // TestRandom is L4: histories of 200 operations with crashes, kills and
 // failing calls between and inside them, held against a model.
 func TestRandom(t *testing.T) {
-	seeds := make(chan uint64)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var total history
-	bad := 0
-	for range 2 {
-		wg.Go(func() {
-			for seed := range seeds {
-				h, err := newHistory(seed)
-				if err == nil {
-					err = h.play(200)
-				}
-				mu.Lock()
-				if err != nil {
-					bad++
-					t.Errorf("seed %d (%+v), operation %d: %v", seed, h.r.j.opts, h.steps, err)
-				}
-				total.add(h)
-				mu.Unlock()
-			}
-		})
+	n := 30
+	if full {
+		n = 2000
 	}
-	if *seedFlag != 0 {
-		seeds <- *seedFlag
-	} else {
-		first, n := uint64(1), 30
-		if full {
-			n = 2000
+	total, bad := crashtest.Histories(t, n, func(seed uint64) (crashtest.Counts, error) {
+		h, err := newHistory(seed)
+		if err == nil {
+			err = h.play(200)
 		}
-		if *soakFlag > 0 {
-			first, n = rand.Uint64(), *soakFlag
+		if err != nil {
+			err = fmt.Errorf("%+v: %w", h.r.j.opts, err)
 		}
-		t.Logf("seeds from %d", first)
-		for i := range n {
-			seeds <- first + uint64(i)
-		}
-	}
-	close(seeds)
-	wg.Wait()
+		return h.Counts, err
+	})
 	t.Logf("random histories checked: %d operations, %d power cuts, %d kills, %d failed calls, %d groups, %d histories wrong",
-		total.steps, total.crashes, total.kills, total.faults, total.groups, bad)
-	if *seedFlag == 0 && (total.crashes == 0 || total.kills == 0 || total.faults == 0 || total.groups == 0) {
-		t.Error("a kind of accident never happened")
-	}
+		total.Steps, total.Crashes, total.Kills, total.Faults, total.Groups, bad)
 }
 
 // history is a store, the machine it is on, and what it should hold.
@@ -74,16 +41,7 @@ type history struct {
 	rand  *rand.Rand
 	r     *run
 	every int // operations between checkpoints; 0 = as they come
-
-	steps, crashes, kills, faults, groups int
-}
-
-func (h *history) add(o *history) {
-	h.steps += o.steps
-	h.crashes += o.crashes
-	h.kills += o.kills
-	h.faults += o.faults
-	h.groups += o.groups
+	crashtest.Counts
 }
 
 // newHistory draws the options too: whatever they are, a store holds the same.
@@ -105,16 +63,16 @@ func newHistory(seed uint64) (*history, error) {
 }
 
 func (h *history) play(steps int) error {
-	for h.steps < steps {
-		h.steps++
+	for h.Steps < steps {
+		h.Steps++
 		h.r.now.Add(1)
 		var err error
 		switch k := h.rand.IntN(40); {
 		case k == 0:
-			h.crashes++
+			h.Crashes++
 			err = h.interrupted(h.powerCut(25 * h.rand.IntN(5)))
 		case k == 1:
-			h.kills++
+			h.Kills++
 			err = h.interrupted(h.r.m.Kill)
 		case k == 2:
 			err = h.failing()
@@ -124,7 +82,7 @@ func (h *history) play(steps int) error {
 			if err = h.r.s.Close(); err == nil {
 				err = h.open()
 			}
-		case h.every == 0 && k == 5 || h.every > 0 && h.steps%h.every == 0:
+		case h.every == 0 && k == 5 || h.every > 0 && h.Steps%h.every == 0:
 			err = h.r.s.Checkpoint()
 		default:
 			err = h.r.apply(h.draw())
@@ -156,9 +114,9 @@ func (h *history) draw() []crmem.Op {
 		}
 		switch h.rand.IntN(6) {
 		case 0, 1:
-			op = crmem.Add{Name: fmt.Sprintf("entry %d", v.next), Content: text(size, h.steps), Kind: crmem.Kind(h.rand.IntN(2))}
+			op = crmem.Add{Name: fmt.Sprintf("entry %d", v.next), Content: text(size, h.Steps), Kind: crmem.Kind(h.rand.IntN(2))}
 		case 2, 3:
-			op = crmem.Update{Name: name, Content: text(size, h.steps), Aliases: []string{"updated"}}
+			op = crmem.Update{Name: name, Content: text(size, h.Steps), Aliases: []string{"updated"}}
 		case 4:
 			op = crmem.Alias{Name: name, Aliases: []string{fmt.Sprint("alias ", h.rand.IntN(5))}}
 		case 5:
@@ -192,11 +150,9 @@ func (h *history) reopen(want ...version) error {
 	return nil
 }
 
-// powerCut returns a function that crashes the present machine; what survives
-// is drawn now, so that it may be called from any goroutine.
+// powerCut returns a function that crashes the present machine.
 func (h *history) powerCut(percent int) func() *vfs.Mem {
-	m, r := h.r.m, rand.New(rand.NewPCG(h.rand.Uint64(), 5))
-	return func() *vfs.Mem { return m.Crash(fate.Pick(r, m.Unsynced(), percent)...) }
+	return crashtest.PowerCut(h.r.m, h.rand.Uint64(), percent)
 }
 
 // interrupted stops an operation at a random call.
@@ -267,7 +223,7 @@ func (h *history) failing() error {
 	h.r.s.Checkpoint()
 	h.r.s.Close()
 	if e.Hit >= e.N {
-		h.faults++
+		h.Faults++
 	}
 	h.r.m = h.r.m.Kill()
 	if lost && e.Ever {
@@ -288,18 +244,18 @@ func (h *history) failing() error {
 
 // group lets eight writers share syncs, maybe until the power goes.
 func (h *history) group() error {
-	h.groups++
+	h.Groups++
 	a := &fate.Accident{After: 1 << 30, Take: h.powerCut(50)}
 	if h.rand.IntN(2) == 0 {
 		a.After = h.rand.IntN(30)
-		h.crashes++
+		h.Crashes++
 	}
 	if err := h.swapHook(a.Hook); err != nil {
 		return err
 	}
 	base := h.r.acked
 	errs := make([]error, 8)
-	prefix := fmt.Sprintf("group %d.", h.steps)
+	prefix := fmt.Sprintf("group %d.", h.Steps)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {

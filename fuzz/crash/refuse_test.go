@@ -10,6 +10,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/internal/crashtest"
 )
 
 // TestLocked: while a store is open, no other is.
@@ -35,7 +36,7 @@ func TestLocked(t *testing.T) {
 func TestSequence(t *testing.T) {
 	j := newJudge(false)
 	m := vfs.NewMem()
-	m.Hook = noReserve
+	m.Hook = crashtest.NoReserve
 	s, err := j.open(m, epoch, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func TestSequence(t *testing.T) {
 func TestRotRefused(t *testing.T) {
 	j := newJudge(false)
 	m := vfs.NewMem()
-	m.Hook = noReserve
+	m.Hook = crashtest.NoReserve
 	s, err := j.open(m, epoch, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -3,12 +3,11 @@ package crash
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"io/fs"
 	"strings"
 	"sync"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 )
 
 const (
@@ -17,11 +16,9 @@ const (
 	wal = db + "-wal"
 )
 
-// fates yields what may become of the unsynced changes. What the lock file says
-// matters to nobody after a crash.
-func fates(changes []vfs.Change, limit int, yield func([]vfs.Fate)) {
-	fate.Each(changes, limit, func(c vfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }, yield)
-}
+// idle reports whether a change is one of the lock file, which recovery does not
+// read.
+func idle(c vfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
 
 // imageOf identifies what a crashed machine's disk holds. Left out are the
 // lock file, the digits of temporary names, and of a log what follows from its
@@ -74,13 +71,7 @@ func maskFrames(b []byte) {
 	}
 }
 
-func read(m *vfs.Mem, name string) []byte {
-	b, err := vfs.ReadFile(m, name, 1<<30)
-	if err != nil {
-		return nil
-	}
-	return b
-}
+var read = crashtest.Read
 
 // strays returns names that should not be beside an open store.
 func strays(m *vfs.Mem) (names []string) {
@@ -100,12 +91,5 @@ func strays(m *vfs.Mem) (names []string) {
 }
 
 func torn(m *vfs.Mem) map[string]string {
-	kept := map[string]string{}
-	list, _ := m.ReadDir(dir)
-	for _, e := range list {
-		if e.Type() == fs.FileMode(0) && strings.Contains(e.Name(), "-wal.torn-") {
-			kept[e.Name()] = string(read(m, dir+"/"+e.Name()))
-		}
-	}
-	return kept
+	return crashtest.Files(m, dir, func(name string) bool { return strings.Contains(name, "-wal.torn-") })
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
 )
 
 // alphabet is every kind of request, and the restart of the daemon.
@@ -42,11 +41,11 @@ func TestPowerCuts(t *testing.T) {
 	kinds := map[string]int{}
 	for seed, script := range scripts {
 		w := newWorld(t, j, "power cut", uint64(seed))
-		w.limit = limit
+		w.Limit = limit
 		if err := w.play(script); err != nil {
 			t.Fatal(err)
 		}
-		points += w.points
+		points += w.Points
 		for kind, n := range w.l.counts() {
 			kinds[kind] += n
 		}
@@ -55,9 +54,9 @@ func TestPowerCuts(t *testing.T) {
 		t.Error(j.first)
 	}
 	t.Logf("power cuts under the daemon checked: %d states, %d distinct, %d lost (%d points; %d resumed; %d distinct power cuts during recovery)",
-		j.judged, len(j.disks), j.lost, points, j.resumed, len(j.recuts))
+		j.judged, len(j.disks), j.lost.Load(), points, j.resumed, j.recuts.Len())
 	t.Logf("acknowledged at the end: %v", kinds)
-	if len(j.disks) < want || j.resumed == 0 || len(j.recuts) == 0 {
+	if len(j.disks) < want || j.resumed == 0 || j.recuts.Len() == 0 {
 		t.Errorf("%d distinct states, want %d at least, some resumed and some cut again", len(j.disks), want)
 	}
 	for _, kind := range []string{"entry", "archive", "title", "cron", "config", "user", "assistant", "assistant+", "tool", "marker"} {
@@ -83,14 +82,14 @@ func TestControl(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, newJudge(), c.name, 0)
-			w.every, w.limit = 4, fate.Ends
+			w.every = 4
 			c.lossy.Mem = w.m
 			w.fs = &c.lossy
 			if err := w.play(tour); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("control, %s: %d states, %d lost, the first: %.200v", c.name, w.judged, w.lost, w.first)
-			if w.lost == 0 {
+			t.Logf("control, %s: %d states, %d lost, the first: %.200v", c.name, w.judged, w.lost.Load(), w.first)
+			if w.lost.Load() == 0 {
 				t.Error("a daemon without syncs lost nothing: the test does not test")
 			}
 		})

@@ -31,7 +31,7 @@ const replaceConfig = `	return vfs.Replace(fsys, name, 0o600, func(w io.Writer) 
 `
 
 func edit(file, old, new string) []protocol.Edit {
-	return []protocol.Edit{{File: file, Old: old, New: new}}
+	return []protocol.Edit{{file, old, new}}
 }
 
 var mutants = []protocol.Mutant{

@@ -2,7 +2,6 @@ package daemoncrash
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -10,20 +9,17 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "run one history of TestRandom; 0 = all")
 
 // TestRandom cuts the power under four clients, again and again on the disk that
 // the last power cut left.
 func TestRandom(t *testing.T) {
-	first, n, lives := uint64(1), 8, 6
+	n, lives := 8, 6
 	if full {
 		n, lives = 40, 12
 	}
-	if *seedFlag != 0 {
-		first, n = *seedFlag, 1
-	}
+	first, n := crashtest.Seeds(n)
 	cuts, idles := 0, 0
 	acked := map[string]int{}
 	for seed := first; seed < first+uint64(n); seed++ {
@@ -81,7 +77,7 @@ func (h *history) life() error {
 		image, acked = frozen.Crash(fate.Pick(r, frozen.Unsynced(), percent)...), h.l.clone()
 	}
 	h.m.Hook = func(c vfs.Call) error {
-		if err := noReserve(c); err != nil {
+		if err := crashtest.NoReserve(c); err != nil {
 			return err
 		}
 		h.mu.Lock()

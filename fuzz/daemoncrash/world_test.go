@@ -4,22 +4,23 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/model"
 )
 
-var full = os.Getenv("CRABMEM_CRASH") == "full"
+var full = crashtest.Full
 
 // scripted is the model of all daemons.
 var scripted *model.Server
@@ -50,58 +51,27 @@ func newMachine() (*vfs.Mem, error) {
 	})
 }
 
-// noReserve refuses the reserve file: recovery does not read its 64 blocks.
-func noReserve(c vfs.Call) error {
-	if c.Op == "create" && strings.HasSuffix(c.Name, "-reserve") {
-		return os.ErrPermission
-	}
-	return nil
+// isLock reports whether a path is one of a lock file.
+func isLock(path string) bool {
+	return strings.HasSuffix(path, "-lock") || strings.HasSuffix(path, ".lock") || strings.Contains(path, "/.locks/")
 }
 
 // idle reports whether a change is one of the text of a lock file.
-func idle(c vfs.Change) bool {
-	return c.Op == "write" && (strings.HasSuffix(c.Name, "-lock") || strings.HasSuffix(c.Name, ".lock") || strings.Contains(c.Name, "/.locks/"))
-}
-
-var imageSeed = maphash.MakeSeed()
+func idle(c vfs.Change) bool { return c.Op == "write" && isLock(c.Name) }
 
 // imageOf identifies the names and contents of a disk, without the digits of
 // temporary names and without lock files. It identifies separately what recovery
 // reads from the lock files.
 func imageOf(m *vfs.Mem) (disk, locks uint64) {
-	var h, l maphash.Hash
-	h.SetSeed(imageSeed)
-	l.SetSeed(imageSeed)
-	var visit func(dir string)
-	visit = func(dir string) {
-		list, err := m.ReadDir(dir)
-		if err != nil {
-			return
+	return crashtest.Image(m, "/machine", func(path, name string) (string, bool) {
+		if isLock(path) {
+			return "", true
 		}
-		for _, e := range list {
-			name := dir + "/" + e.Name()
-			if e.IsDir() {
-				maphash.WriteComparable(&h, name)
-				visit(name)
-				continue
-			}
-			text, err := vfs.ReadFile(m, name, 1<<30)
-			if err != nil {
-				continue
-			}
-			if idle(vfs.Change{Op: "write", Name: name}) {
-				held := vfs.ParseHolder(string(text))
-				maphash.WriteComparable(&l, [3]string{name, held.Boot, fmt.Sprint(held.Clean, held.Torn)})
-				continue
-			}
-			if strings.HasPrefix(e.Name(), ".") {
-				name = strings.TrimRight(name, "0123456789")
-			}
-			maphash.WriteComparable(&h, [2]uint64{maphash.String(imageSeed, name), maphash.Bytes(imageSeed, text)})
+		if strings.HasPrefix(name, ".") {
+			path = strings.TrimRight(path, "0123456789")
 		}
-	}
-	visit("/machine")
-	return h.Sum64(), l.Sum64()
+		return path, false
+	})
 }
 
 // judge opens daemons on crashed machines.
@@ -109,17 +79,17 @@ type judge struct {
 	again  int // cut the power during the recovery of each n-th state, too; 0 = never
 	resume int // continue on each n-th state; 0 = never
 
-	seen    map[[2]uint64]*found // by disk and locks
-	disks   map[uint64]bool      // distinct
-	recuts  map[[2]uint64]bool   // disks after power cuts during a recovery
-	judged  int                  // states, also those of an earlier disk
+	seen    map[[2]uint64]*found             // by disk and locks
+	disks   map[uint64]bool                  // distinct
+	recuts  crashtest.Memo[uint64, struct{}] // disks after power cuts during a recovery
+	judged  int                              // states, also those of an earlier disk
 	resumed int
-	lost    int
+	lost    atomic.Int64
 	first   error // the first loss
 }
 
 func newJudge() *judge {
-	return &judge{seen: map[[2]uint64]*found{}, disks: map[uint64]bool{}, recuts: map[[2]uint64]bool{}}
+	return &judge{seen: map[[2]uint64]*found{}, disks: map[uint64]bool{}}
 }
 
 // crashed compares what a machine has after a power cut with a ledger.
@@ -147,7 +117,7 @@ func (j *judge) crashed(m *vfs.Mem, l *ledger) error {
 // recover opens a daemon and returns what it reports. With resume it sends a
 // message to every session too, and cuts the power after the responses.
 func (j *judge) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
-	m.Hook = noReserve
+	m.Hook = crashtest.NoReserve
 	d, err := openDaemon(m)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -192,7 +162,7 @@ func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 		return fmt.Errorf("resumed: %w", err)
 	}
 	c := m.Crash()
-	c.Hook = noReserve
+	c.Hook = crashtest.NoReserve
 	next, err := openDaemon(c)
 	if err != nil {
 		return fmt.Errorf("resumed, cut: %w", err)
@@ -209,33 +179,26 @@ func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 
 // recut cuts the power before each change that a recovery makes.
 func (j *judge) recut(m *vfs.Mem, l *ledger) error {
-	var failed error
-	judgeCut := func() {
-		frozen := m.Kill()
-		fate.Each(frozen.Unsynced(), fate.Ends, idle, func(f []vfs.Fate) {
-			c := frozen.Crash(f...)
-			disk, locks := imageOf(c)
-			if failed != nil || j.recuts[[2]uint64{disk, locks}] {
-				return
-			}
-			j.recuts[[2]uint64{disk, locks}] = true
-			got, err := j.recover(c, l, false)
-			if err == nil {
-				err = l.check(got, false)
-			}
+	cut := crashtest.Recovery{Limit: fate.Ends, Idle: idle, Seen: &j.recuts,
+		Image: func(m *vfs.Mem) uint64 {
+			disk, locks := imageOf(m)
+			return disk ^ locks
+		},
+		Check: func(m *vfs.Mem, _ uint64) error {
+			got, err := j.recover(m, l, false)
 			if err != nil {
-				failed = fmt.Errorf("cut again: %w", err)
+				return err
 			}
-		})
-	}
+			return l.check(got, false)
+		}}
 	var mu sync.Mutex
 	m.Hook = func(c vfs.Call) error {
 		if fate.Mutates(c.Op) {
 			mu.Lock()
 			defer mu.Unlock()
-			judgeCut()
+			cut.Hook(m.Kill(), c)
 		}
-		return noReserve(c)
+		return crashtest.NoReserve(c)
 	}
 	d, err := openDaemon(m)
 	if err != nil {
@@ -244,24 +207,21 @@ func (j *judge) recut(m *vfs.Mem, l *ledger) error {
 	err = d.Close()
 	mu.Lock()
 	defer mu.Unlock()
-	return errors.Join(err, failed)
+	return errors.Join(err, cut.Err)
 }
 
 // world is a daemon with one client, whose machine crashes at its calls.
 type world struct {
 	*judge
-	name   string
+	crashtest.Explorer
 	every  int // cut the power at every n-th change
-	limit  int // of fate.Each
 	m      *vfs.Mem
 	fs     vfs.FS // m, or m without syncs
 	client client
 
-	mu     sync.Mutex
-	l      *ledger
-	calls  int
-	points int
-	grown  bool // there is more to lose than at the last point
+	mu    sync.Mutex // also guards Explorer
+	l     *ledger
+	calls int
 }
 
 func newWorld(t *testing.T, j *judge, name string, seed uint64) *world {
@@ -270,7 +230,14 @@ func newWorld(t *testing.T, j *judge, name string, seed uint64) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{judge: j, name: name, every: 1, limit: fate.Ends, m: m, fs: m, l: newLedger()}
+	w := &world{judge: j, every: 1, m: m, fs: m, l: newLedger()}
+	w.Explorer = crashtest.Explorer{Name: name, Limit: fate.Ends, Idle: idle, Lost: &j.lost, MaxLost: 99,
+		Crashed: func(m *vfs.Mem) error { return w.crashed(m, w.l) },
+		Fail: func(err error) {
+			if w.first == nil {
+				w.first = err
+			}
+		}}
 	w.client = client{who: "ann", rng: rand.New(rand.NewPCG(seed, 1)), mu: &w.mu, l: &w.l, crons: map[string]uint64{}}
 	m.Hook = w.hook
 	return w
@@ -281,37 +248,11 @@ func (w *world) hook(c vfs.Call) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.calls++; w.calls%w.every == 0 {
-			w.explore(fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
+			w.Explore(w.m.Kill(), fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
 		}
-		w.grown = w.grown || fate.Grows(c.Op)
+		w.Grown = w.Grown || fate.Grows(c.Op)
 	}
-	return noReserve(c)
-}
-
-// maxLost is how many losses end a search.
-const maxLost = 100
-
-// explore cuts the power here, with each kind of leftover. Right after a sync only
-// the two ends are tried. No response is acknowledged while it runs: w.mu is held.
-func (w *world) explore(where string) {
-	if w.lost >= maxLost {
-		return
-	}
-	w.points++
-	frozen := w.m.Kill()
-	changes := frozen.Unsynced()
-	limit := w.limit
-	if !w.grown {
-		limit = fate.Ends
-	}
-	w.grown = false
-	fate.Each(changes, limit, idle, func(f []vfs.Fate) {
-		if err := w.crashed(frozen.Crash(f...), w.l); err != nil {
-			if w.lost++; w.first == nil {
-				w.first = fmt.Errorf("%s, %s, of %+v kept %v: %w", w.name, where, changes, f, err)
-			}
-		}
-	})
+	return crashtest.NoReserve(c)
 }
 
 // play opens the daemon and sends the requests of a script. The symbol reopen
@@ -331,11 +272,11 @@ func (w *world) play(script []string) error {
 			err = w.client.do(symbol)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: step %d, %s: %w", w.name, i, symbol, err)
+			return fmt.Errorf("%s: step %d, %s: %w", w.Name, i, symbol, err)
 		}
 		w.mu.Lock()
-		w.grown = true // by an acknowledgement
-		w.explore(fmt.Sprintf("after step %d, %s", i, symbol))
+		w.Grown = true // by an acknowledgement
+		w.Explore(w.m.Kill(), fmt.Sprintf("after step %d, %s", i, symbol))
 		w.mu.Unlock()
 	}
 	return w.client.d.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/internal/crashtest"
 	"crabmem/sessionlog"
 )
 
@@ -127,7 +128,7 @@ func (a *actor) begin(s *session) (*sessionlog.Log, error) {
 	if err == nil {
 		return l, nil
 	}
-	if _, ok := errors.AsType[verdict](err); ok {
+	if crashtest.IsWrong(err) {
 		return nil, err
 	}
 	a.classes[class(err)]++

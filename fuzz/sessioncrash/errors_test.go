@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 	"crabmem/sessionlog"
 )
 
@@ -32,73 +32,33 @@ func TestErrors(t *testing.T) {
 			[]string{"turn", "turn", "reopen", "turn"}, []string{"create", "create", "title", "delete", "create"},
 			[]string{"delete", "create", "restore"}, []string{"step", "reopen", "step", "reopen", "title"})
 	}
-	type job struct {
-		scene string
-		seq   []string
-		f     fate.Fault
-	}
-	jobs := make(chan job)
-	var mu sync.Mutex
-	runs, hit, bad := 0, map[error]int{}, 0
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for w := range jobs {
-				for n := 1; ; n++ {
-					e := &failing{Failing: fate.Failing{Fault: w.f, N: n}, j: newJudge()}
-					err := e.run(w.scene, w.seq)
-					mu.Lock()
-					runs++
-					for class, k := range e.classes {
-						hit[class] += k
+	runs, bad, hit := crashtest.FailCalls(t, []error{sessionlog.ErrNotApplied, sessionlog.ErrUnknown, sessionlog.ErrStopped}, func(yield func(crashtest.FaultJob)) {
+		for k, f := range fate.Faults() {
+			for i, seq := range workloads {
+				for s, scene := range scenes {
+					symbols := seq
+					if scene == "fresh" {
+						symbols = append([]string{"create"}, seq...)
 					}
-					if err != nil {
-						bad++
-					}
-					stop := err != nil && bad > 5
-					mu.Unlock()
-					if err != nil && !stop {
-						t.Errorf("%s folder, %s, %s at hit %d (call %v): %v", w.scene, strings.Join(w.seq, " "), w.f.Name, n, e.At, err)
-					}
-					if e.Hit < n || stop {
-						break
-					}
-					if n > 2000 {
-						t.Errorf("%s: no run ends without the fault", w.f.Name)
-						break
+					undone := i == 0 && f.Name == "all written, ENOSPC" // a write that is taken back whole: always
+					if (k+i+s)%every == 0 || undone {
+						yield(crashtest.FaultJob{Job: crashtest.Job{Scene: scene, Seq: symbols}, Fault: f})
 					}
 				}
 			}
-		})
-	}
-	for k, f := range fate.Faults() {
-		for i, seq := range workloads {
-			for s, scene := range scenes {
-				symbols := seq
-				if scene == "fresh" {
-					symbols = append([]string{"create"}, seq...)
-				}
-				undone := i == 0 && f.Name == "all written, ENOSPC" // a write that is taken back whole: always
-				if (k+i+s)%every == 0 || undone {
-					jobs <- job{scene, symbols, f}
-				}
-			}
 		}
-	}
-	close(jobs)
-	wg.Wait()
-	for _, class := range []error{sessionlog.ErrNotApplied, sessionlog.ErrUnknown, sessionlog.ErrStopped} {
-		if hit[class] == 0 {
-			t.Errorf("no run ended in %q", class)
-		}
-	}
+	}, func(w crashtest.Job, f *fate.Failing) (map[error]int, error) {
+		e := &failing{Failing: f, j: newJudge()}
+		err := e.run(w.Scene, w.Seq)
+		return e.classes, err
+	})
 	t.Logf("failed calls of sessions checked: %d runs, %d wrong (%d not applied, %d unknown, %d stopped)", runs, bad,
 		hit[sessionlog.ErrNotApplied], hit[sessionlog.ErrUnknown], hit[sessionlog.ErrStopped])
 }
 
 // failing is one run with one fault.
 type failing struct {
-	fate.Failing
+	*fate.Failing
 	j       *judge
 	classes map[error]int
 }
@@ -129,20 +89,8 @@ func (e *failing) run(scene string, seq []string) error {
 		return err
 	}
 	changes := r.m.Unsynced()
-	all := make([]vfs.Fate, len(changes))
-	for i := range all {
-		all[i] = vfs.Whole
-	}
-	some := [][]vfs.Fate{nil, all, all[:len(all)/2]}
-	// Without each name or truncation alone.
-	for i, c := range changes {
-		if c.Op != "write" && !strings.HasPrefix(c.Name, locks+"/") {
-			but := slices.Clone(all)
-			but[i] = vfs.Gone
-			some = append(some, but)
-		}
-	}
-	for _, fates := range some {
+	// Some lack one name or truncation.
+	for _, fates := range crashtest.Outcomes(changes, func(c vfs.Change) bool { return c.Op != "write" && !strings.HasPrefix(c.Name, locks+"/") }) {
 		if err := e.j.crashed(r.m.Crash(fates...), r.w); err != nil {
 			return fmt.Errorf("crash that kept %v of %+v: %w", fates, changes, err)
 		}

@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 )
@@ -22,11 +21,10 @@ type judge struct {
 	goes  uint64 // go on writing after every so-manieth recovery
 	count atomic.Uint64
 
-	mu     sync.Mutex
-	seen   map[uint64][]found             // what an image was recovered to, by image and lock texts
-	images map[uint64]struct{}            // distinct, lock texts aside
-	seen2  map[uint64]struct{}            // those of crashes during a recovery
-	refs   map[string]*sessionref.Session // by text, see reference
+	seen   crashtest.Memo[uint64, []found]             // what an image was recovered to, by image and lock texts
+	images crashtest.Memo[uint64, struct{}]            // distinct, lock texts aside
+	seen2  crashtest.Memo[uint64, struct{}]            // those of crashes during a recovery
+	refs   crashtest.Memo[string, *sessionref.Session] // by text, see reference
 
 	deaths  atomic.Int64 // killed processes, whose page cache lives on
 	torn    atomic.Int64 // torn ends that were set aside
@@ -37,26 +35,20 @@ type judge struct {
 	bad     atomic.Int64
 }
 
-func newJudge() *judge {
-	return &judge{goes: 1, seen: map[uint64][]found{}, images: map[uint64]struct{}{}, seen2: map[uint64]struct{}{}, refs: map[string]*sessionref.Session{}}
-}
+func newJudge() *judge { return &judge{goes: 1} }
 
 // crashed judges a machine after a power cut. An image that was seen before is
 // not recovered again.
 func (j *judge) crashed(m *vfs.Mem, w *world) error {
 	image, locks := imageOf(m)
-	j.mu.Lock()
-	all, ok := j.seen[image^locks]
-	j.mu.Unlock()
+	all, ok := j.seen.Get(image ^ locks)
 	if !ok {
 		var err error
 		if all, err = j.recover(m, w, true); err != nil {
 			return err
 		}
-		j.mu.Lock()
-		j.seen[image^locks] = all
-		j.images[image] = struct{}{}
-		j.mu.Unlock()
+		j.seen.Put(image^locks, all)
+		j.images.Put(image, struct{}{})
 	}
 	return w.accepts(all, true)
 }
@@ -237,17 +229,12 @@ func firstBad(text string) int {
 
 // reference is what the other reader makes of a file.
 func (j *judge) reference(text string) (*sessionref.Session, error) {
-	j.mu.Lock()
-	ref := j.refs[text]
-	j.mu.Unlock()
-	if ref != nil {
+	if ref, ok := j.refs.Get(text); ok {
 		return ref, nil
 	}
 	ref, err := sessionref.Read([]byte(text))
 	if err == nil {
-		j.mu.Lock()
-		j.refs[text] = ref
-		j.mu.Unlock()
+		j.refs.Put(text, ref)
 	}
 	return ref, err
 }
@@ -379,7 +366,7 @@ func (j *judge) setAside(m *vfs.Mem, all []*looked, had map[string]string, warne
 		cut := f.before[at:]
 		kept := copyOf(has, f.id, at, cut)
 		if kept == "" {
-			return wrong("%d bytes of %s were cut at %d, and they are not in %v", len(cut), f.name, at, keys(has))
+			return wrong("%d bytes of %s were cut at %d, and they are not in %v", len(cut), f.name, at, slices.Sorted(maps.Keys(has)))
 		}
 		expected[kept] = cut
 		if told := fmt.Sprintf("cut %d bytes", len(cut)); !slices.ContainsFunc(warned, func(s string) bool {
@@ -415,14 +402,6 @@ func copyOf(has map[string]string, id string, at int, cut string) string {
 	return ""
 }
 
-func keys(m map[string]string) (ks []string) {
-	for k := range m {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
-	return ks
-}
-
 // goesOn writes to all sessions and crashes again.
 func (j *judge) goesOn(m *vfs.Mem, d *sessionlog.Dir, all []*looked) error {
 	after := sessionlog.Message{Role: "user", Content: "after the crash"}
@@ -448,7 +427,7 @@ func (j *judge) goesOn(m *vfs.Mem, d *sessionlog.Dir, all []*looked) error {
 			if got := read(c, f.path()); got != mended {
 				return wrong("%s holds %q after a repair and a crash, want %q", f.id, got, mended)
 			}
-			if !slices.Contains(slices.Collect(values(aside(c, ".damaged"))), hurt) {
+			if !slices.Contains(slices.Collect(maps.Values(aside(c, ".damaged"))), hurt) {
 				return wrong("%s was repaired, and no copy of it is durable", f.id)
 			}
 		default:
@@ -526,47 +505,25 @@ func transcript(text string) (sessionlog.Meta, []sessionlog.Item, error) {
 	return m, items, nil
 }
 
-func values(m map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
-			}
-		}
-	}
-}
-
 // crashAgain recovers a machine and cuts its power at each call of the
 // recovery: nothing was promised meanwhile, and nothing may be lost.
 func (j *judge) crashAgain(m *vfs.Mem, w *world, all []found) error {
-	var first error
 	inner := newJudge()
 	inner.goes = 8
-	m.Hook = func(c vfs.Call) error {
-		if !fate.Mutates(c.Op) || first != nil {
-			return nil
-		}
-		fates(m.Unsynced(), 6, func(f []vfs.Fate) {
-			if first != nil {
-				return
-			}
-			image := m.Crash(f...)
-			print, locks := imageOf(image)
-			j.mu.Lock()
-			_, ok := j.seen2[print^locks]
-			j.seen2[print^locks] = struct{}{}
-			j.mu.Unlock()
-			if ok {
-				return
-			}
-			got, err := inner.recover(image, nil, true)
+	crash := crashtest.Recovery{Limit: 6, Idle: idle, Seen: &j.seen2,
+		Image: func(m *vfs.Mem) uint64 {
+			image, locks := imageOf(m)
+			return image ^ locks
+		},
+		Check: func(m *vfs.Mem, _ uint64) error {
+			got, err := inner.recover(m, nil, true)
 			if err == nil {
 				err = w.accepts(got, true)
 			}
-			if err != nil {
-				first = wrong("crash during recovery, before call %d (%s %s), fates %v: %v", c.N, c.Op, c.Name, f, err)
-			}
-		})
+			return err
+		}}
+	m.Hook = func(c vfs.Call) error {
+		crash.Hook(m, c)
 		return nil
 	}
 	var warned []string
@@ -582,28 +539,12 @@ func (j *judge) crashAgain(m *vfs.Mem, w *world, all []found) error {
 			return wrong("open %s: %v", f.id, err)
 		}
 	}
-	return first
+	return crash.Err
 }
 
-func read(m *vfs.Mem, name string) string {
-	b, err := vfs.ReadFile(m, name, 1<<30)
-	if err != nil {
-		return ""
-	}
-	return string(b)
-}
+func read(m *vfs.Mem, name string) string { return string(crashtest.Read(m, name)) }
 
-// aside returns the files of a folder beside the sessions.
+// aside returns the files of a folder in the sessions' folder.
 func aside(m *vfs.Mem, folder string) map[string]string {
-	kept := map[string]string{}
-	list, err := m.ReadDir(dir + "/" + folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return kept
-	}
-	for _, e := range list {
-		if e.Type().IsRegular() && e.Name()[0] != '.' {
-			kept[e.Name()] = read(m, dir+"/"+folder+"/"+e.Name())
-		}
-	}
-	return kept
+	return crashtest.Files(m, dir+"/"+folder, func(name string) bool { return name[0] != '.' })
 }

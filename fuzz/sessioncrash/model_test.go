@@ -274,10 +274,3 @@ func (w *world) settle(all []found, power bool) {
 		}
 	}
 }
-
-// verdict is what is wrong.
-type verdict struct{ what string }
-
-func (v verdict) Error() string { return v.what }
-
-func wrong(format string, args ...any) error { return verdict{fmt.Sprintf(format, args...)} }

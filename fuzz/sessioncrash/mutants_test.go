@@ -29,14 +29,13 @@ const writeTitle = `	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err 
 	return l.rename()
 `
 
+// mutant is the program with one rule broken.
 type mutant struct {
-	name  string
-	test  string // that must fail
-	edits []edit
+	Name, Test string // Test must fail
+	Edits      []edit
 }
 
-// edit replaces a text that occurs once in a file.
-type edit struct{ file, old, new string }
+type edit = protocol.Edit
 
 var mutants = []mutant{
 	{"no sync of an append", "TestEnumerate", []edit{{logFile, commitPoint, "if err := error(nil); err != nil { // ◄"}}},
@@ -152,13 +151,5 @@ var mutants = []mutant{
 // the one that it names. It takes a build each, and so runs with
 // CRABMEM_CRASH=full; otherwise only the edits are checked.
 func TestMutants(t *testing.T) {
-	var all []protocol.Mutant
-	for _, m := range mutants {
-		broken := protocol.Mutant{Name: m.name, Test: m.test}
-		for _, e := range m.edits {
-			broken.Edits = append(broken.Edits, protocol.Edit{File: e.file, Old: e.old, New: e.new})
-		}
-		all = append(all, broken)
-	}
-	protocol.Run(t, "../..", all, full, "CRABMEM_CRASH=")
+	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
 }

@@ -2,7 +2,6 @@ package sessioncrash
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,60 +10,30 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/crashtest"
 	"crabmem/sessionlog"
-)
-
-var (
-	seedFlag = flag.Uint64("seed", 0, "the one history for TestRandom to run; 0 = those it always runs")
-	soakFlag = flag.Int("soak", 0, "so many new histories for TestRandom to run instead")
 )
 
 // TestRandom is L4: histories of 150 operations of two processes on several
 // sessions, of which each process holds two open, with crashes, kills and
 // failing calls between and inside them, held against a model.
 func TestRandom(t *testing.T) {
-	seeds := make(chan uint64)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var total history
-	bad := 0
-	for range 2 {
-		wg.Go(func() {
-			for seed := range seeds {
-				h := newHistory(seed)
-				err := h.play(150)
-				mu.Lock()
-				if err != nil {
-					if bad++; bad <= 3 {
-						t.Errorf("seed %d, operation %d (%s): %v", seed, h.steps, h.last, err)
-					}
-				}
-				total.add(h)
-				mu.Unlock()
-			}
-		})
+	n := 15
+	if full {
+		n = 250
 	}
-	if *seedFlag != 0 {
-		seeds <- *seedFlag
-	} else {
-		first, n := uint64(1), 15
-		if full {
-			n = 250
+	total, bad := crashtest.Histories(t, n, func(seed uint64) (crashtest.Counts, error) {
+		h := newHistory(seed)
+		err := h.play(150)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", h.last, err)
 		}
-		if *soakFlag > 0 {
-			first, n = rand.Uint64(), *soakFlag
-		}
-		t.Logf("seeds from %d", first)
-		for i := range n {
-			seeds <- first + uint64(i)
-		}
-	}
-	close(seeds)
-	wg.Wait()
+		return h.Counts, err
+	})
 	t.Logf("random histories of sessions checked: %d operations, %d power cuts, %d kills, %d failed calls, %d groups, %d locked out, %d histories wrong",
-		total.steps, total.crashes, total.kills, total.faults, total.groups, total.locked, bad)
-	if *seedFlag == 0 && (total.crashes == 0 || total.kills == 0 || total.faults == 0 || total.groups == 0 || total.locked == 0) {
-		t.Error("a kind of accident never happened")
+		total.Steps, total.Crashes, total.Kills, total.Faults, total.Groups, total.Locked, bad)
+	if total.Steps > 150 && total.Locked == 0 {
+		t.Error("no session was ever locked")
 	}
 }
 
@@ -77,17 +46,7 @@ type history struct {
 	m      *vfs.Mem
 	actors []*actor
 	last   string // symbol
-
-	steps, crashes, kills, faults, groups, locked int
-}
-
-func (h *history) add(o *history) {
-	h.steps += o.steps
-	h.crashes += o.crashes
-	h.kills += o.kills
-	h.faults += o.faults
-	h.groups += o.groups
-	h.locked += o.locked
+	crashtest.Counts
 }
 
 func newHistory(seed uint64) *history {
@@ -105,7 +64,7 @@ func (h *history) boot(m *vfs.Mem) error {
 
 func (h *history) count() {
 	for _, a := range h.actors {
-		h.locked += a.classes[vfs.ErrLocked]
+		h.Locked += a.classes[vfs.ErrLocked]
 		clear(a.classes)
 	}
 }
@@ -114,16 +73,16 @@ func (h *history) play(steps int) error {
 	if err := h.boot(h.m); err != nil {
 		return err
 	}
-	for h.steps < steps {
-		h.steps++
+	for h.Steps < steps {
+		h.Steps++
 		a := h.actors[h.rand.IntN(len(h.actors))]
 		var err error
 		switch k := h.rand.IntN(40); k {
 		case 0:
-			h.crashes++
+			h.Crashes++
 			err = h.interrupted(a, true)
 		case 1:
-			h.kills++
+			h.Kills++
 			err = h.interrupted(a, false)
 		case 2, 3:
 			err = h.failing(a)
@@ -199,14 +158,12 @@ func (h *history) interrupted(a *actor, power bool) error {
 	return h.survive(x.Now(), power)
 }
 
-// fate returns a function that cuts the power or kills the processes; what
-// survives is drawn now, so that it may be called from any goroutine.
+// fate returns a function that cuts the power or kills the processes.
 func (h *history) fate(power bool) func() *vfs.Mem {
 	if !power {
 		return h.m.Kill
 	}
-	m, r, percent := h.m, rand.New(rand.NewPCG(h.rand.Uint64(), 5)), 25*h.rand.IntN(5)
-	return func() *vfs.Mem { return m.Crash(fate.Pick(r, m.Unsynced(), percent)...) }
+	return crashtest.PowerCut(h.m, h.rand.Uint64(), 25*h.rand.IntN(5))
 }
 
 // failing lets a call of a process fail, and then has it open everything anew
@@ -234,7 +191,7 @@ func (h *history) failing(a *actor) error {
 	}
 	h.m.Hook = nil
 	if f.Hit >= f.N {
-		h.faults++
+		h.Faults++
 	}
 	end := h.rand.IntN(3)
 	if lost {
@@ -259,11 +216,11 @@ func (h *history) failing(a *actor) error {
 // group lets goroutines write to sessions of their own through one folder that
 // holds two of them open, maybe until the power goes.
 func (h *history) group(a *actor) error {
-	h.groups++
+	h.Groups++
 	x := &fate.Accident{After: 1 << 30, Take: h.fate(true)}
 	if h.rand.IntN(2) == 0 {
 		x.After = h.rand.IntN(60)
-		h.crashes++
+		h.Crashes++
 	}
 	type writer struct {
 		s    *session

@@ -24,14 +24,21 @@ type Mutant struct {
 	Edits []Edit
 }
 
-// Edit replaces a text that occurs once in a file, which is named from the root
-// of the module.
-type Edit struct{ File, Old, New string }
+// Edit replaces a text that occurs once in a file: the name of the file from the
+// root of the module, the old text, and the new text.
+type Edit = [3]string
 
 // Run checks that the edits of all mutants apply. With really it runs the tests
 // they name, two at a time with env added to the environment, and fails t for
 // each that passes. Root is the module's, from the calling package.
-func Run(t *testing.T, root string, mutants []Mutant, really bool, env ...string) {
+func Run[M ~struct {
+	Name, Test string
+	Edits      []Edit
+}](t *testing.T, root string, broken []M, really bool, env ...string) {
+	mutants := make([]Mutant, len(broken))
+	for i, m := range broken {
+		mutants[i] = Mutant(m)
+	}
 	if len(mutants) < 12 {
 		t.Errorf("%d mutants", len(mutants))
 	}
@@ -96,17 +103,18 @@ func (m *Mutant) verdict(t *testing.T, root string, env []string) string {
 func (m *Mutant) apply(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, e := range m.Edits {
-		b, ok := files[e.File]
+		file, old := e[0], []byte(e[1])
+		b, ok := files[file]
 		if !ok {
 			var err error
-			if b, err = os.ReadFile(filepath.Join(root, e.File)); err != nil {
+			if b, err = os.ReadFile(filepath.Join(root, file)); err != nil {
 				return nil, err
 			}
 		}
-		if n := bytes.Count(b, []byte(e.Old)); n != 1 {
-			return nil, fmt.Errorf("%s has this text %d times, want once:\n%s", e.File, n, e.Old)
+		if n := bytes.Count(b, old); n != 1 {
+			return nil, fmt.Errorf("%s has this text %d times, want once:\n%s", file, n, old)
 		}
-		files[e.File] = bytes.Replace(b, []byte(e.Old), []byte(e.New), 1)
+		files[file] = bytes.Replace(b, old, []byte(e[2]), 1)
 	}
 	return files, nil
 }

@@ -1,0 +1,111 @@
+package crashtest
+
+import (
+	"cmp"
+	"hash/maphash"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"crabmem/crmem/vfs"
+)
+
+// NoReserve is a hook that refuses the reserve file of a store: its 64 blocks are
+// unsynced changes, and recovery does not read them.
+func NoReserve(c vfs.Call) error {
+	if c.Op == "create" && strings.HasSuffix(c.Name, "-reserve") {
+		return os.ErrPermission
+	}
+	return nil
+}
+
+// Read returns the contents of a file, nil if it is missing.
+func Read(m *vfs.Mem, name string) []byte {
+	b, err := vfs.ReadFile(m, name, 1<<30)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Files returns the contents of the regular files in dir whose names match.
+func Files(m *vfs.Mem, dir string, match func(name string) bool) map[string]string {
+	files := map[string]string{}
+	list, _ := m.ReadDir(dir)
+	for _, e := range list {
+		if e.Type().IsRegular() && match(e.Name()) {
+			files[e.Name()] = string(Read(m, dir+"/"+e.Name()))
+		}
+	}
+	return files
+}
+
+var imageSeed = maphash.MakeSeed()
+
+// Image identifies the names and contents below dir. For lock files it identifies
+// separately what recovery reads from them. id returns the name of a path in the
+// image and whether the path is a lock file. "" leaves a lock file out of disk.
+func Image(m *vfs.Mem, dir string, id func(path, name string) (shown string, lock bool)) (disk, locks uint64) {
+	var h, l maphash.Hash
+	h.SetSeed(imageSeed)
+	l.SetSeed(imageSeed)
+	var visit func(dir string)
+	visit = func(dir string) {
+		list, _ := m.ReadDir(dir)
+		for _, e := range list {
+			path := dir + "/" + e.Name()
+			name, lock := id(path, e.Name())
+			if name != "" {
+				maphash.WriteComparable(&h, name)
+			}
+			switch {
+			case e.Type() == fs.ModeDir:
+				visit(path)
+				maphash.WriteComparable(&h, "/")
+			case lock:
+				held := vfs.ParseHolder(string(Read(m, path)))
+				maphash.WriteComparable(&l, cmp.Or(name, path))
+				maphash.WriteComparable(&l, held.Clean)
+				maphash.WriteComparable(&l, held.Torn)
+				maphash.WriteComparable(&l, held.Boot)
+			default:
+				maphash.WriteComparable(&h, maphash.Bytes(imageSeed, Read(m, path)))
+			}
+		}
+	}
+	visit(dir)
+	return h.Sum64(), l.Sum64()
+}
+
+// Memo maps keys to values. The zero Memo is empty.
+type Memo[K comparable, V any] struct {
+	mu sync.Mutex
+	m  map[K]V
+}
+
+// Get returns the value of a key.
+func (s *Memo[K, V]) Get(key K) (V, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.m[key]
+	return v, ok
+}
+
+// Put sets the value of a key. It reports whether the key is new.
+func (s *Memo[K, V]) Put(key K, v V) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.m[key]
+	if s.m == nil {
+		s.m = map[K]V{}
+	}
+	s.m[key] = v
+	return !ok
+}
+
+// Keys returns all keys. No Put may run concurrently.
+func (s *Memo[K, V]) Keys() map[K]V { return s.m }
+
+// Len returns the number of keys.
+func (s *Memo[K, V]) Len() int { return len(s.Keys()) }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/fault"
 	"crabmem/sessionlog"
 )
 
@@ -151,12 +151,12 @@ func TestSessionCorruption(t *testing.T) {
 		t.Fatalf("without a corruption: %q, %q", r.said, want)
 	}
 	cases, loud, found := 0, 0, map[string]int{}
-	for _, c := range fate.Corruptions() {
+	for _, c := range fault.Corruptions() {
 		for n := 1; ; n++ {
-			f := &fate.Corrupting{}
+			f := &fault.Corrupting{}
 			reported, silent, at := false, "", ""
 			for _, end := range []func(*vfs.Mem) *vfs.Mem{(*vfs.Mem).Kill, func(m *vfs.Mem) *vfs.Mem { return m.Crash() }} {
-				*f = fate.Corrupting{Corruption: c, N: n}
+				*f = fault.Corrupting{Corruption: c, N: n}
 				r := newSessionRun(t, want)
 				r.m.Hook = func(k vfs.Call) error {
 					hit := f.Hit

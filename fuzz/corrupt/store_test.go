@@ -14,7 +14,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/fault"
 	"crabmem/fuzz/linear"
 )
 
@@ -189,9 +189,9 @@ var undetected = map[string]string{
 func TestStoreCorruption(t *testing.T) {
 	found := map[string]int{}
 	cases, loud, equal := 0, 0, 0
-	for _, c := range fate.Corruptions() {
+	for _, c := range fault.Corruptions() {
 		for n := 1; ; n++ {
-			f := &fate.Corrupting{Corruption: c, N: n}
+			f := &fault.Corrupting{Corruption: c, N: n}
 			r := &storeRun{m: vfs.NewMem()}
 			if err := r.m.Mkdir("/d", 0o700); err != nil {
 				t.Fatal(err)

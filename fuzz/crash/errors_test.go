@@ -8,8 +8,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
 	"crabmem/fuzz/internal/crashtest"
+	"crabmem/fuzz/internal/fault"
 )
 
 // TestErrors is L3: the n-th call that a fault can hit fails, for every n
@@ -27,7 +27,7 @@ func TestErrors(t *testing.T) {
 			[]string{"add", "add", "add", "reopen", "checkpoint"}, []string{"update", "forget-missing", "batch", "overlap"})
 	}
 	runs, bad, hit := crashtest.FailCalls(t, []error{crmem.ErrNotApplied, crmem.ErrUnknown, crmem.ErrStopped}, func(yield func(crashtest.FaultJob)) {
-		for _, f := range fate.Faults() {
+		for _, f := range fault.Faults() {
 			scenes := scenes
 			if f.Ever && f.Hits(vfs.Call{Op: "remove"}) {
 				// A directory was made, its name's sync failed, and so did taking
@@ -44,7 +44,7 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		}
-	}, func(w crashtest.Job, f *fate.Failing) (map[error]int, error) {
+	}, func(w crashtest.Job, f *fault.Failing) (map[error]int, error) {
 		mode, scene, _ := strings.Cut(w.Scene, " ")
 		e := &failing{Failing: f, j: newJudge(mode == "literal")}
 		err := e.run(scene, w.Seq)
@@ -56,7 +56,7 @@ func TestErrors(t *testing.T) {
 
 // failing is one run with one fault.
 type failing struct {
-	*fate.Failing
+	*fault.Failing
 	j       *judge
 	classes map[error]int
 }

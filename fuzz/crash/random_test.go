@@ -11,8 +11,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
 	"crabmem/fuzz/internal/crashtest"
+	"crabmem/fuzz/internal/fault"
 )
 
 // TestRandom is L4: histories of 200 operations with crashes, kills and
@@ -157,7 +157,7 @@ func (h *history) powerCut(percent int) func() *vfs.Mem {
 
 // interrupted stops an operation at a random call.
 func (h *history) interrupted(take func() *vfs.Mem) error {
-	a := &fate.Accident{After: h.rand.IntN(40), Take: take}
+	a := &fault.Accident{After: h.rand.IntN(40), Take: take}
 	ops := h.draw()
 	next, err := h.r.acked.apply(h.r.now.Load(), ops...)
 	if err != nil {
@@ -192,8 +192,8 @@ func (h *history) swapHook(hook func(vfs.Call) error) error {
 
 // failing lets one call fail, and then the process die.
 func (h *history) failing() error {
-	all := fate.Faults()
-	e := &fate.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
+	all := fault.Faults()
+	e := &fault.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
 	var mu sync.Mutex
 	ops := h.draw()
 	next, err := h.r.acked.apply(h.r.now.Load(), ops...)
@@ -245,7 +245,7 @@ func (h *history) failing() error {
 // group lets eight writers share syncs, maybe until the power goes.
 func (h *history) group() error {
 	h.Groups++
-	a := &fate.Accident{After: 1 << 30, Take: h.powerCut(50)}
+	a := &fault.Accident{After: 1 << 30, Take: h.powerCut(50)}
 	if h.rand.IntN(2) == 0 {
 		a.After = h.rand.IntN(30)
 		h.Crashes++

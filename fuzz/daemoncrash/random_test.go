@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
 	"crabmem/fuzz/internal/crashtest"
+	"crabmem/fuzz/internal/fault"
 )
 
 // TestRandom cuts the power under four clients, again and again on the disk that
@@ -74,7 +74,7 @@ func (h *history) life() error {
 	var acked *ledger
 	cut := func() { // h.mu is held
 		frozen := h.m.Kill()
-		image, acked = frozen.Crash(fate.Pick(r, frozen.Unsynced(), percent)...), h.l.clone()
+		image, acked = frozen.Crash(fault.Pick(r, frozen.Unsynced(), percent)...), h.l.clone()
 	}
 	h.m.Hook = func(c vfs.Call) error {
 		if err := crashtest.NoReserve(c); err != nil {
@@ -82,7 +82,7 @@ func (h *history) life() error {
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if fate.Mutates(c.Op) {
+		if fault.Mutates(c.Op) {
 			if after--; after < 0 && image == nil {
 				cut()
 				h.cuts++

@@ -15,8 +15,8 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/wire/pb"
-	"crabmem/fuzz/fate"
 	"crabmem/fuzz/internal/crashtest"
+	"crabmem/fuzz/internal/fault"
 	"crabmem/fuzz/model"
 )
 
@@ -179,7 +179,7 @@ func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 
 // recut cuts the power before each change that a recovery makes.
 func (j *judge) recut(m *vfs.Mem, l *ledger) error {
-	cut := crashtest.Recovery{Limit: fate.Ends, Idle: idle, Seen: &j.recuts,
+	cut := crashtest.Recovery{Limit: fault.Ends, Idle: idle, Seen: &j.recuts,
 		Image: func(m *vfs.Mem) uint64 {
 			disk, locks := imageOf(m)
 			return disk ^ locks
@@ -193,7 +193,7 @@ func (j *judge) recut(m *vfs.Mem, l *ledger) error {
 		}}
 	var mu sync.Mutex
 	m.Hook = func(c vfs.Call) error {
-		if fate.Mutates(c.Op) {
+		if fault.Mutates(c.Op) {
 			mu.Lock()
 			defer mu.Unlock()
 			cut.Hook(m.Kill(), c)
@@ -231,7 +231,7 @@ func newWorld(t *testing.T, j *judge, name string, seed uint64) *world {
 		t.Fatal(err)
 	}
 	w := &world{judge: j, every: 1, m: m, fs: m, l: newLedger()}
-	w.Explorer = crashtest.Explorer{Name: name, Limit: fate.Ends, Idle: idle, Lost: &j.lost, MaxLost: 99,
+	w.Explorer = crashtest.Explorer{Name: name, Limit: fault.Ends, Idle: idle, Lost: &j.lost, MaxLost: 99,
 		Crashed: func(m *vfs.Mem) error { return w.crashed(m, w.l) },
 		Fail: func(err error) {
 			if w.first == nil {
@@ -244,13 +244,13 @@ func newWorld(t *testing.T, j *judge, name string, seed uint64) *world {
 }
 
 func (w *world) hook(c vfs.Call) error {
-	if fate.Mutates(c.Op) {
+	if fault.Mutates(c.Op) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.calls++; w.calls%w.every == 0 {
 			w.Explore(w.m.Kill(), fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
 		}
-		w.Grown = w.Grown || fate.Grows(c.Op)
+		w.Grown = w.Grown || fault.Grows(c.Op)
 	}
 	return crashtest.NoReserve(c)
 }

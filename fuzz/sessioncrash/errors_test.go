@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
 	"crabmem/fuzz/internal/crashtest"
+	"crabmem/fuzz/internal/fault"
 	"crabmem/sessionlog"
 )
 
@@ -33,7 +33,7 @@ func TestErrors(t *testing.T) {
 			[]string{"delete", "create", "restore"}, []string{"step", "reopen", "step", "reopen", "title"})
 	}
 	runs, bad, hit := crashtest.FailCalls(t, []error{sessionlog.ErrNotApplied, sessionlog.ErrUnknown, sessionlog.ErrStopped}, func(yield func(crashtest.FaultJob)) {
-		for k, f := range fate.Faults() {
+		for k, f := range fault.Faults() {
 			for i, seq := range workloads {
 				for s, scene := range scenes {
 					symbols := seq
@@ -47,7 +47,7 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		}
-	}, func(w crashtest.Job, f *fate.Failing) (map[error]int, error) {
+	}, func(w crashtest.Job, f *fault.Failing) (map[error]int, error) {
 		e := &failing{Failing: f, j: newJudge()}
 		err := e.run(w.Scene, w.Seq)
 		return e.classes, err
@@ -58,7 +58,7 @@ func TestErrors(t *testing.T) {
 
 // failing is one run with one fault.
 type failing struct {
-	*fate.Failing
+	*fault.Failing
 	j       *judge
 	classes map[error]int
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
 	"crabmem/fuzz/internal/crashtest"
+	"crabmem/fuzz/internal/fault"
 	"crabmem/sessionlog"
 )
 
@@ -144,7 +144,7 @@ func (h *history) survive(m *vfs.Mem, power bool) error {
 
 // interrupted stops an operation at a random call.
 func (h *history) interrupted(a *actor, power bool) error {
-	x := &fate.Accident{After: h.rand.IntN(30), Take: h.fate(power)}
+	x := &fault.Accident{After: h.rand.IntN(30), Take: h.fate(power)}
 	h.m.Hook = x.Hook
 	a.tainted = x.Happened
 	for range 3 {
@@ -169,8 +169,8 @@ func (h *history) fate(power bool) func() *vfs.Mem {
 // failing lets a call of a process fail, and then has it open everything anew
 // or die.
 func (h *history) failing(a *actor) error {
-	all := slices.DeleteFunc(fate.Faults(), func(f fate.Fault) bool { return f.Ever && f.Hits(vfs.Call{Op: "rename"}) })
-	f := &fate.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
+	all := slices.DeleteFunc(fault.Faults(), func(f fault.Fault) bool { return f.Ever && f.Hits(vfs.Call{Op: "rename"}) })
+	f := &fault.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
 	lost := false
 	h.m.Hook = func(c vfs.Call) error {
 		if c.Op == "unlock" {
@@ -217,7 +217,7 @@ func (h *history) failing(a *actor) error {
 // holds two of them open, maybe until the power goes.
 func (h *history) group(a *actor) error {
 	h.Groups++
-	x := &fate.Accident{After: 1 << 30, Take: h.fate(true)}
+	x := &fault.Accident{After: 1 << 30, Take: h.fate(true)}
 	if h.rand.IntN(2) == 0 {
 		x.After = h.rand.IntN(60)
 		h.Crashes++

@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/fate"
+	"crabmem/fuzz/internal/fault"
 )
 
 var (
@@ -79,7 +79,7 @@ const maxLost = 3
 // Explorer crashes a machine at its calls, and checks what is left.
 type Explorer struct {
 	Name  string // of the sequence, in errors
-	Limit int    // see fate.Each
+	Limit int    // see fault.Each
 	Idle  func(vfs.Change) bool
 	// Crashed checks a machine after a power cut.
 	Crashed func(m *vfs.Mem) error
@@ -97,9 +97,9 @@ type Explorer struct {
 
 // Hook crashes m before a call that changes what a crash leaves.
 func (x *Explorer) Hook(m *vfs.Mem, c vfs.Call) {
-	if x.On && fate.Mutates(c.Op) {
+	if x.On && fault.Mutates(c.Op) {
 		x.Explore(m, fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
-		x.Grown = x.Grown || fate.Grows(c.Op)
+		x.Grown = x.Grown || fault.Grows(c.Op)
 	}
 }
 
@@ -117,12 +117,12 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 		}
 	}
 	changes := m.Unsynced()
-	grown, outcomes := x.Grown, fate.Ends
+	grown, outcomes := x.Grown, fault.Ends
 	if grown {
 		outcomes = x.Limit
 	}
 	x.Grown = false
-	fate.Each(changes, outcomes, x.Idle, func(f []vfs.Fate) {
+	fault.Each(changes, outcomes, x.Idle, func(f []vfs.Fate) {
 		if err := x.Crashed(m.Crash(f...)); err != nil {
 			check(fmt.Sprintf("of %+v kept %v", changes, f), err)
 		}
@@ -200,7 +200,7 @@ func Enumerate(t *testing.T, lost *atomic.Int64, jobs func(yield func(Job)), pla
 
 // Recovery crashes a machine during its recovery.
 type Recovery struct {
-	Limit int // see fate.Each
+	Limit int // see fault.Each
 	Idle  func(vfs.Change) bool
 	Image func(m *vfs.Mem) uint64
 	Seen  *Memo[uint64, struct{}] // images that were checked
@@ -210,10 +210,10 @@ type Recovery struct {
 
 // Hook crashes m before a call that changes what a crash leaves.
 func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
-	if !fate.Mutates(c.Op) || r.Err != nil {
+	if !fault.Mutates(c.Op) || r.Err != nil {
 		return
 	}
-	fate.Each(m.Unsynced(), r.Limit, r.Idle, func(f []vfs.Fate) {
+	fault.Each(m.Unsynced(), r.Limit, r.Idle, func(f []vfs.Fate) {
 		if r.Err != nil {
 			return
 		}
@@ -231,19 +231,19 @@ func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
 // FaultJob is a job and the fault that its calls have.
 type FaultJob struct {
 	Job
-	Fault fate.Fault
+	Fault fault.Fault
 }
 
 // FailCalls runs each job again and again: in the n-th run the n-th call that the
 // fault applies to fails, until a run ends without a failed call. It returns the
 // number of runs, of errors, and of the classes of errors that run counts in hit.
 // Each class of want must occur.
-func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)), run func(j Job, e *fate.Failing) (hit map[error]int, err error)) (runs, bad int, hit map[error]int) {
+func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)), run func(j Job, e *fault.Failing) (hit map[error]int, err error)) (runs, bad int, hit map[error]int) {
 	hit = map[error]int{}
 	var mu sync.Mutex
 	Each(jobs, func(j FaultJob) {
 		for n := 1; ; n++ {
-			e := &fate.Failing{Fault: j.Fault, N: n}
+			e := &fault.Failing{Fault: j.Fault, N: n}
 			classes, err := run(j.Job, e)
 			mu.Lock()
 			runs++
@@ -354,5 +354,5 @@ func Seeds(n int) (first uint64, count int) {
 // changes. Any goroutine may call it.
 func PowerCut(m *vfs.Mem, seed uint64, percent int) func() *vfs.Mem {
 	r := rand.New(rand.NewPCG(seed, 5))
-	return func() *vfs.Mem { return m.Crash(fate.Pick(r, m.Unsynced(), percent)...) }
+	return func() *vfs.Mem { return m.Crash(fault.Pick(r, m.Unsynced(), percent)...) }
 }

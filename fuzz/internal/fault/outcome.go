@@ -1,7 +1,7 @@
-// Package fate draws what may become of the calls of a program that is being
+// Package fault draws what may become of the calls of a program that is being
 // crashed on a [vfs.Mem]: of changes that no sync made durable, and of calls
 // that fail.
-package fate
+package fault
 
 import (
 	"math/rand/v2"

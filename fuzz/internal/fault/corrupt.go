@@ -1,4 +1,4 @@
-package fate
+package fault
 
 import (
 	"bytes"

@@ -44,9 +44,9 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		}
-	}, func(w crashtest.Job, f *fault.Failing) (map[error]int, error) {
+	}, func(w crashtest.Job, f *fault.Injector) (map[error]int, error) {
 		mode, scene, _ := strings.Cut(w.Scene, " ")
-		e := &failing{Failing: f, j: newJudge(mode == "literal")}
+		e := &failing{Injector: f, j: newJudge(mode == "literal")}
 		err := e.run(scene, w.Seq)
 		return e.classes, err
 	})
@@ -56,7 +56,7 @@ func TestErrors(t *testing.T) {
 
 // failing is one run with one fault.
 type failing struct {
-	*fault.Failing
+	*fault.Injector
 	j       *judge
 	classes map[error]int
 }

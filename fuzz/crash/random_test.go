@@ -157,7 +157,7 @@ func (h *history) powerCut(percent int) func() *vfs.Mem {
 
 // interrupted stops an operation at a random call.
 func (h *history) interrupted(take func() *vfs.Mem) error {
-	a := &fault.Accident{After: h.rand.IntN(40), Take: take}
+	a := &fault.PowerCut{After: h.rand.IntN(40), Take: take}
 	ops := h.draw()
 	next, err := h.r.acked.apply(h.r.now.Load(), ops...)
 	if err != nil {
@@ -173,7 +173,7 @@ func (h *history) interrupted(take func() *vfs.Mem) error {
 	if h.rand.IntN(2) == 0 {
 		h.r.s.Checkpoint()
 	}
-	image := a.Now()
+	image := a.Trigger()
 	h.r.s.Close() // on the dead machine: ends what runs in the background
 	h.r.m = image
 	return h.reopen(want...)
@@ -193,7 +193,7 @@ func (h *history) swapHook(hook func(vfs.Call) error) error {
 // failing lets one call fail, and then the process die.
 func (h *history) failing() error {
 	all := fault.Faults()
-	e := &fault.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
+	e := &fault.Injector{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
 	var mu sync.Mutex
 	ops := h.draw()
 	next, err := h.r.acked.apply(h.r.now.Load(), ops...)
@@ -245,7 +245,7 @@ func (h *history) failing() error {
 // group lets eight writers share syncs, maybe until the power goes.
 func (h *history) group() error {
 	h.Groups++
-	a := &fault.Accident{After: 1 << 30, Take: h.powerCut(50)}
+	a := &fault.PowerCut{After: 1 << 30, Take: h.powerCut(50)}
 	if h.rand.IntN(2) == 0 {
 		a.After = h.rand.IntN(30)
 		h.Crashes++
@@ -263,7 +263,7 @@ func (h *history) group() error {
 		})
 	}
 	wg.Wait()
-	if image := a.End(); image != nil {
+	if image := a.Disarm(); image != nil {
 		h.r.s.Close()
 		h.r.m = image
 		if err := h.open(); err != nil {

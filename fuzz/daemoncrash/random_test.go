@@ -74,7 +74,7 @@ func (h *history) life() error {
 	var acked *ledger
 	cut := func() { // h.mu is held
 		frozen := h.m.Kill()
-		image, acked = frozen.Crash(fault.Pick(r, frozen.Unsynced(), percent)...), h.l.clone()
+		image, acked = frozen.Crash(fault.RandomOutcome(r, frozen.Unsynced(), percent)...), h.l.clone()
 	}
 	h.m.Hook = func(c vfs.Call) error {
 		if err := crashtest.NoReserve(c); err != nil {

@@ -47,8 +47,8 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		}
-	}, func(w crashtest.Job, f *fault.Failing) (map[error]int, error) {
-		e := &failing{Failing: f, j: newJudge()}
+	}, func(w crashtest.Job, f *fault.Injector) (map[error]int, error) {
+		e := &failing{Injector: f, j: newJudge()}
 		err := e.run(w.Scene, w.Seq)
 		return e.classes, err
 	})
@@ -58,7 +58,7 @@ func TestErrors(t *testing.T) {
 
 // failing is one run with one fault.
 type failing struct {
-	*fault.Failing
+	*fault.Injector
 	j       *judge
 	classes map[error]int
 }

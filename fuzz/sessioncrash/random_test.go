@@ -144,22 +144,22 @@ func (h *history) survive(m *vfs.Mem, power bool) error {
 
 // interrupted stops an operation at a random call.
 func (h *history) interrupted(a *actor, power bool) error {
-	x := &fault.Accident{After: h.rand.IntN(30), Take: h.fate(power)}
+	x := &fault.PowerCut{After: h.rand.IntN(30), Take: h.interruption(power)}
 	h.m.Hook = x.Hook
-	a.tainted = x.Happened
+	a.tainted = x.Triggered
 	for range 3 {
 		if err := h.one(a); err != nil {
 			return err
 		}
-		if x.Happened() || a.dead {
+		if x.Triggered() || a.dead {
 			break
 		}
 	}
-	return h.survive(x.Now(), power)
+	return h.survive(x.Trigger(), power)
 }
 
-// fate returns a function that cuts the power or kills the processes.
-func (h *history) fate(power bool) func() *vfs.Mem {
+// interruption returns a function that cuts the power or kills the processes.
+func (h *history) interruption(power bool) func() *vfs.Mem {
 	if !power {
 		return h.m.Kill
 	}
@@ -170,7 +170,7 @@ func (h *history) fate(power bool) func() *vfs.Mem {
 // or die.
 func (h *history) failing(a *actor) error {
 	all := slices.DeleteFunc(fault.Faults(), func(f fault.Fault) bool { return f.Ever && f.Hits(vfs.Call{Op: "rename"}) })
-	f := &fault.Failing{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
+	f := &fault.Injector{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
 	lost := false
 	h.m.Hook = func(c vfs.Call) error {
 		if c.Op == "unlock" {
@@ -217,7 +217,7 @@ func (h *history) failing(a *actor) error {
 // holds two of them open, maybe until the power goes.
 func (h *history) group(a *actor) error {
 	h.Groups++
-	x := &fault.Accident{After: 1 << 30, Take: h.fate(true)}
+	x := &fault.PowerCut{After: 1 << 30, Take: h.interruption(true)}
 	if h.rand.IntN(2) == 0 {
 		x.After = h.rand.IntN(60)
 		h.Crashes++
@@ -248,7 +248,7 @@ func (h *history) group(a *actor) error {
 		writers = append(writers, w)
 	}
 	h.m.Hook = x.Hook
-	a.tainted = x.Happened
+	a.tainted = x.Triggered
 	var wg sync.WaitGroup
 	for _, w := range writers {
 		wg.Go(func() {
@@ -268,7 +268,7 @@ func (h *history) group(a *actor) error {
 			}
 		}
 	}
-	if image := x.End(); image != nil {
+	if image := x.Disarm(); image != nil {
 		return h.survive(image, true)
 	}
 	return nil

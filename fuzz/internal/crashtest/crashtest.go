@@ -79,7 +79,7 @@ const maxLost = 3
 // Explorer crashes a machine at its calls, and checks what is left.
 type Explorer struct {
 	Name  string // of the sequence, in errors
-	Limit int    // see fault.Each
+	Limit int    // see fault.EachOutcome
 	Idle  func(vfs.Change) bool
 	// Crashed checks a machine after a power cut.
 	Crashed func(m *vfs.Mem) error
@@ -122,7 +122,7 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 		outcomes = x.Limit
 	}
 	x.Grown = false
-	fault.Each(changes, outcomes, x.Idle, func(f []vfs.Fate) {
+	fault.EachOutcome(changes, outcomes, x.Idle, func(f []vfs.Fate) {
 		if err := x.Crashed(m.Crash(f...)); err != nil {
 			check(fmt.Sprintf("of %+v kept %v", changes, f), err)
 		}
@@ -200,7 +200,7 @@ func Enumerate(t *testing.T, lost *atomic.Int64, jobs func(yield func(Job)), pla
 
 // Recovery crashes a machine during its recovery.
 type Recovery struct {
-	Limit int // see fault.Each
+	Limit int // see fault.EachOutcome
 	Idle  func(vfs.Change) bool
 	Image func(m *vfs.Mem) uint64
 	Seen  *Memo[uint64, struct{}] // images that were checked
@@ -213,7 +213,7 @@ func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
 	if !fault.Mutates(c.Op) || r.Err != nil {
 		return
 	}
-	fault.Each(m.Unsynced(), r.Limit, r.Idle, func(f []vfs.Fate) {
+	fault.EachOutcome(m.Unsynced(), r.Limit, r.Idle, func(f []vfs.Fate) {
 		if r.Err != nil {
 			return
 		}
@@ -238,12 +238,12 @@ type FaultJob struct {
 // fault applies to fails, until a run ends without a failed call. It returns the
 // number of runs, of errors, and of the classes of errors that run counts in hit.
 // Each class of want must occur.
-func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)), run func(j Job, e *fault.Failing) (hit map[error]int, err error)) (runs, bad int, hit map[error]int) {
+func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)), run func(j Job, e *fault.Injector) (hit map[error]int, err error)) (runs, bad int, hit map[error]int) {
 	hit = map[error]int{}
 	var mu sync.Mutex
 	Each(jobs, func(j FaultJob) {
 		for n := 1; ; n++ {
-			e := &fault.Failing{Fault: j.Fault, N: n}
+			e := &fault.Injector{Fault: j.Fault, N: n}
 			classes, err := run(j.Job, e)
 			mu.Lock()
 			runs++
@@ -354,5 +354,5 @@ func Seeds(n int) (first uint64, count int) {
 // changes. Any goroutine may call it.
 func PowerCut(m *vfs.Mem, seed uint64, percent int) func() *vfs.Mem {
 	r := rand.New(rand.NewPCG(seed, 5))
-	return func() *vfs.Mem { return m.Crash(fault.Pick(r, m.Unsynced(), percent)...) }
+	return func() *vfs.Mem { return m.Crash(fault.RandomOutcome(r, m.Unsynced(), percent)...) }
 }

@@ -21,13 +21,13 @@ func onOps(ops ...string) func(vfs.Call) bool {
 
 func fails(err error) func(vfs.Call) error { return func(vfs.Call) error { return err } }
 
-// part fails a write after some of its bytes, given in thirds.
-func part(err error, thirds int) func(vfs.Call) error {
+// partialWrite fails a write after some of its bytes, given in thirds.
+func partialWrite(err error, thirds int) func(vfs.Call) error {
 	return func(c vfs.Call) error { return &vfs.Fault{Err: err, N: c.Size * thirds / 3} }
 }
 
-// late fails a call that did its work.
-func late(err error) func(vfs.Call) error { return fails(&vfs.Fault{Err: err, Done: true}) }
+// failAfterEffect fails a call after its effect.
+func failAfterEffect(err error) func(vfs.Call) error { return fails(&vfs.Fault{Err: err, Done: true}) }
 
 // Faults returns a matrix of them: each once and for ever.
 func Faults() []Fault {
@@ -46,14 +46,14 @@ func Faults() []Fault {
 		{"EROFS", func(c vfs.Call) bool { return Mutates(c.Op) }, fails(syscall.EROFS), false},
 		{"EACCES", any, fails(syscall.EACCES), false},
 		{"EMFILE", opens, fails(syscall.EMFILE), false},
-		{"short write, ENOSPC", writes, part(syscall.ENOSPC, 1), false},
-		{"short write, EIO", writes, part(syscall.EIO, 2), false},
-		{"all written, ENOSPC", writes, part(syscall.ENOSPC, 3), false},
+		{"short write, ENOSPC", writes, partialWrite(syscall.ENOSPC, 1), false},
+		{"short write, EIO", writes, partialWrite(syscall.EIO, 2), false},
+		{"all written, ENOSPC", writes, partialWrite(syscall.ENOSPC, 3), false},
 		{"EIO of a sync", syncs, fails(syscall.EIO), false},
-		{"EIO of a sync that worked", syncs, late(syscall.EIO), false},
+		{"EIO of a sync that worked", syncs, failAfterEffect(syscall.EIO), false},
 		{"EIO of a close", onOps("close"), fails(syscall.EIO), false},
-		{"EIO of a rename that worked", onOps("rename"), late(syscall.EIO), false},
-		{"EIO of a write that worked", writes, late(syscall.EIO), false},
+		{"EIO of a rename that worked", onOps("rename"), failAfterEffect(syscall.EIO), false},
+		{"EIO of a write that worked", writes, failAfterEffect(syscall.EIO), false},
 	}
 	for _, f := range slices.Clone(base) {
 		f.Ever = true
@@ -63,9 +63,9 @@ func Faults() []Fault {
 	return base
 }
 
-// Failing lets the N-th of the calls that a fault can hit fail, and those
-// behind it when the fault is for ever.
-type Failing struct {
+// Injector fails the N-th call that a fault applies to. If the fault is permanent,
+// it fails all later ones too.
+type Injector struct {
 	Fault
 	N   int
 	Hit int      // calls so far that the fault could hit
@@ -73,7 +73,7 @@ type Failing struct {
 }
 
 // Hook is a [vfs.Mem]'s. One call at a time may be in it.
-func (f *Failing) Hook(c vfs.Call) error {
+func (f *Injector) Hook(c vfs.Call) error {
 	if !f.Hits(c) {
 		return nil
 	}

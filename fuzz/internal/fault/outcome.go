@@ -1,6 +1,5 @@
-// Package fault draws what may become of the calls of a program that is being
-// crashed on a [vfs.Mem]: of changes that no sync made durable, and of calls
-// that fail.
+// Package fault injects faults into a program on a [vfs.Mem]: outcomes of unsynced
+// changes after a crash, calls that fail, and bytes that differ.
 package fault
 
 import (
@@ -27,16 +26,15 @@ func Grows(op string) bool {
 	return false
 }
 
-// Ends as the limit of Each means: only none and all.
+// Ends as the limit of EachOutcome means: only none and all.
 const Ends = -1
 
-// Each yields what may become of the unsynced changes: none, all, all subsets
-// of up to limit changes and otherwise each alone, each missing and 64 random
-// ones; and for each write each of its parts, with the rest there, with only
-// the names there, and alone. Idle changes, as of the text of a lock file that
-// matters to nobody after a crash, go along with the others so that both cases
-// occur. What is yielded is good until yield returns.
-func Each(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yield func([]vfs.Fate)) {
+// EachOutcome yields outcomes of the unsynced changes. They are none and all; up to
+// limit changes all subsets, otherwise each alone, each missing, and 64 random
+// subsets; and each part of each write, with all other changes, with only the
+// names, and alone. Idle changes, such as the text of a lock file, occur kept and
+// lost. A yielded slice is valid until yield returns.
+func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yield func([]vfs.Fate)) {
 	var at []int // those that matter
 	f := make([]vfs.Fate, len(changes))
 	for i, c := range changes {
@@ -112,9 +110,9 @@ func Each(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yield fun
 	}
 }
 
-// Pick draws one of what may become of the changes. So many percent of them are
-// kept, of the writes among them a quarter in part.
-func Pick(r *rand.Rand, changes []vfs.Change, percent int) []vfs.Fate {
+// RandomOutcome draws an outcome of the changes. It keeps percent of them, and a
+// quarter of the kept writes in part.
+func RandomOutcome(r *rand.Rand, changes []vfs.Change, percent int) []vfs.Fate {
 	f := make([]vfs.Fate, len(changes))
 	for i, c := range changes {
 		if r.IntN(100) >= percent {

@@ -9,9 +9,9 @@ import (
 
 var errPower = errors.New("the power is gone")
 
-// Accident is armed for the next few calls: Hook takes the image that survives,
-// and from then on the machine answers nothing.
-type Accident struct {
+// PowerCut simulates a power cut after After calls. Hook then captures the crash
+// state and fails all calls.
+type PowerCut struct {
 	After int             // calls before it
 	Take  func() *vfs.Mem // under the lock of the machine
 
@@ -20,7 +20,7 @@ type Accident struct {
 }
 
 // Hook is a [vfs.Mem]'s.
-func (a *Accident) Hook(vfs.Call) error {
+func (a *PowerCut) Hook(vfs.Call) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.image != nil {
@@ -33,15 +33,15 @@ func (a *Accident) Hook(vfs.Call) error {
 	return nil
 }
 
-// Happened tells whether it came.
-func (a *Accident) Happened() bool {
+// Triggered reports whether the power is cut.
+func (a *PowerCut) Triggered() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.image != nil
 }
 
-// Now has it come now, if it did not yet, and returns the image.
-func (a *Accident) Now() *vfs.Mem {
+// Trigger cuts the power, unless it is cut, and returns the crash state.
+func (a *PowerCut) Trigger() *vfs.Mem {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.image == nil {
@@ -50,8 +50,9 @@ func (a *Accident) Now() *vfs.Mem {
 	return a.image
 }
 
-// End has it come no more, and returns the image, nil if it did not come.
-func (a *Accident) End() *vfs.Mem {
+// Disarm prevents a later power cut. It returns the crash state, nil if the power
+// was not cut.
+func (a *PowerCut) Disarm() *vfs.Mem {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.After = 1 << 30

@@ -12,7 +12,7 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-	"crabmem/fuzz/model"
+	"crabmem/fuzz/internal/model"
 )
 
 // ask sends a request and passes each response to see. It returns the error that

@@ -17,7 +17,7 @@ import (
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
-	"crabmem/fuzz/model"
+	"crabmem/fuzz/internal/model"
 )
 
 var full = crashtest.Full

@@ -21,7 +21,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-	"crabmem/fuzz/model"
+	"crabmem/fuzz/internal/model"
 	"crabmem/sessionlog"
 )
 

@@ -32,7 +32,7 @@ import (
 	"crabmem/bench/measure"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
-	"crabmem/fuzz/model"
+	"crabmem/fuzz/internal/model"
 )
 
 func main() {

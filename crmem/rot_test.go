@@ -13,7 +13,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/judge"
+	"crabmem/fuzz/check"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/vectors"
 )
@@ -26,7 +26,7 @@ import (
 // A plain run takes a part of the flips and truncations, spread evenly;
 // CRABMEM_ROT=full takes all of them.
 
-const rotPath = judge.Path
+const rotPath = check.Path
 
 // rotStep returns how many cases a run goes on by.
 func rotStep(part int) int {
@@ -141,7 +141,7 @@ func flips(t *testing.T, file []byte, step int, put func(b []byte) (db, wal []by
 		for bit := 0; bit < 8*len(file); bit += step {
 			b := slices.Clone(file)
 			b[bit/8] ^= 1 << (bit % 8)
-			v, left, err := judge.Store(put(b))
+			v, left, err := check.Store(put(b))
 			if err != nil {
 				t.Fatalf("bit %d of byte %d: %v", bit%8, bit/8, err)
 			}
@@ -168,7 +168,7 @@ func TestRotTruncations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for n := 0; n < len(db); n += rotStep(3) {
 			for _, log := range [][]byte{nil, wal} {
-				v, _, err := judge.Store(db[:n:n], log)
+				v, _, err := check.Store(db[:n:n], log)
 				if err != nil {
 					t.Fatalf("%d bytes of the snapshot, log %v: %v", n, log != nil, err)
 				}
@@ -180,7 +180,7 @@ func TestRotTruncations(t *testing.T) {
 		}
 		whole := 0
 		for n := range len(wal) + 1 {
-			v, _, err := judge.Store(db, wal[:n:n])
+			v, _, err := check.Store(db, wal[:n:n])
 			if err != nil {
 				t.Fatalf("%d bytes of the log: %v", n, err)
 			}
@@ -220,7 +220,7 @@ func TestRotMixtures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := func(what, want string, db, wal []byte) {
 			t.Helper()
-			v, _, err := judge.Store(db, wal)
+			v, _, err := check.Store(db, wal)
 			if err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -253,7 +253,7 @@ func TestRotMixtures(t *testing.T) {
 
 		// A later snapshot of the same store under the old log, and the old
 		// snapshot under the later log.
-		m := judge.Place(db, wal)
+		m := check.Place(db, wal)
 		s := must(crmem.Open(rotPath, &crmem.Options{FS: m, FoldOnClose: crmem.FoldNever}))
 		ok(t, s.Apply(crmem.Add{Name: "newer", Content: "x"}))
 		ok(t, s.Checkpoint())
@@ -265,7 +265,7 @@ func TestRotMixtures(t *testing.T) {
 		is("the new pair", "whole", newDB, newWAL)
 
 		// The choice of the log: its base is there in a copy.
-		m = judge.Place(otherDB, wal)
+		m = check.Place(otherDB, wal)
 		m.WriteFile("/d/base.db", db, 0o600)
 		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m, KeepLog: "/d/base.db"}); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
@@ -274,7 +274,7 @@ func TestRotMixtures(t *testing.T) {
 		ok(t, err)
 		s, err = crmem.Open(rotPath, &crmem.Options{FS: m})
 		ok(t, err)
-		if err := judge.Same(slices.Collect(s.All()), whole); err != nil {
+		if err := check.Same(slices.Collect(s.All()), whole); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
 		}
 		ok(t, s.Close())
@@ -293,7 +293,7 @@ func TestCheckVectors(t *testing.T) {
 	n := 0
 	synctest.Test(t, func(t *testing.T) {
 		for _, v := range load(t, "snapshot", snapshotVectors) {
-			r, err := crmem.Check(judge.Place(v.DB(), nil), rotPath, 0)
+			r, err := crmem.Check(check.Place(v.DB(), nil), rotPath, 0)
 			ok(t, err)
 			n++
 			if v.Expect == "ok" {
@@ -328,7 +328,7 @@ func checkLogVector(t *testing.T, v *vectors.Vector) {
 	if v.More["db"] == "missing" {
 		db, kind = nil, "missing"
 	}
-	m := judge.Place(db, v.Files["wal"])
+	m := check.Place(db, v.Files["wal"])
 	r, err := crmem.Check(m, rotPath, 0)
 	ok(t, err)
 	if v.Name == "ok-foreign-empty" {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"crabmem/fuzz/judge"
+	"crabmem/fuzz/check"
 	"crabmem/fuzz/refdec"
 )
 
@@ -29,9 +29,9 @@ func TestDrawnLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i := range *logs {
 			db, wal := draw(rng)
-			v, err := judge.Recovery(db, wal)
+			v, err := check.Recovery(db, wal)
 			if err == nil {
-				_, _, err = judge.Store(db, wal)
+				_, _, err = check.Store(db, wal)
 			}
 			if err != nil {
 				t.Fatalf("seed %d, log %d: %s: %v\nsnapshot %x\nlog %x", s, i, v.Kind, err, db, wal)

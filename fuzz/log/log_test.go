@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"crabmem/fuzz/judge"
+	"crabmem/fuzz/check"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/vectors"
 )
@@ -137,11 +137,11 @@ func TestMend(t *testing.T) {
 		for _, at := range at {
 			wal[at] ^= 0x10
 		}
-		if k := judge.Expect(db, wal).Kind; (k != "rot") != (len(at) == 0) {
+		if k := check.Expect(db, wal).Kind; (k != "rot") != (len(at) == 0) {
 			t.Errorf("%s: the damaged log is %s", v.Name, k)
 		}
 		mend(wal, db, 0xff)
-		if k := judge.Expect(db, wal).Kind; k != "whole" {
+		if k := check.Expect(db, wal).Kind; k != "whole" {
 			t.Errorf("%s: the mended log is %s", v.Name, k)
 		}
 		if len(at) == 0 && !bytes.Equal(wal, v.Files["wal"]) {
@@ -163,7 +163,7 @@ func FuzzLog(f *testing.F) {
 		wal = append([]byte{}, wal...) // never nil: the file is there
 		mend(wal, db, what)
 		synctest.Test(t, func(t *testing.T) { // a reader sleeps before it calls a log foreign
-			if _, _, err := judge.Store(db, wal); err != nil {
+			if _, _, err := check.Store(db, wal); err != nil {
 				t.Fatal(err)
 			}
 		})

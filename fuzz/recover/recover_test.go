@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"crabmem/fuzz/judge"
+	"crabmem/fuzz/check"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/vectors"
 )
@@ -94,10 +94,10 @@ func FuzzRecover(f *testing.F) {
 			bind(wal, db)
 		}
 		synctest.Test(t, func(t *testing.T) {
-			if _, err := judge.Recovery(db, wal); err != nil {
+			if _, err := check.Recovery(db, wal); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := judge.Store(db, wal); err != nil {
+			if _, _, err := check.Store(db, wal); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -1,7 +1,7 @@
-// Package judge says what package crmem must answer for a snapshot and a log,
+// Package check says what package crmem must answer for a snapshot and a log,
 // whatever their bytes are, and holds it to that. What is right comes from the
 // independent decoder.
-package judge
+package check
 
 import (
 	"bytes"
@@ -51,7 +51,7 @@ func Expect(db, wal []byte) Verdict {
 	}
 	l, err := refdec.ReadLog(wal)
 	if err != nil {
-		panic("judge: a log that was read is refused: " + err.Error())
+		panic("check: a log that was read is refused: " + err.Error())
 	}
 	var tail []byte
 	if l.Verdict == "torn" {
@@ -75,7 +75,7 @@ func Expect(db, wal []byte) Verdict {
 func Place(db, wal []byte) *vfs.Mem {
 	m := vfs.NewMem()
 	if err := m.Mkdir("/d", 0o700); err != nil {
-		panic("judge: " + err.Error())
+		panic("check: " + err.Error())
 	}
 	if db != nil {
 		m.WriteFile(Path, db, 0o600)

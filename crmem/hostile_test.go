@@ -91,7 +91,7 @@ func TestR02AliasCountBeyondTheFile(t *testing.T) {
 func TestR03BytesAfterTheLastEntry(t *testing.T) {
 	refuses(t, "trailing-7", "trailing", 62, "1 bytes after the last entry")
 	refuses(t, "trailing-zeros", "trailing", 62, "64 bytes after the last entry")
-	r, err := crmem.Check(check.Place(vector(t, "snapshot", "trailing-zeros").DB(), nil), rotPath, 0)
+	r, err := crmem.Check(check.NewDisk(vector(t, "snapshot", "trailing-zeros").DB(), nil), rotPath, 0)
 	ok(t, err)
 	if len(r.Problems) != 1 || r.Problems[0].Offset != 62 || r.Problems[0].Length != 64 {
 		t.Errorf("check: %+v, want 64 bytes at 62", r.Problems)
@@ -116,7 +116,7 @@ func TestR07NextIDNotAboveEveryID(t *testing.T) {
 	refuses(t, "next-id-equal", "id", 28, "id 7 is not below next_id 7")
 	refuses(t, "next-id-below", "id", 61, "id 9 is not below next_id 2")
 	// Repair goes on above the highest.
-	m := check.Place(vector(t, "snapshot", "next-id-below").DB(), nil)
+	m := check.NewDisk(vector(t, "snapshot", "next-id-below").DB(), nil)
 	_, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m})
 	ok(t, err)
 	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
@@ -128,7 +128,7 @@ func TestR07NextIDNotAboveEveryID(t *testing.T) {
 }
 
 func TestR08NoIDLeft(t *testing.T) {
-	m := check.Place(vector(t, "snapshot", "ok-next-id-max").DB(), nil)
+	m := check.NewDisk(vector(t, "snapshot", "ok-next-id-max").DB(), nil)
 	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 	ok(t, err)
 	for _, op := range []crmem.Op{crmem.Add{Name: "one more"}, crmem.Restore{Entry: crmem.Entry{ID: 3, Name: "one more"}}} {
@@ -641,7 +641,7 @@ func hostileCrabdb(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "crabdb") {
 			t.Errorf("%s: %v, want the name of the format", name, err)
 		}
-		m := check.Place(vector(t, "snapshot", name).DB(), nil)
+		m := check.NewDisk(vector(t, "snapshot", name).DB(), nil)
 		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m}); err == nil {
 			t.Errorf("%s: repair made a store of it", name)
 		}
@@ -651,13 +651,13 @@ func hostileCrabdb(t *testing.T) {
 // A store file that cannot be written is still replaced; a directory that
 // cannot be is a system's error, and readers do not mind either.
 func hostileReadOnly(t *testing.T) {
-	m := check.Place(golden(t, "basic.db"), nil)
+	m := check.NewDisk(golden(t, "basic.db"), nil)
 	m.Chmod(rotPath, 0o400)
 	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 	ok(t, err)
 	ok(t, s.Apply(crmem.Add{Name: "more"}))
 	ok(t, s.Close())
-	m = check.Place(golden(t, "basic.db"), nil)
+	m = check.NewDisk(golden(t, "basic.db"), nil)
 	m.Chmod("/d", 0o500)
 	_, err = crmem.Open(rotPath, &crmem.Options{FS: m})
 	if !errors.Is(err, fs.ErrPermission) {
@@ -672,7 +672,7 @@ func hostileReadOnly(t *testing.T) {
 		t.Errorf("a write: %v", err)
 	}
 	ok(t, s.Close())
-	m = check.Place(golden(t, "basic.db"), nil)
+	m = check.NewDisk(golden(t, "basic.db"), nil)
 	m.Chmod(rotPath, 0)
 	if _, err := crmem.Open(rotPath, &crmem.Options{FS: m, ReadOnly: true}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a file that cannot be read: %v", err)
@@ -697,7 +697,7 @@ func meddle(m *vfs.Mem, change func(f vfs.File) error) {
 }
 
 func hostileGrowing(t *testing.T) {
-	m := check.Place(golden(t, "basic.db"), nil)
+	m := check.NewDisk(golden(t, "basic.db"), nil)
 	meddle(m, func(f vfs.File) error {
 		_, err := io.WriteString(f, "and more")
 		return err
@@ -725,7 +725,7 @@ func hostileGrowing(t *testing.T) {
 }
 
 func hostileShrinking(t *testing.T) {
-	m := check.Place(golden(t, "basic.db"), nil)
+	m := check.NewDisk(golden(t, "basic.db"), nil)
 	meddle(m, func(f vfs.File) error { return f.Truncate(100) })
 	_, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 	if err == nil || !strings.Contains(err.Error(), rotPath+": read 100 of ") {

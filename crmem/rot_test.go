@@ -253,7 +253,7 @@ func TestRotMixtures(t *testing.T) {
 
 		// A later snapshot of the same store under the old log, and the old
 		// snapshot under the later log.
-		m := check.Place(db, wal)
+		m := check.NewDisk(db, wal)
 		s := must(crmem.Open(rotPath, &crmem.Options{FS: m, FoldOnClose: crmem.FoldNever}))
 		ok(t, s.Apply(crmem.Add{Name: "newer", Content: "x"}))
 		ok(t, s.Checkpoint())
@@ -265,7 +265,7 @@ func TestRotMixtures(t *testing.T) {
 		is("the new pair", "whole", newDB, newWAL)
 
 		// The choice of the log: its base is there in a copy.
-		m = check.Place(otherDB, wal)
+		m = check.NewDisk(otherDB, wal)
 		m.WriteFile("/d/base.db", db, 0o600)
 		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m, KeepLog: "/d/base.db"}); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
@@ -274,7 +274,7 @@ func TestRotMixtures(t *testing.T) {
 		ok(t, err)
 		s, err = crmem.Open(rotPath, &crmem.Options{FS: m})
 		ok(t, err)
-		if err := check.Same(slices.Collect(s.All()), whole); err != nil {
+		if err := check.CompareEntries(slices.Collect(s.All()), whole); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
 		}
 		ok(t, s.Close())
@@ -293,7 +293,7 @@ func TestCheckVectors(t *testing.T) {
 	n := 0
 	synctest.Test(t, func(t *testing.T) {
 		for _, v := range load(t, "snapshot", snapshotVectors) {
-			r, err := crmem.Check(check.Place(v.DB(), nil), rotPath, 0)
+			r, err := crmem.Check(check.NewDisk(v.DB(), nil), rotPath, 0)
 			ok(t, err)
 			n++
 			if v.Expect == "ok" {
@@ -328,7 +328,7 @@ func checkLogVector(t *testing.T, v *vectors.Vector) {
 	if v.More["db"] == "missing" {
 		db, kind = nil, "missing"
 	}
-	m := check.Place(db, v.Files["wal"])
+	m := check.NewDisk(db, v.Files["wal"])
 	r, err := crmem.Check(m, rotPath, 0)
 	ok(t, err)
 	if v.Name == "ok-foreign-empty" {

@@ -1,6 +1,5 @@
-// Package check says what package crmem must answer for a snapshot and a log,
-// whatever their bytes are, and holds it to that. What is right comes from the
-// independent decoder.
+// Package check compares package crmem with the independent decoder, for any bytes
+// of a snapshot and a log.
 package check
 
 import (
@@ -70,9 +69,9 @@ func Expect(db, wal []byte) Verdict {
 	return Verdict{Kind: "whole", Store: s}
 }
 
-// Place returns a machine that has the files and no others but a stub of the
-// reserve, which spares the writing of a real one.
-func Place(db, wal []byte) *vfs.Mem {
+// NewDisk returns a machine with the files, and a stub of the reserve file so that
+// no test writes a real one.
+func NewDisk(db, wal []byte) *vfs.Mem {
 	m := vfs.NewMem()
 	if err := m.Mkdir("/d", 0o700); err != nil {
 		panic("check: " + err.Error())
@@ -87,8 +86,8 @@ func Place(db, wal []byte) *vfs.Mem {
 	return m
 }
 
-// Same compares entries with the independent decoder's.
-func Same(got []crmem.Entry, want *refdec.Store) error {
+// CompareEntries compares entries with the independent decoder's.
+func CompareEntries(got []crmem.Entry, want *refdec.Store) error {
 	if len(got) != len(want.Entries) {
 		return fmt.Errorf("%d entries, the independent decoder has %d", len(got), len(want.Entries))
 	}
@@ -105,7 +104,7 @@ func Same(got []crmem.Entry, want *refdec.Store) error {
 // entries that are there after the repair.
 func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 	v = Expect(db, wal)
-	m := Place(db, wal)
+	m := NewDisk(db, wal)
 	before := m.Hash()
 	if err := v.check(m); err != nil {
 		return v, nil, err
@@ -121,7 +120,7 @@ func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 		return v, nil, err
 	}
 	if want := v.mendable(db, wal); want != nil {
-		if err := Same(repaired, want); err != nil {
+		if err := CompareEntries(repaired, want); err != nil {
 			return v, nil, fmt.Errorf("after the repair: %w", err)
 		}
 	}
@@ -194,7 +193,7 @@ func (v *Verdict) read(m *vfs.Mem) error {
 	if err != nil {
 		return err
 	}
-	if err := Same(slices.Collect(s.All()), v.Store); err != nil {
+	if err := CompareEntries(slices.Collect(s.All()), v.Store); err != nil {
 		return err
 	}
 	return s.Close()
@@ -279,7 +278,7 @@ func wholeWrites(wal []byte) error {
 // Close.
 func Recovery(db, wal []byte) (v Verdict, err error) {
 	v = Expect(db, wal)
-	m := Place(db, wal)
+	m := NewDisk(db, wal)
 	s, err := crmem.Open(Path, &crmem.Options{FS: m})
 	if v.Refuse != (err != nil) {
 		return v, fmt.Errorf("open: %v of a store that is %s", err, v.Kind)
@@ -288,10 +287,10 @@ func Recovery(db, wal []byte) (v Verdict, err error) {
 		if !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
 			return v, fmt.Errorf("open: %w", err)
 		}
-		return v, untouched(m, db, wal)
+		return v, checkUnchanged(m, db, wal)
 	}
 	// A crash of the process, before anything else happened.
-	if err := v.again(m.Kill()); err != nil {
+	if err := v.checkReopen(m.Kill()); err != nil {
 		return v, fmt.Errorf("after a crash: %w", err)
 	}
 	if err := v.state(s, m); err != nil {
@@ -300,7 +299,7 @@ func Recovery(db, wal []byte) (v Verdict, err error) {
 	return v, nil
 }
 
-func untouched(m *vfs.Mem, db, wal []byte) error {
+func checkUnchanged(m *vfs.Mem, db, wal []byte) error {
 	for name, b := range map[string][]byte{Path: db, walPath: wal} {
 		if b == nil {
 			continue
@@ -312,7 +311,7 @@ func untouched(m *vfs.Mem, db, wal []byte) error {
 	return nil
 }
 
-func (v *Verdict) again(m *vfs.Mem) error {
+func (v *Verdict) checkReopen(m *vfs.Mem) error {
 	s, err := crmem.Open(Path, &crmem.Options{FS: m})
 	if err != nil {
 		return err
@@ -323,7 +322,7 @@ func (v *Verdict) again(m *vfs.Mem) error {
 // state compares a store that was opened, writes to it and closes it.
 func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
 	all := slices.Collect(s.All())
-	if err := Same(all, v.Store); err != nil {
+	if err := CompareEntries(all, v.Store); err != nil {
 		return err
 	}
 	if s.NextID() != v.Store.NextID {

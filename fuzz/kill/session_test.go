@@ -62,7 +62,7 @@ func childTalk(args []string) error {
 // talkOn goes on with a writer's talks, now here, now there.
 func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(w)))
-	var talks [sessions]*history.Talk
+	var talks [sessions]*history.SessionWriter
 	var rest [sessions][]history.Part
 	var logs [sessions]*sessionlog.Log
 	for i := range sessions {
@@ -70,7 +70,7 @@ func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 		if err != nil {
 			return err
 		}
-		talks[i] = history.NewTalk(sd, i, w)
+		talks[i] = history.NewSessionWriter(sd, i, w)
 		rest[i] = talks[i].Skip(n)
 		if logs[i], err = d.Open(history.SessionID(i)); err != nil {
 			return err
@@ -128,7 +128,7 @@ func TestKillSessions(t *testing.T) {
 func (k *sessionKills) life(t *testing.T, path string, rng *rand.Rand, kills int) {
 	t.Helper()
 	sd := rng.Uint64()
-	checker := history.NewTalkChecker(sd, talkers)
+	checker := history.NewSessionChecker(sd, talkers)
 	found := make([]int, sessions*talkers)
 	for n := range kills {
 		p := &history.Progress{Issued: slices.Clone(found), Acked: slices.Clone(found)}
@@ -160,7 +160,7 @@ func (k *sessionKills) life(t *testing.T, path string, rng *rand.Rand, kills int
 
 // look checks one session, opened for writing if it is to be mended, and
 // returns how much of each writer it holds.
-func (k *sessionKills) look(checker *history.TalkChecker, path string, i int, p *history.Progress, mend bool) ([]int, error) {
+func (k *sessionKills) look(checker *history.SessionChecker, path string, i int, p *history.Progress, mend bool) ([]int, error) {
 	acked, issued := p.Acked[stream(i, 0):stream(i+1, 0)], p.Issued[stream(i, 0):stream(i+1, 0)]
 	warned := 0
 	d, err := sessionlog.OpenDir(path, &sessionlog.Options{Warn: func(string) { warned++ }})

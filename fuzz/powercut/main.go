@@ -280,7 +280,7 @@ func (r run) lives(dir string) (result, error) {
 		again = 4
 		r.states /= 2
 	}
-	sum, err := r.live(life{image: base}, dir, again)
+	sum, err := r.live(startState{image: base}, dir, again)
 	for _, l := range sum.next {
 		if err != nil || sum.nbad > 0 {
 			break // there is no going on from a bad state
@@ -303,7 +303,7 @@ func (r run) lives(dir string) (result, error) {
 }
 
 // live is one recording and its states.
-func (r run) live(from life, dir string, lives int) (result, error) {
+func (r run) live(from startState, dir string, lives int) (result, error) {
 	events, err := record(r, from.image, filepath.Join(dir, "recorder"))
 	if err != nil {
 		return result{}, err

@@ -28,18 +28,18 @@ type result struct {
 	second         int      // states after a second cut
 	bad            []string // the states that are wrong, the first few in words
 	nbad           int
-	image          []byte // the first of them
-	next           []life // a few of the states, to go on from
+	image          []byte       // the first of them
+	next           []startState // a few of the states, to go on from
 }
 
-// life is a disk to run a workload on, and what the mark file says already.
-type life struct {
+// startState is the disk and the mark file before a workload.
+type startState struct {
 	image, marks []byte
 }
 
 // replay builds each state in memory, mounts it, which runs the file system's
 // own recovery, and has it judged. It keeps lives of the states.
-func replay(r run, from life, events []event, dir string, lives int) (result, error) {
+func replay(r run, from startState, events []event, dir string, lives int) (result, error) {
 	epochs := split(events)
 	marks := slices.Clone(from.marks)
 	for _, ev := range events {
@@ -102,7 +102,7 @@ func replay(r run, from life, events []event, dir string, lives int) (result, er
 			break
 		}
 		if lives > 0 && i*lives/len(states) != (i+1)*lives/len(states) {
-			res.next = append(res.next, life{d.copyWith(c.kept), marks[:len(from.marks)+c.marks]})
+			res.next = append(res.next, startState{d.copyWith(c.kept), marks[:len(from.marks)+c.marks]})
 		}
 		jobs <- job{c, fd}
 	}

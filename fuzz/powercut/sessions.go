@@ -42,7 +42,7 @@ func openSessions(fsys vfs.FS, boot, dir string) (*sessionlog.Dir, error) {
 type talks struct {
 	d    *sessionlog.Dir
 	logs [sessionCount]*sessionlog.Log
-	talk [sessionCount]*history.Talk
+	talk [sessionCount]*history.SessionWriter
 	rest [sessionCount][]history.Part // of a write that a power cut tore
 	mark func([]byte) error
 }
@@ -53,7 +53,7 @@ func writeSessions(r run, fsys vfs.FS, dir string, mark func([]byte) error) erro
 	if t.d, err = openSessions(fsys, fmt.Sprintf("write, resume=%t", r.resume), dir); err != nil {
 		return err
 	}
-	checker := history.NewTalkChecker(r.seed, 1)
+	checker := history.NewSessionChecker(r.seed, 1)
 	for i := range sessionCount {
 		if err := t.begin(r, checker, i); err != nil {
 			return fmt.Errorf("session %d: %w", i, err)
@@ -76,9 +76,9 @@ func writeSessions(r run, fsys vfs.FS, dir string, mark func([]byte) error) erro
 
 // begin opens a session, or creates it, and marks what it holds. What is read
 // after a power cut is on the disk, and so a promise.
-func (t *talks) begin(r run, checker *history.TalkChecker, i int) error {
+func (t *talks) begin(r run, checker *history.SessionChecker, i int) error {
 	created := sessionCount + i
-	t.talk[i] = history.NewTalk(r.seed, i, 0)
+	t.talk[i] = history.NewSessionWriter(r.seed, i, 0)
 	l, err := t.d.Open(history.SessionID(i))
 	if err == nil {
 		t.logs[i] = l
@@ -134,7 +134,7 @@ func (t *talks) reopen(i int) (err error) {
 }
 
 // readSession holds the lines of a session against its talk.
-func readSession(d *sessionlog.Dir, checker *history.TalkChecker, i int) (*history.Found, error) {
+func readSession(d *sessionlog.Dir, checker *history.SessionChecker, i int) (*history.Found, error) {
 	s, err := d.Read(history.SessionID(i))
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func readSession(d *sessionlog.Dir, checker *history.TalkChecker, i int) (*histo
 }
 
 func judgeSessions(r run) func(string, []byte) error {
-	checker := history.NewTalkChecker(r.seed, 1)
+	checker := history.NewSessionChecker(r.seed, 1)
 	return func(dir string, marks []byte) error {
 		p := history.NewProgress(2 * sessionCount)
 		if err := p.Read(bytes.NewReader(marks)); err != nil {
@@ -162,7 +162,7 @@ func judgeSessions(r run) func(string, []byte) error {
 
 // judgeSession looks at a session as a reader, who finds what is durable before
 // anything torn; then as its writer, who mends it, and whose next message holds.
-func judgeSession(checker *history.TalkChecker, dir string, i int, created bool, acked, issued []int) error {
+func judgeSession(checker *history.SessionChecker, dir string, i int, created bool, acked, issued []int) error {
 	d, err := openSessions(vfs.OS{}, "judge", dir)
 	if err != nil {
 		return err

@@ -23,22 +23,22 @@ var tree = workload{write: writeTree, judge: judgeTree}
 
 func treePath(dir string) string { return filepath.Join(dir, "home", "brain") }
 
-// ram is a store in RAM that holds the first n operations of the history.
-type ram struct {
+// memStore is a store in memory with the first n operations of the history.
+type memStore struct {
 	s *crmem.Store
 	w *history.Writer
 	n int
 }
 
-func newRAM(seed uint64) *ram {
-	return &ram{
+func newMemStore(seed uint64) *memStore {
+	return &memStore{
 		s: crmem.New(&crmem.Options{Now: func() time.Time { return history.Stamp }}),
 		w: history.NewWriter(seed, 0, true),
 	}
 }
 
 // until does the operations up to n.
-func (m *ram) until(n int) error {
+func (m *memStore) until(n int) error {
 	for ; m.n < n; m.n++ {
 		if err := m.s.Apply(m.w.Next()...); err != nil {
 			return err
@@ -47,13 +47,13 @@ func (m *ram) until(n int) error {
 	return nil
 }
 
-func (m *ram) dump(fsys vfs.FS, dir string) error {
+func (m *memStore) dump(fsys vfs.FS, dir string) error {
 	_, err := crmem.DumpTree(fsys, treePath(dir), m.s.Snapshot(), nil)
 	return err
 }
 
 func writeTree(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
-	m := newRAM(r.seed)
+	m := newMemStore(r.seed)
 	for n := 4; n <= 40; n += 4 {
 		if err := mark(history.Issued(0, n)); err != nil {
 			return err
@@ -101,7 +101,7 @@ func judgeTree(r run) func(string, []byte) error {
 		if err != nil && (acked == issued || !unfinished) {
 			return err
 		}
-		m := newRAM(r.seed)
+		m := newMemStore(r.seed)
 		if err := errors.Join(m.until(issued), m.dump(vfs.OS{}, dir)); err != nil {
 			return fmt.Errorf("the dump that should finish the tree: %w", err)
 		}

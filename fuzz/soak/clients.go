@@ -210,8 +210,8 @@ func (s *soak) raw(ctx context.Context, b string) net.Conn {
 	return c
 }
 
-// deaf subscribes and does not read.
-func (s *soak) deaf(ctx context.Context, r *rand.Rand) {
+// subscribeWithoutReading subscribes to events and does not read them.
+func (s *soak) subscribeWithoutReading(ctx context.Context, r *rand.Rand) {
 	c, err := wire.Dial(ctx, s.addr)
 	if err != nil {
 		return

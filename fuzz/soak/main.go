@@ -241,7 +241,7 @@ func (s *soak) attack(ctx context.Context, d time.Duration, part int) {
 		many(1, s.kill)
 		many(1, s.reload)
 	}
-	many(8, s.deaf)
+	many(8, s.subscribeWithoutReading)
 	many(1, s.listen)
 	many(1, s.dials)
 	many(30, s.half)

@@ -11,29 +11,29 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TalkChecker knows what each writer puts into each session. It may be used by
-// several goroutines.
-type TalkChecker struct {
+// SessionChecker compares sessions with the writes of their SessionWriters. Its
+// methods may be called concurrently.
+type SessionChecker struct {
 	seed    uint64
 	writers int
 
 	mu    sync.Mutex
-	talks map[[2]int]*Talk // by session and writer
+	talks map[[2]int]*SessionWriter // by session and writer
 	parts map[[2]int][]Part
 }
 
-// NewTalkChecker returns the checker of sessions that so many write to.
-func NewTalkChecker(seed uint64, writers int) *TalkChecker {
-	return &TalkChecker{seed: seed, writers: writers, talks: make(map[[2]int]*Talk), parts: make(map[[2]int][]Part)}
+// NewSessionChecker returns the checker of sessions with so many writers each.
+func NewSessionChecker(seed uint64, writers int) *SessionChecker {
+	return &SessionChecker{seed: seed, writers: writers, talks: make(map[[2]int]*SessionWriter), parts: make(map[[2]int][]Part)}
 }
 
 // part returns part n of a talk.
-func (c *TalkChecker) part(session, writer, n int) Part {
+func (c *SessionChecker) part(session, writer, n int) Part {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := [2]int{session, writer}
 	if c.talks[at] == nil {
-		c.talks[at] = NewTalk(c.seed, session, writer)
+		c.talks[at] = NewSessionWriter(c.seed, session, writer)
 	}
 	for len(c.parts[at]) < n {
 		c.parts[at] = append(c.parts[at], c.talks[at].Next()...)
@@ -53,7 +53,7 @@ type Found struct {
 
 // Read holds the lines of a session against the talks. It ends at the first
 // bad line.
-func (c *TalkChecker) Read(session int, lines iter.Seq2[sessionlog.Line, error]) (*Found, error) {
+func (c *SessionChecker) Read(session int, lines iter.Seq2[sessionlog.Line, error]) (*Found, error) {
 	f := &Found{Parts: make([]int, c.writers)}
 	for l, err := range lines {
 		if err != nil {
@@ -83,7 +83,7 @@ func asError(e *sessionlog.FormatError) error {
 }
 
 // take counts a line.
-func (c *TalkChecker) take(f *Found, session int, l *sessionlog.Line) error {
+func (c *SessionChecker) take(f *Found, session int, l *sessionlog.Line) error {
 	if (l.Number == 1) != (l.Kind == sessionlog.KindMeta) {
 		return errors.New("the meta line, and no other, is the first")
 	}
@@ -109,7 +109,7 @@ func (c *TalkChecker) take(f *Found, session int, l *sessionlog.Line) error {
 }
 
 // takeRecord counts a title or a run time; a marker's record changes neither.
-func (c *TalkChecker) takeRecord(f *Found, session int, l *sessionlog.Line) error {
+func (c *SessionChecker) takeRecord(f *Found, session int, l *sessionlog.Line) error {
 	title, secs := l.Meta.Title, l.Meta.UptimeSecs
 	was := f.Meta
 	f.Meta.Title, f.Meta.UptimeSecs = title, secs
@@ -126,7 +126,7 @@ func (c *TalkChecker) takeRecord(f *Found, session int, l *sessionlog.Line) erro
 }
 
 // next counts a part, whose text begins with its writer and number.
-func (c *TalkChecker) next(f *Found, session int, text string, p Part) error {
+func (c *SessionChecker) next(f *Found, session int, text string, p Part) error {
 	var w, n int
 	if _, err := fmt.Sscanf(text, "%d/%d", &w, &n); err != nil || w < 0 || w >= c.writers {
 		return fmt.Errorf("%.40q was written by nobody", text)

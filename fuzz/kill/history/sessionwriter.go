@@ -8,10 +8,10 @@ import (
 	"crabmem/sessionlog"
 )
 
-// A Talk draws what one writer puts into one session, in order. Every part
-// that is a line of its own is numbered, from 1, so that what is found after a
-// crash tells how far the writer came.
-type Talk struct {
+// SessionWriter draws the writes of one writer to one session, in order. It numbers
+// the lines from 1: the lines that are found after a crash show how far the writer
+// came.
+type SessionWriter struct {
 	rng    *rand.Rand
 	writer int
 	n      int    // of the last part
@@ -25,9 +25,9 @@ type Part struct {
 	Text    string // a marker's summary; a title, or nothing when it is run time
 }
 
-// NewTalk returns what a writer puts into a session.
-func NewTalk(seed uint64, session, writer int) *Talk {
-	return &Talk{rng: rand.New(rand.NewPCG(seed, uint64(session)<<32|uint64(writer))), writer: writer}
+// NewSessionWriter returns what a writer puts into a session.
+func NewSessionWriter(seed uint64, session, writer int) *SessionWriter {
+	return &SessionWriter{rng: rand.New(rand.NewPCG(seed, uint64(session)<<32|uint64(writer))), writer: writer}
 }
 
 // SessionMeta is how session i of a history is created.
@@ -45,10 +45,10 @@ func SessionID(i int) string {
 func uptime(writer int) uint64 { return uint64(writer) + 1 }
 
 // N is the number of the last part.
-func (t *Talk) N() int { return t.n }
+func (t *SessionWriter) N() int { return t.n }
 
 // Next draws the parts of the next write.
-func (t *Talk) Next() []Part {
+func (t *SessionWriter) Next() []Part {
 	if len(t.queue) > 0 {
 		op := t.queue
 		t.queue = nil
@@ -93,7 +93,7 @@ func (t *Talk) Next() []Part {
 
 // text draws a text that begins with the part's number. Some are longer than a
 // block of the disk, or several.
-func (t *Talk) text() string {
+func (t *SessionWriter) text() string {
 	t.n++
 	n := 20 + t.rng.IntN(80)
 	switch t.rng.IntN(10) {
@@ -112,7 +112,7 @@ func (t *Talk) text() string {
 	return b.String()
 }
 
-func (t *Talk) message(role string) Part {
+func (t *SessionWriter) message(role string) Part {
 	return Part{Kind: sessionlog.KindMessage, Message: sessionlog.Message{Role: role, Content: t.text()}}
 }
 
@@ -129,7 +129,7 @@ func Durable(op []Part) bool {
 }
 
 // Do makes the next write to the session.
-func (t *Talk) Do(l *sessionlog.Log, op []Part) error {
+func (t *SessionWriter) Do(l *sessionlog.Log, op []Part) error {
 	p := &op[0]
 	switch {
 	case p.Kind == sessionlog.KindMarker:
@@ -148,7 +148,7 @@ func (t *Talk) Do(l *sessionlog.Log, op []Part) error {
 
 // Skip takes the parts up to n as written. What a crash left of a write is not
 // written again: its rest is returned, and is the next write.
-func (t *Talk) Skip(n int) []Part {
+func (t *SessionWriter) Skip(n int) []Part {
 	for t.n < n {
 		op := t.Next()
 		if over := t.n - n; over > 0 {

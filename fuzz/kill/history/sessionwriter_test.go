@@ -13,7 +13,7 @@ import (
 // TestTalkSkip goes on after every part, also within a write: nothing may be
 // written twice or left out.
 func TestTalkSkip(t *testing.T) {
-	whole := NewTalk(1, 2, 3)
+	whole := NewSessionWriter(1, 2, 3)
 	var all []Part
 	for len(all) < 60 {
 		all = append(all, whole.Next()...)
@@ -23,7 +23,7 @@ func TestTalkSkip(t *testing.T) {
 	}
 	rests := 0
 	for n := range len(all) - 10 {
-		talk := NewTalk(1, 2, 3)
+		talk := NewSessionWriter(1, 2, 3)
 		got := talk.Skip(n)
 		if len(got) > 0 {
 			rests++
@@ -50,7 +50,7 @@ func TestTalkChecker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	talks := []*Talk{NewTalk(1, 0, 0), NewTalk(1, 0, 1)}
+	talks := []*SessionWriter{NewSessionWriter(1, 0, 0), NewSessionWriter(1, 0, 1)}
 	for i := range 60 {
 		if err := talks[i%2].Do(l, talks[i%2].Next()); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestTalkChecker(t *testing.T) {
 		}
 		lines = append(lines, l)
 	}
-	checker := NewTalkChecker(1, 2)
+	checker := NewSessionChecker(1, 2)
 	parts := []int{talks[0].N(), talks[1].N()}
 	f, err := checker.Read(0, each(lines))
 	if err != nil {

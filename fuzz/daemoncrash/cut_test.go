@@ -1,12 +1,11 @@
 package daemoncrash
 
 import (
-	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/fuzz/internal/fault"
 )
 
 // alphabet is every kind of request, and the restart of the daemon.
@@ -72,19 +71,18 @@ func TestPowerCuts(t *testing.T) {
 // TestControl leaves out syncs of one kind, or all: the judge must find losses.
 func TestControl(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		lossy
+		name     string
+		unsynced fault.Unsynced
 	}{
-		{"no syncs", lossy{files: true, folders: true, replaced: true}},
-		{"no syncs of files", lossy{files: true}},
-		{"no syncs of folders", lossy{folders: true}},
-		{"no syncs of replacements", lossy{replaced: true}},
+		{"no syncs", fault.Unsynced{Files: true, Dirs: true, Replaced: true}},
+		{"no syncs of files", fault.Unsynced{Files: true}},
+		{"no syncs of folders", fault.Unsynced{Dirs: true}},
+		{"no syncs of replacements", fault.Unsynced{Replaced: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, newJudge(), c.name, 0)
 			w.every = 4
-			c.lossy.Mem = w.m
-			w.fs = &c.lossy
+			w.fs = fault.Lossy{FS: w.m, Unsynced: c.unsynced}
 			if err := w.play(tour); err != nil {
 				t.Fatal(err)
 			}
@@ -94,66 +92,4 @@ func TestControl(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lossy is a file system of which some syncs report success and do nothing.
-type lossy struct {
-	*vfs.Mem
-	files    bool // Sync and Datasync of open files
-	folders  bool // SyncDir
-	replaced bool // the sync in Pending.Commit
-}
-
-func (l *lossy) SyncDir(name string) error {
-	if l.folders {
-		return nil
-	}
-	return l.Mem.SyncDir(name)
-}
-
-func (l *lossy) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	f, err := l.Mem.OpenFile(name, flag, perm)
-	if err != nil || !l.files {
-		return f, err
-	}
-	return lossyFile{f}, nil
-}
-
-func (l *lossy) Pending(name string, perm fs.FileMode) (vfs.Pending, error) {
-	p, err := l.Mem.Pending(name, perm)
-	if err != nil || !l.replaced {
-		return p, err
-	}
-	return &lossyPending{p, l, name, false}, nil
-}
-
-type lossyFile struct{ vfs.File }
-
-func (lossyFile) Sync() error     { return nil }
-func (lossyFile) Datasync() error { return nil }
-
-// lossyPending renames without a sync.
-type lossyPending struct {
-	vfs.Pending
-	fs    *lossy
-	final string
-	done  bool
-}
-
-func (p *lossyPending) Sync() error     { return nil }
-func (p *lossyPending) Datasync() error { return nil }
-
-func (p *lossyPending) Commit() error {
-	if err := p.Keep(); err != nil {
-		return err
-	}
-	p.done = true
-	return p.fs.Rename(p.Name(), p.final)
-}
-
-func (p *lossyPending) Discard() error {
-	if p.done {
-		return nil
-	}
-	return p.Pending.Discard()
 }

@@ -41,6 +41,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/internal/fault"
 )
 
 // run is one workload on one kind of disk, and the states made of it.
@@ -371,7 +372,8 @@ func work(r run, fuse string) error {
 	var fsys vfs.FS = vfs.OS{}
 	if r.drop != "" {
 		kinds := strings.Split(r.drop, "+")
-		fsys = lossy{FS: fsys, file: slices.Contains(kinds, "file"), dir: slices.Contains(kinds, "dir")}
+		files := slices.Contains(kinds, "file")
+		fsys = fault.Lossy{FS: fsys, Unsynced: fault.Unsynced{Files: files, Dirs: slices.Contains(kinds, "dir"), Replaced: files}}
 	}
 	err = w.write(r, fsys, mnt, func(b []byte) error {
 		_, err := unix.Write(mark, b)

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"flag"
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestAllPrograms parses the arguments of each run of a bench without a program,
+// and checks that every program is among them.
+func TestAllPrograms(t *testing.T) {
+	missing := map[string]bool{}
+	for name := range programs {
+		missing[name] = true
+	}
+	for _, line := range allPrograms {
+		args := strings.Fields(line)
+		program := programs[args[0]]
+		if program == nil {
+			t.Errorf("%s: no such program", line)
+			continue
+		}
+		delete(missing, args[0])
+		f := flag.NewFlagSet(args[0], flag.ContinueOnError)
+		f.SetOutput(io.Discard)
+		program(f)
+		if err := f.Parse(args[1:]); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	for name := range missing {
+		t.Errorf("bench without a program does not run %s", name)
+	}
+}
+
+// TestUnknownProgram runs a program that does not exist.
+func TestUnknownProgram(t *testing.T) {
+	if err := run([]string{"nope"}); err == nil || !strings.Contains(err.Error(), "find program nope") {
+		t.Errorf("run: %v", err)
+	}
+}

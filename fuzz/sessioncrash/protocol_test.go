@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/internal/crashtest"
 	"crabmem/sessionlog"
 )
 
@@ -112,11 +113,7 @@ func lying(t *testing.T, scene string, before []string, lost string, killed bool
 		r.restart(t, r.m.Crash())
 	case "cut, with the locks' texts":
 		r = began(t, "used")
-		all := make([]vfs.Fate, len(r.m.Unsynced()))
-		for i := range all {
-			all[i] = vfs.Whole
-		}
-		r.restart(t, r.m.Crash(all...))
+		r.restart(t, r.m.Crash(crashtest.Whole(len(r.m.Unsynced()))...))
 	default:
 		r = began(t, scene)
 	}

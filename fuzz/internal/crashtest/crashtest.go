@@ -234,11 +234,11 @@ type FaultJob struct {
 	Fault fault.Fault
 }
 
-// FailCalls runs each job again and again: in the n-th run the n-th call that the
-// fault applies to fails, until a run ends without a failed call. It returns the
-// number of runs, of errors, and of the classes of errors that run counts in hit.
-// Each class of want must occur.
-func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)), run func(j Job, e *fault.Injector) (hit map[error]int, err error)) (runs, bad int, hit map[error]int) {
+// FailCalls runs each job repeatedly. In the n-th run the n-th call fails that the
+// fault applies to, until a run has no such call. Run returns how often each class
+// of errors occurred, and FailCalls the sums; each class of want must occur.
+func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
+	run func(Job, *fault.Injector) (map[error]int, error)) (runs, bad int, hit map[error]int) {
 	hit = map[error]int{}
 	var mu sync.Mutex
 	Each(jobs, func(j FaultJob) {

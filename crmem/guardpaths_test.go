@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"crabmem/crmem/vfs"
 )
@@ -153,6 +154,114 @@ func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
 	if string(memBytes(t, m, "/m.db-wal")) != string(log) {
 		t.Error("the repair changed the log")
 	}
+}
+
+// TestCheckpointBeginsLog checkpoints a store that has a snapshot and no log. The
+// checkpoint syncs the snapshot first, and returns the error of that sync.
+func TestCheckpointBeginsLog(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	noErr(t, m.Remove("/m.db-wal"))
+	noErr(t, m.Remove("/m.db-wal.held"))
+	noErr(t, m.Remove("/m.db-lock")) // it says that there was a log
+	s = opened(t, "/m.db", &Options{FS: m}, 1)
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "sync" && c.Name == "/m.db" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := s.Checkpoint(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("checkpoint: %v", err)
+	}
+	m.Hook = nil
+	if err := s.Apply(Add{Name: "b"}); !errors.Is(err, ErrStopped) {
+		t.Errorf("write after a failed sync of the snapshot: %v", err)
+	}
+	s.Close() // reports the same error
+}
+
+// TestCreateFollowsNewLink opens a store in a directory that does not exist, and
+// that becomes a link before the first write. The link then leads elsewhere, and
+// the store keeps its directory.
+func TestCreateFollowsNewLink(t *testing.T) {
+	m := vfs.NewMem()
+	noErr(t, m.Mkdir("/real", 0o700))
+	noErr(t, m.Mkdir("/elsewhere", 0o700))
+	s := opened(t, "/home/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	m.Symlink("/real", "/home")
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, m.Remove("/home"))
+	m.Symlink("/elsewhere", "/home")
+	noErr(t, s.Apply(Add{Name: "b"}))
+	noErr(t, s.Close())
+	opened(t, "/real/m.db", &Options{FS: m}, 2)
+	opened(t, "/elsewhere/m.db", &Options{FS: m}, 0)
+}
+
+// TestFullDiskWithoutTruncate appends on a full disk and then cannot truncate
+// the log. The outcome is unknown and the store stops.
+func TestFullDiskWithoutTruncate(t *testing.T) {
+	m := vfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	m.Hook = func(c vfs.Call) error {
+		switch {
+		case c.Name != "/m.db-wal":
+		case c.Op == "write":
+			return syscall.ENOSPC
+		case c.Op == "truncate":
+			return syscall.EIO
+		}
+		return nil
+	}
+	err := s.Apply(Add{Name: "b"})
+	if !errors.Is(err, ErrUnknown) || !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("write: %v", err)
+	}
+	m.Hook = nil
+	if err := s.Apply(Add{Name: "c"}); !errors.Is(err, ErrStopped) {
+		t.Errorf("next write: %v", err)
+	}
+	s.Close() // reports the same error
+}
+
+// TestCheckOfDirectory checks a path that is a directory.
+func TestCheckOfDirectory(t *testing.T) {
+	m := vfs.NewMem()
+	noErr(t, m.Mkdir("/m.db", 0o700))
+	r, err := Check(m, "/m.db", 0)
+	noErr(t, err)
+	if len(r.Problems) != 1 {
+		t.Fatalf("%+v", r.Problems)
+	}
+	if p := r.Problems[0]; p.Kind != "format" || p.File != "/m.db" || p.Offset != 0 || p.Length != 0 || p.Remedy != "name the store's file" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestLoadPlansOnce loads a tree into a store that does not change. It reads the
+// clock once, for one plan.
+func TestLoadPlansOnce(t *testing.T) {
+	m := vfs.NewMem()
+	calls := 0
+	s := opened(t, "/m.db", &Options{FS: m, Now: func() time.Time {
+		calls++
+		return time.Unix(1_760_000_000, 0)
+	}}, 0)
+	noErr(t, s.Apply(Add{Name: "a", Content: "text"}))
+	_, err := s.Dump("/tree", nil)
+	noErr(t, err)
+	noErr(t, s.Apply(Update{Name: "a", Content: "changed"}))
+	calls = 0
+	_, err = s.Load("/tree", nil)
+	noErr(t, err)
+	if calls != 1 {
+		t.Errorf("read the clock %d times", calls)
+	}
+	noErr(t, s.Close())
 }
 
 // TestContextOfMissingBytes checks the reason that a context is refused for.

@@ -9,6 +9,8 @@
 //	e, err := s.Remember("deploy", "prod steps", []string{"ship"})
 //	r, err := s.Search(ctx, crmem.Query{Text: "ship", Limit: 5})
 //	err = s.Close()
+//
+// DESIGN.md gives the reasons for the formats and protocols.
 package crmem
 
 import (

@@ -5,6 +5,8 @@
 // ascending. A score is a float64 sum in ascending order of the query's terms
 // and depends on the set of documents only, never on the order in which they
 // came or on what was removed.
+//
+// DESIGN.md gives the reasons for the layout and the ranking.
 package bm25
 
 // Doc is one document.

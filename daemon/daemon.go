@@ -4,6 +4,8 @@
 // A [Daemon] has the home to itself: the store's lock and one of its own. The
 // operations are methods of it, one request each; [Daemon.Handle] picks the
 // one that a message asks for.
+//
+// DESIGN.md gives the reasons for the protocol, the scopes, and the sessions.
 package daemon
 
 import (

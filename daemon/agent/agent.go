@@ -58,7 +58,8 @@ type Agent struct {
 }
 
 // System returns the system prompt: the agent's text, the environment, how to
-// use the memory, the resources, the scope (D25).
+// use the memory, the resources, the scope. It never contains memories: agents
+// ask for them with a tool.
 func (a *Agent) System() string { return a.system }
 
 func (a *Agent) compose() string {

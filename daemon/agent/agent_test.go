@@ -577,7 +577,7 @@ func TestMergeKeepsIDs(t *testing.T) {
 	}
 }
 
-// TestPrompt is the request of D25, whole.
+// TestPrompt compares a complete request with testdata/prompt.txt.
 func TestPrompt(t *testing.T) {
 	t.Setenv("SHELL", "/bin/zsh")
 	r := newRig(t, 100_000, Hooks{BeforeRun: func(*Turn) []sessionlog.Message {

@@ -12,7 +12,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// compactTimeout bounds the writing of a summary (D2).
+// compactTimeout bounds the writing of a summary. It exceeds the provider's own
+// time limit, because a long history takes minutes.
 const compactTimeout = 5 * time.Minute
 
 // resultShown is how much of a tool's result the model sees when it writes a
@@ -227,7 +228,8 @@ func (t *turn) estimate() int {
 	return n / bytesPerToken
 }
 
-// limit is how full the context may be (D2); 0 is without a limit.
+// limit returns how many tokens the context may have before a compaction: the
+// threshold, or 80 % of the model's window if that is less. 0 means no limit.
 func (t *turn) limit() int {
 	if t.Agent.CompactThreshold <= 0 {
 		return 0

@@ -22,7 +22,8 @@ const (
 	SessionSearch = "session_search"
 )
 
-// memoryTools go together (D18, D26).
+// memoryTools are the tools that an agent without memory lacks. session_search is
+// one of them, because it returns texts of earlier sessions.
 var memoryTools = []string{Forget, Recall, Remember, SessionSearch}
 
 // fileTools work on the machine's files.
@@ -45,7 +46,7 @@ func Only(names ...string) List {
 }
 
 // Matching returns the list of those names; one that ends in * is every name
-// that begins so (D19).
+// that begins so. Only the lists of tools and MCP servers are read with it.
 func Matching(names ...string) List { return List{names: sorted(names)} }
 
 func sorted(names []string) []string {
@@ -122,15 +123,17 @@ type Grant struct {
 	Tools, Skills, MCPs, Members []string
 	// Default is set for the agent that is everybody's when nothing is said.
 	Default bool
-	// NoMemory takes the memory tools away (D26).
+	// NoMemory removes the memory tools.
 	NoMemory bool
-	// Bash is "base", "listed" or "never"; "" is "base" (D18).
+	// Bash is "base" (permitted unless Tools omits it), "listed" (a scoped agent
+	// only if Tools names it), or "never"; "" is "base".
 	Bash string
 }
 
 // For returns the scope of an agent with that grant. An empty list of the grant
 // does not bound, except that of members: only the default agent delegates to
-// everybody, and only while nothing else bounds it (D19).
+// all agents, and only if all lists are empty. The tools list is intersected
+// with the tools that the other lists bring, so that no list widens another.
 func For(g Grant) Scope {
 	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything()}
 	s.Confined = len(g.Tools)+len(g.Skills)+len(g.MCPs)+len(g.Members) > 0

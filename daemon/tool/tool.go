@@ -156,10 +156,9 @@ func (s *Set) Schemas(scope Scope) []model.Tool {
 	return list
 }
 
-// Call makes a call: it is refused when the scope does not allow the tool, and
-// bounded. It is the first of the four places where scopes are enforced; the
-// others are Scope's methods, which the tools for skills, MCP and delegation
-// ask.
+// Call makes a call. It refuses a tool that the scope does not allow, and bounds
+// the output. It is the first of five enforcement points (daemon/DESIGN.md,
+// Scopes); the tools for skills, MCP, delegation, and files are the others.
 func (s *Set) Call(ctx context.Context, c Call) Result {
 	began := time.Now()
 	out, err := s.call(ctx, c)

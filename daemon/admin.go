@@ -52,8 +52,8 @@ func (d *Daemon) getConfig(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: string(b)}}})
 }
 
-// setConfig checks a configuration, writes it and uses it. One that is not
-// valid changes nothing (D21).
+// setConfig validates a configuration, writes it, and uses it. An invalid one
+// changes no file, so that the daemon can always start again.
 func (d *Daemon) setConfig(r *request, js string) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()

@@ -54,8 +54,9 @@ func (d *Daemon) beforeSummary(s *agent.Session) error {
 	return d.setArchived(s.Log.ID(), s.Compactions-len(s.Unarchived))
 }
 
-// archive keeps a summary as an entry of the store, once: one of the same text
-// is it already (D3). Memory that is off keeps none (D26).
+// archive adds a summary to the store as an entry, unless the entry exists with
+// the same text. After a crash it may be called again for the same summary. If
+// the agent's memory is off, the summary stays in the session only.
 func (d *Daemon) archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (name string, err error) {
 	if s.Log == nil {
 		return "", nil

@@ -9,8 +9,7 @@ import (
 )
 
 // createCron adds an entry for a session that is live, or is opened for it. It
-// is bound to the session's file too, so that it means the same one after a
-// restart (D20).
+// is also bound to the session's file: session numbers restart with the daemon.
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 	l, err := d.named(r.ctx, m.Session, m.StoredId)
 	if err != nil {

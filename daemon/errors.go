@@ -19,8 +19,8 @@ import (
 )
 
 // failure is an error as a client is told of it. Codes are those of HTTP (RFC
-// 0018); where the reference answers 500 for what has a code of its own, so do
-// its operations here (D22).
+// 0018). Operations of the RFC keep the reference's codes, also 500 for a missing
+// session, because existing clients compare them.
 type failure struct {
 	code   uint32
 	kind   string // a word for programs

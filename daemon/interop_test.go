@@ -13,10 +13,11 @@ import (
 	"crabmem/sessionlog"
 )
 
-// The rows of reference-facts 13 that a daemon shows. Frames (1, 2) are tested
-// with the connections.
+// These tests check what clients of the reference implementation depend on:
+// codes, texts, the order of events, and session files. Package wire tests the
+// frames.
 
-func TestRow3UnknownAgent(t *testing.T) {
+func TestReferenceUnknownAgent(t *testing.T) {
 	s := serve(t, home(t), "")
 	e := s.one(stream(&pb.StreamMsg{Agent: "x", Content: "hi"})).GetError()
 	if e.GetCode() != 500 || e.GetMessage() != "agent 'x' not registered" {
@@ -24,7 +25,7 @@ func TestRow3UnknownAgent(t *testing.T) {
 	}
 }
 
-func TestRow4StreamUnknownSession(t *testing.T) {
+func TestReferenceStreamUnknownSession(t *testing.T) {
 	s := serve(t, home(t), "")
 	n := uint64(999)
 	all := s.ask(stream(&pb.StreamMsg{Agent: "crab", Content: "hi", Session: &n}))
@@ -34,7 +35,7 @@ func TestRow4StreamUnknownSession(t *testing.T) {
 	}
 }
 
-func TestRow5SendUnknownSession(t *testing.T) {
+func TestReferenceSendUnknownSession(t *testing.T) {
 	s := serve(t, home(t), "")
 	for _, n := range []uint64{999, 0} {
 		e := s.one(send(&pb.SendMsg{Agent: "crab", Content: "hi", Session: &n})).GetError()
@@ -44,7 +45,7 @@ func TestRow5SendUnknownSession(t *testing.T) {
 	}
 }
 
-func TestRow6NotFound(t *testing.T) {
+func TestReferenceNotFound(t *testing.T) {
 	s := serve(t, home(t), "")
 	for text, m := range map[string]*pb.ClientMessage{
 		"session 7 not found":               {Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: 7}}},
@@ -58,7 +59,7 @@ func TestRow6NotFound(t *testing.T) {
 	}
 }
 
-func TestRow7ToolStartTwice(t *testing.T) {
+func TestReferenceToolStartTwice(t *testing.T) {
 	m := modeltest.New(t, modeltest.Call("recall", `{"query":"tea"}`).Call("forget", `{"name":"tea"}`), modeltest.Say("done"))
 	s := serve(t, home(t), scripted(m))
 	var starts []*pb.ToolStartEvent
@@ -82,7 +83,7 @@ func TestRow7ToolStartTwice(t *testing.T) {
 	}
 }
 
-func TestRow8EndAfterTheFile(t *testing.T) {
+func TestReferenceEndAfterTheFile(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"))
 	s := serve(t, home(t), scripted(m))
 	all := s.ask(stream(&pb.StreamMsg{Content: "hi"}))
@@ -93,7 +94,7 @@ func TestRow8EndAfterTheFile(t *testing.T) {
 	}
 }
 
-func TestRow9Lines(t *testing.T) {
+func TestReferenceLines(t *testing.T) {
 	m := modeltest.New(t, modeltest.Call("recall", ""), modeltest.Say("done"))
 	s := serve(t, home(t), scripted(m))
 	id := s.ask(stream(&pb.StreamMsg{Content: "<b> & \u2028"}))[0].GetStream().GetStart().StoredId
@@ -113,7 +114,7 @@ func TestRow9Lines(t *testing.T) {
 	}
 }
 
-func TestRow10Title(t *testing.T) {
+func TestReferenceTitle(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("again"))
 	s := serve(t, home(t), scripted(m))
 	id := s.ask(stream(&pb.StreamMsg{Content: "hi"}))[0].GetStream().GetStart().StoredId
@@ -132,7 +133,7 @@ func TestRow10Title(t *testing.T) {
 	}
 }
 
-func TestRow11Marker(t *testing.T) {
+func TestReferenceMarker(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"))
 	dir := home(t)
 	if err := os.MkdirAll(filepath.Join(dir, "sessions"), 0o700); err != nil {
@@ -165,7 +166,7 @@ func TestRow11Marker(t *testing.T) {
 
 var chronoTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3}|\.\d{6}|\.\d{9})?\+00:00$`)
 
-func TestRow18Timestamps(t *testing.T) {
+func TestReferenceTimestamps(t *testing.T) {
 	m := modeltest.New(t, modeltest.Call("recall", `{"query":"x"}`), modeltest.Say("a", "b"), modeltest.Status(400, "no"))
 	s := serve(t, home(t), scripted(m))
 	end := s.follow()
@@ -189,7 +190,7 @@ func TestRow18Timestamps(t *testing.T) {
 	}
 }
 
-func TestRow19Config(t *testing.T) {
+func TestReferenceConfig(t *testing.T) {
 	m := modeltest.New(t)
 	s := serve(t, home(t), scripted(m))
 	get := func() string {

@@ -265,7 +265,9 @@ func (d *Daemon) compactions(id string) ([]sessionlog.Compaction, error) {
 	return s.Compactions()
 }
 
-// resolve returns the session that a request is for (reference-facts 1.7).
+// resolve returns the session of a request: by number, by file, or else the
+// latest session of the agent and the sender. It creates one if there is none
+// or the request asks for a new chat.
 func (d *Daemon) resolve(ctx context.Context, q *begin) (*live, error) {
 	if q.session != nil {
 		return d.live.get(*q.session)
@@ -326,8 +328,9 @@ func notRegistered(name string) error {
 	return refuse(500, "unknown_agent", "agent '%s' not registered", name)
 }
 
-// storedID returns the id of the session that a client wants to go on with. It
-// names a file of the folder, by its id, name or path; nothing else (D15).
+// storedID returns the id of the session that a client wants to resume. A name
+// or path must lead to a file of the sessions folder: clients may not read
+// other files.
 func (d *Daemon) storedID(name string) (string, error) {
 	outside := invalid("resume_file %q: not a session of %s", name, d.sessions.Path())
 	if filepath.IsAbs(name) || strings.ContainsAny(name, `/\`) {

@@ -44,10 +44,10 @@ func (d *Daemon) preprocess(t *agent.Turn) string {
 	return text
 }
 
-// beforeRun returns what stands before the user's newest message, in this order
-// (D25): the instructions of the home and of the working directory, the agents
-// that may be given tasks, where the work is done, and skills whose triggers
-// stand in the message.
+// beforeRun returns the messages before the user's newest one, in this order:
+// the instructions of the home and of the working directory, the agents that
+// may be given tasks, the working directory, and skills whose triggers the
+// message contains. Memories are never among them (DESIGN.md, Prompts).
 func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 	var ms []sessionlog.Message
 	add := func(text string) { ms = append(ms, sessionlog.Message{Role: sessionlog.RoleUser, Content: text}) }

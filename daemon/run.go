@@ -107,7 +107,7 @@ func (d *Daemon) run(ctx context.Context, r *run) (err error) {
 		}
 		if r.each != nil {
 			if broken = r.each(e); broken != nil {
-				break // the client has gone: this ends the run (D17)
+				break // the client has gone: this ends the run, which spends no more tokens
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func (d *Daemon) cancel(r *request, id uint64) error {
 	return r.pong()
 }
 
-// compactOnce answers with a summary and changes nothing (D23).
+// compactOnce answers with a summary and changes nothing (RFC 0078).
 func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 	var summary string
 	err := d.withSession(r.ctx, m.Session, func(ctx context.Context, s *setup, a *agent.Agent, l *live) (err error) {

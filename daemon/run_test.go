@@ -183,7 +183,7 @@ func TestQueueIsFair(t *testing.T) {
 }
 
 // TestHangUp: what was produced is in the file, a call that dangles has a
-// result, and the session is idle again (D17).
+// result, and the session is idle again.
 func TestHangUp(t *testing.T) {
 	m := modeltest.New(t, modeltest.Reply{}.Text("half ").Stall(0),
 		modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[]}]}`), modeltest.Say("fine"))
@@ -408,7 +408,7 @@ func TestNewAndResume(t *testing.T) {
 	if r1.Session != r2.Session || r1.StoredId != name {
 		t.Errorf("resumed twice: %v, %v", r1, r2)
 	}
-	// Two people of one slug do not share a conversation (D15).
+	// Two senders with the same slug do not share a session.
 	tg, other := "tg:1", "tg-1"
 	if a, b := ask(&pb.SendMsg{Content: "mine", Sender: &tg}), ask(&pb.SendMsg{Content: "mine", Sender: &other}); a.StoredId == b.StoredId {
 		t.Errorf("%v, %v", a, b)

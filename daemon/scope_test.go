@@ -45,8 +45,8 @@ type granted struct{ tools, skills, mcps, members []string }
 
 func (g granted) scoped() bool { return len(g.tools)+len(g.skills)+len(g.mcps)+len(g.members) > 0 }
 
-// mayAlone is RFC 0082 with D18 and D19, written down anew and without lists:
-// may this agent, asked by its user, do that?
+// mayAlone is an independent model of the scope rules (RFC 0082; DESIGN.md,
+// Scopes). It reports whether the agent may do that for its own user.
 func (g granted) mayAlone(who, kind, name string) bool {
 	scoped := g.scoped()
 	switch kind {

@@ -89,9 +89,9 @@ func (d *Daemon) trust(p wire.Peer) bool {
 	return true
 }
 
-// listen opens the sockets: that of RFC 0009, and that of clients that know the
-// reference's place (D11). The first comes last: who can dial it finds the
-// others, and the port file, in their places.
+// listen opens the sockets: the one of RFC 0009, and one where the reference's
+// clients look. It opens the first one last: a client that can dial it also
+// finds the other one and the port file.
 func (d *Daemon) listen(tcp string) (ls []net.Listener, err error) {
 	defer func() {
 		if err == nil {

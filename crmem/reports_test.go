@@ -1,0 +1,369 @@
+package crmem
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"crabmem/crmem/vfs"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var updateReports = flag.Bool("update", false, "rewrite the golden files of reports")
+
+// unstable matches what differs between two runs of the same calls.
+var unstable = regexp.MustCompile(`process \d+|[0-9a-f]{8,}|0x[0-9a-f]+|\.own-[0-9a-f]+|\.m\.db(-[a-z]+)?\d+`)
+
+// A scene is a file system with the store /m.db, another store, and older
+// copies of the files of the first in /old.
+func scene(t *testing.T, version int) *vfs.Mem {
+	t.Helper()
+	m := vfs.NewMem()
+	noErr(t, m.Mkdir("/old", 0o700))
+	for _, path := range []string{"/other.db", "/m.db"} {
+		s := opened(t, path, reportOptions(m, version), 0)
+		noErr(t, s.Apply(Add{Name: "one", Content: "first"}, Add{Name: "two", Content: "of " + path}))
+		noErr(t, s.Checkpoint())
+		noErr(t, s.Apply(Add{Name: "three", Content: "third", Aliases: []string{"3"}}))
+		copyFiles(t, m, path, "/old")
+		noErr(t, s.Apply(Update{Name: "one", Content: "changed"}, Alias{Name: "two", Aliases: []string{"2"}}))
+		noErr(t, s.Apply(Remove{Name: "three"}))
+		noErr(t, s.Apply(Add{Name: "four", Content: "in the log of " + path}))
+		noErr(t, s.Close())
+	}
+	return m
+}
+
+func reportOptions(m *vfs.Mem, version int) *Options {
+	return &Options{FS: m, FoldOnClose: FoldNever, LogVersion: version, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
+}
+
+var storeSuffixes = []string{"", walSuffix, walSuffix + heldSuffix, idSuffix, lockSuffix}
+
+func copyFiles(t *testing.T, m *vfs.Mem, path, dir string) {
+	for _, suffix := range storeSuffixes {
+		if b, err := vfs.ReadFile(m, path+suffix, 1<<20); err == nil {
+			m.WriteFile(dir+path+suffix, b, 0o600)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A fileChange is what another program, a fault or a crash does to a file.
+type fileChange struct {
+	name string
+	do   func(t *testing.T, m *vfs.Mem, file string)
+}
+
+// replaceBy gives a file new contents, as a new file.
+func replaceBy(t *testing.T, m *vfs.Mem, file string, b []byte) {
+	noErr(t, m.Remove(file))
+	m.WriteFile(file, b, 0o600)
+}
+
+var wholeChanges = []fileChange{
+	{"removed", func(t *testing.T, m *vfs.Mem, file string) { noErr(t, m.Remove(file)) }},
+	{"emptied", func(t *testing.T, m *vfs.Mem, file string) { m.WriteFile(file, nil, 0o600) }},
+	{"replaced by an empty file", func(t *testing.T, m *vfs.Mem, file string) { replaceBy(t, m, file, nil) }},
+	{"replaced by text", func(t *testing.T, m *vfs.Mem, file string) { replaceBy(t, m, file, []byte("some text\n")) }},
+	{"replaced by an older copy", func(t *testing.T, m *vfs.Mem, file string) { replaceBy(t, m, file, memBytes(t, m, "/old"+file)) }},
+	{"replaced by another store's", func(t *testing.T, m *vfs.Mem, file string) {
+		replaceBy(t, m, file, memBytes(t, m, strings.Replace(file, "/m.db", "/other.db", 1)))
+	}},
+	{"replaced by a directory", func(t *testing.T, m *vfs.Mem, file string) {
+		noErr(t, m.Remove(file))
+		noErr(t, m.Mkdir(file, 0o700))
+	}},
+	{"replaced by a link", func(t *testing.T, m *vfs.Mem, file string) {
+		noErr(t, m.Rename(file, "/moved"))
+		m.Symlink("/moved", file)
+	}},
+	{"with text appended", func(t *testing.T, m *vfs.Mem, file string) {
+		m.WriteFile(file, append(memBytes(t, m, file), "some text"...), 0o600)
+	}},
+	{"with zeros appended", func(t *testing.T, m *vfs.Mem, file string) {
+		m.WriteFile(file, append(memBytes(t, m, file), make([]byte, 100)...), 0o600)
+	}},
+}
+
+func cutAt(n int) fileChange {
+	return fileChange{fmt.Sprintf("cut to %d bytes", n), func(t *testing.T, m *vfs.Mem, file string) {
+		m.WriteFile(file, memBytes(t, m, file)[:n], 0o600)
+	}}
+}
+
+func flipAt(n int) fileChange {
+	return fileChange{fmt.Sprintf("with a bit flipped at %d", n), func(t *testing.T, m *vfs.Mem, file string) {
+		b := memBytes(t, m, file)
+		b[n] ^= 1
+		m.WriteFile(file, b, 0o600)
+	}}
+}
+
+// A call is one use of a store. It returns what a user sees.
+type call struct {
+	name string
+	do   func(m *vfs.Mem, version int) (any, error)
+}
+
+var calls = []call{
+	{"check", func(m *vfs.Mem, _ int) (any, error) { return Check(m, "/m.db", 0) }},
+	{"repair", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m}) }},
+	{"read", func(m *vfs.Mem, version int) (any, error) {
+		return use(m, version, true, nil)
+	}},
+	{"write", func(m *vfs.Mem, version int) (any, error) {
+		return use(m, version, false, func(s *Store) error { return s.Apply(Add{Name: "new"}) })
+	}},
+	{"checkpoint", func(m *vfs.Mem, version int) (any, error) {
+		return use(m, version, false, (*Store).Checkpoint)
+	}},
+	{"repair, keep the snapshot", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m, KeepDB: true}) }},
+	{"repair, keep the log", func(m *vfs.Mem, _ int) (any, error) {
+		return Repair("/m.db", &RepairOptions{FS: m, KeepLog: "/old/m.db"})
+	}},
+	{"repair, rejoin", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m, Rejoin: true}) }},
+}
+
+// treeCalls come after a dump, an edit of a page and a change of the store.
+var treeCalls = []call{
+	{"dump", func(m *vfs.Mem, version int) (any, error) {
+		return useTree(m, version, func(s *Store) (any, error) { return s.Dump("/tree", nil) })
+	}},
+	{"dump, force", func(m *vfs.Mem, version int) (any, error) {
+		return useTree(m, version, func(s *Store) (any, error) { return s.Dump("/tree", &DumpOptions{Force: true}) })
+	}},
+	{"load", func(m *vfs.Mem, version int) (any, error) {
+		return useTree(m, version, func(s *Store) (any, error) { return s.Load("/tree", &LoadOptions{Guard: true}) })
+	}},
+	{"load, replace", func(m *vfs.Mem, version int) (any, error) {
+		return useTree(m, version, func(s *Store) (any, error) { return s.Load("/tree", nil) })
+	}},
+	{"load, merge", func(m *vfs.Mem, version int) (any, error) {
+		return useTree(m, version, func(s *Store) (any, error) { return s.Load("/tree", &LoadOptions{Merge: true}) })
+	}},
+}
+
+func useTree(m *vfs.Mem, version int, f func(*Store) (any, error)) (any, error) {
+	s, err := Open("/m.db", reportOptions(m, version))
+	if err != nil {
+		return nil, err
+	}
+	report, err := f(s)
+	return report, errors.Join(err, s.Close())
+}
+
+// use opens the store, calls f and closes it. It returns the warnings and the
+// number of entries.
+func use(m *vfs.Mem, version int, readOnly bool, f func(*Store) error) (any, error) {
+	var seen struct {
+		Warnings []string
+		Entries  int
+	}
+	o := reportOptions(m, version)
+	o.ReadOnly, o.MustExist = readOnly, true
+	o.Warn = func(line string) { seen.Warnings = append(seen.Warnings, line) }
+	s, err := Open("/m.db", o)
+	if err != nil {
+		return seen, err
+	}
+	if f != nil {
+		err = f(s)
+	}
+	err = errors.Join(err, s.Close())
+	seen.Entries = s.Len()
+	return seen, err
+}
+
+// outcome is a call as text: its result, its error, the store that it leaves,
+// and the files.
+func outcome(t *testing.T, m *vfs.Mem, version int, c call) string {
+	result, err := c.do(m, version)
+	m.Hook = nil
+	var b strings.Builder
+	if err != nil {
+		fmt.Fprintf(&b, "\terror: %v\n", strings.ReplaceAll(err.Error(), "\n", "\n\t\t"))
+	}
+	text, jerr := json.Marshal(result)
+	noErr(t, jerr)
+	fmt.Fprintf(&b, "\t%s\n", text)
+	after, err := use(m, version, true, nil)
+	fmt.Fprintf(&b, "\tafter: %v %v\n", after, err)
+	list, err := m.ReadDir("/")
+	noErr(t, err)
+	b.WriteString("\tfiles:")
+	for _, e := range list {
+		fi, err := e.Info()
+		noErr(t, err)
+		if e.IsDir() {
+			fmt.Fprintf(&b, " %s/", e.Name())
+		} else {
+			fmt.Fprintf(&b, " %s:%d", e.Name(), fi.Size())
+		}
+	}
+	b.WriteString("\n")
+	return unstable.ReplaceAllString(b.String(), "*")
+}
+
+// reports collects outcomes. Consecutive cases with one outcome are one.
+type reports struct {
+	b    strings.Builder
+	last string
+	seen int
+}
+
+func (r *reports) add(title, outcome string) {
+	r.seen++
+	if outcome != r.last && r.last != "" {
+		r.b.WriteString(r.last)
+	}
+	r.b.WriteString(title + "\n")
+	r.last = outcome
+}
+
+func (r *reports) compare(t *testing.T, golden string) {
+	t.Helper()
+	got := r.b.String() + r.last
+	if *updateReports {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := w.Write([]byte(got))
+		noErr(t, errors.Join(err, w.Close(), os.WriteFile(golden, b.Bytes(), 0o644)))
+	}
+	f, err := os.Open(golden)
+	noErr(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	noErr(t, err)
+	want, err := io.ReadAll(z)
+	noErr(t, err)
+	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
+		t.Errorf("reports differ from %s (-want +got); -update rewrites it:\n%s", golden, d)
+	}
+	t.Logf("%d outcomes checked", r.seen)
+}
+
+// TestReportsOfChangedFiles changes each file of a store, and compares what each
+// use of the store then reports and leaves.
+func TestReportsOfChangedFiles(t *testing.T) { synctest.Test(t, reportChangedFiles) }
+
+func reportChangedFiles(t *testing.T) {
+	for _, version := range []int{walOldVersion, walVersion} {
+		var r reports
+		probe := scene(t, version)
+		for _, suffix := range storeSuffixes {
+			file := "/m.db" + suffix
+			if _, err := probe.Lstat(file); err != nil {
+				continue
+			}
+			size := len(memBytes(t, probe, file))
+			for _, c := range changesOf(file, size) {
+				uses := calls
+				if strings.HasPrefix(c.name, "with a bit flipped") {
+					uses = calls[:len(calls)/2]
+				}
+				for _, use := range uses {
+					m := scene(t, version)
+					c.do(t, m, file)
+					r.add(fmt.Sprintf("%s %s: %s", file, c.name, use.name), outcome(t, m, version, use))
+				}
+			}
+		}
+		r.compare(t, fmt.Sprintf("testdata/reports/changed-%d.txt.gz", version))
+	}
+}
+
+func changesOf(file string, size int) []fileChange {
+	list := slices.Clone(wholeChanges)
+	at := []int{1, 8, 27, 28, 47, 48, 60, 111, 112, 113, 150, 152, 153, size - 30, size - 1}
+	if strings.HasSuffix(file, lockSuffix) || strings.HasSuffix(file, heldSuffix) {
+		at = []int{1, size - 1}
+	}
+	for _, n := range at {
+		if 0 < n && n < size {
+			list = append(list, cutAt(n))
+		}
+	}
+	if file != "/m.db" && !strings.HasSuffix(file, walSuffix) {
+		return list
+	}
+	for n := 0; n < size; n++ {
+		if n < 48 || n >= 104 && n < 160 && n%2 == 0 || n > size-40 && n%3 == 0 {
+			list = append(list, flipAt(n))
+		}
+	}
+	return list
+}
+
+// TestReportsOfFailedCalls fails each call of the file system once, and compares
+// what each use of the store then reports and leaves.
+func TestReportsOfFailedCalls(t *testing.T) { synctest.Test(t, reportFailedCalls) }
+
+func reportFailedCalls(t *testing.T) {
+	var r reports
+	torn := func(t *testing.T, m *vfs.Mem) {
+		b := memBytes(t, m, "/m.db-wal")
+		m.WriteFile("/m.db-wal", b[:len(b)-1], 0o600)
+	}
+	held := func(t *testing.T, m *vfs.Mem) { noErr(t, m.Remove("/m.db-wal")) }
+	older := func(t *testing.T, m *vfs.Mem) { replaceBy(t, m, "/m.db-wal", memBytes(t, m, "/old/m.db-wal")) }
+	edited := func(t *testing.T, m *vfs.Mem) {
+		s := opened(t, "/m.db", reportOptions(m, walVersion), 3)
+		_, err := s.Dump("/tree", nil)
+		noErr(t, err)
+		noErr(t, s.Apply(Update{Name: "two", Content: "changed in the store"}, Remove{Name: "one"}))
+		noErr(t, s.Close())
+		for _, name := range []string{"two.md", "four.md"} {
+			path := "/tree/notes/" + name
+			m.WriteFile(path, append(memBytes(t, m, path), "and in the tree\n"...), 0o600)
+		}
+	}
+	for _, s := range []struct {
+		name  string
+		do    func(*testing.T, *vfs.Mem)
+		calls []call
+	}{
+		{"whole", func(*testing.T, *vfs.Mem) {}, calls},
+		{"torn", torn, calls},
+		{"log removed", held, calls},
+		{"log replaced by an older copy", older, calls},
+		{"tree", edited, treeCalls},
+	} {
+		for _, c := range s.calls {
+			for n := 1; ; n++ {
+				m := scene(t, walVersion)
+				s.do(t, m)
+				seen, which := 0, ""
+				m.Hook = func(call vfs.Call) error {
+					if seen++; seen == n {
+						which = call.Op + " " + call.Name
+						return syscall.EIO
+					}
+					return nil
+				}
+				got := outcome(t, m, walVersion, c)
+				if which == "" {
+					r.add(fmt.Sprintf("%s: %s: no error", s.name, c.name), got)
+					break
+				}
+				r.add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %s", s.name, c.name, which), "*"), got)
+			}
+		}
+	}
+	r.compare(t, "testdata/reports/failed.txt.gz")
+}

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 
 	"crabmem/bench/measure"
-	"crabmem/bench/recall"
 	"crabmem/bm25"
 	"crabmem/crmem"
+	"crabmem/crmem/recalleval"
 
 	"github.com/spf13/cobra"
 )
@@ -75,9 +75,9 @@ JSON for each query, with its hits. With --json the answer is a line per set.`,
 	completeWords(cmd, "mode", "group", "filter", "pooled")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
-		b := bench{c: c, ctx: cmd.Context(), f: f, options: recall.Options{Passes: 3, CPU: measure.CPU}}
+		b := bench{c: c, ctx: cmd.Context(), f: f, options: recalleval.Options{Passes: 3, CPU: measure.CPU}}
 		var err error
-		if b.options.Mode, err = recall.ParseMode(f.mode); err != nil {
+		if b.options.Mode, err = recalleval.ParseMode(f.mode); err != nil {
 			return usagef("--%v", err)
 		}
 		if b.options.Analyzer, err = bm25.ParseAnalyzer(f.analyzer); err != nil {
@@ -99,16 +99,16 @@ type bench struct {
 	c       *cli
 	ctx     context.Context
 	f       benchFlags
-	options recall.Options
+	options recalleval.Options
 
-	results     []*recall.Result
-	comparisons map[string]*recall.Comparison // by set
+	results     []*recalleval.Result
+	comparisons map[string]*recalleval.Comparison // by set
 }
 
 func (b *bench) run(dirs []string) error {
-	old := make(map[string]*recall.Result)
+	old := make(map[string]*recalleval.Result)
 	if b.f.compare != "" {
-		saved, err := recall.ReadSaved(b.open, b.f.compare)
+		saved, err := recalleval.ReadSaved(b.open, b.f.compare)
 		if err != nil {
 			return b.about(b.f.compare, err, "name a file that --save wrote")
 		}
@@ -130,10 +130,10 @@ func (b *bench) run(dirs []string) error {
 			return err
 		}
 	}
-	b.comparisons = make(map[string]*recall.Comparison)
+	b.comparisons = make(map[string]*recalleval.Comparison)
 	for _, r := range b.results {
 		if o := old[r.Set]; o != nil {
-			c := recall.Compare(o, r)
+			c := recalleval.Compare(o, r)
 			b.comparisons[r.Set] = &c
 		} else if b.f.compare != "" {
 			b.c.warn(fmt.Sprintf("%s has no set %s", b.f.compare, r.Set))
@@ -161,7 +161,7 @@ func (b *bench) open(name string) (io.ReadCloser, error) {
 // sets returns the folders with a test set: a directory itself, or those in it.
 func (b *bench) sets(dirs []string) ([]string, error) {
 	has := func(dir string) bool {
-		_, err := b.c.fs.Lstat(filepath.Join(dir, recall.Corpus))
+		_, err := b.c.fs.Lstat(filepath.Join(dir, recalleval.Corpus))
 		return err == nil
 	}
 	var sets []string
@@ -181,7 +181,7 @@ func (b *bench) sets(dirs []string) ([]string, error) {
 			}
 		}
 		if !found {
-			return nil, b.about(dir, fmt.Errorf("%s: no %s in it, nor in its folders", dir, recall.Corpus), benchRemedy)
+			return nil, b.about(dir, fmt.Errorf("%s: no %s in it, nor in its folders", dir, recalleval.Corpus), benchRemedy)
 		}
 	}
 	return sets, nil
@@ -203,9 +203,9 @@ func (b *bench) about(path string, err error, remedy string) error {
 
 // folder measures the set in a directory.
 func (b *bench) folder(dir string) error {
-	var s *recall.Set
+	var s *recalleval.Set
 	err := b.c.busy("reading "+dir, func() (err error) {
-		s, err = recall.Load(b.open, dir)
+		s, err = recalleval.Load(b.open, dir)
 		return err
 	})
 	if err != nil {
@@ -221,7 +221,7 @@ func (b *bench) folder(dir string) error {
 func (b *bench) own() error {
 	b.c.db = b.f.store
 	return b.c.read(func(store *crmem.Store) error {
-		s, err := recall.FromStore(filepath.Base(b.f.store), store, b.open, b.f.questions)
+		s, err := recalleval.FromStore(filepath.Base(b.f.store), store, b.open, b.f.questions)
 		if err != nil {
 			return b.about(b.f.questions, err, "write a question, a tab and the name of an entry on each line")
 		}
@@ -229,7 +229,7 @@ func (b *bench) own() error {
 	})
 }
 
-func (b *bench) measure(s *recall.Set) error {
+func (b *bench) measure(s *recalleval.Set) error {
 	for _, r := range b.results {
 		if r.Set == s.Name {
 			return usagef("two sets are called %s: measure them one by one", s.Name)
@@ -238,7 +238,7 @@ func (b *bench) measure(s *recall.Set) error {
 	p := b.c.progress(s.Name)
 	o := b.options
 	o.Progress = p.step
-	r, err := recall.Run(b.ctx, s, o)
+	r, err := recalleval.Run(b.ctx, s, o)
 	p.end()
 	if err == nil {
 		b.results = append(b.results, r)

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"crabmem/bench/recall"
+	"crabmem/crmem/recalleval"
 	"crabmem/crmem/vfs"
 )
 
 // write writes the files that the flags ask for.
 func (b *bench) write() error {
 	if b.f.save != "" {
-		err := vfs.Replace(b.c.fs, b.f.save, 0o644, func(w io.Writer) error { return recall.Save(w, b.results) })
+		err := vfs.Replace(b.c.fs, b.f.save, 0o644, func(w io.Writer) error { return recalleval.Save(w, b.results) })
 		if err != nil {
 			return err
 		}
@@ -24,7 +24,7 @@ func (b *bench) write() error {
 	}
 	return vfs.Replace(b.c.fs, b.f.perQuery, 0o644, func(w io.Writer) error {
 		for _, r := range b.results {
-			if err := recall.WriteAnswers(w, r); err != nil {
+			if err := recalleval.WriteAnswers(w, r); err != nil {
 				return err
 			}
 		}
@@ -34,8 +34,8 @@ func (b *bench) write() error {
 
 // benchAnswer is a line of bench recall --json.
 type benchAnswer struct {
-	*recall.Result
-	Compare *recall.Comparison `json:"compare,omitempty"`
+	*recalleval.Result
+	Compare *recalleval.Comparison `json:"compare,omitempty"`
 }
 
 func (b *bench) printJSON() error {
@@ -49,13 +49,13 @@ func (b *bench) printJSON() error {
 
 func (b *bench) text() {
 	c := b.c
-	quality := [][]string{append([]string{"SET", "DOCS", "QUERIES"}, upper(recall.Metrics[:])...)}
+	quality := [][]string{append([]string{"SET", "DOCS", "QUERIES"}, upper(recalleval.Metrics[:])...)}
 	cost := [][]string{{"SET", "MODE", "ANALYZER", "INDEX CPU", "WALL", "DOCS/CPU-S", "MB/CPU-S", "QUERY P50", "P99", "INDEX", "MEMORY"}}
 	for _, r := range b.results {
 		means := []string{printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
 		half := []string{"", "", "95 %"}
 		for i, v := range r.Values() {
-			ci := r.Intervals[recall.Metrics[i]]
+			ci := r.Intervals[recalleval.Metrics[i]]
 			means = append(means, fmt.Sprintf("%.3f", v))
 			half = append(half, fmt.Sprintf("±%.3f", (ci[1]-ci[0])/2))
 		}
@@ -79,14 +79,14 @@ func (b *bench) text() {
 }
 
 // oddities says what of a set did not take part, or does not fit.
-func (b *bench) oddities(r *recall.Result) {
+func (b *bench) oddities(r *recalleval.Result) {
 	say := func(n int, one, many, what string) {
 		if n > 0 {
 			fmt.Fprintf(b.c.out, "%s: %s %s\n", printable(r.Set), plural(n, one, many), what)
 		}
 	}
 	say(r.LeftOut, "query", "queries", "without a relevant document left out")
-	say(r.UnknownQueries, "query", "queries", "judged, but not in "+recall.Queries)
+	say(r.UnknownQueries, "query", "queries", "judged, but not in "+recalleval.Queries)
 	say(r.UnknownDocs, "judgment", "judgments", "of documents that are not there")
 	say(r.Ungrouped, "query", "queries", "without a group searched everything")
 }
@@ -94,7 +94,7 @@ func (b *bench) oddities(r *recall.Result) {
 // mostMoved is how many queries a person is shown that lost, and that gained.
 const mostMoved = 10
 
-func (b *bench) comparison(k *recall.Comparison) {
+func (b *bench) comparison(k *recalleval.Comparison) {
 	c := b.c
 	fmt.Fprintf(c.out, "\n%s: %s, %s against %s, %s; %s", printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
 		plural(k.Queries, "query", "queries"))
@@ -111,7 +111,7 @@ func (b *bench) comparison(k *recall.Comparison) {
 			fmt.Sprintf("%+.4f to %+.4f", m.Interval[0], m.Interval[1]), fmt.Sprintf("%.4f", m.P), fmt.Sprint(m.Won), fmt.Sprint(m.Lost)})
 	}
 	c.table(c.out, rows, "1234567")
-	var lost, gained []recall.Move
+	var lost, gained []recalleval.Move
 	for _, m := range k.Moved {
 		if m.NewNDCG < m.OldNDCG {
 			lost = append(lost, m)
@@ -125,7 +125,7 @@ func (b *bench) comparison(k *recall.Comparison) {
 }
 
 // moves shows the queries that moved most, by nDCG@10.
-func (b *bench) moves(what string, moves []recall.Move) {
+func (b *bench) moves(what string, moves []recalleval.Move) {
 	if len(moves) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package recall_test
+package recalleval_test
 
 import (
 	"bytes"
@@ -7,30 +7,30 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/bench/recall"
+	"crabmem/crmem/recalleval"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func answer(query string, rank int, ndcg float64) recall.Answer {
-	return recall.Answer{Query: query, Rank: rank, Scores: recall.Scores{NDCG10: ndcg}}
+func answer(query string, rank int, ndcg float64) recalleval.Answer {
+	return recalleval.Answer{Query: query, Rank: rank, Scores: recalleval.Scores{NDCG10: ndcg}}
 }
 
 func TestCompare(t *testing.T) {
-	old := &recall.Result{Set: "s", Mode: recall.Pooled, Analyzer: "plain", Answers: []recall.Answer{
+	old := &recalleval.Result{Set: "s", Mode: recalleval.Pooled, Analyzer: "plain", Answers: []recalleval.Answer{
 		answer("same", 1, 1), answer("up", 3, 0.5), answer("down", 1, 1), answer("a little up", 4, 0.25),
 		answer("far up", 90, 0), answer("far down", 20, 0), answer("gone", 1, 1),
 	}}
-	now := &recall.Result{Set: "s", Mode: recall.Group, Analyzer: "standard", Answers: []recall.Answer{
+	now := &recalleval.Result{Set: "s", Mode: recalleval.Group, Analyzer: "standard", Answers: []recalleval.Answer{
 		answer("same", 1, 1), answer("up", 1, 1), answer("down", 2, 0.75), answer("a little up", 3, 0.5),
 		answer("far up", 20, 0), answer("far down", 0, 0), answer("new", 1, 1),
 	}}
-	c := recall.Compare(old, now)
-	want := recall.Comparison{
-		Set: "s", Old: recall.Setting{Mode: recall.Pooled, Analyzer: "plain"}, New: recall.Setting{Mode: recall.Group, Analyzer: "standard"},
+	c := recalleval.Compare(old, now)
+	want := recalleval.Comparison{
+		Set: "s", Old: recalleval.Setting{Mode: recalleval.Pooled, Analyzer: "plain"}, New: recalleval.Setting{Mode: recalleval.Group, Analyzer: "standard"},
 		Queries: 6, OnlyOld: 1, OnlyNew: 1,
-		Moved: []recall.Move{
+		Moved: []recalleval.Move{
 			{Query: "down", OldNDCG: 1, NewNDCG: 0.75, OldRank: 1, NewRank: 2},
 			{Query: "far down", OldRank: 20},
 			{Query: "far up", OldRank: 90, NewRank: 20},
@@ -38,10 +38,10 @@ func TestCompare(t *testing.T) {
 			{Query: "up", OldNDCG: 0.5, NewNDCG: 1, OldRank: 3, NewRank: 1},
 		},
 	}
-	if d := cmp.Diff(want, c, cmpopts.IgnoreFields(recall.Comparison{}, "Changes")); d != "" {
+	if d := cmp.Diff(want, c, cmpopts.IgnoreFields(recalleval.Comparison{}, "Changes")); d != "" {
 		t.Error(d)
 	}
-	if len(c.Changes) != len(recall.Metrics) {
+	if len(c.Changes) != len(recalleval.Metrics) {
 		t.Fatalf("%d measures", len(c.Changes))
 	}
 	// .5 - .25 + .25 = .5 over six queries. Of the eight outcomes of three
@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestCompareNothing(t *testing.T) {
-	c := recall.Compare(&recall.Result{Set: "s", Answers: []recall.Answer{answer("a", 1, 1)}}, &recall.Result{Set: "s", Answers: []recall.Answer{answer("b", 1, 1)}})
+	c := recalleval.Compare(&recalleval.Result{Set: "s", Answers: []recalleval.Answer{answer("a", 1, 1)}}, &recalleval.Result{Set: "s", Answers: []recalleval.Answer{answer("b", 1, 1)}})
 	if c.Queries != 0 || c.OnlyOld != 1 || c.OnlyNew != 1 || len(c.Changes) != 0 {
 		t.Errorf("%+v", c)
 	}
@@ -69,42 +69,42 @@ func TestCompareNothing(t *testing.T) {
 
 // TestSave saves a run and compares it with itself.
 func TestSave(t *testing.T) {
-	r, err := recall.Run(t.Context(), tiny(t), recall.Options{Passes: 1})
+	r, err := recalleval.Run(t.Context(), tiny(t), recalleval.Options{Passes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := recall.Save(&b, []*recall.Result{r}); err != nil {
+	if err := recalleval.Save(&b, []*recalleval.Result{r}); err != nil {
 		t.Fatal(err)
 	}
-	back, err := recall.ReadSaved(text(b.String()), "run.json")
+	back, err := recalleval.ReadSaved(text(b.String()), "run.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(back) != 1 || len(back[0].Answers) != 3 {
 		t.Fatalf("%d sets", len(back))
 	}
-	if d := cmp.Diff(r, back[0], cmpopts.IgnoreFields(recall.Answer{}, "Text", "Group", "Relevant", "Hits")); d != "" {
+	if d := cmp.Diff(r, back[0], cmpopts.IgnoreFields(recalleval.Answer{}, "Text", "Group", "Relevant", "Hits")); d != "" {
 		t.Error(d)
 	}
-	c := recall.Compare(back[0], r)
+	c := recalleval.Compare(back[0], r)
 	if c.Queries != 3 || len(c.Moved) != 0 || c.Changes[0].P != 1 || c.Changes[0].Difference != 0 {
 		t.Errorf("a run against itself: %+v", c)
 	}
 	for _, wrong := range []string{"", "{}", `{"format":"crabmem recall 9"}`, "[]", b.String()[:b.Len()/2]} {
-		if _, err := recall.ReadSaved(text(wrong), "run.json"); err == nil || !strings.HasPrefix(err.Error(), "run.json: not a saved run: ") {
+		if _, err := recalleval.ReadSaved(text(wrong), "run.json"); err == nil || !strings.HasPrefix(err.Error(), "run.json: not a saved run: ") {
 			t.Errorf("%.40q: %v", wrong, err)
 		}
 	}
 }
 
 func TestWriteAnswers(t *testing.T) {
-	r, err := recall.Run(t.Context(), tiny(t), recall.Options{})
+	r, err := recalleval.Run(t.Context(), tiny(t), recalleval.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := recall.WriteAnswers(&b, r); err != nil {
+	if err := recalleval.WriteAnswers(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(b.String(), "\n")
@@ -119,6 +119,6 @@ func TestWriteAnswers(t *testing.T) {
 }
 
 // text is a file of the text under any name.
-func text(s string) recall.Open {
+func text(s string) recalleval.Open {
 	return func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(s)), nil }
 }

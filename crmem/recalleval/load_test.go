@@ -1,4 +1,4 @@
-package recall_test
+package recalleval_test
 
 import (
 	"io"
@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/bench/recall"
 	"crabmem/bm25"
 	"crabmem/crmem"
+	"crabmem/crmem/recalleval"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // files are the files of a machine, by name.
-func files(m map[string]string) recall.Open {
+func files(m map[string]string) recalleval.Open {
 	return func(name string) (io.ReadCloser, error) {
 		text, ok := m[filepath.ToSlash(name)]
 		if !ok {
@@ -48,7 +48,7 @@ func TestQrels(t *testing.T) {
 		"blanks about columns": "1 \ta\t 1\n2\tb\t2 \n2\t a\t0\n",
 	} {
 		for _, file := range []string{"d/qrels.tsv", "d/qrels/test.tsv"} {
-			set, err := recall.Load(files(map[string]string{"d/corpus.jsonl": goodCorpus, "d/queries.jsonl": goodQueries, file: s}), "d")
+			set, err := recalleval.Load(files(map[string]string{"d/corpus.jsonl": goodCorpus, "d/queries.jsonl": goodQueries, file: s}), "d")
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -63,7 +63,7 @@ func TestQrels(t *testing.T) {
 		}
 	}
 	// A name with a blank needs tabs.
-	set, err := recall.Load(files(map[string]string{"d/corpus.jsonl": goodCorpus, "d/queries.jsonl": `{"_id":"how long","text":"x"}`,
+	set, err := recalleval.Load(files(map[string]string{"d/corpus.jsonl": goodCorpus, "d/queries.jsonl": `{"_id":"how long","text":"x"}`,
 		"d/qrels.tsv": "how long\tno such\t1\nhow long\ta\t1\n"}), "d")
 	if err != nil || set.UnknownDocs != 1 || len(set.Queries[0].Grades) != 2 {
 		t.Errorf("ids with blanks: %+v, %v", set, err)
@@ -93,11 +93,11 @@ func TestLoadErrors(t *testing.T) {
 	} {
 		m := map[string]string{"d/corpus.jsonl": goodCorpus, "d/queries.jsonl": goodQueries, "d/qrels.tsv": goodQrels}
 		m["d/"+c.file] = c.text
-		if _, err := recall.Load(files(m), "d"); err == nil || !strings.HasPrefix(filepath.ToSlash(err.Error()), c.want) {
+		if _, err := recalleval.Load(files(m), "d"); err == nil || !strings.HasPrefix(filepath.ToSlash(err.Error()), c.want) {
 			t.Errorf("%s %.60q: %v, want %s", c.file, c.text, err, c.want)
 		}
 		delete(m, "d/"+c.file)
-		if _, err := recall.Load(files(m), "d"); err == nil || !strings.Contains(filepath.ToSlash(err.Error()), "d/"+c.file) {
+		if _, err := recalleval.Load(files(m), "d"); err == nil || !strings.Contains(filepath.ToSlash(err.Error()), "d/"+c.file) {
 			t.Errorf("%s is missing: %v", c.file, err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestEntries(t *testing.T) {
 {"_id":"known-item","title":" ","text":"three","metadata":{"group":null}}
 {"_id":"a","title":"Alone","text":"four","metadata":{"group":"g","other":[1]}}
 `
-	s, err := recall.Load(files(map[string]string{"d/corpus.jsonl": corpus, "d/queries.jsonl": goodQueries, "d/qrels.tsv": goodQrels}), "d/")
+	s, err := recalleval.Load(files(map[string]string{"d/corpus.jsonl": corpus, "d/queries.jsonl": goodQueries, "d/qrels.tsv": goodQrels}), "d/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,19 +159,19 @@ func TestFromStore(t *testing.T) {
 		}
 	}
 	const questions = "how do we ship?\tdeploy\n\nblack or green?\ttea\nblack or green?\tcoffee\nrice\tno such entry\n"
-	s, err := recall.FromStore("memory.db", store, text(questions), "q.tsv")
+	s, err := recalleval.FromStore("memory.db", store, text(questions), "q.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := recall.Run(t.Context(), s, recall.Options{})
+	r, err := recalleval.Run(t.Context(), s, recalleval.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []recall.Answer
+	var got []recalleval.Answer
 	for _, a := range r.Answers {
-		got = append(got, recall.Answer{Query: a.Query, Rank: a.Rank, Scores: recall.Scores{NDCG10: a.NDCG10}})
+		got = append(got, recalleval.Answer{Query: a.Query, Rank: a.Rank, Scores: recalleval.Scores{NDCG10: a.NDCG10}})
 	}
-	want := []recall.Answer{answer("1", 1, 1), answer("3", 1, 1), answer("5", 0, 0)}
+	want := []recalleval.Answer{answer("1", 1, 1), answer("3", 1, 1), answer("5", 0, 0)}
 	if d := cmp.Diff(want, got); d != "" || r.Docs != 3 || r.UnknownDocs != 1 || r.Set != "memory.db" {
 		t.Errorf("%s %+v", d, r)
 	}
@@ -181,7 +181,7 @@ func TestFromStore(t *testing.T) {
 		"a\xff\tb\n":    "q.tsv: line 1: invalid UTF-8",
 		"":              "q.tsv: no questions",
 	} {
-		if _, err := recall.FromStore("s", store, text(wrong), "q.tsv"); err == nil || !strings.HasPrefix(err.Error(), msg) {
+		if _, err := recalleval.FromStore("s", store, text(wrong), "q.tsv"); err == nil || !strings.HasPrefix(err.Error(), msg) {
 			t.Errorf("%q: %v, want %s", wrong, err, msg)
 		}
 	}

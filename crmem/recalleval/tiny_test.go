@@ -1,4 +1,4 @@
-package recall_test
+package recalleval_test
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/bench/recall"
 	"crabmem/bm25"
+	"crabmem/crmem/recalleval"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -22,9 +22,9 @@ func open(name string) (io.ReadCloser, error) { return os.Open(name) }
 // tiny is a set of two groups with documents of seven words each. Every cellar
 // document has "tomato" and none has "ladder"; of the garden's, one has
 // "tomato" and three have "ladder".
-func tiny(t *testing.T) *recall.Set {
+func tiny(t *testing.T) *recalleval.Set {
 	t.Helper()
-	s, err := recall.Load(open, "../../testdata/recall/tiny")
+	s, err := recalleval.Load(open, "../../testdata/recall/tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestLoadTiny(t *testing.T) {
 	s := tiny(t)
 	got := *s
 	got.Docs, got.Queries = nil, nil
-	want := recall.Set{Name: "tiny", Groups: 2, LeftOut: 1, UnknownDocs: 1, UnknownQueries: 1}
+	want := recalleval.Set{Name: "tiny", Groups: 2, LeftOut: 1, UnknownDocs: 1, UnknownQueries: 1}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -54,28 +54,28 @@ func TestModes(t *testing.T) {
 	// q2 finds cellar-3, which has the word twice, and cellar-4, which has it
 	// once; their grades are 1 and 2, and a document of grade 1 does not exist.
 	// Pooled, garden-5 has the word once too, and the greater id.
-	vinegar := recall.Scores{
+	vinegar := recalleval.Scores{
 		NDCG10:  (1/log2(2) + 2/log2(3)) / (2/log2(2) + 1/log2(3) + 1/log2(4)),
 		Recall5: 2. / 3, Recall10: 2. / 3, Recall100: 2. / 3, MRR10: 1, Hit1: 1, Hit5: 1, Hit10: 1,
 	}
-	all := recall.Scores{NDCG10: 1, Recall5: 1, Recall10: 1, Recall100: 1, MRR10: 1, Hit1: 1, Hit5: 1, Hit10: 1}
+	all := recalleval.Scores{NDCG10: 1, Recall5: 1, Recall10: 1, Recall100: 1, MRR10: 1, Hit1: 1, Hit5: 1, Hit10: 1}
 	for _, c := range []struct {
-		mode   recall.Mode
+		mode   recalleval.Mode
 		tomato []string // the hits of q1
-		scores recall.Scores
+		scores recalleval.Scores
 		rank   int
 	}{
 		// In the garden the tomato is the rarer word.
-		{recall.Group, []string{"garden-1", "garden-2", "garden-3", "garden-4"}, all, 1},
+		{recalleval.Group, []string{"garden-1", "garden-2", "garden-3", "garden-4"}, all, 1},
 		// On the whole the ladder is.
-		{recall.Filter, []string{"garden-2", "garden-3", "garden-4", "garden-1"},
-			recall.Scores{NDCG10: 1 / log2(5), Recall5: 1, Recall10: 1, Recall100: 1, MRR10: 0.25, Hit5: 1, Hit10: 1}, 4},
+		{recalleval.Filter, []string{"garden-2", "garden-3", "garden-4", "garden-1"},
+			recalleval.Scores{NDCG10: 1 / log2(5), Recall5: 1, Recall10: 1, Recall100: 1, MRR10: 0.25, Hit5: 1, Hit10: 1}, 4},
 		// Six tomatoes of one score are in the order of their ids.
-		{recall.Pooled, []string{"garden-2", "garden-3", "garden-4", "cellar-1", "cellar-2", "cellar-3", "cellar-4", "cellar-5", "garden-1"},
-			recall.Scores{NDCG10: 1 / log2(10), Recall10: 1, Recall100: 1, MRR10: 1. / 9, Hit10: 1}, 9},
+		{recalleval.Pooled, []string{"garden-2", "garden-3", "garden-4", "cellar-1", "cellar-2", "cellar-3", "cellar-4", "cellar-5", "garden-1"},
+			recalleval.Scores{NDCG10: 1 / log2(10), Recall10: 1, Recall100: 1, MRR10: 1. / 9, Hit10: 1}, 9},
 	} {
 		for _, a := range []bm25.Analyzer{bm25.Plain} { // BM25 alone, which can be computed by hand
-			r, err := recall.Run(t.Context(), tiny(t), recall.Options{Mode: c.mode, Analyzer: a})
+			r, err := recalleval.Run(t.Context(), tiny(t), recalleval.Options{Mode: c.mode, Analyzer: a})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,12 +87,12 @@ func TestModes(t *testing.T) {
 				t.Errorf("%s, %v: q1 finds %v, the relevant one at %d; want %v, %d", c.mode, a, hits, r.Answers[0].Rank, c.tomato, c.rank)
 			}
 			close := cmpopts.EquateApprox(0, 1e-12)
-			for i, want := range []recall.Scores{c.scores, vinegar, all} {
+			for i, want := range []recalleval.Scores{c.scores, vinegar, all} {
 				if d := cmp.Diff(want, r.Answers[i].Scores, close); d != "" {
 					t.Errorf("%s, %v: %s: %s", c.mode, a, r.Answers[i].Query, d)
 				}
 			}
-			wantMean := recall.Scores{
+			wantMean := recalleval.Scores{
 				NDCG10:  (c.scores.NDCG10 + vinegar.NDCG10 + 1) / 3,
 				Recall5: (c.scores.Recall5 + 5./3) / 3, Recall10: (1 + 5./3) / 3, Recall100: (1 + 5./3) / 3,
 				MRR10: (c.scores.MRR10 + 2) / 3,
@@ -119,12 +119,12 @@ func TestK(t *testing.T) {
 		fmt.Fprintf(&queries, `{"_id":"%d","text":"tea","metadata":{"group":0}}`+"\n", i)
 		fmt.Fprintf(&qrels, "%d\t%s\t1\n", i, doc)
 	}
-	s, err := recall.Load(files(map[string]string{"d/corpus.jsonl": corpus.String(), "d/queries.jsonl": queries.String(), "d/qrels.tsv": qrels.String()}), "d")
+	s, err := recalleval.Load(files(map[string]string{"d/corpus.jsonl": corpus.String(), "d/queries.jsonl": queries.String(), "d/qrels.tsv": qrels.String()}), "d")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[recall.Mode][3]int{recall.Group: {100, 0, 1}, recall.Filter: {100, 0, 1}, recall.Pooled: {0, 0, 1}} {
-		r, err := recall.Run(t.Context(), s, recall.Options{Mode: mode, Analyzer: bm25.Plain})
+	for mode, want := range map[recalleval.Mode][3]int{recalleval.Group: {100, 0, 1}, recalleval.Filter: {100, 0, 1}, recalleval.Pooled: {0, 0, 1}} {
+		r, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: mode, Analyzer: bm25.Plain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,21 +138,21 @@ func TestK(t *testing.T) {
 // as a whole whatever is asked for.
 func TestDefaultMode(t *testing.T) {
 	s := tiny(t)
-	r, err := recall.Run(t.Context(), s, recall.Options{})
+	r, err := recalleval.Run(t.Context(), s, recalleval.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Mode != recall.Group {
+	if r.Mode != recalleval.Group {
 		t.Errorf("mode %s", r.Mode)
 	}
 	for i := range s.Docs {
 		s.Docs[i].Group = ""
 	}
 	s.Groups = 0
-	if r, err = recall.Run(t.Context(), s, recall.Options{Mode: recall.Filter, Analyzer: bm25.Plain}); err != nil {
+	if r, err = recalleval.Run(t.Context(), s, recalleval.Options{Mode: recalleval.Filter, Analyzer: bm25.Plain}); err != nil {
 		t.Fatal(err)
 	}
-	if r.Mode != recall.Pooled || r.Answers[0].Rank != 9 {
+	if r.Mode != recalleval.Pooled || r.Answers[0].Rank != 9 {
 		t.Errorf("without groups: mode %s, rank %d", r.Mode, r.Answers[0].Rank)
 	}
 }
@@ -160,11 +160,11 @@ func TestDefaultMode(t *testing.T) {
 // TestUngrouped checks that a query of no group searches everything beside
 // queries that search theirs.
 func TestUngrouped(t *testing.T) {
-	for _, mode := range []recall.Mode{recall.Group, recall.Filter} {
+	for _, mode := range []recalleval.Mode{recalleval.Group, recalleval.Filter} {
 		s := tiny(t)
 		s.Queries[0].Group, s.Ungrouped = "", 1
 		s.Queries[1].Group = "no such group"
-		r, err := recall.Run(t.Context(), s, recall.Options{Mode: mode, Analyzer: bm25.Plain})
+		r, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: mode, Analyzer: bm25.Plain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,12 +178,12 @@ func TestUngrouped(t *testing.T) {
 // run changes anything.
 func TestSameEveryTime(t *testing.T) {
 	s := tiny(t)
-	first, err := recall.Run(t.Context(), s, recall.Options{Mode: recall.Pooled})
+	first, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: recalleval.Pooled})
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(s.Docs)
-	second, err := recall.Run(t.Context(), s, recall.Options{Mode: recall.Pooled})
+	second, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: recalleval.Pooled})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestSameEveryTime(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	r, err := recall.Run(t.Context(), tiny(t), recall.Options{Passes: 2})
+	r, err := recalleval.Run(t.Context(), tiny(t), recalleval.Options{Passes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

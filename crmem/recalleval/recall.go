@@ -1,4 +1,4 @@
-// Package recall measures how well the store's search finds what it should.
+// Package recalleval measures how well the store's search finds what it should.
 //
 // A [Set] is a test collection: documents, queries, and judgments of which
 // documents answer which query. [Load] reads one in BEIR's form, [FromStore]
@@ -8,7 +8,7 @@
 //
 // Everything but the times is deterministic: the same set gives the same
 // figures, in whatever order its files list documents.
-package recall
+package recalleval
 
 import (
 	"fmt"

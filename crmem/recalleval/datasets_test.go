@@ -1,4 +1,4 @@
-package recall_test
+package recalleval_test
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"crabmem/bench/recall"
 	"crabmem/bm25"
+	"crabmem/crmem/recalleval"
 )
 
 // requires reports whether CRABMEM_REQUIRE, a list, has a word: "datasets"
@@ -36,12 +36,12 @@ func datasets(t *testing.T) []string {
 		}
 		t.Skip("SKIPPED: CRABMEM_DATASETS names no folder of test sets")
 	}
-	corpora, err := filepath.Glob(filepath.Join(root, "*", recall.Corpus))
+	corpora, err := filepath.Glob(filepath.Join(root, "*", recalleval.Corpus))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(corpora) == 0 {
-		t.Fatalf("CRABMEM_DATASETS=%s: no folder in it has a %s", root, recall.Corpus)
+		t.Fatalf("CRABMEM_DATASETS=%s: no folder in it has a %s", root, recalleval.Corpus)
 	}
 	dirs := make([]string, len(corpora))
 	for i, c := range corpora {
@@ -60,7 +60,7 @@ func required(t *testing.T) map[string]float64 {
 	want := make(map[string]float64)
 	for line := range strings.Lines(string(b)) {
 		set, figure, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if figure == recall.Metrics[0] {
+		if figure == recalleval.Metrics[0] {
 			continue
 		}
 		if want[set], err = strconv.ParseFloat(figure, 64); err != nil {
@@ -75,7 +75,7 @@ func required(t *testing.T) map[string]float64 {
 
 // missed lists the sets that are short of what is required of them. Figures
 // are compared as they are printed, to three decimals.
-func missed(want map[string]float64, results []*recall.Result) []string {
+func missed(want map[string]float64, results []*recalleval.Result) []string {
 	var list []string
 	for _, r := range results {
 		least, named := want[r.Set]
@@ -88,10 +88,10 @@ func missed(want map[string]float64, results []*recall.Result) []string {
 
 func TestMissed(t *testing.T) {
 	want := map[string]float64{"a": 0.5, "b": 0.7, "c": 0.9}
-	result := func(set string, ndcg float64) *recall.Result {
-		return &recall.Result{Set: set, Scores: recall.Scores{NDCG10: ndcg}}
+	result := func(set string, ndcg float64) *recalleval.Result {
+		return &recalleval.Result{Set: set, Scores: recalleval.Scores{NDCG10: ndcg}}
 	}
-	got := missed(want, []*recall.Result{result("a", 0.49951), result("b", 0.69949), result("c", 0.9), result("another", 0.1)})
+	got := missed(want, []*recalleval.Result{result("a", 0.49951), result("b", 0.69949), result("c", 0.9), result("another", 0.1)})
 	if !slices.Equal(got, []string{"b: nDCG@10 is 0.699, required 0.700"}) {
 		t.Errorf("%q", got)
 	}
@@ -99,7 +99,7 @@ func TestMissed(t *testing.T) {
 
 // shuffled writes a set anew, with the documents in another order and with each
 // other's ids.
-func shuffled(t *testing.T, s *recall.Set, rng *rand.Rand) recall.Open {
+func shuffled(t *testing.T, s *recalleval.Set, rng *rand.Rand) recalleval.Open {
 	t.Helper()
 	renamed := make(map[string]string)
 	for i, p := range rng.Perm(len(s.Docs)) {
@@ -131,23 +131,23 @@ func TestShuffled(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, seed))
 	for _, dir := range datasets(t) {
-		set, err := recall.Load(open, dir)
+		set, err := recalleval.Load(open, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := recall.Load(shuffled(t, set, rng), "set")
+		other, err := recalleval.Load(shuffled(t, set, rng), "set")
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := recall.Run(t.Context(), set, recall.Options{})
+		a, err := recalleval.Run(t.Context(), set, recalleval.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := recall.Run(t.Context(), other, recall.Options{})
+		b, err := recalleval.Run(t.Context(), other, recalleval.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		moved := len(recall.Compare(a, b).Moved)
+		moved := len(recalleval.Compare(a, b).Moved)
 		t.Logf("%s: nDCG@10 %.5f, shuffled %.5f; %d of %d queries moved", a.Set, a.NDCG10, b.NDCG10, moved, a.Queries)
 		if math.Abs(a.NDCG10-b.NDCG10) > 0.001 {
 			t.Errorf("%s: nDCG@10 is %.5f, and %.5f with documents and ids shuffled (seed %d)", a.Set, a.NDCG10, b.NDCG10, seed)
@@ -162,15 +162,15 @@ func TestDatasets(t *testing.T) {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\nset\tanalyzer\tdocs\tqueries\tnDCG@10\trequired\trecall@10\tMRR@10\thit@1\t\n")
-	var standard []*recall.Result
+	var standard []*recalleval.Result
 	for _, dir := range dirs {
-		set, err := recall.Load(open, dir)
+		set, err := recalleval.Load(open, dir)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
-			r, err := recall.Run(t.Context(), set, recall.Options{Analyzer: a})
+			r, err := recalleval.Run(t.Context(), set, recalleval.Options{Analyzer: a})
 			if err != nil {
 				t.Errorf("%s: %v", dir, err)
 				continue

@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 
-	"crabmem/bench/measure"
 	"crabmem/bm25"
 	"crabmem/crmem"
 	"crabmem/crmem/recalleval"
@@ -75,7 +74,7 @@ JSON for each query, with its hits. With --json the answer is a line per set.`,
 	completeWords(cmd, "mode", "group", "filter", "pooled")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
-		b := bench{c: c, ctx: cmd.Context(), f: f, options: recalleval.Options{Passes: 3, CPU: measure.CPU}}
+		b := bench{c: c, ctx: cmd.Context(), f: f, options: recalleval.Options{Passes: 3, CPU: recalleval.CPUTime}}
 		var err error
 		if b.options.Mode, err = recalleval.ParseMode(f.mode); err != nil {
 			return usagef("--%v", err)

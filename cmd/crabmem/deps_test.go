@@ -164,6 +164,33 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// testPrograms are the directories of the programs that test and measure.
+var testPrograms = []string{"bench", "fuzz"}
+
+func isTestProgram(pkg string) bool {
+	dir, _, _ := strings.Cut(pkg, "/")
+	return slices.Contains(testPrograms, dir)
+}
+
+// TestProductImportsNoTestProgram checks that code outside bench and fuzz, tests
+// excepted, imports neither.
+func TestProductImportsNoTestProgram(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || isTestProgram(s.pkg) {
+			continue
+		}
+		for _, i := range s.file.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in, ok := strings.CutPrefix(p, "crabmem/"); ok && isTestProgram(in) {
+				t.Errorf("%s imports %s; only bench, fuzz, and tests may", s.name, in)
+			}
+		}
+	}
+}
+
 func rival(p string) bool {
 	return slices.ContainsFunc(rivals, func(r string) bool {
 		return p == r || r != rivals[0] && strings.HasPrefix(p, r+"/")

@@ -1,14 +1,14 @@
 //go:build unix
 
-package measure
+package recalleval
 
 import (
 	"syscall"
 	"time"
 )
 
-// CPU returns the CPU time, user and system, that the process has used.
-func CPU() time.Duration {
+// CPUTime returns the CPU time, user and system, that the process has used.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

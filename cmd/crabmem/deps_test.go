@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"bm25/snippet":               {"bm25"},
 	"crmem/budget":               {"bm25", "bm25/snippet"},
 	"sessionlog":                 {"crmem/vfs", "bm25", "bm25/snippet"},
+	"sessionlog/foreign":         {"sessionlog", "crmem/vfs"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/client":              {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs", "daemon/model"},

@@ -28,7 +28,7 @@ func (d *doctor) checkHome(context.Context) {
 		d.fail("home", "move it away, or name another home: --home or CRABTALK_HOME", "%s is not a directory", d.home)
 		return
 	}
-	if others, uid := foreign(fi); others {
+	if others, uid := ownedByOther(fi); others {
 		d.fail("home", "chown -R it to the user who runs crabmem, or name another home", "%s belongs to user %d, and this is user %d", d.home, uid, os.Geteuid())
 		return
 	}
@@ -58,7 +58,7 @@ func (d *doctor) checkHome(context.Context) {
 			good = false
 			d.fail("home", "put back what the link leads to, or remove the link", "%s is a link, and leads nowhere", name)
 		}
-		if others, uid := foreign(fi); others && left > 0 {
+		if others, uid := ownedByOther(fi); others && left > 0 {
 			left--
 			good = false
 			d.fail("home", "sudo chown -R "+shell(d.userName())+" "+shell(real), "%s belongs to user %d", name, uid)

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
+	"crabmem/sessionlog/foreign"
 
 	"github.com/spf13/cobra"
 )
@@ -268,7 +269,7 @@ func parseImportLine(line string) (importLine, error) {
 	if !utf8.ValidString(line) {
 		return l, errors.New("invalid UTF-8")
 	}
-	if i := migrate.LoneSurrogate(line); i >= 0 {
+	if i := foreign.LoneSurrogate(line); i >= 0 {
 		return l, fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
 	}
 	var v struct {

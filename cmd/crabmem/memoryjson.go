@@ -9,8 +9,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"crabmem/cmd/crabmem/migrate"
 	"crabmem/crmem"
+	"crabmem/sessionlog/foreign"
 )
 
 // The file of the reference memory server, memory.json or memory.jsonl: a line
@@ -96,7 +96,7 @@ func (m *memoryJSON) add(n int, raw json.RawMessage) error {
 	if !utf8.Valid(raw) {
 		return errors.New("invalid UTF-8")
 	}
-	if i := migrate.LoneSurrogate(string(raw)); i >= 0 {
+	if i := foreign.LoneSurrogate(string(raw)); i >= 0 {
 		return fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
 	}
 	var line struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/foreign"
 
 	"github.com/spf13/cobra"
 )
@@ -113,12 +114,12 @@ func (c *cli) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir
 }
 
 // transcripts finds the transcripts under paths, each once, the largest first.
-func (c *cli) transcripts(ctx context.Context, paths []string) (found []foundTranscript, others int, err error) {
+func (c *cli) transcripts(ctx context.Context, paths []string) (found []foreign.File, others int, err error) {
 	seen := make(map[string]bool)
 	for _, path := range paths {
-		var list transcriptList
+		var list foreign.List
 		err := c.busy("looking for transcripts", func() (err error) {
-			list, err = findTranscripts(ctx, c.fs, path)
+			list, err = foreign.Find(ctx, c.fs, path)
 			return err
 		})
 		if err != nil && ctx.Err() != nil {
@@ -142,14 +143,14 @@ func (c *cli) transcripts(ctx context.Context, paths []string) (found []foundTra
 			c.warn(err.Error() + "; passed over")
 		}
 	}
-	slices.SortStableFunc(found, func(a, b foundTranscript) int {
+	slices.SortStableFunc(found, func(a, b foreign.File) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.Path, b.Path))
 	})
 	return found, others, nil
 }
 
 // importTranscripts imports what was found, and fills in the answer.
-func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foundTranscript, a *importedFiles) (err error) {
+func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foreign.File, a *importedFiles) (err error) {
 	if len(found) == 0 {
 		return nil
 	}
@@ -187,8 +188,8 @@ func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 
 // importOne imports one transcript. Its error is of the folder of sessions; what
 // is wrong with the transcript is why it is skipped.
-func (c *cli) importOne(im *sessionlog.Importer, file foundTranscript, taken map[string]string) (importedFile, error) {
-	t, err := file.read(c.fs)
+func (c *cli) importOne(im *sessionlog.Importer, file foreign.File, taken map[string]string) (importedFile, error) {
+	t, err := file.Read(c.fs)
 	f := importedFile{Path: file.Path, Tool: file.Kind.Tool, Outcome: outcomeSkipped, BadLines: t.BadLines, Mended: t.Mended.Count, LeftOut: []leftOut{}, title: t.Meta.Title}
 	for _, s := range t.Skipped {
 		f.LeftOut = append(f.LeftOut, leftOut(s))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/foreign"
 )
 
 // A conversation of ChatGPT's export is a tree of messages, of which the branch
@@ -35,7 +36,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 	}
 	c.head(h, o, o.str("title"), o.when("create_time"))
 	c.skipKeys("a conversation", o, "id", "conversation_id", "title", "create_time", "current_node", "mapping")
-	if says(o["mapping"]) && KindOf(o["mapping"]) != "object" {
+	if says(o["mapping"]) && foreign.JSONType(o["mapping"]) != "object" {
 		c.left.add("messages that are no tree", c.chat)
 	}
 	tree := o.sub("mapping")
@@ -167,7 +168,7 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 		return "", o.str("content")
 	default:
 		for _, k := range o.keys("content_type", "language", "response_format_name") {
-			switch v := o[k]; KindOf(v) {
+			switch v := o[k]; foreign.JSONType(v) {
 			case "string":
 				texts = append(texts, str(v))
 			case "array":
@@ -187,7 +188,7 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 
 // chatgptPart is a part of a message: text, or what stands for a file.
 func (c *chatReader) chatgptPart(raw json.RawMessage) string {
-	if KindOf(raw) == "string" {
+	if foreign.JSONType(raw) == "string" {
 		return str(raw)
 	}
 	o := objectOf(raw)

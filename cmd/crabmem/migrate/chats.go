@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/foreign"
 )
 
 // maxItem is the most of a session's line.
@@ -54,7 +55,7 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 	if err != nil {
 		return &Chat{Err: fmt.Errorf("%s: %w", c.chat, err)}
 	}
-	if LoneSurrogate(string(raw)) >= 0 {
+	if foreign.LoneSurrogate(string(raw)) >= 0 {
 		c.left.add("half a character, which became U+FFFD", c.chat)
 	}
 	h := &Chat{}
@@ -109,7 +110,7 @@ func (c *chatReader) say(h *Chat, m sessionlog.Message) {
 // arguments are those of a call, which are JSON.
 func arguments(text string) string {
 	raw := json.RawMessage(text)
-	if json.Valid(raw) && KindOf(raw) == "object" {
+	if json.Valid(raw) && foreign.JSONType(raw) == "object" {
 		return compact(raw)
 	}
 	var b strings.Builder

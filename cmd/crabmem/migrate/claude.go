@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/foreign"
 )
 
 // A conversation of Claude's export:
@@ -28,7 +29,7 @@ func (c *chatReader) claude(h *Chat, o object) {
 	if s := o.str("summary"); strings.TrimSpace(s) != "" {
 		c.say(h, sessionlog.Message{Role: sessionlog.RoleSystem, Content: s})
 	}
-	if says(o["chat_messages"]) && KindOf(o["chat_messages"]) != "array" {
+	if says(o["chat_messages"]) && foreign.JSONType(o["chat_messages"]) != "array" {
 		c.left.add("messages that are no list", c.chat)
 	}
 	for _, raw := range o.list("chat_messages") {
@@ -136,7 +137,7 @@ func (c *chatReader) files(list []json.RawMessage) string {
 
 // resultText is the text of a tool's result: text, or blocks.
 func (c *chatReader) resultText(v json.RawMessage) string {
-	if KindOf(v) != "array" {
+	if foreign.JSONType(v) != "array" {
 		return plain(v)
 	}
 	var all []string

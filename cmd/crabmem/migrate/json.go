@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"crabmem/sessionlog/foreign"
 )
 
 // object is a JSON object whose keys are compared exactly.
@@ -23,39 +25,18 @@ func parseObject(raw []byte) (object, error) {
 		return nil, errors.New("invalid UTF-8")
 	}
 	var o object
-	if kind := KindOf(raw); kind != "object" {
+	if kind := foreign.JSONType(raw); kind != "object" {
 		return nil, fmt.Errorf("a JSON %s, want an object", kind)
 	}
 	err := json.Unmarshal(raw, &o)
 	return o, err
 }
 
-// KindOf names the kind of a value.
-func KindOf(v []byte) string {
-	v = bytes.TrimLeft(v, " \t\r\n")
-	if len(v) == 0 {
-		return "nothing"
-	}
-	switch v[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case '"':
-		return "string"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	return "number"
-}
-
 // str is a string, "" when it is anything else.
 func (o object) str(key string) string { return str(o[key]) }
 
 func str(v json.RawMessage) (s string) {
-	if KindOf(v) == "string" {
+	if foreign.JSONType(v) == "string" {
 		_ = json.Unmarshal(v, &s) // v is valid
 	}
 	return s
@@ -68,7 +49,7 @@ func (o object) sub(key string) object { return objectOf(o[key]) }
 func (o object) list(key string) []json.RawMessage { return list(o[key]) }
 
 func list(v json.RawMessage) (l []json.RawMessage) {
-	if KindOf(v) == "array" {
+	if foreign.JSONType(v) == "array" {
 		_ = json.Unmarshal(v, &l)
 	}
 	return l
@@ -76,7 +57,7 @@ func list(v json.RawMessage) (l []json.RawMessage) {
 
 // objectOf is an object, nil when it is anything else.
 func objectOf(v json.RawMessage) (o object) {
-	if KindOf(v) == "object" {
+	if foreign.JSONType(v) == "object" {
 		_ = json.Unmarshal(v, &o)
 	}
 	return o
@@ -102,7 +83,7 @@ func (o object) keys(but ...string) []string {
 
 // plain is a value as text: a string as it is, anything else as JSON.
 func plain(v json.RawMessage) string {
-	if KindOf(v) == "string" {
+	if foreign.JSONType(v) == "string" {
 		return str(v)
 	}
 	return compact(v)
@@ -118,7 +99,7 @@ func compact(v json.RawMessage) string {
 
 // when is a time: text, or seconds since 1970.
 func (o object) when(key string) time.Time {
-	switch v := o[key]; KindOf(v) {
+	switch v := o[key]; foreign.JSONType(v) {
 	case "string":
 		return timeOf(str(v))
 	case "number":
@@ -130,38 +111,6 @@ func (o object) when(key string) time.Time {
 		return time.Unix(int64(whole), int64(part*1e6)*1e3).UTC()
 	}
 	return time.Time{}
-}
-
-// LoneSurrogate returns where an escape of a JSON text names half of a surrogate
-// pair, which encoding/json silently replaces; -1 if none does.
-func LoneSurrogate(s string) int {
-	half := func(i int) (lo, ok bool) {
-		if len(s)-i < 6 || s[i] != '\\' || s[i+1] != 'u' || s[i+2]|0x20 != 'd' {
-			return false, false
-		}
-		switch s[i+3] | 0x20 {
-		case '8', '9', 'a', 'b':
-			return false, true
-		case 'c', 'd', 'e', 'f':
-			return true, true
-		}
-		return false, false
-	}
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' {
-			continue
-		}
-		lo, ok := half(i)
-		if !ok {
-			i++ // the escaped character is not the start of another escape
-			continue
-		}
-		if next, _ := half(i + 6); lo || !next {
-			return i
-		}
-		i += 11
-	}
-	return -1
 }
 
 // counted is a reader that knows a limit.
@@ -224,7 +173,7 @@ func elements(r io.Reader, keys []string, take func(n int, raw json.RawMessage) 
 		o, _ := parseObject(raw)
 		var key string
 		for _, k := range keys {
-			if KindOf(o[k]) == "array" {
+			if foreign.JSONType(o[k]) == "array" {
 				key = k
 				break
 			}
@@ -259,7 +208,7 @@ func opensArray(dec *json.Decoder) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if KindOf(c) != "array" {
+	if foreign.JSONType(c) != "array" {
 		return false, nil
 	}
 	_, err = dec.Token()

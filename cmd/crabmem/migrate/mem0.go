@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"crabmem/sessionlog/foreign"
 )
 
 // An export of mem0 is a list of memories, as such or under "results" or
@@ -39,7 +41,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 			left.add("a record that is none: "+err.Error(), fmt.Sprintf("record %d", i))
 			return nil
 		}
-		if LoneSurrogate(string(raw)) >= 0 {
+		if foreign.LoneSurrogate(string(raw)) >= 0 {
 			left.add("half a character, which became U+FFFD", fmt.Sprintf("record %d", i))
 		}
 		n, ok := mem0Note(i, o, &left)
@@ -79,7 +81,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 
 func mem0Note(i int, o object, left *tallies) (Note, bool) {
 	id := str(o["id"])
-	if KindOf(o["id"]) == "number" {
+	if foreign.JSONType(o["id"]) == "number" {
 		id = plain(o["id"])
 	}
 	where := id
@@ -114,7 +116,7 @@ func mem0Note(i int, o object, left *tallies) (Note, bool) {
 		case slices.Contains(mem0Left, k):
 			left.add(fmt.Sprintf("%q of a memory", k), where)
 		case k == "created_at" && n.Created.Equal(n.Created.Truncate(time.Second)) && !n.Created.IsZero():
-		case KindOf(v) == "object":
+		case foreign.JSONType(v) == "object":
 			for _, sub := range objectOf(v).keys() {
 				lines = append(lines, k+"."+sub+": "+inLine(objectOf(v)[sub]))
 			}

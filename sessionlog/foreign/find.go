@@ -1,4 +1,4 @@
-package main
+package foreign
 
 import (
 	"context"
@@ -14,76 +14,76 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// How far findTranscripts goes.
+// How far Find goes.
 const (
-	maxTranscriptDepth = 32      // of directories
-	maxTranscriptNames = 500_000 // in all of them
-	maxTranscriptHead  = 64      // lines read of a file to know whose it is
+	maxDepth = 32      // of directories
+	maxNames = 500_000 // in all of them
+	maxHead  = 64      // lines read of a file to know whose it is
 )
 
-// transcriptKind is a tool that leaves transcripts behind.
-type transcriptKind struct {
+// Kind is a tool that leaves transcripts behind.
+type Kind struct {
 	Tool string // as in sessionlog.Meta.Agent
-	read func(io.Reader) (transcript, error)
+	read func(io.Reader) (Transcript, error)
 }
 
 var (
-	claudeCode = &transcriptKind{"claude-code", readClaudeCode}
-	codex      = &transcriptKind{"codex", readCodex}
+	claudeCode = &Kind{"claude-code", readClaudeCode}
+	codex      = &Kind{"codex", readCodex}
 )
 
-// foundTranscript is a file that looks like a tool's transcript.
-type foundTranscript struct {
+// File is a file that looks like a tool's transcript.
+type File struct {
 	Path string
-	Kind *transcriptKind
+	Kind *Kind
 	Size int64
 }
 
-// transcriptList is what there is under a path.
-type transcriptList struct {
-	Found  []foundTranscript // by path
-	Others int               // .jsonl files of nobody known
-	Failed []error           // what could not be read; each names its path
+// List is what there is under a path.
+type List struct {
+	Found  []File  // by path
+	Others int     // .jsonl files of nobody known
+	Failed []error // what could not be read; each names its path
 }
 
-// findTranscripts lists the transcripts that name is or, when it is a
+// Find lists the transcripts that name is or, when it is a
 // directory, that are in it and under it, by what is in the files. A file
-// that is given is taken whatever its name, or errNoTranscript; in directories
+// that is given is taken whatever its name, or ErrNoTranscript; in directories
 // only regular files *.jsonl are looked at, and links are not followed.
-func findTranscripts(ctx context.Context, fsys vfs.FS, name string) (transcriptList, error) {
+func Find(ctx context.Context, fsys vfs.FS, name string) (List, error) {
 	name, err := fsys.Resolve(name)
 	if err != nil {
-		return transcriptList{}, err
+		return List{}, err
 	}
 	fi, err := fsys.Lstat(name)
 	if err != nil {
-		return transcriptList{}, err
+		return List{}, err
 	}
 	if !fi.IsDir() {
-		kind, err := detectTranscript(fsys, name)
+		kind, err := detect(fsys, name)
 		if err == nil && kind == nil {
-			err = &fs.PathError{Op: "import", Path: name, Err: errNoTranscript}
+			err = &fs.PathError{Op: "import", Path: name, Err: ErrNoTranscript}
 		}
 		if err != nil {
-			return transcriptList{}, err
+			return List{}, err
 		}
-		return transcriptList{Found: []foundTranscript{{name, kind, fi.Size()}}}, nil
+		return List{Found: []File{{name, kind, fi.Size()}}}, nil
 	}
 	root, err := fsys.Root(name)
 	if err != nil {
-		return transcriptList{}, err
+		return List{}, err
 	}
-	w := transcriptWalk{ctx: ctx, root: root, dir: name, limit: maxTranscriptNames}
+	w := walker{ctx: ctx, root: root, dir: name, limit: maxNames}
 	err = errors.Join(w.walk(".", 0), root.Close())
-	slices.SortFunc(w.list.Found, func(a, b foundTranscript) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(w.list.Found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return w.list, err
 }
 
-// read reads the transcript. It may have grown since it was found.
-func (f foundTranscript) read(fsys vfs.FS) (transcript, error) {
+// Read reads the transcript. It may have grown since it was found.
+func (f File) Read(fsys vfs.FS) (Transcript, error) {
 	file, err := fsys.Open(f.Path)
 	if err != nil {
-		return transcript{}, err
+		return Transcript{}, err
 	}
 	t, err := f.Kind.read(file)
 	for _, bad := range t.Bad {
@@ -95,17 +95,17 @@ func (f foundTranscript) read(fsys vfs.FS) (transcript, error) {
 	return t, err
 }
 
-type transcriptWalk struct {
+type walker struct {
 	ctx   context.Context
 	root  vfs.Tree
 	dir   string
 	names int
 	limit int // of names
-	list  transcriptList
+	list  List
 }
 
 // walk lists a directory. Its error ends the walk.
-func (w *transcriptWalk) walk(dir string, depth int) error {
+func (w *walker) walk(dir string, depth int) error {
 	entries, err := w.root.ReadDir(dir)
 	if err != nil && depth == 0 {
 		return err
@@ -123,8 +123,8 @@ func (w *transcriptWalk) walk(dir string, depth int) error {
 		}
 		name := path.Join(dir, e.Name())
 		switch {
-		case e.IsDir() && depth+1 == maxTranscriptDepth:
-			w.fail(name, fmt.Errorf("deeper than %d directories", maxTranscriptDepth))
+		case e.IsDir() && depth+1 == maxDepth:
+			w.fail(name, fmt.Errorf("deeper than %d directories", maxDepth))
 		case e.IsDir():
 			if err := w.walk(name, depth+1); err != nil {
 				return err
@@ -136,8 +136,8 @@ func (w *transcriptWalk) walk(dir string, depth int) error {
 	return nil
 }
 
-func (w *transcriptWalk) file(name string, e fs.DirEntry) {
-	kind, err := detectTranscript(w.root, name)
+func (w *walker) file(name string, e fs.DirEntry) {
+	kind, err := detect(w.root, name)
 	var fi fs.FileInfo
 	if err == nil {
 		fi, err = e.Info()
@@ -149,35 +149,35 @@ func (w *transcriptWalk) file(name string, e fs.DirEntry) {
 	case kind == nil:
 		w.list.Others++
 	default:
-		w.list.Found = append(w.list.Found, foundTranscript{w.path(name), kind, fi.Size()})
+		w.list.Found = append(w.list.Found, File{w.path(name), kind, fi.Size()})
 	}
 }
 
-func (w *transcriptWalk) path(name string) string {
+func (w *walker) path(name string) string {
 	return filepath.Join(w.dir, filepath.FromSlash(name))
 }
 
-func (w *transcriptWalk) fail(name string, err error) {
+func (w *walker) fail(name string, err error) {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	w.list.Failed = append(w.list.Failed, fmt.Errorf("%s: %w", w.path(name), err))
 }
 
-// detectTranscript tells by its first lines which tool wrote a file; nil for
+// detect tells by its first lines which tool wrote a file; nil for
 // none of them.
-func detectTranscript(t vfs.Tree, name string) (*transcriptKind, error) {
+func detect(t vfs.Tree, name string) (*Kind, error) {
 	f, err := t.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	kind, err := whoseTranscript(io.LimitReader(f, maxTranscriptLine+1<<20))
+	kind, err := detectReader(io.LimitReader(f, maxLine+1<<20))
 	return kind, errors.Join(err, f.Close())
 }
 
-func whoseTranscript(r io.Reader) (*transcriptKind, error) {
+func detectReader(r io.Reader) (*Kind, error) {
 	lines := newLineReader(r)
-	for lines.number < maxTranscriptHead {
+	for lines.number < maxHead {
 		err := lines.read()
 		if err == io.EOF {
 			return nil, nil
@@ -192,14 +192,14 @@ func whoseTranscript(r io.Reader) (*transcriptKind, error) {
 		if err != nil {
 			continue // torn, or damaged: others may tell
 		}
-		if kind := whoseLine(o); kind != nil {
+		if kind := detectLine(o); kind != nil {
 			return kind, nil
 		}
 	}
 	return nil, nil
 }
 
-func whoseLine(o object) *transcriptKind {
+func detectLine(o object) *Kind {
 	typ, id := o.text("type"), o.text("id")
 	switch {
 	case typ != "" && o.text("sessionId") != "",

@@ -1,4 +1,10 @@
-package main
+// Package foreign reads the session logs of other programs: Claude Code and
+// Codex. [Find] lists the logs in a directory, [File.Read] converts one to the
+// form that [sessionlog.Importer] imports.
+//
+// It also has two functions on JSON text that readers of other programs' files
+// need: [JSONType] and [LoneSurrogate].
+package foreign
 
 import (
 	"bufio"
@@ -12,16 +18,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"crabmem/cmd/crabmem/migrate"
 	"crabmem/sessionlog"
 )
 
 // What is read of a transcript, which is in memory as a whole, and what a line
 // of a session takes, at most.
 const (
-	maxTranscript     = 1 << 30
-	maxTranscriptLine = 64 << 20
-	maxImportedLine   = 64 << 20
+	maxTranscript   = 1 << 30
+	maxLine         = 64 << 20
+	maxImportedLine = 64 << 20
 
 	maxBadLines   = 100 // kept; all are counted
 	maxTallyLines = 16  // of one reason
@@ -32,42 +37,42 @@ const (
 )
 
 var (
-	// errNoTranscript is returned for a file that neither tool wrote.
-	errNoTranscript = errors.New("neither a Claude Code session nor a Codex rollout")
-	// errNoMessages is returned for a transcript in which nothing was said, or
+	// ErrNoTranscript is returned for a file that neither tool wrote.
+	ErrNoTranscript = errors.New("neither a Claude Code session nor a Codex rollout")
+	// ErrNoMessages is returned for a transcript in which nothing was said, or
 	// nothing that could be read.
-	errNoMessages = errors.New("no messages in it")
-	// errSubAgent is returned for the transcript of a sub-agent. It belongs to
+	ErrNoMessages = errors.New("no messages in it")
+	// ErrSubAgent is returned for the transcript of a sub-agent. It belongs to
 	// another session and may have its id.
-	errSubAgent = errors.New("the transcript of a sub-agent")
-	// errNoSessionID is returned for a transcript that does not say which
+	ErrSubAgent = errors.New("the transcript of a sub-agent")
+	// ErrNoSessionID is returned for a transcript that does not say which
 	// session it is of: importing it twice would give two.
-	errNoSessionID = errors.New("no session id in it")
+	ErrNoSessionID = errors.New("no session id in it")
 )
 
-// transcript is a conversation that another tool left behind, as
+// Transcript is a conversation that another tool left behind, as
 // sessionlog.Dir.Import takes it. It depends on the bytes of the file alone.
-type transcript struct {
+type Transcript struct {
 	Meta  sessionlog.Meta
 	Items []sessionlog.Item
 	Began []int64 // the number of the line where each of Items begins
 	Lines int64   // of the file, the last one perhaps without its end
 
-	Skipped []tally // what was left out, by reason
-	Mended  tally   // lines in which half of a surrogate pair became U+FFFD
+	Skipped []Tally // what was left out, by reason
+	Mended  Tally   // lines in which half of a surrogate pair became U+FFFD
 
 	BadLines int64                     // not what the tool writes, and left out
 	Bad      []*sessionlog.FormatError // the first of them, without a path
 }
 
-// tally counts lines, or parts of lines, and names the first.
-type tally struct {
+// Tally counts lines, or parts of lines, and names the first.
+type Tally struct {
 	Reason string
 	Count  int64
 	Lines  []int64
 }
 
-func (t *tally) add(line int64) {
+func (t *Tally) add(line int64) {
 	t.Count++
 	if n := len(t.Lines); n < maxTallyLines && (n == 0 || t.Lines[n-1] != line) {
 		t.Lines = append(t.Lines, line)
@@ -95,9 +100,9 @@ func (l *lineReader) read() error {
 	for {
 		b, err := l.r.ReadSlice('\n')
 		if l.next += int64(len(b)); l.next > l.limit {
-			return fmt.Errorf("more than %s", sizeOf(l.limit))
+			return fmt.Errorf("more than %s", sizeText(l.limit))
 		}
-		if l.long = l.long || len(l.line)+len(b) > maxTranscriptLine+1; l.long {
+		if l.long = l.long || len(l.line)+len(b) > maxLine+1; l.long {
 			l.line = nil
 		} else {
 			l.add(b)
@@ -123,23 +128,23 @@ func (l *lineReader) read() error {
 // as append grows it, it would be left behind five times.
 func (l *lineReader) add(b []byte) {
 	if room := max(2*cap(l.line), 64<<10); len(l.line)+len(b) > cap(l.line) {
-		if room >= maxTranscriptLine {
-			room = maxTranscriptLine + 1
+		if room >= maxLine {
+			room = maxLine + 1
 		}
 		l.line = append(make([]byte, 0, room), l.line...)
 	}
 	l.line = append(l.line, b...)
 }
 
-// transcriptBuilder collects a transcript.
-type transcriptBuilder struct {
-	t    transcript
+// builder collects a transcript.
+type builder struct {
+	t    Transcript
 	line int64 // that is being read
 	buf  []byte
 }
 
 // read gives every object of a file to line, whose errors make a line bad.
-func (b *transcriptBuilder) read(r io.Reader, line func(object) error) error {
+func (b *builder) read(r io.Reader, line func(object) error) error {
 	lines := newLineReader(r)
 	for {
 		err := lines.read()
@@ -155,7 +160,7 @@ func (b *transcriptBuilder) read(r io.Reader, line func(object) error) error {
 		}
 		var o object
 		if lines.long {
-			err = fmt.Errorf("longer than %s", sizeOf(maxTranscriptLine))
+			err = fmt.Errorf("longer than %s", sizeText(maxLine))
 		} else if o, err = parseObject(lines.line); err == nil {
 			err = line(o)
 		}
@@ -166,33 +171,33 @@ func (b *transcriptBuilder) read(r io.Reader, line func(object) error) error {
 			}
 			continue
 		}
-		if bytes.Contains(lines.line, []byte(`\u`)) && migrate.LoneSurrogate(string(lines.line)) >= 0 {
+		if bytes.Contains(lines.line, []byte(`\u`)) && LoneSurrogate(string(lines.line)) >= 0 {
 			b.t.Mended.add(lines.number)
 		}
 	}
 }
 
 // skip counts something that is left out.
-func (b *transcriptBuilder) skip(reason string) {
-	i := slices.IndexFunc(b.t.Skipped, func(t tally) bool { return t.Reason == reason })
+func (b *builder) skip(reason string) {
+	i := slices.IndexFunc(b.t.Skipped, func(t Tally) bool { return t.Reason == reason })
 	if i < 0 && len(b.t.Skipped) >= maxReasons {
 		reason = "others"
-		i = slices.IndexFunc(b.t.Skipped, func(t tally) bool { return t.Reason == reason })
+		i = slices.IndexFunc(b.t.Skipped, func(t Tally) bool { return t.Reason == reason })
 	}
 	if i < 0 {
 		i = len(b.t.Skipped)
-		b.t.Skipped = append(b.t.Skipped, tally{Reason: reason})
+		b.t.Skipped = append(b.t.Skipped, Tally{Reason: reason})
 	}
 	b.t.Skipped[i].add(b.line)
 }
 
 // skipNamed counts what a file gives a name to.
-func (b *transcriptBuilder) skipNamed(what, name string) {
+func (b *builder) skipNamed(what, name string) {
 	b.skip(fmt.Sprintf("%s %q", what, cutRunes(name, 40)))
 }
 
 // plain is the text of blocks.
-func (b *transcriptBuilder) plain(o object, key string) (string, error) {
+func (b *builder) plain(o object, key string) (string, error) {
 	blocks, err := o.blocks(key)
 	if err != nil {
 		return "", err
@@ -201,7 +206,7 @@ func (b *transcriptBuilder) plain(o object, key string) (string, error) {
 }
 
 // plainBlocks is the text of blocks of text and images. It counts the others.
-func (b *transcriptBuilder) plainBlocks(blocks []object) (text string, err error) {
+func (b *builder) plainBlocks(blocks []object) (text string, err error) {
 	for _, block := range blocks {
 		switch typ := block.text("type"); typ {
 		case "text", "input_text", "output_text", "summary_text", "reasoning_text":
@@ -221,7 +226,7 @@ func (b *transcriptBuilder) plainBlocks(blocks []object) (text string, err error
 
 // message adds a message that began in a line, and returns the length of its
 // own; 0 when it was not added.
-func (b *transcriptBuilder) message(line int64, m sessionlog.Message) int {
+func (b *builder) message(line int64, m sessionlog.Message) int {
 	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 && m.Role != sessionlog.RoleTool {
 		b.skip("empty")
 		return 0
@@ -237,7 +242,7 @@ func (b *transcriptBuilder) message(line int64, m sessionlog.Message) int {
 }
 
 // summary adds a compaction.
-func (b *transcriptBuilder) summary(s string) {
+func (b *builder) summary(s string) {
 	if strings.TrimSpace(s) == "" {
 		b.skip("compaction without a summary")
 		return
@@ -251,13 +256,13 @@ func (b *transcriptBuilder) summary(s string) {
 
 // finish returns the transcript of a tool's session. One that says nowhere
 // when it was is of 1970.
-func (b *transcriptBuilder) finish(tool, id, title string, created time.Time) (transcript, error) {
-	slices.SortFunc(b.t.Skipped, func(x, y tally) int { return strings.Compare(x.Reason, y.Reason) })
+func (b *builder) finish(tool, id, title string, created time.Time) (Transcript, error) {
+	slices.SortFunc(b.t.Skipped, func(x, y Tally) int { return strings.Compare(x.Reason, y.Reason) })
 	if !slices.ContainsFunc(b.t.Items, func(i sessionlog.Item) bool { return !i.Marker }) {
-		return b.t, errNoMessages
+		return b.t, ErrNoMessages
 	}
 	if id == "" || len(id) > 200 || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
-		return b.t, errNoSessionID
+		return b.t, ErrNoSessionID
 	}
 	if created.IsZero() {
 		created = time.Unix(0, 0)
@@ -294,4 +299,16 @@ func join(a, b string) string {
 		return a + b
 	}
 	return a + "\n\n" + b
+}
+
+// sizeText returns a number of bytes in the largest unit of which it is one or
+// more.
+func sizeText(n int64) string {
+	switch {
+	case n < 1<<20:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }

@@ -1,4 +1,4 @@
-package main
+package foreign
 
 import (
 	"errors"
@@ -23,10 +23,10 @@ import (
 // The title is that of the last custom-title line, else of the last ai-title
 // line, else of the last summary line whose leaf is in the file: the others
 // are of other sessions.
-func readClaudeCode(r io.Reader) (transcript, error) {
+func readClaudeCode(r io.Reader) (Transcript, error) {
 	c := claudeReader{seen: make(map[string]bool)}
 	if err := c.read(r, c.record); err != nil {
-		return transcript{}, err
+		return Transcript{}, err
 	}
 	title := c.custom
 	if title == "" {
@@ -38,14 +38,14 @@ func readClaudeCode(r io.Reader) (transcript, error) {
 		}
 	}
 	t, err := c.finish("claude-code", c.id, title, c.created)
-	if errors.Is(err, errNoMessages) && c.sidechain {
-		err = errSubAgent
+	if errors.Is(err, ErrNoMessages) && c.sidechain {
+		err = ErrSubAgent
 	}
 	return t, err
 }
 
 type claudeReader struct {
-	transcriptBuilder
+	builder
 	id        string // the session's: that of the last line, as a fork begins with another's
 	created   time.Time
 	seen      map[string]bool // uuids of the lines that were read

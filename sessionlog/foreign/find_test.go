@@ -1,4 +1,4 @@
-package main
+package foreign
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestWhoseTranscript(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		file string
-		want *transcriptKind
+		want *Kind
 	}{
 		{claudeLine, claudeCode},
 		{`{"type":"summary","summary":"x","leafUuid":"1"}`, claudeCode},
@@ -46,10 +46,10 @@ func TestWhoseTranscript(t *testing.T) {
 		{`{"type":"user","session_id":"s"}`, nil},
 		{`{"type":"response_item"}`, nil},
 		{`{"agent":"crab","created_by":"user","created_at":"x","title":"","uptime_secs":0}` + "\n" + `{"role":"user","content":"a session"}`, nil},
-		{strings.Repeat("{}\n", maxTranscriptHead) + claudeLine, nil},
-		{strings.Repeat("{}\n", maxTranscriptHead-1) + claudeLine, claudeCode},
+		{strings.Repeat("{}\n", maxHead) + claudeLine, nil},
+		{strings.Repeat("{}\n", maxHead-1) + claudeLine, claudeCode},
 	} {
-		if got, err := whoseTranscript(strings.NewReader(c.file)); got != c.want || err != nil {
+		if got, err := detectReader(strings.NewReader(c.file)); got != c.want || err != nil {
 			t.Errorf("%.80q: %v, want %v (%v)", c.file, got, c.want, err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestFindTranscripts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range maxTranscriptDepth {
+	for range maxDepth {
 		deep = path.Join(deep, "x")
 		if err := m.Mkdir(deep, 0o700); err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestFindTranscripts(t *testing.T) {
 	m.Symlink("/home", "/elsewhere/home")
 	m.Mkfifo("/home/pipe.jsonl")
 
-	got, err := findTranscripts(t.Context(), m, "/elsewhere/home")
+	got, err := Find(t.Context(), m, "/elsewhere/home")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestFindTranscripts(t *testing.T) {
 		t.Errorf("failed: %v", got.Failed)
 	}
 	for _, f := range got.Found {
-		if tr, err := f.read(m); err != nil && !errors.Is(err, errNoMessages) || tr.Lines == 0 {
+		if tr, err := f.Read(m); err != nil && !errors.Is(err, ErrNoMessages) || tr.Lines == 0 {
 			t.Errorf("%s: %d lines (%v)", f.Path, tr.Lines, err)
 		} else if err != nil && !strings.HasPrefix(err.Error(), f.Path+": ") {
 			t.Errorf("no path in %q", err)
@@ -108,11 +108,11 @@ func TestFindTranscripts(t *testing.T) {
 		"/home/a/text":        "/home/a/text claude-code 87", // whatever its name
 		"/home/link.jsonl":    "/elsewhere/1.jsonl claude-code 87",
 		"/home/a/notes.md":    "/home/a/notes.md claude-code 87",
-		"/home/a/other.jsonl": errNoTranscript, "/home/a/empty.jsonl": errNoTranscript,
+		"/home/a/other.jsonl": ErrNoTranscript, "/home/a/empty.jsonl": ErrNoTranscript,
 		"/home/pipe.jsonl": vfs.ErrNotRegular, "/home/none": fs.ErrNotExist, "/home/none/at/all": fs.ErrNotExist,
 		"/home/empty": "",
 	} {
-		got, err := findTranscripts(t.Context(), m, name)
+		got, err := Find(t.Context(), m, name)
 		if want, ok := want.(error); ok {
 			if !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", name, err, want)
@@ -129,7 +129,7 @@ func TestFindTranscripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := transcriptWalk{ctx: t.Context(), root: root, dir: "/home/a", limit: limit}
+		w := walker{ctx: t.Context(), root: root, dir: "/home/a", limit: limit}
 		if err := w.walk(".", 0); (err == nil) != want {
 			t.Errorf("a limit of %d names: %v", limit, err)
 		}
@@ -140,7 +140,7 @@ func TestFindTranscripts(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := findTranscripts(ctx, m, "/home"); !errors.Is(err, context.Canceled) {
+	if _, err := Find(ctx, m, "/home"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a walk that was stopped: %v", err)
 	}
 }
@@ -162,7 +162,7 @@ func TestFindTranscriptsDamage(t *testing.T) {
 	}
 	m := build()
 	before := m.Calls()
-	if got, err := findTranscripts(t.Context(), m, "/t"); err != nil || len(got.Found) != 3 {
+	if got, err := Find(t.Context(), m, "/t"); err != nil || len(got.Found) != 3 {
 		t.Fatalf("%v (%v)", foundList(got), err)
 	}
 	calls := m.Calls() - before
@@ -177,14 +177,14 @@ func TestFindTranscriptsDamage(t *testing.T) {
 			}
 			return nil
 		}
-		got, err := findTranscripts(t.Context(), m, "/t")
+		got, err := Find(t.Context(), m, "/t")
 		if err == nil && len(got.Failed) == 0 && len(got.Found) != 3 {
 			t.Errorf("call %d failed, and nothing was said: %v", i, foundList(got))
 		}
 	}
 }
 
-func foundList(l transcriptList) []string {
+func foundList(l List) []string {
 	var list []string
 	for _, f := range l.Found {
 		list = append(list, fmt.Sprint(filepath.ToSlash(f.Path), " ", f.Kind.Tool, " ", f.Size))
@@ -195,7 +195,7 @@ func foundList(l transcriptList) []string {
 // TestFindTranscriptFiles finds those under testdata on a real disk.
 func TestFindTranscriptFiles(t *testing.T) {
 	t.Parallel()
-	got, err := findTranscripts(t.Context(), vfs.OS{}, "../../testdata/transcripts")
+	got, err := Find(t.Context(), vfs.OS{}, "../../testdata/transcripts")
 	if err != nil || len(got.Failed) > 0 || got.Others > 0 {
 		t.Fatalf("%d others, failed: %v (%v)", got.Others, got.Failed, err)
 	}
@@ -207,7 +207,7 @@ func TestFindTranscriptFiles(t *testing.T) {
 		if filepath.Base(filepath.Dir(f.Path)) != f.Kind.Tool {
 			t.Errorf("%s is one of %s", f.Path, f.Kind.Tool)
 		}
-		tr, err := f.read(vfs.OS{})
+		tr, err := f.Read(vfs.OS{})
 		if err == nil {
 			sessions++
 			checkSession(t, tr)

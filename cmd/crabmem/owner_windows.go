@@ -9,4 +9,4 @@ const (
 	sockets  = false
 )
 
-func foreign(fs.FileInfo) (yes bool, uid int) { return false, 0 }
+func ownedByOther(fs.FileInfo) (yes bool, uid int) { return false, 0 }

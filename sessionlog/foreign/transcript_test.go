@@ -1,4 +1,4 @@
-package main
+package foreign
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func transcriptFiles(t *testing.T, tool string, want int) []string {
 
 // describe writes everything that a transcript says: the lines of the session
 // it becomes, each with its number in the file, and what was left out.
-func describe(tr transcript, err error) []byte {
+func describe(tr Transcript, err error) []byte {
 	var b bytes.Buffer
 	if tr.Meta != (sessionlog.Meta{}) {
 		b.Write(sessionlog.AppendMeta(nil, &tr.Meta))
@@ -70,7 +70,7 @@ func describe(tr transcript, err error) []byte {
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	for tool, kind := range map[string]struct {
-		*transcriptKind
+		*Kind
 		files int
 	}{
 		"claude-code": {claudeCode, 5},
@@ -108,18 +108,18 @@ func TestTranscriptErrors(t *testing.T) {
 	user := `{"type":"user","sessionId":%q,"uuid":"1","message":{"role":"user","content":"hello"}}` + "\n"
 	for _, c := range []struct {
 		name string
-		kind *transcriptKind
+		kind *Kind
 		file string
 		want error
 	}{
-		{"nothing", claudeCode, "", errNoMessages},
-		{"nothing", codex, "", errNoMessages},
-		{"only a compaction", claudeCode, `{"type":"user","sessionId":"s","isCompactSummary":true,"message":{"content":"x"}}`, errNoMessages},
-		{"no id", claudeCode, fmt.Sprintf(user, ""), errNoSessionID},
-		{"long id", claudeCode, fmt.Sprintf(user, strings.Repeat("x", 201)), errNoSessionID},
-		{"id of two lines", claudeCode, strings.ReplaceAll(fmt.Sprintf(user, "a@b"), "@", `\n`), errNoSessionID},
+		{"nothing", claudeCode, "", ErrNoMessages},
+		{"nothing", codex, "", ErrNoMessages},
+		{"only a compaction", claudeCode, `{"type":"user","sessionId":"s","isCompactSummary":true,"message":{"content":"x"}}`, ErrNoMessages},
+		{"no id", claudeCode, fmt.Sprintf(user, ""), ErrNoSessionID},
+		{"long id", claudeCode, fmt.Sprintf(user, strings.Repeat("x", 201)), ErrNoSessionID},
+		{"id of two lines", claudeCode, strings.ReplaceAll(fmt.Sprintf(user, "a@b"), "@", `\n`), ErrNoSessionID},
 		{"sub-agent", codex, `{"type":"session_meta","payload":{"id":"c","thread_source":"subagent"}}
-{"type":"response_item","payload":{"type":"message","role":"user","content":"x"}}`, errSubAgent},
+{"type":"response_item","payload":{"type":"message","role":"user","content":"x"}}`, ErrSubAgent},
 		{"an id", claudeCode, fmt.Sprintf(user, "s"), nil},
 	} {
 		if _, err := c.kind.read(strings.NewReader(c.file)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
@@ -127,7 +127,7 @@ func TestTranscriptErrors(t *testing.T) {
 		}
 	}
 	broken := errors.New("the disk is broken")
-	for _, kind := range []*transcriptKind{claudeCode, codex} {
+	for _, kind := range []*Kind{claudeCode, codex} {
 		_, err := kind.read(io.MultiReader(strings.NewReader("{}\n{}\n{"), iotest.ErrReader(broken)))
 		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 3 (offset 6)") {
 			t.Errorf("%s: %v", kind.Tool, err)
@@ -152,20 +152,20 @@ func TestTranscriptBounds(t *testing.T) {
 		name     string
 		file     io.Reader
 		items    int
-		skipped  []tally
+		skipped  []Tally
 		bad      string
 		contents int
 	}{
-		{"at the limit", line(maxTranscriptLine, "x"), 1, nil, "", maxTranscriptLine - len(head+tail)},
-		{"over it", io.MultiReader(line(maxTranscriptLine+1, "x"), line(100, "y")), 1, nil,
+		{"at the limit", line(maxLine, "x"), 1, nil, "", maxLine - len(head+tail)},
+		{"over it", io.MultiReader(line(maxLine+1, "x"), line(100, "y")), 1, nil,
 			"line 1 (offset 0): longer than 64.0 MiB", 100 - len(head+tail)},
-		{"over it without an end", io.MultiReader(line(100, "y"), strings.NewReader(head), fill(maxTranscriptLine, "x")), 1, nil,
+		{"over it without an end", io.MultiReader(line(100, "y"), strings.NewReader(head), fill(maxLine, "x")), 1, nil,
 			"line 2 (offset 101): longer than 64.0 MiB", 100 - len(head+tail)},
 		// Arguments are a text in a session's line, and their quotes are escaped.
 		{"over it as a line of a session", io.MultiReader(
 			strings.NewReader(`{"type":"assistant","sessionId":"s","message":{"content":[{"type":"tool_use","id":"1","name":"x","input":["`),
-			fill(maxTranscriptLine*3/4, `","`), strings.NewReader(`"]}]}}`+"\n"), line(100, "y")), 1,
-			[]tally{{tooLong, 1, []int64{1}}}, "", 100 - len(head+tail)},
+			fill(maxLine*3/4, `","`), strings.NewReader(`"]}]}}`+"\n"), line(100, "y")), 1,
+			[]Tally{{tooLong, 1, []int64{1}}}, "", 100 - len(head+tail)},
 	} {
 		tr, err := readClaudeCode(c.file)
 		if err != nil || len(tr.Items) != c.items || len(tr.Items[0].Message.Content) != c.contents {
@@ -235,7 +235,7 @@ func TestTranscriptManyLines(t *testing.T) {
 		fmt.Fprintf(&b, "{\"type\":\"t%d\"}\n{\"type\":\"again\"}\n[]\n", i)
 	}
 	tr, err = readClaudeCode(strings.NewReader(b.String()))
-	if !errors.Is(err, errNoMessages) || tr.Lines != 3000 || tr.BadLines != 1000 || len(tr.Bad) != maxBadLines {
+	if !errors.Is(err, ErrNoMessages) || tr.Lines != 3000 || tr.BadLines != 1000 || len(tr.Bad) != maxBadLines {
 		t.Errorf("%d lines, %d bad and %d of them kept (%v)", tr.Lines, tr.BadLines, len(tr.Bad), err)
 	}
 	var n int64
@@ -272,7 +272,7 @@ func FuzzTranscript(f *testing.F) {
 		f.Fatalf("%d transcripts", n)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := whoseTranscript(bytes.NewReader(data)); err != nil {
+		if _, err := detectReader(bytes.NewReader(data)); err != nil {
 			t.Error(err)
 		}
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
@@ -280,7 +280,7 @@ func FuzzTranscript(f *testing.F) {
 				checkObject(t, line)
 			}
 		}
-		for _, kind := range []*transcriptKind{claudeCode, codex} {
+		for _, kind := range []*Kind{claudeCode, codex} {
 			tr, err := kind.read(bytes.NewReader(data))
 			if again := describe(kind.read(bytes.NewReader(data))); !bytes.Equal(again, describe(tr, err)) {
 				t.Fatalf("%s: read differently the second time", kind.Tool)
@@ -293,7 +293,7 @@ func FuzzTranscript(f *testing.F) {
 }
 
 // checkSession imports a transcript, twice, and reads the session back.
-func checkSession(t *testing.T, tr transcript) {
+func checkSession(t *testing.T, tr Transcript) {
 	t.Helper()
 	if len(tr.Began) != len(tr.Items) || !slices.IsSorted(tr.Began) || tr.Began[len(tr.Began)-1] > tr.Lines {
 		t.Errorf("%d items from lines %d of %d", len(tr.Items), tr.Began, tr.Lines)

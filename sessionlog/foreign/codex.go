@@ -1,4 +1,4 @@
-package main
+package foreign
 
 import (
 	"encoding/json"
@@ -23,21 +23,21 @@ import (
 //     every other type are counted and left out.
 //
 // The title is the last name that the thread was given.
-func readCodex(r io.Reader) (transcript, error) {
+func readCodex(r io.Reader) (Transcript, error) {
 	var c codexReader
 	if err := c.read(r, c.record); err != nil {
-		return transcript{}, err
+		return Transcript{}, err
 	}
 	c.flush()
 	t, err := c.finish("codex", c.id, c.title, c.created)
 	if c.subAgent {
-		err = errSubAgent
+		err = ErrSubAgent
 	}
 	return t, err
 }
 
 type codexReader struct {
-	transcriptBuilder
+	builder
 	id, title string
 	created   time.Time
 	subAgent  bool

@@ -1,4 +1,4 @@
-package main
+package foreign
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
-
-	"crabmem/cmd/crabmem/migrate"
 )
 
 // object is a JSON object: its values as they are in the line that it is
@@ -25,7 +23,7 @@ func parseObject(line []byte) (object, error) {
 		return nil, fmt.Errorf("not JSON: %w", json.Unmarshal(line, &raw))
 	}
 	if line[0] != '{' {
-		return nil, fmt.Errorf("a JSON %s, want an object", migrate.KindOf(line))
+		return nil, fmt.Errorf("a JSON %s, want an object", JSONType(line))
 	}
 	return splitObject(line), nil
 }
@@ -43,7 +41,7 @@ func (o object) want(key, kind string) ([]byte, error) {
 	if !o.has(key) {
 		return nil, nil
 	}
-	if k := migrate.KindOf(v); k != kind {
+	if k := JSONType(v); k != kind {
 		return nil, fmt.Errorf("%q is a JSON %s", key, k)
 	}
 	return v, nil
@@ -94,7 +92,7 @@ func (o object) blocks(key string) ([]object, error) {
 	for i := skipSpace(v, 1); v[i] != ']'; {
 		end := skipValue(v, i)
 		if v[i] != '{' {
-			return nil, fmt.Errorf("%q holds a JSON %s", key, migrate.KindOf(v[i:]))
+			return nil, fmt.Errorf("%q holds a JSON %s", key, JSONType(v[i:]))
 		}
 		list = append(list, splitObject(v[i:end]))
 		if i = skipSpace(v, end); v[i] == ',' {
@@ -189,4 +187,58 @@ func compactJSON(v []byte) string {
 		return "{}"
 	}
 	return b.String()
+}
+
+// JSONType names the type of the value that begins a JSON text; "nothing" if the
+// text is empty.
+func JSONType(v []byte) string {
+	v = bytes.TrimLeft(v, " \t\r\n")
+	if len(v) == 0 {
+		return "nothing"
+	}
+	switch v[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+// LoneSurrogate returns where an escape of a JSON text names half of a surrogate
+// pair, which encoding/json silently replaces; -1 if none does.
+func LoneSurrogate(s string) int {
+	half := func(i int) (lo, ok bool) {
+		if len(s)-i < 6 || s[i] != '\\' || s[i+1] != 'u' || s[i+2]|0x20 != 'd' {
+			return false, false
+		}
+		switch s[i+3] | 0x20 {
+		case '8', '9', 'a', 'b':
+			return false, true
+		case 'c', 'd', 'e', 'f':
+			return true, true
+		}
+		return false, false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			continue
+		}
+		lo, ok := half(i)
+		if !ok {
+			i++ // the escaped character is not the start of another escape
+			continue
+		}
+		if next, _ := half(i + 6); lo || !next {
+			return i
+		}
+		i += 11
+	}
+	return -1
 }

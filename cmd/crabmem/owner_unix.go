@@ -15,9 +15,9 @@ const (
 	sockets  = true
 )
 
-// foreign reports whether something belongs to another user than this
+// ownedByOther reports whether something belongs to another user than this
 // process.
-func foreign(fi fs.FileInfo) (yes bool, uid int) {
+func ownedByOther(fi fs.FileInfo) (yes bool, uid int) {
 	uid, known := vfs.Owner(fi)
 	return known && uid != os.Geteuid(), uid
 }

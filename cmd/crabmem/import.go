@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crabmem/cmd/crabmem/migrate"
+	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
 	"crabmem/sessionlog/foreign"
 
@@ -28,20 +28,20 @@ const (
 )
 
 // importKinds are the formats that import reads.
-var importKinds = []string{migrate.Crabmem, migrate.RFC0038, migrate.BasicMemory, migrate.MemoryJSON, migrate.Mem0, migrate.ChatGPT, migrate.Claude}
+var importKinds = []string{importer.Crabmem, importer.RFC0038, importer.BasicMemory, importer.MemoryJSON, importer.Mem0, importer.ChatGPT, importer.Claude}
 
 // imported is the answer of import.
 type imported struct {
-	From     string             `json:"from"`
-	DryRun   bool               `json:"dry_run"`
-	Added    int                `json:"added"`
-	Replaced int                `json:"replaced"`
-	Skipped  int                `json:"skipped"` // are there as they are
-	Kept     int                `json:"kept"`    // are there, and differ
-	LeftOut  []migrate.Left     `json:"left_out"`
-	Told     []string           `json:"told"`      // what is left to do by hand
-	Sessions []importedChat     `json:"sessions"`  // of an export of conversations
-	Conflict []migrate.Conflict `json:"conflicts"` // under an error's details; else empty
+	From     string              `json:"from"`
+	DryRun   bool                `json:"dry_run"`
+	Added    int                 `json:"added"`
+	Replaced int                 `json:"replaced"`
+	Skipped  int                 `json:"skipped"` // are there as they are
+	Kept     int                 `json:"kept"`    // are there, and differ
+	LeftOut  []importer.Left     `json:"left_out"`
+	Told     []string            `json:"told"`      // what is left to do by hand
+	Sessions []importedChat      `json:"sessions"`  // of an export of conversations
+	Conflict []importer.Conflict `json:"conflicts"` // under an error's details; else empty
 }
 
 func (c *cli) importCommand() *cobra.Command {
@@ -112,15 +112,15 @@ ends in the current message.`,
 		if err := in.find(cmd.Context()); err != nil {
 			return err
 		}
-		if from == "" && in.kind != migrate.Crabmem {
+		if from == "" && in.kind != importer.Crabmem {
 			c.say("%s looks like %s", printable(inputName(args[0])), in.kind)
 		}
-		a := &imported{From: in.kind, DryRun: dry, LeftOut: []migrate.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []migrate.Conflict{}}
+		a := &imported{From: in.kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
 		var err error
 		switch {
-		case migrate.IsChats(in.kind):
+		case importer.IsChats(in.kind):
 			err = c.importChats(cmd.Context(), in, a)
-		case migrate.IsTree(in.kind), in.kind == migrate.Mem0:
+		case importer.IsTree(in.kind), in.kind == importer.Mem0:
 			err = c.importMemory(cmd.Context(), in, replace, skip, a)
 		default:
 			err = c.importEntries(cmd.Context(), in, replace, skip, a)
@@ -137,7 +137,7 @@ ends in the current message.`,
 			verb = "would import"
 		}
 		what := plural(a.Added, "entry", "entries")
-		if migrate.IsChats(in.kind) {
+		if importer.IsChats(in.kind) {
 			what = plural(a.Added, "session", "sessions")
 		}
 		c.say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)

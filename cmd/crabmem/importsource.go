@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"crabmem/cmd/crabmem/migrate"
+	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
 	"crabmem/sessionlog"
 )
@@ -24,14 +24,14 @@ type importSource struct {
 func (in *importSource) find(ctx context.Context) error {
 	c := in.c
 	if in.path == "-" {
-		if migrate.IsTree(in.kind) {
+		if importer.IsTree(in.kind) {
 			return usagef("%s is a directory, and cannot come from standard input", in.kind)
 		}
 		in.stdin = c.stdin
 		return c.wait(ctx, func() error {
 			c.prompt()
 			if in.kind == "" {
-				in.kind, in.stdin = migrate.DetectReader(c.stdin)
+				in.kind, in.stdin = importer.DetectReader(c.stdin)
 			}
 			return nil
 		})
@@ -39,7 +39,7 @@ func (in *importSource) find(ctx context.Context) error {
 	if in.kind != "" {
 		return nil
 	}
-	kind, err := migrate.Detect(c.fs, in.path)
+	kind, err := importer.Detect(c.fs, in.path)
 	in.kind = kind
 	return in.unreadable(err)
 }
@@ -73,7 +73,7 @@ func (in *importSource) wrong(err error) error {
 func (in *importSource) lines(ctx context.Context) (lines []importLine, err error) {
 	c := in.c
 	read := func(r io.Reader) ([]importLine, error) { return readImport(in.path, r) }
-	if in.kind == migrate.MemoryJSON {
+	if in.kind == importer.MemoryJSON {
 		read = func(r io.Reader) ([]importLine, error) { return readMemoryJSON(in.path, r, c.warn) }
 	}
 	if in.stdin != nil {
@@ -93,11 +93,11 @@ func (in *importSource) lines(ctx context.Context) (lines []importLine, err erro
 
 // each gives every stream of the source to read, and returns what beside them
 // is left out.
-func (in *importSource) each(ctx context.Context, read func(io.Reader) error) ([]migrate.Left, error) {
+func (in *importSource) each(ctx context.Context, read func(io.Reader) error) ([]importer.Left, error) {
 	if in.stdin != nil {
 		return nil, in.c.wait(ctx, func() error { return in.wrong(read(in.stdin)) })
 	}
-	f, err := migrate.Open(in.c.fs, in.kind, in.path)
+	f, err := importer.Open(in.c.fs, in.kind, in.path)
 	if err != nil {
 		return nil, in.unreadable(err)
 	}
@@ -109,12 +109,12 @@ func (in *importSource) each(ctx context.Context, read func(io.Reader) error) ([
 }
 
 // memory reads notes.
-func (in *importSource) memory(ctx context.Context) (m *migrate.Memory, err error) {
+func (in *importSource) memory(ctx context.Context) (m *importer.Memory, err error) {
 	switch in.kind {
-	case migrate.RFC0038, migrate.BasicMemory:
-		read := migrate.ReadRFC0038
-		if in.kind == migrate.BasicMemory {
-			read = migrate.ReadBasicMemory
+	case importer.RFC0038, importer.BasicMemory:
+		read := importer.ReadRFC0038
+		if in.kind == importer.BasicMemory {
+			read = importer.ReadBasicMemory
 		}
 		err = in.c.wait(ctx, func() (err error) { // it changes nothing
 			m, err = read(in.c.fs, in.path)
@@ -123,7 +123,7 @@ func (in *importSource) memory(ctx context.Context) (m *migrate.Memory, err erro
 		return m, in.unreadable(err)
 	}
 	_, err = in.each(ctx, func(r io.Reader) (err error) {
-		m, err = migrate.ReadMem0(r)
+		m, err = importer.ReadMem0(r)
 		return err
 	})
 	return m, err
@@ -140,14 +140,14 @@ func (c *cli) importMemory(ctx context.Context, in *importSource, replace, skip 
 	}
 	a.LeftOut = append(a.LeftOut, m.Left...)
 	a.Told = append(a.Told, m.Told...)
-	mode := migrate.Refuse
+	mode := importer.Refuse
 	switch {
 	case replace:
-		mode = migrate.Replace
+		mode = importer.Replace
 	case skip:
-		mode = migrate.Keep
+		mode = importer.Keep
 	}
-	var p *migrate.Plan
+	var p *importer.Plan
 	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
 		if p, err = m.Plan(s, mode, c.now()); err != nil {
 			return nil, err
@@ -243,7 +243,7 @@ func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) er
 		defer func() { err = errors.Join(err, im.Close()) }()
 		taken := make(map[string]bool) // of several files
 		left, err := in.each(ctx, func(r io.Reader) error {
-			left, err := migrate.ReadChats(in.kind, r, func(h *migrate.Chat) error {
+			left, err := importer.ReadChats(in.kind, r, func(h *importer.Chat) error {
 				if err := context.Cause(ctx); err != nil {
 					return err
 				}
@@ -265,7 +265,7 @@ func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) er
 }
 
 // importChat imports one conversation. Its error is of the folder of sessions.
-func (c *cli) importChat(im *sessionlog.Importer, h *migrate.Chat, a *imported) error {
+func (c *cli) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported) error {
 	r := importedChat{Source: h.ID, Outcome: outcomeSkipped, Title: h.Meta.Title, Messages: len(h.Items)}
 	outcome, err := sessionlog.Unchanged, h.Err
 	if err == nil {

@@ -1,4 +1,4 @@
-package migrate
+package importer
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"crabmem/sessionlog"
 )
 
-const fixtures = "../../../testdata/import"
+const fixtures = "../../../../testdata/import"
 
 var now = time.Unix(1_790_000_000, 0)
 

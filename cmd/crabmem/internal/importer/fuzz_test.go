@@ -1,6 +1,4 @@
-// Package imports gives the readers of other programs' memories and
-// conversations whatever the fuzzer makes of them.
-package imports
+package importer_test
 
 import (
 	"archive/zip"
@@ -16,13 +14,13 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bench/gate"
-	"crabmem/cmd/crabmem/migrate"
+	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
 )
 
-var kinds = []string{migrate.RFC0038, migrate.BasicMemory, migrate.Mem0, migrate.ChatGPT, migrate.Claude}
+var kinds = []string{importer.RFC0038, importer.BasicMemory, importer.Mem0, importer.ChatGPT, importer.Claude}
 
 // seeds are sources of every kind, and what they are not.
 var seeds = []string{
@@ -37,6 +35,8 @@ var seeds = []string{
 	"", "[", "{}", "null", "\xff", "\ufeff[]", `[{"uuid":"\ud83d"}]`, "PK\x03\x04",
 }
 
+// FuzzImports gives the readers of other programs' memories and conversations
+// what the fuzzer generates.
 func FuzzImports(f *testing.F) {
 	for i := range kinds {
 		for _, s := range seeds {
@@ -48,12 +48,12 @@ func FuzzImports(f *testing.F) {
 		began := time.Now()
 		same(t, b)
 		switch kind {
-		case migrate.RFC0038:
+		case importer.RFC0038:
 			notes(t, tree(t, kind, b, "memory/entries/a.md", "memory/entries/sub/b.md", "memory/MEMORY.md", "memory/memory.md", "memory/user.md", "memory/facts.toml", "Crab.md"))
-		case migrate.BasicMemory:
+		case importer.BasicMemory:
 			notes(t, tree(t, kind, b, "a.md", "sub/a.md", "A.MD", "b.txt"))
-		case migrate.Mem0:
-			if m, err := migrate.ReadMem0(bytes.NewReader(b)); err == nil {
+		case importer.Mem0:
+			if m, err := importer.ReadMem0(bytes.NewReader(b)); err == nil {
 				notes(t, m)
 			}
 		default:
@@ -65,14 +65,14 @@ func FuzzImports(f *testing.F) {
 
 // same checks that looking at a text takes nothing of it.
 func same(t *testing.T, b []byte) {
-	kind, r := migrate.DetectReader(bytes.NewReader(b))
+	kind, r := importer.DetectReader(bytes.NewReader(b))
 	if got, err := io.ReadAll(r); kind == "" || err != nil || !bytes.Equal(got, b) {
 		t.Fatalf("%q was looked at, and is %q", b, got)
 	}
 }
 
 // tree reads a tree that has the text at every path.
-func tree(t *testing.T, kind string, b []byte, paths ...string) *migrate.Memory {
+func tree(t *testing.T, kind string, b []byte, paths ...string) *importer.Memory {
 	disk := vfs.NewMem()
 	for _, p := range paths {
 		p = "/t/" + p
@@ -81,12 +81,12 @@ func tree(t *testing.T, kind string, b []byte, paths ...string) *migrate.Memory 
 		}
 		disk.WriteFile(p, b, 0o600)
 	}
-	if _, err := migrate.Detect(disk, "/t"); err != nil && utf8.Valid(b) {
+	if _, err := importer.Detect(disk, "/t"); err != nil && utf8.Valid(b) {
 		t.Fatal(err)
 	}
-	read := migrate.ReadBasicMemory
-	if kind == migrate.RFC0038 {
-		read = migrate.ReadRFC0038
+	read := importer.ReadBasicMemory
+	if kind == importer.RFC0038 {
+		read = importer.ReadRFC0038
 	}
 	m, err := read(disk, "/t")
 	if err != nil {
@@ -97,18 +97,18 @@ func tree(t *testing.T, kind string, b []byte, paths ...string) *migrate.Memory 
 
 // notes imports notes: they can be imported, twice is once, and what the store
 // had before is still there.
-func notes(t *testing.T, m *migrate.Memory) {
+func notes(t *testing.T, m *importer.Memory) {
 	for _, before := range [][]crmem.Op{nil, {crmem.Add{Name: "a", Content: "mine"}, crmem.Add{Name: "MEMORY", Content: "mine"}, crmem.Add{Name: "x", Content: "mine", Kind: crmem.Archive}}} {
 		s := crmem.New(nil)
 		if err := s.Apply(before...); err != nil {
 			t.Fatal(err)
 		}
-		for _, mode := range []migrate.Mode{migrate.Keep, migrate.Refuse, migrate.Keep} {
+		for _, mode := range []importer.Mode{importer.Keep, importer.Refuse, importer.Keep} {
 			p, err := m.Plan(s, mode, time.Unix(1, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if mode == migrate.Refuse {
+			if mode == importer.Refuse {
 				if before == nil && len(p.Conflicts) > 0 {
 					t.Fatalf("a conflict with nothing: %v", &p.Conflicts[0])
 				}
@@ -137,7 +137,7 @@ func notes(t *testing.T, m *migrate.Memory) {
 }
 
 // held tells whether every note's text is in the store.
-func held(s *crmem.Store, m *migrate.Memory, all bool) error {
+func held(s *crmem.Store, m *importer.Memory, all bool) error {
 	var texts []string
 	for e := range s.All() {
 		if !utf8.ValidString(e.Name) || strings.ContainsAny(e.Name, "\x00\n\x1b") {
@@ -179,7 +179,7 @@ func chats(t *testing.T, kind string, b []byte) {
 	}
 	defer im.Close()
 	for turn, name := range []string{"/a", "/b"} {
-		f, err := migrate.Open(disk, kind, name)
+		f, err := importer.Open(disk, kind, name)
 		if err != nil {
 			if turn == 1 {
 				t.Fatal(err)
@@ -187,7 +187,7 @@ func chats(t *testing.T, kind string, b []byte) {
 			continue // a text that begins as an archive
 		}
 		_ = f.Each(func(r io.Reader) error {
-			_, err := migrate.ReadChats(kind, r, func(h *migrate.Chat) error {
+			_, err := importer.ReadChats(kind, r, func(h *importer.Chat) error {
 				if h.Err != nil {
 					return nil
 				}

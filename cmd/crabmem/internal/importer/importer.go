@@ -1,10 +1,10 @@
-// Package migrate reads what other programs keep of memories and of
+// Package importer reads what other programs keep of memories and of
 // conversations, and plans how it becomes notes and sessions.
 //
 // Every reader takes what is there as it is written: what it cannot take is
 // counted and named in a [Left]. Nothing is written to what is read, no link in
 // it is followed, and sizes, depths and counts are bounded.
-package migrate
+package importer
 
 import (
 	"fmt"

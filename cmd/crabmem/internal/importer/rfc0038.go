@@ -57,7 +57,7 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 		return nil, err
 	}
 	if has(root, "Crab.md", false) && top != "." {
-		m.told("Crab.md")
+		m.addManualStep("Crab.md")
 	}
 	for _, name := range dirs {
 		if path.Base(name) != "entries" {
@@ -72,7 +72,7 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 		}
 	}
 	for _, name := range files {
-		if err := m.beside(t, base, name); err != nil {
+		if err := m.addSideFile(t, base, name); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +80,8 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 	return m, nil
 }
 
-func (m *Memory) told(name string) {
+// addManualStep adds the step that copies a Crab.md.
+func (m *Memory) addManualStep(name string) {
 	m.Told = append(m.Told, name+" says who the agent is, and is no memory: copy it to Crab.md in the home (see crabmem init)")
 }
 
@@ -119,11 +120,11 @@ func (m *Memory) add(n Note, left *tallies) {
 	}
 }
 
-// beside adds what stands beside the entries.
-func (m *Memory) beside(t *treeReader, base, name string) error {
+// addSideFile adds a file from the directory that contains entries/.
+func (m *Memory) addSideFile(t *treeReader, base, name string) error {
 	file := path.Base(name)
 	if file == "Crab.md" {
-		m.told(name)
+		m.addManualStep(name)
 		return nil
 	}
 	if !slices.Contains([]string{"MEMORY.md", "memory.md", "user.md", "facts.toml"}, file) {

@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"daemon/model/chat":          {"sessionlog"},
 	"daemon/model":               {"daemon/model/chat", "sessionlog"},
 	"daemon/model/modeltest":     {},
+	"daemon/mcpserver/memgraph":  {},
 	"daemon/tool":                {"daemon/model", "crmem/vfs"},
 	"daemon/skill":               {"daemon/tool", "crmem/vfs"},
 	"daemon/mcp":                 {"daemon/tool", "crmem/vfs"},

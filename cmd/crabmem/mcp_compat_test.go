@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/memgraph"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,13 +35,13 @@ type step struct {
 
 var referenceSteps = []step{
 	{tool: "read_graph", args: dict{}, text: "{\n  \"entities\": [],\n  \"relations\": []\n}", structured: `{"entities":[],"relations":[]}`},
-	{tool: "create_entities", args: dict{"entities": []graphEntity{{"Ada", "person", []string{"wrote <programs>", "two\nlines"}}, {"engine", "machine", []string{}}}},
+	{tool: "create_entities", args: dict{"entities": []memgraph.Entity{{Name: "Ada", EntityType: "person", Observations: []string{"wrote <programs>", "two\nlines"}}, {Name: "engine", EntityType: "machine", Observations: []string{}}}},
 		text:       "[\n  {\n    \"name\": \"Ada\",\n    \"entityType\": \"person\",\n    \"observations\": [\n      \"wrote <programs>\",\n      \"two\\nlines\"\n    ]\n  },\n  {\n    \"name\": \"engine\",\n    \"entityType\": \"machine\",\n    \"observations\": []\n  }\n]",
 		structured: `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote <programs>","two\nlines"]},{"name":"engine","entityType":"machine","observations":[]}]}`},
-	{tool: "create_entities", args: dict{"entities": []graphEntity{{"Ada", "again", []string{"x"}}}}, text: "[]", structured: `{"entities":[]}`},
-	{tool: "create_relations", args: dict{"relations": []graphRelation{{"Ada", "engine", "wrote_for"}, {"engine", "Babbage", "built by"}}},
+	{tool: "create_entities", args: dict{"entities": []memgraph.Entity{{Name: "Ada", EntityType: "again", Observations: []string{"x"}}}}, text: "[]", structured: `{"entities":[]}`},
+	{tool: "create_relations", args: dict{"relations": []memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}, {From: "engine", To: "Babbage", RelationType: "built by"}}},
 		structured: `{"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"},{"from":"engine","to":"Babbage","relationType":"built by"}]}`},
-	{tool: "create_relations", args: dict{"relations": []graphRelation{{"Ada", "engine", "wrote_for"}}}, text: "[]", structured: `{"relations":[]}`},
+	{tool: "create_relations", args: dict{"relations": []memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}}}, text: "[]", structured: `{"relations":[]}`},
 	{tool: "add_observations", args: dict{"observations": []newObservations{{"Ada", []string{"wrote <programs>", "knew Babbage"}}}},
 		text:       "[\n  {\n    \"entityName\": \"Ada\",\n    \"addedObservations\": [\n      \"knew Babbage\"\n    ]\n  }\n]",
 		structured: `{"results":[{"entityName":"Ada","addedObservations":["knew Babbage"]}]}`},
@@ -55,11 +55,11 @@ var referenceSteps = []step{
 		structured: `{"entities":[{"name":"engine","entityType":"machine","observations":[]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"},{"from":"engine","to":"Babbage","relationType":"built by"}]}`},
 	{tool: "delete_observations", args: dict{"deletions": []oldObservations{{"Ada", []string{"knew Babbage", "never said"}}, {"nobody", []string{"x"}}}},
 		text: "Observations deleted successfully", structured: `{"success":true,"message":"Observations deleted successfully"}`},
-	{tool: "delete_relations", args: dict{"relations": []graphRelation{{"engine", "Babbage", "built by"}, {"a", "b", "c"}}},
+	{tool: "delete_relations", args: dict{"relations": []memgraph.Relation{{From: "engine", To: "Babbage", RelationType: "built by"}, {From: "a", To: "b", RelationType: "c"}}},
 		text: "Relations deleted successfully", structured: `{"success":true,"message":"Relations deleted successfully"}`},
 	{tool: "read_graph", args: dict{},
 		structured: `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote <programs>","two\nlines"]},{"name":"engine","entityType":"machine","observations":[]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"}]}`},
-	{tool: "create_relations", args: dict{"relations": []graphRelation{{"nobody", "Ada", "knows"}}}, structured: `{"relations":[{"from":"nobody","to":"Ada","relationType":"knows"}]}`},
+	{tool: "create_relations", args: dict{"relations": []memgraph.Relation{{From: "nobody", To: "Ada", RelationType: "knows"}}}, structured: `{"relations":[{"from":"nobody","to":"Ada","relationType":"knows"}]}`},
 	{tool: "delete_entities", args: dict{"entityNames": []string{"engine", "someone"}},
 		text: "Entities deleted successfully", structured: `{"success":true,"message":"Entities deleted successfully"}`},
 	{tool: "read_graph", args: dict{},
@@ -111,11 +111,11 @@ func TestMCPReference(t *testing.T) {
 		if _, diag, code := answer(args...); code != 0 {
 			t.Fatal(diag)
 		}
-		refused(t, s, "create_entities", dict{"entities": []graphEntity{{"fresh", "x", []string{}}, {name, "x", []string{}}}}, `"`+name+`" is the name of a (note|archive) that is no entity. Try: take another name`)
-		refused(t, s, "create_relations", dict{"relations": []graphRelation{{name, "x", "y"}}}, `no entity`)
+		refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "fresh", EntityType: "x", Observations: []string{}}, {Name: name, EntityType: "x", Observations: []string{}}}}, `"`+name+`" is the name of a (note|archive) that is no entity. Try: take another name`)
+		refused(t, s, "create_relations", dict{"relations": []memgraph.Relation{{From: name, To: "x", RelationType: "y"}}}, `no entity`)
 		must[doneOut](t, s, "delete_entities", dict{"entityNames": []string{name}})
 	}
-	refused(t, s, "create_entities", dict{"entities": []graphEntity{{"", "x", []string{}}}}, "invalid")
+	refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "", EntityType: "x", Observations: []string{}}}}, "invalid")
 	refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: call it as its input schema says")
 	if g, _ := must[graphOut](t, s, "read_graph", nil); len(g.Entities) != 0 {
 		t.Errorf("a call that was refused left %+v", g)
@@ -124,7 +124,7 @@ func TestMCPReference(t *testing.T) {
 		t.Errorf("the note is %q now", out)
 	}
 	// What people add to the note of an entity is in the graph; aliases stay.
-	must[entitiesIO](t, s, "create_entities", dict{"entities": []graphEntity{{"Grace", "person", []string{"one"}}}})
+	must[entitiesIO](t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "Grace", EntityType: "person", Observations: []string{"one"}}}})
 	if _, diag, code := answer("remember", "Grace", "**Entity:** person\n\n- one\n\nadded by hand\n", "--alias", "Hopper", "--home", dir); code != 0 {
 		t.Fatal(diag)
 	}
@@ -226,52 +226,6 @@ func notThere(t *testing.T, name, why string) {
 
 func required(name string) bool {
 	return slices.Contains(strings.FieldsFunc(os.Getenv("CRABMEM_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), name)
-}
-
-func TestMCPGraphNotes(t *testing.T) {
-	bits := []string{"", " ", "\n", "\r\n", "- ", "  ", "→", " → ", `"`, `\`, relationsHead, entityHead, "word", "two words", "日本", "\t", "#", "\u2028", "**Entity:**", "-"}
-	word := func(r *rand.Rand) string {
-		var b strings.Builder
-		for range r.IntN(5) {
-			b.WriteString(bits[r.IntN(len(bits))])
-		}
-		return b.String()
-	}
-	for seed := range uint64(20000) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		n := &graphNode{name: "n", entity: r.IntN(4) > 0, observations: []string{}}
-		if n.entity {
-			n.entityType = word(r)
-			for range r.IntN(4) {
-				n.observations = append(n.observations, word(r))
-			}
-		}
-		for range r.IntN(3) {
-			n.relations = append(n.relations, graphRelation{"n", word(r), word(r)})
-		}
-		if !n.entity && len(n.relations) == 0 {
-			continue
-		}
-		got, ok := parseNode("n", n.text())
-		if d := cmp.Diff(n, got, cmp.AllowUnexported(graphNode{})); !ok || d != "" {
-			t.Fatalf("seed %d: %q: %t\n%s", seed, n.text(), ok, d)
-		}
-	}
-	for text, want := range map[string]*graphNode{
-		"":                              nil,
-		"a note":                        nil,
-		"- **Entity:** no":              nil,
-		"**Entity:**":                   {entity: true, observations: []string{}},
-		"**Entity:** x\n-\n":            {entity: true, entityType: "x", observations: []string{""}},
-		"**Entity:** x\n\n- a\n\n  b\n": {entity: true, entityType: "x", observations: []string{"a\n\nb"}},
-		"**Entity:** x\nfree\n- a":      {entity: true, entityType: "x", observations: []string{"free", "a"}},
-		"**Relations:**\n- a → b\n- c":  {observations: []string{"c"}, relations: []graphRelation{{"", "b", "a"}}},
-	} {
-		got, ok := parseNode("", text)
-		if d := cmp.Diff(want, got, cmp.AllowUnexported(graphNode{})); ok != (want != nil) || d != "" {
-			t.Errorf("%q: %t\n%s", text, ok, d)
-		}
-	}
 }
 
 const memoryNotes = "# Notes\n\nFavorite color: blue\nlast"

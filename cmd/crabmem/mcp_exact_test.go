@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/memgraph"
 )
 
 // rawServer takes messages as bytes, which no client in between can alter.
@@ -273,8 +274,8 @@ func checkStored(t *testing.T, s *rawServer, tool, args string) {
 			}
 			seen[name] = true
 			e, _ := find(name)
-			n, ok := parseNode(e.Name, e.Content)
-			if !ok || n.name != name || n.entityType != text(o["entityType"]) {
+			n, ok := memgraph.ParseNode(e.Name, e.Content)
+			if !ok || n.Name != name || n.EntityType != text(o["entityType"]) {
 				t.Errorf("create_entities %q stored %+v", args, e)
 				continue
 			}
@@ -282,8 +283,8 @@ func checkStored(t *testing.T, s *rawServer, tool, args string) {
 			for _, obs := range list(o["observations"]) {
 				want = append(want, text(obs))
 			}
-			if !slices.Equal(n.observations, want) {
-				t.Errorf("create_entities %q stored %q, want %q", args, n.observations, want)
+			if !slices.Equal(n.Observations, want) {
+				t.Errorf("create_entities %q stored %q, want %q", args, n.Observations, want)
 			}
 		}
 	}

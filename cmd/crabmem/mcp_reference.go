@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/memgraph"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -16,16 +17,16 @@ import (
 // server-memory 2026.8.31: nine tools, their inputs, outputs and texts.
 
 type graphOut struct {
-	Entities  []graphEntity   `json:"entities"`
-	Relations []graphRelation `json:"relations"`
+	Entities  []memgraph.Entity   `json:"entities"`
+	Relations []memgraph.Relation `json:"relations"`
 }
 
 type entitiesIO struct {
-	Entities []graphEntity `json:"entities"`
+	Entities []memgraph.Entity `json:"entities"`
 }
 
 type relationsIO struct {
-	Relations []graphRelation `json:"relations"`
+	Relations []memgraph.Relation `json:"relations"`
 }
 
 type newObservations struct {
@@ -60,7 +61,7 @@ type deleteObservationsIn struct {
 }
 
 type deleteRelationsIn struct {
-	Relations []graphRelation `json:"relations" jsonschema:"An array of relations to delete"`
+	Relations []memgraph.Relation `json:"relations" jsonschema:"An array of relations to delete"`
 }
 
 type doneOut struct {
@@ -82,13 +83,13 @@ func (s *mcpServer) addReferenceTools() {
 	reads := toolHints("", true, false, true)
 	readTool(s, &mcp.Tool{Name: "read_graph", Title: "Read Graph", Description: "Read the entire knowledge graph", Annotations: reads},
 		func(g *graph, _ struct{}) graphOut {
-			return g.pick(func(graphEntity) bool { return true }, true)
+			return g.pick(func(memgraph.Entity) bool { return true }, true)
 		})
 	readTool(s, &mcp.Tool{Name: "search_nodes", Title: "Search Nodes", Description: "Search for nodes in the knowledge graph based on a query", Annotations: reads},
 		func(g *graph, in searchNodesIn) graphOut {
 			q := strings.ToLower(in.Query)
 			has := func(text string) bool { return strings.Contains(strings.ToLower(text), q) }
-			return g.pick(func(e graphEntity) bool {
+			return g.pick(func(e memgraph.Entity) bool {
 				return has(e.Name) || has(e.EntityType) || slices.ContainsFunc(e.Observations, has)
 			}, false)
 		})
@@ -98,7 +99,7 @@ func (s *mcpServer) addReferenceTools() {
 			for _, name := range in.Names {
 				want[name] = true
 			}
-			return g.pick(func(e graphEntity) bool { return want[e.Name] }, false)
+			return g.pick(func(e memgraph.Entity) bool { return want[e.Name] }, false)
 		})
 	s.sdk.AddResource(&mcp.Resource{URI: graphURI, Name: "knowledge-graph", Title: "Knowledge Graph",
 		Description: "The full knowledge graph with all entities and relations", MIMEType: "application/json"}, s.readGraphResource)
@@ -201,7 +202,7 @@ func changeTool[In, Out any](s *mcpServer, t *mcp.Tool, f func(g *graph, in In) 
 }
 
 func (s *mcpServer) readGraphResource(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	out, err := s.graph(func(g *graph) graphOut { return g.pick(func(graphEntity) bool { return true }, true) })
+	out, err := s.graph(func(g *graph) graphOut { return g.pick(func(memgraph.Entity) bool { return true }, true) })
 	if err != nil {
 		return nil, s.explained(err)
 	}
@@ -214,18 +215,18 @@ func (s *mcpServer) readGraphResource(context.Context, *mcp.ReadResourceRequest)
 
 // pick returns the entities that want wants, and the relations that start or
 // end at one of them; with all, those of others too.
-func (g *graph) pick(want func(graphEntity) bool, all bool) graphOut {
-	out := graphOut{Entities: []graphEntity{}, Relations: []graphRelation{}}
+func (g *graph) pick(want func(memgraph.Entity) bool, all bool) graphOut {
+	out := graphOut{Entities: []memgraph.Entity{}, Relations: []memgraph.Relation{}}
 	picked := make(map[string]bool)
 	for _, n := range g.nodes {
-		e := graphEntity{n.name, n.entityType, n.observations}
-		if n.entity && want(e) {
+		e := memgraph.Entity{Name: n.Name, EntityType: n.EntityType, Observations: n.Observations}
+		if n.Entity && want(e) {
 			out.Entities = append(out.Entities, e)
-			picked[n.name] = true
+			picked[n.Name] = true
 		}
 	}
 	for _, n := range g.nodes {
-		for _, r := range n.relations {
+		for _, r := range n.Relations {
 			if all || picked[r.From] || picked[r.To] {
 				out.Relations = append(out.Relations, r)
 			}
@@ -234,33 +235,33 @@ func (g *graph) pick(want func(graphEntity) bool, all bool) graphOut {
 	return out
 }
 
-func (g *graph) createEntities(entities []graphEntity) ([]graphEntity, error) {
-	made := []graphEntity{}
+func (g *graph) createEntities(entities []memgraph.Entity) ([]memgraph.Entity, error) {
+	made := []memgraph.Entity{}
 	for _, e := range entities {
 		n, err := g.node(e.Name)
 		if err != nil {
 			return nil, err
 		}
-		if n.entity {
+		if n.Entity {
 			continue
 		}
-		n.entity, n.entityType, n.observations, n.changed = true, e.EntityType, slices.Clone(e.Observations), true
+		n.Entity, n.EntityType, n.Observations, n.Changed = true, e.EntityType, slices.Clone(e.Observations), true
 		made = append(made, e)
 	}
 	return made, nil
 }
 
-func (g *graph) createRelations(relations []graphRelation) ([]graphRelation, error) {
-	made := []graphRelation{}
+func (g *graph) createRelations(relations []memgraph.Relation) ([]memgraph.Relation, error) {
+	made := []memgraph.Relation{}
 	for _, r := range relations {
 		n, err := g.node(r.From)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(n.relations, r) {
+		if slices.Contains(n.Relations, r) {
 			continue
 		}
-		n.relations, n.changed = append(n.relations, r), true
+		n.Relations, n.Changed = append(n.Relations, r), true
 		made = append(made, r)
 	}
 	return made, nil
@@ -270,17 +271,17 @@ func (g *graph) addObservations(list []newObservations) ([]addedObservations, er
 	added := []addedObservations{}
 	for _, o := range list {
 		n := g.named[o.EntityName]
-		if n == nil || !n.entity {
+		if n == nil || !n.Entity {
 			return nil, &failure{Code: exitNotFound, Kind: "invalid", Message: "Entity with name " + o.EntityName + " not found"}
 		}
 		fresh := []string{}
 		for _, text := range o.Contents {
-			if !slices.Contains(n.observations, text) {
+			if !slices.Contains(n.Observations, text) {
 				fresh = append(fresh, text)
 			}
 		}
 		if len(fresh) > 0 {
-			n.observations, n.changed = append(n.observations, fresh...), true
+			n.Observations, n.Changed = append(n.Observations, fresh...), true
 		}
 		added = append(added, addedObservations{o.EntityName, fresh})
 	}
@@ -293,39 +294,32 @@ func (g *graph) deleteEntities(names []string) {
 		gone[name] = true
 	}
 	for _, n := range g.nodes {
-		if gone[n.name] {
-			n.entity, n.relations, n.changed = false, nil, true
+		if gone[n.Name] {
+			n.Entity, n.Relations, n.Changed = false, nil, true
 			continue
 		}
-		n.keep(func(r graphRelation) bool { return !gone[r.To] })
+		n.KeepRelations(func(r memgraph.Relation) bool { return !gone[r.To] })
 	}
-}
-
-// keep leaves out the relations that are not to be kept.
-func (n *graphNode) keep(f func(r graphRelation) bool) {
-	before := len(n.relations)
-	n.relations = slices.DeleteFunc(n.relations, func(r graphRelation) bool { return !f(r) })
-	n.changed = n.changed || len(n.relations) != before
 }
 
 func (g *graph) deleteObservations(list []oldObservations) {
 	for _, d := range list {
 		n := g.named[d.EntityName]
-		if n == nil || !n.entity {
+		if n == nil || !n.Entity {
 			continue
 		}
-		before := len(n.observations)
-		n.observations = slices.DeleteFunc(n.observations, func(o string) bool { return slices.Contains(d.Observations, o) })
-		n.changed = n.changed || len(n.observations) != before
+		before := len(n.Observations)
+		n.Observations = slices.DeleteFunc(n.Observations, func(o string) bool { return slices.Contains(d.Observations, o) })
+		n.Changed = n.Changed || len(n.Observations) != before
 	}
 }
 
-func (g *graph) deleteRelations(list []graphRelation) {
-	gone := make(map[graphRelation]bool, len(list))
+func (g *graph) deleteRelations(list []memgraph.Relation) {
+	gone := make(map[memgraph.Relation]bool, len(list))
 	for _, r := range list {
 		gone[r] = true
 	}
 	for _, n := range g.nodes {
-		n.keep(func(r graphRelation) bool { return !gone[r] })
+		n.KeepRelations(func(r memgraph.Relation) bool { return !gone[r] })
 	}
 }

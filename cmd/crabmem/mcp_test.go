@@ -20,6 +20,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/memgraph"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -324,7 +325,7 @@ func TestMCPManyServers(t *testing.T) {
 						switch compat {
 						case compatReference:
 							tool = "create_entities"
-							args = dict{"entities": []graphEntity{{name, "write", []string{"text of " + name}}}}
+							args = dict{"entities": []memgraph.Entity{{Name: name, EntityType: "write", Observations: []string{"text of " + name}}}}
 						case compatAnthropic:
 							tool, args = "memory", dict{"command": "create", "path": "/memories/" + name, "file_text": "text of " + name}
 						}
@@ -475,7 +476,7 @@ func TestMCPFirstWrite(t *testing.T) {
 			}
 		}
 		g := readGraph(s)
-		_, err := g.createRelations([]graphRelation{{"Ada", "engine", "wrote_for"}})
+		_, err := g.createRelations([]memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}})
 		return g.ops(), err
 	})
 	if err != nil || plans != 2 {
@@ -501,7 +502,7 @@ func TestMCPBesideDaemon(t *testing.T) {
 				tool, args := "remember", dict{"name": fmt.Sprintf("server %d write %d", i, j), "content": "text"}
 				if i == 2 {
 					// All of them change one note.
-					tool, args = "create_relations", dict{"relations": []graphRelation{{"hub", fmt.Sprint(j), "to"}}}
+					tool, args = "create_relations", dict{"relations": []memgraph.Relation{{From: "hub", To: fmt.Sprint(j), RelationType: "to"}}}
 				}
 				res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
 				if err != nil || res.IsError {

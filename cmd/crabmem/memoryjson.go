@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/memgraph"
 	"crabmem/sessionlog/foreign"
 )
 
@@ -44,14 +45,14 @@ type memoryJSON struct {
 
 	g     *graph
 	first map[string]int // the record that a name is first in
-	seen  map[graphRelation]bool
+	seen  map[memgraph.Relation]bool
 	notes int // warnings, those included that are not told
 }
 
 // readMemoryJSON reads the file and returns an entry for each note of the
 // graph.
 func readMemoryJSON(file string, r io.Reader, warn func(string)) ([]importLine, error) {
-	m := memoryJSON{file: file, warn: warn, g: newGraph(), first: make(map[string]int), seen: make(map[graphRelation]bool)}
+	m := memoryJSON{file: file, warn: warn, g: newGraph(), first: make(map[string]int), seen: make(map[memgraph.Relation]bool)}
 	in := bufio.NewReader(io.LimitReader(r, maxMemoryJSON+1))
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
 		_, _ = in.Discard(3)
@@ -79,7 +80,7 @@ func readMemoryJSON(file string, r io.Reader, warn func(string)) ([]importLine, 
 	}
 	var lines []importLine
 	for _, n := range m.g.nodes {
-		lines = append(lines, importLine{number: m.first[n.name], entry: crmem.Entry{Name: n.name, Content: n.text()}})
+		lines = append(lines, importLine{number: m.first[n.Name], entry: crmem.Entry{Name: n.Name, Content: n.Text()}})
 	}
 	return lines, nil
 }
@@ -155,7 +156,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	return m.relation(n, rec)
 }
 
-func (m *memoryJSON) node(n int, name string) (*graphNode, error) {
+func (m *memoryJSON) node(n int, name string) (*memgraph.Node, error) {
 	if m.first[name] == 0 {
 		m.first[name] = n
 	}
@@ -172,18 +173,18 @@ func (m *memoryJSON) entity(n int, rec memoryRecord) error {
 	if err != nil {
 		return err
 	}
-	if !node.entity {
-		node.entity, node.entityType, node.observations = true, *rec.EntityType, append([]string{}, rec.Observations...)
+	if !node.Entity {
+		node.Entity, node.EntityType, node.Observations = true, *rec.EntityType, append([]string{}, rec.Observations...)
 		return nil
 	}
 	m.note(n, "the entity %s is there twice: both are made one", quoted(*rec.Name))
 	more := rec.Observations
-	if node.entityType != *rec.EntityType {
+	if node.EntityType != *rec.EntityType {
 		more = append([]string{"entity type: " + *rec.EntityType}, more...)
 	}
 	for _, o := range more {
-		if !slices.Contains(node.observations, o) {
-			node.observations = append(node.observations, o)
+		if !slices.Contains(node.Observations, o) {
+			node.Observations = append(node.Observations, o)
 		}
 	}
 	return nil
@@ -193,7 +194,7 @@ func (m *memoryJSON) relation(n int, rec memoryRecord) error {
 	if rec.From == nil || rec.To == nil || rec.RelationType == nil {
 		return errors.New("a relation without from, to or relationType")
 	}
-	r := graphRelation{From: *rec.From, To: *rec.To, RelationType: *rec.RelationType}
+	r := memgraph.Relation{From: *rec.From, To: *rec.To, RelationType: *rec.RelationType}
 	if m.seen[r] {
 		m.note(n, "the relation is there twice: one is kept")
 		return nil
@@ -201,7 +202,7 @@ func (m *memoryJSON) relation(n int, rec memoryRecord) error {
 	m.seen[r] = true
 	node, err := m.node(n, *rec.From)
 	if err == nil {
-		node.relations = append(node.relations, r)
+		node.Relations = append(node.Relations, r)
 	}
 	return err
 }

@@ -1,0 +1,176 @@
+// Package memgraph stores the knowledge graph of the reference memory server in
+// notes.
+//
+// Each entity has a note of its name, which people read and edit as any other.
+//
+//	**Entity:** person
+//
+//	- Speaks fluent Spanish
+//	- a text of two lines
+//	  has the second one indented
+//
+//	**Relations:**
+//
+//	- works_at → QuintoAndar
+//
+// What starts a relation and is no entity has a note without the first part. A
+// word that this would not give back as it was is written as JSON writes it.
+package memgraph
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	entityHead    = "**Entity:** "
+	relationsHead = "**Relations:**"
+	arrow         = " → "
+)
+
+// Entity is an entity as the reference memory server sends it.
+type Entity struct {
+	Name         string   `json:"name" jsonschema:"The name of the entity"`
+	EntityType   string   `json:"entityType" jsonschema:"The type of the entity"`
+	Observations []string `json:"observations" jsonschema:"An array of observation contents associated with the entity"`
+}
+
+// Relation is a relation as the reference memory server sends it.
+type Relation struct {
+	From         string `json:"from" jsonschema:"The name of the entity where the relation starts"`
+	To           string `json:"to" jsonschema:"The name of the entity where the relation ends"`
+	RelationType string `json:"relationType" jsonschema:"The type of the relation"`
+}
+
+// Node is a note of the graph.
+type Node struct {
+	Name         string
+	Entity       bool // else it only starts relations
+	EntityType   string
+	Observations []string
+	Relations    []Relation // that start here
+	Changed      bool       // for the caller: KeepRelations sets it, Text ignores it
+}
+
+// ParseNode reads a note. It reports false when the note is none of a graph.
+// Lines that people added are observations.
+func ParseNode(name, text string) (*Node, bool) {
+	if !strings.HasPrefix(text, strings.TrimSuffix(entityHead, " ")) && !strings.HasPrefix(text, relationsHead) {
+		return nil, false
+	}
+	n := &Node{Name: name, Observations: []string{}}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	kind, ok := strings.CutPrefix(lines[0], strings.TrimSuffix(entityHead, " "))
+	switch {
+	case ok:
+		n.Entity, n.EntityType = true, unquoteWord(strings.TrimPrefix(kind, " "))
+		lines = lines[1:]
+	case lines[0] != relationsHead:
+		return nil, false
+	}
+	var item *string // the observation that goes on
+	related := false
+	blank := 0 // lines without anything, since the item
+	for _, line := range lines {
+		text, listed := strings.CutPrefix(line, "- ")
+		if line == "-" {
+			text, listed = "", true
+		}
+		more, indented := strings.CutPrefix(line, "  ")
+		switch {
+		case line == relationsHead:
+			item, related = nil, true
+		case line == "":
+			blank++
+			continue
+		case indented && item != nil:
+			*item += strings.Repeat("\n", blank+1) + more
+		case listed && related:
+			if r, ok := parseRelation(name, text); ok {
+				n.Relations = append(n.Relations, r)
+				item = nil
+				break
+			}
+			fallthrough
+		default:
+			if !listed {
+				text = line
+			}
+			n.Observations = append(n.Observations, text)
+			item = &n.Observations[len(n.Observations)-1]
+		}
+		blank = 0
+	}
+	return n, true
+}
+
+func parseRelation(from, text string) (Relation, bool) {
+	kind, to, found := strings.Cut(text, arrow)
+	if strings.HasPrefix(text, `"`) {
+		dec := json.NewDecoder(strings.NewReader(text))
+		if err := dec.Decode(&kind); err != nil {
+			return Relation{}, false
+		}
+		to, found = strings.CutPrefix(text[dec.InputOffset():], arrow)
+	}
+	return Relation{From: from, To: unquoteWord(to), RelationType: kind}, found
+}
+
+// Text returns the text of the note.
+func (n *Node) Text() string {
+	var b strings.Builder
+	if n.Entity {
+		b.WriteString(entityHead + quoteWord(n.EntityType) + "\n")
+		for i, o := range n.Observations {
+			if i == 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString("- " + strings.ReplaceAll(o, "\n", "\n  ") + "\n")
+		}
+		if len(n.Relations) > 0 {
+			b.WriteString("\n")
+		}
+	}
+	for i, r := range n.Relations {
+		if i == 0 {
+			b.WriteString(relationsHead + "\n\n")
+		}
+		b.WriteString("- " + quoteWord(r.RelationType) + arrow + quoteWord(r.To) + "\n")
+	}
+	return b.String()
+}
+
+// quoteWord writes a word so that unquoteWord and parseRelation give it back.
+func quoteWord(s string) string {
+	plain := s != "" && s[0] != '"' && strings.TrimSpace(s) == s && !strings.Contains(s, strings.TrimSpace(arrow))
+	for _, r := range s {
+		plain = plain && !unicode.IsControl(r)
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return s // a string has an encoding
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func unquoteWord(s string) string {
+	var word string
+	if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &word) == nil {
+		return word
+	}
+	return s
+}
+
+// KeepRelations removes the relations for which f returns false.
+func (n *Node) KeepRelations(f func(Relation) bool) {
+	before := len(n.Relations)
+	n.Relations = slices.DeleteFunc(n.Relations, func(r Relation) bool { return !f(r) })
+	n.Changed = n.Changed || len(n.Relations) != before
+}

@@ -21,7 +21,7 @@ type listedAgent struct {
 	Memory      bool     `json:"memory"`
 }
 
-func (c *cli) agentsCommand() *cobra.Command {
+func (c *app) agentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "agents",
 		GroupID: groupAgents,

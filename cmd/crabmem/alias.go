@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) aliasCommand() *cobra.Command {
+func (c *app) aliasCommand() *cobra.Command {
 	var add, remove, none bool
 	cmd := &cobra.Command{
 		Use:     "alias NAME [ALIAS...]",

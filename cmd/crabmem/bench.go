@@ -21,7 +21,7 @@ type benchFlags struct {
 	save, compare    string
 }
 
-func (c *cli) benchCommand() *cobra.Command {
+func (c *app) benchCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "bench COMMAND",
 		GroupID: groupCare,
@@ -32,7 +32,7 @@ with questions to it. Nothing is changed.`,
 	}, c.benchRecallCommand())
 }
 
-func (c *cli) benchRecallCommand() *cobra.Command {
+func (c *app) benchRecallCommand() *cobra.Command {
 	f := benchFlags{analyzer: bm25.Standard.String()}
 	cmd := &cobra.Command{
 		Use:   "recall [DIR...]",
@@ -95,7 +95,7 @@ JSON for each query, with its hits. With --json the answer is a line per set.`,
 
 // bench is one run of bench recall.
 type bench struct {
-	c       *cli
+	c       *app
 	ctx     context.Context
 	f       benchFlags
 	options recalleval.Options

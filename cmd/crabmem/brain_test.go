@@ -19,7 +19,7 @@ import (
 // writeBrain writes the sample brain into a directory.
 func writeBrain(t *testing.T) string {
 	t.Helper()
-	d := &demo{c: newCLI(strings.NewReader(""), nil, nil), dir: t.TempDir()}
+	d := &demo{c: newApp(strings.NewReader(""), nil, nil), dir: t.TempDir()}
 	if err := d.copyBrain(""); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestQuestions(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			c := newCLI(nil, &out, nil)
+			c := newApp(nil, &out, nil)
 			c.json = true
 			if err := errors.Join(c.recall(t.Context(), s, q, f), c.out.Flush()); err != nil {
 				t.Fatalf("recall %q: %v", query, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) chatCommand() *cobra.Command {
+func (c *app) chatCommand() *cobra.Command {
 	f := &talkFlags{}
 	var resume string
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ the memory and the session alone.`,
 	return cmd
 }
 
-func (c *cli) chat(ctx context.Context, f *talkFlags) (err error) {
+func (c *app) chat(ctx context.Context, f *talkFlags) (err error) {
 	t, err := c.startTalk(ctx, f)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (c *cli) chat(ctx context.Context, f *talkFlags) (err error) {
 // chat is a conversation with a person, or with what writes to standard input.
 type chat struct {
 	*talk
-	c *cli
+	c *app
 
 	info func(text string) // shows what a command says
 	// turn sends a message and shows the answer.

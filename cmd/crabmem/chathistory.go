@@ -27,7 +27,7 @@ func historyFile(home string) string { return filepath.Join(home, "history") }
 
 // loadHistory returns the texts, the newest last. A file that has grown too long
 // is cut.
-func (c *cli) loadHistory(home string) ([]string, error) {
+func (c *app) loadHistory(home string) ([]string, error) {
 	name := historyFile(home)
 	f, err := c.fs.Open(name)
 	if missing(err) {
@@ -69,7 +69,7 @@ func (c *cli) loadHistory(home string) ([]string, error) {
 
 // addHistory adds a text. One that begins with a blank is not kept, as in a
 // shell.
-func (c *cli) addHistory(home, text string) error {
+func (c *app) addHistory(home, text string) error {
 	if text == "" || text[0] == ' ' || len(text) > maxHistoryText {
 		return nil
 	}

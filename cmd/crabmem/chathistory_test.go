@@ -11,7 +11,7 @@ import (
 
 func TestChatHistory(t *testing.T) {
 	home := t.TempDir()
-	c := newCLI(nil, nil, nil)
+	c := newApp(nil, nil, nil)
 	if texts, err := c.loadHistory(home); err != nil || len(texts) != 0 {
 		t.Fatalf("%q, %v", texts, err)
 	}

@@ -51,7 +51,7 @@ func (r *raw) guard() {
 }
 
 // restoreTerminal is called before the program ends in whatever way it chooses.
-func (c *cli) restoreTerminal() {
+func (c *app) restoreTerminal() {
 	if r := c.raw.Load(); r != nil {
 		r.restore()
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) checkpointCommand() *cobra.Command {
+func (c *app) checkpointCommand() *cobra.Command {
 	var logVersion int
 	cmd := &cobra.Command{
 		Use:     "checkpoint",
@@ -58,7 +58,7 @@ daemon first. The next write of this program begins a version 2 log again.`,
 }
 
 // downgrade checkpoints and begins a version 1 log.
-func (c *cli) downgrade(cmd *cobra.Command) (did checkpointed, err error) {
+func (c *app) downgrade(cmd *cobra.Command) (did checkpointed, err error) {
 	err = c.exclusive(cmd.Context(), "checkpoint", &crmem.Options{LogVersion: 1}, func(s *crmem.Store) error {
 		before := s.Stats()
 		if err := s.Checkpoint(); err != nil {

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/term"
 )
 
-// cli is one run of the program: its streams, its global flags.
-type cli struct {
+// app is one run of the program: its streams, its global flags.
+type app struct {
 	stdin  io.Reader
 	out    *bufio.Writer // flushed once, at the end of a command that worked
 	stdout io.Writer
@@ -55,8 +55,8 @@ type cli struct {
 	raw atomic.Pointer[raw]
 }
 
-func newCLI(stdin io.Reader, stdout, stderr io.Writer) *cli {
-	return &cli{
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		out:    bufio.NewWriterSize(answers{stdout}, 1<<16),
 		fs:     vfs.OS{},
@@ -84,7 +84,7 @@ func (a answers) Write(p []byte) (int, error) {
 }
 
 // execute runs the command that args name.
-func (c *cli) execute(ctx context.Context, args []string) error {
+func (c *app) execute(ctx context.Context, args []string) error {
 	root := c.root()
 	if path := external(root, args); path != "" {
 		return c.runExternal(ctx, path, args[1:])
@@ -117,7 +117,7 @@ func (c *cli) execute(ctx context.Context, args []string) error {
 }
 
 // wait runs f, which only waits and may be abandoned when a signal comes.
-func (c *cli) wait(ctx context.Context, f func() error) error {
+func (c *app) wait(ctx context.Context, f func() error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (c *cli) wait(ctx context.Context, f func() error) error {
 }
 
 // readInput reads standard input to its end. More than max bytes is an error.
-func (c *cli) readInput(ctx context.Context, max int64) (string, error) {
+func (c *app) readInput(ctx context.Context, max int64) (string, error) {
 	var b []byte
 	err := c.wait(ctx, func() error {
 		c.prompt()
@@ -142,27 +142,27 @@ func (c *cli) readInput(ctx context.Context, max int64) (string, error) {
 }
 
 // prompt says that the command waits for a person.
-func (c *cli) prompt() {
+func (c *app) prompt() {
 	if c.isTerminal(c.stdin) {
 		c.note("reading from the terminal; end with Ctrl-D")
 	}
 }
 
 // isTerminal reports whether a stream is a terminal.
-func (c *cli) isTerminal(stream any) bool {
+func (c *app) isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // color reports whether human output may be coloured.
-func (c *cli) color() bool {
+func (c *app) color() bool {
 	return !c.noColor && c.getenv("NO_COLOR") == "" && c.getenv("TERM") != "dumb" && c.isTerminal(c.stdout)
 }
 
-func (c *cli) bold(s string) string { return c.sgr("1", s) }
-func (c *cli) dim(s string) string  { return c.sgr("2", s) }
+func (c *app) bold(s string) string { return c.sgr("1", s) }
+func (c *app) dim(s string) string  { return c.sgr("2", s) }
 
-func (c *cli) sgr(code, s string) string {
+func (c *app) sgr(code, s string) string {
 	if !c.color() || s == "" {
 		return s
 	}
@@ -170,7 +170,7 @@ func (c *cli) sgr(code, s string) string {
 }
 
 // width returns the columns of the terminal; 0 when standard output is none.
-func (c *cli) width() int {
+func (c *app) width() int {
 	f, ok := c.stdout.(*os.File)
 	if !ok {
 		return 0
@@ -183,7 +183,7 @@ func (c *cli) width() int {
 }
 
 // note writes one line of diagnostics that --quiet leaves out.
-func (c *cli) note(s string) {
+func (c *app) note(s string) {
 	if !c.quiet && !c.json {
 		io.WriteString(c.stderr, strings.TrimRight(s, "\n")+"\n")
 	}
@@ -192,7 +192,7 @@ func (c *cli) note(s string) {
 // warn writes one line that is never left out: something was not as it should
 // be, and the command went on. Under --json an error is the only line on
 // standard error: then the warnings before it are in it.
-func (c *cli) warn(s string) {
+func (c *app) warn(s string) {
 	s = strings.TrimRight(s, "\n")
 	if c.warnLog != nil {
 		c.warnLog.Warn(s)
@@ -208,7 +208,7 @@ func (c *cli) warn(s string) {
 }
 
 // takeWarnings returns the warnings that were held back.
-func (c *cli) takeWarnings() []string {
+func (c *app) takeWarnings() []string {
 	c.warnMu.Lock()
 	defer c.warnMu.Unlock()
 	w := c.warnings

@@ -18,7 +18,7 @@ type compacted struct {
 	After   uint64 `json:"tokens_after"`
 }
 
-func (c *cli) compactCommand() *cobra.Command {
+func (c *app) compactCommand() *cobra.Command {
 	var focus string
 	var size int
 	cmd := &cobra.Command{

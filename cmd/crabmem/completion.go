@@ -20,7 +20,7 @@ func completeDirs(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-func (c *cli) completionCommand() *cobra.Command {
+func (c *app) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	cmd := &cobra.Command{
 		Use:     "completion bash|zsh|fish|powershell",

@@ -24,7 +24,7 @@ type component struct {
 	File  string `json:"file"`
 }
 
-func (c *cli) componentsCommand() *cobra.Command {
+func (c *app) componentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "components",
 		GroupID: groupAgents,

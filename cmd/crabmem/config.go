@@ -19,7 +19,7 @@ import (
 // maxConfig is how long a configuration may be that is set.
 const maxConfig = 4 << 20
 
-func (c *cli) configCommand() *cobra.Command {
+func (c *app) configCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "config COMMAND",
 		GroupID: groupAgents,
@@ -32,7 +32,7 @@ it writes at once. crabmem init writes a file that explains every key.`,
 	}, c.configGet(), c.configSet(), c.configCheck(), c.configPath())
 }
 
-func (c *cli) configGet() *cobra.Command {
+func (c *app) configGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [KEY]",
 		Short: "print the configuration, or a part of it",
@@ -79,7 +79,7 @@ system.crab.model; one that is not there is exit code 3.`,
 }
 
 // configValue is the configuration without its secrets.
-func (c *cli) configValue() (any, error) {
+func (c *app) configValue() (any, error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ type configWritten struct {
 	Notes []string `json:"notes"` // what there is to know of it
 }
 
-func (c *cli) configSet() *cobra.Command {
+func (c *app) configSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set KEY VALUE | set FILE|-",
 		Short: "change the configuration",
@@ -175,7 +175,7 @@ and sessions go on.`,
 }
 
 // configSent is the JSON that a set is for.
-func (c *cli) configSent(ctx context.Context, args []string) ([]byte, error) {
+func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 	if len(args) == 1 {
 		if args[0] == "-" {
 			text, err := c.readInput(ctx, maxConfig)
@@ -203,7 +203,7 @@ func (c *cli) configSent(ctx context.Context, args []string) ([]byte, error) {
 
 // setConfig writes a configuration: the daemon does when there is one, and uses
 // it.
-func (c *cli) setConfig(ctx context.Context, js []byte) error {
+func (c *app) setConfig(ctx context.Context, js []byte) error {
 	home, err := c.homeDir()
 	if err != nil {
 		return err
@@ -280,7 +280,7 @@ type configChecked struct {
 	Agents    []string `json:"agents"`
 }
 
-func (c *cli) configCheck() *cobra.Command {
+func (c *app) configCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "look for mistakes in the configuration",
@@ -316,7 +316,7 @@ valid configuration.`,
 	return cmd
 }
 
-func (c *cli) configPath() *cobra.Command {
+func (c *app) configPath() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "path",
 		Short: "say where the configuration is",

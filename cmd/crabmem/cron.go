@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) cronCommand() *cobra.Command {
+func (c *app) cronCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cron",
 		GroupID: groupAgents,
@@ -73,7 +73,7 @@ func (e *cronEntry) line() string {
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, e.Session, strings.Join(notes, ", "))
 }
 
-func (c *cli) cronAdd() *cobra.Command {
+func (c *app) cronAdd() *cobra.Command {
 	var quiet, zone string
 	var once bool
 	cmd := &cobra.Command{
@@ -116,7 +116,7 @@ seconds first. --quiet-hours is a time of the day when it does not run.`,
 	return cmd
 }
 
-func (c *cli) cronList() *cobra.Command {
+func (c *app) cronList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "show what runs when",
@@ -150,7 +150,7 @@ func (c *cli) cronList() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) cronRemove() *cobra.Command {
+func (c *app) cronRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "remove ID",
 		Short:             "remove an entry",

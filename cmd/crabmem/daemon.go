@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) daemonCommand() *cobra.Command {
+func (c *app) daemonCommand() *cobra.Command {
 	var log string
 	var verbose bool
 	cmd := &cobra.Command{
@@ -64,7 +64,7 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 
 const gcPercent = 25
 
-func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) {
+func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *cli) daemon(ctx context.Context, log string, verbose bool) (err error) 
 func logFile(home string) string { return filepath.Join(home, "logs", "daemon.log") }
 
 // client returns a client of the home's daemon.
-func (c *cli) client() (*client.Client, error) {
+func (c *app) client() (*client.Client, error) {
 	path := c.getenv("CRABMEM_SOCKET")
 	if path == "" || c.home != "" {
 		home, err := c.homeDir()
@@ -132,7 +132,7 @@ func (c *cli) client() (*client.Client, error) {
 }
 
 // running asks the home's daemon who it is, for up to helloWait.
-func (c *cli) running(ctx context.Context) (*client.Client, *pb.HelloReply, error) {
+func (c *app) running(ctx context.Context) (*client.Client, *pb.HelloReply, error) {
 	cl, err := c.client()
 	if err != nil {
 		return nil, nil, err
@@ -189,7 +189,7 @@ func (s *daemonState) measure(st *pb.DaemonStats) {
 	s.Subscribers, s.MemoryBytes = st.Subscribers, st.MemoryBytes
 }
 
-func (c *cli) daemonStart(verbose *bool) *cobra.Command {
+func (c *app) daemonStart(verbose *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "run it in the background",
@@ -263,7 +263,7 @@ runs already is left alone: the exit code is 0.`,
 	return cmd
 }
 
-func (c *cli) logSize(name string) int64 {
+func (c *app) logSize(name string) int64 {
 	fi, err := c.fs.Lstat(name)
 	if err != nil {
 		return 0
@@ -271,7 +271,7 @@ func (c *cli) logSize(name string) int64 {
 	return fi.Size()
 }
 
-func (c *cli) started(h *pb.HelloReply, log, what string) error {
+func (c *app) started(h *pb.HelloReply, log, what string) error {
 	if c.json {
 		s := newState(h)
 		s.Log = log
@@ -282,7 +282,7 @@ func (c *cli) started(h *pb.HelloReply, log, what string) error {
 }
 
 // notStarted tells why a daemon ended before it answered, in its own words.
-func (c *cli) notStarted(err error, log string, from int64) error {
+func (c *app) notStarted(err error, log string, from int64) error {
 	f := &failure{Code: exitFailure, Kind: "failed", Path: log, Message: "the daemon did not start", Remedy: "crabmem daemon logs"}
 	if code := exitOf(err); code > 0 {
 		f.Code = code
@@ -320,7 +320,7 @@ func exitOf(err error) int {
 }
 
 // tailOf returns what was added to a file, its last 64 KiB at most.
-func (c *cli) tailOf(name string, from int64) ([]byte, error) {
+func (c *app) tailOf(name string, from int64) ([]byte, error) {
 	f, err := c.fs.Open(name)
 	if err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (c *cli) tailOf(name string, from int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, from, fi.Size()-from))
 }
 
-func (c *cli) daemonStop() *cobra.Command {
+func (c *app) daemonStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "end it, after the runs that go on",
@@ -392,7 +392,7 @@ a daemon the exit code is 8.`,
 	return cmd
 }
 
-func (c *cli) daemonStatus() *cobra.Command {
+func (c *app) daemonStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "say whether it runs, and how it is",
@@ -432,7 +432,7 @@ one the exit code is 8.`,
 	return cmd
 }
 
-func (c *cli) daemonLogs() *cobra.Command {
+func (c *app) daemonLogs() *cobra.Command {
 	n, follow := 50, false
 	cmd := &cobra.Command{
 		Use:   "logs",

@@ -39,7 +39,7 @@ const tryWait = 50 * time.Millisecond
 // has and the daemon is of that place: ours tells by what it answers. nil is
 // anybody else, and a daemon that has gone. hung is set if the daemon did not
 // respond within wait.
-func (c *cli) holderOf(ctx context.Context, err error, wait time.Duration, ours func(*pb.HelloReply) bool) (d *client.Client, hung bool, _ error) {
+func (c *app) holderOf(ctx context.Context, err error, wait time.Duration, ours func(*pb.HelloReply) bool) (d *client.Client, hung bool, _ error) {
 	locked, ok := errors.AsType[*vfs.LockedError](err)
 	if !ok || locked.Holder.Socket == "" {
 		return nil, false, nil
@@ -61,7 +61,7 @@ func (c *cli) holderOf(ctx context.Context, err error, wait time.Duration, ours 
 // handOver does something under a lock or, when a daemon has that, has the
 // daemon do it. It waits for anybody else, and for a daemon that comes or goes,
 // as long as --lock-wait says. try waits for the lock for tryWait at most.
-func (c *cli) handOver(ctx context.Context, try func() error, ours func(*pb.HelloReply) bool, ask func(*client.Client) error) error {
+func (c *app) handOver(ctx context.Context, try func() error, ours func(*pb.HelloReply) bool, ask func(*client.Client) error) error {
 	end := time.Now().Add(c.lockWait)
 	var lost *unanswered
 	for {
@@ -94,7 +94,7 @@ func (c *cli) handOver(ctx context.Context, try func() error, ours func(*pb.Hell
 }
 
 // lockStep is how long one try waits for a lock.
-func (c *cli) lockStep() time.Duration { return min(c.lockWait, tryWait) }
+func (c *app) lockStep() time.Duration { return min(c.lockWait, tryWait) }
 
 // unsent reports whether a request did not get to the daemon: it can be made
 // again, of whoever comes after it.
@@ -151,7 +151,7 @@ func needs(err error) error {
 // asking runs f with a client of the daemon of this home, which the command
 // needs. The daemon must respond within helloWait; requests in f end when its
 // process stops.
-func (c *cli) asking(ctx context.Context, f func(d *client.Client) error) error {
+func (c *app) asking(ctx context.Context, f func(d *client.Client) error) error {
 	d, err := c.client()
 	if err != nil {
 		return err

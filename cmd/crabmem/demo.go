@@ -35,7 +35,7 @@ var demoQueries = []string{
 	"xylophone zeppelin",
 }
 
-func (c *cli) demoCommand() *cobra.Command {
+func (c *app) demoCommand() *cobra.Command {
 	var brain string
 	cmd := &cobra.Command{
 		Use:     "demo",
@@ -66,7 +66,7 @@ no network and touches nothing but a new directory, whose name it prints.
 
 // demo is one run of the demo.
 type demo struct {
-	c   *cli
+	c   *app
 	ctx context.Context
 	dir string
 }
@@ -133,7 +133,7 @@ func (d *demo) run(asJSON bool, args ...string) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	child := newCLI(strings.NewReader(""), &out, d.c.stderr)
+	child := newApp(strings.NewReader(""), &out, d.c.stderr)
 	child.fs, child.now = d.c.fs, func() time.Time { return demoNow }
 	if asJSON {
 		args = append(args, "--json")

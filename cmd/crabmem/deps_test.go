@@ -279,7 +279,7 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	c := newCLI(nil, nil, nil)
+	c := newApp(nil, nil, nil)
 	known := map[string]bool{"help": true}
 	for _, cmd := range c.commands() {
 		known[cmd.Name()] = true

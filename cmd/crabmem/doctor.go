@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) doctorCommand() *cobra.Command {
+func (c *app) doctorCommand() *cobra.Command {
 	timeout := 5 * time.Second
 	cmd := &cobra.Command{
 		Use:     "doctor",
@@ -67,7 +67,7 @@ type finding struct {
 
 // a doctor looks, and changes nothing.
 type doctor struct {
-	c       *cli
+	c       *app
 	home    string
 	store   string // with links resolved, where they can be
 	timeout time.Duration
@@ -87,7 +87,7 @@ type machine struct {
 
 var thisMachine = machine{free: vfs.Free, confinable: tool.Confinable}
 
-func (c *cli) newDoctor(timeout time.Duration) (*doctor, error) {
+func (c *app) newDoctor(timeout time.Duration) (*doctor, error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ type doctorAnswer struct {
 }
 
 // diagnosis writes what was found.
-func (c *cli) diagnosis(d *doctor) error {
+func (c *app) diagnosis(d *doctor) error {
 	a := doctorAnswer{Home: d.home, Checks: d.findings}
 	wide := 0
 	for _, f := range a.Checks {

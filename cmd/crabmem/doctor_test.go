@@ -112,11 +112,11 @@ func (p *patient) listen() net.Listener {
 	return l
 }
 
-func (p *patient) cli(out *bytes.Buffer) *cli {
+func (p *patient) cli(out *bytes.Buffer) *app {
 	if out == nil {
 		out = new(bytes.Buffer)
 	}
-	c := newCLI(strings.NewReader(""), out, out)
+	c := newApp(strings.NewReader(""), out, out)
 	c.getenv = func(name string) string { return map[string]string{"FAR_KEY": p.key, "NO_COLOR": "1"}[name] }
 	c.now = func() time.Time { return p.now }
 	c.machine = machine{

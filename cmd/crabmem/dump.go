@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) dumpCommand() *cobra.Command {
+func (c *app) dumpCommand() *cobra.Command {
 	var force, dry bool
 	cmd := &cobra.Command{
 		Use:     "dump DIR",

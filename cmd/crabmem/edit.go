@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) editCommand() *cobra.Command {
+func (c *app) editCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "edit NAME",
 		GroupID: groupUse,
@@ -120,7 +120,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 
 // editFile writes the content of e to a file that only its user can read, and
 // that nobody could have put there before.
-func (c *cli) editFile(e crmem.Entry) (string, error) {
+func (c *app) editFile(e crmem.Entry) (string, error) {
 	stem := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -140,7 +140,7 @@ func (c *cli) editFile(e crmem.Entry) (string, error) {
 }
 
 // runEditor runs the editor as a shell would: the variable may hold options.
-func (c *cli) runEditor(editor, file string) error {
+func (c *app) runEditor(editor, file string) error {
 	cmd := exec.Command("sh", "-c", editor+` "$@"`, editor, file)
 	if runtime.GOOS == "windows" {
 		words := append(strings.Fields(editor), file)

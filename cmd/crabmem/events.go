@@ -70,7 +70,7 @@ func newEvent(m *pb.AgentEventMsg) event {
 // errEnough ends a feed that is asked to end.
 var errEnough = errors.New("that was all")
 
-func (c *cli) eventsCommand() *cobra.Command {
+func (c *app) eventsCommand() *cobra.Command {
 	var during time.Duration
 	var count int
 	cmd := &cobra.Command{
@@ -135,7 +135,7 @@ func gone(err error) error {
 	return &failure{Code: exitUnreachable, Kind: "no_daemon", Message: "the daemon went away: " + err.Error(), Remedy: "crabmem daemon start", err: err}
 }
 
-func (c *cli) showEvent(e event) error {
+func (c *app) showEvent(e event) error {
 	if c.json {
 		if err := c.printJSON(e); err != nil {
 			return err

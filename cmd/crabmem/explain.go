@@ -6,7 +6,7 @@ import (
 	"crabmem/crmem/recall"
 )
 
-func (c *cli) explainText(x recall.Explanation) {
+func (c *app) explainText(x recall.Explanation) {
 	rows := [][]string{{"    term", "tf", "df", "idf", "norm", "score"}}
 	if x.Read {
 		rows[0] = append(rows[0], "early", "exact", "first in")

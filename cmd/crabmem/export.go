@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) exportCommand() *cobra.Command {
+func (c *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export",
 		GroupID: groupMove,

@@ -40,7 +40,7 @@ func externalName(name string) bool {
 
 // runExternal runs a program in place of this one: it has the streams, gets the
 // signals, and its exit code is ours.
-func (c *cli) runExternal(ctx context.Context, path string, args []string) error {
+func (c *app) runExternal(ctx context.Context, path string, args []string) error {
 	c.serving.Store(true) // a signal is passed on, and the program ends when it likes
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr

@@ -181,7 +181,7 @@ func shell(word string) string {
 }
 
 // report writes err the way the flags ask for and returns the exit code.
-func (c *cli) report(err error) int {
+func (c *app) report(err error) int {
 	if err == nil {
 		for _, w := range c.takeWarnings() {
 			io.WriteString(c.stderr, "warning: "+printable(w)+"\n")

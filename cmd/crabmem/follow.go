@@ -122,7 +122,7 @@ func (r *logReader) next() ([]byte, error) {
 
 // showLog prints the last lines of a log, and with follow what is added until
 // ctx ends.
-func (c *cli) showLog(ctx context.Context, name string, lines int, follow bool) (err error) {
+func (c *app) showLog(ctx context.Context, name string, lines int, follow bool) (err error) {
 	r := &logReader{fs: c.fs, name: name}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	b, err := r.last(lines)

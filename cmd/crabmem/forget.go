@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) forgetCommand() *cobra.Command {
+func (c *app) forgetCommand() *cobra.Command {
 	var archive, dry bool
 	cmd := &cobra.Command{
 		Use:     "forget NAME",

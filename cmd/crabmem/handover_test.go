@@ -93,7 +93,7 @@ func (p *place) client() *client.Client {
 // is the place's home.
 func (p *place) runs(args ...string) (stdout, stderr string, code int) {
 	var out, diag bytes.Buffer
-	c := newCLI(strings.NewReader("from standard input\n"), &out, &diag)
+	c := newApp(strings.NewReader("from standard input\n"), &out, &diag)
 	c.now = func() time.Time { return fixedNow }
 	c.getenv = func(k string) string {
 		if k == "CRABTALK_HOME" {
@@ -343,7 +343,7 @@ func TestHandOver(t *testing.T) {
 	}
 
 	t.Run("recall", func(t *testing.T) {
-		c := newCLI(nil, nil, nil)
+		c := newApp(nil, nil, nil)
 		c.home = p.home
 		f := recallFlags{limit: 5, explain: true}
 		a, path, ok := c.recallThere(t.Context(), crmem.Query{Text: "one", Limit: 5}, f)

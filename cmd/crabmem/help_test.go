@@ -58,7 +58,7 @@ func withSubcommands(commands []*cobra.Command) (all []*cobra.Command) {
 // TestHelp checks what every help text has, and that the list of the root, or
 // of the family, names every command.
 func TestHelp(t *testing.T) {
-	commands := newCLI(nil, nil, nil).commands()
+	commands := newApp(nil, nil, nil).commands()
 	if len(commands) < 22 {
 		t.Fatalf("%d commands", len(commands))
 	}
@@ -108,7 +108,7 @@ func TestExamples(t *testing.T) {
 	}
 	file, env := program(t)
 	path := filepath.Dir(file) + string(os.PathListSeparator) + os.Getenv("PATH")
-	c := newCLI(nil, nil, nil)
+	c := newApp(nil, nil, nil)
 	ran := 0
 	for _, cmd := range append(withSubcommands(c.commands()), c.root()) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {

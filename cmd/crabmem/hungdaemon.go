@@ -34,7 +34,7 @@ func noResponse(ctx context.Context, err error) bool {
 
 // daemonPID returns the process that holds the home of a socket, from its lock
 // file, or 0.
-func (c *cli) daemonPID(socket string) int {
+func (c *app) daemonPID(socket string) int {
 	homes := []string{filepath.Dir(socket)}
 	if home, err := c.homeDir(); err == nil {
 		homes = append(homes, home) // CRABMEM_SOCKET may be in another folder
@@ -53,7 +53,7 @@ func (c *cli) daemonPID(socket string) int {
 
 // isLocal reports whether the process of a lock runs on this kernel, so that
 // its state can be read.
-func (c *cli) isLocal(h vfs.Holder) bool { return h.PID > 0 && h.Boot == c.fs.BootID() }
+func (c *app) isLocal(h vfs.Holder) bool { return h.PID > 0 && h.Boot == c.fs.BootID() }
 
 // describeProcess returns the state of a process that does not respond, as a
 // phrase, and the fix. pid may be 0.
@@ -88,7 +88,7 @@ func describeProcess(pid int) (state, fix string) {
 
 // unresponsive returns the failure for a daemon that did not respond within
 // wait.
-func (c *cli) unresponsive(pid int, wait time.Duration, err error) *failure {
+func (c *app) unresponsive(pid int, wait time.Duration, err error) *failure {
 	state, fix := describeProcess(pid)
 	message := fmt.Sprintf("call daemon: no response within %v", wait.Round(time.Millisecond))
 	switch {
@@ -106,7 +106,7 @@ func isUnresponsive(err error) bool {
 }
 
 // stopped returns the failure for a daemon whose process is stopped, or nil.
-func (c *cli) stopped(pid int) error {
+func (c *app) stopped(pid int) error {
 	if pid == 0 || !isStopped(processState(pid)) {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (c *cli) stopped(pid int) error {
 }
 
 // stoppedDaemon is stopped for the daemon of this home.
-func (c *cli) stoppedDaemon() error {
+func (c *app) stoppedDaemon() error {
 	d, err := c.client()
 	if err != nil {
 		return err
@@ -124,20 +124,20 @@ func (c *cli) stoppedDaemon() error {
 }
 
 // watched makes the requests of a client end when the daemon's process stops.
-func (c *cli) watched(d *client.Client) *client.Client {
+func (c *app) watched(d *client.Client) *client.Client {
 	d.Watch = func() error { return c.stopped(c.daemonPID(d.Addr.Address)) }
 	return d
 }
 
 // warnFailure prints an error that does not end the command, with its fix.
-func (c *cli) warnFailure(err error) {
+func (c *app) warnFailure(err error) {
 	f := classify(err)
 	c.warn(f.Message + "; " + f.Remedy)
 }
 
 // lockedBy adds to the error of a lock what is known of the process that holds
 // it: whether it is stopped, or did not respond to the last call.
-func (c *cli) lockedBy(err error, hung bool) error {
+func (c *app) lockedBy(err error, hung bool) error {
 	locked, ok := errors.AsType[*vfs.LockedError](err)
 	if !ok || !c.isLocal(locked.Holder) {
 		return err

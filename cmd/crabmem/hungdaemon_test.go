@@ -34,7 +34,7 @@ func TestLockWaitBoundsHello(t *testing.T) {
 				t.Fatal(err)
 			}
 			var diag bytes.Buffer
-			c := newCLI(strings.NewReader(""), &bytes.Buffer{}, &diag)
+			c := newApp(strings.NewReader(""), &bytes.Buffer{}, &diag)
 			calls := 0
 			c.hello = func(ctx context.Context, _ *client.Client) (*pb.HelloReply, error) {
 				calls++

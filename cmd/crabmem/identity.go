@@ -15,7 +15,7 @@ type identityAnswer struct {
 	Identity string `json:"identity"` // "" before the first write
 }
 
-func (c *cli) identityCommand() *cobra.Command {
+func (c *app) identityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "identity",
 		GroupID: groupCare,
@@ -34,7 +34,7 @@ the directory has the same identity until crabmem identity new gives it another.
 	return cmd
 }
 
-func (c *cli) identityNewCommand() *cobra.Command {
+func (c *app) identityNewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new",
 		Short: "give a copied store its own identity",
@@ -54,7 +54,7 @@ that you use next to the original. Entries do not change.`,
 	return cmd
 }
 
-func (c *cli) printIdentity(s *crmem.Store) error {
+func (c *app) printIdentity(s *crmem.Store) error {
 	if c.json {
 		return c.printJSON(identityAnswer{s.Path(), s.Identity()})
 	}
@@ -68,7 +68,7 @@ func (c *cli) printIdentity(s *crmem.Store) error {
 
 // exclusive runs f on the store, opened for writing with o. It refuses a store
 // that a daemon serves.
-func (c *cli) exclusive(ctx context.Context, command string, o *crmem.Options, f func(s *crmem.Store) error) error {
+func (c *app) exclusive(ctx context.Context, command string, o *crmem.Options, f func(s *crmem.Store) error) error {
 	path, err := c.storePath()
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *cli) exclusive(ctx context.Context, command string, o *crmem.Options, f
 
 // withoutDaemon runs f, which takes the lock of the store at path. It refuses a
 // store that a daemon serves.
-func (c *cli) withoutDaemon(ctx context.Context, path string, f func() error) error {
+func (c *app) withoutDaemon(ctx context.Context, path string, f func() error) error {
 	return c.handOver(ctx, f, c.servesStore, func(*client.Client) error {
 		return &failure{Code: exitConflict, Kind: "locked", Message: "lock " + path + ": held by a daemon", Path: path,
 			Remedy: "run crabmem daemon stop, then retry; crabmem verify works meanwhile"}

@@ -44,7 +44,7 @@ type imported struct {
 	Conflict []importer.Conflict `json:"conflicts"` // under an error's details; else empty
 }
 
-func (c *cli) importCommand() *cobra.Command {
+func (c *app) importCommand() *cobra.Command {
 	var replace, skip, dry bool
 	var from string
 	cmd := &cobra.Command{
@@ -147,7 +147,7 @@ ends in the current message.`,
 }
 
 // importEntries imports entries, a line each.
-func (c *cli) importEntries(ctx context.Context, in *importSource, replace, skip bool, a *imported) error {
+func (c *app) importEntries(ctx context.Context, in *importSource, replace, skip bool, a *imported) error {
 	lines, err := in.lines(ctx)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c *cli) importEntries(ctx context.Context, in *importSource, replace, skip
 
 // planned plans operations with the store as it is and, unless it is a dry run,
 // applies them.
-func (c *cli) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]crmem.Op, error)) error {
+func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]crmem.Op, error)) error {
 	if dry {
 		only := func(s *crmem.Store) error {
 			ops, err := plan(s)

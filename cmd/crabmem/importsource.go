@@ -14,7 +14,7 @@ import (
 
 // importSource is what import reads: a path, or standard input.
 type importSource struct {
-	c     *cli
+	c     *app
 	path  string
 	kind  string    // "" until it is known
 	stdin io.Reader // with what was looked at
@@ -130,7 +130,7 @@ func (in *importSource) memory(ctx context.Context) (m *importer.Memory, err err
 }
 
 // importMemory imports the notes of another program.
-func (c *cli) importMemory(ctx context.Context, in *importSource, replace, skip bool, a *imported) error {
+func (c *app) importMemory(ctx context.Context, in *importSource, replace, skip bool, a *imported) error {
 	m, err := in.memory(ctx)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (c *cli) importMemory(ctx context.Context, in *importSource, replace, skip 
 var errConflicts = errors.New("conflicts")
 
 // conflicting is the error for notes that are another way here.
-func (c *cli) conflicting(in *importSource, a *imported) error {
+func (c *app) conflicting(in *importSource, a *imported) error {
 	list := a.Conflict
 	for i := 1; i < len(list) && i <= maxWarnings && !c.json; i++ {
 		c.warn(list[i].Error())
@@ -196,7 +196,7 @@ func (c *cli) conflicting(in *importSource, a *imported) error {
 }
 
 // importedLeft says what was left out, and what is left to do.
-func (c *cli) importedLeft(a *imported) {
+func (c *app) importedLeft(a *imported) {
 	if c.json {
 		return
 	}
@@ -233,7 +233,7 @@ type importedChat struct {
 }
 
 // importChats imports conversations as sessions.
-func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) error {
+func (c *app) importChats(ctx context.Context, in *importSource, a *imported) error {
 	done := func() int { return a.Added + a.Replaced }
 	return c.importSessions(a.DryRun, done, func(d *sessionlog.Dir) (err error) {
 		im, err := d.NewImporter(a.DryRun)
@@ -265,7 +265,7 @@ func (c *cli) importChats(ctx context.Context, in *importSource, a *imported) er
 }
 
 // importChat imports one conversation. Its error is of the folder of sessions.
-func (c *cli) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported) error {
+func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported) error {
 	r := importedChat{Source: h.ID, Outcome: outcomeSkipped, Title: h.Meta.Title, Messages: len(h.Items)}
 	outcome, err := sessionlog.Unchanged, h.Err
 	if err == nil {

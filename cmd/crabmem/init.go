@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) initCommand() *cobra.Command {
+func (c *app) initCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:     "init",
@@ -49,7 +49,7 @@ type initAnswer struct {
 	Kept   string   `json:"kept,omitempty"` // the old configuration
 }
 
-func (c *cli) init(ctx context.Context, force bool) error {
+func (c *app) init(ctx context.Context, force bool) error {
 	home, err := c.homeDir()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *cli) init(ctx context.Context, force bool) error {
 }
 
 // freeName is a name, or that with the first number that nothing has.
-func (c *cli) freeName(name string) (string, error) {
+func (c *app) freeName(name string) (string, error) {
 	free := name
 	for n := 2; ; n++ {
 		if _, err := c.fs.Lstat(free); missing(err) {
@@ -120,7 +120,7 @@ func (c *cli) freeName(name string) (string, error) {
 }
 
 // ollama returns the models of a local Ollama, none when there is none.
-func (c *cli) ollama(ctx context.Context) []string {
+func (c *app) ollama(ctx context.Context) []string {
 	base := c.getenv("OLLAMA_HOST")
 	if base == "" {
 		base = "localhost:11434"

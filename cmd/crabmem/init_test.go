@@ -25,7 +25,7 @@ func TestInitOllama(t *testing.T) {
 			io.WriteString(w, body)
 		}))
 		home := filepath.Join(t.TempDir(), "home")
-		c := newCLI(strings.NewReader(""), io.Discard, io.Discard)
+		c := newApp(strings.NewReader(""), io.Discard, io.Discard)
 		c.home = home
 		c.getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {

@@ -28,7 +28,7 @@ type inspected struct {
 	Value  string `json:"value"`
 }
 
-func (c *cli) inspectCommand() *cobra.Command {
+func (c *app) inspectCommand() *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
 		Use:     "inspect [FILE|-]",
@@ -84,7 +84,7 @@ line. A bad line ends nothing; exit code 5 names the first.`,
 
 // inspectFile reads what is inspected: links are followed, as those of a store
 // are.
-func (c *cli) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
+func (c *app) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
 	if file == "-" {
 		s, err := c.readInput(cmd.Context(), maxInspectLog)
 		return []byte(s), err
@@ -113,7 +113,7 @@ func (c *cli) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
 }
 
 // inspectLines prints the lines of a session; false when it is none.
-func (c *cli) inspectLines(path string, most int) (is bool, err error) {
+func (c *app) inspectLines(path string, most int) (is bool, err error) {
 	var list []inspected
 	is, err = c.inspectSession(path, most, func(f inspected) {
 		switch {
@@ -131,11 +131,11 @@ func (c *cli) inspectLines(path string, most int) (is bool, err error) {
 	return is, err
 }
 
-func (c *cli) inspectedField(offset int64, hex, field, value string, most int) {
+func (c *app) inspectedField(offset int64, hex, field, value string, most int) {
 	fmt.Fprintf(c.out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, printable(value))
 }
 
-func (c *cli) inspect(file string, b []byte, most int) error {
+func (c *app) inspect(file string, b []byte, most int) error {
 	list := []inspected{}
 	var broken error
 	for f, err := range crmem.Inspect(b) {

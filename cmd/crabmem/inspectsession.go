@@ -12,7 +12,7 @@ import (
 // inspectSession gives show the lines of a session file as fields, behind one
 // that says what the file is; false for what is no session. An error may be that
 // of the first bad line, behind all of them.
-func (c *cli) inspectSession(path string, most int, show func(inspected)) (is bool, err error) {
+func (c *app) inspectSession(path string, most int, show func(inspected)) (is bool, err error) {
 	if !strings.HasSuffix(path, ".jsonl") {
 		return false, nil
 	}

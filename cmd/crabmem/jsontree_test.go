@@ -19,7 +19,7 @@ import (
 // parent before its children. It is the only part of the JSON tests that reads
 // the program's command table.
 func commandTree() []*cobra.Command {
-	root := newCLI(nil, nil, nil).root()
+	root := newApp(nil, nil, nil).root()
 	root.InitDefaultHelpCmd()
 	return withDescendants(root)
 }

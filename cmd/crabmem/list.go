@@ -20,7 +20,7 @@ type listed struct {
 	Aliases   []string   `json:"aliases"`
 }
 
-func (c *cli) listCommand() *cobra.Command {
+func (c *app) listCommand() *cobra.Command {
 	var kind string
 	var content bool
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ func parseKinds(s string) ([]crmem.Kind, error) {
 	return []crmem.Kind{k}, nil
 }
 
-func (c *cli) listJSON(entries []crmem.Entry, content bool) error {
+func (c *app) listJSON(entries []crmem.Entry, content bool) error {
 	list := make([]listed, len(entries))
 	for i, e := range entries {
 		list[i] = listed{e.ID, e.Name, e.Kind, e.CreatedAt, nil, len(e.Content), e.Aliases}
@@ -86,7 +86,7 @@ func (c *cli) listJSON(entries []crmem.Entry, content bool) error {
 	return c.printJSON(list)
 }
 
-func (c *cli) listText(entries []crmem.Entry, content bool) {
+func (c *app) listText(entries []crmem.Entry, content bool) {
 	if len(entries) == 0 {
 		c.say("no entries")
 		return

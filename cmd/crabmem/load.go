@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) loadCommand() *cobra.Command {
+func (c *app) loadCommand() *cobra.Command {
 	var merge, replace, dry bool
 	cmd := &cobra.Command{
 		Use:     "load DIR",
@@ -91,7 +91,7 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 }
 
 // announce says what a load takes away, before it does.
-func (c *cli) announce(r crmem.LoadReport, dry bool) error {
+func (c *app) announce(r crmem.LoadReport, dry bool) error {
 	verb := "removes"
 	if dry {
 		verb = "would remove"

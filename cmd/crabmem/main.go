@@ -33,7 +33,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 
-	c := newCLI(stdin, stdout, stderr)
+	c := newApp(stdin, stdout, stderr)
 	done := make(chan error, 1)
 	// The goroutine ends with the command, or with the process when a signal
 	// comes while the command waits for something.
@@ -59,7 +59,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // windDown returns when the command has ended, when it only waits, at a
 // second signal, or after the grace, which one that serves sets itself.
-func (c *cli) windDown(done <-chan error, signals <-chan os.Signal) (err error, ended bool) {
+func (c *app) windDown(done <-chan error, signals <-chan os.Signal) (err error, ended bool) {
 	end := time.After(grace)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -55,7 +55,7 @@ const scriptDir = "../../testdata/script"
 //	component HOME NAME          start a component, which ends with the tests
 //	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
 func TestScripts(t *testing.T) {
-	commands := newCLI(nil, nil, nil).commands()
+	commands := newApp(nil, nil, nil).commands()
 	for _, cmd := range withSubcommands(commands) {
 		if cmd.HasSubCommands() {
 			continue

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func (c *cli) manCommand() *cobra.Command {
+func (c *app) manCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "man [COMMAND]",

@@ -35,7 +35,7 @@ type mcpFlags struct {
 	allowHosts []string
 }
 
-func (c *cli) mcpCommand() *cobra.Command {
+func (c *app) mcpCommand() *cobra.Command {
 	var f mcpFlags
 	cmd := &cobra.Command{
 		Use:     "mcp",
@@ -108,7 +108,7 @@ type mcpServer struct {
 
 // newMCPServer checks the flags and opens the store once: what is wrong with
 // it is said before a client is spoken to.
-func (c *cli) newMCPServer(cmd *cobra.Command, f *mcpFlags) (*mcpServer, error) {
+func (c *app) newMCPServer(cmd *cobra.Command, f *mcpFlags) (*mcpServer, error) {
 	for _, name := range []string{"namespace", "http", "token-file"} {
 		if fl := cmd.Flags().Lookup(name); fl.Changed && fl.Value.String() == "" {
 			return nil, usagef("--%s is empty", name)
@@ -199,7 +199,7 @@ func instructions(f *mcpFlags) string {
 
 // logger logs to standard error, in JSON under --json, and under --quiet only
 // what is wrong.
-func (c *cli) logger() *slog.Logger {
+func (c *app) logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if c.quiet {
 		o.Level = slog.LevelWarn
@@ -219,7 +219,7 @@ func (h atLeastWarn) Enabled(ctx context.Context, l slog.Level) bool {
 }
 
 // serveStdio serves one client until its input ends or ctx does.
-func (c *cli) serveStdio(ctx context.Context, s *mcpServer) error {
+func (c *app) serveStdio(ctx context.Context, s *mcpServer) error {
 	in, ok := c.stdin.(io.ReadCloser)
 	if !ok {
 		in = io.NopCloser(c.stdin)

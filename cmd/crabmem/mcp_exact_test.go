@@ -29,7 +29,7 @@ type rawServer struct {
 
 func newRawServer(t *testing.T, compat string) *rawServer {
 	t.Helper()
-	c := newCLI(strings.NewReader(""), io.Discard, io.Discard)
+	c := newApp(strings.NewReader(""), io.Discard, io.Discard)
 	c.home = t.TempDir()
 	c.db = filepath.Join(c.home, "memory.db")
 	cmd := c.mcpCommand()

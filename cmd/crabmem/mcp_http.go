@@ -38,7 +38,7 @@ const (
 const mcpPath = "/mcp"
 
 // serveHTTP listens until ctx ends.
-func (c *cli) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
+func (c *app) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
 	host, _, err := net.SplitHostPort(f.http)
 	if err != nil {
 		return usagef("--http %q: want an address and a port, as 127.0.0.1:7433", f.http)

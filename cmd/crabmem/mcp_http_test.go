@@ -28,7 +28,7 @@ func listen(t *testing.T, bound string, allowed ...string) (address string) {
 
 func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string) (address string) {
 	t.Helper()
-	c := newCLI(strings.NewReader(""), io.Discard, io.Discard)
+	c := newApp(strings.NewReader(""), io.Discard, io.Discard)
 	c.db = filepath.Join(t.TempDir(), "memory.db")
 	cmd := c.mcpCommand()
 	cmd.SetContext(context.Background())
@@ -254,7 +254,7 @@ func TestMCPHosts(t *testing.T) {
 
 func TestMCPToken(t *testing.T) {
 	home := t.TempDir()
-	c := newCLI(nil, io.Discard, io.Discard)
+	c := newApp(nil, io.Discard, io.Discard)
 	c.home = home
 	env := ""
 	c.getenv = func(name string) string {
@@ -312,7 +312,7 @@ func TestMCPTokenMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: Windows has no modes")
 	}
-	c := newCLI(nil, io.Discard, io.Discard)
+	c := newApp(nil, io.Discard, io.Discard)
 	c.getenv = func(string) string { return "" }
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(testToken+"\n"), 0o600); err != nil {

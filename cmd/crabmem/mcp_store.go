@@ -16,7 +16,7 @@ import (
 // make it, as a command does. Reads take no lock: they share a view, which is
 // opened anew when the files have changed.
 type mcpStore struct {
-	c        *cli
+	c        *app
 	path     string
 	readOnly bool
 	secure   func() error    // called before a write
@@ -45,7 +45,7 @@ type storeFiles [2]struct {
 
 // newMCPStore makes path the store of the command line, for the reads here and
 // for the writes of any command.
-func (c *cli) newMCPStore(serving context.Context, path string, readOnly bool) *mcpStore {
+func (c *app) newMCPStore(serving context.Context, path string, readOnly bool) *mcpStore {
 	c.db = path
 	return &mcpStore{
 		c: c, path: path, readOnly: readOnly, secure: func() error { return nil }, serving: serving, turn: make(chan struct{}, 1),
@@ -239,7 +239,7 @@ func (m *mcpStore) write(ctx context.Context, f func(w *writer) error) error {
 
 // namespace returns the file that --namespace names: in the home, unless it
 // is an absolute path. Clients start servers in any directory.
-func (c *cli) namespace(file string) (string, error) {
+func (c *app) namespace(file string) (string, error) {
 	if filepath.IsAbs(file) {
 		return file, nil
 	}

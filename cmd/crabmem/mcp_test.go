@@ -57,7 +57,7 @@ func serve(t *testing.T, dir string, args ...string) *mcp.ClientSession {
 	askR, askW := io.Pipe()
 	answerR, answerW := io.Pipe()
 	diag := &lockedBuffer{}
-	c := newCLI(askR, answerW, diag)
+	c := newApp(askR, answerW, diag)
 	c.getenv = func(string) string { return "" }
 	ended := make(chan error, 1)
 	go func() {
@@ -465,7 +465,7 @@ func golden(t *testing.T, name string, got []byte) {
 // process may make it while a change is planned.
 func TestMCPFirstWrite(t *testing.T) {
 	dir := t.TempDir()
-	c := newCLI(nil, io.Discard, io.Discard)
+	c := newApp(nil, io.Discard, io.Discard)
 	c.home, c.lockWait = dir, time.Minute
 	m := c.newMCPStore(t.Context(), filepath.Join(dir, "memory.db"), false)
 	plans := 0

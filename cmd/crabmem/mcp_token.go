@@ -41,7 +41,7 @@ func (b bearer) allows(authorization string) bool {
 
 // mcpToken returns the token of CRABMEM_TOKEN or of the file, and where it is
 // from. Where there is neither, and create is set, it makes the file.
-func (c *cli) mcpToken(file string, create bool) (token, from string, err error) {
+func (c *app) mcpToken(file string, create bool) (token, from string, err error) {
 	if token = c.getenv("CRABMEM_TOKEN"); token != "" && file == "" {
 		return token, "CRABMEM_TOKEN", checkToken(token, "CRABMEM_TOKEN")
 	}
@@ -77,7 +77,7 @@ func checkToken(token, from string) error {
 }
 
 // readToken reads a token from a file that its owner alone can read.
-func (c *cli) readToken(file string) (string, error) {
+func (c *app) readToken(file string) (string, error) {
 	fi, err := c.fs.Lstat(file)
 	if err != nil {
 		return "", err
@@ -96,7 +96,7 @@ func (c *cli) readToken(file string) (string, error) {
 
 // makeToken makes a token of 256 bits. Of two servers that do so at once, one
 // takes the other's.
-func (c *cli) makeToken(file string) (string, error) {
+func (c *app) makeToken(file string) (string, error) {
 	if err := vfs.MkdirAll(c.fs, filepath.Dir(file), 0o700); err != nil {
 		return "", err
 	}
@@ -117,7 +117,7 @@ func (c *cli) makeToken(file string) (string, error) {
 }
 
 // awaitToken reads a file that another server is just writing.
-func (c *cli) awaitToken(file string) (token string, err error) {
+func (c *app) awaitToken(file string) (token string, err error) {
 	for range 20 {
 		if token, err = c.readToken(file); err == nil {
 			return token, nil

@@ -29,7 +29,7 @@ type listedModel struct {
 	Fallback     []string `json:"fallback"`
 }
 
-func (c *cli) modelsCommand() *cobra.Command {
+func (c *app) modelsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "models COMMAND",
 		GroupID: groupAgents,
@@ -45,7 +45,7 @@ is 8.`,
 
 // models asks the daemon for its models, which ask may change, and shows them
 // or says what was done.
-func (c *cli) models(ctx context.Context, done string, ask func(d *client.Client) (*pb.ModelList, error)) error {
+func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) (*pb.ModelList, error)) error {
 	return c.asking(ctx, func(d *client.Client) error {
 		r, err := ask(d)
 		if err != nil {
@@ -81,7 +81,7 @@ func (c *cli) models(ctx context.Context, done string, ask func(d *client.Client
 	})
 }
 
-func (c *cli) modelsList() *cobra.Command {
+func (c *app) modelsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -97,7 +97,7 @@ fit into their context. The active one has a star.`,
 	return cmd
 }
 
-func (c *cli) modelsSwitch() *cobra.Command {
+func (c *app) modelsSwitch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "switch NAME",
 		Short: "make a model the active one",
@@ -114,7 +114,7 @@ their next run on. crabmem config set system.crab.model NAME does it for good.`,
 	return cmd
 }
 
-func (c *cli) modelsRemove() *cobra.Command {
+func (c *app) modelsRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
@@ -132,7 +132,7 @@ another first.`,
 	return cmd
 }
 
-func (c *cli) modelsAdd() *cobra.Command {
+func (c *app) modelsAdd() *cobra.Command {
 	kind, url, key := "openai-compatible", "", ""
 	cmd := &cobra.Command{
 		Use:   "add PROVIDER MODEL...",
@@ -162,7 +162,7 @@ the variable of this command's environment that has it.`,
 }
 
 // completeModels completes the name of a model of the daemon.
-func (c *cli) completeModels(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -22,7 +22,7 @@ func encodeJSON(v any) ([]byte, error) {
 }
 
 // printJSON writes v as the answer of the command.
-func (c *cli) printJSON(v any) error {
+func (c *app) printJSON(v any) error {
 	b, err := encodeJSON(v)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (c *cli) printJSON(v any) error {
 }
 
 // say writes a line for a person that --quiet and --json leave out.
-func (c *cli) say(format string, args ...any) {
+func (c *app) say(format string, args ...any) {
 	if !c.quiet && !c.json {
 		fmt.Fprintf(c.out, format+"\n", args...)
 	}
@@ -97,7 +97,7 @@ func fit(s string, n int) string {
 
 // table writes rows in columns; the first row is the head. right says which
 // columns hold numbers.
-func (c *cli) table(w io.Writer, rows [][]string, right string) {
+func (c *app) table(w io.Writer, rows [][]string, right string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {

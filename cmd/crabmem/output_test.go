@@ -43,7 +43,7 @@ func TestPrintable(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
-	newCLI(nil, &b, nil).table(&b, [][]string{{"N", "NAME", "X"}, {"7", "部署", "a"}, {"12", "x", "b"}}, "0")
+	newApp(nil, &b, nil).table(&b, [][]string{{"N", "NAME", "X"}, {"7", "部署", "a"}, {"12", "x", "b"}}, "0")
 	want := " N  NAME  X\n 7  部署  a\n12  x     b\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
@@ -95,7 +95,7 @@ func TestImportLines(t *testing.T) {
 // TestErrorJSON checks that an error has every key, whatever it is.
 func TestErrorJSON(t *testing.T) {
 	var diag bytes.Buffer
-	c := newCLI(nil, nil, &diag)
+	c := newApp(nil, nil, &diag)
 	c.json = true
 	if code := c.report(usagef("a <b> & c")); code != exitUsage {
 		t.Errorf("exit code %d", code)

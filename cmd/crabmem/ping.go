@@ -15,7 +15,7 @@ type pingAnswer struct {
 	Version string `json:"version"`
 }
 
-func (c *cli) pingCommand() *cobra.Command {
+func (c *app) pingCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ping",
 		GroupID: groupAgents,

@@ -20,7 +20,7 @@ type progress struct {
 	shown bool
 }
 
-func (c *cli) progress(what string) *progress {
+func (c *app) progress(what string) *progress {
 	p := &progress{what: what, after: time.Second, start: time.Now()}
 	if c.isTerminal(c.stderr) && !c.quiet && !c.json {
 		p.w = c.stderr
@@ -29,7 +29,7 @@ func (c *cli) progress(what string) *progress {
 }
 
 // busy runs f, of which nobody knows how long it takes.
-func (c *cli) busy(what string, f func() error) error {
+func (c *app) busy(what string, f func() error) error {
 	return c.progress(what).during(f)
 }
 

@@ -49,7 +49,7 @@ func TestProgress(t *testing.T) {
 	}
 
 	var diag bytes.Buffer
-	if p := newCLI(nil, nil, &diag).progress("dumping"); p.w != nil {
+	if p := newApp(nil, nil, &diag).progress("dumping"); p.w != nil {
 		t.Error("a pipe is told")
 	}
 }

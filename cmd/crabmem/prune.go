@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) pruneCommand() *cobra.Command {
+func (c *app) pruneCommand() *cobra.Command {
 	var older string
 	var keep int
 	var dry bool

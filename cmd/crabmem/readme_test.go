@@ -46,7 +46,7 @@ func TestREADMESession(t *testing.T) {
 			words = append(words, w)
 		}
 		var out, diag bytes.Buffer
-		c := newCLI(strings.NewReader(""), &out, &diag)
+		c := newApp(strings.NewReader(""), &out, &diag)
 		if err := c.execute(context.Background(), append([]string{"--db", filepath.Join(dir, "memory.db")}, words...)); err != nil {
 			t.Fatalf("crabmem %q: %v\n%s", words, err, diag.String())
 		}

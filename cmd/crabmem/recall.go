@@ -26,7 +26,7 @@ type recallFlags struct {
 	syntax   bool
 }
 
-func (c *cli) recallCommand() *cobra.Command {
+func (c *app) recallCommand() *cobra.Command {
 	f := recallFlags{limit: 5, analyzer: bm25.Standard.String()}
 	cmd := &cobra.Command{
 		Use:     "recall QUERY|-",
@@ -113,7 +113,7 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 	return q, nil
 }
 
-func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
+func (c *app) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
 	var a *recall.Answer
 	err := c.busy("searching", func() (err error) {
 		a, err = recall.Search(ctx, s, q, recall.Options{Explain: f.explain, Weights: true, WhyNot: f.whyNot, Budget: f.budget})
@@ -125,7 +125,7 @@ func (c *cli) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recal
 	return c.recalled(a, q, f, s.Path())
 }
 
-func (c *cli) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path string) error {
+func (c *app) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path string) error {
 	nothing := f.exitCode && a.Total == 0
 	if c.json {
 		if nothing {
@@ -145,7 +145,7 @@ func nothingFound(a *recall.Answer) string {
 }
 
 // corrections says what was searched for in the place of words that nothing has.
-func (c *cli) corrections(nothing string, list []bm25.Correction) {
+func (c *app) corrections(nothing string, list []bm25.Correction) {
 	if c.quiet {
 		return
 	}
@@ -154,7 +154,7 @@ func (c *cli) corrections(nothing string, list []bm25.Correction) {
 	}
 }
 
-func (c *cli) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
+func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	c.corrections("no entry", a.Corrections)
 	switch {
 	case a.Budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
@@ -200,7 +200,7 @@ func (c *cli) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	}
 }
 
-func (c *cli) indent(text string) {
+func (c *app) indent(text string) {
 	for line := range strings.Lines(c.text(text)) {
 		c.out.WriteString("    " + strings.TrimRight(line, "\r\n") + "\n")
 	}

@@ -21,7 +21,7 @@ const maxAsked = 1 << 30
 
 // recallThere has the daemon search, which has the index, when one has the
 // store: it answers what the files answer. false when none does.
-func (c *cli) recallThere(ctx context.Context, q crmem.Query, f recallFlags) (a *recall.Answer, path string, ok bool) {
+func (c *app) recallThere(ctx context.Context, q crmem.Query, f recallFlags) (a *recall.Answer, path string, ok bool) {
 	if q.Limit > maxAsked || f.budget > maxAsked {
 		return nil, "", false
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) rememberCommand() *cobra.Command {
+func (c *app) rememberCommand() *cobra.Command {
 	var aliases []string
 	var noAlias bool
 	kind := crmem.Note.String()

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) repairCommand() *cobra.Command {
+func (c *app) repairCommand() *cobra.Command {
 	var keepDB, rejoin, dry bool
 	var keepLog string
 	cmd := &cobra.Command{
@@ -87,7 +87,7 @@ and the other one gets a name that repair prints.`,
 }
 
 // repairDry says what a repair would have to deal with.
-func (c *cli) repairDry(path string) error {
+func (c *app) repairDry(path string) error {
 	r, err := c.check(path)
 	if err != nil {
 		return err

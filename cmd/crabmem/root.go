@@ -21,7 +21,7 @@ const (
 
 // commands is the command table: help, README, man pages and completion all
 // come from it.
-func (c *cli) commands() []*cobra.Command {
+func (c *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		c.demoCommand(),
 		c.rememberCommand(),
@@ -89,7 +89,7 @@ and 143 ended by a signal.
 With --json an error is one line on standard error: {"error":{"code":…,
 "kind":…,"message":…,"path":…,"offset":…,"remedy":…}}.`
 
-func (c *cli) root() *cobra.Command {
+func (c *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "crabmem COMMAND",
 		Short: "the memory of AI agents: one file, exact recall",
@@ -140,7 +140,7 @@ func (c *cli) root() *cobra.Command {
 
 // checkGlobal refuses global flags without a value: a variable that is not set
 // must not lead to another store.
-func (c *cli) checkGlobal(cmd *cobra.Command, _ []string) error {
+func (c *app) checkGlobal(cmd *cobra.Command, _ []string) error {
 	for _, name := range []string{"db", "home"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return usagef("--%s is empty", name)

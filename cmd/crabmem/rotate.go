@@ -24,7 +24,7 @@ type rotatingLog struct {
 }
 
 // openLog opens a log to append to.
-func (c *cli) openLog(name string) (*rotatingLog, error) {
+func (c *app) openLog(name string) (*rotatingLog, error) {
 	if err := vfs.MkdirAll(c.fs, filepath.Dir(name), 0o700); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 func TestRotate(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "logs", "daemon.log")
-	c := newCLI(nil, nil, nil)
+	c := newApp(nil, nil, nil)
 	r := &logReader{fs: c.fs, name: name}
 	defer r.Close()
 	var all, seen []byte
@@ -86,7 +86,7 @@ func TestRotate(t *testing.T) {
 // TestRotateKeepsNone begins a log anew.
 func TestRotateKeepsNone(t *testing.T) {
 	m := vfs.NewMem()
-	c := newCLI(nil, nil, nil)
+	c := newApp(nil, nil, nil)
 	c.fs = m
 	l, err := c.openLog("/logs/x.log")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestRotateKeepsNone(t *testing.T) {
 // TestRotateFails writes on where a log cannot be set aside: no line is lost.
 func TestRotateFails(t *testing.T) {
 	m := vfs.NewMem()
-	c := newCLI(nil, nil, nil)
+	c := newApp(nil, nil, nil)
 	c.fs = m
 	l, err := c.openLog("/logs/x.log")
 	if err != nil {
@@ -165,7 +165,7 @@ func TestDaemonRotates(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- newCLI(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name})
+		ended <- newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name})
 	}()
 	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if _, err := os.Stat(name + ".1"); err == nil {
@@ -176,7 +176,7 @@ func TestDaemonRotates(t *testing.T) {
 	if b, err := os.ReadFile(name + ".1"); err != nil || !bytes.HasPrefix(b, long) {
 		t.Errorf("what was set aside has %d bytes: %v", len(b), err)
 	}
-	second := newCLI(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name, "--lock-wait", "0"})
+	second := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name, "--lock-wait", "0"})
 	if code := classify(second).Code; code != exitConflict {
 		t.Errorf("a second daemon: %v", second)
 	}

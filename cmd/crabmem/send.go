@@ -13,7 +13,7 @@ import (
 // maxSaid is how long a message to an agent may be.
 const maxSaid = 4 << 20
 
-func (c *cli) sendCommand() *cobra.Command {
+func (c *app) sendCommand() *cobra.Command {
 	f := &talkFlags{}
 	cmd := &cobra.Command{
 		Use:     "send TEXT|-",
@@ -53,7 +53,7 @@ object, in which stored_id is what --session takes.`,
 	return cmd
 }
 
-func (c *cli) send(ctx context.Context, f *talkFlags, text string) (err error) {
+func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	t, err := c.startTalk(ctx, f)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) serviceCommand() *cobra.Command {
+func (c *app) serviceCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "service COMMAND",
 		GroupID: groupAgents,
@@ -40,7 +40,7 @@ const serviceName = "crabmem"
 
 // daemonService is the daemon of this command line as a service. Its log is the
 // daemon's to rotate.
-func (c *cli) daemonService() (*service.Service, error) {
+func (c *app) daemonService() (*service.Service, error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *cli) daemonService() (*service.Service, error) {
 }
 
 // daemonArgs are what a daemon of this command line is started with.
-func (c *cli) daemonArgs(home string) ([]string, error) {
+func (c *app) daemonArgs(home string) ([]string, error) {
 	args := []string{"daemon", "--home", home, "--log", logFile(home)}
 	store, err := c.storePath()
 	if err != nil {
@@ -87,7 +87,7 @@ type serviceState struct {
 	hung error // why a daemon that holds the home does not respond
 }
 
-func (c *cli) serviceState(ctx context.Context, s *service.Service) (serviceState, error) {
+func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceState, error) {
 	file, ok, err := s.Installed()
 	st := serviceState{Installed: ok, Label: s.Label(), File: file, Home: s.Home, Log: logFile(s.Home)}
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *cli) serviceState(ctx context.Context, s *service.Service) (serviceStat
 }
 
 // onService runs f on the daemon's service.
-func (c *cli) onService(ctx context.Context, f func(s *service.Service, st serviceState) error) error {
+func (c *app) onService(ctx context.Context, f func(s *service.Service, st serviceState) error) error {
 	s, err := c.daemonService()
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func aboutService(err error) error {
 }
 
 // saidService prints what came of a command.
-func (c *cli) saidService(st serviceState, format string, args ...any) error {
+func (c *app) saidService(st serviceState, format string, args ...any) error {
 	if c.json {
 		return c.printJSON(st)
 	}
@@ -140,7 +140,7 @@ func (c *cli) saidService(st serviceState, format string, args ...any) error {
 }
 
 // answers waits until the daemon that the system has started answers.
-func (c *cli) answers(ctx context.Context, st *serviceState) error {
+func (c *app) answers(ctx context.Context, st *serviceState) error {
 	var hello *pb.HelloReply
 	late := time.After(startWait)
 	for hello == nil {
@@ -163,7 +163,7 @@ func (c *cli) answers(ctx context.Context, st *serviceState) error {
 	return nil
 }
 
-func (c *cli) serviceInstall() *cobra.Command {
+func (c *app) serviceInstall() *cobra.Command {
 	var show bool
 	var system string
 	cmd := &cobra.Command{
@@ -214,7 +214,7 @@ for this system or another one, and changes nothing.`,
 	return cmd
 }
 
-func (c *cli) printService(s *service.Service, st serviceState, system string) error {
+func (c *app) printService(s *service.Service, st serviceState, system string) error {
 	if system == "" {
 		system = runtime.GOOS
 	}
@@ -232,7 +232,7 @@ func (c *cli) printService(s *service.Service, st serviceState, system string) e
 
 // warnEnvironment says which variables the configuration needs that a service
 // does not have.
-func (c *cli) warnEnvironment(home string) {
+func (c *app) warnEnvironment(home string) {
 	shell := map[string]bool{"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true, "LANG": true, "USERPROFILE": true}
 	if _, err := config.Load(c.fs, home, c.getenv); err != nil {
 		return // whatever it is, it is not the service
@@ -249,7 +249,7 @@ func (c *cli) warnEnvironment(home string) {
 	}
 }
 
-func (c *cli) serviceStart() *cobra.Command {
+func (c *app) serviceStart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "have the system start it",
@@ -277,7 +277,7 @@ that runs goes on.`,
 	return cmd
 }
 
-func (c *cli) serviceStop() *cobra.Command {
+func (c *app) serviceStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "have the system end it",
@@ -301,7 +301,7 @@ again at the next login, or after "crabmem service start".`,
 	return cmd
 }
 
-func (c *cli) serviceStatus() *cobra.Command {
+func (c *app) serviceStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "say whether it is installed, and runs",
@@ -337,7 +337,7 @@ exit code is 3 when it is not installed, and 8 when none runs.`,
 	return cmd
 }
 
-func (c *cli) serviceLogs() *cobra.Command {
+func (c *app) serviceLogs() *cobra.Command {
 	cmd := c.daemonLogs()
 	cmd.Long = `Print the last lines of logs/daemon.log in the home, as "crabmem daemon logs"
 does. What a daemon says that cannot even begin is in logs/crabmem.log.`
@@ -345,7 +345,7 @@ does. What a daemon says that cannot even begin is in logs/crabmem.log.`
 	return cmd
 }
 
-func (c *cli) serviceUninstall() *cobra.Command {
+func (c *app) serviceUninstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "have the system forget it",

@@ -45,7 +45,7 @@ func TestServiceGolden(t *testing.T) {
 	}
 	t.Setenv("HOME", "/home/crab")
 	t.Setenv("XDG_CONFIG_HOME", "")
-	c := newCLI(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
+	c := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
 	c.home, c.db = "/home/crab/.crabtalk", "/srv/memory of all.db"
 	s, err := c.daemonService()
 	if err != nil {
@@ -91,7 +91,7 @@ func TestServiceEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	var diag bytes.Buffer
-	c := newCLI(strings.NewReader(""), new(bytes.Buffer), &diag)
+	c := newApp(strings.NewReader(""), new(bytes.Buffer), &diag)
 	variables := map[string]string{"FAR_KEY": "sk-planted"}
 	c.getenv = func(name string) string { return variables[name] }
 	c.warnEnvironment(home)

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) sessionsCommand() *cobra.Command {
+func (c *app) sessionsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "sessions COMMAND",
 		GroupID: groupTalk,
@@ -49,14 +49,14 @@ Reading needs no lock and goes on beside a conversation that is running.`,
 }
 
 // sessionsPath returns where the sessions are.
-func (c *cli) sessionsPath() (string, error) {
+func (c *app) sessionsPath() (string, error) {
 	home, err := c.homeDir()
 	return filepath.Join(home, "sessions"), err
 }
 
 // openSessions opens the folder of sessions. It is missing when mustExist does
 // not say that this is an error.
-func (c *cli) openSessions(command string, mustExist bool) (*sessionlog.Dir, error) {
+func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, error) {
 	path, err := c.sessionsPath()
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (c *cli) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 }
 
 // readSessions runs f on the folder of sessions, which must be there.
-func (c *cli) readSessions(f func(d *sessionlog.Dir) error) error {
+func (c *app) readSessions(f func(d *sessionlog.Dir) error) error {
 	d, err := c.openSessions("", true)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (c *cli) readSessions(f func(d *sessionlog.Dir) error) error {
 
 // writeSessions runs f on the folder of sessions, which f changes. What f has
 // made durable stays, whatever follows.
-func (c *cli) writeSessions(command string, mustExist bool, f func(d *sessionlog.Dir) error) error {
+func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog.Dir) error) error {
 	path, err := c.sessionsPath()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (c *cli) writeSessions(command string, mustExist bool, f func(d *sessionlog
 
 // onSession changes a session here, or has the daemon do it that has the
 // session.
-func (c *cli) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
+func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
 	return c.handOver(ctx,
 		func() error { return c.wait(ctx, here) },
 		func(h *pb.HelloReply) bool { return h.GetSessionsDir() == d.Path() },
@@ -128,7 +128,7 @@ func (c *cli) onSession(ctx context.Context, d *sessionlog.Dir, here func() erro
 }
 
 // readSession runs f on a session.
-func (c *cli) readSession(id string, f func(s *sessionlog.Session) error) error {
+func (c *app) readSession(id string, f func(s *sessionlog.Session) error) error {
 	return c.readSessions(func(d *sessionlog.Dir) error {
 		s, err := d.Read(id)
 		if err != nil {
@@ -159,7 +159,7 @@ func sessionLabel(id, title string) string {
 
 // completeSessions completes the first n arguments with ids of sessions, or of
 // those in the trash; n < 0 is every argument.
-func (c *cli) completeSessions(n int, trash bool) cobra.CompletionFunc {
+func (c *app) completeSessions(n int, trash bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if n >= 0 && len(args) >= n {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -31,7 +31,7 @@ func newShownCompaction(p sessionlog.Compaction) shownCompaction {
 	return shownCompaction{p.N, p.Line, p.Offset, p.FirstLine, p.LastLine, p.From, p.To, p.Messages, p.Summary}
 }
 
-func (c *cli) sessionsCompactionsCommand() *cobra.Command {
+func (c *app) sessionsCompactionsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "compactions COMMAND",
 		Short: "list the compactions of a conversation and expand them",
@@ -46,7 +46,7 @@ compactions of a session, and give back the lines that one of them replaced.`,
 	)
 }
 
-func (c *cli) compactionsListCommand() *cobra.Command {
+func (c *app) compactionsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list ID",
 		Aliases: []string{"ls"},
@@ -92,7 +92,7 @@ array with the whole summaries and the bytes of the lines.`,
 	return cmd
 }
 
-func (c *cli) compactions(s *sessionlog.Session) (all []sessionlog.Compaction, err error) {
+func (c *app) compactions(s *sessionlog.Session) (all []sessionlog.Compaction, err error) {
 	err = c.busy("reading "+s.Path, func() (err error) {
 		all, err = s.Compactions()
 		return err
@@ -111,7 +111,7 @@ func replaced(p *sessionlog.Compaction) string {
 	return fmt.Sprintf("lines %d-%d", p.FirstLine, p.LastLine)
 }
 
-func (c *cli) compactionsShowCommand() *cobra.Command {
+func (c *app) compactionsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID N",
 		Short: "print the lines that a compaction replaced",
@@ -190,14 +190,14 @@ func replacedLines(ctx context.Context, s *sessionlog.Session, p sessionlog.Comp
 	return nil
 }
 
-func (c *cli) expandText(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
+func (c *app) expandText(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
 	return replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
 		_, err := c.out.WriteString(printableLine(string(l.Raw)) + "\n")
 		return err
 	})
 }
 
-func (c *cli) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
+func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
 	head, err := encodeJSON(newShownCompaction(p))
 	if err != nil {
 		return err

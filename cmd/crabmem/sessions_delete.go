@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) sessionsDeleteCommand() *cobra.Command {
+func (c *app) sessionsDeleteCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:     "delete ID...",
@@ -76,7 +76,7 @@ run.`,
 
 // chosen finds the sessions that are meant, each once, before anything is done
 // to the first.
-func (c *cli) chosen(d *sessionlog.Dir, args []string) (ids []string, found []namedSession, err error) {
+func (c *app) chosen(d *sessionlog.Dir, args []string) (ids []string, found []namedSession, err error) {
 	for _, id := range args {
 		s, err := d.Read(id)
 		if err != nil {
@@ -111,7 +111,7 @@ func afterOthers(err error, verb string, done []namedSession) error {
 	return f
 }
 
-func (c *cli) sessionsRestoreCommand() *cobra.Command {
+func (c *app) sessionsRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore ID...",
 		Short: "bring sessions back from the trash",

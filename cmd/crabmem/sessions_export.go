@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) sessionsExportCommand() *cobra.Command {
+func (c *app) sessionsExportCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "export ID",
@@ -57,7 +57,7 @@ of its fence. --json is --format jsonl, or the Markdown in one object.`,
 	return cmd
 }
 
-func (c *cli) exportLines(ctx context.Context, s *sessionlog.Session) error {
+func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {
 	left := 0
 	for l, err := range s.Lines(0) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {

@@ -53,7 +53,7 @@ type importedFiles struct {
 	Files     []importedFile `json:"files"`
 }
 
-func (c *cli) sessionsImportCommand() *cobra.Command {
+func (c *app) sessionsImportCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import PATH...",
@@ -96,7 +96,7 @@ reason.`,
 
 // importSessions runs f on the folder of sessions, which f changes unless it is
 // a dry run. Its error says how many were done before it.
-func (c *cli) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir) error) error {
+func (c *app) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir) error) error {
 	if dry {
 		d, err := c.openSessions("import", false)
 		if err != nil {
@@ -114,7 +114,7 @@ func (c *cli) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir
 }
 
 // transcripts finds the transcripts under paths, each once, the largest first.
-func (c *cli) transcripts(ctx context.Context, paths []string) (found []foreign.File, others int, err error) {
+func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.File, others int, err error) {
 	seen := make(map[string]bool)
 	for _, path := range paths {
 		var list foreign.List
@@ -150,7 +150,7 @@ func (c *cli) transcripts(ctx context.Context, paths []string) (found []foreign.
 }
 
 // importTranscripts imports what was found, and fills in the answer.
-func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foreign.File, a *importedFiles) (err error) {
+func (c *app) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foreign.File, a *importedFiles) (err error) {
 	if len(found) == 0 {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (c *cli) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 
 // importOne imports one transcript. Its error is of the folder of sessions; what
 // is wrong with the transcript is why it is skipped.
-func (c *cli) importOne(im *sessionlog.Importer, file foreign.File, taken map[string]string) (importedFile, error) {
+func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[string]string) (importedFile, error) {
 	t, err := file.Read(c.fs)
 	f := importedFile{Path: file.Path, Tool: file.Kind.Tool, Outcome: outcomeSkipped, BadLines: t.BadLines, Mended: t.Mended.Count, LeftOut: []leftOut{}, title: t.Meta.Title}
 	for _, s := range t.Skipped {
@@ -232,7 +232,7 @@ func (c *cli) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 	return f, nil
 }
 
-func (c *cli) importedText(a *importedFiles) {
+func (c *app) importedText(a *importedFiles) {
 	would := ""
 	if a.DryRun {
 		would = "would be "

@@ -24,7 +24,7 @@ func (r *sessionsReport) addKept(d *sessionlog.Dir, id string) error {
 }
 
 // warnKept warns of the copies that writers kept.
-func (c *cli) warnKept(d *sessionlog.Dir) error {
+func (c *app) warnKept(d *sessionlog.Dir) error {
 	kept, err := d.Kept("")
 	for _, k := range kept {
 		c.warn(keptMessage(k) + "; " + keptRemedy)

@@ -29,7 +29,7 @@ type listedSession struct {
 	Error      string `json:"error"`  // why it cannot be read
 }
 
-func (c *cli) sessionsListCommand() *cobra.Command {
+func (c *app) sessionsListCommand() *cobra.Command {
 	var agent, sender string
 	var trash bool
 	cmd := &cobra.Command{
@@ -93,7 +93,7 @@ func listSessions(d *sessionlog.Dir, trash bool) ([]sessionlog.Info, error) {
 	return sessionlog.Newest(infos), nil
 }
 
-func (c *cli) listSessionsJSON(infos []sessionlog.Info) error {
+func (c *app) listSessionsJSON(infos []sessionlog.Info) error {
 	list := make([]listedSession, len(infos))
 	for k := range infos {
 		i := &infos[k]
@@ -108,7 +108,7 @@ func (c *cli) listSessionsJSON(infos []sessionlog.Info) error {
 	return c.printJSON(list)
 }
 
-func (c *cli) listSessionsText(infos []sessionlog.Info, trash bool) {
+func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 	if len(infos) == 0 {
 		c.say("no sessions%s", map[bool]string{true: " in the trash"}[trash])
 		return
@@ -187,7 +187,7 @@ func fitLast(rows [][]string, w int) {
 }
 
 // completeParties completes --agent and --sender.
-func completeParties(c *cli, cmd *cobra.Command) {
+func completeParties(c *app, cmd *cobra.Command) {
 	for name, of := range map[string]func(m *sessionlog.Meta) string{
 		"agent":  func(m *sessionlog.Meta) string { return m.Agent },
 		"sender": func(m *sessionlog.Meta) string { return m.CreatedBy },

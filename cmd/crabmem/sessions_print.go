@@ -14,7 +14,7 @@ const textIndent = "      "
 
 // printLine writes a line of a session for a person. An error is one of
 // standard output.
-func (c *cli) printLine(l *sessionlog.Line) error {
+func (c *app) printLine(l *sessionlog.Line) error {
 	if d := damageOf(l); d != nil {
 		what := "! bad line"
 		if l.Torn && l.Kind == sessionlog.KindBad {
@@ -44,14 +44,14 @@ func (c *cli) printLine(l *sessionlog.Line) error {
 }
 
 // printHead writes the first line of what a line of a session holds.
-func (c *cli) printHead(number int64, what, more string) {
+func (c *app) printHead(number int64, what, more string) {
 	if more != "" {
 		more = c.dim("  " + more)
 	}
 	fmt.Fprintf(c.out, "%4d  %s%s\n", number, c.bold(what), more)
 }
 
-func (c *cli) printMessage(number int64, m *sessionlog.Message) {
+func (c *app) printMessage(number int64, m *sessionlog.Message) {
 	of := ""
 	if m.ToolCallID != "" {
 		of = "result of " + label(m.ToolCallID)
@@ -71,7 +71,7 @@ func (c *cli) printMessage(number int64, m *sessionlog.Message) {
 
 // printText writes a text indented, so that nothing in it looks like what
 // stands around it or takes command of the screen.
-func (c *cli) printText(indent, s string) {
+func (c *app) printText(indent, s string) {
 	for line := range strings.Lines(s) {
 		if line = printableLine(strings.TrimSuffix(line, "\n")); line != "" {
 			c.out.WriteString(indent)

@@ -22,7 +22,7 @@ type repairedSession struct {
 	DryRun  bool   `json:"dry_run"`
 }
 
-func (c *cli) sessionsRepairCommand() *cobra.Command {
+func (c *app) sessionsRepairCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "repair ID",

@@ -31,7 +31,7 @@ type sessionSearchFlags struct {
 	exitCode      bool
 }
 
-func (c *cli) sessionsSearchCommand() *cobra.Command {
+func (c *app) sessionsSearchCommand() *cobra.Command {
 	f := sessionSearchFlags{limit: 5, window: 5}
 	cmd := &cobra.Command{
 		Use:   "search QUERY|-",
@@ -139,7 +139,7 @@ type sessionsFound struct {
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
 }
 
-func (c *cli) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSearchFlags) error {
+func (c *app) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSearchFlags) error {
 	a := sessionsFound{Query: q.Text, Hits: []sessionlog.Hit{}}
 	err := c.busy("reading sessions", func() error {
 		x, err := sessionlog.NewIndex(d, &sessionlog.IndexOptions{Tools: f.tools})
@@ -177,7 +177,7 @@ func (c *cli) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSea
 }
 
 // warnUnread says which files were not searched.
-func (c *cli) warnUnread(unread map[string]error) {
+func (c *app) warnUnread(unread map[string]error) {
 	names := slices.Sorted(maps.Keys(unread))
 	for i, name := range names {
 		if i == maxUnread {
@@ -188,7 +188,7 @@ func (c *cli) warnUnread(unread map[string]error) {
 	}
 }
 
-func (c *cli) foundText(a *sessionsFound) {
+func (c *app) foundText(a *sessionsFound) {
 	terms := make(map[string]float64)
 	for t := range bm25.Standard.Tokens(a.Query) {
 		terms[t] = 1
@@ -219,7 +219,7 @@ func (c *cli) foundText(a *sessionsFound) {
 	}
 }
 
-func (c *cli) foundLine(mark string, line int64, role, text string) {
+func (c *app) foundLine(mark string, line int64, role, text string) {
 	l := fmt.Sprintf("  %s %4d  %-9s  %s", mark, line, fit(label(role), 9), printable(text))
 	c.out.WriteString(strings.TrimRight(fit(l, c.width()), " ") + "\n")
 }

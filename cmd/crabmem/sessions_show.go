@@ -15,7 +15,7 @@ import (
 // maxShownDamage is how many damages are listed; all are counted.
 const maxShownDamage = 1000
 
-func (c *cli) sessionsShowCommand() *cobra.Command {
+func (c *app) sessionsShowCommand() *cobra.Command {
 	var fromMarker bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
@@ -59,7 +59,7 @@ first message, of the user, as whoever resumes the session sees it.`,
 	return cmd
 }
 
-func (c *cli) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
+func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
 	c.out.WriteString(c.bold(sessionLabel(s.ID, i.Meta.Title)) + "\n")
 	parts := []string{plural(i.Messages, "message", "messages")}
 	if i.Meta.Agent != "" {
@@ -99,7 +99,7 @@ func (c *cli) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	return nil
 }
 
-func (c *cli) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
+func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
 	var messages, markers bytes.Buffer // one after the other, with commas
 	damage := []shownDamage{}
 	damaged, torn, first := 0, int64(0), int64(0)

@@ -20,7 +20,7 @@ const (
 	goneAfter = 5
 )
 
-func (c *cli) sessionsTailCommand() *cobra.Command {
+func (c *app) sessionsTailCommand() *cobra.Command {
 	var n int
 	var follow bool
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ program replaces it. An unfinished line is shown when it is whole.`,
 
 // tail prints a session from near its end on.
 type tail struct {
-	c       *cli
+	c       *app
 	dir     *sessionlog.Dir
 	session *sessionlog.Session
 	follow  bool

@@ -17,7 +17,7 @@ type namedSession struct {
 	Title string `json:"title"`
 }
 
-func (c *cli) sessionsTitleCommand() *cobra.Command {
+func (c *app) sessionsTitleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "title ID TITLE",
 		Short: "give a session a title",

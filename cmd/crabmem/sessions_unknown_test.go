@@ -17,10 +17,10 @@ const transcriptLines = `{"timestamp":"2026-03-02T10:00:00Z","type":"session_met
 
 // onMemHome returns a command line whose home is in a file system in memory,
 // with sessions in it.
-func onMemHome(t *testing.T, m *vfs.Mem) (*cli, *bytes.Buffer) {
+func onMemHome(t *testing.T, m *vfs.Mem) (*app, *bytes.Buffer) {
 	t.Helper()
 	var diag bytes.Buffer
-	c := newCLI(strings.NewReader(""), new(bytes.Buffer), &diag)
+	c := newApp(strings.NewReader(""), new(bytes.Buffer), &diag)
 	c.fs = m
 	return c, &diag
 }

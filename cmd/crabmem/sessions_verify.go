@@ -53,7 +53,7 @@ type sessionProblem struct {
 	Remedy  string `json:"remedy"`
 }
 
-func (c *cli) sessionsVerifyCommand() *cobra.Command {
+func (c *app) sessionsVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [ID]",
 		Short: "check every line of a session, or of all",
@@ -217,7 +217,7 @@ func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error)
 
 // sessionDamage is the error for sessions that are not whole, with all that is
 // wrong.
-func (c *cli) sessionDamage(r *sessionsReport) error {
+func (c *app) sessionDamage(r *sessionsReport) error {
 	p := cmp.Or(r.damage, r.forbidden)
 	if p == nil {
 		return nil

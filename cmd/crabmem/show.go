@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) showCommand() *cobra.Command {
+func (c *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show NAME",
 		GroupID: groupUse,
@@ -44,7 +44,7 @@ entry has; an alias of several is exit code 4, and the message lists them.`,
 }
 
 // heading describes an entry on one line.
-func (c *cli) heading(e crmem.Entry) string {
+func (c *app) heading(e crmem.Entry) string {
 	h := c.bold(label(e.Name)) + c.dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, day(e.CreatedAt)))
 	if len(e.Aliases) > 0 {
 		h += c.dim(", also " + printable(strings.Join(e.Aliases, ", ")))
@@ -54,7 +54,7 @@ func (c *cli) heading(e crmem.Entry) string {
 
 // text is content for a person: on a terminal nothing in it takes command of
 // the screen.
-func (c *cli) text(s string) string {
+func (c *app) text(s string) string {
 	if !c.isTerminal(c.stdout) {
 		return s
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) skillsCommand() *cobra.Command {
+func (c *app) skillsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "skills COMMAND",
 		GroupID: groupTalk,
@@ -47,14 +47,14 @@ changed there counts from the next message on. Links are not followed.`,
 }
 
 // skillsPath returns where the skills are.
-func (c *cli) skillsPath() (string, error) {
+func (c *app) skillsPath() (string, error) {
 	home, err := c.homeDir()
 	return filepath.Join(home, "skills"), err
 }
 
 // loadSkills loads the skills of the home. There are none where it is missing,
 // and without the folder.
-func (c *cli) loadSkills(warn func(error)) (*skill.Set, error) {
+func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 	path, err := c.skillsPath()
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (c *cli) loadSkills(warn func(error)) (*skill.Set, error) {
 }
 
 // skillsFolder says why a path is no folder that can be looked into.
-func (c *cli) skillsFolder(path string) error {
+func (c *app) skillsFolder(path string) error {
 	root, err := c.fs.Root(path)
 	if err == nil {
 		err = root.Close()
@@ -79,7 +79,7 @@ func (c *cli) skillsFolder(path string) error {
 }
 
 // warnSkill warns of a skill that is left out.
-func (c *cli) warnSkill(err error) { c.warn(err.Error()) }
+func (c *app) warnSkill(err error) { c.warn(err.Error()) }
 
 // aboutSkill gives an error about a skill its code, and the remedy that it has.
 func aboutSkill(name string, err error) error {
@@ -105,7 +105,7 @@ func skillFailure(p *skill.Problem) *failure {
 func skillMessage(p *skill.Problem) string { return strings.TrimSuffix(p.Error(), "; "+p.Remedy) }
 
 // completeSkills completes one name of a skill.
-func (c *cli) completeSkills(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *app) completeSkills(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

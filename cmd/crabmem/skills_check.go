@@ -26,7 +26,7 @@ type skillProblem struct {
 	Remedy  string `json:"remedy"`
 }
 
-func (c *cli) skillsCheckCommand() *cobra.Command {
+func (c *app) skillsCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "check skills against the convention",
@@ -76,7 +76,7 @@ allow. What works all the same is a warning, and exit code 0.`,
 }
 
 // checkedSkills says what a check found; what is wrong is an error.
-func (c *cli) checkedSkills(path string, list []skill.Skill, problems []*skill.Problem) error {
+func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.Problem) error {
 	r := checkedSkills{Folder: path, Skills: []string{}, Problems: []skillProblem{}}
 	for i := range list {
 		r.Skills = append(r.Skills, list[i].Name)

@@ -20,7 +20,7 @@ type listedSkill struct {
 	File         string   `json:"file"`
 }
 
-func (c *cli) skillsListCommand() *cobra.Command {
+func (c *app) skillsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [TEXT]",
 		Aliases: []string{"ls"},

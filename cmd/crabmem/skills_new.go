@@ -19,7 +19,7 @@ type begunSkill struct {
 	File string `json:"file"`
 }
 
-func (c *cli) skillsNewCommand() *cobra.Command {
+func (c *app) skillsNewCommand() *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
 		Use:   "new NAME",

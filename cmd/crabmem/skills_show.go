@@ -22,7 +22,7 @@ type shownSkill struct {
 	Body          string            `json:"body"`
 }
 
-func (c *cli) skillsShowCommand() *cobra.Command {
+func (c *app) skillsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "print a skill",
@@ -55,7 +55,7 @@ that of its directory; no path leads to one.`,
 	return cmd
 }
 
-func (c *cli) showSkill(s *skill.Skill) {
+func (c *app) showSkill(s *skill.Skill) {
 	line := func(key, value string) {
 		if value != "" {
 			c.out.WriteString(c.dim(key+":") + " " + printable(value) + "\n")

@@ -18,7 +18,7 @@ type statsAnswer struct {
 	Daemon *daemonState `json:"daemon,omitempty"` // that has the store
 }
 
-func (c *cli) statsCommand() *cobra.Command {
+func (c *app) statsCommand() *cobra.Command {
 	var index bool
 	cmd := &cobra.Command{
 		Use:     "stats",
@@ -59,7 +59,7 @@ what it costs. When a daemon has the store, its figures come too.`,
 
 // daemonStats returns the figures of the daemon that has the store; nil when
 // there is none, or none that answers.
-func (c *cli) daemonStats(ctx context.Context, store string) *daemonState {
+func (c *app) daemonStats(ctx context.Context, store string) *daemonState {
 	d, h, err := c.running(ctx)
 	if isUnresponsive(err) {
 		c.warnFailure(err)
@@ -77,7 +77,7 @@ func (c *cli) daemonStats(ctx context.Context, store string) *daemonState {
 	return &s
 }
 
-func (c *cli) statsText(a statsAnswer) {
+func (c *app) statsText(a statsAnswer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(c.out, "%-9s %s\n", name, fmt.Sprintf(format, args...))
 	}

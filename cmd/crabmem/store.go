@@ -20,7 +20,7 @@ import (
 const defaultLockWait = 10 * time.Second
 
 // storePath returns where the store is: flag, environment, home.
-func (c *cli) storePath() (string, error) {
+func (c *app) storePath() (string, error) {
 	if c.db != "" {
 		return c.db, nil
 	}
@@ -32,7 +32,7 @@ func (c *cli) storePath() (string, error) {
 }
 
 // homeDir returns the home: flag, environment, ~/.crabtalk.
-func (c *cli) homeDir() (string, error) {
+func (c *app) homeDir() (string, error) {
 	if c.home != "" {
 		return c.home, nil
 	}
@@ -48,7 +48,7 @@ func (c *cli) homeDir() (string, error) {
 
 // secureHome makes a home that is ours, and in use, its user's alone. A store
 // that was named by itself may stand anywhere.
-func (c *cli) secureHome() error {
+func (c *app) secureHome() error {
 	path, err := c.storePath()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c *cli) secureHome() error {
 }
 
 // tighten makes a home its user's alone when something of ours is in it.
-func (c *cli) tighten(home, ours string) error {
+func (c *app) tighten(home, ours string) error {
 	if _, err := c.fs.Lstat(ours); err != nil {
 		return nil // no home yet, or no access to it: who opens it says which
 	}
@@ -73,11 +73,11 @@ func (c *cli) tighten(home, ours string) error {
 }
 
 // reading opens the store without a lock and never changes it.
-func (c *cli) reading() (*crmem.Store, error) {
+func (c *app) reading() (*crmem.Store, error) {
 	return c.open(&crmem.Options{ReadOnly: true, MustExist: true})
 }
 
-func (c *cli) open(o *crmem.Options) (*crmem.Store, error) {
+func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	path, err := c.storePath()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *cli) open(o *crmem.Options) (*crmem.Store, error) {
 }
 
 // about adds the path to an error that does not say which file it is about.
-func (c *cli) about(path string, err error) error {
+func (c *app) about(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (c *cli) about(path string, err error) error {
 }
 
 // read runs f on the store, opened for reading.
-func (c *cli) read(f func(s *crmem.Store) error) error {
+func (c *app) read(f func(s *crmem.Store) error) error {
 	s, err := c.reading()
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ const maxStale = 100
 // stays, whatever follows. When a daemon has the store f may run several times,
 // and all but the last change nothing; so it does when the file is missing and
 // somebody else makes it meanwhile.
-func (c *cli) write(ctx context.Context, command string, create bool, f func(s *writer) error) error {
+func (c *app) write(ctx context.Context, command string, create bool, f func(s *writer) error) error {
 	if err := c.secureHome(); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (c *cli) write(ctx context.Context, command string, create bool, f func(s *
 }
 
 // servesStore reports whether a daemon has the store of this command line.
-func (c *cli) servesStore(h *pb.HelloReply) bool {
+func (c *app) servesStore(h *pb.HelloReply) bool {
 	path, err := c.storePath()
 	if err == nil {
 		path, err = c.fs.Resolve(path)
@@ -204,7 +204,7 @@ func get(s *crmem.Store, name string) (crmem.Entry, error) {
 func quoted(name string) string { return "\"" + printable(name) + "\"" }
 
 // completeNames completes the first n arguments with names of entries.
-func (c *cli) completeNames(n int) cobra.CompletionFunc {
+func (c *app) completeNames(n int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if n >= 0 && len(args) >= n {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -43,7 +43,7 @@ type talkFlags struct {
 	fresh                      bool
 }
 
-func (f *talkFlags) register(c *cli, cmd *cobra.Command) {
+func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.agent, "agent", "", "talk to this `agent` (default: crab, or the session's)")
 	fl.StringVar(&f.model, "model", "", "answer with this `model`; offline needs no daemon")
@@ -54,7 +54,7 @@ func (f *talkFlags) register(c *cli, cmd *cobra.Command) {
 }
 
 // startTalk finds the daemon. Without one the model offline is served here.
-func (c *cli) startTalk(ctx context.Context, f *talkFlags) (*talk, error) {
+func (c *app) startTalk(ctx context.Context, f *talkFlags) (*talk, error) {
 	t := &talk{agent: f.agent, model: f.model, stored: f.session, fresh: f.fresh}
 	var err error
 	if t.dir, err = absolute(f.dir); err != nil {
@@ -89,7 +89,7 @@ const endWait = 2 * time.Second
 
 // serveHere runs the daemon in this process until end is called. Others find it
 // at the home's socket, as they would find any: it has the store's lock.
-func (c *cli) serveHere(ctx context.Context) (cl *client.Client, end func() error, err error) {
+func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() error, err error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return nil, nil, err

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) verifyCommand() *cobra.Command {
+func (c *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "verify",
 		GroupID: groupCare,
@@ -47,7 +47,7 @@ a warning and exit code 0: the next write cuts it off and keeps a copy.`,
 	return cmd
 }
 
-func (c *cli) check(path string) (*crmem.Report, error) {
+func (c *app) check(path string) (*crmem.Report, error) {
 	var r *crmem.Report
 	err := c.busy("reading "+path, func() (err error) {
 		r, err = crmem.Check(c.fs, path, 0)
@@ -57,7 +57,7 @@ func (c *cli) check(path string) (*crmem.Report, error) {
 }
 
 // damage is the error for a store that is not whole, with all that is wrong.
-func (c *cli) damage(r *crmem.Report) error {
+func (c *app) damage(r *crmem.Report) error {
 	err := r.Err()
 	if err == nil {
 		return nil

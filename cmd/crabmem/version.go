@@ -11,7 +11,7 @@ import (
 // version is set by releases: -ldflags "-X main.version=v1.2.3".
 var version string
 
-func (c *cli) versionCommand() *cobra.Command {
+func (c *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		GroupID: groupShell,
@@ -24,7 +24,7 @@ func (c *cli) versionCommand() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) printVersion() error {
+func (c *app) printVersion() error {
 	v, commit := buildVersion()
 	if c.json {
 		return c.printJSON(map[string]any{

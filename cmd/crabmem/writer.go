@@ -24,7 +24,7 @@ import (
 // daemon has the lock it is a view of the files, and the daemon makes the
 // changes, provided that what they change is as the view has it.
 type writer struct {
-	c     *cli
+	c     *app
 	ctx   context.Context
 	files *crmem.Store // nil until it is needed, of a view
 	d     *client.Client
@@ -159,7 +159,7 @@ func entryMsg(e crmem.Entry) *pb.Entry {
 
 // batchFile writes changes that are more than a frame to a file of its user's
 // alone, for the daemon to read.
-func (c *cli) batchFile(m *pb.ApplyMsg) (name string, err error) {
+func (c *app) batchFile(m *pb.ApplyMsg) (name string, err error) {
 	name, err = filepath.Abs(filepath.Join(os.TempDir(), "crabmem-changes-"+rand.Text()[:10]))
 	if err != nil {
 		return "", err

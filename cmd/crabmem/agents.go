@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ come from config.toml and agents/*.md in the home; crab is always there.`,
 				if model == "" {
 					model = "(the active one)"
 				}
-				rows = append(rows, []string{label(a.Name), printable(model), fit(printable(strings.Join(a.Tools, ", ")), 40), firstLine(a.Description)})
+				rows = append(rows, []string{cli.Label(a.Name), cli.Printable(model), cli.Fit(cli.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
 			}
 			if w := c.width(); w > 0 {
 				fitLast(rows, w)

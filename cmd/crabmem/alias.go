@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ Several entries may share an alias; then it finds none of them by itself.`,
 					for _, a := range given {
 						if !slices.Contains(e.Aliases, a) {
 							return &failure{Code: exitNotFound, Kind: "not_found", Path: files.Path(),
-								Message: quoted(e.Name) + " has no alias " + quoted(a), Remedy: "crabmem alias " + shell(e.Name) + " shows what it has"}
+								Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " shows what it has"}
 						}
 					}
 					list = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) })
@@ -91,12 +92,12 @@ Several entries may share an alias; then it finds none of them by itself.`,
 			return c.printJSON(e)
 		case len(given) == 0 && !none:
 			for _, a := range e.Aliases {
-				c.out.WriteString(printable(a) + "\n")
+				c.out.WriteString(cli.Printable(a) + "\n")
 			}
 		case len(e.Aliases) == 0:
-			c.say("%s has no aliases", label(e.Name))
+			c.say("%s has no aliases", cli.Label(e.Name))
 		default:
-			c.say("%s: %s", label(e.Name), printable(strings.Join(e.Aliases, ", ")))
+			c.say("%s: %s", cli.Label(e.Name), cli.Printable(strings.Join(e.Aliases, ", ")))
 		}
 		return nil
 	}

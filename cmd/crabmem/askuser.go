@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -30,7 +31,7 @@ func (d *dialog) prompt() string {
 		fmt.Fprintf(&b, "%d/%d ", len(d.answers)+1, len(d.questions))
 	}
 	if q.Header != "" {
-		b.WriteString(printable(q.Header) + ": ")
+		b.WriteString(cli.Printable(q.Header) + ": ")
 	}
 	for i, l := range strings.Split(strings.TrimSpace(q.Question), "\n") {
 		if i > 0 {
@@ -39,9 +40,9 @@ func (d *dialog) prompt() string {
 		b.WriteString(printableLine(l))
 	}
 	for i, o := range q.Options {
-		fmt.Fprintf(&b, "\n  %d  %s", i+1, printable(o.Label))
+		fmt.Fprintf(&b, "\n  %d  %s", i+1, cli.Printable(o.Label))
 		if o.Description != "" {
-			b.WriteString(" - " + printable(o.Description))
+			b.WriteString(" - " + cli.Printable(o.Description))
 		}
 	}
 	return b.String() + "\n" + d.hint()
@@ -121,7 +122,7 @@ func (d *dialog) reply() string {
 			b.WriteByte(',')
 		}
 		for j, v := range []any{q.Question, d.answers[i]} {
-			text, err := encodeJSON(v)
+			text, err := cli.EncodeJSON(v)
 			if err != nil {
 				text = []byte(`""`)
 			}

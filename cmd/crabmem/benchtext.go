@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/recalleval"
 	"crabmem/crmem/vfs"
 )
@@ -52,7 +53,7 @@ func (b *bench) text() {
 	quality := [][]string{append([]string{"SET", "DOCS", "QUERIES"}, upper(recalleval.Metrics[:])...)}
 	cost := [][]string{{"SET", "MODE", "ANALYZER", "INDEX CPU", "WALL", "DOCS/CPU-S", "MB/CPU-S", "QUERY P50", "P99", "INDEX", "MEMORY"}}
 	for _, r := range b.results {
-		means := []string{printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
+		means := []string{cli.Printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
 		half := []string{"", "", "95 %"}
 		for i, v := range r.Values() {
 			ci := r.Intervals[recalleval.Metrics[i]]
@@ -61,9 +62,9 @@ func (b *bench) text() {
 		}
 		quality = append(quality, means, half)
 		k := r.Cost
-		cost = append(cost, []string{printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
+		cost = append(cost, []string{cli.Printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
 			rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99),
-			sizeOf(k.IndexBytes), sizeOf(max(k.HeapBytes, 0))})
+			cli.Size(k.IndexBytes), cli.Size(max(k.HeapBytes, 0))})
 	}
 	c.table(c.out, quality, "123456789:")
 	c.out.WriteString("\n")
@@ -82,7 +83,7 @@ func (b *bench) text() {
 func (b *bench) oddities(r *recalleval.Result) {
 	say := func(n int, one, many, what string) {
 		if n > 0 {
-			fmt.Fprintf(b.c.out, "%s: %s %s\n", printable(r.Set), plural(n, one, many), what)
+			fmt.Fprintf(b.c.out, "%s: %s %s\n", cli.Printable(r.Set), cli.Plural(n, one, many), what)
 		}
 	}
 	say(r.LeftOut, "query", "queries", "without a relevant document left out")
@@ -96,8 +97,8 @@ const mostMoved = 10
 
 func (b *bench) comparison(k *recalleval.Comparison) {
 	c := b.c
-	fmt.Fprintf(c.out, "\n%s: %s, %s against %s, %s; %s", printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
-		plural(k.Queries, "query", "queries"))
+	fmt.Fprintf(c.out, "\n%s: %s, %s against %s, %s; %s", cli.Printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
+		cli.Plural(k.Queries, "query", "queries"))
 	if k.OnlyOld+k.OnlyNew > 0 {
 		fmt.Fprintf(c.out, ", %d that only the old run has, %d only this one", k.OnlyOld, k.OnlyNew)
 	}
@@ -129,7 +130,7 @@ func (b *bench) moves(what string, moves []recalleval.Move) {
 	if len(moves) == 0 {
 		return
 	}
-	fmt.Fprintf(b.c.out, "%s %s nDCG@10", plural(len(moves), "query", "queries"), what)
+	fmt.Fprintf(b.c.out, "%s %s nDCG@10", cli.Plural(len(moves), "query", "queries"), what)
 	if len(moves) > mostMoved {
 		fmt.Fprintf(b.c.out, ", the first %d of them", mostMoved)
 		moves = moves[:mostMoved]
@@ -144,7 +145,7 @@ func (b *bench) moves(what string, moves []recalleval.Move) {
 	rows := [][]string{{"OLD", "NEW", "RANK", "NOW", "QUERY", "TEXT"}}
 	for _, m := range moves {
 		rows = append(rows, []string{fmt.Sprintf("%.3f", m.OldNDCG), fmt.Sprintf("%.3f", m.NewNDCG), rank(m.OldRank), rank(m.NewRank),
-			printable(fit(m.Query, 30)), firstLine(fit(m.Text, 80))})
+			cli.Printable(cli.Fit(m.Query, 30)), cli.FirstLine(cli.Fit(m.Text, 80))})
 	}
 	b.c.table(b.c.out, rows, "0123")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/crmem/vfs"
@@ -106,7 +107,7 @@ func TestBrain(t *testing.T) {
 		if strings.Contains(e.Content, "```") {
 			code++
 		}
-		if columns(e.Content) > len([]rune(e.Content))*3/2 {
+		if cli.Columns(e.Content) > len([]rune(e.Content))*3/2 {
 			cjk++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
 	"crabmem/daemon/wire/pb"
 
@@ -176,7 +177,7 @@ func (ch *chat) plainAsk(ctx context.Context, e *pb.AskUserEvent, in *lines) str
 			return nobody
 		}
 		if !d.answer(line) {
-			ch.c.note("no such answer: " + printable(oneLine(line)))
+			ch.c.note("no such answer: " + cli.Printable(cli.OneLine(line)))
 		}
 	}
 	return d.reply()
@@ -200,7 +201,7 @@ func readLines(r io.Reader) *lines {
 		}
 		l.err = s.Err()
 		if errors.Is(l.err, bufio.ErrTooLong) {
-			l.err = usagef("a line of standard input is longer than %s", sizeOf(maxSaid))
+			l.err = usagef("a line of standard input is longer than %s", cli.Size(maxSaid))
 		}
 		if l.err == nil {
 			l.err = io.EOF
@@ -228,7 +229,7 @@ func (l *lines) message(ctx context.Context) (string, error) {
 				return b.String(), nil
 			}
 			if b.WriteString("\n"); b.Len() > maxSaid {
-				return "", usagef("a message of standard input is longer than %s", sizeOf(maxSaid))
+				return "", usagef("a message of standard input is longer than %s", cli.Size(maxSaid))
 			}
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
@@ -252,7 +253,7 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 	}
 	ch.stored, ch.fresh, ch.agent = s.GetId(), false, s.GetAgent()
 	if ch.info != nil {
-		ch.info(fmt.Sprintf("going on with %s, %s, with %s", sessionLabel(s.Id, s.Title), plural(s.Messages, "message", "messages"), label(s.Agent)))
+		ch.info(fmt.Sprintf("going on with %s, %s, with %s", sessionLabel(s.Id, s.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Agent)))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -87,12 +88,12 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 		if s.Id == ch.stored {
 			mark = "*"
 		}
-		what := fmt.Sprintf("%s, %s", day(uint64(max(s.ModifiedAt/1000, 0))), plural(s.Messages, "message", "messages"))
+		what := fmt.Sprintf("%s, %s", cli.Day(uint64(max(s.ModifiedAt/1000, 0))), cli.Plural(s.Messages, "message", "messages"))
 		if s.Active {
 			what += ", a run is going on"
 		}
 		if s.Error != "" {
-			what = printable(oneLine(s.Error))
+			what = cli.Printable(cli.OneLine(s.Error))
 		}
 		fmt.Fprintf(&b, "%s %s  %s\n", mark, sessionLabel(s.Id, s.Title), what)
 	}
@@ -148,7 +149,7 @@ func (ch *chat) compact(ctx context.Context, focus string) error {
 	}
 	kept := ""
 	if r.Archive != "" {
-		kept = "; the summary is kept as " + label(r.Archive)
+		kept = "; the summary is kept as " + cli.Label(r.Archive)
 	}
 	ch.info(fmt.Sprintf("compacted: about %d tokens are %d now%s", r.TokensBefore, r.TokensAfter, kept))
 	return nil
@@ -166,16 +167,16 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 			if m.Name == ch.model || ch.model == "" && m.Active {
 				mark = "*"
 			}
-			fmt.Fprintf(&b, "%s %s  %s\n", mark, label(m.Name), printable(m.Kind))
+			fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.Label(m.Name), cli.Printable(m.Kind))
 		}
 		ch.info(strings.TrimSuffix(b.String(), "\n"))
 		return nil
 	}
 	if !slices.ContainsFunc(l.Models, func(m *pb.ModelInfo) bool { return m.Name == name }) {
-		return &failure{Code: exitNotFound, Kind: "unknown_model", Message: "no model " + quoted(name), Remedy: "/model lists them"}
+		return &failure{Code: exitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "/model lists them"}
 	}
 	ch.model = name
-	ch.info("answering with " + label(name))
+	ch.info("answering with " + cli.Label(name))
 	return nil
 }
 
@@ -193,17 +194,17 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 			if a.Name == ch.agent {
 				mark = "*"
 			}
-			fmt.Fprintf(&b, "%s %s  %s\n", mark, label(a.Name), printable(oneLine(a.Description)))
+			fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.Label(a.Name), cli.Printable(cli.OneLine(a.Description)))
 		}
 		ch.info(strings.TrimSuffix(b.String(), "\n"))
 		return nil
 	}
 	if !slices.ContainsFunc(l, func(a *pb.AgentInfo) bool { return a.Name == name }) {
-		return &failure{Code: exitNotFound, Kind: "unknown_agent", Message: "no agent " + quoted(name), Remedy: "/agent lists them"}
+		return &failure{Code: exitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "/agent lists them"}
 	}
 	if text == "" {
 		ch.agent, ch.stored, ch.fresh = name, "", false
-		ch.info("talking to " + label(name))
+		ch.info("talking to " + cli.Label(name))
 		return nil
 	}
 	return ch.handOff(ctx, name, text)
@@ -222,6 +223,6 @@ func (ch *chat) handOff(ctx context.Context, name, text string) error {
 	}
 	from := ch.stored
 	ch.agent, ch.stored, ch.fresh = name, "", true
-	ch.info(fmt.Sprintf("handed over to %s; %s is as it was", label(name), label(from)))
+	ch.info(fmt.Sprintf("handed over to %s; %s is as it was", cli.Label(name), cli.Label(from)))
 	return ch.turn(ctx, "What was said before, in a conversation with another agent:\n\n"+summary+"\n\n"+text)
 }

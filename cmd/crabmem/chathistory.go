@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"crabmem/cmd/crabmem/tty"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 )
 
@@ -46,7 +46,7 @@ func (c *app) loadHistory(home string) ([]string, error) {
 	s := bufio.NewScanner(io.NewSectionReader(f, from, fi.Size()-from))
 	s.Buffer(nil, most)
 	for s.Scan() {
-		if text := tty.Clean(fromHistory.Replace(s.Text())); strings.TrimSpace(text) != "" && len(text) <= maxHistoryText {
+		if text := cli.Clean(fromHistory.Replace(s.Text())); strings.TrimSpace(text) != "" && len(text) <= maxHistoryText {
 			texts = append(texts, text)
 		}
 	}

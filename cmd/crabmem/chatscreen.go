@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/tty"
 	"crabmem/daemon/wire/pb"
 
@@ -177,11 +178,11 @@ func (s *screen) greet() {
 	what := "a session that begins with your message"
 	switch {
 	case s.stored != "":
-		what = label(s.stored)
+		what = cli.Label(s.stored)
 	case !s.fresh:
 		what = "the last session"
 	}
-	text := "agent " + label(s.agent) + ", " + what
+	text := "agent " + cli.Label(s.agent) + ", " + what
 	if s.talk.end != nil {
 		text += ", without a daemon"
 	}
@@ -191,7 +192,7 @@ func (s *screen) greet() {
 // line writes a line that stays.
 func (s *screen) line(text string) { s.scroll.WriteString(text + "\n") }
 
-func (s *screen) dimLine(text string) { s.line(s.c.dim(fit(text, max(s.width-1, 8)))) }
+func (s *screen) dimLine(text string) { s.line(s.c.dim(cli.Fit(text, max(s.width-1, 8)))) }
 
 // key does what a key means. true is the wish to leave.
 func (s *screen) key(ctx context.Context, k tty.Key) bool {
@@ -225,7 +226,7 @@ func (s *screen) key(ctx context.Context, k tty.Key) bool {
 	s.editor.Remember(text)
 	s.editor.Reset()
 	if err := s.c.addHistory(s.home, text); err != nil {
-		s.dimLine("the history was not written: " + printable(err.Error()))
+		s.dimLine("the history was not written: " + cli.Printable(err.Error()))
 	}
 	if word := strings.TrimSpace(text); (word == "/exit" || word == "/quit") && !s.busy {
 		return true
@@ -265,7 +266,7 @@ func (s *screen) next(ctx context.Context) {
 	}
 	text := s.queue[0]
 	s.queue = s.queue[1:]
-	for i, l := range strings.Split(tty.Clean(text), "\n") {
+	for i, l := range strings.Split(cli.Clean(text), "\n") {
 		mark := "> "
 		if i > 0 {
 			mark = "  "
@@ -310,9 +311,9 @@ func (s *screen) take(ctx context.Context, v any) {
 			s.dimLine("there is more to do; /exit leaves when it is done")
 		case v.err != nil:
 			f := classify(v.err)
-			s.line(s.c.bold("error: ") + printable(f.Message))
+			s.line(s.c.bold("error: ") + cli.Printable(f.Message))
 			if f.Remedy != "" {
-				s.line("try: " + printable(f.Remedy))
+				s.line("try: " + cli.Printable(f.Remedy))
 			}
 		}
 		if line := usageLine(s.reply.Usage); line != "" {
@@ -355,14 +356,14 @@ func (s *screen) event(e *pb.StreamEvent) {
 func toolNames(calls []*pb.ToolCallInfo) string {
 	names := make([]string, len(calls))
 	for i, c := range calls {
-		names[i] = printable(c.Name)
+		names[i] = cli.Printable(c.Name)
 	}
 	return strings.Join(names, ", ")
 }
 
 // think shows whole lines of what the model thinks.
 func (s *screen) think(text string) {
-	s.thinking.WriteString(tty.Clean(text))
+	s.thinking.WriteString(cli.Clean(text))
 	all := s.thinking.String()
 	i := strings.LastIndexByte(all, '\n')
 	if i < 0 && len(all) < 4<<10 {
@@ -375,7 +376,7 @@ func (s *screen) think(text string) {
 
 func (s *screen) dimText(text string) {
 	for l := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
-		for _, row := range tty.Fold(l, max(s.width-1, 8)) {
+		for _, row := range cli.Fold(l, max(s.width-1, 8)) {
 			s.line(s.c.dim(row))
 		}
 	}
@@ -412,7 +413,7 @@ func (s *screen) answer(text string) {
 		s.editor.Reset()
 		return
 	}
-	s.line(s.c.bold("> " + printable(oneLine(text))))
+	s.line(s.c.bold("> " + cli.Printable(cli.OneLine(text))))
 	s.editor.Reset()
 	if s.dialog.more() {
 		s.question()
@@ -468,7 +469,7 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 			}
 		}
 	}
-	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, arg) || printable(w) != w })
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, arg) || cli.Printable(w) != w })
 	slices.Sort(words)
 	return len(name) + 1, words
 }
@@ -501,7 +502,7 @@ func (s *screen) finish() {
 func (s *screen) rows() (rows []string, row, col int) {
 	width := max(s.width-1, 8)
 	room := max(s.height-1, 2)
-	dim := func(text string) { rows = append(rows, s.c.dim(fit(text, width))) }
+	dim := func(text string) { rows = append(rows, s.c.dim(cli.Fit(text, width))) }
 	if s.busy {
 		coming := s.markdown.Pending()
 		if coming == "" {
@@ -510,7 +511,7 @@ func (s *screen) rows() (rows []string, row, col int) {
 		var preview []string
 		for l := range strings.SplitSeq(strings.TrimRight(lastOf(coming, 4<<10), "\n"), "\n") {
 			if l != "" || len(preview) > 0 {
-				preview = append(preview, tty.Fold(l, width)...)
+				preview = append(preview, cli.Fold(l, width)...)
 			}
 		}
 		for _, l := range preview[max(len(preview)-min(6, room/3), 0):] {
@@ -523,7 +524,7 @@ func (s *screen) rows() (rows []string, row, col int) {
 			dim(fmt.Sprintf("and %d more", len(s.queue)-i))
 			break
 		}
-		dim("queued: " + oneLine(tty.Clean(text)))
+		dim("queued: " + cli.OneLine(cli.Clean(text)))
 	}
 	if s.leave {
 		dim("Ctrl+C again leaves")
@@ -586,7 +587,7 @@ func (l *liveRows) draw(b *strings.Builder, rows []string, row, col int) {
 	l.row, l.col = row, col
 	l.cols = l.cols[:0]
 	for _, r := range rows {
-		l.cols = append(l.cols, tty.Columns(unstyled(r)))
+		l.cols = append(l.cols, cli.Columns(unstyled(r)))
 	}
 }
 

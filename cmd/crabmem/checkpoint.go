@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -50,8 +51,8 @@ daemon first. The next write of this program begins a version 2 log again.`,
 		if c.json {
 			return c.printJSON(did)
 		}
-		c.say("checkpointed %s; the file contains %s in %s", plural(did.Folded, "operation", "operations"),
-			plural(did.Entries, "entry", "entries"), sizeOf(did.Snapshot))
+		c.say("checkpointed %s; the file contains %s in %s", cli.Plural(did.Folded, "operation", "operations"),
+			cli.Plural(did.Entries, "entry", "entries"), cli.Size(did.Snapshot))
 		return nil
 	}
 	return cmd

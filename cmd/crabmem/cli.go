@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire/pb"
@@ -136,7 +137,7 @@ func (c *app) readInput(ctx context.Context, max int64) (string, error) {
 		return err
 	})
 	if err == nil && int64(len(b)) > max {
-		err = usagef("standard input has more than the %s that are allowed", sizeOf(max))
+		err = usagef("standard input has more than the %s that are allowed", cli.Size(max))
 	}
 	return string(b), err
 }
@@ -204,7 +205,7 @@ func (c *app) warn(s string) {
 		c.warnings = append(c.warnings, s)
 		return
 	}
-	io.WriteString(c.stderr, "warning: "+printable(s)+"\n")
+	io.WriteString(c.stderr, "warning: "+cli.Printable(s)+"\n")
 }
 
 // takeWarnings returns the warnings that were held back.

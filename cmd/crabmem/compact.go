@@ -3,6 +3,7 @@ package main
 import (
 	"strconv"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire/pb"
 
@@ -59,9 +60,9 @@ may have. Without a daemon the exit code is 8.`,
 			}
 			where := ""
 			if r.Archive != "" {
-				where = ", kept as " + label(r.Archive)
+				where = ", kept as " + cli.Label(r.Archive)
 			}
-			c.say("compacted %s: %d tokens to %d%s", label(args[0]), r.TokensBefore, r.TokensAfter, where)
+			c.say("compacted %s: %d tokens to %d%s", cli.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
 			c.out.WriteString(c.text(r.Summary) + "\n")
 			return nil
 		})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/mcp"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ service of the user.`,
 		}
 		rows := [][]string{{"NAME", "PORT", "STATE"}}
 		for _, p := range list {
-			rows = append(rows, []string{label(p.Name), strconv.Itoa(p.Port), p.State})
+			rows = append(rows, []string{cli.Label(p.Name), strconv.Itoa(p.Port), p.State})
 		}
 		c.table(c.out, rows, "")
 		return nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 
@@ -53,7 +54,7 @@ system.crab.model; one that is not there is exit code 3.`,
 			var ok bool
 			if v, ok = lookup(v, args[0]); !ok {
 				home, _ := c.homeDir()
-				return &failure{Code: exitNotFound, Kind: "not_found", Message: "no key " + quoted(args[0]), Path: filepath.Join(home, config.File),
+				return &failure{Code: exitNotFound, Kind: "not_found", Message: "no key " + cli.Quoted(args[0]), Path: filepath.Join(home, config.File),
 					Remedy: "crabmem config get shows those there are; crabmem init explains them all"}
 			}
 		}
@@ -61,10 +62,10 @@ system.crab.model; one that is not there is exit code 3.`,
 			return c.printJSON(v)
 		}
 		if s, ok := v.(string); ok {
-			c.out.WriteString(printable(s) + "\n")
+			c.out.WriteString(cli.Printable(s) + "\n")
 			return nil
 		}
-		b, err := encodeJSON(v)
+		b, err := cli.EncodeJSON(v)
 		if err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func put(root map[string]any, path string, v any) error {
 		next, there := root[key]
 		table, ok := next.(map[string]any)
 		if there && !ok {
-			return usagef("%s is no table: it has no key %s", strings.Join(keys[:i+1], "."), quoted(keys[i+1]))
+			return usagef("%s is no table: it has no key %s", strings.Join(keys[:i+1], "."), cli.Quoted(keys[i+1]))
 		}
 		if !there {
 			table = make(map[string]any)
@@ -198,7 +199,7 @@ func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 	if err := put(root, args[0], value); err != nil {
 		return nil, err
 	}
-	return encodeJSON(root)
+	return cli.EncodeJSON(root)
 }
 
 // setConfig writes a configuration: the daemon does when there is one, and uses
@@ -246,7 +247,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	if a.Used {
 		used = "; the daemon uses it"
 	}
-	c.say("set %s%s", printable(a.Path), used)
+	c.say("set %s%s", cli.Printable(a.Path), used)
 	return nil
 }
 
@@ -309,8 +310,8 @@ valid configuration.`,
 		if c.json {
 			return c.printJSON(a)
 		}
-		c.say("%s is valid: %s, %s, model %s", printable(a.Path), plural(len(a.Agents), "agent", "agents"),
-			plural(len(a.Providers), "provider", "providers"), label(a.Model))
+		c.say("%s is valid: %s, %s, model %s", cli.Printable(a.Path), cli.Plural(len(a.Agents), "agent", "agents"),
+			cli.Plural(len(a.Providers), "provider", "providers"), cli.Label(a.Model))
 		return nil
 	}
 	return cmd
@@ -338,7 +339,7 @@ name the home.`,
 		if c.json {
 			return c.printJSON(map[string]any{"path": path, "exists": err == nil})
 		}
-		c.out.WriteString(printable(path) + "\n")
+		c.out.WriteString(cli.Printable(path) + "\n")
 		return nil
 	}
 	return cmd

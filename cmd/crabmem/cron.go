@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire/pb"
 
@@ -109,7 +110,7 @@ seconds first. --quiet-hours is a time of the day when it does not run.`,
 			if c.json {
 				return c.printJSON(e)
 			}
-			c.say("added %s", printable(strings.TrimSpace(e.line())))
+			c.say("added %s", cli.Printable(strings.TrimSpace(e.line())))
 			return nil
 		})
 	}
@@ -140,7 +141,7 @@ func (c *app) cronList() *cobra.Command {
 				}
 				continue
 			}
-			c.out.WriteString(printable(e.line()) + "\n")
+			c.out.WriteString(cli.Printable(e.line()) + "\n")
 		}
 		if len(list) == 0 {
 			c.say("no entries: crabmem cron add makes one")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
@@ -277,7 +278,7 @@ func (c *app) started(h *pb.HelloReply, log, what string) error {
 		s.Log = log
 		return c.printJSON(s)
 	}
-	c.say("%s: pid %d, %s", what, h.Pid, printable(daemon.Socket(h.Home)))
+	c.say("%s: pid %d, %s", what, h.Pid, cli.Printable(daemon.Socket(h.Home)))
 	return nil
 }
 
@@ -419,14 +420,14 @@ one the exit code is 8.`,
 		}
 		row := func(name, text string) { fmt.Fprintf(c.out, "%-9s %s\n", name, text) }
 		row("pid", fmt.Sprint(s.Pid))
-		row("home", printable(s.Home))
-		row("store", printable(s.Store))
-		row("version", printable(s.Version))
+		row("home", cli.Printable(s.Home))
+		row("store", cli.Printable(s.Store))
+		row("version", cli.Printable(s.Version))
 		row("since", fmt.Sprintf("%s (%s)", s.Started, time.Duration(s.UptimeSecs)*time.Second))
-		row("model", printable(s.Model))
+		row("model", cli.Printable(s.Model))
 		row("agents", fmt.Sprint(s.Agents))
 		row("sessions", fmt.Sprintf("%d live, %d with a run", s.LiveSessions, s.ActiveSessions))
-		row("memory", sizeOf(int64(s.MemoryBytes)))
+		row("memory", cli.Size(int64(s.MemoryBytes)))
 		return nil
 	}
 	return cmd

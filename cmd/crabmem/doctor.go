@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/tool"
@@ -163,7 +164,7 @@ func (c *app) diagnosis(d *doctor) error {
 	a := doctorAnswer{Home: d.home, Checks: d.findings}
 	wide := 0
 	for _, f := range a.Checks {
-		wide = max(wide, columns(printable(f.Name)))
+		wide = max(wide, cli.Columns(cli.Printable(f.Name)))
 		switch f.State {
 		case stateFail:
 			a.Failures++
@@ -184,16 +185,16 @@ func (c *app) diagnosis(d *doctor) error {
 			if f.State != stateOK {
 				state = c.bold(state)
 			}
-			name := printable(f.Name)
-			fmt.Fprintf(c.out, "%s  %s%*s  %s\n", state, name, wide-columns(name), "", printable(f.What))
+			name := cli.Printable(f.Name)
+			fmt.Fprintf(c.out, "%s  %s%*s  %s\n", state, name, wide-cli.Columns(name), "", cli.Printable(f.What))
 			if f.Remedy != "" {
-				fmt.Fprintf(c.out, "%*s  try: %s\n", wide+6, "", printable(f.Remedy))
+				fmt.Fprintf(c.out, "%*s  try: %s\n", wide+6, "", cli.Printable(f.Remedy))
 			}
 		}
 		if a.Failures+a.Warnings == 0 {
 			c.say("nothing is wrong")
 		} else {
-			c.say("%s, %s", plural(a.Failures, "failure", "failures"), plural(a.Warnings, "warning", "warnings"))
+			c.say("%s, %s", cli.Plural(a.Failures, "failure", "failures"), cli.Plural(a.Warnings, "warning", "warnings"))
 		}
 	}
 	if a.Failures == 0 {

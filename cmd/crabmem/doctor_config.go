@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
 	"crabmem/daemon/config"
 	"crabmem/daemon/model"
@@ -19,10 +20,10 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	c, err := config.Load(d.c.fs, d.home, d.c.getenv)
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems[:min(len(problems), maxFindings)] {
-			d.fail("config", "mend it in "+shell(p.Path), "%s", p)
+			d.fail("config", "mend it in "+cli.ShellWord(p.Path), "%s", p)
 		}
 		if more := len(problems) - maxFindings; more > 0 {
-			d.fail("config", "mend those above first", "and %s", plural(more, "more problem", "more problems"))
+			d.fail("config", "mend those above first", "and %s", cli.Plural(more, "more problem", "more problems"))
 		}
 		return
 	}
@@ -33,7 +34,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	_, err = d.c.fs.Lstat(filepath.Join(d.home, config.File))
 	written := err == nil
 	if written {
-		d.ok("config", "%s, %s", plural(len(c.Agents), "agent", "agents"), plural(len(c.Providers), "provider", "providers"))
+		d.ok("config", "%s, %s", cli.Plural(len(c.Agents), "agent", "agents"), cli.Plural(len(c.Providers), "provider", "providers"))
 	} else {
 		d.ok("config", "none: crabmem init writes one")
 	}
@@ -91,7 +92,7 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 		case errors.Is(a.err, model.ErrKey):
 			d.fail(name, "put a valid key into api_key, or the variable that it names", "%s refuses the request, and %s", a.address, key)
 		case errors.As(a.err, &none):
-			d.fail(name, "ollama pull "+shell(none.Model), "%s: %v", a.address, a.err)
+			d.fail(name, "ollama pull "+cli.ShellWord(none.Model), "%s: %v", a.address, a.err)
 		case errors.Is(a.err, context.DeadlineExceeded):
 			d.fail(name, "check the network, the proxy and base_url; --timeout waits longer", "%s does not answer within %v", a.address, d.timeout)
 		case a.address == "":

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 )
@@ -27,7 +28,7 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	for _, name := range []string{path, filepath.Join(d.home, "run", "crabtalk.sock")} {
 		if fi, err := d.c.fs.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && sockets {
 			good = false
-			d.fail("socket", "move it away: mv "+shell(name)+" "+shell(name+".old"), "%s is not a socket, and no daemon can listen there", name)
+			d.fail("socket", "move it away: mv "+cli.ShellWord(name)+" "+cli.ShellWord(name+".old"), "%s is not a socket, and no daemon can listen there", name)
 		}
 	}
 	if !good {
@@ -148,7 +149,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		port := strings.TrimSpace(string(b))
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
 			bad++
-			d.warn("components", "rm "+shell(name)+", and start the component again", "%s holds no port", name)
+			d.warn("components", "rm "+cli.ShellWord(name)+", and start the component again", "%s holds no port", name)
 			continue
 		}
 		wait, cancel := context.WithTimeout(ctx, min(portWait, d.timeout))
@@ -156,12 +157,12 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		cancel()
 		if err != nil {
 			bad++
-			d.warn("components", "start "+component+" again, or: rm "+shell(name), "%s says port %s, and nobody listens there", name, port)
+			d.warn("components", "start "+component+" again, or: rm "+cli.ShellWord(name), "%s says port %s, and nobody listens there", name, port)
 			continue
 		}
 		conn.Close()
 	}
 	if bad == 0 {
-		d.ok("components", "%s", plural(seen, "port file", "port files"))
+		d.ok("components", "%s", cli.Plural(seen, "port file", "port files"))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/cron"
@@ -81,9 +82,9 @@ func (d *doctor) checkStore(context.Context) {
 		}
 	}
 	if bad > maxFindings {
-		d.fail("store", "crabmem verify", "and %s", plural(bad-maxFindings, "more problem", "more problems"))
+		d.fail("store", "crabmem verify", "and %s", cli.Plural(bad-maxFindings, "more problem", "more problems"))
 	} else if bad == 0 {
-		d.ok("store", "%s: %s", d.store, plural(r.Entries, "entry", "entries"))
+		d.ok("store", "%s: %s", d.store, cli.Plural(r.Entries, "entry", "entries"))
 	}
 }
 
@@ -116,9 +117,9 @@ func (d *doctor) checkSessions(context.Context) {
 		}
 	}
 	if r.count > maxFindings {
-		d.fail("sessions", "crabmem sessions verify", "and %s", plural(r.count-maxFindings, "more problem", "more problems"))
+		d.fail("sessions", "crabmem sessions verify", "and %s", cli.Plural(r.count-maxFindings, "more problem", "more problems"))
 	} else if r.count == 0 {
-		d.ok("sessions", "%s", plural(r.Sessions, "session", "sessions"))
+		d.ok("sessions", "%s", cli.Plural(r.Sessions, "session", "sessions"))
 	}
 }
 
@@ -142,10 +143,10 @@ func (d *doctor) checkSkills(context.Context) {
 		d.warn("skills", p.Remedy, "%s", skillMessage(p))
 	}
 	if more := len(problems) - maxFindings; more > 0 {
-		d.warn("skills", "crabmem skills check", "and %s", plural(more, "more problem", "more problems"))
+		d.warn("skills", "crabmem skills check", "and %s", cli.Plural(more, "more problem", "more problems"))
 	}
 	if len(problems) == 0 {
-		d.ok("skills", "%s", plural(len(list), "skill", "skills"))
+		d.ok("skills", "%s", cli.Plural(len(list), "skill", "skills"))
 	}
 }
 
@@ -154,7 +155,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 	path := filepath.Join(d.home, "crons.toml")
 	table, err := cron.Open(d.c.fs, path)
 	if err != nil {
-		d.fail("crons", "mend or move away "+shell(path), "%s", err)
+		d.fail("crons", "mend or move away "+cli.ShellWord(path), "%s", err)
 		return
 	}
 	bad := 0
@@ -172,22 +173,22 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		e := &list[i]
 		if err == nil {
 			if _, gone := skills.Get(tool.Unbounded(), e.Skill); errors.Is(gone, skill.ErrNotFound) {
-				warn("crabmem skills new "+shell(e.Skill), "cron %d runs /%s, and there is no such skill", e.ID, e.Skill)
+				warn("crabmem skills new "+cli.ShellWord(e.Skill), "cron %d runs /%s, and there is no such skill", e.ID, e.Skill)
 			}
 		}
 		switch {
 		case e.SessionFile == "":
 			warn("set session_file in crons.toml, or: crabmem cron remove "+fmt.Sprint(e.ID), "cron %d names no session's file: it cannot run", e.ID)
 		case !d.sessions[e.SessionFile]:
-			warn("crabmem sessions restore "+shell(e.SessionFile)+", or: crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in the session %s, which is not there", e.ID, e.SessionFile)
+			warn("crabmem sessions restore "+cli.ShellWord(e.SessionFile)+", or: crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in the session %s, which is not there", e.ID, e.SessionFile)
 		}
 	}
 	for _, id := range d.stoppedCrons(ctx) {
 		warn("crabmem daemon logs says why; a restart of the daemon gives it another chance", "cron %d was stopped: it failed again and again", id)
 	}
 	if bad > maxFindings {
-		d.warn("crons", "crabmem cron list", "and %s", plural(bad-maxFindings, "more problem", "more problems"))
+		d.warn("crons", "crabmem cron list", "and %s", cli.Plural(bad-maxFindings, "more problem", "more problems"))
 	} else if bad == 0 {
-		d.ok("crons", "%s", plural(len(list), "entry", "entries"))
+		d.ok("crons", "%s", cli.Plural(len(list), "entry", "entries"))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
 )
 
@@ -35,7 +36,7 @@ func (d *doctor) checkHome(context.Context) {
 	good := true
 	if mode := fi.Mode().Perm(); mode&0o077 != 0 && fi.Mode()&fs.ModeSticky == 0 && ownModes {
 		good = false
-		d.warn("home", "chmod 700 "+shell(real), "%s is open to others: mode %04o", d.home, mode)
+		d.warn("home", "chmod 700 "+cli.ShellWord(real), "%s is open to others: mode %04o", d.home, mode)
 	}
 	if kind := d.c.fs.Remote(real); kind != "" {
 		good = false
@@ -61,7 +62,7 @@ func (d *doctor) checkHome(context.Context) {
 		if others, uid := ownedByOther(fi); others && left > 0 {
 			left--
 			good = false
-			d.fail("home", "sudo chown -R "+shell(d.userName())+" "+shell(real), "%s belongs to user %d", name, uid)
+			d.fail("home", "sudo chown -R "+cli.ShellWord(d.userName())+" "+cli.ShellWord(real), "%s belongs to user %d", name, uid)
 		}
 	}
 	if good {
@@ -102,11 +103,11 @@ func (d *doctor) checkDisk(context.Context) {
 		case err != nil:
 			d.ok("disk", "%s: not known here", dir)
 		case free < need:
-			d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, sizeOf(free), sizeOf(need))
+			d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, cli.Size(free), cli.Size(need))
 		case free < diskWarn:
-			d.warn("disk", "free some space", "%s has only %s free", dir, sizeOf(free))
+			d.warn("disk", "free some space", "%s has only %s free", dir, cli.Size(free))
 		default:
-			d.ok("disk", "%s free", sizeOf(free))
+			d.ok("disk", "%s free", cli.Size(free))
 		}
 	}
 }
@@ -145,12 +146,12 @@ func (d *doctor) checkLogs(context.Context) {
 		if fi.Size() > logWarn {
 			if long++; long <= maxFindings {
 				name := filepath.Join(dir, e.Name())
-				d.warn("logs", "end who writes it, then: rm "+shell(name), "%s has %s", name, sizeOf(fi.Size()))
+				d.warn("logs", "end who writes it, then: rm "+cli.ShellWord(name), "%s has %s", name, cli.Size(fi.Size()))
 			}
 		}
 	}
 	if long == 0 {
-		d.ok("logs", "%s", sizeOf(all))
+		d.ok("logs", "%s", cli.Size(all))
 	}
 }
 

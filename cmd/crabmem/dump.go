@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon"
 
@@ -54,16 +55,16 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 			if dry {
 				wrote, deleted, moved = "would write", "would delete", "would move aside"
 				for _, n := range r.Written {
-					c.say("%s %s", wrote, printable(n))
+					c.say("%s %s", wrote, cli.Printable(n))
 				}
 				for _, n := range r.Deleted {
-					c.say("%s %s", deleted, printable(n))
+					c.say("%s %s", deleted, cli.Printable(n))
 				}
 			}
 			for _, n := range r.Aside {
-				c.say("%s: %s", moved, printable(n))
+				c.say("%s: %s", moved, cli.Printable(n))
 			}
-			c.say("%s %s, %s %d, left %d as they were: %s", wrote, plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, printable(args[0]))
+			c.say("%s %s, %s %d, left %d as they were: %s", wrote, cli.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, cli.Printable(args[0]))
 			return nil
 		})
 	}
@@ -90,7 +91,7 @@ func treeFailure(dir string, err error) *failure {
 			f.Code, f.Kind = exitConflict, "conflicts"
 		}
 	}
-	dir = shell(dir)
+	dir = cli.ShellWord(dir)
 	switch {
 	case errors.Is(err, crmem.ErrEdited):
 		f.Code, f.Kind, f.Remedy = exitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 
@@ -81,7 +82,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 			if c.json {
 				return c.printJSON(before)
 			}
-			c.say("%s is unchanged", label(before.Name))
+			c.say("%s is unchanged", cli.Label(before.Name))
 			return nil
 		}
 		var e crmem.Entry
@@ -89,8 +90,8 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
 				return &failure{Code: exitConflict, Kind: "changed", Path: file,
-					Message: quoted(before.Name) + " was changed meanwhile; your text is kept in " + file,
-					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + shell(file)}
+					Message: cli.Quoted(before.Name) + " was changed meanwhile; your text is kept in " + file,
+					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + cli.ShellWord(file)}
 			}
 			if err != nil {
 				return err
@@ -112,7 +113,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 		if c.json {
 			return c.printJSON(e)
 		}
-		c.say("edited %s (%s %d, %s)", label(e.Name), e.Kind, e.ID, sizeOf(int64(len(e.Content))))
+		c.say("edited %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
 		return nil
 	}
 	return cmd
@@ -126,7 +127,7 @@ func (c *app) editFile(e crmem.Entry) (string, error) {
 			return r
 		}
 		return '_'
-	}, cutBytes(e.Name, 40))
+	}, cli.CutBytes(e.Name, 40))
 	name := filepath.Join(os.TempDir(), "crabmem-"+stem+"-"+rand.Text()[:10]+".md")
 	f, err := c.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

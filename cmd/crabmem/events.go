@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire/pb"
 
@@ -146,14 +147,14 @@ func (c *app) showEvent(e event) error {
 	if e.Usage != nil {
 		text = fmt.Sprintf("%d tokens of %d", e.Usage.Total, e.Usage.Limit)
 		if e.Usage.Limit == 0 {
-			text = plural(e.Usage.Total, "token", "tokens")
+			text = cli.Plural(e.Usage.Total, "token", "tokens")
 		}
 	}
 	at := e.Time
 	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
 		at = t.Local().Format("15:04:05.000")
 	}
-	line := fmt.Sprintf("%s  %s %d  %-15s  %s", at, label(e.Agent), e.Session, e.Kind, printable(text))
-	c.out.WriteString(strings.TrimRight(fit(line, c.width()), " ") + "\n")
+	line := fmt.Sprintf("%s  %s %d  %-15s  %s", at, cli.Label(e.Agent), e.Session, e.Kind, cli.Printable(text))
+	c.out.WriteString(strings.TrimRight(cli.Fit(line, c.width()), " ") + "\n")
 	return c.out.Flush()
 }

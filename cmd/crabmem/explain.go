@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/recall"
 )
 
@@ -13,7 +14,7 @@ func (c *app) explainText(x recall.Explanation) {
 	}
 	for _, t := range x.Terms {
 		row := []string{
-			"    " + printable(t.Term), fmt.Sprint(t.TF), fmt.Sprint(t.DF),
+			"    " + cli.Printable(t.Term), fmt.Sprint(t.TF), fmt.Sprint(t.DF),
 			fmt.Sprintf("%.3f", t.IDF*t.Weight), fmt.Sprintf("%.3f", t.LengthNorm), fmt.Sprintf("%.3f", t.Contribution),
 		}
 		if x.Read {
@@ -27,11 +28,11 @@ func (c *app) explainText(x recall.Explanation) {
 	}
 	c.table(c.out, rows, "1234567")
 	for _, n := range x.Near {
-		fmt.Fprintf(c.out, "    near: %s, %s at distance %d: %.3f\n", printable(n.Terms[0]), printable(n.Terms[1]), n.Distance, n.Contribution)
+		fmt.Fprintf(c.out, "    near: %s, %s at distance %d: %.3f\n", cli.Printable(n.Terms[0]), cli.Printable(n.Terms[1]), n.Distance, n.Contribution)
 	}
 	if x.Named > 0 {
 		fmt.Fprintf(c.out, "    the query is its name: %.3f\n", x.Named)
 	}
 	fmt.Fprintf(c.out, "    %s\n", c.dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
-		x.Score, x.Len, x.AvgLen, plural(x.Docs, "entry", "entries"))))
+		x.Score, x.Len, x.AvgLen, cli.Plural(x.Docs, "entry", "entries"))))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ import reads it back.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && args[0] != "-" {
 				return &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unexpected argument %q", args[0]),
-					Remedy: "crabmem export > " + shell(args[0])}
+					Remedy: "crabmem export > " + cli.ShellWord(args[0])}
 			}
 			return nil
 		},

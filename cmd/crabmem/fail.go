@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
-	"unicode"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
@@ -162,29 +162,11 @@ var remedies = map[string]string{
 	"permission":      "check the owner and the mode of the file and its directory",
 }
 
-// shell writes a word so that a shell takes it as it is: remedies are copied.
-func shell(word string) string {
-	plain := word != "" && word[0] != '-' && word[0] != '~'
-	for _, r := range word {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./~+,:@%", r) {
-			plain = false
-		}
-	}
-	if plain {
-		return word
-	}
-	quoted := "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	if strings.HasPrefix(word, "-") {
-		quoted = "-- " + quoted
-	}
-	return quoted
-}
-
 // report writes err the way the flags ask for and returns the exit code.
 func (c *app) report(err error) int {
 	if err == nil {
 		for _, w := range c.takeWarnings() {
-			io.WriteString(c.stderr, "warning: "+printable(w)+"\n")
+			io.WriteString(c.stderr, "warning: "+cli.Printable(w)+"\n")
 		}
 		return 0
 	}
@@ -194,7 +176,7 @@ func (c *app) report(err error) int {
 	f := classify(err)
 	if c.json {
 		f.Warnings = c.takeWarnings()
-		line, err := encodeJSON(map[string]*failure{"error": f})
+		line, err := cli.EncodeJSON(map[string]*failure{"error": f})
 		if err != nil {
 			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}` + "\n")
 		}
@@ -204,12 +186,12 @@ func (c *app) report(err error) int {
 	// A list of problems is one a line; what is indented is taken for nothing else.
 	lines := strings.Split(f.Message, "\n  ")
 	for i, l := range lines {
-		lines[i] = printable(l)
+		lines[i] = cli.Printable(l)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "error: %s\n", strings.Join(lines, "\n  "))
 	if f.Remedy != "" {
-		fmt.Fprintf(&b, "try: %s\n", printable(f.Remedy))
+		fmt.Fprintf(&b, "try: %s\n", cli.Printable(f.Remedy))
 	}
 	io.WriteString(c.stderr, b.String())
 	return f.Code

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -33,10 +34,10 @@ An archive is removed only with --archive; without it the exit code is 4.`,
 				return err
 			case e.Name != name:
 				return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path(),
-					Message: "no entry " + quoted(name) + "; it is an alias of " + quoted(e.Name), Remedy: "crabmem forget " + shell(e.Name)}
+					Message: "no entry " + cli.Quoted(name) + "; it is an alias of " + cli.Quoted(e.Name), Remedy: "crabmem forget " + cli.ShellWord(e.Name)}
 			case e.Kind == crmem.Archive && !archive:
 				return &failure{Code: exitConflict, Kind: "kind", Path: s.Path(), err: crmem.ErrKind,
-					Message: quoted(name) + " is an archive", Remedy: "crabmem forget --archive " + shell(name)}
+					Message: cli.Quoted(name) + " is an archive", Remedy: "crabmem forget --archive " + cli.ShellWord(name)}
 			}
 			return nil
 		}
@@ -64,9 +65,9 @@ An archive is removed only with --archive; without it the exit code is 4.`,
 		case c.json:
 			return c.printJSON(map[string]string{"forgot": name})
 		case dry:
-			c.say("would forget %s (%s %d, %s)", label(name), e.Kind, e.ID, sizeOf(int64(len(e.Content))))
+			c.say("would forget %s (%s %d, %s)", cli.Label(name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
 		default:
-			c.say("forgot %s (%s %d)", label(name), e.Kind, e.ID)
+			c.say("forgot %s (%s %d)", cli.Label(name), e.Kind, e.ID)
 		}
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/cmd/crabmem/internal/cli"
+
 	"github.com/spf13/cobra"
 )
 
@@ -88,8 +90,8 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: the help says too little", name)
 		}
 		for i, line := range strings.Split(cmd.Long, "\n") {
-			if columns(line) > 80 {
-				t.Errorf("%s: line %d of the help has %d columns", name, i+1, columns(line))
+			if cli.Columns(line) > 80 {
+				t.Errorf("%s: line %d of the help has %d columns", name, i+1, cli.Columns(line))
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
 	"crabmem/sessionlog/foreign"
@@ -113,7 +114,7 @@ ends in the current message.`,
 			return err
 		}
 		if from == "" && in.kind != importer.Crabmem {
-			c.say("%s looks like %s", printable(inputName(args[0])), in.kind)
+			c.say("%s looks like %s", cli.Printable(inputName(args[0])), in.kind)
 		}
 		a := &imported{From: in.kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
 		var err error
@@ -136,9 +137,9 @@ ends in the current message.`,
 		if dry {
 			verb = "would import"
 		}
-		what := plural(a.Added, "entry", "entries")
+		what := cli.Plural(a.Added, "entry", "entries")
 		if importer.IsChats(in.kind) {
-			what = plural(a.Added, "session", "sessions")
+			what = cli.Plural(a.Added, "session", "sessions")
 		}
 		c.say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
 		return nil
@@ -237,7 +238,7 @@ func readImport(file string, r io.Reader) ([]importLine, error) {
 		n++
 		line := in.Text()
 		if size += int64(len(line)); size > maxImport {
-			return nil, wrong(fmt.Errorf("with it there are more than the %s that are allowed", sizeOf(maxImport)))
+			return nil, wrong(fmt.Errorf("with it there are more than the %s that are allowed", cli.Size(maxImport)))
 		}
 		if n == 1 {
 			line = strings.TrimPrefix(line, "\ufeff")
@@ -253,7 +254,7 @@ func readImport(file string, r io.Reader) ([]importLine, error) {
 		lines = append(lines, l)
 	}
 	if n++; errors.Is(in.Err(), bufio.ErrTooLong) {
-		return nil, wrong(fmt.Errorf("more than the %s that an entry can take", sizeOf(maxImportLine)))
+		return nil, wrong(fmt.Errorf("more than the %s that an entry can take", cli.Size(maxImportLine)))
 	}
 	return lines, in.Err()
 }
@@ -348,7 +349,7 @@ func (p *importPlan) make(s *crmem.Store, lines []importLine) error {
 				who = fmt.Sprintf("line %d", n)
 			}
 			return &failure{Code: exitConflict, Kind: "exists", Path: s.Path(), err: crmem.ErrExists,
-				Message: fmt.Sprintf("line %d: %s has another %s; nothing was written", l.number, who, quoted(e.Name)),
+				Message: fmt.Sprintf("line %d: %s has another %s; nothing was written", l.number, who, cli.Quoted(e.Name)),
 				Remedy:  "--replace takes the new entries, --skip keeps the old ones"}
 		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt:
 			p.replaced++

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
 	"crabmem/sessionlog"
@@ -173,7 +174,7 @@ func (c *app) importMemory(ctx context.Context, in *importSource, replace, skip 
 		would = "would be "
 	}
 	for _, name := range p.Updated {
-		c.say("%s: %sreplaced", label(name), would)
+		c.say("%s: %sreplaced", cli.Label(name), would)
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ func (c *app) conflicting(in *importSource, a *imported) error {
 	}
 	message := list[0].Error()
 	if more := len(list) - 1; more > 0 {
-		message += fmt.Sprintf("; and %s", plural(more, "more conflict", "more conflicts"))
+		message += fmt.Sprintf("; and %s", cli.Plural(more, "more conflict", "more conflicts"))
 	}
 	return &failure{Code: exitConflict, Kind: "exists", Path: in.path, More: a, err: crmem.ErrExists,
 		Message: message + "; nothing was written",
@@ -282,7 +283,7 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	case err != nil:
 		r.Reason = err.Error()
 	case outcome == sessionlog.Older:
-		r.Reason = h.ID + ": older than " + label(r.ID) + ", which has more of it"
+		r.Reason = h.ID + ": older than " + cli.Label(r.ID) + ", which has more of it"
 	case outcome == sessionlog.Unchanged:
 		r.Outcome = outcomeUnchanged
 		a.Skipped++
@@ -304,9 +305,9 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	default:
 		what := ""
 		if r.ID != "" {
-			what = " as " + label(r.ID)
+			what = " as " + cli.Label(r.ID)
 		}
-		c.say("%s: %s%s%s %s, %s", printable(h.ID), would, r.Outcome, what, quoted(h.Meta.Title), plural(r.Messages, "message", "messages"))
+		c.say("%s: %s%s%s %s, %s", cli.Printable(h.ID), would, r.Outcome, what, cli.Quoted(h.Meta.Title), cli.Plural(r.Messages, "message", "messages"))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 
@@ -94,11 +95,11 @@ func (c *app) init(ctx context.Context, force bool) error {
 	if c.json {
 		return c.printJSON(a)
 	}
-	c.say("wrote %s", printable(path))
+	c.say("wrote %s", cli.Printable(path))
 	if a.Kept != "" {
-		c.say("the old one is %s", printable(a.Kept))
+		c.say("the old one is %s", cli.Printable(a.Kept))
 	}
-	c.say("model: %s", printable(a.Model))
+	c.say("model: %s", cli.Printable(a.Model))
 	if a.Model == config.Offline {
 		c.say("no model was found: set OPENAI_API_KEY or start Ollama, and crabmem init --force")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 
@@ -132,7 +133,7 @@ func (c *app) inspectLines(path string, most int) (is bool, err error) {
 }
 
 func (c *app) inspectedField(offset int64, hex, field, value string, most int) {
-	fmt.Fprintf(c.out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, printable(value))
+	fmt.Fprintf(c.out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, cli.Printable(value))
 }
 
 func (c *app) inspect(file string, b []byte, most int) error {

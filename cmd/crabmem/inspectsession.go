@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 )
 
@@ -55,9 +56,9 @@ func (c *app) inspectSession(path string, most int, show func(inspected)) (is bo
 // sessionSummary says what is in a session file.
 func sessionSummary(id string, c *sessionlog.Check) string {
 	parts := []string{
-		plural(int(c.Lines), "line", "lines"), plural(c.Messages, "message", "messages"), plural(c.Markers, "marker", "markers"),
-		plural(c.MetaRecords, "meta record", "meta records"), fmt.Sprintf("%d unknown", c.Unknown),
-		fmt.Sprintf("%d damaged", c.Damaged), plural(int(c.Torn), "byte torn", "bytes torn"),
+		cli.Plural(int(c.Lines), "line", "lines"), cli.Plural(c.Messages, "message", "messages"), cli.Plural(c.Markers, "marker", "markers"),
+		cli.Plural(c.MetaRecords, "meta record", "meta records"), fmt.Sprintf("%d unknown", c.Unknown),
+		fmt.Sprintf("%d damaged", c.Damaged), cli.Plural(int(c.Torn), "byte torn", "bytes torn"),
 	}
 	return fmt.Sprintf("%s: %s", id, strings.Join(parts, ", "))
 }
@@ -72,12 +73,12 @@ func inspectedLine(l *sessionlog.Line) (field, value string) {
 			value += fmt.Sprintf(", source %q", l.Meta.Source)
 		}
 	case sessionlog.KindMessage:
-		value = fmt.Sprintf("%q, %s", l.Message.Role, plural(len(l.Message.Content), "byte", "bytes"))
+		value = fmt.Sprintf("%q, %s", l.Message.Role, cli.Plural(len(l.Message.Content), "byte", "bytes"))
 		if n := len(l.Message.ToolCalls); n > 0 {
-			value += ", " + plural(n, "tool call", "tool calls")
+			value += ", " + cli.Plural(n, "tool call", "tool calls")
 		}
 	case sessionlog.KindMarker:
-		field, value = "marker", "summary of "+plural(len(l.Summary), "byte", "bytes")
+		field, value = "marker", "summary of "+cli.Plural(len(l.Summary), "byte", "bytes")
 	case sessionlog.KindMetaRecord:
 		value = fmt.Sprintf("title %q, uptime %d s", l.Meta.Title, l.Meta.UptimeSecs)
 	case sessionlog.KindUnknown:

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -103,12 +104,12 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 	}
 	rows := [][]string{{"ID", "KIND", "CREATED", "BYTES", "NAME"}}
 	for _, e := range entries {
-		name := label(e.Name)
+		name := cli.Label(e.Name)
 		if len(e.Aliases) > 0 {
-			name += " (" + printable(strings.Join(e.Aliases, ", ")) + ")"
+			name += " (" + cli.Printable(strings.Join(e.Aliases, ", ")) + ")"
 		}
 		rows = append(rows, []string{
-			strconv.FormatUint(e.ID, 10), e.Kind.String(), day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
+			strconv.FormatUint(e.ID, 10), e.Kind.String(), cli.Day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
 		})
 	}
 	if w := c.width(); w > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon"
 
@@ -75,16 +76,16 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		if dry {
 			verb = "would load"
 		}
-		c.say("%s %s: added %d, changed %d, removed %d, kept %d", verb, plural(r.Pages, "page", "pages"),
+		c.say("%s %s: added %d, changed %d, removed %d, kept %d", verb, cli.Plural(r.Pages, "page", "pages"),
 			len(r.Added), len(r.Changed), len(r.Removed), r.Kept)
 		if len(a.Conflicts) == 0 {
 			return nil
 		}
 		for _, k := range a.Conflicts {
-			c.say("conflict: %s: the tree's text is %s, the store's %s", label(k.Name), printable(k.Page), printable(k.File))
+			c.say("conflict: %s: the tree's text is %s, the store's %s", cli.Label(k.Name), cli.Printable(k.Page), cli.Printable(k.File))
 		}
 		return &failure{Code: exitConflict, Kind: "conflicts", Path: dir, More: a,
-			Message: fmt.Sprintf("%s changed on both sides; the store's text was kept and stands beside the tree's", plural(len(a.Conflicts), "entry", "entries")),
+			Message: fmt.Sprintf("%s changed on both sides; the store's text was kept and stands beside the tree's", cli.Plural(len(a.Conflicts), "entry", "entries")),
 			Remedy:  "make each page what you want, remove its file under conflicts/, and load again"}
 	}
 	return cmd
@@ -97,7 +98,7 @@ func (c *app) announce(r crmem.LoadReport, dry bool) error {
 		verb = "would remove"
 	}
 	for _, n := range r.Removed {
-		c.say("%s %s", verb, label(n))
+		c.say("%s %s", verb, cli.Label(n))
 	}
 	return c.out.Flush()
 }

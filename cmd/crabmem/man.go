@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ from the same table as --help.`,
 		if c.json {
 			return c.printJSON(map[string]any{"files": names})
 		}
-		c.say("wrote %s to %s", plural(len(names), "page", "pages"), printable(dir))
+		c.say("wrote %s to %s", cli.Plural(len(names), "page", "pages"), cli.Printable(dir))
 		return nil
 	}
 	return cmd

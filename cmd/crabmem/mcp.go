@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/sessionlog"
 
@@ -242,7 +243,7 @@ func (c *app) serveStdio(ctx context.Context, s *mcpServer) error {
 	}
 	if err != nil {
 		return &failure{Code: exitFailure, Kind: "protocol", Message: "the client's message could not be read: " + err.Error(), err: err,
-			Remedy: "one message of JSON-RPC a line, of at most " + sizeOf(maxMessage)}
+			Remedy: "one message of JSON-RPC a line, of at most " + cli.Size(maxMessage)}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -122,7 +123,7 @@ func (s *mcpServer) memory(ctx context.Context, in memoryIn) (string, error) {
 // wrongPath has a reason.
 func memoryPath(path string) (string, error) {
 	if why := wrongPath(path); why != "" {
-		return "", memoryErrorf("Error: Invalid path %s: %s", printable(snippet.Clip(path, maxShownName)), why)
+		return "", memoryErrorf("Error: Invalid path %s: %s", cli.Printable(snippet.Clip(path, maxShownName)), why)
 	}
 	if path == memoriesRoot {
 		return path, nil
@@ -150,7 +151,7 @@ func wrongPath(path string) string {
 			return "it must not contain " + bad
 		}
 	}
-	if strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) || !showable(r) }) {
+	if strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) || !cli.Showable(r) }) {
 		return "it must not contain control characters"
 	}
 	parts := strings.Split(rest, "/")

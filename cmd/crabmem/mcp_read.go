@@ -10,6 +10,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 
@@ -124,25 +125,25 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 func (out *recallOut) text() string {
 	var b strings.Builder
 	for _, c := range out.Corrections {
-		b.WriteString("no entry has this word, searched for others: " + printable(c) + "\n")
+		b.WriteString("no entry has this word, searched for others: " + cli.Printable(c) + "\n")
 	}
 	for _, h := range out.Hits {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(shownName(h.Name) + "  (" + h.Kind + ", " + day(h.CreatedAt))
+		b.WriteString(shownName(h.Name) + "  (" + h.Kind + ", " + cli.Day(h.CreatedAt))
 		if len(h.Aliases) > 0 {
-			b.WriteString(", also " + printable(strings.Join(h.Aliases, ", ")))
+			b.WriteString(", also " + cli.Printable(strings.Join(h.Aliases, ", ")))
 		}
 		if !h.Whole {
 			b.WriteString(", in part")
 		}
 		b.WriteString(")\n" + indented(h.Text))
 	}
-	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), plural(out.Total, "match", "matches"),
-		plural(out.Searched, "entry", "entries"), plural(out.Tokens, "token", "tokens"))
+	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), cli.Plural(out.Total, "match", "matches"),
+		cli.Plural(out.Searched, "entry", "entries"), cli.Plural(out.Tokens, "token", "tokens"))
 	if out.LeftOut > 0 {
-		head += fmt.Sprintf(", no room for %s: raise budget_tokens", plural(out.LeftOut, "more", "more"))
+		head += fmt.Sprintf(", no room for %s: raise budget_tokens", cli.Plural(out.LeftOut, "more", "more"))
 	}
 	if b.Len() == 0 {
 		return head
@@ -178,12 +179,12 @@ func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, erro
 			return err
 		}
 		if in.Offset > len(e.Content) {
-			return &failure{Code: exitUsage, Kind: "invalid", Message: fmt.Sprintf("offset %d: the text has %s", in.Offset, sizeOf(int64(len(e.Content)))),
+			return &failure{Code: exitUsage, Kind: "invalid", Message: fmt.Sprintf("offset %d: the text has %s", in.Offset, cli.Size(int64(len(e.Content)))),
 				Remedy: "begin with offset 0"}
 		}
-		from := len(cutBytes(e.Content, in.Offset)) // between two characters
+		from := len(cli.CutBytes(e.Content, in.Offset)) // between two characters
 		rest := e.Content[from:]
-		part := cutBytes(rest, in.Max)
+		part := cli.CutBytes(rest, in.Max)
 		if len(part) < len(rest) {
 			out.Next = from + len(part)
 		}
@@ -194,9 +195,9 @@ func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, erro
 	if err != nil {
 		return "", out, err
 	}
-	head := fmt.Sprintf("%s, %s %d, %s, %s", shownName(out.Name), out.Kind, out.ID, day(out.CreatedAt), sizeOf(int64(out.Bytes)))
+	head := fmt.Sprintf("%s, %s %d, %s, %s", shownName(out.Name), out.Kind, out.ID, cli.Day(out.CreatedAt), cli.Size(int64(out.Bytes)))
 	if len(out.Aliases) > 0 {
-		head += ", also " + printable(strings.Join(out.Aliases, ", "))
+		head += ", also " + cli.Printable(strings.Join(out.Aliases, ", "))
 	}
 	text := marked(head + "\n\n" + out.Content)
 	if out.Next > 0 {
@@ -256,9 +257,9 @@ func (s *mcpServer) listMemories(_ context.Context, in listIn) (string, listOut,
 			item := listItem{snippet.Clip(e.Name, maxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
 			out.Items = append(out.Items, item)
 			last = e.ID
-			b.WriteString(shownName(e.Name) + "  (" + item.Kind + ", " + day(item.CreatedAt) + ", " + sizeOf(int64(item.Bytes)))
+			b.WriteString(shownName(e.Name) + "  (" + item.Kind + ", " + cli.Day(item.CreatedAt) + ", " + cli.Size(int64(item.Bytes)))
 			if len(item.Aliases) > 0 {
-				b.WriteString(", also " + printable(strings.Join(item.Aliases, ", ")))
+				b.WriteString(", also " + cli.Printable(strings.Join(item.Aliases, ", ")))
 			}
 			b.WriteString(")\n")
 		}
@@ -267,7 +268,7 @@ func (s *mcpServer) listMemories(_ context.Context, in listIn) (string, listOut,
 	if err != nil {
 		return "", out, err
 	}
-	text := fmt.Sprintf("%d of %s", len(out.Items), plural(out.Total, "entry", "entries"))
+	text := fmt.Sprintf("%d of %s", len(out.Items), cli.Plural(out.Total, "entry", "entries"))
 	if len(out.Items) > 0 {
 		text += "\n" + marked(b.String())
 	}
@@ -291,7 +292,7 @@ func readCursor(s string) (uint64, error) {
 	id, found := strings.CutPrefix(string(b), "after ")
 	n, perr := strconv.ParseUint(id, 10, 64)
 	if err != nil || !found || perr != nil {
-		return 0, &failure{Code: exitUsage, Kind: "invalid", Message: "the cursor is none of this server's: " + quoted(snippet.Clip(s, 64)),
+		return 0, &failure{Code: exitUsage, Kind: "invalid", Message: "the cursor is none of this server's: " + cli.Quoted(snippet.Clip(s, 64)),
 			Remedy: "leave it out to begin, and take next_cursor of each answer for the next"}
 	}
 	return n, nil

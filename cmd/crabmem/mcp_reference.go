@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/mcpserver/memgraph"
 
@@ -171,7 +172,7 @@ func graphText(v any) (string, error) {
 	enc.SetIndent("", "  ")
 	err := enc.Encode(v)
 	if b.Len() > maxMessage/2 {
-		return "", &failure{Code: exitFailure, Kind: "too_large", Message: fmt.Sprintf("the answer has %s, more than a message holds", sizeOf(int64(b.Len()))),
+		return "", &failure{Code: exitFailure, Kind: "too_large", Message: fmt.Sprintf("the answer has %s, more than a message holds", cli.Size(int64(b.Len()))),
 			Remedy: "search_nodes or open_nodes for a part of it"}
 	}
 	return strings.TrimSuffix(b.String(), "\n"), err

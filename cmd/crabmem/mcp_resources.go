@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -101,8 +102,8 @@ func (s *mcpServer) listResources(p *mcp.ListResourcesParams, res *mcp.ListResou
 			}
 			last = e.ID
 			res.Resources = append(res.Resources, &mcp.Resource{
-				URI: resourceURI(e), Name: label(e.Name), MIMEType: "text/markdown", Size: int64(len(e.Content)),
-				Description: e.Kind.String() + " of " + day(e.CreatedAt),
+				URI: resourceURI(e), Name: cli.Label(e.Name), MIMEType: "text/markdown", Size: int64(len(e.Content)),
+				Description: e.Kind.String() + " of " + cli.Day(e.CreatedAt),
 			})
 		}
 		return nil
@@ -131,7 +132,7 @@ func (s *mcpServer) readResource(_ context.Context, req *mcp.ReadResourceRequest
 	}
 	if len(e.Content) > maxResource {
 		return nil, fmt.Errorf("%s has %s, more than the %s of a resource: get_memory reads it in parts",
-			snippet.Clip(uri, maxShownName), sizeOf(int64(len(e.Content))), sizeOf(maxResource))
+			snippet.Clip(uri, maxShownName), cli.Size(int64(len(e.Content))), cli.Size(maxResource))
 	}
 	c := &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: e.Content}
 	if e.Content == "" {

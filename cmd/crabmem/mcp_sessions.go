@@ -10,6 +10,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/budget"
 	"crabmem/sessionlog"
 
@@ -144,8 +145,8 @@ func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string
 		}
 		out.Hits[i].write(&b)
 	}
-	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), plural(out.Total, "match", "matches"),
-		plural(out.Searched, "text", "texts"), plural(out.Tokens, "token", "tokens"))
+	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), cli.Plural(out.Total, "match", "matches"),
+		cli.Plural(out.Searched, "text", "texts"), cli.Plural(out.Tokens, "token", "tokens"))
 	if out.LeftOut > 0 {
 		head += fmt.Sprintf(", no room for %d more: raise budget_tokens", out.LeftOut)
 	}
@@ -188,17 +189,17 @@ func (h *sessionHit) write(b *strings.Builder) {
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(b, "%s, %s, line %d\n", sessionLabel(h.Session, h.Title), label(h.Role), h.Line)
+	fmt.Fprintf(b, "%s, %s, line %d\n", sessionLabel(h.Session, h.Title), cli.Label(h.Role), h.Line)
 	hit := sessionLine{h.Line, h.Role, h.Text}
 	done := false
 	for _, w := range h.Window {
 		if !done && w.Line > h.Line {
-			fmt.Fprintf(b, "  > %s: %s\n", label(hit.Role), printable(oneLine(hit.Text)))
+			fmt.Fprintf(b, "  > %s: %s\n", cli.Label(hit.Role), cli.Printable(cli.OneLine(hit.Text)))
 			done = true
 		}
-		fmt.Fprintf(b, "    %s: %s\n", label(w.Role), printable(oneLine(w.Text)))
+		fmt.Fprintf(b, "    %s: %s\n", cli.Label(w.Role), cli.Printable(cli.OneLine(w.Text)))
 	}
 	if !done {
-		fmt.Fprintf(b, "  > %s: %s\n", label(hit.Role), printable(oneLine(hit.Text)))
+		fmt.Fprintf(b, "  > %s: %s\n", cli.Label(hit.Role), cli.Printable(cli.OneLine(hit.Text)))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
@@ -183,7 +184,9 @@ func (m *mcpStore) forget(ctx context.Context, name string) error {
 // aliasError is returned for an alias where the name itself is wanted.
 type aliasError struct{ alias, name string }
 
-func (e *aliasError) Error() string { return quoted(e.alias) + " is an alias of " + quoted(e.name) }
+func (e *aliasError) Error() string {
+	return cli.Quoted(e.alias) + " is an alias of " + cli.Quoted(e.name)
+}
 
 // change applies what plan makes of the present state, all of it or nothing.
 // plan may be called more than once.

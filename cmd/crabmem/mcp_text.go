@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/tool"
 
@@ -67,7 +68,7 @@ func withoutOwners(err error) error {
 		return err
 	}
 	f := *classify(err)
-	f.Message = fmt.Sprintf("%s is an alias of %d entries", quoted(e.Alias), len(e.Owners))
+	f.Message = fmt.Sprintf("%s is an alias of %d entries", cli.Quoted(e.Alias), len(e.Owners))
 	return &namesError{&f, e.Owners}
 }
 
@@ -81,7 +82,7 @@ func indented(text string) string {
 }
 
 // shownName is a name on one line and of a bounded length.
-func shownName(name string) string { return label(snippet.Clip(name, maxShownName)) }
+func shownName(name string) string { return cli.Label(snippet.Clip(name, maxShownName)) }
 
 // textResult is an answer in words, beside the structured one.
 func textResult(text string) *mcp.CallToolResult {
@@ -115,7 +116,7 @@ func (s *mcpServer) explained(err error) error {
 	if !ok {
 		remedy = f.Remedy
 	}
-	message, text := printable(snippet.Clip(f.Message, 8<<10)), ""
+	message, text := cli.Printable(snippet.Clip(f.Message, 8<<10)), ""
 	if slices.Contains(callersFault, f.Kind) {
 		text = message
 	} else {
@@ -123,7 +124,7 @@ func (s *mcpServer) explained(err error) error {
 		text = "the call failed: " + f.Kind
 	}
 	if remedy != "" {
-		text += ". Try: " + printable(remedy)
+		text += ". Try: " + cli.Printable(remedy)
 	}
 	if !slices.Contains(callersFault, f.Kind) {
 		text += "\n" + marked(message)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 )
 
@@ -84,7 +85,7 @@ func (c *app) readToken(file string) (string, error) {
 	}
 	if fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		return "", &failure{Code: exitPermission, Kind: "permission", Path: file, Message: fmt.Sprintf("%s has mode %04o: others may have read the token", file, fi.Mode().Perm()),
-			Remedy: "remove it, so that a new one is made; or chmod 600 " + shell(file)}
+			Remedy: "remove it, so that a new one is made; or chmod 600 " + cli.ShellWord(file)}
 	}
 	b, err := vfs.ReadFile(c.fs, file, maxToken+2)
 	if err != nil {

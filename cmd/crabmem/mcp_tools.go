@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -151,7 +152,7 @@ func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememb
 	if w.created {
 		text = "remembered the new note "
 	}
-	text += shownName(w.entry.Name) + ", " + sizeOf(int64(len(in.Content)))
+	text += shownName(w.entry.Name) + ", " + cli.Size(int64(len(in.Content)))
 	for _, name := range w.similar {
 		out.Similar = append(out.Similar, snippet.Clip(name, maxShownName))
 	}
@@ -176,7 +177,7 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 	}
 	if e, ok := errors.AsType[*aliasError](err); ok {
 		err = &namesError{names: []string{e.name}, err: &failure{Code: exitNotFound, Kind: "alias", err: err,
-			Message: "no note " + quoted(e.alias) + "; it is an alias of an entry",
+			Message: "no note " + cli.Quoted(e.alias) + "; it is an alias of an entry",
 			Remedy:  "forget the note by its name, if that is what you mean"}}
 	} else if errors.Is(err, crmem.ErrKind) {
 		err = &failure{Code: exitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", err: err,
@@ -188,7 +189,7 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 }
 
 func noEntry(name string, err error) error {
-	return &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + quoted(snippet.Clip(name, maxShownName)), err: err}
+	return &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(snippet.Clip(name, maxShownName)), err: err}
 }
 
 // shownAliases are the aliases of an answer, which are never null and not too

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/mcpserver/memgraph"
 	"crabmem/sessionlog/foreign"
@@ -65,7 +66,7 @@ func readMemoryJSON(file string, r io.Reader, warn func(string)) ([]importLine, 
 			break
 		}
 		if err == nil && dec.InputOffset() > maxMemoryJSON {
-			err = fmt.Errorf("with it there are more than the %s that are allowed", sizeOf(maxMemoryJSON))
+			err = fmt.Errorf("with it there are more than the %s that are allowed", cli.Size(maxMemoryJSON))
 		}
 		if err == nil {
 			err = m.add(n, raw)
@@ -76,7 +77,7 @@ func readMemoryJSON(file string, r io.Reader, warn func(string)) ([]importLine, 
 		}
 	}
 	if more := m.notes - maxUnread; more > 0 {
-		warn(fmt.Sprintf("%s: and %s more of the kind", inputName(file), plural(more, "warning", "warnings")))
+		warn(fmt.Sprintf("%s: and %s more of the kind", inputName(file), cli.Plural(more, "warning", "warnings")))
 	}
 	var lines []importLine
 	for _, n := range m.g.nodes {
@@ -139,7 +140,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	}
 	taken, known := memoryKeys[kind]
 	if !known {
-		return fmt.Errorf("its type is %s, want entity or relation", quoted(kind))
+		return fmt.Errorf("its type is %s, want entity or relation", cli.Quoted(kind))
 	}
 	var keys map[string]json.RawMessage
 	if err := unmarshalRecord(raw, &keys); err != nil {
@@ -147,7 +148,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	}
 	for k := range keys {
 		if !slices.Contains(taken, k) {
-			m.note(n, "%s is no key of the format, and is left out", quoted(k))
+			m.note(n, "%s is no key of the format, and is left out", cli.Quoted(k))
 		}
 	}
 	if kind == "entity" {
@@ -177,7 +178,7 @@ func (m *memoryJSON) entity(n int, rec memoryRecord) error {
 		node.Entity, node.EntityType, node.Observations = true, *rec.EntityType, append([]string{}, rec.Observations...)
 		return nil
 	}
-	m.note(n, "the entity %s is there twice: both are made one", quoted(*rec.Name))
+	m.note(n, "the entity %s is there twice: both are made one", cli.Quoted(*rec.Name))
 	more := rec.Observations
 	if node.EntityType != *rec.EntityType {
 		more = append([]string{"entity type: " + *rec.EntityType}, more...)

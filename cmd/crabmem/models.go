@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire/pb"
 
@@ -59,7 +60,7 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 			return c.printJSON(a)
 		}
 		if done != "" {
-			c.say("%s; the active model is %s", done, label(r.Active))
+			c.say("%s; the active model is %s", done, cli.Label(r.Active))
 			return nil
 		}
 		rows := [][]string{{"", "NAME", "PROVIDER", "KIND", "CONTEXT", "BASE URL"}}
@@ -71,7 +72,7 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 			if m.ContextLimit > 0 {
 				limit = strconv.FormatUint(m.ContextLimit, 10)
 			}
-			rows = append(rows, []string{mark, label(m.Name), printable(m.Provider), printable(m.Kind), limit, printable(m.BaseUrl)})
+			rows = append(rows, []string{mark, cli.Label(m.Name), cli.Printable(m.Provider), cli.Printable(m.Kind), limit, cli.Printable(m.BaseUrl)})
 		}
 		if w := c.width(); w > 0 {
 			fitLast(rows, w)
@@ -127,7 +128,7 @@ another first.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "removed "+label(args[0]), func(d *client.Client) (*pb.ModelList, error) { return d.RemoveModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "removed "+cli.Label(args[0]), func(d *client.Client) (*pb.ModelList, error) { return d.RemoveModel(cmd.Context(), args[0]) })
 	}
 	return cmd
 }
@@ -156,7 +157,7 @@ the variable of this command's environment that has it.`,
 				return usagef("--key-env %s: there is no such variable, or it is empty", key)
 			}
 		}
-		return c.models(cmd.Context(), "added "+plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })
+		return c.models(cmd.Context(), "added "+cli.Plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })
 	}
 	return cmd
 }
@@ -172,8 +173,8 @@ func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]str
 	_ = c.asking(ctx, func(d *client.Client) error { // no daemon, no names
 		r, err := d.Models(ctx)
 		for _, m := range r.GetModels() {
-			if printable(m.Name) == m.Name {
-				names = append(names, cobra.CompletionWithDesc(m.Name, printable(m.Provider)))
+			if cli.Printable(m.Name) == m.Name {
+				names = append(names, cobra.CompletionWithDesc(m.Name, cli.Printable(m.Provider)))
 			}
 		}
 		return err

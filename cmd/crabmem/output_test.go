@@ -7,40 +7,6 @@ import (
 	"time"
 )
 
-func TestColumns(t *testing.T) {
-	for s, want := range map[string]int{"": 0, "abc": 3, "é": 1, "e\u0301": 1, "部署": 4, "ｆｕｌｌ": 8, "한국": 4, "a\u200bb": 2} {
-		if got := columns(s); got != want {
-			t.Errorf("columns(%q) = %d, want %d", s, got, want)
-		}
-	}
-	for _, c := range []struct {
-		s    string
-		n    int
-		want string
-	}{{"deploy", 6, "deploy"}, {"deploy", 5, "depl…"}, {"部署步骤", 5, "部署…"}, {"部署步骤", 6, "部署…"}, {"any", 0, "any"}} {
-		if got := fit(c.s, c.n); got != c.want || c.n > 0 && columns(got) > c.n {
-			t.Errorf("fit(%q, %d) = %q, want %q", c.s, c.n, got, c.want)
-		}
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for s, want := range map[string]string{
-		"plain ü 部署":           "plain ü 部署",
-		"a\x1b[31m\x07\nb\x7f": "a␛[31m␇␊b␡",
-		"\u0085\u202egnp.exe":  `\u0085\u202egnp.exe`,
-	} {
-		if got := printable(s); got != want {
-			t.Errorf("printable(%q) = %q, want %q", s, got, want)
-		}
-	}
-	for s, want := range map[string]string{"": `""`, " a": `" a"`, "a b": "a b"} {
-		if got := label(s); got != want {
-			t.Errorf("label(%q) = %s, want %s", s, got, want)
-		}
-	}
-}
-
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
 	newApp(nil, &b, nil).table(&b, [][]string{{"N", "NAME", "X"}, {"7", "部署", "a"}, {"12", "x", "b"}}, "0")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -104,9 +105,9 @@ asked for.`,
 			verb = "would remove"
 		}
 		for _, e := range gone {
-			c.say("%s %s (%s, %s)", verb, label(e.Name), day(e.CreatedAt), sizeOf(int64(len(e.Content))))
+			c.say("%s %s (%s, %s)", verb, cli.Label(e.Name), cli.Day(e.CreatedAt), cli.Size(int64(len(e.Content))))
 		}
-		c.say("%s %s", verb, plural(len(gone), "archive", "archives"))
+		c.say("%s %s", verb, cli.Plural(len(gone), "archive", "archives"))
 		return nil
 	}
 	return cmd

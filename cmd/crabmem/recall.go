@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
 	"crabmem/crmem/recall"
@@ -141,7 +142,7 @@ func (c *app) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path stri
 }
 
 func nothingFound(a *recall.Answer) string {
-	return "nothing found: " + plural(a.Searched, "entry", "entries") + " searched"
+	return "nothing found: " + cli.Plural(a.Searched, "entry", "entries") + " searched"
 }
 
 // corrections says what was searched for in the place of words that nothing has.
@@ -150,7 +151,7 @@ func (c *app) corrections(nothing string, list []bm25.Correction) {
 		return
 	}
 	for _, x := range list {
-		fmt.Fprintf(c.out, "%s has %s: searched for %s\n", nothing, quoted(x.Word), printable(strings.Join(x.Words, ", ")))
+		fmt.Fprintf(c.out, "%s has %s: searched for %s\n", nothing, cli.Quoted(x.Word), cli.Printable(strings.Join(x.Words, ", ")))
 	}
 }
 
@@ -158,7 +159,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	c.corrections("no entry", a.Corrections)
 	switch {
 	case a.Budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
-		fmt.Fprintf(c.out, "--budget %d has no room for a name: %s\n", a.Budget, plural(a.Total, "match", "matches"))
+		fmt.Fprintf(c.out, "--budget %d has no room for a name: %s\n", a.Budget, cli.Plural(a.Total, "match", "matches"))
 	case len(a.Hits) == 0:
 		c.out.WriteString(nothingFound(a) + "\n")
 	}
@@ -173,9 +174,9 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		case f.budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := oneLine(snippet.Cut(*h.Content, q.Analyzer, h.Weights, 240))
-			if preview = printable(preview); preview != "" {
-				fmt.Fprintf(c.out, "    %s\n", fit(preview, max(room, 0)))
+			preview := cli.OneLine(snippet.Cut(*h.Content, q.Analyzer, h.Weights, 240))
+			if preview = cli.Printable(preview); preview != "" {
+				fmt.Fprintf(c.out, "    %s\n", cli.Fit(preview, max(room, 0)))
 			}
 		}
 		if h.Explain != nil {
@@ -183,17 +184,17 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		}
 	}
 	if len(a.Hits) > 0 && !c.quiet {
-		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), plural(a.Total, "match", "matches"), plural(a.Searched, "entry", "entries"))
+		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), cli.Plural(a.Total, "match", "matches"), cli.Plural(a.Searched, "entry", "entries"))
 		if a.Budgeted != nil {
 			end += fmt.Sprintf(", %d of %d tokens", a.Tokens, a.Budget)
 			if a.LeftOut > 0 {
-				end += fmt.Sprintf(", no room for %s", plural(a.LeftOut, "name", "names"))
+				end += fmt.Sprintf(", no room for %s", cli.Plural(a.LeftOut, "name", "names"))
 			}
 		}
 		c.out.WriteString(c.dim(end) + "\n")
 	}
 	if a.WhyNot != nil {
-		c.out.WriteString(printable(a.WhyNot.Message) + "\n")
+		c.out.WriteString(cli.Printable(a.WhyNot.Message) + "\n")
 		if a.WhyNot.Explain != nil {
 			c.explainText(*a.WhyNot.Explain)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 		if c.json {
 			return c.printJSON(e)
 		}
-		c.say("remembered %s (%s %d, %s)", label(e.Name), e.Kind, e.ID, sizeOf(int64(len(e.Content))))
+		c.say("remembered %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
 		return nil
 	}
 	return cmd

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 
@@ -66,21 +67,21 @@ and the other one gets a name that repair prints.`,
 			return c.printJSON(r)
 		}
 		for _, n := range r.Notes {
-			c.say("%s", printable(n))
+			c.say("%s", cli.Printable(n))
 		}
 		for _, f := range r.Files {
-			c.say("%s: %d bytes: %d recovered, %d set aside", printable(f.File), f.Bytes, f.Recovered, f.Aside)
+			c.say("%s: %d bytes: %d recovered, %d set aside", cli.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
 			if f.Kept != "" {
-				c.say("  kept in %s", printable(f.Kept))
+				c.say("  kept in %s", cli.Printable(f.Kept))
 			}
 		}
 		switch {
 		case keepLog != "":
-			c.say("took %s and the log that extends it", printable(keepLog))
+			c.say("took %s and the log that extends it", cli.Printable(keepLog))
 		case len(r.Files) == 0:
-			c.say("%s is whole, nothing was changed", printable(r.Path))
+			c.say("%s is whole, nothing was changed", cli.Printable(r.Path))
 		}
-		c.say("%s in the store", plural(r.Entries, "entry", "entries"))
+		c.say("%s in the store", cli.Plural(r.Entries, "entry", "entries"))
 		return nil
 	}
 	return cmd
@@ -100,11 +101,11 @@ func (c *app) repairDry(path string) error {
 		return c.printJSON(r)
 	}
 	for _, p := range r.Problems {
-		c.say("%s", printable(p.Message))
-		c.say("  %s", printable(p.Remedy))
+		c.say("%s", cli.Printable(p.Message))
+		c.say("  %s", cli.Printable(p.Remedy))
 	}
 	if len(r.Problems) == 0 {
-		c.say("%s is whole, there is nothing to repair", printable(r.Path))
+		c.say("%s is whole, there is nothing to repair", cli.Printable(r.Path))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 			}
 			c.out.Flush()
 			for _, line := range lines {
-				c.note(c.dim(fit(line, c.width())))
+				c.note(c.dim(cli.Fit(line, c.width())))
 			}
 		}
 		if e.GetAskUser() != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
 	"crabmem/daemon/service"
 	"crabmem/daemon/wire/pb"
@@ -208,7 +209,7 @@ for this system or another one, and changes nothing.`,
 			if err := c.answers(cmd.Context(), &st); err != nil {
 				return err
 			}
-			return c.saidService(st, "installed %s: pid %d", printable(st.File), st.Pid)
+			return c.saidService(st, "installed %s: pid %d", cli.Printable(st.File), st.Pid)
 		})
 	}
 	return cmd
@@ -327,10 +328,10 @@ exit code is 3 when it is not installed, and 8 when none runs.`,
 			}
 			row := func(name, text string) { fmt.Fprintf(c.out, "%-9s %s\n", name, text) }
 			row("service", st.Label)
-			row("file", printable(st.File))
+			row("file", cli.Printable(st.File))
 			row("pid", fmt.Sprint(st.Pid))
-			row("home", printable(st.Home))
-			row("log", printable(st.Log))
+			row("home", cli.Printable(st.Home))
+			row("log", cli.Printable(st.Log))
 			return nil
 		})
 	}
@@ -362,7 +363,7 @@ The home stays as it is. One that is not installed is no error.`,
 				return err
 			}
 			st.Installed, st.Running, st.Pid = false, false, 0
-			return c.saidService(st, "uninstalled: %s is gone", printable(st.File))
+			return c.saidService(st, "uninstalled: %s is gone", cli.Printable(st.File))
 		})
 	}
 	return cmd

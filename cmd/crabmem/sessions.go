@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire/pb"
@@ -152,9 +153,9 @@ func aboutSession(err error) error {
 // sessionLabel is a session as a person sees it.
 func sessionLabel(id, title string) string {
 	if title == "" {
-		return label(id)
+		return cli.Label(id)
 	}
-	return label(id) + " " + quoted(title)
+	return cli.Label(id) + " " + cli.Quoted(title)
 }
 
 // completeSessions completes the first n arguments with ids of sessions, or of
@@ -181,7 +182,7 @@ func (c *app) completeSessions(n int, trash bool) cobra.CompletionFunc {
 // sessionHint says in a few words which session it is.
 func sessionHint(i *sessionlog.Info) string {
 	if i.Meta.Title != "" {
-		return fit(firstLine(i.Meta.Title), 60)
+		return cli.Fit(cli.FirstLine(i.Meta.Title), 60)
 	}
-	return fmt.Sprintf("%s, %s", day(uint64(max(i.Modified.Unix(), 0))), plural(i.Messages, "message", "messages"))
+	return fmt.Sprintf("%s, %s", cli.Day(uint64(max(i.Modified.Unix(), 0))), cli.Plural(i.Messages, "message", "messages"))
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,7 @@ array with the whole summaries and the bytes of the lines.`,
 			for i := range all {
 				p := &all[i]
 				rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
-					fit(firstLine(cutBytes(p.Summary, 1<<10)), 100)})
+					cli.Fit(cli.FirstLine(cli.CutBytes(p.Summary, 1<<10)), 100)})
 			}
 			if w := c.width(); w > 0 {
 				fitLast(rows, w)
@@ -133,7 +134,7 @@ UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
 		_ = c.readSession(args[0], func(s *sessionlog.Session) error { // no session, no numbers
 			all, err := s.Compactions()
 			for _, p := range all {
-				numbers = append(numbers, cobra.CompletionWithDesc(strconv.Itoa(p.N), fit(firstLine(p.Summary), 60)))
+				numbers = append(numbers, cobra.CompletionWithDesc(strconv.Itoa(p.N), cli.Fit(cli.FirstLine(p.Summary), 60)))
 			}
 			return err
 		})
@@ -151,8 +152,8 @@ UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
 			}
 			if n > len(all) {
 				return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path,
-					Message: fmt.Sprintf("%s has %s, and no number %d", s.ID, plural(len(all), "compaction", "compactions"), n),
-					Remedy:  "crabmem sessions compactions list " + shell(s.ID)}
+					Message: fmt.Sprintf("%s has %s, and no number %d", s.ID, cli.Plural(len(all), "compaction", "compactions"), n),
+					Remedy:  "crabmem sessions compactions list " + cli.ShellWord(s.ID)}
 			}
 			p := all[n-1]
 			switch {
@@ -198,7 +199,7 @@ func (c *app) expandText(ctx context.Context, s *sessionlog.Session, p sessionlo
 }
 
 func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
-	head, err := encodeJSON(newShownCompaction(p))
+	head, err := cli.EncodeJSON(newShownCompaction(p))
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlo
 			text = base64.StdEncoding.EncodeToString(l.Raw)
 			v.Base64 = &text
 		}
-		b, err := encodeJSON(v)
+		b, err := cli.EncodeJSON(v)
 		if l.Number > p.FirstLine {
 			out.WriteByte(',')
 		}

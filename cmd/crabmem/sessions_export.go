@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {
 		}
 	}
 	if left > 0 {
-		c.warn(fmt.Sprintf("%s: left out what cannot be read of %s; crabmem sessions verify %s says which", s.Path, plural(left, "line", "lines"), shell(s.ID)))
+		c.warn(fmt.Sprintf("%s: left out what cannot be read of %s; crabmem sessions verify %s says which", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func markdownFence(w io.Writer, info, text string) error {
 // markdownInline writes a text on one line, in which nothing is markup.
 func markdownInline(s string) string {
 	var b strings.Builder
-	text := []rune(printable(strings.Join(strings.Fields(s), " ")))
+	text := []rune(cli.Printable(strings.Join(strings.Fields(s), " ")))
 	within := func(i int) bool { // a word, where an underline is a letter
 		return i > 0 && i+1 < len(text) && unicode.IsLetter(text[i-1]) && (unicode.IsLetter(text[i+1]) || unicode.IsDigit(text[i+1]))
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/foreign"
 
@@ -212,7 +213,7 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, err
 	}
 	if outcome == sessionlog.Older {
-		f.Reason = "older than " + label(id) + ", which has more of the session"
+		f.Reason = "older than " + cli.Label(id) + ", which has more of the session"
 		return f, nil
 	}
 	f.ID = id
@@ -244,24 +245,24 @@ func (c *app) importedText(a *importedFiles) {
 		case outcomeUnchanged:
 			continue
 		case outcomeSkipped:
-			c.say("%s: skipped: %s", printable(f.Path), printable(f.Reason))
+			c.say("%s: skipped: %s", cli.Printable(f.Path), cli.Printable(f.Reason))
 			continue
 		}
 		if f.ID != "" {
-			what = " as " + label(f.ID)
+			what = " as " + cli.Label(f.ID)
 		}
 		if f.title != "" {
-			what += " " + quoted(f.title)
+			what += " " + cli.Quoted(f.title)
 		}
-		what += ", " + plural(f.Messages, "message", "messages")
+		what += ", " + cli.Plural(f.Messages, "message", "messages")
 		if f.BadLines > 0 {
-			what += ", without " + plural(f.BadLines, "bad line", "bad lines")
+			what += ", without " + cli.Plural(f.BadLines, "bad line", "bad lines")
 		}
-		c.say("%s: %s%s%s", printable(f.Path), would, f.Outcome, what)
+		c.say("%s: %s%s%s", cli.Printable(f.Path), would, f.Outcome, what)
 	}
 	others := ""
 	if a.Others > 0 {
-		others = "; " + plural(a.Others, "other .jsonl file is no transcript", "other .jsonl files are no transcripts")
+		others = "; " + cli.Plural(a.Others, "other .jsonl file is no transcript", "other .jsonl files are no transcripts")
 	}
 	c.say("%simported %d, updated %d, unchanged %d, skipped %d%s", would, a.Imported, a.Updated, a.Unchanged, a.Skipped, others)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -126,7 +127,7 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 			messages += "+"
 		}
 		rows = append(rows, []string{
-			label(i.ID), age, messages, fit(printable(i.Meta.Agent), 24), fit(printable(i.Meta.CreatedBy), 24), sessionState(i),
+			cli.Label(i.ID), age, messages, cli.Fit(cli.Printable(i.Meta.Agent), 24), cli.Fit(cli.Printable(i.Meta.CreatedBy), 24), sessionState(i),
 		})
 	}
 	if w := c.width(); w > 0 {
@@ -137,19 +138,19 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 
 // sessionState is a session's title, and what is wrong with its file.
 func sessionState(i *sessionlog.Info) string {
-	title := printable(i.Meta.Title)
+	title := cli.Printable(i.Meta.Title)
 	switch {
 	case i.Err != nil:
 		err := i.Err
 		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pe.Err
 		}
-		return "(cannot be read: " + printable(err.Error()) + ")"
+		return "(cannot be read: " + cli.Printable(err.Error()) + ")"
 	case i.Damaged > 0 && title != "":
 		title += " "
 		fallthrough
 	case i.Damaged > 0:
-		title += "(" + plural(i.Damaged, "bad line", "bad lines") + ")"
+		title += "(" + cli.Plural(i.Damaged, "bad line", "bad lines") + ")"
 	}
 	return title
 }
@@ -177,12 +178,12 @@ func fitLast(rows [][]string, w int) {
 	for i := range last {
 		most := 0
 		for _, r := range rows {
-			most = max(most, columns(r[i]))
+			most = max(most, cli.Columns(r[i]))
 		}
 		used += most + 2
 	}
 	for _, r := range rows {
-		r[last] = fit(r[last], max(w-used, 10))
+		r[last] = cli.Fit(r[last], max(w-used, 10))
 	}
 }
 
@@ -197,7 +198,7 @@ func completeParties(c *app, cmd *cobra.Command) {
 			_ = c.readSessions(func(d *sessionlog.Dir) error { // no folder, no words
 				infos, err := d.List()
 				for i := range infos {
-					if w := of(&infos[i].Meta); w != "" && printable(w) == w {
+					if w := of(&infos[i].Meta); w != "" && cli.Printable(w) == w {
 						words = append(words, w)
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 )
 
@@ -20,9 +21,9 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		if l.Torn && l.Kind == sessionlog.KindBad {
 			what = "! unfinished line"
 		}
-		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, plural(d.Bytes, "byte", "bytes"), printable(d.Message))
+		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, cli.Plural(d.Bytes, "byte", "bytes"), cli.Printable(d.Message))
 		if l.Pieces > 0 {
-			why += "; in it " + plural(l.Pieces, "whole record", "whole records") + ":"
+			why += "; in it " + cli.Plural(l.Pieces, "whole record", "whole records") + ":"
 		}
 		c.printHead(l.Number, what, why)
 	}
@@ -33,11 +34,11 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		c.printHead(l.Number, "compacted: from here on this stands for what is above", "")
 		c.printText(textIndent, l.Summary)
 	case sessionlog.KindMeta:
-		c.printHead(l.Number, "begun", fmt.Sprintf("%s with %s, %s", label(l.Meta.Agent), label(l.Meta.CreatedBy), printable(l.Meta.CreatedAt)))
+		c.printHead(l.Number, "begun", fmt.Sprintf("%s with %s, %s", cli.Label(l.Meta.Agent), cli.Label(l.Meta.CreatedBy), cli.Printable(l.Meta.CreatedAt)))
 	case sessionlog.KindMetaRecord:
-		c.printHead(l.Number, "title "+quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
+		c.printHead(l.Number, "title "+cli.Quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
 	case sessionlog.KindUnknown:
-		c.printHead(l.Number, "unknown record", fit(printable(cutBytes(string(l.Raw), 256)), 72))
+		c.printHead(l.Number, "unknown record", cli.Fit(cli.Printable(cli.CutBytes(string(l.Raw), 256)), 72))
 	}
 	_, err := c.out.Write(nil) // what the writes before it came to
 	return err
@@ -54,9 +55,9 @@ func (c *app) printHead(number int64, what, more string) {
 func (c *app) printMessage(number int64, m *sessionlog.Message) {
 	of := ""
 	if m.ToolCallID != "" {
-		of = "result of " + label(m.ToolCallID)
+		of = "result of " + cli.Label(m.ToolCallID)
 	}
-	c.printHead(number, label(m.Role), of)
+	c.printHead(number, cli.Label(m.Role), of)
 	if m.ReasoningContent != "" {
 		c.out.WriteString(textIndent + c.dim("thinking:") + "\n")
 		c.printText(textIndent+"  ", m.ReasoningContent)
@@ -64,7 +65,7 @@ func (c *app) printMessage(number int64, m *sessionlog.Message) {
 	c.printText(textIndent, m.Content)
 	for i := range m.ToolCalls {
 		call := &m.ToolCalls[i]
-		fmt.Fprintf(c.out, "%s→ %s%s\n", textIndent, label(call.Function.Name), c.dim("  "+label(call.ID)))
+		fmt.Fprintf(c.out, "%s→ %s%s\n", textIndent, cli.Label(call.Function.Name), c.dim("  "+cli.Label(call.ID)))
 		c.printText(textIndent+"  ", call.Function.Arguments)
 	}
 }
@@ -149,7 +150,7 @@ func damageOf(l *sessionlog.Line) *shownDamage {
 func lineJSON(l *sessionlog.Line) ([]byte, error) {
 	var out []byte
 	add := func(v any) error {
-		b, err := encodeJSON(v)
+		b, err := cli.EncodeJSON(v)
 		out = append(out, b...)
 		return err
 	}

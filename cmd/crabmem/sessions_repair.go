@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/sessionlog"
 
@@ -67,7 +68,7 @@ One whose first line is lost is exit code 5: whose it is cannot be made up.`,
 		}
 		if errors.Is(err, sessionlog.ErrFormat) {
 			f := classify(err)
-			f.Remedy = "put its first line back; crabmem sessions export " + shell(args[0]) + " gives what can be read"
+			f.Remedy = "put its first line back; crabmem sessions export " + cli.ShellWord(args[0]) + " gives what can be read"
 			return f
 		}
 		if err != nil {
@@ -82,17 +83,17 @@ One whose first line is lost is exit code 5: whose it is cannot be made up.`,
 		}
 		var parts []string
 		if did.Dropped > 0 {
-			parts = append(parts, took+" "+plural(did.Dropped, "line", "lines"))
+			parts = append(parts, took+" "+cli.Plural(did.Dropped, "line", "lines"))
 		}
 		if did.Unglued > 0 {
-			parts = append(parts, cut+" "+plural(did.Unglued, "record", "records")+" free of what it was glued to")
+			parts = append(parts, cut+" "+cli.Plural(did.Unglued, "record", "records")+" free of what it was glued to")
 		}
 		if parts == nil {
 			parts = []string{"it is whole, there is nothing to repair"}
 		}
-		c.say("%s: %s", printable(did.File), strings.Join(parts, ", "))
+		c.say("%s: %s", cli.Printable(did.File), strings.Join(parts, ", "))
 		if did.Copy != "" {
-			c.say("  as it was it is kept in %s", printable(did.Copy))
+			c.say("  as it was it is kept in %s", cli.Printable(did.Copy))
 		}
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/snippet"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -157,7 +158,7 @@ func (c *app) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSea
 	if err != nil {
 		return err
 	}
-	nothing := "nothing found: " + plural(a.Searched, "text", "texts") + " searched"
+	nothing := "nothing found: " + cli.Plural(a.Searched, "text", "texts") + " searched"
 	if c.json {
 		if f.exitCode && len(a.Hits) == 0 {
 			return &failure{Code: exitNotFound, Kind: "no_hits", Path: d.Path(), Message: nothing}
@@ -181,7 +182,7 @@ func (c *app) warnUnread(unread map[string]error) {
 	names := slices.Sorted(maps.Keys(unread))
 	for i, name := range names {
 		if i == maxUnread {
-			c.warn(fmt.Sprintf("and %s not searched either", plural(len(names)-i, "file was", "files were")))
+			c.warn(fmt.Sprintf("and %s not searched either", cli.Plural(len(names)-i, "file was", "files were")))
 			return
 		}
 		c.warn(fmt.Sprintf("%s was not searched: %v", name, unread[name]))
@@ -201,8 +202,8 @@ func (c *app) foundText(a *sessionsFound) {
 	for i := range a.Hits {
 		h := &a.Hits[i]
 		fmt.Fprintf(c.out, "%2d  %s%s\n", i+1, c.bold(sessionLabel(h.ID, h.Title)),
-			c.dim(fmt.Sprintf("  %s, line %d, score %.3f", label(h.Role), h.Line, h.Score)))
-		best := oneLine(snippet.Cut(h.Snippet, bm25.Standard, terms, 240))
+			c.dim(fmt.Sprintf("  %s, line %d, score %.3f", cli.Label(h.Role), h.Line, h.Score)))
+		best := cli.OneLine(snippet.Cut(h.Snippet, bm25.Standard, terms, 240))
 		if !slices.ContainsFunc(h.Window, func(w sessionlog.Windowed) bool { return w.Line == h.Line }) {
 			c.foundLine(">", h.Line, h.Role, best)
 		}
@@ -210,16 +211,16 @@ func (c *app) foundText(a *sessionsFound) {
 			if w.Line == h.Line {
 				c.foundLine(">", w.Line, h.Role, best)
 			} else {
-				c.foundLine(" ", w.Line, w.Role, oneLine(cutBytes(w.Text, 240)))
+				c.foundLine(" ", w.Line, w.Role, cli.OneLine(cli.CutBytes(w.Text, 240)))
 			}
 		}
 	}
 	if !c.quiet {
-		c.out.WriteString(c.dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), plural(a.Total, "match", "matches"), plural(a.Searched, "text", "texts"))) + "\n")
+		c.out.WriteString(c.dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), cli.Plural(a.Total, "match", "matches"), cli.Plural(a.Searched, "text", "texts"))) + "\n")
 	}
 }
 
 func (c *app) foundLine(mark string, line int64, role, text string) {
-	l := fmt.Sprintf("  %s %4d  %-9s  %s", mark, line, fit(label(role), 9), printable(text))
-	c.out.WriteString(strings.TrimRight(fit(l, c.width()), " ") + "\n")
+	l := fmt.Sprintf("  %s %4d  %-9s  %s", mark, line, cli.Fit(cli.Label(role), 9), cli.Printable(text))
+	c.out.WriteString(strings.TrimRight(cli.Fit(l, c.width()), " ") + "\n")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -61,18 +62,18 @@ first message, of the user, as whoever resumes the session sees it.`,
 
 func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
 	c.out.WriteString(c.bold(sessionLabel(s.ID, i.Meta.Title)) + "\n")
-	parts := []string{plural(i.Messages, "message", "messages")}
+	parts := []string{cli.Plural(i.Messages, "message", "messages")}
 	if i.Meta.Agent != "" {
-		parts = append([]string{fmt.Sprintf("%s with %s, %s", label(i.Meta.Agent), label(i.Meta.CreatedBy), printable(i.Meta.CreatedAt))}, parts...)
+		parts = append([]string{fmt.Sprintf("%s with %s, %s", cli.Label(i.Meta.Agent), cli.Label(i.Meta.CreatedBy), cli.Printable(i.Meta.CreatedAt))}, parts...)
 	}
 	if i.Meta.UptimeSecs > 0 {
 		parts = append(parts, fmt.Sprintf("ran %d s", i.Meta.UptimeSecs))
 	}
 	if i.Meta.Source != "" {
-		parts = append(parts, "imported from "+printable(i.Meta.Source))
+		parts = append(parts, "imported from "+cli.Printable(i.Meta.Source))
 	}
 	if i.Damaged > 0 {
-		parts = append(parts, plural(i.Damaged, "bad line", "bad lines"))
+		parts = append(parts, cli.Plural(i.Damaged, "bad line", "bad lines"))
 	}
 	if from > 0 {
 		parts = append(parts, "from the last compaction on")
@@ -104,7 +105,7 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 	damage := []shownDamage{}
 	damaged, torn, first := 0, int64(0), int64(0)
 	add := func(to *bytes.Buffer, v any) error {
-		b, err := encodeJSON(v)
+		b, err := cli.EncodeJSON(v)
 		if to.Len() > 0 {
 			to.WriteByte(',')
 		}
@@ -146,7 +147,7 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 	if s.Size == 0 {
 		damaged, damage = 1, append(damage, shownDamage{Line: 1, Message: "no meta line"})
 	}
-	head, err := encodeJSON(struct {
+	head, err := cli.EncodeJSON(struct {
 		ID   string    `json:"id"`
 		File string    `json:"file"`
 		Meta shownMeta `json:"meta"`
@@ -155,7 +156,7 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 	if err != nil {
 		return err
 	}
-	tail, err := encodeJSON(struct {
+	tail, err := cli.EncodeJSON(struct {
 		Damaged int           `json:"damaged"`
 		Damage  []shownDamage `json:"damage"`
 		Torn    int64         `json:"torn_bytes"`

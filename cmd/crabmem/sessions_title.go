@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/sessionlog"
 
@@ -59,7 +60,7 @@ One that the daemon has open gets its title from it.`,
 			if c.json {
 				return c.printJSON(s)
 			}
-			c.say("titled %s, in %s", sessionLabel(s.ID, s.Title), printable(s.File))
+			c.say("titled %s, in %s", sessionLabel(s.ID, s.Title), cli.Printable(s.File))
 			return nil
 		})
 	}

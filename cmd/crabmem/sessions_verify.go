@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -97,11 +98,11 @@ the next write cuts it off and keeps a copy.`,
 			if c.json {
 				return c.printJSON(r)
 			}
-			what := fmt.Sprintf("%s, %s", plural(r.Messages, "message", "messages"), sizeOf(r.Bytes))
+			what := fmt.Sprintf("%s, %s", cli.Plural(r.Messages, "message", "messages"), cli.Size(r.Bytes))
 			if len(args) == 1 {
-				c.say("%s is whole: %s", printable(args[0]), what)
+				c.say("%s is whole: %s", cli.Printable(args[0]), what)
 			} else {
-				c.say("%s is whole: %s, %s", printable(r.Folder), plural(r.Sessions, "session", "sessions"), what)
+				c.say("%s is whole: %s, %s", cli.Printable(r.Folder), cli.Plural(r.Sessions, "session", "sessions"), what)
 			}
 			return nil
 		})
@@ -200,16 +201,16 @@ func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error)
 	for _, g := range k.Damage {
 		p := sessionProblem{Kind: problemBad, ID: s.ID, File: s.Path, Line: g.Line, Offset: g.Offset, Bytes: g.Size,
 			Message: fmt.Sprintf("%s: line %d (offset %d): %s", s.Path, g.Line, g.Offset, g.Msg),
-			Remedy:  "crabmem sessions repair " + shell(s.ID)}
+			Remedy:  "crabmem sessions repair " + cli.ShellWord(s.ID)}
 		if g.Line == 1 && !k.Identified {
-			p.Remedy = "put its first line back, or crabmem sessions delete " + shell(s.ID) + ": whose session it is cannot be made up"
+			p.Remedy = "put its first line back, or crabmem sessions delete " + cli.ShellWord(s.ID) + ": whose session it is cannot be made up"
 		}
 		r.add(p)
 	}
 	r.count += k.Damaged - len(k.Damage) // what is not listed
 	if k.Torn > 0 && k.Lines > 0 {
 		r.add(sessionProblem{Kind: problemTorn, ID: s.ID, File: s.Path, Line: k.TornLine, Offset: k.TornAt, Bytes: k.Torn,
-			Message: fmt.Sprintf("%s: line %d (offset %d): %s of an unfinished line", s.Path, k.TornLine, k.TornAt, plural(k.Torn, "byte", "bytes")),
+			Message: fmt.Sprintf("%s: line %d (offset %d): %s of an unfinished line", s.Path, k.TornLine, k.TornAt, cli.Plural(k.Torn, "byte", "bytes")),
 			Remedy:  "the next write cuts it off and keeps a copy"})
 	}
 	return k, nil
@@ -240,7 +241,7 @@ func (c *app) sessionDamage(r *sessionsReport) error {
 		}
 	}
 	if left > 0 {
-		c.warn(fmt.Sprintf("and %s", plural(left, "more problem", "more problems")))
+		c.warn(fmt.Sprintf("and %s", cli.Plural(left, "more problem", "more problems")))
 	}
 	return f
 }

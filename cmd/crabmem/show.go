@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -45,9 +46,9 @@ entry has; an alias of several is exit code 4, and the message lists them.`,
 
 // heading describes an entry on one line.
 func (c *app) heading(e crmem.Entry) string {
-	h := c.bold(label(e.Name)) + c.dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, day(e.CreatedAt)))
+	h := c.bold(cli.Label(e.Name)) + c.dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, cli.Day(e.CreatedAt)))
 	if len(e.Aliases) > 0 {
-		h += c.dim(", also " + printable(strings.Join(e.Aliases, ", ")))
+		h += c.dim(", also " + cli.Printable(strings.Join(e.Aliases, ", ")))
 	}
 	return h
 }
@@ -69,7 +70,7 @@ func (c *app) text(s string) string {
 func printableLine(l string) string {
 	parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
 	for k := range parts {
-		parts[k] = printable(parts[k])
+		parts[k] = cli.Printable(parts[k])
 	}
 	return strings.Join(parts, "\t")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -84,7 +85,7 @@ func (c *app) warnSkill(err error) { c.warn(err.Error()) }
 // aboutSkill gives an error about a skill its code, and the remedy that it has.
 func aboutSkill(name string, err error) error {
 	if errors.Is(err, skill.ErrNotFound) {
-		return &failure{Code: exitNotFound, Kind: "not_found", Message: "no skill " + quoted(name), err: err,
+		return &failure{Code: exitNotFound, Kind: "not_found", Message: "no skill " + cli.Quoted(name), err: err,
 			Remedy: "crabmem skills list shows the names"}
 	}
 	if p, ok := errors.AsType[*skill.Problem](err); ok {
@@ -116,7 +117,7 @@ func (c *app) completeSkills(cmd *cobra.Command, args []string, toComplete strin
 	var names []string
 	for _, s := range set.Skills(tool.Unbounded()) {
 		if strings.HasPrefix(s.Name, toComplete) {
-			names = append(names, cobra.CompletionWithDesc(s.Name, fit(printable(s.Description), 60)))
+			names = append(names, cobra.CompletionWithDesc(s.Name, cli.Fit(cli.Printable(s.Description), 60)))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/skill"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 			c.warn(p.Error())
 		}
 		if more := len(others) - maxWarnings; more > 0 {
-			c.warn(fmt.Sprintf("and %s", plural(more, "more problem", "more problems")))
+			c.warn(fmt.Sprintf("and %s", cli.Plural(more, "more problem", "more problems")))
 		}
 	}
 	if bad >= 0 {
@@ -108,6 +109,6 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 	if c.json {
 		return c.printJSON(r)
 	}
-	c.say("%s: %s, as they should be", printable(path), plural(len(list), "skill", "skills"))
+	c.say("%s: %s, as they should be", cli.Printable(path), cli.Plural(len(list), "skill", "skills"))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -65,7 +66,7 @@ skill does not say.`,
 		}
 		rows := [][]string{{"NAME", "DESCRIPTION"}}
 		for _, s := range list {
-			rows = append(rows, []string{label(s.Name), printable(s.Description)})
+			rows = append(rows, []string{cli.Label(s.Name), cli.Printable(s.Description)})
 		}
 		if w := c.width(); w > 0 {
 			fitLast(rows, w)

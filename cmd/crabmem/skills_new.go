@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -67,13 +68,13 @@ Where there is a skill of the name already nothing is changed: exit code 4.`,
 		if c.json {
 			return c.printJSON(begunSkill{args[0], file})
 		}
-		c.say("begun: write what to do into %s", printable(file))
+		c.say("begun: write what to do into %s", cli.Printable(file))
 		return nil
 	}
 	return cmd
 }
 
 func skillExists(name, file string, err error) error {
-	return &failure{Code: exitConflict, Kind: "exists", Message: "there is a skill " + quoted(name) + " already: " + file, Path: file, err: err,
+	return &failure{Code: exitConflict, Kind: "exists", Message: "there is a skill " + cli.Quoted(name) + " already: " + file, Path: file, err: err,
 		Remedy: "edit it, or choose another name"}
 }

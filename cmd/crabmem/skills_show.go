@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -58,10 +59,10 @@ that of its directory; no path leads to one.`,
 func (c *app) showSkill(s *skill.Skill) {
 	line := func(key, value string) {
 		if value != "" {
-			c.out.WriteString(c.dim(key+":") + " " + printable(value) + "\n")
+			c.out.WriteString(c.dim(key+":") + " " + cli.Printable(value) + "\n")
 		}
 	}
-	c.out.WriteString(c.bold(label(s.Name)) + "\n")
+	c.out.WriteString(c.bold(cli.Label(s.Name)) + "\n")
 	line("description", s.Description)
 	line("file", s.File)
 	line("license", s.License)
@@ -76,7 +77,7 @@ func (c *app) showSkill(s *skill.Skill) {
 	line("triggers", strings.Join(s.Triggers, ", "))
 	for _, k := range slices.Sorted(maps.Keys(s.Metadata)) {
 		if k != "triggers" {
-			line(printable(k), s.Metadata[k])
+			line(cli.Printable(k), s.Metadata[k])
 		}
 	}
 	if s.Body != "" {

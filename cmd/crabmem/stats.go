@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon"
 
@@ -81,22 +82,22 @@ func (c *app) statsText(a statsAnswer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(c.out, "%-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("store", "%s", printable(a.Path))
-	line("entries", "%d: %s, %s; %s", a.Entries, plural(a.Notes, "note", "notes"),
-		plural(a.Archives, "archive", "archives"), plural(a.Aliases, "alias", "aliases"))
-	line("content", "%s", sizeOf(a.ContentBytes))
-	line("file", "%s", sizeOf(a.SnapshotBytes))
-	line("log", "%s, %s not in the file yet", sizeOf(a.LogBytes), plural(a.LogOps, "operation", "operations"))
+	line("store", "%s", cli.Printable(a.Path))
+	line("entries", "%d: %s, %s; %s", a.Entries, cli.Plural(a.Notes, "note", "notes"),
+		cli.Plural(a.Archives, "archive", "archives"), cli.Plural(a.Aliases, "alias", "aliases"))
+	line("content", "%s", cli.Size(a.ContentBytes))
+	line("file", "%s", cli.Size(a.SnapshotBytes))
+	line("log", "%s, %s not in the file yet", cli.Size(a.LogBytes), cli.Plural(a.LogOps, "operation", "operations"))
 	if a.Entries > 0 {
-		line("created", "%s to %s", day(a.Oldest), day(a.Newest))
+		line("created", "%s to %s", cli.Day(a.Oldest), cli.Day(a.Newest))
 	}
 	line("next id", "%d", a.NextID)
 	if x := a.Index; x != nil {
-		line("index", "%s, %s, %s, built in %v", sizeOf(x.Bytes), plural(x.Terms, "term", "terms"),
-			plural(x.Postings, "posting", "postings"), time.Duration(x.Seconds*float64(time.Second)).Round(time.Millisecond/10))
+		line("index", "%s, %s, %s, built in %v", cli.Size(x.Bytes), cli.Plural(x.Terms, "term", "terms"),
+			cli.Plural(x.Postings, "posting", "postings"), time.Duration(x.Seconds*float64(time.Second)).Round(time.Millisecond/10))
 	}
 	if d := a.Daemon; d != nil {
-		line("daemon", "pid %d, %s, %d with a run; %s, %s; model %s", d.Pid, plural(uint64(d.LiveSessions), "live session", "live sessions"),
-			d.ActiveSessions, plural(uint64(d.Agents), "agent", "agents"), sizeOf(int64(d.MemoryBytes)), label(d.Model))
+		line("daemon", "pid %d, %s, %d with a run; %s, %s; model %s", d.Pid, cli.Plural(uint64(d.LiveSessions), "live session", "live sessions"),
+			d.ActiveSessions, cli.Plural(uint64(d.Agents), "agent", "agents"), cli.Size(int64(d.MemoryBytes)), cli.Label(d.Model))
 	}
 }

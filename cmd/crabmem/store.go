@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
@@ -195,13 +196,11 @@ func get(s *crmem.Store, name string) (crmem.Entry, error) {
 		return e, &failure{Code: exitConflict, Kind: "ambiguous", Message: err.Error(), Path: s.Path(), Remedy: "use one of the names", err: err}
 	}
 	if errors.Is(err, crmem.ErrNotFound) {
-		return e, &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + quoted(name), Path: s.Path(),
+		return e, &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(name), Path: s.Path(),
 			Remedy: "crabmem list shows the names, crabmem recall searches what is in them", err: err}
 	}
 	return e, err
 }
-
-func quoted(name string) string { return "\"" + printable(name) + "\"" }
 
 // completeNames completes the first n arguments with names of entries.
 func (c *app) completeNames(n int) cobra.CompletionFunc {
@@ -218,7 +217,7 @@ func (c *app) completeNames(n int) cobra.CompletionFunc {
 		for e := range s.All() {
 			// A name with a line break or a tab has no place in the protocol.
 			if strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n") {
-				names = append(names, cobra.CompletionWithDesc(e.Name, firstLine(fit(firstLine(e.Content), 60))))
+				names = append(names, cobra.CompletionWithDesc(e.Name, cli.FirstLine(cli.Fit(cli.FirstLine(e.Content), 60))))
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp

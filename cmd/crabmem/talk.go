@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
@@ -346,7 +347,7 @@ func usageLine(u *replyUsage) string {
 	if u.Estimated {
 		about = "about "
 	}
-	s := fmt.Sprintf("%s%s in, %d out", about, plural(u.Prompt, "token", "tokens"), u.Completion)
+	s := fmt.Sprintf("%s%s in, %d out", about, cli.Plural(u.Prompt, "token", "tokens"), u.Completion)
 	if u.ContextLimit > 0 {
 		s += fmt.Sprintf(", context %d %%", u.context*100/u.ContextLimit)
 	}

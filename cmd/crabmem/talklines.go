@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -52,11 +53,11 @@ func eventLines(e *pb.StreamEvent) []string {
 	case e.GetCompacted() != nil:
 		line := "the conversation was compacted"
 		if a := e.GetCompacted().Archive; a != "" {
-			line += "; the summary is kept as " + label(a)
+			line += "; the summary is kept as " + cli.Label(a)
 		}
 		return []string{line}
 	case e.GetError() != nil:
-		return []string{"note: " + printable(oneLine(e.GetError().Message))}
+		return []string{"note: " + cli.Printable(cli.OneLine(e.GetError().Message))}
 	}
 	return nil
 }
@@ -64,17 +65,17 @@ func eventLines(e *pb.StreamEvent) []string {
 // callLine names a call: a command by its first line, others with what they
 // are given.
 func callLine(call *pb.ToolCallInfo) string {
-	name := printable(call.Name)
+	name := cli.Printable(call.Name)
 	var args map[string]any
 	if json.Unmarshal([]byte(call.Arguments), &args) != nil || len(args) == 0 {
 		return name
 	}
 	for _, key := range []string{"command", "name", "query", "path"} {
 		if s, ok := args[key].(string); ok && (len(args) == 1 || key != "name") {
-			return name + " " + printable(oneLine(s))
+			return name + " " + cli.Printable(cli.OneLine(s))
 		}
 	}
-	return name + " " + printable(oneLine(call.Arguments))
+	return name + " " + cli.Printable(cli.OneLine(call.Arguments))
 }
 
 func resultLine(r *pb.ToolResultEvent) string {
@@ -88,12 +89,12 @@ func resultLine(r *pb.ToolResultEvent) string {
 		code = *ran.Code
 		output = strings.TrimSpace(ran.Stdout + "\n" + ran.Stderr)
 	}
-	text := firstLine(output)
+	text := cli.FirstLine(output)
 	if text == "" {
 		text = "nothing"
 	}
 	if n := strings.Count(output, "\n"); n > 0 {
-		text += " … " + plural(n, "more line", "more lines")
+		text += " … " + cli.Plural(n, "more line", "more lines")
 	}
 	if code != 0 {
 		text = fmt.Sprintf("exit %d: %s", code, text)

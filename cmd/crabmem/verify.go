@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 
 	"github.com/spf13/cobra"
@@ -40,8 +41,8 @@ a warning and exit code 0: the next write cuts it off and keeps a copy.`,
 		if c.json {
 			return c.printJSON(r)
 		}
-		c.say("%s is whole: %s; %s, and %s in the log", printable(r.Path), plural(r.Entries, "entry", "entries"),
-			sizeOf(r.SnapshotBytes), plural(r.LogOps, "operation", "operations"))
+		c.say("%s is whole: %s; %s, and %s in the log", cli.Printable(r.Path), cli.Plural(r.Entries, "entry", "entries"),
+			cli.Size(r.SnapshotBytes), cli.Plural(r.LogOps, "operation", "operations"))
 		return nil
 	}
 	return cmd
@@ -81,7 +82,7 @@ func (c *app) damage(r *crmem.Report) error {
 	if f.Code == exitCorrupt {
 		f.More = r
 		if r.Entries > 0 && !c.json {
-			c.note(fmt.Sprintf("%s can be read", plural(r.Entries, "entry", "entries")))
+			c.note(fmt.Sprintf("%s can be read", cli.Plural(r.Entries, "entry", "entries")))
 		}
 	}
 	return f

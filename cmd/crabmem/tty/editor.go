@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"crabmem/cmd/crabmem/internal/cli"
 )
 
 // Editor edits a text of a few lines. Its zero value is empty.
@@ -269,7 +271,7 @@ func (e *Editor) complete() {
 // View returns the text as rows of at most width columns behind a prompt, at
 // most height of them, and where the cursor is.
 func (e *Editor) View(prompt string, width, height int) (rows []string, row, col int) {
-	indent := Columns(prompt)
+	indent := cli.Columns(prompt)
 	room := max(width-indent-1, 4)
 	line, n, at := []rune{}, 0, 0
 	flush := func() {
@@ -292,7 +294,7 @@ func (e *Editor) View(prompt string, width, height int) (rows []string, row, col
 			flush()
 			continue
 		}
-		c := RuneColumns(r)
+		c := cli.RuneColumns(r)
 		if n+c > room {
 			flush()
 			if i == at && i == e.at {

@@ -3,6 +3,8 @@ package tty
 import (
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
+
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/util"
@@ -86,7 +88,7 @@ func (w *writer) target(to []span, from int, url, style string) []span {
 	for _, s := range to[from:] {
 		b.WriteString(s.text)
 	}
-	if url = Clean(strings.ReplaceAll(url, "\n", "")); url == "" || url == b.String() {
+	if url = cli.Clean(strings.ReplaceAll(url, "\n", "")); url == "" || url == b.String() {
 		return to
 	}
 	return append(to, span{" (" + url + ")", add(style, sgrDim)})
@@ -125,7 +127,7 @@ func (w *writer) flow(n ast.Node, style, first string) {
 			l.end()
 			continue
 		}
-		l.add(Clean(s.text), s.style)
+		l.add(cli.Clean(s.text), s.style)
 	}
 	l.end()
 }
@@ -160,7 +162,7 @@ func (l *line) add(s, style string) {
 func (l *line) letters(s, style string) {
 	room := l.w.room()
 	for {
-		n := Columns(s)
+		n := cli.Columns(s)
 		if l.wcols+n <= room {
 			l.word = append(l.word, span{s, style})
 			l.wcols += n
@@ -172,9 +174,9 @@ func (l *line) letters(s, style string) {
 			l.newLine()
 			continue
 		}
-		rows := Fold(s, room)
+		rows := cli.Fold(s, room)
 		l.word = append(l.word, span{rows[0], style})
-		l.wcols = Columns(rows[0])
+		l.wcols = cli.Columns(rows[0])
 		s = s[len(rows[0]):]
 		if s == "" {
 			return
@@ -236,7 +238,7 @@ func (w *writer) plain(n ast.Node) string {
 	for _, s := range w.spans(n, "", 0, nil) {
 		b.WriteString(strings.ReplaceAll(s.text, "\n", " "))
 	}
-	return strings.TrimSpace(Clean(b.String()))
+	return strings.TrimSpace(cli.Clean(b.String()))
 }
 
 // table writes a table in columns or, where it is too wide, a line for each
@@ -251,7 +253,7 @@ func (w *writer) table(t *east.Table) {
 			if len(row) == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[len(row)] = max(widths[len(row)], Columns(cell))
+			widths[len(row)] = max(widths[len(row)], cli.Columns(cell))
 			row = append(row, cell)
 		}
 		rows = append(rows, row)
@@ -272,7 +274,7 @@ func (w *writer) table(t *east.Table) {
 			}
 			b.WriteString(cell)
 			if j < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[j]-Columns(cell)))
+				b.WriteString(strings.Repeat(" ", widths[j]-cli.Columns(cell)))
 			}
 		}
 		style := ""

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"crabmem/cmd/crabmem/internal/cli"
 )
 
 // Code says which key it is.
@@ -109,7 +111,7 @@ func (k *Keys) pasted(b []byte) (n int, done bool) {
 
 func pastedText(b []byte) string {
 	s := strings.ReplaceAll(strings.ToValidUTF8(string(b), ""), "\r\n", "\n")
-	return Clean(strings.ReplaceAll(s, "\r", "\n"))
+	return cli.Clean(strings.ReplaceAll(s, "\r", "\n"))
 }
 
 // one returns the first key of b and how many bytes it has; 0 when more are
@@ -134,7 +136,7 @@ func (k *Keys) one(b []byte) (Key, int) {
 		return Key{}, 0
 	}
 	r, n := utf8.DecodeRune(b)
-	if r == utf8.RuneError && n == 1 || !Showable(r) {
+	if r == utf8.RuneError && n == 1 || !cli.Showable(r) {
 		return Key{}, n
 	}
 	return Key{Code: Rune, Rune: r}, n
@@ -249,7 +251,7 @@ func codepoint(r, mods int) Key {
 		return control(rune(r))
 	case m&altKey != 0:
 		return Key{Code: alts[rune(r)]}
-	case r >= 0x20 && r <= utf8.MaxRune && utf8.ValidRune(rune(r)) && Showable(rune(r)) && !(r >= 0xe000 && r <= 0xf8ff):
+	case r >= 0x20 && r <= utf8.MaxRune && utf8.ValidRune(rune(r)) && cli.Showable(rune(r)) && !(r >= 0xe000 && r <= 0xf8ff):
 		return Key{Code: Rune, Rune: rune(r)}
 	}
 	return Key{}

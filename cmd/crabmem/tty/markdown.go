@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
+
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
@@ -74,7 +76,7 @@ func (m *Markdown) Flush() string {
 }
 
 // Pending returns what is not shown yet, as it is.
-func (m *Markdown) Pending() string { return Clean(m.block.String() + m.line.String()) }
+func (m *Markdown) Pending() string { return cli.Clean(m.block.String() + m.line.String()) }
 
 func (m *Markdown) endLine(out *strings.Builder) {
 	line := strings.TrimSuffix(m.line.String(), "\r")
@@ -118,7 +120,7 @@ func (m *Markdown) part(out *strings.Builder) {
 }
 
 func (m *Markdown) endBlock(out *strings.Builder) {
-	src := Clean(m.block.String())
+	src := cli.Clean(m.block.String())
 	m.block.Reset()
 	if strings.TrimSpace(src) == "" {
 		return
@@ -130,7 +132,7 @@ func (m *Markdown) endBlock(out *strings.Builder) {
 // code writes a line of a block of code, which is shown as it comes.
 func (m *Markdown) code(out *strings.Builder, line string) {
 	w := &writer{m: m, prefix: []string{"    "}}
-	w.raw(Clean(line), sgrCode)
+	w.raw(cli.Clean(line), sgrCode)
 	out.WriteString(w.b.String())
 }
 
@@ -222,7 +224,7 @@ func (w *writer) room() int {
 	if w.m.Width <= 0 {
 		return 1 << 30
 	}
-	return max(w.m.Width-Columns(strings.Join(w.prefix, "")), 8)
+	return max(w.m.Width-cli.Columns(strings.Join(w.prefix, "")), 8)
 }
 
 func (w *writer) endLine(s string) {
@@ -232,7 +234,7 @@ func (w *writer) endLine(s string) {
 // raw writes lines as they are, folded where they are too long.
 func (w *writer) raw(s, style string) {
 	for line := range strings.SplitSeq(s, "\n") {
-		for _, row := range Fold(line, w.room()) {
+		for _, row := range cli.Fold(line, w.room()) {
 			w.endLine(w.styled(row, style))
 		}
 	}
@@ -322,7 +324,7 @@ func (w *writer) list(l *ast.List, depth int) {
 			bullet = fmt.Sprintf("%d. ", number)
 			number++
 		}
-		w.push(strings.Repeat(" ", Columns(bullet)), bullet)
+		w.push(strings.Repeat(" ", cli.Columns(bullet)), bullet)
 		if n.FirstChild() == nil {
 			w.endLine("")
 		}

@@ -91,18 +91,3 @@ func TestMarkdownTime(t *testing.T) {
 		}
 	}
 }
-
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain\nlines":                       "plain\nlines",
-		"a\x1b[31mred\x1b]0;title\x07\x9b1m": "a[31mred]0;title\u009b1m",
-		"bell\a\b\x7f\r":                     "bell",
-		"tab\tbed":                           "tab    bed",
-		"\u202eevil\u2066":                   "evil",
-		"\u009b31m":                          "31m",
-	} {
-		if got := Clean(in); got != strings.ReplaceAll(want, "\u009b", "\ufffd") {
-			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

@@ -1,5 +1,4 @@
-// Package markdown throws texts at the Markdown of the chat.
-package markdown
+package tty_test
 
 import (
 	"os"
@@ -11,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/tty"
 )
 
@@ -20,7 +20,7 @@ var style = regexp.MustCompile("\x1b\\[[0-9;]+m")
 // and, with colours, styles that end; lines that fit; the same in pieces; and no
 // time to speak of.
 func FuzzRender(f *testing.F) {
-	files, err := filepath.Glob("../../cmd/crabmem/tty/testdata/*.md")
+	files, err := filepath.Glob("testdata/*.md")
 	if err != nil || len(files) < 5 {
 		f.Fatalf("%d files, %v", len(files), err)
 	}
@@ -65,8 +65,8 @@ func FuzzRender(f *testing.F) {
 		gate.Time(t, "rendering", start, 3*time.Second)
 		// Prefixes of quotes and lists take what they take.
 		for line := range strings.SplitSeq(out, "\n") {
-			if w := int(width); w > 40 && tty.Columns(line) > w+12 {
-				t.Errorf("a line of %d columns, want %d: %q", tty.Columns(line), w, line)
+			if w := int(width); w > 40 && cli.Columns(line) > w+12 {
+				t.Errorf("a line of %d columns, want %d: %q", cli.Columns(line), w, line)
 			}
 		}
 	})
@@ -75,7 +75,7 @@ func FuzzRender(f *testing.F) {
 func check(t *testing.T, s string) {
 	t.Helper()
 	for _, r := range s {
-		if r != '\n' && !tty.Showable(r) {
+		if r != '\n' && !cli.Showable(r) {
 			t.Fatalf("%q in %q", r, s)
 		}
 	}
@@ -106,8 +106,8 @@ func FuzzKeys(f *testing.F) {
 				t.Fatalf("%d rows, cursor at %d, %d", len(rows), row, col)
 			}
 			for _, r := range rows {
-				if w := int(width); w > 10 && tty.Columns(r) >= w {
-					t.Fatalf("a row of %d columns: %q", tty.Columns(r), r)
+				if w := int(width); w > 10 && cli.Columns(r) >= w {
+					t.Fatalf("a row of %d columns: %q", cli.Columns(r), r)
 				}
 				check(t, r)
 			}

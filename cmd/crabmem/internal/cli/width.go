@@ -1,7 +1,4 @@
-// Package tty is what a chat needs of a terminal: Markdown as formatted text,
-// keys, and an editor of a few lines. It reads and writes no file: bytes come in
-// and go out.
-package tty
+package cli
 
 import (
 	"strings"

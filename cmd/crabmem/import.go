@@ -1,35 +1,18 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
-	"crabmem/sessionlog/foreign"
 
 	"github.com/spf13/cobra"
 )
-
-// What import reads at most: the store is in memory as a whole, and JSON is at
-// most a few times its size. A line holds one entry, each byte of it as an
-// escape of six.
-const (
-	maxImport     = 4 << 30
-	maxImportLine = 6*(crmem.MaxContent+2<<20) + 1<<16
-)
-
-// importKinds are the formats that import reads.
-var importKinds = []string{importer.Crabmem, importer.RFC0038, importer.BasicMemory, importer.MemoryJSON, importer.Mem0, importer.ChatGPT, importer.Claude}
 
 // imported is the answer of import.
 type imported struct {
@@ -101,30 +84,37 @@ ends in the current message.`,
 	cmd.Flags().BoolVar(&skip, "skip", false, "keep the old entry where one of its name differs")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
 	cmd.Flags().StringVar(&from, "from", "", "what `kind` of source it is; without it, what it looks like")
-	completeWords(cmd, "from", importKinds...)
+	completeWords(cmd, "from", importer.Kinds...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "replace", "skip"); err != nil {
 			return err
 		}
-		if from != "" && !slices.Contains(importKinds, from) {
-			return usagef("--from %q: want %s", from, strings.Join(importKinds, ", "))
+		if from != "" && !slices.Contains(importer.Kinds, from) {
+			return usagef("--from %q: want %s", from, strings.Join(importer.Kinds, ", "))
 		}
-		in := &importSource{c: c, path: args[0], kind: from}
-		if err := in.find(cmd.Context()); err != nil {
+		in := &importer.Source{FS: c.fs, Path: args[0], Kind: from}
+		if err := c.detectSource(cmd.Context(), in); err != nil {
 			return err
 		}
-		if from == "" && in.kind != importer.Crabmem {
-			c.say("%s looks like %s", cli.Printable(inputName(args[0])), in.kind)
+		if from == "" && in.Kind != importer.Crabmem {
+			c.say("%s looks like %s", cli.Printable(inputName(args[0])), in.Kind)
 		}
-		a := &imported{From: in.kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
+		mode := importer.Refuse
+		switch {
+		case replace:
+			mode = importer.Replace
+		case skip:
+			mode = importer.Keep
+		}
+		a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
 		var err error
 		switch {
-		case importer.IsChats(in.kind):
+		case importer.IsChats(in.Kind):
 			err = c.importChats(cmd.Context(), in, a)
-		case importer.IsTree(in.kind), in.kind == importer.Mem0:
-			err = c.importMemory(cmd.Context(), in, replace, skip, a)
+		case importer.IsTree(in.Kind), in.Kind == importer.Mem0:
+			err = c.importMemory(cmd.Context(), in, mode, a)
 		default:
-			err = c.importEntries(cmd.Context(), in, replace, skip, a)
+			err = c.importEntries(cmd.Context(), in, mode, a)
 		}
 		if err != nil {
 			return err
@@ -138,7 +128,7 @@ ends in the current message.`,
 			verb = "would import"
 		}
 		what := cli.Plural(a.Added, "entry", "entries")
-		if importer.IsChats(in.kind) {
+		if importer.IsChats(in.Kind) {
 			what = cli.Plural(a.Added, "session", "sessions")
 		}
 		c.say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
@@ -148,21 +138,33 @@ ends in the current message.`,
 }
 
 // importEntries imports entries, a line each.
-func (c *app) importEntries(ctx context.Context, in *importSource, replace, skip bool, a *imported) error {
-	lines, err := in.lines(ctx)
-	if err != nil {
+func (c *app) importEntries(ctx context.Context, in *importer.Source, mode importer.Mode, a *imported) error {
+	var lines []importer.Line
+	err := c.readSource(ctx, in, func() (err error) {
+		var warnings []string
+		lines, warnings, err = in.Lines()
+		for _, w := range warnings {
+			c.warn(inputName(in.Path) + ": " + w)
+		}
 		return err
+	})
+	if err != nil {
+		return sourceError(in, err)
 	}
-	var p importPlan
+	var p *importer.Plan
 	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
-		p = importPlan{replace: replace, skip: skip, now: uint64(max(c.now().Unix(), 0))}
-		err := p.make(s, lines)
-		return p.ops, err
+		if p, err = importer.PlanLines(s, lines, mode, c.now()); err != nil {
+			return nil, &failure{Code: exitConflict, Kind: "exists", Path: s.Path(), err: err, Message: err.Error() + "; nothing was written",
+				Remedy: "--replace takes the new entries, --skip keeps the old ones"}
+		}
+		return p.Ops, nil
 	})
 	if errors.Is(err, crmem.ErrInvalid) {
-		return invalidLine(in.path, lines, err)
+		return invalidLine(in.Path, lines, err)
 	}
-	a.Added, a.Replaced, a.Skipped, a.Kept = p.added, p.replaced, p.skipped, p.kept
+	if err == nil {
+		a.Added, a.Replaced, a.Skipped, a.Kept = p.Added, p.Replaced, p.Skipped, p.Kept
+	}
 	return err
 }
 
@@ -196,15 +198,11 @@ func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]
 	})
 }
 
-// invalidLine says which line a store does not take: the first that an empty
-// one refuses too.
-func invalidLine(file string, lines []importLine, err error) error {
+// invalidLine is the error for the first line that no store takes.
+func invalidLine(file string, lines []importer.Line, err error) error {
 	at := inputName(file)
-	for _, l := range lines {
-		if e := crmem.New(nil).Apply(crmem.Restore{Entry: l.entry}); errors.Is(e, crmem.ErrInvalid) {
-			at, err = fmt.Sprintf("%s: line %d", at, l.number), e
-			break
-		}
+	if n, lineErr := importer.FirstInvalid(lines); n > 0 {
+		at, err = fmt.Sprintf("%s: line %d", at, n), lineErr
 	}
 	return &failure{Code: exitFailure, Kind: "invalid", Message: at + ": " + err.Error(), Path: file,
 		Remedy: "mend the line; nothing was written", err: err}
@@ -215,151 +213,4 @@ func inputName(file string) string {
 		return "standard input"
 	}
 	return file
-}
-
-// importLine is one line of the input.
-type importLine struct {
-	number int
-	entry  crmem.Entry
-	timed  bool // it says when it was created
-}
-
-// readImport reads lines until one is wrong: what is no export ends soon.
-func readImport(file string, r io.Reader) ([]importLine, error) {
-	var lines []importLine
-	n, size := 0, int64(0)
-	wrong := func(err error) error {
-		return &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: line %d: %v", inputName(file), n, err), Path: file,
-			Remedy: "mend the line; nothing was written", err: err}
-	}
-	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 1<<16), maxImportLine)
-	for in.Scan() {
-		n++
-		line := in.Text()
-		if size += int64(len(line)); size > maxImport {
-			return nil, wrong(fmt.Errorf("with it there are more than the %s that are allowed", cli.Size(maxImport)))
-		}
-		if n == 1 {
-			line = strings.TrimPrefix(line, "\ufeff")
-		}
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		l, err := parseImportLine(line)
-		if err != nil {
-			return nil, wrong(err)
-		}
-		l.number = n
-		lines = append(lines, l)
-	}
-	if n++; errors.Is(in.Err(), bufio.ErrTooLong) {
-		return nil, wrong(fmt.Errorf("more than the %s that an entry can take", cli.Size(maxImportLine)))
-	}
-	return lines, in.Err()
-}
-
-// jsonWant says what the fields of a line hold.
-var jsonWant = map[string]string{
-	"id": "a whole number", "created_at": "a whole number of seconds since 1970", "name": "a string", "kind": "a string",
-	"content": "a string", "aliases": "an array of strings",
-}
-
-func parseImportLine(line string) (importLine, error) {
-	var l importLine
-	if !utf8.ValidString(line) {
-		return l, errors.New("invalid UTF-8")
-	}
-	if i := foreign.LoneSurrogate(line); i >= 0 {
-		return l, fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
-	}
-	var v struct {
-		ID        uint64      `json:"id"`
-		Name      *string     `json:"name"`
-		Kind      *crmem.Kind `json:"kind"`
-		CreatedAt *uint64     `json:"created_at"`
-		Content   string      `json:"content"`
-		Aliases   []string    `json:"aliases"`
-	}
-	dec := json.NewDecoder(bytes.NewReader([]byte(line)))
-	if err := dec.Decode(&v); err != nil {
-		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field == "" {
-			return l, fmt.Errorf("a JSON %s, want an object", e.Value)
-		} else if ok {
-			return l, fmt.Errorf("%q is a JSON %s, want %s", e.Field, e.Value, jsonWant[e.Field])
-		}
-		return l, err
-	}
-	if dec.More() {
-		return l, errors.New("more than one value")
-	}
-	if v.Name == nil {
-		return l, errors.New(`no "name"`)
-	}
-	l.entry = crmem.Entry{ID: v.ID, Name: *v.Name, Content: v.Content, Aliases: v.Aliases}
-	if v.Kind != nil {
-		l.entry.Kind = *v.Kind
-	}
-	if v.CreatedAt != nil {
-		l.entry.CreatedAt, l.timed = *v.CreatedAt, true
-	}
-	return l, nil
-}
-
-// importPlan turns lines into the operations of one batch.
-type importPlan struct {
-	replace, skip bool
-	now           uint64
-
-	ops                            []crmem.Op
-	added, replaced, skipped, kept int
-}
-
-func (p *importPlan) make(s *crmem.Store, lines []importLine) error {
-	// What a name will hold when the operations so far are done.
-	staged := make(map[string]crmem.Entry)
-	for e := range s.All() {
-		staged[e.Name] = e
-	}
-	lineOf := make(map[string]int)
-	for _, l := range lines {
-		e := l.entry
-		old, exists := staged[e.Name]
-		if !l.timed {
-			e.CreatedAt = p.now
-			if exists {
-				e.CreatedAt = old.CreatedAt
-			}
-		}
-		same := e
-		same.ID = old.ID // an id may have to change on its way
-		switch {
-		case !exists:
-			p.added++
-			p.ops = append(p.ops, crmem.Restore{Entry: e})
-		case old.Equal(same):
-			p.skipped++
-			continue
-		case p.skip:
-			p.kept++
-			continue
-		case !p.replace:
-			who := "the store"
-			if n := lineOf[e.Name]; n > 0 {
-				who = fmt.Sprintf("line %d", n)
-			}
-			return &failure{Code: exitConflict, Kind: "exists", Path: s.Path(), err: crmem.ErrExists,
-				Message: fmt.Sprintf("line %d: %s has another %s; nothing was written", l.number, who, cli.Quoted(e.Name)),
-				Remedy:  "--replace takes the new entries, --skip keeps the old ones"}
-		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt:
-			p.replaced++
-			p.ops = append(p.ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
-		default:
-			// Kind and time of an entry never change: this is another one.
-			p.replaced++
-			p.ops = append(p.ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: e})
-		}
-		staged[e.Name], lineOf[e.Name] = e, l.number
-	}
-	return nil
 }

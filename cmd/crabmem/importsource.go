@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
@@ -13,141 +11,75 @@ import (
 	"crabmem/sessionlog"
 )
 
-// importSource is what import reads: a path, or standard input.
-type importSource struct {
-	c     *app
-	path  string
-	kind  string    // "" until it is known
-	stdin io.Reader // with what was looked at
+// readSource runs f, which reads the source. To read a stream or a tree only
+// waits: a signal ends the command.
+func (c *app) readSource(ctx context.Context, in *importer.Source, f func() error) error {
+	if in.Stream != nil || importer.IsTree(in.Kind) {
+		return c.wait(ctx, f)
+	}
+	return f()
 }
 
-// find finds out what kind of source it is, where it is not said.
-func (in *importSource) find(ctx context.Context) error {
-	c := in.c
-	if in.path == "-" {
-		if importer.IsTree(in.kind) {
-			return usagef("%s is a directory, and cannot come from standard input", in.kind)
+// detectSource finds out what kind of source it is, where it is not said.
+func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
+	if in.Path != "-" {
+		return sourceError(in, in.Detect())
+	}
+	if importer.IsTree(in.Kind) {
+		return usagef("%s is a directory, and cannot come from standard input", in.Kind)
+	}
+	in.Stream = c.stdin
+	return c.wait(ctx, func() error {
+		c.prompt()
+		return in.Detect()
+	})
+}
+
+// sourceError is the error for what an import could not open or read.
+func sourceError(in *importer.Source, err error) error {
+	if e, ok := errors.AsType[*importer.RecordError](err); ok {
+		remedy := "mend the line; nothing was written"
+		if in.Kind == importer.MemoryJSON {
+			remedy = "name the memory.json of the reference memory server, or mend the record; nothing was written"
 		}
-		in.stdin = c.stdin
-		return c.wait(ctx, func() error {
-			c.prompt()
-			if in.kind == "" {
-				in.kind, in.stdin = importer.DetectReader(c.stdin)
-			}
-			return nil
-		})
+		return &failure{Code: exitFailure, Kind: "import", Message: inputName(in.Path) + ": " + e.Error(), Path: in.Path, Remedy: remedy, err: err}
 	}
-	if in.kind != "" {
-		return nil
+	if e, ok := errors.AsType[*importer.OpenError](err); ok {
+		f := classify(e.Err)
+		if f.Code != exitPermission {
+			f.Code, f.Kind, f.Path = exitFailure, "failed", in.Path
+			f.Remedy = "name a file that crabmem export wrote, - for standard input, or what crabmem import --help lists"
+		}
+		return f
 	}
-	kind, err := importer.Detect(c.fs, in.path)
-	in.kind = kind
-	return in.unreadable(err)
+	if _, ok := errors.AsType[*importer.FormatError](err); ok {
+		return sourceFormatError(in, err)
+	}
+	return err
 }
 
-// unreadable is the error for what cannot be opened.
-func (in *importSource) unreadable(err error) error {
-	if err == nil {
-		return nil
-	}
-	f := classify(err)
-	if f.Code != exitPermission {
-		f.Code, f.Kind, f.Path = exitFailure, "failed", in.path
-		f.Remedy = "name a file that crabmem export wrote, - for standard input, or what crabmem import --help lists"
-	}
-	return f
-}
-
-// wrong is the error for what does not say what it should.
-func (in *importSource) wrong(err error) error {
+// sourceFormatError is the error for a source that does not contain what its
+// kind says.
+func sourceFormatError(in *importer.Source, err error) error {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	if err == nil {
-		return nil
-	}
-	return &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: %v", inputName(in.path), err), Path: in.path, err: err,
-		Remedy: "name what " + in.kind + " wrote, or say with --from what it is"}
-}
-
-// lines reads entries, a line each.
-func (in *importSource) lines(ctx context.Context) (lines []importLine, err error) {
-	c := in.c
-	read := func(r io.Reader) ([]importLine, error) { return readImport(in.path, r) }
-	if in.kind == importer.MemoryJSON {
-		read = func(r io.Reader) ([]importLine, error) { return readMemoryJSON(in.path, r, c.warn) }
-	}
-	if in.stdin != nil {
-		err = c.wait(ctx, func() (err error) {
-			lines, err = read(in.stdin)
-			return err
-		})
-		return lines, err
-	}
-	f, err := c.fs.Open(in.path)
-	if err != nil {
-		return nil, in.unreadable(err)
-	}
-	lines, err = read(f)
-	return lines, errors.Join(err, f.Close())
-}
-
-// each gives every stream of the source to read, and returns what beside them
-// is left out.
-func (in *importSource) each(ctx context.Context, read func(io.Reader) error) ([]importer.Left, error) {
-	if in.stdin != nil {
-		return nil, in.c.wait(ctx, func() error { return in.wrong(read(in.stdin)) })
-	}
-	f, err := importer.Open(in.c.fs, in.kind, in.path)
-	if err != nil {
-		return nil, in.unreadable(err)
-	}
-	err = f.Each(read)
-	if ctx.Err() != nil {
-		return nil, errors.Join(context.Cause(ctx), f.Close())
-	}
-	return f.Left, in.wrong(errors.Join(err, f.Close()))
-}
-
-// memory reads notes.
-func (in *importSource) memory(ctx context.Context) (m *importer.Memory, err error) {
-	switch in.kind {
-	case importer.RFC0038, importer.BasicMemory:
-		read := importer.ReadRFC0038
-		if in.kind == importer.BasicMemory {
-			read = importer.ReadBasicMemory
-		}
-		err = in.c.wait(ctx, func() (err error) { // it changes nothing
-			m, err = read(in.c.fs, in.path)
-			return err
-		})
-		return m, in.unreadable(err)
-	}
-	_, err = in.each(ctx, func(r io.Reader) (err error) {
-		m, err = importer.ReadMem0(r)
-		return err
-	})
-	return m, err
+	return &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: %v", inputName(in.Path), err), Path: in.Path, err: err,
+		Remedy: "name what " + in.Kind + " wrote, or say with --from what it is"}
 }
 
 // importMemory imports the notes of another program.
-func (c *app) importMemory(ctx context.Context, in *importSource, replace, skip bool, a *imported) error {
-	m, err := in.memory(ctx)
-	if err != nil {
+func (c *app) importMemory(ctx context.Context, in *importer.Source, mode importer.Mode, a *imported) error {
+	var m *importer.Memory
+	err := c.readSource(ctx, in, func() (err error) {
+		m, err = in.Memory()
 		return err
-	}
-	if len(m.Notes) == 0 && len(m.Left) > 0 {
-		return in.wrong(fmt.Errorf("nothing that can be taken: %s: %s", m.Left[0].Reason, strings.Join(m.Left[0].Where, ", ")))
+	})
+	if err != nil {
+		return sourceError(in, err)
 	}
 	a.LeftOut = append(a.LeftOut, m.Left...)
 	a.Told = append(a.Told, m.Told...)
-	mode := importer.Refuse
-	switch {
-	case replace:
-		mode = importer.Replace
-	case skip:
-		mode = importer.Keep
-	}
 	var p *importer.Plan
 	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
 		if p, err = m.Plan(s, mode, c.now()); err != nil {
@@ -163,7 +95,7 @@ func (c *app) importMemory(ctx context.Context, in *importSource, replace, skip 
 		return c.conflicting(in, a)
 	}
 	if errors.Is(err, crmem.ErrInvalid) {
-		return in.wrong(err)
+		return sourceFormatError(in, err)
 	}
 	if err != nil {
 		return err
@@ -182,7 +114,7 @@ func (c *app) importMemory(ctx context.Context, in *importSource, replace, skip 
 var errConflicts = errors.New("conflicts")
 
 // conflicting is the error for notes that are another way here.
-func (c *app) conflicting(in *importSource, a *imported) error {
+func (c *app) conflicting(in *importer.Source, a *imported) error {
 	list := a.Conflict
 	for i := 1; i < len(list) && i <= maxWarnings && !c.json; i++ {
 		c.warn(list[i].Error())
@@ -191,7 +123,7 @@ func (c *app) conflicting(in *importSource, a *imported) error {
 	if more := len(list) - 1; more > 0 {
 		message += fmt.Sprintf("; and %s", cli.Plural(more, "more conflict", "more conflicts"))
 	}
-	return &failure{Code: exitConflict, Kind: "exists", Path: in.path, More: a, err: crmem.ErrExists,
+	return &failure{Code: exitConflict, Kind: "exists", Path: in.Path, More: a, err: crmem.ErrExists,
 		Message: message + "; nothing was written",
 		Remedy:  "--replace takes the source's, --skip keeps the notes of the store"}
 }
@@ -234,7 +166,7 @@ type importedChat struct {
 }
 
 // importChats imports conversations as sessions.
-func (c *app) importChats(ctx context.Context, in *importSource, a *imported) error {
+func (c *app) importChats(ctx context.Context, in *importer.Source, a *imported) error {
 	done := func() int { return a.Added + a.Replaced }
 	return c.importSessions(a.DryRun, done, func(d *sessionlog.Dir) (err error) {
 		im, err := d.NewImporter(a.DryRun)
@@ -242,26 +174,24 @@ func (c *app) importChats(ctx context.Context, in *importSource, a *imported) er
 			return err
 		}
 		defer func() { err = errors.Join(err, im.Close()) }()
-		taken := make(map[string]bool) // of several files
-		left, err := in.each(ctx, func(r io.Reader) error {
-			left, err := importer.ReadChats(in.kind, r, func(h *importer.Chat) error {
+		var left []importer.Left
+		err = c.readSource(ctx, in, func() (err error) {
+			left, err = in.Chats(func(h *importer.Chat) error {
 				if err := context.Cause(ctx); err != nil {
 					return err
 				}
-				if h.Err == nil && taken[h.ID] {
-					h.Err = fmt.Errorf("%s: in two files, the first is taken", h.ID)
-				}
-				taken[h.ID] = true
 				return c.importChat(im, h, a)
 			})
-			a.LeftOut = append(a.LeftOut, left...)
 			return err
 		})
 		a.LeftOut = append(a.LeftOut, left...)
-		if n := len(a.Sessions); err == nil && n > 0 && n == a.Kept && a.Sessions[0].Source == "" {
-			err = in.wrong(fmt.Errorf("nothing that can be taken: %s", a.Sessions[0].Reason))
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		return err
+		if n := len(a.Sessions); err == nil && n > 0 && n == a.Kept && a.Sessions[0].Source == "" {
+			return sourceFormatError(in, fmt.Errorf("nothing that can be taken: %s", a.Sessions[0].Reason))
+		}
+		return sourceError(in, err)
 	})
 }
 

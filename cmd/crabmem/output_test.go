@@ -29,35 +29,6 @@ func TestParseAge(t *testing.T) {
 	}
 }
 
-// TestImportLines checks that a line is taken exactly or not at all.
-func TestImportLines(t *testing.T) {
-	for line, ok := range map[string]bool{
-		`{"name":"a"}`:                     true,
-		`{"name":"\ud83d\ude00"}`:          true,
-		`{"name":"\\ud83d"}`:               true,
-		`{"name":"\\\ud83d"}`:              false,
-		`{"name":"\ud83d"}`:                false,
-		`{"name":"\ude00\ud83d"}`:          false,
-		`{"name":"\uD83Dx"}`:               false,
-		`{"name":"a"} {}`:                  false,
-		`{"content":"a"}`:                  false,
-		`{"name":"a","id":-1}`:             false,
-		`{"name":"a","kind":"topic"}`:      false,
-		`{"name":"a","created_at":1e99}`:   false,
-		`["a"]`:                            false,
-		"{\"name\":\"\xff\"}":              false,
-		`{"name":"a","aliases":["b","c"]}`: true,
-	} {
-		l, err := parseImportLine(line)
-		if (err == nil) != ok {
-			t.Errorf("%s: %v, %v", line, l.entry, err)
-		}
-		if ok && line == `{"name":"\\ud83d"}` && l.entry.Name != `\ud83d` {
-			t.Errorf("%s: name %q", line, l.entry.Name)
-		}
-	}
-}
-
 // TestErrorJSON checks that an error has every key, whatever it is.
 func TestErrorJSON(t *testing.T) {
 	var diag bytes.Buffer

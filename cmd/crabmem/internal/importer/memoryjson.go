@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"bufio"
@@ -41,19 +41,22 @@ var memoryKeys = map[string][]string{
 
 // memoryJSON collects the graph of such a file.
 type memoryJSON struct {
-	file string
-	warn func(string)
-
-	g     *graph
-	first map[string]int // the record that a name is first in
+	nodes []*memgraph.Node
+	named map[string]*memgraph.Node
+	first map[string]int // the first record with a name
 	seen  map[memgraph.Relation]bool
-	notes int // warnings, those included that are not told
+
+	warnings []string
+	found    int // number of warnings, including suppressed ones
 }
 
+// maxMemoryWarnings bounds the warnings; the others are counted.
+const maxMemoryWarnings = 5
+
 // readMemoryJSON reads the file and returns an entry for each note of the
-// graph.
-func readMemoryJSON(file string, r io.Reader, warn func(string)) ([]importLine, error) {
-	m := memoryJSON{file: file, warn: warn, g: newGraph(), first: make(map[string]int), seen: make(map[memgraph.Relation]bool)}
+// graph, with warnings of what is not taken as it stands.
+func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
+	m := memoryJSON{named: make(map[string]*memgraph.Node), first: make(map[string]int), seen: make(map[memgraph.Relation]bool)}
 	in := bufio.NewReader(io.LimitReader(r, maxMemoryJSON+1))
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
 		_, _ = in.Discard(3)
@@ -72,24 +75,23 @@ func readMemoryJSON(file string, r io.Reader, warn func(string)) ([]importLine, 
 			err = m.add(n, raw)
 		}
 		if err != nil {
-			return nil, &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: record %d: %v", inputName(file), n, err), Path: file, err: err,
-				Remedy: "name the memory.json of the reference memory server, or mend the record; nothing was written"}
+			return nil, m.warnings, &RecordError{"record", n, err}
 		}
 	}
-	if more := m.notes - maxUnread; more > 0 {
-		warn(fmt.Sprintf("%s: and %s more of the kind", inputName(file), cli.Plural(more, "warning", "warnings")))
+	if more := m.found - maxMemoryWarnings; more > 0 {
+		m.warnings = append(m.warnings, fmt.Sprintf("and %s more of the kind", cli.Plural(more, "warning", "warnings")))
 	}
-	var lines []importLine
-	for _, n := range m.g.nodes {
-		lines = append(lines, importLine{number: m.first[n.Name], entry: crmem.Entry{Name: n.Name, Content: n.Text()}})
+	var lines []Line
+	for _, n := range m.nodes {
+		lines = append(lines, Line{Number: m.first[n.Name], Entry: crmem.Entry{Name: n.Name, Content: n.Text()}})
 	}
-	return lines, nil
+	return lines, m.warnings, nil
 }
 
-// note warns of what is not taken over as it stands.
-func (m *memoryJSON) note(n int, format string, args ...any) {
-	if m.notes++; m.notes <= maxUnread {
-		m.warn(fmt.Sprintf("%s: record %d: ", inputName(m.file), n) + fmt.Sprintf(format, args...))
+// warn adds a warning of what is not taken as it stands.
+func (m *memoryJSON) warn(n int, format string, args ...any) {
+	if m.found++; m.found <= maxMemoryWarnings {
+		m.warnings = append(m.warnings, fmt.Sprintf("record %d: ", n)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -148,7 +150,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	}
 	for k := range keys {
 		if !slices.Contains(taken, k) {
-			m.note(n, "%s is no key of the format, and is left out", cli.Quoted(k))
+			m.warn(n, "%s is no key of the format, and is left out", cli.Quoted(k))
 		}
 	}
 	if kind == "entity" {
@@ -157,11 +159,14 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	return m.relation(n, rec)
 }
 
-func (m *memoryJSON) node(n int, name string) (*memgraph.Node, error) {
-	if m.first[name] == 0 {
-		m.first[name] = n
+// node returns the node of a name, and creates it if there is none.
+func (m *memoryJSON) node(n int, name string) *memgraph.Node {
+	node := m.named[name]
+	if node == nil {
+		node = &memgraph.Node{Name: name, Observations: []string{}}
+		m.nodes, m.named[name], m.first[name] = append(m.nodes, node), node, n
 	}
-	return m.g.node(name)
+	return node
 }
 
 // entity adds an entity. One that is there twice, as writers without a lock
@@ -170,15 +175,12 @@ func (m *memoryJSON) entity(n int, rec memoryRecord) error {
 	if rec.Name == nil || rec.EntityType == nil {
 		return errors.New("an entity without name or entityType")
 	}
-	node, err := m.node(n, *rec.Name)
-	if err != nil {
-		return err
-	}
+	node := m.node(n, *rec.Name)
 	if !node.Entity {
 		node.Entity, node.EntityType, node.Observations = true, *rec.EntityType, append([]string{}, rec.Observations...)
 		return nil
 	}
-	m.note(n, "the entity %s is there twice: both are made one", cli.Quoted(*rec.Name))
+	m.warn(n, "the entity %s is there twice: both are made one", cli.Quoted(*rec.Name))
 	more := rec.Observations
 	if node.EntityType != *rec.EntityType {
 		more = append([]string{"entity type: " + *rec.EntityType}, more...)
@@ -197,13 +199,11 @@ func (m *memoryJSON) relation(n int, rec memoryRecord) error {
 	}
 	r := memgraph.Relation{From: *rec.From, To: *rec.To, RelationType: *rec.RelationType}
 	if m.seen[r] {
-		m.note(n, "the relation is there twice: one is kept")
+		m.warn(n, "the relation is there twice: one is kept")
 		return nil
 	}
 	m.seen[r] = true
-	node, err := m.node(n, *rec.From)
-	if err == nil {
-		node.Relations = append(node.Relations, r)
-	}
-	return err
+	node := m.node(n, *rec.From)
+	node.Relations = append(node.Relations, r)
+	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"bytes"
@@ -7,29 +7,30 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"crabmem/crmem"
 )
 
 // importedGraph imports a memory.json as import does.
-func importedGraph(t *testing.T, s *crmem.Store, b []byte) importPlan {
+func importedGraph(t *testing.T, s *crmem.Store, b []byte) *Plan {
 	t.Helper()
-	lines, err := readMemoryJSON("memory.json", bytes.NewReader(b), func(string) {})
+	lines, _, err := readMemoryJSON(bytes.NewReader(b))
 	if err != nil {
 		t.Skip(err)
 	}
-	p := importPlan{skip: true}
-	if err := p.make(s, lines); err != nil {
+	p, err := PlanLines(s, lines, Keep, time.Unix(0, 0))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Apply(p.ops...); err != nil && len(p.ops) > 0 {
+	if err := s.Apply(p.Ops...); err != nil && len(p.Ops) > 0 {
 		t.Skip(err)
 	}
 	return p
 }
 
 func TestEveryFactOfMemoryJSON(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(top, "testdata", "import", "memory.jsonl"))
+	b, err := os.ReadFile(filepath.Join(fixtures, "memory.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +62,8 @@ func TestEveryFactOfMemoryJSON(t *testing.T) {
 	if facts < 8 {
 		t.Errorf("only %d facts", facts)
 	}
-	if p := importedGraph(t, s, b); len(p.ops) > 0 {
-		t.Errorf("imported twice: %+v", p.ops)
+	if p := importedGraph(t, s, b); len(p.Ops) > 0 {
+		t.Errorf("imported twice: %+v", p.Ops)
 	}
 }
 
@@ -79,8 +80,8 @@ func FuzzMemoryJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := crmem.New(nil)
 		first := importedGraph(t, s, b)
-		if again := importedGraph(t, s, b); len(again.ops) > 0 || again.skipped != first.added {
-			t.Fatalf("added %d, and again %+v", first.added, again)
+		if again := importedGraph(t, s, b); len(again.Ops) > 0 || again.Skipped != first.Added {
+			t.Fatalf("added %d, and again %+v", first.Added, again)
 		}
 	})
 }

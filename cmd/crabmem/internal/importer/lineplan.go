@@ -1,0 +1,73 @@
+package importer
+
+import (
+	"fmt"
+	"time"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
+)
+
+// LineConflictError reports a line whose name the store, or an earlier line, has
+// with other values. It wraps [crmem.ErrExists].
+type LineConflictError struct {
+	Line  int
+	Other int // the earlier line; 0: the store
+	Name  string
+}
+
+func (e *LineConflictError) Error() string {
+	owner := "the store"
+	if e.Other > 0 {
+		owner = fmt.Sprintf("line %d", e.Other)
+	}
+	return fmt.Sprintf("line %d: %s has another %s", e.Line, owner, cli.Quoted(e.Name))
+}
+
+func (e *LineConflictError) Unwrap() error { return crmem.ErrExists }
+
+// PlanLines plans to import lines in one batch. In mode Refuse the first
+// conflict is a *LineConflictError. now is the creation time of new entries
+// whose line states none.
+func PlanLines(s *crmem.Store, lines []Line, mode Mode, now time.Time) (*Plan, error) {
+	p := &Plan{}
+	staged := make(map[string]crmem.Entry) // by name, after the operations so far
+	for e := range s.All() {
+		staged[e.Name] = e
+	}
+	lineOf := make(map[string]int)
+	for _, l := range lines {
+		e := l.Entry
+		old, exists := staged[e.Name]
+		if !l.Timed {
+			e.CreatedAt = uint64(max(now.Unix(), 0))
+			if exists {
+				e.CreatedAt = old.CreatedAt
+			}
+		}
+		same := e
+		same.ID = old.ID // an id may have to change on its way
+		switch {
+		case !exists:
+			p.Added++
+			p.Ops = append(p.Ops, crmem.Restore{Entry: e})
+		case old.Equal(same):
+			p.Skipped++
+			continue
+		case mode == Keep:
+			p.Kept++
+			continue
+		case mode != Replace:
+			return nil, &LineConflictError{Line: l.Number, Other: lineOf[e.Name], Name: e.Name}
+		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt:
+			p.Replaced++
+			p.Ops = append(p.Ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
+		default:
+			// Kind and time of an entry never change: this is another one.
+			p.Replaced++
+			p.Ops = append(p.Ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: e})
+		}
+		staged[e.Name], lineOf[e.Name] = e, l.Number
+	}
+	return p, nil
+}

@@ -1,0 +1,133 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
+	"crabmem/sessionlog/foreign"
+)
+
+// Bounds of what crabmem export writes. The store is in memory as a whole, and
+// JSON is at most a few times its size. A line holds one entry, each byte of it
+// as an escape of six.
+const (
+	maxLines = 4 << 30
+	maxLine  = 6*(crmem.MaxContent+2<<20) + 1<<16
+)
+
+// Line is an entry of a source, and the number of its line or record.
+type Line struct {
+	Number int
+	Entry  crmem.Entry
+	Timed  bool // the source states the creation time
+}
+
+// RecordError reports a line or record that the kind of the source does not
+// allow.
+type RecordError struct {
+	Unit   string // "line" or "record"
+	Number int
+	Err    error
+}
+
+func (e *RecordError) Error() string { return fmt.Sprintf("%s %d: %v", e.Unit, e.Number, e.Err) }
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// readLines reads what crabmem export writes. It stops at the first invalid
+// line with a *RecordError, so that other input ends early.
+func readLines(r io.Reader) ([]Line, error) {
+	var lines []Line
+	n, size := 0, int64(0)
+	formatError := func(err error) error { return &RecordError{"line", n, err} }
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 1<<16), maxLine)
+	for in.Scan() {
+		n++
+		line := in.Text()
+		if size += int64(len(line)); size > maxLines {
+			return nil, formatError(fmt.Errorf("with it there are more than the %s that are allowed", cli.Size(maxLines)))
+		}
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		l, err := parseLine(line)
+		if err != nil {
+			return nil, formatError(err)
+		}
+		l.Number = n
+		lines = append(lines, l)
+	}
+	if n++; errors.Is(in.Err(), bufio.ErrTooLong) {
+		return nil, formatError(fmt.Errorf("more than the %s that an entry can take", cli.Size(maxLine)))
+	}
+	return lines, in.Err()
+}
+
+// lineTypes describes the fields of a line.
+var lineTypes = map[string]string{
+	"id": "a whole number", "created_at": "a whole number of seconds since 1970", "name": "a string", "kind": "a string",
+	"content": "a string", "aliases": "an array of strings",
+}
+
+func parseLine(line string) (Line, error) {
+	var l Line
+	if !utf8.ValidString(line) {
+		return l, errors.New("invalid UTF-8")
+	}
+	if i := foreign.LoneSurrogate(line); i >= 0 {
+		return l, fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
+	}
+	var v struct {
+		ID        uint64      `json:"id"`
+		Name      *string     `json:"name"`
+		Kind      *crmem.Kind `json:"kind"`
+		CreatedAt *uint64     `json:"created_at"`
+		Content   string      `json:"content"`
+		Aliases   []string    `json:"aliases"`
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(line)))
+	if err := dec.Decode(&v); err != nil {
+		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field == "" {
+			return l, fmt.Errorf("a JSON %s, want an object", e.Value)
+		} else if ok {
+			return l, fmt.Errorf("%q is a JSON %s, want %s", e.Field, e.Value, lineTypes[e.Field])
+		}
+		return l, err
+	}
+	if dec.More() {
+		return l, errors.New("more than one value")
+	}
+	if v.Name == nil {
+		return l, errors.New(`no "name"`)
+	}
+	l.Entry = crmem.Entry{ID: v.ID, Name: *v.Name, Content: v.Content, Aliases: v.Aliases}
+	if v.Kind != nil {
+		l.Entry.Kind = *v.Kind
+	}
+	if v.CreatedAt != nil {
+		l.Entry.CreatedAt, l.Timed = *v.CreatedAt, true
+	}
+	return l, nil
+}
+
+// FirstInvalid returns the first line that an empty store refuses as invalid,
+// with the error; 0 and nil if there is none.
+func FirstInvalid(lines []Line) (number int, err error) {
+	for _, l := range lines {
+		if err := crmem.New(nil).Apply(crmem.Restore{Entry: l.Entry}); errors.Is(err, crmem.ErrInvalid) {
+			return l.Number, err
+		}
+	}
+	return 0, nil
+}

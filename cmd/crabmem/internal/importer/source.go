@@ -1,0 +1,146 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// Kinds are all kinds of sources.
+var Kinds = []string{Crabmem, RFC0038, BasicMemory, MemoryJSON, Mem0, ChatGPT, Claude}
+
+// Source is what an import reads: a path, or a stream.
+type Source struct {
+	FS     vfs.FS
+	Path   string
+	Stream io.Reader // nil: Path is read
+	Kind   string    // "" before Detect
+}
+
+// OpenError reports that a source cannot be opened, or that its kind cannot be
+// detected.
+type OpenError struct{ Err error }
+
+func (e *OpenError) Error() string { return e.Err.Error() }
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// FormatError reports that a source does not contain what its kind says.
+type FormatError struct{ Err error }
+
+func (e *FormatError) Error() string { return e.Err.Error() }
+func (e *FormatError) Unwrap() error { return e.Err }
+
+func openError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &OpenError{err}
+}
+
+func formatError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &FormatError{err}
+}
+
+// Detect sets the kind of the source by its contents, unless it is set.
+func (s *Source) Detect() (err error) {
+	switch {
+	case s.Kind != "":
+	case s.Stream != nil:
+		s.Kind, s.Stream = DetectReader(s.Stream)
+	default:
+		s.Kind, err = Detect(s.FS, s.Path)
+	}
+	return openError(err)
+}
+
+// Lines reads the entries of a source of kind Crabmem or MemoryJSON. The
+// warnings, which come with an error too, name what is not taken as it stands.
+func (s *Source) Lines() (lines []Line, warnings []string, err error) {
+	read := func(r io.Reader) {
+		if s.Kind == MemoryJSON {
+			lines, warnings, err = readMemoryJSON(r)
+		} else {
+			lines, err = readLines(r)
+		}
+	}
+	if s.Stream != nil {
+		read(s.Stream)
+		return lines, warnings, err
+	}
+	f, err := s.FS.Open(s.Path)
+	if err != nil {
+		return nil, nil, openError(err)
+	}
+	read(f)
+	return lines, warnings, errors.Join(err, f.Close())
+}
+
+// Memory reads the notes of a source of kind RFC0038, BasicMemory or Mem0. A
+// source of which nothing can be taken is a *FormatError.
+func (s *Source) Memory() (m *Memory, err error) {
+	switch s.Kind {
+	case RFC0038:
+		m, err = ReadRFC0038(s.FS, s.Path)
+		err = openError(err)
+	case BasicMemory:
+		m, err = ReadBasicMemory(s.FS, s.Path)
+		err = openError(err)
+	default:
+		_, err = s.each(func(r io.Reader) (err error) {
+			m, err = ReadMem0(r)
+			return formatError(err)
+		})
+	}
+	if err == nil && len(m.Notes) == 0 && len(m.Left) > 0 {
+		err = formatError(fmt.Errorf("nothing that can be taken: %s: %s", m.Left[0].Reason, strings.Join(m.Left[0].Where, ", ")))
+	}
+	return m, err
+}
+
+// Chats gives every conversation of a source of kind ChatGPT or Claude to take,
+// and returns what is left out. An error of take ends it and is returned as it
+// is.
+func (s *Source) Chats(take func(*Chat) error) ([]Left, error) {
+	var left []Left
+	taken := make(map[string]bool) // of several files
+	more, err := s.each(func(r io.Reader) error {
+		var failed error // of take
+		of, err := ReadChats(s.Kind, r, func(h *Chat) error {
+			if h.Err == nil && taken[h.ID] {
+				h.Err = fmt.Errorf("%s: in two files, the first is taken", h.ID)
+			}
+			taken[h.ID] = true
+			failed = take(h)
+			return failed
+		})
+		left = append(left, of...)
+		if failed != nil {
+			return failed
+		}
+		return formatError(err)
+	})
+	return append(left, more...), err
+}
+
+// each gives every stream of the source to read, and returns what is left out
+// besides.
+func (s *Source) each(read func(io.Reader) error) ([]Left, error) {
+	if s.Stream != nil {
+		return nil, read(s.Stream)
+	}
+	f, err := Open(s.FS, s.Kind, s.Path)
+	if err != nil {
+		return nil, openError(err)
+	}
+	err = f.Each(read)
+	if cerr := f.Close(); cerr != nil {
+		err = errors.Join(err, formatError(cerr))
+	}
+	return f.Left, err
+}

@@ -70,7 +70,7 @@ Several entries may share an alias; then it finds none of them by itself.`,
 				case remove:
 					for _, a := range given {
 						if !slices.Contains(e.Aliases, a) {
-							return &failure{Code: exitNotFound, Kind: "not_found", Path: files.Path(),
+							return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: files.Path(),
 								Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " shows what it has"}
 						}
 					}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"crabmem/bm25"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recalleval"
 
@@ -77,10 +78,10 @@ JSON for each query, with its hits. With --json the answer is a line per set.`,
 		b := bench{c: c, ctx: cmd.Context(), f: f, options: recalleval.Options{Passes: 3, CPU: recalleval.CPUTime}}
 		var err error
 		if b.options.Mode, err = recalleval.ParseMode(f.mode); err != nil {
-			return usagef("--%v", err)
+			return cli.Usagef("--%v", err)
 		}
 		if b.options.Analyzer, err = bm25.ParseAnalyzer(f.analyzer); err != nil {
-			return usagef("--analyzer: %v", err)
+			return cli.Usagef("--analyzer: %v", err)
 		}
 		if (f.store == "") != (f.questions == "") {
 			return wrongArgs(cmd, "--store and --questions go together")
@@ -194,8 +195,8 @@ func (b *bench) about(path string, err error, remedy string) error {
 	if f.Path == "" {
 		f.Path = path
 	}
-	if f.Code != exitPermission && !errors.Is(err, context.Canceled) {
-		f.Code, f.Kind, f.Remedy = exitFailure, "failed", remedy
+	if f.Code != cli.ExitPermission && !errors.Is(err, context.Canceled) {
+		f.Code, f.Kind, f.Remedy = cli.ExitFailure, "failed", remedy
 	}
 	return f
 }
@@ -231,7 +232,7 @@ func (b *bench) own() error {
 func (b *bench) measure(s *recalleval.Set) error {
 	for _, r := range b.results {
 		if r.Set == s.Name {
-			return usagef("two sets are called %s: measure them one by one", s.Name)
+			return cli.Usagef("two sets are called %s: measure them one by one", s.Name)
 		}
 	}
 	p := b.c.progress(s.Name)

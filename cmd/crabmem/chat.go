@@ -133,7 +133,7 @@ func (ch *chat) plain(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			last = errSilent(c.report(err))
+			last = cli.SilentError(c.report(err))
 		}
 	}
 	return last
@@ -201,7 +201,7 @@ func readLines(r io.Reader) *lines {
 		}
 		l.err = s.Err()
 		if errors.Is(l.err, bufio.ErrTooLong) {
-			l.err = usagef("a line of standard input is longer than %s", cli.Size(maxSaid))
+			l.err = cli.Usagef("a line of standard input is longer than %s", cli.Size(maxSaid))
 		}
 		if l.err == nil {
 			l.err = io.EOF
@@ -229,7 +229,7 @@ func (l *lines) message(ctx context.Context) (string, error) {
 				return b.String(), nil
 			}
 			if b.WriteString("\n"); b.Len() > maxSaid {
-				return "", usagef("a message of standard input is longer than %s", cli.Size(maxSaid))
+				return "", cli.Usagef("a message of standard input is longer than %s", cli.Size(maxSaid))
 			}
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
@@ -249,7 +249,7 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 		break
 	}
 	if s.GetError() != "" {
-		return &failure{Code: exitCorrupt, Kind: "format", Message: s.Error, Remedy: talkRemedies["format"]}
+		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Error, Remedy: talkRemedies["format"]}
 	}
 	ch.stored, ch.fresh, ch.agent = s.GetId(), false, s.GetAgent()
 	if ch.info != nil {

@@ -117,7 +117,7 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 			return ch.resume(ctx, s.Id)
 		}
 	}
-	return &failure{Code: exitNotFound, Kind: "not_found", Message: "there is no other session", Remedy: "/sessions lists them"}
+	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "there is no other session", Remedy: "/sessions lists them"}
 }
 
 // liveSession is the number that the daemon has for the session once something
@@ -136,7 +136,7 @@ func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
 }
 
 func nothingSaid() error {
-	return &failure{Code: exitNotFound, Kind: "not_found", Message: "nothing was said in this conversation yet", Remedy: "say something, or resume a session"}
+	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "nothing was said in this conversation yet", Remedy: "say something, or resume a session"}
 }
 
 func (ch *chat) compact(ctx context.Context, focus string) error {
@@ -173,7 +173,7 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 		return nil
 	}
 	if !slices.ContainsFunc(l.Models, func(m *pb.ModelInfo) bool { return m.Name == name }) {
-		return &failure{Code: exitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "/model lists them"}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "/model lists them"}
 	}
 	ch.model = name
 	ch.info("answering with " + cli.Label(name))
@@ -200,7 +200,7 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 		return nil
 	}
 	if !slices.ContainsFunc(l, func(a *pb.AgentInfo) bool { return a.Name == name }) {
-		return &failure{Code: exitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "/agent lists them"}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "/agent lists them"}
 	}
 	if text == "" {
 		ch.agent, ch.stored, ch.fresh = name, "", false

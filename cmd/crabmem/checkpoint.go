@@ -39,7 +39,7 @@ daemon first. The next write of this program begins a version 2 log again.`,
 				})
 			})
 		default:
-			return usagef("--log-version takes 1 or 2")
+			return cli.Usagef("--log-version takes 1 or 2")
 		}
 		if err != nil {
 			f := classify(err)

@@ -76,9 +76,9 @@ type answers struct{ w io.Writer }
 func (a answers) Write(p []byte) (int, error) {
 	n, err := a.w.Write(p)
 	if err != nil {
-		f := &failure{Code: exitFailure, Kind: "output", Message: err.Error(), err: err,
+		f := &cli.Failure{Code: cli.ExitFailure, Kind: "output", Message: err.Error(), Err: err,
 			Remedy: "send standard output to where there is room; what the command changed is kept"}
-		f.locate(err)
+		locate(f, err)
 		err = f
 	}
 	return n, err
@@ -101,7 +101,7 @@ func (c *app) execute(ctx context.Context, args []string) error {
 	}
 	for i, a := range args {
 		if !utf8.ValidString(a) {
-			return usagef("argument %d is not valid UTF-8: %q", i+1, a)
+			return cli.Usagef("argument %d is not valid UTF-8: %q", i+1, a)
 		}
 	}
 	root.SetArgs(args)
@@ -137,7 +137,7 @@ func (c *app) readInput(ctx context.Context, max int64) (string, error) {
 		return err
 	})
 	if err == nil && int64(len(b)) > max {
-		err = usagef("standard input has more than the %s that are allowed", cli.Size(max))
+		err = cli.Usagef("standard input has more than the %s that are allowed", cli.Size(max))
 	}
 	return string(b), err
 }
@@ -216,8 +216,3 @@ func (c *app) takeWarnings() []string {
 	c.warnings = nil
 	return w
 }
-
-// errSilent ends a command with a code and without a message.
-type errSilent int
-
-func (e errSilent) Error() string { return "" }

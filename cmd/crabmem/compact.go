@@ -42,7 +42,7 @@ may have. Without a daemon the exit code is 8.`,
 	cmd.Flags().IntVar(&size, "size", 0, "`tokens` of the summary at most, 0 = as configured")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if size < 0 || size > 1<<20 {
-			return usagef("--size %d: want 0 to %d", size, 1<<20)
+			return cli.Usagef("--size %d: want 0 to %d", size, 1<<20)
 		}
 		m := &pb.CompactSessionMsg{Focus: focus, Size: uint32(size)}
 		if n, err := strconv.ParseUint(args[0], 10, 64); err == nil {

@@ -54,7 +54,7 @@ system.crab.model; one that is not there is exit code 3.`,
 			var ok bool
 			if v, ok = lookup(v, args[0]); !ok {
 				home, _ := c.homeDir()
-				return &failure{Code: exitNotFound, Kind: "not_found", Message: "no key " + cli.Quoted(args[0]), Path: filepath.Join(home, config.File),
+				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + cli.Quoted(args[0]), Path: filepath.Join(home, config.File),
 					Remedy: "crabmem config get shows those there are; crabmem init explains them all"}
 			}
 		}
@@ -125,7 +125,7 @@ func put(root map[string]any, path string, v any) error {
 		next, there := root[key]
 		table, ok := next.(map[string]any)
 		if there && !ok {
-			return usagef("%s is no table: it has no key %s", strings.Join(keys[:i+1], "."), cli.Quoted(keys[i+1]))
+			return cli.Usagef("%s is no table: it has no key %s", strings.Join(keys[:i+1], "."), cli.Quoted(keys[i+1]))
 		}
 		if !there {
 			table = make(map[string]any)
@@ -259,7 +259,7 @@ func aboutConfig(err error) error {
 	if !ok || len(ps) == 0 {
 		return err
 	}
-	return &failure{Code: exitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, err: err}
+	return &cli.Failure{Code: cli.ExitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, Err: err}
 }
 
 // notSet says of a configuration that was refused what helps: it is not the one

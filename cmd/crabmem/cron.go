@@ -97,7 +97,7 @@ seconds first. --quiet-hours is a time of the day when it does not run.`,
 		if quiet != "" {
 			from, to, ok := strings.Cut(quiet, "-")
 			if !ok {
-				return usagef("--quiet-hours %q: want two times, as 23:00-07:00", quiet)
+				return cli.Usagef("--quiet-hours %q: want two times, as 23:00-07:00", quiet)
 			}
 			m.QuietStart, m.QuietEnd = &from, &to
 		}
@@ -163,7 +163,7 @@ func (c *app) cronRemove() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil {
-			return usagef("ID %q: want a number of crabmem cron list", args[0])
+			return cli.Usagef("ID %q: want a number of crabmem cron list", args[0])
 		}
 		if err := c.asking(cmd.Context(), func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
 			return err

@@ -154,7 +154,7 @@ func (c *app) running(ctx context.Context) (*client.Client, *pb.HelloReply, erro
 // unreachable makes an error of the client one of the command line.
 func unreachable(err error) error {
 	if e, ok := errors.AsType[*client.NoDaemonError](err); ok {
-		return &failure{Code: exitUnreachable, Kind: "no_daemon", Message: e.Error(), Remedy: "crabmem daemon start", err: err}
+		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Message: e.Error(), Remedy: "crabmem daemon start", Err: err}
 	}
 	return err
 }
@@ -253,7 +253,7 @@ runs already is left alone: the exit code is 0.`,
 			case err := <-ended:
 				return c.notStarted(err, log, before)
 			case <-late:
-				return &failure{Code: exitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("the daemon (pid %d) does not answer after %s", child.Process.Pid, startWait),
+				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("the daemon (pid %d) does not answer after %s", child.Process.Pid, startWait),
 					Remedy: "crabmem daemon logs"}
 			case <-cmd.Context().Done():
 				return context.Cause(cmd.Context())
@@ -284,7 +284,7 @@ func (c *app) started(h *pb.HelloReply, log, what string) error {
 
 // notStarted tells why a daemon ended before it answered, in its own words.
 func (c *app) notStarted(err error, log string, from int64) error {
-	f := &failure{Code: exitFailure, Kind: "failed", Path: log, Message: "the daemon did not start", Remedy: "crabmem daemon logs"}
+	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "the daemon did not start", Remedy: "crabmem daemon logs"}
 	if code := exitOf(err); code > 0 {
 		f.Code = code
 	}
@@ -448,7 +448,7 @@ as daemon.log.1; [log] in config.toml says when, and how many are kept.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if n < 0 {
-			return usagef("--lines %d: want 0 or more", n)
+			return cli.Usagef("--lines %d: want 0 or more", n)
 		}
 		home, err := c.homeDir()
 		if err != nil {

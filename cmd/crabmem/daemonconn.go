@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
@@ -114,7 +115,7 @@ func (e *unanswered) Unwrap() error { return e.error }
 
 // again is lostAnswer for such requests.
 func again(err error) error {
-	if f, ok := errors.AsType[*failure](lostAnswer(err)); ok && f.Kind == "outcome_unknown" {
+	if f, ok := errors.AsType[*cli.Failure](lostAnswer(err)); ok && f.Kind == "outcome_unknown" {
 		return &unanswered{err}
 	}
 	return err
@@ -127,12 +128,12 @@ func lostAnswer(err error) error {
 	if err == nil || unsent(err) || errors.As(err, &said) || errors.Is(err, context.Canceled) || errors.As(err, new(*interrupted)) {
 		return err
 	}
-	if f, ok := errors.AsType[*failure](err); ok && isUnresponsive(err) {
-		return &failure{Code: exitUnknown, Kind: "outcome_unknown", Message: "wait for response: outcome unknown: " + f.Message,
-			Remedy: f.Remedy + "; then check whether the change was made before you retry", err: err}
+	if f, ok := errors.AsType[*cli.Failure](err); ok && isUnresponsive(err) {
+		return &cli.Failure{Code: cli.ExitUnknown, Kind: "outcome_unknown", Message: "wait for response: outcome unknown: " + f.Message,
+			Remedy: f.Remedy + "; then check whether the change was made before you retry", Err: err}
 	}
-	return &failure{Code: exitUnknown, Kind: "outcome_unknown", Message: "the daemon went away before it answered: " + err.Error(),
-		Remedy: "look whether it happened before you do it again; crabmem daemon start", err: err}
+	return &cli.Failure{Code: cli.ExitUnknown, Kind: "outcome_unknown", Message: "the daemon went away before it answered: " + err.Error(),
+		Remedy: "look whether it happened before you do it again; crabmem daemon start", Err: err}
 }
 
 // needs gives the error of a command that needs a daemon its code.
@@ -141,9 +142,9 @@ func needs(err error) error {
 	case errors.As(err, new(*client.NoDaemonError)):
 		return unreachable(err)
 	case errors.As(err, new(*client.SkewError)):
-		return &failure{Code: exitUnreachable, Kind: "daemon_version", Message: err.Error(), Remedy: "crabmem daemon stop, then crabmem daemon start", err: err}
+		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "daemon_version", Message: err.Error(), Remedy: "crabmem daemon stop, then crabmem daemon start", Err: err}
 	case unsent(err):
-		return &failure{Code: exitUnreachable, Kind: "no_daemon", Message: err.Error(), Remedy: "crabmem daemon start", err: err}
+		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Message: err.Error(), Remedy: "crabmem daemon start", Err: err}
 	}
 	return err
 }
@@ -213,12 +214,12 @@ func ofDaemon(err error, abs, dir string, classes map[string]error) error {
 
 // exitCodes are those of what a daemon answers and is of no class here.
 var exitCodes = map[uint32]int{
-	http.StatusBadRequest: exitUsage, http.StatusUnauthorized: exitPermission, http.StatusForbidden: exitPermission,
-	http.StatusNotFound: exitNotFound, http.StatusConflict: exitConflict,
+	http.StatusBadRequest: cli.ExitUsage, http.StatusUnauthorized: cli.ExitPermission, http.StatusForbidden: cli.ExitPermission,
+	http.StatusNotFound: cli.ExitNotFound, http.StatusConflict: cli.ExitConflict,
 }
 
-// described fills in what the daemon said of an error.
-func (f *failure) described(e *client.Error) {
+// describe fills in what the daemon said of an error.
+func describe(f *cli.Failure, e *client.Error) {
 	if f.Kind == "failed" && e.Kind != "" {
 		f.Kind = e.Kind
 		if code, ok := exitCodes[e.Code]; ok {
@@ -226,7 +227,7 @@ func (f *failure) described(e *client.Error) {
 		}
 	}
 	if e.Kind == "config" {
-		f.Code, f.Remedy = exitFailure, mendConfig
+		f.Code, f.Remedy = cli.ExitFailure, mendConfig
 		if json.Valid(e.Details) {
 			f.More = json.RawMessage(e.Details)
 		}

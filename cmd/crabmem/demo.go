@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
@@ -112,7 +113,7 @@ func (d *demo) copyBrain(from string) error {
 		}
 	}
 	if pages == 0 {
-		return &failure{Code: exitFailure, Kind: "tree", Path: from, Message: from + ": no pages in notes/ or archives/", Remedy: "name a directory that crabmem dump wrote"}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "tree", Path: from, Message: from + ": no pages in notes/ or archives/", Remedy: "name a directory that crabmem dump wrote"}
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ warning leaves it 0. --quiet shows only what is not as it should be.`,
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long a provider or a daemon may take to answer")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if timeout <= 0 {
-			return usagef("--timeout %v: want more than 0", timeout)
+			return cli.Usagef("--timeout %v: want more than 0", timeout)
 		}
 		d, err := c.newDoctor(timeout)
 		if err != nil {
@@ -203,5 +203,5 @@ func (c *app) diagnosis(d *doctor) error {
 	if err := c.out.Flush(); err != nil {
 		return err
 	}
-	return errSilent(exitFailure)
+	return cli.SilentError(cli.ExitFailure)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
@@ -171,14 +172,14 @@ func (p *patient) examine() (a doctorAnswer, wrong []finding) {
 			wrong = append(wrong, f)
 		}
 	}
-	if want := a.Failures > 0; (exitOfError(err) == exitFailure) != want || a.Failures+a.Warnings != len(wrong) {
+	if want := a.Failures > 0; (exitOfError(err) == cli.ExitFailure) != want || a.Failures+a.Warnings != len(wrong) {
 		p.Errorf("it ended with %v, %d failures, %d warnings: %+v", err, a.Failures, a.Warnings, wrong)
 	}
 	return a, wrong
 }
 
 func exitOfError(err error) int {
-	if e, ok := errors.AsType[errSilent](err); ok {
+	if e, ok := errors.AsType[cli.SilentError](err); ok {
 		return int(e)
 	}
 	return 0

@@ -72,7 +72,7 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 }
 
 // treeFailure gives errors of dump and load their codes.
-func treeFailure(dir string, err error) *failure {
+func treeFailure(dir string, err error) *cli.Failure {
 	f := classify(err)
 	if f.Path == "" {
 		f.Path = dir
@@ -88,15 +88,15 @@ func treeFailure(dir string, err error) *failure {
 		}
 		f.Message = at + ": " + e.Msg
 		if strings.HasPrefix(e.Path, "conflicts/") {
-			f.Code, f.Kind = exitConflict, "conflicts"
+			f.Code, f.Kind = cli.ExitConflict, "conflicts"
 		}
 	}
 	dir = cli.ShellWord(dir)
 	switch {
 	case errors.Is(err, crmem.ErrEdited):
-		f.Code, f.Kind, f.Remedy = exitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"
 	case errors.Is(err, crmem.ErrChanged):
-		f.Code, f.Kind, f.Remedy = exitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" takes the tree"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" takes the tree"
 	}
 	return f
 }
@@ -110,7 +110,7 @@ func oneDir(cmd *cobra.Command, args []string) error {
 	case "":
 		return wrongArgs(cmd, "DIR is empty")
 	case "-":
-		return &failure{Code: exitUsage, Kind: "usage", Message: "a tree is a directory, and - is none",
+		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "a tree is a directory, and - is none",
 			Remedy: "crabmem export and crabmem import - use the standard streams; ./- is a directory of that name"}
 	}
 	return nil

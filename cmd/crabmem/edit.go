@@ -42,7 +42,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 			editor = c.getenv("EDITOR")
 		}
 		if editor == "" {
-			return &failure{Code: exitUsage, Kind: "usage", Message: "no editor: VISUAL and EDITOR are not set",
+			return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no editor: VISUAL and EDITOR are not set",
 				Remedy: "EDITOR=vi crabmem edit NAME, or crabmem remember NAME -"}
 		}
 		var before crmem.Entry
@@ -74,7 +74,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 			err = errors.New("the text is not valid UTF-8")
 		}
 		if err != nil {
-			return &failure{Code: exitFailure, Kind: "edit", Message: err.Error() + "; the text is kept in " + file, Path: file, err: err}
+			return &cli.Failure{Code: cli.ExitFailure, Kind: "edit", Message: err.Error() + "; the text is kept in " + file, Path: file, Err: err}
 		}
 		after := string(text)
 		if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
@@ -89,7 +89,7 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 		err = c.write(cmd.Context(), "edit", false, func(s *writer) error {
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
-				return &failure{Code: exitConflict, Kind: "changed", Path: file,
+				return &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
 					Message: cli.Quoted(before.Name) + " was changed meanwhile; your text is kept in " + file,
 					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + cli.ShellWord(file)}
 			}

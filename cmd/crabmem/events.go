@@ -92,10 +92,10 @@ when it ends, the exit code is 8.`,
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many events, 0 = never")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if during < 0 {
-			return usagef("--for %v: want 0 or more", during)
+			return cli.Usagef("--for %v: want 0 or more", during)
 		}
 		if count < 0 {
-			return usagef("--count %d: want 0 or more", count)
+			return cli.Usagef("--count %d: want 0 or more", count)
 		}
 		ctx, cancel := context.WithCancelCause(cmd.Context())
 		defer cancel(nil)
@@ -133,7 +133,7 @@ func gone(err error) error {
 		errors.Is(err, errEnough) || errors.As(err, new(*interrupted)) {
 		return err
 	}
-	return &failure{Code: exitUnreachable, Kind: "no_daemon", Message: "the daemon went away: " + err.Error(), Remedy: "crabmem daemon start", err: err}
+	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Message: "the daemon went away: " + err.Error(), Remedy: "crabmem daemon start", Err: err}
 }
 
 func (c *app) showEvent(e event) error {

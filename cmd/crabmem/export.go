@@ -23,7 +23,7 @@ import reads it back.`,
   crabmem export | grep -c '"kind":"archive"'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && args[0] != "-" {
-				return &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unexpected argument %q", args[0]),
+				return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf("unexpected argument %q", args[0]),
 					Remedy: "crabmem export > " + cli.ShellWord(args[0])}
 			}
 			return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
+
 	"github.com/spf13/cobra"
 )
 
@@ -55,15 +57,15 @@ func (c *app) runExternal(ctx context.Context, path string, args []string) error
 	err := cmd.Run()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		if code := e.ExitCode(); code > 0 {
-			return errSilent(code)
+			return cli.SilentError(code)
 		}
-		return &failure{Code: exitFailure, Kind: "failed", Message: path + ": " + e.Error(), Path: path, err: err}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Message: path + ": " + e.Error(), Path: path, Err: err}
 	}
 	if cmd.Process == nil && ctx.Err() != nil {
-		return &failure{Code: exitFailure, Kind: "failed", Message: fmt.Sprintf("%s: not started: signal: %v", path, context.Cause(ctx)), Path: path, err: err}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Message: fmt.Sprintf("%s: not started: signal: %v", path, context.Cause(ctx)), Path: path, Err: err}
 	}
 	if err != nil && ctx.Err() == nil {
-		return &failure{Code: exitFailure, Kind: "failed", Message: err.Error(), Path: path, err: err}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Message: err.Error(), Path: path, Err: err}
 	}
 	return nil
 }

@@ -16,40 +16,6 @@ import (
 	"crabmem/sessionlog"
 )
 
-// The exit codes.
-const (
-	exitFailure     = 1 // anything else
-	exitUsage       = 2 // flags, arguments, invalid UTF-8 in them
-	exitNotFound    = 3 // the named entry, session or skill, or the store, is absent
-	exitConflict    = 4 // name exists, kind mismatch, lock time-out, store changed
-	exitCorrupt     = 5 // not a valid store, session or skill
-	exitUnknown     = 6 // outcome unknown
-	exitPermission  = 7 // not allowed
-	exitUnreachable = 8 // no daemon answers
-)
-
-// failure is what a command line ends with when it does not work.
-type failure struct {
-	Code    int    `json:"code"`
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-	Path    string `json:"path"`   // the file it is about; may be empty
-	Offset  *int64 `json:"offset"` // in that file; null where there is none
-	Remedy  string `json:"remedy"` // what to do; may be empty
-	More    any    `json:"details,omitempty"`
-	// Warnings are those that came before the error.
-	Warnings []string `json:"warnings,omitempty"`
-	err      error
-}
-
-func (f *failure) Error() string { return f.Message }
-func (f *failure) Unwrap() error { return f.err }
-
-// usagef is an error in the command line.
-func usagef(format string, args ...any) error {
-	return &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...)}
-}
-
 // classes maps errors to codes; the first that fits is taken.
 var classes = []struct {
 	err  error
@@ -58,45 +24,45 @@ var classes = []struct {
 	// remedy is what helps; where it is empty, what helps against the kind.
 	remedy string
 }{
-	{crmem.ErrUnknown, exitUnknown, "outcome_unknown", ""},
-	{crmem.ErrStopped, exitUnknown, "stopped", ""},
-	{sessionlog.ErrUnknown, exitUnknown, "outcome_unknown", "crabmem sessions show tells whether it happened; check the disk before you write again"},
-	{sessionlog.ErrStopped, exitUnknown, "stopped", ""},
-	{sessionlog.ErrDisplaced, exitCorrupt, "foreign", ""},
-	{daemon.ErrRunning, exitConflict, "running", "crabmem daemon stop ends it, crabmem daemon status says how it is"},
-	{vfs.ErrLocked, exitConflict, "locked", ""},
-	{crmem.ErrAmbiguous, exitConflict, "ambiguous", ""},
-	{crmem.ErrExists, exitConflict, "exists", ""},
-	{crmem.ErrKind, exitConflict, "kind", ""},
-	{crmem.ErrStale, exitConflict, "changed", "somebody else was faster: look at it and do it again"},
-	{crmem.ErrNotFound, exitNotFound, "not_found", ""},
-	{crmem.ErrNoStore, exitNotFound, "no_store", ""},
-	{sessionlog.ErrAmbiguous, exitConflict, "ambiguous", "use the name of one of the files"},
-	{sessionlog.ErrExists, exitConflict, "exists", "delete the other one, or leave this one where it is"},
-	{sessionlog.ErrReadOnly, exitConflict, "read_only", "change it where it came from, and import it again"},
-	{sessionlog.ErrNotFound, exitNotFound, "not_found", "crabmem sessions list shows the ids"},
-	{fs.ErrPermission, exitPermission, "permission", ""},
-	{syscall.EROFS, exitPermission, "permission", ""},
-	{crmem.ErrForeign, exitCorrupt, "foreign", ""},
-	{crmem.ErrFormat, exitCorrupt, "format", ""},
-	{sessionlog.ErrFormat, exitCorrupt, "format", "crabmem sessions verify says what is wrong, crabmem sessions repair keeps what is whole"},
-	{vfs.ErrNotRegular, exitCorrupt, "format", ""},
-	{crmem.ErrInvalid, exitUsage, "invalid", ""},
-	{sessionlog.ErrInvalid, exitUsage, "invalid", ""},
-	{crmem.ErrNotApplied, exitFailure, "not_applied", ""},
-	{sessionlog.ErrNotApplied, exitFailure, "not_applied", "nothing was changed: free some space or check the disk, and do it again"},
-	{syscall.ENOSPC, exitFailure, "no_space", ""},
-	{context.Canceled, exitFailure, "cancelled", ""},
+	{crmem.ErrUnknown, cli.ExitUnknown, "outcome_unknown", ""},
+	{crmem.ErrStopped, cli.ExitUnknown, "stopped", ""},
+	{sessionlog.ErrUnknown, cli.ExitUnknown, "outcome_unknown", "crabmem sessions show tells whether it happened; check the disk before you write again"},
+	{sessionlog.ErrStopped, cli.ExitUnknown, "stopped", ""},
+	{sessionlog.ErrDisplaced, cli.ExitCorrupt, "foreign", ""},
+	{daemon.ErrRunning, cli.ExitConflict, "running", "crabmem daemon stop ends it, crabmem daemon status says how it is"},
+	{vfs.ErrLocked, cli.ExitConflict, "locked", ""},
+	{crmem.ErrAmbiguous, cli.ExitConflict, "ambiguous", ""},
+	{crmem.ErrExists, cli.ExitConflict, "exists", ""},
+	{crmem.ErrKind, cli.ExitConflict, "kind", ""},
+	{crmem.ErrStale, cli.ExitConflict, "changed", "somebody else was faster: look at it and do it again"},
+	{crmem.ErrNotFound, cli.ExitNotFound, "not_found", ""},
+	{crmem.ErrNoStore, cli.ExitNotFound, "no_store", ""},
+	{sessionlog.ErrAmbiguous, cli.ExitConflict, "ambiguous", "use the name of one of the files"},
+	{sessionlog.ErrExists, cli.ExitConflict, "exists", "delete the other one, or leave this one where it is"},
+	{sessionlog.ErrReadOnly, cli.ExitConflict, "read_only", "change it where it came from, and import it again"},
+	{sessionlog.ErrNotFound, cli.ExitNotFound, "not_found", "crabmem sessions list shows the ids"},
+	{fs.ErrPermission, cli.ExitPermission, "permission", ""},
+	{syscall.EROFS, cli.ExitPermission, "permission", ""},
+	{crmem.ErrForeign, cli.ExitCorrupt, "foreign", ""},
+	{crmem.ErrFormat, cli.ExitCorrupt, "format", ""},
+	{sessionlog.ErrFormat, cli.ExitCorrupt, "format", "crabmem sessions verify says what is wrong, crabmem sessions repair keeps what is whole"},
+	{vfs.ErrNotRegular, cli.ExitCorrupt, "format", ""},
+	{crmem.ErrInvalid, cli.ExitUsage, "invalid", ""},
+	{sessionlog.ErrInvalid, cli.ExitUsage, "invalid", ""},
+	{crmem.ErrNotApplied, cli.ExitFailure, "not_applied", ""},
+	{sessionlog.ErrNotApplied, cli.ExitFailure, "not_applied", "nothing was changed: free some space or check the disk, and do it again"},
+	{syscall.ENOSPC, cli.ExitFailure, "no_space", ""},
+	{context.Canceled, cli.ExitFailure, "cancelled", ""},
 }
 
 // classify finds the code, the place and the remedy of an error. It is the
 // one place that does.
-func classify(err error) *failure {
-	if f, ok := errors.AsType[*failure](err); ok && f == err {
+func classify(err error) *cli.Failure {
+	if f, ok := errors.AsType[*cli.Failure](err); ok && f == err {
 		return f
 	}
-	f := &failure{Code: exitFailure, Kind: "failed", Message: err.Error(), err: err}
-	if in, ok := errors.AsType[*failure](err); ok {
+	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Message: err.Error(), Err: err}
+	if in, ok := errors.AsType[*cli.Failure](err); ok {
 		f.Code, f.Kind, f.Path, f.Offset, f.Remedy, f.More = in.Code, in.Kind, in.Path, in.Offset, in.Remedy, in.More
 		return f
 	}
@@ -111,11 +77,11 @@ func classify(err error) *failure {
 		}
 	}
 	if _, ok := errors.AsType[*vfs.TooLargeError](err); ok {
-		f.Code, f.Kind = exitCorrupt, "too_large"
+		f.Code, f.Kind = cli.ExitCorrupt, "too_large"
 	}
-	f.locate(err)
+	locate(f, err)
 	if e, ok := errors.AsType[*remote](err); ok {
-		f.described(e.said)
+		describe(f, e.said)
 	}
 	if f.Remedy == "" && errors.Is(err, crmem.ErrForeign) {
 		f.Remedy = remedies["foreign"]
@@ -130,7 +96,7 @@ func classify(err error) *failure {
 }
 
 // locate fills in the file and the offset that the error carries.
-func (f *failure) locate(err error) {
+func locate(f *cli.Failure, err error) {
 	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
 		f.Path, f.Offset = e.Path, &e.Offset
 	} else if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
@@ -170,13 +136,13 @@ func (c *app) report(err error) int {
 		}
 		return 0
 	}
-	if code, ok := errors.AsType[errSilent](err); ok {
+	if code, ok := errors.AsType[cli.SilentError](err); ok {
 		return int(code)
 	}
 	f := classify(err)
 	if c.json {
 		f.Warnings = c.takeWarnings()
-		line, err := cli.EncodeJSON(map[string]*failure{"error": f})
+		line, err := cli.EncodeJSON(map[string]*cli.Failure{"error": f})
 		if err != nil {
 			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}` + "\n")
 		}

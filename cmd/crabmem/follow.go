@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 )
 
@@ -127,7 +128,7 @@ func (c *app) showLog(ctx context.Context, name string, lines int, follow bool) 
 	defer func() { err = errors.Join(err, r.Close()) }()
 	b, err := r.last(lines)
 	if missing(err) && !follow {
-		return &failure{Code: exitNotFound, Kind: "not_found", Path: name, Message: "no log yet: " + name, Remedy: "crabmem daemon start", err: err}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: name, Message: "no log yet: " + name, Remedy: "crabmem daemon start", Err: err}
 	} else if err != nil && !missing(err) {
 		return err
 	}

@@ -33,10 +33,10 @@ An archive is removed only with --archive; without it the exit code is 4.`,
 			case err != nil:
 				return err
 			case e.Name != name:
-				return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path(),
+				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path(),
 					Message: "no entry " + cli.Quoted(name) + "; it is an alias of " + cli.Quoted(e.Name), Remedy: "crabmem forget " + cli.ShellWord(e.Name)}
 			case e.Kind == crmem.Archive && !archive:
-				return &failure{Code: exitConflict, Kind: "kind", Path: s.Path(), err: crmem.ErrKind,
+				return &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Path: s.Path(), Err: crmem.ErrKind,
 					Message: cli.Quoted(name) + " is an archive", Remedy: "crabmem forget --archive " + cli.ShellWord(name)}
 			}
 			return nil

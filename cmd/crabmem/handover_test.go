@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
@@ -359,7 +360,7 @@ func TestHandOver(t *testing.T) {
 	t.Run("repair", func(t *testing.T) {
 		start := time.Now()
 		_, diag, code := p.runs("repair")
-		if code != exitConflict || !strings.Contains(diag, "a daemon has HOME/memory.db") || !strings.Contains(diag, "crabmem daemon stop") {
+		if code != cli.ExitConflict || !strings.Contains(diag, "a daemon has HOME/memory.db") || !strings.Contains(diag, "crabmem daemon stop") {
 			t.Errorf("%d %s", code, diag)
 		}
 		gate.Time(t, "refusal", start, 3*time.Second)
@@ -395,7 +396,7 @@ func TestHandOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, diag, code := other.runs("remember", "a", "of another", "--db", db, "--lock-wait", "100ms")
-		if code != exitConflict || !strings.Contains(diag, "held by process 4711 (crabmem x)") {
+		if code != cli.ExitConflict || !strings.Contains(diag, "held by process 4711 (crabmem x)") {
 			t.Errorf("%d %s%s", code, out, diag)
 		}
 		// A socket where nobody is: started over until the lock is free.
@@ -477,15 +478,15 @@ func TestErrorsOfDaemon(t *testing.T) {
 		kind    string
 		remedy  string
 	}{
-		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, storeClasses, exitNotFound, "not_found", "crabmem list shows the names"},
-		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, sessionClasses, exitNotFound, "not_found", "crabmem sessions list shows the ids"},
-		{client.Error{Code: 409, Kind: "busy", Message: "x", Remedy: "wait"}, sessionClasses, exitConflict, "busy", "wait"},
-		{client.Error{Code: 409, Kind: "changed", Message: "x"}, storeClasses, exitConflict, "changed", "somebody else was faster: look at it and do it again"},
-		{client.Error{Code: 507, Kind: "no_space", Message: "x"}, storeClasses, exitFailure, "no_space", "free some space and do it again; nothing was changed"},
-		{client.Error{Code: 500, Kind: "outcome_unknown", Message: "x"}, storeClasses, exitUnknown, "outcome_unknown", "crabmem show tells whether it happened; check the disk before you write again"},
-		{client.Error{Code: 403, Kind: "permission", Message: "x", Path: "/p"}, storeClasses, exitPermission, "permission", "check the owner and the mode of the file and its directory"},
-		{client.Error{Code: 400, Kind: "config", Message: "x", Details: []byte(`[{"line":2}]`)}, nil, exitFailure, "config", mendConfig},
-		{client.Error{Code: 500, Message: "of another daemon"}, nil, exitFailure, "failed", ""},
+		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, storeClasses, cli.ExitNotFound, "not_found", "crabmem list shows the names"},
+		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, sessionClasses, cli.ExitNotFound, "not_found", "crabmem sessions list shows the ids"},
+		{client.Error{Code: 409, Kind: "busy", Message: "x", Remedy: "wait"}, sessionClasses, cli.ExitConflict, "busy", "wait"},
+		{client.Error{Code: 409, Kind: "changed", Message: "x"}, storeClasses, cli.ExitConflict, "changed", "somebody else was faster: look at it and do it again"},
+		{client.Error{Code: 507, Kind: "no_space", Message: "x"}, storeClasses, cli.ExitFailure, "no_space", "free some space and do it again; nothing was changed"},
+		{client.Error{Code: 500, Kind: "outcome_unknown", Message: "x"}, storeClasses, cli.ExitUnknown, "outcome_unknown", "crabmem show tells whether it happened; check the disk before you write again"},
+		{client.Error{Code: 403, Kind: "permission", Message: "x", Path: "/p"}, storeClasses, cli.ExitPermission, "permission", "check the owner and the mode of the file and its directory"},
+		{client.Error{Code: 400, Kind: "config", Message: "x", Details: []byte(`[{"line":2}]`)}, nil, cli.ExitFailure, "config", mendConfig},
+		{client.Error{Code: 500, Message: "of another daemon"}, nil, cli.ExitFailure, "failed", ""},
 	} {
 		f := classify(ofDaemon(&c.err, "", "", c.classes))
 		if f.Code != c.code || f.Kind != c.kind || f.Remedy != c.remedy || f.Message != c.err.Message || f.Path != c.err.Path {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 )
@@ -88,7 +89,7 @@ func describeProcess(pid int) (state, fix string) {
 
 // unresponsive returns the failure for a daemon that did not respond within
 // wait.
-func (c *app) unresponsive(pid int, wait time.Duration, err error) *failure {
+func (c *app) unresponsive(pid int, wait time.Duration, err error) *cli.Failure {
 	state, fix := describeProcess(pid)
 	message := fmt.Sprintf("call daemon: no response within %v", wait.Round(time.Millisecond))
 	switch {
@@ -97,11 +98,11 @@ func (c *app) unresponsive(pid int, wait time.Duration, err error) *failure {
 	case pid != 0:
 		message += fmt.Sprintf(": pid %d", pid)
 	}
-	return &failure{Code: exitUnreachable, Kind: "no_response", Message: message, Remedy: fix, err: err}
+	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_response", Message: message, Remedy: fix, Err: err}
 }
 
 func isUnresponsive(err error) bool {
-	f, ok := errors.AsType[*failure](err)
+	f, ok := errors.AsType[*cli.Failure](err)
 	return ok && f.Kind == "no_response"
 }
 
@@ -111,7 +112,7 @@ func (c *app) stopped(pid int) error {
 		return nil
 	}
 	state, fix := describeProcess(pid)
-	return &failure{Code: exitUnreachable, Kind: "no_response", Message: fmt.Sprintf("call daemon: pid %d %s", pid, state), Remedy: fix}
+	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_response", Message: fmt.Sprintf("call daemon: pid %d %s", pid, state), Remedy: fix}
 }
 
 // stoppedDaemon is stopped for the daemon of this home.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 )
 
 // stoppableDaemon is a daemon in a process of its own.
@@ -130,30 +131,30 @@ func TestStoppedDaemon(t *testing.T) {
 		args  []string
 		code  int
 	}{
-		{"", []string{"ping"}, exitUnreachable},
-		{"", []string{"daemon", "status"}, exitUnreachable},
-		{"", []string{"daemon", "status", "--json"}, exitUnreachable},
-		{"", []string{"daemon", "stop"}, exitUnreachable},
-		{"", []string{"daemon", "start"}, exitUnreachable},
-		{"", []string{"events"}, exitUnreachable},
-		{"", []string{"events", "--for", "1s"}, exitUnreachable},
-		{"", []string{"agents"}, exitUnreachable},
-		{"", []string{"models", "list"}, exitUnreachable},
-		{"", []string{"cron", "list"}, exitUnreachable},
-		{"", []string{"compact", sent.Stored}, exitUnreachable},
-		{"", []string{"config", "set", "system.crab.thinking", "true"}, exitUnreachable},
-		{"", []string{"send", "hello"}, exitUnreachable},
-		{"", []string{"send", "--model", "offline", "hello"}, exitUnreachable},
-		{"hello\n", []string{"chat"}, exitUnreachable},
-		{"", []string{"remember", "tea", "black", "--lock-wait", "1s"}, exitConflict},
-		{"", []string{"remember", "tea", "black", "--lock-wait", "0s"}, exitConflict},
-		{"", []string{"forget", "tea", "--lock-wait", "1s", "--json"}, exitConflict},
-		{"", []string{"checkpoint", "--lock-wait", "1s"}, exitConflict},
-		{"", []string{"repair", "--lock-wait", "1s"}, exitConflict},
-		{"", []string{"sessions", "title", sent.Stored, "tea", "--lock-wait", "1s"}, exitConflict},
+		{"", []string{"ping"}, cli.ExitUnreachable},
+		{"", []string{"daemon", "status"}, cli.ExitUnreachable},
+		{"", []string{"daemon", "status", "--json"}, cli.ExitUnreachable},
+		{"", []string{"daemon", "stop"}, cli.ExitUnreachable},
+		{"", []string{"daemon", "start"}, cli.ExitUnreachable},
+		{"", []string{"events"}, cli.ExitUnreachable},
+		{"", []string{"events", "--for", "1s"}, cli.ExitUnreachable},
+		{"", []string{"agents"}, cli.ExitUnreachable},
+		{"", []string{"models", "list"}, cli.ExitUnreachable},
+		{"", []string{"cron", "list"}, cli.ExitUnreachable},
+		{"", []string{"compact", sent.Stored}, cli.ExitUnreachable},
+		{"", []string{"config", "set", "system.crab.thinking", "true"}, cli.ExitUnreachable},
+		{"", []string{"send", "hello"}, cli.ExitUnreachable},
+		{"", []string{"send", "--model", "offline", "hello"}, cli.ExitUnreachable},
+		{"hello\n", []string{"chat"}, cli.ExitUnreachable},
+		{"", []string{"remember", "tea", "black", "--lock-wait", "1s"}, cli.ExitConflict},
+		{"", []string{"remember", "tea", "black", "--lock-wait", "0s"}, cli.ExitConflict},
+		{"", []string{"forget", "tea", "--lock-wait", "1s", "--json"}, cli.ExitConflict},
+		{"", []string{"checkpoint", "--lock-wait", "1s"}, cli.ExitConflict},
+		{"", []string{"repair", "--lock-wait", "1s"}, cli.ExitConflict},
+		{"", []string{"sessions", "title", sent.Stored, "tea", "--lock-wait", "1s"}, cli.ExitConflict},
 		{"", []string{"recall", "tea"}, 0},
 		{"", []string{"stats"}, 0},
-		{"", []string{"doctor", "--timeout", "1s"}, exitFailure},
+		{"", []string{"doctor", "--timeout", "1s"}, cli.ExitFailure},
 	} {
 		all.Go(func() {
 			out, diag, code := d.run(test.stdin, test.args...)
@@ -187,8 +188,8 @@ func TestDaemonStopsDuringRequest(t *testing.T) {
 	}
 	d.stop()
 	_ = cmd.Wait() // the exit code is checked
-	if code := cmd.ProcessState.ExitCode(); code != exitUnreachable {
-		t.Errorf("exit code %d, want %d: %s%s", code, exitUnreachable, out, diag)
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitUnreachable {
+		t.Errorf("exit code %d, want %d: %s%s", code, cli.ExitUnreachable, out, diag)
 	}
 	d.says(t, "events", diag.String())
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire/pb"
@@ -46,8 +47,8 @@ func TestLockWaitBoundsHello(t *testing.T) {
 				return nil, ctx.Err()
 			}
 			code := c.report(c.execute(t.Context(), []string{"remember", "tea", "green", "--db", db, "--lock-wait", test.lockWait}))
-			if code != exitConflict || calls != 1 {
-				t.Errorf("exit code %d after %d calls of Hello, want %d after 1: %s", code, calls, exitConflict, diag.String())
+			if code != cli.ExitConflict || calls != 1 {
+				t.Errorf("exit code %d after %d calls of Hello, want %d after 1: %s", code, calls, cli.ExitConflict, diag.String())
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/client"
 
@@ -93,7 +94,7 @@ func (c *app) exclusive(ctx context.Context, command string, o *crmem.Options, f
 // store that a daemon serves.
 func (c *app) withoutDaemon(ctx context.Context, path string, f func() error) error {
 	return c.handOver(ctx, f, c.servesStore, func(*client.Client) error {
-		return &failure{Code: exitConflict, Kind: "locked", Message: "lock " + path + ": held by a daemon", Path: path,
+		return &cli.Failure{Code: cli.ExitConflict, Kind: "locked", Message: "lock " + path + ": held by a daemon", Path: path,
 			Remedy: "run crabmem daemon stop, then retry; crabmem verify works meanwhile"}
 	})
 }

@@ -90,7 +90,7 @@ ends in the current message.`,
 			return err
 		}
 		if from != "" && !slices.Contains(importer.Kinds, from) {
-			return usagef("--from %q: want %s", from, strings.Join(importer.Kinds, ", "))
+			return cli.Usagef("--from %q: want %s", from, strings.Join(importer.Kinds, ", "))
 		}
 		in := &importer.Source{FS: c.fs, Path: args[0], Kind: from}
 		if err := c.detectSource(cmd.Context(), in); err != nil {
@@ -154,7 +154,7 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 	var p *importer.Plan
 	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
 		if p, err = importer.PlanLines(s, lines, mode, c.now()); err != nil {
-			return nil, &failure{Code: exitConflict, Kind: "exists", Path: s.Path(), err: err, Message: err.Error() + "; nothing was written",
+			return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: s.Path(), Err: err, Message: err.Error() + "; nothing was written",
 				Remedy: "--replace takes the new entries, --skip keeps the old ones"}
 		}
 		return p.Ops, nil
@@ -204,8 +204,8 @@ func invalidLine(file string, lines []importer.Line, err error) error {
 	if n, lineErr := importer.FirstInvalid(lines); n > 0 {
 		at, err = fmt.Sprintf("%s: line %d", at, n), lineErr
 	}
-	return &failure{Code: exitFailure, Kind: "invalid", Message: at + ": " + err.Error(), Path: file,
-		Remedy: "mend the line; nothing was written", err: err}
+	return &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Message: at + ": " + err.Error(), Path: file,
+		Remedy: "mend the line; nothing was written", Err: err}
 }
 
 func inputName(file string) string {

@@ -26,7 +26,7 @@ func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
 		return sourceError(in, in.Detect())
 	}
 	if importer.IsTree(in.Kind) {
-		return usagef("%s is a directory, and cannot come from standard input", in.Kind)
+		return cli.Usagef("%s is a directory, and cannot come from standard input", in.Kind)
 	}
 	in.Stream = c.stdin
 	return c.wait(ctx, func() error {
@@ -42,12 +42,12 @@ func sourceError(in *importer.Source, err error) error {
 		if in.Kind == importer.MemoryJSON {
 			remedy = "name the memory.json of the reference memory server, or mend the record; nothing was written"
 		}
-		return &failure{Code: exitFailure, Kind: "import", Message: inputName(in.Path) + ": " + e.Error(), Path: in.Path, Remedy: remedy, err: err}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "import", Message: inputName(in.Path) + ": " + e.Error(), Path: in.Path, Remedy: remedy, Err: err}
 	}
 	if e, ok := errors.AsType[*importer.OpenError](err); ok {
 		f := classify(e.Err)
-		if f.Code != exitPermission {
-			f.Code, f.Kind, f.Path = exitFailure, "failed", in.Path
+		if f.Code != cli.ExitPermission {
+			f.Code, f.Kind, f.Path = cli.ExitFailure, "failed", in.Path
 			f.Remedy = "name a file that crabmem export wrote, - for standard input, or what crabmem import --help lists"
 		}
 		return f
@@ -61,10 +61,10 @@ func sourceError(in *importer.Source, err error) error {
 // sourceFormatError is the error for a source that does not contain what its
 // kind says.
 func sourceFormatError(in *importer.Source, err error) error {
-	if f, ok := errors.AsType[*failure](err); ok {
+	if f, ok := errors.AsType[*cli.Failure](err); ok {
 		return f
 	}
-	return &failure{Code: exitFailure, Kind: "import", Message: fmt.Sprintf("%s: %v", inputName(in.Path), err), Path: in.Path, err: err,
+	return &cli.Failure{Code: cli.ExitFailure, Kind: "import", Message: fmt.Sprintf("%s: %v", inputName(in.Path), err), Path: in.Path, Err: err,
 		Remedy: "name what " + in.Kind + " wrote, or say with --from what it is"}
 }
 
@@ -123,7 +123,7 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 	if more := len(list) - 1; more > 0 {
 		message += fmt.Sprintf("; and %s", cli.Plural(more, "more conflict", "more conflicts"))
 	}
-	return &failure{Code: exitConflict, Kind: "exists", Path: in.Path, More: a, err: crmem.ErrExists,
+	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: in.Path, More: a, Err: crmem.ErrExists,
 		Message: message + "; nothing was written",
 		Remedy:  "--replace takes the source's, --skip keeps the notes of the store"}
 }

@@ -59,7 +59,7 @@ func (c *app) init(ctx context.Context, force bool) error {
 	a := initAnswer{Path: path, OpenAI: c.getenv("OPENAI_API_KEY") != ""}
 	if _, err := c.fs.Lstat(path); err == nil {
 		if !force {
-			return &failure{Code: exitConflict, Kind: "exists", Path: path, Message: "there is a configuration: " + path,
+			return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: path, Message: "there is a configuration: " + path,
 				Remedy: "crabmem init --force keeps it beside the new one"}
 		}
 		if a.Kept, err = c.freeName(path + ".old"); err != nil {

@@ -55,7 +55,7 @@ line. A bad line ends nothing; exit code 5 names the first.`,
 	cmd.Flags().IntVar(&most, "bytes", 16, "at most this many bytes of a field, 0 = all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if most < 0 {
-			return usagef("--bytes %d: want 0 or more", most)
+			return cli.Usagef("--bytes %d: want 0 or more", most)
 		}
 		file, err := c.storePath()
 		if len(args) == 1 {
@@ -74,7 +74,7 @@ line. A bad line ends nothing; exit code 5 names the first.`,
 		b, err := c.inspectFile(cmd, file)
 		if err != nil {
 			if missing(err) {
-				return &failure{Code: exitNotFound, Kind: "no_store", Message: file + " does not exist", Path: file, Remedy: "name a store's file or its log", err: err}
+				return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_store", Message: file + " does not exist", Path: file, Remedy: "name a store's file or its log", Err: err}
 			}
 			return err
 		}

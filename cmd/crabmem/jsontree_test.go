@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/cmd/crabmem/internal/cli"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -98,7 +100,7 @@ func TestJSONHelpCommands(t *testing.T) {
 			t.Errorf("%s --json: exit code %d, stderr %q, stdout %.80q; want the help", path, code, stderr, stdout)
 		}
 		stdout, stderr, code = answer(append(words, "no-such-command")...)
-		if code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, `{"error":{"code":2,"kind":"usage",`) {
+		if code != cli.ExitUsage || stdout != "" || !strings.HasPrefix(stderr, `{"error":{"code":2,"kind":"usage",`) {
 			t.Errorf("%s no-such-command --json: exit code %d, stdout %.80q, stderr %q; want a usage error", path, code, stdout, stderr)
 		}
 	}

@@ -68,7 +68,7 @@ func parseKinds(s string) ([]crmem.Kind, error) {
 	}
 	k, err := crmem.ParseKind(s)
 	if err != nil {
-		return nil, usagef("--kind: %v", err)
+		return nil, cli.Usagef("--kind: %v", err)
 	}
 	return []crmem.Kind{k}, nil
 }

@@ -84,7 +84,7 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		for _, k := range a.Conflicts {
 			c.say("conflict: %s: the tree's text is %s, the store's %s", cli.Label(k.Name), cli.Printable(k.Page), cli.Printable(k.File))
 		}
-		return &failure{Code: exitConflict, Kind: "conflicts", Path: dir, More: a,
+		return &cli.Failure{Code: cli.ExitConflict, Kind: "conflicts", Path: dir, More: a,
 			Message: fmt.Sprintf("%s changed on both sides; the store's text was kept and stands beside the tree's", cli.Plural(len(a.Conflicts), "entry", "entries")),
 			Remedy:  "make each page what you want, remove its file under conflicts/, and load again"}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -21,8 +22,8 @@ func TestLostAnswer(t *testing.T) {
 	}{
 		{[]string{"remember", "a", "new"}, 0, ""},
 		{[]string{"checkpoint"}, 0, ""},
-		{[]string{"forget", "a"}, exitUnknown, "went away before it answered"},
-		{[]string{"alias", "a", "x", "--json"}, exitUnknown, `"kind":"outcome_unknown"`},
+		{[]string{"forget", "a"}, cli.ExitUnknown, "went away before it answered"},
+		{[]string{"alias", "a", "x", "--json"}, cli.ExitUnknown, `"kind":"outcome_unknown"`},
 	} {
 		p := newPlace(t, false)
 		if out, diag, code := p.runs("remember", "a", "old"); code != 0 {

@@ -112,17 +112,17 @@ type mcpServer struct {
 func (c *app) newMCPServer(cmd *cobra.Command, f *mcpFlags) (*mcpServer, error) {
 	for _, name := range []string{"namespace", "http", "token-file"} {
 		if fl := cmd.Flags().Lookup(name); fl.Changed && fl.Value.String() == "" {
-			return nil, usagef("--%s is empty", name)
+			return nil, cli.Usagef("--%s is empty", name)
 		}
 	}
 	if !slices.Contains([]string{compatNone, compatReference, compatAnthropic}, f.compat) {
-		return nil, usagef("--compat %q: want %s or %s", f.compat, compatReference, compatAnthropic)
+		return nil, cli.Usagef("--compat %q: want %s or %s", f.compat, compatReference, compatAnthropic)
 	}
 	if err := atMostOne(cmd, "namespace", "db"); err != nil {
 		return nil, err
 	}
 	if f.http == "" && (f.tokenFile != "" || len(f.allowHosts) > 0) {
-		return nil, usagef("--token-file and --allow-host go with --http")
+		return nil, cli.Usagef("--token-file and --allow-host go with --http")
 	}
 	path, err := c.storePath()
 	if f.namespace != "" {
@@ -242,7 +242,7 @@ func (c *app) serveStdio(ctx context.Context, s *mcpServer) error {
 		return nil
 	}
 	if err != nil {
-		return &failure{Code: exitFailure, Kind: "protocol", Message: "the client's message could not be read: " + err.Error(), err: err,
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "protocol", Message: "the client's message could not be read: " + err.Error(), Err: err,
 			Remedy: "one message of JSON-RPC a line, of at most " + cli.Size(maxMessage)}
 	}
 	return nil

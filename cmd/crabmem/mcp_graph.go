@@ -42,7 +42,7 @@ func (g *graph) node(name string) (*memgraph.Node, error) {
 		return n, nil
 	}
 	if k, taken := g.taken[name]; taken {
-		return nil, &failure{Code: exitConflict, Kind: "exists", err: crmem.ErrExists, Message: cli.Quoted(name) + " is the name of a " + k.String() + " that is no entity",
+		return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Err: crmem.ErrExists, Message: cli.Quoted(name) + " is the name of a " + k.String() + " that is no entity",
 			Remedy: "take another name; nothing was changed"}
 	}
 	n := &memgraph.Node{Name: name, Observations: []string{}}

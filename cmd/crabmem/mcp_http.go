@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
+
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -41,7 +43,7 @@ const mcpPath = "/mcp"
 func (c *app) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
 	host, _, err := net.SplitHostPort(f.http)
 	if err != nil {
-		return usagef("--http %q: want an address and a port, as 127.0.0.1:7433", f.http)
+		return cli.Usagef("--http %q: want an address and a port, as 127.0.0.1:7433", f.http)
 	}
 	token, from, err := c.mcpToken(f.tokenFile, loopback(host))
 	if err != nil {
@@ -49,7 +51,7 @@ func (c *app) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
 	}
 	l, err := net.Listen("tcp", f.http)
 	if err != nil {
-		return &failure{Code: exitFailure, Kind: "listen", Message: err.Error(), Remedy: "another port, or 0 for a free one", err: err}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "listen", Message: err.Error(), Remedy: "another port, or 0 for a free one", Err: err}
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	server, gate := s.httpServer(l, newBearer(token), newHosts(host, port, f.allowHosts), defaultHTTPLimits())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -263,7 +264,7 @@ func TestMCPToken(t *testing.T) {
 		}
 		return ""
 	}
-	if _, _, err := c.mcpToken("", false); classify(err).Code != exitPermission {
+	if _, _, err := c.mcpToken("", false); classify(err).Code != cli.ExitPermission {
 		t.Errorf("without a token: %v", err)
 	}
 	first, from, err := c.mcpToken("", true)
@@ -329,7 +330,7 @@ func TestMCPTokenMode(t *testing.T) {
 		if (err == nil) != want || want && token != testToken {
 			t.Errorf("mode %04o: %q, %v", mode, token, err)
 		}
-		if !want && err != nil && (classify(err).Code != exitPermission || !strings.Contains(err.Error(), fmt.Sprintf("%04o", mode))) {
+		if !want && err != nil && (classify(err).Code != cli.ExitPermission || !strings.Contains(err.Error(), fmt.Sprintf("%04o", mode))) {
 			t.Errorf("mode %04o: %v", mode, err)
 		}
 	}

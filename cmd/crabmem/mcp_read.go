@@ -179,7 +179,7 @@ func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, erro
 			return err
 		}
 		if in.Offset > len(e.Content) {
-			return &failure{Code: exitUsage, Kind: "invalid", Message: fmt.Sprintf("offset %d: the text has %s", in.Offset, cli.Size(int64(len(e.Content)))),
+			return &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: fmt.Sprintf("offset %d: the text has %s", in.Offset, cli.Size(int64(len(e.Content)))),
 				Remedy: "begin with offset 0"}
 		}
 		from := len(cli.CutBytes(e.Content, in.Offset)) // between two characters
@@ -292,7 +292,7 @@ func readCursor(s string) (uint64, error) {
 	id, found := strings.CutPrefix(string(b), "after ")
 	n, perr := strconv.ParseUint(id, 10, 64)
 	if err != nil || !found || perr != nil {
-		return 0, &failure{Code: exitUsage, Kind: "invalid", Message: "the cursor is none of this server's: " + cli.Quoted(snippet.Clip(s, 64)),
+		return 0, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "the cursor is none of this server's: " + cli.Quoted(snippet.Clip(s, 64)),
 			Remedy: "leave it out to begin, and take next_cursor of each answer for the next"}
 	}
 	return n, nil

@@ -172,7 +172,7 @@ func graphText(v any) (string, error) {
 	enc.SetIndent("", "  ")
 	err := enc.Encode(v)
 	if b.Len() > maxMessage/2 {
-		return "", &failure{Code: exitFailure, Kind: "too_large", Message: fmt.Sprintf("the answer has %s, more than a message holds", cli.Size(int64(b.Len()))),
+		return "", &cli.Failure{Code: cli.ExitFailure, Kind: "too_large", Message: fmt.Sprintf("the answer has %s, more than a message holds", cli.Size(int64(b.Len()))),
 			Remedy: "search_nodes or open_nodes for a part of it"}
 	}
 	return strings.TrimSuffix(b.String(), "\n"), err
@@ -273,7 +273,7 @@ func (g *graph) addObservations(list []newObservations) ([]addedObservations, er
 	for _, o := range list {
 		n := g.named[o.EntityName]
 		if n == nil || !n.Entity {
-			return nil, &failure{Code: exitNotFound, Kind: "invalid", Message: "Entity with name " + o.EntityName + " not found"}
+			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "invalid", Message: "Entity with name " + o.EntityName + " not found"}
 		}
 		fresh := []string{}
 		for _, text := range o.Contents {

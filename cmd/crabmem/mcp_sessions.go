@@ -126,7 +126,7 @@ func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string
 	f := sessionSearchFlags{agent: in.Agent, roles: in.Roles, since: in.Since, until: in.Until, limit: in.Limit, window: in.Window}
 	q, err := f.query(in.Query, s.store.c.now())
 	if err != nil {
-		return "", out, &failure{Code: exitUsage, Kind: "invalid", Message: strings.ReplaceAll(err.Error(), "--", ""), err: err}
+		return "", out, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: strings.ReplaceAll(err.Error(), "--", ""), Err: err}
 	}
 	r, err := s.sessions.search(q)
 	if err != nil {

@@ -142,7 +142,7 @@ func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememb
 	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
-			err = &failure{Code: exitConflict, Kind: "kind", err: err, Message: shownName(in.Name) + " is the archive of a conversation, which is never overwritten",
+			err = &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Err: err, Message: shownName(in.Name) + " is the archive of a conversation, which is never overwritten",
 				Remedy: "remember it under another name"}
 		}
 		return "", rememberOut{}, err
@@ -176,11 +176,11 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 		return "forgot " + shownName(in.Name), forgetOut{in.Name}, nil
 	}
 	if e, ok := errors.AsType[*aliasError](err); ok {
-		err = &namesError{names: []string{e.name}, err: &failure{Code: exitNotFound, Kind: "alias", err: err,
+		err = &namesError{names: []string{e.name}, err: &cli.Failure{Code: cli.ExitNotFound, Kind: "alias", Err: err,
 			Message: "no note " + cli.Quoted(e.alias) + "; it is an alias of an entry",
 			Remedy:  "forget the note by its name, if that is what you mean"}}
 	} else if errors.Is(err, crmem.ErrKind) {
-		err = &failure{Code: exitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", err: err,
+		err = &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", Err: err,
 			Remedy: "leave it; a person removes it with crabmem forget --archive"}
 	} else if errors.Is(err, crmem.ErrNotFound) {
 		err = noEntry(in.Name, err)
@@ -189,7 +189,7 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 }
 
 func noEntry(name string, err error) error {
-	return &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(snippet.Clip(name, maxShownName)), err: err}
+	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(snippet.Clip(name, maxShownName)), Err: err}
 }
 
 // shownAliases are the aliases of an answer, which are never null and not too

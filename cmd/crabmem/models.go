@@ -154,7 +154,7 @@ the variable of this command's environment that has it.`,
 		m := &pb.AddModelsMsg{Provider: args[0], Models: args[1:], Kind: kind, BaseUrl: url}
 		if key != "" {
 			if m.ApiKey = c.getenv(key); m.ApiKey == "" {
-				return usagef("--key-env %s: there is no such variable, or it is empty", key)
+				return cli.Usagef("--key-env %s: there is no such variable, or it is empty", key)
 			}
 		}
 		return c.models(cmd.Context(), "added "+cli.Plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"crabmem/cmd/crabmem/internal/cli"
 )
 
 func TestTable(t *testing.T) {
@@ -34,7 +36,7 @@ func TestErrorJSON(t *testing.T) {
 	var diag bytes.Buffer
 	c := newApp(nil, nil, &diag)
 	c.json = true
-	if code := c.report(usagef("a <b> & c")); code != exitUsage {
+	if code := c.report(cli.Usagef("a <b> & c")); code != cli.ExitUsage {
 		t.Errorf("exit code %d", code)
 	}
 	const want = `{"error":{"code":2,"kind":"usage","message":"a <b> & c","path":"","offset":null,"remedy":""}}` + "\n"

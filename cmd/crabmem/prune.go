@@ -38,13 +38,13 @@ asked for.`,
 			return wrongArgs(cmd, "say what to prune: --older-than AGE or --keep N")
 		}
 		if keep < 0 {
-			return usagef("--keep %d: want 0 or more", keep)
+			return cli.Usagef("--keep %d: want 0 or more", keep)
 		}
 		var limit uint64 // archives from then on stay
 		if byAge {
 			age, err := parseAge(older)
 			if err != nil {
-				return usagef("--older-than: %v", err)
+				return cli.Usagef("--older-than: %v", err)
 			}
 			limit = uint64(max(c.now().Add(-age).Unix(), 0))
 		}

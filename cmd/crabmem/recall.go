@@ -81,14 +81,14 @@ and for Chinese or Hindi much less; other makers' may count more.`,
 			return err
 		}
 		if cmd.Flags().Changed("budget") && f.budget < 1 {
-			return usagef("--budget %d: want at least 1 token", f.budget)
+			return cli.Usagef("--budget %d: want at least 1 token", f.budget)
 		}
 		if q.Text == "-" {
 			if q.Text, err = c.readInput(cmd.Context(), 1<<20); err != nil {
 				return err
 			}
 			if !utf8.ValidString(q.Text) {
-				return usagef("standard input is not valid UTF-8")
+				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
 		if a, path, ok := c.recallThere(cmd.Context(), q, f); ok {
@@ -103,13 +103,13 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 	q := crmem.Query{Text: text, Limit: f.limit, Count: true, Syntax: f.syntax}
 	var err error
 	if f.limit < 0 {
-		return q, usagef("--limit %d: want 0 or more", f.limit)
+		return q, cli.Usagef("--limit %d: want 0 or more", f.limit)
 	}
 	if q.Kinds, err = parseKinds(f.kind); err != nil {
 		return q, err
 	}
 	if q.Analyzer, err = bm25.ParseAnalyzer(f.analyzer); err != nil {
-		return q, usagef("--analyzer: %v", err)
+		return q, cli.Usagef("--analyzer: %v", err)
 	}
 	return q, nil
 }
@@ -130,13 +130,13 @@ func (c *app) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path stri
 	nothing := f.exitCode && a.Total == 0
 	if c.json {
 		if nothing {
-			return &failure{Code: exitNotFound, Kind: "no_hits", Path: path, Message: nothingFound(a)}
+			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_hits", Path: path, Message: nothingFound(a)}
 		}
 		return c.printJSON(a)
 	}
 	c.recallText(a, q, f)
 	if nothing {
-		return errSilent(exitNotFound)
+		return cli.SilentError(cli.ExitNotFound)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -17,36 +18,36 @@ import (
 // sessionRefusals are situations in which commands on sessions fail. They are
 // made of a copy of the script's home.
 var sessionRefusals = []refusal{
-	{name: "unknown-flag", code: exitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
+	{name: "unknown-flag", code: cli.ExitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
 		return nil, []string{"--no-such-flag"}
 	}},
-	{name: "invalid-utf8", code: exitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
+	{name: "invalid-utf8", code: cli.ExitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
 		return nil, []string{"--home", "\xff"}
 	}},
-	{name: "missing", code: exitNotFound, finds: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "missing", code: cli.ExitNotFound, finds: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(os.RemoveAll(filepath.Join(home, "sessions")))
 		return nil, nil
 	}},
-	{name: "file", code: exitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "file", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(os.RemoveAll(filepath.Join(home, "sessions")))
 		ts.Check(os.WriteFile(filepath.Join(home, "sessions"), []byte("one\n"), 0o600))
 		return nil, nil
 	}},
-	{name: "fifo", code: exitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "fifo", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(os.RemoveAll(filepath.Join(home, "sessions")))
 		ts.Check(exec.Command("mkfifo", filepath.Join(home, "sessions")).Run())
 		return nil, nil
 	}},
-	{name: "home-is-a-file", code: exitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "home-is-a-file", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(os.RemoveAll(home))
 		ts.Check(os.WriteFile(home, nil, 0o600))
 		return nil, nil
 	}},
-	{name: "unreadable", code: exitPermission, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "unreadable", code: cli.ExitPermission, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(os.Chmod(filepath.Join(home, "sessions"), 0))
 		return unprivileged(), nil
 	}},
-	{name: "read-only-directory", code: exitPermission, writes: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "read-only-directory", code: cli.ExitPermission, writes: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(filepath.WalkDir(filepath.Join(home, "sessions"), func(name string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				err = os.Chmod(name, 0o500)
@@ -55,7 +56,7 @@ var sessionRefusals = []refusal{
 		}))
 		return unprivileged(), nil
 	}},
-	{name: "in-use", code: exitConflict, writes: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "in-use", code: cli.ExitConflict, writes: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		dir := filepath.Join(home, "sessions", ".locks")
 		ts.Check(os.MkdirAll(dir, 0o700))
 		// The script's sessions, and what an import takes.
@@ -67,7 +68,7 @@ var sessionRefusals = []refusal{
 		}
 		return nil, []string{"--lock-wait", "200ms"}
 	}},
-	{name: "full-output", code: exitFailure, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "full-output", code: cli.ExitFailure, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		return []string{"sh", "-c", `"$@" >/dev/full`, "sh"}, nil
 	}},
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,50 +29,50 @@ type refusal struct {
 }
 
 var refusals = []refusal{
-	{name: "unknown-flag", code: exitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
+	{name: "unknown-flag", code: cli.ExitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
 		return nil, []string{"--no-such-flag"}
 	}},
-	{name: "invalid-utf8", code: exitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
+	{name: "invalid-utf8", code: cli.ExitUsage, prepare: func(*testscript.TestScript, string) (before, after []string) {
 		return nil, []string{"--home", "\xff"}
 	}},
-	{name: "missing", code: exitNotFound, finds: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "missing", code: cli.ExitNotFound, finds: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.RemoveAll(filepath.Dir(db)))
 		return nil, nil
 	}},
-	{name: "directory", code: exitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "directory", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.Remove(db))
 		ts.Check(os.Mkdir(db, 0o700))
 		return nil, nil
 	}},
-	{name: "fifo", code: exitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "fifo", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.Remove(db))
 		ts.Check(exec.Command("mkfifo", db).Run())
 		return nil, nil
 	}},
-	{name: "garbage", code: exitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "garbage", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.WriteFile(db, []byte("dear diary, this is no store at all"), 0o600))
 		return nil, nil
 	}},
-	{name: "cut", code: exitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "cut", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.Truncate(db, 40))
 		return nil, nil
 	}},
-	{name: "unreadable", code: exitPermission, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "unreadable", code: cli.ExitPermission, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.Chmod(db, 0))
 		return unprivileged(), nil
 	}},
-	{name: "read-only-directory", code: exitPermission, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "read-only-directory", code: cli.ExitPermission, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.Chmod(filepath.Dir(db), 0o500))
 		return unprivileged(), nil
 	}},
-	{name: "in-use", code: exitConflict, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "in-use", code: cli.ExitConflict, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		l, err := vfs.OS{}.Lock(db + "-lock")
 		ts.Check(err)
 		ts.Check(l.SetText("pid 4711\nboot x\ncommand crabmem serve\nsocket \nstate dirty\n"))
 		ts.Defer(func() { l.Unlock() })
 		return nil, []string{"--lock-wait", "200ms"}
 	}},
-	{name: "sync-fails", code: exitUnknown, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "sync-fails", code: cli.ExitUnknown, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		// The copy of a store that a daemon has looks like that of a crash: it is
 		// the mending that fails then.
 		if _, err := exec.LookPath("strace"); err != nil || ts.Getenv("CRABMEM_WITH_DAEMON") != "" {
@@ -79,7 +80,7 @@ var refusals = []refusal{
 		}
 		return []string{"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO"}, nil
 	}},
-	{name: "full-output", code: exitFailure, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "full-output", code: cli.ExitFailure, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		return []string{"sh", "-c", `"$@" >/dev/full`, "sh"}, nil
 	}},
 }

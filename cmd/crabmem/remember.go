@@ -40,7 +40,7 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 		}
 		k, err := crmem.ParseKind(kind)
 		if err != nil {
-			return usagef("--kind: %v", err)
+			return cli.Usagef("--kind: %v", err)
 		}
 		name, text := args[0], args[1]
 		if text == "-" {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -143,11 +145,11 @@ func (c *app) root() *cobra.Command {
 func (c *app) checkGlobal(cmd *cobra.Command, _ []string) error {
 	for _, name := range []string{"db", "home"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
-			return usagef("--%s is empty", name)
+			return cli.Usagef("--%s is empty", name)
 		}
 	}
 	if c.lockWait < 0 {
-		return usagef("--lock-wait %v: want 0 or more", c.lockWait)
+		return cli.Usagef("--lock-wait %v: want 0 or more", c.lockWait)
 	}
 	return nil
 }
@@ -225,7 +227,7 @@ func addCommands(of *cobra.Command, subs ...*cobra.Command) {
 // unknownCommand says that a command has none of that name under it.
 func unknownCommand(of *cobra.Command, name string) error {
 	path := of.CommandPath()
-	f := &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: path + " --help lists the commands"}
+	f := &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: path + " --help lists the commands"}
 	if of.HasParent() {
 		f.Message = fmt.Sprintf("unknown command %q of %s", name, path)
 	}
@@ -237,10 +239,10 @@ func unknownCommand(of *cobra.Command, name string) error {
 
 // wrongFlag says what is wrong with a flag, and which one may have been meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	if errors.As(err, new(*failure)) {
+	if errors.As(err, new(*cli.Failure)) {
 		return err
 	}
-	f := &failure{Code: exitUsage, Kind: "usage", Message: err.Error(), Remedy: cmd.CommandPath() + " --help", err: err}
+	f := &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: err.Error(), Remedy: cmd.CommandPath() + " --help", Err: err}
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if like := likeFlags(cmd, e.GetSpecifiedName()); len(like) > 0 {
 			f.Remedy = "--" + strings.Join(like, ", --")
@@ -301,7 +303,7 @@ func atLeast(n int, names string) cobra.PositionalArgs {
 }
 
 func wrongArgs(cmd *cobra.Command, format string, args ...any) error {
-	return &failure{Code: exitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...), Remedy: cmd.CommandPath() + " --help"}
+	return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...), Remedy: cmd.CommandPath() + " --help"}
 }
 
 // atMostOne refuses flags that exclude each other.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 )
 
@@ -177,7 +178,7 @@ func TestDaemonRotates(t *testing.T) {
 		t.Errorf("what was set aside has %d bytes: %v", len(b), err)
 	}
 	second := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name, "--lock-wait", "0"})
-	if code := classify(second).Code; code != exitConflict {
+	if code := classify(second).Code; code != cli.ExitConflict {
 		t.Errorf("a second daemon: %v", second)
 	}
 	cancel()

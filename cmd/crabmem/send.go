@@ -47,7 +47,7 @@ object, in which stored_id is what --session takes.`,
 			}
 		}
 		if strings.TrimSpace(text) == "" {
-			return usagef("the message is empty")
+			return cli.Usagef("the message is empty")
 		}
 		return c.send(cmd.Context(), f, text)
 	}

@@ -120,12 +120,12 @@ func (c *app) onService(ctx context.Context, f func(s *service.Service, st servi
 func aboutService(err error) error {
 	switch {
 	case errors.Is(err, service.ErrNotInstalled):
-		return &failure{Code: exitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install", err: err}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install", Err: err}
 	case errors.Is(err, exec.ErrNotFound):
-		return &failure{Code: exitFailure, Kind: "no_services", Message: err.Error(), err: err,
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "no_services", Message: err.Error(), Err: err,
 			Remedy: "crabmem daemon start runs it without the system; crabmem service install --print shows what to install"}
 	case errors.As(err, new(*exec.ExitError)):
-		return &failure{Code: exitFailure, Kind: "service", Message: err.Error(), err: err,
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "service", Message: err.Error(), Err: err,
 			Remedy: "crabmem service logs; crabmem daemon start runs it without the system"}
 	}
 	return err
@@ -153,8 +153,8 @@ func (c *app) answers(ctx context.Context, st *serviceState) error {
 		}
 		select {
 		case <-late:
-			return &failure{Code: exitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("the system has started the daemon, and it does not answer after %s", startWait),
-				Remedy: "crabmem service logs, and " + filepath.Join(filepath.Dir(st.Log), serviceName+".log"), err: err}
+			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("the system has started the daemon, and it does not answer after %s", startWait),
+				Remedy: "crabmem service logs, and " + filepath.Join(filepath.Dir(st.Log), serviceName+".log"), Err: err}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
@@ -185,17 +185,17 @@ for this system or another one, and changes nothing.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if system != "" && !show {
-			return usagef("--system goes with --print")
+			return cli.Usagef("--system goes with --print")
 		}
 		if system != "" && !slices.Contains(systems, system) {
-			return usagef("--system %q: want linux, darwin or windows", system)
+			return cli.Usagef("--system %q: want linux, darwin or windows", system)
 		}
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if show {
 				return c.printService(s, st, system)
 			}
 			if st.Running && !st.Installed {
-				return &failure{Code: exitConflict, Kind: "running", Message: fmt.Sprintf("a daemon runs already, and not as a service: pid %d", st.Pid),
+				return &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a daemon runs already, and not as a service: pid %d", st.Pid),
 					Remedy: "crabmem daemon stop, then crabmem service install"}
 			}
 			if st.hung != nil {
@@ -320,7 +320,7 @@ exit code is 3 when it is not installed, and 8 when none runs.`,
 				return st.hung
 			}
 			if !st.Running {
-				return &failure{Code: exitUnreachable, Kind: "no_daemon", Path: st.File, Message: "installed, and no daemon answers: " + st.File,
+				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.File, Message: "installed, and no daemon answers: " + st.File,
 					Remedy: "crabmem service start; crabmem service logs says why it ended"}
 			}
 			if c.json {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
 	"crabmem/daemon/service"
 
@@ -110,13 +111,13 @@ func TestAboutService(t *testing.T) {
 	s := &service.Service{Name: serviceName, Home: t.TempDir()}
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")
-	if f := classify(aboutService(s.End(t.Context()))); f.Code != exitNotFound || f.Remedy != "crabmem service install" {
+	if f := classify(aboutService(s.End(t.Context()))); f.Code != cli.ExitNotFound || f.Remedy != "crabmem service install" {
 		t.Errorf("%+v", f)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if err := s.Start(t.Context()); err == nil {
 		t.Fatal("it started without a system")
-	} else if f := classify(aboutService(err)); f.Code != exitFailure || !strings.Contains(f.Remedy, "crabmem daemon start") {
+	} else if f := classify(aboutService(err)); f.Code != cli.ExitFailure || !strings.Contains(f.Remedy, "crabmem daemon start") {
 		t.Errorf("%+v", f)
 	}
 }

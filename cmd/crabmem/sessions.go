@@ -73,7 +73,7 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 		fi, lerr := c.fs.Lstat(d.Path())
 		switch {
 		case missing(lerr) && mustExist:
-			return nil, &failure{Code: exitNotFound, Kind: "no_sessions", Message: d.Path() + ": there are no sessions", Path: d.Path(), err: lerr,
+			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_sessions", Message: d.Path() + ": there are no sessions", Path: d.Path(), Err: lerr,
 				Remedy: "crabmem sessions import brings in those of other tools; --home or CRABTALK_HOME names another home"}
 		case missing(lerr):
 		case lerr != nil:
@@ -83,11 +83,11 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 		}
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Op == "resolve" {
-		return nil, &failure{Code: exitNotFound, Kind: "no_sessions", Message: err.Error(), Path: path, err: err,
+		return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_sessions", Message: err.Error(), Path: path, Err: err,
 			Remedy: "put back what the link leads to, or remove the link"}
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, &failure{Code: exitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, err: err,
+		return nil, &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, Err: err,
 			Remedy: "name the home: --home or CRABTALK_HOME"}
 	}
 	return d, err

@@ -143,7 +143,7 @@ UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n, err := strconv.Atoi(args[1])
 		if err != nil || n < 1 {
-			return usagef("compaction %q: want a number from 1 on", args[1])
+			return cli.Usagef("compaction %q: want a number from 1 on", args[1])
 		}
 		return c.readSession(args[0], func(s *sessionlog.Session) error {
 			all, err := c.compactions(s)
@@ -151,7 +151,7 @@ UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
 				return err
 			}
 			if n > len(all) {
-				return &failure{Code: exitNotFound, Kind: "not_found", Path: s.Path,
+				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path,
 					Message: fmt.Sprintf("%s has %s, and no number %d", s.ID, cli.Plural(len(all), "compaction", "compactions"), n),
 					Remedy:  "crabmem sessions compactions list " + cli.ShellWord(s.ID)}
 			}

@@ -39,7 +39,7 @@ of its fence. --json is --format jsonl, or the Markdown in one object.`,
 			format = "jsonl"
 		}
 		if format != "markdown" && format != "jsonl" {
-			return usagef("--format %q: want markdown or jsonl", format)
+			return cli.Usagef("--format %q: want markdown or jsonl", format)
 		}
 		return c.readSession(args[0], func(s *sessionlog.Session) error {
 			switch {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 )
 
 // runMeasured in the environment makes the test binary the program, which
@@ -89,11 +90,11 @@ func TestHostileSessions(t *testing.T) {
 		return peak(t, measured)
 	}()
 	for line, want := range map[string]int{
-		"list --json": 0, "verify": exitCorrupt, "search port": 0, "show long": 0, "show crab_user_99": 0, "show crab_user_99 --from-marker --json": 0,
+		"list --json": 0, "verify": cli.ExitCorrupt, "search port": 0, "show long": 0, "show crab_user_99": 0, "show crab_user_99 --from-marker --json": 0,
 		"tail long": 0, "tail crab_user_99 --json": 0, "export long": 0, "export crab_user_99 --format jsonl": 0,
-		"compactions list long": 0, "verify crab_user_99": 0, "repair long --dry-run": exitCorrupt, "repair crab_user_99 --dry-run": 0,
-		"show fifo": exitCorrupt, "tail fifo -f": exitCorrupt, "export link": exitCorrupt, "verify dir": exitCorrupt,
-		"delete fifo": exitCorrupt, "repair link": exitCorrupt, "title dir x": exitCorrupt, "import " + folder: 0,
+		"compactions list long": 0, "verify crab_user_99": 0, "repair long --dry-run": cli.ExitCorrupt, "repair crab_user_99 --dry-run": 0,
+		"show fifo": cli.ExitCorrupt, "tail fifo -f": cli.ExitCorrupt, "export link": cli.ExitCorrupt, "verify dir": cli.ExitCorrupt,
+		"delete fifo": cli.ExitCorrupt, "repair link": cli.ExitCorrupt, "title dir x": cli.ExitCorrupt, "import " + folder: 0,
 	} {
 		cmd := exec.Command(file, append([]string{"--home", home, "sessions"}, strings.Fields(line)...)...)
 		cmd.Env = append(slices.Clone(env), runMain+"=", runMeasured+"="+measured)

@@ -128,8 +128,8 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 		}
 		if err != nil {
 			f := classify(err)
-			if f.Code != exitPermission {
-				f.Code, f.Kind, f.Remedy = exitFailure, "failed", "name a transcript of Claude Code or Codex, or a directory that has some"
+			if f.Code != cli.ExitPermission {
+				f.Code, f.Kind, f.Remedy = cli.ExitFailure, "failed", "name a transcript of Claude Code or Codex, or a directory that has some"
 			}
 			return nil, 0, f
 		}

@@ -81,7 +81,7 @@ searched only with --tools. Without a hit the exit code is 0, with --exit-code
 				return err
 			}
 			if !utf8.ValidString(q.Text) {
-				return usagef("standard input is not valid UTF-8")
+				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
 		return c.readSessions(func(d *sessionlog.Dir) error { return c.searchSessions(d, q, f) })
@@ -92,20 +92,20 @@ searched only with --tools. Without a hit the exit code is 0, with --exit-code
 func (f *sessionSearchFlags) query(text string, now time.Time) (sessionlog.Query, error) {
 	q := sessionlog.Query{Text: text, Limit: f.limit, Agent: f.agent, Sender: f.sender, Roles: f.roles, Window: f.window}
 	if f.limit < 1 || f.limit > maxSearchHits {
-		return q, usagef("--limit %d: want 1 to %d", f.limit, maxSearchHits)
+		return q, cli.Usagef("--limit %d: want 1 to %d", f.limit, maxSearchHits)
 	}
 	if f.window < 0 || f.window > maxSearchWindow {
-		return q, usagef("--window %d: want 0 to %d", f.window, maxSearchWindow)
+		return q, cli.Usagef("--window %d: want 0 to %d", f.window, maxSearchWindow)
 	}
 	if f.window == 0 {
 		q.Window = -1 // none; 0 is the default
 	}
 	var err error
 	if q.Since, err = parseMoment(f.since, false, now); err != nil {
-		return q, usagef("--since %v", err)
+		return q, cli.Usagef("--since %v", err)
 	}
 	if q.Until, err = parseMoment(f.until, true, now); err != nil {
-		return q, usagef("--until %v", err)
+		return q, cli.Usagef("--until %v", err)
 	}
 	return q, nil
 }
@@ -161,7 +161,7 @@ func (c *app) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSea
 	nothing := "nothing found: " + cli.Plural(a.Searched, "text", "texts") + " searched"
 	if c.json {
 		if f.exitCode && len(a.Hits) == 0 {
-			return &failure{Code: exitNotFound, Kind: "no_hits", Path: d.Path(), Message: nothing}
+			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_hits", Path: d.Path(), Message: nothing}
 		}
 		return c.printJSON(a)
 	}
@@ -169,7 +169,7 @@ func (c *app) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSea
 	if len(a.Hits) == 0 {
 		c.out.WriteString(nothing + "\n")
 		if f.exitCode {
-			return errSilent(exitNotFound)
+			return cli.SilentError(cli.ExitNotFound)
 		}
 		return nil
 	}

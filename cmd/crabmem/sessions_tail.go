@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ program replaces it. An unfinished line is shown when it is whole.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written from now on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if n < 0 {
-			return usagef("--lines %d: want 0 or more", n)
+			return cli.Usagef("--lines %d: want 0 or more", n)
 		}
 		return c.readSessions(func(d *sessionlog.Dir) error {
 			s, err := d.Read(args[0])

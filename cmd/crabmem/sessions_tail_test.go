@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
 )
 
@@ -188,6 +189,6 @@ func TestTailFollow(t *testing.T) {
 	add(`{"role":"user","content":"the last"}` + "\n")
 	f.next("message: the last")
 	check(d.Delete("crab_user_1"))
-	f.end(exitNotFound)
+	f.end(cli.ExitNotFound)
 	check(d.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 )
 
@@ -64,7 +65,7 @@ func TestSessionsUnknownOutcome(t *testing.T) {
 				}
 				changed := !maps.Equal(before, sessionsOf(t, m))
 				switch {
-				case code == exitUnknown:
+				case code == cli.ExitUnknown:
 					unknown++
 					if !strings.Contains(diag.String(), "outcome unknown") {
 						t.Errorf("%s, sync %d: %s", line, n, diag.String())

@@ -157,9 +157,9 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 		if i.Err != nil {
 			r.Damaged++
 			p := sessionProblem{Kind: problemUnreadable, ID: i.ID, File: path, Message: i.Err.Error(), Remedy: "take it out of the folder: a session is a file"}
-			if f := classify(i.Err); f.Code == exitPermission {
+			if f := classify(i.Err); f.Code == cli.ExitPermission {
 				p.Kind, p.Remedy = problemForbidden, f.Remedy
-			} else if f.Code != exitCorrupt {
+			} else if f.Code != cli.ExitCorrupt {
 				p.Remedy = "check the disk"
 			}
 			r.add(p)
@@ -223,12 +223,12 @@ func (c *app) sessionDamage(r *sessionsReport) error {
 	if p == nil {
 		return nil
 	}
-	f := &failure{Code: exitCorrupt, Kind: p.Kind, Message: p.Message, Path: p.File, Remedy: p.Remedy, More: r}
+	f := &cli.Failure{Code: cli.ExitCorrupt, Kind: p.Kind, Message: p.Message, Path: p.File, Remedy: p.Remedy, More: r}
 	switch p.Kind {
 	case problemBad:
 		f.Offset = &p.Offset
 	case problemForbidden:
-		f.Code = exitPermission
+		f.Code = cli.ExitPermission
 	}
 	if c.json {
 		return f

@@ -73,7 +73,7 @@ func (c *app) skillsFolder(path string) error {
 		err = root.Close()
 	}
 	if fi, lerr := c.fs.Lstat(path); lerr == nil && !fi.IsDir() && fi.Mode()&fs.ModeSymlink == 0 || errors.Is(err, syscall.ENOTDIR) {
-		return &failure{Code: exitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, err: err,
+		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, Err: err,
 			Remedy: "name the home: --home or CRABTALK_HOME"}
 	}
 	return err
@@ -85,7 +85,7 @@ func (c *app) warnSkill(err error) { c.warn(err.Error()) }
 // aboutSkill gives an error about a skill its code, and the remedy that it has.
 func aboutSkill(name string, err error) error {
 	if errors.Is(err, skill.ErrNotFound) {
-		return &failure{Code: exitNotFound, Kind: "not_found", Message: "no skill " + cli.Quoted(name), err: err,
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no skill " + cli.Quoted(name), Err: err,
 			Remedy: "crabmem skills list shows the names"}
 	}
 	if p, ok := errors.AsType[*skill.Problem](err); ok {
@@ -94,10 +94,10 @@ func aboutSkill(name string, err error) error {
 	return err
 }
 
-func skillFailure(p *skill.Problem) *failure {
-	f := &failure{Code: exitCorrupt, Kind: "format", Message: skillMessage(p), Path: p.File, Remedy: p.Remedy, err: p}
+func skillFailure(p *skill.Problem) *cli.Failure {
+	f := &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: skillMessage(p), Path: p.File, Remedy: p.Remedy, Err: p}
 	if errors.Is(p, fs.ErrPermission) {
-		f.Code, f.Kind = exitPermission, "permission"
+		f.Code, f.Kind = cli.ExitPermission, "permission"
 	}
 	return f
 }

@@ -61,7 +61,7 @@ allow. What works all the same is a warning, and exit code 0.`,
 			err = c.skillsFolder(path)
 		}
 		if missing(err) {
-			return &failure{Code: exitNotFound, Kind: "no_skills", Message: path + ": there are no skills", Path: path, err: err,
+			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_skills", Message: path + ": there are no skills", Path: path, Err: err,
 				Remedy: "crabmem skills new NAME begins one; DIR, --home or CRABTALK_HOME name another place"}
 		}
 		if err != nil {

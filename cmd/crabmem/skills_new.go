@@ -75,6 +75,6 @@ Where there is a skill of the name already nothing is changed: exit code 4.`,
 }
 
 func skillExists(name, file string, err error) error {
-	return &failure{Code: exitConflict, Kind: "exists", Message: "there is a skill " + cli.Quoted(name) + " already: " + file, Path: file, err: err,
+	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Message: "there is a skill " + cli.Quoted(name) + " already: " + file, Path: file, Err: err,
 		Remedy: "edit it, or choose another name"}
 }

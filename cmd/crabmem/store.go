@@ -42,7 +42,7 @@ func (c *app) homeDir() (string, error) {
 	}
 	user, err := os.UserHomeDir()
 	if err != nil {
-		return "", &failure{Code: exitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "--db FILE or --home DIR", err: err}
+		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "--db FILE or --home DIR", Err: err}
 	}
 	return filepath.Join(user, ".crabtalk"), nil
 }
@@ -98,7 +98,7 @@ func (c *app) about(path string, err error) error {
 		return nil
 	}
 	f := classify(err)
-	if f.Path == "" && f.Code != exitUsage {
+	if f.Path == "" && f.Code != cli.ExitUsage {
 		f.Path = path
 	}
 	if !strings.Contains(f.Message, filepath.Base(path)) && (f.Kind == "no_store" || f.Kind == "format" || f.Kind == "failed") {
@@ -107,7 +107,7 @@ func (c *app) about(path string, err error) error {
 	_, lerr := c.fs.Lstat(path)
 	switch e, ok := errors.AsType[*fs.PathError](err); {
 	case f.Kind == "failed" && ok && e.Op == "resolve":
-		f.Code, f.Kind, f.Remedy = exitNotFound, "no_store", "put back what the link leads to, or remove the link"
+		f.Code, f.Kind, f.Remedy = cli.ExitNotFound, "no_store", "put back what the link leads to, or remove the link"
 	case f.Kind == "foreign" && missing(lerr) && !strings.Contains(f.Message, "run crabmem repair"):
 		// There is no file to keep.
 		f.Remedy = "put the file back beside its log, or: crabmem repair --keep-log with a copy of it"
@@ -193,11 +193,11 @@ func (c *app) servesStore(h *pb.HelloReply) bool {
 func get(s *crmem.Store, name string) (crmem.Entry, error) {
 	e, err := s.Get(name)
 	if errors.Is(err, crmem.ErrAmbiguous) {
-		return e, &failure{Code: exitConflict, Kind: "ambiguous", Message: err.Error(), Path: s.Path(), Remedy: "use one of the names", err: err}
+		return e, &cli.Failure{Code: cli.ExitConflict, Kind: "ambiguous", Message: err.Error(), Path: s.Path(), Remedy: "use one of the names", Err: err}
 	}
 	if errors.Is(err, crmem.ErrNotFound) {
-		return e, &failure{Code: exitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(name), Path: s.Path(),
-			Remedy: "crabmem list shows the names, crabmem recall searches what is in them", err: err}
+		return e, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(name), Path: s.Path(),
+			Remedy: "crabmem list shows the names, crabmem recall searches what is in them", Err: err}
 	}
 	return e, err
 }

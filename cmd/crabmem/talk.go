@@ -62,7 +62,7 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*talk, error) {
 		return nil, err
 	}
 	t.client, _, err = c.running(ctx)
-	if f, ok := errors.AsType[*failure](err); ok && f.Kind == "no_daemon" {
+	if f, ok := errors.AsType[*cli.Failure](err); ok && f.Kind == "no_daemon" {
 		if t.model == config.Offline {
 			t.client, t.end, err = c.serveHere(ctx)
 		} else {
@@ -217,11 +217,11 @@ func (t *talk) cancel(run context.Context, hangUp func()) {
 // said makes what the daemon answered, and what came in between, an error of
 // the command line.
 func said(err error) error {
-	if err == nil || errors.As(err, new(*failure)) || errors.As(err, new(*interrupted)) {
+	if err == nil || errors.As(err, new(*cli.Failure)) || errors.As(err, new(*interrupted)) {
 		return err
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok {
-		f := &failure{Code: exitFailure, Kind: e.Kind, Message: e.Message, Path: e.Path, Offset: e.Offset, Remedy: e.Remedy, err: err}
+		f := &cli.Failure{Code: cli.ExitFailure, Kind: e.Kind, Message: e.Message, Path: e.Path, Offset: e.Offset, Remedy: e.Remedy, Err: err}
 		if f.Kind == "" {
 			f.Kind = "failed"
 		}
@@ -229,13 +229,13 @@ func said(err error) error {
 		case e.ExitCode > 0:
 			f.Code = e.ExitCode
 		case e.Kind == "not_found" || e.Kind == "unknown_agent" || e.Kind == "unknown_model":
-			f.Code = exitNotFound
+			f.Code = cli.ExitNotFound
 		case e.Kind == "invalid":
-			f.Code = exitUsage
+			f.Code = cli.ExitUsage
 		case e.Kind == "read_only" || e.Kind == "locked" || e.Kind == "busy" || e.Kind == "ambiguous":
-			f.Code = exitConflict
+			f.Code = cli.ExitConflict
 		case e.Kind == "format":
-			f.Code = exitCorrupt
+			f.Code = cli.ExitCorrupt
 		}
 		if f.Remedy == "" {
 			f.Remedy = talkRemedies[e.Kind]
@@ -247,8 +247,8 @@ func said(err error) error {
 	case errors.As(err, new(*client.NoDaemonError)), errors.As(err, new(*client.SkewError)):
 		return needs(err)
 	case errors.Is(err, wire.ErrClosed), errors.Is(err, wire.ErrTruncated), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.As(err, &lost):
-		return &failure{Code: exitUnreachable, Kind: "lost", Message: "the connection to the daemon was lost: " + err.Error(),
-			Remedy: "crabmem daemon start, then say it again: what was said is in the session", err: err}
+		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "lost", Message: "the connection to the daemon was lost: " + err.Error(),
+			Remedy: "crabmem daemon start, then say it again: what was said is in the session", Err: err}
 	}
 	return err
 }
@@ -267,12 +267,12 @@ var talkRemedies = map[string]string{
 
 // reply is what came of a message, and what send --json answers.
 type reply struct {
-	Agent   string      `json:"agent"`
-	Session uint64      `json:"session"`   // its number in the daemon
-	Stored  string      `json:"stored_id"` // what --session takes
-	Content string      `json:"content"`
-	Usage   *replyUsage `json:"usage"` // null when nothing was counted
-	Error   *failure    `json:"error"` // null when all went well
+	Agent   string       `json:"agent"`
+	Session uint64       `json:"session"`   // its number in the daemon
+	Stored  string       `json:"stored_id"` // what --session takes
+	Content string       `json:"content"`
+	Usage   *replyUsage  `json:"usage"` // null when nothing was counted
+	Error   *cli.Failure `json:"error"` // null when all went well
 
 	text      strings.Builder
 	step      bool // tools were called since text came
@@ -358,7 +358,7 @@ func usageLine(u *replyUsage) string {
 func absolute(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", usagef("--cwd %s: %v", dir, err)
+		return "", cli.Usagef("--cwd %s: %v", dir, err)
 	}
 	return abs, nil
 }

@@ -79,7 +79,7 @@ func (c *app) damage(r *crmem.Report) error {
 			c.warn(p.Message + "; " + p.Remedy)
 		}
 	}
-	if f.Code == exitCorrupt {
+	if f.Code == cli.ExitCorrupt {
 		f.More = r
 		if r.Entries > 0 && !c.json {
 			c.note(fmt.Sprintf("%s can be read", cli.Plural(r.Entries, "entry", "entries")))

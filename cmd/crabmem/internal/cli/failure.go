@@ -1,0 +1,42 @@
+package cli
+
+import "fmt"
+
+// The exit codes of a command.
+const (
+	ExitFailure     = 1 // anything else
+	ExitUsage       = 2 // flags, arguments, invalid UTF-8 in them
+	ExitNotFound    = 3 // the named entry, session or skill, or the store, is absent
+	ExitConflict    = 4 // name exists, kind mismatch, lock time-out, store changed
+	ExitCorrupt     = 5 // not a valid store, session or skill
+	ExitUnknown     = 6 // outcome unknown
+	ExitPermission  = 7 // not allowed
+	ExitUnreachable = 8 // no daemon answers
+)
+
+// Failure is what a command line ends with when it does not work.
+type Failure struct {
+	Code    int    `json:"code"`
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Path    string `json:"path"`   // the file it is about; may be empty
+	Offset  *int64 `json:"offset"` // in that file; null where there is none
+	Remedy  string `json:"remedy"` // what to do; may be empty
+	More    any    `json:"details,omitempty"`
+	// Warnings are those that came before the error.
+	Warnings []string `json:"warnings,omitempty"`
+	Err      error    `json:"-"`
+}
+
+func (f *Failure) Error() string { return f.Message }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Usagef is an error in the command line.
+func Usagef(format string, args ...any) error {
+	return &Failure{Code: ExitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...)}
+}
+
+// SilentError ends a command with a code and without a message.
+type SilentError int
+
+func (e SilentError) Error() string { return "" }

@@ -38,12 +38,12 @@ come from config.toml and agents/*.md in the home; crab is always there.`,
 			if err != nil {
 				return err
 			}
-			if c.json {
+			if c.JSON {
 				list := make([]listedAgent, len(agents))
 				for i, a := range agents {
 					list[i] = listedAgent{a.Name, a.Description, a.Model, listOf(a.Tools), listOf(a.Skills), listOf(a.Mcps), listOf(a.Members), a.Scoped, a.Memory}
 				}
-				return c.printJSON(list)
+				return c.PrintJSON(list)
 			}
 			rows := [][]string{{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}}
 			for _, a := range agents {
@@ -53,10 +53,10 @@ come from config.toml and agents/*.md in the home; crab is always there.`,
 				}
 				rows = append(rows, []string{cli.Label(a.Name), cli.Printable(model), cli.Fit(cli.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
 			}
-			if w := c.width(); w > 0 {
+			if w := c.Width(); w > 0 {
 				fitLast(rows, w)
 			}
-			c.table(c.out, rows, "")
+			c.Table(c.Out, rows, "")
 			return nil
 		})
 	}

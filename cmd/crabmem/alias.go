@@ -88,16 +88,16 @@ Several entries may share an alias; then it finds none of them by itself.`,
 		switch {
 		case err != nil:
 			return err
-		case c.json:
-			return c.printJSON(e)
+		case c.JSON:
+			return c.PrintJSON(e)
 		case len(given) == 0 && !none:
 			for _, a := range e.Aliases {
-				c.out.WriteString(cli.Printable(a) + "\n")
+				c.Out.WriteString(cli.Printable(a) + "\n")
 			}
 		case len(e.Aliases) == 0:
-			c.say("%s has no aliases", cli.Label(e.Name))
+			c.Say("%s has no aliases", cli.Label(e.Name))
 		default:
-			c.say("%s: %s", cli.Label(e.Name), cli.Printable(strings.Join(e.Aliases, ", ")))
+			c.Say("%s: %s", cli.Label(e.Name), cli.Printable(strings.Join(e.Aliases, ", ")))
 		}
 		return nil
 	}

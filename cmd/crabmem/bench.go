@@ -136,13 +136,13 @@ func (b *bench) run(dirs []string) error {
 			c := recalleval.Compare(o, r)
 			b.comparisons[r.Set] = &c
 		} else if b.f.compare != "" {
-			b.c.warn(fmt.Sprintf("%s has no set %s", b.f.compare, r.Set))
+			b.c.Warn(fmt.Sprintf("%s has no set %s", b.f.compare, r.Set))
 		}
 	}
 	if err := b.write(); err != nil {
 		return err
 	}
-	if b.c.json {
+	if b.c.JSON {
 		return b.printJSON()
 	}
 	b.text()
@@ -204,7 +204,7 @@ func (b *bench) about(path string, err error, remedy string) error {
 // folder measures the set in a directory.
 func (b *bench) folder(dir string) error {
 	var s *recalleval.Set
-	err := b.c.busy("reading "+dir, func() (err error) {
+	err := b.c.Busy("reading "+dir, func() (err error) {
 		s, err = recalleval.Load(b.open, dir)
 		return err
 	})
@@ -235,11 +235,11 @@ func (b *bench) measure(s *recalleval.Set) error {
 			return cli.Usagef("two sets are called %s: measure them one by one", s.Name)
 		}
 	}
-	p := b.c.progress(s.Name)
+	p := b.c.Progress(s.Name)
 	o := b.options
-	o.Progress = p.step
+	o.Progress = p.Step
 	r, err := recalleval.Run(b.ctx, s, o)
-	p.end()
+	p.End()
 	if err == nil {
 		b.results = append(b.results, r)
 	}

@@ -41,7 +41,7 @@ type benchAnswer struct {
 
 func (b *bench) printJSON() error {
 	for _, r := range b.results {
-		if err := b.c.printJSON(benchAnswer{r, b.comparisons[r.Set]}); err != nil {
+		if err := b.c.PrintJSON(benchAnswer{r, b.comparisons[r.Set]}); err != nil {
 			return err
 		}
 	}
@@ -66,9 +66,9 @@ func (b *bench) text() {
 			rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99),
 			cli.Size(k.IndexBytes), cli.Size(max(k.HeapBytes, 0))})
 	}
-	c.table(c.out, quality, "123456789:")
-	c.out.WriteString("\n")
-	c.table(c.out, cost, "3456789:")
+	c.Table(c.Out, quality, "123456789:")
+	c.Out.WriteString("\n")
+	c.Table(c.Out, cost, "3456789:")
 	for _, r := range b.results {
 		b.oddities(r)
 	}
@@ -83,7 +83,7 @@ func (b *bench) text() {
 func (b *bench) oddities(r *recalleval.Result) {
 	say := func(n int, one, many, what string) {
 		if n > 0 {
-			fmt.Fprintf(b.c.out, "%s: %s %s\n", cli.Printable(r.Set), cli.Plural(n, one, many), what)
+			fmt.Fprintf(b.c.Out, "%s: %s %s\n", cli.Printable(r.Set), cli.Plural(n, one, many), what)
 		}
 	}
 	say(r.LeftOut, "query", "queries", "without a relevant document left out")
@@ -97,12 +97,12 @@ const mostMoved = 10
 
 func (b *bench) comparison(k *recalleval.Comparison) {
 	c := b.c
-	fmt.Fprintf(c.out, "\n%s: %s, %s against %s, %s; %s", cli.Printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
+	fmt.Fprintf(c.Out, "\n%s: %s, %s against %s, %s; %s", cli.Printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
 		cli.Plural(k.Queries, "query", "queries"))
 	if k.OnlyOld+k.OnlyNew > 0 {
-		fmt.Fprintf(c.out, ", %d that only the old run has, %d only this one", k.OnlyOld, k.OnlyNew)
+		fmt.Fprintf(c.Out, ", %d that only the old run has, %d only this one", k.OnlyOld, k.OnlyNew)
 	}
-	c.out.WriteString("\n")
+	c.Out.WriteString("\n")
 	if k.Queries == 0 {
 		return
 	}
@@ -111,7 +111,7 @@ func (b *bench) comparison(k *recalleval.Comparison) {
 		rows = append(rows, []string{m.Metric, fmt.Sprintf("%.3f", m.Old), fmt.Sprintf("%.3f", m.New), fmt.Sprintf("%+.4f", m.Difference),
 			fmt.Sprintf("%+.4f to %+.4f", m.Interval[0], m.Interval[1]), fmt.Sprintf("%.4f", m.P), fmt.Sprint(m.Won), fmt.Sprint(m.Lost)})
 	}
-	c.table(c.out, rows, "1234567")
+	c.Table(c.Out, rows, "1234567")
 	var lost, gained []recalleval.Move
 	for _, m := range k.Moved {
 		if m.NewNDCG < m.OldNDCG {
@@ -130,12 +130,12 @@ func (b *bench) moves(what string, moves []recalleval.Move) {
 	if len(moves) == 0 {
 		return
 	}
-	fmt.Fprintf(b.c.out, "%s %s nDCG@10", cli.Plural(len(moves), "query", "queries"), what)
+	fmt.Fprintf(b.c.Out, "%s %s nDCG@10", cli.Plural(len(moves), "query", "queries"), what)
 	if len(moves) > mostMoved {
-		fmt.Fprintf(b.c.out, ", the first %d of them", mostMoved)
+		fmt.Fprintf(b.c.Out, ", the first %d of them", mostMoved)
 		moves = moves[:mostMoved]
 	}
-	b.c.out.WriteString("\n")
+	b.c.Out.WriteString("\n")
 	rank := func(n int) string {
 		if n == 0 {
 			return "-"
@@ -147,7 +147,7 @@ func (b *bench) moves(what string, moves []recalleval.Move) {
 		rows = append(rows, []string{fmt.Sprintf("%.3f", m.OldNDCG), fmt.Sprintf("%.3f", m.NewNDCG), rank(m.OldRank), rank(m.NewRank),
 			cli.Printable(cli.Fit(m.Query, 30)), cli.FirstLine(cli.Fit(m.Text, 80))})
 	}
-	b.c.table(b.c.out, rows, "0123")
+	b.c.Table(b.c.Out, rows, "0123")
 }
 
 func upper(names []string) []string {

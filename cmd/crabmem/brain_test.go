@@ -173,8 +173,8 @@ func TestQuestions(t *testing.T) {
 			}
 			var out bytes.Buffer
 			c := newApp(nil, &out, nil)
-			c.json = true
-			if err := errors.Join(c.recall(t.Context(), s, q, f), c.out.Flush()); err != nil {
+			c.JSON = true
+			if err := errors.Join(c.recall(t.Context(), s, q, f), c.Out.Flush()); err != nil {
 				t.Fatalf("recall %q: %v", query, err)
 			}
 			var a recall.Answer

@@ -77,7 +77,7 @@ func (c *app) chat(ctx context.Context, f *talkFlags) (err error) {
 			return err
 		}
 	}
-	if !c.json && c.isTerminal(c.stdin) && c.isTerminal(c.stdout) && c.getenv("TERM") != "dumb" {
+	if !c.JSON && c.IsTerminal(c.Stdin) && c.IsTerminal(c.Stdout) && c.Getenv("TERM") != "dumb" {
 		return ch.screen(ctx)
 	}
 	return ch.plain(ctx)
@@ -100,13 +100,13 @@ var errLeave = errors.New("the chat is over")
 func (ch *chat) plain(ctx context.Context) error {
 	c := ch.c
 	ch.info = func(text string) {
-		if c.json {
-			_ = c.printJSON(map[string]string{"info": text})
+		if c.JSON {
+			_ = c.PrintJSON(map[string]string{"info": text})
 		} else {
-			c.out.WriteString(c.text(text) + "\n")
+			c.Out.WriteString(c.text(text) + "\n")
 		}
 	}
-	in := readLines(c.stdin)
+	in := readLines(c.Stdin)
 	ch.turn = func(ctx context.Context, text string) error { return ch.plainTurn(ctx, text, in) }
 	var last error
 	for {
@@ -126,7 +126,7 @@ func (ch *chat) plain(ctx context.Context) error {
 		if errors.Is(err, errLeave) {
 			break
 		}
-		if ferr := c.out.Flush(); ferr != nil {
+		if ferr := c.Out.Flush(); ferr != nil {
 			return ferr
 		}
 		if ctx.Err() != nil {
@@ -147,7 +147,7 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 	err := ch.say(ctx, text, func(e *pb.StreamEvent) {
 		r.add(e)
 		for _, line := range eventLines(e) {
-			c.note(line)
+			c.Note(line)
 		}
 		if q := e.GetAskUser(); q != nil {
 			asked.reply(r.Session, ch.plainAsk(ctx, q, in))
@@ -155,12 +155,12 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 	})
 	r.done(err)
 	switch {
-	case c.json && r.Stored != "":
-		if perr := c.printJSON(r); perr != nil {
+	case c.JSON && r.Stored != "":
+		if perr := c.PrintJSON(r); perr != nil {
 			return perr
 		}
-	case !c.json && r.Content != "":
-		c.out.WriteString(c.text(strings.TrimRight(r.Content, "\n")) + "\n")
+	case !c.JSON && r.Content != "":
+		c.Out.WriteString(c.text(strings.TrimRight(r.Content, "\n")) + "\n")
 	}
 	return err
 }
@@ -171,13 +171,13 @@ func (ch *chat) plainAsk(ctx context.Context, e *pb.AskUserEvent, in *lines) str
 	d := &dialog{questions: e.Questions}
 	for d.more() {
 		ch.info(d.prompt())
-		ch.c.out.Flush()
+		ch.c.Out.Flush()
 		line, err := in.message(ctx)
 		if err != nil {
 			return nobody
 		}
 		if !d.answer(line) {
-			ch.c.note("no such answer: " + cli.Printable(cli.OneLine(line)))
+			ch.c.Note("no such answer: " + cli.Printable(cli.OneLine(line)))
 		}
 	}
 	return d.reply()

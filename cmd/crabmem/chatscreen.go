@@ -64,7 +64,7 @@ var errStopped = errors.New("cancelled")
 // screen talks on the terminal until the user leaves.
 func (ch *chat) screen(ctx context.Context) error {
 	c := ch.c
-	in := c.stdin.(*os.File)
+	in := c.Stdin.(*os.File)
 	home, err := c.homeDir()
 	if err != nil {
 		return err
@@ -72,14 +72,14 @@ func (ch *chat) screen(ctx context.Context) error {
 	s := &screen{chat: ch, home: home, posted: make(chan any, 64), over: make(chan struct{})}
 	s.width, s.height = 80, 24
 	if s.editor.History, err = c.loadHistory(home); err != nil {
-		c.warn("the history is not there: " + err.Error())
+		c.Warn("the history is not there: " + err.Error())
 	}
 	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
 	ch.info = func(text string) { s.post(info(text)) }
 	ch.turn = func(ctx context.Context, text string) error {
 		return ch.say(ctx, text, func(e *pb.StreamEvent) { s.post(e) })
 	}
-	if s.raw, err = makeRaw(in, c.stdout); err != nil {
+	if s.raw, err = makeRaw(in, c.Stdout); err != nil {
 		return err
 	}
 	c.raw.Store(s.raw)
@@ -192,7 +192,7 @@ func (s *screen) greet() {
 // line writes a line that stays.
 func (s *screen) line(text string) { s.scroll.WriteString(text + "\n") }
 
-func (s *screen) dimLine(text string) { s.line(s.c.dim(cli.Fit(text, max(s.width-1, 8)))) }
+func (s *screen) dimLine(text string) { s.line(s.c.Dim(cli.Fit(text, max(s.width-1, 8)))) }
 
 // key does what a key means. true is the wish to leave.
 func (s *screen) key(ctx context.Context, k tty.Key) bool {
@@ -271,12 +271,12 @@ func (s *screen) next(ctx context.Context) {
 		if i > 0 {
 			mark = "  "
 		}
-		s.line(s.c.bold(mark + l))
+		s.line(s.c.Bold(mark + l))
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	s.busy, s.since, s.doing, s.cancel = true, time.Now(), "waiting for the model", cancel
 	s.reply = &reply{}
-	s.markdown = tty.Markdown{Width: s.width - 1, Color: s.c.color()}
+	s.markdown = tty.Markdown{Width: s.width - 1, Color: s.c.Color()}
 	s.runs.Go(func() {
 		defer s.raw.guard()
 		defer cancel(nil)
@@ -311,7 +311,7 @@ func (s *screen) take(ctx context.Context, v any) {
 			s.dimLine("there is more to do; /exit leaves when it is done")
 		case v.err != nil:
 			f := classify(v.err)
-			s.line(s.c.bold("error: ") + cli.Printable(f.Message))
+			s.line(s.c.Bold("error: ") + cli.Printable(f.Message))
 			if f.Remedy != "" {
 				s.line("try: " + cli.Printable(f.Remedy))
 			}
@@ -377,7 +377,7 @@ func (s *screen) think(text string) {
 func (s *screen) dimText(text string) {
 	for l := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
 		for _, row := range cli.Fold(l, max(s.width-1, 8)) {
-			s.line(s.c.dim(row))
+			s.line(s.c.Dim(row))
 		}
 	}
 }
@@ -413,7 +413,7 @@ func (s *screen) answer(text string) {
 		s.editor.Reset()
 		return
 	}
-	s.line(s.c.bold("> " + cli.Printable(cli.OneLine(text))))
+	s.line(s.c.Bold("> " + cli.Printable(cli.OneLine(text))))
 	s.editor.Reset()
 	if s.dialog.more() {
 		s.question()
@@ -502,7 +502,7 @@ func (s *screen) finish() {
 func (s *screen) rows() (rows []string, row, col int) {
 	width := max(s.width-1, 8)
 	room := max(s.height-1, 2)
-	dim := func(text string) { rows = append(rows, s.c.dim(cli.Fit(text, width))) }
+	dim := func(text string) { rows = append(rows, s.c.Dim(cli.Fit(text, width))) }
 	if s.busy {
 		coming := s.markdown.Pending()
 		if coming == "" {

@@ -33,7 +33,7 @@ daemon first. The next write of this program begins a version 2 log again.`,
 			did, err = c.downgrade(cmd)
 		case 2:
 			err = c.write(cmd.Context(), "checkpoint", false, func(s *writer) error {
-				return c.busy("writing the store", func() (err error) {
+				return c.Busy("writing the store", func() (err error) {
 					did, err = s.Checkpoint()
 					return err
 				})
@@ -48,10 +48,10 @@ daemon first. The next write of this program begins a version 2 log again.`,
 			}
 			return f
 		}
-		if c.json {
-			return c.printJSON(did)
+		if c.JSON {
+			return c.PrintJSON(did)
 		}
-		c.say("checkpointed %s; the file contains %s in %s", cli.Plural(did.Folded, "operation", "operations"),
+		c.Say("checkpointed %s; the file contains %s in %s", cli.Plural(did.Folded, "operation", "operations"),
 			cli.Plural(did.Entries, "entry", "entries"), cli.Size(did.Snapshot))
 		return nil
 	}

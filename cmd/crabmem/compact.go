@@ -55,15 +55,15 @@ may have. Without a daemon the exit code is 8.`,
 			if err != nil {
 				return ofDaemon(err, "", "", sessionClasses)
 			}
-			if c.json {
-				return c.printJSON(compacted{args[0], r.Summary, r.Archive, r.TokensBefore, r.TokensAfter})
+			if c.JSON {
+				return c.PrintJSON(compacted{args[0], r.Summary, r.Archive, r.TokensBefore, r.TokensAfter})
 			}
 			where := ""
 			if r.Archive != "" {
 				where = ", kept as " + cli.Label(r.Archive)
 			}
-			c.say("compacted %s: %d tokens to %d%s", cli.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
-			c.out.WriteString(c.text(r.Summary) + "\n")
+			c.Say("compacted %s: %d tokens to %d%s", cli.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
+			c.Out.WriteString(c.text(r.Summary) + "\n")
 			return nil
 		})
 	}

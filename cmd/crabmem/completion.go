@@ -47,14 +47,14 @@ powershell:  crabmem completion powershell | Out-String | Invoke-Expression`,
 		if !ok {
 			return wrongArgs(cmd, "unknown shell %q: want bash, zsh, fish or powershell", args[0])
 		}
-		if !c.json {
-			return generate(c.out)
+		if !c.JSON {
+			return generate(c.Out)
 		}
 		var b bytes.Buffer
 		if err := generate(&b); err != nil {
 			return err
 		}
-		return c.printJSON(map[string]string{"shell": args[0], "script": b.String()})
+		return c.PrintJSON(map[string]string{"shell": args[0], "script": b.String()})
 	}
 	return cmd
 }

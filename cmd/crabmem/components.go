@@ -51,7 +51,7 @@ service of the user.`,
 			return err
 		}
 		ports, err := mcp.Ports(c.fs, filepath.Join(home, "run"), func(file string, err error) {
-			c.warn(file + ": not a component: " + err.Error())
+			c.Warn(file + ": not a component: " + err.Error())
 		})
 		if err != nil {
 			return err
@@ -67,18 +67,18 @@ service of the user.`,
 			})
 		}
 		wg.Wait()
-		if c.json {
-			return c.printJSON(list)
+		if c.JSON {
+			return c.PrintJSON(list)
 		}
 		if len(list) == 0 {
-			c.say("no components")
+			c.Say("no components")
 			return nil
 		}
 		rows := [][]string{{"NAME", "PORT", "STATE"}}
 		for _, p := range list {
 			rows = append(rows, []string{cli.Label(p.Name), strconv.Itoa(p.Port), p.State})
 		}
-		c.table(c.out, rows, "")
+		c.Table(c.Out, rows, "")
 		return nil
 	}
 	return cmd

@@ -58,11 +58,11 @@ system.crab.model; one that is not there is exit code 3.`,
 					Remedy: "crabmem config get shows those there are; crabmem init explains them all"}
 			}
 		}
-		if c.json {
-			return c.printJSON(v)
+		if c.JSON {
+			return c.PrintJSON(v)
 		}
 		if s, ok := v.(string); ok {
-			c.out.WriteString(cli.Printable(s) + "\n")
+			c.Out.WriteString(cli.Printable(s) + "\n")
 			return nil
 		}
 		b, err := cli.EncodeJSON(v)
@@ -73,7 +73,7 @@ system.crab.model; one that is not there is exit code 3.`,
 		if err := json.Indent(&pretty, b, "", "  "); err != nil {
 			return err
 		}
-		_, err = c.out.Write(pretty.Bytes())
+		_, err = c.Out.Write(pretty.Bytes())
 		return err
 	}
 	return cmd
@@ -179,7 +179,7 @@ and sessions go on.`,
 func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 	if len(args) == 1 {
 		if args[0] == "-" {
-			text, err := c.readInput(ctx, maxConfig)
+			text, err := c.ReadInput(ctx, maxConfig)
 			return []byte(text), err
 		}
 		return vfs.ReadFile(c.fs, args[0], maxConfig)
@@ -229,7 +229,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 		if err != nil {
 			return err
 		}
-		change, err := config.Set(c.fs, home, js, c.getenv)
+		change, err := config.Set(c.fs, home, js, c.Getenv)
 		if err := errors.Join(err, l.Unlock()); err != nil {
 			return notSet(aboutConfig(err))
 		}
@@ -237,17 +237,17 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 			a.Notes = append(a.Notes, "config.toml had comments, and has none now")
 		}
 	}
-	if c.json {
-		return c.printJSON(a)
+	if c.JSON {
+		return c.PrintJSON(a)
 	}
 	for _, n := range a.Notes {
-		c.note(n)
+		c.Note(n)
 	}
 	used := ""
 	if a.Used {
 		used = "; the daemon uses it"
 	}
-	c.say("set %s%s", cli.Printable(a.Path), used)
+	c.Say("set %s%s", cli.Printable(a.Path), used)
 	return nil
 }
 
@@ -296,7 +296,7 @@ valid configuration.`,
 		if err != nil {
 			return err
 		}
-		conf, err := config.Load(c.fs, home, c.getenv)
+		conf, err := config.Load(c.fs, home, c.Getenv)
 		if err != nil {
 			return aboutConfig(err)
 		}
@@ -307,10 +307,10 @@ valid configuration.`,
 		for _, g := range conf.Agents {
 			a.Agents = append(a.Agents, g.Name)
 		}
-		if c.json {
-			return c.printJSON(a)
+		if c.JSON {
+			return c.PrintJSON(a)
 		}
-		c.say("%s is valid: %s, %s, model %s", cli.Printable(a.Path), cli.Plural(len(a.Agents), "agent", "agents"),
+		c.Say("%s is valid: %s, %s, model %s", cli.Printable(a.Path), cli.Plural(len(a.Agents), "agent", "agents"),
 			cli.Plural(len(a.Providers), "provider", "providers"), cli.Label(a.Model))
 		return nil
 	}
@@ -336,10 +336,10 @@ name the home.`,
 		if err != nil && !missing(err) {
 			return err
 		}
-		if c.json {
-			return c.printJSON(map[string]any{"path": path, "exists": err == nil})
+		if c.JSON {
+			return c.PrintJSON(map[string]any{"path": path, "exists": err == nil})
 		}
-		c.out.WriteString(cli.Printable(path) + "\n")
+		c.Out.WriteString(cli.Printable(path) + "\n")
 		return nil
 	}
 	return cmd

@@ -107,10 +107,10 @@ seconds first. --quiet-hours is a time of the day when it does not run.`,
 				return ofDaemon(err, "", "", sessionClasses)
 			}
 			e := newCronEntry(i)
-			if c.json {
-				return c.printJSON(e)
+			if c.JSON {
+				return c.PrintJSON(e)
 			}
-			c.say("added %s", cli.Printable(strings.TrimSpace(e.line())))
+			c.Say("added %s", cli.Printable(strings.TrimSpace(e.line())))
 			return nil
 		})
 	}
@@ -135,16 +135,16 @@ func (c *app) cronList() *cobra.Command {
 		}
 		for _, i := range list {
 			e := newCronEntry(i)
-			if c.json {
-				if err := c.printJSON(e); err != nil {
+			if c.JSON {
+				if err := c.PrintJSON(e); err != nil {
 					return err
 				}
 				continue
 			}
-			c.out.WriteString(cli.Printable(e.line()) + "\n")
+			c.Out.WriteString(cli.Printable(e.line()) + "\n")
 		}
 		if len(list) == 0 {
-			c.say("no entries: crabmem cron add makes one")
+			c.Say("no entries: crabmem cron add makes one")
 		}
 		return nil
 	}
@@ -168,10 +168,10 @@ func (c *app) cronRemove() *cobra.Command {
 		if err := c.asking(cmd.Context(), func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
 			return err
 		}
-		if c.json {
-			return c.printJSON(map[string]uint64{"removed": id})
+		if c.JSON {
+			return c.PrintJSON(map[string]uint64{"removed": id})
 		}
-		c.say("removed %d", id)
+		c.Say("removed %d", id)
 		return nil
 	}
 	return cmd

@@ -74,7 +74,7 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 	if err != nil {
 		return err
 	}
-	to := c.stderr
+	to := c.Stderr
 	var file *rotatingLog
 	if log != "" {
 		if file, err = c.openLog(log); err != nil {
@@ -88,13 +88,13 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 		o.Level = slog.LevelDebug
 	}
 	var h slog.Handler = slog.NewTextHandler(to, o)
-	if c.json || log != "" {
+	if c.JSON || log != "" {
 		h = slog.NewJSONHandler(to, o)
 	}
 	logger := slog.New(h)
 	v, _ := buildVersion()
 	d, err := daemon.Open(daemon.Options{
-		Home: home, Store: store, FS: c.fs, Getenv: c.getenv, Log: logger, Version: v, Now: c.now, LockWait: c.lockWait,
+		Home: home, Store: store, FS: c.fs, Getenv: c.Getenv, Log: logger, Version: v, Now: c.now, LockWait: c.lockWait,
 	})
 	if err != nil {
 		if log != "" {
@@ -121,7 +121,7 @@ func logFile(home string) string { return filepath.Join(home, "logs", "daemon.lo
 
 // client returns a client of the home's daemon.
 func (c *app) client() (*client.Client, error) {
-	path := c.getenv("CRABMEM_SOCKET")
+	path := c.Getenv("CRABMEM_SOCKET")
 	if path == "" || c.home != "" {
 		home, err := c.homeDir()
 		if err != nil {
@@ -273,12 +273,12 @@ func (c *app) logSize(name string) int64 {
 }
 
 func (c *app) started(h *pb.HelloReply, log, what string) error {
-	if c.json {
+	if c.JSON {
 		s := newState(h)
 		s.Log = log
-		return c.printJSON(s)
+		return c.PrintJSON(s)
 	}
-	c.say("%s: pid %d, %s", what, h.Pid, cli.Printable(daemon.Socket(h.Home)))
+	c.Say("%s: pid %d, %s", what, h.Pid, cli.Printable(daemon.Socket(h.Home)))
 	return nil
 }
 
@@ -362,7 +362,7 @@ a daemon the exit code is 8.`,
 			return fmt.Errorf("pid %d: %w", h.Pid, err)
 		}
 		lock := filepath.Join(h.Home, "run", "daemon.lock")
-		err = c.wait(cmd.Context(), func() error {
+		err = c.Wait(cmd.Context(), func() error {
 			for still := 0; ; {
 				l, err := vfs.Acquire(c.fs, lock, time.Second)
 				if err == nil {
@@ -384,10 +384,10 @@ a daemon the exit code is 8.`,
 		if err != nil {
 			return err
 		}
-		if c.json {
-			return c.printJSON(daemonState{Pid: h.Pid, Home: h.Home})
+		if c.JSON {
+			return c.PrintJSON(daemonState{Pid: h.Pid, Home: h.Home})
 		}
-		c.say("stopped: pid %d", h.Pid)
+		c.Say("stopped: pid %d", h.Pid)
 		return nil
 	}
 	return cmd
@@ -415,10 +415,10 @@ one the exit code is 8.`,
 		s := newState(h)
 		s.Log = logFile(h.Home)
 		s.measure(st)
-		if c.json {
-			return c.printJSON(s)
+		if c.JSON {
+			return c.PrintJSON(s)
 		}
-		row := func(name, text string) { fmt.Fprintf(c.out, "%-9s %s\n", name, text) }
+		row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
 		row("pid", fmt.Sprint(s.Pid))
 		row("home", cli.Printable(s.Home))
 		row("store", cli.Printable(s.Store))

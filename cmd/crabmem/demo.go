@@ -134,7 +134,7 @@ func (d *demo) run(asJSON bool, args ...string) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	child := newApp(strings.NewReader(""), &out, d.c.stderr)
+	child := newApp(strings.NewReader(""), &out, d.c.Stderr)
 	child.fs, child.now = d.c.fs, func() time.Time { return demoNow }
 	if asJSON {
 		args = append(args, "--json")
@@ -157,20 +157,20 @@ func (d *demo) step(args ...string) error {
 		}
 	}
 	c := d.c
-	fmt.Fprintf(c.out, "\n%s\n", c.bold("$ crabmem "+strings.Join(shown, " ")))
+	fmt.Fprintf(c.Out, "\n%s\n", c.Bold("$ crabmem "+strings.Join(shown, " ")))
 	for line := range strings.Lines(string(out)) {
-		c.out.WriteString("  " + line)
+		c.Out.WriteString("  " + line)
 	}
-	return c.out.Flush()
+	return c.Out.Flush()
 }
 
 const demoNote = "Blackout on the staging gate: flip the breaker in rack seven, then ask Priya to re-seat the amber fuse."
 
 func (d *demo) play() error {
-	if d.c.json {
+	if d.c.JSON {
 		return d.playJSON()
 	}
-	fmt.Fprintf(d.c.out, "A sample brain, the made-up memory of an agent, as pages in %s\n", d.brain())
+	fmt.Fprintf(d.c.Out, "A sample brain, the made-up memory of an agent, as pages in %s\n", d.brain())
 	steps := [][]string{{"load", d.brain()}}
 	for i, q := range demoQueries {
 		step := []string{"recall", q, "--limit", "2"}
@@ -192,7 +192,7 @@ func (d *demo) play() error {
 			return err
 		}
 	}
-	_, err := io.WriteString(d.c.out, fmt.Sprintf(`
+	_, err := io.WriteString(d.c.Out, fmt.Sprintf(`
 Where things are
   the store   %s
   the book    %s  (mdbook serve it, or edit pages and load it back)
@@ -279,5 +279,5 @@ func (d *demo) playJSON() error {
 		return err
 	}
 	a.Pages = len(dumped.Written)
-	return d.c.printJSON(a)
+	return d.c.PrintJSON(a)
 }

@@ -43,7 +43,7 @@ warning leaves it 0. --quiet shows only what is not as it should be.`,
 		if err != nil {
 			return err
 		}
-		if err := c.wait(cmd.Context(), func() error { return d.examine(cmd.Context()) }); err != nil {
+		if err := c.Wait(cmd.Context(), func() error { return d.examine(cmd.Context()) }); err != nil {
 			return err
 		}
 		return c.diagnosis(d)
@@ -172,35 +172,35 @@ func (c *app) diagnosis(d *doctor) error {
 			a.Warnings++
 		}
 	}
-	if c.json {
-		if err := c.printJSON(a); err != nil {
+	if c.JSON {
+		if err := c.PrintJSON(a); err != nil {
 			return err
 		}
 	} else {
 		for _, f := range a.Checks {
-			if c.quiet && f.State == stateOK {
+			if c.Quiet && f.State == stateOK {
 				continue
 			}
 			state := fmt.Sprintf("%-4s", f.State)
 			if f.State != stateOK {
-				state = c.bold(state)
+				state = c.Bold(state)
 			}
 			name := cli.Printable(f.Name)
-			fmt.Fprintf(c.out, "%s  %s%*s  %s\n", state, name, wide-cli.Columns(name), "", cli.Printable(f.What))
+			fmt.Fprintf(c.Out, "%s  %s%*s  %s\n", state, name, wide-cli.Columns(name), "", cli.Printable(f.What))
 			if f.Remedy != "" {
-				fmt.Fprintf(c.out, "%*s  try: %s\n", wide+6, "", cli.Printable(f.Remedy))
+				fmt.Fprintf(c.Out, "%*s  try: %s\n", wide+6, "", cli.Printable(f.Remedy))
 			}
 		}
 		if a.Failures+a.Warnings == 0 {
-			c.say("nothing is wrong")
+			c.Say("nothing is wrong")
 		} else {
-			c.say("%s, %s", cli.Plural(a.Failures, "failure", "failures"), cli.Plural(a.Warnings, "warning", "warnings"))
+			c.Say("%s, %s", cli.Plural(a.Failures, "failure", "failures"), cli.Plural(a.Warnings, "warning", "warnings"))
 		}
 	}
 	if a.Failures == 0 {
 		return nil
 	}
-	if err := c.out.Flush(); err != nil {
+	if err := c.Out.Flush(); err != nil {
 		return err
 	}
 	return cli.SilentError(cli.ExitFailure)

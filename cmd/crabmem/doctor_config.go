@@ -17,7 +17,7 @@ import (
 // checkConfig reads the configuration and looks whether what it asks for can
 // be had.
 func (d *doctor) checkConfig(ctx context.Context) {
-	c, err := config.Load(d.c.fs, d.home, d.c.getenv)
+	c, err := config.Load(d.c.fs, d.home, d.c.Getenv)
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems[:min(len(problems), maxFindings)] {
 			d.fail("config", "mend it in "+cli.ShellWord(p.Path), "%s", p)
@@ -55,7 +55,7 @@ func (d *doctor) checkModel(c *config.Config, written bool) {
 		d.ok("model", "%s", active)
 	case len(c.Providers) > 0:
 		d.warn("model", "set model in [system.crab] of config.toml", "offline, though there is a provider: agents answer from the memory alone")
-	case d.c.getenv("OPENAI_API_KEY") != "":
+	case d.c.Getenv("OPENAI_API_KEY") != "":
 		d.warn("model", "crabmem init --force writes a configuration with it", "offline, though OPENAI_API_KEY is set: agents answer from the memory alone")
 	case written || d.hello != nil:
 		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and: crabmem init --force", "offline: agents answer from the memory alone")

@@ -71,7 +71,7 @@ func (d *doctor) checkHome(context.Context) {
 }
 
 func (d *doctor) userName() string {
-	if name := d.c.getenv("USER"); name != "" {
+	if name := d.c.Getenv("USER"); name != "" {
 		return name
 	}
 	return "USER"

@@ -118,7 +118,7 @@ func (p *patient) cli(out *bytes.Buffer) *app {
 		out = new(bytes.Buffer)
 	}
 	c := newApp(strings.NewReader(""), out, out)
-	c.getenv = func(name string) string { return map[string]string{"FAR_KEY": p.key, "NO_COLOR": "1"}[name] }
+	c.Getenv = func(name string) string { return map[string]string{"FAR_KEY": p.key, "NO_COLOR": "1"}[name] }
 	c.now = func() time.Time { return p.now }
 	c.machine = machine{
 		free:       func(string) (int64, error) { return p.free, nil },
@@ -392,7 +392,7 @@ func serveSick(p *patient, version string) {
 	if version == "" {
 		version, _ = buildVersion()
 	}
-	stop, err := serveHome(daemon.Options{Home: p.home, Version: version, Getenv: p.cli(nil).getenv})
+	stop, err := serveHome(daemon.Options{Home: p.home, Version: version, Getenv: p.cli(nil).Getenv})
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -37,10 +37,10 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be written, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error {
-			p := c.progress("dumping")
-			defer p.end()
-			r, err := s.Dump(args[0], &crmem.DumpOptions{Force: force, DryRun: dry, Progress: p.step})
-			p.end()
+			p := c.Progress("dumping")
+			defer p.End()
+			r, err := s.Dump(args[0], &crmem.DumpOptions{Force: force, DryRun: dry, Progress: p.Step})
+			p.End()
 			if err != nil {
 				f := treeFailure(args[0], err)
 				if strings.HasSuffix(f.Message, ", not a directory") {
@@ -48,23 +48,23 @@ The content of a page is shown by mdbook as it is, HTML included.`,
 				}
 				return f
 			}
-			if c.json {
-				return c.printJSON(daemon.Dumped(r, dry))
+			if c.JSON {
+				return c.PrintJSON(daemon.Dumped(r, dry))
 			}
 			wrote, deleted, moved := "wrote", "deleted", "moved aside"
 			if dry {
 				wrote, deleted, moved = "would write", "would delete", "would move aside"
 				for _, n := range r.Written {
-					c.say("%s %s", wrote, cli.Printable(n))
+					c.Say("%s %s", wrote, cli.Printable(n))
 				}
 				for _, n := range r.Deleted {
-					c.say("%s %s", deleted, cli.Printable(n))
+					c.Say("%s %s", deleted, cli.Printable(n))
 				}
 			}
 			for _, n := range r.Aside {
-				c.say("%s: %s", moved, cli.Printable(n))
+				c.Say("%s: %s", moved, cli.Printable(n))
 			}
-			c.say("%s %s, %s %d, left %d as they were: %s", wrote, cli.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, cli.Printable(args[0]))
+			c.Say("%s %s, %s %d, left %d as they were: %s", wrote, cli.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, cli.Printable(args[0]))
 			return nil
 		})
 	}

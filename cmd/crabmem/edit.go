@@ -37,9 +37,9 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 		ValidArgsFunction: c.completeNames(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		editor := c.getenv("VISUAL")
+		editor := c.Getenv("VISUAL")
 		if editor == "" {
-			editor = c.getenv("EDITOR")
+			editor = c.Getenv("EDITOR")
 		}
 		if editor == "" {
 			return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no editor: VISUAL and EDITOR are not set",
@@ -59,10 +59,10 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 		}
 		remove := func() {
 			if err := c.fs.Remove(file); err != nil {
-				c.warn(err.Error())
+				c.Warn(err.Error())
 			}
 		}
-		if err := c.wait(cmd.Context(), func() error { return c.runEditor(editor, file) }); err != nil {
+		if err := c.Wait(cmd.Context(), func() error { return c.runEditor(editor, file) }); err != nil {
 			remove()
 			if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == 130 || e.ProcessState.String() == "signal: "+os.Interrupt.String()) {
 				return &interrupted{os.Interrupt}
@@ -79,10 +79,10 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 		after := string(text)
 		if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
 			remove()
-			if c.json {
-				return c.printJSON(before)
+			if c.JSON {
+				return c.PrintJSON(before)
 			}
-			c.say("%s is unchanged", cli.Label(before.Name))
+			c.Say("%s is unchanged", cli.Label(before.Name))
 			return nil
 		}
 		var e crmem.Entry
@@ -110,10 +110,10 @@ When somebody else changed the entry meanwhile, nothing is written: exit code
 			return f
 		}
 		remove()
-		if c.json {
-			return c.printJSON(e)
+		if c.JSON {
+			return c.PrintJSON(e)
 		}
-		c.say("edited %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
+		c.Say("edited %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
 		return nil
 	}
 	return cmd
@@ -147,9 +147,9 @@ func (c *app) runEditor(editor, file string) error {
 		words := append(strings.Fields(editor), file)
 		cmd = exec.Command(words[0], words[1:]...)
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
-	if !c.isTerminal(c.stdout) {
-		cmd.Stdout = c.stderr // standard output is the answer's
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	if !c.IsTerminal(c.Stdout) {
+		cmd.Stdout = c.Stderr // standard output is the answer's
 	}
 	c.editing.Store(true)
 	defer c.editing.Store(false)

@@ -137,11 +137,11 @@ func gone(err error) error {
 }
 
 func (c *app) showEvent(e event) error {
-	if c.json {
-		if err := c.printJSON(e); err != nil {
+	if c.JSON {
+		if err := c.PrintJSON(e); err != nil {
 			return err
 		}
-		return c.out.Flush()
+		return c.Out.Flush()
 	}
 	text := e.Content
 	if e.Usage != nil {
@@ -155,6 +155,6 @@ func (c *app) showEvent(e event) error {
 		at = t.Local().Format("15:04:05.000")
 	}
 	line := fmt.Sprintf("%s  %s %d  %-15s  %s", at, cli.Label(e.Agent), e.Session, e.Kind, cli.Printable(text))
-	c.out.WriteString(strings.TrimRight(cli.Fit(line, c.width()), " ") + "\n")
-	return c.out.Flush()
+	c.Out.WriteString(strings.TrimRight(cli.Fit(line, c.Width()), " ") + "\n")
+	return c.Out.Flush()
 }

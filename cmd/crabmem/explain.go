@@ -26,13 +26,13 @@ func (c *app) explainText(x recall.Explanation) {
 		}
 		rows = append(rows, row)
 	}
-	c.table(c.out, rows, "1234567")
+	c.Table(c.Out, rows, "1234567")
 	for _, n := range x.Near {
-		fmt.Fprintf(c.out, "    near: %s, %s at distance %d: %.3f\n", cli.Printable(n.Terms[0]), cli.Printable(n.Terms[1]), n.Distance, n.Contribution)
+		fmt.Fprintf(c.Out, "    near: %s, %s at distance %d: %.3f\n", cli.Printable(n.Terms[0]), cli.Printable(n.Terms[1]), n.Distance, n.Contribution)
 	}
 	if x.Named > 0 {
-		fmt.Fprintf(c.out, "    the query is its name: %.3f\n", x.Named)
+		fmt.Fprintf(c.Out, "    the query is its name: %.3f\n", x.Named)
 	}
-	fmt.Fprintf(c.out, "    %s\n", c.dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
+	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
 		x.Score, x.Len, x.AvgLen, cli.Plural(x.Docs, "entry", "entries"))))
 }

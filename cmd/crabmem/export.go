@@ -36,7 +36,7 @@ import reads it back.`,
 				if err := context.Cause(cmd.Context()); err != nil {
 					return err
 				}
-				if err := c.printJSON(e); err != nil {
+				if err := c.PrintJSON(e); err != nil {
 					return err
 				}
 			}

@@ -45,10 +45,10 @@ func externalName(name string) bool {
 func (c *app) runExternal(ctx context.Context, path string, args []string) error {
 	c.serving.Store(true) // a signal is passed on, and the program ends when it likes
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	cmd.Cancel = func() error {
 		stop, ok := errors.AsType[*interrupted](context.Cause(ctx))
-		if !ok || stop.sig == os.Interrupt && c.isTerminal(c.stdin) {
+		if !ok || stop.sig == os.Interrupt && c.IsTerminal(c.Stdin) {
 			return nil // the terminal has told it
 		}
 		return cmd.Process.Signal(stop.sig)

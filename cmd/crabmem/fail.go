@@ -131,8 +131,8 @@ var remedies = map[string]string{
 // report writes err the way the flags ask for and returns the exit code.
 func (c *app) report(err error) int {
 	if err == nil {
-		for _, w := range c.takeWarnings() {
-			io.WriteString(c.stderr, "warning: "+cli.Printable(w)+"\n")
+		for _, w := range c.TakeWarnings() {
+			io.WriteString(c.Stderr, "warning: "+cli.Printable(w)+"\n")
 		}
 		return 0
 	}
@@ -140,13 +140,13 @@ func (c *app) report(err error) int {
 		return int(code)
 	}
 	f := classify(err)
-	if c.json {
-		f.Warnings = c.takeWarnings()
+	if c.JSON {
+		f.Warnings = c.TakeWarnings()
 		line, err := cli.EncodeJSON(map[string]*cli.Failure{"error": f})
 		if err != nil {
 			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}` + "\n")
 		}
-		c.stderr.Write(line)
+		c.Stderr.Write(line)
 		return f.Code
 	}
 	// A list of problems is one a line; what is indented is taken for nothing else.
@@ -159,6 +159,6 @@ func (c *app) report(err error) int {
 	if f.Remedy != "" {
 		fmt.Fprintf(&b, "try: %s\n", cli.Printable(f.Remedy))
 	}
-	io.WriteString(c.stderr, b.String())
+	io.WriteString(c.Stderr, b.String())
 	return f.Code
 }

@@ -132,22 +132,22 @@ func (c *app) showLog(ctx context.Context, name string, lines int, follow bool) 
 	} else if err != nil && !missing(err) {
 		return err
 	}
-	c.out.WriteString(c.text(string(b)))
+	c.Out.WriteString(c.text(string(b)))
 	for follow {
-		if err := c.out.Flush(); err != nil {
+		if err := c.Out.Flush(); err != nil {
 			return err
 		}
-		c.waiting.Store(true)
+		c.Waiting.Store(true)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(200 * time.Millisecond):
 		}
-		c.waiting.Store(false)
+		c.Waiting.Store(false)
 		if b, err = r.next(); err != nil {
 			return err
 		}
-		c.out.WriteString(c.text(string(b)))
+		c.Out.WriteString(c.text(string(b)))
 	}
 	return nil
 }

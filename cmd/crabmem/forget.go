@@ -60,14 +60,14 @@ An archive is removed only with --archive; without it the exit code is 4.`,
 			return err
 		}
 		switch {
-		case c.json && dry:
-			return c.printJSON(map[string]string{"would_forget": name})
-		case c.json:
-			return c.printJSON(map[string]string{"forgot": name})
+		case c.JSON && dry:
+			return c.PrintJSON(map[string]string{"would_forget": name})
+		case c.JSON:
+			return c.PrintJSON(map[string]string{"forgot": name})
 		case dry:
-			c.say("would forget %s (%s %d, %s)", cli.Label(name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
+			c.Say("would forget %s (%s %d, %s)", cli.Label(name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
 		default:
-			c.say("forgot %s (%s %d)", cli.Label(name), e.Kind, e.ID)
+			c.Say("forgot %s (%s %d)", cli.Label(name), e.Kind, e.ID)
 		}
 		return nil
 	}

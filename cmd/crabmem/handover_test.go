@@ -96,7 +96,7 @@ func (p *place) runs(args ...string) (stdout, stderr string, code int) {
 	var out, diag bytes.Buffer
 	c := newApp(strings.NewReader("from standard input\n"), &out, &diag)
 	c.now = func() time.Time { return fixedNow }
-	c.getenv = func(k string) string {
+	c.Getenv = func(k string) string {
 		if k == "CRABTALK_HOME" {
 			return p.home
 		}

@@ -133,7 +133,7 @@ func (c *app) watched(d *client.Client) *client.Client {
 // warnFailure prints an error that does not end the command, with its fix.
 func (c *app) warnFailure(err error) {
 	f := classify(err)
-	c.warn(f.Message + "; " + f.Remedy)
+	c.Warn(f.Message + "; " + f.Remedy)
 }
 
 // lockedBy adds to the error of a lock what is known of the process that holds

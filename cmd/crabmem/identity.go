@@ -56,14 +56,14 @@ that you use next to the original. Entries do not change.`,
 }
 
 func (c *app) printIdentity(s *crmem.Store) error {
-	if c.json {
-		return c.printJSON(identityAnswer{s.Path(), s.Identity()})
+	if c.JSON {
+		return c.PrintJSON(identityAnswer{s.Path(), s.Identity()})
 	}
 	if s.Identity() == "" {
-		c.say("no identity yet: the next write sets one")
+		c.Say("no identity yet: the next write sets one")
 		return nil
 	}
-	c.say("%s", s.Identity())
+	c.Say("%s", s.Identity())
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (c *app) exclusive(ctx context.Context, command string, o *crmem.Options, f
 	}
 	o.Command, o.LockWait, o.MustExist = "crabmem "+command, c.lockStep(), true
 	return c.withoutDaemon(ctx, path, func() error {
-		return c.wait(ctx, func() error {
+		return c.Wait(ctx, func() error {
 			s, err := c.open(o)
 			if err != nil {
 				return err

@@ -97,7 +97,7 @@ ends in the current message.`,
 			return err
 		}
 		if from == "" && in.Kind != importer.Crabmem {
-			c.say("%s looks like %s", cli.Printable(inputName(args[0])), in.Kind)
+			c.Say("%s looks like %s", cli.Printable(inputName(args[0])), in.Kind)
 		}
 		mode := importer.Refuse
 		switch {
@@ -120,8 +120,8 @@ ends in the current message.`,
 			return err
 		}
 		c.importedLeft(a)
-		if c.json {
-			return c.printJSON(a)
+		if c.JSON {
+			return c.PrintJSON(a)
 		}
 		verb := "imported"
 		if dry {
@@ -131,7 +131,7 @@ ends in the current message.`,
 		if importer.IsChats(in.Kind) {
 			what = cli.Plural(a.Added, "session", "sessions")
 		}
-		c.say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
+		c.Say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
 		return nil
 	}
 	return cmd
@@ -144,7 +144,7 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 		var warnings []string
 		lines, warnings, err = in.Lines()
 		for _, w := range warnings {
-			c.warn(inputName(in.Path) + ": " + w)
+			c.Warn(inputName(in.Path) + ": " + w)
 		}
 		return err
 	})
@@ -194,7 +194,7 @@ func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]
 		if err != nil || len(ops) == 0 {
 			return err
 		}
-		return c.busy("importing", func() error { return s.Apply(ops...) })
+		return c.Busy("importing", func() error { return s.Apply(ops...) })
 	})
 }
 

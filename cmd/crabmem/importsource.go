@@ -15,7 +15,7 @@ import (
 // waits: a signal ends the command.
 func (c *app) readSource(ctx context.Context, in *importer.Source, f func() error) error {
 	if in.Stream != nil || importer.IsTree(in.Kind) {
-		return c.wait(ctx, f)
+		return c.Wait(ctx, f)
 	}
 	return f()
 }
@@ -28,9 +28,9 @@ func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
 	if importer.IsTree(in.Kind) {
 		return cli.Usagef("%s is a directory, and cannot come from standard input", in.Kind)
 	}
-	in.Stream = c.stdin
-	return c.wait(ctx, func() error {
-		c.prompt()
+	in.Stream = c.Stdin
+	return c.Wait(ctx, func() error {
+		c.Prompt()
 		return in.Detect()
 	})
 }
@@ -106,7 +106,7 @@ func (c *app) importMemory(ctx context.Context, in *importer.Source, mode import
 		would = "would be "
 	}
 	for _, name := range p.Updated {
-		c.say("%s: %sreplaced", cli.Label(name), would)
+		c.Say("%s: %sreplaced", cli.Label(name), would)
 	}
 	return nil
 }
@@ -116,8 +116,8 @@ var errConflicts = errors.New("conflicts")
 // conflicting is the error for notes that are another way here.
 func (c *app) conflicting(in *importer.Source, a *imported) error {
 	list := a.Conflict
-	for i := 1; i < len(list) && i <= maxWarnings && !c.json; i++ {
-		c.warn(list[i].Error())
+	for i := 1; i < len(list) && i <= maxWarnings && !c.JSON; i++ {
+		c.Warn(list[i].Error())
 	}
 	message := list[0].Error()
 	if more := len(list) - 1; more > 0 {
@@ -130,7 +130,7 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 
 // importedLeft says what was left out, and what is left to do.
 func (c *app) importedLeft(a *imported) {
-	if c.json {
+	if c.JSON {
 		return
 	}
 	for i := range a.LeftOut {
@@ -148,10 +148,10 @@ func (c *app) importedLeft(a *imported) {
 		if where != "" {
 			where = ":" + where
 		}
-		c.warn(fmt.Sprintf("not taken as it stands: %d × %s%s", l.Count, l.Reason, where))
+		c.Warn(fmt.Sprintf("not taken as it stands: %d × %s%s", l.Count, l.Reason, where))
 	}
 	for _, s := range a.Told {
-		c.warn(s)
+		c.Warn(s)
 	}
 }
 
@@ -229,15 +229,15 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	case outcomeUnchanged:
 	case outcomeSkipped:
 		a.Kept++
-		if !c.json {
-			c.warn("skipped: " + r.Reason)
+		if !c.JSON {
+			c.Warn("skipped: " + r.Reason)
 		}
 	default:
 		what := ""
 		if r.ID != "" {
 			what = " as " + cli.Label(r.ID)
 		}
-		c.say("%s: %s%s%s %s, %s", cli.Printable(h.ID), would, r.Outcome, what, cli.Quoted(h.Meta.Title), cli.Plural(r.Messages, "message", "messages"))
+		c.Say("%s: %s%s%s %s, %s", cli.Printable(h.ID), would, r.Outcome, what, cli.Quoted(h.Meta.Title), cli.Plural(r.Messages, "message", "messages"))
 	}
 	return nil
 }

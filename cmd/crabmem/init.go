@@ -56,7 +56,7 @@ func (c *app) init(ctx context.Context, force bool) error {
 		return err
 	}
 	path := filepath.Join(home, config.File)
-	a := initAnswer{Path: path, OpenAI: c.getenv("OPENAI_API_KEY") != ""}
+	a := initAnswer{Path: path, OpenAI: c.Getenv("OPENAI_API_KEY") != ""}
 	if _, err := c.fs.Lstat(path); err == nil {
 		if !force {
 			return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: path, Message: "there is a configuration: " + path,
@@ -87,23 +87,23 @@ func (c *app) init(ctx context.Context, force bool) error {
 	}); err != nil {
 		return err
 	}
-	made, err := config.Load(c.fs, home, c.getenv)
+	made, err := config.Load(c.fs, home, c.Getenv)
 	if err != nil {
 		return err
 	}
 	a.Model = made.Model
-	if c.json {
-		return c.printJSON(a)
+	if c.JSON {
+		return c.PrintJSON(a)
 	}
-	c.say("wrote %s", cli.Printable(path))
+	c.Say("wrote %s", cli.Printable(path))
 	if a.Kept != "" {
-		c.say("the old one is %s", cli.Printable(a.Kept))
+		c.Say("the old one is %s", cli.Printable(a.Kept))
 	}
-	c.say("model: %s", cli.Printable(a.Model))
+	c.Say("model: %s", cli.Printable(a.Model))
 	if a.Model == config.Offline {
-		c.say("no model was found: set OPENAI_API_KEY or start Ollama, and crabmem init --force")
+		c.Say("no model was found: set OPENAI_API_KEY or start Ollama, and crabmem init --force")
 	}
-	c.say("next: crabmem daemon start")
+	c.Say("next: crabmem daemon start")
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (c *app) freeName(name string) (string, error) {
 
 // ollama returns the models of a local Ollama, none when there is none.
 func (c *app) ollama(ctx context.Context) []string {
-	base := c.getenv("OLLAMA_HOST")
+	base := c.Getenv("OLLAMA_HOST")
 	if base == "" {
 		base = "localhost:11434"
 	}

@@ -27,7 +27,7 @@ func TestInitOllama(t *testing.T) {
 		home := filepath.Join(t.TempDir(), "home")
 		c := newApp(strings.NewReader(""), io.Discard, io.Discard)
 		c.home = home
-		c.getenv = func(name string) string {
+		c.Getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {
 				return s.URL
 			}

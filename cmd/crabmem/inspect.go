@@ -87,7 +87,7 @@ line. A bad line ends nothing; exit code 5 names the first.`,
 // are.
 func (c *app) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
 	if file == "-" {
-		s, err := c.readInput(cmd.Context(), maxInspectLog)
+		s, err := c.ReadInput(cmd.Context(), maxInspectLog)
 		return []byte(s), err
 	}
 	path, err := c.fs.Resolve(file)
@@ -118,7 +118,7 @@ func (c *app) inspectLines(path string, most int) (is bool, err error) {
 	var list []inspected
 	is, err = c.inspectSession(path, most, func(f inspected) {
 		switch {
-		case c.json:
+		case c.JSON:
 			list = append(list, f)
 		case 2*f.Length > len(f.Hex) && f.Hex != "":
 			c.inspectedField(f.Offset, f.Hex+"…", f.Field, f.Value, most)
@@ -126,14 +126,14 @@ func (c *app) inspectLines(path string, most int) (is bool, err error) {
 			c.inspectedField(f.Offset, f.Hex, f.Field, f.Value, most)
 		}
 	})
-	if is && err == nil && c.json {
-		err = c.printJSON(list)
+	if is && err == nil && c.JSON {
+		err = c.PrintJSON(list)
 	}
 	return is, err
 }
 
 func (c *app) inspectedField(offset int64, hex, field, value string, most int) {
-	fmt.Fprintf(c.out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, cli.Printable(value))
+	fmt.Fprintf(c.Out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, cli.Printable(value))
 }
 
 func (c *app) inspect(file string, b []byte, most int) error {
@@ -149,14 +149,14 @@ func (c *app) inspect(file string, b []byte, most int) error {
 		if most > 0 && len(raw) > most {
 			raw, cut = raw[:most], "…"
 		}
-		if c.json {
+		if c.JSON {
 			list = append(list, inspected{f.Offset, int(f.Length), hex.EncodeToString(raw), f.Name, f.Value})
 			continue
 		}
 		c.inspectedField(f.Offset, hex.EncodeToString(raw)+cut, f.Name, f.Value, most)
 	}
-	if c.json && broken == nil {
-		return c.printJSON(list)
+	if c.JSON && broken == nil {
+		return c.PrintJSON(list)
 	}
 	return broken
 }

@@ -51,7 +51,7 @@ aliases. With --json an array of entries without their content, with "bytes";
 					entries = append(entries, e)
 				}
 			}
-			if c.json {
+			if c.JSON {
 				return c.listJSON(entries, content)
 			}
 			c.listText(entries, content)
@@ -84,21 +84,21 @@ func (c *app) listJSON(entries []crmem.Entry, content bool) error {
 			list[i].Content = &e.Content
 		}
 	}
-	return c.printJSON(list)
+	return c.PrintJSON(list)
 }
 
 func (c *app) listText(entries []crmem.Entry, content bool) {
 	if len(entries) == 0 {
-		c.say("no entries")
+		c.Say("no entries")
 		return
 	}
 	if content {
 		for i, e := range entries {
 			if i > 0 {
-				c.out.WriteString("\n")
+				c.Out.WriteString("\n")
 			}
-			c.out.WriteString(c.heading(e) + "\n")
-			c.out.WriteString(strings.TrimRight(c.text(e.Content), "\n") + "\n")
+			c.Out.WriteString(c.heading(e) + "\n")
+			c.Out.WriteString(strings.TrimRight(c.text(e.Content), "\n") + "\n")
 		}
 		return
 	}
@@ -112,8 +112,8 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 			strconv.FormatUint(e.ID, 10), e.Kind.String(), cli.Day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
 		})
 	}
-	if w := c.width(); w > 0 {
+	if w := c.Width(); w > 0 {
 		fitLast(rows, w)
 	}
-	c.table(c.out, rows, "03")
+	c.Table(c.Out, rows, "03")
 }

@@ -42,13 +42,13 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 		var r crmem.LoadReport
 		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
 		load := func(s *writer) error {
-			p := c.progress("loading " + dir)
-			o.Progress = p.step
+			p := c.Progress("loading " + dir)
+			o.Progress = p.Step
 			o.Confirm = func(r crmem.LoadReport) error {
-				p.end()
+				p.End()
 				return c.announce(r, dry)
 			}
-			return p.during(func() (err error) {
+			return p.During(func() (err error) {
 				r, err = s.Load(dir, o)
 				return err
 			})
@@ -66,23 +66,23 @@ DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
 			return treeFailure(dir, err)
 		}
 		for _, w := range r.Warnings {
-			c.warn(w)
+			c.Warn(w)
 		}
 		a := daemon.Loaded(r, dry)
-		if c.json && len(a.Conflicts) == 0 {
-			return c.printJSON(a)
+		if c.JSON && len(a.Conflicts) == 0 {
+			return c.PrintJSON(a)
 		}
 		verb := "loaded"
 		if dry {
 			verb = "would load"
 		}
-		c.say("%s %s: added %d, changed %d, removed %d, kept %d", verb, cli.Plural(r.Pages, "page", "pages"),
+		c.Say("%s %s: added %d, changed %d, removed %d, kept %d", verb, cli.Plural(r.Pages, "page", "pages"),
 			len(r.Added), len(r.Changed), len(r.Removed), r.Kept)
 		if len(a.Conflicts) == 0 {
 			return nil
 		}
 		for _, k := range a.Conflicts {
-			c.say("conflict: %s: the tree's text is %s, the store's %s", cli.Label(k.Name), cli.Printable(k.Page), cli.Printable(k.File))
+			c.Say("conflict: %s: the tree's text is %s, the store's %s", cli.Label(k.Name), cli.Printable(k.Page), cli.Printable(k.File))
 		}
 		return &cli.Failure{Code: cli.ExitConflict, Kind: "conflicts", Path: dir, More: a,
 			Message: fmt.Sprintf("%s changed on both sides; the store's text was kept and stands beside the tree's", cli.Plural(len(a.Conflicts), "entry", "entries")),
@@ -98,7 +98,7 @@ func (c *app) announce(r crmem.LoadReport, dry bool) error {
 		verb = "would remove"
 	}
 	for _, n := range r.Removed {
-		c.say("%s %s", verb, cli.Label(n))
+		c.Say("%s %s", verb, cli.Label(n))
 	}
-	return c.out.Flush()
+	return c.Out.Flush()
 }

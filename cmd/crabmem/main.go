@@ -74,7 +74,7 @@ func (c *app) windDown(done <-chan error, signals <-chan os.Signal) (err error, 
 				return nil, false
 			}
 		case <-tick.C:
-			if c.waiting.Load() {
+			if c.Waiting.Load() {
 				return nil, false
 			}
 		}

@@ -47,14 +47,14 @@ from the same table as --help.`,
 				if p.CommandPath() != path {
 					continue
 				}
-				if !c.json {
-					return manPage(c.out, p)
+				if !c.JSON {
+					return manPage(c.Out, p)
 				}
 				var b strings.Builder
 				if err := manPage(&b, p); err != nil {
 					return err
 				}
-				return c.printJSON(map[string]string{"command": want, "page": b.String()})
+				return c.PrintJSON(map[string]string{"command": want, "page": b.String()})
 			}
 			return wrongArgs(cmd, "no manual page: unknown command %q", want)
 		}
@@ -69,10 +69,10 @@ from the same table as --help.`,
 				return err
 			}
 		}
-		if c.json {
-			return c.printJSON(map[string]any{"files": names})
+		if c.JSON {
+			return c.PrintJSON(map[string]any{"files": names})
 		}
-		c.say("wrote %s to %s", cli.Plural(len(names), "page", "pages"), cli.Printable(dir))
+		c.Say("wrote %s to %s", cli.Plural(len(names), "page", "pages"), cli.Printable(dir))
 		return nil
 	}
 	return cmd

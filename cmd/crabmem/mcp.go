@@ -135,7 +135,7 @@ func (c *app) newMCPServer(cmd *cobra.Command, f *mcpFlags) (*mcpServer, error) 
 		return nil, err
 	}
 	log := c.logger()
-	c.warnLog = log
+	c.WarnLog = log
 	store := c.newMCPStore(cmd.Context(), path, f.readOnly)
 	if f.namespace != "" {
 		store.secure = func() error { return c.tighten(filepath.Dir(path), path) }
@@ -202,13 +202,13 @@ func instructions(f *mcpFlags) string {
 // what is wrong.
 func (c *app) logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if c.quiet {
+	if c.Quiet {
 		o.Level = slog.LevelWarn
 	}
-	if c.json {
-		return slog.New(slog.NewJSONHandler(c.stderr, o))
+	if c.JSON {
+		return slog.New(slog.NewJSONHandler(c.Stderr, o))
 	}
-	return slog.New(slog.NewTextHandler(c.stderr, o))
+	return slog.New(slog.NewTextHandler(c.Stderr, o))
 }
 
 // atLeastWarn leaves out what the protocol's implementation says of each
@@ -221,14 +221,14 @@ func (h atLeastWarn) Enabled(ctx context.Context, l slog.Level) bool {
 
 // serveStdio serves one client until its input ends or ctx does.
 func (c *app) serveStdio(ctx context.Context, s *mcpServer) error {
-	in, ok := c.stdin.(io.ReadCloser)
+	in, ok := c.Stdin.(io.ReadCloser)
 	if !ok {
-		in = io.NopCloser(c.stdin)
+		in = io.NopCloser(c.Stdin)
 	}
-	if c.isTerminal(c.stdin) {
-		c.note("waiting for a client of the Model Context Protocol on standard input; end with Ctrl-D")
+	if c.IsTerminal(c.Stdin) {
+		c.Note("waiting for a client of the Model Context Protocol on standard input; end with Ctrl-D")
 	}
-	session, err := s.sdk.Connect(ctx, &patientTransport{&mcp.IOTransport{Reader: in, Writer: unclosed{c.stdout}, MaxLineLength: maxMessage}}, nil)
+	session, err := s.sdk.Connect(ctx, &patientTransport{&mcp.IOTransport{Reader: in, Writer: unclosed{c.Stdout}, MaxLineLength: maxMessage}}, nil)
 	if err != nil {
 		return err
 	}

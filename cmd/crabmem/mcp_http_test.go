@@ -258,7 +258,7 @@ func TestMCPToken(t *testing.T) {
 	c := newApp(nil, io.Discard, io.Discard)
 	c.home = home
 	env := ""
-	c.getenv = func(name string) string {
+	c.Getenv = func(name string) string {
 		if name == "CRABMEM_TOKEN" {
 			return env
 		}
@@ -314,7 +314,7 @@ func TestMCPTokenMode(t *testing.T) {
 		t.Skip("SKIPPED: Windows has no modes")
 	}
 	c := newApp(nil, io.Discard, io.Discard)
-	c.getenv = func(string) string { return "" }
+	c.Getenv = func(string) string { return "" }
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(testToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func (m *mcpStore) current() (*mcpView, error) {
 		return nil, err
 	}
 	if m.view == nil || m.view.seen != seen {
-		s, err := crmem.Open(m.path, &crmem.Options{FS: m.c.fs, Now: m.c.now, ReadOnly: true, MustExist: m.readOnly, Warn: m.c.warn})
+		s, err := crmem.Open(m.path, &crmem.Options{FS: m.c.fs, Now: m.c.now, ReadOnly: true, MustExist: m.readOnly, Warn: m.c.Warn})
 		if err != nil {
 			return nil, err
 		}
@@ -235,7 +235,7 @@ func (m *mcpStore) write(ctx context.Context, f func(w *writer) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rerr := m.retire(); rerr != nil {
-		m.c.warn("closing what was read before: " + rerr.Error())
+		m.c.Warn("closing what was read before: " + rerr.Error())
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func serve(t *testing.T, dir string, args ...string) *mcp.ClientSession {
 	answerR, answerW := io.Pipe()
 	diag := &lockedBuffer{}
 	c := newApp(askR, answerW, diag)
-	c.getenv = func(string) string { return "" }
+	c.Getenv = func(string) string { return "" }
 	ended := make(chan error, 1)
 	go func() {
 		args := append([]string{"mcp", "--home", dir, "--lock-wait", "60s"}, args...)

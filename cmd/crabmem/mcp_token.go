@@ -43,7 +43,7 @@ func (b bearer) allows(authorization string) bool {
 // mcpToken returns the token of CRABMEM_TOKEN or of the file, and where it is
 // from. Where there is neither, and create is set, it makes the file.
 func (c *app) mcpToken(file string, create bool) (token, from string, err error) {
-	if token = c.getenv("CRABMEM_TOKEN"); token != "" && file == "" {
+	if token = c.Getenv("CRABMEM_TOKEN"); token != "" && file == "" {
 		return token, "CRABMEM_TOKEN", checkToken(token, "CRABMEM_TOKEN")
 	}
 	if file == "" {

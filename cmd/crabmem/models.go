@@ -52,15 +52,15 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 		if err != nil {
 			return err
 		}
-		if c.json {
+		if c.JSON {
 			a := modelList{Active: r.Active, Models: make([]listedModel, len(r.Models))}
 			for i, m := range r.Models {
 				a.Models[i] = listedModel{m.Name, m.Provider, m.Kind, m.BaseUrl, m.ContextLimit, m.Active, listOf(m.Fallback)}
 			}
-			return c.printJSON(a)
+			return c.PrintJSON(a)
 		}
 		if done != "" {
-			c.say("%s; the active model is %s", done, cli.Label(r.Active))
+			c.Say("%s; the active model is %s", done, cli.Label(r.Active))
 			return nil
 		}
 		rows := [][]string{{"", "NAME", "PROVIDER", "KIND", "CONTEXT", "BASE URL"}}
@@ -74,10 +74,10 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 			}
 			rows = append(rows, []string{mark, cli.Label(m.Name), cli.Printable(m.Provider), cli.Printable(m.Kind), limit, cli.Printable(m.BaseUrl)})
 		}
-		if w := c.width(); w > 0 {
+		if w := c.Width(); w > 0 {
 			fitLast(rows, w)
 		}
-		c.table(c.out, rows, "4")
+		c.Table(c.Out, rows, "4")
 		return nil
 	})
 }
@@ -153,7 +153,7 @@ the variable of this command's environment that has it.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m := &pb.AddModelsMsg{Provider: args[0], Models: args[1:], Kind: kind, BaseUrl: url}
 		if key != "" {
-			if m.ApiKey = c.getenv(key); m.ApiKey == "" {
+			if m.ApiKey = c.Getenv(key); m.ApiKey == "" {
 				return cli.Usagef("--key-env %s: there is no such variable, or it is empty", key)
 			}
 		}

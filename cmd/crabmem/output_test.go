@@ -9,15 +9,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 )
 
-func TestTable(t *testing.T) {
-	var b bytes.Buffer
-	newApp(nil, &b, nil).table(&b, [][]string{{"N", "NAME", "X"}, {"7", "部署", "a"}, {"12", "x", "b"}}, "0")
-	want := " N  NAME  X\n 7  部署  a\n12  x     b\n"
-	if b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
-	}
-}
-
 func TestParseAge(t *testing.T) {
 	for s, want := range map[string]time.Duration{"90d": 90 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "1y": 365 * 24 * time.Hour, "36h": 36 * time.Hour, "0d": 0, "99999d": 99999 * 24 * time.Hour} {
 		if got, err := parseAge(s); err != nil || got != want {
@@ -35,7 +26,7 @@ func TestParseAge(t *testing.T) {
 func TestErrorJSON(t *testing.T) {
 	var diag bytes.Buffer
 	c := newApp(nil, nil, &diag)
-	c.json = true
+	c.JSON = true
 	if code := c.report(cli.Usagef("a <b> & c")); code != cli.ExitUsage {
 		t.Errorf("exit code %d", code)
 	}

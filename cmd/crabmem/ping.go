@@ -36,10 +36,10 @@ one the exit code is 8.`,
 				return err
 			}
 			took := time.Since(start)
-			if c.json {
-				return c.printJSON(pingAnswer{took.Microseconds(), h.Pid, h.Version})
+			if c.JSON {
+				return c.PrintJSON(pingAnswer{took.Microseconds(), h.Pid, h.Version})
 			}
-			c.say("pong from pid %d in %v", h.Pid, took.Round(time.Microsecond))
+			c.Say("pong from pid %d in %v", h.Pid, took.Round(time.Microsecond))
 			return nil
 		})
 	}

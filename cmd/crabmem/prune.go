@@ -93,21 +93,21 @@ asked for.`,
 		if err != nil {
 			return err
 		}
-		if c.json {
+		if c.JSON {
 			names := make([]string, len(gone))
 			for i, e := range gone {
 				names[i] = e.Name
 			}
-			return c.printJSON(map[string]any{"removed": names, "dry_run": dry})
+			return c.PrintJSON(map[string]any{"removed": names, "dry_run": dry})
 		}
 		verb := "removed"
 		if dry {
 			verb = "would remove"
 		}
 		for _, e := range gone {
-			c.say("%s %s (%s, %s)", verb, cli.Label(e.Name), cli.Day(e.CreatedAt), cli.Size(int64(len(e.Content))))
+			c.Say("%s %s (%s, %s)", verb, cli.Label(e.Name), cli.Day(e.CreatedAt), cli.Size(int64(len(e.Content))))
 		}
-		c.say("%s %s", verb, cli.Plural(len(gone), "archive", "archives"))
+		c.Say("%s %s", verb, cli.Plural(len(gone), "archive", "archives"))
 		return nil
 	}
 	return cmd

@@ -84,7 +84,7 @@ and for Chinese or Hindi much less; other makers' may count more.`,
 			return cli.Usagef("--budget %d: want at least 1 token", f.budget)
 		}
 		if q.Text == "-" {
-			if q.Text, err = c.readInput(cmd.Context(), 1<<20); err != nil {
+			if q.Text, err = c.ReadInput(cmd.Context(), 1<<20); err != nil {
 				return err
 			}
 			if !utf8.ValidString(q.Text) {
@@ -116,7 +116,7 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 
 func (c *app) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
 	var a *recall.Answer
-	err := c.busy("searching", func() (err error) {
+	err := c.Busy("searching", func() (err error) {
 		a, err = recall.Search(ctx, s, q, recall.Options{Explain: f.explain, Weights: true, WhyNot: f.whyNot, Budget: f.budget})
 		return err
 	})
@@ -128,11 +128,11 @@ func (c *app) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recal
 
 func (c *app) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path string) error {
 	nothing := f.exitCode && a.Total == 0
-	if c.json {
+	if c.JSON {
 		if nothing {
 			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_hits", Path: path, Message: nothingFound(a)}
 		}
-		return c.printJSON(a)
+		return c.PrintJSON(a)
 	}
 	c.recallText(a, q, f)
 	if nothing {
@@ -147,11 +147,11 @@ func nothingFound(a *recall.Answer) string {
 
 // corrections says what was searched for in the place of words that nothing has.
 func (c *app) corrections(nothing string, list []bm25.Correction) {
-	if c.quiet {
+	if c.Quiet {
 		return
 	}
 	for _, x := range list {
-		fmt.Fprintf(c.out, "%s has %s: searched for %s\n", nothing, cli.Quoted(x.Word), cli.Printable(strings.Join(x.Words, ", ")))
+		fmt.Fprintf(c.Out, "%s has %s: searched for %s\n", nothing, cli.Quoted(x.Word), cli.Printable(strings.Join(x.Words, ", ")))
 	}
 }
 
@@ -159,15 +159,15 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	c.corrections("no entry", a.Corrections)
 	switch {
 	case a.Budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
-		fmt.Fprintf(c.out, "--budget %d has no room for a name: %s\n", a.Budget, cli.Plural(a.Total, "match", "matches"))
+		fmt.Fprintf(c.Out, "--budget %d has no room for a name: %s\n", a.Budget, cli.Plural(a.Total, "match", "matches"))
 	case len(a.Hits) == 0:
-		c.out.WriteString(nothingFound(a) + "\n")
+		c.Out.WriteString(nothingFound(a) + "\n")
 	}
-	room := c.width() - 4
+	room := c.Width() - 4
 	for i := range a.Hits {
 		h := &a.Hits[i]
 		e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
-		fmt.Fprintf(c.out, "%2d  %s\n", i+1, c.heading(e)+c.dim(fmt.Sprintf(", score %.3f", h.Score)))
+		fmt.Fprintf(c.Out, "%2d  %s\n", i+1, c.heading(e)+c.Dim(fmt.Sprintf(", score %.3f", h.Score)))
 		switch {
 		case h.Snippet != nil:
 			c.indent(*h.Snippet)
@@ -176,14 +176,14 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		default:
 			preview := cli.OneLine(snippet.Cut(*h.Content, q.Analyzer, h.Weights, 240))
 			if preview = cli.Printable(preview); preview != "" {
-				fmt.Fprintf(c.out, "    %s\n", cli.Fit(preview, max(room, 0)))
+				fmt.Fprintf(c.Out, "    %s\n", cli.Fit(preview, max(room, 0)))
 			}
 		}
 		if h.Explain != nil {
 			c.explainText(*h.Explain)
 		}
 	}
-	if len(a.Hits) > 0 && !c.quiet {
+	if len(a.Hits) > 0 && !c.Quiet {
 		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), cli.Plural(a.Total, "match", "matches"), cli.Plural(a.Searched, "entry", "entries"))
 		if a.Budgeted != nil {
 			end += fmt.Sprintf(", %d of %d tokens", a.Tokens, a.Budget)
@@ -191,10 +191,10 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 				end += fmt.Sprintf(", no room for %s", cli.Plural(a.LeftOut, "name", "names"))
 			}
 		}
-		c.out.WriteString(c.dim(end) + "\n")
+		c.Out.WriteString(c.Dim(end) + "\n")
 	}
 	if a.WhyNot != nil {
-		c.out.WriteString(cli.Printable(a.WhyNot.Message) + "\n")
+		c.Out.WriteString(cli.Printable(a.WhyNot.Message) + "\n")
 		if a.WhyNot.Explain != nil {
 			c.explainText(*a.WhyNot.Explain)
 		}
@@ -203,6 +203,6 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 
 func (c *app) indent(text string) {
 	for line := range strings.Lines(c.text(text)) {
-		c.out.WriteString("    " + strings.TrimRight(line, "\r\n") + "\n")
+		c.Out.WriteString("    " + strings.TrimRight(line, "\r\n") + "\n")
 	}
 }

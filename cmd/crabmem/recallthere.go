@@ -40,7 +40,7 @@ func (c *app) recallThere(ctx context.Context, q crmem.Query, f recallFlags) (a 
 	}
 	m := &pb.RecallMsg{
 		Query: q.Text, Limit: uint32(q.Limit), Analyzer: f.analyzer, Syntax: f.syntax, WhyNot: f.whyNot, Budget: uint32(f.budget),
-		Explain: f.explain || !c.json, // a person's snippets are cut by what matched
+		Explain: f.explain || !c.JSON, // a person's snippets are cut by what matched
 	}
 	if len(q.Kinds) > 0 {
 		k := pb.EntryKind(q.Kinds[0])

@@ -44,7 +44,7 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 		}
 		name, text := args[0], args[1]
 		if text == "-" {
-			if text, err = c.readInput(cmd.Context(), crmem.MaxContent); err != nil {
+			if text, err = c.ReadInput(cmd.Context(), crmem.MaxContent); err != nil {
 				return err
 			}
 		}
@@ -62,10 +62,10 @@ An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
 		if err != nil {
 			return err
 		}
-		if c.json {
-			return c.printJSON(e)
+		if c.JSON {
+			return c.PrintJSON(e)
 		}
-		c.say("remembered %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
+		c.Say("remembered %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
 		return nil
 	}
 	return cmd

@@ -52,7 +52,7 @@ and the other one gets a name that repair prints.`,
 		}
 		var r *crmem.RepairReport
 		repair := func() error {
-			return c.wait(cmd.Context(), func() (err error) {
+			return c.Wait(cmd.Context(), func() (err error) {
 				r, err = crmem.Repair(path, &crmem.RepairOptions{
 					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog, Rejoin: rejoin,
 				})
@@ -63,25 +63,25 @@ and the other one gets a name that repair prints.`,
 		if err != nil {
 			return c.about(path, err)
 		}
-		if c.json {
-			return c.printJSON(r)
+		if c.JSON {
+			return c.PrintJSON(r)
 		}
 		for _, n := range r.Notes {
-			c.say("%s", cli.Printable(n))
+			c.Say("%s", cli.Printable(n))
 		}
 		for _, f := range r.Files {
-			c.say("%s: %d bytes: %d recovered, %d set aside", cli.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
+			c.Say("%s: %d bytes: %d recovered, %d set aside", cli.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
 			if f.Kept != "" {
-				c.say("  kept in %s", cli.Printable(f.Kept))
+				c.Say("  kept in %s", cli.Printable(f.Kept))
 			}
 		}
 		switch {
 		case keepLog != "":
-			c.say("took %s and the log that extends it", cli.Printable(keepLog))
+			c.Say("took %s and the log that extends it", cli.Printable(keepLog))
 		case len(r.Files) == 0:
-			c.say("%s is whole, nothing was changed", cli.Printable(r.Path))
+			c.Say("%s is whole, nothing was changed", cli.Printable(r.Path))
 		}
-		c.say("%s in the store", cli.Plural(r.Entries, "entry", "entries"))
+		c.Say("%s in the store", cli.Plural(r.Entries, "entry", "entries"))
 		return nil
 	}
 	return cmd
@@ -97,15 +97,15 @@ func (c *app) repairDry(path string) error {
 	if err := r.Err(); err != nil && (errors.Is(err, crmem.ErrNoStore) || errors.Is(err, vfs.ErrNotRegular)) {
 		return c.about(path, err)
 	}
-	if c.json {
-		return c.printJSON(r)
+	if c.JSON {
+		return c.PrintJSON(r)
 	}
 	for _, p := range r.Problems {
-		c.say("%s", cli.Printable(p.Message))
-		c.say("  %s", cli.Printable(p.Remedy))
+		c.Say("%s", cli.Printable(p.Message))
+		c.Say("  %s", cli.Printable(p.Remedy))
 	}
 	if len(r.Problems) == 0 {
-		c.say("%s is whole, there is nothing to repair", cli.Printable(r.Path))
+		c.Say("%s is whole, there is nothing to repair", cli.Printable(r.Path))
 	}
 	return nil
 }

@@ -124,9 +124,9 @@ func (c *app) root() *cobra.Command {
 	p.StringVar(&c.db, "db", "", "the store's `file` (CRABMEM_DB; default: memory.db in the home)")
 	p.StringVar(&c.home, "home", "", "the home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
 	p.DurationVar(&c.lockWait, "lock-wait", defaultLockWait, "how long a write waits for another process, 0 = not at all")
-	p.BoolVar(&c.json, "json", false, "answer in JSON")
-	p.BoolVarP(&c.quiet, "quiet", "q", false, "no confirmations and no progress")
-	p.BoolVar(&c.noColor, "no-color", false, "no colours (NO_COLOR)")
+	p.BoolVar(&c.JSON, "json", false, "answer in JSON")
+	p.BoolVarP(&c.Quiet, "quiet", "q", false, "no confirmations and no progress")
+	p.BoolVar(&c.NoColor, "no-color", false, "no colours (NO_COLOR)")
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Remember and recall:"},
 		&cobra.Group{ID: groupTalk, Title: "Conversations:"},

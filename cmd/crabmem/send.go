@@ -42,7 +42,7 @@ object, in which stored_id is what --session takes.`,
 		text := strings.Join(args, " ")
 		if text == "-" {
 			var err error
-			if text, err = c.readInput(cmd.Context(), maxSaid); err != nil {
+			if text, err = c.ReadInput(cmd.Context(), maxSaid); err != nil {
 				return err
 			}
 		}
@@ -65,46 +65,46 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 		}
 	}()
 	r := &reply{}
-	live := c.isTerminal(c.stdout) && !c.json
+	live := c.IsTerminal(c.Stdout) && !c.JSON
 	asked := newAsker(t, ctx)
 	defer asked.wait()
 	open := false // a line that has no end yet
 	err = t.say(ctx, text, func(e *pb.StreamEvent) {
 		piece := r.add(e)
 		if live && piece != "" {
-			io.WriteString(c.out, c.text(piece))
+			io.WriteString(c.Out, c.text(piece))
 			open = !strings.HasSuffix(piece, "\n")
 		}
-		if lines := eventLines(e); len(lines) > 0 && live && c.isTerminal(c.stderr) {
+		if lines := eventLines(e); len(lines) > 0 && live && c.IsTerminal(c.Stderr) {
 			if open {
-				c.out.WriteString("\n")
+				c.Out.WriteString("\n")
 				open = false
 			}
-			c.out.Flush()
+			c.Out.Flush()
 			for _, line := range lines {
-				c.note(c.dim(cli.Fit(line, c.width())))
+				c.Note(c.Dim(cli.Fit(line, c.Width())))
 			}
 		}
 		if e.GetAskUser() != nil {
 			asked.reply(r.Session, nobody)
 		}
 		if live {
-			c.out.Flush()
+			c.Out.Flush()
 		}
 	})
 	r.done(err)
 	switch {
-	case c.json && r.Stored != "":
-		if perr := c.printJSON(r); perr != nil {
+	case c.JSON && r.Stored != "":
+		if perr := c.PrintJSON(r); perr != nil {
 			return perr
 		}
-		if ferr := c.out.Flush(); ferr != nil {
+		if ferr := c.Out.Flush(); ferr != nil {
 			return ferr
 		}
 	case live && open:
-		c.out.WriteString("\n")
-	case !live && !c.json && (err == nil || r.Content != ""):
-		c.out.WriteString(c.text(strings.TrimRight(r.Content, "\n")) + "\n")
+		c.Out.WriteString("\n")
+	case !live && !c.JSON && (err == nil || r.Content != ""):
+		c.Out.WriteString(c.text(strings.TrimRight(r.Content, "\n")) + "\n")
 	}
 	return err
 }

@@ -133,10 +133,10 @@ func aboutService(err error) error {
 
 // saidService prints what came of a command.
 func (c *app) saidService(st serviceState, format string, args ...any) error {
-	if c.json {
-		return c.printJSON(st)
+	if c.JSON {
+		return c.PrintJSON(st)
 	}
-	c.say(format, args...)
+	c.Say(format, args...)
 	return nil
 }
 
@@ -202,7 +202,7 @@ for this system or another one, and changes nothing.`,
 				return st.hung
 			}
 			c.warnEnvironment(s.Home)
-			if err := c.wait(cmd.Context(), func() error { return s.Start(cmd.Context()) }); err != nil {
+			if err := c.Wait(cmd.Context(), func() error { return s.Start(cmd.Context()) }); err != nil {
 				return err
 			}
 			st.Installed = true
@@ -223,11 +223,11 @@ func (c *app) printService(s *service.Service, st serviceState, system string) e
 	if err != nil {
 		return err
 	}
-	if c.json {
+	if c.JSON {
 		st.File, st.Text = file, string(text)
-		return c.printJSON(st)
+		return c.PrintJSON(st)
 	}
-	c.out.Write(text)
+	c.Out.Write(text)
 	return nil
 }
 
@@ -235,18 +235,18 @@ func (c *app) printService(s *service.Service, st serviceState, system string) e
 // does not have.
 func (c *app) warnEnvironment(home string) {
 	shell := map[string]bool{"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true, "LANG": true, "USERPROFILE": true}
-	if _, err := config.Load(c.fs, home, c.getenv); err != nil {
+	if _, err := config.Load(c.fs, home, c.Getenv); err != nil {
 		return // whatever it is, it is not the service
 	}
 	_, err := config.Load(c.fs, home, func(name string) string {
 		if shell[name] {
-			return c.getenv(name)
+			return c.Getenv(name)
 		}
 		return ""
 	})
 	problems, _ := errors.AsType[config.Problems](err)
 	for _, p := range problems[:min(len(problems), maxFindings)] {
-		c.warn(p.String() + ", where services run: put the value into a file (api_key_file), or tell the system of the variable")
+		c.Warn(p.String() + ", where services run: put the value into a file (api_key_file), or tell the system of the variable")
 	}
 }
 
@@ -266,7 +266,7 @@ that runs goes on.`,
 			if st.hung != nil {
 				return st.hung
 			}
-			if err := c.wait(cmd.Context(), func() error { return s.Launch(cmd.Context()) }); err != nil {
+			if err := c.Wait(cmd.Context(), func() error { return s.Launch(cmd.Context()) }); err != nil {
 				return err
 			}
 			if err := c.answers(cmd.Context(), &st); err != nil {
@@ -291,7 +291,7 @@ again at the next login, or after "crabmem service start".`,
 			if st.Installed && !st.Running && st.hung == nil {
 				return c.saidService(st, "it does not run")
 			}
-			if err := c.wait(cmd.Context(), func() error { return s.End(cmd.Context()) }); err != nil {
+			if err := c.Wait(cmd.Context(), func() error { return s.End(cmd.Context()) }); err != nil {
 				return err
 			}
 			pid := st.Pid
@@ -323,10 +323,10 @@ exit code is 3 when it is not installed, and 8 when none runs.`,
 				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.File, Message: "installed, and no daemon answers: " + st.File,
 					Remedy: "crabmem service start; crabmem service logs says why it ended"}
 			}
-			if c.json {
-				return c.printJSON(st)
+			if c.JSON {
+				return c.PrintJSON(st)
 			}
-			row := func(name, text string) { fmt.Fprintf(c.out, "%-9s %s\n", name, text) }
+			row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
 			row("service", st.Label)
 			row("file", cli.Printable(st.File))
 			row("pid", fmt.Sprint(st.Pid))
@@ -359,7 +359,7 @@ The home stays as it is. One that is not installed is no error.`,
 			if !st.Installed {
 				return c.saidService(st, "it is not installed")
 			}
-			if err := c.wait(cmd.Context(), func() error { return s.Stop(cmd.Context()) }); err != nil {
+			if err := c.Wait(cmd.Context(), func() error { return s.Stop(cmd.Context()) }); err != nil {
 				return err
 			}
 			st.Installed, st.Running, st.Pid = false, false, 0

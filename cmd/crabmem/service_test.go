@@ -94,7 +94,7 @@ func TestServiceEnvironment(t *testing.T) {
 	var diag bytes.Buffer
 	c := newApp(strings.NewReader(""), new(bytes.Buffer), &diag)
 	variables := map[string]string{"FAR_KEY": "sk-planted"}
-	c.getenv = func(name string) string { return variables[name] }
+	c.Getenv = func(name string) string { return variables[name] }
 	c.warnEnvironment(home)
 	if s := diag.String(); !strings.Contains(s, "the environment variable FAR_KEY is not set, where services run: put the value into a file") || strings.Contains(s, "sk-planted") {
 		t.Errorf("warned %q", s)

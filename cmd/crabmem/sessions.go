@@ -67,7 +67,7 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 		wait = c.lockWait // what is imported no daemon has
 	}
 	d, err := sessionlog.OpenDir(path, &sessionlog.Options{
-		FS: c.fs, LockWait: wait, Command: "crabmem sessions " + command, Now: c.now, Warn: c.warn,
+		FS: c.fs, LockWait: wait, Command: "crabmem sessions " + command, Now: c.now, Warn: c.Warn,
 	})
 	if err == nil {
 		fi, lerr := c.fs.Lstat(d.Path())
@@ -123,7 +123,7 @@ func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog
 // session.
 func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
 	return c.handOver(ctx,
-		func() error { return c.wait(ctx, here) },
+		func() error { return c.Wait(ctx, here) },
 		func(h *pb.HelloReply) bool { return h.GetSessionsDir() == d.Path() },
 		func(daemon *client.Client) error { return ofDaemon(lostAnswer(there(daemon)), "", "", sessionClasses) })
 }

@@ -66,15 +66,15 @@ array with the whole summaries and the bytes of the lines.`,
 			if err != nil {
 				return err
 			}
-			if c.json {
+			if c.JSON {
 				list := make([]shownCompaction, len(all))
 				for i := range all {
 					list[i] = newShownCompaction(all[i])
 				}
-				return c.printJSON(list)
+				return c.PrintJSON(list)
 			}
 			if len(all) == 0 {
-				c.say("no compactions")
+				c.Say("no compactions")
 				return nil
 			}
 			rows := [][]string{{"N", "LINE", "REPLACES", "MESSAGES", "SUMMARY"}}
@@ -83,10 +83,10 @@ array with the whole summaries and the bytes of the lines.`,
 				rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
 					cli.Fit(cli.FirstLine(cli.CutBytes(p.Summary, 1<<10)), 100)})
 			}
-			if w := c.width(); w > 0 {
+			if w := c.Width(); w > 0 {
 				fitLast(rows, w)
 			}
-			c.table(c.out, rows, "013")
+			c.Table(c.Out, rows, "013")
 			return nil
 		})
 	}
@@ -94,7 +94,7 @@ array with the whole summaries and the bytes of the lines.`,
 }
 
 func (c *app) compactions(s *sessionlog.Session) (all []sessionlog.Compaction, err error) {
-	err = c.busy("reading "+s.Path, func() (err error) {
+	err = c.Busy("reading "+s.Path, func() (err error) {
 		all, err = s.Compactions()
 		return err
 	})
@@ -157,12 +157,12 @@ UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
 			}
 			p := all[n-1]
 			switch {
-			case c.json:
+			case c.JSON:
 				return c.expandJSON(cmd.Context(), s, p)
-			case c.isTerminal(c.stdout):
+			case c.IsTerminal(c.Stdout):
 				return c.expandText(cmd.Context(), s, p)
 			}
-			return s.Expand(p, c.out)
+			return s.Expand(p, c.Out)
 		})
 	}
 	return cmd
@@ -193,7 +193,7 @@ func replacedLines(ctx context.Context, s *sessionlog.Session, p sessionlog.Comp
 
 func (c *app) expandText(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
 	return replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
-		_, err := c.out.WriteString(printableLine(string(l.Raw)) + "\n")
+		_, err := c.Out.WriteString(printableLine(string(l.Raw)) + "\n")
 		return err
 	})
 }
@@ -229,6 +229,6 @@ func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlo
 		return err
 	}
 	out.WriteString("]}\n")
-	_, err = c.out.Write(out.Bytes())
+	_, err = c.Out.Write(out.Bytes())
 	return err
 }

@@ -59,15 +59,15 @@ run.`,
 		if err != nil {
 			return err
 		}
-		if c.json {
-			return c.printJSON(map[string]any{"deleted": gone, "dry_run": dry})
+		if c.JSON {
+			return c.PrintJSON(map[string]any{"deleted": gone, "dry_run": dry})
 		}
 		verb := "deleted"
 		if dry {
 			verb = "would delete"
 		}
 		for _, s := range gone {
-			c.say("%s %s", verb, sessionLabel(s.ID, s.Title))
+			c.Say("%s %s", verb, sessionLabel(s.ID, s.Title))
 		}
 		return nil
 	}
@@ -149,11 +149,11 @@ what there is.`,
 		if err != nil {
 			return err
 		}
-		if c.json {
-			return c.printJSON(map[string]any{"restored": back})
+		if c.JSON {
+			return c.PrintJSON(map[string]any{"restored": back})
 		}
 		for _, s := range back {
-			c.say("restored %s", sessionLabel(s.ID, s.Title))
+			c.Say("restored %s", sessionLabel(s.ID, s.Title))
 		}
 		return nil
 	}

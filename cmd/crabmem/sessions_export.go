@@ -35,7 +35,7 @@ of its fence. --json is --format jsonl, or the Markdown in one object.`,
 	cmd.Flags().StringVar(&format, "format", "markdown", "markdown or jsonl")
 	completeWords(cmd, "format", "markdown", "jsonl")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if c.json && !cmd.Flags().Changed("format") {
+		if c.JSON && !cmd.Flags().Changed("format") {
 			format = "jsonl"
 		}
 		if format != "markdown" && format != "jsonl" {
@@ -45,14 +45,14 @@ of its fence. --json is --format jsonl, or the Markdown in one object.`,
 			switch {
 			case format == "jsonl":
 				return c.exportLines(cmd.Context(), s)
-			case !c.json:
-				return exportMarkdown(cmd.Context(), c.out, s, c.text)
+			case !c.JSON:
+				return exportMarkdown(cmd.Context(), c.Out, s, c.text)
 			}
 			var b bytes.Buffer
 			if err := exportMarkdown(cmd.Context(), &b, s, c.text); err != nil {
 				return err
 			}
-			return c.printJSON(map[string]string{"id": s.ID, "format": format, "text": b.String()})
+			return c.PrintJSON(map[string]string{"id": s.ID, "format": format, "text": b.String()})
 		})
 	}
 	return cmd
@@ -70,13 +70,13 @@ func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {
 		if l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank {
 			continue
 		}
-		c.out.Write(l.Raw)
-		if err := c.out.WriteByte('\n'); err != nil {
+		c.Out.Write(l.Raw)
+		if err := c.Out.WriteByte('\n'); err != nil {
 			return err
 		}
 	}
 	if left > 0 {
-		c.warn(fmt.Sprintf("%s: left out what cannot be read of %s; crabmem sessions verify %s says which", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
+		c.Warn(fmt.Sprintf("%s: left out what cannot be read of %s; crabmem sessions verify %s says which", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
 	}
 	return nil
 }

@@ -86,8 +86,8 @@ reason.`,
 			return err
 		}
 		slices.SortFunc(a.Files, func(x, y importedFile) int { return strings.Compare(x.Path, y.Path) })
-		if c.json {
-			return c.printJSON(a)
+		if c.JSON {
+			return c.PrintJSON(a)
 		}
 		c.importedText(a)
 		return nil
@@ -119,7 +119,7 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 	seen := make(map[string]bool)
 	for _, path := range paths {
 		var list foreign.List
-		err := c.busy("looking for transcripts", func() (err error) {
+		err := c.Busy("looking for transcripts", func() (err error) {
 			list, err = foreign.Find(ctx, c.fs, path)
 			return err
 		})
@@ -141,7 +141,7 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 			}
 		}
 		for _, err := range list.Failed {
-			c.warn(err.Error() + "; passed over")
+			c.Warn(err.Error() + "; passed over")
 		}
 	}
 	slices.SortStableFunc(found, func(a, b foreign.File) int {
@@ -160,8 +160,8 @@ func (c *app) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 		return err
 	}
 	defer func() { err = errors.Join(err, im.Close()) }()
-	p := c.progress("importing")
-	defer p.end()
+	p := c.Progress("importing")
+	defer p.End()
 	taken := make(map[string]string) // path by source
 	for n, file := range found {
 		if err := context.Cause(ctx); err != nil {
@@ -182,7 +182,7 @@ func (c *app) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 		case outcomeSkipped:
 			a.Skipped++
 		}
-		p.step(n+1, len(found))
+		p.Step(n+1, len(found))
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (c *app) importedText(a *importedFiles) {
 		case outcomeUnchanged:
 			continue
 		case outcomeSkipped:
-			c.say("%s: skipped: %s", cli.Printable(f.Path), cli.Printable(f.Reason))
+			c.Say("%s: skipped: %s", cli.Printable(f.Path), cli.Printable(f.Reason))
 			continue
 		}
 		if f.ID != "" {
@@ -258,11 +258,11 @@ func (c *app) importedText(a *importedFiles) {
 		if f.BadLines > 0 {
 			what += ", without " + cli.Plural(f.BadLines, "bad line", "bad lines")
 		}
-		c.say("%s: %s%s%s", cli.Printable(f.Path), would, f.Outcome, what)
+		c.Say("%s: %s%s%s", cli.Printable(f.Path), would, f.Outcome, what)
 	}
 	others := ""
 	if a.Others > 0 {
 		others = "; " + cli.Plural(a.Others, "other .jsonl file is no transcript", "other .jsonl files are no transcripts")
 	}
-	c.say("%simported %d, updated %d, unchanged %d, skipped %d%s", would, a.Imported, a.Updated, a.Unchanged, a.Skipped, others)
+	c.Say("%simported %d, updated %d, unchanged %d, skipped %d%s", would, a.Imported, a.Updated, a.Unchanged, a.Skipped, others)
 }

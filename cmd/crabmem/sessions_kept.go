@@ -27,7 +27,7 @@ func (r *sessionsReport) addKept(d *sessionlog.Dir, id string) error {
 func (c *app) warnKept(d *sessionlog.Dir) error {
 	kept, err := d.Kept("")
 	for _, k := range kept {
-		c.warn(keptMessage(k) + "; " + keptRemedy)
+		c.Warn(keptMessage(k) + "; " + keptRemedy)
 	}
 	return err
 }

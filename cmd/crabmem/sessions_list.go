@@ -58,7 +58,7 @@ bounds then, shown as 12+; crabmem sessions show reads the whole file.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.readSessions(func(d *sessionlog.Dir) error {
 			var list []sessionlog.Info
-			err := c.busy("reading sessions", func() (err error) {
+			err := c.Busy("reading sessions", func() (err error) {
 				list, err = listSessions(d, trash)
 				return err
 			})
@@ -71,7 +71,7 @@ bounds then, shown as 12+; crabmem sessions show reads the whole file.`,
 			if err := c.warnKept(d); err != nil {
 				return err
 			}
-			if c.json {
+			if c.JSON {
 				return c.listSessionsJSON(list)
 			}
 			c.listSessionsText(list, trash)
@@ -106,12 +106,12 @@ func (c *app) listSessionsJSON(infos []sessionlog.Info) error {
 			list[k].Damaged, list[k].Error = 1, i.Err.Error()
 		}
 	}
-	return c.printJSON(list)
+	return c.PrintJSON(list)
 }
 
 func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 	if len(infos) == 0 {
-		c.say("no sessions%s", map[bool]string{true: " in the trash"}[trash])
+		c.Say("no sessions%s", map[bool]string{true: " in the trash"}[trash])
 		return
 	}
 	rows := [][]string{{"ID", "AGE", "MESSAGES", "AGENT", "SENDER", "TITLE"}}
@@ -130,10 +130,10 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 			cli.Label(i.ID), age, messages, cli.Fit(cli.Printable(i.Meta.Agent), 24), cli.Fit(cli.Printable(i.Meta.CreatedBy), 24), sessionState(i),
 		})
 	}
-	if w := c.width(); w > 0 {
+	if w := c.Width(); w > 0 {
 		fitLast(rows, w)
 	}
-	c.table(c.out, rows, "12")
+	c.Table(c.Out, rows, "12")
 }
 
 // sessionState is a session's title, and what is wrong with its file.

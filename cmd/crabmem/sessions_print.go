@@ -40,16 +40,16 @@ func (c *app) printLine(l *sessionlog.Line) error {
 	case sessionlog.KindUnknown:
 		c.printHead(l.Number, "unknown record", cli.Fit(cli.Printable(cli.CutBytes(string(l.Raw), 256)), 72))
 	}
-	_, err := c.out.Write(nil) // what the writes before it came to
+	_, err := c.Out.Write(nil) // what the writes before it came to
 	return err
 }
 
 // printHead writes the first line of what a line of a session holds.
 func (c *app) printHead(number int64, what, more string) {
 	if more != "" {
-		more = c.dim("  " + more)
+		more = c.Dim("  " + more)
 	}
-	fmt.Fprintf(c.out, "%4d  %s%s\n", number, c.bold(what), more)
+	fmt.Fprintf(c.Out, "%4d  %s%s\n", number, c.Bold(what), more)
 }
 
 func (c *app) printMessage(number int64, m *sessionlog.Message) {
@@ -59,13 +59,13 @@ func (c *app) printMessage(number int64, m *sessionlog.Message) {
 	}
 	c.printHead(number, cli.Label(m.Role), of)
 	if m.ReasoningContent != "" {
-		c.out.WriteString(textIndent + c.dim("thinking:") + "\n")
+		c.Out.WriteString(textIndent + c.Dim("thinking:") + "\n")
 		c.printText(textIndent+"  ", m.ReasoningContent)
 	}
 	c.printText(textIndent, m.Content)
 	for i := range m.ToolCalls {
 		call := &m.ToolCalls[i]
-		fmt.Fprintf(c.out, "%s→ %s%s\n", textIndent, cli.Label(call.Function.Name), c.dim("  "+cli.Label(call.ID)))
+		fmt.Fprintf(c.Out, "%s→ %s%s\n", textIndent, cli.Label(call.Function.Name), c.Dim("  "+cli.Label(call.ID)))
 		c.printText(textIndent+"  ", call.Function.Arguments)
 	}
 }
@@ -75,10 +75,10 @@ func (c *app) printMessage(number int64, m *sessionlog.Message) {
 func (c *app) printText(indent, s string) {
 	for line := range strings.Lines(s) {
 		if line = printableLine(strings.TrimSuffix(line, "\n")); line != "" {
-			c.out.WriteString(indent)
+			c.Out.WriteString(indent)
 		}
-		c.out.WriteString(line)
-		c.out.WriteByte('\n')
+		c.Out.WriteString(line)
+		c.Out.WriteByte('\n')
 	}
 }
 

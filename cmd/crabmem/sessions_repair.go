@@ -74,8 +74,8 @@ One whose first line is lost is exit code 5: whose it is cannot be made up.`,
 		if err != nil {
 			return err
 		}
-		if c.json {
-			return c.printJSON(did)
+		if c.JSON {
+			return c.PrintJSON(did)
 		}
 		took, cut := "took out", "cut"
 		if dry {
@@ -91,9 +91,9 @@ One whose first line is lost is exit code 5: whose it is cannot be made up.`,
 		if parts == nil {
 			parts = []string{"it is whole, there is nothing to repair"}
 		}
-		c.say("%s: %s", cli.Printable(did.File), strings.Join(parts, ", "))
+		c.Say("%s: %s", cli.Printable(did.File), strings.Join(parts, ", "))
 		if did.Copy != "" {
-			c.say("  as it was it is kept in %s", cli.Printable(did.Copy))
+			c.Say("  as it was it is kept in %s", cli.Printable(did.Copy))
 		}
 		return nil
 	}

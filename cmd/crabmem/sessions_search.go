@@ -77,7 +77,7 @@ searched only with --tools. Without a hit the exit code is 0, with --exit-code
 			return err
 		}
 		if q.Text == "-" {
-			if q.Text, err = c.readInput(cmd.Context(), 1<<20); err != nil {
+			if q.Text, err = c.ReadInput(cmd.Context(), 1<<20); err != nil {
 				return err
 			}
 			if !utf8.ValidString(q.Text) {
@@ -142,7 +142,7 @@ type sessionsFound struct {
 
 func (c *app) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSearchFlags) error {
 	a := sessionsFound{Query: q.Text, Hits: []sessionlog.Hit{}}
-	err := c.busy("reading sessions", func() error {
+	err := c.Busy("reading sessions", func() error {
 		x, err := sessionlog.NewIndex(d, &sessionlog.IndexOptions{Tools: f.tools})
 		if err != nil {
 			return err
@@ -159,15 +159,15 @@ func (c *app) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSea
 		return err
 	}
 	nothing := "nothing found: " + cli.Plural(a.Searched, "text", "texts") + " searched"
-	if c.json {
+	if c.JSON {
 		if f.exitCode && len(a.Hits) == 0 {
 			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_hits", Path: d.Path(), Message: nothing}
 		}
-		return c.printJSON(a)
+		return c.PrintJSON(a)
 	}
 	c.corrections("no text", a.Corrections)
 	if len(a.Hits) == 0 {
-		c.out.WriteString(nothing + "\n")
+		c.Out.WriteString(nothing + "\n")
 		if f.exitCode {
 			return cli.SilentError(cli.ExitNotFound)
 		}
@@ -182,10 +182,10 @@ func (c *app) warnUnread(unread map[string]error) {
 	names := slices.Sorted(maps.Keys(unread))
 	for i, name := range names {
 		if i == maxUnread {
-			c.warn(fmt.Sprintf("and %s not searched either", cli.Plural(len(names)-i, "file was", "files were")))
+			c.Warn(fmt.Sprintf("and %s not searched either", cli.Plural(len(names)-i, "file was", "files were")))
 			return
 		}
-		c.warn(fmt.Sprintf("%s was not searched: %v", name, unread[name]))
+		c.Warn(fmt.Sprintf("%s was not searched: %v", name, unread[name]))
 	}
 }
 
@@ -201,8 +201,8 @@ func (c *app) foundText(a *sessionsFound) {
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		fmt.Fprintf(c.out, "%2d  %s%s\n", i+1, c.bold(sessionLabel(h.ID, h.Title)),
-			c.dim(fmt.Sprintf("  %s, line %d, score %.3f", cli.Label(h.Role), h.Line, h.Score)))
+		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(sessionLabel(h.ID, h.Title)),
+			c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", cli.Label(h.Role), h.Line, h.Score)))
 		best := cli.OneLine(snippet.Cut(h.Snippet, bm25.Standard, terms, 240))
 		if !slices.ContainsFunc(h.Window, func(w sessionlog.Windowed) bool { return w.Line == h.Line }) {
 			c.foundLine(">", h.Line, h.Role, best)
@@ -215,12 +215,12 @@ func (c *app) foundText(a *sessionsFound) {
 			}
 		}
 	}
-	if !c.quiet {
-		c.out.WriteString(c.dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), cli.Plural(a.Total, "match", "matches"), cli.Plural(a.Searched, "text", "texts"))) + "\n")
+	if !c.Quiet {
+		c.Out.WriteString(c.Dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), cli.Plural(a.Total, "match", "matches"), cli.Plural(a.Searched, "text", "texts"))) + "\n")
 	}
 }
 
 func (c *app) foundLine(mark string, line int64, role, text string) {
 	l := fmt.Sprintf("  %s %4d  %-9s  %s", mark, line, cli.Fit(cli.Label(role), 9), cli.Printable(text))
-	c.out.WriteString(strings.TrimRight(cli.Fit(l, c.width()), " ") + "\n")
+	c.Out.WriteString(strings.TrimRight(cli.Fit(l, c.Width()), " ") + "\n")
 }

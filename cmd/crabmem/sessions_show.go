@@ -39,7 +39,7 @@ first message, of the user, as whoever resumes the session sees it.`,
 		return c.readSession(args[0], func(s *sessionlog.Session) error {
 			from := int64(0)
 			var i sessionlog.Info
-			err := c.busy("reading "+s.Path, func() (err error) {
+			err := c.Busy("reading "+s.Path, func() (err error) {
 				if fromMarker {
 					if from, _, err = s.LastMarker(); err != nil {
 						return err
@@ -51,7 +51,7 @@ first message, of the user, as whoever resumes the session sees it.`,
 			if err != nil {
 				return err
 			}
-			if c.json {
+			if c.JSON {
 				return c.showSessionJSON(cmd.Context(), s, &i, from)
 			}
 			return c.showSessionText(cmd.Context(), s, &i, from)
@@ -61,7 +61,7 @@ first message, of the user, as whoever resumes the session sees it.`,
 }
 
 func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
-	c.out.WriteString(c.bold(sessionLabel(s.ID, i.Meta.Title)) + "\n")
+	c.Out.WriteString(c.Bold(sessionLabel(s.ID, i.Meta.Title)) + "\n")
 	parts := []string{cli.Plural(i.Messages, "message", "messages")}
 	if i.Meta.Agent != "" {
 		parts = append([]string{fmt.Sprintf("%s with %s, %s", cli.Label(i.Meta.Agent), cli.Label(i.Meta.CreatedBy), cli.Printable(i.Meta.CreatedAt))}, parts...)
@@ -78,7 +78,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	if from > 0 {
 		parts = append(parts, "from the last compaction on")
 	}
-	c.out.WriteString(c.dim(strings.Join(parts, ", ")) + "\n")
+	c.Out.WriteString(c.Dim(strings.Join(parts, ", ")) + "\n")
 	for l, err := range s.Lines(from) {
 		err = cmp.Or(err, context.Cause(ctx))
 		if err == nil && (l.Kind == sessionlog.KindMeta || l.Kind == sessionlog.KindBlank && damageOf(&l) == nil) {
@@ -86,7 +86,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 		}
 		if err == nil {
 			if !l.Glued {
-				c.out.WriteByte('\n')
+				c.Out.WriteByte('\n')
 			}
 			err = c.printLine(&l)
 		}
@@ -95,7 +95,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 		}
 	}
 	if s.Size == 0 {
-		c.out.WriteString("the file is empty: it has no meta line\n")
+		c.Out.WriteString("the file is empty: it has no meta line\n")
 	}
 	return nil
 }
@@ -165,12 +165,12 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 		return err
 	}
 	// The messages are encoded once, and are much.
-	c.out.Write(bytes.TrimSuffix(head, []byte("}\n")))
-	c.out.WriteString(`,"messages":[`)
-	c.out.Write(messages.Bytes())
-	c.out.WriteString(`],"markers":[`)
-	c.out.Write(markers.Bytes())
-	c.out.WriteString(`],`)
-	_, err = c.out.Write(tail[1:])
+	c.Out.Write(bytes.TrimSuffix(head, []byte("}\n")))
+	c.Out.WriteString(`,"messages":[`)
+	c.Out.Write(messages.Bytes())
+	c.Out.WriteString(`],"markers":[`)
+	c.Out.Write(markers.Bytes())
+	c.Out.WriteString(`],`)
+	_, err = c.Out.Write(tail[1:])
 	return err
 }

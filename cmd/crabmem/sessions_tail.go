@@ -126,14 +126,14 @@ func (t *tail) read(ctx context.Context, show bool) error {
 			}
 		}
 	}
-	return t.c.out.Flush()
+	return t.c.Out.Flush()
 }
 
 func (t *tail) print(l *sessionlog.Line) error {
-	if t.c.json {
+	if t.c.JSON {
 		b, err := lineJSON(l)
 		if err == nil {
-			_, err = t.c.out.Write(b)
+			_, err = t.c.Out.Write(b)
 		}
 		return err
 	}
@@ -141,7 +141,7 @@ func (t *tail) print(l *sessionlog.Line) error {
 		return nil
 	}
 	if t.blank && !l.Glued {
-		t.c.out.WriteByte('\n')
+		t.c.Out.WriteByte('\n')
 	}
 	t.blank = true
 	return t.c.printLine(l)
@@ -149,7 +149,7 @@ func (t *tail) print(l *sessionlog.Line) error {
 
 // look waits a moment and prints what was written meanwhile.
 func (t *tail) look(ctx context.Context) error {
-	err := t.c.wait(ctx, func() error {
+	err := t.c.Wait(ctx, func() error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -232,7 +232,7 @@ func (t *tail) find(ctx context.Context) error {
 	}
 	t.at, t.number = at, number
 	if !found {
-		t.c.warn(t.session.Path + " was replaced by one with other lines; going on from its end")
+		t.c.Warn(t.session.Path + " was replaced by one with other lines; going on from its end")
 	}
 	return nil
 }

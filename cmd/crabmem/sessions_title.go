@@ -46,7 +46,7 @@ One that the daemon has open gets its title from it.`,
 				}
 				s = namedSession{l.ID(), filepath.Base(l.Path()), args[1]}
 				if err := l.Close(); err != nil { // the title itself is synced
-					c.warn("closing the session: " + err.Error())
+					c.Warn("closing the session: " + err.Error())
 				}
 				return nil
 			}, func(daemon *client.Client) error {
@@ -57,10 +57,10 @@ One that the daemon has open gets its title from it.`,
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return c.printJSON(s)
+			if c.JSON {
+				return c.PrintJSON(s)
 			}
-			c.say("titled %s, in %s", sessionLabel(s.ID, s.Title), cli.Printable(s.File))
+			c.Say("titled %s, in %s", sessionLabel(s.ID, s.Title), cli.Printable(s.File))
 			return nil
 		})
 	}

@@ -80,7 +80,7 @@ the next write cuts it off and keeps a copy.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.readSessions(func(d *sessionlog.Dir) error {
 			r := &sessionsReport{Folder: d.Path(), Problems: []sessionProblem{}}
-			err := c.busy("reading sessions", func() error {
+			err := c.Busy("reading sessions", func() error {
 				if len(args) == 1 {
 					return r.one(d, args[0])
 				}
@@ -93,16 +93,16 @@ the next write cuts it off and keeps a copy.`,
 				return err
 			}
 			for i := range r.Problems {
-				c.warn(r.Problems[i].Message + "; " + r.Problems[i].Remedy)
+				c.Warn(r.Problems[i].Message + "; " + r.Problems[i].Remedy)
 			}
-			if c.json {
-				return c.printJSON(r)
+			if c.JSON {
+				return c.PrintJSON(r)
 			}
 			what := fmt.Sprintf("%s, %s", cli.Plural(r.Messages, "message", "messages"), cli.Size(r.Bytes))
 			if len(args) == 1 {
-				c.say("%s is whole: %s", cli.Printable(args[0]), what)
+				c.Say("%s is whole: %s", cli.Printable(args[0]), what)
 			} else {
-				c.say("%s is whole: %s, %s", cli.Printable(r.Folder), cli.Plural(r.Sessions, "session", "sessions"), what)
+				c.Say("%s is whole: %s, %s", cli.Printable(r.Folder), cli.Plural(r.Sessions, "session", "sessions"), what)
 			}
 			return nil
 		})
@@ -230,18 +230,18 @@ func (c *app) sessionDamage(r *sessionsReport) error {
 	case problemForbidden:
 		f.Code = cli.ExitPermission
 	}
-	if c.json {
+	if c.JSON {
 		return f
 	}
 	left := r.count - 1
 	for i := range r.Problems {
 		if o := &r.Problems[i]; *o != *p && left > max(0, r.count-1-maxWarnings) {
-			c.warn(o.Message + "; " + o.Remedy)
+			c.Warn(o.Message + "; " + o.Remedy)
 			left--
 		}
 	}
 	if left > 0 {
-		c.warn(fmt.Sprintf("and %s", cli.Plural(left, "more problem", "more problems")))
+		c.Warn(fmt.Sprintf("and %s", cli.Plural(left, "more problem", "more problems")))
 	}
 	return f
 }

@@ -30,14 +30,14 @@ entry has; an alias of several is exit code 4, and the message lists them.`,
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return c.printJSON(e)
+			if c.JSON {
+				return c.PrintJSON(e)
 			}
-			if c.isTerminal(c.stdout) {
-				c.out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.text(e.Content), "\n") + "\n")
+			if c.IsTerminal(c.Stdout) {
+				c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.text(e.Content), "\n") + "\n")
 				return nil
 			}
-			c.out.WriteString(e.Content)
+			c.Out.WriteString(e.Content)
 			return nil
 		})
 	}
@@ -46,9 +46,9 @@ entry has; an alias of several is exit code 4, and the message lists them.`,
 
 // heading describes an entry on one line.
 func (c *app) heading(e crmem.Entry) string {
-	h := c.bold(cli.Label(e.Name)) + c.dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, cli.Day(e.CreatedAt)))
+	h := c.Bold(cli.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, cli.Day(e.CreatedAt)))
 	if len(e.Aliases) > 0 {
-		h += c.dim(", also " + cli.Printable(strings.Join(e.Aliases, ", ")))
+		h += c.Dim(", also " + cli.Printable(strings.Join(e.Aliases, ", ")))
 	}
 	return h
 }
@@ -56,7 +56,7 @@ func (c *app) heading(e crmem.Entry) string {
 // text is content for a person: on a terminal nothing in it takes command of
 // the screen.
 func (c *app) text(s string) string {
-	if !c.isTerminal(c.stdout) {
+	if !c.IsTerminal(c.Stdout) {
 		return s
 	}
 	lines := strings.Split(s, "\n")

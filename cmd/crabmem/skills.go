@@ -80,7 +80,7 @@ func (c *app) skillsFolder(path string) error {
 }
 
 // warnSkill warns of a skill that is left out.
-func (c *app) warnSkill(err error) { c.warn(err.Error()) }
+func (c *app) warnSkill(err error) { c.Warn(err.Error()) }
 
 // aboutSkill gives an error about a skill its code, and the remedy that it has.
 func aboutSkill(name string, err error) error {

@@ -89,16 +89,16 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 	if bad < 0 {
 		bad = slices.IndexFunc(problems, func(p *skill.Problem) bool { return !p.Warning })
 	}
-	if !c.json {
+	if !c.JSON {
 		others := slices.Clone(problems)
 		if bad >= 0 {
 			others = slices.Delete(others, bad, bad+1)
 		}
 		for _, p := range others[:min(len(others), maxWarnings)] {
-			c.warn(p.Error())
+			c.Warn(p.Error())
 		}
 		if more := len(others) - maxWarnings; more > 0 {
-			c.warn(fmt.Sprintf("and %s", cli.Plural(more, "more problem", "more problems")))
+			c.Warn(fmt.Sprintf("and %s", cli.Plural(more, "more problem", "more problems")))
 		}
 	}
 	if bad >= 0 {
@@ -106,9 +106,9 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 		f.More = r
 		return f
 	}
-	if c.json {
-		return c.printJSON(r)
+	if c.JSON {
+		return c.PrintJSON(r)
 	}
-	c.say("%s: %s, as they should be", cli.Printable(path), cli.Plural(len(list), "skill", "skills"))
+	c.Say("%s: %s, as they should be", cli.Printable(path), cli.Plural(len(list), "skill", "skills"))
 	return nil
 }

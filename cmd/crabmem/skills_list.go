@@ -53,25 +53,25 @@ skill does not say.`,
 		}
 		list := set.Find(tool.Unbounded(), text)
 		slices.SortFunc(list, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
-		if c.json {
+		if c.JSON {
 			out := make([]listedSkill, len(list))
 			for i := range list {
 				out[i] = asListed(&list[i])
 			}
-			return c.printJSON(out)
+			return c.PrintJSON(out)
 		}
 		if len(list) == 0 {
-			c.say("no skills")
+			c.Say("no skills")
 			return nil
 		}
 		rows := [][]string{{"NAME", "DESCRIPTION"}}
 		for _, s := range list {
 			rows = append(rows, []string{cli.Label(s.Name), cli.Printable(s.Description)})
 		}
-		if w := c.width(); w > 0 {
+		if w := c.Width(); w > 0 {
 			fitLast(rows, w)
 		}
-		c.table(c.out, rows, "")
+		c.Table(c.Out, rows, "")
 		return nil
 	}
 	return cmd

@@ -65,10 +65,10 @@ Where there is a skill of the name already nothing is changed: exit code 4.`,
 		if err != nil {
 			return err
 		}
-		if c.json {
-			return c.printJSON(begunSkill{args[0], file})
+		if c.JSON {
+			return c.PrintJSON(begunSkill{args[0], file})
 		}
-		c.say("begun: write what to do into %s", cli.Printable(file))
+		c.Say("begun: write what to do into %s", cli.Printable(file))
 		return nil
 	}
 	return cmd

@@ -47,8 +47,8 @@ that of its directory; no path leads to one.`,
 		if err != nil {
 			return aboutSkill(args[0], err)
 		}
-		if c.json {
-			return c.printJSON(shownSkill{asListed(s), s.License, s.Compatibility, s.Metadata, s.Dir, s.Body})
+		if c.JSON {
+			return c.PrintJSON(shownSkill{asListed(s), s.License, s.Compatibility, s.Metadata, s.Dir, s.Body})
 		}
 		c.showSkill(s)
 		return nil
@@ -59,10 +59,10 @@ that of its directory; no path leads to one.`,
 func (c *app) showSkill(s *skill.Skill) {
 	line := func(key, value string) {
 		if value != "" {
-			c.out.WriteString(c.dim(key+":") + " " + cli.Printable(value) + "\n")
+			c.Out.WriteString(c.Dim(key+":") + " " + cli.Printable(value) + "\n")
 		}
 	}
-	c.out.WriteString(c.bold(cli.Label(s.Name)) + "\n")
+	c.Out.WriteString(c.Bold(cli.Label(s.Name)) + "\n")
 	line("description", s.Description)
 	line("file", s.File)
 	line("license", s.License)
@@ -81,6 +81,6 @@ func (c *app) showSkill(s *skill.Skill) {
 		}
 	}
 	if s.Body != "" {
-		c.out.WriteString("\n" + c.text(s.Body) + "\n")
+		c.Out.WriteString("\n" + c.text(s.Body) + "\n")
 	}
 }

@@ -38,7 +38,7 @@ what it costs. When a daemon has the store, its figures come too.`,
 			if index {
 				start := time.Now()
 				var x bm25.Stats
-				err := c.busy("indexing", func() (err error) {
+				err := c.Busy("indexing", func() (err error) {
 					x, err = s.IndexStats(cmd.Context(), bm25.Standard)
 					return err
 				})
@@ -48,8 +48,8 @@ what it costs. When a daemon has the store, its figures come too.`,
 				a.Index = &daemon.IndexAnswer{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
 			}
 			a.Daemon = c.daemonStats(cmd.Context(), s.Path())
-			if c.json {
-				return c.printJSON(a)
+			if c.JSON {
+				return c.PrintJSON(a)
 			}
 			c.statsText(a)
 			return nil
@@ -80,7 +80,7 @@ func (c *app) daemonStats(ctx context.Context, store string) *daemonState {
 
 func (c *app) statsText(a statsAnswer) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(c.out, "%-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(c.Out, "%-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("store", "%s", cli.Printable(a.Path))
 	line("entries", "%d: %s, %s; %s", a.Entries, cli.Plural(a.Notes, "note", "notes"),

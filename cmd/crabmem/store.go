@@ -25,7 +25,7 @@ func (c *app) storePath() (string, error) {
 	if c.db != "" {
 		return c.db, nil
 	}
-	if p := c.getenv("CRABMEM_DB"); p != "" && c.home == "" {
+	if p := c.Getenv("CRABMEM_DB"); p != "" && c.home == "" {
 		return p, nil
 	}
 	home, err := c.homeDir()
@@ -37,7 +37,7 @@ func (c *app) homeDir() (string, error) {
 	if c.home != "" {
 		return c.home, nil
 	}
-	if p := c.getenv("CRABTALK_HOME"); p != "" {
+	if p := c.Getenv("CRABTALK_HOME"); p != "" {
 		return p, nil
 	}
 	user, err := os.UserHomeDir()
@@ -68,7 +68,7 @@ func (c *app) tighten(home, ours string) error {
 	}
 	tightened, err := vfs.MakePrivate(home)
 	if tightened {
-		c.warn(home + " was open to others; it is mode 0700 now")
+		c.Warn(home + " was open to others; it is mode 0700 now")
 	}
 	return err
 }
@@ -83,9 +83,9 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.FS, o.Now, o.Warn = c.fs, c.now, c.warn
+	o.FS, o.Now, o.Warn = c.fs, c.now, c.Warn
 	var s *crmem.Store
-	err = c.busy("opening "+path, func() (err error) {
+	err = c.Busy("opening "+path, func() (err error) {
 		s, err = crmem.Open(path, o)
 		return err
 	})
@@ -139,7 +139,7 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s *
 	}
 	var s *crmem.Store
 	open := func() error {
-		return c.wait(ctx, func() (err error) {
+		return c.Wait(ctx, func() (err error) {
 			s, err = c.open(&crmem.Options{
 				LockWait:    c.lockStep(),
 				Command:     "crabmem " + command,
@@ -158,7 +158,7 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s *
 		lost := errors.Is(cerr, crmem.ErrUnknown) || errors.Is(cerr, crmem.ErrStopped) || errors.Is(cerr, crmem.ErrForeign)
 		if err == nil && cerr != nil && !lost {
 			// The write is acknowledged and synced; the checkpoint failed.
-			c.warn("closing the store: " + cerr.Error())
+			c.Warn("closing the store: " + cerr.Error())
 			cerr = nil
 		}
 		if err == nil {

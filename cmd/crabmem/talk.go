@@ -103,7 +103,7 @@ func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 	until := time.Now().Add(c.lockWait)
 	var d *daemon.Daemon
 	for {
-		d, err = daemon.Open(daemon.Options{Home: home, Store: store, FS: c.fs, Getenv: c.getenv, Version: v, Now: c.now, LockWait: c.lockWait})
+		d, err = daemon.Open(daemon.Options{Home: home, Store: store, FS: c.fs, Getenv: c.Getenv, Version: v, Now: c.now, LockWait: c.lockWait})
 		if !errors.Is(err, daemon.ErrRunning) {
 			break
 		}

@@ -36,12 +36,12 @@ a warning and exit code 0: the next write cuts it off and keeps a copy.`,
 			return err
 		}
 		for _, p := range r.Problems {
-			c.warn(p.Message + "; " + p.Remedy)
+			c.Warn(p.Message + "; " + p.Remedy)
 		}
-		if c.json {
-			return c.printJSON(r)
+		if c.JSON {
+			return c.PrintJSON(r)
 		}
-		c.say("%s is whole: %s; %s, and %s in the log", cli.Printable(r.Path), cli.Plural(r.Entries, "entry", "entries"),
+		c.Say("%s is whole: %s; %s, and %s in the log", cli.Printable(r.Path), cli.Plural(r.Entries, "entry", "entries"),
 			cli.Size(r.SnapshotBytes), cli.Plural(r.LogOps, "operation", "operations"))
 		return nil
 	}
@@ -50,7 +50,7 @@ a warning and exit code 0: the next write cuts it off and keeps a copy.`,
 
 func (c *app) check(path string) (*crmem.Report, error) {
 	var r *crmem.Report
-	err := c.busy("reading "+path, func() (err error) {
+	err := c.Busy("reading "+path, func() (err error) {
 		r, err = crmem.Check(c.fs, path, 0)
 		return err
 	})
@@ -75,14 +75,14 @@ func (c *app) damage(r *crmem.Report) error {
 			}
 			continue
 		}
-		if !c.json {
-			c.warn(p.Message + "; " + p.Remedy)
+		if !c.JSON {
+			c.Warn(p.Message + "; " + p.Remedy)
 		}
 	}
 	if f.Code == cli.ExitCorrupt {
 		f.More = r
-		if r.Entries > 0 && !c.json {
-			c.note(fmt.Sprintf("%s can be read", cli.Plural(r.Entries, "entry", "entries")))
+		if r.Entries > 0 && !c.JSON {
+			c.Note(fmt.Sprintf("%s can be read", cli.Plural(r.Entries, "entry", "entries")))
 		}
 	}
 	return f

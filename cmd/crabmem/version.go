@@ -26,16 +26,16 @@ func (c *app) versionCommand() *cobra.Command {
 
 func (c *app) printVersion() error {
 	v, commit := buildVersion()
-	if c.json {
-		return c.printJSON(map[string]any{
+	if c.JSON {
+		return c.PrintJSON(map[string]any{
 			"version": v, "commit": commit, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "format": "CRMEM v1",
 		})
 	}
-	fmt.Fprintf(c.out, "crabmem %s", v)
+	fmt.Fprintf(c.Out, "crabmem %s", v)
 	if commit != "" {
-		fmt.Fprintf(c.out, " (%.12s)", commit)
+		fmt.Fprintf(c.Out, " (%.12s)", commit)
 	}
-	fmt.Fprintf(c.out, ", %s, %s/%s, format CRMEM v1\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(c.Out, ", %s, %s/%s, format CRMEM v1\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

@@ -1,46 +1,44 @@
-package main
+package cli
 
 import (
 	"fmt"
 	"io"
 	"strings"
-
-	"crabmem/cmd/crabmem/internal/cli"
 )
 
-// printJSON writes v as the answer of the command.
-func (c *app) printJSON(v any) error {
-	b, err := cli.EncodeJSON(v)
+// PrintJSON writes v as the answer of the command.
+func (c *Streams) PrintJSON(v any) error {
+	b, err := EncodeJSON(v)
 	if err != nil {
 		return err
 	}
-	_, err = c.out.Write(b)
+	_, err = c.Out.Write(b)
 	return err
 }
 
-// say writes a line for a person that --quiet and --json leave out.
-func (c *app) say(format string, args ...any) {
-	if !c.quiet && !c.json {
-		fmt.Fprintf(c.out, format+"\n", args...)
+// Say writes a line for a person that --quiet and --json leave out.
+func (c *Streams) Say(format string, args ...any) {
+	if !c.Quiet && !c.JSON {
+		fmt.Fprintf(c.Out, format+"\n", args...)
 	}
 }
 
-// table writes rows in columns; the first row is the head. right says which
+// Table writes rows in columns; the first row is the head. right says which
 // columns hold numbers.
-func (c *app) table(w io.Writer, rows [][]string, right string) {
+func (c *Streams) Table(w io.Writer, rows [][]string, right string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], cli.Columns(cell))
+			widths[i] = max(widths[i], Columns(cell))
 		}
 	}
 	for n, row := range rows {
 		var b strings.Builder
 		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-cli.Columns(cell))
+			pad := strings.Repeat(" ", widths[i]-Columns(cell))
 			switch {
 			case strings.ContainsRune(right, rune('0'+i)):
 				b.WriteString(pad + cell)
@@ -55,7 +53,7 @@ func (c *app) table(w io.Writer, rows [][]string, right string) {
 		}
 		line := b.String()
 		if n == 0 {
-			line = c.dim(line)
+			line = c.Dim(line)
 		}
 		io.WriteString(w, line+"\n")
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// progress tells a person at a terminal what takes more than a second, and how
+// Progress tells a person at a terminal what takes more than a second, and how
 // far it is. Elsewhere it says nothing.
-type progress struct {
+type Progress struct {
 	w     io.Writer // nil: silent
 	what  string
 	after time.Duration // before the first word
@@ -20,20 +20,22 @@ type progress struct {
 	shown bool
 }
 
-func (c *app) progress(what string) *progress {
-	p := &progress{what: what, after: time.Second, start: time.Now()}
-	if c.isTerminal(c.stderr) && !c.quiet && !c.json {
-		p.w = c.stderr
+// Progress returns a Progress of an operation, silent unless standard error is a
+// terminal.
+func (c *Streams) Progress(what string) *Progress {
+	p := &Progress{what: what, after: time.Second, start: time.Now()}
+	if c.IsTerminal(c.Stderr) && !c.Quiet && !c.JSON {
+		p.w = c.Stderr
 	}
 	return p
 }
 
-// busy runs f, of which nobody knows how long it takes.
-func (c *app) busy(what string, f func() error) error {
-	return c.progress(what).during(f)
+// Busy runs f, of which nobody knows how long it takes.
+func (c *Streams) Busy(what string, f func() error) error {
+	return c.Progress(what).During(f)
 }
 
-func (p *progress) during(f func() error) error {
+func (p *Progress) During(f func() error) error {
 	if p.w == nil {
 		return f()
 	}
@@ -54,18 +56,18 @@ func (p *progress) during(f func() error) error {
 	err := f()
 	close(done)
 	clock.Wait()
-	p.end()
+	p.End()
 	return err
 }
 
-// step says that done of total are done.
-func (p *progress) step(done, total int) {
+// Step says that done of total are done.
+func (p *Progress) Step(done, total int) {
 	if p.w != nil && total > 0 {
 		p.show(fmt.Sprintf("%s: %d of %d (%d %%)", p.what, done, total, 100*done/total))
 	}
 }
 
-func (p *progress) show(line string) {
+func (p *Progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -76,8 +78,8 @@ func (p *progress) show(line string) {
 	io.WriteString(p.w, "\r"+line+"\x1b[K")
 }
 
-// end takes the line away.
-func (p *progress) end() {
+// End takes the line away.
+func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shown {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -14,25 +14,25 @@ import (
 // says how far it is and takes its line away, and that only a terminal sees it.
 func TestProgress(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b, what: "dumping", after: time.Hour, start: time.Now()}
-	p.step(1, 10)
-	p.end()
+	p := &Progress{w: &b, what: "dumping", after: time.Hour, start: time.Now()}
+	p.Step(1, 10)
+	p.End()
 	if b.Len() > 0 {
 		t.Errorf("at once it says %q", b.String())
 	}
 	p.start = time.Now().Add(-time.Hour)
-	p.step(5, 10)
-	p.step(6, 10) // too soon after
-	p.end()
-	p.end()
+	p.Step(5, 10)
+	p.Step(6, 10) // too soon after
+	p.End()
+	p.End()
 	if want := "\rdumping: 5 of 10 (50 %)\x1b[K\r\x1b[K"; b.String() != want {
 		t.Errorf("it says %q, want %q", b.String(), want)
 	}
 
 	b.Reset()
 	failed := errors.New("failed")
-	p = &progress{w: &b, what: "searching", after: 5 * time.Millisecond, start: time.Now()}
-	err := p.during(func() error {
+	p = &Progress{w: &b, what: "searching", after: 5 * time.Millisecond, start: time.Now()}
+	err := p.During(func() error {
 		shown := func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.shown }
 		for began := time.Now(); !shown() && time.Since(began) < gate.Hang; {
 			time.Sleep(time.Millisecond)
@@ -43,13 +43,13 @@ func TestProgress(t *testing.T) {
 		t.Errorf("it says %q, %v", b.String(), err)
 	}
 	b.Reset()
-	p = &progress{w: &b, what: "searching", after: time.Minute, start: time.Now()}
-	if err := p.during(func() error { return nil }); err != nil || b.Len() > 0 {
+	p = &Progress{w: &b, what: "searching", after: time.Minute, start: time.Now()}
+	if err := p.During(func() error { return nil }); err != nil || b.Len() > 0 {
 		t.Errorf("it says %q, %v", b.String(), err)
 	}
 
 	var diag bytes.Buffer
-	if p := newApp(nil, nil, &diag).progress("dumping"); p.w != nil {
+	if p := NewStreams(nil, nil, &diag).Progress("dumping"); p.w != nil {
 		t.Error("a pipe is told")
 	}
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire/pb"
+)
+
+// app is one run of the program: its streams, its global flags.
+type app struct {
+	*cli.Streams
+	fs  vfs.FS
+	now func() time.Time
+	// machine is asked by doctor.
+	machine machine
+	// hello is (*client.Client).Hello, except in tests.
+	hello func(context.Context, *client.Client) (*pb.HelloReply, error)
+
+	db, home string
+	lockWait time.Duration
+
+	// editing is true while an editor has the terminal: an interrupt is its own.
+	editing atomic.Bool
+	// serving is true while others are served: a signal is how that ends.
+	serving atomic.Bool
+	// raw is the terminal while a chat has it.
+	raw atomic.Pointer[raw]
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{
+		Streams: cli.NewStreams(stdin, stdout, stderr),
+		fs:      vfs.OS{},
+		now:     time.Now,
+
+		machine: thisMachine,
+		hello:   func(ctx context.Context, d *client.Client) (*pb.HelloReply, error) { return d.Hello(ctx) },
+	}
+}
+
+// execute runs the command that args name.
+func (c *app) execute(ctx context.Context, args []string) error {
+	root := c.root()
+	if path := external(root, args); path != "" {
+		return c.runExternal(ctx, path, args[1:])
+	}
+	// Before cobra reads the flags, so that its errors have the right shape.
+	for _, a := range args {
+		if a == "--" {
+			break
+		}
+		if a == "--json" || a == "--json=true" {
+			c.JSON = true
+		}
+	}
+	for i, a := range args {
+		if !utf8.ValidString(a) {
+			return cli.Usagef("argument %d is not valid UTF-8: %q", i+1, a)
+		}
+	}
+	root.SetArgs(args)
+	root.SetIn(c.Stdin)
+	root.SetOut(c.Out)
+	root.SetErr(c.Stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		if !c.JSON {
+			c.Out.Flush() // what was said before the error
+		}
+		return err
+	}
+	return c.Out.Flush()
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/term"
+)
+
+// Streams are the standard streams of a command, and the flags that say what is
+// written to them.
+type Streams struct {
+	Stdin  io.Reader
+	Out    *bufio.Writer // to Stdout; flushed once, at the end of a command that worked
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(string) string
+
+	JSON    bool
+	Quiet   bool
+	NoColor bool
+
+	WarnLog *slog.Logger // where warnings go while a server runs; nil: to standard error
+
+	warnMu   sync.Mutex // a signal may read them while the command runs
+	warnings []string
+
+	// Waiting is true while the command only waits, for its input, a lock or
+	// an editor: it can be ended at once.
+	Waiting atomic.Bool
+}
+
+// NewStreams returns streams with the environment of the process.
+func NewStreams(stdin io.Reader, stdout, stderr io.Writer) *Streams {
+	return &Streams{
+		Stdin: stdin, Stdout: stdout, Stderr: stderr,
+		Out:    bufio.NewWriterSize(answers{stdout}, 1<<16),
+		Getenv: os.Getenv,
+	}
+}
+
+// answers writes to standard output. An error there says nothing of the
+// store: what the command changed is kept.
+type answers struct{ w io.Writer }
+
+func (a answers) Write(p []byte) (int, error) {
+	n, err := a.w.Write(p)
+	if err != nil {
+		f := &Failure{Code: ExitFailure, Kind: "output", Message: err.Error(), Err: err,
+			Remedy: "send standard output to where there is room; what the command changed is kept"}
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			f.Path = e.Path
+		}
+		err = f
+	}
+	return n, err
+}
+
+// Wait runs f, which only waits and may be abandoned when a signal comes.
+func (c *Streams) Wait(ctx context.Context, f func() error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	c.Waiting.Store(true)
+	defer c.Waiting.Store(false)
+	return f()
+}
+
+// ReadInput reads standard input to its end. More than max bytes is an error.
+func (c *Streams) ReadInput(ctx context.Context, max int64) (string, error) {
+	var b []byte
+	err := c.Wait(ctx, func() error {
+		c.Prompt()
+		var err error
+		b, err = io.ReadAll(io.LimitReader(c.Stdin, max+1))
+		return err
+	})
+	if err == nil && int64(len(b)) > max {
+		err = Usagef("standard input has more than the %s that are allowed", Size(max))
+	}
+	return string(b), err
+}
+
+// Prompt says that the command waits for a person.
+func (c *Streams) Prompt() {
+	if c.IsTerminal(c.Stdin) {
+		c.Note("reading from the terminal; end with Ctrl-D")
+	}
+}
+
+// IsTerminal reports whether a stream is a terminal.
+func (c *Streams) IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Color reports whether human output may be coloured.
+func (c *Streams) Color() bool {
+	return !c.NoColor && c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb" && c.IsTerminal(c.Stdout)
+}
+
+// Bold returns s in bold where Color allows it.
+func (c *Streams) Bold(s string) string { return c.SGR("1", s) }
+
+// Dim returns s in faint where Color allows it.
+func (c *Streams) Dim(s string) string { return c.SGR("2", s) }
+
+// SGR returns s in the style of a code where Color allows it.
+func (c *Streams) SGR(code, s string) string {
+	if !c.Color() || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// Width returns the columns of the terminal; 0 when standard output is none.
+func (c *Streams) Width() int {
+	f, ok := c.Stdout.(*os.File)
+	if !ok {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+// Note writes one line of diagnostics that --quiet leaves out.
+func (c *Streams) Note(s string) {
+	if !c.Quiet && !c.JSON {
+		io.WriteString(c.Stderr, strings.TrimRight(s, "\n")+"\n")
+	}
+}
+
+// Warn writes one line that is never left out: something was not as it should
+// be, and the command went on. Under --json an error is the only line on
+// standard error: then the warnings before it are in it.
+func (c *Streams) Warn(s string) {
+	s = strings.TrimRight(s, "\n")
+	if c.WarnLog != nil {
+		c.WarnLog.Warn(s)
+		return
+	}
+	if c.JSON {
+		c.warnMu.Lock()
+		defer c.warnMu.Unlock()
+		c.warnings = append(c.warnings, s)
+		return
+	}
+	io.WriteString(c.Stderr, "warning: "+Printable(s)+"\n")
+}
+
+// TakeWarnings returns the warnings that were held back.
+func (c *Streams) TakeWarnings() []string {
+	c.warnMu.Lock()
+	defer c.warnMu.Unlock()
+	w := c.warnings
+	c.warnings = nil
+	return w
+}

@@ -8,8 +8,10 @@ import (
 	"unicode/utf8"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -19,7 +21,7 @@ type app struct {
 	fs  vfs.FS
 	now func() time.Time
 	// machine is asked by doctor.
-	machine machine
+	machine doctor.Machine
 	// hello is (*client.Client).Hello, except in tests.
 	hello func(context.Context, *client.Client) (*pb.HelloReply, error)
 
@@ -40,7 +42,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		fs:      vfs.OS{},
 		now:     time.Now,
 
-		machine: thisMachine,
+		machine: doctor.Machine{Free: vfs.Free, Confinable: tool.Confinable},
 		hello:   func(ctx context.Context, d *client.Client) (*pb.HelloReply, error) { return d.Hello(ctx) },
 	}
 }

@@ -53,6 +53,8 @@ var mayImport = map[string][]string{
 	"daemon/mcp":                 {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":               {"daemon/model", "daemon/tool", "sessionlog", "crmem/vfs"},
 	"cmd/crabmem/internal/cli":   {},
+	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
+		"daemon/model", "daemon/skill", "daemon/tool", "daemon/wire/pb"},
 	"cmd/crabmem/internal/importer": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "sessionlog", "sessionlog/foreign",
 		"daemon/mcpserver/memgraph"},
 	"cmd/crabmem/tty": {"cmd/crabmem/internal/cli"},

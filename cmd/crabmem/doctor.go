@@ -1,17 +1,15 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem/vfs"
-	"crabmem/daemon/client"
-	"crabmem/daemon/tool"
-	"crabmem/daemon/wire/pb"
+	"crabmem/cmd/crabmem/internal/doctor"
+	"crabmem/crmem"
+	"crabmem/daemon/skill"
+	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
 )
@@ -39,136 +37,97 @@ warning leaves it 0. --quiet shows only what is not as it should be.`,
 		if timeout <= 0 {
 			return cli.Usagef("--timeout %v: want more than 0", timeout)
 		}
-		d, err := c.newDoctor(timeout)
+		o, err := c.doctorOptions(timeout)
 		if err != nil {
 			return err
 		}
-		if err := c.Wait(cmd.Context(), func() error { return d.examine(cmd.Context()) }); err != nil {
+		a := doctorAnswer{Home: o.Home}
+		err = c.Wait(cmd.Context(), func() (err error) {
+			a.Checks, err = doctor.Examine(cmd.Context(), o)
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		return c.diagnosis(d)
+		return c.printDiagnosis(&a)
 	}
 	return cmd
 }
 
-// The states of a finding.
-const (
-	stateOK   = "ok"
-	stateWarn = "warn"
-	stateFail = "fail"
-)
-
-// a finding is what came of one check.
-type finding struct {
-	Name   string `json:"name"`
-	State  string `json:"state"`
-	What   string `json:"what"`
-	Remedy string `json:"remedy,omitempty"`
-}
-
-// a doctor looks, and changes nothing.
-type doctor struct {
-	c       *app
-	home    string
-	store   string // with links resolved, where they can be
-	timeout time.Duration
-
-	hello    *pb.HelloReply // of the daemon that answers, nil = none does
-	daemon   *client.Client // its
-	hung     int            // the process that has the home and does not answer
-	sessions map[string]bool
-	findings []finding
-}
-
-// machine is what the doctor asks the machine; tests have one of their own.
-type machine struct {
-	free       func(dir string) (int64, error)
-	confinable func(context.Context) error
-}
-
-var thisMachine = machine{free: vfs.Free, confinable: tool.Confinable}
-
-func (c *app) newDoctor(timeout time.Duration) (*doctor, error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return nil, err
+// doctorOptions are the home, the store and the checks of this run.
+func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error) {
+	if o.Home, err = c.homeDir(); err != nil {
+		return o, err
 	}
-	if home, err = filepath.Abs(home); err != nil {
-		return nil, err
+	if o.Home, err = filepath.Abs(o.Home); err != nil {
+		return o, err
 	}
-	store, err := c.storePath()
-	if err != nil {
-		return nil, err
+	if o.Store, err = c.storePath(); err != nil {
+		return o, err
 	}
-	if store, err = filepath.Abs(store); err != nil {
-		return nil, err
+	if o.Store, err = filepath.Abs(o.Store); err != nil {
+		return o, err
 	}
-	d := &doctor{c: c, home: home, store: store, timeout: timeout}
+	if o.Client, err = c.client(); err != nil {
+		return o, err
+	}
+	o.FS, o.Getenv, o.Now, o.Timeout, o.Machine = c.fs, c.Getenv, c.now, timeout, c.machine
+	o.Version, _ = buildVersion()
+	o.Explain, o.DescribeProcess = classify, describeProcess
+	store := o.Store
 	if real, err := c.fs.Resolve(store); err == nil {
-		d.store = real
+		store = real
 	}
-	return d, nil
+	o.CheckStore = func() (*crmem.Report, error) { return c.check(store) }
+	o.CheckSessions = c.examineSessions
+	o.CheckSkills = func() (skills int, problems []doctor.Problem, err error) {
+		list, found, err := c.checkSkills(filepath.Join(o.Home, "skills"))
+		for _, p := range found {
+			problems = append(problems, doctor.Problem{Message: skillMessage(p), Remedy: p.Remedy, Warning: p.Warning})
+		}
+		return len(list), problems, err
+	}
+	o.Skills = func() (*skill.Set, error) { return c.loadSkills(nil) }
+	return o, nil
 }
 
-// examine makes every check. Its error is that of ctx.
-func (d *doctor) examine(ctx context.Context) error {
-	defer d.hangUp()
-	for _, check := range []func(context.Context){
-		d.checkHome, d.checkSocket, d.checkDaemon, d.checkLock, d.checkStore, d.checkSessions, d.checkSkills, d.checkCrons,
-		d.checkConfig, d.checkPorts, d.checkDisk, d.checkLogs, d.checkClock,
-	} {
-		if err := context.Cause(ctx); err != nil {
+// examineSessions makes the check of sessions verify for the doctor.
+func (c *app) examineSessions() (*doctor.Sessions, error) {
+	a := &doctor.Sessions{IDs: make(map[string]bool)}
+	r := &sessionsReport{}
+	err := c.readSessions(func(dir *sessionlog.Dir) error {
+		infos, err := dir.List()
+		if err != nil {
 			return err
 		}
-		check(ctx)
+		for _, i := range infos {
+			a.IDs[i.ID] = true
+		}
+		return r.all(dir)
+	})
+	a.Sessions, a.Count = r.Sessions, r.count
+	for _, p := range r.Problems {
+		a.Problems = append(a.Problems, doctor.Problem{Message: p.Message, Remedy: p.Remedy, Warning: p.Kind == problemTorn})
 	}
-	return context.Cause(ctx)
+	return a, err
 }
-
-func (d *doctor) hangUp() {
-	if d.daemon != nil {
-		d.daemon.Close() //nolint:errcheck // nothing is sent any more
-	}
-}
-
-func (d *doctor) ok(name, format string, args ...any) {
-	d.findings = append(d.findings, finding{Name: name, State: stateOK, What: fmt.Sprintf(format, args...)})
-}
-
-func (d *doctor) warn(name, remedy, format string, args ...any) {
-	d.findings = append(d.findings, finding{name, stateWarn, fmt.Sprintf(format, args...), remedy})
-}
-
-func (d *doctor) fail(name, remedy, format string, args ...any) {
-	d.findings = append(d.findings, finding{name, stateFail, fmt.Sprintf(format, args...), remedy})
-}
-
-// broken is a finding about an error that a command would have ended with.
-func (d *doctor) broken(name string, err error) {
-	f := classify(err)
-	d.fail(name, cmp.Or(f.Remedy, "check the disk"), "%s", f.Message)
-}
-
-// maxFindings is how much is told of one thing; the rest is counted.
-const maxFindings = 5
 
 type doctorAnswer struct {
-	Home     string    `json:"home"`
-	Failures int       `json:"failures"`
-	Warnings int       `json:"warnings"`
-	Checks   []finding `json:"checks"`
+	Home     string           `json:"home"`
+	Failures int              `json:"failures"`
+	Warnings int              `json:"warnings"`
+	Checks   []doctor.Finding `json:"checks"`
 }
 
-// diagnosis writes what was found.
-func (c *app) diagnosis(d *doctor) error {
-	a := doctorAnswer{Home: d.home, Checks: d.findings}
+// printDiagnosis writes the findings, and counts those that are not ok.
+func (c *app) printDiagnosis(a *doctorAnswer) error {
 	wide := 0
 	for _, f := range a.Checks {
 		wide = max(wide, cli.Columns(cli.Printable(f.Name)))
 		switch f.State {
-		case stateFail:
+		case doctor.Fail:
 			a.Failures++
-		case stateWarn:
+		case doctor.Warn:
 			a.Warnings++
 		}
 	}
@@ -178,11 +137,11 @@ func (c *app) diagnosis(d *doctor) error {
 		}
 	} else {
 		for _, f := range a.Checks {
-			if c.Quiet && f.State == stateOK {
+			if c.Quiet && f.State == doctor.OK {
 				continue
 			}
 			state := fmt.Sprintf("%-4s", f.State)
-			if f.State != stateOK {
+			if f.State != doctor.OK {
 				state = c.Bold(state)
 			}
 			name := cli.Printable(f.Name)

@@ -20,6 +20,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
@@ -120,9 +121,9 @@ func (p *patient) cli(out *bytes.Buffer) *app {
 	c := newApp(strings.NewReader(""), out, out)
 	c.Getenv = func(name string) string { return map[string]string{"FAR_KEY": p.key, "NO_COLOR": "1"}[name] }
 	c.now = func() time.Time { return p.now }
-	c.machine = machine{
-		free:       func(string) (int64, error) { return p.free, nil },
-		confinable: func(context.Context) error { return p.confined },
+	c.machine = doctor.Machine{
+		Free:       func(string) (int64, error) { return p.free, nil },
+		Confinable: func(context.Context) error { return p.confined },
 	}
 	return c
 }
@@ -153,7 +154,7 @@ func (p *patient) image() string {
 }
 
 // examine has the doctor look, and returns what is not as it should be.
-func (p *patient) examine() (a doctorAnswer, wrong []finding) {
+func (p *patient) examine() (a doctorAnswer, wrong []doctor.Finding) {
 	p.Helper()
 	before := p.image()
 	var out bytes.Buffer
@@ -168,7 +169,7 @@ func (p *patient) examine() (a doctorAnswer, wrong []finding) {
 		p.Errorf("%v: %s", err, out.String())
 	}
 	for _, f := range a.Checks {
-		if f.State != stateOK {
+		if f.State != doctor.OK {
 			wrong = append(wrong, f)
 		}
 	}
@@ -197,7 +198,7 @@ func TestDoctor(t *testing.T) {
 		remedy string
 	}{
 		{"the home is open to others", func(p *patient) { chmod(p, ".", 0o755) },
-			"home", stateWarn, "is open to others: mode 0755", "chmod 700 "},
+			"home", doctor.Warn, "is open to others: mode 0755", "chmod 700 "},
 		{"a file is another user's", func(p *patient) {
 			if os.Geteuid() != 0 {
 				p.Skip("SKIPPED: only root can give files away")
@@ -205,13 +206,13 @@ func TestDoctor(t *testing.T) {
 			if err := os.Chown(filepath.Join(p.home, "logs"), 12345, -1); err != nil {
 				p.Fatal(err)
 			}
-		}, "home", stateFail, "logs belongs to user 12345", "chown -R "},
+		}, "home", doctor.Fail, "logs belongs to user 12345", "chown -R "},
 		{"the store is damaged", func(p *patient) {
 			if err := p.cli(nil).execute(context.Background(), []string{"--home", p.home, "-q", "checkpoint"}); err != nil {
 				p.Fatal(err)
 			}
 			damage(p, "memory.db", 0)
-		}, "store", stateFail, "memory.db", "crabmem "},
+		}, "store", doctor.Fail, "memory.db", "crabmem "},
 		{"the snapshot is missing and its log has operations", func(p *patient) {
 			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{FoldOnClose: crmem.FoldNever})
 			if err != nil {
@@ -223,12 +224,12 @@ func TestDoctor(t *testing.T) {
 			if err := errors.Join(s.Close(), os.Remove(filepath.Join(p.home, "memory.db"))); err != nil {
 				p.Fatal(err)
 			}
-		}, "store", stateFail, "memory.db is missing, and its log is there", "crabmem repair"},
+		}, "store", doctor.Fail, "memory.db is missing, and its log is there", "crabmem repair"},
 		{"the snapshot is missing and its log is empty", func(p *patient) {
 			if err := os.Remove(filepath.Join(p.home, "memory.db")); err != nil {
 				p.Fatal(err)
 			}
-		}, "store", stateFail, "memory.db is missing, and its log is there", "crabmem repair"},
+		}, "store", doctor.Fail, "memory.db is missing, and its log is there", "crabmem repair"},
 		{"another program has the store", func(p *patient) {
 			l, err := vfs.OS{}.Lock(filepath.Join(p.home, "memory.db-lock"))
 			if err != nil {
@@ -238,16 +239,16 @@ func TestDoctor(t *testing.T) {
 			if err := l.SetText("pid 4711\nboot x\ncommand crabmem import\nsocket \nstate dirty\n"); err != nil {
 				p.Fatal(err)
 			}
-		}, "lock", stateWarn, "crabmem import (pid 4711) has the store", "wait for it"},
+		}, "lock", doctor.Warn, "crabmem import (pid 4711) has the store", "wait for it"},
 		{"a line of a session is damaged", func(p *patient) { p.change("sessions/crab_user_1.jsonl", `"content":"hi"}`, `"content":`) },
-			"sessions", stateFail, "crab_user_1.jsonl: line 2", "crabmem sessions repair crab_user_1"},
+			"sessions", doctor.Fail, "crab_user_1.jsonl: line 2", "crabmem sessions repair crab_user_1"},
 		{"a socket was left", func(p *patient) {
 			if err := leftSocket(daemon.Socket(p.home)); err != nil {
 				p.Fatal(err)
 			}
-		}, "socket", stateWarn, "nobody listens on", "crabmem daemon start"},
+		}, "socket", doctor.Warn, "nobody listens on", "crabmem daemon start"},
 		{"something else is where the socket belongs", func(p *patient) { p.write("daemon.sock", "mine") },
-			"socket", stateFail, "is not a socket", "mv "},
+			"socket", doctor.Fail, "is not a socket", "mv "},
 		{"somebody else listens", func(p *patient) {
 			l := p.listen()
 			go func() { // until the listener is closed
@@ -260,25 +261,25 @@ func TestDoctor(t *testing.T) {
 					c.Close()
 				}
 			}()
-		}, "socket", stateFail, "it is not the daemon that answers", "end who listens there"},
+		}, "socket", doctor.Fail, "it is not the daemon that answers", "end who listens there"},
 		{"the daemon hangs", func(p *patient) { p.listen() },
-			"socket", stateFail, "does not answer within 1s", "end who listens there"},
+			"socket", doctor.Fail, "does not answer within 1s", "end who listens there"},
 		{"the daemon's sockets are gone", func(p *patient) {
 			serveSick(p, "")
 			if err := errors.Join(os.Remove(daemon.Socket(p.home)), os.Remove(filepath.Join(p.home, "run", "crabtalk.sock"))); err != nil {
 				p.Fatal(err)
 			}
-		}, "daemon", stateFail, "has the home, and nobody answers", "crabmem daemon start"},
+		}, "daemon", doctor.Fail, "has the home, and nobody answers", "crabmem daemon start"},
 		{"the daemon is of another version", func(p *patient) { serveSick(p, "0.0.1") },
-			"daemon", stateWarn, "the daemon is of version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
+			"daemon", doctor.Warn, "the daemon is of version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
 		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
-			"config", stateFail, "config.toml:", "mend it in "},
+			"config", doctor.Fail, "config.toml:", "mend it in "},
 		{"the key is not set", func(p *patient) { p.key = "" },
-			"config", stateFail, "the environment variable FAR_KEY is not set", "mend it in "},
+			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "mend it in "},
 		{"the key is wrong", func(p *patient) { p.key = "sk-wrong" },
-			"provider far", stateFail, "/v1/models refuses the request", "put a valid key"},
+			"provider far", doctor.Fail, "/v1/models refuses the request", "put a valid key"},
 		{"the provider is away", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },
-			"provider far", stateFail, "cannot be reached", "check base_url"},
+			"provider far", doctor.Fail, "cannot be reached", "check base_url"},
 		{"the provider is silent", func(p *patient) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -286,56 +287,56 @@ func TestDoctor(t *testing.T) {
 			}
 			p.Cleanup(func() { l.Close() })
 			p.change("config.toml", p.provider, "http://"+l.Addr().String()+"/v1")
-		}, "provider far", stateFail, "does not answer within 1s", "check the network"},
+		}, "provider far", doctor.Fail, "does not answer within 1s", "check the network"},
 		{"the local server has not got the model", func(p *patient) {
 			p.change("config.toml", `openai-compatible"`, `ollama"`)
 			p.change("config.toml", `"large"`, `"larger"`)
 		},
-			"provider far", stateFail, "it has no model larger", "ollama pull larger"},
+			"provider far", doctor.Fail, "it has no model larger", "ollama pull larger"},
 		{"the model is offline", func(p *patient) {
 			p.change("config.toml", "[agents.reader]", "[system.crab]\nmodel = \"offline\"\n[agents.reader]")
 		},
-			"model", stateWarn, "offline, though there is a provider", "set model in [system.crab]"},
+			"model", doctor.Warn, "offline, though there is a provider", "set model in [system.crab]"},
 		{"the program of a server is not there", func(p *patient) {
 			p.change("config.toml", "[agents.reader]", "[mcps.files]\ncommand = \"no-such-server\"\n[agents.reader]")
 		},
-			"server files", stateFail, "there is no program no-such-server", "install it"},
+			"server files", doctor.Fail, "there is no program no-such-server", "install it"},
 		{"a link leads nowhere", func(p *patient) {
 			if err := os.Symlink("/nowhere/at/all", filepath.Join(p.home, "history")); err != nil {
 				p.Fatal(err)
 			}
-		}, "home", stateFail, "history is a link, and leads nowhere", "put back what the link leads to"},
+		}, "home", doctor.Fail, "history is a link, and leads nowhere", "put back what the link leads to"},
 		{"a confined agent cannot be confined", func(p *patient) { p.confined = &tool.ConfineError{Err: errors.New("no namespaces")} },
-			"confinement", stateFail, "agent reader is scoped, and its commands cannot be confined here: no namespaces", `access = "never"`},
+			"confinement", doctor.Fail, "agent reader is scoped, and its commands cannot be confined here: no namespaces", `access = "never"`},
 		{"a component is gone", func(p *patient) {
 			_, port, _ := strings.Cut(closedPort(p), ":")
 			p.write("run/mail.port", port)
-		}, "components", stateWarn, "and nobody listens there", "start mail again"},
+		}, "components", doctor.Warn, "and nobody listens there", "start mail again"},
 		{"a port file is empty", func(p *patient) { p.write("run/mail.port", "") },
-			"components", stateWarn, "mail.port holds no port", "start the component again"},
+			"components", doctor.Warn, "mail.port holds no port", "start the component again"},
 		{"a cron cannot be read", func(p *patient) {
 			p.write("crons.toml", "[[cron]]\nid = 2\nschedule = \"nonsense\"\nskill = \"check-feeds\"\nsession = 1\nonce = false\n")
 		},
-			"crons", stateWarn, "crons.toml:3", "mend or remove that entry"},
+			"crons", doctor.Warn, "crons.toml:3", "mend or remove that entry"},
 		{"a cron has no skill", func(p *patient) { p.change("crons.toml", `"check-feeds"`, `"feeds"`) },
-			"crons", stateWarn, "cron 1 runs /feeds, and there is no such skill", "crabmem skills new feeds"},
+			"crons", doctor.Warn, "cron 1 runs /feeds, and there is no such skill", "crabmem skills new feeds"},
 		{"a cron has no session", func(p *patient) { p.change("crons.toml", "crab_user_1", "crab_user_2") },
-			"crons", stateWarn, "runs in the session crab_user_2, which is not there", "crabmem cron remove 1"},
+			"crons", doctor.Warn, "runs in the session crab_user_2, which is not there", "crabmem cron remove 1"},
 		{"a skill is not used", func(p *patient) { p.write("skills/half/SKILL.md", "---\nname: half\n---\n") },
-			"skills", stateWarn, "SKILL.md", "description"},
+			"skills", doctor.Warn, "SKILL.md", "description"},
 		{"the disk is full", func(p *patient) { p.free = 1 << 20 },
-			"disk", stateFail, "has 1.0 MiB free", "free some space"},
+			"disk", doctor.Fail, "has 1.0 MiB free", "free some space"},
 		{"the disk is nearly full", func(p *patient) { p.free = 300 << 20 },
-			"disk", stateWarn, "has only 300.0 MiB free", "free some space"},
+			"disk", doctor.Warn, "has only 300.0 MiB free", "free some space"},
 		{"a log is long", func(p *patient) {
-			if err := os.Truncate(filepath.Join(p.home, "logs", "daemon.log"), logWarn+1); err != nil {
+			if err := os.Truncate(filepath.Join(p.home, "logs", "daemon.log"), 64<<20+1); err != nil {
 				p.Fatal(err)
 			}
-		}, "logs", stateWarn, "daemon.log has 64.0 MiB", "rm "},
+		}, "logs", doctor.Warn, "daemon.log has 64.0 MiB", "rm "},
 		{"the clock is behind", func(p *patient) { p.now = time.Now().Add(-time.Hour) },
-			"clock", stateWarn, "and the clock says", "set the clock"},
+			"clock", doctor.Warn, "and the clock says", "set the clock"},
 		{"the clock was never set", func(p *patient) { p.now = time.Unix(1000, 0) },
-			"clock", stateFail, "1970-01-01T00:16:40Z", "set the clock"},
+			"clock", doctor.Fail, "1970-01-01T00:16:40Z", "set the clock"},
 	} {
 		t.Run(strings.ReplaceAll(test.fault, " ", "_"), func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,9 @@ import (
 	"crabmem/daemon/client"
 )
 
+// maxLockFile bounds the text of a lock.
+const maxLockFile = 4 << 10
+
 // The states of /proc/PID/stat in which a process does not run at all.
 const (
 	stateStopped = 'T' // by SIGSTOP or a terminal

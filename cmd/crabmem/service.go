@@ -231,6 +231,9 @@ func (c *app) printService(s *service.Service, st serviceState, system string) e
 	return nil
 }
 
+// maxEnvironment bounds the warnings of warnEnvironment.
+const maxEnvironment = 5
+
 // warnEnvironment says which variables the configuration needs that a service
 // does not have.
 func (c *app) warnEnvironment(home string) {
@@ -245,7 +248,7 @@ func (c *app) warnEnvironment(home string) {
 		return ""
 	})
 	problems, _ := errors.AsType[config.Problems](err)
-	for _, p := range problems[:min(len(problems), maxFindings)] {
+	for _, p := range problems[:min(len(problems), maxEnvironment)] {
 		c.Warn(p.String() + ", where services run: put the value into a file (api_key_file), or tell the system of the variable")
 	}
 }

@@ -57,23 +57,30 @@ allow. What works all the same is a warning, and exit code 0.`,
 		if len(args) == 1 {
 			path, err = args[0], nil
 		}
-		if err == nil {
-			err = c.skillsFolder(path)
-		}
-		if missing(err) {
-			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_skills", Message: path + ": there are no skills", Path: path, Err: err,
-				Remedy: "crabmem skills new NAME begins one; DIR, --home or CRABTALK_HOME name another place"}
-		}
 		if err != nil {
 			return err
 		}
-		list, problems, err := skill.Check(c.fs, skill.Dir{Path: path, Tier: skill.Workspace})
+		list, problems, err := c.checkSkills(path)
 		if err != nil {
 			return err
 		}
 		return c.checkedSkills(path, list, problems)
 	}
 	return cmd
+}
+
+// checkSkills checks the skills in a folder. One that is not there is a failure
+// of kind no_skills.
+func (c *app) checkSkills(path string) ([]skill.Skill, []*skill.Problem, error) {
+	err := c.skillsFolder(path)
+	if missing(err) {
+		return nil, nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_skills", Message: path + ": there are no skills", Path: path, Err: err,
+			Remedy: "crabmem skills new NAME begins one; DIR, --home or CRABTALK_HOME name another place"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return skill.Check(c.fs, skill.Dir{Path: path, Tier: skill.Workspace})
 }
 
 // checkedSkills says what a check found; what is wrong is an error.

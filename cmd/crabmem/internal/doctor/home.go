@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -13,36 +13,36 @@ import (
 
 // checkHome looks at the home, and at who may use it and what is in it.
 func (d *doctor) checkHome(context.Context) {
-	real, err := d.c.fs.Resolve(d.home)
+	real, err := d.FS.Resolve(d.Home)
 	var fi fs.FileInfo
 	if err == nil {
-		fi, err = d.c.fs.Lstat(real)
+		fi, err = d.FS.Lstat(real)
 	}
 	switch {
 	case missing(err):
-		d.warn("home", "crabmem init makes it; --home or CRABTALK_HOME name another", "%s is not there", d.home)
+		d.warn("home", "crabmem init makes it; --home or CRABTALK_HOME name another", "%s is not there", d.Home)
 		return
 	case err != nil:
 		d.broken("home", err)
 		return
 	case !fi.IsDir():
-		d.fail("home", "move it away, or name another home: --home or CRABTALK_HOME", "%s is not a directory", d.home)
+		d.fail("home", "move it away, or name another home: --home or CRABTALK_HOME", "%s is not a directory", d.Home)
 		return
 	}
 	if others, uid := ownedByOther(fi); others {
-		d.fail("home", "chown -R it to the user who runs crabmem, or name another home", "%s belongs to user %d, and this is user %d", d.home, uid, os.Geteuid())
+		d.fail("home", "chown -R it to the user who runs crabmem, or name another home", "%s belongs to user %d, and this is user %d", d.Home, uid, os.Geteuid())
 		return
 	}
 	good := true
 	if mode := fi.Mode().Perm(); mode&0o077 != 0 && fi.Mode()&fs.ModeSticky == 0 && ownModes {
 		good = false
-		d.warn("home", "chmod 700 "+cli.ShellWord(real), "%s is open to others: mode %04o", d.home, mode)
+		d.warn("home", "chmod 700 "+cli.ShellWord(real), "%s is open to others: mode %04o", d.Home, mode)
 	}
-	if kind := d.c.fs.Remote(real); kind != "" {
+	if kind := d.FS.Remote(real); kind != "" {
 		good = false
-		d.warn("home", "move it to a disk of this machine", "%s is on %s, where locks and syncs may not hold", d.home, kind)
+		d.warn("home", "move it to a disk of this machine", "%s is on %s, where locks and syncs may not hold", d.Home, kind)
 	}
-	list, err := d.c.fs.ReadDir(real)
+	list, err := d.FS.ReadDir(real)
 	if err != nil {
 		d.broken("home", err)
 		return
@@ -53,8 +53,8 @@ func (d *doctor) checkHome(context.Context) {
 		if err != nil {
 			continue // it has gone
 		}
-		name := filepath.Join(d.home, e.Name())
-		if _, err := d.c.fs.Resolve(name); err != nil && fi.Mode()&fs.ModeSymlink != 0 && left > 0 {
+		name := filepath.Join(d.Home, e.Name())
+		if _, err := d.FS.Resolve(name); err != nil && fi.Mode()&fs.ModeSymlink != 0 && left > 0 {
 			left--
 			good = false
 			d.fail("home", "put back what the link leads to, or remove the link", "%s is a link, and leads nowhere", name)
@@ -66,12 +66,12 @@ func (d *doctor) checkHome(context.Context) {
 		}
 	}
 	if good {
-		d.ok("home", "%s", d.home)
+		d.ok("home", "%s", d.Home)
 	}
 }
 
 func (d *doctor) userName() string {
-	if name := d.c.Getenv("USER"); name != "" {
+	if name := d.Getenv("USER"); name != "" {
 		return name
 	}
 	return "USER"
@@ -88,17 +88,17 @@ const (
 // checkDisk looks whether there is room where home and store are.
 func (d *doctor) checkDisk(context.Context) {
 	need := int64(diskFail)
-	for _, name := range []string{d.store, d.store + "-wal"} {
-		if fi, err := d.c.fs.Lstat(name); err == nil {
+	for _, name := range []string{d.Store, d.Store + "-wal"} {
+		if fi, err := d.FS.Lstat(name); err == nil {
 			need += fi.Size()
 		}
 	}
-	places := []string{d.existing(d.home)}
-	if at := d.existing(filepath.Dir(d.store)); at != places[0] {
+	places := []string{d.existing(d.Home)}
+	if at := d.existing(filepath.Dir(d.Store)); at != places[0] {
 		places = append(places, at)
 	}
 	for _, dir := range places {
-		free, err := d.c.machine.free(dir)
+		free, err := d.Machine.Free(dir)
 		switch {
 		case err != nil:
 			d.ok("disk", "%s: not known here", dir)
@@ -115,7 +115,7 @@ func (d *doctor) checkDisk(context.Context) {
 // existing is a directory, or the next above it that is there.
 func (d *doctor) existing(dir string) string {
 	for {
-		if _, err := d.c.fs.Lstat(dir); !missing(err) || filepath.Dir(dir) == dir {
+		if _, err := d.FS.Lstat(dir); !missing(err) || filepath.Dir(dir) == dir {
 			return dir
 		}
 		dir = filepath.Dir(dir)
@@ -126,8 +126,8 @@ func (d *doctor) existing(dir string) string {
 const logWarn = 64 << 20
 
 func (d *doctor) checkLogs(context.Context) {
-	dir := filepath.Join(d.home, "logs")
-	list, err := d.c.fs.ReadDir(dir)
+	dir := filepath.Join(d.Home, "logs")
+	list, err := d.FS.ReadDir(dir)
 	if missing(err) {
 		d.ok("logs", "none")
 		return
@@ -164,13 +164,13 @@ var noEarlier = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 // checkClock compares the clock with what it was when something was written.
 func (d *doctor) checkClock(context.Context) {
 	const remedy = "set the clock, as with: sudo timedatectl set-ntp true"
-	now := d.c.now()
+	now := d.Now()
 	if now.Before(noEarlier) {
 		d.fail("clock", remedy, "it is %s, says the clock", now.UTC().Format(time.RFC3339))
 		return
 	}
-	for _, name := range []string{d.store, d.store + "-wal", filepath.Join(d.home, config.File), filepath.Join(d.home, "crons.toml")} {
-		fi, err := d.c.fs.Lstat(name)
+	for _, name := range []string{d.Store, d.Store + "-wal", filepath.Join(d.Home, config.File), filepath.Join(d.Home, "crons.toml")} {
+		fi, err := d.FS.Lstat(name)
 		if err == nil && fi.ModTime().Sub(now) > clockSkew {
 			d.warn("clock", remedy, "%s was written at %s, and the clock says %s", name, fi.ModTime().UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 			return

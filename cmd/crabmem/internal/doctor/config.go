@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -17,21 +17,20 @@ import (
 // checkConfig reads the configuration and looks whether what it asks for can
 // be had.
 func (d *doctor) checkConfig(ctx context.Context) {
-	c, err := config.Load(d.c.fs, d.home, d.c.Getenv)
+	c, err := config.Load(d.FS, d.Home, d.Getenv)
 	if problems, ok := errors.AsType[config.Problems](err); ok {
-		for _, p := range problems[:min(len(problems), maxFindings)] {
-			d.fail("config", "mend it in "+cli.ShellWord(p.Path), "%s", p)
+		var list []Problem
+		for _, p := range problems {
+			list = append(list, Problem{Message: p.String(), Remedy: "mend it in " + cli.ShellWord(p.Path)})
 		}
-		if more := len(problems) - maxFindings; more > 0 {
-			d.fail("config", "mend those above first", "and %s", cli.Plural(more, "more problem", "more problems"))
-		}
+		d.problems("config", list, len(list), Fail, "mend those above first")
 		return
 	}
 	if err != nil {
 		d.broken("config", err)
 		return
 	}
-	_, err = d.c.fs.Lstat(filepath.Join(d.home, config.File))
+	_, err = d.FS.Lstat(filepath.Join(d.Home, config.File))
 	written := err == nil
 	if written {
 		d.ok("config", "%s, %s", cli.Plural(len(c.Agents), "agent", "agents"), cli.Plural(len(c.Providers), "provider", "providers"))
@@ -55,7 +54,7 @@ func (d *doctor) checkModel(c *config.Config, written bool) {
 		d.ok("model", "%s", active)
 	case len(c.Providers) > 0:
 		d.warn("model", "set model in [system.crab] of config.toml", "offline, though there is a provider: agents answer from the memory alone")
-	case d.c.Getenv("OPENAI_API_KEY") != "":
+	case d.Getenv("OPENAI_API_KEY") != "":
 		d.warn("model", "crabmem init --force writes a configuration with it", "offline, though OPENAI_API_KEY is set: agents answer from the memory alone")
 	case written || d.hello != nil:
 		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and: crabmem init --force", "offline: agents answer from the memory alone")
@@ -66,7 +65,7 @@ func (d *doctor) checkModel(c *config.Config, written bool) {
 
 // checkProviders asks all providers at once whether they are there.
 func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	type answer struct {
 		address string
@@ -94,7 +93,7 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 		case errors.As(a.err, &none):
 			d.fail(name, "ollama pull "+cli.ShellWord(none.Model), "%s: %v", a.address, a.err)
 		case errors.Is(a.err, context.DeadlineExceeded):
-			d.fail(name, "check the network, the proxy and base_url; --timeout waits longer", "%s does not answer within %v", a.address, d.timeout)
+			d.fail(name, "check the network, the proxy and base_url; --timeout waits longer", "%s does not answer within %v", a.address, d.Timeout)
 		case a.address == "":
 			d.fail(name, "mend it in config.toml", "%v", a.err)
 		default:
@@ -132,9 +131,9 @@ func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
 		d.ok("confinement", "no agent needs it")
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
-	err := d.c.machine.confinable(ctx)
+	err := d.Machine.Confinable(ctx)
 	if err == nil {
 		d.ok("confinement", "commands of confined agents are run")
 		return

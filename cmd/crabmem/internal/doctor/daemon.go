@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -18,15 +18,10 @@ import (
 
 // checkSocket looks who listens where the daemon does.
 func (d *doctor) checkSocket(ctx context.Context) {
-	cl, err := d.c.client()
-	if err != nil {
-		d.broken("socket", err)
-		return
-	}
-	path := cl.Addr.Address
+	path := d.Client.Addr.Address
 	good := true
-	for _, name := range []string{path, filepath.Join(d.home, "run", "crabtalk.sock")} {
-		if fi, err := d.c.fs.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && sockets {
+	for _, name := range []string{path, filepath.Join(d.Home, "run", "crabtalk.sock")} {
+		if fi, err := d.FS.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && sockets {
 			good = false
 			d.fail("socket", "move it away: mv "+cli.ShellWord(name)+" "+cli.ShellWord(name+".old"), "%s is not a socket, and no daemon can listen there", name)
 		}
@@ -34,18 +29,18 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	if !good {
 		return
 	}
-	wait, cancel := context.WithTimeout(ctx, d.timeout)
+	wait, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
-	hello, err := cl.Hello(wait)
+	hello, err := d.Client.Hello(wait)
 	var none *client.NoDaemonError
 	var skew *client.SkewError
 	switch {
 	case err == nil:
-		d.daemon, d.hello = cl, hello
+		d.hello = hello
 		d.ok("socket", "%s", path)
 		return
 	case errors.As(err, &none):
-		if _, err := d.c.fs.Lstat(path); err == nil {
+		if _, err := d.FS.Lstat(path); err == nil {
 			d.warn("socket", "crabmem daemon start replaces it", "nobody listens on %s: it was left by a daemon that was killed", path)
 		} else {
 			d.ok("socket", "nobody listens")
@@ -54,28 +49,27 @@ func (d *doctor) checkSocket(ctx context.Context) {
 		d.fail("daemon", "crabmem daemon stop, then crabmem daemon start", "%s", err)
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		d.fail("socket", "end who listens there; crabmem daemon logs", "%s: who listens there does not answer within %v", path, d.timeout)
+		d.fail("socket", "end who listens there; crabmem daemon logs", "%s: who listens there does not answer within %v", path, d.Timeout)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		d.fail("socket", "name another home: --home or CRABTALK_HOME", "no daemon can listen there: %v", err)
 	default:
 		d.fail("socket", "end who listens there, or name another home: --home or CRABTALK_HOME", "%s: it is not the daemon that answers: %v", path, err)
 	}
-	cl.Close()
 }
 
 // checkDaemon looks whether the daemon that answers is this program's, and of
 // this home; or who has the home when none answers.
 func (d *doctor) checkDaemon(context.Context) {
 	if d.hello == nil {
-		h, err := d.holder(filepath.Join(d.home, "run", "daemon.lock"))
+		h, err := d.holder(filepath.Join(d.Home, "run", "daemon.lock"))
 		switch {
 		case err != nil:
 			d.broken("daemon", err)
 		case h != nil:
 			d.hung = h.PID
 			state, fix := "", "crabmem daemon logs; end pid "+strconv.Itoa(h.PID)+", then crabmem daemon start"
-			if d.c.isLocal(*h) {
-				state, fix = describeProcess(h.PID)
+			if h.PID > 0 && h.Boot == d.FS.BootID() {
+				state, fix = d.DescribeProcess(h.PID)
 			}
 			if state != "" {
 				state = ": pid " + strconv.Itoa(h.PID) + " " + state
@@ -87,37 +81,33 @@ func (d *doctor) checkDaemon(context.Context) {
 		return
 	}
 	const again = "crabmem daemon stop, then crabmem daemon start"
-	v, _ := buildVersion()
-	real, err := d.c.fs.Resolve(d.home)
+	real, err := d.FS.Resolve(d.Home)
 	switch {
 	case err == nil && d.hello.Home != real:
 		d.warn("daemon", "unset CRABMEM_SOCKET, or set CRABTALK_HOME to that home", "the daemon that answers is of another home: %s", d.hello.Home)
-	case d.hello.Store != d.store:
+	case d.hello.Store != d.Store:
 		d.warn("daemon", "--db or CRABMEM_DB name that store; or start the daemon with this one", "the daemon has another store: %s", d.hello.Store)
-	case d.hello.Version != v:
-		d.warn("daemon", again, "the daemon is of version %s, and this program of %s", d.hello.Version, v)
+	case d.hello.Version != d.Version:
+		d.warn("daemon", again, "the daemon is of version %s, and this program of %s", d.hello.Version, d.Version)
 	default:
 		d.ok("daemon", "pid %d, since %s", d.hello.Pid, d.hello.StartedAt)
 	}
 }
 
-// stoppedCrons are those that the daemon does not run any more.
-func (d *doctor) stoppedCrons(ctx context.Context) (ids []uint64) {
-	if d.daemon == nil {
-		return nil
+// stoppedCrons returns the crons that the daemon does not run any more.
+func (d *doctor) stoppedCrons(ctx context.Context) (ids []uint64, err error) {
+	if d.hello == nil {
+		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
-	list, err := d.daemon.Crons(ctx)
-	if err != nil {
-		d.broken("crons", err)
-	}
+	list, err := d.Client.Crons(ctx)
 	for _, i := range list {
 		if i.Stopped {
 			ids = append(ids, i.Id)
 		}
 	}
-	return ids
+	return ids, err
 }
 
 const (
@@ -128,8 +118,8 @@ const (
 // checkPorts looks for files that say where a component listens, and nobody
 // does.
 func (d *doctor) checkPorts(ctx context.Context) {
-	dir := filepath.Join(d.home, "run")
-	list, err := d.c.fs.ReadDir(dir)
+	dir := filepath.Join(d.Home, "run")
+	list, err := d.FS.ReadDir(dir)
 	if err != nil && !missing(err) {
 		d.broken("components", err)
 		return
@@ -142,7 +132,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 			continue
 		}
 		seen++
-		b, err := vfs.ReadFile(d.c.fs, name, 64)
+		b, err := vfs.ReadFile(d.FS, name, 64)
 		if missing(err) {
 			continue
 		}
@@ -152,7 +142,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 			d.warn("components", "rm "+cli.ShellWord(name)+", and start the component again", "%s holds no port", name)
 			continue
 		}
-		wait, cancel := context.WithTimeout(ctx, min(portWait, d.timeout))
+		wait, cancel := context.WithTimeout(ctx, min(portWait, d.Timeout))
 		conn, err := new(net.Dialer).DialContext(wait, "tcp", net.JoinHostPort("127.0.0.1", port))
 		cancel()
 		if err != nil {

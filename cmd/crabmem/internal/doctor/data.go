@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/cron"
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
+)
+
+// maxLockFile bounds the text of a lock.
+const maxLockFile = 4 << 10
+
+// holder tries a lock for a moment and returns who has it, nil when nobody has.
+// One that is not there is nobody's.
+func (d *doctor) holder(name string) (*vfs.Holder, error) {
+	if _, err := d.FS.Lstat(name); missing(err) {
+		return nil, nil
+	}
+	l, err := d.FS.Lock(name)
+	if err == nil {
+		return nil, l.Unlock()
+	}
+	if !errors.Is(err, vfs.ErrLocked) {
+		return nil, err
+	}
+	h := vfs.Holder{}
+	if b, err := vfs.ReadFile(d.FS, name, maxLockFile); err == nil {
+		h = vfs.ParseHolder(string(b))
+	}
+	return &h, nil
+}
+
+// checkLock looks who has the store.
+func (d *doctor) checkLock(context.Context) {
+	if d.hello != nil && d.hello.Store == d.Store {
+		d.ok("lock", "the daemon has the store")
+		return
+	}
+	switch h, err := d.holder(d.Store + "-lock"); {
+	case err != nil:
+		d.broken("lock", err)
+	case h == nil:
+		d.ok("lock", "nobody has the store")
+	case h.PID == d.hung && d.hung != 0:
+		d.ok("lock", "the daemon that does not answer has the store")
+	default:
+		d.warn("lock", "wait for it to end, or end it", "%s (pid %d) has the store: others cannot write", h.Command, h.PID)
+	}
+}
+
+func (d *doctor) checkStore(context.Context) {
+	r, err := d.CheckStore()
+	switch {
+	case err != nil && d.Explain(err).Kind == "no_store", err == nil && errors.Is(r.Err(), crmem.ErrNoStore):
+		d.ok("store", "none yet: crabmem remember makes one")
+	case err != nil:
+		d.broken("store", err)
+	case len(r.Problems) == 0:
+		d.ok("store", "%s: %s", d.Store, cli.Plural(r.Entries, "entry", "entries"))
+	default:
+		var list []Problem
+		for _, p := range r.Problems {
+			list = append(list, Problem{p.Message, p.Remedy, p.Kind == crmem.Torn})
+		}
+		d.problems("store", list, len(list), Fail, "crabmem verify")
+	}
+}
+
+func (d *doctor) checkSessions(context.Context) {
+	r, err := d.CheckSessions()
+	if r != nil {
+		d.sessions = r.IDs
+	}
+	switch {
+	case err != nil && d.Explain(err).Kind == "no_sessions":
+		d.ok("sessions", "none yet")
+	case err != nil:
+		d.broken("sessions", err)
+	case r.Count == 0:
+		d.ok("sessions", "%s", cli.Plural(r.Sessions, "session", "sessions"))
+	default:
+		d.problems("sessions", r.Problems, r.Count, Fail, "crabmem sessions verify")
+	}
+}
+
+func (d *doctor) checkSkills(context.Context) {
+	switch n, list, err := d.CheckSkills(); {
+	case err != nil && d.Explain(err).Kind == "no_skills":
+		d.ok("skills", "none yet")
+	case err != nil:
+		d.broken("skills", err)
+	case len(list) == 0:
+		d.ok("skills", "%s", cli.Plural(n, "skill", "skills"))
+	default:
+		for i := range list {
+			list[i].Warning = true // the daemon works without it
+		}
+		d.problems("skills", list, len(list), Warn, "crabmem skills check")
+	}
+}
+
+// checkCrons looks for entries that never run, or do not any more.
+func (d *doctor) checkCrons(ctx context.Context) {
+	path := filepath.Join(d.Home, "crons.toml")
+	table, err := cron.Open(d.FS, path)
+	if err != nil {
+		d.fail("crons", "mend or move away "+cli.ShellWord(path), "%s", err)
+		return
+	}
+	var found []Problem
+	warn := func(remedy, format string, args ...any) {
+		found = append(found, Problem{fmt.Sprintf(format, args...), remedy, true})
+	}
+	for _, w := range table.Warnings() {
+		warn("mend or remove that entry", "an entry is not used: %s", w)
+	}
+	list := table.List()
+	skills, err := d.Skills()
+	for i := range list {
+		e := &list[i]
+		if err == nil {
+			if _, gone := skills.Get(tool.Unbounded(), e.Skill); errors.Is(gone, skill.ErrNotFound) {
+				warn("crabmem skills new "+cli.ShellWord(e.Skill), "cron %d runs /%s, and there is no such skill", e.ID, e.Skill)
+			}
+		}
+		switch {
+		case e.SessionFile == "":
+			warn("set session_file in crons.toml, or: crabmem cron remove "+fmt.Sprint(e.ID), "cron %d names no session's file: it cannot run", e.ID)
+		case !d.sessions[e.SessionFile]:
+			warn("crabmem sessions restore "+cli.ShellWord(e.SessionFile)+", or: crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in the session %s, which is not there", e.ID, e.SessionFile)
+		}
+	}
+	stopped, err := d.stoppedCrons(ctx)
+	for _, id := range stopped {
+		warn("crabmem daemon logs says why; a restart of the daemon gives it another chance", "cron %d was stopped: it failed again and again", id)
+	}
+	if len(found) == 0 {
+		d.ok("crons", "%s", cli.Plural(len(list), "entry", "entries"))
+	}
+	d.problems("crons", found, len(found), Warn, "crabmem cron list")
+	if err != nil {
+		d.broken("crons", err)
+	}
+}

@@ -37,7 +37,7 @@ func (d *dialog) prompt() string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(printableLine(l))
+		b.WriteString(cli.PrintableLine(l))
 	}
 	for i, o := range q.Options {
 		fmt.Fprintf(&b, "\n  %d  %s", i+1, cli.Printable(o.Label))

@@ -103,7 +103,7 @@ func (ch *chat) plain(ctx context.Context) error {
 		if c.JSON {
 			_ = c.PrintJSON(map[string]string{"info": text})
 		} else {
-			c.Out.WriteString(c.text(text) + "\n")
+			c.Out.WriteString(c.Text(text) + "\n")
 		}
 	}
 	in := readLines(c.Stdin)
@@ -160,7 +160,7 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 			return perr
 		}
 	case !c.JSON && r.Content != "":
-		c.Out.WriteString(c.text(strings.TrimRight(r.Content, "\n")) + "\n")
+		c.Out.WriteString(c.Text(strings.TrimRight(r.Content, "\n")) + "\n")
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 	}
 	ch.stored, ch.fresh, ch.agent = s.GetId(), false, s.GetAgent()
 	if ch.info != nil {
-		ch.info(fmt.Sprintf("going on with %s, %s, with %s", sessionLabel(s.Id, s.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Agent)))
+		ch.info(fmt.Sprintf("going on with %s, %s, with %s", cli.SessionLabel(s.Id, s.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Agent)))
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 		if s.Error != "" {
 			what = cli.Printable(cli.OneLine(s.Error))
 		}
-		fmt.Fprintf(&b, "%s %s  %s\n", mark, sessionLabel(s.Id, s.Title), what)
+		fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.SessionLabel(s.Id, s.Title), what)
 	}
 	if n := l.Total - uint64(len(l.Sessions)); n > 0 {
 		fmt.Fprintf(&b, "and %d more: crabmem sessions list\n", n)

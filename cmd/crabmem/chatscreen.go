@@ -296,7 +296,7 @@ func (s *screen) take(ctx context.Context, v any) {
 	case info:
 		s.flush()
 		for _, l := range strings.Split(string(v), "\n") {
-			s.line(printableLine(l))
+			s.line(cli.PrintableLine(l))
 		}
 	case ended:
 		s.flush()

@@ -63,7 +63,7 @@ may have. Without a daemon the exit code is 8.`,
 				where = ", kept as " + cli.Label(r.Archive)
 			}
 			c.Say("compacted %s: %d tokens to %d%s", cli.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
-			c.Out.WriteString(c.text(r.Summary) + "\n")
+			c.Out.WriteString(c.Text(r.Summary) + "\n")
 			return nil
 		})
 	}

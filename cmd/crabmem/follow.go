@@ -132,7 +132,7 @@ func (c *app) showLog(ctx context.Context, name string, lines int, follow bool) 
 	} else if err != nil && !missing(err) {
 		return err
 	}
-	c.Out.WriteString(c.text(string(b)))
+	c.Out.WriteString(c.Text(string(b)))
 	for follow {
 		if err := c.Out.Flush(); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (c *app) showLog(ctx context.Context, name string, lines int, follow bool) 
 		if b, err = r.next(); err != nil {
 			return err
 		}
-		c.Out.WriteString(c.text(string(b)))
+		c.Out.WriteString(c.Text(string(b)))
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 				c.Out.WriteString("\n")
 			}
 			c.Out.WriteString(c.heading(e) + "\n")
-			c.Out.WriteString(strings.TrimRight(c.text(e.Content), "\n") + "\n")
+			c.Out.WriteString(strings.TrimRight(c.Text(e.Content), "\n") + "\n")
 		}
 		return
 	}

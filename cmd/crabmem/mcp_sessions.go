@@ -189,7 +189,7 @@ func (h *sessionHit) write(b *strings.Builder) {
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(b, "%s, %s, line %d\n", sessionLabel(h.Session, h.Title), cli.Label(h.Role), h.Line)
+	fmt.Fprintf(b, "%s, %s, line %d\n", cli.SessionLabel(h.Session, h.Title), cli.Label(h.Role), h.Line)
 	hit := sessionLine{h.Line, h.Role, h.Text}
 	done := false
 	for _, w := range h.Window {

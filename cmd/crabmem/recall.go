@@ -202,7 +202,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 }
 
 func (c *app) indent(text string) {
-	for line := range strings.Lines(c.text(text)) {
+	for line := range strings.Lines(c.Text(text)) {
 		c.Out.WriteString("    " + strings.TrimRight(line, "\r\n") + "\n")
 	}
 }

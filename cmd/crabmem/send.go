@@ -72,7 +72,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	err = t.say(ctx, text, func(e *pb.StreamEvent) {
 		piece := r.add(e)
 		if live && piece != "" {
-			io.WriteString(c.Out, c.text(piece))
+			io.WriteString(c.Out, c.Text(piece))
 			open = !strings.HasSuffix(piece, "\n")
 		}
 		if lines := eventLines(e); len(lines) > 0 && live && c.IsTerminal(c.Stderr) {
@@ -104,7 +104,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	case live && open:
 		c.Out.WriteString("\n")
 	case !live && !c.JSON && (err == nil || r.Content != ""):
-		c.Out.WriteString(c.text(strings.TrimRight(r.Content, "\n")) + "\n")
+		c.Out.WriteString(c.Text(strings.TrimRight(r.Content, "\n")) + "\n")
 	}
 	return err
 }

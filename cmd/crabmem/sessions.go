@@ -150,14 +150,6 @@ func aboutSession(err error) error {
 	return f
 }
 
-// sessionLabel is a session as a person sees it.
-func sessionLabel(id, title string) string {
-	if title == "" {
-		return cli.Label(id)
-	}
-	return cli.Label(id) + " " + cli.Quoted(title)
-}
-
 // completeSessions completes the first n arguments with ids of sessions, or of
 // those in the trash; n < 0 is every argument.
 func (c *app) completeSessions(n int, trash bool) cobra.CompletionFunc {

@@ -193,7 +193,7 @@ func replacedLines(ctx context.Context, s *sessionlog.Session, p sessionlog.Comp
 
 func (c *app) expandText(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
 	return replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
-		_, err := c.Out.WriteString(printableLine(string(l.Raw)) + "\n")
+		_, err := c.Out.WriteString(cli.PrintableLine(string(l.Raw)) + "\n")
 		return err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/sessionlog"
 
@@ -67,7 +68,7 @@ run.`,
 			verb = "would delete"
 		}
 		for _, s := range gone {
-			c.Say("%s %s", verb, sessionLabel(s.ID, s.Title))
+			c.Say("%s %s", verb, cli.SessionLabel(s.ID, s.Title))
 		}
 		return nil
 	}
@@ -153,7 +154,7 @@ what there is.`,
 			return c.PrintJSON(map[string]any{"restored": back})
 		}
 		for _, s := range back {
-			c.Say("restored %s", sessionLabel(s.ID, s.Title))
+			c.Say("restored %s", cli.SessionLabel(s.ID, s.Title))
 		}
 		return nil
 	}

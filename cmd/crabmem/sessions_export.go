@@ -46,10 +46,10 @@ of its fence. --json is --format jsonl, or the Markdown in one object.`,
 			case format == "jsonl":
 				return c.exportLines(cmd.Context(), s)
 			case !c.JSON:
-				return exportMarkdown(cmd.Context(), c.Out, s, c.text)
+				return exportMarkdown(cmd.Context(), c.Out, s, c.Text)
 			}
 			var b bytes.Buffer
-			if err := exportMarkdown(cmd.Context(), &b, s, c.text); err != nil {
+			if err := exportMarkdown(cmd.Context(), &b, s, c.Text); err != nil {
 				return err
 			}
 			return c.PrintJSON(map[string]string{"id": s.ID, "format": format, "text": b.String()})

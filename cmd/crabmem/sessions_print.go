@@ -74,7 +74,7 @@ func (c *app) printMessage(number int64, m *sessionlog.Message) {
 // stands around it or takes command of the screen.
 func (c *app) printText(indent, s string) {
 	for line := range strings.Lines(s) {
-		if line = printableLine(strings.TrimSuffix(line, "\n")); line != "" {
+		if line = cli.PrintableLine(strings.TrimSuffix(line, "\n")); line != "" {
 			c.Out.WriteString(indent)
 		}
 		c.Out.WriteString(line)

@@ -201,7 +201,7 @@ func (c *app) foundText(a *sessionsFound) {
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(sessionLabel(h.ID, h.Title)),
+		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(cli.SessionLabel(h.ID, h.Title)),
 			c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", cli.Label(h.Role), h.Line, h.Score)))
 		best := cli.OneLine(snippet.Cut(h.Snippet, bm25.Standard, terms, 240))
 		if !slices.ContainsFunc(h.Window, func(w sessionlog.Windowed) bool { return w.Line == h.Line }) {

@@ -61,7 +61,7 @@ first message, of the user, as whoever resumes the session sees it.`,
 }
 
 func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
-	c.Out.WriteString(c.Bold(sessionLabel(s.ID, i.Meta.Title)) + "\n")
+	c.Out.WriteString(c.Bold(cli.SessionLabel(s.ID, i.Meta.Title)) + "\n")
 	parts := []string{cli.Plural(i.Messages, "message", "messages")}
 	if i.Meta.Agent != "" {
 		parts = append([]string{fmt.Sprintf("%s with %s, %s", cli.Label(i.Meta.Agent), cli.Label(i.Meta.CreatedBy), cli.Printable(i.Meta.CreatedAt))}, parts...)

@@ -60,7 +60,7 @@ One that the daemon has open gets its title from it.`,
 			if c.JSON {
 				return c.PrintJSON(s)
 			}
-			c.Say("titled %s, in %s", sessionLabel(s.ID, s.Title), cli.Printable(s.File))
+			c.Say("titled %s, in %s", cli.SessionLabel(s.ID, s.Title), cli.Printable(s.File))
 			return nil
 		})
 	}

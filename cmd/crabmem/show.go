@@ -34,7 +34,7 @@ entry has; an alias of several is exit code 4, and the message lists them.`,
 				return c.PrintJSON(e)
 			}
 			if c.IsTerminal(c.Stdout) {
-				c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.text(e.Content), "\n") + "\n")
+				c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.Text(e.Content), "\n") + "\n")
 				return nil
 			}
 			c.Out.WriteString(e.Content)
@@ -51,26 +51,4 @@ func (c *app) heading(e crmem.Entry) string {
 		h += c.Dim(", also " + cli.Printable(strings.Join(e.Aliases, ", ")))
 	}
 	return h
-}
-
-// text is content for a person: on a terminal nothing in it takes command of
-// the screen.
-func (c *app) text(s string) string {
-	if !c.IsTerminal(c.Stdout) {
-		return s
-	}
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = printableLine(l)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// printableLine is printable for a line of a text, which keeps its tabs.
-func printableLine(l string) string {
-	parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
-	for k := range parts {
-		parts[k] = cli.Printable(parts[k])
-	}
-	return strings.Join(parts, "\t")
 }

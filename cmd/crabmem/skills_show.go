@@ -81,6 +81,6 @@ func (c *app) showSkill(s *skill.Skill) {
 		}
 	}
 	if s.Body != "" {
-		c.Out.WriteString("\n" + c.text(s.Body) + "\n")
+		c.Out.WriteString("\n" + c.Text(s.Body) + "\n")
 	}
 }

@@ -167,3 +167,16 @@ func (c *Streams) TakeWarnings() []string {
 	c.warnings = nil
 	return w
 }
+
+// Text is content for a person: on a terminal nothing in it takes command of
+// the screen.
+func (c *Streams) Text(s string) string {
+	if !c.IsTerminal(c.Stdout) {
+		return s
+	}
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = PrintableLine(l)
+	}
+	return strings.Join(lines, "\n")
+}

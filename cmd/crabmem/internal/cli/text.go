@@ -145,3 +145,20 @@ func ShellWord(word string) string {
 	}
 	return quoted
 }
+
+// SessionLabel is a session as a person sees it.
+func SessionLabel(id, title string) string {
+	if title == "" {
+		return Label(id)
+	}
+	return Label(id) + " " + Quoted(title)
+}
+
+// PrintableLine is Printable for a line of a text, which keeps its tabs.
+func PrintableLine(l string) string {
+	parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
+	for k := range parts {
+		parts[k] = Printable(parts[k])
+	}
+	return strings.Join(parts, "\t")
+}

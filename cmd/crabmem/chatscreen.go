@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/cmd/crabmem/tty"
 	"crabmem/daemon/wire/pb"
 
 	"golang.org/x/term"

@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 		"daemon/model", "daemon/skill", "daemon/tool", "daemon/wire/pb"},
 	"cmd/crabmem/internal/importer": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "sessionlog", "sessionlog/foreign",
 		"daemon/mcpserver/memgraph"},
-	"cmd/crabmem/tty": {"cmd/crabmem/internal/cli"},
+	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
 	"daemon": {"daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model",
 		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog"},
 }

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/cmd/crabmem/tty"
 )
 
 var style = regexp.MustCompile("\x1b\\[[0-9;]+m")

@@ -1,3 +1,5 @@
+// Package tty formats Markdown for a terminal, decodes keys, and edits a few lines
+// of text. It reads and writes no file.
 package tty
 
 import (

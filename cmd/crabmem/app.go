@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem/vfs"
@@ -32,8 +33,8 @@ type app struct {
 	editing atomic.Bool
 	// serving is true while others are served: a signal is how that ends.
 	serving atomic.Bool
-	// raw is the terminal while a chat has it.
-	raw atomic.Pointer[raw]
+	// terminal is set while a chat has it.
+	terminal atomic.Pointer[chat.Terminal]
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/daemon/model/modeltest"
 
 	"golang.org/x/sys/unix"
@@ -267,7 +268,7 @@ repeat
 	p.await("Ctrl+C again leaves")
 	p.typed("\x03")
 	p.end(0)
-	p.await(rawEnd)
+	p.await("\x1b[<u\x1b[?2004l\x1b[0m")
 	home := home(env)
 	b, err := os.ReadFile(filepath.Join(home, "history"))
 	if err != nil || !strings.Contains(string(b), `a\nb\nc\nde\nf`+"\n") {
@@ -322,7 +323,7 @@ func TestScreenEnds(t *testing.T) {
 func TestRawGuard(t *testing.T) {
 	p := openTerminal(t, os.Environ(), "true")
 	p.end(0)
-	r, err := makeRaw(p.other, p.other)
+	r, err := chat.OpenTerminal(p.other, p.other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,11 +336,11 @@ func TestRawGuard(t *testing.T) {
 				t.Errorf("the panic became %v", v)
 			}
 		}()
-		defer r.guard()
+		defer r.Guard()
 		panic("oops")
 	}()
-	p.await(rawBegin)
-	p.await(rawEnd)
+	p.await("\x1b[?2004h\x1b[>1u")
+	p.await("\x1b[<u\x1b[?2004l\x1b[0m")
 	if modes, err := unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS); err != nil || *modes != *p.modes {
 		t.Errorf("the terminal is not as it was: %v", err)
 	}

@@ -57,6 +57,8 @@ var mayImport = map[string][]string{
 		"daemon/model", "daemon/skill", "daemon/tool", "daemon/wire/pb"},
 	"cmd/crabmem/internal/importer": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "sessionlog", "sessionlog/foreign",
 		"daemon/mcpserver/memgraph"},
+	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
+		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
 	"daemon": {"daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model",
 		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog"},

@@ -51,7 +51,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			if err, ended := c.windDown(done, signals); ended && c.serving.Load() {
 				return c.report(err) // this is how a daemon is ended
 			}
-			c.restoreTerminal()
+			if t := c.terminal.Load(); t != nil {
+				t.Restore()
+			}
 			return c.report(stop)
 		}
 	}

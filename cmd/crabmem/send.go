@@ -5,14 +5,12 @@ import (
 	"io"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
-
-// maxSaid is how long a message to an agent may be.
-const maxSaid = 4 << 20
 
 func (c *app) sendCommand() *cobra.Command {
 	f := &talkFlags{}
@@ -42,7 +40,7 @@ object, in which stored_id is what --session takes.`,
 		text := strings.Join(args, " ")
 		if text == "-" {
 			var err error
-			if text, err = c.ReadInput(cmd.Context(), maxSaid); err != nil {
+			if text, err = c.ReadInput(cmd.Context(), chat.MaxMessage); err != nil {
 				return err
 			}
 		}
@@ -60,22 +58,22 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 		return err
 	}
 	defer func() {
-		if cerr := t.close(); err == nil {
+		if cerr := t.Close(); err == nil {
 			err = cerr
 		}
 	}()
-	r := &reply{}
+	r := &chat.Reply{}
 	live := c.IsTerminal(c.Stdout) && !c.JSON
-	asked := newAsker(t, ctx)
-	defer asked.wait()
+	asked := chat.NewAsker(t, ctx)
+	defer asked.Wait()
 	open := false // a line that has no end yet
-	err = t.say(ctx, text, func(e *pb.StreamEvent) {
-		piece := r.add(e)
+	err = t.Say(ctx, text, func(e *pb.StreamEvent) {
+		piece := r.Add(e)
 		if live && piece != "" {
 			io.WriteString(c.Out, c.Text(piece))
 			open = !strings.HasSuffix(piece, "\n")
 		}
-		if lines := eventLines(e); len(lines) > 0 && live && c.IsTerminal(c.Stderr) {
+		if lines := chat.EventLines(e); len(lines) > 0 && live && c.IsTerminal(c.Stderr) {
 			if open {
 				c.Out.WriteString("\n")
 				open = false
@@ -86,13 +84,17 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 			}
 		}
 		if e.GetAskUser() != nil {
-			asked.reply(r.Session, nobody)
+			asked.Reply(r.Session, chat.NoUserReply)
 		}
 		if live {
 			c.Out.Flush()
 		}
 	})
-	r.done(err)
+	var failure *cli.Failure
+	if err != nil {
+		failure = classify(err)
+	}
+	r.Done(failure)
 	switch {
 	case c.JSON && r.Stored != "":
 		if perr := c.PrintJSON(r); perr != nil {

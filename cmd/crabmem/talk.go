@@ -3,40 +3,21 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
-
-// talk is a conversation: with which agent, in which session, by which model.
-// The session is known by its file, so that a daemon that was started again
-// goes on with it.
-type talk struct {
-	client *client.Client
-	end    func() error // of the daemon in this process; nil without one
-
-	agent  string // "" is the session's own, or crab
-	model  string // "" is the agent's
-	dir    string // where the agent's commands run
-	stored string // "" before it is known
-	fresh  bool   // the next run begins a session
-
-	live atomic.Uint64 // the session's number while a run shows something
-}
 
 // talkFlags say which conversation it is.
 type talkFlags struct {
@@ -55,16 +36,16 @@ func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 }
 
 // startTalk finds the daemon. Without one the model offline is served here.
-func (c *app) startTalk(ctx context.Context, f *talkFlags) (*talk, error) {
-	t := &talk{agent: f.agent, model: f.model, stored: f.session, fresh: f.fresh}
+func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, error) {
+	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Explain: said}
 	var err error
-	if t.dir, err = absolute(f.dir); err != nil {
+	if t.Dir, err = absolute(f.dir); err != nil {
 		return nil, err
 	}
-	t.client, _, err = c.running(ctx)
+	t.Client, _, err = c.running(ctx)
 	if f, ok := errors.AsType[*cli.Failure](err); ok && f.Kind == "no_daemon" {
-		if t.model == config.Offline {
-			t.client, t.end, err = c.serveHere(ctx)
+		if t.Model == config.Offline {
+			t.Client, t.End, err = c.serveHere(ctx)
 		} else {
 			f.Remedy += "; --model offline needs none"
 		}
@@ -73,15 +54,6 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*talk, error) {
 		return nil, said(err)
 	}
 	return t, nil
-}
-
-// close ends what the conversation has open.
-func (t *talk) close() error {
-	err := t.client.Close()
-	if t.end != nil {
-		err = errors.Join(err, t.end())
-	}
-	return err
 }
 
 // endWait is how long others may go on with their requests when the daemon of
@@ -148,72 +120,6 @@ func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}}, end, nil
 }
 
-// cancelWait is how long a run may take to end after it was asked to. Then the
-// connection is closed, which ends it too.
-const cancelWait = time.Second
-
-// say sends a message and shows what happens until the run has ended. When ctx
-// ends the run is cancelled: what was said until then is in the session.
-func (t *talk) say(ctx context.Context, text string, show func(*pb.StreamEvent)) error {
-	m := &pb.StreamMsg{Agent: t.agent, Content: text, Cwd: &t.dir}
-	if t.model != "" {
-		m.Model = &t.model
-	}
-	switch {
-	case t.fresh:
-		m.NewChat = true
-	case t.stored != "":
-		m.ResumeFile = &t.stored
-	}
-	t.live.Store(0)
-	run, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	cancelled := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(cancelled)
-		t.cancel(run, hangUp)
-	})
-	defer func() {
-		hangUp()
-		if !stop() {
-			<-cancelled
-		}
-	}()
-	var session uint64
-	for e, err := range t.client.Stream(run, m) {
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return said(err)
-		}
-		if s := e.GetStart(); s != nil {
-			session = s.Session
-			if s.StoredId != "" {
-				t.stored, t.fresh = s.StoredId, false
-			}
-		} else {
-			t.live.Store(session) // it is this run's turn
-		}
-		show(e)
-	}
-	return context.Cause(ctx)
-}
-
-// cancel ends the run that is going on. One that waits for others in its
-// session is ended by hanging up: to cancel would end that of the others.
-func (t *talk) cancel(run context.Context, hangUp func()) {
-	defer hangUp()
-	id := t.live.Load()
-	if id == 0 {
-		return
-	}
-	ctx, stop := context.WithTimeout(run, cancelWait)
-	defer stop()
-	if t.client.Cancel(ctx, id) == nil {
-		<-ctx.Done()
-	}
-}
-
 // said makes what the daemon answered, and what came in between, an error of
 // the command line.
 func said(err error) error {
@@ -261,97 +167,8 @@ var talkRemedies = map[string]string{
 	"model":         "check the provider in config.toml; --model offline answers without one",
 	"exhausted":     "ask for less at once, or raise max_iterations of the agent",
 	"read_only":     "begin a session of your own with --new: this one was imported",
-	"format":        "crabmem sessions verify says what is wrong",
+	"format":        chat.FormatRemedy,
 	"too_many":      "wait until others are done",
-}
-
-// reply is what came of a message, and what send --json answers.
-type reply struct {
-	Agent   string       `json:"agent"`
-	Session uint64       `json:"session"`   // its number in the daemon
-	Stored  string       `json:"stored_id"` // what --session takes
-	Content string       `json:"content"`
-	Usage   *replyUsage  `json:"usage"` // null when nothing was counted
-	Error   *cli.Failure `json:"error"` // null when all went well
-
-	text      strings.Builder
-	step      bool // tools were called since text came
-	compacted bool // the daemon says so in the text too
-}
-
-// replyUsage is counted in tokens, of the whole run.
-type replyUsage struct {
-	Prompt       uint64 `json:"prompt"`
-	Completion   uint64 `json:"completion"`
-	ContextLimit uint64 `json:"context_limit"`
-	Estimated    bool   `json:"estimated"`
-
-	context uint64 // how full it is
-}
-
-// compactedNote is what the daemon writes into the answer for clients that do
-// not know of compaction.
-const compactedNote = "\n[context compacted]\n"
-
-// add takes an event in and returns the text that it adds to what is shown.
-// The content is what was said last, after the tools.
-func (r *reply) add(e *pb.StreamEvent) string {
-	switch {
-	case e.GetStart() != nil:
-		r.Agent, r.Session, r.Stored = e.GetStart().Agent, e.GetStart().Session, e.GetStart().StoredId
-		if r.Agent == "" {
-			r.Agent = config.Crab
-		}
-	case e.GetChunk() != nil:
-		text := e.GetChunk().Content
-		if r.compacted && text == compactedNote {
-			r.compacted = false
-			return ""
-		}
-		if r.step {
-			r.text.Reset()
-			r.step = false
-		}
-		r.text.WriteString(text)
-		return text
-	case e.GetToolsComplete() != nil:
-		r.step = true
-	case e.GetCompacted() != nil:
-		r.compacted = true
-	case e.GetUsage() != nil:
-		if r.Usage == nil {
-			r.Usage = &replyUsage{}
-		}
-		u := e.GetUsage()
-		r.Usage.Prompt += u.Prompt
-		r.Usage.Completion += u.Completion
-		r.Usage.ContextLimit, r.Usage.context = u.ContextLimit, u.Prompt+u.Completion
-		r.Usage.Estimated = r.Usage.Estimated || u.Estimated
-	}
-	return ""
-}
-
-func (r *reply) done(err error) {
-	r.Content = r.text.String()
-	if err != nil {
-		r.Error = classify(err)
-	}
-}
-
-// usageLine says how much was used.
-func usageLine(u *replyUsage) string {
-	if u == nil {
-		return ""
-	}
-	about := ""
-	if u.Estimated {
-		about = "about "
-	}
-	s := fmt.Sprintf("%s%s in, %d out", about, cli.Plural(u.Prompt, "token", "tokens"), u.Completion)
-	if u.ContextLimit > 0 {
-		s += fmt.Sprintf(", context %d %%", u.context*100/u.ContextLimit)
-	}
-	return s
 }
 
 // absolute makes the name of a directory one that the daemon understands.

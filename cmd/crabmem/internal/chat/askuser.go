@@ -1,4 +1,4 @@
-package main
+package chat
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ type dialog struct {
 	answers   []any // a text, or several where more than one may be chosen
 }
 
-// nobody is the reply where there is no person.
-const nobody = "Nobody is there to answer. Decide it yourself, and say what you decided; where you must not, say what you need to know."
+// NoUserReply is the reply where there is no person.
+const NoUserReply = "Nobody is there to answer. Decide it yourself, and say what you decided; where you must not, say what you need to know."
 
 // more reports whether a question is left.
 func (d *dialog) more() bool { return len(d.answers) < len(d.questions) }

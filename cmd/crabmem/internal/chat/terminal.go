@@ -1,4 +1,4 @@
-package main
+package chat
 
 import (
 	"io"
@@ -15,44 +15,37 @@ const (
 	rawEnd   = "\x1b[<u\x1b[?2004l\x1b[0m"
 )
 
-// raw is a terminal that gives every key as it is pressed.
-type raw struct {
+// Terminal is a terminal that gives every key as it is pressed.
+type Terminal struct {
 	in    *os.File
 	out   io.Writer
 	state *term.State
 	once  sync.Once
 }
 
-func makeRaw(in *os.File, out io.Writer) (*raw, error) {
+func OpenTerminal(in *os.File, out io.Writer) (*Terminal, error) {
 	state, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return nil, err
 	}
 	io.WriteString(out, rawBegin)
-	return &raw{in: in, out: out, state: state}, nil
+	return &Terminal{in: in, out: out, state: state}, nil
 }
 
-// restore makes the terminal what it was. It may be called several times, and
+// Restore makes the terminal what it was. It may be called several times, and
 // from everywhere.
-func (r *raw) restore() {
+func (r *Terminal) Restore() {
 	r.once.Do(func() {
 		io.WriteString(r.out, rawEnd)
 		_ = term.Restore(int(r.in.Fd()), r.state) // there is nothing else to try
 	})
 }
 
-// guard is deferred by what runs beside the chat: a panic is shown on a
+// Guard is deferred by what runs beside the chat: a panic is shown on a
 // terminal that is as it was.
-func (r *raw) guard() {
+func (r *Terminal) Guard() {
 	if p := recover(); p != nil {
-		r.restore()
+		r.Restore()
 		panic(p)
-	}
-}
-
-// restoreTerminal is called before the program ends in whatever way it chooses.
-func (c *app) restoreTerminal() {
-	if r := c.raw.Load(); r != nil {
-		r.restore()
 	}
 }

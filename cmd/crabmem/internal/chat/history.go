@@ -1,8 +1,10 @@
-package main
+package chat
 
 import (
 	"bufio"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,10 +29,10 @@ func historyFile(home string) string { return filepath.Join(home, "history") }
 
 // loadHistory returns the texts, the newest last. A file that has grown too long
 // is cut.
-func (c *app) loadHistory(home string) ([]string, error) {
+func loadHistory(fsys vfs.FS, home string) ([]string, error) {
 	name := historyFile(home)
-	f, err := c.fs.Open(name)
-	if missing(err) {
+	f, err := fsys.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -57,7 +59,7 @@ func (c *app) loadHistory(home string) ([]string, error) {
 		return texts[max(len(texts)-maxHistory, 0):], nil
 	}
 	texts = texts[max(len(texts)-maxHistory, 0):]
-	return texts, vfs.Replace(c.fs, name, 0o600, func(w io.Writer) error {
+	return texts, vfs.Replace(fsys, name, 0o600, func(w io.Writer) error {
 		for _, text := range texts {
 			if _, err := io.WriteString(w, toHistory.Replace(text)+"\n"); err != nil {
 				return err
@@ -69,11 +71,11 @@ func (c *app) loadHistory(home string) ([]string, error) {
 
 // addHistory adds a text. One that begins with a blank is not kept, as in a
 // shell.
-func (c *app) addHistory(home, text string) error {
+func addHistory(fsys vfs.FS, home, text string) error {
 	if text == "" || text[0] == ' ' || len(text) > maxHistoryText {
 		return nil
 	}
-	f, err := c.fs.OpenFile(historyFile(home), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := fsys.OpenFile(historyFile(home), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}

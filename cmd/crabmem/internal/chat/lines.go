@@ -1,4 +1,4 @@
-package main
+package chat
 
 import (
 	"context"
@@ -12,33 +12,35 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// asker sends replies to questions beside the run that asks.
-type asker struct {
-	t   *talk
+// Asker sends replies to questions beside the run that asks.
+type Asker struct {
+	t   *Conversation
 	ctx context.Context
 	wg  sync.WaitGroup
 }
 
-func newAsker(t *talk, ctx context.Context) *asker { return &asker{t: t, ctx: ctx} }
+// NewAsker returns an Asker whose replies end with ctx.
+func NewAsker(t *Conversation, ctx context.Context) *Asker { return &Asker{t: t, ctx: ctx} }
 
 // replyTime is how long a reply may take to get to the daemon.
 const replyTime = 10 * time.Second
 
-// reply answers the question of a session. One that is too late changes nothing:
+// Reply answers the question of a session. One that is too late changes nothing:
 // the run goes on as it would.
-func (a *asker) reply(session uint64, text string) {
+func (a *Asker) Reply(session uint64, text string) {
 	a.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(a.ctx, replyTime)
 		defer cancel()
-		_ = a.t.client.ReplyToAsk(ctx, session, text)
+		_ = a.t.Client.ReplyToAsk(ctx, session, text)
 	})
 }
 
-func (a *asker) wait() { a.wg.Wait() }
+// Wait waits until every reply is sent.
+func (a *Asker) Wait() { a.wg.Wait() }
 
-// eventLines are what there is to see of an event beside the text: calls of
+// EventLines are what there is to see of an event beside the text: calls of
 // tools, their results, what was compacted.
-func eventLines(e *pb.StreamEvent) []string {
+func EventLines(e *pb.StreamEvent) []string {
 	switch {
 	case e.GetToolStart() != nil:
 		var lines []string

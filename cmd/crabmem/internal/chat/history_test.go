@@ -1,4 +1,4 @@
-package main
+package chat
 
 import (
 	"fmt"
@@ -7,21 +7,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/crmem/vfs"
 )
 
 func TestChatHistory(t *testing.T) {
 	home := t.TempDir()
-	c := newApp(nil, nil, nil)
-	if texts, err := c.loadHistory(home); err != nil || len(texts) != 0 {
+	if texts, err := loadHistory(vfs.OS{}, home); err != nil || len(texts) != 0 {
 		t.Fatalf("%q, %v", texts, err)
 	}
 	said := []string{"one", "two\nlines\\n", `\`, "日本"}
 	for _, text := range append(said, " a secret", "", strings.Repeat("x", maxHistoryText+1)) {
-		if err := c.addHistory(home, text); err != nil {
+		if err := addHistory(vfs.OS{}, home, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	texts, err := c.loadHistory(home)
+	texts, err := loadHistory(vfs.OS{}, home)
 	if err != nil || !slices.Equal(texts, said) {
 		t.Errorf("got %q, %v; want %q", texts, err, said)
 	}
@@ -40,7 +41,7 @@ func TestChatHistory(t *testing.T) {
 	}
 	f.Close()
 	for range 2 {
-		texts, err := c.loadHistory(home)
+		texts, err := loadHistory(vfs.OS{}, home)
 		if err != nil || len(texts) != maxHistory || texts[maxHistory-1] != fmt.Sprintf("text %d[2J", 3*maxHistory-1) {
 			t.Errorf("%d texts, %v", len(texts), err)
 		}

@@ -1,4 +1,4 @@
-package main
+package chat
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func (ch *chat) help(context.Context, string) error {
 }
 
 func (ch *chat) clear(context.Context, string) error {
-	ch.stored, ch.fresh = "", true
+	ch.Stored, ch.Fresh = "", true
 	ch.info("the next message begins a session")
 	return nil
 }
@@ -74,9 +74,9 @@ func (ch *chat) clear(context.Context, string) error {
 const shownSessions = 20
 
 func (ch *chat) listSessions(ctx context.Context, _ string) error {
-	l, err := ch.client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: shownSessions})
+	l, err := ch.Client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: shownSessions})
 	if err != nil {
-		return said(err)
+		return ch.Explain(err)
 	}
 	if len(l.Sessions) == 0 {
 		ch.info("no sessions yet")
@@ -85,7 +85,7 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 	var b strings.Builder
 	for _, s := range l.Sessions {
 		mark := " "
-		if s.Id == ch.stored {
+		if s.Id == ch.Stored {
 			mark = "*"
 		}
 		what := fmt.Sprintf("%s, %s", cli.Day(uint64(max(s.ModifiedAt/1000, 0))), cli.Plural(s.Messages, "message", "messages"))
@@ -108,12 +108,12 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 	if id != "" {
 		return ch.resume(ctx, id)
 	}
-	l, err := ch.client.ListSessions(ctx, &pb.ListSessionsMsg{Sender: "user", Limit: shownSessions})
+	l, err := ch.Client.ListSessions(ctx, &pb.ListSessionsMsg{Sender: "user", Limit: shownSessions})
 	if err != nil {
-		return said(err)
+		return ch.Explain(err)
 	}
 	for _, s := range l.Sessions {
-		if s.Id != ch.stored && s.Error == "" && s.Source == "" {
+		if s.Id != ch.Stored && s.Error == "" && s.Source == "" {
 			return ch.resume(ctx, s.Id)
 		}
 	}
@@ -123,12 +123,12 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 // liveSession is the number that the daemon has for the session once something
 // was said.
 func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
-	list, err := ch.client.Sessions(ctx)
+	list, err := ch.Client.Sessions(ctx)
 	if err != nil {
-		return 0, said(err)
+		return 0, ch.Explain(err)
 	}
 	for _, s := range list {
-		if s.StoredId == ch.stored && ch.stored != "" {
+		if s.StoredId == ch.Stored && ch.Stored != "" {
 			return s.Id, nil
 		}
 	}
@@ -140,12 +140,12 @@ func nothingSaid() error {
 }
 
 func (ch *chat) compact(ctx context.Context, focus string) error {
-	if ch.stored == "" {
+	if ch.Stored == "" {
 		return nothingSaid()
 	}
-	r, err := ch.client.CompactSession(ctx, &pb.CompactSessionMsg{Id: ch.stored, Focus: focus})
+	r, err := ch.Client.CompactSession(ctx, &pb.CompactSessionMsg{Id: ch.Stored, Focus: focus})
 	if err != nil {
-		return said(err)
+		return ch.Explain(err)
 	}
 	kept := ""
 	if r.Archive != "" {
@@ -156,15 +156,15 @@ func (ch *chat) compact(ctx context.Context, focus string) error {
 }
 
 func (ch *chat) switchModel(ctx context.Context, name string) error {
-	l, err := ch.client.Models(ctx)
+	l, err := ch.Client.Models(ctx)
 	if err != nil {
-		return said(err)
+		return ch.Explain(err)
 	}
 	if name == "" {
 		var b strings.Builder
 		for _, m := range l.Models {
 			mark := " "
-			if m.Name == ch.model || ch.model == "" && m.Active {
+			if m.Name == ch.Model || ch.Model == "" && m.Active {
 				mark = "*"
 			}
 			fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.Label(m.Name), cli.Printable(m.Kind))
@@ -175,15 +175,15 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 	if !slices.ContainsFunc(l.Models, func(m *pb.ModelInfo) bool { return m.Name == name }) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "/model lists them"}
 	}
-	ch.model = name
+	ch.Model = name
 	ch.info("answering with " + cli.Label(name))
 	return nil
 }
 
 func (ch *chat) switchAgent(ctx context.Context, arg string) error {
-	l, err := ch.client.Agents(ctx)
+	l, err := ch.Client.Agents(ctx)
 	if err != nil {
-		return said(err)
+		return ch.Explain(err)
 	}
 	name, text, _ := strings.Cut(arg, " ")
 	text = strings.TrimSpace(text)
@@ -191,7 +191,7 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 		var b strings.Builder
 		for _, a := range l {
 			mark := " "
-			if a.Name == ch.agent {
+			if a.Name == ch.Agent {
 				mark = "*"
 			}
 			fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.Label(a.Name), cli.Printable(cli.OneLine(a.Description)))
@@ -203,7 +203,7 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "/agent lists them"}
 	}
 	if text == "" {
-		ch.agent, ch.stored, ch.fresh = name, "", false
+		ch.Agent, ch.Stored, ch.Fresh = name, "", false
 		ch.info("talking to " + cli.Label(name))
 		return nil
 	}
@@ -217,12 +217,12 @@ func (ch *chat) handOff(ctx context.Context, name, text string) error {
 	if err != nil {
 		return err
 	}
-	summary, err := ch.client.Compact(ctx, id)
+	summary, err := ch.Client.Compact(ctx, id)
 	if err != nil {
-		return said(err)
+		return ch.Explain(err)
 	}
-	from := ch.stored
-	ch.agent, ch.stored, ch.fresh = name, "", true
+	from := ch.Stored
+	ch.Agent, ch.Stored, ch.Fresh = name, "", true
 	ch.info(fmt.Sprintf("handed over to %s; %s is as it was", cli.Label(name), cli.Label(from)))
 	return ch.turn(ctx, "What was said before, in a conversation with another agent:\n\n"+summary+"\n\n"+text)
 }

@@ -1,4 +1,4 @@
-package main
+package chat
 
 import (
 	"context"
@@ -26,10 +26,10 @@ import (
 // channels.
 type screen struct {
 	*chat
-	raw    *raw
+	raw    *Terminal
 	home   string
 	posted chan any      // from the run: *pb.StreamEvent, info, ended
-	over   chan struct{} // closed when nobody receives from posted any more
+	over   chan struct{} // closed when the screen stops receiving from posted
 	runs   sync.WaitGroup
 
 	width, height int
@@ -45,12 +45,12 @@ type screen struct {
 	doing    string                  // what is shown of it
 	cancel   context.CancelCauseFunc // of the run
 	queue    []string                // sent while busy
-	reply    *reply
+	reply    *Reply
 	markdown tty.Markdown
 	thinking strings.Builder // a line that has no end yet
 	dialog   *dialog         // questions that wait for an answer
 	stash    string          // what was typed before they came
-	asked    *asker
+	asked    *Asker
 }
 
 type (
@@ -65,25 +65,25 @@ var errStopped = errors.New("cancelled")
 func (ch *chat) screen(ctx context.Context) error {
 	c := ch.c
 	in := c.Stdin.(*os.File)
-	home, err := c.homeDir()
+	home, err := c.Home()
 	if err != nil {
 		return err
 	}
 	s := &screen{chat: ch, home: home, posted: make(chan any, 64), over: make(chan struct{})}
 	s.width, s.height = 80, 24
-	if s.editor.History, err = c.loadHistory(home); err != nil {
+	if s.editor.History, err = loadHistory(c.FS, home); err != nil {
 		c.Warn("the history is not there: " + err.Error())
 	}
 	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
 	ch.info = func(text string) { s.post(info(text)) }
 	ch.turn = func(ctx context.Context, text string) error {
-		return ch.say(ctx, text, func(e *pb.StreamEvent) { s.post(e) })
+		return ch.Say(ctx, text, func(e *pb.StreamEvent) { s.post(e) })
 	}
-	if s.raw, err = makeRaw(in, c.Stdout); err != nil {
+	if s.raw, err = OpenTerminal(in, c.Stdout); err != nil {
 		return err
 	}
-	c.raw.Store(s.raw)
-	defer s.raw.restore()
+	c.Terminal.Store(s.raw)
+	defer s.raw.Restore()
 	defer s.runs.Wait()
 	defer close(s.over)
 	defer func() {
@@ -94,8 +94,8 @@ func (ch *chat) screen(ctx context.Context) error {
 	resized, gone := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	defer watchTerminal(resized, gone)()
 	typed := s.read(in)
-	s.asked = newAsker(ch.talk, ctx)
-	defer s.asked.wait()
+	s.asked = NewAsker(ch.Conversation, ctx)
+	defer s.asked.Wait()
 	s.greet()
 	s.paint()
 	err = s.loop(ctx, typed, resized, gone)
@@ -108,7 +108,7 @@ func (ch *chat) screen(ctx context.Context) error {
 func (s *screen) read(in io.Reader) <-chan []byte {
 	typed := make(chan []byte)
 	go func() {
-		defer s.raw.guard()
+		defer s.raw.Guard()
 		defer close(typed)
 		for {
 			b := make([]byte, 4096)
@@ -166,7 +166,7 @@ func (s *screen) loop(ctx context.Context, typed <-chan []byte, resized, gone <-
 			}
 		case <-resized:
 		case sig := <-gone:
-			return &interrupted{sig}
+			return s.c.Interrupted(sig)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -177,13 +177,13 @@ func (s *screen) loop(ctx context.Context, typed <-chan []byte, resized, gone <-
 func (s *screen) greet() {
 	what := "a session that begins with your message"
 	switch {
-	case s.stored != "":
-		what = cli.Label(s.stored)
-	case !s.fresh:
+	case s.Stored != "":
+		what = cli.Label(s.Stored)
+	case !s.Fresh:
 		what = "the last session"
 	}
-	text := "agent " + cli.Label(s.agent) + ", " + what
-	if s.talk.end != nil {
+	text := "agent " + cli.Label(s.Agent) + ", " + what
+	if s.End != nil {
 		text += ", without a daemon"
 	}
 	s.dimLine(text + "; /help lists the commands")
@@ -225,7 +225,7 @@ func (s *screen) key(ctx context.Context, k tty.Key) bool {
 	}
 	s.editor.Remember(text)
 	s.editor.Reset()
-	if err := s.c.addHistory(s.home, text); err != nil {
+	if err := addHistory(s.c.FS, s.home, text); err != nil {
 		s.dimLine("the history was not written: " + cli.Printable(err.Error()))
 	}
 	if word := strings.TrimSpace(text); (word == "/exit" || word == "/quit") && !s.busy {
@@ -275,10 +275,10 @@ func (s *screen) next(ctx context.Context) {
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	s.busy, s.since, s.doing, s.cancel = true, time.Now(), "waiting for the model", cancel
-	s.reply = &reply{}
+	s.reply = &Reply{}
 	s.markdown = tty.Markdown{Width: s.width - 1, Color: s.c.Color()}
 	s.runs.Go(func() {
-		defer s.raw.guard()
+		defer s.raw.Guard()
 		defer cancel(nil)
 		known, err := s.command(run, text)
 		if !known {
@@ -310,13 +310,13 @@ func (s *screen) take(ctx context.Context, v any) {
 		case errors.Is(v.err, errLeave):
 			s.dimLine("there is more to do; /exit leaves when it is done")
 		case v.err != nil:
-			f := classify(v.err)
+			f := s.c.Classify(v.err)
 			s.line(s.c.Bold("error: ") + cli.Printable(f.Message))
 			if f.Remedy != "" {
 				s.line("try: " + cli.Printable(f.Remedy))
 			}
 		}
-		if line := usageLine(s.reply.Usage); line != "" {
+		if line := UsageLine(s.reply.Usage); line != "" {
 			s.dimLine(fmt.Sprintf("%s, %s", line, time.Since(s.since).Round(100*time.Millisecond)))
 		}
 		s.next(ctx)
@@ -324,7 +324,7 @@ func (s *screen) take(ctx context.Context, v any) {
 }
 
 func (s *screen) event(e *pb.StreamEvent) {
-	text := s.reply.add(e)
+	text := s.reply.Add(e)
 	switch {
 	case e.GetThinking() != nil:
 		s.flushText()
@@ -339,7 +339,7 @@ func (s *screen) event(e *pb.StreamEvent) {
 	case e.GetToolsComplete() != nil:
 		s.doing = "waiting for the model"
 	}
-	for _, l := range eventLines(e) {
+	for _, l := range EventLines(e) {
 		s.flush()
 		s.dimLine(l)
 	}
@@ -419,7 +419,7 @@ func (s *screen) answer(text string) {
 		s.question()
 		return
 	}
-	s.asked.reply(s.reply.Session, s.dialog.reply())
+	s.asked.Reply(s.reply.Session, s.dialog.reply())
 	s.doing = "waiting for the model"
 	s.endDialog()
 }
@@ -451,19 +451,19 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	defer cancel()
 	switch name {
 	case "/resume":
-		if l, err := s.client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000}); err == nil {
+		if l, err := s.Client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000}); err == nil {
 			for _, i := range l.Sessions {
 				words = append(words, i.Id)
 			}
 		}
 	case "/model":
-		if l, err := s.client.Models(ctx); err == nil {
+		if l, err := s.Client.Models(ctx); err == nil {
 			for _, m := range l.Models {
 				words = append(words, m.Name)
 			}
 		}
 	case "/agent":
-		if l, err := s.client.Agents(ctx); err == nil {
+		if l, err := s.Client.Agents(ctx); err == nil {
 			for _, a := range l {
 				words = append(words, a.Name)
 			}

@@ -1,0 +1,237 @@
+// Package chat talks with an agent of the daemon: on a terminal with an editor, or
+// line by line. Conversation, Reply and Asker also serve commands that send one
+// message.
+package chat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+	"crabmem/daemon/wire/pb"
+)
+
+// Options are what a chat works with. All fields are required.
+type Options struct {
+	*cli.Streams
+	*Conversation
+	FS   vfs.FS
+	Home func() (string, error)
+
+	// Terminal holds the terminal while the chat has it, for who ends the process.
+	Terminal *atomic.Pointer[Terminal]
+	// Interrupted is the error for the end by a signal.
+	Interrupted func(os.Signal) error
+	// Report writes an error that does not end the chat, and returns the exit code.
+	Report func(error) int
+	// Classify finds the message and the fix of an error.
+	Classify func(error) *cli.Failure
+}
+
+// Run talks until the user leaves or the input ends: on a terminal with an
+// editor, else line by line. With a session it goes on with that one.
+func Run(ctx context.Context, c *Options, session string) error {
+	ch := &chat{Conversation: c.Conversation, c: c}
+	if ch.Agent == "" {
+		ch.Agent = config.Crab
+	}
+	if session != "" {
+		if err := ch.resume(ctx, session); err != nil {
+			return err
+		}
+	}
+	if !c.JSON && c.IsTerminal(c.Stdin) && c.IsTerminal(c.Stdout) && c.Getenv("TERM") != "dumb" {
+		return ch.screen(ctx)
+	}
+	return ch.plain(ctx)
+}
+
+// chat is a conversation with a person, or with what writes to standard input.
+type chat struct {
+	*Conversation
+	c *Options
+
+	info func(text string) // shows what a command says
+	// turn sends a message and shows the answer.
+	turn func(ctx context.Context, text string) error
+}
+
+// FormatRemedy is the fix for a session that is not whole.
+const FormatRemedy = "crabmem sessions verify says what is wrong"
+
+// errLeave is returned by the command that ends the chat.
+var errLeave = errors.New("the chat is over")
+
+// plain reads messages line by line, and writes answers.
+func (ch *chat) plain(ctx context.Context) error {
+	c := ch.c
+	ch.info = func(text string) {
+		if c.JSON {
+			_ = c.PrintJSON(map[string]string{"info": text})
+		} else {
+			c.Out.WriteString(c.Text(text) + "\n")
+		}
+	}
+	in := readLines(c.Stdin)
+	ch.turn = func(ctx context.Context, text string) error { return ch.plainTurn(ctx, text, in) }
+	var last error
+	for {
+		text, err := in.message(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		known, err := ch.command(ctx, text)
+		if !known {
+			err = ch.turn(ctx, text)
+		}
+		if errors.Is(err, errLeave) {
+			break
+		}
+		if ferr := c.Out.Flush(); ferr != nil {
+			return ferr
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			last = cli.SilentError(c.Report(err))
+		}
+	}
+	return last
+}
+
+// plainTurn sends a message and prints the answer when it is complete.
+func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
+	c, r := ch.c, &Reply{}
+	asked := NewAsker(ch.Conversation, ctx)
+	defer asked.Wait()
+	err := ch.Say(ctx, text, func(e *pb.StreamEvent) {
+		r.Add(e)
+		for _, line := range EventLines(e) {
+			c.Note(line)
+		}
+		if q := e.GetAskUser(); q != nil {
+			asked.Reply(r.Session, ch.plainAsk(ctx, q, in))
+		}
+	})
+	var failure *cli.Failure
+	if err != nil {
+		failure = c.Classify(err)
+	}
+	r.Done(failure)
+	switch {
+	case c.JSON && r.Stored != "":
+		if perr := c.PrintJSON(r); perr != nil {
+			return perr
+		}
+	case !c.JSON && r.Content != "":
+		c.Out.WriteString(c.Text(strings.TrimRight(r.Content, "\n")) + "\n")
+	}
+	return err
+}
+
+// plainAsk takes the next lines as answers. At the end of the input nobody is
+// there.
+func (ch *chat) plainAsk(ctx context.Context, e *pb.AskUserEvent, in *lines) string {
+	d := &dialog{questions: e.Questions}
+	for d.more() {
+		ch.info(d.prompt())
+		ch.c.Out.Flush()
+		line, err := in.message(ctx)
+		if err != nil {
+			return NoUserReply
+		}
+		if !d.answer(line) {
+			ch.c.Note("no such answer: " + cli.Printable(cli.OneLine(line)))
+		}
+	}
+	return d.reply()
+}
+
+// lines are those of standard input. They are read beside what is done, so that
+// a signal ends the wait for one.
+type lines struct {
+	next chan string
+	err  error // set before next is closed
+}
+
+// readLines begins to read. What reads ends with the input, or with the process.
+func readLines(r io.Reader) *lines {
+	l := &lines{next: make(chan string)}
+	go func() {
+		s := bufio.NewScanner(r)
+		s.Buffer(nil, MaxMessage)
+		for s.Scan() {
+			l.next <- s.Text()
+		}
+		l.err = s.Err()
+		if errors.Is(l.err, bufio.ErrTooLong) {
+			l.err = cli.Usagef("a line of standard input is longer than %s", cli.Size(MaxMessage))
+		}
+		if l.err == nil {
+			l.err = io.EOF
+		}
+		close(l.next)
+	}()
+	return l
+}
+
+// message returns the next line, with those behind it while it ends in a
+// backslash.
+func (l *lines) message(ctx context.Context) (string, error) {
+	var b strings.Builder
+	for {
+		select {
+		case line, ok := <-l.next:
+			if !ok && b.Len() > 0 {
+				return b.String(), nil
+			} else if !ok {
+				return "", l.err
+			}
+			more := strings.HasSuffix(line, `\`)
+			b.WriteString(strings.TrimSuffix(line, `\`))
+			if !more {
+				return b.String(), nil
+			}
+			if b.WriteString("\n"); b.Len() > MaxMessage {
+				return "", cli.Usagef("a message of standard input is longer than %s", cli.Size(MaxMessage))
+			}
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// resume makes a session that is stored the one of the conversation, and says
+// where it was left.
+func (ch *chat) resume(ctx context.Context, id string) error {
+	var s *pb.StoredSession
+	for h, err := range ch.Client.History(ctx, &pb.HistoryMsg{Id: id, Limit: 1}) {
+		if err != nil {
+			return ch.Explain(err)
+		}
+		s = h.Session
+		break
+	}
+	if s.GetError() != "" {
+		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Error, Remedy: FormatRemedy}
+	}
+	ch.Stored, ch.Fresh, ch.Agent = s.GetId(), false, s.GetAgent()
+	if ch.info != nil {
+		ch.info(fmt.Sprintf("going on with %s, %s, with %s", cli.SessionLabel(s.Id, s.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Agent)))
+	}
+	return nil
+}

@@ -76,17 +76,17 @@ type Hit struct {
 
 // Run answers the queries of a set as the store does.
 func Run(ctx context.Context, s *Set, o Options) (_ *Result, err error) {
-	sh, err := newShelf(ctx, s, o)
+	ss, err := newStoreSet(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = cmp.Or(err, sh.close()) }()
+	defer func() { err = cmp.Or(err, ss.close()) }()
 	r := &Result{
-		Set: s.Name, Mode: sh.mode, Analyzer: o.Analyzer.String(), Docs: len(s.Docs), Groups: s.Groups, Queries: len(s.Queries),
+		Set: s.Name, Mode: ss.mode, Analyzer: o.Analyzer.String(), Docs: len(s.Docs), Groups: s.Groups, Queries: len(s.Queries),
 		LeftOut: s.LeftOut, UnknownDocs: s.UnknownDocs, UnknownQueries: s.UnknownQueries, Ungrouped: s.Ungrouped,
-		Intervals: make(map[string][2]float64), Cost: sh.cost,
+		Intervals: make(map[string][2]float64), Cost: ss.cost,
 	}
-	if r.Answers, err = sh.answers(ctx, s.Queries, o.Progress); err != nil {
+	if r.Answers, err = ss.answers(ctx, s.Queries, o.Progress); err != nil {
 		return nil, err
 	}
 	all := make([]values, len(r.Answers))
@@ -99,13 +99,13 @@ func Run(ctx context.Context, s *Set, o Options) (_ *Result, err error) {
 		r.Intervals[name] = [2]float64{low[i], high[i]}
 	}
 	if r.Cost != nil {
-		err = sh.time(ctx, s.Queries, o.Passes)
+		err = ss.time(ctx, s.Queries, o.Passes)
 	}
 	return r, err
 }
 
 // answers asks the queries, side by side.
-func (sh *shelf) answers(ctx context.Context, queries []Query, progress func(done, total int)) ([]Answer, error) {
+func (ss *storeSet) answers(ctx context.Context, queries []Query, progress func(done, total int)) ([]Answer, error) {
 	answers := make([]Answer, len(queries))
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
@@ -117,7 +117,7 @@ func (sh *shelf) answers(ctx context.Context, queries []Query, progress func(don
 				if i >= len(queries) {
 					return
 				}
-				if answers[i], errs[w] = sh.answer(ctx, queries[i]); progress != nil {
+				if answers[i], errs[w] = ss.answer(ctx, queries[i]); progress != nil {
 					progress(int(done.Add(1)), len(queries))
 				}
 			}
@@ -127,8 +127,8 @@ func (sh *shelf) answers(ctx context.Context, queries []Query, progress func(don
 	return answers, cmp.Or(errs...)
 }
 
-func (sh *shelf) answer(ctx context.Context, q Query) (Answer, error) {
-	hits, err := sh.search(ctx, q)
+func (ss *storeSet) answer(ctx context.Context, q Query) (Answer, error) {
+	hits, err := ss.search(ctx, q)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -136,7 +136,7 @@ func (sh *shelf) answer(ctx context.Context, q Query) (Answer, error) {
 	ranking := make([]string, len(hits))
 	ranks := make(map[string]int, len(hits))
 	for i, h := range hits {
-		ranking[i] = sh.docs[h.ID].ID
+		ranking[i] = ss.docs[h.ID].ID
 		ranks[ranking[i]] = i + 1
 		if i < 10 {
 			a.Hits = append(a.Hits, Hit{ranking[i], h.Score, q.Grades[ranking[i]]})
@@ -155,17 +155,17 @@ func (sh *shelf) answer(ctx context.Context, q Query) (Answer, error) {
 }
 
 // search returns the entries that the store finds for a query in its mode.
-func (sh *shelf) search(ctx context.Context, q Query) ([]crmem.Hit, error) {
+func (ss *storeSet) search(ctx context.Context, q Query) ([]crmem.Hit, error) {
 	part := ""
-	if sh.mode == Group {
+	if ss.mode == Group {
 		part = q.Group
 	}
-	store := sh.stores[part]
+	store := ss.stores[part]
 	if store == nil {
 		return nil, nil // a group without documents
 	}
-	query := crmem.Query{Text: q.Text, Limit: K, Analyzer: sh.analyzer}
-	filtered := sh.mode == Filter && q.Group != ""
+	query := crmem.Query{Text: q.Text, Limit: K, Analyzer: ss.analyzer}
+	filtered := ss.mode == Filter && q.Group != ""
 	if filtered {
 		query.Limit = 0
 	}
@@ -175,7 +175,7 @@ func (sh *shelf) search(ctx context.Context, q Query) ([]crmem.Hit, error) {
 	}
 	hits := found.Hits
 	if filtered {
-		hits = slices.DeleteFunc(hits, func(h crmem.Hit) bool { return sh.docs[h.ID].Group != q.Group })
+		hits = slices.DeleteFunc(hits, func(h crmem.Hit) bool { return ss.docs[h.ID].Group != q.Group })
 	}
 	return hits[:min(K, len(hits))], err
 }

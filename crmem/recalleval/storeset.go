@@ -26,9 +26,9 @@ type Cost struct {
 // timedQueries is how many queries are timed at most.
 const timedQueries = 1000
 
-// shelf holds the documents of a set in stores in memory, indexed: all of them
+// storeSet holds the documents of a set in stores in memory, indexed: all of them
 // in the one under "" and, in mode Group, each group in one of its own.
-type shelf struct {
+type storeSet struct {
 	mode     Mode
 	analyzer bm25.Analyzer
 	stores   map[string]*crmem.Store
@@ -36,42 +36,42 @@ type shelf struct {
 	cost     *Cost           // nil: not measured
 }
 
-func newShelf(ctx context.Context, s *Set, o Options) (*shelf, error) {
-	sh := &shelf{mode: s.mode(o.Mode), analyzer: o.Analyzer, stores: make(map[string]*crmem.Store), docs: make(map[uint64]*Doc, len(s.Docs))}
+func newStoreSet(ctx context.Context, s *Set, o Options) (*storeSet, error) {
+	ss := &storeSet{mode: s.mode(o.Mode), analyzer: o.Analyzer, stores: make(map[string]*crmem.Store), docs: make(map[uint64]*Doc, len(s.Docs))}
 	parts := make(map[string][]crmem.Entry)
 	cost := Cost{}
 	for i := range s.Docs {
 		d := &s.Docs[i]
-		sh.docs[d.Entry.ID] = d
+		ss.docs[d.Entry.ID] = d
 		cost.TextBytes += int64(len(d.Entry.Name) + len(d.Entry.Content))
-		if sh.mode == Group && d.Group != "" {
+		if ss.mode == Group && d.Group != "" {
 			parts[d.Group] = append(parts[d.Group], d.Entry)
 		}
-		if sh.mode != Group || s.Ungrouped > 0 {
+		if ss.mode != Group || s.Ungrouped > 0 {
 			parts[""] = append(parts[""], d.Entry)
 		}
 	}
 	before := int64(0)
 	if o.Passes > 0 {
-		sh.cost = &cost
+		ss.cost = &cost
 		before = heap()
 	}
 	for name, entries := range parts {
 		store, err := fill(entries)
 		if err != nil {
-			return nil, errors.Join(err, sh.close())
+			return nil, errors.Join(err, ss.close())
 		}
-		sh.stores[name] = store
+		ss.stores[name] = store
 	}
 	cpu := func() time.Duration { return 0 }
 	if o.CPU != nil {
 		cpu = o.CPU
 	}
 	used, start := cpu(), time.Now()
-	for _, store := range sh.stores {
+	for _, store := range ss.stores {
 		x, err := store.IndexStats(ctx, o.Analyzer)
 		if err != nil {
-			return nil, errors.Join(err, sh.close())
+			return nil, errors.Join(err, ss.close())
 		}
 		cost.IndexBytes += x.Bytes
 	}
@@ -79,7 +79,7 @@ func newShelf(ctx context.Context, s *Set, o Options) (*shelf, error) {
 	if o.Passes > 0 {
 		cost.HeapBytes = heap() - before
 	}
-	return sh, nil
+	return ss, nil
 }
 
 // fill makes a store in memory of entries, as they are.
@@ -99,22 +99,22 @@ func fill(entries []crmem.Entry) (*crmem.Store, error) {
 	return store, nil
 }
 
-func (sh *shelf) close() error {
+func (ss *storeSet) close() error {
 	var errs []error
-	for _, s := range sh.stores {
+	for _, s := range ss.stores {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
 }
 
 // time measures the queries, evenly chosen where there are many.
-func (sh *shelf) time(ctx context.Context, queries []Query, passes int) error {
+func (ss *storeSet) time(ctx context.Context, queries []Query, passes int) error {
 	n := min(len(queries), timedQueries)
 	fastest := make([]time.Duration, n)
 	for pass := range passes {
 		for i := range n {
 			start := time.Now()
-			if _, err := sh.search(ctx, queries[i*len(queries)/n]); err != nil {
+			if _, err := ss.search(ctx, queries[i*len(queries)/n]); err != nil {
 				return err
 			}
 			if took := time.Since(start); pass == 0 || took < fastest[i] {
@@ -123,8 +123,8 @@ func (sh *shelf) time(ctx context.Context, queries []Query, passes int) error {
 		}
 	}
 	slices.Sort(fastest)
-	sh.cost.QueryP50 = float64(fastest[n*50/100].Nanoseconds()) / 1e3
-	sh.cost.QueryP99 = float64(fastest[n*99/100].Nanoseconds()) / 1e3
+	ss.cost.QueryP50 = float64(fastest[n*50/100].Nanoseconds()) / 1e3
+	ss.cost.QueryP99 = float64(fastest[n*99/100].Nanoseconds()) / 1e3
 	return nil
 }
 

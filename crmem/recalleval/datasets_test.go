@@ -157,6 +157,9 @@ func TestShuffled(t *testing.T) {
 
 // TestDatasets runs the test sets with each analyzer.
 func TestDatasets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short: searches every test set")
+	}
 	dirs := datasets(t)
 	want := required(t)
 	var b strings.Builder

@@ -11,8 +11,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// readSource runs f, which reads the source. To read a stream or a tree only
-// waits: a signal ends the command.
+// readSource runs f, which reads the source. A signal ends the command while f
+// reads a stream or a tree.
 func (c *app) readSource(ctx context.Context, in *importer.Source, f func() error) error {
 	if in.Stream != nil || importer.IsTree(in.Kind) {
 		return c.Wait(ctx, f)
@@ -20,7 +20,7 @@ func (c *app) readSource(ctx context.Context, in *importer.Source, f func() erro
 	return f()
 }
 
-// detectSource finds out what kind of source it is, where it is not said.
+// detectSource sets the kind of the source, unless --from sets it.
 func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
 	if in.Path != "-" {
 		return sourceError(in, in.Detect())
@@ -35,7 +35,7 @@ func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
 	})
 }
 
-// sourceError is the error for what an import could not open or read.
+// sourceError returns the failure for an error of the importer.
 func sourceError(in *importer.Source, err error) error {
 	if e, ok := errors.AsType[*importer.RecordError](err); ok {
 		remedy := "mend the line; nothing was written"
@@ -58,8 +58,7 @@ func sourceError(in *importer.Source, err error) error {
 	return err
 }
 
-// sourceFormatError is the error for a source that does not contain what its
-// kind says.
+// sourceFormatError returns err as an import failure.
 func sourceFormatError(in *importer.Source, err error) error {
 	if f, ok := errors.AsType[*cli.Failure](err); ok {
 		return f

@@ -2,8 +2,8 @@
 // Codex. [Find] lists the logs in a directory, [File.Read] converts one to the
 // form that [sessionlog.Importer] imports.
 //
-// It also has two functions on JSON text that readers of other programs' files
-// need: [JSONType] and [LoneSurrogate].
+// [JSONType] and [LoneSurrogate] examine JSON text for other readers of foreign
+// files, too.
 package foreign
 
 import (

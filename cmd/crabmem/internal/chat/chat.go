@@ -1,6 +1,6 @@
-// Package chat talks with an agent of the daemon: on a terminal with an editor, or
-// line by line. Conversation, Reply and Asker also serve commands that send one
-// message.
+// Package chat exchanges messages with an agent of the daemon: with an editor on a
+// terminal, and line by line otherwise. Commands that send one message use
+// Conversation, Reply, and Asker alone.
 package chat
 
 import (
@@ -19,25 +19,27 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// Options are what a chat works with. All fields are required.
+// Options contain the dependencies of a chat. All fields are required.
 type Options struct {
 	*cli.Streams
 	*Conversation
 	FS   vfs.FS
 	Home func() (string, error)
 
-	// Terminal holds the terminal while the chat has it, for who ends the process.
+	// Terminal contains the terminal while it is in raw mode. The caller restores
+	// it before the process ends.
 	Terminal *atomic.Pointer[Terminal]
-	// Interrupted is the error for the end by a signal.
+	// Interrupted returns the error of a command that a signal ends.
 	Interrupted func(os.Signal) error
-	// Report writes an error that does not end the chat, and returns the exit code.
+	// Report prints an error that does not end the chat, and returns its exit code.
 	Report func(error) int
-	// Classify finds the message and the fix of an error.
+	// Classify returns the message, the exit code, and the fix of an error.
 	Classify func(error) *cli.Failure
 }
 
-// Run talks until the user leaves or the input ends: on a terminal with an
-// editor, else line by line. With a session it goes on with that one.
+// Run exchanges messages until the user leaves or the input ends. It uses the
+// editor if standard input and output are terminals. If session is set, Run
+// resumes that session.
 func Run(ctx context.Context, c *Options, session string) error {
 	ch := &chat{Conversation: c.Conversation, c: c}
 	if ch.Agent == "" {
@@ -64,7 +66,7 @@ type chat struct {
 	turn func(ctx context.Context, text string) error
 }
 
-// FormatRemedy is the fix for a session that is not whole.
+// FormatRemedy is the fix for a corrupt session.
 const FormatRemedy = "crabmem sessions verify says what is wrong"
 
 // errLeave is returned by the command that ends the chat.

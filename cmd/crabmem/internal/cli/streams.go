@@ -15,8 +15,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams are the standard streams of a command, and the flags that say what is
-// written to them.
+// Streams are the standard streams of a command, and the flags that select the
+// output.
 type Streams struct {
 	Stdin  io.Reader
 	Out    *bufio.Writer // to Stdout; flushed once, at the end of a command that worked

@@ -1,5 +1,5 @@
-// Package cli holds what every command shares: exit codes and errors, output,
-// and text for people.
+// Package cli contains the streams, flags, exit codes, errors, and text output
+// that all commands share.
 package cli
 
 import (

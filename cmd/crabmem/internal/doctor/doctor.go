@@ -1,6 +1,6 @@
-// Package doctor checks everything that crabmem needs on a machine: the home, the
-// store, sessions, skills, crons, the configuration, providers, the daemon,
-// components, the disk, logs, and the clock. It changes nothing.
+// Package doctor checks what crabmem needs on a machine: the home, the store,
+// sessions, skills, crons, the configuration, providers, the daemon, components,
+// the disk, logs, and the clock. It changes nothing.
 package doctor
 
 import (
@@ -34,11 +34,11 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Problem is something that another check of the program found.
+// Problem is a result of verify, sessions verify, or skills check.
 type Problem struct {
 	Message string
 	Remedy  string
-	Warning bool // nothing is lost
+	Warning bool // no data is lost
 }
 
 // Sessions is the result of a check of all sessions.
@@ -49,7 +49,7 @@ type Sessions struct {
 	Count    int       // of all problems
 }
 
-// Options are what the checks work on. All fields are required.
+// Options contain the dependencies of the checks. All fields are required.
 type Options struct {
 	FS      vfs.FS
 	Home    string // absolute
@@ -62,15 +62,15 @@ type Options struct {
 	Client  *client.Client // of the home's daemon; Examine closes it
 	Machine Machine
 
-	// Explain finds the message and the fix of an error.
+	// Explain returns the message and the fix of an error.
 	Explain func(error) *cli.Failure
 	// DescribeProcess returns the state of a process that does not respond, and
 	// the fix.
 	DescribeProcess func(pid int) (state, fix string)
 
-	// The checks of crabmem verify, sessions verify and skills check. Their errors
-	// are failures of kind no_store, no_sessions, no_skills where there is nothing
-	// to check.
+	// The checks of verify, sessions verify, and skills check. If the store or
+	// folder is missing, they return a failure of kind no_store, no_sessions, or
+	// no_skills.
 	CheckStore    func() (*crmem.Report, error)
 	CheckSessions func() (*Sessions, error)
 	CheckSkills   func() (skills int, problems []Problem, err error)
@@ -78,7 +78,7 @@ type Options struct {
 	Skills func() (*skill.Set, error)
 }
 
-// Machine is what the doctor asks the machine.
+// Machine contains the calls whose results depend on the machine.
 type Machine struct {
 	Free       func(dir string) (int64, error)
 	Confinable func(context.Context) error
@@ -130,7 +130,7 @@ func (d *doctor) fail(name, remedy, format string, args ...any) {
 	d.add(name, Fail, remedy, fmt.Sprintf(format, args...))
 }
 
-// broken is a finding about an error that a command would have ended with.
+// broken adds a finding for an error that ends a command.
 func (d *doctor) broken(name string, err error) {
 	f := d.Explain(err)
 	d.fail(name, cmp.Or(f.Remedy, "check the disk"), "%s", f.Message)
@@ -139,9 +139,9 @@ func (d *doctor) broken(name string, err error) {
 // maxFindings bounds the findings of a check; the others are counted.
 const maxFindings = 5
 
-// problems adds a finding for each problem. Of total the list may have the first
-// ones only: the rest is one finding of a state, with the command that lists
-// all.
+// problems adds a finding for each of the first problems, and one finding of a
+// state for the others. total counts all problems; list may omit some. command
+// lists all of them.
 func (d *doctor) problems(name string, list []Problem, total int, state, command string) {
 	for _, p := range list[:min(len(list), maxFindings)] {
 		kind := Fail
@@ -155,5 +155,5 @@ func (d *doctor) problems(name string, list []Problem, total int, state, command
 	}
 }
 
-// missing reports whether the error is about a file that is not there.
+// missing reports whether the error is about a missing file.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

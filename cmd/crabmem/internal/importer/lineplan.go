@@ -8,8 +8,8 @@ import (
 	"crabmem/crmem"
 )
 
-// LineConflictError reports a line whose name the store, or an earlier line, has
-// with other values. It wraps [crmem.ErrExists].
+// LineConflictError reports a line that differs from the entry of the same name in
+// the store or in an earlier line. It wraps [crmem.ErrExists].
 type LineConflictError struct {
 	Line  int
 	Other int // the earlier line; 0: the store

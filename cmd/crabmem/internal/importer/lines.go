@@ -15,9 +15,9 @@ import (
 	"crabmem/sessionlog/foreign"
 )
 
-// Bounds of what crabmem export writes. The store is in memory as a whole, and
-// JSON is at most a few times its size. A line holds one entry, each byte of it
-// as an escape of six.
+// Bounds of the output of crabmem export. The store is in memory, and JSON is at
+// most a few times its size. A line contains one entry, with up to six bytes for
+// each byte.
 const (
 	maxLines = 4 << 30
 	maxLine  = 6*(crmem.MaxContent+2<<20) + 1<<16
@@ -41,8 +41,8 @@ type RecordError struct {
 func (e *RecordError) Error() string { return fmt.Sprintf("%s %d: %v", e.Unit, e.Number, e.Err) }
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// readLines reads what crabmem export writes. It stops at the first invalid
-// line with a *RecordError, so that other input ends early.
+// readLines reads the output of crabmem export. It returns a *RecordError at the
+// first invalid line.
 func readLines(r io.Reader) ([]Line, error) {
 	var lines []Line
 	n, size := 0, int64(0)

@@ -53,8 +53,8 @@ type memoryJSON struct {
 // maxMemoryWarnings bounds the warnings; the others are counted.
 const maxMemoryWarnings = 5
 
-// readMemoryJSON reads the file and returns an entry for each note of the
-// graph, with warnings of what is not taken as it stands.
+// readMemoryJSON reads the file. It returns an entry for each note of the graph,
+// and a warning for each change or omission.
 func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
 	m := memoryJSON{named: make(map[string]*memgraph.Node), first: make(map[string]int), seen: make(map[memgraph.Relation]bool)}
 	in := bufio.NewReader(io.LimitReader(r, maxMemoryJSON+1))
@@ -88,7 +88,7 @@ func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
 	return lines, m.warnings, nil
 }
 
-// warn adds a warning of what is not taken as it stands.
+// warn adds a warning about record n.
 func (m *memoryJSON) warn(n int, format string, args ...any) {
 	if m.found++; m.found <= maxMemoryWarnings {
 		m.warnings = append(m.warnings, fmt.Sprintf("record %d: ", n)+fmt.Sprintf(format, args...))

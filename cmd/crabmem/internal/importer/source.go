@@ -12,7 +12,7 @@ import (
 // Kinds are all kinds of sources.
 var Kinds = []string{Crabmem, RFC0038, BasicMemory, MemoryJSON, Mem0, ChatGPT, Claude}
 
-// Source is what an import reads: a path, or a stream.
+// Source is a path or a stream that an import reads.
 type Source struct {
 	FS     vfs.FS
 	Path   string
@@ -27,7 +27,7 @@ type OpenError struct{ Err error }
 func (e *OpenError) Error() string { return e.Err.Error() }
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// FormatError reports that a source does not contain what its kind says.
+// FormatError reports that the contents of a source do not match its kind.
 type FormatError struct{ Err error }
 
 func (e *FormatError) Error() string { return e.Err.Error() }
@@ -59,8 +59,8 @@ func (s *Source) Detect() (err error) {
 	return openError(err)
 }
 
-// Lines reads the entries of a source of kind Crabmem or MemoryJSON. The
-// warnings, which come with an error too, name what is not taken as it stands.
+// Lines reads the entries of a source of kind Crabmem or MemoryJSON. Each warning
+// names a change or an omission. Lines returns the warnings with an error, too.
 func (s *Source) Lines() (lines []Line, warnings []string, err error) {
 	read := func(r io.Reader) {
 		if s.Kind == MemoryJSON {
@@ -81,8 +81,8 @@ func (s *Source) Lines() (lines []Line, warnings []string, err error) {
 	return lines, warnings, errors.Join(err, f.Close())
 }
 
-// Memory reads the notes of a source of kind RFC0038, BasicMemory or Mem0. A
-// source of which nothing can be taken is a *FormatError.
+// Memory reads the notes of a source of kind RFC0038, BasicMemory, or Mem0. It
+// returns a *FormatError if it can use no note of the source.
 func (s *Source) Memory() (m *Memory, err error) {
 	switch s.Kind {
 	case RFC0038:
@@ -103,9 +103,9 @@ func (s *Source) Memory() (m *Memory, err error) {
 	return m, err
 }
 
-// Chats gives every conversation of a source of kind ChatGPT or Claude to take,
-// and returns what is left out. An error of take ends it and is returned as it
-// is.
+// Chats calls take with every conversation of a source of kind ChatGPT or Claude,
+// and returns the omissions. It stops at an error of take and returns that error
+// unchanged.
 func (s *Source) Chats(take func(*Chat) error) ([]Left, error) {
 	var left []Left
 	taken := make(map[string]bool) // of several files
@@ -128,8 +128,8 @@ func (s *Source) Chats(take func(*Chat) error) ([]Left, error) {
 	return append(left, more...), err
 }
 
-// each gives every stream of the source to read, and returns what is left out
-// besides.
+// each calls read with every stream of the source, and returns the omissions of
+// other files.
 func (s *Source) each(read func(io.Reader) error) ([]Left, error) {
 	if s.Stream != nil {
 		return nil, read(s.Stream)

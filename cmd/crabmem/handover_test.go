@@ -360,7 +360,7 @@ func TestHandOver(t *testing.T) {
 	t.Run("repair", func(t *testing.T) {
 		start := time.Now()
 		_, diag, code := p.runs("repair")
-		if code != cli.ExitConflict || !strings.Contains(diag, "a daemon has HOME/memory.db") || !strings.Contains(diag, "crabmem daemon stop") {
+		if code != cli.ExitConflict || !strings.Contains(diag, "lock HOME/memory.db: held by a daemon") || !strings.Contains(diag, "crabmem daemon stop") {
 			t.Errorf("%d %s", code, diag)
 		}
 		gate.Time(t, "refusal", start, 3*time.Second)

@@ -60,21 +60,35 @@ tested() {
   counted="$passed tests passed, $skipped skipped"
 }
 
-# require exits with 1 if a program or directory that a layer needs is missing,
-# unless the environment variable is set. Arguments: what, the variable, a test
-# command. It returns 1 if the layer must be skipped.
+# check_skip exits with 1 if CRABMEM_SKIP contains a name that no layer uses.
+check_skip() {
+  local name names
+  IFS=, read -ra names <<<"${CRABMEM_SKIP:-}"
+  for name in ${names[@]+"${names[@]}"}; do
+    case $name in
+      datasets | npx) ;;
+      *)
+        echo "CRABMEM_SKIP: unknown name: $name; use datasets or npx"
+        exit 1
+        ;;
+    esac
+  done
+}
+
+# require exits with 1 if a program or directory that a layer needs is missing.
+# It returns 1 if CRABMEM_SKIP contains the name: the layer must be skipped.
+# Arguments: the name, a description, a test command.
 require() {
-  local what=$1 variable=$2
+  local name=$1 what=$2
   shift 2
-  if "$@" >/dev/null 2>&1; then
-    return 0
+  if [[ ,${CRABMEM_SKIP:-}, == *,$name,* ]]; then
+    echo "SKIPPED: $what: CRABMEM_SKIP contains $name"
+    return 1
   fi
-  if [ -z "${!variable:-}" ]; then
-    echo "missing: $what; set $variable=1 to run without it"
+  if ! "$@" >/dev/null 2>&1; then
+    echo "missing: $what; set CRABMEM_SKIP=$name to run without it"
     exit 1
   fi
-  echo "SKIPPED: $what: $variable is set"
-  return 1
 }
 
 # install installs the programs that the tests use. mdbook is built in the
@@ -109,15 +123,16 @@ built() {
 
 # needs sets CRABMEM_REQUIRE, which makes tests fail instead of skip.
 needs() {
+  check_skip
   export CRABMEM_REQUIRE=mdbook,strace,fuse,root,tmpfs,userns
   local datasets=${CRABMEM_DATASETS:-../shared/datasets}
   unset CRABMEM_DATASETS
-  if require "the recall test sets in $datasets" CRABMEM_WITHOUT_DATASETS test -d "$datasets"; then
+  if require datasets "the recall test sets in $datasets" test -d "$datasets"; then
     CRABMEM_DATASETS=$(realpath "$datasets")
     export CRABMEM_DATASETS
     CRABMEM_REQUIRE+=,datasets,recall
   fi
-  if require "npx, which runs the MCP inspector and the reference memory server" CRABMEM_WITHOUT_NPX command -v npx; then
+  if require npx "npx, which runs the MCP inspector and the reference memory server" command -v npx; then
     CRABMEM_REQUIRE+=,inspector,reference-server
   fi
 }

@@ -27,6 +27,7 @@ var alone = map[string]string{
 	"checkpoint.txtar":        "counts the operations in the log, which a command folds when it ends and a daemon does not",
 	"config_check.txtar":      noHome,
 	"config_get.txtar":        noHome,
+	"guide.txtar":             "runs without a daemon too",
 	"identity_new.txtar":      "copies and replaces the files, and changes the identity under the lock: no daemon may have them",
 	"init.txtar":              noHome,
 	"inspect.txtar":           "shows the bytes of the files, and damages them",

@@ -106,8 +106,8 @@ func licensesOf(text string) []string {
 	text = strings.Join(strings.Fields(text), " ")
 	var ids []string
 	for _, l := range licensePhrases {
-		known := slices.Contains(ids, l.id) || l.id == "BSD-2-Clause" && slices.Contains(ids, "BSD-3-Clause")
-		if !known && strings.Contains(text, l.phrase) {
+		listed := slices.Contains(ids, l.id) || l.id == "BSD-2-Clause" && slices.Contains(ids, "BSD-3-Clause")
+		if !listed && strings.Contains(text, l.phrase) {
 			ids = append(ids, l.id)
 		}
 	}

@@ -1,6 +1,5 @@
-// Package chat speaks the chat completions of one OpenAI-compatible endpoint,
-// over openai-go. Nothing outside it imports that library. A call is one
-// attempt: retries, names of models and kinds of providers are those of
+// Package chat speaks the chat completions of one OpenAI-compatible endpoint. A
+// call is one attempt: retries, names of models and kinds of providers are those of
 // package model, whose aliases of these types are what other packages use.
 package chat
 

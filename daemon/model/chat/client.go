@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
 	"regexp"
 	"time"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 
 	"crabmem/sessionlog"
 )
@@ -37,42 +35,31 @@ type Endpoint struct {
 }
 
 // Client calls one endpoint. It may be used by several goroutines.
-type Client struct {
-	e       Endpoint
-	service openai.ChatCompletionService
-}
+type Client struct{ e Endpoint }
 
-// NewClient reads nothing from the environment: the SDK's own NewClient would
-// take keys, headers and the URL from it.
-func NewClient(e Endpoint) *Client {
-	options := []option.RequestOption{option.WithBaseURL(e.URL), option.WithMaxRetries(0)}
-	for name, values := range e.Query {
-		for _, v := range values {
-			options = append(options, option.WithQueryAdd(name, v))
-		}
-	}
-	return &Client{e: e, service: openai.NewChatCompletionService(options...)}
-}
+// NewClient returns a client of an endpoint. It reads nothing from the
+// environment.
+func NewClient(e Endpoint) *Client { return &Client{e} }
 
 // Send asks once, for a whole answer. Its error is that of ctx when ctx ended,
 // an *Error otherwise.
 func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	a := c.begin(ctx, r, false)
 	defer a.end()
-	p, err := c.e.params(r, false)
+	res, err := a.post(r)
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	var body []byte
-	_, err = c.service.New(a.ctx, p, option.WithHTTPClient(a.http()), option.WithResponseBodyInto(&body))
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, a.fail(fmt.Errorf("read response body: %w", err))
+	}
+	answer, err := completion(body)
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	res, err := completion(body)
-	if err != nil {
-		return nil, a.fail(err)
-	}
-	return res, nil
+	return answer, nil
 }
 
 // Stream asks once. The iterator ends with the answer, or yields one error,
@@ -81,18 +68,12 @@ func (c *Client) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] 
 	return func(yield func(Chunk, error) bool) {
 		a := c.begin(ctx, r, true)
 		defer a.end()
-		p, err := c.e.params(r, true)
+		res, err := a.post(r)
 		if err != nil {
 			yield(Chunk{}, a.fail(err))
 			return
 		}
-		var res *http.Response
-		s := c.service.NewStreaming(a.ctx, p, option.WithHTTPClient(a.http()), option.WithResponseInto(&res))
-		defer s.Close()
-		if err := s.Err(); err != nil {
-			yield(Chunk{}, a.fail(err))
-			return
-		}
+		defer res.Body.Close()
 		if err := a.chunks(res, yield); err != nil {
 			yield(Chunk{}, a.fail(err))
 		}

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// What is read of answers, whole or in chunks. The types of the SDK are not
-// used for it: they keep every field of every element, so that four megabytes
-// of empty choices would become a gigabyte.
+// The JSON objects of answers, whole or in chunks. They contain the fields that
+// are used and no others: with the types of openai-go, which keep every field of
+// every element, four megabytes of empty choices become a gigabyte.
 type (
 	wire struct {
 		Choices list[choice]

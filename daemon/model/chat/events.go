@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// events reads a stream of server-sent events. The SDK's reader knows neither
-// the events without data that keep a connection alive nor the field "error",
-// in which llama.cpp until 2025 said what went wrong.
+// events reads a stream of server-sent events. It skips the events without data
+// that keep a connection alive, and accepts the field "error", in which
+// llama.cpp reported errors until 2025.
 type events struct {
 	lines  *bufio.Scanner
 	data   []byte // of the event

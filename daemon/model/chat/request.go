@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
@@ -9,23 +10,67 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
-
 	"crabmem/sessionlog"
 )
 
-// params writes a request as the endpoint takes it.
-//
-// Injected messages are sent as any other; who a message is from is not sent.
-// Reasoning is not sent back, for it costs tokens and most endpoints refuse or
-// ignore it, but where Endpoint.KeepReasoning says that the endpoint wants it.
-func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParams, error) {
-	p := openai.ChatCompletionNewParams{Model: r.Model}
-	if len(r.Messages) == 0 {
-		return p, fmt.Errorf("the request has no messages")
+// The JSON object of a request. The order of the fields is that of the members.
+type (
+	requestBody struct {
+		Messages            []any           `json:"messages,omitzero"`
+		Model               string          `json:"model,omitzero"`
+		MaxCompletionTokens int             `json:"max_completion_tokens,omitzero"`
+		MaxTokens           int             `json:"max_tokens,omitzero"`
+		ReasoningEffort     string          `json:"reasoning_effort,omitzero"`
+		StreamOptions       map[string]bool `json:"stream_options,omitzero"`
+		ToolChoice          string          `json:"tool_choice,omitzero"`
+		Tools               []requestTool   `json:"tools,omitzero"`
+		Stream              bool            `json:"stream,omitzero"`
 	}
+	textMessage struct {
+		Content    string        `json:"content"`
+		ToolCalls  []requestCall `json:"tool_calls,omitzero"`
+		ToolCallID *string       `json:"tool_call_id,omitzero"`
+		Role       string        `json:"role"`
+		Reasoning  *string       `json:"reasoning_content,omitzero"`
+	}
+	// callMessage is an assistant message without text. Its content is null.
+	callMessage struct {
+		ToolCalls []requestCall `json:"tool_calls"`
+		Role      string        `json:"role"`
+		Content   *string       `json:"content"`
+		Reasoning *string       `json:"reasoning_content,omitzero"`
+	}
+	requestCall struct {
+		ID       string          `json:"id"`
+		Function requestFunction `json:"function"`
+		Type     string          `json:"type"`
+		Extra    json.RawMessage `json:"extra_content,omitzero"`
+	}
+	requestFunction struct {
+		Arguments string `json:"arguments"`
+		Name      string `json:"name"`
+	}
+	requestTool struct {
+		Function toolFunction `json:"function"`
+		Type     string       `json:"type"`
+	}
+	toolFunction struct {
+		Name        string                     `json:"name"`
+		Description string                     `json:"description,omitzero"`
+		Parameters  map[string]json.RawMessage `json:"parameters"`
+	}
+)
+
+// body returns the JSON text of a request as the endpoint expects it.
+//
+// Injected messages are sent as any other; the sender of a message is not sent.
+// Reasoning is not sent back, because it costs tokens and most endpoints refuse
+// or ignore it, unless Endpoint.KeepReasoning is set.
+func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
+	if len(r.Messages) == 0 {
+		return nil, fmt.Errorf("the request has no messages")
+	}
+	b := requestBody{Model: r.Model, Stream: stream}
 	known := func(name string) bool {
 		return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Name == name })
 	}
@@ -34,79 +79,81 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 		if m.Role == sessionlog.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 {
 			continue // it says nothing, and some endpoints refuse it
 		}
-		p.Messages = append(p.Messages, e.message(m, known))
+		b.Messages = append(b.Messages, e.message(m, known))
 	}
 	for _, t := range r.Tools {
 		f, err := function(t)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
-		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(f))
+		b.Tools = append(b.Tools, requestTool{f, "function"})
 	}
-	if len(p.Tools) > 0 {
-		p.ToolChoice.OfAuto = param.NewOpt("auto")
+	if len(b.Tools) > 0 {
+		b.ToolChoice = "auto"
 	}
 	if r.Thinking {
-		p.ReasoningEffort = shared.ReasoningEffortHigh
+		b.ReasoningEffort = "high"
 	}
-	if r.MaxTokens > 0 && e.CompletionTokens {
-		p.MaxCompletionTokens = param.NewOpt(int64(r.MaxTokens))
-	} else if r.MaxTokens > 0 {
-		p.MaxTokens = param.NewOpt(int64(r.MaxTokens))
+	if tokens := max(r.MaxTokens, 0); e.CompletionTokens {
+		b.MaxCompletionTokens = tokens
+	} else {
+		b.MaxTokens = tokens
 	}
 	if stream {
-		p.StreamOptions.IncludeUsage = param.NewOpt(true)
+		b.StreamOptions = map[string]bool{"include_usage": true}
 	}
-	return p, nil
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(b); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) openai.ChatCompletionMessageParamUnion {
-	content := strings.ToValidUTF8(m.Content, "\uFFFD")
+func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) any {
+	content := validUTF8(m.Content)
 	switch m.Role {
 	case sessionlog.RoleSystem:
-		return openai.SystemMessage(content)
+		return textMessage{Content: content, Role: "system"}
 	case sessionlog.RoleTool:
-		return openai.ToolMessage(content, e.callID(m.ToolCallID))
+		id := e.callID(m.ToolCallID)
+		return textMessage{Content: content, ToolCallID: &id, Role: "tool"}
 	case sessionlog.RoleAssistant:
 		return e.assistant(m, content, known)
 	}
-	return openai.UserMessage(content)
+	return textMessage{Content: content, Role: "user"}
 }
 
-// assistant writes null for the content of a message that is only calls, as
+// assistant returns null for the content of a message that is only calls, as
 // the reference does.
-func (e *Endpoint) assistant(m *sessionlog.Message, content string, known func(tool string) bool) openai.ChatCompletionMessageParamUnion {
-	var a openai.ChatCompletionAssistantMessageParam
-	extra := make(map[string]any)
-	if content == "" {
-		extra["content"] = nil
-	} else {
-		a.Content.OfString = param.NewOpt(content)
-	}
+func (e *Endpoint) assistant(m *sessionlog.Message, content string, known func(tool string) bool) any {
+	var calls []requestCall
 	for i, c := range m.ToolCalls {
 		name := c.Function.Name
 		if !known(name) {
 			name = toolName(name)
 		}
-		call := &openai.ChatCompletionMessageFunctionToolCallParam{
-			ID: e.callID(c.ID),
-			Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
-				Name: name, Arguments: argumentsObject(c.Function.Arguments),
-			},
+		call := requestCall{
+			ID: e.callID(c.ID), Type: "function",
+			Function: requestFunction{Name: name, Arguments: argumentsObject(c.Function.Arguments)},
 		}
 		if e.Unsigned && i == 0 {
-			call.SetExtraFields(map[string]any{"extra_content": unsigned})
+			call.Extra = unsigned
 		}
-		a.ToolCalls = append(a.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: call})
+		calls = append(calls, call)
 	}
-	if e.KeepReasoning && len(m.ToolCalls) > 0 {
-		extra["reasoning_content"] = strings.ToValidUTF8(m.ReasoningContent, "\uFFFD")
+	var reasoning *string
+	if e.KeepReasoning && len(calls) > 0 {
+		reasoning = new(validUTF8(m.ReasoningContent))
 	}
-	if len(extra) > 0 {
-		a.SetExtraFields(extra)
+	if content == "" {
+		return callMessage{ToolCalls: calls, Role: "assistant", Reasoning: reasoning}
 	}
-	return openai.ChatCompletionMessageParamUnion{OfAssistant: &a}
+	return textMessage{Content: content, ToolCalls: calls, Role: "assistant", Reasoning: reasoning}
 }
+
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // callID puts another id in the place of one that the endpoint would refuse: it
 // is of the endpoint that answered then.
@@ -132,7 +179,7 @@ func toolName(s string) string {
 
 // unsigned is what Google has for histories whose calls were kept without the
 // signatures that its models give them.
-var unsigned = map[string]any{"google": map[string]any{"thought_signature": "skip_thought_signature_validator"}}
+var unsigned = json.RawMessage(`{"google":{"thought_signature":"skip_thought_signature_validator"}}`)
 
 // argumentsObject makes an object of what a model wrote: endpoints that parse the
 // arguments in a history refuse all of it for one call that is none, and with
@@ -151,22 +198,17 @@ func argumentsObject(s string) string {
 }
 
 // function copies a tool's schema as it is but for the order of its members.
-func function(t Tool) (shared.FunctionDefinitionParam, error) {
-	f := shared.FunctionDefinitionParam{Name: t.Name}
-	if t.Description != "" {
-		f.Description = param.NewOpt(t.Description)
-	}
+func function(t Tool) (toolFunction, error) {
+	f := toolFunction{Name: t.Name, Description: t.Description}
 	if len(t.Parameters) == 0 {
-		f.Parameters = shared.FunctionParameters{"type": "object", "properties": struct{}{}}
+		f.Parameters = map[string]json.RawMessage{"type": json.RawMessage(`"object"`), "properties": json.RawMessage(`{}`)}
 		return f, nil
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(t.Parameters, &members); err != nil {
+	if err := json.Unmarshal(t.Parameters, &f.Parameters); err != nil {
 		return f, fmt.Errorf("tool %s: its parameters are not a JSON object: %w", t.Name, err)
 	}
-	f.Parameters = make(shared.FunctionParameters, len(members))
-	for k, v := range members {
-		f.Parameters[k] = v
+	if f.Parameters == nil { // JSON null
+		f.Parameters = map[string]json.RawMessage{}
 	}
 	return f, nil
 }

@@ -17,7 +17,7 @@ import (
 const grace = 5 * time.Second
 
 // chunks yields what the events of a stream say. A stream has ended well when
-// a finish_reason came: the SDK takes one that was cut for complete. What is
+// a finish_reason came: openai-go takes one that was cut for complete. What is
 // there says whether it is events: not every endpoint labels it right.
 func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) error {
 	body := bufio.NewReader(res.Body)

@@ -4,39 +4,49 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
-// http returns the client of one attempt. A redirect is an error of its
-// transport, so none is ever followed: a key goes to the configured host only.
-func (a *attempt) http() *http.Client {
-	return &http.Client{Transport: (*transport)(a)}
+// post sends a request. Its response has a status of 2xx and a limited body,
+// which the caller closes.
+func (a *attempt) post(r Request) (*http.Response, error) {
+	e := &a.c.e
+	body, err := e.body(r, a.stream)
+	if err != nil {
+		return nil, err
+	}
+	to := e.URL + "chat/completions"
+	if len(e.Query) > 0 {
+		to += "?" + e.Query.Encode()
+	}
+	q, err := http.NewRequestWithContext(a.ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	q.Header.Set("User-Agent", "crabmem")
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Accept", "application/json")
+	if a.stream {
+		q.Header.Set("Accept", "text/event-stream, application/json")
+	}
+	maps.Copy(q.Header, e.Header)
+	if e.Sign != nil {
+		if err := e.Sign(q, body); err != nil {
+			return nil, err
+		}
+	}
+	client := http.Client{Transport: (*transport)(a)}
+	return client.Do(q)
 }
 
+// transport is that of one attempt. It returns an error for a redirect, so that
+// a key is sent to the configured host only.
 type transport attempt
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	e := &t.c.e
-	r = r.Clone(r.Context())
-	for name := range r.Header {
-		if strings.HasPrefix(name, "X-Stainless-") {
-			r.Header.Del(name) // of the SDK: system, versions
-		}
-	}
-	r.Header.Set("User-Agent", "crabmem")
-	if t.stream {
-		r.Header.Set("Accept", "text/event-stream, application/json")
-	}
-	for name, values := range e.Header {
-		r.Header[name] = values
-	}
-	if e.Sign != nil {
-		if err := sign(r, e.Sign); err != nil {
-			return nil, err
-		}
-	}
 	res, err := e.Transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -56,16 +66,6 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		a.await("the answer did not end", max(e.Idle, e.Timeout))
 	}
 	return res, nil
-}
-
-func sign(r *http.Request, by func(*http.Request, []byte) error) error {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	r.Body.Close()
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return by(r, body)
 }
 
 // refusal is an answer that is neither what was asked for nor silence.

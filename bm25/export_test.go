@@ -49,3 +49,9 @@ var Regular = regular
 
 // Letters is the set of the letters of a word.
 var Letters = letters
+
+// StemForeign returns the stem of a folded word of another script than Latin.
+func StemForeign(word string) string {
+	var u unicodeFolder
+	return string(u.stemForeign([]byte(word)))
+}

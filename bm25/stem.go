@@ -4,9 +4,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/blevesearch/bleve/v2/analysis"
-	"github.com/blevesearch/bleve/v2/analysis/lang/ar"
-	"github.com/blevesearch/bleve/v2/analysis/lang/hi"
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/russian"
 )
@@ -31,31 +28,13 @@ func (u *unicodeFolder) stemForeign(word []byte) []byte {
 		russian.Stem(u.snowball)
 		return append(u.out[:0], u.snowball.Current()...)
 	case unicode.Is(unicode.Arabic, r):
-		return u.filter(word, arabic)
+		if stem := arabicStem(u.out[:0], word); len(stem) > 0 {
+			return stem
+		}
 	case unicode.Is(unicode.Devanagari, r):
-		return u.filter(word, hindi)
+		return hindiStem(word)
 	}
 	return word
-}
-
-// Of Hindi's filters the one that makes long vowels short is left out: it
-// confuses words.
-var (
-	arabic = []analysis.TokenFilter{ar.NewArabicNormalizeFilter(), ar.NewArabicStemmerFilter()}
-	hindi  = []analysis.TokenFilter{hi.NewHindiStemmerFilter()}
-)
-
-// filter passes a word through filters, which may write to it.
-func (u *unicodeFolder) filter(word []byte, filters []analysis.TokenFilter) []byte {
-	u.out = append(u.out[:0], word...)
-	stream := analysis.TokenStream{{Term: u.out}}
-	for _, f := range filters {
-		stream = f.Filter(stream)
-	}
-	if len(stream) == 0 || len(stream[0].Term) == 0 {
-		return word
-	}
-	return stream[0].Term
 }
 
 // hebrew emits a Hebrew word without the first letter, and without two, where

@@ -1,0 +1,77 @@
+package bm25
+
+import (
+	"unicode/utf8"
+)
+
+// The light stemmers of Arabic and Hindi are those of Apache Lucene and bleve
+// (Apache License 2.0), without the analysis packages around them.
+
+// arabicPrefixes are in the order in which they are tried, and one is removed.
+// Of the suffixes each one that fits is removed, in this order.
+var (
+	arabicPrefixes = [...]string{"ال", "وال", "بال", "كال", "فال", "لل", "و"}
+	arabicSuffixes = [...]string{"ها", "ان", "ات", "ون", "ين", "يه", "ه", "ي"}
+)
+
+// arabicStem appends the stem of an Arabic word to dst: without the marks of
+// vowels, with one spelling of alef, yeh and teh marbuta, without a prefix and
+// without suffixes. The result is empty if the word is all marks.
+func arabicStem(dst, word []byte) []byte {
+	start := len(dst)
+	for len(word) > 0 {
+		r, size := utf8.DecodeRune(word)
+		word = word[size:]
+		switch {
+		case r == '\u0622' || r == '\u0623' || r == '\u0625': // alef with madda or hamza
+			r = '\u0627'
+		case r == '\u0649': // dotless yeh
+			r = '\u064a'
+		case r == '\u0629': // teh marbuta
+			r = '\u0647'
+		case r == '\u0640' || r >= '\u064b' && r <= '\u0652': // tatweel, marks
+			continue
+		}
+		dst = utf8.AppendRune(dst, r)
+	}
+	stem := dst[start:]
+	for _, p := range arabicPrefixes {
+		if hasPrefix(stem, p) && utf8.RuneCount(stem) >= max(4, utf8.RuneCountInString(p)+2) {
+			stem = stem[len(p):]
+			break
+		}
+	}
+	for _, s := range arabicSuffixes {
+		if hasSuffix(stem, s) && utf8.RuneCount(stem) >= utf8.RuneCountInString(s)+2 {
+			stem = stem[:len(stem)-len(s)]
+		}
+	}
+	return stem
+}
+
+// hindiSuffixes has the suffixes of each number of code points.
+var hindiSuffixes = [...][]string{
+	5: {"ाएंगी", "ाएंगे", "ाऊंगी", "ाऊंगा", "ाइयाँ", "ाइयों", "ाइयां"},
+	4: {"ाएगी", "ाएगा", "ाओगी", "ाओगे", "एंगी", "ेंगी", "एंगे", "ेंगे", "ूंगी", "ूंगा", "ातीं", "नाओं", "नाएं", "ताओं", "ताएं", "ियाँ", "ियों", "ियां"},
+	3: {"ाकर", "ाइए", "ाईं", "ाया", "ेगी", "ेगा", "ोगी", "ोगे", "ाने", "ाना", "ाते", "ाती", "ाता", "तीं", "ाओं", "ाएं", "ुओं", "ुएं", "ुआं"},
+	2: {"कर", "ाओ", "िए", "ाई", "ाए", "ने", "नी", "ना", "ते", "ीं", "ती", "ता", "ाँ", "ां", "ों", "ें"},
+	1: {"ो", "े", "ू", "ु", "ी", "ि", "ा"},
+}
+
+// hindiStem returns a word without its longest suffix, if two code points are
+// left.
+func hindiStem(word []byte) []byte {
+	letters := utf8.RuneCount(word)
+	for n := min(len(hindiSuffixes)-1, letters-2); n > 0; n-- {
+		for _, s := range hindiSuffixes[n] {
+			if hasSuffix(word, s) {
+				return word[:len(word)-len(s)]
+			}
+		}
+	}
+	return word
+}
+
+func hasPrefix(b []byte, s string) bool { return len(b) >= len(s) && string(b[:len(s)]) == s }
+
+func hasSuffix(b []byte, s string) bool { return len(b) >= len(s) && string(b[len(b)-len(s):]) == s }

@@ -70,7 +70,7 @@ func (s *searcher) correct(x *Index) []Correction {
 		known := word == ""
 		sc.uni.standard(run, func(term []byte) {
 			id, ok := x.lexer.dict.find(term)
-			known = known || ok && x.df[id] > 0 || standardStop[string(term)]
+			known = known || ok && x.df[id] > 0 || standardStop()[string(term)]
 		})
 		here := known
 		if before != "" && word != "" && !(known && beforeKnown) {

@@ -3,6 +3,7 @@ package bm25
 import (
 	"bytes"
 	"strings"
+	"sync"
 )
 
 // A day is a compound too: however it is written, it is indexed as eight digits
@@ -10,7 +11,7 @@ import (
 
 // months has the number of a month by its name in the languages that most dates
 // are written in, and by every start of it of three letters or more.
-var months = func() map[string]int {
+var months = sync.OnceValue(func() map[string]int {
 	m := map[string]int{}
 	for _, names := range []string{
 		"january february march april may june july august september october november december",
@@ -30,7 +31,7 @@ var months = func() map[string]int {
 	}
 	delete(m, "jui") // juin or juillet
 	return m
-}()
+})
 
 // date emits the day that is written from run i on, or with the month before
 // it, as eight digits. It returns the last run of it.
@@ -135,7 +136,7 @@ func (s *scanner) month(i int) int {
 		return 0
 	}
 	s.join = appendASCIILower(s.join[:0], run)
-	return months[string(s.join)]
+	return months()[string(s.join)]
 }
 
 // day emits a date, if it is one.

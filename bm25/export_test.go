@@ -45,7 +45,7 @@ func Lexer(a Analyzer) func(fields []string) []string {
 }
 
 // Regular has the words of irregular forms.
-var Regular = regular
+var Regular, _ = irregular()
 
 // Letters is the set of the letters of a word.
 var Letters = letters

@@ -1,6 +1,9 @@
 package bm25
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // irregularWords has the English words that no suffix makes: a line is a word, and
 // the forms that are indexed as it is. A form that is as often another word
@@ -161,10 +164,10 @@ vertebra vertebrae
 vertex vertices
 `
 
-// regular has for every form the word, and irregular for the stem of every word
-// its forms.
-var regular, irregular = func() (map[string]string, map[string][]string) {
-	words, forms := map[string]string{}, map[string][]string{}
+// irregular returns the word of every form, and the forms of every word by the
+// stem of the word. The first call makes both maps.
+var irregular = sync.OnceValues(func() (words map[string]string, forms map[string][]string) {
+	words, forms = map[string]string{}, map[string][]string{}
 	for line := range strings.Lines(irregularWords) {
 		word := strings.Fields(line)
 		if len(word) == 0 {
@@ -177,4 +180,10 @@ var regular, irregular = func() (map[string]string, map[string][]string) {
 		}
 	}
 	return words, forms
-}()
+})
+
+// regular returns the word of an irregular form, "" if there is none.
+func regular(form []byte) string {
+	words, _ := irregular()
+	return words[string(form)]
+}

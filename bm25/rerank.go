@@ -79,6 +79,7 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 	}
 	r.starts, r.single = startSet{}, [4]uint64{}
 	var term []byte
+	_, forms := irregular()
 	for _, t := range terms {
 		r.highest += float64((K1 + 1 + earlyWeight + exactWeight) * t.idf)
 		if len(r.terms) == maxSequence {
@@ -91,7 +92,7 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 		r.terms = append(r.terms, t)
 		r.high = r.high || term[0] >= 0xe0
 		r.start(term)
-		for _, form := range irregular[string(term)] {
+		for _, form := range forms[string(term)] {
 			r.start([]byte(form))
 		}
 	}

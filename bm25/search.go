@@ -86,7 +86,7 @@ func (s *searcher) parse(x *Index, q Query) {
 	d := x.lexer.dict
 	content, stop, unknown := false, 0, false
 	s.scanner.query(x.analyzer, q.Text, func(term []byte, weight float64) {
-		isStop := x.analyzer == Standard && standardStop[string(term)]
+		isStop := x.analyzer == Standard && standardStop()[string(term)]
 		content = content || !isStop
 		id, ok := d.find(term)
 		if !ok || x.df[id] == 0 {

@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -21,7 +22,7 @@ type unicodeFolder struct {
 
 // standardStop are the terms (stems included) that Standard leaves out of a
 // query that has others.
-var standardStop = func() map[string]bool {
+var standardStop = sync.OnceValue(func() map[string]bool {
 	m := map[string]bool{}
 	var u unicodeFolder
 	more := []string{
@@ -37,7 +38,7 @@ var standardStop = func() map[string]bool {
 		}
 	}
 	return m
-}()
+})
 
 // maxStem is the longest word that is stemmed, in letters; longer ones are not
 // words, and the stemmer's cost grows with the square of their length.
@@ -279,7 +280,7 @@ func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
 		emit(word)
 		return
 	}
-	if w, ok := regular[string(word)]; ok {
+	if w := regular(word); w != "" {
 		u.out = append(u.out[:0], w...)
 	} else {
 		u.out = append(u.out[:0], word...)
@@ -299,7 +300,7 @@ func englishStem(word []byte) []byte {
 // stemmed reports whether a run is made of lower-case ASCII letters and surely
 // its own stem: its only term is the run itself.
 func stemmed(run []byte) bool {
-	return lowerCaseWord(run) && (len(run) < 3 || len(run) > maxStem || !inflected(run) && regular[string(run)] == "")
+	return lowerCaseWord(run) && (len(run) < 3 || len(run) > maxStem || !inflected(run) && regular(run) == "")
 }
 
 func lowerCaseWord(b []byte) bool {

@@ -325,7 +325,7 @@ func (r *repair) dropLog(v *files, end int64) error {
 
 // asideDB keeps the whole file under the store's name.
 func (r *repair) asideDB(recovered int64) error {
-	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, castagnoli))
+	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, castagnoli()))
 	kept, err := quarantine(r.fs, name, r.db)
 	r.rep.Files = append(r.rep.Files, RepairedFile{r.path, int64(len(r.db)), recovered, int64(len(r.db)) - recovered, kept})
 	return err

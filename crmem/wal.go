@@ -107,7 +107,7 @@ func (h *walHeader) append(b []byte) []byte {
 	b = h.base.append(b)
 	b = binary.LittleEndian.AppendUint64(b, h.seq)
 	b = binary.LittleEndian.AppendUint32(b, 0)
-	h.crc = crc32.Checksum(b[start:], castagnoli)
+	h.crc = crc32.Checksum(b[start:], castagnoli())
 	b = binary.LittleEndian.AppendUint32(b, h.crc)
 	if h.version == walOldVersion {
 		return b
@@ -117,7 +117,7 @@ func (h *walHeader) append(b []byte) []byte {
 	b = append(b, h.before.epoch[:]...)
 	b = binary.LittleEndian.AppendUint64(b, h.before.seq)
 	b = binary.LittleEndian.AppendUint32(b, h.before.crc)
-	h.crc = crc32.Checksum(b[start:], castagnoli)
+	h.crc = crc32.Checksum(b[start:], castagnoli())
 	return binary.LittleEndian.AppendUint32(b, h.crc)
 }
 
@@ -144,7 +144,7 @@ func readWALHeader(b []byte) (h walHeader, err error) {
 		seq:     binary.LittleEndian.Uint64(b[walOffSeq:]),
 		crc:     binary.LittleEndian.Uint32(b[walOffCRC:]),
 	}
-	if got := crc32.Checksum(b[:walOffCRC], castagnoli); got != h.crc {
+	if got := crc32.Checksum(b[:walOffCRC], castagnoli()); got != h.crc {
 		return h, headerError(walOffCRC, "log crc", "the header's checksum is %08x, its bytes give %08x", h.crc, got)
 	}
 	if h.version != walOldVersion && h.version != walVersion {
@@ -175,7 +175,7 @@ func (h *walHeader) extend(b []byte) error {
 		crc:   binary.LittleEndian.Uint32(b[walOffPrevCRC:]),
 	}
 	h.crc = binary.LittleEndian.Uint32(b[walOffCRC2:])
-	got := crc32.Checksum(b[:walOffCRC2], castagnoli)
+	got := crc32.Checksum(b[:walOffCRC2], castagnoli())
 	switch {
 	case got != h.crc:
 		return headerError(walOffCRC2, "log crc2", "the header's checksum is %08x, its bytes give %08x", h.crc, got)
@@ -241,9 +241,9 @@ func recordCRC(seq uint64, typ byte, context, payload record) uint32 {
 	binary.LittleEndian.PutUint64(b[:], seq)
 	b[8] = typ &^ frameMore
 	binary.LittleEndian.PutUint16(b[9:], uint16(len(context)))
-	c := crc32.Update(0, castagnoli, b[:])
-	c = crc32.Update(c, castagnoli, bytesOf(context))
-	return crc32.Update(c, castagnoli, bytesOf(payload))
+	c := crc32.Update(0, castagnoli(), b[:])
+	c = crc32.Update(c, castagnoli(), bytesOf(context))
+	return crc32.Update(c, castagnoli(), bytesOf(payload))
 }
 
 // frameCRC is the checksum of a frame at its place: the same bytes elsewhere,
@@ -252,9 +252,9 @@ func frameCRC(salt uint64, off int64, frame []byte) uint32 {
 	var at [16]byte
 	binary.LittleEndian.PutUint64(at[:], salt)
 	binary.LittleEndian.PutUint64(at[8:], uint64(off))
-	c := crc32.Update(0, castagnoli, at[:])
-	c = crc32.Update(c, castagnoli, frame[:frameOffCRC])
-	return crc32.Update(c, castagnoli, frame[frameHeader:])
+	c := crc32.Update(0, castagnoli(), at[:])
+	c = crc32.Update(c, castagnoli(), frame[:frameOffCRC])
+	return crc32.Update(c, castagnoli(), frame[frameHeader:])
 }
 
 // frame is a frame that was read and is whole.

@@ -210,13 +210,11 @@ type sample struct {
 
 const maxSample = 1 << 10
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func takeSample(b []byte, at int64) sample {
 	if len(b) > maxSample {
 		b = b[:maxSample]
 	}
-	return sample{at, len(b), crc32.Checksum(b, castagnoli)}
+	return sample{at, len(b), crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))}
 }
 
 func (s sample) matches(f io.ReaderAt) bool {

@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // hiddenArg stands for an argument, or what follows its name.
@@ -11,11 +12,16 @@ const hiddenArg = "hidden"
 var (
 	// secretName is a name of something that nobody else may know, as they are
 	// written in flags, variables and headers.
-	secretName = regexp.MustCompile(`(?i)token|secret|passw|passphrase|pwd|(api|access|private|auth|encryption|signing)[-_. ]?key|credential|auth|bearer|cookie|(^|[-_.])(key|pass|pat|sig)$`)
+	secretName = lazyRegexp(`(?i)token|secret|passw|passphrase|pwd|(api|access|private|auth|encryption|signing)[-_. ]?key|credential|auth|bearer|cookie|(^|[-_.])(key|pass|pat|sig)$`)
 	// secretValue is how keys of well-known services begin, wherever they are.
-	secretValue = regexp.MustCompile(`(^|[^0-9A-Za-z])(sk-|sk_|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|eyJ|(?i:(bearer|basic) ))`)
-	variable    = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
+	secretValue = lazyRegexp(`(^|[^0-9A-Za-z])(sk-|sk_|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|eyJ|(?i:(bearer|basic) ))`)
+	variable    = lazyRegexp(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
 )
+
+// lazyRegexp returns a function whose first call compiles expr.
+func lazyRegexp(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // shownArgs are the arguments of a command without what looks like a secret: the
 // value of a flag, a variable or a header that is named like one, the user and
@@ -39,7 +45,7 @@ func shownArgs(v any) any {
 		} else {
 			out[i] = shownArg(arg)
 		}
-		named = flag && !strings.ContainsAny(arg, "=: ") && secretName.MatchString(arg)
+		named = flag && !strings.ContainsAny(arg, "=: ") && secretName().MatchString(arg)
 	}
 	return out
 }
@@ -47,7 +53,7 @@ func shownArgs(v any) any {
 func shownArg(arg string) string {
 	if i := strings.IndexAny(arg, "=:"); i >= 0 && !strings.HasPrefix(arg[i:], "://") {
 		name, value := arg[:i+1], arg[i+1:]
-		if secretName.MatchString(arg[:i]) && strings.TrimSpace(value) != "" {
+		if secretName().MatchString(arg[:i]) && strings.TrimSpace(value) != "" {
 			return name + shownValue(value)
 		}
 		return name + shownArg(value)
@@ -58,14 +64,14 @@ func shownArg(arg string) string {
 		}
 		return hiddenArg
 	}
-	if secretValue.MatchString(arg) {
+	if secretValue().MatchString(arg) {
 		return hiddenArg
 	}
 	return arg
 }
 
 func shownValue(value string) string {
-	if variable.MatchString(value) {
+	if variable().MatchString(value) {
 		return value
 	}
 	return hiddenArg

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -38,13 +37,13 @@ func splitFront(text string) (*table, string, error) {
 	return nil, "", &lineError{1, "no --- ends the front matter"}
 }
 
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line (\d+): )?(.*)`)
+var yamlLine = lazyRegexp(`^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line (\d+): )?(.*)`)
 
 // parseFront parses front matter, whose first line is the second of its file.
 func parseFront(text string) (*table, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
-		m := yamlLine.FindStringSubmatch(err.Error())
+		m := yamlLine().FindStringSubmatch(err.Error())
 		line, _ := strconv.Atoi(m[1])
 		message := m[2]
 		if strings.Contains(message, "mapping values are not allowed") {

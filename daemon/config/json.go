@@ -76,7 +76,7 @@ func mayBeSecret(table, key string, v any) bool {
 	switch v := v.(type) {
 	case string:
 		text := table == "agents.*" || table == "system.crab" // of people, about anything
-		return secretName.MatchString(key) && !strings.HasSuffix(key, "_file") || !text && secretValue.MatchString(v)
+		return secretName().MatchString(key) && !strings.HasSuffix(key, "_file") || !text && secretValue().MatchString(v)
 	case []any:
 		return slices.ContainsFunc(v, func(e any) bool { return mayBeSecret(table, key, e) })
 	}

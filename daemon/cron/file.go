@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,10 +43,10 @@ type record struct {
 }
 
 var (
-	header   = regexp.MustCompile(`^[ \t]*\[\[[ \t]*(?:cron|"cron"|'cron')[ \t]*\]\][ \t]*(?:#.*)?\r?\n?$`)
-	comment  = regexp.MustCompile(`^[ \t]*#`)
-	comments = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
-	someID   = regexp.MustCompile(`(?m)^[ \t]*id[ \t]*=[ \t]*(\d+)`)
+	header   = lazyRegexp(`^[ \t]*\[\[[ \t]*(?:cron|"cron"|'cron')[ \t]*\]\][ \t]*(?:#.*)?\r?\n?$`)
+	comment  = lazyRegexp(`^[ \t]*#`)
+	comments = lazyRegexp(`(?m)^[ \t]*#.*$`)
+	someID   = lazyRegexp(`(?m)^[ \t]*id[ \t]*=[ \t]*(\d+)`)
 )
 
 func parse(path, text string) parsed {
@@ -58,7 +57,7 @@ func parse(path, text string) parsed {
 	p.split(text)
 	var other map[string]any
 	if len(p.head) > maxEntry {
-		if strings.Trim(comments.ReplaceAllString(p.head, ""), " \t\r\n") != "" {
+		if strings.Trim(comments().ReplaceAllString(p.head, ""), " \t\r\n") != "" {
 			warn(1, "what stands before the first [[cron]] is not used")
 		}
 	} else if err := toml.Unmarshal([]byte(p.head), &other); err != nil {
@@ -80,7 +79,7 @@ func parse(path, text string) parsed {
 			}
 		}
 		if message != "" {
-			if m := someID.FindStringSubmatch(e.text); m != nil {
+			if m := someID().FindStringSubmatch(e.text); m != nil {
 				e.id, _ = strconv.ParseUint(m[1], 10, 63)
 			}
 			e.cron, e.warning = Cron{}, message
@@ -109,14 +108,14 @@ func (p *parsed) split(text string) {
 	for l := range strings.Lines(text) {
 		line++
 		switch {
-		case header.MatchString(l):
+		case header().MatchString(l):
 			if above < 0 {
 				above = at
 			}
 			cut(above)
 			p.entries = append(p.entries, entry{line: line})
 			above = -1
-		case comment.MatchString(l):
+		case comment().MatchString(l):
 			if above < 0 {
 				above = at
 			}
@@ -185,7 +184,7 @@ func (e *entry) first() int { return e.line - strings.Count(e.above(), "\n") }
 func (e *entry) above() string {
 	at := 0
 	for l := range strings.Lines(e.text) {
-		if header.MatchString(l) {
+		if header().MatchString(l) {
 			break
 		}
 		at += len(l)
@@ -198,7 +197,7 @@ func (e *entry) below() string {
 	at, from := 0, 0
 	for l := range strings.Lines(e.text) {
 		at += len(l)
-		if !comment.MatchString(l) && strings.TrimSpace(l) != "" {
+		if !comment().MatchString(l) && strings.TrimSpace(l) != "" {
 			from = at
 		}
 	}
@@ -329,12 +328,12 @@ func text(key, text string, limit int) error {
 	return nil
 }
 
-var clock = regexp.MustCompile(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
+var clock = lazyRegexp(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
 
 // quiet checks an end of the quiet hours. One without the other is ignored (RFC
 // 0080).
 func quiet(key, v string) error {
-	if v != "" && !clock.MatchString(v) {
+	if v != "" && !clock().MatchString(v) {
 		return invalid("invalid %s %s: it must be a time like 22:30", key, quote(v))
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/adhocore/gronx"
@@ -19,11 +20,16 @@ var fields = []struct {
 }
 
 var (
-	year = regexp.MustCompile(`\d{4}`)
-	item = regexp.MustCompile(`^(?:\*|\?|(\d{1,4})(?:-(\d{1,4}))?)(?:/(\d{1,4}))?$`)
-	day  = regexp.MustCompile(`^(?:L|(\d{1,2})W)$`)    // the last, the weekday nearest to
-	week = regexp.MustCompile(`^([0-7])(?:L|#[1-5])$`) // the last of a month, the n-th
+	year = lazyRegexp(`\d{4}`)
+	item = lazyRegexp(`^(?:\*|\?|(\d{1,4})(?:-(\d{1,4}))?)(?:/(\d{1,4}))?$`)
+	day  = lazyRegexp(`^(?:L|(\d{1,2})W)$`)    // the last, the weekday nearest to
+	week = lazyRegexp(`^([0-7])(?:L|#[1-5])$`) // the last of a month, the n-th
 )
+
+// lazyRegexp returns a function whose first call compiles expr.
+func lazyRegexp(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // segments splits a schedule into its seven fields, and refuses what is none.
 // gronx lets pass what only some moments show to be wrong.
@@ -41,7 +47,7 @@ func segments(schedule string) ([]string, error) {
 		}
 	} else if n < 5 || n > 7 {
 		return nil, wrong("it has %d fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first", n)
-	} else if n == 6 && year.MatchString(given[5]) {
+	} else if n == 6 && year().MatchString(given[5]) {
 		return nil, wrong("its sixth field is no day of the week; a year is the last of 7, with seconds first")
 	}
 	segs, err := gronx.Segments(strings.Join(given, " "))
@@ -71,16 +77,16 @@ func badItem(field int, part string) string {
 		v, err := strconv.Atoi(n)
 		return err == nil && v >= f.low && v <= f.high
 	}
-	if m := day.FindStringSubmatch(part); m != nil && field == 3 {
+	if m := day().FindStringSubmatch(part); m != nil && field == 3 {
 		if m[1] != "" && !in(m[1]) {
 			return fmt.Sprintf("is not between %d and %d", f.low, f.high)
 		}
 		return ""
 	}
-	if week.MatchString(part) && field == 5 {
+	if week().MatchString(part) && field == 5 {
 		return ""
 	}
-	m := item.FindStringSubmatch(part)
+	m := item().FindStringSubmatch(part)
 	if m == nil || part[0] == '?' && (len(part) > 1 || field != 3 && field != 5) {
 		return "is no value of it"
 	}

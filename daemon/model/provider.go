@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -272,20 +273,25 @@ func azureDeployment(base *url.URL, model string) *url.URL {
 func callIDs(kind, host string) *regexp.Regexp {
 	switch {
 	case host == "api.mistral.ai":
-		return nineIDs
+		return nineIDs()
 	case kind == "anthropic", kind == "bedrock":
-		return plainIDs
+		return plainIDs()
 	case kind == "openai", kind == "azure", host == "api.openai.com":
-		return shortIDs
+		return shortIDs()
 	}
 	return nil
 }
 
 var (
-	nineIDs  = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
-	plainIDs = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	shortIDs = regexp.MustCompile(`^(?s:.{1,40})$`)
+	nineIDs  = lazyRegexp(`^[a-zA-Z0-9]{9}$`)
+	plainIDs = lazyRegexp(`^[a-zA-Z0-9_-]{1,64}$`)
+	shortIDs = lazyRegexp(`^(?s:.{1,40})$`)
 )
+
+// lazyRegexp returns a function whose first call compiles expr.
+func lazyRegexp(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // keepsReasoning tells whether a host refuses a message with tool calls that
 // comes without its reasoning.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -216,14 +217,16 @@ func (f *front) mapping(b []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var yamlLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+})
 
 // broken says what the YAML reader has against the text. It counts lines from
 // the front matter on, and names the first by saying nothing.
 func (f *front) broken(err error) error {
 	text := err.Error()
 	line := 2
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
+	if m := yamlLine().FindStringSubmatch(text); m != nil {
 		text = text[len(m[0]):]
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line = n + 1

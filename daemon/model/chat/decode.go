@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -165,14 +166,16 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 }
 
 // escapePattern matches an escape of a JSON string, a surrogate pair being one.
-var escapePattern = regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
+var escapePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
+})
 
 // keepInexact returns a JSON string of which decoding replaces nothing. A lone
 // surrogate becomes the text of its escape: the two halves of a pair that a
 // stream has split are a pair again in the arguments. A byte 0xNN that is not
 // UTF-8 becomes the text \udcNN, which is a lone surrogate there.
 func keepInexact(data []byte) []byte {
-	data = escapePattern.ReplaceAllFunc(data, func(escape []byte) []byte {
+	data = escapePattern().ReplaceAllFunc(data, func(escape []byte) []byte {
 		if !isLone(escape) {
 			return escape
 		}
@@ -186,7 +189,7 @@ func isLone(escape []byte) bool { return len(escape) == len(`\ud800`) && escape[
 
 // hasLone reports whether JSON text has an escape of a lone surrogate.
 func hasLone(text string) bool {
-	return slices.ContainsFunc(escapePattern.FindAll([]byte(text), -1), isLone)
+	return slices.ContainsFunc(escapePattern().FindAll([]byte(text), -1), isLone)
 }
 
 // escapeBytes writes each byte 0xNN that is not UTF-8 as udcNN after backslash.

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"crabmem/crmem/vfs"
 )
@@ -26,7 +27,9 @@ const headSize = 256 << 10
 const maxZip = 4 << 30
 
 // chatFiles are the files of an export that have conversations.
-var chatFiles = regexp.MustCompile(`^conversations(-[0-9]{1,4})?\.json$`)
+var chatFiles = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^conversations(-[0-9]{1,4})?\.json$`)
+})
 
 // Files are the files of a source, each a stream.
 type Files struct {
@@ -133,7 +136,7 @@ func chatsIn(root vfs.Tree) ([]string, error) {
 	entries, err := root.ReadDir(".")
 	var names []string
 	for _, e := range entries {
-		if e.Type().IsRegular() && chatFiles.MatchString(e.Name()) {
+		if e.Type().IsRegular() && chatFiles().MatchString(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -261,7 +264,7 @@ func openDir(fsys vfs.FS, name string) (*Files, error) {
 	var left tallies
 	for _, e := range entries {
 		switch {
-		case e.Type().IsRegular() && chatFiles.MatchString(e.Name()):
+		case e.Type().IsRegular() && chatFiles().MatchString(e.Name()):
 			f.open = append(f.open, func() (io.ReadCloser, error) { return root.Open(e.Name()) })
 		default:
 			left.add("another file of the export", e.Name())
@@ -325,7 +328,7 @@ func (f *Files) archive(file vfs.File, name string) error {
 	for _, e := range z.File {
 		switch {
 		case strings.HasSuffix(e.Name, "/"):
-		case !chatFiles.MatchString(path.Base(e.Name)) || strings.Count(e.Name, "/") > 1:
+		case !chatFiles().MatchString(path.Base(e.Name)) || strings.Count(e.Name, "/") > 1:
 			left.add("another file of the archive", e.Name)
 		case e.UncompressedSize64 > maxSource:
 			return sizeError(name+": "+cut(e.Name, maxExample), maxSource)

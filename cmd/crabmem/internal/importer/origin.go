@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"crabmem/crmem"
@@ -21,7 +22,9 @@ import (
 // the note since, here or there, is known by them.
 const originWords = "Imported from "
 
-var originLine = regexp.MustCompile(`^Imported from ([a-z0-9-]{1,32}): ("(?:[^"\\]|\\.)*") \(([0-9a-f]{16})\)$`)
+var originLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^Imported from ([a-z0-9-]{1,32}): ("(?:[^"\\]|\\.)*") \(([0-9a-f]{16})\)$`)
+})
 
 // origin is what such a line says.
 type origin struct {
@@ -45,7 +48,7 @@ func splitOrigin(content string) (text string, o origin, ok bool) {
 	if !strings.HasPrefix(content[i:], originWords) {
 		return "", o, false
 	}
-	m := originLine.FindStringSubmatch(content[i:])
+	m := originLine().FindStringSubmatch(content[i:])
 	if m == nil || json.Unmarshal([]byte(m[2]), &o.id) != nil {
 		return "", o, false
 	}

@@ -44,7 +44,11 @@ func (w *writer) spans(n ast.Node, style string, depth int, to []span) []span {
 					b.WriteString(strings.ReplaceAll(string(t.Segment.Value(w.src)), "\n", " "))
 				}
 			}
-			to = append(to, span{mark + b.String() + mark, add(style, sgrCode)})
+			code := b.String()
+			if w.cell {
+				code = strings.ReplaceAll(code, `\|`, "|")
+			}
+			to = append(to, span{mark + code + mark, add(style, sgrCode)})
 		case *ast.Emphasis:
 			s := sgrItalic
 			if c.Level == 2 {
@@ -249,7 +253,9 @@ func (w *writer) table(t *east.Table) {
 	for r := t.FirstChild(); r != nil; r = r.NextSibling() {
 		var row []string
 		for c := r.FirstChild(); c != nil; c = c.NextSibling() {
+			w.cell = true
 			cell := w.plain(c)
+			w.cell = false
 			if len(row) == len(widths) {
 				widths = append(widths, 0)
 			}

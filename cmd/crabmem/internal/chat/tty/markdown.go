@@ -3,12 +3,11 @@ package tty
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"crabmem/cmd/crabmem/internal/cli"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 )
@@ -162,7 +161,7 @@ func isFenceEnd(line, fence string) bool {
 	return len(l) >= len(fence) && strings.Trim(l, fence[:1]) == ""
 }
 
-var parser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList)).Parser()
+var markdownParser = sync.OnceValue(newParser)
 
 // render formats whole blocks.
 func (m *Markdown) render(src string) string {
@@ -171,7 +170,7 @@ func (m *Markdown) render(src string) string {
 		w.raw(strings.TrimRight(src, "\n"), "")
 		return w.b.String()
 	}
-	doc := parser.Parse(text.NewReader(w.src))
+	doc := markdownParser().Parse(text.NewReader(w.src))
 	w.blocks(doc, 0)
 	return w.b.String()
 }
@@ -193,6 +192,7 @@ type writer struct {
 	b      strings.Builder
 	prefix []string // of every line, by depth
 	first  string   // in the place of the last prefix, for one line
+	cell   bool     // in a table, where code has | as \|
 }
 
 // maxDepth is how deep blocks are shown in others. Deeper ones are shown as

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -118,8 +119,7 @@ func (c *app) root() *cobra.Command {
 	root.PersistentPreRunE = c.checkGlobal
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(wrongFlag)
-	// UseLine says it: one line is enough.
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "\n  {{.CommandPath}} [command]", "", 1))
+	root.SetHelpFunc(printHelp)
 	p := root.PersistentFlags()
 	p.StringVar(&c.db, "db", "", "the store's `file` (CRABMEM_DB; default: memory.db in the home)")
 	p.StringVar(&c.home, "home", "", "the home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
@@ -171,6 +171,14 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		return of.Help()
 	}
 	return help
+}
+
+// printHelp prints the help of a command. It is cobra's without the second line
+// of the usage of a family. A usage template of cobra would link text/template,
+// and with it every method of every type that is reachable.
+func printHelp(cmd *cobra.Command, _ []string) {
+	usage := strings.Replace(cmd.UsageString(), "\n  "+cmd.CommandPath()+" [command]", "", 1)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)), usage)
 }
 
 // completeCommands completes the names of a command and of those under it.

@@ -9,7 +9,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"encoding/xml"
@@ -25,7 +24,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 	"unicode"
 	"unicode/utf16"
@@ -116,7 +114,7 @@ func (s *Service) check() error {
 	return nil
 }
 
-// definition is what the templates are filled with.
+// definition holds the values of the templates.
 type definition struct {
 	Label, Description, Log, User string
 	Command                       []string
@@ -196,19 +194,46 @@ func (s *Service) render(d definition) (file string, text []byte, err error) {
 	default:
 		return "", nil, fmt.Errorf("services of %s are not known: run it by other means, with the argument run", s.os())
 	}
-	t, err := template.New(name).Funcs(template.FuncMap{
-		"unit": unitText, "quoted": quoted, "exec": execArg, "xml": xmlText, "cmd": cmdShell, "cmdArgs": cmdLine,
-		"name":  func(env string) string { name, _, _ := strings.Cut(env, "="); return name },
-		"value": func(env string) string { _, value, _ := strings.Cut(env, "="); return value },
-	}).ParseFS(templates, "templates/"+name)
+	values, err := d.values(name)
 	if err != nil {
 		return "", nil, err
 	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, d); err != nil {
+	t, err := templates.ReadFile("templates/" + name)
+	if err != nil {
 		return "", nil, err
 	}
-	return file, b.Bytes(), nil
+	return file, []byte(strings.NewReplacer(values...).Replace(string(t))), nil
+}
+
+// values returns the placeholders of a template, each with its escaped value.
+// text/template is not used: a program that links it keeps every method of
+// every type that is reachable.
+func (d definition) values(template string) ([]string, error) {
+	var command, environment strings.Builder
+	switch template {
+	case "systemd.service":
+		for i, arg := range d.Command {
+			if i > 0 {
+				command.WriteByte(' ')
+			}
+			command.WriteString(execArg(arg))
+		}
+		for _, e := range d.Env {
+			environment.WriteString("Environment=" + quoted(e) + "\n")
+		}
+		return []string{"{description}", unitText(d.Description), "{command}", command.String(), "{environment}", environment.String(), "{log}", unitText(d.Log)}, nil
+	case "launchd.plist":
+		for _, arg := range d.Command {
+			command.WriteString("\t\t<string>" + xmlText(arg) + "</string>\n")
+		}
+		for _, e := range d.Env {
+			name, value, _ := strings.Cut(e, "=")
+			environment.WriteString("\t\t<key>" + xmlText(name) + "</key>\n\t\t<string>" + xmlText(value) + "</string>\n")
+		}
+		return []string{"{label}", xmlText(d.Label), "{arguments}", command.String(), "{environment}", environment.String(), "{log}", xmlText(d.Log)}, nil
+	}
+	line, err := cmdLine(d)
+	return []string{"{description}", xmlText(d.Description), "{user}", xmlText(d.User), "{arguments}", xmlText(line)}, err
 }
 
 // unitText is a value in a unit of systemd. A line that ends in a backslash goes
@@ -225,15 +250,14 @@ func quoted(word string) string {
 
 func execArg(arg string) string { return quoted(strings.ReplaceAll(arg, "$", "$$")) }
 
-func xmlText(text string) (string, error) {
+func xmlText(text string) string {
 	var b strings.Builder
-	err := xml.EscapeText(&b, []byte(text))
-	return b.String(), err
+	_ = xml.EscapeText(&b, []byte(text)) // the builder returns no error
+	return b.String()
 }
 
-// cmdShell and cmdLine have the shell of Windows run a service: its scheduler
-// knows neither variables nor where output should go.
-func cmdShell(definition) string { return `%SystemRoot%\System32\cmd.exe` }
+// cmdLine returns the arguments of the Windows shell that run a service: the
+// scheduler has neither variables nor redirections.
 
 func cmdLine(d definition) (string, error) {
 	var b strings.Builder

@@ -102,6 +102,36 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestCommandTable checks the names in the command table, and that the help of a
+// command does not depend on the commands that are built.
+func TestCommandTable(t *testing.T) {
+	c := newApp(nil, nil, nil)
+	for _, row := range c.commandTable() {
+		if name := row.build().Name(); name != row.name {
+			t.Errorf("command %s is in the table as %s", name, row.name)
+		}
+		help := func(root *cobra.Command) string {
+			cmd, _, err := root.Find([]string{row.name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.UsageString()
+		}
+		if got, want := help(c.root(row.name)), help(c.root()); got != want {
+			t.Errorf("usage of %s alone:\n%s\nwith all commands:\n%s", row.name, got, want)
+		}
+	}
+	if n := len(c.root("version").Commands()); n != 1 {
+		t.Errorf("crabmem version builds %d commands", n)
+	}
+	for _, args := range [][]string{nil, {"--json", "version"}, {"help", "version"}, {"man", "version"}, {"completion", "bash"}, {"nosuch"}} {
+		if n := len(c.root(args...).Commands()); n != len(c.commandTable()) {
+			t.Errorf("%q builds %d commands", args, n)
+		}
+	}
+}
+
 // TestExamples runs the examples of every help text as they stand, in a shell,
 // on a small store.
 func TestExamples(t *testing.T) {

@@ -32,7 +32,7 @@ func store(f *flag.FlagSet) func(*measure.Limits) error {
 				return err
 			}
 			fmt.Printf("store: %d entries, %.1f MB\n\n", *n, float64(size)/1e6)
-			for _, f := range []func(*measure.Limits, string, int) error{parse, open, names, durable, command} {
+			for _, f := range []func(*measure.Limits, string, int) error{parse, open, names, durable, command, startUp} {
 				if err := f(t, path, *n); err != nil {
 					return err
 				}

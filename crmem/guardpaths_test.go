@@ -264,6 +264,31 @@ func TestLoadPlansOnce(t *testing.T) {
 	noErr(t, s.Close())
 }
 
+// TestPageErrorOffset reads a page with an error, with and without a byte order
+// mark. The offset counts the mark.
+func TestPageErrorOffset(t *testing.T) {
+	const text = metaOpen + "\n<b>text</b>\n" + metaClose
+	for mark, want := range map[string]int{"": len(metaOpen) + 1, "\ufeff": 3 + len(metaOpen) + 1} {
+		_, err := parsePage([]byte(mark + text))
+		if e, ok := errors.AsType[*pageError](err); !ok || e.offset != want {
+			t.Errorf("mark %q: %+v, want offset %d", mark, err, want)
+		}
+	}
+}
+
+// TestRestoreChecksEntry restores entries that Add refuses, too.
+func TestRestoreChecksEntry(t *testing.T) {
+	s := New(nil)
+	for _, e := range []Entry{{ID: 1, Name: "a\x00b"}, {ID: 1, Name: "a", Content: "\xff"}, {ID: 1, Name: "a", Kind: 9}, {ID: 1<<64 - 1, Name: "a"}} {
+		if err := s.Apply(Restore{Entry: e}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", e, err)
+		}
+		if err := (Restore{Entry: e}).valid(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("valid %+v: %v", e, err)
+		}
+	}
+}
+
 // TestContextOfMissingBytes checks the reason that a context is refused for.
 func TestContextOfMissingBytes(t *testing.T) {
 	if got, want := checkContext([]byte{1, 0, 9, 0, 'x'}), "tag 1 has 9 bytes, 1 are left"; got != want {

@@ -39,6 +39,8 @@ func TestSyntax(t *testing.T) {
 		`rate after:2026-04-02 before:2027`:   "café limit",
 		`rate after:2026-05`:                  "",
 		`rate after:soon kind:page x:y -`:     "café limit rate",
+		`rate before:1970-01-01`:              "café limit rate", // no clause: entries without a time have 0
+		`rate before:1970-01-02`:              "",
 		`"dead letter" "queue`:                "limit",
 		`-rate`:                               "",
 		`""`:                                  "",

@@ -246,14 +246,16 @@ func TestInvalid(t *testing.T) {
 	table := open(t, m)
 	for want, change := range map[string]func(*cron.Cron){
 		"invalid cron schedule 'often': it has 1 fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first": func(c *cron.Cron) { c.Schedule = "often" },
-		"invalid cron schedule '0 0 30 2 *': it is never due":                        func(c *cron.Cron) { c.Schedule = "0 0 30 2 *" },
-		"invalid quiet_start '25:00': it must be a time like 22:30":                  func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "25:00", "06:00" },
-		"invalid quiet_end 'x\ufffd': it must be a time like 22:30":                  func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "21:00", "x\n" },
-		"invalid skill '/report': it must be a name of letters, digits, '-' and '_'": func(c *cron.Cron) { c.Skill = "/report" },
-		"invalid timezone 'Mars/Olympus': it must be one like Europe/Berlin":         func(c *cron.Cron) { c.Timezone = "Mars/Olympus" },
-		"args must be text in UTF-8":                                                 func(c *cron.Cron) { c.Args = "\xff" },
-		"session 18446744073709551615 is too large a number":                         func(c *cron.Cron) { c.Session = math.MaxUint64 },
-		"invalid session_file '.x': it must be the name of a session":                func(c *cron.Cron) { c.SessionFile = ".x" },
+		"invalid cron schedule '0 0 30 2 *': it is never due":                         func(c *cron.Cron) { c.Schedule = "0 0 30 2 *" },
+		"invalid quiet_start '25:00': it must be a time like 22:30":                   func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "25:00", "06:00" },
+		"invalid quiet_end 'x\ufffd': it must be a time like 22:30":                   func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "21:00", "x\n" },
+		"invalid skill '/report': it must be a name of letters, digits, '-' and '_'":  func(c *cron.Cron) { c.Skill = "/report" },
+		"invalid skill 'r\ufffdé': it must be a name of letters, digits, '-' and '_'": func(c *cron.Cron) { c.Skill = "r\xffé" },
+		"invalid skill 'r:': it must be a name of letters, digits, '-' and '_'":       func(c *cron.Cron) { c.Skill = "r:" },
+		"invalid timezone 'Mars/Olympus': it must be one like Europe/Berlin":          func(c *cron.Cron) { c.Timezone = "Mars/Olympus" },
+		"args must be text in UTF-8":                                                  func(c *cron.Cron) { c.Args = "\xff" },
+		"session 18446744073709551615 is too large a number":                          func(c *cron.Cron) { c.Session = math.MaxUint64 },
+		"invalid session_file '.x': it must be the name of a session":                 func(c *cron.Cron) { c.SessionFile = ".x" },
 	} {
 		c := daily
 		change(&c)
@@ -264,6 +266,11 @@ func TestInvalid(t *testing.T) {
 	}
 	if _, err := m.Lstat(path); err == nil {
 		t.Error("something was written")
+	}
+	c := daily
+	c.Skill = "Az09-_"
+	if _, err := table.Create(c); err != nil {
+		t.Errorf("%s: %v", c.Skill, err)
 	}
 }
 

@@ -169,3 +169,19 @@ func TestLexerCollisions(t *testing.T) {
 		}
 	}
 }
+
+// TestScratchIsGivenBack: the buffers of a document of 4 MB stay for the next one,
+// those of a longer one do not. Blanks need nothing but a copy, whose memory the
+// runtime rounds up to whole pages.
+func TestScratchIsGivenBack(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		kept bool
+	}{{4<<20 - 100, true}, {4<<20 + 100, false}} {
+		x := bm25.New(bm25.Plain)
+		x.Add(bm25.Doc{ID: 1, Fields: []string{strings.Repeat(" ", c.size)}})
+		if n := x.Stats().Bytes; n >= 4<<20 != c.kept {
+			t.Errorf("%d bytes are kept of a document of %d", n, c.size)
+		}
+	}
+}

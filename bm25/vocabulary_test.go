@@ -36,6 +36,38 @@ func TestVocabularyShrinks(t *testing.T) {
 	}
 }
 
+// TestVocabularyShrinksAgain: after a large vocabulary has shrunk, the next look
+// at it is due when what was left has doubled, not what there was before.
+func TestVocabularyShrinksAgain(t *testing.T) {
+	bm25.SetTailDocs(t, 1)
+	bm25.SetFewTerms(t, 100)
+	x := bm25.New(bm25.Plain)
+	id := uint64(0)
+	add := func(from, words int) {
+		var b strings.Builder
+		for i := range words {
+			fmt.Fprintf(&b, "w%d ", from+i)
+		}
+		id++
+		x.Add(bm25.Doc{ID: id, Fields: []string{b.String()}})
+	}
+	add(0, 5000)
+	x.Remove(id)
+	for large := x.Terms(); x.Terms() == large; { // then only the last document's are known
+		add(0, 100)
+		x.Remove(id)
+	}
+	add(5000, 60)
+	x.Remove(id)
+	left := x.Terms()
+	for i := range 2 * left {
+		add(6000+i, 1)
+	}
+	if n := x.Terms(); n >= 3*left {
+		t.Errorf("%d terms: none of the %d from before is forgotten", n, left)
+	}
+}
+
 // TestShrunkIsAsNew: an index that has forgotten terms finds what one finds that
 // never had them.
 func TestShrunkIsAsNew(t *testing.T) {

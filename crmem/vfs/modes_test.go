@@ -104,6 +104,13 @@ func TestMemGarbage(t *testing.T) {
 	if again := get(m.Crash(vfs.Garbage), "/f")[512:]; again != garbage {
 		t.Error("garbage differs from one crash to the next")
 	}
+	m = vfs.NewMem()
+	f = create(t, m, "/f", "")
+	must(t, f.Sync(), m.SyncDir("/"))
+	write(t, f, "b")
+	if garbage := get(m.Crash(vfs.Garbage), "/f"); garbage == "\x00" || garbage == "b" {
+		t.Errorf("the garbage of one byte is %q", garbage)
+	}
 }
 
 // TestMemBlockEdges writes up to and around the edges of blocks, with holes,

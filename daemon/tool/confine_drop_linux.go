@@ -80,9 +80,9 @@ func filterSockets() error {
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)},
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
-	runtime.KeepAlive(&prog)
-	if err != nil {
+	// Not unix.Prctl: the stack, and prog on it, may move at its call.
+	_, _, err := unix.Syscall6(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0, 0)
+	if err != 0 {
 		return fmt.Errorf("PR_SET_SECCOMP: %w", err)
 	}
 	return nil

@@ -61,19 +61,11 @@ func (s *Store) checkLog(end int64) error {
 		return err
 	}
 	name := s.path + walSuffix
-	fi, err := s.fs.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && s.logStat.info == nil:
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return &displacedError{path: name, why: "removed it"}
-	case err != nil:
+	fi, err := s.checkName(name, s.logStat.info)
+	if err != nil || fi == nil {
 		return err
-	case s.logStat.info == nil:
-		return &displacedError{path: name, why: "created it"}
-	case !vfs.SameFile(fi, s.logStat.info):
-		return &displacedError{path: name, why: "replaced it"}
-	case s.log == nil && fi.Size() != s.logStat.size(), s.log != nil && end != anyLength && fi.Size() != end:
+	}
+	if s.log == nil && fi.Size() != s.logStat.size() || s.log != nil && end != anyLength && fi.Size() != end {
 		return &displacedError{path: name, why: fmt.Sprintf("changed its length to %d bytes", fi.Size())}
 	}
 	if s.linked && vfs.Identify(fi).Links == 1 {
@@ -84,16 +76,17 @@ func (s *Store) checkLog(end int64) error {
 
 // checkLock is checkLog for the lock file alone.
 func (s *Store) checkLock() error {
-	name := s.path + lockSuffix
-	switch fi, err := s.fs.Lstat(name); {
-	case errors.Is(err, fs.ErrNotExist):
-		return &displacedError{path: name, why: "removed it"}
-	case err != nil:
-		return err
-	case !vfs.SameFile(fi, s.lockInfo):
-		return &displacedError{path: name, why: "replaced it"}
+	_, err := s.checkName(s.path+lockSuffix, s.lockInfo)
+	return err
+}
+
+// checkName is vfs.CheckName with a *displacedError.
+func (s *Store) checkName(name string, info fs.FileInfo) (fs.FileInfo, error) {
+	fi, changed, err := vfs.CheckName(s.fs, name, info)
+	if changed != "" {
+		return nil, &displacedError{path: name, why: changed}
 	}
-	return nil
+	return fi, err
 }
 
 // checkSnapshot returns a *displacedError if the store's name does not lead to

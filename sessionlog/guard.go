@@ -86,23 +86,15 @@ func (d *Dir) checkFree(lock *sessionLock, path string) error {
 	if err := d.checkLock(lock); err != nil {
 		return err
 	}
-	_, err := d.fs.Lstat(path)
-	if err == nil {
-		return &DisplacedError{Path: path, Why: "created it"}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	_, err := d.checkName(path, nil)
 	return err
 }
 
+// checkName is vfs.CheckName with a *DisplacedError.
 func (d *Dir) checkName(path string, info fs.FileInfo) (fs.FileInfo, error) {
-	fi, err := d.fs.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &DisplacedError{Path: path, Why: "removed it"}
-	}
-	if err == nil && !vfs.SameFile(fi, info) {
-		return nil, &DisplacedError{Path: path, Why: "replaced it"}
+	fi, changed, err := vfs.CheckName(d.fs, path, info)
+	if changed != "" {
+		return nil, &DisplacedError{Path: path, Why: changed}
 	}
 	return fi, err
 }

@@ -166,6 +166,27 @@ func SameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b)
 }
 
+// CheckName describes the file that name leads to. If that is not the file that
+// info describes, changed is what another program did to the name: "removed it",
+// "replaced it" or, if info is nil, "created it".
+func CheckName(t Tree, name string, info fs.FileInfo) (fi fs.FileInfo, changed string, err error) {
+	fi, err = t.Lstat(name)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing && info == nil:
+		return nil, "", nil
+	case missing:
+		return nil, "removed it", nil
+	case err != nil:
+		return nil, "", err
+	case info == nil:
+		return nil, "created it", nil
+	case !SameFile(fi, info):
+		return nil, "replaced it", nil
+	}
+	return fi, "", nil
+}
+
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}
 
 // Replace replaces the file name, or creates it, with what write writes:

@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"bytes"
 	"unicode/utf8"
 )
 
@@ -36,13 +37,13 @@ func arabicStem(dst, word []byte) []byte {
 	}
 	stem := dst[start:]
 	for _, p := range arabicPrefixes {
-		if hasPrefix(stem, p) && utf8.RuneCount(stem) >= max(4, utf8.RuneCountInString(p)+2) {
+		if bytes.HasPrefix(stem, []byte(p)) && utf8.RuneCount(stem) >= max(4, utf8.RuneCountInString(p)+2) {
 			stem = stem[len(p):]
 			break
 		}
 	}
 	for _, s := range arabicSuffixes {
-		if hasSuffix(stem, s) && utf8.RuneCount(stem) >= utf8.RuneCountInString(s)+2 {
+		if bytes.HasSuffix(stem, []byte(s)) && utf8.RuneCount(stem) >= utf8.RuneCountInString(s)+2 {
 			stem = stem[:len(stem)-len(s)]
 		}
 	}
@@ -64,14 +65,10 @@ func hindiStem(word []byte) []byte {
 	letters := utf8.RuneCount(word)
 	for n := min(len(hindiSuffixes)-1, letters-2); n > 0; n-- {
 		for _, s := range hindiSuffixes[n] {
-			if hasSuffix(word, s) {
+			if bytes.HasSuffix(word, []byte(s)) {
 				return word[:len(word)-len(s)]
 			}
 		}
 	}
 	return word
 }
-
-func hasPrefix(b []byte, s string) bool { return len(b) >= len(s) && string(b[:len(s)]) == s }
-
-func hasSuffix(b []byte, s string) bool { return len(b) >= len(s) && string(b[len(b)-len(s):]) == s }

@@ -182,7 +182,7 @@ var irregular = sync.OnceValues(func() (words map[string]string, forms map[strin
 	return words, forms
 })
 
-// regular returns the word of an irregular form, "" if there is none.
+// regular returns the word of an irregular form, and "" for other forms.
 func regular(form []byte) string {
 	words, _ := irregular()
 	return words[string(form)]

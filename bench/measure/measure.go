@@ -82,7 +82,7 @@ func ZipfFlags(f *flag.FlagSet) func() (Run, *corpus.Zipf) {
 	}
 }
 
-// Do measures all engines. open makes an engine anew.
+// Do measures all engines. open makes a new engine.
 func (r Run) Do(open []func() (Engine, error)) ([]Times, error) {
 	times := make([]Times, len(open))
 	engines := make([]Engine, len(open))

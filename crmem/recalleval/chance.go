@@ -13,7 +13,7 @@ const (
 )
 
 // intervals returns the 95 % percentile bootstrap interval of the mean of each
-// measure: the queries are drawn anew, with repetition, so many times.
+// measure: it draws the queries with repetition, resamples times.
 func intervals(all []values) (low, high values) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var means [len(Metrics)][]float64

@@ -158,7 +158,7 @@ func (c *claudeReader) said(typ string, o object) error {
 }
 
 // assistant adds a line of an answer to the message that the answer's first
-// line began, if nobody has spoken since.
+// line began, if no other message follows it.
 func (c *claudeReader) assistant(id string, content claudeContent) {
 	m := sessionlog.Message{
 		Role: sessionlog.RoleAssistant, Content: content.text, ReasoningContent: content.thinking, ToolCalls: content.calls,

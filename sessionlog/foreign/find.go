@@ -42,7 +42,7 @@ type File struct {
 // List is what there is under a path.
 type List struct {
 	Found  []File  // by path
-	Others int     // .jsonl files of nobody known
+	Others int     // .jsonl files of unknown programs
 	Failed []error // what could not be read; each names its path
 }
 

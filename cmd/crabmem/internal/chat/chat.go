@@ -145,8 +145,8 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 	return err
 }
 
-// plainAsk takes the next lines as answers. At the end of the input nobody is
-// there.
+// plainAsk reads the answers from the next lines. At the end of the input it
+// returns NoUserReply.
 func (ch *chat) plainAsk(ctx context.Context, e *pb.AskUserEvent, in *lines) string {
 	d := &dialog{questions: e.Questions}
 	for d.more() {
@@ -163,8 +163,8 @@ func (ch *chat) plainAsk(ctx context.Context, e *pb.AskUserEvent, in *lines) str
 	return d.reply()
 }
 
-// lines are those of standard input. They are read beside what is done, so that
-// a signal ends the wait for one.
+// lines are the lines of standard input. A goroutine reads them, so that a signal
+// ends the wait for the next one.
 type lines struct {
 	next chan string
 	err  error // set before next is closed

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Progress tells a person at a terminal what takes more than a second, and how
-// far it is. Elsewhere it says nothing.
+// Progress shows, on a terminal only, an operation that takes more than a second,
+// and its state.
 type Progress struct {
 	w     io.Writer // nil: silent
 	what  string
@@ -30,11 +30,12 @@ func (c *Streams) Progress(what string) *Progress {
 	return p
 }
 
-// Busy runs f, of which nobody knows how long it takes.
+// Busy runs f and shows the time since its start, because f has no known end.
 func (c *Streams) Busy(what string, f func() error) error {
 	return c.Progress(what).During(f)
 }
 
+// During runs f and shows the time since its start.
 func (p *Progress) During(f func() error) error {
 	if p.w == nil {
 		return f()
@@ -60,7 +61,7 @@ func (p *Progress) During(f func() error) error {
 	return err
 }
 
-// Step says that done of total are done.
+// Step shows that done of total steps are complete.
 func (p *Progress) Step(done, total int) {
 	if p.w != nil && total > 0 {
 		p.show(fmt.Sprintf("%s: %d of %d (%d %%)", p.what, done, total, 100*done/total))
@@ -78,7 +79,7 @@ func (p *Progress) show(line string) {
 	io.WriteString(p.w, "\r"+line+"\x1b[K")
 }
 
-// End takes the line away.
+// End removes the line.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -115,8 +115,7 @@ const (
 	portWait = time.Second
 )
 
-// checkPorts looks for files that say where a component listens, and nobody
-// does.
+// checkPorts reports port files of components whose port has no listener.
 func (d *doctor) checkPorts(ctx context.Context) {
 	dir := filepath.Join(d.Home, "run")
 	list, err := d.FS.ReadDir(dir)

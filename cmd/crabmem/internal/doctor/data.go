@@ -17,8 +17,8 @@ import (
 // maxLockFile bounds the text of a lock.
 const maxLockFile = 4 << 10
 
-// holder tries a lock for a moment and returns who has it, nil when nobody has.
-// One that is not there is nobody's.
+// holder tries a lock and returns its holder. It returns nil if the lock is free
+// or its file is missing.
 func (d *doctor) holder(name string) (*vfs.Holder, error) {
 	if _, err := d.FS.Lstat(name); missing(err) {
 		return nil, nil

@@ -63,7 +63,7 @@ func (m *Markdown) Write(s string) string {
 	return out.String()
 }
 
-// Flush returns what is left, complete or not, and begins anew.
+// Flush returns the rest of the text, complete or not, and resets m.
 func (m *Markdown) Flush() string {
 	var out strings.Builder
 	if m.line.Len() > 0 {

@@ -323,18 +323,25 @@ func (f countingFile) Close() error {
 	return f.File.Close()
 }
 
-// TestWrittenWhileIndexed writes to a session that a new index has just read.
-func TestWrittenWhileIndexed(t *testing.T) {
+// countedSession returns an empty session in a directory whose reads are counted.
+func countedSession(t *testing.T) (*countingFS, *sessionlog.Dir, *sessionlog.Log) {
+	t.Helper()
 	fsys := &countingFS{FS: vfs.OS{}}
 	d, err := sessionlog.OpenDir(t.TempDir(), &sessionlog.Options{FS: fsys})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	t.Cleanup(func() { d.Close() })
 	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return fsys, d, l
+}
+
+// TestWrittenWhileIndexed writes to a session that a new index has just read.
+func TestWrittenWhileIndexed(t *testing.T) {
+	fsys, d, l := countedSession(t)
 	var once sync.Once
 	fsys.closed = func() {
 		once.Do(func() {
@@ -352,16 +359,7 @@ func TestWrittenWhileIndexed(t *testing.T) {
 // TestAppendIsNotReadBack: an index takes what this process appends from memory
 // and does not read the file.
 func TestAppendIsNotReadBack(t *testing.T) {
-	fsys := &countingFS{FS: vfs.OS{}}
-	d, err := sessionlog.OpenDir(t.TempDir(), &sessionlog.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fsys, d, l := countedSession(t)
 	x := newIndex(t, d, nil)
 	before, opened := fsys.bytes.Load(), 0
 	fsys.closed = func() { opened++ }

@@ -27,8 +27,8 @@ func (c *app) agentsCommand() *cobra.Command {
 		Use:     "agents",
 		GroupID: groupAgents,
 		Short:   "list the agents of the daemon",
-		Long: `List the agents that the daemon has, with their models and their tools. They
-come from config.toml and agents/*.md in the home; crab is always there.`,
+		Long: `List the daemon's agents with their models and tools. Agents come from
+config.toml and agents/*.md in the home directory. The agent crab always exists.`,
 		Example: `  crabmem agents
   crabmem agents --json`,
 	}

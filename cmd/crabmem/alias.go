@@ -15,12 +15,12 @@ func (c *app) aliasCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "alias NAME [ALIAS...]",
 		GroupID: groupUse,
-		Short:   "show, replace, add or remove aliases",
-		Long: `Replace the aliases of an entry by the ones given. --add keeps the others,
---remove takes the given ones away, --none all. Without aliases and flags the
-present ones are shown, one a line.
+		Short:   "show, replace, add, or remove aliases",
+		Long: `Replace the aliases of the entry NAME. --add adds to them, --remove removes the
+given ones, and --none removes all. Without aliases and flags, alias prints the
+aliases, one per line.
 
-Several entries may share an alias; then it finds none of them by itself.`,
+Several entries may share an alias. Such an alias finds no entry.`,
 		Example: `  crabmem alias deploy ship release
   crabmem alias deploy --add rollout
   crabmem alias deploy --remove ship
@@ -28,9 +28,9 @@ Several entries may share an alias; then it finds none of them by itself.`,
 		Args:              atLeast(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
 	}
-	cmd.Flags().BoolVar(&add, "add", false, "add to the aliases there are")
-	cmd.Flags().BoolVar(&remove, "remove", false, "remove these aliases")
-	cmd.Flags().BoolVar(&none, "none", false, "remove every alias")
+	cmd.Flags().BoolVar(&add, "add", false, "add the aliases")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the aliases")
+	cmd.Flags().BoolVar(&none, "none", false, "remove all aliases")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "add", "remove", "none"); err != nil {
 			return err

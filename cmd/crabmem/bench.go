@@ -26,9 +26,9 @@ func (c *app) benchCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "bench COMMAND",
 		GroupID: groupCare,
-		Short:   "measure the program on data of yours",
-		Long: `Measure how good the answers are, and what they cost, on test sets or on a store
-with questions to it. Nothing is changed.`,
+		Short:   "measure search on your own data",
+		Long: `Measure search quality and cost on test sets, or on a store with questions.
+bench changes nothing.`,
 		Example: `  crabmem bench recall tiny`,
 	}, c.benchRecallCommand())
 }
@@ -37,25 +37,28 @@ func (c *app) benchRecallCommand() *cobra.Command {
 	f := benchFlags{analyzer: bm25.Standard.String()}
 	cmd := &cobra.Command{
 		Use:   "recall [DIR...]",
-		Short: "measure how well recall finds what it should",
-		Long: `Ask a test set's queries as recall asks a store, and score the answers: nDCG@10
-(linear gain), recall@5, @10 and @100, MRR@10, hit@1, @5 and @10 by trec_eval's
-definitions, with 95 % bootstrap intervals; the CPU time to index, the time of a
-query for 100 hits, the memory.
+		Short: "measure how well recall finds entries",
+		Long: `Run the queries of a test set and score the results: nDCG@10 (linear gain),
+recall@5, @10, and @100, MRR@10, and hit@1, @5, and @10 as trec_eval defines
+them, with 95 % bootstrap intervals. recall also measures the CPU time to index,
+the time per query for 100 hits, and memory.
 
-DIR holds corpus.jsonl, queries.jsonl and qrels.tsv (or qrels/test.tsv) in the
-form of BEIR, or is a folder of such folders. Titles become names, texts
-contents. Instead of a set there is --store with --questions: lines of a
-question, a tab and the name of the entry that answers it.
+DIR contains corpus.jsonl, queries.jsonl, and qrels.tsv (or qrels/test.tsv) in
+BEIR format, or is a directory of such directories. Titles become names, and
+texts become content. Instead of a test set, use --store with --questions: each
+line has a question, a tab, and the name of the entry that answers it.
 
-Where metadata.group sorts documents and queries into groups, such as
-conversations, --mode says what a query may find: group, what an index of its
-group alone finds (the default); filter, of the whole index the hits of its
-group; pooled, everything.
+Some sets sort documents and queries into groups, such as conversations, by
+metadata.group. --mode sets the documents that a query searches:
 
---save keeps a run, --compare sets this one against it: a paired randomization
-test for each measure, and the queries that moved. --per-query writes a line of
-JSON for each query, with its hits. With --json the answer is a line per set.`,
+  group   an index of its group (default)
+  filter  the whole index, keeping the hits of its group
+  pooled  the whole index
+
+--save keeps a run. --compare compares this run with a saved one: a paired
+randomization test for each measure, and the queries whose results moved.
+--per-query writes one JSON line per query, with its hits. --json prints one
+line per set.`,
 		Example: `  crabmem bench recall tiny
   crabmem bench recall tiny --analyzer plain --save plain.json --per-query plain.jsonl
   crabmem bench recall tiny --mode pooled --save run.json && crabmem bench recall tiny --compare run.json
@@ -65,13 +68,13 @@ JSON for each query, with its hits. With --json the answer is a line per set.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.mode, "mode", "", "what a query of a grouped set may find, the `mode`: group, filter or pooled")
-	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "the `analyzer`: standard or plain")
-	fl.StringVar(&f.store, "store", "", "measure on the entries of this store's `file`")
-	fl.StringVar(&f.questions, "questions", "", "the `file` of questions to --store")
-	fl.StringVar(&f.perQuery, "per-query", "", "write a line of JSON for each query to this `file`")
-	fl.StringVar(&f.save, "save", "", "write the run to this `file`")
-	fl.StringVar(&f.compare, "compare", "", "compare with the run in this `file`")
+	fl.StringVar(&f.mode, "mode", "", "what a query of a grouped set searches; `mode` is group, filter, or pooled")
+	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "tokenize with `analyzer` standard or plain")
+	fl.StringVar(&f.store, "store", "", "measure the store in this `file`")
+	fl.StringVar(&f.questions, "questions", "", "read the questions for --store from this `file`")
+	fl.StringVar(&f.perQuery, "per-query", "", "write one JSON line per query to this `file`")
+	fl.StringVar(&f.save, "save", "", "save the run to this `file`")
+	fl.StringVar(&f.compare, "compare", "", "compare with the saved run in this `file`")
 	completeWords(cmd, "mode", "group", "filter", "pooled")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {

@@ -16,29 +16,35 @@ func (c *app) chatCommand() *cobra.Command {
 		Use:     "chat",
 		GroupID: groupAgents,
 		Short:   "talk to an agent",
-		Long: `Talk to an agent of the daemon. On a terminal answers are shown as they come,
-as formatted text. Enter sends; Alt+Enter, Shift+Enter where the terminal tells
-it, or a backslash at the end begins another line; up and down go through what
-was said before; Tab completes commands, agents, sessions and models. What is
-sent while an answer comes waits for its end. Ctrl+C cancels the run; twice on
-an empty line, or Ctrl+D, leaves. /help lists the commands; other words with a
-slash go to the agent, whose skills they may be.
+		Long: `Talk to an agent of the daemon. chat resumes the last session with that agent.
+--session (or --resume) resumes another session, and --new creates one.
 
-It goes on with the last session with that agent, with --session (or --resume)
-in another one, with --new in a new one.
+On a terminal, chat formats each response as it arrives. A message that you send
+during a run waits for the end of the run. Keys:
 
-Without a terminal each line of standard input is a message, answers go to
-standard output, what tools do to standard error, and the exit code is that of
-the last message that failed. With --json each answer is an object as that of
-"crabmem send --json", and what a command says is {"info": TEXT}.
+  Enter      send the message
+  Alt+Enter  insert a line break; so does a backslash at the end of a line, and
+             Shift+Enter if the terminal reports it
+  Up, Down   show earlier messages
+  Tab        complete commands, agents, sessions, and models
+  Ctrl+C     cancel the run; on an empty line, press it twice to leave
+  Ctrl+D     leave
 
-Without a daemon the exit code is 8, but with --model offline: that answers from
-the memory and the session alone.`,
+/help lists the commands. Any other word that begins with a slash goes to the
+agent, because it may name a skill.
+
+Without a terminal, each line of standard input is a message. Responses go to
+standard output, and tool events to standard error. The exit code is that of the
+last message that failed. With --json, each response is an object as printed by
+"crabmem send --json", and command output is {"info": TEXT}.
+
+Without a daemon the exit code is 8. Only --model offline works without one: it
+answers from the memory and the session.`,
 		Example: `  echo "how do we ship?" | crabmem chat --model offline
   printf '/new\nhow do we ship?\n/sessions\n' | crabmem chat --model offline --json`,
 	}
 	f.register(c, cmd)
-	cmd.Flags().StringVar(&resume, "resume", "", "the same as --session")
+	cmd.Flags().StringVar(&resume, "resume", "", "same as --session `session`")
 	_ = cmd.RegisterFlagCompletionFunc("resume", c.completeSessions(-1, false))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "session", "resume", "new"); err != nil {

@@ -25,21 +25,21 @@ func (c *app) compactCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "compact SESSION",
 		GroupID: groupAgents,
-		Short:   "put a summary in the place of a conversation's history",
-		Long: `Have the model summarise a session and go on from the summary: what was said
-stays in the session's file (crabmem sessions compactions shows it), and the
-summary is an archive in the store too. It waits for the session's run to end.
+		Short:   "replace a session's history with a summary",
+		Long: `Let the model summarize a session, and resume the session from the summary. The
+session file keeps the history; crabmem sessions compactions prints it. The
+summary also becomes an archive in the store. compact waits for an active run.
 
-SESSION is a session's id, as crab_user_1, or the number that it has in the
-daemon. --focus says what the summary should dwell on, --size how many tokens it
-may have. Without a daemon the exit code is 8.`,
+SESSION is a session ID, such as crab_user_1, or the session's number in the
+daemon. --focus sets the topics to cover, and --size limits the tokens of the
+summary. Without a daemon the exit code is 8.`,
 		Example: `  crabmem compact crab_user_1 --focus "what was decided"
   crabmem compact crab_user_1 --size 400 --json`,
 		Args:              exactly(1, "SESSION"),
 		ValidArgsFunction: c.completeSessions(1, false),
 	}
-	cmd.Flags().StringVar(&focus, "focus", "", "what the summary should dwell on, in `words`")
-	cmd.Flags().IntVar(&size, "size", 0, "`tokens` of the summary at most, 0 = as configured")
+	cmd.Flags().StringVar(&focus, "focus", "", "cover these topics, in `words`")
+	cmd.Flags().IntVar(&size, "size", 0, "limit the summary to this many `tokens`, 0 = as configured")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if size < 0 || size > 1<<20 {
 			return cli.Usagef("--size %d: want 0 to %d", size, 1<<20)

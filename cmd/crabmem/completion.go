@@ -25,8 +25,8 @@ func (c *app) completionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "completion bash|zsh|fish|powershell",
 		GroupID: groupShell,
-		Short:   "print a completion script for your shell",
-		Long: `Print a script that completes commands, flags and the names of entries.
+		Short:   "print a completion script for a shell",
+		Long: `Print a script that completes commands, flags, and the names of entries.
 
 bash:        source <(crabmem completion bash)
 zsh:         crabmem completion zsh > "${fpath[1]}/_crabmem"

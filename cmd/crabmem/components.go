@@ -29,16 +29,17 @@ func (c *app) componentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "components",
 		GroupID: groupAgents,
-		Short:   "list the programs that give agents tools",
-		Long: `List the components of the home: programs that run by themselves and give agents
-tools, by the Model Context Protocol. Each writes the port that it serves on to
-the file run/NAME.port; the daemon finds it there, whether it is started before
-or after. It is "running" when somebody answers on the port, and "stale" when
-nobody does: it was killed, and the file stayed.
+		Short:   "list programs that provide tools to agents",
+		Long: `List the components of the home directory. A component is a separate program
+that provides tools to agents over the Model Context Protocol. It writes its
+port to run/NAME.port, where the daemon finds it. Start order does not matter.
 
-A component NAME is a program crabmem-NAME, or crabtalk-NAME, on the PATH:
+A component is "running" if a program answers on the port. It is "stale" if none
+does: the component was killed and left its file.
+
+Component NAME is a program crabmem-NAME, or crabtalk-NAME, on the PATH.
 "crabmem NAME start" runs it with the argument start, which installs it as a
-service of the user.`,
+user service.`,
 		Example: `  crabmem components
   crabmem components --json`,
 	}

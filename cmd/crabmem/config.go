@@ -24,10 +24,11 @@ func (c *app) configCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "config COMMAND",
 		GroupID: groupAgents,
-		Short:   "show, change and check the configuration",
-		Long: `The configuration of the daemon is config.toml in the home, with the agents in
-agents/*.md. These commands need no daemon; when one runs, set has it use what
-it writes at once. crabmem init writes a file that explains every key.`,
+		Short:   "show, change, and check the configuration",
+		Long: `The daemon's configuration is config.toml in the home directory. Agents are in
+agents/*.md. These commands need no daemon. If a daemon is running, config set
+also reloads its configuration. crabmem init writes a file that explains every
+key.`,
 		Example: `  crabmem config check
   crabmem config get system.crab.model`,
 	}, c.configGet(), c.configSet(), c.configCheck(), c.configPath())
@@ -37,9 +38,9 @@ func (c *app) configGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [KEY]",
 		Short: "print the configuration, or a part of it",
-		Long: `Print config.toml as JSON, with the defaults of what it leaves out. Keys, tokens
-and values of environments are shown as "". KEY is a path with dots, as
-system.crab.model; one that is not there is exit code 3.`,
+		Long: `Print config.toml as JSON, with defaults for absent keys. API keys, tokens, and
+environment values print as "". KEY is a path with dots, such as
+system.crab.model. If KEY does not exist, the exit code is 3.`,
 		Example: `  crabmem config get
   crabmem config get system.crab --json`,
 		Args:              atMost(1, "KEY"),
@@ -148,14 +149,14 @@ func (c *app) configSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set KEY VALUE | set FILE|-",
 		Short: "change the configuration",
-		Long: `Set a key of config.toml, or take a whole configuration as JSON, as get prints
-it, from a file or with - from standard input. KEY is a path with dots; VALUE is
-JSON, and what is no JSON is a string. null takes a key away. Secrets that are
-left empty stay as they are.
+		Long: `Set a key of config.toml. With one argument, set replaces the configuration with
+a JSON file in the format of config get; "-" reads standard input. KEY is a path
+with dots. VALUE is JSON; anything else is a string. null removes a key. Empty
+secrets keep their values.
 
-What is not valid changes nothing: every problem is named. Comments in the file
-are lost when it is written. A daemon that runs uses the new one at once; runs
-and sessions go on.`,
+If a value is invalid, set lists every problem and changes nothing. Writing the
+file loses its comments. A running daemon reloads the configuration; active runs
+and sessions continue.`,
 		Example: `  crabmem config set system.crab.model offline
   crabmem config get --json | crabmem config set - --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -284,10 +285,10 @@ type configChecked struct {
 func (c *app) configCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "look for mistakes in the configuration",
-		Long: `Read config.toml, Crab.md and agents/*.md as the daemon would, and name every
-problem with its file and line; then the exit code is 1. No file at all is a
-valid configuration.`,
+		Short: "find problems in the configuration",
+		Long: `Read config.toml, Crab.md, and agents/*.md as the daemon does. check lists each
+problem with its file and line, and then exits with 1. A missing config.toml is
+valid.`,
 		Example: `  crabmem config check
   crabmem config check --json`,
 	}
@@ -320,9 +321,9 @@ valid configuration.`,
 func (c *app) configPath() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "path",
-		Short: "say where the configuration is",
-		Long: `Print where config.toml is, or would be: --home, CRABTALK_HOME or ~/.crabtalk
-name the home.`,
+		Short: "print the path of config.toml",
+		Long: `Print the path of config.toml, even if the file does not exist. --home,
+CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 		Example: `  crabmem config path
   crabmem config path --json`,
 	}

@@ -16,11 +16,12 @@ func (c *app) cronCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cron",
 		GroupID: groupAgents,
-		Short:   "run skills at set times: add, list, remove",
-		Long: `Have the daemon send /SKILL into a session at set times, as if somebody had
-typed it. The table is crons.toml in the home. What was due while no daemon ran
-is not made up for; an entry that fails three times in a row is stopped until
-"crabmem cron list" says so no more, which a reload or a restart brings about.`,
+		Short:   "schedule skills",
+		Long: `Send /SKILL to a session on a schedule, as if a user typed it. Entries are in
+crons.toml in the home directory. The daemon does not run entries that it missed
+while it was stopped. It stops an entry after three failures in a row; the entry
+runs again after a configuration reload or a daemon restart. crabmem cron list
+shows stopped entries.`,
 		Example: `  crabmem cron list`,
 	}
 	return family(cmd, c.cronAdd(), c.cronList(), c.cronRemove())
@@ -79,19 +80,19 @@ func (c *app) cronAdd() *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "add SESSION SCHEDULE SKILL [ARGS]",
-		Short: "have a skill run at set times",
-		Long: `Send /SKILL ARGS into a session, by its id, whenever the schedule says: five
-fields (minute, hour, day of the month, month, day of the week), or six with
-seconds first. --quiet-hours is a time of the day when it does not run.`,
+		Short: "schedule a skill",
+		Long: `Send /SKILL ARGS to a session, by its ID, on a schedule. SCHEDULE has five
+fields: minute, hour, day of month, month, and day of week. With six fields, the
+first one is seconds. The entry does not run during --quiet-hours.`,
 		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
   crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet-hours 23:00-07:00 --timezone Europe/Berlin
   crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
 		Args:              atLeast(3, "SESSION, SCHEDULE and SKILL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "not in these hours: `HH:MM-HH:MM`")
-	cmd.Flags().StringVar(&zone, "timezone", "", "the clock that counts, as Europe/Berlin; default: the daemon's")
-	cmd.Flags().BoolVar(&once, "once", false, "run once and remove it")
+	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run in this time of day: `HH:MM-HH:MM`")
+	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
+	cmd.Flags().BoolVar(&once, "once", false, "run once, then remove the entry")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m := &pb.CreateCronMsg{StoredId: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
 		if quiet != "" {
@@ -120,8 +121,9 @@ seconds first. --quiet-hours is a time of the day when it does not run.`,
 func (c *app) cronList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "show what runs when",
-		Long:  "List the entries of the table, each with when it runs next, in order of their\nnumbers. With --json it is an object a line.",
+		Short: "list the entries and their next runs",
+		Long: `List the entries in order of their numbers, each with the time of its next run.
+--json prints one object per line.`,
 		Example: `  crabmem cron list
   crabmem cron list --json`,
 	}
@@ -155,7 +157,7 @@ func (c *app) cronRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "remove ID",
 		Short:             "remove an entry",
-		Long:              "Remove an entry of the table, by its number. A run of it that goes on goes on.",
+		Long:              `Remove an entry by its number. If the entry is running, the run continues.`,
 		Example:           "  crabmem cron add crab_user_1 \"0 9 * * *\" check-feeds && crabmem cron remove 1",
 		Args:              exactly(1, "ID"),
 		ValidArgsFunction: cobra.NoFileCompletions,

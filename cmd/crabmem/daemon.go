@@ -30,17 +30,17 @@ func (c *app) daemonCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "daemon",
 		GroupID: groupAgents,
-		Short:   "run agents for clients, until a signal ends it",
-		Long: `Run the daemon in the foreground: agents with sessions, memory and tools, for
-clients on the socket daemon.sock in the home, and over TCP where config.toml
-says so. It writes what happens to standard error.
+		Short:   "run the agent daemon in the foreground",
+		Long: `Run agents with sessions, memory, and tools. Clients connect to daemon.sock in
+the home directory, and over TCP if config.toml enables it. The daemon logs to
+standard error; --log writes to a file.
 
-Without a configuration there is one agent, crab, and the model offline, which
-answers from the memory alone. "crabmem init" sets a model up.
+Without a configuration the daemon runs one agent, crab, with the model offline,
+which answers from memory only. Run crabmem init to configure a model.
 
-SIGTERM and Ctrl+C end it: it takes no new requests, lets runs finish for up to
-[limits] drain, and leaves nothing half written. One daemon has a home: a second
-one exits with code 4. "crabmem daemon start" runs it in the background.`,
+SIGTERM or Ctrl+C stops the daemon. It rejects new requests and waits up to
+[limits] drain for active runs. A home has one daemon; a second exits with 4.
+Use crabmem daemon start to run the daemon in the background.`,
 		Example: `  crabmem daemon start
   crabmem daemon status
   crabmem daemon logs -n 20
@@ -53,8 +53,8 @@ one exits with code 4. "crabmem daemon start" runs it in the background.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&log, "log", "", "write to this `file` instead of standard error; [log] says how long it gets")
-	cmd.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log every request too")
+	cmd.Flags().StringVar(&log, "log", "", "log to this `file` instead of standard error; [log] limits its size")
+	cmd.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "also log every request")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.daemon(cmd.Context(), log, verbose)
 	}
@@ -193,10 +193,10 @@ func (s *daemonState) measure(st *pb.DaemonStats) {
 func (c *app) daemonStart(verbose *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
-		Short: "run it in the background",
-		Long: `Start the daemon in the background and wait until it answers. It goes on when
-the terminal is closed. What it says is in logs/daemon.log of the home. One that
-runs already is left alone: the exit code is 0.`,
+		Short: "start the daemon in the background",
+		Long: `Start the daemon in the background, and wait until it answers. It keeps running
+when you close the terminal, and logs to logs/daemon.log in the home directory.
+If the daemon is already running, start exits with 0.`,
 		Example: `  crabmem daemon start
   crabmem daemon start --json`,
 	}
@@ -341,10 +341,10 @@ func (c *app) tailOf(name string, from int64) ([]byte, error) {
 func (c *app) daemonStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
-		Short: "end it, after the runs that go on",
-		Long: `Tell the daemon to end, and wait until it has. Runs that go on may finish, for
-as long as [limits] drain says; what they produced is kept in any case. Without
-a daemon the exit code is 8.`,
+		Short: "stop the daemon",
+		Long: `Stop the daemon, and wait until it has exited. Active runs may finish within
+[limits] drain; the daemon keeps their output in any case. Without a daemon the
+exit code is 8.`,
 		Example: `  crabmem daemon stop
   crabmem daemon start && crabmem daemon stop --json`,
 	}
@@ -396,9 +396,9 @@ a daemon the exit code is 8.`,
 func (c *app) daemonStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "say whether it runs, and how it is",
-		Long: `Show the daemon of this home: its process, model, sessions and memory. Without
-one the exit code is 8.`,
+		Short: "show the state of the daemon",
+		Long: `Show the daemon of this home: its process, model, sessions, and memory. Without
+a daemon the exit code is 8.`,
 		Example: `  crabmem daemon status
   crabmem daemon status --json`,
 	}
@@ -437,15 +437,15 @@ func (c *app) daemonLogs() *cobra.Command {
 	n, follow := 50, false
 	cmd := &cobra.Command{
 		Use:   "logs",
-		Short: "show what it wrote",
-		Long: `Print the last lines of logs/daemon.log in the home, one JSON object a line, and
-with --follow those that are added until Ctrl+C. A log that is long is set aside
-as daemon.log.1; [log] in config.toml says when, and how many are kept.`,
+		Short: "print the log of the daemon",
+		Long: `Print the last lines of logs/daemon.log in the home directory, one JSON object
+per line. --follow also prints new lines until Ctrl+C. The daemon renames a long
+log to daemon.log.1; [log] in config.toml sets the size and how many to keep.`,
 		Example: `  crabmem daemon logs
   crabmem daemon logs -n 5`,
 	}
-	cmd.Flags().IntVarP(&n, "lines", "n", n, "this many lines")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added")
+	cmd.Flags().IntVarP(&n, "lines", "n", n, "print the last `N` lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "also print new lines")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if n < 0 {
 			return cli.Usagef("--lines %d: want 0 or more", n)

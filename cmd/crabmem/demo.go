@@ -41,16 +41,16 @@ func (c *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "demo",
 		GroupID: groupUse,
-		Short:   "see it work on a sample brain",
-		Long: `Load a sample brain, the made-up memory of an agent with over 300 notes and
-archives, into a temporary store, recall from it, remember, forget, verify, and
-dump it as a book. Every step is the command that is shown. It needs no key and
-no network and touches nothing but a new directory, whose name it prints.
---brain reads another tree of pages instead.`,
+		Short:   "run the main commands on sample data",
+		Long: `Load a sample tree, the invented memory of an agent with over 300 notes and
+archives, into a temporary store. Then recall, remember, forget, verify, and
+dump it as an mdBook. demo prints each command before it runs it. It needs no
+API key and no network, and writes only to a new directory, whose path it
+prints. --brain loads another Markdown tree.`,
 		Example: `  crabmem demo
   crabmem demo --json`,
 	}
-	cmd.Flags().StringVar(&brain, "brain", "", "read the pages under this `directory` instead")
+	cmd.Flags().StringVar(&brain, "brain", "", "load the tree in this `directory` instead")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		dir := filepath.Join(os.TempDir(), "crabmem-demo-"+rand.Text()[:8])
 		if err := vfs.MkdirAll(c.fs, dir, 0o700); err != nil {

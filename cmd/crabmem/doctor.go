@@ -19,20 +19,19 @@ func (c *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		GroupID: groupCare,
-		Short:   "find what is wrong, and say what helps",
-		Long: `Look at everything that crabmem needs here, with a daemon or without one: the
-home and who may read it, the store and its lock, sessions, skills, crons, the
-configuration, the model, whether providers answer and take the key, whether
-confined agents can be confined, the daemon and its sockets, the port files of
-components, the disk, the logs, the clock. Nothing is changed. Providers are
-asked for their list of models, or only connected to: that costs nothing.
+		Short:   "diagnose problems and suggest fixes",
+		Long: `Check the home directory and its permissions, the store and its lock, sessions,
+skills, cron entries, configuration, model, providers and keys, confinement, the
+daemon and its sockets, component ports, disk, logs, and clock. doctor changes
+nothing and does not need a daemon. For providers it lists models or only
+connects, which is free.
 
-What is wrong has a remedy. The exit code is 1 when something has failed; a
-warning leaves it 0. --quiet shows only what is not as it should be.`,
+Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
+0. --quiet prints only failures and warnings.`,
 		Example: `  crabmem doctor
   crabmem doctor --json --timeout 1s`,
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long a provider or a daemon may take to answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "wait this long for a provider or the daemon")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if timeout <= 0 {
 			return cli.Usagef("--timeout %v: want more than 0", timeout)

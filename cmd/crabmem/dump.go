@@ -19,22 +19,21 @@ func (c *app) dumpCommand() *cobra.Command {
 		Use:     "dump DIR",
 		GroupID: groupMove,
 		Short:   "write the store as Markdown pages",
-		Long: `Write every entry as a page under DIR/notes and DIR/archives, with SUMMARY.md
-and, if there is none, book.toml: mdbook builds it as it is, people edit it, and
-load reads it back exactly, byte for byte. Only pages that differ are written.
+		Long: `Write each entry to a page under DIR/notes or DIR/archives. Write SUMMARY.md
+and, if it is missing, book.toml, so that mdBook can build DIR. crabmem load
+reads the pages back byte for byte. dump writes only pages that differ.
 
-Pages that were edited since the last dump, and files that no dump wrote, are
-never overwritten: exit code 4 names them. load --merge takes edits in; --force
-moves what is in the way aside.
-The content of a page is shown by mdbook as it is, HTML included.`,
+dump never overwrites edited pages or files it did not write; it lists them and
+exits with 4. Use crabmem load --merge to load the edits, or --force to move the
+files aside. mdBook renders page content as is, including HTML.`,
 		Example: `  crabmem dump book --dry-run
   crabmem dump book
   crabmem dump book --json`,
 		Args:              oneDir,
 		ValidArgsFunction: completeDirs,
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "move what is in the way aside")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be written, and change nothing")
+	cmd.Flags().BoolVar(&force, "force", false, "move edited pages and other files aside")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the pages to write, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error {
 			p := c.Progress("dumping")

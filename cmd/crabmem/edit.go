@@ -24,13 +24,13 @@ func (c *app) editCommand() *cobra.Command {
 		Use:     "edit NAME",
 		GroupID: groupUse,
 		Short:   "edit an entry in $VISUAL or $EDITOR",
-		Long: `Open the content of an entry in $VISUAL or $EDITOR and write it back when the
-editor ends with 0 and the text changed. Aliases, kind, id and time stay. What
-is in the file is what is stored, byte for byte; only a line end that an editor
-adds to a text that is otherwise as it was counts as no change.
+		Long: `Open the content of an entry in $VISUAL or $EDITOR. If the editor exits with 0
+and the text changed, edit writes the text to the store, byte for byte. Aliases,
+kind, ID, and creation time stay. If the only change is a line end that the
+editor added at the end, edit writes nothing.
 
-When somebody else changed the entry meanwhile, nothing is written: exit code
-4, and the message names the file that keeps your text.`,
+If the entry changed during the edit, edit writes nothing, prints the path of
+the file with your text, and exits with 4.`,
 		Example: `  EDITOR=cat crabmem edit deploy
   EDITOR='sed -i s/canary/canaries/' crabmem edit deploy --json`,
 		Args:              exactly(1, "NAME"),

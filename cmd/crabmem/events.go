@@ -77,19 +77,19 @@ func (c *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "events",
 		GroupID: groupAgents,
-		Short:   "show what happens in all sessions, as it happens",
-		Long: `Show what happens in all sessions of the daemon, until Ctrl+C: a line each with
-time, agent, session, kind and what there is to say. --for ends it after a time,
---count after so many events; then the exit code is 0.
+		Short:   "print events of all sessions",
+		Long: `Print the events of all sessions of the daemon until Ctrl+C, one per line: time,
+agent, session, kind, and details. --for stops after a time and --count after a
+number of events; the exit code is then 0.
 
-With --json every event is a line of JSON. One of kind lag says that this
-command did not keep up, and how many events it missed. Without a daemon, and
-when it ends, the exit code is 8.`,
+--json prints one object per line. An event of kind lag counts the events that
+this command missed because it read too slowly. If no daemon runs, or if it
+stops, the exit code is 8.`,
 		Example: `  crabmem events --for 1s
   crabmem events --json --for 500ms --count 10`,
 	}
-	cmd.Flags().DurationVar(&during, "for", 0, "end after this time, 0 = never")
-	cmd.Flags().IntVar(&count, "count", 0, "end after so many events, 0 = never")
+	cmd.Flags().DurationVar(&during, "for", 0, "stop after this time, 0 = never")
+	cmd.Flags().IntVar(&count, "count", 0, "stop after `N` events, 0 = never")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if during < 0 {
 			return cli.Usagef("--for %v: want 0 or more", during)

@@ -14,10 +14,10 @@ func (c *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export",
 		GroupID: groupMove,
-		Short:   "write every entry as a line of JSON",
-		Long: `Write every entry as one line of JSON to standard output, by ascending id:
+		Short:   "write each entry as a JSON line",
+		Long: `Write each entry as one JSON line to standard output, in order of ID:
 {"id":…,"name":…,"kind":"note"|"archive","created_at":…,"content":…,
-"aliases":[…]}. It is a consistent copy, also beside a running writer, and
+"aliases":[…]}. The output is a consistent copy, even during writes. crabmem
 import reads it back.`,
 		Example: `  crabmem export > memory.jsonl
   crabmem export | grep -c '"kind":"archive"'`,

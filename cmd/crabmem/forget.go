@@ -13,16 +13,16 @@ func (c *app) forgetCommand() *cobra.Command {
 		Use:     "forget NAME",
 		GroupID: groupUse,
 		Short:   "remove a note",
-		Long: `Remove a note, by its exact name. Its id is not used again.
-An archive is removed only with --archive; without it the exit code is 4.`,
+		Long: `Remove the note NAME, by its exact name. The store never uses its ID again.
+forget removes an archive only with --archive; without it, forget exits with 4.`,
 		Example: `  crabmem forget deploy --dry-run
   crabmem forget deploy
   crabmem forget chat-2026-01 --archive`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
 	}
-	cmd.Flags().BoolVar(&archive, "archive", false, "remove it even if it is an archive")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would go, and change nothing")
+	cmd.Flags().BoolVar(&archive, "archive", false, "also remove an archive")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the entry to remove, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
 		var e crmem.Entry

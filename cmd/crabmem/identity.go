@@ -21,7 +21,7 @@ func (c *app) identityCommand() *cobra.Command {
 		Use:     "identity",
 		GroupID: groupCare,
 		Short:   "print the store's identity",
-		Long: `Print the identity of the store: 32 hexadecimal digits that no other store has.
+		Long: `Print the identity of the store: 32 hexadecimal digits that are unique to it.
 The log repeats it, so that crabmem refuses the log of another store. A copy of
 the directory has the same identity until crabmem identity new gives it another.`,
 		Example: `  crabmem identity

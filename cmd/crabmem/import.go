@@ -34,45 +34,38 @@ func (c *app) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "import PATH|-",
 		GroupID: groupMove,
-		Short:   "add the entries that export wrote, or what another program keeps",
-		Long: `Take in what is in a file or a directory. What it is, is told by what is in it,
-and said; --from says it instead:
+		Short:   "import entries from a file or another program",
+		Long: `Import a file or a directory. import detects the format; --from sets it:
 
-  crabmem       one line of JSON an entry, as crabmem export writes them
-  rfc0038       a directory with entries/*.md, MEMORY.md and Crab.md beside
-  basic-memory  a directory of Markdown with front matter
+  crabmem       JSON lines written by crabmem export
+  rfc0038       a directory with entries/*.md, MEMORY.md, and Crab.md
+  basic-memory  a directory of Markdown files with front matter
   memory-json   the file of the reference memory server
-  mem0          a list of memories in JSON
-  chatgpt       conversations.json of an export, or its archive
-  claude        the same of Claude
+  mem0          a JSON list of memories
+  chatgpt       conversations.json of a ChatGPT export, or the export archive
+  claude        conversations.json of a Claude export, or the export archive
 
-Notes are added all or none, with the times that the source has. Importing twice
-is importing once. An entry that is there already is skipped. One of the same
-name that differs is exit code 4 and nothing is written, unless --replace takes
-the new one or --skip keeps the old one. What is left out, or not taken as it
-stands, is counted and named.
+import adds all notes or none and keeps the source's creation times. It skips
+entries that the store already contains. If an entry with the same name differs,
+import writes nothing and exits with 4, unless --replace takes the new entry or
+--skip keeps the old one. import counts and lists what it omits or changes.
 
-Of crabmem only "name" is required: a missing kind is note, a missing created_at
-is now; the id is kept if it is still free above the others or the store is
-empty. A line that is wrong is exit code 1, with its number. Of memory-json each
-entity becomes a note of its name, with its observations and the relations that
-start there, as crabmem mcp --compat reference keeps them.
-
-The notes of rfc0038, basic-memory and mem0 end in a line that says where they
-came from:
+crabmem: only "name" is required. kind defaults to note, created_at to now. An
+ID is kept if it is not below the store's next ID, or if the store is empty. An
+invalid line exits with 1 and its line number.
+memory-json: each entity becomes a note with its observations and its outgoing
+relations, in the format of crabmem mcp --compat reference.
+rfc0038, basic-memory, mem0: each note ends with a line that names its source:
 
   Imported from basic-memory: "brain/coffee.md" (0f3c5a7d9b1e2468)
 
-By it a note is known again, whatever its name is by then. One whose source has
-changed is replaced; one that was changed here too is a conflict, as above. An
-entry of rfc0038 is its description and its content; Crab.md is no memory, and
-is pointed at. A page of basic-memory is its text as it is, its permalink and
-tags are aliases, and the rest of the front matter stands below. A memory of
-mem0 has no name: its first words are it.
-
-Conversations become sessions that can be shown, searched and exported, and are
-never written to (see crabmem sessions import): of ChatGPT's the branch that
-ends in the current message.`,
+import uses this line to match notes, even after a rename. It replaces a note
+whose source changed. If the note changed too, that is a conflict, as above.
+rfc0038 joins description and content; it skips Crab.md and prints what to do.
+basic-memory keeps the page text, turns permalink and tags into aliases, and
+appends the other front matter. mem0 notes are named by their first words.
+chatgpt, claude: conversations become read-only sessions; see crabmem sessions
+import. For ChatGPT, import keeps the branch that ends in the current message.`,
 		Example: `  crabmem export > memory.jsonl && crabmem import memory.jsonl
   crabmem --db copy.db import memory.jsonl
   echo '{"name":"coffee","content":"black, 93 °C"}' | crabmem import - --dry-run
@@ -80,10 +73,10 @@ ends in the current message.`,
   echo '{"type":"entity","name":"Ada","entityType":"person","observations":[]}' | crabmem import -`,
 		Args: exactly(1, "PATH (or -)"),
 	}
-	cmd.Flags().BoolVar(&replace, "replace", false, "take the new entry where one of its name differs")
-	cmd.Flags().BoolVar(&skip, "skip", false, "keep the old entry where one of its name differs")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
-	cmd.Flags().StringVar(&from, "from", "", "what `kind` of source it is; without it, what it looks like")
+	cmd.Flags().BoolVar(&replace, "replace", false, "if an entry differs, take the new one")
+	cmd.Flags().BoolVar(&skip, "skip", false, "if an entry differs, keep the old one")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the changes, change nothing")
+	cmd.Flags().StringVar(&from, "from", "", "import this `format` (default: detect it)")
 	completeWords(cmd, "from", importer.Kinds...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "replace", "skip"); err != nil {

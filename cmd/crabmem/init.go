@@ -26,18 +26,17 @@ func (c *app) initCommand() *cobra.Command {
 		Use:     "init",
 		GroupID: groupAgents,
 		Short:   "write a configuration for the daemon",
-		Long: `Write config.toml into the home, with every key explained. A key of OpenAI in
-OPENAI_API_KEY is referred to, never written; a local Ollama (OLLAMA_HOST, or
-localhost:11434) is asked for its models. With neither, the model is offline,
-and answers from the memory alone.
+		Long: `Write config.toml to the home directory, with an explanation of every key. If
+OPENAI_API_KEY is set, the file refers to the variable and never contains the
+key. Otherwise init asks a local Ollama (OLLAMA_HOST, or localhost:11434) for
+its models. Without both, the model is offline, which answers from memory only.
 
-A configuration that is there stays: exit code 4. With --force it is kept beside
-the new one as config.toml.old, or as config.toml.old-2 and so on where there is
-one of that name.`,
+If config.toml exists, init exits with 4. --force renames it to config.toml.old,
+or config.toml.old-2 and so on if that name is taken.`,
 		Example: `  crabmem init
   crabmem init --force`,
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "write it anew")
+	cmd.Flags().BoolVar(&force, "force", false, "rename the old file, then write a new one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.init(cmd.Context(), force) }
 	return cmd
 }

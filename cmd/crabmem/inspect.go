@@ -34,14 +34,14 @@ func (c *app) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect [FILE|-]",
 		GroupID: groupCare,
-		Short:   "show a store, a log or a session field by field",
-		Long: `Print offset, bytes in hexadecimal, field and value of everything in a store's
-file or in a log (memory.db-wal), as FORMAT.md names it, and stop where it
-breaks: exit code 5 with the offset. Without FILE it is the store. The torn end
-of a log is shown as such and is no error.
+		Short:   "print a store, log, or session field by field",
+		Long: `Print the offset, hexadecimal bytes, name, and value of each field of a store
+file or of a log (memory.db-wal). FORMAT.md defines the names. At the first
+invalid field, inspect prints the offset and exits with 5. Without FILE it reads
+the store. A torn tail of a log is not an error.
 
-Of a session's file (*.jsonl) it prints what it holds, and the kind of every
-line. A bad line ends nothing; exit code 5 names the first.`,
+For a session file (*.jsonl), inspect prints a summary and the kind of each
+line. It continues after an invalid line; exit code 5 names the first one.`,
 		Example: `  crabmem inspect
   crabmem inspect "$CRABMEM_DB"
   crabmem inspect --bytes 64 --json`,
@@ -52,7 +52,7 @@ line. A bad line ends nothing; exit code 5 names the first.`,
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&most, "bytes", 16, "at most this many bytes of a field, 0 = all")
+	cmd.Flags().IntVar(&most, "bytes", 16, "print up to `N` bytes of a field, 0 = all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if most < 0 {
 			return cli.Usagef("--bytes %d: want 0 or more", most)

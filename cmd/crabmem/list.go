@@ -28,17 +28,17 @@ func (c *app) listCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		GroupID: groupUse,
-		Short:   "list what is in the store",
-		Long: `List the entries by ascending id: id, kind, day of creation, bytes, name and
-aliases. With --json an array of entries without their content, with "bytes";
+		Short:   "list the entries of the store",
+		Long: `List the entries in order of ID: ID, kind, creation day, bytes, name, and
+aliases. --json prints an array of entries without content, with "bytes".
 --content adds the content.`,
 		Example: `  crabmem list
   crabmem list --kind archive
   crabmem list --json --content`,
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind`: note or archive")
+	cmd.Flags().StringVar(&kind, "kind", "", "list only this `kind`: note or archive")
 	completeWords(cmd, "kind", "note", "archive")
-	cmd.Flags().BoolVar(&content, "content", false, "with the content")
+	cmd.Flags().BoolVar(&content, "content", false, "include the content")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kinds, err := parseKinds(kind)
 		if err != nil {

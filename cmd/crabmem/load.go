@@ -16,24 +16,24 @@ func (c *app) loadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "load DIR",
 		GroupID: groupMove,
-		Short:   "take a tree of Markdown pages in",
-		Long: `Read the pages under DIR/notes and DIR/archives, check all of them, and make the
-store hold exactly these, in one step: entries without a page go. Entries that
-keep their name keep their id and their time.
+		Short:   "load a tree of Markdown pages",
+		Long: `Validate the pages under DIR/notes and DIR/archives, then replace the store with
+them atomically. load removes entries that have no page. An entry that keeps its
+name keeps its ID and, unless you edited the date, its creation time.
 
-When the store changed since the tree was dumped, nothing is done: exit code 4.
---merge takes what changed in the tree and keeps what changed in the store; an
-entry that both changed stays as the store has it, its text is put under
-DIR/conflicts, and the exit code is 4. --replace takes the tree alone.`,
+If the store changed since the dump, load changes nothing and exits with 4.
+--merge applies the tree's changes and keeps the store's. If both changed an
+entry, the store keeps its text, load copies that text to DIR/conflicts, and
+the exit code is 4. --replace replaces the store even if it changed.`,
 		Example: `  crabmem dump book && crabmem load book --dry-run
   crabmem load book
   crabmem load book --merge --json`,
 		Args:              oneDir,
 		ValidArgsFunction: completeDirs,
 	}
-	cmd.Flags().BoolVar(&merge, "merge", false, "keep what changed in the store since the dump")
-	cmd.Flags().BoolVar(&replace, "replace", false, "take the tree alone, whatever changed in the store")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().BoolVar(&merge, "merge", false, "merge with the store's changes since the dump")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace the store, even if it changed since the dump")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the changes, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "merge", "replace"); err != nil {
 			return err

@@ -19,9 +19,9 @@ func (c *app) manCommand() *cobra.Command {
 		Use:     "man [COMMAND]",
 		GroupID: groupShell,
 		Short:   "print a manual page",
-		Long: `Print the manual page of crabmem, or of one of its commands. --dir writes all of
-them into a directory, as crabmem.1, crabmem-recall.1 and so on. The pages come
-from the same table as --help.`,
+		Long: `Print the manual page of crabmem, or of one command. --dir writes all pages to a
+directory, as crabmem.1, crabmem-recall.1, and so on. The pages contain the same
+texts as --help.`,
 		Example: `  crabmem man > crabmem.1
   crabmem man recall > crabmem-recall.1
   crabmem man sessions list > crabmem-sessions-list.1
@@ -34,7 +34,7 @@ from the same table as --help.`,
 		}
 		return nil
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "write every page into this `directory`")
+	cmd.Flags().StringVar(&dir, "dir", "", "write all pages to this `directory`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pages := manPages(cmd.Root())
 		if dir == "" {

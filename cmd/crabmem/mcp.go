@@ -41,46 +41,46 @@ func (c *app) mcpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "mcp",
 		GroupID: groupTalk,
-		Short:   "serve the store to agents, by the Model Context Protocol",
-		Long: `Serve the store as tools of the Model Context Protocol, over standard input and
-output until the input ends. The tools are remember, recall, forget,
-list_memories, get_memory and session_search; entries are resources,
-crabmem://note/NAME and crabmem://archive/NAME. The usual clients take this
-command as it stands, or with the path of the program:
+		Short:   "serve the store over the Model Context Protocol",
+		Long: `Serve the store over the Model Context Protocol on standard input and output.
+The server stops at the end of input. The tools are remember, recall, forget,
+list_memories, get_memory, and session_search. Entries are also resources:
+crabmem://note/NAME and crabmem://archive/NAME. To add the server to a client:
 
   claude mcp add crabmem -- crabmem mcp
   {"mcpServers": {"crabmem": {"command": "crabmem", "args": ["mcp"]}}}
 
-Many servers may run on one store. Each write takes the store's lock for itself
-alone, or has the daemon make it that has the lock, and is on the disk when it
-is answered; reads take no lock and see what others wrote.
+Several servers may use one store. Each write holds the store's lock only while
+it runs, or goes to the daemon that holds the lock. An acknowledged write is on
+disk. Reads take no lock and see the writes of other processes.
 
---namespace FILE serves another store file, in the home unless it is an
-absolute path, and nothing else: sessions are not offered with it. --read-only
-leaves out the tools that write. --compat reference offers the nine tools of the
-reference memory server (create_entities … open_nodes) over notes of this store,
-which crabmem import --from memory-json fills; --compat anthropic the tool
-memory with view, create, str_replace, insert, delete and rename under
-/memories, where a file is the note of that name.
+--namespace FILE serves another store file, in the home directory unless the
+path is absolute. It offers no sessions. --read-only offers no tools that write.
+--compat selects the tools of another server:
 
---http ADDR listens instead, at http://ADDR/mcp. Every request needs the bearer
-token of CRABMEM_TOKEN or --token-file, which is made at first use; a Host, or
-an Origin, that is not the server's own is refused. An address that is not of
-this machine alone wants a token that is there already, and has no TLS: put a
-proxy before it, whose name --allow-host allows. What happens is logged to
-standard error.`,
+  reference  the nine tools of the reference memory server (create_entities …
+             open_nodes), over notes that crabmem import --from memory-json
+             creates
+  anthropic  the tool memory with view, create, str_replace, insert, delete, and
+             rename under /memories, where each file is the note of that name
+
+--http ADDR serves http://ADDR/mcp instead. Every request needs the bearer token
+from CRABMEM_TOKEN or --token-file, which the server creates at first use. The
+server rejects requests with a foreign Host or Origin. An ADDR that other
+machines can reach needs an existing token. The server has no TLS: use a proxy,
+and allow its name with --allow-host. The server logs to standard error.`,
 		Example: `  crabmem mcp
   crabmem mcp --read-only
   crabmem mcp --namespace work.db --compat anthropic
   crabmem mcp --compat reference --lock-wait 30s`,
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&f.readOnly, "read-only", false, "offer no tool that writes")
-	fl.StringVar(&f.namespace, "namespace", "", "serve this store `file` of the home, and no sessions")
-	fl.StringVar(&f.compat, "compat", compatNone, "another `contract`: reference or anthropic")
-	fl.StringVar(&f.http, "http", "", "listen at this `address`, as 127.0.0.1:7433")
-	fl.StringVar(&f.tokenFile, "token-file", "", "the `file` with the token (CRABMEM_TOKEN; default: mcp-token in the home)")
-	fl.StringArrayVar(&f.allowHosts, "allow-host", nil, "another `name` that clients may call the server by; may be repeated")
+	fl.BoolVar(&f.readOnly, "read-only", false, "offer no tools that write")
+	fl.StringVar(&f.namespace, "namespace", "", "serve this store `file` of the home, without sessions")
+	fl.StringVar(&f.compat, "compat", compatNone, "offer the tools of this `server`: reference or anthropic")
+	fl.StringVar(&f.http, "http", "", "serve HTTP on this `address`, such as 127.0.0.1:7433")
+	fl.StringVar(&f.tokenFile, "token-file", "", "read the token from this `file` (CRABMEM_TOKEN; default: mcp-token in the home)")
+	fl.StringArrayVar(&f.allowHosts, "allow-host", nil, "also accept this `name` in Host; may be repeated")
 	completeWords(cmd, "compat", compatReference, compatAnthropic)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := c.newMCPServer(cmd, &f)

@@ -34,11 +34,10 @@ func (c *app) modelsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "models COMMAND",
 		GroupID: groupAgents,
-		Short:   "list, switch, add and remove models of the daemon",
-		Long: `Models are what answers for agents. config.toml in the home has them for good;
-these commands change what the running daemon uses, until it ends or reloads.
-Calls that go on meanwhile are not disturbed. Without a daemon the exit code
-is 8.`,
+		Short:   "list, switch, add, and remove models",
+		Long: `Models answer for agents. config.toml in the home directory defines them. These
+commands change the running daemon until it stops or reloads. Active calls
+continue. Without a daemon the exit code is 8.`,
 		Example: `  crabmem models list
   crabmem models switch offline`,
 	}, c.modelsList(), c.modelsSwitch(), c.modelsAdd(), c.modelsRemove())
@@ -87,8 +86,8 @@ func (c *app) modelsList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "list the models",
-		Long: `List the models that the daemon has, with their providers and the tokens that
-fit into their context. The active one has a star.`,
+		Long: `List the daemon's models with their providers and context sizes in tokens. A
+star marks the active model.`,
 		Example: `  crabmem models list
   crabmem models list --json`,
 	}
@@ -101,9 +100,9 @@ fit into their context. The active one has a star.`,
 func (c *app) modelsSwitch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "switch NAME",
-		Short: "make a model the active one",
-		Long: `Make a model the active one: agents that name no model of their own use it from
-their next run on. crabmem config set system.crab.model NAME does it for good.`,
+		Short: "select the active model",
+		Long: `Select the active model. Agents without a model of their own use it from their
+next run. To keep the choice, run crabmem config set system.crab.model NAME.`,
 		Example: `  crabmem models switch offline
   crabmem models switch offline --json`,
 		Args:              exactly(1, "NAME"),
@@ -119,9 +118,9 @@ func (c *app) modelsRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
-		Short:   "take a model away",
-		Long: `Take a model away from the running daemon. The active one stays: switch to
-another first.`,
+		Short:   "remove a model",
+		Long: `Remove a model from the running daemon. To remove the active model, switch to
+another one first.`,
 		Example: `  crabmem models add local llama --kind ollama -q && crabmem models remove llama
   crabmem models add local gemma --kind ollama -q && crabmem models remove gemma --json`,
 		Args:              exactly(1, "NAME"),
@@ -138,17 +137,17 @@ func (c *app) modelsAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add PROVIDER MODEL...",
 		Short: "add a provider with its models",
-		Long: `Add a provider and its models to the running daemon, until it ends or reloads.
-A key is never given on the command line, where others see it: --key-env names
-the variable of this command's environment that has it.`,
+		Long: `Add a provider and its models to the running daemon, until it stops or reloads.
+Other users can see command lines, so no flag takes a key. --key-env names an
+environment variable of this command that contains the key.`,
 		Example: `  crabmem models add local llama qwen --kind ollama
   OPENAI_API_KEY=sk-1 crabmem models add openai gpt-x --kind openai --key-env OPENAI_API_KEY`,
 		Args:              atLeast(2, "PROVIDER and MODEL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&kind, "kind", kind, "what the `provider` speaks")
-	cmd.Flags().StringVar(&url, "base-url", "", "where it is, when not where its kind is")
-	cmd.Flags().StringVar(&key, "key-env", "", "the `variable` that has the key")
+	cmd.Flags().StringVar(&kind, "kind", kind, "use the API of this `kind` of provider")
+	cmd.Flags().StringVar(&url, "base-url", "", "use this `URL` instead of the default of the kind")
+	cmd.Flags().StringVar(&key, "key-env", "", "read the key from this environment `variable`")
 	completeWords(cmd, "kind", providerKinds...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m := &pb.AddModelsMsg{Provider: args[0], Models: args[1:], Kind: kind, BaseUrl: url}

@@ -19,9 +19,9 @@ func (c *app) pingCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ping",
 		GroupID: groupAgents,
-		Short:   "ask whether the daemon answers",
-		Long: `Ask the daemon whether it is there, and say how long the answer took. Without
-one the exit code is 8.`,
+		Short:   "measure the response time of the daemon",
+		Long: `Send a request to the daemon, and print how long the response took. Without a
+daemon the exit code is 8.`,
 		Example: `  crabmem ping
   crabmem ping --json`,
 	}

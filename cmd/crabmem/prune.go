@@ -21,17 +21,17 @@ func (c *app) pruneCommand() *cobra.Command {
 		Use:     "prune --older-than AGE | --keep N",
 		GroupID: groupCare,
 		Short:   "remove old archives",
-		Long: `Remove archives, all in one step: those older than an age (90d, 12w, 1y, 36h),
-or all but the newest N; with both, those that are older and not among the
-newest N. Notes are never touched, and nothing goes unless one of the two is
-asked for.`,
+		Long: `Remove archives atomically. --older-than removes archives older than an age
+(90d, 12w, 1y, 36h), and --keep removes all but the newest N. With both flags,
+prune removes archives that are older and not among the newest N. prune needs
+one of the flags and never removes notes.`,
 		Example: `  crabmem prune --older-than 90d --dry-run
   crabmem prune --keep 20
   crabmem prune --older-than 1y --keep 5 --json`,
 	}
-	cmd.Flags().StringVar(&older, "older-than", "", "archives older than this `age`")
+	cmd.Flags().StringVar(&older, "older-than", "", "remove archives older than this `age`")
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` archives")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would go, and change nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the archives to remove, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		byAge, byCount := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
 		if !byAge && !byCount {

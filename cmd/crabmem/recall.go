@@ -32,29 +32,30 @@ func (c *app) recallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "recall QUERY|-",
 		GroupID: groupUse,
-		Short:   "find entries by what is in them",
-		Long: `Search names, aliases and contents, best first: BM25, ties by id. Words of the
-query need not stand together, and not all need occur.
+		Short:   "search the store",
+		Long: `Search names, aliases, and content with BM25. The best match comes first; ties
+are ordered by ID. An entry need not contain every query word.
 
---explain shows how each score came about, --why-not NAME why an entry is not
-among the hits. --analyzer plain is the reference's rule: its tokens, its
-scores, no names. Without a hit the exit code is 0, with --exit-code 3.
+If no entry contains a query word, recall searches for its completions or
+spelling corrections and prints them. The exit code is 0 without a hit, or 3
+with --exit-code. --explain prints the score breakdown of each hit. --why-not
+NAME explains why an entry is not a hit. --analyzer plain reproduces the tokens
+and scores of the reference implementation and does not search names.
 
-A word that no entry has is replaced by those it begins, or is a misspelling
-of, and that is said.
+--syntax enables clauses:
+  "some words"               the words are adjacent
+  -word, -"some words"       the entry does not contain them
+  name:word                  the name or an alias contains the word
+  kind:note, kind:archive    the entry has this kind
+  after:2026-04              created on or after this day, month, or year
+  before:2026-04-14          created before this day, month, or year
+Anything else is a word.
 
-With --syntax the query may have clauses: "some words" stand together; -word
-and -"some words" do not occur; name:word is in the name or an alias; kind:note
-or kind:archive; after:2026-04 and before:2026-04-14 by the day of creation.
-What is no clause is a word.
-
---budget TOKENS gives the names of the hits and a snippet of each, cut around
-what matched, then whole texts in place of snippets where they fit, then longer
-snippets. A block of code is never cut. Names and texts, each with a line end,
-never have more tokens together than that, counted with ` + budget.Encoding + `.
-What the output puts around them, as scores or the keys of --json, is not
-counted. Models count differently: OpenAI's newer ones a little less than this,
-and for Chinese or Hindi much less; other makers' may count more.`,
+--budget TOKENS limits the names and texts of the hits. recall returns names and
+snippets, then replaces snippets with full texts where they fit, then lengthens
+snippets. It never splits a code block. The limit counts ` + budget.Encoding + ` tokens of
+names and texts, with line ends, but not scores or JSON keys. Newer OpenAI
+models count fewer tokens; models of other vendors may count more.`,
 		Example: `  crabmem recall "how do we deploy?"
   crabmem recall canary --explain --why-not tea
   crabmem recall "release steps" --json --budget 400
@@ -64,14 +65,14 @@ and for Chinese or Hindi much less; other makers' may count more.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fl := cmd.Flags()
-	fl.IntVarP(&f.limit, "limit", "n", f.limit, "at most this many hits, 0 = all")
-	fl.StringVar(&f.kind, "kind", "", "only this `kind`: note or archive")
-	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "the `analyzer`: standard or plain")
-	fl.BoolVar(&f.explain, "explain", false, "show how each score came about")
-	fl.StringVar(&f.whyNot, "why-not", "", "say why the entry `NAME` is not among the hits")
-	fl.IntVar(&f.budget, "budget", 0, "names and texts of at most this many `tokens`")
-	fl.BoolVar(&f.syntax, "syntax", false, "read the query as words and clauses")
-	fl.BoolVar(&f.exitCode, "exit-code", false, "exit code 3 when nothing is found")
+	fl.IntVarP(&f.limit, "limit", "n", f.limit, "return at most `N` hits, 0 = all")
+	fl.StringVar(&f.kind, "kind", "", "search only this `kind`: note or archive")
+	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "tokenize with `analyzer` standard or plain")
+	fl.BoolVar(&f.explain, "explain", false, "print the score breakdown of each hit")
+	fl.StringVar(&f.whyNot, "why-not", "", "explain why the entry `NAME` is not a hit")
+	fl.IntVar(&f.budget, "budget", 0, "limit names and texts to this many `tokens`")
+	fl.BoolVar(&f.syntax, "syntax", false, "parse clauses in the query")
+	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 without a hit")
 	completeWords(cmd, "kind", "note", "archive")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	_ = cmd.RegisterFlagCompletionFunc("why-not", c.completeNames(-1))

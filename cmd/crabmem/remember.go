@@ -14,22 +14,22 @@ func (c *app) rememberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remember NAME TEXT|-",
 		GroupID: groupUse,
-		Short:   "write a note, or replace the one of that name",
-		Long: `Write a note. A note of that name gets the new text and keeps its id and its
-time; it keeps its aliases too, unless --alias gives new ones or --no-alias
-takes them away. When the command ends with 0 the note is on the disk.
+		Short:   "create or replace a note",
+		Long: `Create a note, or replace the text of the note NAME. The note keeps its ID,
+creation time, and aliases. --alias replaces the aliases; --no-alias removes
+them. Exit code 0 means that the note is on disk.
 
-With - the text is standard input, byte for byte.
-An archive is never overwritten: exit code 4. --kind archive adds a new one.`,
+TEXT "-" reads standard input, byte for byte. remember never overwrites an
+archive; it exits with 4. --kind archive creates an archive with a new name.`,
 		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
   crabmem remember deploy "build, tag, push" --alias ship --alias release
   git log -5 2>/dev/null | crabmem remember last-commits -`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
 	}
-	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "another `name` to find it by; may be repeated")
-	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "take all aliases away")
-	cmd.Flags().StringVar(&kind, "kind", kind, "its `kind`: note or archive")
+	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "set this alias `name`; may be repeated")
+	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "remove all aliases")
+	cmd.Flags().StringVar(&kind, "kind", kind, "create this `kind`: note or archive")
 	completeWords(cmd, "kind", "note", "archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "alias", "no-alias"); err != nil {

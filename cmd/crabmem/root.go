@@ -104,29 +104,37 @@ func (c *app) commandsFor(args []string) []*cobra.Command {
 	return c.commands()
 }
 
-const rootLong = `crabmem is the memory of AI agents: notes, and archives of past conversations,
-in one file that survives a crash, found again in microseconds.
+const rootLong = `crabmem stores what LLM agents remember, in one file. When a write succeeds,
+it is on disk. Search takes microseconds and can explain each score.
 
-The store is --db (or CRABMEM_DB); without it memory.db in --home (or
-CRABTALK_HOME), which is ~/.crabtalk. The first write creates it. Sessions, the
-logs of conversations, are in the folder sessions of the same home.
-Names are exact; where there is no entry of the name, an alias with one owner
-is taken. "-" stands for standard input or output. A first word that is no
-command runs the program crabmem-WORD, or crabtalk-WORD, on the PATH.
+The store is --db, CRABMEM_DB, or memory.db in the home directory. The home is
+--home, CRABTALK_HOME, or ~/.crabtalk. The first write creates the store.
+Sessions, the logs of conversations, are in sessions/ in the home.
 
-Exit codes: 0 done; 1 something else went wrong; 2 wrong flags or arguments;
-3 no such entry, session, skill or store; 4 conflict: name taken, wrong kind, in
-use, read-only or changed; 5 not a valid store, session or skill; 6 outcome
-unknown: the disk failed during a write; 7 not allowed; 8 no daemon answers; 130
-and 143 ended by a signal.
-With --json an error is one line on standard error: {"error":{"code":…,
+Names are exact. If no entry has a name, crabmem uses an alias of exactly one
+entry. "-" stands for standard input or output. If the first word is not a
+command, crabmem runs the program crabmem-WORD, or crabtalk-WORD, on the PATH.
+
+Exit codes:
+  0    success
+  1    another error
+  2    invalid flags or arguments
+  3    entry, session, skill, or store not found
+  4    conflict: name taken, wrong kind, in use, read-only, or changed
+  5    not a valid store, session, or skill
+  6    outcome unknown: the disk failed during a write
+  7    permission denied
+  8    no daemon answers
+  130  stopped by SIGINT; 143 by SIGTERM
+
+With --json, an error is one line on standard error: {"error":{"code":…,
 "kind":…,"message":…,"path":…,"offset":…,"remedy":…}}.`
 
 // root returns the root command, with the commands that a command line may use.
 func (c *app) root(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "crabmem COMMAND",
-		Short: "the memory of AI agents: one file, exact recall",
+		Short: "store and search the memory of AI agents",
 		Long:  rootLong,
 		Example: `  crabmem demo
   crabmem remember deploy "build, tag, push, then watch the canary" --alias ship
@@ -152,19 +160,19 @@ func (c *app) root(args ...string) *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetHelpFunc(printHelp)
 	p := root.PersistentFlags()
-	p.StringVar(&c.db, "db", "", "the store's `file` (CRABMEM_DB; default: memory.db in the home)")
-	p.StringVar(&c.home, "home", "", "the home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
-	p.DurationVar(&c.lockWait, "lock-wait", defaultLockWait, "how long a write waits for another process, 0 = not at all")
-	p.BoolVar(&c.JSON, "json", false, "answer in JSON")
-	p.BoolVarP(&c.Quiet, "quiet", "q", false, "no confirmations and no progress")
-	p.BoolVar(&c.NoColor, "no-color", false, "no colours (NO_COLOR)")
+	p.StringVar(&c.db, "db", "", "use the store in this `file` (CRABMEM_DB; default: memory.db in the home)")
+	p.StringVar(&c.home, "home", "", "use this home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
+	p.DurationVar(&c.lockWait, "lock-wait", defaultLockWait, "wait this long for the lock of another process, 0 = not at all")
+	p.BoolVar(&c.JSON, "json", false, "print JSON")
+	p.BoolVarP(&c.Quiet, "quiet", "q", false, "print no confirmations and no progress")
+	p.BoolVar(&c.NoColor, "no-color", false, "print no colors (NO_COLOR)")
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Remember and recall:"},
 		&cobra.Group{ID: groupTalk, Title: "Conversations:"},
 		&cobra.Group{ID: groupAgents, Title: "Run agents:"},
-		&cobra.Group{ID: groupMove, Title: "In and out:"},
-		&cobra.Group{ID: groupCare, Title: "Look after the store:"},
-		&cobra.Group{ID: groupShell, Title: "Around it:"},
+		&cobra.Group{ID: groupMove, Title: "Import and export:"},
+		&cobra.Group{ID: groupCare, Title: "Maintain the store:"},
+		&cobra.Group{ID: groupShell, Title: "Other commands:"},
 	)
 	root.SetHelpCommand(helpCommand(root))
 	addCommands(root, c.commandsFor(args)...)

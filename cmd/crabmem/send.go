@@ -17,16 +17,18 @@ func (c *app) sendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "send TEXT|-",
 		GroupID: groupAgents,
-		Short:   "send one message to an agent and print its answer",
-		Long: `Send a message to an agent of the daemon and print what it answers: as it comes
-on a terminal, and otherwise when it is done. It goes on with the last session
-with that agent, with --session in another one, with --new in a new one.
+		Short:   "send a message to an agent",
+		Long: `Send a message to an agent of the daemon, and print the response. On a terminal,
+send prints it as it arrives. send resumes the last session with that agent.
+--session resumes another session, and --new creates one.
 
-Ctrl+C ends the run in the daemon; what was said until then is kept. A run that
-fails ends with exit code 1 and its cause. Without a daemon the exit code is 8,
-but with --model offline: that answers from the memory and the session alone.
-An agent that asks is told that nobody is there. --json answers with one
-object, in which stored_id is what --session takes.`,
+Ctrl+C cancels the run; the session keeps the output so far. A run that fails
+exits with 1 and prints the cause. If the agent asks a question, its tool call
+returns that no user is connected. --json prints one object; its stored_id is
+the argument of --session.
+
+Without a daemon the exit code is 8. Only --model offline works without one: it
+answers from the memory and the session.`,
 		Example: `  crabmem send --model offline "how do we ship?"
   echo "how do we ship?" | crabmem send --model offline --new --json -`,
 		Args:              atLeast(1, "TEXT (or -)"),

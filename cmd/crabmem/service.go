@@ -22,14 +22,14 @@ func (c *app) serviceCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "service COMMAND",
 		GroupID: groupAgents,
-		Short:   "have the system run the daemon: install, start, stop",
-		Long: `Have the system run the daemon when you log in, and again when it ends: by a
-user unit of systemd, an agent of launchd, or a task of the Task Scheduler. It
-runs as you; nothing needs root. Its name is ai.crabtalk.crabmem.
+		Short:   "manage the daemon as a system service",
+		Long: `Run the daemon at login and restart it when it exits. service uses a systemd
+user unit, a launchd agent, or a Task Scheduler task named ai.crabtalk.crabmem.
+The service runs as you and does not need root.
 
-The daemon of a service does not see the variables of your shell: keys go into
-files, which api_key_file names. What "crabmem daemon stop" ends the system
-starts again; "crabmem service stop" ends it until you log in.`,
+The service does not inherit your shell environment: store keys in files and set
+api_key_file. The system restarts a daemon that crabmem daemon stop ended; use
+crabmem service stop to stop it until the next login.`,
 		Example: `  crabmem service install
   crabmem service status`,
 	}, c.serviceInstall(), c.serviceStart(), c.serviceStop(), c.serviceStatus(), c.serviceLogs(), c.serviceUninstall())
@@ -169,17 +169,17 @@ func (c *app) serviceInstall() *cobra.Command {
 	var system string
 	cmd := &cobra.Command{
 		Use:   "install",
-		Short: "have the system run it, now and at every login",
-		Long: `Tell the system to run the daemon at every login, and start it. One that is
-installed is replaced and started again. --print shows what would be installed,
-for this system or another one, and changes nothing.`,
+		Short: "install and start the service",
+		Long: `Install the service and start it. An installed service is replaced and
+restarted. --print prints the definition, for this system or the one of
+--system, and changes nothing.`,
 		Example: `  crabmem service install
   crabmem service install --print
   crabmem service install --print --system darwin`,
 	}
 	systems := []cobra.Completion{"linux", "darwin", "windows"}
-	cmd.Flags().BoolVar(&show, "print", false, "show it, and change nothing")
-	cmd.Flags().StringVar(&system, "system", "", "with --print, for linux, darwin or windows; default: this `system`")
+	cmd.Flags().BoolVar(&show, "print", false, "print the definition, change nothing")
+	cmd.Flags().StringVar(&system, "system", "", "with --print: `system` linux, darwin, or windows (default: this one)")
 	if err := cmd.RegisterFlagCompletionFunc("system", cobra.FixedCompletions(systems, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
@@ -256,9 +256,9 @@ func (c *app) warnEnvironment(home string) {
 func (c *app) serviceStart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
-		Short: "have the system start it",
-		Long: `Start the daemon that is installed as a service, and wait until it answers. One
-that runs goes on.`,
+		Short: "start the service",
+		Long: `Start the installed service, and wait until the daemon answers. A running daemon
+keeps running.`,
 		Example: `  crabmem service install && crabmem service start`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -284,9 +284,9 @@ that runs goes on.`,
 func (c *app) serviceStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
-		Short: "have the system end it",
-		Long: `End the daemon that is installed as a service. It stays installed, and runs
-again at the next login, or after "crabmem service start".`,
+		Short: "stop the service until the next login",
+		Long: `Stop the daemon of the service. The service stays installed. It starts at the
+next login, or with crabmem service start.`,
 		Example: `  crabmem service install && crabmem service stop`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -308,9 +308,9 @@ again at the next login, or after "crabmem service start".`,
 func (c *app) serviceStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "say whether it is installed, and runs",
-		Long: `Show whether the daemon is installed as a service, and whether one runs. The
-exit code is 3 when it is not installed, and 8 when none runs.`,
+		Short: "show whether the service is installed and runs",
+		Long: `Show whether the service is installed, and whether its daemon runs. The exit
+code is 3 if the service is not installed, and 8 if no daemon runs.`,
 		Example: `  crabmem service install && crabmem service status
   crabmem service status --json`,
 	}
@@ -343,8 +343,8 @@ exit code is 3 when it is not installed, and 8 when none runs.`,
 
 func (c *app) serviceLogs() *cobra.Command {
 	cmd := c.daemonLogs()
-	cmd.Long = `Print the last lines of logs/daemon.log in the home, as "crabmem daemon logs"
-does. What a daemon says that cannot even begin is in logs/crabmem.log.`
+	cmd.Long = `Print the last lines of logs/daemon.log in the home directory, as crabmem daemon
+logs does. If the daemon fails to start, its output is in logs/crabmem.log.`
 	cmd.Example = `  crabmem service install && crabmem service logs -n 5`
 	return cmd
 }
@@ -352,9 +352,9 @@ does. What a daemon says that cannot even begin is in logs/crabmem.log.`
 func (c *app) serviceUninstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "have the system forget it",
-		Long: `End the daemon that is installed as a service, and have the system forget it.
-The home stays as it is. One that is not installed is no error.`,
+		Short: "stop and remove the service",
+		Long: `Stop the daemon of the service, and remove the service. The home directory does
+not change. If no service is installed, uninstall exits with 0.`,
 		Example: `  crabmem service install && crabmem service uninstall`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -22,14 +22,13 @@ func (c *app) sessionsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "sessions COMMAND",
 		GroupID: groupTalk,
-		Short:   "look into conversations, search and keep them",
-		Long: `Sessions are the logs of conversations: one append-only file of JSON lines each,
-in the folder sessions of the home. These commands read, search, title, delete
-and restore, export, import, check and mend them.
+		Short:   "manage session logs",
+		Long: `A session is the log of one conversation: an append-only file of JSON lines in
+sessions/ in the home directory. These commands list, show, search, tail, title,
+delete, restore, export, import, verify, and repair sessions.
 
-ID is a session's id, as crab_user_1, which a title does not change; it is
-the first part of the file's name. The whole name of the file is taken too.
-Reading needs no lock and goes on beside a conversation that is running.`,
+ID is a session ID such as crab_user_1, or the full file name. A new title does
+not change the ID. Reading takes no lock and works during an active run.`,
 		Example: `  crabmem sessions list
   crabmem sessions show crab_user_1
   crabmem sessions search "which port" --agent crab`,

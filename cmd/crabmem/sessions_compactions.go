@@ -35,10 +35,10 @@ func newShownCompaction(p sessionlog.Compaction) shownCompaction {
 func (c *app) sessionsCompactionsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "compactions COMMAND",
-		Short: "list the compactions of a conversation and expand them",
-		Long: `A compaction puts a summary in the place of what was said before it. Nothing of
-that is gone: it stands in the file, before the summary. These commands list the
-compactions of a session, and give back the lines that one of them replaced.`,
+		Short: "list compactions and print their history",
+		Long: `A compaction replaces the history of a session with a summary. The session file
+keeps the history before the summary. These commands list the compactions of a
+session and print the lines that a compaction replaced.`,
 		Example: `  crabmem sessions compactions list crab_user_1
   crabmem sessions compactions show crab_user_1 1`,
 	},
@@ -51,10 +51,10 @@ func (c *app) compactionsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list ID",
 		Aliases: []string{"ls"},
-		Short:   "list the compactions of a conversation",
-		Long: `List the compactions of a conversation, oldest first: number, line of the
-summary, lines and messages that it replaced, and how it begins. With --json an
-array with the whole summaries and the bytes of the lines.`,
+		Short:   "list the compactions of a session",
+		Long: `List the compactions of a session, oldest first: number, line of the summary,
+replaced lines and messages, and the first words of the summary. --json prints
+an array with the full summaries and the bytes of the lines.`,
 		Example: `  crabmem sessions compactions list crab_user_1
   crabmem sessions compactions list crab_user_1 --json`,
 		Args:              exactly(1, "ID"),
@@ -116,12 +116,12 @@ func (c *app) compactionsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID N",
 		Short: "print the lines that a compaction replaced",
-		Long: `Print the lines that compaction N of a conversation replaced: byte for byte as
-they are in the file, bad ones too. On a terminal control characters are
-replaced. N is its number in the list, from 1.
+		Long: `Print the lines that compaction N of a session replaced, byte for byte,
+including invalid lines. On a terminal, show replaces control characters. N is
+the number in the list, from 1.
 
-With --json one object: the compaction, and its "lines". A line that is not
-UTF-8 has "base64" in the place of "text", one over 64 MiB neither.`,
+--json prints one object with the compaction and its "lines". A line that is not
+UTF-8 has "base64" instead of "text". A line over 64 MiB has neither.`,
 		Example: `  crabmem sessions compactions show crab_user_1 1
   crabmem sessions compactions show crab_user_1 1 --json`,
 		Args: exactly(2, "ID and N"),

@@ -17,20 +17,19 @@ func (c *app) sessionsDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "delete ID...",
 		Aliases: []string{"rm"},
-		Short:   "move sessions into the trash",
-		Long: `Move sessions into the trash, from where crabmem sessions restore brings them
-back as they were, byte for byte. Nothing empties the trash: it is the folder
-.trash among the sessions.
+		Short:   "move sessions to the trash",
+		Long: `Move sessions to the trash, the folder .trash among the sessions. crabmem
+sessions restore moves them back unchanged. The trash is never emptied.
 
-When one of the ids is unknown nothing is deleted. One that another process has
-open is exit code 4; one that the daemon has open it deletes, unless it has a
-run.`,
+If an ID is unknown, delete moves nothing. If another process holds a session
+open, delete exits with 4. The daemon deletes a session that it has loaded,
+unless a run is active.`,
 		Example: `  crabmem sessions delete crab_user_1 --dry-run
   crabmem sessions delete crab_user_1`,
 		Args:              atLeast(1, "ID"),
 		ValidArgsFunction: c.completeSessions(-1, false),
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be deleted, and change nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the sessions to delete, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var gone []namedSession
 		run := func(d *sessionlog.Dir) error {
@@ -115,10 +114,9 @@ func afterOthers(err error, verb string, done []namedSession) error {
 func (c *app) sessionsRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore ID...",
-		Short: "bring sessions back from the trash",
-		Long: `Bring deleted sessions back from the trash, byte for byte as they were. Their
-ids were given to no other session since. crabmem sessions list --trash shows
-what there is.`,
+		Short: "restore sessions from the trash",
+		Long: `Move deleted sessions back from the trash unchanged. No other session gets the
+ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 		Example: `  crabmem sessions delete crab_user_1 && crabmem sessions restore crab_user_1
   crabmem sessions delete crab_user_1 -q && crabmem sessions restore crab_user_1 --json`,
 		Args:              atLeast(1, "ID"),

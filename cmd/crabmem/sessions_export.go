@@ -19,20 +19,19 @@ func (c *app) sessionsExportCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "export ID",
-		Short: "write a conversation to standard output",
-		Long: `Write a conversation to standard output: as Markdown, or with --format jsonl as
-the lines of its file, byte for byte. Lines that cannot be read are left out of
-those, and a warning says how many there are.
+		Short: "write a session to standard output",
+		Long: `Write a session to standard output as Markdown. --format jsonl writes the lines
+of its file, byte for byte. It omits invalid lines, and a warning counts them.
 
-In the Markdown every text stands in a fence that is longer than any in it: what
-was said is shown as it was said, and never becomes a heading, HTML or the end
-of its fence. --json is --format jsonl, or the Markdown in one object.`,
+The Markdown puts each text into a fence that is longer than any fence in the
+text, so that text never becomes a heading or HTML. --json selects --format
+jsonl; with --format markdown it prints the Markdown in one object.`,
 		Example: `  crabmem sessions export crab_user_1 > conversation.md
   crabmem sessions export crab_user_1 --format jsonl | head -n 1`,
 		Args:              exactly(1, "ID"),
 		ValidArgsFunction: c.completeSessions(1, false),
 	}
-	cmd.Flags().StringVar(&format, "format", "markdown", "markdown or jsonl")
+	cmd.Flags().StringVar(&format, "format", "markdown", "write this `format`: markdown or jsonl")
 	completeWords(cmd, "format", "markdown", "jsonl")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if c.JSON && !cmd.Flags().Changed("format") {

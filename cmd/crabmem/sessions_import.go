@@ -58,22 +58,21 @@ func (c *app) sessionsImportCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import PATH...",
-		Short: "take in the conversations of Claude Code and Codex",
-		Long: `Take in the transcripts that Claude Code (~/.claude/projects) and Codex
-(~/.codex/sessions) leave behind, as sessions that can be shown, searched and
-exported, and are never written to. PATH is a transcript, or a directory that is
-searched for them; what they are is told by what is in them.
+		Short: "import sessions of Claude Code and Codex",
+		Long: `Import the transcripts of Claude Code (~/.claude/projects) and Codex
+(~/.codex/sessions) as read-only sessions. PATH is a transcript, or a directory
+to search for them. import detects the format by content.
 
-Each is one session, however often it is imported: one that has not changed is
-left as it is, one that has grown is replaced, and one that has less than the
-session, as an older copy has, is skipped. Of several files of one session the
-largest is taken. What is skipped, and what is left out, is said with the
+A transcript becomes one session, however often you import it. import skips an
+unchanged transcript, replaces the session of a longer one, and skips one that
+is shorter than its session, such as an older copy. If several files have one
+session ID, import takes the largest. It prints what it skips or omits, with the
 reason.`,
 		Example: `  crabmem sessions import ~/.claude/projects ~/.codex/sessions --dry-run
   crabmem sessions import ~/.claude/projects ~/.codex/sessions`,
 		Args: atLeast(1, "PATH"),
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the changes, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		found, others, err := c.transcripts(cmd.Context(), args)
 		if err != nil {

@@ -37,23 +37,23 @@ func (c *app) sessionsListCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "list the sessions",
-		Long: `List the sessions, newest first by their time of creation, equals by id: id,
-age, messages, agent, sender and title. --agent and --sender want the exact
-name, --trash lists what restore can bring back.
+		Long: `List the sessions, newest first, ties by ID: ID, age, messages, agent, sender,
+and title. --agent and --sender match exact names. --trash lists the sessions
+that crabmem sessions restore can restore.
 
-With --json an array; "damaged" counts the lines that cannot be read. A file
-that is no session, or cannot be read, is in the list with "error" and one
-damage: crabmem sessions verify says more.
+--json prints an array; "damaged" counts invalid lines. A file that is not a
+valid session has "error" and one damage; run crabmem sessions verify for
+details.
 
-list reads only both ends of a file larger than 32 MiB. Its counts are lower
-bounds then, shown as 12+; crabmem sessions show reads the whole file.`,
+For a file over 32 MiB, list reads only its beginning and its end. Its counts
+are then lower bounds, shown as 12+. crabmem sessions show reads the whole file.`,
 		Example: `  crabmem sessions list
   crabmem sessions list --agent crab --json
   crabmem sessions list --trash`,
 	}
-	cmd.Flags().StringVar(&agent, "agent", "", "only those of this `agent`")
-	cmd.Flags().StringVar(&sender, "sender", "", "only those with this `sender`")
-	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted")
+	cmd.Flags().StringVar(&agent, "agent", "", "list only sessions of this `agent`")
+	cmd.Flags().StringVar(&sender, "sender", "", "list only sessions with this `sender`")
+	cmd.Flags().BoolVar(&trash, "trash", false, "list deleted sessions")
 	completeParties(c, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.readSessions(func(d *sessionlog.Dir) error {

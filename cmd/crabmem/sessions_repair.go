@@ -27,19 +27,20 @@ func (c *app) sessionsRepairCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "repair ID",
-		Short: "take bad lines out of a session",
-		Long: `Take the lines that cannot be read out of a session, and an unfinished line at
-its end, so that it can be resumed; a record that was glued to the rest of a
-line is kept. The file as it was is kept whole, in the folder .damaged among the
-sessions. A session that is whole is left as it is.
+		Short: "remove invalid lines from a session",
+		Long: `Remove invalid lines and a torn tail from a session, so that it can be resumed.
+repair keeps a record that was joined with the rest of another line. It first
+copies the file to the folder .damaged among the sessions. It does not change a
+valid session.
 
-One whose first line is lost is exit code 5: whose it is cannot be made up.`,
+If the first line is lost, the session's owner is unknown, and repair exits with
+5.`,
 		Example: `  crabmem sessions repair crab_user_1 --dry-run
   crabmem sessions repair crab_user_1 --json`,
 		Args:              exactly(1, "ID"),
 		ValidArgsFunction: c.completeSessions(1, false),
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be taken out, and change nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the lines to remove, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		did := repairedSession{DryRun: dry}
 		var err error

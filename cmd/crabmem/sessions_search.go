@@ -36,22 +36,21 @@ func (c *app) sessionsSearchCommand() *cobra.Command {
 	f := sessionSearchFlags{limit: 5, window: 5}
 	cmd := &cobra.Command{
 		Use:   "search QUERY|-",
-		Short: "find messages in all sessions",
-		Long: `Search the messages and summaries of all sessions, and what the sessions say of
-themselves: title, agent and sender. Words need not stand together, and an
-answer has those of its question. In the place of a word that nothing has, words
-are searched that it begins or is a misspelling of, and it is said. Best first,
-of equals the newest. Every hit is shown with the messages around it.
+		Short: "search messages in all sessions",
+		Long: `Search the messages and summaries of all sessions, and the titles, agents, and
+senders. A message need not contain every query word, and a response also
+matches the words of its question. If no message contains a query word, search
+uses its completions or spelling corrections and prints them. The best match
+comes first, ties by newest. Each hit includes the messages around it.
 
---role takes the roles of messages, compact for summaries and session for
-titles and names; it can be given several times. --since and --until take a day
-(2026-04-14, in UTC), a time (2026-04-14T10:00:00Z) or an age (90d, 12h).
-Messages have no times of their own: --since leaves out sessions that were last
-written to before, --until those that were begun after.
+--role limits the roles: message roles, compact for summaries, session for
+titles and names. Repeat it for several roles. --since and --until take a day in
+UTC (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d, 12h). Messages
+have no times: --since omits sessions last written before that time, and --until
+omits sessions created after it.
 
-What tools were given and what they answered holds files and secrets: it is
-searched only with --tools. Without a hit the exit code is 0, with --exit-code
-3.`,
+Tool arguments and results contain files and secrets. --tools searches them,
+too. The exit code is 0 without a hit, or 3 with --exit-code.`,
 		Example: `  crabmem sessions search "which port"
   crabmem sessions search loopback --agent crab --role assistant --since 2026-01-01
   crabmem sessions search port --json --limit 1 --window 3
@@ -60,15 +59,15 @@ searched only with --tools. Without a hit the exit code is 0, with --exit-code
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.agent, "agent", "", "only sessions of this `agent`")
-	fl.StringVar(&f.sender, "sender", "", "only sessions with this `sender`")
-	fl.StringArrayVar(&f.roles, "role", nil, "only what this `role` said")
-	fl.StringVar(&f.since, "since", "", "only sessions written to since this `time`")
-	fl.StringVar(&f.until, "until", "", "only sessions begun until this `time`")
-	fl.IntVarP(&f.limit, "limit", "n", f.limit, "at most this many hits, 20 at most")
-	fl.IntVar(&f.window, "window", f.window, "how many messages to show around a hit, itself included, 16 at most")
-	fl.BoolVar(&f.tools, "tools", false, "search arguments and results of tools too")
-	fl.BoolVar(&f.exitCode, "exit-code", false, "exit code 3 when nothing is found")
+	fl.StringVar(&f.agent, "agent", "", "search only sessions of this `agent`")
+	fl.StringVar(&f.sender, "sender", "", "search only sessions with this `sender`")
+	fl.StringArrayVar(&f.roles, "role", nil, "search only this `role`; may be repeated")
+	fl.StringVar(&f.since, "since", "", "omit sessions last written before this `time`")
+	fl.StringVar(&f.until, "until", "", "omit sessions created after this `time`")
+	fl.IntVarP(&f.limit, "limit", "n", f.limit, "return at most `N` hits, up to 20")
+	fl.IntVar(&f.window, "window", f.window, "show `N` messages around a hit, including the hit, up to 16")
+	fl.BoolVar(&f.tools, "tools", false, "also search tool arguments and results")
+	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 without a hit")
 	completeParties(c, cmd)
 	completeWords(cmd, "role", "user", "assistant", "system", "tool", "compact", "session")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -20,15 +20,15 @@ func (c *app) sessionsShowCommand() *cobra.Command {
 	var fromMarker bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "print a conversation",
-		Long: `Print a conversation as it is in its file, every line with its number: messages,
-tool calls and their results, compactions, titles. What cannot be read is shown
-where it is, and why. --from-marker begins at the last compaction: what a
-session that is resumed goes on from.
+		Short: "print a session",
+		Long: `Print a session in the order of its file, each line with its number: messages,
+tool calls and results, compactions, and titles. show prints an invalid line in
+its place, with the reason. --from-marker begins at the last compaction, where a
+resumed session begins.
 
-With --json one object: "messages" and "markers" with the lines they stand in,
-"damage" with line, offset and reason. With --from-marker the summary is the
-first message, of the user, as whoever resumes the session sees it.`,
+--json prints one object: "messages" and "markers" with their line numbers, and
+"damage" with line, offset, and reason. With --from-marker, the summary is the
+first user message, as in a resumed session.`,
 		Example: `  crabmem sessions show crab_user_1
   crabmem sessions show crab_user_1 --from-marker --json`,
 		Args:              exactly(1, "ID"),

@@ -26,21 +26,21 @@ func (c *app) sessionsTailCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "tail ID",
-		Short: "print the last lines of a conversation, and those to come",
-		Long: `Print the last lines of a conversation, as show does; with --json every line of
-it is one of JSON, with a "kind": meta, message, marker, title, unknown, bad or
-torn.
+		Short: "print the last lines of a session",
+		Long: `Print the last lines of a session, as crabmem sessions show does. --json prints
+one object per line, with a "kind": meta, message, marker, title, unknown, bad,
+or torn.
 
--f goes on with what is written from now on, until it is interrupted. It stays
-with the session when a title renames its file, and when a repair or another
-program replaces it. An unfinished line is shown when it is whole.`,
+--follow also prints new lines until Ctrl+C. It follows the session when a new
+title renames the file, and when a repair or another program replaces the file.
+It prints an unfinished line when the line is complete.`,
 		Example: `  crabmem sessions tail crab_user_1
   crabmem sessions tail crab_user_1 -n 1 --json`,
 		Args:              exactly(1, "ID"),
 		ValidArgsFunction: c.completeSessions(1, false),
 	}
-	cmd.Flags().IntVarP(&n, "lines", "n", 10, "how many lines, counted from the end")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written from now on")
+	cmd.Flags().IntVarP(&n, "lines", "n", 10, "print the last `N` lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "also print new lines")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if n < 0 {
 			return cli.Usagef("--lines %d: want 0 or more", n)

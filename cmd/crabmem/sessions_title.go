@@ -21,13 +21,13 @@ type namedSession struct {
 func (c *app) sessionsTitleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "title ID TITLE",
-		Short: "give a session a title",
-		Long: `Give a session a title, in the place of the one it has. Its file is renamed
-after it; the id stays, and so does everything in the file: the title is added
-at the end. An empty TITLE takes the title away.
+		Short: "set the title of a session",
+		Long: `Set or replace the title of a session. An empty TITLE removes it. title appends
+a line to the file and renames the file. The ID and the other lines do not
+change.
 
-A session that another process has open, or that was imported, is exit code 4.
-One that the daemon has open gets its title from it.`,
+If another process holds the session open, or if the session was imported, title
+exits with 4. The daemon sets the title of a session that it has loaded.`,
 		Example: `  crabmem sessions title crab_user_1 "Which port"
   crabmem sessions title crab_user_1 "" --json`,
 		Args:              exactly(2, "ID and TITLE"),

@@ -57,16 +57,14 @@ type sessionProblem struct {
 func (c *app) sessionsVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [ID]",
-		Short: "check every line of a session, or of all",
-		Long: `Read a session, or every one, and check all of its lines, without a lock and
-without changing anything. What is wrong is named by file, line and offset, with
-a remedy.
+		Short: "check every line of one or all sessions",
+		Long: `Check every line of one session or of all. verify takes no lock and changes
+nothing. It reports each problem with file, line, offset, and a fix.
 
-Exit code 5 for damage: lines that cannot be read, a lost meta line, what is no
-file, two files of one id. Exit code 5, too, for a copy that a writer kept in
-the folder .kept because another program changed the session's files. An
-unfinished line at the end, as a crash leaves it, is a warning and exit code 0:
-the next write cuts it off and keeps a copy.`,
+The exit code is 5 for invalid lines, a lost first line, an entry that is not a
+file, and two files with one ID. It is also 5 for a copy in the folder .kept: a
+writer saved it because another program changed the session's files. A torn tail
+is a warning with exit code 0: the next write moves it to a quarantine file.`,
 		Example: `  crabmem sessions verify
   crabmem sessions verify crab_user_1 --json`,
 		ValidArgsFunction: c.completeSessions(1, false),

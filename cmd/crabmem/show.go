@@ -15,9 +15,9 @@ func (c *app) showCommand() *cobra.Command {
 		Use:     "show NAME",
 		GroupID: groupUse,
 		Short:   "print an entry",
-		Long: `Print the content of an entry: byte for byte in a pipe or a file, with a
-heading on a terminal. NAME is the entry's name, or an alias that only one
-entry has; an alias of several is exit code 4, and the message lists them.`,
+		Long: `Print the content of an entry: byte for byte in a pipe or a file, with a heading
+on a terminal. NAME is the name of the entry, or an alias of exactly one entry.
+If several entries share the alias, show lists them and exits with 4.`,
 		Example: `  crabmem show deploy
   crabmem show ship --json
   crabmem show deploy | wc -c`,

@@ -18,11 +18,12 @@ func (c *app) skillsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "skills COMMAND",
 		GroupID: groupTalk,
-		Short:   "list, show, begin and check the skills of agents",
-		Long: `Skills are instructions for a kind of task, which an agent loads when there is
-one, or a person with /NAME: directories with a file SKILL.md, by the convention
-of agentskills.io, in the folder skills of the home, at any depth. The file has
-front matter, in YAML, and below it the text that the agent gets:
+		Short:   "list, show, create, and check skills",
+		Long: `A skill is a set of instructions for one kind of task. An agent loads a skill
+when it needs one; a person loads it with /NAME. A skill is a directory with a
+file SKILL.md, as agentskills.io defines it, at any depth of the folder skills
+in the home directory. SKILL.md has YAML front matter, then the text for the
+agent:
 
   ---
   name: deploy
@@ -32,10 +33,10 @@ front matter, in YAML, and below it the text that the agent gets:
   ---
   Build, tag, push, then watch the canary.
 
-Name and description are required. With allowed-tools, a list of names, the rest
-of the run can call these alone; one that ends in * is all that begin so.
-Triggers are words that bring the skill in when a message has them. What is
-changed there counts from the next message on. Links are not followed.`,
+name and description are required. allowed-tools limits the rest of the run to
+the tools that it lists; a name that ends in * matches a prefix. A message that
+contains a word from triggers loads the skill. Changes apply from the next
+message. crabmem does not follow links.`,
 		Example: `  crabmem skills new deploy --description "How we ship"
   crabmem skills list
   crabmem skills check`,

@@ -30,13 +30,13 @@ type skillProblem struct {
 func (c *app) skillsCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
-		Short: "check skills against the convention",
-		Long: `Check every skill of the home, or in DIR, which may also be the directory of one
-skill: front matter, name, description, sizes, names that are there twice,
-links. What is wrong is named by file and line, with a remedy.
+		Short: "check skills",
+		Long: `Check every skill of the home directory, or of DIR, which may be the directory
+of one skill: front matter, name, description, sizes, duplicate names, and
+links. check reports each problem with file, line, and a fix.
 
-Exit code 5 for what agents do not get, and for what the convention does not
-allow. What works all the same is a warning, and exit code 0.`,
+The exit code is 5 if agents cannot load a skill or if it breaks the convention.
+Other problems are warnings and exit with 0.`,
 		Example: `  crabmem skills new deploy && crabmem skills check
   crabmem skills new ship && crabmem skills check home/skills/ship --json`,
 	}

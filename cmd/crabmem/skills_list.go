@@ -26,12 +26,12 @@ func (c *app) skillsListCommand() *cobra.Command {
 		Use:     "list [TEXT]",
 		Aliases: []string{"ls"},
 		Short:   "list the skills",
-		Long: `List the skills of the home by name, with their descriptions. With TEXT only
-those that have it in the name or the description, whatever the case.
+		Long: `List the skills of the home directory by name, with descriptions. With TEXT,
+list those whose name or description contains it, in any case.
 
-What is left out is warned of: a SKILL.md without name or description, a second
-one of a name, a link. With --json an array; "allowed_tools" is null where the
-skill does not say.`,
+list warns of what it omits: a SKILL.md without name or description, a duplicate
+name, or a link. --json prints an array; "allowed_tools" is null if the skill
+does not set it.`,
 		Example: `  crabmem skills list
   crabmem skills list ship --json`,
 		ValidArgsFunction: cobra.NoFileCompletions,

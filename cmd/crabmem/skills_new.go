@@ -24,19 +24,18 @@ func (c *app) skillsNewCommand() *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "begin a skill",
-		Long: `Write the beginnings of a skill, a directory NAME with a SKILL.md, into the
-folder skills of the home, which is created when it is missing. NAME has
-lower-case letters, digits and single hyphens between them. By the description
-an agent knows when to load the skill.
+		Short: "create a skill",
+		Long: `Create a skill: a directory NAME with a SKILL.md in the folder skills of the
+home directory. NAME consists of lower-case letters, digits, and single hyphens
+between them. Agents choose skills by description.
 
-Where there is a skill of the name already nothing is changed: exit code 4.`,
+If a skill NAME exists, new changes nothing and exits with 4.`,
 		Example: `  crabmem skills new deploy --description "How we ship"
   crabmem skills new check-feeds --json`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&description, "description", newDescription, "what it does, and when to use it: a `text`")
+	cmd.Flags().StringVar(&description, "description", newDescription, "describe the task and when to use the skill, in a `text`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		path, err := c.skillsPath()
 		if err != nil {

@@ -27,9 +27,9 @@ func (c *app) skillsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "print a skill",
-		Long: `Print a skill: what its front matter says, a blank line, and the text that an
-agent gets. NAME is the name of the skill or, when there is none of that name,
-that of its directory; no path leads to one.`,
+		Long: `Print the front matter of a skill, a blank line, and the text for the agent.
+NAME is the name of the skill or, if no skill has that name, of its directory.
+NAME is never a path.`,
 		Example: `  crabmem skills show deploy
   crabmem skills show deploy --json`,
 		Args:              exactly(1, "NAME"),

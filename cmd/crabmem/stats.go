@@ -24,14 +24,14 @@ func (c *app) statsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "stats",
 		GroupID: groupCare,
-		Short:   "count and measure the store",
-		Long: `Print how many entries there are, of which kind, how large the file and its
-log are and how old the entries. --index builds the search index too and says
-what it costs. When a daemon has the store, its figures come too.`,
+		Short:   "print counts and sizes of the store",
+		Long: `Print the number of entries by kind, the sizes of the store file and its log,
+and the age of the entries. --index also builds the search index and measures
+it. If a daemon holds the store, stats adds the daemon's figures.`,
 		Example: `  crabmem stats
   crabmem stats --index --json`,
 	}
-	cmd.Flags().BoolVar(&index, "index", false, "build the search index and measure it")
+	cmd.Flags().BoolVar(&index, "index", false, "also build and measure the search index")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error {
 			a := statsAnswer{StatsAnswer: daemon.StatsAnswer{Path: s.Path(), Stats: s.Stats()}}

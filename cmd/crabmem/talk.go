@@ -27,11 +27,11 @@ type talkFlags struct {
 
 func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.agent, "agent", "", "talk to this `agent` (default: crab, or the session's)")
-	fl.StringVar(&f.model, "model", "", "answer with this `model`; offline needs no daemon")
-	fl.StringVar(&f.session, "session", "", "go on with this `session`: its id, or its file's name")
-	fl.BoolVar(&f.fresh, "new", false, "begin a session")
-	fl.StringVar(&f.dir, "cwd", "", "the `directory` the agent works in (default: this one)")
+	fl.StringVar(&f.agent, "agent", "", "talk to this `agent` (default: the session's, or crab)")
+	fl.StringVar(&f.model, "model", "", "use this `model`; offline needs no daemon")
+	fl.StringVar(&f.session, "session", "", "resume this `session`: its ID or file name")
+	fl.BoolVar(&f.fresh, "new", false, "create a session")
+	fl.StringVar(&f.dir, "cwd", "", "run the agent in this `directory` (default: the current one)")
 	_ = cmd.RegisterFlagCompletionFunc("session", c.completeSessions(-1, false))
 }
 

@@ -14,12 +14,13 @@ func (c *app) verifyCommand() *cobra.Command {
 		Use:     "verify",
 		GroupID: groupCare,
 		Short:   "check every byte of the store",
-		Long: `Read the store and its log and check all of it, without a lock and without
-changing anything: structure, UTF-8, ids, names, checksums, and whether the log
-belongs to the file. What is wrong is named by file and offset, with a remedy.
+		Long: `Check the store and its log: structure, UTF-8, IDs, names, checksums, and
+whether the log belongs to the file. verify takes no lock and changes nothing.
+It reports each problem with file, offset, and a fix.
 
-Exit code 5 for damage. The torn end of a write that was never acknowledged is
-a warning and exit code 0: the next write cuts it off and keeps a copy.`,
+The exit code is 5 for corruption. A torn tail of a write that was not
+acknowledged is a warning with exit code 0: the next write moves it to a
+quarantine file.`,
 		Example: `  crabmem verify
   crabmem verify --json`,
 	}

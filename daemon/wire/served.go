@@ -92,7 +92,7 @@ func (c *served) waiting() bool {
 	if c.r < c.w || !c.trusted || c.c.SetReadDeadline(time.Now().Add(lastLook)) != nil || c.fill() != nil {
 		return false
 	}
-	return c.w-c.r >= header && int64(c.w-c.r) >= header+int64(binary.BigEndian.Uint32(c.in[c.r:]))
+	return int64(c.w) >= header+int64(binary.BigEndian.Uint32(c.in)) // the buffer was empty, so r is 0
 }
 
 // next reads the next request. One that has come is answered also when the

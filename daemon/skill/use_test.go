@@ -318,6 +318,23 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// TestNewRelative checks that New returns an absolute path for a relative
+// directory.
+func TestNewRelative(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	want := filepath.Join(dir, "skills", "deploy", "SKILL.md")
+	if file, err := New(vfs.OS{}, "skills", "deploy", "D"); err != nil || file != want {
+		t.Errorf("New: %s, %v, want %s", file, err, want)
+	}
+	if _, err := os.Stat(want); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMem runs on the file system in memory: the same code, and what fails
 // there is said.
 func TestMem(t *testing.T) {

@@ -169,6 +169,34 @@ func TestBashTimeout(t *testing.T) {
 	noChildren(t)
 }
 
+// TestBashStoppedOutput checks that a stopped command returns its output so far
+// on both streams, and none if both are empty.
+func TestBashStoppedOutput(t *testing.T) {
+	b := NewBash(BashOptions{})
+	for _, tt := range []struct{ print, want string }{
+		{":", ""},
+		{"printf a", `{"exit_code":-1,"stderr":"","stdout":"a"}`},
+		{"printf b >&2", `{"exit_code":-1,"stderr":"b","stdout":""}`},
+		{"printf ab; printf cd >&2", `{"exit_code":-1,"stderr":"cd","stdout":"ab"}`},
+	} {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			for began := time.Now(); time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
+				if _, err := os.Stat(filepath.Join(dir, "printed")); err == nil {
+					break
+				}
+			}
+			cancel(errors.New("canceled"))
+		}()
+		out, err := b.Run(ctx, Call{Dir: dir, Arguments: args(t, "command", tt.print+"; >printed; sleep 1000")})
+		if err == nil || err.Error() != "bash was stopped: canceled" || out != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.print, out, err, tt.want)
+		}
+	}
+	noChildren(t)
+}
+
 // TestBashBackground: what a command leaves behind neither keeps it from
 // ending nor stays, unless it left the group, and then it is on its own.
 func TestBashBackground(t *testing.T) {

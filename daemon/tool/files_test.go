@@ -193,6 +193,11 @@ func TestRead(t *testing.T) {
 	if got := d.run(d.read, Call{Dir: d.home + "/gone"}, "path", "file"); !strings.Contains(got, "no such file") {
 		t.Error(got)
 	}
+	for _, name := range []string{"loop", "dangling"} {
+		if got := d.run(d.read, Call{Dir: d.work + "/" + name}, "path", "file"); !strings.HasPrefix(got, "the session's directory: ") {
+			t.Errorf("session directory %s: %q", name, got)
+		}
+	}
 	// Results are cut where a line ends.
 	d.write("work/wide", strings.Repeat(strings.Repeat("w", 999)+"\n", 100))
 	got = d.run(d.read, Call{Dir: d.work}, "path", "wide")

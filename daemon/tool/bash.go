@@ -76,17 +76,6 @@ func NewBash(o BashOptions) Tool {
 		"It is killed after %s unless timeout_secs says otherwise; what it leaves in the background is killed when it ends.", seconds(o.Timeout)), b.run)
 }
 
-// job is a command that is ready to be run.
-type job struct {
-	Path   string // of bash
-	Args   []string
-	Env    []string // sorted
-	Dir    string   // absolute
-	Hidden []string // absolute, without links
-
-	stdout, stderr *capture
-}
-
 var errTimedOut = errors.New("timed out")
 
 func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
@@ -112,17 +101,17 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("bash failed: %w", err)
 	}
-	j := &job{
-		Path: path, Args: []string{"bash", "-c", args.Command}, Env: env, Dir: dir,
-		stdout: &capture{max: b.o.MaxOutput}, stderr: &capture{max: b.o.MaxOutput},
+	stdout, stderr := &capture{max: b.o.MaxOutput}, &capture{max: b.o.MaxOutput}
+	cmd := &Command{
+		Path: path, Args: []string{"bash", "-c", args.Command}, Env: env, Dir: dir, Hidden: b.o.Hidden, Stdout: stdout, Stderr: stderr,
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimedOut)
 	defer cancel()
 	var code int
 	if c.Scope.Confined {
-		code, err = runConfined(ctx, j, b.o.Hidden)
+		code, err = runConfined(ctx, cmd)
 	} else {
-		code, err = runPlain(ctx, j)
+		code, err = runPlain(ctx, cmd)
 	}
 	if cause := context.Cause(ctx); err == nil && cause != nil && code == -1 {
 		if errors.Is(cause, errTimedOut) {
@@ -130,7 +119,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 		} else {
 			err = fmt.Errorf("bash was stopped: %w", cause)
 		}
-		if j.stdout.n+j.stderr.n == 0 {
+		if stdout.n+stderr.n == 0 {
 			return "", err
 		}
 	} else if err != nil {
@@ -139,7 +128,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 		}
 		return "", fmt.Errorf("bash failed: %w", err)
 	}
-	return bashResult(code, j.stdout, j.stderr), err
+	return bashResult(code, stdout, stderr), err
 }
 
 // workingDir returns the absolute path of a directory that is there; "" is
@@ -195,10 +184,10 @@ func (b bash) environ(call map[string]string) ([]string, error) {
 }
 
 // runPlain runs a command and returns its exit code, -1 when a signal ended it.
-func runPlain(ctx context.Context, j *job) (int, error) {
-	cmd := exec.CommandContext(ctx, j.Path)
-	cmd.Args, cmd.Env, cmd.Dir = j.Args, j.Env, j.Dir
-	cmd.Stdout, cmd.Stderr = j.stdout, j.stderr
+func runPlain(ctx context.Context, c *Command) (int, error) {
+	cmd := exec.CommandContext(ctx, c.Path)
+	cmd.Args, cmd.Env, cmd.Dir = c.Args, c.Env, c.Dir
+	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
 	cmd.WaitDelay = bashDelay
 	g := NewGroup(cmd)
 	if err := cmd.Start(); err != nil {

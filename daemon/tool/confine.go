@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 
@@ -25,11 +26,21 @@ func (e *ConfineError) Remedy() string { return confineRemedy }
 
 const confineNever = `take bash from confined agents with access = "never" under [tools.bash]`
 
+// Command is a program to run.
+type Command struct {
+	Path   string   // of the program
+	Args   []string // with the program's name
+	Env    []string
+	Dir    string   // absolute
+	Hidden []string // paths that a confined program does not see
+
+	Stdout, Stderr io.Writer // nil discards
+}
+
 // Confinable returns nil when commands of confined agents can be run in this
 // process, on this machine, and otherwise a *ConfineError.
 func Confinable(ctx context.Context) error {
-	j := &job{Path: "", Dir: "/", stdout: &capture{max: 1 << 10}, stderr: &capture{max: 1 << 10}}
-	_, err := runConfined(ctx, j, nil)
+	_, err := runConfined(ctx, &Command{Dir: "/"})
 	return err
 }
 

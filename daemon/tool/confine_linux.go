@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +72,33 @@ func (d descriptor) Read(b []byte) (int, error) {
 // does so when it is started for a confined command, too.
 var confinable atomic.Bool
 
+// waitDelay is how long Run waits for output after process 1 ended.
+const waitDelay = 500 * time.Millisecond
+
+// job is the part of a Command that process 1 receives.
+type job struct {
+	Path      string
+	Args, Env []string
+	Dir       string
+	Hidden    []string // absolute, without links
+}
+
+// start copies its input to next and keeps the first bytes of it.
+type start struct {
+	next io.Writer // nil discards
+	text []byte    // at most startSize
+}
+
+const startSize = 1 << 10
+
+func (s *start) Write(b []byte) (int, error) {
+	s.text = append(s.text, b[:min(len(b), startSize-len(s.text))]...)
+	if s.next == nil {
+		return len(b), nil
+	}
+	return s.next.Write(b)
+}
+
 // report is what process 1 tells the daemon, at its end.
 type report struct {
 	Setup string // why nothing was run
@@ -78,16 +106,17 @@ type report struct {
 	Code  int    // of bash; -1 when a signal ended it
 }
 
-// runConfined runs a command as runPlain does, where hidden is not seen. A job
-// without a path does nothing.
-func runConfined(ctx context.Context, j *job, hidden []string) (int, error) {
+// runConfined runs a command as runPlain does, where c.Hidden is not seen. A
+// command without a path does nothing.
+func runConfined(ctx context.Context, c *Command) (int, error) {
 	if !confinable.Load() {
 		return 0, &ConfineError{errors.New("this program does not call tool.ConfinedMain")}
 	}
-	var err error
-	if j.Hidden, err = resolved(hidden); err != nil {
+	hidden, err := resolved(c.Hidden)
+	if err != nil {
 		return 0, &ConfineError{err}
 	}
+	j := job{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Hidden: hidden}
 	var config bytes.Buffer
 	if err := gob.NewEncoder(&config).Encode(j); err != nil { // JSON would not keep names that are no UTF-8
 		return 0, err
@@ -104,9 +133,10 @@ func runConfined(ctx context.Context, j *job, hidden []string) (int, error) {
 
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Env, cmd.Dir = []string{confinedName}, []string{}, "/"
-	cmd.Stdout, cmd.Stderr = j.stdout, j.stderr
+	stderr := &start{next: c.Stderr}
+	cmd.Stdout, cmd.Stderr = c.Stdout, stderr
 	cmd.ExtraFiles = []*os.File{fdJob - 3: in, fdReport - 3: out}
-	cmd.WaitDelay = bashDelay
+	cmd.WaitDelay = waitDelay
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:      true,
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
@@ -139,10 +169,10 @@ func runConfined(ctx context.Context, j *job, hidden []string) (int, error) {
 	}
 	switch {
 	case len(text) == 0:
-		if ctx.Err() != nil || j.Path != "" && cmd.ProcessState.ExitCode() == -1 {
+		if ctx.Err() != nil || c.Path != "" && cmd.ProcessState.ExitCode() == -1 {
 			return -1, nil // killed
 		}
-		return 0, &ConfineError{fmt.Errorf("process 1 ended: %v: %s", cmd.ProcessState, j.stderr.text(1<<10))}
+		return 0, &ConfineError{fmt.Errorf("process 1 ended: %v: %s", cmd.ProcessState, stderr.text)}
 	case err != nil:
 		return 0, &ConfineError{fmt.Errorf("process 1 ended with %q: %w", text, err)}
 	case r.Setup != "":

@@ -12,7 +12,7 @@ import (
 	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
-	"crabmem/daemon/tool"
+	"crabmem/daemon/sandbox"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -43,7 +43,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		fs:      vfs.OS{},
 		now:     time.Now,
 
-		machine: doctor.Machine{Free: vfs.Free, Confinable: tool.Confinable},
+		machine: doctor.Machine{Free: vfs.Free, Confinable: sandbox.Confinable},
 		hello:   func(ctx context.Context, d *client.Client) (*pb.HelloReply, error) { return d.Hello(ctx) },
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 	_ "time/tzdata" // schedules name time zones on machines that know none
 
-	"crabmem/daemon/tool"
+	"crabmem/daemon/sandbox"
 )
 
 func main() {
-	tool.ConfinedMain()
+	sandbox.ConfinedMain()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -20,15 +20,15 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/sandbox"
 	"crabmem/daemon/service/servicetest"
-	"crabmem/daemon/tool"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
-	tool.ConfinedMain()
+	sandbox.ConfinedMain()
 	servicetest.Main(os.Exit)
 	testscript.Main(m, map[string]func(){"crabmem": main})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/sandbox"
 )
 
 // BashOptions is how commands are run. The zero value is the defaults.
@@ -59,7 +60,7 @@ type bash struct{ o BashOptions }
 // call may set any: they reach the command alone, which could set them itself.
 //
 // An agent whose scope is confined has its commands run where what is Hidden
-// does not exist (see [ConfinedMain]), or not at all.
+// does not exist (see [sandbox.ConfinedMain]), or not at all.
 func NewBash(o BashOptions) Tool {
 	if o.Timeout <= 0 {
 		o.Timeout = bashTimeout
@@ -102,14 +103,14 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 		return "", fmt.Errorf("bash failed: %w", err)
 	}
 	stdout, stderr := &capture{max: b.o.MaxOutput}, &capture{max: b.o.MaxOutput}
-	cmd := &Command{
+	cmd := &sandbox.Command{
 		Path: path, Args: []string{"bash", "-c", args.Command}, Env: env, Dir: dir, Hidden: b.o.Hidden, Stdout: stdout, Stderr: stderr,
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimedOut)
 	defer cancel()
 	var code int
 	if c.Scope.Confined {
-		code, err = runConfined(ctx, cmd)
+		code, err = sandbox.Run(ctx, cmd)
 	} else {
 		code, err = runPlain(ctx, cmd)
 	}
@@ -123,7 +124,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 			return "", err
 		}
 	} else if err != nil {
-		if _, ok := errors.AsType[*ConfineError](err); ok {
+		if _, ok := errors.AsType[*sandbox.ConfineError](err); ok {
 			return "", err
 		}
 		return "", fmt.Errorf("bash failed: %w", err)
@@ -184,7 +185,7 @@ func (b bash) environ(call map[string]string) ([]string, error) {
 }
 
 // runPlain runs a command and returns its exit code, -1 when a signal ended it.
-func runPlain(ctx context.Context, c *Command) (int, error) {
+func runPlain(ctx context.Context, c *sandbox.Command) (int, error) {
 	cmd := exec.CommandContext(ctx, c.Path)
 	cmd.Args, cmd.Env, cmd.Dir = c.Args, c.Env, c.Dir
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr

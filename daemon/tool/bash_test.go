@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/sandbox"
 )
 
 // args are the arguments of a call.
@@ -253,7 +254,7 @@ func TestBashSecrets(t *testing.T) {
 		t.Setenv(name, planted)
 	}
 	confined := []bool{false}
-	if Confinable(t.Context()) == nil {
+	if sandbox.Confinable(t.Context()) == nil {
 		confined = append(confined, true)
 	}
 	for _, c := range confined {

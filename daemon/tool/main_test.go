@@ -1,17 +1,14 @@
 package tool
 
 import (
-	"os"
 	"testing"
+
+	"crabmem/daemon/sandbox"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	ConfinedMain() // the tests' program is started again for confined commands
-	if what := os.Getenv("CRABMEM_ATTACK"); what != "" {
-		attack(what, os.Args[1:])
-		return
-	}
+	sandbox.ConfinedMain() // the test program is started again for confined commands
 	goleak.VerifyTestMain(m)
 }

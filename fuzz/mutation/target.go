@@ -28,6 +28,7 @@ var targets = []target{
 	{"./daemon/wire", []string{"./daemon/wire", "./daemon/client", "./daemon"}},
 	{"./daemon/agent", []string{"./daemon/agent", "./daemon"}},
 	{"./daemon/tool", []string{"./daemon/tool", "./daemon/agent", "./daemon"}},
+	{"./daemon/sandbox", []string{"./daemon/sandbox", "./daemon/tool"}},
 	{"./daemon/mcp", []string{"./daemon/mcp", "./daemon"}},
 	{"./daemon/skill", []string{"./daemon/skill", "./fuzz/skill", "./daemon"}},
 	{"./daemon/cron", []string{"./daemon/cron", "./daemon"}},

@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/config"
 	"crabmem/daemon/model"
+	"crabmem/daemon/sandbox"
 	"crabmem/daemon/tool"
 )
 
@@ -140,7 +141,7 @@ func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
 	}
 	remedy := `take bash from confined agents: access = "never" under [tools.bash]`
 	why := err.Error()
-	if e, ok := errors.AsType[*tool.ConfineError](err); ok {
+	if e, ok := errors.AsType[*sandbox.ConfineError](err); ok {
 		why = e.Err.Error()
 		remedy = e.Remedy()
 	}

@@ -1,7 +1,6 @@
-package tool
+package sandbox_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -24,13 +23,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/sandbox"
+	"crabmem/daemon/tool"
 )
 
 // userns skips a test, loudly, on a machine that lets nobody confine
 // commands; it fails when CRABMEM_REQUIRE names userns.
 func userns(t *testing.T) {
 	t.Helper()
-	if err := Confinable(t.Context()); err != nil {
+	if err := sandbox.Confinable(t.Context()); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("CRABMEM_REQUIRE"), ","), "userns") {
 			t.Fatalf("CRABMEM_REQUIRE=userns, and %v", err)
 		}
@@ -191,7 +192,7 @@ var attacks = []struct {
 	{"find /proc/$P/fd /proc/$P/task/*/fd -lname '*/share/*' -exec cat {} +", true},
 	{"cat /proc/*/environ | tr '\\0' '\\n' | grep -a PLANTED", false},
 	{"tr '\\0' '\\n' </proc/$P/environ | grep -a ^PATH= && echo MADE", true},
-	{"test -e /proc/$P/mem && test -r /proc/$P/maps && grep -q tool.test /proc/$P/cmdline && echo MADE", true},
+	{"test -e /proc/$P/mem && test -r /proc/$P/maps && grep -q sandbox.test /proc/$P/cmdline && echo MADE", true},
 	{"ls -d /proc/$P && tr '\\0' ' ' </proc/$P/cmdline | grep test && echo MADE", true},
 	{"CRABMEM_ATTACK=memory $SELF $P $AT; CRABMEM_ATTACK=memory $SELF 1 $AT", true},
 	{"CRABMEM_ATTACK=trace $SELF 1", false},
@@ -252,8 +253,8 @@ func strike(t *testing.T, p *prison, command string, confined bool) string {
 	data, key := contents(t, p.data), contents(t, p.key)
 	work := contents(t, p.work)
 	dialed := p.dialed.Load()
-	b := NewBash(BashOptions{Hidden: []string{p.data, p.key, p.home + "/missing"}, Timeout: gate.Hang})
-	out, err := b.Run(t.Context(), Call{Dir: p.work, Scope: Scope{Confined: confined}, Arguments: args(t, "command", command, "env", p.vars)})
+	b := tool.NewBash(tool.BashOptions{Hidden: []string{p.data, p.key, p.home + "/missing"}, Timeout: gate.Hang})
+	out, err := b.Run(t.Context(), tool.Call{Dir: p.work, Scope: tool.Scope{Confined: confined}, Arguments: args(t, "command", command, "env", p.vars)})
 	if err != nil && confined {
 		t.Errorf("%s: %v", command, err)
 	}
@@ -432,7 +433,7 @@ func TestConfinedElsewhere(t *testing.T) {
 func TestConfinedWorks(t *testing.T) {
 	userns(t)
 	p := newPrison(t, t.TempDir())
-	b := NewBash(BashOptions{Hidden: []string{p.data, p.key}, Env: map[string]string{"CONFIGURED": "yes"}})
+	b := tool.NewBash(tool.BashOptions{Hidden: []string{p.data, p.key}, Env: map[string]string{"CONFIGURED": "yes"}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -464,7 +465,7 @@ func TestConfinedWorks(t *testing.T) {
 		{"CRABMEM_ATTACK=connect $SELF @x", ran{0, "", "connect @x dial unix @x: socket: address family not supported by protocol\n"}},
 		{"printf 'a\\xffb'", ran{0, "a\uFFFDb", ""}},
 	} {
-		if got := runBash(t, b, Call{Dir: p.work, Scope: Scope{Confined: true}, Arguments: args(t, "command", c.command, "env", p.vars)}); got != c.want {
+		if got := runBash(t, b, tool.Call{Dir: p.work, Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", c.command, "env", p.vars)}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.command, got, c.want)
 		}
 	}
@@ -472,11 +473,11 @@ func TestConfinedWorks(t *testing.T) {
 		"/nowhere":           "bash failed: the working directory: lstat /nowhere: no such file or directory",
 		p.data + "/sessions": "bash failed: chdir " + p.data + "/sessions: no such file or directory",
 	} {
-		if _, err := b.Run(t.Context(), Call{Dir: dir, Scope: Scope{Confined: true}, Arguments: args(t, "command", "true")}); err == nil || err.Error() != want {
+		if _, err := b.Run(t.Context(), tool.Call{Dir: dir, Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "true")}); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if got := runBash(t, b, Call{Dir: p.data, Scope: Scope{Confined: true}, Arguments: args(t, "command", "ls -A; cat secret")}); got.Stdout != "" {
+	if got := runBash(t, b, tool.Call{Dir: p.data, Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "ls -A; cat secret")}); got.Stdout != "" {
 		t.Errorf("in the data directory: %+v", got)
 	}
 	// A name that is no UTF-8 is hidden too.
@@ -485,8 +486,8 @@ func TestConfinedWorks(t *testing.T) {
 		if err := os.WriteFile(odd+"/secret", []byte(token), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b := NewBash(BashOptions{Hidden: []string{odd, odd + "/secret"}})
-		if got := runBash(t, b, Call{Dir: p.work, Scope: Scope{Confined: true}, Arguments: args(t, "command", "cat ../od*/secret")}); got.Stdout != "" {
+		b := tool.NewBash(tool.BashOptions{Hidden: []string{odd, odd + "/secret"}})
+		if got := runBash(t, b, tool.Call{Dir: p.work, Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "cat ../od*/secret")}); got.Stdout != "" {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -495,21 +496,21 @@ func TestConfinedWorks(t *testing.T) {
 // TestConfinedEnds: with the time, everything ends, wherever it put itself.
 func TestConfinedEnds(t *testing.T) {
 	userns(t)
-	b := NewBash(BashOptions{Timeout: 400 * time.Millisecond})
+	b := tool.NewBash(tool.BashOptions{Timeout: 400 * time.Millisecond})
 	mark := "4242." + strconv.Itoa(os.Getpid())
 	began := time.Now()
-	_, err := b.Run(t.Context(), Call{Dir: "/", Scope: Scope{Confined: true},
+	_, err := b.Run(t.Context(), tool.Call{Dir: "/", Scope: tool.Scope{Confined: true},
 		Arguments: args(t, "command", "setsid sleep "+mark+" & setsid setsid nohup sleep "+mark+" & trap '' TERM; sleep "+mark)})
 	if err == nil || err.Error() != "bash timed out after 400ms" || time.Since(began) > gate.Hang {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	r := runBash(t, b, Call{Dir: "/", Scope: Scope{Confined: true}, Arguments: args(t, "command", "setsid sleep "+mark+" & echo started")})
+	r := runBash(t, b, tool.Call{Dir: "/", Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "setsid sleep "+mark+" & echo started")})
 	if r.Stdout != "started\n" {
 		t.Errorf("%+v", r)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the user hung up"))
-	if _, err := b.Run(ctx, Call{Dir: "/", Scope: Scope{Confined: true}, Arguments: args(t, "command", "true")}); err == nil || err.Error() != "bash was stopped: the user hung up" {
+	if _, err := b.Run(ctx, tool.Call{Dir: "/", Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "true")}); err == nil || err.Error() != "bash was stopped: the user hung up" {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob("/proc/[0-9]*/cmdline"); len(left) == 0 {
@@ -528,7 +529,7 @@ func TestConfinedEnds(t *testing.T) {
 func TestConfinedOrphaned(t *testing.T) {
 	userns(t)
 	if os.Getenv("CRABMEM_ORPHAN") != "" {
-		NewBash(BashOptions{}).Run(context.Background(), Call{Dir: "/", Scope: Scope{Confined: true},
+		tool.NewBash(tool.BashOptions{}).Run(context.Background(), tool.Call{Dir: "/", Scope: tool.Scope{Confined: true},
 			Arguments: args(t, "command", "exec sleep "+os.Getenv("CRABMEM_ORPHAN"))})
 		return
 	}
@@ -565,9 +566,9 @@ func TestConfinedRefused(t *testing.T) {
 		t.Skip("SKIPPED: no unshare")
 	}
 	if os.Getenv("CRABMEM_REFUSED") != "" {
-		out, err := NewBash(BashOptions{}).Run(context.Background(), Call{Dir: "/", Scope: Scope{Confined: true}, Arguments: args(t, "command", "echo RAN")})
+		out, err := tool.NewBash(tool.BashOptions{}).Run(context.Background(), tool.Call{Dir: "/", Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "echo RAN")})
 		fmt.Printf("%s\n%v\n", out, err)
-		if _, ok := errors.AsType[*ConfineError](err); !ok {
+		if _, ok := errors.AsType[*sandbox.ConfineError](err); !ok {
 			fmt.Println("RAN")
 		}
 		return
@@ -589,64 +590,5 @@ func TestConfinedRefused(t *testing.T) {
 	out, err = cmd.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "RAN") || !strings.Contains(string(out), "a /proc of its own cannot be mounted") {
 		t.Errorf("%v: %s", err, out)
-	}
-	defer confinable.Store(confinable.Swap(false))
-	if err := Confinable(t.Context()); err == nil || !strings.Contains(err.Error(), "does not call tool.ConfinedMain") {
-		t.Error(err)
-	}
-}
-
-// TestBashDescriptors: a command that ended, was killed or never began leaves
-// no descriptor open.
-func TestBashDescriptors(t *testing.T) {
-	count := func() int {
-		list, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(list)
-	}
-	confined := []bool{false}
-	if Confinable(t.Context()) == nil {
-		confined = append(confined, true)
-	}
-	b := NewBash(BashOptions{Timeout: 20 * time.Millisecond})
-	before := 0
-	for range 10 {
-		for _, c := range confined {
-			for _, command := range []string{"true", "sleep 10", "sleep 0.6 & true", "kill -9 $$"} {
-				b.Run(t.Context(), Call{Dir: "/", Scope: Scope{Confined: c}, Arguments: args(t, "command", command)})
-			}
-			b.Run(t.Context(), Call{Dir: t.TempDir(), Scope: Scope{Confined: c}, Arguments: args(t, "command", "true\x00")})
-		}
-		if before == 0 {
-			before = count() // the runtime has its own open from now on
-		}
-	}
-	if after := count(); after > before {
-		t.Errorf("%d descriptors are open, before %d", after, before)
-	}
-	noChildren(t)
-}
-
-func TestReadMounts(t *testing.T) {
-	mounts, err := readMounts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	n := 0
-	for in := bufio.NewScanner(f); in.Scan(); n++ {
-		w := strings.Fields(in.Text())
-		if m := mounts[min(n, len(mounts)-1)]; fmt.Sprint(m.id) != w[0] || m.root != unescape.Replace(w[3]) || m.at != unescape.Replace(w[4]) {
-			t.Errorf("%+v of %s", m, in.Text())
-		}
-	}
-	if len(mounts) != n || n == 0 || !slices.ContainsFunc(mounts, func(m mount) bool { return m.at == "/" }) {
-		t.Errorf("%d mounts of %d lines: %+v", len(mounts), n, mounts)
 	}
 }

@@ -1,5 +1,5 @@
 //go:build !linux
 
-package tool
+package sandbox_test
 
 func attack(string, []string) {}

@@ -1,4 +1,4 @@
-package tool
+package sandbox
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 
 // How a confined command is run. The daemon starts its own program again, in
 // new user, mount, pid and ipc namespaces. There, as process 1, it covers what
-// is hidden (confine_mounts_linux.go), lets go of every privilege
-// (confine_drop_linux.go), starts bash and waits for it. With process 1 every
+// is hidden (mounts_linux.go), lets go of every privilege
+// (drop_linux.go), starts bash and waits for it. With process 1 every
 // other of the namespace ends, wherever it put itself.
 //
 // What the command then has: the user's files less what is hidden, wherever
@@ -106,11 +106,11 @@ type report struct {
 	Code  int    // of bash; -1 when a signal ended it
 }
 
-// runConfined runs a command as runPlain does, where c.Hidden is not seen. A
+// Run runs a command as runPlain does, where c.Hidden is not seen. A
 // command without a path does nothing.
-func runConfined(ctx context.Context, c *Command) (int, error) {
+func Run(ctx context.Context, c *Command) (int, error) {
 	if !confinable.Load() {
-		return 0, &ConfineError{errors.New("this program does not call tool.ConfinedMain")}
+		return 0, &ConfineError{errors.New("this program does not call sandbox.ConfinedMain")}
 	}
 	hidden, err := resolved(c.Hidden)
 	if err != nil {

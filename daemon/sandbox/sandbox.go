@@ -1,4 +1,4 @@
-package tool
+package sandbox
 
 import (
 	"context"
@@ -40,7 +40,7 @@ type Command struct {
 // Confinable returns nil when commands of confined agents can be run in this
 // process, on this machine, and otherwise a *ConfineError.
 func Confinable(ctx context.Context) error {
-	_, err := runConfined(ctx, &Command{Dir: "/"})
+	_, err := Run(ctx, &Command{Dir: "/"})
 	return err
 }
 

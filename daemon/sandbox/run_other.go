@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tool
+package sandbox
 
 import (
 	"context"
@@ -12,6 +12,6 @@ const confineRemedy = confineNever
 // ConfinedMain is for Linux; here commands of confined agents are not run.
 func ConfinedMain() {}
 
-func runConfined(context.Context, *Command) (int, error) {
+func Run(context.Context, *Command) (int, error) {
 	return 0, &ConfineError{errors.New("only Linux has the namespaces it takes")}
 }

@@ -1,0 +1,42 @@
+package tool
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"crabmem/daemon/sandbox"
+)
+
+// TestBashDescriptors: a command that ended, was killed or never began leaves
+// no descriptor open.
+func TestBashDescriptors(t *testing.T) {
+	count := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	confined := []bool{false}
+	if sandbox.Confinable(t.Context()) == nil {
+		confined = append(confined, true)
+	}
+	b := NewBash(BashOptions{Timeout: 20 * time.Millisecond})
+	before := 0
+	for range 10 {
+		for _, c := range confined {
+			for _, command := range []string{"true", "sleep 10", "sleep 0.6 & true", "kill -9 $$"} {
+				b.Run(t.Context(), Call{Dir: "/", Scope: Scope{Confined: c}, Arguments: args(t, "command", command)})
+			}
+			b.Run(t.Context(), Call{Dir: t.TempDir(), Scope: Scope{Confined: c}, Arguments: args(t, "command", "true\x00")})
+		}
+		if before == 0 {
+			before = count() // the runtime has its own open from now on
+		}
+	}
+	if after := count(); after > before {
+		t.Errorf("%d descriptors are open, before %d", after, before)
+	}
+	noChildren(t)
+}

@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"sessionlog":                 {"crmem/vfs", "bm25", "bm25/snippet"},
 	"sessionlog/foreign":         {"sessionlog", "crmem/vfs"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
+	"daemon/errtable":            {"crmem", "crmem/vfs", "sessionlog"},
 	"daemon/client":              {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs", "daemon/model"},
 	"daemon/cron":                {"crmem/vfs"},

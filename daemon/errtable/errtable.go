@@ -1,0 +1,228 @@
+// Package errtable maps errors of the store, of sessions and of files to a kind,
+// an HTTP status code, an exit code and a fix. The daemon, its clients and the
+// commands use the same rows, so that an error means the same in all of them.
+package errtable
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"syscall"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/sessionlog"
+)
+
+// The exit codes of a command.
+const (
+	ExitFailure     = 1 // anything else
+	ExitUsage       = 2 // flags, arguments, invalid UTF-8 in them
+	ExitNotFound    = 3 // the named entry, session or skill, or the store, is absent
+	ExitConflict    = 4 // name exists, kind mismatch, lock time-out, store changed
+	ExitCorrupt     = 5 // not a valid store, session or skill
+	ExitUnknown     = 6 // outcome unknown
+	ExitPermission  = 7 // not allowed
+	ExitUnreachable = 8 // no daemon answers
+)
+
+// Failed is the kind of an error that matches no row.
+const Failed = "failed"
+
+// Family is the subject of an error. The same kind has a different sentinel in
+// each family.
+type Family int
+
+const (
+	Other   Family = iota // daemon, models, contexts: no sentinel for a kind
+	Store                 // crmem
+	Session               // sessionlog
+	File                  // files and locks, of a store or a session
+	Tree                  // Markdown trees
+)
+
+// Row describes the errors for which errors.Is(err, Err) holds.
+type Row struct {
+	Err    error
+	Family Family
+	Kind   string // a word for programs
+	HTTP   uint32
+	Exit   int
+	// Fix tells the user of a command what to do. It may be empty.
+	Fix string
+	// DaemonFix is the fix if the daemon, which keeps files open, reports the
+	// error. If it is empty, a client uses Fix.
+	DaemonFix string
+}
+
+const (
+	fixDisplaced  = "crabmem sessions verify lists the kept copies: compare them with the session, then move them back or remove them"
+	fixForeign    = "crabmem verify lists each problem and its fix"
+	fixNoSpace    = "free some space and do it again; nothing was changed"
+	fixNotRegular = "name the store's file: --db, CRABMEM_DB, --home or CRABTALK_HOME"
+	fixPermission = "check the owner and the mode of the file and its directory"
+
+	daemonFixForeign = "crabmem daemon stop, then crabmem verify lists each problem and its fix"
+	daemonFixNoSpace = "free some space on the disk, and do it again"
+	daemonFixSession = "check the disk, and begin again: the session is read from its file"
+	daemonFixStore   = "check the disk, then crabmem daemon stop and crabmem daemon start"
+)
+
+// rows are in order of precedence: an error may match several.
+var rows = []Row{
+	{crmem.ErrUnknown, Store, "outcome_unknown", http.StatusInternalServerError, ExitUnknown,
+		"crabmem show tells whether it happened; check the disk before you write again", daemonFixStore},
+	{crmem.ErrStopped, Store, "stopped", http.StatusInternalServerError, ExitUnknown, "", daemonFixStore},
+	{sessionlog.ErrUnknown, Session, "outcome_unknown", http.StatusInternalServerError, ExitUnknown,
+		"crabmem sessions show tells whether it happened; check the disk before you write again", daemonFixSession},
+	{sessionlog.ErrStopped, Session, "stopped", http.StatusInternalServerError, ExitUnknown, "", daemonFixSession},
+	{sessionlog.ErrDisplaced, Session, "foreign", http.StatusInternalServerError, ExitCorrupt, fixDisplaced, fixDisplaced},
+	{vfs.ErrLocked, File, "locked", http.StatusConflict, ExitConflict, "wait for it to end, or wait longer with --lock-wait", ""},
+	{crmem.ErrAmbiguous, Store, "ambiguous", http.StatusConflict, ExitConflict, "use one of the names", ""},
+	{crmem.ErrExists, Store, "exists", http.StatusConflict, ExitConflict, "choose another name, or forget the entry first", ""},
+	{crmem.ErrKind, Store, "kind", http.StatusConflict, ExitConflict, "", ""},
+	{crmem.ErrStale, Store, "changed", http.StatusConflict, ExitConflict, "somebody else was faster: look at it and do it again", ""},
+	{crmem.ErrChanged, Tree, "changed", http.StatusConflict, ExitConflict, "", ""},
+	{crmem.ErrEdited, Tree, "edited", http.StatusConflict, ExitConflict, "", ""},
+	{crmem.ErrFull, Store, "full", http.StatusInsufficientStorage, ExitFailure, "", ""},
+	{crmem.ErrTree, Tree, "tree", http.StatusBadRequest, ExitFailure, "", ""},
+	{crmem.ErrNotFound, Store, "not_found", http.StatusNotFound, ExitNotFound, "crabmem list shows the names", ""},
+	{crmem.ErrNoStore, Store, "no_store", http.StatusNotFound, ExitNotFound,
+		"crabmem remember NAME TEXT makes one; --db, CRABMEM_DB, --home or CRABTALK_HOME name another", ""},
+	{sessionlog.ErrAmbiguous, Session, "ambiguous", http.StatusConflict, ExitConflict, "use the name of one of the files", ""},
+	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "delete the other one, or leave this one where it is", ""},
+	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "change it where it came from, and import it again", ""},
+	{sessionlog.ErrNotFound, Session, "not_found", http.StatusNotFound, ExitNotFound, "crabmem sessions list shows the ids", ""},
+	{fs.ErrPermission, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
+	{syscall.EROFS, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
+	{crmem.ErrForeign, Store, "foreign", http.StatusInternalServerError, ExitCorrupt, fixForeign, ""},
+	{crmem.ErrFormat, Store, "format", http.StatusInternalServerError, ExitCorrupt,
+		"crabmem verify says what is wrong, crabmem repair keeps what is whole", ""},
+	{sessionlog.ErrFormat, Session, "format", http.StatusInternalServerError, ExitCorrupt,
+		"crabmem sessions verify says what is wrong, crabmem sessions repair keeps what is whole", ""},
+	{vfs.ErrNotRegular, File, "format", http.StatusInternalServerError, ExitCorrupt, fixNotRegular, ""},
+	{crmem.ErrInvalid, Store, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
+	{sessionlog.ErrInvalid, Session, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
+	{crmem.ErrNotApplied, Store, "not_applied", http.StatusInternalServerError, ExitFailure,
+		"free some space and do it again; nothing was changed", ""},
+	{sessionlog.ErrNotApplied, Session, "not_applied", http.StatusInternalServerError, ExitFailure,
+		"nothing was changed: free some space or check the disk, and do it again", ""},
+	{syscall.ENOSPC, File, "no_space", http.StatusInsufficientStorage, ExitFailure, fixNoSpace, daemonFixNoSpace},
+	{context.Canceled, Other, "cancelled", http.StatusInternalServerError, ExitFailure, "", ""},
+	{context.DeadlineExceeded, Other, "timeout", http.StatusInternalServerError, ExitFailure, "", ""},
+}
+
+// tooLarge is the row of a *vfs.TooLargeError, which has no sentinel.
+var tooLarge = Row{
+	Family: File, Kind: "too_large", HTTP: http.StatusInternalServerError, Exit: ExitCorrupt,
+	Fix: "name the store's file: no store is as large",
+}
+
+// Find returns the row of an error, with the fixes for this error. first are
+// rows of the caller that have precedence. Without a match Kind is [Failed].
+func Find(err error, first ...Row) Row {
+	r := find(err, first)
+	if _, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		r.Kind, r.Exit = tooLarge.Kind, tooLarge.Exit
+		if r.Family != Session {
+			r.Fix = tooLarge.Fix
+		}
+	}
+	switch {
+	case errors.Is(err, sessionlog.ErrDisplaced):
+		r.Fix, r.DaemonFix = fixDisplaced, fixDisplaced
+	case errors.Is(err, crmem.ErrForeign):
+		r.Fix = fixForeign
+		if r.DaemonFix != "" {
+			r.DaemonFix = daemonFixForeign
+		}
+	case errors.Is(err, vfs.ErrNotRegular):
+		r.Fix = fixNotRegular
+	}
+	if r.DaemonFix == "" && vfs.OutOfSpace(err) {
+		r.DaemonFix = daemonFixNoSpace
+	}
+	return r
+}
+
+func find(err error, first []Row) Row {
+	for _, list := range [][]Row{first, rows} {
+		for _, r := range list {
+			if errors.Is(err, r.Err) {
+				return r
+			}
+		}
+	}
+	return Row{Kind: Failed, HTTP: http.StatusInternalServerError, Exit: ExitFailure}
+}
+
+// Locate returns the file that an error is about, or "", and the offset in it,
+// or nil.
+func Locate(err error) (path string, offset *int64) {
+	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
+		return e.Path, &e.Offset
+	}
+	if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
+		return e.Path, &e.Offset
+	}
+	if e, ok := errors.AsType[*sessionlog.DisplacedError](err); ok {
+		return e.Path, nil
+	}
+	if e, ok := errors.AsType[*vfs.LockedError](err); ok {
+		return e.Path, nil
+	}
+	if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		return e.Name, nil
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Path, nil
+	}
+	return "", nil
+}
+
+// Sentinel returns the error that a kind stands for in a family, or nil: the
+// reverse of [Find], for an error that came over the wire.
+func Sentinel(f Family, kind string) error {
+	if f == Other {
+		return nil
+	}
+	for _, family := range []Family{f, File} {
+		for _, r := range rows {
+			if r.Family == family && r.Kind == kind {
+				return r.Err
+			}
+		}
+	}
+	return nil
+}
+
+// FixFor returns the fix for a kind without an error of this program: the one
+// for a store or a file, or "".
+func FixFor(kind string) string {
+	if kind == tooLarge.Kind {
+		return tooLarge.Fix
+	}
+	for _, r := range rows {
+		if r.Kind == kind && (r.Family == Store || r.Family == File) {
+			return r.Fix
+		}
+	}
+	return ""
+}
+
+// ExitFor returns the exit code for an HTTP status code, for an error that the
+// daemon reports and no row describes.
+func ExitFor(status uint32) int {
+	switch status {
+	case http.StatusBadRequest:
+		return ExitUsage
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ExitPermission
+	case http.StatusNotFound:
+		return ExitNotFound
+	case http.StatusConflict:
+		return ExitConflict
+	}
+	return ExitFailure
+}

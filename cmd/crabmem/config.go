@@ -13,6 +13,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 
 	"github.com/spf13/cobra"
 )
@@ -216,7 +217,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	case err == nil:
 		notes, err := d.SetConfig(ctx, string(js))
 		if err := errors.Join(err, d.Close()); err != nil {
-			return notSet(ofDaemon(lostAnswer(err), "", "", nil))
+			return notSet(ofDaemon(lostAnswer(err), "", "", errtable.Other))
 		}
 		a.Used, a.Notes = true, listOf(notes)
 	case classify(err).Kind != "no_daemon":

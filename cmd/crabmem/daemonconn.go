@@ -4,20 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net"
-	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog"
 )
 
 // helloWait is how long a daemon that listens may take to say who it is.
@@ -167,7 +163,7 @@ func (c *app) asking(ctx context.Context, f func(d *client.Client) error) error 
 	case err == nil:
 		err = f(d)
 	}
-	return needs(ofDaemon(errors.Join(err, d.Close()), "", "", nil))
+	return needs(ofDaemon(errors.Join(err, d.Close()), "", "", errtable.Other))
 }
 
 // remote is an error that a daemon answered, as the error that the same thing
@@ -182,27 +178,14 @@ func (e *remote) Error() string        { return e.message }
 func (e *remote) Unwrap() error        { return e.said }
 func (e *remote) Is(target error) bool { return e.is != nil && target == e.is }
 
-var storeClasses = map[string]error{
-	"outcome_unknown": crmem.ErrUnknown, "stopped": crmem.ErrStopped, "locked": vfs.ErrLocked, "ambiguous": crmem.ErrAmbiguous,
-	"exists": crmem.ErrExists, "kind": crmem.ErrKind, "changed": crmem.ErrStale, "full": crmem.ErrFull, "not_found": crmem.ErrNotFound,
-	"no_store": crmem.ErrNoStore, "permission": fs.ErrPermission, "foreign": crmem.ErrForeign, "format": crmem.ErrFormat,
-	"invalid": crmem.ErrInvalid, "not_applied": crmem.ErrNotApplied, "no_space": syscall.ENOSPC,
-}
-
-var sessionClasses = map[string]error{
-	"outcome_unknown": sessionlog.ErrUnknown, "stopped": sessionlog.ErrStopped, "locked": vfs.ErrLocked, "ambiguous": sessionlog.ErrAmbiguous,
-	"exists": sessionlog.ErrExists, "read_only": sessionlog.ErrReadOnly, "not_found": sessionlog.ErrNotFound, "permission": fs.ErrPermission,
-	"foreign": sessionlog.ErrDisplaced, "format": sessionlog.ErrFormat, "invalid": sessionlog.ErrInvalid, "not_applied": sessionlog.ErrNotApplied, "no_space": syscall.ENOSPC,
-}
-
 // ofDaemon makes the error of a daemon one of this program. The daemon calls a
 // directory by another name than the command line: that is put back.
-func ofDaemon(err error, abs, dir string, classes map[string]error) error {
+func ofDaemon(err error, abs, dir string, family errtable.Family) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || errors.As(err, new(*remote)) {
 		return err
 	}
-	r := &remote{said: e, message: e.Message, is: classes[e.Kind]}
+	r := &remote{said: e, message: e.Message, is: errtable.Sentinel(family, e.Kind)}
 	if abs != dir {
 		said := *e
 		r.message = strings.ReplaceAll(r.message, abs, dir)
@@ -212,19 +195,10 @@ func ofDaemon(err error, abs, dir string, classes map[string]error) error {
 	return r
 }
 
-// exitCodes are those of what a daemon answers and is of no class here.
-var exitCodes = map[uint32]int{
-	http.StatusBadRequest: cli.ExitUsage, http.StatusUnauthorized: cli.ExitPermission, http.StatusForbidden: cli.ExitPermission,
-	http.StatusNotFound: cli.ExitNotFound, http.StatusConflict: cli.ExitConflict,
-}
-
 // describe fills in what the daemon said of an error.
 func describe(f *cli.Failure, e *client.Error) {
-	if f.Kind == "failed" && e.Kind != "" {
-		f.Kind = e.Kind
-		if code, ok := exitCodes[e.Code]; ok {
-			f.Code = code
-		}
+	if f.Kind == errtable.Failed && e.Kind != "" {
+		f.Kind, f.Code = e.Kind, errtable.ExitFor(e.Code)
 	}
 	if e.Kind == "config" {
 		f.Code, f.Remedy = cli.ExitFailure, mendConfig

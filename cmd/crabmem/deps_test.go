@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"sessionlog/foreign":         {"sessionlog", "crmem/vfs"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/errtable":            {"crmem", "crmem/vfs", "sessionlog"},
-	"daemon/client":              {"daemon/wire", "daemon/wire/pb", "crmem/vfs"},
+	"daemon/client":              {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs", "daemon/model"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},
@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 	"daemon/skill":               {"daemon/tool", "crmem/vfs"},
 	"daemon/mcp":                 {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":               {"daemon/model", "daemon/tool", "sessionlog", "crmem/vfs"},
-	"cmd/crabmem/internal/cli":   {},
+	"cmd/crabmem/internal/cli":   {"daemon/errtable"},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/model", "daemon/sandbox", "daemon/skill", "daemon/tool", "daemon/wire/pb"},
 	"cmd/crabmem/internal/importer": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "sessionlog", "sessionlog/foreign",
@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
 		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
-	"daemon": {"daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model",
+	"daemon": {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model",
 		"daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 
@@ -124,7 +125,9 @@ func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() erro
 	return c.handOver(ctx,
 		func() error { return c.Wait(ctx, here) },
 		func(h *pb.HelloReply) bool { return h.GetSessionsDir() == d.Path() },
-		func(daemon *client.Client) error { return ofDaemon(lostAnswer(there(daemon)), "", "", sessionClasses) })
+		func(daemon *client.Client) error {
+			return ofDaemon(lostAnswer(there(daemon)), "", "", errtable.Session)
+		})
 }
 
 // readSession runs f on a session.

@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -269,8 +270,8 @@ func treeError(err error, abs, dir string) error {
 	case e.Kind == "changed" && d.Names != nil:
 		return &crmem.ChangedError{Dir: dir, Names: d.Names}
 	}
-	return ofDaemon(e, abs, dir, storeClasses)
+	return ofDaemon(e, abs, dir, errtable.Store)
 }
 
 // failed is an error of the daemon as one of the store.
-func (w *writer) failed(err error) error { return ofDaemon(lostAnswer(err), "", "", storeClasses) }
+func (w *writer) failed(err error) error { return ofDaemon(lostAnswer(err), "", "", errtable.Store) }

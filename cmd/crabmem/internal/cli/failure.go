@@ -1,17 +1,21 @@
 package cli
 
-import "fmt"
+import (
+	"fmt"
+
+	"crabmem/daemon/errtable"
+)
 
 // The exit codes of a command.
 const (
-	ExitFailure     = 1 // anything else
-	ExitUsage       = 2 // flags, arguments, invalid UTF-8 in them
-	ExitNotFound    = 3 // the named entry, session or skill, or the store, is absent
-	ExitConflict    = 4 // name exists, kind mismatch, lock time-out, store changed
-	ExitCorrupt     = 5 // not a valid store, session or skill
-	ExitUnknown     = 6 // outcome unknown
-	ExitPermission  = 7 // not allowed
-	ExitUnreachable = 8 // no daemon answers
+	ExitFailure     = errtable.ExitFailure
+	ExitUsage       = errtable.ExitUsage
+	ExitNotFound    = errtable.ExitNotFound
+	ExitConflict    = errtable.ExitConflict
+	ExitCorrupt     = errtable.ExitCorrupt
+	ExitUnknown     = errtable.ExitUnknown
+	ExitPermission  = errtable.ExitPermission
+	ExitUnreachable = errtable.ExitUnreachable
 )
 
 // Failure is what a command line ends with when it does not work.

@@ -8,8 +8,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// one asks for an answer of one message and returns what is in it.
-func one[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) *T) (*T, error) {
+// call sends a request and returns the content of its response, one message.
+func call[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) *T) (*T, error) {
 	r, err := c.Request(ctx, m)
 	if err != nil {
 		return nil, err
@@ -20,16 +20,16 @@ func one[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*p
 	return nil, &UnexpectedError{r}
 }
 
-// ours is one for an operation that other daemons do not have.
-func ours[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) *T) (*T, error) {
+// callExt is call for an operation that only daemons of this program have.
+func callExt[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) *T) (*T, error) {
 	if err := c.agree(ctx); err != nil {
 		return nil, err
 	}
-	return one(ctx, c, m, get)
+	return call(ctx, c, m, get)
 }
 
-// parts asks for an answer that comes in parts, an operation of ours.
-func parts[T any, P interface {
+// callStream is callExt for a response of several messages.
+func callStream[T any, P interface {
 	*T
 	GetMore() bool
 }](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) P) iter.Seq2[P, error] {
@@ -55,8 +55,9 @@ func parts[T any, P interface {
 	}
 }
 
-// long asks for something that tells how far it is.
-func long[T any](ctx context.Context, c *Client, m *pb.ClientMessage, progress func(*pb.Progress), get func(*pb.ServerMessage) *T) (*T, error) {
+// callWithProgress is callExt for a response after progress messages. progress
+// may be nil.
+func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage, progress func(*pb.Progress), get func(*pb.ServerMessage) *T) (*T, error) {
 	if err := c.agree(ctx); err != nil {
 		return nil, err
 	}

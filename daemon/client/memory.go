@@ -9,13 +9,13 @@ import (
 
 // Remember writes a note, or adds an archive.
 func (c *Client) Remember(ctx context.Context, m *pb.RememberMsg) (*pb.Entry, error) {
-	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}}, (*pb.ServerMessage).GetEntry)
+	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}}, (*pb.ServerMessage).GetEntry)
 }
 
 // Recall searches the memory.
 func (c *Client) Recall(ctx context.Context, m *pb.RecallMsg) (*pb.RecallReply, error) {
 	var all *pb.RecallReply
-	for r, err := range parts(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Recall{Recall: m}}, (*pb.ServerMessage).GetRecalled) {
+	for r, err := range callStream(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Recall{Recall: m}}, (*pb.ServerMessage).GetRecalled) {
 		if err != nil {
 			return nil, err
 		}
@@ -31,12 +31,12 @@ func (c *Client) Recall(ctx context.Context, m *pb.RecallMsg) (*pb.RecallReply, 
 
 // Forget removes an entry and returns it.
 func (c *Client) Forget(ctx context.Context, m *pb.ForgetMsg) (*pb.Entry, error) {
-	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: m}}, (*pb.ServerMessage).GetEntry)
+	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: m}}, (*pb.ServerMessage).GetEntry)
 }
 
 // Get returns the entry of a name, or of an alias that one entry has.
 func (c *Client) Get(ctx context.Context, name string) (*pb.Entry, error) {
-	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetEntry{GetEntry: &pb.GetEntryMsg{Name: name}}}, (*pb.ServerMessage).GetEntry)
+	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetEntry{GetEntry: &pb.GetEntryMsg{Name: name}}}, (*pb.ServerMessage).GetEntry)
 }
 
 // List returns the entries by ascending id.
@@ -58,7 +58,7 @@ func (c *Client) Apply(ctx context.Context, m *pb.ApplyMsg) ([]*pb.Entry, error)
 
 func (c *Client) entries(ctx context.Context, m *pb.ClientMessage) iter.Seq2[*pb.Entry, error] {
 	return func(yield func(*pb.Entry, error) bool) {
-		for l, err := range parts(ctx, c, m, (*pb.ServerMessage).GetEntries) {
+		for l, err := range callStream(ctx, c, m, (*pb.ServerMessage).GetEntries) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -74,28 +74,28 @@ func (c *Client) entries(ctx context.Context, m *pb.ClientMessage) iter.Seq2[*pb
 
 // Alias changes the aliases of an entry.
 func (c *Client) Alias(ctx context.Context, m *pb.AliasMsg) (*pb.Entry, error) {
-	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Alias{Alias: m}}, (*pb.ServerMessage).GetEntry)
+	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Alias{Alias: m}}, (*pb.ServerMessage).GetEntry)
 }
 
 // Dump writes the memory as a tree of pages. progress, which may be nil, is
 // called when m asks for it.
 func (c *Client) Dump(ctx context.Context, m *pb.DumpMsg, progress func(*pb.Progress)) (*pb.Report, error) {
-	return long(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Dump{Dump: m}}, progress, (*pb.ServerMessage).GetReport)
+	return callWithProgress(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Dump{Dump: m}}, progress, (*pb.ServerMessage).GetReport)
 }
 
 // Load takes a tree of pages in. progress is as for Dump; it is told what will
 // go before anything does.
 func (c *Client) Load(ctx context.Context, m *pb.LoadMsg, progress func(*pb.Progress)) (*pb.Report, error) {
-	return long(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Load{Load: m}}, progress, (*pb.ServerMessage).GetReport)
+	return callWithProgress(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Load{Load: m}}, progress, (*pb.ServerMessage).GetReport)
 }
 
 // Checkpoint folds the log of the store into its file.
 func (c *Client) Checkpoint(ctx context.Context) (*pb.CheckpointReply, error) {
-	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, (*pb.ServerMessage).GetCheckpointed)
+	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, (*pb.ServerMessage).GetCheckpointed)
 }
 
 // StoreStats returns figures of the store as JSON, with index also of its
 // index.
 func (c *Client) StoreStats(ctx context.Context, index bool) (*pb.Report, error) {
-	return ours(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_StoreStats{StoreStats: &pb.StoreStatsMsg{Index: index}}}, (*pb.ServerMessage).GetReport)
+	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_StoreStats{StoreStats: &pb.StoreStatsMsg{Index: index}}}, (*pb.ServerMessage).GetReport)
 }

@@ -5,7 +5,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
@@ -54,7 +53,7 @@ summary. Without a daemon the exit code is 8.`,
 		return c.asking(cmd.Context(), func(d *client.Client) error {
 			r, err := d.CompactSession(cmd.Context(), m)
 			if err != nil {
-				return ofDaemon(err, "", "", errtable.Session)
+				return err
 			}
 			if c.JSON {
 				return c.PrintJSON(compacted{args[0], r.Summary, r.Archive, r.TokensBefore, r.TokensAfter})

@@ -13,7 +13,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
-	"crabmem/daemon/errtable"
 
 	"github.com/spf13/cobra"
 )
@@ -217,7 +216,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	case err == nil:
 		notes, err := d.SetConfig(ctx, string(js))
 		if err := errors.Join(err, d.Close()); err != nil {
-			return notSet(ofDaemon(lostAnswer(err), "", "", errtable.Other))
+			return notSet(lostAnswer(err))
 		}
 		a.Used, a.Notes = true, listOf(notes)
 	case classify(err).Kind != "no_daemon":

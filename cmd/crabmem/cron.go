@@ -7,7 +7,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
@@ -106,7 +105,7 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 		return c.asking(cmd.Context(), func(d *client.Client) error {
 			i, err := d.CreateCron(cmd.Context(), m)
 			if err != nil {
-				return ofDaemon(err, "", "", errtable.Session)
+				return err
 			}
 			e := newCronEntry(i)
 			if c.JSON {

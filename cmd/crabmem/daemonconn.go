@@ -163,40 +163,12 @@ func (c *app) asking(ctx context.Context, f func(d *client.Client) error) error 
 	case err == nil:
 		err = f(d)
 	}
-	return needs(ofDaemon(errors.Join(err, d.Close()), "", "", errtable.Other))
+	return needs(errors.Join(err, d.Close()))
 }
 
-// remote is an error that a daemon answered, as the error that the same thing
-// would have been here.
-type remote struct {
-	said    *client.Error
-	message string
-	is      error // its class; nil = none in particular
-}
-
-func (e *remote) Error() string        { return e.message }
-func (e *remote) Unwrap() error        { return e.said }
-func (e *remote) Is(target error) bool { return e.is != nil && target == e.is }
-
-// ofDaemon makes the error of a daemon one of this program. The daemon calls a
-// directory by another name than the command line: that is put back.
-func ofDaemon(err error, abs, dir string, family errtable.Family) error {
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok || errors.As(err, new(*remote)) {
-		return err
-	}
-	r := &remote{said: e, message: e.Message, is: errtable.Sentinel(family, e.Kind)}
-	if abs != dir {
-		said := *e
-		r.message = strings.ReplaceAll(r.message, abs, dir)
-		said.Path = strings.Replace(said.Path, abs, dir, 1)
-		r.said = &said
-	}
-	return r
-}
-
-// describe fills in what the daemon said of an error.
+// describe adds to f the fields of an error that the daemon reported.
 func describe(f *cli.Failure, e *client.Error) {
+	f.Message = strings.Replace(f.Message, e.Error(), e.Message, 1)
 	if f.Kind == errtable.Failed && e.Kind != "" {
 		f.Kind, f.Code = e.Kind, errtable.ExitFor(e.Code)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
+	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
 )
 
@@ -34,8 +35,8 @@ func classify(err error) *cli.Failure {
 	row := errtable.Find(err, running)
 	f.Code, f.Kind, f.Remedy = row.Exit, row.Kind, row.Fix
 	f.Path, f.Offset = errtable.Locate(err)
-	if e, ok := errors.AsType[*remote](err); ok {
-		describe(f, e.said)
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		describe(f, e)
 	}
 	if f.Remedy == "" {
 		f.Remedy = errtable.FixFor(f.Kind)

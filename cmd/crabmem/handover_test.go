@@ -474,22 +474,21 @@ func TestHandOver(t *testing.T) {
 func TestErrorsOfDaemon(t *testing.T) {
 	for _, c := range []struct {
 		err    client.Error
-		family errtable.Family
 		code   int
 		kind   string
 		remedy string
 	}{
-		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, errtable.Store, cli.ExitNotFound, "not_found", "crabmem list shows the names"},
-		{client.Error{Code: 404, Kind: "not_found", Message: "x"}, errtable.Session, cli.ExitNotFound, "not_found", "crabmem sessions list shows the ids"},
-		{client.Error{Code: 409, Kind: "busy", Message: "x", Remedy: "wait"}, errtable.Session, cli.ExitConflict, "busy", "wait"},
-		{client.Error{Code: 409, Kind: "changed", Message: "x"}, errtable.Store, cli.ExitConflict, "changed", "somebody else was faster: look at it and do it again"},
-		{client.Error{Code: 507, Kind: "no_space", Message: "x"}, errtable.Store, cli.ExitFailure, "no_space", "free some space and do it again; nothing was changed"},
-		{client.Error{Code: 500, Kind: "outcome_unknown", Message: "x"}, errtable.Store, cli.ExitUnknown, "outcome_unknown", "crabmem show tells whether it happened; check the disk before you write again"},
-		{client.Error{Code: 403, Kind: "permission", Message: "x", Path: "/p"}, errtable.Store, cli.ExitPermission, "permission", "check the owner and the mode of the file and its directory"},
-		{client.Error{Code: 400, Kind: "config", Message: "x", Details: []byte(`[{"line":2}]`)}, errtable.Other, cli.ExitFailure, "config", mendConfig},
-		{client.Error{Code: 500, Message: "of another daemon"}, errtable.Other, cli.ExitFailure, "failed", ""},
+		{client.Error{Code: 404, Kind: "not_found", Message: "x", Family: errtable.Store}, cli.ExitNotFound, "not_found", "crabmem list shows the names"},
+		{client.Error{Code: 404, Kind: "not_found", Message: "x", Family: errtable.Session}, cli.ExitNotFound, "not_found", "crabmem sessions list shows the ids"},
+		{client.Error{Code: 409, Kind: "busy", Message: "x", Remedy: "wait", Family: errtable.Session}, cli.ExitConflict, "busy", "wait"},
+		{client.Error{Code: 409, Kind: "changed", Message: "x", Family: errtable.Store}, cli.ExitConflict, "changed", "somebody else was faster: look at it and do it again"},
+		{client.Error{Code: 507, Kind: "no_space", Message: "x", Family: errtable.Store}, cli.ExitFailure, "no_space", "free some space and do it again; nothing was changed"},
+		{client.Error{Code: 500, Kind: "outcome_unknown", Message: "x", Family: errtable.Store}, cli.ExitUnknown, "outcome_unknown", "crabmem show tells whether it happened; check the disk before you write again"},
+		{client.Error{Code: 403, Kind: "permission", Message: "x", Path: "/p", Family: errtable.Store}, cli.ExitPermission, "permission", "check the owner and the mode of the file and its directory"},
+		{client.Error{Code: 400, Kind: "config", Message: "x", Details: []byte(`[{"line":2}]`)}, cli.ExitFailure, "config", mendConfig},
+		{client.Error{Code: 500, Message: "of another daemon"}, cli.ExitFailure, "failed", ""},
 	} {
-		f := classify(ofDaemon(&c.err, "", "", c.family))
+		f := classify(&c.err)
 		if f.Code != c.code || f.Kind != c.kind || f.Remedy != c.remedy || f.Message != c.err.Message || f.Path != c.err.Path {
 			t.Errorf("%+v is %+v", c.err, f)
 		}

@@ -12,7 +12,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
-	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 
@@ -126,7 +125,7 @@ func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() erro
 		func() error { return c.Wait(ctx, here) },
 		func(h *pb.HelloReply) bool { return h.GetSessionsDir() == d.Path() },
 		func(daemon *client.Client) error {
-			return ofDaemon(lostAnswer(there(daemon)), "", "", errtable.Session)
+			return lostAnswer(there(daemon))
 		})
 }
 

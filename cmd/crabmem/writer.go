@@ -13,7 +13,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
-	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -71,7 +70,7 @@ func (w *writer) Remember(name, content string, aliases []string) (crmem.Entry, 
 		return crmem.Entry{}, err
 	}
 	e, err := w.d.Remember(w.ctx, &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0})
-	return daemon.Entry(e), w.failed(again(err))
+	return daemon.Entry(e), lostAnswer(again(err))
 }
 
 // Apply is that of a store.
@@ -122,7 +121,7 @@ func (w *writer) Apply(ops ...crmem.Op) error {
 	}
 	list, err := w.d.Apply(w.ctx, m)
 	if err != nil {
-		return w.failed(err)
+		return lostAnswer(err)
 	}
 	w.wrote = make(map[string]crmem.Entry, len(list))
 	for _, e := range list {
@@ -195,7 +194,7 @@ type checkpointed struct {
 func (w *writer) Checkpoint() (checkpointed, error) {
 	if w.d != nil {
 		r, err := w.d.Checkpoint(w.ctx)
-		return checkpointed{int(r.GetEntries()), int(r.GetFolded()), int64(r.GetSnapshotBytes())}, w.failed(again(err))
+		return checkpointed{int(r.GetEntries()), int(r.GetFolded()), int64(r.GetSnapshotBytes())}, lostAnswer(again(err))
 	}
 	before := w.files.Stats()
 	if err := w.files.Checkpoint(); err != nil {
@@ -236,7 +235,7 @@ func (w *writer) Load(dir string, o *crmem.LoadOptions) (crmem.LoadReport, error
 		}
 	})
 	if err != nil {
-		return report, treeError(w.failed(err), abs, dir)
+		return report, treeError(lostAnswer(err), abs, dir)
 	}
 	var a daemon.LoadAnswer
 	if err := json.Unmarshal(r.GetJson(), &a); err != nil {
@@ -270,8 +269,8 @@ func treeError(err error, abs, dir string) error {
 	case e.Kind == "changed" && d.Names != nil:
 		return &crmem.ChangedError{Dir: dir, Names: d.Names}
 	}
-	return ofDaemon(e, abs, dir, errtable.Store)
+	renamed := *e
+	renamed.Message = strings.ReplaceAll(e.Message, abs, dir)
+	renamed.Path = strings.Replace(e.Path, abs, dir, 1)
+	return &renamed
 }
-
-// failed is an error of the daemon as one of the store.
-func (w *writer) failed(err error) error { return ofDaemon(lostAnswer(err), "", "", errtable.Store) }

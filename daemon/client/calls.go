@@ -6,6 +6,7 @@ import (
 	"iter"
 	"runtime/debug"
 
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -62,7 +63,7 @@ func (c *Client) Stream(ctx context.Context, m *pb.StreamMsg) iter.Seq2[*pb.Stre
 				}
 				continue
 			case e.GetError() != nil:
-				why = newError(e.GetError())
+				why = newError(errtable.Other, e.GetError())
 				continue
 			case e.GetEnd() == nil && e.Event == nil:
 				continue // of a newer daemon

@@ -204,7 +204,7 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			if may && r.GetError().GetKind() == wire.Evicted {
 				return true
 			}
-			err = newError(r.GetError())
+			err = newError(familyOf(m), r.GetError())
 		}
 		yield(nil, because(ctx, err))
 		return false
@@ -220,7 +220,7 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			return true
 		case r.GetError() != nil:
 			ended = true
-			yield(nil, newError(r.GetError()))
+			yield(nil, newError(familyOf(m), r.GetError()))
 			return false
 		}
 		answered = true

@@ -3,11 +3,13 @@ package client
 import (
 	"fmt"
 
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
 
-// Error is what the daemon answered in the place of an answer.
+// Error is an error that the daemon reports. errors.Is holds for the error of
+// crmem, sessionlog or the file system that its kind stands for.
 type Error struct {
 	Code    uint32 // 400, 404, 409, 500 …
 	Message string
@@ -19,15 +21,45 @@ type Error struct {
 	ExitCode int    // that a command should end with; 0 = none in particular
 	Details  []byte // JSON
 	Warnings []string
+
+	// Family is the subject of the request. It decides the meaning of Kind.
+	Family errtable.Family
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("server error (%d): %s", e.Code, e.Message) }
+// Error returns the message. Without a family it also contains the code.
+func (e *Error) Error() string {
+	if e.Family != errtable.Other {
+		return e.Message
+	}
+	return fmt.Sprintf("server error (%d): %s", e.Code, e.Message)
+}
 
-func newError(m *pb.ErrorMsg) *Error {
+// Is reports whether the kind stands for target.
+func (e *Error) Is(target error) bool {
+	sentinel := errtable.Sentinel(e.Family, e.Kind)
+	return sentinel != nil && target == sentinel
+}
+
+func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
 	return &Error{
 		Code: m.GetCode(), Message: m.GetMessage(), Kind: m.GetKind(), Path: m.GetPath(), Remedy: m.GetRemedy(),
-		Offset: m.Offset, ExitCode: int(m.GetExitCode()), Details: m.GetDetails(), Warnings: m.GetWarnings(),
+		Offset: m.Offset, ExitCode: int(m.GetExitCode()), Details: m.GetDetails(), Warnings: m.GetWarnings(), Family: f,
 	}
+}
+
+// familyOf returns the subject of a request.
+func familyOf(m *pb.ClientMessage) errtable.Family {
+	switch m.GetMsg().(type) {
+	case *pb.ClientMessage_Remember, *pb.ClientMessage_Recall, *pb.ClientMessage_Forget, *pb.ClientMessage_GetEntry,
+		*pb.ClientMessage_ListEntries, *pb.ClientMessage_Alias, *pb.ClientMessage_Apply, *pb.ClientMessage_Dump,
+		*pb.ClientMessage_Load, *pb.ClientMessage_Checkpoint, *pb.ClientMessage_StoreStats:
+		return errtable.Store
+	case *pb.ClientMessage_ListSessions, *pb.ClientMessage_History, *pb.ClientMessage_SearchSessions, *pb.ClientMessage_SetTitle,
+		*pb.ClientMessage_DeleteSession, *pb.ClientMessage_RestoreSession, *pb.ClientMessage_RepairSession,
+		*pb.ClientMessage_CompactSession, *pb.ClientMessage_CreateCron:
+		return errtable.Session
+	}
+	return errtable.Other
 }
 
 // NoDaemonError is returned when nobody listens where the daemon would.

@@ -3,7 +3,6 @@ package bm25
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -26,7 +25,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 	for i := range b.workers {
 		l := x.lexer
 		if i > 0 {
-			l = newLexer(x.analyzer, newDict())
+			l = newLexer(x.analyzer)
 		}
 		b.workers[i] = &worker{lexer: l, own: i > 0}
 	}
@@ -50,7 +49,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 
 // clear empties the index.
 func (x *Index) clear() {
-	x.lexer = newLexer(x.analyzer, newDict())
+	x.lexer = newLexer(x.analyzer)
 	x.df, x.segments, x.merge = nil, nil, nil
 	x.live, x.counted, x.length, x.maxID, x.removed = 0, 0, 0, 0, 0
 	x.tail = tail{}
@@ -180,7 +179,9 @@ func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int)
 	}
 	x := b.index
 	for _, w := range b.workers {
-		w.number(x.lexer)
+		if w.own {
+			w.remap = x.lexer.merge(w.lexer, w.remap)
+		}
 	}
 	x.growDF()
 	for i, d := range drafts {
@@ -220,7 +221,7 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 	for i := first; i < last; i++ {
 		doc := docs(i)
 		terms, length := w.lexer.lex(doc.Fields)
-		if n := len(w.lexer.dict.keys); n > len(seen) {
+		if n := w.lexer.dict.len(); n > len(seen) {
 			seen = slices.Grow(seen, n-len(seen))
 			clear(seen[len(seen):cap(seen)])
 			seen = seen[:cap(seen)]
@@ -244,25 +245,6 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 	w.seen = seen
 	w.base = base + uint32(len(entries))
 	b.entries = entries
-}
-
-// number gives the worker's new terms their numbers in the index's dict, and
-// tells its lexer what terms the new word forms have.
-func (w *worker) number(l *lexer) {
-	if !w.own {
-		return
-	}
-	own, dict, from := w.lexer.dict, l.dict, len(w.remap)
-	var term []byte
-	for id := len(w.remap); id < len(own.keys); id++ {
-		if key := own.keys[id]; key < longKey {
-			w.remap = append(w.remap, dict.addShort(key))
-			continue
-		}
-		term = own.appendTerm(term[:0], uint32(id))
-		w.remap = append(w.remap, dict.addLong(term))
-	}
-	l.learn(w.lexer, w.remap, from)
 }
 
 // layOut makes the segment of the blocks that were read.
@@ -350,14 +332,5 @@ func (d *draft) scatter(doc uint32, entries []entry, remap, next []uint32) {
 		if c == escaped {
 			d.escapes = append(d.escapes, escape{at, e.tf, dl})
 		}
-	}
-}
-
-// clip gives back memory that growth has left over.
-func (d *dict) clip() {
-	d.keys, d.arena = slices.Clone(d.keys), slices.Clone(d.arena)
-	n := 1 << bits.Len(uint(max(len(d.keys)*5/4, minSlots-1)))
-	if n < len(d.slots) {
-		d.resize(n)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/blevesearch/vellum/levenshtein"
@@ -21,11 +20,10 @@ import (
 // procmem .551 and .555, xquad-en .969 and .970, xquad-ru .955 and .960, the
 // others the same.
 const (
-	maxCorrected = 4  // words of a query that are corrected
-	maxChoices   = 4  // terms in the place of one
-	minCorrected = 5  // letters
-	minJoined    = 3  // bytes of each of two
-	maxWord      = 40 // letters
+	maxCorrected = 4 // words of a query that are corrected
+	maxChoices   = 4 // terms in the place of one
+	minCorrected = 5 // letters
+	minJoined    = 3 // bytes of each of two
 	correctedBy  = 0.7
 	joinedBy     = 0.7
 )
@@ -60,17 +58,18 @@ func (s *searcher) correct(x *Index) []Correction {
 	sc := &s.scanner
 	before, beforeKnown := "", false
 	looked := 0
-	for i := 0; i+1 < min(len(sc.edges), 2*maxSequence); i += 2 {
-		start, end := sc.edges[i], sc.edges[i+1]
+	buf, edges := sc.runs()
+	for i := 0; i+1 < min(len(edges), 2*maxSequence); i += 2 {
+		start, end := edges[i], edges[i+1]
 		if sc.contraction(start, end) {
 			continue
 		}
-		run := sc.buf[start:end:end]
-		word := sc.uni.letters(run)
+		run := buf[start:end:end]
+		word := sc.letters(run)
 		known := word == ""
-		sc.uni.standard(run, func(term []byte) {
+		sc.terms(run, func(term []byte) {
 			id, ok := x.lexer.dict.find(term)
-			known = known || ok && x.df[id] > 0 || standardStop()[string(term)]
+			known = known || ok && x.df[id] > 0 || isStopWord(term)
 		})
 		here := known
 		if before != "" && word != "" && !(known && beforeKnown) {
@@ -91,32 +90,13 @@ func (s *searcher) correct(x *Index) []Correction {
 	return done
 }
 
-// letters returns a run folded, if it is one word of at most maxWord letters of a
-// script with spaces between words; "" otherwise.
-func (u *unicodeFolder) letters(run []byte) string {
-	if len(run) > 4*maxWord {
-		return ""
-	}
-	u.fold(run)
-	n := 0
-	for _, r := range string(u.text) {
-		if n++; !unicode.IsLetter(r) && !unicode.Is(unicode.M, r) || dense(r) {
-			return ""
-		}
-	}
-	if n > maxWord {
-		return ""
-	}
-	return string(u.text)
-}
-
 // joined adds the term of two words that are written as one.
 func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
 	if len(a) < minJoined || len(b) < minJoined {
 		return c, false
 	}
 	c = Correction{Word: a + " " + b, Kind: "joined", Weight: joinedBy}
-	s.scanner.uni.standard([]byte(a+b), func(term []byte) {
+	s.scanner.terms([]byte(a+b), func(term []byte) {
 		if id, found := x.lexer.dict.find(term); found && x.df[id] > 0 {
 			s.addTerm(x, term, id, joinedBy)
 			c.Words = []string{a + b}
@@ -155,13 +135,13 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		f := b.id
 		t := f
 		if x.df[t] == 0 {
-			if int(f) >= len(l.forms) || l.forms[f] >= manyTerms || x.df[l.forms[f]] == 0 {
+			var ok bool
+			if t, ok = l.term(f); !ok || x.df[t] == 0 {
 				continue
 			}
-			t = l.forms[f]
 		}
 		stem := 0
-		if int(f) >= len(l.forms) || l.forms[f] == unanalyzed {
+		if !l.analyzed(f) {
 			stem = 1
 		}
 		text = compared(l.dict.appendTerm(text[:0], f))
@@ -235,7 +215,7 @@ func (n *initials) of(d *dict, first byte) []listed {
 		n.dict, n.known = d, 0
 		clear(n.lists[:])
 	}
-	for ; n.known < len(d.keys); n.known++ {
+	for ; n.known < d.len(); n.known++ {
 		id := uint32(n.known)
 		n.text = compared(d.appendTerm(n.text[:0], id))
 		list := &n.lists[initial(n.text[0])]
@@ -250,7 +230,7 @@ func compared(term []byte) []byte {
 		return bytes.ToLower(term)
 	}
 	for i, b := range term {
-		if upperCase(b) {
+		if 'A' <= b && b <= 'Z' {
 			term[i] |= 0x20
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 )
 
 // A dict numbers terms from 0 in the order in which they come. No term is taken out
@@ -183,6 +184,18 @@ func (d *dict) appendTerm(dst []byte, id uint32) []byte {
 	}
 	dst = binary.LittleEndian.AppendUint64(dst, key)
 	return dst[:len(dst)-bits.LeadingZeros64(key)/8]
+}
+
+// len returns how many terms there are.
+func (d *dict) len() int { return len(d.keys) }
+
+// clip gives back memory that growth has left over.
+func (d *dict) clip() {
+	d.keys, d.arena = slices.Clone(d.keys), slices.Clone(d.arena)
+	n := 1 << bits.Len(uint(max(len(d.keys)*5/4, minSlots-1)))
+	if n < len(d.slots) {
+		d.resize(n)
+	}
 }
 
 func (d *dict) bytes() int {

@@ -19,7 +19,7 @@ func SetFewTerms(t testing.TB, n int) {
 }
 
 // Terms is how many terms and forms of words an index has numbers for.
-func (x *Index) Terms() int { return len(x.lexer.dict.keys) }
+func (x *Index) Terms() int { return x.lexer.dict.len() }
 
 // PostingLists is how many posting lists the segments of an index have.
 func (x *Index) PostingLists() int {
@@ -33,7 +33,7 @@ func (x *Index) PostingLists() int {
 // Lexer returns what documents are indexed under, in any order, by a lexer that
 // remembers the documents before.
 func Lexer(a Analyzer) func(fields []string) []string {
-	l := newLexer(a, newDict())
+	l := newLexer(a)
 	return func(fields []string) []string {
 		var terms []string
 		ids, _ := l.lex(fields)

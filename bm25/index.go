@@ -38,7 +38,7 @@ type Index struct {
 
 // New returns an empty index.
 func New(a Analyzer) *Index {
-	return &Index{analyzer: a, lexer: newLexer(a, newDict())}
+	return &Index{analyzer: a, lexer: newLexer(a)}
 }
 
 // Add indexes a document. One that is present under the same ID is replaced.
@@ -72,7 +72,7 @@ func (x *Index) Add(d Doc) {
 
 // growDF gives every term of the dict its count.
 func (x *Index) growDF() {
-	if n := len(x.lexer.dict.keys); n > len(x.df) {
+	if n := x.lexer.dict.len(); n > len(x.df) {
 		x.df = append(x.df, make([]uint32, n-len(x.df))...)
 	}
 }

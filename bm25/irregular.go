@@ -182,6 +182,12 @@ var irregular = sync.OnceValues(func() (words map[string]string, forms map[strin
 	return words, forms
 })
 
+// irregularForms returns the irregular forms of the word that has a stem.
+func irregularForms(stem []byte) []string {
+	_, forms := irregular()
+	return forms[string(stem)]
+}
+
 // regular returns the word of an irregular form, and "" for other forms.
 func regular(form []byte) string {
 	words, _ := irregular()

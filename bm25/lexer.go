@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 )
 
@@ -38,7 +39,8 @@ const (
 	unanalyzed = 1<<32 - 1
 )
 
-func newLexer(a Analyzer, d *dict) *lexer {
+func newLexer(a Analyzer) *lexer {
+	d := newDict()
 	l := &lexer{analyzer: a, dict: d}
 	l.emit = func(term []byte) { l.keep(l.dict.add(term)) }
 	if a == Plain {
@@ -200,6 +202,51 @@ func (l *lexer) analyze(f uint32) {
 	l.moreTerms = append(append(l.moreTerms, uint32(len(terms))), terms...)
 }
 
+// terms returns the terms of a run, if it is a word form that was analyzed.
+func (l *lexer) terms(run []byte) (terms []uint32, ok bool) {
+	if !repeats(run) {
+		return nil, false
+	}
+	f, ok := l.dict.find(run)
+	if !ok || !l.analyzed(f) {
+		return nil, false
+	}
+	t := l.forms[f]
+	if t < manyTerms {
+		return l.forms[f : f+1], true
+	}
+	terms = l.moreTerms[t-manyTerms:]
+	return terms[1 : 1+terms[0]], true
+}
+
+// analyzed reports whether term f is a word form whose terms are known.
+func (l *lexer) analyzed(f uint32) bool { return int(f) < len(l.forms) && l.forms[f] != unanalyzed }
+
+// term returns the term of word form f, if it is known and the only one.
+func (l *lexer) term(f uint32) (t uint32, ok bool) {
+	if int(f) >= len(l.forms) || l.forms[f] >= manyTerms {
+		return 0, false
+	}
+	return l.forms[f], true
+}
+
+// merge adds the terms of another lexer from number len(remap) on, and the word
+// forms that it has analyzed. It appends their numbers here to remap.
+func (l *lexer) merge(o *lexer, remap []uint32) []uint32 {
+	from := len(remap)
+	var term []byte
+	for id := from; id < len(o.dict.keys); id++ {
+		if key := o.dict.keys[id]; key < longKey {
+			remap = append(remap, l.dict.addShort(key))
+			continue
+		}
+		term = o.dict.appendTerm(term[:0], uint32(id))
+		remap = append(remap, l.dict.addLong(term))
+	}
+	l.learn(o, remap, from)
+	return remap
+}
+
 // learn takes over the word forms that another lexer has analyzed, from number
 // from on; remap gives the numbers here of those there.
 func (l *lexer) learn(o *lexer, remap []uint32, from int) {
@@ -237,6 +284,55 @@ func repeats(run []byte) bool {
 		}
 	}
 	return true
+}
+
+// renumber drops all terms but those that are kept, and gives these the numbers
+// in to.
+func (l *lexer) renumber(keep func(t uint32) bool, to []uint32, kept int) {
+	old := l.dict
+	l.dict = newDict()
+	l.dict.keys = make([]uint64, 0, kept)
+	l.dict.resize(1 << bits.Len(uint(max(kept*5/4, minSlots-1))))
+	var term []byte
+	for t := range to {
+		if keep(uint32(t)) {
+			term = old.appendTerm(term[:0], uint32(t))
+			l.dict.add(term)
+		}
+	}
+	forms, more := l.forms, l.moreTerms
+	if forms == nil {
+		return
+	}
+	l.forms, l.moreTerms = make([]uint32, kept), nil
+	for i := range l.forms {
+		l.forms[i] = unanalyzed
+	}
+	for f, t := range forms {
+		if t == unanalyzed || !keep(uint32(f)) {
+			continue
+		}
+		own := &l.forms[to[f]]
+		if t < manyTerms {
+			if keep(t) {
+				*own = to[t]
+			}
+			continue
+		}
+		terms := more[t-manyTerms:]
+		terms = terms[1 : 1+terms[0]]
+		whole := true
+		for _, t := range terms {
+			whole = whole && keep(t)
+		}
+		if whole { // otherwise it is analyzed again when it comes
+			*own = manyTerms + uint32(len(l.moreTerms))
+			l.moreTerms = append(l.moreTerms, uint32(len(terms)))
+			for _, t := range terms {
+				l.moreTerms = append(l.moreTerms, to[t])
+			}
+		}
+	}
 }
 
 // clip gives back memory that growth has left over.

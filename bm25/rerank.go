@@ -79,7 +79,6 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 	}
 	r.starts, r.single = startSet{}, [4]uint64{}
 	var term []byte
-	_, forms := irregular()
 	for _, t := range terms {
 		r.highest += float64((K1 + 1 + earlyWeight + exactWeight) * t.idf)
 		if len(r.terms) == maxSequence {
@@ -92,7 +91,7 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 		r.terms = append(r.terms, t)
 		r.high = r.high || term[0] >= 0xe0
 		r.start(term)
-		for _, form := range forms[string(term)] {
+		for _, form := range irregularForms(term) {
 			r.start([]byte(form))
 		}
 	}
@@ -101,14 +100,15 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 	clear(r.surfaces)
 	s := &r.scanner
 	s.scan([]string{text[:min(len(text), maxRead)]}, false)
-	for i := 0; i+1 < len(s.edges); i += 2 {
-		if start, end := s.edges[i], s.edges[i+1]; !s.contraction(start, end) {
-			run := s.buf[start:end:end]
+	buf, edges := s.runs()
+	for i := 0; i+1 < len(edges); i += 2 {
+		if start, end := edges[i], edges[i+1]; !s.contraction(start, end) {
+			run := buf[start:end:end]
 			if r.alone = !ascii(run); !r.alone {
 				r.at++
 			}
 			r.run = run
-			s.uni.standard(run, r.ask)
+			s.terms(run, r.ask)
 		}
 	}
 	for _, w := range r.sequence {
@@ -215,10 +215,10 @@ func (r *reader) read(texts []string) {
 func (r *reader) walk(text string) {
 	s := &r.scanner
 	s.scan([]string{text}, false)
-	forms := r.lexer.forms
-	for i := 0; i+1 < len(s.edges); i += 2 {
-		start, end := s.edges[i], s.edges[i+1]
-		run := s.buf[start:end:end]
+	buf, edges := s.runs()
+	for i := 0; i+1 < len(edges); i += 2 {
+		start, end := edges[i], edges[i+1]
+		run := buf[start:end:end]
 		r.alone, r.run = false, run
 		switch c := run[0]; {
 		case c < utf8.RuneSelf:
@@ -226,40 +226,32 @@ func (r *reader) walk(text string) {
 				continue
 			}
 			r.at++
-			if !r.mayBegin(start, end) {
+			if !r.mayBegin(buf, start, end) {
 				continue
 			}
 		case c >= 0xe0 && !r.high:
 			r.at += uint32(len(run)) / 3
 			continue
 		}
-		if repeats(run) {
-			if f, ok := r.lexer.dict.find(run); ok && int(f) < len(forms) && forms[f] != unanalyzed {
-				if run[0] >= utf8.RuneSelf {
-					r.at++
-				}
-				if t := forms[f]; t < manyTerms {
-					r.found(t)
-				} else {
-					terms := r.lexer.moreTerms[t-manyTerms:]
-					for _, t := range terms[1 : 1+terms[0]] {
-						r.found(t)
-					}
-				}
-				continue
+		if terms, ok := r.lexer.terms(run); ok {
+			if run[0] >= utf8.RuneSelf {
+				r.at++
 			}
+			for _, t := range terms {
+				r.found(t)
+			}
+			continue
 		}
 		r.alone = !ascii(run)
-		s.uni.standard(run, r.see)
+		s.terms(run, r.see)
 	}
 }
 
 // mayBegin reports whether a run that starts with an ASCII character may have a
 // term of the query: it begins like one, or may have parts.
-func (r *reader) mayBegin(start, end uint32) bool {
-	buf := r.scanner.buf
+func (r *reader) mayBegin(buf []byte, start, end uint32) bool {
 	word, n := binary.LittleEndian.Uint64(buf[start:]), end-start
-	key := word & prefixMask[min(n, 3)]
+	key := word & lowBytes(min(n, 3))
 	if key&highs != 0 {
 		return true
 	}
@@ -268,7 +260,7 @@ func (r *reader) mayBegin(start, end uint32) bool {
 	if r.starts.has(uint32(key)) || r.single[key>>6&3]>>(key&63)&1 != 0 {
 		return true
 	}
-	if n <= 8 && (word^smalls*ones)&(0xe0*ones-0x20)&prefixMask[n] == 0 {
+	if n <= 8 && (word^smalls*ones)&(0xe0*ones-0x20)&lowBytes(n) == 0 {
 		return false // most have but small letters, the first perhaps a capital
 	}
 	// Has it but small letters behind the first, but capitals, or but digits?
@@ -276,7 +268,7 @@ func (r *reader) mayBegin(start, end uint32) bool {
 	for at := start + 1; at < end; at += 8 {
 		w := (binary.LittleEndian.Uint64(buf[at:]) & (0xe0 * ones)) ^ uint64(kind)*ones
 		if n := end - at; n < 8 {
-			w &= prefixMask[n]
+			w &= lowBytes(n)
 		}
 		if w != 0 {
 			return true
@@ -285,6 +277,9 @@ func (r *reader) mayBegin(start, end uint32) bool {
 	first := buf[start] & 0xe0
 	return (first == digits) != (kind == digits) || first == smalls && kind == capitals
 }
+
+// lowBytes keeps the first n bytes of a little-endian word.
+func lowBytes(n uint32) uint64 { return 1<<(8*n) - 1 }
 
 // The kinds of ASCII word bytes, by their highest bits.
 const (

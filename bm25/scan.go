@@ -3,6 +3,7 @@ package bm25
 import (
 	"encoding/binary"
 	"math/bits"
+	"unicode"
 )
 
 // A scanner finds the runs of word bytes in the fields of one document: ASCII
@@ -77,6 +78,36 @@ func (s *scanner) scan(fields []string, lower bool) {
 	}
 	s.edges = edges
 	s.extra = 0
+}
+
+// runs returns the text that was scanned, with at least eight zero bytes after
+// it, and the start and end of each run in it, alternating.
+func (s *scanner) runs() (text []byte, edges []uint32) { return s.buf, s.edges }
+
+// terms emits the terms of a run under Standard.
+func (s *scanner) terms(run []byte, emit func(term []byte)) { s.uni.standard(run, emit) }
+
+// maxWord is the longest word that letters returns, in letters.
+const maxWord = 40
+
+// letters returns a run folded, if it is one word of at most maxWord letters of a
+// script with spaces between words; "" otherwise.
+func (s *scanner) letters(run []byte) string {
+	if len(run) > 4*maxWord {
+		return ""
+	}
+	u := &s.uni
+	u.fold(run)
+	n := 0
+	for _, r := range string(u.text) {
+		if n++; !unicode.IsLetter(r) && !unicode.Is(unicode.M, r) || dense(r) {
+			return ""
+		}
+	}
+	if n > maxWord {
+		return ""
+	}
+	return string(u.text)
 }
 
 // each calls emit with every term of the fields under a, in order. The slice is

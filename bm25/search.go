@@ -3,8 +3,8 @@ package bm25
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"math"
-	"math/bits"
 	"slices"
 	"sync"
 )
@@ -86,7 +86,7 @@ func (s *searcher) parse(x *Index, q Query) {
 	d := x.lexer.dict
 	content, stop, unknown := false, 0, false
 	s.scanner.query(x.analyzer, q.Text, func(term []byte, weight float64) {
-		isStop := x.analyzer == Standard && standardStop()[string(term)]
+		isStop := x.analyzer == Standard && isStopWord(term)
 		content = content || !isStop
 		id, ok := d.find(term)
 		if !ok || x.df[id] == 0 {
@@ -125,8 +125,9 @@ func (s *searcher) parse(x *Index, q Query) {
 }
 
 func (s *searcher) addTerm(x *Index, term []byte, id uint32, weight float64) {
-	prefix := bits.ReverseBytes64(shortKey(term[:min(len(term), 8)]))
-	s.terms = append(s.terms, queryTerm{prefix: prefix, id: id, df: x.df[id], weight: weight})
+	var prefix [8]byte
+	copy(prefix[:], term)
+	s.terms = append(s.terms, queryTerm{prefix: binary.BigEndian.Uint64(prefix[:]), id: id, df: x.df[id], weight: weight})
 }
 
 // segment scores the documents of a segment: postings of term after term are

@@ -40,6 +40,8 @@ var standardStop = sync.OnceValue(func() map[string]bool {
 	return m
 })
 
+func isStopWord(term []byte) bool { return standardStop()[string(term)] }
+
 // maxStem is the longest word that is stemmed, in letters; longer ones are not
 // words, and the stemmer's cost grows with the square of their length.
 const maxStem = 40

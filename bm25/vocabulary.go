@@ -16,7 +16,7 @@ var fewTerms = 1 << 16 // set by tests only
 // shrink looks for terms that are gone when, since the last time, enough was
 // removed, or the vocabulary has doubled. No merge is in progress.
 func (x *Index) shrink() {
-	n := len(x.lexer.dict.keys)
+	n := x.lexer.dict.len()
 	if x.removed < max(fewTerms, n/2) && (x.removed == 0 || n < 2*max(fewTerms, x.looked)) {
 		return
 	}
@@ -48,7 +48,7 @@ func (s termSet) count() int {
 // they come.
 func (x *Index) wanted() termSet {
 	l := x.lexer
-	keep := make(termSet, (len(l.dict.keys)+63)/64)
+	keep := make(termSet, (l.dict.len()+63)/64)
 	for t := range l.stops {
 		keep.add(t)
 	}
@@ -63,9 +63,9 @@ func (x *Index) wanted() termSet {
 		}
 	}
 	has := append(termSet(nil), keep...)
-	for f, t := range l.forms {
-		if t < manyTerms && has.has(t) {
-			keep.add(uint32(f))
+	for f := range uint32(l.dict.len()) {
+		if t, ok := l.term(f); ok && has.has(t) {
+			keep.add(f)
 		}
 	}
 	return keep
@@ -73,7 +73,7 @@ func (x *Index) wanted() termSet {
 
 // renumber drops all terms but those that are kept.
 func (x *Index) renumber(keep termSet, kept int) {
-	to := make([]uint32, len(x.lexer.dict.keys)) // of those that are kept
+	to := make([]uint32, x.lexer.dict.len()) // of those that are kept
 	df := make([]uint32, kept)
 	next := uint32(0)
 	for t := range to {
@@ -86,57 +86,10 @@ func (x *Index) renumber(keep termSet, kept int) {
 		}
 	}
 	x.df = df
-	x.lexer.renumber(keep, to, kept)
+	x.lexer.renumber(keep.has, to, kept)
 	x.tail.renumber(to, kept)
 	for _, s := range x.segments {
 		s.renumber(to, kept)
-	}
-}
-
-func (l *lexer) renumber(keep termSet, to []uint32, kept int) {
-	old := l.dict
-	l.dict = newDict()
-	l.dict.keys = make([]uint64, 0, kept)
-	l.dict.resize(1 << bits.Len(uint(max(kept*5/4, minSlots-1))))
-	var term []byte
-	for t := range to {
-		if keep.has(uint32(t)) {
-			term = old.appendTerm(term[:0], uint32(t))
-			l.dict.add(term)
-		}
-	}
-	forms, more := l.forms, l.moreTerms
-	if forms == nil {
-		return
-	}
-	l.forms, l.moreTerms = make([]uint32, kept), nil
-	for i := range l.forms {
-		l.forms[i] = unanalyzed
-	}
-	for f, t := range forms {
-		if t == unanalyzed || !keep.has(uint32(f)) {
-			continue
-		}
-		own := &l.forms[to[f]]
-		if t < manyTerms {
-			if keep.has(t) {
-				*own = to[t]
-			}
-			continue
-		}
-		terms := more[t-manyTerms:]
-		terms = terms[1 : 1+terms[0]]
-		whole := true
-		for _, t := range terms {
-			whole = whole && keep.has(t)
-		}
-		if whole { // otherwise it is analyzed again when it comes
-			*own = manyTerms + uint32(len(l.moreTerms))
-			l.moreTerms = append(l.moreTerms, uint32(len(terms)))
-			for _, t := range terms {
-				l.moreTerms = append(l.moreTerms, to[t])
-			}
-		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
@@ -104,7 +104,7 @@ func parse(t *measure.Limits, path string, _ int) error {
 // open measures the way from a closed file to the first answers, with each
 // analyzer: plain is what the limits are about, standard is the default.
 func open(t *measure.Limits, path string, n int) error {
-	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		var get, search, cpu time.Duration
 		for range 5 {
 			cpu0, start := measure.CPU(), time.Now()

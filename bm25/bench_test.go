@@ -7,11 +7,12 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 const benchDocs = 20_000
 
-func benchIndex(b *testing.B, a bm25.Analyzer) (*bm25.Index, *corpus.Zipf) {
+func benchIndex(b *testing.B, a analysis.Analyzer) (*bm25.Index, *corpus.Zipf) {
 	z := corpus.NewZipf(1)
 	docs := z.Docs(benchDocs)
 	x := bm25.New(a)
@@ -31,7 +32,7 @@ func cpuTimer(b *testing.B) (report func()) {
 }
 
 func BenchmarkSearch(b *testing.B) {
-	x, z := benchIndex(b, bm25.Plain)
+	x, z := benchIndex(b, analysis.Plain)
 	queries := z.Queries(256)
 	for _, c := range []struct {
 		name string
@@ -54,7 +55,7 @@ func BenchmarkSearch(b *testing.B) {
 }
 
 func BenchmarkSynthetic(b *testing.B) {
-	x := bm25.New(bm25.Plain)
+	x := bm25.New(analysis.Plain)
 	for i := range benchDocs {
 		x.Add(bm25.Doc{ID: uint64(i), Fields: []string{corpus.Synthetic(i)}})
 	}
@@ -65,7 +66,7 @@ func BenchmarkSynthetic(b *testing.B) {
 }
 
 func BenchmarkChange(b *testing.B) {
-	x, z := benchIndex(b, bm25.Plain)
+	x, z := benchIndex(b, analysis.Plain)
 	docs := z.Docs(4096)
 	next := uint64(benchDocs)
 	b.Run("insert", func(b *testing.B) {
@@ -111,9 +112,9 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	for _, c := range []struct {
 		name     string
-		analyzer bm25.Analyzer
+		analyzer analysis.Analyzer
 		docs     []string
-	}{{"plain", bm25.Plain, docs}, {"plain-mixed-case", bm25.Plain, mixed}, {"standard", bm25.Standard, mixed}, {"standard-prose", bm25.Standard, docs}} {
+	}{{"plain", analysis.Plain, docs}, {"plain-mixed-case", analysis.Plain, mixed}, {"standard", analysis.Standard, mixed}, {"standard-prose", analysis.Standard, docs}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(size))
 			defer cpuTimer(b)()

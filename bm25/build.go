@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"crabmem/bm25/analysis"
 )
 
 // Build indexes the documents docs(0) to docs(n-1), which have different IDs,
@@ -25,7 +27,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 	for i := range b.workers {
 		l := x.lexer
 		if i > 0 {
-			l = newLexer(x.analyzer)
+			l = analysis.NewLexer(x.analyzer)
 		}
 		b.workers[i] = &worker{lexer: l, own: i > 0}
 	}
@@ -41,15 +43,15 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 		x.clear()
 		return err
 	}
-	x.lexer.clip()
-	x.lexer.rest()
+	x.lexer.Clip()
+	x.lexer.Rest()
 	x.df = slices.Clip(x.df)
 	return nil
 }
 
 // clear empties the index.
 func (x *Index) clear() {
-	x.lexer = newLexer(x.analyzer)
+	x.lexer = analysis.NewLexer(x.analyzer)
 	x.df, x.segments, x.merge = nil, nil, nil
 	x.live, x.counted, x.length, x.maxID, x.removed = 0, 0, 0, 0, 0
 	x.tail = tail{}
@@ -104,7 +106,7 @@ type builder struct {
 }
 
 type worker struct {
-	lexer *lexer
+	lexer *analysis.Lexer
 	own   bool     // the lexer's dict is not the index's
 	remap []uint32 // with an own dict: number in the index's by own number
 	// seen is by own term number the place, plus one, of the term's latest
@@ -180,7 +182,7 @@ func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int)
 	x := b.index
 	for _, w := range b.workers {
 		if w.own {
-			w.remap = x.lexer.merge(w.lexer, w.remap)
+			w.remap = x.lexer.Merge(w.lexer, w.remap)
 		}
 	}
 	x.growDF()
@@ -220,8 +222,8 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 	base, seen := w.base, w.seen
 	for i := first; i < last; i++ {
 		doc := docs(i)
-		terms, length := w.lexer.lex(doc.Fields)
-		if n := w.lexer.dict.len(); n > len(seen) {
+		terms, length := w.lexer.Lex(doc.Fields)
+		if n := w.lexer.Dict().Len(); n > len(seen) {
 			seen = slices.Grow(seen, n-len(seen))
 			clear(seen[len(seen):cap(seen)])
 			seen = seen[:cap(seen)]

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/blevesearch/vellum/levenshtein"
+
+	"crabmem/bm25/analysis"
 )
 
 // A word of a query that no document has is replaced by words that some have:
@@ -58,18 +60,18 @@ func (s *searcher) correct(x *Index) []Correction {
 	sc := &s.scanner
 	before, beforeKnown := "", false
 	looked := 0
-	buf, edges := sc.runs()
+	buf, edges := sc.Runs()
 	for i := 0; i+1 < min(len(edges), 2*maxSequence); i += 2 {
 		start, end := edges[i], edges[i+1]
-		if sc.contraction(start, end) {
+		if sc.IsContraction(start, end) {
 			continue
 		}
 		run := buf[start:end:end]
-		word := sc.letters(run)
+		word := sc.Letters(run)
 		known := word == ""
-		sc.terms(run, func(term []byte) {
-			id, ok := x.lexer.dict.find(term)
-			known = known || ok && x.df[id] > 0 || isStopWord(term)
+		sc.Terms(run, func(term []byte) {
+			id, ok := x.lexer.Dict().Find(term)
+			known = known || ok && x.df[id] > 0 || analysis.IsStopWord(term)
 		})
 		here := known
 		if before != "" && word != "" && !(known && beforeKnown) {
@@ -96,8 +98,8 @@ func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
 		return c, false
 	}
 	c = Correction{Word: a + " " + b, Kind: "joined", Weight: joinedBy}
-	s.scanner.terms([]byte(a+b), func(term []byte) {
-		if id, found := x.lexer.dict.find(term); found && x.df[id] > 0 {
+	s.scanner.Terms([]byte(a+b), func(term []byte) {
+		if id, found := x.lexer.Dict().Find(term); found && x.df[id] > 0 {
 			s.addTerm(x, term, id, joinedBy)
 			c.Words = []string{a + b}
 		}
@@ -128,7 +130,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	l := x.lexer
 	var text []byte
 	set := letters([]byte(word))
-	for _, b := range x.initials.of(l.dict, word[0]) {
+	for _, b := range x.initials.of(l.Dict(), word[0]) {
 		if set&^b.letters != 0 && bits.OnesCount32(set^b.letters) > 2*edits {
 			continue
 		}
@@ -136,15 +138,15 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		t := f
 		if x.df[t] == 0 {
 			var ok bool
-			if t, ok = l.term(f); !ok || x.df[t] == 0 {
+			if t, ok = l.Term(f); !ok || x.df[t] == 0 {
 				continue
 			}
 		}
 		stem := 0
-		if !l.analyzed(f) {
+		if !l.Analyzed(f) {
 			stem = 1
 		}
-		text = compared(l.dict.appendTerm(text[:0], f))
+		text = compared(l.Dict().AppendTerm(text[:0], f))
 		if diff := len(text) - len(word); diff < -2*edits {
 			continue
 		}
@@ -178,7 +180,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	}
 	slices.SortFunc(choices, func(a, b choice) int {
 		return cmp.Or(cmp.Compare(a.edits, b.edits), cmp.Compare(x.df[b.id], x.df[a.id]), cmp.Compare(a.stem, b.stem),
-			bytes.Compare(l.dict.appendTerm(nil, a.form), l.dict.appendTerm(nil, b.form)))
+			bytes.Compare(l.Dict().AppendTerm(nil, a.form), l.Dict().AppendTerm(nil, b.form)))
 	})
 	seen := map[uint32]bool{}
 	choices = slices.DeleteFunc(choices, func(ch choice) bool {
@@ -188,8 +190,8 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	})
 	c.Weight = correctedBy / float64(max(len(choices), 1))
 	for _, ch := range choices {
-		s.addTerm(x, l.dict.appendTerm(nil, ch.id), ch.id, c.Weight)
-		c.Words = append(c.Words, strings.ToLower(string(l.dict.appendTerm(nil, ch.form))))
+		s.addTerm(x, l.Dict().AppendTerm(nil, ch.id), ch.id, c.Weight)
+		c.Words = append(c.Words, strings.ToLower(string(l.Dict().AppendTerm(nil, ch.form))))
 	}
 	return c, len(c.Words) > 0
 }
@@ -198,7 +200,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 // list, and what is not ASCII has one. It is filled by the searches that want it.
 type initials struct {
 	mu    sync.Mutex
-	dict  *dict
+	dict  *analysis.Dict
 	known int
 	lists [utf8.RuneSelf + 1][]listed
 	text  []byte
@@ -208,16 +210,16 @@ type initials struct {
 type listed struct{ id, letters uint32 }
 
 // of returns the terms that begin like a word, as far as the first byte tells.
-func (n *initials) of(d *dict, first byte) []listed {
+func (n *initials) of(d *analysis.Dict, first byte) []listed {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.dict != d {
 		n.dict, n.known = d, 0
 		clear(n.lists[:])
 	}
-	for ; n.known < d.len(); n.known++ {
+	for ; n.known < d.Len(); n.known++ {
 		id := uint32(n.known)
-		n.text = compared(d.appendTerm(n.text[:0], id))
+		n.text = compared(d.AppendTerm(n.text[:0], id))
 		list := &n.lists[initial(n.text[0])]
 		*list = append(*list, listed{id, letters(n.text)})
 	}

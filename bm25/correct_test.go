@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 func TestCorrect(t *testing.T) {
@@ -134,7 +135,7 @@ func TestLetters(t *testing.T) {
 // up to the longest that the lexer remembers, 64 bytes, and not its stem.
 func TestCorrectToLongestForm(t *testing.T) {
 	word := strings.Repeat("север", 5) + "сервера"
-	x := bm25.New(bm25.Standard)
+	x := bm25.New(analysis.Standard)
 	x.Add(bm25.Doc{ID: 1, Fields: []string{word}})
 	r := x.Search(bm25.Query{Text: word[:20], Limit: 1, Correct: true})
 	if len(r.Corrections) != 1 || !slices.Equal(r.Corrections[0].Words, []string{word}) {

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 func Example() {
-	x := bm25.New(bm25.Standard)
+	x := bm25.New(analysis.Standard)
 	x.Add(bm25.Doc{ID: 1, Fields: []string{"The canary is watched for thirty minutes after a deploy."}})
 	x.Add(bm25.Doc{ID: 2, Fields: []string{"Green tea: three minutes, eighty degrees."}})
 	x.Add(bm25.Doc{ID: 3, Fields: []string{"東京タワーの展望台は朝がよい。"}})
@@ -22,7 +23,7 @@ func Example() {
 }
 
 func ExampleIndex_Explain() {
-	x := bm25.New(bm25.Plain)
+	x := bm25.New(analysis.Plain)
 	x.Add(bm25.Doc{ID: 1, Fields: []string{"red red wine"}})
 	x.Add(bm25.Doc{ID: 2, Fields: []string{"white wine"}})
 	e, _ := x.Explain(bm25.Query{Text: "red wine"}, 1)

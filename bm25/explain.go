@@ -1,6 +1,10 @@
 package bm25
 
-import "slices"
+import (
+	"slices"
+
+	"crabmem/bm25/analysis"
+)
 
 // Explain says how the document's score for the query comes about. It reports
 // false when there is no such document.
@@ -24,7 +28,7 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 			e.Terms = append(e.Terms, line)
 		}
 	}
-	if e.Score > 0 && q.Texts != nil && x.analyzer == Standard && s.finalist(x, q, id) {
+	if e.Score > 0 && q.Texts != nil && x.analyzer == analysis.Standard && s.finalist(x, q, id) {
 		s.explain(&e, q)
 	}
 	return e, true
@@ -42,7 +46,7 @@ func (s *searcher) explain(e *Explanation, q Query) {
 	if e.Read = len(r.terms) > 0; e.Read {
 		r.read(q.Texts(e.ID))
 	}
-	name := func(t queryTerm) string { return string(r.lexer.dict.appendTerm(nil, t.id)) }
+	name := func(t queryTerm) string { return string(r.lexer.Dict().AppendTerm(nil, t.id)) }
 	for i := range r.sequence {
 		if v := r.nearness(i); v > 0 {
 			a, b := r.terms[r.sequence[i].term], r.terms[r.sequence[i+1].term]
@@ -147,7 +151,7 @@ func (m match) term(x *Index, q queryTerm) (Term, bool) {
 		return Term{}, false
 	}
 	t := Term{
-		Term:       string(x.lexer.dict.appendTerm(nil, q.id)),
+		Term:       string(x.lexer.Dict().AppendTerm(nil, q.id)),
 		TF:         tf,
 		DF:         int(q.df),
 		IDF:        idf(x.counted, int(q.df)),

@@ -19,7 +19,7 @@ func SetFewTerms(t testing.TB, n int) {
 }
 
 // Terms is how many terms and forms of words an index has numbers for.
-func (x *Index) Terms() int { return x.lexer.dict.len() }
+func (x *Index) Terms() int { return x.lexer.Dict().Len() }
 
 // PostingLists is how many posting lists the segments of an index have.
 func (x *Index) PostingLists() int {
@@ -30,28 +30,5 @@ func (x *Index) PostingLists() int {
 	return n
 }
 
-// Lexer returns what documents are indexed under, in any order, by a lexer that
-// remembers the documents before.
-func Lexer(a Analyzer) func(fields []string) []string {
-	l := newLexer(a)
-	return func(fields []string) []string {
-		var terms []string
-		ids, _ := l.lex(fields)
-		for _, id := range ids {
-			terms = append(terms, string(l.dict.appendTerm(nil, id)))
-		}
-		return terms
-	}
-}
-
-// Regular has the words of irregular forms.
-var Regular, _ = irregular()
-
 // Letters is the set of the letters of a word.
 var Letters = letters
-
-// StemForeign returns the stem of a folded word of another script than Latin.
-func StemForeign(word string) string {
-	var u unicodeFolder
-	return string(u.stemForeign([]byte(word)))
-}

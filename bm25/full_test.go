@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // TestRemoveLastOfFullSegment builds one segment of 65536 documents, the most
@@ -14,7 +15,7 @@ import (
 func TestRemoveLastOfFullSegment(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // Build makes a segment for each
 	const n = 1 << 16
-	x := bm25.New(bm25.Standard)
+	x := bm25.New(analysis.Standard)
 	if err := x.Build(context.Background(), n, func(i int) bm25.Doc {
 		return bm25.Doc{ID: uint64(i + 1), Fields: []string{fmt.Sprint("word number", i+1)}}
 	}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 const goldenDir = "../testdata/golden/crmem"
@@ -37,7 +38,7 @@ func TestGolden(t *testing.T) {
 			}
 		}
 		readJSON(t, file, &want)
-		x := bm25.New(bm25.Plain)
+		x := bm25.New(analysis.Plain)
 		names := map[uint64]string{}
 		for _, e := range entries {
 			names[e.ID] = e.Name

@@ -3,6 +3,8 @@ package bm25
 import (
 	"slices"
 	"sync"
+
+	"crabmem/bm25/analysis"
 )
 
 // Index is an inverted index. It is safe for concurrent use: any number of
@@ -14,10 +16,10 @@ import (
 // counts that scores depend on are kept for the index as a whole and change
 // with the document, so scores know nothing of all this.
 type Index struct {
-	analyzer Analyzer
+	analyzer analysis.Analyzer
 
 	mu       sync.RWMutex // over everything below
-	lexer    *lexer
+	lexer    *analysis.Lexer
 	df       []uint32 // by term: live documents that have it
 	live     int      // documents
 	counted  int      // documents with at least one term
@@ -37,8 +39,8 @@ type Index struct {
 }
 
 // New returns an empty index.
-func New(a Analyzer) *Index {
-	return &Index{analyzer: a, lexer: newLexer(a)}
+func New(a analysis.Analyzer) *Index {
+	return &Index{analyzer: a, lexer: analysis.NewLexer(a)}
 }
 
 // Add indexes a document. One that is present under the same ID is replaced.
@@ -50,11 +52,11 @@ func (x *Index) Add(d Doc) {
 		work = x.remove(d.ID)
 	}
 	x.maxID = max(x.maxID, d.ID)
-	terms, length := x.lexer.lex(d.Fields)
+	terms, length := x.lexer.Lex(d.Fields)
 	x.growDF()
 	t := &x.tail
 	t.add(d, terms, length, len(x.df), x.df)
-	x.lexer.rest()
+	x.lexer.Rest()
 	added := t.of(uint16(len(t.ids) - 1))
 	for _, n := range added {
 		x.codes.add(n.code)
@@ -72,7 +74,7 @@ func (x *Index) Add(d Doc) {
 
 // growDF gives every term of the dict its count.
 func (x *Index) growDF() {
-	if n := x.lexer.dict.len(); n > len(x.df) {
+	if n := x.lexer.Dict().Len(); n > len(x.df) {
 		x.df = append(x.df, make([]uint32, n-len(x.df))...)
 	}
 }
@@ -164,7 +166,7 @@ func (x *Index) Stats() Stats {
 		Docs:     x.live,
 		Postings: len(x.tail.nodes),
 		Segments: len(x.segments),
-		Bytes:    int64(x.lexer.bytes() + 4*cap(x.df) + x.tail.bytes() + x.codes.bytes() + x.norms.bytes() + x.initials.bytes()),
+		Bytes:    int64(x.lexer.Bytes() + 4*cap(x.df) + x.tail.bytes() + x.codes.bytes() + x.norms.bytes() + x.initials.bytes()),
 	}
 	if len(x.tail.ids) > 0 {
 		st.Segments++

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -45,18 +46,18 @@ func TestEscapes(t *testing.T) {
 	write := func(i int) bm25.Doc {
 		return bm25.Doc{ID: uint64(i), Fields: []string{strings.Repeat("needle ", docs[i].tf) + strings.Repeat("hay ", docs[i].dl-docs[i].tf)}}
 	}
-	tail := bm25.New(bm25.Plain)
+	tail := bm25.New(analysis.Plain)
 	for i := range docs {
 		tail.Add(write(i))
 	}
 	check("tail", tail)
-	built := bm25.New(bm25.Plain)
+	built := bm25.New(analysis.Plain)
 	if err := built.Build(t.Context(), len(docs), write); err != nil {
 		t.Fatal(err)
 	}
 	check("built", built)
 	bm25.SetTailDocs(t, 1)
-	merged := bm25.New(bm25.Plain)
+	merged := bm25.New(analysis.Plain)
 	for i := range docs {
 		merged.Add(write(i))
 	}
@@ -76,7 +77,7 @@ func TestManyDocuments(t *testing.T) {
 	doc := func(i int) bm25.Doc {
 		return bm25.Doc{ID: uint64(i), Fields: []string{fmt.Sprintf("word%d word%d common", i%1000, i%777)}}
 	}
-	built, added := bm25.New(bm25.Plain), bm25.New(bm25.Plain)
+	built, added := bm25.New(analysis.Plain), bm25.New(analysis.Plain)
 	if err := built.Build(t.Context(), n, doc); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestBuildWithEmptyDocuments(t *testing.T) {
 			}
 			return d
 		}
-		built, added := bm25.New(bm25.Plain), bm25.New(bm25.Plain)
+		built, added := bm25.New(analysis.Plain), bm25.New(analysis.Plain)
 		if err := built.Build(t.Context(), n, doc); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +154,7 @@ func TestLongDocumentLeavesNothing(t *testing.T) {
 		"few terms, CJK": strings.Repeat("記憶", 1<<20/6),
 		"many terms":     many.String(),
 	}
-	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for name, text := range texts {
 			// What every later one with these terms has is not the matter.
 			known := bm25.New(a)
@@ -181,7 +182,7 @@ func TestLongDocumentLeavesNothing(t *testing.T) {
 
 func TestBuildErrors(t *testing.T) {
 	doc := func(i int) bm25.Doc { return bm25.Doc{ID: uint64(i), Fields: []string{"some text"}} }
-	x := bm25.New(bm25.Plain)
+	x := bm25.New(analysis.Plain)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := x.Build(ctx, 100_000, func(i int) bm25.Doc {
 		if i == 5000 {
@@ -224,7 +225,7 @@ func TestBuildErrors(t *testing.T) {
 // always found, and every score is explained by one state of the index.
 func TestConcurrent(t *testing.T) {
 	bm25.SetTailDocs(t, 64)
-	x := bm25.New(bm25.Plain)
+	x := bm25.New(analysis.Plain)
 	for i := range 500 {
 		x.Add(bm25.Doc{ID: uint64(i), Fields: []string{"needle in some hay"}})
 	}
@@ -261,12 +262,28 @@ func TestConcurrent(t *testing.T) {
 // TestNewCode: a change that leaves the mean length alone but brings a new
 // pair of frequency and length.
 func TestNewCode(t *testing.T) {
-	x := bm25.New(bm25.Plain)
+	x := bm25.New(analysis.Plain)
 	x.Add(bm25.Doc{ID: 1, Fields: []string{"red green blue"}})
 	x.Search(bm25.Query{Text: "red"})
 	x.Add(bm25.Doc{ID: 2, Fields: []string{"red red red"}})
 	hits := x.Search(bm25.Query{Text: "red"}).Hits
 	if e, _ := x.Explain(bm25.Query{Text: "red"}, 2); len(hits) != 2 || hits[0] != (bm25.Hit{ID: 2, Score: e.Score}) {
 		t.Errorf("found %v, explained %+v", hits, e)
+	}
+}
+
+// TestScratchIsGivenBack: the buffers of a document of 4 MB stay for the next one,
+// those of a longer one do not. Blanks need nothing but a copy, whose memory the
+// runtime rounds up to whole pages.
+func TestScratchIsGivenBack(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		kept bool
+	}{{4<<20 - 100, true}, {4<<20 + 100, false}} {
+		x := bm25.New(analysis.Plain)
+		x.Add(bm25.Doc{ID: 1, Fields: []string{strings.Repeat(" ", c.size)}})
+		if n := x.Stats().Bytes; n >= 4<<20 != c.kept {
+			t.Errorf("%d bytes are kept of a document of %d", n, c.size)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // TestMergeFillsSegment merges two segments if the result has at most 65536
@@ -11,7 +12,7 @@ import (
 func TestMergeFillsSegment(t *testing.T) {
 	const half, later = 1 << 15, 1000
 	for second, want := range map[int]int{half: 1, half + 1: 2} {
-		x := bm25.New(bm25.Standard)
+		x := bm25.New(analysis.Standard)
 		next := uint64(1)
 		add := func(n int) {
 			bm25.SetTailDocs(t, n)
@@ -46,7 +47,7 @@ func TestMergeFillsSegment(t *testing.T) {
 func TestTailsTakeEqualMemory(t *testing.T) {
 	const n = 64
 	bm25.SetTailDocs(t, n)
-	x := bm25.New(bm25.Standard)
+	x := bm25.New(analysis.Standard)
 	var bytes []int64
 	for i := range 3 * n {
 		x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{"word"}})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,7 +78,7 @@ func randomQuery(r *rand.Rand) bm25.Query {
 // TestModel changes an index and a model alike, at random, and compares every
 // search to the bit.
 func TestModel(t *testing.T) {
-	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for _, tailDocs := range []int{3, 16, 2048} {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {
 				bm25.SetTailDocs(t, tailDocs)
@@ -135,12 +136,12 @@ func TestHistoryLeavesNoTrace(t *testing.T) {
 		docs[i] = bm25.Doc{ID: uint64(i) * 3, Class: uint8(i % 8), Fields: []string{text(r, r.IntN(30))}}
 	}
 	docs[77].Fields[0] = strings.Repeat("beta ", 5000)
-	bulk := bm25.New(bm25.Plain)
+	bulk := bm25.New(analysis.Plain)
 	if err := bulk.Build(t.Context(), len(docs), func(i int) bm25.Doc { return docs[i] }); err != nil {
 		t.Fatal(err)
 	}
 	bm25.SetTailDocs(t, 100)
-	shuffled, detour := bm25.New(bm25.Plain), bm25.New(bm25.Plain)
+	shuffled, detour := bm25.New(analysis.Plain), bm25.New(analysis.Plain)
 	for _, i := range r.Perm(len(docs)) {
 		shuffled.Add(docs[i])
 	}

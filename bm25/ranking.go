@@ -3,6 +3,8 @@ package bm25
 import (
 	"cmp"
 	"slices"
+
+	"crabmem/bm25/analysis"
 )
 
 // A Ranking is a search in steps, for documents that have neighbours and whose
@@ -12,7 +14,7 @@ import (
 type Ranking struct {
 	Result
 	index *Index
-	lexer *lexer
+	lexer *analysis.Lexer
 	terms []queryTerm
 	text  string
 }
@@ -137,7 +139,7 @@ func (r *Ranking) Weights(id uint64) map[string]float64 {
 	if m, ok := x.match(id); ok {
 		for _, t := range r.terms {
 			if m.frequency(t.id) > 0 {
-				weights[string(r.lexer.dict.appendTerm(nil, t.id))] = t.idf
+				weights[string(r.lexer.Dict().AppendTerm(nil, t.id))] = t.idf
 			}
 		}
 	}

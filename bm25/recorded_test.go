@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 var record = flag.Bool("record", false, "write testdata/recorded.txt")
@@ -75,7 +76,7 @@ func recordTerms(out *bytes.Buffer) {
 		if i < len(pieces) {
 			text = pieces[i]
 		}
-		a := bm25.Standard
+		a := analysis.Standard
 		fmt.Fprintf(out, "%+q: %d", text, a.Length(text))
 		for term := range a.Tokens(text) {
 			fmt.Fprintf(out, " %s", term)

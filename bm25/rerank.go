@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"unicode/utf8"
+
+	"crabmem/bm25/analysis"
 )
 
 // What an index does not keep is read from the texts of the best matches: how
@@ -38,14 +40,14 @@ const (
 
 // A reader finds the words of a query in texts.
 type reader struct {
-	lexer    *lexer
+	lexer    *analysis.Lexer
 	terms    []queryTerm // that are looked for
 	sequence []word
 	starts   startSet
 	single   [4]uint64 // the terms of one byte: how longer words of them begin
 	high     bool      // a term has characters of three bytes
 	highest  float64   // no score exceeds it but by being named
-	scanner  scanner
+	scanner  analysis.Scanner
 	alone    bool // each term of the run in hand is at a place of its own
 	touched  byte
 	at       uint32 // place of the latest word, from 1, over all fields
@@ -72,7 +74,7 @@ type word struct {
 
 // prepare sets the reader up for the query that s has parsed. Terms of scripts
 // without spaces are left out: they are neighbours as they are.
-func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
+func (r *reader) prepare(l *analysis.Lexer, terms []queryTerm, text string) {
 	r.lexer, r.terms, r.high, r.highest = l, r.terms[:0], false, 0
 	if r.ask == nil {
 		r.ask, r.see = r.asked, r.seen
@@ -84,14 +86,14 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 		if len(r.terms) == maxSequence {
 			continue
 		}
-		term = l.dict.appendTerm(term[:0], t.id)
-		if first, _ := utf8.DecodeRune(term); dense(first) {
+		term = l.Dict().AppendTerm(term[:0], t.id)
+		if first, _ := utf8.DecodeRune(term); analysis.IsUnspaced(first) {
 			continue
 		}
 		r.terms = append(r.terms, t)
 		r.high = r.high || term[0] >= 0xe0
 		r.start(term)
-		for _, form := range irregularForms(term) {
+		for _, form := range analysis.IrregularForms(term) {
 			r.start([]byte(form))
 		}
 	}
@@ -99,16 +101,16 @@ func (r *reader) prepare(l *lexer, terms []queryTerm, text string) {
 	r.surfaces = slices.Grow(r.surfaces[:0], len(r.terms))[:len(r.terms)]
 	clear(r.surfaces)
 	s := &r.scanner
-	s.scan([]string{text[:min(len(text), maxRead)]}, false)
-	buf, edges := s.runs()
+	s.Scan(text[:min(len(text), maxRead)])
+	buf, edges := s.Runs()
 	for i := 0; i+1 < len(edges); i += 2 {
-		if start, end := edges[i], edges[i+1]; !s.contraction(start, end) {
+		if start, end := edges[i], edges[i+1]; !s.IsContraction(start, end) {
 			run := buf[start:end:end]
-			if r.alone = !ascii(run); !r.alone {
+			if r.alone = !analysis.IsASCII(run); !r.alone {
 				r.at++
 			}
 			r.run = run
-			s.terms(run, r.ask)
+			s.Terms(run, r.ask)
 		}
 	}
 	for _, w := range r.sequence {
@@ -161,7 +163,7 @@ func (r *reader) asked(term []byte) {
 	if r.alone {
 		r.at++
 	}
-	id, ok := r.lexer.dict.find(term)
+	id, ok := r.lexer.Dict().Find(term)
 	if !ok || len(r.sequence) == maxSequence {
 		return
 	}
@@ -214,15 +216,15 @@ func (r *reader) read(texts []string) {
 // begin, and the terms of the others are mostly known.
 func (r *reader) walk(text string) {
 	s := &r.scanner
-	s.scan([]string{text}, false)
-	buf, edges := s.runs()
+	s.Scan(text)
+	buf, edges := s.Runs()
 	for i := 0; i+1 < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
 		run := buf[start:end:end]
 		r.alone, r.run = false, run
 		switch c := run[0]; {
 		case c < utf8.RuneSelf:
-			if end-start <= 2 && s.contraction(start, end) {
+			if end-start <= 2 && s.IsContraction(start, end) {
 				continue
 			}
 			r.at++
@@ -233,7 +235,7 @@ func (r *reader) walk(text string) {
 			r.at += uint32(len(run)) / 3
 			continue
 		}
-		if terms, ok := r.lexer.terms(run); ok {
+		if terms, ok := r.lexer.Terms(run); ok {
 			if run[0] >= utf8.RuneSelf {
 				r.at++
 			}
@@ -242,8 +244,8 @@ func (r *reader) walk(text string) {
 			}
 			continue
 		}
-		r.alone = !ascii(run)
-		s.terms(run, r.see)
+		r.alone = !analysis.IsASCII(run)
+		s.Terms(run, r.see)
 	}
 }
 
@@ -281,6 +283,11 @@ func (r *reader) mayBegin(buf []byte, start, end uint32) bool {
 // lowBytes keeps the first n bytes of a little-endian word.
 func lowBytes(n uint32) uint64 { return 1<<(8*n) - 1 }
 
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+)
+
 // The kinds of ASCII word bytes, by their highest bits.
 const (
 	digits   = 0x20
@@ -293,7 +300,7 @@ func (r *reader) seen(term []byte) {
 	if r.alone {
 		r.at++
 	}
-	if id, ok := r.lexer.dict.find(term); ok {
+	if id, ok := r.lexer.Dict().Find(term); ok {
 		r.found(id)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // library is an index of texts by ID, from 1.
@@ -19,7 +20,7 @@ type library struct {
 
 func newLibrary(t *testing.T, texts ...[]string) *library {
 	t.Helper()
-	l := &library{bm25.New(bm25.Standard), texts}
+	l := &library{bm25.New(analysis.Standard), texts}
 	err := l.x.Build(context.Background(), len(texts), func(i int) bm25.Doc {
 		return bm25.Doc{ID: uint64(i + 1), Class: uint8(i % 2), Fields: texts[i]}
 	})

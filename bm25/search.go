@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"crabmem/bm25/analysis"
 )
 
 // Search returns the best documents for the query.
@@ -22,7 +24,7 @@ func (x *Index) Search(q Query) Result {
 // search is Search for the query that was parsed, with x locked.
 func (s *searcher) search(x *Index, q Query) Result {
 	c := &s.collector
-	reads := q.Texts != nil && x.analyzer == Standard
+	reads := q.Texts != nil && x.analyzer == analysis.Standard
 	base := q
 	if reads && q.Limit > 0 {
 		base.Limit = max(q.Limit, Finalists)
@@ -46,7 +48,7 @@ func (s *searcher) search(x *Index, q Query) Result {
 
 // A searcher is the scratch space of one search.
 type searcher struct {
-	scanner scanner
+	scanner analysis.Scanner
 	terms   []queryTerm // that some document has; ascending by the term's bytes
 	lists   []list
 
@@ -83,12 +85,12 @@ type list struct {
 // parse sets s.terms and s.corrections.
 func (s *searcher) parse(x *Index, q Query) {
 	s.terms, s.corrections = s.terms[:0], nil
-	d := x.lexer.dict
+	d := x.lexer.Dict()
 	content, stop, unknown := false, 0, false
-	s.scanner.query(x.analyzer, q.Text, func(term []byte, weight float64) {
-		isStop := x.analyzer == Standard && isStopWord(term)
+	s.scanner.Query(x.analyzer, q.Text, func(term []byte, weight float64) {
+		isStop := x.analyzer == analysis.Standard && analysis.IsStopWord(term)
 		content = content || !isStop
-		id, ok := d.find(term)
+		id, ok := d.Find(term)
 		if !ok || x.df[id] == 0 {
 			unknown = unknown || !isStop
 			return
@@ -103,7 +105,7 @@ func (s *searcher) parse(x *Index, q Query) {
 	if content {
 		s.terms = append(s.terms[:0], s.terms[stop:]...)
 	}
-	if unknown && q.Correct && x.analyzer == Standard {
+	if unknown && q.Correct && x.analyzer == analysis.Standard {
 		s.corrections = s.correct(x)
 	}
 	slices.SortFunc(s.terms, func(a, b queryTerm) int {
@@ -113,9 +115,9 @@ func (s *searcher) parse(x *Index, q Query) {
 		if a.id == b.id {
 			return cmp.Compare(b.weight, a.weight)
 		}
-		s.text = d.appendTerm(s.text[:0], a.id)
+		s.text = d.AppendTerm(s.text[:0], a.id)
 		n := len(s.text)
-		s.text = d.appendTerm(s.text, b.id)
+		s.text = d.AppendTerm(s.text, b.id)
 		return bytes.Compare(s.text[:n], s.text[n:])
 	})
 	s.terms = slices.CompactFunc(s.terms, func(a, b queryTerm) bool { return a.id == b.id })

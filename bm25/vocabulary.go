@@ -16,7 +16,7 @@ var fewTerms = 1 << 16 // set by tests only
 // shrink looks for terms that are gone when, since the last time, enough was
 // removed, or the vocabulary has doubled. No merge is in progress.
 func (x *Index) shrink() {
-	n := x.lexer.dict.len()
+	n := x.lexer.Dict().Len()
 	if x.removed < max(fewTerms, n/2) && (x.removed == 0 || n < 2*max(fewTerms, x.looked)) {
 		return
 	}
@@ -48,8 +48,8 @@ func (s termSet) count() int {
 // they come.
 func (x *Index) wanted() termSet {
 	l := x.lexer
-	keep := make(termSet, (l.dict.len()+63)/64)
-	for t := range l.stops {
+	keep := make(termSet, (l.Dict().Len()+63)/64)
+	for t := range l.Stops() {
 		keep.add(t)
 	}
 	for _, n := range x.tail.nodes {
@@ -63,8 +63,8 @@ func (x *Index) wanted() termSet {
 		}
 	}
 	has := append(termSet(nil), keep...)
-	for f := range uint32(l.dict.len()) {
-		if t, ok := l.term(f); ok && has.has(t) {
+	for f := range uint32(l.Dict().Len()) {
+		if t, ok := l.Term(f); ok && has.has(t) {
 			keep.add(f)
 		}
 	}
@@ -73,7 +73,7 @@ func (x *Index) wanted() termSet {
 
 // renumber drops all terms but those that are kept.
 func (x *Index) renumber(keep termSet, kept int) {
-	to := make([]uint32, x.lexer.dict.len()) // of those that are kept
+	to := make([]uint32, x.lexer.Dict().Len()) // of those that are kept
 	df := make([]uint32, kept)
 	next := uint32(0)
 	for t := range to {
@@ -86,7 +86,7 @@ func (x *Index) renumber(keep termSet, kept int) {
 		}
 	}
 	x.df = df
-	x.lexer.renumber(keep.has, to, kept)
+	x.lexer.Renumber(keep.has, to, kept)
 	x.tail.renumber(to, kept)
 	for _, s := range x.segments {
 		s.renumber(to, kept)

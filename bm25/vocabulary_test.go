@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -13,7 +14,7 @@ import (
 // TestVocabularyShrinks: the words of documents that are gone are not kept for
 // as long as the index lives.
 func TestVocabularyShrinks(t *testing.T) {
-	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		x := bm25.New(a)
 		x.Add(bm25.Doc{ID: 1, Fields: []string{"what stays"}})
 		most := int64(0)
@@ -41,7 +42,7 @@ func TestVocabularyShrinks(t *testing.T) {
 func TestVocabularyShrinksAgain(t *testing.T) {
 	bm25.SetTailDocs(t, 1)
 	bm25.SetFewTerms(t, 100)
-	x := bm25.New(bm25.Plain)
+	x := bm25.New(analysis.Plain)
 	id := uint64(0)
 	add := func(from, words int) {
 		var b strings.Builder
@@ -71,7 +72,7 @@ func TestVocabularyShrinksAgain(t *testing.T) {
 // TestShrunkIsAsNew: an index that has forgotten terms finds what one finds that
 // never had them.
 func TestShrunkIsAsNew(t *testing.T) {
-	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for _, tailDocs := range []int{3, 40, 2048} {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {
 				bm25.SetTailDocs(t, tailDocs)
@@ -128,7 +129,7 @@ func TestShrunkIsAsNew(t *testing.T) {
 // TestBuildListsOnlyTerms: Build makes posting lists for terms, and none for
 // word forms that are not terms.
 func TestBuildListsOnlyTerms(t *testing.T) {
-	x := bm25.New(bm25.Standard)
+	x := bm25.New(analysis.Standard)
 	doc := bm25.Doc{ID: 1, Fields: []string{"walking talking"}}
 	if err := x.Build(t.Context(), 1, func(int) bm25.Doc { return doc }); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ package crmem_test
 import (
 	"testing"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 )
 
@@ -18,7 +18,7 @@ func TestExplained(t *testing.T) {
 	}
 	pairs, checked, read := 0, 0, 0
 	for _, c := range cases {
-		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+		for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
 			q := crmem.Query{Text: c.query, Analyzer: a}
 			r, err := s.Search(t.Context(), q)
 			ok(t, err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 )
 
@@ -104,7 +104,7 @@ func TestGoldenScores(t *testing.T) {
 		}
 		for _, q := range want {
 			queries++
-			r, err := s.Search(t.Context(), crmem.Query{Text: q.Query, Analyzer: bm25.Plain})
+			r, err := s.Search(t.Context(), crmem.Query{Text: q.Query, Analyzer: analysis.Plain})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/check"
@@ -386,7 +387,7 @@ func TestR18Modes(t *testing.T) {
 }
 
 func TestR19EqualScores(t *testing.T) {
-	for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+	for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
 		s := crmem.New(nil)
 		for i := range 200 {
 			ok(t, s.Apply(crmem.Add{Name: fmt.Sprintf("n%03d", 199-i), Content: "the same words everywhere"}))
@@ -403,7 +404,7 @@ func TestR19EqualScores(t *testing.T) {
 				}
 				for i, h := range r.Hits {
 					same := r.Hits[0].Score
-					if a == bm25.Standard && i >= bm25.Finalists { // whose texts are not read
+					if a == analysis.Standard && i >= bm25.Finalists { // whose texts are not read
 						same = r.Hits[bm25.Finalists].Score
 					}
 					if h.Score != same || h.Entry.ID != uint64(i+1) {

@@ -6,14 +6,14 @@ import (
 	"time"
 	"unicode"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // clauses are what a query with [Query.Syntax] asks for.
 type clauses struct {
 	text          string // to rank by
-	has, hasNot   []bm25.Phrase
-	names         []bm25.Phrase // in the name or an alias
+	has, hasNot   []analysis.Phrase
+	names         []analysis.Phrase // in the name or an alias
 	kinds         []Kind
 	after, before uint64 // seconds; created from, and until; 0 = not asked
 }
@@ -61,7 +61,7 @@ func parseClauses(query string) clauses {
 			value, rest = rest, ""
 		}
 		part = part[:len(part)-len(rest)]
-		phrase := bm25.NewPhrase(value)
+		phrase := analysis.NewPhrase(value)
 		switch {
 		case field == "" && not && value != "":
 			c.hasNot = append(c.hasNot, phrase)
@@ -131,5 +131,5 @@ func (c *clauses) passes(r record) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.hasNot, func(p bm25.Phrase) bool { return p.In(names...) || p.In(content) })
+	return !slices.ContainsFunc(c.hasNot, func(p analysis.Phrase) bool { return p.In(names...) || p.In(content) })
 }

@@ -9,16 +9,17 @@ import (
 	"unicode"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // Query is what to search for.
 type Query struct {
 	Text     string
-	Limit    int           // 0: no limit
-	Kinds    []Kind        // none: all
-	Analyzer bm25.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
-	Count    bool          // fill Result.Total
-	Syntax   bool          // read Text as words and clauses, see [parseClauses]
+	Limit    int               // 0: no limit
+	Kinds    []Kind            // none: all
+	Analyzer analysis.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
+	Count    bool              // fill Result.Total
+	Syntax   bool              // read Text as words and clauses, see [parseClauses]
 }
 
 // Hit is an entry that was found.
@@ -96,17 +97,17 @@ func (ix *index) doc(r record) bm25.Doc {
 
 // Index starts to build the index, if that has not begun. The first search
 // does it too; who will search later calls it to have it ready.
-func (s *Store) Index(a bm25.Analyzer) {
+func (s *Store) Index(a analysis.Analyzer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.indexLocked(a)
 }
 
-func (s *Store) indexLocked(a bm25.Analyzer) *index {
+func (s *Store) indexLocked(a analysis.Analyzer) *index {
 	if ix := s.ix[a]; ix != nil {
 		return ix
 	}
-	ix := &index{x: bm25.New(a), names: a == bm25.Standard, ready: make(chan struct{}), building: true}
+	ix := &index{x: bm25.New(a), names: a == analysis.Standard, ready: make(chan struct{}), building: true}
 	if s.ctx.Err() != nil {
 		ix.err = ErrClosed
 		close(ix.ready)
@@ -140,7 +141,7 @@ func (s *Store) build(ix *index, recs []rec) {
 func (s *Store) dropIndex() { clear(s.ix[:]) }
 
 // indexed returns with mu held for reading and the index ready and current.
-func (s *Store) indexed(ctx context.Context, a bm25.Analyzer) (*index, error) {
+func (s *Store) indexed(ctx context.Context, a analysis.Analyzer) (*index, error) {
 	if int(a) >= len(s.ix) {
 		return nil, fmt.Errorf("%w: %v", ErrInvalid, a)
 	}
@@ -210,7 +211,7 @@ func (s *Store) query(q Query) bm25.Query {
 			x.Filter = func(id uint64) bool { return c.passes(s.t.byID(id)) }
 		}
 	}
-	if q.Analyzer == bm25.Standard {
+	if q.Analyzer == analysis.Standard {
 		x.Texts, x.Named, x.Correct = s.texts, s.named(q.Text), true
 	}
 	return x
@@ -261,7 +262,7 @@ func (s *Store) Explain(ctx context.Context, q Query, id uint64) (bm25.Explanati
 }
 
 // IndexStats returns the size of an index, building it if need be.
-func (s *Store) IndexStats(ctx context.Context, a bm25.Analyzer) (bm25.Stats, error) {
+func (s *Store) IndexStats(ctx context.Context, a analysis.Analyzer) (bm25.Stats, error) {
 	ix, err := s.indexed(ctx, a)
 	if err != nil {
 		return bm25.Stats{}, err

@@ -102,7 +102,7 @@ type Store struct {
 	mu     sync.RWMutex
 	t      table
 	nextID uint64
-	ix     [2]*index // by bm25.Analyzer; nil until it is wanted
+	ix     [2]*index // by analysis.Analyzer; nil until it is wanted
 
 	// token is held, by having sent to it, by whoever writes to the files:
 	// the leader of a group or a checkpoint. It is taken before wmu.

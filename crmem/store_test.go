@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
@@ -230,7 +230,7 @@ func TestManyWriters(t *testing.T) {
 					}
 					last = e.ID
 				}
-				if _, err := s.Search(t.Context(), crmem.Query{Text: "text w3", Limit: 3, Analyzer: bm25.Plain}); err != nil {
+				if _, err := s.Search(t.Context(), crmem.Query{Text: "text w3", Limit: 3, Analyzer: analysis.Plain}); err != nil {
 					t.Error(err)
 				}
 			}

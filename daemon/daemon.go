@@ -22,7 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
@@ -197,7 +197,7 @@ func (d *Daemon) openAll() error {
 	if err != nil {
 		return err
 	}
-	d.store.Index(bm25.Standard)
+	d.store.Index(analysis.Standard)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/tool"
@@ -106,7 +107,7 @@ func (d *Daemon) alike(ctx context.Context, name string) []string {
 
 func wordsOf(name string) map[string]bool {
 	words := make(map[string]bool)
-	for t := range bm25.Standard.Tokens(name) {
+	for t := range analysis.Standard.Tokens(name) {
 		words[t] = true
 	}
 	return words

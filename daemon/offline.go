@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
 	"crabmem/daemon/model"
@@ -82,7 +83,7 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 				return "", err
 			}
 			fmt.Fprintf(&b, "- **%s** (%s): %s\n", oneLine(h.Entry.Name), h.Entry.Kind,
-				oneLine(snippet.Cut(h.Entry.Content, bm25.Standard, x.Weights(), offlineSnippet)))
+				oneLine(snippet.Cut(h.Entry.Content, analysis.Standard, x.Weights(), offlineSnippet)))
 		}
 	}
 	for _, m := range said(q.Messages[:at], question) {
@@ -99,7 +100,7 @@ var errNoQuestion = fmt.Errorf("no message to answer")
 // said returns the messages of a conversation that are most about a question,
 // at most two.
 func said(ms []sessionlog.Message, question string) []sessionlog.Message {
-	x := bm25.New(bm25.Standard)
+	x := bm25.New(analysis.Standard)
 	for i, m := range ms {
 		if (m.Role == sessionlog.RoleUser || m.Role == sessionlog.RoleAssistant) && !m.Injected && !strings.HasPrefix(m.Content, "No model is in use") {
 			x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{m.Content}})

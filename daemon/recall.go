@@ -3,7 +3,7 @@ package daemon
 import (
 	"slices"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/wire/pb"
@@ -16,7 +16,7 @@ func (d *Daemon) recall(r *request, m *pb.RecallMsg) error {
 		return err
 	}
 	if m.GetAnalyzer() != "" {
-		if q.Analyzer, err = bm25.ParseAnalyzer(m.GetAnalyzer()); err != nil {
+		if q.Analyzer, err = analysis.ParseAnalyzer(m.GetAnalyzer()); err != nil {
 			return invalid("analyzer: %v", err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/daemon/wire/pb"
 )
@@ -195,7 +195,7 @@ func (d *Daemon) storeStats(r *request, m *pb.StoreStatsMsg) error {
 	a := StatsAnswer{Path: d.store.Path(), Stats: d.store.Stats()}
 	if m.GetIndex() {
 		start := time.Now()
-		x, err := d.store.IndexStats(r.ctx, bm25.Standard)
+		x, err := d.store.IndexStats(r.ctx, analysis.Standard)
 		if err != nil {
 			return err
 		}

@@ -7,12 +7,13 @@ import (
 	"sync"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // IndexOptions are those of an [Index]. The zero value is ready to use.
 type IndexOptions struct {
 	// Analyzer is the rule that turns text into terms.
-	Analyzer bm25.Analyzer
+	Analyzer analysis.Analyzer
 	// Tools has the results and the arguments of tool calls indexed and shown.
 	// They hold what agents read: files, environments, secrets.
 	Tools bool
@@ -27,7 +28,7 @@ type IndexOptions struct {
 // names are indexed, of their results nothing, and never the reasoning.
 type Index struct {
 	dir      *Dir
-	analyzer bm25.Analyzer
+	analyzer analysis.Analyzer
 	tools    bool
 
 	refreshing sync.Mutex // one Refresh at a time; taken before mu

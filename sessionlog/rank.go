@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 )
 
@@ -44,7 +45,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 		return nil, errIndexClosed
 	}
 	query := bm25.Query{Text: q.Text, Limit: q.Limit, Count: true}
-	if x.analyzer == bm25.Standard {
+	if x.analyzer == analysis.Standard {
 		query.Limit, query.Correct = bm25.Borrowers, x.without&partCorrect == 0
 	}
 	r := &ranking{}
@@ -53,7 +54,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 		return r, nil
 	}
 	r.words = x.search(query)
-	if x.analyzer == bm25.Standard && x.without&partLend == 0 {
+	if x.analyzer == analysis.Standard && x.without&partLend == 0 {
 		r.words.Lend(x.beside)
 	}
 	if !x.ordered {

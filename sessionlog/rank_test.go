@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
 )
@@ -47,7 +48,7 @@ func TestSearchCorrects(t *testing.T) {
 	if r := mustSearch(t, x, sessionlog.Query{Text: "kubernetse"}); !strings.Contains(r.Hits[0].Snippet, "kubernetes") {
 		t.Errorf("the snippet does not show what was found: %q", r.Hits[0].Snippet)
 	}
-	plain := newIndex(t, openSearchDir(t, dir), &sessionlog.IndexOptions{Analyzer: bm25.Plain})
+	plain := newIndex(t, openSearchDir(t, dir), &sessionlog.IndexOptions{Analyzer: analysis.Plain})
 	if r := mustSearch(t, plain, sessionlog.Query{Text: "kubernetse"}); r.Total != 0 || r.Corrections != nil {
 		t.Errorf("plain: %+v", r)
 	}

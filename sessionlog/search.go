@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
 )
@@ -52,7 +53,7 @@ type Result struct {
 	Searched int   `json:"searched"`
 	Hits     []Hit `json:"hits"` // best first; of equals the newest
 	// Corrections are what was searched for in the place of words that nothing
-	// has; with bm25.Standard.
+	// has; with analysis.Standard.
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
 }
 
@@ -80,7 +81,7 @@ type Windowed struct {
 	Text string `json:"text"` // at most 1 KiB; of a result only whose and how long it is
 }
 
-// Search returns the messages that match best. With bm25.Standard a message
+// Search returns the messages that match best. With analysis.Standard a message
 // borrows words of the query from its neighbours, an answer most from its
 // question; of the best [bm25.Finalists] the texts are read, and it counts how near
 // to each other the words are; and in the place of words that nothing has others
@@ -94,7 +95,7 @@ func (x *Index) Search(q Query) (*Result, error) {
 	}
 	v := viewer{index: x, files: make(map[string]vfs.File), calls: make(map[string]string)}
 	defer v.close()
-	if !q.Bare && x.analyzer == bm25.Standard {
+	if !q.Bare && x.analyzer == analysis.Standard {
 		ranked.read(&v)
 	}
 	found := ranked.found[:min(len(ranked.found), q.Limit)]

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
 	"crabmem/sessionlog"
 )
@@ -117,7 +118,7 @@ type modelDoc struct {
 }
 
 // newSearchModel orders sessions as an index does that reads them all.
-func newSearchModel(t testing.TB, a bm25.Analyzer, tools bool, sessions []*modelSession) *searchModel {
+func newSearchModel(t testing.TB, a analysis.Analyzer, tools bool, sessions []*modelSession) *searchModel {
 	m := &searchModel{tools: tools, sessions: slices.Clone(sessions), docs: index.NewModel(a), ranked: bm25.New(a), ids: make(map[modelDoc]uint64)}
 	slices.SortFunc(m.sessions, func(a, b *modelSession) int {
 		x, _ := a.meta.Created()

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/sessionlog"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +34,7 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 	if testing.Short() {
 		queries = 100
 	}
-	for _, a := range []bm25.Analyzer{bm25.Plain, bm25.Standard} {
+	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for _, tools := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v-tools-%t", a, tools), func(t *testing.T) {
 				t.Parallel()
@@ -56,7 +56,7 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 						t.Fatalf("%+v: %v", q, err)
 					}
 					hits += len(got.Hits)
-					if a == bm25.Plain {
+					if a == analysis.Plain {
 						continue
 					}
 					if err := compareResults(mustSearch(t, x, q), m.search(q, false)); err != nil {

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/sessionlog"
 )
 
 // searchOne indexes one message and searches it.
-func searchOne(t testing.TB, a bm25.Analyzer, content, query string) sessionlog.Hit {
+func searchOne(t testing.TB, a analysis.Analyzer, content, query string) sessionlog.Hit {
 	t.Helper()
 	dir := t.TempDir()
 	line := sessionlog.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: content})
@@ -38,7 +38,7 @@ func TestSnippetShowsTheMatch(t *testing.T) {
 				at++
 			}
 			content := text[:at] + " the needles " + text[at:]
-			hit := searchOne(t, bm25.Standard, content, "needle")
+			hit := searchOne(t, analysis.Standard, content, "needle")
 			if !strings.Contains(hit.Snippet, "needles") {
 				t.Errorf("%d of %d bytes of %q: %q does not show the match", at, len(text), filler, hit.Snippet)
 			}
@@ -62,11 +62,11 @@ func TestSnippetShowsTheMost(t *testing.T) {
 		{hay + "it’s naïve" + hay, "NAIVE", "naïve"},
 		{"the " + hay + "what is the" + hay, "the what", "what is the"},
 	} {
-		if hit := searchOne(t, bm25.Standard, c.content, c.query); !strings.Contains(hit.Snippet, c.want) {
+		if hit := searchOne(t, analysis.Standard, c.content, c.query); !strings.Contains(hit.Snippet, c.want) {
 			t.Errorf("%q: %q does not show %q", c.query, hit.Snippet, c.want)
 		}
 	}
-	plain := searchOne(t, bm25.Plain, hay+"Needle"+hay, "NEEDLE")
+	plain := searchOne(t, analysis.Plain, hay+"Needle"+hay, "NEEDLE")
 	if !strings.Contains(plain.Snippet, "Needle") {
 		t.Errorf("plain: %q", plain.Snippet)
 	}

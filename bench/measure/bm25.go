@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // Index is bm25.Index as an Engine. With the standard analyzer the best matches
@@ -17,11 +18,11 @@ type Index struct {
 }
 
 // NewIndex returns an empty index with the plain analyzer.
-func NewIndex() (Engine, error) { return &Index{Index: bm25.New(bm25.Plain), name: "crabmem"}, nil }
+func NewIndex() (Engine, error) { return &Index{Index: bm25.New(analysis.Plain), name: "crabmem"}, nil }
 
 // NewStandard returns an empty index with the standard analyzer.
 func NewStandard() (Engine, error) {
-	x := &Index{Index: bm25.New(bm25.Standard), name: "standard", late: map[uint64]string{}}
+	x := &Index{Index: bm25.New(analysis.Standard), name: "standard", late: map[uint64]string{}}
 	x.texts = x.text
 	return x, nil
 }

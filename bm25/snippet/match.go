@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // A Match is a place of a text that has a term: text[Start:End].
@@ -15,7 +15,7 @@ type Match struct {
 }
 
 // Matches finds the words of text that have terms, in order.
-func Matches(text string, an bm25.Analyzer, weights map[string]float64) []Match {
+func Matches(text string, an analysis.Analyzer, weights map[string]float64) []Match {
 	f := finder{analyzer: an, weights: weights, known: make(map[string]string)}
 	for term := range weights {
 		if term == "" {
@@ -72,7 +72,7 @@ func wordByte(c byte) bool {
 // A finder tells which words have one of the terms. Analysis is the judge, and
 // it is dear, so words that cannot have one are not brought before it.
 type finder struct {
-	analyzer bm25.Analyzer
+	analyzer analysis.Analyzer
 	weights  map[string]float64
 	// seconds has by the first byte of the ASCII terms their second bytes, 0 for
 	// those that have none: an English stem begins as its word does.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 const ellipsis = "…"
@@ -32,7 +32,7 @@ func Beginning(text string, n int) string {
 
 // Cut returns at most n bytes of text: the part with the most of the terms,
 // marked where it was cut.
-func Cut(text string, an bm25.Analyzer, weights map[string]float64, n int) string {
+func Cut(text string, an analysis.Analyzer, weights map[string]float64, n int) string {
 	if len(text) <= n {
 		return text
 	}

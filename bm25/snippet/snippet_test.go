@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 )
 
@@ -20,20 +20,20 @@ func TestCut(t *testing.T) {
 		{"running", filler + "she ran and runs, " + filler, "runs"},
 	} {
 		terms := make(map[string]float64)
-		for term := range bm25.Standard.Tokens(c.query) {
+		for term := range analysis.Standard.Tokens(c.query) {
 			terms[term] = 1
 		}
 		for n := 40; n < 400; n += 7 {
-			got := snippet.Cut(c.text, bm25.Standard, terms, n)
+			got := snippet.Cut(c.text, analysis.Standard, terms, n)
 			if !strings.Contains(got, c.want) || len(got) > n || len(got) < n-28 || !utf8.ValidString(got) {
 				t.Errorf("%q in %d bytes: %d bytes %q", c.query, n, len(got), got)
 			}
 		}
 	}
-	if got := snippet.Cut("short", bm25.Standard, nil, 5); got != "short" {
+	if got := snippet.Cut("short", analysis.Standard, nil, 5); got != "short" {
 		t.Errorf("a text that fits is %q", got)
 	}
-	if got := snippet.Cut(strings.Repeat("é", 50), bm25.Standard, nil, 7); got != "ééé" {
+	if got := snippet.Cut(strings.Repeat("é", 50), analysis.Standard, nil, 7); got != "ééé" {
 		t.Errorf("a tiny budget gives %q", got)
 	}
 }
@@ -43,7 +43,7 @@ func TestCutLongWord(t *testing.T) {
 	word := strings.Repeat("x", 900)
 	for _, text := range []string{"a " + word, word + " b", "a " + word + " b " + strings.Repeat("y ", 100)} {
 		for _, n := range []int{0, 1, 3, 6, 12, 40, 800, 899} {
-			got := snippet.Cut(text, bm25.Plain, map[string]float64{word: 1}, n)
+			got := snippet.Cut(text, analysis.Plain, map[string]float64{word: 1}, n)
 			if len(got) > n || !utf8.ValidString(got) {
 				t.Errorf("%d bytes: %q", n, got)
 			}
@@ -59,7 +59,7 @@ func FuzzCut(f *testing.F) {
 	f.Add(strings.Repeat("味噌と砂糖", 40), "砂糖", 50)
 	f.Fuzz(func(t *testing.T, text, term string, n int) {
 		n = min(n, 1<<16)
-		got := snippet.Cut(text, bm25.Standard, map[string]float64{term: 1}, n)
+		got := snippet.Cut(text, analysis.Standard, map[string]float64{term: 1}, n)
 		if len(got) > max(n, 0) || utf8.ValidString(text) && !utf8.ValidString(got) {
 			t.Errorf("%d bytes: %q", n, got)
 		}

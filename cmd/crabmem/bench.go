@@ -7,7 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recalleval"
@@ -34,7 +34,7 @@ bench changes nothing.`,
 }
 
 func (c *app) benchRecallCommand() *cobra.Command {
-	f := benchFlags{analyzer: bm25.Standard.String()}
+	f := benchFlags{analyzer: analysis.Standard.String()}
 	cmd := &cobra.Command{
 		Use:   "recall [DIR...]",
 		Short: "measure how well recall finds entries",
@@ -83,7 +83,7 @@ line per set.`,
 		if b.options.Mode, err = recalleval.ParseMode(f.mode); err != nil {
 			return cli.Usagef("--%v", err)
 		}
-		if b.options.Analyzer, err = bm25.ParseAnalyzer(f.analyzer); err != nil {
+		if b.options.Analyzer, err = analysis.ParseAnalyzer(f.analyzer); err != nil {
 			return cli.Usagef("--analyzer: %v", err)
 		}
 		if (f.store == "") != (f.questions == "") {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -104,11 +104,11 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 		h := &a.Hits[i]
 		h.Name = snippet.Clip(h.Name, maxShownName)
 		if h.Bytes > most {
-			cut := snippet.Cut(*h.Content, bm25.Standard, h.Weights, most)
+			cut := snippet.Cut(*h.Content, analysis.Standard, h.Weights, most)
 			h.Content = &cut
 		}
 	}
-	a.Spend(in.Budget, bm25.Standard)
+	a.Spend(in.Budget, analysis.Standard)
 	out.Tokens, out.LeftOut = a.Tokens, a.LeftOut
 	for _, h := range a.Hits {
 		text := h.Content

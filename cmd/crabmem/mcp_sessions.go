@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/budget"
@@ -134,7 +134,7 @@ func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string
 	}
 	out.Total, out.Searched = r.Total, r.Searched
 	terms := make(map[string]float64)
-	for t := range bm25.Standard.Tokens(in.Query) {
+	for t := range analysis.Standard.Tokens(in.Query) {
 		terms[t] = 1
 	}
 	var b strings.Builder
@@ -162,7 +162,7 @@ func (out *sessionSearchOut) add(h *sessionlog.Hit, terms map[string]float64, to
 	room := tokens - out.Tokens
 	hit := sessionHit{
 		Session: h.ID, Title: snippet.Clip(h.Title, maxShownName), Agent: snippet.Clip(h.Agent, crabNameChars), Sender: snippet.Clip(h.CreatedBy, crabNameChars),
-		Line: h.Line, Role: snippet.Clip(h.Role, crabNameChars), Score: h.Score, Text: snippet.Cut(h.Snippet, bm25.Standard, terms, snippetBytes), Window: []sessionLine{},
+		Line: h.Line, Role: snippet.Clip(h.Role, crabNameChars), Score: h.Score, Text: snippet.Cut(h.Snippet, analysis.Standard, terms, snippetBytes), Window: []sessionLine{},
 	}
 	n := budget.Count(hit.Session + " " + hit.Title + " " + hit.Text)
 	if n > room {

@@ -37,7 +37,7 @@ go test ./cmd/crabmem -run TestThirdPartyNotices -notices.update   # write
 | --- | --- | --- |
 | vocabulary of the tokenizer cl100k_base | OpenAI tiktoken, in github.com/tiktoken-go/tokenizer | MIT |
 | tables of the Russian stemmer | Snowball, in github.com/blevesearch/snowballstem | BSD-3-Clause |
-| light stemmers of Arabic and Hindi (bm25/lightstem.go) | rules of Apache Lucene and bleve | Apache-2.0 |
+| light stemmers of Arabic and Hindi (bm25/analysis/lightstem.go) | rules of Apache Lucene and bleve | Apache-2.0 |
 | Unicode tables | Unicode Character Database, in Go, golang.org/x/text, and github.com/clipperhouse/uax29/v2 | Unicode-3.0 |
 | time zones | IANA time zone database, in Go (time/tzdata) | public domain |
 | HTML entities | HTML standard, in github.com/yuin/goldmark | MIT |

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -28,7 +29,7 @@ type recallFlags struct {
 }
 
 func (c *app) recallCommand() *cobra.Command {
-	f := recallFlags{limit: 5, analyzer: bm25.Standard.String()}
+	f := recallFlags{limit: 5, analyzer: analysis.Standard.String()}
 	cmd := &cobra.Command{
 		Use:     "recall QUERY|-",
 		GroupID: groupUse,
@@ -109,7 +110,7 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 	if q.Kinds, err = parseKinds(f.kind); err != nil {
 		return q, err
 	}
-	if q.Analyzer, err = bm25.ParseAnalyzer(f.analyzer); err != nil {
+	if q.Analyzer, err = analysis.ParseAnalyzer(f.analyzer); err != nil {
 		return q, cli.Usagef("--analyzer: %v", err)
 	}
 	return q, nil

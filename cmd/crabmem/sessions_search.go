@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
@@ -190,11 +191,11 @@ func (c *app) warnUnread(unread map[string]error) {
 
 func (c *app) foundText(a *sessionsFound) {
 	terms := make(map[string]float64)
-	for t := range bm25.Standard.Tokens(a.Query) {
+	for t := range analysis.Standard.Tokens(a.Query) {
 		terms[t] = 1
 	}
 	for _, x := range a.Corrections {
-		for t := range bm25.Standard.Tokens(strings.Join(x.Words, " ")) {
+		for t := range analysis.Standard.Tokens(strings.Join(x.Words, " ")) {
 			terms[t] = 1
 		}
 	}
@@ -202,7 +203,7 @@ func (c *app) foundText(a *sessionsFound) {
 		h := &a.Hits[i]
 		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(cli.SessionLabel(h.ID, h.Title)),
 			c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", cli.Label(h.Role), h.Line, h.Score)))
-		best := cli.OneLine(snippet.Cut(h.Snippet, bm25.Standard, terms, 240))
+		best := cli.OneLine(snippet.Cut(h.Snippet, analysis.Standard, terms, 240))
 		if !slices.ContainsFunc(h.Window, func(w sessionlog.Windowed) bool { return w.Line == h.Line }) {
 			c.foundLine(">", h.Line, h.Role, best)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon"
@@ -39,7 +40,7 @@ it. If a daemon holds the store, stats adds the daemon's figures.`,
 				start := time.Now()
 				var x bm25.Stats
 				err := c.Busy("indexing", func() (err error) {
-					x, err = s.IndexStats(cmd.Context(), bm25.Standard)
+					x, err = s.IndexStats(cmd.Context(), analysis.Standard)
 					return err
 				})
 				if err != nil {

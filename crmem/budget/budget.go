@@ -2,7 +2,7 @@
 package budget
 
 import (
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 )
 
@@ -36,7 +36,7 @@ const (
 // in the order of the entries; then whole texts in place of snippets, where
 // they fit; then longer snippets. Entries after the parts that it returns are
 // left out.
-func Spend(entries []Entry, tokens int, an bm25.Analyzer) (parts []Part, used int) {
+func Spend(entries []Entry, tokens int, an analysis.Analyzer) (parts []Part, used int) {
 	s := spender{entries: entries, analyzer: an, room: min(tokens, maxTokens)}
 	room := s.room
 	s.names()
@@ -48,7 +48,7 @@ func Spend(entries []Entry, tokens int, an bm25.Analyzer) (parts []Part, used in
 
 type spender struct {
 	entries  []Entry
-	analyzer bm25.Analyzer
+	analyzer analysis.Analyzer
 	parts    []Part
 	texts    []shown // of the parts
 	room     int     // tokens that are left

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem/budget"
 
 	"github.com/clipperhouse/uax29/v2/graphemes"
@@ -56,7 +56,7 @@ func TestSpend(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		list := entries(rng, rng.IntN(12), true)
 		tokens := 1 + rng.IntN(1<<(1+rng.IntN(13)))
-		parts, used := budget.Spend(list, tokens, bm25.Standard)
+		parts, used := budget.Spend(list, tokens, analysis.Standard)
 		var all strings.Builder
 		sum := 0
 		for i, p := range parts {
@@ -142,7 +142,7 @@ func TestSpendFills(t *testing.T) {
 		total += budget.Count(e.Name+"\n") + budget.Count(e.Text+"\n")
 	}
 	for tokens := 200; tokens < 2*total; tokens += tokens / 5 {
-		_, used := budget.Spend(list, tokens, bm25.Standard)
+		_, used := budget.Spend(list, tokens, analysis.Standard)
 		if want := min(tokens, total); used < want*97/100 {
 			t.Errorf("budget %d: only %d tokens of %d are used", tokens, used, want)
 		}
@@ -166,7 +166,7 @@ func TestSpendOrder(t *testing.T) {
 		total += budget.Count(e.Name+"\n") + budget.Count(e.Text+"\n")
 	}
 	for tokens := range total + 1 {
-		parts, used := budget.Spend(list, tokens, bm25.Standard)
+		parts, used := budget.Spend(list, tokens, analysis.Standard)
 		if want := min(tokens/2, 3); len(parts) < min(want, 1) || tokens >= 16 && len(parts) != 3 {
 			t.Errorf("budget %d: %d parts", tokens, len(parts))
 		}
@@ -204,7 +204,7 @@ func TestSpendCode(t *testing.T) {
 		{hay + "\n" + large[:len(large)-4], "nothing of note", "\x00"},
 		{large, "", "```"},
 	} {
-		parts, _ := budget.Spend([]budget.Entry{{Name: "n", Text: c.text, Weights: weights}}, 100, bm25.Standard)
+		parts, _ := budget.Spend([]budget.Entry{{Name: "n", Text: c.text, Weights: weights}}, 100, analysis.Standard)
 		if got := parts[0].Text; !strings.Contains(got, c.want) || strings.Contains(got, c.never) || strings.Count(got, "```")%2 != 0 {
 			t.Errorf("%.60q: %q, want %q in it", c.text, got, c.want)
 		}
@@ -217,7 +217,7 @@ func FuzzSpend(f *testing.F) {
 	f.Add("e\u0301", strings.Repeat("🇫🇮", 200)+"\r\n> ```", "x", 40)
 	f.Fuzz(func(t *testing.T, name, text, term string, tokens int) {
 		list := []budget.Entry{{Name: name, Text: text, Weights: map[string]float64{term: 1}}, {Name: text, Text: name + text + text}}
-		parts, used := budget.Spend(list, tokens, bm25.Standard)
+		parts, used := budget.Spend(list, tokens, analysis.Standard)
 		if used > max(tokens, 0) {
 			t.Errorf("%d tokens of %d", used, tokens)
 		}

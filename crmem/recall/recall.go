@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
 )
@@ -100,7 +101,7 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 
 // Spend shows the hits, which have weights and no budget yet, with at most so
 // many tokens. Those whose names have no room are left out.
-func (a *Answer) Spend(tokens int, an bm25.Analyzer) {
+func (a *Answer) Spend(tokens int, an analysis.Analyzer) {
 	entries := make([]budget.Entry, len(a.Hits))
 	for i, h := range a.Hits {
 		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: h.Weights}

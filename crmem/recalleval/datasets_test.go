@@ -15,7 +15,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem/recalleval"
 )
 
@@ -172,14 +172,14 @@ func TestDatasets(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+		for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
 			r, err := recalleval.Run(t.Context(), set, recalleval.Options{Analyzer: a})
 			if err != nil {
 				t.Errorf("%s: %v", dir, err)
 				continue
 			}
 			least := "-"
-			if n, named := want[r.Set]; named && a == bm25.Standard {
+			if n, named := want[r.Set]; named && a == analysis.Standard {
 				least = fmt.Sprintf("%.3f", n)
 				standard = append(standard, r)
 			}

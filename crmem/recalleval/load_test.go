@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/recalleval"
 
@@ -132,7 +132,7 @@ func TestEntries(t *testing.T) {
 	if len(names) != 4 || !names["Alone"] {
 		t.Errorf("names %v", names)
 	}
-	for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+	for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
 		for name, terms := range map[string]int{s.Docs[0].Entry.Name: 1, s.Docs[2].Entry.Name: 0, s.Docs[3].Entry.Name: 1} {
 			n := 0
 			for range a.Tokens(name) {

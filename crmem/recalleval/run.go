@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 )
 
 // Options are how a set is run.
 type Options struct {
 	Mode     Mode
-	Analyzer bm25.Analyzer
+	Analyzer analysis.Analyzer
 	// Passes is how often queries are timed, each by its fastest; with 0 no
 	// cost is measured at all.
 	Passes int

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 )
 
@@ -30,7 +30,7 @@ const timedQueries = 1000
 // in the one under "" and, in mode Group, each group in one of its own.
 type storeSet struct {
 	mode     Mode
-	analyzer bm25.Analyzer
+	analyzer analysis.Analyzer
 	stores   map[string]*crmem.Store
 	docs     map[uint64]*Doc // by the ID of their entries
 	cost     *Cost           // nil: not measured

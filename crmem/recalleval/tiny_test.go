@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem/recalleval"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,7 +74,7 @@ func TestModes(t *testing.T) {
 		{recalleval.Pooled, []string{"garden-2", "garden-3", "garden-4", "cellar-1", "cellar-2", "cellar-3", "cellar-4", "cellar-5", "garden-1"},
 			recalleval.Scores{NDCG10: 1 / log2(10), Recall10: 1, Recall100: 1, MRR10: 1. / 9, Hit10: 1}, 9},
 	} {
-		for _, a := range []bm25.Analyzer{bm25.Plain} { // BM25 alone, which can be computed by hand
+		for _, a := range []analysis.Analyzer{analysis.Plain} { // BM25 alone, which can be computed by hand
 			r, err := recalleval.Run(t.Context(), tiny(t), recalleval.Options{Mode: c.mode, Analyzer: a})
 			if err != nil {
 				t.Fatal(err)
@@ -124,7 +124,7 @@ func TestK(t *testing.T) {
 		t.Fatal(err)
 	}
 	for mode, want := range map[recalleval.Mode][3]int{recalleval.Group: {100, 0, 1}, recalleval.Filter: {100, 0, 1}, recalleval.Pooled: {0, 0, 1}} {
-		r, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: mode, Analyzer: bm25.Plain})
+		r, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: mode, Analyzer: analysis.Plain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestDefaultMode(t *testing.T) {
 		s.Docs[i].Group = ""
 	}
 	s.Groups = 0
-	if r, err = recalleval.Run(t.Context(), s, recalleval.Options{Mode: recalleval.Filter, Analyzer: bm25.Plain}); err != nil {
+	if r, err = recalleval.Run(t.Context(), s, recalleval.Options{Mode: recalleval.Filter, Analyzer: analysis.Plain}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Mode != recalleval.Pooled || r.Answers[0].Rank != 9 {
@@ -164,7 +164,7 @@ func TestUngrouped(t *testing.T) {
 		s := tiny(t)
 		s.Queries[0].Group, s.Ungrouped = "", 1
 		s.Queries[1].Group = "no such group"
-		r, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: mode, Analyzer: bm25.Plain})
+		r, err := recalleval.Run(t.Context(), s, recalleval.Options{Mode: mode, Analyzer: analysis.Plain})
 		if err != nil {
 			t.Fatal(err)
 		}

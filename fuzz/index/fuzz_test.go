@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // vocabulary is what fuzzed documents are made of: short and long words, words
@@ -64,7 +65,7 @@ func FuzzIndex(f *testing.F) {
 			return // no more to learn, only slower
 		}
 		in := tape(data)
-		a := bm25.Analyzer(in.next() & 1)
+		a := analysis.Analyzer(in.next() & 1)
 		x, m := bm25.New(a), NewModel(a)
 		built := map[uint64]bm25.Doc{}
 		for range in.next() & 31 {
@@ -132,13 +133,13 @@ func FuzzTokens(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, want := slices.Collect(bm25.Plain.Tokens(s)), plainTokens(s); !slices.Equal(got, want) && !oddSigma(s) {
+		if got, want := slices.Collect(analysis.Plain.Tokens(s)), plainTokens(s); !slices.Equal(got, want) && !oddSigma(s) {
 			t.Fatalf("plain tokens of %q are %q, want %q", s, got, want)
 		}
 		if want, covered := standardTokens(s); covered {
 			compareStandard(t, s, want)
 		}
-		for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
+		for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
 			x := bm25.New(a)
 			x.Add(bm25.Doc{ID: 1, Fields: []string{s, "sentinel", s}})
 			want := map[string]int{}
@@ -151,7 +152,7 @@ func FuzzTokens(f *testing.F) {
 				n++
 			}
 			length := a.Length(s)
-			if length > n || length == 0 != (n == 0) || a == bm25.Plain && length != n {
+			if length > n || length == 0 != (n == 0) || a == analysis.Plain && length != n {
 				t.Fatalf("%v: the length of %q is %d, it has %d terms", a, s, length, n)
 			}
 			e, _ := x.Explain(bm25.Query{Text: s}, 1)
@@ -166,7 +167,7 @@ func FuzzTokens(f *testing.F) {
 				}
 				delete(want, line.Term)
 			}
-			if a == bm25.Plain && len(want) > 0 {
+			if a == analysis.Plain && len(want) > 0 {
 				t.Fatalf("%q: not explained: %v", s, want)
 			}
 		}
@@ -175,13 +176,13 @@ func FuzzTokens(f *testing.F) {
 
 func compareStandard(t *testing.T, s string, want []string) {
 	t.Helper()
-	if got := slices.Collect(bm25.Standard.Tokens(s)); !slices.Equal(got, want) {
+	if got := slices.Collect(analysis.Standard.Tokens(s)); !slices.Equal(got, want) {
 		t.Fatalf("standard tokens of %q are %q, want %q", s, got, want)
 	}
-	if got := bm25.Standard.Length(s); got != len(want) {
+	if got := analysis.Standard.Length(s); got != len(want) {
 		t.Fatalf("the standard length of %q is %d, want %d", s, got, len(want))
 	}
-	x := bm25.New(bm25.Standard)
+	x := bm25.New(analysis.Standard)
 	x.Add(bm25.Doc{ID: 1, Fields: []string{s}})
 	tf := map[string]int{}
 	for _, term := range want {

@@ -11,11 +11,12 @@ import (
 	"slices"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // Model is an index without an index.
 type Model struct {
-	Analyzer bm25.Analyzer
+	Analyzer analysis.Analyzer
 	docs     map[uint64]modelDoc
 }
 
@@ -26,7 +27,7 @@ type modelDoc struct {
 }
 
 // NewModel returns an empty model.
-func NewModel(a bm25.Analyzer) *Model {
+func NewModel(a analysis.Analyzer) *Model {
 	return &Model{Analyzer: a, docs: map[uint64]modelDoc{}}
 }
 
@@ -71,7 +72,7 @@ func (m *Model) IDs() []uint64 {
 // come from other code than the index's: under Standard, if standardTokens
 // covers the text.
 func (m *Model) terms(text string) (terms []string, own bool) {
-	if m.Analyzer == bm25.Plain {
+	if m.Analyzer == analysis.Plain {
 		return plainTokens(text), true
 	}
 	if terms, own = standardTokens(text); own {
@@ -115,7 +116,7 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 // query's terms.
 func (m *Model) Search(q bm25.Query) bm25.Result {
 	weights := map[string]float64{}
-	if m.Analyzer == bm25.Plain {
+	if m.Analyzer == analysis.Plain {
 		for _, t := range plainTokens(q.Text) {
 			weights[t] = 1
 		}

@@ -30,7 +30,7 @@ var regular = func() map[string]string {
 	return m
 }()
 
-// standardTokens returns the terms of a text under bm25.Standard, in order. It
+// standardTokens returns the terms of a text under analysis.Standard, in order. It
 // shares no code with bm25. It covers texts whose words are separated by spaces
 // and newlines, and are each of one kind: ASCII letters, which may be camelCase;
 // letters of Latin-1 and Latin Extended-A; Greek; Russian; Han and kana. It

@@ -14,7 +14,7 @@ import (
 var stopWords = strings.Fields(`a an the is it in of to and or for on at by with as be was are been has had
 have do does did but not no if so from that this then than into its my me we he she they you your our his her`)
 
-// plainTokens is bm25.Plain.Tokens, written down as the rule says.
+// plainTokens is analysis.Plain.Tokens, written down as the rule says.
 func plainTokens(s string) []string {
 	lower := cases.Lower(language.Und)
 	var tokens []string

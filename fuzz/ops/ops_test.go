@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/refdec"
@@ -212,7 +212,7 @@ func (w *world) step(p *program) error {
 	case 14:
 		return w.get(append(slices.Clone(names), "x", "ship", "nobody")[p.pick(len(names)+3)])
 	case 15:
-		return w.search([]string{"one", "words fox", "x", "caf\u00e9", "京都"}[p.pick(5)], bm25.Analyzer(p.pick(2)))
+		return w.search([]string{"one", "words fox", "x", "caf\u00e9", "京都"}[p.pick(5)], analysis.Analyzer(p.pick(2)))
 	}
 	return w.same(w.store)
 }
@@ -324,7 +324,7 @@ func (w *world) get(name string) error {
 }
 
 // search wants what a store that was built anew finds.
-func (w *world) search(text string, a bm25.Analyzer) error {
+func (w *world) search(text string, a analysis.Analyzer) error {
 	fresh := crmem.New(&w.opts)
 	defer fresh.Close()
 	for _, e := range w.model.list() {

@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"sync"
@@ -40,7 +40,7 @@ var standardStop = sync.OnceValue(func() map[string]bool {
 	return m
 })
 
-func isStopWord(term []byte) bool { return standardStop()[string(term)] }
+func IsStopWord(term []byte) bool { return standardStop()[string(term)] }
 
 // maxStem is the longest word that is stemmed, in letters; longer ones are not
 // words, and the stemmer's cost grows with the square of their length.
@@ -52,7 +52,7 @@ const maxParts = 8
 
 // standard emits the terms of a run under Standard.
 func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
-	if ascii(run) {
+	if IsASCII(run) {
 		u.identifier(run, emit)
 		return
 	}
@@ -61,11 +61,11 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		switch {
-		case dense(r):
+		case IsUnspaced(r):
 			end := size
 			for end < len(text) {
 				r, size := utf8.DecodeRune(text[end:])
-				if !dense(r) && !unicode.Is(unicode.M, r) {
+				if !IsUnspaced(r) && !unicode.Is(unicode.M, r) {
 					break
 				}
 				end += size
@@ -76,7 +76,7 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 			end := size
 			for end < len(text) {
 				r, size := utf8.DecodeRune(text[end:])
-				if dense(r) || !alphanumeric(r) && !unicode.Is(unicode.M, r) {
+				if IsUnspaced(r) || !alphanumeric(r) && !unicode.Is(unicode.M, r) {
 					break
 				}
 				end += size
@@ -190,9 +190,9 @@ func decimal(r rune) rune {
 	return r
 }
 
-// dense reports whether r belongs to a script that is written without spaces,
+// IsUnspaced reports whether r belongs to a script that is written without spaces,
 // or (Hangul) with particles grown onto the words.
-func dense(r rune) bool {
+func IsUnspaced(r rune) bool {
 	return r >= 0x0E00 && (r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
 		unicode.Hangul, unicode.Bopomofo, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))
 }

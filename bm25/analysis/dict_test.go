@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"fmt"
@@ -21,16 +21,16 @@ func TestDict(t *testing.T) {
 	}
 	d.clip()
 	for i := range n {
-		id, ok := d.find(term(i))
+		id, ok := d.Find(term(i))
 		if again := d.add(term(i)); !ok || id != uint32(i) || again != id {
 			t.Fatalf("term %d, %q, is found as %d, %t, and added again as %d", i, term(i), id, ok, again)
 		}
-		if got := d.appendTerm(nil, id); string(got) != string(term(i)) {
+		if got := d.AppendTerm(nil, id); string(got) != string(term(i)) {
 			t.Fatalf("term %d comes back as %q, want %q", i, got, term(i))
 		}
 	}
 	for _, absent := range []string{"", "w", "wwwwwwwwwwwww", "0x", strings.Repeat("w", 300)} {
-		if id, ok := d.find([]byte(absent)); ok {
+		if id, ok := d.Find([]byte(absent)); ok {
 			t.Errorf("%q is found as %d", absent, id)
 		}
 	}

@@ -1,4 +1,4 @@
-package bm25_test
+package analysis_test
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 
 	"github.com/blevesearch/go-porterstemmer"
 	"github.com/google/go-cmp/cmp"
@@ -49,7 +50,7 @@ func randomWord(r *rand.Rand) string {
 // TestLexer: what documents are indexed under, words seen before and new ones,
 // is what Tokens gives, and an index has exactly these terms.
 func TestLexer(t *testing.T) {
-	r := random(t)
+	r := rand.New(rand.NewPCG(1, 8))
 	seen := make([]string, 2000)
 	for i := range seen {
 		seen[i] = randomWord(r)
@@ -71,8 +72,8 @@ func TestLexer(t *testing.T) {
 		}
 		docs[i] = bm25.Doc{ID: uint64(i), Fields: fields}
 	}
-	for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
-		lex := bm25.Lexer(a)
+	for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
+		lex := analysis.Terms(a)
 		vocabulary := map[string]bool{}
 		for _, d := range docs {
 			var want []string
@@ -121,7 +122,7 @@ func TestStems(t *testing.T) {
 			checkStem(t, string(word))
 		}
 	}
-	r := random(t)
+	r := rand.New(rand.NewPCG(1, 8))
 	suffixes := strings.Fields(`s es ies sses ed eed ing y at bl iz ll ational tional enci anci izer bli alli entli eli
 		ousli ization ation ator alism iveness fulness ousness aliti iviti biliti logi icate ative alize iciti ical ful
 		ness al ance ence er ic able ible ant ement ment ent sion tion ion ou ism ate iti ous ive ize e le ee yy ying`)
@@ -139,7 +140,7 @@ func TestStems(t *testing.T) {
 
 func checkStem(t *testing.T, form string) {
 	want := porterstemmer.StemString(regular(form))
-	if got := slices.Collect(bm25.Standard.Tokens(form)); len(got) != 1 || got[0] != want {
+	if got := slices.Collect(analysis.Standard.Tokens(form)); len(got) != 1 || got[0] != want {
 		t.Fatalf("%s becomes %q, want %s", form, got, want)
 	}
 }
@@ -147,8 +148,8 @@ func checkStem(t *testing.T, form string) {
 // TestLexerCollisions: so many words that their hashes share place and tag are
 // told apart.
 func TestLexerCollisions(t *testing.T) {
-	for _, a := range []bm25.Analyzer{bm25.Standard, bm25.Plain} {
-		lex := bm25.Lexer(a)
+	for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
+		lex := analysis.Terms(a)
 		words := make([]string, 100)
 		for i := range 4000 {
 			for j := range words {
@@ -158,7 +159,7 @@ func TestLexerCollisions(t *testing.T) {
 			got := lex([]string{strings.Join(words, " ")})
 			want := slices.Clone(words)
 			for j, w := range words {
-				if a == bm25.Standard {
+				if a == analysis.Standard {
 					want[j] = regular(w)
 				}
 			}
@@ -166,22 +167,6 @@ func TestLexerCollisions(t *testing.T) {
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Fatalf("%v: the words %q are indexed under %q", a, words, got)
 			}
-		}
-	}
-}
-
-// TestScratchIsGivenBack: the buffers of a document of 4 MB stay for the next one,
-// those of a longer one do not. Blanks need nothing but a copy, whose memory the
-// runtime rounds up to whole pages.
-func TestScratchIsGivenBack(t *testing.T) {
-	for _, c := range []struct {
-		size int
-		kept bool
-	}{{4<<20 - 100, true}, {4<<20 + 100, false}} {
-		x := bm25.New(bm25.Plain)
-		x.Add(bm25.Doc{ID: 1, Fields: []string{strings.Repeat(" ", c.size)}})
-		if n := x.Stats().Bytes; n >= 4<<20 != c.kept {
-			t.Errorf("%d bytes are kept of a document of %d", n, c.size)
 		}
 	}
 }

@@ -1,9 +1,9 @@
-package bm25_test
+package analysis_test
 
 import (
 	"testing"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 func TestPhrase(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPhrase(t *testing.T) {
 		{"", []string{"anything"}, true},
 		{" ,. ", nil, true},
 	} {
-		if got := bm25.NewPhrase(c.phrase).In(c.texts...); got != c.want {
+		if got := analysis.NewPhrase(c.phrase).In(c.texts...); got != c.want {
 			t.Errorf("NewPhrase(%q).In(%q) = %v, want %v", c.phrase, c.texts, got, c.want)
 		}
 	}

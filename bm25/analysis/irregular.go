@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"strings"
@@ -182,8 +182,8 @@ var irregular = sync.OnceValues(func() (words map[string]string, forms map[strin
 	return words, forms
 })
 
-// irregularForms returns the irregular forms of the word that has a stem.
-func irregularForms(stem []byte) []string {
+// IrregularForms returns the irregular forms of the word that has a stem.
+func IrregularForms(stem []byte) []string {
 	_, forms := irregular()
 	return forms[string(stem)]
 }

@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// A dict numbers terms from 0 in the order in which they come. No term is taken out
+// A Dict numbers terms from 0 in the order in which they come. No term is taken out
 // alone: their numbers are part of segments (see Index.shrink). Under Standard the forms
 // of words have numbers, too, as if they were terms that no document has.
 //
@@ -16,7 +16,7 @@ import (
 // letters, digits and marks, so none holds a zero byte. The key of a longer one
 // has 0xff, which neither UTF-8 nor a form uses, on top of its place in the
 // arena.
-type dict struct {
+type Dict struct {
 	keys  []uint64
 	arena []byte // of each long term its length (uvarint) and its bytes
 	// slots is an open-addressing table. The low bits of a slot, as many as
@@ -38,8 +38,8 @@ var prefixMask = [16]uint64{0, 1<<8 - 1, 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<40 
 
 // newDict returns an empty dict. Its hashes are seeded, so that no text can be
 // made to collide on purpose.
-func newDict() *dict {
-	return &dict{slots: make([]uint32, minSlots), seed: rand.Uint64()}
+func newDict() *Dict {
+	return &Dict{slots: make([]uint32, minSlots), seed: rand.Uint64()}
 }
 
 func fold(a, b uint64) uint64 {
@@ -47,10 +47,10 @@ func fold(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-func (d *dict) hashShort(key uint64) uint64 { return fold(key^d.seed, mix1) }
+func (d *Dict) hashShort(key uint64) uint64 { return fold(key^d.seed, mix1) }
 
 // hashLong hashes a term of more than eight bytes.
-func (d *dict) hashLong(term []byte) uint64 {
+func (d *Dict) hashLong(term []byte) uint64 {
 	h := d.seed ^ uint64(len(term))
 	for i := 0; i < len(term)-8; i += 8 {
 		h = fold(h^binary.LittleEndian.Uint64(term[i:]), mix2)
@@ -68,7 +68,7 @@ func shortKey(term []byte) uint64 {
 }
 
 // addShort returns the number of the term with this key, a new one if need be.
-func (d *dict) addShort(key uint64) uint32 {
+func (d *Dict) addShort(key uint64) uint32 {
 	h := d.hashShort(key)
 	mask := uint32(len(d.slots) - 1)
 	for i := uint32(h>>32) & mask; ; i = (i + 1) & mask {
@@ -85,7 +85,7 @@ func (d *dict) addShort(key uint64) uint32 {
 }
 
 // addLong is addShort for a term of more than eight bytes.
-func (d *dict) addLong(term []byte) uint32 {
+func (d *Dict) addLong(term []byte) uint32 {
 	h := d.hashLong(term)
 	mask := uint32(len(d.slots) - 1)
 	for i := uint32(h>>32) & mask; ; i = (i + 1) & mask {
@@ -105,15 +105,15 @@ func (d *dict) addLong(term []byte) uint32 {
 }
 
 // add returns the number of a term, a new one if need be.
-func (d *dict) add(term []byte) uint32 {
+func (d *Dict) add(term []byte) uint32 {
 	if len(term) <= 8 {
 		return d.addShort(shortKey(term))
 	}
 	return d.addLong(term)
 }
 
-// find returns the number of a term.
-func (d *dict) find(term []byte) (uint32, bool) {
+// Find returns the number of a term.
+func (d *Dict) Find(term []byte) (uint32, bool) {
 	var h, key uint64
 	long := len(term) > 8
 	if long {
@@ -139,7 +139,7 @@ func (d *dict) find(term []byte) (uint32, bool) {
 }
 
 // insert numbers a new term whose free slot is i.
-func (d *dict) insert(i uint32, h, key uint64) uint32 {
+func (d *Dict) insert(i uint32, h, key uint64) uint32 {
 	id := uint32(len(d.keys))
 	mask := uint32(len(d.slots) - 1)
 	d.slots[i] = uint32(h)&^mask | (id + 1)
@@ -151,7 +151,7 @@ func (d *dict) insert(i uint32, h, key uint64) uint32 {
 }
 
 // resize makes the table n slots large, a power of two.
-func (d *dict) resize(n int) {
+func (d *Dict) resize(n int) {
 	d.slots = make([]uint32, n)
 	mask := uint32(n - 1)
 	for id, key := range d.keys {
@@ -170,14 +170,14 @@ func (d *dict) resize(n int) {
 }
 
 // long returns the term of a long key.
-func (d *dict) long(key uint64) []byte {
+func (d *Dict) long(key uint64) []byte {
 	b := d.arena[key&^longKey:]
 	n, size := binary.Uvarint(b)
 	return b[size : size+int(n)]
 }
 
-// appendTerm appends the term with number id.
-func (d *dict) appendTerm(dst []byte, id uint32) []byte {
+// AppendTerm appends the term with number id.
+func (d *Dict) AppendTerm(dst []byte, id uint32) []byte {
 	key := d.keys[id]
 	if key >= longKey {
 		return append(dst, d.long(key)...)
@@ -186,11 +186,11 @@ func (d *dict) appendTerm(dst []byte, id uint32) []byte {
 	return dst[:len(dst)-bits.LeadingZeros64(key)/8]
 }
 
-// len returns how many terms there are.
-func (d *dict) len() int { return len(d.keys) }
+// Len returns how many terms there are.
+func (d *Dict) Len() int { return len(d.keys) }
 
 // clip gives back memory that growth has left over.
-func (d *dict) clip() {
+func (d *Dict) clip() {
 	d.keys, d.arena = slices.Clone(d.keys), slices.Clone(d.arena)
 	n := 1 << bits.Len(uint(max(len(d.keys)*5/4, minSlots-1)))
 	if n < len(d.slots) {
@@ -198,6 +198,6 @@ func (d *dict) clip() {
 	}
 }
 
-func (d *dict) bytes() int {
+func (d *Dict) bytes() int {
 	return 8*cap(d.keys) + cap(d.arena) + 4*cap(d.slots)
 }

@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"encoding/binary"
@@ -15,11 +15,11 @@ type probe struct {
 
 // A lexer turns documents into term numbers of its dict, which it extends. It
 // gives the terms that scanner.each gives, faster. It is for one goroutine.
-type lexer struct {
+type Lexer struct {
 	analyzer Analyzer
-	dict     *dict
+	dict     *Dict
 	stops    uint32 // term numbers below are Plain's stop words
-	scanner  scanner
+	scanner  Scanner
 	ids      []uint32 // of the document in hand, with repetitions
 	emit     func(term []byte)
 	probes   []probe
@@ -39,9 +39,9 @@ const (
 	unanalyzed = 1<<32 - 1
 )
 
-func newLexer(a Analyzer) *lexer {
+func NewLexer(a Analyzer) *Lexer {
 	d := newDict()
-	l := &lexer{analyzer: a, dict: d}
+	l := &Lexer{analyzer: a, dict: d}
 	l.emit = func(term []byte) { l.keep(l.dict.add(term)) }
 	if a == Plain {
 		for _, w := range plainStopWords {
@@ -52,15 +52,21 @@ func newLexer(a Analyzer) *lexer {
 	return l
 }
 
-func (l *lexer) keep(id uint32) {
+// Dict returns the lexer's terms. Renumber replaces it.
+func (l *Lexer) Dict() *Dict { return l.dict }
+
+// Stops returns how many numbers, from 0 on, are those of Plain's stop words.
+func (l *Lexer) Stops() uint32 { return l.stops }
+
+func (l *Lexer) keep(id uint32) {
 	if id >= l.stops {
 		l.ids = append(l.ids, id)
 	}
 }
 
-// lex returns the terms of a document, in any order, and its length. The slice is
+// Lex returns the terms of a document, in any order, and its length. The slice is
 // valid until the next call.
-func (l *lexer) lex(fields []string) (terms []uint32, length int) {
+func (l *Lexer) Lex(fields []string) (terms []uint32, length int) {
 	l.ids = l.ids[:0]
 	if l.analyzer == Standard {
 		l.standard(fields)
@@ -72,7 +78,7 @@ func (l *lexer) lex(fields []string) (terms []uint32, length int) {
 
 // plain looks a document's short terms up in two rounds, so that the table's
 // cache misses overlap.
-func (l *lexer) plain(fields []string) {
+func (l *Lexer) plain(fields []string) {
 	s := &l.scanner
 	s.scan(fields, true)
 	d := l.dict
@@ -91,7 +97,7 @@ func (l *lexer) plain(fields []string) {
 				}
 				continue
 			}
-		} else if run := buf[start:end]; ascii(run) {
+		} else if run := buf[start:end]; IsASCII(run) {
 			l.keep(d.addLong(run))
 			continue
 		}
@@ -115,7 +121,7 @@ func (l *lexer) plain(fields []string) {
 const maxRun = 64
 
 // standard is plain with word forms in the place of terms.
-func (l *lexer) standard(fields []string) {
+func (l *Lexer) standard(fields []string) {
 	s := &l.scanner
 	s.scan(fields, false)
 	d := l.dict
@@ -126,7 +132,7 @@ func (l *lexer) standard(fields []string) {
 	done := 0
 	for i := 0; i+1 < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
-		if s.contraction(start, end) {
+		if s.IsContraction(start, end) {
 			continue
 		}
 		if (buf[end] != ' ' || buf[start] <= '9') && i >= done && s.compound(i) {
@@ -165,7 +171,7 @@ func (l *lexer) standard(fields []string) {
 }
 
 // addForm adds the terms of word form f to the document.
-func (l *lexer) addForm(f uint32) {
+func (l *Lexer) addForm(f uint32) {
 	t := uint32(unanalyzed)
 	if int(f) < len(l.forms) {
 		t = l.forms[f]
@@ -182,8 +188,8 @@ func (l *lexer) addForm(f uint32) {
 }
 
 // analyze adds the terms of word form f to the document and remembers them.
-func (l *lexer) analyze(f uint32) {
-	l.form = l.dict.appendTerm(l.form[:0], f)
+func (l *Lexer) analyze(f uint32) {
+	l.form = l.dict.AppendTerm(l.form[:0], f)
 	n := len(l.ids)
 	if stemmed(l.form) {
 		l.ids = append(l.ids, f)
@@ -202,13 +208,13 @@ func (l *lexer) analyze(f uint32) {
 	l.moreTerms = append(append(l.moreTerms, uint32(len(terms))), terms...)
 }
 
-// terms returns the terms of a run, if it is a word form that was analyzed.
-func (l *lexer) terms(run []byte) (terms []uint32, ok bool) {
+// Terms returns the Terms of a run, if it is a word form that was analyzed.
+func (l *Lexer) Terms(run []byte) (terms []uint32, ok bool) {
 	if !repeats(run) {
 		return nil, false
 	}
-	f, ok := l.dict.find(run)
-	if !ok || !l.analyzed(f) {
+	f, ok := l.dict.Find(run)
+	if !ok || !l.Analyzed(f) {
 		return nil, false
 	}
 	t := l.forms[f]
@@ -219,20 +225,20 @@ func (l *lexer) terms(run []byte) (terms []uint32, ok bool) {
 	return terms[1 : 1+terms[0]], true
 }
 
-// analyzed reports whether term f is a word form whose terms are known.
-func (l *lexer) analyzed(f uint32) bool { return int(f) < len(l.forms) && l.forms[f] != unanalyzed }
+// Analyzed reports whether term f is a word form whose terms are known.
+func (l *Lexer) Analyzed(f uint32) bool { return int(f) < len(l.forms) && l.forms[f] != unanalyzed }
 
-// term returns the term of word form f, if it is known and the only one.
-func (l *lexer) term(f uint32) (t uint32, ok bool) {
+// Term returns the Term of word form f, if it is known and the only one.
+func (l *Lexer) Term(f uint32) (t uint32, ok bool) {
 	if int(f) >= len(l.forms) || l.forms[f] >= manyTerms {
 		return 0, false
 	}
 	return l.forms[f], true
 }
 
-// merge adds the terms of another lexer from number len(remap) on, and the word
+// Merge adds the terms of another lexer from number len(remap) on, and the word
 // forms that it has analyzed. It appends their numbers here to remap.
-func (l *lexer) merge(o *lexer, remap []uint32) []uint32 {
+func (l *Lexer) Merge(o *Lexer, remap []uint32) []uint32 {
 	from := len(remap)
 	var term []byte
 	for id := from; id < len(o.dict.keys); id++ {
@@ -240,7 +246,7 @@ func (l *lexer) merge(o *lexer, remap []uint32) []uint32 {
 			remap = append(remap, l.dict.addShort(key))
 			continue
 		}
-		term = o.dict.appendTerm(term[:0], uint32(id))
+		term = o.dict.AppendTerm(term[:0], uint32(id))
 		remap = append(remap, l.dict.addLong(term))
 	}
 	l.learn(o, remap, from)
@@ -249,7 +255,7 @@ func (l *lexer) merge(o *lexer, remap []uint32) []uint32 {
 
 // learn takes over the word forms that another lexer has analyzed, from number
 // from on; remap gives the numbers here of those there.
-func (l *lexer) learn(o *lexer, remap []uint32, from int) {
+func (l *Lexer) learn(o *Lexer, remap []uint32, from int) {
 	if l.analyzer != Standard {
 		return
 	}
@@ -286,9 +292,9 @@ func repeats(run []byte) bool {
 	return true
 }
 
-// renumber drops all terms but those that are kept, and gives these the numbers
+// Renumber drops all terms but those that are kept, and gives these the numbers
 // in to.
-func (l *lexer) renumber(keep func(t uint32) bool, to []uint32, kept int) {
+func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	old := l.dict
 	l.dict = newDict()
 	l.dict.keys = make([]uint64, 0, kept)
@@ -296,7 +302,7 @@ func (l *lexer) renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	var term []byte
 	for t := range to {
 		if keep(uint32(t)) {
-			term = old.appendTerm(term[:0], uint32(t))
+			term = old.AppendTerm(term[:0], uint32(t))
 			l.dict.add(term)
 		}
 	}
@@ -335,8 +341,8 @@ func (l *lexer) renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	}
 }
 
-// clip gives back memory that growth has left over.
-func (l *lexer) clip() {
+// Clip gives back memory that growth has left over.
+func (l *Lexer) Clip() {
 	l.dict.clip()
 	l.forms, l.moreTerms = slices.Clone(l.forms), slices.Clone(l.moreTerms)
 }
@@ -345,19 +351,19 @@ func (l *lexer) clip() {
 // than those of a usual size need.
 const mostScratch = 4 << 20
 
-// rest ends the work on a document. What one that is far longer than others
+// Rest ends the work on a document. What one that is far longer than others
 // needed is given back.
-func (l *lexer) rest() {
+func (l *Lexer) Rest() {
 	if l.scratch() > mostScratch {
-		l.scanner, l.ids, l.probes = scanner{}, nil, nil
+		l.scanner, l.ids, l.probes = Scanner{}, nil, nil
 	}
 }
 
-func (l *lexer) scratch() int {
+func (l *Lexer) scratch() int {
 	s := &l.scanner
 	return cap(s.buf) + 4*cap(s.edges) + 4*cap(s.atoms) + cap(s.join) + cap(s.uni.text) + 4*cap(l.ids) + 16*cap(l.probes)
 }
 
-func (l *lexer) bytes() int {
+func (l *Lexer) Bytes() int {
 	return l.dict.bytes() + 4*cap(l.forms) + 4*cap(l.moreTerms) + l.scratch()
 }

@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 // Compounds are the terms that Standard makes of several runs, which are
 // indexed by themselves too: names written with a sign between their words,
@@ -15,24 +15,24 @@ const maxJoined = 8
 var joins = [256]bool{'_': true, '-': true, '.': true, '/': true, ':': true, '\\': true, '@': true, '&': true}
 
 // compound reports whether there may be compounds that start with run i.
-func (s *scanner) compound(i int) bool {
+func (s *Scanner) compound(i int) bool {
 	start, end := s.edges[i], s.edges[i+1]
 	return s.buf[start] <= '9' || s.buf[end] != ' ' && (s.glued(i) || end-start == 1)
 }
 
 // glued reports whether one joining character is between run i and the next.
-func (s *scanner) glued(i int) bool {
+func (s *Scanner) glued(i int) bool {
 	return i+2 < len(s.edges) && s.edges[i+2]-s.edges[i+1] == 1 && joins[s.buf[s.edges[i+1]]]
 }
 
 // compounds emits the compounds of run i and the runs that are glued to it. It
 // returns the first run that is not.
-func (s *scanner) compounds(i int, emit func([]byte)) (next int) {
+func (s *Scanner) compounds(i int, emit func([]byte)) (next int) {
 	first := i
 	s.atoms = s.atoms[:0]
 	for {
 		start, end := s.edges[i], s.edges[i+1]
-		if !ascii(s.buf[start:end]) {
+		if !IsASCII(s.buf[start:end]) {
 			break
 		}
 		if s.buf[start] <= '9' {
@@ -65,7 +65,7 @@ func (s *scanner) compounds(i int, emit func([]byte)) (next int) {
 
 // joined emits every two neighbours of the atoms as one, and all of them if they
 // are a name.
-func (s *scanner) joined(emit func([]byte)) {
+func (s *Scanner) joined(emit func([]byte)) {
 	n := len(s.atoms)
 	for i := 2; i < n; i += 2 {
 		a, b := s.buf[s.atoms[i-2]:s.atoms[i-1]], s.buf[s.atoms[i]:s.atoms[i+1]]
@@ -89,7 +89,7 @@ func (s *scanner) joined(emit func([]byte)) {
 }
 
 // emitJoined emits the stem of a and b as one word.
-func (s *scanner) emitJoined(emit func([]byte), a, b []byte) {
+func (s *Scanner) emitJoined(emit func([]byte), a, b []byte) {
 	s.join = appendASCIILower(appendASCIILower(s.join[:0], a), b)
 	s.extra++
 	s.uni.stem(s.join, emit)
@@ -99,7 +99,7 @@ func (s *scanner) emitJoined(emit func([]byte), a, b []byte) {
 // decimal, an address, a time. It emits it bare, with the letters after it and,
 // unless they are a v, with those before it. It returns the last run of it and
 // the ends of the whole; of any other run i itself.
-func (s *scanner) number(i int, emit func([]byte)) (last int, start, end uint32) {
+func (s *Scanner) number(i int, emit func([]byte)) (last int, start, end uint32) {
 	start, end = s.edges[i], s.edges[i+1]
 	digits := end // where those that end the run start
 	for digits > start && digit(s.buf[digits-1]) {
@@ -110,7 +110,7 @@ func (s *scanner) number(i int, emit func([]byte)) (last int, start, end uint32)
 		return i, start, end
 	}
 	first, bare := i, end
-	for bare == end && s.buf[end] == sign && s.glued(i) && digit(s.buf[end+1]) && ascii(s.buf[s.edges[i+2]:s.edges[i+3]]) {
+	for bare == end && s.buf[end] == sign && s.glued(i) && digit(s.buf[end+1]) && IsASCII(s.buf[s.edges[i+2]:s.edges[i+3]]) {
 		i += 2
 		end = s.edges[i+1]
 		bare = s.edges[i]
@@ -137,7 +137,7 @@ func (s *scanner) number(i int, emit func([]byte)) (last int, start, end uint32)
 
 // thousands emits the number that run i starts if it is written with commas
 // between thousands, without them. It returns its last run.
-func (s *scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
+func (s *Scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
 	start, end := s.edges[i], s.edges[i+1]
 	if end-start > 3 || s.buf[end] != ',' || !allDigits(s.buf[start:end]) {
 		return i, false
@@ -160,7 +160,7 @@ func (s *scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
 
 // numbered emits the number that starts with run i, of which end is the end, as
 // one with the word before it: HTTP 404 is also written HTTP404.
-func (s *scanner) numbered(i int, end uint32, emit func([]byte)) {
+func (s *Scanner) numbered(i int, end uint32, emit func([]byte)) {
 	start := s.edges[i]
 	if i < 2 || s.edges[i-1]+1 != start || s.buf[start-1] != ' ' || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
 		return
@@ -187,7 +187,7 @@ var units = wordSet([]string{
 })
 
 // measure emits the number that ends run i with the unit after it.
-func (s *scanner) measure(i int, start, end uint32, emit func([]byte)) {
+func (s *Scanner) measure(i int, start, end uint32, emit func([]byte)) {
 	if i+2 >= len(s.edges) || s.buf[end] != ' ' || s.edges[i+2] != end+1 || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
 		return
 	}
@@ -202,7 +202,7 @@ func (s *scanner) measure(i int, start, end uint32, emit func([]byte)) {
 }
 
 // sharp emits the names of one letter with signs after it: C++, F#.
-func (s *scanner) sharp(start, end uint32, emit func([]byte)) {
+func (s *Scanner) sharp(start, end uint32, emit func([]byte)) {
 	if end-start != 1 || digit(s.buf[start]) {
 		return
 	}

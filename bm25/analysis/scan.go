@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"encoding/binary"
@@ -6,14 +6,14 @@ import (
 	"unicode"
 )
 
-// A scanner finds the runs of word bytes in the fields of one document: ASCII
+// A Scanner finds the runs of word bytes in the fields of one document: ASCII
 // letters and digits, and every byte of a non-ASCII character. What a
 // non-ASCII character is gets decided per run by the analyzer; everything else
 // in ASCII ends a run in both analyzers.
 //
 // It works on a private copy of the text, eight bytes at a time, and is reused
 // from document to document.
-type scanner struct {
+type Scanner struct {
 	buf   []byte   // the fields, each ended by a zero byte, padded with zeros
 	edges []uint32 // start and end of each run in buf, alternating
 	uni   unicodeFolder
@@ -33,13 +33,13 @@ const (
 
 // scan loads the fields and finds their runs. With lower, ASCII capitals are
 // lower-cased in the copy, which is for Plain; without, it is narrowed.
-func (s *scanner) scan(fields []string, lower bool) {
+func (s *Scanner) scan(fields []string, lower bool) {
 	buf := s.buf[:0]
 	for _, f := range fields {
 		buf = append(buf, f...)
 		buf = append(buf, 0)
 	}
-	if !lower && !ascii(buf) {
+	if !lower && !IsASCII(buf) {
 		buf = narrow(buf)
 	}
 	n := (len(buf) + 63) &^ 63
@@ -80,19 +80,22 @@ func (s *scanner) scan(fields []string, lower bool) {
 	s.extra = 0
 }
 
-// runs returns the text that was scanned, with at least eight zero bytes after
-// it, and the start and end of each run in it, alternating.
-func (s *scanner) runs() (text []byte, edges []uint32) { return s.buf, s.edges }
+// Scan finds the runs of a text under Standard.
+func (s *Scanner) Scan(text string) { s.scan([]string{text}, false) }
 
-// terms emits the terms of a run under Standard.
-func (s *scanner) terms(run []byte, emit func(term []byte)) { s.uni.standard(run, emit) }
+// Runs returns the text that was scanned, with at least eight zero bytes after
+// it, and the start and end of each run in it, alternating.
+func (s *Scanner) Runs() (text []byte, edges []uint32) { return s.buf, s.edges }
+
+// Terms emits the Terms of a run under Standard.
+func (s *Scanner) Terms(run []byte, emit func(term []byte)) { s.uni.standard(run, emit) }
 
 // maxWord is the longest word that letters returns, in letters.
 const maxWord = 40
 
-// letters returns a run folded, if it is one word of at most maxWord letters of a
+// Letters returns a run folded, if it is one word of at most maxWord Letters of a
 // script with spaces between words; "" otherwise.
-func (s *scanner) letters(run []byte) string {
+func (s *Scanner) Letters(run []byte) string {
 	if len(run) > 4*maxWord {
 		return ""
 	}
@@ -100,7 +103,7 @@ func (s *scanner) letters(run []byte) string {
 	u.fold(run)
 	n := 0
 	for _, r := range string(u.text) {
-		if n++; !unicode.IsLetter(r) && !unicode.Is(unicode.M, r) || dense(r) {
+		if n++; !unicode.IsLetter(r) && !unicode.Is(unicode.M, r) || IsUnspaced(r) {
 			return ""
 		}
 	}
@@ -112,7 +115,7 @@ func (s *scanner) letters(run []byte) string {
 
 // each calls emit with every term of the fields under a, in order. The slice is
 // valid during the call only.
-func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
+func (s *Scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 	s.scan(fields, a == Plain)
 	done := 0
 	s.run = -1
@@ -121,10 +124,10 @@ func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 		run := s.buf[start:end:end]
 		switch {
 		case a == Standard:
-			if s.contraction(start, end) {
+			if s.IsContraction(start, end) {
 				continue
 			}
-			if s.run = -1; ascii(run) {
+			if s.run = -1; IsASCII(run) {
 				s.run = i
 			}
 			s.uni.standard(run, emit)
@@ -132,7 +135,7 @@ func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 			if i >= done && s.compound(i) {
 				done = s.compounds(i, emit)
 			}
-		case ascii(run):
+		case IsASCII(run):
 			if len(run) > 1 && !plainStop[string(run)] {
 				emit(run)
 			}
@@ -151,8 +154,8 @@ func (s *scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 // scifact .704 instead of .709.
 const partWeight = 0.5
 
-// query calls emit with every term of a query under a, in order, and its weight.
-func (s *scanner) query(a Analyzer, text string, emit func(term []byte, weight float64)) {
+// Query calls emit with every term of a Query under a, in order, and its weight.
+func (s *Scanner) Query(a Analyzer, text string, emit func(term []byte, weight float64)) {
 	run := -1
 	s.each(a, []string{text}, func(term []byte) {
 		if s.run >= 0 && s.run == run {
@@ -164,9 +167,9 @@ func (s *scanner) query(a Analyzer, text string, emit func(term []byte, weight f
 	})
 }
 
-// contraction reports whether the run at start is what follows the apostrophe
+// IsContraction reports whether the run at start is what follows the apostrophe
 // of an English word: the s of "user's", the t of "don't".
-func (s *scanner) contraction(start, end uint32) bool {
+func (s *Scanner) IsContraction(start, end uint32) bool {
 	return start >= 2 && s.buf[start-1] == '\'' && wordByte(s.buf[start-2]) && contractionTail(s.buf[start:end])
 }
 
@@ -182,8 +185,8 @@ func wordByte(c byte) bool {
 	return c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// ascii reports whether b has no byte of a non-ASCII character.
-func ascii(b []byte) bool {
+// IsASCII reports whether b has no byte of a non-ASCII character.
+func IsASCII(b []byte) bool {
 	for len(b) >= 8 {
 		if binary.LittleEndian.Uint64(b)&highs != 0 {
 			return false

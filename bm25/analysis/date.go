@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ var months = sync.OnceValue(func() map[string]int {
 
 // date emits the day that is written from run i on, or with the month before
 // it, as eight digits. It returns the last run of it.
-func (s *scanner) date(i int, emit func([]byte)) (last int, ok bool) {
+func (s *Scanner) date(i int, emit func([]byte)) (last int, ok bool) {
 	n, suffix := s.leadingNumber(i)
 	if n < 1 || i+3 >= len(s.edges) {
 		return i, false
@@ -90,7 +90,7 @@ func (s *scanner) date(i int, emit func([]byte)) (last int, ok bool) {
 
 // afterOf returns the run after run i if run i is an "of" between the parts of a
 // date, else i.
-func (s *scanner) afterOf(i int) int {
+func (s *Scanner) afterOf(i int) int {
 	switch string(s.buf[s.edges[i]:s.edges[i+1]]) {
 	case "of", "de", "del":
 		if i+3 < len(s.edges) && s.near(i) {
@@ -101,7 +101,7 @@ func (s *scanner) afterOf(i int) int {
 }
 
 // near reports whether run i and the next are as close as parts of a date.
-func (s *scanner) near(i int) bool {
+func (s *Scanner) near(i int) bool {
 	switch string(s.buf[s.edges[i+1]:s.edges[i+2]]) {
 	case " ", ", ", ". ", "-", "/", ".":
 		return true
@@ -111,7 +111,7 @@ func (s *scanner) near(i int) bool {
 
 // leadingNumber returns the number of up to four digits that run i starts with,
 // and what follows; -1 if there is none.
-func (s *scanner) leadingNumber(i int) (n int, suffix string) {
+func (s *Scanner) leadingNumber(i int) (n int, suffix string) {
 	run := s.buf[s.edges[i]:s.edges[i+1]]
 	end := 0
 	for end < len(run) && digit(run[end]) {
@@ -130,7 +130,7 @@ func (s *scanner) leadingNumber(i int) (n int, suffix string) {
 }
 
 // month returns the number of the month that run i names; 0 if it names none.
-func (s *scanner) month(i int) int {
+func (s *Scanner) month(i int) int {
 	run := s.buf[s.edges[i]:s.edges[i+1]]
 	if len(run) < 3 || len(run) > len("сентября") {
 		return 0
@@ -140,7 +140,7 @@ func (s *scanner) month(i int) int {
 }
 
 // day emits a date, if it is one.
-func (s *scanner) day(y, m, d int, emit func([]byte)) bool {
+func (s *Scanner) day(y, m, d int, emit func([]byte)) bool {
 	var ok bool
 	if s.join, ok = appendDay(s.join[:0], y, m, d); ok {
 		s.extra++

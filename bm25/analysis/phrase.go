@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func (p Phrase) In(texts ...string) bool {
 }
 
 // edge reports whether a word may end between two characters.
-func edge(a, b rune) bool { return !inWord(a) || !inWord(b) || dense(a) || dense(b) }
+func edge(a, b rune) bool { return !inWord(a) || !inWord(b) || IsUnspaced(a) || IsUnspaced(b) }
 
 func inWord(r rune) bool {
 	return r != utf8.RuneError && (alphanumeric(r) || unicode.Is(unicode.M, r))

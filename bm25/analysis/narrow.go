@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import "unicode/utf8"
 
@@ -25,7 +25,7 @@ func narrow(text []byte) []byte {
 // replaces, or the end.
 func nextNarrow(text []byte, i int) int {
 	for i < len(text) {
-		if i+8 <= len(text) && ascii(text[i:i+8]) {
+		if i+8 <= len(text) && IsASCII(text[i:i+8]) {
 			i += 8
 			continue
 		}

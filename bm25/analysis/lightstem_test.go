@@ -1,4 +1,4 @@
-package bm25_test
+package analysis_test
 
 import (
 	"math/rand/v2"
@@ -7,11 +7,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/blevesearch/bleve/v2/analysis"
+	bleve "github.com/blevesearch/bleve/v2/analysis"
 	"github.com/blevesearch/bleve/v2/analysis/lang/ar"
 	"github.com/blevesearch/bleve/v2/analysis/lang/hi"
 
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // TestLightStemsEqualBleve compares the stems of random Arabic and Hindi words,
@@ -20,15 +20,15 @@ func TestLightStemsEqualBleve(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct {
 		name    string
-		filters []analysis.TokenFilter
+		filters []bleve.TokenFilter
 		affixes string
 		script  *unicode.RangeTable
 		first   rune
 		letters rune
 	}{
-		{"Arabic", []analysis.TokenFilter{ar.NewArabicNormalizeFilter(), ar.NewArabicStemmerFilter()},
+		{"Arabic", []bleve.TokenFilter{ar.NewArabicNormalizeFilter(), ar.NewArabicStemmerFilter()},
 			"ال وال بال كال فال لل و ها ان ات ون ين يه ية ه ة ي أ إ آ ى ـ a 1 \u064b \u0652", unicode.Arabic, 0x0620, 0x60},
-		{"Hindi", []analysis.TokenFilter{hi.NewHindiStemmerFilter()},
+		{"Hindi", []bleve.TokenFilter{hi.NewHindiStemmerFilter()},
 			"ाएंगी ाऊंगा ाइयाँ ाएगी एंगे ेंगे ूंगा ातीं नाओं ियों ाकर ाइए ाया ेगी ाना तीं ुआं कर िए ने ती ों ें ो े ू ि ा a 1", unicode.Devanagari, 0x0900, 0x80},
 	} {
 		affixes := strings.Fields(c.affixes)
@@ -46,7 +46,7 @@ func TestLightStemsEqualBleve(t *testing.T) {
 			if len(word) > 80 || len(word) == 0 || word[0] < 0x80 {
 				continue // no stem is made of these
 			}
-			stream := analysis.TokenStream{{Term: []byte(word)}}
+			stream := bleve.TokenStream{{Term: []byte(word)}}
 			for _, f := range c.filters {
 				stream = f.Filter(stream)
 			}
@@ -54,7 +54,7 @@ func TestLightStemsEqualBleve(t *testing.T) {
 			if first, _ := utf8.DecodeRuneInString(word); want == "" || !unicode.Is(c.script, first) {
 				want = word
 			}
-			if got := bm25.StemForeign(word); got != want {
+			if got := analysis.StemForeign(word); got != want {
 				t.Fatalf("%s: stem of %q is %q, want %q", c.name, word, got, want)
 			}
 			if want != word {

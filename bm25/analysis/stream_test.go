@@ -1,4 +1,4 @@
-package bm25_test
+package analysis_test
 
 import (
 	"crypto/sha256"
@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"crabmem/bench/corpus"
-	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 )
 
 // streams are the texts whose terms may not change by accident: what was once
@@ -48,7 +48,7 @@ var streams = []struct {
 
 func brainTexts(t *testing.T) []string {
 	var texts []string
-	dir := os.DirFS("../testdata/brain")
+	dir := os.DirFS("../../testdata/brain")
 	err := fs.WalkDir(dir, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -99,8 +99,8 @@ func TestStreams(t *testing.T) {
 		if len(texts) < 300 {
 			t.Fatalf("%s: only %d texts", s.name, len(texts))
 		}
-		for a, want := range map[bm25.Analyzer]string{bm25.Standard: s.standard, bm25.Plain: s.plain} {
-			lex := bm25.Lexer(a)
+		for a, want := range map[analysis.Analyzer]string{analysis.Standard: s.standard, analysis.Plain: s.plain} {
+			lex := analysis.Terms(a)
 			h := sha256.New()
 			n := 0
 			for _, text := range texts {

@@ -1,4 +1,4 @@
-package bm25
+package analysis
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ func ParseAnalyzer(s string) (Analyzer, error) {
 // normalized: how many terms it has, names and numbers that are made of other
 // terms left out.
 func (a Analyzer) Length(s string) int {
-	var sc scanner
+	var sc Scanner
 	n := 0
 	sc.each(a, []string{s}, func([]byte) { n++ })
 	return n - sc.extra
@@ -61,7 +61,7 @@ func (a Analyzer) Length(s string) int {
 // order and with repetitions.
 func (a Analyzer) Tokens(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		var sc scanner
+		var sc Scanner
 		more := true
 		sc.each(a, []string{s}, func(term []byte) {
 			if more {
@@ -76,9 +76,9 @@ func (a Analyzer) Tokens(s string) iter.Seq[string] {
 // times the largest holds.
 func (a Analyzer) QueryTerms(s string) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		var sc scanner
+		var sc Scanner
 		more := true
-		sc.query(a, s, func(term []byte, weight float64) {
+		sc.Query(a, s, func(term []byte, weight float64) {
 			if more {
 				more = yield(string(term), weight)
 			}

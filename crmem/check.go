@@ -217,11 +217,3 @@ func (v *files) rotten(path string) error {
 	return &FormatError{Path: path + walSuffix, Offset: v.scan.bad, Entry: -1, Field: "frame",
 		Msg: v.scan.why + ": a later frame says that this was synced, so it is damage and not a crash"}
 }
-
-func offsetOf(err error) int64 {
-	var f *FormatError
-	if errors.As(err, &f) {
-		return f.Offset
-	}
-	return 0
-}

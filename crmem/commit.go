@@ -51,7 +51,7 @@ func (s *Store) Do(ops ...Op) ([]Entry, error) {
 	var list []Entry
 	for i := range effects {
 		if r := effects[i].rec; r != "" {
-			list = append(list, r.entry())
+			list = append(list, entryOf(r))
 		}
 	}
 	return list, nil
@@ -65,7 +65,7 @@ func (s *Store) Remember(name, content string, aliases []string) (Entry, error) 
 	if err != nil {
 		return Entry{}, err
 	}
-	return effects[0].rec.entry(), nil
+	return entryOf(effects[0].rec), nil
 }
 
 // Forget removes a Note. [ErrKind] when the name is an Archive's.

@@ -26,7 +26,7 @@ var (
 	// does not create one.
 	ErrNoStore = errors.New("no store")
 	// ErrFormat is returned when a file is not a valid store.
-	ErrFormat = errors.New("not a valid store")
+	ErrFormat = errFormat
 	// ErrForeign is returned when snapshot, log and lock do not belong together:
 	// another program wrote, replaced or removed one of them.
 	ErrForeign = errors.New("the files of the store do not belong together")
@@ -48,31 +48,6 @@ var (
 	// whose outcome is unknown. Nothing of the later write was done.
 	ErrStopped = errors.New("the store stopped taking writes")
 )
-
-// FormatError says where a file is not what FORMAT.md says. It is ErrFormat.
-type FormatError struct {
-	Path   string // empty for bytes without a file
-	Offset int64  // from the start of the file, of the first byte that is wrong
-	Entry  int    // position of the entry, from 0; -1 outside the entries
-	Field  string // as FORMAT.md names it; "trailing" for what follows the end
-	Msg    string
-}
-
-func (e *FormatError) Error() string {
-	var b strings.Builder
-	if e.Path != "" {
-		fmt.Fprintf(&b, "%s: ", e.Path)
-	}
-	fmt.Fprintf(&b, "offset %d: ", e.Offset)
-	if e.Entry >= 0 {
-		fmt.Fprintf(&b, "entry %d: ", e.Entry)
-	}
-	fmt.Fprintf(&b, "%s: %s", e.Field, e.Msg)
-	return b.String()
-}
-
-// Is makes a FormatError an ErrFormat.
-func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
 // AmbiguousError names the entries that share an alias. It is ErrAmbiguous.
 type AmbiguousError struct {

@@ -318,7 +318,7 @@ func TestReplayRename(t *testing.T) {
 		sn, err := NewSnapshot(3, []Entry{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}})
 		noErr(t, err)
 		got := ""
-		if err := (&frame{typ: frameRename, payload: c.payload}).apply(&sn.t, &sn.NextID); err != nil {
+		if err := applyFrame(&frame{typ: frameRename, payload: c.payload}, &sn.t, &sn.NextID); err != nil {
 			got = err.Error()
 		} else {
 			got = sn.t.byID(1).name()

@@ -3,32 +3,10 @@ package crmem
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
-	"strings"
-
-	"encoding/hex"
 
 	"crabmem/crmem/vfs"
 )
-
-// identityText returns the contents of an identity file (FORMAT.md, "Identity").
-func identityText(id randomID) string {
-	line := "identity " + id.String() + "\n"
-	return line + fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE([]byte(line)))
-}
-
-// parseIdentity reads the contents of an identity file. It returns false for
-// any other text.
-func parseIdentity(text string) (id randomID, ok bool) {
-	line, _, _ := strings.Cut(text, "\n")
-	b, err := hex.DecodeString(strings.TrimPrefix(line, "identity "))
-	if err != nil || len(b) != len(id) {
-		return id, false
-	}
-	copy(id[:], b)
-	return id, id != randomID{} && text == identityText(id)
-}
 
 // readIdentity returns the identity of the store at path. The error is
 // fs.ErrNotExist if there is no identity file, or ErrFormat.

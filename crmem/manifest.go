@@ -58,7 +58,7 @@ type manifestPage struct {
 
 // entryHash identifies what an entry is, apart from its id.
 func entryHash(e *Entry) string {
-	r := e.record()
+	r := recordOf(e)
 	h := sha256.New()
 	io.WriteString(h, string(r[recCreated:])) // a hash takes everything
 	return hex.EncodeToString(h.Sum(nil)[:16])

@@ -228,7 +228,7 @@ func (g *stage) change(name string, r record) {
 
 func (g *stage) put(e *Entry) error {
 	old := g.get(e.Name)
-	r := e.record()
+	r := recordOf(e)
 	g.bytes += int64(len(r)) - int64(len(old))
 	if old == "" {
 		if uint64(g.live) == math.MaxUint32 {
@@ -271,7 +271,7 @@ func (o Update) stage(g *stage) error {
 	if old == "" {
 		return &nameError{ErrNotFound, o.Name, ""}
 	}
-	return g.put(&Entry{old.id(), o.Name, old.kind(), old.u64(recCreated), o.Content, o.Aliases})
+	return g.put(&Entry{old.id(), o.Name, Kind(old.kind()), old.createdAt(), o.Content, o.Aliases})
 }
 
 func (o Alias) stage(g *stage) error {
@@ -279,10 +279,7 @@ func (o Alias) stage(g *stage) error {
 	if old == "" {
 		return &nameError{ErrNotFound, o.Name, ""}
 	}
-	list := binary.LittleEndian.AppendUint32(nil, uint32(len(o.Aliases)))
-	for _, a := range o.Aliases {
-		list = appendString(list, a)
-	}
+	list := appendAliases(nil, o.Aliases)
 	r := old.withAliases(list)
 	g.bytes += int64(len(r)) - int64(len(old))
 	g.change(o.Name, r)
@@ -329,7 +326,7 @@ func (o Unchanged) stage(g *stage) error {
 		return &nameError{ErrStale, o.Entry.Name, "it is gone"}
 	case o.Entry.ID == 0:
 		return &nameError{ErrStale, o.Entry.Name, "there is one now"}
-	case !r.entry().Equal(o.Entry):
+	case !entryOf(r).Equal(o.Entry):
 		return &nameError{ErrStale, o.Entry.Name, ""}
 	}
 	return nil
@@ -340,7 +337,7 @@ func (o remember) stage(g *stage) error {
 	switch {
 	case old == "":
 		return Add{o.name, o.content, o.aliases, Note}.stage(g)
-	case old.kind() != Note:
+	case Kind(old.kind()) != Note:
 		return &nameError{ErrKind, o.name, "it is an archive, which remember does not change"}
 	case o.aliases == nil:
 		o.aliases = old.aliases()
@@ -349,7 +346,7 @@ func (o remember) stage(g *stage) error {
 }
 
 func (o forget) stage(g *stage) error {
-	if old := g.get(o.name); old != "" && old.kind() != Note {
+	if old := g.get(o.name); old != "" && Kind(old.kind()) != Note {
 		return &nameError{ErrKind, o.name, "it is an archive, which forget does not remove"}
 	}
 	return Remove{o.name}.stage(g)

@@ -138,24 +138,6 @@ func readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
 	return &sideLog{path: name, bytes: b, scan: scan}
 }
 
-// precedes reports whether the snapshot that another log extends contains the
-// operations of s up to that log's first: the other log names a snapshot of s,
-// or continues its epoch.
-func (s *walScan) precedes(other *walScan) bool {
-	if seq, ok := s.covers(other.base); ok && seq == other.seq-1 {
-		return true
-	}
-	if s.version == walOldVersion || other.before.epoch != s.epoch || other.epoch != s.epoch {
-		return false
-	}
-	for i := range s.frames {
-		if f := &s.frames[i]; f.typ != frameCheckpoint && f.seq == other.before.seq {
-			return f.recordCRC() == other.before.crc
-		}
-	}
-	return true
-}
-
 // lacks returns the operations of a log that neither the snapshot nor the log
 // of v contains.
 func (v *files) lacks(side *walScan) []*frame {

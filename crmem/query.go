@@ -113,10 +113,10 @@ func (c *clauses) empty() bool {
 
 // passes reports whether an entry passes the filters.
 func (c *clauses) passes(r record) bool {
-	if at := r.u64(recCreated); at < c.after || c.before > 0 && at >= c.before {
+	if at := r.createdAt(); at < c.after || c.before > 0 && at >= c.before {
 		return false
 	}
-	if len(c.kinds) > 0 && !slices.Contains(c.kinds, r.kind()) {
+	if len(c.kinds) > 0 && !slices.Contains(c.kinds, Kind(r.kind())) {
 		return false
 	}
 	names := append([]string{r.name()}, r.aliases()...)

@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -102,12 +103,6 @@ func (v *files) point() (seq uint64, ok bool) {
 	return v.scan.covers(v.dig)
 }
 
-func le64(b []byte) uint64 {
-	_ = b[7]
-	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-}
-
 // replay brings a table from the snapshot that covers seq to the end of the
 // log: by number, not by place, since operations that were logged while a
 // snapshot was written stand before the frame that names it.
@@ -121,18 +116,18 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 			continue
 		}
 		if f.typ == frameAlias {
-			err = f.alias(t)
+			err = checkAlias(f, t)
 		} else {
-			err = f.apply(t, nextID)
+			err = applyFrame(f, t, nextID)
 		}
 		if err != nil {
 			return ops, err
 		}
 		switch f.typ {
 		case frameAlias:
-			lists[le64(f.payload)] = f.payload[8:]
+			lists[binary.LittleEndian.Uint64(f.payload)] = f.payload[8:]
 		case framePut, frameRemove, framePurge:
-			delete(lists, le64(f.payload))
+			delete(lists, binary.LittleEndian.Uint64(f.payload))
 		}
 		ops++
 	}

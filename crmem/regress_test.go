@@ -358,7 +358,7 @@ func TestSequenceNumbers(t *testing.T) {
 		walOffSeq: logOf(db, 1<<64-1, func(w *walWriter, b []byte) []byte { return b }),
 		walHeaderSize: logOf(db, 1, func(w *walWriter, b []byte) []byte {
 			b = w.append(b, frameCheckpoint, walHeaderSize, record(binary.LittleEndian.AppendUint64(dig.append(nil), 1)))
-			return w.append(b, framePut, walHeaderSize, later.record())
+			return w.append(b, framePut, walHeaderSize, recordOf(&later))
 		}),
 	} {
 		m := vfs.NewMem()
@@ -479,7 +479,7 @@ func TestManyAliasesOfALargeEntry(t *testing.T) {
 		}
 		b = w.append(b, frameRemove, walHeaderSize, record(binary.LittleEndian.AppendUint64(nil, 6)))
 		changed := Entry{ID: 7, Name: "changed", Aliases: []string{"new"}}
-		b = w.append(b, framePut, walHeaderSize, changed.record())
+		b = w.append(b, framePut, walHeaderSize, recordOf(&changed))
 		for range 2000 {
 			b = w.append(b, frameAlias, walHeaderSize, list(5, "first"))
 		}

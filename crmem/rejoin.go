@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -156,7 +157,7 @@ func (r *repair) mergeChanges(v *files, l *sideLog) bool {
 		if f.typ == frameCheckpoint || f.seq <= seq {
 			continue
 		}
-		if !lacks[f] && f.apply(&base.t, &base.NextID) != nil || f.apply(&side.t, &side.NextID) != nil {
+		if !lacks[f] && applyFrame(f, &base.t, &base.NextID) != nil || applyFrame(f, &side.t, &side.NextID) != nil {
 			return false
 		}
 	}
@@ -180,7 +181,7 @@ func (r *repair) mergeChange(l *sideLog, before, after record) {
 		return
 	}
 	have := r.t.byID(before.id())
-	switch i := r.t.find(after.nameOr(before)); {
+	switch i := r.t.find(nameOr(after, before)); {
 	case have == after:
 	case have == before && after == "":
 		r.t.remove(before.id())
@@ -190,12 +191,12 @@ func (r *repair) mergeChange(l *sideLog, before, after record) {
 	case after == "":
 		r.note("%s removes %.80q, which the store changed: kept", l.path, before.name())
 	default:
-		r.add(after.entry())
+		r.add(entryOf(after))
 	}
 }
 
 // nameOr returns the name of r, or of other if r is "".
-func (r record) nameOr(other record) string {
+func nameOr(r, other record) string {
 	if r == "" {
 		return other.name()
 	}
@@ -209,7 +210,7 @@ func (r *repair) mergeEntries(l *sideLog) {
 	next := uint64(1)
 	removed, skipped := map[uint64]bool{}, 0
 	for _, f := range l.ops {
-		id := le64(f.payload)
+		id := binary.LittleEndian.Uint64(f.payload)
 		if f.typ == frameAlias || f.typ == frameRename {
 			if rec := r.t.byID(id); t.byID(id) == "" && rec != "" {
 				t.put(rec)
@@ -218,7 +219,7 @@ func (r *repair) mergeEntries(l *sideLog) {
 		if f.typ == frameRemove || f.typ == framePurge {
 			removed[id] = true
 		}
-		if f.salvage(&t, &next) != nil && f.typ != frameRemove {
+		if salvageFrame(f, &t, &next) != nil && f.typ != frameRemove {
 			skipped++
 		}
 	}
@@ -248,7 +249,7 @@ func (r *repair) add(e Entry) string {
 		if i < 0 {
 			break
 		}
-		have := r.t.recs[i].enc.entry()
+		have := entryOf(r.t.recs[i].enc)
 		if have.Content == e.Content && have.Kind == e.Kind && slices.Equal(have.Aliases, e.Aliases) {
 			return "same" // also if an earlier repair, which a crash stopped, added it
 		}
@@ -260,7 +261,7 @@ func (r *repair) add(e Entry) string {
 	if r.t.byID(e.ID) != "" || result == "conflict" {
 		e.ID = r.nextID
 	}
-	r.t.put(e.record())
+	r.t.put(recordOf(&e))
 	r.nextID = max(r.nextID, e.ID+1)
 	return result
 }

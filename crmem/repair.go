@@ -1,14 +1,11 @@
 package crmem
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"math"
-	"slices"
 	"time"
 
 	"crabmem/crmem/vfs"
@@ -239,7 +236,7 @@ func (r *repair) replayPrefix(v *files, seq uint64, why error) error {
 		if f.typ == frameCheckpoint || f.seq <= seq {
 			continue
 		}
-		if err := f.apply(t, &next); err != nil {
+		if err := applyFrame(f, t, &next); err != nil {
 			end, why = r.batchStart(v.scan, i), err
 			v.scan, _ = scanWAL(r.log[:end])
 			// The batch may have been applied in part: begin again without it.
@@ -442,9 +439,9 @@ func (r *repair) salvage(v *files, why error) error {
 			// An effect is whole in itself, so all of them are tried, also
 			// those that the snapshot held already.
 			if f.typ == framePut && len(f.payload) >= minRecord {
-				next = max(next, le64(f.payload)+1)
+				next = max(next, binary.LittleEndian.Uint64(f.payload)+1)
 			}
-			if f.typ != frameCheckpoint && f.salvage(&t, &next) != nil {
+			if f.typ != frameCheckpoint && salvageFrame(f, &t, &next) != nil {
 				skipped++
 			}
 		}
@@ -470,76 +467,19 @@ func (r *repair) salvage(v *files, why error) error {
 	return r.write(v, end)
 }
 
-// salvage applies a frame to a table that may lack what it changes, or have it
+// salvageFrame applies a frame to a table that may lack what it changes, or have it
 // already.
-func (f *frame) salvage(t *table, next *uint64) error {
+func salvageFrame(f *frame, t *table, next *uint64) error {
 	if f.typ == framePut && len(f.payload) >= minRecord {
 		id := binary.LittleEndian.Uint64(f.payload)
 		if old := t.byID(id); old != "" {
 			t.remove(id)
-			if err := f.apply(t, next); err != nil {
+			if err := applyFrame(f, t, next); err != nil {
 				t.put(old)
 				return err
 			}
 			return nil
 		}
 	}
-	return f.apply(t, next)
-}
-
-// salvageEntries reads the entries of a damaged snapshot: in order from the
-// beginning and, after each place that is not an entry, from the next one that
-// is. It returns them sorted by id, with a next_id above all, and how many
-// bytes they and a whole header take.
-func salvageEntries(b []byte) ([]record, uint64, int64) {
-	var recs []record
-	ids, names := map[uint64]bool{}, map[string]bool{}
-	top, recovered := uint64(0), int64(0)
-	for off := headerSize; off+minRecord <= len(b); {
-		r, ok := entryAt(b, off)
-		if !ok || ids[r.id()] || names[r.name()] {
-			off++
-			continue
-		}
-		ids[r.id()], names[r.name()] = true, true
-		top = max(top, r.id())
-		recs = append(recs, r)
-		off += len(r)
-		recovered += int64(len(r))
-	}
-	next := top + 1
-	if d := (decoder{b: b}); len(b) >= headerSize {
-		var n uint64
-		if _, err := d.header(&n); err == nil && n > top {
-			next = n
-			recovered += headerSize
-		}
-	}
-	slices.SortFunc(recs, func(a, b record) int { return cmp.Compare(a.id(), b.id()) })
-	return recs, next, recovered
-}
-
-// entryAt reads the entry at an offset, if what is there can be one: an id, a
-// kind, a name. Its number is not compared with next_id, which may be what is
-// damaged.
-func entryAt(b []byte, off int) (record, bool) {
-	id := binary.LittleEndian.Uint64(b[off:])
-	n := binary.LittleEndian.Uint32(b[off+recNameLen:])
-	if id == 0 || id == math.MaxUint64 || n == 0 || n > 1<<16 || binary.LittleEndian.Uint32(b[off+recKind:]) > uint32(Archive) {
-		return "", false
-	}
-	d := decoder{b: b, off: off}
-	r, err := d.entry(0, math.MaxUint64)
-	return r, err == nil
-}
-
-// wasStore reports whether a file without an entry that can be read was a
-// store all the same: it begins as one, and is not of the other format that
-// does.
-func wasStore(b []byte) bool {
-	n := min(len(b), len(magic))
-	if string(b[:n]) != magic[:n] {
-		return false
-	}
-	return len(b) < 32 || !looksLikeCrabdb(b)
+	return applyFrame(f, t, next)
 }

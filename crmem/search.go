@@ -196,7 +196,7 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	found := ix.x.Search(s.query(q))
 	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections}
 	for i, h := range found.Hits {
-		r.Hits[i] = Hit{s.t.byID(h.ID).entry(), h.Score}
+		r.Hits[i] = Hit{entryOf(s.t.byID(h.ID)), h.Score}
 	}
 	return r, nil
 }

@@ -2,25 +2,10 @@ package crmem
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
-	"unicode/utf8"
-)
-
-// The header of CRMEM v1 (FORMAT.md, "Snapshot").
-const (
-	magic   = "CRMEM\x00"
-	version = 1
-
-	offVersion  = 6
-	offFlags    = 10
-	offReserved = 12
-	offNextID   = 16
-	offCount    = 24
-	headerSize  = 28 // with next_id and entry_count
 )
 
 // Snapshot is a decoded CRMEM v1 file. It does not change.
@@ -33,7 +18,7 @@ type Snapshot struct {
 // it returns a *[FormatError]. The snapshot shares the memory of b, which
 // must not change after.
 func Decode(b []byte) (*Snapshot, error) {
-	d := decoder{b: b}
+	d := newDecoder(b)
 	s := &Snapshot{}
 	n, err := d.header(&s.NextID)
 	if err != nil {
@@ -41,7 +26,7 @@ func Decode(b []byte) (*Snapshot, error) {
 	}
 	s.t.init(n)
 	for i := range n {
-		at := d.off
+		at := d.offset()
 		r, err := d.entry(i, s.NextID)
 		if err != nil {
 			return nil, d.explain(err)
@@ -62,12 +47,12 @@ func Decode(b []byte) (*Snapshot, error) {
 // nothing but alias lists. An error ends it.
 func Scan(b []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		d := decoder{b: b}
+		d := newDecoder(b)
 		var next uint64
 		n, err := d.header(&next)
 		for i := 0; i < n && err == nil; i++ {
 			var r record
-			if r, err = d.entry(i, next); err == nil && !yield(r.entry(), nil) {
+			if r, err = d.entry(i, next); err == nil && !yield(entryOf(r), nil) {
 				return
 			}
 		}
@@ -87,7 +72,7 @@ func NewSnapshot(nextID uint64, entries []Entry) (*Snapshot, error) {
 	size := headerSize
 	recs := make([]rec, len(sorted))
 	for i := range sorted {
-		recs[i] = rec{sorted[i].ID, sorted[i].record()}
+		recs[i] = rec{sorted[i].ID, recordOf(&sorted[i])}
 		size += len(recs[i].enc)
 	}
 	b := make(appender, 0, size)
@@ -103,7 +88,7 @@ func (s *Snapshot) Get(name string) (Entry, bool) {
 	if i < 0 {
 		return Entry{}, false
 	}
-	return s.t.recs[i].enc.entry(), true
+	return entryOf(s.t.recs[i].enc), true
 }
 
 // Len returns the number of entries.
@@ -132,178 +117,11 @@ func (a *appender) Write(p []byte) (int, error) {
 }
 
 func writeSnapshot(w io.Writer, nextID uint64, live int, recs []rec) (int64, error) {
-	h := make([]byte, headerSize)
-	copy(h, magic)
-	binary.LittleEndian.PutUint32(h[offVersion:], version)
-	binary.LittleEndian.PutUint64(h[offNextID:], nextID)
-	binary.LittleEndian.PutUint32(h[offCount:], uint32(live))
-	n, err := w.Write(h)
+	n, err := w.Write(snapshotHeader(nextID, live))
 	total := int64(n)
 	for i := 0; i < len(recs) && err == nil; i++ {
 		n, err = io.WriteString(w, string(recs[i].enc))
 		total += int64(n)
 	}
 	return total, err
-}
-
-// decoder is a checked cursor over a file. Nothing is read, and no size is
-// believed, before the bytes are known to be there.
-type decoder struct {
-	b    []byte
-	off  int
-	last uint64 // id of the entry before
-}
-
-func (d *decoder) header(nextID *uint64) (int, error) {
-	b := d.b
-	fail := func(off int, field, format string, args ...any) (int, error) {
-		return 0, &FormatError{Offset: int64(off), Entry: -1, Field: field, Msg: fmt.Sprintf(format, args...)}
-	}
-	for i := range min(len(b), len(magic)) {
-		if b[i] != magic[i] {
-			return fail(0, "magic", "%q is not CRMEM", b[:min(len(b), len(magic))])
-		}
-	}
-	if len(b) < headerSize {
-		return fail(len(b), "header", "the file ends after %d of %d header bytes", len(b), headerSize)
-	}
-	if v := binary.LittleEndian.Uint32(b[offVersion:]); v != version {
-		return fail(offVersion, "version", "version %d, this program reads version %d", v, version)
-	}
-	if f := binary.LittleEndian.Uint16(b[offFlags:]); f != 0 {
-		return fail(offFlags, "flags", "unknown flags %#04x", f)
-	}
-	if r := binary.LittleEndian.Uint32(b[offReserved:]); r != 0 {
-		return fail(offReserved, "reserved", "reserved bytes are %#08x, not zero", r)
-	}
-	*nextID = binary.LittleEndian.Uint64(b[offNextID:])
-	if *nextID == 0 {
-		return fail(offNextID, "next_id", "next_id is 0")
-	}
-	n := binary.LittleEndian.Uint32(b[offCount:])
-	if most := (len(b) - headerSize) / minRecord; uint64(n) > uint64(most) {
-		return fail(offCount, "entry_count", "%d entries do not fit: the %d bytes left hold at most %d", n, len(b)-headerSize, most)
-	}
-	d.off = headerSize
-	return int(n), nil
-}
-
-func (d *decoder) entry(i int, nextID uint64) (record, error) {
-	start := d.off
-	b := d.b[start:]
-	fail := func(off int, field, format string, args ...any) (record, error) {
-		return "", &FormatError{Offset: int64(start + off), Entry: i, Field: field, Msg: fmt.Sprintf(format, args...)}
-	}
-	if len(b) < minRecord {
-		return fail(len(b), "entry", "the file ends inside the entry: %d bytes left, at least %d needed", len(b), minRecord)
-	}
-	id := binary.LittleEndian.Uint64(b[recID:])
-	switch {
-	case i > 0 && id == d.last:
-		return fail(recID, "id", "duplicate id %d", id)
-	case i > 0 && id < d.last:
-		return fail(recID, "id", "id %d after id %d: ids must ascend", id, d.last)
-	case id >= nextID:
-		return fail(recID, "id", "id %d is not below next_id %d", id, nextID)
-	}
-	d.last = id
-	switch k := binary.LittleEndian.Uint32(b[recKind:]); k {
-	case uint32(Note), uint32(Archive):
-	case 2:
-		return fail(recKind, "kind", "kind 2 (topic, of a newer program) is not CRMEM v1")
-	default:
-		return fail(recKind, "kind", "unknown kind %d", k)
-	}
-	off, err := d.text(b, recNameLen, start, i, "name")
-	if err == nil {
-		off, err = d.text(b, off, start, i, "content")
-	}
-	if err != nil {
-		return "", err
-	}
-	if err := d.aliases(start+off, i); err != nil {
-		return "", err
-	}
-	return record(view(b[:d.off-start])), nil
-}
-
-// aliases checks the count and the aliases at off and moves to their end.
-func (d *decoder) aliases(off, i int) error {
-	b := d.b
-	fail := func(format string, args ...any) error {
-		return &FormatError{Offset: int64(off), Entry: i, Field: "alias_count", Msg: fmt.Sprintf(format, args...)}
-	}
-	if len(b)-off < 4 {
-		return fail("the file ends before alias_count")
-	}
-	n := binary.LittleEndian.Uint32(b[off:])
-	if most := (len(b) - off - 4) / 4; uint64(n) > uint64(most) {
-		return fail("%d aliases do not fit: the %d bytes left hold at most %d", n, len(b)-off-4, most)
-	}
-	off += 4
-	for range n {
-		var err error
-		if off, err = d.text(b, off, 0, i, "alias"); err != nil {
-			return err
-		}
-	}
-	d.off = off
-	return nil
-}
-
-// text checks the length and the UTF-8 of the string at b[off:] and returns
-// the offset after it.
-func (d *decoder) text(b []byte, off, start, i int, field string) (int, error) {
-	if len(b)-off < 4 {
-		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len", Msg: "the file ends before the length"}
-	}
-	n := binary.LittleEndian.Uint32(b[off:])
-	if uint64(n) > uint64(len(b)-off-4) {
-		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len",
-			Msg: fmt.Sprintf("%d bytes do not fit in the %d left", n, len(b)-off-4)}
-	}
-	off += 4
-	s := b[off : off+int(n)]
-	if !utf8.Valid(s) {
-		at := invalidUTF8(s)
-		return 0, &FormatError{Offset: int64(start + off + at), Entry: i, Field: field,
-			Msg: fmt.Sprintf("invalid UTF-8 at byte %d", at)}
-	}
-	return off + int(n), nil
-}
-
-func invalidUTF8(s []byte) int {
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRune(s[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
-	return len(s)
-}
-
-func (d *decoder) end() error {
-	if d.off != len(d.b) {
-		return &FormatError{Offset: int64(d.off), Entry: -1, Field: "trailing",
-			Msg: fmt.Sprintf("%d bytes after the last entry", len(d.b)-d.off)}
-	}
-	return nil
-}
-
-// explain adds to a refusal what the file may be instead.
-func (d *decoder) explain(err error) error {
-	e, ok := err.(*FormatError)
-	if ok && e.Field != "magic" && e.Field != "version" && len(d.b) >= 32 && looksLikeCrabdb(d.b) {
-		e.Msg += "; this looks like a crabdb store, which has the same magic and is another format"
-	}
-	return err
-}
-
-// looksLikeCrabdb reports whether a file may be of the crabdb format: the same
-// magic and version, and index_at and index_len where v1 holds next_id and
-// entry_count.
-func looksLikeCrabdb(b []byte) bool {
-	at, n := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
-	return at == 0 && n == 0 || at >= 32 && at <= uint64(len(b)) && n <= uint64(len(b))-at
 }

@@ -319,7 +319,7 @@ func (s *Store) Get(name string) (Entry, error) {
 	s.mu.RLock()
 	if i := s.t.find(name); i >= 0 {
 		defer s.mu.RUnlock()
-		return s.t.recs[i].enc.entry(), nil
+		return entryOf(s.t.recs[i].enc), nil
 	}
 	if s.t.owners != nil {
 		defer s.mu.RUnlock()
@@ -330,7 +330,7 @@ func (s *Store) Get(name string) (Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := s.t.find(name); i >= 0 {
-		return s.t.recs[i].enc.entry(), nil
+		return entryOf(s.t.recs[i].enc), nil
 	}
 	return s.byAlias(name)
 }
@@ -342,7 +342,7 @@ func (s *Store) byAlias(name string) (Entry, error) {
 	case 0:
 		return Entry{}, &nameError{ErrNotFound, name, ""}
 	case 1:
-		return s.t.byID(ids[0]).entry(), nil
+		return entryOf(s.t.byID(ids[0])), nil
 	default:
 		e := &AmbiguousError{Alias: name}
 		for _, id := range ids {

@@ -299,7 +299,7 @@ func (t *table) all() iter.Seq[Entry] { return entries(t.recs) }
 func entries(recs []rec) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for _, r := range recs {
-			if r.enc != "" && !yield(r.enc.entry()) {
+			if r.enc != "" && !yield(entryOf(r.enc)) {
 				return
 			}
 		}

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
-	"math"
-	"unicode/utf8"
 )
 
 // The log (FORMAT.md, "Log").
@@ -367,7 +365,7 @@ func (s *walScan) covers(dig digest) (seq uint64, ok bool) {
 	for i := range s.frames {
 		f := &s.frames[i]
 		if f.typ == frameCheckpoint && readDigest(f.payload) == dig {
-			seq, ok = le64(f.payload[digestSize:]), true
+			seq, ok = binary.LittleEndian.Uint64(f.payload[digestSize:]), true
 		}
 	}
 	return seq, ok
@@ -472,7 +470,7 @@ func (f *frame) known(version uint16) error {
 		top = frameCheckpoint
 	}
 	checkpoint := f.typ == frameCheckpoint &&
-		(f.more || len(f.context) > 0 || len(f.payload) != digestSize+8 || le64(f.payload[digestSize:]) > f.seq)
+		(f.more || len(f.context) > 0 || len(f.payload) != digestSize+8 || binary.LittleEndian.Uint64(f.payload[digestSize:]) > f.seq)
 	if f.typ > top || checkpoint {
 		return &FormatError{Offset: f.off, Entry: -1, Field: "frame type",
 			Msg: fmt.Sprintf("frame type %d of %d bytes is not of log version %d", f.typ, len(f.payload), version)}
@@ -530,118 +528,20 @@ func (h *walHeader) promised(b []byte, bad int64) bool {
 	return false
 }
 
-// apply replays one operation frame on a table. What a frame says must fit
-// what is there; if it does not, the log is not this snapshot's.
-func (f *frame) apply(t *table, nextID *uint64) error {
-	fail := func(format string, args ...any) error {
-		return &FormatError{Offset: f.off, Entry: -1, Field: "frame", Msg: fmt.Sprintf(format, args...)}
+// precedes reports whether the snapshot that another log extends contains the
+// operations of s up to that log's first: the other log names a snapshot of s,
+// or continues its epoch.
+func (s *walScan) precedes(other *walScan) bool {
+	if seq, ok := s.covers(other.base); ok && seq == other.seq-1 {
+		return true
 	}
-	switch f.typ {
-	case framePut:
-		d := decoder{b: f.payload}
-		r, err := d.entry(0, math.MaxUint64)
-		if err == nil {
-			err = d.end()
+	if s.version == walOldVersion || other.before.epoch != s.epoch || other.epoch != s.epoch {
+		return false
+	}
+	for i := range s.frames {
+		if f := &s.frames[i]; f.typ != frameCheckpoint && f.seq == other.before.seq {
+			return f.recordCRC() == other.before.crc
 		}
-		if err != nil {
-			return fail("put: %v", err)
-		}
-		if old := t.byID(r.id()); old != "" {
-			if old.name() != r.name() || old.kind() != r.kind() || old.u64(recCreated) != r.u64(recCreated) {
-				return fail("put changes the name, kind or time of entry %d", r.id())
-			}
-		} else if t.find(r.name()) >= 0 {
-			return fail("put of entry %d takes the name %.80q of another", r.id(), r.name())
-		}
-		t.put(r)
-		*nextID = max(*nextID, r.id()+1)
-	case frameAlias:
-		if err := f.alias(t); err != nil {
-			return err
-		}
-		t.put(t.byID(le64(f.payload)).withAliases(f.payload[8:]))
-	case frameRemove:
-		if len(f.payload) != 8 {
-			return fail("remove of %d bytes", len(f.payload))
-		}
-		id := binary.LittleEndian.Uint64(f.payload)
-		if t.byID(id) == "" {
-			return fail("remove of entry %d, which is not there", id)
-		}
-		t.remove(id)
-	case framePurge, framePurged:
-		if len(f.payload) != 8 {
-			return fail("type %d of %d bytes", f.typ, len(f.payload))
-		}
-		if id := le64(f.payload); f.typ == framePurge && t.byID(id) != "" {
-			t.remove(id)
-		}
-	case frameRename:
-		return f.rename(t)
 	}
-	return nil
-}
-
-// rename replays a rename frame: an entry that exists, a name that is free.
-func (f *frame) rename(t *table) error {
-	fail := func(format string, args ...any) error {
-		return &FormatError{Offset: f.off, Entry: -1, Field: "frame", Msg: fmt.Sprintf(format, args...)}
-	}
-	if len(f.payload) < 12 || uint64(binary.LittleEndian.Uint32(f.payload[8:])) != uint64(len(f.payload)-12) {
-		return fail("rename of %d bytes", len(f.payload))
-	}
-	old, name := t.byID(le64(f.payload)), f.payload[12:]
-	switch {
-	case old == "":
-		return fail("rename of entry %d, which does not exist", le64(f.payload))
-	case !utf8.Valid(name):
-		return fail("rename of entry %d: the name is not UTF-8", old.id())
-	case old.name() == string(name):
-		return nil
-	case t.find(string(name)) >= 0:
-		return fail("rename of entry %d takes the name %.80q of another", old.id(), name)
-	}
-	t.remove(old.id())
-	t.put(old.withName(name))
-	return nil
-}
-
-// alias checks an alias frame: an entry that is there, a list and nothing else.
-func (f *frame) alias(t *table) error {
-	fail := func(format string, args ...any) error {
-		return &FormatError{Offset: f.off, Entry: -1, Field: "frame", Msg: fmt.Sprintf(format, args...)}
-	}
-	if len(f.payload) < 12 {
-		return fail("alias of %d bytes", len(f.payload))
-	}
-	if id := le64(f.payload); t.byID(id) == "" {
-		return fail("alias of entry %d, which is not there", id)
-	}
-	d := decoder{b: f.payload[8:]}
-	err := d.aliases(0, 0)
-	if err == nil {
-		err = d.end()
-	}
-	if err != nil {
-		return fail("alias: %v", err)
-	}
-	return nil
-}
-
-// withName returns the record with another name.
-func (r record) withName(name []byte) record {
-	rest := recName + len(r.name())
-	b := make([]byte, 0, recName+len(name)+len(r)-rest)
-	b = append(b, r[:recNameLen]...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
-	b = append(b, name...)
-	return record(view(append(b, r[rest:]...)))
-}
-
-// withAliases returns the record with another alias list, given as encoded.
-func (r record) withAliases(list []byte) record {
-	_, i := r.content()
-	b := make([]byte, 0, i+len(list))
-	b = append(b, r[:i]...)
-	return record(view(append(b, list...)))
+	return true
 }

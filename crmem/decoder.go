@@ -1,0 +1,225 @@
+package crmem
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// The header of CRMEM v1 (FORMAT.md, "Snapshot").
+const (
+	magic   = "CRMEM\x00"
+	version = 1
+
+	offVersion  = 6
+	offFlags    = 10
+	offReserved = 12
+	offNextID   = 16
+	offCount    = 24
+	headerSize  = 28 // with next_id and entry_count
+)
+
+// The kinds of an entry.
+const (
+	kindNote    = 0
+	kindArchive = 1
+)
+
+// snapshotHeader returns the header of a snapshot.
+func snapshotHeader(nextID uint64, entries int) []byte {
+	h := make([]byte, headerSize)
+	copy(h, magic)
+	binary.LittleEndian.PutUint32(h[offVersion:], version)
+	binary.LittleEndian.PutUint64(h[offNextID:], nextID)
+	binary.LittleEndian.PutUint32(h[offCount:], uint32(entries))
+	return h
+}
+
+// decoder is a checked cursor over a file. Nothing is read, and no size is
+// believed, before the bytes are known to be there.
+type decoder struct {
+	b    []byte
+	off  int
+	last uint64 // id of the entry before
+}
+
+// newDecoder returns a decoder of a snapshot.
+func newDecoder(b []byte) *decoder { return &decoder{b: b} }
+
+// offset returns the offset of the next byte.
+func (d *decoder) offset() int { return d.off }
+
+func (d *decoder) header(nextID *uint64) (int, error) {
+	b := d.b
+	fail := func(off int, field, format string, args ...any) (int, error) {
+		return 0, &FormatError{Offset: int64(off), Entry: -1, Field: field, Msg: fmt.Sprintf(format, args...)}
+	}
+	for i := range min(len(b), len(magic)) {
+		if b[i] != magic[i] {
+			return fail(0, "magic", "%q is not CRMEM", b[:min(len(b), len(magic))])
+		}
+	}
+	if len(b) < headerSize {
+		return fail(len(b), "header", "the file ends after %d of %d header bytes", len(b), headerSize)
+	}
+	if v := binary.LittleEndian.Uint32(b[offVersion:]); v != version {
+		return fail(offVersion, "version", "version %d, this program reads version %d", v, version)
+	}
+	if f := binary.LittleEndian.Uint16(b[offFlags:]); f != 0 {
+		return fail(offFlags, "flags", "unknown flags %#04x", f)
+	}
+	if r := binary.LittleEndian.Uint32(b[offReserved:]); r != 0 {
+		return fail(offReserved, "reserved", "reserved bytes are %#08x, not zero", r)
+	}
+	*nextID = binary.LittleEndian.Uint64(b[offNextID:])
+	if *nextID == 0 {
+		return fail(offNextID, "next_id", "next_id is 0")
+	}
+	n := binary.LittleEndian.Uint32(b[offCount:])
+	if most := (len(b) - headerSize) / minRecord; uint64(n) > uint64(most) {
+		return fail(offCount, "entry_count", "%d entries do not fit: the %d bytes left hold at most %d", n, len(b)-headerSize, most)
+	}
+	d.off = headerSize
+	return int(n), nil
+}
+
+func (d *decoder) entry(i int, nextID uint64) (record, error) {
+	start := d.off
+	b := d.b[start:]
+	fail := func(off int, field, format string, args ...any) (record, error) {
+		return "", &FormatError{Offset: int64(start + off), Entry: i, Field: field, Msg: fmt.Sprintf(format, args...)}
+	}
+	if len(b) < minRecord {
+		return fail(len(b), "entry", "the file ends inside the entry: %d bytes left, at least %d needed", len(b), minRecord)
+	}
+	id := binary.LittleEndian.Uint64(b[recID:])
+	switch {
+	case i > 0 && id == d.last:
+		return fail(recID, "id", "duplicate id %d", id)
+	case i > 0 && id < d.last:
+		return fail(recID, "id", "id %d after id %d: ids must ascend", id, d.last)
+	case id >= nextID:
+		return fail(recID, "id", "id %d is not below next_id %d", id, nextID)
+	}
+	d.last = id
+	switch k := binary.LittleEndian.Uint32(b[recKind:]); k {
+	case kindNote, kindArchive:
+	case 2:
+		return fail(recKind, "kind", "kind 2 (topic, of a newer program) is not CRMEM v1")
+	default:
+		return fail(recKind, "kind", "unknown kind %d", k)
+	}
+	off, err := d.text(b, recNameLen, start, i, "name")
+	if err == nil {
+		off, err = d.text(b, off, start, i, "content")
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := d.aliases(start+off, i); err != nil {
+		return "", err
+	}
+	return record(view(b[:d.off-start])), nil
+}
+
+// decodeRecord checks one record without an order or a next_id.
+func decodeRecord(b []byte) (record, error) {
+	d := decoder{b: b}
+	r, err := d.entry(0, math.MaxUint64)
+	if err == nil {
+		err = d.end()
+	}
+	return r, err
+}
+
+// checkAliases returns why b is not an encoded alias list, or nil.
+func checkAliases(b []byte) error {
+	d := decoder{b: b}
+	err := d.aliases(0, 0)
+	if err == nil {
+		err = d.end()
+	}
+	return err
+}
+
+// aliases checks the count and the aliases at off and moves to their end.
+func (d *decoder) aliases(off, i int) error {
+	b := d.b
+	fail := func(format string, args ...any) error {
+		return &FormatError{Offset: int64(off), Entry: i, Field: "alias_count", Msg: fmt.Sprintf(format, args...)}
+	}
+	if len(b)-off < 4 {
+		return fail("the file ends before alias_count")
+	}
+	n := binary.LittleEndian.Uint32(b[off:])
+	if most := (len(b) - off - 4) / 4; uint64(n) > uint64(most) {
+		return fail("%d aliases do not fit: the %d bytes left hold at most %d", n, len(b)-off-4, most)
+	}
+	off += 4
+	for range n {
+		var err error
+		if off, err = d.text(b, off, 0, i, "alias"); err != nil {
+			return err
+		}
+	}
+	d.off = off
+	return nil
+}
+
+// text checks the length and the UTF-8 of the string at b[off:] and returns
+// the offset after it.
+func (d *decoder) text(b []byte, off, start, i int, field string) (int, error) {
+	if len(b)-off < 4 {
+		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len", Msg: "the file ends before the length"}
+	}
+	n := binary.LittleEndian.Uint32(b[off:])
+	if uint64(n) > uint64(len(b)-off-4) {
+		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len",
+			Msg: fmt.Sprintf("%d bytes do not fit in the %d left", n, len(b)-off-4)}
+	}
+	off += 4
+	s := b[off : off+int(n)]
+	if !utf8.Valid(s) {
+		at := invalidUTF8(s)
+		return 0, &FormatError{Offset: int64(start + off + at), Entry: i, Field: field,
+			Msg: fmt.Sprintf("invalid UTF-8 at byte %d", at)}
+	}
+	return off + int(n), nil
+}
+
+func invalidUTF8(s []byte) int {
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRune(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(s)
+}
+
+func (d *decoder) end() error {
+	if d.off != len(d.b) {
+		return &FormatError{Offset: int64(d.off), Entry: -1, Field: "trailing",
+			Msg: fmt.Sprintf("%d bytes after the last entry", len(d.b)-d.off)}
+	}
+	return nil
+}
+
+// explain adds to a refusal what the file may be instead.
+func (d *decoder) explain(err error) error {
+	e, ok := err.(*FormatError)
+	if ok && e.Field != "magic" && e.Field != "version" && len(d.b) >= 32 && looksLikeCrabdb(d.b) {
+		e.Msg += "; this looks like a crabdb store, which has the same magic and is another format"
+	}
+	return err
+}
+
+// looksLikeCrabdb reports whether a file may be of the crabdb format: the same
+// magic and version, and index_at and index_len where v1 holds next_id and
+// entry_count.
+func looksLikeCrabdb(b []byte) bool {
+	at, n := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+	return at == 0 && n == 0 || at >= 32 && at <= uint64(len(b)) && n <= uint64(len(b))-at
+}

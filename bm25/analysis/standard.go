@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/blevesearch/go-porterstemmer"
 	"github.com/blevesearch/snowballstem"
 	"golang.org/x/text/unicode/norm"
 )
@@ -290,13 +291,22 @@ func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
 	emit(englishStem(u.out))
 }
 
-// englishStem returns the stem of a word of lower-case ASCII letters, at least
-// two, which it overwrites.
+// englishStem returns the stem of a word of 2 to maxStem lower-case ASCII letters,
+// which it overwrites.
 func englishStem(word []byte) []byte {
 	if len(word) < 3 || !inflected(word) {
 		return word
 	}
-	return porterStem(word)
+	var letters [maxStem]rune
+	for i, c := range word {
+		letters[i] = rune(c)
+	}
+	stem := porterstemmer.StemWithoutLowerCasing(letters[:len(word)])
+	word = word[:len(stem)]
+	for i, r := range stem {
+		word[i] = byte(r)
+	}
+	return word
 }
 
 // stemmed reports whether a run is made of lower-case ASCII letters and surely

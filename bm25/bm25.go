@@ -34,7 +34,7 @@ type Query struct {
 	// Count asks for Result.Total.
 	Count bool
 	// Texts returns the fields of a document that matches, the most telling
-	// first. With it Standard reads the best [Finalists] matches, and ranks them
+	// first. With it Standard reads the best [RerankLimit] matches, and ranks them
 	// by what they show besides BM25; nil: BM25 alone. It must not use the index.
 	Texts func(id uint64) []string
 	// Correct makes Standard search for other words in the place of those that no

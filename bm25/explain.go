@@ -28,15 +28,15 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 			e.Terms = append(e.Terms, line)
 		}
 	}
-	if e.Score > 0 && q.Texts != nil && x.analyzer == analysis.Standard && s.finalist(x, q, id) {
+	if e.Score > 0 && q.Texts != nil && x.analyzer == analysis.Standard && s.isCandidate(x, q, id) {
 		s.explain(&e, q)
 	}
 	return e, true
 }
 
-// finalist reports whether a document is read for the query that was parsed.
-func (s *searcher) finalist(x *Index, q Query, id uint64) bool {
-	q.Limit, q.Count = Finalists, false
+// isCandidate reports whether a document is re-ranked for the query that was parsed.
+func (s *searcher) isCandidate(x *Index, q Query, id uint64) bool {
+	q.Limit, q.Count = RerankLimit, false
 	return slices.ContainsFunc(s.search(x, q).Hits, func(h Hit) bool { return h.ID == id })
 }
 
@@ -83,8 +83,8 @@ func (x *Index) match(id uint64) (match, bool) {
 	return match{seg: seg, doc: d}, ok
 }
 
-// beside is match for a document that may be next to m.
-func (m match) beside(x *Index, id uint64) (match, bool) {
+// adjacentMatch is match for a document that may be next to m.
+func (m match) adjacentMatch(x *Index, id uint64) (match, bool) {
 	if s := m.seg; s != nil {
 		for d := int(m.doc) - 1; d <= int(m.doc)+1; d += 2 {
 			if d >= 0 && d < len(s.ids) && s.ids[d] == id && !s.isDead(uint16(d)) {

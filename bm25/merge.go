@@ -21,7 +21,7 @@ type merge struct {
 
 type source struct {
 	*segment
-	// to is where each document goes, for a source with dead ones; gone marks
+	// to is where each document goes, for a source with dead ones; deletedDoc marks
 	// those. Without it they all move up by base.
 	to   []uint32
 	base uint32
@@ -31,7 +31,7 @@ type source struct {
 	deadBefore int // deadDocs when the merge began
 }
 
-const gone = math.MaxUint32
+const deletedDoc = math.MaxUint32
 
 // A change pays for so many posting copies per posting of its own. A posting is
 // copied about once for each level of segment sizes.
@@ -118,7 +118,7 @@ func newMerge(segments []*segment) *merge {
 			at := uint32(docs)
 			for d := range src.to {
 				if s.isDead(uint16(d)) {
-					src.to[d] = gone
+					src.to[d] = deletedDoc
 					continue
 				}
 				src.to[d] = at
@@ -183,7 +183,7 @@ func (m *merge) copyDocs(s *source) int {
 		return len(s.ids)
 	}
 	for d, to := range s.to {
-		if to == gone {
+		if to == deletedDoc {
 			continue
 		}
 		o.ids = append(o.ids, s.ids[d])
@@ -239,13 +239,13 @@ func (m *merge) copyList(s *source, list []uint32) {
 				to = s.to[p>>16]
 			}
 			if p&0xffff == escaped {
-				if to != gone {
+				if to != deletedDoc {
 					e := s.escapes[s.esc]
 					m.out.escapes = append(m.out.escapes, escape{m.post + at, e.tf, e.dl})
 				}
 				s.esc++
 			}
-			if to != gone {
+			if to != deletedDoc {
 				out[at] = to<<16 | p&0xffff
 				at++
 			}
@@ -265,7 +265,7 @@ func (x *Index) finishMerge() {
 	o.sortIDs()
 	for _, src := range m.sources {
 		if src.deadDocs > src.deadBefore {
-			src.buryLate(o)
+			src.markLateDeletes(o)
 		}
 	}
 	x.segments = slices.DeleteFunc(x.segments, func(s *segment) bool {
@@ -276,14 +276,14 @@ func (x *Index) finishMerge() {
 	}
 }
 
-// buryLate marks in out what died in the source since the merge began.
-func (s *source) buryLate(out *segment) {
+// markLateDeletes marks in out what died in the source since the merge began.
+func (s *source) markLateDeletes(out *segment) {
 	for d := range s.ids {
 		at := s.base + uint32(d)
 		if s.to != nil {
 			at = s.to[d]
 		}
-		if at == gone || !s.isDead(uint16(d)) {
+		if at == deletedDoc || !s.isDead(uint16(d)) {
 			continue
 		}
 		out.kill(uint16(at))

@@ -32,24 +32,24 @@ func (x *Index) Rank(q Query) *Ranking {
 }
 
 const (
-	// Borrowers is how many hits borrow from their neighbours. A search of 100,000
+	// BoostLimit is how many hits borrow from their neighbours. A search of 100,000
 	// messages of 500 bytes takes 0.22 ms with them, with 200 0.37 ms.
-	Borrowers = 100
+	BoostLimit = 100
 
 	maxLent = 16 // terms that are lent, the rarest ones
 )
 
-// A Neighbour is a document beside another.
-type Neighbour struct {
+// A Neighbor is a document beside another.
+type Neighbor struct {
 	ID     uint64
 	Weight float64 // of what it lends
 }
 
-// Lend adds to the scores of the best [Borrowers] hits what their neighbours
+// BoostByNeighbors adds to the scores of the best [BoostLimit] hits what their neighbours
 // have of the query and they have not, of each term the most that one of them
-// lends, and ranks them again. beside appends the neighbours of a document to
+// lends, and ranks them again. neighbors appends the neighbors of a document to
 // list. It must not use the index.
-func (r *Ranking) Lend(beside func(list []Neighbour, id uint64) []Neighbour) {
+func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []Neighbor) {
 	terms := r.terms
 	if len(terms) < 2 {
 		return // a hit has the one there is
@@ -63,8 +63,8 @@ func (r *Ranking) Lend(beside func(list []Neighbour, id uint64) []Neighbour) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	norms, avgdl := x.norms.of(x.avgLen(), &x.codes), x.avgLen()
-	best := r.Hits[:min(len(r.Hits), Borrowers)]
-	var list []Neighbour
+	best := r.Hits[:min(len(r.Hits), BoostLimit)]
+	var list []Neighbor
 	var missing []queryTerm
 	any := false
 	for i := range best {
@@ -82,10 +82,10 @@ func (r *Ranking) Lend(beside func(list []Neighbour, id uint64) []Neighbour) {
 		if len(missing) == 0 {
 			continue
 		}
-		list = beside(list[:0], h.ID)
+		list = neighbors(list[:0], h.ID)
 		var lent [maxLent]float64
 		for _, n := range list {
-			m, ok := m.beside(x, n.ID)
+			m, ok := m.adjacentMatch(x, n.ID)
 			if !ok {
 				continue
 			}
@@ -114,7 +114,7 @@ func (r *Ranking) Lend(beside func(list []Neighbour, id uint64) []Neighbour) {
 // Read adds to the scores of the best hits what their texts show, and ranks them
 // again: how near the words of the query are to each other, and whether they are
 // there as the query has them, but not how early.
-// texts are those of the hits from the first one on, at most [Finalists].
+// texts are those of the hits from the first one on, at most [RerankLimit].
 func (r *Ranking) Read(texts [][]string) {
 	x := r.index
 	x.mu.RLock()
@@ -122,7 +122,7 @@ func (r *Ranking) Read(texts [][]string) {
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.reader.prepare(r.lexer, r.terms, r.text)
-	best := r.Hits[:min(len(r.Hits), len(texts), Finalists)]
+	best := r.Hits[:min(len(r.Hits), len(texts), RerankLimit)]
 	for i := range best {
 		s.reader.read(texts[i])
 		best[i].Score = s.reader.closeness(best[i].Score)

@@ -36,8 +36,8 @@ func TestRanking(t *testing.T) {
 		l.texts = append(l.texts, []string{text(1 + i)})
 		l.x.Add(bm25.Doc{ID: uint64(len(l.texts)), Fields: l.texts[len(l.texts)-1]})
 	}
-	beside := func(list []bm25.Neighbour, id uint64) []bm25.Neighbour {
-		return append(list, bm25.Neighbour{ID: id - 1, Weight: 0.5}, bm25.Neighbour{ID: id + 1, Weight: 0.25}, bm25.Neighbour{ID: id + 7, Weight: 0.1})
+	beside := func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
+		return append(list, bm25.Neighbor{ID: id - 1, Weight: 0.5}, bm25.Neighbor{ID: id + 1, Weight: 0.25}, bm25.Neighbor{ID: id + 7, Weight: 0.1})
 	}
 	byScore := func(a, b bm25.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) }
 	lent, read, rounds, enough := 0, 0, 300, 1000
@@ -45,15 +45,15 @@ func TestRanking(t *testing.T) {
 		rounds, enough = 60, 200
 	}
 	for range rounds {
-		q := bm25.Query{Text: text(1 + r.IntN(5)), Limit: bm25.Borrowers + r.IntN(50), Count: true}
+		q := bm25.Query{Text: text(1 + r.IntN(5)), Limit: bm25.BoostLimit + r.IntN(50), Count: true}
 		found := l.x.Search(q)
 		rank := l.x.Rank(q)
 		if !slices.Equal(found.Hits, rank.Hits) || rank.Total != found.Total {
 			t.Fatalf("%q: the first step is not the search", q.Text)
 		}
-		rank.Lend(beside)
+		rank.BoostByNeighbors(beside)
 		want := slices.Clone(found.Hits)
-		for i := range want[:min(len(want), bm25.Borrowers)] {
+		for i := range want[:min(len(want), bm25.BoostLimit)] {
 			h := &want[i]
 			own, _ := l.x.Explain(q, h.ID)
 			most := make(map[string]float64)
@@ -75,26 +75,26 @@ func TestRanking(t *testing.T) {
 				lent++
 			}
 		}
-		slices.SortFunc(want[:min(len(want), bm25.Borrowers)], byScore)
+		slices.SortFunc(want[:min(len(want), bm25.BoostLimit)], byScore)
 		if !slices.Equal(rank.Hits, want) {
 			t.Fatalf("%q: %v\nwant %v", q.Text, rank.Hits[:min(5, len(want))], want[:min(5, len(want))])
 		}
 
 		var best [][]string
-		for _, h := range want[:min(len(want), bm25.Finalists)] {
+		for _, h := range want[:min(len(want), bm25.RerankLimit)] {
 			best = append(best, l.texts[h.ID-1])
 		}
 		before := slices.Clone(rank.Hits)
 		rank.Read(best)
 		for _, h := range rank.Hits {
 			i := slices.IndexFunc(before, func(b bm25.Hit) bool { return b.ID == h.ID })
-			if gain := h.Score - before[i].Score; gain < 0 || gain > 0 && i >= bm25.Finalists {
+			if gain := h.Score - before[i].Score; gain < 0 || gain > 0 && i >= bm25.RerankLimit {
 				t.Fatalf("%q: document %d was at %d and gains %v", q.Text, h.ID, i, gain)
 			} else if gain > 0 {
 				read++
 			}
 		}
-		if !slices.IsSortedFunc(rank.Hits[:min(len(rank.Hits), bm25.Finalists)], byScore) {
+		if !slices.IsSortedFunc(rank.Hits[:min(len(rank.Hits), bm25.RerankLimit)], byScore) {
 			t.Fatalf("%q: not in order: %v", q.Text, rank.Hits)
 		}
 		for _, h := range rank.Hits[:min(len(rank.Hits), 3)] {
@@ -141,8 +141,8 @@ func TestRankingAfterChange(t *testing.T) {
 	for id := range uint64(3) {
 		l.x.Remove(id + 1)
 	}
-	r.Lend(func(list []bm25.Neighbour, id uint64) []bm25.Neighbour {
-		return append(list, bm25.Neighbour{ID: id + 1, Weight: 1})
+	r.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
+		return append(list, bm25.Neighbor{ID: id + 1, Weight: 1})
 	})
 	if !slices.Equal(r.Hits, before) {
 		t.Errorf("%v, want %v", r.Hits, before)

@@ -160,8 +160,8 @@ func recordQuery(out *bytes.Buffer, l *library, q bm25.Query) {
 	}
 	q.Texts, q.Named = nil, nil
 	ranking := l.x.Rank(q)
-	ranking.Lend(func(list []bm25.Neighbour, id uint64) []bm25.Neighbour {
-		return append(list, bm25.Neighbour{ID: id - 1, Weight: 0.5}, bm25.Neighbour{ID: id + 1, Weight: 0.25})
+	ranking.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
+		return append(list, bm25.Neighbor{ID: id - 1, Weight: 0.5}, bm25.Neighbor{ID: id + 1, Weight: 0.25})
 	})
 	for _, h := range ranking.Hits[:min(3, len(ranking.Hits))] {
 		fmt.Fprintf(out, " lent %d=%.9g", h.ID, h.Score)

@@ -23,8 +23,8 @@ import (
 //	near and early   .906 .714 .555 .970 .960 .970 .974 .918
 //	all three        .907 .714 .555 .970 .961 .970 .974 .918
 const (
-	// Finalists is how many matches have their texts read.
-	Finalists = 16
+	// RerankLimit is how many matches have their texts read.
+	RerankLimit = 16
 
 	nearWeight  = 0.6
 	earlyWeight = 0.9
@@ -33,9 +33,9 @@ const (
 	// beginning.
 	earlyHalf = 160
 
-	maxSequence = 64      // words of a query, and terms, that are looked for
-	maxRead     = 8 << 10 // bytes of a document, over all fields
-	apart       = 1 << 30 // a distance: the two are not in one field
+	maxSequence     = 64      // words of a query, and terms, that are looked for
+	maxRead         = 8 << 10 // bytes of a document, over all fields
+	differentFields = 1 << 30 // a distance: the two are not in one field
 )
 
 // A reader finds the words of a query in texts.
@@ -77,12 +77,12 @@ type word struct {
 func (r *reader) prepare(l *analysis.Lexer, terms []queryTerm, text string) {
 	r.lexer, r.terms, r.high, r.highest = l, r.terms[:0], false, 0
 	if r.ask == nil {
-		r.ask, r.see = r.asked, r.seen
+		r.ask, r.see = r.addQueryTerm, r.seen
 	}
 	r.starts, r.single = startSet{}, [4]uint64{}
 	var term []byte
 	for _, t := range terms {
-		r.highest += float64((K1 + 1 + earlyWeight + exactWeight) * t.idf)
+		r.highest += float64((k1 + 1 + earlyWeight + exactWeight) * t.idf)
 		if len(r.terms) == maxSequence {
 			continue
 		}
@@ -157,9 +157,9 @@ func (s *startSet) has(key uint32) bool {
 	return s[h>>6]>>(h&63)&1 != 0
 }
 
-// asked takes a term of the query: the first of each word that some document
+// addQueryTerm takes a term of the query: the first of each word that some document
 // has.
-func (r *reader) asked(term []byte) {
+func (r *reader) addQueryTerm(term []byte) {
 	if r.alone {
 		r.at++
 	}
@@ -197,7 +197,7 @@ func (r *reader) read(texts []string) {
 	clear(r.first)
 	clear(r.exact)
 	for i := range r.distance {
-		r.distance[i] = apart
+		r.distance[i] = differentFields
 	}
 	left := maxRead
 	r.at = 0
@@ -344,7 +344,7 @@ func (r *reader) near(i, distance int) {
 
 // nearness is what word i of the query and the next one add by their distance.
 func (r *reader) nearness(i int) float64 {
-	if i+1 == len(r.sequence) || r.distance[i] == apart {
+	if i+1 == len(r.sequence) || r.distance[i] == differentFields {
 		return 0
 	}
 	w := min(r.terms[r.sequence[i].term].idf, r.terms[r.sequence[i+1].term].idf)
@@ -401,8 +401,8 @@ func (r *reader) closeness(base float64) float64 {
 func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 	s.reader.prepare(x.lexer, s.terms, q.Text)
 	hits = s.enter(x, q, hits)
-	best := hits[:min(len(hits), Finalists)]
-	var texts [Finalists][]string
+	best := hits[:min(len(hits), RerankLimit)]
+	var texts [RerankLimit][]string
 	if len(s.reader.terms) > 0 {
 		for i, h := range best {
 			texts[i] = q.Texts(h.ID)
@@ -425,8 +425,8 @@ func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 // enter puts the matches that the query names before the others, if they are
 // not among the best as it is.
 func (s *searcher) enter(x *Index, q Query, hits []Hit) []Hit {
-	for _, id := range q.Named[:min(len(q.Named), Finalists)] {
-		if slices.ContainsFunc(hits[:min(len(hits), Finalists)], func(h Hit) bool { return h.ID == id }) {
+	for _, id := range q.Named[:min(len(q.Named), RerankLimit)] {
+		if slices.ContainsFunc(hits[:min(len(hits), RerankLimit)], func(h Hit) bool { return h.ID == id }) {
 			continue
 		}
 		m, ok := x.match(id)

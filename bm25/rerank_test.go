@@ -171,7 +171,7 @@ func TestRanked(t *testing.T) {
 				t.Fatalf("%s: not in order: %v", what, all)
 			}
 			for i, h := range all {
-				if i > 2 && r.IntN(8) > 0 && i != bm25.Finalists {
+				if i > 2 && r.IntN(8) > 0 && i != bm25.RerankLimit {
 					continue
 				}
 				e, ok := l.x.Explain(l.query(query, limit, named...), h.ID)
@@ -190,7 +190,7 @@ func TestRanked(t *testing.T) {
 					sum += line.Exact
 				}
 				sum += e.Named
-				if !ok || e.Score != h.Score || sum != h.Score || e.Read && i >= bm25.Finalists {
+				if !ok || e.Score != h.Score || sum != h.Score || e.Read && i >= bm25.RerankLimit {
 					t.Fatalf("%s: hit %d scores %v, explained as %+v, which sums to %v", what, i, h.Score, e, sum)
 				}
 			}

@@ -27,7 +27,7 @@ func (s *searcher) search(x *Index, q Query) Result {
 	reads := q.Texts != nil && x.analyzer == analysis.Standard
 	base := q
 	if reads && q.Limit > 0 {
-		base.Limit = max(q.Limit, Finalists)
+		base.Limit = max(q.Limit, RerankLimit)
 	}
 	c.reset(base)
 	if len(s.terms) > 0 {

@@ -404,8 +404,8 @@ func TestR19EqualScores(t *testing.T) {
 				}
 				for i, h := range r.Hits {
 					same := r.Hits[0].Score
-					if a == analysis.Standard && i >= bm25.Finalists { // whose texts are not read
-						same = r.Hits[bm25.Finalists].Score
+					if a == analysis.Standard && i >= bm25.RerankLimit { // whose texts are not read
+						same = r.Hits[bm25.RerankLimit].Score
 					}
 					if h.Score != same || h.Entry.ID != uint64(i+1) {
 						t.Fatalf("analyzer %v, limit %d: hit %d is entry %d with %v", a, limit, i, h.Entry.ID, h.Score)

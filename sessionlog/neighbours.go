@@ -38,7 +38,7 @@ const (
 // what is not the user's has the user's message before it for a neighbour too,
 // and that has the last one before the user speaks again. A summary and a
 // session have none. Caller holds mu.
-func (x *Index) beside(list []bm25.Neighbour, id uint64) []bm25.Neighbour {
+func (x *Index) beside(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
 	ord, at := placeOf(id)
 	e := x.entries[ord]
 	if at < 0 || e.places[at].role == classCompact {
@@ -54,7 +54,7 @@ func (x *Index) beside(list []bm25.Neighbour, id uint64) []bm25.Neighbour {
 			continue
 		}
 		if near || p.role == classUser {
-			n := bm25.Neighbour{ID: e.doc(i), Weight: lentBehind}
+			n := bm25.Neighbor{ID: e.doc(i), Weight: lentBehind}
 			if p.asks() {
 				n.Weight = lentToAnswer
 			}
@@ -85,10 +85,10 @@ func (x *Index) beside(list []bm25.Neighbour, id uint64) []bm25.Neighbour {
 		}
 	}
 	if first >= 0 {
-		list = append(list, bm25.Neighbour{ID: e.doc(first), Weight: lentBefore})
+		list = append(list, bm25.Neighbor{ID: e.doc(first), Weight: lentBefore})
 	}
 	if last > first {
-		list = append(list, bm25.Neighbour{ID: e.doc(last), Weight: lentBefore})
+		list = append(list, bm25.Neighbor{ID: e.doc(last), Weight: lentBefore})
 	}
 	return list
 }

@@ -46,7 +46,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 	}
 	query := bm25.Query{Text: q.Text, Limit: q.Limit, Count: true}
 	if x.analyzer == analysis.Standard {
-		query.Limit, query.Correct = bm25.Borrowers, x.without&partCorrect == 0
+		query.Limit, query.Correct = bm25.BoostLimit, x.without&partCorrect == 0
 	}
 	r := &ranking{}
 	query.Classes, query.Filter, r.Searched = x.filter(q)
@@ -55,7 +55,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 	}
 	r.words = x.search(query)
 	if x.analyzer == analysis.Standard && x.without&partLend == 0 {
-		r.words.Lend(x.beside)
+		r.words.BoostByNeighbors(x.beside)
 	}
 	if !x.ordered {
 		x.sort(r.words.Hits)
@@ -64,7 +64,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 	if query.Filter != nil || query.Classes != math.MaxUint8 {
 		r.Corrections = x.passing(r.Corrections, query)
 	}
-	r.found = make([]finding, min(len(r.words.Hits), max(q.Limit, bm25.Finalists)))
+	r.found = make([]finding, min(len(r.words.Hits), max(q.Limit, bm25.RerankLimit)))
 	for i := range r.found {
 		h := r.words.Hits[i]
 		ord, at := placeOf(h.ID)
@@ -101,7 +101,7 @@ func (r *ranking) read(v *viewer) {
 	if v.index.without&partRead != 0 {
 		return
 	}
-	best := r.found[:min(len(r.found), bm25.Finalists)]
+	best := r.found[:min(len(r.found), bm25.RerankLimit)]
 	if len(best) == 0 {
 		return
 	}

@@ -106,7 +106,7 @@ func TestReadIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		bare bool
 		most int64
-	}{{true, 0}, {false, bm25.Finalists*32<<10 + 256<<10}} {
+	}{{true, 0}, {false, bm25.RerankLimit*32<<10 + 256<<10}} {
 		fsys.bytes.Store(0)
 		if r := mustSearch(t, x, sessionlog.Query{Text: "alpha beta", Limit: 1, Bare: c.bare}); len(r.Hits) != 1 || r.Total != 40 {
 			t.Fatalf("%+v", r)

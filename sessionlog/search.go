@@ -83,7 +83,7 @@ type Windowed struct {
 
 // Search returns the messages that match best. With analysis.Standard a message
 // borrows words of the query from its neighbours, an answer most from its
-// question; of the best [bm25.Finalists] the texts are read, and it counts how near
+// question; of the best [bm25.RerankLimit] the texts are read, and it counts how near
 // to each other the words are; and in the place of words that nothing has others
 // are searched, see [bm25.Correction]. Of messages with one score the newest comes
 // first: that of the session that was created last, and in a session the last one.

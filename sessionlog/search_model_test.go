@@ -154,11 +154,11 @@ func (m *searchModel) doc(id uint64) bm25.Doc {
 // rank ranks as an index does, without reading files.
 func (m *searchModel) rank(q bm25.Query) bm25.Result {
 	limit := q.Limit
-	q.Limit, q.Correct = bm25.Borrowers, true
+	q.Limit, q.Correct = bm25.BoostLimit, true
 	r := m.ranked.Rank(q)
-	r.Lend(func(list []bm25.Neighbour, id uint64) []bm25.Neighbour { return m.beside(list, m.at[id]) })
+	r.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor { return m.beside(list, m.at[id]) })
 	var texts [][]string
-	for _, h := range r.Hits[:min(len(r.Hits), bm25.Finalists)] {
+	for _, h := range r.Hits[:min(len(r.Hits), bm25.RerankLimit)] {
 		d := m.at[h.ID]
 		if d.msg < 0 {
 			texts = append(texts, m.doc(h.ID).Fields)
@@ -181,12 +181,12 @@ func (m *searchModel) rank(q bm25.Query) bm25.Result {
 
 // beside lists what stands before and behind a message, each found by looking
 // at all of its session.
-func (m *searchModel) beside(list []bm25.Neighbour, d modelDoc) []bm25.Neighbour {
+func (m *searchModel) beside(list []bm25.Neighbor, d modelDoc) []bm25.Neighbor {
 	if d.msg < 0 || d.session.msgs[d.msg].summary {
 		return nil
 	}
 	add := func(i int, weight float64) {
-		list = append(list, bm25.Neighbour{ID: m.ids[modelDoc{d.session, i}], Weight: weight})
+		list = append(list, bm25.Neighbor{ID: m.ids[modelDoc{d.session, i}], Weight: weight})
 	}
 	// Where the user speaks before and behind, and what else has text between.
 	question, reply := -1, -1

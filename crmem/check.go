@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -113,10 +114,10 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 		return nil, err
 	}
 	r.SnapshotBytes = int64(len(b))
-	v.dig = digestOf(b)
+	v.dig = format.DigestOf(b)
 	if v.snap, err = Decode(b); err != nil {
 		err = inFile(err, path)
-		off := offsetOf(err)
+		off := format.OffsetOf(err)
 		add("format", path, off, int64(len(b))-off, err, "crabmem repair salvages what can be read and sets the file aside whole")
 	} else {
 		r.Entries = v.snap.Len()
@@ -133,23 +134,23 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 		return nil, err
 	}
 	r.LogBytes = int64(len(v.log))
-	if v.scan, err = scanWAL(v.log); err != nil {
+	if v.scan, err = format.ScanLog(v.log); err != nil {
 		err = inFile(err, path+walSuffix)
-		off := offsetOf(err)
+		off := format.OffsetOf(err)
 		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair sets the log aside from here on")
 		return r, nil
 	}
 	if err := v.addOthers(fsys, path, link, maxBytes, add); err != nil {
 		return nil, err
 	}
-	r.LogOps = v.scan.ops()
-	tail := int64(len(v.log)) - v.scan.end
-	switch v.scan.verdict {
-	case rotten:
-		add("rot", path+walSuffix, v.scan.bad, tail, v.rotten(path), "crabmem repair keeps what stands before and sets the rest aside")
-	case torn:
-		add(Torn, path+walSuffix, v.scan.bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
-			path+walSuffix, v.scan.bad, tail, v.scan.why), "nothing is lost; the next write cuts them off and keeps a copy")
+	r.LogOps = v.scan.Ops()
+	tail := int64(len(v.log)) - v.scan.End
+	switch v.scan.Verdict {
+	case format.Corrupt:
+		add("rot", path+walSuffix, v.scan.Bad, tail, v.rotten(path), "crabmem repair keeps what stands before and sets the rest aside")
+	case format.TornTail:
+		add(Torn, path+walSuffix, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
+			path+walSuffix, v.scan.Bad, tail, v.scan.Why), "nothing is lost; the next write cuts them off and keeps a copy")
 	}
 	if v.snap == nil {
 		return r, nil
@@ -161,7 +162,7 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 	}
 	if _, err := v.replay(&v.snap.t, &v.snap.NextID, seq); err != nil {
 		err = inFile(err, path+walSuffix)
-		off := offsetOf(err)
+		off := format.OffsetOf(err)
 		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair keeps what stands before and sets the rest aside")
 		return r, nil
 	}
@@ -201,19 +202,19 @@ func (v *files) addOthers(fsys vfs.FS, path, link string, maxBytes int64, add fu
 func (v *files) addForeign(path string, add func(string, string, int64, int64, error, string)) {
 	if v.otherStore() {
 		add("foreign", path+walSuffix, 0, v.logStat.size(), fmt.Errorf("%w: %s is the log of the store %v, and this is %v",
-			ErrForeign, path+walSuffix, v.scan.store, v.id), "put the right log back, or: crabmem repair --keep-db")
+			ErrForeign, path+walSuffix, v.scan.Store, v.id), "put the right log back, or: crabmem repair --keep-db")
 		return
 	}
-	err := fmt.Errorf("%w: %s is %v, its log extends %v", ErrForeign, path, v.dig, v.scan.base)
+	err := fmt.Errorf("%w: %s is %v, its log extends %v", ErrForeign, path, v.dig, v.scan.Base)
 	remedy := "if another program wrote it on purpose, crabmem checkpoint accepts it; if not, it is damaged inside a text: restore a copy"
-	if v.scan.ops() > 0 {
+	if v.scan.Ops() > 0 {
 		remedy = "crabmem repair --keep-db sets the log aside; --keep-log BASE takes the snapshot that the log extends"
 	}
-	add("foreign", path, 0, int64(v.dig.len), err, remedy)
+	add("foreign", path, 0, int64(v.dig.Len), err, remedy)
 }
 
 // rotten is the refusal of a log that is damaged before its end.
 func (v *files) rotten(path string) error {
-	return &FormatError{Path: path + walSuffix, Offset: v.scan.bad, Entry: -1, Field: "frame",
-		Msg: v.scan.why + ": a later frame says that this was synced, so it is damage and not a crash"}
+	return &FormatError{Path: path + walSuffix, Offset: v.scan.Bad, Entry: -1, Field: "frame",
+		Msg: v.scan.Why + ": a later frame says that this was synced, so it is damage and not a crash"}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -19,7 +20,7 @@ import (
 // store. [ErrNotApplied] when there was no space for it: the log still has
 // everything.
 func (s *Store) Checkpoint() error {
-	if s.opts.LogVersion == walOldVersion {
+	if s.opts.LogVersion == format.LogVersion1 {
 		return s.restart(func() {})
 	}
 	s.wmu.Lock()
@@ -90,7 +91,7 @@ func (s *Store) foldInBackground() {
 	s.busy = false
 	s.foldAt = 0
 	if err != nil {
-		s.foldAt = s.w.end + minLogLimit // not again at once
+		s.foldAt = s.w.End + minLogLimit // not again at once
 	}
 }
 
@@ -107,8 +108,8 @@ func (s *Store) logLimit() int64 {
 // cut is the state that a checkpoint writes: operations up to seq.
 type cut struct {
 	seq    uint64
-	last   place    // of operation seq
-	log    vfs.File // that seq was the end of
+	last   format.Place // of operation seq
+	log    vfs.File     // that seq was the end of
 	nextID uint64
 	live   int
 	recs   []rec
@@ -121,8 +122,8 @@ func (s *Store) cut() *cut {
 		return nil
 	}
 	return &cut{
-		seq:    s.w.seq - 1,
-		last:   s.w.last,
+		seq:    s.w.Seq - 1,
+		last:   s.w.Last,
 		log:    s.log,
 		nextID: s.nextID,
 		live:   s.t.live,
@@ -134,7 +135,7 @@ var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18)
 
 // writeTemp writes a snapshot to a temporary file, syncs it, reads it back and
 // compares. On an error the file is gone.
-func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, dig digest, err error) {
+func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, dig format.Digest, err error) {
 	p, err := s.fs.Pending(s.path, 0o600)
 	if err != nil {
 		// Nothing was begun: no descriptor left, no right to create files.
@@ -160,11 +161,11 @@ func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, d
 	if err := p.Sync(); err != nil {
 		return nil, dig, err
 	}
-	b := make([]byte, dig.len)
+	b := make([]byte, dig.Len)
 	if n, err := p.ReadAt(b, 0); err != nil && err != io.EOF || n < len(b) {
 		return nil, dig, fmt.Errorf("%s: read back %d of %d bytes: %w", p.Name(), n, len(b), err)
 	}
-	if got := digestOf(b); got != dig {
+	if got := format.DigestOf(b); got != dig {
 		return nil, dig, fmt.Errorf("%s: wrote a snapshot of %v, read back %v: memory or disk is failing", p.Name(), dig, got)
 	}
 	sn, err := Decode(b)
@@ -196,7 +197,7 @@ func (s *Store) spaceOr(err error) error {
 // The order is what recovery stands on: the log names the new snapshot before
 // the snapshot can appear, and the old log goes only after it has. Between any
 // two steps, the log has a point for whichever snapshot is under the name.
-func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
+func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) error {
 	if err != nil {
 		return s.spaceOr(err)
 	}
@@ -207,7 +208,7 @@ func (s *Store) install(c *cut, p vfs.Pending, dig digest, err error) error {
 		return p.Discard()
 	}
 	s.restage()
-	if err := s.checkLog(s.w.end); err != nil {
+	if err := s.checkLog(s.w.End); err != nil {
 		return errors.Join(s.fail(s.keepState(err, nil)), p.Discard())
 	}
 	if err := s.announce(dig, c.seq); err != nil {
@@ -244,18 +245,18 @@ func (s *Store) restage() {
 
 // announce appends and syncs the frame that names the next snapshot. Caller
 // holds the token and wmu.
-func (s *Store) announce(dig digest, seq uint64) error {
+func (s *Store) announce(dig format.Digest, seq uint64) error {
 	if err := s.markDirty(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
 	w := s.w
-	payload := binary.LittleEndian.AppendUint64(dig.append(nil), seq)
-	b := w.append(nil, frameCheckpoint, w.end, record(view(payload)))
+	payload := binary.LittleEndian.AppendUint64(dig.Append(nil), seq)
+	b := w.Append(nil, format.FrameCheckpoint, w.End, format.Record(format.View(payload)))
 	if err := writeAll(s.log, b); err != nil {
 		if !vfs.OutOfSpace(err) {
 			return s.fail(err)
 		}
-		if terr := s.truncateLog(s.w.end); terr != nil {
+		if terr := s.truncateLog(s.w.End); terr != nil {
 			return s.fail(errors.Join(err, terr))
 		}
 		return fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
@@ -269,8 +270,8 @@ func (s *Store) announce(dig digest, seq uint64) error {
 
 // swap renames the snapshot into place, if what stands there is what was read.
 // Every error stops the store. Caller holds the token and wmu.
-func (s *Store) swap(p vfs.Pending, dig digest) error {
-	if err := s.checkLog(s.w.end); err != nil {
+func (s *Store) swap(p vfs.Pending, dig format.Digest) error {
+	if err := s.checkLog(s.w.End); err != nil {
 		return errors.Join(s.fail(s.keepState(err, nil)), p.Discard())
 	}
 	if err := s.checkSnapshot(); errors.Is(err, ErrForeign) {
@@ -297,7 +298,7 @@ func (s *Store) swap(p vfs.Pending, dig digest) error {
 // keepOwn keeps a snapshot under a name that no program removes, because of
 // err, and adds that name to err. The log names the snapshot, so it is a base
 // that repair --keep-log takes.
-func (s *Store) keepOwn(err error, p vfs.Pending, dig digest) error {
+func (s *Store) keepOwn(err error, p vfs.Pending, dig format.Digest) error {
 	name, kerr := s.nameOwn(p, dig)
 	if kerr != nil {
 		return errors.Join(err, fmt.Errorf("keep the snapshot in %s: %w", name, kerr))
@@ -310,24 +311,24 @@ func (s *Store) keepOwn(err error, p vfs.Pending, dig digest) error {
 }
 
 // framesAfter returns the operations that were logged after a cut.
-func (s *Store) framesAfter(c *cut) ([]frame, error) {
-	if s.w.seq == c.seq+1 {
+func (s *Store) framesAfter(c *cut) ([]format.Frame, error) {
+	if s.w.Seq == c.seq+1 {
 		return nil, nil
 	}
 	b, err := vfs.ReadFile(s.fs, s.path+walSuffix, maxLogFor(s.opts.MaxBytes))
 	if err != nil {
 		return nil, err
 	}
-	scan, err := scanWAL(b)
+	scan, err := format.ScanLog(b)
 	if err != nil {
 		return nil, err
 	}
-	frames := slices.DeleteFunc(scan.frames, func(f frame) bool {
-		return f.typ == frameCheckpoint || f.seq <= c.seq
+	frames := slices.DeleteFunc(scan.Frames, func(f format.Frame) bool {
+		return f.Type == format.FrameCheckpoint || f.Seq <= c.seq
 	})
-	if want := int(s.w.seq - 1 - c.seq); scan.verdict != clean || len(frames) != want {
+	if want := int(s.w.Seq - 1 - c.seq); scan.Verdict != format.Clean || len(frames) != want {
 		return nil, fmt.Errorf("%s: %d operations after number %d, read back %d (%v at %d: %s)",
-			s.path+walSuffix, want, c.seq, len(frames), scan.verdict, scan.bad, scan.why)
+			s.path+walSuffix, want, c.seq, len(frames), scan.Verdict, scan.Bad, scan.Why)
 	}
 	return frames, nil
 }
@@ -335,23 +336,23 @@ func (s *Store) framesAfter(c *cut) ([]frame, error) {
 // newLog puts a new log in place: it extends the present snapshot, which
 // covers operations up to seq, and holds the frames. before is operation seq;
 // a log that continues no other begins a new epoch. Caller holds wmu.
-func (s *Store) newLog(seq uint64, frames []frame, before place) error {
+func (s *Store) newLog(seq uint64, frames []format.Frame, before format.Place) error {
 	h, err := s.newHeader(seq+1, before)
 	if err != nil {
 		return err
 	}
-	b := h.append(nil)
-	w := h.writer()
-	start := w.end
+	b := h.Append(nil)
+	w := h.Writer()
+	start := w.End
 	for i := range frames {
 		f := &frames[i]
-		typ := f.typ
-		if f.more {
-			typ |= frameMore
+		typ := f.Type
+		if f.More {
+			typ |= format.FrameMore
 		}
-		b = w.appendFrame(b, typ, start, record(view(f.context)), record(view(f.payload)))
-		if !f.more {
-			start = w.end // the file is synced whole before it has its name
+		b = w.AppendFrame(b, typ, start, format.Record(format.View(f.Context)), format.Record(format.View(f.Payload)))
+		if !f.More {
+			start = w.End // the file is synced whole before it has its name
 		}
 	}
 	if err := s.replaceLog(b, w); err != nil {
@@ -363,10 +364,10 @@ func (s *Store) newLog(seq uint64, frames []frame, before place) error {
 
 // newHeader returns the header of a new log that extends the present snapshot
 // and begins with operation seq, after it saved the identity.
-func (s *Store) newHeader(seq uint64, before place) (walHeader, error) {
-	h := walHeader{version: walVersion, salt: rand.Uint64(), base: s.dbDig, seq: seq}
-	if s.opts.LogVersion == walOldVersion {
-		h.version = walOldVersion
+func (s *Store) newHeader(seq uint64, before format.Place) (format.LogHeader, error) {
+	h := format.LogHeader{Version: format.LogVersion, Salt: rand.Uint64(), Base: s.dbDig, Seq: seq}
+	if s.opts.LogVersion == format.LogVersion1 {
+		h.Version = format.LogVersion1
 		return h, nil
 	}
 	if err := s.checkLock(); err != nil {
@@ -375,18 +376,18 @@ func (s *Store) newHeader(seq uint64, before place) (walHeader, error) {
 	if err := s.saveIdentity(); err != nil {
 		return h, err
 	}
-	h.store, h.epoch, h.before = s.id, s.w.epoch, before
-	if h.epoch == (randomID{}) {
-		h.epoch, h.before = newRandomID(), place{}
+	h.Store, h.Epoch, h.Before = s.id, s.w.Epoch, before
+	if h.Epoch == (format.ID{}) {
+		h.Epoch, h.Before = format.NewID(), format.Place{}
 	}
 	return h, nil
 }
 
 // replaceLog puts a log with the given bytes in place and opens it. w is its
 // end. The lock file names the old log and the new one meanwhile.
-func (s *Store) replaceLog(b []byte, w walWriter) error {
+func (s *Store) replaceLog(b []byte, w format.LogWriter) error {
 	name := s.path + walSuffix
-	if err := s.nameLogs(append(slices.Clone(s.holder.Logs), w.salt)...); err != nil {
+	if err := s.nameLogs(append(slices.Clone(s.holder.Logs), w.Salt)...); err != nil {
 		return err
 	}
 	p, err := s.fs.Pending(name, 0o600)
@@ -412,11 +413,11 @@ func (s *Store) replaceLog(b []byte, w walWriter) error {
 	old := s.log
 	s.log, s.logStat, s.w = f, fileStat{fi}, w
 	s.linkHeld()
-	_ = s.nameLogs(w.salt) // both names are true, too
+	_ = s.nameLogs(w.Salt) // both names are true, too
 	if old != nil {
 		return old.Close()
 	}
-	return s.checkLog(w.end)
+	return s.checkLog(w.End)
 }
 
 // fillLog writes a log to its temporary file, and checks the names before that
@@ -429,7 +430,7 @@ func (s *Store) fillLog(p vfs.Pending, b []byte) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := s.w.end
+	end := s.w.End
 	if s.log == nil {
 		end = anyLength
 	}
@@ -471,7 +472,7 @@ func (s *Store) replace(next func(*Snapshot) (*Snapshot, error)) error {
 			}
 		}
 	}
-	if size := sn.t.bytes + headerSize; size > s.opts.MaxBytes {
+	if size := sn.t.bytes + format.HeaderSize; size > s.opts.MaxBytes {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrFull, size, s.opts.MaxBytes)
 	}
 	if s.path != "" {
@@ -508,7 +509,7 @@ func (s *Store) replaceFiles(sn *Snapshot) error {
 		}
 		return err
 	}
-	seq := s.w.seq - 1
+	seq := s.w.Seq - 1
 	if err := s.announce(dig, seq); err != nil {
 		if !errors.Is(err, ErrNotApplied) {
 			// A frame that names the snapshot on disk already makes it so.
@@ -521,7 +522,7 @@ func (s *Store) replaceFiles(sn *Snapshot) error {
 	} else if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	if err := s.newLog(seq, nil, s.w.last); err != nil {
+	if err := s.newLog(seq, nil, s.w.Last); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, s.fail(s.keepState(err, nil)))
 	}
 	s.ops = 0

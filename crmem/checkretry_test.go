@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -44,8 +45,8 @@ func countReads(m *vfs.Mem) *int {
 func TestCheckReadsValidStoreOnce(t *testing.T) {
 	db := encodedStore(t, 2, "a")
 	corrupt := slices.Clone(db)
-	corrupt[offFlags] = 1
-	log := logOf(encodedStore(t, 1), 1, func(_ *walWriter, b []byte) []byte { return b })
+	corrupt[format.OffFlags] = 1
+	log := logOf(encodedStore(t, 1), 1, func(_ *format.LogWriter, b []byte) []byte { return b })
 	for _, c := range []struct {
 		what  string
 		db    []byte
@@ -126,7 +127,7 @@ func TestCheckOfMissingStore(t *testing.T) {
 // in the log.
 func TestCheckRemedyOfMismatchedLog(t *testing.T) {
 	db, other := encodedStore(t, 2, "a"), encodedStore(t, 1)
-	put := record(encodedStore(t, 2, "b")[headerSize:])
+	put := format.Record(encodedStore(t, 2, "b")[format.HeaderSize:])
 	for _, c := range []struct {
 		ops    int
 		remedy string
@@ -137,9 +138,9 @@ func TestCheckRemedyOfMismatchedLog(t *testing.T) {
 	} {
 		m := vfs.NewMem()
 		m.WriteFile("/m.db", db, 0o600)
-		m.WriteFile("/m.db-wal", logOf(other, 1, func(w *walWriter, b []byte) []byte {
+		m.WriteFile("/m.db-wal", logOf(other, 1, func(w *format.LogWriter, b []byte) []byte {
 			for range c.ops {
-				b = w.append(b, framePut, walHeaderSize, put)
+				b = w.Append(b, format.FramePut, format.LogHeaderSize, put)
 			}
 			return b
 		}), 0o600)
@@ -160,7 +161,7 @@ func TestCheckRemedyOfMismatchedLog(t *testing.T) {
 // one. The matching snapshot appears after 50 ms of a fake clock.
 func TestReaderWaitsForMatchingFiles(t *testing.T) {
 	db, other := encodedStore(t, 2, "a"), encodedStore(t, 1)
-	log := logOf(db, 1, func(_ *walWriter, b []byte) []byte { return b })
+	log := logOf(db, 1, func(_ *format.LogWriter, b []byte) []byte { return b })
 	for _, appears := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			m := vfs.NewMem()

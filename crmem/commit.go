@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -14,8 +15,8 @@ import (
 type group struct {
 	start   int64  // where its frames go
 	buf     []byte // the frames
-	w       walWriter
-	names   map[string]record // as the group leaves them; "" = removed
+	w       format.LogWriter
+	names   map[string]format.Record // as the group leaves them; "" = removed
 	effects []effect
 	nextID  uint64
 	live    int
@@ -137,17 +138,17 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 			return from, nil, false, err
 		}
 	}
-	if size := st.bytes + headerSize; size > s.opts.MaxBytes && size > s.t.bytes+headerSize {
+	if size := st.bytes + format.HeaderSize; size > s.opts.MaxBytes && size > s.t.bytes+format.HeaderSize {
 		return nil, nil, false, fmt.Errorf("%w: %d bytes with this write, at most %d", ErrFull, size, s.opts.MaxBytes)
 	}
 	if s.path != "" {
-		end := w.end + 2*frameHeader + digestSize // and room for the frame of a checkpoint
+		end := w.End + 2*format.FrameHeader + format.DigestSize // and room for the frame of a checkpoint
 		for i := range st.effects {
-			end += frameHeader + int64(len(st.effects[i].payload))
+			end += format.FrameHeader + int64(len(st.effects[i].payload))
 		}
 		// A log beyond maxLogFor could not be read again.
-		if w.end > s.opts.MaxBytes || end > maxLogFor(s.opts.MaxBytes) {
-			return nil, nil, false, fmt.Errorf("%w: the log has %d bytes, %d with this write: checkpoint the store, or write less at once", ErrFull, w.end, end)
+		if w.End > s.opts.MaxBytes || end > maxLogFor(s.opts.MaxBytes) {
+			return nil, nil, false, fmt.Errorf("%w: the log has %d bytes, %d with this write: checkpoint the store, or write less at once", ErrFull, w.End, end)
 		}
 	}
 	if len(st.effects) == 0 {
@@ -155,7 +156,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	}
 
 	if first = s.staging == nil; first {
-		s.staging = s.newGroup(w.end)
+		s.staging = s.newGroup(w.End)
 	}
 	g = s.staging
 	for _, c := range st.set {
@@ -165,12 +166,12 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 		e := &st.effects[i]
 		typ := e.typ
 		if i < len(st.effects)-1 {
-			typ |= frameMore
+			typ |= format.FrameMore
 		}
 		// Nothing of the group is written before all that stands before it
 		// is synced.
 		if s.path != "" {
-			g.buf = w.append(g.buf, typ, g.start, e.payload)
+			g.buf = w.Append(g.buf, typ, g.start, e.payload)
 		}
 	}
 	g.effects = append(g.effects, st.effects...)
@@ -189,7 +190,7 @@ func (s *Store) newGroup(start int64) *group {
 		g.buf, g.names, g.effects = old.buf[:0], old.names, old.effects[:0]
 		s.written = nil
 	} else {
-		g.names = make(map[string]record)
+		g.names = make(map[string]format.Record)
 	}
 	return g
 }
@@ -262,7 +263,7 @@ func (s *Store) commit() {
 			s.warn("checkpoint: %v", err) // the operation is durable in the log
 		}
 	}
-	if s.path != "" && !s.closed && !s.busy && s.w.end > s.logLimit() {
+	if s.path != "" && !s.closed && !s.busy && s.w.End > s.logLimit() {
 		s.busy = true
 		s.bg.Go(s.foldInBackground) // Close waits for it
 	}
@@ -300,7 +301,7 @@ func (s *Store) write(g *group) error {
 		return s.unknown(err)
 	}
 	// Durable, but in a file that the next process does not find by its name.
-	if err := s.checkNames(g.w.end); err != nil {
+	if err := s.checkNames(g.w.End); err != nil {
 		return s.unknown(s.keepState(err, g))
 	}
 	return nil
@@ -373,7 +374,7 @@ func (s *Store) publish(g *group) {
 
 func onlyRemoves(effects []effect) bool {
 	for i := range effects {
-		if effects[i].typ != frameRemove {
+		if effects[i].typ != format.FrameRemove {
 			return false
 		}
 	}
@@ -435,7 +436,7 @@ func (s *Store) ready() error {
 			return s.fail(err)
 		}
 	}
-	if err := s.newLog(s.base, nil, place{}); err != nil {
+	if err := s.newLog(s.base, nil, format.Place{}); err != nil {
 		if !s.retryable(err, s.path+walSuffix) {
 			s.fail(err)
 		}
@@ -506,7 +507,7 @@ func (s *Store) create() (made bool, err error) {
 	if err := s.markDirty(); err != nil {
 		return false, err
 	}
-	sum := digest{}
+	sum := format.Digest{}
 	err = vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
 		_, err := writeSnapshot(io.MultiWriter(w, &sum), 1, 0, nil)
 		return err

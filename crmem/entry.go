@@ -2,6 +2,8 @@ package crmem
 
 import (
 	"fmt"
+
+	"crabmem/crmem/internal/format"
 )
 
 // Kind says what an entry is. It never changes.
@@ -9,8 +11,8 @@ type Kind uint32
 
 // The kinds of CRMEM v1.
 const (
-	Note    Kind = kindNote    // written by remember
-	Archive Kind = kindArchive // written by compaction
+	Note    Kind = format.KindNote    // written by remember
+	Archive Kind = format.KindArchive // written by compaction
 )
 
 func (k Kind) String() string {
@@ -62,7 +64,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	if e.Aliases == nil {
 		e.Aliases = []string{}
 	}
-	return marshalJSON(plain(e))
+	return format.MarshalJSON(plain(e))
 }
 
 // Equal reports whether two entries are the same in every field.
@@ -80,19 +82,19 @@ func (e Entry) Equal(o Entry) bool {
 }
 
 // entryOf decodes r. The strings of the entry share the memory of r.
-func entryOf(r record) Entry {
-	content, _ := r.content()
+func entryOf(r format.Record) Entry {
+	content, _ := r.Content()
 	return Entry{
-		ID:        r.id(),
-		Name:      r.name(),
-		Kind:      Kind(r.kind()),
-		CreatedAt: r.createdAt(),
+		ID:        r.ID(),
+		Name:      r.Name(),
+		Kind:      Kind(r.Kind()),
+		CreatedAt: r.CreatedAt(),
 		Content:   content,
-		Aliases:   r.aliases(),
+		Aliases:   r.Aliases(),
 	}
 }
 
 // recordOf encodes e. The caller has checked that its lengths fit.
-func recordOf(e *Entry) record {
-	return newRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
+func recordOf(e *Entry) format.Record {
+	return format.NewRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"crabmem/crmem/internal/format"
 )
 
 // What callers branch on. Every error says more than its class; ask with
@@ -26,7 +28,7 @@ var (
 	// does not create one.
 	ErrNoStore = errors.New("no store")
 	// ErrFormat is returned when a file is not a valid store.
-	ErrFormat = errFormat
+	ErrFormat = format.ErrFormat
 	// ErrForeign is returned when snapshot, log and lock do not belong together:
 	// another program wrote, replaced or removed one of them.
 	ErrForeign = errors.New("the files of the store do not belong together")
@@ -48,6 +50,10 @@ var (
 	// whose outcome is unknown. Nothing of the later write was done.
 	ErrStopped = errors.New("the store stopped taking writes")
 )
+
+// FormatError states where a file differs from FORMAT.md: Path, Offset, the
+// position Entry (-1 outside the entries), Field and Msg. It is [ErrFormat].
+type FormatError = format.Error
 
 // AmbiguousError names the entries that share an alias. It is ErrAmbiguous.
 type AmbiguousError struct {

@@ -97,7 +97,7 @@ func TestGoldenScores(t *testing.T) {
 		if err := json.Unmarshal(golden(t, name+".hits.json"), &want); err != nil {
 			t.Fatal(err)
 		}
-		path := place(t, map[string][]byte{"db": golden(t, name+".db")})
+		path := Place(t, map[string][]byte{"db": golden(t, name+".db")})
 		s, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)

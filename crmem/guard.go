@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -168,11 +169,11 @@ func (s *Store) writeOwn(sn *Snapshot) (string, error) {
 }
 
 // nameOwn gives a temporary snapshot its name as the writer's own copy.
-func (s *Store) nameOwn(p vfs.Pending, dig digest) (name string, err error) {
+func (s *Store) nameOwn(p vfs.Pending, dig format.Digest) (name string, err error) {
 	if err := p.Keep(); err != nil {
 		return p.Name(), err
 	}
-	name, err = s.moveToFree(p.Name(), fmt.Sprintf("%s%s%08x", s.path, ownSuffix, dig.c))
+	name, err = s.moveToFree(p.Name(), fmt.Sprintf("%s%s%08x", s.path, ownSuffix, dig.C))
 	if err != nil {
 		return p.Name(), err
 	}
@@ -212,7 +213,7 @@ func (s *Store) linkHeld() {
 		return
 	}
 	// Programs that know only version 1 replace such a log, and not the link.
-	if s.w.version == walOldVersion {
+	if s.w.Version == format.LogVersion1 {
 		return
 	}
 	if s.fs.Link(s.path+walSuffix, name) == nil {

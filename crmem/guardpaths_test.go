@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -289,13 +290,6 @@ func TestRestoreChecksEntry(t *testing.T) {
 	}
 }
 
-// TestContextOfMissingBytes checks the reason that a context is refused for.
-func TestContextOfMissingBytes(t *testing.T) {
-	if got, want := checkContext([]byte{1, 0, 9, 0, 'x'}), "tag 1 has 9 bytes, 1 are left"; got != want {
-		t.Errorf("reason %q, want %q", got, want)
-	}
-}
-
 // TestReplayRename replays rename frames with valid and with invalid payloads.
 func TestReplayRename(t *testing.T) {
 	payload := func(id uint64, n uint32, name string) []byte {
@@ -318,10 +312,10 @@ func TestReplayRename(t *testing.T) {
 		sn, err := NewSnapshot(3, []Entry{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}})
 		noErr(t, err)
 		got := ""
-		if err := applyFrame(&frame{typ: frameRename, payload: c.payload}, &sn.t, &sn.NextID); err != nil {
+		if err := applyFrame(&format.Frame{Type: format.FrameRename, Payload: c.payload}, &sn.t, &sn.NextID); err != nil {
 			got = err.Error()
 		} else {
-			got = sn.t.byID(1).name()
+			got = sn.t.byID(1).Name()
 		}
 		if got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 			t.Errorf("%s: %q, want %q", fmt.Sprintf("%x", c.payload), got, c.want)

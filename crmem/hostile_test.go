@@ -44,7 +44,7 @@ func vector(t *testing.T, dir, name string) *vectors.Vector {
 func refuses(t *testing.T, name, field string, offset int64, says string) {
 	t.Helper()
 	v := vector(t, "snapshot", name)
-	path := place(t, map[string][]byte{"db": v.DB()})
+	path := Place(t, map[string][]byte{"db": v.DB()})
 	_, decoded := crmem.Decode(v.DB())
 	_, opened := crmem.Open(path, nil)
 	_, read := crmem.Open(path, &crmem.Options{ReadOnly: true})
@@ -525,7 +525,7 @@ func hostileVectors(t *testing.T, row hostileCase) {
 			continue
 		}
 		n++
-		path := place(t, v.Files)
+		path := Place(t, v.Files)
 		if v.More["db"] == "missing" {
 			ok(t, os.Remove(path))
 		}

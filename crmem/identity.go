@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"io/fs"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
 // readIdentity returns the identity of the store at path. The error is
 // fs.ErrNotExist if there is no identity file, or ErrFormat.
-func readIdentity(fsys vfs.FS, path string) (randomID, error) {
+func readIdentity(fsys vfs.FS, path string) (format.ID, error) {
 	b, err := vfs.ReadFile(fsys, path+idSuffix, 1<<10)
 	if err != nil {
-		return randomID{}, notAStore(err)
+		return format.ID{}, notAStore(err)
 	}
-	id, ok := parseIdentity(string(b))
+	id, ok := format.ParseIdentity(string(b))
 	if !ok {
 		return id, &FormatError{Path: path + idSuffix, Entry: -1, Field: "identity", Msg: "not an identity with its sum"}
 	}
@@ -28,11 +29,11 @@ func (s *Store) saveIdentity() error {
 	if s.idSaved {
 		return nil
 	}
-	if s.id == (randomID{}) {
-		s.id = newRandomID()
+	if s.id == (format.ID{}) {
+		s.id = format.NewID()
 	}
 	name := s.path + idSuffix
-	if err := vfs.Replace(s.fs, name, 0o600, bytesTo([]byte(identityText(s.id)))); err != nil {
+	if err := vfs.Replace(s.fs, name, 0o600, bytesTo([]byte(format.IdentityText(s.id)))); err != nil {
 		if fi, lerr := s.fs.Lstat(name); lerr == nil && fi.IsDir() {
 			err = notAStore(&fs.PathError{Op: "replace", Path: name, Err: vfs.ErrNotRegular})
 		}
@@ -47,13 +48,13 @@ func (s *Store) saveIdentity() error {
 // name of the identity file. The caller holds the lock.
 func (s *Store) takeIdentity(v *files) error {
 	s.id, s.idSaved = v.id, v.idErr == nil
-	if v.idErr == nil || v.scan == nil || v.scan.version == walOldVersion {
+	if v.idErr == nil || v.scan == nil || v.scan.Version == format.LogVersion1 {
 		if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
 			s.warn("%v; the next write replaces it", v.idErr)
 		}
 		return nil
 	}
-	s.id = v.scan.store
+	s.id = v.scan.Store
 	if err := s.saveIdentity(); errors.Is(err, vfs.ErrNotRegular) {
 		return err
 	} else if err != nil {
@@ -69,7 +70,7 @@ func (s *Store) takeIdentity(v *files) error {
 func (s *Store) Identity() string {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	if s.id == (randomID{}) {
+	if s.id == (format.ID{}) {
 		return ""
 	}
 	return s.id.String()
@@ -78,7 +79,7 @@ func (s *Store) Identity() string {
 // NewIdentity gives the store a new identity: the store is a copy that goes
 // its own way. It checkpoints first. Errors are those of [Store.Checkpoint].
 func (s *Store) NewIdentity() error {
-	return s.restart(func() { s.id, s.idSaved, s.w.epoch = newRandomID(), false, randomID{} })
+	return s.restart(func() { s.id, s.idSaved, s.w.Epoch = format.NewID(), false, format.ID{} })
 }
 
 // restart checkpoints, calls change, and begins a new log. Writers wait.
@@ -103,7 +104,7 @@ func (s *Store) restart(change func()) error {
 		return fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
 	change()
-	if err := s.newLog(s.w.seq-1, nil, s.w.last); err != nil {
+	if err := s.newLog(s.w.Seq-1, nil, s.w.Last); err != nil {
 		return s.fail(err)
 	}
 	s.ops = 0

@@ -9,6 +9,8 @@ import (
 	"iter"
 	"math"
 	"time"
+
+	"crabmem/crmem/internal/format"
 )
 
 // Field is a part of a file as FORMAT.md names it.
@@ -24,7 +26,7 @@ type Field struct {
 func Inspect(b []byte) iter.Seq2[Field, error] {
 	return func(yield func(Field, error) bool) {
 		w := walker{b: b, yield: yield, stop: math.MaxInt64}
-		if bytes.HasPrefix(b, []byte(walMagic)) {
+		if bytes.HasPrefix(b, []byte(format.LogMagic)) {
 			w.log()
 		} else {
 			w.snapshot()
@@ -144,11 +146,11 @@ func (w *walker) aliases() {
 }
 
 func (w *walker) digest(name string) bool {
-	return w.field(digestSize, name, func(p []byte) string { return readDigest(p).String() })
+	return w.field(format.DigestSize, name, func(p []byte) string { return format.ReadDigest(p).String() })
 }
 
 func (w *walker) log() {
-	s, err := scanWAL(w.b)
+	s, err := format.ScanLog(w.b)
 	if e, ok := errors.AsType[*FormatError](err); ok {
 		w.stop = e.Offset
 	}
@@ -159,8 +161,8 @@ func (w *walker) log() {
 	w.number(8, "seq")
 	w.field(4, "reserved", hexNumber)
 	w.field(4, "crc", hexNumber)
-	h, herr := readWALHeader(w.b)
-	if h.version == walVersion {
+	h, herr := format.ReadLogHeader(w.b)
+	if h.Version == format.LogVersion {
 		w.field(16, "store", hexBytes)
 		w.field(16, "epoch", hexBytes)
 		w.field(16, "prev_epoch", hexBytes)
@@ -170,42 +172,42 @@ func (w *walker) log() {
 	}
 	end := int64(len(w.b))
 	if s != nil {
-		end = s.end
+		end = s.End
 	}
 	for herr == nil && w.off < end && !w.done {
-		f, why := h.readFrame(w.b, w.off)
+		f, why := h.ReadFrame(w.b, w.off)
 		if why != "" {
 			break
 		}
-		w.frame(&f, h.version)
+		w.frame(&f, h.Version)
 	}
 	switch {
 	case w.left:
 	case err != nil:
 		w.yield(Field{}, err)
-	case s.verdict == rotten && !w.done:
-		w.yield(Field{}, &FormatError{Offset: s.bad, Entry: -1, Field: "frame",
-			Msg: s.why + ": a later frame says that this was synced, so it is damage and not a crash"})
-	case s.verdict == torn:
-		w.field(int64(len(w.b))-s.end, "torn", func([]byte) string {
-			return s.why + ": the end of a write that was not acknowledged"
+	case s.Verdict == format.Corrupt && !w.done:
+		w.yield(Field{}, &FormatError{Offset: s.Bad, Entry: -1, Field: "frame",
+			Msg: s.Why + ": a later frame says that this was synced, so it is damage and not a crash"})
+	case s.Verdict == format.TornTail:
+		w.field(int64(len(w.b))-s.End, "torn", func([]byte) string {
+			return s.Why + ": the end of a write that was not acknowledged"
 		})
 	}
 }
 
 // frameNames are the types of FORMAT.md.
-var frameNames = map[byte]string{framePut: "put", frameAlias: "alias", frameRemove: "remove", frameCheckpoint: "checkpoint",
-	framePurge: "purge", framePurged: "purged", frameRename: "rename"}
+var frameNames = map[byte]string{format.FramePut: "put", format.FrameAlias: "alias", format.FrameRemove: "remove", format.FrameCheckpoint: "checkpoint",
+	format.FramePurge: "purge", format.FramePurged: "purged", format.FrameRename: "rename"}
 
-func (w *walker) frame(f *frame, version uint16) {
+func (w *walker) frame(f *format.Frame, version uint16) {
 	w.field(1, "type", func(p []byte) string {
-		s := fmt.Sprintf("%d %s", f.typ, frameNames[f.typ])
-		if f.more {
+		s := fmt.Sprintf("%d %s", f.Type, frameNames[f.Type])
+		if f.More {
 			s += ", the batch goes on"
 		}
 		return s
 	})
-	if version == walOldVersion {
+	if version == format.LogVersion1 {
 		w.field(3, "zero", hexNumber)
 	} else {
 		w.field(1, "zero", hexNumber)
@@ -220,27 +222,27 @@ func (w *walker) frame(f *frame, version uint16) {
 		return
 	}
 	// The payload by itself: its lengths may say what they like.
-	p := &walker{b: w.b[:f.end()], off: w.off, stop: w.stop, yield: w.yield}
-	if n := int64(len(f.context)); n > 0 {
+	p := &walker{b: w.b[:f.End()], off: w.off, stop: w.stop, yield: w.yield}
+	if n := int64(len(f.Context)); n > 0 {
 		p.field(n, "context", quote)
 	}
-	switch f.typ {
-	case framePut:
+	switch f.Type {
+	case format.FramePut:
 		p.entry()
-	case frameAlias:
+	case format.FrameAlias:
 		p.number(8, "id")
 		p.aliases()
-	case frameRemove, framePurge, framePurged:
+	case format.FrameRemove, format.FramePurge, format.FramePurged:
 		p.number(8, "id")
-	case frameRename:
+	case format.FrameRename:
 		p.number(8, "id")
 		p.text("name")
-	case frameCheckpoint:
+	case format.FrameCheckpoint:
 		p.digest("digest")
 		p.number(8, "seq")
 	}
 	w.off, w.left, w.done = p.off, p.left, p.left || p.off > w.stop
-	if rest := f.end() - w.off; !w.done && rest > 0 {
+	if rest := f.End() - w.off; !w.done && rest > 0 {
 		w.field(rest, "payload", quote)
 	}
 }

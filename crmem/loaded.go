@@ -3,6 +3,8 @@ package crmem
 import (
 	"strings"
 	"unsafe"
+
+	"crabmem/crmem/internal/format"
 )
 
 // A loaded file stays in memory whole while one record is a piece of it. When
@@ -16,7 +18,7 @@ type loaded struct {
 // pieces. It bounds what is copied while readers wait.
 const keepLoaded = 4
 
-func (l *loaded) has(r record) bool {
+func (l *loaded) has(r format.Record) bool {
 	at := uintptr(unsafe.Pointer(unsafe.StringData(string(r))))
 	return l.from <= at && at < l.to
 }
@@ -42,7 +44,7 @@ func (t *table) loadedFrom(files ...[]byte) {
 }
 
 // dropped takes note that a record is none of the table's any more.
-func (t *table) dropped(r record) {
+func (t *table) dropped(r format.Record) {
 	for i := range t.loaded {
 		l := &t.loaded[i]
 		if !l.has(r) {
@@ -60,7 +62,7 @@ func (t *table) letGo(i int) {
 	l := t.loaded[i]
 	for k := range t.recs {
 		if r := &t.recs[k]; r.enc != "" && l.has(r.enc) {
-			r.enc = record(strings.Clone(string(r.enc)))
+			r.enc = format.Record(strings.Clone(string(r.enc)))
 		}
 	}
 	t.loaded = append(t.loaded[:i:i], t.loaded[i+1:]...)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -60,7 +61,7 @@ type manifestPage struct {
 func entryHash(e *Entry) string {
 	r := recordOf(e)
 	h := sha256.New()
-	io.WriteString(h, string(r[recCreated:])) // a hash takes everything
+	io.WriteString(h, string(r[format.OffCreated:])) // a hash takes everything
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
@@ -74,13 +75,13 @@ func pageHash(b []byte) string {
 func (m *manifest) encode() ([]byte, error) {
 	head := *m
 	head.Format, head.Version, head.Pages = manifestFormat, manifestVersion, []manifestPage{}
-	b, err := marshalJSON(head)
+	b, err := format.MarshalJSON(head)
 	if err != nil {
 		return nil, err
 	}
 	b = bytes.TrimSuffix(b, []byte("]}"))
 	for i := range m.Pages {
-		line, err := marshalJSON(m.Pages[i])
+		line, err := format.MarshalJSON(m.Pages[i])
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"crabmem/crmem/internal/format"
 )
 
 // Limits of new writes. What is in a file already is never refused for them.
@@ -118,7 +120,7 @@ func validEntry(name, content string, aliases []string) error {
 		return &nameError{ErrInvalid, name, fmt.Sprintf("content of %d bytes, at most %d", len(content), MaxContent)}
 	}
 	if !utf8.ValidString(content) {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("content: invalid UTF-8 at byte %d", invalidUTF8([]byte(content)))}
+		return &nameError{ErrInvalid, name, fmt.Sprintf("content: invalid UTF-8 at byte %d", format.InvalidUTF8([]byte(content)))}
 	}
 	if len(aliases) > MaxAliases {
 		return &nameError{ErrInvalid, name, fmt.Sprintf("%d aliases, at most %d", len(aliases), MaxAliases)}
@@ -139,7 +141,7 @@ func validName(entry, field, s string) error {
 	case len(s) > MaxName:
 		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s of %d bytes, at most %d", field, len(s), MaxName)}
 	case !utf8.ValidString(s):
-		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: invalid UTF-8 at byte %d", field, invalidUTF8([]byte(s)))}
+		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: invalid UTF-8 at byte %d", field, format.InvalidUTF8([]byte(s)))}
 	case strings.IndexByte(s, 0) >= 0:
 		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: NUL at byte %d", field, strings.IndexByte(s, 0))}
 	}
@@ -149,8 +151,8 @@ func validName(entry, field, s string) error {
 // effect is what an operation does to the table, and the frame that says so.
 type effect struct {
 	typ     byte // framePut, frameAlias or frameRemove
-	payload record
-	rec     record // the entry after; "" after a remove
+	payload format.Record
+	rec     format.Record // the entry after; "" after a remove
 	id      uint64
 }
 
@@ -159,12 +161,12 @@ type effect struct {
 // table is read under the store's write lock, so nothing else changes it.
 type stage struct {
 	t      *table
-	before [2]map[string]record // logged and not yet synced, newest first
+	before [2]map[string]format.Record // logged and not yet synced, newest first
 
 	// set is what the present batch changed, a record of "" a removal; when
 	// that is much, names finds the latest.
 	set   []named
-	names map[string]record
+	names map[string]format.Record
 
 	nextID  uint64
 	live    int
@@ -183,7 +185,7 @@ type stage struct {
 }
 
 // get returns the record of a name in the staged state, or "".
-func (g *stage) get(name string) record {
+func (g *stage) get(name string) format.Record {
 	if g.names != nil {
 		if r, ok := g.names[name]; ok {
 			return r
@@ -209,17 +211,17 @@ func (g *stage) get(name string) record {
 // named is what an entry of a name becomes.
 type named struct {
 	name string
-	rec  record
+	rec  format.Record
 }
 
 // change sets what an entry of a name becomes.
-func (g *stage) change(name string, r record) {
+func (g *stage) change(name string, r format.Record) {
 	g.set = append(g.set, named{name, r})
 	switch {
 	case g.names != nil:
 		g.names[name] = r
 	case len(g.set) > 8:
-		g.names = make(map[string]record)
+		g.names = make(map[string]format.Record)
 		for _, c := range g.set {
 			g.names[c.name] = c.rec
 		}
@@ -237,7 +239,7 @@ func (g *stage) put(e *Entry) error {
 		g.live++
 	}
 	g.change(e.Name, r)
-	g.effects = append(g.effects, effect{framePut, r, r, e.ID})
+	g.effects = append(g.effects, effect{format.FramePut, r, r, e.ID})
 	if g.empty {
 		if g.given == nil {
 			g.given = make(map[uint64]bool)
@@ -271,7 +273,7 @@ func (o Update) stage(g *stage) error {
 	if old == "" {
 		return &nameError{ErrNotFound, o.Name, ""}
 	}
-	return g.put(&Entry{old.id(), o.Name, Kind(old.kind()), old.createdAt(), o.Content, o.Aliases})
+	return g.put(&Entry{old.ID(), o.Name, Kind(old.Kind()), old.CreatedAt(), o.Content, o.Aliases})
 }
 
 func (o Alias) stage(g *stage) error {
@@ -279,12 +281,12 @@ func (o Alias) stage(g *stage) error {
 	if old == "" {
 		return &nameError{ErrNotFound, o.Name, ""}
 	}
-	list := appendAliases(nil, o.Aliases)
-	r := old.withAliases(list)
+	list := format.AppendAliases(nil, o.Aliases)
+	r := old.WithAliases(list)
 	g.bytes += int64(len(r)) - int64(len(old))
 	g.change(o.Name, r)
-	payload := binary.LittleEndian.AppendUint64(nil, old.id())
-	g.effects = append(g.effects, effect{frameAlias, record(view(append(payload, list...))), r, old.id()})
+	payload := binary.LittleEndian.AppendUint64(nil, old.ID())
+	g.effects = append(g.effects, effect{format.FrameAlias, format.Record(format.View(append(payload, list...))), r, old.ID()})
 	return nil
 }
 
@@ -296,8 +298,8 @@ func (o Remove) stage(g *stage) error {
 	g.live--
 	g.bytes -= int64(len(old))
 	g.change(o.Name, "")
-	payload := binary.LittleEndian.AppendUint64(nil, old.id())
-	g.effects = append(g.effects, effect{frameRemove, record(view(payload)), "", old.id()})
+	payload := binary.LittleEndian.AppendUint64(nil, old.ID())
+	g.effects = append(g.effects, effect{format.FrameRemove, format.Record(format.View(payload)), "", old.ID()})
 	return nil
 }
 
@@ -337,16 +339,16 @@ func (o remember) stage(g *stage) error {
 	switch {
 	case old == "":
 		return Add{o.name, o.content, o.aliases, Note}.stage(g)
-	case Kind(old.kind()) != Note:
+	case Kind(old.Kind()) != Note:
 		return &nameError{ErrKind, o.name, "it is an archive, which remember does not change"}
 	case o.aliases == nil:
-		o.aliases = old.aliases()
+		o.aliases = old.Aliases()
 	}
 	return Update{o.name, o.content, o.aliases}.stage(g)
 }
 
 func (o forget) stage(g *stage) error {
-	if old := g.get(o.name); old != "" && Kind(old.kind()) != Note {
+	if old := g.get(o.name); old != "" && Kind(old.Kind()) != Note {
 		return &nameError{ErrKind, o.name, "it is an archive, which forget does not remove"}
 	}
 	return Remove{o.name}.stage(g)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -26,8 +27,8 @@ type others struct {
 type sideLog struct {
 	path  string
 	bytes []byte
-	scan  *walScan // its valid prefix
-	ops   []*frame // that neither snapshot nor log contains
+	scan  *format.LogScan // its valid prefix
+	ops   []*format.Frame // that neither snapshot nor log contains
 }
 
 // findOthers looks for files of V11 to V13 (FORMAT.md). v has the snapshot,
@@ -51,7 +52,7 @@ func (v *files) findOthers(fsys vfs.FS, path string, maxBytes int64) error {
 			v.findHeld(fsys, name, maxBytes)
 		case aside && (n == "" || n[0] == '.'):
 			l := readSideLog(fsys, name, maxBytes)
-			if l != nil && l.scan.version != walOldVersion && !v.ofOtherStore(l.scan) {
+			if l != nil && l.scan.Version != format.LogVersion1 && !v.ofOtherStore(l.scan) {
 				if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
 					v.old = append(v.old, l)
 				}
@@ -117,8 +118,8 @@ func ownCopies(fsys vfs.FS, path string) (own []string) {
 
 // ofOtherStore reports whether a log has another identity than the identity
 // file.
-func (v *files) ofOtherStore(scan *walScan) bool {
-	return v.idErr == nil && scan.version != walOldVersion && scan.store != v.id
+func (v *files) ofOtherStore(scan *format.LogScan) bool {
+	return v.idErr == nil && scan.Version != format.LogVersion1 && scan.Store != v.id
 }
 
 // otherStore reports whether the log of v is of another store.
@@ -131,7 +132,7 @@ func readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
 	if err != nil {
 		return nil
 	}
-	scan, _ := scanPrefix(b)
+	scan, _ := format.ScanPrefix(b)
 	if scan == nil {
 		return nil
 	}
@@ -140,26 +141,26 @@ func readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
 
 // lacks returns the operations of a log that neither the snapshot nor the log
 // of v contains.
-func (v *files) lacks(side *walScan) []*frame {
-	covered, _ := side.covers(v.dig)
-	if v.scan != nil && side.precedes(v.scan) {
-		covered = max(covered, v.scan.seq-1)
+func (v *files) lacks(side *format.LogScan) []*format.Frame {
+	covered, _ := side.Covers(v.dig)
+	if v.scan != nil && side.Precedes(v.scan) {
+		covered = max(covered, v.scan.Seq-1)
 	}
-	here := map[uint64]*frame{}
+	here := map[uint64]*format.Frame{}
 	if v.scan != nil {
-		for i := range v.scan.frames {
-			if f := &v.scan.frames[i]; f.typ != frameCheckpoint {
-				here[f.seq] = f
+		for i := range v.scan.Frames {
+			if f := &v.scan.Frames[i]; f.Type != format.FrameCheckpoint {
+				here[f.Seq] = f
 			}
 		}
 	}
-	var ops []*frame
-	for i := range side.frames {
-		f := &side.frames[i]
-		if f.typ == frameCheckpoint || f.seq <= covered {
+	var ops []*format.Frame
+	for i := range side.Frames {
+		f := &side.Frames[i]
+		if f.Type == format.FrameCheckpoint || f.Seq <= covered {
 			continue
 		}
-		if h := here[f.seq]; h == nil || h.typ != f.typ || !bytes.Equal(h.context, f.context) || !bytes.Equal(h.payload, f.payload) {
+		if h := here[f.Seq]; h == nil || h.Type != f.Type || !bytes.Equal(h.Context, f.Context) || !bytes.Equal(h.Payload, f.Payload) {
 			ops = append(ops, f)
 		}
 	}
@@ -192,15 +193,15 @@ func (v *files) refuse(path string) error {
 // checkIdentity returns ErrForeign if a log with operations is of another store
 // (FORMAT.md, V9).
 func (v *files) checkIdentity(path string) error {
-	if !v.otherStore() || v.scan.ops() == 0 {
+	if !v.otherStore() || v.scan.Ops() == 0 {
 		return nil
 	}
 	if v.held != nil && !v.ofOtherStore(v.held.scan) {
 		return fmt.Errorf("%w: %s is a log of the store %v, and the log of this store is %s: run crabmem repair",
-			ErrForeign, path+walSuffix, v.scan.store, v.held.path)
+			ErrForeign, path+walSuffix, v.scan.Store, v.held.path)
 	}
 	return fmt.Errorf("%w: %s holds %v of the store %v, and %s says that this is %v: put the right log back, remove %s if the log is the right one, or run crabmem repair --keep-db to quarantine the log",
-		ErrForeign, path+walSuffix, opCount(v.scan.ops()), v.scan.store, path+idSuffix, v.id, path+idSuffix)
+		ErrForeign, path+walSuffix, opCount(v.scan.Ops()), v.scan.Store, path+idSuffix, v.id, path+idSuffix)
 }
 
 // checkSalt compares the log with what the last holder of the lock wrote about
@@ -208,24 +209,24 @@ func (v *files) checkIdentity(path string) error {
 // otherwise a warning or "".
 func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning string, err error) {
 	sameBoot := before.Boot != "" && before.Boot == boot
-	hadOps := before.Clean < 0 || before.Clean > walHeaderSize // or may have had
+	hadOps := before.Clean < 0 || before.Clean > format.LogHeaderSize // or may have had
 	switch {
 	case len(before.Logs) == 0 || v.otherStore(): // that is V9
 		return "", nil
 	case v.scan == nil && sameBoot && hadOps:
 		return fmt.Sprintf("%s is missing, and process %d used it last: operations that were in it alone are lost", path+walSuffix, before.PID), nil
-	case v.scan == nil || slices.Contains(before.Logs, v.scan.salt):
+	case v.scan == nil || slices.Contains(before.Logs, v.scan.Salt):
 		return "", nil
-	case v.scan.ops() == 0 && sameBoot && hadOps:
+	case v.scan.Ops() == 0 && sameBoot && hadOps:
 		return fmt.Sprintf("%s is not the log that process %d used last: operations that were in that log alone are lost", path+walSuffix, before.PID), nil
-	case v.scan.ops() == 0:
+	case v.scan.Ops() == 0:
 		return "", nil
 	case !sameBoot:
 		return fmt.Sprintf("%s is not the log that process %d used last: expected after a power cut, otherwise it was restored or replaced",
 			path+walSuffix, before.PID), nil
 	}
 	return "", fmt.Errorf("%w: %s has %v, and is not the log that process %d used last: put that log back, or run crabmem repair --keep-log %s to accept this one, --keep-db to quarantine it",
-		ErrForeign, path+walSuffix, opCount(v.scan.ops()), before.PID, path)
+		ErrForeign, path+walSuffix, opCount(v.scan.Ops()), before.PID, path)
 }
 
 // warnAbsent reports a store that is missing, if the lock file or the identity

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"crabmem/crmem/internal/format"
 )
 
 // A page is one entry as a Markdown file: a block of HTML with what Markdown
@@ -126,7 +128,7 @@ func plainAlias(a string) bool {
 // jsonText writes s as a JSON string in HTML. Two braces would be a directive
 // to mdbook, which obeys it wherever it stands.
 func jsonText(s string) string {
-	b, err := marshalJSON(s)
+	b, err := format.MarshalJSON(s)
 	if err != nil {
 		panic("crmem: internal error: a string has no JSON: " + err.Error())
 	}

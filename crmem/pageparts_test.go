@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -46,8 +47,8 @@ func TestPageListsWithoutEndTags(t *testing.T) {
 // TestInspectFrameFields checks the fields of one frame of each log version.
 func TestInspectFrameFields(t *testing.T) {
 	for version, want := range map[int][]string{
-		walOldVersion: {"type 1 put", "zero 0x000000", "len 41", "seq 1"},
-		walVersion:    {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
+		format.LogVersion1: {"type 1 put", "zero 0x000000", "len 41", "seq 1"},
+		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
 	} {
 		m := vfs.NewMem()
 		s := opened(t, "/m.db", &Options{FS: m, LogVersion: version, FoldOnClose: FoldNever}, 0)

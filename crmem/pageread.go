@@ -14,6 +14,8 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/net/html"
+
+	"crabmem/crmem/internal/format"
 )
 
 // page is what a page says. What it does not say is decided by the store that
@@ -43,7 +45,7 @@ func parsePage(b []byte) (*page, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	bom -= len(b)
 	if !utf8.Valid(b) {
-		return nil, &pageError{bom + invalidUTF8(b), "the page is not UTF-8", "save it as UTF-8"}
+		return nil, &pageError{bom + format.InvalidUTF8(b), "the page is not UTF-8", "save it as UTF-8"}
 	}
 	s := string(b)
 	p := &page{}

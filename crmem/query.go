@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"crabmem/bm25/analysis"
+	"crabmem/crmem/internal/format"
 )
 
 // clauses are what a query with [Query.Syntax] asks for.
@@ -112,20 +113,20 @@ func (c *clauses) empty() bool {
 }
 
 // passes reports whether an entry passes the filters.
-func (c *clauses) passes(r record) bool {
-	if at := r.createdAt(); at < c.after || c.before > 0 && at >= c.before {
+func (c *clauses) passes(r format.Record) bool {
+	if at := r.CreatedAt(); at < c.after || c.before > 0 && at >= c.before {
 		return false
 	}
-	if len(c.kinds) > 0 && !slices.Contains(c.kinds, Kind(r.kind())) {
+	if len(c.kinds) > 0 && !slices.Contains(c.kinds, Kind(r.Kind())) {
 		return false
 	}
-	names := append([]string{r.name()}, r.aliases()...)
+	names := append([]string{r.Name()}, r.Aliases()...)
 	for _, p := range c.names {
 		if !p.In(names...) {
 			return false
 		}
 	}
-	content, _ := r.content()
+	content, _ := r.Content()
 	for _, p := range c.has {
 		if !p.In(names...) && !p.In(content) {
 			return false

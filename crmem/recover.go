@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -20,13 +21,13 @@ func dirOf(path string) string { return filepath.Dir(path) }
 // files are the files of a store, read and decoded, but not yet compared.
 type files struct {
 	stat    fileStat // of the snapshot
-	dig     digest
+	dig     format.Digest
 	db      []byte // the file that snap is decoded from
 	snap    *Snapshot
 	log     []byte // nil if there is no log
 	logStat fileStat
-	scan    *walScan // nil if there is no log
-	id      randomID
+	scan    *format.LogScan // nil if there is no log
+	id      format.ID
 	idErr   error // of the identity file; fs.ErrNotExist if there is none
 	others
 }
@@ -48,7 +49,7 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 	// The digest takes a core of its own while the other decodes.
 	var wg sync.WaitGroup
 	if hasLog || digested {
-		wg.Go(func() { v.dig = digestOf(b) })
+		wg.Go(func() { v.dig = format.DigestOf(b) })
 	}
 	v.db = b
 	v.snap, err = Decode(b)
@@ -57,7 +58,7 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 		return nil, inFile(err, path)
 	}
 	if hasLog {
-		if v.scan, err = scanWAL(v.log); err != nil {
+		if v.scan, err = format.ScanLog(v.log); err != nil {
 			return nil, inFile(err, path+walSuffix)
 		}
 	}
@@ -100,7 +101,7 @@ func (v *files) point() (seq uint64, ok bool) {
 	if v.otherStore() {
 		return 0, false
 	}
-	return v.scan.covers(v.dig)
+	return v.scan.Covers(v.dig)
 }
 
 // replay brings a table from the snapshot that covers seq to the end of the
@@ -110,12 +111,12 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 	// An alias frame is a few bytes and copies its entry, which may be large:
 	// of several for one entry only the last is applied.
 	lists := make(map[uint64][]byte)
-	for i := range v.scan.frames {
-		f := &v.scan.frames[i]
-		if f.typ == frameCheckpoint || f.seq <= seq {
+	for i := range v.scan.Frames {
+		f := &v.scan.Frames[i]
+		if f.Type == format.FrameCheckpoint || f.Seq <= seq {
 			continue
 		}
-		if f.typ == frameAlias {
+		if f.Type == format.FrameAlias {
 			err = checkAlias(f, t)
 		} else {
 			err = applyFrame(f, t, nextID)
@@ -123,16 +124,16 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 		if err != nil {
 			return ops, err
 		}
-		switch f.typ {
-		case frameAlias:
-			lists[binary.LittleEndian.Uint64(f.payload)] = f.payload[8:]
-		case framePut, frameRemove, framePurge:
-			delete(lists, binary.LittleEndian.Uint64(f.payload))
+		switch f.Type {
+		case format.FrameAlias:
+			lists[binary.LittleEndian.Uint64(f.Payload)] = f.Payload[8:]
+		case format.FramePut, format.FrameRemove, format.FramePurge:
+			delete(lists, binary.LittleEndian.Uint64(f.Payload))
 		}
 		ops++
 	}
 	for id, list := range lists {
-		t.put(t.byID(id).withAliases(list))
+		t.put(t.byID(id).WithAliases(list))
 	}
 	t.sort()
 	return ops, nil
@@ -220,7 +221,7 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 			return false, nil
 		}
 		if !ok {
-			if n := v.scan.ops(); n > 0 {
+			if n := v.scan.Ops(); n > 0 {
 				s.warn("%s: %v in the log belong to another snapshot and are not shown: crabmem verify tells more", s.path+walSuffix, opCount(n))
 			}
 		} else {
@@ -230,10 +231,10 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 			}
 			s.ops = ops
 		}
-		if v.scan.verdict == rotten {
-			s.warn("%s: damaged at offset %d (%s): what follows is not shown: crabmem repair", s.path+walSuffix, v.scan.bad, v.scan.why)
+		if v.scan.Verdict == format.Corrupt {
+			s.warn("%s: damaged at offset %d (%s): what follows is not shown: crabmem repair", s.path+walSuffix, v.scan.Bad, v.scan.Why)
 		}
-		s.w = v.scan.writer()
+		s.w = v.scan.Writer()
 	}
 	s.t, s.nextID = v.snap.t, v.snap.NextID
 	s.warnOwn(v.own)
@@ -278,15 +279,15 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 	}
 	seq, ok := v.point()
 	if !ok {
-		if n := v.scan.ops(); n > 0 {
+		if n := v.scan.Ops(); n > 0 {
 			return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: crabmem repair --keep-db sets the log aside, --keep-log BASE uses the right base",
-				ErrForeign, s.path+walSuffix, opCount(n), v.scan.base, s.path, v.dig)
+				ErrForeign, s.path+walSuffix, opCount(n), v.scan.Base, s.path, v.dig)
 		}
-		s.base = v.scan.seq - 1
-		if v.scan.base != v.dig {
+		s.base = v.scan.Seq - 1
+		if v.scan.Base != v.dig {
 			s.warn("another program wrote %s since this store was used last; the next write extends it", s.path)
 		}
-		if v.scan.verdict == torn {
+		if v.scan.Verdict == format.TornTail {
 			if err := s.cutTail(v); err != nil {
 				return err
 			}
@@ -301,17 +302,17 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 	}
 	s.base = seq
 	s.sweep()
-	if v.scan.verdict == torn {
+	if v.scan.Verdict == format.TornTail {
 		if err := s.cutTail(v); err != nil {
 			return err
 		}
 	}
-	s.holder.Logs = []uint64{v.scan.salt}
+	s.holder.Logs = []uint64{v.scan.Salt}
 	if before.Boot != "" && before.Boot == s.holder.Boot && before.Clean > int64(len(v.log)) {
 		s.warn("%s: %d bytes, and it was left with %d: something cut it off", s.path+walSuffix, len(v.log), before.Clean)
 	}
 	trusted := before.Clean == int64(len(v.log)) && before.Boot != "" && before.Boot == s.holder.Boot
-	if dirty || len(v.scan.frames) > 0 && !trusted || v.scan.verdict == torn {
+	if dirty || len(v.scan.Frames) > 0 && !trusted || v.scan.Verdict == format.TornTail {
 		err := s.rewrite(v)
 		if vfs.OutOfSpace(err) && s.spare && s.stopped == nil && s.fs.Remove(s.path+reserveSuffix) == nil {
 			s.spare = false // so that a full disk can be opened, and something removed
@@ -319,15 +320,15 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 		}
 		return err
 	}
-	if s.w = v.scan.writer(); s.w.version == walOldVersion && v.scan.ops() == 0 && s.opts.LogVersion != walOldVersion {
-		s.w = walWriter{}
+	if s.w = v.scan.Writer(); s.w.Version == format.LogVersion1 && v.scan.Ops() == 0 && s.opts.LogVersion != format.LogVersion1 {
+		s.w = format.LogWriter{}
 		return nil // the next write begins a log of the present version
 	}
 	if s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0); err != nil {
 		return err
 	}
 	s.linkHeld()
-	return s.checkLog(s.w.end)
+	return s.checkLog(s.w.End)
 }
 
 // judge compares the files with the names, numbers and copies that other
@@ -335,7 +336,7 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 // store must not be written.
 func (s *Store) judge(v *files, before vfs.Holder) error {
 	s.warnOwn(v.own)
-	if v.scan != nil && v.scan.verdict == rotten {
+	if v.scan != nil && v.scan.Verdict == format.Corrupt {
 		return fmt.Errorf("%w; reading shows what stands before; crabmem repair sets the rest aside", v.rotten(s.path))
 	}
 	if err := v.checkIdentity(s.path); err != nil {
@@ -369,9 +370,9 @@ func (s *Store) oneName() error {
 
 // cutTail keeps a copy of a torn tail, and then cuts it off.
 func (s *Store) cutTail(v *files) error {
-	tail := v.log[v.scan.end:]
-	w := v.scan.writer()
-	name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.seq), tail)
+	tail := v.log[v.scan.End:]
+	w := v.scan.Writer()
+	name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.Seq), tail)
 	if err != nil {
 		return err
 	}
@@ -380,7 +381,7 @@ func (s *Store) cutTail(v *files) error {
 		return err
 	}
 	if err = s.checkLog(anyLength); err == nil {
-		err = f.Truncate(v.scan.end)
+		err = f.Truncate(v.scan.End)
 	}
 	if err == nil {
 		err = f.Datasync()
@@ -392,7 +393,7 @@ func (s *Store) cutTail(v *files) error {
 		return err
 	}
 	s.warn("%s: cut %d bytes of an unfinished write at offset %d (operation %d; %s); kept in %s",
-		s.path+walSuffix, len(tail), v.scan.end, w.seq, v.scan.why, name)
+		s.path+walSuffix, len(tail), v.scan.End, w.Seq, v.scan.Why, name)
 	return nil
 }
 
@@ -438,7 +439,7 @@ func (s *Store) rewrite(v *files) error {
 	}
 	// The log is copied first, and goes on from its own header, so that it
 	// has a point for whichever snapshot a crash leaves under the name.
-	if err := s.replaceLog(v.log[:v.scan.end], v.scan.writer()); err != nil {
+	if err := s.replaceLog(v.log[:v.scan.End], v.scan.Writer()); err != nil {
 		return err
 	}
 	s.distrust = true

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -148,7 +149,7 @@ func TestAdoptOfDamage(t *testing.T) {
 	noErr(t, other.Close())
 	b, err := vfs.ReadFile(m, "/m.db-wal", 1<<20)
 	noErr(t, err)
-	b[walHeaderSize+frameHeader] ^= 1
+	b[format.LogHeaderSize+format.FrameHeader] ^= 1
 	m.WriteFile("/m.db-wal", b, 0o600)
 	if err := s.Apply(Add{Name: "d"}); !errors.Is(err, ErrFormat) || !errors.Is(err, ErrNotApplied) {
 		t.Error(err)
@@ -317,10 +318,10 @@ func TestRepairOfAMissingSnapshot(t *testing.T) {
 }
 
 // logOf makes a log of the frames that put appends.
-func logOf(base []byte, seq uint64, put func(w *walWriter, b []byte) []byte) []byte {
-	h := walHeader{version: walVersion, salt: 7, base: digestOf(base), seq: seq, store: randomID{1}, epoch: randomID{2}}
-	b := h.append(nil)
-	w := h.writer()
+func logOf(base []byte, seq uint64, put func(w *format.LogWriter, b []byte) []byte) []byte {
+	h := format.LogHeader{Version: format.LogVersion, Salt: 7, Base: format.DigestOf(base), Seq: seq, Store: format.ID{1}, Epoch: format.ID{2}}
+	b := h.Append(nil)
+	w := h.Writer()
 	return put(&w, b)
 }
 
@@ -332,10 +333,10 @@ func TestSalvageOfAShortFrame(t *testing.T) {
 	db, err := sn.AppendBinary(nil)
 	noErr(t, err)
 	m := vfs.NewMem()
-	m.WriteFile("/m.db-wal", logOf(db, 1, func(w *walWriter, b []byte) []byte {
-		return w.append(b, framePut, walHeaderSize, "abc")
+	m.WriteFile("/m.db-wal", logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
+		return w.Append(b, format.FramePut, format.LogHeaderSize, "abc")
 	}), 0o600)
-	db[offFlags] = 1
+	db[format.OffFlags] = 1
 	m.WriteFile("/m.db", db, 0o600)
 	r, err := Repair("/m.db", &RepairOptions{FS: m})
 	noErr(t, err)
@@ -353,12 +354,12 @@ func TestSequenceNumbers(t *testing.T) {
 	db, err := sn.AppendBinary(nil)
 	noErr(t, err)
 	later := Entry{ID: 6, Name: "later"}
-	dig := digestOf(db)
+	dig := format.DigestOf(db)
 	for offset, wal := range map[int64][]byte{
-		walOffSeq: logOf(db, 1<<64-1, func(w *walWriter, b []byte) []byte { return b }),
-		walHeaderSize: logOf(db, 1, func(w *walWriter, b []byte) []byte {
-			b = w.append(b, frameCheckpoint, walHeaderSize, record(binary.LittleEndian.AppendUint64(dig.append(nil), 1)))
-			return w.append(b, framePut, walHeaderSize, recordOf(&later))
+		format.LogOffSeq: logOf(db, 1<<64-1, func(w *format.LogWriter, b []byte) []byte { return b }),
+		format.LogHeaderSize: logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
+			b = w.Append(b, format.FrameCheckpoint, format.LogHeaderSize, format.Record(binary.LittleEndian.AppendUint64(dig.Append(nil), 1)))
+			return w.Append(b, format.FramePut, format.LogHeaderSize, recordOf(&later))
 		}),
 	} {
 		m := vfs.NewMem()
@@ -469,21 +470,21 @@ func TestManyAliasesOfALargeEntry(t *testing.T) {
 	noErr(t, err)
 	db, err := sn.AppendBinary(nil)
 	noErr(t, err)
-	list := func(id uint64, alias string) record {
+	list := func(id uint64, alias string) format.Record {
 		b := binary.LittleEndian.AppendUint64(nil, id)
-		return record(appendString(binary.LittleEndian.AppendUint32(b, 1), alias))
+		return format.Record(format.AppendString(binary.LittleEndian.AppendUint32(b, 1), alias))
 	}
-	wal := logOf(db, 1, func(w *walWriter, b []byte) []byte {
+	wal := logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
 		for _, id := range []uint64{6, 7} {
-			b = w.append(b, frameAlias, walHeaderSize, list(id, "old"))
+			b = w.Append(b, format.FrameAlias, format.LogHeaderSize, list(id, "old"))
 		}
-		b = w.append(b, frameRemove, walHeaderSize, record(binary.LittleEndian.AppendUint64(nil, 6)))
+		b = w.Append(b, format.FrameRemove, format.LogHeaderSize, format.Record(binary.LittleEndian.AppendUint64(nil, 6)))
 		changed := Entry{ID: 7, Name: "changed", Aliases: []string{"new"}}
-		b = w.append(b, framePut, walHeaderSize, recordOf(&changed))
+		b = w.Append(b, format.FramePut, format.LogHeaderSize, recordOf(&changed))
 		for range 2000 {
-			b = w.append(b, frameAlias, walHeaderSize, list(5, "first"))
+			b = w.Append(b, format.FrameAlias, format.LogHeaderSize, list(5, "first"))
 		}
-		return w.append(b, frameAlias, walHeaderSize, list(5, "last"))
+		return w.Append(b, format.FrameAlias, format.LogHeaderSize, list(5, "last"))
 	})
 	m := vfs.NewMem()
 	m.WriteFile("/m.db", db, 0o600)

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"crabmem/crmem/internal/format"
 )
 
 const rejoinedSuffix = ".rejoined-" // after walSuffix
@@ -17,7 +19,7 @@ func (r *repair) takeHeld(v *files) (bool, error) {
 	if h == nil || v.ofOtherStore(h.scan) || v.scan != nil && !v.otherStore() && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
 		return false, nil
 	}
-	if _, ok := h.scan.covers(v.dig); !ok && r.db != nil && r.o.KeepLog == "" {
+	if _, ok := h.scan.Covers(v.dig); !ok && r.db != nil && r.o.KeepLog == "" {
 		return false, nil // it extends another snapshot
 	}
 	if r.log != nil {
@@ -52,7 +54,7 @@ func (r *repair) settle(v *files) error {
 	}
 	if v.held != nil && v.ofOtherStore(v.held.scan) && !r.o.KeepDB && r.o.KeepLog == "" {
 		return fmt.Errorf("%w: %s is a log of the store %v, and %s says that this is %v: move one of the two files, or run crabmem repair --keep-db to quarantine the log",
-			ErrForeign, v.held.path, v.held.scan.store, r.path+idSuffix, v.id)
+			ErrForeign, v.held.path, v.held.scan.Store, r.path+idSuffix, v.id)
 	}
 	if r.o.Rejoin {
 		return nil
@@ -61,8 +63,8 @@ func (r *repair) settle(v *files) error {
 		return fmt.Errorf("%w; --rejoin adds them to the store, --keep-db quarantines them", err)
 	}
 	for _, l := range v.sideLogs() {
-		w := l.scan.writer()
-		kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, w.seq), l.bytes)
+		w := l.scan.Writer()
+		kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, w.Seq), l.bytes)
 		if err != nil {
 			return err
 		}
@@ -107,7 +109,7 @@ func (r *repair) rejoin(v *files) error {
 	r.t.sort()
 	end := int64(0)
 	if v.scan != nil {
-		end = v.scan.end
+		end = v.scan.End
 	}
 	if err := r.write(v, end); err != nil {
 		return err
@@ -125,8 +127,8 @@ func (r *repair) rejoin(v *files) error {
 // nameRejoined renames logs of which the store has the operations.
 func (r *repair) nameRejoined(side []*sideLog) error {
 	for _, l := range side {
-		w := l.scan.writer()
-		name, err := r.moveToFree(l.path, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.seq-1))
+		w := l.scan.Writer()
+		name, err := r.moveToFree(l.path, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.Seq-1))
 		if err != nil {
 			return err
 		}
@@ -141,20 +143,20 @@ func (r *repair) nameRejoined(side []*sideLog) error {
 // An entry that the store changed since then keeps the store's text, and the
 // log's gets a name of its own.
 func (r *repair) mergeChanges(v *files, l *sideLog) bool {
-	seq, ok := l.scan.covers(v.dig)
+	seq, ok := l.scan.Covers(v.dig)
 	base, berr := Decode(r.db)
 	side, serr := Decode(r.db)
 	if !ok || berr != nil || serr != nil {
 		return false
 	}
 	// The store and the log may have operations in common: they come first.
-	lacks := map[*frame]bool{}
+	lacks := map[*format.Frame]bool{}
 	for _, f := range l.ops {
 		lacks[f] = true
 	}
-	for i := range l.scan.frames {
-		f := &l.scan.frames[i]
-		if f.typ == frameCheckpoint || f.seq <= seq {
+	for i := range l.scan.Frames {
+		f := &l.scan.Frames[i]
+		if f.Type == format.FrameCheckpoint || f.Seq <= seq {
 			continue
 		}
 		if !lacks[f] && applyFrame(f, &base.t, &base.NextID) != nil || applyFrame(f, &side.t, &side.NextID) != nil {
@@ -176,31 +178,31 @@ func (r *repair) mergeChanges(v *files, l *sideLog) bool {
 
 // mergeChange makes one change of a log: from before to after, which is "" if
 // the log removes the entry.
-func (r *repair) mergeChange(l *sideLog, before, after record) {
+func (r *repair) mergeChange(l *sideLog, before, after format.Record) {
 	if after == before {
 		return
 	}
-	have := r.t.byID(before.id())
+	have := r.t.byID(before.ID())
 	switch i := r.t.find(nameOr(after, before)); {
 	case have == after:
 	case have == before && after == "":
-		r.t.remove(before.id())
-	case have == before && (i < 0 || r.t.recs[i].enc.id() == before.id()):
-		r.t.remove(before.id())
+		r.t.remove(before.ID())
+	case have == before && (i < 0 || r.t.recs[i].enc.ID() == before.ID()):
+		r.t.remove(before.ID())
 		r.t.put(after)
 	case after == "":
-		r.note("%s removes %.80q, which the store changed: kept", l.path, before.name())
+		r.note("%s removes %.80q, which the store changed: kept", l.path, before.Name())
 	default:
 		r.add(entryOf(after))
 	}
 }
 
 // nameOr returns the name of r, or of other if r is "".
-func nameOr(r, other record) string {
+func nameOr(r, other format.Record) string {
 	if r == "" {
-		return other.name()
+		return other.Name()
 	}
-	return r.name()
+	return r.Name()
 }
 
 // mergeEntries adds what the operations of a log leave, entry by entry.
@@ -210,16 +212,16 @@ func (r *repair) mergeEntries(l *sideLog) {
 	next := uint64(1)
 	removed, skipped := map[uint64]bool{}, 0
 	for _, f := range l.ops {
-		id := binary.LittleEndian.Uint64(f.payload)
-		if f.typ == frameAlias || f.typ == frameRename {
+		id := binary.LittleEndian.Uint64(f.Payload)
+		if f.Type == format.FrameAlias || f.Type == format.FrameRename {
 			if rec := r.t.byID(id); t.byID(id) == "" && rec != "" {
 				t.put(rec)
 			}
 		}
-		if f.typ == frameRemove || f.typ == framePurge {
+		if f.Type == format.FrameRemove || f.Type == format.FramePurge {
 			removed[id] = true
 		}
-		if salvageFrame(f, &t, &next) != nil && f.typ != frameRemove {
+		if salvageFrame(f, &t, &next) != nil && f.Type != format.FrameRemove {
 			skipped++
 		}
 	}
@@ -235,7 +237,7 @@ func (r *repair) mergeEntries(l *sideLog) {
 	}
 	for id := range removed {
 		if rec := r.t.byID(id); rec != "" {
-			r.note("%s removes %.80q, which the store still has: kept", l.path, rec.name())
+			r.note("%s removes %.80q, which the store still has: kept", l.path, rec.Name())
 		}
 	}
 	r.note("%s: %d entries added, %d of them under a name of their own, %d operations skipped", l.path, added+conflicts, conflicts, skipped)

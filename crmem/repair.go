@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"time"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -90,7 +91,7 @@ func Repair(path string, o *RepairOptions) (*RepairReport, error) {
 		err = errors.Join(err, s.log.Close())
 	}
 	if err == nil && s.dirty {
-		err = s.markClean(s.w.end)
+		err = s.markClean(s.w.End)
 	}
 	err = errors.Join(err, s.lock.Unlock())
 	if err != nil {
@@ -165,11 +166,11 @@ func (r *repair) run() error {
 	case !readable && !ok:
 		r.note("%s: %v", r.path+walSuffix, why)
 		return r.dropLog(v, 0)
-	case !ok && v.scan.ops() > 0 && !r.o.KeepDB && v.otherStore():
+	case !ok && v.scan.Ops() > 0 && !r.o.KeepDB && v.otherStore():
 		return v.checkIdentity(r.path)
-	case !ok && v.scan.ops() > 0 && !r.o.KeepDB:
+	case !ok && v.scan.Ops() > 0 && !r.o.KeepDB:
 		return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: say --keep-db to set the log aside, or --keep-log BASE",
-			ErrForeign, r.path+walSuffix, opCount(v.scan.ops()), v.scan.base, r.path, v.dig)
+			ErrForeign, r.path+walSuffix, opCount(v.scan.Ops()), v.scan.Base, r.path, v.dig)
 	case !ok:
 		return r.dropLog(v, 0)
 	}
@@ -194,7 +195,7 @@ func (r *repair) read() (v *files, missing bool, err error) {
 		if err := r.oneName(); err != nil {
 			return nil, false, err
 		}
-		v.dig = digestOf(r.db)
+		v.dig = format.DigestOf(r.db)
 	}
 	err = v.readLog(r.fs, r.path, r.opts.MaxBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -212,33 +213,33 @@ func (r *repair) readLog(v *files) (bool, error) {
 	if r.log == nil {
 		return false, nil
 	}
-	scan, err := scanPrefix(r.log)
+	scan, err := format.ScanPrefix(r.log)
 	if scan == nil {
 		return false, err
 	}
-	if err == nil && scan.verdict != clean {
+	if err == nil && scan.Verdict != format.Clean {
 		err = v.reason(scan)
 	}
 	v.scan = scan
 	return true, err
 }
 
-func (v *files) reason(scan *walScan) error {
-	return fmt.Errorf("%v at offset %d: %s", scan.verdict, scan.bad, scan.why)
+func (v *files) reason(scan *format.LogScan) error {
+	return fmt.Errorf("%v at offset %d: %s", scan.Verdict, scan.Bad, scan.Why)
 }
 
 // replayPrefix recovers the snapshot and the operations up to the damage.
 func (r *repair) replayPrefix(v *files, seq uint64, why error) error {
-	end := v.scan.end
+	end := v.scan.End
 	t, next := &v.snap.t, v.snap.NextID
-	for i := range v.scan.frames {
-		f := &v.scan.frames[i]
-		if f.typ == frameCheckpoint || f.seq <= seq {
+	for i := range v.scan.Frames {
+		f := &v.scan.Frames[i]
+		if f.Type == format.FrameCheckpoint || f.Seq <= seq {
 			continue
 		}
 		if err := applyFrame(f, t, &next); err != nil {
 			end, why = r.batchStart(v.scan, i), err
-			v.scan, _ = scanWAL(r.log[:end])
+			v.scan, _ = format.ScanLog(r.log[:end])
 			// The batch may have been applied in part: begin again without it.
 			v.snap, _ = Decode(r.db)
 			t, next = &v.snap.t, v.snap.NextID
@@ -262,19 +263,19 @@ func (r *repair) replayPrefix(v *files, seq uint64, why error) error {
 }
 
 // batchStart returns the offset of the batch that frame i belongs to.
-func (r *repair) batchStart(s *walScan, i int) int64 {
-	for i > 0 && s.frames[i-1].more {
+func (r *repair) batchStart(s *format.LogScan, i int) int64 {
+	for i > 0 && s.Frames[i-1].More {
 		i--
 	}
-	return s.frames[i].off
+	return s.Frames[i].Offset
 }
 
 // asideLog keeps the log's bytes from end on.
 func (r *repair) asideLog(v *files, end int64) error {
 	seq := uint64(0)
 	if v.scan != nil {
-		w := v.scan.writer()
-		seq = w.seq
+		w := v.scan.Writer()
+		seq = w.Seq
 	}
 	kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, seq), r.log[end:])
 	r.rep.Files = append(r.rep.Files, RepairedFile{r.path + walSuffix, int64(len(r.log)), end, int64(len(r.log)) - end, kept})
@@ -288,15 +289,15 @@ func (r *repair) write(v *files, end int64) error {
 		return err
 	}
 	b := r.log[:end]
-	if v.scan == nil || end < v.scan.size() {
-		h, err := r.newHeader(1, place{})
+	if v.scan == nil || end < v.scan.Size() {
+		h, err := r.newHeader(1, format.Place{})
 		if err != nil {
 			return err
 		}
-		b = h.append(nil)
-		v.scan, _ = scanWAL(b)
+		b = h.Append(nil)
+		v.scan, _ = format.ScanLog(b)
 	}
-	if err := r.replaceLog(b, v.scan.writer()); err != nil {
+	if err := r.replaceLog(b, v.scan.Writer()); err != nil {
 		return err
 	}
 	r.distrust = true
@@ -317,12 +318,12 @@ func (r *repair) dropLog(v *files, end int64) error {
 	}
 	r.t, r.nextID = v.snap.t, v.snap.NextID
 	r.rep.Entries = v.snap.Len()
-	return r.newLog(0, nil, place{})
+	return r.newLog(0, nil, format.Place{})
 }
 
 // asideDB keeps the whole file under the store's name.
 func (r *repair) asideDB(recovered int64) error {
-	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, castagnoli()))
+	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, format.Castagnoli()))
 	kept, err := quarantine(r.fs, name, r.db)
 	r.rep.Files = append(r.rep.Files, RepairedFile{r.path, int64(len(r.db)), recovered, int64(len(r.db)) - recovered, kept})
 	return err
@@ -345,10 +346,10 @@ func (r *repair) keepLog(v *files) error {
 	if err != nil {
 		return inFile(err, base)
 	}
-	bv := &files{dig: digestOf(b), scan: v.scan}
-	seq, ok := v.scan.covers(bv.dig)
+	bv := &files{dig: format.DigestOf(b), scan: v.scan}
+	seq, ok := v.scan.Covers(bv.dig)
 	if !ok {
-		return fmt.Errorf("%w: %s is %v, and the log extends %v", ErrForeign, base, bv.dig, v.scan.base)
+		return fmt.Errorf("%w: %s is %v, and the log extends %v", ErrForeign, base, bv.dig, v.scan.Base)
 	}
 	if _, err := bv.replay(&sn.t, &sn.NextID, seq); err != nil {
 		return inFile(err, r.path+walSuffix)
@@ -362,13 +363,13 @@ func (r *repair) keepLog(v *files) error {
 	} else if err := r.putDB(b); err != nil {
 		return err
 	}
-	if v.scan.end < int64(len(r.log)) {
-		if err := r.asideLog(v, v.scan.end); err != nil {
+	if v.scan.End < int64(len(r.log)) {
+		if err := r.asideLog(v, v.scan.End); err != nil {
 			return err
 		}
 	}
 	r.t, r.nextID = sn.t, sn.NextID
-	return r.write(v, v.scan.end)
+	return r.write(v, v.scan.End)
 }
 
 // fromLogAlone recovers a store whose snapshot is missing: that can be done
@@ -382,15 +383,15 @@ func (r *repair) fromLogAlone(v *files) error {
 	if err != nil {
 		return err
 	}
-	if v.scan == nil || v.scan.base != digestOf(b) {
+	if v.scan == nil || v.scan.Base != format.DigestOf(b) {
 		return fmt.Errorf("%w: %s is missing, and its log does not begin with the empty store: say --keep-log BASE, with a copy of the snapshot",
 			ErrForeign, r.path)
 	}
-	if _, err := v.replay(&empty.t, &empty.NextID, v.scan.seq-1); err != nil {
+	if _, err := v.replay(&empty.t, &empty.NextID, v.scan.Seq-1); err != nil {
 		return inFile(err, r.path+walSuffix)
 	}
-	if v.scan.end < int64(len(r.log)) {
-		if err := r.asideLog(v, v.scan.end); err != nil {
+	if v.scan.End < int64(len(r.log)) {
+		if err := r.asideLog(v, v.scan.End); err != nil {
 			return err
 		}
 	}
@@ -399,7 +400,7 @@ func (r *repair) fromLogAlone(v *files) error {
 		return err
 	}
 	r.t, r.nextID = empty.t, empty.NextID
-	return r.write(v, v.scan.end)
+	return r.write(v, v.scan.End)
 }
 
 // putDB puts a missing snapshot back as it was, so that the log has its base
@@ -415,7 +416,7 @@ func (r *repair) putDB(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r.dbDig, r.dbStat = digestOf(b), fileStat{fi}
+	r.dbDig, r.dbStat = format.DigestOf(b), fileStat{fi}
 	return nil
 }
 
@@ -423,8 +424,8 @@ func (r *repair) putDB(b []byte) error {
 // them what the log says.
 func (r *repair) salvage(v *files, why error) error {
 	r.note("%v", why)
-	recs, next, recovered := salvageEntries(r.db)
-	if len(recs) == 0 && !wasStore(r.db) {
+	recs, next, recovered := format.Salvage(r.db)
+	if len(recs) == 0 && !format.WasStore(r.db) {
 		return fmt.Errorf("%w; nothing in it looks like an entry: move it away", why)
 	}
 	t := table{}
@@ -434,14 +435,14 @@ func (r *repair) salvage(v *files, why error) error {
 	}
 	skipped := 0
 	if v.scan != nil {
-		for i := range v.scan.frames {
-			f := &v.scan.frames[i]
+		for i := range v.scan.Frames {
+			f := &v.scan.Frames[i]
 			// An effect is whole in itself, so all of them are tried, also
 			// those that the snapshot held already.
-			if f.typ == framePut && len(f.payload) >= minRecord {
-				next = max(next, binary.LittleEndian.Uint64(f.payload)+1)
+			if f.Type == format.FramePut && len(f.Payload) >= format.MinRecord {
+				next = max(next, binary.LittleEndian.Uint64(f.Payload)+1)
 			}
-			if f.typ != frameCheckpoint && salvageFrame(f, &t, &next) != nil {
+			if f.Type != format.FrameCheckpoint && salvageFrame(f, &t, &next) != nil {
 				skipped++
 			}
 		}
@@ -456,7 +457,7 @@ func (r *repair) salvage(v *files, why error) error {
 	}
 	end := int64(0)
 	if v.scan != nil {
-		end = v.scan.end
+		end = v.scan.End
 	}
 	if end < int64(len(r.log)) {
 		if err := r.asideLog(v, end); err != nil {
@@ -469,9 +470,9 @@ func (r *repair) salvage(v *files, why error) error {
 
 // salvageFrame applies a frame to a table that may lack what it changes, or have it
 // already.
-func salvageFrame(f *frame, t *table, next *uint64) error {
-	if f.typ == framePut && len(f.payload) >= minRecord {
-		id := binary.LittleEndian.Uint64(f.payload)
+func salvageFrame(f *format.Frame, t *table, next *uint64) error {
+	if f.Type == format.FramePut && len(f.Payload) >= format.MinRecord {
+		id := binary.LittleEndian.Uint64(f.Payload)
 		if old := t.byID(id); old != "" {
 			t.remove(id)
 			if err := applyFrame(f, t, next); err != nil {

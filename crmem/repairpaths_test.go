@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -44,12 +45,12 @@ func tornStore(t *testing.T) (*vfs.Mem, int64) {
 // and the reason.
 func TestRepairNotesReason(t *testing.T) {
 	m, end := tornStore(t)
-	scan, err := scanWAL(memBytes(t, m, "/m.db-wal"))
+	scan, err := format.ScanLog(memBytes(t, m, "/m.db-wal"))
 	noErr(t, err)
 	r, err := Repair("/m.db", &RepairOptions{FS: m})
 	noErr(t, err)
-	want := fmt.Sprintf("/m.db-wal: torn at offset %d: %s", end, scan.why)
-	if scan.why == "" || len(r.Notes) != 1 || r.Notes[0] != want {
+	want := fmt.Sprintf("/m.db-wal: torn at offset %d: %s", end, scan.Why)
+	if scan.Why == "" || len(r.Notes) != 1 || r.Notes[0] != want {
 		t.Errorf("notes %q, want %q", r.Notes, want)
 	}
 	if len(r.Files) != 1 || r.Files[0].Recovered != end || r.Files[0].Aside != 4 || r.Entries != 2 {
@@ -110,15 +111,15 @@ func TestSalvageKeepsNextID(t *testing.T) {
 	} {
 		m := vfs.NewMem()
 		db := encodedStore(t, 50, "a", "b", "c")
-		binary.LittleEndian.PutUint64(db[offNextID:], c.header)
-		record := (len(db) - headerSize) / 3
-		db[headerSize+2*record+recKind] = 0xff
+		binary.LittleEndian.PutUint64(db[format.OffNextID:], c.header)
+		record := (len(db) - format.HeaderSize) / 3
+		db[format.HeaderSize+2*record+format.OffKind] = 0xff
 		m.WriteFile("/m.db", db, 0o600)
 		r, err := Repair("/m.db", &RepairOptions{FS: m})
 		noErr(t, err)
 		recovered := int64(2 * record)
 		if c.valid {
-			recovered += headerSize
+			recovered += format.HeaderSize
 		}
 		if len(r.Files) != 1 || r.Files[0].Recovered != recovered || r.Files[0].Aside != int64(len(db))-recovered {
 			t.Errorf("next id %d in the header: %+v, want %d bytes recovered", c.header, r.Files, recovered)

@@ -18,9 +18,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"crabmem/crmem/vfs"
-
 	"github.com/google/go-cmp/cmp"
+
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
 )
 
 var updateReports = flag.Bool("update", false, "rewrite the golden files of reports")
@@ -266,7 +267,7 @@ func (r *reports) compare(t *testing.T, golden string) {
 func TestReportsOfChangedFiles(t *testing.T) { synctest.Test(t, reportChangedFiles) }
 
 func reportChangedFiles(t *testing.T) {
-	for _, version := range []int{walOldVersion, walVersion} {
+	for _, version := range []int{format.LogVersion1, format.LogVersion} {
 		var r reports
 		probe := scene(t, version)
 		for _, suffix := range storeSuffixes {
@@ -326,7 +327,7 @@ func reportFailedCalls(t *testing.T) {
 	held := func(t *testing.T, m *vfs.Mem) { noErr(t, m.Remove("/m.db-wal")) }
 	older := func(t *testing.T, m *vfs.Mem) { replaceBy(t, m, "/m.db-wal", memBytes(t, m, "/old/m.db-wal")) }
 	edited := func(t *testing.T, m *vfs.Mem) {
-		s := opened(t, "/m.db", reportOptions(m, walVersion), 3)
+		s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 3)
 		_, err := s.Dump("/tree", nil)
 		noErr(t, err)
 		noErr(t, s.Apply(Update{Name: "two", Content: "changed in the store"}, Remove{Name: "one"}))
@@ -349,7 +350,7 @@ func reportFailedCalls(t *testing.T) {
 	} {
 		for _, c := range s.calls {
 			for n := 1; ; n++ {
-				m := scene(t, walVersion)
+				m := scene(t, format.LogVersion)
 				s.do(t, m)
 				seen, which := 0, ""
 				m.Hook = func(call vfs.Call) error {
@@ -359,7 +360,7 @@ func reportFailedCalls(t *testing.T) {
 					}
 					return nil
 				}
-				got := outcome(t, m, walVersion, c)
+				got := outcome(t, m, format.LogVersion, c)
 				if which == "" {
 					r.add(fmt.Sprintf("%s: %s: no error", s.name, c.name), got)
 					break

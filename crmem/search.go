@@ -10,6 +10,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/crmem/internal/format"
 )
 
 // Query is what to search for.
@@ -34,7 +35,7 @@ func (h Hit) MarshalJSON() ([]byte, error) {
 	if h.Aliases == nil {
 		h.Aliases = []string{}
 	}
-	return marshalJSON(struct {
+	return format.MarshalJSON(struct {
 		plain
 		Score float64 `json:"score"`
 	}{plain(h.Entry), h.Score})
@@ -68,10 +69,10 @@ type index struct {
 
 type change struct {
 	id  uint64
-	rec record // "" = removed
+	rec format.Record // "" = removed
 }
 
-func (ix *index) change(id uint64, r record) {
+func (ix *index) change(id uint64, r format.Record) {
 	if ix.building {
 		ix.late = append(ix.late, change{id, r})
 		return
@@ -83,16 +84,16 @@ func (ix *index) change(id uint64, r record) {
 	}
 }
 
-func (ix *index) doc(r record) bm25.Doc {
-	content, _ := r.content()
-	aliases := r.aliases()
+func (ix *index) doc(r format.Record) bm25.Doc {
+	content, _ := r.Content()
+	aliases := r.Aliases()
 	fields := make([]string, 0, len(aliases)+2)
 	fields = append(fields, content)
 	fields = append(fields, aliases...)
 	if ix.names {
-		fields = append(fields, r.name())
+		fields = append(fields, r.Name())
 	}
-	return bm25.Doc{ID: r.id(), Class: uint8(r.kind()), Fields: fields}
+	return bm25.Doc{ID: r.ID(), Class: uint8(r.Kind()), Fields: fields}
 }
 
 // Index starts to build the index, if that has not begun. The first search
@@ -220,9 +221,9 @@ func (s *Store) query(q Query) bm25.Query {
 // texts are those that are indexed, the name first.
 func (s *Store) texts(id uint64) []string {
 	r := s.t.byID(id)
-	content, _ := r.content()
-	texts := append(make([]string, 0, 4), r.name())
-	return append(append(texts, r.aliases()...), content)
+	content, _ := r.Content()
+	texts := append(make([]string, 0, 4), r.Name())
+	return append(append(texts, r.Aliases()...), content)
 }
 
 // named returns the entries whose name or alias a text is, in its common

@@ -6,6 +6,8 @@ import (
 	"io"
 	"iter"
 	"slices"
+
+	"crabmem/crmem/internal/format"
 )
 
 // Snapshot is a decoded CRMEM v1 file. It does not change.
@@ -18,26 +20,26 @@ type Snapshot struct {
 // it returns a *[FormatError]. The snapshot shares the memory of b, which
 // must not change after.
 func Decode(b []byte) (*Snapshot, error) {
-	d := newDecoder(b)
+	d := format.NewDecoder(b)
 	s := &Snapshot{}
-	n, err := d.header(&s.NextID)
+	n, err := d.Header(&s.NextID)
 	if err != nil {
-		return nil, d.explain(err)
+		return nil, d.Explain(err)
 	}
 	s.t.init(n)
 	for i := range n {
-		at := d.offset()
-		r, err := d.entry(i, s.NextID)
+		at := d.Offset()
+		r, err := d.Record(i, s.NextID)
 		if err != nil {
-			return nil, d.explain(err)
+			return nil, d.Explain(err)
 		}
 		if !s.t.append(r) {
-			return nil, &FormatError{Offset: int64(at) + recName, Entry: i, Field: "name",
-				Msg: fmt.Sprintf("duplicate name %.80q", r.name())}
+			return nil, &FormatError{Offset: int64(at) + format.OffName, Entry: i, Field: "name",
+				Msg: fmt.Sprintf("duplicate name %.80q", r.Name())}
 		}
 	}
-	if err := d.end(); err != nil {
-		return nil, d.explain(err)
+	if err := d.End(); err != nil {
+		return nil, d.Explain(err)
 	}
 	return s, nil
 }
@@ -47,20 +49,20 @@ func Decode(b []byte) (*Snapshot, error) {
 // nothing but alias lists. An error ends it.
 func Scan(b []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		d := newDecoder(b)
+		d := format.NewDecoder(b)
 		var next uint64
-		n, err := d.header(&next)
+		n, err := d.Header(&next)
 		for i := 0; i < n && err == nil; i++ {
-			var r record
-			if r, err = d.entry(i, next); err == nil && !yield(entryOf(r), nil) {
+			var r format.Record
+			if r, err = d.Record(i, next); err == nil && !yield(entryOf(r), nil) {
 				return
 			}
 		}
 		if err == nil {
-			err = d.end()
+			err = d.End()
 		}
 		if err != nil {
-			yield(Entry{}, d.explain(err))
+			yield(Entry{}, d.Explain(err))
 		}
 	}
 }
@@ -69,7 +71,7 @@ func Scan(b []byte) iter.Seq2[Entry, error] {
 // not hold is refused as Decode refuses it.
 func NewSnapshot(nextID uint64, entries []Entry) (*Snapshot, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.ID, b.ID) })
-	size := headerSize
+	size := format.HeaderSize
 	recs := make([]rec, len(sorted))
 	for i := range sorted {
 		recs[i] = rec{sorted[i].ID, recordOf(&sorted[i])}
@@ -117,7 +119,7 @@ func (a *appender) Write(p []byte) (int, error) {
 }
 
 func writeSnapshot(w io.Writer, nextID uint64, live int, recs []rec) (int64, error) {
-	n, err := w.Write(snapshotHeader(nextID, live))
+	n, err := w.Write(format.SnapshotHeader(nextID, live))
 	total := int64(n)
 	for i := 0; i < len(recs) && err == nil; i++ {
 		n, err = io.WriteString(w, string(recs[i].enc))

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -123,22 +124,22 @@ type Store struct {
 	lock     vfs.Locked
 	lockInfo fs.FileInfo // of the locked file
 	holder   vfs.Holder
-	dirty    bool     // the lock file says so
-	id       randomID // zero until the first write
-	idSaved  bool     // the identity file has it
+	dirty    bool      // the lock file says so
+	id       format.ID // zero until the first write
+	idSaved  bool      // the identity file has it
 	log      vfs.File
-	logStat  fileStat    // of log; while that is nil, of the log that the next write replaces
-	heldInfo fs.FileInfo // of the second link, if this writer may replace it
-	linked   bool        // the second link is the log
-	kept     string      // the file of keepState
-	ownNamed bool        // warnOwn ran
-	w        walWriter   // the end of the log
-	base     uint64      // sequence number that the snapshot covers
-	ops      int         // operations in the log
-	dbDig    digest      // of the snapshot file
-	dbStat   fileStat    // of the snapshot file, as last read or written
-	distrust bool        // the files must be rewritten, whatever they contain
-	spare    bool        // the reserve file is believed to be there
+	logStat  fileStat         // of log; while that is nil, of the log that the next write replaces
+	heldInfo fs.FileInfo      // of the second link, if this writer may replace it
+	linked   bool             // the second link is the log
+	kept     string           // the file of keepState
+	ownNamed bool             // warnOwn ran
+	w        format.LogWriter // the end of the log
+	base     uint64           // sequence number that the snapshot covers
+	ops      int              // operations in the log
+	dbDig    format.Digest    // of the snapshot file
+	dbStat   fileStat         // of the snapshot file, as last read or written
+	distrust bool             // the files must be rewritten, whatever they contain
+	spare    bool             // the reserve file is believed to be there
 
 	// sizes guards onDisk, of which only the sizes of the files are set. It is
 	// held for the assignment alone, whatever else is held.
@@ -282,7 +283,7 @@ func (s *Store) lockAndRecover() error {
 func (s *Store) measured() {
 	s.sizes.Lock()
 	defer s.sizes.Unlock()
-	s.onDisk = Stats{SnapshotBytes: s.dbStat.size(), LogBytes: s.w.end, LogOps: s.ops}
+	s.onDisk = Stats{SnapshotBytes: s.dbStat.size(), LogBytes: s.w.End, LogOps: s.ops}
 }
 
 func (s *Store) warn(format string, args ...any) {
@@ -346,7 +347,7 @@ func (s *Store) byAlias(name string) (Entry, error) {
 	default:
 		e := &AmbiguousError{Alias: name}
 		for _, id := range ids {
-			e.Owners = append(e.Owners, s.t.byID(id).name())
+			e.Owners = append(e.Owners, s.t.byID(id).Name())
 		}
 		return Entry{}, e
 	}
@@ -452,7 +453,7 @@ func (s *Store) Close() error {
 	}
 	if s.lock != nil {
 		if s.dirty && s.stopped == nil {
-			err = errors.Join(err, s.markClean(s.w.end))
+			err = errors.Join(err, s.markClean(s.w.End))
 		}
 		err = errors.Join(err, s.unlock())
 	}
@@ -466,7 +467,7 @@ func (s *Store) lastCheck(err error) error {
 	if s.lock == nil {
 		return err
 	}
-	end := s.w.end
+	end := s.w.End
 	if s.stopped != nil {
 		end = anyLength
 	}
@@ -495,7 +496,7 @@ func (s *Store) foldOnClose() bool {
 	case FoldAlways:
 		return true
 	case FoldAuto:
-		return s.dbStat.size() <= foldSmall || s.w.end > s.dbStat.size()/4
+		return s.dbStat.size() <= foldSmall || s.w.End > s.dbStat.size()/4
 	}
 	return false
 }

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"crabmem/crmem/internal/format"
 )
 
 // table holds records in ID order and finds them by name and by ID. It is not
@@ -38,7 +40,7 @@ type table struct {
 // that the order stands, and has no encoding.
 type rec struct {
 	id  uint64
-	enc record
+	enc format.Record
 }
 
 var nameSeed = maphash.MakeSeed()
@@ -73,7 +75,7 @@ func (t *table) slot(name string) (slot int, tag uint64, found bool) {
 		if v == 0 {
 			return i, tag, false
 		}
-		if v&^(1<<32-1) == tag && t.recs[uint32(v)-1].enc.name() == name {
+		if v&^(1<<32-1) == tag && t.recs[uint32(v)-1].enc.Name() == name {
 			return i, tag, true
 		}
 	}
@@ -81,7 +83,7 @@ func (t *table) slot(name string) (slot int, tag uint64, found bool) {
 
 // link enters recs[i] under its name. False: the name is taken.
 func (t *table) link(i int) bool {
-	slot, tag, found := t.slot(t.recs[i].enc.name())
+	slot, tag, found := t.slot(t.recs[i].enc.Name())
 	if found {
 		return false
 	}
@@ -132,7 +134,7 @@ func (t *table) at(id uint64) (int, bool) {
 }
 
 // byID returns the record of an id, or "".
-func (t *table) byID(id uint64) record {
+func (t *table) byID(id uint64) format.Record {
 	if i, ok := t.at(id); ok {
 		return t.recs[i].enc
 	}
@@ -141,8 +143,8 @@ func (t *table) byID(id uint64) record {
 
 // append adds a record whose id is above all others. False: the name is taken,
 // and nothing has changed.
-func (t *table) append(r record) bool {
-	t.recs = append(t.recs, rec{r.id(), r})
+func (t *table) append(r format.Record) bool {
+	t.recs = append(t.recs, rec{r.ID(), r})
 	if 2*(t.used+1) > len(t.slots) {
 		n := len(t.recs)
 		t.recs = t.recs[:n-1]
@@ -154,7 +156,7 @@ func (t *table) append(r record) bool {
 		return false
 	}
 	t.live++
-	t.kinds[r.kind()]++
+	t.kinds[r.Kind()]++
 	t.bytes += int64(len(r))
 	t.own(r)
 	return true
@@ -162,8 +164,8 @@ func (t *table) append(r record) bool {
 
 // put adds a record or replaces the one of its id, whose name is the same.
 // The caller knows that a new record's name is free.
-func (t *table) put(r record) {
-	i, ok := t.at(r.id())
+func (t *table) put(r format.Record) {
+	i, ok := t.at(r.ID())
 	switch {
 	case ok && t.recs[i].enc != "":
 		old := t.recs[i].enc
@@ -184,11 +186,11 @@ func (t *table) put(r record) {
 			if i = len(t.recs); t.low == nil {
 				t.low = make(map[uint64]int)
 			}
-			t.low[r.id()] = i
-			t.recs = append(t.recs, rec{r.id(), r})
+			t.low[r.ID()] = i
+			t.recs = append(t.recs, rec{r.ID(), r})
 		}
 		t.live++
-		t.kinds[r.kind()]++
+		t.kinds[r.Kind()]++
 		t.bytes += int64(len(r))
 		if 2*(t.used+1) > len(t.slots) {
 			t.grow(2 * len(t.recs))
@@ -215,9 +217,9 @@ func (t *table) remove(id uint64) {
 	i, _ := t.at(id)
 	r := t.recs[i].enc
 	t.disown(r)
-	t.unlink(r.name())
+	t.unlink(r.Name())
 	t.live--
-	t.kinds[r.kind()]--
+	t.kinds[r.Kind()]--
 	t.bytes -= int64(len(r))
 	t.recs[i].enc = ""
 	t.dropped(r)
@@ -235,7 +237,7 @@ func (t *table) unlink(name string) {
 	t.used--
 	for i := (hole + 1) & mask; t.slots[i] != 0; i = (i + 1) & mask {
 		v := t.slots[i]
-		home := int(maphash.String(nameSeed, t.recs[uint32(v)-1].enc.name())) & mask
+		home := int(maphash.String(nameSeed, t.recs[uint32(v)-1].enc.Name())) & mask
 		if (i-home)&mask >= (i-hole)&mask {
 			t.slots[hole] = v
 			hole = i
@@ -260,32 +262,32 @@ func (t *table) alias(alias string) []uint64 {
 	return nil
 }
 
-func (t *table) own(r record) {
+func (t *table) own(r format.Record) {
 	if t.owners == nil {
 		return
 	}
-	for _, a := range r.aliases() {
+	for _, a := range r.Aliases() {
 		ids := t.owners[a]
 		if ids == nil {
 			ids = new([]uint64)
 			t.owners[strings.Clone(a)] = ids
 		}
-		if i, ok := slices.BinarySearch(*ids, r.id()); !ok { // an entry may list an alias twice
-			*ids = slices.Insert(*ids, i, r.id())
+		if i, ok := slices.BinarySearch(*ids, r.ID()); !ok { // an entry may list an alias twice
+			*ids = slices.Insert(*ids, i, r.ID())
 		}
 	}
 }
 
-func (t *table) disown(r record) {
+func (t *table) disown(r format.Record) {
 	if t.owners == nil {
 		return
 	}
-	for _, a := range r.aliases() {
+	for _, a := range r.Aliases() {
 		ids := t.owners[a]
 		if ids == nil {
 			continue // an entry may list an alias twice
 		}
-		if i, ok := slices.BinarySearch(*ids, r.id()); ok {
+		if i, ok := slices.BinarySearch(*ids, r.ID()); ok {
 			*ids = slices.Delete(*ids, i, i+1)
 		}
 		if len(*ids) == 0 {

@@ -3,6 +3,8 @@ package crmem
 import (
 	"fmt"
 	"testing"
+
+	"crabmem/crmem/internal/format"
 )
 
 // TestTableDropsRemovedRecords removes all but one entry of each table. At least
@@ -45,7 +47,7 @@ func TestLoadedFilesAreReplaced(t *testing.T) {
 	noErr(t, err)
 	for range 2 {
 		sn.t.loadedFrom(db, nil)
-		if len(sn.t.loaded) != 1 || sn.t.loaded[0].left != int64(len(db)-headerSize) {
+		if len(sn.t.loaded) != 1 || sn.t.loaded[0].left != int64(len(db)-format.HeaderSize) {
 			t.Errorf("%+v", sn.t.loaded)
 		}
 	}

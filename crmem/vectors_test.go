@@ -193,7 +193,7 @@ func TestFormatLogExample(t *testing.T) {
 	}
 	_, identity, _ := strings.Cut(string(text), "```\nidentity ")
 	identity, _, _ = strings.Cut("identity "+identity, "```")
-	path := place(t, map[string][]byte{"db": db, "wal": log, "id": []byte(identity)})
+	path := Place(t, map[string][]byte{"db": db, "wal": log, "id": []byte(identity)})
 	s, err := crmem.Open(path, &crmem.Options{Warn: func(m string) { t.Errorf("warning: %s", m) }})
 	if err != nil {
 		t.Fatal(err)
@@ -232,8 +232,8 @@ func TestFormatExample(t *testing.T) {
 	}
 }
 
-// place puts files into a directory of their own and returns the store's path.
-func place(t testing.TB, files map[string][]byte) string {
+// Place puts files into a directory of their own and returns the store's path.
+func Place(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "memory.db")
 	for name, b := range files {
@@ -288,7 +288,7 @@ func TestSnapshotVectorsOpen(t *testing.T) {
 }
 
 func snapshotVectorOpen(t *testing.T, v *vectors.Vector, aLog []byte) {
-	path := place(t, map[string][]byte{"db": v.DB()})
+	path := Place(t, map[string][]byte{"db": v.DB()})
 	dir := filepath.Dir(path)
 	before := filesIn(t, dir)
 
@@ -358,7 +358,7 @@ func TestLogVectors(t *testing.T) {
 			if v.More["db"] == "missing" {
 				delete(v.Files, "db")
 			}
-			path := place(t, v.Files)
+			path := Place(t, v.Files)
 			logVectorRead(t, v, path)
 			logVectorWrite(t, v, path)
 		})

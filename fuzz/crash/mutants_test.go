@@ -51,7 +51,7 @@ var mutants = []mutant{
 `},
 		{"crmem/commit.go", "\ts.publish(g)\n\tif len(g.buf)", "\tif len(g.buf)"}}},
 	{"a batch without its flag", "TestEnumerate", []edit{{"crmem/commit.go", `		if i < len(st.effects)-1 {
-			typ |= frameMore
+			typ |= format.FrameMore
 		}
 `, ""}}},
 	{"not applied, and not cut off", "TestErrors", []edit{{"crmem/commit.go", `	if err := s.log.Truncate(end); err != nil {
@@ -89,38 +89,38 @@ var mutants = []mutant{
 	}
 `}}},
 	{"a checkpoint drops what came during it", "TestEnumerate", []edit{{"crmem/checkpoint.go",
-		"s.newLog(c.seq, frames, c.last)", "s.newLog(s.w.seq-1, nil, s.w.last)"}}},
+		"s.newLog(c.seq, frames, c.last)", "s.newLog(s.w.Seq-1, nil, s.w.Last)"}}},
 	{"no sync of names in Replace", "TestEnumerate", []edit{{"crmem/vfs/vfs.go", "return t.SyncDir(filepath.Dir(name))", "return nil"}}},
-	{"replay by position", "TestEnumerate", []edit{{"crmem/recover.go", `	for i := range v.scan.frames {
-		f := &v.scan.frames[i]
-		if f.typ == frameCheckpoint || f.seq <= seq {
+	{"replay by position", "TestEnumerate", []edit{{"crmem/recover.go", `	for i := range v.scan.Frames {
+		f := &v.scan.Frames[i]
+		if f.Type == format.FrameCheckpoint || f.Seq <= seq {
 `, `	start := 0
-	for i := range v.scan.frames {
-		if f := &v.scan.frames[i]; f.typ == frameCheckpoint && readDigest(f.payload) == v.dig {
+	for i := range v.scan.Frames {
+		if f := &v.scan.Frames[i]; f.Type == format.FrameCheckpoint && format.ReadDigest(f.Payload) == v.dig {
 			start = i
 		}
 	}
-	for i := range v.scan.frames {
-		f := &v.scan.frames[i]
-		if f.typ == frameCheckpoint || i < start {
+	for i := range v.scan.Frames {
+		f := &v.scan.Frames[i]
+		if f.Type == format.FrameCheckpoint || i < start {
 `}}},
 	{"replay what the snapshot has", "TestEnumerate", []edit{{"crmem/recover.go",
-		"if f.typ == frameCheckpoint || f.seq <= seq {", "if f.typ == frameCheckpoint {"}}},
-	{"no check of sequence numbers", "TestSequence", []edit{{"crmem/wal.go", "if f.seq != seq {", "if false {"}}},
+		"if f.Type == format.FrameCheckpoint || f.Seq <= seq {", "if f.Type == format.FrameCheckpoint {"}}},
+	{"no check of sequence numbers", "TestSequence", []edit{{"crmem/internal/format/log.go", "if f.Seq != seq {", "if false {"}}},
 	{"skip a bad frame", "TestEnumerate", []edit{
-		{"crmem/wal.go", `			s.why = why
+		{"crmem/internal/format/log.go", `			s.Why = why
 			break
-`, `			s.why = why
+`, `			s.Why = why
 			off++
 			continue
 `},
-		{"crmem/wal.go", "if f.prev != w.prev {", "if false {"},
-		{"crmem/wal.go", "if f.seq != seq {", "if false {"}}},
-	{"rot is a tear", "TestRotRefused", []edit{{"crmem/wal.go", "s.verdict = rotten", "s.verdict = torn"}}},
+		{"crmem/internal/format/log.go", "if f.prev != w.prev {", "if false {"},
+		{"crmem/internal/format/log.go", "if f.Seq != seq {", "if false {"}}},
+	{"rot is a tear", "TestRotRefused", []edit{{"crmem/internal/format/log.go", "s.Verdict = Corrupt", "s.Verdict = TornTail"}}},
 	{"trust a dirty reopen", "TestErrors", []edit{{"crmem/recover.go",
-		"if dirty || len(v.scan.frames) > 0 && !trusted || v.scan.verdict == torn {", "if _ = trusted; v.scan.verdict == torn {"}}},
+		"if dirty || len(v.scan.Frames) > 0 && !trusted || v.scan.Verdict == format.TornTail {", "if _ = trusted; v.scan.Verdict == format.TornTail {"}}},
 	{"no copy of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
-		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.seq), tail)`, `name, err := "nowhere", error(nil)`}}},
+		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.Seq), tail)`, `name, err := "nowhere", error(nil)`}}},
 	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "_ = dir"}}},
 	{"no lock", "TestLocked", []edit{{"crmem/vfs/holder.go", "fsys.Lock(name)", "fsys.Lock(fmt.Sprint(name, rand.Uint64()))"}}},
 }

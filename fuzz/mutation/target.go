@@ -22,6 +22,7 @@ var (
 
 var targets = []target{
 	{"./crmem", storeTests},
+	{"./crmem/internal/format", append([]string{"./crmem/internal/format"}, storeTests...)},
 	{"./crmem/vfs", []string{"./crmem/vfs", "./crmem", "./fuzz/crash", "./fuzz/sessioncrash", "./fuzz/displaced"}},
 	{"./bm25/analysis", []string{"./bm25/analysis", "./bm25", "./fuzz/index"}},
 	{"./bm25", []string{"./bm25", "./fuzz/index", "./crmem:Recall|Search|Syntax|Explain|Correct"}},

@@ -1,4 +1,4 @@
-package crmem
+package format
 
 import (
 	"errors"
@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// errFormat is the class of FormatError.
-var errFormat = errors.New("not a valid store")
+// ErrFormat is the class of Error.
+var ErrFormat = errors.New("not a valid store")
 
-// FormatError says where a file is not what FORMAT.md says. It is ErrFormat.
-type FormatError struct {
+// Error says where a file is not what FORMAT.md says. It is ErrFormat.
+type Error struct {
 	Path   string // empty for bytes without a file
 	Offset int64  // from the start of the file, of the first byte that is wrong
 	Entry  int    // position of the entry, from 0; -1 outside the entries
@@ -18,7 +18,7 @@ type FormatError struct {
 	Msg    string
 }
 
-func (e *FormatError) Error() string {
+func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Path != "" {
 		fmt.Fprintf(&b, "%s: ", e.Path)
@@ -31,12 +31,12 @@ func (e *FormatError) Error() string {
 	return b.String()
 }
 
-// Is makes a FormatError an ErrFormat.
-func (e *FormatError) Is(target error) bool { return target == errFormat }
+// Is makes a Error an ErrFormat.
+func (e *Error) Is(target error) bool { return target == ErrFormat }
 
-// offsetOf returns the offset of a FormatError, or 0.
-func offsetOf(err error) int64 {
-	var f *FormatError
+// OffsetOf returns the offset of a Error, or 0.
+func OffsetOf(err error) int64 {
+	var f *Error
 	if errors.As(err, &f) {
 		return f.Offset
 	}

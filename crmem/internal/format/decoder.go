@@ -1,4 +1,4 @@
-package crmem
+package format
 
 import (
 	"encoding/binary"
@@ -13,85 +13,85 @@ const (
 	version = 1
 
 	offVersion  = 6
-	offFlags    = 10
+	OffFlags    = 10
 	offReserved = 12
-	offNextID   = 16
+	OffNextID   = 16
 	offCount    = 24
-	headerSize  = 28 // with next_id and entry_count
+	HeaderSize  = 28 // with next_id and entry_count
 )
 
 // The kinds of an entry.
 const (
-	kindNote    = 0
-	kindArchive = 1
+	KindNote    = 0
+	KindArchive = 1
 )
 
-// snapshotHeader returns the header of a snapshot.
-func snapshotHeader(nextID uint64, entries int) []byte {
-	h := make([]byte, headerSize)
+// SnapshotHeader returns the header of a snapshot.
+func SnapshotHeader(nextID uint64, entries int) []byte {
+	h := make([]byte, HeaderSize)
 	copy(h, magic)
 	binary.LittleEndian.PutUint32(h[offVersion:], version)
-	binary.LittleEndian.PutUint64(h[offNextID:], nextID)
+	binary.LittleEndian.PutUint64(h[OffNextID:], nextID)
 	binary.LittleEndian.PutUint32(h[offCount:], uint32(entries))
 	return h
 }
 
-// decoder is a checked cursor over a file. Nothing is read, and no size is
+// Decoder is a checked cursor over a file. Nothing is read, and no size is
 // believed, before the bytes are known to be there.
-type decoder struct {
+type Decoder struct {
 	b    []byte
 	off  int
 	last uint64 // id of the entry before
 }
 
-// newDecoder returns a decoder of a snapshot.
-func newDecoder(b []byte) *decoder { return &decoder{b: b} }
+// NewDecoder returns a decoder of a snapshot.
+func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// offset returns the offset of the next byte.
-func (d *decoder) offset() int { return d.off }
+// Offset returns the offset of the next byte.
+func (d *Decoder) Offset() int { return d.off }
 
-func (d *decoder) header(nextID *uint64) (int, error) {
+func (d *Decoder) Header(nextID *uint64) (int, error) {
 	b := d.b
 	fail := func(off int, field, format string, args ...any) (int, error) {
-		return 0, &FormatError{Offset: int64(off), Entry: -1, Field: field, Msg: fmt.Sprintf(format, args...)}
+		return 0, &Error{Offset: int64(off), Entry: -1, Field: field, Msg: fmt.Sprintf(format, args...)}
 	}
 	for i := range min(len(b), len(magic)) {
 		if b[i] != magic[i] {
 			return fail(0, "magic", "%q is not CRMEM", b[:min(len(b), len(magic))])
 		}
 	}
-	if len(b) < headerSize {
-		return fail(len(b), "header", "the file ends after %d of %d header bytes", len(b), headerSize)
+	if len(b) < HeaderSize {
+		return fail(len(b), "header", "the file ends after %d of %d header bytes", len(b), HeaderSize)
 	}
 	if v := binary.LittleEndian.Uint32(b[offVersion:]); v != version {
 		return fail(offVersion, "version", "version %d, this program reads version %d", v, version)
 	}
-	if f := binary.LittleEndian.Uint16(b[offFlags:]); f != 0 {
-		return fail(offFlags, "flags", "unknown flags %#04x", f)
+	if f := binary.LittleEndian.Uint16(b[OffFlags:]); f != 0 {
+		return fail(OffFlags, "flags", "unknown flags %#04x", f)
 	}
 	if r := binary.LittleEndian.Uint32(b[offReserved:]); r != 0 {
 		return fail(offReserved, "reserved", "reserved bytes are %#08x, not zero", r)
 	}
-	*nextID = binary.LittleEndian.Uint64(b[offNextID:])
+	*nextID = binary.LittleEndian.Uint64(b[OffNextID:])
 	if *nextID == 0 {
-		return fail(offNextID, "next_id", "next_id is 0")
+		return fail(OffNextID, "next_id", "next_id is 0")
 	}
 	n := binary.LittleEndian.Uint32(b[offCount:])
-	if most := (len(b) - headerSize) / minRecord; uint64(n) > uint64(most) {
-		return fail(offCount, "entry_count", "%d entries do not fit: the %d bytes left hold at most %d", n, len(b)-headerSize, most)
+	if most := (len(b) - HeaderSize) / MinRecord; uint64(n) > uint64(most) {
+		return fail(offCount, "entry_count", "%d entries do not fit: the %d bytes left hold at most %d", n, len(b)-HeaderSize, most)
 	}
-	d.off = headerSize
+	d.off = HeaderSize
 	return int(n), nil
 }
 
-func (d *decoder) entry(i int, nextID uint64) (record, error) {
+func (d *Decoder) Record(i int, nextID uint64) (Record, error) {
 	start := d.off
 	b := d.b[start:]
-	fail := func(off int, field, format string, args ...any) (record, error) {
-		return "", &FormatError{Offset: int64(start + off), Entry: i, Field: field, Msg: fmt.Sprintf(format, args...)}
+	fail := func(off int, field, format string, args ...any) (Record, error) {
+		return "", &Error{Offset: int64(start + off), Entry: i, Field: field, Msg: fmt.Sprintf(format, args...)}
 	}
-	if len(b) < minRecord {
-		return fail(len(b), "entry", "the file ends inside the entry: %d bytes left, at least %d needed", len(b), minRecord)
+	if len(b) < MinRecord {
+		return fail(len(b), "entry", "the file ends inside the entry: %d bytes left, at least %d needed", len(b), MinRecord)
 	}
 	id := binary.LittleEndian.Uint64(b[recID:])
 	switch {
@@ -103,12 +103,12 @@ func (d *decoder) entry(i int, nextID uint64) (record, error) {
 		return fail(recID, "id", "id %d is not below next_id %d", id, nextID)
 	}
 	d.last = id
-	switch k := binary.LittleEndian.Uint32(b[recKind:]); k {
-	case kindNote, kindArchive:
+	switch k := binary.LittleEndian.Uint32(b[OffKind:]); k {
+	case KindNote, KindArchive:
 	case 2:
-		return fail(recKind, "kind", "kind 2 (topic, of a newer program) is not CRMEM v1")
+		return fail(OffKind, "kind", "kind 2 (topic, of a newer program) is not CRMEM v1")
 	default:
-		return fail(recKind, "kind", "unknown kind %d", k)
+		return fail(OffKind, "kind", "unknown kind %d", k)
 	}
 	off, err := d.text(b, recNameLen, start, i, "name")
 	if err == nil {
@@ -120,34 +120,34 @@ func (d *decoder) entry(i int, nextID uint64) (record, error) {
 	if err := d.aliases(start+off, i); err != nil {
 		return "", err
 	}
-	return record(view(b[:d.off-start])), nil
+	return Record(View(b[:d.off-start])), nil
 }
 
-// decodeRecord checks one record without an order or a next_id.
-func decodeRecord(b []byte) (record, error) {
-	d := decoder{b: b}
-	r, err := d.entry(0, math.MaxUint64)
+// DecodeRecord checks one record without an order or a next_id.
+func DecodeRecord(b []byte) (Record, error) {
+	d := Decoder{b: b}
+	r, err := d.Record(0, math.MaxUint64)
 	if err == nil {
-		err = d.end()
+		err = d.End()
 	}
 	return r, err
 }
 
-// checkAliases returns why b is not an encoded alias list, or nil.
-func checkAliases(b []byte) error {
-	d := decoder{b: b}
+// CheckAliases returns why b is not an encoded alias list, or nil.
+func CheckAliases(b []byte) error {
+	d := Decoder{b: b}
 	err := d.aliases(0, 0)
 	if err == nil {
-		err = d.end()
+		err = d.End()
 	}
 	return err
 }
 
 // aliases checks the count and the aliases at off and moves to their end.
-func (d *decoder) aliases(off, i int) error {
+func (d *Decoder) aliases(off, i int) error {
 	b := d.b
 	fail := func(format string, args ...any) error {
-		return &FormatError{Offset: int64(off), Entry: i, Field: "alias_count", Msg: fmt.Sprintf(format, args...)}
+		return &Error{Offset: int64(off), Entry: i, Field: "alias_count", Msg: fmt.Sprintf(format, args...)}
 	}
 	if len(b)-off < 4 {
 		return fail("the file ends before alias_count")
@@ -169,26 +169,26 @@ func (d *decoder) aliases(off, i int) error {
 
 // text checks the length and the UTF-8 of the string at b[off:] and returns
 // the offset after it.
-func (d *decoder) text(b []byte, off, start, i int, field string) (int, error) {
+func (d *Decoder) text(b []byte, off, start, i int, field string) (int, error) {
 	if len(b)-off < 4 {
-		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len", Msg: "the file ends before the length"}
+		return 0, &Error{Offset: int64(start + off), Entry: i, Field: field + "_len", Msg: "the file ends before the length"}
 	}
 	n := binary.LittleEndian.Uint32(b[off:])
 	if uint64(n) > uint64(len(b)-off-4) {
-		return 0, &FormatError{Offset: int64(start + off), Entry: i, Field: field + "_len",
+		return 0, &Error{Offset: int64(start + off), Entry: i, Field: field + "_len",
 			Msg: fmt.Sprintf("%d bytes do not fit in the %d left", n, len(b)-off-4)}
 	}
 	off += 4
 	s := b[off : off+int(n)]
 	if !utf8.Valid(s) {
-		at := invalidUTF8(s)
-		return 0, &FormatError{Offset: int64(start + off + at), Entry: i, Field: field,
+		at := InvalidUTF8(s)
+		return 0, &Error{Offset: int64(start + off + at), Entry: i, Field: field,
 			Msg: fmt.Sprintf("invalid UTF-8 at byte %d", at)}
 	}
 	return off + int(n), nil
 }
 
-func invalidUTF8(s []byte) int {
+func InvalidUTF8(s []byte) int {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRune(s[i:])
 		if r == utf8.RuneError && n == 1 {
@@ -199,17 +199,17 @@ func invalidUTF8(s []byte) int {
 	return len(s)
 }
 
-func (d *decoder) end() error {
+func (d *Decoder) End() error {
 	if d.off != len(d.b) {
-		return &FormatError{Offset: int64(d.off), Entry: -1, Field: "trailing",
+		return &Error{Offset: int64(d.off), Entry: -1, Field: "trailing",
 			Msg: fmt.Sprintf("%d bytes after the last entry", len(d.b)-d.off)}
 	}
 	return nil
 }
 
-// explain adds to a refusal what the file may be instead.
-func (d *decoder) explain(err error) error {
-	e, ok := err.(*FormatError)
+// Explain adds to a refusal what the file may be instead.
+func (d *Decoder) Explain(err error) error {
+	e, ok := err.(*Error)
 	if ok && e.Field != "magic" && e.Field != "version" && len(d.b) >= 32 && looksLikeCrabdb(d.b) {
 		e.Msg += "; this looks like a crabdb store, which has the same magic and is another format"
 	}

@@ -1,9 +1,9 @@
-package crmem
+package format
 
 import "encoding/json"
 
-// marshalJSON returns the JSON of v, without escapes of HTML.
-func marshalJSON(v any) ([]byte, error) {
+// MarshalJSON returns the JSON of v, without escapes of HTML.
+func MarshalJSON(v any) ([]byte, error) {
 	var b jsonBuffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

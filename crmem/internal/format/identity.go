@@ -1,4 +1,4 @@
-package crmem
+package format
 
 import (
 	"encoding/hex"
@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// identityText returns the contents of an identity file (FORMAT.md, "Identity").
-func identityText(id randomID) string {
+// IdentityText returns the contents of an identity file (FORMAT.md, "Identity").
+func IdentityText(id ID) string {
 	line := "identity " + id.String() + "\n"
 	return line + fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE([]byte(line)))
 }
 
-// parseIdentity reads the contents of an identity file. It returns false for
+// ParseIdentity reads the contents of an identity file. It returns false for
 // any other text.
-func parseIdentity(text string) (id randomID, ok bool) {
+func ParseIdentity(text string) (id ID, ok bool) {
 	line, _, _ := strings.Cut(text, "\n")
 	b, err := hex.DecodeString(strings.TrimPrefix(line, "identity "))
 	if err != nil || len(b) != len(id) {
 		return id, false
 	}
 	copy(id[:], b)
-	return id, id != randomID{} && text == identityText(id)
+	return id, id != ID{} && text == IdentityText(id)
 }

@@ -1,0 +1,547 @@
+package format
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+)
+
+// The log (FORMAT.md, "Log").
+const (
+	LogMagic    = "CRWAL\x00"
+	LogVersion  = 2 // of the logs that this program begins
+	LogVersion1 = 1 // of logs that it continues until a checkpoint
+
+	walOffVersion   = 6
+	walOffSalt      = 8
+	walOffBase      = 16
+	LogOffSeq       = 32
+	walOffReserved  = 40
+	walOffCRC       = 44
+	LogHeaderSize1  = 48
+	walOffStore     = 48
+	walOffEpoch     = 64
+	walOffPrevEpoch = 80
+	walOffPrevSeq   = 96
+	walOffPrevCRC   = 104
+	walOffCRC2      = 108
+	LogHeaderSize   = 112
+)
+
+// A frame of the log (FORMAT.md, "Frame").
+const (
+	frameOffContext = 2 // u16; zero in version 1
+	frameOffLen     = 4
+	frameOffSeq     = 8
+	frameOffSynced  = 16
+	frameOffPrev    = 24
+	frameOffCRC     = 28
+	FrameHeader     = 32
+)
+
+// Frame types. Zero is none, so that a hole in the file is never a frame.
+const (
+	FramePut        = 1 // payload: a record, as in the snapshot
+	FrameAlias      = 2 // payload: id u64, count u32, aliases
+	FrameRemove     = 3 // payload: id u64
+	FrameCheckpoint = 4 // payload: digest, seq u64
+	FramePurge      = 5 // payload: id u64
+	FramePurged     = 6 // payload: id u64
+	FrameRename     = 7 // payload: id u64, len u32, name
+	FrameMore       = 0x80
+)
+
+// maxSeq is far above the number of any operation, and far from overflow.
+const maxSeq = 1 << 62
+
+// ID is a random value that no other store or history has: the identity
+// of a store, or an epoch. The zero value is unset.
+type ID [16]byte
+
+func NewID() (id ID) {
+	for id == (ID{}) {
+		rand.Read(id[:]) // crypto/rand: never fails
+	}
+	return id
+}
+
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// Place identifies an operation in the history of a store. Zero is unknown.
+type Place struct {
+	Epoch ID
+	Seq   uint64
+	CRC   uint32 // record checksum (FORMAT.md)
+}
+
+// LogHeader is the header of a log.
+type LogHeader struct {
+	Version uint16
+	Salt    uint64
+	Base    Digest // of the snapshot that the log extends
+	Seq     uint64 // of the first operation in the log
+	Store   ID
+	Epoch   ID
+	Before  Place  // of the last operation before the log
+	crc     uint32 // the first frame's prev
+}
+
+// Size returns the offset of the first frame.
+func (h *LogHeader) Size() int64 {
+	if h.Version == LogVersion1 {
+		return LogHeaderSize1
+	}
+	return LogHeaderSize
+}
+
+// Append appends the header to b and sets h.crc.
+func (h *LogHeader) Append(b []byte) []byte {
+	start := len(b)
+	b = append(b, LogMagic...)
+	b = binary.LittleEndian.AppendUint16(b, h.Version)
+	b = binary.LittleEndian.AppendUint64(b, h.Salt)
+	b = h.Base.Append(b)
+	b = binary.LittleEndian.AppendUint64(b, h.Seq)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	h.crc = crc32.Checksum(b[start:], Castagnoli())
+	b = binary.LittleEndian.AppendUint32(b, h.crc)
+	if h.Version == LogVersion1 {
+		return b
+	}
+	b = append(b, h.Store[:]...)
+	b = append(b, h.Epoch[:]...)
+	b = append(b, h.Before.Epoch[:]...)
+	b = binary.LittleEndian.AppendUint64(b, h.Before.Seq)
+	b = binary.LittleEndian.AppendUint32(b, h.Before.CRC)
+	h.crc = crc32.Checksum(b[start:], Castagnoli())
+	return binary.LittleEndian.AppendUint32(b, h.crc)
+}
+
+// Writer returns a writer for a log that has only this header.
+func (h *LogHeader) Writer() LogWriter {
+	return LogWriter{Salt: h.Salt, prev: h.crc, End: h.Size(), Seq: h.Seq, Version: h.Version, Epoch: h.Epoch, Last: h.Before}
+}
+
+func headerError(off int, field, format string, args ...any) error {
+	return &Error{Offset: int64(off), Entry: -1, Field: field, Msg: fmt.Sprintf(format, args...)}
+}
+
+func ReadLogHeader(b []byte) (h LogHeader, err error) {
+	if len(b) < LogHeaderSize1 {
+		return h, headerError(len(b), "log header", "the log ends after %d of %d header bytes", len(b), LogHeaderSize1)
+	}
+	if string(b[:walOffVersion]) != LogMagic {
+		return h, headerError(0, "log magic", "%q is not a log", b[:walOffVersion])
+	}
+	h = LogHeader{
+		Version: binary.LittleEndian.Uint16(b[walOffVersion:]),
+		Salt:    binary.LittleEndian.Uint64(b[walOffSalt:]),
+		Base:    ReadDigest(b[walOffBase:]),
+		Seq:     binary.LittleEndian.Uint64(b[LogOffSeq:]),
+		crc:     binary.LittleEndian.Uint32(b[walOffCRC:]),
+	}
+	if got := crc32.Checksum(b[:walOffCRC], Castagnoli()); got != h.crc {
+		return h, headerError(walOffCRC, "log crc", "the header's checksum is %08x, its bytes give %08x", h.crc, got)
+	}
+	if h.Version != LogVersion1 && h.Version != LogVersion {
+		return h, headerError(walOffVersion, "log version", "version %d, this program reads versions %d and %d", h.Version, LogVersion1, LogVersion)
+	}
+	if r := binary.LittleEndian.Uint32(b[walOffReserved:]); r != 0 {
+		return h, headerError(walOffReserved, "log reserved", "reserved bytes are %#08x, not zero", r)
+	}
+	if h.Seq == 0 || h.Seq > maxSeq {
+		return h, headerError(LogOffSeq, "log seq", "the first sequence number is %d", h.Seq)
+	}
+	if h.Version == LogVersion {
+		err = h.extend(b)
+	}
+	return h, err
+}
+
+// extend reads what version 2 added to the header.
+func (h *LogHeader) extend(b []byte) error {
+	if len(b) < LogHeaderSize {
+		return headerError(len(b), "log header", "the log ends after %d of %d header bytes", len(b), LogHeaderSize)
+	}
+	h.Store = ID(b[walOffStore:])
+	h.Epoch = ID(b[walOffEpoch:])
+	h.Before = Place{
+		Epoch: ID(b[walOffPrevEpoch:]),
+		Seq:   binary.LittleEndian.Uint64(b[walOffPrevSeq:]),
+		CRC:   binary.LittleEndian.Uint32(b[walOffPrevCRC:]),
+	}
+	h.crc = binary.LittleEndian.Uint32(b[walOffCRC2:])
+	got := crc32.Checksum(b[:walOffCRC2], Castagnoli())
+	switch {
+	case got != h.crc:
+		return headerError(walOffCRC2, "log crc2", "the header's checksum is %08x, its bytes give %08x", h.crc, got)
+	case h.Store == ID{}:
+		return headerError(walOffStore, "log store", "the store's identity is zero")
+	case h.Epoch == ID{}:
+		return headerError(walOffEpoch, "log epoch", "the epoch is zero")
+	case h.Before.Epoch == ID{} && h.Before != Place{}:
+		return headerError(walOffPrevEpoch, "log prev_epoch", "the epoch before is zero, its operation is number %d", h.Before.Seq)
+	case h.Before.Epoch == h.Epoch && h.Before.Seq != h.Seq-1:
+		return headerError(walOffPrevSeq, "log prev_seq", "the operation before is number %d, the first is %d", h.Before.Seq, h.Seq)
+	}
+	return nil
+}
+
+// LogWriter makes frames for the end of a log. It does no I/O.
+type LogWriter struct {
+	Salt uint64
+	prev uint32 // CRC of the last frame, or of the header
+	End  int64  // where the next frame goes
+	Seq  uint64 // of the next operation
+
+	Version uint16
+	Epoch   ID
+	Last    Place // of the operation before seq
+}
+
+// Append appends a frame without a context. Operations take the next sequence
+// number; a checkpoint carries that of the last operation and takes none.
+func (w *LogWriter) Append(b []byte, typ byte, syncedTo int64, payload Record) []byte {
+	return w.AppendFrame(b, typ, syncedTo, "", payload)
+}
+
+// AppendFrame is append with an encoded context.
+func (w *LogWriter) AppendFrame(b []byte, typ byte, syncedTo int64, context, payload Record) []byte {
+	seq := w.Seq
+	if typ&^FrameMore == FrameCheckpoint {
+		seq--
+	} else {
+		w.Seq++
+		w.Last = Place{w.Epoch, seq, recordCRC(seq, typ, context, payload)}
+	}
+	start := len(b)
+	b = append(b, typ, 0)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(context)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(context)+len(payload)))
+	b = binary.LittleEndian.AppendUint64(b, seq)
+	b = binary.LittleEndian.AppendUint64(b, uint64(syncedTo))
+	b = binary.LittleEndian.AppendUint32(b, w.prev)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = append(b, context...)
+	b = append(b, payload...)
+	w.prev = frameCRC(w.Salt, w.End, b[start:])
+	binary.LittleEndian.PutUint32(b[start+frameOffCRC:], w.prev)
+	w.End += int64(len(b) - start)
+	return b
+}
+
+// recordCRC is the record checksum (FORMAT.md): it identifies an operation
+// apart from its place in a log.
+func recordCRC(seq uint64, typ byte, context, payload Record) uint32 {
+	var b [11]byte
+	binary.LittleEndian.PutUint64(b[:], seq)
+	b[8] = typ &^ FrameMore
+	binary.LittleEndian.PutUint16(b[9:], uint16(len(context)))
+	c := crc32.Update(0, Castagnoli(), b[:])
+	c = crc32.Update(c, Castagnoli(), bytesOf(context))
+	return crc32.Update(c, Castagnoli(), bytesOf(payload))
+}
+
+// frameCRC is the checksum of a frame at its place: the same bytes elsewhere,
+// or in another log, do not fit.
+func frameCRC(salt uint64, off int64, frame []byte) uint32 {
+	var at [16]byte
+	binary.LittleEndian.PutUint64(at[:], salt)
+	binary.LittleEndian.PutUint64(at[8:], uint64(off))
+	c := crc32.Update(0, Castagnoli(), at[:])
+	c = crc32.Update(c, Castagnoli(), frame[:frameOffCRC])
+	return crc32.Update(c, Castagnoli(), frame[FrameHeader:])
+}
+
+// Frame is a frame that was read and is whole.
+type Frame struct {
+	Offset   int64
+	Type     byte // without frameMore
+	More     bool
+	Seq      uint64
+	syncedTo int64
+	prev     uint32
+	crc      uint32
+	Context  []byte
+	Payload  []byte
+}
+
+func (f *Frame) End() int64 { return f.Offset + FrameHeader + int64(len(f.Context)+len(f.Payload)) }
+
+// ReadFrame reads the frame at b[off:] as far as it can be judged without its
+// checksum. If it is invalid, why is the reason.
+func (h *LogHeader) ReadFrame(b []byte, off int64) (f Frame, why string) {
+	p := b[off:]
+	switch {
+	case len(p) < FrameHeader:
+		return f, fmt.Sprintf("%d bytes, shorter than a frame's header", len(p))
+	case p[0]&^FrameMore == 0:
+		return f, fmt.Sprintf("frame type %#02x", p[0])
+	case p[1] != 0 || h.Version == LogVersion1 && p[2]|p[3] != 0:
+		return f, "the bytes after the frame type are not zero"
+	}
+	n := binary.LittleEndian.Uint32(p[frameOffLen:])
+	nc := uint32(binary.LittleEndian.Uint16(p[frameOffContext:]))
+	synced := binary.LittleEndian.Uint64(p[frameOffSynced:])
+	switch {
+	case uint64(n) > uint64(len(p)-FrameHeader):
+		return f, fmt.Sprintf("a frame of %d bytes, %d left", n, len(p)-FrameHeader)
+	case nc > n:
+		return f, fmt.Sprintf("a context of %d bytes in a frame of %d", nc, n)
+	case synced < uint64(h.Size()) || synced > uint64(off):
+		return f, fmt.Sprintf("synced_to %d, outside the log before the frame", synced)
+	}
+	return Frame{
+		Offset:   off,
+		Type:     p[0] &^ FrameMore,
+		More:     p[0]&FrameMore != 0,
+		Seq:      binary.LittleEndian.Uint64(p[frameOffSeq:]),
+		syncedTo: int64(synced),
+		prev:     binary.LittleEndian.Uint32(p[frameOffPrev:]),
+		crc:      binary.LittleEndian.Uint32(p[frameOffCRC:]),
+		Context:  p[FrameHeader : FrameHeader+nc : FrameHeader+nc],
+		Payload:  p[FrameHeader+nc : FrameHeader+int64(n) : FrameHeader+int64(n)],
+	}, ""
+}
+
+// Verdict is what the bytes after the last good frame are.
+type Verdict uint8
+
+const (
+	Clean    Verdict = iota // there are none
+	TornTail                // the remains of a write that was never acknowledged
+	Corrupt                 // damage: a later frame says that these bytes were synced
+)
+
+func (v Verdict) String() string { return [...]string{"clean", "torn", "rotten"}[v] }
+
+// LogScan is what a log holds.
+type LogScan struct {
+	LogHeader
+	Frames  []Frame // whole batches only, in order
+	End     int64   // of the last of them
+	Verdict Verdict // of the bytes from end on
+	Why     string  // what is wrong at bad
+	Bad     int64   // offset of the first byte that is not as it should be
+}
+
+// Ops returns how many operations the log holds.
+func (s *LogScan) Ops() int {
+	n := 0
+	for i := range s.Frames {
+		if s.Frames[i].Type != FrameCheckpoint {
+			n++
+		}
+	}
+	return n
+}
+
+// Writer returns a writer for the end of the log.
+func (s *LogScan) Writer() LogWriter {
+	w := s.LogHeader.Writer()
+	w.End = s.End
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		w.prev = f.crc
+		if f.Type != FrameCheckpoint {
+			w.Seq++
+			w.Last = Place{w.Epoch, f.Seq, 0}
+		}
+	}
+	if w.Seq > s.Seq {
+		w.Last.CRC = s.lastOp().RecordCRC()
+	}
+	return w
+}
+
+// Covers returns the sequence number that the snapshot of a digest covers, and
+// false if no point of the log names it.
+func (s *LogScan) Covers(dig Digest) (seq uint64, ok bool) {
+	if s.Base == dig {
+		seq, ok = s.Seq-1, true
+	}
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		if f.Type == FrameCheckpoint && ReadDigest(f.Payload) == dig {
+			seq, ok = binary.LittleEndian.Uint64(f.Payload[DigestSize:]), true
+		}
+	}
+	return seq, ok
+}
+
+// lastOp returns the last operation of the log, or nil.
+func (s *LogScan) lastOp() *Frame {
+	for i := len(s.Frames) - 1; i >= 0; i-- {
+		if f := &s.Frames[i]; f.Type != FrameCheckpoint {
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *Frame) RecordCRC() uint32 {
+	return recordCRC(f.Seq, f.Type, Record(View(f.Context)), Record(View(f.Payload)))
+}
+
+// ScanLog reads a log. An error means that its header is damaged, or that a
+// whole frame says what no version of this program writes: nothing is cut
+// then.
+func ScanLog(b []byte) (*LogScan, error) {
+	h, err := ReadLogHeader(b)
+	if err != nil {
+		return nil, err
+	}
+	s := &LogScan{LogHeader: h, End: h.Size(), Bad: h.Size()}
+	w := s.Writer()
+	batch := 0 // frames of s.frames that belong to whole batches
+	for off := h.Size(); off < int64(len(b)); {
+		f, why := h.ReadFrame(b, off)
+		if why == "" {
+			why = w.check(&f, b)
+		}
+		if why != "" {
+			s.Why = why
+			break
+		}
+		if err := f.checkType(h.Version); err != nil {
+			return nil, err
+		}
+		s.Frames = append(s.Frames, f)
+		off = f.End()
+		s.Bad = off
+		if !f.More {
+			batch, s.End = len(s.Frames), off
+		}
+	}
+	if s.End == int64(len(b)) {
+		return s, nil
+	}
+	if s.Why == "" {
+		s.Why = "the log ends inside a batch"
+	}
+	s.Frames = s.Frames[:batch]
+	s.Bad = s.End // the batch is the unit: all of it or nothing
+	s.Verdict = TornTail
+	if h.promised(b, s.End) {
+		s.Verdict = Corrupt
+	}
+	return s, nil
+}
+
+// ScanPrefix is scanWAL, except that with an error it returns the scan of what
+// comes before the frame that is not understood, or nil if that is not a log.
+func ScanPrefix(b []byte) (*LogScan, error) {
+	scan, err := ScanLog(b)
+	if off := OffsetOf(err); err != nil && off >= LogHeaderSize1 {
+		scan, _ = ScanLog(b[:off])
+	}
+	return scan, err
+}
+
+// check reports why a frame is not the next one of the log, and takes it.
+func (w *LogWriter) check(f *Frame, b []byte) string {
+	if got := frameCRC(w.Salt, f.Offset, b[f.Offset:f.End()]); got != f.crc {
+		return fmt.Sprintf("the frame's checksum is %08x, its bytes give %08x", f.crc, got)
+	}
+	if f.prev != w.prev {
+		return fmt.Sprintf("the frame follows one with checksum %08x, not %08x", f.prev, w.prev)
+	}
+	seq := w.Seq
+	if f.Type == FrameCheckpoint {
+		seq--
+	}
+	if f.Seq != seq {
+		return fmt.Sprintf("sequence number %d, expected %d", f.Seq, seq)
+	}
+	if f.Type != FrameCheckpoint {
+		w.Seq++
+	}
+	w.prev = f.crc
+	return ""
+}
+
+// checkType returns a *Error for a valid frame that this version does not
+// understand. A newer program wrote it, so it must not be truncated as torn.
+func (f *Frame) checkType(version uint16) error {
+	top := byte(FrameRename)
+	if version == LogVersion1 {
+		top = FrameCheckpoint
+	}
+	checkpoint := f.Type == FrameCheckpoint &&
+		(f.More || len(f.Context) > 0 || len(f.Payload) != DigestSize+8 || binary.LittleEndian.Uint64(f.Payload[DigestSize:]) > f.Seq)
+	if f.Type > top || checkpoint {
+		return &Error{Offset: f.Offset, Entry: -1, Field: "frame type",
+			Msg: fmt.Sprintf("frame type %d of %d bytes is not of log version %d", f.Type, len(f.Payload), version)}
+	}
+	if why := checkContext(f.Context); why != "" {
+		return &Error{Offset: f.Offset, Entry: -1, Field: "context", Msg: why}
+	}
+	return nil
+}
+
+// checkContext returns why bytes are not a context (FORMAT.md, "Context"), or "".
+func checkContext(b []byte) string {
+	for last := uint16(0); len(b) > 0; {
+		if len(b) < 4 {
+			return fmt.Sprintf("%d bytes, shorter than a tag and a length", len(b))
+		}
+		tag, n := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[2:]))
+		switch {
+		case tag <= last:
+			return fmt.Sprintf("tag %d follows tag %d", tag, last)
+		case n > len(b)-4:
+			return fmt.Sprintf("tag %d has %d bytes, %d are left", tag, n, len(b)-4)
+		}
+		last, b = tag, b[4+n:]
+	}
+	return ""
+}
+
+// promised reports whether a frame after offset bad says that the bytes up to
+// beyond bad had been synced when it was written. Every offset is tried: what
+// is wrong before a frame says nothing about where it begins.
+func (h *LogHeader) promised(b []byte, bad int64) bool {
+	// A file made to look like frames at every offset would cost the square of
+	// its length in checksums. No tear does; such a file counts as corrupt.
+	budget := 64 * (int64(len(b)) + 1<<20)
+	for off := bad + 1; off+FrameHeader <= int64(len(b)); off++ {
+		p := b[off:]
+		if p[0]&^FrameMore == 0 || p[1] != 0 || h.Version == LogVersion1 && p[2]|p[3] != 0 {
+			continue
+		}
+		n := uint64(binary.LittleEndian.Uint32(p[frameOffLen:]))
+		synced := binary.LittleEndian.Uint64(p[frameOffSynced:])
+		if n > uint64(len(p)-FrameHeader) || uint64(binary.LittleEndian.Uint16(p[frameOffContext:])) > n ||
+			synced <= uint64(bad) || synced > uint64(off) {
+			continue // as readFrame, which would word the reason
+		}
+		end := FrameHeader + int64(n)
+		if budget -= end; budget < 0 {
+			return true
+		}
+		if frameCRC(h.Salt, off, p[:end]) == binary.LittleEndian.Uint32(p[frameOffCRC:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Precedes reports whether the snapshot that another log extends contains the
+// operations of s up to that log's first: the other log names a snapshot of s,
+// or continues its epoch.
+func (s *LogScan) Precedes(other *LogScan) bool {
+	if seq, ok := s.Covers(other.Base); ok && seq == other.Seq-1 {
+		return true
+	}
+	if s.Version == LogVersion1 || other.Before.Epoch != s.Epoch || other.Epoch != s.Epoch {
+		return false
+	}
+	for i := range s.Frames {
+		if f := &s.Frames[i]; f.Type != FrameCheckpoint && f.Seq == other.Before.Seq {
+			return f.RecordCRC() == other.Before.CRC
+		}
+	}
+	return true
+}

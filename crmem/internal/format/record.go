@@ -1,0 +1,113 @@
+package format
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// Record is the CRMEM v1 encoding of one entry (FORMAT.md, "Entry"). The
+// store holds its entries in this form: what is in memory is what is on disk.
+// A record is valid: it was checked when it was made.
+type Record string
+
+// Offsets in a record.
+const (
+	recID      = 0
+	OffCreated = 8
+	OffKind    = 16
+	recNameLen = 20
+	OffName    = 24
+
+	// MinRecord is the size of a record with an empty name, no content and no
+	// aliases: the bound on how many entries some bytes can hold.
+	MinRecord = 32
+)
+
+func (r Record) u32(i int) int {
+	return int(uint32(r[i]) | uint32(r[i+1])<<8 | uint32(r[i+2])<<16 | uint32(r[i+3])<<24)
+}
+
+func (r Record) u64(i int) uint64 {
+	return uint64(uint32(r.u32(i))) | uint64(uint32(r.u32(i+4)))<<32
+}
+
+func (r Record) ID() uint64        { return r.u64(recID) }
+func (r Record) Kind() uint32      { return uint32(r.u32(OffKind)) }
+func (r Record) CreatedAt() uint64 { return r.u64(OffCreated) }
+func (r Record) Name() string      { return string(r[OffName : OffName+r.u32(recNameLen)]) }
+
+// Content returns the content and the offset of what follows it.
+func (r Record) Content() (string, int) {
+	i := OffName + r.u32(recNameLen)
+	n := r.u32(i)
+	return string(r[i+4 : i+4+n]), i + 4 + n
+}
+
+func (r Record) Aliases() []string {
+	_, i := r.Content()
+	n := r.u32(i)
+	if n == 0 {
+		return nil
+	}
+	i += 4
+	out := make([]string, n)
+	for k := range out {
+		l := r.u32(i)
+		out[k] = string(r[i+4 : i+4+l])
+		i += 4 + l
+	}
+	return out
+}
+
+// NewRecord encodes an entry. The caller has checked that its lengths fit.
+func NewRecord(id, createdAt uint64, kind uint32, name, content string, aliases []string) Record {
+	n := MinRecord + len(name) + len(content)
+	for _, a := range aliases {
+		n += 4 + len(a)
+	}
+	b := make([]byte, 0, n)
+	b = binary.LittleEndian.AppendUint64(b, id)
+	b = binary.LittleEndian.AppendUint64(b, createdAt)
+	b = binary.LittleEndian.AppendUint32(b, kind)
+	b = AppendString(b, name)
+	b = AppendString(b, content)
+	return Record(View(AppendAliases(b, aliases)))
+}
+
+// AppendAliases appends an encoded alias list.
+func AppendAliases(b []byte, aliases []string) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(aliases)))
+	for _, a := range aliases {
+		b = AppendString(b, a)
+	}
+	return b
+}
+
+func AppendString(b []byte, s string) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
+	return append(b, s...)
+}
+
+// View returns b as a string without a copy. The bytes must not change after.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// bytesOf returns r as bytes without a copy. The bytes must not be changed.
+func bytesOf(r Record) []byte { return unsafe.Slice(unsafe.StringData(string(r)), len(r)) }
+
+// WithName returns the record with another name.
+func (r Record) WithName(name []byte) Record {
+	rest := OffName + len(r.Name())
+	b := make([]byte, 0, OffName+len(name)+len(r)-rest)
+	b = append(b, r[:recNameLen]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
+	b = append(b, name...)
+	return Record(View(append(b, r[rest:]...)))
+}
+
+// WithAliases returns the record with another alias list, given as encoded.
+func (r Record) WithAliases(list []byte) Record {
+	_, i := r.Content()
+	b := make([]byte, 0, i+len(list))
+	b = append(b, r[:i]...)
+	return Record(View(append(b, list...)))
+}

@@ -440,13 +440,19 @@ func (s *Store) fillLog(p vfs.Pending, b []byte) (fs.FileInfo, error) {
 // Replace makes a snapshot the whole of the store. It is one checkpoint;
 // writers wait for it, and nothing of the old state is left in the log.
 func (s *Store) Replace(sn *Snapshot) error {
-	return s.replace(func(*Snapshot) (*Snapshot, error) { return sn, nil })
+	return s.Update(func(*Snapshot) (*Snapshot, error) { return sn, nil })
 }
 
-// replace is Replace by what next makes of the present state. Writers wait
-// from before next is called, so that nothing acknowledged falls between. A
-// nil snapshot leaves the store as it is.
-func (s *Store) replace(next func(*Snapshot) (*Snapshot, error)) error {
+// Update replaces the state of the store by what next returns for the present
+// state. Writers wait from before next is called until the new state is
+// durable, so that no acknowledged write is lost. If next returns nil or an
+// error, the store does not change. If another process creates the store
+// concurrently, Update calls next again. next must not write to the store.
+//
+// Update is one checkpoint. Its commit point is the rename of the new snapshot.
+// Errors: those of [Store.Checkpoint] and [ErrFull]; [ErrUnknown] if the disk
+// failed between the announcement of the snapshot and the end of the swap.
+func (s *Store) Update(next func(*Snapshot) (*Snapshot, error)) error {
 	s.token <- struct{}{}
 	defer func() { <-s.token }()
 	s.commit()
@@ -494,8 +500,9 @@ func (s *Store) replace(next func(*Snapshot) (*Snapshot, error)) error {
 	return nil
 }
 
-// mayWrite returns why the store takes no writes, or nil.
-func (s *Store) mayWrite() error {
+// Writable returns the error of a write that does not depend on the operation,
+// such as [ErrReadOnly], or nil.
+func (s *Store) Writable() error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	return s.writable()

@@ -155,7 +155,7 @@ func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 	noErr(t, m.Mkdir("/d", 0o700))
 	from := New(&Options{FS: m})
 	noErr(t, from.Apply(Add{Name: "page", Content: "of the tree"}))
-	_, err := from.Dump("/tree", nil)
+	_, err := Dump(from, "/tree", nil)
 	noErr(t, err)
 	// Without the manifest, nothing in the store counts as removed.
 	noErr(t, m.Remove("/tree/"+manifestFile))
@@ -169,7 +169,7 @@ func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 		}
 		return nil
 	}
-	_, err = s.Load("/tree", &LoadOptions{Merge: true})
+	_, err = Load(s, "/tree", &LoadOptions{Merge: true})
 	noErr(t, err)
 	if m.Hook != nil {
 		t.Error("the load took no lock")

@@ -65,13 +65,13 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Dump writes the store as a Markdown tree that people read and edit, mdbook
-// serves and Load takes back exactly. See [DumpTree].
-func (s *Store) Dump(dir string, o *DumpOptions) (DumpReport, error) {
-	return DumpTree(s.fs, dir, s.Snapshot(), o)
+// Dump writes a store as a Markdown tree, which [Load] reads back exactly. See
+// [DumpSnapshot].
+func Dump(s *Store, dir string, o *DumpOptions) (DumpReport, error) {
+	return DumpSnapshot(s.Options().FS, dir, s.Snapshot(), o)
 }
 
-// DumpTree writes a snapshot into the directory dir, which it creates.
+// DumpSnapshot writes a snapshot into the directory dir, which it creates.
 //
 // Every page is rendered and checked before anything is written. Only pages
 // that differ are replaced, each in one step; then those of entries that are
@@ -83,7 +83,7 @@ func (s *Store) Dump(dir string, o *DumpOptions) (DumpReport, error) {
 // *[EditedError] when a page was edited since, or when notes/ or archives/
 // holds a file of somebody else. A page whose edit the snapshot has taken in
 // counts as not edited.
-func DumpTree(fsys vfs.FS, dir string, sn *Snapshot, o *DumpOptions) (DumpReport, error) {
+func DumpSnapshot(fsys vfs.FS, dir string, sn *Snapshot, o *DumpOptions) (DumpReport, error) {
 	d := &dumper{dir: dir}
 	if o != nil {
 		d.opts = *o
@@ -323,7 +323,7 @@ func (d *dumper) refuse(name string, known *manifestPage) {
 // read reads a page that may be ours. Nil: it is not, being too large or no
 // regular file.
 func (d *dumper) read(f *treeFile, most int64) ([]byte, error) {
-	most = min(most, defaultMaxBytes) // a manifest is only a file, and may lie
+	most = min(most, maxPage) // a manifest is only a file, and may lie
 	if !f.mode.IsRegular() || f.size > most {
 		return nil, nil
 	}

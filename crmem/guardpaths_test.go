@@ -253,11 +253,11 @@ func TestLoadPlansOnce(t *testing.T) {
 		return time.Unix(1_760_000_000, 0)
 	}}, 0)
 	noErr(t, s.Apply(Add{Name: "a", Content: "text"}))
-	_, err := s.Dump("/tree", nil)
+	_, err := Dump(s, "/tree", nil)
 	noErr(t, err)
 	noErr(t, s.Apply(Update{Name: "a", Content: "changed"}))
 	calls = 0
-	_, err = s.Load("/tree", nil)
+	_, err = Load(s, "/tree", nil)
 	noErr(t, err)
 	if calls != 1 {
 		t.Errorf("read the clock %d times", calls)

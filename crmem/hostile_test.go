@@ -221,7 +221,7 @@ func tree(t *testing.T, e ...crmem.Entry) (s *crmem.Store, dir string) {
 		ok(t, s.Apply(crmem.Restore{Entry: e}))
 	}
 	dir = filepath.Join(base, "brain")
-	_, err := s.Dump(dir, nil)
+	_, err := crmem.Dump(s, dir, nil)
 	ok(t, err)
 	return s, dir
 }
@@ -230,7 +230,7 @@ func tree(t *testing.T, e ...crmem.Entry) (s *crmem.Store, dir string) {
 func loaded(t *testing.T, dir string) []crmem.Entry {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "memory.db"), nil)
-	_, err := s.Load(dir, nil)
+	_, err := crmem.Load(s, dir, nil)
 	ok(t, err)
 	return slices.Collect(s.All())
 }
@@ -240,7 +240,7 @@ func TestR11LoadThroughALink(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "hostname")
 	ok(t, os.WriteFile(secret, []byte("the secret"), 0o600))
 	ok(t, os.Symlink(secret, filepath.Join(dir, "notes", "h.md")))
-	if _, err := s.Load(dir, nil); err == nil || !strings.Contains(err.Error(), "h.md") {
+	if _, err := crmem.Load(s, dir, nil); err == nil || !strings.Contains(err.Error(), "h.md") {
 		t.Errorf("load through a link: %v", err)
 	}
 	if got := names(s.All()); got != "a" {
@@ -256,7 +256,7 @@ func TestR12DumpThroughALink(t *testing.T) {
 		ok(t, os.Remove(filepath.Join(dir, name)))
 		ok(t, os.Symlink(victim, filepath.Join(dir, name)))
 		ok(t, s.Apply(crmem.Update{Name: "a", Content: "for " + name}))
-		_, err := s.Dump(dir, nil)
+		_, err := crmem.Dump(s, dir, nil)
 		if b, rerr := os.ReadFile(victim); rerr != nil || string(b) != "precious" {
 			t.Errorf("%s: a dump wrote %q through a link (%v)", name, b, err)
 		}
@@ -267,7 +267,7 @@ func TestR12DumpThroughALink(t *testing.T) {
 			}
 		} else {
 			ok(t, os.Remove(filepath.Join(dir, name)))
-			_, err = s.Dump(dir, nil)
+			_, err = crmem.Dump(s, dir, nil)
 			ok(t, err)
 		}
 	}
@@ -308,14 +308,14 @@ func TestR15DumpOverAForeignPage(t *testing.T) {
 	s, dir := tree(t, crmem.Entry{ID: 1, Name: "a", Content: "x"})
 	mine := filepath.Join(dir, "notes", "mine.md")
 	ok(t, os.WriteFile(mine, []byte("written by hand\n"), 0o600))
-	_, err := s.Dump(dir, nil)
+	_, err := crmem.Dump(s, dir, nil)
 	if !errors.Is(err, crmem.ErrEdited) || !strings.Contains(err.Error(), "mine.md") {
 		t.Errorf("dump over a page of somebody else: %v", err)
 	}
 	if b, err := os.ReadFile(mine); err != nil || string(b) != "written by hand\n" {
 		t.Errorf("the page holds %q (%v)", b, err)
 	}
-	if _, err := s.Dump(dir, &crmem.DumpOptions{Force: true}); err != nil {
+	if _, err := crmem.Dump(s, dir, &crmem.DumpOptions{Force: true}); err != nil {
 		t.Errorf("dump by force: %v", err)
 	}
 	found := false

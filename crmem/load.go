@@ -3,6 +3,7 @@ package crmem
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -97,11 +98,8 @@ const conflictDir = "conflicts"
 // readTree reads the tree in dir, whoever wrote it, and checks all of it:
 // every page is a regular file of a bounded size, says something that an
 // entry can hold, and has a name of its own. The pages together may hold
-// maxBytes; 0 means 1 GiB. It writes nothing, and no link leads it outside.
+// maxBytes. It writes nothing, and no link leads it outside.
 func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total int)) (*tree, error) {
-	if maxBytes == 0 {
-		maxBytes = 1 << 30
-	}
 	root, err := fsys.Root(dir)
 	if err != nil {
 		return nil, rootError(fsys, dir, err)
@@ -248,34 +246,35 @@ func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 		}
 	}
 	if known == nil || known.Page != pageHash(b) {
-		if err := validEntry(p.Name, p.Content, p.Aliases); err != nil {
+		if err := Valid(Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}); err != nil {
 			return nil, &TreeError{Path: f.path, Msg: err.Error(), Remedy: "shorten or correct it"}
 		}
 	}
 	return p, nil
 }
 
-// Load takes a Markdown tree into the store: see [LoadOptions]. The whole
+// Load takes a Markdown tree into a store: see [LoadOptions]. The whole
 // tree is read and checked first; then the store changes in one step or, on
 // an error, not at all. Entries that keep their name and kind keep their id,
 // and their time unless its date was edited. A tree without pages is an
 // error: it never empties a store.
-func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
+func Load(s *Store, dir string, o *LoadOptions) (LoadReport, error) {
 	if o == nil {
 		o = &LoadOptions{}
 	}
+	opts := s.Options()
 	report := LoadReport{Dir: dir}
-	t, err := readTree(s.fs, dir, s.opts.MaxBytes, o.Progress)
+	t, err := readTree(opts.FS, dir, opts.MaxBytes, o.Progress)
 	if err != nil {
 		return report, err
 	}
 	var cur *Snapshot // that plan is for
 	var plan *loadPlan
 	decide := func(now *Snapshot) error {
-		if cur != nil && cur.same(now) {
+		if cur != nil && cur.Equal(now) {
 			return nil
 		}
-		if plan, err = t.plan(now, o.Merge, s.opts.Now()); err != nil {
+		if plan, err = t.plan(now, o.Merge, opts.Now()); err != nil {
 			return err
 		}
 		cur = now
@@ -288,7 +287,7 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 		return nil
 	}
 	if !o.DryRun {
-		if err := s.mayWrite(); err != nil {
+		if err := s.Writable(); err != nil {
 			return report, err
 		}
 	}
@@ -305,7 +304,7 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 			return report, nil
 		}
 		confirmed := report
-		err := s.replace(func(now *Snapshot) (*Snapshot, error) {
+		err := s.Update(func(now *Snapshot) (*Snapshot, error) {
 			if err := decide(now); err != nil {
 				return nil, err
 			}
@@ -330,7 +329,7 @@ func (s *Store) Load(dir string, o *LoadOptions) (LoadReport, error) {
 	// The store has it. What follows is for the next load, and in this order:
 	// were the conflict settled in the manifest before its file is there, that
 	// load would take the tree's side unasked.
-	err = t.writeBack(s.fs, plan)
+	err = t.writeBack(opts.FS, plan)
 	if err != nil && len(plan.report.Conflicts) == 0 {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("%s: the tree could not be marked as loaded: %v", dir, err))
 		err = nil
@@ -384,5 +383,8 @@ func (t *tree) writeBack(fsys vfs.FS, plan *loadPlan) error {
 
 // replaceFile replaces a file of a tree.
 func replaceFile(t vfs.Tree, name string, b []byte) error {
-	return vfs.Replace(t, name, 0o600, bytesTo(b))
+	return vfs.Replace(t, name, 0o600, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
 }

@@ -80,7 +80,7 @@ func TestConfirmHoldsNobodyUp(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := s.Dump("/book", nil); err != nil {
+			if _, err := crmem.Dump(s, "/book", nil); err != nil {
 				t.Fatal(err)
 			}
 			page, err := vfs.ReadFile(mem, "/book/notes/a.md", 1<<20)
@@ -105,7 +105,7 @@ func TestConfirmHoldsNobodyUp(t *testing.T) {
 				}
 				return nil
 			}
-			_, err = s.Load("/book", &c.o)
+			_, err = crmem.Load(s, "/book", &c.o)
 			if !errors.Is(err, c.err) || err != nil && c.err == nil {
 				t.Errorf("%v", err)
 			}
@@ -127,11 +127,11 @@ func TestConfirmWithoutEnd(t *testing.T) {
 	if _, err := s.Remember("a", "text", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Dump("/book", nil); err != nil {
+	if _, err := crmem.Dump(s, "/book", nil); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	_, err := s.Load("/book", &crmem.LoadOptions{Confirm: func(crmem.LoadReport) error {
+	_, err := crmem.Load(s, "/book", &crmem.LoadOptions{Confirm: func(crmem.LoadReport) error {
 		n++
 		aside(t, func() error { return s.Apply(crmem.Add{Name: fmt.Sprint(n)}) })
 		return nil

@@ -59,7 +59,7 @@ type manifestPage struct {
 
 // entryHash identifies what an entry is, apart from its id.
 func entryHash(e *Entry) string {
-	r := recordOf(e)
+	r := format.NewRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
 	h := sha256.New()
 	io.WriteString(h, string(r[format.OffCreated:])) // a hash takes everything
 	return hex.EncodeToString(h.Sum(nil)[:16])

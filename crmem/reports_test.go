@@ -144,19 +144,19 @@ var calls = []call{
 // treeCalls come after a dump, an edit of a page and a change of the store.
 var treeCalls = []call{
 	{"dump", func(m *vfs.Mem, version int) (any, error) {
-		return useTree(m, version, func(s *Store) (any, error) { return s.Dump("/tree", nil) })
+		return useTree(m, version, func(s *Store) (any, error) { return Dump(s, "/tree", nil) })
 	}},
 	{"dump, force", func(m *vfs.Mem, version int) (any, error) {
-		return useTree(m, version, func(s *Store) (any, error) { return s.Dump("/tree", &DumpOptions{Force: true}) })
+		return useTree(m, version, func(s *Store) (any, error) { return Dump(s, "/tree", &DumpOptions{Force: true}) })
 	}},
 	{"load", func(m *vfs.Mem, version int) (any, error) {
-		return useTree(m, version, func(s *Store) (any, error) { return s.Load("/tree", &LoadOptions{Guard: true}) })
+		return useTree(m, version, func(s *Store) (any, error) { return Load(s, "/tree", &LoadOptions{Guard: true}) })
 	}},
 	{"load, replace", func(m *vfs.Mem, version int) (any, error) {
-		return useTree(m, version, func(s *Store) (any, error) { return s.Load("/tree", nil) })
+		return useTree(m, version, func(s *Store) (any, error) { return Load(s, "/tree", nil) })
 	}},
 	{"load, merge", func(m *vfs.Mem, version int) (any, error) {
-		return useTree(m, version, func(s *Store) (any, error) { return s.Load("/tree", &LoadOptions{Merge: true}) })
+		return useTree(m, version, func(s *Store) (any, error) { return Load(s, "/tree", &LoadOptions{Merge: true}) })
 	}},
 }
 
@@ -328,7 +328,7 @@ func reportFailedCalls(t *testing.T) {
 	older := func(t *testing.T, m *vfs.Mem) { replaceBy(t, m, "/m.db-wal", memBytes(t, m, "/old/m.db-wal")) }
 	edited := func(t *testing.T, m *vfs.Mem) {
 		s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 3)
-		_, err := s.Dump("/tree", nil)
+		_, err := Dump(s, "/tree", nil)
 		noErr(t, err)
 		noErr(t, s.Apply(Update{Name: "two", Content: "changed in the store"}, Remove{Name: "one"}))
 		noErr(t, s.Close())

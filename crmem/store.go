@@ -292,6 +292,9 @@ func (s *Store) warn(format string, args ...any) {
 	}
 }
 
+// Options returns the options of the store, with the defaults filled in.
+func (s *Store) Options() Options { return s.opts }
+
 // Path returns the file's resolved path; "" for a store in RAM.
 func (s *Store) Path() string {
 	s.mu.RLock()
@@ -374,8 +377,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return sn
 }
 
-// same reports whether a store of two snapshots did not change in between.
-func (sn *Snapshot) same(other *Snapshot) bool {
+// Equal reports whether two snapshots have the same entries and next ID.
+func (sn *Snapshot) Equal(other *Snapshot) bool {
 	return sn.NextID == other.NextID && slices.EqualFunc(sn.t.recs, other.t.recs, func(a, b rec) bool { return a.enc == b.enc })
 }
 

@@ -49,6 +49,7 @@ func (e *TreeError) Is(target error) bool { return target == ErrTree }
 // maxFiles bounds a directory of pages. What is listed is held in memory.
 const (
 	maxFiles      = 200_000
+	maxPage       = 1 << 30 // bytes that a dump reads of a page
 	tooManyRemedy = "use export and import for a store of this size"
 )
 

@@ -161,7 +161,7 @@ func TestSummary(t *testing.T) {
 	for range rounds {
 		sn := randomSnapshot(t, r, 30)
 		mem := vfs.NewMem()
-		if _, err := DumpTree(mem, "/b", sn, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/b", sn, nil); err != nil {
 			t.Fatal(err)
 		}
 		checkBook(t, mem, "/b", sn)
@@ -169,7 +169,7 @@ func TestSummary(t *testing.T) {
 	}
 	sn := hostileNames(t, r)
 	mem := vfs.NewMem()
-	if _, err := DumpTree(mem, "/b", sn, nil); err != nil {
+	if _, err := DumpSnapshot(mem, "/b", sn, nil); err != nil {
 		t.Fatal(err)
 	}
 	checkBook(t, mem, "/b", sn)
@@ -194,7 +194,7 @@ func mdbook(t *testing.T) string {
 func TestRealMdbook(t *testing.T) {
 	bin := mdbook(t)
 	demo := New(nil)
-	if _, err := demo.Load("../testdata/brain", nil); err != nil {
+	if _, err := Load(demo, "../testdata/brain", nil); err != nil {
 		t.Fatal(err)
 	}
 	if demo.Len() < 100 {
@@ -206,7 +206,7 @@ func TestRealMdbook(t *testing.T) {
 	}{{"demo", demo.Snapshot()}, {"hostile", hostileNames(t, seeded(t))}} {
 		t.Run(book.name, func(t *testing.T) {
 			dir, out := filepath.Join(t.TempDir(), "brain"), filepath.Join(t.TempDir(), "out")
-			if _, err := DumpTree(vfs.OS{}, dir, book.sn, nil); err != nil {
+			if _, err := DumpSnapshot(vfs.OS{}, dir, book.sn, nil); err != nil {
 				t.Fatal(err)
 			}
 			checkBook(t, vfs.OS{}, dir, book.sn)

@@ -110,13 +110,13 @@ func TestDumpCrash(t *testing.T) {
 	for _, from := range []*Snapshot{nil, empty, old} {
 		start := vfs.NewMem()
 		if from != nil {
-			if _, err := DumpTree(start, "/home/brain", from, nil); err != nil {
+			if _, err := DumpSnapshot(start, "/home/brain", from, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		before, _ := files(t, start, "/home/brain")
 		done := start.Kill()
-		if _, err := DumpTree(done, "/home/brain", next, nil); err != nil {
+		if _, err := DumpSnapshot(done, "/home/brain", next, nil); err != nil {
 			t.Fatal(err)
 		}
 		after, temps := files(t, done, "/home/brain")
@@ -132,7 +132,7 @@ func TestDumpCrash(t *testing.T) {
 				}
 			}
 			s := New(&Options{FS: c})
-			if _, err := s.Load("/home/brain", nil); err == nil {
+			if _, err := Load(s, "/home/brain", nil); err == nil {
 				got := encoded(t, s.Snapshot())
 				if (from == nil || got != encoded(t, from)) && got != encoded(t, next) {
 					t.Fatalf("loads to neither the old store nor the new:\n%s", diffEntries(next, s.Snapshot()))
@@ -146,11 +146,11 @@ func TestDumpCrash(t *testing.T) {
 			// moved on.
 			for _, sn := range []*Snapshot{next, other} {
 				k := c.Kill()
-				if _, err := DumpTree(k, "/home/brain", sn, nil); err != nil {
+				if _, err := DumpSnapshot(k, "/home/brain", sn, nil); err != nil {
 					t.Fatalf("the next dump: %v\n%v", err, now)
 				}
 				s := New(&Options{FS: k})
-				if _, err := s.Load("/home/brain", nil); err != nil {
+				if _, err := Load(s, "/home/brain", nil); err != nil {
 					t.Fatal(err)
 				}
 				if got, want := encoded(t, s.Snapshot()), encoded(t, sn); got != want {
@@ -166,7 +166,7 @@ func TestDumpCrash(t *testing.T) {
 			crashes(r, m, seen, check)
 			return nil
 		}
-		if _, err := DumpTree(m, "/home/brain", next, nil); err != nil {
+		if _, err := DumpSnapshot(m, "/home/brain", next, nil); err != nil {
 			t.Fatal(err)
 		}
 		m.Hook = nil
@@ -186,7 +186,7 @@ func TestDumpErrors(t *testing.T) {
 	for _, errno := range []error{syscall.EIO, syscall.ENOSPC, syscall.EACCES} {
 		for n := 1; ; n++ {
 			m := vfs.NewMem()
-			if _, err := DumpTree(m, "/brain", old, nil); err != nil {
+			if _, err := DumpSnapshot(m, "/brain", old, nil); err != nil {
 				t.Fatal(err)
 			}
 			before, _ := files(t, m, "/brain")
@@ -198,7 +198,7 @@ func TestDumpErrors(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := DumpTree(m, "/brain", next, nil)
+			_, err := DumpSnapshot(m, "/brain", next, nil)
 			m.Hook = nil
 			if failed.N == 0 {
 				if err != nil {
@@ -219,11 +219,11 @@ func TestDumpErrors(t *testing.T) {
 					t.Fatalf("call %d (%s %s): %s is gone", n, failed.Op, failed.Name, name)
 				}
 			}
-			if _, err := DumpTree(m, "/brain", next, nil); err != nil {
+			if _, err := DumpSnapshot(m, "/brain", next, nil); err != nil {
 				t.Fatalf("call %d (%s %s) failed: the next dump: %v", n, failed.Op, failed.Name, err)
 			}
 			s := New(&Options{FS: m})
-			if _, err := s.Load("/brain", nil); err != nil {
+			if _, err := Load(s, "/brain", nil); err != nil {
 				t.Fatal(err)
 			}
 			if encoded(t, s.Snapshot()) != encoded(t, next) {
@@ -242,7 +242,7 @@ func TestForcedDumpCrash(t *testing.T) {
 	r := seeded(t)
 	_, old, next, _ := crashSnapshots(t)
 	start := vfs.NewMem()
-	if _, err := DumpTree(start, "/brain", old, nil); err != nil {
+	if _, err := DumpSnapshot(start, "/brain", old, nil); err != nil {
 		t.Fatal(err)
 	}
 	start.WriteFile("/brain/notes/keep.md", []byte("edited by hand"), 0o600)
@@ -262,11 +262,11 @@ func TestForcedDumpCrash(t *testing.T) {
 				t.Fatalf("%q is there %d times", text, strings.Count(have, text))
 			}
 		}
-		if _, err := DumpTree(c, "/brain", next, &DumpOptions{Force: true}); err != nil {
+		if _, err := DumpSnapshot(c, "/brain", next, &DumpOptions{Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		s := New(&Options{FS: c})
-		if _, err := s.Load("/brain", nil); err != nil {
+		if _, err := Load(s, "/brain", nil); err != nil {
 			t.Fatal(err)
 		}
 		if encoded(t, s.Snapshot()) != encoded(t, next) {
@@ -275,7 +275,7 @@ func TestForcedDumpCrash(t *testing.T) {
 	}
 	m := start.Kill()
 	m.Hook = func(vfs.Call) error { crashes(r, m, seen, check); return nil }
-	report, err := DumpTree(m, "/brain", next, &DumpOptions{Force: true})
+	report, err := DumpSnapshot(m, "/brain", next, &DumpOptions{Force: true})
 	if err != nil || len(report.Aside) != 2 {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -300,7 +300,7 @@ func loadScene(t *testing.T) (*vfs.Mem, *Snapshot) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Dump("/home/brain", nil); err != nil {
+	if _, err := Dump(s, "/home/brain", nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"both", "here"} {
@@ -365,7 +365,7 @@ func TestLoadCrash(t *testing.T) {
 			default:
 				t.Fatalf("merge %v: the store is %s", merge, got)
 			}
-			if _, err := s.Load("/home/brain", &LoadOptions{Merge: merge}); errors.Is(err, ErrTree) && merge {
+			if _, err := Load(s, "/home/brain", &LoadOptions{Merge: merge}); errors.Is(err, ErrTree) && merge {
 				refused++
 				now, _ := files(t, c, "/home/brain/conflicts")
 				if !strings.Contains(now["/notes/both.md"], "store's both") {
@@ -387,7 +387,7 @@ func TestLoadCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Hook = func(vfs.Call) error { crashes(r, m, seen, check); return nil }
-		if _, err := s.Load("/home/brain", &LoadOptions{Merge: merge}); err != nil {
+		if _, err := Load(s, "/home/brain", &LoadOptions{Merge: merge}); err != nil {
 			t.Fatal(err)
 		}
 		crashes(r, m, seen, check)
@@ -421,7 +421,7 @@ func TestLoadErrors(t *testing.T) {
 				}
 				return nil
 			}
-			report, err := s.Load("/home/brain", &LoadOptions{Merge: merge})
+			report, err := Load(s, "/home/brain", &LoadOptions{Merge: merge})
 			m.Hook = nil
 			if failed.N == 0 {
 				break

@@ -71,7 +71,7 @@ func TestEditedPages(t *testing.T) {
 	for _, row := range rows {
 		e := Entry{ID: 1, Name: "a/b", CreatedAt: april, Content: row.content, Aliases: []string{" x ", "y\n\nz"}}
 		mem := vfs.NewMem()
-		if _, err := DumpTree(mem, "/b", snapshotOf(t, 2, e), nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/b", snapshotOf(t, 2, e), nil); err != nil {
 			t.Fatal(err)
 		}
 		b, err := vfs.ReadFile(mem, "/b/notes/a=2Fb.md", 1<<20)
@@ -80,7 +80,7 @@ func TestEditedPages(t *testing.T) {
 		}
 		mem.WriteFile("/b/notes/a=2Fb.md", []byte(row.edit(string(b))), 0o600)
 		s := New(&Options{FS: mem})
-		if _, err := s.Load("/b", nil); err != nil {
+		if _, err := Load(s, "/b", nil); err != nil {
 			t.Errorf("%q: %v", row.content, err)
 			continue
 		}
@@ -102,13 +102,13 @@ func TestEditLoadDump(t *testing.T) {
 	s := storeOf(t, mem, snapshotOf(t, 3, noteIn("a", 1, "one"), noteIn("b", 2, "two")))
 	dump := func(o *DumpOptions) {
 		t.Helper()
-		if _, err := s.Dump("/b", o); err != nil {
+		if _, err := Dump(s, "/b", o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	load := func(want string) {
 		t.Helper()
-		if _, err := s.Load("/b", &LoadOptions{Guard: true}); err != nil {
+		if _, err := Load(s, "/b", &LoadOptions{Guard: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := contents(s.Snapshot()); got != want {
@@ -135,11 +135,11 @@ func TestEditLoadDump(t *testing.T) {
 	if _, err := s.Remember("c", "by the store", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load("/b", &LoadOptions{Guard: true}); err == nil {
+	if _, err := Load(s, "/b", &LoadOptions{Guard: true}); err == nil {
 		t.Fatal("a guarded load replaced what the store had changed")
 	}
 	write("b", "two, merged")
-	if _, err := s.Load("/b", &LoadOptions{Merge: true}); err != nil {
+	if _, err := Load(s, "/b", &LoadOptions{Merge: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := contents(s.Snapshot()), "a=one, once more;c=by the store;b=two, merged;"; got != want {
@@ -149,7 +149,7 @@ func TestEditLoadDump(t *testing.T) {
 	load("a=one, once more;c=by the store;b=two, merged;")
 	// Another store that never saw this tree's edits does not overwrite them.
 	write("a", "unseen")
-	if _, err := s.Dump("/b", nil); err == nil {
+	if _, err := Dump(s, "/b", nil); err == nil {
 		t.Fatal("a dump overwrote an edited page")
 	}
 }

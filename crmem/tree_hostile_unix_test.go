@@ -68,7 +68,7 @@ func (s scene) dump(o *DumpOptions, entries ...Entry) (DumpReport, error) {
 	for _, e := range entries {
 		next = max(next, e.ID+1)
 	}
-	return DumpTree(vfs.OS{}, s.dir, snapshotOf(s.t, next, entries...), o)
+	return DumpSnapshot(vfs.OS{}, s.dir, snapshotOf(s.t, next, entries...), o)
 }
 
 func (s scene) dumped(entries ...Entry) {
@@ -265,7 +265,7 @@ func TestHostileTreesLoad(t *testing.T) {
 			}
 			store := New(o)
 			begun := time.Now()
-			report, err := store.Load(dir, nil)
+			report, err := Load(store, dir, nil)
 			gate.Time(t, "load", begun, 20*time.Second)
 			if row.fail != "" {
 				if err == nil || !strings.Contains(err.Error(), row.fail) || !strings.Contains(err.Error(), row.path) {
@@ -461,7 +461,7 @@ func TestHostileTreesDump(t *testing.T) {
 				row.check(s)
 			}
 			store := New(nil)
-			if _, err := store.Load(dir, nil); err != nil {
+			if _, err := Load(store, dir, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := slices.Collect(store.All()); len(got) != 2 || !got[0].Equal(noteA) || !got[1].Equal(noteB) {

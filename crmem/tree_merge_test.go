@@ -128,7 +128,7 @@ func edit(t *testing.T, mem *vfs.Mem, dir string, sn *Snapshot, based bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := DumpTree(mem, dir, sn, nil); err != nil {
+	if _, err := DumpSnapshot(mem, dir, sn, nil); err != nil {
 		t.Fatal(err)
 	}
 	mem.WriteFile(name, manifest, 0o600)
@@ -186,7 +186,7 @@ func TestMergeAgainstModel(t *testing.T) {
 		}
 		based := r.IntN(5) > 0
 		mem := vfs.NewMem()
-		if _, err := DumpTree(mem, "/brain", base, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/brain", base, nil); err != nil {
 			t.Fatal(err)
 		}
 		edit(t, mem, "/brain", treeSn, based)
@@ -217,7 +217,7 @@ func TestMergeAgainstModel(t *testing.T) {
 		slices.Sort(lost)
 		forked := mem.Kill()
 		s := storeOf(t, forked, storeSn)
-		_, err = s.Load("/brain", &LoadOptions{Guard: true})
+		_, err = Load(s, "/brain", &LoadOptions{Guard: true})
 		if len(lost) > 0 {
 			guarded++
 			changed, ok := errors.AsType[*ChangedError](err)
@@ -227,7 +227,7 @@ func TestMergeAgainstModel(t *testing.T) {
 			if !ok || !slices.Equal(changed.Names, lost) || !maps.Equal(values(s.Snapshot()), st) {
 				t.Fatalf("round %d: guarded load: %v, want ChangedError %q", n, err, lost)
 			}
-			_, err = s.Load("/brain", nil)
+			_, err = Load(s, "/brain", nil)
 		}
 		if err != nil {
 			t.Fatalf("round %d: replace: %v", n, err)
@@ -238,13 +238,13 @@ func TestMergeAgainstModel(t *testing.T) {
 		}
 		checkIDs(t, storeSn, s.Snapshot())
 		// The tree is loaded: doing it again is no news, and guards nothing.
-		if report, err := s.Load("/brain", &LoadOptions{Guard: true}); err != nil || len(report.Added)+len(report.Changed)+len(report.Removed) > 0 {
+		if report, err := Load(s, "/brain", &LoadOptions{Guard: true}); err != nil || len(report.Added)+len(report.Changed)+len(report.Removed) > 0 {
 			t.Fatalf("round %d: loading twice: %+v, %v", n, report, err)
 		}
 
 		want, wantConflicts := mergeModel(b, st, tr, based)
 		s = storeOf(t, mem, storeSn)
-		report, err := s.Load("/brain", &LoadOptions{Merge: true})
+		report, err := Load(s, "/brain", &LoadOptions{Merge: true})
 		if err != nil {
 			t.Fatalf("round %d: merge: %v", n, err)
 		}
@@ -264,7 +264,7 @@ func TestMergeAgainstModel(t *testing.T) {
 
 		// A conflict is settled by removing its file: then the page counts.
 		conflicts += len(got)
-		if _, err := s.Load("/brain", &LoadOptions{Merge: true}); !errors.Is(err, ErrTree) {
+		if _, err := Load(s, "/brain", &LoadOptions{Merge: true}); !errors.Is(err, ErrTree) {
 			t.Fatalf("round %d: an unsettled conflict loads: %v", n, err)
 		}
 		for _, c := range report.Conflicts {
@@ -273,7 +273,7 @@ func TestMergeAgainstModel(t *testing.T) {
 			}
 			want[c.Name] = tr[c.Name]
 		}
-		report, err = s.Load("/brain", &LoadOptions{Merge: true})
+		report, err = Load(s, "/brain", &LoadOptions{Merge: true})
 		if v := values(s.Snapshot()); err != nil || len(report.Conflicts) > 0 || !maps.Equal(v, want) {
 			t.Fatalf("round %d: the settled merge gave %v, %v, want %v", n, v, err, want)
 		}

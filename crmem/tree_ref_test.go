@@ -131,7 +131,7 @@ func TestReferenceReadsTrees(t *testing.T) {
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 12)
 		mem := vfs.NewMem()
-		if _, err := DumpTree(mem, "/brain", sn, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}
 		ref := refLoad(t, mem, "/brain")
@@ -191,7 +191,7 @@ func TestGoldenTrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := New(nil)
-		report, err := s.Load(path.Join(dir, d.Name()), nil)
+		report, err := Load(s, path.Join(dir, d.Name()), nil)
 		if err != nil {
 			t.Errorf("%s: %v", d.Name(), err)
 			continue

@@ -17,7 +17,7 @@ func dumpOne(t *testing.T, e Entry) (*vfs.Mem, *Store) {
 		t.Fatal(err)
 	}
 	mem := vfs.NewMem()
-	if _, err := DumpTree(mem, "/brain", sn, nil); err != nil {
+	if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
 		t.Fatal(err)
 	}
 	return mem, storeOf(t, mem, sn)
@@ -55,7 +55,7 @@ func TestLoadAgainWithoutDump(t *testing.T) {
 			for _, merge := range []bool{true, false} {
 				mem, s := dumpOne(t, Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped"})
 				editPage(t, mem, "dumped", "loaded")
-				if r, err := s.Load("/brain", &LoadOptions{Merge: merge, Guard: true}); err != nil || len(r.Changed) != 1 {
+				if r, err := Load(s, "/brain", &LoadOptions{Merge: merge, Guard: true}); err != nil || len(r.Changed) != 1 {
 					t.Fatalf("first load: %+v, %v", r, err)
 				}
 				if test.store != "" {
@@ -66,7 +66,7 @@ func TestLoadAgainWithoutDump(t *testing.T) {
 				if test.tree != "" {
 					editPage(t, mem, "loaded", test.tree)
 				}
-				r, err := s.Load("/brain", &LoadOptions{Merge: merge, Guard: true})
+				r, err := Load(s, "/brain", &LoadOptions{Merge: merge, Guard: true})
 				e, gerr := s.Get("a")
 				if gerr != nil {
 					t.Fatal(gerr)
@@ -106,7 +106,7 @@ func TestLimitsOfTouchedPages(t *testing.T) {
 	} {
 		mem, s := dumpOne(t, long)
 		test.touch(mem)
-		_, err := s.Load("/brain", nil)
+		_, err := Load(s, "/brain", nil)
 		var refused *TreeError
 		if errors.As(err, &refused) != test.refused || err != nil && refused == nil {
 			t.Errorf("%s: %v, want a refusal: %t", test.name, err, test.refused)
@@ -118,7 +118,7 @@ func TestLimitsOfTouchedPages(t *testing.T) {
 	// A valid edit of a page within the limits loads.
 	mem, s := dumpOne(t, Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped"})
 	editPage(t, mem, "dumped", "edited")
-	if r, err := s.Load("/brain", nil); err != nil || len(r.Changed) != 1 {
+	if r, err := Load(s, "/brain", nil); err != nil || len(r.Changed) != 1 {
 		t.Errorf("edited within the limits: %+v, %v", r, err)
 	}
 }

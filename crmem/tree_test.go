@@ -19,18 +19,18 @@ func TestTreeRoundTrip(t *testing.T) {
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 6)
 		mem := vfs.NewMem()
-		if _, err := DumpTree(mem, "/brain", sn, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}
 		s := New(&Options{FS: mem})
-		if _, err := s.Load("/brain", nil); err != nil {
+		if _, err := Load(s, "/brain", nil); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}
 		if got, want := encoded(t, s.Snapshot()), encoded(t, sn); got != want {
 			t.Fatalf("round %d: (-want +got)\n%s", n, diffEntries(sn, s.Snapshot()))
 		}
 		calls, before := mem.Calls(), mem.Hash()
-		report, err := DumpTree(mem, "/brain", sn, nil)
+		report, err := DumpSnapshot(mem, "/brain", sn, nil)
 		if err != nil {
 			t.Fatalf("round %d: second dump: %v", n, err)
 		}

@@ -33,10 +33,10 @@ func TestDumpRemovesTemporaries(t *testing.T) {
 	const name = "/brain/..crabmem.json123"
 	for _, cause := range []error{nil, syscall.EIO, fs.ErrNotExist} {
 		m := vfs.NewMem()
-		must(DumpTree(m, "/brain", old, nil))
+		must(DumpSnapshot(m, "/brain", old, nil))
 		m.WriteFile(name, []byte("{"), 0o600)
 		hits := failCall(m, cause, func(c vfs.Call) bool { return c.Op == "remove" && c.Name == name })
-		_, err := DumpTree(m, "/brain", next, nil)
+		_, err := DumpSnapshot(m, "/brain", next, nil)
 		if want := cause == syscall.EIO; *hits != 1 || errors.Is(err, syscall.EIO) != want || (err != nil) != want {
 			t.Errorf("%v: %d removals, %v", cause, *hits, err)
 		}
@@ -52,7 +52,7 @@ func editedTree(t *testing.T) (*vfs.Mem, *Snapshot) {
 	t.Helper()
 	_, old, next, _ := crashSnapshots(t)
 	m := vfs.NewMem()
-	must(DumpTree(m, "/brain", old, nil))
+	must(DumpSnapshot(m, "/brain", old, nil))
 	m.WriteFile("/brain/notes/keep.md", []byte("edited by hand"), 0o600)
 	m.WriteFile("/brain/notes/mine.md", []byte("written by hand"), 0o600)
 	return m, next
@@ -61,7 +61,7 @@ func editedTree(t *testing.T) (*vfs.Mem, *Snapshot) {
 // TestForcedDumpMovesFilesAside checks the directories of the moved files.
 func TestForcedDumpMovesFilesAside(t *testing.T) {
 	m, next := editedTree(t)
-	r := must(DumpTree(m, "/brain", next, &DumpOptions{Force: true}))
+	r := must(DumpSnapshot(m, "/brain", next, &DumpOptions{Force: true}))
 	if len(r.Aside) != 2 {
 		t.Fatalf("%+v", r)
 	}
@@ -103,7 +103,7 @@ func TestForcedDumpFailures(t *testing.T) {
 			}
 			return false
 		})
-		if _, err := DumpTree(m, "/brain", next, &DumpOptions{Force: true}); !errors.Is(err, syscall.EIO) {
+		if _, err := DumpSnapshot(m, "/brain", next, &DumpOptions{Force: true}); !errors.Is(err, syscall.EIO) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		if *hits != 1 || created != 0 {
@@ -140,7 +140,7 @@ func TestDumpWritersAtOnce(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() {
-				_, err := DumpTree(m, "/b", snapshotOf(t, uint64(pages), entries...), nil)
+				_, err := DumpSnapshot(m, "/b", snapshotOf(t, uint64(pages), entries...), nil)
 				done <- err
 			}()
 			synctest.Wait()
@@ -158,8 +158,8 @@ func TestDumpWritersAtOnce(t *testing.T) {
 // removed and the new one has the new text.
 func TestDumpOfRenamedCase(t *testing.T) {
 	m := vfs.NewMem()
-	must(DumpTree(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "Page", Content: "old"}), nil))
-	must(DumpTree(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: "page", Content: "new"}), nil))
+	must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "Page", Content: "old"}), nil))
+	must(DumpSnapshot(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: "page", Content: "new"}), nil))
 	pages, _ := files(t, m, "/b/notes")
 	if len(pages) != 1 || !strings.Contains(fmt.Sprint(pages), "new") {
 		t.Errorf("%q", pages)
@@ -175,7 +175,7 @@ func TestDumpOfRenamedCase(t *testing.T) {
 func TestDumpOfRenamedTwin(t *testing.T) {
 	for _, c := range []struct{ old, new string }{{"Page", "page"}, {"caf\u00e9", "cafe\u0301"}} {
 		m := vfs.NewMem()
-		must(DumpTree(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: c.old, Content: "old"}), nil))
+		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: c.old, Content: "old"}), nil))
 		oldPage, newPage := "/b/notes/"+c.old+".md", "/b/notes/"+c.new+".md"
 		written, renames, removes := false, 0, 0
 		m.Hook = func(call vfs.Call) error {
@@ -195,7 +195,7 @@ func TestDumpOfRenamedTwin(t *testing.T) {
 			}
 			return nil
 		}
-		must(DumpTree(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: c.new, Content: "new"}), nil))
+		must(DumpSnapshot(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: c.new, Content: "new"}), nil))
 		if !written || renames != 1 || removes != 0 {
 			t.Errorf("%s: written %t, %d renames, %d removals", c.new, written, renames, removes)
 		}
@@ -209,10 +209,10 @@ func TestDumpOfRenamedTwin(t *testing.T) {
 // TestLoadOfTreeWithoutPages keeps the entries of the store.
 func TestLoadOfTreeWithoutPages(t *testing.T) {
 	m := vfs.NewMem()
-	must(DumpTree(m, "/b", snapshotOf(t, 1), nil))
+	must(DumpSnapshot(m, "/b", snapshotOf(t, 1), nil))
 	s := storeOf(t, m, snapshotOf(t, 2, Entry{ID: 1, Name: "a"}))
 	for _, dry := range []bool{true, false} {
-		if _, err := s.Load("/b", &LoadOptions{DryRun: dry}); !errors.Is(err, ErrTree) || s.Len() != 1 {
+		if _, err := Load(s, "/b", &LoadOptions{DryRun: dry}); !errors.Is(err, ErrTree) || s.Len() != 1 {
 			t.Errorf("dry run %t: %d entries, %v", dry, s.Len(), err)
 		}
 	}
@@ -224,7 +224,7 @@ func TestConflictFilesArePrivate(t *testing.T) {
 	m, s := dumpOne(t, Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped"})
 	editPage(t, m, "dumped", "tree")
 	must(s.Remember("a", "store", nil))
-	r := must(s.Load("/brain", &LoadOptions{Merge: true}))
+	r := must(Load(s, "/brain", &LoadOptions{Merge: true}))
 	if len(r.Conflicts) != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -247,14 +247,14 @@ func TestRestoredPageAfterLoad(t *testing.T) {
 	for _, merge := range []bool{false, true} {
 		m := vfs.NewMem()
 		sn := snapshotOf(t, 3, Entry{ID: 1, Name: "a", Content: "text"}, Entry{ID: 2, Name: "b"})
-		must(DumpTree(m, "/brain", sn, nil))
+		must(DumpSnapshot(m, "/brain", sn, nil))
 		s := storeOf(t, m, sn)
 		ok(t, s.Forget("a"))
 		page := memFile(t, m, "/brain/notes/a.md")
 		ok(t, m.Remove("/brain/notes/a.md"))
-		must(s.Load("/brain", &LoadOptions{Merge: merge}))
+		must(Load(s, "/brain", &LoadOptions{Merge: merge}))
 		m.WriteFile("/brain/notes/a.md", page, 0o600)
-		must(s.Load("/brain", &LoadOptions{Merge: true}))
+		must(Load(s, "/brain", &LoadOptions{Merge: true}))
 		if _, err := s.Get("a"); errors.Is(err, ErrNotFound) != merge {
 			t.Errorf("merge %t: then %v", merge, err)
 		}
@@ -267,15 +267,15 @@ func TestRestoredPageAfterLoad(t *testing.T) {
 func TestRemovalAfterRestoringLoad(t *testing.T) {
 	m := vfs.NewMem()
 	sn := snapshotOf(t, 3, Entry{ID: 1, Name: "a", Content: "text"}, Entry{ID: 2, Name: "b"})
-	must(DumpTree(m, "/brain", sn, nil))
+	must(DumpSnapshot(m, "/brain", sn, nil))
 	s := storeOf(t, m, sn)
 	ok(t, s.Forget("a"))
-	must(s.Load("/brain", nil))
+	must(Load(s, "/brain", nil))
 	if _, err := s.Get("a"); err != nil {
 		t.Fatal(err)
 	}
 	ok(t, s.Forget("a"))
-	must(s.Load("/brain", &LoadOptions{Merge: true}))
+	must(Load(s, "/brain", &LoadOptions{Merge: true}))
 	if _, err := s.Get("a"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after the merge: %v", err)
 	}
@@ -325,9 +325,9 @@ func TestLoadLimitsFilesOfDirectory(t *testing.T) {
 		{200_001, "200001 files, at most 200000"},
 	} {
 		m := vfs.NewMem()
-		must(DumpTree(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "a"}), nil))
+		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "a"}), nil))
 		s := storeOf(t, listing{m, c.files}, snapshotOf(t, 2, Entry{ID: 1, Name: "a"}))
-		if _, err := s.Load("/b", nil); !errors.Is(err, ErrTree) || !strings.Contains(err.Error(), c.want) {
+		if _, err := Load(s, "/b", nil); !errors.Is(err, ErrTree) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d files: %v", c.files, err)
 		}
 	}

@@ -235,7 +235,7 @@ func TestLoadOfASlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "book")
-	if _, err := s.store.Dump(dir, nil); err != nil {
+	if _, err := crmem.Dump(s.store, dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	var ops []crmem.Op

@@ -21,7 +21,7 @@ func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
-	report, err := d.store.Dump(m.GetDir(), &crmem.DumpOptions{
+	report, err := crmem.Dump(d.store, m.GetDir(), &crmem.DumpOptions{
 		Force: m.GetForce(), DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "dumping"),
 	})
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		}
 		return r.lines("removes", more)
 	}
-	report, err := d.store.Load(m.GetDir(), o)
+	report, err := crmem.Load(d.store, m.GetDir(), o)
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func loadBrain(t *testing.T) *crmem.Store {
 			t.Error(err)
 		}
 	})
-	if _, err := s.Load(writeBrain(t), nil); err != nil {
+	if _, err := crmem.Load(s, writeBrain(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	return s

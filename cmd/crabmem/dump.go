@@ -38,7 +38,7 @@ files aside. mdBook renders page content as is, including HTML.`,
 		return c.read(func(s *crmem.Store) error {
 			p := c.Progress("dumping")
 			defer p.End()
-			r, err := s.Dump(args[0], &crmem.DumpOptions{Force: force, DryRun: dry, Progress: p.Step})
+			r, err := crmem.Dump(s, args[0], &crmem.DumpOptions{Force: force, DryRun: dry, Progress: p.Step})
 			p.End()
 			if err != nil {
 				f := treeFailure(args[0], err)

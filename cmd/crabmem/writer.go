@@ -207,7 +207,7 @@ func (w *writer) Checkpoint() (checkpointed, error) {
 // Load is that of a store.
 func (w *writer) Load(dir string, o *crmem.LoadOptions) (crmem.LoadReport, error) {
 	if w.d == nil {
-		return w.files.Load(dir, o)
+		return crmem.Load(w.files, dir, o)
 	}
 	report := crmem.LoadReport{Dir: dir}
 	abs, err := filepath.Abs(dir)

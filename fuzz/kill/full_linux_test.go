@@ -206,7 +206,7 @@ func TestDiskFullDump(t *testing.T) {
 			}
 		}
 		if i%2 == 1 { // there is an older tree
-			if _, err := s.Dump(tree, nil); err != nil {
+			if _, err := crmem.Dump(s, tree, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 20 {
@@ -220,7 +220,7 @@ func TestDiskFullDump(t *testing.T) {
 		if err := os.Truncate(ballast, max(0, size(t, ballast)-int64(i/2)*2*4096)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.Dump(tree, nil)
+		_, err := crmem.Dump(s, tree, nil)
 		if err != nil && !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("a dump to a full disk: %v", err)
 		}
@@ -230,11 +230,11 @@ func TestDiskFullDump(t *testing.T) {
 		if err := os.Remove(ballast); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Dump(tree, nil); err != nil {
+		if _, err := crmem.Dump(s, tree, nil); err != nil {
 			t.Fatalf("the dump after space was freed: %v", err)
 		}
 		back := crmem.New(options())
-		if _, err := back.Load(tree, nil); err != nil {
+		if _, err := crmem.Load(back, tree, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := slices.Collect(back.All()); !slices.EqualFunc(got, want, crmem.Entry.Equal) {

@@ -48,7 +48,7 @@ func (m *memStore) until(n int) error {
 }
 
 func (m *memStore) dump(fsys vfs.FS, dir string) error {
-	_, err := crmem.DumpTree(fsys, treePath(dir), m.s.Snapshot(), nil)
+	_, err := crmem.DumpSnapshot(fsys, treePath(dir), m.s.Snapshot(), nil)
 	return err
 }
 
@@ -74,7 +74,7 @@ func judgeTree(r run) func(string, []byte) error {
 	// operations.
 	load := func(dir string, dumped ...int) error {
 		s := crmem.New(nil)
-		if _, err := s.Load(treePath(dir), nil); err != nil {
+		if _, err := crmem.Load(s, treePath(dir), nil); err != nil {
 			return err
 		}
 		var errs []error

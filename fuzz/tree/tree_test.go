@@ -114,7 +114,7 @@ func words(s string) []string { return strings.FieldsFunc(s, unicode.IsSpace) }
 func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 	t.Helper()
 	s := crmem.New(&crmem.Options{FS: mem})
-	_, err := s.Load(dir, nil)
+	_, err := crmem.Load(s, dir, nil)
 	if err == nil {
 		return s
 	}
@@ -133,11 +133,11 @@ func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 func survives(t *testing.T, sn *crmem.Snapshot) {
 	t.Helper()
 	mem := vfs.NewMem()
-	if _, err := crmem.DumpTree(mem, "/d", sn, nil); err != nil {
+	if _, err := crmem.DumpSnapshot(mem, "/d", sn, nil); err != nil {
 		t.Fatal(err)
 	}
 	s := crmem.New(&crmem.Options{FS: mem})
-	if _, err := s.Load("/d", nil); err != nil {
+	if _, err := crmem.Load(s, "/d", nil); err != nil {
 		t.Fatal(err)
 	}
 	want, err1 := sn.AppendBinary(nil)
@@ -145,7 +145,7 @@ func survives(t *testing.T, sn *crmem.Snapshot) {
 	if err := errors.Join(err1, err2); err != nil || string(got) != string(want) {
 		t.Fatalf("%q\nis dumped and loaded to\n%q, %v", want, got, err)
 	}
-	if r, err := crmem.DumpTree(mem, "/d", sn, nil); err != nil || len(r.Written)+len(r.Deleted) > 0 {
+	if r, err := crmem.DumpSnapshot(mem, "/d", sn, nil); err != nil || len(r.Written)+len(r.Deleted) > 0 {
 		t.Fatalf("the same dump again: %+v, %v", r, err)
 	}
 }
@@ -193,7 +193,7 @@ func FuzzTree(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report, err := s.Load("/t", &crmem.LoadOptions{Merge: true}); err == nil && !report.Dumped {
+		if report, err := crmem.Load(s, "/t", &crmem.LoadOptions{Merge: true}); err == nil && !report.Dumped {
 			for _, e := range own {
 				if got, err := s.Get(e.Name); err != nil || !got.Equal(e) {
 					t.Fatalf("without a base, merge made %v of %v (%v)", got, e, err)
@@ -204,13 +204,13 @@ func FuzzTree(f *testing.F) {
 		// A dump into it.
 		mem = build()
 		before := files(mem, "/t")
-		if _, err := crmem.DumpTree(mem, "/t", sn, nil); err != nil {
+		if _, err := crmem.DumpSnapshot(mem, "/t", sn, nil); err != nil {
 			if after := files(mem, "/t"); !slices.Equal(before, after) && !strings.Contains(err.Error(), "while the dump was at work") {
 				t.Fatalf("a dump that failed (%v) changed\n%q\nto\n%q", err, before, after)
 			}
 			return
 		}
-		if _, err := crmem.New(&crmem.Options{FS: mem}).Load("/t", nil); err != nil && !strings.Contains(err.Error(), "conflict") {
+		if _, err := crmem.Load(crmem.New(&crmem.Options{FS: mem}), "/t", nil); err != nil && !strings.Contains(err.Error(), "conflict") {
 			t.Fatalf("a dump does not load: %v", err)
 		}
 	})

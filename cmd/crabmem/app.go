@@ -43,7 +43,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		fs:      vfs.OS{},
 		now:     time.Now,
 
-		machine: doctor.Machine{Free: vfs.Free, Confinable: sandbox.Confinable},
+		machine: doctor.Machine{Free: vfs.Free, Confinable: sandbox.Check},
 		hello:   func(ctx context.Context, d *client.Client) (*pb.HelloReply, error) { return d.Hello(ctx) },
 	}
 }

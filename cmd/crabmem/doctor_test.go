@@ -306,7 +306,7 @@ func TestDoctor(t *testing.T) {
 				p.Fatal(err)
 			}
 		}, "home", doctor.Fail, "history is a link, and leads nowhere", "put back what the link leads to"},
-		{"a confined agent cannot be confined", func(p *patient) { p.confined = &sandbox.ConfineError{Err: errors.New("no namespaces")} },
+		{"a confined agent cannot be confined", func(p *patient) { p.confined = &sandbox.Error{Err: errors.New("no namespaces")} },
 			"confinement", doctor.Fail, "agent reader is scoped, and its commands cannot be confined here: no namespaces", `access = "never"`},
 		{"a component is gone", func(p *patient) {
 			_, port, _ := strings.Cut(closedPort(p), ":")

@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	sandbox.ConfinedMain()
+	sandbox.Main()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

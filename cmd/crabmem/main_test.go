@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.ConfinedMain()
+	sandbox.Main()
 	servicetest.Main(os.Exit)
 	testscript.Main(m, map[string]func(){"crabmem": main})
 }

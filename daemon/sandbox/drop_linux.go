@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drop takes from this thread, and from what it starts, every capability in
-// its namespaces, the way to gain others, and Unix sockets.
+// drop removes every capability in its namespaces from this thread and the
+// processes it starts, prevents them from gaining others, and denies them Unix
+// sockets.
 func drop() error {
 	const noRoot = 1<<0 | 1<<1 | 1<<2 | 1<<3 // SECBIT_NOROOT, SECBIT_NO_SETUID_FIXUP, each with its lock
 	for _, p := range []struct {
@@ -20,7 +21,7 @@ func drop() error {
 	}{
 		{"PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, noRoot},
 		{"PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1},
-		// Nobody looks into process 1, which has threads that started before.
+		// The command must not read process 1, which has older threads.
 		{"PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0},
 	} {
 		if err := unix.Prctl(p.option, p.arg, 0, 0, 0); err != nil {
@@ -33,7 +34,7 @@ func drop() error {
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) && c > 0 {
-			break // there are no more of them
+			break // c is after the last capability
 		} else if err != nil {
 			return fmt.Errorf("PR_CAPBSET_DROP %d: %w", c, err)
 		}
@@ -45,9 +46,9 @@ func drop() error {
 	return filterSockets()
 }
 
-// filterSockets has the kernel refuse Unix sockets; pairs of them, which reach
-// nobody, it does not. io_uring goes past filters, and the calls of other
-// architectures have other numbers: they are said not to exist.
+// filterSockets denies Unix sockets except connected pairs. It also denies
+// io_uring, which bypasses filters, and system calls of other architectures,
+// which have other numbers.
 func filterSockets() error {
 	arch, ok := map[string]uint32{
 		"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.ConfinedMain() // the test program is started again for confined commands
+	sandbox.Main() // the test program is started again for confined commands
 	if what := os.Getenv("CRABMEM_ATTACK"); what != "" {
 		attack(what, os.Args[1:])
 		return

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine makes this process's mounts those of a confined command, and takes
-// every privilege from this thread. Whatever cannot be done is an error.
+// confine changes this process's mounts to those of a confined command and
+// drops every privilege of this thread. Any step that fails is an error.
 func confine(hidden []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mounts cannot be made private: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	mounts, err := readMounts()
 	if err != nil {
@@ -60,7 +60,7 @@ func confine(hidden []string) error {
 	}
 	for _, c := range covers {
 		if id, err := identityOf(c.path); err == nil && id == c.id {
-			return fmt.Errorf("%s is still seen after it was covered", c.path)
+			return fmt.Errorf("%s is visible after it was covered", c.path)
 		}
 	}
 	return drop()
@@ -70,13 +70,12 @@ func confine(hidden []string) error {
 type mount struct {
 	id   uint64
 	dev  string // the file system's, major:minor
-	root string // what of it is mounted
-	at   string // where
+	root string // the mounted part of it
+	at   string // mount point
 	kind string
 }
 
-// readMounts returns the mounts of this process. proc tells no size, so the
-// file is read to its end.
+// readMounts returns the mounts of this process.
 func readMounts() ([]mount, error) {
 	f, err := vfs.OS{}.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -90,11 +89,11 @@ func readMounts() ([]mount, error) {
 		front, back, ok := strings.Cut(lines.Text(), " - ")
 		w, kind := strings.Fields(front), strings.Fields(back)
 		if !ok || len(w) < 6 || len(kind) < 1 {
-			return nil, fmt.Errorf("/proc/self/mountinfo: a line is not understood: %q", lines.Text())
+			return nil, fmt.Errorf("parse /proc/self/mountinfo: invalid line %q", lines.Text())
 		}
 		id, err := strconv.ParseUint(w[0], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("/proc/self/mountinfo: %w", err)
+			return nil, fmt.Errorf("parse /proc/self/mountinfo: %w", err)
 		}
 		list = append(list, mount{id, w[2], unescape.Replace(w[3]), unescape.Replace(w[4]), kind[0]})
 	}
@@ -103,7 +102,7 @@ func readMounts() ([]mount, error) {
 
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// identity is that of a file, on this boot.
+// identity identifies a file until the next boot.
 type identity struct {
 	dev [2]uint32
 	ino uint64
@@ -119,25 +118,25 @@ func identityOf(path string) (identity, error) {
 	return identity{[2]uint32{s.Dev_major, s.Dev_minor}, s.Ino}, err
 }
 
-// cover is a place where something hidden is seen.
+// cover is a path at which a hidden file or directory is visible.
 type cover struct {
 	path string
 	dir  bool
 	id   identity
 }
 
-// coversOf returns every place where a hidden file or directory is seen: its
-// path, and those in other mounts of the same file system.
+// coversOf returns every path at which a hidden file or directory is visible:
+// its own, and those in other mounts of the same file system.
 func coversOf(path string, mounts []mount) ([]cover, error) {
 	s, err := statx(path)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOTDIR) {
-		return nil, nil // what we cannot reach, the command cannot
+		return nil, nil // the command cannot reach it either
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "statx", Path: path, Err: err}
 	}
 	if s.Mask&unix.STATX_MNT_ID == 0 {
-		return nil, errors.New("this kernel is older than Linux 5.12")
+		return nil, errors.New("kernel is older than Linux 5.12")
 	}
 	i := slices.IndexFunc(mounts, func(m mount) bool { return m.id == s.Mnt_id })
 	if i < 0 {
@@ -158,10 +157,10 @@ func coversOf(path string, mounts []mount) ([]cover, error) {
 		if rest, ok := under(inside, m.root); ok {
 			at = filepath.Join(m.at, rest)
 			if other, err := identityOf(at); err != nil || other != id {
-				continue // something else is mounted over it
+				continue // another file system is mounted over it
 			}
 		} else if _, ok := under(m.root, inside); ok {
-			at = m.at // a part of what is hidden
+			at = m.at // m is a part of the hidden directory
 		} else {
 			continue
 		}
@@ -174,16 +173,15 @@ func coversOf(path string, mounts []mount) ([]cover, error) {
 	return covers, nil
 }
 
-// under returns where path is, seen from dir, if it is dir or under it.
+// under returns the relative name of path in dir, if path is dir or in it.
 func under(path, dir string) (string, bool) {
 	rel, err := filepath.Rel(dir, path)
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// pin mounts the directories on the way to what is hidden over themselves:
-// a command must not rename them and put others, with another data directory
-// for the daemon to find, in their place. Those that it cannot rename are left
-// as they are.
+// pin mounts each parent of a hidden path over itself. Otherwise a command
+// could rename the parent and create another, in which the daemon would find
+// another data directory. pin skips parents that a command cannot rename.
 func pin(covers []cover, mounts []mount) error {
 	done := make(map[string]bool)
 	for _, m := range mounts {
@@ -207,15 +205,14 @@ func pin(covers []cover, mounts []mount) error {
 	return nil
 }
 
-// hide puts an empty directory, which cannot be written, or an empty file over
-// the place.
+// hide mounts an empty read-only directory, or an empty file, over the path.
 func (c cover) hide(all []cover) error {
 	if id, err := identityOf(c.path); err != nil || id != c.id {
-		// It went with another that is over it, or is covered already.
+		// A cover of a parent covers it too, or it was covered before.
 		if slices.ContainsFunc(all, func(o cover) bool { _, ok := under(c.path, o.path); return ok && o.dir }) {
 			return nil
 		}
-		return fmt.Errorf("%s: it changed while it was being covered", c.path)
+		return fmt.Errorf("cover %s: path changed concurrently", c.path)
 	}
 	if c.dir {
 		const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
@@ -230,7 +227,7 @@ func (c cover) hide(all []cover) error {
 	return nil
 }
 
-// setMounts adds attributes to the mount at dir and all below it.
+// setMounts adds attributes to the mount at dir and all mounts under it.
 func setMounts(dir string, attr uint64) error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, dir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
 		return &os.PathError{Op: "mount_setattr", Path: dir, Err: err}
@@ -238,10 +235,10 @@ func setMounts(dir string, attr uint64) error {
 	return nil
 }
 
-// devices are those that every program may have.
+// devices are the names in /dev that every command may use.
 var devices = []string{"full", "null", "random", "tty", "urandom", "zero"}
 
-// cloneDevices returns mounts, which are nowhere yet, of the devices.
+// cloneDevices returns descriptors of detached mounts of the devices.
 func cloneDevices() (map[string]int, error) {
 	fds := make(map[string]int)
 	for _, name := range devices {
@@ -254,7 +251,8 @@ func cloneDevices() (map[string]int, error) {
 	return fds, nil
 }
 
-// newDev makes /dev anew: no disks, and no terminals but its own.
+// newDev mounts a new /dev without disks and without terminals of other
+// namespaces.
 func newDev(fds map[string]int) error {
 	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
 	if err := unix.Mount("tmpfs", "/dev", "tmpfs", flags, "mode=0755,size=1m"); err != nil {
@@ -292,12 +290,12 @@ func newDev(fds map[string]int) error {
 	return nil
 }
 
-// newProc makes a /proc that knows our processes alone. What of it is the
-// whole machine's cannot be written: to the kernel, a root without privileges
-// is still the owner of those files.
+// newProc mounts a new /proc that contains only processes of this namespace.
+// Its files of the whole machine are read-only: a root without privileges still
+// owns them.
 func newProc(mounts []mount) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("a /proc of its own cannot be mounted: %w", err)
+		return fmt.Errorf("mount a private /proc: %w", err)
 	}
 	for _, name := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
 		path := "/proc/" + name

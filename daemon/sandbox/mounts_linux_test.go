@@ -45,11 +45,11 @@ func TestReadMounts(t *testing.T) {
 	}
 }
 
-// TestUnprepared checks that a program that did not call ConfinedMain runs no
-// confined command.
+// TestUnprepared checks that a program that did not call Main cannot
+// confine commands.
 func TestUnprepared(t *testing.T) {
 	defer confinable.Store(confinable.Swap(false))
-	if err := Confinable(t.Context()); err == nil || !strings.Contains(err.Error(), "does not call sandbox.ConfinedMain") {
+	if err := Check(t.Context()); err == nil || !strings.Contains(err.Error(), "program does not call sandbox.Main") {
 		t.Error(err)
 	}
 }

@@ -20,36 +20,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How a confined command is run. The daemon starts its own program again, in
-// new user, mount, pid and ipc namespaces. There, as process 1, it covers what
-// is hidden (mounts_linux.go), lets go of every privilege
-// (drop_linux.go), starts bash and waits for it. With process 1 every
-// other of the namespace ends, wherever it put itself.
+// Run starts its own program again, in new user, mount, pid, and ipc
+// namespaces. That process 1 covers the hidden paths (mounts_linux.go), drops
+// every privilege (drop_linux.go), starts the command, and waits for it. When
+// process 1 ends, the kernel kills every other process of the namespace.
 //
-// What the command then has: the user's files less what is hidden, wherever
-// else that is mounted; a /proc of its own processes; a /dev of the harmless
-// devices; the network. It cannot gain privileges, make Unix sockets (neither
-// the daemon's, nor a session bus or a terminal multiplexer that would run
-// something outside for it), signal or trace anything outside.
+// The command sees the user's files except the hidden ones, also where those
+// are mounted a second time; a /proc with its own processes; a /dev with
+// harmless devices; and the network. It cannot gain privileges, create Unix
+// sockets (to the daemon, a session bus, or a terminal multiplexer that would
+// run a program outside), or signal or trace a process outside.
 //
-// What it does not keep away: hard links to hidden files that are already
-// elsewhere; a link on the way to what is hidden, which the command may point
-// elsewhere for those who come after (hide real paths); what the user runs later from a file the command wrote, such as
-// ~/.bashrc; what the network gives to the user's own keys. A user namespace
-// does not change the user: a daemon that listens on TCP takes the command
-// for its own user, unless it asks for a token, which is hidden.
+// Run does not protect against
+//   - hard links to hidden files that exist in other directories,
+//   - a symbolic link in a hidden path, which the command may replace for
+//     later readers (hide real paths),
+//   - programs that the user later runs from a file that the command wrote,
+//     such as ~/.bashrc,
+//   - services on the network that accept the user's keys.
+//
+// A user namespace does not change the user. A daemon that listens on TCP
+// takes the command for its own user unless it requires a token, which is
+// hidden.
 
-const confineRemedy = "allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, " +
-	"kernel.apparmor_restrict_unprivileged_userns=0; in a container also its seccomp profile), or " + confineNever
+const remedy = "allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, " +
+	"kernel.apparmor_restrict_unprivileged_userns=0; in a container also its seccomp profile), or " + removeBash
 
-// confinedName is what this program is called, in its arguments, as process 1
-// of a confined command.
+// confinedName is the argument 0 of process 1.
 const confinedName = "crabmem: confined"
 
 // Descriptors of process 1.
 const (
-	fdJob    descriptor = 3 // the job comes from here; it ends when the daemon has
-	fdReport descriptor = 4 // the report goes here
+	fdJob    descriptor = 3 // input: the job, then the end of the file when the daemon ends
+	fdReport descriptor = 4 // output: the report
 )
 
 type descriptor int
@@ -68,11 +71,11 @@ func (d descriptor) Read(b []byte) (int, error) {
 	}
 }
 
-// confinable is set once this process has called ConfinedMain: then the program
-// does so when it is started for a confined command, too.
+// confinable reports whether this process called Main. Its program then also
+// calls Main when Run starts it as process 1.
 var confinable atomic.Bool
 
-// waitDelay is how long Run waits for output after process 1 ended.
+// waitDelay is how long Run waits for output after process 1 has ended.
 const waitDelay = 500 * time.Millisecond
 
 // job is the part of a Command that process 1 receives.
@@ -99,26 +102,28 @@ func (s *start) Write(b []byte) (int, error) {
 	return s.next.Write(b)
 }
 
-// report is what process 1 tells the daemon, at its end.
+// report is sent by process 1 to the daemon before it exits.
 type report struct {
-	Setup string // why nothing was run
-	Spawn string // why bash was not started
-	Code  int    // of bash; -1 when a signal ended it
+	Setup string // why the command was not confined
+	Spawn string // why the command was not started
+	Code  int    // exit code; -1 after a signal
 }
 
-// Run runs a command as runPlain does, where c.Hidden is not seen. A
-// command without a path does nothing.
+// Run runs a command that does not see c.Hidden and returns its exit code, or
+// -1 if a signal or the end of ctx killed it. It returns an *Error if it cannot
+// confine the command, and then has not started it. Without a path, Run only
+// checks that it can confine a command.
 func Run(ctx context.Context, c *Command) (int, error) {
 	if !confinable.Load() {
-		return 0, &ConfineError{errors.New("this program does not call sandbox.ConfinedMain")}
+		return 0, &Error{errors.New("program does not call sandbox.Main")}
 	}
 	hidden, err := resolved(c.Hidden)
 	if err != nil {
-		return 0, &ConfineError{err}
+		return 0, &Error{err}
 	}
 	j := job{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Hidden: hidden}
 	var config bytes.Buffer
-	if err := gob.NewEncoder(&config).Encode(j); err != nil { // JSON would not keep names that are no UTF-8
+	if err := gob.NewEncoder(&config).Encode(j); err != nil { // JSON cannot encode names that are not UTF-8
 		return 0, err
 	}
 	in, toChild, err := os.Pipe()
@@ -142,7 +147,7 @@ func Run(ctx context.Context, c *Command) (int, error) {
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}},
-		AmbientCaps: []uintptr{unix.CAP_SETPCAP, unix.CAP_SYS_ADMIN}, // in its namespaces, until drop
+		AmbientCaps: []uintptr{unix.CAP_SETPCAP, unix.CAP_SYS_ADMIN}, // in its namespaces, until it calls drop
 	}
 	err = cmd.Start()
 	in.Close()
@@ -152,18 +157,18 @@ func Run(ctx context.Context, c *Command) (int, error) {
 		if ctx.Err() != nil {
 			return -1, nil
 		}
-		return 0, &ConfineError{err}
+		return 0, &Error{err}
 	}
 	var feed sync.WaitGroup
-	feed.Go(func() { toChild.Write(config.Bytes()) }) // ends when process 1 has it, or has ended
+	feed.Go(func() { toChild.Write(config.Bytes()) }) // returns when process 1 has read the job or ended
 	err = cmd.Wait()
 	feed.Wait()
-	toChild.Close() // until then process 1 knows that we are there
+	toChild.Close() // from now on process 1 sees the end of the file
 	if cmd.ProcessState == nil {
 		return 0, err
 	}
 	var r report
-	text, err := io.ReadAll(io.LimitReader(fromChild, 64<<10)) // nobody else has its other end
+	text, err := io.ReadAll(io.LimitReader(fromChild, 64<<10)) // process 1 had the only other end
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
@@ -172,35 +177,35 @@ func Run(ctx context.Context, c *Command) (int, error) {
 		if ctx.Err() != nil || c.Path != "" && cmd.ProcessState.ExitCode() == -1 {
 			return -1, nil // killed
 		}
-		return 0, &ConfineError{fmt.Errorf("process 1 ended: %v: %s", cmd.ProcessState, stderr.text)}
+		return 0, &Error{fmt.Errorf("process 1 ended: %v: %s", cmd.ProcessState, stderr.text)}
 	case err != nil:
-		return 0, &ConfineError{fmt.Errorf("process 1 ended with %q: %w", text, err)}
+		return 0, &Error{fmt.Errorf("process 1 ended with %q: %w", text, err)}
 	case r.Setup != "":
-		return 0, &ConfineError{errors.New(r.Setup)}
+		return 0, &Error{errors.New(r.Setup)}
 	case r.Spawn != "":
 		return 0, errors.New(r.Spawn)
 	}
 	return r.Code, nil
 }
 
-// ConfinedMain is to be called first of all by the main of a program that runs
-// confined commands, and by its TestMain: the program is started again, by
-// itself, to be process 1 of each. Then it does not return.
-func ConfinedMain() {
+// Main must be the first call in main, and in TestMain, of a program that calls
+// [Run]. Run starts the program again as process 1 of each command; there, Main
+// does not return.
+func Main() {
 	if len(os.Args) != 1 || os.Args[0] != confinedName {
 		confinable.Store(true)
 		return
 	}
-	// Namespaces are the process's; privileges and filters are the thread's,
-	// and bash is started by this one.
+	// Namespaces belong to the process. Privileges and filters belong to the
+	// thread, which therefore must start the command.
 	runtime.LockOSThread()
 	syscall.CloseOnExec(int(fdJob))
 	syscall.CloseOnExec(int(fdReport))
-	signal.Notify(make(chan os.Signal, 1)) // of the command: it may end itself, and not us
+	signal.Notify(make(chan os.Signal, 1)) // signals of the command do not end process 1
 	var r report
 	var j job
 	if err := gob.NewDecoder(fdJob).Decode(&j); err != nil {
-		r.Setup = fmt.Sprintf("the command did not come through: %v", err)
+		r.Setup = fmt.Sprintf("read the command: %v", err)
 	} else if err := confine(j.Hidden); err != nil {
 		r.Setup = err.Error()
 	} else if j.Path != "" {
@@ -219,7 +224,8 @@ func ConfinedMain() {
 	syscall.Exit(0)
 }
 
-// oversee starts bash and waits for it, as the parent of every orphan.
+// oversee starts the command and waits for it and, as process 1, for every
+// orphan.
 func oversee(j *job) (int, error) {
 	if err := syscall.Chdir(j.Dir); err != nil {
 		return 0, &os.PathError{Op: "chdir", Path: j.Dir, Err: err}
@@ -230,9 +236,9 @@ func oversee(j *job) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("fork/exec %s: %w", j.Path, err)
 	}
-	go func() { // for as long as this process is
+	go func() { // until this process ends
 		io.Copy(io.Discard, fdJob)
-		syscall.Exit(3) // whoever it is run for is no more
+		syscall.Exit(3) // the daemon has ended
 	}()
 	for {
 		var status syscall.WaitStatus
@@ -241,7 +247,7 @@ func oversee(j *job) (int, error) {
 		case err != nil:
 			return 0, fmt.Errorf("wait: %w", err)
 		case ended == pid:
-			return status.ExitStatus(), nil // -1 when a signal ended it
+			return status.ExitStatus(), nil // -1 after a signal
 		}
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"errors"
 )
 
-const confineRemedy = confineNever
+const remedy = removeBash
 
-// ConfinedMain is for Linux; here commands of confined agents are not run.
-func ConfinedMain() {}
+// Main does nothing on this system.
+func Main() {}
 
+// Run returns an *Error on this system.
 func Run(context.Context, *Command) (int, error) {
-	return 0, &ConfineError{errors.New("only Linux has the namespaces it takes")}
+	return 0, &Error{errors.New("only Linux has the required namespaces")}
 }

@@ -1,3 +1,8 @@
+// Package sandbox runs the commands of confined agents. A command does not see
+// the files and directories that it must not, and cannot gain privileges or
+// reach the daemon's sockets. Only Linux supports it.
+//
+// [Main] must be the first call of a program that uses [Run].
 package sandbox
 
 import (
@@ -11,20 +16,20 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// ConfineError says that a confined agent's command was not run, for it could
-// not be kept away from what is hidden from it.
-type ConfineError struct{ Err error }
+// Error reports that a command was not run because the machine or the program
+// cannot confine it.
+type Error struct{ Err error }
 
-func (e *ConfineError) Error() string {
-	return fmt.Sprintf("bash is not run: this agent is confined, and its commands cannot be kept from the daemon's files here: %v; %s", e.Err, confineRemedy)
+func (e *Error) Error() string {
+	return fmt.Sprintf("confine command: %v; %s", e.Err, remedy)
 }
 
-func (e *ConfineError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// Remedy says what helps on this system.
-func (e *ConfineError) Remedy() string { return confineRemedy }
+// Remedy returns the fix for this system.
+func (e *Error) Remedy() string { return remedy }
 
-const confineNever = `take bash from confined agents with access = "never" under [tools.bash]`
+const removeBash = `remove bash from confined agents with access = "never" under [tools.bash]`
 
 // Command is a program to run.
 type Command struct {
@@ -37,20 +42,21 @@ type Command struct {
 	Stdout, Stderr io.Writer // nil discards
 }
 
-// Confinable returns nil when commands of confined agents can be run in this
-// process, on this machine, and otherwise a *ConfineError.
-func Confinable(ctx context.Context) error {
-	_, err := Run(ctx, &Command{Dir: "/"})
+// Check returns an *Error if this process cannot confine commands on this
+// machine.
+func Check(ctx context.Context) error {
+	_, err := Run(ctx, &Command{Dir: "/"}) // no program to start
 	return err
 }
 
-// resolved returns the paths, absolute with their links followed.
+// resolved returns the absolute paths with all links followed. It omits paths
+// that this user cannot reach: a command cannot reach them either.
 func resolved(paths []string) ([]string, error) {
 	var list []string
 	for _, p := range paths {
 		real, err := vfs.OS{}.Resolve(p)
 		if errors.Is(err, fs.ErrPermission) {
-			continue // what we may not reach, our commands may not
+			continue
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}

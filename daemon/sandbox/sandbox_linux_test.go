@@ -31,7 +31,7 @@ import (
 // commands; it fails when CRABMEM_REQUIRE names userns.
 func userns(t *testing.T) {
 	t.Helper()
-	if err := sandbox.Confinable(t.Context()); err != nil {
+	if err := sandbox.Check(t.Context()); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("CRABMEM_REQUIRE"), ","), "userns") {
 			t.Fatalf("CRABMEM_REQUIRE=userns, and %v", err)
 		}
@@ -568,7 +568,7 @@ func TestConfinedRefused(t *testing.T) {
 	if os.Getenv("CRABMEM_REFUSED") != "" {
 		out, err := tool.NewBash(tool.BashOptions{}).Run(context.Background(), tool.Call{Dir: "/", Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "echo RAN")})
 		fmt.Printf("%s\n%v\n", out, err)
-		if _, ok := errors.AsType[*sandbox.ConfineError](err); !ok {
+		if _, ok := errors.AsType[*sandbox.Error](err); !ok {
 			fmt.Println("RAN")
 		}
 		return
@@ -580,7 +580,7 @@ func TestConfinedRefused(t *testing.T) {
 	if err != nil && strings.Contains(string(out), "unshare") {
 		t.Skipf("SKIPPED: %s", out)
 	}
-	if err != nil || strings.Contains(string(out), "RAN") || !strings.Contains(string(out), "bash is not run") || !strings.Contains(string(out), "access = \"never\"") {
+	if err != nil || strings.Contains(string(out), "RAN") || !strings.Contains(string(out), "confine command") || !strings.Contains(string(out), "access = \"never\"") {
 		t.Errorf("%v: %s", err, out)
 	}
 	// One in which the old /proc is partly covered, so that no new one can be
@@ -588,7 +588,7 @@ func TestConfinedRefused(t *testing.T) {
 	cmd = exec.Command("unshare", "-Urm", "bash", "-c", `mount -t tmpfs none /proc/sys && exec "$0" -test.run '^TestConfinedRefused$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), "CRABMEM_REFUSED=1")
 	out, err = cmd.CombinedOutput()
-	if err != nil || strings.Contains(string(out), "RAN") || !strings.Contains(string(out), "a /proc of its own cannot be mounted") {
+	if err != nil || strings.Contains(string(out), "RAN") || !strings.Contains(string(out), "mount a private /proc") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -60,7 +60,7 @@ type bash struct{ o BashOptions }
 // call may set any: they reach the command alone, which could set them itself.
 //
 // An agent whose scope is confined has its commands run where what is Hidden
-// does not exist (see [sandbox.ConfinedMain]), or not at all.
+// does not exist (see [sandbox.Main]), or not at all.
 func NewBash(o BashOptions) Tool {
 	if o.Timeout <= 0 {
 		o.Timeout = bashTimeout
@@ -124,7 +124,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 			return "", err
 		}
 	} else if err != nil {
-		if _, ok := errors.AsType[*sandbox.ConfineError](err); ok {
+		if _, ok := errors.AsType[*sandbox.Error](err); ok {
 			return "", err
 		}
 		return "", fmt.Errorf("bash failed: %w", err)

@@ -19,7 +19,7 @@ func TestBashDescriptors(t *testing.T) {
 		return len(list)
 	}
 	confined := []bool{false}
-	if sandbox.Confinable(t.Context()) == nil {
+	if sandbox.Check(t.Context()) == nil {
 		confined = append(confined, true)
 	}
 	b := NewBash(BashOptions{Timeout: 20 * time.Millisecond})

@@ -254,7 +254,7 @@ func TestBashSecrets(t *testing.T) {
 		t.Setenv(name, planted)
 	}
 	confined := []bool{false}
-	if sandbox.Confinable(t.Context()) == nil {
+	if sandbox.Check(t.Context()) == nil {
 		confined = append(confined, true)
 	}
 	for _, c := range confined {

@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.ConfinedMain() // the test program is started again for confined commands
+	sandbox.Main() // the test program is started again for confined commands
 	goleak.VerifyTestMain(m)
 }

@@ -141,7 +141,7 @@ func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
 	}
 	remedy := `take bash from confined agents: access = "never" under [tools.bash]`
 	why := err.Error()
-	if e, ok := errors.AsType[*sandbox.ConfineError](err); ok {
+	if e, ok := errors.AsType[*sandbox.Error](err); ok {
 		why = e.Err.Error()
 		remedy = e.Remedy()
 	}

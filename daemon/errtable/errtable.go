@@ -119,9 +119,38 @@ var tooLarge = Row{
 	Fix: "name the store's file: no store is as large",
 }
 
+// Error is an error with its own kind and fix: a refusal without a sentinel, or
+// one whose fix depends on the request.
+type Error struct {
+	Kind    string
+	HTTP    uint32 // 0: 500
+	Exit    int    // 0: ExitFailure
+	Message string
+	Path    string // the file it is about; may be empty
+	Fix     string // may be empty
+	Err     error  // the cause; may be nil
+}
+
+func (e *Error) Error() string { return e.Message }
+func (e *Error) Unwrap() error { return e.Err }
+
+func (e *Error) row() Row {
+	r := Row{Kind: e.Kind, HTTP: e.HTTP, Exit: e.Exit, Fix: e.Fix, DaemonFix: e.Fix}
+	if r.HTTP == 0 {
+		r.HTTP = http.StatusInternalServerError
+	}
+	if r.Exit == 0 {
+		r.Exit = ExitFailure
+	}
+	return r
+}
+
 // Find returns the row of an error, with the fixes for this error. first are
 // rows of the caller that have precedence. Without a match Kind is [Failed].
 func Find(err error, first ...Row) Row {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.row()
+	}
 	r := find(err, first)
 	if _, ok := errors.AsType[*vfs.TooLargeError](err); ok {
 		r.Kind, r.Exit = tooLarge.Kind, tooLarge.Exit
@@ -160,6 +189,9 @@ func find(err error, first []Row) Row {
 // Locate returns the file that an error is about, or "", and the offset in it,
 // or nil.
 func Locate(err error) (path string, offset *int64) {
+	if e, ok := errors.AsType[*Error](err); ok && e.Path != "" {
+		return e.Path, nil
+	}
 	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
 		return e.Path, &e.Offset
 	}

@@ -74,6 +74,7 @@ func TestFind(t *testing.T) {
 		kind, fix, daemonFix string
 		exit                 int
 	}{
+		"error with a row":  {fmt.Errorf("x: %w", &Error{Kind: "k", Exit: 8, Fix: "f", Err: vfs.ErrLocked}), "k", "f", "f", 8},
 		"no row":            {errors.New("x"), Failed, "", "", ExitFailure},
 		"own row first":     {errors.Join(own.Err, vfs.ErrLocked), "own", "", "", 9},
 		"cause after class": {fmt.Errorf("%w: %w", crmem.ErrNotApplied, syscall.ENOSPC), "not_applied", fixNoSpace, daemonFixNoSpace, ExitFailure},
@@ -101,6 +102,7 @@ func TestLocate(t *testing.T) {
 		"/d": &sessionlog.DisplacedError{Path: "/d"},
 		"/l": &vfs.LockedError{Path: "/l"},
 		"/t": &vfs.TooLargeError{Name: "/t"},
+		"/e": &Error{Path: "/e", Err: &vfs.LockedError{Path: "/l"}},
 		"/p": &fs.PathError{Op: "open", Path: "/p", Err: fs.ErrNotExist},
 		"":   errors.New("x"),
 	} {

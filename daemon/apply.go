@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -20,7 +21,7 @@ const maxBatch = 2 << 30
 
 // operations are those of a request, its conditions first.
 func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {
-	ops, err := appendOps(nil, m)
+	ops, err := memtool.AppendOps(nil, m)
 	if err != nil || m.GetFile() == "" {
 		return ops, err
 	}
@@ -46,36 +47,10 @@ func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {
 			return ops, nil
 		}
 		if err == nil {
-			ops, err = appendOps(ops, more)
+			ops, err = memtool.AppendOps(ops, more)
 		}
 		if err != nil {
 			return nil, &failure{code: 400, kind: "invalid", text: fmt.Sprintf("%s: message %d", name, n), err: err}
 		}
 	}
-}
-
-func appendOps(ops []crmem.Op, m *pb.ApplyMsg) ([]crmem.Op, error) {
-	for _, e := range m.GetUnchanged() {
-		ops = append(ops, crmem.Unchanged{Entry: Entry(e)})
-	}
-	for i, c := range m.GetChanges() {
-		switch c := c.GetChange().(type) {
-		case *pb.Change_Add:
-			e := Entry(c.Add)
-			ops = append(ops, crmem.Add{Name: e.Name, Content: e.Content, Aliases: e.Aliases, Kind: e.Kind})
-		case *pb.Change_Update:
-			e := Entry(c.Update)
-			ops = append(ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
-		case *pb.Change_Alias:
-			e := Entry(c.Alias)
-			ops = append(ops, crmem.Alias{Name: e.Name, Aliases: e.Aliases})
-		case *pb.Change_Remove:
-			ops = append(ops, crmem.Remove{Name: c.Remove})
-		case *pb.Change_Restore:
-			ops = append(ops, crmem.Restore{Entry: Entry(c.Restore)})
-		default:
-			return nil, invalid("change %d: empty or of a newer client", i+1)
-		}
-	}
-	return ops, nil
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 
 	"google.golang.org/protobuf/proto"
@@ -44,21 +45,7 @@ func (r *request) entries(list iter.Seq[*pb.Entry]) error {
 }
 
 func (r *request) entry(e crmem.Entry) error {
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: entryOf(e, true)}})
-}
-
-// entryOf is an entry as it goes over the wire.
-func entryOf(e crmem.Entry, content bool) *pb.Entry {
-	m := &pb.Entry{Id: e.ID, Name: e.Name, Kind: pb.EntryKind(e.Kind), CreatedAt: e.CreatedAt, Aliases: e.Aliases, Bytes: uint64(len(e.Content))}
-	if content {
-		m.Content = e.Content
-	}
-	return m
-}
-
-// Entry is an entry that came over the wire.
-func Entry(m *pb.Entry) crmem.Entry {
-	return crmem.Entry{ID: m.GetId(), Name: m.GetName(), Kind: crmem.Kind(m.GetKind()), CreatedAt: m.GetCreatedAt(), Content: m.GetContent(), Aliases: m.GetAliases()}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: memtool.Message(e, true)}})
 }
 
 // kinds are those that a request asks for; nil is every kind.

@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/model"
 	"crabmem/daemon/wire/pb"
 )
@@ -72,19 +73,11 @@ func message(err error) *pb.ErrorMsg {
 	}
 	if e, ok := errors.AsType[*crmem.TreeError](err); ok {
 		m.Path, m.Remedy = e.Path, e.Remedy
-		m.Details, _ = encode(TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
+		m.Details, _ = encode(memtool.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
 	}
 	if e, ok := errors.AsType[*crmem.ChangedError](err); ok {
 		m.Path, m.Remedy = e.Dir, "merge, which keeps both sides, or replace, which takes the tree"
-		m.Details, _ = encode(TreeDetails{Names: e.Names})
+		m.Details, _ = encode(memtool.TreeDetails{Names: e.Names})
 	}
 	return m
-}
-
-// TreeDetails are the details of errors that are about a tree of pages.
-type TreeDetails struct {
-	Path    string   `json:"path"` // in the tree, or the tree's own
-	Line    int      `json:"line"` // from 1; 0 = the whole file
-	Message string   `json:"message"`
-	Names   []string `json:"names,omitempty"` // entries that a load would have lost
 }

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -110,7 +111,7 @@ func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
 			if e.ID <= m.GetAfter() || of != nil && of[0] != e.Kind {
 				continue
 			}
-			if !yield(entryOf(e, m.GetContent())) {
+			if !yield(memtool.Message(e, m.GetContent())) {
 				return
 			}
 			if left--; left == 0 { // 0 went round: there is no limit
@@ -169,7 +170,7 @@ func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
 	}
 	return r.entries(func(yield func(*pb.Entry) bool) {
 		for _, e := range list {
-			if !yield(entryOf(e, m.GetContent())) {
+			if !yield(memtool.Message(e, m.GetContent())) {
 				return
 			}
 		}
@@ -192,14 +193,14 @@ func (d *Daemon) checkpoint(r *request) error {
 }
 
 func (d *Daemon) storeStats(r *request, m *pb.StoreStatsMsg) error {
-	a := StatsAnswer{Path: d.store.Path(), Stats: d.store.Stats()}
+	a := memtool.StatsAnswer{Path: d.store.Path(), Stats: d.store.Stats()}
 	if m.GetIndex() {
 		start := time.Now()
 		x, err := d.store.IndexStats(r.ctx, analysis.Standard)
 		if err != nil {
 			return err
 		}
-		a.Index = &IndexAnswer{x.Bytes, x.Terms, x.Postings, time.Since(start).Seconds()}
+		a.Index = &memtool.IndexAnswer{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
 	}
 	return r.report(a, nil)
 }

@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -89,7 +90,7 @@ func TestStoreOperations(t *testing.T) {
 		t.Errorf("%v, %v", r, err)
 	}
 	report, err := c.StoreStats(ctx, true)
-	var stats StatsAnswer
+	var stats memtool.StatsAnswer
 	if err != nil || json.Unmarshal(report.Json, &stats) != nil || stats.Entries != 1 || stats.Index.Terms == 0 || stats.Path != s.store.Path() {
 		t.Errorf("%s, %v", report.GetJson(), err)
 	}
@@ -200,7 +201,7 @@ func TestTreeOperations(t *testing.T) {
 	_, err := c.Dump(ctx, &pb.DumpMsg{Dir: "book"}, nil)
 	wantError(t, err, 400, "invalid", "absolute")
 	report, err := c.Dump(ctx, &pb.DumpMsg{Dir: dir, Progress: true}, func(*pb.Progress) {})
-	var dumped DumpAnswer
+	var dumped memtool.DumpAnswer
 	if err != nil || json.Unmarshal(report.Json, &dumped) != nil || dumped.Entries != 2 || len(dumped.Written) != 2 {
 		t.Fatalf("%s, %v", report.GetJson(), err)
 	}
@@ -209,7 +210,7 @@ func TestTreeOperations(t *testing.T) {
 	}
 	_, err = c.Load(ctx, &pb.LoadMsg{Dir: dir}, nil)
 	wantError(t, err, 409, "changed", "changed since")
-	var details TreeDetails
+	var details memtool.TreeDetails
 	if e, _ := errors.AsType[*client.Error](err); e == nil || json.Unmarshal(e.Details, &details) != nil || details.Names[0] != "c" {
 		t.Errorf("%+v", details)
 	}
@@ -221,7 +222,7 @@ func TestTreeOperations(t *testing.T) {
 			gone = strings.Join(p.Lines, " ")
 		}
 	})
-	var loaded LoadAnswer
+	var loaded memtool.LoadAnswer
 	if err != nil || json.Unmarshal(report.Json, &loaded) != nil || loaded.Removed[0] != "c" || gone != "c" || s.store.Len() != 2 {
 		t.Errorf("%s, %v, %q", report.GetJson(), err, gone)
 	}
@@ -277,7 +278,7 @@ func TestLoadOfASlowClient(t *testing.T) {
 			last = lines[len(lines)-1]
 		}
 	}
-	var loaded LoadAnswer
+	var loaded memtool.LoadAnswer
 	if err := json.Unmarshal(r.GetReport().GetJson(), &loaded); err != nil {
 		t.Fatalf("%v, %v", r, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -27,7 +28,7 @@ func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
 	if err != nil {
 		return err
 	}
-	return r.report(Dumped(report, m.GetDryRun()), nil)
+	return r.report(memtool.Dumped(report, m.GetDryRun()), nil)
 }
 
 func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
@@ -63,5 +64,5 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 	if err != nil {
 		return err
 	}
-	return r.report(Loaded(report, m.GetDryRun()), report.Warnings)
+	return r.report(memtool.Loaded(report, m.GetDryRun()), report.Warnings)
 }

@@ -18,7 +18,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon"
+	"crabmem/daemon/memtool"
 	"crabmem/testdata"
 
 	"github.com/spf13/cobra"
@@ -274,7 +274,7 @@ func (d *demo) playJSON() error {
 		return err
 	}
 	a.Problems = len(report.Problems)
-	var dumped daemon.DumpAnswer
+	var dumped memtool.DumpAnswer
 	if err := ask(&dumped, "dump", d.book()); err != nil {
 		return err
 	}

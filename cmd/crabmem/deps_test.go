@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"sessionlog/foreign":         {"sessionlog", "crmem/vfs"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/errtable":            {"crmem", "crmem/vfs", "sessionlog"},
+	"daemon/memtool":             {"daemon/errtable", "daemon/wire/pb", "crmem", "crmem/vfs", "crmem/recall"},
 	"daemon/client":              {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs", "daemon/model"},
 	"daemon/cron":                {"crmem/vfs"},
@@ -64,7 +65,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
 		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
-	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis"},
+	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool"},
 }
 
 // rivals are measured in bench and used nowhere else.

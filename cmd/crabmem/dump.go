@@ -8,7 +8,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/daemon"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -48,7 +48,7 @@ files aside. mdBook renders page content as is, including HTML.`,
 				return f
 			}
 			if c.JSON {
-				return c.PrintJSON(daemon.Dumped(r, dry))
+				return c.PrintJSON(memtool.Dumped(r, dry))
 			}
 			wrote, deleted, moved := "wrote", "deleted", "moved aside"
 			if dry {

@@ -6,7 +6,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/daemon"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -68,7 +68,7 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 		for _, w := range r.Warnings {
 			c.Warn(w)
 		}
-		a := daemon.Loaded(r, dry)
+		a := memtool.Loaded(r, dry)
 		if c.JSON && len(a.Conflicts) == 0 {
 			return c.PrintJSON(a)
 		}

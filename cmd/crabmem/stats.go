@@ -9,14 +9,14 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/daemon"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
 
 // statsAnswer is stats --json.
 type statsAnswer struct {
-	daemon.StatsAnswer
+	memtool.StatsAnswer
 	Daemon *daemonState `json:"daemon,omitempty"` // that has the store
 }
 
@@ -35,7 +35,7 @@ it. If a daemon holds the store, stats adds the daemon's figures.`,
 	cmd.Flags().BoolVar(&index, "index", false, "also build and measure the search index")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error {
-			a := statsAnswer{StatsAnswer: daemon.StatsAnswer{Path: s.Path(), Stats: s.Stats()}}
+			a := statsAnswer{StatsAnswer: memtool.StatsAnswer{Path: s.Path(), Stats: s.Stats()}}
 			if index {
 				start := time.Now()
 				var x bm25.Stats
@@ -46,7 +46,7 @@ it. If a daemon holds the store, stats adds the daemon's figures.`,
 				if err != nil {
 					return err
 				}
-				a.Index = &daemon.IndexAnswer{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
+				a.Index = &memtool.IndexAnswer{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
 			}
 			a.Daemon = c.daemonStats(cmd.Context(), s.Path())
 			if c.JSON {

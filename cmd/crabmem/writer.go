@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -70,7 +70,7 @@ func (w *writer) Remember(name, content string, aliases []string) (crmem.Entry, 
 		return crmem.Entry{}, err
 	}
 	e, err := w.d.Remember(w.ctx, &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0})
-	return daemon.Entry(e), lostAnswer(again(err))
+	return memtool.Entry(e), lostAnswer(again(err))
 }
 
 // Apply is that of a store.
@@ -88,7 +88,7 @@ func (w *writer) Apply(ops ...crmem.Op) error {
 	m := &pb.ApplyMsg{}
 	text := make(map[string]string) // by name, as the operations leave it
 	for _, op := range ops {
-		c, e := changeOf(op)
+		c, e := memtool.Change(op)
 		if _, seen := text[e.Name]; !seen {
 			old, err := s.Get(e.Name)
 			there := err == nil && old.Name == e.Name
@@ -101,7 +101,7 @@ func (w *writer) Apply(ops ...crmem.Op) error {
 				there = true
 			}
 			if there {
-				m.Unchanged = append(m.Unchanged, entryMsg(old))
+				m.Unchanged = append(m.Unchanged, memtool.Message(old, true))
 			}
 		}
 		if _, ok := op.(crmem.Alias); !ok {
@@ -125,36 +125,11 @@ func (w *writer) Apply(ops ...crmem.Op) error {
 	}
 	w.wrote = make(map[string]crmem.Entry, len(list))
 	for _, e := range list {
-		now := daemon.Entry(e)
+		now := memtool.Entry(e)
 		now.Content = text[now.Name]
 		w.wrote[now.Name] = now
 	}
 	return nil
-}
-
-// changeOf is an operation as it goes to the daemon, and the entry that it is
-// about.
-func changeOf(op crmem.Op) (*pb.Change, crmem.Entry) {
-	switch op := op.(type) {
-	case crmem.Add:
-		e := crmem.Entry{Name: op.Name, Content: op.Content, Aliases: op.Aliases, Kind: op.Kind}
-		return &pb.Change{Change: &pb.Change_Add{Add: entryMsg(e)}}, e
-	case crmem.Update:
-		e := crmem.Entry{Name: op.Name, Content: op.Content, Aliases: op.Aliases}
-		return &pb.Change{Change: &pb.Change_Update{Update: entryMsg(e)}}, e
-	case crmem.Alias:
-		e := crmem.Entry{Name: op.Name, Aliases: op.Aliases}
-		return &pb.Change{Change: &pb.Change_Alias{Alias: entryMsg(e)}}, e
-	case crmem.Remove:
-		return &pb.Change{Change: &pb.Change_Remove{Remove: op.Name}}, crmem.Entry{Name: op.Name}
-	case crmem.Restore:
-		return &pb.Change{Change: &pb.Change_Restore{Restore: entryMsg(op.Entry)}}, op.Entry
-	}
-	return &pb.Change{}, crmem.Entry{} // which the daemon refuses
-}
-
-func entryMsg(e crmem.Entry) *pb.Entry {
-	return &pb.Entry{Id: e.ID, Name: e.Name, Kind: pb.EntryKind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases}
 }
 
 // batchFile writes changes that are more than a frame to a file of its user's
@@ -237,7 +212,7 @@ func (w *writer) Load(dir string, o *crmem.LoadOptions) (crmem.LoadReport, error
 	if err != nil {
 		return report, treeError(lostAnswer(err), abs, dir)
 	}
-	var a daemon.LoadAnswer
+	var a memtool.LoadAnswer
 	if err := json.Unmarshal(r.GetJson(), &a); err != nil {
 		return report, err
 	}
@@ -256,7 +231,7 @@ func treeError(err error, abs, dir string) error {
 	if !ok {
 		return err
 	}
-	var d daemon.TreeDetails
+	var d memtool.TreeDetails
 	if len(e.Details) > 0 && json.Unmarshal(e.Details, &d) != nil {
 		return err
 	}

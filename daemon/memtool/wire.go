@@ -1,0 +1,72 @@
+package memtool
+
+import (
+	"fmt"
+	"net/http"
+
+	"crabmem/crmem"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/wire/pb"
+)
+
+// Message returns an entry as a message, with its content if content is set.
+func Message(e crmem.Entry, content bool) *pb.Entry {
+	m := &pb.Entry{Id: e.ID, Name: e.Name, Kind: pb.EntryKind(e.Kind), CreatedAt: e.CreatedAt, Aliases: e.Aliases, Bytes: uint64(len(e.Content))}
+	if content {
+		m.Content = e.Content
+	}
+	return m
+}
+
+// Entry returns the entry of a message.
+func Entry(m *pb.Entry) crmem.Entry {
+	return crmem.Entry{ID: m.GetId(), Name: m.GetName(), Kind: crmem.Kind(m.GetKind()), CreatedAt: m.GetCreatedAt(), Content: m.GetContent(), Aliases: m.GetAliases()}
+}
+
+// Change returns an operation as a message, and the entry that it changes.
+func Change(op crmem.Op) (*pb.Change, crmem.Entry) {
+	switch op := op.(type) {
+	case crmem.Add:
+		e := crmem.Entry{Name: op.Name, Content: op.Content, Aliases: op.Aliases, Kind: op.Kind}
+		return &pb.Change{Change: &pb.Change_Add{Add: Message(e, true)}}, e
+	case crmem.Update:
+		e := crmem.Entry{Name: op.Name, Content: op.Content, Aliases: op.Aliases}
+		return &pb.Change{Change: &pb.Change_Update{Update: Message(e, true)}}, e
+	case crmem.Alias:
+		e := crmem.Entry{Name: op.Name, Aliases: op.Aliases}
+		return &pb.Change{Change: &pb.Change_Alias{Alias: Message(e, true)}}, e
+	case crmem.Remove:
+		return &pb.Change{Change: &pb.Change_Remove{Remove: op.Name}}, crmem.Entry{Name: op.Name}
+	case crmem.Restore:
+		return &pb.Change{Change: &pb.Change_Restore{Restore: Message(op.Entry, true)}}, op.Entry
+	}
+	return &pb.Change{}, crmem.Entry{} // which the daemon refuses
+}
+
+// AppendOps appends the operations of a message, its conditions first.
+func AppendOps(ops []crmem.Op, m *pb.ApplyMsg) ([]crmem.Op, error) {
+	for _, e := range m.GetUnchanged() {
+		ops = append(ops, crmem.Unchanged{Entry: Entry(e)})
+	}
+	for i, c := range m.GetChanges() {
+		switch c := c.GetChange().(type) {
+		case *pb.Change_Add:
+			e := Entry(c.Add)
+			ops = append(ops, crmem.Add{Name: e.Name, Content: e.Content, Aliases: e.Aliases, Kind: e.Kind})
+		case *pb.Change_Update:
+			e := Entry(c.Update)
+			ops = append(ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
+		case *pb.Change_Alias:
+			e := Entry(c.Alias)
+			ops = append(ops, crmem.Alias{Name: e.Name, Aliases: e.Aliases})
+		case *pb.Change_Remove:
+			ops = append(ops, crmem.Remove{Name: c.Remove})
+		case *pb.Change_Restore:
+			ops = append(ops, crmem.Restore{Entry: Entry(c.Restore)})
+		default:
+			return nil, &errtable.Error{Kind: "invalid", HTTP: http.StatusBadRequest, Exit: errtable.ExitUsage,
+				Message: fmt.Sprintf("change %d: empty or of a newer client", i+1)}
+		}
+	}
+	return ops, nil
+}

@@ -3,7 +3,6 @@ package sessionlog
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -98,24 +97,5 @@ func BenchmarkCount(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkNameCheck is what S27 adds to a write.
-func BenchmarkNameCheck(b *testing.B) {
-	d, err := OpenDir(filepath.Join(b.TempDir(), "sessions"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := d.Create(Meta{Agent: "crab", CreatedBy: "user"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := l.check(l.size); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

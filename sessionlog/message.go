@@ -1,0 +1,73 @@
+package sessionlog
+
+import "time"
+
+// Roles of messages. A message may have any other.
+const (
+	RoleSystem    = "system"
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+	RoleTool      = "tool"
+)
+
+// Message is one message of a conversation. Its line in a session file is its
+// JSON form.
+type Message struct {
+	Role             string
+	Content          string
+	ReasoningContent string
+	ToolCallID       string // of the call that a tool's message answers
+	ToolCalls        []ToolCall
+
+	// Sender is who a user message came from. It is never written.
+	Sender string
+	// Injected marks what was put in for one run: it is never written.
+	Injected bool
+}
+
+// ToolCall is a model's request to run a tool.
+type ToolCall struct {
+	ID       string
+	Type     string // "function"; written so when empty
+	Function Function
+}
+
+// Function is what a tool call calls.
+type Function struct {
+	Name      string
+	Arguments string // JSON text
+}
+
+// Meta is what a session says of itself.
+type Meta struct {
+	Agent      string
+	CreatedBy  string
+	CreatedAt  string // RFC 3339; any string in a file of another program
+	Title      string
+	UptimeSecs uint64
+	// Source is where an imported session came from. Such a session is never
+	// written to again.
+	Source string
+}
+
+// Created returns CreatedAt as a time; false when it is none.
+func (m *Meta) Created() (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339Nano, m.CreatedAt)
+	return t, err == nil
+}
+
+// Timestamp writes a time as created_at holds it: UTC, with 0, 3, 6 or 9
+// decimals.
+func Timestamp(t time.Time) string {
+	t = t.UTC()
+	layout := "2006-01-02T15:04:05.000000000-07:00"
+	switch ns := t.Nanosecond(); {
+	case ns == 0:
+		layout = "2006-01-02T15:04:05-07:00"
+	case ns%1_000_000 == 0:
+		layout = "2006-01-02T15:04:05.000-07:00"
+	case ns%1_000 == 0:
+		layout = "2006-01-02T15:04:05.000000-07:00"
+	}
+	return t.Format(layout)
+}

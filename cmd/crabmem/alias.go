@@ -71,7 +71,7 @@ Several entries may share an alias. Such an alias finds no entry.`,
 					for _, a := range given {
 						if !slices.Contains(e.Aliases, a) {
 							return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: files.Path(),
-								Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " shows what it has"}
+								Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " lists its aliases"}
 						}
 					}
 					list = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) })

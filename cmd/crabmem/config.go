@@ -235,7 +235,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 			return notSet(aboutConfig(err))
 		}
 		if change.CommentsLost {
-			a.Notes = append(a.Notes, "config.toml had comments, and has none now")
+			a.Notes = append(a.Notes, "config.toml lost its comments")
 		}
 	}
 	if c.JSON {
@@ -252,7 +252,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	return nil
 }
 
-const mendConfig = "mend it; crabmem init --force writes one that explains itself, and keeps yours beside it"
+const mendConfig = "fix config.toml, or run crabmem init --force: it renames the file and writes a new one"
 
 // aboutConfig gives errors of the configuration their code and their details.
 func aboutConfig(err error) error {
@@ -270,7 +270,7 @@ func notSet(err error) error {
 	if f.Kind != "config" {
 		return err
 	}
-	f.Remedy = "nothing was changed: crabmem config get shows the keys there are, crabmem config check what is wrong with them"
+	f.Remedy = "nothing was changed: crabmem config get lists the keys, crabmem config check their problems"
 	return f
 }
 

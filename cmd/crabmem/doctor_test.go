@@ -198,7 +198,7 @@ func TestDoctor(t *testing.T) {
 		remedy string
 	}{
 		{"the home is open to others", func(p *patient) { chmod(p, ".", 0o755) },
-			"home", doctor.Warn, "is open to others: mode 0755", "chmod 700 "},
+			"home", doctor.Warn, "other users can read ", "chmod 700 "},
 		{"a file is another user's", func(p *patient) {
 			if os.Geteuid() != 0 {
 				p.Skip("SKIPPED: only root can give files away")
@@ -239,16 +239,16 @@ func TestDoctor(t *testing.T) {
 			if err := l.SetText("pid 4711\nboot x\ncommand crabmem import\nsocket \nstate dirty\n"); err != nil {
 				p.Fatal(err)
 			}
-		}, "lock", doctor.Warn, "crabmem import (pid 4711) has the store", "wait for it"},
+		}, "lock", doctor.Warn, "crabmem import (pid 4711) holds the lock", "wait until"},
 		{"a line of a session is damaged", func(p *patient) { p.change("sessions/crab_user_1.jsonl", `"content":"hi"}`, `"content":`) },
 			"sessions", doctor.Fail, "crab_user_1.jsonl: line 2", "crabmem sessions repair crab_user_1"},
 		{"a socket was left", func(p *patient) {
 			if err := leftSocket(daemon.Socket(p.home)); err != nil {
 				p.Fatal(err)
 			}
-		}, "socket", doctor.Warn, "nobody listens on", "crabmem daemon start"},
+		}, "socket", doctor.Warn, "has no listener", "crabmem daemon start"},
 		{"something else is where the socket belongs", func(p *patient) { p.write("daemon.sock", "mine") },
-			"socket", doctor.Fail, "is not a socket", "mv "},
+			"socket", doctor.Fail, "not a socket", "mv "},
 		{"somebody else listens", func(p *patient) {
 			l := p.listen()
 			go func() { // until the listener is closed
@@ -261,21 +261,21 @@ func TestDoctor(t *testing.T) {
 					c.Close()
 				}
 			}()
-		}, "socket", doctor.Fail, "it is not the daemon that answers", "end who listens there"},
+		}, "socket", doctor.Fail, "another program answers", "stop the listener"},
 		{"the daemon hangs", func(p *patient) { p.listen() },
-			"socket", doctor.Fail, "does not answer within 1s", "end who listens there"},
+			"socket", doctor.Fail, "does not answer within 1s", "stop the listener"},
 		{"the daemon's sockets are gone", func(p *patient) {
 			serveSick(p, "")
 			if err := errors.Join(os.Remove(daemon.Socket(p.home)), os.Remove(filepath.Join(p.home, "run", "crabtalk.sock"))); err != nil {
 				p.Fatal(err)
 			}
-		}, "daemon", doctor.Fail, "has the home, and nobody answers", "crabmem daemon start"},
+		}, "daemon", doctor.Fail, "holds the home, but does not answer", "crabmem daemon start"},
 		{"the daemon is of another version", func(p *patient) { serveSick(p, "0.0.1") },
 			"daemon", doctor.Warn, "the daemon is of version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
 		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
-			"config", doctor.Fail, "config.toml:", "mend it in "},
+			"config", doctor.Fail, "config.toml:", "fix it in "},
 		{"the key is not set", func(p *patient) { p.key = "" },
-			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "mend it in "},
+			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "fix it in "},
 		{"the key is wrong", func(p *patient) { p.key = "sk-wrong" },
 			"provider far", doctor.Fail, "/v1/models refuses the request", "put a valid key"},
 		{"the provider is away", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },
@@ -300,26 +300,26 @@ func TestDoctor(t *testing.T) {
 		{"the program of a server is not there", func(p *patient) {
 			p.change("config.toml", "[agents.reader]", "[mcps.files]\ncommand = \"no-such-server\"\n[agents.reader]")
 		},
-			"server files", doctor.Fail, "there is no program no-such-server", "install it"},
+			"server files", doctor.Fail, "program no-such-server not found", "install it"},
 		{"a link leads nowhere", func(p *patient) {
 			if err := os.Symlink("/nowhere/at/all", filepath.Join(p.home, "history")); err != nil {
 				p.Fatal(err)
 			}
-		}, "home", doctor.Fail, "history is a link, and leads nowhere", "put back what the link leads to"},
+		}, "home", doctor.Fail, "history is a link without a target", "restore the target of the link"},
 		{"a confined agent cannot be confined", func(p *patient) { p.confined = &sandbox.Error{Err: errors.New("no namespaces")} },
 			"confinement", doctor.Fail, "agent reader is scoped, and its commands cannot be confined here: no namespaces", `access = "never"`},
 		{"a component is gone", func(p *patient) {
 			_, port, _ := strings.Cut(closedPort(p), ":")
 			p.write("run/mail.port", port)
-		}, "components", doctor.Warn, "and nobody listens there", "start mail again"},
+		}, "components", doctor.Warn, "which has no listener", "start mail again"},
 		{"a port file is empty", func(p *patient) { p.write("run/mail.port", "") },
 			"components", doctor.Warn, "mail.port holds no port", "start the component again"},
 		{"a cron cannot be read", func(p *patient) {
 			p.write("crons.toml", "[[cron]]\nid = 2\nschedule = \"nonsense\"\nskill = \"check-feeds\"\nsession = 1\nonce = false\n")
 		},
-			"crons", doctor.Warn, "crons.toml:3", "mend or remove that entry"},
+			"crons", doctor.Warn, "crons.toml:3", "fix or remove the entry"},
 		{"a cron has no skill", func(p *patient) { p.change("crons.toml", `"check-feeds"`, `"feeds"`) },
-			"crons", doctor.Warn, "cron 1 runs /feeds, and there is no such skill", "crabmem skills new feeds"},
+			"crons", doctor.Warn, "cron 1 runs /feeds: skill not found", "crabmem skills new feeds"},
 		{"a cron has no session", func(p *patient) { p.change("crons.toml", "crab_user_1", "crab_user_2") },
 			"crons", doctor.Warn, "runs in the session crab_user_2, which is not there", "crabmem cron remove 1"},
 		{"a skill is not used", func(p *patient) { p.write("skills/half/SKILL.md", "---\nname: half\n---\n") },
@@ -334,7 +334,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}, "logs", doctor.Warn, "daemon.log has 64.0 MiB", "rm "},
 		{"the clock is behind", func(p *patient) { p.now = time.Now().Add(-time.Hour) },
-			"clock", doctor.Warn, "and the clock says", "set the clock"},
+			"clock", doctor.Warn, "but the clock shows", "set the clock"},
 		{"the clock was never set", func(p *patient) { p.now = time.Unix(1000, 0) },
 			"clock", doctor.Fail, "1970-01-01T00:16:40Z", "set the clock"},
 	} {
@@ -422,7 +422,7 @@ func damage(p *patient, name string, at int) {
 	p.write(name, string(b))
 }
 
-// closedPort is an address where nobody listens.
+// closedPort is an address without a listener.
 func closedPort(p *patient) string {
 	p.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -475,7 +475,7 @@ func TestDoctorHostile(t *testing.T) {
 	}
 }
 
-// leftSocket leaves a socket on which nobody listens.
+// leftSocket leaves a socket without a listener.
 func leftSocket(path string) error {
 	l, err := net.Listen("unix", path)
 	if err != nil {

@@ -43,7 +43,7 @@ files aside. mdBook renders page content as is, including HTML.`,
 			if err != nil {
 				f := treeFailure(args[0], err)
 				if strings.HasSuffix(f.Message, ", not a directory") {
-					f.Remedy = "name another: dump makes a directory that is not there"
+					f.Remedy = "choose another path: dump creates a missing directory"
 				}
 				return f
 			}
@@ -93,9 +93,9 @@ func treeFailure(dir string, err error) *cli.Failure {
 	dir = cli.ShellWord(dir)
 	switch {
 	case errors.Is(err, crmem.ErrEdited):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" loads the edits; crabmem dump --force "+dir+" moves them aside"
 	case errors.Is(err, crmem.ErrChanged):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" takes the tree"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" replaces the store"
 	}
 	return f
 }
@@ -109,7 +109,7 @@ func oneDir(cmd *cobra.Command, args []string) error {
 	case "":
 		return wrongArgs(cmd, "DIR is empty")
 	case "-":
-		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "a tree is a directory, and - is none",
+		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "open tree \"-\": not a directory",
 			Remedy: "crabmem export and crabmem import - use the standard streams; ./- is a directory of that name"}
 	}
 	return nil

@@ -133,7 +133,7 @@ func gone(err error) error {
 		errors.Is(err, errEnough) || errors.As(err, new(*interrupted)) {
 		return err
 	}
-	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Message: "the daemon went away: " + err.Error(), Remedy: "crabmem daemon start", Err: err}
+	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Message: "read events: connection to the daemon lost: " + err.Error(), Remedy: "crabmem daemon start", Err: err}
 }
 
 func (c *app) showEvent(e event) error {

@@ -15,7 +15,7 @@ import (
 
 // running is the row of an error that only this program returns.
 var running = errtable.Row{Err: daemon.ErrRunning, Kind: "running", HTTP: http.StatusConflict, Exit: cli.ExitConflict,
-	Fix: "crabmem daemon stop ends it, crabmem daemon status says how it is"}
+	Fix: "run crabmem daemon stop, or crabmem daemon status for details"}
 
 // classify returns an error as a failure with the exit code, the place and the
 // fix of its row in errtable.

@@ -188,7 +188,7 @@ func (c *app) importChats(ctx context.Context, in *importer.Source, a *imported)
 			return context.Cause(ctx)
 		}
 		if n := len(a.Sessions); err == nil && n > 0 && n == a.Kept && a.Sessions[0].Source == "" {
-			return sourceFormatError(in, fmt.Errorf("nothing that can be taken: %s", a.Sessions[0].Reason))
+			return sourceFormatError(in, fmt.Errorf("no entries to import: %s", a.Sessions[0].Reason))
 		}
 		return sourceError(in, err)
 	})

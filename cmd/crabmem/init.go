@@ -58,8 +58,8 @@ func (c *app) init(ctx context.Context, force bool) error {
 	a := initAnswer{Path: path, OpenAI: c.Getenv("OPENAI_API_KEY") != ""}
 	if _, err := c.fs.Lstat(path); err == nil {
 		if !force {
-			return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: path, Message: "there is a configuration: " + path,
-				Remedy: "crabmem init --force keeps it beside the new one"}
+			return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: path, Message: "create " + path + ": file exists",
+				Remedy: "use crabmem init --force to keep the old file under a new name"}
 		}
 		if a.Kept, err = c.freeName(path + ".old"); err != nil {
 			return err

@@ -85,8 +85,8 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 			c.Say("conflict: %s: the tree's text is %s, the store's %s", cli.Label(k.Name), cli.Printable(k.Page), cli.Printable(k.File))
 		}
 		return &cli.Failure{Code: cli.ExitConflict, Kind: "conflicts", Path: dir, More: a,
-			Message: fmt.Sprintf("%s changed on both sides; the store's text was kept and stands beside the tree's", cli.Plural(len(a.Conflicts), "entry", "entries")),
-			Remedy:  "make each page what you want, remove its file under conflicts/, and load again"}
+			Message: fmt.Sprintf("load tree: %s in conflict; the store kept its text and copied it to conflicts/", cli.Plural(len(a.Conflicts), "entry", "entries")),
+			Remedy:  "edit each page, remove its file under conflicts/, then load again"}
 	}
 	return cmd
 }

@@ -153,7 +153,7 @@ environment variable of this command that contains the key.`,
 		m := &pb.AddModelsMsg{Provider: args[0], Models: args[1:], Kind: kind, BaseUrl: url}
 		if key != "" {
 			if m.ApiKey = c.Getenv(key); m.ApiKey == "" {
-				return cli.Usagef("--key-env %s: there is no such variable, or it is empty", key)
+				return cli.Usagef("--key-env %s: variable is unset or empty", key)
 			}
 		}
 		return c.models(cmd.Context(), "added "+cli.Plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })

@@ -35,7 +35,7 @@ one of the flags and never removes notes.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		byAge, byCount := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
 		if !byAge && !byCount {
-			return wrongArgs(cmd, "say what to prune: --older-than AGE or --keep N")
+			return wrongArgs(cmd, "missing --older-than AGE or --keep N")
 		}
 		if keep < 0 {
 			return cli.Usagef("--keep %d: want 0 or more", keep)

@@ -70,7 +70,7 @@ and the other one gets a name that repair prints.`,
 			c.Say("%s", cli.Printable(n))
 		}
 		for _, f := range r.Files {
-			c.Say("%s: %d bytes: %d recovered, %d set aside", cli.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
+			c.Say("%s: %d bytes: %d recovered, %d quarantined", cli.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
 			if f.Kept != "" {
 				c.Say("  kept in %s", cli.Printable(f.Kept))
 			}
@@ -79,7 +79,7 @@ and the other one gets a name that repair prints.`,
 		case keepLog != "":
 			c.Say("took %s and the log that extends it", cli.Printable(keepLog))
 		case len(r.Files) == 0:
-			c.Say("%s is whole, nothing was changed", cli.Printable(r.Path))
+			c.Say("%s is valid, nothing was changed", cli.Printable(r.Path))
 		}
 		c.Say("%s in the store", cli.Plural(r.Entries, "entry", "entries"))
 		return nil
@@ -105,7 +105,7 @@ func (c *app) repairDry(path string) error {
 		c.Say("  %s", cli.Printable(p.Remedy))
 	}
 	if len(r.Problems) == 0 {
-		c.Say("%s is whole, there is nothing to repair", cli.Printable(r.Path))
+		c.Say("%s is valid, nothing to repair", cli.Printable(r.Path))
 	}
 	return nil
 }

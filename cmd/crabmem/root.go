@@ -294,12 +294,12 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		if like := likeFlags(cmd, e.GetSpecifiedName()); len(like) > 0 {
 			f.Remedy = "--" + strings.Join(like, ", --")
 		} else if strings.Contains(cmd.Use, "TEXT") || strings.Contains(cmd.Use, "QUERY") || strings.Contains(cmd.Use, "NAME") {
-			f.Remedy += "; what begins with - and is no flag goes behind --"
+			f.Remedy += "; put arguments that begin with - after --"
 		}
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := e.GetFlag()
-		want := map[string]string{"bool": "true or false", "int": "a whole number", "duration": "a number and a unit, as 10s or 500ms"}[flag.Value.Type()]
+		want := map[string]string{"bool": "true or false", "int": "an integer", "duration": "a number and a unit, such as 10s or 500ms"}[flag.Value.Type()]
 		if want != "" {
 			f.Message = fmt.Sprintf("--%s %q: want %s", flag.Name, e.GetValue(), want)
 		}
@@ -334,7 +334,7 @@ func exactly(n int, names string) cobra.PositionalArgs {
 		case len(args) < n:
 			return wrongArgs(cmd, "missing argument: want %s", names)
 		case len(args) > n:
-			return wrongArgs(cmd, "too many arguments: want %s; quote what belongs together", names)
+			return wrongArgs(cmd, "too many arguments: want %s; quote an argument that has spaces", names)
 		}
 		return nil
 	}

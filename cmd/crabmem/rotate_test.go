@@ -108,7 +108,7 @@ func TestRotateKeepsNone(t *testing.T) {
 	}
 }
 
-// TestRotateFails writes on where a log cannot be set aside: no line is lost.
+// TestRotateFails writes on where a log cannot be renamed: no line is lost.
 func TestRotateFails(t *testing.T) {
 	m := vfs.NewMem()
 	c := newApp(nil, nil, nil)
@@ -144,7 +144,7 @@ func TestRotateFails(t *testing.T) {
 	}
 }
 
-// TestDaemonRotates starts a daemon that finds a long log: it is set aside, by
+// TestDaemonRotates starts a daemon that finds a long log: it is renamed, by
 // the limits of the configuration. A second daemon leaves the files alone.
 func TestDaemonRotates(t *testing.T) {
 	dir, err := os.MkdirTemp("", "crab")
@@ -175,7 +175,7 @@ func TestDaemonRotates(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if b, err := os.ReadFile(name + ".1"); err != nil || !bytes.HasPrefix(b, long) {
-		t.Errorf("what was set aside has %d bytes: %v", len(b), err)
+		t.Errorf("the old log has %d bytes: %v", len(b), err)
 	}
 	second := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name, "--lock-wait", "0"})
 	if code := classify(second).Code; code != cli.ExitConflict {

@@ -123,7 +123,7 @@ func aboutService(err error) error {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install", Err: err}
 	case errors.Is(err, exec.ErrNotFound):
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "no_services", Message: err.Error(), Err: err,
-			Remedy: "crabmem daemon start runs it without the system; crabmem service install --print shows what to install"}
+			Remedy: "crabmem daemon start runs it without a service; crabmem service install --print prints the definition"}
 	case errors.As(err, new(*exec.ExitError)):
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "service", Message: err.Error(), Err: err,
 			Remedy: "crabmem service logs; crabmem daemon start runs it without the system"}
@@ -317,14 +317,14 @@ code is 3 if the service is not installed, and 8 if no daemon runs.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if !st.Installed {
-				return fmt.Errorf("%w: there is no %s", service.ErrNotInstalled, st.File)
+				return fmt.Errorf("%w: %s not found", service.ErrNotInstalled, st.File)
 			}
 			if st.hung != nil {
 				return st.hung
 			}
 			if !st.Running {
 				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.File, Message: "installed, and no daemon answers: " + st.File,
-					Remedy: "crabmem service start; crabmem service logs says why it ended"}
+					Remedy: "run crabmem service start; crabmem service logs shows why the daemon exited"}
 			}
 			if c.JSON {
 				return c.PrintJSON(st)
@@ -366,7 +366,7 @@ not change. If no service is installed, uninstall exits with 0.`,
 				return err
 			}
 			st.Installed, st.Running, st.Pid = false, false, 0
-			return c.saidService(st, "uninstalled: %s is gone", cli.Printable(st.File))
+			return c.saidService(st, "uninstalled: removed %s", cli.Printable(st.File))
 		})
 	}
 	return cmd

@@ -83,7 +83,7 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Op == "resolve" {
 		return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_sessions", Message: err.Error(), Path: path, Err: err,
-			Remedy: "put back what the link leads to, or remove the link"}
+			Remedy: "restore the target of the link, or remove the link"}
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, Err: err,

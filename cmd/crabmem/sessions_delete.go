@@ -133,7 +133,7 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 				if err != nil {
 					f := classify(err)
 					if f.Kind == "not_found" {
-						f.Remedy = "crabmem sessions list --trash shows what can be restored"
+						f.Remedy = "crabmem sessions list --trash lists the deleted sessions"
 					}
 					return afterOthers(aboutSession(f), "restored", back)
 				}

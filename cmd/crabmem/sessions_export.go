@@ -75,7 +75,7 @@ func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {
 		}
 	}
 	if left > 0 {
-		c.Warn(fmt.Sprintf("%s: left out what cannot be read of %s; crabmem sessions verify %s says which", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
+		c.Warn(fmt.Sprintf("%s: omitted the invalid parts of %s; crabmem sessions verify %s lists them", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
 	}
 	return nil
 }

@@ -199,7 +199,7 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, nil
 	}
 	if other := taken[t.Meta.Source]; other != "" {
-		f.Reason = "of the session that is in " + other
+		f.Reason = "same session as " + other
 		return f, nil
 	}
 	taken[t.Meta.Source] = file.Path

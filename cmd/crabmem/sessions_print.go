@@ -23,7 +23,7 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		}
 		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, cli.Plural(d.Bytes, "byte", "bytes"), cli.Printable(d.Message))
 		if l.Pieces > 0 {
-			why += "; in it " + cli.Plural(l.Pieces, "whole record", "whole records") + ":"
+			why += "; in it " + cli.Plural(l.Pieces, "complete record", "complete records") + ":"
 		}
 		c.printHead(l.Number, what, why)
 	}
@@ -31,7 +31,7 @@ func (c *app) printLine(l *sessionlog.Line) error {
 	case sessionlog.KindMessage:
 		c.printMessage(l.Number, &l.Message)
 	case sessionlog.KindMarker:
-		c.printHead(l.Number, "compacted: from here on this stands for what is above", "")
+		c.printHead(l.Number, "compacted: this summary replaces the lines above", "")
 		c.printText(textIndent, l.Summary)
 	case sessionlog.KindMeta:
 		c.printHead(l.Number, "begun", fmt.Sprintf("%s with %s, %s", cli.Label(l.Meta.Agent), cli.Label(l.Meta.CreatedBy), cli.Printable(l.Meta.CreatedAt)))

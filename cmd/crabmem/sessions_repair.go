@@ -69,7 +69,7 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		}
 		if errors.Is(err, sessionlog.ErrFormat) {
 			f := classify(err)
-			f.Remedy = "put its first line back; crabmem sessions export " + cli.ShellWord(args[0]) + " gives what can be read"
+			f.Remedy = "put its first line back; crabmem sessions export " + cli.ShellWord(args[0]) + " writes the readable lines"
 			return f
 		}
 		if err != nil {
@@ -87,14 +87,14 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 			parts = append(parts, took+" "+cli.Plural(did.Dropped, "line", "lines"))
 		}
 		if did.Unglued > 0 {
-			parts = append(parts, cut+" "+cli.Plural(did.Unglued, "record", "records")+" free of what it was glued to")
+			parts = append(parts, cut+" "+cli.Plural(did.Unglued, "record", "records")+" from joined lines")
 		}
 		if parts == nil {
-			parts = []string{"it is whole, there is nothing to repair"}
+			parts = []string{"session is valid, nothing to repair"}
 		}
 		c.Say("%s: %s", cli.Printable(did.File), strings.Join(parts, ", "))
 		if did.Copy != "" {
-			c.Say("  as it was it is kept in %s", cli.Printable(did.Copy))
+			c.Say("  original kept in %s", cli.Printable(did.Copy))
 		}
 		return nil
 	}

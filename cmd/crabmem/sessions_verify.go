@@ -98,9 +98,9 @@ is a warning with exit code 0: the next write moves it to a quarantine file.`,
 			}
 			what := fmt.Sprintf("%s, %s", cli.Plural(r.Messages, "message", "messages"), cli.Size(r.Bytes))
 			if len(args) == 1 {
-				c.Say("%s is whole: %s", cli.Printable(args[0]), what)
+				c.Say("%s is valid: %s", cli.Printable(args[0]), what)
 			} else {
-				c.Say("%s is whole: %s, %s", cli.Printable(r.Folder), cli.Plural(r.Sessions, "session", "sessions"), what)
+				c.Say("%s is valid: %s, %s", cli.Printable(r.Folder), cli.Plural(r.Sessions, "session", "sessions"), what)
 			}
 			return nil
 		})
@@ -167,7 +167,7 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 			r.Damaged++
 			r.add(sessionProblem{Kind: problemAmbiguous, ID: i.ID, File: path,
 				Message: fmt.Sprintf("%s: has the id %s, as %s has", path, i.ID, other),
-				Remedy:  "move the one that does not belong there out of the folder; until then name them by file"})
+				Remedy:  "move the extra file out of the folder; until then use the file names"})
 		}
 		first[i.ID] = i.File
 		if i.Damaged > 0 || i.Torn > 0 {

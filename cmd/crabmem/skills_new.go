@@ -67,7 +67,7 @@ If a skill NAME exists, new changes nothing and exits with 4.`,
 		if c.JSON {
 			return c.PrintJSON(begunSkill{args[0], file})
 		}
-		c.Say("begun: write what to do into %s", cli.Printable(file))
+		c.Say("created: write the instructions into %s", cli.Printable(file))
 		return nil
 	}
 	return cmd

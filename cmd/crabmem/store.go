@@ -107,7 +107,7 @@ func (c *app) about(path string, err error) error {
 	_, lerr := c.fs.Lstat(path)
 	switch e, ok := errors.AsType[*fs.PathError](err); {
 	case f.Kind == "failed" && ok && e.Op == "resolve":
-		f.Code, f.Kind, f.Remedy = cli.ExitNotFound, "no_store", "put back what the link leads to, or remove the link"
+		f.Code, f.Kind, f.Remedy = cli.ExitNotFound, "no_store", "restore the target of the link, or remove the link"
 	case f.Kind == "foreign" && missing(lerr) && !strings.Contains(f.Message, "run crabmem repair"):
 		// There is no file to keep.
 		f.Remedy = "put the file back beside its log, or: crabmem repair --keep-log with a copy of it"

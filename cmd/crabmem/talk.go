@@ -154,7 +154,7 @@ func said(err error) error {
 		return needs(err)
 	case errors.Is(err, wire.ErrClosed), errors.Is(err, wire.ErrTruncated), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.As(err, &lost):
 		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "lost", Message: "the connection to the daemon was lost: " + err.Error(),
-			Remedy: "crabmem daemon start, then say it again: what was said is in the session", Err: err}
+			Remedy: "crabmem daemon start, then send the message again; the session has the messages so far", Err: err}
 	}
 	return err
 }
@@ -165,10 +165,10 @@ var talkRemedies = map[string]string{
 	"unknown_agent": "name one of the agents in config.toml, or leave --agent out",
 	"unknown_model": "name one of the models in config.toml, or offline",
 	"model":         "check the provider in config.toml; --model offline answers without one",
-	"exhausted":     "ask for less at once, or raise max_iterations of the agent",
+	"exhausted":     "ask for less, or raise max_iterations of the agent",
 	"read_only":     "begin a session of your own with --new: this one was imported",
 	"format":        chat.FormatRemedy,
-	"too_many":      "wait until others are done",
+	"too_many":      "wait until other runs finish",
 }
 
 // absolute makes the name of a directory one that the daemon understands.

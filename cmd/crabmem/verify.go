@@ -42,7 +42,7 @@ quarantine file.`,
 		if c.JSON {
 			return c.PrintJSON(r)
 		}
-		c.Say("%s is whole: %s; %s, and %s in the log", cli.Printable(r.Path), cli.Plural(r.Entries, "entry", "entries"),
+		c.Say("%s is valid: %s; %s, and %s in the log", cli.Printable(r.Path), cli.Plural(r.Entries, "entry", "entries"),
 			cli.Size(r.SnapshotBytes), cli.Plural(r.LogOps, "operation", "operations"))
 		return nil
 	}

@@ -18,7 +18,7 @@ type dialog struct {
 }
 
 // NoUserReply is the reply where there is no person.
-const NoUserReply = "Nobody is there to answer. Decide it yourself, and say what you decided; where you must not, say what you need to know."
+const NoUserReply = "No user is connected. Decide yourself and report the decision. If you must not decide, report the question."
 
 // more reports whether a question is left.
 func (d *dialog) more() bool { return len(d.answers) < len(d.questions) }

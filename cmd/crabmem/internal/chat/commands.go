@@ -21,9 +21,9 @@ type chatCommand struct {
 func chatCommands() []chatCommand {
 	return []chatCommand{
 		{"clear", "", "begin a session; the one before is kept", (*chat).clear},
-		{"resume", "[ID]", "go on with a session; without an id with the last but this one", (*chat).resumeCommand},
+		{"resume", "[ID]", "resume a session, or the previous one", (*chat).resumeCommand},
 		{"sessions", "", "list the sessions", (*chat).listSessions},
-		{"compact", "[FOCUS]", "put a summary in the place of what was said", (*chat).compact},
+		{"compact", "[FOCUS]", "replace the history with a summary", (*chat).compact},
 		{"model", "[NAME]", "answer with another model; without a name list them", (*chat).switchModel},
 		{"agent", "[NAME [TEXT]]", "talk to another agent; with a text hand over: it gets a summary and the text", (*chat).switchAgent},
 		{"help", "", "show this", (*chat).help},
@@ -117,7 +117,7 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 			return ch.resume(ctx, s.Id)
 		}
 	}
-	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "there is no other session", Remedy: "/sessions lists them"}
+	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no other session", Remedy: "/sessions lists them"}
 }
 
 // liveSession is the number that the daemon has for the session once something
@@ -136,7 +136,7 @@ func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
 }
 
 func nothingSaid() error {
-	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "nothing was said in this conversation yet", Remedy: "say something, or resume a session"}
+	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "session has no messages", Remedy: "send a message, or resume a session"}
 }
 
 func (ch *chat) compact(ctx context.Context, focus string) error {
@@ -223,6 +223,6 @@ func (ch *chat) handOff(ctx context.Context, name, text string) error {
 	}
 	from := ch.Stored
 	ch.Agent, ch.Stored, ch.Fresh = name, "", true
-	ch.info(fmt.Sprintf("handed over to %s; %s is as it was", cli.Label(name), cli.Label(from)))
-	return ch.turn(ctx, "What was said before, in a conversation with another agent:\n\n"+summary+"\n\n"+text)
+	ch.info(fmt.Sprintf("now talking to %s; session %s is unchanged", cli.Label(name), cli.Label(from)))
+	return ch.turn(ctx, "Summary of an earlier conversation with another agent:\n\n"+summary+"\n\n"+text)
 }

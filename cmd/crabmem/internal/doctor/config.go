@@ -22,9 +22,9 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		var list []Problem
 		for _, p := range problems {
-			list = append(list, Problem{Message: p.String(), Remedy: "mend it in " + cli.ShellWord(p.Path)})
+			list = append(list, Problem{Message: p.String(), Remedy: "fix it in " + cli.ShellWord(p.Path)})
 		}
-		d.problems("config", list, len(list), Fail, "mend those above first")
+		d.problems("config", list, len(list), Fail, "fix the problems above first")
 		return
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 		case errors.Is(a.err, context.DeadlineExceeded):
 			d.fail(name, "check the network, the proxy and base_url; --timeout waits longer", "%s does not answer within %v", a.address, d.Timeout)
 		case a.address == "":
-			d.fail(name, "mend it in config.toml", "%v", a.err)
+			d.fail(name, "fix it in config.toml", "%v", a.err)
 		default:
 			d.fail(name, "check base_url, the network, and that the server runs", "%s cannot be reached: %v", a.address, a.err)
 		}
@@ -111,7 +111,7 @@ func (d *doctor) checkServers(c *config.Config) {
 			continue
 		}
 		if path, err := exec.LookPath(m.Command); err != nil {
-			d.fail("server "+m.Name, "install it, or mend command in [mcps."+m.Name+"] of config.toml", "there is no program %s", m.Command)
+			d.fail("server "+m.Name, "install it, or fix command in [mcps."+m.Name+"] of config.toml", "program %s not found", m.Command)
 		} else {
 			d.ok("server "+m.Name, "%s", path)
 		}

@@ -23,7 +23,7 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	for _, name := range []string{path, filepath.Join(d.Home, "run", "crabtalk.sock")} {
 		if fi, err := d.FS.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && sockets {
 			good = false
-			d.fail("socket", "move it away: mv "+cli.ShellWord(name)+" "+cli.ShellWord(name+".old"), "%s is not a socket, and no daemon can listen there", name)
+			d.fail("socket", "move the file: mv "+cli.ShellWord(name)+" "+cli.ShellWord(name+".old"), "listen on %s: not a socket", name)
 		}
 	}
 	if !good {
@@ -41,19 +41,19 @@ func (d *doctor) checkSocket(ctx context.Context) {
 		return
 	case errors.As(err, &none):
 		if _, err := d.FS.Lstat(path); err == nil {
-			d.warn("socket", "crabmem daemon start replaces it", "nobody listens on %s: it was left by a daemon that was killed", path)
+			d.warn("socket", "crabmem daemon start replaces it", "%s has no listener: a killed daemon left it", path)
 		} else {
-			d.ok("socket", "nobody listens")
+			d.ok("socket", "no daemon listens")
 		}
 	case errors.As(err, &skew):
 		d.fail("daemon", "crabmem daemon stop, then crabmem daemon start", "%s", err)
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		d.fail("socket", "end who listens there; crabmem daemon logs", "%s: who listens there does not answer within %v", path, d.Timeout)
+		d.fail("socket", "stop the listener; see crabmem daemon logs", "%s: the listener does not answer within %v", path, d.Timeout)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		d.fail("socket", "name another home: --home or CRABTALK_HOME", "no daemon can listen there: %v", err)
 	default:
-		d.fail("socket", "end who listens there, or name another home: --home or CRABTALK_HOME", "%s: it is not the daemon that answers: %v", path, err)
+		d.fail("socket", "stop the listener, or set another home with --home or CRABTALK_HOME", "%s: another program answers: %v", path, err)
 	}
 }
 
@@ -74,7 +74,7 @@ func (d *doctor) checkDaemon(context.Context) {
 			if state != "" {
 				state = ": pid " + strconv.Itoa(h.PID) + " " + state
 			}
-			d.fail("daemon", fix, "a daemon (pid %d) has the home, and nobody answers%s", h.PID, state)
+			d.fail("daemon", fix, "a daemon (pid %d) holds the home, but does not answer%s", h.PID, state)
 		default:
 			d.ok("daemon", "not running: crabmem daemon start")
 		}
@@ -146,7 +146,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		cancel()
 		if err != nil {
 			bad++
-			d.warn("components", "start "+component+" again, or: rm "+cli.ShellWord(name), "%s says port %s, and nobody listens there", name, port)
+			d.warn("components", "start "+component+" again, or: rm "+cli.ShellWord(name), "%s names port %s, which has no listener", name, port)
 			continue
 		}
 		conn.Close()

@@ -47,11 +47,11 @@ func (d *doctor) checkLock(context.Context) {
 	case err != nil:
 		d.broken("lock", err)
 	case h == nil:
-		d.ok("lock", "nobody has the store")
+		d.ok("lock", "no process holds the lock")
 	case h.PID == d.hung && d.hung != 0:
 		d.ok("lock", "the daemon that does not answer has the store")
 	default:
-		d.warn("lock", "wait for it to end, or end it", "%s (pid %d) has the store: others cannot write", h.Command, h.PID)
+		d.warn("lock", "wait until it exits, or stop it", "%s (pid %d) holds the lock: other processes cannot write", h.Command, h.PID)
 	}
 }
 
@@ -111,7 +111,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 	path := filepath.Join(d.Home, "crons.toml")
 	table, err := cron.Open(d.FS, path)
 	if err != nil {
-		d.fail("crons", "mend or move away "+cli.ShellWord(path), "%s", err)
+		d.fail("crons", "fix or move "+cli.ShellWord(path), "%s", err)
 		return
 	}
 	var found []Problem
@@ -119,7 +119,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		found = append(found, Problem{fmt.Sprintf(format, args...), remedy, true})
 	}
 	for _, w := range table.Warnings() {
-		warn("mend or remove that entry", "an entry is not used: %s", w)
+		warn("fix or remove the entry", "unused entry: %s", w)
 	}
 	list := table.List()
 	skills, err := d.Skills()
@@ -127,7 +127,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		e := &list[i]
 		if err == nil {
 			if _, gone := skills.Get(tool.Unbounded(), e.Skill); errors.Is(gone, skill.ErrNotFound) {
-				warn("crabmem skills new "+cli.ShellWord(e.Skill), "cron %d runs /%s, and there is no such skill", e.ID, e.Skill)
+				warn("crabmem skills new "+cli.ShellWord(e.Skill), "cron %d runs /%s: skill not found", e.ID, e.Skill)
 			}
 		}
 		switch {
@@ -139,7 +139,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 	}
 	stopped, err := d.stoppedCrons(ctx)
 	for _, id := range stopped {
-		warn("crabmem daemon logs says why; a restart of the daemon gives it another chance", "cron %d was stopped: it failed again and again", id)
+		warn("see crabmem daemon logs; the entry runs again after a restart of the daemon", "cron %d is stopped after repeated failures", id)
 	}
 	if len(found) == 0 {
 		d.ok("crons", "%s", cli.Plural(len(list), "entry", "entries"))

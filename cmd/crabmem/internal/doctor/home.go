@@ -26,17 +26,17 @@ func (d *doctor) checkHome(context.Context) {
 		d.broken("home", err)
 		return
 	case !fi.IsDir():
-		d.fail("home", "move it away, or name another home: --home or CRABTALK_HOME", "%s is not a directory", d.Home)
+		d.fail("home", "move the file, or set another home with --home or CRABTALK_HOME", "%s is not a directory", d.Home)
 		return
 	}
 	if others, uid := ownedByOther(fi); others {
-		d.fail("home", "chown -R it to the user who runs crabmem, or name another home", "%s belongs to user %d, and this is user %d", d.Home, uid, os.Geteuid())
+		d.fail("home", "run chown -R on it, or set another home", "%s belongs to user %d, but crabmem runs as user %d", d.Home, uid, os.Geteuid())
 		return
 	}
 	good := true
 	if mode := fi.Mode().Perm(); mode&0o077 != 0 && fi.Mode()&fs.ModeSticky == 0 && ownModes {
 		good = false
-		d.warn("home", "chmod 700 "+cli.ShellWord(real), "%s is open to others: mode %04o", d.Home, mode)
+		d.warn("home", "chmod 700 "+cli.ShellWord(real), "other users can read %s: mode %04o", d.Home, mode)
 	}
 	if kind := d.FS.Remote(real); kind != "" {
 		good = false
@@ -57,7 +57,7 @@ func (d *doctor) checkHome(context.Context) {
 		if _, err := d.FS.Resolve(name); err != nil && fi.Mode()&fs.ModeSymlink != 0 && left > 0 {
 			left--
 			good = false
-			d.fail("home", "put back what the link leads to, or remove the link", "%s is a link, and leads nowhere", name)
+			d.fail("home", "restore the target of the link, or remove the link", "%s is a link without a target", name)
 		}
 		if others, uid := ownedByOther(fi); others && left > 0 {
 			left--
@@ -101,7 +101,7 @@ func (d *doctor) checkDisk(context.Context) {
 		free, err := d.Machine.Free(dir)
 		switch {
 		case err != nil:
-			d.ok("disk", "%s: not known here", dir)
+			d.ok("disk", "%s: free space unknown on this system", dir)
 		case free < need:
 			d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, cli.Size(free), cli.Size(need))
 		case free < diskWarn:
@@ -146,7 +146,7 @@ func (d *doctor) checkLogs(context.Context) {
 		if fi.Size() > logWarn {
 			if long++; long <= maxFindings {
 				name := filepath.Join(dir, e.Name())
-				d.warn("logs", "end who writes it, then: rm "+cli.ShellWord(name), "%s has %s", name, cli.Size(fi.Size()))
+				d.warn("logs", "stop the program that writes it, then: rm "+cli.ShellWord(name), "%s has %s", name, cli.Size(fi.Size()))
 			}
 		}
 	}
@@ -166,13 +166,13 @@ func (d *doctor) checkClock(context.Context) {
 	const remedy = "set the clock, as with: sudo timedatectl set-ntp true"
 	now := d.Now()
 	if now.Before(noEarlier) {
-		d.fail("clock", remedy, "it is %s, says the clock", now.UTC().Format(time.RFC3339))
+		d.fail("clock", remedy, "the clock shows %s", now.UTC().Format(time.RFC3339))
 		return
 	}
 	for _, name := range []string{d.Store, d.Store + "-wal", filepath.Join(d.Home, config.File), filepath.Join(d.Home, "crons.toml")} {
 		fi, err := d.FS.Lstat(name)
 		if err == nil && fi.ModTime().Sub(now) > clockSkew {
-			d.warn("clock", remedy, "%s was written at %s, and the clock says %s", name, fi.ModTime().UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+			d.warn("clock", remedy, "%s was written at %s, but the clock shows %s", name, fi.ModTime().UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 			return
 		}
 	}

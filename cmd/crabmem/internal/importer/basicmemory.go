@@ -53,7 +53,7 @@ func (n *Note) basic(p *page, left *tallies) {
 	if ok {
 		keys, err := frontKeys(front)
 		if err != nil {
-			left.add("front matter that is no YAML, kept in the text", p.path)
+			left.add("front matter is not YAML; kept in the text", p.path)
 			n.Text = trimEnd(p.text)
 		}
 		var lines []string

@@ -44,7 +44,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 	for id, raw := range tree {
 		n := objectOf(raw)
 		if n == nil {
-			c.left.add("a node that is no object", c.chat)
+			c.left.add("node is not an object", c.chat)
 			continue
 		}
 		nodes[id] = chatgptNode{n.str("parent"), n.sub("message")}
@@ -68,7 +68,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 // branch is the way from the root to the current node.
 func (c *chatReader) branch(nodes map[string]chatgptNode, current string) []string {
 	if _, there := nodes[current]; !there && len(nodes) > 0 {
-		c.left.add("without a current node: the branch of the newest message is taken", c.chat)
+		c.left.add("no current node; took the branch of the newest message", c.chat)
 		current = newestLeaf(nodes)
 	}
 	var path []string
@@ -77,12 +77,12 @@ func (c *chatReader) branch(nodes map[string]chatgptNode, current string) []stri
 		n, there := nodes[id]
 		if !there {
 			if len(path) > 0 {
-				c.left.add("a node that is not there", c.chat)
+				c.left.add("node is missing", c.chat)
 			}
 			break
 		}
 		if seen[id] {
-			c.left.add("a branch that goes round in a circle, taken once", c.chat)
+			c.left.add("branch has a cycle; took each node once", c.chat)
 			break
 		}
 		seen[id] = true

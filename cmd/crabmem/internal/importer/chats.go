@@ -65,7 +65,7 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 	case h.ID == "" || len(h.ID) > maxLabel || strings.ContainsFunc(h.ID, unicode.IsControl):
 		h.Err = fmt.Errorf("%s: no id in it by which to know it again", c.chat)
 	case c.seen[h.ID]:
-		h.Err = fmt.Errorf("%s: there twice, the first is taken", h.ID)
+		h.Err = fmt.Errorf("%s: duplicate ID; took the first", h.ID)
 	case len(h.Items) == 0:
 		h.Err = fmt.Errorf("%s: no messages in it", h.ID)
 	}

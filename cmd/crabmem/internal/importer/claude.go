@@ -36,7 +36,7 @@ func (c *chatReader) claude(h *Chat, o object) {
 		if m := objectOf(raw); m != nil {
 			c.claudeMessage(h, m)
 		} else {
-			c.left.add("a message that is no object", c.chat)
+			c.left.add("message is not an object", c.chat)
 		}
 	}
 }

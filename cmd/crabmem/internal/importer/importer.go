@@ -151,7 +151,7 @@ func (n *Note) addAlias(s string, left *tallies) {
 		left.add("too long for an alias, kept in the text", n.ID)
 		n.Text = joined(n.Text, "alias: "+s)
 	case len(n.Aliases) >= maxAliases:
-		left.add("more aliases than a note takes from a source, kept in the text", n.ID)
+		left.add("too many aliases; kept in the text", n.ID)
 		n.Text = joined(n.Text, "alias: "+s)
 	default:
 		n.Aliases = append(n.Aliases, s)

@@ -76,7 +76,7 @@ func readLines(r io.Reader) ([]Line, error) {
 
 // lineTypes describes the fields of a line.
 var lineTypes = map[string]string{
-	"id": "a whole number", "created_at": "a whole number of seconds since 1970", "name": "a string", "kind": "a string",
+	"id": "an integer", "created_at": "an integer number of seconds since 1970", "name": "a string", "kind": "a string",
 	"content": "a string", "aliases": "an array of strings",
 }
 

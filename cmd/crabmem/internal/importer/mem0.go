@@ -38,7 +38,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 	err := elements(r, []string{"results", "memories"}, func(i int, raw json.RawMessage) error {
 		o, err := parseObject(raw)
 		if err != nil {
-			left.add("a record that is none: "+err.Error(), fmt.Sprintf("record %d", i))
+			left.add("invalid record: "+err.Error(), fmt.Sprintf("record %d", i))
 			return nil
 		}
 		if foreign.LoneSurrogate(string(raw)) >= 0 {
@@ -55,10 +55,10 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 		}
 		said[same] = true
 		if count[n.ID]++; count[n.ID] > 1 {
-			left.add("an id that others have too, all are taken", n.ID)
+			left.add("duplicate ID; took all records", n.ID)
 			n.ID = fmt.Sprintf("%s#%d", n.ID, count[n.ID])
 			if count[n.ID] > 0 {
-				left.add("an id that is taken", n.ID)
+				left.add("ID is in use", n.ID)
 				return nil
 			}
 			count[n.ID]++
@@ -70,7 +70,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 		case key == "relations" && ok:
 			m.add(Note{ID: key, Name: "mem0 relations", Text: relations}, &left)
 		case key == "next":
-			m.Told = append(m.Told, "the export goes on elsewhere (next: "+cut(plain(v), 200)+"): import its other pages too")
+			m.Told = append(m.Told, "the export has more pages (next: "+cut(plain(v), 200)+"): import them, too")
 		default:
 			left.add(fmt.Sprintf("%q of the export", key), cut(plain(v), 40))
 		}
@@ -102,12 +102,12 @@ func mem0Note(i int, o object, left *tallies) (Note, bool) {
 	n := Note{ID: id, Text: trimEnd(o.str(key)), Created: o.when("created_at")}
 	switch {
 	case len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl):
-		left.add("an id that is too long", where)
+		left.add("ID is too long", where)
 		return Note{}, false
 	case id == "":
 		sum := sha256.Sum256([]byte(n.Text))
 		n.ID = "sha256:" + hex.EncodeToString(sum[:8])
-		left.add("a memory without an id, which is known by its text", n.ID)
+		left.add("no ID; identified by its text", n.ID)
 	}
 	var lines []string
 	for _, k := range o.keys("id", key) {

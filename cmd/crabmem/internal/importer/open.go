@@ -18,7 +18,7 @@ import (
 )
 
 // errUnknown is returned for what is of no kind that is known.
-var errUnknown = errors.New("nothing that is known: no Markdown with front matter, no conversations.json, no list of memories")
+var errUnknown = errors.New("detect format: found no Markdown with front matter, conversations.json, or list of memories")
 
 // headSize is what is read of a file to tell what it is.
 const headSize = 256 << 10
@@ -109,7 +109,7 @@ func detectDir(fsys vfs.FS, name string) (string, error) {
 		}
 	}
 	if has(root, ".crabmem.json", false) {
-		return "", fmt.Errorf("%s: a tree that crabmem dump wrote, which crabmem load takes", name)
+		return "", fmt.Errorf("%s: this is a tree of crabmem dump: use crabmem load", name)
 	}
 	if looksRFC0038(root) {
 		return RFC0038, nil

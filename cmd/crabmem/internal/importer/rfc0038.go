@@ -61,7 +61,7 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 	}
 	for _, name := range dirs {
 		if path.Base(name) != "entries" {
-			t.left.add("a directory that is not of the memory", name)
+			t.left.add("directory is not part of the memory", name)
 			continue
 		}
 		if err := t.walk(name, 0, func(p *page) error {
@@ -82,7 +82,7 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 
 // addManualStep adds the step that copies a Crab.md.
 func (m *Memory) addManualStep(name string) {
-	m.Told = append(m.Told, name+" says who the agent is, and is no memory: copy it to Crab.md in the home (see crabmem init)")
+	m.Told = append(m.Told, name+" describes the agent and is not a memory: copy it to Crab.md in the home (see crabmem init)")
 }
 
 // entry adds a page of entries/.
@@ -102,7 +102,7 @@ func (m *Memory) entry(base string, p *page, left *tallies) {
 		}
 	}
 	if !ok || name == "" {
-		left.add("without a name in its head, taken by the name of its file", p.path)
+		left.add("no name in the front matter; took the file name", p.path)
 		name = p.stem()
 	}
 	n.Text = strings.TrimSpace(body)
@@ -128,7 +128,7 @@ func (m *Memory) addSideFile(t *treeReader, base, name string) error {
 		return nil
 	}
 	if !slices.Contains([]string{"MEMORY.md", "memory.md", "user.md", "facts.toml"}, file) {
-		t.left.add("a file that is not of the memory", name)
+		t.left.add("file is not part of the memory", name)
 		return nil
 	}
 	p, err := t.read(name)

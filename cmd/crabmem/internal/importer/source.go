@@ -98,7 +98,7 @@ func (s *Source) Memory() (m *Memory, err error) {
 		})
 	}
 	if err == nil && len(m.Notes) == 0 && len(m.Left) > 0 {
-		err = formatError(fmt.Errorf("nothing that can be taken: %s: %s", m.Left[0].Reason, strings.Join(m.Left[0].Where, ", ")))
+		err = formatError(fmt.Errorf("no entries to import: %s: %s", m.Left[0].Reason, strings.Join(m.Left[0].Where, ", ")))
 	}
 	return m, err
 }
@@ -113,7 +113,7 @@ func (s *Source) Chats(take func(*Chat) error) ([]Left, error) {
 		var failed error // of take
 		of, err := ReadChats(s.Kind, r, func(h *Chat) error {
 			if h.Err == nil && taken[h.ID] {
-				h.Err = fmt.Errorf("%s: in two files, the first is taken", h.ID)
+				h.Err = fmt.Errorf("%s: in two files; took the first", h.ID)
 			}
 			taken[h.ID] = true
 			failed = take(h)

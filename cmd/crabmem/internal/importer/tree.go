@@ -56,9 +56,9 @@ func (t *treeReader) list(dir string) (files, dirs []string, err error) {
 		case strings.HasPrefix(e.Name(), "."):
 			t.left.add("hidden", name)
 		case !utf8.ValidString(e.Name()):
-			t.left.add("a name that is no UTF-8", fmt.Sprintf("%q", name))
+			t.left.add("name is not UTF-8", fmt.Sprintf("%q", name))
 		case len(name) > maxID:
-			t.left.add("a path that is too long", name)
+			t.left.add("path is too long", name)
 		case e.IsDir():
 			dirs = append(dirs, name)
 		case e.Type()&fs.ModeSymlink != 0:

@@ -33,6 +33,8 @@ type Query struct {
 	Filter func(id uint64) bool
 	// Count asks for Result.Total.
 	Count bool
+	// Explain asks for Result.Explanations.
+	Explain bool
 	// Texts returns the fields of a document that matches, the most telling
 	// first. With it Standard reads the best [RerankLimit] matches, and ranks them
 	// by what they show besides BM25; nil: BM25 alone. It must not use the index.
@@ -57,6 +59,9 @@ type Result struct {
 	// Total is how many documents match and pass the filters, before the
 	// limit; filled only with Query.Count.
 	Total int
+	// Explanations are the score breakdowns of the hits, in their order; filled
+	// only with Query.Explain.
+	Explanations []Explanation
 	// Corrections are what was searched for that the text does not have; with
 	// Query.Correct.
 	Corrections []Correction
@@ -84,9 +89,9 @@ type Term struct {
 // Near is a line of an Explanation: what two words of the query add that follow
 // each other there and stand in one field here.
 type Near struct {
-	Terms        [2]string
-	Distance     int // 1 = as near as in the query
-	Contribution float64
+	Terms        [2]string `json:"terms"`
+	Distance     int       `json:"distance"` // 1 = as near as in the query
+	Contribution float64   `json:"contribution"`
 }
 
 // Explanation says how a score came about. Adding the contributions of Terms,

@@ -2,12 +2,10 @@ package bm25
 
 import (
 	"slices"
-
-	"crabmem/bm25/analysis"
 )
 
-// Explain says how the document's score for the query comes about. It reports
-// false when there is no such document.
+// Explain returns the score breakdown of a document, a hit or not. It reports
+// false if the index does not contain the document.
 func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -18,6 +16,18 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.parse(x, q)
+	candidate := false
+	if x.reranks(q) {
+		best := q
+		best.Limit, best.Count, best.Explain = RerankLimit, false, false
+		candidate = slices.ContainsFunc(s.search(x, best).Hits, func(h Hit) bool { return h.ID == id })
+	}
+	return s.explain(x, q, m, id, candidate), true
+}
+
+// explain returns the score breakdown of a document, with re-ranking if it is a
+// candidate.
+func (s *searcher) explain(x *Index, q Query, m match, id uint64, candidate bool) Explanation {
 	e := Explanation{ID: id, Docs: x.counted, Len: m.len()}
 	if x.counted > 0 {
 		e.AvgLen = x.avgLen()
@@ -28,20 +38,14 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 			e.Terms = append(e.Terms, line)
 		}
 	}
-	if e.Score > 0 && q.Texts != nil && x.analyzer == analysis.Standard && s.isCandidate(x, q, id) {
-		s.explain(&e, q)
+	if candidate {
+		s.explainText(&e, q)
 	}
-	return e, true
+	return e
 }
 
-// isCandidate reports whether a document is re-ranked for the query that was parsed.
-func (s *searcher) isCandidate(x *Index, q Query, id uint64) bool {
-	q.Limit, q.Count = RerankLimit, false
-	return slices.ContainsFunc(s.search(x, q).Hits, func(h Hit) bool { return h.ID == id })
-}
-
-// explain adds to e what is read in its document.
-func (s *searcher) explain(e *Explanation, q Query) {
+// explainText adds to e what re-ranking adds to the score.
+func (s *searcher) explainText(e *Explanation, q Query) {
 	r := &s.reader
 	if e.Read = len(r.terms) > 0; e.Read {
 		r.read(q.Texts(e.ID))

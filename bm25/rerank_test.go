@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -170,7 +171,18 @@ func TestRanked(t *testing.T) {
 			}) {
 				t.Fatalf("%s: not in order: %v", what, all)
 			}
+			q := l.query(query, limit, named...)
+			q.Explain = true
+			explained := l.x.Search(q).Explanations
+			if len(explained) != min(limit, len(all)) {
+				t.Fatalf("%s: %d of %d hits explained", what, len(explained), min(limit, len(all)))
+			}
 			for i, h := range all {
+				if i < limit {
+					if e, _ := l.x.Explain(q, h.ID); !reflect.DeepEqual(explained[i], e) {
+						t.Fatalf("%s: the search explains hit %d as %+v, Explain as %+v", what, i, explained[i], e)
+					}
+				}
 				if i > 2 && r.IntN(8) > 0 && i != bm25.RerankLimit {
 					continue
 				}

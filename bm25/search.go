@@ -24,9 +24,8 @@ func (x *Index) Search(q Query) Result {
 // search is Search for the query that was parsed, with x locked.
 func (s *searcher) search(x *Index, q Query) Result {
 	c := &s.collector
-	reads := q.Texts != nil && x.analyzer == analysis.Standard
 	base := q
-	if reads && q.Limit > 0 {
+	if x.reranks(q) && q.Limit > 0 {
 		base.Limit = max(q.Limit, RerankLimit)
 	}
 	c.reset(base)
@@ -40,11 +39,21 @@ func (s *searcher) search(x *Index, q Query) Result {
 	}
 	r := c.result()
 	r.Corrections = s.corrections
-	if reads && len(r.Hits) > 0 {
+	if x.reranks(q) && len(r.Hits) > 0 {
 		r.Hits = s.rerank(x, q, r.Hits)
+	}
+	if q.Explain {
+		r.Explanations = make([]Explanation, len(r.Hits))
+		for i, h := range r.Hits {
+			m, _ := x.match(h.ID)
+			r.Explanations[i] = s.explain(x, q, m, h.ID, i < RerankLimit && x.reranks(q))
+		}
 	}
 	return r
 }
+
+// reranks reports whether a search re-ranks its best matches.
+func (x *Index) reranks(q Query) bool { return q.Texts != nil && x.analyzer == analysis.Standard }
 
 // A searcher is the scratch space of one search.
 type searcher struct {

@@ -20,6 +20,7 @@ type Query struct {
 	Kinds    []Kind            // none: all
 	Analyzer analysis.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
 	Count    bool              // fill Result.Total
+	Explain  bool              // fill Result.Explanations
 	Syntax   bool              // read Text as words and clauses, see [parseClauses]
 }
 
@@ -48,7 +49,8 @@ type Result struct {
 	Searched int   // entries of the kinds asked for
 	// Corrections are what was searched for in the place of words that no entry
 	// has.
-	Corrections []bm25.Correction
+	Corrections  []bm25.Correction
+	Explanations []bm25.Explanation // of Hits, in their order; with Query.Explain
 }
 
 // maxNamed is the longest text that is looked up as a name, in bytes.
@@ -195,7 +197,7 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	}
 	defer s.mu.RUnlock()
 	found := ix.x.Search(s.query(q))
-	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections}
+	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections, Explanations: found.Explanations}
 	for i, h := range found.Hits {
 		r.Hits[i] = Hit{entryOf(s.t.byID(h.ID)), h.Score}
 	}
@@ -204,7 +206,7 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 
 // query is q for the index. Caller holds mu for reading.
 func (s *Store) query(q Query) bm25.Query {
-	x := bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count}
+	x := bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
 	if q.Syntax {
 		c := parseClauses(q.Text)
 		q.Text, x.Text = c.text, c.text

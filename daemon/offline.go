@@ -73,17 +73,13 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 	var b strings.Builder
 	// Who may not recall is answered from the conversation alone.
 	if slices.ContainsFunc(q.Tools, func(t model.Tool) bool { return t.Name == tool.Recall }) {
-		r, err := o.d.store.Search(ctx, crmem.Query{Text: question, Limit: offlineEntries})
+		r, err := o.d.store.Search(ctx, crmem.Query{Text: question, Limit: offlineEntries, Explain: true})
 		if err != nil {
 			return "", err
 		}
-		for _, h := range r.Hits {
-			x, _, err := o.d.store.Explain(ctx, crmem.Query{Text: question, Limit: offlineEntries}, h.ID)
-			if err != nil {
-				return "", err
-			}
+		for i, h := range r.Hits {
 			fmt.Fprintf(&b, "- **%s** (%s): %s\n", oneLine(h.Entry.Name), h.Entry.Kind,
-				oneLine(snippet.Cut(h.Entry.Content, analysis.Standard, x.Weights(), offlineSnippet)))
+				oneLine(snippet.Cut(h.Entry.Content, analysis.Standard, r.Explanations[i].Weights(), offlineSnippet)))
 		}
 	}
 	for _, m := range said(q.Messages[:at], question) {

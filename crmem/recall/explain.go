@@ -13,14 +13,14 @@ import (
 // Explanation is how a score came about: adding the contributions in order
 // gives it bit for bit.
 type Explanation struct {
-	Score  float64 `json:"score"`
-	Docs   int     `json:"docs"`
-	AvgLen float64 `json:"avg_len"`
-	Len    int     `json:"len"`
-	Terms  []Term  `json:"terms"`
-	Read   bool    `json:"read"`
-	Near   []Near  `json:"near,omitempty"`
-	Named  float64 `json:"named,omitempty"`
+	Score  float64     `json:"score"`
+	Docs   int         `json:"docs"`
+	AvgLen float64     `json:"avg_len"`
+	Len    int         `json:"len"`
+	Terms  []Term      `json:"terms"`
+	Read   bool        `json:"read"`
+	Near   []bm25.Near `json:"near,omitempty"`
+	Named  float64     `json:"named,omitempty"`
 }
 
 // Term is what a term of the query adds.
@@ -38,13 +38,6 @@ type Term struct {
 	Exact        float64 `json:"exact,omitempty"`
 }
 
-// Near is what two terms add because they stand together.
-type Near struct {
-	Terms        [2]string `json:"terms"`
-	Distance     int       `json:"distance"`
-	Contribution float64   `json:"contribution"`
-}
-
 // Weights are the terms and what they count for, as snippets are cut by.
 func (x *Explanation) Weights() map[string]float64 {
 	w := make(map[string]float64, len(x.Terms))
@@ -56,7 +49,7 @@ func (x *Explanation) Weights() map[string]float64 {
 
 // explain takes how many aliases the entry has to tell the fields.
 func explain(e bm25.Explanation, aliases int) *Explanation {
-	x := &Explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []Term{}, Read: e.Read, Named: e.Named}
+	x := &Explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []Term{}, Read: e.Read, Near: e.Near, Named: e.Named}
 	for _, t := range e.Terms {
 		line := Term{
 			Term: t.Term, TF: t.TF, DF: t.DF, IDF: t.IDF, Weight: t.Weight, LengthNorm: t.LengthNorm, Contribution: t.Contribution,
@@ -72,9 +65,6 @@ func explain(e bm25.Explanation, aliases int) *Explanation {
 			line.Field = "content"
 		}
 		x.Terms = append(x.Terms, line)
-	}
-	for _, n := range e.Near {
-		x.Near = append(x.Near, Near(n))
 	}
 	return x
 }
@@ -110,7 +100,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		return says("filtered", "it is a %s, and --kind leaves those out", e.Kind), nil
 	}
 	all := q
-	all.Limit = 0
+	all.Limit, all.Explain = 0, false
 	r, err := s.Search(ctx, all)
 	if err != nil {
 		return nil, err

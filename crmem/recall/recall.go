@@ -63,7 +63,7 @@ type Budgeted struct {
 
 // Search asks a store.
 func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Answer, error) {
-	q.Count = true
+	q.Count, q.Explain = true, o.Explain || o.Weights || o.Budget > 0
 	r, err := s.Search(ctx, q)
 	if err != nil {
 		return nil, err
@@ -76,16 +76,11 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
 			Bytes: len(h.Entry.Content),
 		}
-		if !o.Explain && !o.Weights && o.Budget <= 0 {
-			continue
+		if q.Explain {
+			a.Hits[i].Weights = r.Explanations[i].Weights()
 		}
-		x, _, err := s.Explain(ctx, q, h.ID) // as dear as the search
-		if err != nil {
-			return nil, err
-		}
-		a.Hits[i].Weights = x.Weights()
 		if o.Explain {
-			a.Hits[i].Explain = explain(x, len(h.Entry.Aliases))
+			a.Hits[i].Explain = explain(r.Explanations[i], len(h.Entry.Aliases))
 		}
 	}
 	if o.Budget > 0 {

@@ -11,10 +11,10 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// Build indexes the documents docs(0) to docs(n-1), which have different IDs,
-// into an empty index, on all cores: docs is called from several goroutines.
-// Searches wait until it is done. After an error, ctx's when it ends first, the
-// index is empty.
+// Build indexes the documents docs(0) to docs(n-1), which must have different IDs,
+// into an empty index. It uses all cores and calls docs from several goroutines.
+// Searches wait until Build returns. If ctx ends, Build returns its error. After
+// an error the index is empty.
 func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -57,8 +57,8 @@ func (x *Index) clear() {
 	x.tail = tail{}
 }
 
-// distinct checks that no ID stands twice in freshly built segments. It copies
-// the IDs only if they are not in strictly ascending order.
+// distinct returns an error if new segments contain an ID twice. It copies the
+// IDs only if they are not in strictly ascending order.
 func (x *Index) distinct() error {
 	if x.ascending() {
 		return nil
@@ -93,13 +93,13 @@ func (x *Index) ascending() bool {
 
 const (
 	blockDocs  = 512     // documents a worker takes at a time
-	minSegment = 1 << 14 // documents, before a segment is made smaller for another core to have one
+	minSegment = 1 << 14 // documents; smaller segments are not split between cores
 )
 
-// A builder builds wave by wave: as many segments as there are workers. In a
-// wave all workers read blocks of documents into term numbers of their own,
-// then these get their numbers in the index, then each worker lays out a
-// segment by counting and scattering.
+// A builder builds in waves of as many segments as there are workers. In a wave
+// all workers read blocks of documents into their own term numbers. Then the
+// builder maps these to numbers of the index. Then each worker lays out a segment
+// by counting and scattering.
 type builder struct {
 	index   *Index
 	workers []*worker
@@ -108,8 +108,8 @@ type builder struct {
 type worker struct {
 	lexer *analysis.Lexer
 	own   bool     // the lexer's dict is not the index's
-	remap []uint32 // with an own dict: number in the index's by own number
-	// seen is by own term number the place, plus one, of the term's latest
+	remap []uint32 // with its own dict: the index's number by own number
+	// seen is, by own term number, the position plus one of the term's latest
 	// entry, counted over all of the worker's blocks from base on.
 	seen []uint32
 	base uint32
@@ -123,8 +123,8 @@ type block struct {
 
 type entry struct{ term, tf uint32 }
 
-// Postings are scattered in two steps, by stretches of 2^stageBits places and
-// then to the place, so that writes stay in the cache.
+// Postings are scattered in two steps, first by stretches of 2^stageBits
+// positions, then to the exact position, so that writes stay in the cache.
 const stageBits = 15
 
 type stagedPosting struct{ at, posting uint32 }
@@ -138,7 +138,7 @@ type draft struct {
 	df      []uint32
 	codes   codeSet
 	staged  []stagedPosting
-	fill    []uint32 // by stretch: next place in staged
+	fill    []uint32 // by stretch: next position in staged
 	counted int
 	length  int
 }
@@ -249,7 +249,7 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 	b.entries = entries
 }
 
-// layOut makes the segment of the blocks that were read.
+// layOut makes a segment of the blocks.
 func (d *draft) layOut(vocabulary int) {
 	next := make([]uint32, vocabulary)
 	total := 0
@@ -315,7 +315,7 @@ func (d *draft) layOut(vocabulary int) {
 	}
 }
 
-// scatter finds the place of each posting of one document by next.
+// scatter stages the postings of a document; next is, by term, the next position.
 func (d *draft) scatter(doc uint32, entries []entry, remap, next []uint32) {
 	dl := d.lens[doc]
 	staged, fill := d.staged, d.fill

@@ -9,28 +9,28 @@ import (
 // A collector keeps the best hits that pass the query's filters.
 type collector struct {
 	query   Query
-	classes uint64 // bit c: class c passes; those of removed documents do not
-	// floor is the score a document must reach to be of interest.
+	classes uint64 // bit c: class c passes; the class of removed documents does not
+	// floor is the score that a document must reach to be offered.
 	floor  float64
 	all    bool // every match must be offered
 	total  int  // matches of the classes
-	passed int  // of those that were offered: the filter, too
+	passed int  // offered matches that also pass the filter
 	// hits is a heap with the worst hit on top once there are Limit of them.
 	hits []Hit
 
-	// Of the segment in hand:
+	// Of the current segment:
 	ids   []uint64
 	class []uint8
-	// asked is a mask of documents whose class is asked for: none, but for the
-	// first one, where all pass.
-	asked uint16
+	// classMask is a mask of document numbers whose class is read. It is 0 if all
+	// pass, so that only the class of document 0 is read.
+	classMask uint16
 }
 
-// segment sets what is of a segment.
+// segment makes a segment the current one.
 func (c *collector) segment(seg *segment) {
-	c.ids, c.class, c.asked = seg.ids, seg.class, math.MaxUint16
+	c.ids, c.class, c.classMask = seg.ids, seg.class, math.MaxUint16
 	if c.classes == math.MaxUint8 && seg.deadDocs == 0 {
-		c.asked = 0
+		c.classMask = 0
 	}
 }
 
@@ -42,9 +42,8 @@ func (c *collector) reset(q Query) {
 	}
 }
 
-// offer takes document d of the segment in hand with a score of at least floor.
-// Scores are positive, so one of zero never gets here: it is a document that was
-// collected before.
+// offer takes document d of the current segment with a score of at least floor,
+// which is positive. A score of 0 marks a document that was already collected.
 func (c *collector) offer(d uint16, score float64) {
 	if c.classes>>c.class[d]&1 == 0 {
 		return
@@ -79,7 +78,7 @@ func better(a, b Hit) bool {
 	return a.Score > b.Score || a.Score == b.Score && a.ID < b.ID
 }
 
-// byRank is better for sorting.
+// byRank compares hits for sorting: the better one comes first.
 func byRank(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) }
 
 // passes reports whether a document passes the query's filters.
@@ -87,7 +86,8 @@ func (q *Query) passes(id uint64, class uint8) bool {
 	return (q.Classes == 0 || q.Classes>>class&1 != 0) && (q.Filter == nil || q.Filter(id))
 }
 
-// raise sets the floor to the worst score kept, unless all matches are wanted.
+// raise sets the floor to the worst score in the heap, unless every match must be
+// offered.
 func (c *collector) raise() {
 	if !c.all {
 		c.floor = c.hits[0].Score
@@ -113,7 +113,7 @@ func (c *collector) sink(i int) {
 	}
 }
 
-// result returns what was collected.
+// result returns the hits, sorted, and releases the query.
 func (c *collector) result() Result {
 	var r Result
 	switch {

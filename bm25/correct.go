@@ -14,33 +14,29 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// A word of a query that no document has is replaced by words that some have:
-// those it begins, or else those it is a misspelling of. With the word before or
-// behind it, it is also searched for as one.
-//
-// nDCG@10 without and with: til-knownitem .905 and .905, scifact .712 and .714,
-// procmem .551 and .555, xquad-en .969 and .970, xquad-ru .955 and .960, the
-// others the same.
+// Limits and weights of spelling correction. A query word that no document
+// contains is replaced by terms of documents: terms that it begins, or else terms
+// of which it is a misspelling. It is also joined with the word before or after.
 const (
-	maxCorrected = 4 // words of a query that are corrected
-	maxChoices   = 4 // terms in the place of one
+	maxCorrected = 4 // corrected words of a query
+	maxChoices   = 4 // terms for one word
 	minCorrected = 5 // letters
-	minJoined    = 3 // bytes of each of two
+	minJoined    = 3 // bytes of each of two words
 	correctedBy  = 0.7
 	joinedBy     = 0.7
 )
 
-// A Correction is what was searched for in the place of a word.
+// A Correction is a query word and the words that the search used instead.
 type Correction struct {
-	Word  string   `json:"word"`  // of the query, folded; of Joined two
-	Kind  string   `json:"kind"`  // prefix, typo or joined
-	Words []string `json:"words"` // of documents
-	// Weight is what each of the words counts; they share the weight of one.
+	Word  string   `json:"word"`  // word of the query, folded; two words if Kind is joined
+	Kind  string   `json:"kind"`  // prefix, typo, or joined
+	Words []string `json:"words"` // words of documents
+	// Weight is the weight of each word. The words share the weight of one.
 	Weight float64 `json:"weight"`
 }
 
-// misspellings has the automata of at most one and two edits; neighbours that
-// changed places are one edit.
+// misspellings contains the automata of at most one and two edits. Two swapped
+// neighbors are one edit.
 var misspellings = [3]func() *levenshtein.LevenshteinAutomatonBuilder{1: automata(1), 2: automata(2)}
 
 func automata(edits uint8) func() *levenshtein.LevenshteinAutomatonBuilder {
@@ -53,8 +49,8 @@ func automata(edits uint8) func() *levenshtein.LevenshteinAutomatonBuilder {
 	})
 }
 
-// correct adds to the terms of a query, which s.scanner holds, those of words
-// that nothing has. It returns what it did.
+// correct adds terms for the words of the query in s.scanner that no document
+// contains. It returns the corrections.
 func (s *searcher) correct(x *Index) []Correction {
 	var done []Correction
 	sc := &s.scanner
@@ -92,7 +88,7 @@ func (s *searcher) correct(x *Index) []Correction {
 	return done
 }
 
-// joined adds the term of two words that are written as one.
+// joined adds the term of two words written as one, if a document contains it.
 func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
 	if len(a) < minJoined || len(b) < minJoined {
 		return c, false
@@ -107,15 +103,15 @@ func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
 	return c, len(c.Words) > 0
 }
 
-// A choice is a term in the place of a word.
+// A choice is a term that may replace a word.
 type choice struct {
 	id    uint32
-	form  uint32 // that is like the word
-	stem  int    // 1 when form is not known to be a word
+	form  uint32 // the word form that resembles the word
+	stem  int    // 1 if form may be only a stem, not a word
 	edits uint8
 }
 
-// correction adds the terms that a word may have meant.
+// correction adds the terms that replace a word.
 func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	n := utf8.RuneCountInString(word)
 	if n < minCorrected {
@@ -125,7 +121,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	if n >= 8 {
 		edits = 2
 	}
-	var dfa *levenshtein.DFA // made when there is a candidate
+	var dfa *levenshtein.DFA // built for the first candidate
 	var begun, misspelled []choice
 	l := x.lexer
 	var text []byte
@@ -196,8 +192,8 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	return c, len(c.Words) > 0
 }
 
-// initials lists the terms of a dict by their first bytes: every letter has a
-// list, and what is not ASCII has one. It is filled by the searches that want it.
+// initials lists the terms of a dict by their first bytes: each ASCII letter has a
+// list, and all other bytes share one. Searches that need it fill it.
 type initials struct {
 	mu    sync.Mutex
 	dict  *analysis.Dict
@@ -206,10 +202,10 @@ type initials struct {
 	text  []byte
 }
 
-// A listed term has its number and its letters.
+// A listed is a term's number and its set of letters.
 type listed struct{ id, letters uint32 }
 
-// of returns the terms that begin like a word, as far as the first byte tells.
+// of returns the terms whose first byte is like first.
 func (n *initials) of(d *analysis.Dict, first byte) []listed {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,7 +222,8 @@ func (n *initials) of(d *analysis.Dict, first byte) []listed {
 	return n.lists[initial(first)]
 }
 
-// compared returns a term as misspellings are compared with it.
+// compared returns a term in lower case, which spelling correction compares. It
+// may overwrite the term.
 func compared(term []byte) []byte {
 	if term[0] >= utf8.RuneSelf {
 		return bytes.ToLower(term)
@@ -239,8 +236,8 @@ func compared(term []byte) []byte {
 	return term
 }
 
-// letters returns a set of the letters of a word, of which some share a place.
-// An edit changes two places at most.
+// letters returns a set of the letters of a word. Some letters share a bit. An
+// edit changes two bits at most.
 func letters(word []byte) uint32 {
 	set := uint32(0)
 	for _, r := range string(word) {
@@ -249,7 +246,7 @@ func letters(word []byte) uint32 {
 	return set
 }
 
-// initial returns the list of a first byte: both cases of a letter have one.
+// initial returns the list number of a first byte, the same for both cases.
 func initial(b byte) byte {
 	if b >= utf8.RuneSelf {
 		return utf8.RuneSelf

@@ -72,9 +72,9 @@ func (s *searcher) explainText(e *Explanation, q Query) {
 	e.Score = r.score(e.Score, named)
 }
 
-// A match is a document that is asked about by its ID.
+// A match is a document that was looked up by ID.
 type match struct {
-	seg  *segment // nil: it is in the tail
+	seg  *segment // nil: in the tail
 	tail *tail
 	doc  uint16
 }
@@ -87,7 +87,7 @@ func (x *Index) match(id uint64) (match, bool) {
 	return match{seg: seg, doc: d}, ok
 }
 
-// adjacentMatch is match for a document that may be next to m.
+// adjacentMatch is match, faster if the document is next to m in its segment.
 func (m match) adjacentMatch(x *Index, id uint64) (match, bool) {
 	if s := m.seg; s != nil {
 		for d := int(m.doc) - 1; d <= int(m.doc)+1; d += 2 {
@@ -115,8 +115,8 @@ func (m match) class() uint8 {
 	return m.tail.class[m.doc]
 }
 
-// code returns the code of a term's posting, 0 when the document does not have
-// it, and its place.
+// code returns the code of a term's posting and its position. The code is 0 if the
+// document does not contain the term.
 func (m match) code(term uint32) (c uint16, at uint32) {
 	if m.seg != nil {
 		return m.seg.code(term, m.doc)
@@ -130,7 +130,7 @@ func (m match) code(term uint32) (c uint16, at uint32) {
 	return 0, 0
 }
 
-// frequency returns how often the document has a term.
+// frequency returns the number of occurrences of a term in the document.
 func (m match) frequency(term uint32) int {
 	c, at := m.code(term)
 	if c == escaped {
@@ -139,7 +139,7 @@ func (m match) frequency(term uint32) int {
 	return int(c >> lenBits)
 }
 
-// escapedTF returns the frequency of the escaped posting at a place.
+// escapedTF returns the frequency of the escaped posting at a position.
 func (m match) escapedTF(at uint32) int {
 	if m.seg != nil {
 		return int(m.seg.escapesIn(at, at+1)[0].tf)
@@ -148,7 +148,8 @@ func (m match) escapedTF(at uint32) int {
 	return tf
 }
 
-// term explains what a term adds; false when the document does not have it.
+// term returns the contribution of a term. It reports false if the document does
+// not contain the term.
 func (m match) term(x *Index, q queryTerm) (Term, bool) {
 	tf := m.frequency(q.id)
 	if tf == 0 {

@@ -7,20 +7,20 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// Index is an inverted index. It is safe for concurrent use: any number of
-// searches at a time, or one change.
+// Index is an inverted index. It is safe for concurrent use: searches run
+// concurrently, and a change excludes all other calls.
 //
-// It is made of a tail that takes new documents and of immutable segments. A
-// full tail becomes a segment; segments of like size are merged, a little with
-// every change. What is removed is marked, and dropped by the next merge. The
-// counts that scores depend on are kept for the index as a whole and change
-// with the document, so scores know nothing of all this.
+// An index consists of a tail, which takes new documents, and immutable segments.
+// A full tail becomes a segment. Each change does a part of the merging of
+// segments of similar size. A removal marks a document, and the next merge drops
+// it. The counts in the formula are counts of the complete index and change with
+// each document, so scores do not depend on segments.
 type Index struct {
 	analyzer analysis.Analyzer
 
 	mu       sync.RWMutex // over everything below
 	lexer    *analysis.Lexer
-	df       []uint32 // by term: live documents that have it
+	df       []uint32 // by term: live documents that contain it
 	live     int      // documents
 	counted  int      // documents with at least one term
 	length   int      // terms in all documents
@@ -28,22 +28,22 @@ type Index struct {
 	tail     tail
 	segments []*segment
 	merge    *merge // in progress, or nil
-	// unsettled: there may be segments to merge.
+	// unsettled is set if there may be segments to merge.
 	unsettled bool
-	removed   int // postings that were removed since shrink looked
-	looked    int // terms there were then
+	removed   int // postings removed since the latest check of shrink
+	looked    int // terms at that check
 	codes     codeSet
 
 	norms    norms    // has its own lock
 	initials initials // has its own lock
 }
 
-// New returns an empty index.
+// New returns an empty index of documents and queries in the terms of a.
 func New(a analysis.Analyzer) *Index {
 	return &Index{analyzer: a, lexer: analysis.NewLexer(a)}
 }
 
-// Add indexes a document. One that is present under the same ID is replaced.
+// Add indexes a document and replaces one with the same ID.
 func (x *Index) Add(d Doc) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,15 +72,14 @@ func (x *Index) Add(d Doc) {
 	x.maintain(work + len(added))
 }
 
-// growDF gives every term of the dict its count.
+// growDF extends df to the terms of the dict.
 func (x *Index) growDF() {
 	if n := x.lexer.Dict().Len(); n > len(x.df) {
 		x.df = append(x.df, make([]uint32, n-len(x.df))...)
 	}
 }
 
-// Remove takes a document out and reports whether it was present. It needs no
-// text: the index keeps the terms of every document.
+// Remove removes a document and reports whether the index contained it.
 func (x *Index) Remove(id uint64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -89,8 +88,7 @@ func (x *Index) Remove(id uint64) bool {
 	return x.live < live
 }
 
-// remove takes a document out if it is present and returns how many terms it
-// had.
+// remove removes a document if it is present. It returns its number of terms.
 func (x *Index) remove(id uint64) int {
 	if d, ok := x.tail.where[id]; ok {
 		nodes := x.tail.of(d)
@@ -128,7 +126,7 @@ func (x *Index) remove(id uint64) int {
 	return n
 }
 
-// forget takes a document of dl terms out of the counts.
+// forget subtracts a document of dl terms from the counts.
 func (x *Index) forget(dl int) {
 	x.live--
 	x.length -= dl
@@ -137,8 +135,7 @@ func (x *Index) forget(dl int) {
 	}
 }
 
-// locate returns the segment and number of a live document that is not in the
-// tail.
+// locate returns the segment and number of a live document outside the tail.
 func (x *Index) locate(id uint64) (*segment, uint16, bool) {
 	for _, s := range slices.Backward(x.segments) {
 		if d, ok := s.find(id); ok {
@@ -155,7 +152,7 @@ func (x *Index) Len() int {
 	return x.live
 }
 
-// avgLen is the mean length of the documents that have terms.
+// avgLen returns the mean length of the documents with terms.
 func (x *Index) avgLen() float64 { return float64(x.length) / float64(x.counted) }
 
 // Stats returns the size of the index.

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// A merge makes one segment of several and leaves out what is dead when it
-// starts. It is done in steps, one with every change of the index, while
-// searches go on in the sources.
+// A merge makes one segment of several, without the documents that are dead when
+// it begins. Each change of the index does one step. Until the merge is complete,
+// searches use the sources.
 type merge struct {
 	sources []*source
 	out     *segment
@@ -21,24 +21,24 @@ type merge struct {
 
 type source struct {
 	*segment
-	// to is where each document goes, for a source with dead ones; deletedDoc marks
-	// those. Without it they all move up by base.
+	// to is the new number of each document, or deletedDoc. It is nil for a source
+	// without dead documents: all move up by base.
 	to   []uint32
 	base uint32
 	next int // next of start
 	esc  int // next of escapes
 
-	deadBefore int // deadDocs when the merge began
+	deadBefore int // deadDocs at the beginning of the merge
 }
 
 const deletedDoc = math.MaxUint32
 
-// A change pays for so many posting copies per posting of its own. A posting is
-// copied about once for each level of segment sizes.
+// mergeShare is the number of postings that a change copies per posting of its
+// own. A posting is copied about once for each level of segment sizes.
 const mergeShare = 8
 
-// Segments whose sizes are within a factor of mergeFan are merged when there
-// are so many of them.
+// mergeFan is the number of segments, with sizes within a factor of mergeFan, that
+// are merged into one.
 const mergeFan = 4
 
 // freeze turns the tail into a segment.
@@ -51,8 +51,7 @@ func (x *Index) freeze() {
 	x.unsettled = true
 }
 
-// maintain does a share of the merging that is due, for a change of so many
-// postings.
+// maintain does a part of the due merging, after a change of so many postings.
 func (x *Index) maintain(postings int) {
 	if x.merge == nil {
 		x.shrink()
@@ -72,13 +71,13 @@ func (x *Index) maintain(postings int) {
 	}
 }
 
-// sparse reports whether so much of a segment is dead that the rest is to be
-// written anew.
+// sparse reports whether a segment has so many dead documents that it must be
+// rewritten.
 func (s *segment) sparse() bool {
 	return s.deadDocs > 64 && 4*s.deadDocs > len(s.ids) || s.deadDocs == len(s.ids)
 }
 
-// due returns segments that ought to be merged into one, or nil.
+// due returns segments to merge into one, or nil.
 func (x *Index) due() []*segment {
 	for _, s := range x.segments {
 		if s.sparse() {
@@ -169,7 +168,7 @@ func (m *merge) step(budget int) bool {
 	return true
 }
 
-// copyDocs copies the documents of a source and returns what it cost.
+// copyDocs copies the documents of a source and returns the cost.
 func (m *merge) copyDocs(s *source) int {
 	o := m.out
 	if s.to == nil {
@@ -194,8 +193,8 @@ func (m *merge) copyDocs(s *source) int {
 	return 4 * len(s.ids)
 }
 
-// copyWord copies the postings of the terms of one word of present and returns
-// what it cost.
+// copyWord copies the postings of the terms of one word of present and returns the
+// cost.
 func (m *merge) copyWord() int {
 	o := m.out
 	cost := 1
@@ -254,7 +253,7 @@ func (m *merge) copyList(s *source, list []uint32) {
 	m.post += at
 }
 
-// finishMerge puts the merged segment in the place of its sources.
+// finishMerge replaces the sources with the merged segment.
 func (x *Index) finishMerge() {
 	m := x.merge
 	x.merge = nil
@@ -276,7 +275,8 @@ func (x *Index) finishMerge() {
 	}
 }
 
-// markLateDeletes marks in out what died in the source since the merge began.
+// markLateDeletes marks the documents in out that died in the source after the
+// beginning of the merge.
 func (s *source) markLateDeletes(out *segment) {
 	for d := range s.ids {
 		at := s.base + uint32(d)

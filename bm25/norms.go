@@ -9,7 +9,7 @@ import (
 type codeSet struct {
 	has    [1 << 16 / 64]uint64
 	list   []uint16
-	maxLen int // longest document of these, escaped ones aside
+	maxLen int // longest document, except for escaped codes
 }
 
 func (c *codeSet) add(code uint16) {
@@ -24,20 +24,19 @@ func (c *codeSet) add(code uint16) {
 
 func (c *codeSet) bytes() int { return len(c.has)*8 + 2*cap(c.list) }
 
-// norms is the table of tfNorm by posting code. It belongs to one mean length
-// and is brought up to date by the first search after a change.
+// norms is the table of tfNorm by posting code for one mean length. The first
+// search after a change updates it.
 //
-// Searches hold the index's read lock from before they ask for the table until
-// they are done with it, and the mean length and the codes change under the
-// write lock only: so all searches that overlap want the same table, and a
-// table is never rewritten while one of them reads it.
+// Searches hold the index's read lock while they use the table. The mean length
+// and the codes change only under the write lock. So concurrent searches need the
+// same table, and none rewrites a table that another reads.
 type norms struct {
 	mu    sync.Mutex
 	ready atomic.Pointer[normKey]
 	table *[1 << 16]float64 // of codes in use; 0 for escaped
 }
 
-// A normKey is what a table was computed for.
+// A normKey identifies the inputs of a table.
 type normKey struct {
 	avgdl float64
 	codes int

@@ -7,10 +7,10 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// A Ranking is a search in steps, for documents that have neighbours and whose
-// texts take time to get, such as the messages of conversations. The index is
-// locked during a step and not between them; the terms of the query and their
-// weights stay those of the first step.
+// A Ranking is a search in steps, for documents with neighbors and with texts that
+// take time to read, such as messages of sessions. The index is locked during each
+// step, not between steps. The terms of the query and their weights do not change
+// after the first step.
 type Ranking struct {
 	Result
 	index *Index
@@ -19,8 +19,8 @@ type Ranking struct {
 	text  string
 }
 
-// Rank is the first step: what [Index.Search] finds with BM25 alone. Texts and
-// Named of the query are not used.
+// Rank is the first step. It returns the result of [Index.Search] with BM25 alone
+// and ignores Texts and Named of the query.
 func (x *Index) Rank(q Query) *Ranking {
 	q.Texts, q.Named = nil, nil
 	x.mu.RLock()
@@ -32,32 +32,32 @@ func (x *Index) Rank(q Query) *Ranking {
 }
 
 const (
-	// BoostLimit is how many hits borrow from their neighbours. A search of 100,000
-	// messages of 500 bytes takes 0.22 ms with them, with 200 0.37 ms.
+	// BoostLimit is the number of hits that get a neighbor boost. A search of
+	// 100,000 messages of 500 bytes takes 0.22 ms; with a limit of 200, 0.37 ms.
 	BoostLimit = 100
 
-	maxLent = 16 // terms that are lent, the rarest ones
+	maxBoostTerms = 16 // terms of a query that boost, the rarest ones
 )
 
-// A Neighbor is a document beside another.
+// A Neighbor is a document next to a hit.
 type Neighbor struct {
 	ID     uint64
-	Weight float64 // of what it lends
+	Weight float64 // factor of its term scores
 }
 
-// BoostByNeighbors adds to the scores of the best [BoostLimit] hits what their neighbours
-// have of the query and they have not, of each term the most that one of them
-// lends, and ranks them again. neighbors appends the neighbors of a document to
-// list. It must not use the index.
+// BoostByNeighbors adds to the scores of the best [BoostLimit] hits, for each query
+// term that a hit lacks, the largest weighted score of a neighbor. Then it sorts
+// these hits. neighbors appends the neighbors of a document to list; it must not
+// use the index.
 func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []Neighbor) {
 	terms := r.terms
 	if len(terms) < 2 {
-		return // a hit has the one there is
+		return // each hit contains the only term
 	}
-	if len(terms) > maxLent {
+	if len(terms) > maxBoostTerms {
 		terms = slices.Clone(terms)
 		slices.SortStableFunc(terms, func(a, b queryTerm) int { return cmp.Compare(b.idf, a.idf) })
-		terms = terms[:maxLent]
+		terms = terms[:maxBoostTerms]
 	}
 	x := r.index
 	x.mu.RLock()
@@ -83,7 +83,7 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 			continue
 		}
 		list = neighbors(list[:0], h.ID)
-		var lent [maxLent]float64
+		var boost [maxBoostTerms]float64
 		for _, n := range list {
 			m, ok := m.adjacentMatch(x, n.ID)
 			if !ok {
@@ -98,10 +98,10 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 				if c == escaped {
 					v = tfNorm(m.escapedTF(at), lenNorm(m.len(), avgdl))
 				}
-				lent[k] = max(lent[k], float64(n.Weight*contribution(t.idf, v)))
+				boost[k] = max(boost[k], float64(n.Weight*contribution(t.idf, v)))
 			}
 		}
-		for _, v := range lent[:len(missing)] {
+		for _, v := range boost[:len(missing)] {
 			h.Score += v
 			any = any || v > 0
 		}
@@ -111,10 +111,9 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 	}
 }
 
-// Read adds to the scores of the best hits what their texts show, and ranks them
-// again: how near the words of the query are to each other, and whether they are
-// there as the query has them, but not how early.
-// texts are those of the hits from the first one on, at most [RerankLimit].
+// Read re-ranks the best hits by their texts: by the distance of the query words
+// and by words spelled as in the query, but not by position. texts are the texts
+// of the first hits, in order; Read uses at most [RerankLimit].
 func (r *Ranking) Read(texts [][]string) {
 	x := r.index
 	x.mu.RLock()
@@ -130,7 +129,7 @@ func (r *Ranking) Read(texts [][]string) {
 	slices.SortFunc(best, byRank)
 }
 
-// Weights returns what the terms of the query that a document has count for.
+// Weights returns the IDF of each query term that a document contains.
 func (r *Ranking) Weights(id uint64) map[string]float64 {
 	x := r.index
 	x.mu.RLock()

@@ -12,39 +12,39 @@ import (
 // A reader finds the words of a query in texts.
 type reader struct {
 	lexer    *analysis.Lexer
-	terms    []queryTerm // that are looked for
+	terms    []queryTerm // terms to find
 	sequence []word
 	starts   startSet
-	single   [4]uint64 // the terms of one byte: how longer words of them begin
-	high     bool      // a term has characters of three bytes
-	highest  float64   // no score exceeds it but by being named
+	single   [4]uint64 // set of the terms of one byte
+	high     bool      // a term contains a character of three bytes
+	highest  float64   // no score exceeds it, except for named documents
 	scanner  analysis.Scanner
-	alone    bool // each term of the run in hand is at a place of its own
+	alone    bool // each term of the current run has its own position
 	touched  byte
-	at       uint32 // place of the latest word, from 1, over all fields
+	at       uint32 // position of the latest word over all fields, from 1
 	field    int
 
-	// Of the document in hand:
-	first    []uint32 // by term: its first place; 0 = none
-	exact    []bool   // by term: it is there as the query has it
-	fields   []int    // by term: the field of it
-	last     []uint32 // by term: its latest place in the field in hand; 0 = none
-	distance []uint32 // by word of the sequence: the least to the next one
+	// Of the current document:
+	first    []uint32 // by term: its first position; 0: none
+	exact    []bool   // by term: the document contains the spelling of the query
+	fields   []int    // by term: the field of its first position
+	last     []uint32 // by term: its latest position in the current field; 0: none
+	distance []uint32 // by word of the sequence: the smallest distance to the next one
 
-	surfaces [][]byte // by term: as the query has it
-	run      []byte   // in hand
+	surfaces [][]byte // by term: its spelling in the query
+	run      []byte   // current run
 
 	ask, see func(term []byte)
 }
 
-// A word of the query, which may stand in it several times.
+// A word is a word of the query, which may contain it several times.
 type word struct {
 	term  int    // in terms
-	place uint32 // in the query, other words counted
+	place uint32 // position in the query, counting all words
 }
 
-// prepare sets the reader up for the query that s has parsed. Terms of scripts
-// without spaces are left out: they are neighbours as they are.
+// prepare sets the reader up for a query. It omits terms of unspaced scripts,
+// whose pairs are terms already.
 func (r *reader) prepare(l *analysis.Lexer, terms []queryTerm, text string) {
 	r.lexer, r.terms, r.high, r.highest = l, r.terms[:0], false, 0
 	if r.ask == nil {
@@ -94,8 +94,8 @@ func (r *reader) prepare(l *analysis.Lexer, terms []queryTerm, text string) {
 	r.distance = slices.Grow(r.distance[:0], len(r.sequence))[:len(r.sequence)]
 }
 
-// start notes how words begin that may have a term: as it does, up to three
-// bytes, of which the stemmer may have made the last one an i.
+// start adds the first bytes of words that may have a term: the first three bytes
+// of the term, where the stemmer may have changed a y to the i in third place.
 func (r *reader) start(term []byte) {
 	key := uint32(term[0])
 	switch {
@@ -128,8 +128,8 @@ func (s *startSet) has(key uint32) bool {
 	return s[h>>6]>>(h&63)&1 != 0
 }
 
-// addQueryTerm takes a term of the query: the first of each word that some document
-// has.
+// addQueryTerm adds a term of the query to the sequence: for each word, the first
+// term that a document contains.
 func (r *reader) addQueryTerm(term []byte) {
 	if r.alone {
 		r.at++
@@ -147,13 +147,13 @@ func (r *reader) addQueryTerm(term []byte) {
 	}
 }
 
-// number returns the number of a term in r.terms, or -1.
+// number returns the position of a term in r.terms, or -1.
 func (r *reader) number(id uint32) int {
 	return slices.IndexFunc(r.terms, func(t queryTerm) bool { return t.id == id })
 }
 
-// touch loads the beginnings of texts into the caches: that of one text need not
-// wait for the words of another, and a search takes a tenth less.
+// touch loads the beginnings of texts into the CPU caches, so that the loads of
+// several texts overlap. Without it a search takes a tenth longer.
 func (r *reader) touch(texts []string) {
 	const most, line = 1 << 10, 64
 	for _, text := range texts {
@@ -163,7 +163,7 @@ func (r *reader) touch(texts []string) {
 	}
 }
 
-// read takes the texts of a document.
+// read reads the texts of a document, up to maxRead bytes.
 func (r *reader) read(texts []string) {
 	clear(r.first)
 	clear(r.exact)
@@ -183,8 +183,8 @@ func (r *reader) read(texts []string) {
 	}
 }
 
-// walk takes one text of a document. Most words are passed over for how they
-// begin, and the terms of the others are mostly known.
+// walk reads one text of a document. It skips most words because of their first
+// bytes. For most of the others the lexer stores the terms.
 func (r *reader) walk(text string) {
 	s := &r.scanner
 	s.Scan(text)
@@ -220,23 +220,23 @@ func (r *reader) walk(text string) {
 	}
 }
 
-// mayBegin reports whether a run that starts with an ASCII character may have a
-// term of the query: it begins like one, or may have parts.
+// mayBegin reports whether a run that begins with an ASCII character may have a
+// term of the query: it begins like one, or it may have parts.
 func (r *reader) mayBegin(buf []byte, start, end uint32) bool {
 	word, n := binary.LittleEndian.Uint64(buf[start:]), end-start
 	key := word & lowBytes(min(n, 3))
 	if key&highs != 0 {
 		return true
 	}
-	// The case of letters is one bit, which digits have set.
+	// Set the bit that makes letters lower case; digits have it set.
 	key |= key >> 1 & 0x202020
 	if r.starts.has(uint32(key)) || r.single[key>>6&3]>>(key&63)&1 != 0 {
 		return true
 	}
 	if n <= 8 && (word^smalls*ones)&(0xe0*ones-0x20)&lowBytes(n) == 0 {
-		return false // most have but small letters, the first perhaps a capital
+		return false // only lower-case letters, except perhaps for the first
 	}
-	// Has it but small letters behind the first, but capitals, or but digits?
+	// Are all bytes after the first of one kind?
 	kind := buf[end-1] & 0xe0
 	for at := start + 1; at < end; at += 8 {
 		w := (binary.LittleEndian.Uint64(buf[at:]) & (0xe0 * ones)) ^ uint64(kind)*ones
@@ -266,7 +266,7 @@ const (
 	smalls   = 0x60
 )
 
-// seen takes a term of a run that is analyzed.
+// seen records a term of a run that the scanner analyzes.
 func (r *reader) seen(term []byte) {
 	if r.alone {
 		r.at++
@@ -276,7 +276,7 @@ func (r *reader) seen(term []byte) {
 	}
 }
 
-// found takes a term of the document.
+// found records a term of the document at the current position.
 func (r *reader) found(id uint32) {
 	k := r.number(id)
 	if k < 0 {
@@ -295,7 +295,7 @@ func (r *reader) found(id uint32) {
 		}
 		if i > 0 {
 			before := r.sequence[i-1]
-			// What is between them in the query may be between them here.
+			// Words between them in the query may be between them here.
 			if at := r.last[before.term]; at > 0 && before.term != k {
 				r.near(i-1, int(p-at)-int(w.place-before.place-1))
 			}

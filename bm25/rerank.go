@@ -2,36 +2,28 @@ package bm25
 
 import "slices"
 
-// What an index does not keep is read from the texts of the best matches: how
-// near to each other the words of the query are, how early they come, and whether
-// they are there as the query has them. All of it adds to a score, so that no
-// match whose text is not read has a claim to be before one whose text is.
-//
-// nDCG@10 of til-knownitem, scifact, procmem, xquad-en, -ru, -zh, drcd-dev and
-// jaquad-dev:
-//
-//	nothing is read  .894 .708 .531 .970 .958 .967 .974 .916
-//	near alone       .899 .711 .539 .971 .959 .967 .974 .917
-//	early alone      .902 .710 .542 .970 .960 .970 .974 .918
-//	near and early   .906 .714 .555 .970 .960 .970 .974 .918
-//	all three        .907 .714 .555 .970 .961 .970 .974 .918
+// Weights and limits of re-ranking, which reads the texts of the candidates: the
+// distance of the query words, their first positions, and their spelling. It only
+// adds to scores, so a match outside the candidates cannot outrank one inside.
+// DESIGN.md has the effect of each part.
 const (
-	// RerankLimit is how many matches have their texts read.
+	// RerankLimit is the number of candidates: matches whose texts are read.
 	RerankLimit = 16
 
 	nearWeight  = 0.6
 	earlyWeight = 0.9
 	exactWeight = 0.1
-	// earlyHalf is the place at which a word counts half of what it does at the
+	// earlyHalf is the position at which a word counts half as much as at the
 	// beginning.
 	earlyHalf = 160
 
-	maxSequence     = 64      // words of a query, and terms, that are looked for
+	maxSequence     = 64      // words of a query, and terms, that a reader looks for
 	maxRead         = 8 << 10 // bytes of a document, over all fields
-	differentFields = 1 << 30 // a distance: the two are not in one field
+	differentFields = 1 << 30 // distance of two words that no field contains together
 )
 
-// nearness is what word i of the query and the next one add by their distance.
+// nearness returns the bonus for the distance of word i of the query and the next
+// one.
 func (r *reader) nearness(i int) float64 {
 	if i+1 == len(r.sequence) || r.distance[i] == differentFields {
 		return 0
@@ -40,7 +32,7 @@ func (r *reader) nearness(i int) float64 {
 	return float64(nearWeight * w / float64(r.distance[i]))
 }
 
-// earliness is what term k adds by its place.
+// earliness returns the bonus for the first position of term k.
 func (r *reader) earliness(k int) float64 {
 	if r.first[k] == 0 {
 		return 0
@@ -48,8 +40,8 @@ func (r *reader) earliness(k int) float64 {
 	return float64(earlyWeight * r.terms[k].idf * earlyHalf / (earlyHalf + float64(r.first[k]-1)))
 }
 
-// exactness is what term k adds when it is there as the query has it, and not
-// another word of the same stem alone.
+// exactness returns the bonus for term k if the document contains the spelling of
+// the query, not only another word with the same stem.
 func (r *reader) exactness(k int) float64 {
 	if !r.exact[k] {
 		return 0
@@ -57,7 +49,7 @@ func (r *reader) exactness(k int) float64 {
 	return float64(exactWeight * r.terms[k].idf)
 }
 
-// score adds to the score of a document what was read in it.
+// score adds all bonuses of the current document to its score.
 func (r *reader) score(base float64, named bool) float64 {
 	for i := range r.sequence {
 		base += r.nearness(i)
@@ -74,8 +66,7 @@ func (r *reader) score(base float64, named bool) float64 {
 	return base
 }
 
-// closeness adds to a score what words near each other and as they are in the
-// query make.
+// closeness adds the bonuses for distance and spelling to a score.
 func (r *reader) closeness(base float64) float64 {
 	for i := range r.sequence {
 		base += r.nearness(i)
@@ -86,7 +77,7 @@ func (r *reader) closeness(base float64) float64 {
 	return base
 }
 
-// rerank ranks the best of the hits again.
+// rerank re-ranks the best hits and applies the limit.
 func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 	s.reader.prepare(x.lexer, s.terms, q.Text)
 	hits = s.enter(x, q, hits)
@@ -111,8 +102,8 @@ func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 	return hits
 }
 
-// enter puts the matches that the query names before the others, if they are
-// not among the best as it is.
+// enter inserts the matches that the query names before the hits, unless they are
+// candidates already.
 func (s *searcher) enter(x *Index, q Query, hits []Hit) []Hit {
 	for _, id := range q.Named[:min(len(q.Named), RerankLimit)] {
 		if slices.ContainsFunc(hits[:min(len(hits), RerankLimit)], func(h Hit) bool { return h.ID == id }) {

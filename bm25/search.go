@@ -21,7 +21,7 @@ func (x *Index) Search(q Query) Result {
 	return s.search(x, q)
 }
 
-// search is Search for the query that was parsed, with x locked.
+// search is Search for the parsed query. The caller holds x.mu.
 func (s *searcher) search(x *Index, q Query) Result {
 	c := &s.collector
 	base := q
@@ -58,7 +58,7 @@ func (x *Index) reranks(q Query) bool { return q.Texts != nil && x.analyzer == a
 // A searcher is the scratch space of one search.
 type searcher struct {
 	scanner analysis.Scanner
-	terms   []queryTerm // that some document has; ascending by the term's bytes
+	terms   []queryTerm // terms that a document contains, ascending by their bytes
 	lists   []list
 
 	corrections []Correction
@@ -67,16 +67,16 @@ type searcher struct {
 	reader      reader
 	norms       *[1 << 16]float64
 	avgdl       float64
-	// scores are those of the segment in hand, by document; all zero between
-	// segments.
+	// scores are the scores in the current segment, by document. All are zero
+	// between segments.
 	scores [maxDocs]float64
 }
 
 var searchers = sync.Pool{New: func() any { return new(searcher) }}
 
-// A queryTerm is a term of the query that is in the dict.
+// A queryTerm is a term of the query that the dict contains.
 type queryTerm struct {
-	prefix uint64 // its first eight bytes, to compare by
+	prefix uint64 // its first eight bytes, for comparisons
 	id     uint32
 	df     uint32
 	weight float64
@@ -87,7 +87,7 @@ type queryTerm struct {
 type list struct {
 	postings []uint32
 	escapes  []escape
-	first    uint32 // place of postings[0] in the segment
+	first    uint32 // position of postings[0] in the segment
 	idf      float64
 }
 
@@ -141,9 +141,9 @@ func (s *searcher) addTerm(x *Index, term []byte, id uint32, weight float64) {
 	s.terms = append(s.terms, queryTerm{prefix: binary.BigEndian.Uint64(prefix[:]), id: id, df: x.df[id], weight: weight})
 }
 
-// segment scores the documents of a segment: postings of term after term are
-// added up by document, in the order of the terms, so that a score has the bits
-// of the plain sum. The last list is added and collected in one go.
+// segment scores the documents of a segment. It adds posting list after posting
+// list, in the order of the terms, so that each score is the exact sum. One pass
+// adds and collects the last list.
 func (s *searcher) segment(seg *segment) {
 	s.lists = s.lists[:0]
 	for _, t := range s.terms {
@@ -188,12 +188,12 @@ func (s *searcher) addLast(l list) {
 	scores, norms := &s.scores, s.norms
 	w := l.idf
 	c := &s.collector
-	floor, class, asked, classes, n := c.floor, c.class, c.asked, c.classes, uint64(0)
+	floor, class, mask, classes, n := c.floor, c.class, c.classMask, c.classes, uint64(0)
 	for _, p := range l.postings {
 		d := uint16(p >> 16)
 		v := scores[d] + contribution(w, norms[uint16(p)])
 		scores[d] = 0
-		n += classes >> (class[d&asked] & 63) & 1
+		n += classes >> (class[d&mask] & 63) & 1
 		if v >= floor {
 			c.offer(d, v)
 			floor = c.floor
@@ -202,18 +202,18 @@ func (s *searcher) addLast(l list) {
 	c.total += int(n)
 }
 
-// collect collects the documents of a list that still have a score and zeroes
-// it.
+// collect collects the documents of a list that still have a score. It zeroes
+// their scores.
 func (s *searcher) collect(postings []uint32) {
 	scores := &s.scores
 	c := &s.collector
-	floor, class, asked, classes, n := c.floor, c.class, c.asked, c.classes, uint64(0)
+	floor, class, mask, classes, n := c.floor, c.class, c.classMask, c.classes, uint64(0)
 	for _, p := range postings {
 		d := uint16(p >> 16)
 		v := scores[d]
 		scores[d] = 0
-		b := math.Float64bits(v) // no branch: whether v is zero cannot be foretold
-		n += (b | -b) >> 63 & (classes >> (class[d&asked] & 63))
+		b := math.Float64bits(v) // no branch: a CPU cannot predict it
+		n += (b | -b) >> 63 & (classes >> (class[d&mask] & 63))
 		if v >= floor {
 			c.offer(d, v)
 			floor = c.floor

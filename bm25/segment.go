@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// maxDocs is how many documents a segment holds at most: a posting has 16 bits
+// maxDocs is the largest number of documents in a segment: a posting has 16 bits
 // for the document.
 const maxDocs = 1 << 16
 
-// A posting is a document of the segment (upper 16 bits) and a code for the
-// pair that its score depends on: the term's frequency (4 bits) and the
-// document's length in terms (12 bits). Pairs that do not fit have the code
-// escaped and stand in the segment's escapes.
+// A posting is a document of the segment (upper 16 bits) and a code for the pair
+// that the score depends on: the term's frequency (4 bits) and the document's
+// length in terms (12 bits). Pairs that do not fit have the code escaped; the
+// segment's escapes contain them.
 const (
 	lenBits = 12
 	maxTF   = 14
@@ -31,38 +31,37 @@ func code(tf, dl uint32) uint32 {
 
 // An escape is the true pair of an escaped posting.
 type escape struct {
-	pos, tf, dl uint32 // pos: place of the posting
+	pos, tf, dl uint32 // pos: position of the posting
 }
 
-// A segment is an immutable part of the index, deaths aside: for every term the
-// postings in one flat array, for every document its terms.
+// A segment is an immutable part of the index, except for removals. It contains
+// the postings of all terms in one array, and the terms of each document.
 type segment struct {
 	docTable
 
 	present  []uint64 // bit t: term t has postings
-	rank     []uint32 // by word of present: how many terms come before it
-	start    []uint32 // by rank of term, and one more: where its postings start
+	rank     []uint32 // by word of present: number of terms before it
+	start    []uint32 // by rank of term: first position of its postings; one more entry
 	postings []uint32
 	escapes  []escape // ascending pos
 	deadPost int      // postings of dead documents
 }
 
-// A docTable is the part of a segment that is kept by document.
+// A docTable is the part of a segment that is indexed by document.
 type docTable struct {
 	ids   []uint64
-	class []uint8 // of a removed document: removed
-	// order lists the documents by ascending ID; nil when they stand in that
-	// order anyway.
+	class []uint8 // removed marks a removed document
+	// order lists the documents by ascending ID; nil if they are in that order.
 	order        []uint16
 	minID, maxID uint64
 	deadDocs     int
-	// terms holds for every document its length, then the numbers of its terms,
-	// ascending, as gaps; everything in uvarints. termsAt has one more entry.
+	// terms contains, for each document, its length, then the ascending numbers of
+	// its terms as gaps, all in uvarints. termsAt has one more entry.
 	terms   []byte
 	termsAt []uint32
 }
 
-// removed is the class of removed documents; those of others are below it.
+// removed is the class of removed documents. Other classes are smaller.
 const removed = 8
 
 func (t *docTable) isDead(d uint16) bool { return t.class[d] == removed }
@@ -107,14 +106,14 @@ func (t *docTable) kill(d uint16) {
 	t.deadDocs++
 }
 
-// lenAndTerms returns the length of a document and what decodes to its terms.
+// lenAndTerms returns the length of a document and its encoded terms.
 func (t *docTable) lenAndTerms(d uint16) (int, []byte) {
 	b := t.terms[t.termsAt[d]:t.termsAt[int(d)+1]]
 	n, size := binary.Uvarint(b)
 	return int(n), b[size:]
 }
 
-// list returns where the postings of a term start and end.
+// list returns the first position of a term's postings and the one after the last.
 func (s *segment) list(term uint32) (from, to uint32) {
 	w := int(term >> 6)
 	if w >= len(s.present) {
@@ -128,7 +127,7 @@ func (s *segment) list(term uint32) (from, to uint32) {
 	return s.start[i], s.start[i+1]
 }
 
-// escapesIn returns the escapes of the postings from up to to.
+// escapesIn returns the escapes of the postings in [from, to).
 func (s *segment) escapesIn(from, to uint32) []escape {
 	if len(s.escapes) == 0 {
 		return nil
@@ -143,8 +142,8 @@ func (s *segment) sortEscapes() {
 	slices.SortFunc(s.escapes, func(a, b escape) int { return cmp.Compare(a.pos, b.pos) })
 }
 
-// code returns the code of a term's posting of a document and its place, 0 when
-// there is none.
+// code returns the code and the position of a term's posting for a document. The
+// code is 0 if there is no posting.
 func (s *segment) code(term uint32, d uint16) (c uint16, at uint32) {
 	from, to := s.list(term)
 	list := s.postings[from:to]
@@ -165,8 +164,8 @@ func (s *segment) buildRank() {
 	}
 }
 
-// eachTerm calls f with every term that has postings, ascending, and its place
-// in start.
+// eachTerm calls f with each term that has postings, ascending, and its position in
+// start.
 func (s *segment) eachTerm(f func(term uint32, i int)) {
 	i := 0
 	for w, word := range s.present {
@@ -178,9 +177,8 @@ func (s *segment) eachTerm(f func(term uint32, i int)) {
 	}
 }
 
-// buildTerms fills the documents' terms from the postings; lens are the
-// documents' lengths. Going through the postings by term brings every
-// document's terms in ascending order.
+// buildTerms fills the terms of the documents, whose lengths are lens, from the
+// postings. The order of the postings makes each document's terms ascending.
 func (s *segment) buildTerms(lens []uint32) {
 	type cursor struct{ last, at uint32 }
 	docs := make([]cursor, len(lens))

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// A tail is the part of the index that takes new documents. A term's postings
-// are a chain, newest first, so adding a document is one random write for each
-// of its terms and an append.
+// A tail is the part of the index that takes new documents. The postings of a term
+// are a chain, newest first. Adding a document costs one append and one random
+// write per term.
 type tail struct {
-	head    []uint32 // by term: its newest node plus one, 0 for none
+	head    []uint32 // by term: its newest node plus one; 0: none
 	nodes   []node   // grouped by document, in document order
 	first   []uint32 // by document, and one more: its first node
 	lens    []uint32 // by document
@@ -24,16 +24,16 @@ type node struct {
 	doc, code  uint16
 }
 
-// A tail is frozen at so many documents or postings. It bounds the time a
-// freeze takes.
+// tailNodes and tailDocs are the limits at which a tail becomes a segment. They
+// bound the time of a freeze.
 const tailNodes = 160 << 10
 
-var tailDocs = 2048 // set by tests only
+var tailDocs = 2048 // only tests change it
 
 func (t *tail) full() bool { return len(t.ids) >= tailDocs || len(t.nodes) >= tailNodes }
 
-// add appends a document whose terms are given with repetitions. vocabulary is
-// the number of terms there are; df is counted up.
+// add appends a document. terms contains repetitions, vocabulary is the number of
+// terms in the index, and add increments df.
 func (t *tail) add(d Doc, terms []uint32, length, vocabulary int, df []uint32) {
 	if len(t.head) < vocabulary {
 		t.head = slices.Grow(t.head, vocabulary-len(t.head))
@@ -47,9 +47,8 @@ func (t *tail) add(d Doc, terms []uint32, length, vocabulary int, df []uint32) {
 	first := uint32(len(t.nodes))
 	nodes := slices.Grow(t.nodes, min(len(terms), tailNodes))
 	head := t.head
-	// While the document is being read, prev of its nodes is in place and code
-	// counts up to the largest number that is still exact; what goes beyond is
-	// counted again.
+	// The first loop counts in code up to the largest exact number. The second
+	// counts greater frequencies again.
 	const most = 0xffff
 	for _, term := range terms {
 		h := head[term]
@@ -131,7 +130,7 @@ func (t *tail) freeze() *segment {
 		}
 	}
 	s.buildRank()
-	// The chains are done with: head becomes each term's place in start.
+	// The chains are no longer needed: head becomes each term's position in start.
 	terms := 0
 	s.eachTerm(func(term uint32, i int) {
 		t.head[term] = uint32(i)
@@ -166,8 +165,8 @@ func (t *tail) freeze() *segment {
 	return s
 }
 
-// reset empties the tail and keeps its memory, unless one document with very
-// many terms took more than a tail needs.
+// reset empties the tail. It keeps the memory, unless a document with very many
+// terms took more than a tail needs.
 func (t *tail) reset() {
 	for _, n := range t.nodes {
 		t.head[n.term] = 0

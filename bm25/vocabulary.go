@@ -5,16 +5,16 @@ import (
 	"math/bits"
 )
 
-// Terms of which the documents are gone keep their numbers until half of a large
-// vocabulary may be such. Then the others are numbered anew, in their order: so
-// everything that is sorted by number stays sorted.
+// Terms without documents keep their numbers until half of a large vocabulary may
+// be unused. Then the other terms get new numbers in the same order, so that data
+// sorted by number stays sorted.
 
-// fewTerms is a vocabulary that is left as it is, and how many postings are
-// removed at least before one is looked through.
-var fewTerms = 1 << 16 // set by tests only
+// fewTerms is the size of a vocabulary that never shrinks, and the smallest number
+// of removed postings before a check.
+var fewTerms = 1 << 16 // only tests change it
 
-// shrink looks for terms that are gone when, since the last time, enough was
-// removed, or the vocabulary has doubled. No merge is in progress.
+// shrink drops unused terms if, since the latest check, enough postings were
+// removed or the vocabulary doubled. No merge may be in progress.
 func (x *Index) shrink() {
 	n := x.lexer.Dict().Len()
 	if x.removed < max(fewTerms, n/2) && (x.removed == 0 || n < 2*max(fewTerms, x.looked)) {
@@ -42,10 +42,9 @@ func (s termSet) count() int {
 	return n
 }
 
-// wanted returns the terms that have postings, of the dead too, and the forms of
-// words of which the term does: corrections are made of them. Of forms with several
-// terms there are too many, as of identifiers, and they are analyzed again when
-// they come.
+// wanted returns the terms with postings, also of dead documents, and the word
+// forms of such terms, which spelling correction needs. Forms with several terms,
+// such as identifiers, are too many; the lexer analyzes them again.
 func (x *Index) wanted() termSet {
 	l := x.lexer
 	keep := make(termSet, (l.Dict().Len()+63)/64)
@@ -71,9 +70,9 @@ func (x *Index) wanted() termSet {
 	return keep
 }
 
-// renumber drops all terms but those that are kept.
+// renumber drops all terms except those in keep.
 func (x *Index) renumber(keep termSet, kept int) {
-	to := make([]uint32, x.lexer.Dict().Len()) // of those that are kept
+	to := make([]uint32, x.lexer.Dict().Len()) // valid for kept terms
 	df := make([]uint32, kept)
 	next := uint32(0)
 	for t := range to {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // Check is what a session file holds.
@@ -30,35 +31,35 @@ type Check struct {
 // Check reads the whole file. The error is the system's.
 func (s *Session) Check() (*Check, error) {
 	c := &Check{}
-	var scan scanner
-	var rec record
-	scan.reset(s.file, 0, s.Size, s.maxLine)
-	for scan.next() {
+	var scan line.Scanner
+	var rec line.Record
+	scan.Reset(s.file, 0, s.Size, s.maxLine)
+	for scan.Next() {
 		c.take(&scan, &rec)
 	}
 	if c.Lines == 0 && c.Torn == s.Size {
 		c.damaged(Damage{Line: 1, Size: s.Size, Msg: "no meta line"})
 	}
-	return c, scan.err
+	return c, scan.Err
 }
 
 // take counts the line at hand.
-func (c *Check) take(scan *scanner, rec *record) {
-	l := &scan.line
-	scan.decode(rec)
-	if l.isTorn(rec) {
-		c.Torn, c.TornAt, c.TornLine = l.size, l.off, scan.number
+func (c *Check) take(scan *line.Scanner, rec *line.Record) {
+	l := &scan.Line
+	scan.Decode(rec)
+	if l.IsTorn(rec) {
+		c.Torn, c.TornAt, c.TornLine = l.Size, l.Offset, scan.Number
 		return
 	}
-	if !l.glued {
+	if !l.Glued {
 		c.Lines++
 	}
-	if rec.kind == KindBad {
-		c.damaged(Damage{Line: scan.number, Offset: l.off, Size: l.size, Msg: rec.reason()})
-	} else if scan.number == 1 && rec.kind != KindMeta && !l.glued {
-		c.damaged(Damage{Line: 1, Size: l.size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.kind)})
+	if rec.Kind == KindBad {
+		c.damaged(Damage{Line: scan.Number, Offset: l.Offset, Size: l.Size, Msg: rec.Reason()})
+	} else if scan.Number == 1 && rec.Kind != KindMeta && !l.Glued {
+		c.damaged(Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)})
 	}
-	switch rec.kind {
+	switch rec.Kind {
 	case KindMeta:
 		c.Identified = true
 	case KindMessage:
@@ -74,7 +75,7 @@ func (c *Check) take(scan *scanner, rec *record) {
 
 func (c *Check) damaged(d Damage) {
 	c.Damaged++
-	if len(c.Damage) < maxDamage {
+	if len(c.Damage) < line.MaxDamage {
 		c.Damage = append(c.Damage, d)
 	}
 }
@@ -165,26 +166,26 @@ func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.Holder
 // in bad ones.
 func (s *Session) writeGood(w io.Writer, did *Repaired) (size int64, err error) {
 	did.Dropped, did.Unglued = 0, 0
-	var scan scanner
-	var rec record
-	scan.reset(s.file, 0, s.Size, s.maxLine)
-	for scan.next() {
-		l := &scan.line
-		scan.decode(&rec)
+	var scan line.Scanner
+	var rec line.Record
+	scan.Reset(s.file, 0, s.Size, s.maxLine)
+	for scan.Next() {
+		l := &scan.Line
+		scan.Decode(&rec)
 		switch {
-		case l.pieces > 0:
+		case l.Pieces > 0:
 			continue
-		case l.glued:
+		case l.Glued:
 			did.Unglued++
-		case rec.kind == KindBad, l.isTorn(&rec):
+		case rec.Kind == KindBad, l.IsTorn(&rec):
 			did.Dropped++
 			continue
 		}
-		n, err := w.Write(append(l.bytes, '\n')) // the line's slice has no room: this copies it
+		n, err := w.Write(append(l.Bytes, '\n')) // the line's slice has no room: this copies it
 		size += int64(n)
 		if err != nil {
 			return size, err
 		}
 	}
-	return size, scan.err
+	return size, scan.Err
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // Create makes a session and opens it. Its id is new, also to every other
@@ -188,22 +189,22 @@ func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 	b := make([]byte, 1<<10)
 	for {
 		n, err := r.ReadAt(b, 0)
-		line, _, whole := strings.Cut(string(b[:n]), "\n")
+		first, _, whole := strings.Cut(string(b[:n]), "\n")
 		if whole || n < len(b) || len(b) >= maxMetaLine {
 			if n < len(b) && err != nil && err != io.EOF {
 				return Meta{}, err
 			}
-			var rec record
-			rec.decode([]byte(line), true)
+			var rec line.Record
+			rec.Decode([]byte(first), true)
 			msg := "no meta line"
-			if rec.kind == KindBad {
-				msg += ": " + rec.reason()
-				if found := pieces(nil, []byte(line), true); len(found) > 0 && found[0].lo == 0 {
-					rec.decode([]byte(line)[:found[0].hi], true)
+			if rec.Kind == KindBad {
+				msg += ": " + rec.Reason()
+				if found := line.Pieces(nil, []byte(first), true); len(found) > 0 && found[0].Lo == 0 {
+					rec.Decode([]byte(first)[:found[0].Hi], true)
 				}
 			}
-			if rec.kind == KindMeta {
-				return rec.meta(), nil
+			if rec.Kind == KindMeta {
+				return rec.Meta(), nil
 			}
 			return Meta{}, &FormatError{Path: path, Line: 1, Msg: msg}
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // SyncPolicy says which writes are on the disk before they are acknowledged.
@@ -97,7 +98,7 @@ func OpenDir(path string, o *Options) (*Dir, error) {
 	if d.opts.MaxOpen <= 0 {
 		d.opts.MaxOpen = defaultMaxOpen
 	}
-	d.opts.MaxLine = limitOf(d.opts.MaxLine)
+	d.opts.MaxLine = line.LimitOf(d.opts.MaxLine)
 	if d.opts.Now == nil {
 		d.opts.Now = time.Now
 	}

@@ -1,6 +1,10 @@
 package sessionlog
 
-import "errors"
+import (
+	"errors"
+
+	"crabmem/sessionlog/internal/line"
+)
 
 // What callers branch on. Every error says more than its class; ask with
 // errors.Is. Who holds a lock is a vfs.LockedError.
@@ -12,6 +16,12 @@ var (
 	ErrExists = errors.New("session exists")
 	// ErrAmbiguous is returned when two files claim one id.
 	ErrAmbiguous = errors.New("id of several files")
+	// ErrFormat is returned when a file is not a session file or has a bad line
+	// where none may be.
+	ErrFormat = line.ErrFormat
+	// ErrInvalid is returned for what no session file takes: text that is not
+	// UTF-8, a message without a role or over the limit of a line.
+	ErrInvalid = line.ErrInvalid
 	// ErrReadOnly is returned for a write to an imported session.
 	ErrReadOnly = errors.New("the session is read-only")
 	// ErrClosed is returned after Close.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // DisplacedError reports that a name of a session does not lead to the file
@@ -323,5 +324,5 @@ func (w *written) lines() []byte { return slices.Concat(w.last, w.cur) }
 func (w *written) isIn(f io.ReaderAt) bool {
 	lines := w.lines()
 	b := make([]byte, len(lines))
-	return readFull(f, b, w.end-int64(len(b))) == nil && bytes.Equal(b, lines)
+	return line.ReadFull(f, b, w.end-int64(len(b))) == nil && bytes.Equal(b, lines)
 }

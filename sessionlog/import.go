@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // Item is one line of a transcript to import: a summary when Marker is set,
@@ -206,7 +207,7 @@ func (d *Dir) compare(id, name string, m *Meta, text []byte) (o Outcome, info fs
 	size := info.Size()
 	if size == int64(len(text)) {
 		old := make([]byte, size)
-		if err := readFull(f, old, 0); err != nil {
+		if err := line.ReadFull(f, old, 0); err != nil {
 			return 0, info, err
 		}
 		if bytes.Equal(old, text) && name == fileName(id, m.Title) {
@@ -231,16 +232,16 @@ type length struct {
 }
 
 func lengthOf(r io.ReaderAt, size, limit int64) (n length, err error) {
-	var s scanner
-	var rec record
-	s.reset(r, 0, size, limit)
-	for s.next() {
-		if s.decode(&rec); rec.kind == KindMessage || rec.kind == KindMarker {
+	var s line.Scanner
+	var rec line.Record
+	s.Reset(r, 0, size, limit)
+	for s.Next() {
+		if s.Decode(&rec); rec.Kind == KindMessage || rec.Kind == KindMarker {
 			n.items++
-			n.bytes += s.line.size
+			n.bytes += s.Line.Size
 		}
 	}
-	return n, s.err
+	return n, s.Err
 }
 
 func (n length) more(than length) bool {

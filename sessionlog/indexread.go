@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // An indexReader turns lines of one session file into places and documents. It
@@ -27,8 +28,8 @@ type indexReader struct {
 
 	size    int             // of the texts
 	arena   strings.Builder // of the texts; the strings keep what they need
-	scan    scanner
-	record  record
+	scan    line.Scanner
+	record  line.Record
 	scratch []byte
 }
 
@@ -59,26 +60,26 @@ func (r *indexReader) begin(e *entry) {
 
 // file reads a file up to size, or until it has maxText bytes of text.
 func (r *indexReader) file(f vfs.File, size, limit int64, maxText int) error {
-	r.scan.reset(f, r.pos.end, size, limit)
+	r.scan.Reset(f, r.pos.end, size, limit)
 	lines := r.pos.lines
 	var stable titles // as of pos
 	tail := false
-	for r.scan.next() {
-		l := &r.scan.line
-		r.scan.decode(&r.record)
-		if l.tail && !tail {
+	for r.scan.Next() {
+		l := &r.scan.Line
+		r.scan.Decode(&r.record)
+		if l.Tail && !tail {
 			stable, tail = r.titles, true
 		}
 		n := len(r.places)
-		r.line(lines+r.scan.number, l.off, l.glued)
+		r.line(lines+r.scan.Number, l.Offset, l.Glued)
 		if tail {
 			r.tail += len(r.places) - n
 			continue
 		}
-		if !l.glued {
-			r.pos.end, r.pos.lines = l.next(), lines+r.scan.number
+		if !l.Glued {
+			r.pos.end, r.pos.lines = l.Next(), lines+r.scan.Number
 		}
-		if r.size > maxText && r.scan.left == 0 {
+		if r.size > maxText && r.scan.Left == 0 {
 			r.more = r.pos.end < size
 			break
 		}
@@ -87,8 +88,8 @@ func (r *indexReader) file(f vfs.File, size, limit int64, maxText int) error {
 	if tail {
 		r.titles = stable
 	}
-	if r.scan.err != nil {
-		return r.scan.err
+	if r.scan.Err != nil {
+		return r.scan.Err
 	}
 	return r.sample(f)
 }
@@ -97,13 +98,13 @@ func (r *indexReader) file(f vfs.File, size, limit int64, maxText int) error {
 func (r *indexReader) sample(f vfs.File) error {
 	n := min(r.pos.end, maxSample)
 	if r.pos.first.n == 0 {
-		b, err := r.scan.bytes(f, 0, n)
+		b, err := r.scan.Bytes(f, 0, n)
 		if err != nil {
 			return err
 		}
 		r.pos.first = takeSample(b, 0)
 	}
-	b, err := r.scan.bytes(f, r.pos.end-n, n)
+	b, err := r.scan.Bytes(f, r.pos.end-n, n)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (r *indexReader) written(b []byte) {
 	from, rest := r.pos.end, b
 	for len(rest) > 0 {
 		line, behind, _ := bytes.Cut(rest, []byte{'\n'})
-		r.record.decode(line, r.pos.end == 0)
+		r.record.Decode(line, r.pos.end == 0)
 		r.line(r.pos.lines+1, r.pos.end, false)
 		r.pos.end += int64(len(line)) + 1
 		r.pos.lines++
@@ -134,13 +135,13 @@ func (r *indexReader) written(b []byte) {
 // line takes the decoded line.
 func (r *indexReader) line(number, offset int64, glued bool) {
 	t, rec := &r.titles, &r.record
-	switch rec.kind {
+	switch rec.Kind {
 	case KindMeta:
-		m := rec.meta()
+		m := rec.Meta()
 		r.meta = &m
 		t.line1 = m.Title
 	case KindMetaRecord:
-		t.last, t.recorded, t.inContext = rec.text(rec.title), true, true
+		t.last, t.recorded, t.inContext = rec.Text(rec.Title), true, true
 	case KindMarker:
 		t.inContext, t.behind = false, false
 		r.place(number, offset, classCompact, glued)
@@ -154,7 +155,7 @@ func (r *indexReader) line(number, offset int64, glued bool) {
 
 // role returns the role of the message in hand, as places have it.
 func (r *indexReader) role() uint16 {
-	r.scratch = r.record.appendText(r.scratch[:0], r.record.values[keyRole])
+	r.scratch = r.record.AppendText(r.scratch[:0], r.record.Values[line.KeyRole])
 	if c := classOf(r.scratch); c != classOther {
 		return c
 	}
@@ -200,59 +201,47 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 // unless it is a result, and the names of the tools that are called.
 func (r *indexReader) text() string {
 	rec := &r.record
-	body := rec.values[keyContent]
-	if rec.kind == KindMarker {
-		body = rec.values[keyCompact]
-	} else if rec.isResult() && !r.tools {
+	body := rec.Values[line.KeyContent]
+	if rec.Kind == KindMarker {
+		body = rec.Values[line.KeyCompact]
+	} else if rec.IsResult() && !r.tools {
 		return ""
 	}
-	calls := rec.values[keyToolCalls]
-	if rec.kind != KindMessage || calls.typ != jsonArray {
-		calls = span{}
+	calls := rec.Values[line.KeyToolCalls]
+	if rec.Kind != KindMessage || calls.Type != line.Array {
+		calls = line.Span{}
 	}
 	// A text is no longer than what it is made of, and the line end.
-	if need := int(body.hi - body.lo + calls.hi - calls.lo + 1); r.arena.Cap()-r.arena.Len() < need {
+	if need := int(body.Hi - body.Lo + calls.Hi - calls.Lo + 1); r.arena.Cap()-r.arena.Len() < need {
 		r.arena = strings.Builder{}
 		r.arena.Grow(max(need, arenaSize))
 	}
 	from := r.arena.Len()
 	r.write(body)
-	if calls.typ == jsonArray {
-		for c := range rec.calls {
-			r.write(c.name)
+	if calls.Type == line.Array {
+		for c := range rec.Calls {
+			r.write(c.Name)
 			if r.tools {
-				r.write(c.arguments)
+				r.write(c.Arguments)
 			}
 		}
 	}
 	return r.arena.String()[from:]
 }
 
-// isResult reports whether a message is what a tool gave back.
-func (r *record) isResult() bool {
-	if id := r.values[keyToolCallID]; id.typ == jsonString && id.lo < id.hi {
-		return true
-	}
-	switch r.text(r.values[keyRole]) {
-	case RoleTool, "function":
-		return true
-	}
-	return false
-}
-
 // write adds a string of the record in hand to the arena, and a line end.
-func (r *indexReader) write(s span) {
-	if s.typ != jsonString || s.lo == s.hi {
+func (r *indexReader) write(s line.Span) {
+	if s.Type != line.String || s.Lo == s.Hi {
 		return
 	}
 	defer r.arena.WriteByte('\n')
-	if !s.escaped {
-		r.arena.Write(r.record.line[s.lo:s.hi])
+	if !s.Escaped {
+		r.arena.Write(r.record.Line[s.Lo:s.Hi])
 		return
 	}
-	r.scratch = r.record.appendText(r.scratch[:0], s)
+	r.scratch = r.record.AppendText(r.scratch[:0], s)
 	r.arena.Write(r.scratch)
-	if cap(r.scratch) > maxScratch {
+	if cap(r.scratch) > line.MaxScratch {
 		r.scratch = nil
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // countingFS counts the bytes that are read through it.
@@ -74,14 +75,14 @@ const (
 // TestListReadsBoundedParts lists files of 20 GiB. List must read only the two
 // parts of each one. The scanner reads a long line at most twice.
 func TestListReadsBoundedParts(t *testing.T) {
-	half := strings.Repeat("x", listPart) // longer than a part with its ends
+	half := strings.Repeat("x", line.ListPart) // longer than a part with its ends
 	for _, test := range []struct {
 		name, head, tail string
 		size             int64
 		want             Info
 	}{
 		{"hole at the end", largeHead, "", largeSize,
-			Info{Meta: Meta{Title: "first", UptimeSecs: 1}, Messages: 2, Torn: listPart, Partial: true}},
+			Info{Meta: Meta{Title: "first", UptimeSecs: 1}, Messages: 2, Torn: line.ListPart, Partial: true}},
 		{"hole in the middle", largeHead, largeTail, largeSize,
 			Info{Meta: Meta{Title: "last", UptimeSecs: 9}, Messages: 3, Partial: true}},
 		{"hole at the start", "", largeTail, largeSize,
@@ -90,9 +91,9 @@ func TestListReadsBoundedParts(t *testing.T) {
 			Info{Meta: Meta{Title: "last", UptimeSecs: 9}, Messages: 3, Torn: 11, Partial: true}},
 		{"a line across the end of the head", largeHead + `{"role":"user","content":"` + half + `"}` + "\n", largeTail, largeSize,
 			Info{Meta: Meta{Title: "last", UptimeSecs: 9}, Messages: 3, Partial: true}},
-		{"two parts exactly", largeHead, largeTail, 2 * listPart,
+		{"two parts exactly", largeHead, largeTail, 2 * line.ListPart,
 			Info{Meta: Meta{Title: "last", UptimeSecs: 9}, Messages: 3, Damaged: 1}},
-		{"two parts and a byte", largeHead, largeTail, 2*listPart + 1,
+		{"two parts and a byte", largeHead, largeTail, 2*line.ListPart + 1,
 			Info{Meta: Meta{Title: "last", UptimeSecs: 9}, Messages: 3, Partial: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestListReadsBoundedParts(t *testing.T) {
 				got.Damaged != want.Damaged || got.Torn != want.Torn || got.Partial != want.Partial || got.Size != test.size {
 				t.Errorf("listed %+v\nwant %+v", got, want)
 			}
-			if n, most := bytes.Load(), int64(4*listPart); n > most {
+			if n, most := bytes.Load(), int64(4*line.ListPart); n > most {
 				t.Errorf("read %d bytes, want at most %d", n, most)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // Info is what a list says of a session.
@@ -103,7 +104,7 @@ func (d *Dir) infos(folder string, names []string) []Info {
 	var wg sync.WaitGroup
 	for range min(len(names), runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
-			var c counter
+			var c line.Counter
 			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
 				infos[i] = d.info(&c, folder, names[i])
 			}
@@ -115,7 +116,7 @@ func (d *Dir) infos(folder string, names []string) []Info {
 
 // info describes a file. Of a file that is longer than two parts it reads the
 // first and the last part.
-func (d *Dir) info(c *counter, folder, name string) Info {
+func (d *Dir) info(c *line.Counter, folder, name string) Info {
 	i := Info{File: name}
 	i.ID, _ = idOf(name, &i.Meta)
 	f, err := d.fs.Open(filepath.Join(folder, name))
@@ -131,33 +132,33 @@ func (d *Dir) info(c *counter, folder, name string) Info {
 }
 
 // readEnds fills in the description of a file for a list.
-func (i *Info) readEnds(c *counter, f vfs.File, limit int64) error {
+func (i *Info) readEnds(c *line.Counter, f vfs.File, limit int64) error {
 	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	count := c.count
-	if i.Partial = fi.Size() > 2*listPart; i.Partial {
-		count = c.countParts
+	count := c.Count
+	if i.Partial = fi.Size() > 2*line.ListPart; i.Partial {
+		count = c.CountParts
 	}
 	return i.fill(f, fi, fi.Size(), limit, count)
 }
 
 // read fills in what the first size bytes of a file say.
-func (i *Info) read(c *counter, f vfs.File, size, limit int64) error {
+func (i *Info) read(c *line.Counter, f vfs.File, size, limit int64) error {
 	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	return i.fill(f, fi, size, limit, c.count)
+	return i.fill(f, fi, size, limit, c.Count)
 }
 
-func (i *Info) fill(f vfs.File, fi fs.FileInfo, size, limit int64, count func(io.ReaderAt, int64, int64) (tally, error)) error {
+func (i *Info) fill(f vfs.File, fi fs.FileInfo, size, limit int64, count func(io.ReaderAt, int64, int64) (line.Tally, error)) error {
 	i.Size, i.Modified = size, fi.ModTime()
 	t, err := count(f, size, limit)
 	if err != nil {
 		return err
 	}
-	i.Meta, i.Messages, i.Damaged, i.Torn = t.meta, t.messages, t.damaged, t.torn
+	i.Meta, i.Messages, i.Damaged, i.Torn = t.Meta, t.Messages, t.Damaged, t.Torn
 	return nil
 }

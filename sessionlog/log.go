@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // Log is a session that is open for writing. One process has it at a time. It
@@ -326,8 +327,8 @@ func checkMessage(m *Message) error {
 	case !utf8.ValidString(m.Role) || !utf8.ValidString(m.Content) || !utf8.ValidString(m.ReasoningContent) || !utf8.ValidString(m.ToolCallID):
 		return fmt.Errorf("%w: a message of role %q is not UTF-8", ErrInvalid, m.Role)
 	}
-	if len(m.ToolCalls) > maxCalls {
-		return fmt.Errorf("%w: a message with %d tool calls, and the limit is %d", ErrInvalid, len(m.ToolCalls), maxCalls)
+	if len(m.ToolCalls) > line.MaxCalls {
+		return fmt.Errorf("%w: a message with %d tool calls, and the limit is %d", ErrInvalid, len(m.ToolCalls), line.MaxCalls)
 	}
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // openFiles are what an open session holds: its file and its lock.
@@ -253,7 +254,7 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 		return err
 	}
 	l.meta = c.Meta
-	if c.bare {
+	if c.Bare {
 		// The record behind the marker was torn off: the tail must have it (S17).
 		err = l.write(AppendMetaRecord(nil, l.meta.Title, l.meta.UptimeSecs), true)
 	}
@@ -290,32 +291,32 @@ func (l *Log) tear(size int64) (int64, error) {
 		return size, err
 	}
 	l.open.dirty = true
-	var back backScanner
-	var rec record
+	var back line.BackScanner
+	var rec line.Record
 	end := size
 	var titles []string // of the meta records behind end, and of those before it
 	behind := 0         // how many are behind
-	back.reset(l.open.file, size, d.opts.MaxLine)
-	for back.next() {
-		if back.line.torn {
+	back.Reset(l.open.file, size, d.opts.MaxLine)
+	for back.Next() {
+		if back.Line.Torn {
 			continue // what has no end was never acknowledged
 		}
-		back.decode(&rec)
-		if rec.kind == KindMeta || rec.kind == KindMarker {
+		back.Decode(&rec)
+		if rec.Kind == KindMeta || rec.Kind == KindMarker {
 			break
 		}
-		if rec.kind == KindMessage && endsTurn(rec.message()) {
+		if rec.Kind == KindMessage && endsTurn(rec.Message()) {
 			break
 		}
-		if rec.kind == KindMetaRecord {
-			titles = append(titles, rec.text(rec.title))
+		if rec.Kind == KindMetaRecord {
+			titles = append(titles, rec.Text(rec.Title))
 		}
-		if rec.kind == KindBad {
-			end, behind = back.line.off, len(titles)
+		if rec.Kind == KindBad {
+			end, behind = back.Line.Offset, len(titles)
 		}
 	}
-	if back.err != nil || end == size {
-		return size, back.err
+	if back.Err != nil || end == size {
+		return size, back.Err
 	}
 	// A title is durable, and a run time is not: which one a record behind is of
 	// shows by what the title was before.
@@ -398,13 +399,13 @@ func (l *Log) lastRecordEnd(from, to int64) (int64, error) {
 	if n, err := l.open.file.ReadAt(b, from); n < len(b) {
 		return from, err
 	}
-	var r record
-	switch r.decode(b, from == 0); r.kind {
+	var r line.Record
+	switch r.Decode(b, from == 0); r.Kind {
 	case KindBlank:
 		return from, nil
 	case KindBad:
-		if found := pieces(nil, b, from == 0); len(found) > 0 {
-			return from + int64(found[len(found)-1].hi), nil
+		if found := line.Pieces(nil, b, from == 0); len(found) > 0 {
+			return from + int64(found[len(found)-1].Hi), nil
 		}
 		return from, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
+	"crabmem/sessionlog/internal/line"
 )
 
 // maxReadLine is what is read of a line for its text to be ranked by.
@@ -203,13 +204,13 @@ func (v *viewer) said(f *finding) []string {
 	}
 	r := &v.record
 	if p.role == classCompact {
-		return []string{r.summary()}
+		return []string{r.Summary()}
 	}
-	texts := []string{r.text(r.values[keyContent])}
-	for c := range r.calls {
-		texts = append(texts, r.text(c.name))
+	texts := []string{r.Text(r.Values[line.KeyContent])}
+	for c := range r.Calls {
+		texts = append(texts, r.Text(c.Name))
 		if v.index.tools {
-			texts = append(texts, r.text(c.arguments))
+			texts = append(texts, r.Text(c.Arguments))
 		}
 	}
 	return texts

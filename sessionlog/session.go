@@ -9,6 +9,7 @@ import (
 	"iter"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // Session is a session that is open for reading. It takes no lock and shows the
@@ -83,7 +84,7 @@ func (s *Session) Moved() (bool, error) {
 // Info describes the session, as [Dir.List] does.
 func (s *Session) Info() (Info, error) {
 	i := Info{ID: s.ID, File: s.File}
-	err := i.read(&counter{}, s.file, s.Size, s.maxLine)
+	err := i.read(&line.Counter{}, s.file, s.Size, s.maxLine)
 	return i, err
 }
 
@@ -103,7 +104,7 @@ func (s *Session) Lines(from int64) iter.Seq2[Line, error] { return s.LinesFrom(
 // LinesFrom is Lines where it is known which number the first of them has.
 func (s *Session) LinesFrom(from, number int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		for l, err := range numbered(s.file, from, number, s.Size, s.maxLine) {
+		for l, err := range line.Numbered(s.file, from, number, s.Size, s.maxLine) {
 			if l.Err != nil {
 				l.Err.Path = s.Path
 			}
@@ -117,15 +118,15 @@ func (s *Session) LinesFrom(from, number int64) iter.Seq2[Line, error] {
 // LastMarker returns the offset of the last compact marker, false when there is
 // none. It is looked for from the end.
 func (s *Session) LastMarker() (offset int64, ok bool, err error) {
-	var back backScanner
-	var rec record
-	back.reset(s.file, s.Size, s.maxLine)
-	for back.next() {
-		if back.decode(&rec); rec.kind == KindMarker {
-			return back.line.off, true, nil
+	var back line.BackScanner
+	var rec line.Record
+	back.Reset(s.file, s.Size, s.maxLine)
+	for back.Next() {
+		if back.Decode(&rec); rec.Kind == KindMarker {
+			return back.Line.Offset, true, nil
 		}
 	}
-	return 0, false, back.err
+	return 0, false, back.Err
 }
 
 // LastLines returns the offset at which the last n lines begin; one without its
@@ -135,11 +136,11 @@ func (s *Session) LastLines(n int) (int64, error) {
 	if n <= 0 {
 		return end, nil
 	}
-	buf := make([]byte, min(backwardChunk, end))
+	buf := make([]byte, min(line.BackwardChunk, end))
 	for end > 0 {
 		b := buf[:min(int64(len(buf)), end)]
 		end -= int64(len(b))
-		if err := readFull(s.file, b, end); err != nil {
+		if err := line.ReadFull(s.file, b, end); err != nil {
 			return 0, err
 		}
 		for i := len(b) - 1; i >= 0; i-- {
@@ -173,41 +174,41 @@ type Compaction struct {
 // Compactions lists the session's compactions, oldest first.
 func (s *Session) Compactions() ([]Compaction, error) {
 	var all []Compaction
-	var scan scanner
-	var rec record
+	var scan line.Scanner
+	var rec line.Record
 	c := Compaction{N: 1, FirstLine: 1}
-	scan.reset(s.file, 0, s.Size, s.maxLine)
-	for scan.next() {
-		l := &scan.line
-		scan.decode(&rec)
-		if !l.glued {
-			c.LastLine, c.To = scan.number-1, l.off
+	scan.Reset(s.file, 0, s.Size, s.maxLine)
+	for scan.Next() {
+		l := &scan.Line
+		scan.Decode(&rec)
+		if !l.Glued {
+			c.LastLine, c.To = scan.Number-1, l.Offset
 		}
 		switch {
-		case rec.kind == KindMeta:
-			c = behind(1, scan.number, l)
-		case rec.kind == KindMarker:
-			c.Line, c.Offset, c.Summary = scan.number, l.off, rec.summary()
+		case rec.Kind == KindMeta:
+			c = behind(1, scan.Number, l)
+		case rec.Kind == KindMarker:
+			c.Line, c.Offset, c.Summary = scan.Number, l.Offset, rec.Summary()
 			all = append(all, c)
-			c = behind(c.N+1, scan.number, l)
+			c = behind(c.N+1, scan.Number, l)
 		default:
-			if rec.kind == KindMessage {
+			if rec.Kind == KindMessage {
 				c.Messages++
 			}
-			if l.glued {
-				c.LastLine, c.To = scan.number, l.next()
+			if l.Glued {
+				c.LastLine, c.To = scan.Number, l.Next()
 			}
 		}
 	}
-	return all, scan.err
+	return all, scan.Err
 }
 
 // behind returns the n-th compaction, of what begins behind a line.
-func behind(n int, number int64, l *rawLine) Compaction {
-	if !l.unended {
+func behind(n int, number int64, l *line.Raw) Compaction {
+	if !l.Unended {
 		number++
 	}
-	return Compaction{N: n, FirstLine: number, LastLine: number - 1, From: l.next(), To: l.next()}
+	return Compaction{N: n, FirstLine: number, LastLine: number - 1, From: l.Next(), To: l.Next()}
 }
 
 // Expand writes the lines that a compaction replaced, as they are in the file.

@@ -10,6 +10,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // maxText is how much of a text a snippet and a message of a window show, in
@@ -53,7 +54,7 @@ type viewer struct {
 	index  *Index
 	files  map[string]vfs.File // nil for what cannot be opened
 	buf    []byte
-	record record
+	record line.Record
 	calls  map[string]string // of the last message that is no result: tools by ID of the call
 }
 
@@ -139,40 +140,42 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 		b = b[:i]
 	}
 	r := &v.record
-	r.decode(b, p.offset == 0)
-	if r.kind == KindBad && !r.truncated { // there may be more behind it in its line
-		if found := pieces(nil, b, p.offset == 0); len(found) > 0 && found[0].lo == 0 {
-			r.decode(b[:found[0].hi], p.offset == 0)
+	r.Decode(b, p.offset == 0)
+	if r.Kind == KindBad && !r.Truncated { // there may be more behind it in its line
+		if found := line.Pieces(nil, b, p.offset == 0); len(found) > 0 && found[0].Lo == 0 {
+			r.Decode(b[:found[0].Hi], p.offset == 0)
 		}
 	}
 	switch {
-	case r.kind == KindBad && !r.truncated:
+	case r.Kind == KindBad && !r.Truncated:
 		return false
-	case r.kind == KindMarker:
+	case r.Kind == KindMarker:
 		return p.role == classCompact
-	case r.kind == KindMessage:
+	case r.Kind == KindMessage:
 		return p.role != classCompact && v.role() == roleName(p.role, others)
 	}
-	return r.kind == KindBad && (v.role() == "" || v.role() == roleName(p.role, others))
+	return r.Kind == KindBad && (v.role() == "" || v.role() == roleName(p.role, others))
 }
 
 // role returns the role of the message in hand.
-func (v *viewer) role() string { return snippet.Clip(v.record.text(v.record.values[keyRole]), maxRole) }
+func (v *viewer) role() string {
+	return snippet.Clip(v.record.Text(v.record.Values[line.KeyRole]), maxRole)
+}
 
 // text returns what is shown of the record in hand: no result that is not
 // indexed, also when only the beginning of its line was read.
 func (v *viewer) text(p place) string {
 	r := &v.record
 	if p.role == classCompact {
-		return r.summary()
+		return r.Summary()
 	}
 	if v.index.tools {
 		return v.body()
 	}
-	if p.role == classTool || r.isResult() {
+	if p.role == classTool || r.IsResult() {
 		return v.result()
 	}
-	if !p.doc() && r.kind == KindBad { // the part that says so may be behind what was read
+	if !p.doc() && r.Kind == KindBad { // the part that says so may be behind what was read
 		return ""
 	}
 	return v.body()
@@ -181,12 +184,12 @@ func (v *viewer) text(p place) string {
 // body returns the content and the calls of the message in hand.
 func (v *viewer) body() string {
 	r := &v.record
-	text := r.text(r.values[keyContent])
+	text := r.Text(r.Values[line.KeyContent])
 	var calls []string
-	for c := range r.calls {
-		name := r.text(c.name)
+	for c := range r.Calls {
+		name := r.Text(c.Name)
 		if v.index.tools {
-			name += " " + r.text(c.arguments)
+			name += " " + r.Text(c.Arguments)
 		}
 		calls = append(calls, name)
 	}
@@ -205,20 +208,20 @@ func (v *viewer) body() string {
 func (v *viewer) called() {
 	r := &v.record
 	clear(v.calls)
-	for c := range r.calls {
-		v.calls[r.text(c.id)] = r.text(c.name)
+	for c := range r.Calls {
+		v.calls[r.Text(c.ID)] = r.Text(c.Name)
 	}
 }
 
 // result says of the result in hand whose it is and how long.
 func (v *viewer) result() string {
 	r := &v.record
-	n, over := len(r.text(r.values[keyContent])), ""
-	if r.kind == KindBad {
+	n, over := len(r.Text(r.Values[line.KeyContent])), ""
+	if r.Kind == KindBad {
 		over = "over "
 	}
 	of := ""
-	if name := v.calls[r.text(r.values[keyToolCallID])]; name != "" {
+	if name := v.calls[r.Text(r.Values[line.KeyToolCallID])]; name != "" {
 		of = " of " + snippet.Beginning(name, maxRole)
 	}
 	return fmt.Sprintf("[result%s, %s%d bytes]", of, over, n)

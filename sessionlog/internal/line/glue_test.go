@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -41,19 +41,19 @@ func TestPiecesBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var found []piece
-			var r record
+			var r Record
 			begun := time.Now()
-			r.decode(c.line, false)
+			r.Decode(c.line, false)
 			plain := time.Since(begun)
 			begun = time.Now()
-			n := allocated(func() { found = pieces(nil, c.line, false) })
+			n := allocated(func() { found = Pieces(nil, c.line, false) })
 			took := time.Since(begun)
 			gate.Time(t, "search", begun, 20*time.Second)
 			for range 4 { // the count includes other goroutines
-				n = min(n, allocated(func() { found = pieces(nil, c.line, false) }))
+				n = min(n, allocated(func() { found = Pieces(nil, c.line, false) }))
 			}
-			if r.kind != KindBad || len(found) != c.pieces {
-				t.Errorf("a %v line with %d pieces, want %d", r.kind, len(found), c.pieces)
+			if r.Kind != KindBad || len(found) != c.pieces {
+				t.Errorf("a %v line with %d pieces, want %d", r.Kind, len(found), c.pieces)
 			}
 			// Each is some bytes, in a slice that grew.
 			if most := int64(64*len(found) + 1<<10); n > most {
@@ -81,7 +81,7 @@ func TestPiecesGivenUp(t *testing.T) {
 		{whole + strings.Repeat(nested, 3) + whole, 1},
 		{whole + strings.Repeat(`{"role":`, 100) + "!" + whole, 2},
 	} {
-		found := pieces(nil, []byte(c.line), false)
+		found := Pieces(nil, []byte(c.line), false)
 		if len(found) != c.want {
 			t.Errorf("%.200s…: %d pieces, want %d", c.line, len(found), c.want)
 		}

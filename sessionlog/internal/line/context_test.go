@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -102,15 +102,15 @@ func judgeFile(file []byte, o *ReadOptions) (what string, err error) {
 	if g, w := show(got), show(want); g != w {
 		return "", fmt.Errorf("context:\n got %s\nwant %s", g, w)
 	}
-	var c counter
-	tally, err := c.count(bytes.NewReader(file), size, o.MaxLine)
+	var c Counter
+	tally, err := c.Count(bytes.NewReader(file), size, o.MaxLine)
 	if err != nil {
 		return "", err
 	}
 	if !o.Lenient {
 		want, _ = model(file, &ReadOptions{Lenient: true, MaxLine: o.MaxLine})
 	}
-	if tally.meta != want.Meta || tally.torn != want.Torn {
+	if tally.Meta != want.Meta || tally.Torn != want.Torn {
 		return "", fmt.Errorf("counted %+v, the context is %s", tally, show(want))
 	}
 	switch {
@@ -139,7 +139,7 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 	}
 	var es []entry
 	c := &Context{}
-	limit := limitOf(o.MaxLine)
+	limit := LimitOf(o.MaxLine)
 	for i, f := range split(file, limit) {
 		e := entry{found: f, number: int64(i + 1)}
 		raw := file[f.off : f.off+f.size]
@@ -149,16 +149,16 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 		}
 		var ps []glimpse
 		reason := func() string {
-			var r record
-			r.decode(raw, i == 0)
-			return r.reason()
+			var r Record
+			r.Decode(raw, i == 0)
+			return r.Reason()
 		}
 		if f.over {
 			e.kind, e.bad = KindBad, fmt.Sprintf("longer than the limit of %d bytes", limit)
 		} else if e.sight = oracle(raw, i == 0); e.kind == KindBad {
 			sure := false
 			if ps, sure = oraclePieces(raw, i == 0); !sure { // judge knows better
-				ps = ps[:len(pieces(nil, raw, i == 0))]
+				ps = ps[:len(Pieces(nil, raw, i == 0))]
 			}
 			e.bad = reason()
 		}
@@ -191,11 +191,11 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 	identity := FormatError{Line: 1, Msg: "no meta line: line 1 is empty"}
 	switch {
 	case len(es) == 0 && len(file) > 0:
-		var r record
+		var r Record
 		if raw := split(file, limit)[0]; raw.over {
 			identity.Msg = fmt.Sprintf("longer than the limit of %d bytes", limit)
-		} else if r.decode(file, true); r.kind == KindBad {
-			identity.Msg = r.reason()
+		} else if r.Decode(file, true); r.Kind == KindBad {
+			identity.Msg = r.Reason()
 		}
 	case len(es) == 0:
 	case es[0].bad != "":

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -71,7 +71,7 @@ func (f fault) text(line []byte) string {
 	case faultType:
 		return fmt.Sprintf("%s is not %s, at byte %d", f.key, f.key.wants(), f.at+1)
 	case faultMany:
-		return fmt.Sprintf("more than %d tool calls, at byte %d", maxCalls, f.at+1)
+		return fmt.Sprintf("more than %d tool calls, at byte %d", MaxCalls, f.at+1)
 	case faultMissing:
 		return fmt.Sprintf("no meta line: it has no %q", f.key)
 	}

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 
 // A piece is a whole record in a bad line (S7), with the white space behind it
 // and, when it is the first thing in the line, before it.
-type piece struct{ lo, hi int32 }
+type piece struct{ Lo, Hi int32 }
 
 // vain is how much may be read of a line without finding a record in it, beyond
 // four times its length. Objects that begin like records can stand in one
@@ -20,12 +20,12 @@ const vain = 64 << 10
 // No string of JSON holds `{"`, and no object is followed by a brace within
 // another. So a record stands in no other one, and what is found from the left
 // is all there is.
-func pieces(dst []piece, line []byte, first bool) []piece {
+func Pieces(dst []piece, line []byte, first bool) []piece {
 	at, lo := 0, 0
 	if first && bytes.HasPrefix(line, byteOrderMark) {
 		at = len(byteOrderMark)
 	}
-	r := record{line: line}
+	r := Record{Line: line}
 	any := true // kind of record: where the line begins, or a record ends
 	c := cursor{b: line, i: at}
 	c.peek()
@@ -53,8 +53,8 @@ func pieces(dst []piece, line []byte, first bool) []piece {
 // piece reads an object of the line and returns where what follows begins, or
 // how far it came. It is true for a good record that nothing follows but the
 // end of the line or another brace.
-func (r *record) piece(at int, first, any bool) (end int, ok bool) {
-	c := cursor{b: r.line, i: at}
+func (r *Record) piece(at int, first, any bool) (end int, ok bool) {
+	c := cursor{b: r.Line, i: at}
 	if c.peek() != '{' {
 		return at, false
 	}
@@ -69,7 +69,7 @@ func (r *record) piece(at int, first, any bool) (end int, ok bool) {
 	if c.peek() != '{' && c.i < len(c.b) {
 		return end, false
 	}
-	if c.high&0x8080808080808080 != 0 && !utf8.Valid(r.line[at:end]) {
+	if c.high&0x8080808080808080 != 0 && !utf8.Valid(r.Line[at:end]) {
 		return end, false
 	}
 	switch r.classify(&d, first) {
@@ -102,49 +102,49 @@ func opening(line []byte) int {
 // line, then its pieces, then what is torn behind them at the end of a file
 // (S14). It can be used again.
 type splitter struct {
-	line   rawLine // without what is torn
-	rest   rawLine // that; empty when there is nothing
+	line   Raw // without what is torn
+	rest   Raw // that; empty when there is nothing
 	pieces []piece
 }
 
 // split looks for whole records in a bad line, and reports whether there are
 // any.
-func (s *splitter) split(l *rawLine) bool {
-	if cap(s.pieces) > maxScratch/8 {
+func (s *splitter) split(l *Raw) bool {
+	if cap(s.pieces) > MaxScratch/8 {
 		s.pieces = nil
 	}
-	s.pieces = pieces(s.pieces[:0], l.bytes, l.off == 0)
+	s.pieces = Pieces(s.pieces[:0], l.Bytes, l.Offset == 0)
 	if len(s.pieces) == 0 {
 		return false
 	}
-	s.line, s.rest = *l, rawLine{}
-	if l.torn {
-		end := s.pieces[len(s.pieces)-1].hi
+	s.line, s.rest = *l, Raw{}
+	if l.Torn {
+		end := s.pieces[len(s.pieces)-1].Hi
 		s.line = l.part(piece{0, end})
-		if int64(end) < l.size {
-			s.rest = l.part(piece{end, int32(l.size)})
-			s.rest.torn = true
+		if int64(end) < l.Size {
+			s.rest = l.part(piece{end, int32(l.Size)})
+			s.rest.Torn = true
 		}
-		if len(s.pieces) == 1 && s.pieces[0].lo == 0 { // it is the line
-			s.line.torn = s.rest.size == 0
+		if len(s.pieces) == 1 && s.pieces[0].Lo == 0 { // it is the line
+			s.line.Torn = s.rest.Size == 0
 			s.pieces = s.pieces[:0]
 		}
 	}
-	s.line.split, s.line.pieces = true, len(s.pieces)
+	s.line.split, s.line.Pieces = true, len(s.pieces)
 	return true
 }
 
 // len is how many lines there are.
 func (s *splitter) len() int {
 	n := 1 + len(s.pieces)
-	if s.rest.size > 0 {
+	if s.rest.Size > 0 {
 		n++
 	}
 	return n
 }
 
 // at returns the i-th of the lines.
-func (s *splitter) at(i int) rawLine {
+func (s *splitter) at(i int) Raw {
 	switch {
 	case i == 0:
 		return s.line
@@ -152,18 +152,18 @@ func (s *splitter) at(i int) rawLine {
 		return s.rest
 	}
 	l := s.line.part(s.pieces[i-1])
-	l.glued = true
+	l.Glued = true
 	if i == len(s.pieces) {
-		l.torn = s.line.unended && s.rest.size == 0
-		l.unended = s.line.unended || int(s.pieces[i-1].hi) < len(s.line.bytes) // more is behind it, and no \n
+		l.Torn = s.line.Unended && s.rest.Size == 0
+		l.Unended = s.line.Unended || int(s.pieces[i-1].Hi) < len(s.line.Bytes) // more is behind it, and no \n
 	}
 	return l
 }
 
 // part returns a part of a line as one that no \n follows.
-func (l *rawLine) part(p piece) rawLine {
-	return rawLine{
-		off: l.off + int64(p.lo), size: int64(p.hi - p.lo), bytes: l.bytes[p.lo:p.hi:p.hi],
-		unended: true, tail: l.tail, split: true,
+func (l *Raw) part(p piece) Raw {
+	return Raw{
+		Offset: l.Offset + int64(p.Lo), Size: int64(p.Hi - p.Lo), Bytes: l.Bytes[p.Lo:p.Hi:p.Hi],
+		Unended: true, Tail: l.Tail, split: true,
 	}
 }

@@ -1,4 +1,6 @@
-package sessionlog
+// Package line encodes and decodes the lines of session files, finds them in a
+// file, and reads the context with which a session resumes.
+package line
 
 import "time"
 

@@ -1,6 +1,6 @@
 //go:build race
 
-package sessionlog
+package line
 
 // rounds of the random tests, and whether files of gigabytes are read: the
 // race detector looks at the code, not at the cases.

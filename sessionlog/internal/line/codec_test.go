@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -19,38 +19,38 @@ import (
 // judge holds the decoder against the oracle on one line. It returns what the
 // line is.
 func judge(line []byte, first bool) (Kind, error) {
-	var r record
-	r.decode(line, first)
+	var r Record
+	r.Decode(line, first)
 	want := oracle(line, first)
-	if r.kind != want.kind {
+	if r.Kind != want.kind {
 		why := ""
-		if r.kind == KindBad {
-			why = r.reason()
+		if r.Kind == KindBad {
+			why = r.Reason()
 		}
-		return r.kind, fmt.Errorf("%v (%s), the oracle says %v %s", r.kind, why, want.kind, want.notes)
+		return r.Kind, fmt.Errorf("%v (%s), the oracle says %v %s", r.Kind, why, want.kind, want.notes)
 	}
-	if r.kind != KindBad {
-		if r.truncated {
-			return r.kind, fmt.Errorf("a good %v is truncated", r.kind)
+	if r.Kind != KindBad {
+		if r.Truncated {
+			return r.Kind, fmt.Errorf("a good %v is truncated", r.Kind)
 		}
-		return r.kind, r.compare(want)
+		return r.Kind, r.compare(want)
 	}
 	if class := r.fault.class(); !wrong(line, first, class, r.fault.at) {
-		return r.kind, fmt.Errorf("%s: that is %s, the oracle says %s", r.reason(), class, want.notes)
+		return r.Kind, fmt.Errorf("%s: that is %s, the oracle says %s", r.Reason(), class, want.notes)
 	}
-	if why := r.reason(); why == "" || !utf8.ValidString(why) || len(why) > 200 {
-		return r.kind, fmt.Errorf("reason %q", why)
+	if why := r.Reason(); why == "" || !utf8.ValidString(why) || len(why) > 200 {
+		return r.Kind, fmt.Errorf("reason %q", why)
 	}
-	found := pieces(nil, line, first)
+	found := Pieces(nil, line, first)
 	glimpses, sure := oraclePieces(line, first)
 	for i, p := range found {
-		if i == len(glimpses) || int(p.lo) != glimpses[i].lo || int(p.hi) != glimpses[i].hi {
-			return r.kind, fmt.Errorf("piece %d of %v, the oracle says %+v", i, found, glimpses)
+		if i == len(glimpses) || int(p.Lo) != glimpses[i].lo || int(p.Hi) != glimpses[i].hi {
+			return r.Kind, fmt.Errorf("piece %d of %v, the oracle says %+v", i, found, glimpses)
 		}
 		want := glimpses[i].sight
-		r.decode(line[p.lo:p.hi], first && p.lo == 0)
-		if r.kind != want.kind {
-			return KindBad, fmt.Errorf("piece %d is %v, the oracle says %v", i, r.kind, want.kind)
+		r.Decode(line[p.Lo:p.Hi], first && p.Lo == 0)
+		if r.Kind != want.kind {
+			return KindBad, fmt.Errorf("piece %d is %v, the oracle says %v", i, r.Kind, want.kind)
 		}
 		if err := r.compare(want); err != nil {
 			return KindBad, fmt.Errorf("piece %d: %w", i, err)
@@ -101,39 +101,39 @@ func (f fault) class() string {
 }
 
 // compare holds the values of what a line holds against the oracle's.
-func (r *record) compare(want sight) error {
-	switch r.kind {
+func (r *Record) compare(want sight) error {
+	switch r.Kind {
 	case KindMessage:
-		m := r.message()
+		m := r.Message()
 		if !reflect.DeepEqual(want.m, m) {
 			return fmt.Errorf("message: %s", cmp.Diff(want.m, m))
 		}
 		// Our own line of it says the same, and is the same line again.
 		line := AppendMessage(nil, &m)
-		var again record
-		again.decode(line[:len(line)-1], false)
-		back := again.message()
+		var again Record
+		again.Decode(line[:len(line)-1], false)
+		back := again.Message()
 		for i, c := range m.ToolCalls {
 			if c.Type == "" {
 				m.ToolCalls[i].Type = "function"
 			}
 		}
-		if again.kind != KindMessage || !reflect.DeepEqual(m, back) {
-			return fmt.Errorf("written as %s, that is a %v: %s", line, again.kind, cmp.Diff(m, back))
+		if again.Kind != KindMessage || !reflect.DeepEqual(m, back) {
+			return fmt.Errorf("written as %s, that is a %v: %s", line, again.Kind, cmp.Diff(m, back))
 		}
 		if second := AppendMessage(nil, &back); !bytes.Equal(line, second) {
 			return fmt.Errorf("written as %s, then as %s", line, second)
 		}
 	case KindMarker:
-		if r.summary() != want.text {
-			return fmt.Errorf("summary %q, the oracle says %q", r.summary(), want.text)
+		if r.Summary() != want.text {
+			return fmt.Errorf("summary %q, the oracle says %q", r.Summary(), want.text)
 		}
 	case KindMeta:
-		if r.meta() != want.meta {
-			return fmt.Errorf("meta %+v, the oracle says %+v", r.meta(), want.meta)
+		if r.Meta() != want.meta {
+			return fmt.Errorf("meta %+v, the oracle says %+v", r.Meta(), want.meta)
 		}
 	case KindMetaRecord:
-		if got := (Meta{Title: r.text(r.title), UptimeSecs: r.uptime}); got != want.meta {
+		if got := (Meta{Title: r.Text(r.Title), UptimeSecs: r.uptime}); got != want.meta {
 			return fmt.Errorf("meta record %+v, the oracle says %+v", got, want.meta)
 		}
 	}
@@ -328,9 +328,9 @@ func TestMetaKinds(t *testing.T) {
 		`{"meta":{}}`: KindMetaRecord, `{"meta":{"title":"a"}}`: KindMetaRecord, `{"meta":[]}`: KindUnknown, `{"meta":[{}]}`: KindUnknown,
 		`{"meta":"a"}`: KindUnknown, `{"meta":1}`: KindUnknown, `{"meta":null}`: KindUnknown, `{"meta":true}`: KindUnknown,
 	} {
-		var r record
-		if r.decode([]byte(line), false); r.kind != want {
-			t.Errorf("%s is of kind %v, want %v", line, r.kind, want)
+		var r Record
+		if r.Decode([]byte(line), false); r.Kind != want {
+			t.Errorf("%s is of kind %v, want %v", line, r.Kind, want)
 		}
 	}
 }
@@ -434,11 +434,11 @@ func TestTruncated(t *testing.T) {
 		line = line[:len(line)-1]
 		contents := map[string]bool{}
 		for n := 1; n < len(line); n++ {
-			var r record
-			r.decode(line[:n], false)
-			content := r.text(r.values[keyContent])
-			if r.kind != KindBad || !r.truncated || !strings.HasPrefix(m.Content, content) || !utf8.ValidString(content) {
-				t.Fatalf("%q: %v (%s), truncated %v, content %q", line[:n], r.kind, r.reason(), r.truncated, content)
+			var r Record
+			r.Decode(line[:n], false)
+			content := r.Text(r.Values[KeyContent])
+			if r.Kind != KindBad || !r.Truncated || !strings.HasPrefix(m.Content, content) || !utf8.ValidString(content) {
+				t.Fatalf("%q: %v (%s), truncated %v, content %q", line[:n], r.Kind, r.Reason(), r.Truncated, content)
 			}
 			contents[content] = true
 			prefixes++
@@ -494,7 +494,7 @@ func TestMarshalJSON(t *testing.T) {
 // TestFormatExample reads the example of FORMAT.md, writes it again, and
 // resumes it as FORMAT.md says.
 func TestFormatExample(t *testing.T) {
-	doc, err := os.ReadFile("FORMAT.md")
+	doc, err := os.ReadFile("../../FORMAT.md")
 	if err != nil {
 		t.Fatal(err)
 	}

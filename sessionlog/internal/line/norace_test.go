@@ -1,6 +1,6 @@
 //go:build !race
 
-package sessionlog
+package line
 
 const (
 	codecRounds = 5_000

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -41,47 +41,47 @@ type Line struct {
 }
 
 // rawLine is a line as the scanners find it.
-type rawLine struct {
-	off, size int64
-	bytes     []byte // without the \n, good until the next line; nil over the limit
-	torn      bool   // it has no \n, and nothing is behind it
-	unended   bool   // it has no \n
-	tail      bool   // it stands behind the last \n
+type Raw struct {
+	Offset, Size int64
+	Bytes        []byte // without the \n, good until the next line; nil over the limit
+	Torn         bool   // it has no \n, and nothing is behind it
+	Unended      bool   // it has no \n
+	Tail         bool   // it stands behind the last \n
 
 	split  bool // it was looked for records in it, or is what was found
-	glued  bool // it is a record that was found in a bad line
-	pieces int  // how many of those follow
+	Glued  bool // it is a record that was found in a bad line
+	Pieces int  // how many of those follow
 }
 
 // next returns where what follows begins.
-func (l *rawLine) next() int64 {
-	if l.unended {
-		return l.off + l.size
+func (l *Raw) Next() int64 {
+	if l.Unended {
+		return l.Offset + l.Size
 	}
-	return l.off + l.size + 1
+	return l.Offset + l.Size + 1
 }
 
 // isTorn tells whether a line, which r was decoded from, is the torn tail (S14).
-func (l *rawLine) isTorn(r *record) bool {
-	return l.torn && (r.kind == KindBad || r.kind == KindBlank)
+func (l *Raw) IsTorn(r *Record) bool {
+	return l.Torn && (r.Kind == KindBad || r.Kind == KindBlank)
 }
 
 // decodeLine decodes a line a scanner found.
-func (r *record) decodeLine(l *rawLine, limit int64) {
-	if l.bytes == nil {
+func (r *Record) decodeLine(l *Raw, limit int64) {
+	if l.Bytes == nil {
 		r.tooLong(limit)
 		return
 	}
-	r.decode(l.bytes, l.off == 0)
+	r.Decode(l.Bytes, l.Offset == 0)
 }
 
 // scanner reads lines forward. Its memory is bounded by the limit of a line,
 // and is that of a chunk again behind a long one. It can be used again with
 // reset.
-type scanner struct {
-	line   rawLine
-	number int64 // of line, from 1 at the offset the scan began
-	err    error // of the reader
+type Scanner struct {
+	Line   Raw
+	Number int64 // of line, from 1 at the offset the scan began
+	Err    error // of the reader
 
 	r      io.ReaderAt
 	pos    int64 // of the byte behind buf[:hi]
@@ -92,12 +92,12 @@ type scanner struct {
 	lo, hi int // what is read and not yet given
 
 	glue splitter
-	left int // of its lines
+	Left int // of its lines
 }
 
 // reset starts a scan of r's bytes from one offset, where a line begins, to
 // another.
-func (s *scanner) reset(r io.ReaderAt, from, to, limit int64) {
+func (s *Scanner) Reset(r io.ReaderAt, from, to, limit int64) {
 	if s.chunk == 0 {
 		s.chunk = forwardChunk
 	}
@@ -105,21 +105,21 @@ func (s *scanner) reset(r io.ReaderAt, from, to, limit int64) {
 	if size := int(min(int64(s.chunk), to-from)); len(buf) < size || len(buf) > 2*s.chunk {
 		buf = make([]byte, size)
 	}
-	*s = scanner{r: r, pos: from, end: to, limit: limitOf(limit), chunk: s.chunk, buf: buf, glue: s.glue}
+	*s = Scanner{r: r, pos: from, end: to, limit: LimitOf(limit), chunk: s.chunk, buf: buf, glue: s.glue}
 }
 
 // decode decodes the line at hand. Of a bad one that is not decoded nothing is
 // found.
-func (s *scanner) decode(r *record) {
-	r.decodeLine(&s.line, s.limit)
-	if r.kind == KindBad && !s.line.split && s.line.bytes != nil && s.glue.split(&s.line) {
-		s.line, s.left = s.glue.line, s.glue.len()-1
-		r.decodeLine(&s.line, s.limit)
+func (s *Scanner) Decode(r *Record) {
+	r.decodeLine(&s.Line, s.limit)
+	if r.Kind == KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
+		s.Line, s.Left = s.glue.line, s.glue.len()-1
+		r.decodeLine(&s.Line, s.limit)
 	}
 }
 
 // limitOf returns the limit of a line an option stands for.
-func limitOf(n int64) int64 {
+func LimitOf(n int64) int64 {
 	if n <= 0 {
 		return lineLimit
 	}
@@ -127,13 +127,13 @@ func limitOf(n int64) int64 {
 }
 
 // next goes to the next line. False is the end, or an error.
-func (s *scanner) next() bool {
-	if s.err != nil {
+func (s *Scanner) Next() bool {
+	if s.Err != nil {
 		return false
 	}
-	if s.left > 0 {
-		s.line = s.glue.at(s.glue.len() - s.left)
-		s.left--
+	if s.Left > 0 {
+		s.Line = s.glue.at(s.glue.len() - s.Left)
+		s.Left--
 		return true
 	}
 	scanned := 0
@@ -154,25 +154,25 @@ func (s *scanner) next() bool {
 		if int64(s.room()) > s.limit {
 			return s.skip()
 		}
-		if s.err != nil || !s.read() {
+		if s.Err != nil || !s.read() {
 			return false
 		}
 	}
 }
 
 // give makes the next n bytes the line.
-func (s *scanner) give(n int, torn bool) {
-	s.number++
-	s.line = rawLine{off: s.pos - int64(s.hi-s.lo), size: int64(n), torn: torn, unended: torn, tail: torn}
+func (s *Scanner) give(n int, torn bool) {
+	s.Number++
+	s.Line = Raw{Offset: s.pos - int64(s.hi-s.lo), Size: int64(n), Torn: torn, Unended: torn, Tail: torn}
 	if int64(n) <= s.limit {
-		s.line.bytes = s.buf[s.lo : s.lo+n : s.lo+n]
+		s.Line.Bytes = s.buf[s.lo : s.lo+n : s.lo+n]
 	}
 	s.lo += n
 }
 
 // room makes room to read more of the line that begins at lo, and returns how
 // long that line is at least. For one that is too long it makes none.
-func (s *scanner) room() int {
+func (s *Scanner) room() int {
 	n := s.hi - s.lo
 	size, long := len(s.buf), n
 	switch {
@@ -181,7 +181,7 @@ func (s *scanner) room() int {
 	case n <= s.chunk/2 && size > 2*s.chunk:
 		size = s.chunk
 	case n == size && n >= farChunks*s.chunk:
-		if long += s.ahead(); s.err != nil || int64(long) > s.limit {
+		if long += s.ahead(); s.Err != nil || int64(long) > s.limit {
 			return long
 		}
 		size = long + 1
@@ -204,12 +204,12 @@ const farChunks = 16
 
 // ahead returns how many bytes of the line that begins at lo are not read yet,
 // or more than it may have.
-func (s *scanner) ahead() int {
+func (s *Scanner) ahead() int {
 	b := make([]byte, s.chunk)
 	most := s.limit - int64(s.hi-s.lo) + 1
 	for at := s.pos; at < s.end && at-s.pos < most; at += int64(len(b)) {
 		b = b[:min(int64(len(b)), s.end-at)]
-		if s.err = readFull(s.r, b, at); s.err != nil {
+		if s.Err = ReadFull(s.r, b, at); s.Err != nil {
 			return 0
 		}
 		if i := bytes.IndexByte(b, '\n'); i >= 0 {
@@ -220,9 +220,9 @@ func (s *scanner) ahead() int {
 }
 
 // read fills the buffer.
-func (s *scanner) read() bool {
+func (s *Scanner) read() bool {
 	n := int(min(int64(len(s.buf)-s.hi), s.end-s.pos))
-	if s.err = readFull(s.r, s.buf[s.hi:s.hi+n], s.pos); s.err != nil {
+	if s.Err = ReadFull(s.r, s.buf[s.hi:s.hi+n], s.pos); s.Err != nil {
 		return false
 	}
 	s.hi += n
@@ -231,9 +231,9 @@ func (s *scanner) read() bool {
 }
 
 // skip passes over a line that is too long.
-func (s *scanner) skip() bool {
-	s.number++
-	s.line = rawLine{off: s.pos - int64(s.hi-s.lo), size: int64(s.hi - s.lo)}
+func (s *Scanner) skip() bool {
+	s.Number++
+	s.Line = Raw{Offset: s.pos - int64(s.hi-s.lo), Size: int64(s.hi - s.lo)}
 	if len(s.buf) > s.chunk {
 		s.buf = make([]byte, s.chunk)
 	}
@@ -243,30 +243,30 @@ func (s *scanner) skip() bool {
 			return false
 		}
 		if i := bytes.IndexByte(s.buf[:s.hi], '\n'); i >= 0 {
-			s.line.size += int64(i)
+			s.Line.Size += int64(i)
 			s.lo = i + 1
 			return true
 		}
-		s.line.size += int64(s.hi)
+		s.Line.Size += int64(s.hi)
 	}
 	s.lo = s.hi
-	s.line.torn, s.line.unended, s.line.tail = true, true, true
+	s.Line.Torn, s.Line.Unended, s.Line.Tail = true, true, true
 	return true
 }
 
 // bytes returns n bytes at an offset: those that were read last, where they are
 // among them, and else they are read.
-func (s *scanner) bytes(r io.ReaderAt, off, n int64) ([]byte, error) {
+func (s *Scanner) Bytes(r io.ReaderAt, off, n int64) ([]byte, error) {
 	if from := s.pos - int64(s.hi); off >= from && off+n <= s.pos {
 		return s.buf[off-from : off-from+n], nil
 	}
 	b := make([]byte, n)
-	return b, readFull(r, b, off)
+	return b, ReadFull(r, b, off)
 }
 
 // readFull reads all of b. A file that ends before is an error: it was longer
 // when the scan began.
-func readFull(r io.ReaderAt, b []byte, off int64) error {
+func ReadFull(r io.ReaderAt, b []byte, off int64) error {
 	n, err := r.ReadAt(b, off)
 	switch {
 	case n == len(b):
@@ -280,7 +280,7 @@ func readFull(r io.ReaderAt, b []byte, off int64) error {
 // numbered yields the lines of r from an offset, where a line begins, to another.
 // The first has the given number; 0 has it counted. Bad lines are lines; an
 // error is one of r, and the last thing yielded.
-func numbered(r io.ReaderAt, from, number, to, limit int64) iter.Seq2[Line, error] {
+func Numbered(r io.ReaderAt, from, number, to, limit int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		before := number - 1
 		if number <= 0 {
@@ -290,38 +290,38 @@ func numbered(r io.ReaderAt, from, number, to, limit int64) iter.Seq2[Line, erro
 				return
 			}
 		}
-		var s scanner
-		var rec record
-		s.reset(r, from, to, limit)
-		for s.next() {
-			s.decode(&rec)
-			if !yield(rec.toLine(&s.line, before+s.number), nil) {
+		var s Scanner
+		var rec Record
+		s.Reset(r, from, to, limit)
+		for s.Next() {
+			s.Decode(&rec)
+			if !yield(rec.toLine(&s.Line, before+s.Number), nil) {
 				return
 			}
 		}
-		if s.err != nil {
-			yield(Line{}, s.err)
+		if s.Err != nil {
+			yield(Line{}, s.Err)
 		}
 	}
 }
 
 // toLine returns a line, which r was decoded from, with all that is in it.
-func (r *record) toLine(raw *rawLine, number int64) Line {
+func (r *Record) toLine(raw *Raw, number int64) Line {
 	l := Line{
-		Number: number, Offset: raw.off, Size: raw.size, Raw: raw.bytes, Kind: r.kind,
-		Glued: raw.glued, Pieces: raw.pieces, Tail: raw.tail, Torn: raw.torn,
+		Number: number, Offset: raw.Offset, Size: raw.Size, Raw: raw.Bytes, Kind: r.Kind,
+		Glued: raw.Glued, Pieces: raw.Pieces, Tail: raw.Tail, Torn: raw.Torn,
 	}
-	switch r.kind {
+	switch r.Kind {
 	case KindMessage:
-		l.Message = r.message()
+		l.Message = r.Message()
 	case KindMarker:
-		l.Summary = r.summary()
+		l.Summary = r.Summary()
 	case KindMeta:
-		l.Meta = r.meta()
+		l.Meta = r.Meta()
 	case KindMetaRecord:
-		l.Meta = Meta{Title: r.text(r.title), UptimeSecs: r.uptime}
+		l.Meta = Meta{Title: r.Text(r.Title), UptimeSecs: r.uptime}
 	case KindBad:
-		l.Err = &FormatError{Line: number, Offset: raw.off, Msg: r.reason()}
+		l.Err = &FormatError{Line: number, Offset: raw.Offset, Msg: r.Reason()}
 	}
 	return l
 }
@@ -331,7 +331,7 @@ func newlines(r io.ReaderAt, from, to int64) (n int64, err error) {
 	buf := make([]byte, min(forwardChunk, max(to-from, 0)))
 	for from < to {
 		b := buf[:min(int64(len(buf)), to-from)]
-		if err := readFull(r, b, from); err != nil {
+		if err := ReadFull(r, b, from); err != nil {
 			return 0, err
 		}
 		n += int64(bytes.Count(b, []byte{'\n'}))

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"encoding/binary"
@@ -7,13 +7,13 @@ import (
 )
 
 // backwardChunk is how much is read at once from the end of a file.
-const backwardChunk = 64 << 10
+const BackwardChunk = 64 << 10
 
 // backScanner reads the lines of a file from the last to the first. Every byte
 // is read once, and the memory is bounded as the scanner's is.
-type backScanner struct {
-	line rawLine
-	err  error // of the reader
+type BackScanner struct {
+	Line Raw
+	Err  error // of the reader
 
 	r      io.ReaderAt
 	pos    int64 // of buf[lo]
@@ -29,35 +29,35 @@ type backScanner struct {
 }
 
 // reset starts a scan of the first size bytes of r.
-func (s *backScanner) reset(r io.ReaderAt, size, limit int64) {
+func (s *BackScanner) Reset(r io.ReaderAt, size, limit int64) {
 	if s.chunk == 0 {
-		s.chunk = backwardChunk
+		s.chunk = BackwardChunk
 	}
-	*s = backScanner{r: r, pos: size, limit: limitOf(limit), chunk: s.chunk, done: size <= 0}
+	*s = BackScanner{r: r, pos: size, limit: LimitOf(limit), chunk: s.chunk, done: size <= 0}
 	s.buf = make([]byte, min(size, 2*int64(s.chunk)))
 	s.lo, s.hi = len(s.buf), len(s.buf)
 }
 
 // decode decodes the line at hand. Of a bad one that is not decoded nothing is
 // found.
-func (s *backScanner) decode(r *record) {
-	r.decodeLine(&s.line, s.limit)
-	if r.kind == KindBad && !s.line.split && s.line.bytes != nil && s.glue.split(&s.line) {
+func (s *BackScanner) Decode(r *Record) {
+	r.decodeLine(&s.Line, s.limit)
+	if r.Kind == KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
 		s.left = s.glue.len() - 1
-		s.line = s.glue.at(s.left)
-		r.decodeLine(&s.line, s.limit)
+		s.Line = s.glue.at(s.left)
+		r.decodeLine(&s.Line, s.limit)
 	}
 }
 
 // next goes to the line before. False is the beginning of the file, or an
 // error.
-func (s *backScanner) next() bool {
+func (s *BackScanner) Next() bool {
 	if s.left > 0 {
 		s.left--
-		s.line = s.glue.at(s.left)
+		s.Line = s.glue.at(s.left)
 		return true
 	}
-	if s.err != nil || s.done {
+	if s.Err != nil || s.done {
 		return false
 	}
 	torn := false
@@ -87,23 +87,23 @@ func (s *backScanner) next() bool {
 		if int64(s.room()) > s.limit {
 			return s.skip(torn)
 		}
-		if s.err != nil || !s.read() {
+		if s.Err != nil || !s.read() {
 			return false
 		}
 	}
 }
 
 // give makes what begins at buf[i] the line.
-func (s *backScanner) give(i int, torn bool) {
-	s.line = rawLine{off: s.pos + int64(i-s.lo), size: int64(s.hi - i), torn: torn, unended: torn, tail: torn}
-	if s.line.size <= s.limit {
-		s.line.bytes = s.buf[i:s.hi:s.hi]
+func (s *BackScanner) give(i int, torn bool) {
+	s.Line = Raw{Offset: s.pos + int64(i-s.lo), Size: int64(s.hi - i), Torn: torn, Unended: torn, Tail: torn}
+	if s.Line.Size <= s.limit {
+		s.Line.Bytes = s.buf[i:s.hi:s.hi]
 	}
 }
 
 // room makes room before lo for a chunk, and returns how long the line that ends
 // at hi is at least. For one that is too long it makes none.
-func (s *backScanner) room() int {
+func (s *BackScanner) room() int {
 	want := int(min(int64(s.chunk), s.pos))
 	n := s.hi - s.lo
 	if s.lo >= want || int64(n) > s.limit {
@@ -114,7 +114,7 @@ func (s *backScanner) room() int {
 	case n <= s.chunk && size > 4*s.chunk:
 		size = 2 * s.chunk
 	case n+want > size && n >= farChunks*s.chunk:
-		if long += s.behind(); s.err != nil || int64(long) > s.limit {
+		if long += s.behind(); s.Err != nil || int64(long) > s.limit {
 			return long
 		}
 		size = n + int(min(int64((long-n)/s.chunk+1)*int64(s.chunk), s.pos)) // read takes whole chunks
@@ -132,13 +132,13 @@ func (s *backScanner) room() int {
 
 // behind is ahead in the other direction: how many bytes of the line that ends
 // at hi are not read yet, or more than it may have.
-func (s *backScanner) behind() int {
+func (s *BackScanner) behind() int {
 	b := make([]byte, s.chunk)
 	most := s.limit - int64(s.hi-s.lo) + 1
 	for at := s.pos; at > 0 && s.pos-at < most; {
 		b = b[:min(int64(len(b)), at)]
 		at -= int64(len(b))
-		if s.err = readFull(s.r, b, at); s.err != nil {
+		if s.Err = ReadFull(s.r, b, at); s.Err != nil {
 			return 0
 		}
 		if i := lastNewline(b); i >= 0 {
@@ -149,9 +149,9 @@ func (s *backScanner) behind() int {
 }
 
 // read reads the chunk before lo, for which there is room.
-func (s *backScanner) read() bool {
+func (s *BackScanner) read() bool {
 	n := int(min(int64(s.chunk), s.pos))
-	if s.err = readFull(s.r, s.buf[s.lo-n:s.lo], s.pos-int64(n)); s.err != nil {
+	if s.Err = ReadFull(s.r, s.buf[s.lo-n:s.lo], s.pos-int64(n)); s.Err != nil {
 		return false
 	}
 	s.lo -= n
@@ -160,7 +160,7 @@ func (s *backScanner) read() bool {
 }
 
 // skip passes over a line that is too long.
-func (s *backScanner) skip(torn bool) bool {
+func (s *BackScanner) skip(torn bool) bool {
 	end := s.pos + int64(s.hi-s.lo)
 	if len(s.buf) > 2*s.chunk {
 		s.buf = make([]byte, 2*s.chunk)
@@ -172,12 +172,12 @@ func (s *backScanner) skip(torn bool) bool {
 		}
 		if i := lastNewline(s.buf[s.lo:s.hi]); i >= 0 {
 			from := s.pos + int64(i) + 1
-			s.line = rawLine{off: from, size: end - from, torn: torn, unended: torn, tail: torn}
+			s.Line = Raw{Offset: from, Size: end - from, Torn: torn, Unended: torn, Tail: torn}
 			s.hi = s.lo + i
 			return true
 		}
 	}
-	s.line = rawLine{size: end, torn: torn, unended: torn, tail: torn}
+	s.Line = Raw{Size: end, Torn: torn, Unended: torn, Tail: torn}
 	s.done = true
 	return true
 }

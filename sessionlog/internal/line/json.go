@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ const maxDepth = 128
 
 // span is a value of a line: where it stands and what it is. A string's bytes
 // are those between its quotes.
-type span struct {
-	lo, hi  int32
-	typ     valueType
-	escaped bool // of a string: it holds escapes
+type Span struct {
+	Lo, Hi  int32
+	Type    valueType
+	Escaped bool // of a string: it holds escapes
 }
 
 type valueType uint8
@@ -25,8 +25,8 @@ const (
 	jsonNull
 	jsonBool
 	jsonNumber
-	jsonString
-	jsonArray
+	String
+	Array
 	jsonObject
 )
 
@@ -68,7 +68,7 @@ func (c *cursor) unexpected() bool {
 // member reads the key and the colon of an object's next member. False is the
 // end of the object, or a fault. The cursor stands behind the brace or the
 // value before.
-func (c *cursor) member(key *span, first bool) bool {
+func (c *cursor) member(key *Span, first bool) bool {
 	b := c.peek()
 	if b == '}' {
 		c.i++
@@ -122,7 +122,7 @@ func (c *cursor) enter(depth int) bool {
 }
 
 // value reads any value; depth is how many arrays and objects it stands in.
-func (c *cursor) value(s *span, depth int) bool {
+func (c *cursor) value(s *Span, depth int) bool {
 	b := c.peek()
 	lo := c.i
 	switch b {
@@ -132,40 +132,40 @@ func (c *cursor) value(s *span, depth int) bool {
 		if !c.enter(depth + 1) {
 			return false
 		}
-		var inner span
+		var inner Span
 		for first := true; c.member(&inner, first); first = false {
 			if !c.value(&inner, depth+1) {
 				return false
 			}
 		}
-		s.typ = jsonObject
+		s.Type = jsonObject
 	case '[':
 		if !c.enter(depth + 1) {
 			return false
 		}
-		var inner span
+		var inner Span
 		for first := true; c.element(first); first = false {
 			if !c.value(&inner, depth+1) {
 				return false
 			}
 		}
-		s.typ = jsonArray
+		s.Type = Array
 	case 't':
 		c.word("true")
-		s.typ = jsonBool
+		s.Type = jsonBool
 	case 'f':
 		c.word("false")
-		s.typ = jsonBool
+		s.Type = jsonBool
 	case 'n':
 		c.word("null")
-		s.typ = jsonNull
+		s.Type = jsonNull
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		c.number()
-		s.typ = jsonNumber
+		s.Type = jsonNumber
 	default:
 		return c.unexpected()
 	}
-	s.lo, s.hi, s.escaped = int32(lo), int32(c.i), false
+	s.Lo, s.Hi, s.Escaped = int32(lo), int32(c.i), false
 	return c.fault.code == faultNone
 }
 
@@ -213,9 +213,9 @@ func (c *cursor) digits() bool {
 
 // str reads the string the cursor stands at. Of a string without its end s
 // holds the whole characters that are there.
-func (c *cursor) str(s *span) bool {
+func (c *cursor) str(s *Span) bool {
 	b, i := c.b, c.i+1
-	*s = span{lo: int32(i), typ: jsonString}
+	*s = Span{Lo: int32(i), Type: String}
 	high := c.high
 	for {
 		for len(b)-i >= 8 {
@@ -235,27 +235,27 @@ func (c *cursor) str(s *span) bool {
 			}
 		}
 		c.high = high
-		s.hi = int32(i - partialRune(b[s.lo:i]))
+		s.Hi = int32(i - partialRune(b[s.Lo:i]))
 		return c.fail(faultEnd, len(b))
 	special:
 		switch b[i] {
 		case '"':
 			c.high = high
-			s.hi = int32(i)
+			s.Hi = int32(i)
 			c.i = i + 1
 			return true
 		case '\\':
-			s.escaped = true
+			s.Escaped = true
 			n := escapeLen(b[i:])
 			if n <= 0 {
 				c.high = high
-				s.hi = int32(i)
+				s.Hi = int32(i)
 				return c.fail(escapeFault(b[i:]), i)
 			}
 			i += n
 		default:
 			c.high = high
-			s.hi = int32(i)
+			s.Hi = int32(i)
 			return c.fail(faultControl, i)
 		}
 	}

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -31,20 +31,20 @@ func BenchmarkLine(b *testing.B) {
 		b.Run(fmt.Sprintf("classify/%d", n), func(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
-			var r record
+			var r Record
 			for b.Loop() {
-				if r.decode(line[:len(line)-1], false); r.kind != KindMessage {
-					b.Fatal(r.kind)
+				if r.Decode(line[:len(line)-1], false); r.Kind != KindMessage {
+					b.Fatal(r.Kind)
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("decode/%d", n), func(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
-			var r record
+			var r Record
 			for b.Loop() {
-				r.decode(line[:len(line)-1], false)
-				if m := r.message(); m.Content == "" {
+				r.Decode(line[:len(line)-1], false)
+				if m := r.Message(); m.Content == "" {
 					b.Fatal(m)
 				}
 			}
@@ -90,9 +90,9 @@ func BenchmarkCount(b *testing.B) {
 		b.Run(file.name, func(b *testing.B) {
 			b.SetBytes(int64(len(file.data)))
 			b.ReportAllocs()
-			var c counter
+			var c Counter
 			for b.Loop() {
-				if t, err := c.count(bytes.NewReader(file.data), int64(len(file.data)), 0); err != nil || !t.identity {
+				if t, err := c.Count(bytes.NewReader(file.data), int64(len(file.data)), 0); err != nil || !t.identity {
 					b.Fatal(t, err)
 				}
 			}

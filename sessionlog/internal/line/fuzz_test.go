@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -72,18 +72,18 @@ func FuzzSession(f *testing.F) {
 		}
 		// Every byte is in a line, forward and backward, in the memory of a
 		// chunk and a line.
-		s := scanner{chunk: int(chunk) + 1}
-		s.reset(bytes.NewReader(file), 0, size, int64(limit))
+		s := Scanner{chunk: int(chunk) + 1}
+		s.Reset(bytes.NewReader(file), 0, size, int64(limit))
 		var forward, backward []found
 		var at int64
-		for s.next() {
-			forward = append(forward, foundOf(&s.line))
-			if s.line.off != at {
-				t.Fatalf("line %d begins at %d, the one before ends at %d", s.number, s.line.off, at)
+		for s.Next() {
+			forward = append(forward, foundOf(&s.Line))
+			if s.Line.Offset != at {
+				t.Fatalf("line %d begins at %d, the one before ends at %d", s.Number, s.Line.Offset, at)
 			}
-			if at += s.line.size; !s.line.torn {
+			if at += s.Line.Size; !s.Line.Torn {
 				if file[at] != '\n' {
-					t.Fatalf("line %d ends at %d, there is %q", s.number, at, file[at])
+					t.Fatalf("line %d ends at %d, there is %q", s.Number, at, file[at])
 				}
 				at++
 			}
@@ -91,17 +91,17 @@ func FuzzSession(f *testing.F) {
 				t.Fatalf("%d bytes of memory, the bound is %d", len(s.buf), most)
 			}
 		}
-		if s.err != nil || at != size {
-			t.Fatalf("lines of %d bytes of %d (%v)", at, size, s.err)
+		if s.Err != nil || at != size {
+			t.Fatalf("lines of %d bytes of %d (%v)", at, size, s.Err)
 		}
-		b := backScanner{chunk: int(chunk) + 1}
-		b.reset(bytes.NewReader(file), size, int64(limit))
-		for b.next() {
-			backward = append(backward, foundOf(&b.line))
+		b := BackScanner{chunk: int(chunk) + 1}
+		b.Reset(bytes.NewReader(file), size, int64(limit))
+		for b.Next() {
+			backward = append(backward, foundOf(&b.Line))
 		}
 		slices.Reverse(backward)
-		if b.err != nil || !slices.Equal(forward, backward) {
-			t.Fatalf("forward %v\nbackward %v (%v)", forward, backward, b.err)
+		if b.Err != nil || !slices.Equal(forward, backward) {
+			t.Fatalf("forward %v\nbackward %v (%v)", forward, backward, b.Err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -35,12 +35,12 @@ type key uint8
 
 const (
 	keyOther key = iota
-	keyCompact
-	keyRole
-	keyContent
+	KeyCompact
+	KeyRole
+	KeyContent
 	keyReasoning
-	keyToolCallID
-	keyToolCalls
+	KeyToolCallID
+	KeyToolCalls
 	keyMeta
 	keyAgent
 	keyCreatedBy
@@ -67,7 +67,7 @@ func (k key) String() string { return keyNames[k] }
 // wants says in words which type a key's value has.
 func (k key) wants() string {
 	switch k {
-	case keyToolCalls:
+	case KeyToolCalls:
 		return "an array of objects"
 	case keyMeta, keyFunction:
 		return "an object"
@@ -83,8 +83,8 @@ type keys uint32
 func (s keys) has(k key) bool { return s>>k&1 != 0 }
 
 const (
-	recordKeys   keys = 1<<keyCompact | 1<<keyRole | 1<<keyMeta // they decide what a line is
-	messageKeys  keys = 1<<keyRole | 1<<keyContent | 1<<keyReasoning | 1<<keyToolCallID | 1<<keyToolCalls
+	recordKeys   keys = 1<<KeyCompact | 1<<KeyRole | 1<<keyMeta // they decide what a line is
+	messageKeys  keys = 1<<KeyRole | 1<<KeyContent | 1<<keyReasoning | 1<<KeyToolCallID | 1<<KeyToolCalls
 	identityKeys keys = 1<<keyAgent | 1<<keyCreatedBy | 1<<keyCreatedAt
 	metaKeys     keys = identityKeys | 1<<keyTitle | 1<<keyUptime | 1<<keySource
 	titleKeys    keys = 1<<keyTitle | 1<<keyUptime
@@ -96,16 +96,16 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // record is a decoded line. Its spans are positions in the line, so it is
 // good for as long as the line's bytes are; it is used again for the next.
-type record struct {
-	line []byte
-	kind Kind
+type Record struct {
+	Line []byte
+	Kind Kind
 	// truncated says that a bad line would be the beginning of a good one. The
 	// spans hold what is there of it.
-	truncated bool
+	Truncated bool
 	fault     fault // of a bad line
 
-	values  [keySource + 1]span // by key; those of the line's own object
-	title   span                // of a meta record
+	Values  [keySource + 1]Span // by key; those of the line's own object
+	Title   Span                // of a meta record
 	uptime  uint64              // of the meta line or a meta record
 	scratch []byte
 }
@@ -120,9 +120,9 @@ type draft struct {
 
 // decode says what line is, which is without its \n. first marks line 1 of a
 // file. It allocates nothing.
-func (r *record) decode(line []byte, first bool) {
-	if len(line) == 0 && r.kind == KindBlank {
-		r.line = line // a file may have millions of these, and r holds nothing
+func (r *Record) Decode(line []byte, first bool) {
+	if len(line) == 0 && r.Kind == KindBlank {
+		r.Line = line // a file may have millions of these, and r holds nothing
 		return
 	}
 	r.reset(line)
@@ -132,38 +132,38 @@ func (r *record) decode(line []byte, first bool) {
 	}
 	if len(line) > math.MaxInt32-16 {
 		r.fault = fault{code: faultLong, at: math.MaxInt32 - 16}
-		r.kind = KindBad
+		r.Kind = KindBad
 		return
 	}
-	r.kind = r.parse(from, first)
+	r.Kind = r.parse(from, first)
 }
 
 // tooLong makes r the record of a line over the limit, whose bytes nobody
 // has.
-func (r *record) tooLong(limit int64) {
+func (r *Record) tooLong(limit int64) {
 	r.reset(nil)
-	r.kind = KindBad
+	r.Kind = KindBad
 	r.fault = fault{code: faultLong, at: int(limit)}
 }
 
-func (r *record) reset(line []byte) {
-	r.line = line
-	r.truncated = false
+func (r *Record) reset(line []byte) {
+	r.Line = line
+	r.Truncated = false
 	r.fault = fault{}
 	r.clear()
 }
 
-func (r *record) clear() {
-	r.values = [keySource + 1]span{}
-	r.title, r.uptime = span{}, 0
+func (r *Record) clear() {
+	r.Values = [keySource + 1]Span{}
+	r.Title, r.uptime = Span{}, 0
 }
 
 // reason says why a bad line is bad.
-func (r *record) reason() string { return r.fault.text(r.line) }
+func (r *Record) Reason() string { return r.fault.text(r.Line) }
 
 // parse reads the line from a position on as one record.
-func (r *record) parse(from int, first bool) Kind {
-	c := cursor{b: r.line, i: from}
+func (r *Record) parse(from int, first bool) Kind {
+	c := cursor{b: r.Line, i: from}
 	var d draft
 	switch c.peek() {
 	case '{':
@@ -175,7 +175,7 @@ func (r *record) parse(from int, first bool) Kind {
 		}
 		c.unexpected()
 	default:
-		var s span
+		var s Span
 		if c.value(&s, 0) {
 			c.fail(faultNoObject, from)
 		}
@@ -190,15 +190,15 @@ func (r *record) parse(from int, first bool) Kind {
 	if c.high&0x8080808080808080 != 0 || c.fault.code != faultNone {
 		// Of a truncated line the last character need not be whole, and what
 		// is behind a fault is no matter.
-		end := len(r.line)
+		end := len(r.Line)
 		switch c.fault.code {
 		case faultNone:
 		case faultEnd:
-			end -= partialRune(r.line)
+			end -= partialRune(r.Line)
 		default:
 			end = min(end, c.fault.at+utf8.UTFMax)
 		}
-		if at := from + validPrefix(r.line[from:end]); at < end && (c.fault.code == faultNone || at <= c.fault.at) {
+		if at := from + validPrefix(r.Line[from:end]); at < end && (c.fault.code == faultNone || at <= c.fault.at) {
 			r.clear()
 			return r.bad(faultUTF8, keyOther, at)
 		}
@@ -207,7 +207,7 @@ func (r *record) parse(from int, first bool) Kind {
 	case faultNone:
 		return r.classify(&d, first)
 	case faultEnd:
-		r.truncated = true
+		r.Truncated = true
 	}
 	return KindBad
 }
@@ -228,8 +228,8 @@ func validPrefix(b []byte) int {
 }
 
 // object reads the members of the line's object.
-func (r *record) object(c *cursor, d *draft, first bool) {
-	var name span
+func (r *Record) object(c *cursor, d *draft, first bool) {
+	var name Span
 	for start := true; c.member(&name, start); start = false {
 		k := c.keyOf(name)
 		if k > keySource || k > keyMeta && !first {
@@ -237,13 +237,13 @@ func (r *record) object(c *cursor, d *draft, first bool) {
 		}
 		if k != keyOther && d.seen.has(k) {
 			d.twice |= 1 << k
-			d.again[k] = name.lo - 1
+			d.again[k] = name.Lo - 1
 			k = keyOther
 		}
 		d.seen |= 1 << k
-		s := &r.values[k]
+		s := &r.Values[k]
 		switch b := c.peek(); {
-		case k == keyToolCalls && b == '[':
+		case k == KeyToolCalls && b == '[':
 			if !r.readCalls(c, s, &d.calls) {
 				return
 			}
@@ -260,9 +260,9 @@ func (r *record) object(c *cursor, d *draft, first bool) {
 }
 
 // keyOf returns which key a string is.
-func (c *cursor) keyOf(s span) key {
-	b := c.b[s.lo:s.hi]
-	if s.escaped {
+func (c *cursor) keyOf(s Span) key {
+	b := c.b[s.Lo:s.Hi]
+	if s.Escaped {
 		// Longer than every key we know, with each character escaped.
 		if len(b) > 6*len("reasoning_content") {
 			return keyOther
@@ -272,17 +272,17 @@ func (c *cursor) keyOf(s span) key {
 	}
 	switch string(b) {
 	case "compact":
-		return keyCompact
+		return KeyCompact
 	case "role":
-		return keyRole
+		return KeyRole
 	case "content":
-		return keyContent
+		return KeyContent
 	case "reasoning_content":
 		return keyReasoning
 	case "tool_call_id":
-		return keyToolCallID
+		return KeyToolCallID
 	case "tool_calls":
-		return keyToolCalls
+		return KeyToolCalls
 	case "meta":
 		return keyMeta
 	case "agent":
@@ -313,11 +313,11 @@ func (c *cursor) keyOf(s span) key {
 
 // classify says which kind of record a whole object is, and whether it is a
 // good one.
-func (r *record) classify(d *draft, first bool) Kind {
-	v := &r.values
+func (r *Record) classify(d *draft, first bool) Kind {
+	v := &r.Values
 	if d.seen&identityKeys != 0 { // only line 1's are seen
 		for k := keyAgent; k <= keyCreatedAt; k++ {
-			if v[k].typ == absent {
+			if v[k].Type == absent {
 				return r.bad(faultMissing, k, 0)
 			}
 		}
@@ -326,7 +326,7 @@ func (r *record) classify(d *draft, first bool) Kind {
 		}
 		var ok bool
 		if r.uptime, ok = r.integer(v[keyUptime]); !ok {
-			return r.bad(faultType, keyUptime, int(v[keyUptime].lo))
+			return r.bad(faultType, keyUptime, int(v[keyUptime].Lo))
 		}
 		return KindMeta
 	}
@@ -334,9 +334,9 @@ func (r *record) classify(d *draft, first bool) Kind {
 		return r.bad(faultTwice, k, int(d.again[k]))
 	}
 	switch {
-	case v[keyCompact].typ == jsonString:
+	case v[KeyCompact].Type == String:
 		return KindMarker
-	case d.seen.has(keyRole):
+	case d.seen.has(KeyRole):
 		if bad := r.check(d, messageKeys, true); bad {
 			return KindBad
 		}
@@ -345,7 +345,7 @@ func (r *record) classify(d *draft, first bool) Kind {
 			return KindBad
 		}
 		return KindMessage
-	case v[keyMeta].typ == jsonObject:
+	case v[keyMeta].Type == jsonObject:
 		if d.meta.code != faultNone {
 			r.fault = d.meta
 			return KindBad
@@ -357,7 +357,7 @@ func (r *record) classify(d *draft, first bool) Kind {
 	return KindUnknown
 }
 
-func (r *record) bad(code faultCode, k key, at int) Kind {
+func (r *Record) bad(code faultCode, k key, at int) Kind {
 	r.fault = fault{code: code, key: k, at: at}
 	return KindBad
 }
@@ -365,24 +365,24 @@ func (r *record) bad(code faultCode, k key, at int) Kind {
 // check finds the keys of a set that stand twice or have the wrong type, but
 // for the numbers. Where a null stands for an absent value it is one of a key
 // that is not required.
-func (r *record) check(d *draft, set keys, null bool) (bad bool) {
+func (r *Record) check(d *draft, set keys, null bool) (bad bool) {
 	if k, ok := d.firstTwice(set); ok {
 		r.bad(faultTwice, k, int(d.again[k]))
 		return true
 	}
-	for k := keyCompact; k <= keySource; k++ {
+	for k := KeyCompact; k <= keySource; k++ {
 		if !set.has(k) {
 			continue
 		}
-		s := r.values[k]
-		want := jsonString
+		s := r.Values[k]
+		want := String
 		switch k {
-		case keyToolCalls:
-			want = jsonArray
+		case KeyToolCalls:
+			want = Array
 		case keyUptime:
 			want = jsonNumber
 		}
-		if s.typ != want && s.typ != absent && !(null && s.typ == jsonNull && k != keyRole) {
+		if s.Type != want && s.Type != absent && !(null && s.Type == jsonNull && k != KeyRole) {
 			r.bad(faultType, k, int(s.start()))
 			return true
 		}
@@ -395,7 +395,7 @@ func (d *draft) firstTwice(set keys) (k key, ok bool) {
 	if d.twice&set == 0 {
 		return 0, false
 	}
-	for i := keyCompact; i <= keySource; i++ {
+	for i := KeyCompact; i <= keySource; i++ {
 		if d.twice.has(i) && set.has(i) && (!ok || d.again[i] < d.again[k]) {
 			k, ok = i, true
 		}
@@ -405,8 +405,8 @@ func (d *draft) firstTwice(set keys) (k key, ok bool) {
 
 // integer returns the value of a number from 0 to 2^64-1 that has neither
 // fraction nor exponent. An absent one is 0.
-func (r *record) integer(s span) (n uint64, ok bool) {
-	for _, c := range r.line[s.lo:s.hi] {
+func (r *Record) integer(s Span) (n uint64, ok bool) {
+	for _, c := range r.Line[s.Lo:s.Hi] {
 		d := uint64(c) - '0'
 		if d > 9 || n > math.MaxUint64/10 || n*10 > math.MaxUint64-d {
 			return 0, false
@@ -418,10 +418,10 @@ func (r *record) integer(s span) (n uint64, ok bool) {
 
 // readMeta reads the object of a meta record. What is no JSON is a fault of the
 // line, what is no meta record goes to bad.
-func (r *record) readMeta(c *cursor, s *span, bad *fault) bool {
+func (r *Record) readMeta(c *cursor, s *Span, bad *fault) bool {
 	lo := c.i
 	var seen keys
-	var name, v span
+	var name, v Span
 	c.i++
 	for start := true; c.member(&name, start); start = false {
 		k := c.keyOf(name)
@@ -432,16 +432,16 @@ func (r *record) readMeta(c *cursor, s *span, bad *fault) bool {
 			continue
 		}
 		if seen.has(k) {
-			bad.set(faultTwice, k, name.lo-1)
+			bad.set(faultTwice, k, name.Lo-1)
 			continue
 		}
 		seen |= 1 << k
 		switch ok := true; {
-		case k == keyTitle && v.typ == jsonString:
-			r.title = v
+		case k == keyTitle && v.Type == String:
+			r.Title = v
 		case k == keyTitle:
-			bad.set(faultType, k, v.lo)
-		case v.typ == jsonNumber:
+			bad.set(faultType, k, v.Lo)
+		case v.Type == jsonNumber:
 			if r.uptime, ok = r.integer(v); ok {
 				break
 			}
@@ -450,16 +450,16 @@ func (r *record) readMeta(c *cursor, s *span, bad *fault) bool {
 			bad.set(faultType, k, v.start())
 		}
 	}
-	*s = span{lo: int32(lo), hi: int32(c.i), typ: jsonObject}
+	*s = Span{Lo: int32(lo), Hi: int32(c.i), Type: jsonObject}
 	return c.fault.code == faultNone
 }
 
 // start is where the value begins, its quote included.
-func (s span) start() int32 {
-	if s.typ == jsonString {
-		return s.lo - 1
+func (s Span) start() int32 {
+	if s.Type == String {
+		return s.Lo - 1
 	}
-	return s.lo
+	return s.Lo
 }
 
 // set records a fault when there was none before.
@@ -471,42 +471,42 @@ func (f *fault) set(code faultCode, k key, at int32) {
 
 // readCalls reads the array of a message's tool calls. What is no JSON is a
 // fault of the line, what is no call goes to bad.
-func (r *record) readCalls(c *cursor, s *span, bad *fault) bool {
+func (r *Record) readCalls(c *cursor, s *Span, bad *fault) bool {
 	lo := c.i
 	c.i++
 	var call call
 	for n := 1; c.element(n == 1); n++ {
-		if n == maxCalls+1 {
-			bad.set(faultMany, keyToolCalls, int32(c.i))
+		if n == MaxCalls+1 {
+			bad.set(faultMany, KeyToolCalls, int32(c.i))
 		}
 		if !call.read(c, bad) {
 			return false
 		}
 	}
-	*s = span{lo: int32(lo), hi: int32(c.i), typ: jsonArray}
+	*s = Span{Lo: int32(lo), Hi: int32(c.i), Type: Array}
 	return c.fault.code == faultNone
 }
 
 // maxCalls is how many tool calls a message may have: two bytes of a line can be
 // one, and a call in memory is a hundred.
-const maxCalls = 10_000
+const MaxCalls = 10_000
 
 // call is one tool call of a message.
-type call struct{ id, typ, name, arguments span }
+type call struct{ ID, typ, Name, Arguments Span }
 
 func (l *call) read(c *cursor, bad *fault) bool {
 	*l = call{}
-	var v span
+	var v Span
 	if b := c.peek(); b != '{' {
 		at := int32(c.i)
 		if !c.value(&v, 2) {
 			return false
 		}
-		bad.set(faultType, keyToolCalls, at)
+		bad.set(faultType, KeyToolCalls, at)
 		return true
 	}
 	c.i++
-	var name span
+	var name Span
 	var seen keys
 	for start := true; c.member(&name, start); start = false {
 		k := c.keyOf(name)
@@ -514,7 +514,7 @@ func (l *call) read(c *cursor, bad *fault) bool {
 			k = keyOther
 		}
 		if k != keyOther && seen.has(k) {
-			bad.set(faultTwice, k, name.lo-1)
+			bad.set(faultTwice, k, name.Lo-1)
 			k = keyOther
 		}
 		seen |= 1 << k
@@ -528,11 +528,11 @@ func (l *call) read(c *cursor, bad *fault) bool {
 			return false
 		}
 		switch {
-		case k == keyOther || v.typ == jsonNull:
-		case v.typ != jsonString || k == keyFunction:
+		case k == keyOther || v.Type == jsonNull:
+		case v.Type != String || k == keyFunction:
 			bad.set(faultType, k, v.start())
 		case k == keyID:
-			l.id = v
+			l.ID = v
 		case k == keyType:
 			l.typ = v
 		}
@@ -542,7 +542,7 @@ func (l *call) read(c *cursor, bad *fault) bool {
 
 func (l *call) readFunction(c *cursor, bad *fault) bool {
 	c.i++
-	var name, v span
+	var name, v Span
 	var seen keys
 	for start := true; c.member(&name, start); start = false {
 		k := c.keyOf(name)
@@ -553,18 +553,18 @@ func (l *call) readFunction(c *cursor, bad *fault) bool {
 			continue
 		}
 		if seen.has(k) {
-			bad.set(faultTwice, k, name.lo-1)
+			bad.set(faultTwice, k, name.Lo-1)
 			continue
 		}
 		seen |= 1 << k
 		switch {
-		case v.typ == jsonNull:
-		case v.typ != jsonString:
+		case v.Type == jsonNull:
+		case v.Type != String:
 			bad.set(faultType, k, v.start())
 		case k == keyName:
-			l.name = v
+			l.Name = v
 		default:
-			l.arguments = v
+			l.Arguments = v
 		}
 	}
 	return c.fault.code == faultNone

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -403,15 +403,15 @@ func (row hostile) run(t *testing.T) {
 		}
 	}
 
-	var c counter
-	tally, err := c.count(bytes.NewReader(data), size, row.limit)
+	var c Counter
+	tally, err := c.Count(bytes.NewReader(data), size, row.limit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if size == 0 || row.torn == size {
 		damaged = 1
 	}
-	if tally.messages != messages || tally.damaged != damaged || tally.torn != row.torn || tally.meta != lenient.Meta ||
+	if tally.Messages != messages || tally.Damaged != damaged || tally.Torn != row.torn || tally.Meta != lenient.Meta ||
 		tally.identity != identity {
 		t.Errorf("counted %+v, want %d messages, %d damaged, %+v", tally, messages, damaged, lenient.Meta)
 	}

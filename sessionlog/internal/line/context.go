@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 const missingResult = "error: no result was recorded for this call"
 
 // maxDamage is how many damages are listed: a file may have millions.
-const maxDamage = 1000
+const MaxDamage = 1000
 
 // ReadOptions says how a context is read. Nil and the zero value read it to
 // resume the session.
@@ -37,7 +37,7 @@ type Context struct {
 	Damaged int
 	Torn    int64 // bytes behind the last \n that are no record
 
-	bare bool // the marker is the last line: its record was torn off
+	Bare bool // the marker is the last line: its record was torn off
 }
 
 // Damage is a line of which something is not read.
@@ -61,71 +61,71 @@ func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 	if o == nil {
 		o = &ReadOptions{}
 	}
-	var rec record
-	var back backScanner
-	back.reset(r, size, o.MaxLine)
+	var rec Record
+	var back BackScanner
+	back.Reset(r, size, o.MaxLine)
 	c := &Context{}
 	var found []placed // newest first
 	var change *Meta   // the newest meta record
 	behind, identified := false, false
-	for !c.Compacted && back.next() {
-		l := &back.line
-		back.decode(&rec)
-		if l.isTorn(&rec) {
-			c.Torn = l.size
+	for !c.Compacted && back.Next() {
+		l := &back.Line
+		back.Decode(&rec)
+		if l.IsTorn(&rec) {
+			c.Torn = l.Size
 			continue
 		}
-		if rec.kind == KindBad && l.off > 0 {
+		if rec.Kind == KindBad && l.Offset > 0 {
 			if !o.Lenient {
-				return nil, located(r, l.off, rec.reason())
+				return nil, located(r, l.Offset, rec.Reason())
 			}
-			c.report(l.off, l.size, rec.reason)
+			c.report(l.Offset, l.Size, rec.Reason)
 		}
-		switch rec.kind {
+		switch rec.Kind {
 		case KindMessage:
-			found = append(found, placed{l.off, l.size, rec.message()})
+			found = append(found, placed{l.Offset, l.Size, rec.Message()})
 			behind = true
 		case KindUnknown:
 			behind = true
 		case KindMarker:
-			found = append(found, placed{l.off, l.size, Message{Role: RoleUser, Content: rec.summary()}})
-			c.Start, c.Compacted = l.off, true
+			found = append(found, placed{l.Offset, l.Size, Message{Role: RoleUser, Content: rec.Summary()}})
+			c.Start, c.Compacted = l.Offset, true
 		case KindMetaRecord:
 			if change == nil {
-				change = &Meta{Title: rec.text(rec.title), UptimeSecs: rec.uptime}
+				change = &Meta{Title: rec.Text(rec.Title), UptimeSecs: rec.uptime}
 			}
 		case KindMeta:
-			c.Meta, c.Start = rec.meta(), min(l.next(), size)
+			c.Meta, c.Start = rec.Meta(), min(l.Next(), size)
 		}
-		if c.Compacted && l.glued && back.glue.line.off > 0 {
+		if c.Compacted && l.Glued && back.glue.line.Offset > 0 {
 			// The line it stands in is not come to.
 			l = &back.glue.line
 			rec.decodeLine(l, back.limit)
 			if !o.Lenient {
-				return nil, located(r, l.off, rec.reason())
+				return nil, located(r, l.Offset, rec.Reason())
 			}
-			c.report(l.off, l.size, rec.reason)
+			c.report(l.Offset, l.Size, rec.Reason)
 		}
-		if l.off == 0 && !l.glued {
+		if l.Offset == 0 && !l.Glued {
 			identified = true
 			if err := c.identify(&rec, l, o); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if back.err != nil {
-		return nil, back.err
+	if back.Err != nil {
+		return nil, back.Err
 	}
 	if change == nil && c.Compacted && !behind {
 		// The marker's own record was torn off.
-		c.bare = true
-		for change == nil && back.next() {
-			if back.decode(&rec); rec.kind == KindMetaRecord {
-				change = &Meta{Title: rec.text(rec.title), UptimeSecs: rec.uptime}
+		c.Bare = true
+		for change == nil && back.Next() {
+			if back.Decode(&rec); rec.Kind == KindMetaRecord {
+				change = &Meta{Title: rec.Text(rec.Title), UptimeSecs: rec.uptime}
 			}
 		}
-		if back.err != nil {
-			return nil, back.err
+		if back.Err != nil {
+			return nil, back.Err
 		}
 	}
 	if !identified {
@@ -141,46 +141,46 @@ func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 }
 
 // identify takes line 1, which was decoded.
-func (c *Context) identify(rec *record, l *rawLine, o *ReadOptions) error {
-	if rec.kind == KindMeta {
+func (c *Context) identify(rec *Record, l *Raw, o *ReadOptions) error {
+	if rec.Kind == KindMeta {
 		return nil
 	}
-	why := fmt.Sprintf("no meta line: line 1 is a %s", rec.kind)
-	switch rec.kind {
+	why := fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)
+	switch rec.Kind {
 	case KindBad:
-		why = rec.reason()
+		why = rec.Reason()
 	case KindBlank:
 		why = "no meta line: line 1 is empty"
 	}
 	if !o.Lenient {
 		return &FormatError{Line: 1, Msg: why}
 	}
-	c.report(0, l.size, func() string { return why })
+	c.report(0, l.Size, func() string { return why })
 	return nil
 }
 
 // readIdentity reads line 1 of a file that was not read so far.
 func (c *Context) readIdentity(r io.ReaderAt, size int64, o *ReadOptions) error {
 	// A meta line is short: this is one read of one page.
-	s := scanner{chunk: 4 << 10}
-	var rec record
-	s.reset(r, 0, size, o.MaxLine)
-	if !s.next() {
-		if s.err != nil {
-			return s.err
+	s := Scanner{chunk: 4 << 10}
+	var rec Record
+	s.Reset(r, 0, size, o.MaxLine)
+	if !s.Next() {
+		if s.Err != nil {
+			return s.Err
 		}
-		rec.decode(nil, true)
-		return c.identify(&rec, &rawLine{}, o)
+		rec.Decode(nil, true)
+		return c.identify(&rec, &Raw{}, o)
 	}
-	s.decode(&rec)
-	line := s.line
-	if line.pieces > 0 && s.next() {
-		s.decode(&rec)
+	s.Decode(&rec)
+	line := s.Line
+	if line.Pieces > 0 && s.Next() {
+		s.Decode(&rec)
 	}
-	if rec.kind == KindMeta {
-		c.Meta = rec.meta()
+	if rec.Kind == KindMeta {
+		c.Meta = rec.Meta()
 	}
-	if line.pieces > 0 && (rec.kind != KindMeta || c.Start < line.next()) {
+	if line.Pieces > 0 && (rec.Kind != KindMeta || c.Start < line.Next()) {
 		rec.decodeLine(&line, s.limit)
 	}
 	return c.identify(&rec, &line, o)
@@ -231,7 +231,7 @@ func (c *Context) pair(found []placed) {
 // report adds a damage of the line at an offset, while there is room.
 func (c *Context) report(off, size int64, why func() string) {
 	c.Damaged++
-	if len(c.Damage) < maxDamage {
+	if len(c.Damage) < MaxDamage {
 		c.Damage = append(c.Damage, Damage{Offset: off, Size: size, Msg: why()})
 	}
 }

@@ -1,4 +1,4 @@
-package sessionlog
+package line
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ type found struct {
 	torn      bool
 }
 
-func foundOf(l *rawLine) found {
-	return found{l.off, l.size, string(l.bytes), l.bytes == nil, l.torn}
+func foundOf(l *Raw) found {
+	return found{l.Offset, l.Size, string(l.Bytes), l.Bytes == nil, l.Torn}
 }
 
 // split is what the scanners must find, found simply.
@@ -45,7 +45,7 @@ func split(b []byte, limit int64) (fs []found) {
 // chunks and the limit.
 func TestScan(t *testing.T) {
 	g := Random(t)
-	var forward scanner // one for all: it is used again
+	var forward Scanner // one for all: it is used again
 	total := 0
 	for i := range 2 * codecRounds {
 		b := make([]byte, g.IntN(1<<g.IntN(10)))
@@ -61,42 +61,42 @@ func TestScan(t *testing.T) {
 		total += len(want)
 
 		forward.chunk = 1 + g.IntN(64)
-		forward.reset(bytes.NewReader(b), 0, size, limit)
+		forward.Reset(bytes.NewReader(b), 0, size, limit)
 		var got []found
-		for forward.next() {
-			got = append(got, foundOf(&forward.line))
-			if forward.number != int64(len(got)) {
-				t.Fatalf("file %d: line %d is number %d", i, len(got), forward.number)
+		for forward.Next() {
+			got = append(got, foundOf(&forward.Line))
+			if forward.Number != int64(len(got)) {
+				t.Fatalf("file %d: line %d is number %d", i, len(got), forward.Number)
 			}
 			if int64(len(forward.buf)) > max(limit+int64(forward.chunk), 2*int64(forward.chunk)) {
 				t.Fatalf("file %d: %d bytes of memory for a limit of %d, chunks of %d", i, len(forward.buf), limit, forward.chunk)
 			}
 		}
-		if forward.err != nil || !slices.Equal(got, want) {
-			t.Fatalf("file %d %q, limit %d, chunk %d, forward (%v):\n got %v\nwant %v", i, b, limit, forward.chunk, forward.err, got, want)
+		if forward.Err != nil || !slices.Equal(got, want) {
+			t.Fatalf("file %d %q, limit %d, chunk %d, forward (%v):\n got %v\nwant %v", i, b, limit, forward.chunk, forward.Err, got, want)
 		}
 
-		back := backScanner{chunk: 1 + g.IntN(64)}
-		back.reset(bytes.NewReader(b), size, limit)
+		back := BackScanner{chunk: 1 + g.IntN(64)}
+		back.Reset(bytes.NewReader(b), size, limit)
 		got = got[:0]
-		for back.next() {
-			got = append(got, foundOf(&back.line))
+		for back.Next() {
+			got = append(got, foundOf(&back.Line))
 			if int64(len(back.buf)) > max(limit+2*int64(back.chunk), 4*int64(back.chunk)) {
 				t.Fatalf("file %d: %d bytes of memory for a limit of %d, chunks of %d", i, len(back.buf), limit, back.chunk)
 			}
 		}
 		slices.Reverse(got)
-		if back.err != nil || !slices.Equal(got, want) {
-			t.Fatalf("file %d %q, limit %d, chunk %d, backward (%v):\n got %v\nwant %v", i, b, limit, back.chunk, back.err, got, want)
+		if back.Err != nil || !slices.Equal(got, want) {
+			t.Fatalf("file %d %q, limit %d, chunk %d, backward (%v):\n got %v\nwant %v", i, b, limit, back.chunk, back.Err, got, want)
 		}
 
 		// From a line in the middle.
 		if len(want) > 0 {
 			n := g.IntN(len(want))
-			forward.reset(bytes.NewReader(b), want[n].off, size, limit)
+			forward.Reset(bytes.NewReader(b), want[n].off, size, limit)
 			got = got[:0]
-			for forward.next() {
-				got = append(got, foundOf(&forward.line))
+			for forward.Next() {
+				got = append(got, foundOf(&forward.Line))
 			}
 			if !slices.Equal(got, want[n:]) {
 				t.Fatalf("file %d %q from %d: got %v, want %v", i, b, want[n].off, got, want[n:])
@@ -224,59 +224,59 @@ func TestHuge(t *testing.T) {
 		lines  int64
 		damage string // the one there is
 		says   string
-		count  tally
+		count  Tally
 		memory int64
 		limit  int64
 	}{
 		{
 			name: "1 GiB line", file: parts{meta, one, {"x", gib}, {"\n", 1}, two},
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 67108864 bytes", says: "user 1|user 2",
-			count: tally{messages: 2, damaged: 1}, memory: 200 * mib,
+			count: Tally{Messages: 2, Damaged: 1}, memory: 200 * mib,
 		},
 		{
 			name: "1 GiB line, a limit of 1 MiB", file: parts{meta, one, {"x", gib}, {"\n", 1}, two}, limit: 1 * mib,
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 1048576 bytes", says: "user 1|user 2",
-			count: tally{messages: 2, damaged: 1}, memory: 4 * mib,
+			count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
 			name: "1 GiB of a message", file: parts{meta, one, {`{"role":"user","content":"`, 1}, {"0123456789abcdef", gib / 16}, {"\"}\n", 1}, two}, limit: 1 * mib,
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 1048576 bytes", says: "user 1|user 2",
-			count: tally{messages: 2, damaged: 1}, memory: 4 * mib,
+			count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
 			name: "1 GiB torn", file: parts{meta, one, {"\x00", gib}}, limit: 1 * mib,
-			lines: 4, says: "user 1", count: tally{messages: 1, torn: gib}, memory: 4 * mib,
+			lines: 4, says: "user 1", count: Tally{Messages: 1, Torn: gib}, memory: 4 * mib,
 		},
 		{
 			name: "1 GiB first line", file: parts{{"{", gib}, {"\n", 1}, one}, limit: 1 * mib,
 			lines: 2, damage: "line 1 (offset 0): longer than the limit of 1048576 bytes", says: "user 1",
-			count: tally{messages: 1, damaged: 1}, memory: 4 * mib,
+			count: Tally{Messages: 1, Damaged: 1}, memory: 4 * mib,
 		},
 		{
 			name: "1 GiB line before the marker", file: parts{meta, one, {"x", gib}, {"\n{\"compact\":\"s\"}\n", 1}, two}, limit: 1 * mib,
-			lines: 6, says: "user s|user 2", count: tally{messages: 2, damaged: 1}, memory: 4 * mib,
+			lines: 6, says: "user s|user 2", count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
 			name: "10 million empty lines", file: parts{meta, one, {"\n", 10_000_000}, two},
-			lines: 10_000_004, says: "user 1|user 2", count: tally{messages: 2}, memory: 1 * mib,
+			lines: 10_000_004, says: "user 1|user 2", count: Tally{Messages: 2}, memory: 1 * mib,
 		},
 		{
 			name: "10 million lines CRLF", file: parts{meta, one, {"\r\n", 10_000_000}, two},
-			lines: 10_000_004, says: "user 1|user 2", count: tally{messages: 2}, memory: 1 * mib,
+			lines: 10_000_004, says: "user 1|user 2", count: Tally{Messages: 2}, memory: 1 * mib,
 		},
 		{
 			name: "10 million empty lines at the end", file: parts{meta, one, {"\n", 10_000_000}},
-			lines: 10_000_003, says: "user 1", count: tally{messages: 1}, memory: 1 * mib,
+			lines: 10_000_003, says: "user 1", count: Tally{Messages: 1}, memory: 1 * mib,
 		},
 		{
 			name: "60 MiB of beginnings", file: parts{meta, one, {`{"role":`, 60 * mib / 8}, {"}\n", 1}, two},
 			lines: 5, damage: "line 4 (offset 80): nested deeper than 128 at byte 1025", says: "user 1|user 2",
-			count: tally{messages: 2, damaged: 1}, memory: 200 * mib,
+			count: Tally{Messages: 2, Damaged: 1}, memory: 200 * mib,
 		},
 		{
 			name: "60 MiB of braces", file: parts{meta, one, {"x", 1}, {"{", 60 * mib}, {"}\n", 1}, two},
 			lines: 5, damage: "line 4 (offset 80): not JSON at byte 1: unexpected 'x'", says: "user 1|user 2",
-			count: tally{messages: 2, damaged: 1}, memory: 200 * mib,
+			count: Tally{Messages: 2, Damaged: 1}, memory: 200 * mib,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -302,9 +302,9 @@ func TestHuge(t *testing.T) {
 				}
 			})
 			check("count", func() {
-				var k counter
-				got, err := k.count(c.file, size, c.limit)
-				if got.meta, got.identity = (Meta{}), false; err != nil || got != c.count {
+				var k Counter
+				got, err := k.Count(c.file, size, c.limit)
+				if got.Meta, got.identity = (Meta{}), false; err != nil || got != c.count {
 					t.Errorf("counted %+v (%v), want %+v", got, err, c.count)
 				}
 			})
@@ -317,7 +317,7 @@ func TestHuge(t *testing.T) {
 				for _, d := range x.Damage {
 					damage += (&FormatError{Line: d.Line, Offset: d.Offset, Msg: d.Msg}).Error()
 				}
-				if damage != c.damage || said(x.Messages) != c.says || x.Torn != c.count.torn {
+				if damage != c.damage || said(x.Messages) != c.says || x.Torn != c.count.Torn {
 					t.Errorf("context %q, %q, torn %d, want %q, %q", said(x.Messages), damage, x.Torn, c.says, c.damage)
 				}
 			})
@@ -333,20 +333,20 @@ func TestManyBadLines(t *testing.T) {
 	file := parts{{frameMeta, 1}, {"x\n", 1_000_000}, {`{"role":"user"}` + "\n", 1}}
 	n := allocated(func() {
 		c, err := ReadContext(file, file.size(), &ReadOptions{Lenient: true})
-		if err != nil || c.Damaged != 1_000_000 || len(c.Damage) != maxDamage || len(c.Messages) != 1 {
+		if err != nil || c.Damaged != 1_000_000 || len(c.Damage) != MaxDamage || len(c.Messages) != 1 {
 			t.Fatalf("%d damaged, %d listed, %d messages (%v)", c.Damaged, len(c.Damage), len(c.Messages), err)
 		}
-		if first, last := c.Damage[0], c.Damage[maxDamage-1]; first.Line != 1_000_002-maxDamage+1 || last.Line != 1_000_002 {
+		if first, last := c.Damage[0], c.Damage[MaxDamage-1]; first.Line != 1_000_002-MaxDamage+1 || last.Line != 1_000_002 {
 			t.Errorf("listed from line %d to %d", first.Line, last.Line)
 		}
 	})
 	if n > 1<<20 {
 		t.Errorf("%d bytes allocated to read a million bad lines", n)
 	}
-	var c counter
+	var c Counter
 	n = allocated(func() {
-		got, err := c.count(file, file.size(), 0)
-		if err != nil || got.damaged != 1_000_000 || got.messages != 1 {
+		got, err := c.Count(file, file.size(), 0)
+		if err != nil || got.Damaged != 1_000_000 || got.Messages != 1 {
 			t.Fatalf("%+v (%v)", got, err)
 		}
 	})
@@ -370,16 +370,16 @@ func TestLongLinesReleased(t *testing.T) {
 		t.Skip("with the race detector it takes minutes")
 	}
 	file := parts{{frameBefore, 1_000_000}, {`{"role":"user","content":"`, 1}, {"x", 8 << 20}, {"\"}\n", 1}, {frameBefore, 1_000_000}}
-	var s scanner
-	s.reset(file, 0, file.size(), 0)
-	n, peak := mostRoom(s.next, &s.buf)
+	var s Scanner
+	s.Reset(file, 0, file.size(), 0)
+	n, peak := mostRoom(s.Next, &s.buf)
 	if n != 2_000_001 || peak < 8<<20 || len(s.buf) > 2*forwardChunk {
 		t.Errorf("forward: %d lines, %d bytes at the peak, %d at the end", n, peak, len(s.buf))
 	}
-	var b backScanner
-	b.reset(file, file.size(), 0)
-	n, peak = mostRoom(b.next, &b.buf)
-	if n != 2_000_001 || peak < 8<<20 || len(b.buf) > 4*backwardChunk {
+	var b BackScanner
+	b.Reset(file, file.size(), 0)
+	n, peak = mostRoom(b.Next, &b.buf)
+	if n != 2_000_001 || peak < 8<<20 || len(b.buf) > 4*BackwardChunk {
 		t.Errorf("backward: %d lines, %d bytes at the peak, %d at the end", n, peak, len(b.buf))
 	}
 }
@@ -390,16 +390,16 @@ func TestLongLineRoom(t *testing.T) {
 	const long = 40 << 20
 	file := parts{{frameBefore, 1}, {"x", long}, {"\n", 1}, {frameBefore, 1}}
 	for limit, most := range map[int64]int{long: long, long - 1: 0} {
-		var s scanner
-		s.reset(file, 0, file.size(), limit)
-		n, peak := mostRoom(s.next, &s.buf)
+		var s Scanner
+		s.Reset(file, 0, file.size(), limit)
+		n, peak := mostRoom(s.Next, &s.buf)
 		if n != 3 || peak > max(most+2, 2*farChunks*forwardChunk) {
 			t.Errorf("forward, limit %d: %d lines, %d bytes at the peak", limit, n, peak)
 		}
-		var b backScanner
-		b.reset(file, file.size(), limit)
-		n, peak = mostRoom(b.next, &b.buf)
-		if n != 3 || peak > max(most+2*backwardChunk, 2*farChunks*backwardChunk) {
+		var b BackScanner
+		b.Reset(file, file.size(), limit)
+		n, peak = mostRoom(b.Next, &b.buf)
+		if n != 3 || peak > max(most+2*BackwardChunk, 2*farChunks*BackwardChunk) {
 			t.Errorf("backward, limit %d: %d lines, %d bytes at the peak", limit, n, peak)
 		}
 	}
@@ -413,9 +413,9 @@ func TestDecodeAllocates(t *testing.T) {
 		`{"role":"us{"role":"user"}`, `{"role":5}`, "\xff", `{"role":"user","content":"\ud800"}`, `{"\u0072ole":"user"}`,
 		`{"tool_calls":[` + strings.Repeat(`{},`, 10_000) + `{}],"role":"user"}`,
 	} {
-		var r record
+		var r Record
 		b := []byte(line)
-		if n := testing.AllocsPerRun(100, func() { r.decode(b, false); r.decode(b, true) }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { r.Decode(b, false); r.Decode(b, true) }); n > 0 {
 			t.Errorf("%.60s: %v allocations", line, n)
 		}
 	}
@@ -448,7 +448,7 @@ func TestContextReads(t *testing.T) {
 		t.Fatalf("%d messages (%v)", len(c.Messages), err)
 	}
 	tail := file.size() - c.Start
-	if r.bytes > tail+2*backwardChunk || r.calls > tail/backwardChunk+4 {
+	if r.bytes > tail+2*BackwardChunk || r.calls > tail/BackwardChunk+4 {
 		t.Errorf("%d bytes read in %d calls, for a tail of %d", r.bytes, r.calls, tail)
 	}
 }
@@ -468,8 +468,8 @@ func TestReadErrors(t *testing.T) {
 			return last
 		},
 		"count": func(r io.ReaderAt, size int64) error {
-			var c counter
-			_, err := c.count(r, size, 0)
+			var c Counter
+			_, err := c.Count(r, size, 0)
 			return err
 		},
 		"context": func(r io.ReaderAt, size int64) error {
@@ -517,5 +517,5 @@ func TestReadErrors(t *testing.T) {
 
 // lines are numbered from the beginning of r.
 func lines(r io.ReaderAt, from, to, limit int64) iter.Seq2[Line, error] {
-	return numbered(r, from, 0, to, limit)
+	return Numbered(r, from, 0, to, limit)
 }

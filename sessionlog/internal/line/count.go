@@ -1,0 +1,125 @@
+package line
+
+import "io"
+
+// tally is what a list says of a session.
+type Tally struct {
+	Meta     Meta  // as in the context (S13)
+	identity bool  // line 1 is a meta line
+	Messages int   // good ones, and those in bad lines
+	Damaged  int   // bad lines, and line 1 when it is no meta line
+	Torn     int64 // bytes behind the last \n that are no record (S14)
+}
+
+// counter reads sessions from their first byte to their last and keeps nothing
+// of them. It can be used again.
+type Counter struct {
+	scan Scanner
+	rec  Record
+}
+
+// listPart is how many bytes a list reads at each end of a file. A file of up
+// to two parts is read completely.
+const ListPart = 16 << 20
+
+// counting is a tally that is not complete yet.
+type counting struct {
+	Tally
+	last, inContext   *Meta // the last meta record of the file, of the context
+	compacted, behind bool
+}
+
+// add counts a decoded line. first is set for line 1.
+func (t *counting) add(rec *Record, first bool) {
+	if rec.Kind == KindBad || first && rec.Kind != KindMeta {
+		t.Damaged++
+	}
+	switch rec.Kind {
+	case KindMeta:
+		t.Meta, t.identity = rec.Meta(), true
+	case KindMessage:
+		t.Messages++
+		t.behind = true
+	case KindUnknown:
+		t.behind = true
+	case KindMarker:
+		t.inContext, t.compacted, t.behind = nil, true, false
+	case KindMetaRecord:
+		t.last = &Meta{Title: rec.Text(rec.Title), UptimeSecs: rec.uptime}
+		t.inContext = t.last
+	}
+}
+
+// end returns the tally of all lines that were added.
+func (t *counting) end() Tally {
+	if t.inContext == nil && t.compacted && !t.behind {
+		t.inContext = t.last
+	}
+	t.Meta.change(t.inContext)
+	return t.Tally
+}
+
+// count reads the first size bytes of r.
+func (c *Counter) Count(r io.ReaderAt, size, limit int64) (Tally, error) {
+	var t counting
+	s, rec := &c.scan, &c.rec
+	s.Reset(r, 0, size, limit)
+	for s.Next() {
+		s.Decode(rec)
+		if s.Line.IsTorn(rec) {
+			t.Torn = s.Line.Size
+			break
+		}
+		t.add(rec, s.Number == 1 && !s.Line.Glued)
+	}
+	if s.Err != nil {
+		return Tally{}, s.Err
+	}
+	if !t.identity && t.Torn == size {
+		t.Damaged++ // there is no line 1
+	}
+	return t.end(), nil
+}
+
+// countParts reads the first and the last listPart bytes of the first size bytes
+// of r, which has more than two parts. It counts the lines that are completely
+// in a part. Of a torn tail that is longer than a part, it counts one part.
+func (c *Counter) CountParts(r io.ReaderAt, size, limit int64) (Tally, error) {
+	var t counting
+	s, rec := &c.scan, &c.rec
+	s.Reset(r, 0, ListPart, limit)
+	for s.Next() && !s.Line.Unended {
+		s.Decode(rec)
+		t.add(rec, s.Number == 1 && !s.Line.Glued)
+	}
+	if s.Err != nil {
+		return Tally{}, s.Err
+	}
+	if !t.identity && t.Damaged == 0 {
+		t.Damaged++ // line 1 is longer than a part, or blank
+	}
+	s.Reset(r, size-ListPart, size, limit)
+	if s.Next() && s.Line.Unended { // the first line may begin before the part
+		t.Torn = s.Line.Size
+	}
+	for s.Next() {
+		s.Decode(rec)
+		if s.Line.IsTorn(rec) {
+			t.Torn = s.Line.Size
+			break
+		}
+		t.add(rec, false)
+	}
+	if s.Err != nil {
+		return Tally{}, s.Err
+	}
+	return t.end(), nil
+}
+
+// change makes m what a meta record says; nil is none.
+func (m *Meta) change(record *Meta) {
+	if record != nil {
+		m.Title = record.Title
+		m.UptimeSecs = max(m.UptimeSecs, record.UptimeSecs)
+	}
+}

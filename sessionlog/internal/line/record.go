@@ -1,0 +1,145 @@
+package line
+
+import "fmt"
+
+// maxScratch is how much of the memory for unescaping is kept between lines.
+const MaxScratch = 1 << 20
+
+// appendText appends the text of a string of the line.
+func (r *Record) AppendText(dst []byte, s Span) []byte {
+	if s.Type != String {
+		return dst
+	}
+	if !s.Escaped {
+		return append(dst, r.Line[s.Lo:s.Hi]...)
+	}
+	return appendUnescaped(dst, r.Line[s.Lo:s.Hi])
+}
+
+// text returns the text of a string of the line; of anything else it is empty.
+func (r *Record) Text(s Span) string {
+	if s.Type != String {
+		return ""
+	}
+	b := r.Line[s.Lo:s.Hi]
+	if s.Escaped {
+		r.scratch = appendUnescaped(r.scratch[:0], b)
+		b = r.scratch
+		if cap(r.scratch) > MaxScratch {
+			r.scratch = nil
+		}
+	}
+	switch string(b) { // what every line has costs nothing
+	case RoleUser:
+		return RoleUser
+	case RoleAssistant:
+		return RoleAssistant
+	case RoleTool:
+		return RoleTool
+	case RoleSystem:
+		return RoleSystem
+	case typeFunction:
+		return typeFunction
+	}
+	return string(b)
+}
+
+const typeFunction = "function"
+
+// message returns the message a line holds.
+func (r *Record) Message() Message {
+	m := Message{
+		Role:             r.Text(r.Values[KeyRole]),
+		Content:          r.Text(r.Values[KeyContent]),
+		ReasoningContent: r.Text(r.Values[keyReasoning]),
+		ToolCallID:       r.Text(r.Values[KeyToolCallID]),
+	}
+	for l := range r.Calls {
+		m.ToolCalls = append(m.ToolCalls, ToolCall{
+			ID:       r.Text(l.ID),
+			Type:     r.Text(l.typ),
+			Function: Function{Name: r.Text(l.Name), Arguments: r.Text(l.Arguments)},
+		})
+	}
+	return m
+}
+
+// calls yields the tool calls of a message. They are read anew, so that a line
+// of any number of them costs no memory to classify.
+func (r *Record) Calls(yield func(*call) bool) {
+	s := r.Values[KeyToolCalls]
+	if s.Type != Array {
+		return
+	}
+	c := cursor{b: r.Line, i: int(s.Lo) + 1}
+	var l call
+	var bad fault
+	for start := true; c.element(start); start = false {
+		if !l.read(&c, &bad) || !yield(&l) {
+			return
+		}
+	}
+}
+
+// meta returns what a meta line says.
+func (r *Record) Meta() Meta {
+	return Meta{
+		Agent:      r.Text(r.Values[keyAgent]),
+		CreatedBy:  r.Text(r.Values[keyCreatedBy]),
+		CreatedAt:  r.Text(r.Values[keyCreatedAt]),
+		Title:      r.Text(r.Values[keyTitle]),
+		UptimeSecs: r.uptime,
+		Source:     r.Text(r.Values[keySource]),
+	}
+}
+
+// summary returns the text of a marker.
+func (r *Record) Summary() string { return r.Text(r.Values[KeyCompact]) }
+
+// UnmarshalJSON reads a message as a line of a session file holds it.
+func (m *Message) UnmarshalJSON(b []byte) error {
+	var r Record
+	if err := r.decodeAs(b, KindMessage); err != nil || r.Kind != KindMessage {
+		return err
+	}
+	*m = r.Message()
+	return nil
+}
+
+// UnmarshalJSON reads the first line of a session file.
+func (m *Meta) UnmarshalJSON(b []byte) error {
+	var r Record
+	if err := r.decodeAs(b, KindMeta); err != nil || r.Kind != KindMeta {
+		return err
+	}
+	*m = r.Meta()
+	return nil
+}
+
+// decodeAs decodes one record of a kind. A null is none and no error, as
+// encoding/json has it.
+func (r *Record) decodeAs(b []byte, k Kind) error {
+	if string(b) == "null" {
+		return nil
+	}
+	r.Decode(b, k == KindMeta)
+	switch r.Kind {
+	case k:
+		return nil
+	case KindBad:
+		return fmt.Errorf("%w: %s: %s", ErrFormat, k, r.Reason())
+	}
+	return fmt.Errorf("%w: a %s where a %s belongs", ErrFormat, r.Kind, k)
+}
+
+// IsResult reports whether a message is what a tool gave back.
+func (r *Record) IsResult() bool {
+	if id := r.Values[KeyToolCallID]; id.Type == String && id.Lo < id.Hi {
+		return true
+	}
+	switch r.Text(r.Values[KeyRole]) {
+	case RoleTool, "function":
+		return true
+	}
+	return false
+}

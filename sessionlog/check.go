@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -155,9 +156,7 @@ func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.Holder
 	if err != nil {
 		return did, err
 	}
-	if x := d.index.Load(); x != nil {
-		x.changed(name)
-	}
+	d.notify(func(w feed.Watcher) { w.Changed(name) })
 	_ = lock.SetText(d.holder(size).Text()) // what is not said is not trusted (S21)
 	return did, nil
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -45,9 +46,7 @@ func (d *Dir) Create(m Meta) (*Log, error) {
 		return nil, errors.Join(err, l.closeFiles())
 	}
 	d.touch(l)
-	if x := d.index.Load(); x != nil {
-		x.changed(l.name)
-	}
+	d.notify(func(w feed.Watcher) { w.Changed(l.name) })
 	return l, nil
 }
 
@@ -217,22 +216,22 @@ func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 // when the trash has another of its id, [ErrNotApplied], [ErrUnknown],
 // *[vfs.LockedError], and the system's.
 func (d *Dir) Delete(id string) error {
-	return d.move(d.path, d.folder(trashFolder), id, (*Index).removed)
+	return d.move(d.path, d.folder(trashFolder), id, feed.Watcher.Removed)
 }
 
 // Restore brings a session back from the trash. Errors: [ErrNotFound],
 // [ErrExists] when there is another of its id or its file's name,
 // [ErrNotApplied], [ErrUnknown], *[vfs.LockedError], and the system's.
 func (d *Dir) Restore(id string) error {
-	return d.move(d.folder(trashFolder), d.path, id, (*Index).changed)
+	return d.move(d.folder(trashFolder), d.path, id, feed.Watcher.Changed)
 }
 
 // move renames a session's file from one folder into another, durably.
-func (d *Dir) move(from, to, id string, tell func(x *Index, name string)) error {
+func (d *Dir) move(from, to, id string, tell func(w feed.Watcher, name string)) error {
 	return d.located(from, id, func(name string) error { return d.moveFile(from, to, name, tell) })
 }
 
-func (d *Dir) moveFile(from, to, name string, tell func(x *Index, name string)) (err error) {
+func (d *Dir) moveFile(from, to, name string, tell func(w feed.Watcher, name string)) (err error) {
 	m, err := d.readMetaLine(filepath.Join(from, name))
 	if err != nil && !errors.Is(err, ErrFormat) {
 		return err
@@ -272,8 +271,8 @@ func (d *Dir) moveFile(from, to, name string, tell func(x *Index, name string)) 
 		held.Clean, held.Torn = before.Clean, false
 		_ = lock.SetText(held.Text()) // what is not said is not trusted
 	}
-	if x := d.index.Load(); err == nil && x != nil {
-		tell(x, name)
+	if err == nil {
+		d.notify(func(w feed.Watcher) { tell(w, name) })
 	}
 	return errors.Join(err, lock.Unlock())
 }

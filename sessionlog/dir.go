@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -76,7 +77,7 @@ type Dir struct {
 	fs   vfs.FS
 	opts Options
 
-	index atomic.Pointer[Index] // kept current by what is written; nil = none
+	watcher atomic.Pointer[feed.Watcher] // nil if no index is attached
 
 	mu     sync.Mutex      // over everything below; taken after a Log's
 	logs   map[string]*Log // open sessions by id
@@ -109,6 +110,28 @@ func OpenDir(path string, o *Options) (*Dir, error) {
 	}
 	d.path = resolved
 	return d, nil
+}
+
+// Attach makes w receive the changes of the folder's files, for package search.
+// ok is false if the folder has a watcher.
+func (d *Dir) Attach(w feed.Watcher) (folder feed.Folder, ok bool) {
+	folder = feed.Folder{FS: d.fs, Path: d.path, MaxLine: d.opts.MaxLine, Now: d.opts.Now,
+		Names: func() ([]string, error) { return d.names(d.path) }, ID: idOf}
+	return folder, d.watcher.CompareAndSwap(nil, &w)
+}
+
+// Detach ends the effect of Attach.
+func (d *Dir) Detach(w feed.Watcher) {
+	if p := d.watcher.Load(); p != nil && *p == w {
+		d.watcher.CompareAndSwap(p, nil)
+	}
+}
+
+// notify calls tell with the folder's watcher, if there is one.
+func (d *Dir) notify(tell func(feed.Watcher)) {
+	if p := d.watcher.Load(); p != nil {
+		tell(*p)
+	}
 }
 
 // Path returns the folder, with links resolved.

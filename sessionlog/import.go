@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -286,10 +287,7 @@ func (im *Importer) put(id, name, old string, info fs.FileInfo, text []byte, loc
 		return "", err
 	}
 	_ = lock.SetText(d.holder(int64(len(text))).Text()) // what is not said is not trusted (S21)
-	if x := d.index.Load(); x != nil {
-		x.removed(old)
-		x.changed(name)
-	}
+	d.notify(func(w feed.Watcher) { w.Removed(old); w.Changed(name) })
 	return name, nil
 }
 

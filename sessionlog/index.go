@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/sessionlog/internal/feed"
 )
 
 // IndexOptions are those of an [Index]. The zero value is ready to use.
@@ -27,7 +28,8 @@ type IndexOptions struct {
 // session what it says of itself: title, agent and sender. Of tool calls the
 // names are indexed, of their results nothing, and never the reasoning.
 type Index struct {
-	dir      *Dir
+	folder   feed.Folder
+	detach   func() // ends the calls of watcher
 	analyzer analysis.Analyzer
 	tools    bool
 
@@ -68,7 +70,7 @@ type counts [classes]int
 //
 // A file that cannot be read is left out: see [Index.Unread].
 func NewIndex(d *Dir, o *IndexOptions) (*Index, error) {
-	x := &Index{dir: d, byName: make(map[string]*entry), unread: make(map[string]error), numbers: make(map[string]uint32), building: true}
+	x := &Index{byName: make(map[string]*entry), unread: make(map[string]error), numbers: make(map[string]uint32), building: true}
 	if o != nil {
 		x.analyzer, x.tools = o.Analyzer, o.Tools
 	}
@@ -76,15 +78,18 @@ func NewIndex(d *Dir, o *IndexOptions) (*Index, error) {
 	x.told.tools = x.tools
 	// From here on what is written is told, so nothing falls between the
 	// reading and the telling.
-	if !d.index.CompareAndSwap(nil, x) {
-		return nil, fmt.Errorf("%s has an index: close that first", d.path)
+	w := watcher{x}
+	var ok bool
+	if x.folder, ok = d.Attach(w); !ok {
+		return nil, fmt.Errorf("%s has an index: close that first", d.Path())
 	}
+	x.detach = func() { d.Detach(w) }
 	files, err := x.list()
 	if err == nil {
 		err = x.build(files)
 	}
 	if err != nil {
-		d.index.CompareAndSwap(x, nil)
+		x.detach()
 		return nil, err
 	}
 	x.mu.Lock()
@@ -93,7 +98,7 @@ func NewIndex(d *Dir, o *IndexOptions) (*Index, error) {
 	x.mu.Unlock()
 	if late {
 		if err := x.Refresh(); err != nil {
-			d.index.CompareAndSwap(x, nil)
+			x.detach()
 			return nil, err
 		}
 	}
@@ -102,7 +107,7 @@ func NewIndex(d *Dir, o *IndexOptions) (*Index, error) {
 
 // Close gives the index up. Searches fail after it.
 func (x *Index) Close() error {
-	x.dir.index.CompareAndSwap(x, nil)
+	x.detach()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.closed = true

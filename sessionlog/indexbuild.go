@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -36,15 +37,18 @@ func describe(name string, fi fs.FileInfo) listed {
 	return listed{name, fi.Size(), fi.ModTime(), id}
 }
 
+// file returns the path of a session file.
+func (x *Index) file(name string) string { return filepath.Join(x.folder.Path, name) }
+
 // list returns the session files of the folder, in order of their names.
 func (x *Index) list() ([]listed, error) {
-	names, err := x.dir.names(x.dir.path)
+	names, err := x.folder.Names()
 	if err != nil {
 		return nil, err
 	}
 	files := make([]listed, 0, len(names))
 	for _, name := range names {
-		fi, err := x.dir.fs.Lstat(x.dir.file(name))
+		fi, err := x.folder.FS.Lstat(x.file(name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // gone or renamed this moment
 		case err != nil:
@@ -144,7 +148,7 @@ func (x *Index) build(files []listed) error {
 // read reads a file from its beginning.
 func (x *Index) read(name string, r *indexReader) (p loaded) {
 	r.begin(nil)
-	f, err := x.dir.fs.Open(x.dir.file(name))
+	f, err := x.folder.FS.Open(x.file(name))
 	if err != nil {
 		return loaded{err: err}
 	}
@@ -154,10 +158,10 @@ func (x *Index) read(name string, r *indexReader) (p loaded) {
 		return loaded{err: err}
 	}
 	now := describe(name, fi)
-	if err := r.file(f, now.size, x.dir.opts.MaxLine, maxHeldFile); err != nil {
+	if err := r.file(f, now.size, x.folder.MaxLine, maxHeldFile); err != nil {
 		return loaded{err: err}
 	}
-	e := newEntry(r, now)
+	e := x.newEntry(r, now)
 	e.take(r)
 	e.read(r, now)
 	return loaded{entry: e, texts: slices.Clone(r.texts), more: r.more}

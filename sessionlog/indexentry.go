@@ -111,13 +111,13 @@ type entry struct {
 }
 
 // newEntry makes an entry of a file whose first part r has read, without that.
-func newEntry(r *indexReader, f listed) *entry {
+func (x *Index) newEntry(r *indexReader, f listed) *entry {
 	m := r.meta
 	if m == nil {
 		m = &Meta{}
 	}
 	e := &entry{name: f.name}
-	e.id, e.shaped = idOf(f.name, m)
+	e.id, e.shaped = x.folder.ID(f.name, m)
 	e.agent = strings.Clone(snippet.Clip(m.Agent, maxParty))
 	e.sender = strings.Clone(snippet.Clip(m.CreatedBy, maxParty))
 	e.created, _ = m.Created()

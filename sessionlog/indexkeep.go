@@ -16,11 +16,17 @@ import (
 // code as those of a file. Whenever something does not fit, the file is read
 // from where the index stands; so nothing that is told is an error.
 
+// A watcher is an index as its folder sees it.
+type watcher struct{ *Index }
+
+// fileExt ends the name of a session file.
+const fileExt = ".jsonl"
+
 // forgetAtOnce is how many documents are removed before searches get a turn.
 const forgetAtOnce = 1 << 10
 
-// wrote tells that whole lines were written at an offset of a file.
-func (x *Index) wrote(name string, at int64, b []byte) {
+// Wrote implements feed.Watcher: it tells that whole lines were written at an offset of a file.
+func (x watcher) Wrote(name string, at int64, b []byte) {
 	x.mu.Lock()
 	if x.notYet() {
 		x.mu.Unlock()
@@ -38,7 +44,7 @@ func (x *Index) wrote(name string, at int64, b []byte) {
 	r.begin(e)
 	r.written(b)
 	x.add(e, r)
-	e.size, e.mtime, e.modified = r.pos.end, time.Time{}, x.dir.opts.Now()
+	e.size, e.mtime, e.modified = r.pos.end, time.Time{}, x.folder.Now()
 	if len(b) > arenaSize {
 		x.told = indexReader{tools: x.tools} // which keeps what it read
 	}
@@ -51,15 +57,15 @@ func (x *Index) notYet() bool {
 	return x.building || x.closed
 }
 
-// renamed tells that a file has another name.
-func (x *Index) renamed(from, to string) {
+// Renamed implements feed.Watcher: it tells that a file has another name.
+func (x watcher) Renamed(from, to string) {
 	x.mu.Lock()
 	e := x.byName[from]
 	done := x.notYet() || e != nil && x.rename(e, to)
 	x.mu.Unlock()
 	if !done {
-		x.removed(from)
-		x.changed(to)
+		x.Removed(from)
+		x.Changed(to)
 	}
 }
 
@@ -67,7 +73,7 @@ func (x *Index) renamed(from, to string) {
 // name or the id is not the same. Caller holds mu.
 func (x *Index) rename(e *entry, to string) bool {
 	rest, ok := strings.CutPrefix(to, e.id)
-	if !ok || !e.shaped || rest != nameExt && !strings.HasPrefix(rest, "_") || x.byName[to] != nil {
+	if !ok || !e.shaped || rest != fileExt && !strings.HasPrefix(rest, "_") || x.byName[to] != nil {
 		return false
 	}
 	x.gone++
@@ -97,8 +103,8 @@ func (x *Index) inOrder(e *entry) bool {
 	return true
 }
 
-// removed tells that a file is gone.
-func (x *Index) removed(name string) {
+// Removed implements feed.Watcher: it tells that a file is gone.
+func (x watcher) Removed(name string) {
 	x.mu.Lock()
 	x.notYet()
 	x.gone++
@@ -110,8 +116,8 @@ func (x *Index) removed(name string) {
 	}
 }
 
-// changed tells that a file is there whose contents the index was not told.
-func (x *Index) changed(name string) {
+// Changed implements feed.Watcher: it tells that a file is there whose contents the index was not told.
+func (x watcher) Changed(name string) {
 	x.mu.Lock()
 	later := x.notYet()
 	x.mu.Unlock()
@@ -140,7 +146,7 @@ func (x *Index) advance(name string, r *indexReader) bool {
 	if closed {
 		return false
 	}
-	f, err := x.dir.fs.Open(x.dir.file(name))
+	f, err := x.folder.FS.Open(x.file(name))
 	if err != nil {
 		return x.lost(name, e, gone, err)
 	}
@@ -158,7 +164,7 @@ func (x *Index) advance(name string, r *indexReader) bool {
 	if e != nil {
 		r.begin(&known)
 	}
-	err = r.file(f, now.size, x.dir.opts.MaxLine, maxTexts)
+	err = r.file(f, now.size, x.folder.MaxLine, maxTexts)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
@@ -168,7 +174,7 @@ func (x *Index) advance(name string, r *indexReader) bool {
 		x.unread[name] = err
 		return false
 	case e == nil:
-		e = newEntry(r, now)
+		e = x.newEntry(r, now)
 		x.enter(e)
 	}
 	x.add(e, r)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -166,8 +167,8 @@ func (l *Log) rename() error {
 func (l *Log) renameTo(name string, size int64) error {
 	d := l.dir
 	got, err := d.rename(l.open.lock, l.name, name, l.open.info, size)
-	if x := d.index.Load(); got != l.name && x != nil {
-		x.renamed(l.name, got)
+	if got != l.name {
+		d.notify(func(w feed.Watcher) { w.Renamed(l.name, got) })
 	}
 	l.name = got
 	return l.keep(err)
@@ -392,9 +393,7 @@ func (l *Log) write(b []byte, durable bool) error {
 	if err := verify(); err != nil {
 		return err
 	}
-	if x := l.dir.index.Load(); x != nil {
-		x.wrote(l.name, start, b)
-	}
+	l.dir.notify(func(w feed.Watcher) { w.Wrote(l.name, start, b) })
 	return nil
 }
 

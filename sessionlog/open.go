@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -246,8 +247,8 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 		}
 	}
 	l.size, l.synced = end, same && clean
-	if x := l.dir.index.Load(); x != nil && end != fi.Size() {
-		x.changed(l.name)
+	if end != fi.Size() {
+		l.dir.notify(func(w feed.Watcher) { w.Changed(l.name) })
 	}
 	c, err := ReadContext(l.open.file, end, &ReadOptions{Lenient: true, MaxLine: l.dir.opts.MaxLine})
 	if err != nil {

@@ -70,7 +70,7 @@ func (v *viewer) close() {
 func (v *viewer) open(name string) vfs.File {
 	f, known := v.files[name]
 	if !known {
-		f, _ = v.index.dir.fs.Open(v.index.dir.file(name))
+		f, _ = v.index.folder.FS.Open(v.index.file(name))
 		v.files[name] = f
 	}
 	return f

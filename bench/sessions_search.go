@@ -11,6 +11,7 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // searches builds the index of a folder from its files, and searches it.
@@ -39,7 +40,7 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 		return err
 	}
 	what = fmt.Sprintf("%d %s", n, what)
-	var x *sessionlog.Index
+	var x *search.Index
 	var cpu, wall time.Duration
 	passes := 5
 	if slower > 1 {
@@ -56,7 +57,7 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		c, start := measure.CPU(), time.Now()
-		if x, err = sessionlog.NewIndex(d, nil); err != nil {
+		if x, err = search.NewIndex(d, nil); err != nil {
 			return err
 		}
 		wall, cpu = measure.Least(wall, time.Since(start)), measure.Least(cpu, measure.CPU()-c)
@@ -74,11 +75,11 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 	}
 	for _, kind := range []struct {
 		name  string
-		q     sessionlog.Query
+		q     search.Query
 		limit float64
 	}{
-		{"ranking", sessionlog.Query{Limit: 20, Bare: true}, 1},
-		{"20 windows of 16", sessionlog.Query{Limit: 20, Window: 16}, 3},
+		{"ranking", search.Query{Limit: 20, Bare: true}, 1},
+		{"20 windows of 16", search.Query{Limit: 20, Window: 16}, 3},
 	} {
 		p50, p99, err := timed(x, queries, kind.q)
 		if err != nil {
@@ -98,7 +99,7 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 }
 
 // timed returns percentiles over the queries of the least time over passes.
-func timed(x *sessionlog.Index, queries []string, q sessionlog.Query) (p50, p99 time.Duration, err error) {
+func timed(x *search.Index, queries []string, q search.Query) (p50, p99 time.Duration, err error) {
 	hits := 0
 	var best []time.Duration
 	for range 5 {

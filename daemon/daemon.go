@@ -33,6 +33,7 @@ import (
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // Options are how a daemon is opened. Home is needed, the rest is not.
@@ -80,7 +81,7 @@ type Daemon struct {
 	metrics metrics
 
 	indexing sync.Mutex
-	index    *sessionlog.Index // nil until something is searched
+	index    *search.Index // nil until something is searched
 }
 
 // setup is a configuration and what is made of it. A reload makes another;
@@ -368,11 +369,11 @@ func (d *Daemon) reload() error {
 
 // sessionIndex returns the index of the sessions, which the first search
 // builds.
-func (d *Daemon) sessionIndex() (*sessionlog.Index, error) {
+func (d *Daemon) sessionIndex() (*search.Index, error) {
 	d.indexing.Lock()
 	defer d.indexing.Unlock()
 	if d.index == nil {
-		x, err := sessionlog.NewIndex(d.sessions, nil)
+		x, err := search.NewIndex(d.sessions, nil)
 		if err != nil {
 			return nil, err
 		}

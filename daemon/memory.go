@@ -13,7 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/tool"
-	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // How much the memory tools show at once.
@@ -234,7 +234,7 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 	if err != nil {
 		return "", err
 	}
-	q := sessionlog.Query{Text: args.Query, Limit: args.Limit, Window: args.Window, Agent: c.Agent}
+	q := search.Query{Text: args.Query, Limit: args.Limit, Window: args.Window, Agent: c.Agent}
 	if q.Window <= 0 {
 		q.Window = 3
 	}

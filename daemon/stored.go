@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // The operations on sessions in their files. They say what the commands of the
@@ -173,7 +174,7 @@ const (
 )
 
 func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
-	q := sessionlog.Query{Text: m.GetQuery(), Limit: int(m.GetLimit()), Agent: m.GetAgent(), Sender: m.GetSender(), Roles: m.GetRoles()}
+	q := search.Query{Text: m.GetQuery(), Limit: int(m.GetLimit()), Agent: m.GetAgent(), Sender: m.GetSender(), Roles: m.GetRoles()}
 	if m.GetLimit() > maxSearchHits {
 		return invalid("limit %d: want 1 to %d", m.GetLimit(), maxSearchHits)
 	}
@@ -212,7 +213,7 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 
 // searchIn searches the index. What tools were given and answered is in none
 // that is kept: for that the files are read.
-func (d *Daemon) searchIn(tools bool, q sessionlog.Query) (found *sessionlog.Result, unread map[string]error, err error) {
+func (d *Daemon) searchIn(tools bool, q search.Query) (found *search.Result, unread map[string]error, err error) {
 	if !tools {
 		x, err := d.sessionIndex()
 		if err != nil {
@@ -229,7 +230,7 @@ func (d *Daemon) searchIn(tools bool, q sessionlog.Query) (found *sessionlog.Res
 		return nil, nil, err
 	}
 	defer dir.Close()
-	x, err := sessionlog.NewIndex(dir, &sessionlog.IndexOptions{Tools: true})
+	x, err := search.NewIndex(dir, &search.IndexOptions{Tools: true})
 	if err != nil {
 		return nil, nil, err
 	}

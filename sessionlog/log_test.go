@@ -546,7 +546,7 @@ func TestNumbers(t *testing.T) {
 func TestLatestSkipsUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	writeSession(t, dir, "__1.jsonl", "no meta line")
-	if id, err := openSearchDir(t, dir).Latest("", ""); !errors.Is(err, sessionlog.ErrNotFound) {
+	if id, err := openDir(t, dir).Latest("", ""); !errors.Is(err, sessionlog.ErrNotFound) {
 		t.Errorf("the latest is %q, error %v, want %v", id, err, sessionlog.ErrNotFound)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // mainFile is the session file that the reports change.
@@ -274,12 +275,12 @@ func useCreate(d *sessionlog.Dir, w *strings.Builder) {
 // the texts of tools.
 func useIndex(m *vfs.Mem, w *strings.Builder, before, between func()) {
 	before()
-	for i, o := range []sessionlog.IndexOptions{{Analyzer: analysis.Standard}, {Tools: true}} {
+	for i, o := range []search.IndexOptions{{Analyzer: analysis.Standard}, {Tools: true}} {
 		d := open(m, w)
 		if d == nil {
 			continue
 		}
-		x, err := sessionlog.NewIndex(d, &o)
+		x, err := search.NewIndex(d, &o)
 		if !note(w, "index", err) {
 			continue
 		}
@@ -293,12 +294,12 @@ func useIndex(m *vfs.Mem, w *strings.Builder, before, between func()) {
 	}
 }
 
-func printIndex(x *sessionlog.Index, w *strings.Builder) {
+func printIndex(x *search.Index, w *strings.Builder) {
 	fmt.Fprintf(w, "\t%d documents\n", x.Len())
 	for _, name := range slices.Sorted(maps.Keys(x.Unread())) {
 		fmt.Fprintf(w, "\tunread: %s: %v\n", name, x.Unread()[name])
 	}
-	for _, q := range []sessionlog.Query{
+	for _, q := range []search.Query{
 		{Text: "redis port of staging", Window: 3}, {Text: "prot", Roles: []string{"user", "developer", "session"}},
 		{Text: "port grep", Agent: "crab", Window: -1}, {Text: "prot", Sender: "user", Since: noon},
 		{Text: "a port", Bare: true, Limit: 2, Until: noon.Add(time.Hour)},
@@ -317,8 +318,8 @@ func printIndex(x *sessionlog.Index, w *strings.Builder) {
 // useIndexOfWrites keeps an index current with writes, and compares it with one
 // that is built of the files.
 func useIndexOfWrites(d *sessionlog.Dir, w *strings.Builder) {
-	o := &sessionlog.IndexOptions{Analyzer: analysis.Standard}
-	x, err := sessionlog.NewIndex(d, o)
+	o := &search.IndexOptions{Analyzer: analysis.Standard}
+	x, err := search.NewIndex(d, o)
 	if !note(w, "index", err) {
 		return
 	}
@@ -335,7 +336,7 @@ func useChanged(m *vfs.Mem, w *strings.Builder, change func()) {
 	if d == nil {
 		return
 	}
-	x, err := sessionlog.NewIndex(d, nil)
+	x, err := search.NewIndex(d, nil)
 	note(w, "index", err)
 	l, err := d.Open("crab_user_1")
 	if !note(w, "open", err) {

@@ -37,7 +37,8 @@ var mayImport = map[string][]string{
 	"crmem/recalleval":           {"crmem", "bm25/analysis", "bm25"},
 	"bm25/snippet":               {"bm25/analysis", "bm25"},
 	"crmem/budget":               {"bm25/analysis", "bm25/snippet", "bm25"},
-	"sessionlog":                 {"sessionlog/internal/line", "sessionlog/internal/feed", "crmem/vfs", "bm25", "bm25/analysis", "bm25/snippet"},
+	"sessionlog":                 {"sessionlog/internal/line", "sessionlog/internal/feed", "crmem/vfs"},
+	"sessionlog/search":          {"sessionlog", "sessionlog/internal/line", "sessionlog/internal/feed", "crmem/vfs", "bm25", "bm25/analysis", "bm25/snippet"},
 	"sessionlog/internal/line":   {},
 	"sessionlog/internal/feed":   {"sessionlog/internal/line", "crmem/vfs"},
 	"crmem/internal/format":      {},
@@ -67,7 +68,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
 		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
-	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool"},
+	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "sessionlog/search", "bm25/analysis", "daemon/memtool"},
 }
 
 // rivals are measured in bench and used nowhere else.

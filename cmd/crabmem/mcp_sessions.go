@@ -13,6 +13,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/budget"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,10 +27,10 @@ type mcpSessions struct {
 
 	mu    sync.Mutex
 	dir   *sessionlog.Dir
-	index *sessionlog.Index
+	index *search.Index
 }
 
-func (m *mcpSessions) search(q sessionlog.Query) (*sessionlog.Result, error) {
+func (m *mcpSessions) search(q search.Query) (*search.Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.index != nil {
@@ -40,11 +41,11 @@ func (m *mcpSessions) search(q sessionlog.Query) (*sessionlog.Result, error) {
 	}
 	dir, err := m.open()
 	if missing(err) {
-		return &sessionlog.Result{}, nil // no conversation yet
+		return &search.Result{}, nil // no conversation yet
 	} else if err != nil {
 		return nil, err
 	}
-	index, err := sessionlog.NewIndex(dir, nil)
+	index, err := search.NewIndex(dir, nil)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
@@ -158,7 +159,7 @@ func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string
 
 // add adds a hit, without messages around it that have no room. It reports
 // false when the hit has none.
-func (out *sessionSearchOut) add(h *sessionlog.Hit, terms map[string]float64, tokens int) bool {
+func (out *sessionSearchOut) add(h *search.Hit, terms map[string]float64, tokens int) bool {
 	room := tokens - out.Tokens
 	hit := sessionHit{
 		Session: h.ID, Title: snippet.Clip(h.Title, maxShownName), Agent: snippet.Clip(h.Agent, crabNameChars), Sender: snippet.Clip(h.CreatedBy, crabNameChars),

@@ -13,6 +13,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 
 	"github.com/spf13/cobra"
 )
@@ -89,8 +90,8 @@ too. The exit code is 0 without a hit, or 3 with --exit-code.`,
 	return cmd
 }
 
-func (f *sessionSearchFlags) query(text string, now time.Time) (sessionlog.Query, error) {
-	q := sessionlog.Query{Text: text, Limit: f.limit, Agent: f.agent, Sender: f.sender, Roles: f.roles, Window: f.window}
+func (f *sessionSearchFlags) query(text string, now time.Time) (search.Query, error) {
+	q := search.Query{Text: text, Limit: f.limit, Agent: f.agent, Sender: f.sender, Roles: f.roles, Window: f.window}
 	if f.limit < 1 || f.limit > maxSearchHits {
 		return q, cli.Usagef("--limit %d: want 1 to %d", f.limit, maxSearchHits)
 	}
@@ -132,18 +133,18 @@ func parseMoment(s string, end bool, now time.Time) (time.Time, error) {
 
 // sessionsFound is the answer of sessions search.
 type sessionsFound struct {
-	Query    string           `json:"query"`
-	Total    int              `json:"total"`    // matches before the limit
-	Searched int              `json:"searched"` // texts that passed the filters
-	Hits     []sessionlog.Hit `json:"hits"`
+	Query    string       `json:"query"`
+	Total    int          `json:"total"`    // matches before the limit
+	Searched int          `json:"searched"` // texts that passed the filters
+	Hits     []search.Hit `json:"hits"`
 
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
 }
 
-func (c *app) searchSessions(d *sessionlog.Dir, q sessionlog.Query, f sessionSearchFlags) error {
-	a := sessionsFound{Query: q.Text, Hits: []sessionlog.Hit{}}
+func (c *app) searchSessions(d *sessionlog.Dir, q search.Query, f sessionSearchFlags) error {
+	a := sessionsFound{Query: q.Text, Hits: []search.Hit{}}
 	err := c.Busy("reading sessions", func() error {
-		x, err := sessionlog.NewIndex(d, &sessionlog.IndexOptions{Tools: f.tools})
+		x, err := search.NewIndex(d, &search.IndexOptions{Tools: f.tools})
 		if err != nil {
 			return err
 		}
@@ -204,7 +205,7 @@ func (c *app) foundText(a *sessionsFound) {
 		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(cli.SessionLabel(h.ID, h.Title)),
 			c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", cli.Label(h.Role), h.Line, h.Score)))
 		best := cli.OneLine(snippet.Cut(h.Snippet, analysis.Standard, terms, 240))
-		if !slices.ContainsFunc(h.Window, func(w sessionlog.Windowed) bool { return w.Line == h.Line }) {
+		if !slices.ContainsFunc(h.Window, func(w search.Windowed) bool { return w.Line == h.Line }) {
 			c.foundLine(">", h.Line, h.Role, best)
 		}
 		for _, w := range h.Window {

@@ -27,6 +27,7 @@ var targets = []target{
 	{"./bm25/analysis", []string{"./bm25/analysis", "./bm25", "./fuzz/index"}},
 	{"./bm25", []string{"./bm25", "./fuzz/index", "./crmem:Recall|Search|Syntax|Explain|Correct"}},
 	{"./sessionlog", sessionTests},
+	{"./sessionlog/search", []string{"./sessionlog/search", "./sessionlog"}},
 	{"./sessionlog/internal/line", append([]string{"./sessionlog/internal/line"}, sessionTests...)},
 	{"./daemon/wire", []string{"./daemon/wire", "./daemon/client", "./daemon"}},
 	{"./daemon/agent", []string{"./daemon/agent", "./daemon"}},

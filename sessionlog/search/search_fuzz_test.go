@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // hostileFolder has files that no writer of this package made.
@@ -42,13 +43,13 @@ func hostileFolder(t testing.TB, dir string) {
 func FuzzSearch(f *testing.F) {
 	dir := f.TempDir()
 	hostileFolder(f, dir)
-	var xs []*sessionlog.Index
+	var xs []*search.Index
 	for _, tools := range []bool{false, true} {
 		d, err := sessionlog.OpenDir(dir, &sessionlog.Options{FS: vfs.OS{}, MaxLine: 900_000})
 		if err != nil {
 			f.Fatal(err)
 		}
-		x := newIndex(f, d, &sessionlog.IndexOptions{Tools: tools})
+		x := newIndex(f, d, &search.IndexOptions{Tools: tools})
 		if len(x.Unread()) != 0 {
 			f.Fatal(x.Unread())
 		}
@@ -60,7 +61,7 @@ func FuzzSearch(f *testing.F) {
 	f.Add("crab \xff", 1<<30, -1<<30, "", "", "compact,session", int64(-1), int64(0), false, true)
 	f.Add(strings.Repeat("alpha ", 5000), 3, 3, "", "", "", int64(0), int64(0), true, true)
 	f.Fuzz(func(t *testing.T, text string, limit, window int, agent, sender, roles string, since, until int64, tools, bare bool) {
-		q := sessionlog.Query{Text: text, Limit: limit, Window: window, Agent: agent, Sender: sender, Bare: bare}
+		q := search.Query{Text: text, Limit: limit, Window: window, Agent: agent, Sender: sender, Bare: bare}
 		if roles != "" {
 			q.Roles = strings.Split(roles, ",")
 		}
@@ -79,7 +80,7 @@ func FuzzSearch(f *testing.F) {
 }
 
 // checkBounds checks what holds of every result.
-func checkBounds(t testing.TB, r *sessionlog.Result, q *sessionlog.Query) {
+func checkBounds(t testing.TB, r *search.Result, q *search.Query) {
 	t.Helper()
 	limit := 5
 	if q.Limit > 0 {
@@ -97,7 +98,7 @@ func checkBounds(t testing.TB, r *sessionlog.Result, q *sessionlog.Query) {
 		if len(h.Window) > 16 || q.Window > 0 && len(h.Window) > q.Window || q.Window < 0 && len(h.Window) > 0 {
 			t.Errorf("a window of %d for %d", len(h.Window), q.Window)
 		}
-		in := len(h.Window) == 0 || h.Role == sessionlog.RoleSession
+		in := len(h.Window) == 0 || h.Role == search.RoleSession
 		for j, w := range h.Window {
 			if j > 0 && w.Line <= h.Window[j-1].Line {
 				t.Errorf("lines of a window: %+v", h.Window)
@@ -124,13 +125,13 @@ func TestSearchBounds(t *testing.T) {
 	dir := t.TempDir()
 	hostileFolder(t, dir)
 	x := newIndex(t, openSearchDir(t, dir), nil)
-	q := sessionlog.Query{Text: "alpha beta title", Limit: 1 << 30, Window: 1 << 30}
+	q := search.Query{Text: "alpha beta title", Limit: 1 << 30, Window: 1 << 30}
 	r := mustSearch(t, x, q)
 	checkBounds(t, r, &q)
 	if len(r.Hits) != 20 || r.Total < 2000 {
 		t.Errorf("%d hits of %d: too few to tell", len(r.Hits), r.Total)
 	}
-	q = sessionlog.Query{Text: "alpha", Limit: 20, Window: 16, Roles: []string{"user", "assistant", "tool", "compact", "session"}}
+	q = search.Query{Text: "alpha", Limit: 20, Window: 16, Roles: []string{"user", "assistant", "tool", "compact", "session"}}
 	r = mustSearch(t, x, q)
 	checkBounds(t, r, &q)
 	full := 0

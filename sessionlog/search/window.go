@@ -1,4 +1,4 @@
-package sessionlog
+package search
 
 import (
 	"bytes"
@@ -141,20 +141,20 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 	}
 	r := &v.record
 	r.Decode(b, p.offset == 0)
-	if r.Kind == KindBad && !r.Truncated { // there may be more behind it in its line
+	if r.Kind == line.KindBad && !r.Truncated { // there may be more behind it in its line
 		if found := line.Pieces(nil, b, p.offset == 0); len(found) > 0 && found[0].Lo == 0 {
 			r.Decode(b[:found[0].Hi], p.offset == 0)
 		}
 	}
 	switch {
-	case r.Kind == KindBad && !r.Truncated:
+	case r.Kind == line.KindBad && !r.Truncated:
 		return false
-	case r.Kind == KindMarker:
+	case r.Kind == line.KindMarker:
 		return p.role == classCompact
-	case r.Kind == KindMessage:
+	case r.Kind == line.KindMessage:
 		return p.role != classCompact && v.role() == roleName(p.role, others)
 	}
-	return r.Kind == KindBad && (v.role() == "" || v.role() == roleName(p.role, others))
+	return r.Kind == line.KindBad && (v.role() == "" || v.role() == roleName(p.role, others))
 }
 
 // role returns the role of the message in hand.
@@ -175,7 +175,7 @@ func (v *viewer) text(p place) string {
 	if p.role == classTool || r.IsResult() {
 		return v.result()
 	}
-	if !p.doc() && r.Kind == KindBad { // the part that says so may be behind what was read
+	if !p.doc() && r.Kind == line.KindBad { // the part that says so may be behind what was read
 		return ""
 	}
 	return v.body()
@@ -217,7 +217,7 @@ func (v *viewer) called() {
 func (v *viewer) result() string {
 	r := &v.record
 	n, over := len(r.Text(r.Values[line.KeyContent])), ""
-	if r.Kind == KindBad {
+	if r.Kind == line.KindBad {
 		over = "over "
 	}
 	of := ""

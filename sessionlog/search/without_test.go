@@ -1,4 +1,4 @@
-package sessionlog
+package search
 
 // Parts of the ranking that a test leaves out.
 const (

@@ -1,4 +1,4 @@
-package sessionlog
+package search
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ type indexReader struct {
 	tools bool // results and arguments are text, too
 
 	pos    position
-	tail   int   // places behind the last \n: pos is before them
-	meta   *Meta // of line 1, when that was read
+	tail   int        // places behind the last \n: pos is before them
+	meta   *line.Meta // of line 1, when that was read
 	titles titles
 	title  string // with that of a record behind pos
 	others []string
@@ -136,19 +136,19 @@ func (r *indexReader) written(b []byte) {
 func (r *indexReader) line(number, offset int64, glued bool) {
 	t, rec := &r.titles, &r.record
 	switch rec.Kind {
-	case KindMeta:
+	case line.KindMeta:
 		m := rec.Meta()
 		r.meta = &m
 		t.line1 = m.Title
-	case KindMetaRecord:
+	case line.KindMetaRecord:
 		t.last, t.recorded, t.inContext = rec.Text(rec.Title), true, true
-	case KindMarker:
+	case line.KindMarker:
 		t.inContext, t.behind = false, false
 		r.place(number, offset, classCompact, glued)
-	case KindMessage:
+	case line.KindMessage:
 		t.behind = true
 		r.place(number, offset, r.role(), glued)
-	case KindUnknown:
+	case line.KindUnknown:
 		t.behind = true
 	}
 }
@@ -202,13 +202,13 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 func (r *indexReader) text() string {
 	rec := &r.record
 	body := rec.Values[line.KeyContent]
-	if rec.Kind == KindMarker {
+	if rec.Kind == line.KindMarker {
 		body = rec.Values[line.KeyCompact]
 	} else if rec.IsResult() && !r.tools {
 		return ""
 	}
 	calls := rec.Values[line.KeyToolCalls]
-	if rec.Kind != KindMessage || calls.Type != line.Array {
+	if rec.Kind != line.KindMessage || calls.Type != line.Array {
 		calls = line.Span{}
 	}
 	// A text is no longer than what it is made of, and the line end.

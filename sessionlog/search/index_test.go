@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"errors"
@@ -15,12 +15,13 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // compareIndexes searches both for the same.
-func compareIndexes(t testing.TB, r *rand.Rand, got, want *sessionlog.Index, queries int) {
+func compareIndexes(t testing.TB, r *rand.Rand, got, want *search.Index, queries int) {
 	t.Helper()
 	if got.Len() != want.Len() {
 		t.Fatalf("%d documents, rebuilt %d", got.Len(), want.Len())
@@ -59,9 +60,9 @@ func TestEqualScores(t *testing.T) {
 			writeSession(t, path, files[i].name, line(files[i].created), `{"role":"user","content":"alpha"}`, `{"role":"user","content":"alpha"}`)
 			noErr(t, kept.Refresh())
 		}
-		for _, x := range []*sessionlog.Index{kept, rebuilt(t, path)} {
+		for _, x := range []*search.Index{kept, rebuilt(t, path)} {
 			for limit := 1; limit <= 11; limit++ {
-				found := mustSearch(t, x, sessionlog.Query{Text: "alpha", Limit: limit})
+				found := mustSearch(t, x, search.Query{Text: "alpha", Limit: limit})
 				if found.Total != 10 || len(found.Hits) != min(limit, 10) {
 					t.Fatalf("%d of %d with limit %d", len(found.Hits), found.Total, limit)
 				}
@@ -78,7 +79,7 @@ func TestEqualScores(t *testing.T) {
 }
 
 // rebuilt is an index that was just made of the folder.
-func rebuilt(t testing.TB, path string) *sessionlog.Index {
+func rebuilt(t testing.TB, path string) *search.Index {
 	d, err := sessionlog.OpenDir(path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +257,7 @@ func TestIndexIsKeptCurrent(t *testing.T) {
 	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
-			r := sessionlog.Random(t)
+			r := search.Random(t)
 			path := t.TempDir()
 			searchFolder(t, r, path, 6)
 			d, err := sessionlog.OpenDir(path, &sessionlog.Options{Sync: sessionlog.SyncNone, MaxOpen: 3})
@@ -351,7 +352,7 @@ func TestWrittenWhileIndexed(t *testing.T) {
 		})
 	}
 	x := newIndex(t, d, nil)
-	if r := mustSearch(t, x, sessionlog.Query{Text: "needle"}); r.Total != 1 {
+	if r := mustSearch(t, x, search.Query{Text: "needle"}); r.Total != 1 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -372,7 +373,7 @@ func TestAppendIsNotReadBack(t *testing.T) {
 		t.Errorf("%d bytes were read from %d files", read, opened)
 	}
 	fsys.closed = nil
-	if r := mustSearch(t, x, sessionlog.Query{Text: "needle"}); r.Total != 3 {
+	if r := mustSearch(t, x, search.Query{Text: "needle"}); r.Total != 3 {
 		t.Errorf("%d messages found, want 3", r.Total)
 	}
 }
@@ -403,7 +404,7 @@ func TestLongMessageLeavesNothing(t *testing.T) {
 	if after-before > 6<<20 {
 		t.Errorf("%.1f MiB are left", (after-before)/(1<<20))
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "words"}); r.Total != 1 {
+	if r := mustSearch(t, x, search.Query{Text: "words"}); r.Total != 1 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -456,10 +457,10 @@ func TestRefreshReadsWhatIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	refresh()
-	if r := mustSearch(t, x, sessionlog.Query{Text: "pin"}); r.Total != 1 || r.Hits[0].Line != 3 {
+	if r := mustSearch(t, x, search.Query{Text: "pin"}); r.Total != 1 || r.Hits[0].Line != 3 {
 		t.Errorf("%+v", r.Hits)
 	}
-	r := mustSearch(t, x, sessionlog.Query{Text: "needle"})
+	r := mustSearch(t, x, search.Query{Text: "needle"})
 	if r.Total != 1 || r.Hits[0].File != "crab_user_7_title.jsonl" || r.Hits[0].ID != "crab_user_7" || r.Hits[0].Line != 52 || r.Hits[0].Snippet != "a needle" {
 		t.Errorf("%+v", r.Hits)
 	}
@@ -500,10 +501,10 @@ func TestRefreshSeesReplacedEnd(t *testing.T) {
 		if err := x.Refresh(); err != nil {
 			t.Fatal(err)
 		}
-		if r := mustSearch(t, x, sessionlog.Query{Text: step.lost}); r.Total != 0 {
+		if r := mustSearch(t, x, search.Query{Text: step.lost}); r.Total != 0 {
 			t.Errorf("%q is found: %+v", step.lost, r.Hits)
 		}
-		if r := mustSearch(t, x, sessionlog.Query{Text: step.found}); r.Total != 1 {
+		if r := mustSearch(t, x, search.Query{Text: step.found}); r.Total != 1 {
 			t.Errorf("%q is found %d times", step.found, r.Total)
 		}
 	}
@@ -513,7 +514,7 @@ func TestRefreshSeesReplacedEnd(t *testing.T) {
 // written, titled, deleted and restored.
 func TestIndexWhileWriting(t *testing.T) {
 	path := t.TempDir()
-	r := sessionlog.Random(t)
+	r := search.Random(t)
 	searchFolder(t, r, path, 10)
 	d, err := sessionlog.OpenDir(path, &sessionlog.Options{Sync: sessionlog.SyncNone})
 	if err != nil {
@@ -522,7 +523,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	defer d.Close()
 	seeds := []uint64{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}
 	var writing, reading sync.WaitGroup
-	var x atomic.Pointer[sessionlog.Index]
+	var x atomic.Pointer[search.Index]
 	var done atomic.Bool
 	for w := range 3 {
 		writing.Go(func() {
@@ -550,7 +551,7 @@ func TestIndexWhileWriting(t *testing.T) {
 			}
 		})
 	}
-	first, err := sessionlog.NewIndex(d, nil) // in the midst of it
+	first, err := search.NewIndex(d, nil) // in the midst of it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -579,11 +580,11 @@ func TestIndexWhileWriting(t *testing.T) {
 	done.Store(true)
 	reading.Wait()
 	compareIndexes(t, r, first, rebuilt(t, path), 100)
-	if _, err := sessionlog.NewIndex(d, nil); err == nil {
+	if _, err := search.NewIndex(d, nil); err == nil {
 		t.Error("two indexes of one folder")
 	}
 	first.Close()
-	if _, err := first.Search(sessionlog.Query{Text: "alpha"}); err == nil {
+	if _, err := first.Search(search.Query{Text: "alpha"}); err == nil {
 		t.Error("a closed index finds something")
 	}
 	if err := first.Refresh(); err == nil {
@@ -608,7 +609,7 @@ func TestIndexWithoutFolder(t *testing.T) {
 	if err := l.Append(sessionlog.Message{Role: "user", Content: "a needle"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "needle"}); r.Total != 1 || r.Searched != 2 || r.Hits[0].Snippet != "a needle" {
+	if r := mustSearch(t, x, search.Query{Text: "needle"}); r.Total != 1 || r.Searched != 2 || r.Hits[0].Snippet != "a needle" {
 		t.Errorf("%+v", r)
 	}
 }

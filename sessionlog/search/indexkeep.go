@@ -1,4 +1,4 @@
-package sessionlog
+package search
 
 import (
 	"errors"

@@ -1,4 +1,9 @@
-package sessionlog
+// Package search finds messages in all sessions of a folder.
+//
+// An [Index] is in memory. It follows what its process writes to the folder, and
+// [Index.Refresh] reads what other processes wrote. DESIGN.md of package
+// sessionlog gives the reasons for the ranking.
+package search
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // searchWords are what texts are made of, and what is asked for. None is a stop
@@ -247,13 +248,13 @@ func (m *searchModel) beside(list []bm25.Neighbor, d modelDoc) []bm25.Neighbor {
 
 func (d modelDoc) role() string {
 	if d.msg < 0 {
-		return sessionlog.RoleSession
+		return search.RoleSession
 	}
 	return d.session.msgs[d.msg].Role
 }
 
 // passes reports whether a document passes a query's filters.
-func (d modelDoc) passes(q *sessionlog.Query) bool {
+func (d modelDoc) passes(q *search.Query) bool {
 	s := d.session
 	created, _ := s.meta.Created()
 	return (q.Agent == "" || s.meta.Agent == q.Agent) && (q.Sender == "" || s.meta.CreatedBy == q.Sender) &&
@@ -262,7 +263,7 @@ func (d modelDoc) passes(q *sessionlog.Query) bool {
 }
 
 // search is Index.Search; plain leaves out what is not of BM25.
-func (m *searchModel) search(q sessionlog.Query, plain bool) *sessionlog.Result {
+func (m *searchModel) search(q search.Query, plain bool) *search.Result {
 	limit := q.Limit
 	if limit <= 0 {
 		limit = 5
@@ -275,7 +276,7 @@ func (m *searchModel) search(q sessionlog.Query, plain bool) *sessionlog.Result 
 		Text: q.Text, Limit: min(limit, 20), Count: true,
 		Filter: func(id uint64) bool { return m.at[id].passes(&q) },
 	})
-	r := &sessionlog.Result{Total: found.Total, Corrections: found.Corrections}
+	r := &search.Result{Total: found.Total, Corrections: found.Corrections}
 	for _, d := range m.at {
 		if d.passes(&q) {
 			r.Searched++
@@ -284,7 +285,7 @@ func (m *searchModel) search(q sessionlog.Query, plain bool) *sessionlog.Result 
 	for _, h := range found.Hits {
 		d := m.at[h.ID]
 		s := d.session
-		hit := sessionlog.Hit{ID: s.id, File: s.file, Agent: s.meta.Agent, CreatedBy: s.meta.CreatedBy, Title: s.meta.Title,
+		hit := search.Hit{ID: s.id, File: s.file, Agent: s.meta.Agent, CreatedBy: s.meta.CreatedBy, Title: s.meta.Title,
 			Role: d.role(), Line: 1, Score: h.Score}
 		if d.msg < 0 {
 			hit.Snippet = strings.Join(slices.DeleteFunc([]string{s.meta.Title, s.meta.Agent, s.meta.CreatedBy},
@@ -300,7 +301,7 @@ func (m *searchModel) search(q sessionlog.Query, plain bool) *sessionlog.Result 
 		n = max(0, min(n, 16, len(s.msgs)))
 		from := max(0, min(d.msg-(n-1)/2, len(s.msgs)-n))
 		for i := from; i < from+n; i++ {
-			hit.Window = append(hit.Window, sessionlog.Windowed{Line: s.msgs[i].line, Role: s.msgs[i].Role, Text: s.shown(i, m.tools)})
+			hit.Window = append(hit.Window, search.Windowed{Line: s.msgs[i].line, Role: s.msgs[i].Role, Text: s.shown(i, m.tools)})
 		}
 		r.Hits = append(r.Hits, hit)
 	}
@@ -309,7 +310,7 @@ func (m *searchModel) search(q sessionlog.Query, plain bool) *sessionlog.Result 
 
 // compareResults says how what was found differs from what the model finds. Texts of
 // more than 1 KiB are parts of what the model has.
-func compareResults(got, want *sessionlog.Result) error {
+func compareResults(got, want *search.Result) error {
 	if got.Total != want.Total || got.Searched != want.Searched || len(got.Hits) != len(want.Hits) {
 		return fmt.Errorf("%d hits of %d in %d, want %d of %d in %d",
 			len(got.Hits), got.Total, got.Searched, len(want.Hits), want.Total, want.Searched)
@@ -412,7 +413,7 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 		for range r.IntN(40) {
 			switch k := r.IntN(30); {
 			case k == 0:
-				s.msgs = append(s.msgs, modelMessage{sessionlog.Message{Role: sessionlog.RoleCompact, Content: searchText(r, 1+r.IntN(10))}, line + 1, true})
+				s.msgs = append(s.msgs, modelMessage{sessionlog.Message{Role: search.RoleCompact, Content: searchText(r, 1+r.IntN(10))}, line + 1, true})
 				add(sessionlog.AppendMarker(nil, s.msgs[len(s.msgs)-1].Content))
 				if r.IntN(2) == 0 { // as the reference does
 					break
@@ -472,8 +473,8 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 	return list
 }
 
-func randomSearch(r *rand.Rand) sessionlog.Query {
-	q := sessionlog.Query{Text: searchText(r, 1+r.IntN(5)), Limit: r.IntN(25) - 2, Window: r.IntN(20) - 2}
+func randomSearch(r *rand.Rand) search.Query {
+	q := search.Query{Text: searchText(r, 1+r.IntN(5)), Limit: r.IntN(25) - 2, Window: r.IntN(20) - 2}
 	if r.IntN(3) == 0 {
 		q.Agent = searchAgents[r.IntN(len(searchAgents))]
 	}

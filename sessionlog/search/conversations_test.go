@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"fmt"
@@ -10,9 +10,10 @@ import (
 	"testing"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
-const conversationsDir = "../testdata/conversations"
+const conversationsDir = "../../testdata/conversations"
 
 // A turn is where a message stands that a question is answered by.
 type turn struct {
@@ -113,15 +114,15 @@ func (k tally) mrr() float64  { return k.reciprocal / float64(k.n) }
 
 // asked asks all questions, without some parts of the ranking, and returns
 // tallies by kind, and that of all by "".
-func asked(t *testing.T, x *sessionlog.Index, list []question, without int) map[string]tally {
+func asked(t *testing.T, x *search.Index, list []question, without int) map[string]tally {
 	t.Helper()
 	tallies := make(map[string]tally)
 	for _, q := range list {
-		r, err := sessionlog.SearchWithout(x, sessionlog.Query{Text: q.text, Limit: 10}, without)
+		r, err := search.SearchWithout(x, search.Query{Text: q.text, Limit: 10}, without)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rank := 1 + slices.IndexFunc(r.Hits, func(h sessionlog.Hit) bool { return turn{h.File, h.Line} == q.turn })
+		rank := 1 + slices.IndexFunc(r.Hits, func(h search.Hit) bool { return turn{h.File, h.Line} == q.turn })
 		for _, kind := range []string{q.kind, ""} {
 			k := tallies[kind]
 			k.n++
@@ -174,10 +175,10 @@ func TestConversations(t *testing.T) {
 				gain    float64 // for them
 				harms   bool    // questions of other kinds, a little
 			}{
-				{"no corrections", sessionlog.WithoutCorrections, "wrong", 0.20, false},
-				{"no neighbours", sessionlog.WithoutNeighbours, "split", f.lent, false},
-				{"no texts", sessionlog.WithoutTexts, "told", 0.01, true},
-				{"none of them", sessionlog.WithoutAll, "", 0.05, true},
+				{"no corrections", search.WithoutCorrections, "wrong", 0.20, false},
+				{"no neighbours", search.WithoutNeighbours, "split", f.lent, false},
+				{"no texts", search.WithoutTexts, "told", 0.01, true},
+				{"none of them", search.WithoutAll, "", 0.05, true},
 			} {
 				got := asked(t, x, list, c.without)
 				tell(c.name, got)

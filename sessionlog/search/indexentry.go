@@ -1,4 +1,4 @@
-package sessionlog
+package search
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/line"
 )
 
 // Classes of documents, and the roles of places. Class 0 is that of every role
@@ -32,20 +33,20 @@ const (
 )
 
 var classNames = [classes]string{
-	classUser: RoleUser, classAssistant: RoleAssistant, classTool: RoleTool, classSystem: RoleSystem,
+	classUser: line.RoleUser, classAssistant: line.RoleAssistant, classTool: line.RoleTool, classSystem: line.RoleSystem,
 	classDeveloper: "developer", classCompact: RoleCompact, classSession: RoleSession,
 }
 
 // classOf returns the class of a message's role.
 func classOf(role []byte) uint16 {
 	switch string(role) {
-	case RoleUser:
+	case line.RoleUser:
 		return classUser
-	case RoleAssistant:
+	case line.RoleAssistant:
 		return classAssistant
-	case RoleTool:
+	case line.RoleTool:
 		return classTool
-	case RoleSystem:
+	case line.RoleSystem:
 		return classSystem
 	case "developer":
 		return classDeveloper
@@ -114,7 +115,7 @@ type entry struct {
 func (x *Index) newEntry(r *indexReader, f listed) *entry {
 	m := r.meta
 	if m == nil {
-		m = &Meta{}
+		m = &line.Meta{}
 	}
 	e := &entry{name: f.name}
 	e.id, e.shaped = x.folder.ID(f.name, m)

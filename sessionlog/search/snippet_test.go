@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"strings"
@@ -7,16 +7,17 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // searchOne indexes one message and searches it.
-func searchOne(t testing.TB, a analysis.Analyzer, content, query string) sessionlog.Hit {
+func searchOne(t testing.TB, a analysis.Analyzer, content, query string) search.Hit {
 	t.Helper()
 	dir := t.TempDir()
 	line := sessionlog.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: content})
 	writeSession(t, dir, "one.jsonl", `{"agent":"crab","created_by":"user","created_at":""}`, strings.TrimSuffix(string(line), "\n"))
-	x := newIndex(t, openSearchDir(t, dir), &sessionlog.IndexOptions{Analyzer: a})
-	r := mustSearch(t, x, sessionlog.Query{Text: query})
+	x := newIndex(t, openSearchDir(t, dir), &search.IndexOptions{Analyzer: a})
+	r := mustSearch(t, x, search.Query{Text: query})
 	if len(r.Hits) != 1 {
 		t.Fatalf("%d hits of %q", len(r.Hits), query)
 	}
@@ -25,7 +26,7 @@ func searchOne(t testing.TB, a analysis.Analyzer, content, query string) session
 
 // TestSnippetShowsTheMatch puts a word anywhere into a long text of many kinds.
 func TestSnippetShowsTheMatch(t *testing.T) {
-	r := sessionlog.Random(t)
+	r := search.Random(t)
 	for _, filler := range []string{"hay ", "мова \"слово\"\n", "漢字仮名", "\x01\t\\", "x", "🦀🦀 "} {
 		for range 12 {
 			n := 1000 + r.IntN(8000)
@@ -79,7 +80,7 @@ func TestSnippetAfterByteOrderMark(t *testing.T) {
 	line := sessionlog.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: "the needles " + strings.Repeat("hay ", 100_000)})
 	writeSession(t, dir, "one.jsonl", "\ufeff"+strings.TrimSuffix(string(line), "\n"))
 	x := newIndex(t, openSearchDir(t, dir), nil)
-	r := mustSearch(t, x, sessionlog.Query{Text: "needle"})
+	r := mustSearch(t, x, search.Query{Text: "needle"})
 	if len(r.Hits) != 1 || !strings.Contains(r.Hits[0].Snippet, "needles") {
 		t.Errorf("%d hits, %+v", len(r.Hits), r.Hits)
 	}

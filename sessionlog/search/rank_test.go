@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 func headLine(agent, created string) string {
@@ -25,31 +26,31 @@ func TestSearchCorrects(t *testing.T) {
 		`{"role":"user","content":"kubernikus moons"}`)
 	x := newIndex(t, openSearchDir(t, dir), nil)
 	for _, c := range []struct {
-		q     sessionlog.Query
+		q     search.Query
 		total int
 		want  string
 	}{
-		{sessionlog.Query{Text: "kubernetse"}, 1, "[{kubernetse typo [kubernetes] 0.7}]"},
-		{sessionlog.Query{Text: "kubern"}, 2, "[{kubern prefix [kubernetes kubernikus] 0.35}]"},
-		{sessionlog.Query{Text: "auto vacuum"}, 1, "[{auto vacuum joined [autovacuum] 0.7}]"},
-		{sessionlog.Query{Text: "kubernetes"}, 1, "[]"},
-		{sessionlog.Query{Text: "zzzzzzz"}, 0, "[]"},
+		{search.Query{Text: "kubernetse"}, 1, "[{kubernetse typo [kubernetes] 0.7}]"},
+		{search.Query{Text: "kubern"}, 2, "[{kubern prefix [kubernetes kubernikus] 0.35}]"},
+		{search.Query{Text: "auto vacuum"}, 1, "[{auto vacuum joined [autovacuum] 0.7}]"},
+		{search.Query{Text: "kubernetes"}, 1, "[]"},
+		{search.Query{Text: "zzzzzzz"}, 0, "[]"},
 		// What another agent said is not told.
-		{sessionlog.Query{Text: "kubern", Agent: "crab"}, 1, "[{kubern prefix [kubernetes] 0.35}]"},
-		{sessionlog.Query{Text: "kubernets", Agent: "walrus"}, 0, "[]"},
-		{sessionlog.Query{Text: "kubern", Roles: []string{"assistant"}}, 0, "[]"},
-		{sessionlog.Query{Text: "kubern", Roles: []string{"user"}}, 2, "[{kubern prefix [kubernetes kubernikus] 0.35}]"},
+		{search.Query{Text: "kubern", Agent: "crab"}, 1, "[{kubern prefix [kubernetes] 0.35}]"},
+		{search.Query{Text: "kubernets", Agent: "walrus"}, 0, "[]"},
+		{search.Query{Text: "kubern", Roles: []string{"assistant"}}, 0, "[]"},
+		{search.Query{Text: "kubern", Roles: []string{"user"}}, 2, "[{kubern prefix [kubernetes kubernikus] 0.35}]"},
 	} {
 		r := mustSearch(t, x, c.q)
 		if got := fmt.Sprint(r.Corrections); got != c.want || r.Total != c.total {
 			t.Errorf("%+v: %d matches, corrected %s; want %d, %s", c.q, r.Total, got, c.total, c.want)
 		}
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "kubernetse"}); !strings.Contains(r.Hits[0].Snippet, "kubernetes") {
+	if r := mustSearch(t, x, search.Query{Text: "kubernetse"}); !strings.Contains(r.Hits[0].Snippet, "kubernetes") {
 		t.Errorf("the snippet does not show what was found: %q", r.Hits[0].Snippet)
 	}
-	plain := newIndex(t, openSearchDir(t, dir), &sessionlog.IndexOptions{Analyzer: analysis.Plain})
-	if r := mustSearch(t, plain, sessionlog.Query{Text: "kubernetse"}); r.Total != 0 || r.Corrections != nil {
+	plain := newIndex(t, openSearchDir(t, dir), &search.IndexOptions{Analyzer: analysis.Plain})
+	if r := mustSearch(t, plain, search.Query{Text: "kubernetse"}); r.Total != 0 || r.Corrections != nil {
 		t.Errorf("plain: %+v", r)
 	}
 }
@@ -79,14 +80,14 @@ func TestAnswerBorrows(t *testing.T) {
 		"loopback":        "crab_user_4 line 4", // the newest of equals
 	} {
 		for _, bare := range []bool{false, true} {
-			r := mustSearch(t, x, sessionlog.Query{Text: query, Bare: bare})
+			r := mustSearch(t, x, search.Query{Text: query, Bare: bare})
 			if got := fmt.Sprintf("%s line %d", r.Hits[0].ID, r.Hits[0].Line); got != want {
 				t.Errorf("%q, bare %t: first is %s, want %s", query, bare, got, want)
 			}
 		}
 	}
 	// A neighbour lends also when it does not pass the filters.
-	r := mustSearch(t, x, sessionlog.Query{Text: "walrus loopback", Roles: []string{"assistant"}})
+	r := mustSearch(t, x, search.Query{Text: "walrus loopback", Roles: []string{"assistant"}})
 	if r.Total != 4 || r.Hits[0].ID != "crab_user_1" {
 		t.Errorf("of assistants: %+v", r)
 	}
@@ -108,7 +109,7 @@ func TestReadIsBounded(t *testing.T) {
 		most int64
 	}{{true, 0}, {false, bm25.RerankLimit*32<<10 + 256<<10}} {
 		fsys.bytes.Store(0)
-		if r := mustSearch(t, x, sessionlog.Query{Text: "alpha beta", Limit: 1, Bare: c.bare}); len(r.Hits) != 1 || r.Total != 40 {
+		if r := mustSearch(t, x, search.Query{Text: "alpha beta", Limit: 1, Bare: c.bare}); len(r.Hits) != 1 || r.Total != 40 {
 			t.Fatalf("%+v", r)
 		}
 		if n := fsys.bytes.Load(); n > c.most || !c.bare && n < c.most/2 {

@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 const benchSessions, benchMessages = 2000, 50
@@ -49,9 +50,9 @@ func benchDir(b *testing.B, sessions int, text func(i int) string) *sessionlog.D
 	return d
 }
 
-func newIndex(tb testing.TB, d *sessionlog.Dir, o *sessionlog.IndexOptions) *sessionlog.Index {
+func newIndex(tb testing.TB, d *sessionlog.Dir, o *search.IndexOptions) *search.Index {
 	tb.Helper()
-	x, err := sessionlog.NewIndex(d, o)
+	x, err := search.NewIndex(d, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -99,11 +100,11 @@ func BenchmarkSearch(b *testing.B) {
 		x := newIndex(b, d, nil)
 		for _, c := range []struct {
 			name string
-			q    sessionlog.Query
+			q    search.Query
 		}{
-			{"ranking", sessionlog.Query{Limit: 20, Bare: true}},
-			{"windows", sessionlog.Query{Limit: 20}},
-			{"agent", sessionlog.Query{Limit: 20, Bare: true, Agent: "agent3"}},
+			{"ranking", search.Query{Limit: 20, Bare: true}},
+			{"windows", search.Query{Limit: 20}},
+			{"agent", search.Query{Limit: 20, Bare: true, Agent: "agent3"}},
 		} {
 			b.Run(name+"/"+c.name, func(b *testing.B) {
 				best := make([]time.Duration, len(queries))

@@ -1,4 +1,4 @@
-package sessionlog_test
+package search_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -38,17 +39,17 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 		for _, tools := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v-tools-%t", a, tools), func(t *testing.T) {
 				t.Parallel()
-				r := sessionlog.Random(t)
+				r := search.Random(t)
 				dir := t.TempDir()
 				m := newSearchModel(t, a, tools, searchFolder(t, r, dir, sessions))
-				x := newIndex(t, openSearchDir(t, dir), &sessionlog.IndexOptions{Analyzer: a, Tools: tools})
+				x := newIndex(t, openSearchDir(t, dir), &search.IndexOptions{Analyzer: a, Tools: tools})
 				if x.Len() != len(m.at) || len(m.at) < 250 {
 					t.Fatalf("%d documents, want %d", x.Len(), len(m.at))
 				}
 				hits := 0
 				for range queries {
 					q := randomSearch(r)
-					got, err := sessionlog.SearchWithout(x, q, sessionlog.WithoutAll)
+					got, err := search.SearchWithout(x, q, search.WithoutAll)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -79,7 +80,7 @@ func writeSession(t testing.TB, dir, name string, lines ...string) {
 	}
 }
 
-func mustSearch(t testing.TB, x *sessionlog.Index, q sessionlog.Query) *sessionlog.Result {
+func mustSearch(t testing.TB, x *search.Index, q search.Query) *search.Result {
 	t.Helper()
 	r, err := x.Search(q)
 	if err != nil {
@@ -119,22 +120,22 @@ func TestSearchKeepsSecrets(t *testing.T) {
 	)
 	x := newIndex(t, openSearchDir(t, dir), nil)
 	for _, text := range []string{"hunter2", "hunter2 1"} {
-		for _, hit := range mustSearch(t, x, sessionlog.Query{Text: text}).Hits {
+		for _, hit := range mustSearch(t, x, search.Query{Text: text}).Hits {
 			if strings.Contains(hit.Snippet, "hunter2") || hit.Role == "tool" {
 				t.Errorf("%s is found: %+v", text, hit)
 			}
 		}
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "hunter2"}); r.Total != 0 {
+	if r := mustSearch(t, x, search.Query{Text: "hunter2"}); r.Total != 0 {
 		t.Errorf("%d hits of what is secret: %+v", r.Total, r.Hits)
 	}
-	r := mustSearch(t, x, sessionlog.Query{Text: "visible", Limit: 20, Window: 16})
+	r := mustSearch(t, x, search.Query{Text: "visible", Limit: 20, Window: 16})
 	if r.Total != 6 {
 		t.Errorf("%d messages are found, want 6", r.Total)
 	}
 	shown := make(map[int64]string)
 	for _, hit := range r.Hits {
-		for _, s := range append(hit.Window, sessionlog.Windowed{Line: hit.Line, Text: hit.Snippet}) {
+		for _, s := range append(hit.Window, search.Windowed{Line: hit.Line, Text: hit.Snippet}) {
 			if strings.Contains(s.Text, "hunter2") {
 				t.Errorf("a window shows what is secret: %+v", s)
 			}
@@ -152,11 +153,11 @@ func TestSearchKeepsSecrets(t *testing.T) {
 	}
 	x.Close()
 
-	all := newIndex(t, openSearchDir(t, dir), &sessionlog.IndexOptions{Tools: true})
-	if r := mustSearch(t, all, sessionlog.Query{Text: "hunter2", Limit: 20}); r.Total != 11 {
+	all := newIndex(t, openSearchDir(t, dir), &search.IndexOptions{Tools: true})
+	if r := mustSearch(t, all, search.Query{Text: "hunter2", Limit: 20}); r.Total != 11 {
 		t.Errorf("with tools %d are found, want 11: %+v", r.Total, r.Hits)
 	}
-	for _, hit := range mustSearch(t, all, sessionlog.Query{Text: "visible", Limit: 20}).Hits {
+	for _, hit := range mustSearch(t, all, search.Query{Text: "visible", Limit: 20}).Hits {
 		if hit.Line == 11 && strings.Contains(hit.Snippet, "hunter2") {
 			t.Error("reasoning is shown")
 		}
@@ -174,31 +175,31 @@ func TestSearchFindsSessions(t *testing.T) {
 	writeSession(t, dir, "none.jsonl", `{"role":"user","content":"orphaned words"}`)
 	writeSession(t, dir, ".hidden.jsonl", `{"role":"user","content":"orphaned words"}`)
 	x := newIndex(t, openSearchDir(t, dir), nil)
-	session := sessionlog.Hit{ID: "crab_telegram-42_1", File: "crab_telegram-42_1.jsonl", Agent: "crab",
+	session := search.Hit{ID: "crab_telegram-42_1", File: "crab_telegram-42_1.jsonl", Agent: "crab",
 		CreatedBy: "telegram:Zebedee", Title: "Quarterly budget", Role: "session", Line: 1,
-		Snippet: "Quarterly budget · crab · telegram:Zebedee", Window: []sessionlog.Windowed{{Line: 2, Role: "user", Text: "hello"}}}
+		Snippet: "Quarterly budget · crab · telegram:Zebedee", Window: []search.Windowed{{Line: 2, Role: "user", Text: "hello"}}}
 	for _, text := range []string{"budget", "zebedee", "crab", "QUARTERLY"} {
-		r := mustSearch(t, x, sessionlog.Query{Text: text})
+		r := mustSearch(t, x, search.Query{Text: text})
 		for i := range r.Hits {
 			r.Hits[i].Score = 0
 		}
-		if diff := cmp.Diff([]sessionlog.Hit{session}, r.Hits); diff != "" {
+		if diff := cmp.Diff([]search.Hit{session}, r.Hits); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "first"}); r.Total != 0 {
+	if r := mustSearch(t, x, search.Query{Text: "first"}); r.Total != 0 {
 		t.Errorf("an old title is found: %+v", r.Hits)
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "walrus", Roles: []string{"session"}}); r.Total != 1 || r.Searched != 3 || len(r.Hits[0].Window) != 0 {
+	if r := mustSearch(t, x, search.Query{Text: "walrus", Roles: []string{"session"}}); r.Total != 1 || r.Searched != 3 || len(r.Hits[0].Window) != 0 {
 		t.Errorf("walrus: %+v", r)
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "orphaned"}); r.Total != 1 || r.Hits[0].ID != "none" || r.Hits[0].Line != 1 {
+	if r := mustSearch(t, x, search.Query{Text: "orphaned"}); r.Total != 1 || r.Hits[0].ID != "none" || r.Hits[0].Line != 1 {
 		t.Errorf("a file without a meta line: %+v", r)
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "hello", Roles: []string{"nobody"}}); r.Total != 0 || r.Searched != 0 {
+	if r := mustSearch(t, x, search.Query{Text: "hello", Roles: []string{"nobody"}}); r.Total != 0 || r.Searched != 0 {
 		t.Errorf("a role that nobody has: %+v", r)
 	}
-	if r := mustSearch(t, x, sessionlog.Query{Text: "", Roles: []string{"user"}}); r.Total != 0 || r.Searched != 2 || len(r.Hits) != 0 {
+	if r := mustSearch(t, x, search.Query{Text: "", Roles: []string{"user"}}); r.Total != 0 || r.Searched != 2 || len(r.Hits) != 0 {
 		t.Errorf("nothing asked for: %+v", r)
 	}
 }
@@ -250,7 +251,7 @@ func TestSearchStale(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			r := mustSearch(t, x, sessionlog.Query{Text: "needle"})
+			r := mustSearch(t, x, search.Query{Text: "needle"})
 			// What cannot be read is behind what can.
 			if r.Total != 2 || r.Hits[1].ID != "crab_user_1" || r.Hits[1].Snippet != "" || r.Hits[0].Snippet != "needle two" {
 				t.Errorf("before: %+v", r)
@@ -262,8 +263,8 @@ func TestSearchStale(t *testing.T) {
 			if name == "renamed" || name == "shifted" { // what is glued to a bad line is read
 				want = 2
 			}
-			r = mustSearch(t, x, sessionlog.Query{Text: "needle"})
-			if r.Total != want || !slices.ContainsFunc(r.Hits, func(h sessionlog.Hit) bool { return h.Snippet == "needle two" }) {
+			r = mustSearch(t, x, search.Query{Text: "needle"})
+			if r.Total != want || !slices.ContainsFunc(r.Hits, func(h search.Hit) bool { return h.Snippet == "needle two" }) {
 				t.Errorf("after: %+v", r)
 			}
 			if bad := name == "a folder" || name == "a link"; bad != (len(x.Unread()) == 1) {

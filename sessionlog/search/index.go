@@ -1,4 +1,4 @@
-package sessionlog
+package search
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/feed"
 )
 
@@ -69,7 +70,7 @@ type counts [classes]int
 // one index at a time.
 //
 // A file that cannot be read is left out: see [Index.Unread].
-func NewIndex(d *Dir, o *IndexOptions) (*Index, error) {
+func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 	x := &Index{byName: make(map[string]*entry), unread: make(map[string]error), numbers: make(map[string]uint32), building: true}
 	if o != nil {
 		x.analyzer, x.tools = o.Analyzer, o.Tools

@@ -128,7 +128,7 @@ func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.Holder
 	}
 	c, err := s.Check()
 	whole := c.Damaged == 0 && c.Torn == 0
-	if err != nil || whole && !d.doubtful(before, s.Size) { // it may be so because of a repair that was not synced
+	if err != nil || whole && !d.maybeUnsynced(before, s.Size) { // it may be so because of a repair that was not synced
 		return did, err
 	}
 	if !whole {

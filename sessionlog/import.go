@@ -179,7 +179,7 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) 
 	}
 	o, info, err := d.compare(id, name, m, text)
 	to := fileName(id, m.Title)
-	if err == nil && o != Updated && d.doubtful(before, info.Size()) {
+	if err == nil && o != Updated && d.maybeUnsynced(before, info.Size()) {
 		if o == Older {
 			to = name
 			text, err = vfs.ReadFile(d.fs, d.file(name), info.Size())

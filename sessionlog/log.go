@@ -33,7 +33,7 @@ type Log struct {
 	size    int64      // of the file: whole lines
 	synced  bool       // all of them are on the disk
 	stopped error      // why no more is written
-	untold  bool       // nobody was told that it stopped
+	unreported  bool       // nobody was told that it stopped
 	closed  bool
 	buf     []byte
 }
@@ -282,8 +282,8 @@ func (l *Log) end() error {
 	l.closed = true
 	err := l.closeFiles()
 	l.leave()
-	if l.untold {
-		err = errors.Join(err, l.halted())
+	if l.unreported {
+		err = errors.Join(err, l.stoppedError())
 	}
 	return err
 }
@@ -304,16 +304,16 @@ func (l *Log) usable() error {
 	case l.closed:
 		return fmt.Errorf("%w: %s", ErrClosed, l.id)
 	case l.stopped != nil:
-		l.untold = false
-		return l.halted()
+		l.unreported = false
+		return l.stoppedError()
 	case l.meta.Source != "":
 		return fmt.Errorf("%w: %s was imported from %s", ErrReadOnly, l.id, l.meta.Source)
 	}
 	return nil
 }
 
-// halted returns why no more is written.
-func (l *Log) halted() error { return fmt.Errorf("%w after an error: %w", ErrStopped, l.stopped) }
+// stoppedError returns why no more is written.
+func (l *Log) stoppedError() error { return fmt.Errorf("%w after an error: %w", ErrStopped, l.stopped) }
 
 // endsTurn tells the messages that SyncTurns makes durable.
 func endsTurn(m Message) bool {

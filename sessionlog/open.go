@@ -130,7 +130,7 @@ func (d *Dir) touch(l *Log) {
 	d.mu.Unlock()
 	for _, o := range idle {
 		if err := o.closeFiles(); err != nil {
-			o.untold = o.stopped != nil
+			o.unreported = o.stopped != nil
 			d.warn("%v", err) // its next write says so too, or its Close
 		}
 		o.mu.Unlock()
@@ -241,7 +241,7 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 			return err
 		}
 	}
-	if end < size || l.dir.doubtful(before, fi.Size()) {
+	if end < size || l.dir.maybeUnsynced(before, fi.Size()) {
 		if err := l.rewrite(end); err != nil {
 			return err
 		}
@@ -269,10 +269,10 @@ func (d *Dir) cut(before vfs.Holder, ours bool, size int64) bool {
 	return before.Torn || ours && before.Clean != size && (before.Boot != boot || boot == "")
 }
 
-// doubtful tells whether only the page cache may know what is read of a file of
+// maybeUnsynced tells whether only the page cache may know what is read of a file of
 // this size: in the boot of a writer that did not end well. A failed sync would
 // show nothing of that (S21).
-func (d *Dir) doubtful(before vfs.Holder, size int64) bool {
+func (d *Dir) maybeUnsynced(before vfs.Holder, size int64) bool {
 	boot := d.fs.BootID()
 	same := before.Boot == boot || boot == "" || before.Boot == ""
 	return same && (before.Boot != "" || before.Torn) && before.Clean != size

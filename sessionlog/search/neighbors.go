@@ -6,46 +6,45 @@ import (
 	"crabmem/bm25"
 )
 
-// A message borrows words of the query from its neighbours: "the redis of staging"
-// is asked about, and "port 6390" is the answer. What a question says counts for
-// its answer, and a little more than for the question itself: the answer is what is
-// looked for. Of other neighbours the words count little: who repeats what was told
-// is not to come before who told it.
+// A message gets a neighbor boost for query terms that it lacks. "the redis of
+// staging" is in a question, and "port 6390" is the answer. A term of a question
+// counts more for the answer than for the question, because users look for the
+// answer. Terms of other neighbors count little, so that a message that repeats a
+// statement does not rank before the statement.
 //
-// Mean reciprocal rank of the turn that answers, of the conversations in testdata:
-// where the words of the query are split between question and answer, stand in the
-// answer alone, or are told and then repeated:
+// Mean reciprocal rank of the turn that answers, over the conversations in
+// testdata, by where the query terms are: split between question and answer, in
+// the answer, or stated and then repeated:
 //
-//	                              split alone told
-//	nobody lends                   .56  1.00  .79
-//	every neighbour lends .5       .63  1.00  .75
-//	questions lend 1.2, others 0   .94  1.00  .79
-//	as it is                       .95  1.00  .79
-//	as it is, but without question marks
+//	                              split alone stated
+//	no boost                       .56  1.00  .79
+//	every neighbor .5              .63  1.00  .75
+//	questions 1.2, others 0        .94  1.00  .79
+//	these weights                  .95  1.00  .79
+//	these weights, without question marks
 //	                               .64  1.00  .79
 const (
-	lentToAnswer = 1.2
-	lentBehind   = 0.2 // to what was said next
-	lentBefore   = 0.1 // to what was said before
+	answerBoost = 1.2
+	nextBoost   = 0.2 // for the next message
+	previousBoost   = 0.1 // for the previous message
 
-	// maxBeside is how far from a message its neighbours are looked for, in
-	// places.
-	maxBeside = 64
+	// neighborWindow limits the distance of neighbors, in places.
+	neighborWindow = 64
 )
 
-// beside appends the neighbours of a message: the document before it and the one
-// behind it. Calls and results may stand between a question and its answer: so
-// what is not the user's has the user's message before it for a neighbour too,
-// and that has the last one before the user speaks again. A summary and a
-// session have none. Caller holds mu.
-func (x *Index) beside(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
+// appendNeighbors appends the documents before and after a message. Calls and
+// results may be between a question and its answer. So another message also gets
+// the preceding user message, and a user message also gets the last message before
+// the next user message. Summaries and sessions have no neighbors. The caller
+// holds mu.
+func (x *Index) appendNeighbors(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
 	ord, at := placeOf(id)
 	e := x.entries[ord]
 	if at < 0 || e.places[at].role == classCompact {
 		return list
 	}
 	user := e.places[at].role == classUser
-	for i, near := at-1, true; i >= max(0, at-maxBeside); i-- {
+	for i, near := at-1, true; i >= max(0, at-neighborWindow); i-- {
 		p := e.places[i]
 		if p.role == classCompact {
 			break
@@ -54,9 +53,9 @@ func (x *Index) beside(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
 			continue
 		}
 		if near || p.role == classUser {
-			n := bm25.Neighbor{ID: e.doc(i), Weight: lentBehind}
+			n := bm25.Neighbor{ID: e.doc(i), Weight: nextBoost}
 			if p.asks() {
-				n.Weight = lentToAnswer
+				n.Weight = answerBoost
 			}
 			list = append(list, n)
 			near = false
@@ -66,7 +65,7 @@ func (x *Index) beside(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
 		}
 	}
 	first, last := -1, -1
-	for i := at + 1; i < min(len(e.places), at+1+maxBeside); i++ {
+	for i := at + 1; i < min(len(e.places), at+1+neighborWindow); i++ {
 		p := e.places[i]
 		if p.role == classCompact {
 			break
@@ -85,10 +84,10 @@ func (x *Index) beside(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
 		}
 	}
 	if first >= 0 {
-		list = append(list, bm25.Neighbor{ID: e.doc(first), Weight: lentBefore})
+		list = append(list, bm25.Neighbor{ID: e.doc(first), Weight: previousBoost})
 	}
 	if last > first {
-		list = append(list, bm25.Neighbor{ID: e.doc(last), Weight: lentBefore})
+		list = append(list, bm25.Neighbor{ID: e.doc(last), Weight: previousBoost})
 	}
 	return list
 }

@@ -56,7 +56,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 	}
 	r.words = x.search(query)
 	if x.analyzer == analysis.Standard && x.without&partLend == 0 {
-		r.words.BoostByNeighbors(x.beside)
+		r.words.BoostByNeighbors(x.appendNeighbors)
 	}
 	if !x.ordered {
 		x.sort(r.words.Hits)
@@ -108,7 +108,7 @@ func (r *ranking) read(v *viewer) {
 	}
 	texts := make([][]string, len(best))
 	for i := range best {
-		texts[i] = v.said(&best[i])
+		texts[i] = v.indexedTexts(&best[i])
 	}
 	r.words.Read(texts)
 	scores := make(map[uint64]float64, len(best))
@@ -189,8 +189,8 @@ const (
 	partRead
 )
 
-// said returns the texts of a finding as they are indexed.
-func (v *viewer) said(f *finding) []string {
+// indexedTexts returns the texts of a finding as they are indexed.
+func (v *viewer) indexedTexts(f *finding) []string {
 	if f.at < 0 {
 		return f.head
 	}

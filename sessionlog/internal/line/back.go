@@ -114,7 +114,7 @@ func (s *BackScanner) room() int {
 	case n <= s.chunk && size > 4*s.chunk:
 		size = 2 * s.chunk
 	case n+want > size && n >= farChunks*s.chunk:
-		if long += s.behind(); s.Err != nil || int64(long) > s.limit {
+		if long += s.unreadBytes(); s.Err != nil || int64(long) > s.limit {
 			return long
 		}
 		size = n + int(min(int64((long-n)/s.chunk+1)*int64(s.chunk), s.pos)) // read takes whole chunks
@@ -130,9 +130,9 @@ func (s *BackScanner) room() int {
 	return long
 }
 
-// behind is ahead in the other direction: how many bytes of the line that ends
+// unreadBytes is ahead in the other direction: how many bytes of the line that ends
 // at hi are not read yet, or more than it may have.
-func (s *BackScanner) behind() int {
+func (s *BackScanner) unreadBytes() int {
 	b := make([]byte, s.chunk)
 	most := s.limit - int64(s.hi-s.lo) + 1
 	for at := s.pos; at > 0 && s.pos-at < most; {

@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/errtable":            {"crmem", "crmem/vfs", "sessionlog"},
 	"daemon/memtool":             {"daemon/errtable", "daemon/wire/pb", "crmem", "crmem/vfs", "crmem/recall"},
-	"daemon/client":              {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs"},
+	"daemon/client":              {"bm25", "crmem", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs", "daemon/model"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},

@@ -1,0 +1,216 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/memtool"
+	"crabmem/daemon/wire/pb"
+)
+
+// StoreOptions say which store [OpenStore] opens, and how.
+type StoreOptions struct {
+	Access
+	// Path is the store's file. It may be a link.
+	Path string
+	// Options are those of the file, except for LockWait, which Access sets.
+	Options crmem.Options
+	// Open replaces [crmem.Open] if it is set.
+	Open func(path string, o *crmem.Options) (*crmem.Store, error)
+}
+
+// OpenStore opens the store's file for writing or, if a daemon has it open, a
+// connection to the daemon. If the daemon stops, or the file is missing and another
+// process creates it, the store changes from one to the other; an operation whose
+// outcome is then unknown fails with crmem.ErrUnknown or the kind of that name,
+// unless it has the same effect if it is repeated.
+func OpenStore(ctx context.Context, o StoreOptions) (memtool.Store, error) {
+	if o.Options.FS == nil {
+		o.Options.FS = vfs.OS{}
+	}
+	if o.Open == nil {
+		o.Open = crmem.Open
+	}
+	s := &store{o: o}
+	return s, s.do(ctx, func(memtool.Store) error { return nil }, func(*Client) error { return nil })
+}
+
+// store is a memtool.Store. One of local and daemon is set after the first call
+// of do.
+type store struct {
+	o      StoreOptions
+	local  memtool.Store
+	daemon *Client
+}
+
+// open opens the file, unless it is open.
+func (s *store) open() error {
+	if s.local != nil {
+		return nil
+	}
+	o := s.o.Options
+	o.LockWait = s.o.Step()
+	f, err := s.o.Open(s.o.Path, &o)
+	if err == nil {
+		s.local = memtool.Local(f)
+	}
+	return err
+}
+
+// serves reports whether a daemon has the store open.
+func (s *store) serves(h *pb.HelloReply) bool {
+	path, err := s.o.Options.FS.Resolve(s.o.Path)
+	return err == nil && h.GetStore() == path
+}
+
+// do calls one of local and remote. It calls them again after the store has
+// changed from one to the other.
+func (s *store) do(ctx context.Context, local func(memtool.Store) error, remote func(*Client) error) error {
+	t := s.o.attempts()
+	try := func() error {
+		if err := s.open(); err != nil {
+			return err
+		}
+		err := local(s.local)
+		if errors.Is(err, vfs.ErrLocked) { // the file was missing, and another process creates it
+			cerr := s.local.Close()
+			s.local = nil
+			if cerr != nil {
+				return cerr
+			}
+		}
+		return err
+	}
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if s.daemon == nil {
+			var err error
+			if s.daemon, err = t.connect(ctx, try, s.serves); s.daemon == nil {
+				return err
+			}
+		}
+		err := remote(s.daemon)
+		if !IsUnsent(err) {
+			return err
+		}
+		cerr := s.daemon.Close()
+		s.daemon = nil
+		if err = t.failed(err); err != nil || cerr != nil {
+			return errors.Join(err, cerr)
+		}
+	}
+}
+
+// Path returns the path with links resolved.
+func (s *store) Path() string {
+	if s.local != nil {
+		return s.local.Path()
+	}
+	path, err := s.o.Options.FS.Resolve(s.o.Path)
+	if err != nil {
+		return s.o.Path
+	}
+	return path
+}
+
+// Close closes the store. The error of a checkpoint is a warning: what was
+// written is durable.
+func (s *store) Close() error {
+	if s.daemon != nil {
+		return s.daemon.Close()
+	}
+	if s.local == nil {
+		return nil
+	}
+	err := s.local.Close()
+	if err == nil || errors.Is(err, crmem.ErrUnknown) || errors.Is(err, crmem.ErrStopped) || errors.Is(err, crmem.ErrForeign) {
+		return err
+	}
+	if s.o.Options.Warn != nil {
+		s.o.Options.Warn("closing the store: " + err.Error())
+	}
+	return nil
+}
+
+// Read reads the files, which needs no lock, if the daemon has the store open.
+func (s *store) Read(f func(*crmem.Store) error) error {
+	if s.local != nil {
+		return s.local.Read(f)
+	}
+	o := s.o.Options
+	v, err := s.o.Open(s.o.Path, &crmem.Options{FS: o.FS, Now: o.Now, Warn: o.Warn, MaxBytes: o.MaxBytes, ReadOnly: true, MustExist: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(v), v.Close())
+}
+
+func (s *store) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) (list []crmem.Entry, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		list, err = l.Update(ctx, plan)
+		return err
+	}, func(d *Client) error {
+		for try := 1; ; try++ {
+			list, err = s.update(ctx, d, plan)
+			if try == memtool.MaxTries || !errors.Is(err, crmem.ErrStale) {
+				return err
+			}
+		}
+	})
+	return list, err
+}
+
+func (s *store) Remember(ctx context.Context, name, content string, aliases []string) (e crmem.Entry, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		e, err = l.Remember(ctx, name, content, aliases)
+		return err
+	}, func(d *Client) error {
+		// Text that is not UTF-8 would change on the wire.
+		if err := crmem.Valid(crmem.Update{Name: name, Content: content, Aliases: aliases}); err != nil {
+			return err
+		}
+		m, err := d.Remember(ctx, &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0})
+		e = memtool.Entry(m)
+		return MarkRetryable(err)
+	})
+	return e, err
+}
+
+func (s *store) Checkpoint(ctx context.Context) (c memtool.Checkpointed, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		c, err = l.Checkpoint(ctx)
+		return err
+	}, func(d *Client) error {
+		r, err := d.Checkpoint(ctx)
+		c = memtool.Checkpointed{Entries: int(r.GetEntries()), Folded: int(r.GetFolded()), Snapshot: int64(r.GetSnapshotBytes())}
+		return MarkRetryable(err)
+	})
+	return c, err
+}
+
+func (s *store) Load(ctx context.Context, dir string, o *crmem.LoadOptions) (r crmem.LoadReport, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		r, err = l.Load(ctx, dir, o)
+		return err
+	}, func(d *Client) error {
+		r, err = load(ctx, d, dir, o)
+		return err
+	})
+	return r, err
+}
+
+func (s *store) Recall(ctx context.Context, q crmem.Query, o recall.Options) (a *recall.Answer, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		a, err = l.Recall(ctx, q, o)
+		return err
+	}, func(d *Client) error {
+		a, _, err = d.Search(ctx, q, o)
+		return MarkRetryable(err)
+	})
+	return a, err
+}

@@ -1,0 +1,117 @@
+package memtool
+
+import (
+	"context"
+	"errors"
+
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
+)
+
+// Store is a memory: a store that this process has open, or one that the daemon
+// has open. With both, errors.Is holds for the same errors of crmem.
+type Store interface {
+	// Path returns the path of the store's file.
+	Path() string
+	// Read calls f with the current entries. f must not use them after it returns.
+	Read(f func(*crmem.Store) error) error
+	// Update applies the operations that plan returns, all or none, and returns
+	// the entries that they wrote, as crmem.Store.Do does. If an entry that they
+	// change is not as plan read it, nothing is written and plan is called again.
+	// After many such calls the error is crmem.ErrStale.
+	Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) ([]crmem.Entry, error)
+	// Remember creates or replaces a note, as crmem.Store.Remember does.
+	Remember(ctx context.Context, name, content string, aliases []string) (crmem.Entry, error)
+	// Recall searches the entries, as package recall does.
+	Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error)
+	// Checkpoint writes the log into the snapshot.
+	Checkpoint(ctx context.Context) (Checkpointed, error)
+	// Load reads a Markdown tree, as crmem.Load does.
+	Load(ctx context.Context, dir string, o *crmem.LoadOptions) (crmem.LoadReport, error)
+	Close() error
+}
+
+// Checkpointed is the result of a checkpoint, and the JSON of the command.
+type Checkpointed struct {
+	Entries  int   `json:"entries"`
+	Folded   int   `json:"folded"` // operations
+	Snapshot int64 `json:"snapshot_bytes"`
+}
+
+// MaxTries is the number of times that Update calls plan.
+const MaxTries = 100
+
+// Local returns a store of this process as a Store. Close closes it.
+func Local(s *crmem.Store) Store { return local{s} }
+
+type local struct{ s *crmem.Store }
+
+func (l local) Path() string                          { return l.s.Path() }
+func (l local) Read(f func(*crmem.Store) error) error { return f(l.s) }
+func (l local) Close() error                          { return l.s.Close() }
+
+func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) ([]crmem.Entry, error) {
+	for try := 1; ; try++ {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		ops, err := plan(l.s)
+		if err == nil {
+			err = crmem.Valid(ops...)
+		}
+		if err != nil || len(ops) == 0 {
+			return nil, err
+		}
+		after, err := l.s.Do(append(Conditions(l.s, ops), ops...)...)
+		if try == MaxTries || !errors.Is(err, crmem.ErrStale) {
+			return after, err
+		}
+	}
+}
+
+func (l local) Remember(_ context.Context, name, content string, aliases []string) (crmem.Entry, error) {
+	return l.s.Remember(name, content, aliases)
+}
+
+func (l local) Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error) {
+	return recall.Search(ctx, l.s, q, o)
+}
+
+func (l local) Checkpoint(context.Context) (Checkpointed, error) {
+	before := l.s.Stats()
+	if err := l.s.Checkpoint(); err != nil {
+		return Checkpointed{}, err
+	}
+	after := l.s.Stats()
+	return Checkpointed{after.Entries, before.LogOps, after.SnapshotBytes}, nil
+}
+
+func (l local) Load(_ context.Context, dir string, o *crmem.LoadOptions) (crmem.LoadReport, error) {
+	return crmem.Load(l.s, dir, o)
+}
+
+// Conditions returns a [crmem.Unchanged] for each entry of s that the operations
+// change, and for each name that they add.
+func Conditions(s *crmem.Store, ops []crmem.Op) []crmem.Op {
+	var list []crmem.Op
+	seen := make(map[string]bool)
+	for _, op := range ops {
+		_, e := Change(op)
+		if seen[e.Name] {
+			continue
+		}
+		seen[e.Name] = true
+		old, err := s.Get(e.Name)
+		exists := err == nil && old.Name == e.Name
+		switch op.(type) {
+		case crmem.Add, crmem.Restore:
+			if !exists {
+				old, exists = crmem.Entry{Name: e.Name}, true
+			}
+		}
+		if exists {
+			list = append(list, crmem.Unchanged{Entry: old})
+		}
+	}
+	return list
+}

@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
+)
+
+// sentinels are the errors that both kinds of stores must report alike.
+var sentinels = []error{
+	crmem.ErrNotFound, crmem.ErrExists, crmem.ErrKind, crmem.ErrAmbiguous, crmem.ErrInvalid, crmem.ErrStale, crmem.ErrNoStore,
+	crmem.ErrFormat, crmem.ErrForeign, crmem.ErrFull, crmem.ErrNotApplied, crmem.ErrUnknown, crmem.ErrStopped,
+	crmem.ErrTree, crmem.ErrEdited, crmem.ErrChanged, fs.ErrPermission, vfs.ErrLocked, context.Canceled,
+}
+
+var errPlan = errors.New("no plan")
+
+// storeOperation is a row of the table: op runs on both stores, and want is the
+// class of its error.
+type storeOperation struct {
+	name string
+	want error
+	op   func(ctx context.Context, s memtool.Store, dir string) (any, error)
+}
+
+func remembers(name, content string, aliases ...string) func(context.Context, memtool.Store, string) (any, error) {
+	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Remember(ctx, name, content, aliases)
+	}
+}
+
+func updates(ops ...crmem.Op) func(context.Context, memtool.Store, string) (any, error) {
+	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) { return ops, nil })
+	}
+}
+
+func big(number, letter string) crmem.Op {
+	return crmem.Add{Name: "big " + number, Content: strings.Repeat(letter, 7<<20)}
+}
+
+func recalls(q crmem.Query, o recall.Options) func(context.Context, memtool.Store, string) (any, error) {
+	return func(ctx context.Context, s memtool.Store, _ string) (any, error) { return s.Recall(ctx, q, o) }
+}
+
+func loads(o crmem.LoadOptions, dir ...string) func(context.Context, memtool.Store, string) (any, error) {
+	return func(ctx context.Context, s memtool.Store, home string) (any, error) {
+		o := o
+		var removed []string
+		o.Confirm = func(r crmem.LoadReport) error {
+			removed = append(removed, r.Removed...)
+			return nil
+		}
+		r, err := s.Load(ctx, filepath.Join(append([]string{home}, dir...)...), &o)
+		if err != nil {
+			return nil, err
+		}
+		return []any{memtool.Loaded(r, o.DryRun), removed}, nil
+	}
+}
+
+var storeOperations = []storeOperation{
+	{"remember", nil, remembers("deploy", "build, tag", "ship")},
+	{"replace", nil, remembers("deploy", "build, tag, push")},
+	{"remember without aliases", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Remember(ctx, "deploy", "build, tag, push, watch", []string{})
+	}},
+	{"remember with aliases", nil, remembers("tea", "green", "go", "ship")},
+	{"remember without a name", crmem.ErrInvalid, remembers("", "x")},
+	{"remember invalid text", crmem.ErrInvalid, remembers("x", "\xff")},
+	{"add", nil, updates(crmem.Add{Name: "chat", Content: "one was said", Kind: crmem.Archive}, crmem.Add{Name: "plan", Content: "soon"})},
+	{"remember an archive", crmem.ErrKind, remembers("chat", "x")},
+	{"add an existing name", crmem.ErrExists, updates(crmem.Add{Name: "new"}, crmem.Add{Name: "deploy"})},
+	{"add an invalid name", crmem.ErrInvalid, updates(crmem.Add{Name: "a\x00b", Content: "\xff"})},
+	{"update", nil, updates(crmem.Update{Name: "plan", Content: "later", Aliases: []string{"when"}})},
+	{"update a missing entry", crmem.ErrNotFound, updates(crmem.Update{Name: "nobody", Content: "x"})},
+	{"alias", nil, updates(crmem.Alias{Name: "plan", Aliases: []string{"when", "ship"}})},
+	{"alias of a missing entry", crmem.ErrNotFound, updates(crmem.Alias{Name: "nobody", Aliases: []string{"x"}})},
+	{"several operations on an entry", nil, updates(
+		crmem.Add{Name: "short", Content: "a"}, crmem.Update{Name: "short", Content: "b"}, crmem.Alias{Name: "short", Aliases: []string{"s"}},
+		crmem.Alias{Name: "tea", Aliases: nil}, crmem.Remove{Name: "short"})},
+	{"remove", nil, updates(crmem.Remove{Name: "plan"})},
+	{"remove a missing entry", crmem.ErrNotFound, updates(crmem.Remove{Name: "plan"})},
+	{"restore", nil, updates(crmem.Restore{Entry: crmem.Entry{ID: 40, Name: "forty", CreatedAt: 5, Content: "x"}})},
+	{"no operation", nil, updates()},
+	{"a plan that fails", errPlan, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) { return nil, errPlan })
+	}},
+	{"a plan for the current entries", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Update(ctx, func(v *crmem.Store) ([]crmem.Op, error) {
+			e, err := v.Get("forty")
+			return []crmem.Op{crmem.Update{Name: e.Name, Content: e.Content + "y", Aliases: e.Aliases}}, err
+		})
+	}},
+	{"more than a frame", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		list, err := updates(big("1", "x"), big("2", "y"), big("3", "z"))(ctx, s, "")
+		if err != nil {
+			return nil, err
+		}
+		after := list.([]crmem.Entry)
+		return []int{len(after), len(after[0].Content), len(after[2].Content)}, nil
+	}},
+	{"remove it", nil, updates(crmem.Remove{Name: "big 1"}, crmem.Remove{Name: "big 2"}, crmem.Remove{Name: "big 3"})},
+	{"a cancelled update", context.Canceled, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return updates(crmem.Add{Name: "late"})(ctx, s, "")
+	}},
+	{"recall", nil, recalls(crmem.Query{Text: "how do we build"}, recall.Options{})},
+	{"recall with everything", nil, recalls(crmem.Query{Text: "biuld green", Limit: 5}, recall.Options{Explain: true, WhyNot: "chat"})},
+	{"recall in a budget", nil, recalls(crmem.Query{Text: "build tag said", Limit: 5}, recall.Options{Weights: true, Budget: 20})},
+	{"recall archives", nil, recalls(crmem.Query{Text: "said", Kinds: []crmem.Kind{crmem.Archive}, Syntax: true}, recall.Options{})},
+	{"recall nothing", nil, recalls(crmem.Query{Text: "zeppelin"}, recall.Options{})},
+	{"checkpoint", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		c, err := s.Checkpoint(ctx)
+		return []int{c.Entries, c.Folded}, err
+	}},
+	{"dump", nil, func(_ context.Context, s memtool.Store, dir string) (any, error) {
+		return nil, s.Read(func(v *crmem.Store) error {
+			_, err := crmem.Dump(v, filepath.Join(dir, "book"), nil)
+			return err
+		})
+	}},
+	{"load a missing tree", crmem.ErrTree, loads(crmem.LoadOptions{Guard: true}, "nowhere")},
+	{"load", nil, loads(crmem.LoadOptions{Guard: true}, "book")},
+	{"change after the dump", nil, remembers("since", "the dump")},
+	{"load a tree that is not current", crmem.ErrChanged, loads(crmem.LoadOptions{Guard: true}, "book")},
+	{"try to load", nil, loads(crmem.LoadOptions{DryRun: true}, "book")},
+	{"merge", nil, loads(crmem.LoadOptions{Merge: true}, "book")},
+	{"replace all", nil, loads(crmem.LoadOptions{}, "book")},
+	{"read", nil, func(_ context.Context, s memtool.Store, _ string) (any, error) {
+		var list []crmem.Entry
+		err := s.Read(func(v *crmem.Store) error {
+			for e := range v.All() {
+				list = append(list, e)
+			}
+			return nil
+		})
+		return list, err
+	}},
+	{"read with an error", errPlan, func(_ context.Context, s memtool.Store, _ string) (any, error) {
+		return nil, s.Read(func(*crmem.Store) error { return errPlan })
+	}},
+}
+
+// TestSameStore runs every operation of memtool.Store on the files and on a
+// daemon that has them open: results, messages, and the sentinels for which
+// errors.Is holds are the same.
+func TestSameStore(t *testing.T) {
+	clock := func() time.Time { return time.Date(2026, 4, 14, 10, 23, 45, 0, time.UTC) }
+	homes := [2]string{home(t), home(t)}
+	s := serve(t, homes[1], "", func(o *Options) { o.Now = clock })
+	homes[1] = s.home
+	var stores [2]memtool.Store
+	for i, h := range homes {
+		h, err := filepath.EvalSymlinks(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		homes[i] = h
+		stores[i], err = client.OpenStore(t.Context(), client.StoreOptions{
+			Path: filepath.Join(h, "memory.db"), Options: crmem.Options{Now: clock, Command: "test"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stores[i].Path() != filepath.Join(h, "memory.db") {
+			t.Errorf("Path() = %s", stores[i].Path())
+		}
+	}
+	for _, o := range storeOperations {
+		var results, texts [2]string
+		for i, s := range stores {
+			r, err := o.op(t.Context(), s, homes[i])
+			js, jerr := json.Marshal(r)
+			if jerr != nil {
+				t.Fatal(jerr)
+			}
+			results[i] = strings.ReplaceAll(string(js), homes[i], "HOME")
+			texts[i] = strings.ReplaceAll(fmt.Sprint(err), homes[i], "HOME")
+			if !errors.Is(err, o.want) {
+				t.Errorf("%s, store %d: %v, want %v", o.name, i, err, o.want)
+			}
+			for _, other := range sentinels {
+				if other != o.want && errors.Is(err, other) {
+					t.Errorf("%s, store %d: %v is %v, too", o.name, i, err, other)
+				}
+			}
+		}
+		if results[0] != results[1] || texts[0] != texts[1] {
+			t.Errorf("%s: with the files\n%s\n%s\nwith a daemon\n%s\n%s", o.name, results[0], texts[0], results[1], texts[1])
+		}
+	}
+	for i, s := range stores {
+		if err := s.Close(); err != nil {
+			t.Errorf("store %d: %v", i, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "crabmem-changes-*")); len(left) > 0 {
+		t.Errorf("files remain: %v", left)
+	}
+}

@@ -33,7 +33,7 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
   crabmem agents --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.asking(cmd.Context(), func(d *client.Client) error {
+		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
 			agents, err := d.Agents(cmd.Context())
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -42,66 +43,86 @@ Several entries may share an alias. Such an alias finds no entry.`,
 		if none && len(given) > 0 {
 			return wrongArgs(cmd, "--none wants no alias")
 		}
-		var e crmem.Entry
-		var err error
-		if len(given) == 0 && !none {
-			err = c.read(func(s *crmem.Store) (err error) {
-				e, err = get(s, name)
-				return err
-			})
-		} else {
-			err = c.write(cmd.Context(), "alias", false, func(s *writer) error {
-				files, err := s.Files()
-				if err != nil {
-					return err
-				}
-				if e, err = get(files, name); err != nil {
-					return err
-				}
-				list := given
-				switch {
-				case add:
-					list = slices.Clone(e.Aliases)
-					for _, a := range given {
-						if !slices.Contains(list, a) {
-							list = append(list, a)
-						}
-					}
-				case remove:
-					for _, a := range given {
-						if !slices.Contains(e.Aliases, a) {
-							return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: files.Path(),
-								Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " lists its aliases"}
-						}
-					}
-					list = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) })
-				}
-				if slices.Equal(list, e.Aliases) {
-					return nil
-				}
-				if err = s.Apply(crmem.Alias{Name: e.Name, Aliases: list}); err == nil {
-					e, err = s.Get(e.Name)
-				}
-				return err
-			})
-		}
-		switch {
-		case err != nil:
-			return err
-		case c.JSON:
-			return c.PrintJSON(e)
-		case len(given) == 0 && !none:
-			for _, a := range e.Aliases {
-				c.Out.WriteString(cli.Printable(a) + "\n")
+		show := len(given) == 0 && !none
+		e, err := c.aliases(cmd.Context(), name, show, func(s *crmem.Store, e crmem.Entry) ([]string, error) {
+			switch {
+			case add:
+				return withAliases(e.Aliases, given), nil
+			case remove:
+				return withoutAliases(s, e, given)
 			}
-		case len(e.Aliases) == 0:
-			c.Say("%s has no aliases", cli.Label(e.Name))
-		default:
-			c.Say("%s: %s", cli.Label(e.Name), cli.Printable(strings.Join(e.Aliases, ", ")))
+			return given, nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
+		return c.printAliases(e, show)
 	}
 	return cmd
+}
+
+// aliases returns the entry of a name. Unless show is set, it gives the entry
+// the aliases that change returns.
+func (c *app) aliases(ctx context.Context, name string, show bool, change func(*crmem.Store, crmem.Entry) ([]string, error)) (e crmem.Entry, err error) {
+	if show {
+		err = c.read(func(s *crmem.Store) (err error) {
+			e, err = get(s, name)
+			return err
+		})
+		return e, err
+	}
+	err = c.update(ctx, "alias", func(s *crmem.Store) ([]crmem.Op, error) {
+		if e, err = get(s, name); err != nil {
+			return nil, err
+		}
+		list, err := change(s, e)
+		if err != nil || slices.Equal(list, e.Aliases) {
+			return nil, err
+		}
+		e.Aliases = list
+		return []crmem.Op{crmem.Alias{Name: e.Name, Aliases: list}}, nil
+	})
+	return e, err
+}
+
+// withAliases returns list with the aliases of more that it does not contain.
+func withAliases(list, more []string) []string {
+	list = slices.Clone(list)
+	for _, a := range more {
+		if !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// withoutAliases returns the aliases of an entry without the given ones, which
+// it must have.
+func withoutAliases(s *crmem.Store, e crmem.Entry, given []string) ([]string, error) {
+	for _, a := range given {
+		if !slices.Contains(e.Aliases, a) {
+			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path(),
+				Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " shows what it has"}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) }), nil
+}
+
+// printAliases prints the aliases of an entry, one a line if show is set.
+func (c *app) printAliases(e crmem.Entry, show bool) error {
+	switch {
+	case c.JSON:
+		return c.PrintJSON(e)
+	case show:
+		for _, a := range e.Aliases {
+			c.Out.WriteString(cli.Printable(a) + "\n")
+		}
+	case len(e.Aliases) == 0:
+		c.Say("%s has no aliases", cli.Label(e.Name))
+	default:
+		c.Say("%s: %s", cli.Label(e.Name), cli.Printable(strings.Join(e.Aliases, ", ")))
+	}
+	return nil
 }
 
 // once leaves out the words that stand before already.

@@ -3,6 +3,7 @@ package main
 import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -26,15 +27,15 @@ daemon first. The next write of this program begins a version 2 log again.`,
 	}
 	cmd.Flags().IntVar(&logVersion, "log-version", 2, "begin a log of this `VERSION`, 1 or 2")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var did checkpointed
+		var did memtool.Checkpointed
 		var err error
 		switch logVersion {
 		case 1:
 			did, err = c.downgrade(cmd)
 		case 2:
-			err = c.write(cmd.Context(), "checkpoint", false, func(s *writer) error {
+			err = c.write(cmd.Context(), "checkpoint", false, func(s memtool.Store) error {
 				return c.Busy("writing the store", func() (err error) {
-					did, err = s.Checkpoint()
+					did, err = s.Checkpoint(cmd.Context())
 					return err
 				})
 			})
@@ -59,14 +60,14 @@ daemon first. The next write of this program begins a version 2 log again.`,
 }
 
 // downgrade checkpoints and begins a version 1 log.
-func (c *app) downgrade(cmd *cobra.Command) (did checkpointed, err error) {
+func (c *app) downgrade(cmd *cobra.Command) (did memtool.Checkpointed, err error) {
 	err = c.exclusive(cmd.Context(), "checkpoint", &crmem.Options{LogVersion: 1}, func(s *crmem.Store) error {
 		before := s.Stats()
 		if err := s.Checkpoint(); err != nil {
 			return err
 		}
 		after := s.Stats()
-		did = checkpointed{Folded: before.LogOps, Entries: after.Entries, Snapshot: after.SnapshotBytes}
+		did = memtool.Checkpointed{Folded: before.LogOps, Entries: after.Entries, Snapshot: after.SnapshotBytes}
 		return nil
 	})
 	return did, err

@@ -50,7 +50,7 @@ summary. Without a daemon the exit code is 8.`,
 		} else {
 			m.Id = args[0]
 		}
-		return c.asking(cmd.Context(), func(d *client.Client) error {
+		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
 			r, err := d.CompactSession(cmd.Context(), m)
 			if err != nil {
 				return err

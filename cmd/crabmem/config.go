@@ -12,6 +12,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 
 	"github.com/spf13/cobra"
@@ -216,11 +217,11 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	case err == nil:
 		notes, err := d.SetConfig(ctx, string(js))
 		if err := errors.Join(err, d.Close()); err != nil {
-			return notSet(lostAnswer(err))
+			return notSet(client.OutcomeUnknown(err))
 		}
 		a.Used, a.Notes = true, listOf(notes)
 	case classify(err).Kind != "no_daemon":
-		return needs(err)
+		return client.Unreachable(err)
 	default:
 		if err := vfs.MkdirAll(c.fs, filepath.Join(home, "run"), 0o700); err != nil {
 			return err

@@ -102,7 +102,7 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 			}
 			m.QuietStart, m.QuietEnd = &from, &to
 		}
-		return c.asking(cmd.Context(), func(d *client.Client) error {
+		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
 			i, err := d.CreateCron(cmd.Context(), m)
 			if err != nil {
 				return err
@@ -129,7 +129,7 @@ func (c *app) cronList() *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var list []*pb.CronInfo
-		if err := c.asking(cmd.Context(), func(d *client.Client) (err error) {
+		if err := c.withDaemon(cmd.Context(), func(d *client.Client) (err error) {
 			list, err = d.Crons(cmd.Context())
 			return err
 		}); err != nil {
@@ -167,7 +167,7 @@ func (c *app) cronRemove() *cobra.Command {
 		if err != nil {
 			return cli.Usagef("ID %q: want a number of crabmem cron list", args[0])
 		}
-		if err := c.asking(cmd.Context(), func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
+		if err := c.withDaemon(cmd.Context(), func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
 			return err
 		}
 		if c.JSON {

@@ -132,31 +132,26 @@ func (c *app) client() (*client.Client, error) {
 	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}}), nil
 }
 
-// running asks the home's daemon who it is, for up to helloWait.
+// running asks the home's daemon who it is, for up to client.HelloWait.
 func (c *app) running(ctx context.Context) (*client.Client, *pb.HelloReply, error) {
 	cl, err := c.client()
 	if err != nil {
 		return nil, nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, helloWait)
+	waiting, cancel := context.WithTimeout(ctx, client.HelloWait)
 	defer cancel()
 	h, err := cl.Hello(waiting)
 	if err != nil {
 		cl.Close()
-		if noResponse(ctx, err) {
-			return nil, nil, c.unresponsive(c.daemonPID(cl.Addr.Address), helloWait, err)
+		if client.IsTimeout(ctx, err) {
+			return nil, nil, c.unresponsive(c.daemonPID(cl.Addr.Address), client.HelloWait, err)
 		}
-		return nil, nil, unreachable(err)
+		if errors.As(err, new(*client.NoDaemonError)) {
+			err = client.Unreachable(err)
+		}
+		return nil, nil, err
 	}
 	return cl, h, nil
-}
-
-// unreachable makes an error of the client one of the command line.
-func unreachable(err error) error {
-	if e, ok := errors.AsType[*client.NoDaemonError](err); ok {
-		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Message: e.Error(), Remedy: "crabmem daemon start", Err: err}
-	}
-	return err
 }
 
 // startWait is how long a daemon may take until it answers: it may have to

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -53,70 +55,80 @@ the file with your text, and exits with 4.`,
 		if err != nil {
 			return err
 		}
-		file, err := c.editFile(before)
-		if err != nil {
-			return err
+		return c.edit(cmd.Context(), editor, before)
+	}
+	return cmd
+}
+
+// edit runs the editor on the content of an entry, and stores the result.
+func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error {
+	file, err := c.editFile(before)
+	if err != nil {
+		return err
+	}
+	remove := func() {
+		if err := c.fs.Remove(file); err != nil {
+			c.Warn(err.Error())
 		}
-		remove := func() {
-			if err := c.fs.Remove(file); err != nil {
-				c.Warn(err.Error())
-			}
+	}
+	if err := c.Wait(ctx, func() error { return c.runEditor(editor, file) }); err != nil {
+		remove()
+		if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == 130 || e.ProcessState.String() == "signal: "+os.Interrupt.String()) {
+			return &interrupted{os.Interrupt}
 		}
-		if err := c.Wait(cmd.Context(), func() error { return c.runEditor(editor, file) }); err != nil {
-			remove()
-			if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == 130 || e.ProcessState.String() == "signal: "+os.Interrupt.String()) {
-				return &interrupted{os.Interrupt}
-			}
-			return fmt.Errorf("the editor %q ended with an error, nothing was changed: %w", editor, err)
+		return fmt.Errorf("the editor %q ended with an error, nothing was changed: %w", editor, err)
+	}
+	text, err := vfs.ReadFile(c.fs, file, crmem.MaxContent)
+	if err == nil && !utf8.Valid(text) {
+		err = errors.New("the text is not valid UTF-8")
+	}
+	if err != nil {
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "edit", Message: err.Error() + "; the text is kept in " + file, Path: file, Err: err}
+	}
+	after := string(text)
+	if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
+		remove()
+		if c.JSON {
+			return c.PrintJSON(before)
 		}
-		text, err := vfs.ReadFile(c.fs, file, crmem.MaxContent)
-		if err == nil && !utf8.Valid(text) {
-			err = errors.New("the text is not valid UTF-8")
+		c.Say("%s is unchanged", cli.Label(before.Name))
+		return nil
+	}
+	e, err := c.storeEdited(ctx, before, after, file)
+	if err != nil {
+		f := classify(err)
+		if !strings.Contains(f.Message, file) {
+			f.Message += "; your text is kept in " + file
 		}
-		if err != nil {
-			return &cli.Failure{Code: cli.ExitFailure, Kind: "edit", Message: err.Error() + "; the text is kept in " + file, Path: file, Err: err}
-		}
-		after := string(text)
-		if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
-			remove()
-			if c.JSON {
-				return c.PrintJSON(before)
-			}
-			c.Say("%s is unchanged", cli.Label(before.Name))
-			return nil
-		}
-		var e crmem.Entry
-		err = c.write(cmd.Context(), "edit", false, func(s *writer) error {
+		return f
+	}
+	remove()
+	if c.JSON {
+		return c.PrintJSON(e)
+	}
+	c.Say("edited %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
+	return nil
+}
+
+// storeEdited replaces the content of an entry that is still as it was before the
+// edit. file contains the new content.
+func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file string) (e crmem.Entry, err error) {
+	err = c.write(ctx, "edit", false, func(s memtool.Store) error {
+		list, err := s.Update(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
-				return &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
+				return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
 					Message: cli.Quoted(before.Name) + " was changed meanwhile; your text is kept in " + file,
 					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + cli.ShellWord(file)}
 			}
-			if err != nil {
-				return err
-			}
-			if err := s.Apply(crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}); err != nil {
-				return err
-			}
-			e, err = s.Get(now.Name)
-			return err
+			return []crmem.Op{crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}}, err
 		})
-		if err != nil {
-			f := classify(err)
-			if !strings.Contains(f.Message, file) {
-				f.Message += "; your text is kept in " + file
-			}
-			return f
+		if err == nil {
+			e = list[0]
 		}
-		remove()
-		if c.JSON {
-			return c.PrintJSON(e)
-		}
-		c.Say("edited %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
-		return nil
-	}
-	return cmd
+		return err
+	})
+	return e, err
 }
 
 // editFile writes the content of e to a file that only its user can read, and

@@ -103,7 +103,7 @@ stops, the exit code is 8.`,
 			late := time.AfterFunc(during, func() { cancel(errEnough) })
 			defer late.Stop()
 		}
-		err := c.asking(ctx, func(d *client.Client) error {
+		err := c.withDaemon(ctx, func(d *client.Client) error {
 			seen := 0
 			for m, err := range d.Events(ctx) {
 				if err != nil {

@@ -45,15 +45,8 @@ forget removes an archive only with --archive; without it, forget exits with 4.`
 		if dry {
 			err = c.read(check)
 		} else {
-			err = c.write(cmd.Context(), "forget", false, func(s *writer) error {
-				files, err := s.Files()
-				if err == nil {
-					err = check(files)
-				}
-				if err != nil {
-					return err
-				}
-				return s.Apply(crmem.Remove{Name: name})
+			err = c.update(cmd.Context(), "forget", func(s *crmem.Store) ([]crmem.Op, error) {
+				return []crmem.Op{crmem.Remove{Name: name}}, check(s)
 			})
 		}
 		if err != nil {

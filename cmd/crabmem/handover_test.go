@@ -15,6 +15,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
@@ -347,13 +348,13 @@ func TestHandOver(t *testing.T) {
 	t.Run("recall", func(t *testing.T) {
 		c := newApp(nil, nil, nil)
 		c.home = p.home
-		f := recallFlags{limit: 5, explain: true}
-		a, path, ok := c.recallThere(t.Context(), crmem.Query{Text: "one", Limit: 5}, f)
+		o := recall.Options{Explain: true}
+		a, path, ok := c.recallFromDaemon(t.Context(), crmem.Query{Text: "one", Limit: 5}, o)
 		if !ok || path == "" || len(a.Hits) != 1 || a.Hits[0].Explain == nil {
 			t.Errorf("the daemon was not asked: %v, %q, %+v", ok, path, a)
 		}
 		c.db = filepath.Join(p.home, "other.db")
-		if _, _, ok := c.recallThere(t.Context(), crmem.Query{Text: "one", Limit: 5}, f); ok {
+		if _, _, ok := c.recallFromDaemon(t.Context(), crmem.Query{Text: "one", Limit: 5}, o); ok {
 			t.Error("the daemon was asked for another store")
 		}
 	})

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/errtable"
 )
 
 // maxLockFile bounds the text of a lock.
@@ -29,12 +27,6 @@ var stateNames = map[byte]string{
 }
 
 func isStopped(state byte) bool { return state == stateStopped || state == stateTraced }
-
-// noResponse reports whether a call of the daemon failed because the daemon did
-// not respond in time. It is false if ctx, the context of the command, ended.
-func noResponse(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.EAGAIN))
-}
 
 // daemonPID returns the process that holds the home of a socket, from its lock
 // file, or 0.
@@ -92,7 +84,7 @@ func describeProcess(pid int) (state, fix string) {
 
 // unresponsive returns the failure for a daemon that did not respond within
 // wait.
-func (c *app) unresponsive(pid int, wait time.Duration, err error) *cli.Failure {
+func (c *app) unresponsive(pid int, wait time.Duration, err error) *errtable.Error {
 	state, fix := describeProcess(pid)
 	message := fmt.Sprintf("call daemon: no response within %v", wait.Round(time.Millisecond))
 	switch {
@@ -101,12 +93,12 @@ func (c *app) unresponsive(pid int, wait time.Duration, err error) *cli.Failure 
 	case pid != 0:
 		message += fmt.Sprintf(": pid %d", pid)
 	}
-	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_response", Message: message, Remedy: fix, Err: err}
+	return &errtable.Error{Exit: errtable.ExitUnreachable, Kind: client.KindNoResponse, Message: message, Fix: fix, Err: err}
 }
 
 func isUnresponsive(err error) bool {
-	f, ok := errors.AsType[*cli.Failure](err)
-	return ok && f.Kind == "no_response"
+	e, ok := errors.AsType[*errtable.Error](err)
+	return ok && e.Kind == client.KindNoResponse
 }
 
 // stopped returns the failure for a daemon whose process is stopped, or nil.
@@ -115,7 +107,7 @@ func (c *app) stopped(pid int) error {
 		return nil
 	}
 	state, fix := describeProcess(pid)
-	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_response", Message: fmt.Sprintf("call daemon: pid %d %s", pid, state), Remedy: fix}
+	return &errtable.Error{Exit: errtable.ExitUnreachable, Kind: client.KindNoResponse, Message: fmt.Sprintf("call daemon: pid %d %s", pid, state), Fix: fix}
 }
 
 // stoppedDaemon is stopped for the daemon of this home.

@@ -21,7 +21,7 @@ func TestLockWaitBoundsHello(t *testing.T) {
 		lockWait string
 		most     time.Duration
 	}{
-		{"0s", minHelloWait}, {"1s", time.Second}, {"1500ms", 1500 * time.Millisecond}, {"4s", 4 * time.Second},
+		{"0s", client.MinHelloWait}, {"1s", time.Second}, {"1500ms", 1500 * time.Millisecond}, {"4s", 4 * time.Second},
 	} {
 		t.Run(test.lockWait, func(t *testing.T) {
 			t.Parallel()
@@ -53,10 +53,10 @@ func TestLockWaitBoundsHello(t *testing.T) {
 		})
 	}
 	for _, test := range []struct{ left, want time.Duration }{
-		{-time.Second, minHelloWait}, {0, minHelloWait}, {3 * time.Second, 3 * time.Second}, {time.Hour, helloWait},
+		{-time.Second, client.MinHelloWait}, {0, client.MinHelloWait}, {3 * time.Second, 3 * time.Second}, {time.Hour, client.HelloWait},
 	} {
-		if got := helloTimeout(test.left); got != test.want {
-			t.Errorf("helloTimeout(%v) = %v, want %v", test.left, got, test.want)
+		if got := client.HelloTimeout(test.left); got != test.want {
+			t.Errorf("client.HelloTimeout(%v) = %v, want %v", test.left, got, test.want)
 		}
 	}
 }

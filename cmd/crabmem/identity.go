@@ -93,7 +93,7 @@ func (c *app) exclusive(ctx context.Context, command string, o *crmem.Options, f
 // withoutDaemon runs f, which takes the lock of the store at path. It refuses a
 // store that a daemon serves.
 func (c *app) withoutDaemon(ctx context.Context, path string, f func() error) error {
-	return c.handOver(ctx, f, c.servesStore, func(*client.Client) error {
+	return c.localOrDaemon(ctx, f, c.servesStore, func(*client.Client) error {
 		return &cli.Failure{Code: cli.ExitConflict, Kind: "locked", Message: "lock " + path + ": held by a daemon", Path: path,
 			Remedy: "run crabmem daemon stop, then retry; crabmem verify works meanwhile"}
 	})

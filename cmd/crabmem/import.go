@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -178,16 +179,11 @@ func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]
 		}
 		return err
 	}
-	return c.write(ctx, "import", true, func(s *writer) error {
-		files, err := s.Files()
-		var ops []crmem.Op
-		if err == nil {
-			ops, err = plan(files)
-		}
-		if err != nil || len(ops) == 0 {
+	return c.write(ctx, "import", true, func(s memtool.Store) error {
+		return c.Busy("importing", func() error {
+			_, err := s.Update(ctx, plan)
 			return err
-		}
-		return c.Busy("importing", func() error { return s.Apply(ops...) })
+		})
 	})
 }
 

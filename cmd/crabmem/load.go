@@ -41,7 +41,7 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 		dir := args[0]
 		var r crmem.LoadReport
 		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
-		load := func(s *writer) error {
+		load := func(s memtool.Store) error {
 			p := c.Progress("loading " + dir)
 			o.Progress = p.Step
 			o.Confirm = func(r crmem.LoadReport) error {
@@ -49,15 +49,15 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 				return c.announce(r, dry)
 			}
 			return p.During(func() (err error) {
-				r, err = s.Load(dir, o)
+				r, err = s.Load(cmd.Context(), dir, o)
 				return err
 			})
 		}
 		var err error
 		if dry {
-			err = c.read(func(s *crmem.Store) error { return load(&writer{files: s}) })
+			err = c.read(func(s *crmem.Store) error { return load(memtool.Local(s)) })
 			if errors.Is(err, crmem.ErrNoStore) {
-				err = load(&writer{files: crmem.New(&crmem.Options{FS: c.fs, Now: c.now})})
+				err = load(memtool.Local(crmem.New(&crmem.Options{FS: c.fs, Now: c.now})))
 			}
 		} else {
 			err = c.write(cmd.Context(), "load", true, load)

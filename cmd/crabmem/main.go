@@ -88,6 +88,9 @@ type interrupted struct{ sig os.Signal }
 
 func (e *interrupted) Error() string { return fmt.Sprintf("stopped by signal: %s", e.sig) }
 
+// Is makes an interrupted a context.Canceled: it is the cause of that.
+func (e *interrupted) Is(target error) bool { return target == context.Canceled }
+
 func (e *interrupted) code() int {
 	if e.sig == syscall.SIGTERM {
 		return 143

@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/memtool"
 )
 
 // mcpStore is the store as the MCP server uses it, and the one place that
@@ -149,17 +150,18 @@ type written struct {
 // remember writes a note. Aliases replace the old ones; nil keeps them.
 func (m *mcpStore) remember(ctx context.Context, name, text string, aliases []string) (written, error) {
 	var out written
-	err := m.write(ctx, func(w *writer) error {
-		s, err := w.Files()
-		if err != nil {
-			return err
+	err := m.write(ctx, func(ctx context.Context, s memtool.Store) error {
+		err := s.Read(func(s *crmem.Store) error {
+			old, err := s.Get(name)
+			out = written{created: err != nil || old.Name != name}
+			if out.created {
+				out.similar = similarNames(s, name)
+			}
+			return nil
+		})
+		if err == nil {
+			out.entry, err = s.Remember(ctx, name, text, aliases)
 		}
-		old, err := s.Get(name)
-		out = written{created: err != nil || old.Name != name}
-		if out.created {
-			out.similar = similarNames(s, name)
-		}
-		out.entry, err = w.Remember(name, text, aliases)
 		return err
 	})
 	return out, err
@@ -192,16 +194,9 @@ func (e *aliasError) Error() string {
 // plan may be called more than once.
 func (m *mcpStore) change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
 	try := func() error {
-		return m.write(ctx, func(w *writer) error {
-			s, err := w.Files()
-			if err != nil {
-				return err
-			}
-			ops, err := plan(s)
-			if err != nil || len(ops) == 0 {
-				return err
-			}
-			return w.Apply(ops...)
+		return m.write(ctx, func(ctx context.Context, s memtool.Store) error {
+			_, err := s.Update(ctx, plan)
+			return err
 		})
 	}
 	err := try()
@@ -215,7 +210,7 @@ func (m *mcpStore) change(ctx context.Context, plan func(s *crmem.Store) ([]crme
 
 // write runs f on the store, as a command that changes it. Writes of this
 // process come one after the other.
-func (m *mcpStore) write(ctx context.Context, f func(w *writer) error) error {
+func (m *mcpStore) write(ctx context.Context, f func(ctx context.Context, s memtool.Store) error) error {
 	if m.readOnly {
 		return crmem.ErrReadOnly
 	}
@@ -231,7 +226,7 @@ func (m *mcpStore) write(ctx context.Context, f func(w *writer) error) error {
 	if err := m.secure(); err != nil {
 		return err
 	}
-	err := m.c.write(ctx, "mcp", true, f)
+	err := m.c.write(ctx, "mcp", true, func(s memtool.Store) error { return f(ctx, s) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rerr := m.retire(); rerr != nil {

@@ -46,7 +46,7 @@ continue. Without a daemon the exit code is 8.`,
 // models asks the daemon for its models, which ask may change, and shows them
 // or says what was done.
 func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) (*pb.ModelList, error)) error {
-	return c.asking(ctx, func(d *client.Client) error {
+	return c.withDaemon(ctx, func(d *client.Client) error {
 		r, err := ask(d)
 		if err != nil {
 			return err
@@ -169,7 +169,7 @@ func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]str
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), recallWait)
 	defer cancel()
-	_ = c.asking(ctx, func(d *client.Client) error { // no daemon, no names
+	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no names
 		r, err := d.Models(ctx)
 		for _, m := range r.GetModels() {
 			if cli.Printable(m.Name) == m.Name {

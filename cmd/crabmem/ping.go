@@ -26,7 +26,7 @@ daemon the exit code is 8.`,
   crabmem ping --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.asking(cmd.Context(), func(d *client.Client) error {
+		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
 			h, err := d.Hello(cmd.Context()) // connects
 			if err != nil {
 				return err

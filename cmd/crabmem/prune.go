@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,69 +50,71 @@ one of the flags and never removes notes.`,
 			}
 			limit = uint64(max(c.now().Add(-age).Unix(), 0))
 		}
-		var gone []crmem.Entry
-		choose := func(s *crmem.Store) {
-			gone = nil
-			for e := range s.All() {
-				if e.Kind == crmem.Archive {
-					gone = append(gone, e)
-				}
-			}
-			slices.SortStableFunc(gone, func(a, b crmem.Entry) int {
-				if a.CreatedAt != b.CreatedAt {
-					if a.CreatedAt > b.CreatedAt {
-						return -1
-					}
-					return 1
-				}
-				return int(min(max(int64(b.ID-a.ID), -1), 1))
-			})
+		old := func(s *crmem.Store) []crmem.Entry {
+			list := archives(s)
 			if byCount {
-				gone = gone[min(keep, len(gone)):]
+				list = list[min(keep, len(list)):]
 			}
-			gone = slices.DeleteFunc(gone, func(e crmem.Entry) bool { return byAge && e.CreatedAt >= limit })
+			return slices.DeleteFunc(list, func(e crmem.Entry) bool { return byAge && e.CreatedAt >= limit })
 		}
-		var err error
-		if dry {
-			err = c.read(func(s *crmem.Store) error { choose(s); return nil })
-		} else {
-			err = c.write(cmd.Context(), "prune", false, func(s *writer) error {
-				files, err := s.Files()
-				if err != nil {
-					return err
-				}
-				choose(files)
-				ops := make([]crmem.Op, len(gone))
-				for i, e := range gone {
-					ops[i] = crmem.Remove{Name: e.Name}
-				}
-				if len(ops) == 0 {
-					return nil
-				}
-				return s.Apply(ops...)
-			})
-		}
+		removed, err := c.prune(cmd.Context(), old, dry)
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			names := make([]string, len(gone))
-			for i, e := range gone {
-				names[i] = e.Name
-			}
-			return c.PrintJSON(map[string]any{"removed": names, "dry_run": dry})
-		}
-		verb := "removed"
-		if dry {
-			verb = "would remove"
-		}
-		for _, e := range gone {
-			c.Say("%s %s (%s, %s)", verb, cli.Label(e.Name), cli.Day(e.CreatedAt), cli.Size(int64(len(e.Content))))
-		}
-		c.Say("%s %s", verb, cli.Plural(len(gone), "archive", "archives"))
-		return nil
+		return c.printPruned(removed, dry)
 	}
 	return cmd
+}
+
+// archives returns the archives of a store, the newest first.
+func archives(s *crmem.Store) []crmem.Entry {
+	var list []crmem.Entry
+	for e := range s.All() {
+		if e.Kind == crmem.Archive {
+			list = append(list, e)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b crmem.Entry) int {
+		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return list
+}
+
+// prune removes the entries that choose returns, unless dry is set, and returns
+// them.
+func (c *app) prune(ctx context.Context, choose func(*crmem.Store) []crmem.Entry, dry bool) (removed []crmem.Entry, err error) {
+	if dry {
+		err = c.read(func(s *crmem.Store) error { removed = choose(s); return nil })
+		return removed, err
+	}
+	err = c.update(ctx, "prune", func(s *crmem.Store) ([]crmem.Op, error) {
+		removed = choose(s)
+		ops := make([]crmem.Op, len(removed))
+		for i, e := range removed {
+			ops[i] = crmem.Remove{Name: e.Name}
+		}
+		return ops, nil
+	})
+	return removed, err
+}
+
+func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
+	if c.JSON {
+		names := make([]string, len(removed))
+		for i, e := range removed {
+			names[i] = e.Name
+		}
+		return c.PrintJSON(map[string]any{"removed": names, "dry_run": dry})
+	}
+	verb := "removed"
+	if dry {
+		verb = "would remove"
+	}
+	for _, e := range removed {
+		c.Say("%s %s (%s, %s)", verb, cli.Label(e.Name), cli.Day(e.CreatedAt), cli.Size(int64(len(e.Content))))
+	}
+	c.Say("%s %s", verb, cli.Plural(len(removed), "archive", "archives"))
+	return nil
 }
 
 // parseAge reads a duration in years (365 days), weeks, days or what

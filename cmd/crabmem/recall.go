@@ -93,7 +93,7 @@ models count fewer tokens; models of other vendors may count more.`,
 				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
-		if a, path, ok := c.recallThere(cmd.Context(), q, f); ok {
+		if a, path, ok := c.recallFromDaemon(cmd.Context(), q, f.options(!c.JSON)); ok {
 			return c.recalled(a, q, f, path)
 		}
 		return c.read(func(s *crmem.Store) error { return c.recall(cmd.Context(), s, q, f) })
@@ -116,10 +116,16 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 	return q, nil
 }
 
+// options returns the options of a search. The snippets on a terminal need the
+// weights.
+func (f *recallFlags) options(weights bool) recall.Options {
+	return recall.Options{Explain: f.explain, Weights: weights, WhyNot: f.whyNot, Budget: f.budget}
+}
+
 func (c *app) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
 	var a *recall.Answer
 	err := c.Busy("searching", func() (err error) {
-		a, err = recall.Search(ctx, s, q, recall.Options{Explain: f.explain, Weights: true, WhyNot: f.whyNot, Budget: f.budget})
+		a, err = recall.Search(ctx, s, q, f.options(true))
 		return err
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -49,13 +50,16 @@ archive; it exits with 4. --kind archive creates an archive with a new name.`,
 			}
 		}
 		var e crmem.Entry
-		err = c.write(cmd.Context(), "remember", true, func(s *writer) (err error) {
+		err = c.write(cmd.Context(), "remember", true, func(s memtool.Store) (err error) {
 			if k == crmem.Note {
-				e, err = s.Remember(name, text, once(aliases))
+				e, err = s.Remember(cmd.Context(), name, text, once(aliases))
 				return err
 			}
-			if err = s.Apply(crmem.Add{Name: name, Content: text, Aliases: once(aliases), Kind: k}); err == nil {
-				e, err = s.Get(name)
+			list, err := s.Update(cmd.Context(), func(*crmem.Store) ([]crmem.Op, error) {
+				return []crmem.Op{crmem.Add{Name: name, Content: text, Aliases: once(aliases), Kind: k}}, nil
+			})
+			if err == nil {
+				e = list[0]
 			}
 			return err
 		})

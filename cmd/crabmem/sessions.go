@@ -61,7 +61,7 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 	if err != nil {
 		return nil, err
 	}
-	wait := c.lockStep() // handOver tries again
+	wait := c.lockStep() // localOrDaemon tries again
 	if command == "import" {
 		wait = c.lockWait // what is imported no daemon has
 	}
@@ -121,11 +121,11 @@ func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog
 // onSession changes a session here, or has the daemon do it that has the
 // session.
 func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
-	return c.handOver(ctx,
+	return c.localOrDaemon(ctx,
 		func() error { return c.Wait(ctx, here) },
 		func(h *pb.HelloReply) bool { return h.GetSessionsDir() == d.Path() },
 		func(daemon *client.Client) error {
-			return lostAnswer(there(daemon))
+			return client.OutcomeUnknown(there(daemon))
 		})
 }
 

@@ -52,7 +52,7 @@ exits with 4. The daemon sets the title of a session that it has loaded.`,
 			}, func(daemon *client.Client) error {
 				r, err := daemon.SetTitle(cmd.Context(), args[0], args[1])
 				s = namedSession{r.GetId(), r.GetFile(), r.GetTitle()}
-				return again(err)
+				return client.MarkRetryable(err)
 			})
 			if err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
@@ -124,60 +125,47 @@ func (c *app) read(f func(s *crmem.Store) error) error {
 	return errors.Join(f(s), s.Close())
 }
 
-// maxStale is how often a change is tried again because somebody else was
-// faster: each time, somebody was.
-const maxStale = 100
-
-// write runs f on the store, opened for writing. A missing one is an error
-// unless create is set; then the first write creates it. What f has made durable
-// stays, whatever follows. When a daemon has the store f may run several times,
-// and all but the last change nothing; so it does when the file is missing and
-// somebody else makes it meanwhile.
-func (c *app) write(ctx context.Context, command string, create bool, f func(s *writer) error) error {
+// write runs f on the store, opened for writing. A missing store is an error
+// unless create is set; then the first write creates it. What f has written is
+// durable, whatever follows.
+func (c *app) write(ctx context.Context, command string, create bool, f func(s memtool.Store) error) error {
 	if err := c.secureHome(); err != nil {
 		return err
 	}
-	var s *crmem.Store
-	open := func() error {
-		return c.Wait(ctx, func() (err error) {
-			s, err = c.open(&crmem.Options{
-				LockWait:    c.lockStep(),
-				Command:     "crabmem " + command,
-				FoldOnClose: crmem.FoldAuto,
-				MustExist:   !create,
-			})
-			return err
-		})
-	}
-	locked := func() error {
-		if err := open(); err != nil {
-			return err
-		}
-		err := f(&writer{c: c, ctx: ctx, files: s})
-		cerr := s.Close()
-		lost := errors.Is(cerr, crmem.ErrUnknown) || errors.Is(cerr, crmem.ErrStopped) || errors.Is(cerr, crmem.ErrForeign)
-		if err == nil && cerr != nil && !lost {
-			// The write is acknowledged and synced; the checkpoint failed.
-			c.Warn("closing the store: " + cerr.Error())
-			cerr = nil
-		}
-		if err == nil {
-			err = cerr
-		}
+	path, err := c.storePath()
+	if err != nil {
 		return err
 	}
-	ask := func(d *client.Client) error {
-		for try := 1; ; try++ {
-			w := &writer{c: c, ctx: ctx, d: d}
-			err := f(w)
-			cerr := w.close()
-			if try < maxStale && errors.Is(err, crmem.ErrStale) {
-				continue
-			}
-			return errors.Join(err, cerr)
-		}
+	s, err := client.OpenStore(ctx, client.StoreOptions{
+		Access: c.access(),
+		Path:   path,
+		Options: crmem.Options{
+			FS: c.fs, Now: c.now, Warn: c.Warn, Command: "crabmem " + command, FoldOnClose: crmem.FoldAuto, MustExist: !create,
+		},
+		Open: func(path string, o *crmem.Options) (s *crmem.Store, err error) {
+			err = c.Wait(ctx, func() (err error) {
+				s, err = c.open(o)
+				return err
+			})
+			return s, err
+		},
+	})
+	if err != nil {
+		return err
 	}
-	return c.handOver(ctx, locked, c.servesStore, ask)
+	err = f(s)
+	if cerr := s.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// update applies the operations that plan returns to a store that exists.
+func (c *app) update(ctx context.Context, command string, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
+	return c.write(ctx, command, false, func(s memtool.Store) error {
+		_, err := s.Update(ctx, plan)
+		return err
+	})
 }
 
 // servesStore reports whether a daemon has the store of this command line.

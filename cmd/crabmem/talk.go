@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
 
 	"github.com/spf13/cobra"
@@ -43,11 +44,11 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, 
 		return nil, err
 	}
 	t.Client, _, err = c.running(ctx)
-	if f, ok := errors.AsType[*cli.Failure](err); ok && f.Kind == "no_daemon" {
+	if e, ok := errors.AsType[*errtable.Error](err); ok && e.Kind == "no_daemon" {
 		if t.Model == config.Offline {
 			t.Client, t.End, err = c.serveHere(ctx)
 		} else {
-			f.Remedy += "; --model offline needs none"
+			e.Fix += "; --model offline needs none"
 		}
 	}
 	if err != nil {
@@ -123,7 +124,7 @@ func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 // said makes what the daemon answered, and what came in between, an error of
 // the command line.
 func said(err error) error {
-	if err == nil || errors.As(err, new(*cli.Failure)) || errors.As(err, new(*interrupted)) {
+	if err == nil || errors.As(err, new(*cli.Failure)) || errors.As(err, new(*errtable.Error)) || errors.As(err, new(*interrupted)) {
 		return err
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok {
@@ -151,7 +152,7 @@ func said(err error) error {
 	var lost net.Error
 	switch {
 	case errors.As(err, new(*client.NoDaemonError)), errors.As(err, new(*client.SkewError)):
-		return needs(err)
+		return client.Unreachable(err)
 	case errors.Is(err, wire.ErrClosed), errors.Is(err, wire.ErrTruncated), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.As(err, &lost):
 		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "lost", Message: "the connection to the daemon was lost: " + err.Error(),
 			Remedy: "crabmem daemon start, then send the message again; the session has the messages so far", Err: err}

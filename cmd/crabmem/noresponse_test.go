@@ -12,9 +12,9 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// TestLostAnswer has a daemon die between a request and its answer: what can be
-// done again is, and of the rest the command says that it does not know.
-func TestLostAnswer(t *testing.T) {
+// TestNoResponse stops a daemon between a request and its response. A command
+// repeats a request that has the same effect; otherwise the outcome is unknown.
+func TestNoResponse(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		code int

@@ -155,7 +155,7 @@ func (m *mcpStore) remember(ctx context.Context, name, text string, aliases []st
 			old, err := s.Get(name)
 			out = written{created: err != nil || old.Name != name}
 			if out.created {
-				out.similar = similarNames(s, name)
+				out.similar = memtool.SimilarNames(s, name)
 			}
 			return nil
 		})

@@ -1,4 +1,4 @@
-package main
+package memtool
 
 import (
 	"strings"
@@ -7,13 +7,13 @@ import (
 	"crabmem/crmem"
 )
 
-// maxSimilar is how many names are pointed out.
+// maxSimilar limits the result of SimilarNames.
 const maxSimilar = 5
 
-// similarNames returns the names of entries that a new one of that name may be
-// a second time: the same words, one typed wrong, or a name of which it is an
-// alias.
-func similarNames(s *crmem.Store, name string) []string {
+// SimilarNames returns the names of at most maxSimilar entries that a new entry of
+// the name may duplicate: their names differ in case, signs or a typing error, or
+// the name is an alias of them.
+func SimilarNames(s *crmem.Store, name string) []string {
 	var like []string
 	want := foldName(name)
 	for e := range s.All() {

@@ -14,6 +14,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -243,7 +244,7 @@ func viewFile(e crmem.Entry, between []int) (string, error) {
 		}
 		fmt.Fprintf(&b, "%6d\t%s\n", n, line)
 	}
-	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", e.Name, marked(b.String()), more), nil
+	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", e.Name, memtool.Fence(b.String()), more), nil
 }
 
 // viewDirectory lists two levels, with the sizes of all that is below.
@@ -281,7 +282,7 @@ func viewDirectory(path string, list []crmem.Entry) string {
 	}
 	listing := b.String()
 	if len(shown) > 0 {
-		listing = marked(listing) + more
+		listing = memtool.Fence(listing) + more
 	}
 	return fmt.Sprintf("Here're the files and directories up to 2 levels deep in %s, excluding hidden items and node_modules:\n%s", path, listing)
 }
@@ -363,7 +364,7 @@ func (s *mcpServer) replaceInMemory(ctx context.Context, path, from, to string) 
 		shown = around(text, lineOf(text, at[0]), strings.Count(to, "\n"))
 		return text, nil
 	})
-	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + marked(shown), err
+	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + memtool.Fence(shown), err
 }
 
 // occurrences are where a text begins in another, at most a hundred.

@@ -13,6 +13,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/memtool"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -148,7 +149,7 @@ func (out *recallOut) text() string {
 	if b.Len() == 0 {
 		return head
 	}
-	return head + "\n" + marked(b.String())
+	return head + "\n" + memtool.Fence(b.String())
 }
 
 type getIn struct {
@@ -199,7 +200,7 @@ func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, erro
 	if len(out.Aliases) > 0 {
 		head += ", also " + cli.Printable(strings.Join(out.Aliases, ", "))
 	}
-	text := marked(head + "\n\n" + out.Content)
+	text := memtool.Fence(head + "\n\n" + out.Content)
 	if out.Next > 0 {
 		text += fmt.Sprintf("\nthere is more: ask again with offset %d", out.Next)
 	}
@@ -270,7 +271,7 @@ func (s *mcpServer) listMemories(_ context.Context, in listIn) (string, listOut,
 	}
 	text := fmt.Sprintf("%d of %s", len(out.Items), cli.Plural(out.Total, "entry", "entries"))
 	if len(out.Items) > 0 {
-		text += "\n" + marked(b.String())
+		text += "\n" + memtool.Fence(b.String())
 	}
 	if out.Next != "" {
 		text += "\nthere are more: ask again with cursor " + out.Next

@@ -12,6 +12,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/budget"
+	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 
@@ -152,7 +153,7 @@ func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string
 		head += fmt.Sprintf(", no room for %d more: raise budget_tokens", out.LeftOut)
 	}
 	if len(out.Hits) > 0 {
-		head += "\n" + marked(b.String())
+		head += "\n" + memtool.Fence(b.String())
 	}
 	return head, out, nil
 }

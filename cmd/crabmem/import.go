@@ -86,13 +86,6 @@ import. For ChatGPT, import keeps the branch that ends in the current message.`,
 		if from != "" && !slices.Contains(importer.Kinds, from) {
 			return cli.Usagef("--from %q: want %s", from, strings.Join(importer.Kinds, ", "))
 		}
-		in := &importer.Source{FS: c.fs, Path: args[0], Kind: from}
-		if err := c.detectSource(cmd.Context(), in); err != nil {
-			return err
-		}
-		if from == "" && in.Kind != importer.Crabmem {
-			c.Say("%s looks like %s", cli.Printable(inputName(args[0])), in.Kind)
-		}
 		mode := importer.Refuse
 		switch {
 		case replace:
@@ -100,35 +93,47 @@ import. For ChatGPT, import keeps the branch that ends in the current message.`,
 		case skip:
 			mode = importer.Keep
 		}
-		a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
-		var err error
-		switch {
-		case importer.IsChats(in.Kind):
-			err = c.importChats(cmd.Context(), in, a)
-		case importer.IsTree(in.Kind), in.Kind == importer.Mem0:
-			err = c.importMemory(cmd.Context(), in, mode, a)
-		default:
-			err = c.importEntries(cmd.Context(), in, mode, a)
-		}
-		if err != nil {
-			return err
-		}
-		c.importedLeft(a)
-		if c.JSON {
-			return c.PrintJSON(a)
-		}
-		verb := "imported"
-		if dry {
-			verb = "would import"
-		}
-		what := cli.Plural(a.Added, "entry", "entries")
-		if importer.IsChats(in.Kind) {
-			what = cli.Plural(a.Added, "session", "sessions")
-		}
-		c.Say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
-		return nil
+		return c.importFrom(cmd.Context(), &importer.Source{FS: c.fs, Path: args[0], Kind: from}, mode, dry)
 	}
 	return cmd
+}
+
+// importFrom imports a source, whose format it detects if none is set.
+func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer.Mode, dry bool) error {
+	detect := in.Kind == ""
+	if err := c.detectSource(ctx, in); err != nil {
+		return err
+	}
+	if detect && in.Kind != importer.Crabmem {
+		c.Say("%s looks like %s", cli.Printable(inputName(in.Path)), in.Kind)
+	}
+	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
+	var err error
+	switch {
+	case importer.IsChats(in.Kind):
+		err = c.importChats(ctx, in, a)
+	case importer.IsTree(in.Kind), in.Kind == importer.Mem0:
+		err = c.importMemory(ctx, in, mode, a)
+	default:
+		err = c.importEntries(ctx, in, mode, a)
+	}
+	if err != nil {
+		return err
+	}
+	c.importedLeft(a)
+	if c.JSON {
+		return c.PrintJSON(a)
+	}
+	verb := "imported"
+	if dry {
+		verb = "would import"
+	}
+	what := cli.Plural(a.Added, "entry", "entries")
+	if importer.IsChats(in.Kind) {
+		what = cli.Plural(a.Added, "session", "sessions")
+	}
+	c.Say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
+	return nil
 }
 
 // importEntries imports entries, a line each.

@@ -48,7 +48,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			}
 			stop := &interrupted{sig}
 			cancel(stop)
-			if err, ended := c.windDown(done, signals); ended && c.serving.Load() {
+			if err, ended := c.awaitShutdown(done, signals); ended && c.serving.Load() {
 				return c.report(err) // this is how a daemon is ended
 			}
 			if t := c.terminal.Load(); t != nil {
@@ -59,9 +59,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 }
 
-// windDown returns when the command has ended, when it only waits, at a
+// awaitShutdown returns when the command has ended, when it only waits, at a
 // second signal, or after the grace, which one that serves sets itself.
-func (c *app) windDown(done <-chan error, signals <-chan os.Signal) (err error, ended bool) {
+func (c *app) awaitShutdown(done <-chan error, signals <-chan os.Signal) (err error, ended bool) {
 	end := time.After(grace)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -26,10 +26,10 @@ func (d *Daemon) stats(r *request) error {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	s.MemoryBytes = m.HeapAlloc
-	for _, l := range d.live.list() {
+	for _, l := range d.loaded.List() {
 		s.LiveSessions++
-		s.RunsWaiting += uint32(l.waiting.Load())
-		if l.active() {
+		s.RunsWaiting += uint32(l.Waiting())
+		if l.Active() {
 			s.ActiveSessions++
 		}
 	}

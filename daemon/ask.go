@@ -87,34 +87,46 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 		select {
 		case <-changed:
 		case <-wait.C:
-			return refuse(404, "not_found", "no pending ask_user for session %d", session)
+			return sessionErrorf(404, "not_found", "no pending ask_user for session %d", session)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
+// Asking reports whether a question in a session awaits a reply.
+func (m *Manager) Asking(session uint64) bool { return m.asks.waiting(session) }
+
+// Reply answers the question of a session.
+func (m *Manager) Reply(ctx context.Context, session uint64, reply string) error {
+	return m.asks.answer(ctx, session, reply)
+}
+
+// Tools returns ask_user and delegate.
+func (m *Manager) Tools() []tool.Tool { return []tool.Tool{m.askTool(), m.delegateTool()} }
+
 type askArgs struct {
 	Questions []agent.Question `json:"questions" jsonschema:"what to ask, all at once"`
 }
 
-type streamingKey struct{}
+// interactiveKey is the context key of Run.Interactive.
+type interactiveKey struct{}
 
 const maxQuestions = 32
 
 // askTool is ask_user. Its result is what the client replied, word for word.
-func (d *Daemon) askTool() tool.Tool {
+func (m *Manager) askTool() tool.Tool {
 	return tool.New(tool.AskUser, "Ask the user, and wait for the reply. Only for what you cannot find out yourself.",
 		func(ctx context.Context, c tool.Call, args askArgs) (string, error) {
 			switch {
-			case ctx.Value(streamingKey{}) == nil:
+			case ctx.Value(interactiveKey{}) != true:
 				return "", errors.New("ask_user is only available in streaming mode")
 			case len(args.Questions) == 0 || len(args.Questions) > maxQuestions:
 				return "", fmt.Errorf("invalid arguments: want 1 to %d questions", maxQuestions)
 			}
-			timeout := d.setup().config.Ask.Timeout
-			q := d.asks.begin(c.Session)
-			defer d.asks.end(c.Session, q)
+			timeout := m.o.Setup().Config.Ask.Timeout
+			q := m.asks.begin(c.Session)
+			defer m.asks.end(c.Session, q)
 			agent.Emit(ctx, agent.Event{Kind: agent.AskUser, Questions: args.Questions})
 			late := time.NewTimer(timeout)
 			defer late.Stop()
@@ -134,7 +146,7 @@ func (d *Daemon) askTool() tool.Tool {
 			case <-ctx.Done():
 				why = errors.New("ask_user cancelled: the run ended")
 			}
-			d.asks.end(c.Session, q)
+			m.asks.end(c.Session, q)
 			select {
 			case reply, ok := <-q.reply: // whoever sent it was told that it arrived
 				if ok {

@@ -11,7 +11,7 @@ import (
 // createCron adds an entry for a session that is live, or is opened for it. It
 // is also bound to the session's file: session numbers restart with the daemon.
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
-	l, err := d.named(r.ctx, m.Session, m.StoredId)
+	l, err := d.loaded.Named(r.ctx, m.Session, m.StoredId)
 	if err != nil {
 		return err
 	}
@@ -61,9 +61,9 @@ func (d *Daemon) cronInfo(c cron.Cron) *pb.CronInfo {
 	info.Stopped = info.Failures >= cronFailures
 	if c.SessionFile != "" {
 		info.Session = 0
-		for _, l := range d.live.list() {
-			if l.log.ID() == c.SessionFile {
-				info.Session = l.id
+		for _, l := range d.loaded.List() {
+			if l.StoredID() == c.SessionFile {
+				info.Session = l.ID()
 			}
 		}
 	}

@@ -74,8 +74,7 @@ type Daemon struct {
 	current   atomic.Pointer[setup]
 	reloading sync.Mutex
 
-	live   sessions
-	asks   *asks
+	loaded *Manager
 	events hub
 
 	metrics metrics
@@ -104,7 +103,7 @@ var ErrRunning = errors.New("a daemon runs already")
 // Open opens a home, and creates it when it is missing. One daemon at a time
 // has it: [ErrRunning].
 func Open(o Options) (*Daemon, error) {
-	d := &Daemon{opts: o, fs: o.FS, log: o.Log, now: o.Now, asks: newAsks(), dir: o.Dir}
+	d := &Daemon{opts: o, fs: o.FS, log: o.Log, now: o.Now, dir: o.Dir}
 	if d.fs == nil {
 		d.fs = vfs.OS{}
 	}
@@ -185,6 +184,13 @@ func (d *Daemon) openAll() error {
 		d.log.Warn("a skill is not used", "error", err)
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
+	d.loaded = newManager(managerOptions{
+		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Store: d.store, Logs: d.sessions, Forget: d.files.Forget, Ran: d.metrics.ran,
+		Setup: func() Setup {
+			s := d.setup()
+			return Setup{Config: s.config, Runner: s.runner, Agents: s.agents}
+		},
+	})
 	d.mcp = mcp.New(mcp.Options{
 		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh,
 	})
@@ -234,7 +240,7 @@ func (d *Daemon) build(c *config.Config) error {
 	s := &setup{config: c, models: models}
 	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.opts.Hooks)
 	s.runner = agent.NewRunner(models, hooks)
-	s.runner.BeforeSummary, s.runner.Archive = d.beforeSummary, d.archive
+	s.runner.BeforeSummary, s.runner.Archive = d.loaded.BeforeSummary, d.loaded.Archive
 	d.mcp.Set(d.mcpServers(c))
 	d.buildAgents(s)
 	d.current.Store(s)
@@ -323,11 +329,12 @@ func modelOf(a config.Agent, c *config.Config) string {
 }
 
 func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
-	set.Add(d.mcp.Tool(), d.askTool(), d.delegateTool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
+	set.Add(d.mcp.Tool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
 		if c.Narrow != nil {
 			c.Narrow(sk.Bound(c.Scope))
 		}
 	}))
+	set.Add(d.loaded.Tools()...)
 	set.Add(d.memoryTools()...)
 	hidden := d.hidden(c)
 	d.files.Hide(hidden)
@@ -384,13 +391,8 @@ func (d *Daemon) sessionIndex() (*search.Index, error) {
 
 // stop ends every run, and waits for them until ctx ends.
 func (d *Daemon) stop(ctx context.Context) {
-	for _, l := range d.live.list() {
-		l.stop(errStopping)
-	}
-	for _, l := range d.live.all() {
-		if l.turn.Acquire(ctx, 1) == nil {
-			l.turn.Release(1)
-		}
+	if d.loaded != nil {
+		d.loaded.Stop(ctx, errStopping)
 	}
 }
 

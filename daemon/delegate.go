@@ -39,10 +39,10 @@ type tasksKey struct{}
 // delegateTool is delegate: each task is a run of another agent in a session
 // of its own, which is over with the run. What it may do is what it and the
 // caller may do, so that no chain of them does more.
-func (d *Daemon) delegateTool() tool.Tool {
+func (m *Manager) delegateTool() tool.Tool {
 	return tool.New(tool.Delegate, "Give tasks to other agents, and wait for what they say.",
 		func(ctx context.Context, c tool.Call, args delegateArgs) (string, error) {
-			limits := d.setup().config.Delegate
+			limits := m.o.Setup().Config.Delegate
 			switch {
 			case len(args.Tasks) == 0:
 				return "", errors.New("no tasks provided")
@@ -70,7 +70,7 @@ func (d *Daemon) delegateTool() tool.Tool {
 			for i, t := range args.Tasks {
 				wg.Go(func() {
 					o := outcome{Agent: t.Agent}
-					text, err := d.delegate(ctx, c, t)
+					text, err := m.delegate(ctx, c, t)
 					if err != nil {
 						text = err.Error()
 						o.Error = &text
@@ -91,26 +91,25 @@ func (d *Daemon) delegateTool() tool.Tool {
 		})
 }
 
-func (d *Daemon) delegate(ctx context.Context, c tool.Call, t task) (string, error) {
-	s := d.setup()
-	if _, ok := s.agents[t.Agent]; !ok {
+func (m *Manager) delegate(ctx context.Context, c tool.Call, t task) (string, error) {
+	s := m.o.Setup()
+	if _, ok := s.Agents[t.Agent]; !ok {
 		return "", notRegistered(t.Agent)
 	}
 	if t.Message == "" {
 		return "", errors.New("the task has no message")
 	}
-	if timeout := s.config.Tasks.Timeout; timeout > 0 {
+	if timeout := s.Config.Tasks.Timeout; timeout > 0 {
 		var cancel func()
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the task took longer than %s", timeout))
 		defer cancel()
 	}
-	l, err := d.create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, c.Dir, c.Scope)
+	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, c.Dir, c.Scope)
 	if err != nil {
 		return "", err
 	}
-	defer d.drop(l)
-	// It has nobody to ask.
-	r := run{live: l, content: t.Message, sender: l.createdBy, depth: c.Depth + 1}
-	err = d.run(context.WithValue(ctx, streamingKey{}, nil), &r)
-	return r.answer, err
+	defer m.Kill(l)
+	r := Run{Session: l, Content: t.Message, Sender: l.createdBy, depth: c.Depth + 1}
+	err = m.Run(ctx, &r)
+	return r.Answer, err
 }

@@ -61,7 +61,7 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 	case *pb.ClientMessage_SubscribeEvents:
 		return d.subscribe(r)
 	case *pb.ClientMessage_ReplyToAsk:
-		if err := d.asks.answer(r.ctx, m.ReplyToAsk.GetSession(), m.ReplyToAsk.GetContent()); err != nil {
+		if err := d.loaded.Reply(r.ctx, m.ReplyToAsk.GetSession(), m.ReplyToAsk.GetContent()); err != nil {
 			return err
 		}
 		return r.pong()

@@ -55,6 +55,9 @@ func message(err error) *pb.ErrorMsg {
 		}
 		return &pb.ErrorMsg{Code: f.code, Message: text, Kind: f.kind, Path: f.path, Remedy: f.remedy}
 	}
+	if e, ok := errors.AsType[*sessionError](err); ok {
+		return &pb.ErrorMsg{Code: e.Code, Message: e.Text, Kind: e.Kind, Remedy: e.Fix}
+	}
 	row := errtable.Find(err)
 	if row.Family == errtable.Other {
 		row = errtable.Find(err, ownRows...)

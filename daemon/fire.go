@@ -234,20 +234,20 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	if c.Args != "" {
 		text += " " + c.Args
 	}
-	return d.run(ctx, &run{live: l, content: text, sender: "cron"})
+	return d.loaded.Run(ctx, &Run{Session: l, Content: text, Sender: "cron"})
 }
 
-func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*live, error) {
+func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*Session, error) {
 	if c.SessionFile == "" {
 		// It was written by another program, in whose run the number meant one.
 		return nil, fmt.Errorf("it names no session's file: create it anew, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
 	}
-	l, err := d.open(ctx, c.SessionFile, "")
+	l, err := d.loaded.Open(ctx, c.SessionFile, "")
 	if err != nil {
 		return nil, err
 	}
-	if l.id != c.Session {
-		if err := d.crons.Bind(c.ID, l.id, c.SessionFile); err != nil {
+	if l.ID() != c.Session {
+		if err := d.crons.Bind(c.ID, l.ID(), c.SessionFile); err != nil {
 			return nil, err
 		}
 	}

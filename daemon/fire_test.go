@@ -15,6 +15,7 @@ import (
 	_ "time/tzdata"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
@@ -83,14 +84,27 @@ func (d *Daemon) firingFor(t *testing.T, forth time.Duration) {
 	<-done
 }
 
+// messages returns the history of a loaded session.
+func (d *Daemon) messages(t *testing.T, id uint64) (ms []sessionlog.Message) {
+	t.Helper()
+	err := d.loaded.With(t.Context(), id, func(_ context.Context, _ Setup, _ *agent.Agent, s *agent.Session) error {
+		ms = s.Messages
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ms
+}
+
 func mustCreate(t *testing.T, d *Daemon, c cron.Cron) cron.Cron {
 	t.Helper()
 	if c.SessionFile == "" {
-		l, err := d.resolve(t.Context(), &begin{agent: "crab", sender: "user"})
+		l, err := d.loaded.Resolve(t.Context(), &Request{Agent: "crab", Sender: "user"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Session, c.SessionFile = l.id, l.log.ID()
+		c.Session, c.SessionFile = l.ID(), l.StoredID()
 	}
 	c, err := d.crons.Create(c)
 	if err != nil {
@@ -116,18 +130,18 @@ func TestCronFires(t *testing.T) {
 		if list := d.crons.List(); len(list) != 1 || list[0].Skill != "feeds" {
 			t.Errorf("the table has %v", list)
 		}
-		l := d.live.list()[0]
-		if l.session.Messages[0].Content != "/greet" || len(l.session.Messages) != 6 {
-			t.Errorf("the session has %v", l.session.Messages)
+		l := d.loaded.List()[0]
+		if ms := d.messages(t, l.ID()); len(ms) != 6 || ms[0].Content != "/greet" {
+			t.Errorf("the session has %v", ms)
 		}
-		id := l.log.ID()
+		id := l.StoredID()
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
 		d, m = bubble(t, fs)
 		defer d.Close()
 		// Numbers of sessions begin anew: another one has that of ours.
-		if _, err := d.create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, "", tool.Unbounded()); err != nil {
+		if _, err := d.loaded.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, "", tool.Unbounded()); err != nil {
 			t.Fatal(err)
 		}
 		d.firingFor(t, 30*time.Minute)

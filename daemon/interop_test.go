@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -121,8 +123,9 @@ func TestReferenceTitle(t *testing.T) {
 	if id != "crab_user_1" {
 		t.Fatalf("id %s", id)
 	}
-	l := s.live.list()[0]
-	if err := l.log.SetTitle("My Title!"); err != nil {
+	if err := s.loaded.With(t.Context(), 1, func(_ context.Context, _ Setup, _ *agent.Agent, h *agent.Session) error {
+		return h.Log.SetTitle("My Title!")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.one(send(&pb.SendMsg{Content: "and?"})).GetResponse(); r.GetContent() != "again" || r.StoredId != id {

@@ -171,10 +171,10 @@ func (d *Daemon) metricsText(server *wire.Server) []byte {
 	x.gauge("crabmem_store_snapshot_bytes", "Bytes of the store's file.", float64(st.SnapshotBytes))
 	x.gauge("crabmem_store_log_bytes", "Bytes of the store's log.", float64(st.LogBytes))
 	live, active, waiting := 0, 0, 0
-	for _, l := range d.live.list() {
+	for _, l := range d.loaded.List() {
 		live++
-		waiting += int(l.waiting.Load())
-		if l.active() {
+		waiting += l.Waiting()
+		if l.Active() {
 			active++
 		}
 	}

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// names are locks, one for each name that anybody wants.
-type names struct {
+// nameLocks are locks by name.
+type nameLocks struct {
 	mu   sync.Mutex
-	held map[string]*name
+	held map[string]*nameLock
 }
 
-type name struct {
-	wanted int           // by how many: those that wait, and the one that has it
-	turn   chan struct{} // has room for one
+type nameLock struct {
+	wanted int           // waiters and the holder
+	turn   chan struct{} // capacity 1; full while the lock is held
 }
 
-// lock waits for a name, until ctx ends.
-func (n *names) lock(ctx context.Context, of string) (unlock func(), err error) {
+// lock waits for the lock of a name until ctx ends.
+func (n *nameLocks) lock(ctx context.Context, of string) (unlock func(), err error) {
 	n.mu.Lock()
 	if n.held == nil {
-		n.held = make(map[string]*name)
+		n.held = make(map[string]*nameLock)
 	}
 	l := n.held[of]
 	if l == nil {
-		l = &name{turn: make(chan struct{}, 1)}
+		l = &nameLock{turn: make(chan struct{}, 1)}
 		n.held[of] = l
 	}
 	l.wanted++

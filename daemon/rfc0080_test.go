@@ -44,11 +44,11 @@ func TestRFC0080(t *testing.T) {
 				fs := vfs.NewMem()
 				d, m := bubble(t, fs)
 				defer d.Close()
-				l, err := d.resolve(t.Context(), &begin{agent: "crab", sender: "user"})
+				l, err := d.loaded.Resolve(t.Context(), &Request{Agent: "crab", Sender: "user"})
 				if err != nil {
 					t.Fatal(err)
 				}
-				f(t, d, m, l.id, fs)
+				f(t, d, m, l.ID(), fs)
 			})
 		})
 	}
@@ -88,9 +88,8 @@ func TestRFC0080(t *testing.T) {
 	in("skill: fired as /{skill} slash command into the session.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "check-feeds", Session: session, Timezone: "UTC"}))
 		d.firingFor(t, 2*time.Minute)
-		l, err := d.live.get(session)
-		if err != nil || len(l.session.Messages) != 2 || l.session.Messages[0].Content != "/check-feeds" {
-			t.Errorf("the session has %v, %v", l.session.Messages, err)
+		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Content != "/check-feeds" {
+			t.Errorf("the session has %v", ms)
 		}
 	})
 	in("session: target session ID. The session determines the agent.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
@@ -99,7 +98,7 @@ func TestRFC0080(t *testing.T) {
 		}
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		d.firingFor(t, 2*time.Minute)
-		if l := d.live.list(); len(l) != 1 || l[0].agent != "crab" || l[0].messages.Load() != 2 {
+		if l := d.loaded.List(); len(l) != 1 || l[0].Agent() != "crab" || l[0].Messages() != 2 {
 			t.Errorf("it ran elsewhere: %v", l)
 		}
 	})
@@ -205,19 +204,14 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("%d entries", n)
 		}
 		d.firingFor(t, 2*time.Minute)
-		l, err := d.live.get(session)
-		if err != nil || l.messages.Load() != 2 {
-			t.Errorf("the session has %d messages, %v", l.messages.Load(), err)
+		if ms := d.messages(t, session); len(ms) != 2 {
+			t.Errorf("the session has %d messages", len(ms))
 		}
 	})
 	in("The cron sends content /{skill} and sender cron; output goes to session history only.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		d.firingFor(t, 2*time.Minute)
-		l, err := d.live.get(session)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ms := l.session.Messages; len(ms) != 2 || ms[0].Sender != "cron" || ms[1].Role != sessionlog.RoleAssistant || ms[1].Content != "done" {
+		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Sender != "cron" || ms[1].Role != sessionlog.RoleAssistant || ms[1].Content != "done" {
 			t.Errorf("the session has %+v", ms)
 		}
 	})

@@ -1,153 +1,63 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/agent"
-	"crabmem/daemon/config"
 	"crabmem/daemon/wire/pb"
 )
 
-// begin is what a request to run an agent says, of both kinds.
-type begin struct {
-	agent, content, sender string
-	session                *uint64
-	cwd, resume, model     *string
-	newChat                bool
+// runRequest is a request to run an agent, of both kinds.
+type runRequest struct {
+	Request
+	content, model string
 }
 
-func sendBegin(m *pb.SendMsg) *begin {
-	return &begin{m.Agent, m.Content, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.Model, m.NewChat}
+func sendRequest(m *pb.SendMsg) *runRequest {
+	return &runRequest{Request{m.Agent, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.NewChat}, m.Content, m.GetModel()}
 }
 
-func streamBegin(m *pb.StreamMsg) *begin {
-	return &begin{m.Agent, m.Content, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.Model, m.NewChat}
+func streamRequest(m *pb.StreamMsg) *runRequest {
+	return &runRequest{Request{m.Agent, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.NewChat}, m.Content, m.GetModel()}
 }
 
-// prepare finds the session. The agent that nobody names is the session's or,
-// where that is not named either, crab.
-func (d *Daemon) prepare(ctx context.Context, q *begin) (*live, error) {
-	named := q.agent != ""
-	if !named {
-		q.agent = config.Crab
-	}
-	l, err := d.resolve(ctx, q)
-	if err == nil && !named {
-		q.agent = l.agent
-	}
-	return l, err
-}
+func remote(identity string) bool { return Remote(identity) }
 
-// run is one run of a session's agent, and what came of it.
-type run struct {
-	live    *live
-	content string
-	sender  string
-	model   string // "" is the agent's
-	depth   int
-	each    func(agent.Event) error // its error ends the run; nil = nobody looks
-
-	answer string
-	usage  agent.TokenUsage
-}
-
-// run waits for the session's turn and runs its agent. It ends with ctx, on
-// request, and when the session is killed; what was produced until then is in
-// the session.
-func (d *Daemon) run(ctx context.Context, r *run) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if r.depth == 0 {
-		ctx = context.WithValue(ctx, tasksKey{}, new(atomic.Int32))
-	}
-	l := r.live
-	dir, err := d.begin(ctx, l, cancel)
-	if err != nil {
-		return err
-	}
-	began := d.now()
-	defer func() {
-		d.metrics.ran(d.now().Sub(began))
-		d.end(l, began, err)
-	}()
-	s := d.setup()
-	a, ok := s.agents[l.agent]
-	if !ok {
-		return notRegistered(l.agent)
-	}
-	if err := d.load(l); err != nil {
-		return err
-	}
-	if r.model != "" {
-		other := *a
-		other.Model = r.model
-		a = &other
-	}
-	if dir == "" {
-		dir = d.dir
-	}
-	l.session.Dir, l.session.Scope = dir, l.scope
-	if remote(r.sender) {
-		l.session.Scope = l.session.Scope.Remote()
-	}
-	var broken error
-	for e, err := range s.runner.Run(ctx, a, l.session, agent.Input{Content: r.content, Sender: r.sender, Depth: r.depth}) {
-		switch e.Kind {
-		case agent.Usage:
-			r.usage.Prompt += e.Usage.Prompt
-			r.usage.Completion += e.Usage.Completion
-			r.usage.Limit = e.Usage.Limit
-			r.usage.Estimated = r.usage.Estimated || e.Usage.Estimated
-		case agent.Done:
-			r.answer = e.Text
-			return err
-		}
-		if r.each != nil {
-			if broken = r.each(e); broken != nil {
-				break // the client has gone: this ends the run, which spends no more tokens
-			}
-		}
-	}
-	return broken
+// run returns the run of the request in a session. Without a sender, the
+// session's creator sends.
+func (q *runRequest) run(l *Session) *Run {
+	return &Run{Session: l, Content: q.content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model}
 }
 
 // send runs an agent and answers with what it said.
 func (d *Daemon) send(r *request, m *pb.SendMsg) error {
-	q := sendBegin(m)
-	l, err := d.prepare(r.ctx, q)
+	q := sendRequest(m)
+	l, err := d.loaded.Resolve(r.ctx, &q.Request)
 	if err != nil {
 		return err
 	}
-	run := run{live: l, content: q.content, sender: q.by(l), model: m.GetModel()}
-	if err := d.run(r.ctx, &run); err != nil {
+	run := q.run(l)
+	if err := d.loaded.Run(r.ctx, run); err != nil {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Response{Response: &pb.SendResponse{
-		Agent: q.agent, Content: run.answer, Session: l.id, StoredId: l.log.ID(), Usage: usage(run.usage)}}})
-}
-
-// by is who sends: somebody of the session, where nothing is said.
-func (q *begin) by(l *live) string {
-	if q.sender == "" {
-		return l.createdBy
-	}
-	return q.sender
+		Agent: q.Agent, Content: run.Answer, Session: l.ID(), StoredId: l.StoredID(), Usage: usage(run.Usage)}}})
 }
 
 // stream runs an agent and shows what happens. An end comes only after the
 // transcript is on the disk.
 func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
-	q := streamBegin(m)
-	l, err := d.prepare(r.ctx, q)
+	q := streamRequest(m)
+	l, err := d.loaded.Resolve(r.ctx, &q.Request)
 	event := func(e *pb.StreamEvent) error {
 		return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}})
 	}
-	start := &pb.StreamStart{Agent: q.agent}
+	start := &pb.StreamStart{Agent: q.Agent}
 	end := func(err error) error {
-		e := &pb.StreamEnd{Agent: q.agent}
+		e := &pb.StreamEnd{Agent: q.Agent}
 		if err != nil {
 			m := message(err)
 			e.Error = m.Message
@@ -158,40 +68,42 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 		return event(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: e}})
 	}
 	if err != nil {
-		if q.session == nil {
+		if q.Session == nil {
 			return err
 		}
-		start.Session = *q.session
+		start.Session = *q.Session
 		return errors.Join(event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}), end(err))
 	}
-	start.Session, start.StoredId = l.id, l.log.ID()
-	if a := d.setup().agents[l.agent]; a != nil {
+	start.Session, start.StoredId = l.ID(), l.StoredID()
+	if a := d.setup().agents[l.Agent()]; a != nil {
 		start.Model = a.Model
 	}
-	if m.GetModel() != "" {
-		start.Model = m.GetModel()
+	if q.model != "" {
+		start.Model = q.model
 	}
 	if err := event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}); err != nil {
 		return err
 	}
-	run := run{live: l, content: q.content, sender: q.by(l), model: m.GetModel(), each: func(e agent.Event) error {
+	run := q.run(l)
+	run.Interactive = true
+	run.Each = func(e agent.Event) error {
 		if s := streamEvent(e); s != nil {
 			return event(s)
 		}
 		return nil
-	}}
-	return end(d.run(context.WithValue(r.ctx, streamingKey{}, true), &run))
+	}
+	return end(d.loaded.Run(r.ctx, run))
 }
 
 // listSessions never waits for a run.
 func (d *Daemon) listSessions(r *request) error {
 	list := &pb.SessionList{}
-	for _, l := range d.live.list() {
+	for _, l := range d.loaded.List() {
 		info := &pb.SessionInfo{
-			Id: l.id, Agent: l.agent, CreatedBy: l.createdBy, MessageCount: uint64(l.messages.Load()), AliveSecs: uint64(l.alive.Load()),
-			Active: l.active(), Title: *l.title.Load(), StoredId: l.log.ID(), Waiting: uint64(l.waiting.Load()), Asking: d.asks.waiting(l.id),
+			Id: l.ID(), Agent: l.Agent(), CreatedBy: l.CreatedBy(), MessageCount: uint64(l.Messages()), AliveSecs: uint64(l.Alive()),
+			Active: l.Active(), Title: l.Title(), StoredId: l.StoredID(), Waiting: uint64(l.Waiting()), Asking: d.loaded.Asking(l.ID()),
 		}
-		if a := d.setup().agents[l.agent]; a != nil {
+		if a := d.setup().agents[l.Agent()]; a != nil {
 			info.Model = a.Model
 		}
 		list.Sessions = append(list.Sessions, info)
@@ -205,15 +117,15 @@ const killWait = 10 * time.Second
 
 // kill ends a session: its run too. Its file stays.
 func (d *Daemon) kill(r *request, id uint64) error {
-	l, err := d.live.get(id)
-	if err != nil || !d.drop(l) {
+	l, err := d.loaded.Get(id)
+	if err != nil || !d.loaded.Kill(l) {
 		return refuse(404, "not_found", "session %d not found", id)
 	}
 	late := time.NewTimer(killWait)
 	defer late.Stop()
 	select {
-	case <-l.gone:
-	case <-late.C: // nobody finds the session any more, and its run ends yet
+	case <-l.Done():
+	case <-late.C: // no request finds the session, and its run ends later
 	case <-r.ctx.Done():
 	}
 	return r.pong()
@@ -221,23 +133,23 @@ func (d *Daemon) kill(r *request, id uint64) error {
 
 // cancel ends the run of a session.
 func (d *Daemon) cancel(r *request, id uint64) error {
-	l, err := d.live.get(id)
+	l, err := d.loaded.Get(id)
 	if err != nil {
 		return refuse(404, "not_found", "session %d not found", id)
 	}
-	l.stop(errCancelled)
+	l.Cancel(ErrCancelled)
 	return r.pong()
 }
 
 // compactOnce answers with a summary and changes nothing (RFC 0078).
 func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 	var summary string
-	err := d.withSession(r.ctx, m.Session, func(ctx context.Context, s *setup, a *agent.Agent, l *live) (err error) {
-		summary, err = s.runner.Summarize(ctx, a, l.session, agent.CompactOptions{})
+	err := d.loaded.With(r.ctx, m.Session, func(ctx context.Context, s Setup, a *agent.Agent, history *agent.Session) (err error) {
+		summary, err = s.Runner.Summarize(ctx, a, history, agent.CompactOptions{})
 		return err
 	})
 	if err != nil {
-		if _, ok := errors.AsType[*failure](err); ok {
+		if _, ok := errors.AsType[*sessionError](err); ok {
 			return err
 		}
 		return &failure{code: 500, kind: message(err).Kind, text: "compact failed for session " + utoa(m.Session), err: err}
@@ -248,63 +160,26 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 // compactSession puts a summary in the place of the history.
 func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 	reply := &pb.CompactSessionReply{}
-	l, err := d.named(r.ctx, m.Session, m.Id)
+	l, err := d.loaded.Named(r.ctx, m.Session, m.Id)
 	if err != nil {
 		return err
 	}
-	err = d.withSession(r.ctx, l.id, func(ctx context.Context, s *setup, a *agent.Agent, l *live) (err error) {
+	err = d.loaded.With(r.ctx, l.ID(), func(ctx context.Context, s Setup, a *agent.Agent, history *agent.Session) (err error) {
 		o := agent.CompactOptions{Focus: m.Focus, Tokens: int(m.Size)}
-		reply.TokensBefore = uint64(agent.Estimate(l.session.Messages))
-		reply.Summary, reply.Archive, err = s.runner.Compact(ctx, a, l.session, o)
+		reply.TokensBefore = uint64(agent.Estimate(history.Messages))
+		reply.Summary, reply.Archive, err = s.Runner.Compact(ctx, a, history, o)
 		if reply.Summary == "" {
 			return err
 		}
 		if err != nil {
-			d.log.Warn("a summary is not in the store yet", "session", l.log.ID(), "error", err)
+			d.log.Warn("a summary is not in the store yet", "session", history.Log.ID(), "error", err)
 		}
-		reply.TokensAfter = uint64(agent.Estimate(l.session.Messages))
-		d.publish(&agent.Turn{Agent: a, Session: l.session}, agent.Event{Kind: agent.Compacted, Text: reply.Summary, Archive: reply.Archive})
+		reply.TokensAfter = uint64(agent.Estimate(history.Messages))
+		d.publish(&agent.Turn{Agent: a, Session: history}, agent.Event{Kind: agent.Compacted, Text: reply.Summary, Archive: reply.Archive})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compacted{Compacted: reply}})
-}
-
-// named returns the session that a request names: by its number or, when that
-// is given, by its file, which is resumed.
-func (d *Daemon) named(ctx context.Context, number uint64, stored string) (*live, error) {
-	if stored == "" {
-		return d.live.get(number)
-	}
-	id, err := d.storedID(stored)
-	if err != nil {
-		return nil, err
-	}
-	return d.open(ctx, id, "")
-}
-
-// withSession runs f when it is the session's turn, as a run.
-func (d *Daemon) withSession(ctx context.Context, id uint64, f func(context.Context, *setup, *agent.Agent, *live) error) (err error) {
-	l, err := d.live.get(id)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if _, err := d.begin(ctx, l, cancel); err != nil {
-		return err
-	}
-	began := d.now()
-	defer func() { d.end(l, began, err) }()
-	s := d.setup()
-	a, ok := s.agents[l.agent]
-	if !ok {
-		return notRegistered(l.agent)
-	}
-	if err := d.load(l); err != nil {
-		return err
-	}
-	return f(ctx, s, a, l)
 }

@@ -139,7 +139,7 @@ func TestListingWaitsForNoRun(t *testing.T) {
 	}
 	eventually(t, "the second waits", func() bool { return s.list()[0].Waiting == 1 })
 	s.cancelRun(id)
-	if e := f.end(); e != errCancelled.Error() {
+	if e := f.end(); e != ErrCancelled.Error() {
 		t.Errorf("cancelled: %q", e)
 	}
 	if e := second.end(); e != "" {
@@ -217,10 +217,10 @@ func TestKill(t *testing.T) {
 	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: id}}}); r.GetPong() == nil {
 		t.Fatal(r)
 	}
-	if e := f.end(); e != errKilled.Error() {
+	if e := f.end(); e != ErrKilled.Error() {
 		t.Errorf("the run: %q", e)
 	}
-	if e := waits.end(); e != errKilled.Error() {
+	if e := waits.end(); e != ErrKilled.Error() {
 		t.Errorf("the one that waited: %q", e)
 	}
 	if len(s.list()) != 0 {
@@ -328,11 +328,12 @@ func TestDelegate(t *testing.T) {
 
 // TestDelegateIsBounded: tasks that give tasks on and on are not ever more.
 func TestDelegateIsBounded(t *testing.T) {
+	const maxTasks = 64
 	m := modeltest.New(t)
 	var s *served
 	var most, refused atomic.Int64
 	m.Func(func(r modeltest.Request) modeltest.Reply {
-		if n := int64(len(s.live.list())); n > most.Load() {
+		if n := int64(len(s.loaded.List())); n > most.Load() {
 			most.Store(n)
 		}
 		last := r.Messages[len(r.Messages)-1]

@@ -436,9 +436,9 @@ func (w *world) sequence() {
 
 // keep closes some sessions, and remembers up to four for later sequences.
 func (w *world) keep(t talk, known int) {
-	list := w.d.live.list()
+	list := w.d.loaded.List()
 	if l := list[len(list)-1]; known < 0 || t.closed {
-		t.id, t.stored, t.closed = l.id, l.log.ID(), false
+		t.id, t.stored, t.closed = l.ID(), l.StoredID(), false
 	}
 	if known < 0 {
 		w.talks = append(w.talks, t)
@@ -449,14 +449,14 @@ func (w *world) keep(t talk, known int) {
 		w.talks = slices.Delete(w.talks, 0, 1)
 	}
 	for _, l := range list {
-		i := slices.IndexFunc(w.talks, func(t talk) bool { return !t.closed && t.id == l.id })
+		i := slices.IndexFunc(w.talks, func(t talk) bool { return !t.closed && t.id == l.ID() })
 		if i >= 0 && w.rng.IntN(4) > 0 {
 			continue
 		}
 		if i >= 0 {
 			w.talks[i].closed = true
 		}
-		w.d.drop(l)
+		w.d.loaded.Kill(l)
 	}
 }
 

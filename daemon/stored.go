@@ -21,7 +21,7 @@ func (r *request) stored(s *pb.StoredSession) error {
 }
 
 // storedOf is a session as it goes over the wire.
-func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*live) *pb.StoredSession {
+func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*Session) *pb.StoredSession {
 	s := &pb.StoredSession{
 		Id: i.ID, File: i.File, Agent: i.Meta.Agent, CreatedBy: i.Meta.CreatedBy, CreatedAt: i.Meta.CreatedAt, Title: i.Meta.Title,
 		UptimeSecs: i.Meta.UptimeSecs, Messages: uint64(i.Messages), Damaged: uint64(i.Damaged), Bytes: uint64(i.Size), Source: i.Meta.Source,
@@ -31,16 +31,16 @@ func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*live) *pb.StoredS
 		s.Damaged, s.Error, s.ModifiedAt = 1, i.Err.Error(), 0
 	}
 	if l := live[i.ID]; l != nil {
-		s.Live, s.Active = l.id, l.active()
+		s.Live, s.Active = l.ID(), l.Active()
 	}
 	return s
 }
 
 // byStored returns the sessions that the daemon has, by their stored ids.
-func (d *Daemon) byStored() map[string]*live {
-	m := make(map[string]*live)
-	for _, l := range d.live.list() {
-		m[l.log.ID()] = l
+func (d *Daemon) byStored() map[string]*Session {
+	m := make(map[string]*Session)
+	for _, l := range d.loaded.List() {
+		m[l.StoredID()] = l
 	}
 	return m
 }
@@ -252,10 +252,7 @@ func (d *Daemon) setTitle(r *request, m *pb.SetTitleMsg) error {
 	if err != nil {
 		return err
 	}
-	if l := d.live.find(func(other *live) bool { return other.log.ID() == l.ID() }); l != nil {
-		title := m.GetTitle()
-		l.title.Store(&title)
-	}
+	d.loaded.SetTitle(l.ID(), m.GetTitle())
 	s, err := d.describe(l.ID())
 	if err != nil {
 		return err
@@ -273,7 +270,7 @@ func (d *Daemon) deleteStored(r *request, m *pb.DeleteSessionMsg) error {
 	if m.GetDryRun() {
 		return r.stored(s)
 	}
-	if err := d.alone(r.ctx, s.Id, func() error { return d.sessions.Delete(m.GetId()) }); err != nil {
+	if err := d.loaded.WithIdle(r.ctx, s.Id, func() error { return d.sessions.Delete(m.GetId()) }); err != nil {
 		return err
 	}
 	s.Live, s.Active = 0, false
@@ -301,7 +298,7 @@ func (d *Daemon) repairStored(r *request, m *pb.RepairSessionMsg) error {
 		return err
 	}
 	var did sessionlog.Repaired
-	err = d.alone(r.ctx, s.Id, func() (err error) {
+	err = d.loaded.WithIdle(r.ctx, s.Id, func() (err error) {
 		did, err = d.sessions.Repair(m.GetId())
 		return err
 	})
@@ -313,29 +310,4 @@ func (d *Daemon) repairStored(r *request, m *pb.RepairSessionMsg) error {
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Repaired{Repaired: &pb.RepairSessionReply{
 		Session: s, Copy: did.Copy, Dropped: uint64(did.Dropped), Unglued: uint64(did.Unglued)}}})
-}
-
-// alone runs f on a session that is not live, and that nobody can resume
-// meanwhile. One that was live and had no run is not any more.
-func (d *Daemon) alone(ctx context.Context, id string, f func() error) error {
-	unlock, err := d.live.stored.lock(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	l, err := d.byLog(ctx, id)
-	if err != nil {
-		return err
-	}
-	if l == nil {
-		return f()
-	}
-	if !l.turn.TryAcquire(1) {
-		return &failure{code: 409, kind: "busy", text: "session " + id + " has a run", remedy: "wait for it to end, or cancel it"}
-	}
-	l.kill(errKilled)
-	d.asks.cancel(l.id)
-	d.closeLog(l)
-	l.turn.Release(1)
-	return f()
 }

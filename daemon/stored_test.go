@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 )
@@ -115,17 +116,13 @@ func TestDeleteStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.live.get(sent.Session)
-	if err != nil {
+	if err := s.loaded.With(ctx, sent.Session, func(context.Context, Setup, *agent.Agent, *agent.Session) error {
+		_, err := c.DeleteSession(ctx, sent.StoredId, false)
+		wantError(t, err, 409, "busy", "has a run")
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	runs, stop := context.WithCancelCause(ctx)
-	if _, err := s.Daemon.begin(runs, l, stop); err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.DeleteSession(ctx, sent.StoredId, false)
-	wantError(t, err, 409, "busy", "has a run")
-	s.end(l, s.now(), nil)
 	if got, err := c.DeleteSession(ctx, sent.StoredId, true); err != nil || got.Live != sent.Session {
 		t.Errorf("%v, %v", got, err)
 	}

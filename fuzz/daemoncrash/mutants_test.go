@@ -13,7 +13,7 @@ const (
 	loopFile    = "daemon/agent/loop.go"
 	compactFile = "daemon/agent/compact.go"
 	archiveFile = "daemon/archived.go"
-	liveFile    = "daemon/live.go"
+	openFile    = "daemon/open.go"
 	configFile  = "daemon/config/set.go"
 	vfsFile     = "crmem/vfs/vfs.go"
 )
@@ -59,9 +59,9 @@ var mutants = []protocol.Mutant{
 	}
 	return p.Commit()
 `)},
-	{Name: "an archive counted before it is in the store", Edits: edit(archiveFile, "\tif a.Memory {\n\t\tif name,", "\t_ = d.setArchived(s.Log.ID(), sum.Number)\n\tif a.Memory {\n\t\tif name,")},
+	{Name: "an archive counted before it is in the store", Edits: edit(archiveFile, "\tif a.Memory {\n\t\tif name,", "\t_ = m.setArchived(s.Log.ID(), sum.Number)\n\tif a.Memory {\n\t\tif name,")},
 	{Name: "a summary without an archive", Edits: edit(compactFile, "\tarchive, err = r.ArchivePending(a, s)\n\treturn summary, archive, err", "\treturn summary, \"lost\", nil")},
-	{Name: "an archive that a power cut prevented is not made up for", Edits: edit(liveFile, "s.Unarchived = d.unarchived(", "_ = d.unarchived(")},
+	{Name: "an archive that a power cut prevented is not made up for", Edits: edit(openFile, "s.Unarchived = m.unarchived(", "_ = m.unarchived(")},
 	{Name: "an entry is acknowledged and not written", Edits: edit("daemon/store.go",
 		"e, err := d.store.Remember(m.GetName(), m.GetContent(), aliases)", "e, err := crmem.Entry{Name: m.GetName(), Content: m.GetContent()}, error(nil)")},
 }

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"sync/atomic"
+
+	"crabmem/daemon/agent"
+)
+
+// Run is a run of a session's agent. Run sets Answer and Usage.
+type Run struct {
+	Session         *Session
+	Content, Sender string
+	Model           string                  // empty: the agent's
+	Interactive     bool                    // the client can answer ask_user
+	Each            func(agent.Event) error // its error ends the run; nil: no call
+	depth           int                     // of delegations
+
+	Answer string
+	Usage  agent.TokenUsage
+}
+
+// Run waits for the run slot and runs the session's agent. The run ends with
+// ctx, [Session.Cancel], or [Manager.Kill]; the session stores its output so far.
+func (m *Manager) Run(ctx context.Context, r *Run) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ctx = context.WithValue(ctx, interactiveKey{}, r.Interactive)
+	if r.depth == 0 {
+		ctx = context.WithValue(ctx, tasksKey{}, new(atomic.Int32))
+	}
+	l := r.Session
+	dir, err := m.acquire(ctx, l, cancel)
+	if err != nil {
+		return err
+	}
+	began := m.o.Now()
+	defer func() {
+		m.o.Ran(m.o.Now().Sub(began))
+		m.end(l, began, err)
+	}()
+	s := m.o.Setup()
+	a, ok := s.Agents[l.agent]
+	if !ok {
+		return notRegistered(l.agent)
+	}
+	if err := m.load(l); err != nil {
+		return err
+	}
+	if r.Model != "" {
+		other := *a
+		other.Model = r.Model
+		a = &other
+	}
+	if dir == "" {
+		dir = m.o.Dir
+	}
+	l.session.Dir, l.session.Scope = dir, l.scope
+	if Remote(r.Sender) {
+		l.session.Scope = l.session.Scope.Remote()
+	}
+	var broken error
+	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Depth: r.depth}) {
+		switch e.Kind {
+		case agent.Usage:
+			r.Usage.Prompt += e.Usage.Prompt
+			r.Usage.Completion += e.Usage.Completion
+			r.Usage.Limit = e.Usage.Limit
+			r.Usage.Estimated = r.Usage.Estimated || e.Usage.Estimated
+		case agent.Done:
+			r.Answer = e.Text
+			return err
+		}
+		if r.Each != nil {
+			if broken = r.Each(e); broken != nil {
+				break // ends the run, which spends no more tokens
+			}
+		}
+	}
+	return broken
+}
+
+// With calls f with the history of a session as a run: it holds the run slot,
+// and Cancel and Kill end its context.
+func (m *Manager) With(ctx context.Context, id uint64, f func(context.Context, Setup, *agent.Agent, *agent.Session) error) (err error) {
+	l, err := m.Get(id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if _, err := m.acquire(ctx, l, cancel); err != nil {
+		return err
+	}
+	began := m.o.Now()
+	defer func() { m.end(l, began, err) }()
+	s := m.o.Setup()
+	a, ok := s.Agents[l.agent]
+	if !ok {
+		return notRegistered(l.agent)
+	}
+	if err := m.load(l); err != nil {
+		return err
+	}
+	return f(ctx, s, a, l.session)
+}

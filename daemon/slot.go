@@ -1,0 +1,207 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"crabmem/sessionlog"
+)
+
+// acquire waits for the run slot and makes cancel the way to end the run. end
+// releases the slot. It returns the session's working directory.
+func (m *Manager) acquire(ctx context.Context, l *Session, cancel context.CancelCauseFunc) (dir string, err error) {
+	l.waiting.Add(1)
+	err = l.slot.Acquire(ctx, 1)
+	l.waiting.Add(-1)
+	if err != nil {
+		return "", context.Cause(ctx)
+	}
+	l.mu.Lock()
+	killed := l.killed
+	if killed == nil {
+		l.cancel, dir = cancel, l.dir
+	}
+	l.mu.Unlock()
+	if killed != nil {
+		m.release(l)
+		return "", killed
+	}
+	return dir, nil
+}
+
+// end releases the run slot and updates the counters of the session. After a
+// failed write it unloads the history, which may differ from the file.
+func (m *Manager) end(l *Session, began time.Time, err error) {
+	l.alive.Add(int64(m.o.Now().Sub(began) / time.Second))
+	m.hold(l, l.session)
+	for _, lost := range unwritten {
+		if errors.Is(err, lost) {
+			m.hold(l, nil)
+			break
+		}
+	}
+	l.mu.Lock()
+	l.cancel = nil
+	l.mu.Unlock()
+	if errors.Is(err, sessionlog.ErrUnknown) || errors.Is(err, sessionlog.ErrStopped) {
+		// The log is stopped. The next request opens another.
+		l.kill(errLogStopped)
+	}
+	m.release(l)
+	m.evictIdle()
+}
+
+var unwritten = []error{sessionlog.ErrNotApplied, sessionlog.ErrUnknown, sessionlog.ErrStopped, sessionlog.ErrClosed, sessionlog.ErrInvalid}
+
+// Cancel ends the active run and reports whether there was one.
+func (l *Session) Cancel(why error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel == nil {
+		return false
+	}
+	l.cancel(why)
+	return true
+}
+
+// Active reports whether a run is active.
+func (l *Session) Active() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cancel != nil
+}
+
+// dead reports whether the session was killed.
+func (l *Session) dead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.killed != nil
+}
+
+// kill marks the session as killed and cancels its run. It reports false if the
+// session was killed before.
+func (l *Session) kill(why error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.killed != nil {
+		return false
+	}
+	l.killed = why
+	if l.cancel != nil {
+		l.cancel(why)
+	}
+	return true
+}
+
+// Kill kills a session and reports false if it was killed before. It closes the
+// file if no run holds the run slot; otherwise that run does.
+func (m *Manager) Kill(l *Session) bool {
+	if !l.kill(ErrKilled) {
+		return false
+	}
+	m.asks.cancel(l.id)
+	m.closeKilled(l)
+	return true
+}
+
+// release releases the run slot.
+func (m *Manager) release(l *Session) {
+	l.slot.Release(1)
+	// A later kill finds the slot free. An earlier one left the file to us.
+	m.closeKilled(l)
+}
+
+// closeKilled closes the file of a killed session. If a run holds the run slot,
+// that run closes it.
+func (m *Manager) closeKilled(l *Session) {
+	if !l.dead() || !l.slot.TryAcquire(1) {
+		return
+	}
+	m.closeLog(l)
+	l.slot.Release(1)
+}
+
+// closeLog closes the file of a killed session. The caller holds the run slot.
+func (m *Manager) closeLog(l *Session) {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	m.o.Forget(l.id)
+	m.hold(l, nil)
+	if err := l.log.Close(); err != nil {
+		m.o.Log.Warn("close session", "session", l.log.ID(), "error", err)
+	}
+	m.remove(l)
+	close(l.done)
+}
+
+// justFound is how many of the most recently found sessions are never evicted:
+// a request is about to use each.
+const justFound = 64
+
+// evictIdle unloads the least recently used histories over maxLoaded bytes, and
+// closes the least recently used sessions over [limits] sessions. Their files
+// stay.
+func (m *Manager) evictIdle() {
+	m.mu.Lock()
+	n := len(m.byID)
+	m.mu.Unlock()
+	// The margin makes evictions rare.
+	limit := m.o.Setup().Config.Limits.Sessions
+	over := n > limit+limit/10
+	if !over && m.loaded.Load() <= maxLoaded {
+		return
+	}
+	list := m.List()
+	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
+	for _, l := range list {
+		switch {
+		case over && n > limit:
+			if l.idle() && l.used.Load() < m.clock.Load()-justFound && l.kill(errEvicted) {
+				m.closeKilled(l)
+				n--
+			}
+		case m.loaded.Load() > maxLoaded/10*9:
+			if l.bytes.Load() > 0 && l.slot.TryAcquire(1) {
+				m.hold(l, nil)
+				m.release(l)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// idle reports whether no run holds or awaits the run slot.
+func (l *Session) idle() bool { return !l.Active() && l.waiting.Load() == 0 }
+
+// WithIdle calls f for a session that is not loaded and that no request can
+// load until f returns. It closes a loaded session without a run first, and
+// returns an [*Error] if a run is active.
+func (m *Manager) WithIdle(ctx context.Context, id string, f func() error) error {
+	unlock, err := m.stored.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	l, err := m.byLog(ctx, id)
+	if err != nil {
+		return err
+	}
+	if l == nil {
+		return f()
+	}
+	if !l.slot.TryAcquire(1) {
+		return &sessionError{Code: http.StatusConflict, Kind: "busy", Text: "session " + id + " has a run", Fix: "wait for it to end, or cancel it"}
+	}
+	l.kill(ErrKilled)
+	m.asks.cancel(l.id)
+	m.closeLog(l)
+	l.slot.Release(1)
+	return f()
+}

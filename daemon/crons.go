@@ -16,7 +16,7 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 		return err
 	}
 	c, err := d.crons.Create(cron.Cron{
-		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, Session: l.id, SessionFile: l.log.ID(),
+		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, Session: l.ID(), SessionFile: l.StoredID(),
 		QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once, Timezone: m.Timezone,
 	})
 	if _, ok := errors.AsType[*cron.InvalidError](err); ok {

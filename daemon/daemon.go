@@ -30,6 +30,7 @@ import (
 	"crabmem/daemon/cron"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/model"
+	"crabmem/daemon/session"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -74,7 +75,7 @@ type Daemon struct {
 	current   atomic.Pointer[setup]
 	reloading sync.Mutex
 
-	loaded *Manager
+	loaded *session.Manager
 	events hub
 
 	metrics metrics
@@ -184,11 +185,11 @@ func (d *Daemon) openAll() error {
 		d.log.Warn("a skill is not used", "error", err)
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
-	d.loaded = newManager(managerOptions{
+	d.loaded = session.New(session.Options{
 		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Store: d.store, Logs: d.sessions, Forget: d.files.Forget, Ran: d.metrics.ran,
-		Setup: func() Setup {
+		Setup: func() session.Setup {
 			s := d.setup()
-			return Setup{Config: s.config, Runner: s.runner, Agents: s.agents}
+			return session.Setup{Config: s.config, Runner: s.runner, Agents: s.agents}
 		},
 	})
 	d.mcp = mcp.New(mcp.Options{

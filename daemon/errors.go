@@ -12,6 +12,7 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/model"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -55,7 +56,7 @@ func message(err error) *pb.ErrorMsg {
 		}
 		return &pb.ErrorMsg{Code: f.code, Message: text, Kind: f.kind, Path: f.path, Remedy: f.remedy}
 	}
-	if e, ok := errors.AsType[*sessionError](err); ok {
+	if e, ok := errors.AsType[*session.Error](err); ok {
 		return &pb.ErrorMsg{Code: e.Code, Message: e.Text, Kind: e.Kind, Remedy: e.Fix}
 	}
 	row := errtable.Find(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/daemon/cron"
+	"crabmem/daemon/session"
 	"crabmem/sessionlog"
 )
 
@@ -234,10 +235,10 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	if c.Args != "" {
 		text += " " + c.Args
 	}
-	return d.loaded.Run(ctx, &Run{Session: l, Content: text, Sender: "cron"})
+	return d.loaded.Run(ctx, &session.Run{Session: l, Content: text, Sender: "cron"})
 }
 
-func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*Session, error) {
+func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {
 	if c.SessionFile == "" {
 		// It was written by another program, in whose run the number meant one.
 		return nil, fmt.Errorf("it names no session's file: create it anew, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)

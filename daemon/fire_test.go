@@ -18,6 +18,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
+	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
@@ -87,7 +88,7 @@ func (d *Daemon) firingFor(t *testing.T, forth time.Duration) {
 // messages returns the history of a loaded session.
 func (d *Daemon) messages(t *testing.T, id uint64) (ms []sessionlog.Message) {
 	t.Helper()
-	err := d.loaded.With(t.Context(), id, func(_ context.Context, _ Setup, _ *agent.Agent, s *agent.Session) error {
+	err := d.loaded.With(t.Context(), id, func(_ context.Context, _ session.Setup, _ *agent.Agent, s *agent.Session) error {
 		ms = s.Messages
 		return nil
 	})
@@ -100,7 +101,7 @@ func (d *Daemon) messages(t *testing.T, id uint64) (ms []sessionlog.Message) {
 func mustCreate(t *testing.T, d *Daemon, c cron.Cron) cron.Cron {
 	t.Helper()
 	if c.SessionFile == "" {
-		l, err := d.loaded.Resolve(t.Context(), &Request{Agent: "crab", Sender: "user"})
+		l, err := d.loaded.Resolve(t.Context(), &session.Request{Agent: "crab", Sender: "user"})
 		if err != nil {
 			t.Fatal(err)
 		}

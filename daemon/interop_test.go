@@ -11,6 +11,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 )
@@ -123,7 +124,7 @@ func TestReferenceTitle(t *testing.T) {
 	if id != "crab_user_1" {
 		t.Fatalf("id %s", id)
 	}
-	if err := s.loaded.With(t.Context(), 1, func(_ context.Context, _ Setup, _ *agent.Agent, h *agent.Session) error {
+	if err := s.loaded.With(t.Context(), 1, func(_ context.Context, _ session.Setup, _ *agent.Agent, h *agent.Session) error {
 		return h.Log.SetTitle("My Title!")
 	}); err != nil {
 		t.Fatal(err)

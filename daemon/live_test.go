@@ -17,6 +17,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -95,7 +96,7 @@ func TestKilledSessionIsResumed(t *testing.T) {
 	if err := <-killed; err != nil {
 		t.Error(err)
 	}
-	if e := f.end(); e != ErrKilled.Error() {
+	if e := f.end(); e != session.ErrKilled.Error() {
 		t.Errorf("the run ended with %q", e)
 	}
 	if start := <-started; start.Session == first.Session || start.StoredId != first.StoredId {
@@ -119,7 +120,7 @@ func TestKillBesideOpen(t *testing.T) {
 		defer close(done)
 		for i := range 100 {
 			who := fmt.Sprint(i % 2)
-			if _, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil && !strings.Contains(err.Error(), ErrKilled.Error()) {
+			if _, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil && !strings.Contains(err.Error(), session.ErrKilled.Error()) {
 				t.Error(err)
 			}
 		}

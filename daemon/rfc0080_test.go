@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -44,7 +45,7 @@ func TestRFC0080(t *testing.T) {
 				fs := vfs.NewMem()
 				d, m := bubble(t, fs)
 				defer d.Close()
-				l, err := d.loaded.Resolve(t.Context(), &Request{Agent: "crab", Sender: "user"})
+				l, err := d.loaded.Resolve(t.Context(), &session.Request{Agent: "crab", Sender: "user"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,29 +7,33 @@ import (
 	"time"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 )
 
 // runRequest is a request to run an agent, of both kinds.
 type runRequest struct {
-	Request
+	session.Request
 	content, model string
 }
 
 func sendRequest(m *pb.SendMsg) *runRequest {
-	return &runRequest{Request{m.Agent, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.NewChat}, m.Content, m.GetModel()}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat}
+	return &runRequest{q, m.Content, m.GetModel()}
 }
 
 func streamRequest(m *pb.StreamMsg) *runRequest {
-	return &runRequest{Request{m.Agent, m.GetSender(), m.Session, m.Cwd, m.ResumeFile, m.NewChat}, m.Content, m.GetModel()}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat}
+	return &runRequest{q, m.Content, m.GetModel()}
 }
 
-func remote(identity string) bool { return Remote(identity) }
+// remote is session.Remote.
+func remote(identity string) bool { return session.Remote(identity) }
 
 // run returns the run of the request in a session. Without a sender, the
 // session's creator sends.
-func (q *runRequest) run(l *Session) *Run {
-	return &Run{Session: l, Content: q.content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model}
+func (q *runRequest) run(l *session.Session) *session.Run {
+	return &session.Run{Session: l, Content: q.content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model}
 }
 
 // send runs an agent and answers with what it said.
@@ -137,19 +141,19 @@ func (d *Daemon) cancel(r *request, id uint64) error {
 	if err != nil {
 		return refuse(404, "not_found", "session %d not found", id)
 	}
-	l.Cancel(ErrCancelled)
+	l.Cancel(session.ErrCancelled)
 	return r.pong()
 }
 
 // compactOnce answers with a summary and changes nothing (RFC 0078).
 func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 	var summary string
-	err := d.loaded.With(r.ctx, m.Session, func(ctx context.Context, s Setup, a *agent.Agent, history *agent.Session) (err error) {
+	err := d.loaded.With(r.ctx, m.Session, func(ctx context.Context, s session.Setup, a *agent.Agent, history *agent.Session) (err error) {
 		summary, err = s.Runner.Summarize(ctx, a, history, agent.CompactOptions{})
 		return err
 	})
 	if err != nil {
-		if _, ok := errors.AsType[*sessionError](err); ok {
+		if _, ok := errors.AsType[*session.Error](err); ok {
 			return err
 		}
 		return &failure{code: 500, kind: message(err).Kind, text: "compact failed for session " + utoa(m.Session), err: err}
@@ -164,7 +168,7 @@ func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 	if err != nil {
 		return err
 	}
-	err = d.loaded.With(r.ctx, l.ID(), func(ctx context.Context, s Setup, a *agent.Agent, history *agent.Session) (err error) {
+	err = d.loaded.With(r.ctx, l.ID(), func(ctx context.Context, s session.Setup, a *agent.Agent, history *agent.Session) (err error) {
 		o := agent.CompactOptions{Focus: m.Focus, Tokens: int(m.Size)}
 		reply.TokensBefore = uint64(agent.Estimate(history.Messages))
 		reply.Summary, reply.Archive, err = s.Runner.Compact(ctx, a, history, o)

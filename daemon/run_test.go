@@ -15,6 +15,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -139,7 +140,7 @@ func TestListingWaitsForNoRun(t *testing.T) {
 	}
 	eventually(t, "the second waits", func() bool { return s.list()[0].Waiting == 1 })
 	s.cancelRun(id)
-	if e := f.end(); e != ErrCancelled.Error() {
+	if e := f.end(); e != session.ErrCancelled.Error() {
 		t.Errorf("cancelled: %q", e)
 	}
 	if e := second.end(); e != "" {
@@ -217,10 +218,10 @@ func TestKill(t *testing.T) {
 	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: id}}}); r.GetPong() == nil {
 		t.Fatal(r)
 	}
-	if e := f.end(); e != ErrKilled.Error() {
+	if e := f.end(); e != session.ErrKilled.Error() {
 		t.Errorf("the run: %q", e)
 	}
-	if e := waits.end(); e != ErrKilled.Error() {
+	if e := waits.end(); e != session.ErrKilled.Error() {
 		t.Errorf("the one that waited: %q", e)
 	}
 	if len(s.list()) != 0 {

@@ -248,7 +248,7 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 			if w.rng.IntN(3) == 0 {
 				message = "/" + talents[w.rng.IntN(len(talents))] + " " + message
 			}
-			args["tasks"] = []task{{to, message}}
+			args["tasks"] = []map[string]string{{"agent": to, "message": message}}
 		case "skill":
 			args["name"] = talents[w.rng.IntN(len(talents))]
 		case "mcp":

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -21,7 +22,7 @@ func (r *request) stored(s *pb.StoredSession) error {
 }
 
 // storedOf is a session as it goes over the wire.
-func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*Session) *pb.StoredSession {
+func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*session.Session) *pb.StoredSession {
 	s := &pb.StoredSession{
 		Id: i.ID, File: i.File, Agent: i.Meta.Agent, CreatedBy: i.Meta.CreatedBy, CreatedAt: i.Meta.CreatedAt, Title: i.Meta.Title,
 		UptimeSecs: i.Meta.UptimeSecs, Messages: uint64(i.Messages), Damaged: uint64(i.Damaged), Bytes: uint64(i.Size), Source: i.Meta.Source,
@@ -37,8 +38,8 @@ func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*Session) *pb.Stor
 }
 
 // byStored returns the sessions that the daemon has, by their stored ids.
-func (d *Daemon) byStored() map[string]*Session {
-	m := make(map[string]*Session)
+func (d *Daemon) byStored() map[string]*session.Session {
+	m := make(map[string]*session.Session)
 	for _, l := range d.loaded.List() {
 		m[l.StoredID()] = l
 	}

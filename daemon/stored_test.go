@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 )
@@ -116,7 +117,7 @@ func TestDeleteStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.loaded.With(ctx, sent.Session, func(context.Context, Setup, *agent.Agent, *agent.Session) error {
+	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
 		_, err := c.DeleteSession(ctx, sent.StoredId, false)
 		wantError(t, err, 409, "busy", "has a run")
 		return nil

@@ -60,6 +60,7 @@ var mayImport = map[string][]string{
 	"daemon/skill":               {"daemon/tool", "crmem/vfs"},
 	"daemon/mcp":                 {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":               {"daemon/model", "daemon/tool", "sessionlog", "crmem/vfs"},
+	"daemon/session":             {"daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
 	"cmd/crabmem/internal/cli":   {"daemon/errtable"},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/model", "daemon/sandbox", "daemon/skill", "daemon/tool", "daemon/wire/pb"},
@@ -68,7 +69,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
 		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
-	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "sessionlog/search", "bm25/analysis", "daemon/memtool"},
+	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool"},
 }
 
 // rivals are measured in bench and used nowhere else.

@@ -12,8 +12,8 @@ const (
 	cronFile    = "daemon/cron/cron.go"
 	loopFile    = "daemon/agent/loop.go"
 	compactFile = "daemon/agent/compact.go"
-	archiveFile = "daemon/archived.go"
-	openFile    = "daemon/open.go"
+	archiveFile = "daemon/session/archived.go"
+	openFile    = "daemon/session/open.go"
 	configFile  = "daemon/config/set.go"
 	vfsFile     = "crmem/vfs/vfs.go"
 )

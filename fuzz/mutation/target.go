@@ -30,6 +30,7 @@ var targets = []target{
 	{"./sessionlog/search", []string{"./sessionlog/search", "./sessionlog"}},
 	{"./sessionlog/internal/line", append([]string{"./sessionlog/internal/line"}, sessionTests...)},
 	{"./daemon/wire", []string{"./daemon/wire", "./daemon/client", "./daemon"}},
+	{"./daemon/session", []string{"./daemon/session", "./daemon"}},
 	{"./daemon/agent", []string{"./daemon/agent", "./daemon"}},
 	{"./daemon/tool", []string{"./daemon/tool", "./daemon/agent", "./daemon"}},
 	{"./daemon/sandbox", []string{"./daemon/sandbox", "./daemon/tool"}},

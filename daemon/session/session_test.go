@@ -1,4 +1,4 @@
-package daemon
+package session
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // TestReplyDuringCancel sends replies while runs are canceled. A reply that is
 // acknowledged arrives.
 func TestReplyDuringCancel(t *testing.T) {
-	m := newManager(managerOptions{Setup: func() Setup {
+	m := New(Options{Setup: func() Setup {
 		c := new(config.Config)
 		c.Ask.Timeout = gate.Hang
 		return Setup{Config: c}
@@ -70,7 +70,7 @@ func TestReplyDuringCancel(t *testing.T) {
 // the texts of messages.
 func TestShortMessagesCount(t *testing.T) {
 	const n = 10_000
-	m := newManager(managerOptions{})
+	m := New(Options{})
 	s := &agent.Session{Messages: make([]sessionlog.Message, n)}
 	for i := range s.Messages {
 		s.Messages[i].Content = "ok"

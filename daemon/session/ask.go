@@ -1,4 +1,4 @@
-package daemon
+package session
 
 import (
 	"context"
@@ -87,7 +87,7 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 		select {
 		case <-changed:
 		case <-wait.C:
-			return sessionErrorf(404, "not_found", "no pending ask_user for session %d", session)
+			return errorf(404, "not_found", "no pending ask_user for session %d", session)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -1,4 +1,4 @@
-package daemon
+package session
 
 import (
 	"context"
@@ -227,7 +227,7 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 }
 
 func notRegistered(name string) error {
-	return sessionErrorf(500, "unknown_agent", "agent '%s' not registered", name)
+	return errorf(500, "unknown_agent", "agent '%s' not registered", name)
 }
 
 // storedID returns the ID of the session in a file. name is an ID, a file name,
@@ -251,7 +251,7 @@ func (m *Manager) storedID(name string) (string, error) {
 	}
 	defer s.Close()
 	if s.Size == 0 {
-		return "", sessionErrorf(500, "format", "empty session file")
+		return "", errorf(500, "format", "empty session file")
 	}
 	return s.ID, nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package session
 
 import (
 	"cmp"
@@ -197,7 +197,7 @@ func (m *Manager) WithIdle(ctx context.Context, id string, f func() error) error
 		return f()
 	}
 	if !l.slot.TryAcquire(1) {
-		return &sessionError{Code: http.StatusConflict, Kind: "busy", Text: "session " + id + " has a run", Fix: "wait for it to end, or cancel it"}
+		return &Error{Code: http.StatusConflict, Kind: "busy", Text: "session " + id + " has a run", Fix: "wait for it to end, or cancel it"}
 	}
 	l.kill(ErrKilled)
 	m.asks.cancel(l.id)

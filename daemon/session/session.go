@@ -1,4 +1,9 @@
-package daemon
+// Package session runs agents in the sessions that a daemon has in memory.
+//
+// A [Manager] loads sessions from their files, gives each run the run slot of
+// its session, and evicts idle sessions. It also has the tools that belong to a
+// run, ask_user and delegate, and archives summaries in the store.
+package session
 
 import (
 	"context"
@@ -21,8 +26,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// managerOptions configure a Manager. All fields are required.
-type managerOptions struct {
+// Options configure a Manager. All fields are required.
+type Options struct {
 	FS    vfs.FS
 	Home  string // contains archived/
 	Dir   string // working directory of sessions without one
@@ -45,7 +50,7 @@ type Setup struct {
 
 // Manager has the loaded sessions of a daemon. It is safe for concurrent use.
 type Manager struct {
-	o    managerOptions
+	o    Options
 	asks *asks
 
 	// Each serializes work on one identity and on one stored ID, which may wait
@@ -60,8 +65,8 @@ type Manager struct {
 	byID map[uint64]*Session // with killed sessions until they are closed
 }
 
-// newManager returns a Manager without sessions.
-func newManager(o managerOptions) *Manager {
+// New returns a Manager without sessions.
+func New(o Options) *Manager {
 	return &Manager{o: o, asks: newAsks(), byID: make(map[uint64]*Session)}
 }
 
@@ -117,20 +122,20 @@ func (l *Session) Waiting() int { return int(l.waiting.Load()) }
 // Done returns a channel that is closed after the session's file is.
 func (l *Session) Done() <-chan struct{} { return l.done }
 
-// sessionError is a refusal for a client.
-type sessionError struct {
+// Error is a refusal for a client.
+type Error struct {
 	Code            uint32 // of HTTP
 	Kind, Text, Fix string
 }
 
-func (e *sessionError) Error() string { return e.Text }
+func (e *Error) Error() string { return e.Text }
 
-func sessionErrorf(code uint32, kind, format string, args ...any) *sessionError {
-	return &sessionError{Code: code, Kind: kind, Text: fmt.Sprintf(format, args...)}
+func errorf(code uint32, kind, format string, args ...any) *Error {
+	return &Error{Code: code, Kind: kind, Text: fmt.Sprintf(format, args...)}
 }
 
-func invalidf(format string, args ...any) *sessionError {
-	return sessionErrorf(http.StatusBadRequest, "invalid", format, args...)
+func invalidf(format string, args ...any) *Error {
+	return errorf(http.StatusBadRequest, "invalid", format, args...)
 }
 
 var (
@@ -139,7 +144,7 @@ var (
 	// ErrCancelled ends a run that a client canceled.
 	ErrCancelled = errors.New("cancelled on request")
 
-	errEvicted    = &sessionError{Code: http.StatusServiceUnavailable, Kind: "busy", Text: "session evicted: too many sessions", Fix: "retry the request"}
+	errEvicted    = &Error{Code: http.StatusServiceUnavailable, Kind: "busy", Text: "session evicted: too many sessions", Fix: "retry the request"}
 	errLogStopped = errors.New("the session's file could not be written")
 )
 
@@ -177,7 +182,7 @@ func (m *Manager) Get(id uint64) (*Session, error) {
 }
 
 func noSession(id uint64) error {
-	return sessionErrorf(500, "not_found", "session %d not found", id)
+	return errorf(500, "not_found", "session %d not found", id)
 }
 
 // find returns the most recently used session for which fits returns true. It

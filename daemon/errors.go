@@ -12,7 +12,6 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/model"
-	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -55,9 +54,6 @@ func message(err error) *pb.ErrorMsg {
 			text += ": " + f.err.Error() // every error carries its cause
 		}
 		return &pb.ErrorMsg{Code: f.code, Message: text, Kind: f.kind, Path: f.path, Remedy: f.remedy}
-	}
-	if e, ok := errors.AsType[*session.Error](err); ok {
-		return &pb.ErrorMsg{Code: e.Code, Message: e.Text, Kind: e.Kind, Remedy: e.Fix}
 	}
 	row := errtable.Find(err)
 	if row.Family == errtable.Other {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 )
@@ -153,7 +154,7 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 		return err
 	})
 	if err != nil {
-		if _, ok := errors.AsType[*session.Error](err); ok {
+		if _, ok := errors.AsType[*errtable.Error](err); ok {
 			return err
 		}
 		return &failure{code: 500, kind: message(err).Kind, text: "compact failed for session " + utoa(m.Session), err: err}

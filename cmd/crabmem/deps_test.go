@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"daemon/skill":               {"daemon/tool", "crmem/vfs"},
 	"daemon/mcp":                 {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":               {"daemon/model", "daemon/tool", "sessionlog", "crmem/vfs"},
-	"daemon/session":             {"daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
+	"daemon/session":             {"daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
 	"cmd/crabmem/internal/cli":   {"daemon/errtable"},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/model", "daemon/sandbox", "daemon/skill", "daemon/tool", "daemon/wire/pb"},

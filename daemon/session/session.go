@@ -20,6 +20,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 
@@ -122,19 +123,11 @@ func (l *Session) Waiting() int { return int(l.waiting.Load()) }
 // Done returns a channel that is closed after the session's file is.
 func (l *Session) Done() <-chan struct{} { return l.done }
 
-// Error is a refusal for a client.
-type Error struct {
-	Code            uint32 // of HTTP
-	Kind, Text, Fix string
+func errorf(code uint32, kind, format string, args ...any) *errtable.Error {
+	return &errtable.Error{HTTP: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-func (e *Error) Error() string { return e.Text }
-
-func errorf(code uint32, kind, format string, args ...any) *Error {
-	return &Error{Code: code, Kind: kind, Text: fmt.Sprintf(format, args...)}
-}
-
-func invalidf(format string, args ...any) *Error {
+func invalidf(format string, args ...any) *errtable.Error {
 	return errorf(http.StatusBadRequest, "invalid", format, args...)
 }
 
@@ -144,7 +137,7 @@ var (
 	// ErrCancelled ends a run that a client canceled.
 	ErrCancelled = errors.New("cancelled on request")
 
-	errEvicted    = &Error{Code: http.StatusServiceUnavailable, Kind: "busy", Text: "session evicted: too many sessions", Fix: "retry the request"}
+	errEvicted    = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session evicted: too many sessions", Fix: "retry the request"}
 	errLogStopped = errors.New("the session's file could not be written")
 )
 
@@ -169,7 +162,7 @@ func (m *Manager) all() []*Session {
 	return list
 }
 
-// Get returns a session, or an [*Error] if it is not loaded or was killed.
+// Get returns a session, or an [*errtable.Error] if it is not loaded or was killed.
 func (m *Manager) Get(id uint64) (*Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
 )
 
@@ -182,7 +183,7 @@ func (l *Session) idle() bool { return !l.Active() && l.waiting.Load() == 0 }
 
 // WithIdle calls f for a session that is not loaded and that no request can
 // load until f returns. It closes a loaded session without a run first, and
-// returns an [*Error] if a run is active.
+// returns an [*errtable.Error] if a run is active.
 func (m *Manager) WithIdle(ctx context.Context, id string, f func() error) error {
 	unlock, err := m.stored.lock(ctx, id)
 	if err != nil {
@@ -197,7 +198,7 @@ func (m *Manager) WithIdle(ctx context.Context, id string, f func() error) error
 		return f()
 	}
 	if !l.slot.TryAcquire(1) {
-		return &Error{Code: http.StatusConflict, Kind: "busy", Text: "session " + id + " has a run", Fix: "wait for it to end, or cancel it"}
+		return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + id + " has a run", Fix: "wait for it to end, or cancel it"}
 	}
 	l.kill(ErrKilled)
 	m.asks.cancel(l.id)

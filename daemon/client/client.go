@@ -148,7 +148,7 @@ func (c *Client) dial(ctx context.Context) (*wire.Conn, error) {
 		}
 	}
 	conn, err := wire.Dial(ctx, a)
-	if errors.Is(err, wire.ErrNobody) {
+	if errors.Is(err, wire.ErrNoListener) {
 		return nil, &NoDaemonError{Addr: a, err: err}
 	}
 	return conn, err

@@ -65,7 +65,7 @@ func (c *Conn) Read(m proto.Message) error {
 			err = &CodecError{err}
 		}
 	}
-	c.letGo()
+	c.releaseBuffer()
 	return err
 }
 
@@ -167,7 +167,8 @@ func (c *Conn) some(b []byte) (int, error) {
 	return n, truncated(err)
 }
 
-func (c *Conn) letGo() {
+// releaseBuffer returns the memory of the last frame to the server's budget.
+func (c *Conn) releaseBuffer() {
 	if c.held > 0 {
 		c.srv.release(c.held)
 		c.held = 0

@@ -25,7 +25,7 @@ type Addr struct {
 func (a Addr) String() string { return a.Network + ":" + a.Address }
 
 // Dial connects to a server, and authenticates when there is a token. Errors:
-// ErrNobody, ErrRefused, and the system's.
+// ErrNoListener, ErrRefused, and the system's.
 func Dial(ctx context.Context, a Addr) (*Conn, error) {
 	switch a.Network {
 	case "unix":
@@ -38,7 +38,7 @@ func Dial(ctx context.Context, a Addr) (*Conn, error) {
 	}
 	nc, err := connect(ctx, a)
 	if errors.Is(err, errRefused) || errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", ErrNobody, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoListener, err)
 	} else if err != nil {
 		return nil, err
 	}

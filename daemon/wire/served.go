@@ -123,7 +123,7 @@ func (c *served) stay() bool {
 
 func (c *served) serve() {
 	if c.setRead(time.Time{}) != nil && c.state.Load() != evicted {
-		c.tellWhy(errStopped)
+		c.sendReason(errStopped)
 		return
 	}
 	for {
@@ -131,13 +131,13 @@ func (c *served) serve() {
 		err := c.next(m)
 		var bad *CodecError
 		if err != nil && !errors.As(err, &bad) {
-			c.tellWhy(err)
+			c.sendReason(err)
 			return
 		}
 		last := false
 		if !c.state.CompareAndSwap(idle, busy) {
 			if last = c.stay(); !last {
-				c.tellWhy(errStopped)
+				c.sendReason(errStopped)
 				return
 			}
 		}
@@ -159,7 +159,7 @@ func (c *served) serve() {
 		}
 		if last {
 			c.state.Store(evicted)
-			c.tellWhy(errStopped)
+			c.sendReason(errStopped)
 			return
 		}
 		c.state.Store(idle)
@@ -169,8 +169,9 @@ func (c *served) serve() {
 	}
 }
 
-// tellWhy tells the peer why the connection ends, where it can be told.
-func (c *served) tellWhy(err error) {
+// sendReason sends an error response before the connection closes, if the
+// protocol allows one.
+func (c *served) sendReason(err error) {
 	var large *TooLargeError
 	var full *fullError
 	c.partWays()

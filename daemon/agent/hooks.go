@@ -51,7 +51,7 @@ func (t *Turn) Scope() tool.Scope {
 func (t *Turn) Narrow(s tool.Scope) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.scope = t.scope.And(s)
+	t.scope = t.scope.Intersect(s)
 }
 
 // Then returns hooks that do what both do, h first. The second preprocesses

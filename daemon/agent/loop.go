@@ -50,7 +50,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		t := turn{
-			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Content: in.Content, Depth: in.Depth, scope: a.Scope.And(s.Scope)},
+			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Content: in.Content, Depth: in.Depth, scope: a.Scope.Intersect(s.Scope)},
 			Runner: r, yield: yield, cancel: cancel,
 		}
 		began := time.Now()

@@ -74,7 +74,7 @@ func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.R
 	}
 	object, err := objectOf(args)
 	if err != nil {
-		return "", fmt.Errorf("invalid tool arguments: %w%s", err, t.told())
+		return "", fmt.Errorf("invalid tool arguments: %w%s", err, t.argumentsHint())
 	}
 	return t.call(ctx, object)
 }
@@ -163,8 +163,9 @@ func objectOf(args json.RawMessage) (json.RawMessage, error) {
 	return args, nil
 }
 
-// told is what a model is told of the arguments when it gave the wrong ones.
-func (t *listed) told() string {
+// argumentsHint returns the argument schema to append to an invalid-arguments
+// error, or "" if it is too long.
+func (t *listed) argumentsHint() string {
 	if len(t.schema) == 0 || len(t.schema) > maxToldSchema {
 		return ""
 	}
@@ -197,7 +198,7 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 		}
 		text := "mcp call failed: " + clip(err.Error(), 4<<10)
 		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code == jsonrpc.CodeInvalidParams {
-			text += t.told()
+			text += t.argumentsHint()
 		}
 		return "", errors.New(text)
 	}

@@ -51,7 +51,7 @@ func (m *Manager) Create(meta sessionlog.Meta, dir string, scope tool.Scope) (*S
 		return nil, err
 	}
 	l := m.adopt(log, dir)
-	l.scope = l.scope.And(scope)
+	l.scope = l.scope.Intersect(scope)
 	m.release(l)
 	m.evictIdle()
 	return l, nil

@@ -131,7 +131,7 @@ func (s *Skill) Tools() tool.List {
 // giving this scope to every call that follows, and to the models as what tools
 // there are.
 func (s *Skill) Bound(scope tool.Scope) tool.Scope {
-	scope.Tools = scope.Tools.And(s.Tools())
+	scope.Tools = scope.Tools.Intersect(s.Tools())
 	return scope
 }
 

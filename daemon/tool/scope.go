@@ -79,8 +79,8 @@ func (l List) Names() []string {
 	return slices.DeleteFunc(slices.Clone(l.names), func(n string) bool { return slices.Contains(l.except, n) })
 }
 
-// And returns the list of what both allow.
-func (l List) And(m List) List {
+// Intersect returns the list of names that both lists allow.
+func (l List) Intersect(m List) List {
 	both := List{all: l.all && m.all, except: sorted(append(slices.Clone(l.except), m.except...))}
 	switch {
 	case l.all:
@@ -168,7 +168,7 @@ func For(g Grant) Scope {
 		s.Tools = Only(tools...)
 	}
 	if len(g.Tools) > 0 {
-		s.Tools = s.Tools.And(Matching(g.Tools...))
+		s.Tools = s.Tools.Intersect(Matching(g.Tools...))
 		for _, t := range []string{Read, Edit} {
 			if !slices.Contains(g.Tools, t) { // by a pattern
 				s.Tools = s.Tools.but(t)
@@ -187,11 +187,11 @@ func For(g Grant) Scope {
 	return s
 }
 
-// And returns what both scopes allow. What is delegated to an agent is done in
-// its scope and the caller's.
-func (s Scope) And(t Scope) Scope {
+// Intersect returns the scope of what both allow. A delegated task runs in the
+// intersection of its agent's scope and the caller's.
+func (s Scope) Intersect(t Scope) Scope {
 	return Scope{
-		Tools: s.Tools.And(t.Tools), Skills: s.Skills.And(t.Skills), MCPs: s.MCPs.And(t.MCPs), Members: s.Members.And(t.Members),
+		Tools: s.Tools.Intersect(t.Tools), Skills: s.Skills.Intersect(t.Skills), MCPs: s.MCPs.Intersect(t.MCPs), Members: s.Members.Intersect(t.Members),
 		Confined: s.Confined || t.Confined,
 	}
 }

@@ -61,7 +61,7 @@ func TestFor(t *testing.T) {
 func TestAndKeepsConfinement(t *testing.T) {
 	for _, s := range []bool{false, true} {
 		for _, u := range []bool{false, true} {
-			if got := (Scope{Confined: s}).And(Scope{Confined: u}).Confined; got != (s || u) {
+			if got := (Scope{Confined: s}).Intersect(Scope{Confined: u}).Confined; got != (s || u) {
 				t.Errorf("%v and %v: %v", s, u, got)
 			}
 		}
@@ -77,7 +77,7 @@ func TestAnd(t *testing.T) {
 	names := []string{"", "a", "ab", "abc", "b", "x", "*", "ab*"}
 	for i, l := range lists {
 		for j, m := range lists {
-			both := l.And(m)
+			both := l.Intersect(m)
 			for _, n := range names {
 				if got, want := both.Allows(n), l.Allows(n) && m.Allows(n); got != want {
 					t.Errorf("%d and %d: %q is %v", i, j, n, got)

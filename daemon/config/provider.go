@@ -26,82 +26,23 @@ const maxTimeout = 24 * time.Hour
 
 const maxTokens = 1 << 30
 
-// providers reads [provider.*] and returns where each model was named.
+// fallback is a model that a provider lists as a fallback, and where.
+type fallback struct {
+	model string
+	place
+}
+
+// providers reads [provider.*] and returns where each model is defined.
 func (l *loader) providers(c *Config, top *section) map[string]place {
 	models := make(map[string]place)
-	type fallback struct {
-		model string
-		place
-	}
 	var fallbacks []fallback
 	top.tables("provider", func(name string, s *section) {
 		before := len(*s.f.found)
 		p := Provider{Name: name, Kind: "openai", Weight: 1, MaxRetries: 2, Timeout: 30 * time.Second, IdleTimeout: time.Minute}
-		key := "kind"
-		if s.has("standard") {
-			if s.has("kind") {
-				s.at("standard").add("provider '%s' has both kind and standard, which is its old name: remove standard", name)
-			} else {
-				key = "standard"
-			}
-		}
-		s.asked["kind"], s.asked["standard"] = true, true
-		s.enum(key, &p.Kind, kindNames...)
-		p.Kind = kinds[p.Kind]
-		l.expanded(s, "base_url", &p.BaseURL)
-		if p.Kind == "openai" && p.BaseURL != "" {
-			p.Kind = "openai-compatible"
-			if strings.Contains(strings.ToLower(p.BaseURL), "anthropic") {
-				p.Kind = "anthropic"
-			}
-		}
-		l.secret(s, "api_key", &p.APIKey)
-		if s.has("api_key") && s.has("api_key_file") {
-			s.at("api_key_file").add("provider '%s' has both api_key and api_key_file: remove one", name)
-		}
-		l.secretFile(s, "api_key_file", &p.APIKey)
-		s.integer("weight", &p.Weight, 0, 1<<31-1)
-		s.integer("max_retries", &p.MaxRetries, 0, 100)
-		s.duration("timeout", &p.Timeout, time.Millisecond, maxTimeout)
-		s.duration("idle_timeout", &p.IdleTimeout, time.Millisecond, maxTimeout)
-		s.str("api_version", &p.APIVersion)
-		l.expanded(s, "region", &p.Region)
-		l.secret(s, "access_key", &p.AccessKey)
-		l.secret(s, "secret_key", &p.SecretKey)
-		for _, key := range []string{"model_path", "n_gpu_layers", "n_ctx", "n_threads"} {
-			s.get(key) // of the reference's built-in llama.cpp; ours is a server
-		}
-
-		s.each("models", func(model string, line int) {
-			switch why, at := badName(model), (place{s.f, line}); {
-			case why != "":
-				at.add("provider '%s': the name of a model %s", name, why)
-			case model == Offline:
-				at.add("model name '%s' is taken: it is the model that needs no provider", model)
-			case slices.Contains(p.Models, model):
-				at.add("provider '%s' names the model '%s' twice", name, model)
-			case models[model].f != nil:
-				at.add("duplicate model name '%s' across providers", model)
-			default:
-				models[model] = at
-			}
-			p.Models = append(p.Models, model)
-		})
-		if len(p.Models) == 0 {
-			s.at("models").add("provider '%s' has no models", name)
-		}
-		limits := s.table("context_limits")
-		for _, model := range limits.t.names() {
-			n := 0
-			limits.integer(model, &n, 1, maxTokens)
-			if !slices.Contains(p.Models, model) {
-				limits.at(model).unknown(model, p.Models, "%s: provider '%s' has no model '%s'", limits.name, name, clip(model))
-			}
-			if p.ContextLimits == nil {
-				p.ContextLimits = make(map[string]int)
-			}
-			p.ContextLimits[model] = n
-		}
+		l.endpoint(s, &p)
+		l.access(s, &p)
+		readModels(s, &p, models)
+		readContextLimits(s.table("context_limits"), &p)
 		s.each("fallback", func(model string, line int) {
 			p.Fallback = append(p.Fallback, model)
 			fallbacks = append(fallbacks, fallback{model, place{s.f, line}})
@@ -119,6 +60,86 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 		}
 	}
 	return models
+}
+
+// endpoint reads the kind and the address of a provider.
+func (l *loader) endpoint(s *section, p *Provider) {
+	key := "kind"
+	if s.has("standard") {
+		if s.has("kind") {
+			s.at("standard").add("provider '%s' has both kind and standard, which is its old name: remove standard", p.Name)
+		} else {
+			key = "standard"
+		}
+	}
+	s.asked["kind"], s.asked["standard"] = true, true
+	s.enum(key, &p.Kind, kindNames...)
+	p.Kind = kinds[p.Kind]
+	l.expanded(s, "base_url", &p.BaseURL)
+	if p.Kind == "openai" && p.BaseURL != "" {
+		p.Kind = "openai-compatible"
+		if strings.Contains(strings.ToLower(p.BaseURL), "anthropic") {
+			p.Kind = "anthropic"
+		}
+	}
+}
+
+// access reads the keys and limits of a provider's requests.
+func (l *loader) access(s *section, p *Provider) {
+	l.secret(s, "api_key", &p.APIKey)
+	if s.has("api_key") && s.has("api_key_file") {
+		s.at("api_key_file").add("provider '%s' has both api_key and api_key_file: remove one", p.Name)
+	}
+	l.secretFile(s, "api_key_file", &p.APIKey)
+	s.integer("weight", &p.Weight, 0, 1<<31-1)
+	s.integer("max_retries", &p.MaxRetries, 0, 100)
+	s.duration("timeout", &p.Timeout, time.Millisecond, maxTimeout)
+	s.duration("idle_timeout", &p.IdleTimeout, time.Millisecond, maxTimeout)
+	s.str("api_version", &p.APIVersion)
+	l.expanded(s, "region", &p.Region)
+	l.secret(s, "access_key", &p.AccessKey)
+	l.secret(s, "secret_key", &p.SecretKey)
+	for _, key := range []string{"model_path", "n_gpu_layers", "n_ctx", "n_threads"} {
+		s.get(key) // accepted for the reference's built-in llama.cpp, and ignored
+	}
+}
+
+// readModels reads the models of a provider and adds them to models, which
+// contains those of the providers before.
+func readModels(s *section, p *Provider, models map[string]place) {
+	s.each("models", func(model string, line int) {
+		switch why, at := badName(model), (place{s.f, line}); {
+		case why != "":
+			at.add("provider '%s': the name of a model %s", p.Name, why)
+		case model == Offline:
+			at.add("model name '%s' is taken: it is the model that needs no provider", model)
+		case slices.Contains(p.Models, model):
+			at.add("provider '%s' names the model '%s' twice", p.Name, model)
+		case models[model].f != nil:
+			at.add("duplicate model name '%s' across providers", model)
+		default:
+			models[model] = at
+		}
+		p.Models = append(p.Models, model)
+	})
+	if len(p.Models) == 0 {
+		s.at("models").add("provider '%s' has no models", p.Name)
+	}
+}
+
+// readContextLimits reads the context limits of a provider's models.
+func readContextLimits(limits *section, p *Provider) {
+	for _, model := range limits.t.names() {
+		n := 0
+		limits.integer(model, &n, 1, maxTokens)
+		if !slices.Contains(p.Models, model) {
+			limits.at(model).unknown(model, p.Models, "%s: provider '%s' has no model '%s'", limits.name, p.Name, clip(model))
+		}
+		if p.ContextLimits == nil {
+			p.ContextLimits = make(map[string]int)
+		}
+		p.ContextLimits[model] = n
+	}
 }
 
 // Model returns the provider as package model calls it.

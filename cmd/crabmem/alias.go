@@ -102,7 +102,7 @@ func withoutAliases(s *crmem.Store, e crmem.Entry, given []string) ([]string, er
 	for _, a := range given {
 		if !slices.Contains(e.Aliases, a) {
 			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path(),
-				Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " shows what it has"}
+				Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " lists its aliases"}
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) }), nil

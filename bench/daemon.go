@@ -103,8 +103,10 @@ func recalls(l *measure.Limits, n, turns int) (err error) {
 	queries := z.Queries(1000)
 	hits := 0
 	ask := func(q string) error {
-		r, err := d.Recall(ctx, &pb.RecallMsg{Query: q, Limit: 5})
-		hits += len(r.GetHits())
+		a, _, err := d.Search(ctx, crmem.Query{Text: q, Limit: 5}, recall.Options{})
+		if err == nil {
+			hits += len(a.Hits)
+		}
 		return err
 	}
 	for _, q := range queries[:100] {

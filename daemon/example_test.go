@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
@@ -36,22 +38,22 @@ func Example() {
 		time.Sleep(time.Millisecond)
 	}
 	// The entry is on disk when Remember returns.
-	if _, err := c.Remember(ctx, &pb.RememberMsg{Name: "deploy", Content: "build, tag, push"}); err != nil {
+	if _, err := c.Remember(ctx, "deploy", "build, tag, push", nil); err != nil {
 		log.Fatal(err)
 	}
-	r, err := c.Recall(ctx, &pb.RecallMsg{Query: "how do we deploy?", Limit: 5})
+	a, _, err := c.Search(ctx, crmem.Query{Text: "how do we deploy?", Limit: 5}, recall.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, h := range r.Hits {
-		fmt.Printf("%s: %s\n", h.Entry.Name, h.Entry.Content)
+	for _, h := range a.Hits {
+		fmt.Printf("%s: %s\n", h.Name, *h.Content)
 	}
 	// One turn of the agent crab, in a new session.
-	a, err := c.Send(ctx, &pb.SendMsg{Content: "how do we deploy?", NewChat: true})
+	r, err := c.Send(ctx, &pb.SendMsg{Content: "how do we deploy?", NewChat: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(a.StoredId, strings.Contains(a.Content, "build, tag, push"))
+	fmt.Println(r.StoredId, strings.Contains(r.Content, "build, tag, push"))
 
 	if err := c.Close(); err != nil {
 		log.Fatal(err)

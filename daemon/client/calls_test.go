@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -56,7 +58,11 @@ func TestCalls(t *testing.T) {
 			return
 		}
 		a.Set(f, a.NewField(f))
-		_ = send(a.Interface().(*pb.ServerMessage))
+		msg := a.Interface().(*pb.ServerMessage)
+		if r := msg.GetReport(); r != nil {
+			r.Json = []byte("{}")
+		}
+		_ = send(msg)
 	})
 	c := newClient(t)
 	ctx := t.Context()
@@ -94,20 +100,20 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.AddModels(ctx, &pb.AddModelsMsg{}); return err },
 		func() error { _, err := c.RemoveModel(ctx, "m"); return err },
 		func() error { _, err := c.Agents(ctx); return err },
-		func() error { _, err := c.Remember(ctx, &pb.RememberMsg{}); return err },
-		func() error { _, err := c.Recall(ctx, &pb.RecallMsg{}); return err },
-		func() error { _, err := c.Forget(ctx, &pb.ForgetMsg{}); return err },
+		func() error { _, err := c.Remember(ctx, "n", "", nil); return err },
+		func() error { _, _, err := c.Search(ctx, crmem.Query{}, recall.Options{}); return err },
+		func() error { _, err := c.Forget(ctx, "n", ForgetOptions{}); return err },
 		func() error { _, err := c.Get(ctx, "n"); return err },
 		func() error {
-			for _, err := range c.List(ctx, &pb.ListEntriesMsg{}) {
+			for _, err := range c.List(ctx, ListOptions{}) {
 				return err
 			}
 			return nil
 		},
-		func() error { _, err := c.Apply(ctx, &pb.ApplyMsg{}); return err },
-		func() error { _, err := c.Alias(ctx, &pb.AliasMsg{}); return err },
-		func() error { _, err := c.Dump(ctx, &pb.DumpMsg{}, nil); return err },
-		func() error { _, err := c.Load(ctx, &pb.LoadMsg{}, nil); return err },
+		func() error { _, err := c.Apply(ctx); return err },
+		func() error { _, err := c.SetAliases(ctx, "n", nil); return err },
+		func() error { _, err := c.Dump(ctx, "d", nil); return err },
+		func() error { _, err := c.Load(ctx, "d", nil); return err },
 		func() error { _, err := c.Checkpoint(ctx); return err },
 		func() error { _, err := c.StoreStats(ctx, true); return err },
 		func() error { _, err := c.ListSessions(ctx, &pb.ListSessionsMsg{}); return err },

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -253,11 +254,11 @@ func TestParts(t *testing.T) {
 	c := newClient(t)
 	for range 2 {
 		var ids []uint64
-		for e, err := range c.List(t.Context(), &pb.ListEntriesMsg{}) {
+		for e, err := range c.List(t.Context(), ListOptions{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids = append(ids, e.Id)
+			ids = append(ids, e.ID)
 		}
 		if len(ids) != 3 || ids[2] != 3 {
 			t.Errorf("ids %v", ids)
@@ -272,8 +273,8 @@ func TestRecallInParts(t *testing.T) {
 	first := &pb.RecallReply{Total: 2, Searched: 9, Hits: []*pb.RecallHit{{Score: 2}}, More: true}
 	second := &pb.RecallReply{Hits: []*pb.RecallHit{{Score: 1}}}
 	serve(t, script(&pb.ServerMessage{Msg: &pb.ServerMessage_Recalled{Recalled: first}}, &pb.ServerMessage{Msg: &pb.ServerMessage_Recalled{Recalled: second}}))
-	got, err := newClient(t).Recall(t.Context(), &pb.RecallMsg{Query: "x"})
-	want := &pb.RecallReply{Total: 2, Searched: 9, Hits: []*pb.RecallHit{{Score: 2}, {Score: 1}}}
+	got, err := newClient(t).recall(t.Context(), &pb.RecallMsg{Query: "x"})
+	want := &pb.RecallReply{Total: 2, Searched: 9, Hits: []*pb.RecallHit{{Score: 2}, {Score: 1}}, More: true} // of the first message
 	if err != nil || !proto.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
@@ -281,11 +282,11 @@ func TestRecallInParts(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	step := &pb.ServerMessage{Msg: &pb.ServerMessage_Progress{Progress: &pb.Progress{Done: 1, Total: 2}}}
-	report := &pb.ServerMessage{Msg: &pb.ServerMessage_Report{Report: &pb.Report{Json: []byte("{}")}}}
+	report := &pb.ServerMessage{Msg: &pb.ServerMessage_Report{Report: &pb.Report{Json: []byte(`{"dir":"/d","entries":3}`)}}}
 	serve(t, script(step, step, report))
 	steps := 0
-	r, err := newClient(t).Dump(t.Context(), &pb.DumpMsg{Dir: "/d", Progress: true}, func(*pb.Progress) { steps++ })
-	if err != nil || string(r.GetJson()) != "{}" || steps != 2 {
+	r, err := newClient(t).Dump(t.Context(), "/d", &crmem.DumpOptions{Progress: func(int, int) { steps++ }})
+	if err != nil || r.Dir != "/d" || r.Entries != 3 || steps != 2 {
 		t.Errorf("report %v, %v after %d steps", r, err, steps)
 	}
 }

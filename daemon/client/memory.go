@@ -2,69 +2,115 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/memtool"
+	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/proto"
 )
 
-// Remember writes a note, or adds an archive.
-func (c *Client) Remember(ctx context.Context, m *pb.RememberMsg) (*pb.Entry, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}}, (*pb.ServerMessage).GetEntry)
-}
-
-// Recall searches the memory.
-func (c *Client) Recall(ctx context.Context, m *pb.RecallMsg) (*pb.RecallReply, error) {
-	var all *pb.RecallReply
-	for r, err := range callStream(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Recall{Recall: m}}, (*pb.ServerMessage).GetRecalled) {
-		if err != nil {
-			return nil, err
-		}
-		if all == nil {
-			all = r
-		} else {
-			all.Hits = append(all.Hits, r.GetHits()...)
-		}
+// entryOf returns the entry of a response.
+func entryOf(m *pb.Entry, err error) (crmem.Entry, error) {
+	if err != nil {
+		return crmem.Entry{}, err
 	}
-	all.More = false
-	return all, nil
+	return memtool.Entry(m), nil
 }
 
-// Forget removes an entry and returns it.
-func (c *Client) Forget(ctx context.Context, m *pb.ForgetMsg) (*pb.Entry, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: m}}, (*pb.ServerMessage).GetEntry)
+// Remember creates or replaces a note. Aliases replace the old ones; nil keeps
+// them.
+func (c *Client) Remember(ctx context.Context, name, content string, aliases []string) (crmem.Entry, error) {
+	m := &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0}
+	return entryOf(callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}}, (*pb.ServerMessage).GetEntry))
+}
+
+// ForgetOptions are the options of [Client.Forget].
+type ForgetOptions struct {
+	Archive bool // remove an archive, too
+	DryRun  bool // change nothing
+}
+
+// Forget removes an entry, by its exact name, and returns it.
+func (c *Client) Forget(ctx context.Context, name string, o ForgetOptions) (crmem.Entry, error) {
+	m := &pb.ForgetMsg{Name: name, Archive: o.Archive, DryRun: o.DryRun}
+	return entryOf(callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: m}}, (*pb.ServerMessage).GetEntry))
 }
 
 // Get returns the entry of a name, or of an alias that one entry has.
-func (c *Client) Get(ctx context.Context, name string) (*pb.Entry, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetEntry{GetEntry: &pb.GetEntryMsg{Name: name}}}, (*pb.ServerMessage).GetEntry)
+func (c *Client) Get(ctx context.Context, name string) (crmem.Entry, error) {
+	m := &pb.GetEntryMsg{Name: name}
+	return entryOf(callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetEntry{GetEntry: m}}, (*pb.ServerMessage).GetEntry))
 }
 
-// List returns the entries by ascending id.
-func (c *Client) List(ctx context.Context, m *pb.ListEntriesMsg) iter.Seq2[*pb.Entry, error] {
+// ListOptions are the options of [Client.List].
+type ListOptions struct {
+	Kinds   []crmem.Kind // at most one; empty: all
+	Content bool         // include the contents
+	After   uint64       // only IDs after this one
+	Limit   uint32       // 0: no limit
+}
+
+// List returns the entries by ascending ID.
+func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[crmem.Entry, error] {
+	m := &pb.ListEntriesMsg{Content: o.Content, After: o.After, Limit: o.Limit}
+	if len(o.Kinds) > 0 {
+		k := pb.EntryKind(o.Kinds[0])
+		m.Kind = &k
+	}
 	return c.entries(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_ListEntries{ListEntries: m}})
 }
 
-// Apply makes changes, all or none, and returns the entries that it wrote.
-func (c *Client) Apply(ctx context.Context, m *pb.ApplyMsg) ([]*pb.Entry, error) {
-	var all []*pb.Entry
-	for e, err := range c.entries(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Apply{Apply: m}}) {
+// Apply applies operations, all or none, after it has checked each
+// [crmem.Unchanged]. It returns the entries that they wrote, without content.
+// Operations that exceed a frame go to the daemon in a private file.
+func (c *Client) Apply(ctx context.Context, ops ...crmem.Op) ([]crmem.Entry, error) {
+	return c.apply(ctx, vfs.OS{}, ops)
+}
+
+func (c *Client) apply(ctx context.Context, fsys vfs.FS, ops []crmem.Op) ([]crmem.Entry, error) {
+	m := &pb.ApplyMsg{}
+	for _, op := range ops {
+		if u, ok := op.(crmem.Unchanged); ok {
+			m.Unchanged = append(m.Unchanged, memtool.Message(u.Entry, true))
+			continue
+		}
+		change, _ := memtool.Change(op)
+		m.Changes = append(m.Changes, change)
+	}
+	if proto.Size(m) > wire.MaxFrame {
+		name, err := writeBatch(fsys, m)
+		if name != "" {
+			defer func() { _ = fsys.Remove(name) }() // a remaining file does no harm
+		}
 		if err != nil {
 			return nil, err
+		}
+		m = &pb.ApplyMsg{File: name}
+	}
+	var all []crmem.Entry
+	for e, err := range c.entries(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Apply{Apply: m}}) {
+		if err != nil {
+			return nil, OutcomeUnknown(err)
 		}
 		all = append(all, e)
 	}
 	return all, nil
 }
 
-func (c *Client) entries(ctx context.Context, m *pb.ClientMessage) iter.Seq2[*pb.Entry, error] {
-	return func(yield func(*pb.Entry, error) bool) {
+func (c *Client) entries(ctx context.Context, m *pb.ClientMessage) iter.Seq2[crmem.Entry, error] {
+	return func(yield func(crmem.Entry, error) bool) {
 		for l, err := range callStream(ctx, c, m, (*pb.ServerMessage).GetEntries) {
 			if err != nil {
-				yield(nil, err)
+				yield(crmem.Entry{}, err)
 				return
 			}
 			for _, e := range l.GetEntries() {
-				if !yield(e, nil) {
+				if !yield(memtool.Entry(e), nil) {
 					return
 				}
 			}
@@ -72,30 +118,38 @@ func (c *Client) entries(ctx context.Context, m *pb.ClientMessage) iter.Seq2[*pb
 	}
 }
 
-// Alias changes the aliases of an entry.
-func (c *Client) Alias(ctx context.Context, m *pb.AliasMsg) (*pb.Entry, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Alias{Alias: m}}, (*pb.ServerMessage).GetEntry)
+// SetAliases replaces the aliases of an entry.
+func (c *Client) SetAliases(ctx context.Context, name string, aliases []string) (crmem.Entry, error) {
+	return c.alias(ctx, &pb.AliasMsg{Name: name, Aliases: aliases})
 }
 
-// Dump writes the memory as a tree of pages. progress, which may be nil, is
-// called when m asks for it.
-func (c *Client) Dump(ctx context.Context, m *pb.DumpMsg, progress func(*pb.Progress)) (*pb.Report, error) {
-	return callWithProgress(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Dump{Dump: m}}, progress, (*pb.ServerMessage).GetReport)
+// AddAliases adds aliases to those of an entry.
+func (c *Client) AddAliases(ctx context.Context, name string, aliases []string) (crmem.Entry, error) {
+	return c.alias(ctx, &pb.AliasMsg{Name: name, Aliases: aliases, Mode: pb.AliasMsg_ADD})
 }
 
-// Load takes a tree of pages in. progress is as for Dump; it is told what will
-// go before anything does.
-func (c *Client) Load(ctx context.Context, m *pb.LoadMsg, progress func(*pb.Progress)) (*pb.Report, error) {
-	return callWithProgress(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Load{Load: m}}, progress, (*pb.ServerMessage).GetReport)
+// RemoveAliases removes aliases of an entry. The error is crmem.ErrNotFound if
+// the entry does not have one of them.
+func (c *Client) RemoveAliases(ctx context.Context, name string, aliases []string) (crmem.Entry, error) {
+	return c.alias(ctx, &pb.AliasMsg{Name: name, Aliases: aliases, Mode: pb.AliasMsg_REMOVE})
 }
 
-// Checkpoint folds the log of the store into its file.
-func (c *Client) Checkpoint(ctx context.Context) (*pb.CheckpointReply, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, (*pb.ServerMessage).GetCheckpointed)
+func (c *Client) alias(ctx context.Context, m *pb.AliasMsg) (crmem.Entry, error) {
+	return entryOf(callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Alias{Alias: m}}, (*pb.ServerMessage).GetEntry))
 }
 
-// StoreStats returns figures of the store as JSON, with index also of its
-// index.
-func (c *Client) StoreStats(ctx context.Context, index bool) (*pb.Report, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_StoreStats{StoreStats: &pb.StoreStatsMsg{Index: index}}}, (*pb.ServerMessage).GetReport)
+// Checkpoint writes the log of the store into its snapshot.
+func (c *Client) Checkpoint(ctx context.Context) (memtool.Checkpointed, error) {
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, (*pb.ServerMessage).GetCheckpointed)
+	return memtool.Checkpointed{Entries: int(r.GetEntries()), Folded: int(r.GetFolded()), Snapshot: int64(r.GetSnapshotBytes())}, err
+}
+
+// StoreStats returns figures of the store, and of its index if index is set.
+func (c *Client) StoreStats(ctx context.Context, index bool) (a memtool.StatsAnswer, err error) {
+	m := &pb.StoreStatsMsg{Index: index}
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_StoreStats{StoreStats: m}}, (*pb.ServerMessage).GetReport)
+	if err == nil {
+		err = json.Unmarshal(r.GetJson(), &a)
+	}
+	return a, err
 }

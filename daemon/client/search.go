@@ -28,7 +28,7 @@ func (c *Client) Search(ctx context.Context, q crmem.Query, o recall.Options) (a
 		k := pb.EntryKind(q.Kinds[0])
 		m.Kind = &k
 	}
-	r, err := c.Recall(ctx, m)
+	r, err := c.recall(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
@@ -46,7 +46,8 @@ func answerOf(query string, r *pb.RecallReply, explain bool) (*recall.Answer, er
 			Aliases: append([]string{}, e.GetAliases()...), Score: m.GetScore(), Bytes: int(e.GetBytes()),
 		}
 		if h.Snippet == nil {
-			h.Content = &e.Content
+			text := e.GetContent()
+			h.Content = &text
 		}
 		if m.Tokens != nil {
 			n := int(m.GetTokens())
@@ -77,4 +78,20 @@ func answerOf(query string, r *pb.RecallReply, explain bool) (*recall.Answer, er
 		}
 	}
 	return a, nil
+}
+
+// recall returns the answer, with the hits of all messages.
+func (c *Client) recall(ctx context.Context, m *pb.RecallMsg) (*pb.RecallReply, error) {
+	var all *pb.RecallReply
+	for r, err := range callStream(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Recall{Recall: m}}, (*pb.ServerMessage).GetRecalled) {
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = r
+		} else {
+			all.Hits = append(all.Hits, r.GetHits()...)
+		}
+	}
+	return all, nil
 }

@@ -174,8 +174,7 @@ func (s *store) Remember(ctx context.Context, name, content string, aliases []st
 		if err := crmem.Valid(crmem.Update{Name: name, Content: content, Aliases: aliases}); err != nil {
 			return err
 		}
-		m, err := d.Remember(ctx, &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0})
-		e = memtool.Entry(m)
+		e, err = d.Remember(ctx, name, content, aliases)
 		return MarkRetryable(err)
 	})
 	return e, err
@@ -186,8 +185,7 @@ func (s *store) Checkpoint(ctx context.Context) (c memtool.Checkpointed, err err
 		c, err = l.Checkpoint(ctx)
 		return err
 	}, func(d *Client) error {
-		r, err := d.Checkpoint(ctx)
-		c = memtool.Checkpointed{Entries: int(r.GetEntries()), Folded: int(r.GetFolded()), Snapshot: int64(r.GetSnapshotBytes())}
+		c, err = d.Checkpoint(ctx)
 		return MarkRetryable(err)
 	})
 	return c, err
@@ -198,7 +196,7 @@ func (s *store) Load(ctx context.Context, dir string, o *crmem.LoadOptions) (r c
 		r, err = l.Load(ctx, dir, o)
 		return err
 	}, func(d *Client) error {
-		r, err = load(ctx, d, dir, o)
+		r, err = d.Load(ctx, dir, o)
 		return err
 	})
 	return r, err

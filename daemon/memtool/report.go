@@ -19,6 +19,11 @@ func Dumped(r crmem.DumpReport, dry bool) DumpAnswer {
 	return DumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, dry}
 }
 
+// Report returns the report of an answer.
+func (a *DumpAnswer) Report() crmem.DumpReport {
+	return crmem.DumpReport{Dir: a.Dir, Entries: a.Entries, Unchanged: a.Unchanged, Written: a.Written, Deleted: a.Deleted, Aside: a.Aside, Seeded: a.Seeded}
+}
+
 // LoadAnswer is what crabmem load --json prints, and the details of its
 // conflicts.
 type LoadAnswer struct {

@@ -220,7 +220,7 @@ func (d *diary) write(ctx context.Context, c *client.Client, rng *rand.Rand, wro
 			err = d.compact(ctx, c)
 		default:
 			name := d.next("entry")
-			if _, err = c.Remember(ctx, &pb.RememberMsg{Name: name, Content: "by " + name}); err == nil {
+			if _, err = c.Remember(ctx, name, "by "+name, nil); err == nil {
 				d.kept[name] = "by " + name
 			}
 		}

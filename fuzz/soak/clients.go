@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -32,7 +34,7 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	var refused *client.Error
-	if !errors.As(err, &refused) {
+	if !errors.As(err, &refused) && !errors.Is(err, crmem.ErrTree) && !errors.Is(err, crmem.ErrChanged) {
 		s.odd(fmt.Errorf("a request: %w", err))
 	}
 }
@@ -51,25 +53,25 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 		if r.IntN(50) == 0 {
 			name, size = longEntry, 4*mib
 		}
-		_, err = c.Remember(ctx, &pb.RememberMsg{Name: name, Content: strings.Repeat("some words ", size/11)})
+		_, err = c.Remember(ctx, name, strings.Repeat("some words ", size/11), nil)
 	case 3, 4, 5:
-		_, err = c.Recall(ctx, &pb.RecallMsg{Query: "words of entry", Limit: 5})
+		_, _, err = c.Search(ctx, crmem.Query{Text: "words of entry", Limit: 5}, recall.Options{})
 	case 6:
-		_, err = c.Forget(ctx, &pb.ForgetMsg{Name: name})
+		_, err = c.Forget(ctx, name, client.ForgetOptions{})
 	case 7:
 		_, err = c.Get(ctx, name)
 	case 8:
-		for _, err = range c.List(ctx, &pb.ListEntriesMsg{Content: r.IntN(4) == 0}) {
+		for _, err = range c.List(ctx, client.ListOptions{Content: r.IntN(4) == 0}) {
 			if err != nil || r.IntN(50) == 0 {
 				break
 			}
 		}
 	case 9:
-		_, err = c.Alias(ctx, &pb.AliasMsg{Name: name, Aliases: []string{"alias of " + name}})
+		_, err = c.SetAliases(ctx, name, []string{"alias of " + name})
 	case 10:
-		_, err = c.Dump(ctx, &pb.DumpMsg{Dir: filepath.Join(s.home, "tree"), Force: true, Progress: true}, nil)
+		_, err = c.Dump(ctx, filepath.Join(s.home, "tree"), &crmem.DumpOptions{Force: true, Progress: func(int, int) {}})
 	case 11:
-		_, err = c.Load(ctx, &pb.LoadMsg{Dir: filepath.Join(s.home, "tree"), Mode: pb.LoadMsg_MERGE, Progress: true}, nil)
+		_, err = c.Load(ctx, filepath.Join(s.home, "tree"), &crmem.LoadOptions{Merge: true})
 	case 12:
 		_, err = c.Checkpoint(ctx)
 	case 13:
@@ -104,7 +106,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 			_, err = c.CompactSession(ctx, &pb.CompactSessionMsg{Session: list[r.IntN(len(list))].Id})
 		}
 	case 27:
-		_, err = c.Apply(ctx, &pb.ApplyMsg{Changes: []*pb.Change{{Change: &pb.Change_Add{Add: &pb.Entry{Name: name, Content: "added"}}}}})
+		_, err = c.Apply(ctx, crmem.Add{Name: name, Content: "added"})
 	}
 	return err
 }

@@ -108,7 +108,7 @@ const (
 func everything(ctx context.Context, c *client.Client) error {
 	long := strings.Repeat("some words ", 4*mib/11)
 	for _, name := range []string{churn, longEntry} {
-		if _, err := c.Remember(ctx, &pb.RememberMsg{Name: name, Content: long}); err != nil {
+		if _, err := c.Remember(ctx, name, long, nil); err != nil {
 			return err
 		}
 	}

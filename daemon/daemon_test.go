@@ -175,9 +175,7 @@ func (s *served) follow() (end func(runs int) []*pb.AgentEventMsg) {
 	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}); err != nil {
 		s.t.Fatal(err)
 	}
-	for s.events.count.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(s.t, "a subscriber", func() bool { return s.events.count.Load() > 0 })
 	return func(runs int) (all []*pb.AgentEventMsg) {
 		s.t.Helper()
 		for runs > 0 {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,10 +157,28 @@ func TestLockedSessionStopsNobodyElse(t *testing.T) {
 	t.Run("not released", func(t *testing.T) { lockedSession(t, time.Millisecond) })
 }
 
+// lockFS reports the first lock that another process holds.
+type lockFS struct {
+	vfs.OS
+	waits chan bool // capacity 1
+}
+
+func (f *lockFS) Lock(name string) (vfs.Locked, error) {
+	l, err := f.OS.Lock(name)
+	if errors.Is(err, vfs.ErrLocked) {
+		select {
+		case f.waits <- true:
+		default:
+		}
+	}
+	return l, err
+}
+
 // lockedSession sends to a locked session, and to another one. With a long wait
 // the lock is released after the second response; otherwise never.
 func lockedSession(t *testing.T, wait time.Duration) {
-	s := serve(t, home(t), "", func(o *Options) { o.LockWait = wait })
+	fsys := &lockFS{waits: make(chan bool, 1)}
+	s := serve(t, home(t), "", func(o *Options) { o.LockWait, o.FS = wait, fsys })
 	ctx := t.Context()
 	sent, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "mine"})
 	if err != nil {
@@ -181,7 +200,7 @@ func lockedSession(t *testing.T, wait time.Duration) {
 		_, err := s.client().Send(context.Background(), &pb.SendMsg{Agent: "crab", Content: "hi"})
 		waited <- err
 	}()
-	time.Sleep(100 * time.Millisecond) // the first request is likely to wait by now
+	<-fsys.waits
 	who := "somebody else"
 	if _, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil {
 		t.Error(err)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/wire"
@@ -113,17 +113,17 @@ model = "script"
 		return all
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	events := make(chan int)
+	var events atomic.Int64
+	ended := make(chan bool)
 	go func() {
-		n := 0
-		defer func() { events <- n }()
+		defer close(ended)
 		for e, err := range s.client().Events(ctx) {
 			if err != nil {
 				return
 			}
 			b, _ := proto.Marshal(e)
 			out.Write(b)
-			n++
+			events.Add(1)
 		}
 	}()
 	eventually(t, "somebody listens", func() bool { return s.events.count.Load() == 1 })
@@ -190,11 +190,9 @@ model = "script"
 	} else {
 		c.Close()
 	}
-	time.Sleep(10 * time.Millisecond)
+	eventually(t, "ten events", func() bool { return events.Load() >= 10 })
 	cancel()
-	if n := <-events; n < 10 {
-		t.Errorf("%d events", n)
-	}
+	<-ended
 	s.stop()
 	files := 0
 	err = filepath.WalkDir(h, func(name string, e fs.DirEntry, err error) error {

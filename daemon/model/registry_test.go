@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
 )
@@ -118,8 +119,10 @@ func TestChangeDuringCall(t *testing.T) {
 				t.Errorf("%+v, %v", res, err)
 			}
 		})
-		for len(s.Requests()) == 0 {
-			time.Sleep(time.Millisecond)
+		for began := time.Now(); len(s.Requests()) == 0; time.Sleep(time.Millisecond) {
+			if time.Since(began) > gate.Hang {
+				t.Fatal("the request does not arrive")
+			}
 		}
 		err := errors.Join(r.AddBackend("other", 0, echo{}), r.Switch("other"), r.Remove("m1"),
 			r.Add(model.Provider{Name: "new", APIKey: "k", Models: []string{"m1"}}))

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/bench/gate"
@@ -150,85 +151,88 @@ func TestGreetings(t *testing.T) {
 
 // TestLengthIsNotBelieved announces 16 MiB on many connections and sends little.
 func TestLengthIsNotBelieved(t *testing.T) {
-	a := serve(t, &Server{Handler: pinger})
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for range 100 {
-		if _, err := dialRaw(t, a).Write(append([]byte{1, 0, 0, 0}, make([]byte, 8<<10)...)); err != nil {
-			t.Fatal(err)
+	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for range 100 {
+			nc := dial()
+			admitted(t, nc)
+			// A write to a pipe returns when the server has read all of it.
+			if _, err := nc.Write(append([]byte{1, 0, 0, 0}, make([]byte, 8<<10)...)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	ping(t, dial(t, a))
-	time.Sleep(50 * time.Millisecond)
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if n := int64(after.HeapAlloc) - int64(before.HeapAlloc); n > 16<<20 {
-		t.Errorf("%d bytes are held for 100 frames of which 8 KiB came", n)
-	}
+		synctest.Wait()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if n := int64(after.HeapAlloc) - int64(before.HeapAlloc); n > 16<<20 {
+			t.Errorf("the server holds %d bytes for 100 frames of which 8 KiB arrived", n)
+		}
+	})
 }
 
-// TestPieces sends frames in all sorts of pieces.
+// TestPieces sends frames in pieces. The server reads a pipe once per write.
 func TestPieces(t *testing.T) {
-	nc := dialRaw(t, serve(t, &Server{Handler: pinger}))
-	c := NewConn(nc)
 	small, large := frameOf(t, sendMsg("in pieces")), frameOf(t, sendMsg(strings.Repeat("0123456789", 30<<10)))
-	for _, size := range []int{1, 2, 3, 5, 4096, 4100} {
-		for _, b := range [][]byte{small, large} {
-			if size < 100 && len(b) > 1000 {
-				continue
-			}
-			for p := b; len(p) > 0; p = p[min(size, len(p)):] {
-				if _, err := nc.Write(p[:min(size, len(p))]); err != nil {
-					t.Fatal(err)
+	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		c := admitted(t, nc)
+		for _, size := range []int{1, 2, 3, 5, 4096, 4100} {
+			for _, b := range [][]byte{small, large} {
+				if size < 100 && len(b) > 1000 {
+					continue
 				}
-				if size < 10 {
-					time.Sleep(time.Millisecond)
+				for p := b; len(p) > 0; p = p[min(size, len(p)):] {
+					if _, err := nc.Write(p[:min(size, len(p))]); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			if got := answer(t, c).GetResponse().GetContent(); len(got) < 9 || !bytes.Contains(b, []byte(got)) {
-				t.Fatalf("in pieces of %d: answer of %d bytes", size, len(got))
+				if got := answer(t, c).GetResponse().GetContent(); len(got) < 9 || !bytes.Contains(b, []byte(got)) {
+					t.Fatalf("in pieces of %d: response of %d bytes", size, len(got))
+				}
 			}
 		}
-	}
+	})
 }
 
-// TestPipelined sends requests without waiting: they are answered one after the
-// other, in order, also those that came while a long one was being answered.
+// TestPipelined sends requests without waiting. The server answers them one
+// after another, in order, also those that arrive during a long request.
 func TestPipelined(t *testing.T) {
 	var at atomic.Int32
-	a := serve(t, &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	inTime(t, func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if at.Add(1) != 1 {
 			t.Error("two requests of a connection at once")
 		}
 		if strings.HasPrefix(m.GetSend().GetContent(), "long") {
-			time.Sleep(4 * watchAfter) // it is watched by then
+			time.Sleep(4 * watchAfter) // the server watches the connection by then
 			if ctx.Err() != nil {
-				t.Error("what follows a request ended it")
+				t.Error("the next request ended this one")
 			}
 		}
 		for range 3 {
 			_ = send(response(m.GetSend().GetContent()))
 		}
 		at.Add(-1)
-	}})
-	nc := dialRaw(t, a)
-	c := NewConn(nc)
-	for _, body := range []string{"", strings.Repeat("x", 3<<10), strings.Repeat("y", 9<<10)} { // over what a watcher has room for
-		var all []byte
-		want := []string{"long 1 " + body, "2" + body, "3" + body, "long 4" + body, "5"}
-		for _, w := range want {
-			all = append(all, frameOf(t, sendMsg(w))...)
-		}
-		go nc.Write(all) // it waits for the server
-		for _, w := range want {
-			for range 3 {
-				if got := answer(t, c).GetResponse().GetContent(); got != w {
-					t.Fatalf("answer %.20q, want %.20q", got, w)
+	}, func(t *testing.T, dial func() net.Conn) {
+		nc := dial()
+		c := admitted(t, nc)
+		for _, body := range []string{"", strings.Repeat("x", 3<<10), strings.Repeat("y", 9<<10)} { // 9 KiB exceed a watcher's buffer
+			var all []byte
+			want := []string{"long 1 " + body, "2" + body, "3" + body, "long 4" + body, "5"}
+			for _, w := range want {
+				all = append(all, frameOf(t, sendMsg(w))...)
+			}
+			go nc.Write(all) // blocks while the server does not read
+			for _, w := range want {
+				for range 3 {
+					if got := answer(t, c).GetResponse().GetContent(); got != w {
+						t.Fatalf("response %.20q, want %.20q", got, w)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // TestHangUp ends a request by closing its connection, whatever came after it.

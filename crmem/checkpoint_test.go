@@ -148,43 +148,6 @@ func TestCopiedRecordsArePromised(t *testing.T) {
 	}
 }
 
-// TestLoadDecidesAgainAfterCreate has another process create the store after a
-// load decided on an absent one. The load keeps what the other process wrote.
-func TestLoadDecidesAgainAfterCreate(t *testing.T) {
-	m := vfs.NewMem()
-	noErr(t, m.Mkdir("/d", 0o700))
-	from := New(&Options{FS: m})
-	noErr(t, from.Apply(Add{Name: "page", Content: "of the tree"}))
-	_, err := Dump(from, "/tree", nil)
-	noErr(t, err)
-	// Without the manifest, nothing in the store counts as removed.
-	noErr(t, m.Remove("/tree/"+manifestFile))
-	s := opened(t, "/d/m.db", &Options{FS: m}, 0)
-	m.Hook = func(c vfs.Call) error {
-		if c.Op == "lock" {
-			m.Hook = nil
-			other := opened(t, "/d/m.db", &Options{FS: m}, 0)
-			noErr(t, other.Apply(Add{Name: "acknowledged"}))
-			noErr(t, other.Close())
-		}
-		return nil
-	}
-	_, err = Load(s, "/tree", &LoadOptions{Merge: true})
-	noErr(t, err)
-	if m.Hook != nil {
-		t.Error("the load took no lock")
-	}
-	for range 2 {
-		for _, name := range []string{"acknowledged", "page"} {
-			if _, err := s.Get(name); err != nil {
-				t.Errorf("%v", err)
-			}
-		}
-		noErr(t, s.Close())
-		s = opened(t, "/d/m.db", &Options{FS: m}, 2)
-	}
-}
-
 // TestFoldAutoLimits closes stores around both limits of FoldAuto.
 func TestFoldAutoLimits(t *testing.T) {
 	for _, c := range []struct {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -240,40 +239,6 @@ func TestCheckOfDirectory(t *testing.T) {
 	}
 	if p := r.Problems[0]; p.Kind != "format" || p.File != "/m.db" || p.Offset != 0 || p.Length != 0 || p.Remedy != "name the store's file" {
 		t.Errorf("%+v", p)
-	}
-}
-
-// TestLoadPlansOnce loads a tree into a store that does not change. It reads the
-// clock once, for one plan.
-func TestLoadPlansOnce(t *testing.T) {
-	m := vfs.NewMem()
-	calls := 0
-	s := opened(t, "/m.db", &Options{FS: m, Now: func() time.Time {
-		calls++
-		return time.Unix(1_760_000_000, 0)
-	}}, 0)
-	noErr(t, s.Apply(Add{Name: "a", Content: "text"}))
-	_, err := Dump(s, "/tree", nil)
-	noErr(t, err)
-	noErr(t, s.Apply(Update{Name: "a", Content: "changed"}))
-	calls = 0
-	_, err = Load(s, "/tree", nil)
-	noErr(t, err)
-	if calls != 1 {
-		t.Errorf("read the clock %d times", calls)
-	}
-	noErr(t, s.Close())
-}
-
-// TestPageErrorOffset reads a page with an error, with and without a byte order
-// mark. The offset counts the mark.
-func TestPageErrorOffset(t *testing.T) {
-	const text = metaOpen + "\n<b>text</b>\n" + metaClose
-	for mark, want := range map[string]int{"": len(metaOpen) + 1, "\ufeff": 3 + len(metaOpen) + 1} {
-		_, err := parsePage([]byte(mark + text))
-		if e, ok := errors.AsType[*pageError](err); !ok || e.offset != want {
-			t.Errorf("mark %q: %+v, want offset %d", mark, err, want)
-		}
 	}
 }
 

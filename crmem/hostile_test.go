@@ -21,6 +21,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/check"
 	"crabmem/fuzz/vectors"
@@ -212,8 +213,8 @@ func TestR10TwoWriters(t *testing.T) {
 	}
 }
 
-// tree is a store of one note, dumped.
-func tree(t *testing.T, e ...crmem.Entry) (s *crmem.Store, dir string) {
+// dumpedTree is a store of one note, dumped.
+func dumpedTree(t *testing.T, e ...crmem.Entry) (s *crmem.Store, dir string) {
 	t.Helper()
 	base := t.TempDir()
 	s = open(t, filepath.Join(base, "memory.db"), nil)
@@ -221,7 +222,7 @@ func tree(t *testing.T, e ...crmem.Entry) (s *crmem.Store, dir string) {
 		ok(t, s.Apply(crmem.Restore{Entry: e}))
 	}
 	dir = filepath.Join(base, "brain")
-	_, err := crmem.Dump(s, dir, nil)
+	_, err := tree.Dump(s, dir, nil)
 	ok(t, err)
 	return s, dir
 }
@@ -230,17 +231,17 @@ func tree(t *testing.T, e ...crmem.Entry) (s *crmem.Store, dir string) {
 func loaded(t *testing.T, dir string) []crmem.Entry {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "memory.db"), nil)
-	_, err := crmem.Load(s, dir, nil)
+	_, err := tree.Load(s, dir, nil)
 	ok(t, err)
 	return slices.Collect(s.All())
 }
 
 func TestR11LoadThroughALink(t *testing.T) {
-	s, dir := tree(t, crmem.Entry{ID: 1, Name: "a", Content: "x"})
+	s, dir := dumpedTree(t, crmem.Entry{ID: 1, Name: "a", Content: "x"})
 	secret := filepath.Join(t.TempDir(), "hostname")
 	ok(t, os.WriteFile(secret, []byte("the secret"), 0o600))
 	ok(t, os.Symlink(secret, filepath.Join(dir, "notes", "h.md")))
-	if _, err := crmem.Load(s, dir, nil); err == nil || !strings.Contains(err.Error(), "h.md") {
+	if _, err := tree.Load(s, dir, nil); err == nil || !strings.Contains(err.Error(), "h.md") {
 		t.Errorf("load through a link: %v", err)
 	}
 	if got := names(s.All()); got != "a" {
@@ -249,14 +250,14 @@ func TestR11LoadThroughALink(t *testing.T) {
 }
 
 func TestR12DumpThroughALink(t *testing.T) {
-	s, dir := tree(t, crmem.Entry{ID: 1, Name: "a", Content: "x"})
+	s, dir := dumpedTree(t, crmem.Entry{ID: 1, Name: "a", Content: "x"})
 	victim := filepath.Join(t.TempDir(), "victim")
 	ok(t, os.WriteFile(victim, []byte("precious"), 0o600))
 	for _, name := range []string{"SUMMARY.md", "notes/a.md"} {
 		ok(t, os.Remove(filepath.Join(dir, name)))
 		ok(t, os.Symlink(victim, filepath.Join(dir, name)))
 		ok(t, s.Apply(crmem.Update{Name: "a", Content: "for " + name}))
-		_, err := crmem.Dump(s, dir, nil)
+		_, err := tree.Dump(s, dir, nil)
 		if b, rerr := os.ReadFile(victim); rerr != nil || string(b) != "precious" {
 			t.Errorf("%s: a dump wrote %q through a link (%v)", name, b, err)
 		}
@@ -267,7 +268,7 @@ func TestR12DumpThroughALink(t *testing.T) {
 			}
 		} else {
 			ok(t, os.Remove(filepath.Join(dir, name)))
-			_, err = crmem.Dump(s, dir, nil)
+			_, err = tree.Dump(s, dir, nil)
 			ok(t, err)
 		}
 	}
@@ -298,24 +299,24 @@ func TestR14NamesThatNoFileHas(t *testing.T) {
 	for i, name := range []string{"a/b", "../../etc/passwd", strings.Repeat("n", 300), strings.Repeat("日", 300), "..", ".", "con", "a\\b", "x\ny"} {
 		all = append(all, crmem.Entry{ID: uint64(i + 1), Name: name, Content: fmt.Sprint("of ", i)})
 	}
-	_, dir := tree(t, all...)
+	_, dir := dumpedTree(t, all...)
 	if got := loaded(t, dir); !slices.EqualFunc(got, all, crmem.Entry.Equal) {
 		t.Errorf("loaded %+v", got)
 	}
 }
 
 func TestR15DumpOverAForeignPage(t *testing.T) {
-	s, dir := tree(t, crmem.Entry{ID: 1, Name: "a", Content: "x"})
+	s, dir := dumpedTree(t, crmem.Entry{ID: 1, Name: "a", Content: "x"})
 	mine := filepath.Join(dir, "notes", "mine.md")
 	ok(t, os.WriteFile(mine, []byte("written by hand\n"), 0o600))
-	_, err := crmem.Dump(s, dir, nil)
-	if !errors.Is(err, crmem.ErrEdited) || !strings.Contains(err.Error(), "mine.md") {
+	_, err := tree.Dump(s, dir, nil)
+	if !errors.Is(err, tree.ErrEdited) || !strings.Contains(err.Error(), "mine.md") {
 		t.Errorf("dump over a page of somebody else: %v", err)
 	}
 	if b, err := os.ReadFile(mine); err != nil || string(b) != "written by hand\n" {
 		t.Errorf("the page holds %q (%v)", b, err)
 	}
-	if _, err := crmem.Dump(s, dir, &crmem.DumpOptions{Force: true}); err != nil {
+	if _, err := tree.Dump(s, dir, &tree.DumpOptions{Force: true}); err != nil {
 		t.Errorf("dump by force: %v", err)
 	}
 	found := false
@@ -335,7 +336,7 @@ func TestR16EdgeBlanks(t *testing.T) {
 	for i, content := range []string{"    code\n    block", "\n\nlines", "end\n\n\n", " \t ", "", "\r\n", "no newline", "\ufeffmark"} {
 		all = append(all, crmem.Entry{ID: uint64(i + 1), Name: fmt.Sprint("n", i), Content: content, Aliases: []string{" sp ", "\tt", "a\nb"}})
 	}
-	_, dir := tree(t, all...)
+	_, dir := dumpedTree(t, all...)
 	if got := loaded(t, dir); !slices.EqualFunc(got, all, crmem.Entry.Equal) {
 		t.Errorf("loaded %+v", got)
 	}
@@ -348,7 +349,7 @@ func TestR17LastSecond(t *testing.T) {
 		{ID: 3, Name: "year 10000", CreatedAt: 253402300800, Content: "x"},
 		{ID: 4, Name: "sign", CreatedAt: 1 << 63, Content: "x"},
 	}
-	_, dir := tree(t, all...)
+	_, dir := dumpedTree(t, all...)
 	if got := loaded(t, dir); !slices.EqualFunc(got, all, crmem.Entry.Equal) {
 		t.Errorf("loaded %+v", got)
 	}

@@ -1,4 +1,4 @@
-package crmem
+package crmem_test
 
 import (
 	"bytes"
@@ -20,7 +20,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	. "crabmem/crmem"
 	"crabmem/crmem/internal/format"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 
@@ -29,9 +31,9 @@ var updateReports = flag.Bool("update", false, "rewrite the golden files of repo
 // unstable matches what differs between two runs of the same calls.
 var unstable = regexp.MustCompile(`process \d+|[0-9a-f]{8,}|0x[0-9a-f]+|\.own-[0-9a-f]+|\.m\.db(-[a-z]+)?\d+`)
 
-// A scene is a file system with the store /m.db, another store, and older
+// reportScene returns a file system with the store /m.db, another store, and older
 // copies of the files of the first in /old.
-func scene(t *testing.T, version int) *vfs.Mem {
+func reportScene(t *testing.T, version int) *vfs.Mem {
 	t.Helper()
 	m := vfs.NewMem()
 	noErr(t, m.Mkdir("/old", 0o700))
@@ -53,7 +55,7 @@ func reportOptions(m *vfs.Mem, version int) *Options {
 	return &Options{FS: m, FoldOnClose: FoldNever, LogVersion: version, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
 }
 
-var storeSuffixes = []string{"", walSuffix, walSuffix + heldSuffix, idSuffix, lockSuffix}
+var storeSuffixes = []string{"", WALSuffix, WALSuffix + HeldSuffix, IDSuffix, LockSuffix}
 
 func copyFiles(t *testing.T, m *vfs.Mem, path, dir string) {
 	for _, suffix := range storeSuffixes {
@@ -214,7 +216,7 @@ func outcome(t *testing.T, m *vfs.Mem, version int, c call) string {
 		switch {
 		case e.IsDir():
 			fmt.Fprintf(&b, " %s/", e.Name())
-		case strings.Contains(e.Name(), lockSuffix): // it has the process ID
+		case strings.Contains(e.Name(), LockSuffix): // it has the process ID
 			fmt.Fprintf(&b, " %s", e.Name())
 		default:
 			fmt.Fprintf(&b, " %s:%d", e.Name(), fi.Size())
@@ -269,7 +271,7 @@ func TestReportsOfChangedFiles(t *testing.T) { synctest.Test(t, reportChangedFil
 func reportChangedFiles(t *testing.T) {
 	for _, version := range []int{format.LogVersion1, format.LogVersion} {
 		var r reports
-		probe := scene(t, version)
+		probe := reportScene(t, version)
 		for _, suffix := range storeSuffixes {
 			file := "/m.db" + suffix
 			if _, err := probe.Lstat(file); err != nil {
@@ -282,7 +284,7 @@ func reportChangedFiles(t *testing.T) {
 					uses = calls[:len(calls)/2]
 				}
 				for _, use := range uses {
-					m := scene(t, version)
+					m := reportScene(t, version)
 					c.do(t, m, file)
 					r.add(fmt.Sprintf("%s %s: %s", file, c.name, use.name), outcome(t, m, version, use))
 				}
@@ -295,7 +297,7 @@ func reportChangedFiles(t *testing.T) {
 func changesOf(file string, size int) []fileChange {
 	list := slices.Clone(wholeChanges)
 	at := []int{1, 8, 27, 28, 47, 48, 60, 111, 112, 113, 150, 152, 153, size - 30, size - 1}
-	if strings.HasSuffix(file, lockSuffix) || strings.HasSuffix(file, heldSuffix) {
+	if strings.HasSuffix(file, LockSuffix) || strings.HasSuffix(file, HeldSuffix) {
 		at = []int{1, 20}
 	}
 	for _, n := range at {
@@ -303,7 +305,7 @@ func changesOf(file string, size int) []fileChange {
 			list = append(list, cutAt(n))
 		}
 	}
-	if file != "/m.db" && !strings.HasSuffix(file, walSuffix) {
+	if file != "/m.db" && !strings.HasSuffix(file, WALSuffix) {
 		return list
 	}
 	for n := 0; n < size; n++ {
@@ -350,7 +352,7 @@ func reportFailedCalls(t *testing.T) {
 	} {
 		for _, c := range s.calls {
 			for n := 1; ; n++ {
-				m := scene(t, format.LogVersion)
+				m := reportScene(t, format.LogVersion)
 				s.do(t, m)
 				seen, which := 0, ""
 				m.Hook = func(call vfs.Call) error {
@@ -371,3 +373,9 @@ func reportFailedCalls(t *testing.T) {
 	}
 	r.compare(t, "testdata/reports/failed.txt.gz")
 }
+
+var (
+	noErr    = NoErr
+	opened   = Opened
+	memBytes = MemBytes
+)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
@@ -71,11 +71,11 @@ func message(err error) *pb.ErrorMsg {
 			m.Remedy = "check the provider's key: crabmem config"
 		}
 	}
-	if e, ok := errors.AsType[*crmem.TreeError](err); ok {
+	if e, ok := errors.AsType[*tree.Error](err); ok {
 		m.Path, m.Remedy = e.Path, e.Remedy
 		m.Details, _ = encode(memtool.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
 	}
-	if e, ok := errors.AsType[*crmem.ChangedError](err); ok {
+	if e, ok := errors.AsType[*tree.ChangedError](err); ok {
 		m.Path, m.Remedy = e.Dir, "merge, which keeps both sides, or replace, which takes the tree"
 		m.Details, _ = encode(memtool.TreeDetails{Names: e.Names})
 	}

@@ -12,16 +12,17 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
+
 	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-
-	"google.golang.org/protobuf/encoding/protodelim"
-	"google.golang.org/protobuf/proto"
 )
 
 func (s *served) client() *client.Client {
@@ -231,7 +232,7 @@ func TestLoadOfASlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "book")
-	if _, err := crmem.Dump(s.store, dir, nil); err != nil {
+	if _, err := tree.Dump(s.store, dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	var ops []crmem.Op

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
@@ -22,7 +22,7 @@ func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
-	report, err := crmem.Dump(d.store, m.GetDir(), &crmem.DumpOptions{
+	report, err := tree.Dump(d.store, m.GetDir(), &tree.DumpOptions{
 		Force: m.GetForce(), DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "dumping"),
 	})
 	if err != nil {
@@ -35,7 +35,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
-	o := &crmem.LoadOptions{DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "loading")}
+	o := &tree.LoadOptions{DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "loading")}
 	switch m.GetMode() {
 	case pb.LoadMsg_GUARD:
 		o.Guard = true
@@ -46,7 +46,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		return invalid("mode %d: want 0 (guard), 1 (merge) or 2 (replace)", m.GetMode())
 	}
 	told := make(map[string]bool)
-	o.Confirm = func(report crmem.LoadReport) error {
+	o.Confirm = func(report tree.LoadReport) error {
 		if r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
 		}
@@ -60,7 +60,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		}
 		return r.lines("removes", more)
 	}
-	report, err := crmem.Load(d.store, m.GetDir(), o)
+	report, err := tree.Load(d.store, m.GetDir(), o)
 	if err != nil {
 		return err
 	}

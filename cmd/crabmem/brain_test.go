@@ -13,6 +13,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/testdata"
 )
@@ -139,7 +140,7 @@ func loadBrain(t *testing.T) *crmem.Store {
 			t.Error(err)
 		}
 	})
-	if _, err := crmem.Load(s, writeBrain(t), nil); err != nil {
+	if _, err := tree.Load(s, writeBrain(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/memtool"
-
-	"github.com/spf13/cobra"
 )
 
 func (c *app) dumpCommand() *cobra.Command {
@@ -38,7 +39,7 @@ files aside. mdBook renders page content as is, including HTML.`,
 		return c.read(func(s *crmem.Store) error {
 			p := c.Progress("dumping")
 			defer p.End()
-			r, err := crmem.Dump(s, args[0], &crmem.DumpOptions{Force: force, DryRun: dry, Progress: p.Step})
+			r, err := tree.Dump(s, args[0], &tree.DumpOptions{Force: force, DryRun: dry, Progress: p.Step})
 			p.End()
 			if err != nil {
 				f := treeFailure(args[0], err)
@@ -76,7 +77,7 @@ func treeFailure(dir string, err error) *cli.Failure {
 	if f.Path == "" {
 		f.Path = dir
 	}
-	if e, ok := errors.AsType[*crmem.TreeError](err); ok {
+	if e, ok := errors.AsType[*tree.Error](err); ok {
 		f.Kind, f.Path, f.Remedy = "tree", e.Path, e.Remedy
 		if e.Path != dir {
 			f.Path = filepath.Join(dir, e.Path)
@@ -92,10 +93,10 @@ func treeFailure(dir string, err error) *cli.Failure {
 	}
 	dir = cli.ShellWord(dir)
 	switch {
-	case errors.Is(err, crmem.ErrEdited):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" loads the edits; crabmem dump --force "+dir+" moves them aside"
-	case errors.Is(err, crmem.ErrChanged):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" replaces the store"
+	case errors.Is(err, tree.ErrEdited):
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"
+	case errors.Is(err, tree.ErrChanged):
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" takes the tree"
 	}
 	return f
 }

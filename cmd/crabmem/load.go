@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/memtool"
-
-	"github.com/spf13/cobra"
 )
 
 func (c *app) loadCommand() *cobra.Command {
@@ -39,12 +40,12 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 			return err
 		}
 		dir := args[0]
-		var r crmem.LoadReport
-		o := &crmem.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
-		load := func(s memtool.Store) error {
+		var r tree.LoadReport
+		o := &tree.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
+		load := func(s *writer) error {
 			p := c.Progress("loading " + dir)
 			o.Progress = p.Step
-			o.Confirm = func(r crmem.LoadReport) error {
+			o.Confirm = func(r tree.LoadReport) error {
 				p.End()
 				return c.announce(r, dry)
 			}
@@ -92,7 +93,7 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 }
 
 // announce says what a load takes away, before it does.
-func (c *app) announce(r crmem.LoadReport, dry bool) error {
+func (c *app) announce(r tree.LoadReport, dry bool) error {
 	verb := "removes"
 	if dry {
 		verb = "would remove"

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
 )
@@ -83,10 +84,10 @@ var rows = []Row{
 	{crmem.ErrExists, Store, "exists", http.StatusConflict, ExitConflict, "choose another name, or forget the entry first", ""},
 	{crmem.ErrKind, Store, "kind", http.StatusConflict, ExitConflict, "", ""},
 	{crmem.ErrStale, Store, "changed", http.StatusConflict, ExitConflict, "somebody else was faster: look at it and do it again", ""},
-	{crmem.ErrChanged, Tree, "changed", http.StatusConflict, ExitConflict, "", ""},
-	{crmem.ErrEdited, Tree, "edited", http.StatusConflict, ExitConflict, "", ""},
+	{tree.ErrChanged, Tree, "changed", http.StatusConflict, ExitConflict, "", ""},
+	{tree.ErrEdited, Tree, "edited", http.StatusConflict, ExitConflict, "", ""},
 	{crmem.ErrFull, Store, "full", http.StatusInsufficientStorage, ExitFailure, "", ""},
-	{crmem.ErrTree, Tree, "tree", http.StatusBadRequest, ExitFailure, "", ""},
+	{tree.ErrTree, Tree, "tree", http.StatusBadRequest, ExitFailure, "", ""},
 	{crmem.ErrNotFound, Store, "not_found", http.StatusNotFound, ExitNotFound, "crabmem list shows the names", ""},
 	{crmem.ErrNoStore, Store, "no_store", http.StatusNotFound, ExitNotFound,
 		"crabmem remember NAME TEXT makes one; --db, CRABMEM_DB, --home or CRABTALK_HOME name another", ""},

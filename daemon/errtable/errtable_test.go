@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
 )
@@ -50,7 +51,7 @@ func TestSentinelOfFamily(t *testing.T) {
 		{Store, "foreign", crmem.ErrForeign},
 		{Session, "foreign", sessionlog.ErrDisplaced},
 		{Store, "changed", crmem.ErrStale},
-		{Tree, "changed", crmem.ErrChanged},
+		{Tree, "changed", tree.ErrChanged},
 		{Store, "format", crmem.ErrFormat},
 		{Session, "locked", vfs.ErrLocked},
 		{Store, "permission", fs.ErrPermission},

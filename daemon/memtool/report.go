@@ -1,6 +1,9 @@
 package memtool
 
-import "crabmem/crmem"
+import (
+	"crabmem/crmem"
+	"crabmem/crmem/tree"
+)
 
 // DumpAnswer is what crabmem dump --json prints.
 type DumpAnswer struct {
@@ -15,7 +18,7 @@ type DumpAnswer struct {
 }
 
 // Dumped makes the answer of a report.
-func Dumped(r crmem.DumpReport, dry bool) DumpAnswer {
+func Dumped(r tree.DumpReport, dry bool) DumpAnswer {
 	return DumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, dry}
 }
 
@@ -47,7 +50,7 @@ type LoadConflict struct {
 }
 
 // Loaded makes the answer of a report.
-func Loaded(r crmem.LoadReport, dry bool) LoadAnswer {
+func Loaded(r tree.LoadReport, dry bool) LoadAnswer {
 	a := LoadAnswer{r.Dir, r.Dumped, r.Pages, some(r.Added), some(r.Changed), some(r.Removed), r.Kept, []LoadConflict{}, some(r.Warnings), dry}
 	for _, k := range r.Conflicts {
 		a.Conflicts = append(a.Conflicts, LoadConflict{k.Name, k.Page, k.File})
@@ -57,11 +60,11 @@ func Loaded(r crmem.LoadReport, dry bool) LoadAnswer {
 
 // Report is the report that an answer was made of, without the texts of its
 // conflicts.
-func (a *LoadAnswer) Report() crmem.LoadReport {
-	r := crmem.LoadReport{Dir: a.Dir, Dumped: a.Dumped, Pages: a.Pages, Added: a.Added, Changed: a.Changed, Removed: a.Removed,
+func (a *LoadAnswer) Report() tree.LoadReport {
+	r := tree.LoadReport{Dir: a.Dir, Dumped: a.Dumped, Pages: a.Pages, Added: a.Added, Changed: a.Changed, Removed: a.Removed,
 		Kept: a.Kept, Warnings: a.Warnings}
 	for _, k := range a.Conflicts {
-		r.Conflicts = append(r.Conflicts, crmem.Conflict{Name: k.Name, Page: k.Page, File: k.File})
+		r.Conflicts = append(r.Conflicts, tree.Conflict{Name: k.Name, Page: k.Page, File: k.File})
 	}
 	return r
 }

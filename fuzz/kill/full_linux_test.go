@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/fuzz/kill/history"
 )
 
@@ -199,14 +200,14 @@ func TestDiskFullDump(t *testing.T) {
 	sizes, failed := scale(10, 40), 0
 	for i := range sizes {
 		dir := tmpfs(t, 1<<20)
-		tree := filepath.Join(dir, "brain")
+		brain := filepath.Join(dir, "brain")
 		for range 10 {
 			if err := s.Apply(w.Next()...); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if i%2 == 1 { // there is an older tree
-			if _, err := crmem.Dump(s, tree, nil); err != nil {
+			if _, err := tree.Dump(s, brain, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 20 {
@@ -220,7 +221,7 @@ func TestDiskFullDump(t *testing.T) {
 		if err := os.Truncate(ballast, max(0, size(t, ballast)-int64(i/2)*2*4096)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := crmem.Dump(s, tree, nil)
+		_, err := tree.Dump(s, brain, nil)
 		if err != nil && !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("a dump to a full disk: %v", err)
 		}
@@ -230,11 +231,11 @@ func TestDiskFullDump(t *testing.T) {
 		if err := os.Remove(ballast); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := crmem.Dump(s, tree, nil); err != nil {
+		if _, err := tree.Dump(s, brain, nil); err != nil {
 			t.Fatalf("the dump after space was freed: %v", err)
 		}
 		back := crmem.New(options())
-		if _, err := crmem.Load(back, tree, nil); err != nil {
+		if _, err := tree.Load(back, brain, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := slices.Collect(back.All()); !slices.EqualFunc(got, want, crmem.Entry.Equal) {

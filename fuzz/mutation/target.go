@@ -16,13 +16,14 @@ type target struct {
 }
 
 var (
-	storeTests   = []string{"./crmem", "./crmem/vfs", "./fuzz/ops", "./fuzz/log", "./fuzz/recover", "./fuzz/snapshot", "./fuzz/frame", "./fuzz/refdec", "./fuzz/tree", "./fuzz/crash", "./fuzz/displaced"}
+	storeTests   = []string{"./crmem", "./crmem/tree", "./crmem/vfs", "./fuzz/ops", "./fuzz/log", "./fuzz/recover", "./fuzz/snapshot", "./fuzz/frame", "./fuzz/refdec", "./fuzz/tree", "./fuzz/crash", "./fuzz/displaced"}
 	sessionTests = []string{"./sessionlog", "./fuzz/sessionref", "./fuzz/sessioncrash"}
 )
 
 var targets = []target{
 	{"./crmem", storeTests},
 	{"./crmem/internal/format", append([]string{"./crmem/internal/format"}, storeTests...)},
+	{"./crmem/tree", []string{"./crmem/tree", "./fuzz/tree"}},
 	{"./crmem/vfs", []string{"./crmem/vfs", "./crmem", "./fuzz/crash", "./fuzz/sessioncrash", "./fuzz/displaced"}},
 	{"./bm25/analysis", []string{"./bm25/analysis", "./bm25", "./fuzz/index"}},
 	{"./bm25", []string{"./bm25", "./fuzz/index", "./crmem:Recall|Search|Syntax|Explain|Correct"}},

@@ -76,7 +76,7 @@ var workloads = map[string]workload{
 	"plain":    plain,
 	"sessions": sessions,
 	"store":    store,
-	"tree":     tree,
+	"tree":     treeDumps,
 }
 
 // matrix is what a run of the program does.

@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 )
 
-// tree dumps a store, again and again as it changes, into one Markdown tree.
+// treeDumps dumps a store, again and again as it changes, into one Markdown tree.
 // After a power cut load must take the last tree that was promised, or the
 // one under way; or it refuses an unfinished one, which another dump must
 // then be able to finish.
-var tree = workload{write: writeTree, judge: judgeTree}
+var treeDumps = workload{write: writeTree, judge: judgeTree}
 
 func treePath(dir string) string { return filepath.Join(dir, "home", "brain") }
 
@@ -48,7 +49,7 @@ func (m *memStore) until(n int) error {
 }
 
 func (m *memStore) dump(fsys vfs.FS, dir string) error {
-	_, err := crmem.DumpSnapshot(fsys, treePath(dir), m.s.Snapshot(), nil)
+	_, err := tree.DumpSnapshot(fsys, treePath(dir), m.s.Snapshot(), nil)
 	return err
 }
 
@@ -74,7 +75,7 @@ func judgeTree(r run) func(string, []byte) error {
 	// operations.
 	load := func(dir string, dumped ...int) error {
 		s := crmem.New(nil)
-		if _, err := crmem.Load(s, treePath(dir), nil); err != nil {
+		if _, err := tree.Load(s, treePath(dir), nil); err != nil {
 			return err
 		}
 		var errs []error
@@ -97,7 +98,7 @@ func judgeTree(r run) func(string, []byte) error {
 			return nil
 		}
 		err := load(dir, acked, issued)
-		unfinished := errors.Is(err, crmem.ErrTree) || errors.Is(err, fs.ErrNotExist)
+		unfinished := errors.Is(err, tree.ErrTree) || errors.Is(err, fs.ErrNotExist)
 		if err != nil && (acked == issued || !unfinished) {
 			return err
 		}

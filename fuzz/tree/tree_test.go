@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 
@@ -114,14 +115,14 @@ func words(s string) []string { return strings.FieldsFunc(s, unicode.IsSpace) }
 func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 	t.Helper()
 	s := crmem.New(&crmem.Options{FS: mem})
-	_, err := crmem.Load(s, dir, nil)
+	_, err := tree.Load(s, dir, nil)
 	if err == nil {
 		return s
 	}
 	if s.Len() != 0 || s.NextID() != 1 {
 		t.Fatalf("refused (%v), and the store has %d entries", err, s.Len())
 	}
-	te, ok := errors.AsType[*crmem.TreeError](err)
+	te, ok := errors.AsType[*tree.Error](err)
 	if !ok || te.Path == "" || te.Msg == "" || te.Remedy == "" || !utf8.ValidString(te.Msg) {
 		t.Fatalf("refused without a place or a remedy: %#v", err)
 	}
@@ -133,11 +134,11 @@ func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 func survives(t *testing.T, sn *crmem.Snapshot) {
 	t.Helper()
 	mem := vfs.NewMem()
-	if _, err := crmem.DumpSnapshot(mem, "/d", sn, nil); err != nil {
+	if _, err := tree.DumpSnapshot(mem, "/d", sn, nil); err != nil {
 		t.Fatal(err)
 	}
 	s := crmem.New(&crmem.Options{FS: mem})
-	if _, err := crmem.Load(s, "/d", nil); err != nil {
+	if _, err := tree.Load(s, "/d", nil); err != nil {
 		t.Fatal(err)
 	}
 	want, err1 := sn.AppendBinary(nil)
@@ -145,7 +146,7 @@ func survives(t *testing.T, sn *crmem.Snapshot) {
 	if err := errors.Join(err1, err2); err != nil || string(got) != string(want) {
 		t.Fatalf("%q\nis dumped and loaded to\n%q, %v", want, got, err)
 	}
-	if r, err := crmem.DumpSnapshot(mem, "/d", sn, nil); err != nil || len(r.Written)+len(r.Deleted) > 0 {
+	if r, err := tree.DumpSnapshot(mem, "/d", sn, nil); err != nil || len(r.Written)+len(r.Deleted) > 0 {
 		t.Fatalf("the same dump again: %+v, %v", r, err)
 	}
 }
@@ -193,7 +194,7 @@ func FuzzTree(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report, err := crmem.Load(s, "/t", &crmem.LoadOptions{Merge: true}); err == nil && !report.Dumped {
+		if report, err := tree.Load(s, "/t", &tree.LoadOptions{Merge: true}); err == nil && !report.Dumped {
 			for _, e := range own {
 				if got, err := s.Get(e.Name); err != nil || !got.Equal(e) {
 					t.Fatalf("without a base, merge made %v of %v (%v)", got, e, err)
@@ -204,13 +205,13 @@ func FuzzTree(f *testing.F) {
 		// A dump into it.
 		mem = build()
 		before := files(mem, "/t")
-		if _, err := crmem.DumpSnapshot(mem, "/t", sn, nil); err != nil {
+		if _, err := tree.DumpSnapshot(mem, "/t", sn, nil); err != nil {
 			if after := files(mem, "/t"); !slices.Equal(before, after) && !strings.Contains(err.Error(), "while the dump was at work") {
 				t.Fatalf("a dump that failed (%v) changed\n%q\nto\n%q", err, before, after)
 			}
 			return
 		}
-		if _, err := crmem.Load(crmem.New(&crmem.Options{FS: mem}), "/t", nil); err != nil && !strings.Contains(err.Error(), "conflict") {
+		if _, err := tree.Load(crmem.New(&crmem.Options{FS: mem}), "/t", nil); err != nil && !strings.Contains(err.Error(), "conflict") {
 			t.Fatalf("a dump does not load: %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 )
 
@@ -69,7 +70,7 @@ func isoTime(sec uint64) string {
 }
 
 // appendPage renders the page of an entry that is stored under a stem.
-func appendPage(b []byte, e *Entry, stem string) []byte {
+func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 	iso := isoTime(e.CreatedAt)
 	b = append(b, metaOpen+"\n<dl>\n"...)
 	b = fmt.Appendf(b, "  <dt>%s</dt>\n  <dd><time datetime=\"%s\">%s</time></dd>\n", rowCreated, iso, iso)
@@ -130,7 +131,7 @@ func plainAlias(a string) bool {
 func jsonText(s string) string {
 	b, err := format.MarshalJSON(s)
 	if err != nil {
-		panic("crmem: internal error: a string has no JSON: " + err.Error())
+		panic("tree: internal error: a string has no JSON: " + err.Error())
 	}
 	return escapeHTML(strings.ReplaceAll(string(b), "{{", `{\u007b`))
 }
@@ -261,4 +262,4 @@ func parseCreated(datetime string) (uint64, bool) {
 
 // pageFits is the largest page that is read without a manifest's word that
 // dump wrote it: a full content and a full list of aliases, escaped twice.
-const pageFits = MaxContent + 12*MaxAliases*(MaxName+32) + 1<<16
+const pageFits = crmem.MaxContent + 12*crmem.MaxAliases*(crmem.MaxName+32) + 1<<16

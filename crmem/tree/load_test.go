@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 
@@ -32,7 +33,7 @@ func aside(t *testing.T, f func() error) {
 // TestConfirmHoldsNobodyUp has the store change while a load is being confirmed.
 func TestConfirmHoldsNobodyUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		o         crmem.LoadOptions
+		o         tree.LoadOptions
 		write     func(s *crmem.Store) error // the first time
 		confirmed []string                   // what is removed, each time
 		err       error
@@ -55,21 +56,21 @@ func TestConfirmHoldsNobodyUp(t *testing.T) {
 			confirmed: []string{"[c]", "[c]"}, have: "a tree|b text|",
 		},
 		"merge": {
-			o:         crmem.LoadOptions{Merge: true},
+			o:         tree.LoadOptions{Merge: true},
 			write:     func(s *crmem.Store) error { return s.Apply(crmem.Add{Name: "d", Content: "late"}) },
 			confirmed: []string{"[]"}, have: "a tree|b text|c since|d late|",
 		},
 		"merge, a conflict": {
-			o:         crmem.LoadOptions{Merge: true},
+			o:         tree.LoadOptions{Merge: true},
 			write:     func(s *crmem.Store) error { return s.Apply(crmem.Update{Name: "a", Content: "late"}) },
 			confirmed: []string{"[]", "[]"}, have: "a late|b text|c since|",
 		},
 		"guarded": {
-			o: crmem.LoadOptions{Guard: true},
+			o: tree.LoadOptions{Guard: true},
 			write: func(s *crmem.Store) error {
 				return s.Apply(crmem.Add{Name: "d", Content: "late"})
 			},
-			confirmed: []string{"[]"}, err: crmem.ErrChanged, have: "a text|b text|d late|",
+			confirmed: []string{"[]"}, err: tree.ErrChanged, have: "a text|b text|d late|",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +81,7 @@ func TestConfirmHoldsNobodyUp(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := crmem.Dump(s, "/book", nil); err != nil {
+			if _, err := tree.Dump(s, "/book", nil); err != nil {
 				t.Fatal(err)
 			}
 			page, err := vfs.ReadFile(mem, "/book/notes/a.md", 1<<20)
@@ -99,13 +100,13 @@ func TestConfirmHoldsNobodyUp(t *testing.T) {
 				}
 			}
 			var confirmed []string
-			c.o.Confirm = func(r crmem.LoadReport) error {
+			c.o.Confirm = func(r tree.LoadReport) error {
 				if confirmed = append(confirmed, fmt.Sprint(r.Removed)); len(confirmed) == 1 {
 					aside(t, func() error { return c.write(s) })
 				}
 				return nil
 			}
-			_, err = crmem.Load(s, "/book", &c.o)
+			_, err = tree.Load(s, "/book", &c.o)
 			if !errors.Is(err, c.err) || err != nil && c.err == nil {
 				t.Errorf("%v", err)
 			}
@@ -127,11 +128,11 @@ func TestConfirmWithoutEnd(t *testing.T) {
 	if _, err := s.Remember("a", "text", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := crmem.Dump(s, "/book", nil); err != nil {
+	if _, err := tree.Dump(s, "/book", nil); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	_, err := crmem.Load(s, "/book", &crmem.LoadOptions{Confirm: func(crmem.LoadReport) error {
+	_, err := tree.Load(s, "/book", &tree.LoadOptions{Confirm: func(tree.LoadReport) error {
 		n++
 		aside(t, func() error { return s.Apply(crmem.Add{Name: fmt.Sprint(n)}) })
 		return nil

@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 
@@ -107,7 +108,7 @@ func TestLimitsOfTouchedPages(t *testing.T) {
 		mem, s := dumpOne(t, long)
 		test.touch(mem)
 		_, err := Load(s, "/brain", nil)
-		var refused *TreeError
+		var refused *Error
 		if errors.As(err, &refused) != test.refused || err != nil && refused == nil {
 			t.Errorf("%s: %v, want a refusal: %t", test.name, err, test.refused)
 		}

@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
 
@@ -67,7 +68,7 @@ func someOf(names []string) string {
 
 // Dump writes a store as a Markdown tree, which [Load] reads back exactly. See
 // [DumpSnapshot].
-func Dump(s *Store, dir string, o *DumpOptions) (DumpReport, error) {
+func Dump(s *crmem.Store, dir string, o *DumpOptions) (DumpReport, error) {
 	return DumpSnapshot(s.Options().FS, dir, s.Snapshot(), o)
 }
 
@@ -83,7 +84,7 @@ func Dump(s *Store, dir string, o *DumpOptions) (DumpReport, error) {
 // *[EditedError] when a page was edited since, or when notes/ or archives/
 // holds a file of somebody else. A page whose edit the snapshot has taken in
 // counts as not edited.
-func DumpSnapshot(fsys vfs.FS, dir string, sn *Snapshot, o *DumpOptions) (DumpReport, error) {
+func DumpSnapshot(fsys vfs.FS, dir string, sn *crmem.Snapshot, o *DumpOptions) (DumpReport, error) {
 	d := &dumper{dir: dir}
 	if o != nil {
 		d.opts = *o
@@ -95,7 +96,7 @@ func DumpSnapshot(fsys vfs.FS, dir string, sn *Snapshot, o *DumpOptions) (DumpRe
 	var count [len(kindDirs)]int
 	for i := range d.entries {
 		if k := d.entries[i].Kind; count[k] == maxFiles {
-			return d.report, &TreeError{Path: kindDirs[k], Msg: fmt.Sprintf("more than %d pages", maxFiles), Remedy: tooManyRemedy}
+			return d.report, &Error{Path: kindDirs[k], Msg: fmt.Sprintf("more than %d pages", maxFiles), Remedy: tooManyRemedy}
 		}
 		count[d.entries[i].Kind]++
 	}
@@ -110,7 +111,7 @@ type dumper struct {
 	dir     string
 	opts    DumpOptions
 	report  DumpReport
-	entries []Entry
+	entries []crmem.Entry
 	paths   []string
 	root    vfs.RootDir // nil while the directory is missing
 
@@ -222,7 +223,7 @@ func (d *dumper) plan() error {
 			d.report.Unchanged++
 		} else {
 			if err := checkPage(buf, e, stem); err != nil {
-				return &TreeError{Path: p, Msg: err.Error(), Remedy: "this is a defect of the program: report it, and use export meanwhile"}
+				return &Error{Path: p, Msg: err.Error(), Remedy: "this is a defect of the program: report it, and use export meanwhile"}
 			}
 			d.write = append(d.write, i)
 			d.report.Written = append(d.report.Written, p)
@@ -242,7 +243,7 @@ func (d *dumper) plan() error {
 
 // standing compares what stands at a page's path with the page. True: it is
 // the page.
-func (d *dumper) standing(mp *manifestPage, e *Entry) (bool, error) {
+func (d *dumper) standing(mp *manifestPage, e *crmem.Entry) (bool, error) {
 	f := d.files[mp.Path]
 	if f == nil {
 		return false, nil
@@ -267,7 +268,7 @@ func (d *dumper) standing(mp *manifestPage, e *Entry) (bool, error) {
 }
 
 // taken reports whether the snapshot holds all that an edited page says.
-func (d *dumper) taken(b []byte, e *Entry, f *treeFile, known *manifestPage) bool {
+func (d *dumper) taken(b []byte, e *crmem.Entry, f *treeFile, known *manifestPage) bool {
 	if known == nil && (d.old == nil || d.old.Loaded[e.Name] == "") {
 		return false
 	}

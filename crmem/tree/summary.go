@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"crabmem/crmem"
 )
 
 const (
@@ -19,13 +21,13 @@ const (
 
 // summary renders SUMMARY.md, mdbook's table of contents: the entries of each
 // kind by name. load ignores it.
-func summary(entries []Entry, paths []string) []byte {
+func summary(entries []crmem.Entry, paths []string) []byte {
 	var b strings.Builder
 	b.WriteString("# Summary\n\n")
-	for kind, title := range []string{Note: "Notes", Archive: "Archives"} {
+	for kind, title := range []string{crmem.Note: "Notes", crmem.Archive: "Archives"} {
 		var list []int
 		for i, e := range entries {
-			if e.Kind == Kind(kind) {
+			if e.Kind == crmem.Kind(kind) {
 				list = append(list, i)
 			}
 		}

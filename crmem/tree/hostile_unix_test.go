@@ -1,6 +1,6 @@
 //go:build unix
 
-package crmem_test
+package tree_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 
 	"crabmem/bench/gate"
 	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 
@@ -271,7 +272,7 @@ func TestHostileTreesLoad(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), row.fail) || !strings.Contains(err.Error(), row.path) {
 					t.Fatalf("error %v\nwant %q and %q", err, row.path, row.fail)
 				}
-				if te, ok := errors.AsType[*TreeError](err); !ok || te.Remedy == "" {
+				if te, ok := errors.AsType[*Error](err); !ok || te.Remedy == "" {
 					t.Errorf("error without a remedy: %#v", err)
 				}
 				if store.Len() != 0 || store.NextID() != 1 {

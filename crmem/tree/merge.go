@@ -1,22 +1,24 @@
-package crmem
+package tree
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"time"
+
+	"crabmem/crmem"
 )
 
 // loadPlan is what a load will do.
 type loadPlan struct {
-	snapshot *Snapshot // the store as it will be
+	snapshot *crmem.Snapshot // the store as it will be
 	report   LoadReport
 	lost     []string          // what changed in the store alone and goes: Guard refuses
 	loaded   map[string]string // for the manifest
 }
 
 // differs reports whether the store has to change.
-func (p *loadPlan) differs(cur *Snapshot) bool {
+func (p *loadPlan) differs(cur *crmem.Snapshot) bool {
 	r := &p.report
 	return len(r.Added)+len(r.Changed)+len(r.Removed) > 0 || p.snapshot.NextID != cur.NextID
 }
@@ -26,16 +28,16 @@ const absent = "-"
 
 // planner makes a loadPlan.
 type planner struct {
-	tree     *tree
+	tree     *loadedTree
 	merge    bool
 	plan     *loadPlan
-	cur      map[string]*Entry
+	cur      map[string]*crmem.Entry
 	base     map[string]*manifestPage
 	oldLoads map[string]string
 
-	fixed []Entry  // keep their id
-	fresh []*Entry // get one: what their page says, where that is free
-	asked []bool   // of fresh: its page names an id
+	fixed []crmem.Entry  // keep their id
+	fresh []*crmem.Entry // get one: what their page says, where that is free
+	asked []bool         // of fresh: its page names an id
 }
 
 // plan decides, for every name in store, tree and manifest, which side is
@@ -45,12 +47,12 @@ type planner struct {
 // took from this tree since. Replace takes the tree's side everywhere. Merge
 // takes the side that changed; where both did, a text beats its removal, and
 // two texts are a conflict: the store's stays.
-func (t *tree) plan(cur *Snapshot, merge bool, now time.Time) (*loadPlan, error) {
+func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*loadPlan, error) {
 	if len(t.pages) == 0 && cur.Len() > 0 {
-		return nil, &TreeError{Path: t.dir, Msg: "no pages: the tree of a store without entries", Remedy: "to empty a store, forget its entries"}
+		return nil, &Error{Path: t.dir, Msg: "no pages: the tree of a store without entries", Remedy: "to empty a store, forget its entries"}
 	}
 	pl := &planner{tree: t, merge: merge, plan: &loadPlan{loaded: map[string]string{}},
-		cur: make(map[string]*Entry, cur.Len()), base: t.manifest.byName()}
+		cur: make(map[string]*crmem.Entry, cur.Len()), base: t.manifest.byName()}
 	if t.manifest != nil {
 		pl.oldLoads = t.manifest.Loaded
 	}
@@ -82,7 +84,7 @@ func (t *tree) plan(cur *Snapshot, merge bool, now time.Time) (*loadPlan, error)
 // value is the entry that a page stands for. What it does not say is as it
 // was. Where the manifest does not know the entry there is no telling whether
 // a date was edited, and an entry that keeps its name keeps its time.
-func (pl *planner) value(p *treePage, now time.Time) *Entry {
+func (pl *planner) value(p *treePage, now time.Time) *crmem.Entry {
 	e := p.Entry
 	cur, base := pl.cur[e.Name], pl.base[e.Name]
 	switch {
@@ -98,7 +100,7 @@ func (pl *planner) value(p *treePage, now time.Time) *Entry {
 }
 
 // decide decides about one name. p and tree are nil when no page has it.
-func (pl *planner) decide(name string, p *treePage, tree *Entry) {
+func (pl *planner) decide(name string, p *treePage, tree *crmem.Entry) {
 	plan, cur := pl.plan, pl.cur[name]
 	c, t, b := hashOf(cur), hashOf(tree), absent
 	if known := pl.base[name]; known != nil {
@@ -145,14 +147,14 @@ func (pl *planner) decide(name string, p *treePage, tree *Entry) {
 	}
 }
 
-func hashOf(e *Entry) string {
+func hashOf(e *crmem.Entry) string {
 	if e == nil {
 		return absent
 	}
 	return entryHash(e)
 }
 
-func (pl *planner) keep(cur *Entry) {
+func (pl *planner) keep(cur *crmem.Entry) {
 	pl.fixed = append(pl.fixed, *cur)
 	pl.plan.report.Kept++
 }
@@ -165,7 +167,7 @@ func (pl *planner) took(name, t, b string) {
 }
 
 // take takes the tree's side.
-func (pl *planner) take(name string, cur *Entry, p *treePage, tree *Entry) {
+func (pl *planner) take(name string, cur *crmem.Entry, p *treePage, tree *crmem.Entry) {
 	r := &pl.plan.report
 	switch {
 	case tree == nil:
@@ -190,7 +192,7 @@ func (pl *planner) take(name string, cur *Entry, p *treePage, tree *Entry) {
 // store is empty or has not come that far, so that no id is ever reused; of
 // pages that name the same, as copies of a page do, the one that was dumped
 // with it has it.
-func (pl *planner) number(cur *Snapshot) error {
+func (pl *planner) number(cur *crmem.Snapshot) error {
 	next := max(cur.NextID, 1)
 	if m := pl.tree.manifest; m != nil && cur.Len() == 0 {
 		next = max(next, m.NextID)
@@ -229,7 +231,7 @@ func (pl *planner) number(cur *Snapshot) error {
 		}
 		entries = append(entries, *e)
 	}
-	sn, err := NewSnapshot(next, entries)
+	sn, err := crmem.NewSnapshot(next, entries)
 	pl.plan.snapshot = sn
 	return err
 }

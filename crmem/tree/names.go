@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"crypto/sha256"
@@ -10,10 +10,12 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"crabmem/crmem"
 )
 
 // The directories of a tree, by kind, in the order they are read.
-var kindDirs = [...]string{Note: "notes", Archive: "archives"}
+var kindDirs = [...]string{crmem.Note: "notes", crmem.Archive: "archives"}
 
 const (
 	pageExt = ".md"
@@ -28,7 +30,7 @@ const (
 // in different directories: the reference refuses a name of both kinds. Of
 // such twins the lowest ID has the plain stem, so that a new entry never
 // moves an old one's page.
-func pagePaths(entries []Entry) []string {
+func pagePaths(entries []crmem.Entry) []string {
 	taken := make(map[string]bool, len(entries))
 	paths := make([]string, len(entries))
 	for i, e := range entries {

@@ -1,6 +1,6 @@
 //go:build race
 
-package crmem_test
+package tree_test
 
 // The race detector looks at the code, not at the cases.
 const treeRounds = 1_000

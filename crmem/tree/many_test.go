@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 

@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 
+	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -58,7 +59,7 @@ type manifestPage struct {
 }
 
 // entryHash identifies what an entry is, apart from its id.
-func entryHash(e *Entry) string {
+func entryHash(e *crmem.Entry) string {
 	r := format.NewRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
 	h := sha256.New()
 	io.WriteString(h, string(r[format.OffCreated:])) // a hash takes everything
@@ -104,18 +105,18 @@ func readManifest(t vfs.Tree) (*manifest, []byte, error) {
 	case err != nil:
 		return nil, nil, err
 	case !fi.Mode().IsRegular():
-		return nil, nil, &TreeError{Path: manifestFile, Msg: "is " + fileType(fi.Mode()) + ", not a regular file", Remedy: remedy}
+		return nil, nil, &Error{Path: manifestFile, Msg: "is " + fileType(fi.Mode()) + ", not a regular file", Remedy: remedy}
 	}
 	b, err := vfs.ReadFile(t, manifestFile, maxManifest)
 	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
-		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("%d bytes, more than the limit of %d", large.Size, large.Max), Remedy: remedy}
+		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("%d bytes, more than the limit of %d", large.Size, large.Max), Remedy: remedy}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	m := &manifest{}
 	if err := json.Unmarshal(b, m); err != nil {
-		e := &TreeError{Path: manifestFile, Msg: err.Error(), Remedy: remedy}
+		e := &Error{Path: manifestFile, Msg: err.Error(), Remedy: remedy}
 		if s, ok := errors.AsType[*json.SyntaxError](err); ok {
 			e.Line = lineAt(b, int(s.Offset))
 		}
@@ -123,11 +124,11 @@ func readManifest(t vfs.Tree) (*manifest, []byte, error) {
 	}
 	switch {
 	case m.Format != manifestFormat:
-		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("format %q, not %q", m.Format, manifestFormat), Remedy: remedy}
+		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("format %q, not %q", m.Format, manifestFormat), Remedy: remedy}
 	case m.Version != manifestVersion:
-		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("version %d, this program reads version %d", m.Version, manifestVersion), Remedy: "use the newer program, or " + remedy}
+		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("version %d, this program reads version %d", m.Version, manifestVersion), Remedy: "use the newer program, or " + remedy}
 	case m.State != stateDone && m.State != stateUnfinished:
-		return nil, nil, &TreeError{Path: manifestFile, Msg: fmt.Sprintf("state %q, not %s or %s", m.State, stateDone, stateUnfinished), Remedy: remedy}
+		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("state %q, not %s or %s", m.State, stateDone, stateUnfinished), Remedy: remedy}
 	}
 	return m, b, nil
 }

@@ -1,10 +1,11 @@
-package crmem_test
+package tree_test
 
 import (
 	"strings"
 	"testing"
 
 	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 

@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"flag"

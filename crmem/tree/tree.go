@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
 
@@ -24,14 +25,14 @@ var (
 )
 
 // TreeError says what is wrong in a tree. It is ErrTree.
-type TreeError struct {
+type Error struct {
 	Path   string // inside the tree, or the tree's own
 	Line   int    // from 1; 0 = the whole file
 	Msg    string
 	Remedy string // what to do about it
 }
 
-func (e *TreeError) Error() string {
+func (e *Error) Error() string {
 	s := e.Path
 	if e.Line > 0 {
 		s = fmt.Sprintf("%s:%d", s, e.Line)
@@ -44,7 +45,7 @@ func (e *TreeError) Error() string {
 }
 
 // Is makes a TreeError an ErrTree.
-func (e *TreeError) Is(target error) bool { return target == ErrTree }
+func (e *Error) Is(target error) bool { return target == ErrTree }
 
 // maxFiles bounds a directory of pages. What is listed is held in memory.
 const (
@@ -56,7 +57,7 @@ const (
 // treeFile is what stands under a name in notes/ or archives/.
 type treeFile struct {
 	path string
-	kind Kind
+	kind crmem.Kind
 	mode fs.FileMode
 	size int64
 }
@@ -116,14 +117,14 @@ func listPages(t vfs.Tree) ([]treeFile, error) {
 			return nil, err
 		}
 		if !fi.IsDir() {
-			return nil, &TreeError{Path: dir, Msg: "is " + fileType(fi.Mode()), Remedy: "put a directory in its place"}
+			return nil, &Error{Path: dir, Msg: "is " + fileType(fi.Mode()), Remedy: "put a directory in its place"}
 		}
 		list, err := t.ReadDir(dir)
 		if err != nil {
 			return nil, err
 		}
 		if len(list) > maxFiles {
-			return nil, &TreeError{Path: dir, Msg: fmt.Sprintf("%d files, at most %d", len(list), maxFiles), Remedy: tooManyRemedy}
+			return nil, &Error{Path: dir, Msg: fmt.Sprintf("%d files, at most %d", len(list), maxFiles), Remedy: tooManyRemedy}
 		}
 		for _, d := range list {
 			fi, err := d.Info()
@@ -133,7 +134,7 @@ func listPages(t vfs.Tree) ([]treeFile, error) {
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, treeFile{dir + "/" + d.Name(), Kind(kind), fi.Mode(), fi.Size()})
+			files = append(files, treeFile{dir + "/" + d.Name(), crmem.Kind(kind), fi.Mode(), fi.Size()})
 		}
 	}
 	return files, nil

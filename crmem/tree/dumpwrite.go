@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"errors"
@@ -206,7 +206,7 @@ func (d *dumper) unedited(mp *manifestPage) error {
 		return nil
 	}
 	if err == nil && (b == nil || pageHash(b) != mp.Old) {
-		err = &TreeError{Path: mp.Path, Msg: "was edited while the dump was at work", Remedy: "dump again: it finishes what this one began"}
+		err = &Error{Path: mp.Path, Msg: "was edited while the dump was at work", Remedy: "dump again: it finishes what this one began"}
 	}
 	return err
 }

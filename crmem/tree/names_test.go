@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"fmt"
@@ -9,10 +9,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	. "crabmem/crmem"
-	"crabmem/crmem/vfs"
-
 	"golang.org/x/text/unicode/norm"
+
+	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
+	"crabmem/crmem/vfs"
 )
 
 // pathsOf dumps entries of these names, ids ascending from 1, and returns

@@ -1,13 +1,14 @@
-package crmem_test
+package tree_test
 
 import (
 	"fmt"
 	"testing"
 
-	. "crabmem/crmem"
-	"crabmem/crmem/vfs"
-
 	"github.com/google/go-cmp/cmp"
+
+	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
+	"crabmem/crmem/vfs"
 )
 
 // A snapshot, dumped and loaded into an empty store, is the same snapshot; and

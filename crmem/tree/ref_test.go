@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 
@@ -171,7 +172,7 @@ func entryByID(sn *Snapshot, id uint64) Entry {
 
 // Every tree that the reference wrote loads to what it held.
 func TestGoldenTrees(t *testing.T) {
-	const dir = "../testdata/golden/crmem"
+	const dir = "../../testdata/golden/crmem"
 	list, err := vfs.OS{}.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"bytes"
@@ -15,13 +15,14 @@ import (
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/net/html"
 
+	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 )
 
 // page is what a page says. What it does not say is decided by the store that
 // it is loaded into.
 type page struct {
-	Entry        // Kind is the caller's; Name is the Name row's
+	crmem.Entry  // Kind is the caller's; Name is the Name row's
 	named, hasID bool
 	hasTime      bool
 	warnings     []string
@@ -275,7 +276,7 @@ var blocks = parser.NewParser(parser.WithBlockParsers(
 // checkPage reads back a page that is about to be written: as load will, and
 // as Markdown readers will, to whom the metadata must be HTML to its last line
 // and the content must begin after it.
-func checkPage(b []byte, e *Entry, stem string) error {
+func checkPage(b []byte, e *crmem.Entry, stem string) error {
 	p, err := parsePage(b)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"fmt"
@@ -13,13 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	. "crabmem/crmem"
-	"crabmem/crmem/vfs"
-
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
 	"golang.org/x/net/html"
+
+	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
+	"crabmem/crmem/vfs"
 )
 
 // hostileNames is a store whose names are all that a tree may trip over, with
@@ -194,7 +195,7 @@ func mdbook(t *testing.T) string {
 func TestRealMdbook(t *testing.T) {
 	bin := mdbook(t)
 	demo := New(nil)
-	if _, err := Load(demo, "../testdata/brain", nil); err != nil {
+	if _, err := Load(demo, "../../testdata/brain", nil); err != nil {
 		t.Fatal(err)
 	}
 	if demo.Len() < 100 {

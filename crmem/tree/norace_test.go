@@ -1,5 +1,5 @@
 //go:build !race
 
-package crmem_test
+package tree_test
 
 const treeRounds = 10_000

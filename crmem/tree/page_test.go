@@ -1,12 +1,10 @@
-package crmem
+package tree
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
-
-	"crabmem/crmem/internal/format"
-	"crabmem/crmem/vfs"
 )
 
 // TestQuotedShortensLongText checks the texts of errors around 80 bytes.
@@ -44,25 +42,14 @@ func TestPageListsWithoutEndTags(t *testing.T) {
 	}
 }
 
-// TestInspectFrameFields checks the fields of one frame of each log version.
-func TestInspectFrameFields(t *testing.T) {
-	for version, want := range map[int][]string{
-		format.LogVersion1: {"type 1 put", "zero 0x000000", "len 41", "seq 1"},
-		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
-	} {
-		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, LogVersion: version, FoldOnClose: FoldNever}, 0)
-		noErr(t, s.Apply(Add{Name: "name", Content: "text!"}))
-		noErr(t, s.Close())
-		var got []string
-		for f, err := range Inspect(memBytes(t, m, "/m.db-wal")) {
-			noErr(t, err)
-			if f.Name == "type" || len(got) > 0 && len(got) < len(want) {
-				got = append(got, f.Name+" "+f.Value)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("version %d: %q, want %q", version, got, want)
+// TestPageErrorOffset reads a page with an error, with and without a byte order
+// mark. The offset counts the mark.
+func TestPageErrorOffset(t *testing.T) {
+	const text = metaOpen + "\n<b>text</b>\n" + metaClose
+	for mark, want := range map[string]int{"": len(metaOpen) + 1, "\ufeff": 3 + len(metaOpen) + 1} {
+		_, err := parsePage([]byte(mark + text))
+		if e, ok := errors.AsType[*pageError](err); !ok || e.offset != want {
+			t.Errorf("mark %q: %+v, want offset %d", mark, err, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package crmem
+package tree
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
 
@@ -52,10 +53,10 @@ type LoadReport struct {
 // Conflict is an entry that store and tree changed in different ways.
 type Conflict struct {
 	Name  string
-	Page  string // the tree's text
-	File  string // where the store's text was put, in the tree
-	Store Entry  // as it stays in the store
-	Tree  Entry
+	Page  string      // the tree's text
+	File  string      // where the store's text was put, in the tree
+	Store crmem.Entry // as it stays in the store
+	Tree  crmem.Entry
 }
 
 // ChangedError names the entries that a load would have lost. It is
@@ -77,7 +78,7 @@ func (e *ChangedError) Error() string {
 func (e *ChangedError) Is(target error) bool { return target == ErrChanged }
 
 // tree is a Markdown tree that was read and found valid.
-type tree struct {
+type loadedTree struct {
 	dir      string
 	warnings []string // what was read otherwise than it may be meant
 
@@ -99,18 +100,18 @@ const conflictDir = "conflicts"
 // every page is a regular file of a bounded size, says something that an
 // entry can hold, and has a name of its own. The pages together may hold
 // maxBytes. It writes nothing, and no link leads it outside.
-func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total int)) (*tree, error) {
+func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total int)) (*loadedTree, error) {
 	root, err := fsys.Root(dir)
 	if err != nil {
 		return nil, rootError(fsys, dir, err)
 	}
 	defer root.Close()
-	t := &tree{dir: dir}
+	t := &loadedTree{dir: dir}
 	if t.manifest, t.text, err = readManifest(root); err != nil {
 		return nil, err
 	}
 	if t.manifest != nil && t.manifest.State == stateUnfinished {
-		return nil, &TreeError{Path: manifestFile, Msg: "a dump into this tree was interrupted", Remedy: "finish it with dump"}
+		return nil, &Error{Path: manifestFile, Msg: "a dump into this tree was interrupted", Remedy: "finish it with dump"}
 	}
 	if err := unsettled(root, conflictDir, 2); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total
 		return nil, err
 	}
 	if len(t.pages) == 0 && (t.manifest == nil || len(t.manifest.Pages) > 0) {
-		return nil, &TreeError{Path: dir, Msg: "no pages in notes/ or archives/", Remedy: "name a directory that dump wrote; to empty a store, forget its entries"}
+		return nil, &Error{Path: dir, Msg: "no pages in notes/ or archives/", Remedy: "name a directory that dump wrote; to empty a store, forget its entries"}
 	}
 	return t, nil
 }
@@ -128,10 +129,10 @@ func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total
 func rootError(fsys vfs.FS, dir string, err error) error {
 	const remedy = "name a directory that dump wrote, or one with notes/ or archives/ in it"
 	if errors.Is(err, fs.ErrNotExist) {
-		return &TreeError{Path: dir, Msg: "no such directory", Remedy: remedy}
+		return &Error{Path: dir, Msg: "no such directory", Remedy: remedy}
 	}
 	if fi, lerr := fsys.Lstat(dir); lerr == nil && !fi.IsDir() && fi.Mode()&fs.ModeSymlink == 0 {
-		return &TreeError{Path: dir, Msg: "is " + fileType(fi.Mode()) + ", not a directory", Remedy: remedy}
+		return &Error{Path: dir, Msg: "is " + fileType(fi.Mode()) + ", not a directory", Remedy: remedy}
 	}
 	return err
 }
@@ -146,7 +147,7 @@ func unsettled(root vfs.Tree, dir string, depth int) error {
 		return err
 	}
 	if !fi.IsDir() || depth == 0 {
-		return &TreeError{Path: dir, Msg: "a conflict that is not settled", Remedy: "make the page of the same name what you want, remove this file, and load again"}
+		return &Error{Path: dir, Msg: "a conflict that is not settled", Remedy: "make the page of the same name what you want, remove this file, and load again"}
 	}
 	list, err := root.ReadDir(dir)
 	for _, d := range list {
@@ -157,7 +158,7 @@ func unsettled(root vfs.Tree, dir string, depth int) error {
 	return err
 }
 
-func (t *tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, total int)) error {
+func (t *loadedTree) readPages(root vfs.Tree, maxBytes int64, progress func(done, total int)) error {
 	files, err := listPages(root)
 	if err != nil {
 		return err
@@ -178,14 +179,14 @@ func (t *tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, tota
 			continue
 		}
 		if total += f.size; total > maxBytes {
-			return &TreeError{Path: f.path, Msg: fmt.Sprintf("with this page the tree has more than %d bytes", maxBytes), Remedy: "load it in parts, or raise the store's limit"}
+			return &Error{Path: f.path, Msg: fmt.Sprintf("with this page the tree has more than %d bytes", maxBytes), Remedy: "load it in parts, or raise the store's limit"}
 		}
 		p, err := readPage(root, f, known[f.path])
 		if err != nil {
 			return err
 		}
 		if other, ok := paths[p.Name]; ok {
-			return &TreeError{Path: f.path, Msg: fmt.Sprintf("the name %s is that of %s too", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
+			return &Error{Path: f.path, Msg: fmt.Sprintf("the name %s is that of %s too", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
 		}
 		paths[p.Name] = f.path
 		for _, w := range p.warnings {
@@ -198,15 +199,15 @@ func (t *tree) readPages(root vfs.Tree, maxBytes int64, progress func(done, tota
 
 // wanted reports whether a file is a page. What may be meant as one and is not
 // is refused: entries would go missing.
-func (t *tree) wanted(f *treeFile) (bool, error) {
+func (t *loadedTree) wanted(f *treeFile) (bool, error) {
 	switch {
 	case f.hidden():
 	case f.mode.IsDir():
-		return false, &TreeError{Path: f.path, Msg: "is a directory", Remedy: "pages stand in " + path.Dir(f.path) + "/ itself: move what is in it there, or move it out of " + path.Dir(f.path) + "/"}
+		return false, &Error{Path: f.path, Msg: "is a directory", Remedy: "pages stand in " + path.Dir(f.path) + "/ itself: move what is in it there, or move it out of " + path.Dir(f.path) + "/"}
 	case !f.isPage():
 		t.warnings = append(t.warnings, f.path+": not a page, whose name ends in .md: left alone")
 	case !f.mode.IsRegular():
-		return false, &TreeError{Path: f.path, Msg: "is " + f.what(), Remedy: "put the page itself in its place, or remove it"}
+		return false, &Error{Path: f.path, Msg: "is " + f.what(), Remedy: "put the page itself in its place, or remove it"}
 	default:
 		return true, nil
 	}
@@ -222,17 +223,17 @@ func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 	}
 	b, err := vfs.ReadFile(root, f.path, limit)
 	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
-		return nil, &TreeError{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split it"}
+		return nil, &Error{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split it"}
 	}
 	if errors.Is(err, vfs.ErrNotRegular) {
-		return nil, &TreeError{Path: f.path, Msg: "is no regular file", Remedy: "put the page itself in its place, or remove it"}
+		return nil, &Error{Path: f.path, Msg: "is no regular file", Remedy: "put the page itself in its place, or remove it"}
 	}
 	if err != nil {
 		return nil, err
 	}
 	p, err := parsePage(b)
 	if err != nil {
-		e := &TreeError{Path: f.path, Msg: err.Error()}
+		e := &Error{Path: f.path, Msg: err.Error()}
 		if pe, ok := errors.AsType[*pageError](err); ok {
 			e.Line, e.Remedy = lineAt(b, pe.offset), pe.remedy
 		}
@@ -242,12 +243,12 @@ func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 	if !p.named {
 		p.Name = f.stem()
 		if !utf8.ValidString(p.Name) {
-			return nil, &TreeError{Path: f.path, Msg: "the file name is not UTF-8", Remedy: "rename it"}
+			return nil, &Error{Path: f.path, Msg: "the file name is not UTF-8", Remedy: "rename it"}
 		}
 	}
 	if known == nil || known.Page != pageHash(b) {
-		if err := Valid(Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}); err != nil {
-			return nil, &TreeError{Path: f.path, Msg: err.Error(), Remedy: "shorten or correct it"}
+		if err := crmem.Valid(crmem.Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}); err != nil {
+			return nil, &Error{Path: f.path, Msg: err.Error(), Remedy: "shorten or correct it"}
 		}
 	}
 	return p, nil
@@ -258,7 +259,7 @@ func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 // an error, not at all. Entries that keep their name and kind keep their id,
 // and their time unless its date was edited. A tree without pages is an
 // error: it never empties a store.
-func Load(s *Store, dir string, o *LoadOptions) (LoadReport, error) {
+func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 	if o == nil {
 		o = &LoadOptions{}
 	}
@@ -268,9 +269,9 @@ func Load(s *Store, dir string, o *LoadOptions) (LoadReport, error) {
 	if err != nil {
 		return report, err
 	}
-	var cur *Snapshot // that plan is for
+	var cur *crmem.Snapshot // that plan is for
 	var plan *loadPlan
-	decide := func(now *Snapshot) error {
+	decide := func(now *crmem.Snapshot) error {
 		if cur != nil && cur.Equal(now) {
 			return nil
 		}
@@ -304,7 +305,7 @@ func Load(s *Store, dir string, o *LoadOptions) (LoadReport, error) {
 			return report, nil
 		}
 		confirmed := report
-		err := s.Update(func(now *Snapshot) (*Snapshot, error) {
+		err := s.Update(func(now *crmem.Snapshot) (*crmem.Snapshot, error) {
 			if err := decide(now); err != nil {
 				return nil, err
 			}
@@ -323,7 +324,7 @@ func Load(s *Store, dir string, o *LoadOptions) (LoadReport, error) {
 			return report, err
 		}
 		if try == maxConfirm {
-			return report, fmt.Errorf("%s: not loaded: each time that it was confirmed, the store had changed: %w", dir, ErrStale)
+			return report, fmt.Errorf("%s: not loaded: each time that it was confirmed, the store had changed: %w", dir, crmem.ErrStale)
 		}
 	}
 	// The store has it. What follows is for the next load, and in this order:
@@ -351,7 +352,7 @@ func (r *LoadReport) does(other *LoadReport) bool {
 
 // writeBack writes the files of conflicts, and into the manifest what was
 // loaded.
-func (t *tree) writeBack(fsys vfs.FS, plan *loadPlan) error {
+func (t *loadedTree) writeBack(fsys vfs.FS, plan *loadPlan) error {
 	if t.manifest == nil && len(plan.report.Conflicts) == 0 {
 		return nil // a tree of somebody else, which nothing needs to be written to
 	}

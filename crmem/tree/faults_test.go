@@ -1,4 +1,4 @@
-package crmem_test
+package tree_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 

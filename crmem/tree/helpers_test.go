@@ -1,0 +1,57 @@
+package tree_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func memFile(t testing.TB, m *vfs.Mem, name string) []byte {
+	t.Helper()
+	return must(vfs.ReadFile(m, name, 1<<30))
+}
+
+// open opens a store, which the end of the test closes.
+func open(t *testing.T, path string, o *crmem.Options) *crmem.Store {
+	t.Helper()
+	s := must(crmem.Open(path, o))
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil && !errors.Is(err, crmem.ErrClosed) {
+			t.Errorf("close: %v", err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			return // never written
+		}
+		if r := must(crmem.Check(vfs.OS{}, path, 0)); len(r.Problems) > 0 {
+			t.Errorf("after the test: %+v", r.Problems)
+		}
+	})
+	return s
+}
+
+// opened opens a store and checks the number of entries.
+func opened(t *testing.T, path string, o *crmem.Options, want int) *crmem.Store {
+	t.Helper()
+	s := must(crmem.Open(path, o))
+	if s.Len() != want {
+		t.Fatalf("%d entries, want %d", s.Len(), want)
+	}
+	return s
+}

@@ -1,0 +1,69 @@
+package tree_test
+
+import (
+	"testing"
+	"time"
+
+	. "crabmem/crmem"
+	. "crabmem/crmem/tree"
+	"crabmem/crmem/vfs"
+)
+
+// TestLoadDecidesAgainAfterCreate has another process create the store after a
+// load decided on an absent one. The load keeps what the other process wrote.
+func TestLoadDecidesAgainAfterCreate(t *testing.T) {
+	m := vfs.NewMem()
+	ok(t, m.Mkdir("/d", 0o700))
+	from := New(&Options{FS: m})
+	ok(t, from.Apply(Add{Name: "page", Content: "of the tree"}))
+	_, err := Dump(from, "/tree", nil)
+	ok(t, err)
+	// Without the manifest, nothing in the store counts as removed.
+	ok(t, m.Remove("/tree/"+".crabmem.json"))
+	s := opened(t, "/d/m.db", &Options{FS: m}, 0)
+	m.Hook = func(c vfs.Call) error {
+		if c.Op == "lock" {
+			m.Hook = nil
+			other := opened(t, "/d/m.db", &Options{FS: m}, 0)
+			ok(t, other.Apply(Add{Name: "acknowledged"}))
+			ok(t, other.Close())
+		}
+		return nil
+	}
+	_, err = Load(s, "/tree", &LoadOptions{Merge: true})
+	ok(t, err)
+	if m.Hook != nil {
+		t.Error("the load took no lock")
+	}
+	for range 2 {
+		for _, name := range []string{"acknowledged", "page"} {
+			if _, err := s.Get(name); err != nil {
+				t.Errorf("%v", err)
+			}
+		}
+		ok(t, s.Close())
+		s = opened(t, "/d/m.db", &Options{FS: m}, 2)
+	}
+}
+
+// TestLoadPlansOnce loads a tree into a store that does not change. It reads the
+// clock once, for one plan.
+func TestLoadPlansOnce(t *testing.T) {
+	m := vfs.NewMem()
+	calls := 0
+	s := opened(t, "/m.db", &Options{FS: m, Now: func() time.Time {
+		calls++
+		return time.Unix(1_760_000_000, 0)
+	}}, 0)
+	ok(t, s.Apply(Add{Name: "a", Content: "text"}))
+	_, err := Dump(s, "/tree", nil)
+	ok(t, err)
+	ok(t, s.Apply(Update{Name: "a", Content: "changed"}))
+	calls = 0
+	_, err = Load(s, "/tree", nil)
+	ok(t, err)
+	if calls != 1 {
+		t.Errorf("read the clock %d times", calls)
+	}
+	ok(t, s.Close())
+}

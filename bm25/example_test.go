@@ -34,3 +34,28 @@ func ExampleIndex_Explain() {
 	// red   tf 2 df 1 contributes 0.902
 	// wine  tf 1 df 2 contributes 0.169
 }
+
+func ExampleIndex_Search() {
+	texts := map[uint64]string{
+		1: "the size of the cluster",
+		2: "kubernetes: cluster autoscaler",
+	}
+	x := bm25.New(analysis.Standard)
+	for id, text := range texts {
+		x.Add(bm25.Doc{ID: id, Fields: []string{text}})
+	}
+	r := x.Search(bm25.Query{
+		Text:    "kuberntes cluster",
+		Correct: true,
+		Texts:   func(id uint64) []string { return []string{texts[id]} },
+		Explain: true,
+	})
+	for i, h := range r.Hits {
+		fmt.Println(h.ID, len(r.Explanations[i].Terms))
+	}
+	fmt.Println(r.Corrections[0].Word, r.Corrections[0].Words)
+	// Output:
+	// 2 2
+	// 1 1
+	// kuberntes [kubernetes]
+}

@@ -1,3 +1,9 @@
+// Package analysis turns text into the terms that an index stores and a query
+// searches.
+//
+// Programs use [Analyzer] and [Phrase]. The other types serve package bm25: a
+// [Scanner] splits a text into runs of word bytes, and a [Lexer] turns documents
+// into numbers of terms, which its [Dict] contains.
 package analysis
 
 import (
@@ -5,23 +11,23 @@ import (
 	"iter"
 )
 
-// An Analyzer is a rule that turns text into terms. An index is built with one
-// and answers queries with the same one.
+// An Analyzer is a rule that turns text into terms. An index uses the same analyzer
+// for documents and queries.
 type Analyzer uint8
 
 const (
-	// Standard reads prose and identifiers of many languages: Unicode words,
-	// folded case, width and diacritics, English stems and irregular forms, CJK
-	// as single characters and pairs, emoji, camelCase whole and in parts, names
-	// joined by signs by every two parts and whole, versions and other numbers
-	// with signs, units or a word before them, days in their common spellings.
-	// Every word is indexed; stop words are left out of a query unless it has
-	// nothing else.
+	// Standard reads prose and identifiers of many languages. Its terms are Unicode
+	// words with folded case, width, and diacritics; English stems and the words of
+	// irregular forms; single characters and pairs of unspaced scripts; emoji;
+	// camelCase names, complete and in parts; names joined by signs, complete and
+	// by adjacent parts; versions and other numbers with signs, units, or a word
+	// before them; and days in common spellings. Stop words are terms, too, but a
+	// query with other words omits them.
 	Standard Analyzer = iota
 
-	// Plain is the rule of the reference implementation, exactly: runs of
-	// Unicode alphanumerics of more than one character, lower-cased, without
-	// 49 English stop words.
+	// Plain is exactly the rule of the reference implementation: runs of Unicode
+	// alphanumerics of more than one character, in lower case, without 49 English
+	// stop words.
 	Plain
 )
 
@@ -36,7 +42,7 @@ func (a Analyzer) String() string {
 	return fmt.Sprintf("analyzer(%d)", uint8(a))
 }
 
-// ParseAnalyzer is the inverse of String.
+// ParseAnalyzer returns the analyzer with a name that String returns.
 func ParseAnalyzer(s string) (Analyzer, error) {
 	switch s {
 	case "standard":
@@ -47,9 +53,8 @@ func ParseAnalyzer(s string) (Analyzer, error) {
 	return 0, fmt.Errorf("analyzer %q is unknown: use standard or plain", s)
 }
 
-// Length returns the length of a document consisting of s, by which its score is
-// normalized: how many terms it has, names and numbers that are made of other
-// terms left out.
+// Length returns the length of the document s, which normalizes its score: the
+// number of terms without compounds, which repeat other terms.
 func (a Analyzer) Length(s string) int {
 	var sc Scanner
 	n := 0
@@ -57,8 +62,7 @@ func (a Analyzer) Length(s string) int {
 	return n - sc.extra
 }
 
-// Tokens yields the terms that a document consisting of s is indexed under, in
-// order and with repetitions.
+// Tokens yields the terms of the document s, in order and with repetitions.
 func (a Analyzer) Tokens(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var sc Scanner
@@ -71,9 +75,9 @@ func (a Analyzer) Tokens(s string) iter.Seq[string] {
 	}
 }
 
-// QueryTerms yields the terms of a query and what each counts, by which its IDF
-// is multiplied: 1, or less for a part of a name. Of a term that is there several
-// times the largest holds.
+// QueryTerms yields the terms of a query and the weight of each, a factor of its
+// IDF: 1, or less for a part of a name. If a term occurs several times, the
+// largest weight counts.
 func (a Analyzer) QueryTerms(s string) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		var sc Scanner

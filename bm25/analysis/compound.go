@@ -1,31 +1,31 @@
 package analysis
 
-// Compounds are the terms that Standard makes of several runs, which are
-// indexed by themselves too: names written with a sign between their words,
-// numbers written with signs, numbers and the word before or the unit after, dates.
-// They are joined without the sign where people leave it out, so that
-// rate_limit, rate-limit and rateLimit meet. As they repeat other terms, they do
-// not count for the length of a document.
+// Compounds are the terms that Standard makes of several runs: names with signs
+// between their words, numbers with signs, numbers with the word before or the
+// unit after, and dates. The runs are terms, too. A compound omits signs that
+// people omit, so that rate_limit, rate-limit, and rateLimit share a term. As
+// compounds repeat other terms, the length of a document does not count them.
 
-// maxJoined is how many words a name may have to be indexed whole; a longer one
-// is by every two neighbours only.
+// maxJoined is the largest number of words in a name that is one term. A longer
+// name gives only pairs of adjacent words.
 const maxJoined = 8
 
-// joins are the characters that join two words if they stand alone between them.
+// joins are the characters that join two words if one of them is all that
+// separates the words.
 var joins = [256]bool{'_': true, '-': true, '.': true, '/': true, ':': true, '\\': true, '@': true, '&': true}
 
-// compound reports whether there may be compounds that start with run i.
+// compound reports whether compounds may begin with run i.
 func (s *Scanner) compound(i int) bool {
 	start, end := s.edges[i], s.edges[i+1]
-	return s.buf[start] <= '9' || s.buf[end] != ' ' && (s.glued(i) || end-start == 1)
+	return s.buf[start] <= '9' || s.buf[end] != ' ' && (s.isJoined(i) || end-start == 1)
 }
 
-// glued reports whether one joining character is between run i and the next.
-func (s *Scanner) glued(i int) bool {
+// isJoined reports whether one joining character separates run i and the next.
+func (s *Scanner) isJoined(i int) bool {
 	return i+2 < len(s.edges) && s.edges[i+2]-s.edges[i+1] == 1 && joins[s.buf[s.edges[i+1]]]
 }
 
-// compounds emits the compounds of run i and the runs that are glued to it. It
+// compounds emits the compounds of run i and the runs that are joined to it. It
 // returns the first run that is not.
 func (s *Scanner) compounds(i int, emit func([]byte)) (next int) {
 	first := i
@@ -47,7 +47,7 @@ func (s *Scanner) compounds(i int, emit func([]byte)) (next int) {
 		}
 		i, start, end = s.number(i, emit)
 		s.atoms = append(s.atoms, start, end)
-		if !s.glued(i) {
+		if !s.isJoined(i) {
 			s.measure(i, start, end, emit)
 			break
 		}
@@ -63,8 +63,8 @@ func (s *Scanner) compounds(i int, emit func([]byte)) (next int) {
 	return i + 2
 }
 
-// joined emits every two neighbours of the atoms as one, and all of them if they
-// are a name.
+// joined emits each two adjacent atoms as one term, and all of them if they are a
+// name.
 func (s *Scanner) joined(emit func([]byte)) {
 	n := len(s.atoms)
 	for i := 2; i < n; i += 2 {
@@ -95,22 +95,22 @@ func (s *Scanner) emitJoined(emit func([]byte), a, b []byte) {
 	s.uni.stem(s.join, emit)
 }
 
-// number finds the number of several runs that starts in run i: a version, a
-// decimal, an address, a time. It emits it bare, with the letters after it and,
-// unless they are a v, with those before it. It returns the last run of it and
-// the ends of the whole; of any other run i itself.
+// number emits the number of several runs that starts in run i, such as a version,
+// a decimal, an address, or a time: without letters, with the letters after it,
+// and, unless they are a v, with the letters before it. It returns the number's
+// last run, start, and end. If there is no such number, these are run i.
 func (s *Scanner) number(i int, emit func([]byte)) (last int, start, end uint32) {
 	start, end = s.edges[i], s.edges[i+1]
-	digits := end // where those that end the run start
+	digits := end // start of the digits that end the run
 	for digits > start && digit(s.buf[digits-1]) {
 		digits--
 	}
 	sign := s.buf[end]
-	if digits == end || end-start > maxRun || sign != '.' && sign != ':' || !s.glued(i) || !digit(s.buf[end+1]) {
+	if digits == end || end-start > maxRun || sign != '.' && sign != ':' || !s.isJoined(i) || !digit(s.buf[end+1]) {
 		return i, start, end
 	}
 	first, bare := i, end
-	for bare == end && s.buf[end] == sign && s.glued(i) && digit(s.buf[end+1]) && IsASCII(s.buf[s.edges[i+2]:s.edges[i+3]]) {
+	for bare == end && s.buf[end] == sign && s.isJoined(i) && digit(s.buf[end+1]) && IsASCII(s.buf[s.edges[i+2]:s.edges[i+3]]) {
 		i += 2
 		end = s.edges[i+1]
 		bare = s.edges[i]
@@ -135,8 +135,8 @@ func (s *Scanner) number(i int, emit func([]byte)) (last int, start, end uint32)
 	return i, start, end
 }
 
-// thousands emits the number that run i starts if it is written with commas
-// between thousands, without them. It returns its last run.
+// thousands emits a number with commas between thousands that starts in run i,
+// without the commas. It returns the number's last run.
 func (s *Scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
 	start, end := s.edges[i], s.edges[i+1]
 	if end-start > 3 || s.buf[end] != ',' || !allDigits(s.buf[start:end]) {
@@ -158,8 +158,8 @@ func (s *Scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
 	return i, true
 }
 
-// numbered emits the number that starts with run i, of which end is the end, as
-// one with the word before it: HTTP 404 is also written HTTP404.
+// numbered emits the number from run i to end joined with the word before it: HTTP
+// 404 is also written HTTP404.
 func (s *Scanner) numbered(i int, end uint32, emit func([]byte)) {
 	start := s.edges[i]
 	if i < 2 || s.edges[i-1]+1 != start || s.buf[start-1] != ' ' || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
@@ -178,7 +178,7 @@ func (s *Scanner) numbered(i int, end uint32, emit func([]byte)) {
 	emit(s.join)
 }
 
-// units are written after a number with a space or without.
+// units follow a number with or without a space.
 var units = wordSet([]string{
 	"b", "kb", "mb", "gb", "tb", "pb", "kib", "mib", "gib", "tib", "pib", "bit", "kbit", "mbit", "gbit", "bps", "kbps", "mbps", "gbps",
 	"ns", "us", "ms", "s", "sec", "min", "h", "hr", "hz", "khz", "mhz", "ghz", "fps", "rpm", "rps", "qps", "db", "dpi", "px", "em", "pt",
@@ -186,7 +186,7 @@ var units = wordSet([]string{
 	"mv", "v", "kv", "ma", "pa", "kpa", "mpa", "bar", "k", "c", "f", "j", "kj", "kcal", "cal", "eur", "usd", "gbp", "chf",
 })
 
-// measure emits the number that ends run i with the unit after it.
+// measure emits the number that ends in run i joined with the unit after it.
 func (s *Scanner) measure(i int, start, end uint32, emit func([]byte)) {
 	if i+2 >= len(s.edges) || s.buf[end] != ' ' || s.edges[i+2] != end+1 || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
 		return
@@ -201,7 +201,7 @@ func (s *Scanner) measure(i int, start, end uint32, emit func([]byte)) {
 	}
 }
 
-// sharp emits the names of one letter with signs after it: C++, F#.
+// sharp emits a name of one letter and signs: C++, F#.
 func (s *Scanner) sharp(start, end uint32, emit func([]byte)) {
 	if end-start != 1 || digit(s.buf[start]) {
 		return

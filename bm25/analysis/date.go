@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// A day is a compound too: however it is written, it is indexed as eight digits
-// besides. One that could be two days, such as 3/4/2026, is not.
+// A day is a compound: in each spelling it also gives a term of eight digits.
+// Ambiguous ones, such as 3/4/2026, do not.
 
-// months has the number of a month by its name in the languages that most dates
-// are written in, and by every start of it of three letters or more.
+// months maps names of months, and their beginnings of at least three letters, to
+// numbers. It covers the languages of most dates.
 var months = sync.OnceValue(func() map[string]int {
 	m := map[string]int{}
 	for _, names := range []string{
@@ -33,25 +33,25 @@ var months = sync.OnceValue(func() map[string]int {
 	return m
 })
 
-// date emits the day that is written from run i on, or with the month before
-// it, as eight digits. It returns the last run of it.
+// date emits the day that starts in run i, or in the month before it, as eight
+// digits. It returns the day's last run.
 func (s *Scanner) date(i int, emit func([]byte)) (last int, ok bool) {
 	n, suffix := s.leadingNumber(i)
 	if n < 1 || i+3 >= len(s.edges) {
 		return i, false
 	}
-	if sign := s.buf[s.edges[i+1]]; suffix == "" && (sign == '-' || sign == '/' || sign == '.') && s.glued(i) && i+5 < len(s.edges) {
-		if m, suffix := s.leadingNumber(i + 2); m > 0 && suffix == "" && s.buf[s.edges[i+3]] == sign && s.glued(i+2) {
+	if sign := s.buf[s.edges[i+1]]; suffix == "" && (sign == '-' || sign == '/' || sign == '.') && s.isJoined(i) && i+5 < len(s.edges) {
+		if m, suffix := s.leadingNumber(i + 2); m > 0 && suffix == "" && s.buf[s.edges[i+3]] == sign && s.isJoined(i+2) {
 			d, suffix := s.leadingNumber(i + 4)
 			last = i + 4
-			more := s.glued(last) && (s.buf[s.edges[last+1]] == sign && digit(s.buf[s.edges[last+2]]))
+			more := s.isJoined(last) && (s.buf[s.edges[last+1]] == sign && digit(s.buf[s.edges[last+2]]))
 			switch size, lastSize := s.edges[i+1]-s.edges[i], s.edges[last+1]-s.edges[last]; {
 			case more:
 			case size == 4 && (suffix == "" || suffix[0] == 'T'):
 				if !s.day(n, m, d, emit) {
 					return i, false
 				}
-				for suffix != "" && s.glued(last) && s.buf[s.edges[last+1]] == ':' { // the time
+				for suffix != "" && s.isJoined(last) && s.buf[s.edges[last+1]] == ':' { // the time
 					last += 2
 				}
 				return last, true
@@ -88,8 +88,7 @@ func (s *Scanner) date(i int, emit func([]byte)) (last int, ok bool) {
 	return i, false
 }
 
-// afterOf returns the run after run i if run i is an "of" between the parts of a
-// date, else i.
+// afterOf returns the run after run i if run i is an "of" in a date, else i.
 func (s *Scanner) afterOf(i int) int {
 	switch string(s.buf[s.edges[i]:s.edges[i+1]]) {
 	case "of", "de", "del":
@@ -100,7 +99,8 @@ func (s *Scanner) afterOf(i int) int {
 	return i
 }
 
-// near reports whether run i and the next are as close as parts of a date.
+// near reports whether the characters between run i and the next may separate the
+// parts of a date.
 func (s *Scanner) near(i int) bool {
 	switch string(s.buf[s.edges[i+1]:s.edges[i+2]]) {
 	case " ", ", ", ". ", "-", "/", ".":
@@ -109,8 +109,8 @@ func (s *Scanner) near(i int) bool {
 	return false
 }
 
-// leadingNumber returns the number of up to four digits that run i starts with,
-// and what follows; -1 if there is none.
+// leadingNumber returns the number of up to four digits at the beginning of run i
+// and the rest of the run. It returns -1 if there is no such number.
 func (s *Scanner) leadingNumber(i int) (n int, suffix string) {
 	run := s.buf[s.edges[i]:s.edges[i+1]]
 	end := 0
@@ -129,7 +129,7 @@ func (s *Scanner) leadingNumber(i int) (n int, suffix string) {
 	return n, suffix
 }
 
-// month returns the number of the month that run i names; 0 if it names none.
+// month returns the number of the month in run i, or 0.
 func (s *Scanner) month(i int) int {
 	run := s.buf[s.edges[i]:s.edges[i+1]]
 	if len(run) < 3 || len(run) > len("сентября") {
@@ -139,7 +139,7 @@ func (s *Scanner) month(i int) int {
 	return months()[string(s.join)]
 }
 
-// day emits a date, if it is one.
+// day emits a date if it is valid.
 func (s *Scanner) day(y, m, d int, emit func([]byte)) bool {
 	var ok bool
 	if s.join, ok = appendDay(s.join[:0], y, m, d); ok {
@@ -157,9 +157,9 @@ func appendDay(dst []byte, y, m, d int) ([]byte, bool) {
 		'0'+byte(m/10), '0'+byte(m%10), '0'+byte(d/10), '0'+byte(d%10)), true
 }
 
-// denseDate returns the numbers of the date that text starts with if that is
-// written as in 2026年3月14日.
-func denseDate(text []byte) (y, m, d int, ok bool) {
+// unspacedDate returns the date at the beginning of text if it is written as in
+// 2026年3月14日.
+func unspacedDate(text []byte) (y, m, d int, ok bool) {
 	for _, part := range []struct {
 		n    *int
 		sign string

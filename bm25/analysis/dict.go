@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// A Dict numbers terms from 0 in the order in which they come. No term is taken out
-// alone: their numbers are part of segments (see Index.shrink). Under Standard the forms
-// of words have numbers, too, as if they were terms that no document has.
+// A Dict numbers terms from 0 in the order of their first use. The number of a term
+// never changes, as segments contain it; [Lexer.Renumber] makes a new Dict. Under
+// Standard, word forms have numbers, too.
 //
-// A term of up to eight bytes is its own key, zero-padded: terms are made of
-// letters, digits and marks, so none holds a zero byte. The key of a longer one
-// has 0xff, which neither UTF-8 nor a form uses, on top of its place in the
-// arena.
+// A term of up to eight bytes is its own key, zero-padded: terms consist of
+// letters, digits, and marks, so they contain no zero byte. The key of a longer
+// term is its position in the arena with 0xff, which UTF-8 does not use, as the
+// highest byte.
 type Dict struct {
 	keys  []uint64
-	arena []byte // of each long term its length (uvarint) and its bytes
+	arena []byte // for each long term, its length (uvarint) and its bytes
 	// slots is an open-addressing table. The low bits of a slot, as many as
-	// index the table, are a term's number plus one; the rest is a tag from its
-	// hash. 0 is free.
+	// index the table, are a term's number plus one. The others are a tag from its
+	// hash. A free slot is 0.
 	slots []uint32
 	seed  uint64
 }
@@ -36,8 +36,8 @@ const (
 // prefixMask keeps the first n bytes of a little-endian word.
 var prefixMask = [16]uint64{0, 1<<8 - 1, 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<40 - 1, 1<<48 - 1, 1<<56 - 1, 1<<64 - 1}
 
-// newDict returns an empty dict. Its hashes are seeded, so that no text can be
-// made to collide on purpose.
+// newDict returns an empty dict. Its hashes are seeded, so that hostile texts
+// cannot force collisions.
 func newDict() *Dict {
 	return &Dict{slots: make([]uint32, minSlots), seed: rand.Uint64()}
 }
@@ -67,7 +67,8 @@ func shortKey(term []byte) uint64 {
 	return key
 }
 
-// addShort returns the number of the term with this key, a new one if need be.
+// addShort returns the number of the term with this key. It adds the term if
+// necessary.
 func (d *Dict) addShort(key uint64) uint32 {
 	h := d.hashShort(key)
 	mask := uint32(len(d.slots) - 1)
@@ -104,7 +105,7 @@ func (d *Dict) addLong(term []byte) uint32 {
 	}
 }
 
-// add returns the number of a term, a new one if need be.
+// add returns the number of a term. It adds the term if necessary.
 func (d *Dict) add(term []byte) uint32 {
 	if len(term) <= 8 {
 		return d.addShort(shortKey(term))
@@ -112,7 +113,7 @@ func (d *Dict) add(term []byte) uint32 {
 	return d.addLong(term)
 }
 
-// Find returns the number of a term.
+// Find returns the number of a term. It reports false if d does not contain it.
 func (d *Dict) Find(term []byte) (uint32, bool) {
 	var h, key uint64
 	long := len(term) > 8
@@ -138,7 +139,7 @@ func (d *Dict) Find(term []byte) (uint32, bool) {
 	}
 }
 
-// insert numbers a new term whose free slot is i.
+// insert numbers a new term in the free slot i.
 func (d *Dict) insert(i uint32, h, key uint64) uint32 {
 	id := uint32(len(d.keys))
 	mask := uint32(len(d.slots) - 1)
@@ -186,10 +187,10 @@ func (d *Dict) AppendTerm(dst []byte, id uint32) []byte {
 	return dst[:len(dst)-bits.LeadingZeros64(key)/8]
 }
 
-// Len returns how many terms there are.
+// Len returns the number of terms and word forms.
 func (d *Dict) Len() int { return len(d.keys) }
 
-// clip gives back memory that growth has left over.
+// clip frees memory that growth reserved.
 func (d *Dict) clip() {
 	d.keys, d.arena = slices.Clone(d.keys), slices.Clone(d.arena)
 	n := 1 << bits.Len(uint(max(len(d.keys)*5/4, minSlots-1)))

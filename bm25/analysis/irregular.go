@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// irregularWords has the English words that no suffix makes: a line is a word, and
-// the forms that are indexed as it is. A form that is as often another word
-// (left, led, lives, saw, spring) is not in it.
+// irregularWords lists English words with irregular forms: each line is a word and
+// the forms that give its terms. It omits forms that are as often another word
+// (left, led, lives, saw, spring).
 const irregularWords = `
 beat beaten
 become became
@@ -164,8 +164,8 @@ vertebra vertebrae
 vertex vertices
 `
 
-// irregular returns the word of every form, and the forms of every word by the
-// stem of the word. The first call makes both maps.
+// irregular returns the word of each form, and the forms of each word by the stem
+// of the word. The first call makes both maps.
 var irregular = sync.OnceValues(func() (words map[string]string, forms map[string][]string) {
 	words, forms = map[string]string{}, map[string][]string{}
 	for line := range strings.Lines(irregularWords) {
@@ -182,13 +182,13 @@ var irregular = sync.OnceValues(func() (words map[string]string, forms map[strin
 	return words, forms
 })
 
-// IrregularForms returns the irregular forms of the word that has a stem.
+// IrregularForms returns the irregular forms of the word with a stem.
 func IrregularForms(stem []byte) []string {
 	_, forms := irregular()
 	return forms[string(stem)]
 }
 
-// regular returns the word of an irregular form, and "" for other forms.
+// regular returns the word of an irregular form, or "".
 func regular(form []byte) string {
 	words, _ := irregular()
 	return words[string(form)]

@@ -6,39 +6,40 @@ import (
 	"slices"
 )
 
-// A probe is a short term and the slot of the dict where it belongs, as it was
-// when it was read.
+// A probe is a short term and the content of its slot of the dict when the lexer
+// read it.
 type probe struct {
 	key       uint64
 	tag, slot uint32
 }
 
-// A lexer turns documents into term numbers of its dict, which it extends. It
-// gives the terms that scanner.each gives, faster. It is for one goroutine.
+// A Lexer turns documents into term numbers of its dict, to which it adds new terms.
+// The terms equal those of [Analyzer.Tokens], but a Lexer analyzes each word form
+// once. It is not safe for concurrent use.
 type Lexer struct {
 	analyzer Analyzer
 	dict     *Dict
 	stops    uint32 // term numbers below are Plain's stop words
 	scanner  Scanner
-	ids      []uint32 // of the document in hand, with repetitions
+	ids      []uint32 // of the current document, with repetitions
 	emit     func(term []byte)
 	probes   []probe
 
-	// Standard only: dict has word forms besides terms, which often are the
-	// same, and forms has by number the terms of a form, so that it is analyzed
-	// once. Most forms have one term, which stands here; of others it is their
-	// place in moreTerms plus manyTerms.
+	// With Standard, dict contains word forms and terms, which often are equal, and
+	// forms contains, by number, the term of a form. For a form with another number
+	// of terms it is manyTerms plus the position in moreTerms.
 	forms     []uint32
-	moreTerms []uint32 // of each such form how many it has, and its terms
-	form      []byte   // the one being analyzed
+	moreTerms []uint32 // for each such form, the number of terms and the terms
+	form      []byte   // current form
 }
 
-// What lexer.forms has besides terms, of which there are fewer.
+// Values of Lexer.forms that are not terms. Term numbers are smaller.
 const (
 	manyTerms  = 1 << 31
 	unanalyzed = 1<<32 - 1
 )
 
+// NewLexer returns a lexer with an empty dict.
 func NewLexer(a Analyzer) *Lexer {
 	d := newDict()
 	l := &Lexer{analyzer: a, dict: d}
@@ -55,7 +56,8 @@ func NewLexer(a Analyzer) *Lexer {
 // Dict returns the lexer's terms. Renumber replaces it.
 func (l *Lexer) Dict() *Dict { return l.dict }
 
-// Stops returns how many numbers, from 0 on, are those of Plain's stop words.
+// Stops returns the number of stop words. Plain gives them the numbers from 0 on,
+// and no document has them.
 func (l *Lexer) Stops() uint32 { return l.stops }
 
 func (l *Lexer) keep(id uint32) {
@@ -64,8 +66,8 @@ func (l *Lexer) keep(id uint32) {
 	}
 }
 
-// Lex returns the terms of a document, in any order, and its length. The slice is
-// valid until the next call.
+// Lex returns the terms of a document, in any order and with repetitions, and its
+// length. The slice is valid until the next call.
 func (l *Lexer) Lex(fields []string) (terms []uint32, length int) {
 	l.ids = l.ids[:0]
 	if l.analyzer == Standard {
@@ -117,10 +119,10 @@ func (l *Lexer) plain(fields []string) {
 	l.probes, l.ids = probes, ids
 }
 
-// maxRun is the longest run that is a word form to be remembered, in bytes.
+// maxRun is the length of the longest run that is a word form, in bytes.
 const maxRun = 64
 
-// standard is plain with word forms in the place of terms.
+// standard is plain with word forms instead of terms.
 func (l *Lexer) standard(fields []string) {
 	s := &l.scanner
 	s.scan(fields, false)
@@ -140,7 +142,7 @@ func (l *Lexer) standard(fields []string) {
 		}
 		if n := end - start; n <= 8 {
 			key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[n&15]
-			if key&(key<<1)&(key<<2)&highs == 0 { // repeats: no byte from 0xe0 on
+			if key&(key<<1)&(key<<2)&highs == 0 { // as in repeats: no byte from 0xe0 on
 				h := d.hashShort(key)
 				probes = append(probes, probe{key, uint32(h), slots[uint32(h>>32)&mask]})
 				continue
@@ -187,7 +189,7 @@ func (l *Lexer) addForm(f uint32) {
 	}
 }
 
-// analyze adds the terms of word form f to the document and remembers them.
+// analyze adds the terms of word form f to the document and stores them.
 func (l *Lexer) analyze(f uint32) {
 	l.form = l.dict.AppendTerm(l.form[:0], f)
 	n := len(l.ids)
@@ -208,7 +210,8 @@ func (l *Lexer) analyze(f uint32) {
 	l.moreTerms = append(append(l.moreTerms, uint32(len(terms))), terms...)
 }
 
-// Terms returns the Terms of a run, if it is a word form that was analyzed.
+// Terms returns the terms of a run. It reports false if the run is not a word form
+// that the lexer analyzed.
 func (l *Lexer) Terms(run []byte) (terms []uint32, ok bool) {
 	if !repeats(run) {
 		return nil, false
@@ -225,10 +228,11 @@ func (l *Lexer) Terms(run []byte) (terms []uint32, ok bool) {
 	return terms[1 : 1+terms[0]], true
 }
 
-// Analyzed reports whether term f is a word form whose terms are known.
+// Analyzed reports whether f is a word form that the lexer analyzed.
 func (l *Lexer) Analyzed(f uint32) bool { return int(f) < len(l.forms) && l.forms[f] != unanalyzed }
 
-// Term returns the Term of word form f, if it is known and the only one.
+// Term returns the term of word form f. It reports false if the lexer did not
+// analyze f, or if f has several terms or none.
 func (l *Lexer) Term(f uint32) (t uint32, ok bool) {
 	if int(f) >= len(l.forms) || l.forms[f] >= manyTerms {
 		return 0, false
@@ -236,8 +240,8 @@ func (l *Lexer) Term(f uint32) (t uint32, ok bool) {
 	return l.forms[f], true
 }
 
-// Merge adds the terms of another lexer from number len(remap) on, and the word
-// forms that it has analyzed. It appends their numbers here to remap.
+// Merge adds the terms and word forms of o from number len(remap) on. It appends
+// their numbers in l to remap.
 func (l *Lexer) Merge(o *Lexer, remap []uint32) []uint32 {
 	from := len(remap)
 	var term []byte
@@ -253,8 +257,8 @@ func (l *Lexer) Merge(o *Lexer, remap []uint32) []uint32 {
 	return remap
 }
 
-// learn takes over the word forms that another lexer has analyzed, from number
-// from on; remap gives the numbers here of those there.
+// learn stores the word forms that o analyzed, from number from on. remap contains
+// the number in l by the number in o.
 func (l *Lexer) learn(o *Lexer, remap []uint32, from int) {
 	if l.analyzer != Standard {
 		return
@@ -278,8 +282,8 @@ func (l *Lexer) learn(o *Lexer, remap []uint32, from int) {
 	}
 }
 
-// repeats reports whether a run is likely to come again: it is short and of a
-// script with spaces between words, whose characters take at most two bytes.
+// repeats reports whether a run is likely to occur again: it is short, and its
+// characters take at most two bytes, as in most scripts with spaces.
 func repeats(run []byte) bool {
 	if len(run) > maxRun {
 		return false
@@ -292,8 +296,8 @@ func repeats(run []byte) bool {
 	return true
 }
 
-// Renumber drops all terms but those that are kept, and gives these the numbers
-// in to.
+// Renumber drops all terms except those that keep selects. It gives these the
+// numbers in to, which ascend from 0 to kept-1.
 func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	old := l.dict
 	l.dict = newDict()
@@ -327,11 +331,11 @@ func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 		}
 		terms := more[t-manyTerms:]
 		terms = terms[1 : 1+terms[0]]
-		whole := true
+		complete := true
 		for _, t := range terms {
-			whole = whole && keep(t)
+			complete = complete && keep(t)
 		}
-		if whole { // otherwise it is analyzed again when it comes
+		if complete { // otherwise the lexer analyzes it again
 			*own = manyTerms + uint32(len(l.moreTerms))
 			l.moreTerms = append(l.moreTerms, uint32(len(terms)))
 			for _, t := range terms {
@@ -341,18 +345,17 @@ func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	}
 }
 
-// Clip gives back memory that growth has left over.
+// Clip frees memory that growth reserved.
 func (l *Lexer) Clip() {
 	l.dict.clip()
 	l.forms, l.moreTerms = slices.Clone(l.forms), slices.Clone(l.moreTerms)
 }
 
-// mostScratch is what is kept from one document for the next, in bytes: more
-// than those of a usual size need.
+// mostScratch is the largest size of the buffers that Rest keeps, in bytes. Usual
+// documents need less.
 const mostScratch = 4 << 20
 
-// Rest ends the work on a document. What one that is far longer than others
-// needed is given back.
+// Rest ends the work on a document. It frees the buffers of a very long one.
 func (l *Lexer) Rest() {
 	if l.scratch() > mostScratch {
 		l.scanner, l.ids, l.probes = Scanner{}, nil, nil
@@ -364,6 +367,7 @@ func (l *Lexer) scratch() int {
 	return cap(s.buf) + 4*cap(s.edges) + 4*cap(s.atoms) + cap(s.join) + cap(s.uni.text) + 4*cap(l.ids) + 16*cap(l.probes)
 }
 
+// Bytes returns the size of the lexer in memory.
 func (l *Lexer) Bytes() int {
 	return l.dict.bytes() + 4*cap(l.forms) + 4*cap(l.moreTerms) + l.scratch()
 }

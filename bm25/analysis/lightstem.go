@@ -5,19 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// The light stemmers of Arabic and Hindi are those of Apache Lucene and bleve
-// (Apache License 2.0), without the analysis packages around them.
+// The light stemmers of Arabic and Hindi follow Apache Lucene and bleve (Apache
+// License 2.0), without their token streams.
 
-// arabicPrefixes are in the order in which they are tried, and one is removed.
-// Of the suffixes each one that fits is removed, in this order.
+// arabicStem removes the first prefix that fits, then each suffix that fits, in
+// this order.
 var (
 	arabicPrefixes = [...]string{"ال", "وال", "بال", "كال", "فال", "لل", "و"}
 	arabicSuffixes = [...]string{"ها", "ان", "ات", "ون", "ين", "يه", "ه", "ي"}
 )
 
-// arabicStem appends the stem of an Arabic word to dst: without the marks of
-// vowels, with one spelling of alef, yeh and teh marbuta, without a prefix and
-// without suffixes. The result is empty if the word is all marks.
+// arabicStem appends the stem of an Arabic word to dst: without vowel marks, a
+// prefix, and suffixes, and with one spelling of alef, yeh, and teh marbuta. The
+// stem of a word of marks is empty.
 func arabicStem(dst, word []byte) []byte {
 	start := len(dst)
 	for len(word) > 0 {
@@ -50,7 +50,7 @@ func arabicStem(dst, word []byte) []byte {
 	return stem
 }
 
-// hindiSuffixes has the suffixes of each number of code points.
+// hindiSuffixes contains the suffixes by their number of code points.
 var hindiSuffixes = [...][]string{
 	5: {"ाएंगी", "ाएंगे", "ाऊंगी", "ाऊंगा", "ाइयाँ", "ाइयों", "ाइयां"},
 	4: {"ाएगी", "ाएगा", "ाओगी", "ाओगे", "एंगी", "ेंगी", "एंगे", "ेंगे", "ूंगी", "ूंगा", "ातीं", "नाओं", "नाएं", "ताओं", "ताएं", "ियाँ", "ियों", "ियां"},
@@ -59,8 +59,8 @@ var hindiSuffixes = [...][]string{
 	1: {"ो", "े", "ू", "ु", "ी", "ि", "ा"},
 }
 
-// hindiStem returns a word without its longest suffix, if two code points are
-// left.
+// hindiStem returns a word without its longest suffix that leaves at least two code
+// points.
 func hindiStem(word []byte) []byte {
 	letters := utf8.RuneCount(word)
 	for n := min(len(hindiSuffixes)-1, letters-2); n > 0; n-- {

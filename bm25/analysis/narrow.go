@@ -2,10 +2,9 @@ package analysis
 
 import "unicode/utf8"
 
-// narrow writes an ASCII character for each non-ASCII one of text that stands for
-// it wherever it stands: full-width forms, typographic quotes, hyphens and
-// spaces. So what is glued or parted by them is read as if it were typed. It
-// returns the text, shortened in place.
+// narrow replaces full-width forms, typographic quotes, hyphens, and spaces with
+// ASCII characters. So they join or separate words as ASCII does. It returns the
+// text, shortened in place.
 func narrow(text []byte) []byte {
 	from := nextNarrow(text, 0)
 	to := from
@@ -21,8 +20,8 @@ func narrow(text []byte) []byte {
 	return text[:to]
 }
 
-// nextNarrow returns the place of the next character from i on that narrow
-// replaces, or the end.
+// nextNarrow returns the position of the next character from i on that narrow
+// replaces, or len(text).
 func nextNarrow(text []byte, i int) int {
 	for i < len(text) {
 		if i+8 <= len(text) && IsASCII(text[i:i+8]) {
@@ -39,8 +38,8 @@ func nextNarrow(text []byte, i int) int {
 	return i
 }
 
-// narrowed returns the ASCII character for the first one of b and the size of
-// the latter, which is zero if there is none.
+// narrowed returns the ASCII character that replaces the first character of b, and
+// the size of the latter. The size is 0 if narrow does not replace it.
 func narrowed(b []byte) (c byte, size int) {
 	switch b[0] {
 	case 0xc2, 0xe2, 0xe3, 0xef:

@@ -6,17 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// A Phrase is words that must stand together, in their order, as they are: case,
-// width and accents aside, and whatever is between words is a space.
+// A Phrase is a sequence of adjacent words. Comparisons ignore case, width, and
+// accents, and treat all characters between words as one space.
 type Phrase struct{ words []byte }
 
-// NewPhrase returns the phrase of a text. One without a word is in every text.
+// NewPhrase returns the phrase of a text. Every text contains a phrase without
+// words.
 func NewPhrase(text string) Phrase {
 	var u unicodeFolder
 	return Phrase{u.spaced(text)}
 }
 
-// In reports whether one of the texts has the phrase.
+// In reports whether one of the texts contains the phrase.
 func (p Phrase) In(texts ...string) bool {
 	if len(p.words) == 0 {
 		return true
@@ -54,8 +55,7 @@ func inWord(r rune) bool {
 	return r != utf8.RuneError && (alphanumeric(r) || unicode.Is(unicode.M, r))
 }
 
-// spaced returns a text folded, with one space for what is between words and
-// none at its ends.
+// spaced returns a text folded, with one space between words.
 func (u *unicodeFolder) spaced(text string) []byte {
 	u.fold([]byte(text))
 	out := make([]byte, 0, len(u.text))

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// plainStopWords are the words that Plain leaves out.
+// plainStopWords are the words that Plain omits.
 var plainStopWords = []string{
 	"a", "an", "the", "is", "it", "in", "of", "to", "and", "or", "for", "on", "at", "by", "with", "as",
 	"be", "was", "are", "been", "has", "had", "have", "do", "does", "did", "but", "not", "no", "if",
@@ -48,8 +48,8 @@ func (u *unicodeFolder) plain(run []byte, emit func([]byte)) {
 	}
 }
 
-// alphanumeric is the Unicode property Alphabetic, or a number of any kind.
-// utf8.RuneError is neither, so invalid bytes separate words.
+// alphanumeric reports whether r has the Unicode property Alphabetic or is a
+// number. utf8.RuneError is neither, so invalid bytes separate words.
 func alphanumeric(r rune) bool {
 	if r < utf8.RuneSelf {
 		return wordByte(byte(r))
@@ -57,9 +57,8 @@ func alphanumeric(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.Nl, unicode.Nd, unicode.No, unicode.Other_Alphabetic)
 }
 
-// appendLower appends the full Unicode lower case of word. Beyond the rune by
-// rune mapping, İ becomes two code points, and a capital sigma that ends a word
-// becomes the final one.
+// appendLower appends the full Unicode lower case of word: İ becomes two code
+// points, and a capital sigma at the end of a word becomes the final sigma.
 func appendLower(dst, word []byte) []byte {
 	for i := 0; i < len(word); {
 		r, size := utf8.DecodeRune(word[i:])
@@ -76,8 +75,8 @@ func appendLower(dst, word []byte) []byte {
 	return dst
 }
 
-// casedBefore reports whether b ends in a cased letter, case-ignorable
-// characters aside.
+// casedBefore reports whether b ends in a cased letter, except for case-ignorable
+// characters.
 func casedBefore(b []byte) bool {
 	for len(b) > 0 {
 		r, size := utf8.DecodeLastRune(b)
@@ -89,8 +88,8 @@ func casedBefore(b []byte) bool {
 	return false
 }
 
-// casedAfter reports whether b starts with a cased letter, case-ignorable
-// characters aside.
+// casedAfter reports whether b begins with a cased letter, except for
+// case-ignorable characters.
 func casedAfter(b []byte) bool {
 	for len(b) > 0 {
 		r, size := utf8.DecodeRune(b)
@@ -106,7 +105,8 @@ func cased(r rune) bool {
 	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// caseIgnorable is the Unicode property, for the characters a word can hold.
+// caseIgnorable reports whether r has the Unicode property Case_Ignorable, for the
+// characters that words contain.
 func caseIgnorable(r rune) bool {
 	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
 }

@@ -6,33 +6,32 @@ import (
 	"unicode"
 )
 
-// A Scanner finds the runs of word bytes in the fields of one document: ASCII
-// letters and digits, and every byte of a non-ASCII character. What a
-// non-ASCII character is gets decided per run by the analyzer; everything else
-// in ASCII ends a run in both analyzers.
+// A Scanner finds the runs of word bytes in the fields of a document: ASCII letters
+// and digits, and all bytes of non-ASCII characters. Other ASCII characters end a
+// run. The analyzer decides, per run, which non-ASCII characters are words.
 //
-// It works on a private copy of the text, eight bytes at a time, and is reused
-// from document to document.
+// It works on its own copy of the text, eight bytes at a time, and keeps its
+// buffers for the next document. It is not safe for concurrent use.
 type Scanner struct {
 	buf   []byte   // the fields, each ended by a zero byte, padded with zeros
 	edges []uint32 // start and end of each run in buf, alternating
 	uni   unicodeFolder
-	atoms []uint32 // see compounds
+	atoms []uint32 // in compounds: start and end of each joined word or number
 	join  []byte
-	run   int // that each is at, an ASCII one; -1 = none
-	extra int // how many terms were compounds
+	run   int // current run of each if it is ASCII, else -1
+	extra int // number of compounds among the terms
 }
 
 const (
 	ones  = 0x0101010101010101
 	highs = 0x80 * ones
-	// pad is how many zero bytes follow the text in scanner.buf, so that eight
-	// bytes can be loaded at any byte of it.
+	// pad is the number of zero bytes after the text in Scanner.buf, so that eight
+	// bytes can be loaded at any byte of the text.
 	pad = 64 + 8
 )
 
-// scan loads the fields and finds their runs. With lower, ASCII capitals are
-// lower-cased in the copy, which is for Plain; without, it is narrowed.
+// scan copies the fields and finds their runs. With lower, for Plain, the copy has
+// ASCII in lower case. Otherwise narrow changes the copy.
 func (s *Scanner) scan(fields []string, lower bool) {
 	buf := s.buf[:0]
 	for _, f := range fields {
@@ -83,18 +82,19 @@ func (s *Scanner) scan(fields []string, lower bool) {
 // Scan finds the runs of a text under Standard.
 func (s *Scanner) Scan(text string) { s.scan([]string{text}, false) }
 
-// Runs returns the text that was scanned, with at least eight zero bytes after
-// it, and the start and end of each run in it, alternating.
+// Runs returns the scanned text, with at least eight zero bytes after it, and the
+// start and end of each run in it, alternating. The next scan overwrites both.
 func (s *Scanner) Runs() (text []byte, edges []uint32) { return s.buf, s.edges }
 
-// Terms emits the Terms of a run under Standard.
+// Terms calls emit with each term of a run under Standard. The slice is valid
+// during the call only.
 func (s *Scanner) Terms(run []byte, emit func(term []byte)) { s.uni.standard(run, emit) }
 
-// maxWord is the longest word that letters returns, in letters.
+// maxWord is the length of the longest word that Letters returns, in letters.
 const maxWord = 40
 
-// Letters returns a run folded, if it is one word of at most maxWord Letters of a
-// script with spaces between words; "" otherwise.
+// Letters returns a run folded if it is one word of at most maxWord letters of a
+// script with spaces between words, else "".
 func (s *Scanner) Letters(run []byte) string {
 	if len(run) > 4*maxWord {
 		return ""
@@ -149,9 +149,9 @@ func (s *Scanner) each(a Analyzer, fields []string, emit func(term []byte)) {
 	}
 }
 
-// partWeight is what the parts of a name count in a query, fooBar's foo and bar,
-// besides the whole: at 1 til-knownitem has .904 instead of .905 nDCG@10, and
-// scifact .704 instead of .709.
+// partWeight is the weight of the parts of a name in a query, such as foo and bar of
+// fooBar. With 1, nDCG@10 is .904 instead of .905 for til-knownitem, and .704
+// instead of .709 for scifact.
 const partWeight = 0.5
 
 // Query calls emit with every term of a Query under a, in order, and its weight.
@@ -167,8 +167,8 @@ func (s *Scanner) Query(a Analyzer, text string, emit func(term []byte, weight f
 	})
 }
 
-// IsContraction reports whether the run at start is what follows the apostrophe
-// of an English word: the s of "user's", the t of "don't".
+// IsContraction reports whether the run from start to end follows the apostrophe of
+// an English word: the s of "user's", the t of "don't".
 func (s *Scanner) IsContraction(start, end uint32) bool {
 	return start >= 2 && s.buf[start-1] == '\'' && wordByte(s.buf[start-2]) && contractionTail(s.buf[start:end])
 }
@@ -185,7 +185,7 @@ func wordByte(c byte) bool {
 	return c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// IsASCII reports whether b has no byte of a non-ASCII character.
+// IsASCII reports whether all characters of b are ASCII.
 func IsASCII(b []byte) bool {
 	for len(b) >= 8 {
 		if binary.LittleEndian.Uint64(b)&highs != 0 {

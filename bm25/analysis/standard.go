@@ -10,19 +10,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// unicodeFolder holds the scratch space of the analyzers.
+// unicodeFolder contains the buffers of the analyzers.
 type unicodeFolder struct {
-	out   []byte // the term being emitted
+	out   []byte // current term
 	text  []byte // a run, normalized
 	word  []byte
 	lower []byte // an identifier in lower case
 	parts []int
 
-	snowball *snowballstem.Env // made when there is need
+	snowball *snowballstem.Env // made at first use
 }
 
-// standardStop are the terms (stems included) that Standard leaves out of a
-// query that has others.
+// standardStop contains the terms, including stems, that Standard omits from a
+// query with other terms.
 var standardStop = sync.OnceValue(func() map[string]bool {
 	m := map[string]bool{}
 	var u unicodeFolder
@@ -41,14 +41,15 @@ var standardStop = sync.OnceValue(func() map[string]bool {
 	return m
 })
 
+// IsStopWord reports whether Standard omits a term from a query with other terms.
 func IsStopWord(term []byte) bool { return standardStop()[string(term)] }
 
-// maxStem is the longest word that is stemmed, in letters; longer ones are not
-// words, and the stemmer's cost grows with the square of their length.
+// maxStem is the length of the longest word that has a stem, in letters. Longer ones
+// are not words, and the stemmer's cost grows with the square of the length.
 const maxStem = 40
 
-// maxParts is how many parts a mixed identifier may have to be indexed by them;
-// one with more is a hash or the like.
+// maxParts is the largest number of parts of an identifier whose parts are terms.
+// One with more parts is a hash or similar.
 const maxParts = 8
 
 // standard emits the terms of a run under Standard.
@@ -84,7 +85,7 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 			}
 			u.mixed(text[:end], emit)
 			if end == 4 && digit(text[0]) {
-				if y, m, d, ok := denseDate(text); ok {
+				if y, m, d, ok := unspacedDate(text); ok {
 					if u.out, ok = appendDay(u.out[:0], y, m, d); ok {
 						emit(u.out)
 					}
@@ -105,18 +106,18 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 	}
 }
 
-// emoji reports whether r is a symbol that people search for. Skin tones are
-// none, and letters and digits in circles have become letters and digits.
+// emoji reports whether r is a symbol that people search for. Skin tones are not,
+// and fold has replaced letters and digits in circles.
 func emoji(r rune) bool {
 	return r >= 0x2300 && unicode.Is(unicode.So, r) &&
 		(r < 0x2400 || 0x2600 <= r && r < 0x27C0 || 0x2B00 <= r && r < 0x2C00 || 0x1F000 <= r && r < 0x20000)
 }
 
-// flagLetter reports whether r is one of the two that make a flag.
+// flagLetter reports whether r is one of the two letters of a flag.
 func flagLetter(r rune) bool { return '🇦' <= r && r <= '🇿' }
 
-// mixed emits a folded word of a run that was not all ASCII: its parts if it
-// starts with ASCII letters or digits and other letters follow.
+// mixed emits a folded word of a run that was not ASCII. If a digit directly
+// precedes the first non-ASCII letter, it emits the part before and the rest.
 func (u *unicodeFolder) mixed(word []byte, emit func([]byte)) {
 	n := 0
 	for n < len(word) && word[n] < utf8.RuneSelf {
@@ -135,15 +136,14 @@ func (u *unicodeFolder) mixed(word []byte, emit func([]byte)) {
 
 const diaeresis = '\u0308'
 
-// plainLetters are how letters that have no decomposition are written without
-// them.
+// plainLetters replaces letters that have no Unicode decomposition.
 var plainLetters = map[rune]string{
 	'ς': "σ", 'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'ł': "l", 'đ': "d", 'ð': "d", 'þ': "th", 'ħ': "h", 'ı': "i", 'ŧ': "t",
 }
 
-// fold puts the run into u.text: compatibility-composed (full-width letters
-// become narrow, half-width kana wide), lower-cased, and without the marks of
-// scripts that are also written without them.
+// fold stores the run in u.text in compatibility composition (full-width letters
+// become narrow, half-width kana wide), in lower case, and without the marks of
+// scripts that people also write without marks.
 func (u *unicodeFolder) fold(run []byte) {
 	u.word = norm.NFKD.Append(u.word[:0], run...)
 	u.out = u.out[:0]
@@ -175,8 +175,8 @@ func (u *unicodeFolder) fold(run []byte) {
 	u.text = norm.NFC.Append(u.text[:0], u.out...)
 }
 
-// decimal returns the ASCII digit of the same value as r, a digit of any script.
-// Unicode gives each script's ten consecutive places.
+// decimal returns the ASCII digit with the value of r, a digit of any script.
+// Unicode gives the digits of a script ten consecutive code points.
 func decimal(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if rune(t.Lo) <= r && r <= rune(t.Hi) {
@@ -191,15 +191,15 @@ func decimal(r rune) rune {
 	return r
 }
 
-// IsUnspaced reports whether r belongs to a script that is written without spaces,
-// or (Hangul) with particles grown onto the words.
+// IsUnspaced reports whether r belongs to an unspaced script or to Hangul, which
+// attaches particles to words.
 func IsUnspaced(r rune) bool {
 	return r >= 0x0E00 && (r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
 		unicode.Hangul, unicode.Bopomofo, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))
 }
 
-// pairs emits every character of text (with its marks), and every two
-// neighbours.
+// pairs emits each character of text with its marks, and each two adjacent
+// characters.
 func pairs(text []byte, emit func([]byte)) {
 	prev := 0
 	for start := 0; start < len(text); {
@@ -219,8 +219,8 @@ func pairs(text []byte, emit func([]byte)) {
 	}
 }
 
-// identifier emits an ASCII run: its stem, and when it is a camelCase name or
-// mixes letters and digits the stems of its parts.
+// identifier emits the stem of an ASCII run. If it is a camelCase name or mixes
+// letters and digits, it also emits the stems of the parts.
 func (u *unicodeFolder) identifier(run []byte, emit func([]byte)) {
 	u.parts = u.parts[:0]
 	for i := 1; i < len(run); i++ {
@@ -254,8 +254,8 @@ func appendASCIILower(dst, word []byte) []byte {
 	return dst
 }
 
-// longerThanUnit reports whether more than three letters stand around place i of
-// an identifier: GiB, kWh and iOS have no parts.
+// longerThanUnit reports whether more than three letters are around position i of
+// an identifier: GiB, kWh, and iOS have no parts.
 func longerThanUnit(run []byte, i int) bool {
 	from, to := i, i
 	for from > 0 && i-from < 4 && !digit(run[from-1]) {
@@ -271,7 +271,7 @@ func digit(c byte) bool     { return '0' <= c && c <= '9' }
 func lowerCase(c byte) bool { return 'a' <= c && c <= 'z' }
 func upperCase(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// stem emits the stem of a folded word: the English one if it is made of ASCII
+// stem emits the stem of a folded word: the English stem if it consists of ASCII
 // letters.
 func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
 	if word[0] >= utf8.RuneSelf {
@@ -309,8 +309,8 @@ func englishStem(word []byte) []byte {
 	return word
 }
 
-// stemmed reports whether a run is made of lower-case ASCII letters and surely
-// its own stem: its only term is the run itself.
+// stemmed reports whether a run consists of lower-case ASCII letters and is certain
+// to be its own stem and only term.
 func stemmed(run []byte) bool {
 	return lowerCaseWord(run) && (len(run) < 3 || len(run) > maxStem || !inflected(run) && regular(run) == "")
 }
@@ -324,8 +324,8 @@ func lowerCaseWord(b []byte) bool {
 	return true
 }
 
-// inflected reports whether a word ends as one of the suffixes of Porter's rules
-// does; the stemmer gives any other word back as it is.
+// inflected reports whether a word may end in a suffix of Porter's rules. The
+// stemmer returns any other word unchanged.
 func inflected(word []byte) bool {
 	before := word[len(word)-2]
 	switch word[len(word)-1] {

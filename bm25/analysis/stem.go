@@ -8,9 +8,9 @@ import (
 	"github.com/blevesearch/snowballstem/russian"
 )
 
-// Words of scripts other than Latin are stemmed by script, as no text says what
-// language it is in. Other languages of the same script lose little: their
-// words are stemmed alike in documents and queries.
+// The script selects the stemmer of words that are not Latin, as the language of a
+// text is unknown. Other languages of the script lose little: documents and queries
+// get the same stems.
 
 // stemForeign returns the stem of a folded word that does not start with an
 // ASCII character: Russian for Cyrillic, Arabic and Hindi for their scripts,
@@ -37,9 +37,9 @@ func (u *unicodeFolder) stemForeign(word []byte) []byte {
 	return word
 }
 
-// hebrew emits a Hebrew word without the first letter, and without two, where
-// these may be the article, a preposition or a conjunction that is written
-// together with it. Which they are no rule can tell, so the whole is kept.
+// hebrew emits a Hebrew word without its first letter, and without its first two,
+// if these may be an attached article, preposition, or conjunction. stem emits the
+// complete word, because no rule identifies the prefix.
 func hebrew(word []byte, emit func([]byte)) {
 	for range 2 {
 		if len(word) < len("הבית") || len(word) > 2*maxStem {

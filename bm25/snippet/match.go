@@ -7,16 +7,16 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// A Match is a place of a text that has a term: text[Start:End].
+// A Match is a part of a text, text[Start:End], that contains a term.
 type Match struct {
 	Start, End int
 	Term       string
 	Weight     float64
 }
 
-// Matches finds the words of text that have terms, in order.
+// Matches returns the words of text with a term in weights, in order.
 func Matches(text string, an analysis.Analyzer, weights map[string]float64) []Match {
-	f := finder{analyzer: an, weights: weights, known: make(map[string]string)}
+	f := finder{analyzer: an, weights: weights, terms: make(map[string]string)}
 	for term := range weights {
 		if term == "" {
 			continue
@@ -58,35 +58,35 @@ func Matches(text string, an analysis.Analyzer, weights map[string]float64) []Ma
 	return ms
 }
 
-// maxPiece is how much of a word is looked at in one go, in bytes, when it may
-// be of a script without spaces.
+// maxPiece is the length of the parts, in bytes, into which Matches splits a word
+// that may be of an unspaced script.
 const maxPiece = 48
 
-// maxWord is how long a word is at most that may have a term, in bytes.
+// maxWord is the length of the longest word that can match, in bytes.
 const maxWord = 1 << 10
 
 func wordByte(c byte) bool {
 	return c >= utf8.RuneSelf || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// A finder tells which words have one of the terms. Analysis is the judge, and
-// it is dear, so words that cannot have one are not brought before it.
+// A finder finds the terms of words. Analysis is slow, so the finder first excludes
+// words that cannot have one of the terms.
 type finder struct {
 	analyzer analysis.Analyzer
 	weights  map[string]float64
-	// seconds has by the first byte of the ASCII terms their second bytes, 0 for
-	// those that have none: an English stem begins as its word does.
+	// seconds contains, by the first byte of the ASCII terms, their second bytes, or
+	// 0 for terms of one byte: an English stem begins like its word.
 	seconds [utf8.RuneSelf]string
 	wide    []string          // terms of other scripts
-	known   map[string]string // term by word, "" for none
+	terms   map[string]string // cache: term by word, or ""
 }
 
-// term returns the first term that a word has, or "".
+// term returns the first term of a word that is in weights, or "".
 func (f *finder) term(word string, ascii bool) string {
 	if len(word) > maxWord || ascii && !f.mayHave(word) || !ascii && !f.mayHaveWide(word) {
 		return ""
 	}
-	term, ok := f.known[word]
+	term, ok := f.terms[word]
 	if !ok {
 		for t := range f.analyzer.Tokens(word) {
 			if _, ok := f.weights[t]; ok {
@@ -94,13 +94,13 @@ func (f *finder) term(word string, ascii bool) string {
 				break
 			}
 		}
-		f.known[word] = term
+		f.terms[word] = term
 	}
 	return term
 }
 
-// mayHave reports whether the word, or a part of it that a capital or a digit
-// sets off, begins as one of the terms.
+// mayHave reports whether the word, or a part of it that begins with a capital or a
+// digit, begins like one of the terms.
 func (f *finder) mayHave(word string) bool {
 	for i := range len(word) {
 		c := word[i]
@@ -128,8 +128,8 @@ func (f *finder) mayHave(word string) bool {
 	return false
 }
 
-// mayHaveWide is mayHave for a word that is not all ASCII. What is Chinese,
-// Japanese or Korean from end to end has its terms as they are.
+// mayHaveWide is mayHave for a word that is not ASCII. A word of Chinese, Japanese,
+// or Korean characters only contains its terms literally.
 func (f *finder) mayHaveWide(word string) bool {
 	for i := range len(word) {
 		switch c := word[i]; {

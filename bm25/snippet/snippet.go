@@ -1,4 +1,4 @@
-// Package snippet finds the part of a text that shows best what was searched for.
+// Package snippet cuts the part of a text that contains the most of a query.
 package snippet
 
 import (
@@ -10,7 +10,7 @@ import (
 
 const ellipsis = "…"
 
-// Clip returns the beginning of s, at most n bytes, cut between characters.
+// Clip returns the beginning of s, at most n bytes, without a partial character.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -21,8 +21,8 @@ func Clip(s string, n int) string {
 	return s[:max(n, 0)]
 }
 
-// Beginning returns at most n bytes of text from its start, marked when more
-// follows.
+// Beginning returns at most n bytes from the beginning of text. If it cuts text,
+// the result ends in an ellipsis.
 func Beginning(text string, n int) string {
 	if len(text) <= n || n < len(ellipsis) {
 		return Clip(text, n)
@@ -30,8 +30,8 @@ func Beginning(text string, n int) string {
 	return Clip(text, n-len(ellipsis)) + ellipsis
 }
 
-// Cut returns at most n bytes of text: the part with the most of the terms,
-// marked where it was cut.
+// Cut returns at most n bytes of text: the part with the largest weight of terms.
+// Ellipses mark the cuts.
 func Cut(text string, an analysis.Analyzer, weights map[string]float64, n int) string {
 	if len(text) <= n {
 		return text
@@ -41,7 +41,7 @@ func Cut(text string, an analysis.Analyzer, weights map[string]float64, n int) s
 		return Clip(text, n)
 	}
 	start, end := Best(Matches(text, an, weights), room)
-	if end <= n-len(ellipsis) { // the beginning shows it
+	if end <= n-len(ellipsis) { // the beginning contains it
 		return Beginning(text, n)
 	}
 	from := start - (room-(end-start))/2 // as much before it as after
@@ -60,8 +60,8 @@ func Cut(text string, an analysis.Analyzer, weights map[string]float64, n int) s
 	return ellipsis + Clip(text[from:], room) + ellipsis
 }
 
-// Best returns the span of at most n bytes that holds the most weight: a
-// term counts in full once, and a little every time again.
+// Best returns the span of at most n bytes with the largest weight. The first match
+// of a term counts fully, each further one a sixteenth.
 func Best(ms []Match, n int) (start, end int) {
 	const again = 1.0 / 16
 	count := make(map[string]int)

@@ -24,8 +24,8 @@ func benchIndex(b *testing.B, a analysis.Analyzer) (*bm25.Index, *corpus.Zipf) {
 	return x, z
 }
 
-// cpuTimer starts to measure CPU time; the function it returns reports it. Unlike
-// the time on the wall it says the same on a busy machine.
+// cpuTimer starts to measure CPU time and returns a function that reports it. CPU
+// time depends less on the load than wall-clock time does.
 func cpuTimer(b *testing.B) (report func()) {
 	start := measure.CPU()
 	return func() { b.ReportMetric(float64(measure.CPU()-start)/float64(b.N), "cpu-ns/op") }

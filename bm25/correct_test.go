@@ -93,9 +93,10 @@ func TestCorrectBytes(t *testing.T) {
 	}
 }
 
-// TestLetters edits random words: what tells words apart at a glance leaves none
-// out that is a misspelling or a beginning.
-func TestLetters(t *testing.T) {
+// TestLettersBoundEdits edits random words: the letter sets of a word and of its
+// misspelling differ by at most two bits per edit, and the set of a prefix is a
+// subset.
+func TestLettersBoundEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, alphabet := range []string{"abcdefghijklmnopqrstuvwxyz", "абвгджзклмнпрт", "bcdéöüñ", "aе"} {
 		letters := []rune(alphabet)
@@ -125,14 +126,14 @@ func TestLetters(t *testing.T) {
 				t.Fatalf("%s and %s differ in %d places after %d edits", string(word), string(wrong), n, edits)
 			}
 			if c := bm25.Letters([]byte(string(word[:len(word)/2]))); c&^a != 0 {
-				t.Fatalf("%s has not the letters of its beginning", string(word))
+				t.Fatalf("%s lacks letters of its prefix", string(word))
 			}
 		}
 	}
 }
 
-// TestCorrectToLongestForm: a spelling correction lists the word of the documents
-// up to the longest that the lexer remembers, 64 bytes, and not its stem.
+// TestCorrectToLongestForm checks that a correction lists a word of the documents,
+// not its stem, up to the longest word form, 64 bytes.
 func TestCorrectToLongestForm(t *testing.T) {
 	word := strings.Repeat("север", 5) + "сервера"
 	x := bm25.New(analysis.Standard)

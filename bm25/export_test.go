@@ -2,26 +2,24 @@ package bm25
 
 import "testing"
 
-// SetTailDocs makes tails of indexes freeze at n documents for the time of a
-// test.
+// SetTailDocs makes tails freeze at n documents until the test ends.
 func SetTailDocs(t testing.TB, n int) {
 	old := tailDocs
 	tailDocs = n
 	t.Cleanup(func() { tailDocs = old })
 }
 
-// SetFewTerms makes indexes of n terms forget those that are gone for the time of
-// a test.
+// SetFewTerms makes indexes of n terms drop unused terms until the test ends.
 func SetFewTerms(t testing.TB, n int) {
 	old := fewTerms
 	fewTerms = n
 	t.Cleanup(func() { fewTerms = old })
 }
 
-// Terms is how many terms and forms of words an index has numbers for.
+// Terms returns the number of terms and word forms in the dict of an index.
 func (x *Index) Terms() int { return x.lexer.Dict().Len() }
 
-// PostingLists is how many posting lists the segments of an index have.
+// PostingLists returns the number of posting lists in the segments of an index.
 func (x *Index) PostingLists() int {
 	n := 0
 	for _, s := range x.segments {
@@ -30,5 +28,5 @@ func (x *Index) PostingLists() int {
 	return n
 }
 
-// Letters is the set of the letters of a word.
+// Letters returns the set of the letters of a word.
 var Letters = letters

@@ -14,8 +14,8 @@ import (
 
 const goldenDir = "../testdata/golden/crmem"
 
-// TestGolden searches the reference's stores with the plain analyzer and
-// compares with the hits the reference itself computed.
+// TestGolden compares searches of the reference's stores under Plain with the hits
+// that the reference computed.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(goldenDir + "/*.hits.json")
 	if err != nil || len(files) == 0 {

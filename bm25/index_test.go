@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEscapes: frequencies and lengths beyond what a posting's code holds are
-// exact, in the tail, in a segment and in a merged one.
+// TestEscapes checks that frequencies and lengths beyond the range of a posting's
+// code are exact in the tail, in a segment, and in a merged segment.
 func TestEscapes(t *testing.T) {
 	type doc struct{ tf, dl int }
 	docs := []doc{{14, 14}, {15, 15}, {16, 4095}, {1, 4095}, {1, 4096}, {14, 5000}, {200, 5000}, {70_000, 80_000}, {1, 10}, {2, 10}}
@@ -71,7 +71,8 @@ func TestEscapes(t *testing.T) {
 	check("merged", merged)
 }
 
-// TestManyDocuments goes beyond what one segment holds, in bulk and one by one.
+// TestManyDocuments adds more documents than a segment can contain, in bulk and one
+// by one.
 func TestManyDocuments(t *testing.T) {
 	const n = 150_000
 	doc := func(i int) bm25.Doc {
@@ -142,9 +143,9 @@ func TestBuildWithEmptyDocuments(t *testing.T) {
 	}
 }
 
-// TestLongDocumentLeavesNothing: what a document far longer than others takes
-// while it is indexed is not kept, whether it has few terms or very many.
-func TestLongDocumentLeavesNothing(t *testing.T) {
+// TestLongDocumentReleasesMemory checks that an index frees the memory that a very
+// long document took, with few terms and with very many.
+func TestLongDocumentReleasesMemory(t *testing.T) {
 	var many strings.Builder
 	for i := range 200_000 {
 		fmt.Fprintf(&many, "%x ", 16+i)
@@ -156,7 +157,6 @@ func TestLongDocumentLeavesNothing(t *testing.T) {
 	}
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for name, text := range texts {
-			// What every later one with these terms has is not the matter.
 			known := bm25.New(a)
 			add := func(id uint64, text string) int64 {
 				known.Add(bm25.Doc{ID: id, Fields: []string{text}})
@@ -174,7 +174,7 @@ func TestLongDocumentLeavesNothing(t *testing.T) {
 				most += 200_000 * 90 // of the vocabulary
 			}
 			if after-before > most {
-				t.Errorf("%v, %s: %d bytes are left", a, name, after-before)
+				t.Errorf("%v, %s: %d bytes not released", a, name, after-before)
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func TestBuildErrors(t *testing.T) {
 				return doc(i + 1)
 			})
 			if want := fmt.Sprintf("document %d is given twice", twice); err == nil || err.Error() != want || x.Len() != 0 {
-				t.Errorf("build of %d documents: %v, %d documents; want %q and none", n, err, x.Len(), want)
+				t.Errorf("build of %d documents: %v, %d documents; want %q and 0", n, err, x.Len(), want)
 			}
 		}
 	}
@@ -214,16 +214,17 @@ func TestBuildErrors(t *testing.T) {
 		t.Errorf("build in descending order: %v, %d documents", err, x.Len())
 	}
 	if !x.Remove(3000) || x.Remove(0) || x.Remove(3000) {
-		t.Error("the documents of a build in descending order cannot be told apart")
+		t.Error("documents built in descending order are confused")
 	}
 	if err := x.Build(t.Context(), 1, doc); err == nil {
 		t.Error("build into an index with documents is accepted")
 	}
 }
 
-// TestConcurrent searches while documents come and go. A document that stays is
-// always found, and every score is explained by one state of the index.
-func TestConcurrent(t *testing.T) {
+// TestConcurrentSearches searches while other goroutines add and remove documents.
+// A document that stays is always a hit, and each score agrees with one state of
+// the index.
+func TestConcurrentSearches(t *testing.T) {
 	bm25.SetTailDocs(t, 64)
 	x := bm25.New(analysis.Plain)
 	for i := range 500 {
@@ -259,8 +260,8 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestNewCode: a change that leaves the mean length alone but brings a new
-// pair of frequency and length.
+// TestNewCode makes a change that adds a new pair of frequency and length but does
+// not change the mean length.
 func TestNewCode(t *testing.T) {
 	x := bm25.New(analysis.Plain)
 	x.Add(bm25.Doc{ID: 1, Fields: []string{"red green blue"}})
@@ -272,10 +273,10 @@ func TestNewCode(t *testing.T) {
 	}
 }
 
-// TestScratchIsGivenBack: the buffers of a document of 4 MB stay for the next one,
-// those of a longer one do not. Blanks need nothing but a copy, whose memory the
-// runtime rounds up to whole pages.
-func TestScratchIsGivenBack(t *testing.T) {
+// TestLexerReleasesBuffers checks that the lexer keeps the buffers of a document of
+// 4 MB and frees those of a longer one. Spaces need only a copy, whose memory the
+// runtime rounds up to pages.
+func TestLexerReleasesBuffers(t *testing.T) {
 	for _, c := range []struct {
 		size int
 		kept bool
@@ -283,7 +284,7 @@ func TestScratchIsGivenBack(t *testing.T) {
 		x := bm25.New(analysis.Plain)
 		x.Add(bm25.Doc{ID: 1, Fields: []string{strings.Repeat(" ", c.size)}})
 		if n := x.Stats().Bytes; n >= 4<<20 != c.kept {
-			t.Errorf("%d bytes are kept of a document of %d", n, c.size)
+			t.Errorf("index keeps %d bytes for a document of %d", n, c.size)
 		}
 	}
 }

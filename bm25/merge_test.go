@@ -42,7 +42,7 @@ func TestMergeFillsSegment(t *testing.T) {
 	}
 }
 
-// TestTailsTakeEqualMemory fills three tails with as many documents: each
+// TestTailsTakeEqualMemory fills three tails with the same number of documents. Each
 // becomes a segment of the same size.
 func TestTailsTakeEqualMemory(t *testing.T) {
 	const n = 64

@@ -17,7 +17,7 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "replay random tests with this seed")
 
-// random returns a source whose seed is printed when the test fails.
+// random returns a source. It logs the seed if the test fails.
 func random(t *testing.T) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {
@@ -31,12 +31,12 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// words have short and long terms, and some that share their first eight bytes.
+// words contains short and long words, and some with equal first eight bytes.
 var words = strings.Fields(`alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu xi omicron pi rho
 	sigma tau upsilon phi chi psi omega internationalization internationalize internati internat Ελλάδα
 	naïveté 記憶 東京都庁 1234567890 x2 zz abcdefgh abcdefghi Éclair GRÖSSE`)
 
-// text draws n words, low numbers more often.
+// text draws n words, and early words of the list more often.
 func text(r *rand.Rand, n int) string {
 	var b strings.Builder
 	for range n {
@@ -75,8 +75,8 @@ func randomQuery(r *rand.Rand) bm25.Query {
 	return q
 }
 
-// TestModel changes an index and a model alike, at random, and compares every
-// search to the bit.
+// TestModel makes the same random changes to an index and a model, and compares
+// every search to the bit.
 func TestModel(t *testing.T) {
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for _, tailDocs := range []int{3, 16, 2048} {
@@ -127,9 +127,9 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestHistoryLeavesNoTrace: scores depend on the set of documents, not on the
-// way to it: any order, with detours, or all at once.
-func TestHistoryLeavesNoTrace(t *testing.T) {
+// TestScoresIgnoreHistory checks that scores depend on the set of documents, not on
+// the order of changes or on removed documents.
+func TestScoresIgnoreHistory(t *testing.T) {
 	r := random(t)
 	docs := make([]bm25.Doc, 5000)
 	for i := range docs {

@@ -10,9 +10,9 @@ import (
 	"crabmem/bm25"
 )
 
-// TestRanking holds the steps of a ranking against what is explained: what a
-// document lacks and its neighbours have is added at their weights, and then what
-// its text shows.
+// TestRanking compares the steps of a ranking with explanations: a hit gets the
+// weighted scores of its neighbors for the terms that it lacks, then the bonuses of
+// its text.
 func TestRanking(t *testing.T) {
 	words := strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa alphaBeta 東京 naïve")
 	r := rand.New(rand.NewPCG(2, 2))
@@ -109,8 +109,8 @@ func TestRanking(t *testing.T) {
 	}
 }
 
-// TestRead has texts show what the index does not know: words near each other,
-// and as they are asked for.
+// TestRead checks the bonuses for words near each other and for words spelled as in
+// the query.
 func TestRead(t *testing.T) {
 	texts := [][]string{
 		{"green is one and blue another"}, {"another one is blue green and"}, {"deploying"}, {"deployed"},
@@ -133,8 +133,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestRankingAfterChange goes on with a ranking whose documents are gone.
-func TestRankingAfterChange(t *testing.T) {
+// TestRankingAfterRemoval continues a ranking after the removal of its documents.
+func TestRankingAfterRemoval(t *testing.T) {
 	l := newLibrary(t, []string{"blue green"}, []string{"blue"}, []string{"green"})
 	r := l.x.Rank(bm25.Query{Text: "blue green", Limit: 10})
 	before := slices.Clone(r.Hits)

@@ -16,7 +16,7 @@ import (
 
 var record = flag.Bool("record", false, "write testdata/recorded.txt")
 
-// pieces are words and numbers of which every rule of an analyzer has some.
+// pieces are words and numbers for every rule of the analyzers.
 var pieces = strings.Fields(`the of and a it The Kubernetes kubernetes kubelet cluster clusters clustering autovacuum auto vacuum running runs ran
 	universities universe universal getUserName HTTPServer parseXMLFile utf8 sha256 max_wal_size snake_case on-call e-mail don't user's users’
 	v2.6.1 1.2.3-rc.4 go1.26 1.26 10.20.30.40 10:30 10:30:59 ORA-00942 HTTP 404 4GiB 5 GHz 1.5 kg 1,000,000 10_000 C++ c# AT&T U.S.A. R&D
@@ -37,8 +37,8 @@ func piecesOf(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-// TestRecorded compares terms, scores, corrections and explanations with those
-// of an earlier version. A change of ranking or of an analyzer must be
+// TestRecorded compares terms, scores, corrections, and explanations with the
+// output of an earlier version. A change of ranking or of an analyzer must be
 // intended; after review, go test ./bm25 -run TestRecorded -record writes the
 // file.
 func TestRecorded(t *testing.T) {

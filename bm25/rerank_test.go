@@ -66,8 +66,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestReadLimitCountsAllFields has two query words next to each other in a second
-// field, before and after the limit of what is read of a document.
+// TestReadLimitCountsAllFields puts two adjacent query words into the second field,
+// before and after the limit of re-ranking.
 func TestReadLimitCountsAllFields(t *testing.T) {
 	const limit = 8 << 10
 	for size, want := range map[int]bool{limit / 2: true, limit - 4: false, limit: false, 2 * limit: false} {
@@ -135,8 +135,9 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestRanked holds searches of random texts against what is explained.
-func TestRanked(t *testing.T) {
+// TestScoresEqualExplanations compares searches of random texts with their
+// explanations.
+func TestScoresEqualExplanations(t *testing.T) {
 	words := strings.Fields("alpha beta gamma delta alphaBeta Gamma7 the of 東京 都 naïve naive café e-mail x")
 	r := rand.New(rand.NewPCG(1, 1))
 	text := func(n int) string {

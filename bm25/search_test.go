@@ -7,8 +7,8 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// TestStopWords: stop words match only when a query has nothing else, and under
-// Plain never.
+// TestStopWords checks that stop words match under Standard only in a query without
+// other words, and never under Plain.
 func TestStopWords(t *testing.T) {
 	for _, c := range []struct {
 		analyzer analysis.Analyzer

@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestVocabularyShrinks: the words of documents that are gone are not kept for
-// as long as the index lives.
+// TestVocabularyShrinks checks that an index drops the terms of removed documents.
 func TestVocabularyShrinks(t *testing.T) {
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		x := bm25.New(a)
@@ -37,8 +36,8 @@ func TestVocabularyShrinks(t *testing.T) {
 	}
 }
 
-// TestVocabularyShrinksAgain: after a large vocabulary has shrunk, the next look
-// at it is due when what was left has doubled, not what there was before.
+// TestVocabularyShrinksAgain checks that, after a large vocabulary has shrunk, the
+// next check happens when the remaining vocabulary has doubled.
 func TestVocabularyShrinksAgain(t *testing.T) {
 	bm25.SetTailDocs(t, 1)
 	bm25.SetFewTerms(t, 100)
@@ -54,7 +53,7 @@ func TestVocabularyShrinksAgain(t *testing.T) {
 	}
 	add(0, 5000)
 	x.Remove(id)
-	for large := x.Terms(); x.Terms() == large; { // then only the last document's are known
+	for large := x.Terms(); x.Terms() == large; { // then only the last document's terms remain
 		add(0, 100)
 		x.Remove(id)
 	}
@@ -65,13 +64,13 @@ func TestVocabularyShrinksAgain(t *testing.T) {
 		add(6000+i, 1)
 	}
 	if n := x.Terms(); n >= 3*left {
-		t.Errorf("%d terms: none of the %d from before is forgotten", n, left)
+		t.Errorf("%d terms after %d: the index dropped too few", n, left)
 	}
 }
 
-// TestShrunkIsAsNew: an index that has forgotten terms finds what one finds that
-// never had them.
-func TestShrunkIsAsNew(t *testing.T) {
+// TestShrunkIndexEqualsNew compares searches of an index that dropped terms with
+// searches of a new index of the same documents.
+func TestShrunkIndexEqualsNew(t *testing.T) {
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for _, tailDocs := range []int{3, 40, 2048} {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {
@@ -118,7 +117,7 @@ func TestShrunkIsAsNew(t *testing.T) {
 					}
 				}
 				if shrunk < 2 && tailDocs < 2048 { // whose documents all stay
-					t.Errorf("it has forgotten terms %d times", shrunk)
+					t.Errorf("the index dropped terms %d times", shrunk)
 				}
 				t.Logf("%d times, %d terms", shrunk, x.Terms())
 			})
@@ -126,8 +125,8 @@ func TestShrunkIsAsNew(t *testing.T) {
 	}
 }
 
-// TestBuildListsOnlyTerms: Build makes posting lists for terms, and none for
-// word forms that are not terms.
+// TestBuildListsOnlyTerms checks that Build makes posting lists for terms, but not
+// for word forms that are not terms.
 func TestBuildListsOnlyTerms(t *testing.T) {
 	x := bm25.New(analysis.Standard)
 	doc := bm25.Doc{ID: 1, Fields: []string{"walking talking"}}

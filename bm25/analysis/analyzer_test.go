@@ -62,8 +62,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestDates: a day is found however it is written; what could be two days, or is
-// none, stays as it is written.
+// TestDates checks that each spelling of a day gives its term, and that ambiguous or
+// invalid dates do not.
 func TestDates(t *testing.T) {
 	for _, text := range []string{
 		"2026-03-04", "2026/3/4", "2026.03.04", "2026-03-04T10:30:00Z", "20260304", "4 March 2026", "4. Mar. 2026", "4th of March 2026",
@@ -72,7 +72,7 @@ func TestDates(t *testing.T) {
 		"2026-03-04-draft", "2026.03.04.txt", "2026/03/04/",
 	} {
 		if !slices.Contains(slices.Collect(analysis.Standard.Tokens(text)), "20260304") {
-			t.Errorf("%q is not indexed as a day: %q", text, slices.Collect(analysis.Standard.Tokens(text)))
+			t.Errorf("%q does not give the term of its day: %q", text, slices.Collect(analysis.Standard.Tokens(text)))
 		}
 	}
 	for text, day := range map[string]string{
@@ -90,7 +90,7 @@ func TestDates(t *testing.T) {
 			}
 		}
 		if got != day {
-			t.Errorf("%q is the day %q, want %q", text, got, day)
+			t.Errorf("%q gives the day %q, want %q", text, got, day)
 		}
 	}
 }
@@ -101,12 +101,12 @@ func TestLongNames(t *testing.T) {
 		name := strings.Repeat("x", 20) + "_" + strings.Repeat("y", 20) + "_" + strings.Repeat("z", n-40)
 		joined := strings.ReplaceAll(name, "_", "")
 		if got, want := slices.Contains(slices.Collect(analysis.Standard.Tokens(name)), joined), n <= 64; got != want {
-			t.Errorf("a name of %d bytes is indexed as one word: %v, want %v", n, got, want)
+			t.Errorf("a name of %d bytes gives one term: %v, want %v", n, got, want)
 		}
 		pair := strings.Repeat("x", 30) + "-" + strings.Repeat("y", n-30)
 		joined = strings.ReplaceAll(pair, "-", "")
 		if got, want := slices.Contains(slices.Collect(analysis.Standard.Tokens(pair)), joined), n <= 64; got != want {
-			t.Errorf("a pair of %d bytes is indexed as one word: %v, want %v", n, got, want)
+			t.Errorf("a pair of %d bytes gives one term: %v, want %v", n, got, want)
 		}
 	}
 }
@@ -118,6 +118,6 @@ func TestParseAnalyzer(t *testing.T) {
 		}
 	}
 	if _, err := analysis.ParseAnalyzer("bleve"); err == nil {
-		t.Error("an unknown analyzer is accepted")
+		t.Error("ParseAnalyzer accepts an unknown analyzer")
 	}
 }

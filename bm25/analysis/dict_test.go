@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDict: so many terms that hashes share their place and tag, of lengths on
-// both sides of eight bytes, keep their numbers and come back as they were.
+// TestDict adds terms of fewer and more than eight bytes, enough that hashes share
+// slot and tag. All keep their numbers and their bytes.
 func TestDict(t *testing.T) {
 	const n = 200_000
 	d := newDict()

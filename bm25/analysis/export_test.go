@@ -1,7 +1,7 @@
 package analysis
 
-// Terms returns what documents are indexed under, in any order, by a lexer that
-// remembers the documents before.
+// Terms returns a function that returns the terms of a document, in any order. Its
+// lexer keeps the word forms of earlier documents.
 func Terms(a Analyzer) func(fields []string) []string {
 	l := NewLexer(a)
 	return func(fields []string) []string {
@@ -14,10 +14,10 @@ func Terms(a Analyzer) func(fields []string) []string {
 	}
 }
 
-// Regular has the words of irregular forms.
+// Regular contains the word of each irregular form.
 var Regular, _ = irregular()
 
-// StemForeign returns the stem of a folded word of another script than Latin.
+// StemForeign returns the stem of a folded word that is not Latin.
 func StemForeign(word string) string {
 	var u unicodeFolder
 	return string(u.stemForeign([]byte(word)))

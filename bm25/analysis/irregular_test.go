@@ -8,8 +8,8 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// TestIrregular: a word is found by its irregular forms and they by it, and what
-// a text shows is seen whichever it has.
+// TestIrregular checks that a query with a word or one of its irregular forms finds
+// and re-ranks the others.
 func TestIrregular(t *testing.T) {
 	if len(analysis.Regular) < 190 {
 		t.Fatalf("%d irregular forms", len(analysis.Regular))
@@ -35,7 +35,7 @@ func TestIrregular(t *testing.T) {
 	}
 }
 
-// regular returns the word that an irregular form is of, and others as they are.
+// regular returns the word of an irregular form, or the form itself.
 func regular(form string) string {
 	if word, ok := analysis.Regular[form]; ok {
 		return word

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// scripts are the characters that random words are made of.
+// scripts are the characters of random words.
 var scripts = [][]rune{
 	[]rune("abcdefghijklmnopqrstuvwxyz"), []rune("etaoins"), []rune("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), []rune("0123456789"),
 	[]rune("àéîõüßæœñçÀÉÎÕÜŠžłĐıİŉſ"), []rune("e\u0301o\u0308n\u0303A\u030a"), []rune("αβγδεζηθσςΣΆάϊΐ"), []rune("абвгдежзийкёЁЪЬ"),
@@ -22,8 +22,8 @@ var scripts = [][]rune{
 	[]rune("𝐀𝒃𐐀𐐨𠀀😀👩🏽"), []rune("½²①Ⅳﬁﷺ"), []rune("\u00ad\u200b\u200d\ufeff\u0000"), []rune("'’_-.,·"),
 }
 
-// randomWord is of one script or of two, with an English ending now and then,
-// and sometimes cut in the middle of a character.
+// randomWord returns a word of one or two scripts, sometimes with an English ending
+// or without one of its bytes.
 func randomWord(r *rand.Rand) string {
 	var b strings.Builder
 	for range 1 + r.IntN(5)/4 {
@@ -47,8 +47,8 @@ func randomWord(r *rand.Rand) string {
 	return s
 }
 
-// TestLexer: what documents are indexed under, words seen before and new ones,
-// is what Tokens gives, and an index has exactly these terms.
+// TestLexer checks that the terms of new and repeated words equal those of Tokens,
+// and that an index contains exactly these terms.
 func TestLexer(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 8))
 	seen := make([]string, 2000)
@@ -87,7 +87,7 @@ func TestLexer(t *testing.T) {
 			slices.Sort(want)
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
-				t.Fatalf("%v: %q is indexed under other terms than Tokens gives:\n%s", a, d.Fields, cmp.Diff(want, got))
+				t.Fatalf("%v: %q has other terms than Tokens returns:\n%s", a, d.Fields, cmp.Diff(want, got))
 			}
 		}
 		built, added := bm25.New(a), bm25.New(a)
@@ -111,8 +111,8 @@ func TestLexer(t *testing.T) {
 	}
 }
 
-// TestStems: a word is stemmed as bleve's stemmer does it, whatever it ends
-// with, and an irregular form as its word.
+// TestStems checks that every word ending reaches the stemmer, and that an irregular
+// form gets the stem of its word.
 func TestStems(t *testing.T) {
 	for _, start := range []string{"", "b", "eb", "relat", "conditabl"} {
 		word := append([]byte(start), "aaa"...)
@@ -145,8 +145,7 @@ func checkStem(t *testing.T, form string) {
 	}
 }
 
-// TestLexerCollisions: so many words that their hashes share place and tag are
-// told apart.
+// TestLexerCollisions checks enough words that hashes share slot and tag.
 func TestLexerCollisions(t *testing.T) {
 	for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
 		lex := analysis.Terms(a)

@@ -15,10 +15,9 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// streams are the texts whose terms may not change by accident: what was once
-// indexed under a term must be found by it. A digest is of all terms, in order,
-// each ended by a line feed. To change an analyzer on purpose, change the
-// digests; a change of the sample brain changes its own.
+// streams are texts whose terms must not change, because queries must find what an
+// earlier version indexed. A digest covers all terms, in order, each with a line
+// feed. An intended change of an analyzer or of the sample brain changes digests.
 var streams = []struct {
 	name            string
 	texts           func(t *testing.T) []string
@@ -63,7 +62,7 @@ func brainTexts(t *testing.T) []string {
 	return texts
 }
 
-// wordTexts are sentences of random words of many scripts.
+// wordTexts returns sentences of random words of many scripts.
 func wordTexts(*testing.T) []string {
 	r := rand.New(rand.NewPCG(1, 2))
 	texts := make([]string, 2000)
@@ -78,7 +77,8 @@ func wordTexts(*testing.T) []string {
 	return texts
 }
 
-// runeTexts are all assigned characters, alone and in random company.
+// runeTexts returns texts with a sample of the assigned characters, alone and
+// next to random characters.
 func runeTexts(*testing.T) []string {
 	r := rand.New(rand.NewPCG(3, 4))
 	var texts []string
@@ -91,8 +91,8 @@ func runeTexts(*testing.T) []string {
 	return texts
 }
 
-// TestStreams: the terms of these texts are what they always were, and they are
-// indexed under the same.
+// TestStreams compares the terms of the streams with their digests, and with the
+// terms of a lexer.
 func TestStreams(t *testing.T) {
 	for _, s := range streams {
 		texts := s.texts(t)
@@ -113,7 +113,7 @@ func TestStreams(t *testing.T) {
 				got := lex([]string{text})
 				slices.Sort(got)
 				if !slices.Equal(got, terms) {
-					t.Fatalf("%s, %v: %q is indexed under %q, want %q", s.name, a, text, got, terms)
+					t.Fatalf("%s, %v: %q has the terms %q, want %q", s.name, a, text, got, terms)
 				}
 			}
 			if s.name == "runes" && unicode.Version != "15.0.0" {

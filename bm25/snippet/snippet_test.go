@@ -9,7 +9,7 @@ import (
 	"crabmem/bm25/snippet"
 )
 
-// TestCut looks for the part with most of the query.
+// TestCut checks that a snippet contains the part with most of the query.
 func TestCut(t *testing.T) {
 	filler := strings.Repeat("nothing of note happens here. ", 30)
 	for _, c := range []struct{ query, text, want string }{
@@ -38,7 +38,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutLongWord searches words that are longer than the snippet.
+// TestCutLongWord cuts words that are longer than the snippet.
 func TestCutLongWord(t *testing.T) {
 	word := strings.Repeat("x", 900)
 	for _, text := range []string{"a " + word, word + " b", "a " + word + " b " + strings.Repeat("y ", 100)} {
@@ -51,7 +51,7 @@ func TestCutLongWord(t *testing.T) {
 	}
 }
 
-// FuzzCut cuts what may not even be text.
+// FuzzCut cuts texts that may be invalid UTF-8.
 func FuzzCut(f *testing.F) {
 	f.Add("the amber fuse", "fuse", 10)
 	f.Add(strings.Repeat("\x80", 200), "\x80", 40)

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
@@ -23,7 +24,7 @@ import (
 var sentinels = []error{
 	crmem.ErrNotFound, crmem.ErrExists, crmem.ErrKind, crmem.ErrAmbiguous, crmem.ErrInvalid, crmem.ErrStale, crmem.ErrNoStore,
 	crmem.ErrFormat, crmem.ErrForeign, crmem.ErrFull, crmem.ErrNotApplied, crmem.ErrUnknown, crmem.ErrStopped,
-	crmem.ErrTree, crmem.ErrEdited, crmem.ErrChanged, fs.ErrPermission, vfs.ErrLocked, context.Canceled,
+	tree.ErrTree, tree.ErrEdited, tree.ErrChanged, fs.ErrPermission, vfs.ErrLocked, context.Canceled,
 }
 
 var errPlan = errors.New("no plan")
@@ -56,11 +57,11 @@ func recalls(q crmem.Query, o recall.Options) func(context.Context, memtool.Stor
 	return func(ctx context.Context, s memtool.Store, _ string) (any, error) { return s.Recall(ctx, q, o) }
 }
 
-func loads(o crmem.LoadOptions, dir ...string) func(context.Context, memtool.Store, string) (any, error) {
+func loads(o tree.LoadOptions, dir ...string) func(context.Context, memtool.Store, string) (any, error) {
 	return func(ctx context.Context, s memtool.Store, home string) (any, error) {
 		o := o
 		var removed []string
-		o.Confirm = func(r crmem.LoadReport) error {
+		o.Confirm = func(r tree.LoadReport) error {
 			removed = append(removed, r.Removed...)
 			return nil
 		}
@@ -130,17 +131,17 @@ var storeOperations = []storeOperation{
 	}},
 	{"dump", nil, func(_ context.Context, s memtool.Store, dir string) (any, error) {
 		return nil, s.Read(func(v *crmem.Store) error {
-			_, err := crmem.Dump(v, filepath.Join(dir, "book"), nil)
+			_, err := tree.Dump(v, filepath.Join(dir, "book"), nil)
 			return err
 		})
 	}},
-	{"load a missing tree", crmem.ErrTree, loads(crmem.LoadOptions{Guard: true}, "nowhere")},
-	{"load", nil, loads(crmem.LoadOptions{Guard: true}, "book")},
+	{"load a missing tree", tree.ErrTree, loads(tree.LoadOptions{Guard: true}, "nowhere")},
+	{"load", nil, loads(tree.LoadOptions{Guard: true}, "book")},
 	{"change after the dump", nil, remembers("since", "the dump")},
-	{"load a tree that is not current", crmem.ErrChanged, loads(crmem.LoadOptions{Guard: true}, "book")},
-	{"try to load", nil, loads(crmem.LoadOptions{DryRun: true}, "book")},
-	{"merge", nil, loads(crmem.LoadOptions{Merge: true}, "book")},
-	{"replace all", nil, loads(crmem.LoadOptions{}, "book")},
+	{"load a tree that is not current", tree.ErrChanged, loads(tree.LoadOptions{Guard: true}, "book")},
+	{"try to load", nil, loads(tree.LoadOptions{DryRun: true}, "book")},
+	{"merge", nil, loads(tree.LoadOptions{Merge: true}, "book")},
+	{"replace all", nil, loads(tree.LoadOptions{}, "book")},
 	{"read", nil, func(_ context.Context, s memtool.Store, _ string) (any, error) {
 		var list []crmem.Entry
 		err := s.Read(func(v *crmem.Store) error {

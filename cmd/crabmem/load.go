@@ -42,7 +42,7 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 		dir := args[0]
 		var r tree.LoadReport
 		o := &tree.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
-		load := func(s *writer) error {
+		load := func(s memtool.Store) error {
 			p := c.Progress("loading " + dir)
 			o.Progress = p.Step
 			o.Confirm = func(r tree.LoadReport) error {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
-	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -285,7 +285,7 @@ func TestProgress(t *testing.T) {
 	report := &pb.ServerMessage{Msg: &pb.ServerMessage_Report{Report: &pb.Report{Json: []byte(`{"dir":"/d","entries":3}`)}}}
 	serve(t, script(step, step, report))
 	steps := 0
-	r, err := newClient(t).Dump(t.Context(), "/d", &crmem.DumpOptions{Progress: func(int, int) { steps++ }})
+	r, err := newClient(t).Dump(t.Context(), "/d", &tree.DumpOptions{Progress: func(int, int) { steps++ }})
 	if err != nil || r.Dir != "/d" || r.Entries != 3 || steps != 2 {
 		t.Errorf("report %v, %v after %d steps", r, err, steps)
 	}

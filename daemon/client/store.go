@@ -6,6 +6,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
@@ -191,7 +192,7 @@ func (s *store) Checkpoint(ctx context.Context) (c memtool.Checkpointed, err err
 	return c, err
 }
 
-func (s *store) Load(ctx context.Context, dir string, o *crmem.LoadOptions) (r crmem.LoadReport, err error) {
+func (s *store) Load(ctx context.Context, dir string, o *tree.LoadOptions) (r tree.LoadReport, err error) {
 	err = s.do(ctx, func(l memtool.Store) error {
 		r, err = l.Load(ctx, dir, o)
 		return err

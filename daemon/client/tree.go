@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Dump writes the store as a Markdown tree, as crmem.Dump does.
-func (c *Client) Dump(ctx context.Context, dir string, o *crmem.DumpOptions) (crmem.DumpReport, error) {
+// Dump writes the store as a Markdown tree, as tree.Dump does.
+func (c *Client) Dump(ctx context.Context, dir string, o *tree.DumpOptions) (tree.DumpReport, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return crmem.DumpReport{}, err
+		return tree.DumpReport{}, err
 	}
 	if o == nil {
-		o = &crmem.DumpOptions{}
+		o = &tree.DumpOptions{}
 	}
 	m := &pb.DumpMsg{Dir: abs, Force: o.Force, DryRun: o.DryRun, Progress: o.Progress != nil}
 	r, err := callWithProgress(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Dump{Dump: m}}, func(p *pb.Progress) {
@@ -28,22 +28,22 @@ func (c *Client) Dump(ctx context.Context, dir string, o *crmem.DumpOptions) (cr
 		}
 	}, (*pb.ServerMessage).GetReport)
 	if err != nil {
-		return crmem.DumpReport{}, treeError(OutcomeUnknown(err), abs, dir)
+		return tree.DumpReport{}, treeError(OutcomeUnknown(err), abs, dir)
 	}
 	var a memtool.DumpAnswer
 	if err := json.Unmarshal(r.GetJson(), &a); err != nil {
-		return crmem.DumpReport{}, err
+		return tree.DumpReport{}, err
 	}
 	a.Dir = dir
 	return a.Report(), nil
 }
 
-// Load replaces the store by a Markdown tree or merges them, as crmem.Load does.
-func (c *Client) Load(ctx context.Context, dir string, o *crmem.LoadOptions) (crmem.LoadReport, error) {
+// Load replaces the store by a Markdown tree or merges them, as tree.Load does.
+func (c *Client) Load(ctx context.Context, dir string, o *tree.LoadOptions) (tree.LoadReport, error) {
 	if o == nil {
-		o = &crmem.LoadOptions{}
+		o = &tree.LoadOptions{}
 	}
-	report := crmem.LoadReport{Dir: dir}
+	report := tree.LoadReport{Dir: dir}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return report, err
@@ -62,7 +62,7 @@ func (c *Client) Load(ctx context.Context, dir string, o *crmem.LoadOptions) (cr
 		case p.GetTotal() > 0 && o.Progress != nil:
 			o.Progress(int(p.GetDone()), int(p.GetTotal()))
 		case o.Confirm != nil:
-			if err := o.Confirm(crmem.LoadReport{Dir: dir, Removed: p.GetLines()}); err != nil {
+			if err := o.Confirm(tree.LoadReport{Dir: dir, Removed: p.GetLines()}); err != nil {
 				cancel(err)
 			}
 		}
@@ -98,9 +98,9 @@ func treeError(err error, abs, dir string) error {
 		if d.Path == abs {
 			d.Path = dir
 		}
-		return &crmem.TreeError{Path: d.Path, Line: d.Line, Msg: d.Message, Remedy: e.Remedy}
+		return &tree.Error{Path: d.Path, Line: d.Line, Msg: d.Message, Remedy: e.Remedy}
 	case e.Kind == "changed" && d.Names != nil:
-		return &crmem.ChangedError{Dir: dir, Names: d.Names}
+		return &tree.ChangedError{Dir: dir, Names: d.Names}
 	}
 	renamed := *e
 	renamed.Message = strings.ReplaceAll(e.Message, abs, dir)

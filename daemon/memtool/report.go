@@ -23,8 +23,8 @@ func Dumped(r tree.DumpReport, dry bool) DumpAnswer {
 }
 
 // Report returns the report of an answer.
-func (a *DumpAnswer) Report() crmem.DumpReport {
-	return crmem.DumpReport{Dir: a.Dir, Entries: a.Entries, Unchanged: a.Unchanged, Written: a.Written, Deleted: a.Deleted, Aside: a.Aside, Seeded: a.Seeded}
+func (a *DumpAnswer) Report() tree.DumpReport {
+	return tree.DumpReport{Dir: a.Dir, Entries: a.Entries, Unchanged: a.Unchanged, Written: a.Written, Deleted: a.Deleted, Aside: a.Aside, Seeded: a.Seeded}
 }
 
 // LoadAnswer is what crabmem load --json prints, and the details of its

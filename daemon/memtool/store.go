@@ -6,6 +6,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/crmem/tree"
 )
 
 // Store is a memory: a store that this process has open, or one that the daemon
@@ -26,8 +27,8 @@ type Store interface {
 	Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error)
 	// Checkpoint writes the log into the snapshot.
 	Checkpoint(ctx context.Context) (Checkpointed, error)
-	// Load reads a Markdown tree, as crmem.Load does.
-	Load(ctx context.Context, dir string, o *crmem.LoadOptions) (crmem.LoadReport, error)
+	// Load reads a Markdown tree, as tree.Load does.
+	Load(ctx context.Context, dir string, o *tree.LoadOptions) (tree.LoadReport, error)
 	Close() error
 }
 
@@ -86,8 +87,8 @@ func (l local) Checkpoint(context.Context) (Checkpointed, error) {
 	return Checkpointed{after.Entries, before.LogOps, after.SnapshotBytes}, nil
 }
 
-func (l local) Load(_ context.Context, dir string, o *crmem.LoadOptions) (crmem.LoadReport, error) {
-	return crmem.Load(l.s, dir, o)
+func (l local) Load(_ context.Context, dir string, o *tree.LoadOptions) (tree.LoadReport, error) {
+	return tree.Load(l.s, dir, o)
 }
 
 // Conditions returns a [crmem.Unchanged] for each entry of s that the operations

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -34,7 +35,7 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	var refused *client.Error
-	if !errors.As(err, &refused) && !errors.Is(err, crmem.ErrTree) && !errors.Is(err, crmem.ErrChanged) {
+	if !errors.As(err, &refused) && !errors.Is(err, tree.ErrTree) && !errors.Is(err, tree.ErrChanged) {
 		s.odd(fmt.Errorf("a request: %w", err))
 	}
 }
@@ -69,9 +70,9 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 9:
 		_, err = c.SetAliases(ctx, name, []string{"alias of " + name})
 	case 10:
-		_, err = c.Dump(ctx, filepath.Join(s.home, "tree"), &crmem.DumpOptions{Force: true, Progress: func(int, int) {}})
+		_, err = c.Dump(ctx, filepath.Join(s.home, "tree"), &tree.DumpOptions{Force: true, Progress: func(int, int) {}})
 	case 11:
-		_, err = c.Load(ctx, filepath.Join(s.home, "tree"), &crmem.LoadOptions{Merge: true})
+		_, err = c.Load(ctx, filepath.Join(s.home, "tree"), &tree.LoadOptions{Merge: true})
 	case 12:
 		_, err = c.Checkpoint(ctx)
 	case 13:

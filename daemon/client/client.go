@@ -5,8 +5,10 @@
 //	defer c.Close()
 //	e, err := c.Get(ctx, "deploy")
 //
-// There is a method for every operation. What they take and return are the
-// messages of package pb.
+// There is a method for each operation. Operations on the store take and return
+// types of crmem, and their errors are errors of crmem; the other operations take
+// and return messages of package pb. [OpenStore] opens a store without regard to
+// whether a daemon has it open.
 package client
 
 import (

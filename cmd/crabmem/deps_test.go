@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 	"daemon/model/chat":          {"sessionlog"},
 	"daemon/model":               {"daemon/model/chat", "sessionlog"},
 	"daemon/model/modeltest":     {},
+	"daemon/mcpserver":           {},
 	"daemon/mcpserver/memgraph":  {},
 	"daemon/sandbox":             {"crmem/vfs"},
 	"daemon/tool":                {"daemon/model", "daemon/sandbox", "crmem/vfs"},

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver"
 	"crabmem/sessionlog"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -103,7 +104,7 @@ type mcpServer struct {
 	store    *mcpStore
 	sessions *mcpSessions // nil: not offered
 	log      *slog.Logger
-	refusals *refusalLog
+	refusals *mcpserver.RefusalLog
 	sdk      *mcp.Server
 }
 
@@ -151,7 +152,7 @@ func (c *app) newMCPServer(cmd *cobra.Command, f *mcpFlags) (*mcpServer, error) 
 	if _, lerr := c.fs.Lstat(path); empty && missing(lerr) {
 		log.Info("there is no store yet: the first write makes it", "store", path)
 	}
-	s := &mcpServer{store: store, log: log, refusals: &refusalLog{log: log}}
+	s := &mcpServer{store: store, log: log, refusals: &mcpserver.RefusalLog{Log: log}}
 	v, _ := buildVersion()
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "crabmem", Title: "crabmem", Version: v}, &mcp.ServerOptions{
 		Instructions: instructions(f),
@@ -228,7 +229,7 @@ func (c *app) serveStdio(ctx context.Context, s *mcpServer) error {
 	if c.IsTerminal(c.Stdin) {
 		c.Note("waiting for a client of the Model Context Protocol on standard input; end with Ctrl-D")
 	}
-	session, err := s.sdk.Connect(ctx, &patientTransport{&mcp.IOTransport{Reader: in, Writer: unclosed{c.Stdout}, MaxLineLength: maxMessage}}, nil)
+	session, err := s.sdk.Connect(ctx, &mcpserver.DrainTransport{Transport: &mcp.IOTransport{Reader: in, Writer: unclosed{c.Stdout}, MaxLineLength: maxMessage}}, nil)
 	if err != nil {
 		return err
 	}

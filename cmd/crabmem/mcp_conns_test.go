@@ -2,18 +2,16 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/mcpserver"
 )
 
 func dial(t *testing.T, address string) net.Conn {
@@ -96,64 +94,6 @@ func TestMCPVerifiedConnections(t *testing.T) {
 	}
 }
 
-// pipes is a listener of connections in memory.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	conn, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-func (p pipes) Close() error   { return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-// TestConnGate accepts connections that are never closed by a client.
-func TestConnGate(t *testing.T) {
-	const maxUnverified, total = 4, 300
-	l := make(pipes, total)
-	evicted := 0
-	g := newConnGate(l, maxUnverified, 1, func() { evicted++ })
-	var clients []net.Conn
-	var accepted []*gatedConn
-	for i := range total {
-		client, server := net.Pipe()
-		clients = append(clients, client)
-		l <- server
-		c, err := g.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		accepted = append(accepted, c.(*gatedConn))
-		if i == 1 && !g.verify(accepted[1]) {
-			t.Error("the first verified connection is not kept")
-		}
-	}
-	if evicted != total-1-maxUnverified {
-		t.Errorf("%d evicted of %d", evicted, total)
-	}
-	for i, client := range clients {
-		_ = client.SetReadDeadline(time.Unix(1, 0))
-		_, err := client.Read(make([]byte, 1))
-		if open := !errors.Is(err, io.EOF); open != (i == 1 || i >= total-maxUnverified) {
-			t.Errorf("connection %d: open %t", i, open)
-		}
-	}
-	if g.verify(accepted[0]) || len(g.verified) != 1 {
-		t.Errorf("an evicted connection counts: %d verified", len(g.verified))
-	}
-	if g.verify(accepted[total-1]) {
-		t.Error("a second verified connection is kept")
-	}
-	for _, c := range accepted {
-		c.Close()
-	}
-	if len(g.verified)+len(g.unverified) != 0 {
-		t.Errorf("closed connections count: %d and %d", len(g.verified), len(g.unverified))
-	}
-}
-
 // TestMCPHalfSentBody: a client that stops in its body does not keep its
 // connection.
 func TestMCPHalfSentBody(t *testing.T) {
@@ -167,45 +107,14 @@ func TestMCPHalfSentBody(t *testing.T) {
 	}
 }
 
+type noListener struct{ net.Listener }
+
 // TestMCPTimeouts wants all time-outs of the default limits in the server.
 func TestMCPTimeouts(t *testing.T) {
-	s := &mcpServer{log: slog.New(slog.DiscardHandler), refusals: &refusalLog{}}
-	server, _ := s.httpServer(make(pipes), newBearer(testToken), hosts{}, defaultHTTPLimits())
+	s := &mcpServer{log: slog.New(slog.DiscardHandler), refusals: &mcpserver.RefusalLog{}}
+	server, _ := s.httpServer(noListener{}, newBearer(testToken), hosts{}, defaultHTTPLimits())
 	got := []time.Duration{server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout}
 	if want := []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 2 * time.Minute}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("time-outs %v, want %v", got, want)
 	}
-}
-
-func TestRefusalLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out := &lockedBuffer{}
-		r := &refusalLog{log: slog.New(slog.NewTextHandler(out, nil))}
-		count := func(part string) int { return strings.Count(out.String(), part) }
-		for i := range 1000 {
-			r.refuse(401, "no token", fmt.Sprintf("client %d", i))
-			r.evict()
-		}
-		if got := count("refused a request"); got != 10 || count("\n") != 10 {
-			t.Errorf("%d refusals logged, want 10:\n%s", got, out)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if count("\n") != 11 || count("requests=990 connections=1000 within=1m0s") != 1 {
-			t.Errorf("after the window:\n%s", out)
-		}
-		// The next window logs again, and one without a count has no summary.
-		r.refuse(403, "host", "client 1001")
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if count("status=403") != 1 || count("\n") != 12 {
-			t.Errorf("in the next window:\n%s", out)
-		}
-		r.evict()
-		r.flush()
-		r.flush()
-		if count("requests=0 connections=1 ") != 1 || count("\n") != 13 {
-			t.Errorf("after flush:\n%s", out)
-		}
-	})
 }

@@ -39,7 +39,7 @@ func newRawServer(t *testing.T, compat string) *rawServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.refusals.log = slog.New(slog.DiscardHandler)
+	s.refusals.Log = slog.New(slog.DiscardHandler)
 	t.Cleanup(func() {
 		if err := s.close(); err != nil {
 			t.Error(err)

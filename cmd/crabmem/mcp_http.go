@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/mcpserver"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -61,7 +62,7 @@ func (c *app) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
 	s.log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.store.path)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(gate) }()
-	defer s.refusals.flush()
+	defer s.refusals.Flush()
 	select {
 	case err = <-served:
 		return err
@@ -82,9 +83,9 @@ func (s *mcpServer) httpServer(l net.Listener, token bearer, known hosts, limits
 		Handler:           s.httpHandler(token, known, limits.calls),
 		ReadHeaderTimeout: limits.header, ReadTimeout: limits.body, WriteTimeout: limits.response, IdleTimeout: limits.idle,
 		MaxHeaderBytes: maxHTTPHeaders,
-		ConnContext:    withGatedConn,
+		ConnContext:    mcpserver.ConnContext,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}, newConnGate(l, limits.unverified, limits.conns, s.refusals.evict)
+	}, mcpserver.NewConnGate(l, limits.unverified, limits.conns, s.refusals.Evict)
 }
 
 // httpHandler lets through what is meant for this server and brings the token,
@@ -104,7 +105,7 @@ func (s *mcpServer) httpHandler(token bearer, known hosts, maxCalls int) http.Ha
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		refuse := func(code int, why string) {
-			s.refusals.refuse(code, why, r.RemoteAddr)
+			s.refusals.Refuse(code, why, r.RemoteAddr)
 			// What is not read yet is not read: the connection ends.
 			w.Header().Set("Connection", "close")
 			http.Error(w, why, code)
@@ -116,7 +117,7 @@ func (s *mcpServer) httpHandler(token bearer, known hosts, maxCalls int) http.Ha
 			refuse(code, why)
 			return
 		}
-		if !verifyConn(r.Context()) {
+		if !mcpserver.VerifyConn(r.Context()) {
 			w.Header().Set("Connection", "close")
 		}
 		switch {

@@ -39,7 +39,7 @@ func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string
 		t.Fatal(err)
 	}
 	s.log = slog.New(slog.DiscardHandler)
-	s.refusals.log = s.log
+	s.refusals.Log = s.log
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string
 	t.Cleanup(func() {
 		server.Close()
 		<-served
-		s.refusals.flush()
+		s.refusals.Flush()
 		if err := s.close(); err != nil {
 			t.Error(err)
 		}

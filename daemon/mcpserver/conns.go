@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -21,7 +21,9 @@ type connGate struct {
 	verified   map[*gatedConn]bool // whether to keep it after its response
 }
 
-func newConnGate(l net.Listener, maxUnverified, maxVerified int, evicted func()) *connGate {
+// NewConnGate returns a listener with a limit for unverified connections, and one
+// for the verified connections that it keeps. It calls evicted after each eviction.
+func NewConnGate(l net.Listener, maxUnverified, maxVerified int, evicted func()) net.Listener {
 	return &connGate{Listener: l, maxUnverified: maxUnverified, maxVerified: maxVerified, evicted: evicted, verified: make(map[*gatedConn]bool)}
 }
 
@@ -82,14 +84,14 @@ func (c *gatedConn) Close() error {
 
 type gatedConnKey struct{}
 
-// withGatedConn stores a connection for verifyConn. It is an
+// ConnContext stores a connection for VerifyConn. It is an
 // [http.Server.ConnContext].
-func withGatedConn(ctx context.Context, c net.Conn) context.Context {
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, gatedConnKey{}, c)
 }
 
-// verifyConn verifies the connection of a request. Without a gate it keeps all.
-func verifyConn(ctx context.Context) (keep bool) {
+// VerifyConn verifies the connection of a request. Without a gate it keeps all.
+func VerifyConn(ctx context.Context) (keep bool) {
 	c, ok := ctx.Value(gatedConnKey{}).(*gatedConn)
 	return !ok || c.gate.verify(c)
 }

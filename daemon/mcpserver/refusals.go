@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"log/slog"
@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// The limits of a refusalLog.
+// The limits of a RefusalLog.
 const (
 	refusalWindow = time.Minute
 	refusalLines  = 10 // in each window
 )
 
-// refusalLog logs the first refusals of each window. It counts the others and
+// RefusalLog logs the first refusals of each window. It counts the others and
 // all evictions, and logs the counts in one line when the window ends.
-type refusalLog struct {
-	log *slog.Logger
+type RefusalLog struct {
+	Log *slog.Logger
 
 	mu      sync.Mutex
 	end     time.Time // of the window
@@ -25,8 +25,8 @@ type refusalLog struct {
 	summary *time.Timer // nil unless a summary is due
 }
 
-// refuse logs or counts the refusal of a request.
-func (r *refusalLog) refuse(status int, why, from string) {
+// Refuse logs or counts the refusal of a request.
+func (r *RefusalLog) Refuse(status int, why, from string) {
 	r.mu.Lock()
 	r.advance()
 	logged := r.lines < refusalLines
@@ -38,12 +38,12 @@ func (r *refusalLog) refuse(status int, why, from string) {
 	}
 	r.mu.Unlock()
 	if logged {
-		r.log.Warn("refused a request", "status", status, "why", why, "from", from)
+		r.Log.Warn("refused a request", "status", status, "why", why, "from", from)
 	}
 }
 
-// evict counts an evicted connection. It never waits for the log.
-func (r *refusalLog) evict() {
+// Evict counts an evicted connection. It never waits for the log.
+func (r *RefusalLog) Evict() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.advance()
@@ -52,21 +52,21 @@ func (r *refusalLog) evict() {
 }
 
 // advance begins a window if the last one has ended. The caller holds mu.
-func (r *refusalLog) advance() {
+func (r *RefusalLog) advance() {
 	if now := time.Now(); !now.Before(r.end) {
 		r.end, r.lines = now.Add(refusalWindow), 0
 	}
 }
 
-// schedule calls flush at the end of the window. The caller holds mu.
-func (r *refusalLog) schedule() {
+// schedule calls Flush at the end of the window. The caller holds mu.
+func (r *RefusalLog) schedule() {
 	if r.summary == nil {
-		r.summary = time.AfterFunc(time.Until(r.end), r.flush)
+		r.summary = time.AfterFunc(time.Until(r.end), r.Flush)
 	}
 }
 
-// flush logs the counts now.
-func (r *refusalLog) flush() {
+// Flush logs the counts now.
+func (r *RefusalLog) Flush() {
 	r.mu.Lock()
 	refused, evicted := r.refused, r.evicted
 	r.refused, r.evicted = 0, 0
@@ -76,6 +76,6 @@ func (r *refusalLog) flush() {
 	}
 	r.mu.Unlock()
 	if refused+evicted > 0 {
-		r.log.Warn("refused more requests and connections", "requests", refused, "connections", evicted, "within", refusalWindow)
+		r.Log.Warn("refused more requests and connections", "requests", refused, "connections", evicted, "within", refusalWindow)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -11,22 +11,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// patientTransport answers what was asked before the input ended: the
-// implementation of the protocol cuts calls off when it sees the end.
-type patientTransport struct{ mcp.Transport }
+// DrainTransport delays the end of the input until all calls have a response. The
+// implementation of the protocol cancels calls when the input ends.
+type DrainTransport struct{ mcp.Transport }
 
-func (t *patientTransport) Connect(ctx context.Context) (mcp.Connection, error) {
+func (t *DrainTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	c, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &patientConn{Connection: c, asked: make(map[jsonrpc.ID]bool), idle: make(chan struct{}), closed: make(chan struct{})}, nil
+	return &drainConn{Connection: c, asked: make(map[jsonrpc.ID]bool), idle: make(chan struct{}), closed: make(chan struct{})}, nil
 }
 
-// patience is how long calls may go on after the end of the input.
-const patience = 30 * time.Second
+// drainTimeout limits the delay.
+const drainTimeout = 30 * time.Second
 
-type patientConn struct {
+type drainConn struct {
 	mcp.Connection
 
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type patientConn struct {
 }
 
 // Read returns the end of the input when every call is answered.
-func (c *patientConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *drainConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); err == nil && ok && r.IsCall() {
 		c.mu.Lock()
@@ -60,12 +60,12 @@ func (c *patientConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case <-c.idle:
 	case <-c.closed:
 	case <-ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(drainTimeout):
 	}
 	return m, err
 }
 
-func (c *patientConn) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c *drainConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, m)
 	if r, ok := m.(*jsonrpc.Response); ok {
 		c.mu.Lock()
@@ -78,7 +78,7 @@ func (c *patientConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-func (c *patientConn) Close() error {
+func (c *drainConn) Close() error {
 	c.mu.Lock()
 	select {
 	case <-c.closed:

@@ -37,7 +37,7 @@ func appends(t *measure.Limits, dir string, _ bool) error {
 		return err
 	}
 	defer d.Close()
-	return inRawAppends(t, dir, "append", sessionlog.AppendMessage(nil, &m), func(int) error { return l.Append(m) })
+	return inRawAppends(t, dir, "append", m.AppendLine(nil), func(int) error { return l.Append(m) })
 }
 
 // writeStep writes a message to a file of its own: a temporary file, and a

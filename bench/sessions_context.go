@@ -39,7 +39,7 @@ func contexts(t *measure.Limits, dir string, large bool) error {
 			i := (k + round) % len(sessions) // what the one before leaves in the caches is everybody's
 			s := sessions[i]
 			start := time.Now()
-			c, err := s.Context(nil)
+			c, err := s.Context()
 			if err != nil {
 				return err
 			}

@@ -155,9 +155,11 @@ func writeSessions(dir string, sessions, messages int, doc func(int) string, rol
 	}
 	var b []byte
 	for s := range sessions {
-		b = sessionlog.AppendMeta(b[:0], &sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Title: fmt.Sprint("session ", s)})
+		meta := sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Title: fmt.Sprint("session ", s)}
+		b = meta.AppendLine(b[:0])
 		for i := range messages {
-			b = sessionlog.AppendMessage(b, &sessionlog.Message{Role: roles[i%len(roles)], Content: doc(s*messages + i)})
+			m := sessionlog.Message{Role: roles[i%len(roles)], Content: doc(s*messages + i)}
+			b = m.AppendLine(b)
 		}
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("crab_user_%d.jsonl", s+1)), b, 0o600); err != nil {
 			return err

@@ -18,8 +18,8 @@ type Check struct {
 	MetaRecords int
 	Unknown     int // records of somebody else's
 
-	Damaged int      // bad lines, and line 1 when it is no meta line
-	Damage  []Damage // the first of them, at most maxDamage
+	Damaged int           // bad lines, and line 1 when it is no meta line
+	Damage  []line.Damage // the first of them, at most maxDamage
 	// Torn is how many bytes of an unfinished line stand at the end, from
 	// offset TornAt. The next writer cuts them off.
 	Torn     int64
@@ -39,7 +39,7 @@ func (s *Session) Check() (*Check, error) {
 		c.take(&scan, &rec)
 	}
 	if c.Lines == 0 && c.Torn == s.Size {
-		c.damaged(Damage{Line: 1, Size: s.Size, Msg: "no meta line"})
+		c.damaged(line.Damage{Line: 1, Size: s.Size, Msg: "no meta line"})
 	}
 	return c, scan.Err
 }
@@ -56,9 +56,9 @@ func (c *Check) take(scan *line.Scanner, rec *line.Record) {
 		c.Lines++
 	}
 	if rec.Kind == KindBad {
-		c.damaged(Damage{Line: scan.Number, Offset: l.Offset, Size: l.Size, Msg: rec.Reason()})
+		c.damaged(line.Damage{Line: scan.Number, Offset: l.Offset, Size: l.Size, Msg: rec.Reason()})
 	} else if scan.Number == 1 && rec.Kind != KindMeta && !l.Glued {
-		c.damaged(Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)})
+		c.damaged(line.Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)})
 	}
 	switch rec.Kind {
 	case KindMeta:
@@ -74,7 +74,7 @@ func (c *Check) take(scan *line.Scanner, rec *line.Record) {
 	}
 }
 
-func (c *Check) damaged(d Damage) {
+func (c *Check) damaged(d line.Damage) {
 	c.Damaged++
 	if len(c.Damage) < line.MaxDamage {
 		c.Damage = append(c.Damage, d)

@@ -67,7 +67,7 @@ func checkMeta(m *Meta) error {
 func (d *Dir) claim(agent, createdBy string) (*sessionLock, string, error) {
 	prefix := prefixOf(agent, createdBy)
 	// The reference implementation does not make a slug of the agent.
-	theirs := agent + "_" + Slug(createdBy) + "_"
+	theirs := agent + "_" + slugOf(createdBy) + "_"
 	seq := uint64(1)
 	for {
 		top, err := d.topSeq(prefix, theirs)
@@ -123,11 +123,11 @@ func (l *Log) create(lock *sessionLock) error {
 		return err
 	}
 	d.sweep(l.id)
-	line := AppendMeta(nil, &l.meta)
+	text := line.AppendMeta(nil, &l.meta)
 	path := d.file(l.name)
 	var info fs.FileInfo
 	err := d.replace(path, func(w io.Writer) error {
-		_, err := w.Write(line)
+		_, err := w.Write(text)
 		return err
 	}, func(p vfs.Pending) (err error) {
 		if info, err = p.Stat(); err != nil {
@@ -145,7 +145,7 @@ func (l *Log) create(lock *sessionLock) error {
 	}
 	f, err := d.fs.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err == nil {
-		err = d.check(lock, path, info, int64(len(line)))
+		err = d.check(lock, path, info, int64(len(text)))
 	}
 	if errors.Is(err, ErrDisplaced) {
 		err = fmt.Errorf("%w: %w", ErrUnknown, errors.Join(err, f.Close()))
@@ -154,8 +154,8 @@ func (l *Log) create(lock *sessionLock) error {
 		return err
 	}
 	l.open = &openFiles{file: f, info: info, lock: lock, dirty: true}
-	l.open.wrote.add(0, line)
-	l.size, l.synced = int64(len(line)), true
+	l.open.wrote.add(0, text)
+	l.size, l.synced = int64(len(text)), true
 	return nil
 }
 

@@ -357,7 +357,7 @@ func (d *Dir) latestOnce(agent, createdBy string) (id string, moved bool, err er
 		return "", false, err
 	}
 	// The reference implementation does not make a slug of the agent.
-	prefixes := [...]string{prefixOf(agent, createdBy), agent + "_" + Slug(createdBy) + "_"}
+	prefixes := [...]string{prefixOf(agent, createdBy), agent + "_" + slugOf(createdBy) + "_"}
 	best, top := "", uint64(0)
 	for _, name := range names {
 		for _, prefix := range prefixes {

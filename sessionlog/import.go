@@ -129,15 +129,15 @@ func (d *Dir) importText(m *Meta, items []Item) ([]byte, error) {
 	if err := checkMeta(m); err != nil {
 		return nil, err
 	}
-	text := AppendMeta(nil, m)
+	text := line.AppendMeta(nil, m)
 	for i := range items {
 		start := len(text)
 		if it := &items[i]; it.Marker {
-			text = AppendMarker(text, it.Summary)
+			text = line.AppendMarker(text, it.Summary)
 		} else if err := checkMessage(&it.Message); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i+1, err)
 		} else {
-			text = AppendMessage(text, &it.Message)
+			text = line.AppendMessage(text, &it.Message)
 		}
 		if n := int64(len(text) - start - 1); n > d.opts.MaxLine {
 			return nil, fmt.Errorf("item %d: %w", i+1, d.tooLong("item", n))

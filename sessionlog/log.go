@@ -25,17 +25,17 @@ type Log struct {
 	refs int           // Opens less Closes; under Dir.mu
 	used *list.Element // in Dir.recent while the files are open; under Dir.mu
 
-	mu      sync.Mutex // over everything below
-	name    string     // of the file in the folder
-	shaped  bool       // the name is made of id and title
-	meta    Meta       // with the newest title and run time
-	open    *openFiles // nil while they are closed
-	size    int64      // of the file: whole lines
-	synced  bool       // all of them are on the disk
-	stopped error      // why no more is written
-	unreported  bool       // nobody was told that it stopped
-	closed  bool
-	buf     []byte
+	mu         sync.Mutex // over everything below
+	name       string     // of the file in the folder
+	shaped     bool       // the name is made of id and title
+	meta       Meta       // with the newest title and run time
+	open       *openFiles // nil while they are closed
+	size       int64      // of the file: whole lines
+	synced     bool       // all of them are on the disk
+	stopped    error      // why no more is written
+	unreported bool       // nobody was told that it stopped
+	closed     bool
+	buf        []byte
 }
 
 // ID returns the session's id, which never changes.
@@ -77,7 +77,7 @@ func (l *Log) Append(ms ...Message) error {
 			return err
 		}
 		start := len(l.buf)
-		l.buf = AppendMessage(l.buf, m)
+		l.buf = line.AppendMessage(l.buf, m)
 		if n := int64(len(l.buf) - start - 1); n > l.dir.opts.MaxLine {
 			return l.dir.tooLong("message", n)
 		}
@@ -110,7 +110,7 @@ func (l *Log) Compact(summary string) error {
 	if !utf8.ValidString(summary) {
 		return fmt.Errorf("%w: the summary is not UTF-8", ErrInvalid)
 	}
-	b := AppendMarker(l.buf[:0], summary)
+	b := line.AppendMarker(l.buf[:0], summary)
 	if n := int64(len(b) - 1); n > l.dir.opts.MaxLine {
 		return l.dir.tooLong("summary", n)
 	}
@@ -118,7 +118,7 @@ func (l *Log) Compact(summary string) error {
 		return err
 	}
 	// The title and the run time go with it, so that the tail has them (S17).
-	l.buf = AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
+	l.buf = line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
 	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
 }
 
@@ -133,7 +133,7 @@ func (l *Log) SetTitle(title string) error {
 	if err := l.use(); err != nil { // another process may have given it a run time
 		return err
 	}
-	l.buf = AppendMetaRecord(l.buf[:0], title, l.meta.UptimeSecs)
+	l.buf = line.AppendMetaRecord(l.buf[:0], title, l.meta.UptimeSecs)
 	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (l *Log) AddUptime(secs uint64) error {
 	if sum < secs {
 		sum = math.MaxUint64
 	}
-	l.buf = AppendMetaRecord(l.buf[:0], l.meta.Title, sum)
+	l.buf = line.AppendMetaRecord(l.buf[:0], l.meta.Title, sum)
 	if err := l.write(l.buf, l.dir.opts.Sync == SyncAll); err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (l *Log) Context() (*Context, error) {
 	if err := l.use(); err != nil {
 		return nil, err
 	}
-	c, err := ReadContext(l.open.file, l.size, &ReadOptions{MaxLine: l.dir.opts.MaxLine})
+	c, err := line.ReadContext(l.open.file, l.size, &line.ReadOptions{MaxLine: l.dir.opts.MaxLine})
 	return c, inFile(err, l.dir.file(l.name))
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 )
 
 func noErr(t testing.TB, err error) {
@@ -324,7 +325,7 @@ func TestTornMarkerRecord(t *testing.T) {
 	m.WriteFile(path, []byte(b[:cut+9]), 0o600)
 	s, err := d.Read("crab_user_1")
 	noErr(t, err)
-	c, err := s.Context(nil)
+	c, err := s.Context()
 	noErr(t, err)
 	if c.Meta.Title != "kept" || c.Meta.UptimeSecs != 7 || c.Torn != 9 {
 		t.Errorf("before it was mended: %+v", c)
@@ -598,12 +599,12 @@ func TestCompactions(t *testing.T) {
 	for i := range 5 {
 		var lines []byte
 		if i > 0 {
-			lines = sessionlog.AppendMetaRecord(lines, "", 0) // of the marker before
+			lines = line.AppendMetaRecord(lines, "", 0) // of the marker before
 		}
 		for k := range i {
 			m := user(fmt.Sprint(i, k))
 			noErr(t, l.Append(m))
-			lines = sessionlog.AppendMessage(lines, &m)
+			lines = line.AppendMessage(lines, &m)
 		}
 		noErr(t, l.Compact(fmt.Sprint("sum ", i)))
 		want = append(want, string(lines))

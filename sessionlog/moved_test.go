@@ -260,7 +260,7 @@ func TestMovedWhileOpened(t *testing.T) {
 					} else {
 						s, err := other.Read("crab_user_1")
 						noErr(t, err)
-						c, err := s.Context(nil)
+						c, err := s.Context()
 						noErr(t, err)
 						got = c.Meta
 						noErr(t, s.Close())

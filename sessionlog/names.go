@@ -20,10 +20,10 @@ const (
 	hashedBytes = 9   // of the hyphen and the hash that a cut slug ends in
 )
 
-// Slug returns what stands for a name in file names: its letters, digits and
+// slugOf returns what stands for a name in file names: its letters, digits and
 // hyphens, with ASCII letters in lower case, and one hyphen for every run of
 // anything else (S24). It may be empty, and different names may share one.
-func Slug(s string) string {
+func slugOf(s string) string {
 	var b strings.Builder
 	hyphen := false
 	for _, r := range s {
@@ -70,7 +70,7 @@ func shortSlug(slug string, limit int) string {
 // prefixOf is what the ids of an agent and a sender begin with, down to the
 // number. Others may have the same: the meta line says whose a session is.
 func prefixOf(agent, createdBy string) string {
-	a, s := Slug(agent), Slug(createdBy)
+	a, s := slugOf(agent), slugOf(createdBy)
 	if len(a)+len("_")+len(s)+len("_")+maxSeq+len(nameExt) > maxName {
 		a, s = shortSlug(a, maxSlug), shortSlug(s, maxSlug)
 	}
@@ -109,7 +109,7 @@ func idOf(file string, m *Meta) (id string, shaped bool) {
 // it takes what fits.
 func fileName(id, title string) string {
 	limit := maxName - len(id) - len("_") - len(nameExt)
-	slug := Slug(title)
+	slug := slugOf(title)
 	if slug == "" || limit < hashedBytes && len(slug) > limit {
 		return id + nameExt
 	}

@@ -1,6 +1,7 @@
 package sessionlog
 
 import (
+	"crabmem/fuzz/sessionref"
 	"crypto/sha256"
 	"fmt"
 	"math"
@@ -43,8 +44,8 @@ func TestSlug(t *testing.T) {
 		{"ªº", "ªº"},
 		{"a\u200db", "a-b"},
 	} {
-		if got := Slug(c.name); got != c.want {
-			t.Errorf("Slug(%+q) = %+q, want %+q", c.name, got, c.want)
+		if got := slugOf(c.name); got != c.want {
+			t.Errorf("slug(%+q) = %+q, want %+q", c.name, got, c.want)
 		}
 	}
 }
@@ -159,7 +160,7 @@ func TestFileNameOfLongID(t *testing.T) {
 	for room := range 14 {
 		id := strings.Repeat("i", maxName-len("_")-len(nameExt)-room)
 		for _, slug := range []string{"a", "title", "ten-bytes-", "a-title-of-24-bytes-here"} {
-			slug = Slug(slug)
+			slug = slugOf(slug)
 			want := id + "_" + slug + nameExt
 			switch {
 			case len(slug) > room && room < hashedBytes:
@@ -232,13 +233,13 @@ func randomName(r *rand.Rand) string {
 func checkNames(t *testing.T, agent, createdBy string, seq uint64, title string) {
 	t.Helper()
 	for _, s := range []string{agent, createdBy, title} {
-		slug := Slug(s)
-		if Slug(slug) != slug {
-			t.Fatalf("Slug(%q) = %q, and of that %q", s, slug, Slug(slug))
+		slug := slugOf(s)
+		if slugOf(slug) != slug {
+			t.Fatalf("slug(%q) = %q, and of that %q", s, slug, slugOf(slug))
 		}
 		if strings.ContainsAny(slug, "_./\\: \x00") || strings.Contains(slug, "--") || strings.Trim(slug, "-") != slug ||
 			!utf8.ValidString(slug) || slug != strings.Map(asciiLower, slug) {
-			t.Fatalf("Slug(%q) = %q", s, slug)
+			t.Fatalf("slug(%q) = %q", s, slug)
 		}
 	}
 	prefix := prefixOf(agent, createdBy)
@@ -315,4 +316,21 @@ func FuzzName(f *testing.F) {
 			t.Fatalf("%q has the id %q, and with a title %q", file, id, again)
 		}
 	})
+}
+
+// TestSlugEqualsReference compares slugs of every character with those of the
+// reference implementation.
+func TestSlugEqualsReference(t *testing.T) {
+	runes := 0
+	for r := rune(0); r <= 0x10ffff; r++ {
+		if 0xd800 <= r && r < 0xe000 {
+			continue
+		}
+		s := "A" + string(r) + "b-" + string(r)
+		if got, want := slugOf(s), sessionref.Slug(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+		runes++
+	}
+	t.Logf("slugs of %d characters", runes)
 }

@@ -250,14 +250,14 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 	if end != fi.Size() {
 		l.dir.notify(func(w feed.Watcher) { w.Changed(l.name) })
 	}
-	c, err := ReadContext(l.open.file, end, &ReadOptions{Lenient: true, MaxLine: l.dir.opts.MaxLine})
+	c, err := line.ReadContext(l.open.file, end, &line.ReadOptions{Lenient: true, MaxLine: l.dir.opts.MaxLine})
 	if err != nil {
 		return err
 	}
 	l.meta = c.Meta
 	if c.Bare {
 		// The record behind the marker was torn off: the tail must have it (S17).
-		err = l.write(AppendMetaRecord(nil, l.meta.Title, l.meta.UptimeSecs), true)
+		err = l.write(line.AppendMetaRecord(nil, l.meta.Title, l.meta.UptimeSecs), true)
 	}
 	return err
 }
@@ -321,7 +321,7 @@ func (l *Log) tear(size int64) (int64, error) {
 	}
 	// A title is durable, and a run time is not: which one a record behind is of
 	// shows by what the title was before.
-	c, err := ReadContext(l.open.file, end, &ReadOptions{Lenient: true, MaxLine: d.opts.MaxLine})
+	c, err := line.ReadContext(l.open.file, end, &line.ReadOptions{Lenient: true, MaxLine: d.opts.MaxLine})
 	if err != nil {
 		return size, err
 	}

@@ -140,8 +140,8 @@ func useRead(d *sessionlog.Dir, w *strings.Builder) {
 	fmt.Fprintf(w, "\t%s %s %d\n", s.ID, s.File, s.Size)
 	i, err := s.Info()
 	fmt.Fprintf(w, "\t%s\n", infoText(i, err))
-	for _, lenient := range []bool{false, true} {
-		c, err := s.Context(&sessionlog.ReadOptions{Lenient: lenient})
+	for _, read := range []func() (*sessionlog.Context, error){s.Context, s.LenientContext} {
+		c, err := read()
 		if note(w, "context", err) {
 			fmt.Fprintf(w, "\tcontext: %s\n", contextText(c))
 		}
@@ -373,7 +373,7 @@ func outcome(base *vfs.Mem, c change, u use, hook func(vfs.Call) error) string {
 	m.Hook = nil
 	s, err := open(m, nil).Read("crab_user_1")
 	if note(&w, "after", err) {
-		c, err := s.Context(&sessionlog.ReadOptions{Lenient: true})
+		c, err := s.LenientContext()
 		if note(&w, "after", err) {
 			fmt.Fprintf(&w, "\tafter: %s %d %+v %d\n", s.File, len(c.Messages), c.Meta, c.Damaged)
 		}

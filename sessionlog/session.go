@@ -88,12 +88,16 @@ func (s *Session) Info() (Info, error) {
 	return i, err
 }
 
-// Context reads what the session resumes with: see [ReadContext].
-func (s *Session) Context(o *ReadOptions) (*Context, error) {
-	if o == nil {
-		o = &ReadOptions{}
-	}
-	c, err := ReadContext(s.file, s.Size, &ReadOptions{Lenient: o.Lenient, MaxLine: s.maxLine})
+// Context reads the messages with which the session resumes (FORMAT.md, S10 to
+// S14). A bad line among them is a *[FormatError].
+func (s *Session) Context() (*Context, error) { return s.context(false) }
+
+// LenientContext is Context for display: it omits bad lines and lists them in
+// Damage.
+func (s *Session) LenientContext() (*Context, error) { return s.context(true) }
+
+func (s *Session) context(lenient bool) (*Context, error) {
+	c, err := line.ReadContext(s.file, s.Size, &line.ReadOptions{Lenient: lenient, MaxLine: s.maxLine})
 	return c, inFile(err, s.Path)
 }
 

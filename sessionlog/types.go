@@ -1,7 +1,6 @@
 package sessionlog
 
 import (
-	"io"
 	"time"
 
 	"crabmem/sessionlog/internal/line"
@@ -43,31 +42,7 @@ type (
 	FormatError = line.FormatError
 	// Context is the input for resuming a session.
 	Context = line.Context
-	// Damage is a line that a reader omits in part.
-	Damage = line.Damage
-	// ReadOptions are the options of ReadContext.
-	ReadOptions = line.ReadOptions
 )
-
-// ReadContext reads the context of the session file in the first size bytes of
-// r.
-func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
-	return line.ReadContext(r, size, o)
-}
 
 // Timestamp formats a time for Meta.CreatedAt.
 func Timestamp(t time.Time) string { return line.Timestamp(t) }
-
-// AppendMessage appends a message as a line.
-func AppendMessage(dst []byte, m *Message) []byte { return line.AppendMessage(dst, m) }
-
-// AppendMeta appends the first line of a session file.
-func AppendMeta(dst []byte, m *Meta) []byte { return line.AppendMeta(dst, m) }
-
-// AppendMarker appends a compaction marker as a line.
-func AppendMarker(dst []byte, summary string) []byte { return line.AppendMarker(dst, summary) }
-
-// AppendMetaRecord appends a title and a run time as a line.
-func AppendMetaRecord(dst []byte, title string, uptimeSecs uint64) []byte {
-	return line.AppendMetaRecord(dst, title, uptimeSecs)
-}

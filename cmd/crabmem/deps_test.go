@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"sessionlog/internal/line":   {},
 	"sessionlog/internal/feed":   {"sessionlog/internal/line", "crmem/vfs"},
 	"crmem/internal/format":      {},
-	"sessionlog/foreign":         {"sessionlog", "crmem/vfs"},
+	"sessionlog/foreign":         {"sessionlog", "sessionlog/internal/line", "crmem/vfs"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog"},
 	"daemon/memtool":             {"daemon/errtable", "daemon/wire/pb", "crmem", "crmem/tree", "crmem/vfs", "crmem/recall"},

@@ -167,7 +167,8 @@ func TestTailFollow(t *testing.T) {
 	add(`{"role":"user","content":"after a rewrite"}` + "\n")
 	f.next("message: after a rewrite")
 	// Another conversation altogether: from its end on.
-	check(os.WriteFile(names[0]+".new", append(sessionlog.AppendMeta(nil, &sessionlog.Meta{Agent: "crab", CreatedBy: "user"}), `{"role":"user","content":"x"}`+"\n"...), 0o600))
+	meta := sessionlog.Meta{Agent: "crab", CreatedBy: "user"}
+	check(os.WriteFile(names[0]+".new", append(meta.AppendLine(nil), `{"role":"user","content":"x"}`+"\n"...), 0o600))
 	check(os.Rename(names[0]+".new", names[0]))
 	time.Sleep(10 * pollEvery) // nothing tells when it was seen
 	add(`{"role":"user","content":"after another"}` + "\n")

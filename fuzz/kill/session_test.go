@@ -202,7 +202,7 @@ func (k *sessionKills) look(checker *history.SessionChecker, path string, i int,
 		k.torn++
 	}
 	if !mend {
-		if c, err = s.Context(nil); err != nil {
+		if c, err = s.Context(); err != nil {
 			return nil, err
 		}
 	}
@@ -308,7 +308,7 @@ func TestCreateAtOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c, err := s.Context(nil)
+				c, err := s.Context()
 				if err := errors.Join(err, s.Close()); err != nil {
 					t.Fatal(err)
 				}

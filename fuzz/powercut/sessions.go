@@ -206,7 +206,7 @@ func judgeSession(checker *history.SessionChecker, dir string, i int, created bo
 	if err != nil {
 		return err
 	}
-	again, err := s.Context(nil)
+	again, err := s.Context()
 	if err = errors.Join(err, s.Close()); err != nil {
 		return fmt.Errorf("after recovery: %w", err)
 	}

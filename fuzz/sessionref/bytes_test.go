@@ -2,11 +2,13 @@ package sessionref_test
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 )
 
@@ -14,7 +16,7 @@ import (
 func TestBytes(t *testing.T) {
 	for _, c := range messageLines {
 		m := ours(c.message)
-		if got := string(sessionlog.AppendMessage([]byte("x"), &m)); got != "x"+c.line+"\n" {
+		if got := string(m.AppendLine([]byte("x"))); got != "x"+c.line+"\n" {
 			t.Errorf("wrote %s\nwant  %s", got, c.line)
 		}
 		if got, err := m.MarshalJSON(); err != nil || string(got) != c.line {
@@ -33,13 +35,13 @@ func TestBytes(t *testing.T) {
 		}
 	}
 	for _, c := range markerLines {
-		if got := string(sessionlog.AppendMarker(nil, c.summary)); got != c.line+"\n" {
+		if got := appended(t, func(l *sessionlog.Log) error { return l.Compact(c.summary) }); !strings.HasPrefix(got, c.line+"\n") {
 			t.Errorf("wrote %s\nwant  %s", got, c.line)
 		}
 	}
 	for _, c := range metaLines {
 		m := sessionlog.Meta{Agent: c.meta.Agent, CreatedBy: c.meta.CreatedBy, CreatedAt: c.meta.CreatedAt, Title: c.meta.Title, UptimeSecs: c.meta.UptimeSecs}
-		if got := string(sessionlog.AppendMeta(nil, &m)); got != c.line+"\n" {
+		if got := string(m.AppendLine(nil)); got != c.line+"\n" {
 			t.Errorf("wrote %s\nwant  %s", got, c.line)
 		}
 		var back sessionlog.Meta
@@ -48,36 +50,37 @@ func TestBytes(t *testing.T) {
 		}
 	}
 	const record = `{"meta":{"title":"Which port","uptime_secs":12}}` + "\n"
-	if got := string(sessionlog.AppendMetaRecord(nil, "Which port", 12)); got != record {
+	if got := appended(t, func(l *sessionlog.Log) error { return errors.Join(l.AddUptime(12), l.SetTitle("Which port")) }); !strings.HasSuffix(got, "\n"+record) {
 		t.Errorf("wrote %s\nwant  %s", got, record)
 	}
 
 	// The defaults, and what is never written.
 	m := sessionlog.Message{Role: "user", Content: "x", Sender: "tg:1", Injected: true, ToolCalls: []sessionlog.ToolCall{{}}}
 	const line = `{"role":"user","content":"x","tool_calls":[{"type":"function","function":{"arguments":""}}]}` + "\n"
-	if got := string(sessionlog.AppendMessage(nil, &m)); got != line {
+	if got := string(m.AppendLine(nil)); got != line {
 		t.Errorf("wrote %s\nwant  %s", got, line)
 	}
 	t.Logf("lines: %d messages, %d markers, %d metas", len(messageLines), len(markerLines), len(metaLines))
 }
 
-// TestSlugs: both slug alike, the whole of Unicode.
-func TestSlugs(t *testing.T) {
-	for _, c := range slugs {
-		if got := sessionlog.Slug(c.text); got != c.slug {
-			t.Errorf("%q: %q, want %q", c.text, got, c.slug)
-		}
+// appended returns the lines that a call appends to a new session.
+func appended(t *testing.T, call func(*sessionlog.Log) error) string {
+	t.Helper()
+	d, err := sessionlog.OpenDir(t.TempDir(), &sessionlog.Options{Sync: sessionlog.SyncNone})
+	if err != nil {
+		t.Fatal(err)
 	}
-	runes := 0
-	for r := rune(0); r <= 0x10ffff; r++ {
-		if 0xd800 <= r && r < 0xe000 {
-			continue
-		}
-		s := "A" + string(r) + "b-" + string(r)
-		if got, want := sessionlog.Slug(s), sessionref.Slug(s); got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
-		runes++
+	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("slugs: %d, and of %d characters", len(slugs), runes)
+	if err := errors.Join(call(l), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(l.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lines, _ := strings.Cut(string(b), "\n")
+	return lines
 }

@@ -212,7 +212,7 @@ func checkRead(t *testing.T, s *session, dir *sessionlog.Dir, info *sessionlog.I
 	if m := metaOf(info.Meta); m.Title != s.title || m.UptimeSecs != s.uptime || m.CreatedAt != s.now {
 		t.Errorf("%s: meta %+v, want title %q, uptime %d, created %s", s.Name, m, s.title, s.uptime, s.now)
 	}
-	context, err := sessionlog.ReadContext(bytes.NewReader(s.Data), int64(len(s.Data)), &sessionlog.ReadOptions{Lenient: true})
+	context, err := contextOf(t, s.Data, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/crmem/vfs"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 )
@@ -135,10 +136,7 @@ func TestGolden(t *testing.T) {
 // how much of it the reference does not have.
 func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 	t.Helper()
-	read := func(o *sessionlog.ReadOptions) (*sessionlog.Context, error) {
-		return sessionlog.ReadContext(bytes.NewReader(g.data), int64(len(g.data)), o)
-	}
-	lenient, err := read(&sessionlog.ReadOptions{Lenient: true})
+	lenient, err := contextOf(t, g.data, true)
 	if err != nil {
 		t.Errorf("%s: %v", g.file, err)
 		return 0
@@ -169,7 +167,7 @@ func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 		t.Errorf("%s: damage in lines %v, want %v", g.file, damage, want)
 	}
 
-	strict, err := read(nil)
+	strict, err := contextOf(t, g.data, false)
 	log, openErr := dir.Open(g.ID)
 	if openErr != nil {
 		t.Errorf("%s: %v", g.file, openErr)
@@ -183,7 +181,7 @@ func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 			t.Errorf("%s: resumed (-lenient +strict):\n%s", g.file, diff)
 		}
 	} else {
-		for path, err := range map[string]error{"": err, "/s/" + g.file: logErr} {
+		for path, err := range map[string]error{"/a.jsonl": err, "/s/" + g.file: logErr} {
 			f, ok := errors.AsType[*sessionlog.FormatError](err)
 			if !ok || f.Path != path || !slices.ContainsFunc(g.Bad, func(b badText) bool { return int64(b.Line) == f.Line }) {
 				t.Errorf("%s: resumed: %v", g.file, err)
@@ -278,4 +276,24 @@ func TestLongNames(t *testing.T) {
 	if err := dir.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// contextOf returns the context of the bytes of a session file.
+func contextOf(t *testing.T, data []byte, lenient bool) (*sessionlog.Context, error) {
+	t.Helper()
+	m := vfs.NewMem()
+	m.WriteFile("/a.jsonl", data, 0o600)
+	d, err := sessionlog.OpenDir("/", &sessionlog.Options{FS: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Read("a.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if lenient {
+		return s.LenientContext()
+	}
+	return s.Context()
 }

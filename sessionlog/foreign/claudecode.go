@@ -163,7 +163,7 @@ func (c *claudeReader) assistant(id string, content claudeContent) {
 	m := sessionlog.Message{
 		Role: sessionlog.RoleAssistant, Content: content.text, ReasoningContent: content.thinking, ToolCalls: content.calls,
 	}
-	c.buf = sessionlog.AppendMessage(c.buf[:0], &m)
+	c.buf = m.AppendLine(c.buf[:0])
 	if n := len(c.buf); id != "" && id == c.answer && c.size+n <= maxImportedLine {
 		c.size += n
 		old := &c.t.Items[c.item].Message

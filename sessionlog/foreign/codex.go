@@ -235,7 +235,7 @@ func (c *codexReader) add(m sessionlog.Message) {
 		c.skip("empty")
 		return
 	}
-	c.buf = sessionlog.AppendMessage(c.buf[:0], &m)
+	c.buf = m.AppendLine(c.buf[:0])
 	a, n := &c.answer, len(c.buf)
 	spoke := a.Content != "" || len(a.ToolCalls) > 0
 	if spoke && len(m.ToolCalls) == 0 || c.size+n > maxImportedLine {

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 )
 
 // What is read of a transcript, which is in memory as a whole, and what a line
@@ -231,7 +232,7 @@ func (b *builder) message(line int64, m sessionlog.Message) int {
 		b.skip("empty")
 		return 0
 	}
-	b.buf = sessionlog.AppendMessage(b.buf[:0], &m)
+	b.buf = m.AppendLine(b.buf[:0])
 	n := len(b.buf)
 	if n > maxImportedLine {
 		b.skip(tooLong)
@@ -247,7 +248,7 @@ func (b *builder) summary(s string) {
 		b.skip("compaction without a summary")
 		return
 	}
-	if b.buf = sessionlog.AppendMarker(b.buf[:0], s); len(b.buf) > maxImportedLine {
+	if b.buf = line.AppendMarker(b.buf[:0], s); len(b.buf) > maxImportedLine {
 		b.skip(tooLong)
 		return
 	}

@@ -18,6 +18,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -39,14 +40,14 @@ func transcriptFiles(t *testing.T, tool string, want int) []string {
 func describe(tr Transcript, err error) []byte {
 	var b bytes.Buffer
 	if tr.Meta != (sessionlog.Meta{}) {
-		b.Write(sessionlog.AppendMeta(nil, &tr.Meta))
+		b.Write(line.AppendMeta(nil, &tr.Meta))
 	}
 	for n, i := range tr.Items {
-		line := sessionlog.AppendMessage(nil, &i.Message)
+		text := line.AppendMessage(nil, &i.Message)
 		if i.Marker {
-			line = sessionlog.AppendMarker(nil, i.Summary)
+			text = line.AppendMarker(nil, i.Summary)
 		}
-		fmt.Fprintf(&b, "%d %s", tr.Began[n], line)
+		fmt.Fprintf(&b, "%d %s", tr.Began[n], text)
 	}
 	fmt.Fprintf(&b, "lines: %d\n", tr.Lines)
 	for _, s := range tr.Skipped {
@@ -313,7 +314,7 @@ func checkSession(t *testing.T, tr Transcript) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.Context(nil)
+	c, err := s.Context()
 	if err != nil {
 		t.Fatalf("%v of\n%s", err, describe(tr, nil))
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/search"
 )
 
@@ -37,10 +38,10 @@ func conversations(t *testing.T, dir string, tools, marks bool) map[string]turn 
 		head := strings.SplitN(lines[0], " ", 3)
 		sessions++
 		name := fmt.Sprintf("crab_user_%d.jsonl", sessions)
-		buf := sessionlog.AppendMeta(nil, &sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: head[1] + "T10:00:00+00:00", Title: head[2]})
+		buf := line.AppendMeta(nil, &sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: head[1] + "T10:00:00+00:00", Title: head[2]})
 		at := int64(1)
 		add := func(m sessionlog.Message) {
-			buf = sessionlog.AppendMessage(buf, &m)
+			buf = line.AppendMessage(buf, &m)
 			at++
 		}
 		for _, line := range lines[1:] {

@@ -223,7 +223,7 @@ func (s *scribbler) behind(files []string) {
 	b, err := os.ReadFile(path)
 	s.must(err)
 	m := s.message()
-	line := sessionlog.AppendMessage(nil, &m)
+	appended := m.AppendLine(nil)
 	switch how {
 	case 0:
 		s.must(os.Remove(path))
@@ -231,19 +231,19 @@ func (s *scribbler) behind(files []string) {
 		s.must(os.Rename(path, filepath.Join(s.path, fresh)))
 	case 2: // as the reference changes a title: line 1 is another, in the same file
 		_, rest, _ := strings.Cut(string(b), "\n")
-		meta := sessionlog.AppendMeta(nil, &sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: "x", Title: searchText(r, 2)})
-		s.must(os.WriteFile(path, append(meta, rest...), 0o600))
+		m := sessionlog.Meta{Agent: "crab", CreatedBy: "user", CreatedAt: "x", Title: searchText(r, 2)}
+		s.must(os.WriteFile(path, append(m.AppendLine(nil), rest...), 0o600))
 	case 3: // shorter
 		s.must(os.WriteFile(path, b[:r.IntN(len(b)+1)], 0o600))
 	case 4: // another file of the same name
-		s.must(os.WriteFile(path+".new", append(b, line...), 0o600))
+		s.must(os.WriteFile(path+".new", append(b, appended...), 0o600))
 		s.must(os.Rename(path+".new", path))
 	case 5: // without its end
-		s.must(os.WriteFile(path, append(b, line[:len(line)-1]...), 0o600))
+		s.must(os.WriteFile(path, append(b, appended[:len(appended)-1]...), 0o600))
 	case 6: // in the middle of it
-		s.must(os.WriteFile(path, append(b, line[:r.IntN(len(line))]...), 0o600))
+		s.must(os.WriteFile(path, append(b, appended[:r.IntN(len(appended))]...), 0o600))
 	default:
-		s.must(os.WriteFile(path, append(b, line...), 0o600))
+		s.must(os.WriteFile(path, append(b, appended...), 0o600))
 	}
 }
 

@@ -24,9 +24,9 @@ import (
 //	these weights, without question marks
 //	                               .64  1.00  .79
 const (
-	answerBoost = 1.2
-	nextBoost   = 0.2 // for the next message
-	previousBoost   = 0.1 // for the previous message
+	answerBoost   = 1.2
+	nextBoost     = 0.2 // for the next message
+	previousBoost = 0.1 // for the previous message
 
 	// neighborWindow limits the distance of neighbors, in places.
 	neighborWindow = 64

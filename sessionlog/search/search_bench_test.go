@@ -13,6 +13,7 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/search"
 )
 
@@ -30,13 +31,13 @@ func benchDir(b *testing.B, sessions int, text func(i int) string) *sessionlog.D
 	for s := range sessions {
 		m := sessionlog.Meta{Agent: fmt.Sprintf("agent%d", s%7), CreatedBy: fmt.Sprintf("user%d", s%11),
 			CreatedAt: sessionlog.Timestamp(time.Unix(int64(1_700_000_000+60*s), 0)), Title: fmt.Sprintf("session number %d", s)}
-		buf := sessionlog.AppendMeta(nil, &m)
+		buf := line.AppendMeta(nil, &m)
 		for i := range benchMessages {
 			role := sessionlog.RoleUser
 			if i%2 == 1 {
 				role = sessionlog.RoleAssistant
 			}
-			buf = sessionlog.AppendMessage(buf, &sessionlog.Message{Role: role, Content: text(s*benchMessages + i)})
+			buf = line.AppendMessage(buf, &sessionlog.Message{Role: role, Content: text(s*benchMessages + i)})
 		}
 		name := fmt.Sprintf("agent%d_user%d_%d.jsonl", s%7, s%11, s+1)
 		if err := os.WriteFile(filepath.Join(dir, name), buf, 0o600); err != nil {

@@ -15,7 +15,9 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
+	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/search"
 )
 
@@ -404,23 +406,23 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 		if r.IntN(2) == 0 {
 			s.meta.Title = searchText(r, 1+r.IntN(4))
 		}
-		buf := sessionlog.AppendMeta(nil, &s.meta)
-		line := int64(1)
+		buf := line.AppendMeta(nil, &s.meta)
+		number := int64(1)
 		add := func(raw []byte) {
 			buf = append(buf, raw...)
-			line++
+			number++
 		}
 		for range r.IntN(40) {
 			switch k := r.IntN(30); {
 			case k == 0:
-				s.msgs = append(s.msgs, modelMessage{sessionlog.Message{Role: search.RoleCompact, Content: searchText(r, 1+r.IntN(10))}, line + 1, true})
-				add(sessionlog.AppendMarker(nil, s.msgs[len(s.msgs)-1].Content))
+				s.msgs = append(s.msgs, modelMessage{sessionlog.Message{Role: search.RoleCompact, Content: searchText(r, 1+r.IntN(10))}, number + 1, true})
+				add(line.AppendMarker(nil, s.msgs[len(s.msgs)-1].Content))
 				if r.IntN(2) == 0 { // as the reference does
 					break
 				}
 				fallthrough
 			case k == 1:
-				add(sessionlog.AppendMetaRecord(nil, searchText(r, r.IntN(4)), 7))
+				add(line.AppendMetaRecord(nil, searchText(r, r.IntN(4)), 7))
 			case k == 5:
 				add([]byte("{\"x\":1}\n"))
 			case k == 2:
@@ -432,26 +434,26 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 				for len(m.Content) > 50_000 { // of the beginning of such a line nothing can be shown
 					m = randomMessage(r, "c0")
 				}
-				s.msgs = append(s.msgs, modelMessage{m, line + 1, false})
-				add(append([]byte(`{"role":"user","conte`), sessionlog.AppendMessage(nil, &m)...))
+				s.msgs = append(s.msgs, modelMessage{m, number + 1, false})
+				add(append([]byte(`{"role":"user","conte`), line.AppendMessage(nil, &m)...))
 			default:
 				m := randomMessage(r, fmt.Sprintf("c%d", r.IntN(3)))
-				s.msgs = append(s.msgs, modelMessage{m, line + 1, false})
-				add(sessionlog.AppendMessage(nil, &m))
+				s.msgs = append(s.msgs, modelMessage{m, number + 1, false})
+				add(line.AppendMessage(nil, &m))
 			}
 		}
 		if r.IntN(6) == 0 && len(s.msgs) > 0 { // the last line without its end, and nonsense
 			m := randomMessage(r, "c1")
-			s.msgs = append(s.msgs, modelMessage{m, line + 1, false})
-			add(sessionlog.AppendMessage(nil, &m))
+			s.msgs = append(s.msgs, modelMessage{m, number + 1, false})
+			add(line.AppendMessage(nil, &m))
 			buf = buf[:len(buf)-1]
 		}
-		c, err := sessionlog.ReadContext(bytes.NewReader(buf), int64(len(buf)), &sessionlog.ReadOptions{Lenient: true})
+		c, err := line.ReadContext(bytes.NewReader(buf), int64(len(buf)), &line.ReadOptions{Lenient: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.meta.Title = c.Meta.Title
-		slug := sessionlog.Slug(s.meta.Agent) + "_" + sessionlog.Slug(s.meta.CreatedBy)
+		slug := sessionref.Slug(s.meta.Agent) + "_" + sessionref.Slug(s.meta.CreatedBy)
 		s.id = fmt.Sprintf("%s_%d", slug, n+1)
 		s.file = s.id + ".jsonl"
 		switch r.IntN(5) {

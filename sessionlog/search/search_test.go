@@ -13,6 +13,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/search"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,7 +97,7 @@ func TestSearchKeepsSecrets(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("hunter2 ", 40_000)
 	quoted := func(s string) string {
-		return string(sessionlog.AppendMarker(nil, s)[len(`{"compact":`) : len(s)+len(`{"compact":""`)])
+		return string(line.AppendMarker(nil, s)[len(`{"compact":`) : len(s)+len(`{"compact":""`)])
 	}
 	writeSession(t, dir, "crab_user_1.jsonl",
 		`{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}`,

@@ -7,6 +7,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/search"
 )
 
@@ -14,7 +15,7 @@ import (
 func searchOne(t testing.TB, a analysis.Analyzer, content, query string) search.Hit {
 	t.Helper()
 	dir := t.TempDir()
-	line := sessionlog.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: content})
+	line := line.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: content})
 	writeSession(t, dir, "one.jsonl", `{"agent":"crab","created_by":"user","created_at":""}`, strings.TrimSuffix(string(line), "\n"))
 	x := newIndex(t, openSearchDir(t, dir), &search.IndexOptions{Analyzer: a})
 	r := mustSearch(t, x, search.Query{Text: query})
@@ -77,7 +78,7 @@ func TestSnippetShowsTheMost(t *testing.T) {
 // message that is longer than what a search reads of it.
 func TestSnippetAfterByteOrderMark(t *testing.T) {
 	dir := t.TempDir()
-	line := sessionlog.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: "the needles " + strings.Repeat("hay ", 100_000)})
+	line := line.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: "the needles " + strings.Repeat("hay ", 100_000)})
 	writeSession(t, dir, "one.jsonl", "\ufeff"+strings.TrimSuffix(string(line), "\n"))
 	x := newIndex(t, openSearchDir(t, dir), nil)
 	r := mustSearch(t, x, search.Query{Text: "needle"})

@@ -37,8 +37,7 @@ func SessionMeta(i int) sessionlog.Meta {
 
 // SessionID is its id, when it is the first of its sender.
 func SessionID(i int) string {
-	m := SessionMeta(i)
-	return sessionlog.Slug(m.Agent) + "_" + sessionlog.Slug(m.CreatedBy) + "_1"
+	return fmt.Sprintf("agent-k_sender-%d-é_1", i)
 }
 
 // uptime is what a writer adds to the run time at once: others add another.

@@ -19,6 +19,14 @@ func AppendMeta(dst []byte, m *Meta) []byte {
 	return append(appendMeta(dst, m), '\n')
 }
 
+// AppendLine appends m as a line of a session file, with its \n. Sender and
+// Injected are not written. All text must be UTF-8.
+func (m *Message) AppendLine(dst []byte) []byte { return AppendMessage(dst, m) }
+
+// AppendLine appends m as the first line of a session file, with its \n. All
+// text must be UTF-8.
+func (m *Meta) AppendLine(dst []byte) []byte { return AppendMeta(dst, m) }
+
 // AppendMarker appends the line that puts summary in the place of everything
 // before it, with its end. The summary must be UTF-8.
 func AppendMarker(dst []byte, summary string) []byte {

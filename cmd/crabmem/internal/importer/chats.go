@@ -99,7 +99,7 @@ func (c *chatReader) say(h *Chat, m sessionlog.Message) {
 		c.left.add("a message without a text", c.chat)
 		return
 	}
-	if c.buf = sessionlog.AppendMessage(c.buf[:0], &m); len(c.buf) > maxItem {
+	if c.buf = m.AppendLine(c.buf[:0]); len(c.buf) > maxItem {
 		c.left.add(fmt.Sprintf("a message of more than %d MiB", maxItem>>20), c.chat)
 		c.buf = nil
 		return

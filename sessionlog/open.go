@@ -255,7 +255,7 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 		return err
 	}
 	l.meta = c.Meta
-	if c.Bare {
+	if line.HasBareMarker(c) {
 		// The record behind the marker was torn off: the tail must have it (S17).
 		err = l.write(line.AppendMetaRecord(nil, l.meta.Title, l.meta.UptimeSecs), true)
 	}

@@ -37,7 +37,7 @@ type Context struct {
 	Damaged int
 	Torn    int64 // bytes behind the last \n that are no record
 
-	Bare bool // the marker is the last line: its record was torn off
+	bare bool // the marker is the last line: its record was torn off
 }
 
 // Damage is a line of which something is not read.
@@ -54,90 +54,130 @@ type placed struct {
 	m         Message
 }
 
-// ReadContext reads the context of the session file that the first size bytes
-// of r are, from its end (S10 to S14). Unless it is lenient, a bad line in it
-// is a *FormatError, as is a first line that is no meta line.
+// ReadContext reads the context of the session file in the first size bytes of
+// r, from its end (S10 to S14). A bad line in the context, or a first line that is
+// not a meta line, is a *FormatError, unless o is lenient.
 func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 	if o == nil {
 		o = &ReadOptions{}
 	}
-	var rec Record
-	var back BackScanner
-	back.Reset(r, size, o.MaxLine)
-	c := &Context{}
-	var found []placed // newest first
-	var change *Meta   // the newest meta record
-	behind, identified := false, false
-	for !c.Compacted && back.Next() {
-		l := &back.Line
-		back.Decode(&rec)
-		if l.IsTorn(&rec) {
-			c.Torn = l.Size
-			continue
-		}
-		if rec.Kind == KindBad && l.Offset > 0 {
-			if !o.Lenient {
-				return nil, located(r, l.Offset, rec.Reason())
-			}
-			c.report(l.Offset, l.Size, rec.Reason)
-		}
-		switch rec.Kind {
-		case KindMessage:
-			found = append(found, placed{l.Offset, l.Size, rec.Message()})
-			behind = true
-		case KindUnknown:
-			behind = true
-		case KindMarker:
-			found = append(found, placed{l.Offset, l.Size, Message{Role: RoleUser, Content: rec.Summary()}})
-			c.Start, c.Compacted = l.Offset, true
-		case KindMetaRecord:
-			if change == nil {
-				change = &Meta{Title: rec.Text(rec.Title), UptimeSecs: rec.uptime}
-			}
-		case KindMeta:
-			c.Meta, c.Start = rec.Meta(), min(l.Next(), size)
-		}
-		if c.Compacted && l.Glued && back.glue.line.Offset > 0 {
-			// The line it stands in is not come to.
-			l = &back.glue.line
-			rec.decodeLine(l, back.limit)
-			if !o.Lenient {
-				return nil, located(r, l.Offset, rec.Reason())
-			}
-			c.report(l.Offset, l.Size, rec.Reason)
-		}
-		if l.Offset == 0 && !l.Glued {
-			identified = true
-			if err := c.identify(&rec, l, o); err != nil {
-				return nil, err
-			}
+	x := contextReader{c: &Context{}, r: r, size: size, o: o}
+	x.back.Reset(r, size, o.MaxLine)
+	for !x.c.Compacted && x.back.Next() {
+		if err := x.take(); err != nil {
+			return nil, err
 		}
 	}
-	if back.Err != nil {
-		return nil, back.Err
+	if x.back.Err == nil && x.change == nil && x.c.Compacted && !x.recordsFollow {
+		x.c.bare = true // the marker's own meta record was torn off
+		x.findChange()
 	}
-	if change == nil && c.Compacted && !behind {
-		// The marker's own record was torn off.
-		c.Bare = true
-		for change == nil && back.Next() {
-			if back.Decode(&rec); rec.Kind == KindMetaRecord {
-				change = &Meta{Title: rec.Text(rec.Title), UptimeSecs: rec.uptime}
-			}
-		}
-		if back.Err != nil {
-			return nil, back.Err
-		}
+	if x.back.Err != nil {
+		return nil, x.back.Err
 	}
-	if !identified {
+	c := x.c
+	if !x.identified {
 		if err := c.readIdentity(r, size, o); err != nil {
 			return nil, err
 		}
 	}
-	c.Meta.change(change)
-	slices.Reverse(found)
-	c.pair(found)
+	c.Meta.change(x.change)
+	slices.Reverse(x.found)
+	c.pair(x.found)
 	slices.SortStableFunc(c.Damage, func(a, b Damage) int { return cmp.Compare(a.Offset, b.Offset) })
 	return c, locate(r, c.Damage)
+}
+
+// HasBareMarker reports whether a marker is the last line of the file of c,
+// because its meta record was torn off.
+func HasBareMarker(c *Context) bool { return c.bare }
+
+// contextReader is the state of ReadContext.
+type contextReader struct {
+	c    *Context
+	r    io.ReaderAt
+	size int64
+	o    *ReadOptions
+
+	back          BackScanner
+	rec           Record
+	found         []placed // newest first
+	change        *Meta    // the newest meta record
+	recordsFollow bool     // messages or unknown records follow the marker
+	identified    bool     // line 1 was decoded
+}
+
+// take decodes the current line and adds it to the context.
+func (x *contextReader) take() error {
+	c, rec, l := x.c, &x.rec, &x.back.Line
+	x.back.Decode(rec)
+	if l.IsTorn(rec) {
+		c.Torn = l.Size
+		return nil
+	}
+	if rec.Kind == KindBad && l.Offset > 0 {
+		if err := x.bad(l); err != nil {
+			return err
+		}
+	}
+	x.add(l)
+	if c.Compacted && l.Glued && x.back.glue.line.Offset > 0 {
+		// The scan ends before the bad line that contains the marker.
+		l = &x.back.glue.line
+		rec.decodeLine(l, x.back.limit)
+		if err := x.bad(l); err != nil {
+			return err
+		}
+	}
+	if l.Offset == 0 && !l.Glued {
+		x.identified = true
+		return c.identify(rec, l, x.o)
+	}
+	return nil
+}
+
+// add adds a decoded line.
+func (x *contextReader) add(l *Raw) {
+	c, rec := x.c, &x.rec
+	switch rec.Kind {
+	case KindMessage:
+		x.found = append(x.found, placed{l.Offset, l.Size, rec.Message()})
+		x.recordsFollow = true
+	case KindUnknown:
+		x.recordsFollow = true
+	case KindMarker:
+		x.found = append(x.found, placed{l.Offset, l.Size, Message{Role: RoleUser, Content: rec.Summary()}})
+		c.Start, c.Compacted = l.Offset, true
+	case KindMetaRecord:
+		x.takeChange()
+	case KindMeta:
+		c.Meta, c.Start = rec.Meta(), min(l.Next(), x.size)
+	}
+}
+
+// bad reports a bad line. It is an error unless the reader is lenient.
+func (x *contextReader) bad(l *Raw) error {
+	if !x.o.Lenient {
+		return located(x.r, l.Offset, x.rec.Reason())
+	}
+	x.c.report(l.Offset, l.Size, x.rec.Reason)
+	return nil
+}
+
+// takeChange takes a decoded meta record unless there is a newer one.
+func (x *contextReader) takeChange() {
+	if x.change == nil {
+		x.change = &Meta{Title: x.rec.Text(x.rec.Title), UptimeSecs: x.rec.uptime}
+	}
+}
+
+// findChange scans to the newest meta record before the marker.
+func (x *contextReader) findChange() {
+	for x.change == nil && x.back.Next() {
+		if x.back.Decode(&x.rec); x.rec.Kind == KindMetaRecord {
+			x.takeChange()
+		}
+	}
 }
 
 // identify takes line 1, which was decoded.

@@ -37,7 +37,7 @@ func (q *runRequest) run(l *session.Session) *session.Run {
 	return &session.Run{Session: l, Content: q.content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model}
 }
 
-// send runs an agent and answers with what it said.
+// send runs an agent and sends its final message.
 func (d *Daemon) send(r *request, m *pb.SendMsg) error {
 	q := sendRequest(m)
 	l, err := d.loaded.Resolve(r.ctx, &q.Request)
@@ -52,8 +52,8 @@ func (d *Daemon) send(r *request, m *pb.SendMsg) error {
 		Agent: q.Agent, Content: run.Answer, Session: l.ID(), StoredId: l.StoredID(), Usage: usage(run.Usage)}}})
 }
 
-// stream runs an agent and shows what happens. An end comes only after the
-// transcript is on the disk.
+// stream runs an agent and sends its events. It sends the end after the session
+// is on disk.
 func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 	q := streamRequest(m)
 	l, err := d.loaded.Resolve(r.ctx, &q.Request)
@@ -100,7 +100,7 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 	return end(d.loaded.Run(r.ctx, run))
 }
 
-// listSessions never waits for a run.
+// listSessions lists the loaded sessions. It waits for no run.
 func (d *Daemon) listSessions(r *request) error {
 	list := &pb.SessionList{}
 	for _, l := range d.loaded.List() {
@@ -116,11 +116,11 @@ func (d *Daemon) listSessions(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: list}})
 }
 
-// killWait is how long a kill waits for the run to end: a tool, or a client that
-// does not read, may keep it for a while.
+// killWait is how long kill waits for the run to end: a tool, or a client that
+// does not read, may delay it.
 const killWait = 10 * time.Second
 
-// kill ends a session: its run too. Its file stays.
+// kill ends a session and its run. The file stays.
 func (d *Daemon) kill(r *request, id uint64) error {
 	l, err := d.loaded.Get(id)
 	if err != nil || !d.loaded.Kill(l) {
@@ -146,7 +146,7 @@ func (d *Daemon) cancel(r *request, id uint64) error {
 	return r.pong()
 }
 
-// compactOnce answers with a summary and changes nothing (RFC 0078).
+// compactOnce sends a summary of a session and changes nothing (RFC 0078).
 func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 	var summary string
 	err := d.loaded.With(r.ctx, m.Session, func(ctx context.Context, s session.Setup, a *agent.Agent, history *agent.Session) (err error) {
@@ -162,7 +162,7 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compact{Compact: &pb.CompactResponse{Summary: summary}}})
 }
 
-// compactSession puts a summary in the place of the history.
+// compactSession replaces the history with a summary.
 func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 	reply := &pb.CompactSessionReply{}
 	l, err := d.loaded.Named(r.ctx, m.Session, m.Id)
@@ -177,7 +177,7 @@ func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
 			return err
 		}
 		if err != nil {
-			d.log.Warn("a summary is not in the store yet", "session", history.Log.ID(), "error", err)
+			d.log.Warn("archive summary", "session", history.Log.ID(), "error", err)
 		}
 		reply.TokensAfter = uint64(agent.Estimate(history.Messages))
 		d.publish(&agent.Turn{Agent: a, Session: history}, agent.Event{Kind: agent.Compacted, Text: reply.Summary, Archive: reply.Archive})

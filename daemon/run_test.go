@@ -322,7 +322,7 @@ func TestDelegate(t *testing.T) {
 	}
 	// Its own session is not locked by what it gave away, and depth is bounded.
 	deep := s.one(send(&pb.SendMsg{Content: "go deeper"})).GetResponse()
-	if !strings.Contains(deep.GetContent(), "delegated") {
+	if !strings.Contains(deep.GetContent(), "delegation depth is 3") {
 		t.Errorf("answered %s", deep.GetContent())
 	}
 }
@@ -340,7 +340,7 @@ func TestDelegateIsBounded(t *testing.T) {
 		last := r.Messages[len(r.Messages)-1]
 		if last.Role == "tool" {
 			for _, m := range r.Messages {
-				if strings.Contains(m.Content, "go on already") {
+				if strings.Contains(m.Content, "tasks are active") {
 					refused.Add(1)
 				}
 			}

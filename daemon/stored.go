@@ -14,14 +14,14 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// The operations on sessions in their files. They say what the commands of the
-// same names say.
+// The handlers of requests for session files. Their responses contain what the
+// commands of the same names print.
 
 func (r *request) stored(s *pb.StoredSession) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_StoredSession{StoredSession: s}})
 }
 
-// storedOf is a session as it goes over the wire.
+// storedOf returns the message for a session file.
 func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*session.Session) *pb.StoredSession {
 	s := &pb.StoredSession{
 		Id: i.ID, File: i.File, Agent: i.Meta.Agent, CreatedBy: i.Meta.CreatedBy, CreatedAt: i.Meta.CreatedAt, Title: i.Meta.Title,
@@ -37,7 +37,7 @@ func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*session.Session) 
 	return s
 }
 
-// byStored returns the sessions that the daemon has, by their stored ids.
+// byStored returns the loaded sessions by stored ID.
 func (d *Daemon) byStored() map[string]*session.Session {
 	m := make(map[string]*session.Session)
 	for _, l := range d.loaded.List() {
@@ -46,7 +46,7 @@ func (d *Daemon) byStored() map[string]*session.Session {
 	return m
 }
 
-// describe returns what a list says of one session.
+// describe returns the list item of one session.
 func (d *Daemon) describe(id string) (*pb.StoredSession, error) {
 	s, err := d.sessions.Read(id)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *Daemon) listStored(r *request, m *pb.ListSessionsMsg) error {
 	return nil
 }
 
-// history answers with the lines of a session's file.
+// history sends the lines of a session file.
 func (d *Daemon) history(r *request, m *pb.HistoryMsg) error {
 	s, err := d.sessions.Read(m.GetId())
 	if err != nil {
@@ -128,8 +128,8 @@ func (d *Daemon) history(r *request, m *pb.HistoryMsg) error {
 	return nil
 }
 
-// historyLines yields the lines that are asked for. It sets failed when it ends
-// before the last of them.
+// historyLines yields the requested lines. If it ends before the last of them, it
+// sets failed.
 func historyLines(ctx context.Context, s *sessionlog.Session, from int64, m *pb.HistoryMsg, failed *error) func(func(*pb.HistoryLine) bool) {
 	return func(yield func(*pb.HistoryLine) bool) {
 		left, last := m.GetLimit(), int64(0)
@@ -141,7 +141,7 @@ func historyLines(ctx context.Context, s *sessionlog.Session, from int64, m *pb.
 			if l.Number <= m.GetAfter() {
 				continue
 			}
-			if l.Number != last && m.GetLimit() > 0 { // what is in a bad line has its number
+			if l.Number != last && m.GetLimit() > 0 { // items of a bad line share its number
 				if left == 0 {
 					return
 				}
@@ -212,8 +212,8 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_SessionsFound{SessionsFound: reply}})
 }
 
-// searchIn searches the index. What tools were given and answered is in none
-// that is kept: for that the files are read.
+// searchIn searches the index. Calls and results of tools are in no index; for
+// them it reads the files.
 func (d *Daemon) searchIn(tools bool, q search.Query) (found *search.Result, unread map[string]error, err error) {
 	if !tools {
 		x, err := d.sessionIndex()
@@ -240,7 +240,7 @@ func (d *Daemon) searchIn(tools bool, q search.Query) (found *search.Result, unr
 	return found, x.Unread(), err
 }
 
-// setTitle goes through the open log of a session that is live.
+// setTitle sets a title through the open log of a loaded session.
 func (d *Daemon) setTitle(r *request, m *pb.SetTitleMsg) error {
 	l, err := d.sessions.Open(m.GetId())
 	if err != nil {
@@ -248,7 +248,7 @@ func (d *Daemon) setTitle(r *request, m *pb.SetTitleMsg) error {
 	}
 	err = l.SetTitle(m.GetTitle())
 	if cerr := l.Close(); cerr != nil && err == nil {
-		d.log.Warn("closing a session", "session", l.ID(), "error", cerr) // the title itself is synced
+		d.log.Warn("close session", "session", l.ID(), "error", cerr) // the title is on disk
 	}
 	if err != nil {
 		return err
@@ -261,8 +261,8 @@ func (d *Daemon) setTitle(r *request, m *pb.SetTitleMsg) error {
 	return r.stored(s)
 }
 
-// deleteStored moves a session into the trash. One that is live ends to be, if
-// no run goes on in it.
+// deleteStored moves a session file to the trash and closes the session if it is
+// loaded. It returns an error if a run is active.
 func (d *Daemon) deleteStored(r *request, m *pb.DeleteSessionMsg) error {
 	s, err := d.describe(m.GetId())
 	if err != nil {

@@ -14,15 +14,17 @@ import (
 	"crabmem/sessionlog"
 )
 
-// How many of a session's summaries are done with, because they are in the store
-// or are to be in none, stands in archived/ID of the home. It is written before
-// the first marker that it does not count: so a summary without its entry is found
-// whatever was said after it, and one that the user has forgotten is not made
-// anew. Of a session without the file nothing is known.
+// The file archived/ID of the home contains how many of a session's summaries
+// need no more work: they are in the store, or the agent's memory was off. It is
+// written before the first marker that it does not count. A summary without its
+// entry is therefore found at the next load, also after later messages, and an
+// entry that the user removed is not created again. Without the file the number
+// is unknown.
 
 func (m *Manager) archivedFile(id string) string { return filepath.Join(m.o.Home, "archived", id) }
 
-// archived returns how many of a session's summaries are done with.
+// archived returns how many of a session's summaries need no more work, if that
+// is known.
 func (m *Manager) archived(id string) (n int, known bool) {
 	b, err := vfs.ReadFile(m.o.FS, m.archivedFile(id), 32)
 	if err != nil {
@@ -32,7 +34,7 @@ func (m *Manager) archived(id string) (n int, known bool) {
 	return n, err == nil && n >= 0
 }
 
-// setArchived writes, durably, how many of a session's summaries are done with.
+// setArchived replaces the file atomically; the number is then on disk.
 func (m *Manager) setArchived(id string, n int) error {
 	if was, known := m.archived(id); known && was == n {
 		return nil
@@ -48,8 +50,8 @@ func (m *Manager) setArchived(id string, n int) error {
 	return err
 }
 
-// BeforeSummary sees to it that a summary is known not to be in the store before
-// it is in the session.
+// BeforeSummary records, before a summary is in the session, that it is not in
+// the store. It is the hook of [agent.Runner] with this name.
 func (m *Manager) BeforeSummary(s *agent.Session) error {
 	return m.setArchived(s.Log.ID(), s.Compactions-len(s.Unarchived))
 }
@@ -67,8 +69,8 @@ func (m *Manager) Archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (
 		}
 	}
 	if err := m.setArchived(s.Log.ID(), sum.Number); err != nil {
-		// It is looked for again, and found, when the session is next loaded.
-		m.o.Log.Warn("a summary is in the store, and that is not written down", "session", s.Log.ID(), "error", err)
+		// The next load archives the summary again and finds the entry.
+		m.o.Log.Warn("record archived summary", "session", s.Log.ID(), "error", err)
 	}
 	return name, nil
 }
@@ -92,9 +94,9 @@ func (m *Manager) addArchive(log *sessionlog.Log, sum agent.Summary) (string, er
 	}
 }
 
-// unarchived returns the summaries of a session that may not be in the store.
-// Where nothing is known that is the last, when nothing was said since: its
-// writer may have died in between.
+// unarchived returns the summaries of a session that may not be in the store. If
+// the number is unknown, that is the last summary when no message follows it:
+// its writer may have crashed before it archived.
 func (m *Manager) unarchived(id string, all []sessionlog.Compaction, said bool) []agent.Summary {
 	n, known := m.archived(id)
 	if !known || n > len(all) {
@@ -104,9 +106,9 @@ func (m *Manager) unarchived(id string, all []sessionlog.Compaction, said bool) 
 		if n == len(all) {
 			return nil
 		}
-		// More may be said before it is in the store.
+		// Messages may follow before the summary is in the store.
 		if err := m.setArchived(id, n); err != nil {
-			m.o.Log.Warn("that a summary is not in the store is not written down", "session", id, "error", err)
+			m.o.Log.Warn("record summary without archive", "session", id, "error", err)
 		}
 	}
 	var list []agent.Summary

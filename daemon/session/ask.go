@@ -12,21 +12,21 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// asks are the questions that wait for an answer, one per session. They belong
-// to the daemon: a reload leaves them.
+// asks contains the questions that await a reply, one per session. A reload
+// keeps them.
 type asks struct {
 	mu      sync.Mutex
 	pending map[uint64]*ask
 	changed chan struct{} // closed and replaced when one is added
 }
 
-type ask struct{ reply chan string } // closed when another takes its place
+type ask struct{ reply chan string } // closed when another question replaces it
 
 func newAsks() *asks {
 	return &asks{pending: make(map[uint64]*ask), changed: make(chan struct{})}
 }
 
-// begin is a question in a session. One that waits there already is cancelled.
+// begin returns a new question in a session and cancels the pending one.
 func (a *asks) begin(session uint64) *ask {
 	q := &ask{reply: make(chan string, 1)}
 	a.mu.Lock()
@@ -40,7 +40,7 @@ func (a *asks) begin(session uint64) *ask {
 	return q
 }
 
-// end takes the question back, if it waits still.
+// end removes the question if it is pending.
 func (a *asks) end(session uint64, q *ask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,7 +55,7 @@ func (a *asks) waiting(session uint64) bool {
 	return a.pending[session] != nil
 }
 
-// cancel ends the question of a session that is killed.
+// cancel ends the question of a killed session.
 func (a *asks) cancel(session uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,11 +65,12 @@ func (a *asks) cancel(session uint64) {
 	}
 }
 
-// replyWait is how long a reply waits for its question: a client may see the
+// replyWait is how long a reply waits for its question: a client may receive the
 // call before the tool runs.
 const replyWait = 100 * time.Millisecond
 
-// answer gives the reply to the question of a session.
+// answer sends a reply to the question of a session. It returns a not_found
+// error if none is pending within replyWait.
 func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 	wait := time.NewTimer(replyWait)
 	defer wait.Stop()
@@ -78,7 +79,7 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 		q := a.pending[session]
 		if q != nil {
 			delete(a.pending, session)
-			q.reply <- reply // there is room: it is the first
+			q.reply <- reply // does not block: capacity 1, first send
 			a.mu.Unlock()
 			return nil
 		}
@@ -114,7 +115,7 @@ type interactiveKey struct{}
 
 const maxQuestions = 32
 
-// askTool is ask_user. Its result is what the client replied, word for word.
+// askTool returns ask_user, whose result is the client's reply verbatim.
 func (m *Manager) askTool() tool.Tool {
 	return tool.New(tool.AskUser, "Ask the user, and wait for the reply. Only for what you cannot find out yourself.",
 		func(ctx context.Context, c tool.Call, args askArgs) (string, error) {
@@ -148,7 +149,7 @@ func (m *Manager) askTool() tool.Tool {
 			}
 			m.asks.end(c.Session, q)
 			select {
-			case reply, ok := <-q.reply: // whoever sent it was told that it arrived
+			case reply, ok := <-q.reply: // its sender has an acknowledgment
 				if ok {
 					return reply, nil
 				}

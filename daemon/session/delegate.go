@@ -22,23 +22,23 @@ type delegateArgs struct {
 	Tasks []task `json:"tasks" jsonschema:"what is to be done, all at the same time"`
 }
 
-// outcome is what came of a task; its keys are in order of the alphabet.
+// outcome is the result of a task. Its keys are sorted.
 type outcome struct {
 	Agent  string  `json:"agent"`
 	Error  *string `json:"error"`
 	Result *string `json:"result"`
 }
 
-// maxTasks bounds the tasks that go on at one time of all that came of one run,
-// in whatever depth: it would be a power of what a call may give.
+// maxTasks limits the active tasks of one run at all depths. Without it their
+// number would be exponential in the depth.
 const maxTasks = 64
 
-// tasksKey is where a context has the number of tasks, an *atomic.Int32.
+// tasksKey is the context key of the number of active tasks, an *atomic.Int32.
 type tasksKey struct{}
 
-// delegateTool is delegate: each task is a run of another agent in a session
-// of its own, which is over with the run. What it may do is what it and the
-// caller may do, so that no chain of them does more.
+// delegateTool returns delegate. Each task is a run of another agent in a new
+// session, which ends with the run. Its scope is the intersection of the agent's
+// and the caller's, so no chain of tasks adds a permission.
 func (m *Manager) delegateTool() tool.Tool {
 	return tool.New(tool.Delegate, "Give tasks to other agents, and wait for what they say.",
 		func(ctx context.Context, c tool.Call, args delegateArgs) (string, error) {
@@ -49,7 +49,7 @@ func (m *Manager) delegateTool() tool.Tool {
 			case len(args.Tasks) > limits.MaxTasks:
 				return "", fmt.Errorf("%d tasks, at most %d at once", len(args.Tasks), limits.MaxTasks)
 			case c.Depth >= limits.MaxDepth:
-				return "", fmt.Errorf("this is delegated %d times already, at most %d", c.Depth, limits.MaxDepth)
+				return "", fmt.Errorf("delegation depth is %d, at most %d: do the work yourself", c.Depth, limits.MaxDepth)
 			}
 			for _, t := range args.Tasks {
 				if err := c.Scope.Member(t.Agent); err != nil {
@@ -63,7 +63,7 @@ func (m *Manager) delegateTool() tool.Tool {
 			n := int32(len(args.Tasks))
 			defer tasks.Add(-n)
 			if all := tasks.Add(n); all > maxTasks {
-				return "", fmt.Errorf("%d tasks go on already, at most %d at one time: give fewer, or do it yourself", all-n, maxTasks)
+				return "", fmt.Errorf("%d tasks are active, at most %d at once: delegate fewer tasks, or do the work yourself", all-n, maxTasks)
 			}
 			outcomes := make([]outcome, len(args.Tasks))
 			var wg sync.WaitGroup

@@ -12,9 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protodelim"
-	"google.golang.org/protobuf/proto"
-
 	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
@@ -23,6 +20,9 @@ import (
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
 )
 
 func (s *served) client() *client.Client {

@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog"},
 	"daemon/memtool":             {"daemon/errtable", "daemon/wire/pb", "crmem", "crmem/tree", "crmem/vfs", "crmem/recall"},
-	"daemon/client":              {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "bm25", "crmem", "crmem/recall", "crmem/tree", "daemon/memtool"},
+	"daemon/client":              {"bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs"},
 	"daemon/config":              {"crmem/vfs", "daemon/model"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},
@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
 		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
-	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "sessionlog", "bm25/analysis", "daemon/memtool", "daemon/session", "sessionlog/search"},
+	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/search"},
 }
 
 // rivals are measured in bench and used nowhere else.

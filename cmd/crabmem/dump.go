@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/daemon/memtool"
+
+	"github.com/spf13/cobra"
 )
 
 func (c *app) dumpCommand() *cobra.Command {
@@ -94,9 +94,9 @@ func treeFailure(dir string, err error) *cli.Failure {
 	dir = cli.ShellWord(dir)
 	switch {
 	case errors.Is(err, tree.ErrEdited):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" takes edits in; crabmem dump --force "+dir+" moves them aside"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" loads the edits; crabmem dump --force "+dir+" moves them aside"
 	case errors.Is(err, tree.ErrChanged):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" takes the tree"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" replaces the store"
 	}
 	return f
 }

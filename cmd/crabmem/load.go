@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
-
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/daemon/memtool"
+
+	"github.com/spf13/cobra"
 )
 
 func (c *app) loadCommand() *cobra.Command {

@@ -1,8 +1,6 @@
 package bm25
 
-import (
-	"slices"
-)
+import "slices"
 
 // Explain returns the score breakdown of a document, a hit or not. It reports
 // false if the index does not contain the document.

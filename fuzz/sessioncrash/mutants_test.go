@@ -59,7 +59,7 @@ var mutants = []mutant{
 	{"rewrite line 1", "TestEnumerate", []edit{{logFile, "\tl.meta.Title = title\n\treturn l.rename()\n", `	l.meta.Title = title
 	if b, err := vfs.ReadFile(l.dir.fs, l.dir.file(l.name), 1<<30); err == nil {
 		_ = l.dir.replace(l.dir.file(l.name), func(w io.Writer) error {
-			_, err := w.Write(append(AppendMeta(nil, &l.meta), b[strings.Index(string(b), "\n")+1:]...))
+			_, err := w.Write(append(line.AppendMeta(nil, &l.meta), b[strings.Index(string(b), "\n")+1:]...))
 			return err
 		}, nil)
 		l.open.info, _ = l.dir.fs.Lstat(l.dir.file(l.name))
@@ -67,11 +67,11 @@ var mutants = []mutant{
 	}
 	return l.rename()
 `}}},
-	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
+	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
 	return l.write(`, `	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil {
 		return err
 	}
-	l.buf = AppendMetaRecord(l.buf[:0], l.meta.Title, l.meta.UptimeSecs)
+	l.buf = line.AppendMetaRecord(l.buf[:0], l.meta.Title, l.meta.UptimeSecs)
 	return l.write(`}}},
 	{"title before its record", "TestEnumerate", []edit{{logFile, writeTitle, `	l.meta.Title = title
 	if err := l.rename(); err != nil {
@@ -108,10 +108,10 @@ var mutants = []mutant{
 		}
 	}
 `, ""}}},
-	{"close says nothing of a lost sync", "TestLostWhenEvicted", []edit{{openFile, "o.untold = o.stopped != nil", ""}}},
+	{"close says nothing of a lost sync", "TestLostWhenEvicted", []edit{{openFile, "o.unreported = o.stopped != nil", ""}}},
 	{"no sync of the folder on create", "TestEnumerate", []edit{{"crmem/vfs/vfs.go", "return t.SyncDir(filepath.Dir(name))", "return nil"}}},
 	{"create in place", "TestEnumerate", []edit{{createFile, `	err := d.replace(path, func(w io.Writer) error {
-		_, err := w.Write(line)
+		_, err := w.Write(text)
 		return err
 	}, func(p vfs.Pending) (err error) {
 		if info, err = p.Stat(); err != nil {
@@ -129,7 +129,7 @@ var mutants = []mutant{
 		if err != nil {
 			return err
 		}
-		_, err = f.Write(line)
+		_, err = f.Write(text)
 		info, _ = f.Stat()
 		return errors.Join(err, f.Sync(), f.Close(), d.fs.SyncDir(d.path))
 	}()

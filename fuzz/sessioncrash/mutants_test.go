@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	logFile    = "sessionlog/log.go"
-	openFile   = "sessionlog/open.go"
-	createFile = "sessionlog/create.go"
+	logFile     = "sessionlog/log.go"
+	openFile    = "sessionlog/open.go"
+	recoverFile = "sessionlog/recover.go"
+	createFile  = "sessionlog/create.go"
 )
 
 const commitPoint = "if err := l.open.file.Datasync(); err != nil { // ◄"
@@ -45,16 +46,16 @@ var mutants = []mutant{
 	{"a durable message behind what is not synced", "TestEnumerate", []edit{{logFile, `	if durable {
 		// So that`, `	if false {
 		// So that`}}},
-	{"torn tail not cut", "TestEnumerate", []edit{{openFile, `	if end < size {
+	{"torn tail not cut", "TestEnumerate", []edit{{recoverFile, `	if end < size {
 		if err := f.Truncate(end)`, `	if false {
 		if err := f.Truncate(end)`}}},
-	{"torn tail not copied", "TestEnumerate", []edit{{openFile,
+	{"torn tail not copied", "TestEnumerate", []edit{{recoverFile,
 		`		name, err = d.setAside(tornFolder, fmt.Sprintf("%s-%d", shortSlug(l.id, maxAside), end), f, end, size-end)`,
 		`		name, err = "nowhere", nil`}}},
-	{"line end not added", "TestEnumerate", []edit{{openFile, `	if end > from {
+	{"line end not added", "TestEnumerate", []edit{{recoverFile, `	if end > from {
 		if n, err := f.Write`, `	if false {
 		if n, err := f.Write`}}},
-	{"a tear in the middle not looked for", "TestEnumerate", []edit{{openFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
+	{"a tear in the middle not looked for", "TestEnumerate", []edit{{recoverFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
 	{"no sync of the lock file's name", "TestEnumerate", []edit{{"sessionlog/dir.go", "err = d.fs.SyncDir(locks)", "err = nil"}}},
 	{"rewrite line 1", "TestEnumerate", []edit{{logFile, "\tl.meta.Title = title\n\treturn l.rename()\n", `	l.meta.Title = title
 	if b, err := vfs.ReadFile(l.dir.fs, l.dir.file(l.name), 1<<30); err == nil {
@@ -100,7 +101,7 @@ var mutants = []mutant{
 		return l.unknown(errors.Join(err, serr))
 	}
 `, ""}}},
-	{"trust a dirty reopen", "TestLyingCache", []edit{{openFile, `return same && (before.Boot != "" || before.Torn) && before.Clean != size`, "_ = same\n\treturn false"}}},
+	{"trust a dirty reopen", "TestLyingCache", []edit{{recoverFile, `return same && (before.Boot != "" || before.Torn) && before.Clean != size`, "_ = same\n\treturn false"}}},
 	{"write without saying so", "TestLyingCache", []edit{{openFile, "	if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {\n\t\treturn err\n\t}\n\tl.open.dirty = true\n", "	l.open.dirty = true\n"}}},
 	{"close and evict without a sync", "TestEnumerate", []edit{{openFile, `	if l.open.dirty {
 		if err := l.sync(); err != nil {

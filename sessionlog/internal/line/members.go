@@ -1,0 +1,76 @@
+package line
+
+// readMeta reads the object of a meta record. What is no JSON is a fault of the
+// line, what is no meta record goes to bad.
+func (r *Record) readMeta(c *cursor, s *Span, bad *fault) bool {
+	lo := c.i
+	var seen keys
+	var name, v Span
+	c.i++
+	for start := true; c.member(&name, start); start = false {
+		k := c.keyOf(name)
+		if !c.value(&v, 2) {
+			return false
+		}
+		if !titleKeys.has(k) {
+			continue
+		}
+		if seen.has(k) {
+			bad.set(faultTwice, k, name.Lo-1)
+			continue
+		}
+		seen |= 1 << k
+		switch ok := true; {
+		case k == keyTitle && v.Type == String:
+			r.Title = v
+		case k == keyTitle:
+			bad.set(faultType, k, v.Lo)
+		case v.Type == jsonNumber:
+			if r.uptime, ok = r.integer(v); ok {
+				break
+			}
+			fallthrough
+		default:
+			bad.set(faultType, k, v.start())
+		}
+	}
+	*s = Span{Lo: int32(lo), Hi: int32(c.i), Type: jsonObject}
+	return c.fault.code == faultNone
+}
+
+// start is where the value begins, its quote included.
+func (s Span) start() int32 {
+	if s.Type == String {
+		return s.Lo - 1
+	}
+	return s.Lo
+}
+
+// set records a fault when there was none before.
+func (f *fault) set(code faultCode, k key, at int32) {
+	if f.code == faultNone {
+		*f = fault{code: code, key: k, at: int(at)}
+	}
+}
+
+// readCalls reads the array of a message's tool calls. What is no JSON is a
+// fault of the line, what is no call goes to bad.
+func (r *Record) readCalls(c *cursor, s *Span, bad *fault) bool {
+	lo := c.i
+	c.i++
+	var call call
+	for n := 1; c.element(n == 1); n++ {
+		if n == MaxCalls+1 {
+			bad.set(faultMany, KeyToolCalls, int32(c.i))
+		}
+		if !call.read(c, bad) {
+			return false
+		}
+	}
+	*s = Span{Lo: int32(lo), Hi: int32(c.i), Type: Array}
+	return c.fault.code == faultNone
+}
+
+// MaxCalls is how many tool calls a message may have: two bytes of a line can be
+// one, and a call in memory is a hundred.
+const MaxCalls = 10_000

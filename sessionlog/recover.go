@@ -1,0 +1,236 @@
+package sessionlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
+	"crabmem/sessionlog/internal/line"
+)
+
+// recover looks at the end of the file under the lock, mends it, and learns
+// the session's size and meta.
+func (l *Log) recover(before vfs.Holder, ours bool) error {
+	fi, err := l.open.file.Stat()
+	if err != nil {
+		return err
+	}
+	size := fi.Size()
+	boot := l.dir.fs.BootID()
+	same := before.Boot == boot && boot != ""
+	clean := before.Clean == size
+	if same {
+		l.report(before, size)
+	}
+	if same && clean && size == l.size && size > 0 {
+		l.synced = true
+		return nil // as this process left it
+	}
+	end := size
+	if l.dir.cut(before, ours, size) {
+		if end, err = l.tear(size); err != nil {
+			return err
+		}
+	}
+	if end == size {
+		if end, err = l.mendTail(size); err != nil {
+			return err
+		}
+		size = end
+	}
+	if end == size && l.open.dirty { // whatever there was is mended
+		if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {
+			return err
+		}
+	}
+	if end < size || l.dir.maybeUnsynced(before, fi.Size()) {
+		if err := l.rewrite(end); err != nil {
+			return err
+		}
+	}
+	l.size, l.synced = end, same && clean
+	if end != fi.Size() {
+		l.dir.notify(func(w feed.Watcher) { w.Changed(l.name) })
+	}
+	c, err := line.ReadContext(l.open.file, end, &line.ReadOptions{Lenient: true, MaxLine: l.dir.opts.MaxLine})
+	if err != nil {
+		return err
+	}
+	l.meta = c.Meta
+	if line.HasBareMarker(c) {
+		// The record behind the marker was torn off: the tail must have it (S17).
+		err = l.write(line.AppendMetaRecord(nil, l.meta.Title, l.meta.UptimeSecs), true)
+	}
+	return err
+}
+
+// cut tells whether a power cut may have torn a file of this size: its writer
+// was of another boot and did not end well, or found it so and did not mend it.
+func (d *Dir) cut(before vfs.Holder, ours bool, size int64) bool {
+	boot := d.fs.BootID()
+	return before.Torn || ours && before.Clean != size && (before.Boot != boot || boot == "")
+}
+
+// maybeUnsynced tells whether only the page cache may know what is read of a file of
+// this size: in the boot of a writer that did not end well. A failed sync would
+// show nothing of that (S21).
+func (d *Dir) maybeUnsynced(before vfs.Holder, size int64) bool {
+	boot := d.fs.BootID()
+	same := before.Boot == boot || boot == "" || before.Boot == ""
+	return same && (before.Boot != "" || before.Torn) && before.Clean != size
+}
+
+// tear finds where a power cut tore the file, and sets aside what is from there
+// on. It returns the offset, or size (S19).
+//
+// A cut leaves any of the blocks that were not synced. They are behind the last
+// line that was: nothing that is acknowledged as durable is written while
+// anything is unsynced. A bad line with such a line behind it is no tear.
+func (l *Log) tear(size int64) (int64, error) {
+	d := l.dir
+	torn := l.holder(-1)
+	torn.Torn = true
+	if err := l.open.lock.SetText(torn.Text()); err != nil {
+		return size, err
+	}
+	l.open.dirty = true
+	var back line.BackScanner
+	var rec line.Record
+	end := size
+	var titles []string // of the meta records behind end, and of those before it
+	behind := 0         // how many are behind
+	back.Reset(l.open.file, size, d.opts.MaxLine)
+	for back.Next() {
+		if back.Line.Torn {
+			continue // what has no end was never acknowledged
+		}
+		back.Decode(&rec)
+		if rec.Kind == KindMeta || rec.Kind == KindMarker {
+			break
+		}
+		if rec.Kind == KindMessage && endsTurn(rec.Message()) {
+			break
+		}
+		if rec.Kind == KindMetaRecord {
+			titles = append(titles, rec.Text(rec.Title))
+		}
+		if rec.Kind == KindBad {
+			end, behind = back.Line.Offset, len(titles)
+		}
+	}
+	if back.Err != nil || end == size {
+		return size, back.Err
+	}
+	// A title is durable, and a run time is not: which one a record behind is of
+	// shows by what the title was before.
+	c, err := line.ReadContext(l.open.file, end, &line.ReadOptions{Lenient: true, MaxLine: d.opts.MaxLine})
+	if err != nil {
+		return size, err
+	}
+	for _, title := range titles[:behind] {
+		if title != c.Meta.Title {
+			return size, nil
+		}
+	}
+	name, err := d.setAside(tornFolder, fmt.Sprintf("%s-%d", shortSlug(l.id, maxAside), end), l.open.file, end, size-end)
+	if err != nil {
+		return size, err
+	}
+	d.warn("%s: cut %d bytes that a power cut left torn at offset %d; kept in %s", d.file(l.name), size-end, end, name)
+	return end, nil
+}
+
+// mendTail gives the last whole record the line end that it lacks, with what is
+// torn behind it set aside, and returns the size (S19).
+func (l *Log) mendTail(size int64) (int64, error) {
+	d, f := l.dir, l.open.file
+	from, err := lastLineEnd(f, size)
+	if err != nil || from == size {
+		return size, err
+	}
+	end, err := l.lastRecordEnd(from, size)
+	if err != nil {
+		return size, err
+	}
+	if end == 0 {
+		return size, &FormatError{Line: 1, Msg: "the meta line is not whole: its writer died, or this is no session file"}
+	}
+	name := ""
+	if end < size {
+		name, err = d.setAside(tornFolder, fmt.Sprintf("%s-%d", shortSlug(l.id, maxAside), end), f, end, size-end)
+		if err != nil {
+			return size, err
+		}
+	}
+	if err := l.markDirty(); err != nil {
+		return size, err
+	}
+	if err := l.check(size); err != nil {
+		return size, err
+	}
+	if end < size {
+		if err := f.Truncate(end); err != nil {
+			return size, l.unknown(err)
+		}
+	}
+	l.size = end
+	if end > from {
+		if n, err := f.Write([]byte{'\n'}); err != nil || n != 1 {
+			return size, l.undo(errors.Join(err, io.ErrShortWrite), n)
+		}
+	}
+	if err := f.Datasync(); err != nil {
+		return size, l.unknown(err)
+	}
+	if end < size {
+		d.warn("%s: cut %d bytes of an unfinished line at offset %d; kept in %s", d.file(l.name), size-end, end, name)
+	}
+	if end > from {
+		d.warn("%s: the last line lacked its end, and was whole: added", d.file(l.name))
+		end++
+	}
+	return end, nil
+}
+
+// lastRecordEnd returns the offset behind the last whole record behind the last
+// line end, or that.
+func (l *Log) lastRecordEnd(from, to int64) (int64, error) {
+	if to-from > l.dir.opts.MaxLine {
+		return from, nil
+	}
+	b := make([]byte, to-from)
+	if n, err := l.open.file.ReadAt(b, from); n < len(b) {
+		return from, err
+	}
+	var r line.Record
+	switch r.Decode(b, from == 0); r.Kind {
+	case KindBlank:
+		return from, nil
+	case KindBad:
+		if found := line.Pieces(nil, b, from == 0); len(found) > 0 {
+			return from + int64(found[len(found)-1].Hi), nil
+		}
+		return from, nil
+	}
+	return to, nil
+}
+
+// lastLineEnd returns the offset behind the last line end, 0 when there is none.
+func lastLineEnd(r io.ReaderAt, size int64) (int64, error) {
+	b := make([]byte, min(size, 64<<10))
+	for size > 0 {
+		n := min(size, int64(len(b)))
+		if got, err := r.ReadAt(b[:n], size-n); int64(got) < n {
+			return 0, err
+		}
+		for i := n - 1; i >= 0; i-- {
+			if b[i] == '\n' {
+				return size - n + i + 1, nil
+			}
+		}
+		size -= n
+	}
+	return 0, nil
+}

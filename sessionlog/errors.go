@@ -6,37 +6,34 @@ import (
 	"crabmem/sessionlog/internal/line"
 )
 
-// What callers branch on. Every error says more than its class; ask with
-// errors.Is. Who holds a lock is a vfs.LockedError.
+// Classes of errors, for errors.Is. A *vfs.LockedError names the lock holder.
 var (
-	// ErrNotFound is returned when no session has the id.
+	// ErrNotFound is returned if no session has the ID.
 	ErrNotFound = errors.New("no such session")
-	// ErrExists is returned when a session cannot be restored because one of
-	// its id is there.
+	// ErrExists is returned by a move if the target folder contains a session
+	// with the same ID or file name.
 	ErrExists = errors.New("session exists")
-	// ErrAmbiguous is returned when two files claim one id.
+	// ErrAmbiguous is returned if two files have one ID.
 	ErrAmbiguous = errors.New("id of several files")
-	// ErrFormat is returned when a file is not a session file or has a bad line
-	// where none may be.
+	// ErrFormat is returned for a file that is not a session file, and for a bad
+	// line where the rules allow none.
 	ErrFormat = line.ErrFormat
-	// ErrInvalid is returned for what no session file takes: text that is not
-	// UTF-8, a message without a role or over the limit of a line.
+	// ErrInvalid is returned for values that a session file cannot contain: text
+	// that is not UTF-8, a message without a role, or a line over the limit.
 	ErrInvalid = line.ErrInvalid
 	// ErrReadOnly is returned for a write to an imported session.
 	ErrReadOnly = errors.New("the session is read-only")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the session is closed")
-	// ErrNotApplied is returned when a write was refused by the disk and is
-	// certain not to have happened.
+	// ErrNotApplied is returned if a write failed and changed nothing.
 	ErrNotApplied = errors.New("not applied")
-	// ErrUnknown is returned when a write may or may not have reached the
-	// disk. The session takes no more writes until it is opened again, and that
-	// tells.
+	// ErrUnknown is returned if the outcome of a write is unknown. The session is
+	// fail-stop until it is opened again, and recovery determines the outcome.
 	ErrUnknown = errors.New("outcome unknown")
-	// ErrDisplaced is returned when another program removed, replaced or resized
-	// a file of a session: see [DisplacedError].
+	// ErrDisplaced is returned if another program removed, replaced, or resized
+	// a file of a session. See [DisplacedError].
 	ErrDisplaced = errors.New("another program changed the session's files")
-	// ErrStopped is returned, with the first error, by every write after one
-	// whose outcome is unknown. Nothing of the later write was done.
+	// ErrStopped is returned by each write after a write with an unknown outcome,
+	// and wraps the first error. The later write changes nothing.
 	ErrStopped = errors.New("the session stopped taking writes")
 )

@@ -33,7 +33,7 @@ type Log struct {
 	size       int64      // of the file: whole lines
 	synced     bool       // all of them are on the disk
 	stopped    error      // why no more is written
-	unreported bool       // nobody was told that it stopped
+	unreported bool       // the stop is not yet reported
 	closed     bool
 	buf        []byte
 }
@@ -312,7 +312,7 @@ func (l *Log) usable() error {
 	return nil
 }
 
-// stoppedError returns why no more is written.
+// stoppedError returns the error of writes after a stop.
 func (l *Log) stoppedError() error { return fmt.Errorf("%w after an error: %w", ErrStopped, l.stopped) }
 
 // endsTurn tells the messages that SyncTurns makes durable.

@@ -73,9 +73,9 @@ func (d *Dir) cut(before vfs.Holder, ours bool, size int64) bool {
 	return before.Torn || ours && before.Clean != size && (before.Boot != boot || boot == "")
 }
 
-// maybeUnsynced tells whether only the page cache may know what is read of a file of
-// this size: in the boot of a writer that did not end well. A failed sync would
-// show nothing of that (S21).
+// maybeUnsynced reports whether a file of this size may have content that is only
+// in the page cache: its last writer, of this boot, did not end cleanly. A failed
+// sync leaves no other trace (S21).
 func (d *Dir) maybeUnsynced(before vfs.Holder, size int64) bool {
 	boot := d.fs.BootID()
 	same := before.Boot == boot || boot == "" || before.Boot == ""

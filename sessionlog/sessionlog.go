@@ -1,7 +1,7 @@
-// Package sessionlog keeps conversations as append-only files of JSON lines.
+// Package sessionlog stores sessions as append-only files of JSON lines.
 //
-// A [Dir] is a folder of sessions, a [Log] one session open for writing, a
-// [Session] one open for reading. Package search finds messages in all of them.
-// The bytes are those of RFC 0064; FORMAT.md beside this file has every rule.
+// A [Dir] is a folder of sessions. A [Log] is a session open for writing, and a
+// [Session] is a session open for reading. Package search finds messages in all
+// sessions of a folder. FORMAT.md defines the bytes, which are those of RFC 0064.
 // DESIGN.md gives the reasons.
 package sessionlog

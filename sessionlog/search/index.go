@@ -12,12 +12,12 @@ import (
 	"crabmem/sessionlog/internal/feed"
 )
 
-// IndexOptions are those of an [Index]. The zero value is ready to use.
+// IndexOptions are the options of an [Index]. The zero value is ready to use.
 type IndexOptions struct {
-	// Analyzer is the rule that turns text into terms.
+	// Analyzer turns text into terms.
 	Analyzer analysis.Analyzer
-	// Tools has the results and the arguments of tool calls indexed and shown.
-	// They hold what agents read: files, environments, secrets.
+	// Tools also indexes and shows the results and arguments of tool calls. They
+	// contain the files, environments, and secrets that agents read.
 	Tools bool
 }
 

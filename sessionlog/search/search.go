@@ -26,7 +26,7 @@ const (
 	maxQuery      = 64 << 10 // bytes
 )
 
-// Query is what to search for. Where nothing is said everything passes.
+// Query is a search. An empty filter passes all documents.
 type Query struct {
 	Text  string // its first 64 KiB
 	Limit int    // hits, at most 20; 0 is 5
@@ -50,10 +50,10 @@ type Query struct {
 	Bare bool
 }
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
-	// Total is how many match and pass the filters, Searched how many pass the
-	// filters: messages, summaries and sessions.
+	// Searched is the number of messages, summaries, and sessions that pass the
+	// filters. Total is the number of them that match.
 	Total    int   `json:"total"`
 	Searched int   `json:"searched"`
 	Hits     []Hit `json:"hits"` // best first; of equals the newest
@@ -79,7 +79,7 @@ type Hit struct {
 	Window  []Windowed `json:"window"`
 }
 
-// Windowed is a message around a hit.
+// Windowed is a message in the window of a hit.
 type Windowed struct {
 	Line int64  `json:"line"`
 	Role string `json:"role"`
@@ -115,7 +115,7 @@ func (x *Index) Search(q Query) (*Result, error) {
 	return r, nil
 }
 
-// bound puts the query's numbers within their bounds.
+// bound limits the numbers and texts of the query.
 func (q *Query) bound() {
 	if q.Limit <= 0 {
 		q.Limit = defaultHits

@@ -130,8 +130,8 @@ func (s *BackScanner) room() int {
 	return long
 }
 
-// unreadBytes is ahead in the other direction: how many bytes of the line that ends
-// at hi are not read yet, or more than it may have.
+// unreadBytes returns how many bytes of the line that ends at hi are not read yet,
+// or a number above the limit of a line.
 func (s *BackScanner) unreadBytes() int {
 	b := make([]byte, s.chunk)
 	most := s.limit - int64(s.hi-s.lo) + 1

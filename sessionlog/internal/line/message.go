@@ -21,9 +21,9 @@ type Message struct {
 	ToolCallID       string // of the call that a tool's message answers
 	ToolCalls        []ToolCall
 
-	// Sender is who a user message came from. It is never written.
+	// Sender is the sender of a user message. It is never written.
 	Sender string
-	// Injected marks what was put in for one run: it is never written.
+	// Injected marks a message for one run. It is never written.
 	Injected bool
 }
 
@@ -34,32 +34,31 @@ type ToolCall struct {
 	Function Function
 }
 
-// Function is what a tool call calls.
+// Function is the function that a tool call calls.
 type Function struct {
 	Name      string
 	Arguments string // JSON text
 }
 
-// Meta is what a session says of itself.
+// Meta describes a session.
 type Meta struct {
 	Agent      string
 	CreatedBy  string
 	CreatedAt  string // RFC 3339; any string in a file of another program
 	Title      string
 	UptimeSecs uint64
-	// Source is where an imported session came from. Such a session is never
-	// written to again.
+	// Source identifies the origin of an imported session. Such a session is
+	// read-only.
 	Source string
 }
 
-// Created returns CreatedAt as a time; false when it is none.
+// Created returns CreatedAt as a time, and false if it is not a time.
 func (m *Meta) Created() (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339Nano, m.CreatedAt)
 	return t, err == nil
 }
 
-// Timestamp writes a time as created_at holds it: UTC, with 0, 3, 6 or 9
-// decimals.
+// Timestamp formats a time for created_at: in UTC, with 0, 3, 6, or 9 decimals.
 func Timestamp(t time.Time) string {
 	t = t.UTC()
 	layout := "2006-01-02T15:04:05.000000000-07:00"

@@ -19,7 +19,7 @@ import (
 // CPU time is left.
 func names(t *measure.Limits, path string, _ int) error {
 	fsys := &knownFS{infos: map[string]fs.FileInfo{}}
-	s, err := crmem.Open(filepath.Join(filepath.Dir(path), "names.db"), &crmem.Options{FS: fsys, LogLimit: 1 << 40, FoldOnClose: crmem.FoldNever})
+	s, err := crmem.Open(filepath.Join(filepath.Dir(path), "names.db"), &crmem.Options{FS: fsys, LogLimit: 1 << 40, CheckpointOnClose: crmem.CheckpointNever})
 	if err != nil {
 		return err
 	}

@@ -147,7 +147,7 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 	tail := int64(len(v.log)) - v.scan.End
 	switch v.scan.Verdict {
 	case format.Corrupt:
-		add("rot", path+walSuffix, v.scan.Bad, tail, v.rotten(path), "crabmem repair keeps what stands before and sets the rest aside")
+		add("rot", path+walSuffix, v.scan.Bad, tail, v.corrupt(path), "crabmem repair keeps what stands before and sets the rest aside")
 	case format.TornTail:
 		add(Torn, path+walSuffix, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
 			path+walSuffix, v.scan.Bad, tail, v.scan.Why), "nothing is lost; the next write cuts them off and keeps a copy")
@@ -188,7 +188,7 @@ func (v *files) addOthers(fsys vfs.FS, path, link string, maxBytes int64, add fu
 	}
 	text, err := vfs.ReadFile(fsys, path+lockSuffix, 1<<16)
 	if err == nil {
-		warning, err := v.checkSalt(path, vfs.ParseHolder(string(text)), fsys.BootID())
+		warning, err := v.checkSalt(path, vfs.ParseLockHolder(string(text)), fsys.BootID())
 		if err == nil && warning != "" && v.scan == nil {
 			err = fmt.Errorf("%w: %s", ErrForeign, warning)
 		}
@@ -213,8 +213,8 @@ func (v *files) addForeign(path string, add func(string, string, int64, int64, e
 	add("foreign", path, 0, int64(v.dig.Len), err, remedy)
 }
 
-// rotten is the refusal of a log that is damaged before its end.
-func (v *files) rotten(path string) error {
+// corrupt is the refusal of a log that is damaged before its end.
+func (v *files) corrupt(path string) error {
 	return &FormatError{Path: path + walSuffix, Offset: v.scan.Bad, Entry: -1, Field: "frame",
 		Msg: v.scan.Why + ": a later frame says that this was synced, so it is damage and not a crash"}
 }

@@ -57,22 +57,22 @@ func (s *Store) checkpoint() error {
 		s.wmu.Unlock()
 		<-s.token
 		// Another checkpoint, of an earlier cut, may have come between.
-		if err != nil || covered || s.stopping() {
+		if err != nil || covered || s.isStopped() {
 			return err
 		}
 	}
 }
 
-// stopping reports whether the store takes no more writes.
-func (s *Store) stopping() bool {
+// isStopped reports whether the store takes no more writes.
+func (s *Store) isStopped() bool {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	return s.stopped != nil
 }
 
-// fold is checkpoint with writers waiting. Caller holds the token and wmu, or
+// checkpointLocked is checkpoint with writers waiting. Caller holds the token and wmu, or
 // has the store for itself.
-func (s *Store) fold() error {
+func (s *Store) checkpointLocked() error {
 	c := s.cut()
 	if c == nil {
 		return nil
@@ -81,7 +81,7 @@ func (s *Store) fold() error {
 	return s.install(c, p, dig, err)
 }
 
-func (s *Store) foldInBackground() {
+func (s *Store) checkpointInBackground() {
 	err := s.checkpoint()
 	if err != nil {
 		s.warn("checkpoint: %v", err)
@@ -89,9 +89,9 @@ func (s *Store) foldInBackground() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	s.busy = false
-	s.foldAt = 0
+	s.checkpointAt = 0
 	if err != nil {
-		s.foldAt = s.w.End + minLogLimit // not again at once
+		s.checkpointAt = s.w.End + minLogLimit // not again at once
 	}
 }
 
@@ -102,7 +102,7 @@ func (s *Store) logLimit() int64 {
 	if limit == 0 {
 		limit = max(minLogLimit, s.dbStat.size()/4)
 	}
-	return max(limit, s.foldAt)
+	return max(limit, s.checkpointAt)
 }
 
 // cut is the state that a checkpoint writes: operations up to seq.

@@ -21,7 +21,7 @@ func TestLogKeepsRoomForCheckpoint(t *testing.T) {
 	accepted := 0
 	for _, room := range []int64{0, 55, 56, 79, 80, 4096} {
 		m := vfs.NewMem()
-		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, FoldOnClose: FoldNever}
+		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever}
 		s := opened(t, "/m.db", o, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		before := s.Stats().LogBytes
@@ -79,7 +79,7 @@ func TestCheckpointReadsBack(t *testing.T) {
 	for _, op := range []string{"write", "read"} {
 		t.Run(op, func(t *testing.T) {
 			m := vfs.NewMem()
-			s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 			noErr(t, s.Apply(Add{Name: "a", Content: "acknowledged"}))
 			hits := 0
 			m.Hook = func(c vfs.Call) error {
@@ -110,7 +110,7 @@ func TestCheckpointReadsBack(t *testing.T) {
 // the last is reported and never truncated as a torn tail.
 func TestCopiedRecordsArePromised(t *testing.T) {
 	m := vfs.NewMem()
-	o := &Options{FS: m, FoldOnClose: FoldNever}
+	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "first"}))
 	const copies = 4
@@ -148,8 +148,8 @@ func TestCopiedRecordsArePromised(t *testing.T) {
 	}
 }
 
-// TestFoldAutoLimits closes stores around both limits of FoldAuto.
-func TestFoldAutoLimits(t *testing.T) {
+// TestCheckpointAutoLimits closes stores around both limits of CheckpointAuto.
+func TestCheckpointAutoLimits(t *testing.T) {
 	for _, c := range []struct {
 		what     string
 		snapshot int // bytes of content
@@ -158,12 +158,12 @@ func TestFoldAutoLimits(t *testing.T) {
 	}{
 		{"small snapshot, short log", 1 << 10, 10, true},
 		{"small snapshot, long log", 1 << 10, 1 << 20, true},
-		{"large snapshot, short log", foldSmall + foldSmall/2, 10, false},
-		{"large snapshot, log of a fifth", foldSmall + foldSmall/2, (foldSmall + foldSmall/2) / 5, false},
-		{"large snapshot, log of a third", foldSmall + foldSmall/2, (foldSmall + foldSmall/2) / 3, true},
+		{"large snapshot, short log", smallSnapshot + smallSnapshot/2, 10, false},
+		{"large snapshot, log of a fifth", smallSnapshot + smallSnapshot/2, (smallSnapshot + smallSnapshot/2) / 5, false},
+		{"large snapshot, log of a third", smallSnapshot + smallSnapshot/2, (smallSnapshot + smallSnapshot/2) / 3, true},
 	} {
 		path := filepath.Join(t.TempDir(), "m.db")
-		s := opened(t, path, &Options{FoldOnClose: FoldAuto}, 0)
+		s := opened(t, path, &Options{CheckpointOnClose: CheckpointAuto}, 0)
 		noErr(t, s.Apply(Add{Name: "snapshot", Content: strings.Repeat("x", c.snapshot)}))
 		noErr(t, s.Checkpoint())
 		noErr(t, s.Apply(Add{Name: "log", Content: strings.Repeat("y", c.log)}))

@@ -82,7 +82,7 @@ func TestCheckReadsValidStoreOnce(t *testing.T) {
 func TestCheckReturnsSystemErrors(t *testing.T) {
 	for _, name := range []string{"/m.db", "/m.db-wal"} {
 		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		noErr(t, s.Close())
 		m.Hook = func(c vfs.Call) error {

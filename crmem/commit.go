@@ -259,13 +259,13 @@ func (s *Store) commit() {
 		s.written = &group{buf: g.buf, names: g.names, effects: g.effects}
 	}
 	if s.opts.Literal && s.path != "" {
-		if err := s.fold(); err != nil {
+		if err := s.checkpointLocked(); err != nil {
 			s.warn("checkpoint: %v", err) // the operation is durable in the log
 		}
 	}
 	if s.path != "" && !s.closed && !s.busy && s.w.End > s.logLimit() {
 		s.busy = true
-		s.bg.Go(s.foldInBackground) // Close waits for it
+		s.bg.Go(s.checkpointInBackground) // Close waits for it
 	}
 	s.wmu.Unlock()
 	close(g.done)

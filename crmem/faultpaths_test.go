@@ -41,7 +41,7 @@ func hasTemps(t *testing.T, m *vfs.Mem) bool {
 // the checkpoint must copy. The checkpoint fails and keeps their file.
 func TestCheckpointOfUnreadableLog(t *testing.T) {
 	m := vfs.NewMem()
-	o := &Options{FS: m, FoldOnClose: FoldNever}
+	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "before"}))
 	corrupt := false
@@ -79,7 +79,7 @@ func TestCheckpointOfUnreadableLog(t *testing.T) {
 func TestFailedCheckpointRemovesItsFile(t *testing.T) {
 	for _, op := range []string{"write", "sync", "read"} {
 		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		m.Hook = func(c vfs.Call) error {
 			if c.Op == op && strings.HasPrefix(c.Name, "/.m.db") {

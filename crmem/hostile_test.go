@@ -704,7 +704,7 @@ func hostileGrowing(t *testing.T) {
 		_, err := io.WriteString(f, "and more")
 		return err
 	})
-	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, FoldOnClose: crmem.FoldNever})
+	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever})
 	m.Hook = nil
 	if err != nil {
 		if !errors.Is(err, crmem.ErrFormat) {

@@ -97,7 +97,7 @@ func (s *Store) restart(change func()) error {
 		return err
 	}
 	s.restage()
-	if err := s.fold(); err != nil {
+	if err := s.checkpointLocked(); err != nil {
 		return err
 	}
 	if err := s.markDirty(); err != nil {

@@ -15,7 +15,7 @@ func TestInspectFrameFields(t *testing.T) {
 		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
 	} {
 		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, LogVersion: version, FoldOnClose: FoldNever}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, LogVersion: version, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "name", Content: "text!"}))
 		noErr(t, s.Close())
 		var got []string

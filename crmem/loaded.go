@@ -43,22 +43,22 @@ func (t *table) loadedFrom(files ...[]byte) {
 	}
 }
 
-// dropped takes note that a record is none of the table's any more.
-func (t *table) dropped(r format.Record) {
+// releaseRecord takes note that a record is none of the table's any more.
+func (t *table) releaseRecord(r format.Record) {
 	for i := range t.loaded {
 		l := &t.loaded[i]
 		if !l.has(r) {
 			continue
 		}
 		if l.left -= int64(len(r)); l.left < int64(l.to-l.from)/keepLoaded {
-			t.letGo(i)
+			t.copyRecords(i)
 		}
 		return
 	}
 }
 
-// letGo copies the records that are pieces of a file.
-func (t *table) letGo(i int) {
+// copyRecords copies the records that are pieces of a file.
+func (t *table) copyRecords(i int) {
 	l := t.loaded[i]
 	for k := range t.recs {
 		if r := &t.recs[k]; r.enc != "" && l.has(r.enc) {

@@ -9,7 +9,7 @@ import (
 
 // acquire takes the lock, waiting up to Options.LockWait. It returns what the
 // holder before left in the file; fresh when there was none.
-func (s *Store) acquire() (before vfs.Holder, fresh bool, err error) {
+func (s *Store) acquire() (before vfs.LockHolder, fresh bool, err error) {
 	s.lock, err = vfs.Acquire(s.fs, s.path+lockSuffix, s.opts.LockWait)
 	if err != nil {
 		return before, false, err
@@ -21,8 +21,8 @@ func (s *Store) acquire() (before vfs.Holder, fresh bool, err error) {
 	if err != nil {
 		return before, false, errors.Join(err, s.unlock())
 	}
-	before = vfs.ParseHolder(text)
-	s.holder = vfs.Holder{PID: os.Getpid(), Boot: s.fs.BootID(), Command: s.opts.Command, Socket: s.opts.Socket, Clean: before.Clean, Logs: before.Logs}
+	before = vfs.ParseLockHolder(text)
+	s.holder = vfs.LockHolder{PID: os.Getpid(), Boot: s.fs.BootID(), Command: s.opts.Command, Socket: s.opts.Socket, Clean: before.Clean, Logs: before.Logs}
 	if before.Boot != s.holder.Boot {
 		s.holder.Clean, s.holder.Logs = -1, nil
 	}

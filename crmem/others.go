@@ -207,7 +207,7 @@ func (v *files) checkIdentity(path string) error {
 // checkSalt compares the log with what the last holder of the lock wrote about
 // it (FORMAT.md, V10). It returns ErrForeign for another log of this boot, and
 // otherwise a warning or "".
-func (v *files) checkSalt(path string, before vfs.Holder, boot string) (warning string, err error) {
+func (v *files) checkSalt(path string, before vfs.LockHolder, boot string) (warning string, err error) {
 	sameBoot := before.Boot != "" && before.Boot == boot
 	hadOps := before.Clean < 0 || before.Clean > format.LogHeaderSize // or may have had
 	switch {
@@ -236,7 +236,7 @@ func (s *Store) warnAbsent() {
 	if _, err := s.fs.Lstat(s.path); err == nil {
 		return // created meanwhile
 	}
-	h := vfs.ParseHolder(string(text))
+	h := vfs.ParseLockHolder(string(text))
 	if boot := s.fs.BootID(); boot != "" && h.Boot == boot && len(h.Logs) > 0 {
 		s.warn("%s and its log are missing, and process %d used them last", s.path, h.PID)
 	} else if _, err := s.fs.Lstat(s.path + idSuffix); err == nil {

@@ -243,7 +243,7 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 
 // recover reads the files as their writer, and mends what a crash leaves.
 // Caller holds the lock. before is the lock file's text, fresh when it was new.
-func (s *Store) recover(before vfs.Holder, fresh bool) error {
+func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 	if err := s.oneName(); err != nil {
 		return err
 	}
@@ -334,10 +334,10 @@ func (s *Store) recover(before vfs.Holder, fresh bool) error {
 // judge compares the files with the names, numbers and copies that other
 // processes left (FORMAT.md, V4 and V9 to V13). It returns an error if the
 // store must not be written.
-func (s *Store) judge(v *files, before vfs.Holder) error {
+func (s *Store) judge(v *files, before vfs.LockHolder) error {
 	s.warnOwn(v.own)
 	if v.scan != nil && v.scan.Verdict == format.Corrupt {
-		return fmt.Errorf("%w; reading shows what stands before; crabmem repair sets the rest aside", v.rotten(s.path))
+		return fmt.Errorf("%w; reading shows what stands before; crabmem repair sets the rest aside", v.corrupt(s.path))
 	}
 	if err := v.checkIdentity(s.path); err != nil {
 		return err
@@ -443,7 +443,7 @@ func (s *Store) rewrite(v *files) error {
 		return err
 	}
 	s.distrust = true
-	return s.fold()
+	return s.checkpointLocked()
 }
 
 // rewriteSnapshot is rewrite of a snapshot that no log extends yet: the same

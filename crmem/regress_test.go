@@ -43,7 +43,7 @@ func opened(t *testing.T, path string, o *Options, want int) *Store {
 // Add of the same batch was given.
 func TestRestoreOfAnAddedID(t *testing.T) {
 	m := vfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "b"}, Restore{Entry{ID: 1, Name: "c"}}))
 	noErr(t, s.Close())
 	opened(t, "/m.db", &Options{FS: m}, 2)
@@ -141,7 +141,7 @@ func TestAdopt(t *testing.T) {
 func TestAdoptOfDamage(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
-	other := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	other := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, other.Apply(Add{Name: "a"}))
 	noErr(t, other.Checkpoint())
 	noErr(t, other.Apply(Add{Name: "b"}))
@@ -163,7 +163,7 @@ func TestAdoptOfDamage(t *testing.T) {
 // that Open refuses to read.
 func TestBatchBeyondTheLog(t *testing.T) {
 	m := vfs.NewMem()
-	o := &Options{FS: m, MaxBytes: MaxContent + 1<<10, LogLimit: 1 << 30, FoldOnClose: FoldNever}
+	o := &Options{FS: m, MaxBytes: MaxContent + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	content := strings.Repeat("x", MaxContent)
 	batch := []Op{Add{Name: "a"}}
@@ -196,7 +196,7 @@ func TestSnapshotOfAnother(t *testing.T) {
 		noErr(t, err)
 		noErr(t, writeAll(f, b))
 		noErr(t, f.Close())
-		s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 1)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
 		noErr(t, s.Apply(Add{Name: "b"}))
 		opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
 
@@ -219,7 +219,7 @@ func TestSnapshotOfAnother(t *testing.T) {
 			t.Error(err)
 		}
 		m = m.Kill()
-		s = opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 1)
+		s = opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
 		noErr(t, s.Apply(Add{Name: "b"}))
 		opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
 	}
@@ -297,7 +297,7 @@ func TestFirstWriteAfterAnother(t *testing.T) {
 // extends.
 func TestRepairOfAMissingSnapshot(t *testing.T) {
 	m := vfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Checkpoint())
 	b, err := vfs.ReadFile(m, "/m.db", 1<<20)
@@ -438,7 +438,7 @@ func TestCheckpointAfterAFailure(t *testing.T) {
 // file is touched after Close, when the lock is another's.
 func TestCloseWaitsForCheckpoint(t *testing.T) {
 	m := vfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	closed := make(chan error, 1)
 	m.Hook = func(c vfs.Call) error {
@@ -546,7 +546,7 @@ func TestLongCommand(t *testing.T) {
 // terabytes and a directory where the copy of the torn bytes would go.
 func TestQuarantineNamesTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.db")
-	s := opened(t, path, &Options{FoldOnClose: FoldNever}, 0)
+	s := opened(t, path, &Options{CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
 	wal, err := os.ReadFile(path + walSuffix)
@@ -578,7 +578,7 @@ func TestImportInDescendingOrder(t *testing.T) {
 	}
 	ops = append(ops, Update{Name: "4", Content: "four"}, Add{Name: "new"})
 	m := vfs.NewMem()
-	o := &Options{FS: m, FoldOnClose: FoldNever}
+	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	check := func() {
 		t.Helper()
@@ -642,7 +642,7 @@ func TestFirstOpenDuringCreate(t *testing.T) {
 				return nil
 			}
 			m.Hook = nil
-			s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 			noErr(t, s.Apply(Add{Name: "a"}))
 			noErr(t, s.Close())
 			return nil
@@ -670,7 +670,7 @@ func TestForgottenIsLetGo(t *testing.T) {
 	for _, from := range []string{"snapshot", "log", "RAM"} {
 		t.Run(from, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "memory.db")
-			o := &Options{LogLimit: 1 << 40, FoldOnClose: FoldNever}
+			o := &Options{LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever}
 			s, err := Open(path, o)
 			noErr(t, err)
 			defer func() { noErr(t, s.Close()) }()

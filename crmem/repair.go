@@ -302,7 +302,7 @@ func (r *repair) write(v *files, end int64) error {
 	}
 	r.distrust = true
 	r.rep.Entries = r.t.live
-	return r.fold()
+	return r.checkpointLocked()
 }
 
 // dropLog sets the whole log aside and takes the snapshot as it is.

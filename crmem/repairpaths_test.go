@@ -31,7 +31,7 @@ func TestRepairOfLockedStore(t *testing.T) {
 func tornStore(t *testing.T) (*vfs.Mem, int64) {
 	t.Helper()
 	m := vfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Apply(Add{Name: "b"}))
 	noErr(t, s.Close())
@@ -138,7 +138,7 @@ func TestRecoveredSnapshotMode(t *testing.T) {
 	m := vfs.NewMem()
 	db := encodedStore(t, 2, "a")
 	m.WriteFile("/m.db", db, 0o644)
-	m.WriteFile("/m.db-lock", []byte((&vfs.Holder{PID: 1, Boot: m.BootID(), Clean: -1}).Text()), 0o600)
+	m.WriteFile("/m.db-lock", []byte((&vfs.LockHolder{PID: 1, Boot: m.BootID(), Clean: -1}).Text()), 0o600)
 	s := opened(t, "/m.db", &Options{FS: m}, 1)
 	fi, err := m.Lstat("/m.db")
 	noErr(t, err)
@@ -152,7 +152,7 @@ func TestRecoveredSnapshotMode(t *testing.T) {
 // creates.
 func TestFilesOfStoreArePrivate(t *testing.T) {
 	m := vfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, FoldOnClose: FoldNever}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Checkpoint())
 	noErr(t, s.Apply(Add{Name: "b"}))

@@ -27,13 +27,13 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Fold says what Close does with the log.
-type Fold uint8
+// CheckpointMode says what Close does with the log.
+type CheckpointMode uint8
 
 const (
-	FoldAlways Fold = iota // into the snapshot, so that the file holds everything
-	FoldAuto               // when that is cheap: a snapshot up to 1 MiB, or a log over a quarter of it
-	FoldNever
+	CheckpointAlways CheckpointMode = iota // into the snapshot, so that the file holds everything
+	CheckpointAuto                         // when that is cheap: a snapshot up to 1 MiB, or a log over a quarter of it
+	CheckpointNever
 )
 
 // Options are how a store is opened. The zero value is the default.
@@ -66,8 +66,8 @@ type Options struct {
 	// LogVersion is the version of the logs that checkpoints begin: 2, or 1
 	// for programs that know only that. 0: 2.
 	LogVersion int
-	// FoldOnClose is what Close does with the log.
-	FoldOnClose Fold
+	// CheckpointOnClose is what Close does with the log.
+	CheckpointOnClose CheckpointMode
 
 	// Warn is told, a line each, what was repaired or found odd. nil: nobody.
 	Warn func(string)
@@ -87,7 +87,7 @@ const (
 const (
 	defaultMaxBytes = 1 << 30
 	minLogLimit     = 4 << 20
-	foldSmall       = 1 << 20
+	smallSnapshot   = 1 << 20
 )
 
 // Store is an open store. It is safe for concurrent use; readers never wait
@@ -123,7 +123,7 @@ type Store struct {
 
 	lock     vfs.Locked
 	lockInfo fs.FileInfo // of the locked file
-	holder   vfs.Holder
+	holder   vfs.LockHolder
 	dirty    bool      // the lock file says so
 	id       format.ID // zero until the first write
 	idSaved  bool      // the identity file has it
@@ -146,11 +146,11 @@ type Store struct {
 	sizes  sync.Mutex
 	onDisk Stats
 
-	bg     sync.WaitGroup // background checkpoint and index build
-	busy   bool           // a background checkpoint runs; under wmu
-	foldAt int64          // after one that failed: not before the log is this long; under wmu
-	ctx    context.Context
-	stop   context.CancelFunc // ends the index build
+	bg           sync.WaitGroup // background checkpoint and index build
+	busy         bool           // a background checkpoint runs; under wmu
+	checkpointAt int64          // after one that failed: not before the log is this long; under wmu
+	ctx          context.Context
+	stop         context.CancelFunc // ends the index build
 }
 
 func newStore(o *Options) *Store {
@@ -442,7 +442,7 @@ func (s *Store) Close() error {
 	s.commit()
 	<-s.token
 	var err error
-	if s.foldOnClose() {
+	if s.checkpointsOnClose() {
 		if err = s.checkpoint(); err != nil {
 			err = fmt.Errorf("checkpoint on close: %w", err)
 		}
@@ -489,17 +489,17 @@ func (s *Store) lastCheck(err error) error {
 	return err
 }
 
-func (s *Store) foldOnClose() bool {
+func (s *Store) checkpointsOnClose() bool {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if s.ops == 0 || s.log == nil || s.stopped != nil {
 		return false
 	}
-	switch s.opts.FoldOnClose {
-	case FoldAlways:
+	switch s.opts.CheckpointOnClose {
+	case CheckpointAlways:
 		return true
-	case FoldAuto:
-		return s.dbStat.size() <= foldSmall || s.w.End > s.dbStat.size()/4
+	case CheckpointAuto:
+		return s.dbStat.size() <= smallSnapshot || s.w.End > s.dbStat.size()/4
 	}
 	return false
 }

@@ -91,7 +91,7 @@ func TestOps(t *testing.T) {
 		{"no id above", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: math.MaxUint64, Name: "k"}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 	}
 	variants := map[string]*crmem.Options{
-		"log": {}, "literal": {Literal: true}, "small log": {LogLimit: 1}, "reopened": {FoldOnClose: crmem.FoldNever},
+		"log": {}, "literal": {Literal: true}, "small log": {LogLimit: 1}, "reopened": {CheckpointOnClose: crmem.CheckpointNever},
 	}
 	for _, v := range slices.Sorted(maps.Keys(variants)) {
 		t.Run(v, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestGetByAlias(t *testing.T) {
 // finds every acknowledged entry, now and after a reopen.
 func TestManyWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
-	o := &crmem.Options{LogLimit: 8 << 10, FoldOnClose: crmem.FoldNever}
+	o := &crmem.Options{LogLimit: 8 << 10, CheckpointOnClose: crmem.CheckpointNever}
 	s := open(t, path, o)
 	const writers, each = 16, 60
 	var wg sync.WaitGroup
@@ -311,13 +311,13 @@ func TestMissingStore(t *testing.T) {
 	ok(t, os.Rename(path+".gone", path))
 }
 
-func TestFoldOnClose(t *testing.T) {
+func TestCheckpointOnClose(t *testing.T) {
 	for _, c := range []struct {
-		fold crmem.Fold
+		fold crmem.CheckpointMode
 		want int // entries in the file after Close
-	}{{crmem.FoldAlways, 1}, {crmem.FoldAuto, 1}, {crmem.FoldNever, 0}} {
+	}{{crmem.CheckpointAlways, 1}, {crmem.CheckpointAuto, 1}, {crmem.CheckpointNever, 0}} {
 		path := filepath.Join(t.TempDir(), "memory.db")
-		s := open(t, path, &crmem.Options{FoldOnClose: c.fold})
+		s := open(t, path, &crmem.Options{CheckpointOnClose: c.fold})
 		_, err := s.Remember("a", "", nil)
 		ok(t, err)
 		ok(t, s.Close())

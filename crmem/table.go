@@ -158,7 +158,7 @@ func (t *table) append(r format.Record) bool {
 	t.live++
 	t.kinds[r.Kind()]++
 	t.bytes += int64(len(r))
-	t.own(r)
+	t.indexAliases(r)
 	return true
 }
 
@@ -169,11 +169,11 @@ func (t *table) put(r format.Record) {
 	switch {
 	case ok && t.recs[i].enc != "":
 		old := t.recs[i].enc
-		t.disown(old)
+		t.unindexAliases(old)
 		t.bytes += int64(len(r)) - int64(len(old))
 		t.recs[i].enc = r
-		t.own(r)
-		t.dropped(old)
+		t.indexAliases(r)
+		t.releaseRecord(old)
 	case i == len(t.recs):
 		if !t.append(r) {
 			panic("crmem: internal error: put of a taken name")
@@ -197,7 +197,7 @@ func (t *table) put(r format.Record) {
 		} else {
 			t.link(i)
 		}
-		t.own(r)
+		t.indexAliases(r)
 	}
 }
 
@@ -216,13 +216,13 @@ func (t *table) sort() {
 func (t *table) remove(id uint64) {
 	i, _ := t.at(id)
 	r := t.recs[i].enc
-	t.disown(r)
+	t.unindexAliases(r)
 	t.unlink(r.Name())
 	t.live--
 	t.kinds[r.Kind()]--
 	t.bytes -= int64(len(r))
 	t.recs[i].enc = ""
-	t.dropped(r)
+	t.releaseRecord(r)
 	if len(t.recs) > 64 && t.live < len(t.recs)/2 {
 		t.sort()
 		t.recs = slices.DeleteFunc(slices.Clone(t.recs), func(r rec) bool { return r.enc == "" })
@@ -252,7 +252,7 @@ func (t *table) alias(alias string) []uint64 {
 		t.owners = make(map[string]*[]uint64)
 		for _, r := range t.recs {
 			if r.enc != "" {
-				t.own(r.enc)
+				t.indexAliases(r.enc)
 			}
 		}
 	}
@@ -262,7 +262,7 @@ func (t *table) alias(alias string) []uint64 {
 	return nil
 }
 
-func (t *table) own(r format.Record) {
+func (t *table) indexAliases(r format.Record) {
 	if t.owners == nil {
 		return
 	}
@@ -278,7 +278,7 @@ func (t *table) own(r format.Record) {
 	}
 }
 
-func (t *table) disown(r format.Record) {
+func (t *table) unindexAliases(r format.Record) {
 	if t.owners == nil {
 		return
 	}

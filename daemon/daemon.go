@@ -158,7 +158,7 @@ func (d *Daemon) openHome() error {
 	} else if err != nil {
 		return err
 	}
-	return d.lock.SetText(vfs.Holder{PID: os.Getpid(), Boot: d.fs.BootID(), Command: "crabmem daemon", Socket: Socket(d.home)}.Text())
+	return d.lock.SetText(vfs.LockHolder{PID: os.Getpid(), Boot: d.fs.BootID(), Command: "crabmem daemon", Socket: Socket(d.home)}.Text())
 }
 
 func (d *Daemon) openAll() error {

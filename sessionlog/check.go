@@ -112,7 +112,7 @@ func (d *Dir) Repair(id string) (Repaired, error) {
 	return did, err
 }
 
-func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.Holder) (did Repaired, err error) {
+func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.LockHolder) (did Repaired, err error) {
 	f, err := d.fs.Open(d.file(name))
 	if err != nil {
 		return did, err

@@ -181,7 +181,7 @@ func (d *Dir) makeFolder(path string) error {
 
 // acquire takes the lock of a session. It returns what the holder before left
 // in the file; ours when there was a lock file, and so a writer of this kind.
-func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before vfs.Holder, ours bool, err error) {
+func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before vfs.LockHolder, ours bool, err error) {
 	locks := d.folder(locksFolder)
 	if err := d.makeFolder(locks); err != nil {
 		return nil, before, false, err
@@ -209,14 +209,14 @@ func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before 
 	if err != nil {
 		return nil, before, false, errors.Join(err, l.Unlock())
 	}
-	return lock, vfs.ParseHolder(text), ours, nil
+	return lock, vfs.ParseLockHolder(text), ours, nil
 }
 
 func (d *Dir) lockPath(id string) string { return filepath.Join(d.folder(locksFolder), id+".lock") }
 
 // holder is what this process writes into a lock file.
-func (d *Dir) holder(clean int64) vfs.Holder {
-	return vfs.Holder{PID: os.Getpid(), Boot: d.fs.BootID(), Command: d.opts.Command, Socket: d.opts.Socket, Clean: clean}
+func (d *Dir) holder(clean int64) vfs.LockHolder {
+	return vfs.LockHolder{PID: os.Getpid(), Boot: d.fs.BootID(), Command: d.opts.Command, Socket: d.opts.Socket, Clean: clean}
 }
 
 // names returns the session files of the folder, or of its trash, in order of

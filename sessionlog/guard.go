@@ -115,7 +115,7 @@ func (l *Log) check(size int64) error {
 
 // holder is what this process writes into the lock file of an open session
 // whose file may also be one of others.
-func (l *Log) holder(clean int64, others ...fs.FileInfo) vfs.Holder {
+func (l *Log) holder(clean int64, others ...fs.FileInfo) vfs.LockHolder {
 	h := l.dir.holder(clean)
 	h.Inodes = inodes(append(others, l.open.info)...)
 	return h
@@ -134,7 +134,7 @@ func inodes(infos ...fs.FileInfo) []uint64 {
 
 // report compares the file, of size bytes, with what the last writer in this
 // boot left (S29).
-func (l *Log) report(before vfs.Holder, size int64) {
+func (l *Log) report(before vfs.LockHolder, size int64) {
 	path, now := l.dir.file(l.name), inodes(l.open.info)
 	switch {
 	case len(before.Inodes) > 0 && len(now) > 0 && !slices.Contains(before.Inodes, now[0]):
@@ -272,7 +272,7 @@ func (d *Dir) explain(id string, err error) error {
 		return err
 	}
 	text, rerr := vfs.ReadFile(d.fs, d.lockPath(id), 1<<16)
-	h := vfs.ParseHolder(string(text))
+	h := vfs.ParseLockHolder(string(text))
 	if rerr != nil || h.Boot == "" || h.Boot != d.fs.BootID() || d.named(d.folder(trashFolder), id) != "" {
 		return err
 	}

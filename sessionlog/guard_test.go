@@ -358,9 +358,9 @@ func TestKilledReportsNothing(t *testing.T) {
 	if _, err := dirOn(t, m.Kill(), sessionlog.Options{}).Open(displacedID); err == nil || !strings.Contains(err.Error(), "lock file") {
 		t.Errorf("open of a removed session: %v", err)
 	}
-	all := make([]vfs.Fate, len(m.Unsynced()))
+	all := make([]vfs.Outcome, len(m.Unsynced()))
 	for i := range all {
-		all[i] = vfs.Whole
+		all[i] = vfs.Kept
 	}
 	if _, err := dirOn(t, m.Crash(all...), sessionlog.Options{}).Open(displacedID); err == nil || strings.Contains(err.Error(), "lock file") {
 		t.Errorf("open of a removed session in another boot: %v", err)

@@ -71,8 +71,8 @@ func TestImportIsOneFile(t *testing.T) {
 	cuts := 0
 	m.Hook = func(vfs.Call) error {
 		for i := range m.Unsynced() {
-			fates := make([]vfs.Fate, i+1)
-			fates[i] = vfs.Whole
+			fates := make([]vfs.Outcome, i+1)
+			fates[i] = vfs.Kept
 			s, err := dirOn(t, m.Crash(fates...), sessionlog.Options{}).Read("codex_user_1")
 			noErr(t, err)
 			noErr(t, s.Close())
@@ -309,8 +309,8 @@ func TestOneNameAfterRewrite(t *testing.T) {
 	cuts := 0
 	m.Hook = func(vfs.Call) error {
 		for i := range m.Unsynced() {
-			fates := make([]vfs.Fate, i+1)
-			fates[i] = vfs.Whole
+			fates := make([]vfs.Outcome, i+1)
+			fates[i] = vfs.Kept
 			noErr(t, reopen(t, dirOn(t, m.Crash(fates...), sessionlog.Options{}), "crab_user_1").Close())
 			cuts++
 		}

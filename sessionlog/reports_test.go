@@ -103,9 +103,9 @@ func fileChanges(file string, b []byte) []change {
 // folderChanges change names, locks, and files next to the sessions.
 func folderChanges() []change {
 	const lock = "/s/.locks/crab_user_1.lock"
-	state := func(name string, f func(h *vfs.Holder)) change {
+	state := func(name string, f func(h *vfs.LockHolder)) change {
 		return edit(name, lock, func(b []byte) []byte {
-			h := vfs.ParseHolder(string(b))
+			h := vfs.ParseLockHolder(string(b))
 			f(&h)
 			return []byte(h.Text())
 		})
@@ -152,13 +152,13 @@ func folderChanges() []change {
 		act("the folder removed", func(m *vfs.Mem) error { return m.Rename("/s", "/away") }),
 		act("the folder without permissions", func(m *vfs.Mem) error { m.Chmod("/s", 0o500); return nil }),
 		act("the lock held", func(m *vfs.Mem) error { _, err := m.Lock(lock); return err }),
-		state("dirty", func(h *vfs.Holder) { h.Clean = -1 }),
-		state("dirty of another boot", func(h *vfs.Holder) { h.Clean, h.Boot = -1, "other" }),
-		state("dirty without a boot", func(h *vfs.Holder) { h.Clean, h.Boot = -1, "" }),
-		state("torn", func(h *vfs.Holder) { h.Torn = true }),
-		state("clean of another boot", func(h *vfs.Holder) { h.Boot = "other" }),
-		state("of another length", func(h *vfs.Holder) { h.Clean-- }),
-		state("of another file", func(h *vfs.Holder) { h.Inodes = []uint64{1 << 40} }),
+		state("dirty", func(h *vfs.LockHolder) { h.Clean = -1 }),
+		state("dirty of another boot", func(h *vfs.LockHolder) { h.Clean, h.Boot = -1, "other" }),
+		state("dirty without a boot", func(h *vfs.LockHolder) { h.Clean, h.Boot = -1, "" }),
+		state("torn", func(h *vfs.LockHolder) { h.Torn = true }),
+		state("clean of another boot", func(h *vfs.LockHolder) { h.Boot = "other" }),
+		state("of another length", func(h *vfs.LockHolder) { h.Clean-- }),
+		state("of another file", func(h *vfs.LockHolder) { h.Inodes = []uint64{1 << 40} }),
 		edit("cut", lock, func(b []byte) []byte { return b[:len(b)/2] }),
 	}
 	return list
@@ -229,7 +229,7 @@ func TestReportsOfChangedFiles(t *testing.T) {
 	noErr(t, err)
 	dirty := func(m *vfs.Mem) { // the bytes may be those of a power cut
 		const lock = "/s/.locks/crab_user_1.lock"
-		h := vfs.ParseHolder(text(t, m, lock))
+		h := vfs.ParseLockHolder(text(t, m, lock))
 		h.Clean, h.Boot = -1, "other"
 		m.WriteFile(lock, []byte(h.Text()), 0o600)
 	}

@@ -398,7 +398,7 @@ func printFiles(m *vfs.Mem, dir string, w *strings.Builder) {
 			continue
 		}
 		b, err := vfs.ReadFile(m, name, 1<<20)
-		if h := vfs.ParseHolder(string(b)); strings.HasSuffix(name, ".lock") {
+		if h := vfs.ParseLockHolder(string(b)); strings.HasSuffix(name, ".lock") {
 			fmt.Fprintf(w, " %s:%s,%d,%v,%v,%v", name, h.Boot, h.Clean, h.Torn, h.Inodes, err)
 		} else {
 			fmt.Fprintf(w, " %s:%d,%08x,%v", name, len(b), sum(string(b)), err)

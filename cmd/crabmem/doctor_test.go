@@ -214,7 +214,7 @@ func TestDoctor(t *testing.T) {
 			damage(p, "memory.db", 0)
 		}, "store", doctor.Fail, "memory.db", "crabmem "},
 		{"the snapshot is missing and its log has operations", func(p *patient) {
-			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{FoldOnClose: crmem.FoldNever})
+			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 			if err != nil {
 				p.Fatal(err)
 			}

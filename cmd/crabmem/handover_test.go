@@ -394,7 +394,7 @@ func TestHandOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.SetText(vfs.Holder{PID: 4711, Command: "crabmem x", Socket: daemon.Socket(p.home)}.Text()); err != nil {
+		if err := l.SetText(vfs.LockHolder{PID: 4711, Command: "crabmem x", Socket: daemon.Socket(p.home)}.Text()); err != nil {
 			t.Fatal(err)
 		}
 		out, diag, code := other.runs("remember", "a", "of another", "--db", db, "--lock-wait", "100ms")
@@ -402,7 +402,7 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("%d %s%s", code, out, diag)
 		}
 		// A socket where nobody is: started over until the lock is free.
-		if err := l.SetText(vfs.Holder{PID: 4711, Command: "crabmem x", Socket: filepath.Join(other.home, "none.sock")}.Text()); err != nil {
+		if err := l.SetText(vfs.LockHolder{PID: 4711, Command: "crabmem x", Socket: filepath.Join(other.home, "none.sock")}.Text()); err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(200*time.Millisecond, func() { l.Unlock() })

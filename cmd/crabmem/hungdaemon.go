@@ -40,7 +40,7 @@ func (c *app) daemonPID(socket string) int {
 		if err != nil {
 			continue
 		}
-		if h := vfs.ParseHolder(string(b)); c.isLocal(h) {
+		if h := vfs.ParseLockHolder(string(b)); c.isLocal(h) {
 			return h.PID
 		}
 	}
@@ -49,7 +49,7 @@ func (c *app) daemonPID(socket string) int {
 
 // isLocal reports whether the process of a lock runs on this kernel, so that
 // its state can be read.
-func (c *app) isLocal(h vfs.Holder) bool { return h.PID > 0 && h.Boot == c.fs.BootID() }
+func (c *app) isLocal(h vfs.LockHolder) bool { return h.PID > 0 && h.Boot == c.fs.BootID() }
 
 // describeProcess returns the state of a process that does not respond, as a
 // phrase, and the fix. pid may be 0.

@@ -31,7 +31,7 @@ func TestLockWaitBoundsHello(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Unlock()
-			if err := l.SetText(vfs.Holder{PID: 4711, Command: "crabmem daemon", Socket: db + ".sock"}.Text()); err != nil {
+			if err := l.SetText(vfs.LockHolder{PID: 4711, Command: "crabmem daemon", Socket: db + ".sock"}.Text()); err != nil {
 				t.Fatal(err)
 			}
 			var diag bytes.Buffer

@@ -133,7 +133,7 @@ func endDaemon(home string) {
 		l.Unlock()
 		return
 	}
-	if p, err := os.FindProcess(vfs.ParseHolder(string(b)).PID); err == nil && p.Pid > 1 {
+	if p, err := os.FindProcess(vfs.ParseLockHolder(string(b)).PID); err == nil && p.Pid > 1 {
 		p.Kill()
 	}
 	// Its connections may be closed before it is gone.
@@ -374,7 +374,7 @@ func scriptKillDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	lock := filepath.Join(ts.Getenv("HOME"), ".crabtalk", "run", "daemon.lock")
 	b, err := os.ReadFile(lock)
 	ts.Check(err)
-	p, err := os.FindProcess(vfs.ParseHolder(string(b)).PID)
+	p, err := os.FindProcess(vfs.ParseLockHolder(string(b)).PID)
 	ts.Check(err)
 	ts.Check(p.Kill())
 	l, err := vfs.Acquire(vfs.OS{}, lock, gate.Hang) // it has ended when its lock is free

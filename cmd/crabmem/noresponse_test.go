@@ -57,7 +57,7 @@ func dies(t *testing.T, p *place) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.SetText(vfs.Holder{PID: 4711, Command: "crabmem daemon", Socket: socket}.Text()); err != nil {
+	if err := lock.SetText(vfs.LockHolder{PID: 4711, Command: "crabmem daemon", Socket: socket}.Text()); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("unix", socket)

@@ -18,30 +18,30 @@ import (
 // mixtures with torn writes.
 func crashes(r *rand.Rand, m *vfs.Mem, seen map[[32]byte]bool, check func(*vfs.Mem)) {
 	list := m.Unsynced()
-	try := func(fates []vfs.Fate) {
+	try := func(fates []vfs.Outcome) {
 		c := m.Crash(fates...)
 		if h := c.Hash(); !seen[h] {
 			seen[h] = true
 			check(c)
 		}
 	}
-	whole := slices.Repeat([]vfs.Fate{vfs.Whole}, len(list))
+	whole := slices.Repeat([]vfs.Outcome{vfs.Kept}, len(list))
 	try(nil)
 	try(whole)
 	for i := range list {
-		but, alone := slices.Clone(whole), make([]vfs.Fate, len(list))
-		but[i], alone[i] = vfs.Gone, vfs.Whole
+		but, alone := slices.Clone(whole), make([]vfs.Outcome, len(list))
+		but[i], alone[i] = vfs.Lost, vfs.Kept
 		try(but)
 		try(alone)
 	}
 	for range 4 {
-		fates := make([]vfs.Fate, len(list))
+		fates := make([]vfs.Outcome, len(list))
 		for i, c := range list {
-			fates[i] = vfs.Fate(r.IntN(2))
+			fates[i] = vfs.Outcome(r.IntN(2))
 			if c.Op == "write" {
-				fates[i] = []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed, vfs.Garbage, vfs.Cut(1 + r.IntN(max(c.Cuts, 1)))}[r.IntN(5)]
+				fates[i] = []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage, vfs.Cut(1 + r.IntN(max(c.Cuts, 1)))}[r.IntN(5)]
 				if c.Cuts == 0 && fates[i] > vfs.Garbage {
-					fates[i] = vfs.Gone
+					fates[i] = vfs.Lost
 				}
 			}
 		}
@@ -324,7 +324,7 @@ func loadScene(t *testing.T) (*vfs.Mem, *Snapshot) {
 
 // synced is the machine with everything on its disk.
 func synced(m *vfs.Mem) *vfs.Mem {
-	return m.Crash(slices.Repeat([]vfs.Fate{vfs.Whole}, len(m.Unsynced()))...)
+	return m.Crash(slices.Repeat([]vfs.Outcome{vfs.Kept}, len(m.Unsynced()))...)
 }
 
 // contents is what a test of load compares: names and texts.

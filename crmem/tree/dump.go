@@ -215,7 +215,7 @@ func (d *dumper) plan() error {
 		stem := strings.TrimSuffix(path.Base(p), pageExt)
 		buf = appendPage(buf[:0], e, stem)
 		mp := manifestPage{Path: p, Name: e.Name, ID: e.ID, Created: e.CreatedAt, Entry: entryHash(e), Page: pageHash(buf), Size: int64(len(buf))}
-		same, err := d.standing(&mp, e)
+		same, err := d.isCurrent(&mp, e)
 		if err != nil {
 			return err
 		}
@@ -241,9 +241,9 @@ func (d *dumper) plan() error {
 	return d.planRest()
 }
 
-// standing compares what stands at a page's path with the page. True: it is
+// isCurrent compares what stands at a page's path with the page. True: it is
 // the page.
-func (d *dumper) standing(mp *manifestPage, e *crmem.Entry) (bool, error) {
+func (d *dumper) isCurrent(mp *manifestPage, e *crmem.Entry) (bool, error) {
 	f := d.files[mp.Path]
 	if f == nil {
 		return false, nil
@@ -259,7 +259,7 @@ func (d *dumper) standing(mp *manifestPage, e *crmem.Entry) (bool, error) {
 		d.refuse(f.path, known)
 	case hash == mp.Page:
 		return true, nil
-	case known.ours(hash), d.taken(b, e, f, known):
+	case known.writtenByDump(hash), d.taken(b, e, f, known):
 		mp.Old = hash
 	default:
 		d.refuse(f.path, known)
@@ -304,7 +304,7 @@ func (d *dumper) surplus(f *treeFile) error {
 	if err != nil {
 		return err
 	}
-	if hash := pageHash(b); b != nil && known.ours(hash) {
+	if hash := pageHash(b); b != nil && known.writtenByDump(hash) {
 		d.remove = append(d.remove, manifestPage{Path: f.path, Name: known.Name, ID: known.ID, Created: known.Created, Old: hash})
 		d.report.Deleted = append(d.report.Deleted, f.path)
 	} else {

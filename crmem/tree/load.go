@@ -309,7 +309,7 @@ func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 			if err := decide(now); err != nil {
 				return nil, err
 			}
-			if o.Confirm != nil && !report.does(&confirmed) {
+			if o.Confirm != nil && !report.sameChanges(&confirmed) {
 				return nil, errOtherwise
 			}
 			if !plan.differs(now) {
@@ -344,8 +344,8 @@ const maxConfirm = 10
 // errOtherwise ends a replacement that would do what was not confirmed.
 var errOtherwise = errors.New("the store has changed")
 
-// does reports whether a load changes the same entries as another.
-func (r *LoadReport) does(other *LoadReport) bool {
+// sameChanges reports whether a load changes the same entries as another.
+func (r *LoadReport) sameChanges(other *LoadReport) bool {
 	return slices.Equal(r.Added, other.Added) && slices.Equal(r.Changed, other.Changed) && slices.Equal(r.Removed, other.Removed) &&
 		slices.EqualFunc(r.Conflicts, other.Conflicts, func(a, b Conflict) bool { return a.Name == b.Name && a.Store.Equal(b.Store) })
 }

@@ -159,8 +159,8 @@ func (m *manifest) byName() map[string]*manifestPage {
 	return entries
 }
 
-// ours reports whether a page with this hash is one that dump wrote.
-func (p *manifestPage) ours(hash string) bool {
+// writtenByDump reports whether a page with this hash is one that dump wrote.
+func (p *manifestPage) writtenByDump(hash string) bool {
 	return p != nil && (p.Page == hash || p.Old != "" && p.Old == hash)
 }
 

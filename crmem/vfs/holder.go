@@ -13,8 +13,8 @@ import (
 // maxLockText bounds the text of a lock file, in bytes.
 const maxLockText = 1 << 16
 
-// Holder is what a lock file says about who holds, or held, the lock.
-type Holder struct {
+// LockHolder is what a lock file says about who holds, or held, the lock.
+type LockHolder struct {
 	PID     int
 	Boot    string // of the kernel it runs on
 	Command string
@@ -38,7 +38,7 @@ type Holder struct {
 
 // Text is a line a fact. It is never synced: it speaks to the processes of one
 // boot, which share one page cache.
-func (h Holder) Text() string {
+func (h LockHolder) Text() string {
 	state := "dirty"
 	switch {
 	case h.Torn:
@@ -65,10 +65,10 @@ func sumLine(text string) string {
 	return fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE([]byte(text)))
 }
 
-// ParseHolder reads the text of a lock file. One that is not whole counts as
+// ParseLockHolder reads the text of a lock file. One that is not whole counts as
 // torn and of no boot, but who it names is told.
-func ParseHolder(text string) Holder {
-	h := Holder{Clean: -1}
+func ParseLockHolder(text string) LockHolder {
+	h := LockHolder{Clean: -1}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch key {
@@ -107,7 +107,7 @@ func ParseHolder(text string) Holder {
 // LockedError says who holds a lock. It is ErrLocked.
 type LockedError struct {
 	Path   string // of the lock file
-	Holder Holder
+	Holder LockHolder
 }
 
 func (e *LockedError) Error() string {
@@ -132,7 +132,7 @@ func Acquire(fsys FS, name string, wait time.Duration) (Locked, error) {
 		left := time.Until(deadline)
 		if left <= 0 {
 			text, _ := ReadFile(fsys, name, maxLockText) // the message does without
-			return nil, &LockedError{Path: name, Holder: ParseHolder(string(text))}
+			return nil, &LockedError{Path: name, Holder: ParseLockHolder(string(text))}
 		}
 		time.Sleep(min(left, pause/2+rand.N(pause)))
 	}

@@ -22,23 +22,23 @@ func withSum(text string) string {
 func TestHolderText(t *testing.T) {
 	long := strings.Repeat("x", 1<<10)
 	for _, c := range []struct {
-		h    vfs.Holder
+		h    vfs.LockHolder
 		text string
-		want *vfs.Holder // as parsed, if not h
+		want *vfs.LockHolder // as parsed, if not h
 	}{
-		{h: vfs.Holder{PID: 7, Boot: "b", Command: "c d", Socket: "/s", Clean: -1}, text: "pid 7\nboot b\ncommand c d\nsocket /s\nstate dirty\n"},
-		{h: vfs.Holder{PID: 7, Boot: "b", Clean: 0}, text: "pid 7\nboot b\ncommand \nsocket \nstate clean 0\n"},
-		{h: vfs.Holder{Boot: "b", Clean: 1 << 40}, text: "pid 0\nboot b\ncommand \nsocket \nstate clean 1099511627776\n"},
-		{h: vfs.Holder{Boot: "b", Clean: -1, Torn: true}, text: "pid 0\nboot b\ncommand \nsocket \nstate torn\n"},
-		{h: vfs.Holder{Boot: "b", Clean: 5, Torn: true}, text: "pid 0\nboot b\ncommand \nsocket \nstate torn\n",
-			want: &vfs.Holder{Boot: "b", Clean: -1, Torn: true}},
-		{h: vfs.Holder{Command: "a\nstate clean 9\r\nb", Socket: "/s\npid 1\r", Clean: -1},
+		{h: vfs.LockHolder{PID: 7, Boot: "b", Command: "c d", Socket: "/s", Clean: -1}, text: "pid 7\nboot b\ncommand c d\nsocket /s\nstate dirty\n"},
+		{h: vfs.LockHolder{PID: 7, Boot: "b", Clean: 0}, text: "pid 7\nboot b\ncommand \nsocket \nstate clean 0\n"},
+		{h: vfs.LockHolder{Boot: "b", Clean: 1 << 40}, text: "pid 0\nboot b\ncommand \nsocket \nstate clean 1099511627776\n"},
+		{h: vfs.LockHolder{Boot: "b", Clean: -1, Torn: true}, text: "pid 0\nboot b\ncommand \nsocket \nstate torn\n"},
+		{h: vfs.LockHolder{Boot: "b", Clean: 5, Torn: true}, text: "pid 0\nboot b\ncommand \nsocket \nstate torn\n",
+			want: &vfs.LockHolder{Boot: "b", Clean: -1, Torn: true}},
+		{h: vfs.LockHolder{Command: "a\nstate clean 9\r\nb", Socket: "/s\npid 1\r", Clean: -1},
 			text: "pid 0\nboot \ncommand a state clean 9  b\nsocket /s pid 1 \nstate dirty\n",
-			want: &vfs.Holder{Command: "a state clean 9  b", Socket: "/s pid 1 ", Clean: -1}},
-		{h: vfs.Holder{Command: long, Clean: -1}, text: "pid 0\nboot \ncommand " + long + "\nsocket \nstate dirty\n"},
-		{h: vfs.Holder{Command: long + "y", Clean: -1}, text: "pid 0\nboot \ncommand " + long + "\nsocket \nstate dirty\n",
-			want: &vfs.Holder{Command: long, Clean: -1}},
-		{h: vfs.Holder{Clean: 9, Logs: []uint64{1, 0xfedcba9876543210}},
+			want: &vfs.LockHolder{Command: "a state clean 9  b", Socket: "/s pid 1 ", Clean: -1}},
+		{h: vfs.LockHolder{Command: long, Clean: -1}, text: "pid 0\nboot \ncommand " + long + "\nsocket \nstate dirty\n"},
+		{h: vfs.LockHolder{Command: long + "y", Clean: -1}, text: "pid 0\nboot \ncommand " + long + "\nsocket \nstate dirty\n",
+			want: &vfs.LockHolder{Command: long, Clean: -1}},
+		{h: vfs.LockHolder{Clean: 9, Logs: []uint64{1, 0xfedcba9876543210}},
 			text: "pid 0\nboot \ncommand \nsocket \nstate clean 9\nlog 0000000000000001\nlog fedcba9876543210\n"},
 	} {
 		if c.want == nil {
@@ -48,14 +48,14 @@ func TestHolderText(t *testing.T) {
 		if text != withSum(c.text) {
 			t.Errorf("%+v: text %q, want %q", c.h, text, withSum(c.text))
 		}
-		if got := vfs.ParseHolder(text); !reflect.DeepEqual(got, *c.want) {
+		if got := vfs.ParseLockHolder(text); !reflect.DeepEqual(got, *c.want) {
 			t.Errorf("%q: parsed %+v, want %+v", text, got, *c.want)
 		}
 	}
 }
 
 func TestParseHolderStates(t *testing.T) {
-	for text, want := range map[string]vfs.Holder{
+	for text, want := range map[string]vfs.LockHolder{
 		"":                                    {Clean: -1},
 		withSum(""):                           {Clean: -1},
 		withSum("state clean -1\nboot b\n"):   {Boot: "b", Clean: -1},
@@ -67,7 +67,7 @@ func TestParseHolderStates(t *testing.T) {
 		"sum":                                 {Clean: -1, Torn: true},
 		"pid 7\n":                             {PID: 7, Clean: -1, Torn: true},
 	} {
-		if got := vfs.ParseHolder(text); !reflect.DeepEqual(got, want) {
+		if got := vfs.ParseLockHolder(text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: parsed %+v, want %+v", text, got, want)
 		}
 	}
@@ -76,10 +76,10 @@ func TestParseHolderStates(t *testing.T) {
 // TestParseHolderDamaged changes each byte of a text and cuts it at each
 // length. The parts that can still be read are for messages only.
 func TestParseHolderDamaged(t *testing.T) {
-	whole := vfs.Holder{PID: 4711, Boot: "boot-1", Command: "crabmem daemon", Socket: "/run/s", Clean: 80}.Text()
+	whole := vfs.LockHolder{PID: 4711, Boot: "boot-1", Command: "crabmem daemon", Socket: "/run/s", Clean: 80}.Text()
 	check := func(text string) {
 		t.Helper()
-		h := vfs.ParseHolder(text)
+		h := vfs.ParseLockHolder(text)
 		if h.Boot != "" || h.Clean != -1 || !h.Torn {
 			t.Errorf("%q: parsed %+v", text, h)
 		}
@@ -94,18 +94,18 @@ func TestParseHolderDamaged(t *testing.T) {
 	}
 	check(whole + "x")
 	check(whole + whole[:20])
-	h := vfs.ParseHolder(strings.Replace(whole, "boot-1", "boot-2", 1))
+	h := vfs.ParseLockHolder(strings.Replace(whole, "boot-1", "boot-2", 1))
 	if h.PID != 4711 || h.Command != "crabmem daemon" || h.Socket != "/run/s" {
 		t.Errorf("of a damaged text: %+v", h)
 	}
 }
 
 func TestLockedError(t *testing.T) {
-	err := error(&vfs.LockedError{Path: "/l", Holder: vfs.Holder{PID: 7, Command: "c"}})
+	err := error(&vfs.LockedError{Path: "/l", Holder: vfs.LockHolder{PID: 7, Command: "c"}})
 	if got := err.Error(); got != "/l: held by process 7 (c)" {
 		t.Error(got)
 	}
-	if got := (&vfs.LockedError{Path: "/l", Holder: vfs.Holder{Command: "c"}}).Error(); got != "/l: held by another process" {
+	if got := (&vfs.LockedError{Path: "/l", Holder: vfs.LockHolder{Command: "c"}}).Error(); got != "/l: held by another process" {
 		t.Error(got)
 	}
 	if !errors.Is(err, vfs.ErrLocked) || errors.Is(err, fs.ErrExist) {
@@ -116,7 +116,7 @@ func TestLockedError(t *testing.T) {
 // TestAcquireWaits uses a fake clock: Acquire tries again until the lock is
 // free or the wait is over, at intervals of at most 12 ms.
 func TestAcquireWaits(t *testing.T) {
-	holder := vfs.Holder{PID: 7, Boot: "b", Command: "c", Clean: -1}
+	holder := vfs.LockHolder{PID: 7, Boot: "b", Command: "c", Clean: -1}
 	for _, c := range []struct {
 		wait, held time.Duration
 		ok         bool

@@ -125,9 +125,9 @@ func TestMemCrashOrder(t *testing.T) {
 			m.WriteFile("/old", []byte("old"), 0o600)
 			c.do(t, m)
 			wantImage(t, m.Crash(), c.none)
-			var whole []vfs.Fate
+			var whole []vfs.Outcome
 			for range m.Unsynced() {
-				whole = append(whole, vfs.Whole)
+				whole = append(whole, vfs.Kept)
 			}
 			wantImage(t, m.Crash(whole...), c.all)
 			wantImage(t, m.Kill(), c.all)
@@ -157,16 +157,16 @@ func TestMemFates(t *testing.T) {
 	a := strings.Repeat("a", 100)
 	nul := strings.Repeat("\x00", 9000)
 	for _, c := range []struct {
-		fates []vfs.Fate
+		fates []vfs.Outcome
 		want  string
 	}{
 		{nil, a},
-		{[]vfs.Fate{vfs.Whole, vfs.Whole, vfs.Whole}, a + text},
-		{[]vfs.Fate{vfs.Cut(1)}, a + text[:412]},
-		{[]vfs.Fate{vfs.Cut(7)}, a + text[:3484]},
-		{[]vfs.Fate{vfs.Zeroed}, a + nul[:3996]},
-		{[]vfs.Fate{vfs.Gone, vfs.Gone, vfs.Cut(1)}, a + nul[:8092] + text[:512]},
-		{[]vfs.Fate{vfs.Cut(2), vfs.Whole}, a + text[:924] + nul[:3072] + text[:4096]},
+		{[]vfs.Outcome{vfs.Kept, vfs.Kept, vfs.Kept}, a + text},
+		{[]vfs.Outcome{vfs.Cut(1)}, a + text[:412]},
+		{[]vfs.Outcome{vfs.Cut(7)}, a + text[:3484]},
+		{[]vfs.Outcome{vfs.Zeroed}, a + nul[:3996]},
+		{[]vfs.Outcome{vfs.Lost, vfs.Lost, vfs.Cut(1)}, a + nul[:8092] + text[:512]},
+		{[]vfs.Outcome{vfs.Cut(2), vfs.Kept}, a + text[:924] + nul[:3072] + text[:4096]},
 	} {
 		if got := get(m.Crash(c.fates...), "/f"); got != c.want {
 			t.Errorf("fates %v: %d bytes, want %d", c.fates, len(got), len(c.want))
@@ -237,7 +237,7 @@ func TestMemLie(t *testing.T) {
 	}
 	m.Hook = nil
 	must(t, m.SyncDir("/"))
-	if got := get(m, "/g") + get(m.Crash(vfs.Whole), "/g"); got != fs.ErrNotExist.Error() {
+	if got := get(m, "/g") + get(m.Crash(vfs.Kept), "/g"); got != fs.ErrNotExist.Error() {
 		t.Errorf("lost name: %q", got)
 	}
 
@@ -479,9 +479,9 @@ func TestMemCrashModel(t *testing.T) {
 			versions = append(versions, append(bytes.Clone(now), p...))
 		}
 		now = versions[len(versions)-1]
-		fates := make([]vfs.Fate, len(m.Unsynced()))
+		fates := make([]vfs.Outcome, len(m.Unsynced()))
 		for i := range fates {
-			fates[i] = vfs.Fate(r.IntN(2))
+			fates[i] = vfs.Outcome(r.IntN(2))
 		}
 		got := []byte(get(m.Crash(fates...), "/f"))
 		synced := versions[0]
@@ -513,7 +513,7 @@ func TestMemConcurrent(t *testing.T) {
 	m := vfs.NewMem()
 	m.Hook = func(c vfs.Call) error {
 		if c.N%10 == 0 {
-			m.Crash(vfs.Whole).Hash()
+			m.Crash(vfs.Kept).Hash()
 			m.Kill()
 		}
 		return nil
@@ -546,7 +546,7 @@ func BenchmarkMemCrash(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		m.Crash(vfs.Whole).Hash()
+		m.Crash(vfs.Kept).Hash()
 	}
 }
 

@@ -9,20 +9,20 @@ import (
 	"slices"
 )
 
-// Fate is what a power cut makes of one unsynced change.
-type Fate uint16
+// Outcome is what a power cut makes of one unsynced change.
+type Outcome uint16
 
 const (
-	Gone    Fate = iota // nothing of it is on the disk
-	Whole               // all of it is
-	Zeroed              // written bytes became zeros
-	Garbage             // written bytes became others
-	cut                 // plus k: see Cut
+	Lost    Outcome = iota // nothing of it is on the disk
+	Kept                   // all of it is
+	Zeroed                 // written bytes became zeros
+	Garbage                // written bytes became others
+	cut                    // plus k: see Cut
 )
 
 // Cut returns the fate of written bytes of which those before the k-th 512
 // byte boundary inside them are on the disk, and the others are not.
-func Cut(k int) Fate { return cut + Fate(k) }
+func Cut(k int) Outcome { return cut + Outcome(k) }
 
 // Change is an unsynced change: bytes of one 4 KiB block of a file, a new size
 // of a file, or a change of names.
@@ -99,7 +99,7 @@ func (m *Mem) dirty() []dirtyFile {
 // Crash returns the machine after a power cut: what is durable, and each
 // unsynced change by its fate, in the order of [Mem.Unsynced]; those without a
 // fate are gone. It has no hook. m is unharmed.
-func (m *Mem) Crash(fates ...Fate) *Mem {
+func (m *Mem) Crash(fates ...Outcome) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.heir()
@@ -123,7 +123,7 @@ func (m *Mem) Crash(fates ...Fate) *Mem {
 	c.root = renew(m.root)
 	if len(fates) > 0 {
 		for i, d := range m.pending {
-			if i < len(fates) && fates[i] != Gone {
+			if i < len(fates) && fates[i] != Lost {
 				d.apply(renew)
 			}
 		}

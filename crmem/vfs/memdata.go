@@ -148,12 +148,12 @@ func (c *content) bytes(off int64, n int) []byte {
 }
 
 // apply makes a pending change with its fate.
-func (c *content) apply(p piece, f Fate) {
+func (c *content) apply(p piece, f Outcome) {
 	switch {
-	case f == Gone:
+	case f == Lost:
 	case p.cut:
 		c.truncate(p.off)
-	case f == Whole:
+	case f == Kept:
 		c.writeAt(p.data, p.off)
 	case f == Zeroed:
 		c.writeAt(zeros[:len(p.data)], p.off)

@@ -139,7 +139,7 @@ func (f *memFile) sync(op string) error {
 		n.lied = n.lied || len(n.pieces) > 0
 	case n.lied:
 		for _, p := range n.pieces {
-			n.disk.apply(p, Whole)
+			n.disk.apply(p, Kept)
 		}
 	default:
 		n.disk = n.data.share()

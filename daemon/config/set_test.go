@@ -380,8 +380,8 @@ func TestSetCrash(t *testing.T) {
 		}
 		m.Hook = nil
 		changes := m.Unsynced()
-		for _, fate := range []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed, vfs.Garbage} {
-			fates := make([]vfs.Fate, len(changes))
+		for _, fate := range []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage} {
+			fates := make([]vfs.Outcome, len(changes))
 			for i := range fates {
 				fates[i] = fate
 				judge(m.Crash(fates...), fmt.Sprintf("call %d, fate %d of %d changes", n, fate, i), err == nil)

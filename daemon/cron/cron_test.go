@@ -407,8 +407,8 @@ func TestCrash(t *testing.T) {
 					t.Errorf("%s, call %d: %v", name, n, err)
 				}
 				changes := m.Unsynced()
-				for _, fate := range []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed, vfs.Garbage} {
-					fates := make([]vfs.Fate, len(changes))
+				for _, fate := range []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage} {
+					fates := make([]vfs.Outcome, len(changes))
 					for i := range len(fates) + 1 {
 						got := file(t, m.Crash(fates...))
 						states[got]++

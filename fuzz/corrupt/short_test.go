@@ -12,7 +12,7 @@ import (
 // A log may end anywhere, so only its size tells.
 func TestShortLogRead(t *testing.T) {
 	m := vfs.NewMem()
-	o := crmem.Options{FS: m, FoldOnClose: crmem.FoldNever}
+	o := crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever}
 	s, err := crmem.Open("/m.db", &o)
 	if err != nil {
 		t.Fatal(err)

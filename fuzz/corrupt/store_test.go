@@ -110,7 +110,7 @@ func (r *storeRun) stopped() bool { return len(r.said) > 0 || r.wrong != "" }
 func (r *storeRun) play() {
 	r.states = []string{"1 []"}
 	r.ram = crmem.New(&crmem.Options{Now: linear.Clock})
-	never := crmem.Options{FoldOnClose: crmem.FoldNever}
+	never := crmem.Options{CheckpointOnClose: crmem.CheckpointNever}
 	long := strings.Repeat("a long text; ", 300)
 	r.open("create", never)
 	r.apply("first write", crmem.Add{Name: "a", Content: "one", Aliases: []string{"x"}})
@@ -149,7 +149,7 @@ func (r *storeRun) kill() *vfs.Mem {
 func (r *storeRun) after(m *vfs.Mem, what string) *storeRun {
 	m.Hook = nil
 	a := &storeRun{m: m, states: r.states, maybe: r.maybe, said: slices.Clone(r.said)}
-	for _, o := range []crmem.Options{{ReadOnly: true}, {FoldOnClose: crmem.FoldNever}, {}} {
+	for _, o := range []crmem.Options{{ReadOnly: true}, {CheckpointOnClose: crmem.CheckpointNever}, {}} {
 		o.FS, o.Now = m, linear.Clock
 		o.Warn = func(w string) { a.said = append(a.said, w) }
 		a.step = what

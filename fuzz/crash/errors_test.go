@@ -140,7 +140,7 @@ func (e *failing) run(scene string, seq []string) error {
 	return nil
 }
 
-func (e *failing) crash(m *vfs.Mem, fates []vfs.Fate, want []version) error {
+func (e *failing) crash(m *vfs.Mem, fates []vfs.Outcome, want []version) error {
 	s, err := e.j.open(m.Crash(fates...), epoch, nil)
 	if err != nil {
 		return wrong("open after a crash that kept %v: %v", fates, err)

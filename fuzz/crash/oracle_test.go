@@ -31,7 +31,7 @@ type judge struct {
 }
 
 func newJudge(literal bool) *judge {
-	return &judge{opts: crmem.Options{Literal: literal, FoldOnClose: crmem.FoldNever}}
+	return &judge{opts: crmem.Options{Literal: literal, CheckpointOnClose: crmem.CheckpointNever}}
 }
 
 const epoch = 1_800_000_000 // of the clock that stores see, in seconds

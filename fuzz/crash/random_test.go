@@ -48,7 +48,7 @@ type history struct {
 func newHistory(seed uint64) (*history, error) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	j := newJudge(r.IntN(3) == 0)
-	j.opts.FoldOnClose = crmem.Fold(r.IntN(3))
+	j.opts.CheckpointOnClose = crmem.CheckpointMode(r.IntN(3))
 	if r.IntN(3) == 0 {
 		j.opts.LogLimit = 4000 // background checkpoints
 	}

@@ -26,7 +26,7 @@ func TestReaders(t *testing.T) {
 }
 
 func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
-	s, err := crmem.Open(path, &crmem.Options{FS: fsys, FoldOnClose: crmem.FoldNever})
+	s, err := crmem.Open(path, &crmem.Options{FS: fsys, CheckpointOnClose: crmem.CheckpointNever})
 	if err != nil {
 		t.Fatal(err)
 	}

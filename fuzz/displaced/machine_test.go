@@ -49,9 +49,9 @@ func (m memMachine) chmod(name string, perm fs.FileMode) { m.Chmod(name, perm) }
 func (m memMachine) copied(*testing.T) machine           { return memMachine{m.Kill()} }
 
 func (m memMachine) rebooted() machine {
-	fates := make([]vfs.Fate, len(m.Unsynced()))
+	fates := make([]vfs.Outcome, len(m.Unsynced()))
 	for i := range fates {
-		fates[i] = vfs.Whole
+		fates[i] = vfs.Kept
 	}
 	return memMachine{m.Crash(fates...)}
 }
@@ -149,9 +149,9 @@ func exists(m machine, name string) bool {
 }
 
 // options are those of every store here. Warnings go to warn.
-func options(m machine, fold crmem.Fold, warn func(string)) *crmem.Options {
+func options(m machine, fold crmem.CheckpointMode, warn func(string)) *crmem.Options {
 	return &crmem.Options{
-		FS: m, FoldOnClose: fold, Warn: warn,
+		FS: m, CheckpointOnClose: fold, Warn: warn,
 		Now: func() time.Time { return time.Unix(1776162225, 0) },
 	}
 }

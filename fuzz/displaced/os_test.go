@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	a := newActor(newOS(dir))
 	i := slices.IndexFunc(starts, func(s start) bool { return s.name == os.Args[1] })
-	starts[i].do(a, crmem.FoldAlways)
+	starts[i].do(a, crmem.CheckpointAlways)
 	b, err := json.Marshal(a.acked)
 	must(err)
 	fmt.Println(string(b))

@@ -21,12 +21,12 @@ import (
 func upgraded(t *testing.T) memMachine {
 	m := newMem()
 	a := newActor(m)
-	must(a.open(crmem.FoldAlways))
+	must(a.open(crmem.CheckpointAlways))
 	for _, name := range []string{"kept", "updated", "removed", "aliased"} {
 		must(a.remember(name, "snapshot "+name))
 	}
 	a.close()
-	must(a.open(crmem.FoldAlways))
+	must(a.open(crmem.CheckpointAlways))
 	must(a.s.Apply(crmem.Alias{Name: "aliased", Aliases: []string{"nick"}}))
 	must(errors.Join(a.remember("updated", "log updated"), a.remember("both", "log both"),
 		a.remember("new", "log new"), a.s.Forget("removed"), a.remember("same", "equal")))
@@ -36,7 +36,7 @@ func upgraded(t *testing.T) memMachine {
 // entries reads a store without a lock.
 func entries(t *testing.T, m machine) (list []crmem.Entry, next uint64) {
 	t.Helper()
-	o := options(m, crmem.FoldNever, nil)
+	o := options(m, crmem.CheckpointNever, nil)
 	o.ReadOnly = true
 	s, err := crmem.Open(m.store(), o)
 	if err != nil {
@@ -54,7 +54,7 @@ func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) 
 	create(m, wal+".damaged-0", read(m, wal))
 	older := newMem()
 	create(older, older.store(), read(m, m.store()))
-	o := options(older, crmem.FoldNever, nil)
+	o := options(older, crmem.CheckpointNever, nil)
 	o.LogVersion, o.Socket = 1, "begins the log"
 	s, err := crmem.Open(older.store(), o)
 	must(err)
@@ -66,7 +66,7 @@ func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) 
 	dead := older.copied(t)
 	create(m, wal, read(dead, dead.store()+"-wal"))
 	create(m, m.store(), read(dead, dead.store()))
-	overwrite(m, m.store()+"-lock", []byte(vfs.Holder{PID: 1, Boot: m.BootID(), Command: "older", Clean: -1}.Text()))
+	overwrite(m, m.store()+"-lock", []byte(vfs.LockHolder{PID: 1, Boot: m.BootID(), Command: "older", Clean: -1}.Text()))
 }
 
 func repair(m machine, o crmem.RepairOptions) (*crmem.RepairReport, error) {

@@ -48,7 +48,7 @@ func TestRepairCrash(t *testing.T) {
 	for _, c := range repairCases {
 		for _, st := range starts[:2] {
 			a := newActor(newMem())
-			st.do(a, crmem.FoldAlways)
+			st.do(a, crmem.CheckpointAlways)
 			c.do(a)
 			m := a.m.(memMachine).rebooted().(memMachine)
 			for _, i := range crashStates(m, func(m memMachine) error { _, err := repair(m, c.opts); return err }, t) {
@@ -84,9 +84,9 @@ func crashStates(m memMachine, run func(memMachine) error, t *testing.T) (list [
 		at := fmt.Sprintf("before %+v: ", c)
 		list = append(list, crashState{at + "kill", memMachine{m.Kill()}}, crashState{at + "power cut", memMachine{m.Crash()}})
 		for range 4 {
-			fates := make([]vfs.Fate, len(m.Unsynced()))
+			fates := make([]vfs.Outcome, len(m.Unsynced()))
 			for i := range fates {
-				fates[i] = []vfs.Fate{vfs.Gone, vfs.Whole, vfs.Zeroed}[rng.IntN(3)]
+				fates[i] = []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed}[rng.IntN(3)]
 			}
 			list = append(list, crashState{at + fmt.Sprint("power cut ", fates), memMachine{m.Crash(fates...)}})
 		}

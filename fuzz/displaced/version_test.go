@@ -18,7 +18,7 @@ func logVersion(m machine) uint16 { return binary.LittleEndian.Uint16(read(m, m.
 
 // openVersion opens a store whose checkpoints begin logs of a version.
 func openVersion(m machine, version int) (*crmem.Store, error) {
-	o := options(m, crmem.FoldNever, nil)
+	o := options(m, crmem.CheckpointNever, nil)
 	o.LogVersion = version
 	return crmem.Open(m.store(), o)
 }
@@ -94,9 +94,9 @@ func TestRestartCrash(t *testing.T) {
 			m := inVersion(t, from)
 			acked := map[string]string{"s1": "one", "a1": "first"}
 			m.Hook = func(c vfs.Call) error {
-				whole := make([]vfs.Fate, len(m.Unsynced()))
+				whole := make([]vfs.Outcome, len(m.Unsynced()))
 				for i := range whole {
-					whole[i] = vfs.Whole
+					whole[i] = vfs.Kept
 				}
 				want := maps.Clone(acked)
 				hook := m.Hook

@@ -139,7 +139,7 @@ func command(t *testing.T) string {
 // options are those of every store here. Closing leaves what is cheap to
 // leave, as one-shot commands do.
 func options() *crmem.Options {
-	return &crmem.Options{Now: func() time.Time { return history.Stamp }, FoldOnClose: crmem.FoldAuto}
+	return &crmem.Options{Now: func() time.Time { return history.Stamp }, CheckpointOnClose: crmem.CheckpointAuto}
 }
 
 // reading opens the store without a lock, for as long as use takes.

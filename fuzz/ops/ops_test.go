@@ -155,11 +155,11 @@ type world struct {
 func run(p program) (steps int, err error) {
 	w := &world{mem: vfs.NewMem(), model: model{map[string]crmem.Entry{}, 1}, now: 1000}
 	w.opts = crmem.Options{
-		FS:          w.mem,
-		Now:         func() time.Time { return time.Unix(int64(w.now), 0) },
-		FoldOnClose: crmem.Fold(p.pick(3)),
-		Literal:     p.pick(4) == 1,
-		LogLimit:    []int64{0, 1, 300}[p.pick(3)],
+		FS:                w.mem,
+		Now:               func() time.Time { return time.Unix(int64(w.now), 0) },
+		CheckpointOnClose: crmem.CheckpointMode(p.pick(3)),
+		Literal:           p.pick(4) == 1,
+		LogLimit:          []int64{0, 1, 300}[p.pick(3)],
 	}
 	if err := w.mem.Mkdir("/home", 0o755); err != nil {
 		return 0, err

@@ -122,7 +122,7 @@ func reopen(s *crmem.Store, dir string, o *crmem.Options, rng *rand.Rand) (*crme
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
-	o.FoldOnClose = []crmem.Fold{crmem.FoldAlways, crmem.FoldNever, crmem.FoldAuto}[rng.IntN(3)]
+	o.CheckpointOnClose = []crmem.CheckpointMode{crmem.CheckpointAlways, crmem.CheckpointNever, crmem.CheckpointAuto}[rng.IntN(3)]
 	return crmem.Open(storePath(dir), o)
 }
 

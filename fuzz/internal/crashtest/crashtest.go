@@ -122,7 +122,7 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 		outcomes = x.Limit
 	}
 	x.Grown = false
-	fault.EachOutcome(changes, outcomes, x.Idle, func(f []vfs.Fate) {
+	fault.EachOutcome(changes, outcomes, x.Idle, func(f []vfs.Outcome) {
 		if err := x.Crashed(m.Crash(f...)); err != nil {
 			check(fmt.Sprintf("of %+v kept %v", changes, f), err)
 		}
@@ -213,7 +213,7 @@ func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
 	if !fault.Mutates(c.Op) || r.Err != nil {
 		return
 	}
-	fault.EachOutcome(m.Unsynced(), r.Limit, r.Idle, func(f []vfs.Fate) {
+	fault.EachOutcome(m.Unsynced(), r.Limit, r.Idle, func(f []vfs.Outcome) {
 		if r.Err != nil {
 			return
 		}
@@ -277,13 +277,13 @@ func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 
 // Outcomes returns outcomes of the unsynced changes after a fault: none, all, the
 // first half, and all but one of those that alone accepts.
-func Outcomes(changes []vfs.Change, alone func(vfs.Change) bool) [][]vfs.Fate {
+func Outcomes(changes []vfs.Change, alone func(vfs.Change) bool) [][]vfs.Outcome {
 	all := Whole(len(changes))
-	some := [][]vfs.Fate{nil, all, all[:len(all)/2]}
+	some := [][]vfs.Outcome{nil, all, all[:len(all)/2]}
 	for i, c := range changes {
 		if alone(c) {
 			but := Whole(len(changes))
-			but[i] = vfs.Gone
+			but[i] = vfs.Lost
 			some = append(some, but)
 		}
 	}
@@ -291,10 +291,10 @@ func Outcomes(changes []vfs.Change, alone func(vfs.Change) bool) [][]vfs.Fate {
 }
 
 // Whole is the outcome that n changes are kept.
-func Whole(n int) []vfs.Fate {
-	all := make([]vfs.Fate, n)
+func Whole(n int) []vfs.Outcome {
+	all := make([]vfs.Outcome, n)
 	for i := range all {
-		all[i] = vfs.Whole
+		all[i] = vfs.Kept
 	}
 	return all
 }

@@ -64,7 +64,7 @@ func Image(m *vfs.Mem, dir string, id func(path, name string) (shown string, loc
 				visit(path)
 				maphash.WriteComparable(&h, "/")
 			case lock:
-				held := vfs.ParseHolder(string(Read(m, path)))
+				held := vfs.ParseLockHolder(string(Read(m, path)))
 				maphash.WriteComparable(&l, cmp.Or(name, path))
 				maphash.WriteComparable(&l, held.Clean)
 				maphash.WriteComparable(&l, held.Torn)

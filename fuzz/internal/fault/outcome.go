@@ -34,15 +34,15 @@ const Ends = -1
 // subsets; and each part of each write, with all other changes, with only the
 // names, and alone. Idle changes, such as the text of a lock file, occur kept and
 // lost. A yielded slice is valid until yield returns.
-func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yield func([]vfs.Fate)) {
+func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yield func([]vfs.Outcome)) {
 	var at []int // those that matter
-	f := make([]vfs.Fate, len(changes))
+	f := make([]vfs.Outcome, len(changes))
 	for i, c := range changes {
 		if !idle(c) {
 			at = append(at, i)
 		}
 	}
-	lock := func(fate vfs.Fate) {
+	lock := func(fate vfs.Outcome) {
 		for i, c := range changes {
 			if idle(c) {
 				f[i] = fate
@@ -51,9 +51,9 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 	}
 	set := func(kept func(i int) bool) {
 		for _, i := range at {
-			f[i] = vfs.Gone
+			f[i] = vfs.Lost
 			if kept(i) {
-				f[i] = vfs.Whole
+				f[i] = vfs.Kept
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 
 	set(none)
 	yield(f)
-	lock(vfs.Whole)
+	lock(vfs.Kept)
 	set(all)
 	yield(f)
 	if limit == Ends {
@@ -72,19 +72,19 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 	if len(at) <= limit {
 		for bits := range uint64(1) << len(at) {
 			for k, i := range at {
-				f[i] = vfs.Fate(bits >> k & 1)
+				f[i] = vfs.Outcome(bits >> k & 1)
 			}
-			lock(vfs.Fate(bits & 1))
+			lock(vfs.Outcome(bits & 1))
 			yield(f)
 		}
 	} else {
 		for _, i := range at {
 			set(func(j int) bool { return j != i })
 			yield(f)
-			lock(vfs.Gone)
+			lock(vfs.Lost)
 			set(func(j int) bool { return j == i })
 			yield(f)
-			lock(vfs.Whole)
+			lock(vfs.Kept)
 		}
 		r := rand.New(rand.NewPCG(1, uint64(len(at))))
 		for range 64 {
@@ -96,7 +96,7 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 		if changes[i].Op != "write" {
 			continue
 		}
-		parts := []vfs.Fate{vfs.Zeroed, vfs.Garbage}
+		parts := []vfs.Outcome{vfs.Zeroed, vfs.Garbage}
 		for k := range changes[i].Cuts {
 			parts = append(parts, vfs.Cut(k+1))
 		}
@@ -112,15 +112,15 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 
 // RandomOutcome draws an outcome of the changes. It keeps percent of them, and a
 // quarter of the kept writes in part.
-func RandomOutcome(r *rand.Rand, changes []vfs.Change, percent int) []vfs.Fate {
-	f := make([]vfs.Fate, len(changes))
+func RandomOutcome(r *rand.Rand, changes []vfs.Change, percent int) []vfs.Outcome {
+	f := make([]vfs.Outcome, len(changes))
 	for i, c := range changes {
 		if r.IntN(100) >= percent {
 			continue
 		}
-		f[i] = vfs.Whole
+		f[i] = vfs.Kept
 		if c.Op == "write" && r.IntN(4) == 0 {
-			f[i] = vfs.Zeroed + vfs.Fate(r.IntN(2))
+			f[i] = vfs.Zeroed + vfs.Outcome(r.IntN(2))
 			if c.Cuts > 0 && r.IntN(2) == 0 {
 				f[i] = vfs.Cut(1 + r.IntN(c.Cuts))
 			}

@@ -19,7 +19,7 @@ const maxLockFile = 4 << 10
 
 // holder tries a lock and returns its holder. It returns nil if the lock is free
 // or its file is missing.
-func (d *doctor) holder(name string) (*vfs.Holder, error) {
+func (d *doctor) holder(name string) (*vfs.LockHolder, error) {
 	if _, err := d.FS.Lstat(name); missing(err) {
 		return nil, nil
 	}
@@ -30,9 +30,9 @@ func (d *doctor) holder(name string) (*vfs.Holder, error) {
 	if !errors.Is(err, vfs.ErrLocked) {
 		return nil, err
 	}
-	h := vfs.Holder{}
+	h := vfs.LockHolder{}
 	if b, err := vfs.ReadFile(d.FS, name, maxLockFile); err == nil {
-		h = vfs.ParseHolder(string(b))
+		h = vfs.ParseLockHolder(string(b))
 	}
 	return &h, nil
 }

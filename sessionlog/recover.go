@@ -12,7 +12,7 @@ import (
 
 // recover looks at the end of the file under the lock, mends it, and learns
 // the session's size and meta.
-func (l *Log) recover(before vfs.Holder, ours bool) error {
+func (l *Log) recover(before vfs.LockHolder, ours bool) error {
 	fi, err := l.open.file.Stat()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (l *Log) recover(before vfs.Holder, ours bool) error {
 
 // cut tells whether a power cut may have torn a file of this size: its writer
 // was of another boot and did not end well, or found it so and did not mend it.
-func (d *Dir) cut(before vfs.Holder, ours bool, size int64) bool {
+func (d *Dir) cut(before vfs.LockHolder, ours bool, size int64) bool {
 	boot := d.fs.BootID()
 	return before.Torn || ours && before.Clean != size && (before.Boot != boot || boot == "")
 }
@@ -76,7 +76,7 @@ func (d *Dir) cut(before vfs.Holder, ours bool, size int64) bool {
 // maybeUnsynced reports whether a file of this size may have content that is only
 // in the page cache: its last writer, of this boot, did not end cleanly. A failed
 // sync leaves no other trace (S21).
-func (d *Dir) maybeUnsynced(before vfs.Holder, size int64) bool {
+func (d *Dir) maybeUnsynced(before vfs.LockHolder, size int64) bool {
 	boot := d.fs.BootID()
 	same := before.Boot == boot || boot == "" || before.Boot == ""
 	return same && (before.Boot != "" || before.Torn) && before.Clean != size

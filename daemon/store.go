@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,51 +38,30 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 	return invalid("kind %d: want 0 (note) or 1 (archive)", m.GetKind())
 }
 
-// find returns the entry of a name, or of an alias that one entry has.
-func (d *Daemon) find(name string) (crmem.Entry, error) {
-	e, err := d.store.Get(name)
-	switch {
-	case errors.Is(err, crmem.ErrAmbiguous):
-		return e, &failure{code: 409, kind: "ambiguous", text: err.Error(), path: d.store.Path(), remedy: "use one of the names", err: err}
-	case errors.Is(err, crmem.ErrNotFound):
-		return e, &failure{code: 404, kind: "not_found", text: fmt.Sprintf("no entry %q", name), path: d.store.Path(),
-			remedy: "crabmem list shows the names, crabmem recall searches what is in them"}
+// update applies the operation that f returns for an entry of the store, or none
+// for nil. It returns the entry that the operation wrote, else the one that f
+// returns.
+func (d *Daemon) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
+	after, err := memtool.Local(d.store).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
+		var op crmem.Op
+		if e, op, err = f(s); err != nil || op == nil {
+			return nil, err
+		}
+		return []crmem.Op{op}, nil
+	})
+	if len(after) > 0 {
+		e = after[0]
 	}
 	return e, err
 }
 
-// change does what f makes of an entry, and again when the entry was changed
-// meanwhile. It returns the entry that f saw, and what became of it.
-func (d *Daemon) change(name string, f func(crmem.Entry) (crmem.Op, error)) (before crmem.Entry, after []crmem.Entry, err error) {
-	for {
-		if before, err = d.find(name); err != nil {
-			return before, nil, err
-		}
-		op, err := f(before)
-		if err != nil || op == nil {
-			return before, []crmem.Entry{before}, err
-		}
-		after, err = d.store.Do(crmem.Unchanged{Entry: before}, op)
-		if !errors.Is(err, crmem.ErrStale) {
-			return before, after, err
-		}
-	}
-}
-
 func (d *Daemon) forget(r *request, m *pb.ForgetMsg) error {
-	name := m.GetName()
-	e, _, err := d.change(name, func(e crmem.Entry) (crmem.Op, error) {
-		switch {
-		case e.Name != name:
-			return nil, &failure{code: 404, kind: "not_found", path: d.store.Path(),
-				text: fmt.Sprintf("no entry %q; it is an alias of %q", name, e.Name), remedy: "forget it by its name"}
-		case e.Kind == crmem.Archive && !m.GetArchive():
-			return nil, &failure{code: 409, kind: "kind", path: d.store.Path(), text: fmt.Sprintf("%q is an archive", name),
-				remedy: "crabmem forget --archive removes it"}
-		case m.GetDryRun():
-			return nil, nil
+	e, err := d.update(r, func(s *crmem.Store) (crmem.Entry, crmem.Op, error) {
+		e, err := memtool.FindToRemove(s, m.GetName(), m.GetArchive())
+		if m.GetDryRun() {
+			return e, nil, err
 		}
-		return crmem.Remove{Name: name}, nil
+		return e, crmem.Remove{Name: e.Name}, err
 	})
 	if err != nil {
 		return err
@@ -93,7 +70,7 @@ func (d *Daemon) forget(r *request, m *pb.ForgetMsg) error {
 }
 
 func (d *Daemon) getEntry(r *request, m *pb.GetEntryMsg) error {
-	e, err := d.find(m.GetName())
+	e, err := memtool.Find(d.store, m.GetName())
 	if err != nil {
 		return err
 	}
@@ -126,37 +103,29 @@ func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
 	if len(given) == 0 && m.GetMode() != pb.AliasMsg_REPLACE {
 		return invalid("no alias to add or to remove")
 	}
-	_, after, err := d.change(m.GetName(), func(e crmem.Entry) (crmem.Op, error) {
+	e, err := d.update(r, func(s *crmem.Store) (e crmem.Entry, _ crmem.Op, err error) {
+		if e, err = memtool.Find(s, m.GetName()); err != nil {
+			return e, nil, err
+		}
 		list := given
 		switch m.GetMode() {
 		case pb.AliasMsg_REPLACE:
 		case pb.AliasMsg_ADD:
-			list = slices.Clone(e.Aliases)
-			for _, a := range given {
-				if !slices.Contains(list, a) {
-					list = append(list, a)
-				}
-			}
+			list = memtool.WithAliases(e.Aliases, given)
 		case pb.AliasMsg_REMOVE:
-			for _, a := range given {
-				if !slices.Contains(e.Aliases, a) {
-					return nil, &failure{code: 404, kind: "not_found", path: d.store.Path(),
-						text: fmt.Sprintf("%q has no alias %q", e.Name, a), remedy: "crabmem alias NAME shows what it has"}
-				}
-			}
-			list = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) })
+			list, err = memtool.WithoutAliases(s, e, given)
 		default:
-			return nil, invalid("mode %d: want 0 (replace), 1 (add) or 2 (remove)", m.GetMode())
+			err = invalid("mode %d: want 0 (replace), 1 (add) or 2 (remove)", m.GetMode())
 		}
-		if slices.Equal(list, e.Aliases) {
-			return nil, nil
+		if err != nil || slices.Equal(list, e.Aliases) {
+			return e, nil, err
 		}
-		return crmem.Alias{Name: e.Name, Aliases: list}, nil
+		return e, crmem.Alias{Name: e.Name, Aliases: list}, nil
 	})
 	if err != nil {
 		return err
 	}
-	return r.entry(after[0])
+	return r.entry(e)
 }
 
 func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {

@@ -7,6 +7,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -47,9 +48,9 @@ Several entries may share an alias. Such an alias finds no entry.`,
 		e, err := c.aliases(cmd.Context(), name, show, func(s *crmem.Store, e crmem.Entry) ([]string, error) {
 			switch {
 			case add:
-				return withAliases(e.Aliases, given), nil
+				return memtool.WithAliases(e.Aliases, given), nil
 			case remove:
-				return withoutAliases(s, e, given)
+				return memtool.WithoutAliases(s, e, given)
 			}
 			return given, nil
 		})
@@ -66,13 +67,13 @@ Several entries may share an alias. Such an alias finds no entry.`,
 func (c *app) aliases(ctx context.Context, name string, show bool, change func(*crmem.Store, crmem.Entry) ([]string, error)) (e crmem.Entry, err error) {
 	if show {
 		err = c.read(func(s *crmem.Store) (err error) {
-			e, err = get(s, name)
+			e, err = memtool.Find(s, name)
 			return err
 		})
 		return e, err
 	}
 	err = c.update(ctx, "alias", func(s *crmem.Store) ([]crmem.Op, error) {
-		if e, err = get(s, name); err != nil {
+		if e, err = memtool.Find(s, name); err != nil {
 			return nil, err
 		}
 		list, err := change(s, e)
@@ -83,29 +84,6 @@ func (c *app) aliases(ctx context.Context, name string, show bool, change func(*
 		return []crmem.Op{crmem.Alias{Name: e.Name, Aliases: list}}, nil
 	})
 	return e, err
-}
-
-// withAliases returns list with the aliases of more that it does not contain.
-func withAliases(list, more []string) []string {
-	list = slices.Clone(list)
-	for _, a := range more {
-		if !slices.Contains(list, a) {
-			list = append(list, a)
-		}
-	}
-	return list
-}
-
-// withoutAliases returns the aliases of an entry without the given ones, which
-// it must have.
-func withoutAliases(s *crmem.Store, e crmem.Entry, given []string) ([]string, error) {
-	for _, a := range given {
-		if !slices.Contains(e.Aliases, a) {
-			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path(),
-				Message: cli.Quoted(e.Name) + " has no alias " + cli.Quoted(a), Remedy: "crabmem alias " + cli.ShellWord(e.Name) + " lists its aliases"}
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) }), nil
 }
 
 // printAliases prints the aliases of an entry, one a line if show is set.

@@ -49,7 +49,7 @@ the file with your text, and exits with 4.`,
 		}
 		var before crmem.Entry
 		err := c.read(func(s *crmem.Store) (err error) {
-			before, err = get(s, args[0])
+			before, err = memtool.Find(s, args[0])
 			return err
 		})
 		if err != nil {

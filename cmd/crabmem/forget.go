@@ -3,6 +3,7 @@ package main
 import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -27,19 +28,8 @@ forget removes an archive only with --archive; without it, forget exits with 4.`
 		name := args[0]
 		var e crmem.Entry
 		check := func(s *crmem.Store) (err error) {
-			// By its name alone: an alias is too easily that of another entry.
-			e, err = get(s, name)
-			switch {
-			case err != nil:
-				return err
-			case e.Name != name:
-				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path(),
-					Message: "no entry " + cli.Quoted(name) + "; it is an alias of " + cli.Quoted(e.Name), Remedy: "crabmem forget " + cli.ShellWord(e.Name)}
-			case e.Kind == crmem.Archive && !archive:
-				return &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Path: s.Path(), Err: crmem.ErrKind,
-					Message: cli.Quoted(name) + " is an archive", Remedy: "crabmem forget --archive " + cli.ShellWord(name)}
-			}
-			return nil
+			e, err = memtool.FindToRemove(s, name, archive)
+			return err
 		}
 		var err error
 		if dry {

@@ -173,7 +173,7 @@ type getOut struct {
 func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, error) {
 	out := getOut{Notice: dataNotice, Aliases: []string{}}
 	err := s.store.read(func(st *crmem.Store) error {
-		e, err := get(st, in.Name)
+		e, err := memtool.Find(st, in.Name)
 		if errors.Is(err, crmem.ErrNotFound) {
 			return noEntry(in.Name, err)
 		} else if err != nil {

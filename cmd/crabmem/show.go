@@ -6,6 +6,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -26,7 +27,7 @@ If several entries share the alias, show lists them and exits with 4.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error {
-			e, err := get(s, args[0])
+			e, err := memtool.Find(s, args[0])
 			if err != nil {
 				return err
 			}

@@ -177,19 +177,6 @@ func (c *app) servesStore(h *pb.HelloReply) bool {
 	return err == nil && h.GetStore() == path
 }
 
-// get finds an entry by its name or by an alias with one owner.
-func get(s *crmem.Store, name string) (crmem.Entry, error) {
-	e, err := s.Get(name)
-	if errors.Is(err, crmem.ErrAmbiguous) {
-		return e, &cli.Failure{Code: cli.ExitConflict, Kind: "ambiguous", Message: err.Error(), Path: s.Path(), Remedy: "use one of the names", Err: err}
-	}
-	if errors.Is(err, crmem.ErrNotFound) {
-		return e, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(name), Path: s.Path(),
-			Remedy: "crabmem list shows the names, crabmem recall searches what is in them", Err: err}
-	}
-	return e, err
-}
-
 // completeNames completes the first n arguments with names of entries.
 func (c *app) completeNames(n int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {

@@ -1,3 +1,6 @@
+// Package memtool defines the operations on a memory once, for the commands, the
+// daemon, the tools of its agents, and the MCP server. [Store] is a memory that
+// this process or the daemon has open.
 package memtool
 
 import (

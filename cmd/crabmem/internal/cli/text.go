@@ -4,11 +4,11 @@ package cli
 
 import (
 	"bytes"
+	"crabmem/daemon/errtable"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -128,23 +128,8 @@ func OneLine(text string) string { return strings.Join(strings.Fields(text), " "
 // Quoted is a name in quotes.
 func Quoted(name string) string { return "\"" + Printable(name) + "\"" }
 
-// ShellWord writes a word so that a shell takes it as it is: remedies are copied.
-func ShellWord(word string) string {
-	plain := word != "" && word[0] != '-' && word[0] != '~'
-	for _, r := range word {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./~+,:@%", r) {
-			plain = false
-		}
-	}
-	if plain {
-		return word
-	}
-	quoted := "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	if strings.HasPrefix(word, "-") {
-		quoted = "-- " + quoted
-	}
-	return quoted
-}
+// ShellWord is [errtable.ShellWord].
+func ShellWord(word string) string { return errtable.ShellWord(word) }
 
 // SessionLabel is a session as a person sees it.
 func SessionLabel(id, title string) string {

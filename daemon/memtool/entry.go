@@ -1,0 +1,67 @@
+package memtool
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"crabmem/crmem"
+	"crabmem/daemon/errtable"
+)
+
+// Find returns the entry of a name, or of an alias that one entry has.
+func Find(s *crmem.Store, name string) (crmem.Entry, error) {
+	e, err := s.Get(name)
+	switch {
+	case errors.Is(err, crmem.ErrAmbiguous):
+		return e, &errtable.Error{Kind: "ambiguous", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: err,
+			Message: err.Error(), Fix: "use one of the names"}
+	case errors.Is(err, crmem.ErrNotFound):
+		return e, notFound(s, err, "crabmem list shows the names, crabmem recall searches what is in them", "no entry %q", name)
+	}
+	return e, err
+}
+
+// FindToRemove returns the entry of a name, which must not be an alias. Unless
+// archives is set, the error for an archive is crmem.ErrKind.
+func FindToRemove(s *crmem.Store, name string, archives bool) (crmem.Entry, error) {
+	e, err := Find(s, name)
+	switch {
+	case err != nil:
+		return e, err
+	case e.Name != name: // an alias is too often that of another entry
+		return e, notFound(s, crmem.ErrNotFound, "crabmem forget "+errtable.ShellWord(e.Name), "no entry %q; it is an alias of %q", name, e.Name)
+	case e.Kind == crmem.Archive && !archives:
+		return e, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
+			Message: fmt.Sprintf("%q is an archive", name), Fix: "crabmem forget --archive " + errtable.ShellWord(name)}
+	}
+	return e, nil
+}
+
+// WithAliases returns list with the aliases of more that it does not contain.
+func WithAliases(list, more []string) []string {
+	list = slices.Clone(list)
+	for _, a := range more {
+		if !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// WithoutAliases returns the aliases of an entry of s without the given ones.
+// The error is crmem.ErrNotFound if the entry does not have one of them.
+func WithoutAliases(s *crmem.Store, e crmem.Entry, given []string) ([]string, error) {
+	for _, a := range given {
+		if !slices.Contains(e.Aliases, a) {
+			return nil, notFound(s, crmem.ErrNotFound, "crabmem alias "+errtable.ShellWord(e.Name)+" lists its aliases", "%q has no alias %q", e.Name, a)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) }), nil
+}
+
+func notFound(s *crmem.Store, err error, fix, format string, args ...any) error {
+	return &errtable.Error{Kind: "not_found", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound, Path: s.Path(), Err: err,
+		Message: fmt.Sprintf(format, args...), Fix: fix}
+}

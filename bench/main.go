@@ -9,8 +9,8 @@
 //
 // With -gate a missed limit exits with 1. -h lists the flags of a program. Most
 // figures are ratios to something measured in turns on the same file system, or
-// CPU time: absolute times of a shared machine vary. The nested module in peers
-// measures package bm25 against engines that need more modules.
+// CPU time: absolute times of a shared machine vary. The program in peers
+// measures package bm25 against engines that are not Go modules.
 package main
 
 import (

@@ -1,30 +1,57 @@
-// Peers measures package bm25 against SQLite's FTS5 and bluge in one process
+// Peers measures package bm25 and other search engines on one corpus in one run
 // and prints a table:
 //
-//	cd bench/peers && go run . [-n 100000] [-gate]
+//	cd bench/peers && go run . [-n 100000] [-gate] [-require]
 //
-// It is a nested module: the product's module does not require these.
+// bench index measures package bm25 against bleve. The engines measured here are
+// optional programs. If one is missing, the run prints SKIPPED and how to install
+// it; with -require that is an error:
+//
+//	SQLite FTS5 in C   pip install apsw
+//	tantivy            pip install tantivy
+//	Xapian             apt-get install python3-xapian
+//	Lucene             a JDK, and mvn dependency:get -Dartifact=org.apache.lucene:lucene-core:9.12.3
+//
+// The words of the corpus are terms of the plain analyzer, separated by blanks, so
+// all engines index the same terms. A query is an OR of distinct terms; BM25 has
+// k1 = 1.2 and b = 0.75. The least of several passes is the time of a query: CPU
+// time in the other engines, with their Python binding and the results, and wall
+// time in crabmem, whose passes are spread over the run. The time of a query
+// without a match shows what a binding costs; it is not subtracted. Building is
+// CPU time of the process.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
 
 	"crabmem/bench/measure"
 )
 
+// leastOverlap is the least share of hits in common with crabmem. Below it an
+// engine does not run the same queries.
+const leastOverlap = 0.9
+
+// emptyQueries is how many queries without a match follow the queries.
+const emptyQueries = 20
+
 func main() {
-	zipf := measure.ZipfFlags(flag.CommandLine)
 	gate := flag.Bool("gate", false, "exit with 1 if a ratio misses its limit")
+	p := peers{engines: engines}
+	flag.BoolVar(&p.require, "require", false, "exit with 1 if an engine is missing")
+	flag.IntVar(&p.passes, "passes", 10, "`passes` over the queries")
+	zipf := measure.ZipfFlags(flag.CommandLine)
 	flag.Parse()
 	r, _ := zipf()
-	r.Passes = map[string]int{"crabmem": 7, "fts5": 2, "bluge": 3}
-	r.Changes = map[string]int{"fts5": 1000, "bluge": 500}
-	times, err := r.Do([]func() (measure.Engine, error){measure.NewIndex, newFTS5, newBluge})
+	l := &measure.Limits{}
+	err := p.run(l, r)
 	if err == nil {
-		l := &measure.Limits{}
-		l.Compare(os.Stdout, times, gates())
 		err = l.Verdict(*gate)
 	}
 	if err != nil {
@@ -33,17 +60,123 @@ func main() {
 	}
 }
 
-func gates() map[string][]measure.Gate {
-	search := func(least float64) []measure.Gate {
-		return []measure.Gate{
-			{What: "search p50", Of: measure.SearchP50, Least: least},
-			{What: "search p99", Of: measure.SearchP99, Least: least},
-			{What: "synthetic top 5", Of: measure.Synthetic},
-			{What: "insert", Of: measure.Insert},
-			{What: "bulk build, CPU", Of: measure.BuildCPU},
-			{What: "update", Of: measure.Update},
-			{What: "remove", Of: measure.Remove},
+// peers is a run with optional engines.
+type peers struct {
+	engines []engine
+	passes  int
+	require bool // a missing engine is an error
+}
+
+// run measures all engines and prints the table, the gates and the missing
+// engines.
+func (p peers) run(l *measure.Limits, r measure.Run) error {
+	for i, q := range r.Queries {
+		r.Queries[i] = distinct(q)
+	}
+	for i := range emptyQueries {
+		r.Queries = append(r.Queries, strings.Repeat(string(rune('a'+i)), 30)) // longer than every word
+	}
+	dir, err := os.MkdirTemp("", "crabmem-peers")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := writeFiles(dir, r); err != nil {
+		return err
+	}
+	x, err := buildCrabmem(r)
+	if err != nil {
+		return err
+	}
+	turn := (p.passes + len(p.engines)) / (len(p.engines) + 1) // crabmem's passes before and after each engine
+	x.search(r, turn)
+	var results []result
+	var missing []string
+	for _, e := range p.engines {
+		res, err := e.measure(dir, p.passes)
+		if errors.Is(err, errMissing) {
+			missing = append(missing, fmt.Sprintf("SKIPPED %s: %s", e.name, e.install))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", e.name, err)
+		}
+		x.search(r, turn)
+		res.name, res.least = e.name, e.least
+		if res.overlap, err = x.overlap(r, res.Hits); err != nil {
+			return fmt.Errorf("compare %s: %w", e.name, err)
+		}
+		r.Log("%s: measured", e.name)
+		results = append(results, res)
+	}
+	table(l, append([]result{x.result()}, results...))
+	if len(missing) == 0 {
+		return nil
+	}
+	fmt.Printf("\n%s\n", strings.Join(missing, "\n"))
+	if p.require {
+		return fmt.Errorf("find engines: %d missing", len(missing))
+	}
+	return nil
+}
+
+// writeFiles writes the corpus, the queries and the programs to dir.
+func writeFiles(dir string, r measure.Run) error {
+	for name, content := range map[string]string{
+		"docs":        strings.Join(r.Docs, "\n") + "\n",
+		"queries":     strings.Join(r.Queries, "\n") + "\n",
+		"engines.py":  enginesPy,
+		"Lucene.java": luceneJava,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			return err
 		}
 	}
-	return map[string][]measure.Gate{"fts5": search(300), "bluge": search(0)}
+	return nil
+}
+
+// distinct returns the words of a query, each once.
+func distinct(query string) string {
+	var words []string
+	seen := map[string]bool{}
+	for _, w := range strings.Fields(query) {
+		if !seen[w] {
+			seen[w] = true
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// result is the figures of one engine.
+type result struct {
+	name, Version string
+	Build         time.Duration
+	Best          []time.Duration // by query
+	Hits          [][]uint64      // by query, the best first
+	overlap       float64
+	least         float64 // the least ratio of search times to crabmem's
+}
+
+// table prints all engines, crabmem first, and the gates of the others.
+func table(l *measure.Limits, results []result) {
+	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "engine\tversion\tsearch p50\tratio\tsearch p99\tratio\tempty query\tbuild CPU\tratio\toverlap@10\t")
+	type times struct{ p50, p99 time.Duration }
+	all := make([]times, len(results))
+	for i, r := range results {
+		n := len(r.Best) - emptyQueries
+		empty := measure.Percentile(r.Best[n:], 0)
+		all[i] = times{measure.Percentile(r.Best[:n], 50), measure.Percentile(r.Best[:n], 99)}
+		us := func(d time.Duration) string { return fmt.Sprintf("%.1f µs", measure.Micros(d)) }
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%s\t%.2f\t%s\t%.2f s\t%.2f\t%.3f\t\n", r.name, r.Version,
+			us(all[i].p50), measure.Ratio(all[i].p50, all[0].p50), us(all[i].p99), measure.Ratio(all[i].p99, all[0].p99),
+			us(empty), r.Build.Seconds(), measure.Ratio(r.Build, results[0].Build), r.overlap)
+	}
+	tw.Flush()
+	fmt.Println()
+	for i, r := range results[1:] {
+		l.Least("search p50 against "+r.name, measure.Ratio(all[i+1].p50, all[0].p50), r.least, "")
+		l.Least("search p99 against "+r.name, measure.Ratio(all[i+1].p99, all[0].p99), r.least, "")
+	}
 }

@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 }
 
 // rivals are measured in bench and used nowhere else.
-var rivals = []string{"github.com/blevesearch/bleve", "github.com/blugelabs", "modernc.org/sqlite"}
+var rivals = []string{"github.com/blevesearch/bleve"}
 
 // costly are packages that the program does not import, with what they cost it.
 var costly = map[string]string{

@@ -1,0 +1,99 @@
+"""Measures a search engine: engines.py ENGINE [DOCS QUERIES PASSES DIR]
+
+DOCS and QUERIES have one text a line, of words separated by blanks. DIR is not
+used. The output is a JSON object: version, build (CPU ns of the process), and
+for each query best (least CPU ns of the passes, with the binding) and hits (line
+numbers of the best 10). With ENGINE alone, the exit code is 3 if the module is
+missing. Engines work in memory, with one segment and, if possible, no positions.
+"""
+
+import json
+import sys
+import time
+
+
+def sqlite():
+    import apsw
+    def build(docs):
+        db = apsw.Connection(":memory:")
+        db.execute("CREATE VIRTUAL TABLE docs USING fts5(text, content='', tokenize='ascii')")
+        with db:
+            db.executemany("INSERT INTO docs(rowid, text) VALUES (?, ?)", enumerate(docs))
+            db.execute("INSERT INTO docs(docs) VALUES ('optimize')")
+        return db
+
+    def search(db, query):
+        match = " OR ".join('"' + t + '"' for t in query.split())
+        return [r[0] for r in db.execute("SELECT rowid FROM docs WHERE docs MATCH ? ORDER BY rank LIMIT 10", (match,))]
+
+    return apsw.sqlite_lib_version(), build, search
+
+
+def tantivy():
+    import tantivy
+    occur, term = tantivy.Occur.Should, tantivy.Query.term_query
+    fields = tantivy.SchemaBuilder()
+    fields.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    schema = fields.build()
+
+    def build(docs):
+        index = tantivy.Index(schema)
+        writer = index.writer(1 << 30, num_threads=1)
+        for d in docs:
+            writer.add_document(tantivy.Document(text=d))
+        writer.commit()
+        writer.wait_merging_threads()
+        index.reload()
+        searcher = index.searcher()
+        assert searcher.num_segments == 1  # document numbers are line numbers
+        return searcher
+
+    def search(searcher, query):
+        q = tantivy.Query.boolean_query([(occur, term(schema, "text", t, "freq")) for t in query.split()])
+        return [a.doc for _, a in searcher.search(q, 10, count=False).hits]
+
+    return tantivy.__version__.split()[1].strip("v,"), build, search
+
+
+def xapian():
+    import xapian
+    def build(docs):
+        db = xapian.WritableDatabase("", xapian.DB_BACKEND_INMEMORY)
+        words = xapian.TermGenerator()
+        for d in docs:
+            doc = xapian.Document()
+            words.set_document(doc)
+            words.index_text_without_positions(d)
+            db.add_document(doc)
+        return db
+
+    def search(db, query):
+        e = xapian.Enquire(db)
+        e.set_weighting_scheme(xapian.BM25Weight(1.2, 0, 1, 0.75, 0))
+        e.set_query(xapian.Query(xapian.Query.OP_OR, query.split()))
+        return [m.docid - 1 for m in e.get_mset(0, 10)]
+
+    return xapian.version_string(), build, search
+
+
+def main(engine, *args):
+    try:
+        version, build, search = {"sqlite": sqlite, "tantivy": tantivy, "xapian": xapian}[engine]()
+    except ImportError:
+        sys.exit(3)
+    if not args:
+        return
+    docs, queries = (open(f).read().splitlines() for f in args[:2])
+    start = time.process_time_ns()
+    index = build(docs)
+    built = time.process_time_ns() - start
+    best, hits = [1 << 62] * len(queries), [[]] * len(queries)
+    for _ in range(int(args[2])):
+        for i, q in enumerate(queries):
+            start = time.thread_time_ns()
+            hits[i] = search(index, q)
+            best[i] = min(best[i], time.thread_time_ns() - start)
+    json.dump({"version": version, "build": built, "best": best, "hits": hits}, sys.stdout)
+
+
+main(*sys.argv[1:])

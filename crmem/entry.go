@@ -25,25 +25,22 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint32(k))
 }
 
-// ParseKind reads "note" or "archive".
-func ParseKind(s string) (Kind, error) {
-	switch s {
-	case "note":
-		return Note, nil
-	case "archive":
-		return Archive, nil
-	}
-	return 0, fmt.Errorf("kind %q: want note or archive", s)
-}
-
 // MarshalText writes the kind as [Kind.String] does.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText sets k from "note" or "archive". For any other text it returns
+// an error and sets k to zero.
 func (k *Kind) UnmarshalText(b []byte) error {
-	v, err := ParseKind(string(b))
-	*k = v
-	return err
+	switch string(b) {
+	case "note":
+		*k = Note
+	case "archive":
+		*k = Archive
+	default:
+		*k = 0
+		return fmt.Errorf("kind %q: want note or archive", b)
+	}
+	return nil
 }
 
 // Entry is one memory. Its strings may share the memory of the whole store:

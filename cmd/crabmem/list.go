@@ -66,8 +66,8 @@ func parseKinds(s string) ([]crmem.Kind, error) {
 	if s == "" {
 		return nil, nil
 	}
-	k, err := crmem.ParseKind(s)
-	if err != nil {
+	var k crmem.Kind
+	if err := k.UnmarshalText([]byte(s)); err != nil {
 		return nil, cli.Usagef("--kind: %v", err)
 	}
 	return []crmem.Kind{k}, nil

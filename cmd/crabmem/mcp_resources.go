@@ -40,7 +40,7 @@ func parseResource(uri string) (k crmem.Kind, name string, ok bool) {
 	if err != nil {
 		return 0, "", false
 	}
-	k, err = crmem.ParseKind(kind)
+	err = k.UnmarshalText([]byte(kind))
 	return k, name, err == nil
 }
 

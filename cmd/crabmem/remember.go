@@ -39,7 +39,8 @@ archive; it exits with 4. --kind archive creates an archive with a new name.`,
 		if noAlias {
 			aliases = []string{}
 		}
-		k, err := crmem.ParseKind(kind)
+		var k crmem.Kind
+		err := k.UnmarshalText([]byte(kind))
 		if err != nil {
 			return cli.Usagef("--kind: %v", err)
 		}

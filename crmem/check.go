@@ -31,15 +31,18 @@ type Problem struct {
 	err     error
 }
 
-// Torn is the one kind of problem that is no damage: the end of a write that
-// was never acknowledged. The next writer cuts it off and keeps a copy.
-const Torn = "torn"
+// IsTorn reports whether the problem is a torn tail: a write that was never
+// acknowledged. It is not damage: the next writer removes it and keeps a copy.
+func (p *Problem) IsTorn() bool { return p.Kind == tornKind }
+
+// tornKind is the kind of a torn tail.
+const tornKind = "torn"
 
 // Err returns the first problem that is damage as an error ([ErrFormat],
 // [ErrForeign], [ErrNoStore]), or nil.
 func (r *Report) Err() error {
 	for _, p := range r.Problems {
-		if p.Kind != Torn {
+		if !p.IsTorn() {
 			return p.err
 		}
 	}
@@ -149,7 +152,7 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 	case format.Corrupt:
 		add("rot", path+walSuffix, v.scan.Bad, tail, v.corrupt(path), "crabmem repair keeps what stands before and sets the rest aside")
 	case format.TornTail:
-		add(Torn, path+walSuffix, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
+		add(tornKind, path+walSuffix, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
 			path+walSuffix, v.scan.Bad, tail, v.scan.Why), "nothing is lost; the next write cuts them off and keeps a copy")
 	}
 	if v.snap == nil {

@@ -240,7 +240,7 @@ func TestRotMixtures(t *testing.T) {
 			is(fmt.Sprintf("a log with write %d twice", i), noticed, db, twice)
 			if i < len(parts)-1 {
 				gone := bytes.Join(slices.Delete(slices.Clone(parts), i, i+1), nil)
-				is(fmt.Sprintf("a log without write %d", i), crmem.Torn, db, gone)
+				is(fmt.Sprintf("a log without write %d", i), "torn", db, gone)
 				hole := slices.Clone(parts)
 				hole[i] = make([]byte, len(parts[i]))
 				is(fmt.Sprintf("a log with a hole for write %d", i), "rot", db, bytes.Join(hole, nil))
@@ -249,7 +249,7 @@ func TestRotMixtures(t *testing.T) {
 		is("the log of another store", "foreign", db, otherWAL)
 		is("another store under the log", "foreign", otherDB, wal)
 		// Frames of another log behind the header of ours.
-		is("the frames of another store", crmem.Torn, db, slices.Concat(wal[:112], otherWAL[112:]))
+		is("the frames of another store", "torn", db, slices.Concat(wal[:112], otherWAL[112:]))
 
 		// A later snapshot of the same store under the old log, and the old
 		// snapshot under the later log.

@@ -68,7 +68,7 @@ func (c *app) damage(r *crmem.Report) error {
 	first := true
 	for _, p := range r.Problems {
 		switch {
-		case p.Kind == crmem.Torn:
+		case p.IsTorn():
 		case first:
 			f.Path, f.Remedy, first = p.File, p.Remedy, false
 			if p.Kind != "missing" {

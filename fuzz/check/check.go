@@ -176,7 +176,7 @@ func (v *Verdict) check(m *vfs.Mem) error {
 	if !found {
 		return fmt.Errorf("check says %+v, want %s at %d of %s", r.Problems, v.Kind, v.Offset, v.File)
 	}
-	if (r.Err() == nil) != (v.Kind == crmem.Torn && len(r.Problems) == 1) {
+	if (r.Err() == nil) != (v.Kind == "torn" && len(r.Problems) == 1) {
 		return fmt.Errorf("the error is %v of %+v", r.Err(), r.Problems)
 	}
 	return nil

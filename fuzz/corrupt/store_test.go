@@ -78,7 +78,7 @@ func (r *storeRun) torn() bool {
 	defer func() { r.m.Hook = hook }()
 	c, err := crmem.Check(r.m, db, 0)
 	return err == nil && slices.ContainsFunc(c.Problems, func(p crmem.Problem) bool {
-		return p.Kind == crmem.Torn && p.File == db+"-wal" && p.Offset > 0
+		return p.IsTorn() && p.File == db+"-wal" && p.Offset > 0
 	})
 }
 

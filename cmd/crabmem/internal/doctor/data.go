@@ -67,7 +67,7 @@ func (d *doctor) checkStore(context.Context) {
 	default:
 		var list []Problem
 		for _, p := range r.Problems {
-			list = append(list, Problem{p.Message, p.Remedy, p.Kind == crmem.Torn})
+			list = append(list, Problem{p.Message, p.Remedy, p.IsTorn()})
 		}
 		d.problems("store", list, len(list), Fail, "crabmem verify")
 	}

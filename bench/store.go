@@ -17,6 +17,7 @@ import (
 	"crabmem/bench/measure"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/inspect"
 	"crabmem/crmem/vfs"
 )
 
@@ -79,7 +80,7 @@ func parse(t *measure.Limits, path string, _ int) error {
 			return nil
 		}),
 		reading(func(b []byte) error {
-			for e, err := range crmem.Scan(b) {
+			for e, err := range inspect.Entries(b) {
 				if err != nil {
 					return err
 				}

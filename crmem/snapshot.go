@@ -44,29 +44,6 @@ func Decode(b []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// Scan reads the entries of a CRMEM v1 file in order and checks everything
-// that [Decode] checks but one: that no two have the same name. It allocates
-// nothing but alias lists. An error ends it.
-func Scan(b []byte) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		d := format.NewDecoder(b)
-		var next uint64
-		n, err := d.Header(&next)
-		for i := 0; i < n && err == nil; i++ {
-			var r format.Record
-			if r, err = d.Record(i, next); err == nil && !yield(entryOf(r), nil) {
-				return
-			}
-		}
-		if err == nil {
-			err = d.End()
-		}
-		if err != nil {
-			yield(Entry{}, d.Explain(err))
-		}
-	}
-}
-
 // NewSnapshot makes a snapshot of entries, given in any order. What a file may
 // not hold is refused as Decode refuses it.
 func NewSnapshot(nextID uint64, entries []Entry) (*Snapshot, error) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/inspect"
 	"crabmem/fuzz/vectors"
 )
 
@@ -79,7 +80,7 @@ func TestSnapshotVectorsDecode(t *testing.T) {
 		}
 		var list []crmem.Entry
 		err = nil
-		for e, serr := range crmem.Scan(v.DB()) {
+		for e, serr := range inspect.Entries(v.DB()) {
 			if err = serr; err == nil {
 				list = append(list, e)
 			}

@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"testdata":                   {},
 	"crmem":                      {"crmem/vfs", "bm25", "bm25/analysis", "crmem/internal/format"},
 	"crmem/tree":                 {"crmem", "crmem/vfs", "crmem/internal/format"},
+	"crmem/inspect":              {"crmem", "crmem/internal/format"},
 	"crmem/recall":               {"crmem", "bm25", "bm25/analysis", "crmem/budget"},
 	"crmem/recalleval":           {"crmem", "bm25/analysis"},
 	"bm25/snippet":               {"bm25/analysis"},

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem"
+	"crabmem/crmem/inspect"
 	"crabmem/crmem/vfs"
 
 	"github.com/spf13/cobra"
@@ -139,7 +139,7 @@ func (c *app) inspectedField(offset int64, hex, field, value string, most int) {
 func (c *app) inspect(file string, b []byte, most int) error {
 	list := []inspected{}
 	var broken error
-	for f, err := range crmem.Inspect(b) {
+	for f, err := range inspect.Fields(b) {
 		if err != nil {
 			broken = c.about(file, err)
 			break

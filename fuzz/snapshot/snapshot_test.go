@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/inspect"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/vectors"
 )
@@ -69,20 +70,20 @@ func agree(b []byte) (accepted bool, err error) {
 	return true, scanned(b, nil)
 }
 
-// scanned compares Scan, which does not look for equal names.
+// scanned compares Entries, which does not check that names are unique.
 func scanned(b []byte, want *refdec.Fault) error {
 	var err error
-	for _, e := range crmem.Scan(b) {
+	for _, e := range inspect.Entries(b) {
 		err = e
 	}
 	f, _ := errors.AsType[*crmem.FormatError](err)
 	switch {
 	case want == nil && err != nil:
-		return fmt.Errorf("Scan refuses what Decode takes: %w", err)
+		return fmt.Errorf("Entries refuses what Decode takes: %w", err)
 	case want == nil, want.Class == "dup-name":
 		return nil
 	case f == nil || f.Field != want.Field || f.Offset != want.Offset:
-		return fmt.Errorf("Scan says %v, want %v", err, want)
+		return fmt.Errorf("Entries says %v, want %v", err, want)
 	}
 	return nil
 }

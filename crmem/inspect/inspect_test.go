@@ -1,4 +1,4 @@
-package crmem_test
+package inspect_test
 
 import (
 	"errors"
@@ -8,15 +8,26 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/inspect"
+	"crabmem/fuzz/vectors"
 )
 
-// inspect returns the fields of a file. They begin at 0 and follow each other
-// without a gap, or the test fails.
-func inspect(t *testing.T, name string, b []byte) ([]crmem.Field, error) {
+func load(t *testing.T, dir string, least int) []*vectors.Vector {
 	t.Helper()
-	var fields []crmem.Field
+	all, err := vectors.Load(os.DirFS("../../testdata/vectors"), dir, least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// fieldsOf returns the fields of a file. They begin at 0 and follow each other
+// without a gap, or the test fails.
+func fieldsOf(t *testing.T, name string, b []byte) ([]inspect.Field, error) {
+	t.Helper()
+	var fields []inspect.Field
 	var end int64
-	for f, err := range crmem.Inspect(b) {
+	for f, err := range inspect.Fields(b) {
 		if err != nil {
 			return fields, err
 		}
@@ -36,10 +47,10 @@ func inspect(t *testing.T, name string, b []byte) ([]crmem.Field, error) {
 // ends where Decode does, with the same error.
 func TestInspectSnapshots(t *testing.T) {
 	files := make(map[string][]byte)
-	for _, v := range load(t, "snapshot", snapshotVectors) {
+	for _, v := range load(t, "snapshot", 149) {
 		files[v.Name] = v.DB()
 	}
-	golden, err := filepath.Glob("../testdata/golden/crmem/*.db")
+	golden, err := filepath.Glob("../../testdata/golden/crmem/*.db")
 	if err != nil || len(golden) < 5 {
 		t.Fatalf("%d golden files, %v", len(golden), err)
 	}
@@ -52,7 +63,7 @@ func TestInspectSnapshots(t *testing.T) {
 	}
 	broken := 0
 	for name, b := range files {
-		fields, err := inspect(t, name, b)
+		fields, err := fieldsOf(t, name, b)
 		_, want := crmem.Decode(b)
 		if (err == nil) != (want == nil) || want != nil && err.Error() != want.Error() {
 			t.Errorf("%s: error %v, Decode says %v", name, err, want)
@@ -77,12 +88,12 @@ func TestInspectSnapshots(t *testing.T) {
 // TestInspectLogs takes every vector of a log apart.
 func TestInspectLogs(t *testing.T) {
 	verdicts := make(map[string]int)
-	for _, v := range load(t, "log", logVectors) {
+	for _, v := range load(t, "log", 211) {
 		b := v.Files["wal"]
 		if len(b) < 6 {
 			continue // no magic: it could be any file
 		}
-		fields, err := inspect(t, v.Name, b)
+		fields, err := fieldsOf(t, v.Name, b)
 		verdict, _, _ := strings.Cut(v.Name, "-")
 		verdicts[verdict]++
 		switch verdict {
@@ -121,12 +132,12 @@ func TestInspectStops(t *testing.T) {
 				b = v.Files["wal"]
 			}
 			all := 0
-			for range crmem.Inspect(b) {
+			for range inspect.Fields(b) {
 				all++
 			}
 			for most := 1; most <= all; most++ {
 				n := 0
-				for range crmem.Inspect(b) {
+				for range inspect.Fields(b) {
 					if n++; n == most {
 						break
 					}

@@ -1,9 +1,12 @@
-package crmem
+package inspect_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
+	"crabmem/crmem"
+	"crabmem/crmem/inspect"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -15,12 +18,22 @@ func TestInspectFrameFields(t *testing.T) {
 		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
 	} {
 		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, LogVersion: version, CheckpointOnClose: CheckpointNever}, 0)
-		noErr(t, s.Apply(Add{Name: "name", Content: "text!"}))
-		noErr(t, s.Close())
+		s, err := crmem.Open("/m.db", &crmem.Options{FS: m, LogVersion: version, CheckpointOnClose: crmem.CheckpointNever})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Apply(crmem.Add{Name: "name", Content: "text!"}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		b, err := vfs.ReadFile(m, "/m.db-wal", 1<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []string
-		for f, err := range Inspect(memBytes(t, m, "/m.db-wal")) {
-			noErr(t, err)
+		for f, err := range inspect.Fields(b) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			if f.Name == "type" || len(got) > 0 && len(got) < len(want) {
 				got = append(got, f.Name+" "+f.Value)
 			}

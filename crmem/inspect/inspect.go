@@ -1,4 +1,6 @@
-package crmem
+// Package inspect reads the files of a store field by field or entry by entry,
+// without opening the store.
+package inspect
 
 import (
 	"bytes"
@@ -10,6 +12,7 @@ import (
 	"math"
 	"time"
 
+	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 )
 
@@ -20,10 +23,11 @@ type Field struct {
 	Value          string // for a person; a text is quoted and cut
 }
 
-// Inspect takes a snapshot or a log apart, field by field, and ends with a
-// *[FormatError] where it breaks: the field that breaks it, if it is there,
-// comes before the error. The torn end of a log is a field and no error.
-func Inspect(b []byte) iter.Seq2[Field, error] {
+// Fields returns the fields of a snapshot or a log in file order. It ends with
+// a *[crmem.FormatError] at the first invalid field, after yielding the valid
+// fields before it and that field, if the file contains all of it. The torn
+// tail of a log is a field, not an error.
+func Fields(b []byte) iter.Seq2[Field, error] {
 	return func(yield func(Field, error) bool) {
 		w := walker{b: b, yield: yield, stop: math.MaxInt64}
 		if bytes.HasPrefix(b, []byte(format.LogMagic)) {
@@ -98,8 +102,8 @@ func quote(p []byte) string {
 }
 
 func (w *walker) snapshot() {
-	_, err := Decode(w.b)
-	if e, ok := errors.AsType[*FormatError](err); ok {
+	_, err := crmem.Decode(w.b)
+	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
 		w.stop = e.Offset
 	}
 	w.field(6, "magic", quote)
@@ -129,7 +133,7 @@ func (w *walker) entry() {
 		return fmt.Sprintf("%d %s", v, time.Unix(int64(v), 0).UTC().Format(time.RFC3339))
 	})
 	w.field(4, "kind", func(p []byte) string {
-		return fmt.Sprintf("%d %v", binary.LittleEndian.Uint32(p), Kind(binary.LittleEndian.Uint32(p)))
+		return fmt.Sprintf("%d %v", binary.LittleEndian.Uint32(p), crmem.Kind(binary.LittleEndian.Uint32(p)))
 	})
 	w.text("name")
 	w.text("content")
@@ -151,7 +155,7 @@ func (w *walker) digest(name string) bool {
 
 func (w *walker) log() {
 	s, err := format.ScanLog(w.b)
-	if e, ok := errors.AsType[*FormatError](err); ok {
+	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
 		w.stop = e.Offset
 	}
 	w.field(6, "magic", quote)
@@ -186,7 +190,7 @@ func (w *walker) log() {
 	case err != nil:
 		w.yield(Field{}, err)
 	case s.Verdict == format.Corrupt && !w.done:
-		w.yield(Field{}, &FormatError{Offset: s.Bad, Entry: -1, Field: "frame",
+		w.yield(Field{}, &crmem.FormatError{Offset: s.Bad, Entry: -1, Field: "frame",
 			Msg: s.Why + ": a later frame says that this was synced, so it is damage and not a crash"})
 	case s.Verdict == format.TornTail:
 		w.field(int64(len(w.b))-s.End, "torn", func([]byte) string {

@@ -74,8 +74,10 @@ func (s *Store) Forget(name string) error { return s.Apply(forget{name}) }
 
 // apply returns the effects, one for each operation that has one.
 func (s *Store) apply(ops []Op) ([]effect, error) {
-	if err := Valid(ops...); err != nil {
-		return nil, err
+	for _, op := range ops {
+		if err := op.Validate(); err != nil {
+			return nil, err
+		}
 	}
 	for freed := false; ; {
 		g, effects, first, err := s.stage(ops)

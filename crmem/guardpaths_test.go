@@ -249,7 +249,7 @@ func TestRestoreChecksEntry(t *testing.T) {
 		if err := s.Apply(Restore{Entry: e}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%+v: %v", e, err)
 		}
-		if err := (Restore{Entry: e}).valid(); !errors.Is(err, ErrInvalid) {
+		if err := (Restore{Entry: e}).Validate(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("valid %+v: %v", e, err)
 		}
 	}

@@ -20,8 +20,9 @@ const (
 // Op is one change of a store: [Add], [Update], [Alias], [Remove] or
 // [Restore]; or [Unchanged], a condition of the others.
 type Op interface {
-	// valid checks what can be checked without the store.
-	valid() error
+	// Validate returns the error that the operation ends with in every store,
+	// such as [ErrInvalid] for an empty name.
+	Validate() error
 	// stage checks the operation against the state it will meet and adds its
 	// effect to it.
 	stage(*stage) error
@@ -79,37 +80,36 @@ type remember struct {
 // forget is Remove, for Notes.
 type forget struct{ name string }
 
-func (o Add) valid() error {
+// Validate implements [Op].
+func (o Add) Validate() error {
 	if o.Kind != Note && o.Kind != Archive {
 		return &nameError{ErrInvalid, o.Name, fmt.Sprintf("unknown %v", o.Kind)}
 	}
 	return validEntry(o.Name, o.Content, o.Aliases)
 }
-func (o Update) valid() error   { return validEntry(o.Name, o.Content, o.Aliases) }
-func (o Alias) valid() error    { return validEntry(o.Name, "", o.Aliases) }
-func (o remember) valid() error { return validEntry(o.name, o.content, o.aliases) }
 
-// What is in a store can be removed, whatever its name is.
-func (o Remove) valid() error    { return nil }
-func (o forget) valid() error    { return nil }
-func (o Unchanged) valid() error { return nil }
+// Validate implements [Op].
+func (o Update) Validate() error { return validEntry(o.Name, o.Content, o.Aliases) }
 
-func (o Restore) valid() error {
+// Validate implements [Op].
+func (o Alias) Validate() error { return validEntry(o.Name, "", o.Aliases) }
+
+func (o remember) Validate() error { return validEntry(o.name, o.content, o.aliases) }
+
+// Validate returns nil: a store may contain an entry of any name.
+func (o Remove) Validate() error { return nil }
+
+func (o forget) Validate() error { return nil }
+
+// Validate returns nil: a store may contain an entry of any name.
+func (o Unchanged) Validate() error { return nil }
+
+// Validate implements [Op].
+func (o Restore) Validate() error {
 	if o.Entry.ID == math.MaxUint64 {
 		return &nameError{ErrInvalid, o.Entry.Name, "no id above its own is left"}
 	}
-	return Add{o.Entry.Name, o.Entry.Content, o.Entry.Aliases, o.Entry.Kind}.valid()
-}
-
-// Valid returns the error that operations end with whatever the store holds, as
-// [ErrInvalid] for a name that no store takes.
-func Valid(ops ...Op) error {
-	for _, op := range ops {
-		if err := op.valid(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return Add{o.Entry.Name, o.Entry.Content, o.Entry.Aliases, o.Entry.Kind}.Validate()
 }
 
 func validEntry(name, content string, aliases []string) error {

@@ -173,8 +173,8 @@ func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]
 	if dry {
 		only := func(s *crmem.Store) error {
 			ops, err := plan(s)
-			if err == nil {
-				err = crmem.Valid(ops...)
+			for i := 0; i < len(ops) && err == nil; i++ {
+				err = ops[i].Validate()
 			}
 			return err
 		}

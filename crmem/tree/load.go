@@ -247,7 +247,7 @@ func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 		}
 	}
 	if known == nil || known.Page != pageHash(b) {
-		if err := crmem.Valid(crmem.Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}); err != nil {
+		if err := (crmem.Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}).Validate(); err != nil {
 			return nil, &Error{Path: f.path, Msg: err.Error(), Remedy: "shorten or correct it"}
 		}
 	}

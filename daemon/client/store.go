@@ -172,7 +172,7 @@ func (s *store) Remember(ctx context.Context, name, content string, aliases []st
 		return err
 	}, func(d *Client) error {
 		// Text that is not UTF-8 would change on the wire.
-		if err := crmem.Valid(crmem.Update{Name: name, Content: content, Aliases: aliases}); err != nil {
+		if err := (crmem.Update{Name: name, Content: content, Aliases: aliases}).Validate(); err != nil {
 			return err
 		}
 		e, err = d.Remember(ctx, name, content, aliases)

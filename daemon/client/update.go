@@ -23,8 +23,8 @@ func (s *store) update(ctx context.Context, d *Client, plan func(*crmem.Store) (
 	var texts []string // of the entries in the response
 	err = s.Read(func(v *crmem.Store) error {
 		changes, err := plan(v)
-		if err == nil {
-			err = crmem.Valid(changes...)
+		for i := 0; i < len(changes) && err == nil; i++ {
+			err = changes[i].Validate()
 		}
 		if err == nil && len(changes) > 0 {
 			ops, texts = append(memtool.Conditions(v, changes), changes...), writtenTexts(v, changes)

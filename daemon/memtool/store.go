@@ -60,8 +60,8 @@ func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, 
 			return nil, err
 		}
 		ops, err := plan(l.s)
-		if err == nil {
-			err = crmem.Valid(ops...)
+		for i := 0; i < len(ops) && err == nil; i++ {
+			err = ops[i].Validate()
 		}
 		if err != nil || len(ops) == 0 {
 			return nil, err

@@ -111,7 +111,7 @@ func (p *planner) note(n *Note, now time.Time) error {
 	} else {
 		p.fresh(n, e)
 	}
-	if err := crmem.Valid(crmem.Restore{Entry: e}); err != nil {
+	if err := (crmem.Restore{Entry: e}).Validate(); err != nil {
 		return fmt.Errorf("%q: %w", n.ID, err)
 	}
 	return nil

@@ -201,7 +201,7 @@ func (s *Store) newGroup(start int64) *group {
 func (s *Store) writable() error {
 	switch {
 	case s.closed:
-		return ErrClosed
+		return errClosed
 	case s.opts.ReadOnly:
 		return ErrReadOnly
 	case s.stopped != nil:

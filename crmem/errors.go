@@ -3,13 +3,15 @@ package crmem
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"crabmem/crmem/internal/format"
 )
 
 // What callers branch on. Every error says more than its class; ask with
-// errors.Is. Who holds the store is a vfs.LockedError.
+// errors.Is. Who holds the store is a vfs.LockedError. A closed store returns
+// [fs.ErrClosed].
 var (
 	// ErrNotFound is returned when no entry has the name.
 	ErrNotFound = errors.New("no such entry")
@@ -34,8 +36,6 @@ var (
 	ErrForeign = errors.New("the files of the store do not belong together")
 	// ErrReadOnly is returned for a write to a store opened for reading.
 	ErrReadOnly = errors.New("the store is open for reading only")
-	// ErrClosed is returned after Close.
-	ErrClosed = errors.New("the store is closed")
 	// ErrFull is returned for a write that would take the store beyond
 	// [Options.MaxBytes].
 	ErrFull = errors.New("the store is full")
@@ -50,6 +50,15 @@ var (
 	// whose outcome is unknown. Nothing of the later write was done.
 	ErrStopped = errors.New("the store stopped taking writes")
 )
+
+// errClosed is the [fs.ErrClosed] of a store.
+var errClosed error = closedError{}
+
+type closedError struct{}
+
+func (closedError) Error() string { return "the store is closed" }
+
+func (closedError) Is(target error) bool { return target == fs.ErrClosed }
 
 // FormatError states where a file differs from FORMAT.md: Path, Offset, the
 // position Entry (-1 outside the entries), Field and Msg. It is [ErrFormat].

@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
@@ -179,7 +180,7 @@ func TestClosedStoreReturnsErrClosed(t *testing.T) {
 	for i := range 3 {
 		select {
 		case err := <-errs:
-			if !errors.Is(err, ErrClosed) {
+			if !errors.Is(err, fs.ErrClosed) {
 				t.Errorf("call %d: %v", i, err)
 			}
 		case <-time.After(time.Minute):

@@ -112,7 +112,7 @@ func (s *Store) indexLocked(a analysis.Analyzer) *index {
 	}
 	ix := &index{x: bm25.New(a), names: a == analysis.Standard, ready: make(chan struct{}), building: true}
 	if s.ctx.Err() != nil {
-		ix.err = ErrClosed
+		ix.err = errClosed
 		close(ix.ready)
 		return ix
 	}
@@ -127,7 +127,7 @@ func (s *Store) build(ix *index, recs []rec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		ix.err = errors.Join(ErrClosed, err)
+		ix.err = errors.Join(errClosed, err)
 	}
 	ix.building = false
 	for _, c := range ix.late {

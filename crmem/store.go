@@ -422,8 +422,8 @@ func (s *Store) Stats() Stats {
 }
 
 // Close checkpoints as Options say, ends what runs in the background and
-// releases the lock. The store cannot be used after. The error is that of the
-// checkpoint, or [ErrStopped] with the reason if the store stopped before, and
+// releases the lock. Later writes and calls of Close return [fs.ErrClosed]. The
+// error is that of the checkpoint, or [ErrStopped] with the reason if the store stopped before, and
 // states whether the log has every operation.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -432,7 +432,7 @@ func (s *Store) Close() error {
 	s.wmu.Lock()
 	if s.closed {
 		s.wmu.Unlock()
-		return ErrClosed
+		return errClosed
 	}
 	s.closed = true // no operation is staged after this
 	s.wmu.Unlock()

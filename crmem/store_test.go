@@ -3,6 +3,7 @@ package crmem_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -28,7 +29,7 @@ func open(t *testing.T, path string, o *crmem.Options) *crmem.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil && !errors.Is(err, crmem.ErrClosed) {
+		if err := s.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("close: %v", err)
 		}
 		if _, err := os.Stat(path); err != nil {

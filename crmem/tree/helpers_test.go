@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"testing"
 
@@ -33,7 +34,7 @@ func open(t *testing.T, path string, o *crmem.Options) *crmem.Store {
 	t.Helper()
 	s := must(crmem.Open(path, o))
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil && !errors.Is(err, crmem.ErrClosed) {
+		if err := s.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("close: %v", err)
 		}
 		if _, err := os.Stat(path); err != nil {

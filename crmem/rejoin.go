@@ -14,7 +14,7 @@ const rejoinedSuffix = ".rejoined-" // after walSuffix
 // takeHeld gives the second link of the log the log's name, if the log is
 // missing, cannot be read, or has no operation of its own. The replaced log is
 // set aside.
-func (r *repair) takeHeld(v *files) (bool, error) {
+func (r *repairer) takeHeld(v *files) (bool, error) {
 	h := v.held
 	if h == nil || v.ofOtherStore(h.scan) || v.scan != nil && !v.otherStore() && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
 		return false, nil
@@ -47,7 +47,7 @@ func (r *repair) takeHeld(v *files) (bool, error) {
 
 // settle refuses logs with operations of their own unless the options say what
 // becomes of them. KeepDB and KeepLog set them aside.
-func (r *repair) settle(v *files) error {
+func (r *repairer) settle(v *files) error {
 	err := v.refuse(r.path)
 	if err == nil {
 		return nil
@@ -89,7 +89,7 @@ func (v *files) sideLogs() []*sideLog {
 // rejoin adds the operations of other logs to the recovered store, and renames
 // those logs. It loses no text: a name that both changed keeps the store's
 // entry, and the other one gets a name of its own.
-func (r *repair) rejoin(v *files) error {
+func (r *repairer) rejoin(v *files) error {
 	side := slices.Clone(v.old)
 	again := v.held != nil && slices.ContainsFunc(side, func(l *sideLog) bool { return bytes.Equal(l.bytes, v.held.bytes) })
 	if v.held != nil && !again {
@@ -125,7 +125,7 @@ func (r *repair) rejoin(v *files) error {
 }
 
 // nameRejoined renames logs of which the store has the operations.
-func (r *repair) nameRejoined(side []*sideLog) error {
+func (r *repairer) nameRejoined(side []*sideLog) error {
 	for _, l := range side {
 		w := l.scan.Writer()
 		name, err := r.moveToFree(l.path, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.Seq-1))
@@ -142,7 +142,7 @@ func (r *repair) nameRejoined(side []*sideLog) error {
 // and reports false if it does not, or if its operations cannot be replayed.
 // An entry that the store changed since then keeps the store's text, and the
 // log's gets a name of its own.
-func (r *repair) mergeChanges(v *files, l *sideLog) bool {
+func (r *repairer) mergeChanges(v *files, l *sideLog) bool {
 	seq, ok := l.scan.Covers(v.dig)
 	base, berr := Decode(r.db)
 	side, serr := Decode(r.db)
@@ -178,7 +178,7 @@ func (r *repair) mergeChanges(v *files, l *sideLog) bool {
 
 // mergeChange makes one change of a log: from before to after, which is "" if
 // the log removes the entry.
-func (r *repair) mergeChange(l *sideLog, before, after format.Record) {
+func (r *repairer) mergeChange(l *sideLog, before, after format.Record) {
 	if after == before {
 		return
 	}
@@ -206,7 +206,7 @@ func nameOr(r, other format.Record) string {
 }
 
 // mergeEntries adds what the operations of a log leave, entry by entry.
-func (r *repair) mergeEntries(l *sideLog) {
+func (r *repairer) mergeEntries(l *sideLog) {
 	var t table
 	t.init(0)
 	next := uint64(1)
@@ -244,7 +244,7 @@ func (r *repair) mergeEntries(l *sideLog) {
 }
 
 // add adds an entry of another log, unless the store has the same.
-func (r *repair) add(e Entry) string {
+func (r *repairer) add(e Entry) string {
 	result, name := "added", e.Name
 	for n := 1; ; n++ {
 		i := r.t.find(e.Name)

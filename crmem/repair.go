@@ -50,8 +50,8 @@ type RepairedFile struct {
 
 const damagedSuffix = ".damaged-"
 
-// repair is one repair under way.
-type repair struct {
+// repairer is one active repair.
+type repairer struct {
 	*Store
 	o   *RepairOptions
 	rep *RepairReport
@@ -76,7 +76,7 @@ func Repair(path string, o *RepairOptions) (*RepairReport, error) {
 		return nil, err
 	}
 	s.path = resolved
-	r := &repair{Store: s, o: o, rep: &RepairReport{Path: resolved, Files: []RepairedFile{}, Notes: []string{}}}
+	r := &repairer{Store: s, o: o, rep: &RepairReport{Path: resolved, Files: []RepairedFile{}, Notes: []string{}}}
 	s.opts.Warn = func(line string) { r.note("%s", line) }
 	if err := r.exists(); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func Repair(path string, o *RepairOptions) (*RepairReport, error) {
 	return r.rep, nil
 }
 
-func (r *repair) exists() error {
+func (r *repairer) exists() error {
 	_, err1 := r.fs.Lstat(r.path)
 	_, err2 := r.fs.Lstat(r.path + walSuffix)
 	_, err3 := r.fs.Lstat(r.path + walSuffix + heldSuffix)
@@ -110,11 +110,11 @@ func (r *repair) exists() error {
 	return nil
 }
 
-func (r *repair) note(format string, args ...any) {
+func (r *repairer) note(format string, args ...any) {
 	r.rep.Notes = append(r.rep.Notes, fmt.Sprintf(format, args...))
 }
 
-func (r *repair) run() error {
+func (r *repairer) run() error {
 	v, missing, err := r.read()
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (r *repair) run() error {
 }
 
 // read reads the files. missing reports that there is no snapshot.
-func (r *repair) read() (v *files, missing bool, err error) {
+func (r *repairer) read() (v *files, missing bool, err error) {
 	v = &files{}
 	r.db, err = v.readSnapshot(r.fs, r.path, r.opts.MaxBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -209,7 +209,7 @@ func (r *repair) read() (v *files, missing bool, err error) {
 
 // readLog scans the log. When it is not whole, why says so and v.scan holds
 // what stands before the damage; false when that is nothing.
-func (r *repair) readLog(v *files) (bool, error) {
+func (r *repairer) readLog(v *files) (bool, error) {
 	if r.log == nil {
 		return false, nil
 	}
@@ -229,7 +229,7 @@ func (v *files) reason(scan *format.LogScan) error {
 }
 
 // replayPrefix recovers the snapshot and the operations up to the damage.
-func (r *repair) replayPrefix(v *files, seq uint64, why error) error {
+func (r *repairer) replayPrefix(v *files, seq uint64, why error) error {
 	end := v.scan.End
 	t, next := &v.snap.t, v.snap.NextID
 	for i := range v.scan.Frames {
@@ -263,7 +263,7 @@ func (r *repair) replayPrefix(v *files, seq uint64, why error) error {
 }
 
 // batchStart returns the offset of the batch that frame i belongs to.
-func (r *repair) batchStart(s *format.LogScan, i int) int64 {
+func (r *repairer) batchStart(s *format.LogScan, i int) int64 {
 	for i > 0 && s.Frames[i-1].More {
 		i--
 	}
@@ -271,7 +271,7 @@ func (r *repair) batchStart(s *format.LogScan, i int) int64 {
 }
 
 // asideLog keeps the log's bytes from end on.
-func (r *repair) asideLog(v *files, end int64) error {
+func (r *repairer) asideLog(v *files, end int64) error {
 	seq := uint64(0)
 	if v.scan != nil {
 		w := v.scan.Writer()
@@ -284,7 +284,7 @@ func (r *repair) asideLog(v *files, end int64) error {
 
 // write makes the recovered state the store's: the good part of the log, in a
 // new file, names the new snapshot before it appears.
-func (r *repair) write(v *files, end int64) error {
+func (r *repairer) write(v *files, end int64) error {
 	if err := r.markDirty(); err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (r *repair) write(v *files, end int64) error {
 }
 
 // dropLog sets the whole log aside and takes the snapshot as it is.
-func (r *repair) dropLog(v *files, end int64) error {
+func (r *repairer) dropLog(v *files, end int64) error {
 	if err := r.asideLog(v, end); err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func (r *repair) dropLog(v *files, end int64) error {
 }
 
 // asideDB keeps the whole file under the store's name.
-func (r *repair) asideDB(recovered int64) error {
+func (r *repairer) asideDB(recovered int64) error {
 	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, format.Castagnoli()))
 	kept, err := quarantine(r.fs, name, r.db)
 	r.rep.Files = append(r.rep.Files, RepairedFile{r.path, int64(len(r.db)), recovered, int64(len(r.db)) - recovered, kept})
@@ -330,7 +330,7 @@ func (r *repair) asideDB(recovered int64) error {
 }
 
 // keepLog takes another file as the snapshot that the log extends.
-func (r *repair) keepLog(v *files) error {
+func (r *repairer) keepLog(v *files) error {
 	base, err := r.fs.Resolve(r.o.KeepLog)
 	if err != nil {
 		return err
@@ -374,7 +374,7 @@ func (r *repair) keepLog(v *files) error {
 
 // fromLogAlone recovers a store whose snapshot is missing: that can be done
 // when the log began with the empty store.
-func (r *repair) fromLogAlone(v *files) error {
+func (r *repairer) fromLogAlone(v *files) error {
 	empty, err := NewSnapshot(1, nil)
 	if err != nil {
 		return err
@@ -405,7 +405,7 @@ func (r *repair) fromLogAlone(v *files) error {
 
 // putDB puts a missing snapshot back as it was, so that the log has its base
 // again.
-func (r *repair) putDB(b []byte) error {
+func (r *repairer) putDB(b []byte) error {
 	if err := r.markDirty(); err != nil {
 		return err
 	}
@@ -422,7 +422,7 @@ func (r *repair) putDB(b []byte) error {
 
 // salvage recovers the entries of a snapshot that can be read, and on top of
 // them what the log says.
-func (r *repair) salvage(v *files, why error) error {
+func (r *repairer) salvage(v *files, why error) error {
 	r.note("%v", why)
 	recs, next, recovered := format.Salvage(r.db)
 	if len(recs) == 0 && !format.WasStore(r.db) {

@@ -7,52 +7,14 @@ import (
 	"time"
 
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
-
-// Report is what [Check] found.
-type Report struct {
-	Path          string    `json:"path"`
-	Entries       int       `json:"entries"` // that a reader sees
-	SnapshotBytes int64     `json:"snapshot_bytes"`
-	LogBytes      int64     `json:"log_bytes"`
-	LogOps        int       `json:"log_ops"`
-	Problems      []Problem `json:"problems"`
-}
-
-// Problem is one thing that is not as it should be.
-type Problem struct {
-	Kind    string `json:"kind"` // "torn", "rot", "format", "foreign", "missing", "kept"
-	File    string `json:"file"`
-	Offset  int64  `json:"offset"` // of the first byte concerned
-	Length  int64  `json:"length"` // bytes concerned; 0 when that is not known
-	Message string `json:"message"`
-	Remedy  string `json:"remedy"`
-	err     error
-}
-
-// IsTorn reports whether the problem is a torn tail: a write that was never
-// acknowledged. It is not damage: the next writer removes it and keeps a copy.
-func (p *Problem) IsTorn() bool { return p.Kind == tornKind }
-
-// tornKind is the kind of a torn tail.
-const tornKind = "torn"
-
-// Err returns the first problem that is damage as an error ([ErrFormat],
-// [ErrForeign], [ErrNoStore]), or nil.
-func (r *Report) Err() error {
-	for _, p := range r.Problems {
-		if !p.IsTorn() {
-			return p.err
-		}
-	}
-	return nil
-}
 
 // Check reads a store and judges all of it, without a lock and without
 // changing anything. The error is of the system; what is wrong with the store
 // is in the report. maxBytes is as in [Options]; 0 is the default.
-func Check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
+func Check(fsys vfs.FS, path string, maxBytes int64) (*repair.Report, error) {
 	if maxBytes == 0 {
 		maxBytes = defaultMaxBytes
 	}
@@ -64,7 +26,7 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r *Report
+	var r *repair.Report
 	for try := range 20 {
 		if r, err = check(fsys, path, link, maxBytes); err != nil || r.Err() == nil {
 			break
@@ -80,10 +42,11 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*Report, error) {
 }
 
 // check is Check, once. link is the symbolic link that leads to path, or "".
-func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
-	r := &Report{Path: path, Problems: []Problem{}}
+func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, error) {
+	r := &repair.Report{Path: path, Problems: []repair.Problem{}}
 	add := func(kind, file string, off, n int64, err error, remedy string) {
-		r.Problems = append(r.Problems, Problem{kind, file, off, n, err.Error(), remedy, err})
+		r.Problems = append(r.Problems, repair.Problem{Kind: kind, File: file, Offset: off, Length: n,
+			Message: err.Error(), Remedy: remedy, Err: err})
 	}
 	defer func() {
 		own := ownCopies(fsys, path)
@@ -152,7 +115,7 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*Report, error) {
 	case format.Corrupt:
 		add("rot", path+walSuffix, v.scan.Bad, tail, v.corrupt(path), "crabmem repair keeps what stands before and sets the rest aside")
 	case format.TornTail:
-		add(tornKind, path+walSuffix, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
+		add("torn", path+walSuffix, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
 			path+walSuffix, v.scan.Bad, tail, v.scan.Why), "nothing is lost; the next write cuts them off and keeps a copy")
 	}
 	if v.snap == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/check"
 	"crabmem/fuzz/refdec"
@@ -267,7 +268,7 @@ func TestRotMixtures(t *testing.T) {
 		// The choice of the log: its base is there in a copy.
 		m = check.NewDisk(otherDB, wal)
 		m.WriteFile("/d/base.db", db, 0o600)
-		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m, KeepLog: "/d/base.db"}); err != nil {
+		if _, err := crmem.Repair(rotPath, &repair.Options{FS: m, KeepLog: "/d/base.db"}); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
 		}
 		whole, _, _, err := refdec.Recover(db, wal)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
 
@@ -116,7 +117,7 @@ func TestRepairReturnsErrors(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := Repair("/m.db", &RepairOptions{FS: m})
+			_, err := Repair("/m.db", &repair.Options{FS: m})
 			m.Hook = nil
 			if seen < n {
 				noErr(t, err)
@@ -147,7 +148,7 @@ func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
 	noErr(t, m.Remove("/m.db-wal.held"))
 	noErr(t, m.Rename("/other.db-wal", "/m.db-wal"))
 	log := memBytes(t, m, "/m.db-wal")
-	_, err := Repair("/m.db", &RepairOptions{FS: m})
+	_, err := Repair("/m.db", &repair.Options{FS: m})
 	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "/m.db-id") {
 		t.Errorf("repair: %v", err)
 	}

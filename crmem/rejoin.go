@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/repair"
 )
 
 const rejoinedSuffix = ".rejoined-" // after walSuffix
@@ -68,7 +69,7 @@ func (r *repairer) settle(v *files) error {
 		if err != nil {
 			return err
 		}
-		r.rep.Files = append(r.rep.Files, RepairedFile{l.path, int64(len(l.bytes)), 0, int64(len(l.bytes)), kept})
+		r.rep.Files = append(r.rep.Files, repair.File{File: l.path, Bytes: int64(len(l.bytes)), Recovered: 0, Aside: int64(len(l.bytes)), Kept: kept})
 		if err := r.fs.Remove(l.path); err != nil {
 			return err
 		}
@@ -133,7 +134,7 @@ func (r *repairer) nameRejoined(side []*sideLog) error {
 			return err
 		}
 		n := int64(len(l.bytes))
-		r.rep.Files = append(r.rep.Files, RepairedFile{l.path, n, n, 0, name})
+		r.rep.Files = append(r.rep.Files, repair.File{File: l.path, Bytes: n, Recovered: n, Aside: 0, Kept: name})
 	}
 	return r.fs.SyncDir(dirOf(r.path))
 }

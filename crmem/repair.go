@@ -6,55 +6,19 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"time"
 
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
-
-// RepairOptions are how a store is repaired.
-type RepairOptions struct {
-	FS       vfs.FS // nil: the machine's
-	LockWait time.Duration
-	Command  string
-	MaxBytes int64 // as in Options
-
-	// KeepDB takes the snapshot as it is and sets aside a log that belongs to
-	// another one.
-	KeepDB bool
-	// KeepLog names the snapshot that the log extends; the file under the
-	// store's name is set aside.
-	KeepLog string
-	// Rejoin adds the operations of logs that were replaced, or that an older
-	// program set aside, to the store.
-	Rejoin bool
-}
-
-// RepairReport is what [Repair] did. For each file the bytes recovered and the
-// bytes set aside are all its bytes.
-type RepairReport struct {
-	Path    string         `json:"path"`
-	Entries int            `json:"entries"` // after the repair
-	Files   []RepairedFile `json:"files"`   // that were not whole
-	Notes   []string       `json:"notes"`   // what else there is to know, a line each
-}
-
-// RepairedFile accounts for the bytes of one file.
-type RepairedFile struct {
-	File      string `json:"file"`
-	Bytes     int64  `json:"bytes"`
-	Recovered int64  `json:"recovered"`
-	Aside     int64  `json:"aside"` // not understood, and kept in Kept
-	Kept      string `json:"kept"`  // a snapshot is kept whole, of a log what was not recovered
-}
 
 const damagedSuffix = ".damaged-"
 
 // repairer is one active repair.
 type repairer struct {
 	*Store
-	o   *RepairOptions
-	rep *RepairReport
+	o   *repair.Options
+	rep *repair.Result
 	db  []byte // nil: missing
 	log []byte // nil: missing
 }
@@ -65,9 +29,9 @@ type repairer struct {
 //
 // Errors: [ErrForeign] when log and snapshot do not belong together and
 // neither KeepDB nor KeepLog says which to take; [vfs.ErrLocked]; [ErrNoStore].
-func Repair(path string, o *RepairOptions) (*RepairReport, error) {
+func Repair(path string, o *repair.Options) (*repair.Result, error) {
 	if o == nil {
-		o = &RepairOptions{}
+		o = &repair.Options{}
 	}
 	s := newStore(&Options{FS: o.FS, LockWait: o.LockWait, Command: o.Command, MaxBytes: o.MaxBytes})
 	defer s.stop()
@@ -76,7 +40,7 @@ func Repair(path string, o *RepairOptions) (*RepairReport, error) {
 		return nil, err
 	}
 	s.path = resolved
-	r := &repairer{Store: s, o: o, rep: &RepairReport{Path: resolved, Files: []RepairedFile{}, Notes: []string{}}}
+	r := &repairer{Store: s, o: o, rep: &repair.Result{Path: resolved, Files: []repair.File{}, Notes: []string{}}}
 	s.opts.Warn = func(line string) { r.note("%s", line) }
 	if err := r.exists(); err != nil {
 		return nil, err
@@ -278,7 +242,7 @@ func (r *repairer) asideLog(v *files, end int64) error {
 		seq = w.Seq
 	}
 	kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, seq), r.log[end:])
-	r.rep.Files = append(r.rep.Files, RepairedFile{r.path + walSuffix, int64(len(r.log)), end, int64(len(r.log)) - end, kept})
+	r.rep.Files = append(r.rep.Files, repair.File{File: r.path + walSuffix, Bytes: int64(len(r.log)), Recovered: end, Aside: int64(len(r.log)) - end, Kept: kept})
 	return err
 }
 
@@ -325,7 +289,7 @@ func (r *repairer) dropLog(v *files, end int64) error {
 func (r *repairer) asideDB(recovered int64) error {
 	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, format.Castagnoli()))
 	kept, err := quarantine(r.fs, name, r.db)
-	r.rep.Files = append(r.rep.Files, RepairedFile{r.path, int64(len(r.db)), recovered, int64(len(r.db)) - recovered, kept})
+	r.rep.Files = append(r.rep.Files, repair.File{File: r.path, Bytes: int64(len(r.db)), Recovered: recovered, Aside: int64(len(r.db)) - recovered, Kept: kept})
 	return err
 }
 

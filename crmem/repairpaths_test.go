@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
 
@@ -18,7 +19,7 @@ func TestRepairOfLockedStore(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
-	if r, err := Repair("/m.db", &RepairOptions{FS: m}); r != nil || !errors.Is(err, vfs.ErrLocked) {
+	if r, err := Repair("/m.db", &repair.Options{FS: m}); r != nil || !errors.Is(err, vfs.ErrLocked) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	noErr(t, s.Apply(Add{Name: "b"}))
@@ -47,7 +48,7 @@ func TestRepairNotesReason(t *testing.T) {
 	m, end := tornStore(t)
 	scan, err := format.ScanLog(memBytes(t, m, "/m.db-wal"))
 	noErr(t, err)
-	r, err := Repair("/m.db", &RepairOptions{FS: m})
+	r, err := Repair("/m.db", &repair.Options{FS: m})
 	noErr(t, err)
 	want := fmt.Sprintf("/m.db-wal: torn at offset %d: %s", end, scan.Why)
 	if scan.Why == "" || len(r.Notes) != 1 || r.Notes[0] != want {
@@ -79,7 +80,7 @@ func TestRepairWithoutQuarantineChangesNothing(t *testing.T) {
 			}
 			return nil
 		}
-		if r, err := Repair("/m.db", &RepairOptions{FS: m}); r != nil || !errors.Is(err, syscall.ENOSPC) {
+		if r, err := Repair("/m.db", &repair.Options{FS: m}); r != nil || !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("missing %t: %+v, %v", missing, r, err)
 		}
 		m.Hook = nil
@@ -89,7 +90,7 @@ func TestRepairWithoutQuarantineChangesNothing(t *testing.T) {
 		if _, err := m.Lstat("/m.db"); errors.Is(err, fs.ErrNotExist) != missing {
 			t.Errorf("missing %t: then %v", missing, err)
 		}
-		r, err := Repair("/m.db", &RepairOptions{FS: m})
+		r, err := Repair("/m.db", &repair.Options{FS: m})
 		if err != nil || r.Entries != 2 {
 			t.Errorf("missing %t: with space: %+v, %v", missing, r, err)
 		}
@@ -115,7 +116,7 @@ func TestSalvageKeepsNextID(t *testing.T) {
 		record := (len(db) - format.HeaderSize) / 3
 		db[format.HeaderSize+2*record+format.OffKind] = 0xff
 		m.WriteFile("/m.db", db, 0o600)
-		r, err := Repair("/m.db", &RepairOptions{FS: m})
+		r, err := Repair("/m.db", &repair.Options{FS: m})
 		noErr(t, err)
 		recovered := int64(2 * record)
 		if c.valid {

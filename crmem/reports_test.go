@@ -22,6 +22,7 @@ import (
 
 	. "crabmem/crmem"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/repair"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
@@ -126,7 +127,7 @@ type call struct {
 
 var calls = []call{
 	{"check", func(m *vfs.Mem, _ int) (any, error) { return Check(m, "/m.db", 0) }},
-	{"repair", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m}) }},
+	{"repair", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m}) }},
 	{"read", func(m *vfs.Mem, version int) (any, error) {
 		return use(m, version, true, nil)
 	}},
@@ -136,11 +137,11 @@ var calls = []call{
 	{"checkpoint", func(m *vfs.Mem, version int) (any, error) {
 		return use(m, version, false, (*Store).Checkpoint)
 	}},
-	{"repair, keep the snapshot", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m, KeepDB: true}) }},
+	{"repair, keep the snapshot", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, KeepDB: true}) }},
 	{"repair, keep the log", func(m *vfs.Mem, _ int) (any, error) {
-		return Repair("/m.db", &RepairOptions{FS: m, KeepLog: "/old/m.db"})
+		return Repair("/m.db", &repair.Options{FS: m, KeepLog: "/old/m.db"})
 	}},
-	{"repair, rejoin", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m, Rejoin: true}) }},
+	{"repair, rejoin", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, Rejoin: true}) }},
 }
 
 // treeCalls come after a dump, an edit of a page and a change of the store.

@@ -17,6 +17,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
 	"crabmem/testdata"
@@ -269,7 +270,7 @@ func (d *demo) playJSON() error {
 		return err
 	}
 	a.Forgot = gone.Forgot
-	var report crmem.Report
+	var report repair.Report
 	if err := ask(&report, "verify"); err != nil {
 		return err
 	}

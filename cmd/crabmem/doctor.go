@@ -7,7 +7,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/doctor"
-	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/daemon/skill"
 	"crabmem/sessionlog"
 
@@ -77,7 +77,7 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 	if real, err := c.fs.Resolve(store); err == nil {
 		store = real
 	}
-	o.CheckStore = func() (*crmem.Report, error) { return c.check(store) }
+	o.CheckStore = func() (*repair.Report, error) { return c.check(store) }
 	o.CheckSessions = c.examineSessions
 	o.CheckSkills = func() (skills int, problems []doctor.Problem, err error) {
 		list, found, err := c.checkSkills(filepath.Join(o.Home, "skills"))

@@ -5,6 +5,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 
 	"github.com/spf13/cobra"
@@ -50,16 +51,16 @@ and the other one gets a name that repair prints.`,
 		if dry {
 			return c.repairDry(path)
 		}
-		var r *crmem.RepairReport
-		repair := func() error {
+		var r *repair.Result
+		run := func() error {
 			return c.Wait(cmd.Context(), func() (err error) {
-				r, err = crmem.Repair(path, &crmem.RepairOptions{
+				r, err = crmem.Repair(path, &repair.Options{
 					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog, Rejoin: rejoin,
 				})
 				return err
 			})
 		}
-		err = c.withoutDaemon(cmd.Context(), path, repair)
+		err = c.withoutDaemon(cmd.Context(), path, run)
 		if err != nil {
 			return c.about(path, err)
 		}

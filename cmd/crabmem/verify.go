@@ -5,6 +5,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/repair"
 
 	"github.com/spf13/cobra"
 )
@@ -49,8 +50,8 @@ quarantine file.`,
 	return cmd
 }
 
-func (c *app) check(path string) (*crmem.Report, error) {
-	var r *crmem.Report
+func (c *app) check(path string) (*repair.Report, error) {
+	var r *repair.Report
 	err := c.Busy("reading "+path, func() (err error) {
 		r, err = crmem.Check(c.fs, path, 0)
 		return err
@@ -59,7 +60,7 @@ func (c *app) check(path string) (*crmem.Report, error) {
 }
 
 // damage is the error for a store that is not whole, with all that is wrong.
-func (c *app) damage(r *crmem.Report) error {
+func (c *app) damage(r *repair.Report) error {
 	err := r.Err()
 	if err == nil {
 		return nil

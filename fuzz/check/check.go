@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/refdec"
 )
@@ -201,7 +202,7 @@ func (v *Verdict) read(m *vfs.Mem) error {
 
 // repair repairs, verifies, and accounts for every byte.
 func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
-	o := &crmem.RepairOptions{FS: m}
+	o := &repair.Options{FS: m}
 	rep, err := crmem.Repair(Path, o)
 	if v.Ops {
 		if !errors.Is(err, crmem.ErrForeign) {

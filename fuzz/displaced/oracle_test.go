@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/refdec"
 )
@@ -125,7 +126,7 @@ var (
 // remedies returns what the text of an error asks for.
 func remedies(m machine, err error) (list []func(machine) error) {
 	text := err.Error()
-	repair := func(o crmem.RepairOptions) func(machine) error {
+	repairWith := func(o repair.Options) func(machine) error {
 		return func(c machine) error {
 			o := o
 			o.FS, o.KeepLog = c, moveRoot(m, c, o.KeepLog)
@@ -147,22 +148,22 @@ func remedies(m machine, err error) (list []func(machine) error) {
 	if match := useFile.FindStringSubmatch(text); match != nil {
 		list = append(list, func(c machine) error {
 			create(c, c.store(), read(c, moveRoot(m, c, match[1])))
-			_, err := crmem.Repair(c.store(), &crmem.RepairOptions{FS: c, KeepDB: true})
+			_, err := crmem.Repair(c.store(), &repair.Options{FS: c, KeepDB: true})
 			return err
 		})
 	}
 	if !strings.Contains(text, "repair") && !errors.Is(err, crmem.ErrFormat) {
 		return list
 	}
-	list = append(list, repair(crmem.RepairOptions{}))
+	list = append(list, repairWith(repair.Options{}))
 	if strings.Contains(text, "--rejoin") {
-		list = append(list, repair(crmem.RepairOptions{Rejoin: true}))
+		list = append(list, repairWith(repair.Options{Rejoin: true}))
 	}
 	if match := keepLog.FindStringSubmatch(text); match != nil {
-		list = append(list, repair(crmem.RepairOptions{KeepLog: match[1]}))
+		list = append(list, repairWith(repair.Options{KeepLog: match[1]}))
 	}
 	if strings.Contains(text, "--keep-db") {
-		list = append(list, repair(crmem.RepairOptions{KeepDB: true}))
+		list = append(list, repairWith(repair.Options{KeepDB: true}))
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
 
@@ -15,16 +16,16 @@ import (
 var repairCases = []struct {
 	name string
 	do   func(a *actor)
-	opts crmem.RepairOptions
+	opts repair.Options
 }{
-	{"log removed", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, crmem.RepairOptions{}},
-	{"log removed, rejoin", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, crmem.RepairOptions{Rejoin: true}},
-	{"log replaced by an older one", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, crmem.RepairOptions{}},
-	{"log replaced by an older one, rejoin", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, crmem.RepairOptions{Rejoin: true}},
+	{"log removed", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, repair.Options{}},
+	{"log removed, rejoin", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, repair.Options{Rejoin: true}},
+	{"log replaced by an older one", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, repair.Options{}},
+	{"log replaced by an older one, rejoin", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, repair.Options{Rejoin: true}},
 	{"write to a replaced log", func(a *actor) {
 		replaceOlder(a.m, a.m.store()+"-wal")
 		a.write("b")
-	}, crmem.RepairOptions{}},
+	}, repair.Options{}},
 	{"stop with a removed snapshot", func(a *actor) {
 		must(a.m.Remove(a.m.store()))
 		a.close()
@@ -35,7 +36,7 @@ var repairCases = []struct {
 				create(a.m, a.m.store(), read(a.m, "/home/"+e.Name()))
 			}
 		}
-	}, crmem.RepairOptions{KeepDB: true}},
+	}, repair.Options{KeepDB: true}},
 }
 
 // replaceOlder replaces a file by an earlier copy of it.
@@ -51,10 +52,10 @@ func TestRepairCrash(t *testing.T) {
 			st.do(a, crmem.CheckpointAlways)
 			c.do(a)
 			m := a.m.(memMachine).rebooted().(memMachine)
-			for _, i := range crashStates(m, func(m memMachine) error { _, err := repair(m, c.opts); return err }, t) {
+			for _, i := range crashStates(m, func(m memMachine) error { _, err := runRepair(m, c.opts); return err }, t) {
 				states++
 				where := fmt.Sprintf("%s, %s: %s", c.name, st.name, i.how)
-				if _, err := repair(i.m, c.opts); err != nil {
+				if _, err := runRepair(i.m, c.opts); err != nil {
 					t.Errorf("%s: repair: %v", where, err)
 					continue
 				}

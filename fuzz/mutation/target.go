@@ -24,6 +24,7 @@ var targets = []target{
 	{"./crmem", storeTests},
 	{"./crmem/internal/format", append([]string{"./crmem/internal/format"}, storeTests...)},
 	{"./crmem/inspect", []string{"./crmem/inspect", "./fuzz/snapshot"}},
+	{"./crmem/repair", []string{"./crmem/repair", "./crmem", "./fuzz/corrupt"}},
 	{"./crmem/tree", []string{"./crmem/tree", "./fuzz/tree"}},
 	{"./crmem/vfs", []string{"./crmem/vfs", "./crmem", "./fuzz/crash", "./fuzz/sessioncrash", "./fuzz/displaced"}},
 	{"./bm25/analysis", []string{"./bm25/analysis", "./bm25", "./fuzz/index"}},

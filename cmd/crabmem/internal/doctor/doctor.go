@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem"
+	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/skill"
@@ -71,7 +71,7 @@ type Options struct {
 	// The checks of verify, sessions verify, and skills check. If the store or
 	// folder is missing, they return a failure of kind no_store, no_sessions, or
 	// no_skills.
-	CheckStore    func() (*crmem.Report, error)
+	CheckStore    func() (*repair.Report, error)
 	CheckSessions func() (*Sessions, error)
 	CheckSkills   func() (skills int, problems []Problem, err error)
 	// Skills loads the skills of the home.

@@ -1,0 +1,81 @@
+// Package repair contains the reports of crmem.Check, and the options and
+// results of crmem.Repair.
+package repair
+
+import (
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// Report is the result of crmem.Check.
+type Report struct {
+	Path          string    `json:"path"`
+	Entries       int       `json:"entries"` // that a reader sees
+	SnapshotBytes int64     `json:"snapshot_bytes"`
+	LogBytes      int64     `json:"log_bytes"`
+	LogOps        int       `json:"log_ops"`
+	Problems      []Problem `json:"problems"`
+}
+
+// Problem is one deviation from a valid store.
+type Problem struct {
+	Kind    string `json:"kind"` // "torn", "rot", "format", "foreign", "missing", "kept"
+	File    string `json:"file"`
+	Offset  int64  `json:"offset"` // of the first byte concerned
+	Length  int64  `json:"length"` // bytes concerned; 0 if unknown
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
+	Err     error  `json:"-"` // has the text Message
+}
+
+// IsTorn reports whether the problem is a torn tail: a write that was never
+// acknowledged. It is not damage: the next writer removes it and keeps a copy.
+func (p *Problem) IsTorn() bool { return p.Kind == "torn" }
+
+// Err returns the error of the first problem that is damage (crmem.ErrFormat,
+// crmem.ErrForeign, crmem.ErrNoStore), or nil.
+func (r *Report) Err() error {
+	for _, p := range r.Problems {
+		if !p.IsTorn() {
+			return p.Err
+		}
+	}
+	return nil
+}
+
+// Options are the options of crmem.Repair.
+type Options struct {
+	FS       vfs.FS        // if nil, vfs.OS
+	LockWait time.Duration // as in crmem.Options
+	Command  string        // as in crmem.Options
+	MaxBytes int64         // as in crmem.Options
+
+	// KeepDB takes the snapshot as it is and quarantines a log of another
+	// snapshot.
+	KeepDB bool
+	// KeepLog is the path of the snapshot that the log extends. Repair
+	// quarantines the file with the name of the store.
+	KeepLog string
+	// Rejoin adds the operations of logs that were replaced, or that an older
+	// program quarantined, to the store.
+	Rejoin bool
+}
+
+// Result is the result of crmem.Repair. For each file the recovered and the
+// quarantined bytes are all its bytes.
+type Result struct {
+	Path    string   `json:"path"`
+	Entries int      `json:"entries"` // after the repair
+	Files   []File   `json:"files"`   // that were not valid
+	Notes   []string `json:"notes"`   // further changes, one line each
+}
+
+// File accounts for the bytes of one file.
+type File struct {
+	File      string `json:"file"`
+	Bytes     int64  `json:"bytes"`
+	Recovered int64  `json:"recovered"`
+	Aside     int64  `json:"aside"` // not valid; quarantined in Kept
+	Kept      string `json:"kept"`  // quarantine file: all of a snapshot, or the rest of a log
+}

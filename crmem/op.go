@@ -8,13 +8,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/internal/format"
-)
-
-// Limits of new writes. What is in a file already is never refused for them.
-const (
-	MaxName    = 1 << 10 // bytes of a name and of an alias
-	MaxAliases = 1 << 10
-	MaxContent = 8 << 20 // bytes
+	"crabmem/crmem/limits"
 )
 
 // Op is one change of a store: [Add], [Update], [Alias], [Remove] or
@@ -28,7 +22,8 @@ type Op interface {
 	stage(*stage) error
 }
 
-// Add adds an entry. [ErrExists] when the name is taken.
+// Add adds an entry. [ErrExists] when the name is taken. Package limits
+// contains the limits of its fields.
 type Add struct {
 	Name    string
 	Content string
@@ -116,14 +111,14 @@ func validEntry(name, content string, aliases []string) error {
 	if err := validName(name, "name", name); err != nil {
 		return err
 	}
-	if len(content) > MaxContent {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("content of %d bytes, at most %d", len(content), MaxContent)}
+	if len(content) > limits.Content {
+		return &nameError{ErrInvalid, name, fmt.Sprintf("content of %d bytes, at most %d", len(content), limits.Content)}
 	}
 	if !utf8.ValidString(content) {
 		return &nameError{ErrInvalid, name, fmt.Sprintf("content: invalid UTF-8 at byte %d", format.InvalidUTF8([]byte(content)))}
 	}
-	if len(aliases) > MaxAliases {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("%d aliases, at most %d", len(aliases), MaxAliases)}
+	if len(aliases) > limits.Aliases {
+		return &nameError{ErrInvalid, name, fmt.Sprintf("%d aliases, at most %d", len(aliases), limits.Aliases)}
 	}
 	for _, a := range aliases {
 		if err := validName(name, "alias", a); err != nil {
@@ -138,8 +133,8 @@ func validName(entry, field, s string) error {
 	switch {
 	case s == "":
 		return &nameError{ErrInvalid, entry, "empty " + field}
-	case len(s) > MaxName:
-		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s of %d bytes, at most %d", field, len(s), MaxName)}
+	case len(s) > limits.Name:
+		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s of %d bytes, at most %d", field, len(s), limits.Name)}
 	case !utf8.ValidString(s):
 		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: invalid UTF-8 at byte %d", field, format.InvalidUTF8([]byte(s)))}
 	case strings.IndexByte(s, 0) >= 0:

@@ -16,6 +16,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/limits"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
@@ -164,9 +165,9 @@ func TestAdoptOfDamage(t *testing.T) {
 // that Open refuses to read.
 func TestBatchBeyondTheLog(t *testing.T) {
 	m := vfs.NewMem()
-	o := &Options{FS: m, MaxBytes: MaxContent + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: CheckpointNever}
+	o := &Options{FS: m, MaxBytes: limits.Content + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
-	content := strings.Repeat("x", MaxContent)
+	content := strings.Repeat("x", limits.Content)
 	batch := []Op{Add{Name: "a"}}
 	for len(batch) <= 10 {
 		batch = append(batch, Update{Name: "a", Content: content})
@@ -467,7 +468,7 @@ func TestCloseWaitsForCheckpoint(t *testing.T) {
 // frame for each change of the aliases of a large entry.
 func TestManyAliasesOfALargeEntry(t *testing.T) {
 	sn, err := NewSnapshot(8, []Entry{
-		{ID: 5, Name: "large", Content: strings.Repeat("x", MaxContent)}, {ID: 6, Name: "gone"}, {ID: 7, Name: "changed"}})
+		{ID: 5, Name: "large", Content: strings.Repeat("x", limits.Content)}, {ID: 6, Name: "gone"}, {ID: 7, Name: "changed"}})
 	noErr(t, err)
 	db, err := sn.AppendBinary(nil)
 	noErr(t, err)

@@ -18,6 +18,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
@@ -52,7 +53,7 @@ func at(sec int64) func() time.Time { return func() time.Time { return time.Unix
 // TestOps runs operations one after the other on one store, and says for each
 // what it answers and what the store holds after it.
 func TestOps(t *testing.T) {
-	long := strings.Repeat("n", crmem.MaxName)
+	long := strings.Repeat("n", limits.Name)
 	table := []struct {
 		name string
 		ops  []crmem.Op
@@ -87,8 +88,8 @@ func TestOps(t *testing.T) {
 		{"invalid UTF-8", []crmem.Op{crmem.Add{Name: "u", Content: "\xff"}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"invalid alias", []crmem.Op{crmem.Alias{Name: "five", Aliases: []string{""}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"name too long", []crmem.Op{crmem.Add{Name: long + "n"}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
-		{"too many aliases", []crmem.Op{crmem.Alias{Name: "five", Aliases: slices.Repeat([]string{"a"}, crmem.MaxAliases+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
-		{"content too long", []crmem.Op{crmem.Update{Name: "five", Content: strings.Repeat("c", crmem.MaxContent+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"too many aliases", []crmem.Op{crmem.Alias{Name: "five", Aliases: slices.Repeat([]string{"a"}, limits.Aliases+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"content too long", []crmem.Op{crmem.Update{Name: "five", Content: strings.Repeat("c", limits.Content+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"unknown kind", []crmem.Op{crmem.Add{Name: "k", Kind: 2}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"no id above", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: math.MaxUint64, Name: "k"}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 	}

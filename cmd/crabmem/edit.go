@@ -15,6 +15,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
 
@@ -78,7 +79,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 		}
 		return fmt.Errorf("the editor %q ended with an error, nothing was changed: %w", editor, err)
 	}
-	text, err := vfs.ReadFile(c.fs, file, crmem.MaxContent)
+	text, err := vfs.ReadFile(c.fs, file, limits.Content)
 	if err == nil && !utf8.Valid(text) {
 		err = errors.New("the text is not valid UTF-8")
 	}

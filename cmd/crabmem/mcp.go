@@ -10,6 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/daemon/mcpserver"
 	"crabmem/sessionlog"
 
@@ -26,7 +27,7 @@ const (
 
 // maxMessage bounds a message of a client: the largest text of a note, with
 // the escapes that text usually has.
-const maxMessage = 2*crmem.MaxContent + 1<<20
+const maxMessage = 2*limits.Content + 1<<20
 
 type mcpFlags struct {
 	readOnly   bool

@@ -14,6 +14,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/daemon/memtool"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -62,7 +63,7 @@ func (s *mcpServer) addAnthropicTool() {
 	in := plainSchema[memoryIn]()
 	oneOf(in.Properties["command"], commands...)
 	for _, p := range []string{"path", "old_path", "new_path"} {
-		atMostChars(in.Properties[p], crmem.MaxName)
+		atMostChars(in.Properties[p], limits.Name)
 	}
 	two := 2
 	in.Properties["view_range"].MinItems, in.Properties["view_range"].MaxItems = &two, &two
@@ -143,8 +144,8 @@ func wrongPath(path string) string {
 	if !ok {
 		return "it must start with /memories/"
 	}
-	if len(p) > crmem.MaxName {
-		return fmt.Sprintf("it has more than %d bytes", crmem.MaxName)
+	if len(p) > limits.Name {
+		return fmt.Sprintf("it has more than %d bytes", limits.Name)
 	}
 	lower := strings.ToLower(p)
 	for _, bad := range []string{`\`, "%2e", "%2f", "%5c", "%00"} {

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
+	"crabmem/crmem/limits"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -239,9 +240,9 @@ func TestMCPParts(t *testing.T) {
 		}
 	}
 	// The largest text of a note goes through, with all its escapes.
-	most := strings.Repeat("\"\n", crmem.MaxContent/2)
+	most := strings.Repeat("\"\n", limits.Content/2)
 	must[rememberOut](t, s, "remember", dict{"name": "most", "content": most})
-	refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", crmem.MaxContent+1)}, "^invalid: .*at most")
+	refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", limits.Content+1)}, "^invalid: .*at most")
 	refused(t, s, "remember", dict{"name": "", "content": "x"}, "^invalid: ")
 	refused(t, s, "remember", dict{"name": strings.Repeat("é", 600), "content": "x"}, "^invalid: ")
 	refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: required: missing properties: \["content"\]`)

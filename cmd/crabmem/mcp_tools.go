@@ -10,6 +10,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -113,7 +114,7 @@ func (s *mcpServer) addTools() {
 			"to add to one, read it with get_memory first. One subject a note, under a short name that says which.",
 		Annotations: toolHints("Remember a note", false, true, true),
 	}, func(in map[string]*jsonschema.Schema) {
-		atMostChars(in["name"], crmem.MaxName)
+		atMostChars(in["name"], limits.Name)
 		most := 64
 		in["aliases"].MaxItems = &most
 	}, s.remember)

@@ -3,6 +3,7 @@ package main
 import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ archive; it exits with 4. --kind archive creates an archive with a new name.`,
 		}
 		name, text := args[0], args[1]
 		if text == "-" {
-			if text, err = c.ReadInput(cmd.Context(), crmem.MaxContent); err != nil {
+			if text, err = c.ReadInput(cmd.Context(), limits.Content); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 )
 
 // Open opens a file for reading. Its errors name the file.
@@ -21,7 +22,7 @@ type Open func(name string) (io.ReadCloser, error)
 
 // maxLine bounds a line: a text as large as the store takes, each byte of it
 // an escape of six, and what stands around it.
-const maxLine = 6*crmem.MaxContent + 1<<20
+const maxLine = 6*limits.Content + 1<<20
 
 // created is when every document of a folder was created: age has no say.
 const created = 1_700_000_000

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/html"
 
 	. "crabmem/crmem"
+	"crabmem/crmem/limits"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
@@ -32,7 +33,7 @@ func hostileNames(t *testing.T, r *rand.Rand) *Snapshot {
 	seen := map[string]bool{"": true}
 	var entries []Entry
 	add := func(name string) {
-		if seen[name] || len(name) > MaxName {
+		if seen[name] || len(name) > limits.Name {
 			return
 		}
 		seen[name] = true

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/limits"
 )
 
 // A page is one entry as a Markdown file: a block of HTML with what Markdown
@@ -262,4 +263,4 @@ func parseCreated(datetime string) (uint64, bool) {
 
 // pageFits is the largest page that is read without a manifest's word that
 // dump wrote it: a full content and a full list of aliases, escaped twice.
-const pageFits = crmem.MaxContent + 12*crmem.MaxAliases*(crmem.MaxName+32) + 1<<16
+const pageFits = limits.Content + 12*limits.Aliases*(limits.Name+32) + 1<<16

@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 )
 
 // maxSimilar limits the result of SimilarNames.
@@ -49,7 +50,7 @@ func nearlySame(a, b string) bool {
 	if a == b {
 		return a != ""
 	}
-	if max(len(a), len(b)) > crmem.MaxName || digits(a) != digits(b) {
+	if max(len(a), len(b)) > limits.Name || digits(a) != digits(b) {
 		return false
 	}
 	ra, rb := []rune(a), []rune(b)

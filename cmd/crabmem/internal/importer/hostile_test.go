@@ -11,6 +11,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
 )
 
@@ -186,7 +187,7 @@ func TestHostileTrees(t *testing.T) {
 				t.Errorf("again %+v", p)
 			}
 			for e := range s.All() {
-				if strings.ContainsAny(e.Name, "\x00\x1b\n") || len(e.Name) > crmem.MaxName {
+				if strings.ContainsAny(e.Name, "\x00\x1b\n") || len(e.Name) > limits.Name {
 					t.Errorf("a note %q", e.Name)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/sessionlog/foreign"
 )
 
@@ -20,7 +21,7 @@ import (
 // each byte.
 const (
 	maxLines = 4 << 30
-	maxLine  = 6*(crmem.MaxContent+2<<20) + 1<<16
+	maxLine  = 6*(limits.Content+2<<20) + 1<<16
 )
 
 // Line is an entry of a source, and the number of its line or record.

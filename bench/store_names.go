@@ -10,6 +10,7 @@ import (
 
 	"crabmem/bench/measure"
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -19,7 +20,7 @@ import (
 // CPU time is left.
 func names(t *measure.Limits, path string, _ int) error {
 	fsys := &knownFS{infos: map[string]fs.FileInfo{}}
-	s, err := crmem.Open(filepath.Join(filepath.Dir(path), "names.db"), &crmem.Options{FS: fsys, LogLimit: 1 << 40, CheckpointOnClose: crmem.CheckpointNever})
+	s, err := crmem.Open(filepath.Join(filepath.Dir(path), "names.db"), &crmem.Options{FS: fsys, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
 	if err != nil {
 		return err
 	}

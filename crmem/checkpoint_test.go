@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -21,7 +22,7 @@ func TestLogKeepsRoomForCheckpoint(t *testing.T) {
 	accepted := 0
 	for _, room := range []int64{0, 55, 56, 79, 80, 4096} {
 		m := vfs.NewMem()
-		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever}
+		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never}
 		s := opened(t, "/m.db", o, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		before := s.Stats().LogBytes
@@ -79,7 +80,7 @@ func TestCheckpointReadsBack(t *testing.T) {
 	for _, op := range []string{"write", "read"} {
 		t.Run(op, func(t *testing.T) {
 			m := vfs.NewMem()
-			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 			noErr(t, s.Apply(Add{Name: "a", Content: "acknowledged"}))
 			hits := 0
 			m.Hook = func(c vfs.Call) error {
@@ -110,7 +111,7 @@ func TestCheckpointReadsBack(t *testing.T) {
 // the last is reported and never truncated as a torn tail.
 func TestCopiedRecordsArePromised(t *testing.T) {
 	m := vfs.NewMem()
-	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
+	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "first"}))
 	const copies = 4
@@ -148,7 +149,7 @@ func TestCopiedRecordsArePromised(t *testing.T) {
 	}
 }
 
-// TestCheckpointAutoLimits closes stores around both limits of CheckpointAuto.
+// TestCheckpointAutoLimits closes stores around both limits of checkpoint.Auto.
 func TestCheckpointAutoLimits(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -163,7 +164,7 @@ func TestCheckpointAutoLimits(t *testing.T) {
 		{"large snapshot, log of a third", smallSnapshot + smallSnapshot/2, (smallSnapshot + smallSnapshot/2) / 3, true},
 	} {
 		path := filepath.Join(t.TempDir(), "m.db")
-		s := opened(t, path, &Options{CheckpointOnClose: CheckpointAuto}, 0)
+		s := opened(t, path, &Options{CheckpointOnClose: checkpoint.Auto}, 0)
 		noErr(t, s.Apply(Add{Name: "snapshot", Content: strings.Repeat("x", c.snapshot)}))
 		noErr(t, s.Checkpoint())
 		noErr(t, s.Apply(Add{Name: "log", Content: strings.Repeat("y", c.log)}))

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
@@ -83,7 +84,7 @@ func TestCheckReadsValidStoreOnce(t *testing.T) {
 func TestCheckReturnsSystemErrors(t *testing.T) {
 	for _, name := range []string{"/m.db", "/m.db-wal"} {
 		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		noErr(t, s.Close())
 		m.Hook = func(c vfs.Call) error {

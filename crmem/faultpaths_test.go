@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -42,7 +43,7 @@ func hasTemps(t *testing.T, m *vfs.Mem) bool {
 // the checkpoint must copy. The checkpoint fails and keeps their file.
 func TestCheckpointOfUnreadableLog(t *testing.T) {
 	m := vfs.NewMem()
-	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
+	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "before"}))
 	corrupt := false
@@ -80,7 +81,7 @@ func TestCheckpointOfUnreadableLog(t *testing.T) {
 func TestFailedCheckpointRemovesItsFile(t *testing.T) {
 	for _, op := range []string{"write", "sync", "read"} {
 		m := vfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		m.Hook = func(c vfs.Call) error {
 			if c.Op == op && strings.HasPrefix(c.Name, "/.m.db") {

@@ -21,6 +21,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
@@ -705,7 +706,7 @@ func hostileGrowing(t *testing.T) {
 		_, err := io.WriteString(f, "and more")
 		return err
 	})
-	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever})
+	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never})
 	m.Hook = nil
 	if err != nil {
 		if !errors.Is(err, crmem.ErrFormat) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -77,7 +78,7 @@ var pendingTable = []struct {
 func TestApplySeesPendingWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := vfs.NewMem()
-		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: crmem.CheckpointNever}
+		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: checkpoint.Never}
 		s := must(crmem.Open("/m.db", o))
 		ok(t, s.Apply(crmem.Add{Name: "old", Content: "1"}, crmem.Add{Name: "other", Content: "1"}))
 		release := blockLogSync(m, "/m.db-wal")
@@ -121,7 +122,7 @@ func TestApplySeesPendingWrites(t *testing.T) {
 func TestReplaceDuringWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := vfs.NewMem()
-		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: crmem.CheckpointNever}
+		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: checkpoint.Never}
 		s := must(crmem.Open("/m.db", o))
 		ok(t, s.Apply(crmem.Add{Name: "old"}, crmem.Add{Name: "both", Content: "1"}))
 		steps := make(chan struct{})

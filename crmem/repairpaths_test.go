@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
@@ -32,7 +33,7 @@ func TestRepairOfLockedStore(t *testing.T) {
 func tornStore(t *testing.T) (*vfs.Mem, int64) {
 	t.Helper()
 	m := vfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Apply(Add{Name: "b"}))
 	noErr(t, s.Close())
@@ -153,7 +154,7 @@ func TestRecoveredSnapshotMode(t *testing.T) {
 // creates.
 func TestFilesOfStoreArePrivate(t *testing.T) {
 	m := vfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Checkpoint())
 	noErr(t, s.Apply(Add{Name: "b"}))

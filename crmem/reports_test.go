@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	. "crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	. "crabmem/crmem/tree"
@@ -53,7 +54,7 @@ func reportScene(t *testing.T, version int) *vfs.Mem {
 }
 
 func reportOptions(m *vfs.Mem, version int) *Options {
-	return &Options{FS: m, CheckpointOnClose: CheckpointNever, LogVersion: version, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
+	return &Options{FS: m, CheckpointOnClose: checkpoint.Never, LogVersion: version, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
 }
 
 var storeSuffixes = []string{"", WALSuffix, WALSuffix + HeldSuffix, IDSuffix, LockSuffix}

@@ -23,17 +23,9 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
-)
-
-// CheckpointMode says what Close does with the log.
-type CheckpointMode uint8
-
-const (
-	CheckpointAlways CheckpointMode = iota // into the snapshot, so that the file holds everything
-	CheckpointAuto                         // when that is cheap: a snapshot up to 1 MiB, or a log over a quarter of it
-	CheckpointNever
 )
 
 // Options are how a store is opened. The zero value is the default.
@@ -66,8 +58,9 @@ type Options struct {
 	// LogVersion is the version of the logs that checkpoints begin: 2, or 1
 	// for programs that know only that. 0: 2.
 	LogVersion int
-	// CheckpointOnClose is what Close does with the log.
-	CheckpointOnClose CheckpointMode
+	// CheckpointOnClose selects when Close checkpoints. Default:
+	// [checkpoint.Always].
+	CheckpointOnClose checkpoint.Mode
 
 	// Warn is told, a line each, what was repaired or found odd. nil: nobody.
 	Warn func(string)
@@ -496,9 +489,9 @@ func (s *Store) checkpointsOnClose() bool {
 		return false
 	}
 	switch s.opts.CheckpointOnClose {
-	case CheckpointAlways:
+	case checkpoint.Always:
 		return true
-	case CheckpointAuto:
+	case checkpoint.Auto:
 		return s.dbStat.size() <= smallSnapshot || s.w.End > s.dbStat.size()/4
 	}
 	return false

@@ -18,6 +18,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/limits"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
@@ -94,7 +95,7 @@ func TestOps(t *testing.T) {
 		{"no id above", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: math.MaxUint64, Name: "k"}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 	}
 	variants := map[string]*crmem.Options{
-		"log": {}, "literal": {Literal: true}, "small log": {LogLimit: 1}, "reopened": {CheckpointOnClose: crmem.CheckpointNever},
+		"log": {}, "literal": {Literal: true}, "small log": {LogLimit: 1}, "reopened": {CheckpointOnClose: checkpoint.Never},
 	}
 	for _, v := range slices.Sorted(maps.Keys(variants)) {
 		t.Run(v, func(t *testing.T) {
@@ -197,7 +198,7 @@ func TestGetByAlias(t *testing.T) {
 // finds every acknowledged entry, now and after a reopen.
 func TestManyWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
-	o := &crmem.Options{LogLimit: 8 << 10, CheckpointOnClose: crmem.CheckpointNever}
+	o := &crmem.Options{LogLimit: 8 << 10, CheckpointOnClose: checkpoint.Never}
 	s := open(t, path, o)
 	const writers, each = 16, 60
 	var wg sync.WaitGroup
@@ -316,9 +317,9 @@ func TestMissingStore(t *testing.T) {
 
 func TestCheckpointOnClose(t *testing.T) {
 	for _, c := range []struct {
-		fold crmem.CheckpointMode
+		fold checkpoint.Mode
 		want int // entries in the file after Close
-	}{{crmem.CheckpointAlways, 1}, {crmem.CheckpointAuto, 1}, {crmem.CheckpointNever, 0}} {
+	}{{checkpoint.Always, 1}, {checkpoint.Auto, 1}, {checkpoint.Never, 0}} {
 		path := filepath.Join(t.TempDir(), "memory.db")
 		s := open(t, path, &crmem.Options{CheckpointOnClose: c.fold})
 		_, err := s.Remember("a", "", nil)

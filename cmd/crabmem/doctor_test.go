@@ -22,6 +22,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/sandbox"
@@ -214,7 +215,7 @@ func TestDoctor(t *testing.T) {
 			damage(p, "memory.db", 0)
 		}, "store", doctor.Fail, "memory.db", "crabmem "},
 		{"the snapshot is missing and its log has operations", func(p *patient) {
-			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
+			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{CheckpointOnClose: checkpoint.Never})
 			if err != nil {
 				p.Fatal(err)
 			}

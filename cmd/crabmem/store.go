@@ -11,6 +11,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
@@ -140,7 +141,7 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s m
 		Access: c.access(),
 		Path:   path,
 		Options: crmem.Options{
-			FS: c.fs, Now: c.now, Warn: c.Warn, Command: "crabmem " + command, CheckpointOnClose: crmem.CheckpointAuto, MustExist: !create,
+			FS: c.fs, Now: c.now, Warn: c.Warn, Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create,
 		},
 		Open: func(path string, o *crmem.Options) (s *crmem.Store, err error) {
 			err = c.Wait(ctx, func() (err error) {

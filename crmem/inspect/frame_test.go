@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/inspect"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -18,7 +19,7 @@ func TestInspectFrameFields(t *testing.T) {
 		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
 	} {
 		m := vfs.NewMem()
-		s, err := crmem.Open("/m.db", &crmem.Options{FS: m, LogVersion: version, CheckpointOnClose: crmem.CheckpointNever})
+		s, err := crmem.Open("/m.db", &crmem.Options{FS: m, LogVersion: version, CheckpointOnClose: checkpoint.Never})
 		if err != nil {
 			t.Fatal(err)
 		}

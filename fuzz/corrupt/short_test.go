@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -12,7 +13,7 @@ import (
 // A log may end anywhere, so only its size tells.
 func TestShortLogRead(t *testing.T) {
 	m := vfs.NewMem()
-	o := crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever}
+	o := crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never}
 	s, err := crmem.Open("/m.db", &o)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/internal/fault"
@@ -111,7 +112,7 @@ func (r *storeRun) stopped() bool { return len(r.said) > 0 || r.wrong != "" }
 func (r *storeRun) play() {
 	r.states = []string{"1 []"}
 	r.ram = crmem.New(&crmem.Options{Now: linear.Clock})
-	never := crmem.Options{CheckpointOnClose: crmem.CheckpointNever}
+	never := crmem.Options{CheckpointOnClose: checkpoint.Never}
 	long := strings.Repeat("a long text; ", 300)
 	r.open("create", never)
 	r.apply("first write", crmem.Add{Name: "a", Content: "one", Aliases: []string{"x"}})
@@ -150,7 +151,7 @@ func (r *storeRun) kill() *vfs.Mem {
 func (r *storeRun) after(m *vfs.Mem, what string) *storeRun {
 	m.Hook = nil
 	a := &storeRun{m: m, states: r.states, maybe: r.maybe, said: slices.Clone(r.said)}
-	for _, o := range []crmem.Options{{ReadOnly: true}, {CheckpointOnClose: crmem.CheckpointNever}, {}} {
+	for _, o := range []crmem.Options{{ReadOnly: true}, {CheckpointOnClose: checkpoint.Never}, {}} {
 		o.FS, o.Now = m, linear.Clock
 		o.Warn = func(w string) { a.said = append(a.said, w) }
 		a.step = what

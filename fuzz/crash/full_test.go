@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -17,7 +18,7 @@ func TestDiskFull(t *testing.T) {
 	for limit := int64(300_000); limit < 340_000; limit += 1000 {
 		m := vfs.NewMem()
 		m.Limit = limit // the reserve takes 256 KiB of it
-		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: crmem.CheckpointNever})
+		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: checkpoint.Never})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/refdec"
@@ -31,7 +32,7 @@ type judge struct {
 }
 
 func newJudge(literal bool) *judge {
-	return &judge{opts: crmem.Options{Literal: literal, CheckpointOnClose: crmem.CheckpointNever}}
+	return &judge{opts: crmem.Options{Literal: literal, CheckpointOnClose: checkpoint.Never}}
 }
 
 const epoch = 1_800_000_000 // of the clock that stores see, in seconds

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
@@ -48,7 +49,7 @@ type history struct {
 func newHistory(seed uint64) (*history, error) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	j := newJudge(r.IntN(3) == 0)
-	j.opts.CheckpointOnClose = crmem.CheckpointMode(r.IntN(3))
+	j.opts.CheckpointOnClose = checkpoint.Mode(r.IntN(3))
 	if r.IntN(3) == 0 {
 		j.opts.LogLimit = 4000 // background checkpoints
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -26,7 +27,7 @@ func TestReaders(t *testing.T) {
 }
 
 func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
-	s, err := crmem.Open(path, &crmem.Options{FS: fsys, CheckpointOnClose: crmem.CheckpointNever})
+	s, err := crmem.Open(path, &crmem.Options{FS: fsys, CheckpointOnClose: checkpoint.Never})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -149,7 +150,7 @@ func exists(m machine, name string) bool {
 }
 
 // options are those of every store here. Warnings go to warn.
-func options(m machine, fold crmem.CheckpointMode, warn func(string)) *crmem.Options {
+func options(m machine, fold checkpoint.Mode, warn func(string)) *crmem.Options {
 	return &crmem.Options{
 		FS: m, CheckpointOnClose: fold, Warn: warn,
 		Now: func() time.Time { return time.Unix(1776162225, 0) },

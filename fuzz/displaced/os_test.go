@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 )
 
 // The test binary is its own child: childEnv names the directory in which it
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	a := newActor(newOS(dir))
 	i := slices.IndexFunc(starts, func(s start) bool { return s.name == os.Args[1] })
-	starts[i].do(a, crmem.CheckpointAlways)
+	starts[i].do(a, checkpoint.Always)
 	b, err := json.Marshal(a.acked)
 	must(err)
 	fmt.Println(string(b))

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
@@ -49,7 +49,7 @@ func TestRepairCrash(t *testing.T) {
 	for _, c := range repairCases {
 		for _, st := range starts[:2] {
 			a := newActor(newMem())
-			st.do(a, crmem.CheckpointAlways)
+			st.do(a, checkpoint.Always)
 			c.do(a)
 			m := a.m.(memMachine).rebooted().(memMachine)
 			for _, i := range crashStates(m, func(m memMachine) error { _, err := runRepair(m, c.opts); return err }, t) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -18,7 +19,7 @@ func logVersion(m machine) uint16 { return binary.LittleEndian.Uint16(read(m, m.
 
 // openVersion opens a store whose checkpoints begin logs of a version.
 func openVersion(m machine, version int) (*crmem.Store, error) {
-	o := options(m, crmem.CheckpointNever, nil)
+	o := options(m, checkpoint.Never, nil)
 	o.LogVersion = version
 	return crmem.Open(m.store(), o)
 }

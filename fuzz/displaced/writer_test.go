@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -22,7 +23,7 @@ type actor struct {
 	rivals bool // a second writer had a write acknowledged
 }
 
-func (a *actor) open(fold crmem.CheckpointMode) error {
+func (a *actor) open(fold checkpoint.Mode) error {
 	s, err := crmem.Open(a.m.store(), options(a.m, fold, nil))
 	if err == nil {
 		a.s = s
@@ -67,18 +68,18 @@ func newActor(m machine) *actor {
 // older copies of the files exist.
 type start struct {
 	name string
-	do   func(a *actor, fold crmem.CheckpointMode)
+	do   func(a *actor, fold checkpoint.Mode)
 }
 
 var starts = []start{
-	{"fresh store", func(a *actor, fold crmem.CheckpointMode) {
+	{"fresh store", func(a *actor, fold checkpoint.Mode) {
 		must(a.open(fold))
 		must(a.remember("a1", "first"))
 		keepOlder(a.m)
 		must(a.remember("a2", "second"))
 	}},
-	{"snapshot and log", func(a *actor, fold crmem.CheckpointMode) {
-		must(a.open(crmem.CheckpointAlways))
+	{"snapshot and log", func(a *actor, fold checkpoint.Mode) {
+		must(a.open(checkpoint.Always))
 		must(errors.Join(a.remember("s1", "one"), a.remember("s2", "two")))
 		a.close()
 		must(a.open(fold))
@@ -86,8 +87,8 @@ var starts = []start{
 		must(errors.Join(a.remember("s1", "changed"), a.remember("a1", "first"), a.s.Checkpoint()))
 		must(errors.Join(a.remember("a2", "second"), a.remember("a3", "third")))
 	}},
-	{"open without a write", func(a *actor, fold crmem.CheckpointMode) {
-		must(a.open(crmem.CheckpointNever))
+	{"open without a write", func(a *actor, fold checkpoint.Mode) {
+		must(a.open(checkpoint.Never))
 		must(a.remember("s1", "one"))
 		keepOlder(a.m)
 		must(a.remember("s2", "two"))
@@ -99,26 +100,26 @@ var starts = []start{
 // next is what the writer does after the change.
 type next struct {
 	name string
-	fold crmem.CheckpointMode
+	fold checkpoint.Mode
 	do   func(a *actor)
 }
 
 var nexts = []next{
-	{"write", crmem.CheckpointAlways, func(a *actor) { a.write("b"); a.kill() }},
-	{"write, stop", crmem.CheckpointAlways, func(a *actor) { a.write("b"); a.close() }},
-	{"checkpoint", crmem.CheckpointAlways, func(a *actor) { a.note(a.s.Checkpoint()); a.kill() }},
-	{"stop", crmem.CheckpointAlways, func(a *actor) { a.close() }},
-	{"stop without checkpoint", crmem.CheckpointNever, func(a *actor) { a.close() }},
-	{"kill -9", crmem.CheckpointAlways, func(a *actor) { a.kill() }},
-	{rebootColumn, crmem.CheckpointAlways, func(a *actor) { a.kill() }},
-	{"second, write", crmem.CheckpointAlways, func(a *actor) {
+	{"write", checkpoint.Always, func(a *actor) { a.write("b"); a.kill() }},
+	{"write, stop", checkpoint.Always, func(a *actor) { a.write("b"); a.close() }},
+	{"checkpoint", checkpoint.Always, func(a *actor) { a.note(a.s.Checkpoint()); a.kill() }},
+	{"stop", checkpoint.Always, func(a *actor) { a.close() }},
+	{"stop without checkpoint", checkpoint.Never, func(a *actor) { a.close() }},
+	{"kill -9", checkpoint.Always, func(a *actor) { a.kill() }},
+	{rebootColumn, checkpoint.Always, func(a *actor) { a.kill() }},
+	{"second, write", checkpoint.Always, func(a *actor) {
 		a.against(func() { a.write("c"); a.close() })
 		if a.rivals && a.acked["c1"] != "" {
 			a.note(errors.New("TEST: both writers had a write acknowledged"))
 		}
 	}},
-	{"second, checkpoint", crmem.CheckpointAlways, func(a *actor) { a.against(func() { a.note(a.s.Checkpoint()); a.close() }) }},
-	{"second, stop", crmem.CheckpointAlways, func(a *actor) { a.against(a.close) }},
+	{"second, checkpoint", checkpoint.Always, func(a *actor) { a.against(func() { a.note(a.s.Checkpoint()); a.close() }) }},
+	{"second, stop", checkpoint.Always, func(a *actor) { a.against(a.close) }},
 }
 
 const (
@@ -140,7 +141,7 @@ func (a *actor) write(prefix string) {
 // into the lock file of the second.
 func (a *actor) against(first func()) {
 	b := newActor(a.m)
-	err := b.open(crmem.CheckpointAlways)
+	err := b.open(checkpoint.Always)
 	if err == nil {
 		b.write("d")
 	}

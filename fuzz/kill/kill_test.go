@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 )
@@ -139,7 +140,7 @@ func command(t *testing.T) string {
 // options are those of every store here. Closing leaves what is cheap to
 // leave, as one-shot commands do.
 func options() *crmem.Options {
-	return &crmem.Options{Now: func() time.Time { return history.Stamp }, CheckpointOnClose: crmem.CheckpointAuto}
+	return &crmem.Options{Now: func() time.Time { return history.Stamp }, CheckpointOnClose: checkpoint.Auto}
 }
 
 // reading opens the store without a lock, for as long as use takes.

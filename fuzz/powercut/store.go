@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 )
@@ -122,7 +123,7 @@ func reopen(s *crmem.Store, dir string, o *crmem.Options, rng *rand.Rand) (*crme
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
-	o.CheckpointOnClose = []crmem.CheckpointMode{crmem.CheckpointAlways, crmem.CheckpointNever, crmem.CheckpointAuto}[rng.IntN(3)]
+	o.CheckpointOnClose = []checkpoint.Mode{checkpoint.Always, checkpoint.Never, checkpoint.Auto}[rng.IntN(3)]
 	return crmem.Open(storePath(dir), o)
 }
 

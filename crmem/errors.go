@@ -52,7 +52,7 @@ var (
 )
 
 // errClosed is the [fs.ErrClosed] of a store.
-var errClosed error = closedError{}
+var errClosed closedError
 
 type closedError struct{}
 

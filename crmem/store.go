@@ -1,16 +1,18 @@
-// Package crmem is a store of memories in one file.
+// Package crmem stores the memories of agents in one file.
 //
-// The file is CRMEM v1 (FORMAT.md). Beside it stands a log, to which every
-// write is appended and synced before it is acknowledged; a checkpoint folds
-// the log into the file. What is acknowledged survives a crash, and a file
-// that is not as it should be is refused with the place and the reason.
+// The file is a CRMEM v1 snapshot (FORMAT.md). Each write appends to a log next
+// to the snapshot and syncs it before the write returns. A checkpoint writes
+// the operations of the log into the snapshot. Acknowledged writes survive a
+// crash. Open returns the offset and the reason if a file is invalid.
 //
 //	s, err := crmem.Open("memory.db", nil)
 //	e, err := s.Remember("deploy", "prod steps", []string{"ship"})
 //	r, err := s.Search(ctx, crmem.Query{Text: "ship", Limit: 5})
 //	err = s.Close()
 //
-// DESIGN.md gives the reasons for the formats and protocols.
+// Packages checkpoint, limits, and repair contain values of options and reports.
+// Package tree reads and writes Markdown trees, package inspect lists the fields
+// of a file. DESIGN.md gives the reasons for the formats and protocols.
 package crmem
 
 import (

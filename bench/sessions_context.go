@@ -13,6 +13,7 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 const tail = 400 << 10 // bytes behind the last marker
@@ -78,9 +79,9 @@ func longSession(dir string, size int64) (*sessionlog.Session, error) {
 		for i := 0; written < to; {
 			var step []sessionlog.Message
 			for range 64 {
-				role := sessionlog.RoleUser
+				role := record.RoleUser
 				if i%2 == 1 {
-					role = sessionlog.RoleAssistant
+					role = record.RoleAssistant
 				}
 				text := docs[i%len(docs)]
 				step = append(step, sessionlog.Message{Role: role, Content: text})

@@ -7,14 +7,14 @@ import (
 
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
-	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // lists has the command list 50,000 sessions.
 func lists(t *measure.Limits, dir string, _ bool) error {
 	const n = 50_000
 	home := filepath.Join(dir, "home")
-	if err := writeSessions(filepath.Join(home, "sessions"), n, 4, corpus.NewZipf(4).Doc, sessionlog.RoleUser); err != nil {
+	if err := writeSessions(filepath.Join(home, "sessions"), n, 4, corpus.NewZipf(4).Doc, record.RoleUser); err != nil {
 		return err
 	}
 	bin, err := buildCommand(dir)

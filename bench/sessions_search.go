@@ -11,6 +11,7 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
 )
 
@@ -32,7 +33,7 @@ func searches(t *measure.Limits, dir string, large bool) error {
 }
 
 func searched(t *measure.Limits, dir string, n int, what string, doc func(int) string, queries []string, slower float64) error {
-	if err := writeSessions(dir, n/50, 50, doc, sessionlog.RoleUser, sessionlog.RoleAssistant); err != nil {
+	if err := writeSessions(dir, n/50, 50, doc, record.RoleUser, record.RoleAssistant); err != nil {
 		return err
 	}
 	d, err := sessionlog.OpenDir(dir, nil)
@@ -135,7 +136,7 @@ func inserted(t *measure.Limits, d *sessionlog.Dir, what string, doc func(int) s
 	// An assistant message with a tool call is not synced.
 	messages := make([]sessionlog.Message, 4000)
 	for i := range messages {
-		messages[i] = sessionlog.Message{Role: sessionlog.RoleAssistant, Content: doc(n + i),
+		messages[i] = sessionlog.Message{Role: record.RoleAssistant, Content: doc(n + i),
 			ToolCalls: []sessionlog.ToolCall{{ID: "c", Function: sessionlog.Function{Name: "ls", Arguments: "{}"}}}}
 	}
 	took, err := measure.Turns(len(messages), 1, func(i int) error { return l.Append(messages[i]) }, func(i int) error { return bare.Append(messages[i]) })

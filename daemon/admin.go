@@ -7,14 +7,14 @@ import (
 
 	"crabmem/daemon/config"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // hello says who answers.
 func (d *Daemon) hello(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{
 		Protocol: pb.Version, Version: d.opts.Version, Pid: uint32(os.Getpid()), Home: d.home, Store: d.store.Path(),
-		SessionsDir: d.sessions.Path(), StartedAt: sessionlog.Timestamp(d.started), Model: d.setup().models.Active(),
+		SessionsDir: d.sessions.Path(), StartedAt: record.Timestamp(d.started), Model: d.setup().models.Active(),
 	}}})
 }
 

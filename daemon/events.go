@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 
 	"encoding/json"
 
@@ -86,7 +87,7 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 	if d.events.count.Load() == 0 {
 		return
 	}
-	m := &pb.AgentEventMsg{Agent: t.Agent.Name, Session: t.Session.ID, Timestamp: sessionlog.Timestamp(d.now())}
+	m := &pb.AgentEventMsg{Agent: t.Agent.Name, Session: t.Session.ID, Timestamp: record.Timestamp(d.now())}
 	if l := t.Session.Log; l != nil {
 		m.StoredId = l.ID()
 	}
@@ -218,7 +219,7 @@ func (d *Daemon) subscribe(r *request) error {
 		}
 		s.lost.Add(-lost)
 		lag := &pb.AgentEventMsg{Kind: pb.AgentEventKind_LAG, Lost: lost, Content: strconv.FormatUint(lost, 10) + " events were lost: read faster",
-			Timestamp: sessionlog.Timestamp(d.now())}
+			Timestamp: record.Timestamp(d.now())}
 		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: lag}}); err != nil {
 			return err
 		}

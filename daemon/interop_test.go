@@ -13,7 +13,7 @@ import (
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // These tests check what clients of the reference implementation depend on:
@@ -156,7 +156,7 @@ func TestReferenceMarker(t *testing.T) {
 	s.ask(stream(&pb.StreamMsg{Content: "three"}))
 	var got []string
 	for _, m := range m.Requests()[0].Messages {
-		if !strings.HasPrefix(m.Content, "<") && m.Role != sessionlog.RoleSystem {
+		if !strings.HasPrefix(m.Content, "<") && m.Role != record.RoleSystem {
 			got = append(got, m.Content)
 		}
 	}

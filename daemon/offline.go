@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // offline is the model that is none: it answers with what the store and the
@@ -31,7 +32,7 @@ const (
 // up: it gets the conversation, shortened.
 func (o *offline) Send(ctx context.Context, q model.Request) (*model.Response, error) {
 	text := o.summary(q.Messages)
-	return &model.Response{Message: sessionlog.Message{Role: sessionlog.RoleAssistant, Content: text}, Finish: "stop"}, nil
+	return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: text}, Finish: "stop"}, nil
 }
 
 func (o *offline) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
@@ -57,7 +58,7 @@ func (o *offline) Stream(ctx context.Context, q model.Request) iter.Seq2[model.C
 // newest returns the place of the newest message that the user wrote.
 func newest(ms []sessionlog.Message) int {
 	for i, m := range slices.Backward(ms) {
-		if m.Role == sessionlog.RoleUser && !m.Injected {
+		if m.Role == record.RoleUser && !m.Injected {
 			return i
 		}
 	}
@@ -98,7 +99,7 @@ var errNoQuestion = fmt.Errorf("no message to answer")
 func said(ms []sessionlog.Message, question string) []sessionlog.Message {
 	x := bm25.New(analysis.Standard)
 	for i, m := range ms {
-		if (m.Role == sessionlog.RoleUser || m.Role == sessionlog.RoleAssistant) && !m.Injected && !strings.HasPrefix(m.Content, "No model is in use") {
+		if (m.Role == record.RoleUser || m.Role == record.RoleAssistant) && !m.Injected && !strings.HasPrefix(m.Content, "No model is in use") {
 			x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{m.Content}})
 		}
 	}
@@ -115,7 +116,7 @@ func (o *offline) summary(ms []sessionlog.Message) string {
 	var b strings.Builder
 	b.WriteString("Shortened without a model:\n")
 	for i, m := range ms {
-		if m.Role != sessionlog.RoleUser && m.Role != sessionlog.RoleAssistant || m.Content == "" || i == len(ms)-1 {
+		if m.Role != record.RoleUser && m.Role != record.RoleAssistant || m.Content == "" || i == len(ms)-1 {
 			continue
 		}
 		fmt.Fprintf(&b, "- %s: %s\n", m.Role, oneLine(snippet.Beginning(m.Content, offlineSnippet)))

@@ -9,6 +9,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // hooks are what the daemon does at each point of an agent's life (RFC 0075).
@@ -50,7 +51,7 @@ func (d *Daemon) preprocess(t *agent.Turn) string {
 // message contains. Memories are never among them (DESIGN.md, Prompts).
 func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 	var ms []sessionlog.Message
-	add := func(text string) { ms = append(ms, sessionlog.Message{Role: sessionlog.RoleUser, Content: text}) }
+	add := func(text string) { ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: text}) }
 	text, err := config.Instructions(d.fs, d.home, t.Session.Dir, t.Agent.Name)
 	if err != nil {
 		d.log.Warn("Crab.md", "error", err)

@@ -11,7 +11,7 @@ import (
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // handle has the daemon answer a request, without a connection.
@@ -212,7 +212,7 @@ func TestRFC0080(t *testing.T) {
 	in("The cron sends content /{skill} and sender cron; output goes to session history only.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		d.firingFor(t, 2*time.Minute)
-		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Sender != "cron" || ms[1].Role != sessionlog.RoleAssistant || ms[1].Content != "done" {
+		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Sender != "cron" || ms[1].Role != record.RoleAssistant || ms[1].Content != "done" {
 			t.Errorf("the session has %+v", ms)
 		}
 	})

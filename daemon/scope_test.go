@@ -23,6 +23,7 @@ import (
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // What an agent of these tests may be allowed.
@@ -214,11 +215,11 @@ func (w *world) Send(ctx context.Context, q model.Request) (*model.Response, err
 func (w *world) where(ms []sessionlog.Message) string {
 	at := ""
 	for _, m := range ms {
-		if m.Role == sessionlog.RoleSystem {
+		if m.Role == record.RoleSystem {
 			continue
 		}
 		for _, word := range strings.Fields(m.Content) {
-			if p, ok := strings.CutPrefix(word, "at="); ok && m.Role == sessionlog.RoleUser {
+			if p, ok := strings.CutPrefix(word, "at="); ok && m.Role == record.RoleUser {
 				at = p
 			} else if sk, ok := strings.CutPrefix(word, "loaded="); ok {
 				at += "+" + sk

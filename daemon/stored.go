@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
 )
 
@@ -159,7 +160,7 @@ func historyLine(l *sessionlog.Line) *pb.HistoryLine {
 	h := &pb.HistoryLine{
 		Number: l.Number, Offset: l.Offset, Size: l.Size, Kind: l.Kind.String(), Glued: l.Glued, Pieces: uint32(l.Pieces), Tail: l.Tail, Torn: l.Torn,
 	}
-	if l.Kind != sessionlog.KindBad && len(l.Raw) <= wire.MaxFrame-partSize {
+	if l.Kind != record.KindBad && len(l.Raw) <= wire.MaxFrame-partSize {
 		h.Json = slices.Clone(l.Raw)
 	}
 	if l.Err != nil {

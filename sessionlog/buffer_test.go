@@ -3,6 +3,8 @@ package sessionlog
 import (
 	"strings"
 	"testing"
+
+	"crabmem/sessionlog/record"
 )
 
 // TestLongWritesReleaseBuffers checks that a session keeps no buffer of a long
@@ -23,8 +25,8 @@ func TestLongWritesReleaseBuffers(t *testing.T) {
 		write func() error
 		fails bool
 	}{
-		{"message", func() error { return l.Append(Message{Role: RoleUser, Content: long}) }, false},
-		{"refused message", func() error { return l.Append(Message{Role: RoleUser, Content: long + long + long}) }, true},
+		{"message", func() error { return l.Append(Message{Role: record.RoleUser, Content: long}) }, false},
+		{"refused message", func() error { return l.Append(Message{Role: record.RoleUser, Content: long + long + long}) }, true},
 		{"summary", func() error { return l.Compact(long) }, false},
 	} {
 		if err := c.write(); (err != nil) != c.fails {

@@ -8,6 +8,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // Check is what a session file holds.
@@ -55,21 +56,21 @@ func (c *Check) take(scan *line.Scanner, rec *line.Record) {
 	if !l.Glued {
 		c.Lines++
 	}
-	if rec.Kind == KindBad {
+	if rec.Kind == record.KindBad {
 		c.damaged(line.Damage{Line: scan.Number, Offset: l.Offset, Size: l.Size, Msg: rec.Reason()})
-	} else if scan.Number == 1 && rec.Kind != KindMeta && !l.Glued {
+	} else if scan.Number == 1 && rec.Kind != record.KindMeta && !l.Glued {
 		c.damaged(line.Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)})
 	}
 	switch rec.Kind {
-	case KindMeta:
+	case record.KindMeta:
 		c.Identified = true
-	case KindMessage:
+	case record.KindMessage:
 		c.Messages++
-	case KindMarker:
+	case record.KindMarker:
 		c.Markers++
-	case KindMetaRecord:
+	case record.KindMetaRecord:
 		c.MetaRecords++
-	case KindUnknown:
+	case record.KindUnknown:
 		c.Unknown++
 	}
 }
@@ -176,7 +177,7 @@ func (s *Session) writeGood(w io.Writer, did *Repaired) (size int64, err error) 
 			continue
 		case l.Glued:
 			did.Unglued++
-		case rec.Kind == KindBad, l.IsTorn(&rec):
+		case rec.Kind == record.KindBad, l.IsTorn(&rec):
 			did.Dropped++
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // Create makes a session and opens it. Its id is new, also to every other
@@ -26,7 +27,7 @@ func (d *Dir) Create(m Meta) (*Log, error) {
 		return nil, fmt.Errorf("%w: a session with a source is imported, not created", ErrInvalid)
 	}
 	if m.CreatedAt == "" {
-		m.CreatedAt = Timestamp(d.opts.Now())
+		m.CreatedAt = record.Timestamp(d.opts.Now())
 	}
 	if err := checkMeta(&m); err != nil {
 		return nil, err
@@ -196,13 +197,13 @@ func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 			var rec line.Record
 			rec.Decode([]byte(first), true)
 			msg := "no meta line"
-			if rec.Kind == KindBad {
+			if rec.Kind == record.KindBad {
 				msg += ": " + rec.Reason()
 				if found := line.Pieces(nil, []byte(first), true); len(found) > 0 && found[0].Lo == 0 {
 					rec.Decode([]byte(first)[:found[0].Hi], true)
 				}
 			}
-			if rec.Kind == KindMeta {
+			if rec.Kind == record.KindMeta {
 				return rec.Meta(), nil
 			}
 			return Meta{}, &FormatError{Path: path, Line: 1, Msg: msg}

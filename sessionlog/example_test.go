@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 func Example() {
@@ -26,8 +27,8 @@ func Example() {
 	}
 	// A user message is on disk when Append returns.
 	err = s.Append(
-		sessionlog.Message{Role: sessionlog.RoleUser, Content: "which port does it listen on?"},
-		sessionlog.Message{Role: sessionlog.RoleAssistant, Content: "6688, on loopback"},
+		sessionlog.Message{Role: record.RoleUser, Content: "which port does it listen on?"},
+		sessionlog.Message{Role: record.RoleAssistant, Content: "6688, on loopback"},
 	)
 	if err != nil {
 		log.Fatal(err)
@@ -36,7 +37,7 @@ func Example() {
 	if err := s.Compact("The daemon listens on port 6688."); err != nil {
 		log.Fatal(err)
 	}
-	if err := s.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: "and over a socket?"}); err != nil {
+	if err := s.Append(sessionlog.Message{Role: record.RoleUser, Content: "and over a socket?"}); err != nil {
 		log.Fatal(err)
 	}
 	c, err := s.Context()

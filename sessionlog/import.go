@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // Item is one line of a transcript to import: a summary when Marker is set,
@@ -237,7 +238,7 @@ func lengthOf(r io.ReaderAt, size, limit int64) (n length, err error) {
 	var rec line.Record
 	s.Reset(r, 0, size, limit)
 	for s.Next() {
-		if s.Decode(&rec); rec.Kind == KindMessage || rec.Kind == KindMarker {
+		if s.Decode(&rec); rec.Kind == record.KindMessage || rec.Kind == record.KindMarker {
 			n.items++
 			n.bytes += s.Line.Size
 		}

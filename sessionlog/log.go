@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // Log is a session that is open for writing. One process has it at a time. It
@@ -317,7 +318,7 @@ func (l *Log) stoppedError() error { return fmt.Errorf("%w after an error: %w", 
 
 // endsTurn tells the messages that SyncTurns makes durable.
 func endsTurn(m Message) bool {
-	return m.Role == RoleUser || m.Role == RoleAssistant && len(m.ToolCalls) == 0
+	return m.Role == record.RoleUser || m.Role == record.RoleAssistant && len(m.ToolCalls) == 0
 }
 
 // checkMessage refuses a message that could not be read back as it is.

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // between calls a function before a file is opened for reading or a lock taken.
@@ -147,7 +148,7 @@ func TestTornTails(t *testing.T) {
 		noErr(t, os.WriteFile(filepath.Join(dir, file), append(whole[:len(whole):len(whole)], tail...), 0o600))
 		l, err := d.Open("crab_user_1")
 		noErr(t, err)
-		noErr(t, l.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: "a"}))
+		noErr(t, l.Append(sessionlog.Message{Role: record.RoleUser, Content: "a"}))
 		noErr(t, l.Close())
 		found, err := filepath.Glob(filepath.Join(dir, ".torn", "*"))
 		noErr(t, err)

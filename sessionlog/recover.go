@@ -8,6 +8,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // recover looks at the end of the file under the lock, mends it, and learns
@@ -107,16 +108,16 @@ func (l *Log) tear(size int64) (int64, error) {
 			continue // what has no end was never acknowledged
 		}
 		back.Decode(&rec)
-		if rec.Kind == KindMeta || rec.Kind == KindMarker {
+		if rec.Kind == record.KindMeta || rec.Kind == record.KindMarker {
 			break
 		}
-		if rec.Kind == KindMessage && endsTurn(rec.Message()) {
+		if rec.Kind == record.KindMessage && endsTurn(rec.Message()) {
 			break
 		}
-		if rec.Kind == KindMetaRecord {
+		if rec.Kind == record.KindMetaRecord {
 			titles = append(titles, rec.Text(rec.Title))
 		}
-		if rec.Kind == KindBad {
+		if rec.Kind == record.KindBad {
 			end, behind = back.Line.Offset, len(titles)
 		}
 	}
@@ -206,9 +207,9 @@ func (l *Log) lastRecordEnd(from, to int64) (int64, error) {
 	}
 	var r line.Record
 	switch r.Decode(b, from == 0); r.Kind {
-	case KindBlank:
+	case record.KindBlank:
 		return from, nil
-	case KindBad:
+	case record.KindBad:
 		if found := line.Pieces(nil, b, from == 0); len(found) > 0 {
 			return from + int64(found[len(found)-1].Hi), nil
 		}

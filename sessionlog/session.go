@@ -10,6 +10,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // Session is a session that is open for reading. It takes no lock and shows the
@@ -126,7 +127,7 @@ func (s *Session) LastMarker() (offset int64, ok bool, err error) {
 	var rec line.Record
 	back.Reset(s.file, s.Size, s.maxLine)
 	for back.Next() {
-		if back.Decode(&rec); rec.Kind == KindMarker {
+		if back.Decode(&rec); rec.Kind == record.KindMarker {
 			return back.Line.Offset, true, nil
 		}
 	}
@@ -189,14 +190,14 @@ func (s *Session) Compactions() ([]Compaction, error) {
 			c.LastLine, c.To = scan.Number-1, l.Offset
 		}
 		switch {
-		case rec.Kind == KindMeta:
+		case rec.Kind == record.KindMeta:
 			c = behind(1, scan.Number, l)
-		case rec.Kind == KindMarker:
+		case rec.Kind == record.KindMarker:
 			c.Line, c.Offset, c.Summary = scan.Number, l.Offset, rec.Summary()
 			all = append(all, c)
 			c = behind(c.N+1, scan.Number, l)
 		default:
-			if rec.Kind == KindMessage {
+			if rec.Kind == record.KindMessage {
 				c.Messages++
 			}
 			if l.Glued {

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // inspectSession gives show the lines of a session file as fields, behind one
@@ -67,26 +68,26 @@ func sessionSummary(id string, c *sessionlog.Check) string {
 func inspectedLine(l *sessionlog.Line) (field, value string) {
 	field = l.Kind.String()
 	switch l.Kind {
-	case sessionlog.KindMeta:
+	case record.KindMeta:
 		value = fmt.Sprintf("agent %q, sender %q, created %q, title %q", l.Meta.Agent, l.Meta.CreatedBy, l.Meta.CreatedAt, l.Meta.Title)
 		if l.Meta.Source != "" {
 			value += fmt.Sprintf(", source %q", l.Meta.Source)
 		}
-	case sessionlog.KindMessage:
+	case record.KindMessage:
 		value = fmt.Sprintf("%q, %s", l.Message.Role, cli.Plural(len(l.Message.Content), "byte", "bytes"))
 		if n := len(l.Message.ToolCalls); n > 0 {
 			value += ", " + cli.Plural(n, "tool call", "tool calls")
 		}
-	case sessionlog.KindMarker:
+	case record.KindMarker:
 		field, value = "marker", "summary of "+cli.Plural(len(l.Summary), "byte", "bytes")
-	case sessionlog.KindMetaRecord:
+	case record.KindMetaRecord:
 		value = fmt.Sprintf("title %q, uptime %d s", l.Meta.Title, l.Meta.UptimeSecs)
-	case sessionlog.KindUnknown:
+	case record.KindUnknown:
 		value = "of another program"
-	case sessionlog.KindBad:
+	case record.KindBad:
 		value = l.Err.Msg
 	}
-	if l.Torn && (l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank) {
+	if l.Torn && (l.Kind == record.KindBad || l.Kind == record.KindBlank) {
 		field = "torn"
 	}
 	if l.Glued {

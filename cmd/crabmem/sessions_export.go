@@ -11,6 +11,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 
 	"github.com/spf13/cobra"
 )
@@ -63,10 +64,10 @@ func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
-		if l.Kind == sessionlog.KindBad {
+		if l.Kind == record.KindBad {
 			left++
 		}
-		if l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank {
+		if l.Kind == record.KindBad || l.Kind == record.KindBlank {
 			continue
 		}
 		c.Out.Write(l.Raw)
@@ -118,19 +119,19 @@ func markdownLine(w io.Writer, l *sessionlog.Line, text func(string) string) (er
 		fmt.Fprintf(w, "\n## line %d: %s\n", l.Number, markdownInline("cannot be read: "+d.Message))
 	}
 	switch l.Kind {
-	case sessionlog.KindMarker:
+	case record.KindMarker:
 		fmt.Fprintf(w, "\n## line %d: compacted\n", l.Number)
 		err = markdownFence(w, "markdown", text(l.Summary))
-	case sessionlog.KindUnknown:
+	case record.KindUnknown:
 		fmt.Fprintf(w, "\n## line %d: unknown record\n", l.Number)
 		err = markdownFence(w, "json", text(string(l.Raw)))
-	case sessionlog.KindMessage:
+	case record.KindMessage:
 		m := &l.Message
 		of, info := "", "markdown"
 		if m.ToolCallID != "" {
 			of = ", result of " + markdownInline(m.ToolCallID)
 		}
-		if m.Role == sessionlog.RoleTool {
+		if m.Role == record.RoleTool {
 			info = "text"
 		}
 		fmt.Fprintf(w, "\n## line %d: %s%s\n", l.Number, markdownInline(m.Role), of)

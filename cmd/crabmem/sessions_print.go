@@ -7,6 +7,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // textIndent is where the text of a line of a session stands, behind its
@@ -18,7 +19,7 @@ const textIndent = "      "
 func (c *app) printLine(l *sessionlog.Line) error {
 	if d := damageOf(l); d != nil {
 		what := "! bad line"
-		if l.Torn && l.Kind == sessionlog.KindBad {
+		if l.Torn && l.Kind == record.KindBad {
 			what = "! unfinished line"
 		}
 		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, cli.Plural(d.Bytes, "byte", "bytes"), cli.Printable(d.Message))
@@ -28,16 +29,16 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		c.printHead(l.Number, what, why)
 	}
 	switch l.Kind {
-	case sessionlog.KindMessage:
+	case record.KindMessage:
 		c.printMessage(l.Number, &l.Message)
-	case sessionlog.KindMarker:
+	case record.KindMarker:
 		c.printHead(l.Number, "compacted: this summary replaces the lines above", "")
 		c.printText(textIndent, l.Summary)
-	case sessionlog.KindMeta:
+	case record.KindMeta:
 		c.printHead(l.Number, "begun", fmt.Sprintf("%s with %s, %s", cli.Label(l.Meta.Agent), cli.Label(l.Meta.CreatedBy), cli.Printable(l.Meta.CreatedAt)))
-	case sessionlog.KindMetaRecord:
+	case record.KindMetaRecord:
 		c.printHead(l.Number, "title "+cli.Quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
-	case sessionlog.KindUnknown:
+	case record.KindUnknown:
 		c.printHead(l.Number, "unknown record", cli.Fit(cli.Printable(cli.CutBytes(string(l.Raw), 256)), 72))
 	}
 	_, err := c.Out.Write(nil) // what the writes before it came to
@@ -137,9 +138,9 @@ func newShownMessage(line int64, m *sessionlog.Message) shownMessage {
 // damageOf returns what is wrong with a line, nil when nothing is.
 func damageOf(l *sessionlog.Line) *shownDamage {
 	switch {
-	case l.Kind == sessionlog.KindBad:
+	case l.Kind == record.KindBad:
 		return &shownDamage{l.Number, l.Offset, l.Size, l.Err.Msg}
-	case l.Number == 1 && l.Kind != sessionlog.KindMeta && !l.Glued:
+	case l.Number == 1 && l.Kind != record.KindMeta && !l.Glued:
 		return &shownDamage{1, 0, l.Size, fmt.Sprintf("no meta line: line 1 is a %s", l.Kind)}
 	}
 	return nil
@@ -156,7 +157,7 @@ func lineJSON(l *sessionlog.Line) ([]byte, error) {
 	}
 	if d := damageOf(l); d != nil {
 		kind := "bad"
-		if l.Torn && l.Kind == sessionlog.KindBad {
+		if l.Torn && l.Kind == record.KindBad {
 			kind = "torn"
 		}
 		if err := add(struct {
@@ -168,30 +169,30 @@ func lineJSON(l *sessionlog.Line) ([]byte, error) {
 	}
 	var err error
 	switch l.Kind {
-	case sessionlog.KindMessage:
+	case record.KindMessage:
 		err = add(struct {
 			Kind string `json:"kind"`
 			shownMessage
 		}{"message", newShownMessage(l.Number, &l.Message)})
-	case sessionlog.KindMarker:
+	case record.KindMarker:
 		err = add(struct {
 			Kind string `json:"kind"`
 			shownMarker
 		}{"marker", shownMarker{l.Number, l.Summary}})
-	case sessionlog.KindMeta:
+	case record.KindMeta:
 		err = add(struct {
 			Kind string `json:"kind"`
 			Line int64  `json:"line"`
 			shownMeta
 		}{"meta", l.Number, newShownMeta(&l.Meta)})
-	case sessionlog.KindMetaRecord:
+	case record.KindMetaRecord:
 		err = add(struct {
 			Kind       string `json:"kind"`
 			Line       int64  `json:"line"`
 			Title      string `json:"title"`
 			UptimeSecs uint64 `json:"uptime_secs"`
 		}{"title", l.Number, l.Meta.Title, l.Meta.UptimeSecs})
-	case sessionlog.KindUnknown:
+	case record.KindUnknown:
 		err = add(struct {
 			Kind   string          `json:"kind"`
 			Line   int64           `json:"line"`

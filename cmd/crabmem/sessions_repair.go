@@ -9,6 +9,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 
 	"github.com/spf13/cobra"
 )
@@ -112,11 +113,11 @@ func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) er
 		switch {
 		case l.Pieces > 0:
 			continue
-		case first != nil && l.Kind != sessionlog.KindMeta:
+		case first != nil && l.Kind != record.KindMeta:
 			return first
 		case l.Glued:
 			r.Unglued++
-		case l.Kind == sessionlog.KindBad, l.Torn && l.Kind == sessionlog.KindBlank:
+		case l.Kind == record.KindBad, l.Torn && l.Kind == record.KindBlank:
 			r.Dropped++
 		}
 		first = nil

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 
 	"github.com/spf13/cobra"
 )
@@ -81,7 +82,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	c.Out.WriteString(c.Dim(strings.Join(parts, ", ")) + "\n")
 	for l, err := range s.Lines(from) {
 		err = cmp.Or(err, context.Cause(ctx))
-		if err == nil && (l.Kind == sessionlog.KindMeta || l.Kind == sessionlog.KindBlank && damageOf(&l) == nil) {
+		if err == nil && (l.Kind == record.KindMeta || l.Kind == record.KindBlank && damageOf(&l) == nil) {
 			continue // said above, or nothing
 		}
 		if err == nil {
@@ -119,7 +120,7 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 		if first == 0 {
 			first = l.Number
 		}
-		if l.Torn && (l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank) {
+		if l.Torn && (l.Kind == record.KindBad || l.Kind == record.KindBlank) {
 			torn = l.Size
 		}
 		// A torn tail is no damage, except of a file that is nothing else.
@@ -132,12 +133,12 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 			continue
 		}
 		switch l.Kind {
-		case sessionlog.KindMarker:
+		case record.KindMarker:
 			err = add(&markers, shownMarker{l.Number, l.Summary})
 			if err == nil && from > 0 && l.Offset == from {
-				err = add(&messages, newShownMessage(l.Number, &sessionlog.Message{Role: sessionlog.RoleUser, Content: l.Summary}))
+				err = add(&messages, newShownMessage(l.Number, &sessionlog.Message{Role: record.RoleUser, Content: l.Summary}))
 			}
-		case sessionlog.KindMessage:
+		case record.KindMessage:
 			err = add(&messages, newShownMessage(l.Number, &l.Message))
 		}
 		if err != nil {

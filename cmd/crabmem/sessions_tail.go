@@ -9,6 +9,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 
 	"github.com/spf13/cobra"
 )
@@ -89,7 +90,7 @@ func passedLine(l *sessionlog.Line) passed {
 
 // isRecord tells whether a line holds one.
 func isRecord(l *sessionlog.Line) bool {
-	return l.Kind != sessionlog.KindBad && l.Kind != sessionlog.KindBlank
+	return l.Kind != record.KindBad && l.Kind != record.KindBlank
 }
 
 // begin prints the last n lines.
@@ -137,7 +138,7 @@ func (t *tail) print(l *sessionlog.Line) error {
 		}
 		return err
 	}
-	if l.Kind == sessionlog.KindBlank && damageOf(l) == nil {
+	if l.Kind == record.KindBlank && damageOf(l) == nil {
 		return nil
 	}
 	if t.blank && !l.Glued {

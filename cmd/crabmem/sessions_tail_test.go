@@ -15,6 +15,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // followed is crabmem sessions tail -f --json of a session, running.
@@ -94,7 +95,7 @@ func TestTailFollow(t *testing.T) {
 	d, err := sessionlog.OpenDir(folder, nil)
 	check(err)
 	say := func(text string) sessionlog.Message {
-		return sessionlog.Message{Role: sessionlog.RoleUser, Content: text}
+		return sessionlog.Message{Role: record.RoleUser, Content: text}
 	}
 	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
 	check(err)

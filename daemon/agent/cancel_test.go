@@ -9,6 +9,7 @@ import (
 
 	"crabmem/daemon/model/modeltest"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // TestCancelAnywhere cancels a run at each of its events, and breaks it off
@@ -64,7 +65,7 @@ func TestCancelAnywhere(t *testing.T) {
 			}
 			paired(t, what, c.Messages)
 			for _, m := range c.Messages {
-				if m.Role == sessionlog.RoleTool && strings.Contains(m.Content, "no result") {
+				if m.Role == record.RoleTool && strings.Contains(m.Content, "no result") {
 					t.Errorf("%s: a call was left open: %v", what, m)
 				}
 			}
@@ -95,7 +96,7 @@ func TestCancelAnywhere(t *testing.T) {
 func paired(t *testing.T, what string, ms []sessionlog.Message) {
 	t.Helper()
 	for i := 0; i < len(ms); i++ {
-		if ms[i].Role == sessionlog.RoleTool {
+		if ms[i].Role == record.RoleTool {
 			t.Errorf("%s: message %d is a result of no call", what, i)
 		}
 		for _, c := range ms[i].ToolCalls {

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/daemon/model"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // compactTimeout bounds the writing of a summary. It exceeds the provider's own
@@ -83,11 +84,11 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 	if o.Tokens > 0 {
 		prompt += fmt.Sprintf("\n\nWrite at most %d tokens.", o.Tokens)
 	}
-	ms := []sessionlog.Message{{Role: sessionlog.RoleSystem, Content: prompt}}
+	ms := []sessionlog.Message{{Role: record.RoleSystem, Content: prompt}}
 	if a.system != "" {
-		ms = append(ms, sessionlog.Message{Role: sessionlog.RoleUser, Content: "The instructions of the agent:\n\n" + a.system})
+		ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: "The instructions of the agent:\n\n" + a.system})
 	}
-	end := sessionlog.Message{Role: sessionlog.RoleUser, Content: "Write the summary now."}
+	end := sessionlog.Message{Role: record.RoleUser, Content: "Write the summary now."}
 	room -= Size(ms) + Size([]sessionlog.Message{end})
 	ms = append(append(ms, shortened(s.Messages, room)...), end)
 	// All of it is written before the first byte comes. How long it may be is not
@@ -102,7 +103,7 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
 	short := make([]sessionlog.Message, len(ms))
 	for i, m := range ms {
-		if m.ReasoningContent = ""; m.Role == sessionlog.RoleTool {
+		if m.ReasoningContent = ""; m.Role == record.RoleTool {
 			m.Content = cut(m.Content, resultShown)
 		}
 		short[i] = m
@@ -178,7 +179,7 @@ func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOpt
 		}
 	}
 	s.Compactions++
-	s.Messages = []sessionlog.Message{{Role: sessionlog.RoleUser, Content: summary}}
+	s.Messages = []sessionlog.Message{{Role: record.RoleUser, Content: summary}}
 	s.Unarchived = append(s.Unarchived, Summary{Number: s.Compactions, Text: summary})
 	archive, err = r.ArchivePending(a, s)
 	return summary, archive, err

@@ -12,6 +12,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // usages runs the agent and returns the usage events.
@@ -34,7 +35,7 @@ func TestSummaryRoomIsHalved(t *testing.T) {
 	r := newRig(t, 100_000, Hooks{})
 	r.agent.CompactPrompt = "Sum up."
 	r.s.Log = nil
-	r.s.Messages = []sessionlog.Message{{Role: sessionlog.RoleUser, Content: strings.Repeat("x", 20_000)}}
+	r.s.Messages = []sessionlog.Message{{Role: record.RoleUser, Content: strings.Repeat("x", 20_000)}}
 	full := modeltest.Status(400, "This model's maximum context length is 8192 tokens")
 	r.model.Queue(full, full, modeltest.Say("short"))
 	if text, err := r.Summarize(t.Context(), r.agent, r.s, CompactOptions{}); err != nil || text != "short" {
@@ -84,7 +85,7 @@ func TestSummaryPromptIsTrimmed(t *testing.T) {
 func TestSummaryKeepsMoreOfTheLastQuarter(t *testing.T) {
 	ms := make([]sessionlog.Message, 8)
 	for i := range ms {
-		ms[i] = sessionlog.Message{Role: sessionlog.RoleUser, Content: strings.Repeat("x", 20_000)}
+		ms[i] = sessionlog.Message{Role: record.RoleUser, Content: strings.Repeat("x", 20_000)}
 	}
 	var sizes []int
 	for _, m := range shortened(ms, 100_000) {
@@ -102,8 +103,8 @@ func TestSummaryKeepsCalls(t *testing.T) {
 		return sessionlog.ToolCall{ID: id, Type: "function", Function: sessionlog.Function{Name: "bash", Arguments: arguments}}
 	}
 	ms := []sessionlog.Message{
-		{Role: sessionlog.RoleAssistant, ToolCalls: []sessionlog.ToolCall{call("a", `{"x":1}`), call("b", `{"x":"`+strings.Repeat("x", 5000)+`"}`)}},
-		{Role: sessionlog.RoleUser, Content: "on"},
+		{Role: record.RoleAssistant, ToolCalls: []sessionlog.ToolCall{call("a", `{"x":1}`), call("b", `{"x":"`+strings.Repeat("x", 5000)+`"}`)}},
+		{Role: record.RoleUser, Content: "on"},
 	}
 	short := shortened(ms, 1000)
 	if got, want := short[0].ToolCalls, []sessionlog.ToolCall{call("a", `{"x":1}`), call("b", "{}")}; !slices.Equal(got, want) {
@@ -117,7 +118,7 @@ func TestEstimatedUsage(t *testing.T) {
 	answer := strings.Repeat("word", 100)
 	estimated := func(prompt, injected, content string) TokenUsage {
 		h := Hooks{BeforeRun: func(*Turn) []sessionlog.Message {
-			return []sessionlog.Message{{Role: sessionlog.RoleUser, Content: injected}}
+			return []sessionlog.Message{{Role: record.RoleUser, Content: injected}}
 		}}
 		r := newRig(t, 100_000, h)
 		r.agent = r.Build(Agent{Name: "crab", Prompt: prompt, Scope: r.agent.Scope})
@@ -167,7 +168,7 @@ type backend struct {
 }
 
 func (b *backend) Send(context.Context, model.Request) (*model.Response, error) {
-	return &model.Response{Message: sessionlog.Message{Role: sessionlog.RoleAssistant, Content: b.text}, Finish: "stop"}, nil
+	return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: b.text}, Finish: "stop"}, nil
 }
 
 func (b *backend) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {

@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // parrot is a model that says what it heard, and calls a tool when it is asked
@@ -17,13 +18,13 @@ import (
 type parrot struct{}
 
 func (parrot) Send(ctx context.Context, q model.Request) (*model.Response, error) {
-	return &model.Response{Message: sessionlog.Message{Role: sessionlog.RoleAssistant, Content: "nothing"}, Finish: "stop"}, nil
+	return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: "nothing"}, Finish: "stop"}, nil
 }
 
 func (parrot) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) {
 		last := q.Messages[len(q.Messages)-1]
-		if last.Role == sessionlog.RoleUser && strings.Contains(last.Content, "time") {
+		if last.Role == record.RoleUser && strings.Contains(last.Content, "time") {
 			yield(model.Chunk{Calls: []model.CallDelta{{ID: "1", Name: "clock", Arguments: "{}"}}, Finish: "tool_calls"}, nil)
 			return
 		}
@@ -81,7 +82,7 @@ func ExampleHooks() {
 		},
 		BeforeRun: func(t *agent.Turn) []sessionlog.Message {
 			fmt.Println("before run:", t.Content)
-			return []sessionlog.Message{{Role: sessionlog.RoleUser, Content: "<today>Saturday</today>"}}
+			return []sessionlog.Message{{Role: record.RoleUser, Content: "<today>Saturday</today>"}}
 		},
 		Event: func(t *agent.Turn, e agent.Event) {
 			switch e.Kind {

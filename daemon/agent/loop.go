@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // maxParallel is how many calls of an answer run at one time.
@@ -123,7 +124,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	s.Messages = slices.DeleteFunc(s.Messages, func(m sessionlog.Message) bool { return m.Injected })
 	t.newest = len(s.Messages)
 	t.injected = t.Hooks.beforeRun(&t.Turn)
-	if err := t.append(sessionlog.Message{Role: sessionlog.RoleUser, Content: t.Content, Sender: t.Sender}); err != nil {
+	if err := t.append(sessionlog.Message{Role: record.RoleUser, Content: t.Content, Sender: t.Sender}); err != nil {
 		return Failed, err
 	}
 	for range t.Agent.MaxIterations {
@@ -241,7 +242,7 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 func (t *turn) request() model.Request {
 	ms := make([]sessionlog.Message, 0, 1+len(t.Session.Messages)+len(t.injected))
 	if t.Agent.system != "" {
-		ms = append(ms, sessionlog.Message{Role: sessionlog.RoleSystem, Content: t.Agent.system})
+		ms = append(ms, sessionlog.Message{Role: record.RoleSystem, Content: t.Agent.system})
 	}
 	ms = append(ms, t.Session.Messages[:t.newest]...)
 	ms = append(ms, t.injected...)
@@ -308,7 +309,7 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 	}
 	ms := make([]sessionlog.Message, len(calls))
 	for i, c := range calls {
-		ms[i] = sessionlog.Message{Role: sessionlog.RoleTool, Content: results[i].Output, ToolCallID: c.ID}
+		ms[i] = sessionlog.Message{Role: record.RoleTool, Content: results[i].Output, ToolCallID: c.ID}
 	}
 	return ms
 }

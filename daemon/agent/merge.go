@@ -7,6 +7,7 @@ import (
 
 	"crabmem/daemon/model"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // maxCalls bounds the calls of one answer.
@@ -74,7 +75,7 @@ func (m *merger) named() []sessionlog.ToolCall {
 // message returns the answer. Every call in it has an id of its own, by which
 // its result is found again: some models give none, or one twice.
 func (m *merger) message() sessionlog.Message {
-	msg := sessionlog.Message{Role: sessionlog.RoleAssistant, Content: clean(m.text.String()), ReasoningContent: clean(m.thinking.String())}
+	msg := sessionlog.Message{Role: record.RoleAssistant, Content: clean(m.text.String()), ReasoningContent: clean(m.thinking.String())}
 	taken := make(map[string]bool, len(m.calls))
 	for _, c := range m.calls {
 		taken[c.id] = true

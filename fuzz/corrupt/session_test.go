@@ -10,6 +10,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/internal/fault"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 const sessions = "/d/sessions"
@@ -65,15 +66,15 @@ func (r *sessionRun) play() (id string) {
 		}
 		return err
 	})
-	add("first question", sessionlog.RoleUser, "first")
+	add("first question", record.RoleUser, "first")
 	r.do("compact", func() error { return l.Compact("summary") })
-	add("long question", sessionlog.RoleUser, strings.Repeat("a long question; ", 200))
-	add("answer", sessionlog.RoleAssistant, "answer")
+	add("long question", record.RoleUser, strings.Repeat("a long question; ", 200))
+	add("answer", record.RoleAssistant, "answer")
 	r.do("title", func() error { return l.SetTitle("title") })
 	r.do("close", func() error { return l.Close() })
 	r.do("close folder", func() error { return d.Close() })
 	r.do("reopen", open)
-	add("last question", sessionlog.RoleUser, "second")
+	add("last question", record.RoleUser, "second")
 	r.do("read", func() error { return r.compare(l) })
 	return id
 }

@@ -23,6 +23,7 @@ import (
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/internal/model"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 const writers = 4 // clients of one daemon
@@ -343,11 +344,11 @@ func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, 
 			return
 		}
 		switch l.Kind {
-		case sessionlog.KindBad:
+		case record.KindBad:
 			if !l.Torn {
 				t.Errorf("%s: line %d: %v", id, l.Number, l.Err)
 			}
-		case sessionlog.KindMarker:
+		case record.KindMarker:
 			marker = l.Summary
 			if archives[marker] {
 				marker = ""
@@ -355,16 +356,16 @@ func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, 
 					k.markers++
 				}
 			}
-		case sessionlog.KindMessage:
+		case record.KindMessage:
 			if marker != "" {
 				t.Errorf("%s: line %d: a message after the summary %q, which is not in the store", id, l.Number, marker)
 				marker = ""
 			}
 			switch l.Message.Role {
-			case sessionlog.RoleUser:
+			case record.RoleUser:
 				said = l.Message.Content
 				times[said]++
-			case sessionlog.RoleAssistant:
+			case record.RoleAssistant:
 				answers[said] = l.Message.Content
 			}
 		}

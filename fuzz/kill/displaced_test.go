@@ -17,6 +17,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 func init() { children["session"] = childSession }
@@ -33,7 +34,7 @@ func childSession(args []string) error {
 		return err
 	}
 	for i := range 3 {
-		if err := l.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: fmt.Sprint("acknowledged ", i)}); err != nil {
+		if err := l.Append(sessionlog.Message{Role: record.RoleUser, Content: fmt.Sprint("acknowledged ", i)}); err != nil {
 			return err
 		}
 	}
@@ -181,7 +182,7 @@ func openDisplaced(t *testing.T, name, path, id string) string {
 	l, err := d.Open(id)
 	switch {
 	case err == nil:
-		err = errors.Join(l.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: "later"}), l.Close())
+		err = errors.Join(l.Append(sessionlog.Message{Role: record.RoleUser, Content: "later"}), l.Close())
 		if err != nil {
 			t.Errorf("%s: a write after it: %v", name, err)
 		}

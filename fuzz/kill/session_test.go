@@ -17,6 +17,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/fuzz/kill/history"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 const (
@@ -265,7 +266,7 @@ func childCreate(args []string) error {
 		if err != nil {
 			return err
 		}
-		err = l.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: args[1]})
+		err = l.Append(sessionlog.Message{Role: record.RoleUser, Content: args[1]})
 		if err = errors.Join(err, l.Close()); err != nil {
 			return err
 		}

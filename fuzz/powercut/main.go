@@ -305,7 +305,7 @@ func (r run) lives(dir string) (result, error) {
 
 // live is one recording and its states.
 func (r run) live(from startState, dir string, lives int) (result, error) {
-	events, err := record(r, from.image, filepath.Join(dir, "recorder"))
+	events, err := recordRun(r, from.image, filepath.Join(dir, "recorder"))
 	if err != nil {
 		return result{}, err
 	}

@@ -117,13 +117,13 @@ func (f *markFile) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int6
 // workLimit is how long a workload may take before it counts as a hang.
 const workLimit = 10 * time.Minute
 
-// record runs a workload, in a process of its own, on the disk base and
+// recordRun runs a workload, in a process of its own, on the disk base and
 // returns everything that happened to it.
 //
 // This process never touches the mounted disk, nor is it mounted among this
 // process's mounts: a process that waits for itself cannot even be killed,
 // and at its end it would unmount the disk before it lets go of the recorder.
-func record(r run, base []byte, dir string) (events []event, err error) {
+func recordRun(r run, base []byte, dir string) (events []event, err error) {
 	rec := &recorder{image: bytes.Clone(base)}
 	srv, err := fs.Mount(dir, rec, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "powercut", Name: "powercut"}})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // sessions writes to three sessions, two of which have their files open at one
@@ -194,7 +195,7 @@ func judgeSession(checker *history.SessionChecker, dir string, i int, created bo
 	}
 	const after = "after the power cut"
 	if err == nil {
-		err = l.Append(sessionlog.Message{Role: sessionlog.RoleUser, Content: after})
+		err = l.Append(sessionlog.Message{Role: record.RoleUser, Content: after})
 	}
 	if err = errors.Join(err, l.Close(), d.Close()); err != nil {
 		return err

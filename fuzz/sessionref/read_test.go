@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // contents is every line of a session, sorted.
@@ -58,7 +59,7 @@ func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *content
 				raw = append(raw, '\n')
 			}
 			last = l.Number
-			if l.Kind == sessionlog.KindBad && !l.Torn { // a torn tail is no line (S14)
+			if l.Kind == record.KindBad && !l.Torn { // a torn tail is no line (S14)
 				if l.Err == nil || l.Err.Line != l.Number || l.Err.Offset != l.Offset {
 					t.Errorf("%s: bad line %d at %d: %+v", id, l.Number, l.Offset, l.Err)
 				} else {
@@ -67,13 +68,13 @@ func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *content
 			}
 		}
 		switch l.Kind {
-		case sessionlog.KindMessage:
+		case record.KindMessage:
 			c.messages = append(c.messages, theirs([]sessionlog.Message{l.Message})...)
-		case sessionlog.KindMarker:
+		case record.KindMarker:
 			c.markers = append(c.markers, l.Summary)
-		case sessionlog.KindMetaRecord:
+		case record.KindMetaRecord:
 			c.records++
-		case sessionlog.KindUnknown:
+		case record.KindUnknown:
 			c.unknown = append(c.unknown, int(l.Number))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // bases are lines that the reference reads; splinters are what is put into
@@ -98,27 +99,27 @@ func TestSplinters(t *testing.T) {
 			switch {
 			case l.Glued: // in a line that the reference skips
 				tally["records in bad lines"]++
-			case !ok && l.Kind == sessionlog.KindMessage:
+			case !ok && l.Kind == record.KindMessage:
 				if !contains(skipped[l.Number], laxer) {
 					t.Errorf("%s\nthe reference does not read this message: %v", l.Raw, skipped[l.Number])
 				}
 				tally["messages here alone"]++
-			case !ok && l.Kind == sessionlog.KindMarker:
+			case !ok && l.Kind == record.KindMarker:
 				t.Errorf("%s\nthe reference does not read this marker: %v", l.Raw, skipped[l.Number])
 			case !ok:
 				tally["skipped"]++
-			case l.Kind == sessionlog.KindBad:
+			case l.Kind == record.KindBad:
 				if !contains(l.Err, stricter) && !(r.Marker && contains(l.Err, []string{"twice"})) {
 					t.Errorf("%s\nthe reference reads what is bad here: %v", l.Raw, l.Err)
 				}
 				tally["read by the reference alone"]++
 			case r.Marker:
-				if l.Kind != sessionlog.KindMarker || l.Summary != r.Summary {
+				if l.Kind != record.KindMarker || l.Summary != r.Summary {
 					t.Errorf("%s\nthe reference reads a marker %q, here is a %v %q", l.Raw, r.Summary, l.Kind, l.Summary)
 				}
 				tally["markers"]++
 			default:
-				if l.Kind != sessionlog.KindMessage {
+				if l.Kind != record.KindMessage {
 					t.Errorf("%s\nthe reference reads a message, here is a %v", l.Raw, l.Kind)
 				} else if diff := difference(r.Message, theirs([]sessionlog.Message{l.Message})[0]); diff != "" {
 					t.Errorf("%s\n(-reference +here):\n%s", l.Raw, diff)

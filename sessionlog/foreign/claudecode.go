@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // readClaudeCode reads a session file of Claude Code, as there are in
@@ -148,7 +149,7 @@ func (c *claudeReader) said(typ string, o object) error {
 			c.message(c.line, r)
 		}
 		if content.text != "" || len(content.results) == 0 {
-			m := sessionlog.Message{Role: sessionlog.RoleUser, Content: content.text}
+			m := sessionlog.Message{Role: record.RoleUser, Content: content.text}
 			if c.message(c.line, m) > 0 {
 				c.answer = ""
 			}
@@ -161,7 +162,7 @@ func (c *claudeReader) said(typ string, o object) error {
 // line began, if no other message follows it.
 func (c *claudeReader) assistant(id string, content claudeContent) {
 	m := sessionlog.Message{
-		Role: sessionlog.RoleAssistant, Content: content.text, ReasoningContent: content.thinking, ToolCalls: content.calls,
+		Role: record.RoleAssistant, Content: content.text, ReasoningContent: content.thinking, ToolCalls: content.calls,
 	}
 	c.buf = m.AppendLine(c.buf[:0])
 	if n := len(c.buf); id != "" && id == c.answer && c.size+n <= maxImportedLine {
@@ -209,7 +210,7 @@ func (c *claudeReader) blocks(m object) (content claudeContent, err error) {
 				ID: id, Function: sessionlog.Function{Name: name, Arguments: compactJSON(b["input"])},
 			})
 		case "tool_result":
-			r := sessionlog.Message{Role: sessionlog.RoleTool}
+			r := sessionlog.Message{Role: record.RoleTool}
 			if r.ToolCallID, err = b.str("tool_use_id"); err == nil {
 				r.Content, err = c.plain(b, "content")
 			}

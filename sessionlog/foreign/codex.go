@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // readCodex reads a rollout of Codex, as there are in
@@ -138,7 +139,7 @@ func (c *codexReader) response(o object) error {
 			return err
 		}
 		c.flush()
-		c.message(c.line, sessionlog.Message{Role: sessionlog.RoleTool, Content: text, ToolCallID: codexCallID(o)})
+		c.message(c.line, sessionlog.Message{Role: record.RoleTool, Content: text, ToolCallID: codexCallID(o)})
 	default:
 		c.skipNamed("item", typ)
 	}
@@ -162,7 +163,7 @@ func (c *codexReader) said(o object) error {
 	if err != nil {
 		return err
 	}
-	if role != sessionlog.RoleUser && role != sessionlog.RoleAssistant {
+	if role != record.RoleUser && role != record.RoleAssistant {
 		c.skipNamed("role", role)
 		return nil
 	}
@@ -171,7 +172,7 @@ func (c *codexReader) said(o object) error {
 		return err
 	}
 	injected := len(blocks)
-	if role == sessionlog.RoleUser {
+	if role == record.RoleUser {
 		blocks = slices.DeleteFunc(blocks, func(b object) bool { return codexInjects(b.text("text")) })
 	}
 	if injected -= len(blocks); injected > 0 {
@@ -184,7 +185,7 @@ func (c *codexReader) said(o object) error {
 	if err != nil {
 		return err
 	}
-	if role == sessionlog.RoleAssistant {
+	if role == record.RoleAssistant {
 		c.add(sessionlog.Message{Content: text})
 		return nil
 	}
@@ -230,7 +231,7 @@ func codexCall(typ string, o object) (sessionlog.ToolCall, error) {
 // add adds what the model thought, said or called to its answer. What comes
 // behind words or calls and is no call is another answer.
 func (c *codexReader) add(m sessionlog.Message) {
-	m.Role = sessionlog.RoleAssistant
+	m.Role = record.RoleAssistant
 	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 {
 		c.skip("empty")
 		return

@@ -20,6 +20,7 @@ import (
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // What is read of a transcript, which is in memory as a whole, and what a line
@@ -228,7 +229,7 @@ func (b *builder) plainBlocks(blocks []object) (text string, err error) {
 // message adds a message that began in a line, and returns the length of its
 // own; 0 when it was not added.
 func (b *builder) message(line int64, m sessionlog.Message) int {
-	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 && m.Role != sessionlog.RoleTool {
+	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 && m.Role != record.RoleTool {
 		b.skip("empty")
 		return 0
 	}
@@ -269,7 +270,7 @@ func (b *builder) finish(tool, id, title string, created time.Time) (Transcript,
 		created = time.Unix(0, 0)
 	}
 	b.t.Meta = sessionlog.Meta{
-		Agent: tool, CreatedBy: "user", CreatedAt: sessionlog.Timestamp(created),
+		Agent: tool, CreatedBy: "user", CreatedAt: record.Timestamp(created),
 		Title: cutRunes(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id,
 	}
 	return b.t, nil

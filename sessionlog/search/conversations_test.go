@@ -11,6 +11,7 @@ import (
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
 )
 
@@ -52,9 +53,9 @@ func conversations(t *testing.T, dir string, tools, marks bool) map[string]turn 
 			if !marks {
 				text = strings.NewReplacer("?", "", "？", "").Replace(text)
 			}
-			role := sessionlog.RoleUser
+			role := record.RoleUser
 			if who[0] == 'a' {
-				role = sessionlog.RoleAssistant
+				role = record.RoleAssistant
 				for i := range 2 {
 					if !tools {
 						break
@@ -62,7 +63,7 @@ func conversations(t *testing.T, dir string, tools, marks bool) map[string]turn 
 					id := fmt.Sprintf("c%d", i)
 					add(sessionlog.Message{Role: role, ToolCalls: []sessionlog.ToolCall{{ID: id, Type: "function",
 						Function: sessionlog.Function{Name: []string{"recall", "read_file"}[i], Arguments: "{}"}}}})
-					add(sessionlog.Message{Role: sessionlog.RoleTool, ToolCallID: id, Content: "whatever"})
+					add(sessionlog.Message{Role: record.RoleTool, ToolCallID: id, Content: "whatever"})
 				}
 			}
 			add(sessionlog.Message{Role: role, Content: text})

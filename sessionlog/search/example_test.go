@@ -7,6 +7,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
 )
 
@@ -33,8 +34,8 @@ func ExampleIndex_Search() {
 		log.Fatal(err)
 	}
 	err = s.Append(
-		sessionlog.Message{Role: sessionlog.RoleUser, Content: "Which port has the redis of staging?"},
-		sessionlog.Message{Role: sessionlog.RoleAssistant, Content: "It is port 6390."},
+		sessionlog.Message{Role: record.RoleUser, Content: "Which port has the redis of staging?"},
+		sessionlog.Message{Role: record.RoleAssistant, Content: "It is port 6390."},
 	)
 	if err != nil {
 		log.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // Classes of documents, and the roles of places. Class 0 is that of every role
@@ -33,20 +34,20 @@ const (
 )
 
 var classNames = [classes]string{
-	classUser: line.RoleUser, classAssistant: line.RoleAssistant, classTool: line.RoleTool, classSystem: line.RoleSystem,
+	classUser: record.RoleUser, classAssistant: record.RoleAssistant, classTool: record.RoleTool, classSystem: record.RoleSystem,
 	classDeveloper: "developer", classCompact: RoleCompact, classSession: RoleSession,
 }
 
 // classOf returns the class of a message's role.
 func classOf(role []byte) uint16 {
 	switch string(role) {
-	case line.RoleUser:
+	case record.RoleUser:
 		return classUser
-	case line.RoleAssistant:
+	case record.RoleAssistant:
 		return classAssistant
-	case line.RoleTool:
+	case record.RoleTool:
 		return classTool
-	case line.RoleSystem:
+	case record.RoleSystem:
 		return classSystem
 	case "developer":
 		return classDeveloper

@@ -9,6 +9,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // An indexReader turns lines of one session file into places and documents. It
@@ -136,19 +137,19 @@ func (r *indexReader) written(b []byte) {
 func (r *indexReader) line(number, offset int64, glued bool) {
 	t, rec := &r.titles, &r.record
 	switch rec.Kind {
-	case line.KindMeta:
+	case record.KindMeta:
 		m := rec.Meta()
 		r.meta = &m
 		t.line1 = m.Title
-	case line.KindMetaRecord:
+	case record.KindMetaRecord:
 		t.last, t.recorded, t.inContext = rec.Text(rec.Title), true, true
-	case line.KindMarker:
+	case record.KindMarker:
 		t.inContext, t.behind = false, false
 		r.place(number, offset, classCompact, glued)
-	case line.KindMessage:
+	case record.KindMessage:
 		t.behind = true
 		r.place(number, offset, r.role(), glued)
-	case line.KindUnknown:
+	case record.KindUnknown:
 		t.behind = true
 	}
 }
@@ -202,13 +203,13 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 func (r *indexReader) text() string {
 	rec := &r.record
 	body := rec.Values[line.KeyContent]
-	if rec.Kind == line.KindMarker {
+	if rec.Kind == record.KindMarker {
 		body = rec.Values[line.KeyCompact]
 	} else if rec.IsResult() && !r.tools {
 		return ""
 	}
 	calls := rec.Values[line.KeyToolCalls]
-	if rec.Kind != line.KindMessage || calls.Type != line.Array {
+	if rec.Kind != record.KindMessage || calls.Type != line.Array {
 		calls = line.Span{}
 	}
 	// A text is no longer than what it is made of, and the line end.

@@ -14,6 +14,7 @@ import (
 	"crabmem/bench/measure"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
 )
 
@@ -30,12 +31,12 @@ func benchDir(b *testing.B, sessions int, text func(i int) string) *sessionlog.D
 	dir := b.TempDir()
 	for s := range sessions {
 		m := sessionlog.Meta{Agent: fmt.Sprintf("agent%d", s%7), CreatedBy: fmt.Sprintf("user%d", s%11),
-			CreatedAt: sessionlog.Timestamp(time.Unix(int64(1_700_000_000+60*s), 0)), Title: fmt.Sprintf("session number %d", s)}
+			CreatedAt: record.Timestamp(time.Unix(int64(1_700_000_000+60*s), 0)), Title: fmt.Sprintf("session number %d", s)}
 		buf := line.AppendMeta(nil, &m)
 		for i := range benchMessages {
-			role := sessionlog.RoleUser
+			role := record.RoleUser
 			if i%2 == 1 {
-				role = sessionlog.RoleAssistant
+				role = record.RoleAssistant
 			}
 			buf = line.AppendMessage(buf, &sessionlog.Message{Role: role, Content: text(s*benchMessages + i)})
 		}

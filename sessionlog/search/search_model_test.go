@@ -18,6 +18,7 @@ import (
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
 )
 
@@ -206,13 +207,13 @@ func (m *searchModel) beside(list []bm25.Neighbor, d modelDoc) []bm25.Neighbor {
 			}
 		case !known:
 		case i < d.msg:
-			if n.role() == sessionlog.RoleUser {
+			if n.role() == record.RoleUser {
 				question, before = i, nil
 			} else {
 				before = append(before, i)
 			}
 		case i > d.msg && reply < 0:
-			if n.role() == sessionlog.RoleUser {
+			if n.role() == record.RoleUser {
 				reply = i
 				if len(behind) == 0 {
 					behind = []int{i}
@@ -231,7 +232,7 @@ func (m *searchModel) beside(list []bm25.Neighbor, d modelDoc) []bm25.Neighbor {
 		}
 		return 0.2
 	}
-	user := d.role() == sessionlog.RoleUser
+	user := d.role() == record.RoleUser
 	if len(before) > 0 {
 		last := before[len(before)-1]
 		add(last, weight(last))
@@ -399,7 +400,7 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 	for n := range sessions {
 		s := &modelSession{mod: time.Unix(1_750_000_000+int64(r.IntN(1000)), 0)}
 		s.meta = sessionlog.Meta{Agent: searchAgents[r.IntN(len(searchAgents))], CreatedBy: searchSenders[r.IntN(len(searchSenders))],
-			CreatedAt: sessionlog.Timestamp(time.Unix(1_750_000_000-int64(r.IntN(1000)), 0))}
+			CreatedAt: record.Timestamp(time.Unix(1_750_000_000-int64(r.IntN(1000)), 0))}
 		if r.IntN(5) == 0 {
 			s.meta.CreatedAt = "yesterday"
 		}

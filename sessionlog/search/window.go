@@ -11,6 +11,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // maxText is how much of a text a snippet and a message of a window show, in
@@ -141,20 +142,20 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 	}
 	r := &v.record
 	r.Decode(b, p.offset == 0)
-	if r.Kind == line.KindBad && !r.Truncated { // there may be more behind it in its line
+	if r.Kind == record.KindBad && !r.Truncated { // there may be more behind it in its line
 		if found := line.Pieces(nil, b, p.offset == 0); len(found) > 0 && found[0].Lo == 0 {
 			r.Decode(b[:found[0].Hi], p.offset == 0)
 		}
 	}
 	switch {
-	case r.Kind == line.KindBad && !r.Truncated:
+	case r.Kind == record.KindBad && !r.Truncated:
 		return false
-	case r.Kind == line.KindMarker:
+	case r.Kind == record.KindMarker:
 		return p.role == classCompact
-	case r.Kind == line.KindMessage:
+	case r.Kind == record.KindMessage:
 		return p.role != classCompact && v.role() == roleName(p.role, others)
 	}
-	return r.Kind == line.KindBad && (v.role() == "" || v.role() == roleName(p.role, others))
+	return r.Kind == record.KindBad && (v.role() == "" || v.role() == roleName(p.role, others))
 }
 
 // role returns the role of the message in hand.
@@ -175,7 +176,7 @@ func (v *viewer) text(p place) string {
 	if p.role == classTool || r.IsResult() {
 		return v.result()
 	}
-	if !p.doc() && r.Kind == line.KindBad { // the part that says so may be behind what was read
+	if !p.doc() && r.Kind == record.KindBad { // the part that says so may be behind what was read
 		return ""
 	}
 	return v.body()
@@ -217,7 +218,7 @@ func (v *viewer) called() {
 func (v *viewer) result() string {
 	r := &v.record
 	n, over := len(r.Text(r.Values[line.KeyContent])), ""
-	if r.Kind == line.KindBad {
+	if r.Kind == record.KindBad {
 		over = "over "
 	}
 	of := ""

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // Bounds of what is believed of an endpoint.
@@ -112,7 +113,7 @@ func replace(s *string, by string) {
 func (c *Collector) Response() *Response {
 	r := c.r
 	r.Message = sessionlog.Message{
-		Role: sessionlog.RoleAssistant, Content: c.content.String(), ReasoningContent: c.reasoning.String(),
+		Role: record.RoleAssistant, Content: c.content.String(), ReasoningContent: c.reasoning.String(),
 	}
 	for i, call := range c.calls {
 		if call.Function.Name == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // Endpoint is where a model is, and what is particular about it.
@@ -163,7 +164,7 @@ func completion(body []byte) (*Response, error) {
 	}
 	m := &w.Choices[0].Message
 	r := &Response{Finish: w.Choices[0].FinishReason, Usage: w.usage(), Message: sessionlog.Message{
-		Role: sessionlog.RoleAssistant, Content: m.text(), ReasoningContent: m.thoughts(),
+		Role: record.RoleAssistant, Content: m.text(), ReasoningContent: m.thoughts(),
 	}}
 	if len(m.ToolCalls) > maxCalls {
 		return nil, permanent("the answer has more than %d tool calls; it was given up", maxCalls)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // The JSON object of a request. The order of the fields is that of the members.
@@ -76,7 +77,7 @@ func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
 	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
-		if m.Role == sessionlog.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 {
+		if m.Role == record.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 {
 			continue // it says nothing, and some endpoints refuse it
 		}
 		b.Messages = append(b.Messages, e.message(m, known))
@@ -114,12 +115,12 @@ func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
 func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) any {
 	content := validUTF8(m.Content)
 	switch m.Role {
-	case sessionlog.RoleSystem:
+	case record.RoleSystem:
 		return textMessage{Content: content, Role: "system"}
-	case sessionlog.RoleTool:
+	case record.RoleTool:
 		id := e.callID(m.ToolCallID)
 		return textMessage{Content: content, ToolCallID: &id, Role: "tool"}
-	case sessionlog.RoleAssistant:
+	case record.RoleAssistant:
 		return e.assistant(m, content, known)
 	}
 	return textMessage{Content: content, Role: "user"}

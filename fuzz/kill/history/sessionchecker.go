@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // SessionChecker compares sessions with the writes of their SessionWriters. Its
@@ -59,7 +60,7 @@ func (c *SessionChecker) Read(session int, lines iter.Seq2[sessionlog.Line, erro
 		if err != nil {
 			return nil, err
 		}
-		if l.Kind == sessionlog.KindBad || l.Kind == sessionlog.KindBlank {
+		if l.Kind == record.KindBad || l.Kind == record.KindBlank {
 			f.Bad = fmt.Errorf("line %d (offset %d, %d bytes) is %v: %w", l.Number, l.Offset, l.Size, l.Kind, asError(l.Err))
 			f.Torn = l.Tail
 			break
@@ -67,7 +68,7 @@ func (c *SessionChecker) Read(session int, lines iter.Seq2[sessionlog.Line, erro
 		if err := c.take(f, session, &l); err != nil {
 			return nil, fmt.Errorf("line %d (%v): %w", l.Number, l.Kind, err)
 		}
-		f.compact = l.Kind == sessionlog.KindMarker
+		f.compact = l.Kind == record.KindMarker
 	}
 	if f.Meta.Agent == "" && f.Bad == nil {
 		return nil, errors.New("no meta line")
@@ -84,25 +85,25 @@ func asError(e *sessionlog.FormatError) error {
 
 // take counts a line.
 func (c *SessionChecker) take(f *Found, session int, l *sessionlog.Line) error {
-	if (l.Number == 1) != (l.Kind == sessionlog.KindMeta) {
+	if (l.Number == 1) != (l.Kind == record.KindMeta) {
 		return errors.New("the meta line, and no other, is the first")
 	}
 	switch l.Kind {
-	case sessionlog.KindMeta:
+	case record.KindMeta:
 		if want := SessionMeta(session); l.Meta != want {
 			return fmt.Errorf("it says %+v, want %+v", l.Meta, want)
 		}
 		f.Meta = l.Meta
 		return nil
-	case sessionlog.KindMessage:
-		if l.Message.Role != sessionlog.RoleTool {
+	case record.KindMessage:
+		if l.Message.Role != record.RoleTool {
 			f.Behind = append(f.Behind, l.Message.Content)
 		}
 		return c.next(f, session, l.Message.Content, Part{Kind: l.Kind, Message: l.Message})
-	case sessionlog.KindMarker:
+	case record.KindMarker:
 		f.Behind = []string{l.Summary}
 		return c.next(f, session, l.Summary, Part{Kind: l.Kind, Text: l.Summary})
-	case sessionlog.KindMetaRecord:
+	case record.KindMetaRecord:
 		return c.takeRecord(f, session, l)
 	}
 	return errors.New("nobody wrote it")
@@ -148,7 +149,7 @@ func (f *Found) Context(c *sessionlog.Context) error {
 	}
 	var told []string
 	for i := range c.Messages {
-		if m := &c.Messages[i]; m.Role != sessionlog.RoleTool {
+		if m := &c.Messages[i]; m.Role != record.RoleTool {
 			told = append(told, m.Content)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // SessionWriter draws the writes of one writer to one session, in order. It numbers
@@ -20,7 +21,7 @@ type SessionWriter struct {
 
 // Part is a line of a session: a message, or one of our records.
 type Part struct {
-	Kind    sessionlog.Kind // KindMessage, KindMarker or KindMetaRecord
+	Kind    record.Kind // KindMessage, KindMarker or KindMetaRecord
 	Message sessionlog.Message
 	Text    string // a marker's summary; a title, or nothing when it is run time
 }
@@ -32,7 +33,7 @@ func NewSessionWriter(seed uint64, session, writer int) *SessionWriter {
 
 // SessionMeta is how session i of a history is created.
 func SessionMeta(i int) sessionlog.Meta {
-	return sessionlog.Meta{Agent: "Agent K", CreatedBy: fmt.Sprintf("sender %d é", i), CreatedAt: sessionlog.Timestamp(Stamp)}
+	return sessionlog.Meta{Agent: "Agent K", CreatedBy: fmt.Sprintf("sender %d é", i), CreatedAt: record.Timestamp(Stamp)}
 }
 
 // SessionID is its id, when it is the first of its sender.
@@ -57,20 +58,20 @@ func (t *SessionWriter) Next() []Part {
 	switch k := t.rng.IntN(12); k {
 	case 0:
 		t.n++
-		return []Part{{Kind: sessionlog.KindMetaRecord, Text: fmt.Sprintf("Title %d/%d: ü", t.writer, t.n)}}
+		return []Part{{Kind: record.KindMetaRecord, Text: fmt.Sprintf("Title %d/%d: ü", t.writer, t.n)}}
 	case 1:
-		return []Part{{Kind: sessionlog.KindMarker, Text: t.text()}}
+		return []Part{{Kind: record.KindMarker, Text: t.text()}}
 	case 2:
 		t.n++
-		return []Part{{Kind: sessionlog.KindMetaRecord}}
+		return []Part{{Kind: record.KindMetaRecord}}
 	case 3, 4, 5:
-		return []Part{t.message(sessionlog.RoleUser)}
+		return []Part{t.message(record.RoleUser)}
 	case 6, 7:
-		p := t.message(sessionlog.RoleAssistant)
+		p := t.message(record.RoleAssistant)
 		p.Message.ReasoningContent = "because"
 		return []Part{p}
 	default:
-		op := []Part{t.message(sessionlog.RoleAssistant)}
+		op := []Part{t.message(record.RoleAssistant)}
 		for i := range 1 + t.rng.IntN(3) {
 			id := fmt.Sprintf("call-%d-%d-%d", t.writer, t.n, i)
 			op[0].Message.ToolCalls = append(op[0].Message.ToolCalls, sessionlog.ToolCall{
@@ -78,7 +79,7 @@ func (t *SessionWriter) Next() []Part {
 		}
 		called := t.n
 		for _, c := range op[0].Message.ToolCalls {
-			p := t.message(sessionlog.RoleTool)
+			p := t.message(record.RoleTool)
 			p.Message.ToolCallID = c.ID
 			op = append(op, p)
 		}
@@ -112,30 +113,30 @@ func (t *SessionWriter) text() string {
 }
 
 func (t *SessionWriter) message(role string) Part {
-	return Part{Kind: sessionlog.KindMessage, Message: sessionlog.Message{Role: role, Content: t.text()}}
+	return Part{Kind: record.KindMessage, Message: sessionlog.Message{Role: role, Content: t.text()}}
 }
 
 // Durable tells whether a write is on the disk when it is acknowledged.
 func Durable(op []Part) bool {
 	p := &op[len(op)-1]
 	switch p.Kind {
-	case sessionlog.KindMarker:
+	case record.KindMarker:
 		return true
-	case sessionlog.KindMetaRecord:
+	case record.KindMetaRecord:
 		return p.Text != ""
 	}
-	return p.Message.Role == sessionlog.RoleUser || p.Message.Role == sessionlog.RoleAssistant && len(p.Message.ToolCalls) == 0
+	return p.Message.Role == record.RoleUser || p.Message.Role == record.RoleAssistant && len(p.Message.ToolCalls) == 0
 }
 
 // Do makes the next write to the session.
 func (t *SessionWriter) Do(l *sessionlog.Log, op []Part) error {
 	p := &op[0]
 	switch {
-	case p.Kind == sessionlog.KindMarker:
+	case p.Kind == record.KindMarker:
 		return l.Compact(p.Text)
-	case p.Kind == sessionlog.KindMetaRecord && p.Text != "":
+	case p.Kind == record.KindMetaRecord && p.Text != "":
 		return l.SetTitle(p.Text)
-	case p.Kind == sessionlog.KindMetaRecord:
+	case p.Kind == record.KindMetaRecord:
 		return l.AddUptime(uptime(t.writer))
 	}
 	ms := make([]sessionlog.Message, len(op))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // TestTalkSkip goes on after every part, also within a write: nothing may be
@@ -88,7 +89,7 @@ func TestTalkChecker(t *testing.T) {
 		if i == 0 {
 			continue // the meta line: its number tells
 		}
-		if l.Kind == sessionlog.KindMetaRecord && lines[i-1].Kind == sessionlog.KindMarker {
+		if l.Kind == record.KindMetaRecord && lines[i-1].Kind == record.KindMarker {
 			continue
 		}
 		for what, changed := range map[string][]sessionlog.Line{

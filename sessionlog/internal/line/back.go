@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"io"
 	"math/bits"
+
+	"crabmem/sessionlog/record"
 )
 
 // backwardChunk is how much is read at once from the end of a file.
@@ -42,7 +44,7 @@ func (s *BackScanner) Reset(r io.ReaderAt, size, limit int64) {
 // found.
 func (s *BackScanner) Decode(r *Record) {
 	r.decodeLine(&s.Line, s.limit)
-	if r.Kind == KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
+	if r.Kind == record.KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
 		s.left = s.glue.len() - 1
 		s.Line = s.glue.at(s.left)
 		r.decodeLine(&s.Line, s.limit)

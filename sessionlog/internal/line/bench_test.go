@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"crabmem/sessionlog/record"
 )
 
 // benchMessage returns a message whose line has about n bytes, with some
@@ -14,7 +16,7 @@ func benchMessage(n int) Message {
 	for i := range 4 {
 		text[(i+1)*len(text)/5] = "\n\"\n\\"[i]
 	}
-	return Message{Role: RoleUser, Content: string(text)}
+	return Message{Role: record.RoleUser, Content: string(text)}
 }
 
 func BenchmarkLine(b *testing.B) {
@@ -33,7 +35,7 @@ func BenchmarkLine(b *testing.B) {
 			b.ReportAllocs()
 			var r Record
 			for b.Loop() {
-				if r.Decode(line[:len(line)-1], false); r.Kind != KindMessage {
+				if r.Decode(line[:len(line)-1], false); r.Kind != record.KindMessage {
 					b.Fatal(r.Kind)
 				}
 			}

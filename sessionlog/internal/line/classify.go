@@ -1,10 +1,14 @@
 package line
 
-import "math"
+import (
+	"math"
+
+	"crabmem/sessionlog/record"
+)
 
 // classify says which kind of record a whole object is, and whether it is a
 // good one.
-func (r *Record) classify(d *draft, first bool) Kind {
+func (r *Record) classify(d *draft, first bool) record.Kind {
 	v := &r.Values
 	if d.seen&identityKeys != 0 { // only line 1's are seen
 		for k := keyAgent; k <= keyCreatedAt; k++ {
@@ -13,44 +17,44 @@ func (r *Record) classify(d *draft, first bool) Kind {
 			}
 		}
 		if bad := r.check(d, metaKeys, false); bad {
-			return KindBad
+			return record.KindBad
 		}
 		var ok bool
 		if r.uptime, ok = r.integer(v[keyUptime]); !ok {
 			return r.bad(faultType, keyUptime, int(v[keyUptime].Lo))
 		}
-		return KindMeta
+		return record.KindMeta
 	}
 	if k, ok := d.firstTwice(recordKeys); ok {
 		return r.bad(faultTwice, k, int(d.again[k]))
 	}
 	switch {
 	case v[KeyCompact].Type == String:
-		return KindMarker
+		return record.KindMarker
 	case d.seen.has(KeyRole):
 		if bad := r.check(d, messageKeys, true); bad {
-			return KindBad
+			return record.KindBad
 		}
 		if d.calls.code != faultNone {
 			r.fault = d.calls
-			return KindBad
+			return record.KindBad
 		}
-		return KindMessage
+		return record.KindMessage
 	case v[keyMeta].Type == jsonObject:
 		if d.meta.code != faultNone {
 			r.fault = d.meta
-			return KindBad
+			return record.KindBad
 		}
-		return KindMetaRecord
+		return record.KindMetaRecord
 	case first:
 		return r.bad(faultMissing, keyAgent, 0)
 	}
-	return KindUnknown
+	return record.KindUnknown
 }
 
-func (r *Record) bad(code faultCode, k key, at int) Kind {
+func (r *Record) bad(code faultCode, k key, at int) record.Kind {
 	r.fault = fault{code: code, key: k, at: at}
-	return KindBad
+	return record.KindBad
 }
 
 // check finds the keys of a set that stand twice or have the wrong type, but

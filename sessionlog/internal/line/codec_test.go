@@ -14,22 +14,24 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"crabmem/sessionlog/record"
 )
 
 // judge holds the decoder against the oracle on one line. It returns what the
 // line is.
-func judge(line []byte, first bool) (Kind, error) {
+func judge(line []byte, first bool) (record.Kind, error) {
 	var r Record
 	r.Decode(line, first)
 	want := oracle(line, first)
 	if r.Kind != want.kind {
 		why := ""
-		if r.Kind == KindBad {
+		if r.Kind == record.KindBad {
 			why = r.Reason()
 		}
 		return r.Kind, fmt.Errorf("%v (%s), the oracle says %v %s", r.Kind, why, want.kind, want.notes)
 	}
-	if r.Kind != KindBad {
+	if r.Kind != record.KindBad {
 		if r.Truncated {
 			return r.Kind, fmt.Errorf("a good %v is truncated", r.Kind)
 		}
@@ -50,16 +52,16 @@ func judge(line []byte, first bool) (Kind, error) {
 		want := glimpses[i].sight
 		r.Decode(line[p.Lo:p.Hi], first && p.Lo == 0)
 		if r.Kind != want.kind {
-			return KindBad, fmt.Errorf("piece %d is %v, the oracle says %v", i, r.Kind, want.kind)
+			return record.KindBad, fmt.Errorf("piece %d is %v, the oracle says %v", i, r.Kind, want.kind)
 		}
 		if err := r.compare(want); err != nil {
-			return KindBad, fmt.Errorf("piece %d: %w", i, err)
+			return record.KindBad, fmt.Errorf("piece %d: %w", i, err)
 		}
 	}
 	if sure && len(found) < len(glimpses) {
-		return KindBad, fmt.Errorf("pieces %v, the oracle says %+v", found, glimpses)
+		return record.KindBad, fmt.Errorf("pieces %v, the oracle says %+v", found, glimpses)
 	}
-	return KindBad, nil
+	return record.KindBad, nil
 }
 
 // wrong says whether a line has a fault of a class, which was found at an
@@ -103,7 +105,7 @@ func (f fault) class() string {
 // compare holds the values of what a line holds against the oracle's.
 func (r *Record) compare(want sight) error {
 	switch r.Kind {
-	case KindMessage:
+	case record.KindMessage:
 		m := r.Message()
 		if !reflect.DeepEqual(want.m, m) {
 			return fmt.Errorf("message: %s", cmp.Diff(want.m, m))
@@ -118,21 +120,21 @@ func (r *Record) compare(want sight) error {
 				m.ToolCalls[i].Type = "function"
 			}
 		}
-		if again.Kind != KindMessage || !reflect.DeepEqual(m, back) {
+		if again.Kind != record.KindMessage || !reflect.DeepEqual(m, back) {
 			return fmt.Errorf("written as %s, that is a %v: %s", line, again.Kind, cmp.Diff(m, back))
 		}
 		if second := AppendMessage(nil, &back); !bytes.Equal(line, second) {
 			return fmt.Errorf("written as %s, then as %s", line, second)
 		}
-	case KindMarker:
+	case record.KindMarker:
 		if r.Summary() != want.text {
 			return fmt.Errorf("summary %q, the oracle says %q", r.Summary(), want.text)
 		}
-	case KindMeta:
+	case record.KindMeta:
 		if r.Meta() != want.meta {
 			return fmt.Errorf("meta %+v, the oracle says %+v", r.Meta(), want.meta)
 		}
-	case KindMetaRecord:
+	case record.KindMetaRecord:
 		if got := (Meta{Title: r.Text(r.Title), UptimeSecs: r.uptime}); got != want.meta {
 			return fmt.Errorf("meta record %+v, the oracle says %+v", got, want.meta)
 		}
@@ -157,7 +159,7 @@ func randomText(g *rand.Rand) string {
 }
 
 func randomMessage(g *rand.Rand) Message {
-	roles := []string{RoleUser, RoleAssistant, RoleTool, RoleSystem, "developer", randomText(g)}
+	roles := []string{record.RoleUser, record.RoleAssistant, record.RoleTool, record.RoleSystem, "developer", randomText(g)}
 	m := Message{Role: roles[g.IntN(len(roles))], Content: randomText(g)}
 	if g.IntN(3) == 0 {
 		m.ReasoningContent = randomText(g)
@@ -304,7 +306,7 @@ func TestDecodeMutated(t *testing.T) {
 				t.Fatalf("line %d (%v): %q: %v", i, first, line, err)
 			}
 			name := k.String()
-			if k == KindBad {
+			if k == record.KindBad {
 				name = oracle(line, first).notes
 				if ps, _ := oraclePieces(line, first); len(ps) > 0 {
 					name = "glued"
@@ -324,9 +326,9 @@ func TestDecodeMutated(t *testing.T) {
 
 // TestMetaKinds has values of other types under the key of a meta record.
 func TestMetaKinds(t *testing.T) {
-	for line, want := range map[string]Kind{
-		`{"meta":{}}`: KindMetaRecord, `{"meta":{"title":"a"}}`: KindMetaRecord, `{"meta":[]}`: KindUnknown, `{"meta":[{}]}`: KindUnknown,
-		`{"meta":"a"}`: KindUnknown, `{"meta":1}`: KindUnknown, `{"meta":null}`: KindUnknown, `{"meta":true}`: KindUnknown,
+	for line, want := range map[string]record.Kind{
+		`{"meta":{}}`: record.KindMetaRecord, `{"meta":{"title":"a"}}`: record.KindMetaRecord, `{"meta":[]}`: record.KindUnknown, `{"meta":[{}]}`: record.KindUnknown,
+		`{"meta":"a"}`: record.KindUnknown, `{"meta":1}`: record.KindUnknown, `{"meta":null}`: record.KindUnknown, `{"meta":true}`: record.KindUnknown,
 	} {
 		var r Record
 		if r.Decode([]byte(line), false); r.Kind != want {
@@ -355,7 +357,7 @@ func TestDecodeJSON(t *testing.T) {
 		if err != nil {
 			t.Fatalf("line %d: %q: %v", i, line, err)
 		}
-		if k == KindUnknown {
+		if k == record.KindUnknown {
 			good++
 		}
 		if oracle(line, false).notes == "depth" {
@@ -429,7 +431,7 @@ func TestTruncated(t *testing.T) {
 	prefixes := 0
 	for range 300 {
 		m := randomMessage(g)
-		m.Role = RoleUser
+		m.Role = record.RoleUser
 		line := AppendMessage(nil, &m)
 		line = line[:len(line)-1]
 		contents := map[string]bool{}
@@ -437,7 +439,7 @@ func TestTruncated(t *testing.T) {
 			var r Record
 			r.Decode(line[:n], false)
 			content := r.Text(r.Values[KeyContent])
-			if r.Kind != KindBad || !r.Truncated || !strings.HasPrefix(m.Content, content) || !utf8.ValidString(content) {
+			if r.Kind != record.KindBad || !r.Truncated || !strings.HasPrefix(m.Content, content) || !utf8.ValidString(content) {
 				t.Fatalf("%q: %v (%s), truncated %v, content %q", line[:n], r.Kind, r.Reason(), r.Truncated, content)
 			}
 			contents[content] = true
@@ -451,8 +453,8 @@ func TestTruncated(t *testing.T) {
 }
 
 func TestMarshalJSON(t *testing.T) {
-	m := Message{Role: RoleUser, Content: "<é>", Sender: "s"}
-	meta := Meta{Agent: "a", CreatedBy: "b", CreatedAt: Timestamp(time.Unix(0, 0)), UptimeSecs: 3}
+	m := Message{Role: record.RoleUser, Content: "<é>", Sender: "s"}
+	meta := Meta{Agent: "a", CreatedBy: "b", CreatedAt: record.Timestamp(time.Unix(0, 0)), UptimeSecs: 3}
 	b, err := json.Marshal([]any{m, &m, meta, &meta})
 	want := `[{"role":"user","content":"\u003cé\u003e"},{"role":"user","content":"\u003cé\u003e"},` +
 		`{"agent":"a","created_by":"b","created_at":"1970-01-01T00:00:00+00:00","title":"","uptime_secs":3},` +
@@ -504,20 +506,20 @@ func TestFormatExample(t *testing.T) {
 		t.Fatalf("FORMAT.md has no example of 8 lines: %q", example)
 	}
 	var again []byte
-	kinds := map[Kind]int{}
+	kinds := map[record.Kind]int{}
 	for l, err := range lines(strings.NewReader(example), 0, int64(len(example)), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		kinds[l.Kind]++
 		switch l.Kind {
-		case KindMeta:
+		case record.KindMeta:
 			again = AppendMeta(again, &l.Meta)
-		case KindMessage:
+		case record.KindMessage:
 			again = AppendMessage(again, &l.Message)
-		case KindMarker:
+		case record.KindMarker:
 			again = AppendMarker(again, l.Summary)
-		case KindMetaRecord:
+		case record.KindMetaRecord:
 			again = AppendMetaRecord(again, l.Meta.Title, l.Meta.UptimeSecs)
 		default:
 			t.Errorf("line %d of the example is %v: %v", l.Number, l.Kind, l.Err)
@@ -535,7 +537,7 @@ func TestFormatExample(t *testing.T) {
 	}
 	said, _, _ := strings.Cut(after, "\n\n## ")
 	said = strings.Join(strings.Fields(said), " ")
-	if len(c.Messages) != 2 || c.Messages[0].Role != RoleUser || c.Messages[1].Role != RoleUser {
+	if len(c.Messages) != 2 || c.Messages[0].Role != record.RoleUser || c.Messages[1].Role != record.RoleUser {
 		t.Fatalf("resumes as %+v", c.Messages)
 	}
 	want := fmt.Sprintf("It resumes as two messages: `%s` and `%s`, both of the user, under the title `%s`.",
@@ -558,8 +560,8 @@ func TestRFC0064(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]Message{
-		{Role: RoleUser, Content: "Summary of conversation so far..."},
-		{Role: RoleUser, Content: "what were we talking about?"},
+		{Role: record.RoleUser, Content: "Summary of conversation so far..."},
+		{Role: record.RoleUser, Content: "what were we talking about?"},
 	}, c.Messages); d != "" {
 		t.Error(d)
 	}

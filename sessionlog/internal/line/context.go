@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"crabmem/sessionlog/record"
 )
 
 // missingResult is the result of a tool call that has none (S11).
@@ -115,7 +117,7 @@ func (x *contextReader) take() error {
 		c.Torn = l.Size
 		return nil
 	}
-	if rec.Kind == KindBad && l.Offset > 0 {
+	if rec.Kind == record.KindBad && l.Offset > 0 {
 		if err := x.bad(l); err != nil {
 			return err
 		}
@@ -140,17 +142,17 @@ func (x *contextReader) take() error {
 func (x *contextReader) add(l *Raw) {
 	c, rec := x.c, &x.rec
 	switch rec.Kind {
-	case KindMessage:
+	case record.KindMessage:
 		x.found = append(x.found, placed{l.Offset, l.Size, rec.Message()})
 		x.recordsFollow = true
-	case KindUnknown:
+	case record.KindUnknown:
 		x.recordsFollow = true
-	case KindMarker:
-		x.found = append(x.found, placed{l.Offset, l.Size, Message{Role: RoleUser, Content: rec.Summary()}})
+	case record.KindMarker:
+		x.found = append(x.found, placed{l.Offset, l.Size, Message{Role: record.RoleUser, Content: rec.Summary()}})
 		c.Start, c.Compacted = l.Offset, true
-	case KindMetaRecord:
+	case record.KindMetaRecord:
 		x.takeChange()
-	case KindMeta:
+	case record.KindMeta:
 		c.Meta, c.Start = rec.Meta(), min(l.Next(), x.size)
 	}
 }
@@ -174,7 +176,7 @@ func (x *contextReader) takeChange() {
 // findChange scans to the newest meta record before the marker.
 func (x *contextReader) findChange() {
 	for x.change == nil && x.back.Next() {
-		if x.back.Decode(&x.rec); x.rec.Kind == KindMetaRecord {
+		if x.back.Decode(&x.rec); x.rec.Kind == record.KindMetaRecord {
 			x.takeChange()
 		}
 	}
@@ -182,14 +184,14 @@ func (x *contextReader) findChange() {
 
 // identify takes line 1, which was decoded.
 func (c *Context) identify(rec *Record, l *Raw, o *ReadOptions) error {
-	if rec.Kind == KindMeta {
+	if rec.Kind == record.KindMeta {
 		return nil
 	}
 	why := fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)
 	switch rec.Kind {
-	case KindBad:
+	case record.KindBad:
 		why = rec.Reason()
-	case KindBlank:
+	case record.KindBlank:
 		why = "no meta line: line 1 is empty"
 	}
 	if !o.Lenient {
@@ -217,10 +219,10 @@ func (c *Context) readIdentity(r io.ReaderAt, size int64, o *ReadOptions) error 
 	if line.Pieces > 0 && s.Next() {
 		s.Decode(&rec)
 	}
-	if rec.Kind == KindMeta {
+	if rec.Kind == record.KindMeta {
 		c.Meta = rec.Meta()
 	}
-	if line.Pieces > 0 && (rec.Kind != KindMeta || c.Start < line.Next()) {
+	if line.Pieces > 0 && (rec.Kind != record.KindMeta || c.Start < line.Next()) {
 		rec.decodeLine(&line, s.limit)
 	}
 	return c.identify(&rec, &line, o)
@@ -237,14 +239,14 @@ func (c *Context) pair(found []placed) {
 			if id := calls[i].ID; answered[id] > 0 {
 				answered[id]--
 			} else {
-				c.Messages = append(c.Messages, Message{Role: RoleTool, Content: missingResult, ToolCallID: id})
+				c.Messages = append(c.Messages, Message{Role: record.RoleTool, Content: missingResult, ToolCallID: id})
 			}
 		}
 		calls = nil
 	}
 	for i := range found {
 		p := &found[i]
-		if p.m.Role != RoleTool {
+		if p.m.Role != record.RoleTool {
 			unanswered()
 			c.Messages = append(c.Messages, p.m)
 			if calls = p.m.ToolCalls; len(calls) > 0 {

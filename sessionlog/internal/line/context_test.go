@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"crabmem/sessionlog/record"
 )
 
 // randomFile returns a file of a session, with this and that wrong in it.
@@ -28,13 +30,13 @@ func randomFile(g *rand.Rand) []byte {
 		case 3:
 			line = []byte([]string{"\n", " \r\n", "{}\n", "\x00\x00\n", "[]\n", "\xff\n"}[g.IntN(6)])
 		case 4, 5, 6:
-			m := Message{Role: RoleAssistant, Content: randomText(g)}
+			m := Message{Role: record.RoleAssistant, Content: randomText(g)}
 			for range g.IntN(4) {
 				m.ToolCalls = append(m.ToolCalls, ToolCall{ID: ids[g.IntN(3)], Type: "function"})
 			}
 			line = AppendMessage(nil, &m)
 		case 7, 8, 9, 10:
-			line = AppendMessage(nil, &Message{Role: RoleTool, Content: randomText(g), ToolCallID: ids[g.IntN(3)]})
+			line = AppendMessage(nil, &Message{Role: record.RoleTool, Content: randomText(g), ToolCallID: ids[g.IntN(3)]})
 		default:
 			m := randomMessage(g)
 			line = AppendMessage(nil, &m)
@@ -154,15 +156,15 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 			return r.Reason()
 		}
 		if f.over {
-			e.kind, e.bad = KindBad, fmt.Sprintf("longer than the limit of %d bytes", limit)
-		} else if e.sight = oracle(raw, i == 0); e.kind == KindBad {
+			e.kind, e.bad = record.KindBad, fmt.Sprintf("longer than the limit of %d bytes", limit)
+		} else if e.sight = oracle(raw, i == 0); e.kind == record.KindBad {
 			sure := false
 			if ps, sure = oraclePieces(raw, i == 0); !sure { // judge knows better
 				ps = ps[:len(Pieces(nil, raw, i == 0))]
 			}
 			e.bad = reason()
 		}
-		if f.torn && (e.bad != "" || e.kind == KindBlank) { // S14
+		if f.torn && (e.bad != "" || e.kind == record.KindBlank) { // S14
 			if len(ps) == 0 {
 				c.Torn = f.size
 				break
@@ -170,7 +172,7 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 			raw = raw[:ps[len(ps)-1].hi]
 			c.Torn = f.size - int64(len(raw))
 			e.size, e.next = int64(len(raw)), f.off+int64(len(raw))
-			if e.sight = oracle(raw, i == 0); e.kind != KindBad {
+			if e.sight = oracle(raw, i == 0); e.kind != record.KindBad {
 				e.bad, ps = "", nil
 			} else {
 				e.bad = reason()
@@ -194,22 +196,22 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 		var r Record
 		if raw := split(file, limit)[0]; raw.over {
 			identity.Msg = fmt.Sprintf("longer than the limit of %d bytes", limit)
-		} else if r.Decode(file, true); r.Kind == KindBad {
+		} else if r.Decode(file, true); r.Kind == record.KindBad {
 			identity.Msg = r.Reason()
 		}
 	case len(es) == 0:
 	case es[0].bad != "":
 		identity.Msg = es[0].bad
-		if len(es) > 1 && es[1].glued && es[1].kind == KindMeta {
+		if len(es) > 1 && es[1].glued && es[1].kind == record.KindMeta {
 			c.Meta, c.Start = es[1].meta, es[1].next
-			if i := slices.IndexFunc(es, func(e entry) bool { return e.number > 1 && e.kind == KindMarker }); i > 0 {
+			if i := slices.IndexFunc(es, func(e entry) bool { return e.number > 1 && e.kind == record.KindMarker }); i > 0 {
 				identity.Msg = "" // it is not in the context
 			}
 		}
-	case es[0].kind == KindMeta:
+	case es[0].kind == record.KindMeta:
 		c.Meta, identity.Msg = es[0].meta, ""
 		c.Start = es[0].next
-	case es[0].kind != KindBlank:
+	case es[0].kind != record.KindBlank:
 		identity.Msg = fmt.Sprintf("no meta line: line 1 is a %v", es[0].kind)
 	}
 	if identity.Msg != "" {
@@ -226,7 +228,7 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 	}
 	begin := 0
 	for i, e := range es { // S10
-		if e.kind == KindMarker {
+		if e.kind == record.KindMarker {
 			begin = i
 			c.Start, c.Compacted = e.off, true
 		}
@@ -245,16 +247,16 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 	behind := false
 	for i := range es {
 		e := &es[i]
-		if e.kind == KindMetaRecord {
+		if e.kind == record.KindMetaRecord {
 			last = e
 		}
 		if i < begin {
 			continue
 		}
 		switch e.kind {
-		case KindMetaRecord:
+		case record.KindMetaRecord:
 			change = e
-		case KindMessage, KindUnknown:
+		case record.KindMessage, record.KindUnknown:
 			behind = true
 		}
 	}
@@ -276,9 +278,9 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 	for _, e := range es[begin:] {
 		m := e.m
 		switch e.kind {
-		case KindMarker:
+		case record.KindMarker:
 			m = Message{Role: "user", Content: e.text}
-		case KindMessage:
+		case record.KindMessage:
 		default:
 			continue
 		}

@@ -1,6 +1,10 @@
 package line
 
-import "io"
+import (
+	"io"
+
+	"crabmem/sessionlog/record"
+)
 
 // tally is what a list says of a session.
 type Tally struct {
@@ -31,20 +35,20 @@ type counting struct {
 
 // add counts a decoded line. first is set for line 1.
 func (t *counting) add(rec *Record, first bool) {
-	if rec.Kind == KindBad || first && rec.Kind != KindMeta {
+	if rec.Kind == record.KindBad || first && rec.Kind != record.KindMeta {
 		t.Damaged++
 	}
 	switch rec.Kind {
-	case KindMeta:
+	case record.KindMeta:
 		t.Meta, t.identity = rec.Meta(), true
-	case KindMessage:
+	case record.KindMessage:
 		t.Messages++
 		t.behind = true
-	case KindUnknown:
+	case record.KindUnknown:
 		t.behind = true
-	case KindMarker:
+	case record.KindMarker:
 		t.inContext, t.compacted, t.behind = nil, true, false
-	case KindMetaRecord:
+	case record.KindMetaRecord:
 		t.last = &Meta{Title: rec.Text(rec.Title), UptimeSecs: rec.uptime}
 		t.inContext = t.last
 	}

@@ -2,33 +2,11 @@ package line
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"unicode/utf8"
+
+	"crabmem/sessionlog/record"
 )
-
-// Kind says what a line of a session file is.
-type Kind uint8
-
-// Kinds of lines.
-const (
-	KindBlank      Kind = iota // nothing but white space
-	KindBad                    // not one of the others: see Line.Err
-	KindMeta                   // line 1: whose session it is
-	KindMessage                // a message
-	KindMarker                 // a summary of everything before it
-	KindMetaRecord             // title and run time from here on
-	KindUnknown                // an object of somebody else's
-)
-
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
-}
-
-var kindNames = [...]string{"blank", "bad", "meta", "message", "marker", "meta record", "unknown"}
 
 // key is a key that FORMAT.md names.
 type key uint8
@@ -98,7 +76,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // good for as long as the line's bytes are; it is used again for the next.
 type Record struct {
 	Line []byte
-	Kind Kind
+	Kind record.Kind
 	// truncated says that a bad line would be the beginning of a good one. The
 	// spans hold what is there of it.
 	Truncated bool
@@ -121,7 +99,7 @@ type draft struct {
 // decode says what line is, which is without its \n. first marks line 1 of a
 // file. It allocates nothing.
 func (r *Record) Decode(line []byte, first bool) {
-	if len(line) == 0 && r.Kind == KindBlank {
+	if len(line) == 0 && r.Kind == record.KindBlank {
 		r.Line = line // a file may have millions of these, and r holds nothing
 		return
 	}
@@ -132,7 +110,7 @@ func (r *Record) Decode(line []byte, first bool) {
 	}
 	if len(line) > math.MaxInt32-16 {
 		r.fault = fault{code: faultLong, at: math.MaxInt32 - 16}
-		r.Kind = KindBad
+		r.Kind = record.KindBad
 		return
 	}
 	r.Kind = r.parse(from, first)
@@ -142,7 +120,7 @@ func (r *Record) Decode(line []byte, first bool) {
 // has.
 func (r *Record) tooLong(limit int64) {
 	r.reset(nil)
-	r.Kind = KindBad
+	r.Kind = record.KindBad
 	r.fault = fault{code: faultLong, at: int(limit)}
 }
 
@@ -162,7 +140,7 @@ func (r *Record) clear() {
 func (r *Record) Reason() string { return r.fault.text(r.Line) }
 
 // parse reads the line from a position on as one record.
-func (r *Record) parse(from int, first bool) Kind {
+func (r *Record) parse(from int, first bool) record.Kind {
 	c := cursor{b: r.Line, i: from}
 	var d draft
 	switch c.peek() {
@@ -171,7 +149,7 @@ func (r *Record) parse(from int, first bool) Kind {
 		r.object(&c, &d, first)
 	case 0:
 		if c.i == len(c.b) {
-			return KindBlank
+			return record.KindBlank
 		}
 		c.unexpected()
 	default:
@@ -209,7 +187,7 @@ func (r *Record) parse(from int, first bool) Kind {
 	case faultEnd:
 		r.Truncated = true
 	}
-	return KindBad
+	return record.KindBad
 }
 
 // validPrefix returns how many bytes at the start of b are UTF-8.

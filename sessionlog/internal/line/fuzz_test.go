@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/sessionlog/record"
 )
 
 // FuzzLine holds the decoder of lines against the oracle.
@@ -33,7 +35,7 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 		// Any text goes into a line and comes back.
-		m := Message{Role: RoleUser, Content: strings.ToValidUTF8(string(line), "?")}
+		m := Message{Role: record.RoleUser, Content: strings.ToValidUTF8(string(line), "?")}
 		var back Message
 		if err := back.UnmarshalJSON(appendMessage(nil, &m)); err != nil || back.Content != m.Content {
 			t.Fatalf("%q came back as %q (%v)", m.Content, back.Content, err)

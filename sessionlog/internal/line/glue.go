@@ -3,6 +3,8 @@ package line
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"crabmem/sessionlog/record"
 )
 
 // A piece is a whole record in a bad line (S7), with the white space behind it
@@ -73,9 +75,9 @@ func (r *Record) piece(at int, first, any bool) (end int, ok bool) {
 		return end, false
 	}
 	switch r.classify(&d, first) {
-	case KindMeta, KindUnknown:
+	case record.KindMeta, record.KindUnknown:
 		return c.i, any
-	case KindMessage, KindMarker, KindMetaRecord:
+	case record.KindMessage, record.KindMarker, record.KindMetaRecord:
 		return c.i, true
 	}
 	return end, false

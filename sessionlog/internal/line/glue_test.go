@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+
+	"crabmem/sessionlog/record"
 )
 
 // TestPiecesBounded: lines that are made to be searched for long are not, and
@@ -52,7 +54,7 @@ func TestPiecesBounded(t *testing.T) {
 			for range 4 { // the count includes other goroutines
 				n = min(n, allocated(func() { found = Pieces(nil, c.line, false) }))
 			}
-			if r.Kind != KindBad || len(found) != c.pieces {
+			if r.Kind != record.KindBad || len(found) != c.pieces {
 				t.Errorf("a %v line with %d pieces, want %d", r.Kind, len(found), c.pieces)
 			}
 			// Each is some bytes, in a slice that grew.

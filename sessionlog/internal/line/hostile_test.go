@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/sessionlog/record"
 )
 
 // The frame of a hostile line: it stands at line 3, offset 80.
@@ -320,7 +322,7 @@ func (row hostile) run(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := strings.ReplaceAll(l.Kind.String(), " ", "-")
-		if (l.Err != nil) != (l.Kind == KindBad) || l.Glued != (glued > 0) || l.Pieces > 0 && l.Kind != KindBad {
+		if (l.Err != nil) != (l.Kind == record.KindBad) || l.Glued != (glued > 0) || l.Pieces > 0 && l.Kind != record.KindBad {
 			t.Errorf("line %d: kind %v, glued %v, %d pieces, error %v", l.Number, l.Kind, l.Glued, l.Pieces, l.Err)
 		}
 		if l.Glued {
@@ -347,13 +349,13 @@ func (row hostile) run(t *testing.T) {
 		if l.Torn && row.torn > 0 {
 			continue
 		}
-		if l.Kind == KindMessage {
+		if l.Kind == record.KindMessage {
 			messages++
 		}
-		if l.Kind == KindBad || l.Number == 1 && l.Kind != KindMeta && !l.Glued {
+		if l.Kind == record.KindBad || l.Number == 1 && l.Kind != record.KindMeta && !l.Glued {
 			damaged++
 		}
-		if l.Kind == KindMeta {
+		if l.Kind == record.KindMeta {
 			identity = true
 		}
 	}

@@ -4,14 +4,6 @@ package line
 
 import "time"
 
-// Roles of messages. A message may have any other.
-const (
-	RoleSystem    = "system"
-	RoleUser      = "user"
-	RoleAssistant = "assistant"
-	RoleTool      = "tool"
-)
-
 // Message is one message of a conversation. Its line in a session file is its
 // JSON form.
 type Message struct {
@@ -56,19 +48,4 @@ type Meta struct {
 func (m *Meta) Created() (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339Nano, m.CreatedAt)
 	return t, err == nil
-}
-
-// Timestamp formats a time for created_at: in UTC, with 0, 3, 6, or 9 decimals.
-func Timestamp(t time.Time) string {
-	t = t.UTC()
-	layout := "2006-01-02T15:04:05.000000000-07:00"
-	switch ns := t.Nanosecond(); {
-	case ns == 0:
-		layout = "2006-01-02T15:04:05-07:00"
-	case ns%1_000_000 == 0:
-		layout = "2006-01-02T15:04:05.000-07:00"
-	case ns%1_000 == 0:
-		layout = "2006-01-02T15:04:05.000000-07:00"
-	}
-	return t.Format(layout)
 }

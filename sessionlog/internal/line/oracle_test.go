@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"crabmem/sessionlog/record"
 )
 
 // sight is what a line is to the oracle, which reads the rules of FORMAT.md
 // with encoding/json, every value as often as it likes.
 type sight struct {
-	kind  Kind
+	kind  record.Kind
 	m     Message // of a message
 	meta  Meta    // of a meta line or record
 	text  string  // of a marker
@@ -31,9 +33,9 @@ func oracle(line []byte, first bool) sight {
 	if first {
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	}
-	bad := func(why string) sight { return sight{kind: KindBad, notes: why} }
+	bad := func(why string) sight { return sight{kind: record.KindBad, notes: why} }
 	if strings.Trim(string(line), " \t\r") == "" {
-		return sight{kind: KindBlank}
+		return sight{kind: record.KindBlank}
 	}
 	switch {
 	case !utf8.Valid(line):
@@ -69,14 +71,14 @@ func oracle(line []byte, first bool) sight {
 		if !ok || !uintOf(value["uptime_secs"], &s.meta.UptimeSecs) {
 			return bad("record")
 		}
-		s.kind = KindMeta
+		s.kind = record.KindMeta
 		return s
 	}
 	if twice("compact", "role", "meta") {
 		return bad("record")
 	}
 	if v := value["compact"]; len(v) > 0 && v[0] == '"' {
-		s := sight{kind: KindMarker}
+		s := sight{kind: record.KindMarker}
 		stringOf(v, &s.text, false)
 		return s
 	}
@@ -85,10 +87,10 @@ func oracle(line []byte, first bool) sight {
 		if !ok || twice("content", "reasoning_content", "tool_call_id", "tool_calls") {
 			return bad("record")
 		}
-		return sight{kind: KindMessage, m: m}
+		return sight{kind: record.KindMessage, m: m}
 	}
 	if v := value["meta"]; len(v) > 0 && v[0] == '{' {
-		s := sight{kind: KindMetaRecord}
+		s := sight{kind: record.KindMetaRecord}
 		inner, _ := members(v)
 		n := map[string]int{}
 		for _, m := range inner {
@@ -112,7 +114,7 @@ func oracle(line []byte, first bool) sight {
 	if first {
 		return bad("record")
 	}
-	return sight{kind: KindUnknown}
+	return sight{kind: record.KindUnknown}
 }
 
 func oracleMessage(value map[string]json.RawMessage) (m Message, ok bool) {
@@ -211,7 +213,7 @@ func oraclePieces(line []byte, first bool) (ps []glimpse, sure bool) {
 			lo = 0
 		}
 		s := oracle(raw, first && lo == 0)
-		if s.kind == KindBad || !any[i] && s.kind == KindUnknown {
+		if s.kind == record.KindBad || !any[i] && s.kind == record.KindUnknown {
 			continue
 		}
 		ps = append(ps, glimpse{s, lo, hi})

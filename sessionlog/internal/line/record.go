@@ -1,6 +1,10 @@
 package line
 
-import "fmt"
+import (
+	"fmt"
+
+	"crabmem/sessionlog/record"
+)
 
 // maxScratch is how much of the memory for unescaping is kept between lines.
 const MaxScratch = 1 << 20
@@ -30,14 +34,14 @@ func (r *Record) Text(s Span) string {
 		}
 	}
 	switch string(b) { // what every line has costs nothing
-	case RoleUser:
-		return RoleUser
-	case RoleAssistant:
-		return RoleAssistant
-	case RoleTool:
-		return RoleTool
-	case RoleSystem:
-		return RoleSystem
+	case record.RoleUser:
+		return record.RoleUser
+	case record.RoleAssistant:
+		return record.RoleAssistant
+	case record.RoleTool:
+		return record.RoleTool
+	case record.RoleSystem:
+		return record.RoleSystem
 	case typeFunction:
 		return typeFunction
 	}
@@ -99,7 +103,7 @@ func (r *Record) Summary() string { return r.Text(r.Values[KeyCompact]) }
 // UnmarshalJSON reads a message as a line of a session file holds it.
 func (m *Message) UnmarshalJSON(b []byte) error {
 	var r Record
-	if err := r.decodeAs(b, KindMessage); err != nil || r.Kind != KindMessage {
+	if err := r.decodeAs(b, record.KindMessage); err != nil || r.Kind != record.KindMessage {
 		return err
 	}
 	*m = r.Message()
@@ -109,7 +113,7 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 // UnmarshalJSON reads the first line of a session file.
 func (m *Meta) UnmarshalJSON(b []byte) error {
 	var r Record
-	if err := r.decodeAs(b, KindMeta); err != nil || r.Kind != KindMeta {
+	if err := r.decodeAs(b, record.KindMeta); err != nil || r.Kind != record.KindMeta {
 		return err
 	}
 	*m = r.Meta()
@@ -118,15 +122,15 @@ func (m *Meta) UnmarshalJSON(b []byte) error {
 
 // decodeAs decodes one record of a kind. A null is none and no error, as
 // encoding/json has it.
-func (r *Record) decodeAs(b []byte, k Kind) error {
+func (r *Record) decodeAs(b []byte, k record.Kind) error {
 	if string(b) == "null" {
 		return nil
 	}
-	r.Decode(b, k == KindMeta)
+	r.Decode(b, k == record.KindMeta)
 	switch r.Kind {
 	case k:
 		return nil
-	case KindBad:
+	case record.KindBad:
 		return fmt.Errorf("%w: %s: %s", ErrFormat, k, r.Reason())
 	}
 	return fmt.Errorf("%w: a %s where a %s belongs", ErrFormat, r.Kind, k)
@@ -138,7 +142,7 @@ func (r *Record) IsResult() bool {
 		return true
 	}
 	switch r.Text(r.Values[KeyRole]) {
-	case RoleTool, "function":
+	case record.RoleTool, "function":
 		return true
 	}
 	return false

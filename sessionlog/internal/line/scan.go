@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"crabmem/sessionlog/record"
 )
 
 // lineLimit is how long a line may be when nothing else is said; spans hold no
@@ -26,7 +28,7 @@ type Line struct {
 	Offset int64  // of its first byte in the file
 	Size   int64  // bytes, without the \n
 	Raw    []byte // without the \n, good until the next line; nil over the limit
-	Kind   Kind
+	Kind   record.Kind
 	Glued  bool // it was found in a bad line
 	Pieces int  // of a bad line: how many records follow that were found in it
 	// Tail says that it stands behind the last \n: it may not be written to its
@@ -63,7 +65,7 @@ func (l *Raw) Next() int64 {
 
 // isTorn tells whether a line, which r was decoded from, is the torn tail (S14).
 func (l *Raw) IsTorn(r *Record) bool {
-	return l.Torn && (r.Kind == KindBad || r.Kind == KindBlank)
+	return l.Torn && (r.Kind == record.KindBad || r.Kind == record.KindBlank)
 }
 
 // decodeLine decodes a line a scanner found.
@@ -112,7 +114,7 @@ func (s *Scanner) Reset(r io.ReaderAt, from, to, limit int64) {
 // found.
 func (s *Scanner) Decode(r *Record) {
 	r.decodeLine(&s.Line, s.limit)
-	if r.Kind == KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
+	if r.Kind == record.KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
 		s.Line, s.Left = s.glue.line, s.glue.len()-1
 		r.decodeLine(&s.Line, s.limit)
 	}
@@ -312,15 +314,15 @@ func (r *Record) toLine(raw *Raw, number int64) Line {
 		Glued: raw.Glued, Pieces: raw.Pieces, Tail: raw.Tail, Torn: raw.Torn,
 	}
 	switch r.Kind {
-	case KindMessage:
+	case record.KindMessage:
 		l.Message = r.Message()
-	case KindMarker:
+	case record.KindMarker:
 		l.Summary = r.Summary()
-	case KindMeta:
+	case record.KindMeta:
 		l.Meta = r.Meta()
-	case KindMetaRecord:
+	case record.KindMetaRecord:
 		l.Meta = Meta{Title: r.Text(r.Title), UptimeSecs: r.uptime}
-	case KindBad:
+	case record.KindBad:
 		l.Err = &FormatError{Line: number, Offset: raw.Offset, Msg: r.Reason()}
 	}
 	return l

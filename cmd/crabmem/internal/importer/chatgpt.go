@@ -9,6 +9,7 @@ import (
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/foreign"
+	"crabmem/sessionlog/record"
 )
 
 // A conversation of ChatGPT's export is a tree of messages, of which the branch
@@ -128,14 +129,14 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 	m.Content, m.ReasoningContent = text, reasoning
 	to := o.str("recipient")
 	switch m.Role {
-	case sessionlog.RoleUser, sessionlog.RoleSystem:
-	case sessionlog.RoleAssistant:
+	case record.RoleUser, record.RoleSystem:
+	case record.RoleAssistant:
 		if to != "" && to != "all" && text != "" {
 			m.Content = ""
 			calls[id] = sessionlog.ToolCall{ID: id, Function: sessionlog.Function{Name: to, Arguments: arguments(text)}}
 			m.ToolCalls = []sessionlog.ToolCall{calls[id]}
 		}
-	case sessionlog.RoleTool:
+	case record.RoleTool:
 		call := calls[n.parent]
 		if name := author.str("name"); name != "" && name != call.Function.Name {
 			m.Content = lines("["+name+"]", m.Content)

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/foreign"
+	"crabmem/sessionlog/record"
 )
 
 // maxItem is the most of a session's line.
@@ -82,7 +83,7 @@ func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
 	if created.IsZero() {
 		created = time.Unix(0, 0)
 	}
-	h.Meta.CreatedAt = sessionlog.Timestamp(created)
+	h.Meta.CreatedAt = record.Timestamp(created)
 }
 
 // skipKeys counts the keys that are not taken.

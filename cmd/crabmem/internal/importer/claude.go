@@ -8,6 +8,7 @@ import (
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/foreign"
+	"crabmem/sessionlog/record"
 )
 
 // A conversation of Claude's export:
@@ -27,7 +28,7 @@ func (c *chatReader) claude(h *Chat, o object) {
 	c.head(h, o, o.str("name"), o.when("created_at"))
 	c.skipKeys("a conversation", o, "uuid", "name", "summary", "created_at", "chat_messages")
 	if s := o.str("summary"); strings.TrimSpace(s) != "" {
-		c.say(h, sessionlog.Message{Role: sessionlog.RoleSystem, Content: s})
+		c.say(h, sessionlog.Message{Role: record.RoleSystem, Content: s})
 	}
 	if says(o["chat_messages"]) && foreign.JSONType(o["chat_messages"]) != "array" {
 		c.left.add("messages that are no list", c.chat)
@@ -43,13 +44,13 @@ func (c *chatReader) claude(h *Chat, o object) {
 
 func (c *chatReader) claudeMessage(h *Chat, o object) {
 	c.skipKeys("a message", o, "uuid", "text", "content", "sender", "created_at", "updated_at", "attachments", "files", "files_v2", "parent_message_uuid")
-	m := sessionlog.Message{Role: sessionlog.RoleAssistant}
+	m := sessionlog.Message{Role: record.RoleAssistant}
 	switch s := o.str("sender"); s {
 	case "human", "user":
-		m.Role = sessionlog.RoleUser
+		m.Role = record.RoleUser
 	case "assistant":
 	case "system":
-		m.Role = sessionlog.RoleSystem
+		m.Role = record.RoleSystem
 	default:
 		c.left.add(fmt.Sprintf("a message of %q", cut(s, 40)), c.chat)
 		return
@@ -79,7 +80,7 @@ func (c *chatReader) claudeMessage(h *Chat, o object) {
 			if id == "" && len(m.ToolCalls) > 0 {
 				id = m.ToolCalls[len(m.ToolCalls)-1].ID
 			}
-			results = append(results, sessionlog.Message{Role: sessionlog.RoleTool, ToolCallID: id, Content: c.resultText(b["content"])})
+			results = append(results, sessionlog.Message{Role: record.RoleTool, ToolCallID: id, Content: c.resultText(b["content"])})
 		default:
 			if s := b.str("text"); s != "" {
 				texts = append(texts, s)

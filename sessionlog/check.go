@@ -19,8 +19,8 @@ type Check struct {
 	MetaRecords int
 	Unknown     int // records of somebody else's
 
-	Damaged int           // bad lines, and line 1 when it is no meta line
-	Damage  []line.Damage // the first of them, at most maxDamage
+	Damaged int             // bad lines, and line 1 when it is no meta line
+	Damage  []record.Damage // the first of them, at most maxDamage
 	// Torn is how many bytes of an unfinished line stand at the end, from
 	// offset TornAt. The next writer cuts them off.
 	Torn     int64
@@ -40,7 +40,7 @@ func (s *Session) Check() (*Check, error) {
 		c.take(&scan, &rec)
 	}
 	if c.Lines == 0 && c.Torn == s.Size {
-		c.damaged(line.Damage{Line: 1, Size: s.Size, Msg: "no meta line"})
+		c.damaged(record.Damage{Line: 1, Size: s.Size, Msg: "no meta line"})
 	}
 	return c, scan.Err
 }
@@ -57,9 +57,9 @@ func (c *Check) take(scan *line.Scanner, rec *line.Record) {
 		c.Lines++
 	}
 	if rec.Kind == record.KindBad {
-		c.damaged(line.Damage{Line: scan.Number, Offset: l.Offset, Size: l.Size, Msg: rec.Reason()})
+		c.damaged(record.Damage{Line: scan.Number, Offset: l.Offset, Size: l.Size, Msg: rec.Reason()})
 	} else if scan.Number == 1 && rec.Kind != record.KindMeta && !l.Glued {
-		c.damaged(line.Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)})
+		c.damaged(record.Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)})
 	}
 	switch rec.Kind {
 	case record.KindMeta:
@@ -75,7 +75,7 @@ func (c *Check) take(scan *line.Scanner, rec *line.Record) {
 	}
 }
 
-func (c *Check) damaged(d line.Damage) {
+func (c *Check) damaged(d record.Damage) {
 	c.Damaged++
 	if len(c.Damage) < line.MaxDamage {
 		c.Damage = append(c.Damage, d)

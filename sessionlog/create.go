@@ -206,7 +206,7 @@ func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 			if rec.Kind == record.KindMeta {
 				return rec.Meta(), nil
 			}
-			return Meta{}, &FormatError{Path: path, Line: 1, Msg: msg}
+			return Meta{}, &record.FormatError{Path: path, Line: 1, Msg: msg}
 		}
 		b = make([]byte, 4*len(b))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
 
 // Classes of errors, for errors.Is. A *vfs.LockedError names the lock holder.
@@ -16,8 +17,8 @@ var (
 	// ErrAmbiguous is returned if two files have one ID.
 	ErrAmbiguous = errors.New("id of several files")
 	// ErrFormat is returned for a file that is not a session file, and for a bad
-	// line where the rules allow none.
-	ErrFormat = line.ErrFormat
+	// line where the rules allow none. A *[record.FormatError] has the position.
+	ErrFormat = record.ErrFormat
 	// ErrInvalid is returned for values that a session file cannot contain: text
 	// that is not UTF-8, a message without a role, or a line over the limit.
 	ErrInvalid = line.ErrInvalid

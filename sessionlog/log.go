@@ -458,7 +458,7 @@ func (l *Log) stop(err error) error {
 
 // inFile adds the path to a FormatError.
 func inFile(err error, path string) error {
-	var f *FormatError
+	var f *record.FormatError
 	if errors.As(err, &f) && f.Path == "" {
 		f.Path = path
 	}

@@ -127,7 +127,7 @@ func TestOpenNamesCorruptFile(t *testing.T) {
 	noErr(t, err)
 	defer d.Close()
 	_, err = d.Open("crab_user_1")
-	var corrupt *sessionlog.FormatError
+	var corrupt *record.FormatError
 	if !errors.As(err, &corrupt) || corrupt.Path != path || corrupt.Line != 1 {
 		t.Errorf("the error is %v, want a FormatError of line 1 of %s", err, path)
 	}

@@ -26,7 +26,7 @@ func (f *openFiles) abandon() error { return errors.Join(f.file.Close(), f.lock.
 // left at its end set aside. While it is open, Open returns the same Log;
 // Close it as often.
 //
-// Errors: [ErrNotFound], [ErrReadOnly] for an imported session, *[FormatError]
+// Errors: [ErrNotFound], [ErrReadOnly] for an imported session, *[record.FormatError]
 // for a file without a meta line, *[vfs.LockedError], and the system's.
 func (d *Dir) Open(id string) (*Log, error) {
 	var name string

@@ -156,7 +156,7 @@ func (l *Log) mendTail(size int64) (int64, error) {
 		return size, err
 	}
 	if end == 0 {
-		return size, &FormatError{Line: 1, Msg: "the meta line is not whole: its writer died, or this is no session file"}
+		return size, &record.FormatError{Line: 1, Msg: "the meta line is not whole: its writer died, or this is no session file"}
 	}
 	name := ""
 	if end < size {

@@ -90,7 +90,7 @@ func (s *Session) Info() (Info, error) {
 }
 
 // Context reads the messages with which the session resumes (FORMAT.md, S10 to
-// S14). A bad line among them is a *[FormatError].
+// S14). A bad line among them is a *[record.FormatError].
 func (s *Session) Context() (*Context, error) { return s.context(false) }
 
 // LenientContext is Context for display: it omits bad lines and lists them in

@@ -13,8 +13,6 @@ type (
 	Meta = line.Meta
 	// Line is one line of a session file, or a record found in a bad line.
 	Line = line.Line
-	// FormatError is the position and the cause of an ErrFormat.
-	FormatError = line.FormatError
 	// Context is the input for resuming a session.
 	Context = line.Context
 )

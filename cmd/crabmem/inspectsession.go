@@ -49,7 +49,7 @@ func (c *app) inspectSession(path string, most int, show func(inspected)) (is bo
 	}
 	if check.Damaged > 0 {
 		first := check.Damage[0]
-		err = &sessionlog.FormatError{Path: s.Path, Line: first.Line, Offset: first.Offset, Msg: first.Msg}
+		err = &record.FormatError{Path: s.Path, Line: first.Line, Offset: first.Offset, Msg: first.Msg}
 	}
 	return true, err
 }

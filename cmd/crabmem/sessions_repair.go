@@ -105,7 +105,7 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 // foresee says what a repair would do.
 func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) error {
 	r.ID, r.File = s.ID, s.File
-	first := &sessionlog.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}
+	first := &record.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}
 	for l, err := range s.Lines(0) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err

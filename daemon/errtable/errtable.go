@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // The exit codes of a command.
@@ -196,7 +197,7 @@ func Locate(err error) (path string, offset *int64) {
 	if e, ok := errors.AsType[*crmem.FormatError](err); ok {
 		return e.Path, &e.Offset
 	}
-	if e, ok := errors.AsType[*sessionlog.FormatError](err); ok {
+	if e, ok := errors.AsType[*record.FormatError](err); ok {
 		return e.Path, &e.Offset
 	}
 	if e, ok := errors.AsType[*sessionlog.DisplacedError](err); ok {

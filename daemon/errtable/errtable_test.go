@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // TestSentinelReversesFind checks that the kind of an error leads back to a
@@ -99,7 +100,7 @@ func TestFind(t *testing.T) {
 func TestLocate(t *testing.T) {
 	for want, err := range map[string]error{
 		"/f": &crmem.FormatError{Path: "/f", Offset: 7},
-		"/s": &sessionlog.FormatError{Path: "/s", Offset: 7},
+		"/s": &record.FormatError{Path: "/s", Offset: 7},
 		"/d": &sessionlog.DisplacedError{Path: "/d"},
 		"/l": &vfs.LockedError{Path: "/l"},
 		"/t": &vfs.TooLargeError{Name: "/t"},

@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // session is a file that the reference wrote, crashed on and went on with, and
@@ -239,7 +240,7 @@ func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *vfs.Mem, dir *ses
 	}
 	if _, err := log.Context(); err == nil {
 		tally["resumed"]++
-	} else if _, ok := errors.AsType[*sessionlog.FormatError](err); !ok {
+	} else if _, ok := errors.AsType[*record.FormatError](err); !ok {
 		t.Fatal(err)
 	}
 	var more []sessionref.Record

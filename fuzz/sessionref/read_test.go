@@ -183,7 +183,7 @@ func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 		}
 	} else {
 		for path, err := range map[string]error{"/a.jsonl": err, "/s/" + g.file: logErr} {
-			f, ok := errors.AsType[*sessionlog.FormatError](err)
+			f, ok := errors.AsType[*record.FormatError](err)
 			if !ok || f.Path != path || !slices.ContainsFunc(g.Bad, func(b badText) bool { return int64(b.Line) == f.Line }) {
 				t.Errorf("%s: resumed: %v", g.file, err)
 			}

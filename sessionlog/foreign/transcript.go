@@ -63,8 +63,8 @@ type Transcript struct {
 	Skipped []Tally // what was left out, by reason
 	Mended  Tally   // lines in which half of a surrogate pair became U+FFFD
 
-	BadLines int64                     // not what the tool writes, and left out
-	Bad      []*sessionlog.FormatError // the first of them, without a path
+	BadLines int64                 // not what the tool writes, and left out
+	Bad      []*record.FormatError // the first of them, without a path
 }
 
 // Tally counts lines, or parts of lines, and names the first.
@@ -169,7 +169,7 @@ func (b *builder) read(r io.Reader, line func(object) error) error {
 		if err != nil {
 			b.t.BadLines++
 			if len(b.t.Bad) < maxBadLines {
-				b.t.Bad = append(b.t.Bad, &sessionlog.FormatError{Line: lines.number, Offset: lines.offset, Msg: err.Error()})
+				b.t.Bad = append(b.t.Bad, &record.FormatError{Line: lines.number, Offset: lines.offset, Msg: err.Error()})
 			}
 			continue
 		}

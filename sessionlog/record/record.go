@@ -1,5 +1,5 @@
 // Package record names the values in the records of a session file: the kinds of
-// lines, the roles of messages, and the form of times.
+// lines, the roles of messages, the form of times, and the errors of bad lines.
 package record
 
 import (

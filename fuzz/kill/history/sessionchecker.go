@@ -76,7 +76,7 @@ func (c *SessionChecker) Read(session int, lines iter.Seq2[sessionlog.Line, erro
 	return f, nil
 }
 
-func asError(e *sessionlog.FormatError) error {
+func asError(e *record.FormatError) error {
 	if e == nil {
 		return nil
 	}

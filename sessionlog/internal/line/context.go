@@ -35,19 +35,11 @@ type Context struct {
 	// Damage is what was left out, by offset: bad lines, which only a lenient
 	// reader passes over, and results that answer no call. It lists a thousand
 	// of them at most; Damaged counts all.
-	Damage  []Damage
+	Damage  []record.Damage
 	Damaged int
 	Torn    int64 // bytes behind the last \n that are no record
 
 	bare bool // the marker is the last line: its record was torn off
-}
-
-// Damage is a line of which something is not read.
-type Damage struct {
-	Line   int64 // from 1
-	Offset int64 // of the line, from the start of the file
-	Size   int64 // bytes, without the \n
-	Msg    string
 }
 
 // placed is a message and the line it stands in.
@@ -86,7 +78,7 @@ func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 	c.Meta.change(x.change)
 	slices.Reverse(x.found)
 	c.pair(x.found)
-	slices.SortStableFunc(c.Damage, func(a, b Damage) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortStableFunc(c.Damage, func(a, b record.Damage) int { return cmp.Compare(a.Offset, b.Offset) })
 	return c, locate(r, c.Damage)
 }
 
@@ -195,7 +187,7 @@ func (c *Context) identify(rec *Record, l *Raw, o *ReadOptions) error {
 		why = "no meta line: line 1 is empty"
 	}
 	if !o.Lenient {
-		return &FormatError{Line: 1, Msg: why}
+		return &record.FormatError{Line: 1, Msg: why}
 	}
 	c.report(0, l.Size, func() string { return why })
 	return nil
@@ -274,7 +266,7 @@ func (c *Context) pair(found []placed) {
 func (c *Context) report(off, size int64, why func() string) {
 	c.Damaged++
 	if len(c.Damage) < MaxDamage {
-		c.Damage = append(c.Damage, Damage{Offset: off, Size: size, Msg: why()})
+		c.Damage = append(c.Damage, record.Damage{Offset: off, Size: size, Msg: why()})
 	}
 }
 
@@ -285,11 +277,11 @@ func located(r io.ReaderAt, off int64, why string) error {
 	if err != nil {
 		return err
 	}
-	return &FormatError{Line: n + 1, Offset: off, Msg: why}
+	return &record.FormatError{Line: n + 1, Offset: off, Msg: why}
 }
 
 // locate finds the lines of damages, which are in the order of their offsets.
-func locate(r io.ReaderAt, ds []Damage) error {
+func locate(r io.ReaderAt, ds []record.Damage) error {
 	line, off := int64(1), int64(0)
 	for i := range ds {
 		n, err := newlines(r, off, ds[i].Offset)

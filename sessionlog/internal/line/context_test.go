@@ -89,8 +89,8 @@ func judgeFile(file []byte, o *ReadOptions) (what string, err error) {
 	want, refuses := model(file, o)
 	got, err := ReadContext(bytes.NewReader(file), size, o)
 	if err != nil {
-		f, ok := errors.AsType[*FormatError](err)
-		if !ok || !errors.Is(err, ErrFormat) || o.Lenient {
+		f, ok := errors.AsType[*record.FormatError](err)
+		if !ok || !errors.Is(err, record.ErrFormat) || o.Lenient {
 			return "", fmt.Errorf("error %v", err)
 		}
 		if *f != refuses {
@@ -98,7 +98,7 @@ func judgeFile(file []byte, o *ReadOptions) (what string, err error) {
 		}
 		return "refused", nil
 	}
-	if !o.Lenient && refuses != (FormatError{}) {
+	if !o.Lenient && refuses != (record.FormatError{}) {
 		return "", fmt.Errorf("not refused, want %v", &refuses)
 	}
 	if g, w := show(got), show(want); g != w {
@@ -130,7 +130,7 @@ func show(c *Context) string {
 
 // model reads the context of a file as S10 to S14 say, one after the other.
 // The second result is why a strict reader refuses it, zero when it does not.
-func model(file []byte, o *ReadOptions) (*Context, FormatError) {
+func model(file []byte, o *ReadOptions) (*Context, record.FormatError) {
 	type entry struct {
 		found
 		number int64
@@ -189,8 +189,8 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 		}
 	}
 	var last *entry // meta record
-	var refuses FormatError
-	identity := FormatError{Line: 1, Msg: "no meta line: line 1 is empty"}
+	var refuses record.FormatError
+	identity := record.FormatError{Line: 1, Msg: "no meta line: line 1 is empty"}
 	switch {
 	case len(es) == 0 && len(file) > 0:
 		var r Record
@@ -215,7 +215,7 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 		identity.Msg = fmt.Sprintf("no meta line: line 1 is a %v", es[0].kind)
 	}
 	if identity.Msg != "" {
-		d := Damage{Line: 1, Msg: identity.Msg}
+		d := record.Damage{Line: 1, Msg: identity.Msg}
 		if i := bytes.IndexByte(file, '\n'); i >= 0 {
 			d.Size = int64(i)
 		} else if len(es) > 0 {
@@ -239,8 +239,8 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 	}
 	for i, e := range es[from:] { // S12
 		if e.bad != "" && from+i > 0 {
-			refuses = FormatError{Line: e.number, Offset: e.off, Msg: e.bad}
-			c.Damage = append(c.Damage, Damage{e.number, e.off, e.size, e.bad})
+			refuses = record.FormatError{Line: e.number, Offset: e.off, Msg: e.bad}
+			c.Damage = append(c.Damage, record.Damage{Line: e.number, Offset: e.off, Size: e.size, Msg: e.bad})
 		}
 	}
 	var change *entry
@@ -289,7 +289,7 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 				open = slices.Delete(open, i, i+1)
 				c.Messages = append(c.Messages, m)
 			} else {
-				c.Damage = append(c.Damage, Damage{e.number, e.off, e.size, fmt.Sprintf("result of no call that is open: tool_call_id %.64q", m.ToolCallID)})
+				c.Damage = append(c.Damage, record.Damage{Line: e.number, Offset: e.off, Size: e.size, Msg: fmt.Sprintf("result of no call that is open: tool_call_id %.64q", m.ToolCallID)})
 			}
 			continue
 		}
@@ -300,7 +300,7 @@ func model(file []byte, o *ReadOptions) (*Context, FormatError) {
 		}
 	}
 	flush()
-	slices.SortStableFunc(c.Damage, func(a, b Damage) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortStableFunc(c.Damage, func(a, b record.Damage) int { return cmp.Compare(a.Offset, b.Offset) })
 	c.Damaged = len(c.Damage)
 	return c, refuses
 }

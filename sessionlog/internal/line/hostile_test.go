@@ -372,7 +372,7 @@ func (row hostile) run(t *testing.T) {
 	}
 	var damage []string
 	for _, d := range lenient.Damage {
-		damage = append(damage, (&FormatError{Line: d.Line, Offset: d.Offset, Msg: d.Msg}).Error())
+		damage = append(damage, (&record.FormatError{Line: d.Line, Offset: d.Offset, Msg: d.Msg}).Error())
 	}
 	if !slices.Equal(damage, row.damage) || lenient.Damaged != len(damage) {
 		t.Errorf("damage (%d):\n got %q\nwant %q", lenient.Damaged, damage, row.damage)

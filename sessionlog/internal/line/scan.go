@@ -39,7 +39,7 @@ type Line struct {
 	Message Message // of KindMessage
 	Meta    Meta    // of KindMeta; of KindMetaRecord title and run time only
 	Summary string  // of KindMarker
-	Err     *FormatError
+	Err     *record.FormatError
 }
 
 // rawLine is a line as the scanners find it.
@@ -323,7 +323,7 @@ func (r *Record) toLine(raw *Raw, number int64) Line {
 	case record.KindMetaRecord:
 		l.Meta = Meta{Title: r.Text(r.Title), UptimeSecs: r.uptime}
 	case record.KindBad:
-		l.Err = &FormatError{Line: number, Offset: raw.Offset, Msg: r.Reason()}
+		l.Err = &record.FormatError{Line: number, Offset: raw.Offset, Msg: r.Reason()}
 	}
 	return l
 }

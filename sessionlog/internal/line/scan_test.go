@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/sessionlog/record"
 )
 
 // found is a line as a scanner gives it.
@@ -315,7 +317,7 @@ func TestHuge(t *testing.T) {
 				}
 				damage := ""
 				for _, d := range x.Damage {
-					damage += (&FormatError{Line: d.Line, Offset: d.Offset, Msg: d.Msg}).Error()
+					damage += (&record.FormatError{Line: d.Line, Offset: d.Offset, Msg: d.Msg}).Error()
 				}
 				if damage != c.damage || said(x.Messages) != c.says || x.Torn != c.count.Torn {
 					t.Errorf("context %q, %q, torn %d, want %q, %q", said(x.Messages), damage, x.Torn, c.says, c.damage)
@@ -482,7 +484,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		"strict": func(r io.ReaderAt, size int64) error {
 			_, err := ReadContext(r, size-16, nil)
-			if _, ok := errors.AsType[*FormatError](err); ok {
+			if _, ok := errors.AsType[*record.FormatError](err); ok {
 				return nil
 			}
 			return err

@@ -1,4 +1,4 @@
-package line
+package record
 
 import (
 	"errors"
@@ -6,16 +6,11 @@ import (
 	"strings"
 )
 
-var (
-	// ErrFormat is returned when a file is not a session file or has a bad line
-	// where none may be.
-	ErrFormat = errors.New("not a valid session file")
-	// ErrInvalid is returned for what no session file takes: text that is not
-	// UTF-8, a message without a role or over the limit of a line.
-	ErrInvalid = errors.New("invalid")
-)
+// ErrFormat is returned for a file that is not a session file, and for a bad
+// line where the rules allow none.
+var ErrFormat = errors.New("not a valid session file")
 
-// FormatError says where a file is not what FORMAT.md says. It is ErrFormat.
+// FormatError is the position and the cause of an ErrFormat.
 type FormatError struct {
 	Path   string // empty for bytes without a file
 	Line   int64  // from 1
@@ -34,3 +29,11 @@ func (e *FormatError) Error() string {
 
 // Is makes a FormatError an ErrFormat.
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
+
+// Damage is a line that a reader omitted in full or in part.
+type Damage struct {
+	Line   int64 // from 1
+	Offset int64 // of the line, from the start of the file
+	Size   int64 // bytes, without the \n
+	Msg    string
+}

@@ -22,18 +22,22 @@ type Item struct {
 	Summary string
 }
 
-// Outcome is what became of a transcript.
-type Outcome uint8
+// ImportResult is the result of an import. At most one of Created, Updated, and
+// Older is set. If none is, the session already has this content.
+type ImportResult struct {
+	ID      string // of the session; empty if a dry import would create it
+	Created bool   // the session is new
+	Updated bool   // the session was replaced by the transcript
+	Older   bool   // the session has more than the transcript and is unchanged
+}
+
+type outcome uint8
 
 const (
-	// Unchanged: the session says the same already.
-	Unchanged Outcome = iota
-	// Imported: there is a new session.
-	Imported
-	// Updated: the session was replaced by what has more, or another meta line.
-	Updated
-	// Older: the session has more than the transcript, and stays as it is.
-	Older
+	unchanged outcome = iota
+	created
+	updated
+	older
 )
 
 // Import is [Importer.Import] of one transcript. changed reports whether
@@ -43,11 +47,11 @@ func (d *Dir) Import(m Meta, items []Item) (id string, changed bool, err error) 
 	if err != nil {
 		return "", false, err
 	}
-	id, o, err := im.Import(m, items)
+	r, err := im.Import(m, items)
 	if err = errors.Join(err, im.Close()); err != nil {
 		return "", false, err
 	}
-	return id, o == Imported || o == Updated, nil
+	return r.ID, r.Created || r.Updated, nil
 }
 
 // An Importer imports transcripts, one after the other. While it is open no
@@ -101,22 +105,20 @@ func (im *Importer) Close() error {
 // session lost to bad lines does not count. An older copy changes nothing; one
 // as long as the session, of another title or text, replaces it.
 //
-// The id is empty when a dry import would make a new session.
-//
 // Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], *[vfs.LockedError], and
 // the system's.
-func (im *Importer) Import(m Meta, items []Item) (id string, o Outcome, err error) {
+func (im *Importer) Import(m Meta, items []Item) (ImportResult, error) {
 	text, err := im.d.importText(&m, items)
 	if err != nil {
-		return "", 0, err
+		return ImportResult{}, err
 	}
 	for try := 1; ; try++ {
-		id, o, err = im.one(&m, text)
+		id, o, err := im.one(&m, text)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return id, o, err
+			return ImportResult{ID: id, Created: o == created, Updated: o == updated, Older: o == older}, err
 		}
 		if try == maxMoves {
-			return "", 0, err
+			return ImportResult{}, err
 		}
 		im.known = nil
 	}
@@ -147,7 +149,7 @@ func (d *Dir) importText(m *Meta, items []Item) ([]byte, error) {
 	return text, nil
 }
 
-func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) {
+func (im *Importer) one(m *Meta, text []byte) (id string, o outcome, err error) {
 	d := im.d
 	by, err := im.by(m)
 	if err != nil {
@@ -156,7 +158,7 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) 
 	name := by.sources[m.Source]
 	if name == "" {
 		if im.lock == nil {
-			return "", Imported, nil
+			return "", created, nil
 		}
 		lock, id, err := im.claim(by, m)
 		if err != nil {
@@ -167,7 +169,7 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) 
 		if err == nil {
 			by.sources[m.Source] = written
 		}
-		return id, Imported, errors.Join(err, lock.Unlock())
+		return id, created, errors.Join(err, lock.Unlock())
 	}
 	id, _ = idOf(name, m)
 	if im.lock == nil {
@@ -180,14 +182,14 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) 
 	}
 	o, info, err := d.compare(id, name, m, text)
 	to := fileName(id, m.Title)
-	if err == nil && o != Updated && d.maybeUnsynced(before, info.Size()) {
-		if o == Older {
+	if err == nil && o != updated && d.maybeUnsynced(before, info.Size()) {
+		if o == older {
 			to = name
 			text, err = vfs.ReadFile(d.fs, d.file(name), info.Size())
 		}
-		o = Updated // by what it says already
+		o = updated // by what it says already
 	}
-	if err == nil && o == Updated {
+	if err == nil && o == updated {
 		if name, err = im.put(id, to, name, info, text, lock); err == nil {
 			by.sources[m.Source] = name
 		}
@@ -195,9 +197,9 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o Outcome, err error) 
 	return id, o, errors.Join(err, lock.Unlock())
 }
 
-// compare says what an import does to a session that there is, in which file: it
-// is Updated, Unchanged or Older.
-func (d *Dir) compare(id, name string, m *Meta, text []byte) (o Outcome, info fs.FileInfo, err error) {
+// compare returns the outcome of an import into the session in a file: updated,
+// unchanged, or older.
+func (d *Dir) compare(id, name string, m *Meta, text []byte) (o outcome, info fs.FileInfo, err error) {
 	f, err := d.fs.Open(d.file(name))
 	if err != nil {
 		return 0, nil, err
@@ -213,7 +215,7 @@ func (d *Dir) compare(id, name string, m *Meta, text []byte) (o Outcome, info fs
 			return 0, info, err
 		}
 		if bytes.Equal(old, text) && name == fileName(id, m.Title) {
-			return Unchanged, info, nil
+			return unchanged, info, nil
 		}
 	}
 	old, err := lengthOf(f, size, d.opts.MaxLine)
@@ -222,9 +224,9 @@ func (d *Dir) compare(id, name string, m *Meta, text []byte) (o Outcome, info fs
 	}
 	now, err := lengthOf(bytes.NewReader(text), int64(len(text)), d.opts.MaxLine)
 	if err == nil && old.more(now) {
-		return Older, info, nil
+		return older, info, nil
 	}
-	return Updated, info, err
+	return updated, info, err
 }
 
 // length is how much a session has behind its meta line, of what can be read.

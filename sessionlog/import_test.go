@@ -21,10 +21,10 @@ func TestImportIsLinear(t *testing.T) {
 			for i := range n {
 				meta := importedMeta("")
 				meta.Source = fmt.Sprint("codex:", i)
-				id, o, err := im.Import(meta, []sessionlog.Item{{Message: user("a")}})
+				did, err := im.Import(meta, []sessionlog.Item{{Message: user("a")}})
 				noErr(t, err)
-				if want := fmt.Sprint("codex_user_", i+1); id != want || (o == sessionlog.Unchanged) != (again && all > 0) {
-					t.Fatalf("%s: %v, want %s", id, o, want)
+				if want := fmt.Sprint("codex_user_", i+1); did != (sessionlog.ImportResult{ID: want, Created: !again || all == 0}) {
+					t.Fatalf("%+v, want %s", did, want)
 				}
 			}
 			noErr(t, im.Close())
@@ -69,16 +69,11 @@ func TestImportCopies(t *testing.T) {
 				noErr(t, err)
 				im, err := d.NewImporter(false)
 				noErr(t, err)
-				id, got, err := im.Import(importedMeta("one"), copies[j])
+				got, err := im.Import(importedMeta("one"), copies[j])
 				noErr(t, err)
 				noErr(t, im.Close())
-				want := sessionlog.Unchanged
-				if j < i {
-					want = sessionlog.Older
-				} else if j > i {
-					want = sessionlog.Updated
-				}
-				s, err := d.Read(id)
+				want := sessionlog.ImportResult{ID: got.ID, Updated: j > i, Older: j < i}
+				s, err := d.Read(got.ID)
 				noErr(t, err)
 				c, err := s.Info()
 				noErr(t, err)
@@ -90,7 +85,7 @@ func TestImportCopies(t *testing.T) {
 					}
 				}
 				if got != want || c.Messages != messages {
-					t.Errorf("%s: copy %d and then %d: %v with %d messages, want %v with %d", name, i, j, got, c.Messages, want, messages)
+					t.Errorf("%s: copy %d and then %d: %+v with %d messages, want %+v with %d", name, i, j, got, c.Messages, want, messages)
 				}
 			}
 		}
@@ -155,8 +150,8 @@ func TestImportBesideOthers(t *testing.T) {
 	noErr(t, err)
 	in := func(n int, want string) {
 		t.Helper()
-		if id, _, err := im.Import(meta(n), item); id != want || err != nil {
-			t.Errorf("imported as %s (%v), want %s", id, err, want)
+		if did, err := im.Import(meta(n), item); did.ID != want || err != nil {
+			t.Errorf("imported as %s (%v), want %s", did.ID, err, want)
 		}
 	}
 	in(1, "codex_user_1")

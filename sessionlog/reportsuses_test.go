@@ -246,11 +246,24 @@ func useImport(d *sessionlog.Dir, w *strings.Builder) {
 		meta  sessionlog.Meta
 		items int
 	}{{importedMeta("old"), 3}, {importedMeta("old"), 2}, {importedMeta("newer"), 4}, {other, 1}} {
-		id, o, err := im.Import(i.meta, importedItems(i.items))
+		r, err := im.Import(i.meta, importedItems(i.items))
 		note(w, "import", err)
-		fmt.Fprintf(w, "\timport: %s %d\n", id, o)
+		fmt.Fprintf(w, "\timport: %s %d\n", r.ID, outcomeNumber(r))
 	}
 	note(w, "close", im.Close())
+}
+
+// outcomeNumber returns the number of a result in the golden files.
+func outcomeNumber(r sessionlog.ImportResult) int {
+	switch {
+	case r.Created:
+		return 1
+	case r.Updated:
+		return 2
+	case r.Older:
+		return 3
+	}
+	return 0
 }
 
 func useTrash(d *sessionlog.Dir, w *strings.Builder) {

@@ -175,26 +175,26 @@ func TestDryImport(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	meta := sessionlog.Meta{Agent: "codex", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Source: "codex:1"}
 	one := []sessionlog.Item{{Message: user("a")}}
-	would := func(items []sessionlog.Item, wantID string, want sessionlog.Outcome) {
+	would := func(items []sessionlog.Item, want sessionlog.ImportResult) {
 		t.Helper()
 		before := files(t, m, "/s")
 		im, err := d.NewImporter(true)
 		noErr(t, err)
-		id, o, err := im.Import(meta, items)
-		if id != wantID || o != want || err != nil {
-			t.Errorf("got %q, %v, %v, want %q, %v", id, o, err, wantID, want)
+		got, err := im.Import(meta, items)
+		if got != want || err != nil {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
 		noErr(t, im.Close())
 		if after := files(t, m, "/s"); !maps.Equal(before, after) {
 			t.Errorf("it changed %q to %q", before, after)
 		}
 	}
-	would(one, "", sessionlog.Imported)
+	would(one, sessionlog.ImportResult{Created: true})
 	id, _, err := d.Import(meta, one)
 	noErr(t, err)
-	would(one, id, sessionlog.Unchanged)
-	would(append(one, sessionlog.Item{Marker: true, Summary: "s"}), id, sessionlog.Updated)
-	would(nil, id, sessionlog.Older)
+	would(one, sessionlog.ImportResult{ID: id})
+	would(append(one, sessionlog.Item{Marker: true, Summary: "s"}), sessionlog.ImportResult{ID: id, Updated: true})
+	would(nil, sessionlog.ImportResult{ID: id, Older: true})
 }
 
 // TestImportRenamed changes the title of a transcript, and fails call after call

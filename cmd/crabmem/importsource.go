@@ -197,9 +197,11 @@ func (c *app) importChats(ctx context.Context, in *importer.Source, a *imported)
 // importChat imports one conversation. Its error is of the folder of sessions.
 func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported) error {
 	r := importedChat{Source: h.ID, Outcome: outcomeSkipped, Title: h.Meta.Title, Messages: len(h.Items)}
-	outcome, err := sessionlog.Unchanged, h.Err
+	var did sessionlog.ImportResult
+	err := h.Err
 	if err == nil {
-		r.ID, outcome, err = im.Import(h.Meta, h.Items)
+		did, err = im.Import(h.Meta, h.Items)
+		r.ID = did.ID
 		if err != nil && !errors.Is(err, sessionlog.ErrInvalid) {
 			return classify(err)
 		}
@@ -211,17 +213,17 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	switch {
 	case err != nil:
 		r.Reason = err.Error()
-	case outcome == sessionlog.Older:
+	case did.Older:
 		r.Reason = h.ID + ": older than " + cli.Label(r.ID) + ", which has more of it"
-	case outcome == sessionlog.Unchanged:
-		r.Outcome = outcomeUnchanged
-		a.Skipped++
-	case outcome == sessionlog.Imported:
+	case did.Created:
 		r.Outcome = outcomeImported
 		a.Added++
-	case outcome == sessionlog.Updated:
+	case did.Updated:
 		r.Outcome = outcomeUpdated
 		a.Replaced++
+	default:
+		r.Outcome = outcomeUnchanged
+		a.Skipped++
 	}
 	a.Sessions = append(a.Sessions, r)
 	switch r.Outcome {

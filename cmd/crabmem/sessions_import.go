@@ -203,7 +203,7 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, nil
 	}
 	taken[t.Meta.Source] = file.Path
-	id, outcome, err := im.Import(t.Meta, t.Items)
+	did, err := im.Import(t.Meta, t.Items)
 	if errors.Is(err, sessionlog.ErrInvalid) {
 		f.Reason = err.Error()
 		return f, nil
@@ -211,23 +211,23 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 	if err != nil {
 		return f, err
 	}
-	if outcome == sessionlog.Older {
-		f.Reason = "older than " + cli.Label(id) + ", which has more of the session"
+	if did.Older {
+		f.Reason = "older than " + cli.Label(did.ID) + ", which has more of the session"
 		return f, nil
 	}
-	f.ID = id
+	f.ID = did.ID
 	for i := range t.Items {
 		if !t.Items[i].Marker {
 			f.Messages++
 		}
 	}
-	switch outcome {
-	case sessionlog.Unchanged:
-		f.Outcome = outcomeUnchanged
-	case sessionlog.Imported:
+	switch {
+	case did.Created:
 		f.Outcome = outcomeImported
-	case sessionlog.Updated:
+	case did.Updated:
 		f.Outcome = outcomeUpdated
+	default:
+		f.Outcome = outcomeUnchanged
 	}
 	return f, nil
 }

@@ -261,12 +261,12 @@ func TestEveryFactOfChats(t *testing.T) {
 					if h.Err != nil {
 						continue
 					}
-					_, o, err := im.Import(h.Meta, h.Items)
+					did, err := im.Import(h.Meta, h.Items)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if want := []sessionlog.Outcome{sessionlog.Imported, sessionlog.Unchanged}[turn]; o != want {
-						t.Errorf("turn %d of %s: outcome %d, want %d", turn+1, h.ID, o, want)
+					if want := (sessionlog.ImportResult{ID: did.ID, Created: turn == 0}); did != want {
+						t.Errorf("turn %d of %s: %+v, want %+v", turn+1, h.ID, did, want)
 					}
 					fmt.Fprintf(&text, "%+v\n", h.Meta)
 					for _, it := range h.Items {

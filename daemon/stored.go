@@ -71,7 +71,8 @@ func (d *Daemon) listStored(r *request, m *pb.ListSessionsMsg) error {
 	if err != nil {
 		return err
 	}
-	infos = slices.DeleteFunc(sessionlog.Newest(infos), func(i sessionlog.Info) bool {
+	slices.SortFunc(infos, sessionlog.Info.Compare)
+	infos = slices.DeleteFunc(infos, func(i sessionlog.Info) bool {
 		return m.GetAgent() != "" && i.Meta.Agent != m.GetAgent() || m.GetSender() != "" && i.Meta.CreatedBy != m.GetSender()
 	})
 	total := uint64(len(infos))

@@ -35,6 +35,8 @@ type Info struct {
 	// Err is why the file could not be read; nothing but its name is known
 	// then.
 	Err error
+
+	created time.Time // parsed from Meta, for Compare; zero if it is not a time
 }
 
 // List describes every session of the folder, in order of the file names. A
@@ -68,26 +70,10 @@ func (d *Dir) list(folder string) ([]Info, error) {
 	return infos, nil
 }
 
-// Newest puts descriptions in order: newest first by the time of creation,
-// equals by id. What has no such time is the oldest.
-func Newest(infos []Info) []Info {
-	type place struct {
-		created time.Time
-		at      int // in infos: descriptions are large to move
-	}
-	order := make([]place, len(infos))
-	for i := range infos {
-		created, _ := infos[i].Meta.Created()
-		order[i] = place{created, i}
-	}
-	slices.SortFunc(order, func(a, b place) int {
-		return cmp.Or(b.created.Compare(a.created), cmp.Compare(infos[a.at].ID, infos[b.at].ID), cmp.Compare(a.at, b.at))
-	})
-	sorted := make([]Info, len(infos))
-	for i, p := range order {
-		sorted[i] = infos[p.at]
-	}
-	return sorted
+// Compare orders sessions newest first by Meta.CreatedAt, then by ID and by file.
+// A session without a valid time comes last.
+func (i Info) Compare(o Info) int {
+	return cmp.Or(o.created.Compare(i.created), cmp.Compare(i.ID, o.ID), cmp.Compare(i.File, o.File))
 }
 
 func missing(i Info) bool { return errors.Is(i.Err, fs.ErrNotExist) }
@@ -160,5 +146,6 @@ func (i *Info) fill(f vfs.File, fi fs.FileInfo, size, limit int64, count func(io
 		return err
 	}
 	i.Meta, i.Messages, i.Damaged, i.Torn = t.Meta, t.Messages, t.Damaged, t.Torn
+	i.created, _ = i.Meta.Created()
 	return nil
 }

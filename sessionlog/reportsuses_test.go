@@ -224,7 +224,8 @@ func useList(d *sessionlog.Dir, w *strings.Builder) {
 	for _, list := range []func() ([]sessionlog.Info, error){d.List, d.Trashed} {
 		infos, err := list()
 		note(w, "list", err)
-		for _, i := range sessionlog.Newest(infos) {
+		slices.SortFunc(infos, sessionlog.Info.Compare)
+		for _, i := range infos {
 			fmt.Fprintf(w, "\tlist: %s\n", infoText(i, nil))
 		}
 	}

@@ -88,10 +88,8 @@ func listSessions(d *sessionlog.Dir, trash bool) ([]sessionlog.Info, error) {
 		list = d.Trashed
 	}
 	infos, err := list()
-	if err != nil {
-		return nil, err
-	}
-	return sessionlog.Newest(infos), nil
+	slices.SortFunc(infos, sessionlog.Info.Compare)
+	return infos, err
 }
 
 func (c *app) listSessionsJSON(infos []sessionlog.Info) error {

@@ -112,19 +112,16 @@ func OpenDir(path string, o *Options) (*Dir, error) {
 	return d, nil
 }
 
-// Attach makes w receive the changes of the folder's files, for package search.
-// ok is false if the folder has a watcher.
-func (d *Dir) Attach(w feed.Watcher) (folder feed.Folder, ok bool) {
-	folder = feed.Folder{FS: d.fs, Path: d.path, MaxLine: d.opts.MaxLine, Now: d.opts.Now,
-		Names: func() ([]string, error) { return d.names(d.path) }, ID: idOf}
-	return folder, d.watcher.CompareAndSwap(nil, &w)
+func init() {
+	feed.Attach = func(dir any, w feed.Watcher) (feed.Folder, func(), bool) { return dir.(*Dir).attach(w) }
 }
 
-// Detach ends the effect of Attach.
-func (d *Dir) Detach(w feed.Watcher) {
-	if p := d.watcher.Load(); p != nil && *p == w {
-		d.watcher.CompareAndSwap(p, nil)
-	}
+// attach implements [feed.Attach].
+func (d *Dir) attach(w feed.Watcher) (folder feed.Folder, detach func(), ok bool) {
+	folder = feed.Folder{FS: d.fs, Path: d.path, MaxLine: d.opts.MaxLine, Now: d.opts.Now,
+		Names: func() ([]string, error) { return d.names(d.path) }, ID: idOf}
+	detach = func() { d.watcher.CompareAndSwap(&w, nil) }
+	return folder, detach, d.watcher.CompareAndSwap(nil, &w)
 }
 
 // notify calls tell with the folder's watcher, if there is one.

@@ -79,12 +79,10 @@ func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 	x.told.tools = x.tools
 	// From here on what is written is told, so nothing falls between the
 	// reading and the telling.
-	w := watcher{x}
 	var ok bool
-	if x.folder, ok = d.Attach(w); !ok {
+	if x.folder, x.detach, ok = feed.Attach(d, watcher{x}); !ok {
 		return nil, fmt.Errorf("%s has an index: close that first", d.Path())
 	}
-	x.detach = func() { d.Detach(w) }
 	files, err := x.list()
 	if err == nil {
 		err = x.build(files)

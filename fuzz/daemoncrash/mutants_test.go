@@ -8,6 +8,8 @@ import (
 
 const (
 	logFile     = "sessionlog/log.go"
+	titleFile   = "sessionlog/title.go"
+	writeFile   = "sessionlog/write.go"
 	commitFile  = "crmem/commit.go"
 	cronFile    = "daemon/cron/cron.go"
 	loopFile    = "daemon/agent/loop.go"
@@ -36,9 +38,9 @@ func edit(file, old, new string) []protocol.Edit {
 
 var mutants = []protocol.Mutant{
 	{Name: "no sync of the store's log", Edits: edit(commitFile, "if err := s.log.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
-	{Name: "no sync of a message", Edits: edit(logFile, "if err := l.open.file.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
+	{Name: "no sync of a message", Edits: edit(writeFile, "if err := l.open.file.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
 	{Name: "no sync of a marker", Edits: edit(logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)")},
-	{Name: "no sync of a title", Edits: edit(logFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err")},
+	{Name: "no sync of a title", Edits: edit(titleFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err")},
 	{Name: "no sync at the end of a run", Edits: edit(loopFile, "\treturn l.Sync()\n}", "\treturn nil\n}")},
 	{Name: "no sync of a replacement's name", Edits: edit(vfsFile, "return t.SyncDir(filepath.Dir(name))", "return nil")},
 	{Name: "no sync of the crons' name", Edits: edit(cronFile, replaceCrons, `	p, err := t.fsys.Pending(t.path, 0o600)

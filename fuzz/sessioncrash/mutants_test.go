@@ -8,6 +8,8 @@ import (
 
 const (
 	logFile     = "sessionlog/log.go"
+	titleFile   = "sessionlog/title.go"
+	writeFile   = "sessionlog/write.go"
 	openFile    = "sessionlog/open.go"
 	recoverFile = "sessionlog/recover.go"
 	createFile  = "sessionlog/create.go"
@@ -39,11 +41,11 @@ type mutant struct {
 type edit = protocol.Edit
 
 var mutants = []mutant{
-	{"no sync of an append", "TestEnumerate", []edit{{logFile, commitPoint, "if err := error(nil); err != nil { // ◄"}}},
-	{"acknowledge before the sync", "TestEnumerate", []edit{{logFile, syncOfWrite, "\tl.synced = false\n"}}},
+	{"no sync of an append", "TestEnumerate", []edit{{writeFile, commitPoint, "if err := error(nil); err != nil { // ◄"}}},
+	{"acknowledge before the sync", "TestEnumerate", []edit{{writeFile, syncOfWrite, "\tl.synced = false\n"}}},
 	{"no sync of a marker", "TestEnumerate", []edit{{logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)"}}},
-	{"no sync of a title", "TestEnumerate", []edit{{logFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err"}}},
-	{"a durable message behind what is not synced", "TestEnumerate", []edit{{logFile, `	if durable {
+	{"no sync of a title", "TestEnumerate", []edit{{titleFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err"}}},
+	{"a durable message behind what is not synced", "TestEnumerate", []edit{{writeFile, `	if durable {
 		// So that`, `	if false {
 		// So that`}}},
 	{"torn tail not cut", "TestEnumerate", []edit{{recoverFile, `	if end < size {
@@ -57,7 +59,7 @@ var mutants = []mutant{
 		if n, err := f.Write`}}},
 	{"a tear in the middle not looked for", "TestEnumerate", []edit{{recoverFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
 	{"no sync of the lock file's name", "TestEnumerate", []edit{{"sessionlog/dir.go", "err = d.fs.SyncDir(locks)", "err = nil"}}},
-	{"rewrite line 1", "TestEnumerate", []edit{{logFile, "\tl.meta.Title = title\n\treturn l.rename()\n", `	l.meta.Title = title
+	{"rewrite line 1", "TestEnumerate", []edit{{titleFile, "\tl.meta.Title = title\n\treturn l.rename()\n", `	l.meta.Title = title
 	if b, err := vfs.ReadFile(l.dir.fs, l.dir.file(l.name), 1<<30); err == nil {
 		_ = l.dir.replace(l.dir.file(l.name), func(w io.Writer) error {
 			_, err := w.Write(append(line.AppendMeta(nil, &l.meta), b[strings.Index(string(b), "\n")+1:]...))
@@ -67,20 +69,22 @@ var mutants = []mutant{
 		l.size = l.open.info.Size()
 	}
 	return l.rename()
-`}}},
+`},
+		{titleFile, "\t\"io/fs\"\n", "\t\"io\"\n\t\"io/fs\"\n"},
+		{titleFile, "\t\"crabmem/sessionlog/internal/feed\"\n", "\t\"crabmem/crmem/vfs\"\n\t\"crabmem/sessionlog/internal/feed\"\n"}}},
 	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
 	return l.write(`, `	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil {
 		return err
 	}
 	l.buf = line.AppendMetaRecord(l.buf[:0], l.meta.Title, l.meta.UptimeSecs)
 	return l.write(`}}},
-	{"title before its record", "TestEnumerate", []edit{{logFile, writeTitle, `	l.meta.Title = title
+	{"title before its record", "TestEnumerate", []edit{{titleFile, writeTitle, `	l.meta.Title = title
 	if err := l.rename(); err != nil {
 		return err
 	}
 	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
 `}}},
-	{"no sync of a title's name", "TestEnumerate", []edit{{logFile, `		err = d.fs.SyncDir(d.path)
+	{"no sync of a title's name", "TestEnumerate", []edit{{titleFile, `		err = d.fs.SyncDir(d.path)
 	}
 	if err != nil {
 		// A later`, `	}
@@ -88,16 +92,16 @@ var mutants = []mutant{
 		// A later`}}},
 	{"titles of before the files were closed", "TestTurns", []edit{{logFile,
 		"	if err := l.use(); err != nil { // as in Compact\n\t\treturn err\n\t}\n", ""}}},
-	{"retry a failed sync", "TestLyingCache", []edit{{logFile, commitPoint, "if err := l.open.file.Datasync(); err != nil && l.open.file.Datasync() != nil { // ◄"}}},
-	{"go on after a failed sync", "TestLyingCache", []edit{{logFile, `	if l.stopped == nil {
+	{"retry a failed sync", "TestLyingCache", []edit{{writeFile, commitPoint, "if err := l.open.file.Datasync(); err != nil && l.open.file.Datasync() != nil { // ◄"}}},
+	{"go on after a failed sync", "TestLyingCache", []edit{{writeFile, `	if l.stopped == nil {
 		l.stopped = err
 	}
 	if l.open != nil {`, "	if false {"}}},
-	{"not applied, and not cut off", "TestErrors", []edit{{logFile, `	if terr := l.open.file.Truncate(l.size); terr != nil {
+	{"not applied, and not cut off", "TestErrors", []edit{{writeFile, `	if terr := l.open.file.Truncate(l.size); terr != nil {
 		return l.unknown(errors.Join(err, terr))
 	}
 `, ""}}},
-	{"unsynced truncation", "TestErrors", []edit{{logFile, `	if serr := l.open.file.Datasync(); serr != nil {
+	{"unsynced truncation", "TestErrors", []edit{{writeFile, `	if serr := l.open.file.Datasync(); serr != nil {
 		return l.unknown(errors.Join(err, serr))
 	}
 `, ""}}},

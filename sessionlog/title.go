@@ -1,0 +1,117 @@
+package sessionlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/sessionlog/internal/feed"
+	"crabmem/sessionlog/internal/line"
+)
+
+// SetTitle gives the session a title, durably, and renames its file after it.
+// The id stays. Errors as of Append.
+func (l *Log) SetTitle(title string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := validTitle(title); err != nil {
+		return err
+	}
+	if err := l.use(); err != nil { // another process may have given it a run time
+		return err
+	}
+	l.buf = line.AppendMetaRecord(l.buf[:0], title, l.meta.UptimeSecs)
+	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err != nil {
+		return err
+	}
+	l.meta.Title = title
+	return l.rename()
+}
+
+// maxTitle bounds a title, in bytes.
+const maxTitle = 4 << 10
+
+func validTitle(title string) error {
+	if !utf8.ValidString(title) || len(title) > maxTitle || strings.ContainsRune(title, 0) {
+		return fmt.Errorf("%w: a title is UTF-8 of at most %d bytes without NUL", ErrInvalid, maxTitle)
+	}
+	return nil
+}
+
+// rename gives the file the name that goes with its title. The title is in the
+// file: where the name cannot be had, the old one does (S22).
+func (l *Log) rename() error {
+	if !l.shaped {
+		return nil
+	}
+	if err := l.renameTo(fileName(l.id, l.meta.Title), l.size); err != nil {
+		return l.unknown(err)
+	}
+	return nil
+}
+
+// renameTo renames the file, which has size bytes. An error is that of check.
+func (l *Log) renameTo(name string, size int64) error {
+	d := l.dir
+	got, err := d.rename(l.open.lock, l.name, name, l.open.info, size)
+	if got != l.name {
+		d.notify(func(w feed.Watcher) { w.Renamed(l.name, got) })
+	}
+	l.name = got
+	return l.keep(err)
+}
+
+// rename gives a session's file another name, durably, and returns the one it
+// has then: where the new one cannot be had, its own. Caller holds the session's
+// lock. An error is that of check: the file is info, and has size bytes.
+func (d *Dir) rename(lock *sessionLock, from, to string, info fs.FileInfo, size int64) (string, error) {
+	if from == to {
+		return from, nil
+	}
+	if _, err := d.fs.Lstat(d.file(to)); err == nil {
+		d.warn("%s keeps its name: there is another %s", d.file(from), to)
+		return from, nil
+	}
+	if err := d.check(lock, d.file(from), info, size); err != nil {
+		return from, err
+	}
+	err := d.fs.Rename(d.file(from), d.file(to))
+	if err != nil && !d.leadsTo(d.file(to), info) { // one that fails may have happened
+		d.warn("%s keeps its name: %v", d.file(from), err)
+		return from, nil
+	}
+	if err == nil {
+		err = d.fs.SyncDir(d.path)
+	}
+	if err != nil {
+		// A later sync would succeed without it, and the file be found under
+		// both names when it is written anew.
+		if rerr := d.renameBack(lock, to, from, info, size); rerr != nil {
+			if errors.Is(rerr, ErrDisplaced) {
+				return to, rerr
+			}
+			d.warn("%s: the name may be lost in a crash, and the title not: %v", d.file(to), errors.Join(err, rerr))
+			return to, nil
+		}
+		d.warn("%s keeps its name: %v", d.file(from), err)
+		return from, nil
+	}
+	return to, nil
+}
+
+// renameBack is a rename to a name that the file had a moment ago.
+func (d *Dir) renameBack(lock *sessionLock, from, to string, info fs.FileInfo, size int64) error {
+	err := d.check(lock, d.file(from), info, size)
+	if err == nil {
+		err = d.checkFree(lock, d.file(to))
+	}
+	if err != nil {
+		return err
+	}
+	if err = d.fs.Rename(d.file(from), d.file(to)); err != nil && d.leadsTo(d.file(to), info) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package sessionlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"crabmem/crmem/vfs"
+	"crabmem/sessionlog/internal/feed"
+)
+
+func (l *Log) usable() error {
+	switch {
+	case l.closed:
+		return fmt.Errorf("%w: %s", ErrClosed, l.id)
+	case l.stopped != nil:
+		l.unreported = false
+		return l.stoppedError()
+	case l.meta.Source != "":
+		return fmt.Errorf("%w: %s was imported from %s", ErrReadOnly, l.id, l.meta.Source)
+	}
+	return nil
+}
+
+// stoppedError returns the error of writes after a stop.
+func (l *Log) stoppedError() error { return fmt.Errorf("%w after an error: %w", ErrStopped, l.stopped) }
+
+// maxKept is how long a buffer may be that is kept for the next write.
+const maxKept = 64 << 10
+
+// spare gives back a buffer that a long message needed, also one that was refused.
+func (l *Log) spare() {
+	if cap(l.buf) > maxKept {
+		l.buf = nil
+	}
+}
+
+// write puts whole lines at the end of the file.
+func (l *Log) write(b []byte, durable bool) error {
+	l.spare() // b may be it
+	if err := l.use(); err != nil {
+		return err
+	}
+	if err := l.markDirty(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	if durable {
+		// So that a power cut leaves nothing torn before what is acknowledged
+		// as durable: see tear.
+		if err := l.sync(); err != nil {
+			return err
+		}
+	}
+	n, err := l.open.file.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return l.undo(err, n)
+	}
+	l.open.wrote.add(l.size, b)
+	l.synced = false
+	if durable {
+		if err := l.sync(); err != nil {
+			return err
+		}
+	}
+	start := l.size
+	l.size += int64(len(b))
+	verify := l.verifyFile
+	if durable {
+		verify = l.verify
+	}
+	if err := verify(); err != nil {
+		return err
+	}
+	l.dir.notify(func(w feed.Watcher) { w.Wrote(l.name, start, b) })
+	return nil
+}
+
+// sync makes the file's contents durable.
+func (l *Log) sync() error {
+	if l.synced {
+		return nil
+	}
+	if err := l.open.file.Datasync(); err != nil { // ◄ the commit point: when this returns nil, what was written is acknowledged as durable
+		return l.unknown(err)
+	}
+	l.synced = true
+	return nil
+}
+
+// undo takes back a write that failed after n bytes. A full disk leaves the
+// file as it was, if it can be cut; every other error, and one of the cut, leaves
+// the outcome unknown (S20).
+func (l *Log) undo(err error, n int) error {
+	if !vfs.OutOfSpace(err) {
+		return l.unknown(err)
+	}
+	if cerr := l.check(l.size + int64(n)); cerr != nil {
+		return l.unknown(errors.Join(err, cerr))
+	}
+	if terr := l.open.file.Truncate(l.size); terr != nil {
+		return l.unknown(errors.Join(err, terr))
+	}
+	if serr := l.open.file.Datasync(); serr != nil {
+		return l.unknown(errors.Join(err, serr))
+	}
+	l.synced = true
+	return fmt.Errorf("%w: %w", ErrNotApplied, err)
+}
+
+// unknown stops the session and says that the outcome is not known.
+func (l *Log) unknown(err error) error {
+	if errors.Is(err, ErrDisplaced) { // which names the file
+		return fmt.Errorf("%w: %w", ErrUnknown, l.stop(err))
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnknown, l.dir.file(l.name), l.stop(err))
+}
+
+// stop makes err the reason why nothing more is written, and gives the files
+// up as they are: the next Open finds that they were not left clean. Files of
+// which no copy could be kept (S28) stay open until Close.
+func (l *Log) stop(err error) error {
+	if l.stopped == nil {
+		l.stopped = err
+	}
+	if l.open != nil {
+		if unkept(err) == nil {
+			err = errors.Join(err, l.open.abandon())
+			l.open = nil
+		}
+	}
+	l.dir.unlist(l)
+	l.leave()
+	return err
+}

@@ -24,7 +24,7 @@ import (
 // Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], and the system's.
 func (d *Dir) Create(m Meta) (*Log, error) {
 	if m.Source != "" {
-		return nil, fmt.Errorf("%w: a session with a source is imported, not created", ErrInvalid)
+		return nil, fmt.Errorf("%w: session with a source must be imported", ErrInvalid)
 	}
 	if m.CreatedAt == "" {
 		m.CreatedAt = record.Timestamp(d.opts.Now())
@@ -54,11 +54,11 @@ func (d *Dir) Create(m Meta) (*Log, error) {
 func checkMeta(m *Meta) error {
 	for _, s := range []string{m.Agent, m.CreatedBy, m.CreatedAt, m.Source} {
 		if !utf8.ValidString(s) || len(s) > maxTitle {
-			return fmt.Errorf("%w: agent, sender, time and source are UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
+			return fmt.Errorf("%w: agent, sender, time, and source must be UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
 		}
 	}
 	if m.Agent == "" || m.CreatedBy == "" {
-		return fmt.Errorf("%w: a session has an agent and a sender", ErrInvalid)
+		return fmt.Errorf("%w: agent and sender must not be empty", ErrInvalid)
 	}
 	return validTitle(m.Title)
 }

@@ -315,7 +315,7 @@ func (d *Dir) findOnce(folder, id string) (found string, moved bool, err error) 
 	case len(owners) == 1:
 		return owners[0], false, nil
 	case len(owners) > 1:
-		return "", moved, fmt.Errorf("%w: %s: name one of them: %s", ErrAmbiguous, id, strings.Join(owners, ", "))
+		return "", moved, fmt.Errorf("%w: %s: use one of the file names: %s", ErrAmbiguous, id, strings.Join(owners, ", "))
 	case named != "":
 		return named, moved, nil
 	}

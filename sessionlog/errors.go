@@ -15,7 +15,7 @@ var (
 	// with the same ID or file name.
 	ErrExists = errors.New("session exists")
 	// ErrAmbiguous is returned if two files have one ID.
-	ErrAmbiguous = errors.New("id of several files")
+	ErrAmbiguous = errors.New("ambiguous session id")
 	// ErrFormat is returned for a file that is not a session file, and for a bad
 	// line where the rules allow none. A *[record.FormatError] has the position.
 	ErrFormat = record.ErrFormat
@@ -23,9 +23,9 @@ var (
 	// that is not UTF-8, a message without a role, or a line over the limit.
 	ErrInvalid = line.ErrInvalid
 	// ErrReadOnly is returned for a write to an imported session.
-	ErrReadOnly = errors.New("the session is read-only")
+	ErrReadOnly = errors.New("session is read-only")
 	// ErrClosed is returned after Close.
-	ErrClosed = errors.New("the session is closed")
+	ErrClosed = errors.New("session is closed")
 	// ErrNotApplied is returned if a write failed and changed nothing.
 	ErrNotApplied = errors.New("not applied")
 	// ErrUnknown is returned if the outcome of a write is unknown. The session is
@@ -36,5 +36,5 @@ var (
 	ErrDisplaced = errors.New("another program changed the session's files")
 	// ErrStopped is returned by each write after a write with an unknown outcome,
 	// and wraps the first error. The later write changes nothing.
-	ErrStopped = errors.New("the session stopped taking writes")
+	ErrStopped = errors.New("session is stopped")
 )

@@ -127,7 +127,7 @@ func (im *Importer) Import(m Meta, items []Item) (ImportResult, error) {
 // importText returns the lines of a session that is imported.
 func (d *Dir) importText(m *Meta, items []Item) ([]byte, error) {
 	if m.Source == "" {
-		return nil, fmt.Errorf("%w: an import without a source", ErrInvalid)
+		return nil, fmt.Errorf("%w: import has no source", ErrInvalid)
 	}
 	if err := checkMeta(m); err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func (l *Log) Compact(summary string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !utf8.ValidString(summary) {
-		return fmt.Errorf("%w: the summary is not UTF-8", ErrInvalid)
+		return fmt.Errorf("%w: summary is not UTF-8", ErrInvalid)
 	}
 	b := line.AppendMarker(l.buf[:0], summary)
 	if n := int64(len(b) - 1); n > l.dir.opts.MaxLine {
@@ -199,24 +199,24 @@ func endsTurn(m Message) bool {
 func checkMessage(m *Message) error {
 	switch {
 	case m.Role == "":
-		return fmt.Errorf("%w: a message without a role", ErrInvalid)
+		return fmt.Errorf("%w: message has no role", ErrInvalid)
 	case !utf8.ValidString(m.Role) || !utf8.ValidString(m.Content) || !utf8.ValidString(m.ReasoningContent) || !utf8.ValidString(m.ToolCallID):
-		return fmt.Errorf("%w: a message of role %q is not UTF-8", ErrInvalid, m.Role)
+		return fmt.Errorf("%w: message of role %q is not UTF-8", ErrInvalid, m.Role)
 	}
 	if len(m.ToolCalls) > line.MaxCalls {
-		return fmt.Errorf("%w: a message with %d tool calls, and the limit is %d", ErrInvalid, len(m.ToolCalls), line.MaxCalls)
+		return fmt.Errorf("%w: message has %d tool calls; limit is %d", ErrInvalid, len(m.ToolCalls), line.MaxCalls)
 	}
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		if !utf8.ValidString(c.ID) || !utf8.ValidString(c.Type) || !utf8.ValidString(c.Function.Name) || !utf8.ValidString(c.Function.Arguments) {
-			return fmt.Errorf("%w: tool call %d of a message is not UTF-8", ErrInvalid, i+1)
+			return fmt.Errorf("%w: tool call %d is not UTF-8", ErrInvalid, i+1)
 		}
 	}
 	return nil
 }
 
 func (d *Dir) tooLong(what string, n int64) error {
-	return fmt.Errorf("%w: the %s takes a line of %d bytes, and the limit is %d", ErrInvalid, what, n, d.opts.MaxLine)
+	return fmt.Errorf("%w: %s needs a line of %d bytes; limit is %d", ErrInvalid, what, n, d.opts.MaxLine)
 }
 
 // inFile adds the path to a FormatError.

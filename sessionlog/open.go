@@ -77,7 +77,7 @@ func (d *Dir) enlist(l *Log) (*Log, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, fmt.Errorf("%w: the folder is", ErrClosed)
+		return nil, fmt.Errorf("%w: folder %s", ErrClosed, d.path)
 	}
 	if other := d.logs[l.id]; other != nil {
 		other.refs++
@@ -188,7 +188,7 @@ func (l *Log) openFile() (vfs.File, fs.FileInfo, error) {
 			if err1 == nil && err2 == nil && vfs.Identify(held) == vfs.Identify(named) {
 				return f, held, nil
 			}
-			err = errors.Join(errors.New("it was replaced while it was being opened"), err1, err2, f.Close())
+			err = errors.Join(errors.New("file was replaced during open"), err1, err2, f.Close())
 		}
 		if try == 3 {
 			return nil, nil, err

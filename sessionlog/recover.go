@@ -139,7 +139,7 @@ func (l *Log) tear(size int64) (int64, error) {
 	if err != nil {
 		return size, err
 	}
-	d.warn("%s: cut %d bytes that a power cut left torn at offset %d; kept in %s", d.file(l.name), size-end, end, name)
+	d.warn("%s: moved %d bytes torn by a power cut at offset %d to %s", d.file(l.name), size-end, end, name)
 	return end, nil
 }
 
@@ -156,7 +156,7 @@ func (l *Log) mendTail(size int64) (int64, error) {
 		return size, err
 	}
 	if end == 0 {
-		return size, &record.FormatError{Line: 1, Msg: "the meta line is not whole: its writer died, or this is no session file"}
+		return size, &record.FormatError{Line: 1, Msg: "meta line is torn: the writer died, or this is not a session file"}
 	}
 	name := ""
 	if end < size {
@@ -186,10 +186,10 @@ func (l *Log) mendTail(size int64) (int64, error) {
 		return size, l.unknown(err)
 	}
 	if end < size {
-		d.warn("%s: cut %d bytes of an unfinished line at offset %d; kept in %s", d.file(l.name), size-end, end, name)
+		d.warn("%s: moved a torn tail of %d bytes at offset %d to %s", d.file(l.name), size-end, end, name)
 	}
 	if end > from {
-		d.warn("%s: the last line lacked its end, and was whole: added", d.file(l.name))
+		d.warn("%s: added the missing newline of the last line", d.file(l.name))
 		end++
 	}
 	return end, nil

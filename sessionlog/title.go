@@ -35,7 +35,7 @@ const maxTitle = 4 << 10
 
 func validTitle(title string) error {
 	if !utf8.ValidString(title) || len(title) > maxTitle || strings.ContainsRune(title, 0) {
-		return fmt.Errorf("%w: a title is UTF-8 of at most %d bytes without NUL", ErrInvalid, maxTitle)
+		return fmt.Errorf("%w: title must be UTF-8 of at most %d bytes without NUL", ErrInvalid, maxTitle)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (d *Dir) rename(lock *sessionLock, from, to string, info fs.FileInfo, size 
 		return from, nil
 	}
 	if _, err := d.fs.Lstat(d.file(to)); err == nil {
-		d.warn("%s keeps its name: there is another %s", d.file(from), to)
+		d.warn("%s keeps its name: %s exists", d.file(from), to)
 		return from, nil
 	}
 	if err := d.check(lock, d.file(from), info, size); err != nil {
@@ -92,7 +92,7 @@ func (d *Dir) rename(lock *sessionLock, from, to string, info fs.FileInfo, size 
 			if errors.Is(rerr, ErrDisplaced) {
 				return to, rerr
 			}
-			d.warn("%s: the name may be lost in a crash, and the title not: %v", d.file(to), errors.Join(err, rerr))
+			d.warn("%s: a crash may undo the rename but not the title: %v", d.file(to), errors.Join(err, rerr))
 			return to, nil
 		}
 		d.warn("%s keeps its name: %v", d.file(from), err)

@@ -369,10 +369,10 @@ func (j *judge) setAside(m *vfs.Mem, all []*looked, had map[string]string, warne
 			return wrong("%d bytes of %s were cut at %d, and they are not in %v", len(cut), f.name, at, slices.Sorted(maps.Keys(has)))
 		}
 		expected[kept] = cut
-		if told := fmt.Sprintf("cut %d bytes", len(cut)); !slices.ContainsFunc(warned, func(s string) bool {
+		if told := fmt.Sprintf(" %d bytes", len(cut)); !slices.ContainsFunc(warned, func(s string) bool {
 			return strings.Contains(s, told) && strings.Contains(s, kept)
 		}) {
-			return wrong("%d bytes of %s were cut, and nobody was told: %q", len(cut), f.name, warned)
+			return wrong("%d bytes of %s were cut without a warning: %q", len(cut), f.name, warned)
 		}
 		j.torn.Add(1)
 	}

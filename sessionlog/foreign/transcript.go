@@ -40,16 +40,16 @@ const (
 
 var (
 	// ErrNoTranscript is returned for a file that neither tool wrote.
-	ErrNoTranscript = errors.New("neither a Claude Code session nor a Codex rollout")
+	ErrNoTranscript = errors.New("not a Claude Code session or a Codex rollout")
 	// ErrNoMessages is returned for a transcript in which nothing was said, or
 	// nothing that could be read.
-	ErrNoMessages = errors.New("no messages in it")
+	ErrNoMessages = errors.New("no messages")
 	// ErrSubAgent is returned for the transcript of a sub-agent. It belongs to
 	// another session and may have its id.
-	ErrSubAgent = errors.New("the transcript of a sub-agent")
+	ErrSubAgent = errors.New("transcript of a sub-agent")
 	// ErrNoSessionID is returned for a transcript that does not say which
 	// session it is of: importing it twice would give two.
-	ErrNoSessionID = errors.New("no session id in it")
+	ErrNoSessionID = errors.New("no session ID")
 )
 
 // Transcript is a conversation that another tool left behind, as

@@ -81,7 +81,7 @@ func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 	// reading and the telling.
 	var ok bool
 	if x.folder, x.detach, ok = feed.Attach(d, watcher{x}); !ok {
-		return nil, fmt.Errorf("%s has an index: close that first", d.Path())
+		return nil, fmt.Errorf("index %s: folder has an index: close it first", d.Path())
 	}
 	files, err := x.list()
 	if err == nil {

@@ -472,10 +472,10 @@ func TestMarshalJSON(t *testing.T) {
 		want string
 	}{
 		{`{"role":5}`, &m, "not a valid session file: message: role is not a string, at byte 9"},
-		{`{"compact":"x"}`, &m, "not a valid session file: a marker where a message belongs"},
+		{`{"compact":"x"}`, &m, "not a valid session file: got a marker, want a message"},
 		{`[]`, &m, "not a valid session file: message: not a JSON object"},
-		{`{"role":"x"}`, &meta, "not a valid session file: a message where a meta belongs"},
-		{`{}`, &meta, `not a valid session file: meta: no meta line: it has no "agent"`},
+		{`{"role":"x"}`, &meta, "not a valid session file: got a message, want a meta"},
+		{`{}`, &meta, `not a valid session file: meta: no meta line: "agent" is missing`},
 	} {
 		if err := json.Unmarshal([]byte(c.line), c.to); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.line, err, c.want)

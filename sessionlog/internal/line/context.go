@@ -251,7 +251,7 @@ func (c *Context) pair(found []placed) {
 		}
 		if len(calls) == 0 || waiting[p.m.ToolCallID] == 0 {
 			c.report(p.off, p.size, func() string {
-				return fmt.Sprintf("result of no call that is open: tool_call_id %.64q", p.m.ToolCallID)
+				return fmt.Sprintf("result without an open call: tool_call_id %.64q", p.m.ToolCallID)
 			})
 			continue
 		}

@@ -289,7 +289,7 @@ func model(file []byte, o *ReadOptions) (*Context, record.FormatError) {
 				open = slices.Delete(open, i, i+1)
 				c.Messages = append(c.Messages, m)
 			} else {
-				c.Damage = append(c.Damage, record.Damage{Line: e.number, Offset: e.off, Size: e.size, Msg: fmt.Sprintf("result of no call that is open: tool_call_id %.64q", m.ToolCallID)})
+				c.Damage = append(c.Damage, record.Damage{Line: e.number, Offset: e.off, Size: e.size, Msg: fmt.Sprintf("result without an open call: tool_call_id %.64q", m.ToolCallID)})
 			}
 			continue
 		}

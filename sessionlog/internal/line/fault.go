@@ -45,21 +45,21 @@ func (f fault) text(line []byte) string {
 			n++
 		}
 		if n == len(line) {
-			return fmt.Sprintf("nothing but %d NUL bytes", n)
+			return fmt.Sprintf("only %d NUL bytes", n)
 		}
 		return fmt.Sprintf("%d NUL bytes at byte %d", n, f.at+1)
 	}
 	switch f.code {
 	case faultEnd:
-		return fmt.Sprintf("the record ends in the middle, after %d bytes", len(line))
+		return fmt.Sprintf("record is cut after %d bytes", len(line))
 	case faultNoObject:
 		return "not a JSON object"
 	case faultTrailing:
-		return fmt.Sprintf("a whole object, and more behind it at byte %d", f.at+1)
+		return fmt.Sprintf("data after the object at byte %d", f.at+1)
 	case faultControl:
 		return fmt.Sprintf("control character %#U in a string at byte %d", line[f.at], f.at+1)
 	case faultEscape:
-		return fmt.Sprintf("no escape of JSON at byte %d: %.6q", f.at+1, line[f.at:])
+		return fmt.Sprintf("invalid JSON escape at byte %d: %.6q", f.at+1, line[f.at:])
 	case faultSurrogate:
 		return fmt.Sprintf("lone surrogate at byte %d: %.6s", f.at+1, line[f.at:])
 	case faultUTF8:
@@ -67,13 +67,13 @@ func (f fault) text(line []byte) string {
 	case faultDepth:
 		return fmt.Sprintf("nested deeper than %d at byte %d", maxDepth, f.at+1)
 	case faultTwice:
-		return fmt.Sprintf("key %q twice, again at byte %d", f.key, f.at+1)
+		return fmt.Sprintf("duplicate key %q at byte %d", f.key, f.at+1)
 	case faultType:
 		return fmt.Sprintf("%s is not %s, at byte %d", f.key, f.key.wants(), f.at+1)
 	case faultMany:
 		return fmt.Sprintf("more than %d tool calls, at byte %d", MaxCalls, f.at+1)
 	case faultMissing:
-		return fmt.Sprintf("no meta line: it has no %q", f.key)
+		return fmt.Sprintf("no meta line: %q is missing", f.key)
 	}
 	if bytes.HasPrefix(line[f.at:], byteOrderMark) {
 		return fmt.Sprintf("byte order mark at byte %d", f.at+1)

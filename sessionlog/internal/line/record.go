@@ -133,7 +133,7 @@ func (r *Record) decodeAs(b []byte, k record.Kind) error {
 	case record.KindBad:
 		return fmt.Errorf("%w: %s: %s", record.ErrFormat, k, r.Reason())
 	}
-	return fmt.Errorf("%w: a %s where a %s belongs", record.ErrFormat, r.Kind, k)
+	return fmt.Errorf("%w: got a %s, want a %s", record.ErrFormat, r.Kind, k)
 }
 
 // IsResult reports whether a message is what a tool gave back.

@@ -274,7 +274,7 @@ func ReadFull(r io.ReaderAt, b []byte, off int64) error {
 	case n == len(b):
 		return nil
 	case err == nil || err == io.EOF:
-		return fmt.Errorf("the file became shorter while it was read: it ends at %d: %w", off+int64(n), io.ErrUnexpectedEOF)
+		return fmt.Errorf("file shrank during the read: it ends at %d: %w", off+int64(n), io.ErrUnexpectedEOF)
 	}
 	return err
 }

@@ -504,7 +504,7 @@ func TestReadErrors(t *testing.T) {
 			}
 		}
 		err := f(strings.NewReader(file[:size/2]), size)
-		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "became shorter") {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "shrank") {
 			t.Errorf("%s of half a file: %v", name, err)
 		}
 	}

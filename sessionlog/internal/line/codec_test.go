@@ -540,7 +540,7 @@ func TestFormatExample(t *testing.T) {
 	if len(c.Messages) != 2 || c.Messages[0].Role != record.RoleUser || c.Messages[1].Role != record.RoleUser {
 		t.Fatalf("resumes as %+v", c.Messages)
 	}
-	want := fmt.Sprintf("It resumes as two messages: `%s` and `%s`, both of the user, under the title `%s`.",
+	want := fmt.Sprintf("It resumes as two user messages, `%s` and `%s`, with the title `%s`.",
 		c.Messages[0].Content, c.Messages[1].Content, c.Meta.Title)
 	if said != want {
 		t.Errorf("FORMAT.md says\n%s\nit is\n%s", said, want)

@@ -11,13 +11,13 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Check is what a session file holds.
+// Check is the result of reading a complete session file.
 type Check struct {
 	Lines       int64 // all of them, blank and bad ones included
 	Messages    int   // those in bad lines included
 	Markers     int
 	MetaRecords int
-	Unknown     int // records of somebody else's
+	Unknown     int // records of other programs
 
 	Damaged int             // bad lines, and line 1 when it is no meta line
 	Damage  []record.Damage // the first of them, at most maxDamage
@@ -82,7 +82,7 @@ func (c *Check) damaged(d record.Damage) {
 	}
 }
 
-// Repaired is what a repair did.
+// Repaired is the result of a repair.
 type Repaired struct {
 	Copy    string // of the file as it was; "" when there was nothing to do
 	Dropped int    // lines that are only in the copy, a torn tail included

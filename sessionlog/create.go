@@ -17,9 +17,9 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Create makes a session and opens it. Its id is new, also to every other
-// process. CreatedAt, when empty, is now. When Create returns nil the session
-// is on the disk.
+// Create creates a session and opens it. No other process uses the ID. If
+// m.CreatedAt is empty, Create sets the current time. If Create returns nil, the
+// session is on disk.
 //
 // Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], and the system's.
 func (d *Dir) Create(m Meta) (*Log, error) {

@@ -17,13 +17,13 @@ import (
 	"crabmem/sessionlog/internal/line"
 )
 
-// SyncPolicy says which writes are on the disk before they are acknowledged.
+// SyncPolicy selects the writes that are synced before they are acknowledged.
 type SyncPolicy uint8
 
 // A marker and a title are synced under every policy but SyncNone.
 const (
-	// SyncTurns syncs what ends a turn or begins one: a user message and an
-	// assistant message without tool calls.
+	// SyncTurns syncs a user message and an assistant message without tool calls,
+	// which begin and end a turn.
 	SyncTurns SyncPolicy = iota
 	// SyncAll syncs every write.
 	SyncAll
@@ -31,20 +31,20 @@ const (
 	SyncNone
 )
 
-// Options are those of a [Dir]. The zero value is ready to use.
+// Options configure a [Dir]. The zero value is ready to use.
 type Options struct {
 	FS vfs.FS // nil means vfs.OS{}
 
-	// LockWait is how long opening a session waits for another process that has
-	// it. 0 does not wait.
+	// LockWait is how long Open waits for another process to release a session.
+	// 0 does not wait.
 	LockWait time.Duration
 
-	// Command and Socket are what lock files tell of this process.
+	// Command and Socket identify this process in lock files.
 	Command, Socket string
 
-	// MaxOpen is how many sessions have their files open at one time; 0 means
-	// 128. Beyond it the least recently used are closed until they are written
-	// to again. Each takes two descriptors.
+	// MaxOpen limits the sessions with open files; 0 means 128. Over the limit,
+	// the Dir closes the files of the least recently used session until its next
+	// write. Each session uses two descriptors.
 	MaxOpen int
 
 	// MaxLine is the longest line in bytes; 0 means 64 MiB.
@@ -55,8 +55,8 @@ type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
-	// Warn is told, in one line, what opening a session found and mended, such
-	// as a torn tail. nil leaves it out.
+	// Warn receives one line per repair or anomaly, such as a torn tail. If nil,
+	// they are discarded.
 	Warn func(string)
 }
 
@@ -86,8 +86,8 @@ type Dir struct {
 	closed bool
 }
 
-// OpenDir returns the folder path. It touches nothing: the first session
-// creates the folder.
+// OpenDir returns the folder path. It does not create the folder: the first
+// session does.
 func OpenDir(path string, o *Options) (*Dir, error) {
 	d := &Dir{logs: make(map[string]*Log), made: make(map[string]bool)}
 	if o != nil {

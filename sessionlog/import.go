@@ -74,9 +74,9 @@ type importedBy struct {
 // importLock is no session's id.
 const importLock = ".import"
 
-// NewImporter begins to import. The folder is listed once. One that is dry says
-// what importing would do, and does nothing. Errors: *[vfs.LockedError] and the
-// system's.
+// NewImporter locks the folder for imports and lists it once. A dry Importer
+// changes nothing and returns what an import would do. Errors: *[vfs.LockedError]
+// and the system's.
 func (d *Dir) NewImporter(dry bool) (*Importer, error) {
 	im := &Importer{d: d}
 	if !dry {
@@ -88,7 +88,7 @@ func (d *Dir) NewImporter(dry bool) (*Importer, error) {
 	return im, nil
 }
 
-// Close lets others import.
+// Close releases the lock, so that other processes can import.
 func (im *Importer) Close() error {
 	if im.lock == nil {
 		return nil

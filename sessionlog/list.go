@@ -17,7 +17,7 @@ import (
 	"crabmem/sessionlog/internal/line"
 )
 
-// Info is what a list says of a session.
+// Info describes a session.
 type Info struct {
 	ID   string
 	File string // its name in the folder
@@ -29,11 +29,11 @@ type Info struct {
 	Partial bool
 	// Damaged counts bad lines, and line 1 when it is no meta line.
 	Damaged  int
-	Torn     int64 // bytes behind the last \n that are no record
+	Torn     int64 // bytes of the torn tail
 	Size     int64 // bytes
 	Modified time.Time
-	// Err is why the file could not be read; nothing but its name is known
-	// then.
+	// Err is the error of reading the file. If it is set, only ID and File are
+	// valid.
 	Err error
 
 	created time.Time // parsed from Meta, for Compare; zero if it is not a time

@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Log is a session that is open for writing. One process has it at a time. It
-// is safe for concurrent use; writes are made one after the other.
+// Log is a session that is open for writing. One process holds it at a time. It
+// is safe for concurrent use.
 type Log struct {
 	dir *Dir
 	id  string
@@ -34,7 +34,7 @@ type Log struct {
 	buf        []byte
 }
 
-// ID returns the session's id, which never changes.
+// ID returns the session's ID, which never changes.
 func (l *Log) ID() string { return l.id }
 
 // Path returns the session's file. A title changes it.
@@ -44,20 +44,19 @@ func (l *Log) Path() string {
 	return l.dir.file(l.name)
 }
 
-// Meta returns what the session says of itself, with the newest title and run
-// time.
+// Meta returns the session's meta line with the newest title and run time.
 func (l *Log) Meta() Meta {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.meta
 }
 
-// Append writes messages, in one write; those that are injected are left out.
-// When it returns nil they are in the file, and on the disk if the policy says
-// so. A crash before leaves a prefix of them.
+// Append appends messages in one write. It omits injected messages. If Append
+// returns nil, the messages are in the file, and on disk if the [SyncPolicy]
+// requires it. A crash before that leaves a prefix of them.
 //
 // Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], [ErrStopped],
-// [ErrClosed], and those of opening again, see [Dir.Open].
+// [ErrClosed], and the errors of [Dir.Open].
 func (l *Log) Append(ms ...Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +84,7 @@ func (l *Log) Append(ms ...Message) error {
 	return l.write(l.buf, durable)
 }
 
-// Sync makes everything that was written durable.
+// Sync makes all writes durable.
 func (l *Log) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +97,9 @@ func (l *Log) Sync() error {
 	return l.verify()
 }
 
-// Compact writes a marker: from here on the summary stands for everything
-// before it. It is durable when Compact returns nil. Errors as of Append.
+// Compact appends a compaction marker. The session then resumes with the summary
+// in place of all earlier messages. If Compact returns nil, the marker is durable.
+// Errors are those of Append.
 func (l *Log) Compact(summary string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +118,8 @@ func (l *Log) Compact(summary string) error {
 	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
 }
 
-// AddUptime adds to the session's run time. It is not synced by itself. Errors
-// as of Append.
+// AddUptime adds to the session's run time. It does not sync. Errors are those
+// of Append.
 func (l *Log) AddUptime(secs uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +138,8 @@ func (l *Log) AddUptime(secs uint64) error {
 	return nil
 }
 
-// Context reads what the session resumes with, strictly: see [ReadContext].
+// Context returns the messages with which the session resumes, as
+// [Session.Context] does.
 func (l *Log) Context() (*Context, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +150,8 @@ func (l *Log) Context() (*Context, error) {
 	return c, inFile(err, l.dir.file(l.name))
 }
 
-// Close syncs what was written and gives the session up, when it was closed as
-// often as it was opened.
+// Close syncs the session and releases its lock after as many calls as there were
+// calls of [Dir.Open] and [Dir.Create].
 func (l *Log) Close() error {
 	d := l.dir
 	d.mu.Lock()

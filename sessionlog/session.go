@@ -13,8 +13,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Session is a session that is open for reading. It takes no lock and shows the
-// file as long as it was when it was opened.
+// Session is a session that is open for reading. It holds no lock and reads the
+// file up to its length at Read or Refresh.
 type Session struct {
 	ID   string
 	File string // its name in the folder
@@ -52,7 +52,7 @@ func (d *Dir) Read(id string) (*Session, error) {
 	return s, nil
 }
 
-// Refresh takes in what was written since.
+// Refresh extends the session to the current length of the file.
 func (s *Session) Refresh() error {
 	fi, err := s.file.Stat()
 	if err == nil {
@@ -64,8 +64,8 @@ func (s *Session) Refresh() error {
 // Close closes the file.
 func (s *Session) Close() error { return s.file.Close() }
 
-// Moved reports whether Path does not lead to the open file any more: it was
-// renamed, replaced or deleted.
+// Moved reports whether the file at Path was renamed, replaced, or deleted after
+// it was opened.
 func (s *Session) Moved() (bool, error) {
 	held, err := s.file.Stat()
 	if err != nil {
@@ -102,11 +102,11 @@ func (s *Session) context(lenient bool) (*Context, error) {
 	return c, inFile(err, s.Path)
 }
 
-// Lines yields the lines from an offset on, where one begins. Bad lines are
-// among them; the error is the system's, and ends it.
+// Lines yields the lines from an offset at which a line begins, including bad
+// lines. An error is the system's and ends the sequence.
 func (s *Session) Lines(from int64) iter.Seq2[Line, error] { return s.LinesFrom(from, 0) }
 
-// LinesFrom is Lines where it is known which number the first of them has.
+// LinesFrom is Lines if the number of the line at the offset is known.
 func (s *Session) LinesFrom(from, number int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		for l, err := range line.Numbered(s.file, from, number, s.Size, s.maxLine) {
@@ -120,8 +120,8 @@ func (s *Session) LinesFrom(from, number int64) iter.Seq2[Line, error] {
 	}
 }
 
-// LastMarker returns the offset of the last compact marker, false when there is
-// none. It is looked for from the end.
+// LastMarker returns the offset of the last compaction marker. ok is false if the
+// file has no marker. It searches from the end of the file.
 func (s *Session) LastMarker() (offset int64, ok bool, err error) {
 	var back line.BackScanner
 	var rec line.Record
@@ -134,8 +134,8 @@ func (s *Session) LastMarker() (offset int64, ok bool, err error) {
 	return 0, false, back.Err
 }
 
-// LastLines returns the offset at which the last n lines begin; one without its
-// \n at the end of the file is among them.
+// LastLines returns the offset at which the last n lines begin. It counts a last
+// line without \n.
 func (s *Session) LastLines(n int) (int64, error) {
 	end := s.Size
 	if n <= 0 {
@@ -163,8 +163,8 @@ func (s *Session) LastLines(n int) (int64, error) {
 	return 0, nil
 }
 
-// Compaction is a marker and what it stands for: the lines behind the marker
-// before it, or behind the meta line.
+// Compaction is a marker and the lines that its summary replaced: those after the
+// previous marker or after the meta line.
 type Compaction struct {
 	N       int   // from 1
 	Line    int64 // of the marker

@@ -11,8 +11,8 @@ import (
 	"crabmem/sessionlog/internal/line"
 )
 
-// SetTitle gives the session a title, durably, and renames its file after it.
-// The id stays. Errors as of Append.
+// SetTitle sets the title durably and renames the file to match. The ID does not
+// change. Errors are those of Append.
 func (l *Log) SetTitle(title string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ func (l *Log) usable() error {
 	return nil
 }
 
-// stoppedError returns the error of writes after a stop.
+// stoppedError returns the error of each write after a stop.
 func (l *Log) stoppedError() error { return fmt.Errorf("%w after an error: %w", ErrStopped, l.stopped) }
 
 // maxKept is how long a buffer may be that is kept for the next write.

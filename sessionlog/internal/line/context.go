@@ -24,7 +24,7 @@ type ReadOptions struct {
 	MaxLine int64 // bytes a line may have, 0 = 64 MiB
 }
 
-// Context is what a session resumes with.
+// Context is the input for resuming a session.
 type Context struct {
 	Meta Meta // with the newest title and run time
 	// Messages begins with the summary, as a user's message, when the session
@@ -37,7 +37,7 @@ type Context struct {
 	// of them at most; Damaged counts all.
 	Damage  []record.Damage
 	Damaged int
-	Torn    int64 // bytes behind the last \n that are no record
+	Torn    int64 // bytes of the torn tail
 
 	bare bool // the marker is the last line: its record was torn off
 }

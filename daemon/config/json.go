@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/url"
 	"reflect"
@@ -20,28 +21,65 @@ import (
 // TOML's dates.
 type tree = map[string]any
 
-// reference names the keys of the reference's DaemonConfig that are no tables,
-// by table; a * stands for any name. What a client leaves out of them is meant
-// to go back to its default.
-var reference = map[string][]string{
-	"provider.*": {"kind", "models", "base_url", "weight", "max_retries", "timeout", "api_version", "region",
-		"model_path", "n_gpu_layers", "n_ctx", "n_threads"},
-	"mcps.*":        {"name", "command", "args", "auto_restart", "url", "auth"},
-	"system.crab":   agentKeys,
-	"agents.*":      agentKeys,
-	"system.tasks":  {"max_concurrent", "viewable_window", "task_timeout"},
-	"system.memory": {"recall_limit", "soul_editable"},
-	"env":           {"*"},
-	"mcps.*.env":    {"*"},
-	"provider":      {"*"},
-	"mcps":          {"*"},
-	"agents":        {"*"},
+// A field describes a key of config.toml to [Get] and [Set].
+type field struct {
+	def    any           // shown if the file does not contain the key
+	show   func(any) any // masks or converts the value; nil if it is not valid
+	secret bool          // shown as ""
+	kept   bool          // stays as it is if a client omits it, as an unknown key does
 }
 
-var agentKeys = []string{"description", "model", "max_iterations", "thinking", "members", "skills", "mcps", "compact_threshold"}
+// fields lists the fields by table; * stands for any name. All but those that
+// are kept are keys of the reference's DaemonConfig: a client that omits one
+// resets it.
+var fields = map[string]map[string]field{
+	"":         {"provider": subtable, "mcps": subtable, "system": subtable, "agents": subtable, "env": subtable},
+	"system":   {"crab": subtable, "tasks": subtable, "memory": subtable},
+	"provider": {"*": {}},
+	"provider.*": {
+		"kind": {def: "openai_compat", show: shownKind}, "models": {def: []any{}}, "base_url": {show: shownURL}, "weight": {},
+		"max_retries": {def: int64(2)}, "timeout": {def: int64(30), show: shownSeconds}, "api_version": {}, "region": {},
+		"model_path": {}, "n_gpu_layers": {}, "n_ctx": {}, "n_threads": {},
+		"api_key": ownSecret, "access_key": ownSecret, "secret_key": ownSecret,
+	},
+	"mcps": {"*": {}},
+	"mcps.*": {
+		"name": {}, "command": {def: ""}, "args": {def: []any{}}, "auto_restart": {def: true}, "url": {show: shownURL}, "auth": {},
+		"env": {def: tree{}, kept: true},
+	},
+	"system.crab":    agentFields,
+	"agents":         {"*": {}},
+	"agents.*":       agentFields,
+	"system.tasks":   {"max_concurrent": {def: int64(4)}, "viewable_window": {def: int64(16)}, "task_timeout": {def: int64(300), show: shownSeconds}},
+	"system.memory":  {"recall_limit": {def: int64(5)}, "soul_editable": {def: true}},
+	"env":            {"*": {secret: true}},
+	"mcps.*.env":     {"*": {secret: true}},
+	"headers":        {"*": ownSecret},
+	"mcps.*.headers": {"*": ownSecret},
+	"?.env":          {"*": ownSecret},
+}
 
-// pattern is the path of a table with the names that users give as *, and "?"
-// for every table that is none of the reference's.
+var (
+	subtable    = field{def: tree{}, kept: true}
+	ownSecret   = field{secret: true, kept: true}
+	agentFields = map[string]field{
+		"description": {def: ""}, "model": {}, "max_iterations": {def: int64(16)}, "thinking": {def: false}, "members": {def: []any{}},
+		"skills": {def: []any{}}, "mcps": {def: []any{}}, "compact_threshold": {def: int64(100_000)},
+	}
+)
+
+// fieldOf returns a field; an unknown key is kept.
+func fieldOf(table, key string) field {
+	for _, name := range []string{key, "*"} {
+		if f, ok := fields[table][name]; ok {
+			return f
+		}
+	}
+	return field{kept: true}
+}
+
+// pattern returns the path of a table with each name that users choose as *. A
+// table without fields is "?".
 func pattern(table, key string) string {
 	switch table {
 	case "":
@@ -57,35 +95,20 @@ func pattern(table, key string) string {
 	return "?"
 }
 
-func isSecret(table, key string) bool {
-	switch table {
-	case "provider.*":
-		return key == "api_key" || key == "access_key" || key == "secret_key"
-	case "env", "headers", "mcps.*.env", "mcps.*.headers", "?.env":
-		return true
-	}
-	return false
-}
-
-// mayBeSecret reports what no key of ours holds: the file may be wrong, and
-// whoever asks for it gets it all the same.
+// mayBeSecret reports whether a value that need not be a secret is named or
+// begins like one. The file may be invalid.
 func mayBeSecret(table, key string, v any) bool {
-	if key != "command" && slices.Contains(reference[table], key) {
+	if f, ok := fields[table][key]; ok && !f.kept && key != "command" {
 		return false
 	}
 	switch v := v.(type) {
 	case string:
-		text := table == "agents.*" || table == "system.crab" // of people, about anything
+		text := table == "agents.*" || table == "system.crab" // prose may contain such words
 		return secretName().MatchString(key) && !strings.HasSuffix(key, "_file") || !text && secretValue().MatchString(v)
 	case []any:
 		return slices.ContainsFunc(v, func(e any) bool { return mayBeSecret(table, key, e) })
 	}
 	return false
-}
-
-func isReference(table, key string) bool {
-	keys := reference[table]
-	return slices.Contains(keys, key) || slices.Contains(keys, "*")
 }
 
 // Get returns config.toml as JSON of the reference's DaemonConfig, with its
@@ -145,64 +168,17 @@ func sub(t tree, key string) tree {
 	return s
 }
 
-// show is what a client may see of config.toml.
+// show returns config.toml as a client may see it.
 func (l *loader) show(stored tree, text []byte) tree {
 	t := shown("", stored).(tree)
-	table := func(in tree, key string) tree {
-		s, ok := in[key].(tree)
-		if !ok && in[key] == nil {
-			s = tree{}
-			in[key] = s
-		}
-		return s
-	}
-	def := func(in tree, key string, v any) {
-		if in != nil && in[key] == nil {
-			in[key] = v
+	for name, m := range sub(t, "mcps") {
+		if m, ok := m.(tree); ok && m["name"] == nil {
+			m["name"] = name
 		}
 	}
-	for _, p := range table(t, "provider") {
-		p, _ := p.(tree)
-		def(p, "kind", "openai_compat")
-		def(p, "models", []any{})
-		def(p, "max_retries", int64(2))
-		def(p, "timeout", int64(30))
+	if crab := sub(sub(t, "system"), "crab"); crab != nil && crab["model"] == nil {
+		crab["model"] = l.defaultModel(text)
 	}
-	for name, m := range table(t, "mcps") {
-		m, _ := m.(tree)
-		def(m, "name", name)
-		def(m, "command", "")
-		def(m, "args", []any{})
-		def(m, "env", tree{})
-		def(m, "auto_restart", true)
-	}
-	agent := func(a tree) {
-		def(a, "description", "")
-		def(a, "max_iterations", int64(16))
-		def(a, "thinking", false)
-		for _, k := range []string{"members", "skills", "mcps"} {
-			def(a, k, []any{})
-		}
-		def(a, "compact_threshold", int64(100_000))
-	}
-	system := table(t, "system")
-	if system != nil {
-		crab := table(system, "crab")
-		agent(crab)
-		def(crab, "model", l.defaultModel(text))
-		tasks := table(system, "tasks")
-		def(tasks, "max_concurrent", int64(4))
-		def(tasks, "viewable_window", int64(16))
-		def(tasks, "task_timeout", int64(300))
-		memory := table(system, "memory")
-		def(memory, "recall_limit", int64(5))
-		def(memory, "soul_editable", true)
-	}
-	for _, a := range table(t, "agents") {
-		a, _ := a.(tree)
-		agent(a)
-	}
-	table(t, "env")
 	return t
 }
 
@@ -229,29 +205,20 @@ func (l *loader) defaultModel(text []byte) string {
 	return activeModel(c.Providers)
 }
 
-// shown copies a value without its secrets. table is the pattern of the table
-// that v is or is in.
+// shown copies a value without its secrets and with the defaults of its fields.
+// table is the pattern of the table that v is, or that contains v.
 func shown(table string, v any) any {
 	switch v := v.(type) {
 	case tree:
 		t := make(tree, len(v))
-		for k, e := range v {
-			switch {
-			case isSecret(table, k):
-				t[k] = ""
-			case table == "provider.*" && k == "kind":
-				t[k] = shownKind(e)
-			case table == "provider.*" && k == "timeout", table == "system.tasks" && k == "task_timeout":
-				t[k] = shownSeconds(e)
-			case table == "provider.*" && k == "base_url", table == "mcps.*" && k == "url":
-				t[k] = shownURL(e)
-			case table == "mcps.*" && k == "args":
-				t[k] = shownArgs(e)
-			case mayBeSecret(table, k, e):
-				t[k] = ""
-			default:
-				t[k] = shown(pattern(table, k), e)
+		for k, f := range fields[table] {
+			if f.def != nil {
+				t[k] = f.def
 			}
+		}
+		maps.Copy(t, v)
+		for k, e := range t {
+			t[k] = shownField(table, k, e)
 		}
 		return t
 	case []any:
@@ -276,7 +243,23 @@ func shown(table string, v any) any {
 	return fmt.Sprint(v) // a date or time
 }
 
-// shownKind is the reference's spelling of a kind.
+func shownField(table, key string, v any) any {
+	f := fieldOf(table, key)
+	if f.secret || mayBeSecret(table, key, v) {
+		return ""
+	}
+	if table == "mcps.*" && key == "args" {
+		return shownArgs(v)
+	}
+	if f.show != nil {
+		if s := f.show(v); s != nil {
+			return s
+		}
+	}
+	return shown(pattern(table, key), v)
+}
+
+// shownKind returns the reference's spelling of a kind.
 func shownKind(v any) any {
 	switch v {
 	case "openai", "openai-compatible":
@@ -284,26 +267,23 @@ func shownKind(v any) any {
 	case "llama.cpp":
 		return "llama_cpp"
 	}
-	if _, ok := v.(string); ok {
-		return v
-	}
-	return shown("", v)
+	return nil
 }
 
-// shownSeconds is what the reference has for a duration.
+// shownSeconds returns a duration in whole seconds, rounded up.
 func shownSeconds(v any) any {
 	d, ok := asDuration(v)
 	if !ok {
-		return shown("", v)
+		return nil
 	}
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// shownURL hides the user and the query of an address, and all of what is none.
+// shownURL hides the user and the query of an address, and an invalid one.
 func shownURL(v any) any {
 	text, ok := v.(string)
 	if !ok {
-		return shown("", v)
+		return nil
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -379,36 +359,34 @@ func plain(v any, inList bool, depth int) (any, error) {
 	return v, nil
 }
 
-// merge makes of what is stored and of what a client sends what to store.
-// shown is what the client saw.
+// merge returns what to store: stored, changed by what a client sent. shown is
+// what the client saw.
 func merge(table string, stored, shown, sent tree) tree {
 	out := make(tree)
 	for k, v := range sent {
+		f := fieldOf(table, k)
 		old, had := stored[k]
+		t, isTable := v.(tree)
 		switch {
-		case v == nil: // goes
-		case reflect.DeepEqual(v, shown[k]), v == "" && isSecret(table, k):
+		case v == nil: // removed
+		case reflect.DeepEqual(v, shown[k]), v == "" && f.secret:
 			if had {
 				out[k] = old
-			} else if isSecret(table, k) && v == "" && table != "provider.*" {
+			} else if v == "" && f.secret && table != "provider.*" {
 				out[k] = "" // a new variable that is empty
 			}
 		case table == "mcps.*" && k == "args":
 			out[k] = mergeArgs(old, shown[k], v)
-		default:
-			t, ok := v.(tree)
-			if !ok {
-				out[k] = v
-				break
-			}
-			m := merge(pattern(table, k), sub(stored, k), sub(shown, k), t)
-			if had || len(m) > 0 || isReference(table, k) {
+		case isTable:
+			if m := merge(pattern(table, k), sub(stored, k), sub(shown, k), t); had || len(m) > 0 || !f.kept {
 				out[k] = m
 			}
+		default:
+			out[k] = v
 		}
 	}
 	for k, v := range stored {
-		if _, ok := sent[k]; !ok && !isReference(table, k) {
+		if _, ok := sent[k]; !ok && fieldOf(table, k).kept {
 			out[k] = v
 		}
 	}

@@ -428,6 +428,8 @@ func TestGetMisplaced(t *testing.T) {
 		"[[mcps]]\nname = 'a'\n[mcps.env]\nK = 'Plain1'\n",
 		"[mcp.a.env]\nK = 'Plain1'\n",
 		"[mcp.a]\nurl = 'https://me:Plain1@host/mcp'\n",
+		"[provider.a]\nkind = 'https://me:Plain1@host/v1'\n",
+		"[system.tasks]\ntask_timeout = 'https://me:Plain1@host/v1'\n",
 		"[tools.bash.env]\nK = 'Plain1'\n",
 		"[agents.a]\nenv = {K = 'Plain1'}\n",
 		"[headers]\nK = 'Plain1'\n",

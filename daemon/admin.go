@@ -54,10 +54,10 @@ func (d *Daemon) getConfig(r *request) error {
 
 // setConfig validates a configuration, writes it, and uses it. An invalid one
 // changes no file, so that the daemon can always start again.
-func (d *Daemon) setConfig(r *request, js string) error {
+func (d *Daemon) setConfig(r *request, m *pb.SetConfigMsg) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	change, err := config.Set(d.fs, d.home, []byte(js), d.opts.Getenv)
+	change, err := config.Set(d.fs, d.home, []byte(m.GetConfig()), d.opts.Getenv)
 	if err != nil {
 		return err
 	}

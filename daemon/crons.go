@@ -28,8 +28,8 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronInfo{CronInfo: d.cronInfo(c)}})
 }
 
-func (d *Daemon) deleteCron(r *request, id uint64) error {
-	err := d.crons.Delete(id)
+func (d *Daemon) deleteCron(r *request, m *pb.DeleteCronMsg) error {
+	err := d.crons.Delete(m.GetId())
 	if _, ok := errors.AsType[*cron.NotFoundError](err); ok {
 		return &failure{code: 404, kind: "not_found", text: err.Error(), remedy: "crabmem cron list"}
 	} else if err != nil {

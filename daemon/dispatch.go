@@ -6,9 +6,11 @@ import (
 
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// request is one that is being answered.
+// request is an active request of a client.
 type request struct {
 	ctx  context.Context
 	peer wire.Peer
@@ -23,7 +25,7 @@ func (r *request) fail(m *pb.ErrorMsg) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: m}})
 }
 
-// Handle answers a request. It is a [wire.Handler].
+// Handle sends the response to a request. It is a [wire.Handler].
 func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
 	r := &request{ctx: ctx, peer: p, send: func(m *pb.ServerMessage) error {
@@ -32,109 +34,97 @@ func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, s
 		return err
 	}}
 	if err := d.answer(r, m); err != nil && !gone {
-		// What it cannot be told, nobody is told.
-		_ = r.fail(message(err))
+		_ = r.fail(message(err)) // no other way to report it
 	}
 }
 
+// A handler answers one operation.
+type handler func(*Daemon, *request, *pb.ClientMessage) error
+
+// handlers are the operations by their names in crabtalk.proto.
+var handlers = map[protoreflect.Name]handler{
+	"send":             with((*pb.ClientMessage).GetSend, (*Daemon).send),
+	"stream":           with((*pb.ClientMessage).GetStream, (*Daemon).stream),
+	"ping":             without(pong),
+	"sessions":         without((*Daemon).listSessions),
+	"kill":             with((*pb.ClientMessage).GetKill, (*Daemon).kill),
+	"get_config":       without((*Daemon).getConfig),
+	"set_config":       with((*pb.ClientMessage).GetSetConfig, (*Daemon).setConfig),
+	"reload":           without((*Daemon).reloadConfig),
+	"subscribe_events": without((*Daemon).subscribe),
+	"reply_to_ask":     with((*pb.ClientMessage).GetReplyToAsk, (*Daemon).replyToAsk),
+	"get_stats":        without((*Daemon).stats),
+	"create_cron":      with((*pb.ClientMessage).GetCreateCron, (*Daemon).createCron),
+	"delete_cron":      with((*pb.ClientMessage).GetDeleteCron, (*Daemon).deleteCron),
+	"list_crons":       without((*Daemon).listCrons),
+	"compact":          with((*pb.ClientMessage).GetCompact, (*Daemon).compactOnce),
+
+	"hello":           without((*Daemon).hello),
+	"auth":            without(pong), // the server answers a required one
+	"cancel":          with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
+	"compact_session": with((*pb.ClientMessage).GetCompactSession, (*Daemon).compactSession),
+
+	"remember":     with((*pb.ClientMessage).GetRemember, (*Daemon).remember),
+	"recall":       with((*pb.ClientMessage).GetRecall, (*Daemon).recall),
+	"forget":       with((*pb.ClientMessage).GetForget, (*Daemon).forget),
+	"get_entry":    with((*pb.ClientMessage).GetGetEntry, (*Daemon).getEntry),
+	"list_entries": with((*pb.ClientMessage).GetListEntries, (*Daemon).listEntries),
+	"alias":        with((*pb.ClientMessage).GetAlias, (*Daemon).alias),
+	"apply":        with((*pb.ClientMessage).GetApply, (*Daemon).apply),
+	"dump":         with((*pb.ClientMessage).GetDump, (*Daemon).dump),
+	"load":         with((*pb.ClientMessage).GetLoad, (*Daemon).loadTree),
+	"checkpoint":   without((*Daemon).checkpoint),
+	"store_stats":  with((*pb.ClientMessage).GetStoreStats, (*Daemon).storeStats),
+
+	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),
+	"history":         with((*pb.ClientMessage).GetHistory, (*Daemon).history),
+	"search_sessions": with((*pb.ClientMessage).GetSearchSessions, (*Daemon).searchStored),
+	"set_title":       with((*pb.ClientMessage).GetSetTitle, (*Daemon).setTitle),
+	"delete_session":  with((*pb.ClientMessage).GetDeleteSession, (*Daemon).deleteStored),
+	"restore_session": with((*pb.ClientMessage).GetRestoreSession, (*Daemon).restoreStored),
+	"repair_session":  with((*pb.ClientMessage).GetRepairSession, (*Daemon).repairStored),
+
+	"list_models":  without((*Daemon).listModels),
+	"switch_model": with((*pb.ClientMessage).GetSwitchModel, (*Daemon).switchModel),
+	"add_models":   with((*pb.ClientMessage).GetAddModels, (*Daemon).addModels),
+	"remove_model": with((*pb.ClientMessage).GetRemoveModel, (*Daemon).removeModel),
+	"list_agents":  without((*Daemon).listAgents),
+}
+
+// with returns a handler that passes the operation's message to do.
+func with[M any](get func(*pb.ClientMessage) M, do func(*Daemon, *request, M) error) handler {
+	return func(d *Daemon, r *request, m *pb.ClientMessage) error { return do(d, r, get(m)) }
+}
+
+// without returns the handler of an operation that has no parameters.
+func without(do func(*Daemon, *request) error) handler {
+	return func(d *Daemon, r *request, _ *pb.ClientMessage) error { return do(d, r) }
+}
+
 func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
-	switch m := m.Msg.(type) {
-	case *pb.ClientMessage_Send:
-		return d.send(r, m.Send)
-	case *pb.ClientMessage_Stream:
-		return d.stream(r, m.Stream)
-	case *pb.ClientMessage_Ping:
-		return r.pong()
-	case *pb.ClientMessage_Sessions:
-		return d.listSessions(r)
-	case *pb.ClientMessage_Kill:
-		return d.kill(r, m.Kill.GetSession())
-	case *pb.ClientMessage_GetConfig:
-		return d.getConfig(r)
-	case *pb.ClientMessage_SetConfig:
-		return d.setConfig(r, m.SetConfig.GetConfig())
-	case *pb.ClientMessage_Reload:
-		if err := d.reload(); err != nil {
-			return err
+	msg := m.ProtoReflect()
+	if op := msg.WhichOneof(msg.Descriptor().Oneofs().ByName("msg")); op != nil {
+		if answer, ok := handlers[op.Name()]; ok {
+			return answer(d, r, m)
 		}
-		return r.pong()
-	case *pb.ClientMessage_SubscribeEvents:
-		return d.subscribe(r)
-	case *pb.ClientMessage_ReplyToAsk:
-		if err := d.loaded.Reply(r.ctx, m.ReplyToAsk.GetSession(), m.ReplyToAsk.GetContent()); err != nil {
-			return err
-		}
-		return r.pong()
-	case *pb.ClientMessage_GetStats:
-		return d.stats(r)
-	case *pb.ClientMessage_CreateCron:
-		return d.createCron(r, m.CreateCron)
-	case *pb.ClientMessage_DeleteCron:
-		return d.deleteCron(r, m.DeleteCron.GetId())
-	case *pb.ClientMessage_ListCrons:
-		return d.listCrons(r)
-	case *pb.ClientMessage_Compact:
-		return d.compactOnce(r, m.Compact)
-
-	case *pb.ClientMessage_Hello:
-		return d.hello(r)
-	case *pb.ClientMessage_Auth:
-		return r.pong() // one that was needed never gets here
-	case *pb.ClientMessage_Cancel:
-		return d.cancel(r, m.Cancel.GetSession())
-	case *pb.ClientMessage_CompactSession:
-		return d.compactSession(r, m.CompactSession)
-
-	case *pb.ClientMessage_Remember:
-		return d.remember(r, m.Remember)
-	case *pb.ClientMessage_Recall:
-		return d.recall(r, m.Recall)
-	case *pb.ClientMessage_Forget:
-		return d.forget(r, m.Forget)
-	case *pb.ClientMessage_GetEntry:
-		return d.getEntry(r, m.GetEntry)
-	case *pb.ClientMessage_ListEntries:
-		return d.listEntries(r, m.ListEntries)
-	case *pb.ClientMessage_Alias:
-		return d.alias(r, m.Alias)
-	case *pb.ClientMessage_Apply:
-		return d.apply(r, m.Apply)
-	case *pb.ClientMessage_Dump:
-		return d.dump(r, m.Dump)
-	case *pb.ClientMessage_Load:
-		return d.loadTree(r, m.Load)
-	case *pb.ClientMessage_Checkpoint:
-		return d.checkpoint(r)
-	case *pb.ClientMessage_StoreStats:
-		return d.storeStats(r, m.StoreStats)
-
-	case *pb.ClientMessage_ListSessions:
-		return d.listStored(r, m.ListSessions)
-	case *pb.ClientMessage_History:
-		return d.history(r, m.History)
-	case *pb.ClientMessage_SearchSessions:
-		return d.searchStored(r, m.SearchSessions)
-	case *pb.ClientMessage_SetTitle:
-		return d.setTitle(r, m.SetTitle)
-	case *pb.ClientMessage_DeleteSession:
-		return d.deleteStored(r, m.DeleteSession)
-	case *pb.ClientMessage_RestoreSession:
-		return d.restoreStored(r, m.RestoreSession)
-	case *pb.ClientMessage_RepairSession:
-		return d.repairStored(r, m.RepairSession)
-
-	case *pb.ClientMessage_ListModels:
-		return d.listModels(r)
-	case *pb.ClientMessage_SwitchModel:
-		return d.switchModel(r, m.SwitchModel.GetModel())
-	case *pb.ClientMessage_AddModels:
-		return d.addModels(r, m.AddModels)
-	case *pb.ClientMessage_RemoveModel:
-		return d.removeModel(r, m.RemoveModel.GetModel())
-	case *pb.ClientMessage_ListAgents:
-		return d.listAgents(r)
 	}
 	return invalid("this daemon does not know that operation: it is older than the client")
+}
+
+func pong(_ *Daemon, r *request) error { return r.pong() }
+
+func (d *Daemon) reloadConfig(r *request) error {
+	if err := d.reload(); err != nil {
+		return err
+	}
+	return r.pong()
+}
+
+func (d *Daemon) replyToAsk(r *request, m *pb.ReplyToAsk) error {
+	if err := d.loaded.Reply(r.ctx, m.GetSession(), m.GetContent()); err != nil {
+		return err
+	}
+	return r.pong()
 }
 
 func utoa(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -29,8 +29,8 @@ func (d *Daemon) listModels(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Models{Models: list}})
 }
 
-func (d *Daemon) switchModel(r *request, name string) error {
-	if err := d.setup().models.Switch(name); err != nil {
+func (d *Daemon) switchModel(r *request, m *pb.SwitchModelMsg) error {
+	if err := d.setup().models.Switch(m.GetModel()); err != nil {
 		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "crabmem models lists those there are"}
 	}
 	return d.listModels(r)
@@ -59,8 +59,8 @@ func (d *Daemon) addModels(r *request, m *pb.AddModelsMsg) error {
 	return d.listModels(r)
 }
 
-func (d *Daemon) removeModel(r *request, name string) error {
-	switch err := d.setup().models.Remove(name); {
+func (d *Daemon) removeModel(r *request, m *pb.RemoveModelMsg) error {
+	switch err := d.setup().models.Remove(m.GetModel()); {
 	case errors.Is(err, model.ErrUnknownModel):
 		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "crabmem models lists those there are"}
 	case err != nil:

@@ -121,7 +121,8 @@ func (d *Daemon) listSessions(r *request) error {
 const killWait = 10 * time.Second
 
 // kill ends a session and its run. The file stays.
-func (d *Daemon) kill(r *request, id uint64) error {
+func (d *Daemon) kill(r *request, m *pb.KillMsg) error {
+	id := m.GetSession()
 	l, err := d.loaded.Get(id)
 	if err != nil || !d.loaded.Kill(l) {
 		return refuse(404, "not_found", "session %d not found", id)
@@ -137,7 +138,8 @@ func (d *Daemon) kill(r *request, id uint64) error {
 }
 
 // cancel ends the run of a session.
-func (d *Daemon) cancel(r *request, id uint64) error {
+func (d *Daemon) cancel(r *request, m *pb.CancelMsg) error {
+	id := m.GetSession()
 	l, err := d.loaded.Get(id)
 	if err != nil {
 		return refuse(404, "not_found", "session %d not found", id)

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 )
 
-// maxBatch is how many bytes a file of changes may have: a store is in memory
-// as a whole, and its snapshot has 1 GiB at most.
+// maxBatch limits a file of changes, in bytes. A store is in memory, and its
+// snapshot has at most 1 GiB.
 const maxBatch = 2 << 30
 
 // operations are those of a request, its conditions first.

@@ -1,5 +1,5 @@
-// Package daemon runs agents for clients: sessions, memory, tools and models
-// behind a socket.
+// Package daemon runs agents for clients: it serves sessions, memory, tools, and
+// models on a socket.
 //
 // A [Daemon] has the home to itself: the store's lock and one of its own. The
 // operations are methods of it, one request each; [Daemon.Handle] picks the
@@ -84,8 +84,8 @@ type Daemon struct {
 	index    *search.Index // nil until something is searched
 }
 
-// setup is a configuration and what is made of it. A reload makes another;
-// runs that go on keep theirs.
+// setup is a configuration and the objects built from it. A reload builds
+// another setup; active runs keep the old one.
 type setup struct {
 	config *config.Config
 	models *model.Registry
@@ -127,11 +127,11 @@ func Open(o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// lookWait is longer than anybody has the lock of a home who only looks whether
-// somebody has it.
+// lookWait exceeds the time for which a process that only checks the lock of a
+// home holds it.
 const lookWait = 100 * time.Millisecond
 
-// openHome makes sure of the home, and that nobody else serves it.
+// openHome creates the home if it is missing and takes its daemon lock.
 func (d *Daemon) openHome() error {
 	home, err := filepath.Abs(d.opts.Home)
 	if err != nil {
@@ -262,8 +262,8 @@ func (d *Daemon) buildAgents(s *setup) {
 	}
 }
 
-// refresh tells the agents what servers there are now. Runs that go on have
-// been told.
+// refresh rebuilds the agents with the connected servers. Active runs keep their
+// agents.
 func (d *Daemon) refresh() {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -311,7 +311,7 @@ func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
 	return list
 }
 
-// resources is what an agent is told of what there is beside the tools.
+// resources returns the part of an agent's prompt that lists skills and servers.
 func (d *Daemon) resources(scope tool.Scope) string {
 	parts := slices.DeleteFunc([]string{d.mcp.Resources(scope), d.skills.Resources(scope)}, func(text string) bool { return text == "" })
 	if len(parts) == 0 {
@@ -359,8 +359,8 @@ func (d *Daemon) hidden(c *config.Config) []string {
 	return list
 }
 
-// reload reads the configuration again. Sessions, subscribers, questions that
-// wait and runs that go on stay.
+// reload reads the configuration again. It keeps sessions, subscribers, pending
+// questions, and active runs.
 func (d *Daemon) reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -399,8 +399,8 @@ func (d *Daemon) stop(ctx context.Context) {
 
 var errStopping = errors.New("the daemon is stopping")
 
-// Close ends runs, and closes the sessions and the store. Nobody may use the
-// daemon any more.
+// Close cancels runs and closes the sessions and the store. The daemon must not
+// be used afterwards.
 func (d *Daemon) Close() error {
 	var errs []error
 	d.stop(context.Background())

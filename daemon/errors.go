@@ -15,7 +15,7 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// failure is an error as a client is told of it. Codes are those of HTTP (RFC
+// failure is an error as sent to a client. Codes are those of HTTP (RFC
 // 0018). Operations of the RFC keep the reference's codes, also 500 for a missing
 // session, because existing clients compare them.
 type failure struct {

@@ -24,7 +24,7 @@ const maxLost = 4096
 // long as an answer.
 const maxQueued = 4 << 20
 
-// hub shows what happens in all sessions to whoever subscribed.
+// hub sends the events of all sessions to the subscribers.
 type hub struct {
 	count atomic.Int32 // of subscribers; events are not even made for none
 
@@ -32,8 +32,8 @@ type hub struct {
 	subs map[*subscriber]struct{}
 }
 
-// subscriber has a queue of a fixed length. What does not fit is counted, and
-// told when there is room again.
+// subscriber has a queue of a fixed length. The hub counts events that do not
+// fit and reports the count when the queue has room again.
 type subscriber struct {
 	queue chan *pb.AgentEventMsg
 	bytes atomic.Int64 // in the queue
@@ -194,8 +194,8 @@ func questions(qs []agent.Question) []*pb.AskQuestion {
 	return list
 }
 
-// subscribe shows all events until the client goes away. One that reads too
-// slowly is told how many it missed, and dropped when they are too many.
+// subscribe sends all events until the client disconnects. It reports the number
+// of events that a slow client missed, and ends the request if there are too many.
 func (d *Daemon) subscribe(r *request) error {
 	limits := d.setup().config.Limits
 	s, err := d.events.add(limits.SendQueue, limits.Subscribers)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// cronFailures in a row stop an entry, until it is made anew or the
-	// configuration is read again.
+	// cronFailures in a row stop an entry until the entry is recreated or the
+	// configuration is reloaded.
 	cronFailures = 3
 	// cronLate is how late an entry may run. Later, as after the machine slept,
 	// the run counts as missed: it is not made up for.
@@ -40,7 +40,7 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	entries map[uint64]*schedule
-	warned  []cron.Warning // as they were told last
+	warned  []cron.Warning // as logged last
 	runs    sync.WaitGroup
 }
 
@@ -181,12 +181,12 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 		log := s.d.log.With("cron", id, "skill", e.cron.Skill, "due", due.Format(time.RFC3339))
 		switch {
 		case now.Sub(due) > cronLate:
-			log.Warn("a cron was missed, and is not made up for", "late", now.Sub(due).Round(time.Second).String())
+			log.Warn("skip missed cron", "late", now.Sub(due).Round(time.Second).String())
 			continue
 		case e.cron.Quiet(due):
 			continue // RFC 0080: silently
 		case e.running:
-			log.Warn("a cron is left out: its last run goes on")
+			log.Warn("skip cron: its last run is still active")
 			continue
 		case e.failures >= cronFailures:
 			continue
@@ -241,7 +241,7 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {
 	if c.SessionFile == "" {
 		// It was written by another program, in whose run the number meant one.
-		return nil, fmt.Errorf("it names no session's file: create it anew, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
+		return nil, fmt.Errorf("entry has no session file: recreate the entry or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
 	}
 	l, err := d.loaded.Open(ctx, c.SessionFile, "")
 	if err != nil {

@@ -177,11 +177,11 @@ func (q *quotation) entry(e *crmem.Entry, part, text string) {
 	}
 }
 
-// oneLine is a name as it stands in a line.
+// oneLine joins the words of a text with single spaces.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// searchTool sees only sessions of the agent that calls it; one that somebody
-// elsewhere began sees only those of the same person.
+// searchTool searches only sessions of the calling agent. In a session that a
+// remote user started, it searches only sessions of that user.
 func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (string, error) {
 	x, err := d.sessionIndex()
 	if err != nil {

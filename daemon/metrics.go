@@ -14,8 +14,9 @@ import (
 	"crabmem/daemon/wire"
 )
 
-// metrics counts what runs do, for Prometheus. The library for that would add
-// 2.9 MB to the program and nine modules, for a text of forty lines.
+// metrics counts events of runs for Prometheus. The Prometheus library would add
+// 2.9 MB and nine modules to the program for a text of forty lines; expvar writes
+// JSON and has no labels or histograms.
 type metrics struct {
 	mu         sync.Mutex
 	runs       counter // agent, outcome
@@ -26,14 +27,14 @@ type metrics struct {
 	tookSum    time.Duration
 }
 
-// tookBounds are the seconds by which runs are sorted; the last sort is longer.
+// tookBounds are the seconds by which runs are counted; longer runs count in the last bucket.
 var tookBounds = [...]float64{0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// A counter is a number for each set of values of its labels.
+// A counter maps values of two labels to a count.
 type counter map[[2]string]uint64
 
-// maxSeries bounds a counter, and maxLabel a label of it in bytes: names of tools
-// are what a model says.
+// maxSeries limits the entries of a counter, and maxLabel the bytes of a label:
+// models choose the names of tools.
 const (
 	maxSeries = 500
 	maxLabel  = 128
@@ -51,7 +52,7 @@ func (c *counter) add(a, b string, n uint64) {
 		if len(*c) >= maxSeries {
 			a = "other"
 		}
-		key[0] = strings.Clone(a) // it may be a piece of something long
+		key[0] = strings.Clone(a) // a may be a slice of a long string
 	}
 	(*c)[key] += n
 }
@@ -81,7 +82,7 @@ func (m *metrics) event(t *agent.Turn, e agent.Event) {
 	}
 }
 
-// ran takes note of how long a run took.
+// ran counts a run by its duration.
 func (m *metrics) ran(took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,8 +98,8 @@ func (x *exposition) head(name, kind, help string) {
 	x.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
 
-// sample writes a line; labels are names and values in turn, and one with an
-// empty name is left out.
+// sample writes a line. labels alternates names and values; sample omits a label
+// with an empty name.
 func (x *exposition) sample(name string, value float64, labels ...string) {
 	x.WriteString(name)
 	sep := "{"
@@ -139,7 +140,7 @@ func (x *exposition) counters(name, help, a, b string, c counter) {
 	}
 }
 
-// write writes what was counted.
+// write writes the counters.
 func (m *metrics) write(x *exposition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,7 +160,7 @@ func (m *metrics) write(x *exposition) {
 	x.counters("crabmem_scope_violations_total", "Calls outside the scope of their agent.", "kind", "", m.violations)
 }
 
-// metricsText is everything that is told, now.
+// metricsText returns the current values of all metrics.
 func (d *Daemon) metricsText(server *wire.Server) []byte {
 	var x exposition
 	d.metrics.write(&x)
@@ -190,8 +191,8 @@ func (d *Daemon) metricsText(server *wire.Server) []byte {
 	return x.Bytes()
 }
 
-// runtime writes what is to be known of Go's runtime, by the names that the
-// library of Prometheus has for it.
+// runtime writes figures of Go's runtime under the names that the Prometheus
+// library uses.
 func (x *exposition) runtime() {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// What a scraper may take of the daemon.
+// Limits of the metrics server.
 const (
 	metricsConns = 16
 	metricsTime  = 10 * time.Second
 )
 
-// serveMetrics answers at /metrics on a loopback address, until ctx ends.
+// serveMetrics serves /metrics on a loopback address until ctx ends.
 func (d *Daemon) serveMetrics(ctx context.Context, l net.Listener, server *wire.Server) error {
 	s := &http.Server{
 		Handler: d.metricsHandler(server), ReadHeaderTimeout: metricsTime, ReadTimeout: metricsTime, WriteTimeout: metricsTime, IdleTimeout: time.Minute,
@@ -34,8 +34,8 @@ func (d *Daemon) serveMetrics(ctx context.Context, l net.Listener, server *wire.
 	return nil
 }
 
-// metricsHandler answers programs of this machine, and no web page that comes
-// by a name of its own.
+// metricsHandler serves programs on this machine. It refuses web pages, also those
+// that resolve their own host name to a loopback address.
 func (d *Daemon) metricsHandler(server *wire.Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (d *Daemon) metricsHandler(server *wire.Server) http.Handler {
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Write(d.metricsText(server)) //nolint:errcheck // who asked has gone
+		w.Write(d.metricsText(server)) //nolint:errcheck // the client disconnected
 	})
 	return mux
 }

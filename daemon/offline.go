@@ -83,7 +83,7 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 				oneLine(snippet.Cut(h.Entry.Content, analysis.Standard, r.Explanations[i].Weights(), offlineSnippet)))
 		}
 	}
-	for _, m := range said(q.Messages[:at], question) {
+	for _, m := range relevantMessages(q.Messages[:at], question) {
 		fmt.Fprintf(&b, "- earlier here, %s: %s\n", m.Role, oneLine(snippet.Beginning(m.Content, offlineSnippet)))
 	}
 	if b.Len() == 0 {
@@ -94,9 +94,9 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 
 var errNoQuestion = fmt.Errorf("no message to answer")
 
-// said returns the messages of a conversation that are most about a question,
-// at most two.
-func said(ms []sessionlog.Message, question string) []sessionlog.Message {
+// relevantMessages returns up to two messages of a session that best match a
+// question.
+func relevantMessages(ms []sessionlog.Message, question string) []sessionlog.Message {
 	x := bm25.New(analysis.Standard)
 	for i, m := range ms {
 		if (m.Role == record.RoleUser || m.Role == record.RoleAssistant) && !m.Injected && !strings.HasPrefix(m.Content, "No model is in use") {
@@ -110,8 +110,8 @@ func said(ms []sessionlog.Message, question string) []sessionlog.Message {
 	return found
 }
 
-// summary shortens a conversation: what the user said, and how each answer
-// begins.
+// summary shortens a session to the user's messages and the beginning of each
+// answer.
 func (o *offline) summary(ms []sessionlog.Message) string {
 	var b strings.Builder
 	b.WriteString("Shortened without a model:\n")

@@ -27,7 +27,7 @@ func (r *request) report(v any, warnings []string) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Report{Report: &pb.Report{Json: b, Warnings: warnings}}})
 }
 
-// progressEvery is how often a client is told how far something is.
+// progressEvery is the time between two progress reports to a client.
 const progressEvery = 100 * time.Millisecond
 
 // progress returns a function that tells the client how far something is, if it

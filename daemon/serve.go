@@ -16,9 +16,9 @@ import (
 	"io"
 )
 
-// Serve answers clients until ctx ends: on the sockets of the home, and over
-// TCP where the configuration says so. Then it takes no new requests, lets runs
-// go on for [limits] drain, ends those that still do, and returns.
+// Serve serves clients until ctx ends: on the sockets of the home, and over TCP
+// if the configuration enables it. Then it rejects new requests, waits up to
+// [limits] drain for active runs, cancels the others, and returns.
 func (d *Daemon) Serve(ctx context.Context) error {
 	c := d.setup().config
 	var metrics net.Listener
@@ -141,14 +141,14 @@ func (d *Daemon) listenTCP(address string) (net.Listener, error) {
 	}); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	d.log.Warn("TCP is on: every process of this user may use the daemon, and everybody who has the token", "address", l.Addr().String())
+	d.log.Warn("TCP is enabled: the daemon accepts every process of this user and every holder of the token", "address", l.Addr().String())
 	return l, nil
 }
 
 func (d *Daemon) oldSocket() string { return filepath.Join(d.home, "run", "crabtalk.sock") }
 func (d *Daemon) portFile() string  { return filepath.Join(d.home, "run", "crabtalk.port") }
 
-// unlisten removes what told clients where to go.
+// unlisten removes the files that contain the addresses of the daemon.
 func (d *Daemon) unlisten() error {
 	var errs []error
 	for _, name := range []string{d.portFile(), d.oldSocket(), Socket(d.home)} {

@@ -45,7 +45,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 	default:
 		return invalid("mode %d: want 0 (guard), 1 (merge) or 2 (replace)", m.GetMode())
 	}
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	o.Confirm = func(report tree.LoadReport) error {
 		if r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
@@ -53,10 +53,10 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		if !m.GetProgress() {
 			return nil
 		}
-		// More than was told, when the store has changed meanwhile.
-		more := slices.DeleteFunc(slices.Clone(report.Removed), func(name string) bool { return told[name] })
+		// The list grows if the store changes concurrently.
+		more := slices.DeleteFunc(slices.Clone(report.Removed), func(name string) bool { return reported[name] })
 		for _, name := range more {
-			told[name] = true
+			reported[name] = true
 		}
 		return r.lines("removes", more)
 	}

@@ -118,7 +118,7 @@ func (e *longPathError) Error() string {
 
 func (e *longPathError) Is(target error) bool { return target == syscall.ENAMETOOLONG }
 
-// probe reports whether somebody listens on a socket, as far as can be known.
+// probe returns an error if it detects that no process listens on a socket.
 func probe(path string) error {
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {

@@ -11,9 +11,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// ListenUnix listens on a socket. Its directory, which is made when it is
-// missing, must be the user's alone. A socket that nobody listens on is replaced: the caller holds
-// the lock that keeps a second daemon out.
+// ListenUnix listens on a socket. It creates a missing directory; only the user
+// may have access to the directory. ListenUnix replaces a socket without a
+// listener: the caller holds the lock that excludes a second daemon.
 func ListenUnix(fsys vfs.FS, path string) (net.Listener, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func ListenUnix(fsys vfs.FS, path string) (net.Listener, error) {
 	case err != nil:
 		return nil, err
 	case fi.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("%s is not a socket: move it away, or use another home", path)
+		return nil, fmt.Errorf("listen on %s: not a socket: move the file or set --home", path)
 	default:
 		if err := probe(path); err == nil {
 			return nil, fmt.Errorf("%s: another daemon listens there: %w", path, ErrInUse)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// What the system says when nobody listens, and when somebody does.
+// Errors of the system for an address without a listener and with one.
 const (
 	errRefused = syscall.ECONNREFUSED
 	errInUse   = syscall.EADDRINUSE

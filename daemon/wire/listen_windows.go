@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// What the system says when nobody listens, and when somebody does.
+// Errors of the system for an address without a listener and with one.
 const (
 	errRefused = syscall.Errno(10061) // WSAECONNREFUSED
 	errInUse   = syscall.Errno(10048) // WSAEADDRINUSE

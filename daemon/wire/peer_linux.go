@@ -53,8 +53,8 @@ func loopbackUID(local, remote netip.AddrPort) int {
 	return -1
 }
 
-// findUID reads a table of sockets. Only of one that is established the owner
-// is true: the system says 0 of those that nobody has open any more.
+// findUID reads a table of sockets. The owner is valid only for an
+// established socket: the system reports 0 for sockets that are closed.
 func findUID(table io.Reader, from, to string) int {
 	const established = "01"
 	want := []byte(from + " " + to + " " + established + " ")

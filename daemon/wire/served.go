@@ -19,8 +19,8 @@ const (
 	maxFailures = 3 // to authenticate
 )
 
-// The states of a connection. Only an idle one leaves its state by the hand of
-// somebody else.
+// The states of a connection. Other goroutines change only the state of an idle
+// one.
 const (
 	idle    = iota
 	busy    // with a request
@@ -87,7 +87,7 @@ func (c *served) giveUp(state uint32) bool {
 // request that it has sent already.
 const lastLook = time.Millisecond
 
-// waiting reports whether a whole small request has come that nobody read yet.
+// waiting reports whether the buffer contains a complete unread small request.
 func (c *served) waiting() bool {
 	if c.r < c.w || !c.trusted || c.c.SetReadDeadline(time.Now().Add(lastLook)) != nil || c.fill() != nil {
 		return false
@@ -95,9 +95,9 @@ func (c *served) waiting() bool {
 	return int64(c.w) >= header+int64(binary.BigEndian.Uint32(c.in)) // the buffer was empty, so r is 0
 }
 
-// next reads the next request. One that has come is answered also when the
-// connection has to make room: else nobody would be answered while somebody
-// dials without end.
+// next reads the next request. It also accepts a received request if the
+// connection is evicted: otherwise a peer that dials without end could block all
+// requests.
 func (c *served) next(m *pb.ClientMessage) error {
 	if c.state.Load() != evicted {
 		if err := c.Read(m); err == nil || c.state.Load() != evicted {
@@ -276,8 +276,8 @@ func (c *served) work(m *pb.ClientMessage) {
 	}
 }
 
-// watchPeer ends the request when the peer hangs up. What comes meanwhile is the
-// next request, and is kept; when there is no more room for it, nobody watches.
+// watchPeer cancels the request when the peer disconnects. It buffers data that it
+// receives, which is the next request, and stops when the buffer is full.
 func (c *served) watchPeer() {
 	defer func() { c.watchEnd <- struct{}{} }()
 	if c.r > 0 {

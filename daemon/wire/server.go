@@ -41,7 +41,7 @@ type Peer struct {
 type Server struct {
 	Handler Handler
 	Limits  Limits
-	Token   string // empty: nobody can authenticate by one
+	Token   string // if empty, no token authenticates
 	// Trust says whether a peer of the same user may do without the token. nil:
 	// every one may.
 	Trust func(Peer) bool

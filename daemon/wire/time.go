@@ -24,7 +24,7 @@ func (c *served) timeProgress() error {
 	return c.setRead(time.Now().Add(c.s.limits.Progress))
 }
 
-// untime takes the bound away: an idle connection may wait for ever.
+// untime removes the deadline: an idle connection has no time limit.
 func (c *served) untime() error {
 	if c == nil || !c.timed {
 		return nil
@@ -48,11 +48,11 @@ func (c *served) setRead(t time.Time) error {
 	return nil
 }
 
-// patient reports whether a write that failed is to be gone on with. There is
+// patient reports whether to continue a write that failed. There is
 // always a deadline for writes, and to look at the clock for each would cost as
 // much as a part of it: the deadline may have been set long before the write.
 // Only the second one that passes without progress has been waited for. So it
-// is between a half of Limits.Progress and the whole.
+// is between a half of Limits.Progress and all of it.
 func (c *served) patient(n int, err error) bool {
 	if c == nil || !timedOut(err) {
 		return false

@@ -44,7 +44,7 @@ func (s *Server) watchAll() {
 			nothing = 0
 		} else if nothing++; nothing >= restAfter {
 			s.watch.resting.Store(true)
-			// Whoever began before this was seen did not see it.
+			// A request that began before the store did not see it.
 			if s.watchLong(seen) && s.watch.resting.CompareAndSwap(true, false) {
 				nothing = 0
 			} else {

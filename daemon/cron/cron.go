@@ -1,11 +1,10 @@
 // Package cron keeps the table of what runs at which times: crons.toml in the
-// home, one [[cron]] for each entry. It says when an entry is due next; firing
-// is somebody else's.
+// home, one [[cron]] for each entry. It returns when an entry is due next;
+// package daemon runs the entries.
 //
-// The file is the reference's, with keys of ours beside its own. An entry that
-// cannot be used is skipped with a warning that names its line, and stays in
-// the file as it is, with every comment, until somebody mends or removes it by
-// hand.
+// The file has the reference's format and additional keys. A Table skips an
+// invalid entry with a warning that contains its line. The entry stays in the file
+// unchanged, with every comment, until a user edits it.
 package cron
 
 import (
@@ -64,8 +63,8 @@ type NotFoundError struct{ ID uint64 }
 func (e *NotFoundError) Error() string { return fmt.Sprintf("cron %d not found", e.ID) }
 
 // Table is the entries of one file. Its methods may be called at the same time.
-// A change that somebody makes to the file by hand is seen by the next Create,
-// Delete or Bind, or by Reload; it is never overwritten.
+// Create, Delete, Bind, and Reload read changes that a user made to the file and
+// never overwrite them.
 type Table struct {
 	fsys vfs.FS
 	path string

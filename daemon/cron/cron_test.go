@@ -207,12 +207,12 @@ func TestWarnings(t *testing.T) {
 		{"timezone", entry("timezone = '../../etc/passwd'\n"), "6: invalid timezone '../../etc/passwd': it must be one like Europe/Berlin; the entry is not used", ""},
 		{"session file", entry("session_file = '../x'\n"), "6: invalid session_file '../x': it must be the name of a session; the entry is not used", ""},
 		{"args", entry("args = '" + strings.Repeat("x", 16385) + "'\n"), "6: args has 16385 bytes, and may have 16384; the entry is not used", ""},
-		{"head", "a = 1\n" + entry(""), "1: what stands before the first [[cron]] is not used", "1"},
-		{"broken head", "\na =\n" + entry(""), "2: unexpected character U+000A at start of value; what stands before the first [[cron]] is not used", "1"},
-		{"list", "cron = [{id = 1}]\n", "1: what stands before the first [[cron]] is not used", ""},
+		{"head", "a = 1\n" + entry(""), "1: text before the first [[cron]] is ignored", "1"},
+		{"broken head", "\na =\n" + entry(""), "2: unexpected character U+000A at start of value; text before the first [[cron]] is ignored", "1"},
+		{"list", "cron = [{id = 1}]\n", "1: text before the first [[cron]] is ignored", ""},
 		{"another table", entry("[more]\n"), "6: unknown key 'more'; the entry is not used", ""},
 		{"a long entry", entry(strings.Repeat("# x\n", 40000)+"\n") + entry(""), "1: it has 160064 bytes, and may have 131072; the entry is not used", "1"},
-		{"a long head", strings.Repeat("# x\n", 40000) + "x = 1\n" + entry(""), "1: what stands before the first [[cron]] is not used", "1"},
+		{"a long head", strings.Repeat("# x\n", 40000) + "x = 1\n" + entry(""), "1: text before the first [[cron]] is ignored", "1"},
 		{"not UTF-8", entry("args = '\xff'\n") + entry(""), "6: invalid UTF-8 character in literal string; the entry is not used", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

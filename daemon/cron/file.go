@@ -12,8 +12,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// parsed is a file as text: what stands before the first entry, and each entry
-// up to the next. What is not changed is written back byte for byte.
+// parsed is a file as text: the text before the first entry, and each entry up to
+// the next. Unchanged text is written back byte for byte.
 type parsed struct {
 	head     string
 	entries  []entry
@@ -58,13 +58,13 @@ func parse(path, text string) parsed {
 	var other map[string]any
 	if len(p.head) > maxEntry {
 		if strings.Trim(comments().ReplaceAllString(p.head, ""), " \t\r\n") != "" {
-			warn(1, "what stands before the first [[cron]] is not used")
+			warn(1, "text before the first [[cron]] is ignored")
 		}
 	} else if err := toml.Unmarshal([]byte(p.head), &other); err != nil {
 		line, message := position(err)
-		warn(line, "%s; what stands before the first [[cron]] is not used", message)
+		warn(line, "%s; text before the first [[cron]] is ignored", message)
 	} else if len(other) > 0 {
-		warn(1, "what stands before the first [[cron]] is not used")
+		warn(1, "text before the first [[cron]] is ignored")
 	}
 	seen := make(map[uint64]int)
 	used := 0
@@ -180,7 +180,7 @@ func position(err error) (int, string) {
 // first is the line that the text begins with.
 func (e *entry) first() int { return e.line - strings.Count(e.above(), "\n") }
 
-// above is what stands over the [[cron]]: blank lines and a comment.
+// above returns the blank lines and the comment before the [[cron]].
 func (e *entry) above() string {
 	at := 0
 	for l := range strings.Lines(e.text) {
@@ -192,7 +192,7 @@ func (e *entry) above() string {
 	return e.text[:at]
 }
 
-// below is what stands under the last key: blank lines and comments.
+// below returns the blank lines and comments after the last key.
 func (e *entry) below() string {
 	at, from := 0, 0
 	for l := range strings.Lines(e.text) {

@@ -158,7 +158,7 @@ func Next(schedule string, after time.Time, loc *time.Location) (time.Time, erro
 			if !hourly && !start.IsZero() {
 				_, before := start.Add(-1).Zone()
 				if due.Sub(start) < time.Duration(before-offset)*time.Second {
-					from, including = due, false // the clock has said so once
+					from, including = due, false // the clock showed this time before
 					continue
 				}
 			}

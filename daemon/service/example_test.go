@@ -38,7 +38,7 @@ func Example() {
 	//   run     serve in the foreground, until a signal (the default)
 	//   start   install it as a service of this user, and launch it
 	//   stop    end it, and uninstall it
-	//   logs    show the end of its log; logs -f goes on
+	//   logs    show the end of its log; logs -f follows it
 	//   print   show what start would install
 	// service ai.crabtalk.shout
 }

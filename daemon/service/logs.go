@@ -50,7 +50,7 @@ func (s *Service) Logs(ctx context.Context, w io.Writer, lines int, follow bool)
 
 // readFrom returns what a file has from an offset on, at most maxTail bytes of
 // its end, and where that is. -1 is as early as may be; a file that is shorter
-// than it was has been begun anew.
+// than before was recreated.
 func (s *Service) readFrom(name string, at int64) ([]byte, int64, error) {
 	f, err := s.fs().Open(name)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s *Service) Installed() (file string, ok bool, err error) {
 	return file, err == nil, err
 }
 
-// Launch has the system run a service that is installed. One that runs goes on.
+// Launch starts an installed service. It does not restart a running one.
 func (s *Service) Launch(ctx context.Context) error { return s.tell(ctx, true) }
 
 // End has the system end a service, which stays installed.

@@ -22,7 +22,7 @@ import (
 const Endpoint = "/mcp"
 
 const (
-	drain     = 5 * time.Second  // that calls may go on when the component ends
+	drain     = 5 * time.Second  // for active calls when the component ends
 	headerMax = 64 << 10         // bytes
 	headerFor = 10 * time.Second // that a client may take to send them
 )
@@ -111,7 +111,7 @@ func (s *Service) withdraw(file, port string) error {
 	return s.fs().Remove(file)
 }
 
-// untilEnd ends streams of events, which would go on for ever, when ctx ends.
+// untilEnd ends streams of events, which have no other end, when ctx ends.
 func untilEnd(ctx context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -167,7 +167,7 @@ const usage = `usage: %[1]s [COMMAND]
   run     serve in the foreground, until a signal (the default)
   start   install it as a service of this user, and launch it
   stop    end it, and uninstall it
-  logs    show the end of its log; logs -f goes on
+  logs    show the end of its log; logs -f follows it
   print   show what start would install
 `
 

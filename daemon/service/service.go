@@ -1,4 +1,4 @@
-// Package service is for programs that run beside the daemon: components (RFC
+// Package service is for programs that run next to the daemon: components (RFC
 // 0043), which give agents tools, and everything else that the system should
 // start with its user's session.
 //
@@ -108,7 +108,7 @@ func (s *Service) check() error {
 	}
 	for _, text := range append([]string{s.Description, s.Program, s.Home}, s.Args...) {
 		if strings.ContainsFunc(text, unicode.IsControl) {
-			return fmt.Errorf("%q: what a service is told may have no control characters, such as line ends", text)
+			return fmt.Errorf("%q: arguments of a service must not contain control characters such as line ends", text)
 		}
 	}
 	return nil
@@ -359,8 +359,8 @@ func (s *Service) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// command is one that the system is told. One that may fail says what is so
-// already.
+// command is a command of the service manager. One that may fail contains the
+// condition that already holds.
 type command struct {
 	args    []string
 	mayFail bool

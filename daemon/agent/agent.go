@@ -31,7 +31,7 @@ var compactPrompt string
 // Agent is who answers: a prompt, a model, and what it may do.
 type Agent struct {
 	Name, Description string
-	Prompt            string // what it is told to be
+	Prompt            string // the system prompt
 	Model             string // "" is the active one
 	Thinking          bool
 
@@ -43,7 +43,7 @@ type Agent struct {
 	Scope tool.Scope
 	// Memory tells it how to use the memory tools.
 	Memory bool
-	// Resources is what it is told of skills and servers, a <resources> block.
+	// Resources is the <resources> block of the prompt: skills and servers.
 	Resources string
 
 	// CompactThreshold is how full the context may be, in tokens, before it is
@@ -109,7 +109,7 @@ type Session struct {
 	Unarchived []Summary
 }
 
-// Summary is a compaction: what stands for the conversation before it.
+// Summary is a compaction: it replaces the messages before it.
 type Summary struct {
 	Number int // from 1
 	Text   string

@@ -27,11 +27,11 @@ type CompactOptions struct {
 	Tokens int    // about how long it may be
 }
 
-// ErrNothing is returned for a session in which nothing was said.
+// ErrNothing is returned for a session without messages.
 var ErrNothing = errors.New("nothing to compact")
 
-// Summarize has the model write what stands for the session. Nothing is
-// changed (RFC 0078).
+// Summarize returns the model's summary of the session. It does not change the
+// session (RFC 0078).
 func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactOptions) (string, error) {
 	if len(s.Messages) == 0 {
 		return "", ErrNothing
@@ -91,9 +91,9 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 	end := sessionlog.Message{Role: record.RoleUser, Content: "Write the summary now."}
 	room -= Size(ms) + Size([]sessionlog.Message{end})
 	ms = append(append(ms, shortened(s.Messages, room)...), end)
-	// All of it is written before the first byte comes. How long it may be is not
-	// said by max_tokens: what a model writes beyond it, or thinks, would end the
-	// summary in the middle, and then there is none.
+	// The model writes all of it before the first byte arrives. max_tokens does
+	// not limit its length: reasoning or a longer text would cut the summary, and
+	// a cut summary is discarded.
 	return model.Request{Model: a.Model, Messages: ms, Timeout: compactTimeout}
 }
 
@@ -141,7 +141,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + cutNote
 }
 
-// bytesPerToken is the guess where nobody counted.
+// bytesPerToken is the estimate without a count of the model.
 const bytesPerToken = 4
 
 // Estimate returns about how many tokens messages have.
@@ -160,10 +160,10 @@ func Size(ms []sessionlog.Message) int {
 	return n
 }
 
-// Compact puts a summary in the place of the session's messages: the marker in
-// the log first, synced, then the entry in the store. Errors before the marker
-// change nothing; one after it is told, and the entry is written before the
-// next run.
+// Compact replaces the session's messages by a summary. It writes the marker to
+// the log, syncs it, then writes the entry to the store. An error before the
+// marker changes nothing. Compact reports an error after the marker, and the next
+// run writes the entry first.
 func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOptions) (summary, archive string, err error) {
 	if summary, err = r.Summarize(ctx, a, s, o); err != nil {
 		return "", "", err
@@ -219,7 +219,7 @@ func (t *turn) count(u *model.Usage) {
 	t.emit(Event{Kind: Usage, Usage: e})
 }
 
-// estimate is how full the context is when nobody counted: with the system
+// estimate returns the tokens in the context if the model did not count them: of the system
 // prompt, the schemas and the messages of this run.
 func (t *turn) estimate() int {
 	n := len(t.Agent.system) + Size(t.injected) + Size(t.Session.Messages)

@@ -76,13 +76,13 @@ type Stop uint8
 const (
 	Answered  Stop = iota + 1 // the model gave an answer
 	Exhausted                 // it wanted more steps than it may take
-	Cancelled                 // the caller went away, or asked for it
+	Cancelled                 // the caller disconnected or cancelled
 	Failed                    // the model, the log or a rule
 )
 
 type emitKey struct{}
 
-// Emit shows an event of a tool that is running to whoever follows the run.
+// Emit sends an event of a running tool to the run's caller.
 func Emit(ctx context.Context, e Event) {
 	if emit, ok := ctx.Value(emitKey{}).(func(Event)); ok {
 		emit(e)

@@ -11,7 +11,7 @@ import (
 // may be nil.
 type Hooks struct {
 	// BuildAgent changes an agent before it is used for the first time: its
-	// prompt, its scope, what it is told of the resources there are.
+	// prompt, its scope, its resources.
 	BuildAgent func(a *Agent)
 	// RegisterTools adds the tools that there are.
 	RegisterTools func(s *tool.Set)
@@ -21,7 +21,7 @@ type Hooks struct {
 	// BeforeRun returns messages for this run alone. They stand before the
 	// user's newest message and are never written.
 	BeforeRun func(t *Turn) []sessionlog.Message
-	// Event sees every event of every run, before whoever follows the run.
+	// Event receives every event of every run, before the run's caller.
 	Event func(t *Turn, e Event)
 }
 
@@ -54,8 +54,8 @@ func (t *Turn) Narrow(s tool.Scope) {
 	t.scope = t.scope.Intersect(s)
 }
 
-// Then returns hooks that do what both do, h first. The second preprocesses
-// what the first made, and its messages come behind those of the first.
+// Then returns hooks that call h, then next. next preprocesses the result of h,
+// and its messages follow those of h.
 func (h Hooks) Then(next Hooks) Hooks {
 	return Hooks{
 		BuildAgent:    both(h.BuildAgent, next.BuildAgent),

@@ -69,7 +69,7 @@ type turn struct {
 	*Runner
 	yield  func(Event, error) bool
 	cancel func()
-	gone   bool // nobody follows any more
+	gone   bool // the caller does not receive events any more
 
 	newest    int                  // of the user's message in the session's
 	injected  []sessionlog.Message // stand before it
@@ -80,7 +80,7 @@ type turn struct {
 	standIn   string               // who answered last in the place of the agent's model
 }
 
-// emit shows an event, unless nobody follows any more.
+// emit sends an event, unless the caller stopped receiving.
 func (t *turn) emit(e Event) { t.show(e, nil) }
 
 func (t *turn) show(e Event, err error) {
@@ -157,7 +157,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	m, err := t.stream(ctx)
 	if errors.Is(err, model.ErrOverflow) && !t.noCompact && t.Agent.CompactThreshold > 0 {
-		// Its own count said that it would fit. Once per turn.
+		// The estimate was too low. Compact once per turn.
 		t.compact(ctx)
 		if !t.noCompact {
 			t.noCompact = true
@@ -185,8 +185,8 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	return msg, err
 }
 
-// broken tells from the reason for which a model ended why its answer, or its
-// summary, is not whole. Reasons that nobody knows are good ones.
+// broken returns an error if the finish reason means that the model's answer or
+// summary is incomplete. Unknown finish reasons count as success.
 func broken(what, finish string) error {
 	switch finish {
 	case "length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded":

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// A source is an agent as read so far, and where what is checked later stands.
+// A source is a partly read agent and the places of values that are checked later.
 type source struct {
 	agent   Agent
 	at      place // its file or table

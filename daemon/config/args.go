@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// hiddenArg stands for an argument, or what follows its name.
+// hiddenArg replaces an argument or the value after its name.
 const hiddenArg = "hidden"
 
 var (
-	// secretName is a name of something that nobody else may know, as they are
-	// written in flags, variables and headers.
+	// secretName matches names of secrets in flags, variables, and headers.
 	secretName = lazyRegexp(`(?i)token|secret|passw|passphrase|pwd|(api|access|private|auth|encryption|signing)[-_. ]?key|credential|auth|bearer|cookie|(^|[-_.])(key|pass|pat|sig)$`)
-	// secretValue is how keys of well-known services begin, wherever they are.
+	// secretValue matches the beginnings of keys of well-known services.
 	secretValue = lazyRegexp(`(^|[^0-9A-Za-z])(sk-|sk_|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|eyJ|(?i:(bearer|basic) ))`)
 	variable    = lazyRegexp(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
 )
@@ -23,9 +22,9 @@ func lazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// shownArgs are the arguments of a command without what looks like a secret: the
-// value of a flag, a variable or a header that is named like one, the user and
-// the query of an address, and keys of well-known services. A variable is none.
+// shownArgs masks arguments of a command that look like secrets: the value of a
+// flag, variable, or header whose name matches secretName, the user and the query
+// of an address, and keys of well-known services. It shows ${NAME}.
 func shownArgs(v any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -77,8 +76,9 @@ func shownValue(value string) string {
 	return hiddenArg
 }
 
-// mergeArgs puts what was hidden of the stored arguments back into those that a
-// client sends: where one is as it was shown, and so is the one before.
+// mergeArgs restores masked arguments in a list that a client sent. It restores an
+// argument that equals the masked one; for a fully masked argument, the argument
+// before must be unchanged, too.
 func mergeArgs(stored, shown, sent any) any {
 	old, _ := stored.([]any)
 	saw, _ := shown.([]any)

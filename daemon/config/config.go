@@ -2,8 +2,8 @@
 // Crab.md and agents/*.md in the home. No file at all is a valid
 // configuration: the agent crab and the model offline.
 //
-// The layout is the reference's, so that its config.toml is read as it stands,
-// with keys of ours beside it; see [Template] for all of them. An agent is a
+// The layout is the reference's, so that its config.toml is valid here, and has
+// additional keys; see [Template] for all of them. An agent is a
 // file agents/NAME.md (YAML front matter, then the prompt), a table
 // [agents.NAME], or both: then a key of the table wins, because that is what
 // [Set] writes.
@@ -148,7 +148,7 @@ type Limits struct {
 	SendQueue    int           // events that wait for one subscriber
 	FrameTimeout time.Duration // from the first byte of a frame to its last
 	Progress     time.Duration // that a peer may take no byte of an answer
-	Drain        time.Duration // that runs may go on after a stop
+	Drain        time.Duration // for active runs after a stop
 }
 
 // TCP is [tcp]; an empty Listen means off.
@@ -177,8 +177,8 @@ func (c *Config) Agent(name string) (Agent, bool) {
 	return c.Agents[i], true
 }
 
-// Load reads the configuration of a home. getenv is os.Getenv or stands in
-// for it. An error that is about what the user wrote is [Problems]; a home
+// Load reads the configuration of a home. getenv is os.Getenv or replaces
+// it. An error that is about what the user wrote is [Problems]; a home
 // that does not exist is one without files.
 func Load(fsys vfs.FS, home string, getenv func(string) string) (*Config, error) {
 	l, err := open(fsys, home, getenv)
@@ -245,7 +245,8 @@ func (l *loader) file(name string) *file {
 	return &file{found: &l.found, path: name}
 }
 
-// load makes a configuration of the text of config.toml and the files beside it.
+// load returns the configuration from the text of config.toml and the other files
+// of the home.
 func (l *loader) load(text []byte) (*Config, error) {
 	f := l.file(File)
 	t, err := parseTOML(text)

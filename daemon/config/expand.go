@@ -73,7 +73,7 @@ func (l *loader) secret(s *section, key string, to *Secret) {
 }
 
 // secretFile reads a secret from the file that a key names, relative to the
-// home. Nobody but its owner may read that file.
+// home. Only the owner may have read access to that file.
 func (l *loader) secretFile(s *section, key string, to *Secret) {
 	name := ""
 	l.expanded(s, key, &name)

@@ -112,12 +112,11 @@ func mayBeSecret(table, key string, v any) bool {
 }
 
 // Get returns config.toml as JSON of the reference's DaemonConfig, with its
-// defaults and with the keys of ours that the file has. No secret is in it:
-// api_key, access_key, secret_key and every value of an env are "", and so is what
-// is named or begins like a secret where none belongs; an address shows no
-// password, and what looks like a secret in the arguments of a server is hidden.
-// Variables are not expanded. What [Set] gets back unchanged it leaves as
-// it is in the file.
+// defaults and with the file's additional keys. Get masks secrets: api_key,
+// access_key, secret_key, and every value of an env are "". So is any other value
+// whose key or beginning is typical of a secret. An address has no user or query,
+// and arguments of a server that look like secrets are hidden. Get does not expand
+// variables. [Set] keeps the file's values for those that it gets back unchanged.
 func Get(fsys vfs.FS, home string) ([]byte, error) {
 	l, err := open(fsys, home, nil)
 	if err != nil {
@@ -141,7 +140,7 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// stored reads config.toml as it is, but for old names of keys.
+// stored reads config.toml and replaces old names of keys.
 func (l *loader) stored() (tree, []byte, error) {
 	text, err := l.read(File, maxFile)
 	if err != nil {
@@ -162,7 +161,7 @@ func (l *loader) stored() (tree, []byte, error) {
 	return t, text, nil
 }
 
-// sub returns a table of a table, and nil when there is none.
+// sub returns a table of a table, or nil.
 func sub(t tree, key string) tree {
 	s, _ := t[key].(tree)
 	return s
@@ -182,7 +181,7 @@ func (l *loader) show(stored tree, text []byte) tree {
 	return t
 }
 
-// activeModel is the model of crab when it names none.
+// activeModel returns the model that crab uses if it does not set one.
 func activeModel(providers []Provider) string {
 	model, weight := Offline, -1
 	for _, p := range providers {
@@ -193,7 +192,7 @@ func activeModel(providers []Provider) string {
 	return model
 }
 
-// defaultModel is the activeModel of a text, right or wrong.
+// defaultModel returns the activeModel of a text, which may be invalid.
 func (l *loader) defaultModel(text []byte) string {
 	t, err := parseTOML(text)
 	if err != nil {
@@ -326,8 +325,8 @@ func decodeJSON(js []byte) (tree, error) {
 	return t, nil
 }
 
-// plain makes of JSON's numbers TOML's, which has no null: in a table that
-// removes a key, in a list it is a mistake.
+// plain converts JSON's numbers to TOML's. A null removes a key of a table; in a
+// list it is an error.
 func plain(v any, inList bool, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errors.New("it is nested too deeply")

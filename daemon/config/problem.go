@@ -16,7 +16,7 @@ import (
 // Problem is one thing that is wrong in a file.
 type Problem struct {
 	Path    string `json:"path"`
-	Line    int    `json:"line"` // 0 when it is about the whole file, or when there is no file yet
+	Line    int    `json:"line"` // 0 = the file, which may be missing
 	Message string `json:"message"`
 }
 
@@ -88,7 +88,7 @@ type lineError struct {
 
 func (e *lineError) Error() string { return e.message }
 
-// A place is where something was said, for problems that are seen later.
+// A place is the position of a value, for problems that are found later.
 type place struct {
 	f    *file
 	line int
@@ -103,7 +103,7 @@ func (p place) unknown(name string, known []string, format string, args ...any) 
 	}
 }
 
-// reason says why a file cannot be read; the path stands before it.
+// reason returns the cause of a read error without the path.
 func reason(err error) string {
 	switch big, tooLarge := errors.AsType[*vfs.TooLargeError](err); {
 	case errors.Is(err, vfs.ErrNotRegular):

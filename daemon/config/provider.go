@@ -175,7 +175,7 @@ func (s *section) refused(err error) {
 
 // requires checks what a kind of provider cannot do without.
 func requires(s *section, p *Provider) {
-	key := p.APIKey != "" || s.has("api_key") || s.has("api_key_file") // what is wrong with one is told
+	key := p.APIKey != "" || s.has("api_key") || s.has("api_key_file") // problems of the key are reported elsewhere
 	switch p.Kind {
 	case "bedrock":
 		for _, k := range []string{"region", "access_key", "secret_key"} {

@@ -13,9 +13,9 @@ import (
 // maxList is how many values a list may have.
 const maxList = 1000
 
-// A section reads the keys of one table. Each method that reads a key leaves
-// its target alone when the key is missing, and adds a problem when the value
-// is not one it can take. What was never asked for is unknown.
+// A section reads the keys of one table. Each method that reads a key does not
+// change its target if the key is missing, and adds a problem if the value is
+// invalid. A key that no method reads is unknown.
 type section struct {
 	f     *file
 	name  string // of the table, dotted; "" at the top
@@ -127,7 +127,7 @@ func (s *section) integer(key string, to *int, low, high int) {
 	*to = int(n)
 }
 
-// duration reads whole seconds, or a text such as "1m30s".
+// duration reads an integer of seconds or a text such as "1m30s".
 func (s *section) duration(key string, to *time.Duration, low, high time.Duration) {
 	v, ok := s.get(key)
 	if !ok {
@@ -237,7 +237,7 @@ func (s *section) tables(key string, do func(name string, sub *section)) {
 	}
 }
 
-// done reports the keys that nobody asked for.
+// done reports the keys that were not read.
 func (s *section) done() {
 	known := slices.Sorted(maps.Keys(s.asked))
 	for _, key := range s.t.names() {

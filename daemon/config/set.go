@@ -16,22 +16,21 @@ import (
 
 // Change is what [Set] did.
 type Change struct {
-	Config       *Config // what is in the home now
-	Written      bool    // false: the file says that already
-	CommentsLost bool    // the file had comments, and has none now
+	Config       *Config // the configuration of the home
+	Written      bool    // false: the file did not change
+	CommentsLost bool    // Set removed the file's comments
 }
 
-// Set writes the configuration that a client sends, as JSON of the reference's
-// DaemonConfig with the keys of ours that it cares to send. Nothing is written
-// unless the result is valid, and then in one replacement of config.toml.
+// Set writes a configuration: JSON of the reference's DaemonConfig, and optionally
+// the additional keys. If the result is valid, Set replaces config.toml
+// atomically; otherwise it writes nothing.
 //
-// What [Get] showed and comes back the same stays as it is in the file, and so
-// does each argument of a server of which something was hidden. So do secrets
-// that are left out or empty, keys of ours that are left out, and whole tables
-// that are left out (provider, mcps, agents, env, system and those in it). A
-// provider, server, agent or variable that its table leaves out is removed, and
-// a key of the reference that is left out has its default again. null removes
-// whatever it stands for.
+// Set keeps the file's value if [Get] returned the same value, also for each
+// masked argument of a server. It keeps secrets that are omitted or empty,
+// additional keys that are omitted, and omitted tables (provider, mcps, agents,
+// env, system, and those in it). It removes a provider, server, agent, or variable
+// that its table omits, and resets an omitted key of the reference to its default.
+// null removes the key.
 //
 // Calls for one home must not overlap.
 func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Change, error) {
@@ -82,7 +81,7 @@ func write(fsys vfs.FS, home, name string, text []byte) error {
 	})
 }
 
-// unplaced takes the lines from the problems of a text that nobody has seen.
+// unplaced removes the lines from the problems of a text that is not in a file.
 func (l *loader) unplaced(ps Problems) Problems {
 	ps = slices.Clone(ps)
 	for i := range ps {
@@ -93,7 +92,7 @@ func (l *loader) unplaced(ps Problems) Problems {
 	return ps
 }
 
-// encodeTOML encodes what was sent, and makes sure that it reads the same.
+// encodeTOML encodes t. It returns an error if the text does not decode to t.
 func encodeTOML(t tree) ([]byte, error) {
 	text, err := toml.Marshal(t)
 	if err != nil {
@@ -112,7 +111,7 @@ func encodeTOML(t tree) ([]byte, error) {
 	return text, nil
 }
 
-// hasComment reports a comment in a text that has been found to be TOML.
+// hasComment reports whether valid TOML contains a comment.
 func hasComment(text []byte) bool {
 	p := unstable.Parser{KeepComments: true}
 	p.Reset(bytes.TrimPrefix(text, []byte("\ufeff")))
@@ -124,7 +123,8 @@ func hasComment(text []byte) bool {
 	return false
 }
 
-// commented looks at a node, what is in it and what follows it.
+// commented reports whether n, its children, or the nodes after it contain a
+// comment.
 func commented(n *unstable.Node) bool {
 	for ; n.Valid(); n = n.Next() {
 		if n.Kind == unstable.Comment || commented(n.Child()) {

@@ -87,8 +87,8 @@ func (l *loader) settings(c *Config, top *section) {
 	metrics.done()
 }
 
-// listens checks the address to listen on: everybody who can reach one that is
-// not the machine's own needs a token.
+// listens checks the address to listen on: an address that is not a loopback
+// address requires a token.
 func (s *section) listens(address string) {
 	if loopback, ok := s.address(address, "127.0.0.1:6688"); ok && !loopback && s.empty("token_file") {
 		s.at("listen").add("tcp.listen: '%s' can be reached from other machines: name a file with a token as tcp.token_file", clip(address))

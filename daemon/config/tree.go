@@ -18,7 +18,7 @@ type table struct {
 }
 
 // A value is a string, int64, float64, bool, []value, *table, or anything
-// else, which no key of ours is.
+// else, which no valid key is.
 type value struct {
 	line int
 	v    any
@@ -159,8 +159,8 @@ func (l *lines) set(path string, line int) {
 	}
 }
 
-// key notes the line of a dotted key and returns its path. No key of ours is an
-// array of tables: all of one have the line of the first.
+// key notes the line of a dotted key and returns its path. No valid key is an
+// array of tables: all tables of one have the line of the first.
 func (l *lines) key(path string, n *unstable.Node) string {
 	for it := n.Key(); it.Next(); {
 		path += "\x00" + string(it.Node().Data)
@@ -192,8 +192,8 @@ func (l *lines) value(path string, n *unstable.Node) {
 	}
 }
 
-// join joins what the decoder says with what the parser saw. A value of which
-// no line is known has that of what it stands in.
+// join joins what the decoder says with what the parser saw. A value without
+// a line has the line of the value that contains it.
 func (l *lines) join(path string, v any, line int) value {
 	if n, ok := l.at[path]; ok {
 		line = n

@@ -175,7 +175,7 @@ func (p Provider) Check() error {
 	return errors.Join(problems...)
 }
 
-// base returns what "/chat/completions" is put behind, and the api-version
+// base returns the URL before "/chat/completions" and the api-version
 // that a URL copied from Azure has. Its error is a *KeyError.
 func (p *Provider) base(k kind) (base *url.URL, version string, err error) {
 	refuse := func(why string) (*url.URL, string, error) {

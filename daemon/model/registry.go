@@ -27,7 +27,7 @@ func (u unknown) Is(target error) bool { return target == ErrUnknownModel }
 
 // Registry has models by their names. One of them is active: it answers
 // requests that name none. Several goroutines may use it; no lock is held
-// during calls, and a call goes on when its model is removed.
+// during calls, and removing a model does not end its active calls.
 type Registry struct {
 	transport http.RoundTripper
 
@@ -93,7 +93,7 @@ func newTransport() *http.Transport {
 	}
 }
 
-// Close lets go of idle connections. Calls under way go on.
+// Close closes idle connections. It does not end active calls.
 func (r *Registry) Close() {
 	if t, ok := r.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()

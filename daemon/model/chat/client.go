@@ -18,7 +18,7 @@ import (
 // Endpoint is where a model is, and what is particular about it.
 type Endpoint struct {
 	Provider string     // named in errors
-	URL      string     // what "chat/completions" is put behind; ends in /
+	URL      string     // prefix of "chat/completions"; ends in /
 	Query    url.Values // of every request
 	Header   http.Header
 	// Sign is called last for each request; it may be nil.
@@ -28,7 +28,7 @@ type Endpoint struct {
 	CallIDs          *regexp.Regexp // of the ids of calls that it takes; nil: any
 	CompletionTokens bool           // takes max_completion_tokens and refuses max_tokens
 	KeepReasoning    bool           // wants the reasoning of messages with tool calls back
-	Unsigned         bool           // wants to be told that tool calls have no signatures
+	Unsigned         bool           // requires a mark of tool calls without signatures
 
 	Timeout   time.Duration // to the first byte
 	Idle      time.Duration // between the chunks of a stream
@@ -104,7 +104,7 @@ func (c *Client) begin(ctx context.Context, r Request, stream bool) *attempt {
 	return a
 }
 
-// await starts the timer anew, or for the first time.
+// await starts or restarts the timer.
 func (a *attempt) await(what string, d time.Duration) {
 	a.rest()
 	why := &timeoutError{what, d}

@@ -25,7 +25,7 @@ type Error struct {
 	Code, Message   string        // as the endpoint says them, shortened
 	RetryAfter      time.Duration // that the endpoint asks for; 0 when it does not
 	Attempts        int           // how often it was tried
-	Err             error         // what went wrong when it was not the endpoint that said so
+	Err             error         // the cause if the endpoint did not report the error
 
 	overflow, transient bool
 }

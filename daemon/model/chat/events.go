@@ -21,7 +21,7 @@ func newEvents(r io.Reader) *events {
 	return &events{lines: lines}
 }
 
-// next goes on to the next event that has data.
+// next advances to the next event with data.
 func (e *events) next() bool {
 	e.data, e.failed = e.data[:0], false
 	for e.lines.Scan() {

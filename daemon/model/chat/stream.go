@@ -66,7 +66,7 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 	}
 }
 
-// begins skips white space and the mark of UTF-8 and returns the byte behind it.
+// begins skips white space and the mark of UTF-8 and returns the next byte.
 func begins(r *bufio.Reader) (byte, error) {
 	for {
 		b, err := r.ReadByte()

@@ -49,7 +49,7 @@ func (c *Client) Send(ctx context.Context, m *pb.SendMsg) (*pb.SendResponse, err
 // hang up, which ends the run.
 func (c *Client) Stream(ctx context.Context, m *pb.StreamMsg) iter.Seq2[*pb.StreamEvent, error] {
 	return func(yield func(*pb.StreamEvent, error) bool) {
-		var why *Error // told before the end
+		var why *Error // sent before the end
 		last := func(r *pb.ServerMessage) bool { return r.GetStream().GetEnd() != nil }
 		for r, err := range c.RequestStream(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: m}}, last) {
 			e := r.GetStream()
@@ -58,7 +58,7 @@ func (c *Client) Stream(ctx context.Context, m *pb.StreamMsg) iter.Seq2[*pb.Stre
 			case e == nil:
 				err = &UnexpectedError{r}
 			case e.GetError().GetKind() == "notice":
-				if !yield(e, nil) { // something to know; the run goes on
+				if !yield(e, nil) { // a notice; the run continues
 					return
 				}
 				continue

@@ -52,7 +52,7 @@ type Client struct {
 	mu     sync.Mutex
 	idle   []*wire.Conn
 	closed bool
-	agreed bool // on the version of the operations that are ours
+	agreed bool // on the version of the additional operations
 }
 
 // Local returns where the daemon of this user listens: CRABMEM_SOCKET, or
@@ -200,7 +200,7 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 		}
 	}()
 	if err := conn.Write(m); err != nil {
-		// Who closes the connection at once may have said why.
+		// The daemon may have sent a reason before it closed the connection.
 		var large *wire.TooLargeError
 		if r := new(pb.ServerMessage); !errors.As(err, &large) && ctx.Err() == nil && conn.Read(r) == nil && r.GetError() != nil {
 			if may && r.GetError().GetKind() == wire.Evicted {

@@ -9,7 +9,7 @@ import (
 )
 
 // Error is an error that the daemon reports. errors.Is holds for the error of
-// crmem, sessionlog or the file system that its kind stands for.
+// crmem, sessionlog, or the file system that its kind represents.
 type Error struct {
 	Code    uint32 // 400, 404, 409, 500 …
 	Message string
@@ -34,7 +34,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("server error (%d): %s", e.Code, e.Message)
 }
 
-// Is reports whether the kind stands for target.
+// Is reports whether the kind represents target.
 func (e *Error) Is(target error) bool {
 	sentinel := errtable.Sentinel(e.Family, e.Kind)
 	return sentinel != nil && target == sentinel
@@ -62,7 +62,7 @@ func familyOf(m *pb.ClientMessage) errtable.Family {
 	return errtable.Other
 }
 
-// NoDaemonError is returned when nobody listens where the daemon would.
+// NoDaemonError is returned if no process listens on the daemon's address.
 type NoDaemonError struct {
 	Addr wire.Addr
 	err  error

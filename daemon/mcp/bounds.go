@@ -18,7 +18,7 @@ type shape struct {
 	events       bool // a stream: an empty line ends a message
 	values       int
 	text, escape bool
-	line         bool // something stands in this line
+	line         bool // this line contains a byte
 }
 
 func (s *shape) add(b []byte) error {

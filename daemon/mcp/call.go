@@ -23,11 +23,10 @@ type toolArgs struct {
 	Args string `json:"args,omitempty" jsonschema:"the arguments of the tool: a JSON object, as text"`
 }
 
-// maxText bounds a result, in bytes, with room for what is said about it.
+// maxText limits a result, in bytes, with room for a note about it.
 const maxText = tool.MaxOutput - 1<<10
 
-// maxToldSchema bounds what a model is told of the arguments it should have
-// given.
+// maxToldSchema limits the schema in an invalid-arguments error.
 const maxToldSchema = 4 << 10
 
 // Tool returns the tool through which agents call those of the servers.
@@ -121,8 +120,8 @@ func (m *Manager) missing(scope tool.Scope, name string) (string, error) {
 	if scope.MCPs.All() {
 		return "", fmt.Errorf("mcp tool '%s' not available", clip(name, 256))
 	}
-	// An agent that is bounded is told the same of all that it may not have,
-	// and of what there is not.
+	// A restricted agent gets the same error for a forbidden server and for a
+	// missing one.
 	refused := &refusedError{tool: clip(name, 256)}
 	forbidden := func(s *server) bool { return scope.Server(s.Name) != nil }
 	if found := resolve(m.tools(forbidden), name); len(found) > 0 {

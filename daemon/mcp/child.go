@@ -30,8 +30,8 @@ const (
 	maxLogLines  = 200              // in a minute
 )
 
-// child is a server that is a process of ours, on its standard input and
-// output: a message a line. It is a [sdk.Transport] and its own connection.
+// child is a server that runs as a child process and exchanges messages, one per
+// line, on its standard input and output. It is a [sdk.Transport] and its own connection.
 type child struct {
 	log   *slog.Logger
 	cmd   *exec.Cmd
@@ -208,7 +208,7 @@ func (c *child) Write(_ context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// Close closes the server's standard input, which is how it is told to end.
+// Close closes the server's standard input, which asks it to end.
 func (c *child) Close() (err error) {
 	c.closing.Do(func() {
 		close(c.closed)

@@ -50,7 +50,7 @@ func Ports(fsys vfs.FS, dir string, warn func(file string, err error)) ([]Port, 
 		}
 		file := filepath.Join(dir, e.Name())
 		p, err := readPort(fsys, file, name)
-		if errors.Is(err, fs.ErrNotExist) { // it went away meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // it was removed concurrently
 			continue
 		}
 		if err == nil && len(ports) == maxServers {
@@ -85,16 +85,16 @@ func readPort(fsys vfs.FS, file, name string) (Port, error) {
 	return Port{Name: name, Port: int(n), File: file, Modified: fi.ModTime()}, nil
 }
 
-// usable reports whether a component may be called so: its name stands in
-// prompts, and before the names of tools.
+// usable reports whether a component may have this name: prompts and names of
+// tools contain it.
 func usable(name string) bool {
 	return name != "" && len(name) <= 64 && !strings.Contains(name, "__") && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	})
 }
 
-// hiddenKey stands behind the file of a component that is not used, where it is
-// known that it was logged.
+// hiddenKey is the suffix of an unused component's file in the map of logged
+// problems.
 const hiddenKey = " hidden"
 
 // scan makes the components those that have a port file.

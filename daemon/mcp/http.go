@@ -79,7 +79,7 @@ func overHTTP(address string, client *http.Client) sdk.Transport {
 	}
 	return &sdk.StreamableClientTransport{
 		Endpoint: address, HTTPClient: client,
-		MaxRetries:   -1, // a broken connection is made anew, and the tools listed again
+		MaxRetries:   -1, // the manager reconnects and lists the tools again
 		MaxEventSize: maxFrame,
 	}
 }
@@ -122,7 +122,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	body := &boundedBody{ReadCloser: resp.Body, end: end, done: ctx.Done(), left: maxFrame}
-	// A stream of events goes on for ever; each event is bounded where it is read.
+	// A stream of events has no end; the reader limits each event.
 	body.shape.events = resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	resp.Body, resp.Request = body, asked
 	return resp, nil
@@ -132,8 +132,8 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // it is asked for.
 const headerTimeout = 3 * time.Second
 
-// send sends a request. A server that is asked for a stream of events, and says
-// nothing, has none: somebody waits for the answer that it would be.
+// send sends a request. A server that does not respond to the request for a
+// stream of events has no stream: the caller waits for the response.
 func (b *bearer) send(r *http.Request) (*http.Response, error) {
 	defer b.busy.Add(-1)
 	if b.busy.Add(1) > maxBusy {

@@ -7,13 +7,13 @@
 // NAME.port with the port that it serves on, and is found by it. A component is
 // never a child.
 //
-// A [Manager] connects to all of them in the background, and again when one
-// went away: nobody waits for a server but who calls it.
+// A [Manager] connects to all of them in the background, and again when a
+// connection ends: only calls wait for a server.
 //
 // Models reach all tools through one, mcp ([Manager.Tool]). A tool is called by
 // its name, and when two servers have the name, or the daemon itself has it,
 // by SERVER__NAME, which always works. So is one with __ in its name, which may
-// look like the tool of another server that is away. Which servers an agent may
+// look like the tool of another server that is not connected. Which servers an agent may
 // use its [tool.Scope] says; of the others it sees nothing, not even by a name
 // that is taken.
 //
@@ -41,14 +41,15 @@ type Server struct {
 
 	Command string
 	Args    []string
-	Env     []string // NAME=VALUE, beside the few that every server gets
+	Env     []string // NAME=VALUE, in addition to the few that every server gets
 	Dir     string   // where the command runs; "" is the daemon's
 
 	URL   string
 	Token string // sent to the URL, and nowhere else; "" is none
 
 	Timeout time.Duration // of a call; 0 is two minutes
-	// Once leaves a server that went away alone until it is configured again.
+	// If Once is set, a server that disconnects stays disconnected until it is
+	// configured again.
 	Once bool
 }
 
@@ -57,7 +58,7 @@ type Options struct {
 	FS  vfs.FS // nil is the machine's
 	Run string // the directory of the components' port files; "" has none
 	Log *slog.Logger
-	// Version is what servers are told of the program.
+	// Version is the program's version as sent to servers.
 	Version string
 	// Reserved reports whether a name is that of a tool of the daemon's own.
 	// A server's tool of such a name is called by SERVER__NAME alone.
@@ -95,9 +96,9 @@ type Manager struct {
 	closed     bool
 	configured map[string]*server
 	components map[string]*server
-	change     chan struct{} // closed, and made anew, when the state of a server changes
+	change     chan struct{} // closed and replaced when the state of a server changes
 	warned     map[string]string
-	told       string // what agents were, at the last call of Changed
+	told       string // Resources at the last call of Changed
 }
 
 // New returns a manager without configured servers, which looks for components.

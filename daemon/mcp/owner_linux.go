@@ -17,8 +17,8 @@ import (
 
 // checkOwner returns an error unless the user, or root, listens on a port of
 // this machine. The tables of sockets are looked at after the connection is
-// made: whoever took it listens there still. Where they may not be read, nobody
-// knows.
+// made: the process that accepted it still listens. If the tables are not
+// readable, the owner is unknown.
 func checkOwner(a netip.AddrPort) error {
 	found, read := false, false
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {

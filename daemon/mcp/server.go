@@ -40,7 +40,7 @@ type server struct {
 	tools   []remote           // while up, by name
 }
 
-// usable reports whether an agent is told of the server.
+// usable reports whether prompts list the server.
 func (s *server) usable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +146,8 @@ func (s *server) serve() (served bool, err error) {
 	return s.talk(child, startTimeout, cut)
 }
 
-// talk is serve on a transport. cut makes all that is still to be sent fail, so
-// that nobody waits for a server that reads nothing.
+// talk is serve on a transport. cut makes pending sends fail, so that no
+// caller waits for a server that does not read.
 func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()) (served bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer in %s", timeout))
 	defer cancel()

@@ -20,8 +20,8 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// data is a text of a server as it stands in a prompt or a list: one line, and
-// nothing in it begins or ends a tag of ours.
+// data returns a text of a server for a prompt or a list: one line that cannot
+// begin or end a tag of the prompt.
 func data(text string, max int) string {
 	return strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(clip(oneLine(text), max))
 }

@@ -48,7 +48,7 @@ type Set struct {
 // the one in the higher tier, in the order of dirs, in the order of names. A
 // directory that is missing has none.
 //
-// What is left out, and why, is told to warn, once; it may be nil.
+// warn receives each omission and its reason once; it may be nil.
 func Load(fsys vfs.FS, dirs []Dir, warn func(error)) *Set {
 	s := &Set{fsys: fsys, warn: warn, warned: make(map[string]bool)}
 	for _, d := range dirs {
@@ -132,7 +132,7 @@ type scan struct {
 	problems []*Problem
 	byName   map[string]int // index in skills
 	files    map[string]bool
-	full     bool // a limit was reached, and said
+	full     bool // a limit was reached and reported
 }
 
 // find returns the skill of a name, or whose directory has the name.

@@ -283,7 +283,7 @@ func (f *front) list(key, v *yaml.Node, split func(string) []string) ([]string, 
 }
 
 // metadata reads the mapping of that name, and returns the triggers in it.
-// What is in it and is no text is somebody else's, and left out.
+// It omits values that are not text; other programs may use them.
 func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 	if v.Kind != yaml.MappingNode {
 		if text, err := f.text(key, v); err != nil || text == "" {

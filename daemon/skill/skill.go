@@ -1,8 +1,8 @@
 // Package skill finds skills: directories with a SKILL.md, by the convention of
 // agentskills.io (RFC 0036).
 //
-// Nothing of a skill is kept in memory: whoever asks for one, by the tool, by
-// /name or by a keyword, gets it as it is on disk at that moment.
+// The package does not cache skills: the tool, /name, and keywords read a skill
+// from disk each time.
 //
 // A skill that names allowed tools bounds the run it was loaded into: [Skill.Bound]
 // is the scope that is left of the caller's. It never widens one.
@@ -28,7 +28,7 @@ const filename = "SKILL.md"
 const maxFile = 1 << 20
 
 // maxText bounds what of a skill's body goes to a model, in bytes. It leaves
-// room for what stands around it in the result of a tool.
+// room for the rest of the result of a tool.
 const maxText = tool.MaxOutput - 4<<10
 
 // What the convention allows, in characters.
@@ -127,7 +127,7 @@ func (s *Skill) Tools() tool.List {
 }
 
 // Bound returns what is left of a scope while the skill is loaded: until the
-// end of the run it was loaded into. Whoever runs the agent enforces it, by
+// end of the run it was loaded into. The agent's runner enforces it, by
 // giving this scope to every call that follows, and to the models as what tools
 // there are.
 func (s *Skill) Bound(scope tool.Scope) tool.Scope {
@@ -144,7 +144,7 @@ func (s *Skill) priority() int {
 	return n
 }
 
-// Block returns the skill as it stands in a message. The tag that ends it is
+// Block returns the skill for a message. The tag that ends it is
 // the only one of its kind in it.
 func (s *Skill) Block() string {
 	return `<skill name="` + s.Name + "\">\n" + unclosed(s.text(), "skill") + "\n</skill>"

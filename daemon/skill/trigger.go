@@ -15,7 +15,7 @@ const maxTriggered = 3
 const maxSearched = 64 << 10
 
 // Triggered returns the skills, with their bodies, that have a trigger which
-// stands in a message, whatever the case, as words of their own: those of the
+// a message contains, ignoring case, as separate words: those of the
 // higher tier first, then those of the higher priority, then in order. They
 // bound a run as any other does.
 func (s *Set) Triggered(scope tool.Scope, message string) []Skill {
@@ -42,7 +42,7 @@ func (s *Set) Triggered(scope tool.Scope, message string) []Skill {
 		if len(bodies) == maxTriggered {
 			break
 		}
-		// One that cannot be used is warned of elsewhere: nobody asked for it.
+		// Other code warns of an invalid skill; no request named it.
 		if sk, err := s.read(&c.skills[c.byName[list[i].Name]]); err == nil {
 			bodies = append(bodies, *sk)
 		}
@@ -71,13 +71,13 @@ func hasWords(text, words string) bool {
 	}
 }
 
-// joined reports whether what stands at i in text goes on before or behind it.
+// joined reports whether the words at i in text are part of longer words.
 func joined(text, words string, i int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:i])
 	first, _ := utf8.DecodeRuneInString(words)
 	last, _ := utf8.DecodeLastRuneInString(words)
-	behind, _ := utf8.DecodeRuneInString(text[i+len(words):])
-	return i > 0 && inWord(before) && inWord(first) || i+len(words) < len(text) && inWord(last) && inWord(behind)
+	after, _ := utf8.DecodeRuneInString(text[i+len(words):])
+	return i > 0 && inWord(before) && inWord(first) || i+len(words) < len(text) && inWord(last) && inWord(after)
 }
 
 // inWord reports whether a rune is part of a word, in a script that has blanks

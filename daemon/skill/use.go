@@ -10,7 +10,7 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// What a list of skills holds at most. Models are told that there are more.
+// Limits of a list of skills. The list ends with a note that more exist.
 const (
 	maxListed    = 48 << 10 // bytes, in the result of the tool
 	maxResources = 16 << 10 // bytes, in a prompt
@@ -23,8 +23,8 @@ type toolArgs struct {
 	Name string `json:"name,omitempty" jsonschema:"the name of the skill, a word to look for, or nothing for a list"`
 }
 
-// Tool returns the tool that loads a skill. loaded is told of each that was,
-// before the caller gets it: a caller whose run the skill bounds is Bound from
+// Tool returns the tool that loads a skill. It calls loaded for each skill
+// before it returns the skill: a caller whose run the skill bounds is Bound from
 // then on. It may be nil.
 func (s *Set) Tool(loaded func(c tool.Call, sk *Skill)) tool.Tool {
 	return tool.New(tool.Skill, toolDescription, func(_ context.Context, c tool.Call, args toolArgs) (string, error) {
@@ -78,8 +78,8 @@ func (s *Set) find(scope tool.Scope, text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Resources returns what an agent of that scope is told of the skills in its
-// prompt; "" when there is nothing to tell.
+// Resources returns the list of skills in the prompt of an agent with that scope,
+// or "" if it has no skills.
 func (s *Set) Resources(scope tool.Scope) string {
 	if !scope.Tools.Allows(tool.Skill) {
 		return ""
@@ -115,7 +115,7 @@ func (s *Set) Preprocess(scope tool.Scope, content string) (string, *Skill, erro
 	}
 	sk, err := s.Get(scope, name)
 	if _, refused := errors.AsType[*tool.Violation](err); refused {
-		// A word behind a slash is a violation only if there is such a skill.
+		// A word after a slash is a violation only if it names a skill.
 		if _, ferr := s.scan().find(name); errors.Is(ferr, ErrNotFound) {
 			err = ErrNotFound
 		}

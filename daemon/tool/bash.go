@@ -41,8 +41,8 @@ const (
 	bashDelay = 500 * time.Millisecond
 )
 
-// inherited are the variables that commands have of ours; LC_* too. What else
-// there is, API keys above all, they do not see.
+// inherited lists the variables that commands inherit, in addition to LC_*. They
+// do not inherit other variables, such as API keys.
 var inherited = []string{"HOME", "LANG", "PATH", "SHELL", "SYSTEMROOT", "TERM", "TMPDIR", "TZ", "USER"}
 
 type bashArgs struct {
@@ -56,7 +56,7 @@ type bash struct{ o BashOptions }
 // NewBash returns the tool that runs commands. Each is a session and process
 // group of its own, without a terminal and with nothing to read; when it ends,
 // or its time does, what is left of the group is killed. The environment is a
-// few variables of ours, then the configured ones, then those of the call. A
+// few inherited variables, then the configured ones, then those of the call. A
 // call may set any: they reach the command alone, which could set them itself.
 //
 // An agent whose scope is confined has its commands run where what is Hidden
@@ -200,8 +200,8 @@ func runPlain(ctx context.Context, c *sandbox.Command) (int, error) {
 	return exitCode(cmd, g.Wait())
 }
 
-// exitCode sorts what a Wait returned: that the command failed, that it was
-// stopped and that somebody held its output open are no errors of ours.
+// exitCode splits the error of Wait. It returns no error if the command failed,
+// was stopped, or if another process kept its output open.
 func exitCode(cmd *exec.Cmd, err error) (int, error) {
 	if cmd.ProcessState == nil {
 		return 0, err

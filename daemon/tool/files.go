@@ -31,8 +31,8 @@ type sum [32]byte
 const (
 	maxFile = 50 << 20 // bytes of a file that is read
 
-	// What is remembered of files that were read is bounded; a model that is
-	// told to read a file again does so.
+	// The record of read files is limited; a model can read a file again when
+	// an error asks for it.
 	maxSeen     = 1000 // files of a session
 	maxSessions = 4096
 )
@@ -109,8 +109,8 @@ type place struct {
 
 var errNoDir = errors.New("this session has no directory, and files are reached under one; begin a session with a working directory")
 
-// find finds a file under the directory of a session. Whatever lies outside,
-// or is hidden, is said not to be there in the same words.
+// find finds a file under the directory of a session. The error for a
+// path outside or for a hidden file equals the error for a missing file.
 func (f *Files) find(c Call, path string) (*place, error) {
 	switch {
 	case c.Dir == "":
@@ -164,7 +164,7 @@ func (f *Files) find(c Call, path string) (*place, error) {
 
 // walk opens a directory by its real path, from the top down. Of each on the
 // way it makes sure that it is a directory, no link, in the one before, which
-// is held open: whoever renames meanwhile is not followed.
+// is held open: a concurrent rename has no effect.
 func (f *Files) walk(path string, hidden hiddenFiles) (vfs.RootDir, error) {
 	at := filepath.VolumeName(path) + string(filepath.Separator)
 	var dir vfs.RootDir // what is at at; nil when it may not be read
@@ -262,7 +262,7 @@ func (h hiddenFiles) has(path string, id vfs.Identity) bool {
 	})
 }
 
-// hasDir reports whether an open directory is hidden; one that cannot be told
+// hasDir reports whether an open directory is hidden; an unknown one
 // is.
 func (h hiddenFiles) hasDir(path string, dir vfs.RootDir) bool {
 	fi, err := dir.Lstat(".")

@@ -110,7 +110,7 @@ func lossy(b []byte) string {
 // no character, that one U+FFFD stands for.
 func illFormed(b []byte) int {
 	for n := min(3, len(b)); n > 1; n-- {
-		if !utf8.FullRune(b[:n]) { // it could go on to be one
+		if !utf8.FullRune(b[:n]) { // it may be the beginning of one
 			return n
 		}
 	}
@@ -173,7 +173,7 @@ func appendJSON(b []byte, text string) []byte {
 func bashResult(code int, stdout, stderr *capture) string {
 	budget := MaxOutput - 128
 	out, errs := stdout.text(budget), ""
-	// Whoever takes less than half leaves the rest to the other.
+	// A part that needs less than half leaves the rest to the other.
 	errs = stderr.text(max(budget/2, budget-jsonLen([]byte(out))))
 	if n := jsonLen([]byte(errs)); jsonLen([]byte(out))+n > budget {
 		out = stdout.text(budget - n)

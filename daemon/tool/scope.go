@@ -109,8 +109,8 @@ func (l List) but(names ...string) List {
 	return l
 }
 
-// Scope is what an agent may do (RFC 0082). The zero value is nothing at all,
-// which is what an agent has that nobody knows.
+// Scope is the permission set of an agent (RFC 0082). The zero value permits
+// nothing; unknown agents have it.
 type Scope struct {
 	Tools, Skills, MCPs, Members List
 	// Confined is set for every agent whose configuration bounds it: its
@@ -121,7 +121,7 @@ type Scope struct {
 // Grant is what a configuration says of an agent.
 type Grant struct {
 	Tools, Skills, MCPs, Members []string
-	// Default is set for the agent that is everybody's when nothing is said.
+	// Default is set for the agent that requests without an agent use.
 	Default bool
 	// NoMemory removes the memory tools.
 	NoMemory bool
@@ -196,8 +196,8 @@ func (s Scope) Intersect(t Scope) Scope {
 	}
 }
 
-// Remote returns the scope less what works on the machine's files: that of a
-// session which somebody elsewhere began.
+// Remote returns the scope without tools that use the machine's files: the scope
+// of a session that a remote user started.
 func (s Scope) Remote() Scope {
 	s.Tools = s.Tools.but(fileTools...)
 	s.Confined = true
@@ -238,8 +238,8 @@ func (s Scope) Skill(name string) error  { return s.check(s.Skills, "skill", nam
 func (s Scope) Server(name string) error { return s.check(s.MCPs, "mcp", name) }
 func (s Scope) Member(name string) error { return s.check(s.Members, "member", name) }
 
-// Prompt returns the scope as it is told to the agent, or "" when there is
-// nothing to tell.
+// Prompt returns the description of the scope in the agent's prompt, or "" if the
+// scope has no limits.
 func (s Scope) Prompt() string {
 	var b strings.Builder
 	for _, l := range []struct {

@@ -17,8 +17,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Tool is one thing an agent may call: how models are told of it, and what it
-// does. An error of Run is shown to the model as text; it ends nothing.
+// Tool is a tool that an agent may call: its schema for models and its function. An error of Run is shown to the model as text; it ends nothing.
 type Tool struct {
 	model.Tool
 	Run func(ctx context.Context, c Call) (string, error)
@@ -56,7 +55,7 @@ const MaxOutput = 64 << 10
 const maxArguments = 1 << 20
 
 // New returns a tool whose arguments are decoded into a T, from whose fields
-// and their jsonschema tags models are told what they are.
+// and their jsonschema tags the schema for models is made.
 func New[T any](name, description string, run func(ctx context.Context, c Call, args T) (string, error)) Tool {
 	schema, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -144,8 +143,8 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Schemas returns what a model is told of the tools that a scope allows, in
-// order of their names.
+// Schemas returns the schemas of the tools that a scope allows, in order of their
+// names.
 func (s *Set) Schemas(scope Scope) []model.Tool {
 	var list []model.Tool
 	for _, t := range s.tools {

@@ -95,12 +95,12 @@ func (m *Manager) addArchive(log *sessionlog.Log, sum agent.Summary) (string, er
 }
 
 // unarchived returns the summaries of a session that may not be in the store. If
-// the number is unknown, that is the last summary when no message follows it:
+// the number is unknown, that is the last summary unless a message followed it:
 // its writer may have crashed before it archived.
-func (m *Manager) unarchived(id string, all []sessionlog.Compaction, reported bool) []agent.Summary {
+func (m *Manager) unarchived(id string, all []sessionlog.Compaction, followed bool) []agent.Summary {
 	n, known := m.archived(id)
 	if !known || n > len(all) {
-		if n = len(all); !reported && n > 0 {
+		if n = len(all); !followed && n > 0 {
 			n--
 		}
 		if n == len(all) {

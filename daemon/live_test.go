@@ -112,8 +112,8 @@ func TestKilledSessionIsResumed(t *testing.T) {
 	}
 }
 
-// TestKillBesideOpen kills sessions while others ask for them.
-func TestKillBesideOpen(t *testing.T) {
+// TestKillDuringOpen kills sessions while others ask for them.
+func TestKillDuringOpen(t *testing.T) {
 	s := serve(t, home(t), "")
 	var wg sync.WaitGroup
 	done := make(chan struct{})
@@ -151,8 +151,8 @@ func TestKillBesideOpen(t *testing.T) {
 	}
 }
 
-// TestLockedSessionStopsNobodyElse asks for a session that another process has.
-func TestLockedSessionStopsNobodyElse(t *testing.T) {
+// TestLockedSessionBlocksNoOther asks for a session that another process has.
+func TestLockedSessionBlocksNoOther(t *testing.T) {
 	t.Run("released", func(t *testing.T) { lockedSession(t, gate.Hang) })
 	t.Run("not released", func(t *testing.T) { lockedSession(t, time.Millisecond) })
 }

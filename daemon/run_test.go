@@ -539,8 +539,8 @@ func TestHandOff(t *testing.T) {
 	}
 }
 
-// TestFailureIsTold: an answer that failed is an error, of both kinds.
-func TestFailureIsTold(t *testing.T) {
+// TestFailureIsReported: an answer that failed is an error, of both kinds.
+func TestFailureIsReported(t *testing.T) {
 	m := modeltest.New(t, modeltest.Status(401, "bad key sk-planted"), modeltest.Status(401, "bad key sk-planted"))
 	s := serve(t, home(t), scripted(m))
 	e := s.one(send(&pb.SendMsg{Content: "hi"})).GetError()

@@ -282,7 +282,7 @@ func TestCancel(t *testing.T) {
 			t.Errorf("%d messages are kept, want 5: every call has a result", len(kept))
 		}
 	})
-	t.Run("nobody follows", func(t *testing.T) {
+	t.Run("caller stops receiving", func(t *testing.T) {
 		r := newRig(t, 100_000, Hooks{})
 		r.model.Queue(modeltest.Reply{}.Text("one ").Text("two ").Stall(0))
 		for e := range r.Run(t.Context(), r.agent, r.s, Input{Content: "go"}) {
@@ -366,7 +366,7 @@ func TestCompaction(t *testing.T) {
 			t.Errorf("%v, %v", events, err)
 		}
 	})
-	t.Run("nobody counts", func(t *testing.T) {
+	t.Run("model does not count tokens", func(t *testing.T) {
 		r := setUp(t, 100_000)
 		r.agent.CompactThreshold = 1000
 		r.model.Queue(modeltest.Say(strings.Repeat("word ", 1000)), modeltest.Say("short"))

@@ -2,9 +2,9 @@ package wire
 
 import "testing"
 
-// TestStay checks that an evicted connection is used again for a request that
+// TestConnectionStaysOpen checks that an evicted connection is used again for a request that
 // it has received, but not during a shutdown.
-func TestStay(t *testing.T) {
+func TestConnectionStaysOpen(t *testing.T) {
 	s := &Server{conns: map[*served]bool{}}
 	for _, state := range []uint32{idle, busy} {
 		c := &served{s: s}

@@ -18,11 +18,11 @@ func (c *app) aliasCommand() *cobra.Command {
 		Use:     "alias NAME [ALIAS...]",
 		GroupID: groupUse,
 		Short:   "show, replace, add, or remove aliases",
-		Long: `Replace the aliases of the entry NAME. --add adds to them, --remove removes the
-given ones, and --none removes all. Without aliases and flags, alias prints the
-aliases, one per line.
+		Long: `Replace the aliases of the entry NAME. --add adds the given aliases,
+--remove removes them, and --none removes all aliases. Without aliases and
+flags, alias prints the aliases, one per line.
 
-Several entries may share an alias. Such an alias finds no entry.`,
+Several entries may share an alias. No command finds an entry by a shared alias.`,
 		Example: `  crabmem alias deploy ship release
   crabmem alias deploy --add rollout
   crabmem alias deploy --remove ship

@@ -56,7 +56,7 @@ metadata.group. --mode sets the documents that a query searches:
   pooled  the whole index
 
 --save keeps a run. --compare compares this run with a saved one: a paired
-randomization test for each measure, and the queries whose results moved.
+randomization test for each measure, and the queries whose results changed.
 --per-query writes one JSON line per query, with its hits. --json prints one
 line per set.`,
 		Example: `  crabmem bench recall tiny
@@ -68,7 +68,7 @@ line per set.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.mode, "mode", "", "what a query of a grouped set searches; `mode` is group, filter, or pooled")
+	fl.StringVar(&f.mode, "mode", "", "search the documents of this `mode`: group, filter, or pooled (default group)")
 	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "tokenize with `analyzer` standard or plain")
 	fl.StringVar(&f.store, "store", "", "measure the store in this `file`")
 	fl.StringVar(&f.questions, "questions", "", "read the questions for --store from this `file`")

@@ -15,8 +15,8 @@ func (c *app) checkpointCommand() *cobra.Command {
 		GroupID: groupCare,
 		Short:   "write the log into the store's file",
 		Long: `Write all operations of the log into the store's file. Then the file alone
-contains every entry, and any program that knows CRMEM v1 can read it. You need
-this only before you copy the file: operations in the log are on disk, and
+contains every entry, and any program that supports CRMEM v1 can read it. You
+need this only before you copy the file: operations in the log are on disk, and
 crabmem checkpoints long logs automatically.
 
 --log-version 1 also begins a log that an older crabmem can write; stop the

@@ -38,7 +38,7 @@ summary. Without a daemon the exit code is 8.`,
 		Args:              exactly(1, "SESSION"),
 		ValidArgsFunction: c.completeSessions(1, false),
 	}
-	cmd.Flags().StringVar(&focus, "focus", "", "cover these topics, in `words`")
+	cmd.Flags().StringVar(&focus, "focus", "", "cover the topics in these `words`")
 	cmd.Flags().IntVar(&size, "size", 0, "limit the summary to this many `tokens`, 0 = as configured")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if size < 0 || size > 1<<20 {

@@ -34,8 +34,8 @@ func (c *app) componentsCommand() *cobra.Command {
 that provides tools to agents over the Model Context Protocol. It writes its
 port to run/NAME.port, where the daemon finds it. Start order does not matter.
 
-A component is "running" if a program answers on the port. It is "stale" if none
-does: the component was killed and left its file.
+A component is "running" if a program answers on the port. It is "stale" if no
+program answers: a killed component leaves its file.
 
 Component NAME is a program crabmem-NAME, or crabtalk-NAME, on the PATH.
 "crabmem NAME start" runs it with the argument start, which installs it as a

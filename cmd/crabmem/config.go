@@ -27,8 +27,8 @@ func (c *app) configCommand() *cobra.Command {
 		GroupID: groupAgents,
 		Short:   "show, change, and check the configuration",
 		Long: `The daemon's configuration is config.toml in the home directory. Agents are in
-agents/*.md. These commands need no daemon. If a daemon is running, config set
-also reloads its configuration. crabmem init writes a file that explains every
+agents/*.md. These commands need no daemon. config set also makes a running
+daemon reload its configuration. crabmem init writes a file that explains every
 key.`,
 		Example: `  crabmem config check
   crabmem config get system.crab.model`,
@@ -39,8 +39,8 @@ func (c *app) configGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [KEY]",
 		Short: "print the configuration, or a part of it",
-		Long: `Print config.toml as JSON, with defaults for absent keys. API keys, tokens, and
-environment values print as "". KEY is a path with dots, such as
+		Long: `Print config.toml as JSON, with defaults for absent keys. get prints API
+keys, tokens, and environment values as "". KEY is a path with dots, such as
 system.crab.model. If KEY does not exist, the exit code is 3.`,
 		Example: `  crabmem config get
   crabmem config get system.crab --json`,
@@ -152,12 +152,12 @@ func (c *app) configSet() *cobra.Command {
 		Short: "change the configuration",
 		Long: `Set a key of config.toml. With one argument, set replaces the configuration with
 a JSON file in the format of config get; "-" reads standard input. KEY is a path
-with dots. VALUE is JSON; anything else is a string. null removes a key. Empty
-secrets keep their values.
+with dots. VALUE is JSON; set stores any other text as a string. null removes a
+key. A secret that is "" keeps its old value.
 
-If a value is invalid, set lists every problem and changes nothing. Writing the
-file loses its comments. A running daemon reloads the configuration; active runs
-and sessions continue.`,
+If a value is invalid, set lists every problem and changes nothing. set removes
+the comments of the file. A running daemon reloads the configuration; active
+runs and sessions continue.`,
 		Example: `  crabmem config set system.crab.model offline
   crabmem config get --json | crabmem config set - --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -287,9 +287,9 @@ func (c *app) configCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "find problems in the configuration",
-		Long: `Read config.toml, Crab.md, and agents/*.md as the daemon does. check lists each
-problem with its file and line, and then exits with 1. A missing config.toml is
-valid.`,
+		Long: `Read config.toml, Crab.md, and agents/*.md as the daemon does. If there are
+problems, check lists each with its file and line, and exits with 1. A missing
+config.toml is valid.`,
 		Example: `  crabmem config check
   crabmem config check --json`,
 	}

@@ -90,7 +90,7 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 		Args:              atLeast(3, "SESSION, SCHEDULE and SKILL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run in this time of day: `HH:MM-HH:MM`")
+	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run between these times of day: `HH:MM-HH:MM`")
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
 	cmd.Flags().BoolVar(&once, "once", false, "run once, then remove the entry")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

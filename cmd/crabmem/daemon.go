@@ -189,8 +189,9 @@ func (c *app) daemonStart(verbose *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "start the daemon in the background",
-		Long: `Start the daemon in the background, and wait until it answers. It keeps running
-when you close the terminal, and logs to logs/daemon.log in the home directory.
+		Long: `Start the daemon in the background, and wait until it answers. The daemon keeps
+running after you close the terminal, and logs to logs/daemon.log in the home
+directory.
 If the daemon is already running, start exits with 0.`,
 		Example: `  crabmem daemon start
   crabmem daemon start --json`,
@@ -435,7 +436,7 @@ func (c *app) daemonLogs() *cobra.Command {
 		Short: "print the log of the daemon",
 		Long: `Print the last lines of logs/daemon.log in the home directory, one JSON object
 per line. --follow also prints new lines until Ctrl+C. The daemon renames a long
-log to daemon.log.1; [log] in config.toml sets the size and how many to keep.`,
+log to daemon.log.1; [log] in config.toml sets the size and the number to keep.`,
 		Example: `  crabmem daemon logs
   crabmem daemon logs -n 5`,
 	}

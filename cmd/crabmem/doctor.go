@@ -23,8 +23,8 @@ func (c *app) doctorCommand() *cobra.Command {
 		Long: `Check the home directory and its permissions, the store and its lock, sessions,
 skills, cron entries, configuration, model, providers and keys, confinement, the
 daemon and its sockets, component ports, disk, logs, and clock. doctor changes
-nothing and does not need a daemon. For providers it lists models or only
-connects, which is free.
+nothing and does not need a daemon. For each provider, doctor lists the
+models or only connects; neither costs anything.
 
 Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
 0. --quiet prints only failures and warnings.`,

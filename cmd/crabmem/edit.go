@@ -28,9 +28,9 @@ func (c *app) editCommand() *cobra.Command {
 		GroupID: groupUse,
 		Short:   "edit an entry in $VISUAL or $EDITOR",
 		Long: `Open the content of an entry in $VISUAL or $EDITOR. If the editor exits with 0
-and the text changed, edit writes the text to the store, byte for byte. Aliases,
-kind, ID, and creation time stay. If the only change is a line end that the
-editor added at the end, edit writes nothing.
+and the text changed, edit writes the text to the store, byte for byte. The
+entry keeps its aliases, kind, ID, and creation time. If the editor only added a
+line end at the end of the text, edit writes nothing.
 
 If the entry changed during the edit, edit writes nothing, prints the path of
 the file with your text, and exits with 4.`,

@@ -14,7 +14,7 @@ func (c *app) forgetCommand() *cobra.Command {
 		Use:     "forget NAME",
 		GroupID: groupUse,
 		Short:   "remove a note",
-		Long: `Remove the note NAME, by its exact name. The store never uses its ID again.
+		Long: `Remove the note NAME, by its exact name. The store never reuses the ID.
 forget removes an archive only with --archive; without it, forget exits with 4.`,
 		Example: `  crabmem forget deploy --dry-run
   crabmem forget deploy

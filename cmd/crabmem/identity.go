@@ -22,8 +22,9 @@ func (c *app) identityCommand() *cobra.Command {
 		GroupID: groupCare,
 		Short:   "print the store's identity",
 		Long: `Print the identity of the store: 32 hexadecimal digits that are unique to it.
-The log repeats it, so that crabmem refuses the log of another store. A copy of
-the directory has the same identity until crabmem identity new gives it another.`,
+The log contains the identity, too, so that crabmem can refuse the log of
+another store. A copy of the directory has the same identity until you run
+crabmem identity new in the copy.`,
 		Example: `  crabmem identity
   crabmem identity --json
   crabmem identity new`,
@@ -39,8 +40,8 @@ func (c *app) identityNewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new",
 		Short: "give a copied store its own identity",
-		Long: `Give the store a new identity, after a checkpoint. Run it in the copy of a home
-that you use next to the original. Entries do not change.`,
+		Long: `Checkpoint the store, then give it a new identity. Run this command in a copied
+home if you use both the copy and the original. Entries do not change.`,
 		Example: `  crabmem identity new
   crabmem identity new --json`,
 	}

@@ -41,7 +41,8 @@ invalid field, inspect prints the offset and exits with 5. Without FILE it reads
 the store. A torn tail of a log is not an error.
 
 For a session file (*.jsonl), inspect prints a summary and the kind of each
-line. It continues after an invalid line; exit code 5 names the first one.`,
+line. It continues after an invalid line, and the error with exit code 5 names
+the first one.`,
 		Example: `  crabmem inspect
   crabmem inspect "$CRABMEM_DB"
   crabmem inspect --bytes 64 --json`,

@@ -30,7 +30,7 @@ func (c *app) listCommand() *cobra.Command {
 		GroupID: groupUse,
 		Short:   "list the entries of the store",
 		Long: `List the entries in order of ID: ID, kind, creation day, bytes, name, and
-aliases. --json prints an array of entries without content, with "bytes".
+aliases. --json prints an array of entries with "bytes" instead of content;
 --content adds the content.`,
 		Example: `  crabmem list
   crabmem list --kind archive

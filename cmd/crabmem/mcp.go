@@ -52,13 +52,15 @@ crabmem://note/NAME and crabmem://archive/NAME. To add the server to a client:
   claude mcp add crabmem -- crabmem mcp
   {"mcpServers": {"crabmem": {"command": "crabmem", "args": ["mcp"]}}}
 
-Several servers may use one store. Each write holds the store's lock only while
-it runs, or goes to the daemon that holds the lock. An acknowledged write is on
-disk. Reads take no lock and see the writes of other processes.
+Several servers may use one store. A server holds the store's lock only during a
+write. If a daemon holds the lock, the server sends the write to the daemon. An
+acknowledged write is on disk. Reads take no lock and see the writes of other
+processes.
 
 --namespace FILE serves another store file, in the home directory unless the
-path is absolute. It offers no sessions. --read-only offers no tools that write.
---compat selects the tools of another server:
+path is absolute. The server then offers no sessions. With --read-only, the
+server offers only tools that read. --compat selects the tools of another
+server:
 
   reference  the nine tools of the reference memory server (create_entities …
              open_nodes), over notes that crabmem import --from memory-json
@@ -70,14 +72,14 @@ path is absolute. It offers no sessions. --read-only offers no tools that write.
 from CRABMEM_TOKEN or --token-file, which the server creates at first use. The
 server rejects requests with a foreign Host or Origin. An ADDR that other
 machines can reach needs an existing token. The server has no TLS: use a proxy,
-and allow its name with --allow-host. The server logs to standard error.`,
+and pass the proxy's name with --allow-host. The server logs to standard error.`,
 		Example: `  crabmem mcp
   crabmem mcp --read-only
   crabmem mcp --namespace work.db --compat anthropic
   crabmem mcp --compat reference --lock-wait 30s`,
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&f.readOnly, "read-only", false, "offer no tools that write")
+	fl.BoolVar(&f.readOnly, "read-only", false, "offer only tools that read")
 	fl.StringVar(&f.namespace, "namespace", "", "serve this store `file` of the home, without sessions")
 	fl.StringVar(&f.compat, "compat", compatNone, "offer the tools of this `server`: reference or anthropic")
 	fl.StringVar(&f.http, "http", "", "serve HTTP on this `address`, such as 127.0.0.1:7433")

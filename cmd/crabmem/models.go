@@ -35,9 +35,9 @@ func (c *app) modelsCommand() *cobra.Command {
 		Use:     "models COMMAND",
 		GroupID: groupAgents,
 		Short:   "list, switch, add, and remove models",
-		Long: `Models answer for agents. config.toml in the home directory defines them. These
-commands change the running daemon until it stops or reloads. Active calls
-continue. Without a daemon the exit code is 8.`,
+		Long: `Agents use models to generate responses. config.toml in the home directory
+defines the models. These commands change the models of the running daemon until
+it stops or reloads. Active calls continue. Without a daemon the exit code is 8.`,
 		Example: `  crabmem models list
   crabmem models switch offline`,
 	}, c.modelsList(), c.modelsSwitch(), c.modelsAdd(), c.modelsRemove())
@@ -101,8 +101,8 @@ func (c *app) modelsSwitch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "switch NAME",
 		Short: "select the active model",
-		Long: `Select the active model. Agents without a model of their own use it from their
-next run. To keep the choice, run crabmem config set system.crab.model NAME.`,
+		Long: `Select the active model. Agents without their own model use it from their next
+run. To keep the choice, run crabmem config set system.crab.model NAME.`,
 		Example: `  crabmem models switch offline
   crabmem models switch offline --json`,
 		Args:              exactly(1, "NAME"),

@@ -37,11 +37,11 @@ func (c *app) recallCommand() *cobra.Command {
 		Long: `Search names, aliases, and content with BM25. The best match comes first; ties
 are ordered by ID. An entry need not contain every query word.
 
-If no entry contains a query word, recall searches for its completions or
-spelling corrections and prints them. The exit code is 0 without a hit, or 3
-with --exit-code. --explain prints the score breakdown of each hit. --why-not
-NAME explains why an entry is not a hit. --analyzer plain reproduces the tokens
-and scores of the reference implementation and does not search names.
+If no entry contains a query word, recall searches for completions or spelling
+corrections of that word, and prints them. Without a hit, the exit code is 0, or
+3 with --exit-code. --explain prints the score breakdown of each hit. --why-not
+NAME explains why the entry NAME is not a hit. --analyzer plain reproduces the
+tokens and scores of the reference implementation and does not search names.
 
 --syntax enables clauses:
   "some words"               the words are adjacent

@@ -19,19 +19,19 @@ func (c *app) repairCommand() *cobra.Command {
 		GroupID: groupCare,
 		Short:   "recover a damaged store",
 		Long: `Recover every entry that can be read, and move the rest to quarantine files.
-repair destroys no byte, and its report accounts for all of them. It does not
-change a valid store.
+repair keeps every byte, and its report accounts for each. It does not change a
+valid store.
 
 If another program replaced or removed the log, repair takes the log with all
-operations. Where two files contradict each other, choose:
+operations. If two files contradict each other, choose one:
 
   --keep-db        take the store's file, and quarantine its log
   --keep-log BASE  take the log, and the file that it extends
-  --rejoin         add the operations of a replaced log, or of one that an older
-                   crabmem set aside, to the store
+  --rejoin         add to the store the operations of a replaced log, or of a
+                   log that an older crabmem set aside
 
---rejoin loses no text: if both have an entry of one name, the store's keeps it,
-and the other one gets a name that repair prints.`,
+--rejoin loses no text. If both contain an entry with the same name, the store's
+entry keeps the name. repair renames the other entry and prints the new name.`,
 		Example: `  crabmem repair --dry-run
   crabmem repair
   crabmem repair --json`,

@@ -111,9 +111,9 @@ The store is --db, CRABMEM_DB, or memory.db in the home directory. The home is
 --home, CRABTALK_HOME, or ~/.crabtalk. The first write creates the store.
 Sessions, the logs of conversations, are in sessions/ in the home.
 
-Names are exact. If no entry has a name, crabmem uses an alias of exactly one
-entry. "-" stands for standard input or output. If the first word is not a
-command, crabmem runs the program crabmem-WORD, or crabtalk-WORD, on the PATH.
+Names are exact. If no entry has the given name, crabmem looks for an alias of
+exactly one entry. "-" means standard input or output. If the first word is not
+a command, crabmem runs the program crabmem-WORD, or crabtalk-WORD, on the PATH.
 
 Exit codes:
   0    success
@@ -162,7 +162,7 @@ func (c *app) root(args ...string) *cobra.Command {
 	p := root.PersistentFlags()
 	p.StringVar(&c.db, "db", "", "use the store in this `file` (CRABMEM_DB; default: memory.db in the home)")
 	p.StringVar(&c.home, "home", "", "use this home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
-	p.DurationVar(&c.lockWait, "lock-wait", defaultLockWait, "wait this long for the lock of another process, 0 = not at all")
+	p.DurationVar(&c.lockWait, "lock-wait", defaultLockWait, "wait this long for the lock of another process, 0 = do not wait")
 	p.BoolVar(&c.JSON, "json", false, "print JSON")
 	p.BoolVarP(&c.Quiet, "quiet", "q", false, "print no confirmations and no progress")
 	p.BoolVar(&c.NoColor, "no-color", false, "print no colors (NO_COLOR)")

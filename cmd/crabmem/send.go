@@ -19,8 +19,8 @@ func (c *app) sendCommand() *cobra.Command {
 		GroupID: groupAgents,
 		Short:   "send a message to an agent",
 		Long: `Send a message to an agent of the daemon, and print the response. On a terminal,
-send prints it as it arrives. send resumes the last session with that agent.
---session resumes another session, and --new creates one.
+send prints the response as it arrives. send resumes the last session with that
+agent. --session resumes another session, and --new creates one.
 
 Ctrl+C cancels the run; the session keeps the output so far. A run that fails
 exits with 1 and prints the cause. If the agent asks a question, its tool call

@@ -170,9 +170,9 @@ func (c *app) serviceInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "install and start the service",
-		Long: `Install the service and start it. An installed service is replaced and
-restarted. --print prints the definition, for this system or the one of
---system, and changes nothing.`,
+		Long: `Install the service and start it. install replaces and restarts an installed
+service. --print prints the service definition for this system, or for --system,
+and changes nothing.`,
 		Example: `  crabmem service install
   crabmem service install --print
   crabmem service install --print --system darwin`,

@@ -54,7 +54,7 @@ func (c *app) compactionsListCommand() *cobra.Command {
 		Short:   "list the compactions of a session",
 		Long: `List the compactions of a session, oldest first: number, line of the summary,
 replaced lines and messages, and the first words of the summary. --json prints
-an array with the full summaries and the bytes of the lines.`,
+an array with the full summaries and the byte ranges of the replaced lines.`,
 		Example: `  crabmem sessions compactions list crab_user_1
   crabmem sessions compactions list crab_user_1 --json`,
 		Args:              exactly(1, "ID"),

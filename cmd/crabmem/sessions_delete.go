@@ -19,7 +19,7 @@ func (c *app) sessionsDeleteCommand() *cobra.Command {
 		Aliases: []string{"rm"},
 		Short:   "move sessions to the trash",
 		Long: `Move sessions to the trash, the folder .trash among the sessions. crabmem
-sessions restore moves them back unchanged. The trash is never emptied.
+sessions restore moves them back unchanged. crabmem never empties the trash.
 
 If an ID is unknown, delete moves nothing. If another process holds a session
 open, delete exits with 4. The daemon deletes a session that it has loaded,

@@ -21,8 +21,8 @@ func (c *app) sessionsExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export ID",
 		Short: "write a session to standard output",
-		Long: `Write a session to standard output as Markdown. --format jsonl writes the lines
-of its file, byte for byte. It omits invalid lines, and a warning counts them.
+		Long: `Write a session to standard output as Markdown. --format jsonl writes the valid
+lines of its file, byte for byte; a warning counts the lines that it omits.
 
 The Markdown puts each text into a fence that is longer than any fence in the
 text, so that text never becomes a heading or HTML. --json selects --format

@@ -63,11 +63,11 @@ func (c *app) sessionsImportCommand() *cobra.Command {
 (~/.codex/sessions) as read-only sessions. PATH is a transcript, or a directory
 to search for them. import detects the format by content.
 
-A transcript becomes one session, however often you import it. import skips an
-unchanged transcript, replaces the session of a longer one, and skips one that
-is shorter than its session, such as an older copy. If several files have one
-session ID, import takes the largest. It prints what it skips or omits, with the
-reason.`,
+A transcript becomes one session, however often you import it. import skips a
+transcript that is unchanged, or shorter than its session, such as an older
+copy. If the transcript is longer, import replaces the session. If several files
+have the same session ID, import takes the largest. It prints the reason for
+each file that it skips and each item that it omits.`,
 		Example: `  crabmem sessions import ~/.claude/projects ~/.codex/sessions --dry-run
   crabmem sessions import ~/.claude/projects ~/.codex/sessions`,
 		Args: atLeast(1, "PATH"),

@@ -41,9 +41,9 @@ func (c *app) sessionsListCommand() *cobra.Command {
 and title. --agent and --sender match exact names. --trash lists the sessions
 that crabmem sessions restore can restore.
 
---json prints an array; "damaged" counts invalid lines. A file that is not a
-valid session has "error" and one damage; run crabmem sessions verify for
-details.
+--json prints an array; "damaged" counts invalid lines. For a file that is
+not a valid session, "error" is set and "damaged" is 1; run crabmem sessions
+verify for details.
 
 For a file over 32 MiB, list reads only its beginning and its end. Its counts
 are then lower bounds, shown as 12+. crabmem sessions show reads the whole file.`,

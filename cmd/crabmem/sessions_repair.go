@@ -30,9 +30,9 @@ func (c *app) sessionsRepairCommand() *cobra.Command {
 		Use:   "repair ID",
 		Short: "remove invalid lines from a session",
 		Long: `Remove invalid lines and a torn tail from a session, so that it can be resumed.
-repair keeps a record that was joined with the rest of another line. It first
-copies the file to the folder .damaged among the sessions. It does not change a
-valid session.
+If one line contains a valid record after the rest of a torn one, repair keeps
+the record. It first copies the file to the folder .damaged among the sessions.
+It does not change a valid session.
 
 If the first line is lost, the session's owner is unknown, and repair exits with
 5.`,

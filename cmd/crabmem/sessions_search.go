@@ -42,17 +42,18 @@ func (c *app) sessionsSearchCommand() *cobra.Command {
 		Long: `Search the messages and summaries of all sessions, and the titles, agents, and
 senders. A message need not contain every query word, and a response also
 matches the words of its question. If no message contains a query word, search
-uses its completions or spelling corrections and prints them. The best match
-comes first, ties by newest. Each hit includes the messages around it.
+uses completions or spelling corrections of that word, and prints them. The best
+match comes first; among equal scores, the newest. Each hit includes the
+messages around it.
 
---role limits the roles: message roles, compact for summaries, session for
-titles and names. Repeat it for several roles. --since and --until take a day in
-UTC (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d, 12h). Messages
-have no times: --since omits sessions last written before that time, and --until
-omits sessions created after it.
+--role selects a role: a message role, compact for summaries, or session for
+titles and names. Repeat the flag for several roles. --since and --until take a
+day in UTC (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d, 12h).
+Messages have no times, so --since omits sessions last written before that time,
+and --until omits sessions created after it.
 
 Tool arguments and results contain files and secrets. --tools searches them,
-too. The exit code is 0 without a hit, or 3 with --exit-code.`,
+too. Without a hit, the exit code is 0, or 3 with --exit-code.`,
 		Example: `  crabmem sessions search "which port"
   crabmem sessions search loopback --agent crab --role assistant --since 2026-01-01
   crabmem sessions search port --json --limit 1 --window 3

@@ -34,7 +34,7 @@ or torn.
 
 --follow also prints new lines until Ctrl+C. It follows the session when a new
 title renames the file, and when a repair or another program replaces the file.
-It prints an unfinished line when the line is complete.`,
+It prints a line only after the line is complete.`,
 		Example: `  crabmem sessions tail crab_user_1
   crabmem sessions tail crab_user_1 -n 1 --json`,
 		Args:              exactly(1, "ID"),

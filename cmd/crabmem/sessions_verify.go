@@ -62,9 +62,10 @@ func (c *app) sessionsVerifyCommand() *cobra.Command {
 nothing. It reports each problem with file, line, offset, and a fix.
 
 The exit code is 5 for invalid lines, a lost first line, an entry that is not a
-file, and two files with one ID. It is also 5 for a copy in the folder .kept: a
-writer saved it because another program changed the session's files. A torn tail
-is a warning with exit code 0: the next write moves it to a quarantine file.`,
+file, and two files with the same ID. It is also 5 for a copy in the folder
+.kept: a writer saved it because another program changed the session's files. A
+torn tail is a warning with exit code 0: the next write moves it to a quarantine
+file.`,
 		Example: `  crabmem sessions verify
   crabmem sessions verify crab_user_1 --json`,
 		ValidArgsFunction: c.completeSessions(1, false),

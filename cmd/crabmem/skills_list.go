@@ -27,7 +27,8 @@ func (c *app) skillsListCommand() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list the skills",
 		Long: `List the skills of the home directory by name, with descriptions. With TEXT,
-list those whose name or description contains it, in any case.
+list only skills whose name or description contains TEXT, in upper or lower
+case.
 
 list warns of what it omits: a SKILL.md without name or description, a duplicate
 name, or a link. --json prints an array; "allowed_tools" is null if the skill

@@ -35,7 +35,7 @@ If a skill NAME exists, new changes nothing and exits with 4.`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&description, "description", newDescription, "describe the task and when to use the skill, in a `text`")
+	cmd.Flags().StringVar(&description, "description", newDescription, "set the description to this `text`: the task, and when to use the skill")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		path, err := c.skillsPath()
 		if err != nil {

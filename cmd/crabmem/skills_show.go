@@ -28,8 +28,8 @@ func (c *app) skillsShowCommand() *cobra.Command {
 		Use:   "show NAME",
 		Short: "print a skill",
 		Long: `Print the front matter of a skill, a blank line, and the text for the agent.
-NAME is the name of the skill or, if no skill has that name, of its directory.
-NAME is never a path.`,
+NAME is the name of a skill. If no skill has that name, show takes the skill in
+the directory NAME. NAME is never a path.`,
 		Example: `  crabmem skills show deploy
   crabmem skills show deploy --json`,
 		Args:              exactly(1, "NAME"),

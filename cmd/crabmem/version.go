@@ -16,7 +16,7 @@ func (c *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		GroupID: groupShell,
 		Short:   "print the version",
-		Long:    `Print the version, the commit of the build, and the formats that it reads.`,
+		Long:    `Print the version, the commit of the build, and the formats that crabmem reads.`,
 		Example: `  crabmem version
   crabmem version --json`,
 	}

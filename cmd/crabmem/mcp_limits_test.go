@@ -341,7 +341,7 @@ func TestMCPBrokenStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tool, args := range map[string]dict{"recall": {"query": "b"}, "get_memory": {"name": "a"}, "list_memories": {}, "remember": {"name": "c", "content": "d"}, "forget": {"name": "a"}} {
-		refused(t, s, tool, args, "Try: crabmem verify says what is wrong")
+		refused(t, s, tool, args, "Try: run crabmem verify for details")
 	}
 	if _, err := s.ListResources(t.Context(), nil); err == nil {
 		t.Error("it lists resources of a store that is broken")

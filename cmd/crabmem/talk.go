@@ -162,7 +162,7 @@ func said(err error) error {
 
 // talkRemedies say what helps, by the kind of the error.
 var talkRemedies = map[string]string{
-	"not_found":     "crabmem sessions list shows the ids",
+	"not_found":     "run crabmem sessions list to see the IDs",
 	"unknown_agent": "name one of the agents in config.toml, or leave --agent out",
 	"unknown_model": "name one of the models in config.toml, or offline",
 	"model":         "check the provider in config.toml; --model offline answers without one",

@@ -59,57 +59,57 @@ type Row struct {
 }
 
 const (
-	fixDisplaced  = "crabmem sessions verify lists the kept copies: compare them with the session, then move them back or remove them"
-	fixForeign    = "crabmem verify lists each problem and its fix"
-	fixNoSpace    = "free some space and do it again; nothing was changed"
-	fixNotRegular = "name the store's file: --db, CRABMEM_DB, --home or CRABTALK_HOME"
+	fixDisplaced  = "run crabmem sessions verify to list the kept copies; compare them with the session, then move them back or remove them"
+	fixForeign    = "run crabmem verify to list each problem and its fix"
+	fixNoSpace    = "free disk space, then retry; nothing was changed"
+	fixNotRegular = "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME"
 	fixPermission = "check the owner and the mode of the file and its directory"
 
-	daemonFixForeign = "crabmem daemon stop, then crabmem verify lists each problem and its fix"
-	daemonFixNoSpace = "free some space on the disk, and do it again"
-	daemonFixSession = "check the disk, and begin again: the session is read from its file"
-	daemonFixStore   = "check the disk, then crabmem daemon stop and crabmem daemon start"
+	daemonFixForeign = "run crabmem daemon stop, then crabmem verify to list each problem and its fix"
+	daemonFixNoSpace = "free disk space, then retry"
+	daemonFixSession = "check the disk, then retry: the daemon reloads the session from its file"
+	daemonFixStore   = "check the disk, then run crabmem daemon stop and crabmem daemon start"
 )
 
 // rows are in order of precedence: an error may match several.
 var rows = []Row{
 	{crmem.ErrUnknown, Store, "outcome_unknown", http.StatusInternalServerError, ExitUnknown,
-		"crabmem show tells whether it happened; check the disk before you write again", daemonFixStore},
+		"run crabmem show to see whether the write took effect; check the disk before you retry", daemonFixStore},
 	{crmem.ErrStopped, Store, "stopped", http.StatusInternalServerError, ExitUnknown, "", daemonFixStore},
 	{sessionlog.ErrUnknown, Session, "outcome_unknown", http.StatusInternalServerError, ExitUnknown,
-		"crabmem sessions show tells whether it happened; check the disk before you write again", daemonFixSession},
+		"run crabmem sessions show to see whether the write took effect; check the disk before you retry", daemonFixSession},
 	{sessionlog.ErrStopped, Session, "stopped", http.StatusInternalServerError, ExitUnknown, "", daemonFixSession},
 	{sessionlog.ErrDisplaced, Session, "foreign", http.StatusInternalServerError, ExitCorrupt, fixDisplaced, fixDisplaced},
-	{vfs.ErrLocked, File, "locked", http.StatusConflict, ExitConflict, "wait for it to end, or wait longer with --lock-wait", ""},
+	{vfs.ErrLocked, File, "locked", http.StatusConflict, ExitConflict, "wait until the lock holder exits, or wait longer with --lock-wait", ""},
 	{crmem.ErrAmbiguous, Store, "ambiguous", http.StatusConflict, ExitConflict, "use one of the names", ""},
 	{crmem.ErrExists, Store, "exists", http.StatusConflict, ExitConflict, "choose another name, or forget the entry first", ""},
 	{crmem.ErrKind, Store, "kind", http.StatusConflict, ExitConflict, "", ""},
-	{crmem.ErrStale, Store, "changed", http.StatusConflict, ExitConflict, "somebody else was faster: look at it and do it again", ""},
+	{crmem.ErrStale, Store, "changed", http.StatusConflict, ExitConflict, "read the entry again, then retry", ""},
 	{tree.ErrChanged, Tree, "changed", http.StatusConflict, ExitConflict, "", ""},
 	{tree.ErrEdited, Tree, "edited", http.StatusConflict, ExitConflict, "", ""},
 	{crmem.ErrFull, Store, "full", http.StatusInsufficientStorage, ExitFailure, "", ""},
 	{tree.ErrTree, Tree, "tree", http.StatusBadRequest, ExitFailure, "", ""},
-	{crmem.ErrNotFound, Store, "not_found", http.StatusNotFound, ExitNotFound, "crabmem list shows the names", ""},
+	{crmem.ErrNotFound, Store, "not_found", http.StatusNotFound, ExitNotFound, "run crabmem list to see the names", ""},
 	{crmem.ErrNoStore, Store, "no_store", http.StatusNotFound, ExitNotFound,
-		"crabmem remember NAME TEXT makes one; --db, CRABMEM_DB, --home or CRABTALK_HOME name another", ""},
-	{sessionlog.ErrAmbiguous, Session, "ambiguous", http.StatusConflict, ExitConflict, "use the name of one of the files", ""},
-	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "delete the other one, or leave this one where it is", ""},
-	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "change it where it came from, and import it again", ""},
-	{sessionlog.ErrNotFound, Session, "not_found", http.StatusNotFound, ExitNotFound, "crabmem sessions list shows the ids", ""},
+		"run crabmem remember NAME TEXT to create a store, or set another with --db, CRABMEM_DB, --home, or CRABTALK_HOME", ""},
+	{sessionlog.ErrAmbiguous, Session, "ambiguous", http.StatusConflict, ExitConflict, "use one of the file names", ""},
+	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "delete the other session, or leave this one where it is", ""},
+	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "change its source, then import it again", ""},
+	{sessionlog.ErrNotFound, Session, "not_found", http.StatusNotFound, ExitNotFound, "run crabmem sessions list to see the IDs", ""},
 	{fs.ErrPermission, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
 	{syscall.EROFS, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
 	{crmem.ErrForeign, Store, "foreign", http.StatusInternalServerError, ExitCorrupt, fixForeign, ""},
 	{crmem.ErrFormat, Store, "format", http.StatusInternalServerError, ExitCorrupt,
-		"crabmem verify says what is wrong, crabmem repair keeps what is whole", ""},
+		"run crabmem verify for details, or crabmem repair to recover the valid entries", ""},
 	{sessionlog.ErrFormat, Session, "format", http.StatusInternalServerError, ExitCorrupt,
-		"crabmem sessions verify says what is wrong, crabmem sessions repair keeps what is whole", ""},
+		"run crabmem sessions verify for details, or crabmem sessions repair to keep the valid lines", ""},
 	{vfs.ErrNotRegular, File, "format", http.StatusInternalServerError, ExitCorrupt, fixNotRegular, ""},
 	{crmem.ErrInvalid, Store, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
 	{sessionlog.ErrInvalid, Session, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
 	{crmem.ErrNotApplied, Store, "not_applied", http.StatusInternalServerError, ExitFailure,
-		"free some space and do it again; nothing was changed", ""},
+		"free disk space, then retry; nothing was changed", ""},
 	{sessionlog.ErrNotApplied, Session, "not_applied", http.StatusInternalServerError, ExitFailure,
-		"nothing was changed: free some space or check the disk, and do it again", ""},
+		"nothing was changed: free disk space or check the disk, then retry", ""},
 	{syscall.ENOSPC, File, "no_space", http.StatusInsufficientStorage, ExitFailure, fixNoSpace, daemonFixNoSpace},
 	{context.Canceled, Other, "cancelled", http.StatusInternalServerError, ExitFailure, "", ""},
 	{context.DeadlineExceeded, Other, "timeout", http.StatusInternalServerError, ExitFailure, "", ""},
@@ -118,7 +118,7 @@ var rows = []Row{
 // tooLarge is the row of a *vfs.TooLargeError, which has no sentinel.
 var tooLarge = Row{
 	Family: File, Kind: "too_large", HTTP: http.StatusInternalServerError, Exit: ExitCorrupt,
-	Fix: "name the store's file: no store is as large",
+	Fix: "check the file name: this file is too large to be a store",
 }
 
 // Error is an error with its own kind and fix: a refusal without a sentinel, or

@@ -117,10 +117,10 @@ func TestLocate(t *testing.T) {
 
 func TestFixFor(t *testing.T) {
 	for kind, want := range map[string]string{
-		"not_found": "crabmem list shows the names",
+		"not_found": "run crabmem list to see the names",
 		"foreign":   fixForeign,
 		"too_large": tooLarge.Fix,
-		"locked":    "wait for it to end, or wait longer with --lock-wait",
+		"locked":    "wait until the lock holder exits, or wait longer with --lock-wait",
 		"read_only": "",
 		"busy":      "",
 	} {

@@ -196,7 +196,7 @@ func badAgent(name string) string {
 		return why
 	}
 	if len(name) > 64 {
-		return fmt.Sprintf("has %d bytes, and may have 64", len(name))
+		return fmt.Sprintf("has %d bytes, more than the limit of 64", len(name))
 	}
 	if strings.IndexFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)

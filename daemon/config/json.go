@@ -303,7 +303,7 @@ func shownURL(v any) any {
 // decodeJSON decodes what a client sends.
 func decodeJSON(js []byte) (tree, error) {
 	if len(js) > maxFile {
-		return nil, fmt.Errorf("it has %d bytes, and may have %d", len(js), maxFile)
+		return nil, fmt.Errorf("%d bytes, more than the limit of %d", len(js), maxFile)
 	}
 	d := json.NewDecoder(bytes.NewReader(js))
 	d.UseNumber()
@@ -312,7 +312,7 @@ func decodeJSON(js []byte) (tree, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("something follows the object")
+		return nil, errors.New("data after the object")
 	}
 	v, err := plain(v, false, 0)
 	if err != nil {
@@ -320,7 +320,7 @@ func decodeJSON(js []byte) (tree, error) {
 	}
 	t, ok := v.(tree)
 	if !ok {
-		return nil, errors.New("it is not an object")
+		return nil, errors.New("not an object")
 	}
 	return t, nil
 }
@@ -329,13 +329,13 @@ func decodeJSON(js []byte) (tree, error) {
 // list it is an error.
 func plain(v any, inList bool, depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, errors.New("it is nested too deeply")
+		return nil, errors.New("nested too deeply")
 	}
 	var err error
 	switch v := v.(type) {
 	case nil:
 		if inList {
-			return nil, errors.New("a null in a list")
+			return nil, errors.New("null in a list")
 		}
 	case json.Number:
 		if n, err := v.Int64(); err == nil {

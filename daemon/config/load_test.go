@@ -321,7 +321,7 @@ func TestProblems(t *testing.T) {
 		{"key file of lines", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": "a\nb"},
 			"config.toml:3: provider.a.api_key_file: keys/k is not one line of text"},
 		{"key file large", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": strings.Repeat("k", 16385)},
-			"config.toml:3: provider.a.api_key_file: keys/k: it has 16385 bytes, and may have 16384"},
+			"config.toml:3: provider.a.api_key_file: keys/k: 16385 bytes, more than the limit of 16384"},
 		{"key file elsewhere", "[provider.a]\nmodels = ['x']\napi_key_file = '../../h/keys/k'\n", map[string]string{"keys/k": "k"},
 			"config.toml:3: provider.a.api_key_file: ../../h/keys/k: path escapes from parent"},
 		{"crab", "[system.crab]\nmodel = 'gpt'\nmax_iterations = 0\nthinking = 'yes'\nmembers = ['no']\ncompact_threshold = -1\n", nil,
@@ -338,7 +338,7 @@ func TestProblems(t *testing.T) {
 		{"agent names", "[agents.'a b']\n[agents.-x]\n[agents.'" + strings.Repeat("x", 65) + "']\n[agents.'']\n", nil,
 			"config.toml:1: agent name 'a b' must be of letters, digits, '-', '_' and '.', and begin with a letter, a digit or '_'\n" +
 				"config.toml:2: agent name '-x' must be of letters, digits, '-', '_' and '.', and begin with a letter, a digit or '_'\n" +
-				"config.toml:3: agent name '" + strings.Repeat("x", 65) + "' has 65 bytes, and may have 64\nconfig.toml:4: agents: a name is empty"},
+				"config.toml:3: agent name '" + strings.Repeat("x", 65) + "' has 65 bytes, more than the limit of 64\nconfig.toml:4: agents: a name is empty"},
 		{"same name", "", map[string]string{"agents/a.md": "x", "agents/b.md": "---\ndescription: d\nname: a\n---\n"}, "agents/b.md:3: agent name 'a' is taken: see /h/agents/a.md"},
 		{"front matter", "", map[string]string{
 			"agents/a.md": "---\nname: a\ndescription: b: c\n---\n", "agents/b.md": "---\nnmae: b\n---\n", "agents/c.md": "---\nname: c\n", "agents/d.md": "---\n- d\n---\n",
@@ -348,14 +348,14 @@ func TestProblems(t *testing.T) {
 		},
 			"agents/a.md:3: mapping values are not allowed in this context; put a value with a colon in quotes\nagents/b.md:2: unknown key 'nmae'; did you mean 'name'?\n" +
 				"agents/c.md:1: no --- ends the front matter\nagents/d.md:2: the front matter is a list and must be a table of keys\n" +
-				"agents/e.md:2: front matter can have no anchors and aliases\nagents/f.md:4: the key 'model' is there twice\n" +
+				"agents/e.md:2: front matter can have no anchors and aliases\nagents/f.md:4: duplicate key 'model'\n" +
 				"agents/g.md:5: skills: one of its values is a whole number and must be a string\nagents/g.md:6: thinking: it is a string and must be true or false\n" +
 				"agents/h.md: it is not UTF-8\nagents/j.md:2: a key of the front matter is not a word\nagents/k.md:2: name: it is a date or time and must be a string\n" +
 				"agents/l.md:1: the front matter has more than 65536 bytes, or no --- ends it"},
 		{"agents", "", many, "agents: there are more than 1000 agents"},
 		{"tables of agents", tables.String(), nil, "config.toml: there are 1001 agents beside crab, and may be 1000"},
-		{"large", strings.Repeat("#", 1<<20+1), nil, "config.toml: it has 1048577 bytes, and may have 1048576"},
-		{"large prompt", "", map[string]string{"Crab.md": strings.Repeat("#", 1<<20+1)}, "Crab.md: it has 1048577 bytes, and may have 1048576"},
+		{"large", strings.Repeat("#", 1<<20+1), nil, "config.toml: 1048577 bytes, more than the limit of 1048576"},
+		{"large prompt", "", map[string]string{"Crab.md": strings.Repeat("#", 1<<20+1)}, "Crab.md: 1048577 bytes, more than the limit of 1048576"},
 		{"MCP", "[mcps.a]\n[mcps.b]\ncommand = 'x'\nurl = 'http://h'\n[mcps.c]\nurl = 'h'\n[mcps.d]\nname = 'e'\ncommand = 'x'\nenv = {'x=' = ''}\nargs = ['${UNSET}']", nil,
 			"config.toml:1: MCP server 'a' has neither command nor url\nconfig.toml:4: MCP server 'b' has both command and url: remove one\n" +
 				"config.toml:6: mcps.c.url: it must be an address that begins with http:// or https://\nconfig.toml:8: mcps.d.name: it is not the name of the table; leave it out\n" +
@@ -372,7 +372,7 @@ func TestProblems(t *testing.T) {
 		{"tcp address", "[tcp]\nlisten = '6688'\ntoken_file = 'keys/none'", nil,
 			"config.toml:2: tcp.listen: '6688' is not an address like 127.0.0.1:6688\nconfig.toml:3: tcp.token_file: keys/none: there is no such file"},
 		{"nested", "[env]\na" + strings.Repeat(".a", 40) + " = 1\n", nil, "config.toml:2: it is nested too deeply"},
-		{"a long list", "\n[system.crab]\nskills = [" + strings.Repeat("'x',", 1001) + "]\n", nil, "config.toml:3: system.crab.skills: it has 1001 values, and may have 1000"},
+		{"a long list", "\n[system.crab]\nskills = [" + strings.Repeat("'x',", 1001) + "]\n", nil, "config.toml:3: system.crab.skills: 1001 values, more than the limit of 1000"},
 		{"dates", "[system.crab]\nmodel = 2026-01-01\n", nil, "config.toml:2: system.crab.model: it is a date or time and must be a string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -111,7 +111,7 @@ func reason(err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return "there is no such file"
 	case tooLarge:
-		return fmt.Sprintf("it has %d bytes, and may have %d", big.Size, big.Max)
+		return fmt.Sprintf("%d bytes, more than the limit of %d", big.Size, big.Max)
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()

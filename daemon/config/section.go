@@ -171,7 +171,7 @@ func (s *section) each(key string, do func(text string, line int)) bool {
 		return false
 	}
 	if len(list) > maxList {
-		s.f.add(v.line, "%s: it has %d values, and may have %d", s.full(key), len(list), maxList)
+		s.f.add(v.line, "%s: %d values, more than the limit of %d", s.full(key), len(list), maxList)
 		return false
 	}
 	for _, e := range list {
@@ -260,7 +260,7 @@ func badName(name string) string {
 	case name == "":
 		return "is empty"
 	case len(name) > 256:
-		return fmt.Sprintf("has %d bytes, and may have 256", len(name))
+		return fmt.Sprintf("has %d bytes, more than the limit of 256", len(name))
 	case !utf8.ValidString(name):
 		return "is not UTF-8"
 	case strings.IndexFunc(name, unicode.IsControl) >= 0:

@@ -99,14 +99,14 @@ func encodeTOML(t tree) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s would have %d bytes, and may have %d", File, len(text), maxFile)
+		return nil, fmt.Errorf("%s would have %d bytes, more than the limit of %d", File, len(text), maxFile)
 	}
 	back, err := rawTOML(text)
 	if err != nil {
 		return nil, err
 	}
 	if !reflect.DeepEqual(back, t) {
-		return nil, fmt.Errorf("it holds what TOML cannot say")
+		return nil, fmt.Errorf("TOML cannot represent the value")
 	}
 	return text, nil
 }

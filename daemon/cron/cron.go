@@ -118,7 +118,7 @@ func (t *Table) adopt(text string) {
 func (t *Table) replace(next parsed) error {
 	text := next.text()
 	if len(text) > maxFile {
-		return fmt.Errorf("%s would have %d bytes, and may have %d: delete entries first", t.path, len(text), maxFile)
+		return fmt.Errorf("%s would have %d bytes, more than the limit of %d: remove entries first", t.path, len(text), maxFile)
 	}
 	err := vfs.Replace(t.fsys, t.path, 0o600, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)

@@ -150,7 +150,7 @@ schedule = "@hourly"`
 	if ids(table) != "2 7" {
 		t.Errorf("ids %s", ids(table))
 	}
-	if w := fmt.Sprint(table.Warnings()); w != "[/h/crons.toml:13: invalid cron schedule '0 25 * * *': hour '25' is not between 0 and 23; the entry is not used]" {
+	if w := fmt.Sprint(table.Warnings()); w != "[/h/crons.toml:13: invalid cron schedule '0 25 * * *': hour '25' is not between 0 and 23; ignored the entry]" {
 		t.Errorf("warnings %s", w)
 	}
 	c, err := table.Create(daily)
@@ -193,27 +193,27 @@ func TestWarnings(t *testing.T) {
 		{"fine", entry("once = true\n"), "", "1"},
 		{"CRLF", strings.ReplaceAll(entry("once = true\n"), "\n", "\r\n"), "", "1"},
 		{"indented", strings.ReplaceAll(entry(""), "\n", "\n  "), "", "1"},
-		{"unknown key", entry("quiet_strat = '1:00'\n"), "6: unknown key 'quiet_strat'; the entry is not used", ""},
-		{"syntax", entry("\nonce =\n") + entry(""), "7: unexpected character U+000A at start of value; the entry is not used", "1"},
-		{"type", entry("once = 'yes'\n"), "6: cannot decode TOML string into struct field cron.record.Once of type bool; the entry is not used", ""},
-		{"an open string", entry("args = '''\n") + "id = 5\n" + entry(""), "7: multiline literal string not terminated by '''; the entry is not used", "1"},
-		{"no id", "[[cron]]\nschedule = '* * * * *'\nskill = 's'\n", "1: id must be a number from 1; the entry is not used", ""},
-		{"negative", "# c\n[[cron]]\nschedule = '* * * * *'\nid = -1\n", "4: id must be a number from 1; the entry is not used", ""},
-		{"session", strings.Replace(entry(""), "session = 1", "session = -1", 1), "5: session must be a number from 0; the entry is not used", ""},
-		{"id twice", entry("") + "\n" + entry(""), "8: the entry of line 1 has the id 1, too; the entry is not used", "1"},
-		{"no skill", strings.Replace(entry(""), "'s'", "''", 1), "4: invalid skill '': it must be a name of letters, digits, '-' and '_'; the entry is not used", ""},
-		{"a skill like a path", strings.Replace(entry(""), "'s'", "'../s'", 1), "4: invalid skill '../s': it must be a name of letters, digits, '-' and '_'; the entry is not used", ""},
-		{"quiet", entry("quiet_start = '22:00'\nquiet_end = '24:00'\n"), "7: invalid quiet_end '24:00': it must be a time like 22:30; the entry is not used", ""},
-		{"timezone", entry("timezone = '../../etc/passwd'\n"), "6: invalid timezone '../../etc/passwd': it must be one like Europe/Berlin; the entry is not used", ""},
-		{"session file", entry("session_file = '../x'\n"), "6: invalid session_file '../x': it must be the name of a session; the entry is not used", ""},
-		{"args", entry("args = '" + strings.Repeat("x", 16385) + "'\n"), "6: args has 16385 bytes, and may have 16384; the entry is not used", ""},
-		{"head", "a = 1\n" + entry(""), "1: text before the first [[cron]] is ignored", "1"},
-		{"broken head", "\na =\n" + entry(""), "2: unexpected character U+000A at start of value; text before the first [[cron]] is ignored", "1"},
-		{"list", "cron = [{id = 1}]\n", "1: text before the first [[cron]] is ignored", ""},
-		{"another table", entry("[more]\n"), "6: unknown key 'more'; the entry is not used", ""},
-		{"a long entry", entry(strings.Repeat("# x\n", 40000)+"\n") + entry(""), "1: it has 160064 bytes, and may have 131072; the entry is not used", "1"},
-		{"a long head", strings.Repeat("# x\n", 40000) + "x = 1\n" + entry(""), "1: text before the first [[cron]] is ignored", "1"},
-		{"not UTF-8", entry("args = '\xff'\n") + entry(""), "6: invalid UTF-8 character in literal string; the entry is not used", "1"},
+		{"unknown key", entry("quiet_strat = '1:00'\n"), "6: unknown key 'quiet_strat'; ignored the entry", ""},
+		{"syntax", entry("\nonce =\n") + entry(""), "7: unexpected character U+000A at start of value; ignored the entry", "1"},
+		{"type", entry("once = 'yes'\n"), "6: cannot decode TOML string into struct field cron.record.Once of type bool; ignored the entry", ""},
+		{"an open string", entry("args = '''\n") + "id = 5\n" + entry(""), "7: multiline literal string not terminated by '''; ignored the entry", "1"},
+		{"no id", "[[cron]]\nschedule = '* * * * *'\nskill = 's'\n", "1: id must be a number from 1; ignored the entry", ""},
+		{"negative", "# c\n[[cron]]\nschedule = '* * * * *'\nid = -1\n", "4: id must be a number from 1; ignored the entry", ""},
+		{"session", strings.Replace(entry(""), "session = 1", "session = -1", 1), "5: session must be a number from 0; ignored the entry", ""},
+		{"id twice", entry("") + "\n" + entry(""), "8: same id as the entry in line 1: 1; ignored the entry", "1"},
+		{"no skill", strings.Replace(entry(""), "'s'", "''", 1), "4: invalid skill '': it must be a name of letters, digits, '-' and '_'; ignored the entry", ""},
+		{"a skill like a path", strings.Replace(entry(""), "'s'", "'../s'", 1), "4: invalid skill '../s': it must be a name of letters, digits, '-' and '_'; ignored the entry", ""},
+		{"quiet", entry("quiet_start = '22:00'\nquiet_end = '24:00'\n"), "7: invalid quiet_end '24:00': it must be a time like 22:30; ignored the entry", ""},
+		{"timezone", entry("timezone = '../../etc/passwd'\n"), "6: invalid timezone '../../etc/passwd': it must be one like Europe/Berlin; ignored the entry", ""},
+		{"session file", entry("session_file = '../x'\n"), "6: invalid session_file '../x': it must be the name of a session; ignored the entry", ""},
+		{"args", entry("args = '" + strings.Repeat("x", 16385) + "'\n"), "6: args has 16385 bytes, more than the limit of 16384; ignored the entry", ""},
+		{"head", "a = 1\n" + entry(""), "1: ignored the text before the first [[cron]]", "1"},
+		{"broken head", "\na =\n" + entry(""), "2: unexpected character U+000A at start of value; ignored the text before the first [[cron]]", "1"},
+		{"list", "cron = [{id = 1}]\n", "1: ignored the text before the first [[cron]]", ""},
+		{"another table", entry("[more]\n"), "6: unknown key 'more'; ignored the entry", ""},
+		{"a long entry", entry(strings.Repeat("# x\n", 40000)+"\n") + entry(""), "1: 160064 bytes, more than the limit of 131072; ignored the entry", "1"},
+		{"a long head", strings.Repeat("# x\n", 40000) + "x = 1\n" + entry(""), "1: ignored the text before the first [[cron]]", "1"},
+		{"not UTF-8", entry("args = '\xff'\n") + entry(""), "6: invalid UTF-8 character in literal string; ignored the entry", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newHome(t, c.text)
@@ -284,7 +284,7 @@ func TestBounds(t *testing.T) {
 	if l := table.List(); len(l) != 1000 || l[0].ID != 1001 || l[999].ID != 2000 {
 		t.Errorf("%d entries", len(l))
 	}
-	if w := table.Warnings(); len(w) != 1 || w[0].Line != 5001 || w[0].Message != "there are more than 1000 entries; the entry is not used" {
+	if w := table.Warnings(); len(w) != 1 || w[0].Line != 5001 || w[0].Message != "there are more than 1000 entries; ignored the entry" {
 		t.Errorf("warnings %v", w)
 	}
 	if _, err := table.Create(daily); err == nil || err.Error() != "there are 1001 cron entries already: delete some first" {
@@ -297,7 +297,7 @@ func TestBounds(t *testing.T) {
 		t.Error("a file of more than 1 MiB")
 	}
 	table = open(t, newHome(t, strings.Repeat("#", 1<<20-10)))
-	if _, err := table.Create(daily); err == nil || !strings.Contains(err.Error(), "may have 1048576") {
+	if _, err := table.Create(daily); err == nil || !strings.Contains(err.Error(), "more than the limit of 1048576") {
 		t.Errorf("a file that would have more: %v", err)
 	}
 	table = open(t, newHome(t, "[[cron]]\nid = 9223372036854775807\nschedule = '@daily'\nskill = 's'\n"))

@@ -58,13 +58,13 @@ func parse(path, text string) parsed {
 	var other map[string]any
 	if len(p.head) > maxEntry {
 		if strings.Trim(comments().ReplaceAllString(p.head, ""), " \t\r\n") != "" {
-			warn(1, "text before the first [[cron]] is ignored")
+			warn(1, "ignored the text before the first [[cron]]")
 		}
 	} else if err := toml.Unmarshal([]byte(p.head), &other); err != nil {
 		line, message := position(err)
-		warn(line, "%s; text before the first [[cron]] is ignored", message)
+		warn(line, "%s; ignored the text before the first [[cron]]", message)
 	} else if len(other) > 0 {
-		warn(1, "text before the first [[cron]] is ignored")
+		warn(1, "ignored the text before the first [[cron]]")
 	}
 	seen := make(map[uint64]int)
 	used := 0
@@ -73,7 +73,7 @@ func parse(path, text string) parsed {
 		at, message := e.parse()
 		if message == "" {
 			if line := seen[e.cron.ID]; line > 0 {
-				at, message = e.lineOf("id"), fmt.Sprintf("the entry of line %d has the id %d, too", line, e.cron.ID)
+				at, message = e.lineOf("id"), fmt.Sprintf("same id as the entry in line %d: %d", line, e.cron.ID)
 			} else if used++; used > maxEntries {
 				at, message = e.line, fmt.Sprintf("there are more than %d entries", maxEntries)
 			}
@@ -83,7 +83,7 @@ func parse(path, text string) parsed {
 				e.id, _ = strconv.ParseUint(m[1], 10, 63)
 			}
 			e.cron, e.warning = Cron{}, message
-			warn(at, "%s; the entry is not used", message)
+			warn(at, "%s; ignored the entry", message)
 			continue
 		}
 		seen[e.cron.ID] = e.line
@@ -130,7 +130,7 @@ func (p *parsed) split(text string) {
 // parse reads the entry of a text, or says in which line it is wrong.
 func (e *entry) parse() (int, string) {
 	if len(e.text) > maxEntry {
-		return e.line, fmt.Sprintf("it has %d bytes, and may have %d", len(e.text), maxEntry)
+		return e.line, fmt.Sprintf("%d bytes, more than the limit of %d", len(e.text), maxEntry)
 	}
 	var doc struct {
 		Cron []record `toml:"cron"`
@@ -321,7 +321,7 @@ func (c *Cron) check() error {
 func text(key, text string, limit int) error {
 	switch {
 	case len(text) > limit:
-		return invalid("%s has %d bytes, and may have %d", key, len(text), limit)
+		return invalid("%s has %d bytes, more than the limit of %d", key, len(text), limit)
 	case !utf8.ValidString(text) || strings.Contains(text, "\x00"):
 		return invalid("%s must be text in UTF-8", key)
 	}

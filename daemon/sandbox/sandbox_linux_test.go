@@ -470,7 +470,7 @@ func TestConfinedWorks(t *testing.T) {
 		}
 	}
 	for dir, want := range map[string]string{
-		"/nowhere":           "bash failed: the working directory: lstat /nowhere: no such file or directory",
+		"/nowhere":           "bash failed: working directory: lstat /nowhere: no such file or directory",
 		p.data + "/sessions": "bash failed: chdir " + p.data + "/sessions: no such file or directory",
 	} {
 		if _, err := b.Run(t.Context(), tool.Call{Dir: dir, Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "true")}); err == nil || err.Error() != want {

@@ -48,7 +48,7 @@ func (s *Service) tell(ctx context.Context, run bool) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("%w: there is no %s", ErrNotInstalled, file)
+		return fmt.Errorf("%w: %s does not exist", ErrNotInstalled, file)
 	}
 	return s.system(ctx, s.order(file, run))
 }

@@ -101,14 +101,14 @@ func (s *Service) check() error {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	})
 	if !ok {
-		return fmt.Errorf("%q is no name of a service: want up to 64 letters, digits, - . and _", s.Name)
+		return fmt.Errorf("%q is not a service name: want up to 64 letters, digits, - . and _", s.Name)
 	}
 	if s.Name == "crabtalk" {
 		return errors.New(`the name "crabtalk" is the daemon's own`)
 	}
 	for _, text := range append([]string{s.Description, s.Program, s.Home}, s.Args...) {
 		if strings.ContainsFunc(text, unicode.IsControl) {
-			return fmt.Errorf("%q: arguments of a service must not contain control characters such as line ends", text)
+			return fmt.Errorf("%q: want no control characters, such as line ends", text)
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *Service) render(d definition) (file string, text []byte, err error) {
 		}
 		name, file = "task.xml", filepath.Join(data, "run", d.Label+".xml")
 	default:
-		return "", nil, fmt.Errorf("services of %s are not known: run it by other means, with the argument run", s.os())
+		return "", nil, fmt.Errorf("services are not supported on %s: run the program another way, with the argument run", s.os())
 	}
 	values, err := d.values(name)
 	if err != nil {

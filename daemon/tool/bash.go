@@ -141,12 +141,12 @@ func workingDir(name string) (string, error) {
 	}
 	real, err := vfs.OS{}.Resolve(dir)
 	if err != nil {
-		return "", fmt.Errorf("the working directory: %w", err)
+		return "", fmt.Errorf("working directory: %w", err)
 	}
 	if fi, err := (vfs.OS{}).Lstat(real); err != nil {
-		return "", fmt.Errorf("the working directory: %w", err)
+		return "", fmt.Errorf("working directory: %w", err)
 	} else if !fi.IsDir() {
-		return "", fmt.Errorf("the working directory: %s: not a directory", dir)
+		return "", fmt.Errorf("working directory: %s: not a directory", dir)
 	}
 	return dir, nil
 }
@@ -176,7 +176,7 @@ func (b bash) environ(call map[string]string) ([]string, error) {
 	list := make([]string, 0, len(env))
 	for name, value := range env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-			return nil, fmt.Errorf("env: %q is no variable that can be set", clipName(name))
+			return nil, fmt.Errorf("env: %q is not a valid variable", clipName(name))
 		}
 		list = append(list, name+"="+value)
 	}

@@ -87,13 +87,13 @@ func TestBashErrors(t *testing.T) {
 		{"/", args(t, "command", " \n"), "bash failed: command is empty"},
 		{"/", nil, "bash failed: command is empty"},
 		{"/", json.RawMessage(`{"command":1}`), "invalid arguments: json: cannot unmarshal number into Go struct field bashArgs.command of type string"},
-		{"/nowhere", args(t, "command", "true"), "bash failed: the working directory: lstat /nowhere: no such file or directory"},
-		{"/bin/sh", args(t, "command", "true"), "bash failed: the working directory: /bin/sh: not a directory"},
+		{"/nowhere", args(t, "command", "true"), "bash failed: working directory: lstat /nowhere: no such file or directory"},
+		{"/bin/sh", args(t, "command", "true"), "bash failed: working directory: /bin/sh: not a directory"},
 		{"/", args(t, "command", "true", "timeout_secs", 601), "bash failed: timeout_secs is 601, not 1 to 600"},
 		{"/", args(t, "command", "true", "timeout_secs", -1), "bash failed: timeout_secs is -1, not 1 to 600"},
-		{"/", args(t, "command", "true", "env", map[string]string{"A=B": "c"}), `bash failed: env: "A=B" is no variable that can be set`},
-		{"/", args(t, "command", "true", "env", map[string]string{"": "c"}), `bash failed: env: "" is no variable that can be set`},
-		{"/", args(t, "command", "true", "env", map[string]string{"A": "\x00"}), `bash failed: env: "A" is no variable that can be set`},
+		{"/", args(t, "command", "true", "env", map[string]string{"A=B": "c"}), `bash failed: env: "A=B" is not a valid variable`},
+		{"/", args(t, "command", "true", "env", map[string]string{"": "c"}), `bash failed: env: "" is not a valid variable`},
+		{"/", args(t, "command", "true", "env", map[string]string{"A": "\x00"}), `bash failed: env: "A" is not a valid variable`},
 	} {
 		if out, err := b.Run(t.Context(), Call{Dir: c.dir, Arguments: c.args}); err == nil || err.Error() != c.want || out != "" {
 			t.Errorf("%v %s, want %s", err, out, c.want)

@@ -107,7 +107,7 @@ type place struct {
 	hidden hiddenFiles
 }
 
-var errNoDir = errors.New("this session has no directory, and files are reached under one; begin a session with a working directory")
+var errNoDir = errors.New("session has no working directory, so files are unavailable; create a session with a working directory")
 
 // find finds a file under the directory of a session. The error for a
 // path outside or for a hidden file equals the error for a missing file.
@@ -118,12 +118,12 @@ func (f *Files) find(c Call, path string) (*place, error) {
 	case path == "":
 		return nil, errors.New("path must not be empty")
 	case strings.ContainsRune(path, 0) || len(path) > 4096:
-		return nil, fmt.Errorf("%q is no path", clipName(path))
+		return nil, fmt.Errorf("%q is not a path", clipName(path))
 	}
 	none := fmt.Errorf("%s: no such file under %s", path, c.Dir)
 	top, err := f.fsys.Resolve(c.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("the session's directory: %w", err)
+		return nil, fmt.Errorf("session directory: %w", err)
 	}
 	var rel string
 	if filepath.IsAbs(path) {

@@ -160,7 +160,7 @@ func TestRead(t *testing.T) {
 		{"sock", -1, -1, "sock is not a regular file"},
 		{"sub", -1, -1, "sub is a directory"},
 		{"", -1, -1, "path must not be empty"},
-		{"a\x00b", -1, -1, `"a\x00b" is no path`},
+		{"a\x00b", -1, -1, `"a\x00b" is not a path`},
 		{"none", -1, -1, none("none")},
 		{".", -1, -1, none(".")},
 		{"file/x", -1, -1, none("file/x")},
@@ -194,7 +194,7 @@ func TestRead(t *testing.T) {
 		t.Error(got)
 	}
 	for _, name := range []string{"loop", "dangling"} {
-		if got := d.run(d.read, Call{Dir: d.work + "/" + name}, "path", "file"); !strings.HasPrefix(got, "the session's directory: ") {
+		if got := d.run(d.read, Call{Dir: d.work + "/" + name}, "path", "file"); !strings.HasPrefix(got, "session directory: ") {
 			t.Errorf("session directory %s: %q", name, got)
 		}
 	}

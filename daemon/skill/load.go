@@ -229,7 +229,7 @@ func (w *walk) walk(dir string, depth int) {
 		w.skill(path.Join(dir, filename))
 		return
 	case i >= 0:
-		w.problem(w.path(filename), "move it into a directory with the name of the skill", "a skill has a directory of its own")
+		w.problem(w.path(filename), "move it into a directory with the name of the skill", "a skill needs its own directory")
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
@@ -238,10 +238,10 @@ func (w *walk) walk(dir string, depth int) {
 			return
 		case strings.HasPrefix(e.Name(), "."):
 		case e.Type()&fs.ModeSymlink != 0:
-			w.problem(w.path(name), "move what it leads to here, or add that directory to the configuration", "a link: it is not followed")
+			w.problem(w.path(name), "move the target here, or add its directory to the configuration", "skipped a link")
 		case !e.IsDir():
 		case depth == maxDepth:
-			w.problem(w.path(name), "move it up", "more than %d directories deep: it was not looked at", maxDepth)
+			w.problem(w.path(name), "move it up", "skipped: more than %d directories deep", maxDepth)
 		default:
 			w.walk(name, depth+1)
 		}
@@ -251,7 +251,7 @@ func (w *walk) walk(dir string, depth int) {
 func (w *walk) limit(format string, args ...any) {
 	if !w.full {
 		w.full = true
-		w.problem(w.root.Path, "take some out, or name the directories below it", format, args...)
+		w.problem(w.root.Path, "remove some, or configure its subdirectories instead", format, args...)
 	}
 }
 
@@ -284,7 +284,7 @@ func (w *walk) skill(rel string) {
 		return
 	}
 	if i, ok := w.byName[f.Name]; ok {
-		w.problem(file, "give one of them another name", "there is a skill %q in %s already: this one is left out", f.Name, w.skills[i].File)
+		w.problem(file, "give one of them another name", "omitted: %[2]s already defines a skill %[1]q", f.Name, w.skills[i].File)
 		return
 	}
 	if len(w.skills) == maxSkills {

@@ -34,26 +34,26 @@ func Parse(file string, contents []byte) (Skill, error) {
 	text := string(contents[body:])
 	line := 1 + bytes.Count(contents[:body], []byte("\n"))
 	if i := strings.IndexByte(text, 0); i >= 0 {
-		return Skill{}, &Problem{File: file, Line: line + strings.Count(text[:i], "\n"), Text: "a NUL byte", Remedy: "a skill is text: take it out"}
+		return Skill{}, &Problem{File: file, Line: line + strings.Count(text[:i], "\n"), Text: "a NUL byte", Remedy: "remove the byte: a skill is text"}
 	}
 	if !utf8.ValidString(text) {
 		return Skill{}, notUTF8(file, line, text)
 	}
 	s.Body = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	if s.Body == "" {
-		s.problems = append(s.problems, &Problem{File: file, Text: "there is nothing below the front matter", Remedy: "write what to do there", Warning: true})
+		s.problems = append(s.problems, &Problem{File: file, Text: "no text after the front matter", Remedy: "write the instructions after the front matter", Warning: true})
 	}
 	if len(s.Body) > maxText {
 		s.problems = append(s.problems, &Problem{
 			File: file, Text: fmt.Sprintf("%d bytes below the front matter, of which a model gets %d", len(s.Body), maxText),
-			Remedy: "move what is not always needed to files beside it", Warning: true,
+			Remedy: "move rarely needed text to other files in its directory", Warning: true,
 		})
 	}
 	return s, nil
 }
 
 func tooLarge(file string, size int64) *Problem {
-	return &Problem{File: file, Text: fmt.Sprintf("%d bytes, more than the limit of %d", size, maxFile), Remedy: "move what is not always needed to files beside it"}
+	return &Problem{File: file, Text: fmt.Sprintf("%d bytes, more than the limit of %d", size, maxFile), Remedy: "move rarely needed text to other files in its directory"}
 }
 
 func notUTF8(file string, line int, text string) *Problem {
@@ -97,7 +97,7 @@ func parseFront(file string, contents []byte) (s Skill, body int, err error) {
 		end := at
 		line, ok := next()
 		if !ok || at > maxFront {
-			p := &Problem{File: file, Line: 1, Text: "the front matter does not end", Remedy: "put a line --- below it"}
+			p := &Problem{File: file, Line: 1, Text: "the front matter does not end", Remedy: "end it with a line ---"}
 			if at > maxFront {
 				p.Text = fmt.Sprintf("the front matter does not end in the first %d bytes", maxFront)
 			}
@@ -191,7 +191,7 @@ func (f *front) mapping(b []byte) (*yaml.Node, error) {
 	if err == nil {
 		switch err := dec.Decode(&more); {
 		case err == nil:
-			return nil, f.problem(more.Line+1, "leave one of them", "a second document in the front matter")
+			return nil, f.problem(more.Line+1, "keep one of them", "a second document in the front matter")
 		case !errors.Is(err, io.EOF):
 			return nil, f.broken(err)
 		}
@@ -204,14 +204,14 @@ func (f *front) mapping(b []byte) (*yaml.Node, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, f.problem(root.Line+1, "write lines like name: deploy", "the front matter is no list of keys and values")
+		return nil, f.problem(root.Line+1, "write lines like name: deploy", "the front matter is not a list of keys and values")
 	}
 	if len(root.Content) > 2*maxItems {
-		return nil, f.problem(2, "take some out", "%d keys, more than the limit of %d", len(root.Content)/2, maxItems)
+		return nil, f.problem(2, "remove some", "%d keys, more than the limit of %d", len(root.Content)/2, maxItems)
 	}
 	for i := 0; i < len(root.Content); i += 2 {
 		if k := root.Content[i]; k.Kind != yaml.ScalarNode {
-			return nil, f.problem(k.Line+1, "write lines like name: deploy", "a key that is no word")
+			return nil, f.problem(k.Line+1, "write lines like name: deploy", "a key that is not a word")
 		}
 	}
 	return root, nil
@@ -258,7 +258,7 @@ func (f *front) list(key, v *yaml.Node, split func(string) []string) ([]string, 
 	var list []string
 	if v.Kind == yaml.SequenceNode && v.Anchor == "" {
 		if len(v.Content) > maxItems {
-			return nil, f.problem(v.Line+1, "take some out", "%s has %d items, more than the limit of %d", short(key.Value), len(v.Content), maxItems)
+			return nil, f.problem(v.Line+1, "remove some", "%s has %d items, more than the limit of %d", short(key.Value), len(v.Content), maxItems)
 		}
 		list = []string{}
 		for _, item := range v.Content {
@@ -277,7 +277,7 @@ func (f *front) list(key, v *yaml.Node, split func(string) []string) ([]string, 
 		return nil, err
 	}
 	if list = split(text); len(list) > maxItems {
-		return nil, f.problem(v.Line+1, "take some out", "%s has %d items, more than the limit of %d", short(key.Value), len(list), maxItems)
+		return nil, f.problem(v.Line+1, "remove some", "%s has %d items, more than the limit of %d", short(key.Value), len(list), maxItems)
 	}
 	return append([]string{}, list...), nil
 }
@@ -289,10 +289,10 @@ func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 		if text, err := f.text(key, v); err != nil || text == "" {
 			return nil, err
 		}
-		return nil, f.problem(v.Line+1, "write keys and values below it, indented", "metadata is no list of keys and values")
+		return nil, f.problem(v.Line+1, "write keys and values below it, indented", "metadata is not a list of keys and values")
 	}
 	if len(v.Content) > 2*maxItems {
-		return nil, f.problem(v.Line+1, "take some out", "metadata has %d keys, more than the limit of %d", len(v.Content)/2, maxItems)
+		return nil, f.problem(v.Line+1, "remove some", "metadata has %d keys, more than the limit of %d", len(v.Content)/2, maxItems)
 	}
 	for i := 0; i+1 < len(v.Content); i += 2 {
 		k, val := v.Content[i], v.Content[i+1]
@@ -313,7 +313,7 @@ func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 		}
 		text, verr := f.text(k, val)
 		if err = errors.Join(err, verr); err != nil {
-			f.note(true, k.Line+1, "write text, if it is meant for this program", "metadata %s is not text: it is left out", short(k.Value))
+			f.note(true, k.Line+1, "write text, if this program should use the key", "omitted metadata %s: not text", short(k.Value))
 			continue
 		}
 		f.skill.Metadata[name] = text
@@ -331,10 +331,10 @@ func (f *front) check() error {
 	case !usable(s.Name):
 		return f.problem(f.lines["name"], "use lower-case letters, digits and hyphens, at most 64", "the name %s is not usable", strconv.Quote(short(s.Name)))
 	case s.Description == "":
-		return f.problem(max(f.lines["description"], 1), "add a line description: that says what it does and when to use it", "no description")
+		return f.problem(max(f.lines["description"], 1), "add a line description: with the task and when to use the skill", "no description")
 	}
 	if !conforms(s.Name) {
-		f.note(false, f.lines["name"], "use lower-case letters, digits and single hyphens", "the name %q is not one by the convention", s.Name)
+		f.note(false, f.lines["name"], "use lower-case letters, digits and single hyphens", "the name %q breaks the convention", s.Name)
 	}
 	if n := utf8.RuneCountInString(s.Description); n > maxDescription {
 		f.note(false, f.lines["description"], "shorten it", "the description has %d characters, more than the limit of %d", n, maxDescription)
@@ -344,7 +344,7 @@ func (f *front) check() error {
 	}
 	for _, t := range s.AllowedTools {
 		if strings.Contains(t, "(") {
-			f.note(true, f.lines["allowed-tools"], "nothing, if the whole tool may be called", "%s: what is in the parentheses bounds nothing", short(t))
+			f.note(true, f.lines["allowed-tools"], "remove the parentheses, or ignore this warning to allow all calls of the tool", "%s: the parentheses do not limit the tool", short(t))
 		}
 	}
 	return nil
@@ -354,7 +354,7 @@ func (f *front) check() error {
 // name.
 func (s *Skill) misplaced() []*Problem {
 	if dir := filepath.Base(s.Dir); dir != s.Name {
-		return []*Problem{{File: s.File, Text: fmt.Sprintf("the skill %q is in a directory %q", s.Name, short(dir)), Remedy: "give both one name"}}
+		return []*Problem{{File: s.File, Text: fmt.Sprintf("the skill %q is in a directory %q", s.Name, short(dir)), Remedy: "use the same name for both"}}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func TestRFC0036(t *testing.T) {
 	})
 	t.Run("Each skill lives in its own directory", func(t *testing.T) {
 		set, warnings := load(t, tree(t, "SKILL.md", feeds, "a/SKILL.md", sum, "a/SKILL.md.bak", feeds, "a/sub/SKILL.md", feeds))
-		if got := names(set.Skills(all)); got != "summarize" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], "directory of its own") {
+		if got := names(set.Skills(all)); got != "summarize" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], "needs its own directory") {
 			t.Errorf("%q, %q", got, *warnings)
 		}
 	})

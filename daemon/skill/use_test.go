@@ -240,15 +240,15 @@ func TestCheck(t *testing.T) {
 		fmt.Fprintf(&got, "%v %s\n", p.Warning, strings.ReplaceAll(strings.TrimPrefix(p.Error(), dir+"/"), dir, "DIR"))
 	}
 	for _, want := range []string{
-		"false other/SKILL.md: the skill \"misplaced\" is in a directory \"other\"; give both one name\n",
-		"false Bad Name/SKILL.md:2: the name \"Bad Name\" is not one by the convention; ",
+		"false other/SKILL.md: the skill \"misplaced\" is in a directory \"other\"; use the same name for both\n",
+		"false Bad Name/SKILL.md:2: the name \"Bad Name\" breaks the convention; ",
 		"false long/SKILL.md:3: the description has 1025 characters, more than the limit of 1024; ",
 		"false long/SKILL.md:4: compatibility has 501 characters, more than the limit of 500; ",
-		"true empty/SKILL.md: there is nothing below the front matter; ",
-		"true tools/SKILL.md:4: Bash(git:*): what is in the parentheses bounds nothing; ",
-		"true tools/SKILL.md:6: metadata x is not text: it is left out; ",
+		"true empty/SKILL.md: no text after the front matter; ",
+		"true tools/SKILL.md:4: Bash(git:*): the parentheses do not limit the tool; ",
+		"true tools/SKILL.md:6: omitted metadata x: not text; ",
 		"false nodesc/SKILL.md:1: no description; ",
-		"false twice/good/SKILL.md: there is a skill \"good\" in DIR/good/SKILL.md already: this one is left out; ",
+		"false twice/good/SKILL.md: omitted: DIR/good/SKILL.md already defines a skill \"good\"; ",
 		"false nul/SKILL.md:6: a NUL byte; ",
 	} {
 		if !strings.Contains(got.String(), want) {

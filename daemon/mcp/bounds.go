@@ -38,7 +38,7 @@ func (s *shape) add(b []byte) error {
 			s.text = true
 		case c == '{', c == '[', c == ',':
 			if s.values++; s.values > maxValues {
-				return fmt.Errorf("a message of more than %d values", maxValues)
+				return fmt.Errorf("message has more than %d values", maxValues)
 			}
 		}
 		s.line = s.line || c != '\r'

@@ -193,7 +193,7 @@ func TestAgreed(t *testing.T) {
 			t.Errorf("%d tools", n)
 		}
 	})
-	if !strings.Contains(log, "it speaks version 2026-07-28 of the protocol") {
+	if !strings.Contains(log, "server uses protocol version 2026-07-28") {
 		t.Errorf("the log does not tell:\n%s", log)
 	}
 }

@@ -65,11 +65,11 @@ func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.R
 		for i, t := range found {
 			names[i] = t.qualified()
 		}
-		return "", fmt.Errorf("mcp tool '%s' not available: say %s", name, strings.Join(names, " or "))
+		return "", fmt.Errorf("mcp tool '%s' not available: use %s", name, strings.Join(names, " or "))
 	}
 	t := found[0]
 	if t.label != name && t.qualified() != name { // it has a name of the daemon's own
-		return "", fmt.Errorf("mcp tool '%s' not available: say %s", name, t.qualified())
+		return "", fmt.Errorf("mcp tool '%s' not available: use %s", name, t.qualified())
 	}
 	object, err := objectOf(args)
 	if err != nil {
@@ -193,7 +193,7 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 	if a.err != nil {
 		err := because(ctx, a.err)
 		if errors.Is(err, sdk.ErrConnectionClosed) {
-			err = fmt.Errorf("%s went away", t.Name)
+			err = fmt.Errorf("%s disconnected", t.Name)
 		}
 		text := "mcp call failed: " + clip(err.Error(), 4<<10)
 		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code == jsonrpc.CodeInvalidParams {

@@ -192,7 +192,7 @@ func (c *child) Write(_ context.Context, m jsonrpc.Message) error {
 	defer c.waiting.Add(-1)
 	if c.waiting.Add(1) > maxBusy {
 		c.Close() //nolint:errcheck // a pipe
-		return fmt.Errorf("it does not read what it is sent: %d messages wait", maxBusy)
+		return fmt.Errorf("write to server: %d messages queued: server is not reading", maxBusy)
 	}
 	c.writing <- struct{}{}
 	defer func() { <-c.writing }()
@@ -200,7 +200,7 @@ func (c *child) Write(_ context.Context, m jsonrpc.Message) error {
 		_, err = c.in.Write(append(b, '\n'))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("it does not read what it is sent: %w", err)
+		err = fmt.Errorf("write to server: server is not reading: %w", err)
 	}
 	if err != nil {
 		c.Close() //nolint:errcheck // a pipe
@@ -244,7 +244,7 @@ func (c *child) read(out io.Reader) {
 		}
 		if len(bytes.TrimSpace(line)) > 0 && !noise && list == nil {
 			noise = true
-			c.log.Warn("an MCP server writes to its standard output what is no message; it is left out", "text", clip(string(line), 200))
+			c.log.Warn("ignored standard output of an MCP server: not a message", "text", clip(string(line), 200))
 		}
 		if err != nil {
 			c.readErr = err
@@ -281,7 +281,7 @@ func readLine(r *bufio.Reader, max int) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(line)+len(part) > max {
-			return nil, fmt.Errorf("a message of more than %d MiB", max>>20)
+			return nil, fmt.Errorf("message exceeds %d MiB", max>>20)
 		}
 		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
@@ -310,7 +310,7 @@ func (c *child) readLog() {
 			if lines++; lines <= maxLogLines {
 				c.log.Info("an MCP server says", "text", text)
 			} else if lines == maxLogLines+1 {
-				c.log.Warn("an MCP server says too much: the rest of this minute is left out")
+				c.log.Warn("an MCP server logs too much; dropping its output for the rest of this minute")
 			}
 		}
 		cut = more // the rest of a long line

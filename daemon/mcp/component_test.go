@@ -151,7 +151,7 @@ func TestConfiguredFirst(t *testing.T) {
 	servicetest.Start(t, s.home(), "noise")
 	s.want("noisy", "", "done")
 	s.scan()
-	if n := len(s.servers()); n != 1 || !strings.Contains(s.log.String(), "has the name of a component") {
+	if n := len(s.servers()); n != 1 || !strings.Contains(s.log.String(), "has the same name") {
 		t.Errorf("%d servers:\n%s", n, s.log)
 	}
 }
@@ -207,7 +207,7 @@ func TestToken(t *testing.T) {
 	if n := len(s.view(tool.Unbounded())); n != 3 {
 		t.Errorf("%d tools", n)
 	}
-	for _, text := range []string{"Unauthorized", "it sends us to"} {
+	for _, text := range []string{"Unauthorized", "redirect to"} {
 		if !strings.Contains(s.log.String(), text) {
 			t.Errorf("the log has no %q:\n%s", text, s.log)
 		}
@@ -263,7 +263,7 @@ func TestHugeAnswer(t *testing.T) {
 	if n := sent.Load(); n >= most {
 		t.Errorf("%d bytes were read", n)
 	}
-	if !strings.Contains(s.log.String(), "an answer of more than 8 MiB") {
+	if !strings.Contains(s.log.String(), "response exceeds 8 MiB") {
 		t.Errorf("the log does not tell:\n%s", s.log)
 	}
 }

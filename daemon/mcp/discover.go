@@ -54,7 +54,7 @@ func Ports(fsys vfs.FS, dir string, warn func(file string, err error)) ([]Port, 
 			continue
 		}
 		if err == nil && len(ports) == maxServers {
-			err = fmt.Errorf("there are %d components already", maxServers)
+			err = fmt.Errorf("limit of %d components reached", maxServers)
 		}
 		if err != nil {
 			warn(file, err)
@@ -67,7 +67,7 @@ func Ports(fsys vfs.FS, dir string, warn func(file string, err error)) ([]Port, 
 
 func readPort(fsys vfs.FS, file, name string) (Port, error) {
 	if !usable(name) {
-		return Port{}, fmt.Errorf("%q is no name of a component: want up to 64 letters, digits, - . and _", clip(name, 80))
+		return Port{}, fmt.Errorf("invalid name %q: want up to 64 letters, digits, - . and _", clip(name, 80))
 	}
 	fi, err := fsys.Lstat(file)
 	if err != nil {
@@ -80,7 +80,7 @@ func readPort(fsys vfs.FS, file, name string) (Port, error) {
 	text := strings.TrimSpace(string(b))
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || text[0] == '+' {
-		return Port{}, fmt.Errorf("%q is no port: want a number from 1 to 65535", clip(text, 32))
+		return Port{}, fmt.Errorf("invalid port %q: want a number from 1 to 65535", clip(text, 32))
 	}
 	return Port{Name: name, Port: int(n), File: file, Modified: fi.ModTime()}, nil
 }
@@ -107,7 +107,7 @@ func (m *Manager) scan() {
 		m.warn(file, fmt.Sprintf("%s: not a component: %v", file, err))
 	})
 	if err != nil {
-		m.warn(m.o.Run, fmt.Sprintf("components are not found: %v", err))
+		m.warn(m.o.Run, fmt.Sprintf("find components: %v", err))
 		return
 	}
 	m.mu.Lock()
@@ -151,7 +151,7 @@ func (m *Manager) scan() {
 	}
 	m.mu.Unlock()
 	for _, p := range hidden {
-		m.warn(p.File+hiddenKey, "a configured MCP server has the name of a component, which is not used", "server", p.Name)
+		m.warn(p.File+hiddenKey, "ignored a component: a configured MCP server has the same name", "server", p.Name)
 	}
 	m.changed()
 }
@@ -209,6 +209,6 @@ func (m *Manager) rescanOn(events <-chan fsnotify.Event, errs <-chan error, ever
 }
 
 func (m *Manager) unwatched(err error) time.Duration {
-	m.o.Log.Warn("the directory of components cannot be watched; it is looked at every few seconds", "directory", m.o.Run, "error", err)
+	m.o.Log.Warn("cannot watch the component directory; polling it every few seconds", "directory", m.o.Run, "error", err)
 	return poll
 }

@@ -38,10 +38,10 @@ func httpClient(life context.Context, address, token string, late time.Duration,
 	}
 	return &http.Client{Transport: b, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if !b.same(r.URL) {
-			return fmt.Errorf("it sends us to %s: configure that address if it is right", r.URL.Host)
+			return fmt.Errorf("redirect to %s not followed: configure that address if it is correct", r.URL.Host)
 		}
 		if len(via) > 3 {
-			return errors.New("it sends us round in circles")
+			return errors.New("redirect loop")
 		}
 		return nil
 	}}
@@ -98,7 +98,7 @@ func (b *bearer) same(u *url.URL) bool { return u.Scheme == b.scheme && u.Host =
 
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !b.same(r.URL) {
-		return nil, fmt.Errorf("%s is not the server that was configured", r.URL.Host)
+		return nil, fmt.Errorf("%s is not the configured server", r.URL.Host)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	asked := r
@@ -137,7 +137,7 @@ const headerTimeout = 3 * time.Second
 func (b *bearer) send(r *http.Request) (*http.Response, error) {
 	defer b.busy.Add(-1)
 	if b.busy.Add(1) > maxBusy {
-		return nil, fmt.Errorf("%d requests are not answered yet", maxBusy)
+		return nil, fmt.Errorf("%d requests pending", maxBusy)
 	}
 	if r.Method != http.MethodGet {
 		return b.next.RoundTrip(r)
@@ -184,7 +184,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 			if n, err := b.ReadCloser.Read(one[:]); n == 0 {
 				return 0, err
 			}
-			return 0, fmt.Errorf("an answer of more than %d MiB", maxFrame>>20)
+			return 0, fmt.Errorf("response exceeds %d MiB", maxFrame>>20)
 		}
 		p = p[:min(len(p), b.left)]
 	}

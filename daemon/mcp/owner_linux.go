@@ -36,12 +36,12 @@ func checkOwner(a netip.AddrPort) error {
 		read = true
 		for _, uid := range uids {
 			if found = true; uid != 0 && uid != os.Geteuid() {
-				return fmt.Errorf("port %d is another user's (%d): its port file is stale", a.Port(), uid)
+				return fmt.Errorf("port %d belongs to another user (%d): the port file is stale", a.Port(), uid)
 			}
 		}
 	}
 	if read && !found {
-		return fmt.Errorf("nobody listens on port %d any more", a.Port())
+		return fmt.Errorf("port %d has no listener", a.Port())
 	}
 	return nil
 }

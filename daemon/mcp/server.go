@@ -117,9 +117,9 @@ func (s *server) run() {
 func (s *server) ended(served bool, err error) {
 	why := clip(oneLine(err.Error()), maxDescription) // what a server says may be in it
 	if served {
-		s.m.warn("server "+s.Name, "an MCP server went away", "server", s.Name, "error", why)
+		s.m.warn("server "+s.Name, "lost the connection to an MCP server", "server", s.Name, "error", why)
 	} else {
-		s.m.warn("server "+s.Name, "an MCP server is not reached: "+why, "server", s.Name)
+		s.m.warn("server "+s.Name, "cannot reach an MCP server: "+why, "server", s.Name)
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()
 			return true, context.Cause(s.ctx)
 		case <-ended:
 			if closed == nil {
-				closed = errors.New("it closed the connection")
+				closed = errors.New("server closed the connection")
 			}
 			return true, closed
 		case <-s.kick:
@@ -216,7 +216,7 @@ const version = "2025-11-25"
 // not needed of it. In versions after ours the server says what the SDK keeps.
 func agreed(r *sdk.InitializeResult) error {
 	if r.ProtocolVersion > version {
-		return fmt.Errorf("it speaks version %s of the protocol: it was asked for %s", r.ProtocolVersion, version)
+		return fmt.Errorf("server uses protocol version %s, not %s", r.ProtocolVersion, version)
 	}
 	r.Instructions, r.ServerInfo, r.Meta = "", nil, nil
 	if r.Capabilities != nil {

@@ -30,7 +30,7 @@ func TestNoise(t *testing.T) {
 	for range 3 {
 		s.want("noisy", "{}", "done")
 	}
-	if n := strings.Count(s.log.String(), "what is no message"); n != 1 {
+	if n := strings.Count(s.log.String(), "not a message"); n != 1 {
 		t.Errorf("noise is told %d times:\n%s", n, s.log)
 	}
 }
@@ -46,7 +46,7 @@ func TestManyTools(t *testing.T) {
 	if n := len(s.view(tool.Unbounded())); n != maxTools {
 		t.Errorf("%d tools", n)
 	}
-	if !strings.Contains(s.log.String(), "tools of an MCP server are left out") {
+	if !strings.Contains(s.log.String(), "tools of an MCP server, ") {
 		t.Errorf("not told:\n%s", s.log)
 	}
 	if r := s.Resources(tool.Unbounded()); len(r) > 2*maxNames+len(resources) {
@@ -69,9 +69,9 @@ func TestNames(t *testing.T) {
 		got != "names__bash names__mcp names__noise__pid names__pid noisy noise__pid" {
 		t.Errorf("tools: %s", got)
 	}
-	s.want("bash", "", "error: mcp tool 'bash' not available: say names__bash")
+	s.want("bash", "", "error: mcp tool 'bash' not available: use names__bash")
 	s.want("names__bash", "", "not the real one")
-	s.want("pid", "", "error: mcp tool 'pid' not available: say names__pid or noise__pid")
+	s.want("pid", "", "error: mcp tool 'pid' not available: use names__pid or noise__pid")
 	one, err1 := s.call(tool.Unbounded(), "names__pid", "")
 	two, err2 := s.call(tool.Unbounded(), "noise__pid", "")
 	if err := errors.Join(err1, err2); err != nil || one == two {
@@ -89,7 +89,7 @@ func TestNames(t *testing.T) {
 func TestNamesOfOthers(t *testing.T) {
 	s := manager(t, stdio(t, "names"))
 	until(t, "a server", func() bool { return len(s.view(tool.Unbounded())) == 4 })
-	s.want("noise__pid", "", "error: mcp tool 'noise__pid' not available: say names__noise__pid")
+	s.want("noise__pid", "", "error: mcp tool 'noise__pid' not available: use names__noise__pid")
 	s.want("names__noise__pid", "", "x")
 }
 
@@ -119,7 +119,7 @@ func TestContent(t *testing.T) {
 	if err != nil || len(text) > tool.MaxOutput || !strings.HasSuffix(text, fmt.Sprintf("[%d bytes left out]", maxText)) {
 		t.Errorf("huge: %d bytes ending in %q, %v", len(text), text[max(0, len(text)-60):], err)
 	}
-	if log := s.log.String(); strings.Contains(log, "left out") {
+	if log := s.log.String(); strings.Contains(log, "omitted") {
 		t.Errorf("tools of a good server are left out:\n%s", log)
 	}
 	env, _ := s.call(tool.Unbounded(), "env", "")
@@ -232,7 +232,7 @@ func TestNeverAnswers(t *testing.T) {
 		_, err := s.call(tool.Unbounded(), "slow__pid", "")
 		return err == nil
 	})
-	until(t, "the log tells of the flood", func() bool { return strings.Contains(s.log.String(), "a message of more than 8 MiB") })
+	until(t, "the log tells of the flood", func() bool { return strings.Contains(s.log.String(), "message exceeds 8 MiB") })
 }
 
 // TestDies: a server that died is started again, and the call in which it died

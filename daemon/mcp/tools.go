@@ -76,7 +76,7 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 		params = &sdk.ListToolsParams{Cursor: res.NextCursor}
 	}
 	if wrong > 0 {
-		s.m.warn("tools of "+s.Name, fmt.Sprintf("tools of an MCP server are left out: %d, %s first", wrong, first), "server", s.Name)
+		s.m.warn("tools of "+s.Name, fmt.Sprintf("omitted %d tools of an MCP server, %s first", wrong, first), "server", s.Name)
 	}
 	slices.SortFunc(tools, func(a, b remote) int { return strings.Compare(a.name, b.name) })
 	return tools, nil

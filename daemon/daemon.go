@@ -146,7 +146,7 @@ func (d *Daemon) openHome() error {
 	if tightened, err := vfs.MakePrivate(d.home); err != nil {
 		return err
 	} else if tightened {
-		d.log.Warn("the home was open to others; it is mode 0700 now", "home", d.home)
+		d.log.Warn("other users could access the home; its mode is now 0700", "home", d.home)
 	}
 	if d.dir == "" {
 		d.dir = filepath.Dir(d.home)
@@ -182,7 +182,7 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	d.skills = skill.Load(d.fs, []skill.Dir{{Path: filepath.Join(d.home, "skills"), Tier: skill.Workspace}}, func(err error) {
-		d.log.Warn("a skill is not used", "error", err)
+		d.log.Warn("ignored a skill", "error", err)
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
 	d.loaded = session.New(session.Options{
@@ -304,7 +304,7 @@ func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
 			}
 		}
 		if m.Auth && m.Token == "" {
-			d.log.Warn("an MCP server wants a token: name the file that has it as token_file", "server", m.Name)
+			d.log.Warn("MCP server requires a token: set token_file to the file that contains it", "server", m.Name)
 		}
 		list[i] = s
 	}

@@ -45,7 +45,7 @@ func (h *hub) add(n, limit int) (*subscriber, error) {
 	defer h.mu.Unlock()
 	if len(h.subs) >= limit {
 		return nil, &failure{code: 503, kind: "too_many", text: "too many subscribers: " + strconv.Itoa(limit),
-			remedy: "end one, or raise subscribers in [limits]"}
+			remedy: "stop a subscriber, or raise subscribers in [limits]"}
 	}
 	if h.subs == nil {
 		h.subs = make(map[*subscriber]struct{})

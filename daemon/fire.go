@@ -55,7 +55,7 @@ func (s *scheduler) warn() {
 	all := s.d.crons.Warnings()
 	for _, w := range all {
 		if !slices.Contains(s.warned, w) {
-			s.d.log.Warn("an entry of crons.toml is not used", "warning", w.String())
+			s.d.log.Warn("ignored an entry of crons.toml", "warning", w.String())
 		}
 	}
 	s.warned = all
@@ -97,7 +97,7 @@ func (s *scheduler) run(ctx context.Context) {
 	for {
 		now := s.wall()
 		if now.Before(last.Add(-cronLate)) {
-			s.d.log.Warn("the clock was set back: crons are due by the new one", "by", last.Sub(now).Round(time.Second).String())
+			s.d.log.Warn("clock set back: crons follow the new time", "by", last.Sub(now).Round(time.Second).String())
 			s.replan()
 		}
 		last = now
@@ -181,12 +181,12 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 		log := s.d.log.With("cron", id, "skill", e.cron.Skill, "due", due.Format(time.RFC3339))
 		switch {
 		case now.Sub(due) > cronLate:
-			log.Warn("skip missed cron", "late", now.Sub(due).Round(time.Second).String())
+			log.Warn("skipped a missed cron", "late", now.Sub(due).Round(time.Second).String())
 			continue
 		case e.cron.Quiet(due):
 			continue // RFC 0080: silently
 		case e.running:
-			log.Warn("skip cron: its last run is still active")
+			log.Warn("skipped a cron: its previous run is still active")
 			continue
 		case e.failures >= cronFailures:
 			continue
@@ -213,13 +213,13 @@ func (s *scheduler) ended(c cron.Cron, err error) {
 		if e.running = false; err == nil {
 			e.failures = 0
 		} else if e.failures++; e.failures == cronFailures {
-			s.d.log.Warn("a cron is stopped: it failed again and again; a reload gives it another chance", "cron", c.ID, "failures", e.failures)
+			s.d.log.Warn("stopped a cron after repeated failures; a reload starts it again", "cron", c.ID, "failures", e.failures)
 		}
 	}
 	s.mu.Unlock()
 	if c.Once && !errors.Is(err, errStopping) && !errors.Is(err, context.Canceled) {
 		if err := s.d.crons.Delete(c.ID); err != nil {
-			s.d.log.Warn("a cron that is to run once stays in the table", "cron", c.ID, "error", err)
+			s.d.log.Warn("cannot remove a one-time cron from the table", "cron", c.ID, "error", err)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {
 	if c.SessionFile == "" {
 		// It was written by another program, in whose run the number meant one.
-		return nil, fmt.Errorf("entry has no session file: recreate the entry or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
+		return nil, fmt.Errorf("no session_file: recreate the entry, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
 	}
 	l, err := d.loaded.Open(ctx, c.SessionFile, "")
 	if err != nil {

@@ -56,7 +56,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		case <-ctx.Done():
 		case err = <-failed:
 			if err == nil {
-				err = errors.New("a listener ended by itself")
+				err = errors.New("a listener stopped unexpectedly")
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	defer cancel()
 	down := server.Shutdown(ending)
 	if errors.Is(down, context.DeadlineExceeded) {
-		d.log.Warn("runs were ended", "after", drain.String())
+		d.log.Warn("cancelled active runs", "after", drain.String())
 		down = nil
 	}
 	wg.Wait()
@@ -141,7 +141,7 @@ func (d *Daemon) listenTCP(address string) (net.Listener, error) {
 	}); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	d.log.Warn("TCP is enabled: the daemon accepts every process of this user and every holder of the token", "address", l.Addr().String())
+	d.log.Warn("TCP is enabled: every process of this user, and everyone with the token, can use the daemon", "address", l.Addr().String())
 	return l, nil
 }
 

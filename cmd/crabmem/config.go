@@ -57,7 +57,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 			if v, ok = lookup(v, args[0]); !ok {
 				home, _ := c.homeDir()
 				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + cli.Quoted(args[0]), Path: filepath.Join(home, config.File),
-					Remedy: "crabmem config get shows those there are; crabmem init explains them all"}
+					Remedy: "run crabmem config get to list the keys; crabmem init explains each key"}
 			}
 		}
 		if c.JSON {
@@ -127,7 +127,7 @@ func put(root map[string]any, path string, v any) error {
 		next, there := root[key]
 		table, ok := next.(map[string]any)
 		if there && !ok {
-			return cli.Usagef("%s is no table: it has no key %s", strings.Join(keys[:i+1], "."), cli.Quoted(keys[i+1]))
+			return cli.Usagef("%s is not a table and has no key %s", strings.Join(keys[:i+1], "."), cli.Quoted(keys[i+1]))
 		}
 		if !there {
 			table = make(map[string]any)
@@ -192,7 +192,7 @@ func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 	}
 	root, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the configuration is no table: %T", v)
+		return nil, fmt.Errorf("the configuration is not a table: %T", v)
 	}
 	value, err := decodeJSON([]byte(args[1]))
 	if err != nil {

@@ -146,7 +146,7 @@ func (c *app) cronList() *cobra.Command {
 			c.Out.WriteString(cli.Printable(e.line()) + "\n")
 		}
 		if len(list) == 0 {
-			c.Say("no entries: crabmem cron add makes one")
+			c.Say("no entries; run crabmem cron add to create one")
 		}
 		return nil
 	}
@@ -165,7 +165,7 @@ func (c *app) cronRemove() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil {
-			return cli.Usagef("ID %q: want a number of crabmem cron list", args[0])
+			return cli.Usagef("ID %q: want a number that crabmem cron list prints", args[0])
 		}
 		if err := c.withDaemon(cmd.Context(), func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
 			return err

@@ -150,7 +150,7 @@ func (c *app) printDiagnosis(a *doctorAnswer) error {
 			}
 		}
 		if a.Failures+a.Warnings == 0 {
-			c.Say("nothing is wrong")
+			c.Say("no problems found")
 		} else {
 			c.Say("%s, %s", cli.Plural(a.Failures, "failure", "failures"), cli.Plural(a.Warnings, "warning", "warnings"))
 		}

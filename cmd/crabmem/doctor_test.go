@@ -28,7 +28,7 @@ import (
 	"crabmem/daemon/sandbox"
 )
 
-// a patient is a home in which nothing is wrong, and what the machine says.
+// a patient is a home in which no problems found, and what the machine says.
 type patient struct {
 	*testing.T
 	home     string
@@ -272,7 +272,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}, "daemon", doctor.Fail, "holds the home, but does not answer", "crabmem daemon start"},
 		{"the daemon is of another version", func(p *patient) { serveSick(p, "0.0.1") },
-			"daemon", doctor.Warn, "the daemon is of version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
+			"daemon", doctor.Warn, "the daemon has version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
 		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
 			"config", doctor.Fail, "config.toml:", "fix it in "},
 		{"the key is not set", func(p *patient) { p.key = "" },
@@ -297,7 +297,7 @@ func TestDoctor(t *testing.T) {
 		{"the model is offline", func(p *patient) {
 			p.change("config.toml", "[agents.reader]", "[system.crab]\nmodel = \"offline\"\n[agents.reader]")
 		},
-			"model", doctor.Warn, "offline, though there is a provider", "set model in [system.crab]"},
+			"model", doctor.Warn, "offline, but a provider is configured", "set model in [system.crab]"},
 		{"the program of a server is not there", func(p *patient) {
 			p.change("config.toml", "[agents.reader]", "[mcps.files]\ncommand = \"no-such-server\"\n[agents.reader]")
 		},
@@ -308,13 +308,13 @@ func TestDoctor(t *testing.T) {
 			}
 		}, "home", doctor.Fail, "history is a link without a target", "restore the target of the link"},
 		{"a confined agent cannot be confined", func(p *patient) { p.confined = &sandbox.Error{Err: errors.New("no namespaces")} },
-			"confinement", doctor.Fail, "agent reader is scoped, and its commands cannot be confined here: no namespaces", `access = "never"`},
+			"confinement", doctor.Fail, "agent reader has a scope, but this system cannot confine its commands: no namespaces", `access = "never"`},
 		{"a component is gone", func(p *patient) {
 			_, port, _ := strings.Cut(closedPort(p), ":")
 			p.write("run/mail.port", port)
 		}, "components", doctor.Warn, "which has no listener", "start mail again"},
 		{"a port file is empty", func(p *patient) { p.write("run/mail.port", "") },
-			"components", doctor.Warn, "mail.port holds no port", "start the component again"},
+			"components", doctor.Warn, "mail.port contains no port", "start the component again"},
 		{"a cron cannot be read", func(p *patient) {
 			p.write("crons.toml", "[[cron]]\nid = 2\nschedule = \"nonsense\"\nskill = \"check-feeds\"\nsession = 1\nonce = false\n")
 		},
@@ -322,7 +322,7 @@ func TestDoctor(t *testing.T) {
 		{"a cron has no skill", func(p *patient) { p.change("crons.toml", `"check-feeds"`, `"feeds"`) },
 			"crons", doctor.Warn, "cron 1 runs /feeds: skill not found", "crabmem skills new feeds"},
 		{"a cron has no session", func(p *patient) { p.change("crons.toml", "crab_user_1", "crab_user_2") },
-			"crons", doctor.Warn, "runs in the session crab_user_2, which is not there", "crabmem cron remove 1"},
+			"crons", doctor.Warn, "runs in session crab_user_2: session not found", "crabmem cron remove 1"},
 		{"a skill is not used", func(p *patient) { p.write("skills/half/SKILL.md", "---\nname: half\n---\n") },
 			"skills", doctor.Warn, "SKILL.md", "description"},
 		{"the disk is full", func(p *patient) { p.free = 1 << 20 },
@@ -361,7 +361,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorHealthy finds nothing where nothing is wrong: without a daemon, with
+// TestDoctorHealthy finds nothing where no problems found: without a daemon, with
 // one, and in a home that is not there yet.
 func TestDoctorHealthy(t *testing.T) {
 	p := newPatient(t)
@@ -380,7 +380,7 @@ func TestDoctorHealthy(t *testing.T) {
 	if err := empty.cli(&out).execute(context.Background(), []string{"--home", empty.home, "-q", "doctor"}); err != nil {
 		t.Errorf("no home: %v", err)
 	}
-	if want := "warn  home         " + empty.home + " is not there\n" + strings.Repeat(" ", 17) + "  try: crabmem init makes it; --home or CRABTALK_HOME name another\n"; out.String() != want {
+	if want := "warn  home         " + empty.home + " does not exist\n" + strings.Repeat(" ", 17) + "  try: run crabmem init to create it, or set another home with --home or CRABTALK_HOME\n"; out.String() != want {
 		t.Errorf("no home: got\n%swant\n%s", out.String(), want)
 	}
 	if _, err := os.Lstat(empty.home); !errors.Is(err, fs.ErrNotExist) {
@@ -451,7 +451,7 @@ func TestDoctorHostile(t *testing.T) {
 		} {
 			folder := name == "." || name == "sessions" || name == "skills" || name == "run" || name == "logs"
 			if what == "a folder" && folder || what == "a file" && name == "memory.db-lock" || what == "no rights" && os.Geteuid() == 0 && !folder {
-				continue // nothing is wrong with that
+				continue // no problems found with that
 			}
 			t.Run(what+" in the place of "+name, func(t *testing.T) {
 				t.Parallel()

@@ -64,7 +64,7 @@ files aside. mdBook renders page content as is, including HTML.`,
 			for _, n := range r.Aside {
 				c.Say("%s: %s", moved, cli.Printable(n))
 			}
-			c.Say("%s %s, %s %d, left %d as they were: %s", wrote, cli.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, cli.Printable(args[0]))
+			c.Say("%s %s, %s %d, left %d unchanged: %s", wrote, cli.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, cli.Printable(args[0]))
 			return nil
 		})
 	}
@@ -111,7 +111,7 @@ func oneDir(cmd *cobra.Command, args []string) error {
 		return wrongArgs(cmd, "DIR is empty")
 	case "-":
 		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "open tree \"-\": not a directory",
-			Remedy: "crabmem export and crabmem import - use the standard streams; ./- is a directory of that name"}
+			Remedy: "use crabmem export or crabmem import - for standard streams, or ./- for a directory of that name"}
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ the file with your text, and exits with 4.`,
 		}
 		if editor == "" {
 			return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no editor: VISUAL and EDITOR are not set",
-				Remedy: "EDITOR=vi crabmem edit NAME, or crabmem remember NAME -"}
+				Remedy: "set an editor, as in EDITOR=vi crabmem edit NAME, or use crabmem remember NAME -"}
 		}
 		var before crmem.Entry
 		err := c.read(func(s *crmem.Store) (err error) {
@@ -77,14 +77,14 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 		if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == 130 || e.ProcessState.String() == "signal: "+os.Interrupt.String()) {
 			return &interrupted{os.Interrupt}
 		}
-		return fmt.Errorf("the editor %q ended with an error, nothing was changed: %w", editor, err)
+		return fmt.Errorf("run editor %q: nothing was changed: %w", editor, err)
 	}
 	text, err := vfs.ReadFile(c.fs, file, limits.Content)
 	if err == nil && !utf8.Valid(text) {
 		err = errors.New("the text is not valid UTF-8")
 	}
 	if err != nil {
-		return &cli.Failure{Code: cli.ExitFailure, Kind: "edit", Message: err.Error() + "; the text is kept in " + file, Path: file, Err: err}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "edit", Message: err.Error() + "; your text is in " + file, Path: file, Err: err}
 	}
 	after := string(text)
 	if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
@@ -119,8 +119,8 @@ func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file s
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
 				return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
-					Message: cli.Quoted(before.Name) + " was changed meanwhile; your text is kept in " + file,
-					Remedy:  "compare it with crabmem show, then crabmem remember NAME - < " + cli.ShellWord(file)}
+					Message: cli.Quoted(before.Name) + " changed during the edit; your text is in " + file,
+					Remedy:  "compare your text with crabmem show, then run crabmem remember NAME - < " + cli.ShellWord(file)}
 			}
 			return []crmem.Op{crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}}, err
 		})

@@ -105,7 +105,7 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 		return err
 	}
 	if detect && in.Kind != importer.Crabmem {
-		c.Say("%s looks like %s", cli.Printable(inputName(in.Path)), in.Kind)
+		c.Say("%s: detected format %s", cli.Printable(inputName(in.Path)), in.Kind)
 	}
 	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
 	var err error
@@ -132,7 +132,7 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 	if importer.IsChats(in.Kind) {
 		what = cli.Plural(a.Added, "session", "sessions")
 	}
-	c.Say("%s %s, replaced %d, skipped %d equal, kept %d that differ", verb, what, a.Replaced, a.Skipped, a.Kept)
+	c.Say("%s %s, replaced %d, skipped %d equal, kept %d different", verb, what, a.Replaced, a.Skipped, a.Kept)
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
 		if p, err = importer.PlanLines(s, lines, mode, c.now()); err != nil {
 			return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: s.Path(), Err: err, Message: err.Error() + "; nothing was written",
-				Remedy: "--replace takes the new entries, --skip keeps the old ones"}
+				Remedy: "use --replace to take the new entries or --skip to keep the old ones"}
 		}
 		return p.Ops, nil
 	})
@@ -199,7 +199,7 @@ func invalidLine(file string, lines []importer.Line, err error) error {
 		at, err = fmt.Sprintf("%s: line %d", at, n), lineErr
 	}
 	return &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Message: at + ": " + err.Error(), Path: file,
-		Remedy: "mend the line; nothing was written", Err: err}
+		Remedy: "fix the line; nothing was written", Err: err}
 }
 
 func inputName(file string) string {

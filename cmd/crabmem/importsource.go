@@ -26,7 +26,7 @@ func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
 		return sourceError(in, in.Detect())
 	}
 	if importer.IsTree(in.Kind) {
-		return cli.Usagef("%s is a directory, and cannot come from standard input", in.Kind)
+		return cli.Usagef("--from %s reads a directory, not standard input", in.Kind)
 	}
 	in.Stream = c.Stdin
 	return c.Wait(ctx, func() error {
@@ -38,9 +38,9 @@ func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
 // sourceError returns the failure for an error of the importer.
 func sourceError(in *importer.Source, err error) error {
 	if e, ok := errors.AsType[*importer.RecordError](err); ok {
-		remedy := "mend the line; nothing was written"
+		remedy := "fix the line; nothing was written"
 		if in.Kind == importer.MemoryJSON {
-			remedy = "name the memory.json of the reference memory server, or mend the record; nothing was written"
+			remedy = "use the memory.json of the reference memory server, or fix the record; nothing was written"
 		}
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "import", Message: inputName(in.Path) + ": " + e.Error(), Path: in.Path, Remedy: remedy, Err: err}
 	}
@@ -64,7 +64,7 @@ func sourceFormatError(in *importer.Source, err error) error {
 		return f
 	}
 	return &cli.Failure{Code: cli.ExitFailure, Kind: "import", Message: fmt.Sprintf("%s: %v", inputName(in.Path), err), Path: in.Path, Err: err,
-		Remedy: "name what " + in.Kind + " wrote, or say with --from what it is"}
+		Remedy: "use a file or directory in the format " + in.Kind + ", or set another format with --from"}
 }
 
 // importMemory imports the notes of another program.
@@ -124,7 +124,7 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 	}
 	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: in.Path, More: a, Err: crmem.ErrExists,
 		Message: message + "; nothing was written",
-		Remedy:  "--replace takes the source's, --skip keeps the notes of the store"}
+		Remedy:  "use --replace to take the source's notes or --skip to keep the store's notes"}
 }
 
 // importedLeft says what was left out, and what is left to do.
@@ -147,7 +147,7 @@ func (c *app) importedLeft(a *imported) {
 		if where != "" {
 			where = ":" + where
 		}
-		c.Warn(fmt.Sprintf("not taken as it stands: %d × %s%s", l.Count, l.Reason, where))
+		c.Warn(fmt.Sprintf("omitted or changed: %d × %s%s", l.Count, l.Reason, where))
 	}
 	for _, s := range a.Told {
 		c.Warn(s)

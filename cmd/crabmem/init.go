@@ -96,11 +96,11 @@ func (c *app) init(ctx context.Context, force bool) error {
 	}
 	c.Say("wrote %s", cli.Printable(path))
 	if a.Kept != "" {
-		c.Say("the old one is %s", cli.Printable(a.Kept))
+		c.Say("the old file is %s", cli.Printable(a.Kept))
 	}
 	c.Say("model: %s", cli.Printable(a.Model))
 	if a.Model == config.Offline {
-		c.Say("no model was found: set OPENAI_API_KEY or start Ollama, and crabmem init --force")
+		c.Say("found no model: set OPENAI_API_KEY or start Ollama, then run crabmem init --force")
 	}
 	c.Say("next: crabmem daemon start")
 	return nil

@@ -75,7 +75,7 @@ the first one.`,
 		b, err := c.inspectFile(cmd, file)
 		if err != nil {
 			if missing(err) {
-				return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_store", Message: file + " does not exist", Path: file, Remedy: "name a store's file or its log", Err: err}
+				return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_store", Message: file + " does not exist", Path: file, Remedy: "use the path of a store's file or its log", Err: err}
 			}
 			return err
 		}

@@ -246,8 +246,8 @@ func (c *app) serveStdio(ctx context.Context, s *mcpServer) error {
 		return nil
 	}
 	if err != nil {
-		return &cli.Failure{Code: cli.ExitFailure, Kind: "protocol", Message: "the client's message could not be read: " + err.Error(), Err: err,
-			Remedy: "one message of JSON-RPC a line, of at most " + cli.Size(maxMessage)}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "protocol", Message: "read client message: " + err.Error(), Err: err,
+			Remedy: "send one JSON-RPC message per line, of at most " + cli.Size(maxMessage)}
 	}
 	return nil
 }

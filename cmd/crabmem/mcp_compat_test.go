@@ -111,12 +111,12 @@ func TestMCPReference(t *testing.T) {
 		if _, diag, code := answer(args...); code != 0 {
 			t.Fatal(diag)
 		}
-		refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "fresh", EntityType: "x", Observations: []string{}}, {Name: name, EntityType: "x", Observations: []string{}}}}, `"`+name+`" is the name of a (note|archive) that is no entity. Try: take another name`)
-		refused(t, s, "create_relations", dict{"relations": []memgraph.Relation{{From: name, To: "x", RelationType: "y"}}}, `no entity`)
+		refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "fresh", EntityType: "x", Observations: []string{}}, {Name: name, EntityType: "x", Observations: []string{}}}}, `"`+name+`" names an entry of kind (note|archive), not an entity. Try: choose another name`)
+		refused(t, s, "create_relations", dict{"relations": []memgraph.Relation{{From: name, To: "x", RelationType: "y"}}}, `not an entity`)
 		must[doneOut](t, s, "delete_entities", dict{"entityNames": []string{name}})
 	}
 	refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "", EntityType: "x", Observations: []string{}}}}, "invalid")
-	refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: call it as its input schema says")
+	refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: follow the input schema")
 	if g, _ := must[graphOut](t, s, "read_graph", nil); len(g.Entities) != 0 {
 		t.Errorf("a call that was refused left %+v", g)
 	}

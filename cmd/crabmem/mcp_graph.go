@@ -42,8 +42,8 @@ func (g *graph) node(name string) (*memgraph.Node, error) {
 		return n, nil
 	}
 	if k, taken := g.taken[name]; taken {
-		return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Err: crmem.ErrExists, Message: cli.Quoted(name) + " is the name of a " + k.String() + " that is no entity",
-			Remedy: "take another name; nothing was changed"}
+		return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Err: crmem.ErrExists, Message: cli.Quoted(name) + " names an entry of kind " + k.String() + ", not an entity",
+			Remedy: "choose another name; nothing was changed"}
 	}
 	n := &memgraph.Node{Name: name, Observations: []string{}}
 	g.nodes = append(g.nodes, n)

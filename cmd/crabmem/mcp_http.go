@@ -52,12 +52,12 @@ func (c *app) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
 	}
 	l, err := net.Listen("tcp", f.http)
 	if err != nil {
-		return &cli.Failure{Code: cli.ExitFailure, Kind: "listen", Message: err.Error(), Remedy: "another port, or 0 for a free one", Err: err}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "listen", Message: err.Error(), Remedy: "use another port, or 0 for a free one", Err: err}
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	server, gate := s.httpServer(l, newBearer(token), newHosts(host, port, f.allowHosts), defaultHTTPLimits())
 	if !loopback(host) {
-		s.log.Warn("others on the network can reach this, and it has no TLS: they can read the token on its way", "address", l.Addr().String())
+		s.log.Warn("other machines can reach this address, and it has no TLS: they can read the token in transit", "address", l.Addr().String())
 	}
 	s.log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.store.path)
 	served := make(chan error, 1)

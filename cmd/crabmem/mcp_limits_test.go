@@ -160,7 +160,7 @@ func TestMCPPages(t *testing.T) {
 		}
 	}
 	for _, cursor := range []string{"x", "!", cursor(1) + "x", "YWZ0ZXIgLTE"} {
-		refused(t, s, "list_memories", dict{"cursor": cursor}, "^the cursor is none of this server's: .* Try: leave it out")
+		refused(t, s, "list_memories", dict{"cursor": cursor}, "^parse cursor: not issued by this server: .* Try: omit cursor")
 		if _, err := s.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: cursor}); err == nil {
 			t.Errorf("resources with the cursor %q", cursor)
 		}
@@ -231,7 +231,7 @@ func TestMCPParts(t *testing.T) {
 		t.Errorf("an empty resource: %+v %v", res, err)
 	}
 	for uri, want := range map[string]string{
-		"crabmem://note/huge": "get_memory reads it in parts", "crabmem://note/none": "resources/list shows", "crabmem://archive/long": "resources/list shows",
+		"crabmem://note/huge": "use get_memory to read it in parts", "crabmem://note/none": "resources/list shows", "crabmem://archive/long": "resources/list shows",
 		"crabmem://note/both": "resources/list shows", "crabmem://note/a/b": "not found", "crabmem://note/..%2f..%2fetc": "resources/list shows", "file:///etc/passwd": "not found",
 		"crabmem://topic/long": "not found", "crabmem://note/%zz": "not found", "crabmem://note/": "not found",
 	} {

@@ -82,7 +82,7 @@ func TestMCPMarksAllStoreText(t *testing.T) {
 		{plain, "get_memory", dict{"name": "both"}, true, `"both" is an alias of 2 entries. Try: use one of the names`},
 		{plain, "list_memories", dict{}, false, "7 of 7 entries"},
 		{plain, "session_search", dict{"query": "pelican"}, false, "1 of 1 match, "},
-		{plain, "forget", dict{"name": "stepz"}, true, `no note "stepz"; it is an alias of an entry. Try: forget the note by its name`},
+		{plain, "forget", dict{"name": "stepz"}, true, `no note "stepz"; it is an alias of an entry. Try: to remove the note, pass its name`},
 		{plain, "forget", dict{"name": "both"}, true, `"both" is an alias of 2 entries. Try: use one of the names`},
 		{plain, "remember", dict{"name": "stepz!", "content": "x"}, false, "remembered the new note stepz!, 1 byte"},
 		{anthropic, "memory", dict{"command": "view", "path": "/memories"}, false, "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:"},

@@ -293,8 +293,8 @@ func readCursor(s string) (uint64, error) {
 	id, found := strings.CutPrefix(string(b), "after ")
 	n, perr := strconv.ParseUint(id, 10, 64)
 	if err != nil || !found || perr != nil {
-		return 0, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "the cursor is none of this server's: " + cli.Quoted(snippet.Clip(s, 64)),
-			Remedy: "leave it out to begin, and take next_cursor of each answer for the next"}
+		return 0, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "parse cursor: not issued by this server: " + cli.Quoted(snippet.Clip(s, 64)),
+			Remedy: "omit cursor, then pass next_cursor from each response"}
 	}
 	return n, nil
 }

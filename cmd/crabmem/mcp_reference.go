@@ -172,8 +172,8 @@ func graphText(v any) (string, error) {
 	enc.SetIndent("", "  ")
 	err := enc.Encode(v)
 	if b.Len() > maxMessage/2 {
-		return "", &cli.Failure{Code: cli.ExitFailure, Kind: "too_large", Message: fmt.Sprintf("the answer has %s, more than a message holds", cli.Size(int64(b.Len()))),
-			Remedy: "search_nodes or open_nodes for a part of it"}
+		return "", &cli.Failure{Code: cli.ExitFailure, Kind: "too_large", Message: fmt.Sprintf("the response has %s, more than the limit of a message", cli.Size(int64(b.Len()))),
+			Remedy: "use search_nodes or open_nodes to read a part of the graph"}
 	}
 	return strings.TrimSuffix(b.String(), "\n"), err
 }

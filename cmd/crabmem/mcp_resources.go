@@ -131,7 +131,7 @@ func (s *mcpServer) readResource(_ context.Context, req *mcp.ReadResourceRequest
 		return nil, s.explained(err)
 	}
 	if len(e.Content) > maxResource {
-		return nil, fmt.Errorf("%s has %s, more than the %s of a resource: get_memory reads it in parts",
+		return nil, fmt.Errorf("%s has %s, more than the limit of %s for a resource: use get_memory to read it in parts",
 			snippet.Clip(uri, maxShownName), cli.Size(int64(len(e.Content))), cli.Size(maxResource))
 	}
 	c := &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: e.Content}

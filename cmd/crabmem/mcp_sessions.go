@@ -52,7 +52,7 @@ func (m *mcpSessions) search(q search.Query) (*search.Result, error) {
 	}
 	m.dir, m.index = dir, index
 	if n := len(index.Unread()); n > 0 {
-		m.log.Warn("sessions that cannot be read are not searched: crabmem sessions verify", "files", n)
+		m.log.Warn("omitted unreadable sessions from the search: run crabmem sessions verify", "files", n)
 	}
 	return index.Search(q)
 }

@@ -230,7 +230,7 @@ func (m *mcpStore) write(ctx context.Context, f func(ctx context.Context, s memt
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rerr := m.retire(); rerr != nil {
-		m.c.Warn("closing what was read before: " + rerr.Error())
+		m.c.Warn("close the previous reader: " + rerr.Error())
 	}
 	return err
 }

@@ -188,12 +188,12 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	if f, _ := must[forgetOut](t, s, "forget", dict{"name": "Deploy steps"}); f.Forgot != "Deploy steps" {
 		t.Errorf("forget: %+v", f)
 	}
-	refused(t, s, "forget", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: list_memories`)
+	refused(t, s, "forget", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: use list_memories`)
 	refused(t, s, "forget", dict{"name": "ship"}, `^no note "ship"; it is an alias of an entry. Try: (.|\n)*\ndeploy-steps\n>>> memory`)
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "deploy-steps"}); g.ID != 1 {
 		t.Errorf("after forget by an alias: %+v", g)
 	}
-	refused(t, s, "get_memory", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: list_memories`)
+	refused(t, s, "get_memory", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: use list_memories`)
 }
 
 // TestMCPOverStdio runs the program as clients do.
@@ -521,7 +521,7 @@ func TestMCPBesideDaemon(t *testing.T) {
 	if f, _ := must[forgetOut](t, servers[1], "forget", dict{"name": "server 0 write 0"}); f.Forgot == "" {
 		t.Errorf("%+v", f)
 	}
-	refused(t, servers[1], "forget", dict{"name": "server 0 write 0"}, "^no entry .* Try: list_memories")
+	refused(t, servers[1], "forget", dict{"name": "server 0 write 0"}, "^no entry .* Try: use list_memories")
 	p.ends()
 	if w, _ := must[rememberOut](t, servers[0], "remember", dict{"name": "server 1 write 1", "content": "without the daemon"}); w.Created {
 		t.Errorf("%+v", w)

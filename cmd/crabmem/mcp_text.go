@@ -84,11 +84,11 @@ func textResult(text string) *mcp.CallToolResult {
 
 // toolRemedies say what a client of the protocol can do.
 var toolRemedies = map[string]string{
-	"not_found":       "list_memories shows the names, and recall searches what is in them",
-	"no_sessions":     "there are no conversations yet: go on without them",
-	"locked":          "another process is writing: call it again",
-	"outcome_unknown": "get_memory tells whether it happened; the disk failed, so tell the user",
-	"read_only":       "this server does not write: tell the user",
+	"not_found":       "use list_memories to see the names, or recall to search the entries",
+	"no_sessions":     "there are no conversations yet: continue without them",
+	"locked":          "another process is writing: retry the call",
+	"outcome_unknown": "use get_memory to see whether the write took effect; the disk failed, so inform the user",
+	"read_only":       "inform the user: this server is read-only",
 }
 
 // callersFault are the kinds of errors that say nothing of this server.
@@ -144,7 +144,7 @@ func (s *mcpServer) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 		if r, ok := res.(*mcp.CallToolResult); ok && err == nil && r.GetError() != nil {
 			if why, ok := strings.CutPrefix(r.GetError().Error(), `validating "arguments": `); ok {
 				why = strings.NewReplacer("validating root: ", "", "validating /properties/", "").Replace(why)
-				return failedCall(fmt.Errorf("wrong arguments: %s. Try: call it as its input schema says", snippet.Clip(why, 2<<10))), nil
+				return failedCall(fmt.Errorf("wrong arguments: %s. Try: follow the input schema of the tool", snippet.Clip(why, 2<<10))), nil
 			}
 		}
 		return res, err

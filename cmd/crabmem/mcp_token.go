@@ -58,8 +58,8 @@ func (c *app) mcpToken(file string, create bool) (token, from string, err error)
 		token, err = c.makeToken(file)
 	}
 	if missing(err) {
-		err = &cli.Failure{Code: cli.ExitPermission, Kind: "no_token", Message: "there is no token: " + file + " is missing", Path: file, Err: err,
-			Remedy: "set CRABMEM_TOKEN, or listen at 127.0.0.1 once: that makes the file"}
+		err = &cli.Failure{Code: cli.ExitPermission, Kind: "no_token", Message: "read token: " + file + " is missing", Path: file, Err: err,
+			Remedy: "set CRABMEM_TOKEN, or listen on 127.0.0.1 once to create the file"}
 	}
 	return token, file, err
 }
@@ -71,8 +71,8 @@ func checkToken(token, from string) error {
 		good = good && r > ' ' && r < 0x7f
 	}
 	if !good {
-		return &cli.Failure{Code: cli.ExitUsage, Kind: "token", Message: fmt.Sprintf("%s is no token: want %d to %d letters, digits and signs, without blanks", from, minToken, maxToken),
-			Remedy: "openssl rand -hex 32 makes one"}
+		return &cli.Failure{Code: cli.ExitUsage, Kind: "token", Message: fmt.Sprintf("%s is not a token: want %d to %d letters, digits, and symbols, without spaces", from, minToken, maxToken),
+			Remedy: "run openssl rand -hex 32 to create a token"}
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (c *app) readToken(file string) (string, error) {
 	}
 	if fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		return "", &cli.Failure{Code: cli.ExitPermission, Kind: "permission", Path: file, Message: fmt.Sprintf("%s has mode %04o: others may have read the token", file, fi.Mode().Perm()),
-			Remedy: "remove it, so that a new one is made; or chmod 600 " + cli.ShellWord(file)}
+			Remedy: "remove the file to get a new token, or run chmod 600 " + cli.ShellWord(file)}
 	}
 	b, err := vfs.ReadFile(c.fs, file, maxToken+2)
 	if err != nil {

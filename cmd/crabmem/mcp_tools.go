@@ -144,7 +144,7 @@ func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememb
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			err = &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Err: err, Message: shownName(in.Name) + " is the archive of a conversation, which is never overwritten",
-				Remedy: "remember it under another name"}
+				Remedy: "choose another name"}
 		}
 		return "", rememberOut{}, err
 	}
@@ -179,7 +179,7 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 	if e, ok := errors.AsType[*aliasError](err); ok {
 		err = &namesError{names: []string{e.name}, err: &cli.Failure{Code: cli.ExitNotFound, Kind: "alias", Err: err,
 			Message: "no note " + cli.Quoted(e.alias) + "; it is an alias of an entry",
-			Remedy:  "forget the note by its name, if that is what you mean"}}
+			Remedy:  "to remove the note, pass its name"}}
 	} else if errors.Is(err, crmem.ErrKind) {
 		err = &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", Err: err,
 			Remedy: "leave it; a person removes it with crabmem forget --archive"}

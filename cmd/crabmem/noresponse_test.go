@@ -22,7 +22,7 @@ func TestNoResponse(t *testing.T) {
 	}{
 		{[]string{"remember", "a", "new"}, 0, ""},
 		{[]string{"checkpoint"}, 0, ""},
-		{[]string{"forget", "a"}, cli.ExitUnknown, "went away before it answered"},
+		{[]string{"forget", "a"}, cli.ExitUnknown, "wait for response: outcome unknown"},
 		{[]string{"alias", "a", "x", "--json"}, cli.ExitUnknown, `"kind":"outcome_unknown"`},
 	} {
 		p := newPlace(t, false)

@@ -123,10 +123,10 @@ func aboutService(err error) error {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install", Err: err}
 	case errors.Is(err, exec.ErrNotFound):
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "no_services", Message: err.Error(), Err: err,
-			Remedy: "crabmem daemon start runs it without a service; crabmem service install --print prints the definition"}
+			Remedy: "run crabmem daemon start to run the daemon without a service, or crabmem service install --print to see the definition"}
 	case errors.As(err, new(*exec.ExitError)):
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "service", Message: err.Error(), Err: err,
-			Remedy: "crabmem service logs; crabmem daemon start runs it without the system"}
+			Remedy: "see crabmem service logs, or run crabmem daemon start to run the daemon without a service"}
 	}
 	return err
 }
@@ -153,8 +153,8 @@ func (c *app) answers(ctx context.Context, st *serviceState) error {
 		}
 		select {
 		case <-late:
-			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("the system has started the daemon, and it does not answer after %s", startWait),
-				Remedy: "crabmem service logs, and " + filepath.Join(filepath.Dir(st.Log), serviceName+".log"), Err: err}
+			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("the system started the daemon, but the daemon does not answer after %s", startWait),
+				Remedy: "see crabmem service logs and " + filepath.Join(filepath.Dir(st.Log), serviceName+".log"), Err: err}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
@@ -195,8 +195,8 @@ and changes nothing.`,
 				return c.printService(s, st, system)
 			}
 			if st.Running && !st.Installed {
-				return &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a daemon runs already, and not as a service: pid %d", st.Pid),
-					Remedy: "crabmem daemon stop, then crabmem service install"}
+				return &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a daemon is already running, but not as a service: pid %d", st.Pid),
+					Remedy: "run crabmem daemon stop, then crabmem service install"}
 			}
 			if st.hung != nil {
 				return st.hung
@@ -249,7 +249,7 @@ func (c *app) warnEnvironment(home string) {
 	})
 	problems, _ := errors.AsType[config.Problems](err)
 	for _, p := range problems[:min(len(problems), maxEnvironment)] {
-		c.Warn(p.String() + ", where services run: put the value into a file (api_key_file), or tell the system of the variable")
+		c.Warn(p.String() + ", in the environment of services: put the value into a file (api_key_file), or set the variable for services")
 	}
 }
 
@@ -323,7 +323,7 @@ code is 3 if the service is not installed, and 8 if no daemon runs.`,
 				return st.hung
 			}
 			if !st.Running {
-				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.File, Message: "installed, and no daemon answers: " + st.File,
+				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.File, Message: "the service is installed, but no daemon answers: " + st.File,
 					Remedy: "run crabmem service start; crabmem service logs shows why the daemon exited"}
 			}
 			if c.JSON {

@@ -72,8 +72,8 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 		fi, lerr := c.fs.Lstat(d.Path())
 		switch {
 		case missing(lerr) && mustExist:
-			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_sessions", Message: d.Path() + ": there are no sessions", Path: d.Path(), Err: lerr,
-				Remedy: "crabmem sessions import brings in those of other tools; --home or CRABTALK_HOME names another home"}
+			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_sessions", Message: d.Path() + ": no sessions", Path: d.Path(), Err: lerr,
+				Remedy: "run crabmem sessions import to import sessions of other tools, or set another home with --home or CRABTALK_HOME"}
 		case missing(lerr):
 		case lerr != nil:
 			err = lerr
@@ -87,7 +87,7 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, Err: err,
-			Remedy: "name the home: --home or CRABTALK_HOME"}
+			Remedy: "set the home with --home or CRABTALK_HOME"}
 	}
 	return d, err
 }
@@ -147,7 +147,7 @@ func aboutSession(err error) error {
 		return err
 	}
 	f := classify(err)
-	f.Remedy = "take it out of the folder: a session is a file"
+	f.Remedy = "move it out of the folder: a session is a file"
 	return f
 }
 

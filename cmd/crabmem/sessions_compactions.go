@@ -143,7 +143,7 @@ UTF-8 has "base64" instead of "text". A line over 64 MiB has neither.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n, err := strconv.Atoi(args[1])
 		if err != nil || n < 1 {
-			return cli.Usagef("compaction %q: want a number from 1 on", args[1])
+			return cli.Usagef("compaction %q: want a number, 1 or more", args[1])
 		}
 		return c.readSession(args[0], func(s *sessionlog.Session) error {
 			all, err := c.compactions(s)
@@ -152,7 +152,7 @@ UTF-8 has "base64" instead of "text". A line over 64 MiB has neither.`,
 			}
 			if n > len(all) {
 				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path,
-					Message: fmt.Sprintf("%s has %s, and no number %d", s.ID, cli.Plural(len(all), "compaction", "compactions"), n),
+					Message: fmt.Sprintf("%s has %s, but no number %d", s.ID, cli.Plural(len(all), "compaction", "compactions"), n),
 					Remedy:  "crabmem sessions compactions list " + cli.ShellWord(s.ID)}
 			}
 			p := all[n-1]

@@ -140,7 +140,7 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 			}
 		}
 		for _, err := range list.Failed {
-			c.Warn(err.Error() + "; passed over")
+			c.Warn(err.Error() + "; skipped")
 		}
 	}
 	slices.SortStableFunc(found, func(a, b foreign.File) int {

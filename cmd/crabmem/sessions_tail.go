@@ -233,7 +233,7 @@ func (t *tail) find(ctx context.Context) error {
 	}
 	t.at, t.number = at, number
 	if !found {
-		t.c.Warn(t.session.Path + " was replaced by one with other lines; going on from its end")
+		t.c.Warn(t.session.Path + " was replaced by a file with other lines; continuing at its end")
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 		r.Bytes += i.Size
 		if i.Err != nil {
 			r.Damaged++
-			p := sessionProblem{Kind: problemUnreadable, ID: i.ID, File: path, Message: i.Err.Error(), Remedy: "take it out of the folder: a session is a file"}
+			p := sessionProblem{Kind: problemUnreadable, ID: i.ID, File: path, Message: i.Err.Error(), Remedy: "move it out of the folder: a session is a file"}
 			if f := classify(i.Err); f.Code == cli.ExitPermission {
 				p.Kind, p.Remedy = problemForbidden, f.Remedy
 			} else if f.Code != cli.ExitCorrupt {
@@ -167,7 +167,7 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 		if other, twice := first[i.ID]; twice {
 			r.Damaged++
 			r.add(sessionProblem{Kind: problemAmbiguous, ID: i.ID, File: path,
-				Message: fmt.Sprintf("%s: has the id %s, as %s has", path, i.ID, other),
+				Message: fmt.Sprintf("%s: has the ID %s, which %s also has", path, i.ID, other),
 				Remedy:  "move the extra file out of the folder; until then use the file names"})
 		}
 		first[i.ID] = i.File
@@ -210,7 +210,7 @@ func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error)
 	if k.Torn > 0 && k.Lines > 0 {
 		r.add(sessionProblem{Kind: problemTorn, ID: s.ID, File: s.Path, Line: k.TornLine, Offset: k.TornAt, Bytes: k.Torn,
 			Message: fmt.Sprintf("%s: line %d (offset %d): %s of an unfinished line", s.Path, k.TornLine, k.TornAt, cli.Plural(k.Torn, "byte", "bytes")),
-			Remedy:  "the next write cuts it off and keeps a copy"})
+			Remedy:  "nothing to do: the next write moves the bytes to a quarantine file"})
 	}
 	return k, nil
 }

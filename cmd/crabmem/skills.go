@@ -75,7 +75,7 @@ func (c *app) skillsFolder(path string) error {
 	}
 	if fi, lerr := c.fs.Lstat(path); lerr == nil && !fi.IsDir() && fi.Mode()&fs.ModeSymlink == 0 || errors.Is(err, syscall.ENOTDIR) {
 		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: path + ": not a directory", Path: path, Err: err,
-			Remedy: "name the home: --home or CRABTALK_HOME"}
+			Remedy: "set the home with --home or CRABTALK_HOME"}
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (c *app) warnSkill(err error) { c.Warn(err.Error()) }
 func aboutSkill(name string, err error) error {
 	if errors.Is(err, skill.ErrNotFound) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no skill " + cli.Quoted(name), Err: err,
-			Remedy: "crabmem skills list shows the names"}
+			Remedy: "run crabmem skills list to see the names"}
 	}
 	if p, ok := errors.AsType[*skill.Problem](err); ok {
 		return skillFailure(p)

@@ -74,8 +74,8 @@ Other problems are warnings and exit with 0.`,
 func (c *app) checkSkills(path string) ([]skill.Skill, []*skill.Problem, error) {
 	err := c.skillsFolder(path)
 	if missing(err) {
-		return nil, nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_skills", Message: path + ": there are no skills", Path: path, Err: err,
-			Remedy: "crabmem skills new NAME begins one; DIR, --home or CRABTALK_HOME name another place"}
+		return nil, nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_skills", Message: path + ": no skills", Path: path, Err: err,
+			Remedy: "run crabmem skills new NAME to create one, or set another place with DIR, --home, or CRABTALK_HOME"}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -116,6 +116,6 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 	if c.JSON {
 		return c.PrintJSON(r)
 	}
-	c.Say("%s: %s, as they should be", cli.Printable(path), cli.Plural(len(list), "skill", "skills"))
+	c.Say("%s: %s, no problems", cli.Printable(path), cli.Plural(len(list), "skill", "skills"))
 	return nil
 }

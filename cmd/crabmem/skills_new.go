@@ -74,6 +74,6 @@ If a skill NAME exists, new changes nothing and exits with 4.`,
 }
 
 func skillExists(name, file string, err error) error {
-	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Message: "there is a skill " + cli.Quoted(name) + " already: " + file, Path: file, Err: err,
-		Remedy: "edit it, or choose another name"}
+	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Message: "skill " + cli.Quoted(name) + " already exists: " + file, Path: file, Err: err,
+		Remedy: "edit that file, or choose another name"}
 }

@@ -44,7 +44,7 @@ func (c *app) homeDir() (string, error) {
 	}
 	user, err := os.UserHomeDir()
 	if err != nil {
-		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "--db FILE or --home DIR", Err: err}
+		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "set --db FILE or --home DIR", Err: err}
 	}
 	return filepath.Join(user, ".crabtalk"), nil
 }
@@ -70,7 +70,7 @@ func (c *app) tighten(home, ours string) error {
 	}
 	tightened, err := vfs.MakePrivate(home)
 	if tightened {
-		c.Warn(home + " was open to others; it is mode 0700 now")
+		c.Warn(home + ": other users could access it; its mode is now 0700")
 	}
 	return err
 }

@@ -155,7 +155,7 @@ func said(err error) error {
 		return client.Unreachable(err)
 	case errors.Is(err, wire.ErrClosed), errors.Is(err, wire.ErrTruncated), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.As(err, &lost):
 		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "lost", Message: "the connection to the daemon was lost: " + err.Error(),
-			Remedy: "crabmem daemon start, then send the message again; the session has the messages so far", Err: err}
+			Remedy: "run crabmem daemon start, then resend the message; the session contains the messages so far", Err: err}
 	}
 	return err
 }
@@ -163,11 +163,11 @@ func said(err error) error {
 // talkRemedies say what helps, by the kind of the error.
 var talkRemedies = map[string]string{
 	"not_found":     "run crabmem sessions list to see the IDs",
-	"unknown_agent": "name one of the agents in config.toml, or leave --agent out",
-	"unknown_model": "name one of the models in config.toml, or offline",
+	"unknown_agent": "use an agent from config.toml, or omit --agent",
+	"unknown_model": "use a model from config.toml, or offline",
 	"model":         "check the provider in config.toml; --model offline answers without one",
-	"exhausted":     "ask for less, or raise max_iterations of the agent",
-	"read_only":     "begin a session of your own with --new: this one was imported",
+	"exhausted":     "send a smaller task, or raise max_iterations of the agent",
+	"read_only":     "create a session with --new: this one was imported",
 	"format":        chat.FormatRemedy,
 	"too_many":      "wait until other runs finish",
 }

@@ -195,8 +195,8 @@ func OutcomeUnknown(err error) error {
 	}
 	e := &errtable.Error{
 		Kind: kindOutcomeUnknown, Exit: errtable.ExitUnknown, Err: err,
-		Message: "the daemon went away before it answered: " + err.Error(),
-		Fix:     "look whether it happened before you do it again; crabmem daemon start",
+		Message: "wait for response: outcome unknown: " + err.Error(),
+		Fix:     "check whether the change was made before you retry; run crabmem daemon start",
 	}
 	if none, ok := errors.AsType[*errtable.Error](err); ok && none.Kind == KindNoResponse {
 		e.Message = "wait for response: outcome unknown: " + none.Message

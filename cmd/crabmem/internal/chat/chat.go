@@ -67,7 +67,7 @@ type chat struct {
 }
 
 // FormatRemedy is the fix for a corrupt session.
-const FormatRemedy = "crabmem sessions verify lists each problem and its fix"
+const FormatRemedy = "run crabmem sessions verify to list each problem and its fix"
 
 // errLeave is returned by the command that ends the chat.
 var errLeave = errors.New("the chat is over")

@@ -72,7 +72,7 @@ func (ch *chat) screen(ctx context.Context) error {
 	s := &screen{chat: ch, home: home, posted: make(chan any, 64), over: make(chan struct{})}
 	s.width, s.height = 80, 24
 	if s.editor.History, err = loadHistory(c.FS, home); err != nil {
-		c.Warn("the history is not there: " + err.Error())
+		c.Warn("load history: " + err.Error())
 	}
 	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
 	ch.info = func(text string) { s.post(info(text)) }

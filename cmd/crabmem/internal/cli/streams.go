@@ -84,7 +84,7 @@ func (c *Streams) ReadInput(ctx context.Context, max int64) (string, error) {
 		return err
 	})
 	if err == nil && int64(len(b)) > max {
-		err = Usagef("standard input has more than the %s that are allowed", Size(max))
+		err = Usagef("standard input has more than %s", Size(max))
 	}
 	return string(b), err
 }

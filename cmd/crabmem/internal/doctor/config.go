@@ -54,13 +54,13 @@ func (d *doctor) checkModel(c *config.Config, written bool) {
 	case active != config.Offline:
 		d.ok("model", "%s", active)
 	case len(c.Providers) > 0:
-		d.warn("model", "set model in [system.crab] of config.toml", "offline, though there is a provider: agents answer from the memory alone")
+		d.warn("model", "set model in [system.crab] of config.toml", "offline, but a provider is configured: agents answer from memory only")
 	case d.Getenv("OPENAI_API_KEY") != "":
-		d.warn("model", "crabmem init --force writes a configuration with it", "offline, though OPENAI_API_KEY is set: agents answer from the memory alone")
+		d.warn("model", "run crabmem init --force to write a configuration with OpenAI", "offline, but OPENAI_API_KEY is set: agents answer from memory only")
 	case written || d.hello != nil:
-		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and: crabmem init --force", "offline: agents answer from the memory alone")
+		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and run crabmem init --force", "offline: agents answer from memory only")
 	default:
-		d.ok("model", "offline: agents answer from the memory alone")
+		d.ok("model", "offline: agents answer from memory only")
 	}
 }
 
@@ -90,7 +90,7 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 		case a.err == nil:
 			d.ok(name, "%s answers, %s", a.address, key)
 		case errors.Is(a.err, model.ErrKey):
-			d.fail(name, "put a valid key into api_key, or the variable that it names", "%s refuses the request, and %s", a.address, key)
+			d.fail(name, "put a valid key into api_key, or into the variable in api_key", "%s refuses the request, and %s", a.address, key)
 		case errors.As(a.err, &none):
 			d.fail(name, "ollama pull "+cli.ShellWord(none.Model), "%s: %v", a.address, a.err)
 		case errors.Is(a.err, context.DeadlineExceeded):
@@ -136,7 +136,7 @@ func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
 	defer cancel()
 	err := d.Machine.Confinable(ctx)
 	if err == nil {
-		d.ok("confinement", "commands of confined agents are run")
+		d.ok("confinement", "confined agents can run commands")
 		return
 	}
 	remedy := `take bash from confined agents: access = "never" under [tools.bash]`
@@ -145,5 +145,5 @@ func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
 		why = e.Err.Error()
 		remedy = e.Remedy()
 	}
-	d.fail("confinement", remedy, "agent %s is scoped, and its commands cannot be confined here: %s", confined, why)
+	d.fail("confinement", remedy, "agent %s has a scope, but this system cannot confine its commands: %s", confined, why)
 }

@@ -84,11 +84,11 @@ func (d *doctor) checkDaemon(context.Context) {
 	real, err := d.FS.Resolve(d.Home)
 	switch {
 	case err == nil && d.hello.Home != real:
-		d.warn("daemon", "unset CRABMEM_SOCKET, or set CRABTALK_HOME to that home", "the daemon that answers is of another home: %s", d.hello.Home)
+		d.warn("daemon", "unset CRABMEM_SOCKET, or set CRABTALK_HOME to that home", "the daemon that answers belongs to another home: %s", d.hello.Home)
 	case d.hello.Store != d.Store:
-		d.warn("daemon", "--db or CRABMEM_DB name that store; or start the daemon with this one", "the daemon has another store: %s", d.hello.Store)
+		d.warn("daemon", "set --db or CRABMEM_DB to that store, or restart the daemon with this store", "the daemon uses another store: %s", d.hello.Store)
 	case d.hello.Version != d.Version:
-		d.warn("daemon", again, "the daemon is of version %s, and this program of %s", d.hello.Version, d.Version)
+		d.warn("daemon", again, "the daemon has version %s, but this program has version %s", d.hello.Version, d.Version)
 	default:
 		d.ok("daemon", "pid %d, since %s", d.hello.Pid, d.hello.StartedAt)
 	}
@@ -138,7 +138,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		port := strings.TrimSpace(string(b))
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
 			bad++
-			d.warn("components", "rm "+cli.ShellWord(name)+", and start the component again", "%s holds no port", name)
+			d.warn("components", "rm "+cli.ShellWord(name)+", and start the component again", "%s contains no port", name)
 			continue
 		}
 		wait, cancel := context.WithTimeout(ctx, min(portWait, d.Timeout))
@@ -146,7 +146,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		cancel()
 		if err != nil {
 			bad++
-			d.warn("components", "start "+component+" again, or: rm "+cli.ShellWord(name), "%s names port %s, which has no listener", name, port)
+			d.warn("components", "start "+component+" again, or: rm "+cli.ShellWord(name), "%s contains port %s, which has no listener", name, port)
 			continue
 		}
 		conn.Close()

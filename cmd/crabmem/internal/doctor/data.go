@@ -40,7 +40,7 @@ func (d *doctor) holder(name string) (*vfs.LockHolder, error) {
 // checkLock looks who has the store.
 func (d *doctor) checkLock(context.Context) {
 	if d.hello != nil && d.hello.Store == d.Store {
-		d.ok("lock", "the daemon has the store")
+		d.ok("lock", "the daemon holds the lock")
 		return
 	}
 	switch h, err := d.holder(d.Store + "-lock"); {
@@ -49,7 +49,7 @@ func (d *doctor) checkLock(context.Context) {
 	case h == nil:
 		d.ok("lock", "no process holds the lock")
 	case h.PID == d.hung && d.hung != 0:
-		d.ok("lock", "the daemon that does not answer has the store")
+		d.ok("lock", "a daemon that does not answer holds the lock")
 	default:
 		d.warn("lock", "wait until it exits, or stop it", "%s (pid %d) holds the lock: other processes cannot write", h.Command, h.PID)
 	}
@@ -59,7 +59,7 @@ func (d *doctor) checkStore(context.Context) {
 	r, err := d.CheckStore()
 	switch {
 	case err != nil && d.Explain(err).Kind == "no_store", err == nil && errors.Is(r.Err(), crmem.ErrNoStore):
-		d.ok("store", "none yet: crabmem remember makes one")
+		d.ok("store", "none yet: run crabmem remember to create one")
 	case err != nil:
 		d.broken("store", err)
 	case len(r.Problems) == 0:
@@ -119,7 +119,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		found = append(found, Problem{fmt.Sprintf(format, args...), remedy, true})
 	}
 	for _, w := range table.Warnings() {
-		warn("fix or remove the entry", "unused entry: %s", w)
+		warn("fix or remove the entry", "ignored entry: %s", w)
 	}
 	list := table.List()
 	skills, err := d.Skills()
@@ -132,14 +132,14 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		}
 		switch {
 		case e.SessionFile == "":
-			warn("set session_file in crons.toml, or: crabmem cron remove "+fmt.Sprint(e.ID), "cron %d names no session's file: it cannot run", e.ID)
+			warn("set session_file in crons.toml, or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d has no session_file and cannot run", e.ID)
 		case !d.sessions[e.SessionFile]:
-			warn("crabmem sessions restore "+cli.ShellWord(e.SessionFile)+", or: crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in the session %s, which is not there", e.ID, e.SessionFile)
+			warn("crabmem sessions restore "+cli.ShellWord(e.SessionFile)+", or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in session %s: session not found", e.ID, e.SessionFile)
 		}
 	}
 	stopped, err := d.stoppedCrons(ctx)
 	for _, id := range stopped {
-		warn("see crabmem daemon logs; the entry runs again after a restart of the daemon", "cron %d is stopped after repeated failures", id)
+		warn("see crabmem daemon logs; the entry runs again after a reload or a restart of the daemon", "cron %d is stopped after repeated failures", id)
 	}
 	if len(found) == 0 {
 		d.ok("crons", "%s", cli.Plural(len(list), "entry", "entries"))

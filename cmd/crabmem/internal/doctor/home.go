@@ -20,7 +20,7 @@ func (d *doctor) checkHome(context.Context) {
 	}
 	switch {
 	case missing(err):
-		d.warn("home", "crabmem init makes it; --home or CRABTALK_HOME name another", "%s is not there", d.Home)
+		d.warn("home", "run crabmem init to create it, or set another home with --home or CRABTALK_HOME", "%s does not exist", d.Home)
 		return
 	case err != nil:
 		d.broken("home", err)
@@ -146,7 +146,7 @@ func (d *doctor) checkLogs(context.Context) {
 		if fi.Size() > logWarn {
 			if long++; long <= maxFindings {
 				name := filepath.Join(dir, e.Name())
-				d.warn("logs", "stop the program that writes it, then: rm "+cli.ShellWord(name), "%s has %s", name, cli.Size(fi.Size()))
+				d.warn("logs", "stop the program that writes the log, then run rm "+cli.ShellWord(name), "%s has %s", name, cli.Size(fi.Size()))
 			}
 		}
 	}

@@ -64,11 +64,11 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 	c.one(c, h, o)
 	switch {
 	case h.ID == "" || len(h.ID) > maxLabel || strings.ContainsFunc(h.ID, unicode.IsControl):
-		h.Err = fmt.Errorf("%s: no id in it by which to know it again", c.chat)
+		h.Err = fmt.Errorf("%s: no usable ID", c.chat)
 	case c.seen[h.ID]:
 		h.Err = fmt.Errorf("%s: duplicate ID; took the first", h.ID)
 	case len(h.Items) == 0:
-		h.Err = fmt.Errorf("%s: no messages in it", h.ID)
+		h.Err = fmt.Errorf("%s: no messages", h.ID)
 	}
 	c.seen[h.ID] = true
 	h.Meta.Source = c.kind + ":" + h.ID

@@ -34,24 +34,24 @@ func TestHostileChats(t *testing.T) {
 		left             string // a reason that is counted
 		err              string // of the reading, or of the first conversation
 	}{
-		{"a circle", ChatGPT, gpt("a", "2", node("1", "2", "one"), node("2", "1", "two")), 2, "in a circle", ""},
-		{"its own parent", ChatGPT, gpt("a", "1", node("1", "1", "one")), 1, "in a circle", ""},
-		{"no such parent", ChatGPT, gpt("a", "1", node("1", "gone", "one")), 1, "not there", ""},
-		{"no current node", ChatGPT, gpt("a", "gone", node("1", "", "one"), node("2", "1", "two")), 2, "without a current node", ""},
+		{"a circle", ChatGPT, gpt("a", "2", node("1", "2", "one"), node("2", "1", "two")), 2, "has a cycle", ""},
+		{"its own parent", ChatGPT, gpt("a", "1", node("1", "1", "one")), 1, "has a cycle", ""},
+		{"no such parent", ChatGPT, gpt("a", "1", node("1", "gone", "one")), 1, "node is missing", ""},
+		{"no current node", ChatGPT, gpt("a", "gone", node("1", "", "one"), node("2", "1", "two")), 2, "no current node", ""},
 		{"a long branch", ChatGPT, gpt("a", "20000", many...), 20_000, "", ""},
 		{"many parts", ChatGPT, `{"id":"a","current_node":"1","mapping":{"1":{"message":{"author":{"role":"user"},"content":{"content_type":"text","parts":` + parts + `}}}}}`, 1, "", ""},
-		{"no id", ChatGPT, gpt("", "1", node("1", "", "one")), 1, "", "no id"},
-		{"an id with a line", Claude, `{"uuid":"a\nb","chat_messages":[{"sender":"human","text":"x"}]}`, 1, "", "no id"},
-		{"an id that is long", Claude, `{"uuid":"` + strings.Repeat("a", 300) + `","chat_messages":[{"sender":"human","text":"x"}]}`, 1, "", "no id"},
+		{"no id", ChatGPT, gpt("", "1", node("1", "", "one")), 1, "", "no usable ID"},
+		{"an id with a line", Claude, `{"uuid":"a\nb","chat_messages":[{"sender":"human","text":"x"}]}`, 1, "", "no usable ID"},
+		{"an id that is long", Claude, `{"uuid":"` + strings.Repeat("a", 300) + `","chat_messages":[{"sender":"human","text":"x"}]}`, 1, "", "no usable ID"},
 		{"the wrong types", Claude, `{"uuid":"a","name":7,"created_at":{},"chat_messages":{"sender":"human"}}`, 0, "no list", "no messages"},
-		{"messages of the wrong types", Claude, `{"uuid":"a","chat_messages":[7,{"sender":"root","text":"x"},{"sender":"human","text":"x","content":"y","files":7}]}`, 1, "no object", ""},
-		{"a tree of the wrong types", ChatGPT, `{"id":"a","mapping":{"a":7,"b":{"message":[]}}}`, 0, "no object", "no messages"},
+		{"messages of the wrong types", Claude, `{"uuid":"a","chat_messages":[7,{"sender":"root","text":"x"},{"sender":"human","text":"x","content":"y","files":7}]}`, 1, "not an object", ""},
+		{"a tree of the wrong types", ChatGPT, `{"id":"a","mapping":{"a":7,"b":{"message":[]}}}`, 0, "not an object", "no messages"},
 		{"half a character", Claude, `{"uuid":"a","chat_messages":[{"sender":"human","text":"\ud83d"}]}`, 1, "half a character", ""},
 		{"no UTF-8", Claude, "{\"uuid\":\"a\xff\",\"chat_messages\":[]}", 0, "", "invalid UTF-8"},
 		{"no object", Claude, `[7]`, 0, "", "want an object"},
 		{"two values", Claude, `[] {}`, 0, "", "more than one value"},
 		{"an end too soon", Claude, `[{"uuid":"a"}`, 0, "", "unexpected EOF"},
-		{"nothing", Claude, ``, 0, "", "nothing in it"},
+		{"nothing", Claude, ``, 0, "", "empty"},
 		{"deep", Claude, strings.Repeat("[", 100_000), 0, "", "exceeded max depth"},
 	}
 	for _, c := range cases {
@@ -99,8 +99,8 @@ func TestHostileMemories(t *testing.T) {
 		left       string
 		err        string
 	}{
-		{"wrong types", `[7,{"id":{},"memory":7},{"id":7,"memory":"x","metadata":[[[]]],"created_at":{}}]`, 1, "none", ""},
-		{"no ids", `[{"memory":"x"},{"memory":"x"},{"memory":"y"}]`, 2, "without an id", ""},
+		{"wrong types", `[7,{"id":{},"memory":7},{"id":7,"memory":"x","metadata":[[[]]],"created_at":{}}]`, 1, "invalid record", ""},
+		{"no ids", `[{"memory":"x"},{"memory":"x"},{"memory":"y"}]`, 2, "no ID", ""},
 		{"one id", `[{"id":"a","memory":"x"},{"id":"a","memory":"x"},{"id":"a","memory":"y"},{"id":"a#2","memory":"z"}]`, 3, "there twice", ""},
 		{"a long id", `[{"id":"` + strings.Repeat("a", 2000) + `","memory":"x"}]`, 0, "too long", ""},
 		{"a large text", `[{"id":"a","memory":"` + strings.Repeat("a", 9<<20) + `"}]`, 0, "larger than a note", ""},

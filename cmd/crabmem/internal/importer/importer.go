@@ -182,5 +182,5 @@ func timeOf(s string) time.Time {
 
 // sizeError is of what is larger than it may be.
 func sizeError(what string, limit int64) error {
-	return fmt.Errorf("%s: more than the %d MiB that are allowed", what, limit>>20)
+	return fmt.Errorf("%s: more than %d MiB", what, limit>>20)
 }

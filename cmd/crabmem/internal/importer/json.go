@@ -200,7 +200,7 @@ func opensArray(dec *json.Decoder) (bool, error) {
 	if !dec.More() {
 		_, err := dec.Token()
 		if err == nil || err == io.EOF {
-			err = errors.New("nothing in it")
+			err = errors.New("empty")
 		}
 		return false, readError(err)
 	}

@@ -54,7 +54,7 @@ func readLines(r io.Reader) ([]Line, error) {
 		n++
 		line := in.Text()
 		if size += int64(len(line)); size > maxLines {
-			return nil, formatError(fmt.Errorf("with it there are more than the %s that are allowed", cli.Size(maxLines)))
+			return nil, formatError(fmt.Errorf("more than %s with this line", cli.Size(maxLines)))
 		}
 		if n == 1 {
 			line = strings.TrimPrefix(line, "\ufeff")
@@ -70,7 +70,7 @@ func readLines(r io.Reader) ([]Line, error) {
 		lines = append(lines, l)
 	}
 	if n++; errors.Is(in.Err(), bufio.ErrTooLong) {
-		return nil, formatError(fmt.Errorf("more than the %s that an entry can take", cli.Size(maxLine)))
+		return nil, formatError(fmt.Errorf("more than the limit of %s for an entry", cli.Size(maxLine)))
 	}
 	return lines, in.Err()
 }
@@ -87,7 +87,7 @@ func parseLine(line string) (Line, error) {
 		return l, errors.New("invalid UTF-8")
 	}
 	if i := foreign.LoneSurrogate(line); i >= 0 {
-		return l, fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
+		return l, fmt.Errorf("unpaired surrogate at byte %d", i)
 	}
 	var v struct {
 		ID        uint64      `json:"id"`

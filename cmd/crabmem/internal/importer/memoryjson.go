@@ -69,7 +69,7 @@ func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
 			break
 		}
 		if err == nil && dec.InputOffset() > maxMemoryJSON {
-			err = fmt.Errorf("with it there are more than the %s that are allowed", cli.Size(maxMemoryJSON))
+			err = fmt.Errorf("more than %s with this line", cli.Size(maxMemoryJSON))
 		}
 		if err == nil {
 			err = m.add(n, raw)
@@ -101,7 +101,7 @@ func (m *memoryJSON) add(n int, raw json.RawMessage) error {
 		return errors.New("invalid UTF-8")
 	}
 	if i := foreign.LoneSurrogate(string(raw)); i >= 0 {
-		return fmt.Errorf("half of a surrogate pair at byte %d has no UTF-8", i)
+		return fmt.Errorf("unpaired surrogate at byte %d", i)
 	}
 	var line struct {
 		Type      string            `json:"type"`
@@ -142,7 +142,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	}
 	taken, known := memoryKeys[kind]
 	if !known {
-		return fmt.Errorf("its type is %s, want entity or relation", cli.Quoted(kind))
+		return fmt.Errorf("type is %s, want entity or relation", cli.Quoted(kind))
 	}
 	var keys map[string]json.RawMessage
 	if err := unmarshalRecord(raw, &keys); err != nil {
@@ -150,7 +150,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	}
 	for k := range keys {
 		if !slices.Contains(taken, k) {
-			m.warn(n, "%s is no key of the format, and is left out", cli.Quoted(k))
+			m.warn(n, "omitted unknown key %s", cli.Quoted(k))
 		}
 	}
 	if kind == "entity" {
@@ -173,14 +173,14 @@ func (m *memoryJSON) node(n int, name string) *memgraph.Node {
 // leave it, is made one with what both say.
 func (m *memoryJSON) entity(n int, rec memoryRecord) error {
 	if rec.Name == nil || rec.EntityType == nil {
-		return errors.New("an entity without name or entityType")
+		return errors.New("entity without name or entityType")
 	}
 	node := m.node(n, *rec.Name)
 	if !node.Entity {
 		node.Entity, node.EntityType, node.Observations = true, *rec.EntityType, append([]string{}, rec.Observations...)
 		return nil
 	}
-	m.warn(n, "the entity %s is there twice: both are made one", cli.Quoted(*rec.Name))
+	m.warn(n, "merged duplicate entity %s", cli.Quoted(*rec.Name))
 	more := rec.Observations
 	if node.EntityType != *rec.EntityType {
 		more = append([]string{"entity type: " + *rec.EntityType}, more...)
@@ -195,11 +195,11 @@ func (m *memoryJSON) entity(n int, rec memoryRecord) error {
 
 func (m *memoryJSON) relation(n int, rec memoryRecord) error {
 	if rec.From == nil || rec.To == nil || rec.RelationType == nil {
-		return errors.New("a relation without from, to or relationType")
+		return errors.New("relation without from, to, or relationType")
 	}
 	r := memgraph.Relation{From: *rec.From, To: *rec.To, RelationType: *rec.RelationType}
 	if m.seen[r] {
-		m.warn(n, "the relation is there twice: one is kept")
+		m.warn(n, "omitted duplicate relation")
 		return nil
 	}
 	m.seen[r] = true

@@ -109,7 +109,7 @@ func detectDir(fsys vfs.FS, name string) (string, error) {
 		}
 	}
 	if has(root, ".crabmem.json", false) {
-		return "", fmt.Errorf("%s: this is a tree of crabmem dump: use crabmem load", name)
+		return "", fmt.Errorf("%s: crabmem dump wrote this tree: use crabmem load", name)
 	}
 	if looksRFC0038(root) {
 		return RFC0038, nil
@@ -271,7 +271,7 @@ func openDir(fsys vfs.FS, name string) (*Files, error) {
 		}
 	}
 	if err == nil && len(f.open) == 0 {
-		err = fmt.Errorf("%s: no conversations.json in it", name)
+		err = fmt.Errorf("%s: no conversations.json", name)
 	}
 	f.Left = left.sorted()
 	if err != nil {
@@ -337,7 +337,7 @@ func (f *Files) archive(file vfs.File, name string) error {
 		}
 	}
 	if len(f.open) == 0 {
-		return fmt.Errorf("%s: no conversations.json in it", name)
+		return fmt.Errorf("%s: no conversations.json", name)
 	}
 	f.Left = left.sorted()
 	return nil

@@ -48,7 +48,7 @@ func (t *treeReader) list(dir string) (files, dirs []string, err error) {
 		return nil, nil, err
 	}
 	if t.names += len(entries); t.names > maxNames {
-		return nil, nil, fmt.Errorf("%s: more than %d files and directories; name one below it", dir, maxNames)
+		return nil, nil, fmt.Errorf("%s: more than %d files and directories; import a subdirectory", dir, maxNames)
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())

@@ -496,6 +496,7 @@ func (s *Store) Update(next func(*Snapshot) (*Snapshot, error)) error {
 		}
 	}
 	s.nextID = sn.NextID
+	s.version++
 	s.dropIndex()
 	return nil
 }

@@ -368,6 +368,7 @@ func (s *Store) publish(g *group) {
 		}
 	}
 	s.t.sort()
+	s.version++
 	s.nextID = g.nextID
 	s.w = g.w
 	s.ops += len(g.effects)
@@ -540,6 +541,7 @@ func (s *Store) adopt() error {
 		return err
 	}
 	s.absent = false
+	s.version++
 	s.dropIndex()
 	s.measured()
 	return nil

@@ -95,10 +95,11 @@ type Store struct {
 
 	// mu guards what readers see. Writers hold it only while they change RAM,
 	// after the sync.
-	mu     sync.RWMutex
-	t      table
-	nextID uint64
-	ix     [2]*index // by analysis.Analyzer; nil until it is wanted
+	mu      sync.RWMutex
+	t       table
+	nextID  uint64
+	version uint64    // counts the changes of t
+	ix      [2]*index // by analysis.Analyzer; nil until it is wanted
 
 	// token is held, by having sent to it, by whoever writes to the files:
 	// the leader of a group or a checkpoint. It is taken before wmu.
@@ -106,7 +107,7 @@ type Store struct {
 	crowd int // callers of the last group; under the token
 
 	// wmu guards the write side below. It is not held during a sync of the
-	// log. t and nextID change only under wmu and mu both, so a holder of
+	// log. t, nextID and version change only under wmu and mu both, so a holder of
 	// either may read them.
 	wmu     sync.Mutex
 	closed  bool
@@ -302,6 +303,14 @@ func (s *Store) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.t.live
+}
+
+// Version returns a number that changes when the entries change. It is not on
+// disk.
+func (s *Store) Version() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.version
 }
 
 // NextID returns the ID that the next new entry gets.

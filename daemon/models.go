@@ -31,7 +31,7 @@ func (d *Daemon) listModels(r *request) error {
 
 func (d *Daemon) switchModel(r *request, m *pb.SwitchModelMsg) error {
 	if err := d.setup().models.Switch(m.GetModel()); err != nil {
-		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "crabmem models lists those there are"}
+		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "run crabmem models list to see the models"}
 	}
 	return d.listModels(r)
 }
@@ -62,9 +62,9 @@ func (d *Daemon) addModels(r *request, m *pb.AddModelsMsg) error {
 func (d *Daemon) removeModel(r *request, m *pb.RemoveModelMsg) error {
 	switch err := d.setup().models.Remove(m.GetModel()); {
 	case errors.Is(err, model.ErrUnknownModel):
-		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "crabmem models lists those there are"}
+		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "run crabmem models list to see the models"}
 	case err != nil:
-		return &failure{code: 409, kind: "in_use", text: err.Error(), remedy: "crabmem models switch makes another one active"}
+		return &failure{code: 409, kind: "in_use", text: err.Error(), remedy: "run crabmem models switch to select another model"}
 	}
 	return d.listModels(r)
 }

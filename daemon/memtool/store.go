@@ -59,6 +59,7 @@ func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, 
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
+		version := l.s.Version()
 		ops, err := plan(l.s)
 		for i := 0; i < len(ops) && err == nil; i++ {
 			err = ops[i].Validate()
@@ -66,9 +67,15 @@ func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, 
 		if err != nil || len(ops) == 0 {
 			return nil, err
 		}
-		after, err := l.s.Do(append(Conditions(l.s, ops), ops...)...)
-		if try == MaxTries || !errors.Is(err, crmem.ErrStale) {
-			return after, err
+		ops = append(Conditions(l.s, ops), ops...)
+		if l.s.Version() == version { // so plan read the entries that Conditions read
+			after, err := l.s.Do(ops...)
+			if !errors.Is(err, crmem.ErrStale) {
+				return after, err
+			}
+		}
+		if try == MaxTries {
+			return nil, crmem.ErrStale
 		}
 	}
 }

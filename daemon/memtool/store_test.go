@@ -1,0 +1,31 @@
+package memtool_test
+
+import (
+	"slices"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/daemon/memtool"
+)
+
+// TestUpdateDuringPlan changes an entry after plan has read it: Update calls plan
+// again, so that no change is lost.
+func TestUpdateDuringPlan(t *testing.T) {
+	s := crmem.New(nil)
+	if _, err := s.Remember("one", "text", nil); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	_, err := memtool.Local(s).Update(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
+		e, err := s.Get("one")
+		if calls++; calls == 1 {
+			if err := s.Apply(crmem.Alias{Name: "one", Aliases: []string{"first"}}); err != nil {
+				return nil, err
+			}
+		}
+		return []crmem.Op{crmem.Alias{Name: "one", Aliases: memtool.WithAliases(e.Aliases, []string{"second"})}}, err
+	})
+	if e, _ := s.Get("one"); err != nil || calls != 2 || !slices.Equal(e.Aliases, []string{"first", "second"}) {
+		t.Errorf("%d calls, aliases %q, %v", calls, e.Aliases, err)
+	}
+}

@@ -359,7 +359,7 @@ func TestScreenDaemonGone(t *testing.T) {
 	p.await("half of it")
 	endDaemon(home(env))
 	p.await("the connection to the daemon was lost")
-	p.await("try: crabmem daemon start")
+	p.await("try: run crabmem daemon start")
 	p.typed("two\r")
 	p.await("try: crabmem daemon start") // it is not there, or has just gone
 	p.mu.Lock()

@@ -72,7 +72,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "crmem", "crmem/repair", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/model", "daemon/sandbox", "daemon/skill", "daemon/tool", "daemon/wire/pb"},
 	"cmd/crabmem/internal/importer": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "sessionlog", "sessionlog/foreign",
-		"daemon/mcpserver/memgraph"},
+		"daemon/mcpserver/memgraph", "crmem/limits", "sessionlog/record"},
 	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
 		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},

@@ -178,7 +178,7 @@ func TestTailFollow(t *testing.T) {
 	time.Sleep(2 * pollEvery)
 	check(f.cmd.Process.Signal(os.Interrupt))
 	f.end(130)
-	if !strings.Contains(f.diag.String(), "was replaced by one with other lines") {
+	if !strings.Contains(f.diag.String(), "was replaced by a file with other lines") {
 		t.Errorf("no word of the replacement: %s", f.diag.String())
 	}
 	if err := checkSchema("error", f.diag.Bytes()); err != nil {

@@ -18,7 +18,7 @@ func Find(s *crmem.Store, name string) (crmem.Entry, error) {
 		return e, &errtable.Error{Kind: "ambiguous", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: err,
 			Message: err.Error(), Fix: "use one of the names"}
 	case errors.Is(err, crmem.ErrNotFound):
-		return e, notFound(s, err, "crabmem list shows the names, crabmem recall searches what is in them", "no entry %q", name)
+		return e, notFound(s, err, "run crabmem list to see the names, or crabmem recall to search the entries", "no entry %q", name)
 	}
 	return e, err
 }

@@ -36,7 +36,7 @@ func TestFindToRemove(t *testing.T) {
 		{"ship", false, crmem.ErrNotFound, "not_found", "crabmem forget deploy"},
 		{"c", false, crmem.ErrNotFound, "not_found", "crabmem forget 'a b'"},
 		{"both", false, crmem.ErrAmbiguous, "ambiguous", "use one of the names"},
-		{"nothing", false, crmem.ErrNotFound, "not_found", "crabmem list shows the names, crabmem recall searches what is in them"},
+		{"nothing", false, crmem.ErrNotFound, "not_found", "run crabmem list to see the names, or crabmem recall to search the entries"},
 	} {
 		e, err := FindToRemove(s, tc.name, tc.archives)
 		if !errors.Is(err, tc.err) || err == nil && e.Name != tc.name {

@@ -1,7 +1,7 @@
 // Peers measures package bm25 and other search engines on one corpus in one run
 // and prints a table:
 //
-//	cd bench/peers && go run . [-n 100000] [-gate] [-require]
+//	go run ./bench/peers [-n 100000] [-gate] [-require]
 //
 // bench index measures package bm25 against bleve. The engines measured here are
 // optional programs. If one is missing, the run prints SKIPPED and how to install

@@ -30,3 +30,12 @@ func (x *Index) PostingLists() int {
 
 // Letters returns the set of the letters of a word.
 var Letters = letters
+
+// TestCompared compares terms without case.
+func TestCompared(t *testing.T) {
+	for term, want := range map[string]string{"ABMZ": "abmz", "aZ09": "az09", "@[`{": "@[`{", "ÄÖ": "äö"} {
+		if got := string(compared([]byte(term))); got != want {
+			t.Errorf("%q: %q, want %q", term, got, want)
+		}
+	}
+}

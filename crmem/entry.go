@@ -6,7 +6,7 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// Kind says what an entry is. It never changes.
+// Kind is the type of an entry. It never changes.
 type Kind uint32
 
 // The kinds of CRMEM v1.
@@ -43,8 +43,8 @@ func (k *Kind) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Entry is one memory. Its strings may share the memory of the whole store:
-// clone what is kept after the store is closed.
+// Entry is one memory. Its strings may share the memory of the store's file:
+// clone strings that outlive the store.
 type Entry struct {
 	ID        uint64   `json:"id"` // from 1, never reused
 	Name      string   `json:"name"`
@@ -54,8 +54,8 @@ type Entry struct {
 	Aliases   []string `json:"aliases"`
 }
 
-// MarshalJSON writes every key, and aliases as an array even when there are
-// none.
+// MarshalJSON writes every key. Aliases are always an array, which may be
+// empty.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	type plain Entry
 	if e.Aliases == nil {

@@ -9,8 +9,8 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// What callers branch on. Every error says more than its class; ask with
-// errors.Is. Who holds the store is a vfs.LockedError. A closed store returns
+// Errors that callers test with errors.Is. Each returned error adds details.
+// The lock holder is in a vfs.LockedError. A closed store returns
 // [fs.ErrClosed].
 var (
 	// ErrNotFound is returned when no entry has the name.
@@ -21,7 +21,7 @@ var (
 	ErrKind = errors.New("wrong kind of entry")
 	// ErrAmbiguous is returned by Get for an alias of several entries.
 	ErrAmbiguous = errors.New("alias of several entries")
-	// ErrInvalid is returned for a name, alias or content that no store takes.
+	// ErrInvalid is returned for an invalid name, alias, or content.
 	ErrInvalid = errors.New("invalid")
 	// ErrStale is returned for an [Unchanged] that does not hold: an entry has
 	// changed since it was read.
@@ -36,18 +36,17 @@ var (
 	ErrForeign = errors.New("the files of the store do not belong together")
 	// ErrReadOnly is returned for a write to a store opened for reading.
 	ErrReadOnly = errors.New("the store is open for reading only")
-	// ErrFull is returned for a write that would take the store beyond
+	// ErrFull is returned for a write that would make the store exceed
 	// [Options.MaxBytes].
 	ErrFull = errors.New("the store is full")
 	// ErrNotApplied is returned when a write was refused by the disk and is
 	// certain not to have happened.
 	ErrNotApplied = errors.New("not applied")
-	// ErrUnknown is returned when a write may or may not have reached the
-	// disk. The store takes no more writes until it is opened again, and that
-	// tells.
+	// ErrUnknown is returned if a write may or may not be durable. The store
+	// refuses later writes. Open it again to read the outcome.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrStopped is returned, with the first error, by every write after one
-	// whose outcome is unknown. Nothing of the later write was done.
+	// whose outcome is unknown. The later write has no effect.
 	ErrStopped = errors.New("the store stopped taking writes")
 )
 

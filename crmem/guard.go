@@ -24,8 +24,8 @@ func (f fileStat) is(fi fs.FileInfo) bool {
 	return f.info != nil && vfs.SameFile(f.info, fi) && f.info.Size() == fi.Size() && f.info.ModTime().Equal(fi.ModTime())
 }
 
-// renamed takes note that this process renamed the file fi to a name, if it
-// did: a rename that fails may have happened.
+// renamed records that this process renamed the file fi to name. It checks the
+// name, because a failed rename may have taken effect.
 func (f *fileStat) renamed(fsys vfs.FS, name string, fi fs.FileInfo) {
 	if now, err := fsys.Lstat(name); err == nil && vfs.SameFile(now, fi) {
 		f.info = fi
@@ -145,7 +145,7 @@ func (s *Store) keepState(err error, g *group) error {
 	return err
 }
 
-// take applies the effects of a group.
+// take applies the effects of a group to the snapshot.
 func (sn *Snapshot) take(g *group) {
 	for i := range g.effects {
 		if e := &g.effects[i]; e.rec == "" {
@@ -198,9 +198,9 @@ func (s *Store) moveToFree(file, name string) (string, error) {
 	}
 }
 
-// linkHeld gives the log its second name (FORMAT.md, N3), if the file system
-// has hard links. It replaces only a file that was this writer's or that holds
-// nothing of its own.
+// linkHeld creates the second link to the log (FORMAT.md, N3), if the file
+// system has hard links. It replaces only a file of this writer or a log
+// without operations that the store lacks.
 func (s *Store) linkHeld() {
 	s.linked = false
 	name := s.path + walSuffix + heldSuffix

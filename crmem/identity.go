@@ -23,8 +23,8 @@ func readIdentity(fsys vfs.FS, path string) (format.ID, error) {
 	return id, nil
 }
 
-// saveIdentity writes the identity file, with a new identity if the store has
-// none. The caller holds the lock.
+// saveIdentity writes the identity file, with a new identity if the store does
+// not have one. The caller holds the lock.
 func (s *Store) saveIdentity() error {
 	if s.idSaved {
 		return nil
@@ -76,8 +76,8 @@ func (s *Store) Identity() string {
 	return s.id.String()
 }
 
-// NewIdentity gives the store a new identity: the store is a copy that goes
-// its own way. It checkpoints first. Errors are those of [Store.Checkpoint].
+// NewIdentity gives the store a new identity, to use a copy independently of
+// the original. It checkpoints first. Errors are those of [Store.Checkpoint].
 func (s *Store) NewIdentity() error {
 	return s.restart(func() { s.id, s.idSaved, s.w.Epoch = format.NewID(), false, format.ID{} })
 }

@@ -7,15 +7,16 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// A loaded file stays in memory whole while one record is a piece of it. When
-// little of it is left, that is copied, and the file is let go of.
+// loaded is the buffer of a file whose records the table uses. The buffer stays
+// in memory while one record refers to it. If few bytes are still in use, the
+// table copies those records and releases the buffer.
 type loaded struct {
-	from, to uintptr // where the file is; it is not held by these
-	left     int64   // bytes of the records that are pieces of it
+	from, to uintptr // address range; it does not keep the buffer alive
+	left     int64   // bytes of the records in the buffer that the table uses
 }
 
-// keepLoaded is the part of a file, one in so many, of which records may be
-// pieces. It bounds what is copied while readers wait.
+// keepLoaded limits the work of copyRecords, which blocks readers: at most
+// 1/keepLoaded of a buffer is copied.
 const keepLoaded = 4
 
 func (l *loaded) has(r format.Record) bool {
@@ -23,7 +24,7 @@ func (l *loaded) has(r format.Record) bool {
 	return l.from <= at && at < l.to
 }
 
-// loadedFrom tells the table of the files that its records were read from.
+// loadedFrom records the buffers that the table's records point into.
 func (t *table) loadedFrom(files ...[]byte) {
 	t.loaded = nil
 	for _, b := range files {
@@ -43,7 +44,8 @@ func (t *table) loadedFrom(files ...[]byte) {
 	}
 }
 
-// releaseRecord takes note that a record is none of the table's any more.
+// releaseRecord updates the live byte count of the buffer of a record that the
+// table no longer uses.
 func (t *table) releaseRecord(r format.Record) {
 	for i := range t.loaded {
 		l := &t.loaded[i]
@@ -57,7 +59,7 @@ func (t *table) releaseRecord(r format.Record) {
 	}
 }
 
-// copyRecords copies the records that are pieces of a file.
+// copyRecords copies the records that point into buffer i and releases it.
 func (t *table) copyRecords(i int) {
 	l := t.loaded[i]
 	for k := range t.recs {

@@ -7,8 +7,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// acquire takes the lock, waiting up to Options.LockWait. It returns what the
-// holder before left in the file; fresh when there was none.
+// acquire takes the lock, waiting up to Options.LockWait. It returns the text
+// that the previous lock holder left in the file. fresh reports that the file
+// was new.
 func (s *Store) acquire() (before vfs.LockHolder, fresh bool, err error) {
 	s.lock, err = vfs.Acquire(s.fs, s.path+lockSuffix, s.opts.LockWait)
 	if err != nil {
@@ -35,8 +36,8 @@ func (s *Store) unlock() error {
 	return err
 }
 
-// markDirty says in the lock file, before the first thing is written, that the
-// log is in use: from here on only markClean makes it trusted again.
+// markDirty writes state dirty to the lock file. The caller calls it before the
+// first write. Only markClean makes the log trusted again.
 func (s *Store) markDirty() error {
 	if s.dirty {
 		return nil
@@ -55,7 +56,7 @@ func (s *Store) nameLogs(salts ...uint64) error {
 	return s.lock.SetText(s.holder.Text())
 }
 
-// markClean says that the log is synced up to end.
+// markClean writes state clean to the lock file: the log is synced up to end.
 func (s *Store) markClean(end int64) error {
 	s.holder.Clean = end
 	return s.lock.SetText(s.holder.Text())

@@ -31,22 +31,23 @@ type Add struct {
 	Kind    Kind
 }
 
-// Update replaces content and aliases of an entry and keeps the rest.
-// [ErrNotFound] when there is none.
+// Update replaces the content and aliases of an entry and keeps its other
+// fields. It returns [ErrNotFound] if the entry does not exist.
 type Update struct {
 	Name    string
 	Content string
 	Aliases []string
 }
 
-// Alias replaces the aliases of an entry. [ErrNotFound] when there is none.
+// Alias replaces the aliases of an entry. It returns [ErrNotFound] if the entry
+// does not exist.
 type Alias struct {
 	Name    string
 	Aliases []string
 }
 
-// Remove removes an entry. [ErrNotFound] when there is none. Its ID is not
-// used again.
+// Remove removes an entry. It returns [ErrNotFound] if the entry does not
+// exist. The ID is not reused.
 type Remove struct {
 	Name string
 }
@@ -59,9 +60,9 @@ type Restore struct {
 	Entry Entry
 }
 
-// Unchanged is no change: the entry is exactly so where it stands in the batch
-// or, when its ID is 0, there is none of its name. [ErrStale] when that is not
-// so.
+// Unchanged changes no entry. It returns [ErrStale] unless the entry is equal
+// to the given one at this position of the batch. If the given ID is 0, no
+// entry may have the name.
 type Unchanged struct {
 	Entry Entry
 }
@@ -69,7 +70,7 @@ type Unchanged struct {
 // remember is Add or Update, for Notes.
 type remember struct {
 	name, content string
-	aliases       []string // nil keeps what is there
+	aliases       []string // nil keeps the present aliases
 }
 
 // forget is Remove, for Notes.
@@ -143,7 +144,7 @@ func validName(entry, field, s string) error {
 	return nil
 }
 
-// effect is what an operation does to the table, and the frame that says so.
+// effect is the change of an operation to the table, and its frame.
 type effect struct {
 	typ     byte // framePut, frameAlias or frameRemove
 	payload format.Record
@@ -151,15 +152,15 @@ type effect struct {
 	id      uint64
 }
 
-// stage is the state that the next operation meets: the table, plus effects
-// that are logged and not yet synced, plus those of the present batch. The
-// table is read under the store's write lock, so nothing else changes it.
+// stage is the state after all earlier operations: the table, effects that are
+// logged but not yet synced, and effects of the present batch. It reads the
+// table under the store's write lock, so no other goroutine changes the table.
 type stage struct {
 	t      *table
 	before [2]map[string]format.Record // logged and not yet synced, newest first
 
-	// set is what the present batch changed, a record of "" a removal; when
-	// that is much, names finds the latest.
+	// set has the changes of the present batch; an empty record is a removal.
+	// names indexes the latest changes of a large batch.
 	set   []named
 	names map[string]format.Record
 
@@ -170,11 +171,11 @@ type stage struct {
 	now     uint64
 	effects []effect // of the present batch
 
-	// given holds the ids that the batch gave away, when it began empty:
-	// only then may an id below nextID be given.
+	// given has the ids that a batch on an empty store assigned. Only such a
+	// batch may assign ids below nextID.
 	given map[uint64]bool
 
-	// Most batches are one operation, and take no further memory.
+	// Most batches are one operation; these arrays save allocations.
 	oneSet    [1]named
 	oneEffect [1]effect
 }
@@ -203,13 +204,13 @@ func (g *stage) get(name string) format.Record {
 	return ""
 }
 
-// named is what an entry of a name becomes.
+// named is the new record of a name.
 type named struct {
 	name string
 	rec  format.Record
 }
 
-// change sets what an entry of a name becomes.
+// change sets the new record of a name; "" is a removal.
 func (g *stage) change(name string, r format.Record) {
 	g.set = append(g.set, named{name, r})
 	switch {

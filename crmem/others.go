@@ -13,11 +13,11 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// others is what the directory has next to snapshot and log that may hold
-// operations of the store.
+// others are files next to snapshot and log that may contain operations of the
+// store.
 type others struct {
 	held     *sideLog    // the second link, if it is another file than the log
-	heldInfo fs.FileInfo // of held, or of a link that holds nothing of its own
+	heldInfo fs.FileInfo // of held, or of a link without operations that the store lacks
 	old      []*sideLog  // version 2 logs that an older program set aside
 	linked   *sideLog    // next to a symbolic link to the store
 	own      []string    // copies that a writer kept
@@ -204,9 +204,9 @@ func (v *files) checkIdentity(path string) error {
 		ErrForeign, path+walSuffix, opCount(v.scan.Ops()), v.scan.Store, path+idSuffix, v.id, path+idSuffix)
 }
 
-// checkSalt compares the log with what the last holder of the lock wrote about
-// it (FORMAT.md, V10). It returns ErrForeign for another log of this boot, and
-// otherwise a warning or "".
+// checkSalt compares the log with the text of the last lock holder (FORMAT.md,
+// V10). It returns ErrForeign for another log of this boot, and otherwise a
+// warning or "".
 func (v *files) checkSalt(path string, before vfs.LockHolder, boot string) (warning string, err error) {
 	sameBoot := before.Boot != "" && before.Boot == boot
 	hadOps := before.Clean < 0 || before.Clean > format.LogHeaderSize // or may have had
@@ -234,7 +234,7 @@ func (v *files) checkSalt(path string, before vfs.LockHolder, boot string) (warn
 func (s *Store) warnAbsent() {
 	text, _ := vfs.ReadFile(s.fs, s.path+lockSuffix, 1<<16)
 	if _, err := s.fs.Lstat(s.path); err == nil {
-		return // created meanwhile
+		return // created concurrently
 	}
 	h := vfs.ParseLockHolder(string(text))
 	if boot := s.fs.BootID(); boot != "" && h.Boot == boot && len(h.Logs) > 0 {
@@ -261,8 +261,8 @@ func (s *Store) warnOwn(own []string) {
 	}
 }
 
-// missingSnapshot returns the refusal of a store whose snapshot is missing if
-// other files show that there was one, or nil.
+// missingSnapshot returns an error if the snapshot is missing and other files
+// show that it existed, else nil.
 func missingSnapshot(fsys vfs.FS, path string, maxBytes int64) error {
 	v := &files{}
 	v.id, v.idErr = readIdentity(fsys, path)

@@ -10,13 +10,13 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// clauses are what a query with [Query.Syntax] asks for.
+// clauses are the parsed clauses of a query with [Query.Syntax].
 type clauses struct {
 	text          string // to rank by
 	has, hasNot   []analysis.Phrase
 	names         []analysis.Phrase // in the name or an alias
 	kinds         []Kind
-	after, before uint64 // seconds; created from, and until; 0 = not asked
+	after, before uint64 // seconds; created at or after, created before; 0 = unset
 }
 
 var quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`)
@@ -24,15 +24,15 @@ var quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, 
 // maxClauses is how many parts of a query are read as clauses.
 const maxClauses = 64
 
-// parseClauses reads a query with syntax:
+// parseClauses parses a query:
 //
-//	"some words"     have to stand together
-//	-word, -"words"  must not occur
-//	name:word        in the name or an alias
+//	"some words"     the words are adjacent
+//	-word, -"words"  the entry does not contain them
+//	name:word        the name or an alias contains the word
 //	kind:note        or kind:archive
-//	after:2026-04    created from then on; before: until then; also 2026, 2026-04-14
+//	after:2026-04    created in or after this month; before: created before it; also 2026, 2026-04-14
 //
-// What is none of it is text. No text is an error.
+// Anything else is text. parseClauses does not return errors.
 func parseClauses(query string) clauses {
 	var c clauses
 	var text []string
@@ -80,7 +80,7 @@ func parseClauses(query string) clauses {
 	return c
 }
 
-// field takes a clause; false when it is none.
+// field parses a clause and reports whether it is one.
 func (c *clauses) field(field, value string) bool {
 	switch field {
 	case "kind":
@@ -107,7 +107,7 @@ func (c *clauses) field(field, value string) bool {
 	return false
 }
 
-// empty reports whether nothing filters.
+// empty reports whether no clause filters.
 func (c *clauses) empty() bool {
 	return len(c.has)+len(c.hasNot)+len(c.names)+len(c.kinds) == 0 && c.after == 0 && c.before == 0
 }

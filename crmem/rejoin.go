@@ -12,9 +12,8 @@ import (
 
 const rejoinedSuffix = ".rejoined-" // after walSuffix
 
-// takeHeld gives the second link of the log the log's name, if the log is
-// missing, cannot be read, or has no operation of its own. The replaced log is
-// set aside.
+// takeHeld renames the second link to the log's name, if the log is missing,
+// unreadable, or has no operation of its own. It quarantines the replaced log.
 func (r *repairer) takeHeld(v *files) (bool, error) {
 	h := v.held
 	if h == nil || v.ofOtherStore(h.scan) || v.scan != nil && !v.otherStore() && len((&files{dig: v.dig, scan: h.scan}).lacks(v.scan)) > 0 {
@@ -46,8 +45,8 @@ func (r *repairer) takeHeld(v *files) (bool, error) {
 	return true, nil
 }
 
-// settle refuses logs with operations of their own unless the options say what
-// becomes of them. KeepDB and KeepLog set them aside.
+// settle returns an error for logs with operations of their own, unless the
+// options select an action. KeepDB and KeepLog quarantine such logs.
 func (r *repairer) settle(v *files) error {
 	err := v.refuse(r.path)
 	if err == nil {
@@ -88,8 +87,8 @@ func (v *files) sideLogs() []*sideLog {
 }
 
 // rejoin adds the operations of other logs to the recovered store, and renames
-// those logs. It loses no text: a name that both changed keeps the store's
-// entry, and the other one gets a name of its own.
+// those logs. It loses no text: if both changed a name, the store keeps its
+// entry, and the log's entry gets a new name.
 func (r *repairer) rejoin(v *files) error {
 	side := slices.Clone(v.old)
 	again := v.held != nil && slices.ContainsFunc(side, func(l *sideLog) bool { return bytes.Equal(l.bytes, v.held.bytes) })
@@ -139,10 +138,10 @@ func (r *repairer) nameRejoined(side []*sideLog) error {
 	return r.fs.SyncDir(dirOf(r.path))
 }
 
-// mergeChanges makes the changes of a log that extends the present snapshot,
-// and reports false if it does not, or if its operations cannot be replayed.
-// An entry that the store changed since then keeps the store's text, and the
-// log's gets a name of its own.
+// mergeChanges applies the changes of a log that extends the present snapshot.
+// It returns false if the log does not, or if its operations cannot be
+// replayed. If the store changed an entry since then, the store keeps its text
+// and the log's text gets a new name.
 func (r *repairer) mergeChanges(v *files, l *sideLog) bool {
 	seq, ok := l.scan.Covers(v.dig)
 	base, berr := Decode(r.db)
@@ -206,7 +205,7 @@ func nameOr(r, other format.Record) string {
 	return r.Name()
 }
 
-// mergeEntries adds what the operations of a log leave, entry by entry.
+// mergeEntries adds the entries that the operations of a log produce.
 func (r *repairer) mergeEntries(l *sideLog) {
 	var t table
 	t.init(0)

@@ -8,8 +8,8 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// applyFrame replays one operation frame on a table. What a frame says must fit
-// what is there; if it does not, the log is not this snapshot's.
+// applyFrame replays one operation frame on a table. It returns an error if the
+// frame contradicts the table: the log then belongs to another snapshot.
 func applyFrame(f *format.Frame, t *table, nextID *uint64) error {
 	fail := func(format string, args ...any) error {
 		return &FormatError{Offset: f.Offset, Entry: -1, Field: "frame", Msg: fmt.Sprintf(format, args...)}
@@ -80,7 +80,7 @@ func renameEntry(f *format.Frame, t *table) error {
 	return nil
 }
 
-// checkAlias checks an alias frame: an entry that is there, a list and nothing else.
+// checkAlias checks an alias frame: an existing entry, and exactly one list.
 func checkAlias(f *format.Frame, t *table) error {
 	fail := func(format string, args ...any) error {
 		return &FormatError{Offset: f.Offset, Entry: -1, Field: "frame", Msg: fmt.Sprintf(format, args...)}

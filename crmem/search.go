@@ -13,11 +13,11 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// Query is what to search for.
+// Query is a search request.
 type Query struct {
 	Text     string
 	Limit    int               // 0: no limit
-	Kinds    []Kind            // none: all
+	Kinds    []Kind            // empty = all
 	Analyzer analysis.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
 	Count    bool              // fill Result.Total
 	Explain  bool              // fill Result.Explanations
@@ -42,13 +42,13 @@ func (h Hit) MarshalJSON() ([]byte, error) {
 	}{plain(h.Entry), h.Score})
 }
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
 	Hits     []Hit // score descending, then ID ascending
 	Total    int   // matches before the limit; with Query.Count
-	Searched int   // entries of the kinds asked for
-	// Corrections are what was searched for in the place of words that no entry
-	// has.
+	Searched int   // entries of the requested kinds
+	// Corrections are the terms that replaced query words that no entry
+	// contains.
 	Corrections  []bm25.Correction
 	Explanations []bm25.Explanation // of Hits, in their order; with Query.Explain
 }
@@ -98,8 +98,8 @@ func (ix *index) doc(r format.Record) bm25.Doc {
 	return bm25.Doc{ID: r.ID(), Class: uint8(r.Kind()), Fields: fields}
 }
 
-// Index starts to build the index, if that has not begun. The first search
-// does it too; who will search later calls it to have it ready.
+// Index starts to build the index in the background, unless that has begun. The
+// first search does the same; call Index to reduce the latency of that search.
 func (s *Store) Index(a analysis.Analyzer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,8 @@ func (s *Store) build(ix *index, recs []rec) {
 	close(ix.ready)
 }
 
-// dropIndex forgets the indexes: the next search builds anew. Caller holds mu.
+// dropIndex discards the indexes; the next search rebuilds them. The caller
+// holds mu.
 func (s *Store) dropIndex() { clear(s.ix[:]) }
 
 // indexed returns with mu held for reading and the index ready and current.
@@ -228,8 +229,8 @@ func (s *Store) texts(id uint64) []string {
 	return append(append(texts, r.Aliases()...), content)
 }
 
-// named returns the entries whose name or alias a text is, in its common
-// spellings.
+// named returns the entries that have text, in one of its common spellings, as
+// name or alias.
 func (s *Store) named(text string) []uint64 {
 	if len(text) > maxNamed {
 		return nil
@@ -252,8 +253,8 @@ func (s *Store) named(text string) []uint64 {
 	return ids
 }
 
-// Explain says how the score of an entry comes about. It reports false when
-// the entry is not in the store; a score of 0 is no match.
+// Explain returns the score breakdown of an entry, and whether the entry is in
+// the store. A score of 0 means no match.
 func (s *Store) Explain(ctx context.Context, q Query, id uint64) (bm25.Explanation, bool, error) {
 	ix, err := s.indexed(ctx, q.Analyzer)
 	if err != nil {

@@ -44,8 +44,8 @@ func Decode(b []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// NewSnapshot makes a snapshot of entries, given in any order. What a file may
-// not hold is refused as Decode refuses it.
+// NewSnapshot creates a snapshot of entries in any order. It returns the errors
+// of Decode for entries that a file must not contain.
 func NewSnapshot(nextID uint64, entries []Entry) (*Snapshot, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.ID, b.ID) })
 	size := format.HeaderSize

@@ -18,8 +18,8 @@ type table struct {
 	kinds [2]int // of the live records, by kind
 	bytes int64  // of the live records
 
-	// low holds the positions of records that were put out of order, behind the
-	// others, until sort.
+	// low has the positions of records that were appended out of order, until
+	// sort.
 	low map[uint64]int
 
 	// slots is an open-addressing hash table with linear probing: the upper
@@ -29,15 +29,15 @@ type table struct {
 	used  int // slots that are not zero
 
 	// owners maps an alias to the ids of the entries that have it. It is nil
-	// until the first name that is not an entry's is asked for.
-	// Its keys are no pieces of records, which may be long and gone.
+	// until the first lookup of a name that no entry has. Its keys are copies,
+	// because a piece of a record would keep the record in memory.
 	owners map[string]*[]uint64
 
 	loaded []loaded // files that records are pieces of
 }
 
-// rec is a record and its place in the order. A removed one keeps its id, so
-// that the order stands, and has no encoding.
+// rec is a record and its id. A removed record keeps the id, so that the order
+// is unchanged, and has an empty encoding.
 type rec struct {
 	id  uint64
 	enc format.Record
@@ -110,7 +110,7 @@ func (t *table) at(id uint64) (int, bool) {
 		return i, true
 	}
 	recs := t.recs[:len(t.recs)-len(t.low)]
-	// The newest is asked for most.
+	// Most lookups are for the newest entry.
 	n := len(recs)
 	if n == 0 || recs[n-1].id < id {
 		return n, false
@@ -141,8 +141,8 @@ func (t *table) byID(id uint64) format.Record {
 	return ""
 }
 
-// append adds a record whose id is above all others. False: the name is taken,
-// and nothing has changed.
+// append adds a record whose id is above all others. It returns false and
+// changes nothing if the name is used.
 func (t *table) append(r format.Record) bool {
 	t.recs = append(t.recs, rec{r.ID(), r})
 	if 2*(t.used+1) > len(t.slots) {
@@ -162,8 +162,8 @@ func (t *table) append(r format.Record) bool {
 	return true
 }
 
-// put adds a record or replaces the one of its id, whose name is the same.
-// The caller knows that a new record's name is free.
+// put adds a record, or replaces the record of the same id and name. The name
+// of a new record must be unused.
 func (t *table) put(r format.Record) {
 	i, ok := t.at(r.ID())
 	switch {
@@ -212,7 +212,7 @@ func (t *table) sort() {
 	t.grow(2 * len(t.recs))
 }
 
-// remove removes the record of an id that is there.
+// remove removes the record of an existing id.
 func (t *table) remove(id uint64) {
 	i, _ := t.at(id)
 	r := t.recs[i].enc
@@ -230,7 +230,8 @@ func (t *table) remove(id uint64) {
 	}
 }
 
-// unlink empties a name's slot and moves back what was displaced past it.
+// unlink empties the slot of a name and moves back the entries that it
+// displaced.
 func (t *table) unlink(name string) {
 	hole, _, _ := t.slot(name)
 	mask := len(t.slots) - 1
@@ -308,7 +309,7 @@ func entries(recs []rec) iter.Seq[Entry] {
 	}
 }
 
-// count returns the number of entries of some kinds; none is all.
+// count returns the number of entries of the given kinds; no kinds means all.
 func (t *table) count(kinds []Kind) int {
 	if len(kinds) == 0 {
 		return t.live

@@ -1,4 +1,4 @@
-// Package budget shows as much of what was found as a number of tokens allows.
+// Package budget selects names and texts of search hits within a token limit.
 package budget
 
 import (
@@ -6,14 +6,14 @@ import (
 	"crabmem/bm25/snippet"
 )
 
-// An Entry is one that was found.
+// An Entry is a search hit.
 type Entry struct {
 	Name, Text string
-	Weights    map[string]float64 // the terms that it has, and what they count for
+	Weights    map[string]float64 // terms of the entry and their weights
 }
 
-// A Part is what is shown of an entry: its name and all of its text, a part of
-// it, or none.
+// A Part is the selected text of an entry: the complete text, a snippet, or
+// only the name.
 type Part struct {
 	Text   string
 	Whole  bool
@@ -21,21 +21,21 @@ type Part struct {
 }
 
 const (
-	maxSnippet = 64 // tokens of a snippet, before it is known what is left
+	maxSnippet = 64 // tokens of a snippet before the remaining tokens are known
 	minSnippet = 16
-	least      = 8       // tokens that are worth a text
+	least      = 8       // tokens that a text needs to be selected
 	maxToken   = 128     // bytes of the longest token
-	maxScan    = 4 << 20 // bytes that are looked through for matches
-	maxWiden   = 16      // snippets that are made longer
-	maxWork    = 16      // budgets that are counted to see what fits
-	maxTokens  = 8 << 20 // more than that is as much as this
+	maxScan    = 4 << 20 // bytes searched for matches
+	maxWiden   = 16      // snippets that are lengthened
+	maxWork    = 16      // budgets that are counted to find what fits
+	maxTokens  = 8 << 20 // larger limits count as this
 )
 
-// Spend shows entries, the best of which is first, with at most the given
-// number of tokens: first the names, for at most half of it, and a snippet each
-// in the order of the entries; then whole texts in place of snippets, where
-// they fit; then longer snippets. Entries after the parts that it returns are
-// left out.
+// Spend selects the parts of entries, best entry first, within a limit of
+// tokens. It first selects names, for at most half of the limit, and a snippet
+// per entry in the order of the entries. It then replaces snippets with
+// complete texts where they fit, and lengthens other snippets. used is the
+// number of tokens of all parts. Entries after the last part are left out.
 func Spend(entries []Entry, tokens int, an analysis.Analyzer) (parts []Part, used int) {
 	s := spender{entries: entries, analyzer: an, room: min(tokens, maxTokens)}
 	room := s.room
@@ -51,13 +51,13 @@ type spender struct {
 	analyzer analysis.Analyzer
 	parts    []Part
 	texts    []shown // of the parts
-	room     int     // tokens that are left
+	room     int     // tokens left
 }
 
-// shown is what a text has taken.
+// shown is the cost of a text.
 type shown struct {
 	tokens  int
-	excerpt *excerpt // nil when it was not looked at yet
+	excerpt *excerpt // nil before its first use
 }
 
 func (s *spender) names() {
@@ -90,7 +90,7 @@ func (s *spender) snippets() {
 	}
 }
 
-// bodies looks at about as many tokens as work says.
+// bodies replaces snippets with complete texts. It examines about work tokens.
 func (s *spender) bodies(work int) {
 	for i := range s.parts {
 		if work < 0 {
@@ -115,8 +115,8 @@ func (s *spender) widen() {
 	}
 }
 
-// body shows the whole text of an entry, if it has at most limit tokens, and
-// reports whether it is shown.
+// body selects the complete text of an entry if it has at most limit tokens,
+// and reports whether it did.
 func (s *spender) body(i, limit int) bool {
 	if s.parts[i].Whole {
 		return true

@@ -7,13 +7,13 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// Encoding is the vocabulary that tokens are counted with. Its successor,
-// o200k_base, would make the program 7 MB larger, where this takes 3.8; it
-// counts a little less in English and code, and much less in other scripts.
+// Encoding is the vocabulary that counts tokens. Its successor, o200k_base,
+// would add 7 MB to the program instead of 3.8 MB. o200k_base counts slightly
+// fewer tokens in English and code, and far fewer in other scripts.
 const Encoding = "cl100k_base"
 
-// The vocabulary is in the program and takes some 15 ms to set up: only what
-// counts tokens waits for it.
+// Setting up the embedded vocabulary takes about 15 ms, so it is deferred until
+// tokens are counted.
 var encoding = sync.OnceValue(codec.NewCl100kBase)
 
 // Count returns the number of tokens of text.
@@ -22,13 +22,13 @@ func Count(text string) int {
 	return n
 }
 
-// countUpTo is Count for those who want at most limit tokens: it reports
-// whether text has no more, and looks at little more than those.
+// countUpTo counts tokens of text and reports whether there are at most limit.
+// It reads only slightly more than limit tokens.
 func countUpTo(text string, limit int) (n int, fits bool) {
 	for n <= limit && text != "" {
 		size := pieceSize(text)
-		// There is no error: the pattern has no time limit, and what is not
-		// UTF-8 is counted as it is.
+		// Count returns no error: the pattern has no time limit, and invalid
+		// UTF-8 is counted byte by byte.
 		c, _ := encoding().Count(text[:size])
 		n += c
 		text = text[size:]
@@ -36,16 +36,16 @@ func countUpTo(text string, limit int) (n int, fits bool) {
 	return n, n <= limit
 }
 
-// The tokenizer makes copies of what it is given, and some white space costs it
-// the square of its length: it gets a long text in pieces.
+// The tokenizer copies its input and takes quadratic time on some white space,
+// so a long text is counted in pieces.
 const (
 	minPiece = 1 << 10
 	maxPiece = 2 << 10
 )
 
-// pieceSize returns how much of text to count at once: up to a blank or the
-// start of a line, where a token begins in any case. A text without either is
-// cut anyhow, and may come to a token more or less.
+// pieceSize returns the number of bytes of text to count at once. A piece ends
+// before a blank or the start of a line, where a token always begins. A text
+// without either may count one token more or less per piece.
 func pieceSize(text string) int {
 	if len(text) <= maxPiece {
 		return len(text)

@@ -7,8 +7,8 @@ import (
 	"github.com/clipperhouse/uax29/v2/graphemes"
 )
 
-// edges knows where a text may be cut: between what readers take for
-// characters, and not in a block of code.
+// edges finds positions where a text may be cut: between user-perceived
+// characters, and outside blocks of code.
 type edges struct {
 	text   string
 	fences []span // blocks of code with their marks, in order
@@ -19,8 +19,9 @@ type span struct{ from, to int }
 
 func newEdges(text string) edges { return edges{text, fences(text)} }
 
-// fences finds the fenced blocks of Markdown, in lists and quotations too,
-// without the line end after them. One that nothing closes goes on to the end.
+// fences finds the fenced blocks of Markdown, also in lists and quotations,
+// without the line end after them. An unclosed block extends to the end of
+// text.
 func fences(text string) []span {
 	var list []span
 	open, at := "", 0
@@ -43,8 +44,8 @@ func fences(text string) []span {
 	return list
 }
 
-// fenceMark returns the backquotes or tildes that a line begins with, and what
-// follows them.
+// fenceMark returns the backquotes or tildes at the start of a line, and the
+// rest of the line.
 func fenceMark(line string) (mark, rest string) {
 	if line == "" || line[0] != '`' && line[0] != '~' {
 		return "", ""
@@ -90,8 +91,9 @@ func (e edges) fence(i int) span {
 	return e.fences[lo-1]
 }
 
-// safe returns a place at i or before where a character begins whatever stands
-// before it: after two bytes of ASCII, or where there are none, a good way back.
+// safe returns an offset at or before i where a character begins regardless of
+// the preceding text: after two bytes of ASCII, or at least 4 KiB before i if
+// there are none.
 func safe(text string, i int) int {
 	const back = 4 << 10
 	for at := i; at > 0; at-- {

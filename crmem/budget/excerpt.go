@@ -6,7 +6,7 @@ import (
 	"crabmem/bm25/snippet"
 )
 
-// An excerpt makes parts of a text around what matched.
+// An excerpt selects parts of a text around its matches.
 type excerpt struct {
 	edges
 	matches []snippet.Match // those in a block of code are as long as the block
@@ -22,8 +22,8 @@ func newExcerpt(text string, ms []snippet.Match) *excerpt {
 	return x
 }
 
-// fit returns a part that has at most limit tokens with a line end, and hardly
-// fewer; "" when nothing can be cut out that is so short.
+// fit returns a part of at most limit tokens, including a line end, and close
+// to that limit. It returns "" if no part is short enough.
 func (x *excerpt) fit(limit int) (part string, tokens int) {
 	low, high := 0, len(x.text) // bytes that fit, and that do not
 	for n, try := 4*limit, 0; try < 8; try++ {
@@ -56,8 +56,9 @@ func (x *excerpt) fit(limit int) (part string, tokens int) {
 
 const blank = " \t\r\n"
 
-// window returns a span of at most n bytes: the one with the most of what
-// matched, or else the beginning, or what follows a block of code there.
+// window returns a span of at most n bytes: the one with the highest weight of
+// matches, or else the beginning. If a block of code does not fit at the
+// beginning, the span starts after it.
 func (x *excerpt) window(n int) span {
 	start, end := snippet.Best(x.matches, n)
 	if end == 0 {
@@ -110,8 +111,8 @@ func (x *excerpt) trim(s span) span {
 	return s
 }
 
-// render returns the text of a span, marked where something is left out. A mark
-// never stands in the line of a fence, which it would spoil.
+// render returns the text of a span with marks where text is left out. A mark
+// is never on the line of a fence, which it would corrupt.
 func (x *excerpt) render(s span) string {
 	if s.from >= s.to {
 		return ""

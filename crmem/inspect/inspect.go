@@ -38,14 +38,13 @@ func Fields(b []byte) iter.Seq2[Field, error] {
 	}
 }
 
-// walker yields the fields of a file, as far as they are whole, up to the one
-// at offset stop.
+// walker yields the complete fields of a file, up to the field at offset stop.
 type walker struct {
 	b     []byte
 	off   int64
 	stop  int64 // offset of the byte that is wrong
 	done  bool  // no field follows
-	left  bool  // by the caller: nothing may be yielded any more
+	left  bool  // set by the caller: stop yielding
 	yield func(Field, error) bool
 }
 
@@ -225,7 +224,7 @@ func (w *walker) frame(f *format.Frame, version uint16) {
 	if w.done {
 		return
 	}
-	// The payload by itself: its lengths may say what they like.
+	// The payload by itself: its lengths are not yet validated.
 	p := &walker{b: w.b[:f.End()], off: w.off, stop: w.stop, yield: w.yield}
 	if n := int64(len(f.Context)); n > 0 {
 		p.field(n, "context", quote)

@@ -23,7 +23,7 @@ type Explanation struct {
 	Named  float64     `json:"named,omitempty"`
 }
 
-// Term is what a term of the query adds.
+// Term is the contribution of a term of the query.
 type Term struct {
 	Term         string  `json:"term"`
 	TF           int     `json:"tf"`
@@ -38,7 +38,7 @@ type Term struct {
 	Exact        float64 `json:"exact,omitempty"`
 }
 
-// Weights are the terms and what they count for, as snippets are cut by.
+// Weights returns the weight of each term, for the selection of snippets.
 func (x *Explanation) Weights() map[string]float64 {
 	w := make(map[string]float64, len(x.Terms))
 	for _, t := range x.Terms {
@@ -47,7 +47,8 @@ func (x *Explanation) Weights() map[string]float64 {
 	return w
 }
 
-// explain takes how many aliases the entry has to tell the fields.
+// explain converts e. It needs the number of the entry's aliases to distinguish
+// the fields.
 func explain(e bm25.Explanation, aliases int) *Explanation {
 	x := &Explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []Term{}, Read: e.Read, Near: e.Near, Named: e.Named}
 	for _, t := range e.Terms {
@@ -69,7 +70,7 @@ func explain(e bm25.Explanation, aliases int) *Explanation {
 	return x
 }
 
-// WhyNot says why an entry is not among the hits, or that it is.
+// WhyNot is the reason why an entry is or is not a hit.
 type WhyNot struct {
 	Name    string       `json:"name"`
 	Reason  string       `json:"reason"` // hit, limit, filtered, no_match, no_entry
@@ -128,7 +129,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		w.Rank, w.Score, r.Hits[q.Limit-1].Score, q.Limit), nil
 }
 
-// terms lists what a query is searched for, for a person.
+// terms lists the terms of a query for display.
 func terms(q crmem.Query) string {
 	var list []string
 	seen := make(map[string]bool)

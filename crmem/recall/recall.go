@@ -12,15 +12,16 @@ import (
 	"crabmem/crmem/budget"
 )
 
-// Options are what an answer should have beside the hits.
+// Options are the additions to the hits of an Answer.
 type Options struct {
 	Explain bool   // how each score came about
 	Weights bool   // of the terms of each hit; an explanation and a budget have them
 	WhyNot  string // the name of an entry that may not be among the hits
-	Budget  int    // tokens of names and texts; 0 = whole contents
+	Budget  int    // limit in tokens of names and texts; 0 = complete contents
 }
 
-// Answer is an answer. Its JSON is that of crabmem recall --json.
+// Answer is the result of a search. Its JSON is the output of crabmem recall
+// --json.
 type Answer struct {
 	Query    string `json:"query"`
 	Total    int    `json:"total"`    // matches before the limit
@@ -46,22 +47,22 @@ type Hit struct {
 	Tokens    *int         `json:"tokens,omitempty"`
 	Explain   *Explanation `json:"explain,omitempty"`
 
-	Bytes int `json:"-"` // of the whole content
-	// Weights are the terms that it has, and what they count for: snippets are
-	// cut by them.
+	Bytes int `json:"-"` // of the complete content
+	// Weights has the terms of the hit and their weights, for the selection of
+	// snippets.
 	Weights map[string]float64 `json:"-"`
 }
 
-// Budgeted is what an answer says of its budget.
+// Budgeted describes how an answer used its budget.
 type Budgeted struct {
 	Budget    int    `json:"budget"`
 	Tokens    int    `json:"tokens"` // of the names and the texts of the hits
 	Encoding  string `json:"encoding"`
 	Estimated bool   `json:"estimated"`
-	LeftOut   int    `json:"left_out"` // hits whose names had no room
+	LeftOut   int    `json:"left_out"` // hits whose names exceed the budget
 }
 
-// Search asks a store.
+// Search runs q on a store and returns the hits with the additions of o.
 func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Answer, error) {
 	q.Count, q.Explain = true, o.Explain || o.Weights || o.Budget > 0
 	r, err := s.Search(ctx, q)
@@ -94,8 +95,8 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 	return a, nil
 }
 
-// Spend shows the hits, which have weights and no budget yet, with at most so
-// many tokens. Those whose names have no room are left out.
+// Spend limits the hits to a number of tokens of names and texts. The hits must
+// have weights and no budget yet. Spend removes hits whose names do not fit.
 func (a *Answer) Spend(tokens int, an analysis.Analyzer) {
 	entries := make([]budget.Entry, len(a.Hits))
 	for i, h := range a.Hits {

@@ -38,7 +38,7 @@ type Change struct {
 	Lost     int        `json:"lost"`
 }
 
-// Move is a query whose measures, or whose first relevant rank, changed.
+// Move is a query whose measures or first relevant rank changed.
 type Move struct {
 	Query   string  `json:"query"`
 	Text    string  `json:"text,omitempty"`

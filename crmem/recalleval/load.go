@@ -20,11 +20,12 @@ import (
 // Open opens a file for reading. Its errors name the file.
 type Open func(name string) (io.ReadCloser, error)
 
-// maxLine bounds a line: a text as large as the store takes, each byte of it
-// an escape of six, and what stands around it.
+// maxLine limits a line: a content of the maximum size, each byte an escape of
+// six bytes, and the other keys.
 const maxLine = 6*limits.Content + 1<<20
 
-// created is when every document of a folder was created: age has no say.
+// created is the creation time of every document, so that age does not affect
+// ranking.
 const created = 1_700_000_000
 
 // Corpus and Queries are the names of two of the files of a folder.
@@ -33,14 +34,15 @@ const (
 	Queries = "queries.jsonl"
 )
 
-// Load reads the folder dir in BEIR's form: corpus.jsonl with _id, title, text
-// and metadata.group, queries.jsonl with _id, text and metadata.group, and
-// judgments in qrels.tsv or qrels/test.tsv. The set has the folder's name.
+// Load reads the folder dir in the format of BEIR: corpus.jsonl with _id,
+// title, text and metadata.group, queries.jsonl with _id, text and
+// metadata.group, and judgments in qrels.tsv or qrels/test.tsv. The set has the
+// folder's name.
 //
-// A document becomes a note: its title is the name, its text the content. An
-// untitled one, and one whose title others have, gets a mark that no analyzer
-// makes a term of. A query without a group is of the group of its relevant
-// documents.
+// A document becomes a note: the title becomes the name, the text the content.
+// An untitled document, and a document whose title is not unique, gets a suffix
+// that no analyzer indexes. A query without a group gets the group of its
+// relevant documents.
 func Load(open Open, dir string) (*Set, error) {
 	s := &Set{Name: filepath.Base(filepath.Clean(dir))}
 	seen := make(map[string]bool)

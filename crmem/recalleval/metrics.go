@@ -7,18 +7,17 @@ import (
 )
 
 // Scores are the measures of a query, or their means over queries. The
-// definitions are trec_eval's: the gain is the grade, discounted by the binary
-// logarithm of rank + 1; recall is of all relevant documents, also of those
-// that are not in the corpus; a query that finds nothing has 0.
+// definitions are those of trec_eval: the gain is the grade, discounted by the
+// binary logarithm of rank + 1; recall counts all relevant documents, including
+// those missing from the corpus; a query without hits scores 0.
 //
-// Documents of equal score stand in ascending order of their ids, as the store
-// returns them.
+// Documents of equal score rank by ascending ID, as the store returns them.
 type Scores struct {
 	NDCG10    float64 `json:"ndcg@10"`
 	Recall5   float64 `json:"recall@5"`
 	Recall10  float64 `json:"recall@10"`
 	Recall100 float64 `json:"recall@100"`
-	MRR10     float64 `json:"mrr@10"` // 1 / rank of the first relevant document, 0 behind rank 10
+	MRR10     float64 `json:"mrr@10"` // 1 / rank of the first relevant document; 0 if the rank is above 10
 	Hit1      float64 `json:"hit@1"`  // 1 when one of so many is relevant
 	Hit5      float64 `json:"hit@5"`
 	Hit10     float64 `json:"hit@10"`
@@ -36,8 +35,8 @@ func (s Scores) Values() [len(Metrics)]float64 {
 
 func (v values) scores() Scores { return Scores{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]} }
 
-// Score measures a ranking, best first, by the grades of documents. It reports
-// the rank of the first relevant document; 0 when there is none.
+// Score measures a ranking, best first, against the grades of documents. rank
+// is the rank of the first relevant document, or 0 if the ranking has none.
 func Score(ranking []string, grades map[string]int) (s Scores, rank int) {
 	gains := relevant(grades)
 	if len(gains) == 0 {

@@ -1,13 +1,13 @@
-// Package recalleval measures how well the store's search finds what it should.
+// Package recalleval measures the recall of the store's search.
 //
 // A [Set] is a test collection: documents, queries, and judgments of which
-// documents answer which query. [Load] reads one in BEIR's form, [FromStore]
-// makes one of a store and a file of questions. [Run] puts the documents into
-// a store in memory, asks it every query and scores the answers; [Compare]
-// says whether two runs differ by more than chance.
+// documents answer which query. [Load] reads a set in the format of BEIR.
+// [FromStore] creates a set from a store and a file of questions. [Run] loads
+// the documents into a store in memory, runs every query, and scores the
+// rankings. [Compare] tests whether two runs differ by more than chance.
 //
-// Everything but the times is deterministic: the same set gives the same
-// figures, in whatever order its files list documents.
+// Results other than times are deterministic. They do not depend on the order
+// of documents in the files.
 package recalleval
 
 import (
@@ -16,7 +16,7 @@ import (
 	"crabmem/crmem"
 )
 
-// K is how many hits a query asks for.
+// K is the limit of hits per query.
 const K = 100
 
 // Set is a test collection.
@@ -32,7 +32,7 @@ type Set struct {
 	Ungrouped      int // queries of a grouped set without a group: they search everything
 }
 
-// Doc is a document, and the entry that stands for it in the store.
+// Doc is a document, and the entry that the store has for it.
 type Doc struct {
 	ID    string
 	Group string
@@ -49,14 +49,14 @@ type Query struct {
 	Grades map[string]int
 }
 
-// Mode is what a query of a grouped set, such as one of many conversations,
-// may find.
+// Mode selects the documents that a query of a grouped set can find. The groups
+// may be conversations, for example.
 type Mode string
 
 // The modes. Without one a grouped set is searched by Group, another Pooled.
 const (
 	Group  Mode = "group"  // an index of the group alone
-	Filter Mode = "filter" // the index of everything, of its hits those of the group
+	Filter Mode = "filter" // one index of all documents; hits of other groups are dropped
 	Pooled Mode = "pooled" // everything
 )
 
@@ -69,8 +69,8 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q: want group, filter or pooled", s)
 }
 
-// mode returns m, or what suits the set when it is empty. A set without groups
-// is always searched as a whole.
+// mode returns m, or the default of the set if m is empty. A set without groups
+// is always searched as one.
 func (s *Set) mode(m Mode) Mode {
 	switch {
 	case s.Groups == 0:
@@ -81,8 +81,8 @@ func (s *Set) mode(m Mode) Mode {
 	return m
 }
 
-// judge gives the queries their judgments, leaves out those without a relevant
-// document and counts what does not fit.
+// judge assigns the judgments to the queries, drops queries without a relevant
+// document, and counts judgments of unknown queries.
 func (s *Set) judge(queries []Query, qrels map[string]map[string]int) error {
 	groups := make(map[string]string, len(s.Docs)) // by document
 	distinct := make(map[string]bool)

@@ -27,7 +27,7 @@ type Options struct {
 	Progress func(done, total int)
 }
 
-// Result is what came out for a set.
+// Result is the result of a set.
 type Result struct {
 	Set      string `json:"set"`
 	Mode     Mode   `json:"mode"`
@@ -37,7 +37,7 @@ type Result struct {
 	Queries  int    `json:"queries"` // the means are over
 
 	LeftOut        int `json:"queries_left_out"` // without a relevant document
-	UnknownDocs    int `json:"unknown_docs"`     // judgments of what is not in the corpus
+	UnknownDocs    int `json:"unknown_docs"`     // judgments of documents that are not in the corpus
 	UnknownQueries int `json:"unknown_queries"`
 	Ungrouped      int `json:"ungrouped_queries"`
 
@@ -49,7 +49,7 @@ type Result struct {
 	Answers []Answer `json:"-"`
 }
 
-// Answer is what came out for a query.
+// Answer is the result of a query.
 type Answer struct {
 	Query string `json:"query"` // its ID
 	Rank  int    `json:"rank"`  // of the first relevant document; 0: not among K
@@ -104,7 +104,7 @@ func Run(ctx context.Context, s *Set, o Options) (_ *Result, err error) {
 	return r, err
 }
 
-// answers asks the queries, side by side.
+// answers runs the queries concurrently.
 func (ss *storeSet) answers(ctx context.Context, queries []Query, progress func(done, total int)) ([]Answer, error) {
 	answers := make([]Answer, len(queries))
 	var next, done atomic.Int64

@@ -10,8 +10,8 @@ import (
 // format names the form of a saved run.
 const format = "crabmem recall 1"
 
-// saved is a run in a file: the results, and of each query what [Compare]
-// needs.
+// saved is a run in a file: the results, and the data of each query that
+// [Compare] needs.
 type saved struct {
 	Format string     `json:"format"`
 	Sets   []savedSet `json:"sets"`
@@ -38,7 +38,7 @@ func Save(w io.Writer, results []*Result) error {
 // maxSaved bounds a saved run, in bytes.
 const maxSaved = 1 << 30
 
-// ReadSaved reads what [Save] wrote.
+// ReadSaved reads a file that [Save] wrote.
 func ReadSaved(open Open, name string) ([]*Result, error) {
 	f, err := open(name)
 	if err != nil {

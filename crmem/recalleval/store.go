@@ -12,11 +12,11 @@ import (
 	"crabmem/crmem"
 )
 
-// FromStore makes a set of the entries of a store and a file of questions: on
-// each line a question, a tab and the name of the entry that answers it. A
-// question may stand on several lines, each with an entry of equal right; its
-// ID is the number of the first. The set shares the memory of the store, which
-// must stay open.
+// FromStore creates a set from the entries of a store and a file of questions.
+// Each line has a question, a tab, and the name of the entry that answers it.
+// Repeat the question on another line for each further entry that answers it.
+// The ID of a question is the number of its first line. The set shares the
+// memory of the store, which must stay open.
 func FromStore(name string, store *crmem.Store, open Open, questions string) (*Set, error) {
 	s := &Set{Name: name}
 	for e := range store.All() {

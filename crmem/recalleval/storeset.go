@@ -11,7 +11,7 @@ import (
 	"crabmem/crmem"
 )
 
-// Cost is what indexing and searching take.
+// Cost is the cost of indexing and searching.
 type Cost struct {
 	TextBytes int64   `json:"text_bytes"` // names and contents
 	IndexCPU  float64 `json:"index_cpu_seconds"`
@@ -26,8 +26,9 @@ type Cost struct {
 // timedQueries is how many queries are timed at most.
 const timedQueries = 1000
 
-// storeSet holds the documents of a set in stores in memory, indexed: all of them
-// in the one under "" and, in mode Group, each group in one of its own.
+// storeSet has the documents of a set in indexed stores in memory. The store
+// under "" has all documents. In mode Group each group has its own store
+// instead.
 type storeSet struct {
 	mode     Mode
 	analyzer analysis.Analyzer

@@ -12,34 +12,34 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// DumpOptions adjusts a dump; the zero value is what most want.
+// DumpOptions adjusts a dump. The zero value refuses to overwrite edited pages.
 type DumpOptions struct {
 	// Force moves pages that were edited since the last dump, and files that
-	// no dump wrote, into a directory aside-1, aside-2, … of the tree instead
-	// of refusing.
+	// dump did not write, into a new directory aside-N of the tree. Without
+	// Force the dump returns an *[EditedError].
 	Force bool
-	// DryRun reports and changes nothing.
+	// DryRun reports the changes without making them.
 	DryRun bool
-	// Progress is called as work is done, with done rising to total.
+	// Progress is called after each step, with done rising to total.
 	Progress func(done, total int)
 }
 
-// DumpReport says what a dump did, or would do.
+// DumpReport lists the changes of a dump, or of a dry run.
 type DumpReport struct {
 	Dir       string
 	Entries   int
-	Unchanged int      // pages that were as they should be
+	Unchanged int      // pages that did not differ
 	Written   []string // pages, by ascending id
-	Deleted   []string // pages of entries that are gone
-	Aside     []string // where Force moved what was in the way
-	Seeded    bool     // book.toml was absent
+	Deleted   []string // pages of removed entries
+	Aside     []string // directories that Force moved files to
+	Seeded    bool     // book.toml was created
 }
 
-// EditedError lists what a dump would have overwritten. It is ErrEdited.
+// EditedError lists the files that a dump would overwrite. It is ErrEdited.
 type EditedError struct {
 	Dir     string
 	Edited  []string // pages of an earlier dump, changed since
-	Foreign []string // files that no dump wrote
+	Foreign []string // files that dump did not write
 }
 
 func (e *EditedError) Error() string {
@@ -72,18 +72,18 @@ func Dump(s *crmem.Store, dir string, o *DumpOptions) (DumpReport, error) {
 	return DumpSnapshot(s.Options().FS, dir, s.Snapshot(), o)
 }
 
-// DumpSnapshot writes a snapshot into the directory dir, which it creates.
+// DumpSnapshot writes a snapshot into the directory dir, which it creates if it
+// is missing.
 //
-// Every page is rendered and checked before anything is written. Only pages
-// that differ are replaced, each in one step; then those of entries that are
-// gone are deleted. The manifest says "unfinished" before the first of these
-// and "done" after the last: after a crash every page is whole, load refuses
-// the tree, and another dump finishes it.
+// It renders and checks all pages before it writes a file. It replaces only
+// pages that differ, each atomically, and then deletes the pages of removed
+// entries. The manifest's state is "unfinished" before the first of these
+// changes and "done" after the last. After a crash every page is complete, load
+// refuses the tree, and another dump completes it.
 //
-// A dump touches what dumps wrote, and nothing else: it refuses with an
-// *[EditedError] when a page was edited since, or when notes/ or archives/
-// holds a file of somebody else. A page whose edit the snapshot has taken in
-// counts as not edited.
+// DumpSnapshot changes only files that a dump wrote. It returns an
+// *[EditedError] if a page was edited since, or if notes/ or archives/ contains
+// another file. A page whose edits the snapshot contains counts as unedited.
 func DumpSnapshot(fsys vfs.FS, dir string, sn *crmem.Snapshot, o *DumpOptions) (DumpReport, error) {
 	d := &dumper{dir: dir}
 	if o != nil {
@@ -118,15 +118,15 @@ type dumper struct {
 	old     *manifest
 	known   map[string]*manifestPage // of old, by path
 	oldText []byte                   // of old
-	next    manifest                 // as it will be; Old fields are for the unfinished one
+	next    manifest                 // manifest to write; the Old fields are for state unfinished
 	files   map[string]*treeFile
 	listed  []treeFile
 
 	write   []int          // positions of pages to write
 	remove  []manifestPage // pages to delete
-	sweep   []string       // temporaries of a dump that was interrupted
+	sweep   []string       // temporary files of an interrupted dump
 	refused EditedError
-	summary []byte // nil: as it should be
+	summary []byte // nil if unchanged
 	steps   int    // for Progress
 }
 
@@ -187,7 +187,7 @@ func (d *dumper) run(fsys vfs.FS) error {
 	return replaceFile(d.root, manifestFile, doneText) // the dump is complete
 }
 
-// inspect reads what is there.
+// inspect reads the present tree.
 func (d *dumper) inspect() error {
 	var err error
 	if d.old, d.oldText, err = readManifest(d.root); err != nil {
@@ -204,8 +204,8 @@ func (d *dumper) inspect() error {
 	return nil
 }
 
-// plan decides about every page, and renders and checks those to be written.
-// It changes nothing.
+// plan selects the pages to write and delete, and renders and checks them. It
+// changes no file.
 func (d *dumper) plan() error {
 	var buf []byte
 	planned := make(map[string]bool, len(d.paths))
@@ -241,8 +241,7 @@ func (d *dumper) plan() error {
 	return d.planRest()
 }
 
-// isCurrent compares what stands at a page's path with the page. True: it is
-// the page.
+// isCurrent reports whether the file at the page's path equals the page.
 func (d *dumper) isCurrent(mp *manifestPage, e *crmem.Entry) (bool, error) {
 	f := d.files[mp.Path]
 	if f == nil {
@@ -267,7 +266,7 @@ func (d *dumper) isCurrent(mp *manifestPage, e *crmem.Entry) (bool, error) {
 	return false, nil
 }
 
-// taken reports whether the snapshot holds all that an edited page says.
+// taken reports whether the snapshot contains the entry of an edited page.
 func (d *dumper) taken(b []byte, e *crmem.Entry, f *treeFile, known *manifestPage) bool {
 	if known == nil && (d.old == nil || d.old.Loaded[e.Name] == "") {
 		return false
@@ -287,7 +286,8 @@ func (d *dumper) taken(b []byte, e *crmem.Entry, f *treeFile, known *manifestPag
 	return len(p.warnings) == 0 && got.Equal(*e)
 }
 
-// surplus decides about a file that is no page of the snapshot.
+// surplus plans the removal or refusal of a file that is not a page of the
+// snapshot.
 func (d *dumper) surplus(f *treeFile) error {
 	known := d.known[f.path]
 	if known == nil {
@@ -321,10 +321,10 @@ func (d *dumper) refuse(name string, known *manifestPage) {
 	}
 }
 
-// read reads a page that may be ours. Nil: it is not, being too large or no
-// regular file.
+// read reads a page. It returns nil if the file is too large or is not a
+// regular file, so that dump cannot have written it.
 func (d *dumper) read(f *treeFile, most int64) ([]byte, error) {
-	most = min(most, maxPage) // a manifest is only a file, and may lie
+	most = min(most, maxPage) // the size in a manifest is not trusted
 	if !f.mode.IsRegular() || f.size > most {
 		return nil, nil
 	}
@@ -338,7 +338,7 @@ func (d *dumper) read(f *treeFile, most int64) ([]byte, error) {
 	return b, err
 }
 
-// planRest decides about the files beside the pages.
+// planRest plans the files other than pages.
 func (d *dumper) planRest() error {
 	text := summary(d.entries, d.paths)
 	d.next.Summary = pageHash(text)

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// apply makes the tree what was planned, up to the last manifest.
+// apply makes the planned changes, except the last manifest.
 func (d *dumper) apply(moves []string) error {
 	if err := d.moveAside(moves); err != nil {
 		return err
@@ -49,7 +49,8 @@ func (d *dumper) apply(moves []string) error {
 	return nil
 }
 
-// moveAside renames what is in the way into a new directory of the tree.
+// moveAside renames the files that Force permits to move into a new directory
+// of the tree.
 func (d *dumper) moveAside(moves []string) error {
 	if len(moves) == 0 {
 		return nil
@@ -65,8 +66,8 @@ func (d *dumper) moveAside(moves []string) error {
 			return err
 		}
 	}
-	// The new directories are durable before anything is moved into them, and
-	// a file's new name before its old one is given up for good.
+	// Sync the new directories before the first rename, and the new name of a
+	// file before its old name.
 	to, from := []string{aside}, []string{"."}
 	for _, name := range moves {
 		dir := path.Dir(name)
@@ -127,8 +128,8 @@ func (d *dumper) writePages() error {
 	return nil
 }
 
-// Pages are replaced by several at a time where there are many: each waits for
-// the disk most of the time, and a disk can sync many files at once.
+// Several pages are replaced concurrently: each write mostly waits for the
+// disk, and a disk can sync many files at once.
 const (
 	pageWriters = 16
 	manyPages   = 256
@@ -176,8 +177,8 @@ func (d *dumper) replacePages() error {
 }
 
 // replacePage is vfs.Replace without the sync of the directory, which many
-// pages share. It looks once more that nobody has saved the page since it was
-// read.
+// pages share. It first compares the page again, in case another program saved
+// it since plan.
 func (d *dumper) replacePage(mp *manifestPage, b []byte) error {
 	f := d.files[mp.Path]
 	perm := fs.FileMode(0o600)
@@ -211,9 +212,9 @@ func (d *dumper) unedited(mp *manifestPage) error {
 	return err
 }
 
-// deletePages deletes the pages of entries that are gone. Where the file
-// system ignores case, such a page may be another spelling of one that was
-// just written.
+// deletePages deletes the pages of removed entries. On a file system that
+// ignores case, such a page may be another spelling of a page that was just
+// written; deletePages renames it to that spelling.
 func (d *dumper) deletePages() error {
 	if len(d.remove) == 0 {
 		return nil

@@ -14,30 +14,30 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// LoadOptions chooses how a tree is taken in. The zero value replaces: after
-// the load the store holds the tree's entries and no others.
+// LoadOptions selects how Load changes the store. With the zero value the store
+// contains exactly the tree's entries after the load.
 type LoadOptions struct {
-	// Merge takes over what changed in the tree since it was dumped and keeps
-	// what changed in the store. An entry that both changed stays as the store
-	// has it, beside a file under conflicts/ of the tree.
+	// Merge applies the changes of the tree since its dump and keeps the
+	// changes of the store. If both changed an entry, the store keeps its text,
+	// and Load copies that text to conflicts/ in the tree.
 	Merge bool
-	// Guard refuses, with a *[ChangedError], to replace what changed in the
-	// store since the tree was dumped. A tree without a manifest and a store
-	// without entries have nothing to guard.
+	// Guard makes Load return a *[ChangedError] if the store changed since the
+	// dump. It has no effect for a tree without a manifest or a store without
+	// entries.
 	Guard bool
-	// DryRun reports and changes nothing.
+	// DryRun reports the changes without making them.
 	DryRun bool
-	// Confirm is called with what is about to happen, before anything does. Its
-	// error ends the load. Nobody waits meanwhile: when the store changes so that
-	// something else would happen, Confirm is called again, and after some times
-	// the load ends with [ErrStale].
+	// Confirm is called with the planned changes before Load makes them. An
+	// error ends the load. No lock is held during the call: if the store
+	// changes so that the plan differs, Load calls Confirm again. After
+	// maxConfirm calls Load returns [ErrStale].
 	Confirm func(LoadReport) error
-	// Progress is called as pages are read, with done rising to total.
+	// Progress is called after each page is read, with done rising to total.
 	Progress func(done, total int)
 }
 
-// LoadReport says what a load did, or would do. Names are in the order of the
-// pages, those of removed entries in the order of ids.
+// LoadReport lists the changes of a load, or of a dry run. Names are in the
+// order of the pages; names of removed entries are in the order of ids.
 type LoadReport struct {
 	Dir       string
 	Dumped    bool // the tree has a manifest: a dump wrote it
@@ -45,7 +45,7 @@ type LoadReport struct {
 	Added     []string
 	Changed   []string
 	Removed   []string
-	Kept      int // entries that stay as they are
+	Kept      int // entries that do not change
 	Conflicts []Conflict
 	Warnings  []string
 }
@@ -54,13 +54,12 @@ type LoadReport struct {
 type Conflict struct {
 	Name  string
 	Page  string      // the tree's text
-	File  string      // where the store's text was put, in the tree
+	File  string      // path in the tree of the copy of the store's text
 	Store crmem.Entry // as it stays in the store
 	Tree  crmem.Entry
 }
 
-// ChangedError names the entries that a load would have lost. It is
-// ErrChanged.
+// ChangedError lists the entries that a load would overwrite. It is ErrChanged.
 type ChangedError struct {
 	Dir   string
 	Names []string // added, changed or removed in the store since the dump
@@ -77,10 +76,10 @@ func (e *ChangedError) Error() string {
 // Is makes a ChangedError an ErrChanged.
 func (e *ChangedError) Is(target error) bool { return target == ErrChanged }
 
-// tree is a Markdown tree that was read and found valid.
+// loadedTree is a valid Markdown tree.
 type loadedTree struct {
 	dir      string
-	warnings []string // what was read otherwise than it may be meant
+	warnings []string // unusual input and its interpretation
 
 	pages    []treePage // notes, then archives, each by file name
 	manifest *manifest
@@ -93,13 +92,13 @@ type treePage struct {
 	path string
 }
 
-// The directory of the store's side of conflicts.
+// The directory of the store's texts of conflicts.
 const conflictDir = "conflicts"
 
-// readTree reads the tree in dir, whoever wrote it, and checks all of it:
-// every page is a regular file of a bounded size, says something that an
-// entry can hold, and has a name of its own. The pages together may hold
-// maxBytes. It writes nothing, and no link leads it outside.
+// readTree reads and checks the tree in dir, regardless of the program that
+// wrote it. Every page must be a regular file of a bounded size, a valid entry,
+// and have a unique name. All pages together may have at most maxBytes.
+// readTree writes no file and follows no link out of dir.
 func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total int)) (*loadedTree, error) {
 	root, err := fsys.Root(dir)
 	if err != nil {
@@ -125,7 +124,7 @@ func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total
 	return t, nil
 }
 
-// rootError says why a directory cannot be opened as a tree.
+// rootError explains why a directory cannot be opened as a tree.
 func rootError(fsys vfs.FS, dir string, err error) error {
 	const remedy = "name a directory that dump wrote, or one with notes/ or archives/ in it"
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +136,7 @@ func rootError(fsys vfs.FS, dir string, err error) error {
 	return err
 }
 
-// unsettled refuses a tree with files under conflicts/.
+// unsettled returns an error if conflicts/ contains a file.
 func unsettled(root vfs.Tree, dir string, depth int) error {
 	fi, err := root.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,8 +196,9 @@ func (t *loadedTree) readPages(root vfs.Tree, maxBytes int64, progress func(done
 	return nil
 }
 
-// wanted reports whether a file is a page. What may be meant as one and is not
-// is refused: entries would go missing.
+// wanted reports whether a file is a page. It returns an error for a file that
+// a person may take for a page but load does not: skipping it would remove an
+// entry.
 func (t *loadedTree) wanted(f *treeFile) (bool, error) {
 	switch {
 	case f.hidden():
@@ -214,8 +214,8 @@ func (t *loadedTree) wanted(f *treeFile) (bool, error) {
 	return false, nil
 }
 
-// readPage reads one page. What a dump wrote and nobody touched is not held to
-// the limits of new entries: old stores hold more.
+// readPage reads one page. The limits of new entries do not apply to an
+// unedited page of a dump, because older stores may exceed them.
 func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 	limit := int64(pageFits)
 	if known != nil {
@@ -254,11 +254,11 @@ func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 	return p, nil
 }
 
-// Load takes a Markdown tree into a store: see [LoadOptions]. The whole
-// tree is read and checked first; then the store changes in one step or, on
-// an error, not at all. Entries that keep their name and kind keep their id,
-// and their time unless its date was edited. A tree without pages is an
-// error: it never empties a store.
+// Load loads a Markdown tree into a store: see [LoadOptions]. It reads and
+// checks the complete tree, then changes the store atomically. On an error it
+// changes no entry. An entry that keeps its name and kind keeps its id, and its
+// time unless its date was edited. A tree without pages is an error, so that it
+// cannot empty a store.
 func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 	if o == nil {
 		o = &LoadOptions{}
@@ -269,7 +269,7 @@ func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 	if err != nil {
 		return report, err
 	}
-	var cur *crmem.Snapshot // that plan is for
+	var cur *crmem.Snapshot // state that plan is for
 	var plan *loadPlan
 	decide := func(now *crmem.Snapshot) error {
 		if cur != nil && cur.Equal(now) {
@@ -327,9 +327,9 @@ func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 			return report, fmt.Errorf("%s: not loaded: each time that it was confirmed, the store had changed: %w", dir, crmem.ErrStale)
 		}
 	}
-	// The store has it. What follows is for the next load, and in this order:
-	// were the conflict settled in the manifest before its file is there, that
-	// load would take the tree's side unasked.
+	// The store has the changes. Write the conflict files before the manifest:
+	// if the manifest recorded a conflict as settled and the file were missing,
+	// the next load would silently take the tree's side.
 	err = t.writeBack(opts.FS, plan)
 	if err != nil && len(plan.report.Conflicts) == 0 {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("%s: the tree could not be marked as loaded: %v", dir, err))
@@ -338,10 +338,10 @@ func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 	return report, err
 }
 
-// maxConfirm is how often a load is confirmed.
+// maxConfirm limits the calls of Confirm.
 const maxConfirm = 10
 
-// errOtherwise ends a replacement that would do what was not confirmed.
+// errOtherwise ends a replacement that would differ from the confirmed plan.
 var errOtherwise = errors.New("the store has changed")
 
 // sameChanges reports whether a load changes the same entries as another.
@@ -350,11 +350,11 @@ func (r *LoadReport) sameChanges(other *LoadReport) bool {
 		slices.EqualFunc(r.Conflicts, other.Conflicts, func(a, b Conflict) bool { return a.Name == b.Name && a.Store.Equal(b.Store) })
 }
 
-// writeBack writes the files of conflicts, and into the manifest what was
-// loaded.
+// writeBack writes the conflict files, then records the loaded entries in the
+// manifest.
 func (t *loadedTree) writeBack(fsys vfs.FS, plan *loadPlan) error {
 	if t.manifest == nil && len(plan.report.Conflicts) == 0 {
-		return nil // a tree of somebody else, which nothing needs to be written to
+		return nil // without a manifest there is no state to record
 	}
 	m := manifest{State: stateDone}
 	if t.manifest != nil {

@@ -15,9 +15,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// manifestFile is dump's memory of a tree: which pages it wrote, and which
-// entries they held. Whoever removes it gets a tree like any other: its pages
-// load, and dump takes them for somebody else's.
+// manifestFile records the pages that dump wrote and their entries. Without it
+// the tree still loads, but dump treats its pages as files that it did not
+// write.
 const manifestFile = ".crabmem.json"
 
 const (
@@ -25,7 +25,7 @@ const (
 	manifestVersion = 1
 
 	stateDone       = "done"
-	stateUnfinished = "unfinished" // a dump is at work, or was interrupted
+	stateUnfinished = "unfinished" // a dump runs or was interrupted
 
 	maxManifest = 256 << 20 // bytes
 )
@@ -38,12 +38,13 @@ type manifest struct {
 	// Summary is the hash of SUMMARY.md; old and new while unfinished.
 	Summary    string `json:"summary"`
 	OldSummary string `json:"old_summary,omitempty"`
-	// Loaded says for a name what was loaded since the dump: the hash of the
-	// entry that a store got from this tree, or that a conflict was settled
-	// against. A store that has it is no stranger to the tree.
+	// Loaded maps the names of entries that were loaded since the dump to a
+	// hash: of the entry that a store got from this tree, or of the store's
+	// entry in a settled conflict. Merge accepts either as the base of the
+	// entry.
 	Loaded map[string]string `json:"loaded,omitempty"`
-	// Pages is what was dumped, by ascending id, and while unfinished the
-	// pages to be deleted as well.
+	// Pages has the dumped pages by ascending id. While unfinished it also has
+	// the pages to be deleted.
 	Pages []manifestPage `json:"pages"`
 }
 
@@ -55,14 +56,14 @@ type manifestPage struct {
 	Entry   string `json:"entry,omitempty"` // entryHash; empty for a page to be deleted
 	Page    string `json:"page,omitempty"`  // pageHash; empty for a page to be deleted
 	Size    int64  `json:"size"`            // bytes of the page
-	Old     string `json:"old,omitempty"`   // while unfinished: pageHash of what stood there before
+	Old     string `json:"old,omitempty"`   // while unfinished: pageHash of the previous page
 }
 
-// entryHash identifies what an entry is, apart from its id.
+// entryHash identifies an entry without its id.
 func entryHash(e *crmem.Entry) string {
 	r := format.NewRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
 	h := sha256.New()
-	io.WriteString(h, string(r[format.OffCreated:])) // a hash takes everything
+	io.WriteString(h, string(r[format.OffCreated:])) // a hash returns no error
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
@@ -72,7 +73,7 @@ func pageHash(b []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// encode writes one line a page: people keep trees under version control.
+// encode writes one line per page, for readable diffs under version control.
 func (m *manifest) encode() ([]byte, error) {
 	head := *m
 	head.Format, head.Version, head.Pages = manifestFormat, manifestVersion, []manifestPage{}
@@ -94,8 +95,8 @@ func (m *manifest) encode() ([]byte, error) {
 	return append(b, "\n]}\n"...), nil
 }
 
-// readManifest reads the manifest of a tree, and returns nil when there is
-// none.
+// readManifest reads the manifest of a tree. It returns nil if the tree has no
+// manifest.
 func readManifest(t vfs.Tree) (*manifest, []byte, error) {
 	const remedy = "remove it, and the tree counts as one that dump did not write"
 	fi, err := t.Lstat(manifestFile)
@@ -133,7 +134,7 @@ func readManifest(t vfs.Tree) (*manifest, []byte, error) {
 	return m, b, nil
 }
 
-// byPath indexes the pages. A nil manifest has none.
+// byPath indexes the pages by path. A nil manifest has no pages.
 func (m *manifest) byPath() map[string]*manifestPage {
 	if m == nil {
 		return nil
@@ -145,7 +146,7 @@ func (m *manifest) byPath() map[string]*manifestPage {
 	return pages
 }
 
-// byName indexes the entries that were dumped. A nil manifest has none.
+// byName indexes the dumped entries by name. A nil manifest has no entries.
 func (m *manifest) byName() map[string]*manifestPage {
 	if m == nil {
 		return nil
@@ -159,12 +160,12 @@ func (m *manifest) byName() map[string]*manifestPage {
 	return entries
 }
 
-// writtenByDump reports whether a page with this hash is one that dump wrote.
+// writtenByDump reports whether dump wrote the page with this hash.
 func (p *manifestPage) writtenByDump(hash string) bool {
 	return p != nil && (p.Page == hash || p.Old != "" && p.Old == hash)
 }
 
-// lineAt is the line of an offset, from 1.
+// lineAt returns the line number of an offset, from 1.
 func lineAt(b []byte, offset int) int {
 	n := 1
 	for _, c := range b[:min(max(offset, 0), len(b))] {

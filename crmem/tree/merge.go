@@ -9,15 +9,15 @@ import (
 	"crabmem/crmem"
 )
 
-// loadPlan is what a load will do.
+// loadPlan is the planned change of a load.
 type loadPlan struct {
-	snapshot *crmem.Snapshot // the store as it will be
+	snapshot *crmem.Snapshot // the store after the load
 	report   LoadReport
-	lost     []string          // what changed in the store alone and goes: Guard refuses
+	lost     []string          // entries that only the store changed and the load overwrites; Guard refuses them
 	loaded   map[string]string // for the manifest
 }
 
-// differs reports whether the store has to change.
+// differs reports whether the load changes the store.
 func (p *loadPlan) differs(cur *crmem.Snapshot) bool {
 	r := &p.report
 	return len(r.Added)+len(r.Changed)+len(r.Removed) > 0 || p.snapshot.NextID != cur.NextID
@@ -26,7 +26,7 @@ func (p *loadPlan) differs(cur *crmem.Snapshot) bool {
 // absent is the hash of no entry.
 const absent = "-"
 
-// planner makes a loadPlan.
+// planner computes a loadPlan.
 type planner struct {
 	tree     *loadedTree
 	merge    bool
@@ -36,17 +36,16 @@ type planner struct {
 	oldLoads map[string]string
 
 	fixed []crmem.Entry  // keep their id
-	fresh []*crmem.Entry // get one: what their page says, where that is free
-	asked []bool         // of fresh: its page names an id
+	fresh []*crmem.Entry // get the id of their page if it is unused, else a new one
+	asked []bool         // of fresh: the page has an id
 }
 
-// plan decides, for every name in store, tree and manifest, which side is
-// taken.
+// plan selects the side for every name in store, tree, and manifest.
 //
-// An entry is unchanged on a side that has what was dumped, or what a load
-// took from this tree since. Replace takes the tree's side everywhere. Merge
-// takes the side that changed; where both did, a text beats its removal, and
-// two texts are a conflict: the store's stays.
+// A side is unchanged if it has the entry that was dumped, or that a load took
+// from this tree since. Replace always selects the tree. Merge selects the
+// changed side. If both changed, a text wins over a removal, and two texts are
+// a conflict: the store keeps its text.
 func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*loadPlan, error) {
 	if len(t.pages) == 0 && cur.Len() > 0 {
 		return nil, &Error{Path: t.dir, Msg: "no pages: the tree of a store without entries", Remedy: "to empty a store, forget its entries"}
@@ -81,9 +80,9 @@ func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*load
 	return pl.plan, nil
 }
 
-// value is the entry that a page stands for. What it does not say is as it
-// was. Where the manifest does not know the entry there is no telling whether
-// a date was edited, and an entry that keeps its name keeps its time.
+// value returns the entry of a page. Fields that the page lacks keep their
+// present values. Without the entry in the manifest, an edited date cannot be
+// detected, and an entry that keeps its name keeps its time.
 func (pl *planner) value(p *treePage, now time.Time) *crmem.Entry {
 	e := p.Entry
 	cur, base := pl.cur[e.Name], pl.base[e.Name]
@@ -99,7 +98,8 @@ func (pl *planner) value(p *treePage, now time.Time) *crmem.Entry {
 	return &e
 }
 
-// decide decides about one name. p and tree are nil when no page has it.
+// decide selects the side for one name. p and tree are nil if the tree has no
+// page of that name.
 func (pl *planner) decide(name string, p *treePage, tree *crmem.Entry) {
 	plan, cur := pl.plan, pl.cur[name]
 	c, t, b := hashOf(cur), hashOf(tree), absent
@@ -141,7 +141,7 @@ func (pl *planner) decide(name string, p *treePage, tree *crmem.Entry) {
 		}
 	default:
 		pl.keep(cur)
-		plan.loaded[name] = c // what the conflict, once settled, was settled against
+		plan.loaded[name] = c // base of the settled conflict
 		plan.report.Conflicts = append(plan.report.Conflicts, Conflict{
 			Name: name, Page: p.path, File: conflictDir + "/" + p.path, Store: *cur, Tree: *tree})
 	}
@@ -166,7 +166,7 @@ func (pl *planner) took(name, t, b string) {
 	}
 }
 
-// take takes the tree's side.
+// take selects the tree's side.
 func (pl *planner) take(name string, cur *crmem.Entry, p *treePage, tree *crmem.Entry) {
 	r := &pl.plan.report
 	switch {
@@ -188,10 +188,10 @@ func (pl *planner) take(name string, cur *crmem.Entry, p *treePage, tree *crmem.
 	}
 }
 
-// number gives ids to new entries. One that a page names is taken if the
-// store is empty or has not come that far, so that no id is ever reused; of
-// pages that name the same, as copies of a page do, the one that was dumped
-// with it has it.
+// number assigns ids to new entries. An entry gets the id of its page if the
+// store is empty or has not yet assigned that id, so that no id is reused. If
+// several pages have the same id, as copies of a page do, the page that was
+// dumped with the id gets it.
 func (pl *planner) number(cur *crmem.Snapshot) error {
 	next := max(cur.NextID, 1)
 	if m := pl.tree.manifest; m != nil && cur.Len() == 0 {

@@ -21,15 +21,15 @@ const (
 	pageExt = ".md"
 	maxStem = 200 // bytes; with the extension and a temporary's dot and digits it stays under 255
 
-	// emptyStem stands for the empty name, which old files may hold.
+	// emptyStem is the stem of the empty name, which older files may contain.
 	emptyStem = "unnamed"
 )
 
-// pagePaths gives each entry, in ascending ID order, its page. No two paths
-// are the same to a file system that ignores case or normal forms, not even
-// in different directories: the reference refuses a name of both kinds. Of
-// such twins the lowest ID has the plain stem, so that a new entry never
-// moves an old one's page.
+// pagePaths returns the path of each entry's page. Entries are in ascending ID
+// order. All paths differ on a file system that ignores case or normal forms.
+// Stems also differ across directories, because the reference refuses equal
+// names of both kinds. Among equal stems the lowest ID gets the plain stem, so
+// that a new entry never moves an older entry's page.
 func pagePaths(entries []crmem.Entry) []string {
 	taken := make(map[string]bool, len(entries))
 	paths := make([]string, len(entries))
@@ -48,8 +48,8 @@ func pagePaths(entries []crmem.Entry) []string {
 	return paths
 }
 
-// foldKey is equal for stems that some file system takes for one: Windows
-// maps to upper case, others fold.
+// foldKey is equal for stems that some file system considers equal. Windows
+// maps to upper case; other systems fold case.
 func foldKey(stem string) string {
 	ascii := true
 	for i := range len(stem) {
@@ -61,8 +61,8 @@ func foldKey(stem string) string {
 	return norm.NFD.String(cases.Fold().String(norm.NFD.String(strings.ToUpper(stem))))
 }
 
-// suffixed makes a stem of its own for a name whose plain one is taken. It
-// depends on the name alone, so that it does not change with its neighbours.
+// suffixed returns a unique stem for a name whose plain stem is used. It
+// depends only on the name, so other entries never change it.
 func suffixed(stem, name string, n int) string {
 	if n > 0 {
 		name = fmt.Sprintf("%s\x00%d", name, n)
@@ -71,16 +71,16 @@ func suffixed(stem, name string, n int) string {
 	return shorten(stem, maxStem-9) + "~" + hex.EncodeToString(sum[:4])
 }
 
-// pageStem is the file stem for a name: the name itself wherever every file
-// system, a URL and mdbook take it. A byte they do not is written =XX; the
-// page then says the exact name, and nothing ever decodes a stem. (Not %XX:
-// mdbook and browsers decode that, each in its own way.)
+// pageStem returns the file stem of a name: the name itself if every file
+// system, a URL, and mdbook accept it. It writes each byte of other characters
+// as =XX; the page then contains the exact name. Stems are never decoded. %XX
+// is unsuitable because mdbook and browsers decode it differently.
 func pageStem(name string) string {
 	var b strings.Builder
 	for i, r := range name {
 		n := utf8.RuneLen(r)
 		edge := i == 0 || i+n == len(name)
-		entity := r == '&' && strings.Contains(name[i:], ";") // or what looks like one in a link
+		entity := r == '&' && strings.Contains(name[i:], ";") // or similar to an entity in a link
 		if !plainRune(r) || entity || edge && (r == '.' || r == ' ') {
 			for _, c := range []byte(name[i : i+n]) {
 				fmt.Fprintf(&b, "=%02X", c)
@@ -103,9 +103,10 @@ func pageStem(name string) string {
 	return stem
 }
 
-// plainRune reports whether a character may stand in a file name everywhere:
-// what Windows refuses, what ends a URL's path, the backquote (a code span
-// binds tighter than a link) and what cannot be seen may not.
+// plainRune reports whether a character is valid in a file name on every
+// system. It excludes characters that Windows refuses, characters that end the
+// path of a URL, the backquote (a code span binds tighter than a link), and
+// invisible characters.
 func plainRune(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= ' ' && r < 0x7f && !strings.ContainsRune("/\\:*?\"<>|%#`", r)
@@ -113,8 +114,8 @@ func plainRune(r rune) bool {
 	return unicode.IsPrint(r)
 }
 
-// reserved reports the stems that Windows takes for a device and the one that
-// mdbook makes index.html of.
+// reserved reports whether Windows treats the stem as a device, or mdbook
+// renames it to index.html.
 func reserved(stem string) bool {
 	base, _, _ := strings.Cut(stem, ".")
 	base = strings.ToUpper(strings.TrimRight(base, " "))
@@ -134,7 +135,7 @@ func reserved(stem string) bool {
 	return strings.EqualFold(stem, "readme")
 }
 
-// shorten cuts s to at most n bytes at a character's boundary.
+// shorten cuts s to at most n bytes at a character boundary.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -13,8 +13,8 @@ import (
 	"crabmem/crmem/limits"
 )
 
-// A page is one entry as a Markdown file: a block of HTML with what Markdown
-// has no place for, an empty line, the content.
+// A page is one entry as a Markdown file: a block of HTML with the metadata, an
+// empty line, and the content.
 //
 //	<div id="meta">
 //	<dl>
@@ -31,21 +31,19 @@ import (
 //	</dl>
 //	</div>
 //
-// Created and Aliases are written as the reference writes and reads them.
-// The other rows are ours, and stand only where they say something:
+// The reference defines Created and Aliases. The other rows are extensions:
 //
 //	ID                      the entry's id
-//	Name                    the exact name, where the file's stem is not it
-//	Created, unix seconds   the time, where the date cannot hold it (from year 10000 on)
-//	Aliases, exact          the list, where a trimming reader of HTML would change it
-//	Content                 how the text below is to be read, where the reference's way,
-//	                        without the blank lines before and the white space after,
-//	                        would change it: see bodyRule
+//	Name                    the exact name, if the file's stem differs
+//	Created, unix seconds   the time, if the date cannot represent it (from year 10000 on)
+//	Aliases, exact          the list, if an HTML reader that trims would change it
+//	Content                 how to read the content, if the reference's rule (without blank
+//	                        lines before and white space after) would change it: see bodyRule
 //
-// Name and exact aliases are JSON strings, so that every character has a form
-// that survives HTML, an editor and the eye. With exact aliases the
-// reference's list stands in a comment, raw as the reference needs it: the
-// comment, unlike the block, may hold blank lines.
+// Name and exact aliases are JSON strings, so that every character survives
+// HTML and an editor and is visible. With exact aliases the reference's list is
+// in a comment, unescaped as the reference requires. Unlike the block, a
+// comment may contain blank lines.
 const (
 	metaOpen  = `<div id="meta">`
 	metaClose = `</div>`
@@ -62,15 +60,16 @@ const (
 	maxISO    = 253402300799 // 9999-12-31T23:59:59Z
 )
 
-// escapeHTML is what the reference escapes, and all that it unescapes.
+// escapeHTML escapes the characters that the reference escapes. The reference
+// unescapes no others.
 var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
 
-// isoTime is the date a reader of the page sees.
+// isoTime returns the date that a page shows.
 func isoTime(sec uint64) string {
 	return time.Unix(int64(min(sec, maxISO)), 0).UTC().Format(isoLayout)
 }
 
-// appendPage renders the page of an entry that is stored under a stem.
+// appendPage renders the page of an entry. stem is the file's stem.
 func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 	iso := isoTime(e.CreatedAt)
 	b = append(b, metaOpen+"\n<dl>\n"...)
@@ -122,13 +121,13 @@ func appendList(b []byte, title string, items []string, escape func(string) stri
 	return append(b, "    </ul>\n  </dd>\n"...)
 }
 
-// plainAlias reports whether an alias comes back from a list item as it is.
+// plainAlias reports whether an alias in a list item is read back unchanged.
 func plainAlias(a string) bool {
 	return a != "" && a == strings.TrimSpace(a) && !strings.ContainsAny(a, "\n\r\x00") && !strings.Contains(a, "{{")
 }
 
-// jsonText writes s as a JSON string in HTML. Two braces would be a directive
-// to mdbook, which obeys it wherever it stands.
+// jsonText writes s as a JSON string in HTML. It escapes two braces, which
+// mdbook expands as a directive anywhere in a page.
 func jsonText(s string) string {
 	b, err := format.MarshalJSON(s)
 	if err != nil {
@@ -137,8 +136,8 @@ func jsonText(s string) string {
 	return escapeHTML(strings.ReplaceAll(string(b), "{{", `{\u007b`))
 }
 
-// unquoteText reads a row's text: a JSON string, or plain text that somebody
-// wrote by hand.
+// unquoteText reads a row's text: a JSON string, or plain text that a person
+// wrote.
 func unquoteText(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, `"`) {
@@ -151,7 +150,7 @@ func unquoteText(text string) (string, error) {
 	return s, nil
 }
 
-// quoted shows the start of a text in an error.
+// quoted quotes the start of a text for an error.
 func quoted(s string) string {
 	if len(s) > 80 {
 		return strconv.Quote(shorten(s, 80)) + "…"
@@ -159,15 +158,15 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// bodyRule is the Content row: how the text after the block is the content.
-// Without the row it is the reference's way, which is what people expect of a
-// text file: blank lines before it and white space after it do not count.
-// With it every byte after the one empty line counts, so that an edited page
-// keeps the edges that it shows.
+// bodyRule is the Content row: it defines the content of the text after the
+// block. Without the row the reference's rule applies, as people expect of a
+// text file: blank lines before the content and white space after it do not
+// count. With the row every byte after the one empty line counts, so that an
+// edited page keeps white space at the edges.
 type bodyRule struct {
-	verbatim bool // the row is there
-	open     bool // the last line end is the page's, not the content's
-	crlf     bool // the content has line ends of its own that are CRLF
+	verbatim bool // the Content row exists
+	open     bool // the last line end belongs to the page, not to the content
+	crlf     bool // the content contains CRLF line ends
 }
 
 func bodyRuleOf(content string) bodyRule {
@@ -209,9 +208,9 @@ func parseBodyRule(text string) (bodyRule, error) {
 	return r, nil
 }
 
-// read takes the content from the text after the block. crlf says that the
-// block's own lines end in CRLF: an editor has converted the page, and its
-// line ends are taken back unless the content had such line ends before.
+// read returns the content in the text after the block. crlf means that the
+// lines of the block end in CRLF: an editor converted the page, and read
+// converts the line ends back unless the content had CRLF before.
 func (r bodyRule) read(text string, crlf bool) string {
 	if crlf && !r.crlf {
 		text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -242,17 +241,17 @@ func trimLineEnd(s string) string {
 	return strings.TrimPrefix(s, "\n")
 }
 
-// looseBody drops the blank lines before the text and the white space after
-// it. The reference drops the first line's indentation too, and with it what
-// made a line code.
+// looseBody removes the blank lines before the text and the white space after
+// it. Unlike the reference, it keeps the indentation of the first line, which
+// may mark code.
 func looseBody(s string) string {
 	s = strings.TrimRightFunc(s, unicode.IsSpace)
 	lead := s[:len(s)-len(strings.TrimLeftFunc(s, unicode.IsSpace))]
 	return s[strings.LastIndexByte(lead, '\n')+1:]
 }
 
-// parseCreated reads a date as the reference does. False: it is none, or
-// before 1970.
+// parseCreated parses a date as the reference does. It returns false if the
+// date is invalid or before 1970.
 func parseCreated(datetime string) (uint64, bool) {
 	t, err := time.Parse(time.RFC3339, strings.TrimSpace(datetime))
 	if err != nil || t.Unix() < 0 {
@@ -261,6 +260,6 @@ func parseCreated(datetime string) (uint64, bool) {
 	return uint64(t.Unix()), true
 }
 
-// pageFits is the largest page that is read without a manifest's word that
-// dump wrote it: a full content and a full list of aliases, escaped twice.
+// pageFits is the maximum size of a page that the manifest does not list: a
+// full content and a full list of aliases, escaped twice.
 const pageFits = limits.Content + 12*limits.Aliases*(limits.Name+32) + 1<<16

@@ -19,18 +19,18 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// page is what a page says. What it does not say is decided by the store that
-// it is loaded into.
+// page is a parsed page. Fields that the page lacks keep the values of the
+// store.
 type page struct {
-	crmem.Entry  // Kind is the caller's; Name is the Name row's
+	crmem.Entry  // the caller sets Kind; Name is from the Name row
 	named, hasID bool
 	hasTime      bool
 	warnings     []string
 	nameAt       int // offset of the Name row, for errors
 }
 
-// pageError is what is wrong with a page, and where. The remedy is an order
-// to the person who edits it.
+// pageError is an error in a page, with its offset. The remedy is an imperative
+// for the person who edits the page.
 type pageError struct {
 	offset      int
 	msg, remedy string
@@ -38,9 +38,9 @@ type pageError struct {
 
 func (e *pageError) Error() string { return e.msg }
 
-// parsePage reads a page: strictly what dump writes and what the reference
-// writes, generously everything that is plainly text. Text in the metadata
-// block that no entry can hold is refused rather than lost.
+// parsePage parses a page of dump or of the reference strictly, and accepts any
+// file that is plain text. It returns an error for text in the metadata block
+// that an entry cannot contain.
 func parsePage(b []byte) (*page, error) {
 	bom := len(b)
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
@@ -78,12 +78,12 @@ type row struct {
 	text     string   // outside of items
 	items    []string // trimmed
 	datetime string
-	dated    bool // there is a datetime, if an empty one
+	dated    bool // a datetime exists, but may be empty
 	offset   int
 }
 
-// The comment around the reference's list, of pages with exact aliases, is
-// none to the reference, and so none here.
+// With exact aliases, the reference's list is inside a comment. The reference
+// ignores the comment marks, and so does this parser.
 var openComments = strings.NewReplacer("<!--", "    ", "-->", "   ").Replace
 
 // parseRows reads the metadata block, up to its </div>.
@@ -92,7 +92,7 @@ func parseRows(block string) ([]row, *pageError) {
 	block = openComments(block)
 	z := html.NewTokenizer(strings.NewReader(block))
 	var rows []row
-	in := "" // dt, dd, li: what text belongs to
+	in := "" // dt, dd, or li: the element that text belongs to
 	var item strings.Builder
 	endItem := func() {
 		if in == "li" {
@@ -105,7 +105,7 @@ func parseRows(block string) ([]row, *pageError) {
 	for at := 0; ; {
 		kind := z.Next()
 		if kind == html.ErrorToken {
-			break // the end; a tokenizer over a string has no other error
+			break // the end; a tokenizer over a string returns no other error
 		}
 		start := at
 		at += len(z.Raw())
@@ -192,7 +192,7 @@ func (p *page) takeRows(rows []row, rule *bodyRule) *pageError {
 		if err != nil {
 			return &pageError{r.offset, fmt.Sprintf("%s: %s is no number of seconds", rowSeconds, quoted(r.text)), "remove the row: the date counts then"}
 		}
-		// A date that was edited since counts.
+		// A date edited since then counts.
 		if p.hasTime && isoTime(p.CreatedAt) == isoTime(sec) {
 			p.CreatedAt = sec
 		}
@@ -214,8 +214,8 @@ func (p *page) takeRows(rows []row, rule *bodyRule) *pageError {
 	return nil
 }
 
-// sameListed reports whether an alias is listed as an item for readers that
-// trim and know no CR and no NUL.
+// sameListed reports whether an alias is equal to an item, as a reader sees it
+// that trims and drops CR and NUL.
 func sameListed(exact, item string) bool { return listed(exact) == listed(item) }
 
 var listed = func() func(string) string {
@@ -242,7 +242,7 @@ func (p *page) takeRow(r *row, rule *bodyRule) *pageError {
 		}
 	case rowAliases:
 		p.Aliases = r.items
-	case rowExact, rowSeconds: // takeRows compares them with what they make exact
+	case rowExact, rowSeconds: // takeRows compares these rows with the rows that they make exact
 	case rowID:
 		id, err := strconv.ParseUint(r.text, 10, 64)
 		if err != nil {
@@ -266,16 +266,16 @@ func (p *page) takeRow(r *row, rule *bodyRule) *pageError {
 	return nil
 }
 
-// blocks is a Markdown reader that sees only as much as tells an HTML block
-// from text; what takes longer than its input is left out.
+// blocks is a Markdown parser reduced to the blocks that decide where HTML ends
+// and text begins. It omits blocks whose parsing takes superlinear time.
 var blocks = parser.NewParser(parser.WithBlockParsers(
 	util.Prioritized(parser.NewHTMLBlockParser(), 100),
 	util.Prioritized(parser.NewParagraphParser(), 200),
 ))
 
-// checkPage reads back a page that is about to be written: as load will, and
-// as Markdown readers will, to whom the metadata must be HTML to its last line
-// and the content must begin after it.
+// checkPage reads back a page before it is written: first as load does, then as
+// Markdown readers do, which must see the metadata as HTML up to its last line
+// and the content after it.
 func checkPage(b []byte, e *crmem.Entry, stem string) error {
 	p, err := parsePage(b)
 	if err != nil {

@@ -14,8 +14,8 @@ const (
 	summaryFile = "SUMMARY.md"
 	bookFile    = "book.toml"
 
-	// seedBook makes mdbook serve the tree as it is. It is written once and
-	// is the user's from then on.
+	// seedBook configures mdbook to serve the tree. dump writes it once and
+	// never changes it.
 	seedBook = "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\n"
 )
 
@@ -44,13 +44,13 @@ func summary(entries []crmem.Entry, paths []string) []byte {
 	return []byte(b.String())
 }
 
-// linkText renders a name as Markdown that shows it and does nothing else.
+// linkText renders a name as literal text in Markdown.
 func linkText(name string) string {
 	var b strings.Builder
 	for _, r := range name {
 		switch {
 		case r < ' ':
-			r += 0x2400 // its picture
+			r += 0x2400 // its control picture
 		case r == 0x7f:
 			r = 0x2421
 		case unicode.Is(unicode.Zs, r):
@@ -69,7 +69,7 @@ func linkText(name string) string {
 	return "(no name)"
 }
 
-// linkDest renders a page's path as a link's target. Stems hold no percent
-// sign, so that it makes no difference whether a reader decodes %20, which is
-// all that mdbook decodes.
+// linkDest renders a page's path as the target of a link. A stem contains no
+// percent sign, so readers that decode only %20, as mdbook does, and readers
+// that decode all escapes agree.
 var linkDest = strings.NewReplacer(" ", "%20", "(", `\(`, ")", `\)`).Replace

@@ -11,25 +11,25 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// What callers of dump and load branch on.
+// Errors of Dump and Load that callers test with errors.Is.
 var (
-	// ErrTree is returned for a directory that cannot be loaded or dumped to
-	// as it is; a *[TreeError] says where and what to do.
+	// ErrTree is returned for a directory that cannot be loaded or dumped to.
+	// The error is an *[Error] with the path and a remedy.
 	ErrTree = errors.New("not a usable tree")
-	// ErrEdited is returned by a dump that would overwrite or delete what it
-	// did not write, or what was edited since; see [EditedError].
+	// ErrEdited is returned by a dump that would overwrite or delete a file
+	// that was edited or that dump did not write; see [EditedError].
 	ErrEdited = errors.New("the tree has pages that the dump would overwrite")
-	// ErrChanged is returned by a guarded load when the store has changed
-	// since the tree was dumped; see [ChangedError].
+	// ErrChanged is returned by a guarded load if the store changed since the
+	// dump; see [ChangedError].
 	ErrChanged = errors.New("the store has changed since the tree was dumped")
 )
 
-// TreeError says what is wrong in a tree. It is ErrTree.
+// Error is an error in a tree. It is ErrTree.
 type Error struct {
-	Path   string // inside the tree, or the tree's own
-	Line   int    // from 1; 0 = the whole file
+	Path   string // relative to the tree, or the tree itself
+	Line   int    // from 1; 0 = the file
 	Msg    string
-	Remedy string // what to do about it
+	Remedy string // what to do, as an imperative
 }
 
 func (e *Error) Error() string {
@@ -44,17 +44,17 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is makes a TreeError an ErrTree.
+// Is makes an Error an ErrTree.
 func (e *Error) Is(target error) bool { return target == ErrTree }
 
-// maxFiles bounds a directory of pages. What is listed is held in memory.
+// maxFiles limits a directory of pages, because the list is in memory.
 const (
 	maxFiles      = 200_000
 	maxPage       = 1 << 30 // bytes that a dump reads of a page
 	tooManyRemedy = "use export and import for a store of this size"
 )
 
-// treeFile is what stands under a name in notes/ or archives/.
+// treeFile is a directory entry of notes/ or archives/.
 type treeFile struct {
 	path string
 	kind crmem.Kind
@@ -62,21 +62,21 @@ type treeFile struct {
 	size int64
 }
 
-// isPage reports whether load reads it. The stem may be any but the empty one.
+// isPage reports whether load reads the file. The stem must not be empty.
 func (f *treeFile) isPage() bool {
 	return len(f.stem()) > 0 && strings.HasSuffix(f.path, pageExt)
 }
 
 func (f *treeFile) stem() string { return strings.TrimSuffix(path.Base(f.path), pageExt) }
 
-// hidden reports the files that neither load nor dump has to do with: those
-// of file managers, editors and version control.
+// hidden reports whether load and dump ignore the file: those of file managers,
+// editors, and version control.
 func (f *treeFile) hidden() bool {
 	return strings.HasPrefix(path.Base(f.path), ".") && !f.isPage()
 }
 
-// temporaryOf is the file that this one was to replace, if its name is of the
-// form that vfs gives to temporaries.
+// temporaryOf returns the file that a temporary file was to replace, and
+// whether name has the form of vfs temporaries.
 func temporaryOf(name string) (string, bool) {
 	dir, base := path.Split(name)
 	base, dot := strings.CutPrefix(base, ".")
@@ -84,7 +84,7 @@ func temporaryOf(name string) (string, bool) {
 	return dir + of, dot && of != "" && len(of) < len(base)
 }
 
-// what names a file's type.
+// what returns the file's type for errors.
 func (f *treeFile) what() string { return fileType(f.mode) }
 
 func fileType(m fs.FileMode) string {
@@ -129,7 +129,7 @@ func listPages(t vfs.Tree) ([]treeFile, error) {
 		for _, d := range list {
 			fi, err := d.Info()
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // removed since it was listed
+				continue // removed concurrently
 			}
 			if err != nil {
 				return nil, err

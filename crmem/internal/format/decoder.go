@@ -36,8 +36,8 @@ func SnapshotHeader(nextID uint64, entries int) []byte {
 	return h
 }
 
-// Decoder is a checked cursor over a file. Nothing is read, and no size is
-// believed, before the bytes are known to be there.
+// Decoder is a bounds-checked cursor over a file. It validates every size
+// against the remaining bytes before it reads or allocates.
 type Decoder struct {
 	b    []byte
 	off  int
@@ -207,7 +207,7 @@ func (d *Decoder) End() error {
 	return nil
 }
 
-// Explain adds to a refusal what the file may be instead.
+// Explain adds a guess of the file's type to an error.
 func (d *Decoder) Explain(err error) error {
 	e, ok := err.(*Error)
 	if ok && e.Field != "magic" && e.Field != "version" && len(d.b) >= 32 && looksLikeCrabdb(d.b) {

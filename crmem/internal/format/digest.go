@@ -9,9 +9,9 @@ import (
 // Castagnoli returns the table of CRC-32C, which the first call makes.
 func Castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// Digest names a snapshot: its length and two CRCs of different polynomials,
-// 64 bits that no accident gets right (FORMAT.md, "Digest"). It is no
-// signature: who can write the directory can make any file fit.
+// Digest identifies a snapshot by its length and two CRCs of different
+// polynomials (FORMAT.md, "Digest"). It detects accidents. It is not a
+// signature: an attacker who can write the directory can forge it.
 type Digest struct {
 	Len  uint64
 	C, I uint32 // CRC-32C, CRC-32 (IEEE)

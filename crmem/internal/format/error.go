@@ -9,12 +9,12 @@ import (
 // ErrFormat is the class of Error.
 var ErrFormat = errors.New("not a valid store")
 
-// Error says where a file is not what FORMAT.md says. It is ErrFormat.
+// Error reports where a file breaks a rule of FORMAT.md. It is ErrFormat.
 type Error struct {
 	Path   string // empty for bytes without a file
 	Offset int64  // from the start of the file, of the first byte that is wrong
 	Entry  int    // position of the entry, from 0; -1 outside the entries
-	Field  string // as FORMAT.md names it; "trailing" for what follows the end
+	Field  string // name of FORMAT.md; "trailing" for bytes after the end
 	Msg    string
 }
 

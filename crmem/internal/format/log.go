@@ -41,7 +41,8 @@ const (
 	FrameHeader     = 32
 )
 
-// Frame types. Zero is none, so that a hole in the file is never a frame.
+// Frame types. Zero is not a type, so a hole in the file is never a valid
+// frame.
 const (
 	FramePut        = 1 // payload: a record, as in the snapshot
 	FrameAlias      = 2 // payload: id u64, count u32, aliases
@@ -160,7 +161,7 @@ func ReadLogHeader(b []byte) (h LogHeader, err error) {
 	return h, err
 }
 
-// extend reads what version 2 added to the header.
+// extend reads the fields that version 2 added to the header.
 func (h *LogHeader) extend(b []byte) error {
 	if len(b) < LogHeaderSize {
 		return headerError(len(b), "log header", "the log ends after %d of %d header bytes", len(b), LogHeaderSize)
@@ -201,8 +202,8 @@ type LogWriter struct {
 	Last    Place // of the operation before seq
 }
 
-// Append appends a frame without a context. Operations take the next sequence
-// number; a checkpoint carries that of the last operation and takes none.
+// Append appends a frame without a context. An operation takes the next
+// sequence number; a checkpoint repeats the number of the last operation.
 func (w *LogWriter) Append(b []byte, typ byte, syncedTo int64, payload Record) []byte {
 	return w.AppendFrame(b, typ, syncedTo, "", payload)
 }
@@ -255,7 +256,7 @@ func frameCRC(salt uint64, off int64, frame []byte) uint32 {
 	return crc32.Update(c, Castagnoli(), frame[FrameHeader:])
 }
 
-// Frame is a frame that was read and is whole.
+// Frame is a valid frame of a log.
 type Frame struct {
 	Offset   int64
 	Type     byte // without frameMore
@@ -306,24 +307,24 @@ func (h *LogHeader) ReadFrame(b []byte, off int64) (f Frame, why string) {
 	}, ""
 }
 
-// Verdict is what the bytes after the last good frame are.
+// Verdict classifies the bytes after the last valid batch.
 type Verdict uint8
 
 const (
-	Clean    Verdict = iota // there are none
+	Clean    Verdict = iota // there are no bytes
 	TornTail                // the remains of a write that was never acknowledged
-	Corrupt                 // damage: a later frame says that these bytes were synced
+	Corrupt                 // corruption: a later frame has a synced_to after these bytes
 )
 
 func (v Verdict) String() string { return [...]string{"clean", "torn", "rotten"}[v] }
 
-// LogScan is what a log holds.
+// LogScan is the content of a log.
 type LogScan struct {
 	LogHeader
-	Frames  []Frame // whole batches only, in order
+	Frames  []Frame // complete batches only, in order
 	End     int64   // of the last of them
 	Verdict Verdict // of the bytes from end on
-	Why     string  // what is wrong at bad
+	Why     string  // rule that the bytes at Bad break
 	Bad     int64   // offset of the first byte that is not as it should be
 }
 
@@ -385,9 +386,8 @@ func (f *Frame) RecordCRC() uint32 {
 	return recordCRC(f.Seq, f.Type, Record(View(f.Context)), Record(View(f.Payload)))
 }
 
-// ScanLog reads a log. An error means that its header is damaged, or that a
-// whole frame says what no version of this program writes: nothing is cut
-// then.
+// ScanLog reads a log. It returns an error if the header is corrupt, or if a
+// valid frame is not understood (W5). Such a log must not be truncated.
 func ScanLog(b []byte) (*LogScan, error) {
 	h, err := ReadLogHeader(b)
 	if err != nil {
@@ -395,7 +395,7 @@ func ScanLog(b []byte) (*LogScan, error) {
 	}
 	s := &LogScan{LogHeader: h, End: h.Size(), Bad: h.Size()}
 	w := s.Writer()
-	batch := 0 // frames of s.frames that belong to whole batches
+	batch := 0 // frames of s.frames that belong to complete batches
 	for off := h.Size(); off < int64(len(b)); {
 		f, why := h.ReadFrame(b, off)
 		if why == "" {
@@ -422,7 +422,7 @@ func ScanLog(b []byte) (*LogScan, error) {
 		s.Why = "the log ends inside a batch"
 	}
 	s.Frames = s.Frames[:batch]
-	s.Bad = s.End // the batch is the unit: all of it or nothing
+	s.Bad = s.End // a batch is atomic
 	s.Verdict = TornTail
 	if h.promised(b, s.End) {
 		s.Verdict = Corrupt
@@ -430,8 +430,9 @@ func ScanLog(b []byte) (*LogScan, error) {
 	return s, nil
 }
 
-// ScanPrefix is scanWAL, except that with an error it returns the scan of what
-// comes before the frame that is not understood, or nil if that is not a log.
+// ScanPrefix is ScanLog, except that with an error it returns the scan of the
+// bytes before the frame that is not understood. The scan is nil if b is not a
+// log.
 func ScanPrefix(b []byte) (*LogScan, error) {
 	scan, err := ScanLog(b)
 	if off := OffsetOf(err); err != nil && off >= LogHeaderSize1 {
@@ -440,7 +441,8 @@ func ScanPrefix(b []byte) (*LogScan, error) {
 	return scan, err
 }
 
-// check reports why a frame is not the next one of the log, and takes it.
+// check returns why a frame is not the next one of the log. If it is, check
+// advances the writer past it and returns "".
 func (w *LogWriter) check(f *Frame, b []byte) string {
 	if got := frameCRC(w.Salt, f.Offset, b[f.Offset:f.End()]); got != f.crc {
 		return fmt.Sprintf("the frame's checksum is %08x, its bytes give %08x", f.crc, got)
@@ -499,9 +501,9 @@ func checkContext(b []byte) string {
 	return ""
 }
 
-// promised reports whether a frame after offset bad says that the bytes up to
-// beyond bad had been synced when it was written. Every offset is tried: what
-// is wrong before a frame says nothing about where it begins.
+// promised reports whether a valid frame after offset bad has a synced_to above
+// bad. It tries every offset, because an invalid frame does not determine where
+// the next one begins.
 func (h *LogHeader) promised(b []byte, bad int64) bool {
 	// A file made to look like frames at every offset would cost the square of
 	// its length in checksums. No tear does; such a file counts as corrupt.

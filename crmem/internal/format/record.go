@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// Record is the CRMEM v1 encoding of one entry (FORMAT.md, "Entry"). The
-// store holds its entries in this form: what is in memory is what is on disk.
-// A record is valid: it was checked when it was made.
+// Record is the CRMEM v1 encoding of one entry (FORMAT.md, "Entry"). The store
+// keeps entries in this form, in memory as on disk. A Record is always valid:
+// its constructors check it.
 type Record string
 
 // Offsets in a record.
@@ -36,7 +36,7 @@ func (r Record) Kind() uint32      { return uint32(r.u32(OffKind)) }
 func (r Record) CreatedAt() uint64 { return r.u64(OffCreated) }
 func (r Record) Name() string      { return string(r[OffName : OffName+r.u32(recNameLen)]) }
 
-// Content returns the content and the offset of what follows it.
+// Content returns the content and the offset after it.
 func (r Record) Content() (string, int) {
 	i := OffName + r.u32(recNameLen)
 	n := r.u32(i)

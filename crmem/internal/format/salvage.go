@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Salvage reads the entries of a damaged snapshot: in order from the
-// beginning and, after each place that is not an entry, from the next one that
-// is. It returns them sorted by id, with a next_id above all, and how many
-// bytes they and a whole header take.
+// Salvage reads the valid entries of a corrupt snapshot. After bytes that are
+// not an entry, it continues at the next valid entry. It returns the records in
+// ascending order of id, a next_id above all ids, and the number of bytes of
+// the records and a header.
 func Salvage(b []byte) ([]Record, uint64, int64) {
 	var recs []Record
 	ids, names := map[uint64]bool{}, map[string]bool{}
@@ -39,9 +39,8 @@ func Salvage(b []byte) ([]Record, uint64, int64) {
 	return recs, next, recovered
 }
 
-// entryAt reads the entry at an offset, if what is there can be one: an id, a
-// kind, a name. Its number is not compared with next_id, which may be what is
-// damaged.
+// entryAt reads the entry at an offset if the bytes are plausible: an id, a
+// kind, a name. It does not compare the id with next_id, which may be corrupt.
 func entryAt(b []byte, off int) (Record, bool) {
 	id := binary.LittleEndian.Uint64(b[off:])
 	n := binary.LittleEndian.Uint32(b[off+recNameLen:])

@@ -99,7 +99,8 @@ func TestCheckReturnsSystemErrors(t *testing.T) {
 	}
 }
 
-// TestCheckOfMissingStore tells a missing store from a log without snapshot.
+// TestCheckOfMissingStore distinguishes a missing store from a log without a
+// snapshot.
 func TestCheckOfMissingStore(t *testing.T) {
 	for _, c := range []struct {
 		log    bool
@@ -159,8 +160,8 @@ func TestCheckRemedyOfMismatchedLog(t *testing.T) {
 	}
 }
 
-// TestReaderWaitsForMatchingFiles opens a snapshot whose log extends another
-// one. The matching snapshot appears after 50 ms of a fake clock.
+// TestReaderWaitsForMatchingFiles opens a snapshot and the log of another
+// snapshot. The matching snapshot appears after 50 ms of a fake clock.
 func TestReaderWaitsForMatchingFiles(t *testing.T) {
 	db, other := encodedStore(t, 2, "a"), encodedStore(t, 1)
 	log := logOf(db, 1, func(_ *format.LogWriter, b []byte) []byte { return b })

@@ -20,17 +20,16 @@ import (
 	"crabmem/fuzz/vectors"
 )
 
-// Damage of every kind to a store of 2 KiB and its log. What the verifier must
-// say comes from the independent decoder; what Repair must leave is a store
-// that verifies, with every byte of the damaged files accounted for.
-
+// These tests corrupt a store of 2 KiB and its log in every way. The check must
+// agree with the independent decoder. After Repair the store must be valid, and
+// the report must account for every byte of the corrupt files.
 //
-// A plain run takes a part of the flips and truncations, spread evenly;
-// CRABMEM_ROT=full takes all of them.
+// A run tests an evenly spread part of the flips and truncations.
+// CRABMEM_ROT=full tests all of them.
 
 const rotPath = check.Path
 
-// rotStep returns how many cases a run goes on by.
+// rotStep returns the step between cases of a run.
 func rotStep(part int) int {
 	if os.Getenv("CRABMEM_ROT") == "full" {
 		return 1
@@ -88,7 +87,7 @@ func memFile(t testing.TB, m *vfs.Mem, name string) []byte {
 	return must(vfs.ReadFile(m, name, 1<<30))
 }
 
-// rotTally counts what was found.
+// rotTally counts results by kind.
 type rotTally map[string]int
 
 func (r rotTally) String() string {
@@ -120,14 +119,14 @@ func TestRotFlips(t *testing.T) {
 		// With a log: its digest sees every flip.
 		tally, _ := flips(t, db, rotStep(17), func(b []byte) ([]byte, []byte) { return b, wal })
 		if tally["whole"] != 0 {
-			t.Errorf("%d flips were not noticed", tally["whole"])
+			t.Errorf("%d flips were not detected", tally["whole"])
 		}
 		t.Logf("bits of a snapshot with a log flipped: %v", tally)
 	})
 	t.Run("log", func(t *testing.T) {
 		tally, fewest := flips(t, wal, rotStep(3), func(b []byte) ([]byte, []byte) { return db, b })
 		if tally["whole"] != 0 {
-			t.Errorf("%d flips were not noticed", tally["whole"])
+			t.Errorf("%d flips were not detected", tally["whole"])
 		}
 		if fewest < 17 {
 			t.Errorf("a repair of one bit left %d entries", fewest)
@@ -192,7 +191,7 @@ func TestRotTruncations(t *testing.T) {
 		}
 		// A log that ends with a write is one that ended there.
 		if whole != ends {
-			t.Errorf("%d lengths of the log are whole, want %d", whole, ends)
+			t.Errorf("%d lengths of the log are complete, want %d", whole, ends)
 		}
 	})
 	t.Logf("truncations: %v", tally)
@@ -231,7 +230,7 @@ func TestRotMixtures(t *testing.T) {
 			}
 			tally[v.Kind]++
 		}
-		const noticed = "" // torn or rot, as the independent decoder says
+		const noticed = "" // torn or rot, as the independent decoder decides
 		for i := 1; i < len(parts); i++ {
 			for j := i + 1; j < len(parts); j++ {
 				p := slices.Clone(parts)
@@ -250,7 +249,7 @@ func TestRotMixtures(t *testing.T) {
 		}
 		is("the log of another store", "foreign", db, otherWAL)
 		is("another store under the log", "foreign", otherDB, wal)
-		// Frames of another log behind the header of ours.
+		// Frames of another log after the header of this log.
 		is("the frames of another store", "torn", db, slices.Concat(wal[:112], otherWAL[112:]))
 
 		// A later snapshot of the same store under the old log, and the old
@@ -266,7 +265,7 @@ func TestRotMixtures(t *testing.T) {
 		is("an old snapshot under a new log", "foreign", db, newWAL)
 		is("the new pair", "whole", newDB, newWAL)
 
-		// The choice of the log: its base is there in a copy.
+		// The log is selected, because a copy of its base exists.
 		m = check.NewDisk(otherDB, wal)
 		m.WriteFile("/d/base.db", db, 0o600)
 		if _, err := crmem.Repair(rotPath, &repair.Options{FS: m, KeepLog: "/d/base.db"}); err != nil {
@@ -284,13 +283,14 @@ func TestRotMixtures(t *testing.T) {
 			b, _ := vfs.ReadFile(m, "/d/"+e.Name(), 1<<30)
 			return e.Name() != "memory.db" && bytes.Equal(b, otherDB)
 		}) {
-			t.Error("repair with the log's base: the other snapshot is gone")
+			t.Error("repair with the log's base: the other snapshot is missing")
 		}
 	})
 	t.Logf("swaps, copies, holes and strangers: %v", tally)
 }
 
-// TestCheckVectors: the verifier says of every vector what it is.
+// TestCheckVectors compares the result of the check of every vector with the
+// expected one.
 func TestCheckVectors(t *testing.T) {
 	n := 0
 	synctest.Test(t, func(t *testing.T) {
@@ -334,7 +334,7 @@ func checkLogVector(t *testing.T, v *vectors.Vector) {
 	r, err := crmem.Check(m, rotPath, 0)
 	ok(t, err)
 	if v.Name == "ok-foreign-empty" {
-		kind = "foreign" // nothing is lost, and yet the snapshot is not the one that was
+		kind = "foreign" // no operation is lost, but the snapshot has changed
 	}
 	if kind == "whole" {
 		if len(r.Problems) != 0 {

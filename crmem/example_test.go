@@ -51,7 +51,7 @@ func Example() {
 
 func ExampleStore_Apply() {
 	s := crmem.New(nil)
-	// One batch: all of it or nothing.
+	// A batch is atomic.
 	err := s.Apply(
 		crmem.Add{Name: "plan", Content: "first draft"},
 		crmem.Update{Name: "plan", Content: "second draft", Aliases: []string{"roadmap"}},

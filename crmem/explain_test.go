@@ -7,8 +7,8 @@ import (
 	"crabmem/crmem"
 )
 
-// TestExplained holds what is explained against what is found, for the queries
-// of the recall cases and every entry.
+// TestExplained compares explanations with search results, for the queries of
+// the recall cases and every entry.
 func TestExplained(t *testing.T) {
 	entries := caseEntries(t)
 	s := caseStore(t, entries)

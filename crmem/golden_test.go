@@ -13,8 +13,7 @@ import (
 	"crabmem/crmem"
 )
 
-// The golden files were written by the reference implementation of the
-// format: they are somebody else's bytes.
+// The golden files were written by the reference implementation of the format.
 
 var goldenStores = []string{"empty", "basic", "unicode", "history", "thousand"}
 

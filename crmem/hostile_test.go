@@ -119,7 +119,7 @@ func TestR06DuplicateID(t *testing.T) {
 func TestR07NextIDNotAboveEveryID(t *testing.T) {
 	refuses(t, "next-id-equal", "id", 28, "id 7 is not below next_id 7")
 	refuses(t, "next-id-below", "id", 61, "id 9 is not below next_id 2")
-	// Repair goes on above the highest.
+	// Repair assigns ids above the highest.
 	m := check.NewDisk(vector(t, "snapshot", "next-id-below").DB(), nil)
 	_, err := crmem.Repair(rotPath, &repair.Options{FS: m})
 	ok(t, err)
@@ -147,8 +147,7 @@ func TestR08NoIDLeft(t *testing.T) {
 	ok(t, s.Close())
 }
 
-// TestR09FailedWrite: what a failed write leaves in RAM is what it leaves on
-// the disk.
+// TestR09FailedWrite checks that memory and disk agree after a failed write.
 func TestR09FailedWrite(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
 	for _, c := range []struct {
@@ -171,7 +170,7 @@ func TestR09FailedWrite(t *testing.T) {
 		}
 		m.Hook = nil
 		if _, err := s.Get("b"); !errors.Is(err, crmem.ErrNotFound) || s.Len() != 1 || s.NextID() != 2 {
-			t.Errorf("%v: the failed entry is there: %v, %d entries, next_id %d", c.fail, err, s.Len(), s.NextID())
+			t.Errorf("%v: get of the failed entry: %v, %d entries, next_id %d", c.fail, err, s.Len(), s.NextID())
 		}
 		again := s.Apply(crmem.Add{Name: "b"})
 		if c.want == crmem.ErrNotApplied && again != nil {
@@ -229,7 +228,7 @@ func dumpedTree(t *testing.T, e ...crmem.Entry) (s *crmem.Store, dir string) {
 	return s, dir
 }
 
-// loaded returns what a tree holds, read into an empty store.
+// loaded loads a tree into an empty store and returns the entries.
 func loaded(t *testing.T, dir string) []crmem.Entry {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "memory.db"), nil)
@@ -266,7 +265,7 @@ func TestR12DumpThroughALink(t *testing.T) {
 		if err == nil {
 			fi, lerr := os.Lstat(filepath.Join(dir, name))
 			if lerr != nil || !fi.Mode().IsRegular() {
-				t.Errorf("%s: a dump left the link and said nothing", name)
+				t.Errorf("%s: a dump kept the link without an error", name)
 			}
 		} else {
 			ok(t, os.Remove(filepath.Join(dir, name)))
@@ -313,7 +312,7 @@ func TestR15DumpOverAForeignPage(t *testing.T) {
 	ok(t, os.WriteFile(mine, []byte("written by hand\n"), 0o600))
 	_, err := tree.Dump(s, dir, nil)
 	if !errors.Is(err, tree.ErrEdited) || !strings.Contains(err.Error(), "mine.md") {
-		t.Errorf("dump over a page of somebody else: %v", err)
+		t.Errorf("dump over a page that dump did not write: %v", err)
 	}
 	if b, err := os.ReadFile(mine); err != nil || string(b) != "written by hand\n" {
 		t.Errorf("the page holds %q (%v)", b, err)
@@ -329,7 +328,7 @@ func TestR15DumpOverAForeignPage(t *testing.T) {
 		return err
 	}))
 	if !found {
-		t.Error("the page is gone after a dump by force")
+		t.Error("the page is missing after a forced dump")
 	}
 }
 
@@ -395,7 +394,7 @@ func TestR19EqualScores(t *testing.T) {
 		for i := range 200 {
 			ok(t, s.Apply(crmem.Add{Name: fmt.Sprintf("n%03d", 199-i), Content: "the same words everywhere"}))
 		}
-		for i := range 100 { // some of them anew, in another order
+		for i := range 100 { // some of them again, in another order
 			ok(t, s.Apply(crmem.Update{Name: fmt.Sprintf("n%03d", (i*7)%200), Content: "the same words everywhere"}))
 		}
 		for _, limit := range []int{0, 5, 50} {
@@ -407,7 +406,7 @@ func TestR19EqualScores(t *testing.T) {
 				}
 				for i, h := range r.Hits {
 					same := r.Hits[0].Score
-					if a == analysis.Standard && i >= bm25.RerankLimit { // whose texts are not read
+					if a == analysis.Standard && i >= bm25.RerankLimit { // re-ranking reads no texts of these
 						same = r.Hits[bm25.RerankLimit].Score
 					}
 					if h.Score != same || h.Entry.ID != uint64(i+1) {
@@ -419,8 +418,8 @@ func TestR19EqualScores(t *testing.T) {
 	}
 }
 
-// hostileCase is a case of the checklist of hostile inputs: vectors, by pattern,
-// or a test of its own.
+// hostileCase is a case of the checklist of hostile inputs: vectors, by
+// pattern, or a separate test.
 type hostileCase struct {
 	what    string
 	dir     string // of the vectors
@@ -502,7 +501,7 @@ func TestHostileInputs(t *testing.T) {
 	seen := map[string]bool{}
 	for _, row := range hostileTable {
 		if seen[row.what] || row.test == nil && row.pattern == "" {
-			t.Errorf("row %q is there twice or tests nothing", row.what)
+			t.Errorf("row %q is a duplicate or has no test", row.what)
 		}
 		seen[row.what] = true
 		t.Run(row.what, func(t *testing.T) {
@@ -559,8 +558,8 @@ func hostileVectors(t *testing.T, row hostileCase) {
 	}
 }
 
-// shut wants every opening of a path to be refused as no store, soon and
-// without much memory, and nothing of it changed.
+// shut checks that every way to open a path returns ErrFormat quickly, with
+// little memory, and without changes to the file.
 func shut(t *testing.T, path, says string) {
 	t.Helper()
 	before, err := os.ReadDir(filepath.Dir(path))
@@ -581,7 +580,7 @@ func shut(t *testing.T, path, says string) {
 	after, err := os.ReadDir(filepath.Dir(path))
 	ok(t, err)
 	if extra := len(after) - len(before); extra > 1 { // the lock file may stay
-		t.Errorf("%d files were created beside it", extra)
+		t.Errorf("%d files were created next to it", extra)
 	}
 }
 
@@ -602,7 +601,8 @@ func hostileDirectory(t *testing.T) {
 	shut(t, path, "not a regular file")
 }
 
-// A link is followed, and the store's other files stand beside what it names.
+// hostileLink checks that opening follows a link, and that the store's other
+// files are next to the link's target.
 func hostileLink(t *testing.T) {
 	real, here := t.TempDir(), t.TempDir()
 	target, path := filepath.Join(real, "store.db"), filepath.Join(here, "memory.db")
@@ -622,7 +622,7 @@ func hostileLink(t *testing.T) {
 		t.Errorf("the target is not the store: %v", err)
 	}
 	if n := len(filesIn(t, here)); n != 1 {
-		t.Errorf("%d files beside the link, want the link alone", n)
+		t.Errorf("%d files next to the link, want only the link", n)
 	}
 	// A link to itself is an error and not a hang.
 	loop := filepath.Join(here, "loop.db")
@@ -724,7 +724,7 @@ func hostileGrowing(t *testing.T) {
 	}
 	s.Close()
 	if b := memFile(t, m, rotPath); !bytes.HasSuffix(b, []byte("and more")) {
-		t.Error("what was appended is gone")
+		t.Error("the appended bytes are missing")
 	}
 }
 

@@ -42,6 +42,6 @@ func hostileDevice(t *testing.T) {
 	})
 	if _, err := os.Lstat("/dev/zero-lock"); err == nil {
 		os.Remove("/dev/zero-lock")
-		t.Error("a lock file was left beside the device")
+		t.Error("a lock file exists next to the device")
 	}
 }

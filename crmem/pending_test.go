@@ -32,8 +32,7 @@ func apply(s *crmem.Store, ops ...crmem.Op) *pendingCall {
 	return c
 }
 
-// blockLogSync blocks each sync of a log that stands in m, until release is
-// called.
+// blockLogSync blocks each sync of a log in m until release is called.
 func blockLogSync(m *vfs.Mem, name string) (release func()) {
 	open := make(chan struct{})
 	m.Hook = func(c vfs.Call) error {
@@ -167,9 +166,9 @@ func TestReplaceDuringWrites(t *testing.T) {
 	})
 }
 
-// TestErrorsRestOnDurableWrites refuses a write because of another that then
+// TestErrorsDependOnDurableWrites refuses a write because of another that then
 // fails: the refusal must not outlive its reason.
-func TestErrorsRestOnDurableWrites(t *testing.T) {
+func TestErrorsDependOnDurableWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := vfs.NewMem()
 		s := must(crmem.Open("/m.db", &crmem.Options{FS: m}))

@@ -15,21 +15,22 @@ import (
 
 const casesDir = "../testdata/recall/cases"
 
-// nothing stands in cases.tsv in the place of a name: no hit and no error.
+// nothing replaces a name in cases.tsv: the query must return neither a hit nor
+// an error.
 const nothing = "-"
 
 // A recallCase is a line of cases.tsv.
 type recallCase struct {
-	line  string // class, query and want as they stand in the file
+	line  string // class, query, and want, as in the file
 	class string
 	query string
 	want  string // the name of the entry that must be first, or nothing
 }
 
-// TestRecallCases asks the hand-written questions of a small store, with the
-// entries in the order of the file and in the reverse one: an entry that is
-// first in one of them only has won by its id. Cases that are known to miss
-// stand in misses.txt, in the order of cases.tsv, and only they may.
+// TestRecallCases runs the hand-written queries on a small store, with the
+// entries in the order of the file and in reverse order. An entry that is first
+// in only one order is first because of its id. Known failures are in
+// misses.txt, in the order of cases.tsv; no other case may fail.
 func TestRecallCases(t *testing.T) {
 	t.Parallel()
 	entries := caseEntries(t)
@@ -87,7 +88,7 @@ func TestRecallCases(t *testing.T) {
 	t.Logf("%3d of %3d first, %d entries", sum, len(cases), len(entries))
 }
 
-// bestNames returns the names of the best entries, or nothing alone.
+// bestNames returns the names of the best entries, or only nothing.
 func bestNames(t *testing.T, s *crmem.Store, text string, syntax bool) []string {
 	t.Helper()
 	r, err := s.Search(t.Context(), crmem.Query{Text: text, Limit: 3, Syntax: syntax})
@@ -131,7 +132,7 @@ func caseEntries(t *testing.T) []crmem.Entry {
 	return entries
 }
 
-// caseStore returns a store of the entries, whose ids are their places.
+// caseStore returns a store of the entries. The ids are their positions.
 func caseStore(t *testing.T, entries []crmem.Entry) *crmem.Store {
 	t.Helper()
 	s := crmem.New(nil)
@@ -183,9 +184,8 @@ func recallCases(t *testing.T, entries []crmem.Entry) []recallCase {
 	return cases
 }
 
-// bury hides a question in a long chat about nothing: at its start, in its
-// middle or at its end. Every fifth word of it is one that nobody has ever
-// used.
+// bury hides a question in a long chat: at its start, in its middle, or at its
+// end. Every fifth word of the chat is unique.
 func bury(question string, n int) string {
 	const words = 10_000
 	chat := strings.Fields(`okay so what I was going to say is that we should maybe have another look at this when there is

@@ -114,8 +114,8 @@ func TestQuarantineKeepsOtherFiles(t *testing.T) {
 }
 
 // TestReaderNamesAKeptCopyOnce opens a store for reading whose log extends
-// another snapshot: the reader tries again before it accepts that, and names
-// the copy of a stopped writer once.
+// another snapshot. The reader retries before it accepts that, and reports the
+// copy of a stopped writer once.
 func TestReaderNamesAKeptCopyOnce(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)

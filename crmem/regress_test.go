@@ -31,7 +31,7 @@ func noErr(t testing.TB, err error) {
 	}
 }
 
-// opened opens a store and counts what it holds.
+// opened opens a store and checks its number of entries.
 func opened(t *testing.T, path string, o *Options, want int) *Store {
 	t.Helper()
 	s, err := Open(path, o)
@@ -52,8 +52,9 @@ func TestRestoreOfAnAddedID(t *testing.T) {
 	opened(t, "/m.db", &Options{FS: m}, 2)
 }
 
-// TestGetDuringReplace is for the race detector: a Get that made the list of
-// aliases could find it gone again, and made another one while others read it.
+// TestGetDuringReplace is for the race detector: a Get that built the map of
+// aliases could find it missing afterwards, and build another map while other
+// goroutines read it.
 func TestGetDuringReplace(t *testing.T) {
 	sn, err := NewSnapshot(2, []Entry{{ID: 1, Name: "a", Aliases: []string{"x"}}})
 	noErr(t, err)
@@ -98,9 +99,9 @@ func TestPathDuringFirstWrite(t *testing.T) {
 	noErr(t, s.Close())
 }
 
-// TestRemoveOnAFullDiskThatLies fails the sync of a remove for want of space:
-// what is not known must not be answered as if nothing had been done.
-func TestRemoveOnAFullDiskThatLies(t *testing.T) {
+// TestRemoveWithUnknownOutcomeOnFullDisk fails the sync of a remove with ENOSPC: the
+// result must be outcome unknown, not "not applied".
+func TestRemoveWithUnknownOutcomeOnFullDisk(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
@@ -115,8 +116,8 @@ func TestRemoveOnAFullDiskThatLies(t *testing.T) {
 	}
 }
 
-// TestAdopt opens a store before its file exists and writes to it after
-// another process created it: the index made meanwhile is of the empty store.
+// TestAdopt opens a store before its file exists and writes to it after another
+// process created it. The index of the empty store must be rebuilt.
 func TestAdopt(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
@@ -139,8 +140,8 @@ func TestAdopt(t *testing.T) {
 	noErr(t, s.Close())
 }
 
-// TestAdoptOfDamage does so when what the other process left cannot be opened:
-// the refused write must not change what is read.
+// TestAdoptOfDamage is TestAdopt with a file that cannot be opened: the refused
+// write must not change what a reader sees.
 func TestAdoptOfDamage(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
@@ -181,9 +182,10 @@ func TestBatchBeyondTheLog(t *testing.T) {
 	noErr(t, opened(t, "/m.db", o, 1).Close())
 }
 
-// TestSnapshotOfAnother writes to a store whose snapshot another program put
-// there and did not sync. A power cut must not take it from under the log.
-func TestSnapshotOfAnother(t *testing.T) {
+// TestSnapshotOfAnotherProgram writes to a store whose snapshot another program
+// replaced without a sync. A power cut must not separate the snapshot from the
+// log.
+func TestSnapshotOfAnotherProgram(t *testing.T) {
 	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "foreign"}})
 	noErr(t, err)
 	b, err := sn.AppendBinary(nil)
@@ -228,9 +230,9 @@ func TestSnapshotOfAnother(t *testing.T) {
 	}
 }
 
-// TestFirstWriteOnAFullDisk fails one call after the other for want of space,
-// until a first write goes through without a failure. What is answered with
-// "not applied" must go through when there is space again.
+// TestFirstWriteOnAFullDisk fails each call in turn with ENOSPC until a first
+// write succeeds. A write that returned "not applied" must succeed once there
+// is space.
 func TestFirstWriteOnAFullDisk(t *testing.T) {
 	for n := 1; ; n++ {
 		m := vfs.NewMem()
@@ -328,8 +330,8 @@ func logOf(base []byte, seq uint64, put func(w *format.LogWriter, b []byte) []by
 	return put(&w, b)
 }
 
-// TestSalvageOfAShortFrame repairs a damaged snapshot whose log has a put that
-// is too short to have an id.
+// TestSalvageOfAShortFrame repairs a corrupt snapshot whose log has a put that
+// is too short for an id.
 func TestSalvageOfAShortFrame(t *testing.T) {
 	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "five"}})
 	noErr(t, err)
@@ -348,9 +350,9 @@ func TestSalvageOfAShortFrame(t *testing.T) {
 	}
 }
 
-// TestSequenceNumbers opens logs whose numbers no program can have reached: one
-// that would overflow, and a checkpoint of operations that are still to come,
-// which replay would leave out in silence.
+// TestSequenceNumbers opens logs with impossible sequence numbers: one that
+// would overflow, and a checkpoint of later operations, which replay would
+// silently skip.
 func TestSequenceNumbers(t *testing.T) {
 	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "five"}})
 	noErr(t, err)
@@ -376,9 +378,9 @@ func TestSequenceNumbers(t *testing.T) {
 	}
 }
 
-// TestReplaceSaysWhatHappened fails each step of a Replace: the error says
+// TestReplaceErrors fails each step of a Replace: the error says
 // whether the store on disk is known to be the old one.
-func TestReplaceSaysWhatHappened(t *testing.T) {
+func TestReplaceErrors(t *testing.T) {
 	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "new"}})
 	noErr(t, err)
 	for _, c := range []struct {
@@ -411,8 +413,8 @@ func TestReplaceSaysWhatHappened(t *testing.T) {
 	}
 }
 
-// TestCheckpointAfterAFailure lets the log fail while the snapshot is written:
-// nothing was folded, and the answer must not be nil.
+// TestCheckpointAfterAFailure stops the log while the snapshot is written: the
+// checkpoint must return an error.
 func TestCheckpointAfterAFailure(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
@@ -508,9 +510,9 @@ func TestManyAliasesOfALargeEntry(t *testing.T) {
 	}
 }
 
-// TestSweepBesideAnotherStore opens a store while another, whose name is the
-// same and a digit, replaces its snapshot.
-func TestSweepBesideAnotherStore(t *testing.T) {
+// TestSweepKeepsFilesOfAnotherStore opens a store while another store, whose name is
+// the same and a digit, replaces its snapshot.
+func TestSweepKeepsFilesOfAnotherStore(t *testing.T) {
 	m := vfs.NewMem()
 	two := opened(t, "/brain2", &Options{FS: m}, 0)
 	noErr(t, two.Apply(Add{Name: "a"}))
@@ -530,13 +532,13 @@ func TestSweepBesideAnotherStore(t *testing.T) {
 	noErr(t, two.Checkpoint())
 	for _, name := range []string{"/.brain7", "/.brain-wal7"} {
 		if _, err := m.Lstat(name); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s was not swept: %v", name, err)
+			t.Errorf("%s was not removed: %v", name, err)
 		}
 	}
 }
 
-// TestLongCommand gives a command that would make the lock file too long to be
-// read, and the store one that nobody opens again.
+// TestLongCommand uses a command that would make the lock file too long to
+// read. The store must still open.
 func TestLongCommand(t *testing.T) {
 	m := vfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, Command: strings.Repeat("x", 1<<17)}, 0)
@@ -653,15 +655,14 @@ func TestFirstOpenDuringCreate(t *testing.T) {
 		o.FS = m
 		opened(t, "/m.db", &o, 1)
 		if m.Hook != nil {
-			t.Error("nobody looked for the log")
+			t.Error("no call looked for the log")
 		}
 	}
 }
 
-// TestForgottenIsLetGo: what is left of a store that was opened large, and of
-// which all but one small entry was forgotten or replaced, is not kept with the
-// rest of its files.
-func TestForgottenIsLetGo(t *testing.T) {
+// TestBuffersOfRemovedRecordsAreReleased opens a large store and removes or replaces all entries
+// but a small one. The store must release the buffers of its files.
+func TestBuffersOfRemovedRecordsAreReleased(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -29,7 +29,7 @@ func TestRepairOfLockedStore(t *testing.T) {
 }
 
 // tornStore returns a store whose log has two operations and a torn tail, and
-// the offset of that tail.
+// the offset of the torn tail.
 func tornStore(t *testing.T) (*vfs.Mem, int64) {
 	t.Helper()
 	m := vfs.NewMem()
@@ -99,8 +99,9 @@ func TestRepairWithoutQuarantineChangesNothing(t *testing.T) {
 	}
 }
 
-// TestSalvageKeepsNextID repairs a snapshot whose last entry is corrupt. The next ID
-// is that of a valid header, and always above every recovered entry.
+// TestSalvageKeepsNextID repairs a snapshot whose last entry is corrupt. A
+// valid header provides the next ID, which is always above every recovered
+// entry.
 func TestSalvageKeepsNextID(t *testing.T) {
 	for _, c := range []struct {
 		header, want uint64

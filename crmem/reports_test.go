@@ -30,7 +30,7 @@ import (
 
 var updateReports = flag.Bool("update", false, "rewrite the golden files of reports")
 
-// unstable matches what differs between two runs of the same calls.
+// unstable matches text that differs between two runs of the same calls.
 var unstable = regexp.MustCompile(`process \d+|[0-9a-f]{8,}|0x[0-9a-f]+|\.own-[0-9a-f]+|\.m\.db(-[a-z]+)?\d+`)
 
 // reportScene returns a file system with the store /m.db, another store, and older
@@ -69,7 +69,7 @@ func copyFiles(t *testing.T, m *vfs.Mem, path, dir string) {
 	}
 }
 
-// A fileChange is what another program, a fault or a crash does to a file.
+// A fileChange is a change of a file by another program, a fault, or a crash.
 type fileChange struct {
 	name string
 	do   func(t *testing.T, m *vfs.Mem, file string)
@@ -120,7 +120,7 @@ func flipAt(n int) fileChange {
 	}}
 }
 
-// A call is one use of a store. It returns what a user sees.
+// A call is one use of a store. It returns the output that a user sees.
 type call struct {
 	name string
 	do   func(m *vfs.Mem, version int) (any, error)
@@ -266,8 +266,8 @@ func (r *reports) compare(t *testing.T, golden string) {
 	t.Logf("%d outcomes checked", r.seen)
 }
 
-// TestReportsOfChangedFiles changes each file of a store, and compares what each
-// use of the store then reports and leaves.
+// TestReportsOfChangedFiles changes each file of a store, and compares the
+// reports and the files of each later use of the store.
 func TestReportsOfChangedFiles(t *testing.T) { synctest.Test(t, reportChangedFiles) }
 
 func reportChangedFiles(t *testing.T) {
@@ -318,8 +318,8 @@ func changesOf(file string, size int) []fileChange {
 	return list
 }
 
-// TestReportsOfFailedCalls fails each call of the file system once, and compares
-// what each use of the store then reports and leaves.
+// TestReportsOfFailedCalls fails each call of the file system once, and
+// compares the reports and the files of each use of the store.
 func TestReportsOfFailedCalls(t *testing.T) { synctest.Test(t, reportFailedCalls) }
 
 func reportFailedCalls(t *testing.T) {

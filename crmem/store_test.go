@@ -24,7 +24,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// open opens a store whose files are checked when the test ends.
+// open opens a store. A cleanup checks the files.
 func open(t *testing.T, path string, o *crmem.Options) *crmem.Store {
 	t.Helper()
 	s, err := crmem.Open(path, o)
@@ -51,8 +51,8 @@ func open(t *testing.T, path string, o *crmem.Options) *crmem.Store {
 
 func at(sec int64) func() time.Time { return func() time.Time { return time.Unix(sec, 0) } }
 
-// TestOps runs operations one after the other on one store, and says for each
-// what it answers and what the store holds after it.
+// TestOps runs operations in sequence on one store, and compares each result
+// and the entries after it.
 func TestOps(t *testing.T) {
 	long := strings.Repeat("n", limits.Name)
 	table := []struct {
@@ -162,7 +162,7 @@ func TestRememberAndForget(t *testing.T) {
 		t.Errorf("forget of an archive: %v", err)
 	}
 	if err := s.Forget("none"); !errors.Is(err, crmem.ErrNotFound) {
-		t.Errorf("forget of nothing: %v", err)
+		t.Errorf("forget of a missing entry: %v", err)
 	}
 	ok(t, s.Forget("a"))
 	if _, err := s.Get("a"); !errors.Is(err, crmem.ErrNotFound) {
@@ -190,7 +190,7 @@ func TestGetByAlias(t *testing.T) {
 	}
 	ok(t, s.Apply(crmem.Alias{Name: "deploy", Aliases: []string{"go"}}))
 	if _, err := s.Get("ship"); !errors.Is(err, crmem.ErrNotFound) {
-		t.Errorf("alias of none: %v", err)
+		t.Errorf("alias of a missing entry: %v", err)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-func TestReadOnlyBesideAWriter(t *testing.T) {
+func TestReadOnlyWithWriter(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "memory.db")
 	s := open(t, path, nil)
@@ -276,7 +276,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	r, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
 	ok(t, err)
 	if e, err := r.Get("a"); err != nil || e.Content != "one" {
-		t.Errorf("a reader does not see what is in the log: %v, %v", e, err)
+		t.Errorf("a reader does not see the log: %v, %v", e, err)
 	}
 	if err := r.Apply(crmem.Add{Name: "b"}); !errors.Is(err, crmem.ErrReadOnly) {
 		t.Errorf("a reader writes: %v", err)
@@ -345,12 +345,12 @@ func TestFull(t *testing.T) {
 	ok(t, err)
 }
 
-// abroad is the machine's files, said to be on a network.
+// abroad is the machine's file system, reported as a network file system.
 type abroad struct{ vfs.OS }
 
 func (abroad) Remote(string) string { return "NFS" }
 
-func TestRemoteFileSystemIsSaidOnce(t *testing.T) {
+func TestRemoteFileSystemWarnsOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	var said []string
 	o := &crmem.Options{FS: abroad{}, Warn: func(s string) { said = append(said, s) }}
@@ -361,12 +361,13 @@ func TestRemoteFileSystemIsSaidOnce(t *testing.T) {
 		ok(t, s.Close())
 	}
 	if len(said) != 1 || !strings.Contains(said[0], "NFS") {
-		t.Errorf("said %q", said)
+		t.Errorf("warnings %q", said)
 	}
 }
 
-// TestForeignWrite has another program replace the file under an open store:
-// nothing of either is lost, and repair takes which one it is told.
+// TestForeignWrite replaces the file under an open store as another program
+// does: no entry of either file is lost, and repair takes the file that the
+// options select.
 func TestForeignWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "memory.db")

@@ -8,8 +8,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestUnchanged checks conditions: all or nothing, and against the state that
-// the batch itself has made.
+// TestUnchanged checks conditions in batches: a batch is atomic, and a
+// condition sees the earlier changes of its batch.
 func TestUnchanged(t *testing.T) {
 	s := New(nil)
 	a, err := s.Remember("a", "one", []string{"x"})

@@ -33,7 +33,7 @@ func load(t testing.TB, dir string, least int) []*vectors.Vector {
 	return all
 }
 
-// says is what the message of a refusal holds, by class.
+// says has texts that the error must contain, by class.
 var says = map[string][]string{
 	"magic":     {"is not CRMEM"},
 	"version":   {"version"},
@@ -49,7 +49,7 @@ var says = map[string][]string{
 	"next-id":   {"next_id"},
 }
 
-// faultOf compares an error with what a vector expects.
+// faultOf compares an error with the expectation of a vector.
 func faultOf(v *vectors.Vector, err error, path string) error {
 	if v.Expect == "ok" {
 		return err
@@ -99,7 +99,7 @@ func TestSnapshotVectorsDecode(t *testing.T) {
 		if got := slices.Collect(s.All()); !slices.EqualFunc(got, list, crmem.Entry.Equal) {
 			t.Errorf("%s: decode and scan differ: %v, %v", v.Name, got, list)
 		}
-		// What decodes encodes to the same bytes, every way.
+		// A decoded snapshot encodes to the same bytes, by every method.
 		b, err := s.AppendBinary([]byte("before"))
 		if err != nil || string(b) != "before"+string(v.DB()) {
 			t.Errorf("%s: AppendBinary: %v, %x", v.Name, err, b)
@@ -166,7 +166,7 @@ func formatExample(t *testing.T, n int) (b []byte) {
 		digits, comment, _ := strings.Cut(line, "#")
 		at, _, _ := strings.Cut(strings.TrimSpace(comment), " ")
 		if n, err := strconv.ParseInt(at, 16, 64); err != nil || n != int64(len(b)) {
-			t.Errorf("line %q stands at %04x", line, len(b))
+			t.Errorf("line %q is at offset %04x", line, len(b))
 		}
 		part, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
 		if err != nil {

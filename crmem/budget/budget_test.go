@@ -49,8 +49,8 @@ func entries(rng *rand.Rand, n int, code bool) []budget.Entry {
 	return list
 }
 
-// TestSpend shows random entries with budgets of all sizes. What is shown never
-// has more tokens, and is cut only where it may be.
+// TestSpend selects from random entries with budgets of all sizes. The parts
+// never exceed the budget, and texts are cut only at permitted positions.
 func TestSpend(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 4))
@@ -66,7 +66,7 @@ func TestSpend(t *testing.T) {
 				all.WriteString(p.Text + "\n")
 			}
 			if p.Whole != (p.Text == list[i].Text) {
-				t.Errorf("seed %d: entry %d: whole is %v", seed, i, p.Whole)
+				t.Errorf("seed %d: entry %d: Whole is %v", seed, i, p.Whole)
 			}
 			if !p.Whole && p.Text != "" {
 				checkCut(t, fmt.Sprintf("seed %d, entry %d", seed, i), list[i].Text, p.Text)
@@ -149,8 +149,8 @@ func TestSpendFills(t *testing.T) {
 	}
 }
 
-// TestSpendOrder goes up from one token: names come first, then snippets with
-// what matched, then whole texts.
+// TestSpendOrder raises the budget from one token: names come first, then
+// snippets with matches, then complete texts.
 func TestSpendOrder(t *testing.T) {
 	hay := strings.Repeat("nothing of note happens on this quay. ", 30)
 	list := []budget.Entry{
@@ -172,17 +172,17 @@ func TestSpendOrder(t *testing.T) {
 		}
 		for i, p := range parts {
 			if p.Text != "" && !strings.Contains(p.Text, "antern") {
-				t.Errorf("budget %d: part %d misses what matched: %q", tokens, i, p.Text)
+				t.Errorf("budget %d: part %d lacks the match: %q", tokens, i, p.Text)
 			}
 			if p.Text == "" && tokens >= 100 {
 				t.Errorf("budget %d: part %d has no text", tokens, i)
 			}
 		}
 		if tokens >= 100 && !parts[1].Whole {
-			t.Errorf("budget %d: a short text is not whole", tokens)
+			t.Errorf("budget %d: a short text is not complete", tokens)
 		}
 		if whole := tokens == total; len(parts) == 3 && (parts[0].Whole && parts[2].Whole) != whole {
-			t.Errorf("budget %d of %d: whole is %v", tokens, total, !whole)
+			t.Errorf("budget %d of %d: complete is %v", tokens, total, !whole)
 		}
 		if used > tokens {
 			t.Errorf("budget %d: %d tokens", tokens, used)
@@ -190,7 +190,7 @@ func TestSpendOrder(t *testing.T) {
 	}
 }
 
-// TestSpendCode leaves a block of code whole or out.
+// TestSpendCode checks that a block of code is selected completely or omitted.
 func TestSpendCode(t *testing.T) {
 	hay := strings.Repeat("nothing of note happens on this quay. ", 30)
 	small := "```sh\nlantern --oil\n```"

@@ -21,8 +21,8 @@ func read(t testing.TB, name string) string {
 	return string(b)
 }
 
-// TestCountFixture counts what testdata/counts.mjs had another implementation
-// count. The vocabulary is the same, so the counts are.
+// TestCountFixture compares counts with those of another implementation with
+// the same vocabulary (testdata/counts.mjs).
 func TestCountFixture(t *testing.T) {
 	parts := make(map[string][]string)
 	seen := 0

@@ -36,7 +36,7 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// TestAround compares every place of texts with what a walk from the start says.
+// TestAround compares every offset of texts with a scan from the start.
 func TestAround(t *testing.T) {
 	for _, text := range []string{
 		"plain", "e\u0301te\u0301", "👩‍💻 🇫🇮🇩🇪🇫🇮 👍🏽", "नमस्ते ทดสอบ 각", "a\r\nb\n\r\nc", "漢字\u3000かな", strings.Repeat("\u0301", 40) + "x",

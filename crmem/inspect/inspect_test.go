@@ -123,7 +123,8 @@ func TestInspectLogs(t *testing.T) {
 	}
 }
 
-// TestInspectStops checks that nothing is yielded to who has left.
+// TestInspectStops checks that no field follows after the caller breaks the
+// loop.
 func TestInspectStops(t *testing.T) {
 	for _, dir := range []string{"snapshot", "log"} {
 		for _, v := range load(t, dir, 50) {

@@ -11,8 +11,8 @@ import (
 	"crabmem/crmem/budget"
 )
 
-// TestBudget recalls with budgets of all sizes: names and texts never have more
-// tokens, and each hit has its text or a snippet that shows what matched.
+// TestBudget recalls with budgets of all sizes: names and texts never exceed
+// the budget, and each hit has its text or a snippet with a match.
 func TestBudget(t *testing.T) {
 	words := []string{"harbour", "light", "tide", "канат", "潮汐", "bäcker", "rope", "x", "signal", "—"}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -50,7 +50,7 @@ func TestBudget(t *testing.T) {
 			if h.Content != nil {
 				text = *h.Content
 			} else if text = *h.Snippet; len(text) > 40 && !strings.Contains(text, "lighthouse") {
-				t.Errorf("budget %d: hit %d: the snippet misses what matched: %q", tokens, i, text)
+				t.Errorf("budget %d: hit %d: the snippet lacks the match: %q", tokens, i, text)
 			}
 			all.WriteString(h.Name + "\n" + text + "\n")
 			sum += *h.Tokens

@@ -9,8 +9,8 @@ import (
 	"crabmem/crmem"
 )
 
-// TestWhyNotRank holds the rank that --why-not tells against a search with
-// that limit, whose last hit it must be.
+// TestWhyNotRank compares the rank of --why-not with a search of that limit,
+// whose last hit must be the entry.
 func TestWhyNotRank(t *testing.T) {
 	s := crmem.New(nil)
 	var names []string
@@ -52,14 +52,14 @@ func TestWhyNotRank(t *testing.T) {
 			if w.Rank > 0 {
 				ranked++
 				if last := r.Hits[len(r.Hits)-1]; len(r.Hits) != w.Rank || last.Entry.Name != name || last.Score != w.Score || w.Explain.Score != w.Score {
-					t.Errorf("%.80q: %s is said to be match %d with %v; the search finds %s there with %v", fields[1], name, w.Rank, w.Score, last.Entry.Name, last.Score)
+					t.Errorf("%.80q: %s: why-not reports match %d with %v; the search has %s there with %v", fields[1], name, w.Rank, w.Score, last.Entry.Name, last.Score)
 				}
 				continue
 			}
 			absent++
 			for _, h := range r.Hits {
 				if h.Entry.Name == name {
-					t.Errorf("%.80q: %s is said not to match", fields[1], name)
+					t.Errorf("%.80q: %s: why-not reports no match", fields[1], name)
 				}
 			}
 		}

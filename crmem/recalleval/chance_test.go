@@ -17,7 +17,8 @@ func halves(n int) []values {
 }
 
 func TestIntervals(t *testing.T) {
-	// Of two queries drawn anew, a quarter of the draws is twice the one.
+	// A sample of two queries draws the same query twice in a quarter of the
+	// cases.
 	if low, high := intervals(halves(2)); low[0] != 0 || high[0] != 1 {
 		t.Errorf("of 0 and 1: %v to %v, want 0 to 1", low[0], high[0])
 	}

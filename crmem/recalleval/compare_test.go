@@ -55,7 +55,7 @@ func TestCompare(t *testing.T) {
 	}
 	for _, m := range c.Changes[1:] {
 		if m.Difference != 0 || m.P != 1 || m.Won+m.Lost != 0 {
-			t.Errorf("nothing changed: %+v", m)
+			t.Errorf("moves without a change: %+v", m)
 		}
 	}
 }

@@ -19,9 +19,9 @@ import (
 	"crabmem/crmem/recalleval"
 )
 
-// requires reports whether CRABMEM_REQUIRE, a list, has a word: "datasets"
-// forbids to skip what needs test sets, "recall" makes an error of what is
-// short of testdata/required.tsv.
+// requires reports whether CRABMEM_REQUIRE, a list, contains word. "datasets"
+// makes a missing test set an error; "recall" makes figures below
+// testdata/required.tsv an error.
 func requires(word string) bool {
 	return slices.Contains(strings.FieldsFunc(os.Getenv("CRABMEM_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), word)
 }
@@ -50,7 +50,8 @@ func datasets(t *testing.T) []string {
 	return dirs
 }
 
-// required reads what the default configuration must reach, nDCG@10 by set.
+// required reads the required figures of the default configuration, nDCG@10 by
+// set.
 func required(t *testing.T) map[string]float64 {
 	t.Helper()
 	b, err := os.ReadFile("testdata/required.tsv")
@@ -73,8 +74,8 @@ func required(t *testing.T) map[string]float64 {
 	return want
 }
 
-// missed lists the sets that are short of what is required of them. Figures
-// are compared as they are printed, to three decimals.
+// missed lists the sets whose figures are below the required ones. It compares
+// figures as they are printed, with three decimals.
 func missed(want map[string]float64, results []*recalleval.Result) []string {
 	var list []string
 	for _, r := range results {
@@ -97,8 +98,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// shuffled writes a set anew, with the documents in another order and with each
-// other's ids.
+// shuffled writes a set with the documents in another order and with permuted
+// ids.
 func shuffled(t *testing.T, s *recalleval.Set, rng *rand.Rand) recalleval.Open {
 	t.Helper()
 	renamed := make(map[string]string)
@@ -125,8 +126,8 @@ func shuffled(t *testing.T, s *recalleval.Set, rng *rand.Rand) recalleval.Open {
 	return files(map[string]string{"set/corpus.jsonl": corpus.String(), "set/queries.jsonl": queries.String(), "set/qrels.tsv": qrels.String()})
 }
 
-// TestShuffled checks that the order of documents and their ids decide nothing
-// but between equal scores.
+// TestShuffled checks that the order of documents and their ids affect only the
+// order of equal scores.
 func TestShuffled(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, seed))
@@ -184,7 +185,7 @@ func TestDatasets(t *testing.T) {
 				standard = append(standard, r)
 			}
 			if r.NDCG10 <= 0 {
-				t.Errorf("%s, %v: nothing is found", r.Set, a)
+				t.Errorf("%s, %v: no hits", r.Set, a)
 			}
 			fmt.Fprintf(w, "%s\t%v\t%d\t%d\t%.3f\t%s\t%.3f\t%.3f\t%.3f\t\n", r.Set, a, r.Docs, r.Queries, r.NDCG10, least, r.Recall10, r.MRR10, r.Hit1)
 		}

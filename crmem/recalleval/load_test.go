@@ -103,8 +103,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestEntries checks what documents become: unique names that give away
-// nothing but the title, and ids in the order of the documents' own.
+// TestEntries checks the entries of documents: unique names that add no term to
+// the title, and ids in the order of the documents.
 func TestEntries(t *testing.T) {
 	const corpus = `{"_id":"z","title":"Twice","text":"one"}
 {"_id":7,"title":"Twice","text":"two","metadata":{"group":3}}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// misses is a ranking of so many documents that nobody judged.
+// misses is a ranking of n documents without a judgment.
 func misses(n int) []string {
 	r := make([]string, n)
 	for i := range r {
@@ -39,9 +39,9 @@ func TestScore(t *testing.T) {
 	}{
 		{"first", []string{"a", "b"}, map[string]int{"a": 1}, perfect, 1},
 		{"only", []string{"a"}, map[string]int{"a": 7}, perfect, 1},
-		{"nothing found", nil, map[string]int{"a": 1}, recalleval.Scores{}, 0},
-		{"nothing relevant found", misses(100), map[string]int{"a": 1}, recalleval.Scores{}, 0},
-		{"nothing judged relevant", []string{"a"}, map[string]int{"a": 0}, recalleval.Scores{}, 0},
+		{"no hits", nil, map[string]int{"a": 1}, recalleval.Scores{}, 0},
+		{"no relevant hits", misses(100), map[string]int{"a": 1}, recalleval.Scores{}, 0},
+		{"no relevant documents", []string{"a"}, map[string]int{"a": 0}, recalleval.Scores{}, 0},
 		{"second", []string{"b", "a"}, map[string]int{"a": 1},
 			recalleval.Scores{NDCG10: .630930, Recall5: 1, Recall10: 1, Recall100: 1, MRR10: .5, Hit5: 1, Hit10: 1}, 2},
 		{"fifth", append(misses(4), "a"), map[string]int{"a": 1},
@@ -52,11 +52,12 @@ func TestScore(t *testing.T) {
 			recalleval.Scores{NDCG10: .289065, Recall10: 1, Recall100: 1, MRR10: .1, Hit10: 1}, 10},
 		{"eleventh", append(misses(10), "a"), map[string]int{"a": 1}, recalleval.Scores{Recall100: 1}, 11},
 		{"hundredth", append(misses(99), "a"), map[string]int{"a": 1}, recalleval.Scores{Recall100: 1}, 100},
-		{"behind the hundredth", append(misses(100), "a"), map[string]int{"a": 1}, recalleval.Scores{}, 101},
+		{"after rank 100", append(misses(100), "a"), map[string]int{"a": 1}, recalleval.Scores{}, 101},
 		// The gain is the grade, not a power of it: 3·.630930 + 1·1 of 3·1 + 1·.630930.
 		{"grades", []string{"low", "high"}, map[string]int{"low": 1, "high": 3},
 			recalleval.Scores{NDCG10: 2.892789 / 3.630930, Recall5: 1, Recall10: 1, Recall100: 1, MRR10: 1, Hit1: 1, Hit5: 1, Hit10: 1}, 1},
-		// 2·.5 of 2 + .630930 + .5; what is judged below 0 or 0 gains and loses nothing.
+		// 2·.5 of 2 + .630930 + .5; documents with grades below 0 or 0 do not
+		// count.
 		{"two of three missing", []string{"zero", "below", "two", "x"}, map[string]int{"two": 2, "one": 1, "other": 1, "zero": 0, "below": -1},
 			recalleval.Scores{NDCG10: 1 / 3.130930, Recall5: 1. / 3, Recall10: 1. / 3, Recall100: 1. / 3, MRR10: 1. / 3, Hit5: 1, Hit10: 1}, 3},
 		// The best ten are an ideal ten, though an eleventh is relevant.

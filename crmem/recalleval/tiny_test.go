@@ -20,8 +20,8 @@ import (
 func open(name string) (io.ReadCloser, error) { return os.Open(name) }
 
 // tiny is a set of two groups with documents of seven words each. Every cellar
-// document has "tomato" and none has "ladder"; of the garden's, one has
-// "tomato" and three have "ladder".
+// document contains "tomato", but not "ladder". Of the garden's documents, one
+// contains "tomato" and three contain "ladder".
 func tiny(t *testing.T) *recalleval.Set {
 	t.Helper()
 	s, err := recalleval.Load(open, "../../testdata/recall/tiny")
@@ -67,7 +67,7 @@ func TestModes(t *testing.T) {
 	}{
 		// In the garden the tomato is the rarer word.
 		{recalleval.Group, []string{"garden-1", "garden-2", "garden-3", "garden-4"}, all, 1},
-		// On the whole the ladder is.
+		// In both groups together the ladder is more frequent.
 		{recalleval.Filter, []string{"garden-2", "garden-3", "garden-4", "garden-1"},
 			recalleval.Scores{NDCG10: 1 / log2(5), Recall5: 1, Recall10: 1, Recall100: 1, MRR10: 0.25, Hit5: 1, Hit10: 1}, 4},
 		// Six tomatoes of one score are in the order of their ids.
@@ -108,8 +108,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestK checks that what stands behind rank 100 is not found, also where the
-// hits of others stand between.
+// TestK checks that results after rank 100 do not count, even if hits of other
+// groups are among the first 100.
 func TestK(t *testing.T) {
 	var corpus, queries, qrels strings.Builder
 	for i := range 240 {
@@ -134,8 +134,8 @@ func TestK(t *testing.T) {
 	}
 }
 
-// TestDefaultMode checks that a grouped set is searched by group, and another
-// as a whole whatever is asked for.
+// TestDefaultMode checks that a grouped set is searched by group, and an
+// ungrouped set as one regardless of the mode.
 func TestDefaultMode(t *testing.T) {
 	s := tiny(t)
 	r, err := recalleval.Run(t.Context(), s, recalleval.Options{})
@@ -157,8 +157,8 @@ func TestDefaultMode(t *testing.T) {
 	}
 }
 
-// TestUngrouped checks that a query of no group searches everything beside
-// queries that search theirs.
+// TestUngrouped checks that a query without a group searches all documents
+// while other queries search their groups.
 func TestUngrouped(t *testing.T) {
 	for _, mode := range []recalleval.Mode{recalleval.Group, recalleval.Filter} {
 		s := tiny(t)

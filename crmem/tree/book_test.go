@@ -24,10 +24,10 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// hostileNames is a store whose names are all that a tree may trip over, with
-// aliases of the same stuff. Two things are left out of the aliases, which old
-// stores may hold and of which mdbook complains wherever they stand: NUL, and
-// the two braces of its own directives.
+// hostileNames is a store with names and aliases that are difficult for a tree.
+// Two strings are missing from the aliases, because mdbook reports them
+// anywhere: NUL, and two braces, as in its directives. Old stores may contain
+// both.
 func hostileNames(t *testing.T, r *rand.Rand) *Snapshot {
 	t.Helper()
 	seen := map[string]bool{"": true}
@@ -55,9 +55,9 @@ func hostileNames(t *testing.T, r *rand.Rand) *Snapshot {
 	return snapshotOf(t, uint64(len(entries))+1, entries...)
 }
 
-// checkBook is a strict reader of SUMMARY.md: headings and lists of links and
-// nothing else, every link to a page, whether its target is decoded or not,
-// and every page linked once.
+// checkBook parses SUMMARY.md strictly: only headings and lists of links, every
+// link to a page, whether its target is decoded or not, and every page linked
+// once.
 func checkBook(t *testing.T, fsys vfs.FS, dir string, sn *Snapshot) {
 	t.Helper()
 	if b, err := vfs.ReadFile(fsys, dir+"/book.toml", 1<<20); err != nil || string(b) != "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\n" {
@@ -184,7 +184,7 @@ func mdbook(t *testing.T) string {
 	p, err := exec.LookPath("mdbook")
 	if err != nil {
 		if slices.Contains(strings.Split(os.Getenv("CRABMEM_REQUIRE"), ","), "mdbook") {
-			t.Fatal("CRABMEM_REQUIRE=mdbook, and there is none on the PATH")
+			t.Fatal("CRABMEM_REQUIRE=mdbook, but mdbook is not on the PATH")
 		}
 		t.Skip("SKIPPED: mdbook is not on the PATH (cargo install mdbook --locked)")
 	}

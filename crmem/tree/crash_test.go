@@ -13,9 +13,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// crashes calls check for what power cuts may leave at the present moment:
-// nothing unsynced, all of it, all but one change, one alone, and random
-// mixtures with torn writes.
+// crashes calls check for crash states of the present moment: no unsynced
+// change, all of them, all but one, only one, and random subsets with torn
+// writes.
 func crashes(r *rand.Rand, m *vfs.Mem, seen map[[32]byte]bool, check func(*vfs.Mem)) {
 	list := m.Unsynced()
 	try := func(fates []vfs.Outcome) {
@@ -101,8 +101,9 @@ func crashSnapshots(t *testing.T) (empty, old, next, other *Snapshot) {
 	return snapshotOf(t, 1), snapshotOf(t, 4, keep, change, gone), snapshotOf(t, 5, keep, changed, added), snapshotOf(t, 6, third, added, Entry{ID: 5, Name: "five"})
 }
 
-// After a power cut at any call of a dump every page is whole, load takes the
-// old tree or the new one or refuses, and the next dump finishes.
+// TestDumpCrash cuts power at any call of a dump: every page is complete, load
+// takes the old tree or the new one or refuses, and the next dump completes the
+// tree.
 func TestDumpCrash(t *testing.T) {
 	r := seeded(t)
 	empty, old, next, other := crashSnapshots(t)
@@ -179,8 +180,8 @@ func TestDumpCrash(t *testing.T) {
 	t.Logf("crash states of dump: %d distinct, load refused %d", states, refusals)
 }
 
-// A call that fails ends the dump with its error; what is there is whole, and
-// the next dump finishes.
+// TestDumpErrors fails each call: the dump returns the error, every page is
+// complete, and the next dump completes the tree.
 func TestDumpErrors(t *testing.T) {
 	_, old, next, _ := crashSnapshots(t)
 	runs := 0
@@ -213,11 +214,11 @@ func TestDumpErrors(t *testing.T) {
 			}
 			now, _ := files(t, m, "/brain")
 			if failed.Op == "lstat" && len(now) == 0 {
-				t.Fatal("pages are gone")
+				t.Fatal("pages are missing")
 			}
 			for name := range before {
 				if name != "/archives/gone.md" && now[name] == "" {
-					t.Fatalf("call %d (%s %s): %s is gone", n, failed.Op, failed.Name, name)
+					t.Fatalf("call %d (%s %s): %s is missing", n, failed.Op, failed.Name, name)
 				}
 			}
 			if _, err := DumpSnapshot(m, "/brain", next, nil); err != nil {
@@ -238,7 +239,7 @@ func TestDumpErrors(t *testing.T) {
 	t.Logf("failed calls of dump: %d", runs)
 }
 
-// A power cut in a forced dump loses none of what it moves aside.
+// TestForcedDumpCrash cuts power during a forced dump: no moved file is lost.
 func TestForcedDumpCrash(t *testing.T) {
 	r := seeded(t)
 	_, old, next, _ := crashSnapshots(t)
@@ -260,7 +261,7 @@ func TestForcedDumpCrash(t *testing.T) {
 		}
 		for _, text := range []string{"edited by hand", "written by hand"} {
 			if strings.Count(have, text) != 1 {
-				t.Fatalf("%q is there %d times", text, strings.Count(have, text))
+				t.Fatalf("%q occurs %d times", text, strings.Count(have, text))
 			}
 		}
 		if _, err := DumpSnapshot(c, "/brain", next, &DumpOptions{Force: true}); err != nil {
@@ -327,7 +328,7 @@ func synced(m *vfs.Mem) *vfs.Mem {
 	return m.Crash(slices.Repeat([]vfs.Outcome{vfs.Kept}, len(m.Unsynced()))...)
 }
 
-// contents is what a test of load compares: names and texts.
+// contents returns the state that a test of load compares: names and texts.
 func contents(sn *Snapshot) string {
 	var b strings.Builder
 	for e := range sn.All() {
@@ -432,9 +433,9 @@ func TestLoadErrors(t *testing.T) {
 			switch {
 			case err != nil && same:
 				unread++
-			case err == nil && !same: // what failed was a close, or the mark in the tree
+			case err == nil && !same: // a close failed, or the update of the manifest
 				if len(report.Warnings) == 0 && failed.Op != "close" {
-					t.Fatalf("call %d (%s %s) failed, and nobody knows", n, failed.Op, failed.Name)
+					t.Fatalf("call %d (%s %s) failed without an error", n, failed.Op, failed.Name)
 				}
 			case err != nil && merge && len(report.Conflicts) > 0: // its file could not be written
 			default:

@@ -9,8 +9,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// What an editor, a tool or a hand makes of a page, and what the entry is
-// then: what the user changed is as the user left it, the rest as it was.
+// TestEditedPages loads pages as an editor, a tool, or a person changes them:
+// the changed fields load as edited, and the others keep their values.
 func TestEditedPages(t *testing.T) {
 	replace := func(old, new string) func(string) string {
 		return func(s string) string {
@@ -96,8 +96,8 @@ func TestEditedPages(t *testing.T) {
 	}
 }
 
-// A tree is worked on for long: edits are loaded one after the other, and
-// dumps in between take in what was loaded.
+// TestEditLoadDump edits a tree repeatedly: each edit is loaded, and dumps in
+// between contain the loaded edits.
 func TestEditLoadDump(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storeOf(t, mem, snapshotOf(t, 3, noteIn("a", 1, "one"), noteIn("b", 2, "two")))

@@ -121,9 +121,9 @@ func TestForcedDumpFailures(t *testing.T) {
 	}
 }
 
-// TestDumpWritersAtOnce counts the pages that a dump writes concurrently: one
+// TestDumpWritersConcurrently counts the pages that a dump writes concurrently: one
 // of a few pages, 16 of 256 or more.
-func TestDumpWritersAtOnce(t *testing.T) {
+func TestDumpWritersConcurrently(t *testing.T) {
 	for pages, want := range map[int]int{255: 1, 256: 16} {
 		synctest.Test(t, func(t *testing.T) {
 			var entries []Entry
@@ -154,9 +154,9 @@ func TestDumpWritersAtOnce(t *testing.T) {
 	}
 }
 
-// TestDumpOfRenamedCase dumps an entry under a name that differs from the old
-// one only in case. Where the file system tells them apart, the old page is
-// removed and the new one has the new text.
+// TestDumpOfRenamedCase dumps an entry whose name changed only in case. If the
+// file system distinguishes case, the dump removes the old page, and the new
+// page has the new text.
 func TestDumpOfRenamedCase(t *testing.T) {
 	m := vfs.NewMem()
 	must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "Page", Content: "old"}), nil))
@@ -262,9 +262,9 @@ func TestRestoredPageAfterLoad(t *testing.T) {
 	}
 }
 
-// TestRemovalAfterRestoringLoad replaces the store with a tree whose page the
-// store had removed. The store then removes the entry again. A merge keeps that
-// removal, because the page still has the dumped text.
+// TestRemovalAfterRestoringLoad replaces the store with a tree that has a page
+// of a removed entry. The store then removes the entry again. A merge keeps
+// that removal, because the page still has the dumped text.
 func TestRemovalAfterRestoringLoad(t *testing.T) {
 	m := vfs.NewMem()
 	sn := snapshotOf(t, 3, Entry{ID: 1, Name: "a", Content: "text"}, Entry{ID: 2, Name: "b"})

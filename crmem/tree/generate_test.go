@@ -34,8 +34,8 @@ func unlessShort(rounds int) int {
 	return rounds
 }
 
-// What names, aliases and contents are made of: everything that a file
-// system, HTML, Markdown, mdbook, JSON or a reader of pages could trip over.
+// hostile are parts of names, aliases, and contents that are difficult for a
+// file system, HTML, Markdown, mdbook, JSON, or a reader of pages.
 var hostile = []string{
 	"deploy", "Deploy", "DEPLOY", "prod rollout", "a", "b", "x",
 	"/", "\\", "..", "../x", "/etc/passwd", ".", ".hidden", "trailing.", "trailing ", " leading",

@@ -98,9 +98,9 @@ func aliasRow(items ...string) string {
 	return "  <dt>Aliases</dt>\n  <dd>\n    <ul>\n      <li>" + strings.Join(items, "</li>\n      <li>") + "</li>\n    </ul>\n  </dd>\n"
 }
 
-// hostileLoads are trees that a loader may trip over. want is what loads:
-// "name|content|alias|alias" in the order of ids; fail is in the error, which
-// must name path as well; warn is in a warning.
+// hostileLoads are trees that a loader must handle with care. want is the
+// result: "name|content|alias|alias" in the order of ids. fail is in the error,
+// which must also contain path; warn is in a warning.
 var hostileLoads = []struct {
 	name             string
 	make             func(s scene)
@@ -304,9 +304,9 @@ var (
 	noteB = Entry{ID: 2, Name: "b", Kind: Archive, CreatedAt: april, Content: "beta"}
 )
 
-// hostileDumps are directories that a dump of noteA and noteB finds. fail is
-// in the error; then nothing may have changed. forced is what a forced dump
-// moves aside, in place of failing; nil if even that fails.
+// hostileDumps are existing directories for a dump of noteA and noteB. fail is
+// in the error; then no file may have changed. forced lists the files that a
+// forced dump moves; nil if a forced dump fails too.
 var hostileDumps = []struct {
 	name   string
 	make   func(s scene)

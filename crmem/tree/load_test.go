@@ -15,8 +15,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// aside runs f, which is to wait for nobody.
-func aside(t *testing.T, f func() error) {
+// mustNotWait runs f and fails the test if f waits for a lock.
+func mustNotWait(t *testing.T, f func() error) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -26,16 +26,16 @@ func aside(t *testing.T, f func() error) {
 			t.Error(err)
 		}
 	case <-time.After(gate.Hang):
-		t.Error("it waits")
+		t.Error("the call waits")
 	}
 }
 
-// TestConfirmHoldsNobodyUp has the store change while a load is being confirmed.
-func TestConfirmHoldsNobodyUp(t *testing.T) {
+// TestConfirmBlocksNoWriter changes the store during Confirm.
+func TestConfirmBlocksNoWriter(t *testing.T) {
 	for name, c := range map[string]struct {
 		o         tree.LoadOptions
 		write     func(s *crmem.Store) error // the first time
-		confirmed []string                   // what is removed, each time
+		confirmed []string                   // the removed entries, each time
 		err       error
 		have      string
 	}{
@@ -102,7 +102,7 @@ func TestConfirmHoldsNobodyUp(t *testing.T) {
 			var confirmed []string
 			c.o.Confirm = func(r tree.LoadReport) error {
 				if confirmed = append(confirmed, fmt.Sprint(r.Removed)); len(confirmed) == 1 {
-					aside(t, func() error { return c.write(s) })
+					mustNotWait(t, func() error { return c.write(s) })
 				}
 				return nil
 			}
@@ -134,7 +134,7 @@ func TestConfirmWithoutEnd(t *testing.T) {
 	n := 0
 	_, err := tree.Load(s, "/book", &tree.LoadOptions{Confirm: func(tree.LoadReport) error {
 		n++
-		aside(t, func() error { return s.Apply(crmem.Add{Name: fmt.Sprint(n)}) })
+		mustNotWait(t, func() error { return s.Apply(crmem.Add{Name: fmt.Sprint(n)}) })
 		return nil
 	}})
 	if !errors.Is(err, crmem.ErrStale) || s.Len() != n+1 {

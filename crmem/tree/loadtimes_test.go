@@ -9,8 +9,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestLoadDecidesAgainAfterCreate has another process create the store after a
-// load decided on an absent one. The load keeps what the other process wrote.
+// TestLoadDecidesAgainAfterCreate creates the store in another process after a
+// load planned for an absent one. The load keeps the other process's entries.
 func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 	m := vfs.NewMem()
 	ok(t, m.Mkdir("/d", 0o700))
@@ -18,7 +18,7 @@ func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 	ok(t, from.Apply(Add{Name: "page", Content: "of the tree"}))
 	_, err := Dump(from, "/tree", nil)
 	ok(t, err)
-	// Without the manifest, nothing in the store counts as removed.
+	// Without the manifest, no entry of the store counts as removed.
 	ok(t, m.Remove("/tree/"+".crabmem.json"))
 	s := opened(t, "/d/m.db", &Options{FS: m}, 0)
 	m.Hook = func(c vfs.Call) error {

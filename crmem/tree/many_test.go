@@ -28,7 +28,7 @@ func TestManyPages(t *testing.T) {
 	s := New(&Options{FS: mem})
 	told := 0
 	if report, err := Load(s, "/b", &LoadOptions{Progress: func(done, total int) { told += done / total }}); err != nil || s.Len() != n || len(report.Added) != n || told != 1 {
-		t.Fatalf("%d entries, told of the end %d times, %v", s.Len(), told, err)
+		t.Fatalf("%d entries, %d calls of Progress at the end, %v", s.Len(), told, err)
 	}
 	write(200_001)
 	if _, err := Load(s, "/b", nil); !errors.Is(err, ErrTree) || s.Len() != 100_000 {
@@ -46,9 +46,9 @@ func TestManyPages(t *testing.T) {
 	}
 }
 
-// Many pages are written at once, and progress is told of all of them, one
-// after the other.
-func TestManyPagesAtOnce(t *testing.T) {
+// TestManyPagesConcurrently writes many pages concurrently; calls of Progress are
+// sequential.
+func TestManyPagesConcurrently(t *testing.T) {
 	var entries []Entry
 	for i := range 3000 {
 		entries = append(entries, Entry{ID: uint64(i), Name: fmt.Sprint("entry ", i), Kind: Kind(i % 2), Content: fmt.Sprint("text ", i)})

@@ -53,7 +53,7 @@ func mergeEntry(r *rand.Rand, id uint64, name string) Entry {
 	return e
 }
 
-// mutate is what a store or a tree becomes: entries changed, removed, added.
+// mutate changes, removes, and adds entries of a store or a tree.
 func mutate(t *testing.T, r *rand.Rand, sn *Snapshot) *Snapshot {
 	next := sn.NextID
 	have := entriesOf(sn)
@@ -119,9 +119,8 @@ func mergeModel(base, store, tree map[string]value, based bool) (result map[stri
 	return result, conflicts
 }
 
-// edit makes the tree in dir, which was dumped from base, what people who
-// edit pages by hand would have made of it: the pages of sn, and the manifest
-// as the dump left it, or none.
+// edit changes the tree in dir, which was dumped from base, as people do by
+// hand: it has the pages of sn, and the manifest of the dump or no manifest.
 func edit(t *testing.T, mem *vfs.Mem, dir string, sn *Snapshot, based bool) {
 	t.Helper()
 	name := dir + "/.crabmem.json"
@@ -196,7 +195,8 @@ func TestMergeAgainstModel(t *testing.T) {
 			unbased++
 		}
 		for name, v := range tr {
-			// What the manifest does not know keeps the store's time.
+			// An entry that is missing from the manifest keeps the store's
+			// time.
 			_, inBase := b[name]
 			if s, ok := st[name]; ok && s.kind == v.kind && !(based && inBase) {
 				v.created = s.created
@@ -204,8 +204,8 @@ func TestMergeAgainstModel(t *testing.T) {
 			}
 		}
 
-		// The guarded replacement: refused if it would lose what the store
-		// changed, else the tree.
+		// The guarded replacement must return an error if it would overwrite a
+		// change of the store. Otherwise the result is the tree.
 		var lost []string
 		for name := range union(st, tr) {
 			s, inS := st[name]
@@ -238,7 +238,7 @@ func TestMergeAgainstModel(t *testing.T) {
 			t.Fatalf("round %d: replace gave %v, want %v", n, got, tr)
 		}
 		checkIDs(t, storeSn, s.Snapshot())
-		// The tree is loaded: doing it again is no news, and guards nothing.
+		// Loading the same tree again changes no entry, also with Guard.
 		if report, err := Load(s, "/brain", &LoadOptions{Guard: true}); err != nil || len(report.Added)+len(report.Changed)+len(report.Removed) > 0 {
 			t.Fatalf("round %d: loading twice: %+v, %v", n, report, err)
 		}
@@ -292,8 +292,8 @@ func union(a, b map[string]value) map[string]value {
 	return u
 }
 
-// checkTexts: no text that either side has and the base had not is gone from
-// the store and from the tree.
+// checkTexts checks that each text of either side that the base lacks is in the
+// store or in the tree.
 func checkTexts(t *testing.T, mem *vfs.Mem, after *Snapshot, base, store, tree map[string]value) {
 	t.Helper()
 	have := map[string]bool{}

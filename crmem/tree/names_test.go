@@ -68,7 +68,7 @@ func TestPageNames(t *testing.T) {
 }
 
 // A page's name suits every file system, and stays when later entries come.
-func TestPageNamesHold(t *testing.T) {
+func TestRandomPageNames(t *testing.T) {
 	r := seeded(t)
 	checked := 0
 	for range 200 {

@@ -16,7 +16,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// refEntry is what the reference's loader makes of a page.
+// refEntry is the entry that the reference's loader reads from a page.
 type refEntry struct {
 	Stem    string
 	Kind    Kind
@@ -97,7 +97,7 @@ func refUnescape(s string) string {
 	return strings.ReplaceAll(s, "&amp;", "&")
 }
 
-// dumped is the manifest's word for which page is whose.
+// dumped returns the path of each entry's page, from the manifest.
 func dumped(t *testing.T, fsys vfs.FS, dir string) map[uint64]string {
 	t.Helper()
 	b, err := vfs.ReadFile(fsys, dir+"/.crabmem.json", math.MaxInt64)
@@ -170,7 +170,7 @@ func entryByID(sn *Snapshot, id uint64) Entry {
 	return Entry{}
 }
 
-// Every tree that the reference wrote loads to what it held.
+// TestGoldenTrees loads every tree that the reference wrote.
 func TestGoldenTrees(t *testing.T) {
 	const dir = "../../testdata/golden/crmem"
 	list, err := vfs.OS{}.ReadDir(dir)

@@ -37,7 +37,7 @@ func editPage(t *testing.T, mem *vfs.Mem, from, to string) {
 }
 
 // TestLoadAgainWithoutDump edits and loads a tree twice. A side that still has
-// what was dumped, or what the first load took, is unchanged.
+// the dumped entries, or those of the first load, is unchanged.
 func TestLoadAgainWithoutDump(t *testing.T) {
 	for _, test := range []struct {
 		name        string

@@ -11,8 +11,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// A snapshot, dumped and loaded into an empty store, is the same snapshot; and
-// a second dump of it changes nothing.
+// TestTreeRoundTrip dumps a snapshot and loads it into an empty store: the
+// snapshots are equal, and a second dump changes no file.
 func TestTreeRoundTrip(t *testing.T) {
 	r := seeded(t)
 	rounds := unlessShort(treeRounds)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,6 +181,43 @@ func (p *patient) examine() (a doctorAnswer, wrong []doctor.Finding) {
 	return a, wrong
 }
 
+// TestDoctorDiskOnce puts the store and the home in different directories: doctor
+// reports the directory with the least free space, and only that one.
+func TestDoctorDiskOnce(t *testing.T) {
+	p := newPatient(t)
+	store := filepath.Join(t.TempDir(), "memory.db")
+	if err := p.cli(nil).execute(context.Background(), []string{"--home", p.home, "--db", store, "-q", "remember", "tea", "green"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		home, store int64
+		state, what string
+	}{
+		{10 << 30, 20 << 30, doctor.OK, "10.0 GiB free"},
+		{20 << 30, 10 << 30, doctor.OK, "10.0 GiB free"},
+		{300 << 20, 10 << 30, doctor.Warn, p.home + " has only 300.0 MiB free"},
+		{300 << 20, 1 << 20, doctor.Fail, filepath.Dir(store) + " has 1.0 MiB free, and a checkpoint needs "},
+	} {
+		var out bytes.Buffer
+		cli := p.cli(&out)
+		cli.machine.Free = func(dir string) (int64, error) {
+			if dir == filepath.Dir(store) {
+				return c.store, nil
+			}
+			return c.home, nil
+		}
+		_ = cli.execute(context.Background(), []string{"--home", p.home, "--db", store, "--json", "doctor"}) // the findings are compared
+		var a doctorAnswer
+		if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+		disk := slices.DeleteFunc(a.Checks, func(f doctor.Finding) bool { return f.Name != "disk" })
+		if len(disk) != 1 || disk[0].State != c.state || !strings.HasPrefix(disk[0].What, c.what) {
+			t.Errorf("%d bytes in the home and %d next to the store: found %+v, want %s %q", c.home, c.store, disk, c.state, c.what)
+		}
+	}
+}
+
 func exitOfError(err error) int {
 	if e, ok := errors.AsType[cli.SilentError](err); ok {
 		return int(e)
@@ -323,6 +361,8 @@ func TestDoctor(t *testing.T) {
 			"crons", doctor.Warn, "cron 1 runs /feeds: skill not found", "crabmem skills new feeds"},
 		{"a cron has no session", func(p *patient) { p.change("crons.toml", "crab_user_1", "crab_user_2") },
 			"crons", doctor.Warn, "runs in session crab_user_2: session not found", "crabmem cron remove 1"},
+		{"a cron has no session file", func(p *patient) { p.change("crons.toml", "session_file = \"crab_user_1\"\n", "") },
+			"crons", doctor.Warn, "cron 1 has no session_file and cannot run", "crabmem cron remove 1"},
 		{"a skill is not used", func(p *patient) { p.write("skills/half/SKILL.md", "---\nname: half\n---\n") },
 			"skills", doctor.Warn, "SKILL.md", "description"},
 		{"the disk is full", func(p *patient) { p.free = 1 << 20 },

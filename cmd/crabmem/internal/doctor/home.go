@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -85,7 +86,8 @@ const (
 	diskFail = 16 << 20
 )
 
-// checkDisk looks whether there is room where home and store are.
+// checkDisk reports the directory with the least free space: the home, or the
+// store's.
 func (d *doctor) checkDisk(context.Context) {
 	need := int64(diskFail)
 	for _, name := range []string{d.Store, d.Store + "-wal"} {
@@ -93,22 +95,21 @@ func (d *doctor) checkDisk(context.Context) {
 			need += fi.Size()
 		}
 	}
-	places := []string{d.existing(d.Home)}
-	if at := d.existing(filepath.Dir(d.Store)); at != places[0] {
-		places = append(places, at)
-	}
-	for _, dir := range places {
-		free, err := d.Machine.Free(dir)
-		switch {
-		case err != nil:
-			d.ok("disk", "%s: free space unknown on this system", dir)
-		case free < need:
-			d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, cli.Size(free), cli.Size(need))
-		case free < diskWarn:
-			d.warn("disk", "free some space", "%s has only %s free", dir, cli.Size(free))
-		default:
-			d.ok("disk", "%s free", cli.Size(free))
+	dir, free := "", int64(math.MaxInt64)
+	for _, at := range []string{d.existing(d.Home), d.existing(filepath.Dir(d.Store))} {
+		if n, err := d.Machine.Free(at); err == nil && n < free {
+			dir, free = at, n
 		}
+	}
+	switch {
+	case dir == "":
+		d.ok("disk", "free space unknown on this system")
+	case free < need:
+		d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, cli.Size(free), cli.Size(need))
+	case free < diskWarn:
+		d.warn("disk", "free some space", "%s has only %s free", dir, cli.Size(free))
+	default:
+		d.ok("disk", "%s free", cli.Size(free))
 	}
 }
 

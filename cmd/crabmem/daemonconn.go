@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -57,29 +57,24 @@ func (c *app) withDaemon(ctx context.Context, f func(d *client.Client) error) er
 	return client.Unreachable(errors.Join(err, d.Close()))
 }
 
-// describe adds to f the fields of an error that the daemon reported.
+// describe adds to f the fields of an error that the daemon reported and that are
+// not in its row.
 func describe(f *cli.Failure, e *client.Error) {
 	f.Message = strings.Replace(f.Message, e.Error(), e.Message, 1)
-	if f.Kind == errtable.Failed && e.Kind != "" {
-		f.Kind, f.Code = e.Kind, errtable.ExitFor(e.Code)
-	}
 	if e.Kind == "config" {
-		f.Code, f.Remedy = cli.ExitFailure, mendConfig
+		if e.ExitCode == 0 {
+			f.Code = cli.ExitFailure
+		}
+		f.Remedy = cmp.Or(e.Remedy, mendConfig)
 		if json.Valid(e.Details) {
 			f.More = json.RawMessage(e.Details)
 		}
-	}
-	if e.ExitCode > 0 {
-		f.Code = e.ExitCode
 	}
 	if f.Path == "" {
 		f.Path = e.Path
 	}
 	if f.Offset == nil {
 		f.Offset = e.Offset
-	}
-	if e.Remedy != "" {
-		f.Remedy = e.Remedy
 	}
 	f.Warnings = append(f.Warnings, e.Warnings...)
 }

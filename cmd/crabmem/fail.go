@@ -29,7 +29,7 @@ func classify(err error) *cli.Failure {
 		return f
 	}
 	if in, ok := errors.AsType[*interrupted](err); ok {
-		f.Code, f.Kind, f.Message = in.code(), "interrupted", in.Error()
+		f.Code, f.Kind, f.Message = in.Row().Exit, in.Row().Kind, in.Error()
 		return f
 	}
 	row := errtable.Find(err, running)

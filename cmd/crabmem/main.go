@@ -12,6 +12,7 @@ import (
 	"time"
 	_ "time/tzdata" // schedules name time zones on machines that know none
 
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/sandbox"
 )
 
@@ -91,9 +92,10 @@ func (e *interrupted) Error() string { return fmt.Sprintf("stopped by signal: %s
 // Is makes an interrupted a context.Canceled: it is the cause of that.
 func (e *interrupted) Is(target error) bool { return target == context.Canceled }
 
-func (e *interrupted) code() int {
+// Row returns the row of the error for errtable.
+func (e *interrupted) Row() errtable.Row {
 	if e.sig == syscall.SIGTERM {
-		return 143
+		return errtable.Row{Kind: "interrupted", Exit: 143}
 	}
-	return 130
+	return errtable.Row{Kind: "interrupted", Exit: 130}
 }

@@ -40,6 +40,22 @@ func (e *Error) Is(target error) bool {
 	return sentinel != nil && target == sentinel
 }
 
+// Row returns the row of the kind, with the exit code and the fix that the daemon
+// sent.
+func (e *Error) Row() errtable.Row {
+	r := errtable.Find(errtable.Sentinel(e.Family, e.Kind))
+	if r.Kind == errtable.Failed && e.Kind != "" {
+		r.Kind, r.Exit = e.Kind, errtable.ExitFor(e.Code)
+	}
+	if e.ExitCode > 0 {
+		r.Exit = e.ExitCode
+	}
+	if e.Remedy != "" {
+		r.Fix = e.Remedy
+	}
+	return r
+}
+
 func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
 	return &Error{
 		Code: m.GetCode(), Message: m.GetMessage(), Kind: m.GetKind(), Path: m.GetPath(), Remedy: m.GetRemedy(),

@@ -2,9 +2,11 @@ package client
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
 )
 
@@ -27,6 +29,27 @@ func TestErrorIs(t *testing.T) {
 	} {
 		if errors.Is(tc.err, crmem.ErrNotFound) != tc.store || errors.Is(tc.err, sessionlog.ErrNotFound) != tc.session || tc.err.Error() != tc.text {
 			t.Errorf("%v: want %+v", tc.err, tc)
+		}
+	}
+}
+
+// TestErrorRow checks that errtable finds the row of an error of the daemon, with
+// what the daemon sent in place of what the table has.
+func TestErrorRow(t *testing.T) {
+	for _, tc := range []struct {
+		err  Error
+		want errtable.Row // kind, exit code and fix
+	}{
+		{Error{Family: errtable.Store, Kind: "exists", Code: 409}, errtable.Find(crmem.ErrExists)},
+		{Error{Family: errtable.Store, Kind: "exists", Code: 409, Remedy: "wait"}, errtable.Row{Kind: "exists", Exit: errtable.ExitConflict, Fix: "wait"}},
+		{Error{Family: errtable.Store, Kind: "kind", Code: 409, ExitCode: 9}, errtable.Row{Kind: "kind", Exit: 9}},
+		{Error{Family: errtable.Other, Kind: "not_found", Code: 404}, errtable.Row{Kind: "not_found", Exit: errtable.ExitNotFound}},
+		{Error{Kind: "busy", Code: 409}, errtable.Row{Kind: "busy", Exit: errtable.ExitConflict}},
+		{Error{Code: 500}, errtable.Row{Kind: errtable.Failed, Exit: errtable.ExitFailure}},
+	} {
+		got := errtable.Find(fmt.Errorf("operation: %w", &tc.err))
+		if got.Kind != tc.want.Kind || got.Exit != tc.want.Exit || got.Fix != tc.want.Fix {
+			t.Errorf("%+v: row %+v, want %+v", tc.err, got, tc.want)
 		}
 	}
 }

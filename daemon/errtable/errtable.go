@@ -136,7 +136,8 @@ type Error struct {
 func (e *Error) Error() string { return e.Message }
 func (e *Error) Unwrap() error { return e.Err }
 
-func (e *Error) row() Row {
+// Row returns the row that the error describes.
+func (e *Error) Row() Row {
 	r := Row{Kind: e.Kind, HTTP: e.HTTP, Exit: e.Exit, Fix: e.Fix, DaemonFix: e.Fix}
 	if r.HTTP == 0 {
 		r.HTTP = http.StatusInternalServerError
@@ -147,11 +148,18 @@ func (e *Error) row() Row {
 	return r
 }
 
-// Find returns the row of an error, with the fixes for this error. first are
-// rows of the caller that have precedence. Without a match Kind is [Failed].
+// rowError is an error with its own row, such as [Error].
+type rowError interface {
+	error
+	Row() Row
+}
+
+// Find returns the row of an error, with the fixes for this error: that of its
+// method Row, if it has one. first are rows of the caller that have precedence over
+// the table. Without a match Kind is [Failed].
 func Find(err error, first ...Row) Row {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.row()
+	if e, ok := errors.AsType[rowError](err); ok {
+		return e.Row()
 	}
 	r := find(err, first)
 	if _, ok := errors.AsType[*vfs.TooLargeError](err); ok {

@@ -35,6 +35,11 @@ type Failure struct {
 func (f *Failure) Error() string { return f.Message }
 func (f *Failure) Unwrap() error { return f.Err }
 
+// Row returns the failure as a row of errtable.
+func (f *Failure) Row() errtable.Row {
+	return errtable.Row{Kind: f.Kind, Exit: f.Code, Fix: f.Remedy}
+}
+
 // Usagef is an error in the command line.
 func Usagef(format string, args ...any) error {
 	return &Failure{Code: ExitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...)}

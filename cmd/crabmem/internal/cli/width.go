@@ -33,12 +33,6 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// Showable reports whether a rune stays where it is put. Bidirectional controls
-// reorder what surrounds them.
-func Showable(r rune) bool {
-	return !unicode.IsControl(r) && !(r >= 0x202a && r <= 0x202e) && !(r >= 0x2066 && r <= 0x2069)
-}
-
 // Columns returns how many columns s takes.
 func Columns(s string) int {
 	n := 0

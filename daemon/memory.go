@@ -10,6 +10,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog/search"
@@ -76,7 +77,7 @@ func (d *Daemon) rememberTool(_ context.Context, _ tool.Call, args rememberArgs)
 	}
 	q := quotation{head: out + "\nThere are notes of similar names: if one of them is about the same, improve it and forget this one"}
 	for _, name := range like {
-		fmt.Fprintf(&q, "- %s\n", oneLine(name))
+		fmt.Fprintf(&q, "- %s\n", display.OneLine(name))
 	}
 	return q.end(), nil
 }
@@ -135,7 +136,7 @@ func (d *Daemon) bodies(names []string) (string, error) {
 	for _, n := range names {
 		e, err := d.store.Get(n)
 		if err != nil {
-			fmt.Fprintf(&b, "## %s\n%v\n", oneLine(n), err)
+			fmt.Fprintf(&b, "## %s\n%v\n", display.OneLine(n), err)
 			continue
 		}
 		b.entry(&e, "whole", e.Content)
@@ -171,14 +172,11 @@ func (q *quotation) corrections(list []bm25.Correction) {
 }
 
 func (q *quotation) entry(e *crmem.Entry, part, text string) {
-	fmt.Fprintf(q, "## %s\n(%s of %s, %s)\n", oneLine(e.Name), e.Kind, time.Unix(int64(min(e.CreatedAt, 1<<40)), 0).UTC().Format(time.DateOnly), part)
+	fmt.Fprintf(q, "## %s\n(%s of %s, %s)\n", display.OneLine(e.Name), e.Kind, time.Unix(int64(min(e.CreatedAt, 1<<40)), 0).UTC().Format(time.DateOnly), part)
 	if text != "" {
 		q.WriteString(strings.TrimRight(text, "\n") + "\n")
 	}
 }
-
-// oneLine joins the words of a text with single spaces.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // searchTool searches only sessions of the calling agent. In a session that a
 // remote user started, it searches only sessions of that user.
@@ -208,7 +206,7 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 		if title == "" {
 			title = h.ID
 		}
-		fmt.Fprintf(&b, "## %s\nsession: %s, line %d, %s\n", oneLine(title), h.ID, h.Line, h.Role)
+		fmt.Fprintf(&b, "## %s\nsession: %s, line %d, %s\n", display.OneLine(title), h.ID, h.Line, h.Role)
 		if len(h.Window) == 0 {
 			fmt.Fprintf(&b, "%s\n", h.Snippet)
 		}
@@ -217,7 +215,7 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 			if w.Line == h.Line && h.Snippet != "" {
 				text = h.Snippet
 			}
-			fmt.Fprintf(&b, "- [%s] %s\n", w.Role, oneLine(text))
+			fmt.Fprintf(&b, "- [%s] %s\n", w.Role, display.OneLine(text))
 		}
 	}
 	return b.end(), nil

@@ -11,6 +11,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -79,12 +80,12 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 			return "", err
 		}
 		for i, h := range r.Hits {
-			fmt.Fprintf(&b, "- **%s** (%s): %s\n", oneLine(h.Entry.Name), h.Entry.Kind,
-				oneLine(snippet.Cut(h.Entry.Content, analysis.Standard, r.Explanations[i].Weights(), offlineSnippet)))
+			fmt.Fprintf(&b, "- **%s** (%s): %s\n", display.OneLine(h.Entry.Name), h.Entry.Kind,
+				display.OneLine(snippet.Cut(h.Entry.Content, analysis.Standard, r.Explanations[i].Weights(), offlineSnippet)))
 		}
 	}
 	for _, m := range relevantMessages(q.Messages[:at], question) {
-		fmt.Fprintf(&b, "- earlier here, %s: %s\n", m.Role, oneLine(snippet.Beginning(m.Content, offlineSnippet)))
+		fmt.Fprintf(&b, "- earlier here, %s: %s\n", m.Role, display.OneLine(snippet.Beginning(m.Content, offlineSnippet)))
 	}
 	if b.Len() == 0 {
 		return "No model is in use, and nothing in the memory or in this conversation is about that. `crabmem init` sets a model up.\n", nil
@@ -119,7 +120,7 @@ func (o *offline) summary(ms []sessionlog.Message) string {
 		if m.Role != record.RoleUser && m.Role != record.RoleAssistant || m.Content == "" || i == len(ms)-1 {
 			continue
 		}
-		fmt.Fprintf(&b, "- %s: %s\n", m.Role, oneLine(snippet.Beginning(m.Content, offlineSnippet)))
+		fmt.Fprintf(&b, "- %s: %s\n", m.Role, display.OneLine(snippet.Beginning(m.Content, offlineSnippet)))
 	}
 	text := b.String()
 	if len(text) > offlineSummary {

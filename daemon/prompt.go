@@ -7,6 +7,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -78,7 +79,7 @@ func (d *Daemon) members(t *agent.Turn) string {
 	var b strings.Builder
 	for _, a := range d.setup().config.Agents {
 		if a.Name != t.Agent.Name && t.Scope().Members.Allows(a.Name) {
-			fmt.Fprintf(&b, "- %s: %s\n", a.Name, oneLine(a.Description))
+			fmt.Fprintf(&b, "- %s: %s\n", a.Name, display.OneLine(a.Description))
 		}
 	}
 	return b.String()

@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/chat": {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config",
 		"daemon/wire/pb"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
-	"daemon":                        {"daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search"},
+	"daemon":                        {"daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search"},
 }
 
 // rivals are measured in bench and used nowhere else.

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"crabmem/cmd/crabmem/internal/cli"
 )
 
 // The kinds of sources.
@@ -107,31 +109,20 @@ func cut(s string, n int) string {
 	return s
 }
 
-// cutBytes cuts at a character, at most n bytes in.
-func cutBytes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
 // baseName makes a name of what a source has as one: a line that is not too
 // long. whole is false when it is not all of it.
 func baseName(s string) (name string, whole bool) {
 	name = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	whole = name == s
 	if len(name) > maxBase {
-		name, whole = strings.TrimSpace(cutBytes(name, maxBase-3))+"…", false
+		name, whole = strings.TrimSpace(cli.CutBytes(name, maxBase-3))+"…", false
 	}
 	return name, whole
 }
 
 // firstWords are a name for a text that has none.
 func firstWords(text string) string {
-	words := strings.FieldsFunc(cutBytes(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	words := strings.FieldsFunc(cli.CutBytes(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	if len(words) > 8 {
 		words = words[:8]
 	}

@@ -171,11 +171,23 @@ func TestTailFollow(t *testing.T) {
 	meta := sessionlog.Meta{Agent: "crab", CreatedBy: "user"}
 	check(os.WriteFile(names[0]+".new", append(meta.AppendLine(nil), `{"role":"user","content":"x"}`+"\n"...), 0o600))
 	check(os.Rename(names[0]+".new", names[0]))
-	time.Sleep(10 * pollEvery) // nothing tells when it was seen
+	// The first line to appear shows that tail has seen the other file.
+	for seen := false; !seen; {
+		add(`{"role":"user","content":"is it seen"}` + "\n")
+		select {
+		case <-f.lines:
+			seen = true
+		case <-time.After(pollEvery / 4):
+		}
+	}
 	add(`{"role":"user","content":"after another"}` + "\n")
-	f.next("message: after another")
+	for line := range f.lines {
+		if strings.Contains(line, "after another") {
+			break
+		}
+	}
 
-	time.Sleep(2 * pollEvery)
+	time.Sleep(2 * pollEvery) // for lines too many
 	check(f.cmd.Process.Signal(os.Interrupt))
 	f.end(130)
 	if !strings.Contains(f.diag.String(), "was replaced by a file with other lines") {

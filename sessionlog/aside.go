@@ -11,9 +11,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// setAside copies n bytes from an offset on to a file of a name that nothing
-// else has, in a folder beside the sessions, and returns its path. The same
-// bytes are copied once.
+// setAside copies n bytes from an offset to a file with an unused name, in a
+// subfolder of the sessions, and returns its path. If a file already contains
+// the same bytes, setAside replaces it instead of creating another.
 func (d *Dir) setAside(folder, name string, r io.ReaderAt, from, n int64) (string, error) {
 	if err := d.makeFolder(d.folder(folder)); err != nil {
 		return "", err
@@ -26,8 +26,8 @@ func (d *Dir) setAside(folder, name string, r io.ReaderAt, from, n int64) (strin
 		_, err := d.fs.Lstat(path)
 		free := errors.Is(err, fs.ErrNotExist)
 		if err == nil {
-			// Of the same incident, when the crash came after the copy. Its name may
-			// not be on the disk: it is made again.
+			// An earlier attempt copied the same bytes before a crash. Its name
+			// may not be durable, so write the file again.
 			free, err = d.holds(path, io.NewSectionReader(r, from, n))
 		}
 		if free {
@@ -42,7 +42,7 @@ func (d *Dir) setAside(folder, name string, r io.ReaderAt, from, n int64) (strin
 	}
 }
 
-// holds tells whether a file is regular and has just these bytes.
+// holds reports whether a file is regular and contains exactly these bytes.
 func (d *Dir) holds(path string, want *io.SectionReader) (bool, error) {
 	f, err := d.fs.Open(path)
 	if errors.Is(err, vfs.ErrNotRegular) {

@@ -13,24 +13,25 @@ import (
 
 // Check is the result of reading a complete session file.
 type Check struct {
-	Lines       int64 // all of them, blank and bad ones included
+	Lines       int64 // all lines, including blank and bad ones
 	Messages    int   // those in bad lines included
 	Markers     int
 	MetaRecords int
 	Unknown     int // records of other programs
 
-	Damaged int             // bad lines, and line 1 when it is no meta line
-	Damage  []record.Damage // the first of them, at most maxDamage
-	// Torn is how many bytes of an unfinished line stand at the end, from
-	// offset TornAt. The next writer cuts them off.
+	Damaged int             // bad lines, and line 1 if it is not a meta line
+	Damage  []record.Damage // the first maxDamage of them
+	// Torn is the number of bytes of the torn tail, from offset TornAt. The
+	// next writer quarantines them.
 	Torn     int64
 	TornAt   int64
-	TornLine int64 // its number; that of the line before, when it stands in that
-	// Identified says that the file begins with a meta line, be it in a bad line.
+	TornLine int64 // line number of the torn tail; the last line's if the tail is part of that line
+	// Identified reports that the file begins with a meta line, which may be in
+	// a bad line.
 	Identified bool
 }
 
-// Check reads the whole file. The error is the system's.
+// Check reads the complete file. The error is that of the system.
 func (s *Session) Check() (*Check, error) {
 	c := &Check{}
 	var scan line.Scanner
@@ -45,7 +46,7 @@ func (s *Session) Check() (*Check, error) {
 	return c, scan.Err
 }
 
-// take counts the line at hand.
+// take counts the current line.
 func (c *Check) take(scan *line.Scanner, rec *line.Record) {
 	l := &scan.Line
 	scan.Decode(rec)
@@ -84,14 +85,14 @@ func (c *Check) damaged(d record.Damage) {
 
 // Repaired is the result of a repair.
 type Repaired struct {
-	Copy    string // of the file as it was; "" when there was nothing to do
+	Copy    string // of the original file; "" if the file was valid
 	Dropped int    // lines that are only in the copy, a torn tail included
-	Unglued int    // whole records in bad lines, which have lines of their own now
+	Unglued int    // complete records in bad lines, which are separate lines now
 }
 
-// Repair takes bad lines and a torn tail out of a session, which then can be
-// resumed. The file as it was is kept, whole, under .damaged. A session whose
-// first line is no meta line cannot be repaired: it is ErrFormat.
+// Repair removes bad lines and a torn tail from a session, which can then be
+// resumed. It copies the complete original file to .damaged. It returns
+// ErrFormat for a session whose first line is not a meta line.
 //
 // Errors: [ErrNotFound], [ErrFormat], [ErrNotApplied], [ErrUnknown],
 // *[vfs.LockedError], and the system's.
@@ -129,7 +130,7 @@ func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.LockHo
 	}
 	c, err := s.Check()
 	whole := c.Damaged == 0 && c.Torn == 0
-	if err != nil || whole && !d.maybeUnsynced(before, s.Size) { // it may be so because of a repair that was not synced
+	if err != nil || whole && !d.maybeUnsynced(before, s.Size) { // it may be valid because of a repair that was not synced
 		return did, err
 	}
 	if !whole {
@@ -158,12 +159,12 @@ func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.LockHo
 		return did, err
 	}
 	d.notify(func(w feed.Watcher) { w.Changed(name) })
-	_ = lock.SetText(d.holder(size).Text()) // what is not said is not trusted (S21)
+	_ = lock.SetText(d.holder(size).Text()) // without this text the next opener does not trust the file (S21)
 	return did, nil
 }
 
-// writeGood writes the lines that are good, as they are, and the whole records
-// in bad ones.
+// writeGood writes the valid lines unchanged, and the complete records in bad
+// lines.
 func (s *Session) writeGood(w io.Writer, did *Repaired) (size int64, err error) {
 	did.Dropped, did.Unglued = 0, 0
 	var scan line.Scanner

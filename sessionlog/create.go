@@ -63,8 +63,8 @@ func checkMeta(m *Meta) error {
 	return validTitle(m.Title)
 }
 
-// claim finds a number that no session of an agent and a sender has or had,
-// here or in the trash, and returns its id with the lock on it.
+// claim finds a number that no session of an agent and a sender has or had, in
+// the folder or the trash. It returns the id with the lock on it.
 func (d *Dir) claim(agent, createdBy string) (*sessionLock, string, error) {
 	prefix := prefixOf(agent, createdBy)
 	// The reference implementation does not make a slug of the agent.
@@ -85,7 +85,8 @@ func (d *Dir) claim(agent, createdBy string) (*sessionLock, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		// Who held the lock before may have created it, and given it a title.
+		// The previous lock holder may have created the session and given it a
+		// title.
 		if top, err = d.topSeq(prefix, theirs); err == nil && top < seq {
 			return lock, id, nil
 		}
@@ -95,8 +96,8 @@ func (d *Dir) claim(agent, createdBy string) (*sessionLock, string, error) {
 	}
 }
 
-// topSeq returns the highest number of the prefixes, in the folder, its trash
-// and the copies that writers kept.
+// topSeq returns the highest number of the prefixes in the folder, the trash,
+// and the kept copies.
 func (d *Dir) topSeq(prefixes ...string) (uint64, error) {
 	top := uint64(0)
 	for _, folder := range []string{d.path, d.folder(trashFolder), d.folder(keptFolder)} {
@@ -115,10 +116,11 @@ func (d *Dir) topSeq(prefixes ...string) (uint64, error) {
 	return top, nil
 }
 
-// create writes the file with its meta line and opens it. The lock is taken.
+// create writes the file with its meta line and opens it. The caller holds the
+// lock.
 func (l *Log) create(lock *sessionLock) error {
 	d := l.dir
-	// A crash from here on leaves a file that nobody was told of, or a
+	// A crash from here on leaves a file that was not acknowledged, or a
 	// temporary one.
 	if err := lock.SetText(d.holder(-1).Text()); err != nil {
 		return err
@@ -160,7 +162,7 @@ func (l *Log) create(lock *sessionLock) error {
 	return nil
 }
 
-// replace is vfs.ReplaceChecked with errors that tell whether the file may have
+// replace is vfs.ReplaceChecked. Its error is ErrUnknown if the file may have
 // been replaced.
 func (d *Dir) replace(path string, write func(io.Writer) error, check func(vfs.Pending) error) error {
 	before, known := d.identify(path)
@@ -174,8 +176,8 @@ func (d *Dir) replace(path string, write func(io.Writer) error, check func(vfs.P
 	return fmt.Errorf("%w: %s: %w", ErrUnknown, path, err)
 }
 
-// identify tells which file has a name, the zero Identity is none; false when
-// it cannot be told.
+// identify returns the identity of the file with a name, or the zero Identity
+// if there is no file. It returns false if the identity cannot be determined.
 func (d *Dir) identify(path string) (vfs.Identity, bool) {
 	fi, err := d.fs.Lstat(path)
 	if err != nil {
@@ -212,22 +214,22 @@ func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 	}
 }
 
-// Delete moves a session into the trash, from where [Dir.Restore] brings it
-// back. One that is open cannot be deleted. Errors: [ErrNotFound], [ErrExists]
-// when the trash has another of its id, [ErrNotApplied], [ErrUnknown],
+// Delete moves a session into the trash. [Dir.Restore] restores it. An open
+// session cannot be deleted. Errors: [ErrNotFound], [ErrExists] if the trash
+// has another session of the id, [ErrNotApplied], [ErrUnknown],
 // *[vfs.LockedError], and the system's.
 func (d *Dir) Delete(id string) error {
 	return d.move(d.path, d.folder(trashFolder), id, feed.Watcher.Removed)
 }
 
-// Restore brings a session back from the trash. Errors: [ErrNotFound],
-// [ErrExists] when there is another of its id or its file's name,
+// Restore moves a session from the trash back. Errors: [ErrNotFound],
+// [ErrExists] if the folder has another session of the id or the file name,
 // [ErrNotApplied], [ErrUnknown], *[vfs.LockedError], and the system's.
 func (d *Dir) Restore(id string) error {
 	return d.move(d.folder(trashFolder), d.path, id, feed.Watcher.Changed)
 }
 
-// move renames a session's file from one folder into another, durably.
+// move durably renames a session's file from one folder into another.
 func (d *Dir) move(from, to, id string, tell func(w feed.Watcher, name string)) error {
 	return d.located(from, id, func(name string) error { return d.moveFile(from, to, name, tell) })
 }
@@ -257,8 +259,8 @@ func (d *Dir) moveFile(from, to, name string, tell func(w feed.Watcher, name str
 	if err != nil {
 		return errors.Join(err, lock.Unlock())
 	}
-	// Whoever opens it after this process was killed must not believe that it is
-	// where it is seen to be (S21).
+	// If this process is killed, the next opener must not trust the visible
+	// location to be durable (S21).
 	held := d.holder(-1)
 	held.Torn = d.cut(before, ours, fi.Size())
 	if before.Boot == held.Boot {
@@ -270,7 +272,7 @@ func (d *Dir) moveFile(from, to, name string, tell func(w feed.Watcher, name str
 	}
 	if err == nil && before.Clean == fi.Size() {
 		held.Clean, held.Torn = before.Clean, false
-		_ = lock.SetText(held.Text()) // what is not said is not trusted
+		_ = lock.SetText(held.Text()) // without this text the next opener does not trust the file
 	}
 	if err == nil {
 		d.notify(func(w feed.Watcher) { tell(w, name) })
@@ -278,7 +280,8 @@ func (d *Dir) moveFile(from, to, name string, tell func(w feed.Watcher, name str
 	return errors.Join(err, lock.Unlock())
 }
 
-// moveLocked renames the file info of a session whose lock is held.
+// moveLocked renames the file info of a session. The caller holds the session's
+// lock.
 func (d *Dir) moveLocked(lock *sessionLock, info fs.FileInfo, from, to, id string) error {
 	if other, err := d.find(filepath.Dir(to), id); err == nil {
 		return fmt.Errorf("%w: %s", ErrExists, filepath.Join(filepath.Dir(to), other))
@@ -299,7 +302,7 @@ func (d *Dir) moveLocked(lock *sessionLock, info fs.FileInfo, from, to, id strin
 	if err == nil {
 		return nil
 	}
-	// A later sync would succeed without the change: it is taken back.
+	// A later sync would succeed without the change, so undo it.
 	back := d.check(lock, to, info, info.Size())
 	if back == nil {
 		back = d.checkFree(lock, from)

@@ -62,7 +62,7 @@ type Options struct {
 
 const defaultMaxOpen = 128
 
-// The folders beside the sessions.
+// The subfolders of the sessions.
 const (
 	locksFolder   = ".locks"
 	tornFolder    = ".torn"
@@ -79,10 +79,10 @@ type Dir struct {
 
 	watcher atomic.Pointer[feed.Watcher] // nil if no index is attached
 
-	mu     sync.Mutex      // over everything below; taken after a Log's
+	mu     sync.Mutex      // guards the fields below; acquired after a Log's mu
 	logs   map[string]*Log // open sessions by id
 	recent list.List       // of *Log: those with open files, latest first
-	made   map[string]bool // folders known to exist, durably
+	made   map[string]bool // folders that durably exist
 	closed bool
 }
 
@@ -124,7 +124,7 @@ func (d *Dir) attach(w feed.Watcher) (folder feed.Folder, detach func(), ok bool
 	return folder, detach, d.watcher.CompareAndSwap(nil, &w)
 }
 
-// notify calls tell with the folder's watcher, if there is one.
+// notify calls tell with the folder's watcher, if it has one.
 func (d *Dir) notify(tell func(feed.Watcher)) {
 	if p := d.watcher.Load(); p != nil {
 		tell(*p)
@@ -159,10 +159,10 @@ func (d *Dir) warn(format string, args ...any) {
 // file returns the path of a session's file.
 func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }
 
-// folder returns the path of a folder beside the sessions.
+// folder returns the path of a subfolder of the sessions.
 func (d *Dir) folder(name string) string { return filepath.Join(d.path, name) }
 
-// makeFolder creates the folder of the sessions, or one beside them.
+// makeFolder creates the folder of the sessions or a subfolder.
 func (d *Dir) makeFolder(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,8 +176,9 @@ func (d *Dir) makeFolder(path string) error {
 	return nil
 }
 
-// acquire takes the lock of a session. It returns what the holder before left
-// in the file; ours when there was a lock file, and so a writer of this kind.
+// acquire takes the lock of a session. It returns the text that the previous
+// holder left in the file. ours reports that the lock file existed, so that
+// this implementation wrote the session.
 func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before vfs.LockHolder, ours bool, err error) {
 	locks := d.folder(locksFolder)
 	if err := d.makeFolder(locks); err != nil {
@@ -185,7 +186,7 @@ func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before 
 	}
 	path := d.lockPath(id)
 	if _, err = d.fs.Lstat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, before, false, err // not knowing whose it was would leave a tear
+		return nil, before, false, err // without the previous text a power cut would go undetected
 	}
 	ours = err == nil
 	l, err := vfs.Acquire(d.fs, path, wait)
@@ -193,7 +194,7 @@ func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before 
 		return nil, before, false, err
 	}
 	if !ours {
-		err = d.fs.SyncDir(locks) // a power cut must leave the sign that the session is ours
+		err = d.fs.SyncDir(locks) // after a power cut the lock file must show that this implementation wrote the session
 	}
 	text := ""
 	if err == nil {
@@ -211,20 +212,20 @@ func (d *Dir) acquire(id string, wait time.Duration) (lock *sessionLock, before 
 
 func (d *Dir) lockPath(id string) string { return filepath.Join(d.folder(locksFolder), id+".lock") }
 
-// holder is what this process writes into a lock file.
+// holder returns the text for a lock file of this process.
 func (d *Dir) holder(clean int64) vfs.LockHolder {
 	return vfs.LockHolder{PID: os.Getpid(), Boot: d.fs.BootID(), Command: d.opts.Command, Socket: d.opts.Socket, Clean: clean}
 }
 
-// names returns the session files of the folder, or of its trash, in order of
-// their names. A folder that is missing has none.
+// names returns the session files of the folder or of a subfolder, in order of
+// their names. A missing folder has no files.
 func (d *Dir) names(folder string) ([]string, error) {
 	names, _, err := d.listFolder(folder)
 	return names, err
 }
 
-// listFolder returns the session files of a folder, and what a crash left there
-// of those that were being replaced.
+// listFolder returns the session files of a folder, and the temporary files of
+// interrupted replacements.
 func (d *Dir) listFolder(folder string) (names, leftovers []string, err error) {
 	list, err := d.fs.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -245,12 +246,13 @@ func (d *Dir) listFolder(folder string) (names, leftovers []string, err error) {
 	return names, leftovers, nil
 }
 
-// maxMoves is how often a file is looked for anew that titles move meanwhile.
+// maxMoves limits how often find looks again for a file that concurrent titles
+// rename.
 const maxMoves = 10
 
-// find returns the name of a session's file in the folder, or in its trash.
-// Where no session has the id, one whose file is called so is taken. With .jsonl
-// behind it, it is the file's name first.
+// find returns the name of a session's file in the folder or its trash. If no
+// session has the id, the name may match instead. An id that ends in .jsonl is
+// compared with file names first.
 func (d *Dir) find(folder, id string) (string, error) {
 	for try := 1; ; try++ {
 		name, moved, err := d.findOnce(folder, id)
@@ -275,8 +277,8 @@ func (d *Dir) located(folder, id string, do func(name string) error) error {
 	}
 }
 
-// findOnce is find in one listing of the folder; moved when a file that may be
-// the session's was gone when it was read.
+// findOnce is find in one listing of the folder. moved reports that a candidate
+// was renamed or removed before it could be read.
 func (d *Dir) findOnce(folder, id string) (found string, moved bool, err error) {
 	stem := strings.TrimSuffix(id, nameExt)
 	if !validID(stem) {
@@ -304,7 +306,7 @@ func (d *Dir) findOnce(folder, id string) (found string, moved bool, err error) 
 		}
 		m, err := d.readMetaLine(filepath.Join(folder, name))
 		moved = moved || errors.Is(err, fs.ErrNotExist)
-		if err != nil { // one without a meta line is known by its name
+		if err != nil { // a file without a meta line is identified by its name
 			m = Meta{}
 		}
 		if got, _ := idOf(name, &m); got == id {
@@ -332,10 +334,10 @@ func (d *Dir) readMetaLine(path string) (Meta, error) {
 	return readMetaLine(f, path)
 }
 
-// maxMetaLine bounds what is read for a meta line.
+// maxMetaLine limits the bytes that are read of a meta line.
 const maxMetaLine = 1 << 20
 
-// Latest returns the id of an agent's newest session with a sender: the one
+// Latest returns the id of an agent's newest session with a sender: the session
 // with the highest number. Error: [ErrNotFound].
 func (d *Dir) Latest(agent, createdBy string) (string, error) {
 	for try := 1; ; try++ {
@@ -346,8 +348,8 @@ func (d *Dir) Latest(agent, createdBy string) (string, error) {
 	}
 }
 
-// latestOnce is Latest in one listing of the folder; moved when a file that may
-// be the newest was gone when it was read.
+// latestOnce is Latest in one listing of the folder. moved reports that a
+// candidate was renamed or removed before it could be read.
 func (d *Dir) latestOnce(agent, createdBy string) (id string, moved bool, err error) {
 	names, err := d.names(d.path)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // that a writer uses, or that the file has another length. It is ErrDisplaced.
 type DisplacedError struct {
 	Path string // the name
-	Why  string // what another program did to it
+	Why  string // change by another program
 	// Copy is the file that has the content of the writer's session file, ""
 	// if there is no copy.
 	Copy string
@@ -101,7 +101,7 @@ func (d *Dir) checkName(path string, info fs.FileInfo) (fs.FileInfo, error) {
 }
 
 // leadsTo reports whether path is a name of the file info. It returns false if
-// the file system does not say.
+// the file system returns an error.
 func (d *Dir) leadsTo(path string, info fs.FileInfo) bool {
 	_, err := d.checkName(path, info)
 	return err == nil
@@ -113,15 +113,15 @@ func (l *Log) check(size int64) error {
 	return l.keep(l.dir.check(l.open.lock, l.dir.file(l.name), l.open.info, size))
 }
 
-// holder is what this process writes into the lock file of an open session
-// whose file may also be one of others.
+// holder returns the text for the lock file of an open session. Its file may
+// also be one of others.
 func (l *Log) holder(clean int64, others ...fs.FileInfo) vfs.LockHolder {
 	h := l.dir.holder(clean)
 	h.Inodes = inodes(append(others, l.open.info)...)
 	return h
 }
 
-// inodes returns those of files, where the platform has them.
+// inodes returns the inodes of files if the platform has inodes.
 func inodes(infos ...fs.FileInfo) []uint64 {
 	var list []uint64
 	for _, info := range infos {
@@ -132,8 +132,8 @@ func inodes(infos ...fs.FileInfo) []uint64 {
 	return list
 }
 
-// report compares the file, of size bytes, with what the last writer in this
-// boot left (S29).
+// report compares the file, of size bytes, with the lock text of the last
+// writer in this boot (S29).
 func (l *Log) report(before vfs.LockHolder, size int64) {
 	path, now := l.dir.file(l.name), inodes(l.open.info)
 	switch {
@@ -152,8 +152,8 @@ func (l *Log) verify() error {
 	return nil
 }
 
-// verifyFile is verify without the lock: a write that is not synced loses
-// nothing with that alone.
+// verifyFile is verify without the lock. A write without a sync is not lost if
+// only the lock changed.
 func (l *Log) verifyFile() error {
 	if err := l.keep(l.dir.checkFile(l.dir.file(l.name), l.open.info, l.size)); err != nil {
 		return l.unknown(err)
@@ -203,7 +203,7 @@ func (d *Dir) keepBytes(id, what string, r io.ReaderAt, size int64) (string, err
 		return "", err
 	}
 	d.mu.Lock()
-	clear(d.made) // the folders may be among what was removed
+	clear(d.made) // the folders themselves may have been removed
 	d.mu.Unlock()
 	path, err := d.setAside(keptFolder, fmt.Sprintf("%s_%s-%08x", shortSlug(id, maxAside), what, sum), r, 0, size)
 	if err != nil {
@@ -251,8 +251,8 @@ func (d *Dir) warnKept(id string) {
 	}
 }
 
-// explain adds to an ErrNotFound of a session in the folder which copies of it
-// writers kept, and what the session's lock file says (S28, S29).
+// explain adds the kept copies and the recorded state of the lock file to an
+// ErrNotFound of a session in the folder (S28, S29).
 func (d *Dir) explain(id string, err error) error {
 	id = strings.TrimSuffix(id, nameExt)
 	if !errors.Is(err, ErrNotFound) || !validID(id) {
@@ -293,8 +293,8 @@ func (d *Dir) named(folder, id string) string {
 	return ""
 }
 
-// written are the last lines that a process wrote to a session, in two buffers
-// that take turns.
+// written has the last lines that a process wrote to a session, in two
+// alternating buffers.
 type written struct {
 	end  int64 // offset after the last of them
 	last []byte

@@ -14,8 +14,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Item is one line of a transcript to import: a summary when Marker is set,
-// else a message.
+// Item is one line of a transcript to import: a summary if Marker is set, else
+// a message.
 type Item struct {
 	Message Message
 	Marker  bool
@@ -28,7 +28,7 @@ type ImportResult struct {
 	ID      string // of the session; empty if a dry import would create it
 	Created bool   // the session is new
 	Updated bool   // the session was replaced by the transcript
-	Older   bool   // the session has more than the transcript and is unchanged
+	Older   bool   // the session has more lines than the transcript and does not change
 }
 
 type outcome uint8
@@ -40,8 +40,9 @@ const (
 	older
 )
 
-// Import is [Importer.Import] of one transcript. changed reports whether
-// anything was written. For many, an [Importer] reads the folder once.
+// Import is [Importer.Import] of one transcript. changed reports whether the
+// session changed. To import many, use an [Importer], which reads the folder
+// once.
 func (d *Dir) Import(m Meta, items []Item) (id string, changed bool, err error) {
 	im, err := d.NewImporter(false)
 	if err != nil {
@@ -54,15 +55,15 @@ func (d *Dir) Import(m Meta, items []Item) (id string, changed bool, err error) 
 	return r.ID, r.Created || r.Updated, nil
 }
 
-// An Importer imports transcripts, one after the other. While it is open no
-// other process imports into the folder, or restores what was imported. It is
-// not safe for concurrent use.
+// An Importer imports transcripts in sequence. While it is open, no other
+// process imports into the folder or restores imported sessions. It is not safe
+// for concurrent use.
 type Importer struct {
 	d    *Dir
-	lock *sessionLock // nil when nothing is written
+	lock *sessionLock // nil for a dry Importer
 
 	names, trashed, leftovers []string               // of the folder, when it was listed
-	known                     map[string]*importedBy // by prefix, as of now; nil: to be listed
+	known                     map[string]*importedBy // by prefix, current; nil before the first listing
 }
 
 // importedBy are the sessions that begin with a prefix.
@@ -96,14 +97,15 @@ func (im *Importer) Close() error {
 	return im.lock.Unlock()
 }
 
-// Import makes a session of another program's transcript, which is never
-// written to again. There is one session for a source: importing it again
-// changes nothing, or replaces the session.
+// Import creates or replaces the session of another program's transcript. The
+// session is read-only. Each source has one session: importing the source again
+// replaces the session or changes nothing.
 //
-// Transcripts only grow, so of two copies the longer one is the newer: the one
-// with more messages and summaries, of equals the one with more bytes. What a
-// session lost to bad lines does not count. An older copy changes nothing; one
-// as long as the session, of another title or text, replaces it.
+// Transcripts only grow, so the longer copy is the newer one: the copy with
+// more messages and summaries, or with an equal number and more bytes. Import
+// does not count records of the session that bad lines lost. An older copy
+// changes nothing. A copy of equal length with another title or text replaces
+// the session.
 //
 // Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], *[vfs.LockedError], and
 // the system's.
@@ -187,7 +189,7 @@ func (im *Importer) one(m *Meta, text []byte) (id string, o outcome, err error) 
 			to = name
 			text, err = vfs.ReadFile(d.fs, d.file(name), info.Size())
 		}
-		o = updated // by what it says already
+		o = updated // the session's content decides
 	}
 	if err == nil && o == updated {
 		if name, err = im.put(id, to, name, info, text, lock); err == nil {
@@ -229,7 +231,8 @@ func (d *Dir) compare(id, name string, m *Meta, text []byte) (o outcome, info fs
 	return updated, info, err
 }
 
-// length is how much a session has behind its meta line, of what can be read.
+// length returns the number of readable records after the meta line of a
+// session, and their bytes.
 type length struct {
 	items int   // messages and summaries
 	bytes int64 // of their lines
@@ -252,16 +255,16 @@ func (n length) more(than length) bool {
 	return n.items > than.items || n.items == than.items && n.bytes > than.bytes
 }
 
-// put writes a whole session, in the place of the file old, which is info, if
-// there is one, and returns its name.
+// put writes a complete session and returns its name. It replaces the file old,
+// which is info, if that exists.
 func (im *Importer) put(id, name, old string, info fs.FileInfo, text []byte, lock *sessionLock) (string, error) {
 	d := im.d
 	if err := lock.SetText(d.holder(-1).Text()); err != nil {
 		return "", err
 	}
 	d.remove(id, im.leftovers)
-	// First the text, then the name: a crash in between must not leave two files
-	// of one id.
+	// Replace the text before the name: a crash between the two must not leave
+	// two files of one id.
 	first := name
 	if old != "" {
 		first = old
@@ -286,10 +289,10 @@ func (im *Importer) put(id, name, old string, info fs.FileInfo, text []byte, loc
 		}
 	}
 	if err != nil {
-		im.known = nil // nor is it known what there is
+		im.known = nil // the folder's content is unknown
 		return "", err
 	}
-	_ = lock.SetText(d.holder(int64(len(text))).Text()) // what is not said is not trusted (S21)
+	_ = lock.SetText(d.holder(int64(len(text))).Text()) // without this text the next opener does not trust the file (S21)
 	d.notify(func(w feed.Watcher) { w.Removed(old); w.Changed(name) })
 	return name, nil
 }
@@ -303,8 +306,9 @@ func (im *Importer) claim(by *importedBy, m *Meta) (*sessionLock, string, error)
 	switch {
 	case err == nil:
 		if _, err := d.fs.Lstat(d.file(id + nameExt)); errors.Is(err, fs.ErrNotExist) && !ours {
-			// Nobody had this lock before, so none of our kind made the session
-			// since the listing; nor did the reference implementation.
+			// The lock file is new, so no writer of this implementation created
+			// the session since the listing. The reference implementation did
+			// not either.
 			by.top++
 			return lock, id, nil
 		}
@@ -359,9 +363,9 @@ func (im *Importer) by(m *Meta) (*importedBy, error) {
 		got, err := im.d.readMetaLine(im.d.file(name))
 		switch {
 		case errors.Is(err, ErrFormat), errors.Is(err, vfs.ErrNotRegular), errors.Is(err, fs.ErrNotExist):
-			continue // of no source, or gone
+			continue // without a source, or removed
 		case err != nil:
-			return nil, err // it may be of this one: another would be two
+			return nil, err // the session may be of this source; a second one must not be created
 		case got.Source != "":
 			by.sources[got.Source] = name
 		}

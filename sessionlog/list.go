@@ -27,7 +27,7 @@ type Info struct {
 	// Partial is set if the list read only both ends of a large file. Messages,
 	// Damaged, and Torn are lower bounds, and Meta may be older than the file.
 	Partial bool
-	// Damaged counts bad lines, and line 1 when it is no meta line.
+	// Damaged counts bad lines, and line 1 if it is not a meta line.
 	Damaged  int
 	Torn     int64 // bytes of the torn tail
 	Size     int64 // bytes
@@ -130,7 +130,7 @@ func (i *Info) readEnds(c *line.Counter, f vfs.File, limit int64) error {
 	return i.fill(f, fi, fi.Size(), limit, count)
 }
 
-// read fills in what the first size bytes of a file say.
+// read sets the fields from the first size bytes of a file.
 func (i *Info) read(c *line.Counter, f vfs.File, size, limit int64) error {
 	fi, err := f.Stat()
 	if err != nil {

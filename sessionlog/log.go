@@ -23,10 +23,10 @@ type Log struct {
 
 	mu         sync.Mutex // over everything below
 	name       string     // of the file in the folder
-	shaped     bool       // the name is made of id and title
+	shaped     bool       // the name consists of id and title
 	meta       Meta       // with the newest title and run time
 	open       *openFiles // nil while they are closed
-	size       int64      // of the file: whole lines
+	size       int64      // of the file: complete lines
 	synced     bool       // all of them are on the disk
 	stopped    error      // why no more is written
 	unreported bool       // the stop is not yet reported
@@ -110,10 +110,11 @@ func (l *Log) Compact(summary string) error {
 	if n := int64(len(b) - 1); n > l.dir.opts.MaxLine {
 		return l.dir.tooLong("summary", n)
 	}
-	if err := l.use(); err != nil { // another process may have given it a title
+	if err := l.use(); err != nil { // another process may have set a title
 		return err
 	}
-	// The title and the run time go with it, so that the tail has them (S17).
+	// Title and run time follow the marker, so that the tail contains them
+	// (S17).
 	l.buf = line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
 	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
 }
@@ -164,7 +165,7 @@ func (l *Log) Close() error {
 	return l.end()
 }
 
-// end closes the session for everybody who has it.
+// end closes the session for all its users.
 func (l *Log) end() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,7 @@ func (l *Log) end() error {
 	return err
 }
 
-// leave takes the session out of the folder's table, so that the next Open
+// leave removes the session from the folder's table, so that the next Open
 // reads the file.
 func (l *Log) leave() {
 	d := l.dir
@@ -191,12 +192,12 @@ func (l *Log) leave() {
 	}
 }
 
-// endsTurn tells the messages that SyncTurns makes durable.
+// endsTurn reports whether SyncTurns makes a message durable.
 func endsTurn(m Message) bool {
 	return m.Role == record.RoleUser || m.Role == record.RoleAssistant && len(m.ToolCalls) == 0
 }
 
-// checkMessage refuses a message that could not be read back as it is.
+// checkMessage refuses a message that could not be read back unchanged.
 func checkMessage(m *Message) error {
 	switch {
 	case m.Role == "":

@@ -12,17 +12,18 @@ import (
 // The parts of a file name, in bytes (S25).
 const (
 	nameExt     = ".jsonl"
-	maxName     = 240 // of a name that is made here
+	maxName     = 240 // of a new name
 	maxSlug     = 100 // of an agent's or a sender's slug in a name that would be longer
 	maxSeq      = 20  // of the greatest uint64: a prefix must not change with the number
-	maxID       = 250 // of an id, so that that of its lock stays within 255
+	maxID       = 250 // of an id, so that the name of its lock stays within 255
 	maxAside    = 200 // of an id in the name of a copy, which an offset and a number follow
 	hashedBytes = 9   // of the hyphen and the hash that a cut slug ends in
 )
 
-// slugOf returns what stands for a name in file names: its letters, digits and
+// slugOf returns the form of a name in file names: its letters, digits, and
 // hyphens, with ASCII letters in lower case, and one hyphen for every run of
-// anything else (S24). It may be empty, and different names may share one.
+// other characters (S24). It may be empty, and different names may share a
+// slug.
 func slugOf(s string) string {
 	var b strings.Builder
 	hyphen := false
@@ -43,9 +44,9 @@ func slugOf(s string) string {
 	return b.String()
 }
 
-// alphanumeric tells the characters of Rust's char::is_alphanumeric, which the
-// reference implementation uses: Unicode's Alphabetic, which is more than its
-// letters, and every kind of number.
+// alphanumeric reports whether Rust's char::is_alphanumeric, which the
+// reference implementation uses, accepts a character: Unicode's Alphabetic,
+// which includes more than letters, and every kind of number.
 func alphanumeric(r rune) bool {
 	if r < utf8.RuneSelf {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
@@ -67,8 +68,8 @@ func shortSlug(slug string, limit int) string {
 	return slug[:cut] + "-" + hex.EncodeToString(sum[:4])
 }
 
-// prefixOf is what the ids of an agent and a sender begin with, down to the
-// number. Others may have the same: the meta line says whose a session is.
+// prefixOf returns the prefix of the ids of an agent and a sender, before the
+// number. Other pairs may share the prefix; the meta line identifies the pair.
 func prefixOf(agent, createdBy string) string {
 	a, s := slugOf(agent), slugOf(createdBy)
 	if len(a)+len("_")+len(s)+len("_")+maxSeq+len(nameExt) > maxName {
@@ -77,8 +78,8 @@ func prefixOf(agent, createdBy string) string {
 	return a + "_" + s + "_"
 }
 
-// seqOf returns the number in a file's name, when the name is prefix, number
-// and perhaps a title. A number is written in one way and is not 0.
+// seqOf returns the number in a file's name, if the name consists of prefix,
+// number, and optionally a title. A number has no leading zeros and is not 0.
 func seqOf(prefix, file string) (seq uint64, ok bool) {
 	rest, ok := strings.CutPrefix(file, prefix)
 	if !ok {
@@ -88,15 +89,16 @@ func seqOf(prefix, file string) (seq uint64, ok bool) {
 		return 0, false
 	}
 	digits, _, _ := strings.Cut(rest, "_")
-	if digits == "" || digits[0] < '1' { // ParseUint takes 01 and refuses the other wrong ones
+	if digits == "" || digits[0] < '1' { // ParseUint accepts 01 and rejects other invalid numbers
 		return 0, false
 	}
 	seq, err := strconv.ParseUint(digits, 10, 64)
 	return seq, err == nil
 }
 
-// idOf returns the id of the session in a file whose meta line is m (S23).
-// A file of which no name here could be is not shaped: its id is its name (S26).
+// idOf returns the id of the session in a file with meta line m (S23). A file
+// whose name does not have the form of m is not shaped: its id is its name
+// (S26).
 func idOf(file string, m *Meta) (id string, shaped bool) {
 	prefix := prefixOf(m.Agent, m.CreatedBy)
 	if seq, ok := seqOf(prefix, file); ok {
@@ -105,8 +107,8 @@ func idOf(file string, m *Meta) (id string, shaped bool) {
 	return strings.TrimSuffix(file, nameExt), false
 }
 
-// fileName returns the name of the file of a shaped id and a title, of which
-// it takes what fits.
+// fileName returns the file name of a shaped id and a title, which it shortens
+// if necessary.
 func fileName(id, title string) string {
 	limit := maxName - len(id) - len("_") - len(nameExt)
 	slug := slugOf(title)
@@ -116,8 +118,8 @@ func fileName(id, title string) string {
 	return id + "_" + shortSlug(slug, limit) + nameExt
 }
 
-// validID tells whether an id can be that of a file in the folder: no path, no
-// hidden file, and no text that fits no line of output.
+// validID reports whether an id can be that of a file in the folder: no path,
+// no hidden file, and no text that would break a line of output.
 func validID(id string) bool {
 	return id != "" && len(id) <= maxID && id[0] != '.' && utf8.ValidString(id) &&
 		!strings.ContainsAny(id, `/\`) && !strings.ContainsFunc(id, unicode.IsControl)

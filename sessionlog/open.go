@@ -10,24 +10,25 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// openFiles are what an open session holds: its file and its lock.
+// openFiles are the open file and lock of a session.
 type openFiles struct {
 	file  vfs.File
 	info  fs.FileInfo // of file
 	lock  *sessionLock
-	dirty bool // the lock's text says so
+	dirty bool // the lock's text has state dirty
 	wrote written
 }
 
 // abandon closes the files without saying that they were left clean.
 func (f *openFiles) abandon() error { return errors.Join(f.file.Close(), f.lock.Unlock()) }
 
-// Open opens a session for writing: under the session's lock, with what a crash
-// left at its end set aside. While it is open, Open returns the same Log;
-// Close it as often.
+// Open opens a session for writing. It takes the session's lock and recovers
+// the end of the file after a crash. While the session is open, Open returns
+// the same Log. Call Close once per call of Open.
 //
-// Errors: [ErrNotFound], [ErrReadOnly] for an imported session, *[record.FormatError]
-// for a file without a meta line, *[vfs.LockedError], and the system's.
+// Errors: [ErrNotFound], [ErrReadOnly] for an imported session,
+// *[record.FormatError] for a file without a meta line, *[vfs.LockedError], and
+// the system's.
 func (d *Dir) Open(id string) (*Log, error) {
 	var name string
 	var m Meta
@@ -71,8 +72,8 @@ func (d *Dir) Open(id string) (*Log, error) {
 	}
 }
 
-// enlist puts a session that is being opened into the table. One of the same id
-// that is there already is returned instead, once more open.
+// enlist adds a session that is being opened to the table. If the table already
+// has the id, enlist returns that Log and increments its use count.
 func (d *Dir) enlist(l *Log) (*Log, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,8 +88,8 @@ func (d *Dir) enlist(l *Log) (*Log, error) {
 	return nil, nil
 }
 
-// use makes the files of a session open, and the latest used. Caller holds
-// l.mu.
+// use opens the files of a session if necessary, and marks it as most recently
+// used. The caller holds l.mu.
 func (l *Log) use() error {
 	if err := l.usable(); err != nil {
 		return err
@@ -102,8 +103,8 @@ func (l *Log) use() error {
 	return nil
 }
 
-// touch makes a session the latest used, and closes the files of those used
-// longest ago while there are too many.
+// touch marks a session as most recently used, and closes the files of the
+// least recently used ones while too many are open.
 func (d *Dir) touch(l *Log) {
 	d.mu.Lock()
 	if l.used == nil {
@@ -117,7 +118,7 @@ func (d *Dir) touch(l *Log) {
 	}
 	var idle []*Log
 	for e := d.recent.Back(); e != nil && len(idle) < d.recent.Len()-d.opts.MaxOpen; e = e.Prev() {
-		// One that is being written to is not idle.
+		// A session with a write in progress is not idle.
 		if o := e.Value.(*Log); o != l && o.mu.TryLock() {
 			idle = append(idle, o)
 		}
@@ -126,13 +127,13 @@ func (d *Dir) touch(l *Log) {
 	for _, o := range idle {
 		if err := o.closeFiles(); err != nil {
 			o.unreported = o.stopped != nil
-			d.warn("%v", err) // its next write says so too, or its Close
+			d.warn("%v", err) // its next write or Close returns the error too
 		}
 		o.mu.Unlock()
 	}
 }
 
-// unlist takes a session out of those with open files.
+// unlist removes a session from those with open files.
 func (d *Dir) unlist(l *Log) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,8 +143,8 @@ func (d *Dir) unlist(l *Log) {
 	}
 }
 
-// openFiles takes the lock and opens the file, and mends what a crash left
-// there. On an error nothing is held. Caller holds l.mu.
+// openFiles takes the lock, opens the file, and recovers its end. After an
+// error neither is open. The caller holds l.mu.
 func (l *Log) openFiles() error {
 	d := l.dir
 	lock, before, ours, err := d.acquire(l.id, d.opts.LockWait)
@@ -162,7 +163,7 @@ func (l *Log) openFiles() error {
 		err = l.recover(before, ours)
 	}
 	if err == nil && d.opts.Socket != "" {
-		err = l.markDirty() // whom the lock stops is told where to go
+		err = l.markDirty() // the text directs other processes to this one
 	}
 	if err != nil {
 		err = inFile(err, d.file(l.name))
@@ -176,8 +177,8 @@ func (l *Log) openFiles() error {
 	return nil
 }
 
-// openFile opens the session's file, wherever another process's title has
-// moved it.
+// openFile opens the session's file. It looks again if another process renamed
+// the file.
 func (l *Log) openFile() (vfs.File, fs.FileInfo, error) {
 	d := l.dir
 	for try := 1; ; try++ {
@@ -201,8 +202,8 @@ func (l *Log) openFile() (vfs.File, fs.FileInfo, error) {
 	}
 }
 
-// markDirty says in the lock file, before the first thing is written, that the
-// file is in use.
+// markDirty writes state dirty to the lock file. The caller calls it before the
+// first write.
 func (l *Log) markDirty() error {
 	if l.open.dirty {
 		return nil
@@ -214,13 +215,13 @@ func (l *Log) markDirty() error {
 	return nil
 }
 
-// closeFiles syncs what was written and gives file and lock back. An error of
-// the sync leaves the outcome of unsynced writes unknown. Caller holds l.mu.
+// closeFiles syncs the file and releases file and lock. An error of the sync
+// makes the outcome of unsynced writes unknown. The caller holds l.mu.
 func (l *Log) closeFiles() error {
 	if l.open == nil {
 		return nil
 	}
-	if l.stopped != nil { // no copy could be kept
+	if l.stopped != nil { // the copies could not be written
 		err := l.keep(l.stopped)
 		err = errors.Join(err, l.open.abandon())
 		l.open = nil

@@ -11,8 +11,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// recover looks at the end of the file under the lock, mends it, and learns
-// the session's size and meta.
+// recover recovers the end of the file under the lock, and reads the session's
+// size and meta.
 func (l *Log) recover(before vfs.LockHolder, ours bool) error {
 	fi, err := l.open.file.Stat()
 	if err != nil {
@@ -41,7 +41,7 @@ func (l *Log) recover(before vfs.LockHolder, ours bool) error {
 		}
 		size = end
 	}
-	if end == size && l.open.dirty { // whatever there was is mended
+	if end == size && l.open.dirty { // the file is recovered
 		if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {
 			return err
 		}
@@ -61,14 +61,15 @@ func (l *Log) recover(before vfs.LockHolder, ours bool) error {
 	}
 	l.meta = c.Meta
 	if line.HasBareMarker(c) {
-		// The record behind the marker was torn off: the tail must have it (S17).
+		// The meta record after the marker was torn, but the tail must contain
+		// it (S17).
 		err = l.write(line.AppendMetaRecord(nil, l.meta.Title, l.meta.UptimeSecs), true)
 	}
 	return err
 }
 
-// cut tells whether a power cut may have torn a file of this size: its writer
-// was of another boot and did not end well, or found it so and did not mend it.
+// cut reports whether a power cut may have torn a file of this size: its writer
+// was of another boot and did not end cleanly, or did not complete a recovery.
 func (d *Dir) cut(before vfs.LockHolder, ours bool, size int64) bool {
 	boot := d.fs.BootID()
 	return before.Torn || ours && before.Clean != size && (before.Boot != boot || boot == "")
@@ -83,12 +84,12 @@ func (d *Dir) maybeUnsynced(before vfs.LockHolder, size int64) bool {
 	return same && (before.Boot != "" || before.Torn) && before.Clean != size
 }
 
-// tear finds where a power cut tore the file, and sets aside what is from there
-// on. It returns the offset, or size (S19).
+// tear finds the offset at which a power cut tore the file, and quarantines the
+// bytes from there on. It returns the offset, or size (S19).
 //
-// A cut leaves any of the blocks that were not synced. They are behind the last
-// line that was: nothing that is acknowledged as durable is written while
-// anything is unsynced. A bad line with such a line behind it is no tear.
+// A power cut keeps any subset of the unsynced blocks. These are after the last
+// synced line, because a durable line is acknowledged only after all earlier
+// bytes are synced. So a bad line before a durable line is not a tear.
 func (l *Log) tear(size int64) (int64, error) {
 	d := l.dir
 	torn := l.holder(-1)
@@ -100,12 +101,12 @@ func (l *Log) tear(size int64) (int64, error) {
 	var back line.BackScanner
 	var rec line.Record
 	end := size
-	var titles []string // of the meta records behind end, and of those before it
-	behind := 0         // how many are behind
+	var titles []string // of the meta records after end, then of those before it
+	behind := 0         // number of records after end
 	back.Reset(l.open.file, size, d.opts.MaxLine)
 	for back.Next() {
 		if back.Line.Torn {
-			continue // what has no end was never acknowledged
+			continue // a line without \n was never acknowledged
 		}
 		back.Decode(&rec)
 		if rec.Kind == record.KindMeta || rec.Kind == record.KindMarker {
@@ -124,8 +125,8 @@ func (l *Log) tear(size int64) (int64, error) {
 	if back.Err != nil || end == size {
 		return size, back.Err
 	}
-	// A title is durable, and a run time is not: which one a record behind is of
-	// shows by what the title was before.
+	// Titles are durable, run times are not. A meta record after end is of a
+	// title if its title differs from the previous one.
 	c, err := line.ReadContext(l.open.file, end, &line.ReadOptions{Lenient: true, MaxLine: d.opts.MaxLine})
 	if err != nil {
 		return size, err
@@ -143,8 +144,8 @@ func (l *Log) tear(size int64) (int64, error) {
 	return end, nil
 }
 
-// mendTail gives the last whole record the line end that it lacks, with what is
-// torn behind it set aside, and returns the size (S19).
+// mendTail appends the missing line end to the last complete record,
+// quarantines the torn tail after it, and returns the size (S19).
 func (l *Log) mendTail(size int64) (int64, error) {
 	d, f := l.dir, l.open.file
 	from, err := lastLineEnd(f, size)
@@ -195,8 +196,8 @@ func (l *Log) mendTail(size int64) (int64, error) {
 	return end, nil
 }
 
-// lastRecordEnd returns the offset behind the last whole record behind the last
-// line end, or that.
+// lastRecordEnd returns the offset after the last complete record that follows
+// the last line end, or after the last line end.
 func (l *Log) lastRecordEnd(from, to int64) (int64, error) {
 	if to-from > l.dir.opts.MaxLine {
 		return from, nil
@@ -218,7 +219,8 @@ func (l *Log) lastRecordEnd(from, to int64) (int64, error) {
 	return to, nil
 }
 
-// lastLineEnd returns the offset behind the last line end, 0 when there is none.
+// lastLineEnd returns the offset after the last line end, or 0 if there is
+// none.
 func lastLineEnd(r io.ReaderAt, size int64) (int64, error) {
 	b := make([]byte, min(size, 64<<10))
 	for size > 0 {

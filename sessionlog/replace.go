@@ -21,7 +21,8 @@ func (l *Log) rewrite(size int64) error {
 		return err
 	}
 	d.sweep(l.id)
-	// The name it has first: were only the new file's kept, there would be two.
+	// Sync the first name: otherwise a crash could keep both the old and the
+	// new file.
 	if err := d.fs.SyncDir(d.path); err != nil {
 		return err
 	}
@@ -54,16 +55,16 @@ func (l *Log) rewrite(size int64) error {
 	return errors.Join(old.Close(), l.open.lock.SetText(l.holder(-1).Text()))
 }
 
-// sweep removes what a crash left of a session's file that was being replaced.
-// Caller holds the session's lock.
+// sweep removes the temporary files of interrupted replacements of a session's
+// file. The caller holds the session's lock.
 func (d *Dir) sweep(id string) {
 	if _, leftovers, err := d.listFolder(d.path); err == nil {
 		d.remove(id, leftovers)
 	}
 }
 
-// remove removes those of a list of leftovers that are a session's. What cannot
-// be removed does no harm. Caller holds the session's lock.
+// remove removes the leftovers that belong to a session. A leftover that cannot
+// be removed is harmless. The caller holds the session's lock.
 func (d *Dir) remove(id string, leftovers []string) {
 	for _, name := range leftovers {
 		if stem, _ := leftoverOf(name); stem == id || strings.HasPrefix(stem, id+"_") {

@@ -46,7 +46,7 @@ func (d *Dir) Read(id string) (*Session, error) {
 	}
 	m, err := readMetaLine(f, s.Path)
 	if err != nil {
-		m = Meta{} // one without a meta line is known by its name
+		m = Meta{} // a file without a meta line is identified by its name
 	}
 	s.ID, _ = idOf(name, &m)
 	return s, nil
@@ -171,7 +171,7 @@ type Compaction struct {
 	Offset  int64 // of the marker
 	Summary string
 
-	FirstLine, LastLine int64 // that it replaced; LastLine < FirstLine when there are none
+	FirstLine, LastLine int64 // lines that it replaced; LastLine < FirstLine if there are none
 	From, To            int64 // their bytes in the file
 	Messages            int   // among them
 }
@@ -208,7 +208,7 @@ func (s *Session) Compactions() ([]Compaction, error) {
 	return all, scan.Err
 }
 
-// behind returns the n-th compaction, of what begins behind a line.
+// behind returns the n-th compaction. Its range begins after line number.
 func behind(n int, number int64, l *line.Raw) Compaction {
 	if !l.Unended {
 		number++

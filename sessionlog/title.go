@@ -19,7 +19,7 @@ func (l *Log) SetTitle(title string) error {
 	if err := validTitle(title); err != nil {
 		return err
 	}
-	if err := l.use(); err != nil { // another process may have given it a run time
+	if err := l.use(); err != nil { // another process may have changed the run time
 		return err
 	}
 	l.buf = line.AppendMetaRecord(l.buf[:0], title, l.meta.UptimeSecs)
@@ -40,8 +40,8 @@ func validTitle(title string) error {
 	return nil
 }
 
-// rename gives the file the name that goes with its title. The title is in the
-// file: where the name cannot be had, the old one does (S22).
+// rename renames the file to match its title. The title is in the file, so the
+// old name stays if the rename fails (S22).
 func (l *Log) rename() error {
 	if !l.shaped {
 		return nil
@@ -52,7 +52,7 @@ func (l *Log) rename() error {
 	return nil
 }
 
-// renameTo renames the file, which has size bytes. An error is that of check.
+// renameTo renames the file, which has size bytes. The error is that of check.
 func (l *Log) renameTo(name string, size int64) error {
 	d := l.dir
 	got, err := d.rename(l.open.lock, l.name, name, l.open.info, size)
@@ -63,9 +63,9 @@ func (l *Log) renameTo(name string, size int64) error {
 	return l.keep(err)
 }
 
-// rename gives a session's file another name, durably, and returns the one it
-// has then: where the new one cannot be had, its own. Caller holds the session's
-// lock. An error is that of check: the file is info, and has size bytes.
+// rename durably renames a session's file and returns the resulting name. If
+// the rename fails, it returns the old name. The caller holds the session's
+// lock. The error is that of check: the file is info and has size bytes.
 func (d *Dir) rename(lock *sessionLock, from, to string, info fs.FileInfo, size int64) (string, error) {
 	if from == to {
 		return from, nil
@@ -78,7 +78,7 @@ func (d *Dir) rename(lock *sessionLock, from, to string, info fs.FileInfo, size 
 		return from, err
 	}
 	err := d.fs.Rename(d.file(from), d.file(to))
-	if err != nil && !d.leadsTo(d.file(to), info) { // one that fails may have happened
+	if err != nil && !d.leadsTo(d.file(to), info) { // a failed rename may have taken effect
 		d.warn("%s keeps its name: %v", d.file(from), err)
 		return from, nil
 	}
@@ -86,8 +86,8 @@ func (d *Dir) rename(lock *sessionLock, from, to string, info fs.FileInfo, size 
 		err = d.fs.SyncDir(d.path)
 	}
 	if err != nil {
-		// A later sync would succeed without it, and the file be found under
-		// both names when it is written anew.
+		// A later sync would succeed without the rename. If the file were then
+		// replaced, both names would exist.
 		if rerr := d.renameBack(lock, to, from, info, size); rerr != nil {
 			if errors.Is(rerr, ErrDisplaced) {
 				return to, rerr

@@ -25,17 +25,17 @@ func (l *Log) usable() error {
 // stoppedError returns the error of each write after a stop.
 func (l *Log) stoppedError() error { return fmt.Errorf("%w after an error: %w", ErrStopped, l.stopped) }
 
-// maxKept is how long a buffer may be that is kept for the next write.
+// maxKept is the largest size of a buffer that is kept for the next write.
 const maxKept = 64 << 10
 
-// spare gives back a buffer that a long message needed, also one that was refused.
+// spare releases the buffer of a long message, also if the message was refused.
 func (l *Log) spare() {
 	if cap(l.buf) > maxKept {
 		l.buf = nil
 	}
 }
 
-// write puts whole lines at the end of the file.
+// write appends complete lines to the file.
 func (l *Log) write(b []byte, durable bool) error {
 	l.spare() // b may be it
 	if err := l.use(); err != nil {
@@ -45,8 +45,8 @@ func (l *Log) write(b []byte, durable bool) error {
 		return fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
 	if durable {
-		// So that a power cut leaves nothing torn before what is acknowledged
-		// as durable: see tear.
+		// Sync earlier lines first, so that a power cut leaves no torn bytes
+		// before an acknowledged durable line: see tear.
 		if err := l.sync(); err != nil {
 			return err
 		}
@@ -78,21 +78,21 @@ func (l *Log) write(b []byte, durable bool) error {
 	return nil
 }
 
-// sync makes the file's contents durable.
+// sync makes the file's content durable.
 func (l *Log) sync() error {
 	if l.synced {
 		return nil
 	}
-	if err := l.open.file.Datasync(); err != nil { // ◄ the commit point: when this returns nil, what was written is acknowledged as durable
+	if err := l.open.file.Datasync(); err != nil { // ◄ the commit point: after this returns nil, the write is acknowledged as durable
 		return l.unknown(err)
 	}
 	l.synced = true
 	return nil
 }
 
-// undo takes back a write that failed after n bytes. A full disk leaves the
-// file as it was, if it can be cut; every other error, and one of the cut, leaves
-// the outcome unknown (S20).
+// undo reverts a write that failed after n bytes. If the disk is full and the
+// file can be truncated, the file is unchanged. After any other error,
+// including one of the truncation, the outcome is unknown (S20).
 func (l *Log) undo(err error, n int) error {
 	if !vfs.OutOfSpace(err) {
 		return l.unknown(err)
@@ -110,7 +110,7 @@ func (l *Log) undo(err error, n int) error {
 	return fmt.Errorf("%w: %w", ErrNotApplied, err)
 }
 
-// unknown stops the session and says that the outcome is not known.
+// unknown stops the session and returns an error that the outcome is unknown.
 func (l *Log) unknown(err error) error {
 	if errors.Is(err, ErrDisplaced) { // which names the file
 		return fmt.Errorf("%w: %w", ErrUnknown, l.stop(err))
@@ -118,9 +118,9 @@ func (l *Log) unknown(err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnknown, l.dir.file(l.name), l.stop(err))
 }
 
-// stop makes err the reason why nothing more is written, and gives the files
-// up as they are: the next Open finds that they were not left clean. Files of
-// which no copy could be kept (S28) stay open until Close.
+// stop records err as the reason to refuse later writes, and closes the files
+// without state clean, so that the next Open recovers them. Files that could
+// not be copied (S28) stay open until Close.
 func (l *Log) stop(err error) error {
 	if l.stopped == nil {
 		l.stopped = err

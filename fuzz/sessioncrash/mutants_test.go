@@ -46,8 +46,8 @@ var mutants = []mutant{
 	{"no sync of a marker", "TestEnumerate", []edit{{logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)"}}},
 	{"no sync of a title", "TestEnumerate", []edit{{titleFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err"}}},
 	{"a durable message behind what is not synced", "TestEnumerate", []edit{{writeFile, `	if durable {
-		// So that`, `	if false {
-		// So that`}}},
+		// Sync earlier`, `	if false {
+		// Sync earlier`}}},
 	{"torn tail not cut", "TestEnumerate", []edit{{recoverFile, `	if end < size {
 		if err := f.Truncate(end)`, `	if false {
 		if err := f.Truncate(end)`}}},

@@ -9,21 +9,20 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// readClaudeCode reads a session file of Claude Code, as there are in
+// readClaudeCode reads a session file of Claude Code, as in
 // ~/.claude/projects/DIR/UUID.jsonl:
 //
 //   - user and assistant lines become messages in the order of the file, which
-//     has what was said on branches that were left again. The lines of one
-//     answer (message.id) become one message, with the results of its tools
-//     behind it;
+//     includes abandoned branches. The lines of one response (message.id) become
+//     one message, followed by the results of its tools;
 //   - a tool's result becomes a message of the role tool;
 //   - the summary of a compaction becomes a compaction;
-//   - lines of sub-agents, of the tool itself (isMeta, reminders, its own error
-//     messages), written twice and of any other type are counted and left out.
+//   - lines of sub-agents, lines of the tool itself (isMeta, reminders, error
+//     messages), duplicates, and lines of other types are counted and omitted.
 //
 // The title is that of the last custom-title line, else of the last ai-title
-// line, else of the last summary line whose leaf is in the file: the others
-// are of other sessions.
+// line, else of the last summary line whose leaf is in the file. Other summary
+// lines belong to other sessions.
 func readClaudeCode(r io.Reader) (Transcript, error) {
 	c := claudeReader{seen: make(map[string]bool)}
 	if err := c.read(r, c.record); err != nil {
@@ -47,7 +46,7 @@ func readClaudeCode(r io.Reader) (Transcript, error) {
 
 type claudeReader struct {
 	builder
-	id        string // the session's: that of the last line, as a fork begins with another's
+	id        string // of the session: that of the last line, because a fork begins with the lines of another session
 	created   time.Time
 	seen      map[string]bool // uuids of the lines that were read
 	sidechain bool
@@ -61,7 +60,7 @@ type claudeReader struct {
 	size   int    // of its line, at most
 }
 
-// claudeContent is what a message's blocks hold.
+// claudeContent is the parsed blocks of a message.
 type claudeContent struct {
 	text, thinking string
 	calls          []sessionlog.ToolCall

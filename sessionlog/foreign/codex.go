@@ -12,18 +12,18 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// readCodex reads a rollout of Codex, as there are in
-// ~/.codex/sessions/YYYY/MM/DD/rollout-TIME-UUID.jsonl, of any age: a line
-// is {timestamp, type, payload}, or in old ones the payload of such a line.
+// readCodex reads a rollout of Codex, as in
+// ~/.codex/sessions/YYYY/MM/DD/rollout-TIME-UUID.jsonl, of any version. A line
+// is {timestamp, type, payload}, or in old versions only the payload.
 //
-//   - items of the model's conversation (response_item) become messages: what
-//     it thought, said and called one after the other is one message, and a
-//     call's output one of the role tool;
+//   - items of the model's conversation (response_item) become messages:
+//     consecutive reasoning, text, and calls are one message, and the output of a
+//     call is a message of the role tool;
 //   - the message of a compaction becomes a compaction;
-//   - events, which say the same again, what Codex itself told the model, and
-//     every other type are counted and left out.
+//   - events, which repeat items, instructions of Codex to the model, and lines
+//     of other types are counted and omitted.
 //
-// The title is the last name that the thread was given.
+// The title is the last name of the thread.
 func readCodex(r io.Reader) (Transcript, error) {
 	var c codexReader
 	if err := c.read(r, c.record); err != nil {
@@ -44,7 +44,7 @@ type codexReader struct {
 	subAgent  bool
 
 	answer sessionlog.Message // that is being read
-	began  int64              // the line where it began; 0 without one
+	began  int64              // the line where the response began; 0 without a response
 	size   int                // of its line, at most
 }
 
@@ -97,8 +97,8 @@ func (c *codexReader) record(o object) error {
 	return nil
 }
 
-// meta reads the header. A fork has that of the session it began as behind its
-// own.
+// meta reads the header. A fork has the header of its original session after
+// its own.
 func (c *codexReader) meta(o object) {
 	if c.id != "" {
 		c.skip("header of another session")
@@ -131,7 +131,7 @@ func (c *codexReader) response(o object) error {
 		c.add(sessionlog.Message{ToolCalls: []sessionlog.ToolCall{call}})
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output":
 		output, key := o, "output"
-		if o.has(key) && o[key][0] == '{' { // as the model's service takes it
+		if o.has(key) && o[key][0] == '{' { // in the form of the model's service
 			output, key = o.object(key), "content"
 		}
 		text, err := c.plain(output, key)
@@ -201,8 +201,8 @@ func codexCallID(o object) string {
 	return o.text("id")
 }
 
-// codexCall reads a call. Arguments are JSON in a text, or a text alone, or
-// what a shell runs.
+// codexCall reads a call. The arguments are JSON in a string, a string, or a
+// shell command.
 func codexCall(typ string, o object) (sessionlog.ToolCall, error) {
 	call := sessionlog.ToolCall{ID: codexCallID(o), Function: sessionlog.Function{Name: o.text("name")}}
 	f := &call.Function
@@ -228,8 +228,8 @@ func codexCall(typ string, o object) (sessionlog.ToolCall, error) {
 	return call, nil
 }
 
-// add adds what the model thought, said or called to its answer. What comes
-// behind words or calls and is no call is another answer.
+// add adds reasoning, text, or a call to the current response. After text or
+// calls, anything but a call begins a new response.
 func (c *codexReader) add(m sessionlog.Message) {
 	m.Role = record.RoleAssistant
 	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 {

@@ -18,10 +18,10 @@ import (
 const (
 	maxDepth = 32      // of directories
 	maxNames = 500_000 // in all of them
-	maxHead  = 64      // lines read of a file to know whose it is
+	maxHead  = 64      // lines that detect reads of a file
 )
 
-// Kind is a tool that leaves transcripts behind.
+// Kind is a program that writes transcripts.
 type Kind struct {
 	Tool string // as in sessionlog.Meta.Agent
 	read func(io.Reader) (Transcript, error)
@@ -39,17 +39,18 @@ type File struct {
 	Size int64
 }
 
-// List is what there is under a path.
+// List is the result of Find.
 type List struct {
 	Found  []File  // by path
 	Others int     // .jsonl files of unknown programs
-	Failed []error // what could not be read; each names its path
+	Failed []error // files that could not be read; each error contains the path
 }
 
-// Find lists the transcripts that name is or, when it is a
-// directory, that are in it and under it, by what is in the files. A file
-// that is given is taken whatever its name, or ErrNoTranscript; in directories
-// only regular files *.jsonl are looked at, and links are not followed.
+// Find returns the transcript with a name or, if name is a directory, all
+// transcripts in it and its subdirectories. It detects them by content. A
+// single file may have any name; Find returns ErrNoTranscript if it is not a
+// transcript. In directories Find examines only regular files *.jsonl. It does
+// not follow links.
 func Find(ctx context.Context, fsys vfs.FS, name string) (List, error) {
 	name, err := fsys.Resolve(name)
 	if err != nil {
@@ -143,7 +144,7 @@ func (w *walker) file(name string, e fs.DirEntry) {
 		fi, err = e.Info()
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+	case errors.Is(err, fs.ErrNotExist): // removed concurrently
 	case err != nil:
 		w.fail(name, err)
 	case kind == nil:
@@ -164,8 +165,8 @@ func (w *walker) fail(name string, err error) {
 	w.list.Failed = append(w.list.Failed, fmt.Errorf("%s: %w", w.path(name), err))
 }
 
-// detect tells by its first lines which tool wrote a file; nil for
-// none of them.
+// detect returns the program that wrote a file, by its first lines, or nil if
+// no program matches.
 func detect(t vfs.Tree, name string) (*Kind, error) {
 	f, err := t.Open(name)
 	if err != nil {
@@ -190,7 +191,7 @@ func detectReader(r io.Reader) (*Kind, error) {
 		}
 		o, err := parseObject(lines.line)
 		if err != nil {
-			continue // torn, or damaged: others may tell
+			continue // torn or damaged: other lines may match
 		}
 		if kind := detectLine(o); kind != nil {
 			return kind, nil

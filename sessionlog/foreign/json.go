@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object: its values as they are in the line that it is
-// from, and valid as long. Keys are compared exactly, as no struct's are.
+// object is a JSON object. Its values are parts of the line and valid as long
+// as the line. Keys are compared exactly, unlike those of Go structs.
 type object map[string][]byte
 
-// parseObject reads a line. It refuses what encoding/json would mend, but for
-// halves of surrogate pairs: tools cut texts between them.
+// parseObject parses a line. It refuses text that encoding/json would alter,
+// except lone surrogates: some programs split texts inside a surrogate pair.
 func parseObject(line []byte) (object, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("invalid UTF-8")
@@ -28,14 +28,14 @@ func parseObject(line []byte) (object, error) {
 	return splitObject(line), nil
 }
 
-// has tells whether the object has a value of the key that is not null.
+// has reports whether the object has a value for key that is not null.
 func (o object) has(key string) bool {
 	v := o[key]
 	return len(v) > 0 && v[0] != 'n'
 }
 
-// want returns the value of a key if it is of a kind, nil if it is missing or
-// null, and an error otherwise.
+// want returns the value of key. It returns nil if the value is missing or
+// null, and an error if it is not of the given kind.
 func (o object) want(key, kind string) ([]byte, error) {
 	v := o[key]
 	if !o.has(key) {
@@ -47,7 +47,7 @@ func (o object) want(key, kind string) ([]byte, error) {
 	return v, nil
 }
 
-// str is a string; "" when it is missing or null.
+// str returns a string, or "" if it is missing or null.
 func (o object) str(key string) (string, error) {
 	v, err := o.want(key, "string")
 	if v == nil || err != nil {
@@ -56,7 +56,7 @@ func (o object) str(key string) (string, error) {
 	return unquote(v), nil
 }
 
-// text is a string, "" when it is anything else.
+// text returns a string, or "" for any other value.
 func (o object) text(key string) string {
 	s, _ := o.str(key)
 	return s
@@ -64,7 +64,7 @@ func (o object) text(key string) string {
 
 func (o object) flag(key string) bool { return string(o[key]) == "true" }
 
-// sub is an object, nil when it is missing or null.
+// sub returns an object, or nil if it is missing or null.
 func (o object) sub(key string) (object, error) {
 	v, err := o.want(key, "object")
 	if v == nil || err != nil {
@@ -73,13 +73,14 @@ func (o object) sub(key string) (object, error) {
 	return splitObject(v), nil
 }
 
-// object is an object, nil when it is anything else.
+// object returns an object, or nil for any other value.
 func (o object) object(key string) object {
 	v, _ := o.sub(key)
 	return v
 }
 
-// blocks is an array of objects, which may be given as one text.
+// blocks returns an array of objects. A single text counts as an array of one
+// block.
 func (o object) blocks(key string) ([]object, error) {
 	if o.has(key) && o[key][0] == '"' {
 		return []object{{"type": []byte(`"text"`), "text": o[key]}}, nil
@@ -102,8 +103,8 @@ func (o object) blocks(key string) ([]object, error) {
 	return list, nil
 }
 
-// splitObject splits a valid object. Of a key that is there twice the last
-// value counts, as everywhere.
+// splitObject splits a valid object. If a key occurs twice, the last value
+// counts.
 func splitObject(b []byte) object {
 	o := make(object)
 	for i := skipSpace(b, 1); b[i] != '}'; {
@@ -179,8 +180,8 @@ func unquote(v []byte) (s string) {
 	return s
 }
 
-// compactJSON is a valid value without its white space, and what a call
-// without arguments has.
+// compactJSON returns a valid value without white space, or "{}" for a call
+// without arguments.
 func compactJSON(v []byte) string {
 	var b bytes.Buffer
 	if len(v) == 0 || json.Compact(&b, v) != nil {
@@ -211,8 +212,8 @@ func JSONType(v []byte) string {
 	return "number"
 }
 
-// LoneSurrogate returns where an escape of a JSON text names half of a surrogate
-// pair, which encoding/json silently replaces; -1 if none does.
+// LoneSurrogate returns the offset of the first escape of a lone surrogate in
+// JSON text, which encoding/json silently replaces, or -1 if there is none.
 func LoneSurrogate(s string) int {
 	half := func(i int) (lo, ok bool) {
 		if len(s)-i < 6 || s[i] != '\\' || s[i+1] != 'u' || s[i+2]|0x20 != 'd' {

@@ -23,15 +23,15 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// What is read of a transcript, which is in memory as a whole, and what a line
-// of a session takes, at most.
+// Limits of a transcript, which is completely in memory, and of a line of a
+// session.
 const (
 	maxTranscript   = 1 << 30
 	maxLine         = 64 << 20
 	maxImportedLine = 64 << 20
 
-	maxBadLines   = 100 // kept; all are counted
-	maxTallyLines = 16  // of one reason
+	maxBadLines   = 100 // listed; all are counted
+	maxTallyLines = 16  // per reason
 	maxReasons    = 64
 	maxTitle      = 200 // characters
 
@@ -41,29 +41,28 @@ const (
 var (
 	// ErrNoTranscript is returned for a file that neither tool wrote.
 	ErrNoTranscript = errors.New("not a Claude Code session or a Codex rollout")
-	// ErrNoMessages is returned for a transcript in which nothing was said, or
-	// nothing that could be read.
+	// ErrNoMessages is returned for a transcript without readable messages.
 	ErrNoMessages = errors.New("no messages")
 	// ErrSubAgent is returned for the transcript of a sub-agent. It belongs to
 	// another session and may have its id.
 	ErrSubAgent = errors.New("transcript of a sub-agent")
-	// ErrNoSessionID is returned for a transcript that does not say which
-	// session it is of: importing it twice would give two.
+	// ErrNoSessionID is returned for a transcript without a session ID:
+	// importing it twice would create two sessions.
 	ErrNoSessionID = errors.New("no session ID")
 )
 
-// Transcript is a conversation that another tool left behind, as
-// sessionlog.Dir.Import takes it. It depends on the bytes of the file alone.
+// Transcript is a conversation of another program, in the form that
+// sessionlog.Dir.Import takes. It depends only on the bytes of the file.
 type Transcript struct {
 	Meta  sessionlog.Meta
 	Items []sessionlog.Item
 	Began []int64 // the number of the line where each of Items begins
-	Lines int64   // of the file, the last one perhaps without its end
+	Lines int64   // of the file; the last line may be incomplete
 
-	Skipped []Tally // what was left out, by reason
-	Mended  Tally   // lines in which half of a surrogate pair became U+FFFD
+	Skipped []Tally // omitted lines and parts, by reason
+	Mended  Tally   // lines in which a lone surrogate became U+FFFD
 
-	BadLines int64                 // not what the tool writes, and left out
+	BadLines int64                 // lines in an unknown form, which are omitted
 	Bad      []*record.FormatError // the first of them, without a path
 }
 
@@ -88,7 +87,7 @@ type lineReader struct {
 	long   bool   // the line is over the limit and is not in line
 	number int64  // of line, from 1
 	offset int64  // of line
-	next   int64  // of the one behind it
+	next   int64  // offset of the next line
 	limit  int64  // of the file
 }
 
@@ -96,7 +95,7 @@ func newLineReader(r io.Reader) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: maxTranscript}
 }
 
-// read reads the next line; io.EOF when there is none.
+// read reads the next line. It returns io.EOF after the last one.
 func (l *lineReader) read() error {
 	l.line, l.long, l.offset = l.line[:0], false, l.next
 	for {
@@ -126,8 +125,8 @@ func (l *lineReader) read() error {
 	}
 }
 
-// add appends to the line. Room doubles, and then is that of the longest line:
-// as append grows it, it would be left behind five times.
+// add appends to the line. The capacity doubles up to the length of the longest
+// line; the growth of append would discard five buffers.
 func (l *lineReader) add(b []byte) {
 	if room := max(2*cap(l.line), 64<<10); len(l.line)+len(b) > cap(l.line) {
 		if room >= maxLine {
@@ -145,7 +144,8 @@ type builder struct {
 	buf  []byte
 }
 
-// read gives every object of a file to line, whose errors make a line bad.
+// read calls line with every object of a file. An error of line makes the line
+// bad.
 func (b *builder) read(r io.Reader, line func(object) error) error {
 	lines := newLineReader(r)
 	for {
@@ -193,7 +193,7 @@ func (b *builder) skip(reason string) {
 	b.t.Skipped[i].add(b.line)
 }
 
-// skipNamed counts what a file gives a name to.
+// skipNamed counts an omitted item by its name in the file.
 func (b *builder) skipNamed(what, name string) {
 	b.skip(fmt.Sprintf("%s %q", what, cutRunes(name, 40)))
 }
@@ -227,7 +227,7 @@ func (b *builder) plainBlocks(blocks []object) (text string, err error) {
 }
 
 // message adds a message that began in a line, and returns the length of its
-// own; 0 when it was not added.
+// text; 0 if it was not added.
 func (b *builder) message(line int64, m sessionlog.Message) int {
 	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 && m.Role != record.RoleTool {
 		b.skip("empty")
@@ -256,8 +256,8 @@ func (b *builder) summary(s string) {
 	b.t.Items, b.t.Began = append(b.t.Items, sessionlog.Item{Marker: true, Summary: s}), append(b.t.Began, b.line)
 }
 
-// finish returns the transcript of a tool's session. One that says nowhere
-// when it was is of 1970.
+// finish returns the transcript of a session. A session without a time gets the
+// time 1970.
 func (b *builder) finish(tool, id, title string, created time.Time) (Transcript, error) {
 	slices.SortFunc(b.t.Skipped, func(x, y Tally) int { return strings.Compare(x.Reason, y.Reason) })
 	if !slices.ContainsFunc(b.t.Items, func(i sessionlog.Item) bool { return !i.Marker }) {
@@ -276,7 +276,7 @@ func (b *builder) finish(tool, id, title string, created time.Time) (Transcript,
 	return b.t, nil
 }
 
-// cutRunes cuts a text behind n characters.
+// cutRunes cuts a text after n characters.
 func cutRunes(s string, n int) string {
 	for i := range s {
 		if n--; n < 0 {
@@ -286,8 +286,8 @@ func cutRunes(s string, n int) string {
 	return s
 }
 
-// inTags tells whether a text is one element that a tool puts into a
-// conversation, and nothing that anybody typed.
+// inTags reports whether a text is one element that a program inserts into a
+// conversation, without text that a user typed.
 func inTags(s string, tags []string) bool {
 	s = strings.TrimSpace(s)
 	return slices.ContainsFunc(tags, func(tag string) bool {
@@ -303,8 +303,8 @@ func join(a, b string) string {
 	return a + "\n\n" + b
 }
 
-// sizeText returns a number of bytes in the largest unit of which it is one or
-// more.
+// sizeText formats a number of bytes in the largest unit that gives at least
+// one.
 func sizeText(n int64) string {
 	switch {
 	case n < 1<<20:

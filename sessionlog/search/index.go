@@ -21,42 +21,42 @@ type IndexOptions struct {
 	Tools bool
 }
 
-// Index finds messages in all sessions of a folder. It is kept current with
-// what this process writes; [Index.Refresh] finds what others wrote. It is safe
+// Index finds messages in all sessions of a folder. It follows the writes of
+// this process; [Index.Refresh] reads the writes of other processes. It is safe
 // for concurrent use.
 //
-// Every message that has text is a document, and every summary, and of every
-// session what it says of itself: title, agent and sender. Of tool calls the
-// names are indexed, of their results nothing, and never the reasoning.
+// Documents are all messages with text, all summaries, and for every session
+// its title, agent, and sender. Names of called tools are indexed, but not
+// their results. Reasoning is never indexed.
 type Index struct {
 	folder   feed.Folder
 	detach   func() // ends the calls of watcher
 	analyzer analysis.Analyzer
 	tools    bool
 
-	refreshing sync.Mutex // one Refresh at a time; taken before mu
+	refreshing sync.Mutex // one Refresh at a time; acquired before mu
 
-	// mu guards what is below, the entries included, and that it agrees with
-	// docs. No file is read under it.
+	// mu guards the fields below, including the entries, and their consistency
+	// with docs. Files are read without mu.
 	mu      sync.RWMutex
-	docs    *bm25.Index       // has its own lock, too; is changed under mu
-	entries []*entry          // by ordinal; nil when gone
-	parties []parties         // by ordinal: what filters look at
+	docs    *bm25.Index       // has its own lock; changes only under mu
+	entries []*entry          // by ordinal; nil if removed
+	parties []parties         // by ordinal: fields for filters
 	numbers map[string]uint32 // of agents and senders, from 1
-	// ordered says that the ordinals are in the order in which the sessions were
-	// created, as those of a build are; newest is the last of entries.
+	// ordered reports that the ordinals are in the order in which the sessions
+	// were created, as after a build. newest is the last of entries.
 	ordered bool
 	newest  *entry
 	byName  map[string]*entry // by name of the file in the folder
 	counts  counts            // of all documents
 	unread  map[string]error  // files that could not be read
-	// gone counts files that were removed or renamed: what was read of a file
-	// in the meantime is not believed.
+	// gone counts removed and renamed files. If it changes while a file is
+	// read, the result is discarded.
 	gone     uint64
 	building bool // NewIndex is at work
 	late     bool // something was written during that
 	closed   bool
-	told     indexReader // of what this process wrote
+	told     indexReader // state for the writes of this process
 	without  int         // parts of the ranking; for tests
 }
 
@@ -65,11 +65,10 @@ var errIndexClosed = errors.New("the index is closed")
 // counts are numbers of documents by class.
 type counts [classes]int
 
-// NewIndex reads every session of a folder, on all cores, and keeps the index
-// current with what is written through the Dir until it is closed. A Dir has
-// one index at a time.
+// NewIndex reads every session of a folder on all cores. The index follows the
+// writes through the Dir until it is closed. A Dir has one index at a time.
 //
-// A file that cannot be read is left out: see [Index.Unread].
+// NewIndex omits files that cannot be read: see [Index.Unread].
 func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 	x := &Index{byName: make(map[string]*entry), unread: make(map[string]error), numbers: make(map[string]uint32), building: true}
 	if o != nil {
@@ -77,8 +76,7 @@ func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 	}
 	x.docs = bm25.New(x.analyzer)
 	x.told.tools = x.tools
-	// From here on what is written is told, so nothing falls between the
-	// reading and the telling.
+	// Subscribe before reading, so that no write is missed.
 	var ok bool
 	if x.folder, x.detach, ok = feed.Attach(d, watcher{x}); !ok {
 		return nil, fmt.Errorf("index %s: folder has an index: close it first", d.Path())
@@ -104,7 +102,7 @@ func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 	return x, nil
 }
 
-// Close gives the index up. Searches fail after it.
+// Close releases the index. Later searches return an error.
 func (x *Index) Close() error {
 	x.detach()
 	x.mu.Lock()

@@ -16,14 +16,15 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// The texts of a build are held until all of them are known. What a folder has
-// beyond this, in bytes, all in all and of one file, is added afterwards.
+// Limits, in bytes, of the texts that a build keeps in memory until all files
+// are read: of all files and of one file. The remaining texts are added
+// afterwards.
 const (
 	maxHeld     = 512 << 20
 	maxHeldFile = 64 << 20
 )
 
-// A listed file is one of the folder, as its directory describes it.
+// A listed file is a file of the folder with its directory information.
 type listed struct {
 	name  string
 	size  int64
@@ -50,7 +51,7 @@ func (x *Index) list() ([]listed, error) {
 	for _, name := range names {
 		fi, err := x.folder.FS.Lstat(x.file(name))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // gone or renamed this moment
+		case errors.Is(err, fs.ErrNotExist): // removed or renamed concurrently
 		case err != nil:
 			return nil, err
 		default:
@@ -60,7 +61,7 @@ func (x *Index) list() ([]listed, error) {
 	return files, nil
 }
 
-// A loaded file is what a build has of it.
+// A loaded file is the part of a file that a build has read.
 type loaded struct {
 	entry *entry
 	texts []docText
@@ -70,7 +71,7 @@ type loaded struct {
 
 // build reads files into the empty index.
 func (x *Index) build(files []listed) error {
-	slices.SortStableFunc(files, func(a, b listed) int { return cmp.Compare(b.size, a.size) }) // no core ends up with a long one
+	slices.SortStableFunc(files, func(a, b listed) int { return cmp.Compare(b.size, a.size) }) // long files first, for an even load of the cores
 	parts := make([]loaded, len(files))
 	var next, held atomic.Int64
 	var wg sync.WaitGroup
@@ -88,7 +89,7 @@ func (x *Index) build(files []listed) error {
 		})
 	}
 	wg.Wait()
-	var rest []string // what is not, or not wholly, in parts
+	var rest []string // files that are not completely in parts
 	unread := make(map[string]error)
 	n := 0
 	whole := parts[:0]
@@ -167,7 +168,7 @@ func (x *Index) read(name string, r *indexReader) (p loaded) {
 	return loaded{entry: e, texts: slices.Clone(r.texts), more: r.more}
 }
 
-// read takes note of the file that r has read.
+// read records the state of the file that r has read.
 func (e *entry) read(r *indexReader, now listed) {
 	e.ident, e.modified = now.ident, now.mtime
 	e.size, e.mtime = now.size, now.mtime
@@ -176,9 +177,9 @@ func (e *entry) read(r *indexReader, now listed) {
 	}
 }
 
-// Refresh reads what other processes wrote since the index read the folder: of
-// a file that has grown, only that. What has changed it knows by a file's size,
-// time and identity, and by the bytes around where it stopped reading.
+// Refresh reads the writes of other processes since the last read, and only the
+// new part of a file that has grown. It detects changed files by size, time,
+// and identity, and by the bytes around the last read offset.
 func (x *Index) Refresh() error {
 	x.refreshing.Lock()
 	defer x.refreshing.Unlock()
@@ -199,7 +200,8 @@ func (x *Index) Refresh() error {
 	vanished := make(map[vfs.Identity]*entry)
 	for name, e := range x.byName {
 		if !there[name] {
-			// Or it was made after the listing: update looks.
+			// The entry may have been created after the listing; update checks
+			// that.
 			stale = append(stale, name)
 			vanished[e.ident] = e
 		}
@@ -208,7 +210,7 @@ func (x *Index) Refresh() error {
 	for _, f := range files {
 		e := x.byName[f.name]
 		if e == nil && vanished[f.ident] != nil && x.rename(vanished[f.ident], f.name) {
-			stale = append(stale, f.name) // if it is another file all the same, update sees that
+			stale = append(stale, f.name) // update detects if it is another file
 			continue
 		}
 		if e == nil || !e.current(f) {

@@ -13,8 +13,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Classes of documents, and the roles of places. Class 0 is that of every role
-// that has no class of its own.
+// Classes of documents, and roles of places. Class 0 contains all roles without
+// their own class.
 const (
 	classOther = iota
 	classUser
@@ -55,15 +55,17 @@ func classOf(role []byte) uint16 {
 	return classOther
 }
 
-// What is kept of texts that anybody may have written of any length, in bytes.
+// Limits of stored texts, in bytes, because other programs may write texts of
+// any length.
 const (
 	maxRole   = 64
 	maxParty  = 1 << 10 // agent, sender
 	maxOthers = 256     // roles without a class, of one session
 )
 
-// A place is where a message or a summary stands in a file. Every one has its
-// place, whether it is a document or not, so that windows show what is around.
+// A place is the position of a message or a summary in a file. Each has a
+// place, whether it is a document or not, so that windows show the messages
+// around a hit.
 type place struct {
 	offset int64  // of its line
 	line   uint32 // its number, from 1
@@ -72,13 +74,13 @@ type place struct {
 	marks marks
 }
 
-// marks say what else is known of a place.
+// marks are properties of a place.
 type marks uint8
 
 const (
 	markDoc   marks = 1 << iota // it is a document
-	markGlued                   // it is a piece of a bad line, and offset its own
-	markAsks                    // its text asks something
+	markGlued                   // it is a piece of a bad line with a separate offset
+	markAsks                    // its text contains a question
 )
 
 func (p place) doc() bool   { return p.marks&markDoc != 0 }
@@ -87,10 +89,10 @@ func (p place) asks() bool  { return p.marks&markAsks != 0 }
 
 // An entry is a session in the index.
 type entry struct {
-	ord    uint32 // of which the IDs of its documents are made; never given again
+	ord    uint32 // part of its documents' IDs; never reused
 	name   string // of the file
 	id     string
-	shaped bool // id stands in the name
+	shaped bool // the name contains the id
 
 	agent, sender string // their first maxParty bytes
 	created       time.Time
@@ -103,7 +105,7 @@ type entry struct {
 	counts counts
 
 	pos  position
-	tail int   // places behind pos: they are read again with what follows
+	tail int   // places after pos: they are read again with the next lines
 	size int64 // of the file, with its torn tail
 
 	// mtime and ident are the file's when it had that size; zero when it was
@@ -112,7 +114,8 @@ type entry struct {
 	ident vfs.Identity
 }
 
-// newEntry makes an entry of a file whose first part r has read, without that.
+// newEntry creates an entry of a file whose first part r has read, without that
+// part.
 func (x *Index) newEntry(r *indexReader, f listed) *entry {
 	m := r.meta
 	if m == nil {
@@ -126,10 +129,11 @@ func (x *Index) newEntry(r *indexReader, f listed) *entry {
 	return e
 }
 
-// parties are the numbers of a session's agent and sender; zero when it is gone.
+// parties are the numbers of a session's agent and sender; zero if the session
+// was removed.
 type parties struct{ agent, sender uint32 }
 
-// number returns what stands for an agent or a sender. Caller holds mu.
+// number returns the number of an agent or a sender. The caller holds mu.
 func (x *Index) number(party string) uint32 {
 	n, ok := x.numbers[party]
 	if !ok {
@@ -139,7 +143,7 @@ func (x *Index) number(party string) uint32 {
 	return n
 }
 
-// insert makes an entry the last. Caller holds mu.
+// insert appends an entry. The caller holds mu.
 func (x *Index) insert(e *entry) {
 	e.ord = uint32(len(x.entries))
 	x.ordered = len(x.entries) == 0 || x.ordered && x.newest.compare(e) < 0
@@ -156,7 +160,7 @@ func (e *entry) compare(other *entry) int {
 		cmp.Compare(e.id, other.id), cmp.Compare(e.name, other.name))
 }
 
-// take adds what r has read since. There are no places behind pos any more.
+// take adds the places that r has read. After it no places are after pos.
 func (e *entry) take(r *indexReader) {
 	e.places = append(e.places, r.places...)
 	for _, t := range r.texts {
@@ -170,15 +174,14 @@ func (e *entry) take(r *indexReader) {
 // head is the text of the document of the session itself.
 func (e *entry) head() string { return e.title + "\n" + e.agent + "\n" + e.sender }
 
-// doc returns the ID of the document at a place. That of the session itself is
-// at -1. The newer a document, the smaller its ID: equals come in the order of
-// their IDs.
+// doc returns the ID of the document at a place; place -1 is the session. Newer
+// documents have smaller IDs, because equal scores rank by ascending ID.
 func (e *entry) doc(place int) uint64 { return ^(uint64(e.ord)<<32 | uint64(place+1)) }
 
 // placeOf returns the ordinal and the place of a document.
 func placeOf(id uint64) (ord uint64, place int) { return ^id >> 32, int(uint32(^id)) - 1 }
 
-// roleName returns the role of a place; "" for one beyond maxOthers.
+// roleName returns the role of a place, or "" for a role beyond maxOthers.
 func roleName(r uint16, others []string) string {
 	if r < classes {
 		return classNames[r]
@@ -189,15 +192,15 @@ func roleName(r uint16, others []string) string {
 	return ""
 }
 
-// current reports whether nothing was written to the file since it was read.
+// current reports whether the file is unchanged since it was read.
 func (e *entry) current(f listed) bool {
 	return !e.mtime.IsZero() && e.mtime.Equal(f.mtime) && e.size == f.size && e.ident == f.ident
 }
 
-// A position is how far a file was read, and what tells that it still is the
-// same file.
+// A position is the end of the read part of a file, with data to recognize the
+// file.
 type position struct {
-	end   int64 // behind a \n
+	end   int64 // after a \n
 	lines int64 // that end before it
 	first sample
 	last  sample
@@ -229,9 +232,9 @@ func (s sample) matches(f io.ReaderAt) bool {
 type titles struct {
 	line1     string
 	last      string // of the last meta record
-	recorded  bool   // there is one
-	inContext bool   // and no marker behind it
-	behind    bool   // a record stands behind the last marker, or there is none
+	recorded  bool   // such a record exists
+	inContext bool   // without a marker after it
+	behind    bool   // a record is after the last marker, or the file has no marker
 }
 
 func (t *titles) title() string {

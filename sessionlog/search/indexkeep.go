@@ -11,10 +11,10 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// How the index is kept current. What this process writes it is told, in the
-// order of the writes, as the bytes that were written: they go through the same
-// code as those of a file. Whenever something does not fit, the file is read
-// from where the index stands; so nothing that is told is an error.
+// The folder passes the bytes of each write of this process to the index, in
+// the order of the writes. The same code reads them and files. If a write does
+// not continue the known part, the index reads the file from the last position,
+// so a callback never fails.
 
 // A watcher is an index as its folder sees it.
 type watcher struct{ *Index }
@@ -25,7 +25,8 @@ const fileExt = ".jsonl"
 // forgetAtOnce is how many documents are removed before searches get a turn.
 const forgetAtOnce = 1 << 10
 
-// Wrote implements feed.Watcher: it tells that whole lines were written at an offset of a file.
+// Wrote implements feed.Watcher: complete lines were written at an offset of a
+// file.
 func (x watcher) Wrote(name string, at int64, b []byte) {
 	x.mu.Lock()
 	if x.notYet() {
@@ -46,18 +47,18 @@ func (x watcher) Wrote(name string, at int64, b []byte) {
 	x.add(e, r)
 	e.size, e.mtime, e.modified = r.pos.end, time.Time{}, x.folder.Now()
 	if len(b) > arenaSize {
-		x.told = indexReader{tools: x.tools} // which keeps what it read
+		x.told = indexReader{tools: x.tools} // release the memory of a large write
 	}
 }
 
-// notYet reports whether NewIndex is still at work: it will find what was told
-// when it is done. Caller holds mu.
+// notYet reports whether NewIndex is still building. It then records that a
+// change arrived, which the build applies at its end. The caller holds mu.
 func (x *Index) notYet() bool {
 	x.late = x.late || x.building
 	return x.building || x.closed
 }
 
-// Renamed implements feed.Watcher: it tells that a file has another name.
+// Renamed implements feed.Watcher: a file was renamed.
 func (x watcher) Renamed(from, to string) {
 	x.mu.Lock()
 	e := x.byName[from]
@@ -69,8 +70,8 @@ func (x watcher) Renamed(from, to string) {
 	}
 }
 
-// rename gives an entry the name of its file, unless there is another of that
-// name or the id is not the same. Caller holds mu.
+// rename changes the file name of an entry, unless another entry has that name
+// or the id differs. The caller holds mu.
 func (x *Index) rename(e *entry, to string) bool {
 	rest, ok := strings.CutPrefix(to, e.id)
 	if !ok || !e.shaped || rest != fileExt && !strings.HasPrefix(rest, "_") || x.byName[to] != nil {
@@ -84,8 +85,8 @@ func (x *Index) rename(e *entry, to string) bool {
 	return true
 }
 
-// inOrder reports whether an entry stands between its neighbours. Two files may
-// have one id, and then their names say which is first. Caller holds mu.
+// inOrder reports whether an entry is in order with its neighbors. If two files
+// have one id, their names decide. The caller holds mu.
 func (x *Index) inOrder(e *entry) bool {
 	for _, before := range slices.Backward(x.entries[:e.ord]) {
 		if before != nil {
@@ -103,7 +104,7 @@ func (x *Index) inOrder(e *entry) bool {
 	return true
 }
 
-// Removed implements feed.Watcher: it tells that a file is gone.
+// Removed implements feed.Watcher: a file was removed.
 func (x watcher) Removed(name string) {
 	x.mu.Lock()
 	x.notYet()
@@ -116,7 +117,8 @@ func (x watcher) Removed(name string) {
 	}
 }
 
-// Changed implements feed.Watcher: it tells that a file is there whose contents the index was not told.
+// Changed implements feed.Watcher: a file has content that was not passed to
+// the index.
 func (x watcher) Changed(name string) {
 	x.mu.Lock()
 	later := x.notYet()
@@ -126,15 +128,15 @@ func (x watcher) Changed(name string) {
 	}
 }
 
-// update reads what is new in a file.
+// update reads the new part of a file.
 func (x *Index) update(name string) {
 	r := &indexReader{tools: x.tools}
 	for x.advance(name, r) {
 	}
 }
 
-// advance reads a part of what is new in a file and reports whether there may
-// be more.
+// advance reads a portion of the new part of a file and reports whether more
+// may follow.
 func (x *Index) advance(name string, r *indexReader) bool {
 	x.mu.RLock()
 	e, gone, closed := x.byName[name], x.gone, x.closed
@@ -169,7 +171,7 @@ func (x *Index) advance(name string, r *indexReader) bool {
 	defer x.mu.Unlock()
 	switch {
 	case x.byName[name] != e || e != nil && e.pos != known.pos || x.gone != gone:
-		return true // told in the meantime
+		return true // written concurrently
 	case err != nil:
 		x.unread[name] = err
 		return false
@@ -183,8 +185,7 @@ func (x *Index) advance(name string, r *indexReader) bool {
 	return r.more
 }
 
-// continues reports whether the file still is what was read of it, and perhaps
-// more.
+// continues reports whether the file begins with the part that was read.
 func (e *entry) continues(f vfs.File, now listed) bool {
 	if now.size < e.pos.end || e.pos.end == 0 || e.ident != (vfs.Identity{}) && e.ident != now.ident {
 		return false
@@ -195,8 +196,8 @@ func (e *entry) continues(f vfs.File, now listed) bool {
 	return e.pos.first.matches(f) && e.pos.last.matches(f)
 }
 
-// lost deals with a file that cannot be opened. It reports whether there may
-// be more: whether the index was told of the file in the meantime.
+// lost handles a file that cannot be opened. It reports whether to try again,
+// because the folder reported a change of the file concurrently.
 func (x *Index) lost(name string, e *entry, gone uint64, err error) bool {
 	x.mu.Lock()
 	if x.byName[name] != e || x.gone != gone {
@@ -216,13 +217,13 @@ func (x *Index) lost(name string, e *entry, gone uint64, err error) bool {
 	return false
 }
 
-// enter gives an entry its ordinal. Caller holds mu.
+// enter assigns an ordinal to an entry. The caller holds mu.
 func (x *Index) enter(e *entry) {
 	x.insert(e)
 	x.describe(e)
 }
 
-// describe makes the document of the session itself. Caller holds mu.
+// describe adds the document of the session itself. The caller holds mu.
 func (x *Index) describe(e *entry) {
 	if e.counts[classSession] == 0 {
 		e.counts[classSession]++
@@ -231,7 +232,8 @@ func (x *Index) describe(e *entry) {
 	x.docs.Add(bm25.Doc{ID: e.doc(-1), Class: classSession, Fields: []string{e.head()}})
 }
 
-// add gives an entry what r has read since. Caller holds mu.
+// add adds the places and documents that r has read to an entry. The caller
+// holds mu.
 func (x *Index) add(e *entry, r *indexReader) {
 	x.drop(e, len(e.places)-e.tail)
 	base := len(e.places)
@@ -248,7 +250,7 @@ func (x *Index) add(e *entry, r *indexReader) {
 	}
 }
 
-// drop takes away the places from the n-th on. Caller holds mu.
+// drop removes the places from the n-th on. The caller holds mu.
 func (x *Index) drop(e *entry, n int) {
 	for i := len(e.places) - 1; i >= n; i-- {
 		if p := e.places[i]; p.doc() {
@@ -264,8 +266,8 @@ func (x *Index) drop(e *entry, n int) {
 	e.places = e.places[:n]
 }
 
-// forget takes a session out of the index, a part at a time. It is out when
-// forget returns, whoever began.
+// forget removes a session from the index, in steps. When it returns, the
+// session is removed, even if another call began.
 func (x *Index) forget(e *entry) {
 	for more := true; more; {
 		x.mu.Lock()

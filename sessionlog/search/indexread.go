@@ -12,23 +12,23 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// An indexReader turns lines of one session file into places and documents. It
-// is used again for the next. What it made is taken by [entry.take].
+// An indexReader turns the lines of one session file into places and documents.
+// [entry.take] takes the result. The reader is reusable.
 type indexReader struct {
 	tools bool // results and arguments are text, too
 
 	pos    position
-	tail   int        // places behind the last \n: pos is before them
+	tail   int        // places after the last \n: pos is before them
 	meta   *line.Meta // of line 1, when that was read
 	titles titles
-	title  string // with that of a record behind pos
+	title  string // including the title of a record after pos
 	others []string
 	places []place
 	texts  []docText
 	more   bool // maxTexts was reached before the end
 
 	size    int             // of the texts
-	arena   strings.Builder // of the texts; the strings keep what they need
+	arena   strings.Builder // memory of the texts
 	scan    line.Scanner
 	record  line.Record
 	scratch []byte
@@ -41,15 +41,14 @@ type docText struct {
 	text  string
 }
 
-// What is read at once: of one file, in bytes of text, and the least memory that
-// is asked for.
+// Limits of one read: bytes of text of one file, and the smallest allocation.
 const (
 	maxTexts  = 1 << 20
 	arenaSize = 64 << 10
 )
 
-// begin makes r ready to go on where an entry's file was read to; nil is a file
-// of which nothing was.
+// begin prepares r to continue after the read part of an entry's file; nil
+// begins an unread file.
 func (r *indexReader) begin(e *entry) {
 	r.pos, r.titles, r.others = position{}, titles{behind: true}, nil
 	if e != nil {
@@ -95,7 +94,7 @@ func (r *indexReader) file(f vfs.File, size, limit int64, maxText int) error {
 	return r.sample(f)
 }
 
-// sample takes the samples of what was read of a file.
+// sample reads the samples that identify the read part of a file.
 func (r *indexReader) sample(f vfs.File) error {
 	n := min(r.pos.end, maxSample)
 	if r.pos.first.n == 0 {
@@ -113,7 +112,7 @@ func (r *indexReader) sample(f vfs.File) error {
 	return nil
 }
 
-// written takes whole lines that were written at pos.
+// written reads complete lines that were written at pos.
 func (r *indexReader) written(b []byte) {
 	from, rest := r.pos.end, b
 	for len(rest) > 0 {
@@ -133,7 +132,7 @@ func (r *indexReader) written(b []byte) {
 	r.pos.last = takeSample(b[len(b)-n:], r.pos.end-int64(n))
 }
 
-// line takes the decoded line.
+// line reads the decoded line.
 func (r *indexReader) line(number, offset int64, glued bool) {
 	t, rec := &r.titles, &r.record
 	switch rec.Kind {
@@ -172,11 +171,11 @@ func (r *indexReader) role() uint16 {
 	return uint16(classes + i)
 }
 
-// place gives the record in hand its place and, if it has text, makes it a
-// document.
+// place creates the place of the current record and, if the record has text,
+// its document.
 func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 	if number > math.MaxUint32 {
-		return // beyond what a place holds: not found
+		return // exceeds the fields of a place: not indexed
 	}
 	var m marks
 	if glued {
@@ -198,8 +197,8 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 	r.places = append(r.places, place{offset, uint32(number), role, m})
 }
 
-// text returns what is indexed of the record in hand: the summary; the content,
-// unless it is a result, and the names of the tools that are called.
+// text returns the indexed text of the current record: the summary, or the
+// content, unless it is a result, and the names of called tools.
 func (r *indexReader) text() string {
 	rec := &r.record
 	body := rec.Values[line.KeyContent]
@@ -212,7 +211,7 @@ func (r *indexReader) text() string {
 	if rec.Kind != record.KindMessage || calls.Type != line.Array {
 		calls = line.Span{}
 	}
-	// A text is no longer than what it is made of, and the line end.
+	// A text is at most as long as its parts and the line end.
 	if need := int(body.Hi - body.Lo + calls.Hi - calls.Lo + 1); r.arena.Cap()-r.arena.Len() < need {
 		r.arena = strings.Builder{}
 		r.arena.Grow(max(need, arenaSize))

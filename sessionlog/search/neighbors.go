@@ -92,8 +92,8 @@ func (x *Index) appendNeighbors(list []bm25.Neighbor, id uint64) []bm25.Neighbor
 	return list
 }
 
-// asks reports whether a text has a question mark that ends a sentence, and is
-// not one of an address or of code.
+// asks reports whether a text has a question mark that ends a sentence, and not
+// one in a URL or in code.
 func asks(text string) bool {
 	for _, mark := range []string{"？", "؟"} {
 		if strings.Contains(text, mark) {

@@ -11,7 +11,7 @@ import (
 	"crabmem/sessionlog/internal/line"
 )
 
-// maxReadLine is what is read of a line for its text to be ranked by.
+// maxReadLine limits the bytes of a line that are read for re-ranking.
 const maxReadLine = 32 << 10
 
 // A ranking is a search whose files have not been read.
@@ -21,18 +21,18 @@ type ranking struct {
 	found []finding // the best, and as many as are read
 }
 
-// A finding is a hit and what is needed to read its texts.
+// A finding is a hit with the data for reading its texts.
 type finding struct {
 	Hit
 	doc uint64
-	// equal is its place among the findings, if all had one score.
+	// equal is the position among the findings if all scores were equal.
 	equal int
-	// places are those of the window, before them those back to the message
-	// that made the calls of its first results, and in any case the hit's.
+	// places are those of the window, those before it up to the message with
+	// the calls of its first results, and always that of the hit.
 	places      []place
 	others      []string
 	end         int64    // of the last of places
-	at          int      // of the hit in places; -1 when it is the session
+	at          int      // index of the hit in places; -1 if the hit is the session
 	first, last int      // of the window in places
 	head        []string // the texts of the session, when it was found
 	long        bool     // the text may be longer than a snippet
@@ -51,7 +51,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 	}
 	r := &ranking{}
 	query.Classes, query.Filter, r.Searched = x.filter(q)
-	if query.Classes == 0 { // which bm25 takes for all
+	if query.Classes == 0 { // 0 selects all in bm25
 		return r, nil
 	}
 	r.words = x.search(query)
@@ -95,9 +95,9 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 	return r, nil
 }
 
-// read reads the texts of the best findings, and ranks them again. How early a
-// word comes, which Search of an index counts, says nothing of a message: with it
-// questions whose words are split have .77 in the place of .90.
+// read reads the texts of the best findings and re-ranks them. Unlike Search of
+// an index, it ignores how early a word occurs: with that bonus the mean
+// reciprocal rank of questions whose words are split falls from .90 to .77.
 func (r *ranking) read(v *viewer) {
 	if v.index.without&partRead != 0 {
 		return
@@ -123,8 +123,8 @@ func (r *ranking) read(v *viewer) {
 	})
 }
 
-// passing leaves out of corrections the words that only documents have which do not
-// pass the filters: they are not to be told. Caller holds mu.
+// passing removes words from corrections that only documents outside the
+// filters contain, because they must not be disclosed. The caller holds mu.
 func (x *Index) passing(list []bm25.Correction, q bm25.Query) []bm25.Correction {
 	q.Limit, q.Count, q.Correct = 1, false, false
 	var passed []bm25.Correction
@@ -140,8 +140,8 @@ func (x *Index) passing(list []bm25.Correction, q bm25.Query) []bm25.Correction 
 	return passed
 }
 
-// newer is the order of equals: the session that was created last is first, and
-// of its messages the last one.
+// newer orders documents of equal scores: the latest created session first, and
+// within a session the last message first.
 func (x *Index) newer(a, b uint64) int {
 	c := 0
 	if !x.ordered && a>>32 != b>>32 {
@@ -157,8 +157,8 @@ func (x *Index) sort(hits []bm25.Hit) {
 	})
 }
 
-// search is that of docs, with equal scores by newer in whatever order the index
-// came to know them. Caller holds mu.
+// search is that of docs, except that equal scores are ordered by newer,
+// independent of the order in which sessions were indexed. The caller holds mu.
 func (x *Index) search(q bm25.Query) *bm25.Ranking {
 	if x.ordered {
 		return x.docs.Rank(q)
@@ -178,11 +178,11 @@ func (x *Index) search(q bm25.Query) *bm25.Ranking {
 	return r
 }
 
-// Parts of the ranking that tests leave out. Of the conversations in testdata, with
-// calls between question and answer, the mean reciprocal rank over all questions
-// is .92; without corrections .89, without what neighbours lend .69, without
-// reading texts .92 (of what is told and then repeated .79 and .75), and without
-// all three .63.
+// Parts of the ranking that tests disable. For the conversations in testdata,
+// with calls between question and answer, the mean reciprocal rank over all
+// questions is .92. It is .89 without corrections, .69 without neighbor boosts,
+// .92 without reading texts (.75 instead of .79 for repeated statements), and
+// .63 without all three.
 const (
 	partCorrect = 1 << iota
 	partLend

@@ -17,7 +17,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// The bounds of what a search returns.
+// Limits of the result of a search.
 const (
 	maxHits       = 20
 	defaultHits   = 5
@@ -31,22 +31,22 @@ type Query struct {
 	Text  string // its first 64 KiB
 	Limit int    // hits, at most 20; 0 is 5
 
-	Agent  string // exactly, as the meta line has it
+	Agent  string // exactly as in the meta line
 	Sender string // exactly, created_by of the meta line
-	// Since leaves out sessions whose last write was before it, Until those
-	// created after it. Messages have no times of their own. A session whose
-	// created_at is no time passes Until.
+	// Since excludes sessions whose last write was before it; Until excludes
+	// sessions created after it. Messages have no times of their own. A session
+	// with an invalid created_at passes Until.
 	Since, Until time.Time
-	// Roles are those of messages, "compact" for summaries and "session" for
-	// what a session says of itself: title, agent and sender.
+	// Roles are roles of messages, "compact" for summaries, and "session" for
+	// title, agent, and sender of a session.
 	Roles []string
 
-	// Window is how many messages are shown around a hit, itself included, at
-	// most 16; 0 is 5, and fewer than 0 none.
+	// Window is the number of messages shown around a hit, including the hit,
+	// at most 16. 0 means 5; a negative number means none.
 	Window int
 
-	// Bare leaves out what is read from the files: snippets, windows, and what
-	// the texts of the best hits add to their ranks.
+	// Bare omits everything that is read from files: snippets, windows, and
+	// re-ranking.
 	Bare bool
 }
 
@@ -57,14 +57,14 @@ type Result struct {
 	Total    int   `json:"total"`
 	Searched int   `json:"searched"`
 	Hits     []Hit `json:"hits"` // best first; of equals the newest
-	// Corrections are what was searched for in the place of words that nothing
-	// has; with analysis.Standard.
+	// Corrections are the terms that replaced query words that no document
+	// contains, with analysis.Standard.
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
 }
 
-// Hit is a message, a summary or a session that was found, as it was when it
-// was indexed. When its file has gone since, or is another, Snippet and the
-// texts of the window are empty.
+// Hit is a message, a summary, or a session, as of the time when it was
+// indexed. If its file was removed or replaced since, Snippet and the texts of
+// the window are empty.
 type Hit struct {
 	ID        string  `json:"id"` // of the session
 	File      string  `json:"file"`
@@ -83,15 +83,16 @@ type Hit struct {
 type Windowed struct {
 	Line int64  `json:"line"`
 	Role string `json:"role"`
-	Text string `json:"text"` // at most 1 KiB; of a result only whose and how long it is
+	Text string `json:"text"` // at most 1 KiB; for a result only its tool and length
 }
 
-// Search returns the messages that match best. With analysis.Standard a message
-// borrows words of the query from its neighbours, an answer most from its
-// question; of the best [bm25.RerankLimit] the texts are read, and it counts how near
-// to each other the words are; and in the place of words that nothing has others
-// are searched, see [bm25.Correction]. Of messages with one score the newest comes
-// first: that of the session that was created last, and in a session the last one.
+// Search returns the best matches. With analysis.Standard a message gets a
+// neighbor boost for query words that it lacks; an answer gets the largest
+// boost from its question. Search re-ranks the best [bm25.RerankLimit] hits by
+// the distance of words in their texts. It replaces query words that no
+// document contains: see [bm25.Correction]. Equal scores rank the newest
+// message first: the session that was created last, and within a session the
+// last message.
 func (x *Index) Search(q Query) (*Result, error) {
 	q.bound()
 	ranked, err := x.rank(&q)
@@ -136,8 +137,8 @@ func (q *Query) bound() {
 	}
 }
 
-// filter returns what of a query selects documents, and how many it selects.
-// Caller holds mu while the filter is in use.
+// filter returns the selection of documents of a query, and the number of
+// selected documents. The caller holds mu while it uses the filter.
 func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, searched int) {
 	bySession := q.Agent != "" || q.Sender != "" || !q.Since.IsZero() || !q.Until.IsZero()
 	class = math.MaxUint8
@@ -149,7 +150,7 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 			}
 		}
 	}
-	// Roles without a class of their own are looked at one by one.
+	// Roles without their own class are compared one by one.
 	others := len(q.Roles) > 0 && x.counts[classOther] > 0
 	if !bySession && !others {
 		return class, nil, x.counts.of(class)
@@ -214,7 +215,7 @@ func (q *Query) within(e *entry) bool {
 		(q.Until.IsZero() || !e.created.After(q.Until))
 }
 
-// describe returns what is shown of a session that was itself found.
+// describe returns the text for a hit that is a session.
 func (e *entry) describe() string {
 	parts := make([]string, 0, 3)
 	for _, s := range []string{e.title, e.agent, e.sender} {
@@ -225,7 +226,7 @@ func (e *entry) describe() string {
 	return snippet.Beginning(strings.Join(parts, " · "), maxText)
 }
 
-// end returns where what begins at a place ends at the latest.
+// end returns the upper bound of the end of the record at a place.
 func (e *entry) end(place int) int64 {
 	if place+1 < len(e.places) {
 		return e.places[place+1].offset

@@ -18,8 +18,8 @@ import (
 // bytes.
 const maxText = 1 << 10
 
-// What is read of a line at most: of a hit, whose best part is looked for, and
-// of what stands around it.
+// Limits of the bytes that are read of a line: of a hit, whose snippet is
+// selected, and of the messages around it.
 const (
 	maxHitLine    = 256 << 10
 	maxWindowLine = 64 << 10
@@ -36,7 +36,7 @@ func (f *finding) cut(e *entry, hit, n int) {
 	if n == 0 && hit >= 0 {
 		from, to = hit, hit+1
 	}
-	// What is no document may be a result, too.
+	// A place that is not a document may be a result, too.
 	for n > 0 && from > 0 && first-from < maxCallerBack && (e.places[from].role == classTool || from == first && !e.places[from].doc()) {
 		from--
 	}
@@ -53,7 +53,7 @@ func (f *finding) cut(e *entry, hit, n int) {
 // A viewer reads the texts of findings from their files.
 type viewer struct {
 	index  *Index
-	files  map[string]vfs.File // nil for what cannot be opened
+	files  map[string]vfs.File // nil for a file that cannot be opened
 	buf    []byte
 	record line.Record
 	calls  map[string]string // of the last message that is no result: tools by ID of the call
@@ -67,7 +67,7 @@ func (v *viewer) close() {
 	}
 }
 
-// open returns a session's file, nil when there is none.
+// open returns a session's file, or nil if it cannot be opened.
 func (v *viewer) open(name string) vfs.File {
 	f, known := v.files[name]
 	if !known {
@@ -117,8 +117,8 @@ func (v *viewer) show(f *finding, words *bm25.Ranking) {
 	}
 }
 
-// load reads and decodes the line at a place, as much of it as the limit says.
-// It reports false when that is not what was indexed.
+// load reads and decodes the line at a place, up to limit bytes. It returns
+// false if the line differs from the indexed one.
 func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []string) bool {
 	from := max(0, p.offset-1) // the \n before
 	n := min(int(end-from), limit)
@@ -142,7 +142,7 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 	}
 	r := &v.record
 	r.Decode(b, p.offset == 0)
-	if r.Kind == record.KindBad && !r.Truncated { // there may be more behind it in its line
+	if r.Kind == record.KindBad && !r.Truncated { // more of the line may follow
 		if found := line.Pieces(nil, b, p.offset == 0); len(found) > 0 && found[0].Lo == 0 {
 			r.Decode(b[:found[0].Hi], p.offset == 0)
 		}
@@ -163,8 +163,8 @@ func (v *viewer) role() string {
 	return snippet.Clip(v.record.Text(v.record.Values[line.KeyRole]), maxRole)
 }
 
-// text returns what is shown of the record in hand: no result that is not
-// indexed, also when only the beginning of its line was read.
+// text returns the text to show of the current record. It omits results, which
+// are not indexed, also if only the beginning of the line was read.
 func (v *viewer) text(p place) string {
 	r := &v.record
 	if p.role == classCompact {
@@ -176,7 +176,7 @@ func (v *viewer) text(p place) string {
 	if p.role == classTool || r.IsResult() {
 		return v.result()
 	}
-	if !p.doc() && r.Kind == record.KindBad { // the part that says so may be behind what was read
+	if !p.doc() && r.Kind == record.KindBad { // the part with the role may be after the read bytes
 		return ""
 	}
 	return v.body()
@@ -204,8 +204,8 @@ func (v *viewer) body() string {
 	return text
 }
 
-// called takes note of the calls of the message in hand: results that follow
-// are theirs.
+// called records the calls of the current message, which the following results
+// belong to.
 func (v *viewer) called() {
 	r := &v.record
 	clear(v.calls)
@@ -214,7 +214,7 @@ func (v *viewer) called() {
 	}
 }
 
-// result says of the result in hand whose it is and how long.
+// result describes the current result by its tool and length.
 func (v *viewer) result() string {
 	r := &v.record
 	n, over := len(r.Text(r.Values[line.KeyContent])), ""

@@ -24,8 +24,8 @@ type Watcher interface {
 }
 
 // Attach makes w receive the changes of the files of a *sessionlog.Dir until
-// detach is called. ok is false if the Dir has a watcher. Package sessionlog sets
-// Attach, so that its public face has no method for it.
+// detach is called. ok is false if the Dir already has a watcher. Package
+// sessionlog sets Attach, so that its API needs no method for it.
 var Attach func(dir any, w Watcher) (folder Folder, detach func(), ok bool)
 
 // Folder is the access of an index to a folder.

@@ -8,7 +8,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// backwardChunk is how much is read at once from the end of a file.
+// backwardChunk is the number of bytes per read from the end of a file.
 const BackwardChunk = 64 << 10
 
 // backScanner reads the lines of a file from the last to the first. Every byte
@@ -24,7 +24,7 @@ type BackScanner struct {
 	begun  bool
 	done   bool
 	buf    []byte
-	lo, hi int // what is read and not yet given, without the \n of its last line
+	lo, hi int // bytes read but not yet returned, without the \n of the last line
 
 	glue splitter
 	left int // of its lines
@@ -40,8 +40,8 @@ func (s *BackScanner) Reset(r io.ReaderAt, size, limit int64) {
 	s.lo, s.hi = len(s.buf), len(s.buf)
 }
 
-// decode decodes the line at hand. Of a bad one that is not decoded nothing is
-// found.
+// Decode decodes the current line. It must be called for a bad line to find the
+// records in it.
 func (s *BackScanner) Decode(r *Record) {
 	r.decodeLine(&s.Line, s.limit)
 	if r.Kind == record.KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
@@ -95,7 +95,7 @@ func (s *BackScanner) Next() bool {
 	}
 }
 
-// give makes what begins at buf[i] the line.
+// give makes buf[i:] the current line.
 func (s *BackScanner) give(i int, torn bool) {
 	s.Line = Raw{Offset: s.pos + int64(i-s.lo), Size: int64(s.hi - i), Torn: torn, Unended: torn, Tail: torn}
 	if s.Line.Size <= s.limit {
@@ -103,8 +103,8 @@ func (s *BackScanner) give(i int, torn bool) {
 	}
 }
 
-// room makes room before lo for a chunk, and returns how long the line that ends
-// at hi is at least. For one that is too long it makes none.
+// room makes room before lo for a chunk. It returns the least length of the
+// line that ends at hi. It makes no room if that exceeds the limit.
 func (s *BackScanner) room() int {
 	want := int(min(int64(s.chunk), s.pos))
 	n := s.hi - s.lo
@@ -119,7 +119,7 @@ func (s *BackScanner) room() int {
 		if long += s.unreadBytes(); s.Err != nil || int64(long) > s.limit {
 			return long
 		}
-		size = n + int(min(int64((long-n)/s.chunk+1)*int64(s.chunk), s.pos)) // read takes whole chunks
+		size = n + int(min(int64((long-n)/s.chunk+1)*int64(s.chunk), s.pos)) // read reads complete chunks
 	case n+want > size:
 		size = int(max(min(2*int64(size), s.limit+int64(s.chunk)), int64(n+want)))
 	}
@@ -150,7 +150,7 @@ func (s *BackScanner) unreadBytes() int {
 	return int(min(most, s.pos))
 }
 
-// read reads the chunk before lo, for which there is room.
+// read reads the chunk before lo into the room that room made.
 func (s *BackScanner) read() bool {
 	n := int(min(int64(s.chunk), s.pos))
 	if s.Err = ReadFull(s.r, s.buf[s.lo-n:s.lo], s.pos-int64(n)); s.Err != nil {
@@ -184,15 +184,15 @@ func (s *BackScanner) skip(torn bool) bool {
 	return true
 }
 
-// lastNewline returns where the last \n of b is, or -1. It is what
-// bytes.LastIndexByte does, eight bytes at a time.
+// lastNewline returns the index of the last \n in b, or -1. It is
+// bytes.LastIndexByte for eight bytes at a time.
 func lastNewline(b []byte) int {
 	const ones = 0x0101010101010101
 	i := len(b)
 	for ; i >= 8; i -= 8 {
 		x := binary.LittleEndian.Uint64(b[i-8:]) ^ '\n'*ones
-		// Exact in every byte, for it is the highest that is wanted: a sum of
-		// seven bits carries into no other byte.
+		// Exact in every byte, because the highest is needed: a sum of seven
+		// bits does not carry into another byte.
 		if m := ^((x&(0x7f*ones) + 0x7f*ones) | x) & (0x80 * ones); m != 0 {
 			return i - 1 - bits.LeadingZeros64(m)>>3
 		}

@@ -6,8 +6,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// classify says which kind of record a whole object is, and whether it is a
-// good one.
+// classify returns the kind of a complete object, which is bad if a key breaks
+// S5.
 func (r *Record) classify(d *draft, first bool) record.Kind {
 	v := &r.Values
 	if d.seen&identityKeys != 0 { // only line 1's are seen
@@ -57,9 +57,9 @@ func (r *Record) bad(code faultCode, k key, at int) record.Kind {
 	return record.KindBad
 }
 
-// check finds the keys of a set that stand twice or have the wrong type, but
-// for the numbers. Where a null stands for an absent value it is one of a key
-// that is not required.
+// check finds the keys of a set that occur twice or have the wrong type, except
+// numbers. With null, a null counts as a missing value of a key that is not
+// required.
 func (r *Record) check(d *draft, set keys, null bool) (bad bool) {
 	if k, ok := d.firstTwice(set); ok {
 		r.bad(faultTwice, k, int(d.again[k]))
@@ -85,7 +85,7 @@ func (r *Record) check(d *draft, set keys, null bool) (bad bool) {
 	return false
 }
 
-// firstTwice returns which key of a set is the first to stand twice.
+// firstTwice returns the key of a set that first occurs a second time.
 func (d *draft) firstTwice(set keys) (k key, ok bool) {
 	if d.twice&set == 0 {
 		return 0, false
@@ -98,8 +98,8 @@ func (d *draft) firstTwice(set keys) (k key, ok bool) {
 	return k, ok
 }
 
-// integer returns the value of a number from 0 to 2^64-1 that has neither
-// fraction nor exponent. An absent one is 0.
+// integer returns the value of an integer from 0 to 2^64-1 without fraction and
+// exponent. A missing value is 0.
 func (r *Record) integer(s Span) (n uint64, ok bool) {
 	for _, c := range r.Line[s.Lo:s.Hi] {
 		d := uint64(c) - '0'

@@ -9,14 +9,14 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// missingResult is the result of a tool call that has none (S11).
+// missingResult is the result of a tool call without a result (S11).
 const missingResult = "error: no result was recorded for this call"
 
 // maxDamage is how many damages are listed: a file may have millions.
 const MaxDamage = 1000
 
-// ReadOptions says how a context is read. Nil and the zero value read it to
-// resume the session.
+// ReadOptions configures ReadContext. Nil and the zero value read the context
+// for resuming the session.
 type ReadOptions struct {
 	// Lenient reports bad lines and reads on, to show or to search a session.
 	// A bad line is an error else.
@@ -27,14 +27,14 @@ type ReadOptions struct {
 // Context is the input for resuming a session.
 type Context struct {
 	Meta Meta // with the newest title and run time
-	// Messages begins with the summary, as a user's message, when the session
-	// was compacted. Every tool call in it is answered.
+	// Messages begins with the summary, as a user message, if the session was
+	// compacted. Every tool call in it has a result.
 	Messages  []Message
-	Start     int64 // offset of the marker, or of the line behind the meta line
+	Start     int64 // offset of the marker, or of the line after the meta line
 	Compacted bool  // Start is a marker's
-	// Damage is what was left out, by offset: bad lines, which only a lenient
-	// reader passes over, and results that answer no call. It lists a thousand
-	// of them at most; Damaged counts all.
+	// Damage lists omitted lines by offset: bad lines, which only a lenient
+	// reader omits, and results without a call. It has at most a thousand
+	// elements; Damaged counts all.
 	Damage  []record.Damage
 	Damaged int
 	Torn    int64 // bytes of the torn tail
@@ -42,7 +42,7 @@ type Context struct {
 	bare bool // the marker is the last line: its record was torn off
 }
 
-// placed is a message and the line it stands in.
+// placed is a message and the number and offset of its line.
 type placed struct {
 	off, size int64
 	m         Message
@@ -149,7 +149,7 @@ func (x *contextReader) add(l *Raw) {
 	}
 }
 
-// bad reports a bad line. It is an error unless the reader is lenient.
+// bad reports a bad line. It returns an error unless the reader is lenient.
 func (x *contextReader) bad(l *Raw) error {
 	if !x.o.Lenient {
 		return located(x.r, l.Offset, x.rec.Reason())
@@ -158,7 +158,7 @@ func (x *contextReader) bad(l *Raw) error {
 	return nil
 }
 
-// takeChange takes a decoded meta record unless there is a newer one.
+// takeChange applies a decoded meta record unless a newer one was applied.
 func (x *contextReader) takeChange() {
 	if x.change == nil {
 		x.change = &Meta{Title: x.rec.Text(x.rec.Title), UptimeSecs: x.rec.uptime}
@@ -174,7 +174,7 @@ func (x *contextReader) findChange() {
 	}
 }
 
-// identify takes line 1, which was decoded.
+// identify takes the decoded line 1.
 func (c *Context) identify(rec *Record, l *Raw, o *ReadOptions) error {
 	if rec.Kind == record.KindMeta {
 		return nil
@@ -195,7 +195,7 @@ func (c *Context) identify(rec *Record, l *Raw, o *ReadOptions) error {
 
 // readIdentity reads line 1 of a file that was not read so far.
 func (c *Context) readIdentity(r io.ReaderAt, size int64, o *ReadOptions) error {
-	// A meta line is short: this is one read of one page.
+	// A meta line is short, so one read of one page is enough.
 	s := Scanner{chunk: 4 << 10}
 	var rec Record
 	s.Reset(r, 0, size, o.MaxLine)
@@ -220,8 +220,8 @@ func (c *Context) readIdentity(r io.ReaderAt, size int64, o *ReadOptions) error 
 	return c.identify(&rec, &line, o)
 }
 
-// pair makes the messages of the context of those that were found: every call
-// has a result, every result a call (S11).
+// pair sets the messages of the context from the found ones, so that every call
+// has a result and every result a call (S11).
 func (c *Context) pair(found []placed) {
 	c.Messages = make([]Message, 0, len(found))
 	var calls []ToolCall                 // of the last message that is no result
@@ -262,7 +262,7 @@ func (c *Context) pair(found []placed) {
 	unanswered()
 }
 
-// report adds a damage of the line at an offset, while there is room.
+// report adds a damage of the line at an offset, up to the limit.
 func (c *Context) report(off, size int64, why func() string) {
 	c.Damaged++
 	if len(c.Damage) < MaxDamage {
@@ -270,8 +270,8 @@ func (c *Context) report(off, size int64, why func() string) {
 	}
 }
 
-// located returns what is wrong with the line at an offset as an error that
-// has its number.
+// located returns an error for the line at an offset, with the number of the
+// line.
 func located(r io.ReaderAt, off int64, why string) error {
 	n, err := newlines(r, 0, off)
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// tally is what a list says of a session.
+// Tally is the summary of a session in a list.
 type Tally struct {
 	Meta     Meta  // as in the context (S13)
 	identity bool  // line 1 is a meta line
-	Messages int   // good ones, and those in bad lines
-	Damaged  int   // bad lines, and line 1 when it is no meta line
-	Torn     int64 // bytes behind the last \n that are no record (S14)
+	Messages int   // valid ones, including those in bad lines
+	Damaged  int   // bad lines, and line 1 if it is not a meta line
+	Torn     int64 // bytes after the last \n that are not a record (S14)
 }
 
-// counter reads sessions from their first byte to their last and keeps nothing
-// of them. It can be used again.
+// Counter reads sessions from start to end without storing lines. It is
+// reusable.
 type Counter struct {
 	scan Scanner
 	rec  Record
@@ -80,7 +80,7 @@ func (c *Counter) Count(r io.ReaderAt, size, limit int64) (Tally, error) {
 		return Tally{}, s.Err
 	}
 	if !t.identity && t.Torn == size {
-		t.Damaged++ // there is no line 1
+		t.Damaged++ // line 1 is missing
 	}
 	return t.end(), nil
 }
@@ -120,7 +120,7 @@ func (c *Counter) CountParts(r io.ReaderAt, size, limit int64) (Tally, error) {
 	return t.end(), nil
 }
 
-// change makes m what a meta record says; nil is none.
+// change applies a meta record to m; nil changes nothing.
 func (m *Meta) change(record *Meta) {
 	if record != nil {
 		m.Title = record.Title

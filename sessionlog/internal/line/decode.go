@@ -25,7 +25,7 @@ const (
 	keyCreatedAt
 	keyTitle
 	keyUptime
-	keySource // the last one a line itself may have
+	keySource // the last key of a line's own object
 	keyID
 	keyType
 	keyFunction
@@ -42,7 +42,7 @@ var keyNames = [numKeys]string{
 
 func (k key) String() string { return keyNames[k] }
 
-// wants says in words which type a key's value has.
+// wants describes the type of the key's value.
 func (k key) wants() string {
 	switch k {
 	case KeyToolCalls:
@@ -61,7 +61,7 @@ type keys uint32
 func (s keys) has(k key) bool { return s>>k&1 != 0 }
 
 const (
-	recordKeys   keys = 1<<KeyCompact | 1<<KeyRole | 1<<keyMeta // they decide what a line is
+	recordKeys   keys = 1<<KeyCompact | 1<<KeyRole | 1<<keyMeta // they determine the kind of a line
 	messageKeys  keys = 1<<KeyRole | 1<<KeyContent | 1<<keyReasoning | 1<<KeyToolCallID | 1<<KeyToolCalls
 	identityKeys keys = 1<<keyAgent | 1<<keyCreatedBy | 1<<keyCreatedAt
 	metaKeys     keys = identityKeys | 1<<keyTitle | 1<<keyUptime | 1<<keySource
@@ -72,35 +72,34 @@ const (
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// record is a decoded line. Its spans are positions in the line, so it is
-// good for as long as the line's bytes are; it is used again for the next.
+// Record is a decoded line. Its spans are positions in the line, so it is valid
+// as long as the line's bytes are. It is reused for the next line.
 type Record struct {
 	Line []byte
 	Kind record.Kind
-	// truncated says that a bad line would be the beginning of a good one. The
-	// spans hold what is there of it.
+	// Truncated reports that a bad line is the beginning of a valid one. The
+	// spans cover the existing part.
 	Truncated bool
 	fault     fault // of a bad line
 
-	Values  [keySource + 1]Span // by key; those of the line's own object
+	Values  [keySource + 1]Span // by key; of the line's own object
 	Title   Span                // of a meta record
 	uptime  uint64              // of the meta line or a meta record
 	scratch []byte
 }
 
-// draft is what of a line is good or bad only once it is known which kind of
-// record it is.
+// draft has errors of a line that count only for some kinds of record.
 type draft struct {
 	seen, twice keys
-	again       [keySource + 1]int32 // where a key of twice stands again
+	again       [keySource + 1]int32 // position of the second occurrence of a key of twice
 	calls, meta fault                // inside tool_calls, inside meta
 }
 
-// decode says what line is, which is without its \n. first marks line 1 of a
-// file. It allocates nothing.
+// Decode decodes line, which has no \n. first marks line 1 of a file. It does
+// not allocate memory.
 func (r *Record) Decode(line []byte, first bool) {
 	if len(line) == 0 && r.Kind == record.KindBlank {
-		r.Line = line // a file may have millions of these, and r holds nothing
+		r.Line = line // keep the pointer unchanged if possible: a file may have millions of lines
 		return
 	}
 	r.reset(line)
@@ -116,8 +115,7 @@ func (r *Record) Decode(line []byte, first bool) {
 	r.Kind = r.parse(from, first)
 }
 
-// tooLong makes r the record of a line over the limit, whose bytes nobody
-// has.
+// tooLong makes r the record of a line over the limit, without its bytes.
 func (r *Record) tooLong(limit int64) {
 	r.reset(nil)
 	r.Kind = record.KindBad
@@ -136,7 +134,7 @@ func (r *Record) clear() {
 	r.Title, r.uptime = Span{}, 0
 }
 
-// reason says why a bad line is bad.
+// Reason explains why a bad line is bad.
 func (r *Record) Reason() string { return r.fault.text(r.Line) }
 
 // parse reads the line from a position on as one record.
@@ -166,8 +164,8 @@ func (r *Record) parse(from int, first bool) record.Kind {
 	}
 	r.fault = c.fault
 	if c.high&0x8080808080808080 != 0 || c.fault.code != faultNone {
-		// Of a truncated line the last character need not be whole, and what
-		// is behind a fault is no matter.
+		// The last character of a truncated line may be incomplete. Bytes after
+		// a fault do not matter.
 		end := len(r.Line)
 		switch c.fault.code {
 		case faultNone:

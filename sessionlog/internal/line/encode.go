@@ -157,21 +157,20 @@ func appendString(dst []byte, s string) []byte {
 	}
 }
 
-// load8 returns s[i:i+8] as a little-endian number; the compiler makes one
-// load of it.
+// load8 returns s[i:i+8] as a little-endian number; the compiler emits one
+// load.
 func load8(s string, i int) uint64 {
 	s = s[i : i+8]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// specials returns a word whose lowest bit stands in the first byte of x that
-// cannot stand for itself in a JSON string: a quote, a backslash, a control
-// character. Zero when there is none; bits above the lowest may be wrong.
+// specials returns a word whose lowest set bit is in the first byte of x that a
+// JSON string must escape: a quote, a backslash, or a control character. The
+// word is zero if there is none. Higher bits may be wrong.
 func specials(x uint64) uint64 {
 	const ones = 0x0101010101010101
-	// x^2 sends the quote to 0x20 and nothing else below 0x21 but the
-	// control characters.
+	// x^2 maps the quote to 0x20, and only control characters below 0x21.
 	quotes := (x ^ 2*ones) - 0x21*ones
 	slash := x ^ '\\'*ones
 	return (quotes&^x | (slash-ones)&^slash) & (0x80 * ones)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// escapeLen returns how long the escape at the start of b is, a surrogate pair
-// being one, and 0 when it is none or not whole.
+// escapeLen returns the length of the escape at the start of b, or 0 if it is
+// invalid or incomplete. A surrogate pair is one escape.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -30,7 +30,7 @@ func escapeLen(b []byte) int {
 	return 12
 }
 
-// escapeFault says what is wrong with the escape at the start of b.
+// escapeFault returns the fault of the escape at the start of b.
 func escapeFault(b []byte) faultCode {
 	if len(b) < 2 {
 		return faultEnd
@@ -47,7 +47,7 @@ func escapeFault(b []byte) faultCode {
 		}
 	}
 	if r := hex4(b); r&0xfc00 == 0xd800 {
-		// The other half may be behind the end.
+		// The other half may be missing.
 		rest := b[6:min(12, len(b))]
 		for i, want := range []byte(`\u`) {
 			if i == len(rest) {
@@ -69,8 +69,8 @@ func escapeFault(b []byte) faultCode {
 	return faultSurrogate
 }
 
-// hex4 returns the number of a \u and its four digits at the start of b, -1 when there is
-// none.
+// hex4 returns the number of a \u and its four digits at the start of b, or -1
+// if b does not begin with them.
 func hex4(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
@@ -96,8 +96,7 @@ func unhex(c byte) rune {
 	return -1
 }
 
-// partialRune returns how many bytes at the end of b are the beginning of a
-// character that is not whole.
+// partialRune returns the length of an incomplete character at the end of b.
 func partialRune(b []byte) int {
 	for n := 1; n <= min(3, len(b)); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {

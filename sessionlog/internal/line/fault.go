@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// fault is what is wrong with a line. Its text is made only when somebody
-// asks: a file may have millions of bad lines.
+// fault is an error of a line. Its text is built on demand, because a file may
+// have millions of bad lines.
 type fault struct {
 	code faultCode
 	key  key // of a fault with a key
@@ -34,7 +34,7 @@ const (
 	faultMany
 )
 
-// text says in words what is wrong with line.
+// text describes the fault of line.
 func (f fault) text(line []byte) string {
 	if f.code == faultLong {
 		return fmt.Sprintf("longer than the limit of %d bytes", f.at)

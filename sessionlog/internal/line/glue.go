@@ -7,21 +7,21 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// A piece is a whole record in a bad line (S7), with the white space behind it
-// and, when it is the first thing in the line, before it.
+// A piece is a complete record in a bad line (S7), with the white space after
+// it and, for a piece at the start of the line, before it.
 type piece struct{ Lo, Hi int32 }
 
-// vain is how much may be read of a line without finding a record in it, beyond
-// four times its length. Objects that begin like records can stand in one
-// another as deep as JSON may be nested, and each would be read.
+// vain limits the bytes read of a line without finding a record, beyond four
+// times its length. Objects that begin like records can be nested as deep as
+// JSON permits, and each would be read.
 const vain = 64 << 10
 
-// pieces adds the whole records of a bad line to dst, in their order. They are
-// each decoded as a line is; first marks line 1 of a file.
+// Pieces appends the complete records of a bad line to dst, in their order. It
+// decodes each as a line; first marks line 1 of a file.
 //
-// No string of JSON holds `{"`, and no object is followed by a brace within
-// another. So a record stands in no other one, and what is found from the left
-// is all there is.
+// A JSON string contains no `{"`, and within an object no brace follows an
+// object. So no record is inside another, and a search from the left finds all
+// of them.
 func Pieces(dst []piece, line []byte, first bool) []piece {
 	at, lo := 0, 0
 	if first && bytes.HasPrefix(line, byteOrderMark) {
@@ -52,9 +52,9 @@ func Pieces(dst []piece, line []byte, first bool) []piece {
 	return dst
 }
 
-// piece reads an object of the line and returns where what follows begins, or
-// how far it came. It is true for a good record that nothing follows but the
-// end of the line or another brace.
+// piece reads an object of the line. It returns the offset after the object, or
+// the offset that it reached. ok is true for a valid record that is followed by
+// the end of the line or by another brace.
 func (r *Record) piece(at int, first, any bool) (end int, ok bool) {
 	c := cursor{b: r.Line, i: at}
 	if c.peek() != '{' {
@@ -83,8 +83,8 @@ func (r *Record) piece(at int, first, any bool) (end int, ok bool) {
 	return end, false
 }
 
-// opening returns where the next of the beginnings of records is that are
-// looked for in a bad line, -1 when there is none.
+// opening returns the index of the next prefix of a record in a bad line, or -1
+// if there is none.
 func opening(line []byte) int {
 	for at := 0; ; at += 2 {
 		n := bytes.Index(line[at:], []byte(`{"`))
@@ -100,17 +100,17 @@ func opening(line []byte) int {
 	}
 }
 
-// A splitter gives what was found in a bad line as lines of its own: first the
-// line, then its pieces, then what is torn behind them at the end of a file
-// (S14). It can be used again.
+// A splitter returns the records in a bad line as separate lines: first the
+// line, then its pieces, then the torn tail after them at the end of a file
+// (S14). It is reusable.
 type splitter struct {
-	line   Raw // without what is torn
-	rest   Raw // that; empty when there is nothing
+	line   Raw // without the torn tail
+	rest   Raw // the torn tail, or empty
 	pieces []piece
 }
 
-// split looks for whole records in a bad line, and reports whether there are
-// any.
+// split looks for complete records in a bad line, and reports whether it found
+// one.
 func (s *splitter) split(l *Raw) bool {
 	if cap(s.pieces) > MaxScratch/8 {
 		s.pieces = nil
@@ -127,7 +127,7 @@ func (s *splitter) split(l *Raw) bool {
 			s.rest = l.part(piece{end, int32(l.Size)})
 			s.rest.Torn = true
 		}
-		if len(s.pieces) == 1 && s.pieces[0].Lo == 0 { // it is the line
+		if len(s.pieces) == 1 && s.pieces[0].Lo == 0 { // the piece is the line
 			s.line.Torn = s.rest.Size == 0
 			s.pieces = s.pieces[:0]
 		}
@@ -157,12 +157,12 @@ func (s *splitter) at(i int) Raw {
 	l.Glued = true
 	if i == len(s.pieces) {
 		l.Torn = s.line.Unended && s.rest.Size == 0
-		l.Unended = s.line.Unended || int(s.pieces[i-1].Hi) < len(s.line.Bytes) // more is behind it, and no \n
+		l.Unended = s.line.Unended || int(s.pieces[i-1].Hi) < len(s.line.Bytes) // bytes follow it, but no \n
 	}
 	return l
 }
 
-// part returns a part of a line as one that no \n follows.
+// part returns a part of a line that is not followed by \n.
 func (l *Raw) part(p piece) Raw {
 	return Raw{
 		Offset: l.Offset + int64(p.Lo), Size: int64(p.Hi - p.Lo), Bytes: l.Bytes[p.Lo:p.Hi:p.Hi],

@@ -8,7 +8,7 @@ import (
 // maxDepth is how deep the arrays and objects of a line may be nested.
 const maxDepth = 128
 
-// span is a value of a line: where it stands and what it is. A string's bytes
+// Span is a value of a line: its position and its type. The bytes of a string
 // are those between its quotes.
 type Span struct {
 	Lo, Hi  int32
@@ -28,12 +28,11 @@ const (
 	jsonObject
 )
 
-// cursor reads one line as RFC 8259 has it, and no more than that. It keeps
-// nothing but positions.
+// cursor parses one line strictly by RFC 8259. It stores only positions.
 type cursor struct {
 	b     []byte
 	i     int
-	high  uint64 // bits of what was read of strings: 0x80 in any byte when not all is ASCII
+	high  uint64 // bits of all bytes of strings: 0x80 is set in some byte unless all are ASCII
 	fault fault  // the first thing that is wrong
 }
 
@@ -55,7 +54,7 @@ func (c *cursor) peek() byte {
 	return 0
 }
 
-// unexpected records that the byte the cursor stands at cannot be there.
+// unexpected records an invalid byte at the current position.
 func (c *cursor) unexpected() bool {
 	if c.i >= len(c.b) {
 		return c.fail(faultEnd, len(c.b))
@@ -63,9 +62,9 @@ func (c *cursor) unexpected() bool {
 	return c.fail(faultSyntax, c.i)
 }
 
-// member reads the key and the colon of an object's next member. False is the
-// end of the object, or a fault. The cursor stands behind the brace or the
-// value before.
+// member reads the key and the colon of an object's next member. It returns
+// false at the end of the object and on a fault. The cursor must be after the
+// opening brace or the previous value.
 func (c *cursor) member(key *Span, first bool) bool {
 	b := c.peek()
 	if b == '}' {
@@ -92,8 +91,9 @@ func (c *cursor) member(key *Span, first bool) bool {
 	return true
 }
 
-// element goes to an array's next element. False is the end of the array, or a
-// fault. The cursor stands behind the bracket or the value before.
+// element advances to an array's next element. It returns false at the end of
+// the array and on a fault. The cursor must be after the opening bracket or the
+// previous value.
 func (c *cursor) element(first bool) bool {
 	b := c.peek()
 	if b == ']' {
@@ -109,8 +109,7 @@ func (c *cursor) element(first bool) bool {
 	return true
 }
 
-// enter goes into the array or object the cursor stands at, which is the depth
-// one less than the one given.
+// enter enters the array or object at the cursor, at the given depth.
 func (c *cursor) enter(depth int) bool {
 	if depth > maxDepth {
 		return c.fail(faultDepth, c.i)
@@ -119,7 +118,7 @@ func (c *cursor) enter(depth int) bool {
 	return true
 }
 
-// value reads any value; depth is how many arrays and objects it stands in.
+// value reads any value. depth is the number of arrays and objects around it.
 func (c *cursor) value(s *Span, depth int) bool {
 	b := c.peek()
 	lo := c.i
@@ -209,8 +208,8 @@ func (c *cursor) digits() bool {
 	return c.i > from || c.unexpected()
 }
 
-// str reads the string the cursor stands at. Of a string without its end s
-// holds the whole characters that are there.
+// str reads the string at the cursor. For a string without an end, s covers the
+// complete characters.
 func (c *cursor) str(s *Span) bool {
 	b, i := c.b, c.i+1
 	*s = Span{Lo: int32(i), Type: String}

@@ -1,7 +1,7 @@
 package line
 
-// readMeta reads the object of a meta record. What is no JSON is a fault of the
-// line, what is no meta record goes to bad.
+// readMeta reads the object of a meta record. Invalid JSON is a fault of the
+// line; an invalid meta record is reported in bad.
 func (r *Record) readMeta(c *cursor, s *Span, bad *fault) bool {
 	lo := c.i
 	var seen keys
@@ -46,15 +46,15 @@ func (s Span) start() int32 {
 	return s.Lo
 }
 
-// set records a fault when there was none before.
+// set records a fault unless an earlier one is recorded.
 func (f *fault) set(code faultCode, k key, at int32) {
 	if f.code == faultNone {
 		*f = fault{code: code, key: k, at: int(at)}
 	}
 }
 
-// readCalls reads the array of a message's tool calls. What is no JSON is a
-// fault of the line, what is no call goes to bad.
+// readCalls reads the array of a message's tool calls. Invalid JSON is a fault
+// of the line; an invalid call is reported in bad.
 func (r *Record) readCalls(c *cursor, s *Span, bad *fault) bool {
 	lo := c.i
 	c.i++
@@ -71,6 +71,6 @@ func (r *Record) readCalls(c *cursor, s *Span, bad *fault) bool {
 	return c.fault.code == faultNone
 }
 
-// MaxCalls is how many tool calls a message may have: two bytes of a line can be
-// one, and a call in memory is a hundred.
+// MaxCalls is the limit of tool calls in a message. A call may be two bytes of
+// a line, but takes a hundred in memory.
 const MaxCalls = 10_000

@@ -6,7 +6,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// maxScratch is how much of the memory for unescaping is kept between lines.
+// MaxScratch limits the memory for unescaping that is kept between lines.
 const MaxScratch = 1 << 20
 
 // appendText appends the text of a string of the line.
@@ -20,7 +20,7 @@ func (r *Record) AppendText(dst []byte, s Span) []byte {
 	return appendUnescaped(dst, r.Line[s.Lo:s.Hi])
 }
 
-// text returns the text of a string of the line; of anything else it is empty.
+// Text returns the text of a string of the line, or "" for other types.
 func (r *Record) Text(s Span) string {
 	if s.Type != String {
 		return ""
@@ -33,7 +33,7 @@ func (r *Record) Text(s Span) string {
 			r.scratch = nil
 		}
 	}
-	switch string(b) { // what every line has costs nothing
+	switch string(b) { // common values without an allocation
 	case record.RoleUser:
 		return record.RoleUser
 	case record.RoleAssistant:
@@ -68,8 +68,8 @@ func (r *Record) Message() Message {
 	return m
 }
 
-// calls yields the tool calls of a message. They are read anew, so that a line
-// of any number of them costs no memory to classify.
+// Calls yields the tool calls of a message. It parses them again, so that
+// classifying a line needs no memory per call.
 func (r *Record) Calls(yield func(*call) bool) {
 	s := r.Values[KeyToolCalls]
 	if s.Type != Array {
@@ -85,7 +85,7 @@ func (r *Record) Calls(yield func(*call) bool) {
 	}
 }
 
-// meta returns what a meta line says.
+// Meta returns the content of a meta line.
 func (r *Record) Meta() Meta {
 	return Meta{
 		Agent:      r.Text(r.Values[keyAgent]),
@@ -120,8 +120,8 @@ func (m *Meta) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// decodeAs decodes one record of a kind. A null is none and no error, as
-// encoding/json has it.
+// decodeAs decodes one record of a kind. A null decodes to no record without an
+// error, as in encoding/json.
 func (r *Record) decodeAs(b []byte, k record.Kind) error {
 	if string(b) == "null" {
 		return nil
@@ -136,7 +136,7 @@ func (r *Record) decodeAs(b []byte, k record.Kind) error {
 	return fmt.Errorf("%w: got a %s, want a %s", record.ErrFormat, r.Kind, k)
 }
 
-// IsResult reports whether a message is what a tool gave back.
+// IsResult reports whether a message is the result of a tool call.
 func (r *Record) IsResult() bool {
 	if id := r.Values[KeyToolCallID]; id.Type == String && id.Lo < id.Hi {
 		return true

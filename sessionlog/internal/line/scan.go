@@ -9,20 +9,20 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// lineLimit is how long a line may be when nothing else is said; spans hold no
-// more than maxLineLimit.
+// lineLimit is the default limit of a line's length. Spans cannot exceed
+// maxLineLimit.
 const (
 	lineLimit    = 64 << 20
 	maxLineLimit = 1 << 30
 )
 
-// forwardChunk is how much is read at once. What is read of one long line
-// grows from it to the limit.
+// forwardChunk is the number of bytes per read. For one long line it grows up
+// to the limit.
 const forwardChunk = 256 << 10
 
-// Line is one line of a session file, or a whole record that was found in a bad
-// one (S7). A bad line is followed by those that were found in it, which have
-// its number, and what is torn at the end of a file by itself.
+// Line is one line of a session file, or a complete record in a bad line (S7).
+// A bad line is followed by its records, which have its number, and by the torn
+// tail at the end of a file.
 type Line struct {
 	Number int64  // from 1
 	Offset int64  // of its first byte in the file
@@ -31,9 +31,9 @@ type Line struct {
 	Kind   record.Kind
 	Glued  bool // it was found in a bad line
 	Pieces int  // of a bad line: how many records follow that were found in it
-	// Tail says that it stands behind the last \n: it may not be written to its
-	// end yet. Torn is the last of those. A bad or blank one is the torn tail
-	// (S14), and no line.
+	// Tail reports that the line is after the last \n: a writer may not have
+	// finished it. Torn marks the last such line. If it is bad or blank, it is
+	// the torn tail (S14), not a line.
 	Tail, Torn bool
 
 	Message Message // of KindMessage
@@ -46,16 +46,16 @@ type Line struct {
 type Raw struct {
 	Offset, Size int64
 	Bytes        []byte // without the \n, good until the next line; nil over the limit
-	Torn         bool   // it has no \n, and nothing is behind it
-	Unended      bool   // it has no \n
-	Tail         bool   // it stands behind the last \n
+	Torn         bool   // without \n, and the last line
+	Unended      bool   // without \n
+	Tail         bool   // after the last \n
 
-	split  bool // it was looked for records in it, or is what was found
-	Glued  bool // it is a record that was found in a bad line
+	split  bool // split was called, or the line is a result of split
+	Glued  bool // a record in a bad line
 	Pieces int  // how many of those follow
 }
 
-// next returns where what follows begins.
+// Next returns the offset after the line.
 func (l *Raw) Next() int64 {
 	if l.Unended {
 		return l.Offset + l.Size
@@ -63,7 +63,8 @@ func (l *Raw) Next() int64 {
 	return l.Offset + l.Size + 1
 }
 
-// isTorn tells whether a line, which r was decoded from, is the torn tail (S14).
+// IsTorn reports whether the line is the torn tail (S14). r is the decoded
+// line.
 func (l *Raw) IsTorn(r *Record) bool {
 	return l.Torn && (r.Kind == record.KindBad || r.Kind == record.KindBlank)
 }
@@ -77,28 +78,27 @@ func (r *Record) decodeLine(l *Raw, limit int64) {
 	r.Decode(l.Bytes, l.Offset == 0)
 }
 
-// scanner reads lines forward. Its memory is bounded by the limit of a line,
-// and is that of a chunk again behind a long one. It can be used again with
-// reset.
+// Scanner reads lines forward. Its memory is limited by the limit of a line,
+// and shrinks to a chunk after a long line. Reset makes it reusable.
 type Scanner struct {
 	Line   Raw
 	Number int64 // of line, from 1 at the offset the scan began
 	Err    error // of the reader
 
 	r      io.ReaderAt
-	pos    int64 // of the byte behind buf[:hi]
+	pos    int64 // file offset of buf[hi]
 	end    int64
 	limit  int64
 	chunk  int
 	buf    []byte
-	lo, hi int // what is read and not yet given
+	lo, hi int // bytes read but not yet returned
 
 	glue splitter
 	Left int // of its lines
 }
 
-// reset starts a scan of r's bytes from one offset, where a line begins, to
-// another.
+// Reset starts a scan of the bytes of r from one offset, at the start of a
+// line, to another.
 func (s *Scanner) Reset(r io.ReaderAt, from, to, limit int64) {
 	if s.chunk == 0 {
 		s.chunk = forwardChunk
@@ -110,8 +110,8 @@ func (s *Scanner) Reset(r io.ReaderAt, from, to, limit int64) {
 	*s = Scanner{r: r, pos: from, end: to, limit: LimitOf(limit), chunk: s.chunk, buf: buf, glue: s.glue}
 }
 
-// decode decodes the line at hand. Of a bad one that is not decoded nothing is
-// found.
+// Decode decodes the current line. It must be called for a bad line to find the
+// records in it.
 func (s *Scanner) Decode(r *Record) {
 	r.decodeLine(&s.Line, s.limit)
 	if r.Kind == record.KindBad && !s.Line.split && s.Line.Bytes != nil && s.glue.split(&s.Line) {
@@ -120,7 +120,7 @@ func (s *Scanner) Decode(r *Record) {
 	}
 }
 
-// limitOf returns the limit of a line an option stands for.
+// LimitOf returns the limit of a line for the value of an option.
 func LimitOf(n int64) int64 {
 	if n <= 0 {
 		return lineLimit
@@ -162,7 +162,7 @@ func (s *Scanner) Next() bool {
 	}
 }
 
-// give makes the next n bytes the line.
+// give makes the next n bytes the current line.
 func (s *Scanner) give(n int, torn bool) {
 	s.Number++
 	s.Line = Raw{Offset: s.pos - int64(s.hi-s.lo), Size: int64(n), Torn: torn, Unended: torn, Tail: torn}
@@ -172,8 +172,8 @@ func (s *Scanner) give(n int, torn bool) {
 	s.lo += n
 }
 
-// room makes room to read more of the line that begins at lo, and returns how
-// long that line is at least. For one that is too long it makes none.
+// room makes room to read more of the line that begins at lo. It returns the
+// least length of that line. It makes no room if that exceeds the limit.
 func (s *Scanner) room() int {
 	n := s.hi - s.lo
 	size, long := len(s.buf), n
@@ -199,9 +199,9 @@ func (s *Scanner) room() int {
 	return long
 }
 
-// farChunks is how many chunks of a line are read into room that doubles. The
-// rest of a longer one is looked at first: room for it is made once, and none
-// for a line that is too long.
+// farChunks is the number of chunks of a line for which the buffer doubles. For
+// a longer line the scanner first finds its length, then allocates the buffer
+// once, or not at all if the line exceeds the limit.
 const farChunks = 16
 
 // ahead returns how many bytes of the line that begins at lo are not read yet,
@@ -279,9 +279,9 @@ func ReadFull(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// numbered yields the lines of r from an offset, where a line begins, to another.
-// The first has the given number; 0 has it counted. Bad lines are lines; an
-// error is one of r, and the last thing yielded.
+// Numbered yields the lines of r from an offset, at the start of a line, to
+// another. number is the number of the first line; 0 counts it from the start
+// of r. Bad lines are yielded as lines. An error of r is yielded last.
 func Numbered(r io.ReaderAt, from, number, to, limit int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		before := number - 1
@@ -328,7 +328,7 @@ func (r *Record) toLine(raw *Raw, number int64) Line {
 	return l
 }
 
-// newlines counts the line ends from one offset of r to another.
+// newlines counts the line ends of r between two offsets.
 func newlines(r io.ReaderAt, from, to int64) (n int64, err error) {
 	buf := make([]byte, min(forwardChunk, max(to-from, 0)))
 	for from < to {

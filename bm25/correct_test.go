@@ -80,8 +80,8 @@ func TestCorrectLongWords(t *testing.T) {
 	}
 }
 
-// TestCorrectBytes corrects a word of 40 letters in 160 bytes, and none in more
-// bytes, even if the mark that adds them is ignored.
+// TestCorrectBytes corrects a word of 40 letters in 160 bytes, but not one with
+// more bytes, even if the additional mark is ignored.
 func TestCorrectBytes(t *testing.T) {
 	word := strings.Repeat("𝐚𝐛𝐜𝐝𝐞", 8)
 	wrong := strings.Replace(word, "𝐛𝐜", "𝐜𝐛", 1)

@@ -36,7 +36,7 @@ func TestRanking(t *testing.T) {
 		l.texts = append(l.texts, []string{text(1 + i)})
 		l.x.Add(bm25.Doc{ID: uint64(len(l.texts)), Fields: l.texts[len(l.texts)-1]})
 	}
-	beside := func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
+	neighbors := func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
 		return append(list, bm25.Neighbor{ID: id - 1, Weight: 0.5}, bm25.Neighbor{ID: id + 1, Weight: 0.25}, bm25.Neighbor{ID: id + 7, Weight: 0.1})
 	}
 	byScore := func(a, b bm25.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) }
@@ -51,13 +51,13 @@ func TestRanking(t *testing.T) {
 		if !slices.Equal(found.Hits, rank.Hits) || rank.Total != found.Total {
 			t.Fatalf("%q: the first step is not the search", q.Text)
 		}
-		rank.BoostByNeighbors(beside)
+		rank.BoostByNeighbors(neighbors)
 		want := slices.Clone(found.Hits)
 		for i := range want[:min(len(want), bm25.BoostLimit)] {
 			h := &want[i]
 			own, _ := l.x.Explain(q, h.ID)
 			most := make(map[string]float64)
-			for _, n := range beside(nil, h.ID) {
+			for _, n := range neighbors(nil, h.ID) {
 				e, _ := l.x.Explain(q, n.ID)
 				for _, line := range e.Terms {
 					if !slices.ContainsFunc(own.Terms, func(o bm25.Term) bool { return o.Term == line.Term }) {
@@ -105,7 +105,7 @@ func TestRanking(t *testing.T) {
 		}
 	}
 	if lent < enough || read < enough {
-		t.Errorf("%d terms were lent, and %d texts showed something: too few to tell", lent, read)
+		t.Errorf("only %d boosted terms and %d texts with an effect", lent, read)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestShrunkIndexEqualsNew(t *testing.T) {
 						}
 					}
 				}
-				if shrunk < 2 && tailDocs < 2048 { // whose documents all stay
+				if shrunk < 2 && tailDocs < 2048 { // a long tail keeps all documents
 					t.Errorf("the index dropped terms %d times", shrunk)
 				}
 				t.Logf("%d times, %d terms", shrunk, x.Terms())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkNameCheck is what S27 adds to a write.
+// BenchmarkNameCheck measures the cost that S27 adds to a write.
 func BenchmarkNameCheck(b *testing.B) {
 	d, err := OpenDir(filepath.Join(b.TempDir(), "sessions"), nil)
 	if err != nil {

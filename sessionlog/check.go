@@ -129,11 +129,11 @@ func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.LockHo
 		return did, err
 	}
 	c, err := s.Check()
-	whole := c.Damaged == 0 && c.Torn == 0
-	if err != nil || whole && !d.maybeUnsynced(before, s.Size) { // it may be valid because of a repair that was not synced
+	valid := c.Damaged == 0 && c.Torn == 0
+	if err != nil || valid && !d.maybeUnsynced(before, s.Size) { // it may be valid because of a repair that was not synced
 		return did, err
 	}
-	if !whole {
+	if !valid {
 		sum, err := checksum(f, s.Size)
 		if err != nil {
 			return did, err

@@ -68,10 +68,10 @@ func checkMeta(m *Meta) error {
 func (d *Dir) claim(agent, createdBy string) (*sessionLock, string, error) {
 	prefix := prefixOf(agent, createdBy)
 	// The reference implementation does not make a slug of the agent.
-	theirs := agent + "_" + slugOf(createdBy) + "_"
+	reference := agent + "_" + slugOf(createdBy) + "_"
 	seq := uint64(1)
 	for {
-		top, err := d.topSeq(prefix, theirs)
+		top, err := d.topSeq(prefix, reference)
 		if err != nil {
 			return nil, "", err
 		}
@@ -87,7 +87,7 @@ func (d *Dir) claim(agent, createdBy string) (*sessionLock, string, error) {
 		}
 		// The previous lock holder may have created the session and given it a
 		// title.
-		if top, err = d.topSeq(prefix, theirs); err == nil && top < seq {
+		if top, err = d.topSeq(prefix, reference); err == nil && top < seq {
 			return lock, id, nil
 		}
 		if err := errors.Join(err, lock.Unlock()); err != nil {
@@ -191,8 +191,8 @@ func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 	b := make([]byte, 1<<10)
 	for {
 		n, err := r.ReadAt(b, 0)
-		first, _, whole := strings.Cut(string(b[:n]), "\n")
-		if whole || n < len(b) || len(b) >= maxMetaLine {
+		first, _, complete := strings.Cut(string(b[:n]), "\n")
+		if complete || n < len(b) || len(b) >= maxMetaLine {
 			if n < len(b) && err != nil && err != io.EOF {
 				return Meta{}, err
 			}

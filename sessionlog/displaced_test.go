@@ -17,12 +17,12 @@ import (
 
 const displacedID = "crab_user_1"
 
-// foreignSession is what another program writes over a session: valid, and
-// longer than the session.
+// foreignSession is the content that another program writes over a session:
+// valid, and longer than the session.
 var foreignSession = metaLine + strings.Repeat(`{"role":"user","content":"of another program"}`+"\n", 30)
 
-// displacements are what another program does to a file. name is the name that
-// the file has then, if it has one.
+// displacements are changes of a file by another program. name is the name of
+// the file after the change, if it has one.
 var displacements = []struct {
 	name string
 	do   func(t *testing.T, m *vfs.Mem, name string)
@@ -55,7 +55,7 @@ var displacements = []struct {
 	}},
 }
 
-// displacedSteps are what happens next.
+// displacedSteps are the steps after the change.
 var displacedSteps = []string{"append", "step", "title", "compaction", "sync", "close", "second process", "kill -9", "kill -9 before a write"}
 
 // undetectable are the cells of FORMAT.md in which acknowledged lines are lost
@@ -64,8 +64,8 @@ var undetectable = []string{
 	"session, cp over, kill -9", "session, truncate, kill -9",
 }
 
-// displacedCell is one run: a session with acknowledged lines, whose file or
-// lock file another program changes.
+// displacedCell is one run: a session with acknowledged lines, whose session
+// file or lock file another program changes.
 type displacedCell struct {
 	t       *testing.T
 	name    string
@@ -230,7 +230,8 @@ func (c *displacedCell) checkKept() {
 	}
 }
 
-// find tells where all of the texts are, LOST if one is in no file.
+// find returns the files that contain the texts, or LOST if a text is in no
+// file.
 func (c *displacedCell) find(texts []string) string {
 	if len(texts) == 0 {
 		return "-"
@@ -286,8 +287,8 @@ func (c *displacedCell) files(dir string) map[string]string {
 	return all
 }
 
-// next opens the session in another process after this one died, and tells what
-// that reports.
+// next opens the session in another process after this one died, and describes
+// the reports of that process.
 func (c *displacedCell) next(displaced bool) string {
 	var warnings []string
 	m := c.m.Kill()

@@ -69,10 +69,10 @@ func TestCopyIsRetried(t *testing.T) {
 	noErr(t, d.Close())
 }
 
-// TestUndoSparesAnotherWriter fills the disk of a writer whose lock file was
-// removed, while another writer has the session: taking the write back must not
-// cut what the other one acknowledged.
-func TestUndoSparesAnotherWriter(t *testing.T) {
+// TestUndoKeepsOtherWriter fills the disk of a writer whose lock file was
+// removed, while another writer has the session open. Undoing the write must
+// not truncate the other writer's acknowledged lines.
+func TestUndoKeepsOtherWriter(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
 	noErr(t, m.Remove("/s/.locks/"+displacedID+".lock"))
@@ -202,7 +202,7 @@ func TestReplacedBeforeRename(t *testing.T) {
 }
 
 // TestReplacedDuringRewrite replaces a session's file while the next writer
-// after a kill writes it anew: the lines are kept.
+// after a kill rewrites it: the lines are kept.
 func TestReplacedDuringRewrite(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, begin(t, d).Append(user("earlier")))
@@ -237,8 +237,8 @@ func TestOverwrittenBeforeCut(t *testing.T) {
 	}
 }
 
-// TestRenameThatReportsAnError writes after a title whose rename worked and
-// reported an error: the file is the writer's own.
+// TestRenameThatReportsAnError writes after a title whose rename took effect
+// but returned an error: the file is still the writer's.
 func TestRenameThatReportsAnError(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
@@ -285,9 +285,10 @@ func TestReplacedAfterRename(t *testing.T) {
 	}
 }
 
-// TestReplacedBeforeTakenBack lets the sync of a new name fail, and puts another
-// file in the place of the old or of the new name: none is renamed or replaced.
-func TestReplacedBeforeTakenBack(t *testing.T) {
+// TestReplacedBeforeUndo fails the sync of a new name, and replaces the
+// file of the old or the new name: the undo must not rename or replace another
+// file.
+func TestReplacedBeforeUndo(t *testing.T) {
 	const titled, trashed = "/s/" + displacedID + "_port.jsonl", "/s/.trash/" + displacedID + ".jsonl"
 	for _, c := range []struct{ name, to, taken string }{
 		{"title", titled, titled}, {"title", titled, displacedPath},
@@ -320,8 +321,8 @@ func TestReplacedBeforeTakenBack(t *testing.T) {
 	}
 }
 
-// TestKilledReportsNothing kills a process before every call of its life, and
-// opens the session: no other program did anything, and none is reported.
+// TestKilledReportsNothing kills a process before each of its calls, and opens
+// the session: the open must not report another program.
 func TestKilledReportsNothing(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	kills := 0
@@ -346,7 +347,7 @@ func TestKilledReportsNothing(t *testing.T) {
 	noErr(t, l.Append(stepMessage("b")))
 	m = killed(m)
 	d = dirOn(t, m, sessionlog.Options{})
-	noErr(t, reopen(t, d, displacedID).Close()) // writes the file anew
+	noErr(t, reopen(t, d, displacedID).Close()) // rewrites the file
 	noErr(t, d.Delete(displacedID))
 	if _, err := d.Open(displacedID); !errors.Is(err, sessionlog.ErrNotFound) || strings.Contains(err.Error(), "lock file") {
 		t.Errorf("open of a deleted session: %v", err)
@@ -370,7 +371,7 @@ func TestKilledReportsNothing(t *testing.T) {
 	}
 }
 
-// killed is a machine whose process died, with the same hook.
+// killed returns the machine of m after the process died, with the same hook.
 func killed(m *vfs.Mem) *vfs.Mem {
 	hook := m.Hook
 	m.Hook = nil
@@ -397,7 +398,7 @@ func TestMovedSessionIsReported(t *testing.T) {
 	}
 }
 
-// TestMovedFolder moves the whole folder away, with a kept copy: the next copy is
+// TestMovedFolder moves the complete folder, with a kept copy: the next copy is
 // in a new folder.
 func TestMovedFolder(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})

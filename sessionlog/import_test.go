@@ -10,8 +10,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestImportIsLinear counts what importing does to the file system: as much for
-// each transcript, however many there are.
+// TestImportIsLinear counts the file system calls of imports: the number per
+// transcript must not depend on the number of transcripts.
 func TestImportIsLinear(t *testing.T) {
 	calls := func(n int, again bool) (all, lists int) {
 		m, d, _ := onMem(t, sessionlog.Options{})
@@ -92,8 +92,8 @@ func TestImportCopies(t *testing.T) {
 	}
 }
 
-// TestImportOverDamage imports what a session was, after it was damaged: what is
-// no line of it does not make it longer.
+// TestImportOverDamage imports the original of a corrupt session: bad lines
+// must not count for its length.
 func TestImportOverDamage(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	items := []sessionlog.Item{{Message: user("a")}, {Message: answer("b")}}
@@ -135,9 +135,9 @@ func TestOlderIsDurable(t *testing.T) {
 	noErr(t, s.Close())
 }
 
-// TestImportBesideOthers has another process delete, restore and create sessions
+// TestImportDuringOtherChanges has another process delete, restore and create sessions
 // between two imports of one listing.
-func TestImportBesideOthers(t *testing.T) {
+func TestImportDuringOtherChanges(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	other := dirOn(t, m, sessionlog.Options{})
 	item := []sessionlog.Item{{Message: user("a")}}
@@ -159,10 +159,10 @@ func TestImportBesideOthers(t *testing.T) {
 	noErr(t, other.Delete("codex_user_1"))
 	in(1, "codex_user_3")
 	if err := other.Restore("codex_user_1"); !errors.Is(err, vfs.ErrLocked) {
-		t.Errorf("restored beside an import: %v", err)
+		t.Errorf("restored during an import: %v", err)
 	}
 	if _, _, err := other.Import(meta(3), item); !errors.Is(err, vfs.ErrLocked) {
-		t.Errorf("imported beside an import: %v", err)
+		t.Errorf("imported during an import: %v", err)
 	}
 	l, err := other.Create(sessionlog.Meta{Agent: "codex", CreatedBy: "user", Title: "mine"})
 	noErr(t, err)

@@ -69,7 +69,8 @@ func reopen(t testing.TB, d *sessionlog.Dir, id string) *sessionlog.Log {
 
 const metaLine = `{"agent":"crab","created_by":"user","created_at":"2026-04-14T12:00:00+00:00","title":"","uptime_secs":0}` + "\n"
 
-// unsynced counts what a crash could take, lock files aside.
+// unsynced counts the changes that a crash could lose, except those of lock
+// files.
 func unsynced(m *vfs.Mem) int {
 	n := 0
 	for _, c := range m.Unsynced() {
@@ -244,9 +245,9 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestBuffersAreGivenBack: a session keeps no room for a message that was
-// refused, and one whose files are closed keeps none at all.
-func TestBuffersAreGivenBack(t *testing.T) {
+// TestBuffersAreReleased checks that a session releases the buffer of a
+// refused message, and all buffers when its files are closed.
+func TestBuffersAreReleased(t *testing.T) {
 	d, err := sessionlog.OpenDir(t.TempDir(), &sessionlog.Options{MaxOpen: 2, MaxLine: 1 << 20, Sync: sessionlog.SyncNone})
 	noErr(t, err)
 	defer func() { noErr(t, d.Close()) }()
@@ -260,7 +261,7 @@ func TestBuffersAreGivenBack(t *testing.T) {
 		kept := measuredHeap() - before
 		t.Logf("%s: %.0f KiB", what, kept/(1<<10))
 		if kept > most {
-			t.Errorf("100 sessions keep %.0f KiB of %s", kept/(1<<10), what)
+			t.Errorf("100 sessions keep %.0f KiB after %s", kept/(1<<10), what)
 		}
 	}
 	long := strings.Repeat("\x01", 200<<10) // each takes six bytes
@@ -309,8 +310,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestTornMarkerRecord cuts the record behind a marker off: the title is found
-// all the same, and put where it belongs.
+// TestTornMarkerRecord truncates the meta record after a marker: the title is
+// still found, and written after the marker again.
 func TestTornMarkerRecord(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
@@ -328,7 +329,7 @@ func TestTornMarkerRecord(t *testing.T) {
 	c, err := s.Context()
 	noErr(t, err)
 	if c.Meta.Title != "kept" || c.Meta.UptimeSecs != 7 || c.Torn != 9 {
-		t.Errorf("before it was mended: %+v", c)
+		t.Errorf("before recovery: %+v", c)
 	}
 	noErr(t, s.Close())
 	l = reopen(t, d, "crab_user_1")
@@ -411,7 +412,7 @@ func TestFailedSync(t *testing.T) {
 	noErr(t, l.Close())
 }
 
-// TestSyncPolicies counts what reaches the disk.
+// TestSyncPolicies counts the syncs of each policy.
 func TestSyncPolicies(t *testing.T) {
 	call := sessionlog.Message{Role: "assistant", ToolCalls: []sessionlog.ToolCall{{ID: "a"}}}
 	result := sessionlog.Message{Role: "tool", ToolCallID: "a", Content: "r"}
@@ -486,8 +487,8 @@ func TestInvalidWrites(t *testing.T) {
 	noErr(t, l.Close())
 }
 
-// TestNumbers gives every session a number of its own, whoever creates it,
-// titled and deleted ones included.
+// TestNumbers checks that every session gets a unique number, whoever creates
+// it, including titled and deleted sessions.
 func TestNumbers(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	var mu sync.Mutex
@@ -671,8 +672,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestStrangers has things in the folder that are no sessions.
-func TestStrangers(t *testing.T) {
+// TestFilesThatAreNotSessions puts other files, links, and folders next to a session.
+func TestFilesThatAreNotSessions(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
 	noErr(t, l.Close())
@@ -701,7 +702,7 @@ func TestStrangers(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"half", "prose"} {
-		noErr(t, d.Delete(name)) // what cannot be read can be put away
+		noErr(t, d.Delete(name)) // an unreadable session can be deleted
 		noErr(t, d.Restore(name))
 	}
 	if _, err := m.Lstat("/s/.locks/half.lock"); err != nil {
@@ -718,7 +719,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestRepair takes what is bad out, and keeps a copy of everything.
+// TestRepair removes bad lines and keeps a copy of the complete file.
 func TestRepair(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{MaxLine: 1000})
 	noErr(t, m.Mkdir("/s", 0o700))
@@ -760,8 +761,8 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestTornMiddle opens what power cuts leave in the middle of what was not
-// synced, and what only looks like it.
+// TestTornMiddle opens files with the effects of power cuts in the middle of
+// unsynced lines, and files that only look similar.
 func TestTornMiddle(t *testing.T) {
 	const (
 		ask    = `{"role":"user","content":"a"}` + "\n"

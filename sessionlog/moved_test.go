@@ -78,9 +78,9 @@ func (u *unopenable) ReadDir(name string) ([]fs.DirEntry, error) {
 	return u.between.ReadDir(name)
 }
 
-// TestListOfMissingFile lists a folder with a file that is never found. A
-// session that is created meanwhile is in the list. List reads the folder again
-// only until nothing changes.
+// TestListOfMissingFile lists a folder with a file that always disappears
+// before it is read. A session that is created concurrently is in the list.
+// List reads the folder again only until it does not change.
 func TestListOfMissingFile(t *testing.T) {
 	const meta = `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}`
 	for _, c := range []struct {
@@ -116,8 +116,8 @@ func TestListOfMissingFile(t *testing.T) {
 	}
 }
 
-// TestOpenNamesCorruptFile opens a session whose meta line has no end and is
-// longer than a line may be.
+// TestOpenNamesCorruptFile opens a session whose meta line has no end and
+// exceeds the limit of a line.
 func TestOpenNamesCorruptFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "crab_user_1.jsonl")
@@ -169,9 +169,9 @@ func TestTornTails(t *testing.T) {
 	}
 }
 
-// TestMovedMeanwhile gives a session a title between any two steps of another
+// TestMovedConcurrently gives a session a title between any two steps of another
 // process that looks for it, deletes it, repairs it or lists it.
-func TestMovedMeanwhile(t *testing.T) {
+func TestMovedConcurrently(t *testing.T) {
 	const id = "crab_user_2"
 	for name, do := range map[string]func(d *sessionlog.Dir) error{
 		"latest": func(d *sessionlog.Dir) error {
@@ -210,7 +210,7 @@ func TestMovedMeanwhile(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if opens++; opens == at {
-					if l, err := d.Open(id); err == nil { // else it has gone, or is locked
+					if l, err := d.Open(id); err == nil { // else the session moved or is locked
 						noErr(t, l.SetTitle("two"))
 						noErr(t, l.Close())
 						moves++

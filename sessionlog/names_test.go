@@ -50,8 +50,8 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-// What Unicode derives Alphabetic from besides Other_Alphabetic adds nothing
-// to it: two more tables in alphanumeric would be dead.
+// TestAlphanumericIsComplete checks that the other tables from which Unicode
+// derives Alphabetic add no character, so alphanumeric needs no further tables.
 func TestAlphanumericIsComplete(t *testing.T) {
 	letters := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -81,7 +81,8 @@ func TestPrefixOf(t *testing.T) {
 		{"my_agent", "user", "my-agent_user_"},
 		{"../x", "a/b", "x_a-b_"},
 		{long, "user", long + "_user_"},
-		// 187 bytes and its neighbours: 240 less two low lines, 20 digits, .jsonl and 25.
+		// 187 bytes plus or minus one: 240 less two low lines, 20 digits,
+		// .jsonl and 25.
 		{strings.Repeat("a", 187), strings.Repeat("b", 25), strings.Repeat("a", 187) + "_" + strings.Repeat("b", 25) + "_"},
 		{strings.Repeat("a", 188), strings.Repeat("b", 25),
 			strings.Repeat("a", 91) + "-" + hash(strings.Repeat("a", 188)) + "_" + strings.Repeat("b", 25) + "_"},
@@ -95,7 +96,7 @@ func TestPrefixOf(t *testing.T) {
 	}
 }
 
-// Files of this program, of the reference and of nobody.
+// TestIDOf uses files of this program, of the reference, and of other programs.
 func TestIDOf(t *testing.T) {
 	for _, c := range []struct {
 		file, agent, sender string
@@ -120,7 +121,7 @@ func TestIDOf(t *testing.T) {
 		{"my-agent_user_1.jsonl", "my_agent", "user", "my-agent_user_1", true},
 		{"Crab_user_1_title.jsonl", "Crab", "user", "Crab_user_1_title", false},
 		{"crab_user_1_2.jsonl", "crab_user", "1", "crab_user_1_2", false},
-		// Somebody else's name, and none.
+		// The name of another session, and no name.
 		{"crab_user_1.jsonl", "crab", "other", "crab_user_1", false},
 		{"notes.jsonl", "crab", "user", "notes", false},
 		{"crab_user_.jsonl", "crab", "user", "crab_user_", false},

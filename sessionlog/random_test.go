@@ -9,7 +9,7 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "replay random tests with this seed")
 
-// Random returns a source whose seed is printed when the test fails.
+// Random returns a source and prints its seed if the test fails.
 func Random(t testing.TB) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {

@@ -102,7 +102,7 @@ func (l *Log) tear(size int64) (int64, error) {
 	var rec line.Record
 	end := size
 	var titles []string // of the meta records after end, then of those before it
-	behind := 0         // number of records after end
+	after := 0          // number of records after end
 	back.Reset(l.open.file, size, d.opts.MaxLine)
 	for back.Next() {
 		if back.Line.Torn {
@@ -119,7 +119,7 @@ func (l *Log) tear(size int64) (int64, error) {
 			titles = append(titles, rec.Text(rec.Title))
 		}
 		if rec.Kind == record.KindBad {
-			end, behind = back.Line.Offset, len(titles)
+			end, after = back.Line.Offset, len(titles)
 		}
 	}
 	if back.Err != nil || end == size {
@@ -131,7 +131,7 @@ func (l *Log) tear(size int64) (int64, error) {
 	if err != nil {
 		return size, err
 	}
-	for _, title := range titles[:behind] {
+	for _, title := range titles[:after] {
 		if title != c.Meta.Title {
 			return size, nil
 		}

@@ -11,7 +11,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Tests of what crash tests found, each made as small as it goes.
+// Regression tests for failures that crash tests found, each reduced to a
+// minimum.
 
 // dirOn opens the folder of another process on a machine.
 func dirOn(t testing.TB, m *vfs.Mem, o sessionlog.Options) *sessionlog.Dir {
@@ -83,11 +84,12 @@ func TestImportIsOneFile(t *testing.T) {
 	_, _, err = d.Import(importedMeta("two"), items)
 	noErr(t, err)
 	if cuts == 0 {
-		t.Error("nothing was ever unsynced")
+		t.Error("no write was unsynced")
 	}
 }
 
-// TestImportAgainIsDurable imports what is there and was never synced.
+// TestImportAgainIsDurable imports an existing transcript that was never
+// synced.
 func TestImportAgainIsDurable(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, begin(t, d).Close())
@@ -127,8 +129,8 @@ func TestCreateUnknown(t *testing.T) {
 	}
 }
 
-// TestTitleOfAnotherProcess writes records with a session whose files were
-// closed while another process gave it a title and a run time.
+// TestTitleOfAnotherProcess writes records to a session while another process
+// set a title and a run time. The files of the session were closed.
 func TestTitleOfAnotherProcess(t *testing.T) {
 	for name, write := range map[string]func(*sessionlog.Log) error{
 		"compact": func(l *sessionlog.Log) error { return l.Compact("sum") },
@@ -153,9 +155,9 @@ func TestTitleOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestWriteMendsFirst appends with a session whose files were closed, and which
-// lost the record behind its marker since.
-func TestWriteMendsFirst(t *testing.T) {
+// TestWriteRecoversFirst appends to a session whose files were closed, and which
+// then lost the meta record after its marker.
+func TestWriteRecoversFirst(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{MaxOpen: 1})
 	l := begin(t, d)
 	noErr(t, l.Compact("sum"))
@@ -169,8 +171,8 @@ func TestWriteMendsFirst(t *testing.T) {
 	}
 }
 
-// TestNameThatCannotBeSynced gives a title while the folder cannot be synced,
-// writes the file anew after a kill, and cuts the power: there is one file.
+// TestNameThatCannotBeSynced sets a title while the folder cannot be synced,
+// rewrites the file after a kill, and cuts the power: exactly one file remains.
 func TestNameThatCannotBeSynced(t *testing.T) {
 	m, d, warnings := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
@@ -190,8 +192,8 @@ func TestNameThatCannotBeSynced(t *testing.T) {
 	}
 }
 
-// TestCloseAfterLostSync closes a session whose last sync failed while its
-// files were closed to make room for another's.
+// TestCloseAfterLostSync closes a session whose last sync failed when its files
+// were closed for another session.
 func TestCloseAfterLostSync(t *testing.T) {
 	step := sessionlog.Message{Role: "assistant", ToolCalls: []sessionlog.ToolCall{{ID: "a"}}}
 	for _, told := range []bool{false, true} {
@@ -207,7 +209,7 @@ func TestCloseAfterLostSync(t *testing.T) {
 			}
 		}
 		if err := l.Close(); errors.Is(err, sessionlog.ErrStopped) == told {
-			t.Errorf("close, told before %v: %v", told, err)
+			t.Errorf("close, reported before %v: %v", told, err)
 		}
 	}
 }
@@ -263,7 +265,8 @@ func TestRestoreIsDurable(t *testing.T) {
 	}
 }
 
-// TestRepairAgainIsDurable repairs what is repaired and was never synced.
+// TestRepairAgainIsDurable repairs a session that was repaired but never
+// synced.
 func TestRepairAgainIsDurable(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, begin(t, d).Close())
@@ -290,8 +293,8 @@ func TestRepairAgainIsDurable(t *testing.T) {
 	}
 }
 
-// TestOneNameAfterRewrite takes a name back that is on the disk, and cuts the
-// power while the file is written anew under the old one.
+// TestOneNameAfterRewrite undoes a rename that is durable, and cuts the power
+// while the file is rewritten under the old name.
 func TestOneNameAfterRewrite(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
@@ -318,12 +321,12 @@ func TestOneNameAfterRewrite(t *testing.T) {
 	}
 	noErr(t, reopen(t, d, "crab_user_1").Close())
 	if cuts == 0 {
-		t.Error("nothing was ever unsynced")
+		t.Error("no write was unsynced")
 	}
 }
 
-// TestTornInTrash moves what a power cut left into the trash and back before
-// it is mended.
+// TestTornInTrash moves a file that a power cut tore into the trash and back
+// before recovery.
 func TestTornInTrash(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)

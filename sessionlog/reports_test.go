@@ -23,10 +23,10 @@ import (
 
 var updateReports = flag.Bool("update", false, "rewrite the golden files of reports")
 
-// unstable matches what differs between two runs of the same calls.
+// unstable matches text that differs between two runs of the same calls.
 var unstable = regexp.MustCompile(`process \d+|0x[0-9a-f]{9,}`)
 
-// A change is what another program, a fault or a crash does to a folder.
+// A change is a change of a folder by another program, a fault, or a crash.
 type change struct {
 	name  string
 	crash bool // the power is cut before
@@ -42,7 +42,7 @@ func edit(name, file string, f func([]byte) []byte) change {
 	}}
 }
 
-// act changes a folder by calls. Calls that fail change nothing.
+// act changes a folder with f. A call that fails changes nothing.
 func act(name string, f func(m *vfs.Mem) error) change {
 	return change{name: name, do: func(m *vfs.Mem) { _ = f(m) }}
 }
@@ -221,7 +221,7 @@ func inOrder(t *testing.T) {
 }
 
 // TestReportsOfChangedFiles changes the files of a folder of sessions, and
-// compares what each use of the folder then reports and leaves.
+// compares the reports and files of each later use of the folder.
 func TestReportsOfChangedFiles(t *testing.T) {
 	inOrder(t)
 	base := scene(t)
@@ -256,8 +256,8 @@ func TestReportsOfChangedFiles(t *testing.T) {
 	r.compare(t, "testdata/reports/changed.txt.gz")
 }
 
-// TestReportsOfFailedCalls fails each call of the file system once, and compares
-// what each use of the folder then reports and leaves.
+// TestReportsOfFailedCalls fails each call of the file system once, and
+// compares the reports and files of each use of the folder.
 func TestReportsOfFailedCalls(t *testing.T) {
 	inOrder(t)
 	base := scene(t)

@@ -86,8 +86,8 @@ func open(m *vfs.Mem, w *strings.Builder) *sessionlog.Dir {
 	return d
 }
 
-// A use is what a program does with a folder. It prints what it sees. A use
-// calls the change that precedes it.
+// A use is a program's use of a folder. It prints the results. A use calls the
+// change at the point where it applies.
 type use struct {
 	name string
 	rare bool // is tried with a part of the changes
@@ -124,7 +124,7 @@ func simple(f func(d *sessionlog.Dir, w *strings.Builder)) func(*vfs.Mem, *strin
 	}
 }
 
-// note prints an error, if there is one, and reports whether there is none.
+// note prints an error and reports whether err is nil.
 func note(w *strings.Builder, what string, err error) bool {
 	if err != nil {
 		fmt.Fprintf(w, "\t%s: error: %s\n", what, strings.ReplaceAll(err.Error(), "\n", "\n\t\t"))
@@ -368,8 +368,7 @@ func useChanged(m *vfs.Mem, w *strings.Builder, change func()) {
 	note(w, "close", d.Close())
 }
 
-// outcome is a use as text: what it prints, the session that it leaves, and the
-// files.
+// outcome formats the result of a use: its output, the session, and the files.
 func outcome(base *vfs.Mem, c change, u use, hook func(vfs.Call) error) string {
 	m := base.Kill()
 	if c.crash {

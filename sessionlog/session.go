@@ -191,11 +191,11 @@ func (s *Session) Compactions() ([]Compaction, error) {
 		}
 		switch {
 		case rec.Kind == record.KindMeta:
-			c = behind(1, scan.Number, l)
+			c = compactionAfter(1, scan.Number, l)
 		case rec.Kind == record.KindMarker:
 			c.Line, c.Offset, c.Summary = scan.Number, l.Offset, rec.Summary()
 			all = append(all, c)
-			c = behind(c.N+1, scan.Number, l)
+			c = compactionAfter(c.N+1, scan.Number, l)
 		default:
 			if rec.Kind == record.KindMessage {
 				c.Messages++
@@ -208,8 +208,8 @@ func (s *Session) Compactions() ([]Compaction, error) {
 	return all, scan.Err
 }
 
-// behind returns the n-th compaction. Its range begins after line number.
-func behind(n int, number int64, l *line.Raw) Compaction {
+// compactionAfter returns the n-th compaction. Its range begins after line number.
+func compactionAfter(n int, number int64, l *line.Raw) Compaction {
 	if !l.Unended {
 		number++
 	}

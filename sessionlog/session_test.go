@@ -148,7 +148,7 @@ func TestInfo(t *testing.T) {
 	noErr(t, s.Close())
 }
 
-// TestNamedByFile tells two files of one id apart.
+// TestNamedByFile distinguishes two files of one id.
 func TestNamedByFile(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	put(t, m, "/s/crab_user_1.jsonl", metaLine)
@@ -197,8 +197,8 @@ func TestDryImport(t *testing.T) {
 	would(nil, sessionlog.ImportResult{ID: id, Older: true})
 }
 
-// TestImportRenamed changes the title of a transcript, and fails call after call
-// of its import: at no moment are there two files of it, nor none.
+// TestImportRenamed changes the title of a transcript, and fails each call of
+// its import: at every moment exactly one file of it exists.
 func TestImportRenamed(t *testing.T) {
 	meta := sessionlog.Meta{Agent: "codex", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Title: "one", Source: "codex:1"}
 	renamed := meta
@@ -211,7 +211,7 @@ func TestImportRenamed(t *testing.T) {
 		noErr(t, err)
 		calls := 0
 		m.Hook = func(c vfs.Call) error {
-			if calls++; calls == n && c.Op != "unlock" { // who fails that has it for ever
+			if calls++; calls == n && c.Op != "unlock" { // the failed call keeps the lock
 				return syscall.EIO
 			}
 			return nil
@@ -234,7 +234,7 @@ func TestImportRenamed(t *testing.T) {
 	}
 }
 
-// files returns what the files of a folder hold.
+// files returns the contents of the files of a folder.
 func files(t *testing.T, m *vfs.Mem, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

@@ -79,7 +79,7 @@ func (c *claudeReader) record(o object) error {
 	}
 	switch typ {
 	case "user", "assistant":
-		return c.said(typ, o)
+		return c.readMessage(typ, o)
 	case "custom-title":
 		c.custom = o.text("customTitle")
 	case "ai-title":
@@ -92,8 +92,8 @@ func (c *claudeReader) record(o object) error {
 	return nil
 }
 
-// said reads a user or assistant line.
-func (c *claudeReader) said(typ string, o object) error {
+// readMessage reads a user or assistant line.
+func (c *claudeReader) readMessage(typ string, o object) error {
 	if o.flag("isSidechain") {
 		c.sidechain = true
 		c.skip("sub-agent")

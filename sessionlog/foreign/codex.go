@@ -115,7 +115,7 @@ func (c *codexReader) response(o object) error {
 	}
 	switch typ {
 	case "message":
-		return c.said(o)
+		return c.readMessage(o)
 	case "reasoning":
 		summary, err := c.plain(o, "summary")
 		text, err2 := c.plain(o, "content")
@@ -157,8 +157,8 @@ func codexInjects(text string) bool {
 		strings.HasPrefix(text, "# AGENTS.md instructions for ") && strings.HasSuffix(strings.TrimSpace(text), "</INSTRUCTIONS>")
 }
 
-// said reads a message.
-func (c *codexReader) said(o object) error {
+// readMessage reads a message.
+func (c *codexReader) readMessage(o object) error {
 	role, err := o.str("role")
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ const (
 	codexLine  = `{"timestamp":"2026-03-02T10:00:00Z","type":"session_meta","payload":{"id":"c"}}` + "\n"
 )
 
-func TestWhoseTranscript(t *testing.T) {
+func TestTranscriptKind(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		file string
@@ -124,7 +124,7 @@ func TestFindTranscripts(t *testing.T) {
 		}
 	}
 
-	for limit, want := range map[int]bool{5: false, 6: true} { // of /home/a and what is under it
+	for limit, want := range map[int]bool{5: false, 6: true} { // entries of /home/a and its subdirectories
 		root, err := m.Root("/home/a")
 		if err != nil {
 			t.Fatal(err)
@@ -145,8 +145,8 @@ func TestFindTranscripts(t *testing.T) {
 	}
 }
 
-// TestFindTranscriptsDamage makes every call of a walk fail in turn. The walk
-// says so, or what it names is all there is.
+// TestFindTranscriptsDamage fails every call of a walk in turn. The walk must
+// report the error or return the complete list.
 func TestFindTranscriptsDamage(t *testing.T) {
 	t.Parallel()
 	build := func() *vfs.Mem {
@@ -179,7 +179,7 @@ func TestFindTranscriptsDamage(t *testing.T) {
 		}
 		got, err := Find(t.Context(), m, "/t")
 		if err == nil && len(got.Failed) == 0 && len(got.Found) != 3 {
-			t.Errorf("call %d failed, and nothing was said: %v", i, foundList(got))
+			t.Errorf("call %d failed without an error: %v", i, foundList(got))
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var updateTranscripts = flag.Bool("transcripts.update", false, "write what the transcripts under testdata are read as")
+var updateTranscripts = flag.Bool("transcripts.update", false, "write the .want files of the transcripts under testdata")
 
 // transcriptFiles returns the hand-written transcripts of a tool.
 func transcriptFiles(t *testing.T, tool string, want int) []string {
@@ -35,8 +35,8 @@ func transcriptFiles(t *testing.T, tool string, want int) []string {
 	return files
 }
 
-// describe writes everything that a transcript says: the lines of the session
-// it becomes, each with its number in the file, and what was left out.
+// describe formats a transcript: the lines of its session, each with the line
+// number in the file, and the omitted items.
 func describe(tr Transcript, err error) []byte {
 	var b bytes.Buffer
 	if tr.Meta != (sessionlog.Meta{}) {
@@ -66,8 +66,8 @@ func describe(tr Transcript, err error) []byte {
 	return b.Bytes()
 }
 
-// TestTranscripts reads the transcripts under testdata and compares with the
-// .want file beside each.
+// TestTranscripts reads the transcripts under testdata and compares each with
+// its .want file.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	for tool, kind := range map[string]struct {
@@ -113,8 +113,8 @@ func TestTranscriptErrors(t *testing.T) {
 		file string
 		want error
 	}{
-		{"nothing", claudeCode, "", ErrNoMessages},
-		{"nothing", codex, "", ErrNoMessages},
+		{"empty file", claudeCode, "", ErrNoMessages},
+		{"empty file", codex, "", ErrNoMessages},
 		{"only a compaction", claudeCode, `{"type":"user","sessionId":"s","isCompactSummary":true,"message":{"content":"x"}}`, ErrNoMessages},
 		{"no id", claudeCode, fmt.Sprintf(user, ""), ErrNoSessionID},
 		{"long id", claudeCode, fmt.Sprintf(user, strings.Repeat("x", 201)), ErrNoSessionID},
@@ -326,7 +326,7 @@ func checkSession(t *testing.T, tr Transcript) {
 	}
 }
 
-// checkObject compares a line with what encoding/json makes of it.
+// checkObject compares a parsed line with encoding/json.
 func checkObject(t *testing.T, line []byte) {
 	t.Helper()
 	var want map[string]json.RawMessage

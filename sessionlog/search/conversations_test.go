@@ -17,15 +17,15 @@ import (
 
 const conversationsDir = "../../testdata/conversations"
 
-// A turn is where a message stands that a question is answered by.
+// A turn is the position of a message that answers a question.
 type turn struct {
 	file string
 	line int64
 }
 
 // conversations writes the hand-written dialogues as sessions and returns their
-// marked turns. With tools every answer comes after two calls and their results,
-// as agents work; without marks nobody types a question mark.
+// marked turns. With tools, two calls and their results precede every answer,
+// as with agents. Without marks, no message has a question mark.
 func conversations(t *testing.T, dir string, tools, marks bool) map[string]turn {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(conversationsDir, "sessions.txt"))
@@ -140,16 +140,16 @@ func asked(t *testing.T, x *search.Index, list []question, without int) map[stri
 	return tallies
 }
 
-// TestConversations asks about hand-written dialogues whose answers are known:
-// in words that are split between question and answer, stand in the answer alone,
-// are told by the user and repeated by the assistant, or are wrong. It logs what
-// every part of the ranking makes of it.
+// TestConversations searches hand-written dialogues with known answers. The
+// query words are split between question and answer, in the answer only, stated
+// by the user and repeated by the assistant, or misspelled. It logs the effect
+// of every part of the ranking.
 func TestConversations(t *testing.T) {
 	for _, f := range []struct {
 		name         string
 		tools, marks bool
 		floor        float64 // of the mean reciprocal rank of all questions
-		lent         float64 // what neighbours add to that of split ones, at least
+		lent         float64 // least gain of neighbor boosts for split questions
 	}{
 		{"talk", false, true, 0.90, 0.30},
 		{"with calls", true, true, 0.88, 0.30},
@@ -178,7 +178,7 @@ func TestConversations(t *testing.T) {
 				harms   bool    // questions of other kinds, a little
 			}{
 				{"no corrections", search.WithoutCorrections, "wrong", 0.20, false},
-				{"no neighbours", search.WithoutNeighbours, "split", f.lent, false},
+				{"no neighbors", search.WithoutNeighbors, "split", f.lent, false},
 				{"no texts", search.WithoutTexts, "told", 0.01, true},
 				{"none of them", search.WithoutAll, "", 0.05, true},
 			} {

@@ -50,13 +50,13 @@ type Index struct {
 	byName  map[string]*entry // by name of the file in the folder
 	counts  counts            // of all documents
 	unread  map[string]error  // files that could not be read
-	// gone counts removed and renamed files. If it changes while a file is
+	// removals counts removed and renamed files. If it changes while a file is
 	// read, the result is discarded.
-	gone     uint64
+	removals uint64
 	building bool // NewIndex is at work
 	late     bool // something was written during that
 	closed   bool
-	told     indexReader // state for the writes of this process
+	writes   indexReader // state for the writes of this process
 	without  int         // parts of the ranking; for tests
 }
 
@@ -75,7 +75,7 @@ func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 		x.analyzer, x.tools = o.Analyzer, o.Tools
 	}
 	x.docs = bm25.New(x.analyzer)
-	x.told.tools = x.tools
+	x.writes.tools = x.tools
 	// Subscribe before reading, so that no write is missed.
 	var ok bool
 	if x.folder, x.detach, ok = feed.Attach(d, watcher{x}); !ok {

@@ -91,7 +91,7 @@ func rebuilt(t testing.TB, path string) *search.Index {
 	return x
 }
 
-// A scribbler changes a folder at random, through a Dir and behind its back.
+// A scribbler changes a folder at random, through a Dir and directly.
 type scribbler struct {
 	t     testing.TB
 	r     *rand.Rand
@@ -109,7 +109,7 @@ func (s *scribbler) must(err error) {
 	}
 }
 
-// files returns the session files that nobody has open.
+// files returns the session files that are not open.
 func (s *scribbler) files() []string {
 	entries, err := os.ReadDir(s.path)
 	s.must(err)
@@ -130,7 +130,7 @@ func (s *scribbler) message() sessionlog.Message {
 	return randomMessage(s.r, fmt.Sprintf("c%d", s.r.IntN(3)))
 }
 
-// meta draws whose a session is.
+// meta returns a random identity of a session.
 func (s *scribbler) meta() sessionlog.Meta {
 	m := sessionlog.Meta{Agent: searchAgents[s.r.IntN(len(searchAgents))], CreatedBy: "user"}
 	if s.r.IntN(2) == 0 {
@@ -139,7 +139,7 @@ func (s *scribbler) meta() sessionlog.Meta {
 	return m
 }
 
-// step does one thing and reports whether the index is told of it.
+// step makes one change and reports whether the index was notified.
 func (s *scribbler) step() (told bool) {
 	r := s.r
 	files := s.files()
@@ -176,7 +176,7 @@ func (s *scribbler) step() (told bool) {
 		l, err := s.d.Open(strings.TrimSuffix(s.pick(files), ".jsonl"))
 		if err == nil {
 			s.open = append(s.open, l)
-			return false // it may have been written anew, with another time
+			return false // the file may have been rewritten with another time
 		} else if !errors.Is(err, sessionlog.ErrReadOnly) && !errors.Is(err, sessionlog.ErrFormat) {
 			s.must(err)
 		}
@@ -205,10 +205,10 @@ func (s *scribbler) step() (told bool) {
 	return true
 }
 
-// behind changes a file as another program may.
+// behind changes a file directly, as another program may.
 func (s *scribbler) behind(files []string) {
 	r := s.r
-	fresh := fmt.Sprintf("new%d.jsonl", r.IntN(20)) // nobody's, or one of files
+	fresh := fmt.Sprintf("new%d.jsonl", r.IntN(20)) // not a session of the folder, or one of files
 	if slices.ContainsFunc(s.open, func(l *sessionlog.Log) bool { return filepath.Base(l.Path()) == fresh }) {
 		return
 	}
@@ -247,8 +247,8 @@ func (s *scribbler) behind(files []string) {
 	}
 }
 
-// TestIndexIsKeptCurrent compares an index that was told of writes, and
-// refreshed, with one that reads the folder anew.
+// TestIndexIsKeptCurrent compares an index that follows writes and refreshes
+// with one that reads the folder from scratch.
 func TestIndexIsKeptCurrent(t *testing.T) {
 	rounds, steps := 6, 300
 	if testing.Short() {
@@ -291,7 +291,7 @@ func TestIndexIsKeptCurrent(t *testing.T) {
 	}
 }
 
-// countingFS counts what is read from files that are opened for reading.
+// countingFS counts the bytes read from files that are opened for reading.
 type countingFS struct {
 	vfs.FS
 	bytes  atomic.Int64
@@ -357,8 +357,8 @@ func TestWrittenWhileIndexed(t *testing.T) {
 	}
 }
 
-// TestAppendIsNotReadBack: an index takes what this process appends from memory
-// and does not read the file.
+// TestAppendIsNotReadBack checks that an index takes the appends of this
+// process from memory and does not read the file.
 func TestAppendIsNotReadBack(t *testing.T) {
 	fsys, d, l := countedSession(t)
 	x := newIndex(t, d, nil)
@@ -378,9 +378,9 @@ func TestAppendIsNotReadBack(t *testing.T) {
 	}
 }
 
-// TestLongMessageLeavesNothing: an index that was told of a very long message
-// keeps its terms, not what it took to read it.
-func TestLongMessageLeavesNothing(t *testing.T) {
+// TestLongMessageReleasesBuffers checks that after a very long message an index
+// keeps its terms, but not the buffers for reading it.
+func TestLongMessageReleasesBuffers(t *testing.T) {
 	d, err := sessionlog.OpenDir(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -409,8 +409,8 @@ func TestLongMessageLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRefreshReadsWhatIsNew counts the bytes that a refresh reads.
-func TestRefreshReadsWhatIsNew(t *testing.T) {
+// TestRefreshReadsOnlyNewLines counts the bytes that a refresh reads.
+func TestRefreshReadsOnlyNewLines(t *testing.T) {
 	dir := t.TempDir()
 	meta := `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}`
 	filler := `{"role":"user","content":"` + strings.Repeat("hay ", 1000) + `"}`
@@ -431,7 +431,7 @@ func TestRefreshReadsWhatIsNew(t *testing.T) {
 		return fsys.bytes.Load()
 	}
 	if n := refresh(); n != 0 {
-		t.Errorf("a refresh of what nobody has changed reads %d bytes", n)
+		t.Errorf("a refresh of an unchanged folder reads %d bytes", n)
 	}
 	path := filepath.Join(dir, "crab_user_7.jsonl")
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)

@@ -92,7 +92,7 @@ func (x *Index) build(files []listed) error {
 	var rest []string // files that are not completely in parts
 	unread := make(map[string]error)
 	n := 0
-	whole := parts[:0]
+	complete := parts[:0]
 	for i, p := range parts {
 		name := files[i].name
 		switch {
@@ -107,12 +107,12 @@ func (x *Index) build(files []listed) error {
 		case p.more:
 			rest = append(rest, name)
 		}
-		whole = append(whole, p)
+		complete = append(complete, p)
 		n += len(p.texts) + 1
 	}
-	slices.SortFunc(whole, func(a, b loaded) int { return a.entry.compare(b.entry) })
+	slices.SortFunc(complete, func(a, b loaded) int { return a.entry.compare(b.entry) })
 	ids, class, texts := make([]uint64, 0, n), make([]uint8, 0, n), make([]string, 0, n)
-	for i, p := range whole {
+	for i, p := range complete {
 		e := p.entry
 		e.ord = uint32(i) // as insert will have it
 		ids, class, texts = append(ids, e.doc(-1)), append(class, classSession), append(texts, e.head())
@@ -131,7 +131,7 @@ func (x *Index) build(files []listed) error {
 	}
 	x.mu.Lock()
 	x.unread = unread
-	for _, p := range whole {
+	for _, p := range complete {
 		e := p.entry
 		x.insert(e)
 		e.counts[classSession] = 1

@@ -230,15 +230,15 @@ func (s sample) matches(f io.ReaderAt) bool {
 
 // titles are where a session's title may come from (S13).
 type titles struct {
-	line1     string
-	last      string // of the last meta record
-	recorded  bool   // such a record exists
-	inContext bool   // without a marker after it
-	behind    bool   // a record is after the last marker, or the file has no marker
+	line1       string
+	last        string // of the last meta record
+	recorded    bool   // such a record exists
+	inContext   bool   // without a marker after it
+	afterMarker bool   // a record is after the last marker, or the file has no marker
 }
 
 func (t *titles) title() string {
-	if t.recorded && (t.inContext || !t.behind) {
+	if t.recorded && (t.inContext || !t.afterMarker) {
 		return t.last
 	}
 	return t.line1

@@ -41,13 +41,13 @@ func (x watcher) Wrote(name string, at int64, b []byte) {
 		return
 	}
 	defer x.mu.Unlock()
-	r := &x.told
+	r := &x.writes
 	r.begin(e)
 	r.written(b)
 	x.add(e, r)
 	e.size, e.mtime, e.modified = r.pos.end, time.Time{}, x.folder.Now()
 	if len(b) > arenaSize {
-		x.told = indexReader{tools: x.tools} // release the memory of a large write
+		x.writes = indexReader{tools: x.tools} // release the memory of a large write
 	}
 }
 
@@ -77,7 +77,7 @@ func (x *Index) rename(e *entry, to string) bool {
 	if !ok || !e.shaped || rest != fileExt && !strings.HasPrefix(rest, "_") || x.byName[to] != nil {
 		return false
 	}
-	x.gone++
+	x.removals++
 	delete(x.byName, e.name)
 	e.name = to
 	x.byName[to] = e
@@ -96,9 +96,9 @@ func (x *Index) inOrder(e *entry) bool {
 			break
 		}
 	}
-	for _, behind := range x.entries[e.ord+1:] {
-		if behind != nil {
-			return e.compare(behind) < 0
+	for _, next := range x.entries[e.ord+1:] {
+		if next != nil {
+			return e.compare(next) < 0
 		}
 	}
 	return true
@@ -108,7 +108,7 @@ func (x *Index) inOrder(e *entry) bool {
 func (x watcher) Removed(name string) {
 	x.mu.Lock()
 	x.notYet()
-	x.gone++
+	x.removals++
 	delete(x.unread, name)
 	e := x.byName[name]
 	x.mu.Unlock()
@@ -139,7 +139,7 @@ func (x *Index) update(name string) {
 // may follow.
 func (x *Index) advance(name string, r *indexReader) bool {
 	x.mu.RLock()
-	e, gone, closed := x.byName[name], x.gone, x.closed
+	e, gone, closed := x.byName[name], x.removals, x.closed
 	var known entry
 	if e != nil {
 		known = *e
@@ -170,7 +170,7 @@ func (x *Index) advance(name string, r *indexReader) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.byName[name] != e || e != nil && e.pos != known.pos || x.gone != gone:
+	case x.byName[name] != e || e != nil && e.pos != known.pos || x.removals != gone:
 		return true // written concurrently
 	case err != nil:
 		x.unread[name] = err
@@ -200,7 +200,7 @@ func (e *entry) continues(f vfs.File, now listed) bool {
 // because the folder reported a change of the file concurrently.
 func (x *Index) lost(name string, e *entry, gone uint64, err error) bool {
 	x.mu.Lock()
-	if x.byName[name] != e || x.gone != gone {
+	if x.byName[name] != e || x.removals != gone {
 		x.mu.Unlock()
 		return true
 	}

@@ -50,7 +50,7 @@ const (
 // begin prepares r to continue after the read part of an entry's file; nil
 // begins an unread file.
 func (r *indexReader) begin(e *entry) {
-	r.pos, r.titles, r.others = position{}, titles{behind: true}, nil
+	r.pos, r.titles, r.others = position{}, titles{afterMarker: true}, nil
 	if e != nil {
 		r.pos, r.titles, r.others = e.pos, e.titles, slices.Clip(e.others)
 	}
@@ -116,12 +116,12 @@ func (r *indexReader) sample(f vfs.File) error {
 func (r *indexReader) written(b []byte) {
 	from, rest := r.pos.end, b
 	for len(rest) > 0 {
-		line, behind, _ := bytes.Cut(rest, []byte{'\n'})
+		line, next, _ := bytes.Cut(rest, []byte{'\n'})
 		r.record.Decode(line, r.pos.end == 0)
 		r.line(r.pos.lines+1, r.pos.end, false)
 		r.pos.end += int64(len(line)) + 1
 		r.pos.lines++
-		rest = behind
+		rest = next
 	}
 	r.title = r.titles.title()
 	if from == 0 {
@@ -143,13 +143,13 @@ func (r *indexReader) line(number, offset int64, glued bool) {
 	case record.KindMetaRecord:
 		t.last, t.recorded, t.inContext = rec.Text(rec.Title), true, true
 	case record.KindMarker:
-		t.inContext, t.behind = false, false
+		t.inContext, t.afterMarker = false, false
 		r.place(number, offset, classCompact, glued)
 	case record.KindMessage:
-		t.behind = true
+		t.afterMarker = true
 		r.place(number, offset, r.role(), glued)
 	case record.KindUnknown:
-		t.behind = true
+		t.afterMarker = true
 	}
 }
 

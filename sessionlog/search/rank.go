@@ -55,7 +55,7 @@ func (x *Index) rank(q *Query) (*ranking, error) {
 		return r, nil
 	}
 	r.words = x.search(query)
-	if x.analyzer == analysis.Standard && x.without&partLend == 0 {
+	if x.analyzer == analysis.Standard && x.without&partBoost == 0 {
 		r.words.BoostByNeighbors(x.appendNeighbors)
 	}
 	if !x.ordered {
@@ -185,7 +185,7 @@ func (x *Index) search(q bm25.Query) *bm25.Ranking {
 // .63 without all three.
 const (
 	partCorrect = 1 << iota
-	partLend
+	partBoost
 	partRead
 )
 

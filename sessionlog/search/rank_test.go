@@ -16,7 +16,7 @@ func headLine(agent, created string) string {
 	return fmt.Sprintf(`{"agent":%q,"created_by":"user","created_at":%q}`, agent, created)
 }
 
-// TestSearchCorrects looks for words that nobody used, and of two agents.
+// TestSearchCorrects searches for misspelled words, and with a filter by agent.
 func TestSearchCorrects(t *testing.T) {
 	dir := t.TempDir()
 	hay := strings.Repeat("hay and straw ", 200)
@@ -35,7 +35,7 @@ func TestSearchCorrects(t *testing.T) {
 		{search.Query{Text: "auto vacuum"}, 1, "[{auto vacuum joined [autovacuum] 0.7}]"},
 		{search.Query{Text: "kubernetes"}, 1, "[]"},
 		{search.Query{Text: "zzzzzzz"}, 0, "[]"},
-		// What another agent said is not told.
+		// Words of other agents are not disclosed.
 		{search.Query{Text: "kubern", Agent: "crab"}, 1, "[{kubern prefix [kubernetes] 0.35}]"},
 		{search.Query{Text: "kubernets", Agent: "walrus"}, 0, "[]"},
 		{search.Query{Text: "kubern", Roles: []string{"assistant"}}, 0, "[]"},
@@ -47,7 +47,7 @@ func TestSearchCorrects(t *testing.T) {
 		}
 	}
 	if r := mustSearch(t, x, search.Query{Text: "kubernetse"}); !strings.Contains(r.Hits[0].Snippet, "kubernetes") {
-		t.Errorf("the snippet does not show what was found: %q", r.Hits[0].Snippet)
+		t.Errorf("the snippet lacks the match: %q", r.Hits[0].Snippet)
 	}
 	plain := newIndex(t, openSearchDir(t, dir), &search.IndexOptions{Analyzer: analysis.Plain})
 	if r := mustSearch(t, plain, search.Query{Text: "kubernetse"}); r.Total != 0 || r.Corrections != nil {
@@ -55,9 +55,9 @@ func TestSearchCorrects(t *testing.T) {
 	}
 }
 
-// TestAnswerBorrows has an answer come before its question and before those who
-// say the same beside nothing, across calls and not across a summary.
-func TestAnswerBorrows(t *testing.T) {
+// TestAnswerGetsBoost checks that an answer ranks before its question and before
+// equal messages without a question. The boost crosses calls but not a summary.
+func TestAnswerGetsBoost(t *testing.T) {
 	dir := t.TempDir()
 	user := func(s string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, s) }
 	says := func(s string) string { return fmt.Sprintf(`{"role":"assistant","content":%q}`, s) }
@@ -86,14 +86,14 @@ func TestAnswerBorrows(t *testing.T) {
 			}
 		}
 	}
-	// A neighbour lends also when it does not pass the filters.
+	// A neighbor boosts even if it does not pass the filters.
 	r := mustSearch(t, x, search.Query{Text: "walrus loopback", Roles: []string{"assistant"}})
 	if r.Total != 4 || r.Hits[0].ID != "crab_user_1" {
 		t.Errorf("of assistants: %+v", r)
 	}
 }
 
-// TestReadIsBounded counts what a search reads of long messages.
+// TestReadIsBounded counts the bytes that a search reads of long messages.
 func TestReadIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	long := `{"role":"user","content":"` + strings.Repeat("alpha beta ", 100_000) + `"}`

@@ -132,8 +132,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkInsert reports what it costs to keep an index of 100,000 messages
-// current, and what of that is the writing.
+// BenchmarkInsert measures the cost of keeping an index of 100,000 messages
+// current, and the share of the write.
 func BenchmarkInsert(b *testing.B) {
 	for name, text := range benchTexts() {
 		for _, indexed := range []bool{false, true} {

@@ -38,8 +38,8 @@ func hostileFolder(t testing.TB, dir string) {
 	}
 }
 
-// FuzzSearch asks anything of a folder of hostile files. What comes back is
-// within its bounds, and what it says of itself is so.
+// FuzzSearch runs any query on a folder of hostile files. The result must be
+// within its limits and consistent.
 func FuzzSearch(f *testing.F) {
 	dir := f.TempDir()
 	hostileFolder(f, dir)
@@ -79,7 +79,7 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// checkBounds checks what holds of every result.
+// checkBounds checks the invariants of every result.
 func checkBounds(t testing.TB, r *search.Result, q *search.Query) {
 	t.Helper()
 	limit := 5
@@ -129,7 +129,7 @@ func TestSearchBounds(t *testing.T) {
 	r := mustSearch(t, x, q)
 	checkBounds(t, r, &q)
 	if len(r.Hits) != 20 || r.Total < 2000 {
-		t.Errorf("%d hits of %d: too few to tell", len(r.Hits), r.Total)
+		t.Errorf("%d hits of %d: too few", len(r.Hits), r.Total)
 	}
 	q = search.Query{Text: "alpha", Limit: 20, Window: 16, Roles: []string{"user", "assistant", "tool", "compact", "session"}}
 	r = mustSearch(t, x, q)

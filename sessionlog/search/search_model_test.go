@@ -22,8 +22,8 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// searchWords are what texts are made of, and what is asked for. None is a stop
-// word, which the model does not know.
+// searchWords are the words of texts and queries. None is a stop word, because
+// the model has no stop words.
 var searchWords = strings.Fields(`alpha beta gamma delta epsilon deploy deploying deployed port listens daemon
 	daemonReload http2Server snake_case 6688 v1 x2 東京都庁 記憶 セッション 서울 Ελλάδα naïveté GRÖSSE Straße
 	internationalization kernel panics rollback schema migration "quoted" C:\\path <tag> &amp; crab user telegram`)
@@ -37,7 +37,7 @@ func searchText(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-// modelSession is a session of the model: what its file was made of.
+// modelSession is a session of the model: the records of its file.
 type modelSession struct {
 	file string // its name
 	id   string
@@ -53,7 +53,7 @@ type modelMessage struct {
 	summary bool
 }
 
-// text is what is indexed of a message.
+// text returns the indexed text of a message.
 func (m *modelMessage) text(tools bool) string {
 	if !tools && (m.Role == "tool" || m.Role == "function" || m.ToolCallID != "") {
 		return ""
@@ -68,7 +68,7 @@ func (m *modelMessage) text(tools bool) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }
 
-// shown is what a window shows of message i, uncut.
+// shown returns the text of message i in a window, not shortened.
 func (s *modelSession) shown(i int, tools bool) string {
 	m := &s.msgs[i]
 	if !tools && (m.Role == "tool" || m.Role == "function" || m.ToolCallID != "") {
@@ -104,9 +104,9 @@ func (s *modelSession) shown(i int, tools bool) string {
 	return text
 }
 
-// searchModel is what a search is compared with: all documents in a list, the
-// newest first, each of them looked at for every query. What neighbours lend and
-// texts show is left to an index of the list.
+// searchModel is the model of a search: a list of all documents, the newest
+// first, which every query scans. Neighbor boosts and re-ranking use an index
+// of the list.
 type searchModel struct {
 	tools    bool
 	sessions []*modelSession
@@ -160,7 +160,7 @@ func (m *searchModel) rank(q bm25.Query) bm25.Result {
 	limit := q.Limit
 	q.Limit, q.Correct = bm25.BoostLimit, true
 	r := m.ranked.Rank(q)
-	r.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor { return m.beside(list, m.at[id]) })
+	r.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor { return m.neighbors(list, m.at[id]) })
 	var texts [][]string
 	for _, h := range r.Hits[:min(len(r.Hits), bm25.RerankLimit)] {
 		d := m.at[h.ID]
@@ -183,16 +183,17 @@ func (m *searchModel) rank(q bm25.Query) bm25.Result {
 	return r.Result
 }
 
-// beside lists what stands before and behind a message, each found by looking
-// at all of its session.
-func (m *searchModel) beside(list []bm25.Neighbor, d modelDoc) []bm25.Neighbor {
+// neighbors lists the messages before and after a message, each found by a scan of
+// the session.
+func (m *searchModel) neighbors(list []bm25.Neighbor, d modelDoc) []bm25.Neighbor {
 	if d.msg < 0 || d.session.msgs[d.msg].summary {
 		return nil
 	}
 	add := func(i int, weight float64) {
 		list = append(list, bm25.Neighbor{ID: m.ids[modelDoc{d.session, i}], Weight: weight})
 	}
-	// Where the user speaks before and behind, and what else has text between.
+	// The user messages before and after, and the other messages with text
+	// between.
 	question, reply := -1, -1
 	var before, behind []int
 	for i := range d.session.msgs {
@@ -265,7 +266,7 @@ func (d modelDoc) passes(q *search.Query) bool {
 		(len(q.Roles) == 0 || slices.Contains(q.Roles, d.role()))
 }
 
-// search is Index.Search; plain leaves out what is not of BM25.
+// search models Index.Search; plain omits everything but BM25.
 func (m *searchModel) search(q search.Query, plain bool) *search.Result {
 	limit := q.Limit
 	if limit <= 0 {
@@ -311,8 +312,8 @@ func (m *searchModel) search(q search.Query, plain bool) *search.Result {
 	return r
 }
 
-// compareResults says how what was found differs from what the model finds. Texts of
-// more than 1 KiB are parts of what the model has.
+// compareResults describes the difference between a result and the model's.
+// Texts of more than 1 KiB are parts of the model's.
 func compareResults(got, want *search.Result) error {
 	if got.Total != want.Total || got.Searched != want.Searched || len(got.Hits) != len(want.Hits) {
 		return fmt.Errorf("%d hits of %d in %d, want %d of %d in %d",
@@ -337,9 +338,9 @@ func compareResults(got, want *search.Result) error {
 	return nil
 }
 
-// sameText reports whether got is the text, or a marked part of one that is
-// too long. Of a result that is not read to its end it is said so, if it is
-// known to be one, and perhaps not whose it is.
+// sameText reports whether got is the text, or a marked part of a text over the
+// limit. For a result whose line is not read completely, got describes a result
+// if that is known, possibly without its tool.
 func sameText(got, text string) bool {
 	if got == "" && strings.HasPrefix(text, "[result") {
 		var all int
@@ -382,7 +383,7 @@ func randomMessage(r *rand.Rand, callID string) sessionlog.Message {
 	if role == "tool" || role == "function" || r.IntN(30) == 0 {
 		m.ToolCallID = callID
 	}
-	// The calls of a long message are behind what is read of it for a window.
+	// The calls of a long message are after the bytes that a window reads.
 	if role == "assistant" && len(m.Content) < 50_000 && r.IntN(2) == 0 {
 		for i := range 1 + r.IntN(3) {
 			m.ToolCalls = append(m.ToolCalls, sessionlog.ToolCall{ID: fmt.Sprintf("c%d", i), Type: "function",
@@ -392,8 +393,8 @@ func randomMessage(r *rand.Rand, callID string) sessionlog.Message {
 	return m
 }
 
-// searchFolder makes files of random sessions, lines that are none among them,
-// and says what is in them.
+// searchFolder writes files of random sessions, with other lines between, and
+// returns their content.
 func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*modelSession {
 	t.Helper()
 	var list []*modelSession
@@ -432,7 +433,7 @@ func searchFolder(t testing.TB, r *rand.Rand, dir string, sessions int) []*model
 				add([]byte("{\"role\":\"user\",\"content\":\"alpha beta\n")) // bad
 			case k == 4: // glued
 				m := randomMessage(r, "c0")
-				for len(m.Content) > 50_000 { // of the beginning of such a line nothing can be shown
+				for len(m.Content) > 50_000 { // the beginning of such a line shows no text
 					m = randomMessage(r, "c0")
 				}
 				s.msgs = append(s.msgs, modelMessage{m, number + 1, false})

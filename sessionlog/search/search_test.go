@@ -29,8 +29,8 @@ func openSearchDir(t testing.TB, dir string) *sessionlog.Dir {
 	return d
 }
 
-// TestSearchEqualsBruteForce compares 10,000 random searches with looking at
-// every message: what is found, in which order, with which scores and windows.
+// TestSearchEqualsBruteForce compares 10,000 random searches with a scan of
+// every message: hits, order, scores, and windows.
 func TestSearchEqualsBruteForce(t *testing.T) {
 	queries, sessions := 2500, 32
 	if testing.Short() {
@@ -66,7 +66,7 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 					}
 				}
 				if hits < queries {
-					t.Errorf("%d queries found %d hits: too few to tell", queries, hits)
+					t.Errorf("%d queries found %d hits: too few", queries, hits)
 				}
 			})
 		}
@@ -91,8 +91,7 @@ func mustSearch(t testing.TB, x *search.Index, q search.Query) *search.Result {
 }
 
 // TestSearchKeepsSecrets plants words in everything that is not indexed, in
-// every form in which a line may hold it, and looks for them and at what is
-// around.
+// every form that a line permits, searches for them, and examines the windows.
 func TestSearchKeepsSecrets(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("hunter2 ", 40_000)
@@ -128,7 +127,7 @@ func TestSearchKeepsSecrets(t *testing.T) {
 		}
 	}
 	if r := mustSearch(t, x, search.Query{Text: "hunter2"}); r.Total != 0 {
-		t.Errorf("%d hits of what is secret: %+v", r.Total, r.Hits)
+		t.Errorf("%d hits of secrets: %+v", r.Total, r.Hits)
 	}
 	r := mustSearch(t, x, search.Query{Text: "visible", Limit: 20, Window: 16})
 	if r.Total != 6 {
@@ -138,7 +137,7 @@ func TestSearchKeepsSecrets(t *testing.T) {
 	for _, hit := range r.Hits {
 		for _, s := range append(hit.Window, search.Windowed{Line: hit.Line, Text: hit.Snippet}) {
 			if strings.Contains(s.Text, "hunter2") {
-				t.Errorf("a window shows what is secret: %+v", s)
+				t.Errorf("a window shows a secret: %+v", s)
 			}
 			shown[s.Line] = s.Text
 		}
@@ -165,7 +164,7 @@ func TestSearchKeepsSecrets(t *testing.T) {
 	}
 }
 
-// TestSearchFindsSessions looks for what stands in the meta line alone.
+// TestSearchFindsSessions searches for words that are only in the meta line.
 func TestSearchFindsSessions(t *testing.T) {
 	dir := t.TempDir()
 	writeSession(t, dir, "crab_telegram-42_1.jsonl",
@@ -198,10 +197,10 @@ func TestSearchFindsSessions(t *testing.T) {
 		t.Errorf("a file without a meta line: %+v", r)
 	}
 	if r := mustSearch(t, x, search.Query{Text: "hello", Roles: []string{"nobody"}}); r.Total != 0 || r.Searched != 0 {
-		t.Errorf("a role that nobody has: %+v", r)
+		t.Errorf("an unused role: %+v", r)
 	}
 	if r := mustSearch(t, x, search.Query{Text: "", Roles: []string{"user"}}); r.Total != 0 || r.Searched != 2 || len(r.Hits) != 0 {
-		t.Errorf("nothing asked for: %+v", r)
+		t.Errorf("an empty query: %+v", r)
 	}
 }
 
@@ -218,7 +217,7 @@ func rewrite(path, old, new string) error {
 	return errors.Join(os.WriteFile(path, []byte(strings.Replace(string(b), old, new, 1)), 0o600), os.Chtimes(path, later, later))
 }
 
-// TestSearchStale looks at hits whose files have gone, moved or changed since.
+// TestSearchStale examines hits whose files were removed, moved, or changed.
 func TestSearchStale(t *testing.T) {
 	meta := `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}`
 	for name, change := range map[string]func(path string) error{
@@ -253,7 +252,7 @@ func TestSearchStale(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := mustSearch(t, x, search.Query{Text: "needle"})
-			// What cannot be read is behind what can.
+			// Hits in unreadable files rank after others.
 			if r.Total != 2 || r.Hits[1].ID != "crab_user_1" || r.Hits[1].Snippet != "" || r.Hits[0].Snippet != "needle two" {
 				t.Errorf("before: %+v", r)
 			}
@@ -261,7 +260,7 @@ func TestSearchStale(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := 1
-			if name == "renamed" || name == "shifted" { // what is glued to a bad line is read
+			if name == "renamed" || name == "shifted" { // records in a bad line are still read
 				want = 2
 			}
 			r = mustSearch(t, x, search.Query{Text: "needle"})

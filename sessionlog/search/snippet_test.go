@@ -74,8 +74,8 @@ func TestSnippetShowsTheMost(t *testing.T) {
 	}
 }
 
-// TestSnippetAfterByteOrderMark: a file may begin with a byte order mark and a
-// message that is longer than what a search reads of it.
+// TestSnippetAfterByteOrderMark searches a file that begins with a byte order
+// mark and a message that is longer than the part that a search reads.
 func TestSnippetAfterByteOrderMark(t *testing.T) {
 	dir := t.TempDir()
 	line := line.AppendMessage(nil, &sessionlog.Message{Role: "user", Content: "the needles " + strings.Repeat("hay ", 100_000)})

@@ -3,9 +3,9 @@ package search
 // Parts of the ranking that a test leaves out.
 const (
 	WithoutCorrections = partCorrect
-	WithoutNeighbours  = partLend
+	WithoutNeighbors   = partBoost
 	WithoutTexts       = partRead
-	WithoutAll         = WithoutCorrections | WithoutNeighbours | WithoutTexts
+	WithoutAll         = WithoutCorrections | WithoutNeighbors | WithoutTexts
 )
 
 // SearchWithout is x.Search without some of its parts.

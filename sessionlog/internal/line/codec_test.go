@@ -18,8 +18,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// judge holds the decoder against the oracle on one line. It returns what the
-// line is.
+// judge compares the decoder with the oracle on one line. It returns the kind
+// of the line.
 func judge(line []byte, first bool) (record.Kind, error) {
 	var r Record
 	r.Decode(line, first)
@@ -85,7 +85,7 @@ func wrong(line []byte, first bool, class string, at int) bool {
 	return oracle(line, first).notes == class
 }
 
-// class is the class of faults the oracle tells apart.
+// class returns the class of a fault, as the oracle distinguishes them.
 func (f fault) class() string {
 	switch f.code {
 	case faultUTF8:
@@ -102,7 +102,7 @@ func (f fault) class() string {
 	return "json"
 }
 
-// compare holds the values of what a line holds against the oracle's.
+// compare compares the decoded values of a line with the oracle's.
 func (r *Record) compare(want sight) error {
 	switch r.Kind {
 	case record.KindMessage:
@@ -142,8 +142,8 @@ func (r *Record) compare(want sight) error {
 	return nil
 }
 
-// randomText returns text with what is hard to write: characters to escape,
-// of every length, at every distance from each other.
+// randomText returns text that is difficult to encode: characters to escape, of
+// every length, at every distance from each other.
 func randomText(g *rand.Rand) string {
 	hard := []rune{'"', '\\', '/', '<', '>', '&', 0, 1, 7, '\b', '\t', '\n', '\v', '\f', '\r', 0x1b, 0x1f, ' ', 0x7f, 0x80, 0x85,
 		0xa0, 'é', 0x7ff, 0x800, 0x2028, 0x2029, 0xd7ff, 0xe000, 0xfeff, 0xfffd, 0xffff, 0x10000, 0x1f600, 0x10ffff}
@@ -337,8 +337,8 @@ func TestMetaKinds(t *testing.T) {
 	}
 }
 
-// TestDecodeJSON holds what is JSON against encoding/json, on values of every
-// form under keys that mean nothing.
+// TestDecodeJSON compares the decoder with encoding/json, on values of every
+// form under unknown keys.
 func TestDecodeJSON(t *testing.T) {
 	g := Random(t)
 	const mutants = `"\{}[]:,.0123456789-+eEtrufalsn/bx ` + "\t\r\x00\x1f\x80\xff"
@@ -424,8 +424,8 @@ func randomValue(g *rand.Rand, depth int) []byte {
 	return append(b, space()...)
 }
 
-// TestTruncated: every strict prefix of a good line is bad, and says what was
-// there.
+// TestTruncated checks that every strict prefix of a valid line is bad and that
+// its spans cover the prefix.
 func TestTruncated(t *testing.T) {
 	g := Random(t)
 	prefixes := 0
@@ -543,7 +543,7 @@ func TestFormatExample(t *testing.T) {
 	want := fmt.Sprintf("It resumes as two user messages, `%s` and `%s`, with the title `%s`.",
 		c.Messages[0].Content, c.Messages[1].Content, c.Meta.Title)
 	if said != want {
-		t.Errorf("FORMAT.md says\n%s\nit is\n%s", said, want)
+		t.Errorf("FORMAT.md has\n%s\nwant\n%s", said, want)
 	}
 }
 

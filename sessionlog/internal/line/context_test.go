@@ -76,14 +76,14 @@ func TestContextModel(t *testing.T) {
 	}
 	for _, what := range []string{"whole", "compacted", "damaged", "refused"} {
 		if tally[what] < codecRounds/50 {
-			t.Errorf("only %d files are %s: they are drawn badly", tally[what], what)
+			t.Errorf("only %d files are %s: the generator is unbalanced", tally[what], what)
 		}
 	}
 	t.Logf("files judged: %v", tally)
 }
 
-// judgeFile holds all readers of a file against each other and against the
-// rules, applied from its beginning to its end. It returns what the file is.
+// judgeFile compares all readers of a file with each other and with the rules,
+// applied from start to end. It returns the class of the file.
 func judgeFile(file []byte, o *ReadOptions) (what string, err error) {
 	size := int64(len(file))
 	want, refuses := model(file, o)
@@ -137,7 +137,7 @@ func model(file []byte, o *ReadOptions) (*Context, record.FormatError) {
 		sight
 		bad   string
 		glued bool
-		next  int64 // offset of what is behind it
+		next  int64 // offset after the line
 	}
 	var es []entry
 	c := &Context{}

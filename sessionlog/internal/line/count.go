@@ -29,8 +29,8 @@ const ListPart = 16 << 20
 // counting is a tally that is not complete yet.
 type counting struct {
 	Tally
-	last, inContext   *Meta // the last meta record of the file, of the context
-	compacted, behind bool
+	last, inContext        *Meta // the last meta record of the file, of the context
+	compacted, afterMarker bool
 }
 
 // add counts a decoded line. first is set for line 1.
@@ -43,11 +43,11 @@ func (t *counting) add(rec *Record, first bool) {
 		t.Meta, t.identity = rec.Meta(), true
 	case record.KindMessage:
 		t.Messages++
-		t.behind = true
+		t.afterMarker = true
 	case record.KindUnknown:
-		t.behind = true
+		t.afterMarker = true
 	case record.KindMarker:
-		t.inContext, t.compacted, t.behind = nil, true, false
+		t.inContext, t.compacted, t.afterMarker = nil, true, false
 	case record.KindMetaRecord:
 		t.last = &Meta{Title: rec.Text(rec.Title), UptimeSecs: rec.uptime}
 		t.inContext = t.last
@@ -56,7 +56,7 @@ func (t *counting) add(rec *Record, first bool) {
 
 // end returns the tally of all lines that were added.
 func (t *counting) end() Tally {
-	if t.inContext == nil && t.compacted && !t.behind {
+	if t.inContext == nil && t.compacted && !t.afterMarker {
 		t.inContext = t.last
 	}
 	t.Meta.change(t.inContext)

@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestPiecesBounded: lines that are made to be searched for long are not, and
-// what is found in them is read in bounded memory.
+// TestPiecesBounded checks lines that are designed to make the search for
+// records slow: time and memory stay bounded.
 func TestPiecesBounded(t *testing.T) {
 	large, size := 64<<20, 4<<20
 	if !hugeFiles {
@@ -66,9 +66,9 @@ func TestPiecesBounded(t *testing.T) {
 	}
 }
 
-// TestPiecesGivenUp: what is read in vain is bounded, and what is found before
-// that is read.
-func TestPiecesGivenUp(t *testing.T) {
+// TestPiecesGiveUp checks that the search gives up after its limit, and
+// returns the records before that.
+func TestPiecesGiveUp(t *testing.T) {
 	whole := `{"role":"user","content":"x"}`
 	// Each of the beginnings is read to the end of the line.
 	vainly := strings.Repeat(`{"role":`, 100) + "[" + strings.Repeat(`0,`, 100_000)

@@ -10,14 +10,14 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// The frame of a hostile line: it stands at line 3, offset 80.
+// The frame around a hostile line, which is at line 3, offset 80.
 const (
 	frameMeta   = `{"agent":"a","created_by":"b","created_at":"c2"}` + "\n\n"
 	frameBefore = `{"role":"user","content":"1"}` + "\n"
 	frameAfter  = `{"role":"user","content":"2"}` + "\n"
 )
 
-// hostile is a file, or one line in the frame, and what becomes of it.
+// hostile is a file, or one line in the frame, and the expected result.
 type hostile struct {
 	name string
 	line string // in the frame
@@ -25,8 +25,8 @@ type hostile struct {
 	// kinds are the kinds of all lines, or of the one in the frame; a bad
 	// line's is bad>kind when it ends in a record.
 	kinds string
-	// damage is what is wrong, as an error says it; of a line in the frame
-	// without the position.
+	// damage lists the expected errors; for a line in the frame without the
+	// position.
 	damage  []string
 	says    string // the lenient context
 	resumes bool   // in spite of the damage
@@ -41,7 +41,7 @@ const minHostile = 195
 func hostiles() []hostile {
 	deep := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
 	return []hostile{
-		// What is not JSON.
+		// Invalid JSON.
 		{name: "word", line: `hello`, kinds: "bad", damage: []string{`not JSON at byte 1: unexpected 'h'`}},
 		{name: "array", line: `[{"role":"user"}]`, kinds: "bad", damage: []string{`not a JSON object`}},
 		{name: "string", line: `"role"`, kinds: "bad", damage: []string{`not a JSON object`}},
@@ -438,7 +438,7 @@ func (row *hostile) frame() {
 	}
 }
 
-// said writes messages as the rows do.
+// said formats messages as in the rows.
 func said(ms []Message) string {
 	var b strings.Builder
 	for i, m := range ms {

@@ -12,14 +12,14 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// sight is what a line is to the oracle, which reads the rules of FORMAT.md
-// with encoding/json, every value as often as it likes.
+// sight is the oracle's view of a line. The oracle implements the rules of
+// FORMAT.md with encoding/json, without regard to speed.
 type sight struct {
 	kind  record.Kind
 	m     Message // of a message
 	meta  Meta    // of a meta line or record
 	text  string  // of a marker
-	notes string  // of a bad line: what is wrong, for the classes the parser tells apart
+	notes string  // of a bad line: the fault, for the classes that the parser distinguishes
 }
 
 // member is one member of an object, its key without escapes.
@@ -28,7 +28,7 @@ type member struct {
 	raw json.RawMessage
 }
 
-// oracle says what a line is (S1, S3 to S5, S9).
+// oracle returns the kind and values of a line (S1, S3 to S5, S9).
 func oracle(line []byte, first bool) sight {
 	if first {
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
@@ -175,15 +175,15 @@ func oracleMessage(value map[string]json.RawMessage) (m Message, ok bool) {
 	return m, true
 }
 
-// glimpse is a whole record in a bad line.
+// glimpse is a complete record in a bad line.
 type glimpse struct {
 	sight
-	lo, hi int // with the white space behind it; the first thing in the line with what is before it
+	lo, hi int // with the white space after it, and at the start of the line also before it
 }
 
-// oraclePieces says which whole records a bad line has (S7). It looks at every
-// place of the line, in whatever record that stands. If it is not sure, the line
-// may be one of those that are not read to their end.
+// oraclePieces returns the complete records in a bad line (S7). It tries every
+// offset of the line. If it is not sure, the search of the line may reach its
+// limit.
 func oraclePieces(line []byte, first bool) (ps []glimpse, sure bool) {
 	const space = " \t\r"
 	begin := line

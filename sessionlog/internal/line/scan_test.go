@@ -25,7 +25,7 @@ func foundOf(l *Raw) found {
 	return found{l.Offset, l.Size, string(l.Bytes), l.Bytes == nil, l.Torn}
 }
 
-// split is what the scanners must find, found simply.
+// split returns the lines that the scanners must find, by a simple method.
 func split(b []byte, limit int64) (fs []found) {
 	for off := 0; off < len(b); {
 		f := found{off: int64(off)}
@@ -155,7 +155,7 @@ func (p parts) ReadAt(b []byte, off int64) (n int, err error) {
 		at := n
 		for n < len(b) && off < size {
 			if done := n - at; done >= len(q.text) {
-				// Once more what stands there already.
+				// Repeat the text that was already copied.
 				c := copy(b[n:min(int64(len(b)), int64(n)+size-off)], b[at:at+done/len(q.text)*len(q.text)])
 				n, off = n+c, off+int64(c)
 				continue
@@ -199,8 +199,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// allocated returns how much memory f asks for, all in all: a bound of what it
-// holds at once.
+// allocated returns the total memory that f allocates, an upper bound of its
+// use at any time.
 func allocated(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -327,7 +327,8 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestManyBadLines: a file of nothing else is read in bounded memory.
+// TestManyBadLines checks that a file of only bad lines is read in bounded
+// memory.
 func TestManyBadLines(t *testing.T) {
 	if !hugeFiles {
 		t.Skip("with the race detector it takes minutes")
@@ -366,7 +367,7 @@ func mostRoom(next func() bool, buf *[]byte) (lines, most int) {
 	return lines, most
 }
 
-// TestLongLinesReleased: behind a long line the memory is small again.
+// TestLongLinesReleased checks that memory shrinks after a long line.
 func TestLongLinesReleased(t *testing.T) {
 	if !hugeFiles {
 		t.Skip("with the race detector it takes minutes")
@@ -386,8 +387,8 @@ func TestLongLinesReleased(t *testing.T) {
 	}
 }
 
-// TestLongLineRoom: a long line has the room it takes, and one that is too long
-// has none.
+// TestLongLineRoom checks that a long line gets exactly the memory it needs,
+// and a line over the limit gets none.
 func TestLongLineRoom(t *testing.T) {
 	const long = 40 << 20
 	file := parts{{frameBefore, 1}, {"x", long}, {"\n", 1}, {frameBefore, 1}}
@@ -407,8 +408,8 @@ func TestLongLineRoom(t *testing.T) {
 	}
 }
 
-// TestDecodeAllocates: nothing, to say what a line is.
-func TestDecodeAllocates(t *testing.T) {
+// TestDecodeDoesNotAllocate checks that classifying a line allocates no memory.
+func TestDecodeDoesNotAllocate(t *testing.T) {
 	for _, line := range []string{
 		strings.TrimSpace(frameMeta), `{"compact":"\u0041"}`, `{"meta":{"title":"x","uptime_secs":5}}`, ``, `{"x":[1,{}]}`,
 		`{"role":"assistant","content":"a\nb","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}},{}]}`,
@@ -423,7 +424,7 @@ func TestDecodeAllocates(t *testing.T) {
 	}
 }
 
-// reads counts what is read of a file, and fails at an offset.
+// reads counts the bytes read of a file, and fails at an offset.
 type reads struct {
 	io.ReaderAt
 	bytes, calls int64

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/doctor"
-	"crabmem/crmem/repair"
+	"crabmem/crmem"
 	"crabmem/daemon/skill"
 	"crabmem/sessionlog"
 
@@ -77,38 +78,58 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 	if real, err := c.fs.Resolve(store); err == nil {
 		store = real
 	}
-	o.CheckStore = func() (*repair.Report, error) { return c.check(store) }
-	o.CheckSessions = c.examineSessions
-	o.CheckSkills = func() (skills int, problems []doctor.Problem, err error) {
-		list, found, err := c.checkSkills(filepath.Join(o.Home, "skills"))
-		for _, p := range found {
-			problems = append(problems, doctor.Problem{Message: skillMessage(p), Remedy: p.Remedy, Warning: p.Warning})
+	o.CheckStore = func() (*doctor.Report, error) {
+		r, err := c.check(store)
+		if err != nil {
+			return nil, err
 		}
-		return len(list), problems, err
+		if err := r.Err(); errors.Is(err, crmem.ErrNoStore) {
+			return nil, err
+		}
+		a := &doctor.Report{Summary: store + ": " + cli.Plural(r.Entries, "entry", "entries"), Count: len(r.Problems)}
+		for _, p := range r.Problems {
+			a.Problems = append(a.Problems, problem(p.Message, p.Remedy, p.IsTorn()))
+		}
+		return a, nil
+	}
+	o.CheckSessions = c.examineSessions
+	o.CheckSkills = func() (*doctor.Report, error) {
+		list, found, err := c.checkSkills(filepath.Join(o.Home, "skills"))
+		a := &doctor.Report{Summary: cli.Plural(len(list), "skill", "skills"), Count: len(found)}
+		for _, p := range found {
+			a.Problems = append(a.Problems, problem(skillMessage(p), p.Remedy, true)) // the daemon works without the skill
+		}
+		return a, err
 	}
 	o.Skills = func() (*skill.Set, error) { return c.loadSkills(nil) }
 	return o, nil
 }
 
+func problem(what, remedy string, warning bool) doctor.Finding {
+	if warning {
+		return doctor.Finding{State: doctor.Warn, What: what, Remedy: remedy}
+	}
+	return doctor.Finding{State: doctor.Fail, What: what, Remedy: remedy}
+}
+
 // examineSessions makes the check of sessions verify for the doctor.
-func (c *app) examineSessions() (*doctor.Sessions, error) {
-	a := &doctor.Sessions{IDs: make(map[string]bool)}
-	r := &sessionsReport{}
+func (c *app) examineSessions() (*doctor.Report, map[string]bool, error) {
+	ids, r := make(map[string]bool), &sessionsReport{}
 	err := c.readSessions(func(dir *sessionlog.Dir) error {
 		infos, err := dir.List()
 		if err != nil {
 			return err
 		}
 		for _, i := range infos {
-			a.IDs[i.ID] = true
+			ids[i.ID] = true
 		}
 		return r.all(dir)
 	})
-	a.Sessions, a.Count = r.Sessions, r.count
+	a := &doctor.Report{Summary: cli.Plural(r.Sessions, "session", "sessions"), Count: r.count}
 	for _, p := range r.Problems {
-		a.Problems = append(a.Problems, doctor.Problem{Message: p.Message, Remedy: p.Remedy, Warning: p.Kind == problemTorn})
+		a.Problems = append(a.Problems, problem(p.Message, p.Remedy, p.Kind == problemTorn))
 	}
-	return a, err
+	return a, ids, err
 }
 
 type doctorAnswer struct {

@@ -20,11 +20,11 @@ import (
 func (d *doctor) checkConfig(ctx context.Context) {
 	c, err := config.Load(d.FS, d.Home, d.Getenv)
 	if problems, ok := errors.AsType[config.Problems](err); ok {
-		var list []Problem
+		r := &Report{Count: len(problems)}
 		for _, p := range problems {
-			list = append(list, Problem{Message: p.String(), Remedy: "fix it in " + cli.ShellWord(p.Path)})
+			r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: "fix it in " + cli.ShellWord(p.Path)})
 		}
-		d.problems("config", list, len(list), Fail, "fix the problems above first")
+		d.problems("config", r, Fail, "fix the problems above first")
 		return
 	}
 	if err != nil {

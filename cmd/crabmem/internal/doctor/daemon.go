@@ -21,7 +21,7 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	path := d.Client.Addr.Address
 	good := true
 	for _, name := range []string{path, filepath.Join(d.Home, "run", "crabtalk.sock")} {
-		if fi, err := d.FS.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && sockets {
+		if fi, err := d.FS.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && isUnix {
 			good = false
 			d.fail("socket", "move the file: mv "+cli.ShellWord(name)+" "+cli.ShellWord(name+".old"), "listen on %s: not a socket", name)
 		}

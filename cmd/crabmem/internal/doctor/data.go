@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/skill"
@@ -57,53 +56,18 @@ func (d *doctor) checkLock(context.Context) {
 
 func (d *doctor) checkStore(context.Context) {
 	r, err := d.CheckStore()
-	switch {
-	case err != nil && d.Explain(err).Kind == "no_store", err == nil && errors.Is(r.Err(), crmem.ErrNoStore):
-		d.ok("store", "none yet: run crabmem remember to create one")
-	case err != nil:
-		d.broken("store", err)
-	case len(r.Problems) == 0:
-		d.ok("store", "%s: %s", d.Store, cli.Plural(r.Entries, "entry", "entries"))
-	default:
-		var list []Problem
-		for _, p := range r.Problems {
-			list = append(list, Problem{p.Message, p.Remedy, p.IsTorn()})
-		}
-		d.problems("store", list, len(list), Fail, "crabmem verify")
-	}
+	d.data("store", "none yet: run crabmem remember to create one", r, err, Fail, "crabmem verify")
 }
 
 func (d *doctor) checkSessions(context.Context) {
-	r, err := d.CheckSessions()
-	if r != nil {
-		d.sessions = r.IDs
-	}
-	switch {
-	case err != nil && d.Explain(err).Kind == "no_sessions":
-		d.ok("sessions", "none yet")
-	case err != nil:
-		d.broken("sessions", err)
-	case r.Count == 0:
-		d.ok("sessions", "%s", cli.Plural(r.Sessions, "session", "sessions"))
-	default:
-		d.problems("sessions", r.Problems, r.Count, Fail, "crabmem sessions verify")
-	}
+	r, ids, err := d.CheckSessions()
+	d.sessions = ids
+	d.data("sessions", "none yet", r, err, Fail, "crabmem sessions verify")
 }
 
 func (d *doctor) checkSkills(context.Context) {
-	switch n, list, err := d.CheckSkills(); {
-	case err != nil && d.Explain(err).Kind == "no_skills":
-		d.ok("skills", "none yet")
-	case err != nil:
-		d.broken("skills", err)
-	case len(list) == 0:
-		d.ok("skills", "%s", cli.Plural(n, "skill", "skills"))
-	default:
-		for i := range list {
-			list[i].Warning = true // the daemon works without it
-		}
-		d.problems("skills", list, len(list), Warn, "crabmem skills check")
-	}
+	r, err := d.CheckSkills()
+	d.data("skills", "none yet", r, err, Warn, "crabmem skills check")
 }
 
 // checkCrons looks for entries that never run, or do not any more.
@@ -114,14 +78,15 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		d.fail("crons", "fix or move "+cli.ShellWord(path), "%s", err)
 		return
 	}
-	var found []Problem
+	list := table.List()
+	r := &Report{Summary: cli.Plural(len(list), "entry", "entries")}
 	warn := func(remedy, format string, args ...any) {
-		found = append(found, Problem{fmt.Sprintf(format, args...), remedy, true})
+		r.Count++
+		r.Problems = append(r.Problems, Finding{State: Warn, What: fmt.Sprintf(format, args...), Remedy: remedy})
 	}
 	for _, w := range table.Warnings() {
 		warn("fix or remove the entry", "ignored entry: %s", w)
 	}
-	list := table.List()
 	skills, err := d.Skills()
 	for i := range list {
 		e := &list[i]
@@ -141,10 +106,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 	for _, id := range stopped {
 		warn("see crabmem daemon logs; the entry runs again after a reload or a restart of the daemon", "cron %d is stopped after repeated failures", id)
 	}
-	if len(found) == 0 {
-		d.ok("crons", "%s", cli.Plural(len(list), "entry", "entries"))
-	}
-	d.problems("crons", found, len(found), Warn, "crabmem cron list")
+	d.problems("crons", r, Warn, "crabmem cron list")
 	if err != nil {
 		d.broken("crons", err)
 	}

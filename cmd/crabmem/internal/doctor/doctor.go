@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/skill"
@@ -34,18 +33,10 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Problem is a result of verify, sessions verify, or skills check.
-type Problem struct {
-	Message string
-	Remedy  string
-	Warning bool // no data is lost
-}
-
-// Sessions is the result of a check of all sessions.
-type Sessions struct {
-	IDs      map[string]bool
-	Sessions int
-	Problems []Problem // the first ones
+// Report is the result of verify, sessions verify, or skills check.
+type Report struct {
+	Summary  string    // what is shown without a problem
+	Problems []Finding // the first ones, without Name
 	Count    int       // of all problems
 }
 
@@ -70,10 +61,9 @@ type Options struct {
 
 	// The checks of verify, sessions verify, and skills check. If the store or
 	// folder is missing, they return a failure of kind no_store, no_sessions, or
-	// no_skills.
-	CheckStore    func() (*repair.Report, error)
-	CheckSessions func() (*Sessions, error)
-	CheckSkills   func() (skills int, problems []Problem, err error)
+	// no_skills. CheckSessions also returns the IDs of the sessions.
+	CheckStore, CheckSkills func() (*Report, error)
+	CheckSessions           func() (*Report, map[string]bool, error)
 	// Skills loads the skills of the home.
 	Skills func() (*skill.Set, error)
 }
@@ -139,19 +129,30 @@ func (d *doctor) broken(name string, err error) {
 // maxFindings bounds the findings of a check; the others are counted.
 const maxFindings = 5
 
-// problems adds a finding for each of the first problems, and one finding of a
-// state for the others. total counts all problems; list may omit some. command
-// lists all of them.
-func (d *doctor) problems(name string, list []Problem, total int, state, command string) {
-	for _, p := range list[:min(len(list), maxFindings)] {
-		kind := Fail
-		if p.Warning {
-			kind = Warn
-		}
-		d.add(name, kind, p.Remedy, p.Message)
+// problems adds the first problems of r, and one finding of a state for the
+// others. Without a problem it adds the summary. command lists all problems.
+func (d *doctor) problems(name string, r *Report, state, command string) {
+	if r.Count == 0 {
+		d.ok(name, "%s", r.Summary)
 	}
-	if more := total - maxFindings; more > 0 {
+	for _, f := range r.Problems[:min(len(r.Problems), maxFindings)] {
+		d.add(name, f.State, f.Remedy, f.What)
+	}
+	if more := r.Count - maxFindings; more > 0 {
 		d.add(name, state, command, "and "+cli.Plural(more, "more problem", "more problems"))
+	}
+}
+
+// data adds the result of a command that checks data. none is shown if there is
+// no such data.
+func (d *doctor) data(name, none string, r *Report, err error, state, command string) {
+	switch {
+	case err != nil && d.Explain(err).Kind == "no_"+name:
+		d.ok(name, "%s", none)
+	case err != nil:
+		d.broken(name, err)
+	default:
+		d.problems(name, r, state, command)
 	}
 }
 

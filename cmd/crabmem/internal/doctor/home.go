@@ -1,14 +1,17 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 )
 
@@ -35,7 +38,7 @@ func (d *doctor) checkHome(context.Context) {
 		return
 	}
 	good := true
-	if mode := fi.Mode().Perm(); mode&0o077 != 0 && fi.Mode()&fs.ModeSticky == 0 && ownModes {
+	if mode := fi.Mode().Perm(); mode&0o077 != 0 && fi.Mode()&fs.ModeSticky == 0 && isUnix {
 		good = false
 		d.warn("home", "chmod 700 "+cli.ShellWord(real), "other users can read %s: mode %04o", d.Home, mode)
 	}
@@ -63,7 +66,7 @@ func (d *doctor) checkHome(context.Context) {
 		if others, uid := ownedByOther(fi); others && left > 0 {
 			left--
 			good = false
-			d.fail("home", "sudo chown -R "+cli.ShellWord(d.userName())+" "+cli.ShellWord(real), "%s belongs to user %d", name, uid)
+			d.fail("home", "sudo chown -R "+cli.ShellWord(cmp.Or(d.Getenv("USER"), "USER"))+" "+cli.ShellWord(real), "%s belongs to user %d", name, uid)
 		}
 	}
 	if good {
@@ -71,11 +74,13 @@ func (d *doctor) checkHome(context.Context) {
 	}
 }
 
-func (d *doctor) userName() string {
-	if name := d.Getenv("USER"); name != "" {
-		return name
-	}
-	return "USER"
+// isUnix reports whether files have modes, and sockets a type.
+const isUnix = runtime.GOOS != "windows"
+
+// ownedByOther reports whether a file belongs to another user than this process.
+func ownedByOther(fi fs.FileInfo) (yes bool, uid int) {
+	uid, known := vfs.Owner(fi)
+	return known && uid != os.Geteuid(), uid
 }
 
 const (

@@ -53,8 +53,6 @@ type (
 	Usage = chat.Usage
 	// Response is a whole answer.
 	Response = chat.Response
-	// Collector puts the chunks of a stream together.
-	Collector = chat.Collector
 	// Error is a call that failed.
 	Error = chat.Error
 )

@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,17 +34,45 @@ func ask(text string) model.Request {
 	return model.Request{Messages: []sessionlog.Message{{Role: "user", Content: text}}}
 }
 
-// collect reads a stream to its end.
+// collect reads a stream to its end. Calls without a name are left out.
 func collect(t *testing.T, r *model.Registry, q model.Request) (*model.Response, error) {
 	t.Helper()
-	var c model.Collector
-	for chunk, err := range r.Stream(t.Context(), q) {
-		if err != nil {
-			return c.Response(), err
+	res := &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant}}
+	var calls []sessionlog.ToolCall
+	var failed error
+	for k, err := range r.Stream(t.Context(), q) {
+		if failed = err; err != nil {
+			break
 		}
-		c.Add(chunk)
+		res.Message.Content += k.Content
+		res.Message.ReasoningContent += k.Reasoning
+		for _, d := range k.Calls {
+			for d.Index >= len(calls) {
+				calls = append(calls, sessionlog.ToolCall{})
+			}
+			c := &calls[d.Index]
+			latest(&c.ID, d.ID)
+			latest(&c.Type, d.Type)
+			latest(&c.Function.Name, d.Name)
+			c.Function.Arguments += d.Arguments
+		}
+		latest(&res.Finish, k.Finish)
+		latest(&res.Model, k.Model)
+		latest(&res.Usage, k.Usage)
 	}
-	return c.Response(), nil
+	for _, c := range calls {
+		if c.Function.Name != "" {
+			res.Message.ToolCalls = append(res.Message.ToolCalls, c)
+		}
+	}
+	return res, failed
+}
+
+// latest sets *v to a value that is not zero.
+func latest[T comparable](v *T, by T) {
+	if zero := *new(T); by != zero {
+		*v = by
+	}
 }
 
 // TestBothWays gets every sort of answer streamed and whole: they are the same.

@@ -5,11 +5,9 @@ package chat
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"crabmem/sessionlog"
-	"crabmem/sessionlog/record"
 )
 
 // Bounds of what is believed of an endpoint.
@@ -72,55 +70,9 @@ type Response struct {
 	Model   string // who answers in place of the one asked
 }
 
-// Collector puts the chunks of a stream together. Its zero value is empty.
-type Collector struct {
-	content, reasoning strings.Builder
-	calls              []sessionlog.ToolCall
-	arguments          []strings.Builder
-	r                  Response
-}
-
-// Add takes the next chunk.
-func (c *Collector) Add(k Chunk) {
-	c.content.WriteString(k.Content)
-	c.reasoning.WriteString(k.Reasoning)
-	for _, d := range k.Calls {
-		for d.Index >= len(c.calls) {
-			c.calls = append(c.calls, sessionlog.ToolCall{})
-			c.arguments = append(c.arguments, strings.Builder{})
-		}
-		call := &c.calls[d.Index]
-		replace(&call.ID, d.ID)
-		replace(&call.Type, d.Type)
-		replace(&call.Function.Name, d.Name)
-		c.arguments[d.Index].WriteString(d.Arguments)
-	}
-	replace(&c.r.Finish, k.Finish)
-	replace(&c.r.Model, k.Model)
-	if k.Usage != nil {
-		c.r.Usage = k.Usage
-	}
-}
-
+// replace sets *s to a text that is not empty.
 func replace(s *string, by string) {
 	if by != "" {
 		*s = by
 	}
-}
-
-// Response returns the answer so far. Calls without a name are left out: there
-// is nothing to run.
-func (c *Collector) Response() *Response {
-	r := c.r
-	r.Message = sessionlog.Message{
-		Role: record.RoleAssistant, Content: c.content.String(), ReasoningContent: c.reasoning.String(),
-	}
-	for i, call := range c.calls {
-		if call.Function.Name == "" {
-			continue
-		}
-		call.Function.Arguments = c.arguments[i].String()
-		r.Message.ToolCalls = append(r.Message.ToolCalls, call)
-	}
-	return &r
 }

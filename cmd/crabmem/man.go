@@ -88,7 +88,9 @@ func manPages(root *cobra.Command) []*cobra.Command {
 }
 
 // manPage writes the page of one command in the man macros. It carries no
-// date: the same program writes the same page.
+// date: the same program writes the same page. cobra/doc would write the date,
+// "-" for "\-", and flags without the names of their arguments; its Markdown
+// parser would add 0.3 ms to each start and 258 kB to the program.
 func manPage(w io.Writer, cmd *cobra.Command) error {
 	var b strings.Builder
 	title := strings.ReplaceAll(cmd.CommandPath(), " ", "-")

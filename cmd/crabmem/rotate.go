@@ -12,6 +12,9 @@ import (
 // rotatingLog is a log that is set aside as NAME.1 when it is long, the one
 // before that as NAME.2, and so on. It is rotated only by who has the home: a
 // daemon that finds another there writes a line, and leaves the files alone.
+//
+// lumberjack names old logs by time and limits them by megabytes, loses the line
+// that it cannot rotate for, and keeps a goroutine after Close.
 type rotatingLog struct {
 	fs   vfs.FS
 	name string

@@ -1,6 +1,13 @@
 // Package chat exchanges messages with an agent of the daemon: with an editor on a
 // terminal, and line by line otherwise. Commands that send one message use
 // Conversation, Reply, and Asker alone.
+//
+// The editor is not a library's. bubbletea with the textarea of bubbles cuts a
+// pasted text after 10,000 lines and takes 80 ms for a key after 64 KiB, not 1 ms;
+// prints a text longer than the screen with blank rows and a copy of the input
+// before it; and bubbles v2.2.1 adds 25 ms of CPU to each start. Line editors
+// (x/term, reeflective/readline, chzyer/readline) show no other rows while a text
+// is typed.
 package chat
 
 import (

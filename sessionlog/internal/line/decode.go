@@ -246,43 +246,10 @@ func (c *cursor) keyOf(s Span) key {
 		var buf [6 * len("reasoning_content")]byte
 		b = appendUnescaped(buf[:0], b)
 	}
-	switch string(b) {
-	case "compact":
-		return KeyCompact
-	case "role":
-		return KeyRole
-	case "content":
-		return KeyContent
-	case "reasoning_content":
-		return keyReasoning
-	case "tool_call_id":
-		return KeyToolCallID
-	case "tool_calls":
-		return KeyToolCalls
-	case "meta":
-		return keyMeta
-	case "agent":
-		return keyAgent
-	case "created_by":
-		return keyCreatedBy
-	case "created_at":
-		return keyCreatedAt
-	case "title":
-		return keyTitle
-	case "uptime_secs":
-		return keyUptime
-	case "source":
-		return keySource
-	case "id":
-		return keyID
-	case "type":
-		return keyType
-	case "function":
-		return keyFunction
-	case "name":
-		return keyName
-	case "arguments":
-		return keyArguments
+	for k := KeyCompact; k < numKeys; k++ {
+		if string(b) == keyNames[k] {
+			return k
+		}
 	}
 	return keyOther
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -116,6 +117,10 @@ func appendMeta(dst []byte, m *Meta) []byte {
 	return append(dst, '}')
 }
 
+// escapes has the letters after a backslash that stand for the characters of
+// escaped.
+const escapes, escaped = `"\bfnrt`, "\"\\\b\f\n\r\t"
+
 // appendString appends s in quotes, with serde_json's escapes and no others.
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
@@ -136,20 +141,10 @@ func appendString(dst []byte, s string) []byte {
 		if i == len(s) {
 			return append(dst, '"')
 		}
-		switch c := s[i]; c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		default:
+		c := s[i]
+		if k := strings.IndexByte(escaped, c); k >= 0 {
+			dst = append(dst, '\\', escapes[k])
+		} else {
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 		i++

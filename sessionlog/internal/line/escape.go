@@ -2,6 +2,7 @@ package line
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -119,18 +120,11 @@ func appendUnescaped(dst, b []byte) []byte {
 		}
 		dst = append(dst, b[:i]...)
 		b = b[i:]
-		switch c := b[1]; c {
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
+		if k := strings.IndexByte(escapes, b[1]); k >= 0 {
+			dst = append(dst, escaped[k])
+		} else if b[1] == '/' {
+			dst = append(dst, '/')
+		} else {
 			r := hex4(b)
 			if r&0xfc00 == 0xd800 {
 				r = 0x10000 + (r&0x3ff)<<10 + hex4(b[6:])&0x3ff
@@ -138,8 +132,6 @@ func appendUnescaped(dst, b []byte) []byte {
 			}
 			dst = utf8.AppendRune(dst, r)
 			b = b[4:]
-		default:
-			dst = append(dst, c)
 		}
 		b = b[2:]
 	}

@@ -6,7 +6,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// MaxScratch limits the memory for unescaping that is kept between lines.
+// maxScratch is how much of the memory for unescaping is kept between lines.
 const MaxScratch = 1 << 20
 
 // appendText appends the text of a string of the line.
@@ -20,7 +20,7 @@ func (r *Record) AppendText(dst []byte, s Span) []byte {
 	return appendUnescaped(dst, r.Line[s.Lo:s.Hi])
 }
 
-// Text returns the text of a string of the line, or "" for other types.
+// text returns the text of a string of the line; of anything else it is empty.
 func (r *Record) Text(s Span) string {
 	if s.Type != String {
 		return ""
@@ -33,22 +33,18 @@ func (r *Record) Text(s Span) string {
 			r.scratch = nil
 		}
 	}
-	switch string(b) { // common values without an allocation
-	case record.RoleUser:
-		return record.RoleUser
-	case record.RoleAssistant:
-		return record.RoleAssistant
-	case record.RoleTool:
-		return record.RoleTool
-	case record.RoleSystem:
-		return record.RoleSystem
-	case typeFunction:
-		return typeFunction
+	for _, common := range commonTexts {
+		if string(b) == common {
+			return common
+		}
 	}
 	return string(b)
 }
 
 const typeFunction = "function"
+
+// commonTexts are texts that most lines contain; text allocates nothing for them.
+var commonTexts = [...]string{record.RoleUser, record.RoleAssistant, record.RoleTool, record.RoleSystem, typeFunction}
 
 // message returns the message a line holds.
 func (r *Record) Message() Message {
@@ -68,8 +64,8 @@ func (r *Record) Message() Message {
 	return m
 }
 
-// Calls yields the tool calls of a message. It parses them again, so that
-// classifying a line needs no memory per call.
+// calls yields the tool calls of a message. They are read anew, so that a line
+// of any number of them costs no memory to classify.
 func (r *Record) Calls(yield func(*call) bool) {
 	s := r.Values[KeyToolCalls]
 	if s.Type != Array {
@@ -85,7 +81,7 @@ func (r *Record) Calls(yield func(*call) bool) {
 	}
 }
 
-// Meta returns the content of a meta line.
+// meta returns what a meta line says.
 func (r *Record) Meta() Meta {
 	return Meta{
 		Agent:      r.Text(r.Values[keyAgent]),
@@ -120,8 +116,8 @@ func (m *Meta) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// decodeAs decodes one record of a kind. A null decodes to no record without an
-// error, as in encoding/json.
+// decodeAs decodes one record of a kind. A null is none and no error, as
+// encoding/json has it.
 func (r *Record) decodeAs(b []byte, k record.Kind) error {
 	if string(b) == "null" {
 		return nil
@@ -136,7 +132,7 @@ func (r *Record) decodeAs(b []byte, k record.Kind) error {
 	return fmt.Errorf("%w: got a %s, want a %s", record.ErrFormat, r.Kind, k)
 }
 
-// IsResult reports whether a message is the result of a tool call.
+// IsResult reports whether a message is what a tool gave back.
 func (r *Record) IsResult() bool {
 	if id := r.Values[KeyToolCallID]; id.Type == String && id.Lo < id.Hi {
 		return true

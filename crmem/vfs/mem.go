@@ -40,8 +40,9 @@ type Mem struct {
 	// write beyond it writes what fits and fails with ENOSPC.
 	Limit int64
 
+	memTree // from the root on
+
 	mu      sync.Mutex
-	root    *node
 	pending []dirChange // unsynced changes of names, oldest first
 	used    int64       // bytes of contents, by current sizes
 	lastIno uint64
@@ -84,7 +85,8 @@ func (f *Fault) Unwrap() error { return f.Err }
 // NewMem returns an empty file system.
 func NewMem() *Mem {
 	m := &Mem{lastIno: 1, boot: 1}
-	m.root = &node{ino: 1, mode: fs.ModeDir | 0o755, names: map[string]*node{}, durable: map[string]*node{}, mtime: m.now()}
+	m.m = m
+	m.dir = &node{ino: 1, mode: fs.ModeDir | 0o755, names: map[string]*node{}, durable: map[string]*node{}, mtime: m.now()}
 	return m
 }
 
@@ -168,40 +170,6 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// Open opens a regular file for reading.
-func (m *Mem) Open(name string) (File, error) { return m.top().Open(name) }
-
-// OpenFile opens a regular file.
-func (m *Mem) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	return m.top().OpenFile(name, flag, perm)
-}
-
-// Pending begins the replacement of a file. Temporary names are counted.
-func (m *Mem) Pending(name string, perm fs.FileMode) (Pending, error) {
-	return m.top().Pending(name, perm)
-}
-
-// Rename renames a file or a directory.
-func (m *Mem) Rename(oldname, newname string) error { return m.top().Rename(oldname, newname) }
-
-// Link gives a file a second name.
-func (m *Mem) Link(oldname, newname string) error { return m.top().Link(oldname, newname) }
-
-// Remove removes a file or an empty directory.
-func (m *Mem) Remove(name string) error { return m.top().Remove(name) }
-
-// Mkdir creates a directory.
-func (m *Mem) Mkdir(name string, perm fs.FileMode) error { return m.top().Mkdir(name, perm) }
-
-// ReadDir lists a directory.
-func (m *Mem) ReadDir(name string) ([]fs.DirEntry, error) { return m.top().ReadDir(name) }
-
-// Lstat describes a name.
-func (m *Mem) Lstat(name string) (fs.FileInfo, error) { return m.top().Lstat(name) }
-
-// SyncDir makes the names in a directory durable.
-func (m *Mem) SyncDir(name string) error { return m.top().SyncDir(name) }
-
 // Remote returns "": what Mem promises, it holds.
 func (m *Mem) Remote(string) string { return "" }
 
@@ -217,9 +185,9 @@ func (m *Mem) Calls() int {
 
 // Root opens a directory as a tree of its own.
 func (m *Mem) Root(dir string) (RootDir, error) {
-	t := &memTree{m: m, confined: true}
+	t := &memRoot{memTree{m: m, confined: true}}
 	err := m.do("root", dir, func() (err error) {
-		t.dir, err = m.top().walk(dir, true)
+		t.dir, err = m.walk(dir, true)
 		if err == nil && !t.dir.mode.IsDir() {
 			err = syscall.ENOTDIR
 		}
@@ -237,7 +205,7 @@ func (m *Mem) Resolve(name string) (string, error) {
 	abs := absolute(name)
 	resolved := abs
 	err := m.do("resolve", name, func() error {
-		real, _, err := m.top().resolve(abs, true)
+		real, _, err := m.resolve(abs, true)
 		if err == nil {
 			resolved = real
 			return nil
@@ -245,10 +213,10 @@ func (m *Mem) Resolve(name string) (string, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if _, err := m.top().walk(abs, false); err == nil {
+		if _, err := m.walk(abs, false); err == nil {
 			return errors.New("link to a missing file")
 		}
-		dir, _, err := m.top().resolve(path.Dir(abs), true)
+		dir, _, err := m.resolve(path.Dir(abs), true)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -266,7 +234,7 @@ func (m *Mem) Resolve(name string) (string, error) {
 func (m *Mem) Lock(name string) (Locked, error) {
 	l := &memLock{m: m, name: name}
 	err := m.do("lock", name, func() error {
-		n, err := m.top().open(name, syscall.O_RDWR|syscall.O_CREAT, 0o600)
+		n, err := m.open(name, syscall.O_RDWR|syscall.O_CREAT, 0o600)
 		if err != nil {
 			return err
 		}
@@ -366,7 +334,7 @@ func (m *Mem) Mkfifo(name string) {
 func (m *Mem) Chmod(name string, perm fs.FileMode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, err := m.top().walk(name, true)
+	n, err := m.walk(name, true)
 	if err != nil {
 		panic(fmt.Sprintf("vfs: chmod: %s: %v", name, err))
 	}
@@ -377,7 +345,7 @@ func (m *Mem) Chmod(name string, perm fs.FileMode) {
 func (m *Mem) scene(name string, make func(dir *node, base string) *node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	dir, base, err := m.top().parent(name)
+	dir, base, err := m.parent(name)
 	if err != nil {
 		panic(fmt.Sprintf("vfs: %s: %v", name, err))
 	}

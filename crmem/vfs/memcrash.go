@@ -88,7 +88,7 @@ func (m *Mem) dirty() []dirtyFile {
 			found(n, func() string { return dirName + "/" + base })
 		}
 	}
-	visit(m.root, "")
+	visit(m.dir, "")
 	for _, c := range m.pending {
 		found(c.node, func() string { return c.path })
 	}
@@ -120,7 +120,7 @@ func (m *Mem) Crash(fates ...Outcome) *Mem {
 		}
 		return r
 	}
-	c.root = renew(m.root)
+	c.dir = renew(m.dir)
 	if len(fates) > 0 {
 		for i, d := range m.pending {
 			if i < len(fates) && fates[i] != Lost {
@@ -139,7 +139,7 @@ func (m *Mem) Crash(fates ...Outcome) *Mem {
 			}
 		}
 	}
-	c.settle(c.root, map[*node]bool{})
+	c.settle(c.dir, map[*node]bool{})
 	return c
 }
 
@@ -184,7 +184,7 @@ func (m *Mem) Kill() *Mem {
 		}
 		return r
 	}
-	k.root = renew(m.root)
+	k.dir = renew(m.dir)
 	for _, c := range m.pending {
 		c.node = renew(c.node)
 		if c.from != nil {
@@ -211,7 +211,9 @@ func renewAll(set map[string]*node, renew func(*node) *node) map[string]*node {
 
 // heir returns a machine with the settings and counters of m, without a hook.
 func (m *Mem) heir() *Mem {
-	return &Mem{Now: m.Now, Limit: m.Limit, lastIno: m.lastIno, lastTmp: m.lastTmp, boot: m.boot}
+	h := &Mem{Now: m.Now, Limit: m.Limit, lastIno: m.lastIno, lastTmp: m.lastTmp, boot: m.boot}
+	h.m = h
+	return h
 }
 
 // Hash identifies the durable image: names, types, permission bits, contents,
@@ -219,7 +221,7 @@ func (m *Mem) heir() *Mem {
 func (m *Mem) Hash() [sha256.Size]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return sha256.Sum256(m.root.appendImage(make([]byte, 0, 4096)))
+	return sha256.Sum256(m.dir.appendImage(make([]byte, 0, 4096)))
 }
 
 func (n *node) appendImage(b []byte) []byte {

@@ -16,12 +16,13 @@ var errEscapes = errors.New("path escapes from parent")
 // memTree is a Mem from one directory on.
 type memTree struct {
 	m        *Mem
-	dir      *node  // nil after Close
+	dir      *node  // nil after [memRoot.Close]
 	prefix   string // of names told to the hook; empty at the root
 	confined bool   // nothing leads above dir
 }
 
-func (m *Mem) top() *memTree { return &memTree{m: m, dir: m.root} }
+// memRoot is what [Mem.Root] returns.
+type memRoot struct{ memTree }
 
 // dirChange is an unsynced change of names: one entry set, one taken away, or
 // both at once.
@@ -243,6 +244,7 @@ func (t *memTree) openFile(name string, flag int, perm fs.FileMode) (*memFile, e
 	return f, nil
 }
 
+// Pending begins the replacement of a file. Temporary names are counted.
 func (t *memTree) Pending(name string, perm fs.FileMode) (Pending, error) {
 	dir, base := path.Split(filepath.ToSlash(name))
 	for {
@@ -450,7 +452,7 @@ func (m *Mem) syncDir(d *node, lose bool) {
 }
 
 // Close makes every later call through the root fail.
-func (t *memTree) Close() error {
+func (t *memRoot) Close() error {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	t.dir = nil

@@ -161,15 +161,15 @@ func (OS) Root(dir string) (RootDir, error) {
 }
 
 // osRoot is a directory held open. Names use slashes.
-type osRoot struct{ r *os.Root }
+type osRoot struct{ *os.Root }
 
 func (t *osRoot) Open(name string) (File, error) { return t.OpenFile(name, os.O_RDONLY, 0) }
 
 func (t *osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	f, err := t.r.OpenFile(name, flag|openFlags, perm)
+	f, err := t.Root.OpenFile(name, flag|openFlags, perm)
 	// os.Root follows links that stay inside, and has an error of its own for
 	// those that do not; a page is never a link.
-	if fi, lerr := t.r.Lstat(name); lerr == nil && !fi.Mode().IsRegular() {
+	if fi, lerr := t.Lstat(name); lerr == nil && !fi.Mode().IsRegular() {
 		if err == nil {
 			err = f.Close()
 		}
@@ -183,7 +183,7 @@ func (t *osRoot) Pending(name string, perm fs.FileMode) (Pending, error) {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		dir, base = name[:i], name[i+1:]
 	}
-	sub, err := t.r.OpenRoot(dir)
+	sub, err := t.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -194,24 +194,18 @@ func (t *osRoot) Pending(name string, perm fs.FileMode) (Pending, error) {
 	return p, nil
 }
 
-func (t *osRoot) Rename(oldname, newname string) error      { return t.r.Rename(oldname, newname) }
-func (t *osRoot) Link(oldname, newname string) error        { return t.r.Link(oldname, newname) }
-func (t *osRoot) Remove(name string) error                  { return t.r.Remove(name) }
-func (t *osRoot) Mkdir(name string, perm fs.FileMode) error { return t.r.Mkdir(name, perm) }
-func (t *osRoot) Lstat(name string) (fs.FileInfo, error)    { return t.r.Lstat(name) }
-func (t *osRoot) Close() error                              { return t.r.Close() }
 func (t *osRoot) ReadDir(name string) ([]fs.DirEntry, error) {
 	// fs.ReadDir sorts; a link to a directory is not one of ours.
-	if fi, err := t.r.Lstat(name); err != nil {
+	if fi, err := t.Lstat(name); err != nil {
 		return nil, err
 	} else if !fi.IsDir() {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errors.New("not a directory")}
 	}
-	return fs.ReadDir(t.r.FS(), name)
+	return fs.ReadDir(t.FS(), name)
 }
 
 func (t *osRoot) SyncDir(name string) error {
-	d, err := t.r.Open(name)
+	d, err := t.Root.Open(name)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,10 @@ package tool
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
 // capture keeps the beginning and the end of what is written to it.
@@ -94,27 +97,8 @@ func lossy(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}
-	out := make([]byte, 0, len(b)+16)
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		if r == utf8.RuneError && size == 1 {
-			size = illFormed(b)
-		}
-		out = utf8.AppendRune(out, r)
-		b = b[size:]
-	}
-	return string(out)
-}
-
-// illFormed returns the length of the piece at the beginning of b, which is
-// no character, that one U+FFFD stands for.
-func illFormed(b []byte) int {
-	for n := min(3, len(b)); n > 1; n-- {
-		if !utf8.FullRune(b[:n]) { // it may be the beginning of one
-			return n
-		}
-	}
-	return 1
+	text, _ := unicode.UTF8.NewDecoder().Bytes(b) // it replaces what would be an error
+	return string(text)
 }
 
 // jsonLen returns at most how long text is as the inside of a JSON string.
@@ -146,19 +130,9 @@ func appendJSON(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for _, c := range []byte(text) {
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c == '\n':
-			b = append(b, `\n`...)
-		case c == '\r':
-			b = append(b, `\r`...)
-		case c == '\t':
-			b = append(b, `\t`...)
-		case c == '\b':
-			b = append(b, `\b`...)
-		case c == '\f':
-			b = append(b, `\f`...)
+		switch i := strings.IndexByte("\"\\\n\r\t\b\f", c); {
+		case i >= 0:
+			b = append(b, '\\', `"\nrtbf`[i])
 		case c < ' ':
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		default:

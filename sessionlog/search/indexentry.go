@@ -40,17 +40,10 @@ var classNames = [classes]string{
 
 // classOf returns the class of a message's role.
 func classOf(role []byte) uint16 {
-	switch string(role) {
-	case record.RoleUser:
-		return classUser
-	case record.RoleAssistant:
-		return classAssistant
-	case record.RoleTool:
-		return classTool
-	case record.RoleSystem:
-		return classSystem
-	case "developer":
-		return classDeveloper
+	for c := uint16(classUser); c <= classDeveloper; c++ {
+		if string(role) == classNames[c] {
+			return c
+		}
 	}
 	return classOther
 }

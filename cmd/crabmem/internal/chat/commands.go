@@ -82,12 +82,8 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 		ch.info("no sessions yet")
 		return nil
 	}
-	var b strings.Builder
+	var b list
 	for _, s := range l.Sessions {
-		mark := " "
-		if s.Id == ch.Stored {
-			mark = "*"
-		}
 		what := fmt.Sprintf("%s, %s", cli.Day(uint64(max(s.ModifiedAt/1000, 0))), cli.Plural(s.Messages, "message", "messages"))
 		if s.Active {
 			what += ", a run is going on"
@@ -95,12 +91,27 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 		if s.Error != "" {
 			what = cli.Printable(cli.OneLine(s.Error))
 		}
-		fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.SessionLabel(s.Id, s.Title), what)
+		b.add(s.Id == ch.Stored, cli.SessionLabel(s.Id, s.Title), what)
 	}
 	if n := l.Total - uint64(len(l.Sessions)); n > 0 {
-		fmt.Fprintf(&b, "and %d more: crabmem sessions list\n", n)
+		b = append(b, fmt.Sprintf("and %d more: crabmem sessions list", n))
 	}
-	ch.info(strings.TrimSuffix(b.String(), "\n"))
+	return ch.show(b)
+}
+
+// list has a line for each item; * marks the current one.
+type list []string
+
+func (l *list) add(current bool, name, text string) {
+	mark := " "
+	if current {
+		mark = "*"
+	}
+	*l = append(*l, mark+" "+name+"  "+text)
+}
+
+func (ch *chat) show(l list) error {
+	ch.info(strings.Join(l, "\n"))
 	return nil
 }
 
@@ -161,16 +172,11 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 		return ch.Explain(err)
 	}
 	if name == "" {
-		var b strings.Builder
+		var b list
 		for _, m := range l.Models {
-			mark := " "
-			if m.Name == ch.Model || ch.Model == "" && m.Active {
-				mark = "*"
-			}
-			fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.Label(m.Name), cli.Printable(m.Kind))
+			b.add(m.Name == ch.Model || ch.Model == "" && m.Active, cli.Label(m.Name), cli.Printable(m.Kind))
 		}
-		ch.info(strings.TrimSuffix(b.String(), "\n"))
-		return nil
+		return ch.show(b)
 	}
 	if !slices.ContainsFunc(l.Models, func(m *pb.ModelInfo) bool { return m.Name == name }) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "/model lists them"}
@@ -188,16 +194,11 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 	name, text, _ := strings.Cut(arg, " ")
 	text = strings.TrimSpace(text)
 	if name == "" {
-		var b strings.Builder
+		var b list
 		for _, a := range l {
-			mark := " "
-			if a.Name == ch.Agent {
-				mark = "*"
-			}
-			fmt.Fprintf(&b, "%s %s  %s\n", mark, cli.Label(a.Name), cli.Printable(cli.OneLine(a.Description)))
+			b.add(a.Name == ch.Agent, cli.Label(a.Name), cli.Printable(cli.OneLine(a.Description)))
 		}
-		ch.info(strings.TrimSuffix(b.String(), "\n"))
-		return nil
+		return ch.show(b)
 	}
 	if !slices.ContainsFunc(l, func(a *pb.AgentInfo) bool { return a.Name == name }) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "/agent lists them"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -100,7 +101,7 @@ func (ch *chat) screen(ctx context.Context) error {
 	s.paint()
 	err = s.loop(ctx, typed, resized, gone)
 	s.flush()
-	s.finish()
+	s.write(nil, 0, 0)
 	return err
 }
 
@@ -441,32 +442,27 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	name, arg, isArg := strings.Cut(before, " ")
 	if !isArg {
 		for _, cmd := range chatCommands() {
-			if w := "/" + cmd.name; strings.HasPrefix(w, before) {
-				words = append(words, w)
-			}
+			words = append(words, "/"+cmd.name)
 		}
-		return 0, words
+		return 0, slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, before) })
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWait)
 	defer cancel()
-	switch name {
+	switch name { // an error completes nothing
 	case "/resume":
-		if l, err := s.Client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000}); err == nil {
-			for _, i := range l.Sessions {
-				words = append(words, i.Id)
-			}
+		l, _ := s.Client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000})
+		for _, i := range l.GetSessions() {
+			words = append(words, i.Id)
 		}
 	case "/model":
-		if l, err := s.Client.Models(ctx); err == nil {
-			for _, m := range l.Models {
-				words = append(words, m.Name)
-			}
+		l, _ := s.Client.Models(ctx)
+		for _, m := range l.GetModels() {
+			words = append(words, m.Name)
 		}
 	case "/agent":
-		if l, err := s.Client.Agents(ctx); err == nil {
-			for _, a := range l {
-				words = append(words, a.Name)
-			}
+		l, _ := s.Client.Agents(ctx)
+		for _, a := range l {
+			words = append(words, a.Name)
 		}
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, arg) || cli.Printable(w) != w })
@@ -480,21 +476,19 @@ func (s *screen) paint() {
 		s.width, s.height = w, h
 		s.markdown.Width = w - 1
 	}
-	rows, row, col := s.rows()
-	var b strings.Builder
-	s.live.clear(&b, s.width)
-	b.WriteString(strings.ReplaceAll(s.scroll.String(), "\n", "\r\n"))
-	s.scroll.Reset()
-	s.live.draw(&b, rows, row, col)
-	io.WriteString(s.raw.out, b.String())
+	s.write(s.rows())
 }
 
-// finish writes what is new, and leaves the cursor below it.
-func (s *screen) finish() {
+// write writes what is new above the rows, and the rows, with the cursor in row
+// and col.
+func (s *screen) write(rows []string, row, col int) {
 	var b strings.Builder
 	s.live.clear(&b, s.width)
 	b.WriteString(strings.ReplaceAll(s.scroll.String(), "\n", "\r\n"))
 	s.scroll.Reset()
+	if rows != nil {
+		s.live.draw(&b, rows, row, col)
+	}
 	io.WriteString(s.raw.out, b.String())
 }
 
@@ -591,17 +585,7 @@ func (l *liveRows) draw(b *strings.Builder, rows []string, row, col int) {
 	}
 }
 
-// unstyled takes the styles out of a row of ours.
-func unstyled(s string) string {
-	for {
-		i := strings.Index(s, "\x1b[")
-		if i < 0 {
-			return s
-		}
-		j := strings.IndexByte(s[i:], 'm')
-		if j < 0 {
-			return s[:i]
-		}
-		s = s[:i] + s[i+j+1:]
-	}
-}
+var sgr = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[^m]*(m|$)") })
+
+// unstyled returns a row of the screen without its styles.
+func unstyled(s string) string { return sgr().ReplaceAllString(s, "") }

@@ -107,26 +107,12 @@ func (e *Editor) Key(k Key) (done bool) {
 
 func (e *Editor) control(r rune) {
 	switch r {
-	case 'a':
-		e.at = e.lineStart(e.at)
-	case 'e':
-		e.at = e.lineEnd(e.at)
-	case 'b':
-		e.at = max(e.at-1, 0)
-	case 'f':
-		e.at = min(e.at+1, len(e.text))
 	case 'd':
 		e.remove(e.at, e.at+1)
 	case 'k':
-		end := e.lineEnd(e.at)
-		if end == e.at {
-			end++
-		}
-		e.remove(e.at, end)
+		e.remove(e.at, max(e.lineEnd(e.at), e.at+1))
 	case 'u':
 		e.remove(e.lineStart(e.at), e.at)
-	case 'w':
-		e.remove(e.wordLeft(), e.at)
 	case 'p':
 		e.older()
 	case 'n':
@@ -154,41 +140,29 @@ func (e *Editor) remove(from, to int) {
 
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 
-func (e *Editor) wordLeft() int {
-	i := e.at
-	for i > 0 && !wordRune(e.text[i-1]) {
-		i--
-	}
-	for i > 0 && wordRune(e.text[i-1]) {
-		i--
-	}
-	return i
-}
-
-func (e *Editor) wordRight() int {
-	i := e.at
-	for i < len(e.text) && !wordRune(e.text[i]) {
-		i++
-	}
-	for i < len(e.text) && wordRune(e.text[i]) {
-		i++
-	}
-	return i
-}
-
-func (e *Editor) lineStart(i int) int {
-	for i > 0 && e.text[i-1] != '\n' {
+// back returns the place before the runes before i for which is holds; forth
+// returns the place after those after i.
+func (e *Editor) back(i int, is func(rune) bool) int {
+	for i > 0 && is(e.text[i-1]) {
 		i--
 	}
 	return i
 }
 
-func (e *Editor) lineEnd(i int) int {
-	for i < len(e.text) && e.text[i] != '\n' {
+func (e *Editor) forth(i int, is func(rune) bool) int {
+	for i < len(e.text) && is(e.text[i]) {
 		i++
 	}
 	return i
 }
+
+func noWordRune(r rune) bool { return !wordRune(r) }
+func notEnd(r rune) bool     { return r != '\n' }
+
+func (e *Editor) wordLeft() int       { return e.back(e.back(e.at, noWordRune), wordRune) }
+func (e *Editor) wordRight() int      { return e.forth(e.forth(e.at, noWordRune), wordRune) }
+func (e *Editor) lineStart(i int) int { return e.back(i, notEnd) }
+func (e *Editor) lineEnd(i int) int   { return e.forth(i, notEnd) }
 
 // up goes to the line above; on the first one, to an earlier text.
 func (e *Editor) up() {
@@ -218,27 +192,23 @@ func (e *Editor) column() {
 	}
 }
 
-func (e *Editor) older() {
-	if e.place == len(e.History) {
+func (e *Editor) older() { e.recall(e.place + 1) }
+func (e *Editor) newer() { e.recall(e.place - 1) }
+
+// recall shows the text of a place in the history.
+func (e *Editor) recall(place int) {
+	if place < 0 || place > len(e.History) {
 		return
 	}
 	if e.place == 0 {
 		e.kept = e.Text()
 	}
-	e.place++
-	e.Set(e.History[len(e.History)-e.place])
-}
-
-func (e *Editor) newer() {
-	if e.place == 0 {
-		return
-	}
-	e.place--
-	if e.place == 0 {
+	e.place = place
+	if place == 0 {
 		e.Set(e.kept)
-		return
+	} else {
+		e.Set(e.History[len(e.History)-place])
 	}
-	e.Set(e.History[len(e.History)-e.place])
 }
 
 // complete puts in as much as all words have in common, and offers them when

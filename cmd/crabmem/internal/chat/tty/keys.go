@@ -2,6 +2,7 @@ package tty
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,7 +14,7 @@ import (
 type Code uint8
 
 // The keys. A Rune has its rune, Paste its text; Ctrl has the letter that was
-// pressed with it.
+// pressed with it. Other is a key that does not change a text, such as Escape.
 const (
 	None Code = iota // one that means nothing here
 	Rune
@@ -22,22 +23,19 @@ const (
 	Enter
 	NewLine // Enter with Shift or Alt
 	Tab
-	BackTab
 	Backspace
 	DeleteKey
-	Escape
 	Up
 	Down
 	Left
 	Right
 	Home
 	End
-	PageUp
-	PageDown
 	WordLeft
 	WordRight
 	DeleteWord // backward
-	DeleteNext // the word behind the cursor
+	DeleteNext // forward
+	Other
 )
 
 // Key is one key press, or a text that was pasted.
@@ -117,17 +115,10 @@ func pastedText(b []byte) string {
 // one returns the first key of b and how many bytes it has; 0 when more are
 // needed.
 func (k *Keys) one(b []byte) (Key, int) {
-	c := b[0]
-	switch {
+	switch c := b[0]; {
 	case c == 0x1b:
 		return k.escape(b)
-	case c == '\r':
-		return Key{Code: Enter}, 1
-	case c == '\n':
-		return Key{Code: NewLine}, 1
-	case c == '\t':
-		return Key{Code: Tab}, 1
-	case c == 0x7f, c == 0x08:
+	case c == 0x7f:
 		return Key{Code: Backspace}, 1
 	case c < 0x20:
 		return control(rune(c) | 0x60), 1
@@ -142,16 +133,17 @@ func (k *Keys) one(b []byte) (Key, int) {
 	return Key{Code: Rune, Rune: r}, n
 }
 
-var controls = map[rune]Code{'j': NewLine, 'm': Enter, 'i': Tab, 'h': Backspace}
+// controls are the letters that are another key with Ctrl.
+var controls = map[rune]Code{
+	'a': Home, 'b': Left, 'e': End, 'f': Right, 'h': Backspace, 'i': Tab, 'j': NewLine, 'm': Enter, 'w': DeleteWord,
+}
 
 func control(r rune) Key {
-	if code, ok := controls[r]; ok {
-		return Key{Code: code}
+	code := controls[r]
+	if code == None && r >= 'a' && r <= 'z' {
+		code = Ctrl
 	}
-	if r >= 'a' && r <= 'z' {
-		return Key{Code: Ctrl, Rune: r}
-	}
-	return Key{}
+	return Key{Code: code, Rune: r}
 }
 
 // alts are what is pressed with Alt.
@@ -160,8 +152,8 @@ var alts = map[rune]Code{
 }
 
 func (k *Keys) escape(b []byte) (Key, int) {
-	if len(b) == 1 {
-		return Key{Code: Escape}, 1
+	if len(b) == 1 || b[1] == 0x1b {
+		return Key{Code: Other}, 1
 	}
 	switch b[1] {
 	case '[':
@@ -171,8 +163,6 @@ func (k *Keys) escape(b []byte) (Key, int) {
 			return Key{}, 0
 		}
 		return final(b[2], 1), 3
-	case 0x1b:
-		return Key{Code: Escape}, 1
 	}
 	if !utf8.FullRune(b[1:]) {
 		return Key{}, 0
@@ -182,7 +172,7 @@ func (k *Keys) escape(b []byte) (Key, int) {
 }
 
 // tildes are what is sent as ESC [ number ~.
-var tildes = map[int]Code{1: Home, 3: DeleteKey, 4: End, 5: PageUp, 6: PageDown, 7: Home, 8: End}
+var tildes = map[int]Code{1: Home, 3: DeleteKey, 4: End, 5: Other, 6: Other, 7: Home, 8: End}
 
 // csi reads ESC [ parameters final.
 func (k *Keys) csi(b []byte) (Key, int) {
@@ -208,8 +198,6 @@ func (k *Keys) csi(b []byte) (Key, int) {
 	switch b[i] {
 	case 'u':
 		return codepoint(params[0], mods), n
-	case 'Z':
-		return Key{Code: BackTab}, n
 	case '~':
 		switch params[0] {
 		case 27: // xterm's modifyOtherKeys
@@ -229,46 +217,37 @@ const (
 	ctrlKey  = 4
 )
 
+var codepoints = map[int]Code{9: Tab, 13: Enter, 27: Other, 127: Backspace}
+
 // codepoint is a key of the kitty protocol.
 func codepoint(r, mods int) Key {
 	m := mods - 1
+	code := codepoints[r]
 	switch {
-	case r == 13 && m&(shiftKey|altKey|ctrlKey) != 0:
-		return Key{Code: NewLine}
-	case r == 13:
-		return Key{Code: Enter}
-	case r == 27:
-		return Key{Code: Escape}
-	case r == 9 && m&shiftKey != 0:
-		return Key{Code: BackTab}
-	case r == 9:
-		return Key{Code: Tab}
-	case r == 127 && m&(altKey|ctrlKey) != 0:
-		return Key{Code: DeleteWord}
-	case r == 127:
-		return Key{Code: Backspace}
+	case code == Enter && m&(shiftKey|altKey|ctrlKey) != 0:
+		code = NewLine
+	case code == Tab && m&shiftKey != 0:
+		code = Other
+	case code == Backspace && m&(altKey|ctrlKey) != 0:
+		code = DeleteWord
+	case code != None:
 	case m&ctrlKey != 0:
 		return control(rune(r))
 	case m&altKey != 0:
-		return Key{Code: alts[rune(r)]}
+		code = alts[rune(r)]
 	case r >= 0x20 && r <= utf8.MaxRune && utf8.ValidRune(rune(r)) && cli.Showable(rune(r)) && !(r >= 0xe000 && r <= 0xf8ff):
 		return Key{Code: Rune, Rune: rune(r)}
 	}
-	return Key{}
+	return Key{Code: code}
 }
 
-var finals = map[byte]Code{'A': Up, 'B': Down, 'C': Right, 'D': Left, 'H': Home, 'F': End, 'M': Enter}
+var finals = map[byte]Code{'A': Up, 'B': Down, 'C': Right, 'D': Left, 'H': Home, 'F': End, 'M': Enter, 'Z': Other}
 
 // final is the key that the last byte of a sequence names.
 func final(c byte, mods int) Key {
 	code := finals[c]
 	if (mods-1)&(altKey|ctrlKey) != 0 {
-		switch code {
-		case Right:
-			code = WordRight
-		case Left:
-			code = WordLeft
-		}
+		code = cmp.Or(map[Code]Code{Right: WordRight, Left: WordLeft}[code], code)
 	}
 	return Key{Code: code}
 }

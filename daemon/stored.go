@@ -170,19 +170,13 @@ func historyLine(l *sessionlog.Line) *pb.HistoryLine {
 	return h
 }
 
-// The most that a search returns, as of crabmem sessions search.
-const (
-	maxSearchHits   = 20
-	maxSearchWindow = 16
-)
-
 func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 	q := search.Query{Text: m.GetQuery(), Limit: int(m.GetLimit()), Agent: m.GetAgent(), Sender: m.GetSender(), Roles: m.GetRoles()}
-	if m.GetLimit() > maxSearchHits {
-		return invalid("limit %d: want 1 to %d", m.GetLimit(), maxSearchHits)
+	if m.GetLimit() > search.MaxHits {
+		return invalid("limit %d: want 1 to %d", m.GetLimit(), search.MaxHits)
 	}
-	if m.GetWindow() > maxSearchWindow {
-		return invalid("window %d: want 0 to %d", m.GetWindow(), maxSearchWindow)
+	if m.GetWindow() > search.MaxWindow {
+		return invalid("window %d: want 0 to %d", m.GetWindow(), search.MaxWindow)
 	}
 	if m.Window != nil {
 		if q.Window = int(m.GetWindow()); q.Window == 0 {

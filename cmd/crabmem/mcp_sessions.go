@@ -112,8 +112,8 @@ func (s *mcpServer) addSessionSearch() {
 		Annotations: toolHints("Search conversations", true, false, true),
 	}, func(in map[string]*jsonschema.Schema) {
 		atMostChars(in["query"], maxQueryChars)
-		between(in["limit"], 1, maxSearchHits, 5)
-		between(in["window"], 0, maxSearchWindow, 3)
+		between(in["limit"], 1, search.MaxHits, 5)
+		between(in["window"], 0, search.MaxWindow, 3)
 		between(in["budget_tokens"], 20, maxBudget, defaultBudget)
 		atMostChars(in["agent"], crabNameChars)
 		most := 8
@@ -125,10 +125,16 @@ const crabNameChars = 256
 
 func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string, sessionSearchOut, error) {
 	out := sessionSearchOut{Notice: dataNotice, Hits: []sessionHit{}}
-	f := sessionSearchFlags{agent: in.Agent, roles: in.Roles, since: in.Since, until: in.Until, limit: in.Limit, window: in.Window}
-	q, err := f.query(in.Query, s.store.c.now())
-	if err != nil {
-		return "", out, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: strings.ReplaceAll(err.Error(), "--", ""), Err: err}
+	q := search.Query{Text: in.Query, Limit: in.Limit, Agent: in.Agent, Roles: in.Roles, Window: in.Window}
+	if in.Window == 0 {
+		q.Window = -1 // none; 0 is the default
+	}
+	var err error
+	if q.Since, err = memtool.ParseTime(in.Since, false, s.store.c.now()); err != nil {
+		return "", out, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "since " + err.Error(), Err: err}
+	}
+	if q.Until, err = memtool.ParseTime(in.Until, true, s.store.c.now()); err != nil {
+		return "", out, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "until " + err.Error(), Err: err}
 	}
 	r, err := s.sessions.search(q)
 	if err != nil {

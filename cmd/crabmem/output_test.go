@@ -4,23 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 )
-
-func TestParseAge(t *testing.T) {
-	for s, want := range map[string]time.Duration{"90d": 90 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "1y": 365 * 24 * time.Hour, "36h": 36 * time.Hour, "0d": 0, "99999d": 99999 * 24 * time.Hour} {
-		if got, err := parseAge(s); err != nil || got != want {
-			t.Errorf("parseAge(%q) = %v, %v", s, got, err)
-		}
-	}
-	for _, s := range []string{"", "d", "-1d", "-5h", "1.5d", "106752d", "99999999999999999999999d", "300y", "soon", "5"} {
-		if got, err := parseAge(s); err == nil {
-			t.Errorf("parseAge(%q) = %v, want an error", s, got)
-		}
-	}
-}
 
 // TestErrorJSON checks that an error has every key, whatever it is.
 func TestErrorJSON(t *testing.T) {

@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -44,7 +41,7 @@ one of the flags and never removes notes.`,
 		}
 		var limit uint64 // archives from then on stay
 		if byAge {
-			age, err := parseAge(older)
+			age, err := memtool.ParseAge(older)
 			if err != nil {
 				return cli.Usagef("--older-than: %v", err)
 			}
@@ -115,34 +112,4 @@ func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
 	}
 	c.Say("%s %s", verb, cli.Plural(len(removed), "archive", "archives"))
 	return nil
-}
-
-// parseAge reads a duration in years (365 days), weeks, days or what
-// time.ParseDuration takes.
-func parseAge(s string) (time.Duration, error) {
-	const day = 24 * time.Hour
-	units := map[byte]time.Duration{'d': day, 'w': 7 * day, 'y': 365 * day}
-	var d time.Duration
-	var err error
-	if unit := units[lastByte(s)]; unit != 0 {
-		var n uint64
-		n, err = strconv.ParseUint(s[:len(s)-1], 10, 64)
-		if n > uint64(1<<63-1)/uint64(unit) || errors.Is(err, strconv.ErrRange) {
-			return 0, fmt.Errorf("age %q is too long", s)
-		}
-		d = time.Duration(n) * unit
-	} else {
-		d, err = time.ParseDuration(s)
-	}
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("age %q: want a number and a unit, as 90d, 12w, 1y or 36h", s)
-	}
-	return d, nil
-}
-
-func lastByte(s string) byte {
-	if s == "" {
-		return 0
-	}
-	return s[len(s)-1]
 }

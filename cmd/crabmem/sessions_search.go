@@ -12,18 +12,15 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 
 	"github.com/spf13/cobra"
 )
 
-// The most that a search returns; the index holds the same bounds.
-const (
-	maxSearchHits   = 20
-	maxSearchWindow = 16
-	maxUnread       = 5 // files that are named when they cannot be searched
-)
+// maxUnread limits the names of files that cannot be searched.
+const maxUnread = 5
 
 type sessionSearchFlags struct {
 	agent, sender string
@@ -93,43 +90,23 @@ too. Without a hit, the exit code is 0, or 3 with --exit-code.`,
 
 func (f *sessionSearchFlags) query(text string, now time.Time) (search.Query, error) {
 	q := search.Query{Text: text, Limit: f.limit, Agent: f.agent, Sender: f.sender, Roles: f.roles, Window: f.window}
-	if f.limit < 1 || f.limit > maxSearchHits {
-		return q, cli.Usagef("--limit %d: want 1 to %d", f.limit, maxSearchHits)
+	if f.limit < 1 || f.limit > search.MaxHits {
+		return q, cli.Usagef("--limit %d: want 1 to %d", f.limit, search.MaxHits)
 	}
-	if f.window < 0 || f.window > maxSearchWindow {
-		return q, cli.Usagef("--window %d: want 0 to %d", f.window, maxSearchWindow)
+	if f.window < 0 || f.window > search.MaxWindow {
+		return q, cli.Usagef("--window %d: want 0 to %d", f.window, search.MaxWindow)
 	}
 	if f.window == 0 {
 		q.Window = -1 // none; 0 is the default
 	}
 	var err error
-	if q.Since, err = parseMoment(f.since, false, now); err != nil {
+	if q.Since, err = memtool.ParseTime(f.since, false, now); err != nil {
 		return q, cli.Usagef("--since %v", err)
 	}
-	if q.Until, err = parseMoment(f.until, true, now); err != nil {
+	if q.Until, err = memtool.ParseTime(f.until, true, now); err != nil {
 		return q, cli.Usagef("--until %v", err)
 	}
 	return q, nil
-}
-
-// parseMoment reads a day, a time or an age. A day is its beginning, or its end.
-func parseMoment(s string, end bool, now time.Time) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.DateOnly, s); err == nil {
-		if end {
-			t = t.AddDate(0, 0, 1).Add(-1)
-		}
-		return t, nil
-	}
-	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		return t, nil
-	}
-	if age, err := parseAge(s); err == nil {
-		return now.Add(-age), nil
-	}
-	return time.Time{}, fmt.Errorf("%q: want a day as 2026-04-14, a time as 2026-04-14T10:00:00Z, or an age as 90d", s)
 }
 
 // sessionsFound is the answer of sessions search.

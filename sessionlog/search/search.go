@@ -19,9 +19,9 @@ import (
 
 // Limits of the result of a search.
 const (
-	maxHits       = 20
+	MaxHits       = 20
 	defaultHits   = 5
-	maxWindow     = 16
+	MaxWindow     = 16
 	defaultWindow = 5
 	maxQuery      = 64 << 10 // bytes
 )
@@ -121,11 +121,11 @@ func (q *Query) bound() {
 	if q.Limit <= 0 {
 		q.Limit = defaultHits
 	}
-	q.Limit = min(q.Limit, maxHits)
+	q.Limit = min(q.Limit, MaxHits)
 	if q.Window == 0 {
 		q.Window = defaultWindow
 	}
-	q.Window = max(0, min(q.Window, maxWindow))
+	q.Window = max(0, min(q.Window, MaxWindow))
 	q.Text = snippet.Clip(q.Text, maxQuery)
 	q.Agent, q.Sender = snippet.Clip(q.Agent, maxParty), snippet.Clip(q.Sender, maxParty)
 	if q.Roles != nil {

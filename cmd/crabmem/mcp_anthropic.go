@@ -12,9 +12,9 @@ import (
 	"unicode"
 
 	"crabmem/bm25/snippet"
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -57,7 +57,7 @@ func memoryErrorf(format string, args ...any) error { return memoryError(fmt.Spr
 func (s *mcpServer) addAnthropicTool() {
 	commands := []string{"view", "create", "str_replace", "insert", "delete", "rename"}
 	hints := toolHints("Memory", false, true, false)
-	if s.store.readOnly {
+	if s.o.ReadOnly {
 		commands, hints = commands[:1], toolHints("Memory", true, false, true)
 	}
 	in := plainSchema[memoryIn]()
@@ -67,7 +67,7 @@ func (s *mcpServer) addAnthropicTool() {
 	}
 	two := 2
 	in.Properties["view_range"].MinItems, in.Properties["view_range"].MaxItems = &two, &two
-	if s.store.readOnly {
+	if s.o.ReadOnly {
 		for name := range in.Properties {
 			if !slices.Contains([]string{"command", "path", "view_range"}, name) {
 				delete(in.Properties, name)
@@ -125,7 +125,7 @@ func (s *mcpServer) memory(ctx context.Context, in memoryIn) (string, error) {
 // wrongPath has a reason.
 func memoryPath(path string) (string, error) {
 	if why := wrongPath(path); why != "" {
-		return "", memoryErrorf("Error: Invalid path %s: %s", cli.Printable(snippet.Clip(path, maxShownName)), why)
+		return "", memoryErrorf("Error: Invalid path %s: %s", display.Printable(snippet.Clip(path, maxShownName)), why)
 	}
 	if path == memoriesRoot {
 		return path, nil
@@ -153,7 +153,7 @@ func wrongPath(path string) string {
 			return "it must not contain " + bad
 		}
 	}
-	if strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) || !cli.Showable(r) }) {
+	if strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) || !display.Showable(r) }) {
 		return "it must not contain control characters"
 	}
 	parts := strings.Split(rest, "/")

@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"crabmem/bench/gate"
-	"crabmem/daemon/mcpserver"
 )
 
 func dial(t *testing.T, address string) net.Conn {
@@ -111,7 +109,7 @@ type noListener struct{ net.Listener }
 
 // TestMCPTimeouts wants all time-outs of the default limits in the server.
 func TestMCPTimeouts(t *testing.T) {
-	s := &mcpServer{log: slog.New(slog.DiscardHandler), refusals: &mcpserver.RefusalLog{}}
+	s := newTestServer(t, t.TempDir())
 	server, _ := s.httpServer(noListener{}, newBearer(testToken), hosts{}, defaultHTTPLimits())
 	got := []time.Duration{server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout}
 	if want := []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 2 * time.Minute}; fmt.Sprint(got) != fmt.Sprint(want) {

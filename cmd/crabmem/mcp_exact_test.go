@@ -1,14 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,23 +25,8 @@ type rawServer struct {
 
 func newRawServer(t *testing.T, compat string) *rawServer {
 	t.Helper()
-	c := newApp(strings.NewReader(""), io.Discard, io.Discard)
-	c.home = t.TempDir()
-	c.db = filepath.Join(c.home, "memory.db")
-	cmd := c.mcpCommand()
-	cmd.SetContext(context.Background())
-	cmd.Flags().String("db", "", "")
-	s, err := c.newMCPServer(cmd, &mcpFlags{compat: compat})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.refusals.Log = slog.New(slog.DiscardHandler)
-	t.Cleanup(func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &rawServer{t, c.db, s.httpHandler(newBearer(testToken), newHosts("127.0.0.1", "80", nil), 1)}
+	s := newTestServer(t, t.TempDir(), func(o *mcpOptions) { o.Compat = compat })
+	return &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), newHosts("127.0.0.1", "80", nil), 1)}
 }
 
 // call returns the text of a tool's result, and whether the server accepted

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/mcpserver/memgraph"
 )
 
@@ -42,8 +43,8 @@ func (g *graph) node(name string) (*memgraph.Node, error) {
 		return n, nil
 	}
 	if k, taken := g.taken[name]; taken {
-		return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Err: crmem.ErrExists, Message: cli.Quoted(name) + " names an entry of kind " + k.String() + ", not an entity",
-			Remedy: "choose another name; nothing was changed"}
+		return nil, &errtable.Error{Exit: errtable.ExitConflict, Kind: "exists", Err: crmem.ErrExists, Message: display.Quoted(name) + " names an entry of kind " + k.String() + ", not an entity",
+			Fix: "choose another name; nothing was changed"}
 	}
 	n := &memgraph.Node{Name: name, Observations: []string{}}
 	g.nodes = append(g.nodes, n)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/mcpserver"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -40,26 +41,37 @@ const (
 
 const mcpPath = "/mcp"
 
-// serveHTTP listens until ctx ends.
-func (c *app) serveHTTP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
-	host, _, err := net.SplitHostPort(f.http)
+// mcpHTTPOptions configure ServeHTTP.
+type mcpHTTPOptions struct {
+	Address string // host and port
+	// Token is the value of CRABMEM_TOKEN. It is used if TokenFile is empty.
+	Token string
+	// TokenFile contains the token. If it is missing and no other machine can reach
+	// Address, ServeHTTP creates it.
+	TokenFile  string
+	AllowHosts []string // further names in the header Host
+}
+
+// ServeHTTP listens until ctx ends.
+func (s *mcpServer) ServeHTTP(ctx context.Context, o mcpHTTPOptions) error {
+	host, _, err := net.SplitHostPort(o.Address)
 	if err != nil {
-		return cli.Usagef("--http %q: want an address and a port, as 127.0.0.1:7433", f.http)
+		return &errtable.Error{Exit: errtable.ExitUsage, Kind: "usage", Message: fmt.Sprintf("--http %q: want an address and a port, as 127.0.0.1:7433", o.Address)}
 	}
-	token, from, err := c.mcpToken(f.tokenFile, loopback(host))
+	token, from, err := o.token(s.o.FS, loopback(host))
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", f.http)
+	l, err := net.Listen("tcp", o.Address)
 	if err != nil {
-		return &cli.Failure{Code: cli.ExitFailure, Kind: "listen", Message: err.Error(), Remedy: "use another port, or 0 for a free one", Err: err}
+		return &errtable.Error{Exit: errtable.ExitFailure, Kind: "listen", Message: err.Error(), Fix: "use another port, or 0 for a free one", Err: err}
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	server, gate := s.httpServer(l, newBearer(token), newHosts(host, port, f.allowHosts), defaultHTTPLimits())
+	server, gate := s.httpServer(l, newBearer(token), newHosts(host, port, o.AllowHosts), defaultHTTPLimits())
 	if !loopback(host) {
 		s.log.Warn("other machines can reach this address, and it has no TLS: they can read the token in transit", "address", l.Addr().String())
 	}
-	s.log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.store.path)
+	s.log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.o.Path)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(gate) }()
 	defer s.refusals.Flush()

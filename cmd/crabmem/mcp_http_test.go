@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,7 +14,8 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
-	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -29,17 +28,7 @@ func listen(t *testing.T, bound string, allowed ...string) (address string) {
 
 func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string) (address string) {
 	t.Helper()
-	c := newApp(strings.NewReader(""), io.Discard, io.Discard)
-	c.db = filepath.Join(t.TempDir(), "memory.db")
-	cmd := c.mcpCommand()
-	cmd.SetContext(context.Background())
-	cmd.Flags().String("db", "", "")
-	s, err := c.newMCPServer(cmd, &mcpFlags{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.log = slog.New(slog.DiscardHandler)
-	s.refusals.Log = s.log
+	s := newTestServer(t, t.TempDir())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -53,9 +42,6 @@ func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string
 		server.Close()
 		<-served
 		s.refusals.Flush()
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
 	})
 	return address
 }
@@ -254,56 +240,48 @@ func TestMCPHosts(t *testing.T) {
 }
 
 func TestMCPToken(t *testing.T) {
-	home := t.TempDir()
-	c := newApp(nil, io.Discard, io.Discard)
-	c.home = home
-	env := ""
-	c.Getenv = func(name string) string {
-		if name == "CRABMEM_TOKEN" {
-			return env
-		}
-		return ""
-	}
-	if _, _, err := c.mcpToken("", false); classify(err).Code != cli.ExitPermission {
+	dir := t.TempDir()
+	o := mcpHTTPOptions{TokenFile: filepath.Join(dir, "mcp-token")}
+	if _, _, err := o.token(vfs.OS{}, false); errtable.Find(err).Exit != errtable.ExitPermission {
 		t.Errorf("without a token: %v", err)
 	}
-	first, from, err := c.mcpToken("", true)
-	if err != nil || len(first) != 64 || from != filepath.Join(home, "mcp-token") {
+	first, from, err := o.token(vfs.OS{}, true)
+	if err != nil || len(first) != 64 || from != o.TokenFile {
 		t.Fatalf("%q of %q, %v", first, from, err)
 	}
-	if again, _, err := c.mcpToken("", true); err != nil || again != first {
+	if again, _, err := o.token(vfs.OS{}, true); err != nil || again != first {
 		t.Errorf("the second time %q, %v", again, err)
 	}
-	env = testToken
-	if token, from, err := c.mcpToken("", false); err != nil || token != testToken || from != "CRABMEM_TOKEN" {
+	o.Token = testToken
+	if token, _, err := o.token(vfs.OS{}, false); err != nil || token != first {
+		t.Errorf("CRABMEM_TOKEN and --token-file: %q, %v", token, err)
+	}
+	env := mcpHTTPOptions{Token: testToken}
+	if token, from, err := env.token(vfs.OS{}, false); err != nil || token != testToken || from != "CRABMEM_TOKEN" {
 		t.Errorf("CRABMEM_TOKEN: %q of %q, %v", token, from, err)
 	}
-	if token, _, err := c.mcpToken(filepath.Join(home, "mcp-token"), false); err != nil || token != first {
-		t.Errorf("--token-file: %q, %v", token, err)
-	}
 	for _, bad := range []string{"short", strings.Repeat("x", 2000), strings.Repeat(" ", 40), strings.Repeat("é", 40)} {
-		env = bad
-		if _, _, err := c.mcpToken("", false); err == nil || strings.Contains(err.Error(), bad) {
+		env.Token = bad
+		if _, _, err := env.token(vfs.OS{}, false); err == nil || strings.Contains(err.Error(), bad) {
 			t.Errorf("the token %q: %v", bad, err)
 		}
 	}
-	env = ""
-	file := filepath.Join(home, "other")
+	other := mcpHTTPOptions{TokenFile: filepath.Join(dir, "other")}
 	for _, bad := range []string{"", "short\n", strings.Repeat("x", 2000), strings.Repeat("x", 40) + "\n\x00"} {
-		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+		if err := os.WriteFile(other.TokenFile, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := c.mcpToken(file, false); err == nil {
+		if _, _, err := other.token(vfs.OS{}, false); err == nil {
 			t.Errorf("the file %.20q is taken", bad)
 		}
 	}
-	if err := os.Remove(file); err == nil {
-		err = os.Symlink(filepath.Join(home, "mcp-token"), file)
+	if err := os.Remove(other.TokenFile); err == nil {
+		err = os.Symlink(o.TokenFile, other.TokenFile)
 		if err != nil {
 			t.Skipf("SKIPPED: no symbolic links here: %v", err)
 		}
 	}
-	if _, _, err := c.mcpToken(file, true); err == nil {
+	if _, _, err := other.token(vfs.OS{}, true); err == nil {
 		t.Error("a link is followed")
 	}
 }
@@ -313,8 +291,6 @@ func TestMCPTokenMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: Windows has no modes")
 	}
-	c := newApp(nil, io.Discard, io.Discard)
-	c.Getenv = func(string) string { return "" }
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(testToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -326,11 +302,11 @@ func TestMCPTokenMode(t *testing.T) {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		token, _, err := c.mcpToken(file, false)
+		token, err := readToken(vfs.OS{}, file)
 		if (err == nil) != want || want && token != testToken {
 			t.Errorf("mode %04o: %q, %v", mode, token, err)
 		}
-		if !want && err != nil && (classify(err).Code != cli.ExitPermission || !strings.Contains(err.Error(), fmt.Sprintf("%04o", mode))) {
+		if !want && err != nil && (errtable.Find(err).Exit != errtable.ExitPermission || !strings.Contains(err.Error(), fmt.Sprintf("%04o", mode))) {
 			t.Errorf("mode %04o: %v", mode, err)
 		}
 	}

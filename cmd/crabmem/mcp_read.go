@@ -10,9 +10,10 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -70,9 +71,18 @@ func (s *mcpServer) addRecall() {
 	}, s.recall)
 }
 
+// parseKind returns the kinds that a tool's argument permits. nil is every kind.
+func parseKind(s string) (kinds []crmem.Kind, err error) {
+	if s != "" {
+		kinds = make([]crmem.Kind, 1)
+		err = kinds[0].UnmarshalText([]byte(s))
+	}
+	return kinds, err
+}
+
 func (s *mcpServer) recall(ctx context.Context, in recallIn) (string, recallOut, error) {
 	out := recallOut{Notice: dataNotice, Hits: []recallHit{}, Corrections: []string{}}
-	kinds, err := parseKinds(in.Kind)
+	kinds, err := parseKind(in.Kind)
 	if err != nil {
 		return "", out, err
 	}
@@ -126,25 +136,25 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 func (out *recallOut) text() string {
 	var b strings.Builder
 	for _, c := range out.Corrections {
-		b.WriteString("no entry has this word, searched for others: " + cli.Printable(c) + "\n")
+		b.WriteString("no entry has this word, searched for others: " + display.Printable(c) + "\n")
 	}
 	for _, h := range out.Hits {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(shownName(h.Name) + "  (" + h.Kind + ", " + cli.Day(h.CreatedAt))
+		b.WriteString(shownName(h.Name) + "  (" + h.Kind + ", " + display.Day(h.CreatedAt))
 		if len(h.Aliases) > 0 {
-			b.WriteString(", also " + cli.Printable(strings.Join(h.Aliases, ", ")))
+			b.WriteString(", also " + display.Printable(strings.Join(h.Aliases, ", ")))
 		}
 		if !h.Whole {
 			b.WriteString(", in part")
 		}
 		b.WriteString(")\n" + indented(h.Text))
 	}
-	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), cli.Plural(out.Total, "match", "matches"),
-		cli.Plural(out.Searched, "entry", "entries"), cli.Plural(out.Tokens, "token", "tokens"))
+	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), display.Plural(out.Total, "match", "matches"),
+		display.Plural(out.Searched, "entry", "entries"), display.Plural(out.Tokens, "token", "tokens"))
 	if out.LeftOut > 0 {
-		head += fmt.Sprintf(", no room for %s: raise budget_tokens", cli.Plural(out.LeftOut, "more", "more"))
+		head += fmt.Sprintf(", no room for %s: raise budget_tokens", display.Plural(out.LeftOut, "more", "more"))
 	}
 	if b.Len() == 0 {
 		return head
@@ -180,12 +190,12 @@ func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, erro
 			return err
 		}
 		if in.Offset > len(e.Content) {
-			return &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: fmt.Sprintf("offset %d: the text has %s", in.Offset, cli.Size(int64(len(e.Content)))),
-				Remedy: "begin with offset 0"}
+			return &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: fmt.Sprintf("offset %d: the text has %s", in.Offset, display.Size(int64(len(e.Content)))),
+				Fix: "begin with offset 0"}
 		}
-		from := len(cli.CutBytes(e.Content, in.Offset)) // between two characters
+		from := len(snippet.Clip(e.Content, in.Offset)) // between two characters
 		rest := e.Content[from:]
-		part := cli.CutBytes(rest, in.Max)
+		part := snippet.Clip(rest, in.Max)
 		if len(part) < len(rest) {
 			out.Next = from + len(part)
 		}
@@ -196,9 +206,9 @@ func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, erro
 	if err != nil {
 		return "", out, err
 	}
-	head := fmt.Sprintf("%s, %s %d, %s, %s", shownName(out.Name), out.Kind, out.ID, cli.Day(out.CreatedAt), cli.Size(int64(out.Bytes)))
+	head := fmt.Sprintf("%s, %s %d, %s, %s", shownName(out.Name), out.Kind, out.ID, display.Day(out.CreatedAt), display.Size(int64(out.Bytes)))
 	if len(out.Aliases) > 0 {
-		head += ", also " + cli.Printable(strings.Join(out.Aliases, ", "))
+		head += ", also " + display.Printable(strings.Join(out.Aliases, ", "))
 	}
 	text := memtool.Fence(head + "\n\n" + out.Content)
 	if out.Next > 0 {
@@ -230,7 +240,7 @@ type listOut struct {
 
 func (s *mcpServer) listMemories(_ context.Context, in listIn) (string, listOut, error) {
 	out := listOut{Notice: dataNotice, Items: []listItem{}}
-	kinds, err := parseKinds(in.Kind)
+	kinds, err := parseKind(in.Kind)
 	if err != nil {
 		return "", out, err
 	}
@@ -258,9 +268,9 @@ func (s *mcpServer) listMemories(_ context.Context, in listIn) (string, listOut,
 			item := listItem{snippet.Clip(e.Name, maxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
 			out.Items = append(out.Items, item)
 			last = e.ID
-			b.WriteString(shownName(e.Name) + "  (" + item.Kind + ", " + cli.Day(item.CreatedAt) + ", " + cli.Size(int64(item.Bytes)))
+			b.WriteString(shownName(e.Name) + "  (" + item.Kind + ", " + display.Day(item.CreatedAt) + ", " + display.Size(int64(item.Bytes)))
 			if len(item.Aliases) > 0 {
-				b.WriteString(", also " + cli.Printable(strings.Join(item.Aliases, ", ")))
+				b.WriteString(", also " + display.Printable(strings.Join(item.Aliases, ", ")))
 			}
 			b.WriteString(")\n")
 		}
@@ -269,7 +279,7 @@ func (s *mcpServer) listMemories(_ context.Context, in listIn) (string, listOut,
 	if err != nil {
 		return "", out, err
 	}
-	text := fmt.Sprintf("%d of %s", len(out.Items), cli.Plural(out.Total, "entry", "entries"))
+	text := fmt.Sprintf("%d of %s", len(out.Items), display.Plural(out.Total, "entry", "entries"))
 	if len(out.Items) > 0 {
 		text += "\n" + memtool.Fence(b.String())
 	}
@@ -293,8 +303,8 @@ func readCursor(s string) (uint64, error) {
 	id, found := strings.CutPrefix(string(b), "after ")
 	n, perr := strconv.ParseUint(id, 10, 64)
 	if err != nil || !found || perr != nil {
-		return 0, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "parse cursor: not issued by this server: " + cli.Quoted(snippet.Clip(s, 64)),
-			Remedy: "omit cursor, then pass next_cursor from each response"}
+		return 0, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "parse cursor: not issued by this server: " + display.Quoted(snippet.Clip(s, 64)),
+			Fix: "omit cursor, then pass next_cursor from each response"}
 	}
 	return n, nil
 }

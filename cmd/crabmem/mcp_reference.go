@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/mcpserver/memgraph"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -104,7 +105,7 @@ func (s *mcpServer) addReferenceTools() {
 		})
 	s.sdk.AddResource(&mcp.Resource{URI: graphURI, Name: "knowledge-graph", Title: "Knowledge Graph",
 		Description: "The full knowledge graph with all entities and relations", MIMEType: "application/json"}, s.readGraphResource)
-	if s.store.readOnly {
+	if s.o.ReadOnly {
 		return
 	}
 	adds := toolHints("", false, false, false)
@@ -172,8 +173,8 @@ func graphText(v any) (string, error) {
 	enc.SetIndent("", "  ")
 	err := enc.Encode(v)
 	if b.Len() > maxMessage/2 {
-		return "", &cli.Failure{Code: cli.ExitFailure, Kind: "too_large", Message: fmt.Sprintf("the response has %s, more than the limit of a message", cli.Size(int64(b.Len()))),
-			Remedy: "use search_nodes or open_nodes to read a part of the graph"}
+		return "", &errtable.Error{Exit: errtable.ExitFailure, Kind: "too_large", Message: fmt.Sprintf("the response has %s, more than the limit of a message", display.Size(int64(b.Len()))),
+			Fix: "use search_nodes or open_nodes to read a part of the graph"}
 	}
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
@@ -273,7 +274,7 @@ func (g *graph) addObservations(list []newObservations) ([]addedObservations, er
 	for _, o := range list {
 		n := g.named[o.EntityName]
 		if n == nil || !n.Entity {
-			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "invalid", Message: "Entity with name " + o.EntityName + " not found"}
+			return nil, &errtable.Error{Exit: errtable.ExitNotFound, Kind: "invalid", Message: "Entity with name " + o.EntityName + " not found"}
 		}
 		fresh := []string{}
 		for _, text := range o.Contents {

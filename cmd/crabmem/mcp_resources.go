@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"crabmem/bm25/snippet"
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -102,8 +102,8 @@ func (s *mcpServer) listResources(p *mcp.ListResourcesParams, res *mcp.ListResou
 			}
 			last = e.ID
 			res.Resources = append(res.Resources, &mcp.Resource{
-				URI: resourceURI(e), Name: cli.Label(e.Name), MIMEType: "text/markdown", Size: int64(len(e.Content)),
-				Description: e.Kind.String() + " of " + cli.Day(e.CreatedAt),
+				URI: resourceURI(e), Name: display.Label(e.Name), MIMEType: "text/markdown", Size: int64(len(e.Content)),
+				Description: e.Kind.String() + " of " + display.Day(e.CreatedAt),
 			})
 		}
 		return nil
@@ -132,7 +132,7 @@ func (s *mcpServer) readResource(_ context.Context, req *mcp.ReadResourceRequest
 	}
 	if len(e.Content) > maxResource {
 		return nil, fmt.Errorf("%s has %s, more than the limit of %s for a resource: use get_memory to read it in parts",
-			snippet.Clip(uri, maxShownName), cli.Size(int64(len(e.Content))), cli.Size(maxResource))
+			snippet.Clip(uri, maxShownName), display.Size(int64(len(e.Content))), display.Size(maxResource))
 	}
 	c := &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: e.Content}
 	if e.Content == "" {

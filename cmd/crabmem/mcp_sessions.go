@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
 
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/budget"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
@@ -41,7 +43,7 @@ func (m *mcpSessions) search(q search.Query) (*search.Result, error) {
 		return m.index.Search(q)
 	}
 	dir, err := m.open()
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return &search.Result{}, nil // no conversation yet
 	} else if err != nil {
 		return nil, err
@@ -130,11 +132,11 @@ func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string
 		q.Window = -1 // none; 0 is the default
 	}
 	var err error
-	if q.Since, err = memtool.ParseTime(in.Since, false, s.store.c.now()); err != nil {
-		return "", out, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "since " + err.Error(), Err: err}
+	if q.Since, err = memtool.ParseTime(in.Since, false, s.o.Now()); err != nil {
+		return "", out, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "since " + err.Error(), Err: err}
 	}
-	if q.Until, err = memtool.ParseTime(in.Until, true, s.store.c.now()); err != nil {
-		return "", out, &cli.Failure{Code: cli.ExitUsage, Kind: "invalid", Message: "until " + err.Error(), Err: err}
+	if q.Until, err = memtool.ParseTime(in.Until, true, s.o.Now()); err != nil {
+		return "", out, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "until " + err.Error(), Err: err}
 	}
 	r, err := s.sessions.search(q)
 	if err != nil {
@@ -153,8 +155,8 @@ func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string
 		}
 		out.Hits[i].write(&b)
 	}
-	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), cli.Plural(out.Total, "match", "matches"),
-		cli.Plural(out.Searched, "text", "texts"), cli.Plural(out.Tokens, "token", "tokens"))
+	head := fmt.Sprintf("%d of %s, %s searched, %s", len(out.Hits), display.Plural(out.Total, "match", "matches"),
+		display.Plural(out.Searched, "text", "texts"), display.Plural(out.Tokens, "token", "tokens"))
 	if out.LeftOut > 0 {
 		head += fmt.Sprintf(", no room for %d more: raise budget_tokens", out.LeftOut)
 	}
@@ -197,17 +199,17 @@ func (h *sessionHit) write(b *strings.Builder) {
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(b, "%s, %s, line %d\n", cli.SessionLabel(h.Session, h.Title), cli.Label(h.Role), h.Line)
+	fmt.Fprintf(b, "%s, %s, line %d\n", display.SessionLabel(h.Session, h.Title), display.Label(h.Role), h.Line)
 	hit := sessionLine{h.Line, h.Role, h.Text}
 	done := false
 	for _, w := range h.Window {
 		if !done && w.Line > h.Line {
-			fmt.Fprintf(b, "  > %s: %s\n", cli.Label(hit.Role), cli.Printable(cli.OneLine(hit.Text)))
+			fmt.Fprintf(b, "  > %s: %s\n", display.Label(hit.Role), display.Printable(display.OneLine(hit.Text)))
 			done = true
 		}
-		fmt.Fprintf(b, "    %s: %s\n", cli.Label(w.Role), cli.Printable(cli.OneLine(w.Text)))
+		fmt.Fprintf(b, "    %s: %s\n", display.Label(w.Role), display.Printable(display.OneLine(w.Text)))
 	}
 	if !done {
-		fmt.Fprintf(b, "  > %s: %s\n", cli.Label(hit.Role), cli.Printable(cli.OneLine(hit.Text)))
+		fmt.Fprintf(b, "  > %s: %s\n", display.Label(hit.Role), display.Printable(display.OneLine(hit.Text)))
 	}
 }

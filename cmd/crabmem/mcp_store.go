@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"path/filepath"
+	"io/fs"
 	"sync"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 )
 
@@ -18,11 +18,8 @@ import (
 // make it, as a command does. Reads take no lock: they share a view, which is
 // opened anew when the files have changed.
 type mcpStore struct {
-	c        *app
-	path     string
-	readOnly bool
-	secure   func() error    // called before a write
-	serving  context.Context // its end is that of every wait for the lock
+	o       mcpOptions
+	serving context.Context // its end is that of every wait for the lock
 
 	turn chan struct{} // held by the one that writes
 
@@ -45,28 +42,23 @@ type storeFiles [2]struct {
 	mtime time.Time
 }
 
-// newMCPStore makes path the store of the command line, for the reads here and
-// for the writes of any command.
-func (c *app) newMCPStore(serving context.Context, path string, readOnly bool) *mcpStore {
-	c.db = path
-	return &mcpStore{
-		c: c, path: path, readOnly: readOnly, secure: func() error { return nil }, serving: serving, turn: make(chan struct{}, 1),
-	}
+func newMCPStore(serving context.Context, o mcpOptions) *mcpStore {
+	return &mcpStore{o: o, serving: serving, turn: make(chan struct{}, 1)}
 }
 
 // files looks at the snapshot and the log. What is missing is zero.
 func (m *mcpStore) files() (storeFiles, error) {
 	var seen storeFiles
-	path, err := m.c.fs.Resolve(m.path)
-	if missing(err) {
+	path, err := m.o.FS.Resolve(m.o.Path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return seen, nil // the directory is yet to be made
 	}
 	if err != nil {
 		return seen, err
 	}
 	for i, name := range []string{path, path + "-wal"} {
-		fi, err := m.c.fs.Lstat(name)
-		if missing(err) {
+		fi, err := m.o.FS.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -95,7 +87,7 @@ func (m *mcpStore) current() (*mcpView, error) {
 		return nil, err
 	}
 	if m.view == nil || m.view.seen != seen {
-		s, err := crmem.Open(m.path, &crmem.Options{FS: m.c.fs, Now: m.c.now, ReadOnly: true, MustExist: m.readOnly, Warn: m.c.Warn})
+		s, err := crmem.Open(m.o.Path, &crmem.Options{FS: m.o.FS, Now: m.o.Now, ReadOnly: true, MustExist: m.o.ReadOnly, Warn: m.warn})
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +100,8 @@ func (m *mcpStore) current() (*mcpView, error) {
 	m.view.users++
 	return m.view, nil
 }
+
+func (m *mcpStore) warn(s string) { m.o.Log.Warn(s) }
 
 // retire gives the newest view up. Caller holds mu.
 func (m *mcpStore) retire() error {
@@ -187,7 +181,7 @@ func (m *mcpStore) forget(ctx context.Context, name string) error {
 type aliasError struct{ alias, name string }
 
 func (e *aliasError) Error() string {
-	return cli.Quoted(e.alias) + " is an alias of " + cli.Quoted(e.name)
+	return display.Quoted(e.alias) + " is an alias of " + display.Quoted(e.name)
 }
 
 // change applies what plan makes of the present state, all of it or nothing.
@@ -211,7 +205,7 @@ func (m *mcpStore) change(ctx context.Context, plan func(s *crmem.Store) ([]crme
 // write runs f on the store, as a command that changes it. Writes of this
 // process come one after the other.
 func (m *mcpStore) write(ctx context.Context, f func(ctx context.Context, s memtool.Store) error) error {
-	if m.readOnly {
+	if m.o.ReadOnly {
 		return crmem.ErrReadOnly
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -223,24 +217,11 @@ func (m *mcpStore) write(ctx context.Context, f func(ctx context.Context, s memt
 		return context.Cause(ctx)
 	}
 	defer func() { <-m.turn }()
-	if err := m.secure(); err != nil {
-		return err
-	}
-	err := m.c.write(ctx, "mcp", true, func(s memtool.Store) error { return f(ctx, s) })
+	err := m.o.Write(ctx, func(s memtool.Store) error { return f(ctx, s) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rerr := m.retire(); rerr != nil {
-		m.c.Warn("close the previous reader: " + rerr.Error())
+		m.warn("close the previous reader: " + rerr.Error())
 	}
 	return err
-}
-
-// namespace returns the file that --namespace names: in the home, unless it
-// is an absolute path. Clients start servers in any directory.
-func (c *app) namespace(file string) (string, error) {
-	if filepath.IsAbs(file) {
-		return file, nil
-	}
-	home, err := c.homeDir()
-	return filepath.Join(home, file), err
 }

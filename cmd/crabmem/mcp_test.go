@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,7 +22,11 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
 	"crabmem/daemon/mcpserver/memgraph"
+	"crabmem/daemon/memtool"
+	"crabmem/sessionlog"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -461,19 +467,75 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
+// newTestServer returns a server on the home dir, without a log.
+func newTestServer(t *testing.T, dir string, change ...func(*mcpOptions)) *mcpServer {
+	t.Helper()
+	o := mcpOptions{Path: filepath.Join(dir, "memory.db"), FS: vfs.OS{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
+		s, err := client.OpenStore(ctx, client.StoreOptions{Access: client.Access{LockWait: time.Minute}, Path: o.Path})
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(s), s.Close())
+	}
+	o.Sessions = func() (*sessionlog.Dir, error) {
+		folder := filepath.Join(dir, "sessions")
+		if _, err := os.Stat(folder); err != nil {
+			return nil, err
+		}
+		return sessionlog.OpenDir(folder, nil)
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := newMCPServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// addNote creates or replaces a note in the store of a home.
+func addNote(t *testing.T, dir, name, text string, aliases ...string) {
+	t.Helper()
+	s, err := crmem.Open(filepath.Join(dir, "memory.db"), &crmem.Options{LockWait: time.Minute})
+	if err == nil {
+		_, err = s.Remember(name, text, aliases)
+		err = errors.Join(err, s.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// content returns the text of an entry in the store of a home.
+func content(t *testing.T, dir, name string) string {
+	t.Helper()
+	s, err := crmem.Open(filepath.Join(dir, "memory.db"), &crmem.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	e, err := s.Get(name)
+	if err != nil {
+		t.Error(err)
+	}
+	return e.Content
+}
+
 // TestMCPFirstWrite: a store that is not there has no lock, so that another
 // process may make it while a change is planned.
 func TestMCPFirstWrite(t *testing.T) {
 	dir := t.TempDir()
-	c := newApp(nil, io.Discard, io.Discard)
-	c.home, c.lockWait = dir, time.Minute
-	m := c.newMCPStore(t.Context(), filepath.Join(dir, "memory.db"), false)
 	plans := 0
-	err := m.change(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
+	err := newTestServer(t, dir).store.change(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
 		if plans++; plans == 1 {
-			if _, diag, code := answer("remember", "Ada", "**Entity:** person\n", "--home", dir); code != 0 {
-				t.Fatal(diag)
-			}
+			addNote(t, dir, "Ada", "**Entity:** person\n")
 		}
 		g := readGraph(s)
 		_, err := g.createRelations([]memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}})
@@ -482,11 +544,8 @@ func TestMCPFirstWrite(t *testing.T) {
 	if err != nil || plans != 2 {
 		t.Errorf("%d plans, %v", plans, err)
 	}
-	if out, _, _ := answer("show", "Ada", "--home", dir); out != "**Entity:** person\n\n**Relations:**\n\n- wrote_for → engine\n" {
-		t.Errorf("the note is %q", out)
-	}
-	if err := m.close(); err != nil {
-		t.Error(err)
+	if text := content(t, dir, "Ada"); text != "**Entity:** person\n\n**Relations:**\n\n- wrote_for → engine\n" {
+		t.Errorf("the note is %q", text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,9 @@ import (
 	"strings"
 
 	"crabmem/bm25/snippet"
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/tool"
 
@@ -60,9 +62,8 @@ func withoutOwners(err error) error {
 	if !ok {
 		return err
 	}
-	f := *classify(err)
-	f.Message = fmt.Sprintf("%s is an alias of %d entries", cli.Quoted(e.Alias), len(e.Owners))
-	return &namesError{&f, e.Owners}
+	return &namesError{names: e.Owners, err: &errtable.Error{Exit: errtable.ExitConflict, Kind: "ambiguous", Err: err,
+		Message: fmt.Sprintf("%s is an alias of %d entries", display.Quoted(e.Alias), len(e.Owners)), Fix: "use one of the names"}}
 }
 
 // indented indents the lines of a text.
@@ -75,15 +76,15 @@ func indented(text string) string {
 }
 
 // shownName is a name on one line and of a bounded length.
-func shownName(name string) string { return cli.Label(snippet.Clip(name, maxShownName)) }
+func shownName(name string) string { return display.Label(snippet.Clip(name, maxShownName)) }
 
 // textResult is an answer in words, beside the structured one.
 func textResult(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(text, "\uFFFD")}}}
 }
 
-// toolRemedies say what a client of the protocol can do.
-var toolRemedies = map[string]string{
+// toolFixes say what a client of the protocol can do.
+var toolFixes = map[string]string{
 	"not_found":       "use list_memories to see the names, or recall to search the entries",
 	"no_sessions":     "there are no conversations yet: continue without them",
 	"locked":          "another process is writing: retry the call",
@@ -101,25 +102,22 @@ func (s *mcpServer) explained(err error) error {
 		return nil
 	}
 	err = withoutOwners(err)
-	f := classify(err)
+	row := errtable.Find(err)
 	if errors.Is(err, crmem.ErrReadOnly) {
-		f.Kind = "read_only"
+		row.Kind = "read_only"
 	}
-	remedy, ok := toolRemedies[f.Kind]
-	if !ok {
-		remedy = f.Remedy
-	}
-	message, text := cli.Printable(snippet.Clip(f.Message, 8<<10)), ""
-	if slices.Contains(callersFault, f.Kind) {
+	fix := cmp.Or(toolFixes[row.Kind], row.Fix, errtable.FixFor(row.Kind))
+	message, text := display.Printable(snippet.Clip(err.Error(), 8<<10)), ""
+	if slices.Contains(callersFault, row.Kind) {
 		text = message
 	} else {
-		s.log.Error("a call failed", "kind", f.Kind, "error", f.Message)
-		text = "the call failed: " + f.Kind
+		s.log.Error("a call failed", "kind", row.Kind, "error", err.Error())
+		text = "the call failed: " + row.Kind
 	}
-	if remedy != "" {
-		text += ". Try: " + cli.Printable(remedy)
+	if fix != "" {
+		text += ". Try: " + display.Printable(fix)
 	}
-	if !slices.Contains(callersFault, f.Kind) {
+	if !slices.Contains(callersFault, row.Kind) {
 		text += "\n" + memtool.Fence(message)
 	}
 	text = withNames(text, err)

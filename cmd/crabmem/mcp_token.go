@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
 )
 
 // The length of a token, in bytes of text.
@@ -40,26 +40,20 @@ func (b bearer) allows(authorization string) bool {
 	return subtle.ConstantTimeCompare(b[:], sum[:]) == 1
 }
 
-// mcpToken returns the token of CRABMEM_TOKEN or of the file, and where it is
-// from. Where there is neither, and create is set, it makes the file.
-func (c *app) mcpToken(file string, create bool) (token, from string, err error) {
-	if token = c.Getenv("CRABMEM_TOKEN"); token != "" && file == "" {
-		return token, "CRABMEM_TOKEN", checkToken(token, "CRABMEM_TOKEN")
-	}
+// token returns the token and its source. If the file is missing and create is set,
+// token creates it.
+func (o *mcpHTTPOptions) token(fsys vfs.FS, create bool) (token, from string, err error) {
+	file := o.TokenFile
 	if file == "" {
-		home, err := c.homeDir()
-		if err != nil {
-			return "", "", err
-		}
-		file = filepath.Join(home, "mcp-token")
+		return o.Token, "CRABMEM_TOKEN", checkToken(o.Token, "CRABMEM_TOKEN")
 	}
-	token, err = c.readToken(file)
-	if missing(err) && create {
-		token, err = c.makeToken(file)
+	token, err = readToken(fsys, file)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		token, err = makeToken(fsys, file)
 	}
-	if missing(err) {
-		err = &cli.Failure{Code: cli.ExitPermission, Kind: "no_token", Message: "read token: " + file + " is missing", Path: file, Err: err,
-			Remedy: "set CRABMEM_TOKEN, or listen on 127.0.0.1 once to create the file"}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &errtable.Error{Exit: errtable.ExitPermission, Kind: "no_token", Message: "read token: " + file + " is missing", Path: file, Err: err,
+			Fix: "set CRABMEM_TOKEN, or listen on 127.0.0.1 once to create the file"}
 	}
 	return token, file, err
 }
@@ -71,23 +65,23 @@ func checkToken(token, from string) error {
 		good = good && r > ' ' && r < 0x7f
 	}
 	if !good {
-		return &cli.Failure{Code: cli.ExitUsage, Kind: "token", Message: fmt.Sprintf("%s is not a token: want %d to %d letters, digits, and symbols, without spaces", from, minToken, maxToken),
-			Remedy: "run openssl rand -hex 32 to create a token"}
+		return &errtable.Error{Exit: errtable.ExitUsage, Kind: "token", Message: fmt.Sprintf("%s is not a token: want %d to %d letters, digits, and symbols, without spaces", from, minToken, maxToken),
+			Fix: "run openssl rand -hex 32 to create a token"}
 	}
 	return nil
 }
 
 // readToken reads a token from a file that its owner alone can read.
-func (c *app) readToken(file string) (string, error) {
-	fi, err := c.fs.Lstat(file)
+func readToken(fsys vfs.FS, file string) (string, error) {
+	fi, err := fsys.Lstat(file)
 	if err != nil {
 		return "", err
 	}
 	if fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", &cli.Failure{Code: cli.ExitPermission, Kind: "permission", Path: file, Message: fmt.Sprintf("%s has mode %04o: others may have read the token", file, fi.Mode().Perm()),
-			Remedy: "remove the file to get a new token, or run chmod 600 " + cli.ShellWord(file)}
+		return "", &errtable.Error{Exit: errtable.ExitPermission, Kind: "permission", Path: file, Message: fmt.Sprintf("%s has mode %04o: others may have read the token", file, fi.Mode().Perm()),
+			Fix: "remove the file to get a new token, or run chmod 600 " + errtable.ShellWord(file)}
 	}
-	b, err := vfs.ReadFile(c.fs, file, maxToken+2)
+	b, err := vfs.ReadFile(fsys, file, maxToken+2)
 	if err != nil {
 		return "", err
 	}
@@ -97,13 +91,13 @@ func (c *app) readToken(file string) (string, error) {
 
 // makeToken makes a token of 256 bits. Of two servers that do so at once, one
 // takes the other's.
-func (c *app) makeToken(file string) (string, error) {
-	if err := vfs.MkdirAll(c.fs, filepath.Dir(file), 0o700); err != nil {
+func makeToken(fsys vfs.FS, file string) (string, error) {
+	if err := vfs.MkdirAll(fsys, filepath.Dir(file), 0o700); err != nil {
 		return "", err
 	}
-	f, err := c.fs.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := fsys.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return c.awaitToken(file)
+		return awaitToken(fsys, file)
 	}
 	if err != nil {
 		return "", err
@@ -114,13 +108,13 @@ func (c *app) makeToken(file string) (string, error) {
 	}
 	token := hex.EncodeToString(key[:])
 	_, err = io.WriteString(f, token+"\n")
-	return token, errors.Join(err, f.Sync(), f.Close(), c.fs.SyncDir(filepath.Dir(file)))
+	return token, errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(filepath.Dir(file)))
 }
 
 // awaitToken reads a file that another server is just writing.
-func (c *app) awaitToken(file string) (token string, err error) {
+func awaitToken(fsys vfs.FS, file string) (token string, err error) {
 	for range 20 {
-		if token, err = c.readToken(file); err == nil {
+		if token, err = readToken(fsys, file); err == nil {
 			return token, nil
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -8,9 +8,10 @@ import (
 	"slices"
 
 	"crabmem/bm25/snippet"
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -105,7 +106,7 @@ func (s *mcpServer) addTools() {
 	if s.sessions != nil {
 		s.addSessionSearch()
 	}
-	if s.store.readOnly {
+	if s.o.ReadOnly {
 		return
 	}
 	addTool(s, &mcp.Tool{
@@ -143,8 +144,8 @@ func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememb
 	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
-			err = &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Err: err, Message: shownName(in.Name) + " is the archive of a conversation, which is never overwritten",
-				Remedy: "choose another name"}
+			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: shownName(in.Name) + " is the archive of a conversation, which is never overwritten",
+				Fix: "choose another name"}
 		}
 		return "", rememberOut{}, err
 	}
@@ -153,7 +154,7 @@ func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememb
 	if w.created {
 		text = "remembered the new note "
 	}
-	text += shownName(w.entry.Name) + ", " + cli.Size(int64(len(in.Content)))
+	text += shownName(w.entry.Name) + ", " + display.Size(int64(len(in.Content)))
 	for _, name := range w.similar {
 		out.Similar = append(out.Similar, snippet.Clip(name, maxShownName))
 	}
@@ -177,12 +178,12 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 		return "forgot " + shownName(in.Name), forgetOut{in.Name}, nil
 	}
 	if e, ok := errors.AsType[*aliasError](err); ok {
-		err = &namesError{names: []string{e.name}, err: &cli.Failure{Code: cli.ExitNotFound, Kind: "alias", Err: err,
-			Message: "no note " + cli.Quoted(e.alias) + "; it is an alias of an entry",
-			Remedy:  "to remove the note, pass its name"}}
+		err = &namesError{names: []string{e.name}, err: &errtable.Error{Exit: errtable.ExitNotFound, Kind: "alias", Err: err,
+			Message: "no note " + display.Quoted(e.alias) + "; it is an alias of an entry",
+			Fix:     "to remove the note, pass its name"}}
 	} else if errors.Is(err, crmem.ErrKind) {
-		err = &cli.Failure{Code: cli.ExitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", Err: err,
-			Remedy: "leave it; a person removes it with crabmem forget --archive"}
+		err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", Err: err,
+			Fix: "leave it; a person removes it with crabmem forget --archive"}
 	} else if errors.Is(err, crmem.ErrNotFound) {
 		err = noEntry(in.Name, err)
 	}
@@ -190,7 +191,7 @@ func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut,
 }
 
 func noEntry(name string, err error) error {
-	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no entry " + cli.Quoted(snippet.Clip(name, maxShownName)), Err: err}
+	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(snippet.Clip(name, maxShownName)), Err: err}
 }
 
 // shownAliases are the aliases of an answer, which are never null and not too

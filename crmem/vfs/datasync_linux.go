@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func datasync(f *os.File) error {
@@ -22,14 +24,14 @@ func datasync(f *os.File) error {
 
 // remoteKinds are the magic numbers of statfs(2).
 var remoteKinds = map[uint32]string{
-	0x6969:     "NFS",
-	0xff534d42: "CIFS",
-	0xfe534d42: "SMB",
-	0x517b:     "SMB",
-	0x01021997: "9P",
-	0x65735546: "FUSE or virtiofs",
-	0x00c36400: "Ceph",
-	0x5346414f: "AFS",
+	unix.NFS_SUPER_MAGIC:  "NFS",
+	unix.CIFS_SUPER_MAGIC: "CIFS",
+	unix.SMB2_SUPER_MAGIC: "SMB",
+	unix.SMB_SUPER_MAGIC:  "SMB",
+	unix.V9FS_MAGIC:       "9P",
+	unix.FUSE_SUPER_MAGIC: "FUSE or virtiofs",
+	unix.CEPH_SUPER_MAGIC: "Ceph",
+	unix.AFS_SUPER_MAGIC:  "AFS",
 }
 
 func remote(dir string) string {

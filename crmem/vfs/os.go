@@ -145,7 +145,7 @@ func (l *osLock) Text() (string, error) {
 	if fi.Size() > maxLockText {
 		return "", &TooLargeError{Name: l.f.Name(), Size: fi.Size(), Max: maxLockText}
 	}
-	b, err := io.ReadAll(io.NewSectionReader(l.f, 0, maxLockText))
+	b, err := io.ReadAll(io.NewSectionReader(l.f, 0, fi.Size()))
 	return string(b), err
 }
 

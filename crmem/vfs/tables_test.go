@@ -1,0 +1,104 @@
+package vfs_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"crabmem/crmem/vfs"
+)
+
+func TestOutOfSpace(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.ENOSPC: true, syscall.EFBIG: true, syscall.EIO: false, fs.ErrNotExist: false, nil: false,
+		fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "/f", Err: syscall.ENOSPC}): true,
+	} {
+		if got := vfs.OutOfSpace(err); got != want {
+			t.Errorf("OutOfSpace(%v) = %v, want %v", err, got, want)
+		}
+	}
+}
+
+// TestConformLockText reads lock files of the longest text and of one byte more.
+func TestConformLockText(t *testing.T) {
+	const longest = 1 << 16
+	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, _ scene) {
+		for _, size := range []int64{0, 1, longest - 1, longest, longest + 1} {
+			name := fmt.Sprintf("%s/lock%d", dir, size)
+			l, err := fsys.Lock(name)
+			must(t, err)
+			f, err := fsys.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
+			must(t, err)
+			write(t, f, strings.Repeat("x", int(size)))
+			must(t, f.Close())
+			text, err := l.Text()
+			if size <= longest {
+				if err != nil || text != strings.Repeat("x", int(size)) {
+					t.Errorf("%d bytes: %d, %v", size, len(text), err)
+				}
+			} else if large, ok := errors.AsType[*vfs.TooLargeError](err); !ok || text != "" || *large != (vfs.TooLargeError{Name: name, Size: size, Max: longest}) {
+				t.Errorf("%d bytes: %d, %v", size, len(text), err)
+			}
+			must(t, l.SetText("short"), l.Unlock())
+			if got := get(fsys, name); got != "short" {
+				t.Errorf("after SetText: %d bytes", len(got))
+			}
+		}
+	})
+}
+
+// TestMemErrorTexts checks the texts of errors that a Fault carries.
+func TestMemErrorTexts(t *testing.T) {
+	for want, err := range map[string]error{
+		"input/output error": &vfs.Fault{Err: syscall.EIO}, "corrupt bytes": &vfs.Fault{},
+		"f: 3 bytes, more than the limit of 2": &vfs.TooLargeError{Name: "f", Size: 3, Max: 2},
+	} {
+		if err.Error() != want {
+			t.Errorf("%T: %q, want %q", err, err.Error(), want)
+		}
+	}
+}
+
+// TestMemScenes replaces files by scenes: a panic names a missing directory, and
+// the space of what was there is free.
+func TestMemScenes(t *testing.T) {
+	m := vfs.NewMem()
+	m.Limit = 100
+	room := func() int {
+		f := create(t, m, "/probe", "")
+		n, _ := f.Write(make([]byte, 200))
+		must(t, f.Close(), m.Remove("/probe"), m.SyncDir("/"))
+		return n
+	}
+	sized := func(n int) func() { return func() { m.WriteFile("/f", make([]byte, n), 0o600) } }
+	for i, c := range []struct {
+		do   func()
+		room int
+	}{
+		{sized(60), 40}, {sized(80), 20}, {sized(10), 90}, {func() { m.Symlink("x", "/f") }, 100}, {sized(50), 50},
+		{func() { m.Mkfifo("/f") }, 100}, {sized(30), 70}, {func() { m = m.Crash() }, 70}, {func() { m = m.Kill() }, 70},
+		{func() { must(t, m.Link("/f", "/g"), m.Remove("/f")) }, 70}, {func() { must(t, m.Remove("/g")) }, 100},
+		{sized(30), 70}, {func() { m = m.Crash() }, 70}, {func() { must(t, m.Remove("/f"), m.SyncDir("/")); m = m.Crash() }, 100},
+	} {
+		c.do()
+		if got := room(); got != c.room {
+			t.Errorf("step %d: room for %d bytes, want %d", i, got, c.room)
+		}
+	}
+	for name, do := range map[string]func(){
+		"chmod": func() { m.Chmod("/none", 0o700) }, "write": func() { m.WriteFile("/none/f", nil, 0o600) }, "link": func() { m.Symlink("a", "/none/l") },
+	} {
+		func() {
+			defer func() {
+				if v, _ := recover().(string); !strings.HasPrefix(v, "vfs: ") || !strings.Contains(v, "/none") || !strings.Contains(v, "no such file") {
+					t.Errorf("%s: panic with %q", name, v)
+				}
+			}()
+			do()
+		}()
+	}
+}

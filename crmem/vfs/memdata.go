@@ -133,18 +133,13 @@ func (c *content) pieces(ps []piece, off int64, n int) []piece {
 	return ps
 }
 
-// bytes returns n bytes of one block without copying them, if it can.
+// bytes returns n written bytes of one block without copying them.
 func (c *content) bytes(off int64, n int) []byte {
 	b, lo := c.blocks[off/blockSize], int(off%blockSize)
-	switch {
-	case lo+n <= len(b):
-		return b[lo : lo+n : lo+n]
-	case lo >= len(b):
+	if b == nil {
 		return zeros[:n:n]
 	}
-	p := make([]byte, n)
-	copy(p, b[lo:])
-	return p
+	return b[lo : lo+n : lo+n]
 }
 
 // apply makes a pending change with its fate.

@@ -344,7 +344,7 @@ func TestReportsOfMemFaults(t *testing.T) {
 		{"stops after 3", &vfs.Fault{Err: syscall.ENOSPC, N: 3}},
 		{"is cut short", &vfs.Fault{Corrupt: func(b []byte) []byte { return b[:len(b)/2] }}},
 		{"is doubled", &vfs.Fault{Corrupt: func(b []byte) []byte { return append(b, b...) }}},
-		{"is changed and fails", &vfs.Fault{Err: syscall.EIO, Corrupt: bytes.ToUpper}},
+		{"ends", &vfs.Fault{Err: io.EOF, Corrupt: bytes.Clone}}, {"is changed and fails", &vfs.Fault{Err: syscall.EIO, Corrupt: bytes.ToUpper}},
 	}
 	uses := slices.Concat(treeCalls, machineCalls, []treeCall{
 		{name: "checked", do: func(tree vfs.Tree, a, _ string) (string, error) {

@@ -102,3 +102,20 @@ func TestMemScenes(t *testing.T) {
 		}()
 	}
 }
+
+// TestMemOwnsBytes changes a buffer after it was written. The file keeps what was
+// written.
+func TestMemOwnsBytes(t *testing.T) {
+	for _, size := range []int{1, 4095, 4096, 4097, 8192, 8193} {
+		m := vfs.NewMem()
+		f := create(t, m, "/f", "")
+		b := []byte(strings.Repeat("x", size))
+		if _, err := f.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		clear(b)
+		if got := get(m, "/f"); got != strings.Repeat("x", size) {
+			t.Errorf("%d bytes changed with the buffer", size)
+		}
+	}
+}

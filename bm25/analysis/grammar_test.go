@@ -89,7 +89,7 @@ func TestGrammar(t *testing.T) {
 		for _, from := range []rune{0x80, 0x2000, 0x2100, 0x3000, 0xfe00, 0xff00} {
 			group(fmt.Sprintf("characters from %#x", from), func(f func(string)) {
 				for c := from; c < from+0x100; c++ {
-					f("ab" + string(c) + "cd e" + string(c))
+					f("ab" + string(c) + "cd e" + string(c) + " 1.2" + string(c) + "3.4 a_b" + string(c) + "c_d" + string(c) + "s")
 				}
 			})
 		}

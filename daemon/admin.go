@@ -10,7 +10,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// hello says who answers.
+// hello responds with the identity and version of the daemon.
 func (d *Daemon) hello(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{
 		Protocol: pb.Version, Version: d.opts.Version, Pid: uint32(os.Getpid()), Home: d.home, Store: d.store.Path(),
@@ -36,8 +36,8 @@ func (d *Daemon) stats(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stats{Stats: s}})
 }
 
-// LogLimits says how long the daemon's log file gets, and how many old ones are
-// kept.
+// LogLimits returns the size at which the daemon's log file is rotated, and the
+// number of old files to keep.
 func (d *Daemon) LogLimits() (size int64, keep int) {
 	c := d.setup().config.Log
 	return int64(c.MaxSize), c.Keep

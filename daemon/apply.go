@@ -19,7 +19,7 @@ import (
 // snapshot has at most 1 GiB.
 const maxBatch = 2 << 30
 
-// operations are those of a request, its conditions first.
+// operations returns the operations of a request, its conditions first.
 func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {
 	ops, err := memtool.AppendOps(nil, m)
 	if err != nil || m.GetFile() == "" {

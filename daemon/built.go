@@ -5,7 +5,7 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// Scope is what an agent may use.
+// Scope returns the permission set of an agent.
 func Scope(c *config.Config, a *config.Agent) tool.Scope {
 	return tool.For(tool.Grant{
 		Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Members: a.Members,

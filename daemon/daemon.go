@@ -1,9 +1,9 @@
-// Package daemon runs agents for clients: it serves sessions, memory, tools, and
-// models on a socket.
+// Package daemon runs agents for clients: it serves sessions, memory, tools,
+// and models on a socket.
 //
-// A [Daemon] has the home to itself: the store's lock and one of its own. The
-// operations are methods of it, one request each; [Daemon.Handle] picks the
-// one that a message asks for.
+// A [Daemon] has exclusive use of the home: it holds the store's lock and a
+// daemon lock. Its methods handle one request each; [Daemon.Handle] selects the
+// method for a message.
 //
 // DESIGN.md gives the reasons for the protocol, the scopes, and the sessions.
 package daemon
@@ -44,12 +44,12 @@ type Options struct {
 	Dir     string // where commands of sessions without a directory run; "" is the home's user's
 	FS      vfs.FS // nil is the machine's
 	Getenv  func(string) string
-	Log     *slog.Logger // nil says nothing
+	Log     *slog.Logger // nil discards messages
 	Version string
 	Now     func() time.Time
-	// LockWait is how long another process may hold the store.
+	// LockWait limits the wait for another process that holds the store's lock.
 	LockWait time.Duration
-	// Hooks take part in what agents do, after the daemon's own.
+	// Hooks are called after the daemon's own hooks.
 	Hooks agent.Hooks
 }
 
@@ -127,8 +127,8 @@ func Open(o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// lookWait exceeds the time for which a process that only checks the lock of a
-// home holds it.
+// lookWait exceeds the time for which a process that only checks a home holds
+// its lock.
 const lookWait = 100 * time.Millisecond
 
 // openHome creates the home if it is missing and takes its daemon lock.
@@ -214,8 +214,8 @@ func (d *Daemon) readConfig() (*config.Config, error) {
 	return config.Load(d.fs, d.home, d.opts.Getenv)
 }
 
-// build makes what a configuration asks for, and uses it from now on. On an
-// error everything stays as it is.
+// build builds the setup of a configuration and makes it current. On an error
+// the setup does not change.
 func (d *Daemon) build(c *config.Config) error {
 	providers := make([]model.Provider, len(c.Providers))
 	for i := range c.Providers {
@@ -349,8 +349,8 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 	}))
 }
 
-// hidden is what agents' tools for files never see: the home, and the store and
-// files with keys where they are elsewhere.
+// hidden returns the paths that file tools never access: the home, the store,
+// and key files outside the home.
 func (d *Daemon) hidden(c *config.Config) []string {
 	list := append([]string{d.home}, c.SecretFiles...)
 	if p := d.store.Path(); filepath.Dir(p) != d.home {

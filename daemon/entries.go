@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// partSize is about how many bytes of entries, hits or lines go into one
-// message: an answer comes in parts so that none is over a frame.
+// partSize is the approximate number of bytes of entries, hits, or lines in one
+// message. Responses are split so that no message exceeds a frame.
 const partSize = 1 << 20
 
 // parts yields slices of a list, each of about partSize bytes, and whether more
-// follow. There is one, maybe empty, at least.
+// follow. It yields at least one slice, which may be empty.
 func parts[M proto.Message](list iter.Seq[M]) iter.Seq2[[]M, bool] {
 	return func(yield func([]M, bool) bool) {
 		var part []M
@@ -48,7 +48,7 @@ func (r *request) entry(e crmem.Entry) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: memtool.Message(e, true)}})
 }
 
-// kinds are those that a request asks for; nil is every kind.
+// kinds returns the kinds of a request; nil means every kind.
 func kinds(k *pb.EntryKind) ([]crmem.Kind, error) {
 	switch {
 	case k == nil:

@@ -17,16 +17,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxLost is how many events a subscriber may miss before it is dropped.
+// maxLost is the number of missed events after which a subscriber is dropped.
 const maxLost = 4096
 
-// maxQueued bounds what waits for one subscriber, in bytes: an event may be as
-// long as an answer.
+// maxQueued limits the queue of a subscriber in bytes, because an event may be
+// as long as a response.
 const maxQueued = 4 << 20
 
 // hub sends the events of all sessions to the subscribers.
 type hub struct {
-	count atomic.Int32 // of subscribers; events are not even made for none
+	count atomic.Int32 // of subscribers; without subscribers no events are built
 
 	mu   sync.Mutex
 	subs map[*subscriber]struct{}
@@ -156,7 +156,8 @@ func usage(u agent.TokenUsage) *pb.Usage {
 	}
 }
 
-// streamEvent is an event as its own client sees it; nil for those of others.
+// streamEvent converts an event for the client of the run; nil if the event is
+// only for subscribers.
 func streamEvent(e agent.Event) *pb.StreamEvent {
 	switch e.Kind {
 	case agent.TextDelta:

@@ -20,12 +20,12 @@ const (
 	// cronLate is how late an entry may run. Later, as after the machine slept,
 	// the run counts as missed: it is not made up for.
 	cronLate = time.Minute
-	// cronLook is how often the table is looked at when nothing is due: what was
-	// written into the file by hand is found then.
+	// cronLook is the interval of reading the table if no entry is due. It
+	// detects edits of the file.
 	cronLook = time.Minute
 )
 
-// schedule is what is known of an entry between its runs.
+// schedule is the state of an entry between its runs.
 type schedule struct {
 	cron     cron.Cron
 	due      time.Time
@@ -33,7 +33,7 @@ type schedule struct {
 	failures int
 }
 
-// scheduler fires the entries of the table. Its goroutine is that of Serve.
+// scheduler fires the entries of the table, in the goroutine of Serve.
 type scheduler struct {
 	d    *Daemon
 	wake chan struct{} // something was changed
@@ -50,7 +50,7 @@ func newScheduler(d *Daemon) *scheduler {
 	return s
 }
 
-// warn tells of the entries that are not used, each once as long as it is so.
+// warn logs unused entries, once per problem.
 func (s *scheduler) warn() {
 	all := s.d.crons.Warnings()
 	for _, w := range all {
@@ -69,7 +69,7 @@ func (s *scheduler) changed() {
 	}
 }
 
-// reset gives entries that were stopped another chance.
+// reset restarts entries that were stopped.
 func (s *scheduler) reset() {
 	s.mu.Lock()
 	for _, e := range s.entries {
@@ -119,7 +119,7 @@ func (s *scheduler) run(ctx context.Context) {
 	}
 }
 
-// wall is what the clock says, which may be set.
+// wall returns the wall-clock time, which may be set.
 func (s *scheduler) wall() time.Time { return s.d.now().Round(0) }
 
 // replan forgets when entries are due.
@@ -168,7 +168,7 @@ func (s *scheduler) plan(now time.Time) time.Time {
 	return next
 }
 
-// fire starts what is due at a time.
+// fire starts the entries that are due.
 func (s *scheduler) fire(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 	}
 }
 
-// ended takes note of what came of a run.
+// ended records the result of a run.
 func (s *scheduler) ended(c cron.Cron, err error) {
 	s.mu.Lock()
 	e := s.entries[c.ID]
@@ -224,8 +224,8 @@ func (s *scheduler) ended(c cron.Cron, err error) {
 	}
 }
 
-// runCron sends /SKILL ARGS into the session of an entry. The session is the
-// one of its file, also after a restart; a file that is gone is an error.
+// runCron sends /SKILL ARGS to the session of an entry. The session's file
+// identifies it, also after a restart. A missing file is an error.
 func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	l, err := d.cronSession(ctx, c)
 	if err != nil {
@@ -240,7 +240,7 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 
 func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {
 	if c.SessionFile == "" {
-		// It was written by another program, in whose run the number meant one.
+		// Another program wrote the entry; its session number is unknown here.
 		return nil, fmt.Errorf("no session_file: recreate the entry, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
 	}
 	l, err := d.loaded.Open(ctx, c.SessionFile, "")

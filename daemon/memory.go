@@ -16,12 +16,12 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// How much the memory tools show at once.
+// Limits of the memory tools' results.
 const (
 	defaultHits  = 5
 	maxHits      = 50
 	recallTokens = 1500 // of names and snippets
-	maxRecall    = 8000 // tokens that may be asked for
+	maxRecall    = 8000 // largest limit of tokens in a call
 	maxBodies    = 20   // texts by name in one call
 )
 
@@ -48,7 +48,7 @@ type searchArgs struct {
 	Window int    `json:"window,omitempty" jsonschema:"messages shown around each; 3 when absent"`
 }
 
-// memoryTools are those of RFC 0150, and the search in the agent's own
+// memoryTools returns the tools of RFC 0150, and the search in the agent's
 // sessions.
 func (d *Daemon) memoryTools() []tool.Tool {
 	return []tool.Tool{
@@ -164,7 +164,8 @@ func (q *quotation) end() string {
 // cutNote follows a text that end has cut.
 const cutNote = "\n... [the rest has no room: give fewer names]"
 
-// corrections says what was searched for in the place of words that nothing has.
+// corrections writes the terms that replaced query words that no entry
+// contains.
 func (q *quotation) corrections(list []bm25.Correction) {
 	for _, x := range list {
 		fmt.Fprintf(q, "nothing has %q: searched for %s\n", x.Word, strings.Join(x.Words, ", "))

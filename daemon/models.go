@@ -9,8 +9,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// listModels answers with the models that there are. So do the operations that
-// change them; what they change lasts until the daemon ends or reloads.
+// listModels responds with the list of models. So do the requests that change
+// the list. Changes last until the daemon ends or reloads.
 func (d *Daemon) listModels(r *request) error {
 	s := d.setup()
 	list := &pb.ModelList{Active: s.models.Active()}

@@ -18,8 +18,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// offline is the model that is none: it answers with what the store and the
-// conversation have about the question, and says so.
+// offline is a built-in model without a language model: it responds with
+// matches in the store and the conversation, and says so.
 type offline struct{ d *Daemon }
 
 const (
@@ -29,8 +29,8 @@ const (
 	offlineSummary = 16 << 10
 )
 
-// Send answers a request as Stream does. One for a summary has nothing to look
-// up: it gets the conversation, shortened.
+// Send answers a request as Stream does. A request for a summary gets the
+// shortened conversation.
 func (o *offline) Send(ctx context.Context, q model.Request) (*model.Response, error) {
 	text := o.summary(q.Messages)
 	return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: text}, Finish: "stop"}, nil
@@ -73,7 +73,7 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 	}
 	question := q.Messages[at].Content
 	var b strings.Builder
-	// Who may not recall is answered from the conversation alone.
+	// Without recall, the answer uses only the conversation.
 	if slices.ContainsFunc(q.Tools, func(t model.Tool) bool { return t.Name == tool.Recall }) {
 		r, err := o.d.store.Search(ctx, crmem.Query{Text: question, Limit: offlineEntries, Explain: true})
 		if err != nil {

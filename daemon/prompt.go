@@ -13,7 +13,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// hooks are what the daemon does at each point of an agent's life (RFC 0075).
+// hooks returns the daemon's hooks for runs (RFC 0075).
 func (d *Daemon) hooks() agent.Hooks {
 	return agent.Hooks{
 		Preprocess: d.preprocess,
@@ -29,9 +29,9 @@ func (d *Daemon) hooks() agent.Hooks {
 	}
 }
 
-// preprocess turns /NAME ARGS into what the skill of that name says, and bounds
-// the run by the tools that the skill may use. A skill outside the scope leaves
-// the text as it is.
+// preprocess replaces /NAME ARGS with the text of that skill, and restricts the
+// run to the skill's tools. It returns the text unchanged if the scope lacks
+// the skill.
 func (d *Daemon) preprocess(t *agent.Turn) string {
 	text, sk, err := d.skills.Preprocess(t.Scope(), t.Content)
 	if v, ok := errors.AsType[*tool.Violation](err); ok {
@@ -47,9 +47,9 @@ func (d *Daemon) preprocess(t *agent.Turn) string {
 }
 
 // beforeRun returns the messages before the user's newest one, in this order:
-// the instructions of the home and of the working directory, the agents that
-// may be given tasks, the working directory, and skills whose triggers the
-// message contains. Memories are never among them (DESIGN.md, Prompts).
+// the instructions of the home and of the working directory, the agents for
+// delegated tasks, the working directory, and skills whose triggers the message
+// contains. It never returns memories (DESIGN.md, Prompts).
 func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 	var ms []sessionlog.Message
 	add := func(text string) { ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: text}) }

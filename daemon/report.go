@@ -18,7 +18,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// report answers with what a command prints.
+// report responds with the output of a command.
 func (r *request) report(v any, warnings []string) error {
 	b, err := encode(v)
 	if err != nil {
@@ -30,8 +30,8 @@ func (r *request) report(v any, warnings []string) error {
 // progressEvery is the time between two progress reports to a client.
 const progressEvery = 100 * time.Millisecond
 
-// progress returns a function that tells the client how far something is, if it
-// wants to know.
+// progress returns a function that sends progress to the client, or nil if the
+// client does not request it.
 func (r *request) progress(wanted bool, label string) func(done, total int) {
 	if !wanted {
 		return nil
@@ -43,14 +43,14 @@ func (r *request) progress(wanted bool, label string) func(done, total int) {
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(last) >= progressEvery {
 			last = now
-			// What ends the connection ends the request too.
+			// If the connection ends, the request ends too.
 			_ = r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Progress{Progress: &pb.Progress{
 				Label: label, Done: uint64(max(done, 0)), Total: uint64(max(total, 0))}}})
 		}
 	}
 }
 
-// lines tells the client what is about to happen.
+// lines sends the client the planned changes.
 func (r *request) lines(label string, list []string) error {
 	for size, from, i := 0, 0, 0; ; i++ {
 		if i < len(list) && size < partSize {

@@ -60,7 +60,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 			}
 		}
 	}
-	stopFiring(errStopping) // what is pending stays in the table
+	stopFiring(errStopping) // pending entries stay in the table
 	drain := c.Limits.Drain
 	d.log.Info("stopping", "drain", drain.String())
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
@@ -74,9 +74,9 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	return errors.Join(err, down, d.unlisten())
 }
 
-// trust reports whether a peer of this user may do without the token. Commands of
-// an agent that is confined are this user's too, and can get at no socket, but at
-// every port: while there is such an agent, a port wants the token.
+// trust reports whether a peer of this user needs no token. Commands of a
+// confined agent run as this user. They cannot reach sockets but can reach
+// every port, so while such an agent exists, a port requires the token.
 func (d *Daemon) trust(p wire.Peer) bool {
 	if p.Network != "tcp" {
 		return true

@@ -10,8 +10,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// The operations on the store. They say what the commands of the same names
-// say.
+// The handlers of requests for the store. Their responses contain the output of
+// the commands of the same names.
 
 func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 	aliases := m.GetAliases()
@@ -91,7 +91,7 @@ func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
 			if !yield(memtool.Message(e, m.GetContent())) {
 				return
 			}
-			if left--; left == 0 { // 0 went round: there is no limit
+			if left--; left == 0 { // 0 wraps around: no limit
 				return
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// The handlers of requests for session files. Their responses contain what the
-// commands of the same names print.
+// The handlers of requests for session files. Their responses contain the
+// output of the commands of the same names.
 
 func (r *request) stored(s *pb.StoredSession) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_StoredSession{StoredSession: s}})
@@ -180,7 +180,7 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 	}
 	if m.Window != nil {
 		if q.Window = int(m.GetWindow()); q.Window == 0 {
-			q.Window = -1 // none; 0 is the default
+			q.Window = -1 // no window; 0 is the default
 		}
 	}
 	if m.Since != nil {

@@ -10,7 +10,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// absolute wants the directory of a tree as the daemon can find it.
+// absolute checks that the directory of a tree is absolute: the daemon has
+// another working directory.
 func absolute(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return invalid("dir %q: want an absolute path", dir)

@@ -1,8 +1,8 @@
-// Package agent runs agents: a model, tools, and a conversation that is kept.
+// Package agent runs agents: a model, tools, and a stored conversation.
 //
-// A [Runner] with the models and the tools runs an [Agent] in a [Session]; the
-// run is an iterator of events. Nothing of the daemon is needed for it:
-// [Hooks] are where a program adds its own.
+// A [Runner] with models and tools runs an [Agent] in a [Session]; the run is
+// an iterator of events. It does not need a daemon: a program adds its own code
+// with [Hooks].
 package agent
 
 import (
@@ -16,7 +16,7 @@ import (
 	"crabmem/sessionlog"
 )
 
-// The values of an agent whose configuration says nothing.
+// Default values of an agent.
 const (
 	DefaultIterations = 16
 	DefaultThreshold  = 100_000 // tokens
@@ -28,7 +28,7 @@ var memoryPrompt string
 //go:embed prompts/compact.md
 var compactPrompt string
 
-// Agent is who answers: a prompt, a model, and what it may do.
+// Agent is a prompt, a model, and a permission set.
 type Agent struct {
 	Name, Description string
 	Prompt            string // the system prompt
@@ -39,17 +39,18 @@ type Agent struct {
 	// the calls in it. 0 is DefaultIterations.
 	MaxIterations int
 
-	// Scope is what it may do. The zero value allows no tool.
+	// Scope is the permission set. The zero value permits no tool.
 	Scope tool.Scope
-	// Memory tells it how to use the memory tools.
+	// Memory adds the instructions for the memory tools to the prompt.
 	Memory bool
 	// Resources is the <resources> block of the prompt: skills and servers.
 	Resources string
 
-	// CompactThreshold is how full the context may be, in tokens, before it is
-	// compacted; so is 80 % of what the model takes. 0 never compacts.
+	// CompactThreshold is the limit of the context, in tokens, before a
+	// compaction; 80 % of the model's window is another limit. 0 never
+	// compacts.
 	CompactThreshold int
-	// CompactPrompt takes the place of the built-in one. "" does not.
+	// CompactPrompt replaces the built-in prompt unless it is "".
 	CompactPrompt string
 	// CompactTokens is about how long a summary may be. 0 is up to the model.
 	CompactTokens int
@@ -57,9 +58,9 @@ type Agent struct {
 	system string
 }
 
-// System returns the system prompt: the agent's text, the environment, how to
-// use the memory, the resources, the scope. It never contains memories: agents
-// ask for them with a tool.
+// System returns the system prompt: the agent's text, the environment, the
+// memory instructions, the resources, and the scope. It never contains
+// memories: agents use a tool to search them.
 func (a *Agent) System() string { return a.system }
 
 func (a *Agent) compose() string {
@@ -94,14 +95,14 @@ type Session struct {
 	ID        uint64 // 0 outside a daemon
 	Log       *sessionlog.Log
 	CreatedBy string
-	Dir       string // working directory of tools; "" has none
+	Dir       string // working directory of tools; "" = none
 
 	// Scope bounds every run in the session, whichever agent's it is. The zero
 	// value allows no tool; tool.Unbounded is for a session that is its user's own.
 	Scope tool.Scope
 
-	// Messages are what the model is sent: from the last summary on. Log, when
-	// there is one, has all.
+	// Messages are the messages for the model, from the last summary on. Log,
+	// if set, has all messages.
 	Messages []sessionlog.Message
 	// Compactions counts the summaries so far.
 	Compactions int
@@ -121,11 +122,12 @@ type Runner struct {
 	Tools  *tool.Set
 	Hooks  Hooks
 
-	// BeforeSummary is called before a summary is put in a session's log. Its
-	// error leaves the session as it is. nil does nothing.
+	// BeforeSummary is called before a summary is written to a session's log.
+	// An error prevents the compaction. It may be nil.
 	BeforeSummary func(s *Session) error
-	// Archive keeps a summary for good and returns the name it has there. nil
-	// keeps none. It must be safe to be called twice for one summary.
+	// Archive stores a summary permanently and returns the name of the entry.
+	// It may be nil. It must be idempotent: it may be called twice for one
+	// summary.
 	Archive func(a *Agent, s *Session, sum Summary) (name string, err error)
 }
 

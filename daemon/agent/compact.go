@@ -13,17 +13,17 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// compactTimeout bounds the writing of a summary. It exceeds the provider's own
-// time limit, because a long history takes minutes.
+// compactTimeout limits the time for a summary. It exceeds the provider's time
+// limit, because a long history takes minutes.
 const compactTimeout = 5 * time.Minute
 
 // resultShown is how much of a tool's result the model sees when it writes a
 // summary, in bytes.
 const resultShown = 1 << 10
 
-// CompactOptions are wishes for a summary. The zero value has none.
+// CompactOptions adjusts a summary. The zero value is valid.
 type CompactOptions struct {
-	Focus  string // what to keep above all
+	Focus  string // subject to preserve
 	Tokens int    // about how long it may be
 }
 
@@ -49,13 +49,14 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 		was := size
 		size = Size(q.Messages)
 		if size >= was {
-			return "", err // there is nothing more to leave out
+			return "", err // there is no text left to omit
 		}
 		resp, err = r.Models.Send(ctx, q)
 		if !errors.Is(err, model.ErrOverflow) {
 			break
 		}
-		// The context is smaller than is known, or its tokens have fewer bytes.
+		// The context is smaller than the limit, or its tokens have fewer
+		// bytes.
 		room = size / 2
 	}
 	if err != nil {
@@ -71,7 +72,7 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 	return summary, nil
 }
 
-// summaryRequest has no more than room bytes, if there is a way.
+// summaryRequest returns a request of at most room bytes if possible.
 func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int) model.Request {
 	prompt := a.CompactPrompt
 	if prompt == "" {
@@ -97,9 +98,9 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 	return model.Request{Model: a.Model, Messages: ms, Timeout: compactTimeout}
 }
 
-// shortened returns messages of which the model can make a summary: results of
-// tools are cut, and where that is not enough, everything is, the later the
-// less. Calls and results stay together, for none is left out.
+// shortened returns messages that fit the model. It truncates results of tools
+// first; if that is not enough, it truncates all messages, the later ones less.
+// It omits no message, so calls and results stay together.
 func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
 	short := make([]sessionlog.Message, len(ms))
 	for i, m := range ms {
@@ -121,7 +122,7 @@ func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
 				calls := make([]sessionlog.ToolCall, len(m.ToolCalls))
 				for j, c := range m.ToolCalls {
 					if len(c.Function.Arguments) > n {
-						c.Function.Arguments = "{}" // half an object is none
+						c.Function.Arguments = "{}" // a truncated object is invalid
 					}
 					calls[j] = c
 				}
@@ -144,10 +145,10 @@ func cut(s string, n int) string {
 // bytesPerToken is the estimate without a count of the model.
 const bytesPerToken = 4
 
-// Estimate returns about how many tokens messages have.
+// Estimate returns an estimate of the tokens of messages.
 func Estimate(ms []sessionlog.Message) int { return Size(ms) / bytesPerToken }
 
-// Size returns how many bytes of text messages have.
+// Size returns the number of bytes of text in messages.
 func Size(ms []sessionlog.Message) int {
 	n := 0
 	for i := range ms {
@@ -197,14 +198,14 @@ func (r *Runner) ArchivePending(a *Agent, s *Session) (name string, err error) {
 	return name, nil
 }
 
-// archive writes what an earlier run could not.
+// archive writes summaries that an earlier run could not archive.
 func (t *turn) archive() {
 	if _, err := t.ArchivePending(t.Agent, t.Session); err != nil {
 		t.emit(Event{Kind: Notice, Text: err.Error()})
 	}
 }
 
-// count takes note of how full the context is, and shows it.
+// count records the size of the context and sends it as an event.
 func (t *turn) count(u *model.Usage) {
 	e := TokenUsage{Limit: t.Models.ContextLimit(t.Agent.Model)}
 	if u != nil && u.Prompt > 0 {
@@ -263,7 +264,7 @@ func (t *turn) compact(ctx context.Context) {
 	t.newest = 0
 	t.full, t.counted = t.estimate(), len(t.Session.Messages)
 	if limit := t.limit(); limit > 0 && t.full > limit {
-		t.noCompact = true // what is left is the prompt and the tools
+		t.noCompact = true // only the prompt and the tools remain
 	}
 	t.emit(Event{Kind: Compacted, Text: summary, Archive: archive})
 	t.emit(Event{Kind: TextDelta, Text: "\n[context compacted]\n"})

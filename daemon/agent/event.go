@@ -8,17 +8,17 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Kind says what an event is.
+// Kind is the kind of an event.
 type Kind uint8
 
 // The kinds of events, and the fields of Event that each has.
 const (
 	TextDelta     Kind = iota + 1 // Text
 	ThinkingDelta                 // Text
-	ToolStart                     // Calls; Early when only names are known
+	ToolStart                     // Calls; Early if only names are known
 	AskUser                       // Questions
 	ToolResult                    // Result
-	ToolsComplete                 // nothing
+	ToolsComplete                 // without data
 	Usage                         // Usage
 	Compacted                     // Text is the summary, Archive its entry
 	Refused                       // Refused
@@ -41,7 +41,7 @@ type Event struct {
 	Err       error
 }
 
-// Result is what a tool call came to.
+// Result is the result of a tool call.
 type Result struct {
 	CallID, Name, Output string
 	Failed               bool
@@ -52,7 +52,7 @@ type Result struct {
 type TokenUsage struct {
 	Prompt, Completion int
 	Limit              int  // of the model's context
-	Estimated          bool // the provider did not say: bytes / 4
+	Estimated          bool // the provider did not report it: bytes / 4
 }
 
 // Question is one question to the user.
@@ -69,13 +69,13 @@ type Option struct {
 	Description string `json:"description" jsonschema:"what choosing it means"`
 }
 
-// Stop says why a run ended.
+// Stop is the reason why a run ended.
 type Stop uint8
 
 // Why a run ends. Every one but Answered comes with an error.
 const (
 	Answered  Stop = iota + 1 // the model gave an answer
-	Exhausted                 // it wanted more steps than it may take
+	Exhausted                 // the model requested more steps than the limit
 	Cancelled                 // the caller disconnected or cancelled
 	Failed                    // the model, the log or a rule
 )

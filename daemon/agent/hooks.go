@@ -7,47 +7,47 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Hooks are where a program takes part in what agents do (RFC 0075). Every one
-// may be nil.
+// Hooks are functions of a program that a run calls (RFC 0075). Each may be
+// nil.
 type Hooks struct {
 	// BuildAgent changes an agent before it is used for the first time: its
 	// prompt, its scope, its resources.
 	BuildAgent func(a *Agent)
 	// RegisterTools adds the tools that there are.
 	RegisterTools func(s *tool.Set)
-	// Preprocess turns what a user sent into what the model gets, before it is
-	// written to the session.
+	// Preprocess converts a user's input to the message for the model, before
+	// it is written to the session.
 	Preprocess func(t *Turn) string
-	// BeforeRun returns messages for this run alone. They stand before the
-	// user's newest message and are never written.
+	// BeforeRun returns messages for this run only. They precede the user's
+	// newest message and are never written.
 	BeforeRun func(t *Turn) []sessionlog.Message
 	// Event receives every event of every run, before the run's caller.
 	Event func(t *Turn, e Event)
 }
 
-// Turn is one run of an agent, as hooks see it. They change nothing of it but
-// by Narrow.
+// Turn is one run of an agent, as hooks see it. Hooks change it only through
+// Narrow.
 type Turn struct {
 	Agent   *Agent
 	Session *Session
 	Sender  string
-	Content string // what the user sent; after Preprocess, what that made of it
-	Depth   int    // how many delegations led here
+	Content string // the user's input; after Preprocess, its result
+	Depth   int    // number of delegations that led here
 
 	mu    sync.Mutex
 	scope tool.Scope
 }
 
-// Scope returns what the run may do: what the agent and the session may, and
-// less after Narrow.
+// Scope returns the permissions of the run: the intersection of agent and
+// session, and of the scopes passed to Narrow.
 func (t *Turn) Scope() tool.Scope {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scope
 }
 
-// Narrow takes from the run, until its end, what a scope does not allow. Nothing
-// gives it back.
+// Narrow restricts the run, until its end, to permissions that s also has. It
+// cannot be undone.
 func (t *Turn) Narrow(s tool.Scope) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,35 +17,35 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// maxParallel is how many calls of an answer run at one time.
+// maxParallel is the limit of concurrent calls of a response.
 const maxParallel = 8
 
 // grace is how long calls have to end after the run was cancelled.
 const grace = 5 * time.Second
 
-// What a call has for a result when the run ended before it did.
+// The result of a call that had no result when the run ended.
 const cancelledResult = "error: cancelled before it was done"
 
 // Input begins a run.
 type Input struct {
 	Content string
 	Sender  string
-	Depth   int // how many delegations led here
+	Depth   int // number of delegations that led here
 }
 
-// ErrExhausted ends a run whose model wants more steps than it may take.
+// ErrExhausted ends a run whose model requests more steps than the limit.
 var ErrExhausted = errors.New("stopped: no answer yet, and no more steps")
 
-// errEmpty is an answer with nothing in it.
+// errEmpty is the error for an empty response.
 var errEmpty = errors.New("the model gave an empty answer")
 
-// Run runs an agent on what a user sent, in a session. The last event is Done;
-// an error with it says why there is no answer. Whatever was produced until
-// then is in the session, and on the disk: also when ctx ends or the iteration
-// is broken off, which both cancel the run.
+// Run runs an agent on a user's input in a session. The last event is Done; its
+// error explains why there is no answer. All messages produced until then are
+// in the session and on disk, also if ctx ends or the caller stops the
+// iteration. Both cancel the run.
 //
-// A message that is in the session is never taken back. A call that has no
-// result when the run is cancelled gets one that says so.
+// Run never removes a message from the session. A call without a result when
+// the run is canceled gets a result that says so.
 func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -69,15 +69,15 @@ type turn struct {
 	*Runner
 	yield  func(Event, error) bool
 	cancel func()
-	gone   bool // the caller does not receive events any more
+	gone   bool // the caller does not receive further events
 
 	newest    int                  // of the user's message in the session's
-	injected  []sessionlog.Message // stand before it
+	injected  []sessionlog.Message // precede it
 	answer    string               // text of the last step
-	full      int                  // tokens of the context, as far as is known
+	full      int                  // tokens of the context, as far as known
 	counted   int                  // messages of the session that are in full
 	noCompact bool                 // it failed, or did not help
-	standIn   string               // who answered last in the place of the agent's model
+	standIn   string               // the model that last responded in place of the agent's
 }
 
 // emit sends an event, unless the caller stopped receiving.
@@ -103,7 +103,7 @@ func (t *turn) append(ms ...sessionlog.Message) error {
 	return nil
 }
 
-// keep makes what was written durable, and adds the time that the run took.
+// keep makes the written messages durable, and adds the run time.
 func (t *turn) keep(began time.Time) error {
 	l := t.Session.Log
 	if l == nil {
@@ -152,8 +152,8 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	return Exhausted, fmt.Errorf("%w after %d", ErrExhausted, t.Agent.MaxIterations)
 }
 
-// step gets one answer from the model and adds it to the session. What came of
-// an answer that broke off is kept, but its calls.
+// step requests one response from the model and adds it to the session. It
+// keeps the text of an interrupted response, but not the calls.
 func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	m, err := t.stream(ctx)
 	if errors.Is(err, model.ErrOverflow) && !t.noCompact && t.Agent.CompactThreshold > 0 {
@@ -196,13 +196,13 @@ func broken(what, finish string) error {
 	case "error", "abort", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL":
 		return fmt.Errorf("the provider broke the %s off: %s", what, finish)
 	}
-	if strings.HasPrefix(finish, "function_call_filter") { // Gemini: of a call that is none
+	if strings.HasPrefix(finish, "function_call_filter") { // Gemini: of an invalid call
 		return fmt.Errorf("the provider broke the %s off: %s", what, clean(finish))
 	}
 	return nil
 }
 
-// stream asks the model, and shows what it answers as it comes.
+// stream sends the request to the model, and sends the response as events.
 func (t *turn) stream(ctx context.Context) (*merger, error) {
 	m := &merger{}
 	early := false
@@ -237,8 +237,9 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 	return m, nil
 }
 
-// request is what the model is sent: the system prompt, the conversation with
-// this run's messages before the user's newest, and the tools.
+// request returns the request for the model: the system prompt, the
+// conversation with this run's messages before the user's newest, and the
+// tools.
 func (t *turn) request() model.Request {
 	ms := make([]sessionlog.Message, 0, 1+len(t.Session.Messages)+len(t.injected))
 	if t.Agent.system != "" {

@@ -61,7 +61,7 @@ func (m *merger) add(c *model.Chunk) error {
 	return nil
 }
 
-// named returns the calls whose names are known, without arguments.
+// named returns the calls with a name, without arguments.
 func (m *merger) named() []sessionlog.ToolCall {
 	var list []sessionlog.ToolCall
 	for _, c := range m.calls {
@@ -72,8 +72,8 @@ func (m *merger) named() []sessionlog.ToolCall {
 	return list
 }
 
-// message returns the answer. Every call in it has an id of its own, by which
-// its result is found again: some models give none, or one twice.
+// message returns the response. Every call in it has a unique ID to match its
+// result: some models omit IDs or repeat them.
 func (m *merger) message() sessionlog.Message {
 	msg := sessionlog.Message{Role: record.RoleAssistant, Content: clean(m.text.String()), ReasoningContent: clean(m.thinking.String())}
 	taken := make(map[string]bool, len(m.calls))
@@ -100,5 +100,5 @@ func (m *merger) message() sessionlog.Message {
 	return msg
 }
 
-// clean is text of a model as a session takes it.
+// clean returns text of a model in valid UTF-8, as sessions require.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

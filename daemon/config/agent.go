@@ -97,7 +97,7 @@ func (l *loader) crab(c *Config, a *source, top *section) {
 	}
 }
 
-// fields reads what a table and a front matter both may say.
+// fields reads the keys that tables and front matter share.
 func (l *loader) fields(a *source, s *section) {
 	s.str("description", &a.agent.Description)
 	if s.has("model") {
@@ -121,8 +121,8 @@ func (l *loader) fields(a *source, s *section) {
 	s.boolean("memory", &a.agent.Memory)
 }
 
-// agentFiles reads agents/*.md. What is hidden, not called so, or a directory
-// is not an agent.
+// agentFiles reads agents/*.md. It ignores directories, hidden files, and files
+// with other names.
 func (l *loader) agentFiles(c *Config, all map[string]*source) {
 	if l.tree == nil {
 		return
@@ -189,8 +189,8 @@ func (l *loader) agentFile(c *Config, all map[string]*source, name string) {
 	}
 }
 
-// badAgent says what is wrong with the name of an agent. It goes into file
-// names, prompts and tables of text.
+// badAgent returns why the name of an agent is invalid, or "". The name is used
+// in file names, prompts, and tables of text.
 func badAgent(name string) string {
 	if why := badName(name); why != "" {
 		return why

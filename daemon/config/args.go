@@ -12,7 +12,7 @@ const hiddenArg = "hidden"
 var (
 	// secretName matches names of secrets in flags, variables, and headers.
 	secretName = lazyRegexp(`(?i)token|secret|passw|passphrase|pwd|(api|access|private|auth|encryption|signing)[-_. ]?key|credential|auth|bearer|cookie|(^|[-_.])(key|pass|pat|sig)$`)
-	// secretValue matches the beginnings of keys of well-known services.
+	// secretValue matches prefixes of keys of well-known services.
 	secretValue = lazyRegexp(`(^|[^0-9A-Za-z])(sk-|sk_|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|eyJ|(?i:(bearer|basic) ))`)
 	variable    = lazyRegexp(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
 )

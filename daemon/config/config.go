@@ -1,14 +1,13 @@
-// Package config reads what a user configures the daemon with: config.toml,
-// Crab.md and agents/*.md in the home. No file at all is a valid
-// configuration: the agent crab and the model offline.
+// Package config reads the configuration of the daemon: config.toml, Crab.md,
+// and agents/*.md in the home. A home without files is valid: it has the agent
+// crab and the model offline.
 //
-// The layout is the reference's, so that its config.toml is valid here, and has
-// additional keys; see [Template] for all of them. An agent is a
-// file agents/NAME.md (YAML front matter, then the prompt), a table
-// [agents.NAME], or both: then a key of the table wins, because that is what
-// [Set] writes.
+// The layout is a superset of the reference's, so its config.toml is valid
+// here; see [Template] for all keys. An agent is a file agents/NAME.md (YAML
+// front matter, then the prompt), a table [agents.NAME], or both. If both have
+// a key, the table wins, because [Set] writes tables.
 //
-// Everything that is wrong is reported at once, as [Problems].
+// All errors are reported together, as [Problems].
 package config
 
 import (
@@ -64,12 +63,12 @@ type Config struct {
 	SecretFiles []string
 }
 
-// Agent is one agent. A list that is nil was not given.
+// Agent is one agent. A list is nil if the configuration omits it.
 type Agent struct {
 	Name             string
 	Description      string
 	Prompt           string
-	File             string // where the prompt is from, "" for none
+	File             string // file of the prompt; "" = none
 	Model            string // never empty
 	MaxIterations    int
 	Thinking         bool
@@ -124,8 +123,8 @@ type Tasks struct {
 
 // Bash is [tools.bash].
 type Bash struct {
-	Access     string        // base: every agent has it; listed: those whose tools name it; never
-	Timeout    time.Duration // of a call that names none
+	Access     string        // base: for every agent; listed: for agents whose tools list it; never
+	Timeout    time.Duration // default time limit of a call
 	MaxTimeout time.Duration
 	MaxOutput  int // bytes of a result
 }
@@ -147,7 +146,7 @@ type Limits struct {
 	InFlight     int           // bytes of frames being read and answered
 	SendQueue    int           // events that wait for one subscriber
 	FrameTimeout time.Duration // from the first byte of a frame to its last
-	Progress     time.Duration // that a peer may take no byte of an answer
+	Progress     time.Duration // time in which a peer must accept a byte of a response
 	Drain        time.Duration // for active runs after a stop
 }
 
@@ -177,9 +176,9 @@ func (c *Config) Agent(name string) (Agent, bool) {
 	return c.Agents[i], true
 }
 
-// Load reads the configuration of a home. getenv is os.Getenv or replaces
-// it. An error that is about what the user wrote is [Problems]; a home
-// that does not exist is one without files.
+// Load reads the configuration of a home. getenv is os.Getenv or a replacement.
+// Errors in the user's files are [Problems]. A missing home counts as a home
+// without files.
 func Load(fsys vfs.FS, home string, getenv func(string) string) (*Config, error) {
 	l, err := open(fsys, home, getenv)
 	if err != nil {
@@ -193,11 +192,11 @@ func Load(fsys vfs.FS, home string, getenv func(string) string) (*Config, error)
 	return l.load(text)
 }
 
-// A loader reads one configuration and collects what is wrong with it.
+// A loader reads one configuration and collects problems.
 type loader struct {
 	fsys   vfs.FS
 	home   string
-	tree   vfs.RootDir // nil when there is no home
+	tree   vfs.RootDir // nil if the home is missing
 	getenv func(string) string
 	found  Problems
 	keys   []string // files with secrets

@@ -11,8 +11,8 @@ import (
 
 const maxFront = 64 << 10
 
-// splitFront parts a file into front matter and what follows it. A file that
-// does not begin with a line of three hyphens has none.
+// splitFront splits a file into front matter and the rest. A file that does not
+// begin with a line of three hyphens has no front matter.
 func splitFront(text string) (*table, string, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	first, rest, ok := strings.Cut(text, "\n")
@@ -69,8 +69,8 @@ func parseFront(text string) (*table, error) {
 	return t, nil
 }
 
-// yamlValue makes of a node what a file of TOML would be. Anchors and aliases
-// are refused, not followed.
+// yamlValue converts a node to the value of an equivalent TOML file. It returns
+// an error for anchors and aliases.
 func yamlValue(n *yaml.Node, depth int) (value, error) {
 	line := n.Line + 1
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {

@@ -18,18 +18,19 @@ const (
 )
 
 // Instructions returns the layers of Crab.md for a run of an agent in a
-// directory: the home's, then every one from the root of the file system down
-// to the directory, joined with a blank line. A file is a layer once: in a
-// directory under the home, the home's does not come again.
+// directory: first the home's, then those from the root of the file system down
+// to the directory, joined with a blank line. A file is a layer only once, so
+// in a directory under the home the home's file is not repeated.
 //
-// The home's Crab.md has two parts in the reference: it is the prompt of the
-// agent crab, and the outermost layer for all. Here too, but no request holds
-// it twice: for the agent crab, whose prompt [Load] made of it, it is left out.
+// In the reference the home's Crab.md is both the prompt of the agent crab and
+// the outermost layer of all agents. Here it is too, but a request contains it
+// once: Instructions omits it for the agent crab, whose prompt [Load] read from
+// it.
 //
-// A layer is cut after 64 KiB and says so. Of layers that have more than
-// 256 KiB together the outermost are left out, but not the home's. A Crab.md
-// that is a link, no file, or not readable is no layer: a directory from
-// elsewhere must not be able to name a file of the user's.
+// A layer over 64 KiB is truncated and ends with a note. If all layers exceed
+// 256 KiB, the outermost ones are omitted, except the home's. A Crab.md that is
+// a link, not a regular file, or unreadable is ignored: a directory from
+// another source must not reference a file of the user.
 func Instructions(fsys vfs.FS, home, dir, agent string) (string, error) {
 	home, err := fsys.Resolve(home)
 	if err != nil {
@@ -69,7 +70,7 @@ func Instructions(fsys vfs.FS, home, dir, agent string) (string, error) {
 	return strings.Join(layers, "\n\n"), nil
 }
 
-// layer reads the Crab.md of a directory, "" when there is none.
+// layer reads the Crab.md of a directory. It returns "" if it is missing.
 func layer(fsys vfs.FS, dir string) (string, error) {
 	name := filepath.Join(dir, "Crab.md")
 	f, err := fsys.Open(name)

@@ -26,12 +26,11 @@ type field struct {
 	def    any           // shown if the file does not contain the key
 	show   func(any) any // masks or converts the value; nil if it is not valid
 	secret bool          // shown as ""
-	kept   bool          // stays as it is if a client omits it, as an unknown key does
+	kept   bool          // unchanged if a client omits it, like an unknown key
 }
 
-// fields lists the fields by table; * stands for any name. All but those that
-// are kept are keys of the reference's DaemonConfig: a client that omits one
-// resets it.
+// fields lists the fields by table; * is any name. Fields without kept are keys
+// of the reference's DaemonConfig: if a client omits one, it is reset.
 var fields = map[string]map[string]field{
 	"":         {"provider": subtable, "mcps": subtable, "system": subtable, "agents": subtable, "env": subtable},
 	"system":   {"crab": subtable, "tasks": subtable, "memory": subtable},
@@ -68,7 +67,7 @@ var (
 	}
 )
 
-// fieldOf returns a field; an unknown key is kept.
+// fieldOf returns a field; an unknown key has kept set.
 func fieldOf(table, key string) field {
 	for _, name := range []string{key, "*"} {
 		if f, ok := fields[table][name]; ok {
@@ -269,7 +268,7 @@ func shownKind(v any) any {
 	return nil
 }
 
-// shownSeconds returns a duration in whole seconds, rounded up.
+// shownSeconds returns a duration in seconds, rounded up.
 func shownSeconds(v any) any {
 	d, ok := asDuration(v)
 	if !ok {
@@ -300,7 +299,7 @@ func shownURL(v any) any {
 	return u.String()
 }
 
-// decodeJSON decodes what a client sends.
+// decodeJSON decodes the JSON of a client.
 func decodeJSON(js []byte) (tree, error) {
 	if len(js) > maxFile {
 		return nil, fmt.Errorf("%d bytes, more than the limit of %d", len(js), maxFile)
@@ -358,8 +357,8 @@ func plain(v any, inList bool, depth int) (any, error) {
 	return v, nil
 }
 
-// merge returns what to store: stored, changed by what a client sent. shown is
-// what the client saw.
+// merge returns the configuration to store: stored with the changes between
+// shown and sent. shown is the configuration that the client received.
 func merge(table string, stored, shown, sent tree) tree {
 	out := make(tree)
 	for k, v := range sent {

@@ -119,8 +119,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// suggest ends a message with the name that was probably meant. Of very many
-// it suggests none.
+// suggest returns the known name that is most similar, as the end of a message.
+// It returns "" if there are too many names.
 func suggest(name string, known []string) string {
 	if len(known) > 1100 {
 		return ""
@@ -137,8 +137,8 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf("; did you mean '%s'?", best)
 }
 
-// distance is how many letters to insert, remove, replace or swap with the
-// next.
+// distance returns the number of insertions, deletions, replacements, and swaps
+// of adjacent letters between a and b.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64

@@ -10,9 +10,9 @@ import (
 	"crabmem/daemon/model"
 )
 
-// kinds are the names of a kind of provider: the reference's and the ones in
-// use elsewhere, and what they are here. openai is openai-compatible when
-// there is a base_url.
+// kinds maps names of kinds of providers, including those of the reference and
+// of other programs, to kinds of package model. openai with a base_url becomes
+// openai-compatible.
 var kinds = map[string]string{
 	"openai": "openai", "openai_compat": "openai", "openai-compatible": "openai",
 	"anthropic": "anthropic", "google": "google", "azure": "azure", "bedrock": "bedrock", "ollama": "ollama",
@@ -105,7 +105,7 @@ func (l *loader) access(s *section, p *Provider) {
 }
 
 // readModels reads the models of a provider and adds them to models, which
-// contains those of the providers before.
+// contains those of the previous providers.
 func readModels(s *section, p *Provider, models map[string]place) {
 	s.each("models", func(model string, line int) {
 		switch why, at := badName(model), (place{s.f, line}); {
@@ -173,7 +173,7 @@ func (s *section) refused(err error) {
 	s.at(key).add("%v", err)
 }
 
-// requires checks what a kind of provider cannot do without.
+// requires checks the required keys of a kind of provider.
 func requires(s *section, p *Provider) {
 	key := p.APIKey != "" || s.has("api_key") || s.has("api_key_file") // problems of the key are reported elsewhere
 	switch p.Kind {
@@ -203,8 +203,8 @@ func (s *section) empty(key string) bool {
 	return !ok || v.v == ""
 }
 
-// checkURL accepts what a client can be pointed at. The address may hold a
-// password and is not repeated.
+// checkURL checks the address of a server. Its messages do not contain the
+// address, which may contain a password.
 func checkURL(s *section, key, text string) {
 	if text == "" {
 		return

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxList is how many values a list may have.
+// maxList is the limit of values in a list.
 const maxList = 1000
 
 // A section reads the keys of one table. Each method that reads a key does not
@@ -254,7 +254,8 @@ func within(name string) string {
 	return " in " + name
 }
 
-// badName says what is wrong with a name of a provider, model, skill ….
+// badName returns why the name of a provider, model, skill, or the like is
+// invalid, or "".
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -269,7 +270,7 @@ func badName(name string) string {
 	return ""
 }
 
-// clip shortens what a message quotes.
+// clip shortens a quotation in a message.
 func clip(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

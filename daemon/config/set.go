@@ -14,7 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Change is what [Set] did.
+// Change is the result of [Set].
 type Change struct {
 	Config       *Config // the configuration of the home
 	Written      bool    // false: the file did not change

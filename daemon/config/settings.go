@@ -102,8 +102,8 @@ func (s *section) loopback(address string) {
 	}
 }
 
-// address checks an address to listen on, and reports whether it is the
-// machine's own. An empty one is none.
+// address checks an address to listen on, and reports whether it is a loopback
+// address. ok is false if it is empty or invalid.
 func (s *section) address(address, example string) (loopback, ok bool) {
 	if address == "" {
 		return false, false

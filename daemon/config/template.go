@@ -9,7 +9,7 @@ import (
 //go:embed template.toml
 var template string
 
-// Found is what `crabmem init` found on the machine.
+// Found is the result of crabmem init's search of the machine.
 type Found struct {
 	OpenAI bool     // OPENAI_API_KEY is set; its value is never written
 	Ollama []string // models of a local Ollama
@@ -20,8 +20,8 @@ api_key = "${OPENAI_API_KEY}"
 models = ["gpt-4o-mini", "gpt-4o"]
 `
 
-// Template returns a config.toml that explains itself. It is valid as it
-// stands, provided that OPENAI_API_KEY is set where it was.
+// Template returns a commented config.toml. It is valid without changes if
+// OPENAI_API_KEY is still set.
 func Template(f Found) []byte {
 	var b strings.Builder
 	comment := "#"

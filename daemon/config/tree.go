@@ -66,8 +66,9 @@ const (
 	maxKeys  = 10_000 // of one file
 )
 
-// bounded refuses what the decoder needs too long for, whose steps are as many
-// as the pairs of keys, and what has long paths, which are kept.
+// bounded returns an error for text that the decoder would need too much time
+// for, because its time grows with the pairs of keys, and for long paths, which
+// stay in memory.
 func bounded(text []byte) error {
 	var p unstable.Parser
 	p.Reset(text)
@@ -97,7 +98,7 @@ func bounded(text []byte) error {
 	return nil
 }
 
-// measure returns how deep a node is, and how many names of keys it has.
+// measure returns the depth of a node, and its number of key names.
 func measure(n *unstable.Node) (depth, keys int) {
 	switch n.Kind {
 	case unstable.Table, unstable.ArrayTable, unstable.KeyValue:
@@ -192,8 +193,8 @@ func (l *lines) value(path string, n *unstable.Node) {
 	}
 }
 
-// join joins what the decoder says with what the parser saw. A value without
-// a line has the line of the value that contains it.
+// join combines the decoder's value with the parser's lines. A value without a
+// line has the line of the value that contains it.
 func (l *lines) join(path string, v any, line int) value {
 	if n, ok := l.at[path]; ok {
 		line = n

@@ -1,10 +1,10 @@
-// Package cron keeps the table of what runs at which times: crons.toml in the
-// home, one [[cron]] for each entry. It returns when an entry is due next;
-// package daemon runs the entries.
+// Package cron manages the table of scheduled entries: crons.toml in the home,
+// one [[cron]] per entry. It returns the next due time of an entry; package
+// daemon runs the entries.
 //
 // The file has the reference's format and additional keys. A Table skips an
-// invalid entry with a warning that contains its line. The entry stays in the file
-// unchanged, with every comment, until a user edits it.
+// invalid entry with a warning that contains its line. The entry stays in the
+// file unchanged, with every comment, until a user edits it.
 package cron
 
 import (
@@ -30,12 +30,12 @@ type Cron struct {
 	ID       uint64
 	Schedule string // see Next
 	Skill    string // its name, without a slash
-	Args     string // what follows the name
-	// Session is the id of a session in the run of the daemon that wrote it;
-	// after a restart only SessionFile says which one it is.
+	Args     string // text after the name
+	// Session is the ID of a session in the daemon that wrote it. After a
+	// restart only SessionFile identifies the session.
 	Session     uint64
 	SessionFile string // the session's id in its folder, which a new title does not change
-	QuietStart  string // HH:MM, "" for none
+	QuietStart  string // HH:MM; "" = none
 	QuietEnd    string
 	Once        bool
 	Timezone    string // as in "Europe/Berlin"; "" is the machine's
@@ -100,8 +100,8 @@ func (t *Table) refresh() error {
 	return nil
 }
 
-// adopt takes a text for that of the file. Entries keep the sessions that they
-// are bound to.
+// adopt replaces the table with the content of the file. Entries keep their
+// bound sessions.
 func (t *Table) adopt(text string) {
 	next := parse(t.path, text)
 	for i := range next.entries {
@@ -114,7 +114,7 @@ func (t *Table) adopt(text string) {
 	t.last = max(t.last, next.greatest())
 }
 
-// replace writes the file, and changes nothing when that fails.
+// replace writes the file. On an error it changes nothing.
 func (t *Table) replace(next parsed) error {
 	text := next.text()
 	if len(text) > maxFile {
@@ -175,8 +175,8 @@ func (t *Table) Delete(id uint64) error {
 	return t.replace(next)
 }
 
-// Bind says which session an entry belongs to now. Only a new file is written
-// down: the number is good for this run of the daemon.
+// Bind binds an entry to a session. It writes the file only if the session's
+// file is new, because the number is valid only in this daemon.
 func (t *Table) Bind(id, session uint64, file string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,7 +221,7 @@ func (t *Table) List() []Cron {
 	return list
 }
 
-// Warnings returns what of the file is not used.
+// Warnings returns the problems of unused parts of the file.
 func (t *Table) Warnings() []Warning {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -91,9 +91,8 @@ func parse(path, text string) parsed {
 	return p
 }
 
-// split cuts a text before each [[cron]] and the comment right above it. It
-// goes by lines, so that one entry that is no TOML does not take the others
-// with it.
+// split cuts a text before each [[cron]] and the comment directly above it. It
+// works on lines, so that an entry with invalid TOML does not affect others.
 func (p *parsed) split(text string) {
 	line, from, above := 0, 0, -1 // above is where a comment began that no other line follows
 	at := 0
@@ -127,7 +126,8 @@ func (p *parsed) split(text string) {
 	cut(len(text))
 }
 
-// parse reads the entry of a text, or says in which line it is wrong.
+// parse parses the text of an entry. On an error it returns the line and a
+// message.
 func (e *entry) parse() (int, string) {
 	if len(e.text) > maxEntry {
 		return e.line, fmt.Sprintf("%d bytes, more than the limit of %d", len(e.text), maxEntry)
@@ -204,7 +204,8 @@ func (e *entry) below() string {
 	return e.text[from:]
 }
 
-// lineOf finds the line of a key, or else that of the entry.
+// lineOf returns the line of a key, or the line of the entry if the key is
+// missing.
 func (e *entry) lineOf(key string) int {
 	line := e.first()
 	for l := range strings.Lines(e.text) {
@@ -238,10 +239,11 @@ func (p *parsed) text() string {
 	return b.String()
 }
 
-// clone copies what a change needs; the warnings come with the new lines.
+// clone copies the fields that a change needs; new lines bring new warnings.
 func (p *parsed) clone() parsed { return parsed{head: p.head, entries: slices.Clone(p.entries)} }
 
-// gap is what parts a text from an entry that is added to it: a blank line.
+// gap returns the line ends that separate a text from an added entry by a blank
+// line.
 func gap(text string) string {
 	switch {
 	case text == "", strings.HasSuffix(text, "\n\n"), strings.HasSuffix(text, "\n\r\n"):
@@ -269,7 +271,8 @@ func (p *parsed) greatest() uint64 {
 	return id
 }
 
-// A check is of what one key says, for an entry of a file and of a client.
+// A check validates the value of one key, for entries of the file and of
+// clients.
 type check struct {
 	key   string
 	check func(*Cron) error
@@ -339,7 +342,7 @@ func quiet(key, v string) error {
 	return nil
 }
 
-// quote shows what was given, in one short line.
+// quote quotes a value in one short line.
 func quote(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	s = strings.Map(func(r rune) rune {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Quiet reports whether an entry must not run at a time: the clock of its zone
-// is at or after quiet_start, and before quiet_end, which may be on the next
-// day. It takes both to have quiet hours; when they are the same there are none.
+// Quiet reports whether an entry must not run at a time: in its time zone the
+// time is at or after quiet_start and before quiet_end, which may be on the
+// next day. An entry has no quiet hours if either is empty or both are equal.
 func (c *Cron) Quiet(at time.Time) bool {
 	start, err := time.Parse("15:04", c.QuietStart)
 	if err != nil {
@@ -29,12 +29,12 @@ func (c *Cron) Quiet(at time.Time) bool {
 	return now >= from || now < to
 }
 
-// manyQuiet is how many times in a row may be quiet before it is taken for
-// always: more than the days of a year.
+// manyQuiet is the number of consecutive quiet times after which Next gives up:
+// more than the days of a year.
 const manyQuiet = 400
 
-// Next returns the first moment after a given one when an entry runs: its
-// schedule is due, and it is not quiet.
+// Next returns the first time after the given one at which an entry runs: its
+// schedule is due, and the time is not quiet.
 func (c *Cron) Next(after time.Time) (time.Time, error) {
 	loc, err := c.Location()
 	if err != nil {
@@ -45,7 +45,8 @@ func (c *Cron) Next(after time.Time) (time.Time, error) {
 		if err != nil || !c.Quiet(due) {
 			return due, err
 		}
-		// What is due before the quiet hours end, or in the same minute, is quiet.
+		// Times before the end of the quiet hours, and in the same minute, are
+		// quiet.
 		end, err := time.Parse("15:04", c.QuietEnd)
 		if err != nil {
 			return time.Time{}, err
@@ -64,5 +65,5 @@ func (c *Cron) Next(after time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("schedule %s is never due outside the quiet hours", quote(c.Schedule))
 }
 
-// minuteOf is what a clock shows, in minutes of the day.
+// minuteOf returns the minute of the day.
 func minuteOf(t time.Time) int { return t.Hour()*60 + t.Minute() }

@@ -31,8 +31,8 @@ func lazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// segments splits a schedule into its seven fields, and refuses what is none.
-// gronx lets pass what only some moments show to be wrong.
+// segments splits a schedule into its seven fields and validates them. gronx
+// accepts errors that only some times reveal.
 func segments(schedule string) ([]string, error) {
 	wrong := func(format string, args ...any) error {
 		return invalid("invalid cron schedule %s: %s", quote(schedule), fmt.Sprintf(format, args...))
@@ -57,7 +57,7 @@ func segments(schedule string) ([]string, error) {
 	for i, seg := range segs {
 		for j, part := range strings.Split(seg, ",") {
 			if why := badItem(i, part); why != "" {
-				if k := i - (len(segs) - len(given)); k >= 0 { // as it was written, not with numbers for names
+				if k := i - (len(segs) - len(given)); k >= 0 { // in the user's spelling, not with numbers for names
 					part = strings.Split(given[k], ",")[j]
 				}
 				return nil, wrong("%s %s %s", fields[i].name, quote(part), why)
@@ -70,7 +70,7 @@ func segments(schedule string) ([]string, error) {
 	return segs, nil
 }
 
-// badItem says what is wrong with one of the values of a field.
+// badItem returns why one of the values of a field is invalid, or "".
 func badItem(field int, part string) string {
 	f := fields[field]
 	in := func(n string) bool {
@@ -127,16 +127,16 @@ func (c *Cron) checkFires() error {
 	return err
 }
 
-// Next returns the first moment after a given one at which a schedule is due by
-// the clock of a place. A schedule has five fields (minute, hour, day of the
-// month, month, day of the week: 0 or 7 is Sunday), six with seconds first, or
-// seven with a year last; or it is a name such as @daily. When both a day of
-// the month and one of the week are given, either is enough. The reference
-// counts the days of the week from 1: there, 1 is Sunday.
+// Next returns the first time after the given one at which a schedule is due in
+// a time zone. A schedule has five fields (minute, hour, day of the month,
+// month, day of the week: 0 or 7 is Sunday), six with seconds first, or seven
+// with a year last; or it is a name such as @daily. If both a day of the month
+// and a day of the week are given, one match is enough. The reference counts
+// the days of the week from 1: there, 1 is Sunday.
 //
-// Where clocks are set forward, what falls into the hour that is not there is
-// due when the clocks have been set; where they are set back, it is due once,
-// the first time. What is due in every hour is due in every hour that passes.
+// If clocks are set forward, a time in the missing hour is due at the end of
+// that hour. If clocks are set back, a time in the repeated hour is due once,
+// the first time. A schedule for every hour is due in each hour that elapses.
 func Next(schedule string, after time.Time, loc *time.Location) (time.Time, error) {
 	segs, err := segments(schedule)
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// What a server may send and have us do.
+// Limits of a server's messages and of work for it.
 const (
 	maxFrame  = 8 << 20 // bytes of a message
 	maxValues = 1 << 18 // in a message: an empty one is two bytes there, and a hundred in memory
-	maxBusy   = 100     // messages that are on their way to a server, and not taken by it
+	maxBusy   = 100     // messages being written to a server
 )
 
-// shape counts the values of a message, before it is decoded: what opens one or
-// comes between two, outside of texts.
+// shape counts the values of a message before it is decoded: the opening
+// brackets and the commas outside of strings.
 type shape struct {
 	events       bool // a stream: an empty line ends a message
 	values       int
@@ -46,8 +46,8 @@ func (s *shape) add(b []byte) error {
 	return nil
 }
 
-// pace slows down a server that says more than anybody has to say. Each message
-// costs work, and memory until that is done.
+// pace slows down a server that sends too much. Each message costs work, and
+// memory until the work is done.
 type pace struct{ at time.Time }
 
 const (
@@ -56,8 +56,8 @@ const (
 	ahead      = 2 * time.Second // a server may be
 )
 
-// wait waits as long as messages take that were read. It returns false when
-// done is closed meanwhile.
+// wait waits for a time in proportion to the messages and bytes read. It
+// returns false if done is closed first.
 func (p *pace) wait(messages, bytes int, done <-chan struct{}) bool {
 	now := time.Now()
 	if first := now.Add(-ahead); p.at.Before(first) {

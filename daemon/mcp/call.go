@@ -29,10 +29,11 @@ const maxText = tool.MaxOutput - 1<<10
 // maxToldSchema limits the schema in an invalid-arguments error.
 const maxToldSchema = 4 << 10
 
-// Tool returns the tool through which agents call those of the servers.
+// Tool returns the tool through which agents call the servers' tools.
 func (m *Manager) Tool() tool.Tool {
 	t := tool.New(tool.MCP, toolDescription, func(context.Context, tool.Call, toolArgs) (string, error) { return "", nil })
-	// Models give args as the text that they are asked for, and as an object.
+	// Models pass args as a JSON string, as the schema requires, or as an
+	// object.
 	t.Run = func(ctx context.Context, c tool.Call) (string, error) {
 		var args struct {
 			Name string          `json:"name"`
@@ -78,8 +79,8 @@ func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.R
 	return t.call(ctx, object)
 }
 
-// settle returns when enough is true, or all servers of the scope are connected
-// or known not to be. What was started a moment ago is looked for first.
+// settle returns when enough is true, or when every server of the scope is
+// connected or has failed. It first looks for new components.
 func (m *Manager) settle(ctx context.Context, scope tool.Scope, enough func() bool) {
 	if enough() {
 		return
@@ -180,7 +181,7 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 		err error
 	}
 	answers := make(chan answer, 1)
-	go func() { // ends with ctx, or when a server that reads nothing is given up
+	go func() { // ends with ctx, or when a server that does not read is closed
 		res, err := t.session.CallTool(ctx, &sdk.CallToolParams{Name: t.name, Arguments: args})
 		answers <- answer{res, err}
 	}()
@@ -208,7 +209,7 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 	return text, nil
 }
 
-// textOf is a result as text. What is none is named.
+// textOf returns a result as text. It lists the types of other content.
 func textOf(r *sdk.CallToolResult) string {
 	var b strings.Builder
 	left, more := maxText, 0

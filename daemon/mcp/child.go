@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	grace        = 2 * time.Second  // to end by itself, and again after it was asked to
+	grace        = 2 * time.Second  // to exit by itself, and again after SIGTERM
 	writeTimeout = 10 * time.Second // to read a request
 	maxLogLine   = 2 << 10          // bytes of a line on standard error
 	maxLogLines  = 200              // in a minute
@@ -60,8 +60,8 @@ type input interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// inherited are the variables that a server gets of the daemon's: what programs
-// cannot do without, and nothing that may be a secret.
+// inherited are the variables of the daemon's environment that a server gets:
+// those that programs require, and none that may be a secret.
 var inherited = []string{
 	"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 	"XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -80,7 +80,7 @@ func environ(own []string) []string {
 	return append(env, own...)
 }
 
-// spawn starts the server's command, in a group of its own.
+// spawn starts the server's command in a separate process group.
 func (s *server) spawn() (*child, error) {
 	c := &child{
 		log: s.log, cmd: exec.CommandContext(context.Background(), s.Command, s.Args...),
@@ -164,7 +164,7 @@ func (c *child) end(err error) error {
 // Connect is for the SDK.
 func (c *child) Connect(context.Context) (sdk.Connection, error) { return c, nil }
 
-// SessionID is for the SDK: there is none.
+// SessionID implements an interface of the SDK. A child has no session ID.
 func (c *child) SessionID() string { return "" }
 
 // Read returns the next message.
@@ -182,8 +182,9 @@ func (c *child) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write sends a message. A server that does not read is given up: the rest of
-// a message can never follow, and whatever waits to be sent fails at once.
+// Write sends a message. If the server does not read, Write closes the
+// connection, because a partial message cannot be completed; all queued
+// messages then fail.
 func (c *child) Write(_ context.Context, m jsonrpc.Message) error {
 	b, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
@@ -208,7 +209,7 @@ func (c *child) Write(_ context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// Close closes the server's standard input, which asks it to end.
+// Close closes the server's standard input, which asks it to exit.
 func (c *child) Close() (err error) {
 	c.closing.Do(func() {
 		close(c.closed)
@@ -217,8 +218,8 @@ func (c *child) Close() (err error) {
 	return err
 }
 
-// read passes the messages on until the output ends. What is no message is
-// noise, which many programs make.
+// read passes the messages on until the output ends. It ignores output that is
+// not a message, which many programs print.
 func (c *child) read(out io.Reader) {
 	defer close(c.messages)
 	r := bufio.NewReaderSize(out, 64<<10)
@@ -253,7 +254,7 @@ func (c *child) read(out io.Reader) {
 	}
 }
 
-// decode returns the message of a line, those of a batch, or none.
+// decode returns the message of a line, the messages of a batch, or nil.
 func decode(line []byte) []jsonrpc.Message {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
@@ -290,7 +291,7 @@ func readLine(r *bufio.Reader, max int) ([]byte, error) {
 	}
 }
 
-// readLog logs what the server writes to its standard error, within limits.
+// readLog logs the server's standard error, within limits.
 func (c *child) readLog() {
 	r := bufio.NewReaderSize(c.err, maxLogLine)
 	minute, lines := time.Now(), 0

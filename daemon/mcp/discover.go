@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	debounce = 50 * time.Millisecond // in which the changes of one moment are seen at once
-	rescan   = time.Minute           // for what a watch misses
-	poll     = 2 * time.Second       // where there is no watch
+	debounce = 50 * time.Millisecond // changes within this time are handled together
+	rescan   = time.Minute           // interval, in case a watch misses a change
+	poll     = 2 * time.Second       // interval without a watch
 )
 
 // Port is a component's port file.
@@ -26,15 +26,15 @@ type Port struct {
 	Name string
 	Port int
 	File string
-	// Modified tells a file from the one that it replaced.
+	// Modified distinguishes a file from the one that it replaced.
 	Modified time.Time
 }
 
 // URL is where the component serves.
 func (p Port) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/mcp", p.Port) }
 
-// Ports reads the port files of a directory, by name. A file that is none goes
-// to warn, with what is wrong. The daemon's own is left out.
+// Ports reads the port files of a directory, by name. It passes errors of
+// invalid files to warn. It ignores the daemon's own file.
 func Ports(fsys vfs.FS, dir string, warn func(file string, err error)) ([]Port, error) {
 	entries, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,7 @@ func (m *Manager) scan() {
 		m.mu.Unlock()
 		return
 	}
-	for key := range m.warned { // what was put right may go wrong again
+	for key := range m.warned { // a fixed problem may occur again
 		if strings.HasSuffix(key, ".port") && !slices.Contains(wrong, key) {
 			delete(m.warned, key)
 		}

@@ -17,13 +17,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// httpClient returns a client for one address. The token goes to that host and
-// nowhere else, wherever the server sends us. When life ends so do all requests,
-// but for the last one, by which a session is closed. A request of which nothing
-// is heard ends after late.
+// httpClient returns a client for one address. It sends the token only to that
+// host, regardless of redirects. When life ends, all requests end, except the
+// last one, which closes a session. A request without any response ends after
+// late.
 func httpClient(life context.Context, address, token string, late time.Duration, dial dialer) *http.Client {
 	t := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment, // none for this machine
+		Proxy:                  http.ProxyFromEnvironment, // does not apply to this machine
 		DialContext:            dial,
 		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  late,
@@ -52,8 +52,9 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 var dialAny dialer = (&net.Dialer{Timeout: connectTimeout}).DialContext
 
-// dialComponent connects to a component, which is the user's own: the file of one
-// that was killed stays, and anybody of the machine may have its port then.
+// dialComponent connects to a component and checks that the user owns the port:
+// the port file of a killed component stays, and another user may have its
+// port.
 func dialComponent(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := dialAny(ctx, network, address)
 	if err != nil {
@@ -84,7 +85,7 @@ func overHTTP(address string, client *http.Client) sdk.Transport {
 	}
 }
 
-// bearer sends a token along, and bounds what comes back.
+// bearer adds a token to requests and limits responses.
 type bearer struct {
 	life                context.Context
 	token, scheme, host string
@@ -128,8 +129,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// headerTimeout is how long a server may take to begin the stream of events that
-// it is asked for.
+// headerTimeout limits the wait for the header of a requested event stream.
 const headerTimeout = 3 * time.Second
 
 // send sends a request. A server that does not respond to the request for a
@@ -163,7 +163,7 @@ func (b *bearer) send(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections is what http.Client asks for.
+// CloseIdleConnections implements an optional interface of http.Client.
 func (b *bearer) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
 // boundedBody is a body that fails when it is too long, or a stream of events

@@ -1,24 +1,23 @@
 // Package mcp lets agents use the tools of other programs, by the Model Context
 // Protocol.
 //
-// There are two kinds of servers. Those that were configured by hand are
-// children of the daemon, on their standard input and output, or at an address.
-// Components (RFC 0043) are programs that run by themselves: each writes a file
-// NAME.port with the port that it serves on, and is found by it. A component is
-// never a child.
+// There are two kinds of servers. Configured servers are children of the
+// daemon, on their standard input and output, or have an address. Components
+// (RFC 0043) run independently: each writes its port to a file NAME.port,
+// through which the daemon finds it. A component is never a child.
 //
-// A [Manager] connects to all of them in the background, and again when a
+// A [Manager] connects to all servers in the background, and reconnects when a
 // connection ends: only calls wait for a server.
 //
-// Models reach all tools through one, mcp ([Manager.Tool]). A tool is called by
-// its name, and when two servers have the name, or the daemon itself has it,
-// by SERVER__NAME, which always works. So is one with __ in its name, which may
-// look like the tool of another server that is not connected. Which servers an agent may
-// use its [tool.Scope] says; of the others it sees nothing, not even by a name
-// that is taken.
+// Models reach all tools through one tool, mcp ([Manager.Tool]). A tool is
+// called by its name. If two servers have a tool of that name, or the daemon
+// has one, it is called by SERVER__NAME, which always works. The same applies
+// to a name that contains __, which may look like the tool of a server that is
+// not connected. The [tool.Scope] of an agent lists its servers. An agent
+// cannot detect other servers, not even by a name that is in use.
 //
-// Nothing that a server says is believed: lists and results are bounded, and
-// descriptions are one line of data without tags.
+// Input from servers is not trusted: lists and results are limited, and
+// descriptions become one line of data without tags.
 package mcp
 
 import (
@@ -45,7 +44,7 @@ type Server struct {
 	Dir     string   // where the command runs; "" is the daemon's
 
 	URL   string
-	Token string // sent to the URL, and nowhere else; "" is none
+	Token string // sent only to the URL; "" = none
 
 	Timeout time.Duration // of a call; 0 is two minutes
 	// If Once is set, a server that disconnects stays disconnected until it is
@@ -56,19 +55,19 @@ type Server struct {
 // Options are how a Manager works. The zero value has no components.
 type Options struct {
 	FS  vfs.FS // nil is the machine's
-	Run string // the directory of the components' port files; "" has none
+	Run string // the directory of the components' port files; "" = none
 	Log *slog.Logger
 	// Version is the program's version as sent to servers.
 	Version string
-	// Reserved reports whether a name is that of a tool of the daemon's own.
-	// A server's tool of such a name is called by SERVER__NAME alone.
+	// Reserved reports whether a name is that of one of the daemon's own tools.
+	// A server's tool of such a name is only called by SERVER__NAME.
 	Reserved func(name string) bool
-	// Changed is called when Resources are others.
-	// It may be called at any time, from a goroutine of its own.
+	// Changed is called when Resources changes. It may be called at any time,
+	// from a separate goroutine.
 	Changed func()
 }
 
-// What is waited for, and how long.
+// Time limits.
 const (
 	startTimeout   = 60 * time.Second // for a command's first answer: some are downloaded first
 	connectTimeout = 10 * time.Second // for an address's
@@ -98,7 +97,7 @@ type Manager struct {
 	components map[string]*server
 	change     chan struct{} // closed and replaced when the state of a server changes
 	warned     map[string]string
-	told       string // Resources at the last call of Changed
+	resources  string // Resources at the last call of Changed
 }
 
 // New returns a manager without configured servers, which looks for components.
@@ -120,8 +119,8 @@ func New(o Options) *Manager {
 	return m
 }
 
-// Set makes these the configured servers, and looks for components. What stays
-// as it was stays connected; a server that was given up is tried again.
+// Set replaces the configured servers, and looks for components. Unchanged
+// servers stay connected. A server that was given up is tried again.
 func (m *Manager) Set(servers []Server) {
 	m.mu.Lock()
 	if m.closed {
@@ -150,8 +149,8 @@ func (m *Manager) Set(servers []Server) {
 	m.changed()
 }
 
-// Close disconnects from all servers and ends the children, each with what it
-// started. It returns when they have ended.
+// Close disconnects from all servers and kills the process groups of the
+// children. It returns when they have exited.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -172,7 +171,7 @@ func (m *Manager) start(c Server, component bool) *server {
 	return s
 }
 
-// forget forgets what was logged of a server that is gone.
+// forget removes the logged problems of a removed server.
 func (m *Manager) forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,18 +190,18 @@ func (m *Manager) servers() []*server {
 	return append(list, slices.SortedFunc(maps.Values(m.components), byName)...)
 }
 
-// changed tells those who wait that something is new, and the daemon when the
-// list of servers is.
+// changed wakes waiting calls, and notifies the daemon if the list of servers
+// changed.
 func (m *Manager) changed() {
-	told := m.Resources(tool.Unbounded())
+	resources := m.Resources(tool.Unbounded())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.change)
 	m.change = make(chan struct{})
-	if told == m.told || m.closed {
+	if resources == m.resources || m.closed {
 		return
 	}
-	m.told = told
+	m.resources = resources
 	if m.o.Changed != nil {
 		m.wg.Go(m.o.Changed)
 	}
@@ -215,7 +214,7 @@ func (m *Manager) changes() <-chan struct{} {
 	return m.change
 }
 
-// warn logs a problem, once as long as it is the same. "" is that it is gone.
+// warn logs a problem once until its text changes. "" clears the problem.
 func (m *Manager) warn(key, text string, args ...any) {
 	m.mu.Lock()
 	again := m.warned[key] == text

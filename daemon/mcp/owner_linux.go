@@ -46,7 +46,7 @@ func checkOwner(a netip.AddrPort) error {
 	return nil
 }
 
-// listeners returns whose the sockets of a table are that listen for an
+// listeners returns the owners of the sockets in a table that listen on an
 // address.
 func listeners(table io.Reader, a netip.AddrPort) ([]int, error) {
 	const listen = "0A"

@@ -4,5 +4,5 @@ package mcp
 
 import "net/netip"
 
-// checkOwner is for systems that do not say whose a port is.
+// checkOwner does nothing on systems that do not report the owner of a port.
 func checkOwner(netip.AddrPort) error { return nil }

@@ -17,7 +17,7 @@ import (
 type state int
 
 const (
-	connecting state = iota // for the first time, or after it was given up and asked for again
+	connecting state = iota // for the first time, or after a call requested a server that was given up
 	up
 	down // it is tried again from time to time
 	over // it is not
@@ -113,9 +113,9 @@ func (s *server) run() {
 	s.set(over, nil, nil)
 }
 
-// ended logs why a connection has ended, or is none.
+// ended logs why a connection ended or could not be made.
 func (s *server) ended(served bool, err error) {
-	why := clip(oneLine(err.Error()), maxDescription) // what a server says may be in it
+	why := clip(oneLine(err.Error()), maxDescription) // it may contain text of the server
 	if served {
 		s.m.warn("server "+s.Name, "lost the connection to an MCP server", "server", s.Name, "error", why)
 	} else {
@@ -159,7 +159,7 @@ func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()
 	if err != nil {
 		return false, because(ctx, err)
 	}
-	cancel() // ends what else it says in the answer
+	cancel() // discards the rest of the response
 	ended := make(chan struct{})
 	var closed error
 	go func() { // ends with the session, which is closed below
@@ -192,7 +192,7 @@ func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()
 			return true, closed
 		case <-s.kick:
 		}
-		select { // a server that changes its mind all the time is asked once a second
+		select { // at most one request per second if the server changes constantly
 		case <-s.ctx.Done():
 			return true, context.Cause(s.ctx)
 		case <-time.After(firstRetry):
@@ -209,11 +209,11 @@ func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()
 	}
 }
 
-// version is that of the protocol.
+// version is the protocol version.
 const version = "2025-11-25"
 
-// agreed checks what a server answered to the first request, and forgets what is
-// not needed of it. In versions after ours the server says what the SDK keeps.
+// agreed checks a server's response to the first request, and clears unused
+// fields. The SDK would keep fields of newer versions.
 func agreed(r *sdk.InitializeResult) error {
 	if r.ProtocolVersion > version {
 		return fmt.Errorf("server uses protocol version %s, not %s", r.ProtocolVersion, version)
@@ -225,9 +225,9 @@ func agreed(r *sdk.InitializeResult) error {
 	return nil
 }
 
-// client is how the daemon speaks with the server. A server gets no part in the
-// daemon: no files, no model, no questions. One that can do one thing at a time
-// is not missed while it does what it was asked to.
+// client returns the daemon's client of the server. It offers the server no
+// files, model, or questions. The limit for unanswered pings exceeds the time
+// limit of a call, because some servers handle one request at a time.
 func (s *server) client() *sdk.Client {
 	const missed = 5
 	return sdk.NewClient(&sdk.Implementation{Name: "crabmem", Version: cmp.Or(s.m.o.Version, "unknown")}, &sdk.ClientOptions{
@@ -239,8 +239,7 @@ func (s *server) client() *sdk.Client {
 
 func (s *server) timeout() time.Duration { return cmp.Or(s.Timeout, callTimeout) }
 
-// because returns the cause of a context's end, where that is what an error is
-// about.
+// because returns the cause of the context's end if ctx has ended, else err.
 func because(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

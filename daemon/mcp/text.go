@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// oneLine is a text of a server on one line, without what cannot be seen.
+// oneLine returns a server's text on one line, without invisible characters.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

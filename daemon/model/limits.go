@@ -27,7 +27,7 @@ var limits = []struct {
 	{"moonshot-", 128_000},
 }
 
-// defaultLimit is that of a model nothing is known of.
+// defaultLimit is the limit of an unknown model.
 const defaultLimit = 8_192
 
 // contextLimit is a guess by a model's name. Of names like "vendor/model" and

@@ -1,36 +1,36 @@
-// Package model calls language models by their names. A [Registry] knows which
-// [Provider] has which model, retries what may succeed, and falls back to
-// other models where the provider says so. Any other [Backend] can be added.
+// Package model calls language models by name. A [Registry] maps models to
+// [Provider]s, retries transient errors, and falls back to other models if the
+// provider lists them. Any other [Backend] can be added.
 //
 //	r, err := model.NewRegistry([]model.Provider{{Name: "openai", APIKey: key, Models: []string{"gpt-4o"}}}, "")
 //	res, err := r.Send(ctx, model.Request{Messages: messages})
 //	for chunk, err := range r.Stream(ctx, model.Request{Model: "gpt-4o", Messages: messages}) { … }
 //
-// Every provider is called through chat completions as OpenAI has them;
-// Anthropic, Google, Bedrock, Azure, Ollama and llama.cpp offer them too.
-// Nothing of a provider comes from the environment but the proxies of
-// HTTP_PROXY, HTTPS_PROXY and NO_PROXY, as Go programs take them: never for
-// addresses of this machine.
+// All providers are called through the chat completions API of OpenAI;
+// Anthropic, Google, Bedrock, Azure, Ollama, and llama.cpp offer it too. The
+// only variables that affect a provider are the proxies of HTTP_PROXY,
+// HTTPS_PROXY, and NO_PROXY, as in other Go programs, and never for addresses
+// of this machine.
 //
 // # What is sent
 //
-// Messages marked as injected are sent as any other. The content of an
-// assistant's message that is only calls is null; one that says nothing is left
-// out. Arguments that are no JSON object are sent inside one, for endpoints
-// refuse histories that have them; so they do names of tools with other
-// characters than letters, digits, _ and -, which become _, and ids of calls
-// that another endpoint gave, which OpenAI, Anthropic and Mistral each get as
-// they take them.
-// Reasoning is not sent back, but to DeepSeek and Moonshot with messages that
-// have tool calls, which those two refuse without it. Gemini from 3 on signs
-// its calls and refuses those that come back unsigned; sessions do not keep
-// signatures, so the first call of a message says that it has none.
+// Injected messages are sent like others. The content of an assistant message
+// that has only calls is null; an empty message is omitted. Arguments that are
+// not a JSON object are sent inside one, because endpoints refuse histories
+// with such arguments. In names of tools, characters other than letters,
+// digits, _ and - become _. IDs of calls from another endpoint are changed to a
+// form that OpenAI, Anthropic, or Mistral accepts.
+//
+// Reasoning is sent only to DeepSeek and Moonshot, with messages that have tool
+// calls: these two refuse such messages without it. Gemini from 3 on signs
+// calls and refuses unsigned ones. Sessions do not store signatures, so the
+// first call of a message states that it has no signature.
 //
 // # Bounds
 //
-// A stream has at most 64 MiB, an event of it 4 MiB, an answer that is not
-// streamed 8 MiB, text with reasoning and arguments 8 MiB, one call's
-// arguments 1 MiB, an answer 128 calls. Redirects are not followed.
+// A stream has at most 64 MiB, an event 4 MiB, an unstreamed response 8 MiB,
+// text with reasoning and arguments 8 MiB, the arguments of a call 1 MiB, and a
+// response 128 calls. Redirects are not followed.
 package model
 
 import (
@@ -41,7 +41,7 @@ import (
 )
 
 type (
-	// Request is what a model is asked.
+	// Request is a request to a model.
 	Request = chat.Request
 	// Tool is a tool that the model may call.
 	Tool = chat.Tool
@@ -49,21 +49,21 @@ type (
 	Chunk = chat.Chunk
 	// CallDelta is a piece of a tool call.
 	CallDelta = chat.CallDelta
-	// Usage is how many tokens an answer took.
+	// Usage is the token count of a response.
 	Usage = chat.Usage
-	// Response is a whole answer.
+	// Response is a complete response.
 	Response = chat.Response
 	// Error is a call that failed.
 	Error = chat.Error
 )
 
-// ErrOverflow is returned when the request does not fit the context window of
-// the model. Ask with errors.Is.
+// ErrOverflow is returned if the request exceeds the context window of the
+// model. Test for it with errors.Is.
 var ErrOverflow = chat.ErrOverflow
 
-// Backend answers requests. Its errors are those of the context when that
-// ended. A stream ends with the answer, or yields one error and ends; breaking
-// off ends the call. Several goroutines may use it.
+// Backend answers requests. If the context ended, its errors are those of the
+// context. A stream ends after the response or after one error; stopping the
+// iteration cancels the call. It is safe for concurrent use.
 type Backend interface {
 	Send(context.Context, Request) (*Response, error)
 	Stream(context.Context, Request) iter.Seq2[Chunk, error]

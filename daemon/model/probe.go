@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// ErrKey says that a provider answers, and refuses the key.
+// ErrKey is returned if a provider responds but refuses the key.
 var ErrKey = errors.New("the key is refused")
 
-// A MissingModelError says that a local server does not have a model.
+// A MissingModelError is returned if a local server does not have a model.
 type MissingModelError struct{ Model string }
 
 func (e *MissingModelError) Error() string { return "it has no model " + e.Model }
@@ -23,10 +23,10 @@ func (e *MissingModelError) Error() string { return "it has no model " + e.Model
 // maxList is how much of a list of models is read.
 const maxList = 4 << 20
 
-// Probe finds out whether a checked provider answers, without anything that
-// costs money: it asks for the list of models, or only connects where there is
-// none. It returns what it asked. The errors are ErrKey, a *MissingModelError,
-// or why it cannot be reached.
+// Probe checks whether a provider responds, without cost: it requests the list
+// of models, or only connects if the provider has no list. It returns the
+// address. The errors are ErrKey, a *MissingModelError, or the reason why the
+// provider cannot be reached.
 func (p Provider) Probe(ctx context.Context) (address string, err error) {
 	if err := p.Check(); err != nil {
 		return "", err
@@ -65,14 +65,14 @@ func (p Provider) Probe(ctx context.Context) (address string, err error) {
 	return address, nil // it may have no list
 }
 
-// has checks that a server of models has those of the provider.
+// has checks that a server's list contains the provider's models.
 func (p Provider) has(list io.Reader) error {
 	var l struct {
 		Object string
 		Data   []struct{ ID string }
 	}
 	if json.NewDecoder(io.LimitReader(list, maxList)).Decode(&l) != nil || l.Object != "list" {
-		return nil // it is not known
+		return nil // unknown
 	}
 	for _, m := range p.Models {
 		if !slices.ContainsFunc(l.Data, func(d struct{ ID string }) bool {
@@ -84,7 +84,7 @@ func (p Provider) has(list io.Reader) error {
 	return nil
 }
 
-// connect opens a connection and closes it, through the proxy when there is one.
+// connect opens and closes a connection, through the proxy if one is set.
 func connect(ctx context.Context, t *http.Transport, base *url.URL) error {
 	to := base
 	if t.Proxy != nil {

@@ -15,7 +15,7 @@ import (
 	"crabmem/daemon/model/chat"
 )
 
-// Provider is who serves some models, and how to reach them.
+// Provider is a server of models.
 type Provider struct {
 	Name       string
 	Kind       string // one of Kinds or an alias; empty is openai-compatible
@@ -33,7 +33,7 @@ type Provider struct {
 	// only keep the connection alive are no chunks.
 	IdleTimeout   time.Duration
 	ContextLimits map[string]int // of models, in tokens, where the table is wrong
-	Fallback      []string       // names of models asked in this order when one of these fails
+	Fallback      []string       // names of models to try in this order if one of these fails
 }
 
 // Defaults of a provider.
@@ -43,11 +43,11 @@ const (
 	DefaultIdleTimeout = 60 * time.Second
 )
 
-// kind is what is particular about a kind of providers.
+// kind is the configuration of a kind of providers.
 type kind struct {
 	name    string
 	url     string // by default; {region} is replaced
-	path    string // of a base URL that has none
+	path    string // default path of a base URL
 	keyless bool   // needs neither key nor URL
 	tokens  bool   // max_completion_tokens
 }
@@ -80,7 +80,7 @@ func (p Provider) GoString() string { return p.String() }
 // Kinds returns the kinds of providers.
 //
 //	openai             https://api.openai.com/v1
-//	openai-compatible  any other; base_url as it is, https://api.openai.com/v1 without one
+//	openai-compatible  any other; base_url, or https://api.openai.com/v1 without one
 //	anthropic          https://api.anthropic.com/v1, its OpenAI-compatible endpoint
 //	google             https://generativelanguage.googleapis.com/v1beta/openai, likewise
 //	azure              {base_url}/openai/deployments/{model}, or a base_url that ends in /openai/v1
@@ -88,8 +88,8 @@ func (p Provider) GoString() string { return p.String() }
 //	ollama             http://localhost:11434/v1
 //	llama.cpp          http://localhost:8080/v1
 //
-// A base_url may end in /chat/completions, /messages or /embeddings, which is
-// taken off; one without a path gets that of the default.
+// A suffix /chat/completions, /messages, or /embeddings of a base_url is
+// removed; a base_url without a path gets the default path.
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds {
@@ -268,8 +268,8 @@ func azureDeployment(base *url.URL, model string) *url.URL {
 	return u.JoinPath("openai", "deployments", url.PathEscape(model))
 }
 
-// callIDs returns the ids of calls that an endpoint takes. A session has those
-// of every endpoint that answered in it.
+// callIDs returns a pattern of the call IDs that an endpoint accepts. A session
+// contains IDs of every endpoint that responded in it.
 func callIDs(kind, host string) *regexp.Regexp {
 	switch {
 	case host == "api.mistral.ai":
@@ -293,8 +293,8 @@ func lazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// keepsReasoning tells whether a host refuses a message with tool calls that
-// comes without its reasoning.
+// keepsReasoning reports whether a host refuses a message with tool calls but
+// without its reasoning.
 func keepsReasoning(host string) bool {
 	for _, h := range []string{"deepseek.com", "moonshot.ai", "moonshot.cn"} {
 		if host == h || strings.HasSuffix(host, "."+h) {

@@ -25,9 +25,9 @@ type unknown string
 func (u unknown) Error() string        { return fmt.Sprintf("model '%s' %v", string(u), ErrUnknownModel) }
 func (u unknown) Is(target error) bool { return target == ErrUnknownModel }
 
-// Registry has models by their names. One of them is active: it answers
-// requests that name none. Several goroutines may use it; no lock is held
-// during calls, and removing a model does not end its active calls.
+// Registry maps names to models. One model is active: it answers requests
+// without a model name. A Registry is safe for concurrent use. It holds no lock
+// during calls, and removing a model does not end active calls.
 type Registry struct {
 	transport http.RoundTripper
 
@@ -43,8 +43,8 @@ type entry struct {
 	fallback       []string
 }
 
-// NewRegistry returns a registry with the models of the providers, active the
-// one named, or the first when none is. All problems are reported.
+// NewRegistry returns a registry of the providers' models. The active model is
+// the named one, or the first if active is empty. All problems are reported.
 func NewRegistry(providers []Provider, active string) (*Registry, error) {
 	return newRegistry(providers, active, newTransport())
 }
@@ -100,8 +100,8 @@ func (r *Registry) Close() {
 	}
 }
 
-// Add puts in all models of a provider, or none. The first of all becomes
-// active. Fallback may name models that come later.
+// Add adds all models of a provider, or none on an error. The first model of
+// all becomes active. Fallback may contain models that are added later.
 func (r *Registry) Add(p Provider) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (r *Registry) put(names []string, entries []*entry) error {
 	return nil
 }
 
-// Remove takes a model out, but not the active one.
+// Remove removes a model. It refuses to remove the active one.
 func (r *Registry) Remove(model string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,14 +175,14 @@ func (r *Registry) Switch(model string) error {
 	return nil
 }
 
-// Active returns the name of the active model, empty when there is no model.
+// Active returns the name of the active model, or "" without models.
 func (r *Registry) Active() string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.active
 }
 
-// Info is what is known of a model.
+// Info describes a model.
 type Info struct {
 	Name, Provider, Kind string // the last two are empty for a Backend that was added
 	ContextLimit         int    // tokens
@@ -201,8 +201,8 @@ func (r *Registry) Models() []Info {
 	return list
 }
 
-// ContextLimit returns how many tokens fit a model; of one that is not there,
-// what its name says. Empty is the active one.
+// ContextLimit returns the context window of a model in tokens. For a model
+// that is missing it is estimated by name. "" is the active model.
 func (r *Registry) ContextLimit(model string) int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -241,8 +241,8 @@ func (r *Registry) candidates(model string) ([]candidate, error) {
 	return list, nil
 }
 
-// Send asks for a whole answer. An error is that of ctx when ctx ended, or an
-// [Error], of the model that was asked first.
+// Send requests a complete response. The error is that of ctx if ctx ended,
+// else an [Error] of the requested model.
 func (r *Registry) Send(ctx context.Context, q Request) (*Response, error) {
 	list, err := r.candidates(q.Model)
 	if err != nil {
@@ -266,8 +266,8 @@ func (r *Registry) Send(ctx context.Context, q Request) (*Response, error) {
 	return nil, first
 }
 
-// Stream asks for an answer in pieces. Errors are those of Send; one ends the
-// stream. Another model answers only when the first has sent nothing.
+// Stream requests a response in chunks. Errors are those of Send; an error ends
+// the stream. A fallback model responds only if the first sent no chunk.
 func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		list, first := r.candidates(q.Model)
@@ -301,7 +301,7 @@ func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error
 	}
 }
 
-// fallsBack tells whether another model may do what one failed to.
+// fallsBack reports whether to try a fallback model after an error.
 func fallsBack(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Transient() && ctx.Err() == nil

@@ -12,8 +12,8 @@ import (
 
 const (
 	firstBackoff = 100 * time.Millisecond
-	// maxRetryAfter is how long an endpoint is waited for. One that asks for
-	// more is not tried again: the caller has the time in Error.RetryAfter.
+	// maxRetryAfter is the longest requested delay that is honored. After a
+	// longer one the call fails; Error.RetryAfter has the delay.
 	maxRetryAfter = 60 * time.Second
 )
 
@@ -35,8 +35,7 @@ func (b *retrying) Send(ctx context.Context, r Request) (*Response, error) {
 	}
 }
 
-// Stream retries only while nothing was yielded: what has been read cannot be
-// unread.
+// Stream retries only before it yields the first chunk.
 func (b *retrying) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for n := 0; ; n++ {
@@ -65,8 +64,8 @@ func (b *retrying) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error
 	}
 }
 
-// again waits for the time of the next attempt after n+1 failed ones. It
-// returns the error when there is to be none.
+// again waits before the next attempt, after n+1 failed ones. It returns the
+// error if no attempt is left.
 func (b *retrying) again(ctx context.Context, n int, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -93,8 +92,8 @@ func (b *retrying) again(ctx context.Context, n int, err error) error {
 	}
 }
 
-// backoff doubles from 100 ms, and is drawn from its upper half so that those
-// who failed together do not come again together.
+// backoff doubles from 100 ms. It is a random value in its upper half, so that
+// concurrent failures are not retried together.
 func backoff(n int) time.Duration {
 	b := firstBackoff << n
 	return b/2 + rand.N(b/2+1)

@@ -19,8 +19,8 @@ type signer struct {
 	now                  func() time.Time
 }
 
-// sign adds X-Amz-Date and Authorization. It signs the host, the content's
-// type and the date; what else the request has may change on its way.
+// sign adds X-Amz-Date and Authorization. It signs the host, the content type,
+// and the date; proxies may change other headers.
 func (s *signer) sign(r *http.Request, body []byte) error {
 	at := s.now().UTC()
 	r.Header.Set("X-Amz-Date", at.Format("20060102T150405Z"))
@@ -53,7 +53,7 @@ func (s *signer) sign(r *http.Request, body []byte) error {
 	return nil
 }
 
-// canonicalPath is the path as it goes over the wire, each part escaped once
+// canonicalPath returns the path of the request with each part escaped once
 // more.
 func canonicalPath(u *url.URL) string {
 	path := u.EscapedPath()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxTail bounds what Logs looks back, in bytes.
+// maxTail limits the bytes that Logs reads from the end.
 const maxTail = 1 << 20
 
 // Logs writes the last lines of the service's log, and with follow those that
@@ -48,9 +48,9 @@ func (s *Service) Logs(ctx context.Context, w io.Writer, lines int, follow bool)
 	return nil
 }
 
-// readFrom returns what a file has from an offset on, at most maxTail bytes of
-// its end, and where that is. -1 is as early as may be; a file that is shorter
-// than before was recreated.
+// readFrom returns the bytes of a file from an offset on, at most the last
+// maxTail bytes, and the offset after them. -1 reads from the earliest offset.
+// If the file is shorter than at, it was recreated.
 func (s *Service) readFrom(name string, at int64) ([]byte, int64, error) {
 	f, err := s.fs().Open(name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// ErrNotInstalled says that the system does not know the service.
+// ErrNotInstalled is returned if the system does not have the service.
 var ErrNotInstalled = errors.New("the service is not installed")
 
 // For returns the service as another system than this one would have it: linux,
@@ -53,7 +53,7 @@ func (s *Service) tell(ctx context.Context, run bool) error {
 	return s.system(ctx, s.order(file, run))
 }
 
-// order is the command that runs or ends what is installed.
+// order returns the command that starts or stops the installed service.
 func (s *Service) order(file string, run bool) command {
 	unit, label := s.Label()+".service", s.Label()
 	domain := "gui/" + strconv.Itoa(os.Getuid())

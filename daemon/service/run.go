@@ -24,7 +24,7 @@ const Endpoint = "/mcp"
 const (
 	drain     = 5 * time.Second  // for active calls when the component ends
 	headerMax = 64 << 10         // bytes
-	headerFor = 10 * time.Second // that a client may take to send them
+	headerFor = 10 * time.Second // for a client to send the headers
 )
 
 // McpService is a component: a service with tools for agents.
@@ -35,9 +35,9 @@ type McpService struct {
 	Handler http.Handler
 }
 
-// Serve serves the tools on a port of this machine that is free, and writes it
-// into the home, where the daemon finds it. It returns when ctx ends or it can
-// serve no longer; then the port file is gone.
+// Serve serves the tools on a free port of this machine, and writes the port to
+// the home, where the daemon finds it. It returns when ctx ends or on an error,
+// after it removed the port file.
 func (s *McpService) Serve(ctx context.Context) (err error) {
 	if err := s.check(); err != nil {
 		return err
@@ -124,8 +124,8 @@ func untilEnd(ctx context.Context, next http.Handler) http.Handler {
 	})
 }
 
-// local refuses what no program of this machine sends on its own account: a
-// web page that asks for it, by whatever name.
+// local refuses requests of web pages: those with an Origin, or with a Host
+// that is not this machine.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -144,8 +144,8 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// Run runs a program until it ends or a signal ends it, with the log on standard
-// error: CRABTALK_LOG=debug says more. It returns the exit code for os.Exit.
+// Run runs f until it returns or a signal ends it. It logs to standard error;
+// CRABTALK_LOG=debug logs more. It returns the exit code for os.Exit.
 func Run(f func(ctx context.Context) error) int {
 	level := slog.LevelInfo
 	if text := os.Getenv("CRABTALK_LOG"); text != "" && level.UnmarshalText([]byte(text)) != nil {
@@ -171,7 +171,8 @@ const usage = `usage: %[1]s [COMMAND]
   print   show what start would install
 `
 
-// Main is what a component's main calls, with the arguments of the program:
+// Main is the main function of a component. args are the arguments of the
+// program:
 //
 //	func main() { os.Exit(service.Main(s, os.Args[1:], os.Stdout, os.Stderr)) }
 //

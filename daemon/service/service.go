@@ -1,11 +1,11 @@
-// Package service is for programs that run next to the daemon: components (RFC
-// 0043), which give agents tools, and everything else that the system should
-// start with its user's session.
+// Package service installs and runs programs next to the daemon: components
+// (RFC 0043), which provide tools to agents, and other programs that start with
+// the user's session.
 //
-// A [Service] is a program that the system runs: by systemd, launchd or the
-// Task Scheduler, always as the user. An [McpService] is one with tools; it
-// writes where it serves into the home, and the daemon finds it there. [Main]
-// is all that its main has to call; see the example.
+// A [Service] is a program that systemd, launchd, or the Task Scheduler runs,
+// always as the user. An [McpService] is a Service with tools. It writes its
+// port to the home, and the daemon finds it there. Its main function only calls
+// [Main]; see the example.
 package service
 
 import (
@@ -38,28 +38,28 @@ var templates embed.FS
 type Service struct {
 	Name        string // letters, digits, - . and _: "search"
 	Description string // for people, on one line
-	// Program is the absolute path of what runs; "" is this program itself.
+	// Program is the absolute path of the program; "" is this program itself.
 	Program string
-	// Args are what it is started with; nil is the one argument "run".
+	// Args are the arguments of the program; nil means "run".
 	Args []string
 	// Home is the daemon's; "" is CRABTALK_HOME, or .crabtalk in the user's.
 	Home string
 
-	// FS and System are for tests: nil is the machine's files, and what runs
-	// the commands that install a service.
+	// FS and System are for tests. nil means the machine's files, and the
+	// execution of commands of the service manager.
 	FS     vfs.FS
 	System func(ctx context.Context, name string, args ...string) error
 
 	goos string // "" is this machine's
 }
 
-// Label is what the system calls the service.
+// Label returns the name of the service in the system.
 func (s *Service) Label() string { return "ai.crabtalk." + s.Name }
 
-// PortFile is where a component says on which port it serves.
+// PortFile returns the file to which a component writes its port.
 func (s *Service) PortFile() (string, error) { return s.in("run", s.Name+".port") }
 
-// LogFile is where the system puts what the service writes.
+// LogFile returns the file of the service's output.
 func (s *Service) LogFile() (string, error) { return s.in("logs", s.Name+".log") }
 
 func (s *Service) in(elem ...string) (string, error) {
@@ -114,7 +114,7 @@ func (s *Service) check() error {
 	return nil
 }
 
-// definition holds the values of the templates.
+// definition has the values of the templates.
 type definition struct {
 	Label, Description, Log, User string
 	Command                       []string
@@ -161,7 +161,7 @@ func (s *Service) definition() (d definition, err error) {
 	return d, nil
 }
 
-// Render returns what Start would install, and as which file.
+// Render returns the file that Start would install, and its content.
 func (s *Service) Render() (file string, text []byte, err error) {
 	d, err := s.definition()
 	if err != nil {
@@ -236,8 +236,8 @@ func (d definition) values(template string) ([]string, error) {
 	return []string{"{description}", xmlText(d.Description), "{user}", xmlText(d.User), "{arguments}", xmlText(line)}, err
 }
 
-// unitText is a value in a unit of systemd. A line that ends in a backslash goes
-// on in the next one.
+// unitText returns a value for a unit of systemd. A line that ends in a
+// backslash continues in the next one.
 func unitText(text string) string {
 	return strings.TrimRight(strings.ReplaceAll(text, "%", "%%"), `\ `)
 }
@@ -280,7 +280,7 @@ func cmdLine(d definition) (string, error) {
 	return b.String(), nil
 }
 
-// Print writes what Start would install, and changes nothing.
+// Print writes the file that Start would install, and changes nothing.
 func (s *Service) Print(w io.Writer) error {
 	_, text, err := s.Render()
 	if err != nil {
@@ -416,7 +416,7 @@ func runCommand(ctx context.Context, name string, args ...string) error {
 	return err
 }
 
-// asUTF16 is how the Task Scheduler wants its files.
+// asUTF16 converts text for the Task Scheduler.
 func asUTF16(text []byte) []byte {
 	b := []byte{0xff, 0xfe}
 	for _, u := range utf16.Encode([]rune(strings.ReplaceAll(string(text), "\n", "\r\n"))) {

@@ -8,9 +8,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Check reads every skill in a directory, or the one whose directory it is, and
-// returns them with their bodies, and what is wrong: all that Load leaves out,
-// and what the convention has against the rest.
+// Check reads every skill in a directory, or the one skill whose directory it
+// is. It returns the skills with their bodies, and the problems: those that
+// make Load omit a skill, and violations of the convention.
 func Check(fsys vfs.FS, dir Dir) ([]Skill, []*Problem, error) {
 	abs, err := filepath.Abs(dir.Path)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// How far a directory of skills is looked into. What is over a limit is left
-// out with a warning.
+// Limits of a directory of skills. Excess is omitted with a warning.
 const (
 	maxDepth  = 10   // directories below the one that was named
 	maxDirs   = 4096 // directories, in each that was named
@@ -32,9 +31,8 @@ type Dir struct {
 	Tier Tier
 }
 
-// Set is the skills in some directories. All of its methods look at the disk:
-// what was added, changed or removed there is so in the next call. They may be
-// called at any time, by many.
+// Set is the skills in some directories. Each method reads the disk, so it sees
+// all changes. A Set is safe for concurrent use.
 type Set struct {
 	fsys vfs.FS
 	dirs []Dir
@@ -44,9 +42,9 @@ type Set struct {
 	warned map[string]bool
 }
 
-// Load returns the skills in dirs. Of skills with one name the first is taken:
-// the one in the higher tier, in the order of dirs, in the order of names. A
-// directory that is missing has none.
+// Load returns the skills in dirs. Of skills with one name it takes the first:
+// that in the higher tier, then in the order of dirs, then in the order of
+// names. A missing directory has no skills.
 //
 // warn receives each omission and its reason once; it may be nil.
 func Load(fsys vfs.FS, dirs []Dir, warn func(error)) *Set {
@@ -73,12 +71,12 @@ func (s *Set) Skills(scope tool.Scope) []Skill {
 	return list
 }
 
-// Get returns a skill, as it is on disk now: by its own name or, when there is
-// none of that name, by the name of its directory. No path leads to one.
+// Get returns a skill as it is on disk: by its name, or by the name of its
+// directory if no skill has the name. A name with a path is invalid.
 //
-// It returns a *tool.Violation when the scope does not allow it, ErrInvalid for
-// what is no name, ErrNotFound when there is none, and a *Problem when it is
-// there and cannot be used.
+// It returns a *tool.Violation if the scope does not permit the skill,
+// ErrInvalid for an invalid name, ErrNotFound if it does not exist, and a
+// *Problem if it cannot be used.
 func (s *Set) Get(scope tool.Scope, name string) (*Skill, error) {
 	if err := scope.Skill(name); err != nil {
 		return nil, err
@@ -90,7 +88,7 @@ func (s *Set) Get(scope tool.Scope, name string) (*Skill, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := scope.Skill(f.Name); err != nil { // it was asked for by its directory
+	if err := scope.Skill(f.Name); err != nil { // name was the name of its directory
 		return nil, err
 	}
 	return s.read(f)
@@ -110,7 +108,7 @@ func (s *Set) read(f *found) (*Skill, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sk.Name != f.Name { // changed since; who asked has not been checked for this one
+	if sk.Name != f.Name { // changed since; the scope was not checked for this name
 		return nil, ErrNotFound
 	}
 	sk.Tier, sk.Dir = f.Tier, f.Dir
@@ -135,7 +133,7 @@ type scan struct {
 	full     bool // a limit was reached and reported
 }
 
-// find returns the skill of a name, or whose directory has the name.
+// find returns the skill of a name, or of a directory with the name.
 func (c *scan) find(name string) (*found, error) {
 	if i, ok := c.byName[name]; ok {
 		return &c.skills[i], nil
@@ -169,7 +167,7 @@ func (s *Set) scan() *scan {
 
 func newScan() *scan { return &scan{byName: make(map[string]int), files: make(map[string]bool)} }
 
-// first reports whether a warning has not been given before.
+// first reports whether a warning is new.
 func (s *Set) first(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +256,7 @@ func (w *walk) limit(format string, args ...any) {
 func (w *walk) skill(rel string) {
 	f := found{root: w.root, rel: rel}
 	file := w.path(rel)
-	if w.files[file] { // directories that hold each other
+	if w.files[file] { // directories that link to each other
 		return
 	}
 	w.files[file] = true
@@ -295,7 +293,7 @@ func (w *walk) skill(rel string) {
 	w.skills = append(w.skills, f)
 }
 
-// readFront reads a file of a skill: the whole of it, or as much as holds every
+// readFront reads the file of a skill: completely, or as much as contains any
 // front matter.
 func readFront(t vfs.Tree, name string, whole bool) ([]byte, error) {
 	if whole {
@@ -321,8 +319,8 @@ func readFront(t vfs.Tree, name string, whole bool) ([]byte, error) {
 	return b[:n], nil
 }
 
-// unreadable says why something that should be a skill, or a directory of
-// them, cannot be read.
+// unreadable returns a Problem for a skill, or a directory of skills, that
+// cannot be read.
 func unreadable(name string, err error) *Problem {
 	p := &Problem{File: name, err: err}
 	if e, ok := errors.AsType[*vfs.TooLargeError](err); ok {

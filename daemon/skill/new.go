@@ -15,10 +15,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// New writes the beginnings of a skill into a directory of skills, which it
-// creates when it is missing, and returns the file. Where there is one of the
-// name it changes nothing, and the error is fs.ErrExist; a name that is not one
-// by the convention is ErrInvalid.
+// New writes a template of a skill into a directory of skills, which it creates
+// if it is missing, and returns the file. If the skill exists, New changes
+// nothing and returns fs.ErrExist. It returns ErrInvalid for a name that
+// violates the convention.
 func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 	if !conforms(name) {
 		return "", fmt.Errorf("%w: %s: want lower-case letters, digits and single hyphens between them, at most %d", ErrInvalid, strconv.Quote(short(name)), maxName)

@@ -21,8 +21,8 @@ const maxFront = 32 << 10
 // maxItems bounds each list and mapping of a front matter.
 const maxItems = 256
 
-// Parse reads the contents of the file of a skill, whose name is for messages
-// alone. An error is a *Problem.
+// Parse parses the file of a skill. file is only for messages. An error is a
+// *Problem.
 func Parse(file string, contents []byte) (Skill, error) {
 	if len(contents) > maxFile {
 		return Skill{}, tooLarge(file, int64(len(contents)))
@@ -176,14 +176,14 @@ func (f *front) parse(b []byte) error {
 	return f.check()
 }
 
-// nearlyAllowed reports whether a key is allowed-tools as others write it. It
-// is not passed over: who wrote it means to bound the skill.
+// nearlyAllowed reports whether a key is a variant of allowed-tools. It must
+// not be ignored, because its author intends to restrict the skill.
 func nearlyAllowed(key string) bool {
 	return strings.EqualFold(strings.NewReplacer("-", "", "_", "", " ", "").Replace(key), "allowedtools")
 }
 
-// mapping decodes the text to a mapping whose keys are text. Nothing in it is
-// decoded any further: an alias, and what is made of many, costs nothing.
+// mapping parses the text as a mapping with string keys. It decodes no further,
+// so that aliases cannot make a small text expensive.
 func (f *front) mapping(b []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(b))
@@ -221,8 +221,8 @@ var yamlLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 })
 
-// broken says what the YAML reader has against the text. It counts lines from
-// the front matter on, and names the first by saying nothing.
+// broken converts an error of the YAML parser. The parser counts lines from the
+// front matter on, and omits the number of the first line.
 func (f *front) broken(err error) error {
 	text := err.Error()
 	line := 2
@@ -252,8 +252,8 @@ func (f *front) text(key, v *yaml.Node) (string, error) {
 	return strings.TrimSpace(v.Value), nil
 }
 
-// list returns a value that is a list, or text that holds one. It is nil when
-// there is none.
+// list returns a value that is a list, or a text that contains one. It returns
+// nil if the value is missing.
 func (f *front) list(key, v *yaml.Node, split func(string) []string) ([]string, error) {
 	var list []string
 	if v.Kind == yaml.SequenceNode && v.Anchor == "" {
@@ -321,8 +321,8 @@ func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 	return triggers, nil
 }
 
-// check says what the convention has against the values. What cannot be used
-// at all is an error.
+// check reports violations of the convention. It returns an error for an
+// unusable value.
 func (f *front) check() error {
 	s := f.skill
 	switch {
@@ -350,8 +350,8 @@ func (f *front) check() error {
 	return nil
 }
 
-// misplaced says that the convention wants the directory to have the skill's
-// name.
+// misplaced reports that the convention requires the directory to have the
+// skill's name.
 func (s *Skill) misplaced() []*Problem {
 	if dir := filepath.Base(s.Dir); dir != s.Name {
 		return []*Problem{{File: s.File, Text: fmt.Sprintf("the skill %q is in a directory %q", s.Name, short(dir)), Remedy: "use the same name for both"}}

@@ -21,32 +21,32 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// filename is what the file of a skill is called.
+// filename is the name of a skill's file.
 const filename = "SKILL.md"
 
 // maxFile bounds a SKILL.md, in bytes.
 const maxFile = 1 << 20
 
-// maxText bounds what of a skill's body goes to a model, in bytes. It leaves
-// room for the rest of the result of a tool.
+// maxText limits the bytes of a skill's body for a model. It leaves room for
+// the rest of a tool's result.
 const maxText = tool.MaxOutput - 4<<10
 
-// What the convention allows, in characters.
+// Limits of the convention, in characters.
 const (
 	maxName          = 64
 	maxDescription   = 1024
 	maxCompatibility = 500
 )
 
-// ErrNotFound is returned for a skill that is nowhere, and ErrInvalid for a
-// name that no skill has.
+// ErrNotFound is returned for a skill that does not exist, and ErrInvalid for
+// an invalid name.
 var (
 	ErrNotFound = errors.New("no such skill")
 	ErrInvalid  = errors.New("invalid skill name")
 )
 
-// Tier is where a skill came from. Of two with one name that of the higher tier
-// is taken.
+// Tier is the origin of a skill. Of two skills with one name, the one in the
+// higher tier is used.
 type Tier int
 
 // The tiers, lowest first.
@@ -86,13 +86,13 @@ type Skill struct {
 	File string
 	Body string // the prompt; "" where skills are listed
 
-	problems []*Problem // what the convention has against it
+	problems []*Problem // violations of the convention
 }
 
-// Problem is what is wrong with a skill, or a directory of them.
+// Problem is a problem of a skill or of a directory of skills.
 type Problem struct {
 	File    string // or directory
-	Line    int    // 0 where it is about none
+	Line    int    // 0 if it concerns no line
 	Text    string
 	Remedy  string
 	Warning bool // the skill works all the same
@@ -110,10 +110,10 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s: %s; %s", place, p.Text, p.Remedy)
 }
 
-// Tools returns the tools that may be called once the skill is loaded. A name
-// that ends in * is every name that begins so. The case of a name does not
-// count, and an argument pattern, as in Bash(git:*), bounds nothing: the whole
-// tool is meant.
+// Tools returns the tools that may be called while the skill is loaded. A name
+// that ends in * matches every name with that prefix. Case is ignored. An
+// argument pattern, as in Bash(git:*), has no effect: the tool is permitted
+// with all arguments.
 func (s *Skill) Tools() tool.List {
 	if s.AllowedTools == nil {
 		return tool.Everything()
@@ -126,10 +126,9 @@ func (s *Skill) Tools() tool.List {
 	return tool.Matching(names...)
 }
 
-// Bound returns what is left of a scope while the skill is loaded: until the
-// end of the run it was loaded into. The agent's runner enforces it, by
-// giving this scope to every call that follows, and to the models as what tools
-// there are.
+// Bound returns the intersection of a scope and the skill's tools. It applies
+// until the end of the run that loaded the skill. The agent's runner enforces
+// it: later calls, and the models' lists of tools, use this scope.
 func (s *Skill) Bound(scope tool.Scope) tool.Scope {
 	scope.Tools = scope.Tools.Intersect(s.Tools())
 	return scope
@@ -150,7 +149,7 @@ func (s *Skill) Block() string {
 	return `<skill name="` + s.Name + "\">\n" + unclosed(s.text(), "skill") + "\n</skill>"
 }
 
-// text is the body, cut to what a model gets.
+// text returns the body, truncated to the limit for models.
 func (s *Skill) text() string {
 	if len(s.Body) <= maxText {
 		return s.Body
@@ -197,14 +196,14 @@ func unclosed(s, tag string) string {
 	return b.String()
 }
 
-// blank reports whether a rune is nothing to be seen: a reader of tags may
-// look past it.
+// blank reports whether a rune is invisible: a parser of tags may skip it.
 func blank(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 }
 
-// usable reports whether a skill may be called so. Names stand in tags, lists,
-// commands and messages; nothing in one may mean something there.
+// usable reports whether a name is valid for a skill. Names are used in tags,
+// lists, commands, and messages, so they must not contain characters with a
+// meaning there.
 func usable(name string) bool {
 	if name == "" || utf8.RuneCountInString(name) > maxName || strings.Contains(name, "..") || name != strings.TrimSpace(name) {
 		return false
@@ -214,8 +213,8 @@ func usable(name string) bool {
 	})
 }
 
-// askable reports whether there may be a skill of the name that a model asks
-// for. What passes may still be no name, but a word to look for.
+// askable reports whether a skill may have the name in a model's request. A
+// name that passes may still be invalid; it is then a search word.
 func askable(name string) bool {
 	return len(name) <= 256 && utf8.ValidString(name) && !strings.Contains(name, "..") && !strings.ContainsAny(name, `/\`) &&
 		!strings.ContainsFunc(name, unicode.IsControl)

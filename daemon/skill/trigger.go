@@ -8,16 +8,16 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// maxTriggered is how many skills one message brings in at most.
+// maxTriggered is the limit of skills that one message triggers.
 const maxTriggered = 3
 
-// maxSearched bounds what of a message is looked at for triggers, in bytes.
+// maxSearched limits the bytes of a message that are searched for triggers.
 const maxSearched = 64 << 10
 
-// Triggered returns the skills, with their bodies, that have a trigger which
-// a message contains, ignoring case, as separate words: those of the
-// higher tier first, then those of the higher priority, then in order. They
-// bound a run as any other does.
+// Triggered returns the skills, with their bodies, that have a trigger in a
+// message, compared as complete words and ignoring case: those of the higher
+// tier first, then those of the higher priority, then in order. They restrict a
+// run like any other skill.
 func (s *Set) Triggered(scope tool.Scope, message string) []Skill {
 	if len(message) > maxSearched {
 		message = message[:maxSearched]
@@ -52,7 +52,7 @@ func (s *Set) Triggered(scope tool.Scope, message string) []Skill {
 
 func folded(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
-// hasWords reports whether words stand in a text, and not within other words.
+// hasWords reports whether text contains words as complete words.
 func hasWords(text, words string) bool {
 	if words == "" {
 		return false

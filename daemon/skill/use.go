@@ -23,9 +23,8 @@ type toolArgs struct {
 	Name string `json:"name,omitempty" jsonschema:"the name of the skill, a word to look for, or nothing for a list"`
 }
 
-// Tool returns the tool that loads a skill. It calls loaded for each skill
-// before it returns the skill: a caller whose run the skill bounds is Bound from
-// then on. It may be nil.
+// Tool returns the tool that loads a skill. It calls loaded before it returns a
+// skill, so that the caller can restrict the run with Bound. loaded may be nil.
 func (s *Set) Tool(loaded func(c tool.Call, sk *Skill)) tool.Tool {
 	return tool.New(tool.Skill, toolDescription, func(_ context.Context, c tool.Call, args toolArgs) (string, error) {
 		if args.Name == "" {
@@ -102,12 +101,13 @@ func (s *Set) Resources(scope tool.Scope) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Preprocess turns a message /name ARGS into ARGS and the skill of that name.
-// Every other comes back as it is, and so does one whose skill is not there.
+// Preprocess replaces a message /name ARGS with ARGS and the skill of that
+// name. It returns any other message unchanged, and also a message whose skill
+// does not exist.
 //
-// It returns the skill, by which the run is Bound; an error is never a reason
-// not to send the message: a *tool.Violation when the scope does not allow the
-// skill, a *Problem when it cannot be used.
+// It returns the skill, whose Bound restricts the run. The message must be sent
+// even with an error: a *tool.Violation if the scope does not permit the skill,
+// a *Problem if it cannot be used.
 func (s *Set) Preprocess(scope tool.Scope, content string) (string, *Skill, error) {
 	name, args, ok := slash(content)
 	if !ok {

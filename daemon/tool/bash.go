@@ -18,11 +18,11 @@ import (
 
 // BashOptions is how commands are run. The zero value is the defaults.
 type BashOptions struct {
-	Timeout    time.Duration // of a command that names none; 0 is 30 seconds
-	MaxTimeout time.Duration // what a command may name; 0 is 10 minutes
+	Timeout    time.Duration // default time limit of a command; 0 is 30 seconds
+	MaxTimeout time.Duration // largest time limit of a command; 0 is 10 minutes
 	MaxOutput  int           // bytes of standard output, and of standard error; 0 is 32 KiB
 
-	// Env is what the configuration adds to the environment of commands.
+	// Env is added to the environment of commands.
 	Env map[string]string
 
 	// Hidden are the directories and files that a confined agent's commands
@@ -36,8 +36,8 @@ const (
 	bashMaxTimeout = 10 * time.Minute
 	bashMaxOutput  = 32 << 10
 
-	// bashDelay is how long output is waited for that a process which left the
-	// command's group holds open.
+	// bashDelay limits the wait for output that a process outside the command's
+	// group still has open.
 	bashDelay = 500 * time.Millisecond
 )
 
@@ -53,14 +53,15 @@ type bashArgs struct {
 
 type bash struct{ o BashOptions }
 
-// NewBash returns the tool that runs commands. Each is a session and process
-// group of its own, without a terminal and with nothing to read; when it ends,
-// or its time does, what is left of the group is killed. The environment is a
-// few inherited variables, then the configured ones, then those of the call. A
-// call may set any: they reach the command alone, which could set them itself.
+// NewBash returns the tool that runs commands. Each command has its own session
+// and process group, no terminal, and empty input. When it exits or its time
+// limit expires, the remaining processes of the group are killed. The
+// environment is a few inherited variables, then the configured ones, then
+// those of the call. A call may set any variable, because the command could set
+// it itself.
 //
-// An agent whose scope is confined has its commands run where what is Hidden
-// does not exist (see [sandbox.Main]), or not at all.
+// Commands of an agent with a confined scope run where Hidden paths do not
+// exist (see [sandbox.Main]), or not at all.
 func NewBash(o BashOptions) Tool {
 	if o.Timeout <= 0 {
 		o.Timeout = bashTimeout
@@ -151,7 +152,7 @@ func workingDir(name string) (string, error) {
 	return dir, nil
 }
 
-// seconds is a time as the tool's texts tell it.
+// seconds formats a duration for the tool's texts.
 func seconds(d time.Duration) string {
 	switch {
 	case d%time.Second != 0:

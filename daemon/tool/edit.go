@@ -56,7 +56,7 @@ func (f *Files) edit(_ context.Context, c Call, args editArgs) (string, error) {
 	}
 	older, newer := []byte(args.Old), []byte(args.New)
 	if windowsLines(text) {
-		// What is shown of such a file has no carriage returns.
+		// The model sees the text of such a file without carriage returns.
 		older, newer = toWindows(older), toWindows(newer)
 	}
 	switch n := bytes.Count(text, older); {

@@ -13,9 +13,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Files are the tools read and edit. They reach the regular files under the
-// directory of a session and nothing else: no name, no link and no change made
-// meanwhile leads out of it, nor into what is hidden.
+// Files provides the tools read and edit. They access only regular files under
+// the directory of a session. No name, link, or concurrent change leads outside
+// the directory or into a hidden path.
 type Files struct {
 	fsys vfs.FS
 
@@ -47,7 +47,7 @@ func NewFiles(fsys vfs.FS, hidden []string) *Files {
 	return f
 }
 
-// Hide makes hidden what is hidden from now on.
+// Hide replaces the list of hidden paths.
 func (f *Files) Hide(hidden []string) {
 	hidden = slices.Clone(hidden)
 	if runtime.GOOS != "windows" {
@@ -61,7 +61,8 @@ func (f *Files) Hide(hidden []string) {
 // Tools returns read and edit.
 func (f *Files) Tools() []Tool { return []Tool{f.readTool(), f.editTool()} }
 
-// Forget forgets what a session read. It is called when the session is over.
+// Forget discards the record of files that a session read. Call it when the
+// session ends.
 func (f *Files) Forget(session uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,8 +140,8 @@ func (f *Files) find(c Call, path string) (*place, error) {
 	if !filepath.IsLocal(rel) {
 		return nil, none
 	}
-	// Links are followed by name, and what they came to is then walked, each
-	// directory in the one before it, without any.
+	// Resolve links by name, then walk the result without following links, each
+	// directory in its parent.
 	real, err := f.fsys.Resolve(filepath.Join(top, rel))
 	if err != nil {
 		return nil, none
@@ -167,12 +168,12 @@ func (f *Files) find(c Call, path string) (*place, error) {
 // is held open: a concurrent rename has no effect.
 func (f *Files) walk(path string, hidden hiddenFiles) (vfs.RootDir, error) {
 	at := filepath.VolumeName(path) + string(filepath.Separator)
-	var dir vfs.RootDir // what is at at; nil when it may not be read
+	var dir vfs.RootDir // the directory at; nil if it is not readable
 	rest := strings.TrimPrefix(path, at)
 	for {
 		next, err := f.fsys.Root(at)
 		if errors.Is(err, fs.ErrPermission) && rest != "" {
-			// Who may not read it does not rename in it either.
+			// A user who cannot read the directory cannot rename in it either.
 			fi, lerr := f.fsys.Lstat(at)
 			if err = lerr; err == nil && (!fi.IsDir() || hidden.has(at, vfs.Identify(fi))) {
 				err = fs.ErrNotExist
@@ -226,8 +227,9 @@ func below(path, dir string) (string, bool) {
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// hiddenFiles are what is hidden as it is now, by identity: a directory has
-// many names. Where a platform knows no identities, the names are all there is.
+// hiddenFiles has the present identities of the hidden paths, because a
+// directory may have several names. On a platform without identities, only
+// names count.
 type hiddenFiles []hiddenFile
 
 type hiddenFile struct {
@@ -269,7 +271,8 @@ func (h hiddenFiles) hasDir(path string, dir vfs.RootDir) bool {
 	return err != nil || h.has(path, vfs.Identify(fi))
 }
 
-// open opens the file of a place, and tells what is there instead.
+// open opens the file of a place. Its error describes anything else at the
+// place.
 func (p *place) open(shown string) (vfs.File, fs.FileInfo, error) {
 	file, err := p.dir.Open(p.name)
 	if err != nil {

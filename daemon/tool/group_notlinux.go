@@ -2,6 +2,6 @@
 
 package tool
 
-// waitEnd is for systems where a child cannot be seen to end without being
-// waited for: what is left of its group is killed right after that.
+// waitEnd returns false on systems where the end of a child cannot be observed
+// without reaping it: the rest of its group is killed directly afterwards.
 func waitEnd(int) bool { return false }

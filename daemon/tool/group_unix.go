@@ -17,9 +17,9 @@ type Group struct {
 	waited bool
 }
 
-// NewGroup makes a command that is not started the first of a group and a
-// session: it has no terminal to ask on. When the command's context ends, all
-// of the group is killed.
+// NewGroup makes an unstarted command the leader of a new process group and
+// session, without a terminal. When the command's context ends, the group is
+// killed.
 func NewGroup(cmd *exec.Cmd) *Group {
 	g := &Group{cmd: cmd}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -27,10 +27,10 @@ func NewGroup(cmd *exec.Cmd) *Group {
 	return g
 }
 
-// Kill ends all of the group, at once. The command must have been started.
+// Kill kills the group. The command must have been started.
 func (g *Group) Kill() { g.signal(syscall.SIGKILL) }
 
-// Terminate asks all of the group to end.
+// Terminate asks the group to exit.
 func (g *Group) Terminate() { g.signal(syscall.SIGTERM) }
 
 func (g *Group) signal(sig syscall.Signal) {
@@ -41,8 +41,8 @@ func (g *Group) signal(sig syscall.Signal) {
 	}
 }
 
-// Wait waits for the command, kills what is left of its group, and returns
-// what the command's own Wait did.
+// Wait waits for the command, kills the rest of its group, and returns the
+// result of the command's Wait.
 func (g *Group) Wait() error {
 	if waitEnd(g.cmd.Process.Pid) {
 		g.Kill()

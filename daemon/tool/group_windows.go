@@ -12,7 +12,7 @@ func NewGroup(cmd *exec.Cmd) *Group { return &Group{cmd} }
 // Kill ends the command, which must have been started.
 func (g *Group) Kill() { g.cmd.Process.Kill() } //nolint:errcheck // it has ended already
 
-// Terminate is Kill: nothing can be asked to end here.
+// Terminate is Kill: the system has no request to exit.
 func (g *Group) Terminate() { g.Kill() }
 
 // Wait waits for the command.

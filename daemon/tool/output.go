@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// capture keeps the beginning and the end of what is written to it.
+// capture stores the beginning and the end of its input.
 type capture struct {
 	max  int
 	n    int64  // bytes written
@@ -36,8 +36,8 @@ func (c *capture) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// text returns what was written as valid UTF-8, which takes at most budget
-// bytes as a JSON string, and tells what it leaves out.
+// text returns the stored output as valid UTF-8 that takes at most budget bytes
+// as a JSON string, with a note of the omitted bytes.
 func (c *capture) text(budget int) string {
 	tail := slices.Concat(c.tail[c.at:], c.tail[:c.at])
 	if c.n == int64(len(c.head)+len(tail)) {
@@ -46,11 +46,11 @@ func (c *capture) text(budget int) string {
 			return lossy(whole)
 		}
 	}
-	const note = 64 // more than it takes
+	const note = 64 // longer than the note
 	half := max(0, (budget-note)/2)
 	head := c.head[:fits(c.head, half)]
 	tail = tail[fitsBack(tail, half):]
-	// A character that the cut went through is left out whole.
+	// Omit a character that the cut splits.
 	for i := 1; i <= 3 && i <= len(head); i++ {
 		if b := head[len(head)-i:]; utf8.RuneStart(b[0]) {
 			if !utf8.FullRune(b) {
@@ -65,8 +65,8 @@ func (c *capture) text(budget int) string {
 	return fmt.Sprintf("%s\n... [%d bytes left out] ...\n%s", lossy(head), c.n-int64(len(head)+len(tail)), lossy(tail))
 }
 
-// fits returns how many of the first bytes of b take at most budget bytes as
-// JSON; fitsBack returns from where on the last ones do.
+// fits returns the number of leading bytes of b that take at most budget bytes
+// as JSON. fitsBack returns the start of the trailing bytes that do.
 func fits(b []byte, budget int) int {
 	i := 0
 	for i < len(b) {
@@ -124,8 +124,8 @@ func jsonLen(b []byte) int {
 	return n
 }
 
-// appendJSON appends text as a JSON string in which nothing is escaped that
-// need not be: HTML and U+2028 are not.
+// appendJSON appends text as a JSON string with the fewest escapes: it does not
+// escape HTML or U+2028.
 func appendJSON(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -142,8 +142,8 @@ func appendJSON(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// bashResult is the JSON object that a command came to. It is never over
-// MaxOutput: what is left out is left out inside its texts.
+// bashResult returns the JSON object of a command's result. It never exceeds
+// MaxOutput: text is omitted inside its strings.
 func bashResult(code int, stdout, stderr *capture) string {
 	budget := MaxOutput - 128
 	out, errs := stdout.text(budget), ""

@@ -65,9 +65,9 @@ type view struct {
 	first, limit int
 
 	total int    // lines that have ended
-	line  []byte // of the one that has not, what can be shown
+	line  []byte // printable part of an unfinished line
 	left  int    // and the bytes of it that cannot
-	open  bool   // there is one
+	open  bool   // a line is unfinished
 	out   []byte
 	shown int  // lines in out
 	full  bool // no more of them fit

@@ -29,18 +29,18 @@ var memoryTools = []string{Forget, Recall, Remember, SessionSearch}
 // fileTools work on the machine's files.
 var fileTools = []string{Bash, Edit, Read}
 
-// List is what a scope allows of one kind. The zero value allows nothing.
+// List is the permitted names of one kind. The zero value permits nothing.
 type List struct {
 	all    bool
 	names  []string // sorted, no two the same; one that ends in * is a prefix
-	except []string // sorted, no two the same, none a pattern
+	except []string // sorted, unique, without patterns
 }
 
 // Everything is the list that allows every name.
 func Everything() List { return List{all: true} }
 
-// Only returns the list of just those names. None is a pattern: nothing is
-// called so that it ends in *.
+// Only returns a list of exactly those names, without patterns: no tool has a
+// name that ends in *.
 func Only(names ...string) List {
 	return Matching(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.HasSuffix(n, "*") })...)
 }
@@ -71,10 +71,10 @@ func covers(pattern, name string) bool {
 // All reports whether the list allows every name.
 func (l List) All() bool { return l.all && len(l.except) == 0 }
 
-// empty reports whether the list allows nothing.
+// empty reports whether the list permits no name.
 func (l List) empty() bool { return !l.all && len(l.Names()) == 0 }
 
-// Names returns the names and patterns of a list that names what it allows.
+// Names returns the names and patterns of a list that is an allowlist.
 func (l List) Names() []string {
 	return slices.DeleteFunc(slices.Clone(l.names), func(n string) bool { return slices.Contains(l.except, n) })
 }
@@ -109,8 +109,8 @@ func (l List) but(names ...string) List {
 	return l
 }
 
-// Scope is the permission set of an agent (RFC 0082). The zero value permits
-// nothing; unknown agents have it.
+// Scope is the permission set of an agent (RFC 0082). The zero value permits no
+// action; unknown agents have it.
 type Scope struct {
 	Tools, Skills, MCPs, Members List
 	// Confined is set for every agent whose configuration bounds it: its
@@ -118,7 +118,7 @@ type Scope struct {
 	Confined bool
 }
 
-// Grant is what a configuration says of an agent.
+// Grant is the permissions of an agent in the configuration.
 type Grant struct {
 	Tools, Skills, MCPs, Members []string
 	// Default is set for the agent that requests without an agent use.
@@ -131,8 +131,8 @@ type Grant struct {
 }
 
 // For returns the scope of an agent with that grant. An empty list of the grant
-// does not bound, except that of members: only the default agent delegates to
-// all agents, and only if all lists are empty. The tools list is intersected
+// does not restrict, except that of members: only the default agent delegates
+// to all agents, and only if all lists are empty. The tools list is intersected
 // with the tools that the other lists bring, so that no list widens another.
 func For(g Grant) Scope {
 	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything()}
@@ -159,7 +159,7 @@ func For(g Grant) Scope {
 		if len(g.Members) > 0 {
 			tools = append(tools, Delegate)
 		}
-		// These are never given by the way.
+		// These are never implied.
 		for _, t := range []string{Read, Edit} {
 			if slices.Contains(g.Tools, t) {
 				tools = append(tools, t)
@@ -187,8 +187,8 @@ func For(g Grant) Scope {
 	return s
 }
 
-// Intersect returns the scope of what both allow. A delegated task runs in the
-// intersection of its agent's scope and the caller's.
+// Intersect returns the intersection of two scopes. A delegated task runs in
+// the intersection of its agent's scope and the caller's.
 func (s Scope) Intersect(t Scope) Scope {
 	return Scope{
 		Tools: s.Tools.Intersect(t.Tools), Skills: s.Skills.Intersect(t.Skills), MCPs: s.MCPs.Intersect(t.MCPs), Members: s.Members.Intersect(t.Members),
@@ -207,7 +207,7 @@ func (s Scope) Remote() Scope {
 // Violation is a call outside the scope of the caller.
 type Violation struct {
 	Kind    string // "tool", "skill", "mcp" or "member"
-	Name    string // what was called
+	Name    string // name of the call
 	Agent   string
 	Session uint64
 }
@@ -256,8 +256,8 @@ func (s Scope) Prompt() string {
 	return "<scope>\n" + b.String() + "</scope>"
 }
 
-// Unbounded returns the scope that bounds nothing: that of a session which is
-// its user's own.
+// Unbounded returns the scope without restrictions: that of a session of the
+// user.
 func Unbounded() Scope {
 	return Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Members: Everything()}
 }

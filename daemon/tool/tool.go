@@ -1,5 +1,5 @@
-// Package tool is what agents may call: tools, sets of them, and the scopes
-// that bound who may call which.
+// Package tool defines the tools of agents, sets of them, and the scopes that
+// restrict calls.
 package tool
 
 import (
@@ -17,7 +17,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Tool is a tool that an agent may call: its schema for models and its function. An error of Run is shown to the model as text; it ends nothing.
+// Tool is a tool that an agent may call: its schema for models and its
+// function. An error of Run is returned to the model as text; it does not end
+// the run.
 type Tool struct {
 	model.Tool
 	Run func(ctx context.Context, c Call) (string, error)
@@ -30,32 +32,32 @@ type Call struct {
 
 	Agent     string
 	Session   uint64 // 0 outside a daemon
-	Requester string // who began the session
-	Dir       string // working directory; "" has none
-	Scope     Scope  // what the caller may do
-	Depth     int    // how many delegations led here
+	Requester string // creator of the session
+	Dir       string // working directory; "" = none
+	Scope     Scope  // permissions of the caller
+	Depth     int    // number of delegations that led here
 
 	// Narrow bounds every later call of the same run. nil outside a run.
 	Narrow func(Scope)
 }
 
-// Result is what a call came to.
+// Result is the result of a call.
 type Result struct {
 	Output  string // valid UTF-8, at most MaxOutput bytes and a note
-	Failed  bool   // Output is what went wrong
+	Failed  bool   // Output is an error
 	Took    time.Duration
 	Refused *Violation // the call was outside the scope
 }
 
-// MaxOutput bounds the result of a call, in bytes. A tool that has more to say
-// cuts it where it makes sense.
+// MaxOutput limits the result of a call, in bytes. A tool should truncate
+// longer output at a suitable point itself.
 const MaxOutput = 64 << 10
 
 // maxArguments bounds the arguments of a call, in bytes.
 const maxArguments = 1 << 20
 
-// New returns a tool whose arguments are decoded into a T, from whose fields
-// and their jsonschema tags the schema for models is made.
+// New returns a tool whose arguments are decoded into a T. The fields of T and
+// their jsonschema tags define the schema for models.
 func New[T any](name, description string, run func(ctx context.Context, c Call, args T) (string, error)) Tool {
 	schema, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -77,9 +79,9 @@ func New[T any](name, description string, run func(ctx context.Context, c Call, 
 	}
 }
 
-// Decode reads the arguments into v. Models now and then add a field, or say
-// nothing at all where there is nothing to say: both pass. A text that v would
-// not get exactly is an error, as CheckArguments says.
+// Decode decodes the arguments into v. It accepts unknown fields and empty
+// arguments, which models send at times. It returns an error for a text that v
+// would not store exactly, as CheckArguments does.
 func (c *Call) Decode(v any) error {
 	if len(c.Arguments) > maxArguments {
 		return fmt.Errorf("invalid arguments: %d bytes, at most %d", len(c.Arguments), maxArguments)
@@ -96,8 +98,8 @@ func (c *Call) Decode(v any) error {
 	return nil
 }
 
-// Set is a number of tools, each of another name. The zero value is empty.
-// What reads it may do so at any time; Add and Remove may not be called then.
+// Set is a set of tools with unique names. The zero value is empty. Reading is
+// safe for concurrent use, but not during Add or Remove.
 type Set struct {
 	tools []Tool // by name
 }
@@ -118,7 +120,7 @@ func (s *Set) Add(ts ...Tool) {
 	}
 }
 
-// Remove removes a tool, if there is one of the name.
+// Remove removes the tool of a name, if it exists.
 func (s *Set) Remove(name string) {
 	if i, ok := s.find(name); ok {
 		s.tools = slices.Delete(s.tools, i, i+1)
@@ -185,7 +187,7 @@ func (s *Set) call(ctx context.Context, c Call) (out string, err error) {
 		return "", fmt.Errorf("tool not available: %s", clipName(c.Name))
 	}
 	defer func() {
-		// A tool of an embedding program must not take the daemon with it.
+		// A tool of an embedding program must not crash the daemon.
 		if p := recover(); p != nil {
 			out, err = "", fmt.Errorf("tool %s failed: %v\n%s", c.Name, p, firstLines(debug.Stack(), 12))
 		}
@@ -201,13 +203,13 @@ func firstLines(b []byte, n int) string {
 // clipName is a name that came from a model, as it goes into messages.
 func clipName(name string) string { return bounded(name, 256) }
 
-// bounded returns text as valid UTF-8 and cut to n bytes, with a note of how
-// many are left out.
+// bounded returns text as valid UTF-8, truncated to n bytes, with a note of the
+// number of omitted bytes.
 func bounded(text string, n int) string {
 	if len(text) <= n {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	// A rune may be cut; what is left of it is replaced.
+	// A truncated rune is replaced.
 	cut := n
 	for cut > n-4 && cut > 0 && text[cut]&0xC0 == 0x80 {
 		cut--

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet reports whether nothing has come, not even the end.
+// quiet reports whether no byte and no end of the stream has arrived.
 func quiet(nc net.Conn) bool {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

@@ -1,9 +1,8 @@
-// Package wire carries the messages of package pb over a connection: a length
-// of four bytes, big-endian, and then as many bytes of protobuf.
+// Package wire sends the messages of package pb over a connection: a length of
+// four bytes, big-endian, and then as many bytes of protobuf.
 //
-// The [Server] answers one request of a connection at a time and believes
-// nothing it has not seen: memory is taken as bytes arrive, never because a
-// length says so.
+// The [Server] answers one request of a connection at a time. It allocates
+// memory as bytes arrive, never because of a length field.
 package wire
 
 import (
@@ -24,8 +23,8 @@ const MaxFrame = 16 << 20
 
 const (
 	header     = 4
-	smallFrame = 4 << 10  // what a connection has room for while it is idle
-	keepOut    = 64 << 10 // a longer buffer is not kept after its message
+	smallFrame = 4 << 10  // buffer of an idle connection
+	keepOut    = 64 << 10 // larger buffers are released after their message
 	firstBig   = 16 << 10 // the first room for a frame that is not small
 	chunk      = 64 << 10 // that must get through in one time-out
 )
@@ -37,7 +36,7 @@ type Conn struct {
 	r   int
 	w   int
 	out []byte
-	max int     // payload that is taken
+	max int     // largest accepted payload
 	srv *served // nil: no limits of time and memory
 	// held is how much of the server's budget the frame last read has.
 	held int
@@ -50,10 +49,11 @@ func newConn(c net.Conn, room int) *Conn {
 	return &Conn{c: c, in: make([]byte, room), max: MaxFrame}
 }
 
-// Close closes the connection. What waits in Read or Write ends.
+// Close closes the connection. Pending calls of Read and Write return.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// SetDeadline bounds, as net.Conn's, what waits in Read and Write.
+// SetDeadline sets the deadline of pending and future calls of Read and Write,
+// as net.Conn's.
 func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 
 // Read reads a message. Errors: ErrClosed, ErrTruncated, *TooLargeError,
@@ -105,7 +105,7 @@ func (c *Conn) frame() ([]byte, error) {
 	return b, c.srv.untime()
 }
 
-// fill reads what there is, and at least one byte.
+// fill reads the available bytes, at least one.
 func (c *Conn) fill() error {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
@@ -132,8 +132,8 @@ func (c *Conn) large(n int) ([]byte, error) {
 	for len(b) < n {
 		if len(b) == cap(b) {
 			if c.held == 0 && c.srv != nil {
-				// All of it at once: frames that wait for room for each other's
-				// second half would never end.
+				// Reserve all of it: frames that wait for each other's second
+				// half would deadlock.
 				if err := c.srv.reserve(n); err != nil {
 					return nil, err
 				}
@@ -150,7 +150,7 @@ func (c *Conn) large(n int) ([]byte, error) {
 	return b, c.srv.untime()
 }
 
-// some reads into b. A frame that holds memory which others want must bring
+// some reads into b. If other connections wait for memory, a frame must receive
 // more than a byte in its time.
 func (c *Conn) some(b []byte) (int, error) {
 	if err := c.srv.timeProgress(); err != nil {
@@ -175,8 +175,8 @@ func (c *Conn) releaseBuffer() {
 	}
 }
 
-// Write writes a message, in one piece. Text in it that is not UTF-8 is made
-// so. Of a *TooLargeError nothing was written.
+// Write writes a message in one piece. It replaces invalid UTF-8. If it returns
+// a *TooLargeError, it has written nothing.
 func (c *Conn) Write(m proto.Message) error {
 	size := proto.Size(m)
 	if size > MaxFrame {
@@ -208,8 +208,8 @@ func (c *Conn) Write(m proto.Message) error {
 	return c.send(b)
 }
 
-// send writes a frame. What is long goes in pieces: a peer that reads slowly is
-// waited for, one that does not read is not.
+// send writes a frame, a long one in pieces. It waits for a peer that reads
+// slowly, but not for one that does not read.
 func (c *Conn) send(b []byte) error {
 	for len(b) > 0 {
 		piece := b
@@ -242,7 +242,7 @@ func ioError(err error) error {
 	return fmt.Errorf("io error: %w", err)
 }
 
-// Fresh reports whether a connection can take another request: nothing came
-// that was not asked for, and the peer has not hung up. Where that cannot be
-// known it is false.
+// Fresh reports whether a connection can take another request: no unexpected
+// bytes arrived, and the peer has not closed it. It returns false if the system
+// cannot tell.
 func (c *Conn) Fresh() bool { return c.r == c.w && quiet(c.c) }

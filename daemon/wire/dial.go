@@ -18,14 +18,14 @@ import (
 type Addr struct {
 	Network string // unix or tcp
 	Address string // a path, or host:port
-	Token   string // for a server that cannot know who we are; "" = none
+	Token   string // for a server that cannot identify the user; "" = none
 }
 
 // String writes the address without the token.
 func (a Addr) String() string { return a.Network + ":" + a.Address }
 
-// Dial connects to a server, and authenticates when there is a token. Errors:
-// ErrNoListener, ErrRefused, and the system's.
+// Dial connects to a server, and authenticates if the address has a token.
+// Errors: ErrNoListener, ErrRefused, and the system's.
 func Dial(ctx context.Context, a Addr) (*Conn, error) {
 	switch a.Network {
 	case "unix":
@@ -53,8 +53,8 @@ func Dial(ctx context.Context, a Addr) (*Conn, error) {
 	return c, nil
 }
 
-// crowdWait is how long a dial is done again while there are so many others
-// that a Unix socket takes no more of them.
+// crowdWait limits the retries of a dial while the backlog of a Unix socket is
+// full.
 const crowdWait = 5 * time.Second
 
 func connect(ctx context.Context, a Addr) (net.Conn, error) {

@@ -2,19 +2,20 @@ package wire
 
 import "time"
 
-// Limits are what a Server grants its peers. Zero fields have the defaults.
+// Limits are the limits of a Server for its peers. Zero fields mean the
+// defaults.
 type Limits struct {
 	// Header is the time from the first byte of a frame to the end of its
 	// length, and that to authenticate. 10 s.
 	Header time.Duration
-	// Progress is the time in which the next bytes of a frame must come, or be
-	// taken. 30 s.
+	// Progress limits the wait for the next bytes of a frame, in either
+	// direction. 30 s.
 	Progress time.Duration
 	// InFlight bounds the bytes of all long frames that are being read and
 	// written. 64 MiB.
 	InFlight int64
-	// Working bounds the connections whose request is being answered, without
-	// those that subscribed to events. 256.
+	// Working limits the connections with an active request, without
+	// subscribers. 256.
 	Working int
 	// Conns bounds the connections, and of them those that subscribed to events.
 	// The one longest without a request makes room for a new one. 1024.
@@ -31,7 +32,7 @@ func (l Limits) withDefaults() Limits {
 	if l.InFlight <= 0 {
 		l.InFlight = 64 << 20
 	}
-	l.InFlight = max(l.InFlight, MaxFrame) // or one frame would wait for ever
+	l.InFlight = max(l.InFlight, MaxFrame) // a smaller limit would block one frame indefinitely
 	if l.Working <= 0 {
 		l.Working = 256
 	}

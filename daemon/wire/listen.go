@@ -64,7 +64,7 @@ func private(fsys vfs.FS, dir string) error {
 	return checkOwn(dir, fi)
 }
 
-// ListenTCP listens on host:port, and on no other port when that one is taken.
+// ListenTCP listens on host:port. It returns an error if the port is in use.
 func ListenTCP(address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if errors.Is(err, errInUse) {

@@ -13,8 +13,8 @@ const (
 	errInUse   = syscall.Errno(10048) // WSAEADDRINUSE
 )
 
-// checkOwn takes every directory: those of a user are the user's own by what
-// they inherit.
+// checkOwn accepts every directory, because inherited permissions protect a
+// user's directories.
 func checkOwn(string, fs.FileInfo) error { return nil }
 
 func listenPrivate(path string) (net.Listener, error) {

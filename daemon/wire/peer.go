@@ -2,7 +2,7 @@ package wire
 
 import "net"
 
-// peerOf finds out who is at the other end of an accepted connection.
+// peerOf identifies the peer of an accepted connection.
 func peerOf(nc net.Conn) Peer {
 	p := Peer{Network: nc.LocalAddr().Network(), Addr: nc.RemoteAddr().String(), UID: -1}
 	switch c := nc.(type) {

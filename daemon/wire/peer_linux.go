@@ -30,8 +30,8 @@ func unixUID(c *net.UnixConn) int {
 	return uid
 }
 
-// loopbackUID finds the peer's end of a connection among the sockets of this
-// machine, and whose it is.
+// loopbackUID returns the user of the peer's end of a connection, from the
+// table of this machine's sockets.
 func loopbackUID(local, remote netip.AddrPort) int {
 	for _, t := range []struct {
 		file string

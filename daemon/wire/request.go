@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// request is the context of a request. Most requests are answered before
-// anybody asks whether they have ended: only then is there a channel for it.
+// request is the context of a request. Its channel is created on demand,
+// because most requests never use it.
 type request struct {
 	conn  context.Context // of the connection
 	mu    sync.Mutex
-	inner context.Context // nil until it is asked for
+	inner context.Context // nil before its first use
 	stop  context.CancelFunc
 	ended bool
 }

@@ -35,16 +35,16 @@ const (
 	watched // by a second one, too
 )
 
-// Evicted is the kind of the error that a connection ends with which had to make
-// room for another. What was sent on it meanwhile was not read.
+// Evicted is the kind of the error that ends an evicted connection. The server
+// did not read requests that were sent on it meanwhile.
 const Evicted = "evicted"
 
-// past is a deadline that ends a Read at once.
+// past is a deadline that makes a Read return immediately.
 var past = time.Unix(1, 0)
 
-// served is a connection of the server. What it reads and writes is read and
-// written by its own goroutine; while a request is being answered, a second one
-// watches for the end of the connection.
+// served is a connection of the server. One goroutine reads and writes it.
+// While a request is being answered, a second goroutine watches for the end of
+// the connection.
 type served struct {
 	Conn
 	s       *Server
@@ -58,20 +58,20 @@ type served struct {
 	authBy  time.Time // zero: it is trusted
 	timed   bool      // a deadline for reads is set
 	late    bool      // a deadline for writes has passed without progress
-	farWell bool      // what is written now is the last
+	farWell bool      // the message being written is the last one
 
 	// Of the request.
 	phase    atomic.Uint32 // none, running, watched
 	req      *request
 	answered bool
-	over     error         // why nothing more of the answer is sent
-	broken   bool          // nothing more can be sent at all
+	over     error         // why the rest of the response is not sent
+	broken   bool          // the connection is unusable
 	watchEnd chan struct{} // one for each request that was watched
 	hungUp   bool
 }
 
-// giveUp takes an idle connection out of use and wakes its goroutine. It
-// reports false when the connection was not idle.
+// giveUp evicts an idle connection and wakes its goroutine. It returns false if
+// the connection is not idle.
 func (c *served) giveUp(state uint32) bool {
 	if !c.state.CompareAndSwap(idle, state) {
 		return false
@@ -83,8 +83,8 @@ func (c *served) giveUp(state uint32) bool {
 	return true
 }
 
-// lastLook is how long a connection that has to make room is given to bring a
-// request that it has sent already.
+// lastLook limits the wait for a request that the peer of an evicted connection
+// may have sent already.
 const lastLook = time.Millisecond
 
 // waiting reports whether the buffer contains a complete unread small request.
@@ -110,7 +110,7 @@ func (c *served) next(m *pb.ClientMessage) error {
 	return c.Read(m)
 }
 
-// stay takes a connection that had to make room back for one request.
+// stay reverts the eviction of a connection for one request.
 func (c *served) stay() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -192,7 +192,7 @@ func (c *served) sendReason(err error) {
 	}
 }
 
-// partWays gives the last that is written little time.
+// partWays writes the last message with a short time limit.
 func (c *served) partWays() {
 	c.farWell = true
 	_ = c.timeWrite(min(c.s.limits.Progress, time.Second))

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// The limits of time and memory, as a Conn asks for them. One of a client has
-// none.
+// The limits of time and memory of a Conn. A Conn of a client has no limits.
 
 // timeHeader bounds the wait for the rest of a header, from its first byte on.
 func (c *served) timeHeader() error {

@@ -1,6 +1,6 @@
-// Package chat speaks the chat completions of one OpenAI-compatible endpoint. A
-// call is one attempt: retries, names of models and kinds of providers are those of
-// package model, whose aliases of these types are what other packages use.
+// Package chat is a client of the chat completions of one OpenAI-compatible
+// endpoint. A call is one attempt. Package model adds retries, model names, and
+// kinds of providers; other packages use its aliases of these types.
 package chat
 
 import (
@@ -10,7 +10,7 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Bounds of what is believed of an endpoint.
+// Limits of an endpoint's responses.
 const (
 	maxStream    = 64 << 20 // bytes of a stream, decompressed
 	maxEvent     = 4 << 20  // bytes of one event of a stream
@@ -21,12 +21,12 @@ const (
 	maxCalls     = 128      // tool calls of one answer
 )
 
-// Request is what a model is asked.
+// Request is a request to a model.
 type Request struct {
 	Model     string // empty: the active one
 	Messages  []sessionlog.Message
 	Tools     []Tool
-	Thinking  bool // asks for high reasoning effort
+	Thinking  bool // high reasoning effort
 	MaxTokens int  // of the answer; 0 leaves it to the endpoint
 
 	// Timeout is for the first byte, in place of the provider's. The first byte
@@ -46,28 +46,28 @@ type Chunk struct {
 	Calls              []CallDelta
 	Finish             string // why the answer ends; once
 	Usage              *Usage // once, with Finish or after it
-	Model              string // who answers in place of the one asked; in the first chunk
+	Model              string // the model that responds if it is not the requested one; in the first chunk
 }
 
-// CallDelta is a piece of a tool call: ID, Type and Name replace what was sent
-// before when they are not empty, Arguments goes on from it. The first piece
-// of a call has an ID.
+// CallDelta is a part of a tool call: nonempty ID, Type, and Name replace
+// earlier values, and Arguments is appended. The first part of a call has an
+// ID.
 type CallDelta struct {
 	Index                     int // of the call in the answer, from 0 without gaps
 	ID, Type, Name, Arguments string
 }
 
-// Usage is how many tokens an answer took.
+// Usage is the token count of a response.
 type Usage struct {
 	Prompt, Completion, Total int
 }
 
-// Response is a whole answer.
+// Response is a complete response.
 type Response struct {
 	Message sessionlog.Message
 	Finish  string
-	Usage   *Usage // nil when the endpoint does not tell
-	Model   string // who answers in place of the one asked
+	Usage   *Usage // nil if the endpoint does not report it
+	Model   string // the model that responds if it is not the requested one
 }
 
 // replace sets *s to a text that is not empty.

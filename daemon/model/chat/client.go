@@ -15,7 +15,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Endpoint is where a model is, and what is particular about it.
+// Endpoint is the address of a model, with its peculiarities.
 type Endpoint struct {
 	Provider string     // named in errors
 	URL      string     // prefix of "chat/completions"; ends in /
@@ -25,9 +25,9 @@ type Endpoint struct {
 	Sign    func(r *http.Request, body []byte) error
 	Secrets []string // that no error may show
 
-	CallIDs          *regexp.Regexp // of the ids of calls that it takes; nil: any
+	CallIDs          *regexp.Regexp // valid IDs of calls; nil: any
 	CompletionTokens bool           // takes max_completion_tokens and refuses max_tokens
-	KeepReasoning    bool           // wants the reasoning of messages with tool calls back
+	KeepReasoning    bool           // requires the reasoning of messages with tool calls
 	Unsigned         bool           // requires a mark of tool calls without signatures
 
 	Timeout   time.Duration // to the first byte
@@ -38,12 +38,11 @@ type Endpoint struct {
 // Client calls one endpoint. It may be used by several goroutines.
 type Client struct{ e Endpoint }
 
-// NewClient returns a client of an endpoint. It reads nothing from the
-// environment.
+// NewClient returns a client of an endpoint. It does not read the environment.
 func NewClient(e Endpoint) *Client { return &Client{e} }
 
-// Send asks once, for a whole answer. Its error is that of ctx when ctx ended,
-// an *Error otherwise.
+// Send makes one attempt for a complete response. Its error is that of ctx if
+// ctx ended, else an *Error.
 func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	a := c.begin(ctx, r, false)
 	defer a.end()
@@ -63,8 +62,8 @@ func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	return answer, nil
 }
 
-// Stream asks once. The iterator ends with the answer, or yields one error,
-// of the kinds of Send, and ends. Breaking off ends the call.
+// Stream makes one attempt. The iterator ends after the response, or after one
+// error as in Send. Stopping the iteration cancels the call.
 func (c *Client) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		a := c.begin(ctx, r, true)
@@ -123,7 +122,7 @@ func (a *attempt) end() {
 	a.cancel(nil)
 }
 
-// fail makes an error of a call what Send and Stream return.
+// fail converts an error of a call to the error of Send and Stream.
 func (a *attempt) fail(err error) error {
 	if a.parent.Err() != nil {
 		return context.Cause(a.parent)

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// The JSON objects of answers, whole or in chunks. They contain the fields that
-// are used and no others: with the types of openai-go, which keep every field of
-// every element, four megabytes of empty choices become a gigabyte.
+// The JSON objects of responses, complete or in chunks. They contain only the
+// fields that are used: with the types of openai-go, which keep every field of
+// every element, four megabytes of empty choices take a gigabyte.
 type (
 	wire struct {
 		Choices list[choice]
@@ -80,8 +80,8 @@ func (w *wire) usage() *Usage {
 	return &u
 }
 
-// text is what a message says, and reasoning what was thought. Endpoints that
-// send thoughts twice mean them once.
+// text returns the text of a message, and reasoning its reasoning. If an
+// endpoint sends the reasoning twice, it counts once.
 func (m *message) text() string { return m.Content.text + m.Refusal }
 
 func (m *message) thoughts() string {
@@ -151,9 +151,9 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// arguments are the text of an object or, as some endpoints send it, the object.
-// What the decoder would replace with U+FFFD stays recognizable, so that a tool
-// can refuse it: see keepInexact.
+// arguments is the text of an object or, for some endpoints, the object. It
+// keeps text that the decoder would replace with U+FFFD recognizable, so that a
+// tool can refuse it: see keepInexact.
 type arguments string
 
 func (a *arguments) UnmarshalJSON(data []byte) error {
@@ -170,10 +170,10 @@ var escapePattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
 })
 
-// keepInexact returns a JSON string of which decoding replaces nothing. A lone
-// surrogate becomes the text of its escape: the two halves of a pair that a
-// stream has split are a pair again in the arguments. A byte 0xNN that is not
-// UTF-8 becomes the text \udcNN, which is a lone surrogate there.
+// keepInexact returns a JSON string in which decoding replaces nothing. A lone
+// surrogate becomes the text of its escape: two halves of a pair that a stream
+// has split become a pair again in the arguments. A byte 0xNN that is not UTF-8
+// becomes the text \udcNN, a lone surrogate.
 func keepInexact(data []byte) []byte {
 	data = escapePattern().ReplaceAllFunc(data, func(escape []byte) []byte {
 		if !isLone(escape) {

@@ -21,9 +21,9 @@ var ErrOverflow = errors.New("the request does not fit the model's context windo
 // Error is a call that failed. Its text has no key in it.
 type Error struct {
 	Provider, Model string
-	Status          int           // of HTTP; 0 when none came
-	Code, Message   string        // as the endpoint says them, shortened
-	RetryAfter      time.Duration // that the endpoint asks for; 0 when it does not
+	Status          int           // of HTTP; 0 without a response
+	Code, Message   string        // as sent by the endpoint, shortened
+	RetryAfter      time.Duration // requested by the endpoint; 0 = not requested
 	Attempts        int           // how often it was tried
 	Err             error         // the cause if the endpoint did not report the error
 
@@ -76,17 +76,17 @@ func (e *Error) Is(target error) bool { return target == ErrOverflow && e.overfl
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Transient tells whether the same call may succeed later: 408, 429, 5xx, no
-// connection, a time-out.
+// Transient reports whether the same call may succeed later: 408, 429, 5xx, no
+// connection, or a timeout.
 func (e *Error) Transient() bool { return e.transient }
 
-// Timeout tells whether the call took too long.
+// Timeout reports whether the call took too long.
 func (e *Error) Timeout() bool {
 	var t *timeoutError
 	return errors.As(e.Err, &t)
 }
 
-// timeoutError is why a call was given up.
+// timeoutError is the cause of a call that was canceled.
 type timeoutError struct {
 	what  string
 	after time.Duration
@@ -94,8 +94,8 @@ type timeoutError struct {
 
 func (e *timeoutError) Error() string { return fmt.Sprintf("%s within %v", e.what, e.after) }
 
-// statusError reads the answer of an endpoint that refuses a request. Nothing
-// of it is believed to be JSON.
+// statusError converts the response of an endpoint that refuses a request. The
+// body may be anything.
 func statusError(status int, header http.Header, body []byte) *Error {
 	e := payloadError(body)
 	e.Status = status
@@ -104,8 +104,8 @@ func statusError(status int, header http.Header, body []byte) *Error {
 	return e
 }
 
-// payloadError reads the shapes that endpoints give their errors: an object, a
-// list of one, a text; with message, code, type or status inside it or inside
+// payloadError parses the forms of endpoints' errors: an object, a list of one
+// object, or a text; with message, code, type, or status in the object or in
 // its member "error".
 func payloadError(body []byte) *Error {
 	var list []json.RawMessage
@@ -129,13 +129,13 @@ func payloadError(body []byte) *Error {
 	}
 	e := &Error{Message: cmp.Or(text(inner.Message), text(inner.Detail)), Code: cmp.Or(text(inner.Code), text(inner.Type), text(inner.Status))}
 	var upstream struct{ Raw json.RawMessage }
-	if json.Unmarshal(inner.Metadata, &upstream) == nil { // of OpenRouter, whose own message says nothing
+	if json.Unmarshal(inner.Metadata, &upstream) == nil { // OpenRouter: its own message is empty
 		e.Message = colon(e.Message, text(upstream.Raw))
 	}
 	if e.Message == "" {
 		e.Message = strings.TrimSpace(string(body)) // the cause is in it somewhere
 	}
-	// A number is a status again; the type then says more.
+	// A number repeats the status; the type is more specific.
 	if n, err := strconv.Atoi(e.Code); err == nil {
 		if n >= 400 && n < 600 {
 			e.Status = n
@@ -179,8 +179,8 @@ var overflowCodes = []string{
 	"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached", "request_too_large",
 }
 
-// overflowTexts are how endpoints say in lower case that a request is longer
-// than the context window. None is of a limit by the minute.
+// overflowTexts are parts of endpoints' messages, in lower case, for a request
+// that exceeds the context window. They do not match limits per minute.
 var overflowTexts = []string{
 	"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context window",
 	"exceeds context window", "exceed context limit", "exceed the context limit", "available context size",
@@ -203,7 +203,8 @@ func (e *Error) classify() {
 		return
 	}
 	message := strings.ToLower(e.Message)
-	// 413 is of the bytes, of Anthropic and of proxies; Groq says with it how many tokens are left of a minute.
+	// 413 refers to bytes at Anthropic and in proxies. Groq uses it for the
+	// tokens left in a minute.
 	e.overflow = contains(overflowCodes, e.Code) || e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded"
 	for _, t := range overflowTexts {
 		e.overflow = e.overflow || strings.Contains(message, t)
@@ -226,8 +227,8 @@ func transportError(err error) *Error {
 	return &Error{Err: err, transient: !errors.As(err, &certificate)}
 }
 
-// retryAfter reads how long an endpoint asks to wait: milliseconds, seconds or
-// a date.
+// retryAfter returns the delay that an endpoint requests: milliseconds,
+// seconds, or a date.
 func retryAfter(h http.Header) time.Duration {
 	for _, f := range []struct {
 		name string

@@ -14,7 +14,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// The JSON object of a request. The order of the fields is that of the members.
+// The JSON object of a request. The fields are in the order of the members.
 type (
 	requestBody struct {
 		Messages            []any           `json:"messages,omitzero"`
@@ -78,7 +78,7 @@ func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		if m.Role == record.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 {
-			continue // it says nothing, and some endpoints refuse it
+			continue // it is empty, and some endpoints refuse it
 		}
 		b.Messages = append(b.Messages, e.message(m, known))
 	}
@@ -166,8 +166,8 @@ func (e *Endpoint) callID(id string) string {
 	return base32.StdEncoding.EncodeToString(sum[:])[:9]
 }
 
-// toolName makes a name of what a model called a tool that there is not:
-// endpoints refuse histories with other names.
+// toolName replaces invalid characters in the name of an unknown tool that a
+// model called: endpoints refuse histories with such names.
 func toolName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -178,13 +178,12 @@ func toolName(s string) string {
 	return cmp.Or(s[:min(len(s), 64)], "unnamed")
 }
 
-// unsigned is what Google has for histories whose calls were kept without the
-// signatures that its models give them.
+// unsigned is Google's substitute for missing signatures in histories of calls.
 var unsigned = json.RawMessage(`{"google":{"thought_signature":"skip_thought_signature_validator"}}`)
 
-// argumentsObject makes an object of what a model wrote: endpoints that parse the
-// arguments in a history refuse all of it for one call that is none, and with
-// it every later request of the session. A lone surrogate counts as invalid.
+// argumentsObject returns arguments as an object. Endpoints that parse
+// arguments refuse a complete history if one call has invalid arguments, and so
+// every later request of the session. A lone surrogate counts as invalid.
 func argumentsObject(s string) string {
 	s = strings.TrimSpace(s)
 	var object map[string]json.RawMessage

@@ -16,16 +16,16 @@ import (
 // grace is how long usage is waited for after the answer's end.
 const grace = 5 * time.Second
 
-// chunks yields what the events of a stream say. A stream has ended well when
-// a finish_reason came: openai-go takes one that was cut for complete. What is
-// there says whether it is events: not every endpoint labels it right.
+// chunks yields the chunks of a stream of events. A stream without a
+// finish_reason is incomplete; openai-go accepts it. The content decides
+// whether the response is a stream, because some endpoints label it wrong.
 func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) error {
 	body := bufio.NewReader(res.Body)
 	switch first, err := begins(body); {
 	case err != nil && err != io.EOF:
 		return err
 	case first == '{', first == '[':
-		return a.whole(body, yield)
+		return a.unstreamed(body, yield)
 	case first == '<', strings.HasPrefix(res.Header.Get("Content-Type"), "text/html"):
 		return permanent("the answer is a page, not a stream of events: check base_url")
 	}
@@ -58,7 +58,7 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 	}
 	switch err := e.err(); {
 	case d.finished:
-		return nil // the answer is whole; only usage may be missing
+		return nil // the response is complete; only usage may be missing
 	case err == nil:
 		return transportError(errors.New("the stream ended without a finish_reason: the answer is not whole"))
 	default:
@@ -79,8 +79,8 @@ func begins(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// whole is the answer of an endpoint that does not stream.
-func (a *attempt) whole(from io.Reader, yield func(Chunk, error) bool) error {
+// unstreamed yields the response of an endpoint that does not stream.
+func (a *attempt) unstreamed(from io.Reader, yield func(Chunk, error) bool) error {
 	body, err := io.ReadAll(from)
 	if err != nil {
 		return err
@@ -98,11 +98,11 @@ func (a *attempt) whole(from io.Reader, yield func(Chunk, error) bool) error {
 	return nil
 }
 
-// deltas is what has to be known of a stream's earlier events.
+// deltas is the state from a stream's earlier events.
 type deltas struct {
 	size     int // bytes of text, reasoning and arguments
 	finished bool
-	alive    bool // the last event has a choice, be there nothing in it
+	alive    bool // the last event has a choice, which may be empty
 	calls    []call
 	current  map[int]int // index of the endpoint → of calls
 }
@@ -112,7 +112,7 @@ type call struct {
 	arguments []byte
 }
 
-// read returns what an event says, nil when that is nothing.
+// read returns the chunk of an event, or nil if the event has no data.
 func (d *deltas) read(data []byte) (*Chunk, error) {
 	if err := inBand(data); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 	return &k, nil
 }
 
-// call gives a piece of a call its index.
+// call assigns an index to a part of a call.
 func (d *deltas) call(t *toolCall) (CallDelta, error) {
 	i, known := d.current[t.Index]
 	if !known || d.calls[i].another(t) {
@@ -182,9 +182,9 @@ func (d *deltas) call(t *toolCall) (CallDelta, error) {
 	return CallDelta{Index: i, ID: id, Type: t.Type, Name: t.Function.Name, Arguments: arguments}, nil
 }
 
-// another tells whether a piece of the index of a call begins another one. Some
-// endpoints number all calls 0 and tell them apart by their ids; some, Gemini's
-// among them, leave the ids out too, and send each call in one piece.
+// another reports whether a part with the index of a call begins another call.
+// Some endpoints number all calls 0 and distinguish them by ID. Some, such as
+// Gemini's, also omit the IDs and send each call in one part.
 func (c *call) another(t *toolCall) bool {
 	switch {
 	case t.Function.Name == "":

@@ -68,7 +68,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// refusal is an answer that is neither what was asked for nor silence.
+// refusal is the error for an unexpected response.
 func refusal(res *http.Response) *Error {
 	if res.StatusCode/100 == 3 {
 		to := "nowhere"
@@ -82,7 +82,7 @@ func refusal(res *http.Response) *Error {
 			Err:    fmt.Errorf("the endpoint redirects to %q, which is not followed: put the right address in base_url", shorten(to, 200)),
 		}
 	}
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // what there is of it will do
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // a partial body is enough
 	return statusError(res.StatusCode, res.Header, body)
 }
 

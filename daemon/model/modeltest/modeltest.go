@@ -1,50 +1,49 @@
-// Package modeltest is a model that answers from a script, behind the HTTP of
-// an OpenAI-compatible endpoint. It streams and does not, as it is asked, and
-// keeps every request.
+// Package modeltest provides a model that responds from a script, through the
+// HTTP API of an OpenAI-compatible endpoint. It streams if the request asks for
+// it, and records every request.
 //
 //	s := modeltest.New(t, modeltest.Say("hello"))
 //	s.Queue(modeltest.Call("bash", `{"command":"ls"}`), modeltest.Say("two files"))
 //	s.When("weather").Reply(modeltest.Say("sun"))
 //	s.Func(func(r modeltest.Request) modeltest.Reply { return modeltest.Say(r.LastUser()) })
 //
-// The first rule whose conditions a request meets, and that has replies left,
-// gives its next one. A request that no rule is for is answered 400 with code
-// no_reply.
+// The first rule that matches a request and has replies left provides the
+// reply. If no rule matches, the response is 400 with code no_reply.
 //
 // # Scripts
 //
-// A script is a text file, one thing a line. Empty lines and lines that begin
-// with # are skipped. A text may be quoted as in Go, for line ends and spaces
-// at its ends.
+// A script is a text file with one directive per line. Empty lines and lines
+// that begin with # are ignored. A text may be quoted as in Go, for line ends
+// and spaces at its ends.
 //
-//	when user TEXT     requests whose last user message has TEXT in it
-//	when last TEXT     … whose last message, of any role, has TEXT in it
-//	when system TEXT   … one of whose system messages has TEXT in it
-//	when model NAME    … for that model
+//	when user TEXT     the last user message contains TEXT
+//	when last TEXT     the last message, of any role, contains TEXT
+//	when system TEXT   a system message contains TEXT
+//	when model NAME    the request is for that model
 //	always             any request
 //
-// begin a rule; several when lines in a row are conditions that all must be
-// met. A script may do without a rule: what comes first is of always. Then
-// come its replies, one after the other:
+// begin a rule; consecutive when lines are conditions that must all match.
+// Directives before the first rule belong to an implicit always rule. A rule is
+// followed by its replies, in order:
 //
-//	reply              begins a reply; the first needs none
-//	repeat             the last reply of the rule is given again and again
+//	reply              begins a reply; optional for the first
+//	repeat             the last reply of the rule is repeated
 //
-// and what a reply does, in order:
+// and the steps of a reply, in order:
 //
-//	text TEXT          a chunk of the answer
-//	words TEXT         a chunk for each word of the answer
+//	text TEXT          a chunk of the response
+//	words TEXT         a chunk for each word of the response
 //	think TEXT         a chunk of reasoning
-//	call NAME JSON     a tool call, its arguments in three pieces
+//	call NAME JSON     a tool call, its arguments in three parts
 //	usage P C          token counts of prompt and completion
-//	finish REASON      in place of stop or tool_calls
+//	finish REASON      instead of stop or tool_calls
 //	status CODE TEXT   an error with that message
 //	header NAME: TEXT  a header of the response
-//	stall              nothing more until the client goes or Release is called
-//	stall MS           nothing for that many milliseconds
+//	stall              no data until the client disconnects or Release is called
+//	stall MS           no data for that many milliseconds
 //	drip MS            from here on a byte every MS milliseconds
 //	cut                the connection is cut
-//	garbage            an event that is no JSON
+//	garbage            an event with invalid JSON
 //	raw TEXT           these bytes
 package modeltest
 
@@ -61,7 +60,7 @@ import (
 	"time"
 )
 
-// TB is what New needs of a *testing.T.
+// TB is the part of *testing.T that New uses.
 type TB interface {
 	Helper()
 	Fatal(...any)
@@ -134,7 +133,7 @@ func (s *Server) Release() {
 	}
 }
 
-// A Rule gives replies to the requests that meet its conditions.
+// A Rule replies to the requests that match its conditions.
 type Rule struct {
 	s       *Server
 	when    []func(*Request) bool
@@ -155,8 +154,8 @@ func (s *Server) Queue(replies ...Reply) {
 	s.queue.replies = append(s.queue.replies, replies...)
 }
 
-// When begins a rule, for requests whose last user message has text in it. It
-// comes before the rules that are there.
+// When adds a rule for requests whose last user message contains text. It
+// precedes the existing rules.
 func (s *Server) When(text string) *Rule {
 	return s.rule(func(r *Request) bool { return strings.Contains(r.LastUser(), text) })
 }
@@ -176,7 +175,7 @@ func (s *Server) rule(when func(*Request) bool) *Rule {
 	return r
 }
 
-// Reply adds replies, given one after the other.
+// Reply adds replies, which are used in order.
 func (r *Rule) Reply(replies ...Reply) *Rule {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -184,7 +183,7 @@ func (r *Rule) Reply(replies ...Reply) *Rule {
 	return r
 }
 
-// Repeat gives the last reply again and again.
+// Repeat repeats the last reply.
 func (r *Rule) Repeat() *Rule {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -238,8 +237,8 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Left returns how many replies were not given; those that repeat count until
-// they were given once.
+// Left returns the number of unused replies. A repeated reply counts until it
+// is used once.
 func (s *Server) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +249,7 @@ func (s *Server) Left() int {
 	return n
 }
 
-// take notes a request and picks its reply.
+// take records a request and selects its reply.
 func (s *Server) take(q Request) (Reply, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +276,7 @@ func (s *Server) callID() string {
 	return fmt.Sprintf("call_%d", s.calls)
 }
 
-// decode reads what a request says.
+// decode decodes the body of a request.
 func decode(q *Request) error {
 	var body struct {
 		Model    string

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Reply is what a request is answered with: steps, done in order. Each method
-// returns a reply with one more. The zero value answers with an empty text.
+// Reply is a response as a list of steps. Each method returns a reply with one
+// more step. The zero value responds with an empty text.
 type Reply struct {
 	steps []step
 	by    func(Request) Reply
@@ -24,7 +24,7 @@ func (r Reply) with(s ...step) Reply {
 	return Reply{steps: append(slices.Clip(r.steps), s...)}
 }
 
-// Say is a reply of a text, in the chunks given.
+// Say returns a reply with a text in the given chunks.
 func Say(chunks ...string) Reply { return Reply{}.Text(chunks...) }
 
 // Call is a reply of one tool call.
@@ -60,31 +60,32 @@ func (r Reply) Call(name, arguments string) Reply {
 	return r.with(step{op: "call", text: name, args: arguments})
 }
 
-// Usage sends token counts, if the request asks for them.
+// Usage sends token counts if the request asks for them.
 func (r Reply) Usage(prompt, completion int) Reply {
 	return r.with(step{op: "usage", n: prompt, m: completion})
 }
 
-// Finish sends another reason than stop or tool_calls; empty sends none.
+// Finish sends a reason other than stop or tool_calls; an empty reason sends
+// none.
 func (r Reply) Finish(reason string) Reply { return r.with(step{op: "finish", text: reason}) }
 
-// Header sets a header of the response, wherever in the reply it stands.
+// Header sets a header of the response, at any position in the reply.
 func (r Reply) Header(name, value string) Reply {
 	return r.with(step{op: "header", text: name, args: value})
 }
 
-// Stall sends nothing for a time; with 0 until the server is released.
+// Stall sends no data for d; with 0 until the server is released.
 func (r Reply) Stall(d time.Duration) Reply { return r.with(step{op: "stall", wait: d}) }
 
-// Drip sends what follows a byte at a time, each after d.
+// Drip sends the rest one byte at a time, each after d.
 func (r Reply) Drip(d time.Duration) Reply { return r.with(step{op: "drip", wait: d}) }
 
-// Cut ends the connection in the middle of what it is.
+// Cut cuts the connection.
 func (r Reply) Cut() Reply { return r.with(step{op: "cut"}) }
 
 // Garbage sends an event that is no JSON.
 func (r Reply) Garbage() Reply { return r.with(step{op: "raw", text: "data: {\"choices\":[{]\n\n"}) }
 
-// Raw sends bytes as they are. A response that begins with them is nothing
-// else: no chunk or end is added.
+// Raw sends bytes unchanged. A response that begins with them has no other
+// chunk and no end.
 func (r Reply) Raw(bytes string) Reply { return r.with(step{op: "raw", text: bytes}) }

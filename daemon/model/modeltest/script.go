@@ -94,7 +94,7 @@ func condition(text string) (func(*Request) bool, error) {
 	return nil, fmt.Errorf("when %q: it is user, last, system or model", what)
 }
 
-// line adds what a line says to the rule's last reply.
+// line adds the step of a line to the rule's last reply.
 func (r *Rule) line(word, rest string) error {
 	switch word {
 	case "reply":

@@ -58,7 +58,7 @@ type answer struct {
 	q    Request
 	drip time.Duration
 
-	// Of a whole answer, collected for its end.
+	// Collected for an unstreamed response.
 	text, think string
 	calls       []any
 
@@ -153,7 +153,7 @@ func (a *answer) event(fields map[string]any) {
 	a.write("data: " + string(b) + "\n\n")
 }
 
-// end sends what closes an answer, or all of it when it is not streamed.
+// end sends the end of a streamed response, or the complete unstreamed one.
 func (a *answer) end() {
 	finish := any("stop")
 	if a.calls != nil {
@@ -223,8 +223,9 @@ func (a *answer) write(text string) {
 	}
 }
 
-// stall waits; false when the client has gone. Headers are sent first when
-// something was, so that a stall in the middle is one.
+// stall waits and reports whether the client is still connected. If a chunk was
+// written, it sends the headers first, so that the client sees a stall in the
+// middle.
 func (a *answer) stall(d time.Duration) bool {
 	var over <-chan time.Time
 	released := a.s.released

@@ -82,7 +82,7 @@ const startLimit = 5 * time.Minute
 // Process is a component that runs.
 type Process struct {
 	*exec.Cmd
-	Port string // what its port file says
+	Port string // content of its port file
 	done bool
 }
 
@@ -124,7 +124,7 @@ func (p *Process) Kill(t testing.TB) {
 	}
 }
 
-// Stop asks the component to end, and waits until it has.
+// Stop asks the component to exit, and waits for it.
 func (p *Process) Stop(t testing.TB) error {
 	t.Helper()
 	p.done = true

@@ -41,16 +41,16 @@ func (s *served) reopened(m *modeltest.Server) *served {
 	return s
 }
 
-// TestArchiveIsMadeUpFor: summaries that could not be put in the store are put
-// there when the session is next resumed, whatever was said since, and once.
-func TestArchiveIsMadeUpFor(t *testing.T) {
+// TestMissingArchiveIsWritten checks that summaries that could not be stored are
+// stored once when the session is next resumed, regardless of later messages.
+func TestMissingArchiveIsWritten(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
 	s := serve(t, home(t), scripted(m))
 	id := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse().GetSession()
 	if a := s.compact(id).GetArchive(); a != "crab_user_1-1" {
 		t.Fatalf("archive %q", a)
 	}
-	// From here on the store takes nothing.
+	// From here on the store refuses writes.
 	s.setup().runner.Archive = func(*agent.Agent, *agent.Session, agent.Summary) (string, error) { return "", errors.New("disk full") }
 	for _, summary := range []string{"then of crabs", "and of crabs again"} {
 		m.Queue(modeltest.Say("hello"), modeltest.Say(summary), modeltest.Say("more"))
@@ -68,7 +68,7 @@ func TestArchiveIsMadeUpFor(t *testing.T) {
 			t.Fatalf("archives: %s", s.archives())
 		}
 	}
-	// What the user forgets stays forgotten.
+	// An entry that the user removed is not created again.
 	if err := s.store.Apply(crmem.Remove{Name: "crab_user_1-2"}, crmem.Remove{Name: "crab_user_1-3"}); err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +77,10 @@ func TestArchiveIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// TestForgottenArchive: nothing was said since the summary, and the user has
-// forgotten it. Where nothing is known, as of a session of an older daemon, it is
+// TestRemovedArchive removes the entry of a summary without later messages.
+// Without the archived file, as for a session of an older daemon, the result is
 // as after a crash.
-func TestForgottenArchive(t *testing.T) {
+func TestRemovedArchive(t *testing.T) {
 	for _, older := range []bool{false, true} {
 		m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
 		s := serve(t, home(t), scripted(m))
@@ -103,8 +103,8 @@ func TestForgottenArchive(t *testing.T) {
 	}
 }
 
-// TestNoSummaryWithoutNote: a summary of which nobody would know that it is not
-// in the store is not written.
+// TestNoSummaryWithoutNote checks that a summary is not written if the number
+// of archived summaries cannot be written.
 func TestNoSummaryWithoutNote(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
 	s := serve(t, home(t), scripted(m))

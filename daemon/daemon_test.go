@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// served is a daemon that serves a home of its own.
+// served is a daemon that serves a separate home.
 type served struct {
 	t    *testing.T
 	home string
@@ -35,7 +35,7 @@ type served struct {
 	stop func()
 }
 
-// config is that of a home whose model is a scripted one.
+// scripted returns the configuration of a home with a scripted model.
 func scripted(m *modeltest.Server) string {
 	return `[provider.test]
 kind = "openai-compatible"
@@ -94,7 +94,7 @@ func serve(t *testing.T, home, config string, with ...func(*Options)) *served {
 	return nil
 }
 
-// home returns a directory whose path is short enough for a socket.
+// home returns a directory with a path that is short enough for a socket.
 func home(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "crab")
 	if err != nil {
@@ -104,8 +104,7 @@ func home(t *testing.T) string {
 	return dir
 }
 
-// ask sends a request on a connection of its own and returns the answers, the
-// last of which ends it.
+// ask sends a request on a new connection and returns all responses.
 func (s *served) ask(m *pb.ClientMessage) []*pb.ServerMessage {
 	s.t.Helper()
 	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
@@ -163,8 +162,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// follow subscribes to all events. What it returns waits until so many runs
-// are done, and returns what came.
+// follow subscribes to all events. The returned function waits until the given
+// number of runs are done, and returns the events.
 func (s *served) follow() (end func(runs int) []*pb.AgentEventMsg) {
 	s.t.Helper()
 	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
@@ -195,15 +194,15 @@ func (s *served) follow() (end func(runs int) []*pb.AgentEventMsg) {
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
 
-// TestTCP: a port needs no token from the same user, until an agent is confined
-// whose commands could use it.
+// TestTCP checks that a port requires no token from the same user, unless a
+// confined agent has commands that could use it.
 func TestTCP(t *testing.T) {
 	const listen = "[tcp]\nlisten = \"127.0.0.1:0\"\n"
 	for name, c := range map[string]struct {
 		config, token string
 		works         bool
 	}{
-		"nobody is confined":   {listen, "", true},
+		"no confined agent":    {listen, "", true},
 		"an agent is":          {listen + "[agents.a]\nprompt = \"x\"\ntools = [\"bash\"]\n", "", false},
 		"without commands":     {listen + "[agents.a]\nprompt = \"x\"\ntools = [\"recall\"]\n", "", true},
 		"with the token":       {listen + "token_file = \"token\"\n[agents.a]\nprompt = \"x\"\ntools = [\"bash\"]\n", "a-long-token-of-ours-0123456789abcdef", true},

@@ -10,8 +10,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// TestManySubscribers: as many subscribers as a server has places for requests
-// keep nobody from an answer, and are told what happens.
+// TestManySubscribers opens as many subscribers as a server has places for
+// requests: requests are still answered, and subscribers receive events.
 func TestManySubscribers(t *testing.T) {
 	const many = 256
 	m := modeltest.New(t, modeltest.Say("hello"))

@@ -23,7 +23,7 @@ import (
 	"crabmem/sessionlog"
 )
 
-// clockwork is a model that notes when it was asked what.
+// clockwork is a model that records the time and content of its requests.
 type clockwork struct {
 	mu    sync.Mutex
 	asked []string
@@ -56,7 +56,7 @@ func (c *clockwork) heard() []string {
 	return append([]string{}, c.asked...)
 }
 
-// bubble is a daemon in memory whose clock stands at midnight of 2000-01-01.
+// bubble returns a daemon in memory whose clock is at midnight of 2000-01-01.
 func bubble(t *testing.T, fs vfs.FS) (*Daemon, *clockwork) {
 	t.Helper()
 	d, err := Open(Options{Home: "/home/crab", FS: fs, Getenv: func(string) string { return "" }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -114,9 +114,10 @@ func mustCreate(t *testing.T, d *Daemon, c cron.Cron) cron.Cron {
 	return c
 }
 
-// TestCronFires is RFC 0080's Design: /SKILL into the session at the times of
-// the schedule, but in quiet hours; once, and then gone; the session's history
-// has it; the table survives a restart, and with it the session meant.
+// TestCronFires follows the Design of RFC 0080: an entry sends /SKILL to the
+// session at the times of the schedule, except in quiet hours. A one-shot entry
+// fires once and is removed. The session's history has the message. The table
+// and its sessions survive a restart.
 func TestCronFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -141,7 +142,7 @@ func TestCronFires(t *testing.T) {
 		}
 		d, m = bubble(t, fs)
 		defer d.Close()
-		// Numbers of sessions begin anew: another one has that of ours.
+		// Session numbers restart: another session has this number.
 		if _, err := d.loaded.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, "", tool.Unbounded()); err != nil {
 			t.Fatal(err)
 		}
@@ -155,8 +156,8 @@ func TestCronFires(t *testing.T) {
 	})
 }
 
-// TestCronOnceSurvivesShutdown: one that is pending, and one that a stop cut
-// short, are there after it.
+// TestCronOnceSurvivesShutdown checks that a pending one-shot entry, and one
+// that a stop interrupted, survive a shutdown.
 func TestCronOnceSurvivesShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, m := bubble(t, vfs.NewMem())
@@ -171,7 +172,8 @@ func TestCronOnceSurvivesShutdown(t *testing.T) {
 	})
 }
 
-// TestCronDoesNotOverlap: an entry whose last run goes on is left out.
+// TestCronDoesNotOverlap checks that an entry does not fire while its last run
+// is active.
 func TestCronDoesNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, m := bubble(t, vfs.NewMem())
@@ -205,8 +207,8 @@ func TestCronBreaker(t *testing.T) {
 	})
 }
 
-// TestCronEdited: the file may be changed by hand while an entry runs, which
-// makes no second run of it; what is wrong in it then is told, once.
+// TestCronEdited edits the file while an entry runs. The edit starts no second
+// run. An error in the file is logged once.
 func TestCronEdited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -258,7 +260,8 @@ func TestCronClockSetBack(t *testing.T) {
 	})
 }
 
-// TestCronMissed: what was due while nothing ran is not made up for.
+// TestCronMissed checks that entries that were due while the daemon was stopped
+// do not run later.
 func TestCronMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, m := bubble(t, vfs.NewMem())

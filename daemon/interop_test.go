@@ -16,9 +16,9 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// These tests check what clients of the reference implementation depend on:
-// codes, texts, the order of events, and session files. Package wire tests the
-// frames.
+// These tests check the behavior that clients of the reference implementation
+// depend on: codes, texts, the order of events, and session files. Package wire
+// tests the frames.
 
 func TestReferenceUnknownAgent(t *testing.T) {
 	s := serve(t, home(t), "")

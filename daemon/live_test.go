@@ -62,8 +62,8 @@ func onEvent(f func(*agent.Turn, agent.Event)) func(*Options) {
 	return func(o *Options) { o.Hooks.Event = f }
 }
 
-// TestKilledSessionIsResumed kills a session whose run takes its time to end.
-// Who asks for it then waits until the file has no writer.
+// TestKilledSessionIsResumed kills a session whose run ends slowly. A request
+// for it then waits until the file has no writer.
 func TestKilledSessionIsResumed(t *testing.T) {
 	m := modeltest.New(t, modeltest.Reply{}.Text("one ").Stall(0), modeltest.Say("two"))
 	hold, holding := make(chan struct{}), make(chan struct{})
@@ -249,8 +249,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestLogStopped lets a sync fail. The session's next run goes on from what is
-// in the file.
+// TestLogStopped fails a sync. The session's next run continues from the
+// content of the file.
 func TestLogStopped(t *testing.T) {
 	d := &disk{}
 	m := modeltest.New(t, modeltest.Say("one"), modeltest.Say("two"))
@@ -312,7 +312,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestQueueOfBytes publishes long events to somebody who does not read.
+// TestQueueOfBytes publishes long events to a subscriber that does not read.
 func TestQueueOfBytes(t *testing.T) {
 	var h hub
 	sub, err := h.add(1024, 1)

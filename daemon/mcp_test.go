@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// says has an agent call the mcp tool, and returns what the model was told of
-// the call, and in its system prompt.
+// says has an agent call the mcp tool. It returns the result for the model, and
+// the system prompt.
 func (s *served) says(m *modeltest.Server, agent, name, args string) (result, system string) {
 	s.t.Helper()
 	m.Queue(modeltest.Call("mcp", fmt.Sprintf(`{"name":%q,"args":%q}`, name, args)), modeltest.Say("done"))
@@ -41,8 +41,8 @@ func TestComponent(t *testing.T) {
 	if got, _ := s.says(m, "crab", "greet", `{"name":"Crab"}`); got != "hello, Crab, from search" {
 		t.Errorf("a call: %q", got)
 	}
-	told := func(agent string) string { return s.setup().agents[agent].System() }
-	await(t, "the agent is told", func() bool { return strings.Contains(told("crab"), "\n- search: greet, pid, sleep\n</resources>") })
+	prompt := func(agent string) string { return s.setup().agents[agent].System() }
+	await(t, "the prompt lists the server", func() bool { return strings.Contains(prompt("crab"), "\n- search: greet, pid, sleep\n</resources>") })
 	if _, system := s.says(m, "crab", "", ""); !strings.Contains(system, "<resources>\nMCP servers give more tools") {
 		t.Errorf("the system prompt:\n%s", system)
 	}
@@ -54,7 +54,7 @@ func TestComponent(t *testing.T) {
 	}
 
 	p.Kill(t)
-	await(t, "it is missed", func() bool { return !strings.Contains(told("crab"), "- search:") })
+	await(t, "the prompt omits the server", func() bool { return !strings.Contains(prompt("crab"), "- search:") })
 	if got, _ := s.says(m, "crab", "greet", "{}"); got != "mcp tool 'greet' not available" {
 		t.Errorf("while it is gone: %q", got)
 	}
@@ -126,7 +126,7 @@ func await(t *testing.T, what string, ok func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("in vain: %s", what)
+	t.Fatalf("timed out: %s", what)
 }
 
 // noChildren wants this process to have no child, dead or alive.

@@ -46,8 +46,8 @@ func scrape(t *testing.T, method, address, host, origin string) (code int, text 
 // The lines that there may be in the text format.
 var metricLine = regexp.MustCompile(`^(# HELP [a-z_]+ [^\n]+|# TYPE [a-z_]+ (counter|gauge|histogram|summary)|[a-z_]+(\{[a-z]+="([^"\\\n]|\\["\\n])*"(,[a-z]+="([^"\\\n]|\\["\\n])*")*\})? [0-9.e+-]+)$`)
 
-// checkExposition checks every line of the text format: samples stand under
-// their head, and none is there twice.
+// checkExposition checks every line of the text format: samples follow their
+// head, and each occurs once.
 func checkExposition(t *testing.T, text string) {
 	t.Helper()
 	seen := make(map[string]bool)
@@ -66,7 +66,7 @@ func checkExposition(t *testing.T, text string) {
 		if rest, ok := strings.CutPrefix(line, "# HELP "); ok {
 			family, _, _ = strings.Cut(rest, " ")
 		} else if !strings.HasPrefix(strings.TrimPrefix(line, "# TYPE "), family) {
-			t.Errorf("%q stands under %s", line, family)
+			t.Errorf("%q is in family %s", line, family)
 		}
 	}
 	if len(seen) < 40 {
@@ -153,8 +153,8 @@ func TestMetricsOff(t *testing.T) {
 	}
 }
 
-// TestMetricsBounded counts names that a model makes up: there are never more
-// than so many, and none breaks the format.
+// TestMetricsBounded counts invented names of a model: their number is limited,
+// and they cannot break the format.
 func TestMetricsBounded(t *testing.T) {
 	var m metrics
 	turn := &agent.Turn{Agent: &agent.Agent{Name: "a\"b\\c\nd\xff"}}

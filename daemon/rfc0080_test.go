@@ -37,8 +37,8 @@ func TestRFC0080(t *testing.T) {
 		return &pb.ClientMessage{Msg: &pb.ClientMessage_DeleteCron{DeleteCron: &pb.DeleteCronMsg{Id: id}}}
 	}
 	text := func(s string) *string { return &s }
-	// in runs a test with a daemon whose clock is a fake, a session in it, and
-	// the file system that keeps both.
+	// in runs a test with a daemon with a fake clock, a session, and the file
+	// system of both.
 	in := func(sentence string, f func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem)) {
 		t.Run(strings.ReplaceAll(sentence, "/", "|"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("warned %v, ran %q", w, model.heard())
 		}
 		if !strings.Contains(file(t, fs), "never") {
-			t.Error("what was skipped is lost")
+			t.Error("the skipped entry is lost")
 		}
 	})
 	in("Create/Delete: mutate memory, start/stop timer, atomic write to disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {

@@ -81,7 +81,7 @@ func (s *served) cancelRun(id uint64) {
 	}
 }
 
-// lines returns a session's file, without what is not a message.
+// lines returns the message lines of a session's file.
 func (s *served) lines(id string) []string {
 	s.t.Helper()
 	names, err := filepath.Glob(filepath.Join(s.home, "sessions", id+"*.jsonl"))
@@ -111,7 +111,7 @@ func (s *served) lines(id string) []string {
 	return lines
 }
 
-// eventually waits for what happens on its own.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < gate.Hang; {
@@ -120,7 +120,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatalf("it does not happen: %s", what)
+	t.Fatalf("timed out: %s", what)
 }
 
 func TestListingWaitsForNoRun(t *testing.T) {
@@ -133,7 +133,7 @@ func TestListingWaitsForNoRun(t *testing.T) {
 	if len(list) != 1 || !list[0].Active || list[0].Id != id {
 		t.Fatalf("sessions: %v", list)
 	}
-	// The next run of the session waits, and is told so.
+	// The next run of the session waits and receives an event.
 	second := s.begin(&pb.StreamMsg{Content: "and?", Session: &id})
 	if second.start().Session != id {
 		t.Error("another session")
@@ -183,8 +183,8 @@ func TestQueueIsFair(t *testing.T) {
 	}
 }
 
-// TestHangUp: what was produced is in the file, a call that dangles has a
-// result, and the session is idle again.
+// TestHangUp checks that after a disconnect the file has the messages so far, a
+// call without a result gets one, and the session is idle.
 func TestHangUp(t *testing.T) {
 	m := modeltest.New(t, modeltest.Reply{}.Text("half ").Stall(0),
 		modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[]}]}`), modeltest.Say("fine"))
@@ -260,9 +260,9 @@ func TestAskUser(t *testing.T) {
 	}
 	f.end()
 	if e := s.one(reply).GetError(); e.GetCode() != 404 {
-		t.Errorf("a reply to nothing: %v", e)
+		t.Errorf("a reply without a question: %v", e)
 	}
-	// Without a stream there is nobody to ask.
+	// Without a stream no client can answer.
 	s.one(send(&pb.SendMsg{Content: "hi", Session: &id}))
 	if got := s.lines("crab_user_1"); got[6] != "tool ask_user is only available in streaming mode" {
 		t.Errorf("the file has %q", got)
@@ -320,7 +320,7 @@ func TestDelegate(t *testing.T) {
 			t.Errorf("%s has %q", id, got)
 		}
 	}
-	// Its own session is not locked by what it gave away, and depth is bounded.
+	// The delegating session is not locked, and the depth is limited.
 	deep := s.one(send(&pb.SendMsg{Content: "go deeper"})).GetResponse()
 	if !strings.Contains(deep.GetContent(), "delegation depth is 3") {
 		t.Errorf("answered %s", deep.GetContent())
@@ -384,9 +384,9 @@ func TestNewAndResume(t *testing.T) {
 	if one.StoredId != "crab_user_1" || two.StoredId != "crab_user_2" || one.Session == two.Session {
 		t.Fatalf("%v, %v", one, two)
 	}
-	// A client that pins nothing goes on where it was.
+	// A client that names no session continues its latest one.
 	if r := ask(&pb.SendMsg{Content: "c"}); r.Session != two.Session {
-		t.Errorf("went on in %v", r)
+		t.Errorf("continued in %v", r)
 	}
 	path := filepath.Join(s.home, "sessions", "crab_user_1.jsonl")
 	for _, name := range []string{"crab_user_1", "crab_user_1.jsonl", path} {
@@ -476,7 +476,7 @@ func TestKeysAreHidden(t *testing.T) {
 		t.Error("a key is shown")
 	}
 	if !shown("later") || !shown("other") {
-		t.Error("what is no key is not shown")
+		t.Error("a value that is not a key is hidden")
 	}
 	config += "[tcp]\ntoken_file = \"" + filepath.Join(work, "later") + "\"\n"
 	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte(config), 0o600); err != nil {
@@ -516,7 +516,7 @@ func TestArchive(t *testing.T) {
 }
 
 // TestHandOff is RFC 0078's: a summary of one session goes to another agent,
-// and nothing is changed.
+// and the session does not change.
 func TestHandOff(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("what was said"), modeltest.Say("I see"))
 	s := serve(t, home(t), scripted(m))
@@ -554,8 +554,8 @@ func TestFailureIsReported(t *testing.T) {
 	}
 }
 
-// TestReloadInARun: the run goes on, subscribers stay, and the next run has the
-// new configuration.
+// TestReloadInARun checks that a reload keeps active runs and subscribers, and
+// that the next run uses the new configuration.
 func TestReloadInARun(t *testing.T) {
 	m := modeltest.New(t, modeltest.Reply{}.Text("one ").Stall(0), modeltest.Say("two"))
 	s := serve(t, home(t), scripted(m))
@@ -585,7 +585,7 @@ func TestReloadInARun(t *testing.T) {
 	if a := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}).GetAgents().Agents; a[0].Description != "changed" {
 		t.Errorf("agents: %v", a)
 	}
-	// One that is not valid changes nothing.
+	// An invalid configuration changes nothing.
 	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte("x = "), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -597,8 +597,8 @@ func TestReloadInARun(t *testing.T) {
 	}
 }
 
-// TestSlowSubscriber: one that does not read is told what it missed, and the
-// others lose nothing.
+// TestSlowSubscriber checks that a subscriber that does not read gets the
+// number of missed events, and that others miss no event.
 func TestSlowSubscriber(t *testing.T) {
 	m := modeltest.New(t)
 	m.Func(func(modeltest.Request) modeltest.Reply {
@@ -618,7 +618,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 }
 
-// TestThousandSessions holds what live sessions cost.
+// TestThousandSessions limits the memory of loaded sessions.
 func TestThousandSessions(t *testing.T) {
 	if testing.Short() {
 		t.Skip()

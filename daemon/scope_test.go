@@ -26,7 +26,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// What an agent of these tests may be allowed.
+// Names that a test may permit to an agent.
 var (
 	cast     = []string{"crab", "alef", "bet", "gimel"}
 	talents  = []string{"feeds", "notes", "sums"}
@@ -41,7 +41,7 @@ var (
 	remoteSenders = []string{"tg:7", "slack:U02-ABC", "discord:99", "mail:ann@post.example", "matrix:@ann:hs.example", ":"}
 )
 
-// granted is what the configuration says of an agent.
+// granted is the configuration of an agent's permissions.
 type granted struct{ tools, skills, mcps, members []string }
 
 func (g granted) scoped() bool { return len(g.tools)+len(g.skills)+len(g.mcps)+len(g.members) > 0 }
@@ -68,7 +68,7 @@ func (g granted) mayAlone(who, kind, name string) bool {
 		return false
 	}
 	if len(g.skills)+len(g.mcps)+len(g.members) == 0 {
-		return true // nothing but its tools bounds it
+		return true // only its tools list restricts it
 	}
 	switch name {
 	case "bash", "ask_user", "recall", "remember", "forget", "session_search":
@@ -85,10 +85,10 @@ func (g granted) mayAlone(who, kind, name string) bool {
 	return false
 }
 
-// allowedBySkill is what each skill's allowed-tools leave.
+// allowedBySkill is the tools that each skill permits.
 var allowedBySkill = map[string][]string{"feeds": {"skill", "weather", "delegate"}, "notes": nil, "sums": {"recall", "mcp", "skill", "delegate", "bash"}}
 
-// A world is a daemon whose model is random, and a record of who did what.
+// A world is a daemon with a random model, and a record of all actions.
 type world struct {
 	t      *testing.T
 	d      *Daemon
@@ -210,8 +210,8 @@ func (w *world) Send(ctx context.Context, q model.Request) (*model.Response, err
 	return &model.Response{Message: sessionlog.Message{Role: "assistant", Content: "summary " + w.where(q.Messages)}, Finish: "stop"}, nil
 }
 
-// where is the path of the run: the newest that stands in the conversation, with
-// the skills that were loaded since.
+// where returns the path of the run: the newest in the conversation, with the
+// skills that were loaded since.
 func (w *world) where(ms []sessionlog.Message) string {
 	at := ""
 	for _, m := range ms {
@@ -276,7 +276,7 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 		w.record(strings.Join(steps[:i], ">"), "member", to)
 	}
 	for _, t := range q.Tools {
-		w.record(at, "tool", t.Name) // it was told of it
+		w.record(at, "tool", t.Name) // the model received it
 	}
 	return func(yield func(model.Chunk, error) bool) {
 		if len(c.Calls) == 0 {
@@ -287,7 +287,8 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 	}
 }
 
-// fixtures stand in for the tools that go outside, and note who calls them.
+// fixtures replaces the tools with external effects by tools that record their
+// callers.
 func (w *world) fixtures(set *tool.Set) {
 	type args struct {
 		At     string `json:"at"`
@@ -323,7 +324,7 @@ func (w *world) fixtures(set *tool.Set) {
 	}
 }
 
-// partOf returns a random part of a list, often none of it.
+// partOf returns a random part of a list, often an empty one.
 func partOf(r *rand.Rand, list []string) []string {
 	if r.IntN(2) == 0 {
 		return nil
@@ -461,12 +462,12 @@ func (w *world) keep(t talk, known int) {
 	}
 }
 
-// TestScopesNeverWiden has random agents do random things: calls, delegations,
-// slash commands, skills that narrow, compactions, for senders of several services,
-// in new sessions and in sessions of other senders. Nothing that happens may be
-// more than everybody on the way to it may do, and bash runs confined if the
-// configuration bounds anybody on the way. CRABMEM_SCOPE is how many sequences
-// there are.
+// TestScopesNeverWiden has random agents perform random actions: calls,
+// delegations, slash commands, skills that narrow, and compactions, for senders
+// of several services, in new sessions and in sessions of other senders. No
+// action may exceed the permissions of any agent or sender in its chain. bash
+// must run confined if the configuration restricts any of them. CRABMEM_SCOPE
+// is the number of sequences.
 func TestScopesNeverWiden(t *testing.T) {
 	sequences, worlds := 2000, 20
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_SCOPE")); err == nil {

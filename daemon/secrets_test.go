@@ -126,7 +126,7 @@ model = "script"
 			events.Add(1)
 		}
 	}()
-	eventually(t, "somebody listens", func() bool { return s.events.count.Load() == 1 })
+	eventually(t, "a subscriber exists", func() bool { return s.events.count.Load() == 1 })
 
 	id := uint64(1)
 	for range 8 {
@@ -180,7 +180,7 @@ model = "script"
 		ask(&pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}})
 		ask(&pb.ClientMessage{Msg: &pb.ClientMessage_GetConfig{GetConfig: &pb.GetConfig{}}})
 	}
-	// A wrong token, which may be somebody's for something else.
+	// A wrong token, which may be a secret of another service.
 	port, err := os.ReadFile(filepath.Join(h, "run", "crabtalk.port"))
 	if err != nil {
 		t.Fatal(err)

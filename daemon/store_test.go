@@ -161,8 +161,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestChangedTogether has clients add aliases to one entry at once: none is
-// lost.
+// TestChangedTogether has clients add aliases to one entry concurrently: no
+// alias is lost.
 func TestChangedTogether(t *testing.T) {
 	s := serve(t, home(t), "")
 	if _, err := s.store.Remember("one", "text", nil); err != nil {
@@ -224,8 +224,9 @@ func TestTreeOperations(t *testing.T) {
 	}
 }
 
-// TestLoadOfASlowClient: while a client takes its time to read what a load takes
-// away, another one writes; and what it wrote does not go without being told.
+// TestLoadOfASlowClient lets another client write while a slow client reads the
+// entries that a load will remove. The load must not remove the new entry
+// without a confirmation.
 func TestLoadOfASlowClient(t *testing.T) {
 	s := serve(t, home(t), "")
 	if _, err := s.store.Remember("kept", "text", nil); err != nil {
@@ -250,17 +251,17 @@ func TestLoadOfASlowClient(t *testing.T) {
 	if err := slow.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Load{Load: &pb.LoadMsg{Dir: dir, Mode: pb.LoadMsg_REPLACE, Progress: true}}}); err != nil {
 		t.Fatal(err)
 	}
-	told := 0
+	listed := 0
 	next := func() *pb.ServerMessage {
 		t.Helper()
 		r := &pb.ServerMessage{}
 		if err := slow.Read(r); err != nil {
 			t.Fatal(err)
 		}
-		told += len(r.GetProgress().GetLines())
+		listed += len(r.GetProgress().GetLines())
 		return r
 	}
-	for told == 0 {
+	for listed == 0 {
 		next()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), gate.Hang)
@@ -278,8 +279,8 @@ func TestLoadOfASlowClient(t *testing.T) {
 	if err := json.Unmarshal(r.GetReport().GetJson(), &loaded); err != nil {
 		t.Fatalf("%v, %v", r, err)
 	}
-	if len(loaded.Removed) != len(ops)+1 || told != len(loaded.Removed) || last != "late" || s.store.Len() != 1 {
-		t.Errorf("removed %d, told of %d, the last %q, %d left", len(loaded.Removed), told, last, s.store.Len())
+	if len(loaded.Removed) != len(ops)+1 || listed != len(loaded.Removed) || last != "late" || s.store.Len() != 1 {
+		t.Errorf("removed %d, %d listed, the last %q, %d left", len(loaded.Removed), listed, last, s.store.Len())
 	}
 }
 

@@ -51,7 +51,7 @@ func TestStoredSessions(t *testing.T) {
 	_, err = c.SetTitle(ctx, "nobody", "x")
 	wantError(t, err, 404, "not_found", "nobody")
 
-	// History, whole and paged.
+	// History, complete and paged.
 	read := func(m *pb.HistoryMsg) (lines []*pb.HistoryLine, first *pb.HistoryReply) {
 		for r, err := range c.History(ctx, m) {
 			if err != nil {
@@ -76,7 +76,7 @@ func TestStoredSessions(t *testing.T) {
 		wantError(t, err, 404, "not_found", "nobody")
 	}
 
-	// Search finds what others wrote, too.
+	// Search finds the writes of other processes, too.
 	zero := uint32(0)
 	found, err := c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "canary", Roles: []string{"user"}})
 	if err != nil || found.Total != 2 || len(found.Hits) != 2 || len(found.Hits[0].Window) == 0 {
@@ -101,15 +101,15 @@ func TestStoredSessions(t *testing.T) {
 	_, err = c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "x", Limit: 21})
 	wantError(t, err, 400, "invalid", "limit 21")
 
-	// Repair; the live one stays whole, and is not live any more.
+	// Repair; the loaded session is valid and is closed.
 	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_RepairSession{RepairSession: &pb.RepairSessionMsg{Id: "crab_user_90"}}})
 	if err != nil || r.GetRepaired().GetDropped() != 1 || r.GetRepaired().GetCopy() == "" || r.GetRepaired().GetSession().GetDamaged() != 0 {
 		t.Errorf("%v, %v", r, err)
 	}
 }
 
-// TestDeleteStored deletes sessions: one that is live and idle, one with a run,
-// one that nobody has.
+// TestDeleteStored deletes sessions: a loaded idle one, one with a run, and one
+// that is not loaded.
 func TestDeleteStored(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
@@ -152,9 +152,9 @@ func TestDeleteStored(t *testing.T) {
 	}
 }
 
-// TestLockSaysWhere checks that whom a lock of the daemon's stops is told where
-// to go, before anything was written.
-func TestLockSaysWhere(t *testing.T) {
+// TestLockNamesSocket checks that an error for the daemon's lock names the
+// socket, before any write.
+func TestLockNamesSocket(t *testing.T) {
 	h := home(t)
 	s := serve(t, h, "")
 	for _, name := range []string{"memory.db-lock"} {

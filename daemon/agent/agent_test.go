@@ -73,7 +73,7 @@ func newRig(t *testing.T, limit int, h Hooks) *rig {
 	return r
 }
 
-// run runs the agent and returns what happened, a line an event.
+// run runs the agent and returns the events, one line each.
 func (r *rig) run(ctx context.Context, content string) (events []string, err error) {
 	r.t.Helper()
 	for e, eerr := range r.Run(ctx, r.agent, r.s, Input{Content: content}) {
@@ -213,7 +213,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("last event %s", events[len(events)-1])
 			}
 			r.want("file", r.kept(), c.kept...)
-			// The session goes on.
+			// The session continues.
 			r.model.Queue(modeltest.Say("fine"))
 			if _, err := r.run(t.Context(), "still there?"); err != nil {
 				t.Error(err)
@@ -222,7 +222,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestStandIn: that another model answers is told, once a run.
+// TestStandIn checks that a run reports a fallback model, once.
 func TestStandIn(t *testing.T) {
 	r := newRig(t, 100_000, Hooks{})
 	other := modeltest.New(t, modeltest.Call("echo", `{"text":"a"}`), modeltest.Say("the answer"))
@@ -340,7 +340,7 @@ func TestCompaction(t *testing.T) {
 		if len(archived) != 1 || archived[0] != (Summary{1, "what was said"}) {
 			t.Errorf("archived %v", archived)
 		}
-		// The model saw the whole conversation, its instructions among it.
+		// The model received the complete conversation, with its instructions.
 		q := r.model.Requests()[1]
 		if text := fmt.Sprint(q.Messages); !strings.Contains(text, "a result") || !strings.Contains(text, "You are a crab.") || len(q.Tools) != 0 {
 			t.Errorf("the summary was made of %s", text)
@@ -518,7 +518,7 @@ func TestShortened(t *testing.T) {
 		}
 	}
 	if Size(ms) < 1e7 {
-		t.Error("what was given was changed")
+		t.Error("Run changed its input")
 	}
 }
 
@@ -615,7 +615,7 @@ func TestScope(t *testing.T) {
 	}
 	r.want("events", events, "start early=true broken", "start early=false broken{}", "refused tool broken", "result tool not available: broken failed=true", "complete", "text well", `done 1 "well"`)
 	if tools := r.model.Requests()[0].Tools; len(tools) != 1 {
-		t.Errorf("the model was told of %v", tools)
+		t.Errorf("the model received %v", tools)
 	}
 	r.s.Scope = tool.Scope{}
 	r.model.Queue(modeltest.Call("echo", "{}"), modeltest.Say("well"))

@@ -12,9 +12,9 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestCancelAnywhere cancels a run at each of its events, and breaks it off
-// there: the file is read anew, every call in it has one result, and the
-// session goes on.
+// TestCancelAnywhere cancels a run at each of its events, and stops the
+// iteration there. A new reader finds one result for every call, and the
+// session continues.
 func TestCancelAnywhere(t *testing.T) {
 	why := errors.New("enough")
 	events := 0
@@ -66,14 +66,14 @@ func TestCancelAnywhere(t *testing.T) {
 			paired(t, what, c.Messages)
 			for _, m := range c.Messages {
 				if m.Role == record.RoleTool && strings.Contains(m.Content, "no result") {
-					t.Errorf("%s: a call was left open: %v", what, m)
+					t.Errorf("%s: a call has no result: %v", what, m)
 				}
 			}
 			r.s = &Session{ID: 7, Log: log, CreatedBy: "user", Scope: r.s.Scope, Messages: c.Messages}
 			r.model.Queue(modeltest.Say("fine"))
-			for range 5 { // what is left of the script comes first
+			for range 5 { // first the rest of the script
 				if _, err := r.run(t.Context(), "still there?"); err != nil {
-					t.Errorf("%s: it does not go on: %v", what, err)
+					t.Errorf("%s: it does not continue: %v", what, err)
 				}
 				if c, _ := log.Context(); strings.HasSuffix(c.Messages[len(c.Messages)-1].Content, "fine") {
 					break
@@ -92,7 +92,7 @@ func TestCancelAnywhere(t *testing.T) {
 	}
 }
 
-// paired wants one result for each call, in order, directly behind it.
+// paired checks that each call has one result, in order, directly after it.
 func paired(t *testing.T, what string, ms []sessionlog.Message) {
 	t.Helper()
 	for i := 0; i < len(ms); i++ {

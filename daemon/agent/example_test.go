@@ -13,7 +13,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// parrot is a model that says what it heard, and calls a tool when it is asked
+// parrot is a model that repeats its input, and calls a tool if the input asks
 // for the time.
 type parrot struct{}
 

@@ -13,7 +13,7 @@ func argsHome(args string) map[string]string {
 	return map[string]string{"config.toml": "[mcps.s]\ncommand = 'x'\nargs = " + args + "\n"}
 }
 
-// TestArgs: what looks like a secret in the arguments of a server is not shown.
+// TestArgs checks that arguments of a server that look like secrets are masked.
 func TestArgs(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{`[]`, `[]`},
@@ -43,7 +43,8 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// TestSetArgs: what was hidden of an argument stays, wherever the argument goes.
+// TestSetArgs checks that a masked argument keeps its value, also at another
+// position.
 func TestSetArgs(t *testing.T) {
 	const before = `["--token=one","--a-key","two","--b-key","three","https://u:four@h/","-v"]`
 	for _, c := range []struct{ sent, want string }{

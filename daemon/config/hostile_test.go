@@ -11,8 +11,8 @@ import (
 	"crabmem/daemon/config"
 )
 
-// TestHostile loads and sets what is large and made to be slow. A step for each
-// pair of keys would take minutes.
+// TestHostile loads and sets large configurations that are designed to be slow.
+// A step for each pair of keys would take minutes.
 func TestHostile(t *testing.T) {
 	many := func(format string) string {
 		var b strings.Builder

@@ -44,7 +44,7 @@ func TestInstructions(t *testing.T) {
 		}
 	}
 	if got, err := config.Instructions(vfs.NewMem(), "/none", "/", "dev"); err != nil || got != "" {
-		t.Errorf("nothing: %q, %v", got, err)
+		t.Errorf("no files: %q, %v", got, err)
 	}
 	m.Chmod("/w/Crab.md", 0)
 	if got, err := config.Instructions(m, "/h", "/w", "dev"); err != nil || got != "home\n\nroot" {

@@ -46,7 +46,7 @@ func load(t testing.TB, files map[string]string) *config.Config {
 	return c
 }
 
-func TestNothing(t *testing.T) {
+func TestNoFiles(t *testing.T) {
 	m := vfs.NewMem()
 	c, err := config.Load(m, "/h", getenv)
 	if err != nil {
@@ -187,7 +187,7 @@ and a rule`,
 	}
 }
 
-func TestOurKeys(t *testing.T) {
+func TestAdditionalKeys(t *testing.T) {
 	got := load(t, map[string]string{
 		"keys/a":     "  sk-of-a-file\n",
 		"keys/tcp":   "token",

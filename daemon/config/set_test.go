@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// daemonConfig is the reference's, with its types: what its clients decode.
+// daemonConfig is the reference's type, as its clients decode it.
 type daemonConfig struct {
 	Provider map[string]struct {
 		Kind       string   `json:"kind"`
@@ -80,14 +80,14 @@ func file(t testing.TB, m *vfs.Mem) string {
 	return string(b)
 }
 
-// TestGetConfig is row 19 of the interop checklist: what get_config returns is
-// a DaemonConfig.
+// TestGetConfig is row 19 of the interop checklist: get_config returns a
+// DaemonConfig.
 func TestGetConfig(t *testing.T) {
 	const empty = `{"agents":{},"env":{},"mcps":{},"provider":{},"system":{` +
 		`"crab":{"compact_threshold":100000,"description":"","max_iterations":16,"mcps":[],"members":[],"model":"offline","skills":[],"thinking":false},` +
 		`"memory":{"recall_limit":5,"soul_editable":true},"tasks":{"max_concurrent":4,"task_timeout":300,"viewable_window":16}}}`
 	if got := get(t, newHome(t, nil)); got != empty {
-		t.Errorf("nothing: %s", got)
+		t.Errorf("empty: %s", got)
 	}
 	if got, err := config.Get(vfs.NewMem(), "/h"); err != nil || string(got) != empty {
 		t.Errorf("no home: %s, %v", got, err)
@@ -143,8 +143,8 @@ func TestRoundTripChangesNothing(t *testing.T) {
 	}
 }
 
-// TestReferenceClient sends back what a client knows after it changed one
-// thing: it drops all that is not the reference's.
+// TestReferenceClient sends back a client's configuration after one change. The
+// client drops all keys that the reference does not have.
 func TestReferenceClient(t *testing.T) {
 	text := reference + "[provider.ours]\nmodels = ['m']\napi_key_file = 'keys/k'\nidle_timeout = '7s'\n[memory]\nenabled = false\n[tools.bash]\naccess = 'never'\n"
 	files := map[string]string{"config.toml": text, "agents/dev.md": "x", "keys/k": "sk-file"}
@@ -256,7 +256,7 @@ enabled = false
 				t.Errorf("config (-want +got):\n%s", d)
 			}
 			if got, err := config.Load(m, "/h", getenv); err != nil || cmp.Diff(change.Config, got) != "" {
-				t.Errorf("what Set returned is not in the file: %v\n%s", err, file(t, m))
+				t.Errorf("the result of Set is not in the file: %v\n%s", err, file(t, m))
 			}
 		})
 	}
@@ -289,8 +289,8 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// TestSetInvalid has the reference's texts, and what it gets wrong: an invalid
-// configuration leaves the file as it was.
+// TestSetInvalid has the reference's texts, and its errors: an invalid
+// configuration leaves the file unchanged.
 func TestSetInvalid(t *testing.T) {
 	for _, c := range []struct{ js, want string }{
 		{``, "invalid DaemonConfig JSON: EOF"},
@@ -336,8 +336,8 @@ func TestSetInvalid(t *testing.T) {
 	}
 }
 
-// TestSetCrash cuts the power at every call of Set, and fails every call: what
-// is read then is the old configuration or the new one.
+// TestSetCrash cuts the power at every call of Set, and fails every call: the
+// file then has the old configuration or the new one.
 func TestSetCrash(t *testing.T) {
 	const before = "# old\n[env]\nA = 'old'\n"
 	js := []byte(`{"env":{"A":"new","B":"` + strings.Repeat("long", 3000) + `"}}`)
@@ -404,12 +404,12 @@ func TestSetCrash(t *testing.T) {
 		judge(m, fmt.Sprintf("call %d failed", n), err == nil)
 	}
 	if old < 20 || renewed < 5 {
-		t.Errorf("%d states were old, %d new: nothing was tried", old, renewed)
+		t.Errorf("%d states were old, %d new: no cut took effect", old, renewed)
 	}
 }
 
-// TestGetMisplaced asks for a file that is wrong: the daemon goes on with the
-// one before, and answers with this one.
+// TestGetMisplaced gets an invalid file: the daemon keeps the previous
+// configuration, but returns this file.
 func TestGetMisplaced(t *testing.T) {
 	for _, text := range []string{
 		"[[provider]]\nname = 'x'\napi_key = 'sk-Plain1'\n",
@@ -439,7 +439,7 @@ func TestGetMisplaced(t *testing.T) {
 			t.Errorf("%q is shown: %s", text, js)
 		}
 	}
-	// What is none is shown.
+	// Values that are not secrets are shown.
 	text := "[provider.x]\nmodels = ['basic m']\napi_key_file = 'keys/x'\n[tcp]\ntoken_file = 'keys/t'\n[agents.a]\ndescription = 'Answers basic questions about sk-'\n"
 	js := get(t, newHome(t, map[string]string{"config.toml": text}))
 	for _, part := range []string{`["basic m"]`, "keys/x", "keys/t", "Answers basic questions about sk-"} {

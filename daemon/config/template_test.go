@@ -32,9 +32,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplateExamples removes the '#' of every example: all of them are keys
-// that there are, with values that they can have, and defaults are what they
-// say they are.
+// TestTemplateExamples removes the '#' of every example: all of them are valid
+// keys with valid values, and the defaults are correct.
 func TestTemplateExamples(t *testing.T) {
 	for _, v := range []string{"OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AZURE_API_KEY", "FILES_TOKEN"} {
 		variables[v] = "x"
@@ -56,6 +55,6 @@ func TestTemplateExamples(t *testing.T) {
 	got.Agents = []config.Agent{crab}
 	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("the template says a default that is none (-default +template):\n%s", d)
+		t.Errorf("the template has a wrong default (-default +template):\n%s", d)
 	}
 }

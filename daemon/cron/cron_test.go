@@ -78,7 +78,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("an id was used again: %+v, %v", c, err)
 	}
 	if err := table.Delete(3); err == nil || err.Error() != "cron 3 not found" {
-		t.Errorf("delete of one that is gone: %v", err)
+		t.Errorf("delete of a missing entry: %v", err)
 	} else if nf, ok := errors.AsType[*cron.NotFoundError](err); !ok || nf.ID != 3 {
 		t.Errorf("%T", err)
 	}
@@ -155,7 +155,7 @@ schedule = "@hourly"`
 	}
 	c, err := table.Create(daily)
 	if err != nil || c.ID != 31 {
-		t.Errorf("created %d, %v: an id that stands in the file is used again", c.ID, err)
+		t.Errorf("created %d, %v: an id of the file is reused", c.ID, err)
 	}
 	added := "\n\n[[cron]]\nid = 31\nschedule = '0 9 * * *'\nskill = 'report'\nsession = 3\nonce = false\n"
 	if d := cmp.Diff(text+added, file(t, m)); d != "" {
@@ -312,8 +312,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestEditedMeanwhile changes the file under an open table.
-func TestEditedMeanwhile(t *testing.T) {
+// TestEditedConcurrently changes the file under an open table.
+func TestEditedConcurrently(t *testing.T) {
 	m := newHome(t, "")
 	table := open(t, m)
 	for range 2 {
@@ -420,7 +420,7 @@ func TestCrash(t *testing.T) {
 						}
 					}
 				}
-				// The table goes on from what the file is.
+				// The table continues from the content of the file.
 				if err := table.Reload(); err != nil {
 					t.Fatal(err)
 				}

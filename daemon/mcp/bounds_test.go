@@ -10,8 +10,8 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// TestEndless: a server that never ends to ask, to say or to change its mind is
-// held back or left, and nobody waits for it.
+// TestEndless connects to servers that never stop sending requests, messages,
+// or changes: they are slowed down or disconnected, and no call waits for them.
 func TestEndless(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":"x","method":"ping"}`
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
@@ -50,8 +50,8 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestHugeMessages: what takes two bytes in a message may take a hundred in
-// memory; a message of too many values is not decoded.
+// TestHugeMessages sends messages with too many values: two bytes of a message
+// may take a hundred in memory, so they are not decoded.
 func TestHugeMessages(t *testing.T) {
 	values := func(before, one, after string) string {
 		return `{"jsonrpc":"2.0","id":$id,"result":` + before + strings.Repeat(one+",", (maxFrame-1000)/(len(one)+1)) + one + after + "}"
@@ -113,9 +113,8 @@ func TestShapeCountsValues(t *testing.T) {
 	}
 }
 
-// TestLeft: a server that goes, and does not read the answers to what it asked,
-// is left.
-func TestLeft(t *testing.T) {
+// TestServerThatDoesNotReadIsClosed checks that a server that does not read responses is disconnected.
+func TestServerThatDoesNotReadIsClosed(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":"$n","method":"ping"}`
 	for name, h := range map[string]*hostile{
 		"lines": {unasked: ping + "\n", times: 5, deaf: true},
@@ -185,7 +184,7 @@ func TestToolsFull(t *testing.T) {
 	}
 }
 
-// TestAgreed: a server that chooses a version that nobody offered is none.
+// TestAgreed checks that a server that selects an unknown version is refused.
 func TestAgreed(t *testing.T) {
 	h := &hostile{answers: []string{`{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2026-07-28","capabilities":{"tools":{}}}}`, ""}}
 	log := h.meet(t, func(t *testing.T, m *Manager) {
@@ -194,6 +193,6 @@ func TestAgreed(t *testing.T) {
 		}
 	})
 	if !strings.Contains(log, "server uses protocol version 2026-07-28") {
-		t.Errorf("the log does not tell:\n%s", log)
+		t.Errorf("the log has no warning:\n%s", log)
 	}
 }

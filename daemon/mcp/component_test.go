@@ -27,7 +27,7 @@ func (s *setup) home() string { return filepath.Dir(s.run) }
 
 func (s *setup) port(name, text string) {
 	s.t.Helper()
-	// Whole at once: the watch may read it at any time.
+	// Write the file atomically: the watch may read it at any time.
 	file := filepath.Join(s.run, name+".port")
 	if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)); err != nil {
 		s.t.Fatal(err)
@@ -83,7 +83,8 @@ func TestTwoComponents(t *testing.T) {
 	gate.Time(t, "six calls of one second", began, 4*time.Second)
 }
 
-// TestPorts: files that are none are warned of, once, and do no harm.
+// TestPorts checks that invalid port files are reported once and have no other
+// effect.
 func TestPorts(t *testing.T) {
 	s := manager(t)
 	s.port("crabtalk", "6688")
@@ -116,12 +117,12 @@ func TestPorts(t *testing.T) {
 	}
 	ports, err := Ports(vfs.OS{}, filepath.Join(s.run, "nowhere"), nil)
 	if err != nil || ports != nil {
-		t.Errorf("a directory that is not there: %v, %v", ports, err)
+		t.Errorf("a missing directory: %v, %v", ports, err)
 	}
 }
 
-// TestNotMCP: what a port file names may be anything: a web server, a port that
-// is taken and says nothing, one without anybody.
+// TestNotMCP connects to ports without an MCP server: a web server, a silent
+// port, a port without a listener.
 func TestNotMCP(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
@@ -156,8 +157,8 @@ func TestConfiguredFirst(t *testing.T) {
 	}
 }
 
-// remoteServer is an MCP server at an address, which wants a token and notes
-// what else it is asked.
+// remoteServer is an MCP server at an address. It requires a token and records
+// unexpected requests.
 func remoteServer(t *testing.T, wrap func(http.Handler) http.Handler) *httptest.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "remote", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "ok"}, func(_ context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
@@ -168,11 +169,11 @@ func remoteServer(t *testing.T, wrap func(http.Handler) http.Handler) *httptest.
 	return h
 }
 
-// TestToken: the token goes with every request to the server, and to nobody
-// else, wherever the server sends us.
+// TestToken checks that every request to the server has the token, and no
+// request to another host has it, regardless of redirects.
 func TestToken(t *testing.T) {
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("somebody else is asked: %s %v", r.Method, r.Header)
+		t.Errorf("request to another host: %s %v", r.Method, r.Header)
 	}))
 	defer thief.Close()
 	h := remoteServer(t, func(next http.Handler) http.Handler {
@@ -233,8 +234,8 @@ func TestMuteStream(t *testing.T) {
 	s.want("ok", "", "ok")
 }
 
-// TestHugeAnswer: an answer without end is cut off, and so is one that says that
-// it is a stream of events where none may be.
+// TestHugeAnswer checks that an endless response is cut off, and so is an
+// unexpected stream of events.
 func TestHugeAnswer(t *testing.T) {
 	const most = 100 << 20
 	var sent atomic.Int64
@@ -264,6 +265,6 @@ func TestHugeAnswer(t *testing.T) {
 		t.Errorf("%d bytes were read", n)
 	}
 	if !strings.Contains(s.log.String(), "response exceeds 8 MiB") {
-		t.Errorf("the log does not tell:\n%s", s.log)
+		t.Errorf("the log has no warning:\n%s", s.log)
 	}
 }

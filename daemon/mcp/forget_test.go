@@ -10,8 +10,7 @@ import (
 	"crabmem/bench/gate"
 )
 
-// TestForgetsComponents: of components that came and went, whatever they were
-// called, nothing is kept.
+// TestForgetsComponents checks that no state of removed components remains.
 func TestForgetsComponents(t *testing.T) {
 	dir := t.TempDir()
 	m := New(Options{Run: dir})
@@ -24,7 +23,7 @@ func TestForgetsComponents(t *testing.T) {
 	}
 	write := func(name string) string {
 		file := filepath.Join(dir, name+".port")
-		if err := os.WriteFile(file, []byte("1"), 0o600); err != nil { // nobody serves there
+		if err := os.WriteFile(file, []byte("1"), 0o600); err != nil { // no server listens there
 			t.Fatal(err)
 		}
 		m.scan()

@@ -13,9 +13,9 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// FuzzServer: whatever a server says, nobody waits for it, no goroutine is left,
-// its tools have names that name them, and what models and the log are told is
-// bounded text. The answers to its calls are what script has between form feeds.
+// FuzzServer checks that for any server input no call hangs, no goroutine
+// leaks, names of tools are valid, and models and the log receive limited text.
+// Form feeds in script separate the responses to calls.
 func FuzzServer(f *testing.F) {
 	const (
 		result = `{"jsonrpc":"2.0","id":$id,"result":`

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// gone reports whether there is no process of that number, not even a zombie.
+// gone reports whether no process has that number, not even a zombie.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -2,7 +2,7 @@ package mcp
 
 import "os"
 
-// gone reports whether there is no process of that number.
+// gone reports whether no process has that number.
 func gone(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err == nil {

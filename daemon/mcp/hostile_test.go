@@ -23,24 +23,24 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// hostile is a server at the other end of a pipe, which says what its script
-// says.
+// hostile is a server at the other end of a pipe, which sends its script.
 type hostile struct {
 	http bool
-	// answers are what it says to each call, $id being the call's id. An empty one
-	// is what a good server answers; the last is said again and again.
+	// answers are the responses to calls; $id is the call's ID. An empty
+	// response is replaced with that of a good server. The last one is
+	// repeated.
 	answers []string
-	// unasked is what it says before that: over HTTP, in a stream of events.
+	// unasked is sent before that; over HTTP, in a stream of events.
 	unasked string
-	times   int  // that it says what is unasked; 0 is once
-	deaf    bool // it reads no more once it has said that it is there
+	times   int  // repetitions of unasked; 0 is once
+	deaf    bool // it stops reading after its first response
 
 	mu    sync.Mutex
 	calls int
-	said  atomic.Int32 // times
+	said  atomic.Int32 // repetitions so far
 }
 
-// answer is what it says to a message, "" for what is no call.
+// answer returns the response to a message, or "" if the message is not a call.
 func (h *hostile) answer(message []byte) string {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -70,7 +70,7 @@ func (h *hostile) answer(message []byte) string {
 	return strings.ReplaceAll(text, "$id", string(m.ID))
 }
 
-// say says what is unasked, $n being another number each time.
+// say sends unasked; $n is a new number each time.
 func (h *hostile) say(w io.Writer) error {
 	for n := 0; ; n++ {
 		_, err := io.WriteString(w, strings.ReplaceAll(h.unasked, "$n", strconv.Itoa(n)))
@@ -148,7 +148,7 @@ func (h *hostile) overHTTP(c net.Conn) {
 			return
 		case req.Method == http.MethodGet:
 			text = "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n"
-		case text == "" && h.deaf && bytes.Contains(body, []byte(`"id"`)): // an answer to what it asked
+		case text == "" && h.deaf && bytes.Contains(body, []byte(`"id"`)): // a response to its request
 			io.Copy(io.Discard, r)
 			return
 		case text == "":
@@ -165,9 +165,9 @@ func (h *hostile) overHTTP(c net.Conn) {
 	}
 }
 
-// meet connects to a hostile server, calls use when it is known whether that
-// was of use, and returns what was logged. In the bubble time passes at once, and
-// no goroutine may be left.
+// meet connects to a hostile server, calls use after the connection succeeded
+// or failed, and returns the log. It runs in a synctest bubble, so that time
+// does not delay it and leaked goroutines fail the test.
 func (h *hostile) meet(t *testing.T, use func(*testing.T, *Manager)) (log string) {
 	synctest.Test(t, func(t *testing.T) {
 		var text logged

@@ -221,5 +221,5 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("in vain: %s", what)
+	t.Fatalf("timed out: %s", what)
 }

@@ -16,21 +16,21 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// TestRFC0043 has a test for every sentence of the Design section, in order.
-// How the templates of each system read, and what commands it is told, package
-// service tests.
+// TestRFC0043 tests every sentence of the Design section, in order. Package
+// service tests the templates and commands of each system.
 func TestRFC0043(t *testing.T) {
-	// installed is a service whose system is told nothing, but noted.
+	// installed returns a service that records commands instead of running
+	// them.
 	installed := func(t *testing.T) (*service.Service, *[]string) {
-		var told []string
+		var commands []string
 		home := t.TempDir()
 		t.Setenv("HOME", home)
 		t.Setenv("XDG_CONFIG_HOME", "")
 		return &service.Service{Name: "search", Description: "finds things", Home: filepath.Join(home, ".crabtalk"),
 			System: func(_ context.Context, name string, args ...string) error {
-				told = append(told, name+" "+strings.Join(args, " "))
+				commands = append(commands, name+" "+strings.Join(args, " "))
 				return nil
-			}}, &told
+			}}, &commands
 	}
 	exists := func(name string) bool {
 		_, err := os.Lstat(name)
@@ -38,14 +38,14 @@ func TestRFC0043(t *testing.T) {
 	}
 
 	t.Run("A component installs itself as a system service", func(t *testing.T) {
-		s, told := installed(t)
+		s, commands := installed(t)
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		file, text, err := s.Render()
 		self, _ := os.Executable()
-		if err != nil || !exists(file) || len(*told) == 0 || !strings.Contains(string(text), self) {
-			t.Errorf("%s %v, %q, %v", file, exists(file), *told, err)
+		if err != nil || !exists(file) || len(*commands) == 0 || !strings.Contains(string(text), self) {
+			t.Errorf("%s %v, %q, %v", file, exists(file), *commands, err)
 		}
 	})
 	t.Run("It writes a port file to run/NAME.port on startup", func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestRFC0043(t *testing.T) {
 	t.Run("No configuration needed: the daemon finds it", func(t *testing.T) {
 		s := manager(t)
 		servicetest.Start(t, s.home(), "search")
-		until(t, "it is found, and nobody asked", func() bool { return len(s.view(tool.Unbounded())) == 3 })
+		until(t, "it is found without a call", func() bool { return len(s.view(tool.Unbounded())) == 3 })
 	})
 
 	t.Run("Service: name, description and label", func(t *testing.T) {
@@ -85,27 +85,27 @@ func TestRFC0043(t *testing.T) {
 		}
 	})
 	t.Run("start renders a platform-specific service template, installs and launches", func(t *testing.T) {
-		s, told := installed(t)
+		s, commands := installed(t)
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		file, want, err := s.Render()
 		got, rerr := os.ReadFile(file)
-		if err != nil || rerr != nil || string(got) != string(want) || !strings.Contains(strings.Join(*told, "\n"), s.Label()) {
-			t.Errorf("%v, %v, %q\n%s", err, rerr, *told, got)
+		if err != nil || rerr != nil || string(got) != string(want) || !strings.Contains(strings.Join(*commands, "\n"), s.Label()) {
+			t.Errorf("%v, %v, %q\n%s", err, rerr, *commands, got)
 		}
 	})
 	t.Run("stop uninstalls the service and removes the port file", func(t *testing.T) {
-		s, told := installed(t)
+		s, commands := installed(t)
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		file, _, _ := s.Render()
 		port, _ := s.PortFile()
 		os.WriteFile(port, []byte("1"), 0o600)
-		*told = nil
-		if err := s.Stop(t.Context()); err != nil || exists(file) || exists(port) || len(*told) == 0 {
-			t.Errorf("%v, %v, %v, %q", err, exists(file), exists(port), *told)
+		*commands = nil
+		if err := s.Stop(t.Context()); err != nil || exists(file) || exists(port) || len(*commands) == 0 {
+			t.Errorf("%v, %v, %v, %q", err, exists(file), exists(port), *commands)
 		}
 	})
 	t.Run("logs tails logs/NAME.log", func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestRFC0043(t *testing.T) {
 			t.Error(err)
 		}
 		if exists(filepath.Join(s.run, "search.port")) {
-			t.Error("the port file of one that ended is there")
+			t.Error("the port file exists after the end")
 		}
 		q := servicetest.Start(t, s.home(), "search")
 		s.want("pid", "", strconv.Itoa(q.Process.Pid))

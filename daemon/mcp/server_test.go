@@ -24,14 +24,14 @@ func TestNoServers(t *testing.T) {
 	}
 }
 
-// TestNoise: what is no message on the standard output is left out.
+// TestNoise checks that other output on the standard output is ignored.
 func TestNoise(t *testing.T) {
 	s := manager(t, stdio(t, "noise"))
 	for range 3 {
 		s.want("noisy", "{}", "done")
 	}
 	if n := strings.Count(s.log.String(), "not a message"); n != 1 {
-		t.Errorf("noise is told %d times:\n%s", n, s.log)
+		t.Errorf("noise is logged %d times:\n%s", n, s.log)
 	}
 }
 
@@ -47,15 +47,15 @@ func TestManyTools(t *testing.T) {
 		t.Errorf("%d tools", n)
 	}
 	if !strings.Contains(s.log.String(), "tools of an MCP server, ") {
-		t.Errorf("not told:\n%s", s.log)
+		t.Errorf("not logged:\n%s", s.log)
 	}
 	if r := s.Resources(tool.Unbounded()); len(r) > 2*maxNames+len(resources) {
 		t.Errorf("resources: %d bytes", len(r))
 	}
 }
 
-// TestNames: a tool named like one of ours, or like another server's, never
-// stands in its place.
+// TestNames checks that a server's tool never replaces a tool of the daemon or
+// of another server with the same name.
 func TestNames(t *testing.T) {
 	s := manager(t, stdio(t, "names"), stdio(t, "noise"))
 	until(t, "two servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
@@ -85,7 +85,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesOfOthers: a server does not stand in for one that is away.
+// TestNamesOfOthers checks that a server cannot take the place of a
+// disconnected one.
 func TestNamesOfOthers(t *testing.T) {
 	s := manager(t, stdio(t, "names"))
 	until(t, "a server", func() bool { return len(s.view(tool.Unbounded())) == 4 })
@@ -93,7 +94,7 @@ func TestNamesOfOthers(t *testing.T) {
 	s.want("names__noise__pid", "", "x")
 }
 
-// TestInjection: what a server says of itself is a line of data.
+// TestInjection checks that a server's descriptions become a line of data.
 func TestInjection(t *testing.T) {
 	s := manager(t, stdio(t, "inject"))
 	list, err := s.call(tool.Unbounded(), "", "")
@@ -132,8 +133,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestScope: a server outside the scope is not listed, not told of, not called,
-// and its names are free.
+// TestScope checks that a server outside the scope is not listed, mentioned, or
+// called, and that its names are free.
 func TestScope(t *testing.T) {
 	s := manager(t, stdio(t, "names"), stdio(t, "noise"))
 	until(t, "two servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
@@ -165,9 +166,9 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestStubborn: a server that ends neither with its input nor when it is asked
-// to is killed, with what it started.
-func TestStubborn(t *testing.T) {
+// TestServerThatDoesNotExitIsKilled checks that a server that ignores the end of its input and
+// SIGTERM is killed, with its children.
+func TestServerThatDoesNotExitIsKilled(t *testing.T) {
 	c := stdio(t, "stubborn")
 	pids := filepath.Join(t.TempDir(), "pids")
 	c.Env = append(c.Env, "PIDS="+pids)
@@ -181,14 +182,14 @@ func TestStubborn(t *testing.T) {
 	began := time.Now()
 	s.Close()
 	if !gone(pid) {
-		t.Errorf("process %d is there after %s", pid, time.Since(began))
+		t.Errorf("process %d exists after %s", pid, time.Since(began))
 	}
 	until(t, "its child ends", func() bool { return gone(child) || zombieOf1(child) })
 	gate.Time(t, "close", began, 3*grace)
 }
 
-// zombieOf1 reports whether a process has ended and waits for the first process
-// of the machine, which is none of ours to make hurry.
+// zombieOf1 reports whether a process has exited and awaits process 1, which
+// the test cannot speed up.
 func zombieOf1(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(b), ") Z ")
@@ -207,8 +208,8 @@ func TestExitsAtOnce(t *testing.T) {
 	}
 }
 
-// TestNeverAnswers: nobody waits for a server that says nothing, nor for a call
-// that has no end, and others are served meanwhile.
+// TestNeverAnswers checks that silent servers and endless calls do not delay
+// other calls.
 func TestNeverAnswers(t *testing.T) {
 	slow := stdio(t, "slow")
 	slow.Timeout = 300 * time.Millisecond
@@ -275,7 +276,8 @@ func TestToolsChange(t *testing.T) {
 	s.want("grown", "", "here")
 }
 
-// TestSetKeeps: what stays configured stays connected, what does not ends.
+// TestSetKeeps checks that Set keeps connections of unchanged servers and ends
+// others.
 func TestSetKeeps(t *testing.T) {
 	a, b := stdio(t, "noise"), stdio(t, "names")
 	s := manager(t, a, b)

@@ -35,9 +35,9 @@ func serve(t *testing.T, h http.HandlerFunc) *model.Registry {
 // planted is a key that no error may show.
 const planted = "sk-planted-0123456789abcdef"
 
-// TestEnvironment runs itself in a process with everything set that could
-// change a request; what is sent stays the same. A proxy is not asked for an
-// address of this machine.
+// TestEnvironment runs itself in a process with all variables that could change
+// a request: the request stays the same. A proxy is not used for an address of
+// this machine.
 func TestEnvironment(t *testing.T) {
 	if os.Getenv("CRABMEM_MODEL_CHILD") != "" {
 		s := modeltest.New(t, modeltest.Say("hi"))
@@ -58,7 +58,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		_, after, ok := strings.Cut(string(out), "\nSENT ")
 		if !ok {
-			t.Fatalf("nothing was sent:\n%s", out)
+			t.Fatalf("no request was sent:\n%s", out)
 		}
 		line, _, _ := strings.Cut(after, "\n")
 		return line
@@ -194,7 +194,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestMegabyteOfArguments is at the bounds of what is taken.
+// TestMegabyteOfArguments sends arguments at the size limit.
 func TestMegabyteOfArguments(t *testing.T) {
 	arguments := `{"content":"` + strings.Repeat("é", 1<<19-8) + `"}`
 	s := modeltest.New(t, modeltest.Call("write", arguments), modeltest.Call("write", arguments))
@@ -205,11 +205,12 @@ func TestMegabyteOfArguments(t *testing.T) {
 	}
 	whole, err := r.Send(t.Context(), ask("?"))
 	if err != nil || whole.Message.ToolCalls[0].Function.Arguments != arguments {
-		t.Errorf("whole: %v", err)
+		t.Errorf("unstreamed: %v", err)
 	}
 }
 
-// TestRedirects: none is followed, so no key goes anywhere else.
+// TestRedirects checks that redirects are not followed, so that a key goes to
+// no other host.
 func TestRedirects(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -299,7 +300,7 @@ func TestNoKeyInErrors(t *testing.T) {
 	}
 }
 
-// TestBadStreams: what is no whole answer is an error, and says what is wrong.
+// TestBadStreams checks that an incomplete response is an error with a reason.
 func TestBadStreams(t *testing.T) {
 	text := `data: {"choices":[{"index":0,"delta":{"content":"x"}}]}` + "\n\n"
 	for _, c := range []struct{ name, kind, body, want string }{
@@ -337,7 +338,7 @@ func TestBadStreams(t *testing.T) {
 	}
 }
 
-// TestOddStreams: what is odd but whole is taken.
+// TestOddStreams checks that an unusual but complete response is accepted.
 func TestOddStreams(t *testing.T) {
 	finish := `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 	for _, c := range []struct{ name, kind, body, content, reasoning, calls string }{
@@ -398,7 +399,7 @@ func TestOddStreams(t *testing.T) {
 	}
 }
 
-// TestCauses: whatever an endpoint says of an error is in what is told of it.
+// TestCauses checks that an error contains the endpoint's message.
 func TestCauses(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"no such voice","provider_name":"X"}}}`, ": Provider returned error: no such voice"},
@@ -417,7 +418,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestScriptedTrouble has what a scripted model can do wrong.
+// TestScriptedTrouble has the failures that a scripted model can cause.
 func TestScriptedTrouble(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -438,10 +439,10 @@ func TestScriptedTrouble(t *testing.T) {
 			t.Errorf("%s, streamed: %v", c.name, err)
 		}
 		if _, err := r.Send(t.Context(), ask("?")); c.both && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s, whole: %v", c.name, err)
+			t.Errorf("%s, unstreamed: %v", c.name, err)
 		}
 	}
-	// Nobody there.
+	// No listener.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -453,8 +454,8 @@ func TestScriptedTrouble(t *testing.T) {
 	}
 }
 
-// TestOverflow knows how endpoints say that a request is too long, and what
-// is something else.
+// TestOverflow has endpoints' messages for requests that are too long, and
+// other messages.
 func TestOverflow(t *testing.T) {
 	for _, c := range []struct {
 		status   int

@@ -23,7 +23,7 @@ import (
 	"crabmem/sessionlog"
 )
 
-var update = flag.Bool("update", false, "write the golden requests anew")
+var update = flag.Bool("update", false, "write the golden requests")
 
 // detour takes every request to a scripted model, whatever host it is for.
 type detour struct {
@@ -54,12 +54,12 @@ func (d *detour) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host, r.Host = to.Scheme, to.Host, ""
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	// A connection each, so that none is left over.
+	// One connection per request, so that none stays open.
 	t := &http.Transport{DisableKeepAlives: true}
 	return t.RoundTrip(r)
 }
 
-// providers is one of each kind, with what it needs and nothing else.
+// providers returns one provider of each kind, with only the required keys.
 func providers() []model.Provider {
 	return []model.Provider{
 		{Kind: "openai", APIKey: "sk-openai", Models: []string{"gpt-4o"}},
@@ -100,7 +100,7 @@ func conversation() model.Request {
 	}
 }
 
-// call asks one provider once, and returns what it sent and got.
+// call calls one provider once, and returns the request and the response.
 func call(t *testing.T, p model.Provider, q model.Request, stream bool) (seen, *model.Response) {
 	t.Helper()
 	s := modeltest.New(t, modeltest.Reply{}.Think("so").Text("he", "llo").Call("bash", `{"command":"ls"}`).Usage(3, 4))
@@ -122,8 +122,8 @@ func call(t *testing.T, p model.Provider, q model.Request, stream bool) (seen, *
 	return d.seen[0], res
 }
 
-// golden writes a request for people to read. What changes from run to run is
-// left out, and checked by TestBedrockSignature.
+// golden formats a request, without the parts that change from run to run,
+// which TestBedrockSignature checks.
 func (s seen) golden(w *strings.Builder) {
 	fmt.Fprintf(w, "POST %s\n", s.URL)
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
@@ -143,15 +143,16 @@ func (s seen) golden(w *strings.Builder) {
 	fmt.Fprintf(w, "\n%s\n", &body)
 }
 
-// TestGoldenRequests holds what each kind sends against testdata/requests.txt,
-// and reads back what it is answered, streamed and not.
+// TestGoldenRequests compares the request of each kind with
+// testdata/requests.txt, and decodes the response, streamed and unstreamed.
 func TestGoldenRequests(t *testing.T) {
 	want := &model.Response{Finish: "tool_calls", Usage: &model.Usage{Prompt: 3, Completion: 4, Total: 7}, Message: sessionlog.Message{
 		Role: "assistant", Content: "hello", ReasoningContent: "so", ToolCalls: []sessionlog.ToolCall{
 			{ID: "call_1", Type: "function", Function: sessionlog.Function{Name: "bash", Arguments: `{"command":"ls"}`}}}}}
 	var got strings.Builder
 	for i, p := range providers() {
-		// The whole conversation once, for its shape is the same everywhere.
+		// The complete conversation only once, because its form is the same for
+		// all kinds.
 		q := ask("hi")
 		q.MaxTokens = 50
 		if i == 0 {
@@ -177,7 +178,7 @@ func TestGoldenRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(b), got.String()); d != "" {
-		t.Errorf("-want +got; -update writes it anew\n%s", d)
+		t.Errorf("-want +got; -update writes it\n%s", d)
 	}
 	if n := strings.Count(got.String(), "== "); n != 2*len(model.Kinds()) || n != 16 {
 		t.Errorf("%d requests for %d kinds", n, len(model.Kinds()))
@@ -201,8 +202,8 @@ func TestBaseURLs(t *testing.T) {
 				t.Errorf("kind %s with %s: %s, want %s", p.Kind, p.BaseURL, got.URL, want.URL)
 			}
 		}
-		// A bare origin gets the kind's path. What is compatible with OpenAI
-		// has no path of its own.
+		// An origin without a path gets the kind's path. openai-compatible has
+		// no default path.
 		if p.Kind == "openai-compatible" {
 			continue
 		}
@@ -259,20 +260,21 @@ func TestKeepReasoning(t *testing.T) {
 	}
 }
 
-// TestUnsigned tells Gemini of its third and later versions that calls have no
-// signatures, once a message.
+// TestUnsigned checks that Gemini from version 3 on gets the marker for missing
+// signatures, once per message.
 func TestUnsigned(t *testing.T) {
 	for name, want := range map[string]int{"gemini-3-pro": 1, "gemini-4-argon": 1, "gemini-flash-latest": 1, "gemini-2.5-pro": 0, "models/gemini-2.0-flash": 0} {
 		sent, _ := call(t, model.Provider{Kind: "google", APIKey: "k", Models: []string{name}}, conversation(), true)
 		if n := strings.Count(sent.Body, `"extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}`); n != want {
-			t.Errorf("%s: said %d times, want %d: %s", name, n, want, sent.Body)
+			t.Errorf("%s: %d markers, want %d: %s", name, n, want, sent.Body)
 		}
 	}
 }
 
-// TestOthersCalls sends calls that another endpoint's model made: a session may
-// go on with any model, and one call that is refused would refuse all of it.
-func TestOthersCalls(t *testing.T) {
+// TestCallsOfOtherModels sends calls of another endpoint's model: a session may
+// continue with any model, and one refused call would make the complete history
+// unusable.
+func TestCallsOfOtherModels(t *testing.T) {
 	long := "call_" + strings.Repeat("0123456789", 5)
 	q := model.Request{Tools: []model.Tool{{Name: "now.then"}}, Messages: []sessionlog.Message{{Role: "user", Content: "?"}}}
 	names := []string{"now.then", "functions.bash<|x|>", "", strings.Repeat("é", 90)}

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// registry has one provider behind a scripted model.
+// registry returns a registry with one provider and a scripted model.
 func registry(t *testing.T, p model.Provider) *model.Registry {
 	t.Helper()
 	p.Name = "scripted"
@@ -75,8 +75,9 @@ func latest[T comparable](v *T, by T) {
 	}
 }
 
-// TestBothWays gets every sort of answer streamed and whole: they are the same.
-func TestBothWays(t *testing.T) {
+// TestStreamedEqualsUnstreamed requests every sort of response streamed and unstreamed: they
+// are equal.
+func TestStreamedEqualsUnstreamed(t *testing.T) {
 	long := strings.Repeat("päckchen ", 2000)
 	for _, c := range []struct {
 		name  string

@@ -13,7 +13,8 @@ import (
 	"crabmem/daemon/model"
 )
 
-// TestProbe asks nothing that costs money, and gives the key to nobody else.
+// TestProbe checks that a probe sends no request that costs money, and sends
+// the key to no other host.
 func TestProbe(t *testing.T) {
 	away := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer away.Close()
@@ -74,7 +75,7 @@ func TestProbe(t *testing.T) {
 	for _, kind := range []string{"openai-compatible", "azure"} {
 		p := model.Provider{Name: "far", Kind: kind, BaseURL: closed, APIKey: "sk-right", Models: []string{"x"}}
 		if _, err := p.Probe(t.Context()); err == nil || strings.Contains(err.Error(), "sk-right") {
-			t.Errorf("%s where nobody listens: %v", kind, err)
+			t.Errorf("%s without a listener: %v", kind, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -61,7 +61,7 @@ func TestRegistry(t *testing.T) {
 	refused(r.Add(model.Provider{Name: "three", APIKey: "k", Models: []string{"new", "own"}}), "duplicate model name 'own' across providers")
 	refused(r.AddBackend("own", 1, echo{}), "duplicate model name 'own' across providers")
 	refused(r.Remove("own"), "cannot remove the active model 'own': switch to another first")
-	refused(r.Remove("new"), "model 'new' not found in registry") // nothing of a refused provider is there
+	refused(r.Remove("new"), "model 'new' not found in registry") // no model of the refused provider was added
 	refused(r.Switch("new"), "model 'new' not found in registry")
 	q := ask("?")
 	q.Model = "new"
@@ -103,8 +103,8 @@ func TestRegistry(t *testing.T) {
 	refused(err, "model '' not found in registry")
 }
 
-// TestChangeDuringCall: models come and go while a call hangs, and the call
-// ends well after its model is gone.
+// TestChangeDuringCall changes models while a call is active. The call
+// completes after its model was removed.
 func TestChangeDuringCall(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		s := modeltest.New(t, modeltest.Stall().Text("at last"))
@@ -183,7 +183,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackFails tells the first failure, not the last.
+// TestFallbackFails checks that the error is that of the first model, not of
+// the last.
 func TestFallbackFails(t *testing.T) {
 	s := modeltest.New(t)
 	s.Func(func(q modeltest.Request) modeltest.Reply {

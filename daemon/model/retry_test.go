@@ -53,7 +53,7 @@ func hang(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// piped answers with what write writes.
+// piped responds with the output of write.
 func piped(kind string, write func(io.Writer)) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		in, out := io.Pipe()
@@ -77,7 +77,7 @@ var (
 	streamsHello = answer(200, "text/event-stream", streamHello)
 )
 
-// over is a registry of one model behind a network.
+// over returns a registry of one model on a network.
 func over(t *testing.T, n *network, p model.Provider) *model.Registry {
 	t.Helper()
 	p.Name, p.BaseURL, p.Models = "p", "http://model.test/v1", []string{"m"}
@@ -88,8 +88,8 @@ func over(t *testing.T, n *network, p model.Provider) *model.Registry {
 	return r
 }
 
-// TestRetry tells how often a call is tried, and that it waits a time in
-// [b/2, b] for b = 100 ms doubling each time.
+// TestRetry checks the number of attempts, and that each wait is in [b/2, b]
+// for b = 100 ms, doubling each time.
 func TestRetry(t *testing.T) {
 	type answers = []func(*http.Request) (*http.Response, error)
 	none, five := 0, 5
@@ -241,7 +241,7 @@ func TestTimeouts(t *testing.T) {
 		q        time.Duration // the request's own
 		want     time.Duration
 		attempts int
-		text     string // of the error; empty: none
+		text     string // of the error; "" = no error
 	}{
 		{name: "no answer", answer: hang, want: 30 * time.Second, attempts: 2, text: "no answer within 30s"},
 		{name: "no answer to a stream", answer: hang, stream: true, want: 30 * time.Second, attempts: 2, text: "no answer within 30s"},
@@ -374,7 +374,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNoRetryAfterAChunk: what was yielded is not yielded again.
+// TestNoRetryAfterAChunk checks that chunks are not repeated.
 func TestNoRetryAfterAChunk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{answers: []func(*http.Request) (*http.Response, error){
@@ -399,7 +399,7 @@ func TestBreak(t *testing.T) {
 		}
 		synctest.Wait()
 		if !ended {
-			t.Error("the request goes on")
+			t.Error("the request is still active")
 		}
 	})
 }

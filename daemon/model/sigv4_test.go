@@ -46,8 +46,7 @@ func TestSignatureVectors(t *testing.T) {
 	}
 }
 
-// TestBedrockSignature computes the signature of a request that was sent from
-// what went over the wire, by hand.
+// TestBedrockSignature computes the signature of a sent request from its bytes.
 func TestBedrockSignature(t *testing.T) {
 	sent, _ := call(t, model.Provider{Kind: "bedrock", Region: "eu-west-1", AccessKey: exampleKey, SecretKey: exampleSecret, Models: []string{"m"}}, ask("hi"), true)
 	sum := func(s string) string {
@@ -77,7 +76,7 @@ func TestBedrockSignature(t *testing.T) {
 	if got := sent.Header.Get("Authorization"); got != "Bearer bedrock-api-key" || sent.Header.Get("X-Amz-Date") != "" {
 		t.Errorf("with a key: %s", got)
 	}
-	// The other endpoint of Bedrock has another name of its own.
+	// The other endpoint of Bedrock has another service name.
 	sent, _ = call(t, model.Provider{Kind: "bedrock", Region: "eu-west-1", BaseURL: "https://bedrock-mantle.eu-west-1.api.aws", AccessKey: exampleKey, SecretKey: exampleSecret, Models: []string{"m"}}, ask("hi"), true)
 	if got := sent.Header.Get("Authorization"); !strings.Contains(got, "/eu-west-1/bedrock-mantle/aws4_request") || sent.URL != "https://bedrock-mantle.eu-west-1.api.aws/openai/v1/chat/completions" {
 		t.Errorf("mantle: %s %s", sent.URL, got)

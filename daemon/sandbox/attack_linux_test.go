@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attack is what the tests' program does when a command of an attack runs it:
-// what the shell cannot do by itself.
+// attack runs the part of an attack that a shell cannot do. The tests' program
+// calls it when a command of an attack runs it.
 func attack(what string, args []string) {
 	err := fmt.Errorf("no attack is called %q", what)
 	switch what {
@@ -24,7 +24,7 @@ func attack(what string, args []string) {
 			fmt.Fprintln(c, "it was me")
 			io.Copy(os.Stdout, c)
 		}
-	case "ring": // makes a ring, whose operations pass no filter
+	case "ring": // creates a ring, whose operations bypass the filter
 		params := make([]byte, 256)
 		_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&params[0])), 0)
 		err = errno
@@ -53,7 +53,7 @@ func attack(what string, args []string) {
 		if fd, err = unix.OpenByHandleAt(dir, unix.NewFileHandle(int32(kind), b), unix.O_RDONLY); err == nil {
 			io.Copy(os.Stdout, os.NewFile(uintptr(fd), "handle"))
 		}
-	case "mounts": // whatever a namespace of its own might do: hidden, its home, a directory to use
+	case "mounts": // attempts of a private namespace: hidden path, its home, a directory to use
 		mounts(args[0], args[1], args[2])
 	case "devices": // makes the node of the disk and reads it
 		var st unix.Stat_t
@@ -73,7 +73,7 @@ func attack(what string, args []string) {
 	fmt.Fprintln(os.Stderr, strings.Join(append([]string{what}, args...), " "), err)
 }
 
-// mounts tries to see below what covers a directory, with system calls.
+// mounts tries to see a covered directory through system calls.
 func mounts(hidden, home, use string) {
 	below := strings.TrimPrefix(hidden, home)
 	show := func(name string) {
@@ -81,15 +81,15 @@ func mounts(hidden, home, use string) {
 			fmt.Printf("%s\n", b)
 		}
 	}
-	told := func(what string, err error) bool {
+	succeeded := func(what string, err error) bool {
 		fmt.Fprintln(os.Stderr, what, err)
 		return err == nil
 	}
-	told("private", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-	told("slave", unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""))
+	succeeded("private", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	succeeded("slave", unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""))
 	for _, attr := range []uint64{unix.MOUNT_ATTR_RDONLY, unix.MOUNT_ATTR_NODEV, unix.MOUNT_ATTR_NOSUID} {
 		for _, name := range []string{hidden, "/", "/proc/sys", "/sys"} {
-			told(fmt.Sprint("clear ", attr, " of ", name), unix.MountSetattr(unix.AT_FDCWD, name, 0, &unix.MountAttr{Attr_clr: attr}))
+			succeeded(fmt.Sprint("clear ", attr, " of ", name), unix.MountSetattr(unix.AT_FDCWD, name, 0, &unix.MountAttr{Attr_clr: attr}))
 		}
 	}
 	os.WriteFile(hidden+"/new", nil, 0o600)
@@ -97,7 +97,7 @@ func mounts(hidden, home, use string) {
 		fmt.Println("MADE")
 	}
 	for _, name := range []string{home, "/", filepath.Dir(hidden)} {
-		if told("bind "+name, unix.Mount(name, use, "", unix.MS_BIND, "")) {
+		if succeeded("bind "+name, unix.Mount(name, use, "", unix.MS_BIND, "")) {
 			show(use + below + "/secret")
 			show(use + hidden + "/secret")
 			show(use + "/data/secret")
@@ -105,41 +105,41 @@ func mounts(hidden, home, use string) {
 		}
 		for _, flags := range []uint{unix.OPEN_TREE_CLONE, unix.OPEN_TREE_CLONE | unix.AT_RECURSIVE} {
 			fd, err := unix.OpenTree(unix.AT_FDCWD, name, flags)
-			if told(fmt.Sprint("open_tree ", flags, " ", name), err) {
+			if succeeded(fmt.Sprint("open_tree ", flags, " ", name), err) {
 				at := fmt.Sprint("/proc/self/fd/", fd)
 				show(at + below + "/secret")
 				show(at + hidden + "/secret")
 				for _, d := range []string{below, hidden, "/data"} {
-					told("umount there", unix.Unmount(at+d, unix.MNT_DETACH))
+					succeeded("umount there", unix.Unmount(at+d, unix.MNT_DETACH))
 					show(at + d + "/secret")
 				}
 			}
 		}
-		if told("rbind "+name, unix.Mount(name, use, "", unix.MS_BIND|unix.MS_REC, "")) {
+		if succeeded("rbind "+name, unix.Mount(name, use, "", unix.MS_BIND|unix.MS_REC, "")) {
 			for _, d := range []string{use + below, use + hidden, use + "/data"} {
-				told("umount "+d, unix.Unmount(d, unix.MNT_DETACH))
-				told("umount "+d, unix.Unmount(d, 0))
+				succeeded("umount "+d, unix.Unmount(d, unix.MNT_DETACH))
+				succeeded("umount "+d, unix.Unmount(d, 0))
 				show(d + "/secret")
 			}
 			unix.Unmount(use, unix.MNT_DETACH)
 		}
 	}
-	if told("overlay", unix.Mount("o", use, "overlay", 0, "lowerdir="+filepath.Dir(hidden)+":"+home+"/work")) {
+	if succeeded("overlay", unix.Mount("o", use, "overlay", 0, "lowerdir="+filepath.Dir(hidden)+":"+home+"/work")) {
 		show(use + "/data/secret")
 		unix.Unmount(use, unix.MNT_DETACH)
 	}
-	told("move", unix.Mount(hidden, use, "", unix.MS_MOVE, ""))
-	told("rename", os.Rename(hidden, home+"/elsewhere"))
-	told("rename", os.Rename(filepath.Dir(hidden), home+"/elsewhere"))
+	succeeded("move", unix.Mount(hidden, use, "", unix.MS_MOVE, ""))
+	succeeded("rename", os.Rename(hidden, home+"/elsewhere"))
+	succeeded("rename", os.Rename(filepath.Dir(hidden), home+"/elsewhere"))
 	for _, flags := range []int{0, unix.MNT_DETACH, unix.MNT_FORCE, unix.MNT_EXPIRE, unix.MNT_EXPIRE} {
-		told("umount", unix.Unmount(hidden, flags))
+		succeeded("umount", unix.Unmount(hidden, flags))
 	}
 	show(hidden + "/secret")
-	if told("tmpfs", unix.Mount("t", use, "tmpfs", 0, "")) {
+	if succeeded("tmpfs", unix.Mount("t", use, "tmpfs", 0, "")) {
 		os.Mkdir(use+"/old", 0o700)
-		told("pivot", unix.PivotRoot(use, use+"/old"))
+		succeeded("pivot", unix.PivotRoot(use, use+"/old"))
 		show("/old" + hidden + "/secret")
-		told("umount", unix.Unmount("/old"+hidden, unix.MNT_DETACH))
+		succeeded("umount", unix.Unmount("/old"+hidden, unix.MNT_DETACH))
 		show("/old" + hidden + "/secret")
 	}
 }

@@ -27,8 +27,8 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// userns skips a test, loudly, on a machine that lets nobody confine
-// commands; it fails when CRABMEM_REQUIRE names userns.
+// userns skips a test, with a message, on a machine that cannot confine
+// commands. It fails if CRABMEM_REQUIRE contains userns.
 func userns(t *testing.T) {
 	t.Helper()
 	if err := sandbox.Check(t.Context()); err != nil {
@@ -42,7 +42,7 @@ func userns(t *testing.T) {
 // memoryToken is where an attack finds the token in this process.
 var memoryToken = []byte("in memory: " + token)
 
-// prison is a data directory, what else is hidden, and the directory of a
+// prison is a data directory, further hidden paths, and the directory of a
 // session in the same home.
 type prison struct {
 	home, data, work, key string
@@ -147,9 +147,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// attacks are commands of a confined agent. Each of those that say so does,
-// unconfined, what it must not: it shows the token, or MADE, or changes the
-// data directory, or reaches a socket.
+// attacks are commands of a confined agent. An unconfined command marked so
+// succeeds: it prints the token or MADE, changes the data directory, or reaches
+// a socket.
 var attacks = []struct {
 	command string
 	control bool // it works unconfined
@@ -247,7 +247,7 @@ var attacks = []struct {
 	{"cat $(dirname $D)/da*/se* $(dirname $D)/[d]ata/secret", true},
 }
 
-// strike runs an attack and says what came of it, "" when nothing did.
+// strike runs an attack and describes its effect, or returns "".
 func strike(t *testing.T, p *prison, command string, confined bool) string {
 	t.Helper()
 	data, key := contents(t, p.data), contents(t, p.key)
@@ -296,7 +296,8 @@ func TestConfined(t *testing.T) {
 	for _, a := range attacks {
 		commands := []string{a.command}
 		if strings.Contains(a.command, "unshare -Ur") {
-			// Where a map for root is not allowed, none still gives capabilities.
+			// On a system that forbids a map for root, a namespace without a
+			// map still gives capabilities.
 			commands = append(commands, strings.ReplaceAll(a.command, "unshare -Ur", "unshare -U"))
 		}
 		for _, command := range commands {
@@ -351,7 +352,7 @@ func TestConfinedNobody(t *testing.T) {
 
 const nobody = 65534
 
-// TestConfinedControl: the attacks work when nothing is confined.
+// TestConfinedControl checks that the attacks work on unconfined commands.
 func TestConfinedControl(t *testing.T) {
 	userns(t)
 	if testing.Short() {
@@ -385,8 +386,9 @@ func TestConfinedControl(t *testing.T) {
 	}
 }
 
-// TestConfinedElsewhere: what is hidden is so wherever it is mounted.
-func TestConfinedElsewhere(t *testing.T) {
+// TestConfinedHidesEveryMount checks that hidden paths are hidden at every mount
+// point.
+func TestConfinedHidesEveryMount(t *testing.T) {
 	userns(t)
 	p := newPrison(t, t.TempDir())
 	if err := os.Mkdir(p.home+"/mnt", 0o700); err != nil {
@@ -429,7 +431,7 @@ func TestConfinedElsewhere(t *testing.T) {
 	}
 }
 
-// TestConfinedWorks: what is not hidden works as it does for anybody.
+// TestConfinedWorks checks that other paths work as usual.
 func TestConfinedWorks(t *testing.T) {
 	userns(t)
 	p := newPrison(t, t.TempDir())
@@ -555,12 +557,13 @@ func TestConfinedOrphaned(t *testing.T) {
 	cmd.Wait()
 	for began := time.Now(); running(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > gate.Hang {
-			t.Fatal("it goes on without the daemon")
+			t.Fatal("it survives the daemon")
 		}
 	}
 }
 
-// TestConfinedRefused: what cannot be confined is not run, and it is told why.
+// TestConfinedRefused checks that a command that cannot be confined does not
+// run, and that the error has the reason.
 func TestConfinedRefused(t *testing.T) {
 	if _, err := exec.LookPath("unshare"); err != nil {
 		t.Skip("SKIPPED: no unshare")
@@ -573,7 +576,7 @@ func TestConfinedRefused(t *testing.T) {
 		}
 		return
 	}
-	// A user namespace in which none may be made.
+	// A user namespace that permits no further ones.
 	cmd := exec.Command("unshare", "-Ur", "bash", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" -test.run '^TestConfinedRefused$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), "CRABMEM_REFUSED=1")
 	out, err := cmd.CombinedOutput()

@@ -13,8 +13,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestLaunchEnd: what is installed is run and ended by the system's own
-// commands, and what is not is said.
+// TestLaunchEnd checks that an installed service is started and stopped by the
+// system's commands, and that a missing service is an error.
 func TestLaunchEnd(t *testing.T) {
 	for goos, want := range map[string][]string{
 		"linux":   {"systemctl --user start ai.crabtalk.search.service", "systemctl --user stop ai.crabtalk.search.service"},
@@ -23,8 +23,8 @@ func TestLaunchEnd(t *testing.T) {
 	} {
 		s, m, sys := installed(t, goos)
 		ctx := context.Background()
-		if err := errors.Join(s.Launch(ctx), s.End(ctx)); !errors.Is(err, ErrNotInstalled) || len(sys.told) > 0 {
-			t.Errorf("%s: not installed: %v, told %v", goos, err, sys.told)
+		if err := errors.Join(s.Launch(ctx), s.End(ctx)); !errors.Is(err, ErrNotInstalled) || len(sys.commands) > 0 {
+			t.Errorf("%s: not installed: %v, commands %v", goos, err, sys.commands)
 		}
 		file, ok, err := s.Installed()
 		if ok || err != nil {
@@ -40,8 +40,8 @@ func TestLaunchEnd(t *testing.T) {
 		for i := range want {
 			want[i] = strings.Replace(want[i], "gui/U", "gui/"+strconv.Itoa(os.Getuid()), 1)
 		}
-		if !slices.Equal(sys.told, want) {
-			t.Errorf("%s: told %q, want %q", goos, sys.told, want)
+		if !slices.Equal(sys.commands, want) {
+			t.Errorf("%s: commands %q, want %q", goos, sys.commands, want)
 		}
 		sys.fail = "crabtalk"
 		if err := s.End(ctx); err == nil {

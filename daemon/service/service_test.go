@@ -27,15 +27,15 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// system notes what the system is told.
+// system records the commands for the system.
 type system struct {
-	told []string
-	fail string // a command that does not work
+	commands []string
+	fail     string // a command that does not work
 }
 
 func (s *system) run(_ context.Context, name string, args ...string) error {
 	line := strings.Join(append([]string{name}, args...), " ")
-	s.told = append(s.told, line)
+	s.commands = append(s.commands, line)
 	if s.fail != "" && strings.Contains(line, s.fail) {
 		return errors.New("exit status 1")
 	}
@@ -55,7 +55,7 @@ func installed(t *testing.T, goos string) (*Service, *vfs.Mem, *system) {
 	return s, m, sys
 }
 
-// TestTemplates compares what is installed on each system with golden files.
+// TestTemplates compares the installed files of each system with golden files.
 func TestTemplates(t *testing.T) {
 	for goos, want := range map[string]struct{ golden, file string }{
 		"linux":   {"search.service", "/home/crab/.config/systemd/user/ai.crabtalk.search.service"},
@@ -101,9 +101,9 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestDefinitionsHold: nothing that a service is told changes the lines around
-// it, or is replaced.
-func TestDefinitionsHold(t *testing.T) {
+// TestValuesKeepDefinitions checks that no value changes the lines around it or is
+// altered.
+func TestValuesKeepDefinitions(t *testing.T) {
 	s, _, _ := installed(t, "linux")
 	s.Description = `keeps what is in C:\`
 	if _, text, err := s.Render(); err != nil || !strings.Contains(string(text), "Description=keeps what is in C:\nAfter=") {
@@ -159,9 +159,9 @@ func TestStartStop(t *testing.T) {
 	} {
 		t.Run(goos, func(t *testing.T) {
 			s, m, sys := installed(t, goos)
-			told := func() []string {
+			commands := func() []string {
 				var list []string
-				for _, line := range sys.told {
+				for _, line := range sys.commands {
 					fields := strings.Fields(line)
 					for i, f := range fields {
 						if rest, ok := strings.CutPrefix(f, "gui/"); ok {
@@ -174,13 +174,13 @@ func TestStartStop(t *testing.T) {
 					}
 					list = append(list, strings.Join(fields, " "))
 				}
-				sys.told = nil
+				sys.commands = nil
 				return list
 			}
 			if err := s.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(want.start, told()); d != "" {
+			if d := cmp.Diff(want.start, commands()); d != "" {
 				t.Errorf("start (-want +got):\n%s", d)
 			}
 			file, text, err := s.Render()
@@ -202,22 +202,22 @@ func TestStartStop(t *testing.T) {
 			if err := s.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(want.stop, told()); d != "" {
+			if d := cmp.Diff(want.stop, commands()); d != "" {
 				t.Errorf("stop (-want +got):\n%s", d)
 			}
 			for _, name := range []string{file, "/home/crab/my $crabtalk/run/search.port"} {
 				if _, err := m.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("%s is there: %v", name, err)
+					t.Errorf("%s exists: %v", name, err)
 				}
 			}
-			if err := s.Stop(t.Context()); err != nil || len(told()) > 0 {
-				t.Errorf("stop of what is not installed: %v", err)
+			if err := s.Stop(t.Context()); err != nil || len(commands()) > 0 {
+				t.Errorf("stop of a missing service: %v", err)
 			}
 		})
 	}
 }
 
-// TestStartFails: what the system says is what the user is told.
+// TestStartFails checks that the user receives the system's message.
 func TestStartFails(t *testing.T) {
 	s, _, sys := installed(t, "linux")
 	sys.fail = "restart"

@@ -16,12 +16,12 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// secret is in a file outside of every directory of skills. Nothing may ever
-// have it.
+// secret is in a file outside every directory of skills. No result may contain
+// it.
 const secret = "the-secret-outside"
 
-// attacked returns a directory of skills with a good one, ok, whose parent has
-// a skill and a file with the secret.
+// attacked returns a directory with a valid skill, ok. Its parent has a skill
+// and a file with the secret.
 func attacked(t *testing.T) (dir string) {
 	t.Helper()
 	top := tree(t,
@@ -54,7 +54,7 @@ func surface(s *Set, names ...string) string {
 	return b.String()
 }
 
-// TestAttackNames asks for what is outside by every kind of name.
+// TestAttackNames requests paths outside by every kind of name.
 func TestAttackNames(t *testing.T) {
 	dir := attacked(t)
 	set, _ := load(t, dir)
@@ -206,7 +206,7 @@ func TestAttackFiles(t *testing.T) {
 	}
 }
 
-// TestAttackDepth has a skill so deep that nobody looks, and one just not.
+// TestAttackDepth has a skill below the depth limit, and one at the limit.
 func TestAttackDepth(t *testing.T) {
 	deep := strings.Repeat("d/", maxDepth)
 	dir := tree(t, deep+"SKILL.md", text("deep", "D", "x"), strings.Repeat("e/", maxDepth+1)+"SKILL.md", text("deeper", "D", "x"))

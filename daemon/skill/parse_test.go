@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRefuses wants the line, what is wrong there, and what to do.
+// TestParseRefuses checks that errors have the line, the problem, and the fix.
 func TestParseRefuses(t *testing.T) {
 	const ok = "---\nname: a\ndescription: b\n"
 	for in, want := range map[string]string{

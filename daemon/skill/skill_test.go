@@ -155,7 +155,7 @@ func TestRFC0036(t *testing.T) {
 		if got := names(set.Skills(all)); got != "a b" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], filepath.Join(two, "a", "SKILL.md")) {
 			t.Errorf("%q, %q", got, *warnings)
 		}
-		set.Skills(all) // says nothing again
+		set.Skills(all) // no second warning
 		if len(*warnings) != 1 {
 			t.Errorf("warned again: %q", *warnings)
 		}
@@ -255,7 +255,7 @@ func TestRFC0036(t *testing.T) {
 		for _, name := range []string{"feeds", "Feed Reader"} {
 			wantCall(t, otherSet, all, name, "Fed.\n\nSkill directory: "+filepath.Join(other, "feeds"))
 		}
-		// A directory's name gives nothing that the skill's does not.
+		// The name of a directory permits no more than the skill's name.
 		wantCall(t, otherSet, only("feeds"), "feeds", "skill not available: Feed Reader")
 		wantCall(t, otherSet, only("feeds", "Feed Reader"), "feeds", "Fed.\n\nSkill directory: "+filepath.Join(other, "feeds"))
 		broken, _ := load(t, tree(t, "a/SKILL.md", "nothing"))
@@ -390,7 +390,7 @@ func TestRFC0036(t *testing.T) {
 		if v, ok := err.(*tool.Violation); got != "/secret now" || sk != nil || !ok || v.Name != "secret" {
 			t.Errorf("%q, %v, %v", got, sk, err)
 		}
-		// What is no skill at all is only a word.
+		// A word that names no skill is plain text.
 		if got, _, err := set.Preprocess(scope, "/tmp is full"); got != "/tmp is full" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}

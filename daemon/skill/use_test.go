@@ -91,7 +91,7 @@ func TestAllowedTools(t *testing.T) {
 	if got := allowed(none.Bound(bound.Bound(all))); got != "" {
 		t.Errorf("both: %q", got)
 	}
-	// A list, and what was refused, loads nothing.
+	// A list or an error loads no skill.
 	for _, args := range []string{`{}`, `{"name":"nothing"}`, `{"name":"a/b"}`} {
 		set.Tool(func(tool.Call, *Skill) { t.Errorf("%s loaded a skill", args) }).Run(context.Background(), tool.Call{Arguments: []byte(args), Scope: all})
 	}
@@ -335,8 +335,8 @@ func TestNewRelative(t *testing.T) {
 	}
 }
 
-// TestMem runs on the file system in memory: the same code, and what fails
-// there is said.
+// TestMem runs on the file system in memory: the same code, with reported
+// failures.
 func TestMem(t *testing.T) {
 	m := vfs.NewMem()
 	if _, err := New(m, "/skills", "a", "A"); err != nil {

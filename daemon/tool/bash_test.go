@@ -33,7 +33,7 @@ func args(t *testing.T, fields ...any) json.RawMessage {
 	return b
 }
 
-// ran is what a command came to.
+// ran is the result of a command.
 type ran struct {
 	Code           int `json:"exit_code"`
 	Stdout, Stderr string
@@ -116,7 +116,7 @@ func TestBashErrors(t *testing.T) {
 	}
 }
 
-// gone waits until a process has ended.
+// gone waits until a process has exited.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < gate.Hang; {
@@ -149,7 +149,7 @@ func TestBashTimeout(t *testing.T) {
 	}
 	var r ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Code != -1 || len(strings.Fields(r.Stdout)) != 2 {
-		t.Fatalf("what it printed until then is lost: %v %s", err, out)
+		t.Fatalf("the output so far is lost: %v %s", err, out)
 	}
 	for _, p := range strings.Fields(r.Stdout) {
 		pid, _ := strconv.Atoi(p)
@@ -198,8 +198,8 @@ func TestBashStoppedOutput(t *testing.T) {
 	noChildren(t)
 }
 
-// TestBashBackground: what a command leaves behind neither keeps it from
-// ending nor stays, unless it left the group, and then it is on its own.
+// TestBashBackground checks that background processes do not delay the end of a
+// command and are killed, unless they left the group.
 func TestBashBackground(t *testing.T) {
 	b := NewBash(BashOptions{})
 	began := time.Now()
@@ -269,8 +269,8 @@ func TestBashSecrets(t *testing.T) {
 	}
 }
 
-// before is what stands before the first line with a mark: here, what env
-// printed itself.
+// before returns the text before the first line with a mark: here, the output
+// of env.
 func before(text, mark string) string {
 	text, _, _ = strings.Cut(text, mark)
 	return text

@@ -21,7 +21,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// token is what no attack may see.
+// token is a secret that no attack may see.
 const token = "TOKEN-f3b1c9"
 
 // desk is a home with a data directory and a key, which are hidden, and the
@@ -87,7 +87,7 @@ func (d *desk) text(name string) string {
 	return string(b)
 }
 
-// run returns what a model is shown.
+// run returns the text for the model.
 func (d *desk) run(tool Tool, c Call, fields ...any) string {
 	d.Helper()
 	c.Arguments = args(d.T, fields...)
@@ -206,8 +206,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadView holds what is shown against the lines of the text, however it
-// comes in.
+// TestReadView compares the view with the lines of the text, for writes of any
+// size.
 func TestReadView(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
@@ -276,11 +276,11 @@ func TestEdit(t *testing.T) {
 	d.files.Forget(7)
 	edit("file", "2", "1", "you must read file before editing it")
 
-	// The ends of lines stay as they are, and so does what is no UTF-8.
+	// Line ends stay unchanged, and so do invalid bytes.
 	for _, l := range []struct{ before, older, newer, after string }{
 		{"a\r\nb\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\n"},
 		{"a\r\nb\r\n", "a\r\nb", "x\ny", "x\r\ny\r\n"},
-		{"a\r\nb\n", "a\r\nb", "x\ny", "x\ny\n"}, // both kinds: as it is said
+		{"a\r\nb\n", "a\r\nb", "x\ny", "x\ny\n"}, // both kinds: literally
 		{"a\nb\n", "a", "x\r\ny", "x\r\ny\nb\n"},
 		{"caf\xe9 au lait", "lait", "chocolat", "caf\xe9 au chocolat"},
 		{"no end", "no", "still no", "still no end"},
@@ -312,7 +312,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// TestFilesBounded: what is remembered does not grow without end.
+// TestFilesBounded checks that the record of read files is limited.
 func TestFilesBounded(t *testing.T) {
 	f := NewFiles(vfs.OS{}, nil)
 	for s := range uint64(maxSessions + 100) {
@@ -329,7 +329,7 @@ func TestFilesBounded(t *testing.T) {
 	}
 }
 
-// safe checks that read, and edit if it is to, show and change nothing hidden.
+// safe checks that read, and optionally edit, show and change no hidden file.
 func (d *desk) safe(c Call, path string, edit bool) (shown bool) {
 	d.Helper()
 	before := d.text("open") + d.text("outside/file")
@@ -387,7 +387,7 @@ func TestFilesAttacks(t *testing.T) {
 		}
 	}
 	t.Logf("%d attacks", n)
-	// The whole machine as a session's directory: what is hidden there stays so.
+	// The root as a session's directory: hidden paths stay hidden.
 	for _, path := range []string{
 		d.home[1:] + "/share/data/secret", d.home[1:] + "/key", d.home[1:] + "/work/data/secret", "proc/self/environ", "proc/1/environ",
 		fmt.Sprintf("proc/%d/environ", os.Getpid()), "proc/self/root" + d.home + "/key", "dev/zero", "sys/kernel/uevent_seqnum", "proc/thread-self/environ",
@@ -398,7 +398,7 @@ func TestFilesAttacks(t *testing.T) {
 		}
 	}
 	if got := d.run(d.read, Call{Dir: "/"}, "path", d.home[1:]+"/work/file"); !strings.Contains(got, "OPEN") {
-		t.Errorf("nothing can be read in /: %q", got)
+		t.Errorf("no file can be read in /: %q", got)
 	}
 }
 
@@ -415,7 +415,7 @@ func (d *desk) safe2(dir, path string) {
 	d.safe(c, path, true)
 }
 
-// TestFilesRandom: no path whatever leads out, or to what is hidden.
+// TestFilesRandom checks that no path leads outside or to a hidden path.
 func TestFilesRandom(t *testing.T) {
 	d := newDesk(t)
 	seed := uint64(time.Now().UnixNano())
@@ -449,7 +449,8 @@ func TestFilesRandom(t *testing.T) {
 	}
 }
 
-// TestFilesRace: who swaps directories for links all the while wins nothing.
+// TestFilesRace swaps directories for links concurrently: no hidden file is
+// read.
 func TestFilesRace(t *testing.T) {
 	d := newDesk(t)
 	d.write("work/sub/secret", "OPEN\n")
@@ -468,7 +469,7 @@ func TestFilesRace(t *testing.T) {
 		swap := func(a, b string) {
 			os.Rename(a, a+".held")
 			os.Rename(b, a)
-			for range 200 { // as long as it takes somebody to look
+			for range 200 { // enough for a reader to notice
 				_ = os.Getpid()
 			}
 			os.Rename(a, b)
@@ -504,7 +505,7 @@ func TestFilesRace(t *testing.T) {
 	close(stop)
 	<-done
 	if shown == 0 {
-		t.Error("nothing was ever shown")
+		t.Error("no read succeeded")
 	}
 	t.Logf("%d of %d shown", shown, tries)
 	for _, name := range []string{"share/data/secret", "share/data/sessions/log"} {

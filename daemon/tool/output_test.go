@@ -20,7 +20,7 @@ func TestLossy(t *testing.T) {
 		{"\xe2\x82", "\uFFFD"}, // the beginning of one character
 		{"\xe2\x82\xe2\x82\xac", "\uFFFD€"},
 		{"\xf0\x9f\x98x", "\uFFFDx"},
-		{"\xf0\x80\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD"}, // overlong: none begins one
+		{"\xf0\x80\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD"}, // overlong: every byte is invalid
 		{"\xed\xa0\x80", "\uFFFD\uFFFD\uFFFD"},           // a surrogate
 		{"\x80\x80", "\uFFFD\uFFFD"},
 		{"\uFFFD", "\uFFFD"},
@@ -73,7 +73,8 @@ func TestAppendJSON(t *testing.T) {
 	}
 }
 
-// TestCapture holds what is kept of random output against all of it.
+// TestCapture compares the captured part of random output with the complete
+// output.
 func TestCapture(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"a", "\n", "é", "€", "😀", "\xff", "\x00", `"`, "plain words ", strings.Repeat("x", 100)}
@@ -105,7 +106,7 @@ func TestCapture(t *testing.T) {
 		if err != nil || n <= 0 {
 			t.Fatalf("left out %q", count)
 		}
-		// Some place of all is cut so that its two ends are what is shown.
+		// One position of the output must give the two visible ends.
 		found := false
 		for i := 0; i+n <= len(all) && !found; i++ {
 			found = lossy(all[:i]) == head && lossy(all[i+n:]) == tail
@@ -128,7 +129,7 @@ func TestBashResult(t *testing.T) {
 	zeros, plain := string(make([]byte, 40<<10)), strings.Repeat("x", 30<<10)
 	for _, c := range []struct {
 		out, errs string
-		whole     string // the stream that nothing is left out of
+		whole     string // the complete stream
 	}{{zeros, zeros, ""}, {zeros, "short", "stderr"}, {"short", zeros, "stdout"}, {plain, zeros, "stdout"}, {plain, plain, "both"}, {zeros, plain, "stderr"}} {
 		got := bashResult(0, written(c.out), written(c.errs))
 		var r struct{ Stdout, Stderr string }

@@ -57,8 +57,9 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestAndKeepsConfinement: what either scope confines, both together confine.
-func TestAndKeepsConfinement(t *testing.T) {
+// TestIntersectKeepsConfinement checks that an intersection is confined if either
+// scope is.
+func TestIntersectKeepsConfinement(t *testing.T) {
 	for _, s := range []bool{false, true} {
 		for _, u := range []bool{false, true} {
 			if got := (Scope{Confined: s}).Intersect(Scope{Confined: u}).Confined; got != (s || u) {
@@ -68,8 +69,8 @@ func TestAndKeepsConfinement(t *testing.T) {
 	}
 }
 
-// TestAnd holds And against what both lists say of every name.
-func TestAnd(t *testing.T) {
+// TestIntersect compares Intersect with both lists for every name.
+func TestIntersect(t *testing.T) {
 	lists := []List{
 		{}, Everything(), Only("a"), Only("a", "ab*"), Matching("a*"), Matching("*"), Matching("ab*", "b"), Everything().but("a"),
 		Matching("a*").but("ab", "a"), Only("a", "b").but("a"), Matching("ab*", "a*"), Only().but("x"),
@@ -92,7 +93,7 @@ func TestAnd(t *testing.T) {
 
 func TestPrompt(t *testing.T) {
 	if p := For(Grant{Default: true}).Prompt(); p != "" {
-		t.Errorf("a scope without bounds is told: %q", p)
+		t.Errorf("a scope without restrictions has a prompt: %q", p)
 	}
 	want := "<scope>\nskills: check-feeds, summarize\nmcp servers: search\nmembers: researcher, writer\n</scope>"
 	if p := For(Grant{Skills: []string{"summarize", "check-feeds"}, MCPs: []string{"search"}, Members: []string{"writer", "researcher"}}).Prompt(); p != want {

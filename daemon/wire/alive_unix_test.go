@@ -30,7 +30,7 @@ func TestFresh(t *testing.T) {
 		}
 		defer far.Close()
 		c := NewConn(near)
-		for range 2 { // to look at it changes nothing
+		for range 2 { // the check changes no state
 			if !c.Fresh() {
 				t.Errorf("%s: a connection without input is not fresh", name)
 			}

@@ -56,7 +56,7 @@ func TestLargestFrame(t *testing.T) {
 		}
 		_ = send(response(strconv.Itoa(len(m.GetSend().GetContent()))))
 	}})
-	// Two lengths of four bytes, with a byte each before them, stand around it.
+	// Two lengths of four bytes, each after one byte, precede and follow it.
 	content := strings.Repeat("x", MaxFrame-10)
 	b := frameOf(t, sendMsg(content))
 	if len(b) != 4+16777216 {
@@ -85,8 +85,8 @@ func TestLargestFrame(t *testing.T) {
 	ping(t, c)
 }
 
-// TestEmptyMessage is row 2 of the interop checklist, and what looks the same
-// to a server: a request that it does not know.
+// TestEmptyMessage is row 2 of the interop checklist. An unknown request looks
+// the same to a server.
 func TestEmptyMessage(t *testing.T) {
 	nc := dialRaw(t, serve(t, &Server{Handler: pinger}))
 	c := NewConn(nc)
@@ -99,8 +99,8 @@ func TestEmptyMessage(t *testing.T) {
 	ping(t, c)
 }
 
-// TestBadMessages sends frames that are whole and no messages: the connection
-// goes on.
+// TestBadMessages sends complete frames with invalid messages: the connection
+// stays open.
 func TestBadMessages(t *testing.T) {
 	nc := dialRaw(t, serve(t, &Server{Handler: pinger}))
 	c := NewConn(nc)
@@ -122,8 +122,8 @@ func TestBadMessages(t *testing.T) {
 	ping(t, c)
 }
 
-// TestGreetings connects with other protocols: all of them begin with what is,
-// as a length, beyond the limit.
+// TestGreetings connects with other protocols: their first bytes, read as a
+// length, exceed the limit.
 func TestGreetings(t *testing.T) {
 	a := serve(t, &Server{Handler: pinger})
 	ping(t, NewConn(dialRaw(t, a))) // the first message allocates the tables of the codec
@@ -149,8 +149,8 @@ func TestGreetings(t *testing.T) {
 	}
 }
 
-// TestLengthIsNotBelieved announces 16 MiB on many connections and sends little.
-func TestLengthIsNotBelieved(t *testing.T) {
+// TestLengthDoesNotAllocate announces 16 MiB on many connections and sends little.
+func TestLengthDoesNotAllocate(t *testing.T) {
 	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -258,7 +258,7 @@ func TestHangUp(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(gate.Hang):
-			t.Fatal("the request goes on")
+			t.Fatal("the request is still active")
 		}
 	}
 	// In the middle of a frame, and by a reset.
@@ -451,7 +451,7 @@ func wantIdle(t *testing.T, s *Server) {
 	}
 }
 
-// TestEvicted is told why.
+// TestEvicted checks that an evicted connection receives the reason.
 func TestEvicted(t *testing.T) {
 	s := &Server{Handler: pinger, Limits: Limits{Conns: 2}}
 	a := serve(t, s)
@@ -470,7 +470,8 @@ func TestEvicted(t *testing.T) {
 	ping(t, third)
 }
 
-// TestWorking refuses requests beyond what may be worked on, and no others.
+// TestWorking refuses requests over the limit of active requests, and no
+// others.
 func TestWorking(t *testing.T) {
 	release := make(chan bool)
 	began := make(chan bool, 2)
@@ -501,9 +502,9 @@ func TestWorking(t *testing.T) {
 	ping(t, c)
 }
 
-// TestSubscribersDoNotWork: as many subscribers as there are places, and as there
-// are connections, keep nobody from an answer, and one more is refused. A place
-// is free again when one hangs up.
+// TestSubscribersDoNotWork opens as many subscribers as places, and as
+// connections: requests are still answered, and one more subscriber is refused.
+// A place is free after a subscriber disconnects.
 func TestSubscribersDoNotWork(t *testing.T) {
 	began, ended := make(chan bool, 4), make(chan bool, 4)
 	a := serve(t, &Server{Limits: Limits{Working: 2, Conns: 3}, Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {

@@ -10,8 +10,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// TestCrowd dials without end and asks for nothing. Who asks for something is
-// answered all the same.
+// TestCrowd dials continuously without requests. A client with a request is
+// still answered.
 func TestCrowd(t *testing.T) {
 	a := serve(t, &Server{Handler: pinger, Limits: Limits{Conns: 4}})
 	done := make(chan struct{})

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// fakeConn returns in from its first Read and records what is written.
+// fakeConn returns in from its first Read and records writes.
 type fakeConn struct {
 	net.Conn    // nil: the other methods are not called
 	in, out     []byte

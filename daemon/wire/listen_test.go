@@ -108,7 +108,7 @@ func TestListenUnixRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ListenUnix(vfs.OS{}, filepath.Join(foreign, "s")); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "user 12345") {
-			t.Errorf("in somebody else's directory: %v", err)
+			t.Errorf("in another user's directory: %v", err)
 		}
 	}
 	long := filepath.Join(dir, strings.Repeat("x", 108-len(dir)-1))
@@ -161,7 +161,7 @@ func TestTCPWithToken(t *testing.T) {
 	ping(t, dial(t, a))
 	a.Token = "wrong"
 	if c, err := Dial(t.Context(), a); runtime.GOOS == "linux" {
-		// Who it is, is known: the token says nothing more.
+		// The user is known, so the token is ignored.
 		if err != nil {
 			t.Errorf("Dial as the same user: %v", err)
 		} else {

@@ -67,8 +67,8 @@ var numbers = map[string]string{
 	"AgentEventMsg":      "agent=1 string; session=2 uint64; kind=3 AgentEventKind; content=4 string; timestamp=5 string",
 }
 
-// TestNumbers holds the schema against RFC 0018: nothing of it is renumbered,
-// and what is ours begins at 1000.
+// TestNumbers compares the schema with RFC 0018: its numbers are unchanged, and
+// additions begin at 1000.
 func TestNumbers(t *testing.T) {
 	file := pb.File_crabtalk_proto
 	if file.Package() != "crabtalk.protocol" {

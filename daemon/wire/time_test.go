@@ -82,7 +82,7 @@ func admitted(t *testing.T, nc net.Conn) *Conn {
 	return c
 }
 
-func TestIdleForEver(t *testing.T) {
+func TestIdleHasNoTimeLimit(t *testing.T) {
 	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
 		c := admitted(t, dial())
 		for range 3 {

@@ -2,8 +2,8 @@ package chat
 
 import "testing"
 
-// TestArgumentsExact: decoding an answer replaces nothing in the arguments of a
-// call, and a stream that splits a character does not alter it.
+// TestArgumentsExact checks that decoding replaces nothing in the arguments of
+// a call, and that a split character in a stream is unchanged.
 func TestArgumentsExact(t *testing.T) {
 	for _, c := range []struct {
 		pieces []string // each as the JSON of one chunk

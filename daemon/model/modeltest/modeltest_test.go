@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// post asks as a client would that knows nothing of this package. Messages are
-// "role: content".
+// post sends a request as an independent client does. Messages are "role:
+// content".
 func post(t *testing.T, s *modeltest.Server, model string, stream bool, messages ...string) (status int, header http.Header, body string) {
 	t.Helper()
 	q := map[string]any{"model": model, "stream": stream, "stream_options": map[string]any{"include_usage": true}}
@@ -50,7 +50,7 @@ func post(t *testing.T, s *modeltest.Server, model string, stream bool, messages
 	return res.StatusCode, res.Header, string(b)
 }
 
-// said reads the text, the calls and the end of an answer, streamed or not.
+// said returns the text, the calls, and the end of a response, streamed or not.
 func said(t *testing.T, body string, stream bool) string {
 	t.Helper()
 	type part struct {

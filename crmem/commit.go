@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -376,12 +377,7 @@ func (s *Store) publish(g *group) {
 }
 
 func onlyRemoves(effects []effect) bool {
-	for i := range effects {
-		if effects[i].typ != format.FrameRemove {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(effects, func(e effect) bool { return e.typ != format.FrameRemove })
 }
 
 // The reserve is space kept for the moment when the disk is full: a remove

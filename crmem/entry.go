@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"fmt"
+	"slices"
 
 	"crabmem/crmem/internal/format"
 )
@@ -66,16 +67,8 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 
 // Equal reports whether two entries are the same in every field.
 func (e Entry) Equal(o Entry) bool {
-	if e.ID != o.ID || e.Name != o.Name || e.Kind != o.Kind || e.CreatedAt != o.CreatedAt ||
-		e.Content != o.Content || len(e.Aliases) != len(o.Aliases) {
-		return false
-	}
-	for i, a := range e.Aliases {
-		if a != o.Aliases[i] {
-			return false
-		}
-	}
-	return true
+	return e.ID == o.ID && e.Name == o.Name && e.Kind == o.Kind && e.CreatedAt == o.CreatedAt &&
+		e.Content == o.Content && slices.Equal(e.Aliases, o.Aliases)
 }
 
 // entryOf decodes r. The strings of the entry share the memory of r.

@@ -53,10 +53,7 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 				}
 				rows = append(rows, []string{cli.Label(a.Name), cli.Printable(model), cli.Fit(cli.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
 			}
-			if w := c.Width(); w > 0 {
-				fitLast(rows, w)
-			}
-			c.Table(c.Out, rows, "")
+			c.fitTable(rows, "")
 			return nil
 		})
 	}

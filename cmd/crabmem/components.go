@@ -44,11 +44,8 @@ user service.`,
   crabmem components --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		home, err := c.homeDir()
+		home, err := c.absHome()
 		if err != nil {
-			return err
-		}
-		if home, err = filepath.Abs(home); err != nil {
 			return err
 		}
 		ports, err := mcp.Ports(c.fs, filepath.Join(home, "run"), func(file string, err error) {

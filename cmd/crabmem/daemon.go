@@ -197,11 +197,8 @@ If the daemon is already running, start exits with 0.`,
   crabmem daemon start --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		home, err := c.homeDir()
+		home, err := c.absHome()
 		if err != nil {
-			return err
-		}
-		if home, err = filepath.Abs(home); err != nil {
 			return err
 		}
 		if cl, h, err := c.running(cmd.Context()); err == nil {

@@ -56,10 +56,7 @@ Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
 
 // doctorOptions are the home, the store and the checks of this run.
 func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error) {
-	if o.Home, err = c.homeDir(); err != nil {
-		return o, err
-	}
-	if o.Home, err = filepath.Abs(o.Home); err != nil {
+	if o.Home, err = c.absHome(); err != nil {
 		return o, err
 	}
 	if o.Store, err = c.storePath(); err != nil {

@@ -112,8 +112,5 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 			strconv.FormatUint(e.ID, 10), e.Kind.String(), cli.Day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
 		})
 	}
-	if w := c.Width(); w > 0 {
-		fitLast(rows, w)
-	}
-	c.Table(c.Out, rows, "03")
+	c.fitTable(rows, "03")
 }

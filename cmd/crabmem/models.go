@@ -73,10 +73,7 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 			}
 			rows = append(rows, []string{mark, cli.Label(m.Name), cli.Printable(m.Provider), cli.Printable(m.Kind), limit, cli.Printable(m.BaseUrl)})
 		}
-		if w := c.Width(); w > 0 {
-			fitLast(rows, w)
-		}
-		c.Table(c.Out, rows, "4")
+		c.fitTable(rows, "4")
 		return nil
 	})
 }

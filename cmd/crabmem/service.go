@@ -42,11 +42,8 @@ const serviceName = "crabmem"
 // daemonService is the daemon of this command line as a service. Its log is the
 // daemon's to rotate.
 func (c *app) daemonService() (*service.Service, error) {
-	home, err := c.homeDir()
+	home, err := c.absHome()
 	if err != nil {
-		return nil, err
-	}
-	if home, err = filepath.Abs(home); err != nil {
 		return nil, err
 	}
 	args, err := c.daemonArgs(home)

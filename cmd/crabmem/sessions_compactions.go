@@ -83,10 +83,7 @@ an array with the full summaries and the byte ranges of the replaced lines.`,
 				rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
 					cli.Fit(cli.FirstLine(cli.CutBytes(p.Summary, 1<<10)), 100)})
 			}
-			if w := c.Width(); w > 0 {
-				fitLast(rows, w)
-			}
-			c.Table(c.Out, rows, "013")
+			c.fitTable(rows, "013")
 			return nil
 		})
 	}

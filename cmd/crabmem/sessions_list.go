@@ -128,10 +128,7 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 			cli.Label(i.ID), age, messages, cli.Fit(cli.Printable(i.Meta.Agent), 24), cli.Fit(cli.Printable(i.Meta.CreatedBy), 24), sessionState(i),
 		})
 	}
-	if w := c.Width(); w > 0 {
-		fitLast(rows, w)
-	}
-	c.Table(c.Out, rows, "12")
+	c.fitTable(rows, "12")
 }
 
 // sessionState is a session's title, and what is wrong with its file.
@@ -169,20 +166,22 @@ func ageOf(d time.Duration) string {
 	return fmt.Sprintf("%d y", d/(365*day))
 }
 
-// fitLast cuts the last column of a table so that it has at most w columns.
-func fitLast(rows [][]string, w int) {
-	last := len(rows[0]) - 1
-	used := 0
-	for i := range last {
-		most := 0
-		for _, r := range rows {
-			most = max(most, cli.Columns(r[i]))
+// fitTable prints a table. On a terminal, it cuts the last column to the width.
+func (c *app) fitTable(rows [][]string, right string) {
+	if w := c.Width(); w > 0 {
+		last := len(rows[0]) - 1
+		for i := range last {
+			most := 0
+			for _, r := range rows {
+				most = max(most, cli.Columns(r[i]))
+			}
+			w -= most + 2
 		}
-		used += most + 2
+		for _, r := range rows {
+			r[last] = cli.Fit(r[last], max(w, 10))
+		}
 	}
-	for _, r := range rows {
-		r[last] = cli.Fit(r[last], max(w-used, 10))
-	}
+	c.Table(c.Out, rows, right)
 }
 
 // completeParties completes --agent and --sender.

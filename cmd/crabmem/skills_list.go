@@ -69,10 +69,7 @@ does not set it.`,
 		for _, s := range list {
 			rows = append(rows, []string{cli.Label(s.Name), cli.Printable(s.Description)})
 		}
-		if w := c.Width(); w > 0 {
-			fitLast(rows, w)
-		}
-		c.Table(c.Out, rows, "")
+		c.fitTable(rows, "")
 		return nil
 	}
 	return cmd

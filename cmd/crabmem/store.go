@@ -49,6 +49,15 @@ func (c *app) homeDir() (string, error) {
 	return filepath.Join(user, ".crabtalk"), nil
 }
 
+// absHome returns the absolute path of the home.
+func (c *app) absHome() (string, error) {
+	home, err := c.homeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(home)
+}
+
 // secureHome makes a home that is ours, and in use, its user's alone. A store
 // that was named by itself may stand anywhere.
 func (c *app) secureHome() error {

@@ -296,10 +296,7 @@ func lazyRegexp(expr string) func() *regexp.Regexp {
 // keepsReasoning reports whether a host refuses a message with tool calls but
 // without its reasoning.
 func keepsReasoning(host string) bool {
-	for _, h := range []string{"deepseek.com", "moonshot.ai", "moonshot.cn"} {
-		if host == h || strings.HasSuffix(host, "."+h) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"deepseek.com", "moonshot.ai", "moonshot.cn"}, func(h string) bool {
+		return host == h || strings.HasSuffix(host, "."+h)
+	})
 }

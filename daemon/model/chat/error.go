@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -196,7 +197,7 @@ var overflowTexts = []string{
 func (e *Error) classify() {
 	e.transient = e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Status >= 500
 	if e.Status == 0 {
-		e.transient = contains(transientCodes, e.Code)
+		e.transient = slices.Contains(transientCodes, e.Code)
 	}
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
@@ -205,20 +206,9 @@ func (e *Error) classify() {
 	message := strings.ToLower(e.Message)
 	// 413 refers to bytes at Anthropic and in proxies. Groq uses it for the
 	// tokens left in a minute.
-	e.overflow = contains(overflowCodes, e.Code) || e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded"
-	for _, t := range overflowTexts {
-		e.overflow = e.overflow || strings.Contains(message, t)
-	}
+	e.overflow = slices.Contains(overflowCodes, e.Code) || e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded" ||
+		slices.ContainsFunc(overflowTexts, func(t string) bool { return strings.Contains(message, t) })
 	e.transient = e.transient && !e.overflow
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 // transportError is a call that no endpoint answered, or not to the end.

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object. Its values are parts of the line and valid as long
-// as the line. Keys are compared exactly, unlike those of Go structs.
-type object map[string][]byte
+// object is a JSON object. Keys are compared exactly, unlike those of Go structs.
+// If a key occurs twice, the last value counts.
+type object map[string]json.RawMessage
 
 // parseObject parses a line. It refuses text that encoding/json would alter,
 // except lone surrogates: some programs split texts inside a surrogate pair.
@@ -18,14 +18,23 @@ func parseObject(line []byte) (object, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("invalid UTF-8")
 	}
-	if !json.Valid(line) {
-		var raw json.RawMessage
-		return nil, fmt.Errorf("not JSON: %w", json.Unmarshal(line, &raw))
-	}
-	if line[0] != '{' {
+	var o object
+	err := json.Unmarshal(line, &o)
+	switch _, wrong := errors.AsType[*json.UnmarshalTypeError](err); {
+	case wrong, err == nil && o == nil:
 		return nil, fmt.Errorf("a JSON %s, want an object", JSONType(line))
+	case err != nil:
+		return nil, fmt.Errorf("not JSON: %w", err)
 	}
-	return splitObject(line), nil
+	return o, nil
+}
+
+// decode decodes a part of a valid text.
+func decode[T any](b []byte) (v T) {
+	if err := json.Unmarshal(b, &v); err != nil {
+		panic("crabmem: internal error: " + err.Error())
+	}
+	return v
 }
 
 // has reports whether the object has a value for key that is not null.
@@ -53,7 +62,7 @@ func (o object) str(key string) (string, error) {
 	if v == nil || err != nil {
 		return "", err
 	}
-	return unquote(v), nil
+	return decode[string](v), nil
 }
 
 // text returns a string, or "" for any other value.
@@ -70,7 +79,7 @@ func (o object) sub(key string) (object, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	return splitObject(v), nil
+	return decode[object](v), nil
 }
 
 // object returns an object, or nil for any other value.
@@ -83,101 +92,20 @@ func (o object) object(key string) object {
 // block.
 func (o object) blocks(key string) ([]object, error) {
 	if o.has(key) && o[key][0] == '"' {
-		return []object{{"type": []byte(`"text"`), "text": o[key]}}, nil
+		return []object{{"type": json.RawMessage(`"text"`), "text": o[key]}}, nil
 	}
 	v, err := o.want(key, "array")
 	if v == nil || err != nil {
 		return nil, err
 	}
 	var list []object
-	for i := skipSpace(v, 1); v[i] != ']'; {
-		end := skipValue(v, i)
-		if v[i] != '{' {
-			return nil, fmt.Errorf("%q holds a JSON %s", key, JSONType(v[i:]))
+	for _, b := range decode[[]json.RawMessage](v) {
+		if b[0] != '{' {
+			return nil, fmt.Errorf("%q holds a JSON %s", key, JSONType(b))
 		}
-		list = append(list, splitObject(v[i:end]))
-		if i = skipSpace(v, end); v[i] == ',' {
-			i = skipSpace(v, i+1)
-		}
+		list = append(list, decode[object](b))
 	}
 	return list, nil
-}
-
-// splitObject splits a valid object. If a key occurs twice, the last value
-// counts.
-func splitObject(b []byte) object {
-	o := make(object)
-	for i := skipSpace(b, 1); b[i] != '}'; {
-		end := skipValue(b, i)
-		key := unquote(b[i:end])
-		i = skipSpace(b, end) // the colon
-		i = skipSpace(b, i+1) // the value
-		end = skipValue(b, i)
-		o[key] = b[i:end]
-		if i = skipSpace(b, end); b[i] == ',' {
-			i = skipSpace(b, i+1)
-		}
-	}
-	return o
-}
-
-func skipSpace(b []byte, i int) int {
-	for b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r' {
-		i++
-	}
-	return i
-}
-
-// skipValue returns the end of the value at i, in valid JSON.
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			depth--
-			i++
-		case ' ', '\t', '\n', '\r', ',', ':':
-			i++
-			continue
-		default:
-			for i < len(b) && bytes.IndexByte([]byte(" \t\n\r,:]}"), b[i]) < 0 {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-}
-
-// skipString returns the end of the string at i.
-func skipString(b []byte, i int) int {
-	for i++; ; i++ {
-		i += bytes.IndexByte(b[i:], '"')
-		n := i
-		for b[n-1] == '\\' {
-			n--
-		}
-		if (i-n)%2 == 0 {
-			return i + 1
-		}
-	}
-}
-
-// unquote decodes a valid string.
-func unquote(v []byte) (s string) {
-	if bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1])
-	}
-	if err := json.Unmarshal(v, &s); err != nil {
-		panic("crabmem: internal error: " + err.Error())
-	}
-	return s
 }
 
 // compactJSON returns a valid value without white space, or "{}" for a call

@@ -361,7 +361,7 @@ func checkObject(t *testing.T, line []byte) {
 			continue
 		}
 		for i, b := range blocks {
-			if !maps.EqualFunc(b, list[i], func(x []byte, y json.RawMessage) bool { return bytes.Equal(x, y) }) {
+			if !maps.EqualFunc(b, list[i], func(x, y json.RawMessage) bool { return bytes.Equal(x, y) }) {
 				t.Errorf("%q: block %d of %q is %q, want %q", line, i, k, b, list[i])
 			}
 		}

@@ -43,7 +43,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 	tree := o.sub("mapping")
 	nodes := make(map[string]chatgptNode, len(tree))
 	for id, raw := range tree {
-		n := objectOf(raw)
+		n := as[object](raw)
 		if n == nil {
 			c.left.add("node is not an object", c.chat)
 			continue
@@ -121,7 +121,7 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 	text, reasoning := c.chatgptContent(o.sub("content"))
 	said := []string{text}
 	for _, raw := range meta.list("attachments") {
-		name := objectOf(raw).str("name")
+		name := as[object](raw).str("name")
 		said = append(said, "[file "+name+"]")
 		c.left.add("a file, which is in the export by its name alone", name)
 	}
@@ -161,7 +161,7 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 		return lines(append(texts, o.str("text"))...), ""
 	case "thoughts":
 		for _, raw := range o.list("thoughts") {
-			t := objectOf(raw)
+			t := as[object](raw)
 			texts = append(texts, t.str("summary"), t.str("content"))
 		}
 		return "", lines(texts...)
@@ -171,9 +171,9 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 		for _, k := range o.keys("content_type", "language", "response_format_name") {
 			switch v := o[k]; foreign.JSONType(v) {
 			case "string":
-				texts = append(texts, str(v))
+				texts = append(texts, as[string](v))
 			case "array":
-				for _, part := range list(v) {
+				for _, part := range as[[]json.RawMessage](v) {
 					texts = append(texts, c.chatgptPart(part))
 				}
 			case "object":
@@ -190,9 +190,9 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 // chatgptPart is a part of a message: text, or what stands for a file.
 func (c *chatReader) chatgptPart(raw json.RawMessage) string {
 	if foreign.JSONType(raw) == "string" {
-		return str(raw)
+		return as[string](raw)
 	}
-	o := objectOf(raw)
+	o := as[object](raw)
 	if o == nil {
 		return ""
 	}

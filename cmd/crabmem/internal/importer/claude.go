@@ -34,7 +34,7 @@ func (c *chatReader) claude(h *Chat, o object) {
 		c.left.add("messages that are no list", c.chat)
 	}
 	for _, raw := range o.list("chat_messages") {
-		if m := objectOf(raw); m != nil {
+		if m := as[object](raw); m != nil {
 			c.claudeMessage(h, m)
 		} else {
 			c.left.add("message is not an object", c.chat)
@@ -58,7 +58,7 @@ func (c *chatReader) claudeMessage(h *Chat, o object) {
 	var results []sessionlog.Message
 	var texts, thoughts []string
 	for _, raw := range o.list("content") {
-		b := objectOf(raw)
+		b := as[object](raw)
 		switch typ := b.str("type"); typ {
 		case "text":
 			texts = append(texts, b.str("text"))
@@ -123,7 +123,7 @@ func letters(s string) string {
 func (c *chatReader) files(list []json.RawMessage) string {
 	var all []string
 	for _, raw := range list {
-		f := objectOf(raw)
+		f := as[object](raw)
 		name := f.str("file_name")
 		if name == "" {
 			name = f.str("name")
@@ -142,8 +142,8 @@ func (c *chatReader) resultText(v json.RawMessage) string {
 		return plain(v)
 	}
 	var all []string
-	for _, raw := range list(v) {
-		b := objectOf(raw)
+	for _, raw := range as[[]json.RawMessage](v) {
+		b := as[object](raw)
 		if s := b.str("text"); s != "" && b.str("type") == "text" {
 			all = append(all, s)
 		} else {

@@ -32,36 +32,16 @@ func parseObject(raw []byte) (object, error) {
 	return o, err
 }
 
-// str is a string, "" when it is anything else.
-func (o object) str(key string) string { return str(o[key]) }
-
-func str(v json.RawMessage) (s string) {
-	if foreign.JSONType(v) == "string" {
-		_ = json.Unmarshal(v, &s) // v is valid
-	}
-	return s
+// as is a value of a type, the zero value when it is of another. The value is
+// valid JSON, or empty.
+func as[T any](v json.RawMessage) (t T) {
+	_ = json.Unmarshal(v, &t)
+	return t
 }
 
-// sub is an object, nil when it is anything else.
-func (o object) sub(key string) object { return objectOf(o[key]) }
-
-// list is an array, nil when it is anything else.
-func (o object) list(key string) []json.RawMessage { return list(o[key]) }
-
-func list(v json.RawMessage) (l []json.RawMessage) {
-	if foreign.JSONType(v) == "array" {
-		_ = json.Unmarshal(v, &l)
-	}
-	return l
-}
-
-// objectOf is an object, nil when it is anything else.
-func objectOf(v json.RawMessage) (o object) {
-	if foreign.JSONType(v) == "object" {
-		_ = json.Unmarshal(v, &o)
-	}
-	return o
-}
+func (o object) str(key string) string             { return as[string](o[key]) }
+func (o object) sub(key string) object             { return as[object](o[key]) }
+func (o object) list(key string) []json.RawMessage { return as[[]json.RawMessage](o[key]) }
 
 // says tells whether a value says anything.
 func says(v json.RawMessage) bool {
@@ -84,7 +64,7 @@ func (o object) keys(but ...string) []string {
 // plain is a value as text: a string as it is, anything else as JSON.
 func plain(v json.RawMessage) string {
 	if foreign.JSONType(v) == "string" {
-		return str(v)
+		return as[string](v)
 	}
 	return compact(v)
 }
@@ -101,7 +81,7 @@ func compact(v json.RawMessage) string {
 func (o object) when(key string) time.Time {
 	switch v := o[key]; foreign.JSONType(v) {
 	case "string":
-		return timeOf(str(v))
+		return timeOf(as[string](v))
 	case "number":
 		secs, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
 		if err != nil || math.IsNaN(secs) || secs < 0 || secs > 253_402_300_799 { // the year 9999
@@ -171,25 +151,19 @@ func elements(r io.Reader, keys []string, take func(n int, raw json.RawMessage) 
 			return readError(err)
 		}
 		o, _ := parseObject(raw)
-		var key string
-		for _, k := range keys {
-			if foreign.JSONType(o[k]) == "array" {
-				key = k
-				break
-			}
-		}
-		if key == "" {
+		i := slices.IndexFunc(keys, func(k string) bool { return foreign.JSONType(o[k]) == "array" })
+		if i < 0 {
 			if err := one(raw); err != nil {
 				return err
 			}
 			continue
 		}
-		for _, v := range list(o[key]) {
+		for _, v := range o.list(keys[i]) {
 			if err := one(v); err != nil {
 				return err
 			}
 		}
-		for _, k := range o.keys(key) {
+		for _, k := range o.keys(keys[i]) {
 			rest(k, o[k])
 		}
 	}

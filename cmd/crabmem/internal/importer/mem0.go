@@ -80,7 +80,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 }
 
 func mem0Note(i int, o object, left *tallies) (Note, bool) {
-	id := str(o["id"])
+	id := as[string](o["id"])
 	if foreign.JSONType(o["id"]) == "number" {
 		id = plain(o["id"])
 	}
@@ -117,8 +117,8 @@ func mem0Note(i int, o object, left *tallies) (Note, bool) {
 			left.add(fmt.Sprintf("%q of a memory", k), where)
 		case k == "created_at" && n.Created.Equal(n.Created.Truncate(time.Second)) && !n.Created.IsZero():
 		case foreign.JSONType(v) == "object":
-			for _, sub := range objectOf(v).keys() {
-				lines = append(lines, k+"."+sub+": "+inLine(objectOf(v)[sub]))
+			for _, sub := range as[object](v).keys() {
+				lines = append(lines, k+"."+sub+": "+inLine(as[object](v)[sub]))
 			}
 		default:
 			lines = append(lines, k+": "+inLine(v))
@@ -130,7 +130,7 @@ func mem0Note(i int, o object, left *tallies) (Note, bool) {
 
 // inLine is a value as one line.
 func inLine(v json.RawMessage) string {
-	words := list(v)
+	words := as[[]json.RawMessage](v)
 	if len(words) == 0 {
 		words = []json.RawMessage{v}
 	}
@@ -148,8 +148,8 @@ func inLine(v json.RawMessage) string {
 // mem0Relations are the edges of the graph, a line each.
 func mem0Relations(v json.RawMessage) (string, bool) {
 	var lines []string
-	for _, raw := range list(v) {
-		o := objectOf(raw)
+	for _, raw := range as[[]json.RawMessage](v) {
+		o := as[object](raw)
 		if o == nil {
 			return "", false
 		}

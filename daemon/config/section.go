@@ -75,17 +75,23 @@ func kindOf(v any) string {
 	return "a date or time"
 }
 
-func (s *section) str(key string, to *string) {
+// scalar reads a value of type T, and reports whether it did. want names the type.
+func scalar[T any](s *section, key, want string, to *T) bool {
 	v, ok := s.get(key)
 	if !ok {
-		return
+		return false
 	}
-	if text, ok := v.v.(string); ok {
-		*to = text
-		return
+	t, ok := v.v.(T)
+	if !ok {
+		s.wrong(key, v, want)
+		return false
 	}
-	s.wrong(key, v, "a string")
+	*to = t
+	return true
 }
+
+func (s *section) str(key string, to *string)   { scalar(s, key, "a string", to) }
+func (s *section) boolean(key string, to *bool) { scalar(s, key, "true or false", to) }
 
 // enum reads one of the words.
 func (s *section) enum(key string, to *string, words ...string) {
@@ -98,33 +104,15 @@ func (s *section) enum(key string, to *string, words ...string) {
 	*to = text
 }
 
-func (s *section) boolean(key string, to *bool) {
-	v, ok := s.get(key)
-	if !ok {
-		return
-	}
-	if b, ok := v.v.(bool); ok {
-		*to = b
-		return
-	}
-	s.wrong(key, v, "true or false")
-}
-
 func (s *section) integer(key string, to *int, low, high int) {
-	v, ok := s.get(key)
-	if !ok {
-		return
+	var n int64
+	switch {
+	case !scalar(s, key, "a whole number", &n):
+	case n < int64(low) || n > int64(high):
+		s.at(key).add("%s: %d is not between %d and %d", s.full(key), n, low, high)
+	default:
+		*to = int(n)
 	}
-	n, ok := v.v.(int64)
-	if !ok {
-		s.wrong(key, v, "a whole number")
-		return
-	}
-	if n < int64(low) || n > int64(high) {
-		s.f.add(v.line, "%s: %d is not between %d and %d", s.full(key), n, low, high)
-		return
-	}
-	*to = int(n)
 }
 
 // duration reads an integer of seconds or a text such as "1m30s".
@@ -161,17 +149,12 @@ func asDuration(v any) (time.Duration, bool) {
 
 // each calls do for every string of a list, with its line.
 func (s *section) each(key string, do func(text string, line int)) bool {
-	v, ok := s.get(key)
-	if !ok {
-		return false
-	}
-	list, ok := v.v.([]value)
-	if !ok {
-		s.wrong(key, v, "a list of strings")
+	var list []value
+	if !scalar(s, key, "a list of strings", &list) {
 		return false
 	}
 	if len(list) > maxList {
-		s.f.add(v.line, "%s: %d values, more than the limit of %d", s.full(key), len(list), maxList)
+		s.at(key).add("%s: %d values, more than the limit of %d", s.full(key), len(list), maxList)
 		return false
 	}
 	for _, e := range list {

@@ -18,7 +18,6 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 )
 
 const (
@@ -188,7 +187,7 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 	for i := range loadedSessions {
 		who := fmt.Sprintf("sender %d", i)
 		for range 2 {
-			if _, err := d.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "what did we say of the deployment? " + strings.Repeat("some more words ", 30), Sender: &who}); err != nil {
+			if _, err := d.Send(ctx, client.Message{Agent: "crab", Content: "what did we say of the deployment? " + strings.Repeat("some more words ", 30), Sender: who}); err != nil {
 				return err
 			}
 		}
@@ -201,8 +200,8 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 	if err != nil {
 		return err
 	}
-	if st.LiveSessions != loadedSessions {
-		return fmt.Errorf("%d sessions are live, want %d", st.LiveSessions, loadedSessions)
+	if st.LoadedSessions != loadedSessions {
+		return fmt.Errorf("%d sessions are live, want %d", st.LoadedSessions, loadedSessions)
 	}
 	fmt.Printf("%d live sessions of 4 messages: %.1f MiB, idle %.1f MiB, heap %.1f MiB, %d goroutines\n",
 		loadedSessions, float64(full)/mib, float64(idle)/mib, float64(st.MemoryBytes)/mib, st.Goroutines)

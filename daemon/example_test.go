@@ -14,7 +14,6 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 )
 
 // A program contains a daemon, and a client talks to it. Without a
@@ -49,11 +48,11 @@ func Example() {
 		fmt.Printf("%s: %s\n", h.Name, *h.Content)
 	}
 	// One turn of the agent crab, in a new session.
-	r, err := c.Send(ctx, &pb.SendMsg{Content: "how do we deploy?", NewChat: true})
+	r, err := c.Send(ctx, client.Message{Content: "how do we deploy?", NewChat: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(r.StoredId, strings.Contains(r.Content, "build, tag, push"))
+	fmt.Println(r.StoredID, strings.Contains(r.Content, "build, tag, push"))
 
 	if err := c.Close(); err != nil {
 		log.Fatal(err)

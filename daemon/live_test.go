@@ -17,6 +17,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
+	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
@@ -121,7 +122,7 @@ func TestKillDuringOpen(t *testing.T) {
 		defer close(done)
 		for i := range 100 {
 			who := fmt.Sprint(i % 2)
-			if _, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil && !strings.Contains(err.Error(), session.ErrKilled.Error()) {
+			if _, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "hi", Sender: who}); err != nil && !strings.Contains(err.Error(), session.ErrKilled.Error()) {
 				t.Error(err)
 			}
 		}
@@ -180,7 +181,7 @@ func lockedSession(t *testing.T, wait time.Duration) {
 	fsys := &lockFS{waits: make(chan bool, 1)}
 	s := serve(t, home(t), "", func(o *Options) { o.LockWait, o.FS = wait, fsys })
 	ctx := t.Context()
-	sent, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "mine"})
+	sent, err := s.client().Send(ctx, client.Message{Agent: "crab", Content: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,17 +193,17 @@ func lockedSession(t *testing.T, wait time.Duration) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := other.Open(sent.StoredId); err != nil {
+	if _, err := other.Open(sent.StoredID); err != nil {
 		t.Fatal(err)
 	}
 	waited := make(chan error, 1)
 	go func() {
-		_, err := s.client().Send(context.Background(), &pb.SendMsg{Agent: "crab", Content: "hi"})
+		_, err := s.client().Send(context.Background(), client.Message{Agent: "crab", Content: "hi"})
 		waited <- err
 	}()
 	<-fsys.waits
 	who := "somebody else"
-	if _, err := s.client().Send(ctx, &pb.SendMsg{Agent: "crab", Content: "hi", Sender: &who}); err != nil {
+	if _, err := s.client().Send(ctx, client.Message{Agent: "crab", Content: "hi", Sender: who}); err != nil {
 		t.Error(err)
 	}
 	if wait < gate.Hang {
@@ -233,10 +234,10 @@ func TestDiskFull(t *testing.T) {
 			d.write.Store(&full)
 		}
 	}))
-	_, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi"})
+	_, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "hi"})
 	wantError(t, err, 500, "not_applied", "no space")
 	d.write.Store(nil)
-	if _, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "again"}); err != nil {
+	if _, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	rs := m.Requests()
@@ -261,9 +262,9 @@ func TestLogStopped(t *testing.T) {
 			d.sync.Store(&eio)
 		}
 	}))
-	_, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "hi"})
+	_, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "hi"})
 	wantError(t, err, 500, "outcome_unknown", "")
-	r, err := s.client().Send(t.Context(), &pb.SendMsg{Agent: "crab", Content: "again"})
+	r, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "again"})
 	if err != nil || r.Content != "two" {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -275,13 +276,13 @@ func TestSessionsAreBounded(t *testing.T) {
 	s := serve(t, home(t), "[limits]\nsessions = 10\n")
 	c, ctx := s.client(), t.Context()
 	text := strings.Repeat(".", 2<<20) // the search for it takes no time
-	var first *pb.SendResponse
+	var first client.Response
 	const (
 		maxLoaded = 8 << 20
 		justFound = 64 // sessions that are not evicted
 	)
 	for i := range maxLoaded>>21 + 4 {
-		r, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: text, NewChat: true})
+		r, err := c.Send(ctx, client.Message{Agent: "crab", Content: text, NewChat: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +294,7 @@ func TestSessionsAreBounded(t *testing.T) {
 		}
 	}
 	for range justFound + 10 {
-		if _, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "hi", NewChat: true}); err != nil {
+		if _, err := c.Send(ctx, client.Message{Agent: "crab", Content: "hi", NewChat: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -303,11 +304,11 @@ func TestSessionsAreBounded(t *testing.T) {
 	if _, err := s.loaded.Get(first.Session); err == nil {
 		t.Error("the oldest is live still")
 	}
-	r, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "again", ResumeFile: &first.StoredId})
-	if err != nil || r.StoredId != first.StoredId {
-		t.Errorf("%v, %v", r.GetStoredId(), err)
+	r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "again", StoredID: first.StoredID})
+	if err != nil || r.StoredID != first.StoredID {
+		t.Errorf("%v, %v", r.StoredID, err)
 	}
-	if h, err := s.describe(first.StoredId); err != nil || h.Messages != 4 {
+	if h, err := s.describe(first.StoredID); err != nil || h.Messages != 4 {
 		t.Errorf("%v, %v", h, err)
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -121,8 +122,7 @@ model = "script"
 			if err != nil {
 				return
 			}
-			b, _ := proto.Marshal(e)
-			out.Write(b)
+			fmt.Fprintf(&out, "%+v %+v\n", e, e.Err)
 			events.Add(1)
 		}
 	}()

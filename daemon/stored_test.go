@@ -9,15 +9,17 @@ import (
 	"testing"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/client"
 	"crabmem/daemon/session"
-	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+	"crabmem/sessionlog/search"
 )
 
 func TestStoredSessions(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
-	sent, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "which port does the canary listen on?"})
+	sent, err := c.Send(ctx, client.Message{Agent: "crab", Content: "which port does the canary listen on?"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,59 +28,58 @@ func TestStoredSessions(t *testing.T) {
 	if err := os.WriteFile(file, []byte(head+`{"role":"user","content":"old canary"}`+"\nbad\n"+`{"role":"user","content":"more"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	list, err := c.ListSessions(ctx, &pb.ListSessionsMsg{})
-	if err != nil || len(list.Sessions) != 2 || list.Total != 2 || list.Sessions[0].Id != sent.StoredId || list.Sessions[0].Live != sent.Session ||
-		list.Sessions[1].Damaged != 1 || list.Sessions[1].Live != 0 {
+	list, total, err := c.ListSessions(ctx, client.SessionFilter{})
+	if err != nil || len(list) != 2 || total != 2 || list[0].ID != sent.StoredID || list[0].Number != sent.Session ||
+		list[1].Damaged != 1 || list[1].Number != 0 {
 		t.Fatalf("%v, %v", list, err)
 	}
-	list, err = c.ListSessions(ctx, &pb.ListSessionsMsg{Offset: 1, Limit: 5, Agent: "crab"})
-	if err != nil || len(list.Sessions) != 1 || list.Total != 2 || list.Sessions[0].Id != "crab_user_90" {
+	list, total, err = c.ListSessions(ctx, client.SessionFilter{Offset: 1, Limit: 5, Agent: "crab"})
+	if err != nil || len(list) != 1 || total != 2 || list[0].ID != "crab_user_90" {
 		t.Errorf("%v, %v", list, err)
 	}
-	if list, err = c.ListSessions(ctx, &pb.ListSessionsMsg{Sender: "nobody"}); err != nil || len(list.Sessions) != 0 || list.Total != 0 {
+	if list, total, err = c.ListSessions(ctx, client.SessionFilter{Sender: "nobody"}); err != nil || len(list) != 0 || total != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 
 	// A title of a live session, and one of another.
-	for id, want := range map[string]string{sent.StoredId: sent.StoredId + "_port.jsonl", "crab_user_90": "crab_user_90_port.jsonl"} {
-		if got, err := c.SetTitle(ctx, id, "Port"); err != nil || got.File != want || got.Title != "Port" {
+	for id, want := range map[string]string{sent.StoredID: sent.StoredID + "_port.jsonl", "crab_user_90": "crab_user_90_port.jsonl"} {
+		if got, err := c.SetTitle(ctx, id, "Port"); err != nil || got.File != want || got.Meta.Title != "Port" {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	if again, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "and then?"}); err != nil || again.Session != sent.Session {
+	if again, err := c.Send(ctx, client.Message{Agent: "crab", Content: "and then?"}); err != nil || again.Session != sent.Session {
 		t.Errorf("%v, %v", again, err)
 	}
 	_, err = c.SetTitle(ctx, "nobody", "x")
 	wantError(t, err, 404, "not_found", "nobody")
 
 	// History, complete and paged.
-	read := func(m *pb.HistoryMsg) (lines []*pb.HistoryLine, first *pb.HistoryReply) {
-		for r, err := range c.History(ctx, m) {
+	read := func(o client.HistoryOptions) (lines []sessionlog.Line, first client.History) {
+		for r, err := range c.History(ctx, "crab_user_90", o) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first == nil {
+			if first.Session == nil {
 				first = r
 			}
 			lines = append(lines, r.Lines...)
 		}
 		return lines, first
 	}
-	lines, first := read(&pb.HistoryMsg{Id: "crab_user_90"})
-	if len(lines) != 5 || first.LastLine != 5 || first.Session.Title != "Port" || lines[2].Error == "" || lines[2].Kind != "bad" || string(lines[1].Json) != `{"role":"user","content":"old canary"}` {
+	lines, first := read(client.HistoryOptions{})
+	if len(lines) != 5 || first.LastLine != 5 || first.Session.Meta.Title != "Port" || lines[2].Err == nil || lines[2].Kind != record.KindBad || string(lines[1].Raw) != `{"role":"user","content":"old canary"}` {
 		t.Errorf("%v, %v", lines, first)
 	}
-	lines, first = read(&pb.HistoryMsg{Id: "crab_user_90", After: 1, Limit: 2})
+	lines, first = read(client.HistoryOptions{After: 1, Limit: 2})
 	if len(lines) != 2 || lines[0].Number != 2 || lines[1].Number != 3 || first.LastLine != 5 {
 		t.Errorf("%v, %v", lines, first)
 	}
-	for _, err := range c.History(ctx, &pb.HistoryMsg{Id: "nobody"}) {
+	for _, err := range c.History(ctx, "nobody", client.HistoryOptions{}) {
 		wantError(t, err, 404, "not_found", "nobody")
 	}
 
 	// Search finds the writes of other processes, too.
-	zero := uint32(0)
-	found, err := c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "canary", Roles: []string{"user"}})
+	found, _, err := c.SearchSessions(ctx, search.Query{Text: "canary", Roles: []string{"user"}}, false)
 	if err != nil || found.Total != 2 || len(found.Hits) != 2 || len(found.Hits[0].Window) == 0 {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -90,21 +91,21 @@ func TestStoredSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err = c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "zeppelin", Window: &zero}); err != nil || found.Total != 1 || len(found.Hits[0].Window) != 0 {
+	if found, _, err = c.SearchSessions(ctx, search.Query{Text: "zeppelin", Window: -1}, false); err != nil || found.Total != 1 || len(found.Hits[0].Window) != 0 {
 		t.Errorf("%v, %v", found, err)
 	}
-	for tools, want := range map[bool]uint64{false: 0, true: 1} {
-		if found, err = c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "dirigible", Tools: tools}); err != nil || found.Total != want {
+	for tools, want := range map[bool]int{false: 0, true: 1} {
+		if found, _, err = c.SearchSessions(ctx, search.Query{Text: "dirigible"}, tools); err != nil || found.Total != want {
 			t.Errorf("%v, %v", found, err)
 		}
 	}
-	_, err = c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "x", Limit: 21})
+	_, _, err = c.SearchSessions(ctx, search.Query{Text: "x", Limit: 21}, false)
 	wantError(t, err, 400, "invalid", "limit 21")
 
 	// Repair; the loaded session is valid and is closed.
-	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_RepairSession{RepairSession: &pb.RepairSessionMsg{Id: "crab_user_90"}}})
-	if err != nil || r.GetRepaired().GetDropped() != 1 || r.GetRepaired().GetCopy() == "" || r.GetRepaired().GetSession().GetDamaged() != 0 {
-		t.Errorf("%v, %v", r, err)
+	repaired, did, err := c.RepairSession(ctx, "crab_user_90")
+	if err != nil || did.Dropped != 1 || did.Copy == "" || repaired.ID != "crab_user_90" || repaired.Damaged != 0 {
+		t.Errorf("%v, %v, %v", repaired, did, err)
 	}
 }
 
@@ -113,41 +114,41 @@ func TestStoredSessions(t *testing.T) {
 func TestDeleteStored(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
-	sent, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "hello"})
+	sent, err := c.Send(ctx, client.Message{Agent: "crab", Content: "hello"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
-		_, err := c.DeleteSession(ctx, sent.StoredId, false)
+		_, err := c.DeleteSession(ctx, sent.StoredID, false)
 		wantError(t, err, 409, "busy", "has a run")
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.DeleteSession(ctx, sent.StoredId, true); err != nil || got.Live != sent.Session {
+	if got, err := c.DeleteSession(ctx, sent.StoredID, true); err != nil || got.Number != sent.Session {
 		t.Errorf("%v, %v", got, err)
 	}
-	got, err := c.DeleteSession(ctx, sent.StoredId, false)
-	if err != nil || got.Id != sent.StoredId || got.Live != 0 {
+	got, err := c.DeleteSession(ctx, sent.StoredID, false)
+	if err != nil || got.ID != sent.StoredID || got.Number != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 	if list, err := c.Sessions(ctx); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
-	_, err = c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "x", Session: &sent.Session})
+	_, err = c.Send(ctx, client.Message{Agent: "crab", Content: "x", Session: sent.Session})
 	wantError(t, err, 500, "not_found", fmt.Sprint(sent.Session))
-	_, err = c.DeleteSession(ctx, sent.StoredId, false)
-	wantError(t, err, 404, "not_found", sent.StoredId)
-	if list, err := c.ListSessions(ctx, &pb.ListSessionsMsg{Trash: true}); err != nil || len(list.Sessions) != 1 {
+	_, err = c.DeleteSession(ctx, sent.StoredID, false)
+	wantError(t, err, 404, "not_found", sent.StoredID)
+	if list, _, err := c.ListSessions(ctx, client.SessionFilter{Trash: true}); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if got, err := c.RestoreSession(ctx, sent.StoredId); err != nil || got.Messages != 2 {
+	if got, err := c.RestoreSession(ctx, sent.StoredID); err != nil || got.Messages != 2 {
 		t.Errorf("%v, %v", got, err)
 	}
 	_, err = c.RestoreSession(ctx, "nobody")
 	wantError(t, err, 404, "not_found", "nobody")
-	again, err := c.Send(ctx, &pb.SendMsg{Agent: "crab", Content: "again"})
-	if err != nil || again.StoredId != sent.StoredId || again.Session == sent.Session {
+	again, err := c.Send(ctx, client.Message{Agent: "crab", Content: "again"})
+	if err != nil || again.StoredID != sent.StoredID || again.Session == sent.Session {
 		t.Errorf("%v, %v", again, err)
 	}
 }

@@ -2,58 +2,79 @@ package daemon
 
 import (
 	"context"
-	"errors"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
 
 // wireClient sends messages as they are, also those that the client never sends.
-type wireClient struct{ *client.Client }
+type wireClient struct{ addr wire.Addr }
 
-func (s *served) wireClient() wireClient { return wireClient{s.client()} }
+func (s *served) wireClient() wireClient {
+	return wireClient{wire.Addr{Network: "unix", Address: Socket(s.home)}}
+}
 
 // all sends a request and returns the messages of its response.
 func (c wireClient) all(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) (list []*pb.ServerMessage, err error) {
-	for r, err := range c.RequestStream(ctx, m, last) {
-		if err != nil {
+	conn, err := wire.Dial(ctx, c.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.Write(m); err != nil {
+		return nil, err
+	}
+	for {
+		r := new(pb.ServerMessage)
+		if err := conn.Read(r); err != nil {
 			return nil, err
 		}
-		list = append(list, r)
+		if e := r.GetError(); e != nil {
+			return nil, &client.Error{Code: e.GetCode(), Message: e.GetMessage(), Kind: e.GetKind(), Details: e.GetDetails()}
+		}
+		if list = append(list, r); last(r) {
+			return list, nil
+		}
 	}
-	if len(list) == 0 {
-		return nil, errors.New("no response")
+}
+
+// one sends a request and returns its response, one message.
+func (c wireClient) one(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMessage, error) {
+	list, err := c.all(ctx, m, func(*pb.ServerMessage) bool { return true })
+	if err != nil {
+		return nil, err
 	}
-	return list, nil
+	return list[0], nil
 }
 
 func (c wireClient) Remember(ctx context.Context, m *pb.RememberMsg) (*pb.Entry, error) {
-	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}})
+	r, err := c.one(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}})
 	return r.GetEntry(), err
 }
 
 func (c wireClient) Forget(ctx context.Context, m *pb.ForgetMsg) (*pb.Entry, error) {
-	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: m}})
+	r, err := c.one(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: m}})
 	return r.GetEntry(), err
 }
 
 func (c wireClient) Get(ctx context.Context, name string) (*pb.Entry, error) {
-	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_GetEntry{GetEntry: &pb.GetEntryMsg{Name: name}}})
+	r, err := c.one(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_GetEntry{GetEntry: &pb.GetEntryMsg{Name: name}}})
 	return r.GetEntry(), err
 }
 
 func (c wireClient) Alias(ctx context.Context, m *pb.AliasMsg) (*pb.Entry, error) {
-	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Alias{Alias: m}})
+	r, err := c.one(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Alias{Alias: m}})
 	return r.GetEntry(), err
 }
 
 func (c wireClient) Checkpoint(ctx context.Context) (*pb.CheckpointReply, error) {
-	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}})
+	r, err := c.one(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}})
 	return r.GetCheckpointed(), err
 }
 
 func (c wireClient) StoreStats(ctx context.Context, index bool) (*pb.Report, error) {
-	r, err := c.Request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_StoreStats{StoreStats: &pb.StoreStatsMsg{Index: index}}})
+	r, err := c.one(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_StoreStats{StoreStats: &pb.StoreStatsMsg{Index: index}}})
 	return r.GetReport(), err
 }
 

@@ -41,7 +41,7 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 			if c.JSON {
 				list := make([]listedAgent, len(agents))
 				for i, a := range agents {
-					list[i] = listedAgent{a.Name, a.Description, a.Model, listOf(a.Tools), listOf(a.Skills), listOf(a.Mcps), listOf(a.Members), a.Scoped, a.Memory}
+					list[i] = listedAgent{a.Name, a.Description, a.Model, listOf(a.Tools), listOf(a.Skills), listOf(a.MCPs), listOf(a.Members), a.Scoped, a.Memory}
 				}
 				return c.PrintJSON(list)
 			}

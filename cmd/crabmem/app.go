@@ -13,7 +13,6 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/sandbox"
-	"crabmem/daemon/wire/pb"
 )
 
 // app is one run of the program: its streams, its global flags.
@@ -24,7 +23,7 @@ type app struct {
 	// machine is asked by doctor.
 	machine doctor.Machine
 	// hello is (*client.Client).Hello, except in tests.
-	hello func(context.Context, *client.Client) (*pb.HelloReply, error)
+	hello func(context.Context, *client.Client) (client.Daemon, error)
 
 	db, home string
 	lockWait time.Duration
@@ -44,7 +43,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		now:     time.Now,
 
 		machine: doctor.Machine{Free: vfs.Free, Confinable: sandbox.Check},
-		hello:   func(ctx context.Context, d *client.Client) (*pb.HelloReply, error) { return d.Hello(ctx) },
+		hello:   func(ctx context.Context, d *client.Client) (client.Daemon, error) { return d.Hello(ctx) },
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
@@ -44,14 +43,14 @@ summary. Without a daemon the exit code is 8.`,
 		if size < 0 || size > 1<<20 {
 			return cli.Usagef("--size %d: want 0 to %d", size, 1<<20)
 		}
-		m := &pb.CompactSessionMsg{Focus: focus, Size: uint32(size)}
+		o := client.CompactOptions{Focus: focus, Tokens: size}
 		if n, err := strconv.ParseUint(args[0], 10, 64); err == nil {
-			m.Session = n
+			o.Session = n
 		} else {
-			m.Id = args[0]
+			o.StoredID = args[0]
 		}
 		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			r, err := d.CompactSession(cmd.Context(), m)
+			r, err := d.CompactSession(cmd.Context(), o)
 			if err != nil {
 				return err
 			}

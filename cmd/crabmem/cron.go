@@ -7,7 +7,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/cron"
 
 	"github.com/spf13/cobra"
 )
@@ -39,13 +39,13 @@ type cronEntry struct {
 	Timezone   string `json:"timezone,omitempty"`
 	Once       bool   `json:"once"`
 	Next       string `json:"next,omitempty"`
-	Failures   uint32 `json:"failures,omitempty"`
+	Failures   int    `json:"failures,omitempty"`
 	Stopped    bool   `json:"stopped,omitempty"`
 }
 
-func newCronEntry(i *pb.CronInfo) cronEntry {
+func newCronEntry(i client.Cron) cronEntry {
 	return cronEntry{
-		ID: i.Id, Schedule: i.Schedule, Skill: i.Skill, Args: i.Args, Session: i.StoredId, QuietStart: i.QuietStart, QuietEnd: i.QuietEnd,
+		ID: i.ID, Schedule: i.Schedule, Skill: i.Skill, Args: i.Args, Session: i.SessionFile, QuietStart: i.QuietStart, QuietEnd: i.QuietEnd,
 		Timezone: i.Timezone, Once: i.Once, Next: i.NextAt, Failures: i.Failures, Stopped: i.Stopped,
 	}
 }
@@ -94,13 +94,13 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
 	cmd.Flags().BoolVar(&once, "once", false, "run once, then remove the entry")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m := &pb.CreateCronMsg{StoredId: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
+		m := cron.Cron{SessionFile: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
 		if quiet != "" {
 			from, to, ok := strings.Cut(quiet, "-")
 			if !ok {
 				return cli.Usagef("--quiet-hours %q: want two times, as 23:00-07:00", quiet)
 			}
-			m.QuietStart, m.QuietEnd = &from, &to
+			m.QuietStart, m.QuietEnd = from, to
 		}
 		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
 			i, err := d.CreateCron(cmd.Context(), m)
@@ -128,7 +128,7 @@ func (c *app) cronList() *cobra.Command {
   crabmem cron list --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var list []*pb.CronInfo
+		var list []client.Cron
 		if err := c.withDaemon(cmd.Context(), func(d *client.Client) (err error) {
 			list, err = d.Crons(cmd.Context())
 			return err

@@ -19,7 +19,6 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
@@ -133,10 +132,10 @@ func (c *app) client() (*client.Client, error) {
 }
 
 // running asks the home's daemon who it is, for up to client.HelloWait.
-func (c *app) running(ctx context.Context) (*client.Client, *pb.HelloReply, error) {
+func (c *app) running(ctx context.Context) (*client.Client, client.Daemon, error) {
 	cl, err := c.client()
 	if err != nil {
-		return nil, nil, err
+		return nil, client.Daemon{}, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, client.HelloWait)
 	defer cancel()
@@ -144,12 +143,12 @@ func (c *app) running(ctx context.Context) (*client.Client, *pb.HelloReply, erro
 	if err != nil {
 		cl.Close()
 		if client.IsTimeout(ctx, err) {
-			return nil, nil, c.unresponsive(c.daemonPID(cl.Addr.Address), client.HelloWait, err)
+			return nil, h, c.unresponsive(c.daemonPID(cl.Addr.Address), client.HelloWait, err)
 		}
 		if errors.As(err, new(*client.NoDaemonError)) {
 			err = client.Unreachable(err)
 		}
-		return nil, nil, err
+		return nil, h, err
 	}
 	return cl, h, nil
 }
@@ -160,7 +159,7 @@ const startWait = 30 * time.Second
 
 type daemonState struct {
 	Running bool   `json:"running"`
-	Pid     uint32 `json:"pid,omitempty"`
+	Pid     int    `json:"pid,omitempty"`
 	Home    string `json:"home"`
 	Store   string `json:"store,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -169,19 +168,19 @@ type daemonState struct {
 	Log     string `json:"log,omitempty"`
 
 	UptimeSecs     uint64 `json:"uptime_secs,omitempty"`
-	Agents         uint32 `json:"agents,omitempty"`
-	LiveSessions   uint32 `json:"live_sessions"`
-	ActiveSessions uint32 `json:"active_sessions"`
-	Subscribers    uint32 `json:"subscribers"`
+	Agents         int    `json:"agents,omitempty"`
+	LiveSessions   int    `json:"live_sessions"`
+	ActiveSessions int    `json:"active_sessions"`
+	Subscribers    int    `json:"subscribers"`
 	MemoryBytes    uint64 `json:"memory_bytes,omitempty"`
 }
 
-func newState(h *pb.HelloReply) daemonState {
-	return daemonState{Running: true, Pid: h.Pid, Home: h.Home, Store: h.Store, Version: h.Version, Started: h.StartedAt, Model: h.Model}
+func newState(h client.Daemon) daemonState {
+	return daemonState{Running: true, Pid: h.PID, Home: h.Home, Store: h.Store, Version: h.Version, Started: h.StartedAt, Model: h.Model}
 }
 
-func (s *daemonState) measure(st *pb.DaemonStats) {
-	s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = st.UptimeSecs, st.RegisteredAgents, st.LiveSessions, st.ActiveSessions
+func (s *daemonState) measure(st client.Stats) {
+	s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = uint64(st.Uptime/time.Second), st.Agents, st.LoadedSessions, st.ActiveSessions
 	s.Subscribers, s.MemoryBytes = st.Subscribers, st.MemoryBytes
 }
 
@@ -265,13 +264,13 @@ func (c *app) logSize(name string) int64 {
 	return fi.Size()
 }
 
-func (c *app) started(h *pb.HelloReply, log, what string) error {
+func (c *app) started(h client.Daemon, log, what string) error {
 	if c.JSON {
 		s := newState(h)
 		s.Log = log
 		return c.PrintJSON(s)
 	}
-	c.Say("%s: pid %d, %s", what, h.Pid, cli.Printable(daemon.Socket(h.Home)))
+	c.Say("%s: pid %d, %s", what, h.PID, cli.Printable(daemon.Socket(h.Home)))
 	return nil
 }
 
@@ -347,12 +346,12 @@ exit code is 8.`,
 			return err
 		}
 		cl.Close()
-		p, err := os.FindProcess(int(h.Pid))
+		p, err := os.FindProcess(h.PID)
 		if err == nil {
 			err = terminate(p)
 		}
 		if err != nil {
-			return fmt.Errorf("pid %d: %w", h.Pid, err)
+			return fmt.Errorf("pid %d: %w", h.PID, err)
 		}
 		lock := filepath.Join(h.Home, "run", "daemon.lock")
 		err = c.Wait(cmd.Context(), func() error {
@@ -364,7 +363,7 @@ exit code is 8.`,
 				if !errors.Is(err, vfs.ErrLocked) {
 					return err
 				}
-				if err := c.stopped(int(h.Pid)); err == nil {
+				if err := c.stopped(h.PID); err == nil {
 					still = 0
 				} else if still++; still == client.WatchLimit {
 					return err
@@ -378,9 +377,9 @@ exit code is 8.`,
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(daemonState{Pid: h.Pid, Home: h.Home})
+			return c.PrintJSON(daemonState{Pid: h.PID, Home: h.Home})
 		}
-		c.Say("stopped: pid %d", h.Pid)
+		c.Say("stopped: pid %d", h.PID)
 		return nil
 	}
 	return cmd

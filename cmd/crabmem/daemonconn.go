@@ -11,7 +11,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 )
 
 // access returns how this command finds the daemon that holds a lock.
@@ -25,7 +24,7 @@ func (c *app) access() client.Access {
 }
 
 // localOrDaemon is [client.Access.LocalOrDaemon].
-func (c *app) localOrDaemon(ctx context.Context, local func() error, serves func(*pb.HelloReply) bool, remote func(*client.Client) error) error {
+func (c *app) localOrDaemon(ctx context.Context, local func() error, serves func(client.Daemon) bool, remote func(*client.Client) error) error {
 	a := c.access()
 	return a.LocalOrDaemon(ctx, local, serves, remote)
 }

@@ -9,7 +9,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
@@ -51,18 +50,18 @@ type eventFailed struct {
 	Message string `json:"message"`
 }
 
-func newEvent(m *pb.AgentEventMsg) event {
+func newEvent(m *client.Event) event {
 	e := event{
-		Time: m.Timestamp, Kind: strings.ToLower(m.Kind.String()), Agent: m.Agent, Session: m.Session, StoredID: m.StoredId,
-		Content: m.Content, CallID: m.CallId, Summary: m.GetCompacted().GetSummary(), Archive: m.GetCompacted().GetArchive(), Lost: m.Lost,
+		Time: m.Time, Kind: m.Kind, Agent: m.Agent, Session: m.Session, StoredID: m.StoredID,
+		Content: m.Text, CallID: m.CallID, Summary: m.Summary, Archive: m.Archive, Lost: m.Lost,
 	}
 	for _, call := range m.Calls {
-		e.Calls = append(e.Calls, eventCall{call.Id, call.Name, call.Arguments})
+		e.Calls = append(e.Calls, eventCall{call.ID, call.Function.Name, call.Function.Arguments})
 	}
 	if u := m.Usage; u != nil {
 		e.Usage = &eventUsage{u.Prompt, u.Completion, u.Total, u.ContextLimit, u.Estimated}
 	}
-	if err := m.Error; err != nil {
+	if err := m.Err; err != nil {
 		e.Error = &eventFailed{err.Code, err.Kind, err.Message}
 	}
 	return e

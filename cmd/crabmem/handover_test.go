@@ -21,7 +21,6 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 )
 
 var fixedNow = time.Date(2026, 4, 14, 10, 23, 45, 0, time.UTC)
@@ -309,18 +308,18 @@ func differing(a, b string) (string, string) {
 // openAll makes every session that there is one of the daemon's own, so that its
 // lock is held.
 func (p *place) openAll(d *client.Client) {
-	list, err := d.ListSessions(context.Background(), &pb.ListSessionsMsg{})
+	list, _, err := d.ListSessions(context.Background(), client.SessionFilter{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for _, s := range list.Sessions {
-		if s.Live > 0 {
+	for _, s := range list {
+		if s.Number > 0 {
 			continue
 		}
 		// Its agent is none of the daemon's: it is opened, and nothing is written.
-		_, err := d.Send(context.Background(), &pb.SendMsg{ResumeFile: &s.Id})
+		_, err := d.Send(context.Background(), client.Message{StoredID: s.ID})
 		if err == nil || !strings.Contains(err.Error(), "agent 'ghost' not registered") {
-			p.t.Errorf("resuming %s: %v", s.Id, err)
+			p.t.Errorf("resuming %s: %v", s.ID, err)
 		}
 	}
 }

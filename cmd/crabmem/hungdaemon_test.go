@@ -11,7 +11,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
 )
 
 // TestLockWaitBoundsHello checks the time-out that a write passes to the
@@ -21,7 +20,7 @@ func TestLockWaitBoundsHello(t *testing.T) {
 		lockWait string
 		most     time.Duration
 	}{
-		{"0s", client.MinHelloWait}, {"1s", time.Second}, {"1500ms", 1500 * time.Millisecond}, {"4s", 4 * time.Second},
+		{"0s", time.Second}, {"1s", time.Second}, {"1500ms", 1500 * time.Millisecond}, {"4s", 4 * time.Second},
 	} {
 		t.Run(test.lockWait, func(t *testing.T) {
 			t.Parallel()
@@ -37,26 +36,19 @@ func TestLockWaitBoundsHello(t *testing.T) {
 			var diag bytes.Buffer
 			c := newApp(strings.NewReader(""), &bytes.Buffer{}, &diag)
 			calls := 0
-			c.hello = func(ctx context.Context, _ *client.Client) (*pb.HelloReply, error) {
+			c.hello = func(ctx context.Context, _ *client.Client) (client.Daemon, error) {
 				calls++
 				end, ok := ctx.Deadline()
 				if left := time.Until(end); !ok || left > test.most {
 					t.Errorf("Hello may take %v, want at most %v", left, test.most)
 				}
 				<-ctx.Done()
-				return nil, ctx.Err()
+				return client.Daemon{}, ctx.Err()
 			}
 			code := c.report(c.execute(t.Context(), []string{"remember", "tea", "green", "--db", db, "--lock-wait", test.lockWait}))
 			if code != cli.ExitConflict || calls != 1 {
 				t.Errorf("exit code %d after %d calls of Hello, want %d after 1: %s", code, calls, cli.ExitConflict, diag.String())
 			}
 		})
-	}
-	for _, test := range []struct{ left, want time.Duration }{
-		{-time.Second, client.MinHelloWait}, {0, client.MinHelloWait}, {3 * time.Second, 3 * time.Second}, {time.Hour, client.HelloWait},
-	} {
-		if got := client.HelloTimeout(test.left); got != test.want {
-			t.Errorf("client.HelloTimeout(%v) = %v, want %v", test.left, got, test.want)
-		}
 	}
 }

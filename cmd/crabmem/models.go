@@ -6,7 +6,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/model"
 
 	"github.com/spf13/cobra"
 )
@@ -25,7 +25,7 @@ type listedModel struct {
 	Provider     string   `json:"provider"` // "" of the offline model
 	Kind         string   `json:"kind"`
 	BaseURL      string   `json:"base_url"`
-	ContextLimit uint64   `json:"context_limit"` // tokens; 0 = not known
+	ContextLimit int      `json:"context_limit"` // tokens; 0 = not known
 	Active       bool     `json:"active"`
 	Fallback     []string `json:"fallback"`
 }
@@ -45,33 +45,39 @@ it stops or reloads. Active calls continue. Without a daemon the exit code is 8.
 
 // models asks the daemon for its models, which ask may change, and shows them
 // or says what was done.
-func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) (*pb.ModelList, error)) error {
+func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) ([]client.Model, error)) error {
 	return c.withDaemon(ctx, func(d *client.Client) error {
-		r, err := ask(d)
+		list, err := ask(d)
 		if err != nil {
 			return err
 		}
+		active := ""
+		for _, m := range list {
+			if m.Active {
+				active = m.Name
+			}
+		}
 		if c.JSON {
-			a := modelList{Active: r.Active, Models: make([]listedModel, len(r.Models))}
-			for i, m := range r.Models {
-				a.Models[i] = listedModel{m.Name, m.Provider, m.Kind, m.BaseUrl, m.ContextLimit, m.Active, listOf(m.Fallback)}
+			a := modelList{Active: active, Models: make([]listedModel, len(list))}
+			for i, m := range list {
+				a.Models[i] = listedModel{m.Name, m.Provider, m.Kind, m.BaseURL, m.ContextLimit, m.Active, listOf(m.Fallback)}
 			}
 			return c.PrintJSON(a)
 		}
 		if done != "" {
-			c.Say("%s; the active model is %s", done, cli.Label(r.Active))
+			c.Say("%s; the active model is %s", done, cli.Label(active))
 			return nil
 		}
 		rows := [][]string{{"", "NAME", "PROVIDER", "KIND", "CONTEXT", "BASE URL"}}
-		for _, m := range r.Models {
+		for _, m := range list {
 			mark, limit := "", ""
 			if m.Active {
 				mark = "*"
 			}
 			if m.ContextLimit > 0 {
-				limit = strconv.FormatUint(m.ContextLimit, 10)
+				limit = strconv.Itoa(m.ContextLimit)
 			}
-			rows = append(rows, []string{mark, cli.Label(m.Name), cli.Printable(m.Provider), cli.Printable(m.Kind), limit, cli.Printable(m.BaseUrl)})
+			rows = append(rows, []string{mark, cli.Label(m.Name), cli.Printable(m.Provider), cli.Printable(m.Kind), limit, cli.Printable(m.BaseURL)})
 		}
 		c.fitTable(rows, "4")
 		return nil
@@ -89,7 +95,7 @@ star marks the active model.`,
   crabmem models list --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "", func(d *client.Client) (*pb.ModelList, error) { return d.Models(cmd.Context()) })
+		return c.models(cmd.Context(), "", func(d *client.Client) ([]client.Model, error) { return d.Models(cmd.Context()) })
 	}
 	return cmd
 }
@@ -106,7 +112,7 @@ run. To keep the choice, run crabmem config set system.crab.model NAME.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "switched", func(d *client.Client) (*pb.ModelList, error) { return d.SwitchModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "switched", func(d *client.Client) ([]client.Model, error) { return d.SwitchModel(cmd.Context(), args[0]) })
 	}
 	return cmd
 }
@@ -124,7 +130,7 @@ another one first.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "removed "+cli.Label(args[0]), func(d *client.Client) (*pb.ModelList, error) { return d.RemoveModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "removed "+cli.Label(args[0]), func(d *client.Client) ([]client.Model, error) { return d.RemoveModel(cmd.Context(), args[0]) })
 	}
 	return cmd
 }
@@ -147,13 +153,13 @@ environment variable of this command that contains the key.`,
 	cmd.Flags().StringVar(&key, "key-env", "", "read the key from this environment `variable`")
 	completeWords(cmd, "kind", providerKinds...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m := &pb.AddModelsMsg{Provider: args[0], Models: args[1:], Kind: kind, BaseUrl: url}
+		p := model.Provider{Name: args[0], Models: args[1:], Kind: kind, BaseURL: url}
 		if key != "" {
-			if m.ApiKey = c.Getenv(key); m.ApiKey == "" {
+			if p.APIKey = c.Getenv(key); p.APIKey == "" {
 				return cli.Usagef("--key-env %s: variable is unset or empty", key)
 			}
 		}
-		return c.models(cmd.Context(), "added "+cli.Plural(len(m.Models), "model", "models"), func(d *client.Client) (*pb.ModelList, error) { return d.AddModels(cmd.Context(), m) })
+		return c.models(cmd.Context(), "added "+cli.Plural(len(p.Models), "model", "models"), func(d *client.Client) ([]client.Model, error) { return d.AddModels(cmd.Context(), p) })
 	}
 	return cmd
 }
@@ -167,8 +173,8 @@ func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]str
 	ctx, cancel := context.WithTimeout(cmd.Context(), recallWait)
 	defer cancel()
 	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no names
-		r, err := d.Models(ctx)
-		for _, m := range r.GetModels() {
+		list, err := d.Models(ctx)
+		for _, m := range list {
 			if cli.Printable(m.Name) == m.Name {
 				names = append(names, cobra.CompletionWithDesc(m.Name, cli.Printable(m.Provider)))
 			}

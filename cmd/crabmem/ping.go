@@ -11,7 +11,7 @@ import (
 // pingAnswer is ping --json.
 type pingAnswer struct {
 	Micros  int64  `json:"microseconds"` // there and back
-	Pid     uint32 `json:"pid"`
+	Pid     int    `json:"pid"`
 	Version string `json:"version"`
 }
 
@@ -37,9 +37,9 @@ daemon the exit code is 8.`,
 			}
 			took := time.Since(start)
 			if c.JSON {
-				return c.PrintJSON(pingAnswer{took.Microseconds(), h.Pid, h.Version})
+				return c.PrintJSON(pingAnswer{took.Microseconds(), h.PID, h.Version})
 			}
-			c.Say("pong from pid %d in %v", h.Pid, took.Round(time.Microsecond))
+			c.Say("pong from pid %d in %v", h.PID, took.Round(time.Microsecond))
 			return nil
 		})
 	}

@@ -7,7 +7,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/client"
 
 	"github.com/spf13/cobra"
 )
@@ -69,7 +69,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	asked := chat.NewAsker(t, ctx)
 	defer asked.Wait()
 	open := false // a line that has no end yet
-	err = t.Say(ctx, text, func(e *pb.StreamEvent) {
+	err = t.Say(ctx, text, func(e *client.Event) {
 		piece := r.Add(e)
 		if live && piece != "" {
 			io.WriteString(c.Out, c.Text(piece))
@@ -85,7 +85,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 				c.Note(c.Dim(cli.Fit(line, c.Width())))
 			}
 		}
-		if e.GetAskUser() != nil {
+		if e.Kind == "ask_user" {
 			asked.Reply(r.Session, chat.NoUserReply)
 		}
 		if live {

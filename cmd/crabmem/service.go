@@ -13,7 +13,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
 	"crabmem/daemon/service"
-	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
@@ -75,7 +74,7 @@ func (c *app) daemonArgs(home string) ([]string, error) {
 type serviceState struct {
 	Installed bool   `json:"installed"`
 	Running   bool   `json:"running"` // the daemon, by whomever
-	Pid       uint32 `json:"pid,omitempty"`
+	Pid       int    `json:"pid,omitempty"`
 	Label     string `json:"label"`
 	File      string `json:"file"` // that tells the system
 	Home      string `json:"home"`
@@ -93,7 +92,7 @@ func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceStat
 	}
 	if cl, h, err := c.running(ctx); err == nil {
 		cl.Close() //nolint:errcheck // it has answered
-		st.Running, st.Pid = true, h.Pid
+		st.Running, st.Pid = true, h.PID
 	} else if isUnresponsive(err) {
 		st.hung = err
 	}
@@ -139,14 +138,13 @@ func (c *app) saidService(st serviceState, format string, args ...any) error {
 
 // answers waits until the daemon that the system has started answers.
 func (c *app) answers(ctx context.Context, st *serviceState) error {
-	var hello *pb.HelloReply
 	late := time.After(startWait)
-	for hello == nil {
+	for {
 		cl, h, err := c.running(ctx)
 		if err == nil {
 			cl.Close() //nolint:errcheck // it has answered
-			hello = h
-			break
+			st.Running, st.Pid = true, h.PID
+			return nil
 		}
 		select {
 		case <-late:
@@ -157,8 +155,6 @@ func (c *app) answers(ctx context.Context, st *serviceState) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	st.Running, st.Pid = true, hello.Pid
-	return nil
 }
 
 func (c *app) serviceInstall() *cobra.Command {

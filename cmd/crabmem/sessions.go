@@ -12,7 +12,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -123,7 +122,7 @@ func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog
 func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
 	return c.localOrDaemon(ctx,
 		func() error { return c.Wait(ctx, here) },
-		func(h *pb.HelloReply) bool { return h.GetSessionsDir() == d.Path() },
+		func(h client.Daemon) bool { return h.SessionsDir == d.Path() },
 		func(daemon *client.Client) error {
 			return client.OutcomeUnknown(there(daemon))
 		})

@@ -62,8 +62,8 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 					did.Copy, did.Dropped, did.Unglued = r.Copy, r.Dropped, r.Unglued
 					return err
 				}, func(daemon *client.Client) error {
-					r, err := daemon.RepairSession(cmd.Context(), args[0])
-					did.Copy, did.Dropped, did.Unglued = r.GetCopy(), int(r.GetDropped()), int(r.GetUnglued())
+					_, r, err := daemon.RepairSession(cmd.Context(), args[0])
+					did.Copy, did.Dropped, did.Unglued = r.Copy, r.Dropped, r.Unglued
 					return err
 				})
 			})

@@ -51,7 +51,7 @@ exits with 4. The daemon sets the title of a session that it has loaded.`,
 				return nil
 			}, func(daemon *client.Client) error {
 				r, err := daemon.SetTitle(cmd.Context(), args[0], args[1])
-				s = namedSession{r.GetId(), r.GetFile(), r.GetTitle()}
+				s = namedSession{r.ID, r.File, r.Meta.Title}
 				return client.MarkRetryable(err)
 			})
 			if err != nil {

@@ -15,7 +15,6 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
-	"crabmem/daemon/wire/pb"
 
 	"github.com/spf13/cobra"
 )
@@ -179,12 +178,12 @@ func (c *app) update(ctx context.Context, command string, plan func(s *crmem.Sto
 }
 
 // servesStore reports whether a daemon has the store of this command line.
-func (c *app) servesStore(h *pb.HelloReply) bool {
+func (c *app) servesStore(h client.Daemon) bool {
 	path, err := c.storePath()
 	if err == nil {
 		path, err = c.fs.Resolve(path)
 	}
-	return err == nil && h.GetStore() == path
+	return err == nil && h.Store == path
 }
 
 // completeNames completes the first n arguments with names of entries.

@@ -10,14 +10,14 @@ import (
 
 // call sends a request and returns the content of its response, one message.
 func call[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) *T) (*T, error) {
-	r, err := c.Request(ctx, m)
+	r, err := c.request(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	if v := get(r); v != nil {
 		return v, nil
 	}
-	return nil, &UnexpectedError{r}
+	return nil, &unexpectedError{r}
 }
 
 // callExt is call for an operation that only daemons of this program have.
@@ -38,14 +38,14 @@ func callStream[T any, P interface {
 			yield(nil, err)
 			return
 		}
-		for r, err := range c.RequestStream(ctx, m, func(r *pb.ServerMessage) bool { return !get(r).GetMore() }) {
+		for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return !get(r).GetMore() }) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			p := get(r)
 			if p == nil {
-				yield(nil, &UnexpectedError{r})
+				yield(nil, &unexpectedError{r})
 				return
 			}
 			if !yield(p, nil) {
@@ -61,7 +61,7 @@ func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage
 	if err := c.agree(ctx); err != nil {
 		return nil, err
 	}
-	for r, err := range c.RequestStream(ctx, m, func(r *pb.ServerMessage) bool { return r.GetProgress() == nil }) {
+	for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return r.GetProgress() == nil }) {
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage
 		if v := get(r); v != nil {
 			return v, nil
 		}
-		return nil, &UnexpectedError{r}
+		return nil, &unexpectedError{r}
 	}
 	return nil, errors.New("unexpected response: no end")
 }

@@ -6,7 +6,9 @@ import (
 	"iter"
 	"runtime/debug"
 
+	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/model"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -16,59 +18,62 @@ func (c *Client) Ping(ctx context.Context) error {
 	return err
 }
 
-// Hello asks who the daemon is. It is a *SkewError when the daemon does not
-// have our operations as this program knows them.
-func (c *Client) Hello(ctx context.Context) (*pb.HelloReply, error) {
+// Hello describes the daemon. The error is a *SkewError if the daemon does not
+// have the operations of this program's version.
+func (c *Client) Hello(ctx context.Context) (Daemon, error) {
 	version := "unknown"
 	if b, ok := debug.ReadBuildInfo(); ok {
 		version = b.Main.Version
 	}
 	h, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{Protocol: pb.Version, Version: version}}}, (*pb.ServerMessage).GetHello)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == 400 {
-		return nil, &SkewError{} // it is an empty message to who does not know it
+		return Daemon{}, &SkewError{} // it is an empty message to who does not know it
 	}
 	if err != nil {
-		return nil, err
+		return Daemon{}, err
 	}
 	if h.GetProtocol() != pb.Version {
-		return h, &SkewError{Daemon: h.GetVersion(), Protocol: h.GetProtocol()}
+		return daemonOf(h), &SkewError{Daemon: h.GetVersion(), Protocol: h.GetProtocol()}
 	}
 	c.mu.Lock()
 	c.agreed = true
 	c.mu.Unlock()
-	return h, nil
+	return daemonOf(h), nil
 }
 
 // Send runs an agent and returns its answer when it is done.
-func (c *Client) Send(ctx context.Context, m *pb.SendMsg) (*pb.SendResponse, error) {
-	return call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Send{Send: m}}, (*pb.ServerMessage).GetResponse)
+func (c *Client) Send(ctx context.Context, m Message) (Response, error) {
+	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Send{Send: m.send()}}, (*pb.ServerMessage).GetResponse)
+	return responseOf(r), err
 }
 
 // Stream runs an agent and returns what happens, as it happens. It ends where
 // the run ends, with the error of the run if there is one. To stop before is to
 // hang up, which ends the run.
-func (c *Client) Stream(ctx context.Context, m *pb.StreamMsg) iter.Seq2[*pb.StreamEvent, error] {
-	return func(yield func(*pb.StreamEvent, error) bool) {
+func (c *Client) Stream(ctx context.Context, m Message) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		var start Event
 		var why *Error // sent before the end
 		last := func(r *pb.ServerMessage) bool { return r.GetStream().GetEnd() != nil }
-		for r, err := range c.RequestStream(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: m}}, last) {
+		for r, err := range c.requestStream(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: m.stream()}}, last) {
 			e := r.GetStream()
 			switch {
 			case err != nil:
 			case e == nil:
-				err = &UnexpectedError{r}
-			case e.GetError().GetKind() == "notice":
-				if !yield(e, nil) { // a notice; the run continues
-					return
-				}
-				continue
-			case e.GetError() != nil:
+				err = &unexpectedError{r}
+			case e.GetError() != nil && e.GetError().GetKind() != "notice":
 				why = newError(errtable.Other, e.GetError())
 				continue
-			case e.GetEnd() == nil && e.Event == nil:
-				continue // of a newer daemon
 			case e.GetEnd() == nil:
-				if !yield(e, nil) {
+				ev := streamEventOf(e)
+				if ev == nil {
+					continue
+				}
+				if ev.Kind == "start" {
+					start = *ev
+				}
+				ev.Agent, ev.Session, ev.StoredID = start.Agent, start.Session, start.StoredID
+				if !yield(ev, nil) {
 					return
 				}
 				continue
@@ -98,9 +103,9 @@ func (c *Client) ReplyToAsk(ctx context.Context, session uint64, content string)
 }
 
 // Sessions lists the live sessions.
-func (c *Client) Sessions(ctx context.Context) ([]*pb.SessionInfo, error) {
+func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
 	l, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}}, (*pb.ServerMessage).GetSessions)
-	return l.GetSessions(), err
+	return each(l.GetSessions(), loadedOf), err
 }
 
 // Kill ends a live session. Its file stays.
@@ -116,20 +121,25 @@ func (c *Client) Compact(ctx context.Context, session uint64) (string, error) {
 }
 
 // CompactSession replaces the history of a live session by a summary.
-func (c *Client) CompactSession(ctx context.Context, m *pb.CompactSessionMsg) (*pb.CompactSessionReply, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: m}}, (*pb.ServerMessage).GetCompacted)
+func (c *Client) CompactSession(ctx context.Context, o CompactOptions) (Compaction, error) {
+	m := &pb.CompactSessionMsg{Session: o.Session, Id: o.StoredID, Focus: o.Focus, Size: uint32(o.Tokens)}
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: m}}, (*pb.ServerMessage).GetCompacted)
+	return Compaction{Summary: r.GetSummary(), Archive: r.GetArchive(), TokensBefore: r.GetTokensBefore(), TokensAfter: r.GetTokensAfter()}, err
 }
 
 // Events returns what happens in all sessions, from now on.
-func (c *Client) Events(ctx context.Context) iter.Seq2[*pb.AgentEventMsg, error] {
-	return func(yield func(*pb.AgentEventMsg, error) bool) {
+func (c *Client) Events(ctx context.Context) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
 		m := &pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}
-		for r, err := range c.RequestStream(ctx, m, func(*pb.ServerMessage) bool { return false }) {
-			e := r.GetAgentEvent()
-			if err == nil && e == nil {
-				err = &UnexpectedError{r}
+		for r, err := range c.requestStream(ctx, m, func(*pb.ServerMessage) bool { return false }) {
+			if err == nil && r.GetAgentEvent() == nil {
+				err = &unexpectedError{r}
 			}
-			if !yield(e, err) || err != nil {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(agentEventOf(r.GetAgentEvent()), nil) {
 				return
 			}
 		}
@@ -156,13 +166,16 @@ func (c *Client) Reload(ctx context.Context) (notes []string, err error) {
 }
 
 // Stats returns figures of the daemon.
-func (c *Client) Stats(ctx context.Context) (*pb.DaemonStats, error) {
-	return call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}, (*pb.ServerMessage).GetStats)
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}, (*pb.ServerMessage).GetStats)
+	return statsOf(r), err
 }
 
-// CreateCron adds an entry to the cron table.
-func (c *Client) CreateCron(ctx context.Context, m *pb.CreateCronMsg) (*pb.CronInfo, error) {
-	return call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: m}}, (*pb.ServerMessage).GetCronInfo)
+// CreateCron adds an entry to the cron table, for the session SessionFile or, if
+// that is empty, for a loaded one. The daemon sets the ID.
+func (c *Client) CreateCron(ctx context.Context, e cron.Cron) (Cron, error) {
+	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: cronMessage(&e)}}, (*pb.ServerMessage).GetCronInfo)
+	return cronOf(r), err
 }
 
 // DeleteCron removes an entry of the cron table.
@@ -172,33 +185,39 @@ func (c *Client) DeleteCron(ctx context.Context, id uint64) error {
 }
 
 // Crons lists the cron table.
-func (c *Client) Crons(ctx context.Context) ([]*pb.CronInfo, error) {
+func (c *Client) Crons(ctx context.Context) ([]Cron, error) {
 	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, (*pb.ServerMessage).GetCronList)
-	return r.GetCrons(), err
+	return each(r.GetCrons(), cronOf), err
 }
 
 // Models lists the models.
-func (c *Client) Models(ctx context.Context) (*pb.ModelList, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ListModels{ListModels: &pb.ListModelsMsg{}}}, (*pb.ServerMessage).GetModels)
+func (c *Client) Models(ctx context.Context) ([]Model, error) {
+	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_ListModels{ListModels: &pb.ListModelsMsg{}}})
 }
 
-// SwitchModel makes a model the active one.
-func (c *Client) SwitchModel(ctx context.Context, model string) (*pb.ModelList, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SwitchModel{SwitchModel: &pb.SwitchModelMsg{Model: model}}}, (*pb.ServerMessage).GetModels)
+// SwitchModel makes a model the active one, and lists the models.
+func (c *Client) SwitchModel(ctx context.Context, model string) ([]Model, error) {
+	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_SwitchModel{SwitchModel: &pb.SwitchModelMsg{Model: model}}})
 }
 
-// AddModels adds a provider and its models.
-func (c *Client) AddModels(ctx context.Context, m *pb.AddModelsMsg) (*pb.ModelList, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_AddModels{AddModels: m}}, (*pb.ServerMessage).GetModels)
+// AddModels adds a provider and its models until the daemon stops or reloads, and
+// lists the models.
+func (c *Client) AddModels(ctx context.Context, p model.Provider) ([]Model, error) {
+	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_AddModels{AddModels: providerMessage(&p)}})
 }
 
-// RemoveModel removes a model.
-func (c *Client) RemoveModel(ctx context.Context, model string) (*pb.ModelList, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_RemoveModel{RemoveModel: &pb.RemoveModelMsg{Model: model}}}, (*pb.ServerMessage).GetModels)
+// RemoveModel removes a model, and lists the models.
+func (c *Client) RemoveModel(ctx context.Context, model string) ([]Model, error) {
+	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_RemoveModel{RemoveModel: &pb.RemoveModelMsg{Model: model}}})
+}
+
+func (c *Client) models(ctx context.Context, m *pb.ClientMessage) ([]Model, error) {
+	r, err := callExt(ctx, c, m, (*pb.ServerMessage).GetModels)
+	return modelsOf(r), err
 }
 
 // Agents lists the agents.
-func (c *Client) Agents(ctx context.Context) ([]*pb.AgentInfo, error) {
+func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
 	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}, (*pb.ServerMessage).GetAgents)
-	return r.GetAgents(), err
+	return each(r.GetAgents(), agentOf), err
 }

@@ -7,8 +7,11 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/cron"
+	"crabmem/daemon/model"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog/search"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -69,9 +72,9 @@ func TestCalls(t *testing.T) {
 	calls := []func() error{
 		func() error { return c.Ping(ctx) },
 		func() error { _, err := c.Hello(ctx); return err },
-		func() error { _, err := c.Send(ctx, &pb.SendMsg{}); return err },
+		func() error { _, err := c.Send(ctx, Message{}); return err },
 		func() error {
-			for _, err := range c.Stream(ctx, &pb.StreamMsg{}) {
+			for _, err := range c.Stream(ctx, Message{Content: "x"}) {
 				return err
 			}
 			return nil
@@ -81,7 +84,7 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Sessions(ctx); return err },
 		func() error { return c.Kill(ctx, 1) },
 		func() error { _, err := c.Compact(ctx, 1); return err },
-		func() error { _, err := c.CompactSession(ctx, &pb.CompactSessionMsg{}); return err },
+		func() error { _, err := c.CompactSession(ctx, CompactOptions{}); return err },
 		func() error {
 			for _, err := range c.Events(ctx) {
 				return err
@@ -92,12 +95,12 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.SetConfig(ctx, "{}"); return err },
 		func() error { _, err := c.Reload(ctx); return err },
 		func() error { _, err := c.Stats(ctx); return err },
-		func() error { _, err := c.CreateCron(ctx, &pb.CreateCronMsg{}); return err },
+		func() error { _, err := c.CreateCron(ctx, cron.Cron{}); return err },
 		func() error { return c.DeleteCron(ctx, 1) },
 		func() error { _, err := c.Crons(ctx); return err },
 		func() error { _, err := c.Models(ctx); return err },
 		func() error { _, err := c.SwitchModel(ctx, "m"); return err },
-		func() error { _, err := c.AddModels(ctx, &pb.AddModelsMsg{}); return err },
+		func() error { _, err := c.AddModels(ctx, model.Provider{}); return err },
 		func() error { _, err := c.RemoveModel(ctx, "m"); return err },
 		func() error { _, err := c.Agents(ctx); return err },
 		func() error { _, err := c.Remember(ctx, "n", "", nil); return err },
@@ -116,18 +119,18 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Load(ctx, "d", nil); return err },
 		func() error { _, err := c.Checkpoint(ctx); return err },
 		func() error { _, err := c.StoreStats(ctx, true); return err },
-		func() error { _, err := c.ListSessions(ctx, &pb.ListSessionsMsg{}); return err },
+		func() error { _, _, err := c.ListSessions(ctx, SessionFilter{}); return err },
 		func() error {
-			for _, err := range c.History(ctx, &pb.HistoryMsg{}) {
+			for _, err := range c.History(ctx, "i", HistoryOptions{}) {
 				return err
 			}
 			return nil
 		},
-		func() error { _, err := c.SearchSessions(ctx, &pb.SearchSessionsMsg{}); return err },
+		func() error { _, _, err := c.SearchSessions(ctx, search.Query{}, false); return err },
 		func() error { _, err := c.SetTitle(ctx, "i", "t"); return err },
 		func() error { _, err := c.DeleteSession(ctx, "i", false); return err },
 		func() error { _, err := c.RestoreSession(ctx, "i"); return err },
-		func() error { _, err := c.RepairSession(ctx, "i"); return err },
+		func() error { _, _, err := c.RepairSession(ctx, "i"); return err },
 	}
 	for i, call := range calls {
 		if err := call(); err != nil {

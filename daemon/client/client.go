@@ -6,8 +6,8 @@
 //	e, err := c.Get(ctx, "deploy")
 //
 // There is a method for each operation. Operations on the store take and return
-// types of crmem, and their errors are errors of crmem; the other operations take
-// and return messages of package pb. [OpenStore] opens a store without regard to
+// types of crmem, and their errors are errors of crmem. The others use types of
+// sessionlog, cron and model where those packages have them. [OpenStore] opens a store without regard to
 // whether a daemon has it open.
 package client
 
@@ -43,7 +43,7 @@ const maxIdle = 4
 // Client is a client of one daemon. It is safe for concurrent use: every
 // request that is going on has a connection of its own.
 type Client struct {
-	// Addr is where the daemon listens. Zero: where Local says.
+	// Addr is where the daemon listens. Zero: CRABMEM_SOCKET, or the socket of this user's home.
 	Addr wire.Addr
 	// Watch, if set, is called every watchEvery while a request waits. After
 	// WatchLimit errors in a row the request ends with the last one.
@@ -55,10 +55,10 @@ type Client struct {
 	agreed bool // on the version of the additional operations
 }
 
-// Local returns where the daemon of this user listens: CRABMEM_SOCKET, or
+// localAddr returns where the daemon of this user listens: CRABMEM_SOCKET, or
 // daemon.sock in CRABTALK_HOME, or in ~/.crabtalk. On Windows it is the port in
 // run/crabtalk.port of the home, with the token in run/crabtalk.token.
-func Local() (wire.Addr, error) {
+func localAddr() (wire.Addr, error) {
 	if path := os.Getenv("CRABMEM_SOCKET"); path != "" {
 		return wire.Addr{Network: "unix", Address: path}, nil
 	}
@@ -145,7 +145,7 @@ func (c *Client) dial(ctx context.Context) (*wire.Conn, error) {
 	a := c.Addr
 	if a.Network == "" {
 		var err error
-		if a, err = Local(); err != nil {
+		if a, err = localAddr(); err != nil {
 			return nil, err
 		}
 	}
@@ -156,19 +156,19 @@ func (c *Client) dial(ctx context.Context) (*wire.Conn, error) {
 	return conn, err
 }
 
-// Request sends a request and returns its answer, which is one message. An
+// request sends a request and returns its answer, which is one message. An
 // error that the daemon answers is an *Error.
-func (c *Client) Request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMessage, error) {
-	for r, err := range c.RequestStream(ctx, m, func(*pb.ServerMessage) bool { return true }) {
+func (c *Client) request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMessage, error) {
+	for r, err := range c.requestStream(ctx, m, func(*pb.ServerMessage) bool { return true }) {
 		return r, err
 	}
 	return nil, wire.ErrClosed // an answer is never empty
 }
 
-// RequestStream sends a request and returns the messages of its answer, up to
+// requestStream sends a request and returns the messages of its answer, up to
 // and with the one that is the last. An error ends it; one that the daemon
 // answers is an *Error. To stop before the end is to hang up.
-func (c *Client) RequestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
+func (c *Client) requestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
 	return func(yield func(*pb.ServerMessage, error) bool) {
 		for try := 1; c.exchange(ctx, m, last, yield, try < evictions); try++ {
 		}

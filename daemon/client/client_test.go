@@ -94,11 +94,11 @@ func script(answers ...*pb.ServerMessage) wire.Handler {
 
 func collect(t *testing.T, c *Client) (text string, err error) {
 	t.Helper()
-	for e, err := range c.Stream(t.Context(), &pb.StreamMsg{Content: "x"}) {
+	for e, err := range c.Stream(t.Context(), Message{Content: "x"}) {
 		if err != nil {
 			return text, err
 		}
-		text += e.GetChunk().GetContent()
+		text += e.Text
 	}
 	return text, nil
 }
@@ -158,8 +158,8 @@ func TestConnections(t *testing.T) {
 	if n := s.Conns(); n != 1 {
 		t.Errorf("%d connections for requests one after the other", n)
 	}
-	for e, err := range c.Stream(t.Context(), &pb.StreamMsg{}) {
-		if err != nil || e.GetChunk() == nil {
+	for e, err := range c.Stream(t.Context(), Message{Content: "x"}) {
+		if err != nil || e.Kind != "text_delta" {
 			t.Fatal(e, err)
 		}
 		if err := c.Ping(t.Context()); err != nil { // beside the run
@@ -174,7 +174,7 @@ func TestConnections(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for _, err := range c.Stream(ctx, &pb.StreamMsg{}) {
+	for _, err := range c.Stream(ctx, Message{Content: "x"}) {
 		if ctx.Err() == nil {
 			cancel()
 		} else if !errors.Is(err, context.Canceled) {
@@ -322,13 +322,13 @@ func TestRefused(t *testing.T) {
 
 func TestLocal(t *testing.T) {
 	t.Setenv("CRABMEM_SOCKET", "/tmp/s")
-	if a, err := Local(); err != nil || a != (wire.Addr{Network: "unix", Address: "/tmp/s"}) {
+	if a, err := localAddr(); err != nil || a != (wire.Addr{Network: "unix", Address: "/tmp/s"}) {
 		t.Errorf("CRABMEM_SOCKET: %v, %v", a, err)
 	}
 	t.Setenv("CRABMEM_SOCKET", "")
 	home := t.TempDir()
 	t.Setenv("CRABTALK_HOME", home)
-	if a, err := Local(); runtime.GOOS != "windows" && (err != nil || a.Address != filepath.Join(home, "daemon.sock")) {
+	if a, err := localAddr(); runtime.GOOS != "windows" && (err != nil || a.Address != filepath.Join(home, "daemon.sock")) {
 		t.Errorf("CRABTALK_HOME: %v, %v", a, err)
 	}
 	if _, err := localPort(home); err == nil || !strings.Contains(err.Error(), "crabmem daemon") {

@@ -104,10 +104,10 @@ func (e *SkewError) Error() string {
 	return fmt.Sprintf("the daemon is of another version (%s, protocol %d, and this program has %d): start it again (crabmem daemon)", e.Daemon, e.Protocol, pb.Version)
 }
 
-// UnexpectedError is an answer of another kind than the request wants.
-type UnexpectedError struct{ Answer *pb.ServerMessage }
+// unexpectedError is an answer of another kind than the request wants.
+type unexpectedError struct{ Answer *pb.ServerMessage }
 
-func (e *UnexpectedError) Error() string {
+func (e *unexpectedError) Error() string {
 	if e.Answer.GetMsg() == nil {
 		return "unexpected response: empty or of a newer daemon"
 	}

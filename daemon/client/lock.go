@@ -10,15 +10,14 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 )
 
 const (
 	// HelloWait is how long a daemon may take to respond to the first request.
 	HelloWait = 5 * time.Second
-	// MinHelloWait is the lower limit of [HelloTimeout]: a daemon on a busy
+	// minHelloWait is the lower limit of [helloTimeout]: a daemon on a busy
 	// machine must be able to respond.
-	MinHelloWait = time.Second
+	minHelloWait = time.Second
 	// tryWait is how long one attempt waits for a lock.
 	tryWait = 50 * time.Millisecond
 )
@@ -32,7 +31,7 @@ type Access struct {
 	// LockWait limits the wait for a lock that another process holds.
 	LockWait time.Duration
 	// Hello replaces [Client.Hello] if it is set.
-	Hello func(context.Context, *Client) (*pb.HelloReply, error)
+	Hello func(context.Context, *Client) (Daemon, error)
 	// Watch, if set, is the Client.Watch for the daemon at an address.
 	Watch func(wire.Addr) error
 	// Locked, if set, describes the error of a lock that remains held.
@@ -40,10 +39,10 @@ type Access struct {
 	Locked func(err error, unresponsive bool) error
 }
 
-// HelloTimeout returns how long to wait for a daemon's Hello if left remains of
+// helloTimeout returns how long to wait for a daemon's Hello if left remains of
 // the wait for the lock.
-func HelloTimeout(left time.Duration) time.Duration {
-	return min(HelloWait, max(left, MinHelloWait))
+func helloTimeout(left time.Duration) time.Duration {
+	return min(HelloWait, max(left, minHelloWait))
 }
 
 // Step returns how long one attempt waits for the lock.
@@ -53,7 +52,7 @@ func (a *Access) Step() time.Duration { return min(a.LockWait, tryWait) }
 // If a daemon holds the lock and serves accepts it, LocalOrDaemon calls remote. It
 // repeats both until LockWait has passed while another process holds the lock, or
 // while daemons stop before they receive the request.
-func (a *Access) LocalOrDaemon(ctx context.Context, local func() error, serves func(*pb.HelloReply) bool, remote func(*Client) error) error {
+func (a *Access) LocalOrDaemon(ctx context.Context, local func() error, serves func(Daemon) bool, remote func(*Client) error) error {
 	t := a.attempts()
 	for {
 		d, err := t.connect(ctx, local, serves)
@@ -61,7 +60,7 @@ func (a *Access) LocalOrDaemon(ctx context.Context, local func() error, serves f
 			return err
 		}
 		err = errors.Join(remote(d), d.Close())
-		if !IsUnsent(err) {
+		if !isUnsent(err) {
 			return err
 		}
 		if err := t.failed(err); err != nil {
@@ -84,7 +83,7 @@ func (a *Access) attempts() *attempts {
 
 // connect calls local until it does not fail with [vfs.ErrLocked], or returns a
 // client of the daemon that holds the lock. The caller closes it.
-func (t *attempts) connect(ctx context.Context, local func() error, serves func(*pb.HelloReply) bool) (*Client, error) {
+func (t *attempts) connect(ctx context.Context, local func() error, serves func(Daemon) bool) (*Client, error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -92,7 +91,7 @@ func (t *attempts) connect(ctx context.Context, local func() error, serves func(
 		if t.lock = local(); !errors.Is(t.lock, vfs.ErrLocked) {
 			return nil, t.lock
 		}
-		d, unresponsive, err := t.lockingDaemon(ctx, t.lock, HelloTimeout(time.Until(t.end)), serves)
+		d, unresponsive, err := t.lockingDaemon(ctx, t.lock, helloTimeout(time.Until(t.end)), serves)
 		if d != nil || err != nil {
 			return d, err
 		}
@@ -127,7 +126,7 @@ func (t *attempts) expired(unresponsive bool) error {
 // lockingDaemon returns a client of the daemon named in a [vfs.LockedError] if
 // serves accepts its Hello, else nil. unresponsive is set if the daemon did not
 // respond within wait. The error is one of version skew.
-func (a *Access) lockingDaemon(ctx context.Context, err error, wait time.Duration, serves func(*pb.HelloReply) bool) (d *Client, unresponsive bool, _ error) {
+func (a *Access) lockingDaemon(ctx context.Context, err error, wait time.Duration, serves func(Daemon) bool) (d *Client, unresponsive bool, _ error) {
 	locked, ok := errors.AsType[*vfs.LockedError](err)
 	if !ok || locked.Holder.Socket == "" {
 		return nil, false, nil
@@ -141,7 +140,7 @@ func (a *Access) lockingDaemon(ctx context.Context, err error, wait time.Duratio
 	defer cancel()
 	hello := (*Client).Hello
 	if a.Hello != nil {
-		hello = func(d *Client, ctx context.Context) (*pb.HelloReply, error) { return a.Hello(ctx, d) }
+		hello = func(d *Client, ctx context.Context) (Daemon, error) { return a.Hello(ctx, d) }
 	}
 	h, err := hello(d, waiting)
 	if err == nil && serves(h) {
@@ -159,9 +158,9 @@ func IsTimeout(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.EAGAIN))
 }
 
-// IsUnsent reports whether the daemon did not receive a request, or the request
+// isUnsent reports whether the daemon did not receive a request, or the request
 // may be repeated: another daemon, or this process, can run it.
-func IsUnsent(err error) bool {
+func isUnsent(err error) bool {
 	if errors.As(err, new(*NoDaemonError)) || errors.As(err, new(*retryableError)) {
 		return true
 	}
@@ -190,7 +189,7 @@ const kindOutcomeUnknown = "outcome_unknown"
 // received, and to which it did not respond, as an error of that kind. It returns
 // other errors unchanged.
 func OutcomeUnknown(err error) error {
-	if err == nil || IsUnsent(err) || errors.As(err, new(*Error)) || errors.Is(err, context.Canceled) {
+	if err == nil || isUnsent(err) || errors.As(err, new(*Error)) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	e := &errtable.Error{
@@ -217,7 +216,7 @@ func Unreachable(err error) error {
 	switch {
 	case errors.As(err, new(*SkewError)):
 		e.Kind, e.Fix = "daemon_version", "crabmem daemon stop, then crabmem daemon start"
-	case !IsUnsent(err):
+	case !isUnsent(err):
 		return err
 	}
 	e.Message = err.Error()

@@ -16,11 +16,11 @@ func TestNotice(t *testing.T) {
 		stream(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: &pb.StreamEnd{}}}),
 	))
 	var notices []string
-	for e, err := range newClient(t).Stream(t.Context(), &pb.StreamMsg{}) {
+	for e, err := range newClient(t).Stream(t.Context(), Message{Content: "x"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		notices = append(notices, e.GetError().GetMessage())
+		notices = append(notices, e.Text)
 	}
 	if len(notices) != 1 || notices[0] != "not compacted" {
 		t.Errorf("notices %q", notices)

@@ -9,7 +9,6 @@ import (
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
-	"crabmem/daemon/wire/pb"
 )
 
 // StoreOptions say which store [OpenStore] opens, and how.
@@ -62,9 +61,9 @@ func (s *store) open() error {
 }
 
 // serves reports whether a daemon has the store open.
-func (s *store) serves(h *pb.HelloReply) bool {
+func (s *store) serves(h Daemon) bool {
 	path, err := s.o.Options.FS.Resolve(s.o.Path)
-	return err == nil && h.GetStore() == path
+	return err == nil && h.Store == path
 }
 
 // do calls one of local and remote. It calls them again after the store has
@@ -96,7 +95,7 @@ func (s *store) do(ctx context.Context, local func(memtool.Store) error, remote 
 			}
 		}
 		err := remote(s.daemon)
-		if !IsUnsent(err) {
+		if !isUnsent(err) {
 			return err
 		}
 		cerr := s.daemon.Close()

@@ -5,52 +5,68 @@ import (
 	"iter"
 
 	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
-// ListSessions lists the sessions in their files, newest first.
-func (c *Client) ListSessions(ctx context.Context, m *pb.ListSessionsMsg) (*pb.StoredSessionList, error) {
-	var all *pb.StoredSessionList
+// ListSessions lists the sessions in their files, newest first. total is the
+// number of sessions that pass the filter, without Offset and Limit.
+func (c *Client) ListSessions(ctx context.Context, f SessionFilter) (list []Session, total int, err error) {
+	m := &pb.ListSessionsMsg{Agent: f.Agent, Sender: f.Sender, Trash: f.Trash, Offset: uint64(max(f.Offset, 0)), Limit: uint64(max(f.Limit, 0))}
 	for r, err := range callStream(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ListSessions{ListSessions: m}}, (*pb.ServerMessage).GetStoredSessions) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if all == nil {
-			all = r
-		} else {
-			all.Sessions = append(all.Sessions, r.GetSessions()...)
+		list = append(list, each(r.GetSessions(), storedOf)...)
+		total = int(r.GetTotal())
+	}
+	return list, total, nil
+}
+
+// History returns the lines of a session's file, in parts.
+func (c *Client) History(ctx context.Context, id string, o HistoryOptions) iter.Seq2[History, error] {
+	m := &pb.HistoryMsg{Id: id, FromMarker: o.FromMarker, After: o.After, Limit: uint64(max(o.Limit, 0))}
+	return func(yield func(History, error) bool) {
+		for r, err := range callStream(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: m}}, (*pb.ServerMessage).GetHistory) {
+			if !yield(historyOf(r), err) || err != nil {
+				return
+			}
 		}
 	}
-	all.More = false
-	return all, nil
 }
 
-// History returns the lines of a session's file, in parts. The first says
-// whose session it is.
-func (c *Client) History(ctx context.Context, m *pb.HistoryMsg) iter.Seq2[*pb.HistoryReply, error] {
-	return callStream(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: m}}, (*pb.ServerMessage).GetHistory)
-}
-
-// SearchSessions searches the messages of all sessions.
-func (c *Client) SearchSessions(ctx context.Context, m *pb.SearchSessionsMsg) (*pb.SearchSessionsReply, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SearchSessions{SearchSessions: m}}, (*pb.ServerMessage).GetSessionsFound)
+// SearchSessions searches the messages of all sessions, with the arguments and
+// results of tools if tools is set. unread are the errors of files that were not
+// searched, by name. The daemon ignores q.Bare.
+func (c *Client) SearchSessions(ctx context.Context, q search.Query, tools bool) (found search.Result, unread map[string]error, err error) {
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SearchSessions{SearchSessions: searchOf(q, tools)}}, (*pb.ServerMessage).GetSessionsFound)
+	found, unread = foundOf(r)
+	return found, unread, err
 }
 
 // SetTitle gives a session a title.
-func (c *Client) SetTitle(ctx context.Context, id, title string) (*pb.StoredSession, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SetTitle{SetTitle: &pb.SetTitleMsg{Id: id, Title: title}}}, (*pb.ServerMessage).GetStoredSession)
+func (c *Client) SetTitle(ctx context.Context, id, title string) (Session, error) {
+	return c.stored(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_SetTitle{SetTitle: &pb.SetTitleMsg{Id: id, Title: title}}})
 }
 
 // DeleteSession moves a session into the trash; with dry it says which.
-func (c *Client) DeleteSession(ctx context.Context, id string, dry bool) (*pb.StoredSession, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_DeleteSession{DeleteSession: &pb.DeleteSessionMsg{Id: id, DryRun: dry}}}, (*pb.ServerMessage).GetStoredSession)
+func (c *Client) DeleteSession(ctx context.Context, id string, dry bool) (Session, error) {
+	return c.stored(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_DeleteSession{DeleteSession: &pb.DeleteSessionMsg{Id: id, DryRun: dry}}})
 }
 
 // RestoreSession brings a session back from the trash.
-func (c *Client) RestoreSession(ctx context.Context, id string) (*pb.StoredSession, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_RestoreSession{RestoreSession: &pb.RestoreSessionMsg{Id: id}}}, (*pb.ServerMessage).GetStoredSession)
+func (c *Client) RestoreSession(ctx context.Context, id string) (Session, error) {
+	return c.stored(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_RestoreSession{RestoreSession: &pb.RestoreSessionMsg{Id: id}}})
+}
+
+func (c *Client) stored(ctx context.Context, m *pb.ClientMessage) (Session, error) {
+	r, err := callExt(ctx, c, m, (*pb.ServerMessage).GetStoredSession)
+	return storedOf(r), err
 }
 
 // RepairSession takes bad lines out of a session's file.
-func (c *Client) RepairSession(ctx context.Context, id string) (*pb.RepairSessionReply, error) {
-	return callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_RepairSession{RepairSession: &pb.RepairSessionMsg{Id: id}}}, (*pb.ServerMessage).GetRepaired)
+func (c *Client) RepairSession(ctx context.Context, id string) (Session, sessionlog.Repaired, error) {
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_RepairSession{RepairSession: &pb.RepairSessionMsg{Id: id}}}, (*pb.ServerMessage).GetRepaired)
+	did := sessionlog.Repaired{Copy: r.GetCopy(), Dropped: int(r.GetDropped()), Unglued: int(r.GetUnglued())}
+	return storedOf(r.GetSession()), did, err
 }

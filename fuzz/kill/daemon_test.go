@@ -20,7 +20,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
-	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/internal/model"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -235,14 +234,16 @@ func (d *diary) write(ctx context.Context, c *client.Client, rng *rand.Rand, wro
 func (d *diary) say(ctx context.Context, c *client.Client, text string) error {
 	d.turns = append(d.turns, turn{text: text})
 	noted, answer := false, ""
-	for e, err := range c.Stream(ctx, &pb.StreamMsg{Agent: "crab", Content: text, Sender: &d.who}) {
+	for e, err := range c.Stream(ctx, client.Message{Agent: "crab", Content: text, Sender: d.who}) {
 		if err != nil {
 			return err
 		}
-		if r := e.GetToolResult(); r != nil && !r.IsError {
+		if e.Kind == "tool_result" && !e.Failed {
 			noted = true
 		}
-		answer += e.GetChunk().GetContent()
+		if e.Kind == "text_delta" {
+			answer += e.Text
+		}
 	}
 	d.turns[len(d.turns)-1].ended = true
 	if answer != model.Answer(text) {
@@ -261,10 +262,10 @@ func (d *diary) compact(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	for _, s := range list {
-		if s.CreatedBy != d.who {
+		if s.Meta.CreatedBy != d.who {
 			continue
 		}
-		r, err := c.CompactSession(ctx, &pb.CompactSessionMsg{Session: s.Id})
+		r, err := c.CompactSession(ctx, client.CompactOptions{Session: s.Number})
 		if err != nil {
 			return err
 		}

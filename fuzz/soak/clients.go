@@ -14,8 +14,10 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/daemon/client"
+	"crabmem/daemon/model"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog/search"
 )
 
 // request makes one request of any kind, and may hang up in the middle.
@@ -42,11 +44,11 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 
 func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, name string) (err error) {
 	id := func() string {
-		l, err := c.ListSessions(ctx, &pb.ListSessionsMsg{})
-		if err != nil || len(l.Sessions) == 0 {
+		l, _, err := c.ListSessions(ctx, client.SessionFilter{})
+		if err != nil || len(l) == 0 {
 			return "none"
 		}
-		return l.Sessions[r.IntN(len(l.Sessions))].Id
+		return l[r.IntN(len(l))].ID
 	}
 	switch r.IntN(28) {
 	case 0, 1, 2:
@@ -78,15 +80,15 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 13:
 		_, err = c.StoreStats(ctx, true)
 	case 14:
-		_, err = c.ListSessions(ctx, &pb.ListSessionsMsg{Trash: r.IntN(2) == 0})
+		_, _, err = c.ListSessions(ctx, client.SessionFilter{Trash: r.IntN(2) == 0})
 	case 15:
-		for _, err = range c.History(ctx, &pb.HistoryMsg{Id: id()}) {
+		for _, err = range c.History(ctx, id(), client.HistoryOptions{}) {
 			if err != nil {
 				break
 			}
 		}
 	case 16:
-		_, err = c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "words hello", Tools: r.IntN(20) == 0})
+		_, _, err = c.SearchSessions(ctx, search.Query{Text: "words hello"}, r.IntN(20) == 0)
 	case 17:
 		_, err = c.SetTitle(ctx, id(), fmt.Sprintf("title %d", r.IntN(100)))
 	case 18, 19, 20:
@@ -102,9 +104,9 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 25:
 		_, err = c.Crons(ctx)
 	case 26:
-		var list []*pb.SessionInfo
+		var list []client.Session
 		if list, err = c.Sessions(ctx); err == nil && len(list) > 0 {
-			_, err = c.CompactSession(ctx, &pb.CompactSessionMsg{Session: list[r.IntN(len(list))].Id})
+			_, err = c.CompactSession(ctx, client.CompactOptions{Session: list[r.IntN(len(list))].Number})
 		}
 	case 27:
 		_, err = c.Apply(ctx, crmem.Add{Name: name, Content: "added"})
@@ -131,7 +133,7 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 		agent = "helper"
 	}
 	events := 0
-	for e, err := range c.Stream(ctx, &pb.StreamMsg{Agent: agent, Content: text, Sender: &who, NewChat: r.IntN(10) == 0}) {
+	for e, err := range c.Stream(ctx, client.Message{Agent: agent, Content: text, Sender: who, NewChat: r.IntN(10) == 0}) {
 		var refused *client.Error
 		switch {
 		case err != nil && !errors.As(err, &refused) && !over(ctx):
@@ -141,11 +143,11 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 			s.did[opEnded].Add(1)
 			return
 		}
-		if e.GetAskUser() != nil && r.IntN(2) == 0 {
+		if e.Kind == "ask_user" && r.IntN(2) == 0 {
 			if list, err := c.Sessions(ctx); err == nil {
 				for _, l := range list {
 					if l.Asking {
-						_ = c.ReplyToAsk(ctx, l.Id, "this one") // somebody else may have
+						_ = c.ReplyToAsk(ctx, l.Number, "this one") // somebody else may have
 					}
 				}
 			}
@@ -170,7 +172,7 @@ func (s *soak) kill(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	s.did[opKills].Add(1)
-	id := list[r.IntN(len(list))].Id
+	id := list[r.IntN(len(list))].Number
 	if r.IntN(2) == 0 {
 		_ = c.Cancel(ctx, id)
 	} else {
@@ -186,7 +188,7 @@ func (s *soak) reload(ctx context.Context, r *rand.Rand) {
 	s.did[opReloads].Add(1)
 	_, err := c.Reload(ctx)
 	if err == nil && r.IntN(3) == 0 {
-		_, err = c.AddModels(ctx, &pb.AddModelsMsg{Provider: "more", Kind: "openai-compatible", BaseUrl: s.model.URL, ApiKey: "x", Models: []string{"m2"}})
+		_, err = c.AddModels(ctx, model.Provider{Name: "more", Kind: "openai-compatible", BaseURL: s.model.URL, APIKey: "x", Models: []string{"m2"}})
 		if err == nil {
 			_, err = c.RemoveModel(ctx, "m2")
 		}
@@ -279,12 +281,12 @@ func (s *soak) flood(ctx context.Context, r *rand.Rand) {
 	defer c.Close()
 	s.did[opFloods].Add(1)
 	who, id := "flooded", ""
-	for e, err := range c.Stream(ctx, &pb.StreamMsg{Agent: "crab", Content: "flood 200000000", Sender: &who, NewChat: true}) {
+	for e, err := range c.Stream(ctx, client.Message{Agent: "crab", Content: "flood 200000000", Sender: who, NewChat: true}) {
 		if err != nil {
 			break
 		}
-		if start := e.GetStart(); start != nil {
-			id = start.StoredId
+		if e.Kind == "start" {
+			id = e.StoredID
 		}
 	}
 	if id != "" {

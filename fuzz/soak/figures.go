@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog/search"
 )
 
 // figures are what the daemon's process has.
 type figures struct {
-	goroutines  uint32
+	goroutines  int
 	descriptors int
 	heap        uint64
 	resident    uint64 // without what is mapped from files
-	sessions    uint32
+	sessions    int
 }
 
 func (f figures) String() string {
@@ -33,7 +33,7 @@ func (s *soak) figures(ctx context.Context) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.goroutines, f.heap, f.sessions = st.Goroutines, st.MemoryBytes, st.LiveSessions
+	f.goroutines, f.heap, f.sessions = st.Goroutines, st.MemoryBytes, st.LoadedSessions
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 	if err != nil {
 		return f, err
@@ -113,7 +113,7 @@ func everything(ctx context.Context, c *client.Client) error {
 		}
 	}
 	for _, tools := range []bool{false, true} {
-		if _, err := c.SearchSessions(ctx, &pb.SearchSessionsMsg{Query: "words hello", Tools: tools}); err != nil {
+		if _, _, err := c.SearchSessions(ctx, search.Query{Text: "words hello"}, tools); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error
 	c := &client.Client{Addr: s.addr}
 	list, err := c.Sessions(ctx)
 	for _, l := range list {
-		_ = c.Kill(ctx, l.Id) // it may have gone
+		_ = c.Kill(ctx, l.Number) // it may have gone
 	}
 	defer c.Close()
 	if err == nil && collect {

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/client"
 )
 
 // dialog asks a person the questions of an agent, one after the other.
 type dialog struct {
-	questions []*pb.AskQuestion
+	questions []client.Question
 	answers   []any // a text, or several where more than one may be chosen
 }
 
@@ -97,7 +97,7 @@ func (d *dialog) answer(line string) bool {
 
 // option is the label that was typed or whose number was. A number that no
 // option has is a mistake, when there are options.
-func option(q *pb.AskQuestion, typed string) (string, bool) {
+func option(q client.Question, typed string) (string, bool) {
 	if n, err := strconv.Atoi(typed); err == nil && len(q.Options) > 0 {
 		if n < 1 || n > len(q.Options) {
 			return "", false

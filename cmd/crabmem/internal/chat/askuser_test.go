@@ -3,24 +3,24 @@ package chat
 import (
 	"testing"
 
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/client"
 )
 
 func TestDialog(t *testing.T) {
-	colours := &pb.AskQuestion{Question: "Which \"one\"?", Options: []*pb.AskOption{{Label: "red"}, {Label: "blue"}}}
-	sizes := &pb.AskQuestion{Question: "Sizes?", MultiSelect: true, Options: []*pb.AskOption{{Label: "small"}, {Label: "large"}}}
-	free := &pb.AskQuestion{Question: "Why?"}
+	colours := client.Question{Question: "Which \"one\"?", Options: []client.Option{{Label: "red"}, {Label: "blue"}}}
+	sizes := client.Question{Question: "Sizes?", MultiSelect: true, Options: []client.Option{{Label: "small"}, {Label: "large"}}}
+	free := client.Question{Question: "Why?"}
 	for _, tc := range []struct {
-		questions []*pb.AskQuestion
+		questions []client.Question
 		lines     []string
 		refused   int
 		want      string
 	}{
-		{[]*pb.AskQuestion{colours}, []string{"2"}, 0, `{"Which \"one\"?":"blue"}`},
-		{[]*pb.AskQuestion{colours}, []string{"", "0", "3", "RED"}, 3, `{"Which \"one\"?":"red"}`},
-		{[]*pb.AskQuestion{colours}, []string{" green <please> "}, 0, `{"Which \"one\"?":"green <please>"}`},
-		{[]*pb.AskQuestion{sizes}, []string{",", "1,9", "2, 1, 2, other"}, 2, `{"Sizes?":["large","small","other"]}`},
-		{[]*pb.AskQuestion{free, colours}, []string{"3", "1"}, 0, `{"Why?":"3","Which \"one\"?":"red"}`},
+		{[]client.Question{colours}, []string{"2"}, 0, `{"Which \"one\"?":"blue"}`},
+		{[]client.Question{colours}, []string{"", "0", "3", "RED"}, 3, `{"Which \"one\"?":"red"}`},
+		{[]client.Question{colours}, []string{" green <please> "}, 0, `{"Which \"one\"?":"green <please>"}`},
+		{[]client.Question{sizes}, []string{",", "1,9", "2, 1, 2, other"}, 2, `{"Sizes?":["large","small","other"]}`},
+		{[]client.Question{free, colours}, []string{"3", "1"}, 0, `{"Why?":"3","Which \"one\"?":"red"}`},
 	} {
 		d := &dialog{questions: tc.questions}
 		refused := 0

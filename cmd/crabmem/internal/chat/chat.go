@@ -22,8 +22,8 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
 	"crabmem/daemon/config"
-	"crabmem/daemon/wire/pb"
 )
 
 // Options contain the dependencies of a chat. All fields are required.
@@ -127,13 +127,13 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 	c, r := ch.c, &Reply{}
 	asked := NewAsker(ch.Conversation, ctx)
 	defer asked.Wait()
-	err := ch.Say(ctx, text, func(e *pb.StreamEvent) {
+	err := ch.Say(ctx, text, func(e *client.Event) {
 		r.Add(e)
 		for _, line := range EventLines(e) {
 			c.Note(line)
 		}
-		if q := e.GetAskUser(); q != nil {
-			asked.Reply(r.Session, ch.plainAsk(ctx, q, in))
+		if e.Kind == "ask_user" {
+			asked.Reply(r.Session, ch.plainAsk(ctx, e.Questions, in))
 		}
 	})
 	var failure *cli.Failure
@@ -154,8 +154,8 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 
 // plainAsk reads the answers from the next lines. At the end of the input it
 // returns NoUserReply.
-func (ch *chat) plainAsk(ctx context.Context, e *pb.AskUserEvent, in *lines) string {
-	d := &dialog{questions: e.Questions}
+func (ch *chat) plainAsk(ctx context.Context, questions []client.Question, in *lines) string {
+	d := &dialog{questions: questions}
 	for d.more() {
 		ch.info(d.prompt())
 		ch.c.Out.Flush()
@@ -227,20 +227,22 @@ func (l *lines) message(ctx context.Context) (string, error) {
 // resume makes a session that is stored the one of the conversation, and says
 // where it was left.
 func (ch *chat) resume(ctx context.Context, id string) error {
-	var s *pb.StoredSession
-	for h, err := range ch.Client.History(ctx, &pb.HistoryMsg{Id: id, Limit: 1}) {
+	s := &client.Session{}
+	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{Limit: 1}) {
 		if err != nil {
 			return ch.Explain(err)
 		}
-		s = h.Session
+		if h.Session != nil {
+			s = h.Session
+		}
 		break
 	}
-	if s.GetError() != "" {
-		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Error, Remedy: FormatRemedy}
+	if s.Err != nil {
+		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Err.Error(), Remedy: FormatRemedy}
 	}
-	ch.Stored, ch.Fresh, ch.Agent = s.GetId(), false, s.GetAgent()
+	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Meta.Agent
 	if ch.info != nil {
-		ch.info(fmt.Sprintf("going on with %s, %s, with %s", cli.SessionLabel(s.Id, s.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Agent)))
+		ch.info(fmt.Sprintf("going on with %s, %s, with %s", cli.SessionLabel(s.ID, s.Meta.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Meta.Agent)))
 	}
 	return nil
 }

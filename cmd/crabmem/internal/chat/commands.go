@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/client"
 )
 
 // chatCommand is what a word with a slash does in a chat.
@@ -74,26 +74,26 @@ func (ch *chat) clear(context.Context, string) error {
 const shownSessions = 20
 
 func (ch *chat) listSessions(ctx context.Context, _ string) error {
-	l, err := ch.Client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: shownSessions})
+	l, total, err := ch.Client.ListSessions(ctx, client.SessionFilter{Limit: shownSessions})
 	if err != nil {
 		return ch.Explain(err)
 	}
-	if len(l.Sessions) == 0 {
+	if len(l) == 0 {
 		ch.info("no sessions yet")
 		return nil
 	}
 	var b list
-	for _, s := range l.Sessions {
-		what := fmt.Sprintf("%s, %s", cli.Day(uint64(max(s.ModifiedAt/1000, 0))), cli.Plural(s.Messages, "message", "messages"))
+	for _, s := range l {
+		what := fmt.Sprintf("%s, %s", cli.Day(uint64(max(s.Modified.Unix(), 0))), cli.Plural(s.Messages, "message", "messages"))
 		if s.Active {
 			what += ", a run is going on"
 		}
-		if s.Error != "" {
-			what = cli.Printable(cli.OneLine(s.Error))
+		if s.Err != nil {
+			what = cli.Printable(cli.OneLine(s.Err.Error()))
 		}
-		b.add(s.Id == ch.Stored, cli.SessionLabel(s.Id, s.Title), what)
+		b.add(s.ID == ch.Stored, cli.SessionLabel(s.ID, s.Meta.Title), what)
 	}
-	if n := l.Total - uint64(len(l.Sessions)); n > 0 {
+	if n := total - len(l); n > 0 {
 		b = append(b, fmt.Sprintf("and %d more: crabmem sessions list", n))
 	}
 	return ch.show(b)
@@ -119,13 +119,13 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 	if id != "" {
 		return ch.resume(ctx, id)
 	}
-	l, err := ch.Client.ListSessions(ctx, &pb.ListSessionsMsg{Sender: "user", Limit: shownSessions})
+	list, _, err := ch.Client.ListSessions(ctx, client.SessionFilter{Sender: "user", Limit: shownSessions})
 	if err != nil {
 		return ch.Explain(err)
 	}
-	for _, s := range l.Sessions {
-		if s.Id != ch.Stored && s.Error == "" && s.Source == "" {
-			return ch.resume(ctx, s.Id)
+	for _, s := range list {
+		if s.ID != ch.Stored && s.Err == nil && s.Meta.Source == "" {
+			return ch.resume(ctx, s.ID)
 		}
 	}
 	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no other session", Remedy: "/sessions lists them"}
@@ -139,8 +139,8 @@ func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
 		return 0, ch.Explain(err)
 	}
 	for _, s := range list {
-		if s.StoredId == ch.Stored && ch.Stored != "" {
-			return s.Id, nil
+		if s.ID == ch.Stored && ch.Stored != "" {
+			return s.Number, nil
 		}
 	}
 	return 0, nothingSaid()
@@ -154,7 +154,7 @@ func (ch *chat) compact(ctx context.Context, focus string) error {
 	if ch.Stored == "" {
 		return nothingSaid()
 	}
-	r, err := ch.Client.CompactSession(ctx, &pb.CompactSessionMsg{Id: ch.Stored, Focus: focus})
+	r, err := ch.Client.CompactSession(ctx, client.CompactOptions{StoredID: ch.Stored, Focus: focus})
 	if err != nil {
 		return ch.Explain(err)
 	}
@@ -173,12 +173,12 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 	}
 	if name == "" {
 		var b list
-		for _, m := range l.Models {
+		for _, m := range l {
 			b.add(m.Name == ch.Model || ch.Model == "" && m.Active, cli.Label(m.Name), cli.Printable(m.Kind))
 		}
 		return ch.show(b)
 	}
-	if !slices.ContainsFunc(l.Models, func(m *pb.ModelInfo) bool { return m.Name == name }) {
+	if !slices.ContainsFunc(l, func(m client.Model) bool { return m.Name == name }) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "/model lists them"}
 	}
 	ch.Model = name
@@ -200,7 +200,7 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 		}
 		return ch.show(b)
 	}
-	if !slices.ContainsFunc(l, func(a *pb.AgentInfo) bool { return a.Name == name }) {
+	if !slices.ContainsFunc(l, func(a client.Agent) bool { return a.Name == name }) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "/agent lists them"}
 	}
 	if text == "" {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"crabmem/daemon/client"
-	"crabmem/daemon/wire/pb"
 )
 
 // MaxMessage bounds a message to an agent, in bytes.
@@ -46,16 +45,13 @@ const cancelWait = time.Second
 
 // Say sends a message and shows what happens until the run has ended. When ctx
 // ends the run is cancelled: what was said until then is in the session.
-func (t *Conversation) Say(ctx context.Context, text string, show func(*pb.StreamEvent)) error {
-	m := &pb.StreamMsg{Agent: t.Agent, Content: text, Cwd: &t.Dir}
-	if t.Model != "" {
-		m.Model = &t.Model
-	}
+func (t *Conversation) Say(ctx context.Context, text string, show func(*client.Event)) error {
+	m := client.Message{Agent: t.Agent, Content: text, Dir: t.Dir, Model: t.Model}
 	switch {
 	case t.Fresh:
 		m.NewChat = true
 	case t.Stored != "":
-		m.ResumeFile = &t.Stored
+		m.StoredID = t.Stored
 	}
 	t.live.Store(0)
 	run, hangUp := context.WithCancel(context.WithoutCancel(ctx))
@@ -78,10 +74,10 @@ func (t *Conversation) Say(ctx context.Context, text string, show func(*pb.Strea
 			}
 			return t.Explain(err)
 		}
-		if s := e.GetStart(); s != nil {
-			session = s.Session
-			if s.StoredId != "" {
-				t.Stored, t.Fresh = s.StoredId, false
+		if e.Kind == "start" {
+			session = e.Session
+			if e.StoredID != "" {
+				t.Stored, t.Fresh = e.StoredID, false
 			}
 		} else {
 			t.live.Store(session) // it is this run's turn

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/client"
+	"crabmem/sessionlog"
 )
 
 // Asker sends replies to questions beside the run that asks.
@@ -40,36 +41,36 @@ func (a *Asker) Wait() { a.wg.Wait() }
 
 // EventLines are what there is to see of an event beside the text: calls of
 // tools, their results, what was compacted.
-func EventLines(e *pb.StreamEvent) []string {
-	switch {
-	case e.GetToolStart() != nil:
+func EventLines(e *client.Event) []string {
+	switch e.Kind {
+	case "tool_start":
 		var lines []string
-		for _, call := range e.GetToolStart().Calls {
-			if call.Id != "" { // not the early announcement
+		for _, call := range e.Calls {
+			if call.ID != "" { // not the early announcement
 				lines = append(lines, "→ "+callLine(call))
 			}
 		}
 		return lines
-	case e.GetToolResult() != nil:
-		return []string{resultLine(e.GetToolResult())}
-	case e.GetCompacted() != nil:
+	case "tool_result":
+		return []string{resultLine(e)}
+	case "compact":
 		line := "the conversation was compacted"
-		if a := e.GetCompacted().Archive; a != "" {
+		if a := e.Archive; a != "" {
 			line += "; the summary is kept as " + cli.Label(a)
 		}
 		return []string{line}
-	case e.GetError() != nil:
-		return []string{"note: " + cli.Printable(cli.OneLine(e.GetError().Message))}
+	case "notice":
+		return []string{"note: " + cli.Printable(cli.OneLine(e.Text))}
 	}
 	return nil
 }
 
 // callLine names a call: a command by its first line, others with what they
 // are given.
-func callLine(call *pb.ToolCallInfo) string {
-	name := cli.Printable(call.Name)
+func callLine(call sessionlog.ToolCall) string {
+	name := cli.Printable(call.Function.Name)
 	var args map[string]any
-	if json.Unmarshal([]byte(call.Arguments), &args) != nil || len(args) == 0 {
+	if json.Unmarshal([]byte(call.Function.Arguments), &args) != nil || len(args) == 0 {
 		return name
 	}
 	for _, key := range []string{"command", "name", "query", "path"} {
@@ -77,11 +78,11 @@ func callLine(call *pb.ToolCallInfo) string {
 			return name + " " + cli.Printable(cli.OneLine(s))
 		}
 	}
-	return name + " " + cli.Printable(cli.OneLine(call.Arguments))
+	return name + " " + cli.Printable(cli.OneLine(call.Function.Arguments))
 }
 
-func resultLine(r *pb.ToolResultEvent) string {
-	output := strings.TrimSpace(r.Output)
+func resultLine(r *client.Event) string {
+	output := strings.TrimSpace(r.Text)
 	code := 0
 	var ran struct {
 		Code           *int `json:"exit_code"`
@@ -102,8 +103,8 @@ func resultLine(r *pb.ToolResultEvent) string {
 		text = fmt.Sprintf("exit %d: %s", code, text)
 	}
 	mark := "←"
-	if r.IsError {
+	if r.Failed {
 		mark = "✗"
 	}
-	return fmt.Sprintf("%s %s (%d ms)", mark, text, r.DurationMs)
+	return fmt.Sprintf("%s %s (%d ms)", mark, text, r.Took.Milliseconds())
 }

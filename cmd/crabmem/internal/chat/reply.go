@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/client"
 	"crabmem/daemon/config"
-	"crabmem/daemon/wire/pb"
 )
 
 // Reply is what came of a message, and what send --json answers.
@@ -39,15 +39,15 @@ const compactedNote = "\n[context compacted]\n"
 
 // Add takes an event in and returns the text that it adds to what is shown.
 // The content is what was said last, after the tools.
-func (r *Reply) Add(e *pb.StreamEvent) string {
-	switch {
-	case e.GetStart() != nil:
-		r.Agent, r.Session, r.Stored = e.GetStart().Agent, e.GetStart().Session, e.GetStart().StoredId
+func (r *Reply) Add(e *client.Event) string {
+	switch e.Kind {
+	case "start":
+		r.Agent, r.Session, r.Stored = e.Agent, e.Session, e.StoredID
 		if r.Agent == "" {
 			r.Agent = config.Crab
 		}
-	case e.GetChunk() != nil:
-		text := e.GetChunk().Content
+	case "text_delta":
+		text := e.Text
 		if r.compacted && text == compactedNote {
 			r.compacted = false
 			return ""
@@ -58,15 +58,15 @@ func (r *Reply) Add(e *pb.StreamEvent) string {
 		}
 		r.text.WriteString(text)
 		return text
-	case e.GetToolsComplete() != nil:
+	case "tools_complete":
 		r.step = true
-	case e.GetCompacted() != nil:
+	case "compact":
 		r.compacted = true
-	case e.GetUsage() != nil:
+	case "usage":
 		if r.Usage == nil {
 			r.Usage = &ReplyUsage{}
 		}
-		u := e.GetUsage()
+		u := e.Usage
 		r.Usage.Prompt += u.Prompt
 		r.Usage.Completion += u.Completion
 		r.Usage.ContextLimit, r.Usage.context = u.ContextLimit, u.Prompt+u.Completion

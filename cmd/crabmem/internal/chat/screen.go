@@ -14,7 +14,8 @@ import (
 
 	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/client"
+	"crabmem/sessionlog"
 
 	"golang.org/x/term"
 )
@@ -29,7 +30,7 @@ type screen struct {
 	*chat
 	raw    *Terminal
 	home   string
-	posted chan any      // from the run: *pb.StreamEvent, info, ended
+	posted chan any      // from the run: *client.Event, info, ended
 	over   chan struct{} // closed when the screen stops receiving from posted
 	runs   sync.WaitGroup
 
@@ -78,7 +79,7 @@ func (ch *chat) screen(ctx context.Context) error {
 	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
 	ch.info = func(text string) { s.post(info(text)) }
 	ch.turn = func(ctx context.Context, text string) error {
-		return ch.Say(ctx, text, func(e *pb.StreamEvent) { s.post(e) })
+		return ch.Say(ctx, text, func(e *client.Event) { s.post(e) })
 	}
 	if s.raw, err = OpenTerminal(in, c.Stdout); err != nil {
 		return err
@@ -292,7 +293,7 @@ func (s *screen) next(ctx context.Context) {
 // take shows what a run has posted.
 func (s *screen) take(ctx context.Context, v any) {
 	switch v := v.(type) {
-	case *pb.StreamEvent:
+	case *client.Event:
 		s.event(v)
 	case info:
 		s.flush()
@@ -324,29 +325,29 @@ func (s *screen) take(ctx context.Context, v any) {
 	}
 }
 
-func (s *screen) event(e *pb.StreamEvent) {
+func (s *screen) event(e *client.Event) {
 	text := s.reply.Add(e)
-	switch {
-	case e.GetThinking() != nil:
+	switch e.Kind {
+	case "thinking_delta":
 		s.flushText()
 		s.doing = "thinking"
-		s.think(e.GetThinking().Content)
-	case e.GetChunk() != nil:
+		s.think(e.Text)
+	case "text_delta":
 		s.flushThinking()
 		s.doing = "answering"
 		s.scroll.WriteString(s.markdown.Write(text))
-	case e.GetToolStart() != nil:
-		s.doing = "running " + toolNames(e.GetToolStart().Calls)
-	case e.GetToolsComplete() != nil:
+	case "tool_start":
+		s.doing = "running " + toolNames(e.Calls)
+	case "tools_complete":
 		s.doing = "waiting for the model"
 	}
 	for _, l := range EventLines(e) {
 		s.flush()
 		s.dimLine(l)
 	}
-	if q := e.GetAskUser(); q != nil && len(q.Questions) > 0 {
+	if len(e.Questions) > 0 {
 		s.flush()
-		s.dialog = &dialog{questions: q.Questions}
+		s.dialog = &dialog{questions: e.Questions}
 		s.stash = s.editor.Text()
 		s.editor.Reset()
 		s.doing = "waiting for your answer"
@@ -354,10 +355,10 @@ func (s *screen) event(e *pb.StreamEvent) {
 	}
 }
 
-func toolNames(calls []*pb.ToolCallInfo) string {
+func toolNames(calls []sessionlog.ToolCall) string {
 	names := make([]string, len(calls))
 	for i, c := range calls {
-		names[i] = cli.Printable(c.Name)
+		names[i] = cli.Printable(c.Function.Name)
 	}
 	return strings.Join(names, ", ")
 }
@@ -450,13 +451,13 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	defer cancel()
 	switch name { // an error completes nothing
 	case "/resume":
-		l, _ := s.Client.ListSessions(ctx, &pb.ListSessionsMsg{Limit: 1000})
-		for _, i := range l.GetSessions() {
-			words = append(words, i.Id)
+		l, _, _ := s.Client.ListSessions(ctx, client.SessionFilter{Limit: 1000})
+		for _, i := range l {
+			words = append(words, i.ID)
 		}
 	case "/model":
 		l, _ := s.Client.Models(ctx)
-		for _, m := range l.GetModels() {
+		for _, m := range l {
 			words = append(words, m.Name)
 		}
 	case "/agent":

@@ -36,7 +36,7 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	var skew *client.SkewError
 	switch {
 	case err == nil:
-		d.hello = hello
+		d.hello = &hello
 		d.ok("socket", "%s", path)
 		return
 	case errors.As(err, &none):
@@ -90,7 +90,7 @@ func (d *doctor) checkDaemon(context.Context) {
 	case d.hello.Version != d.Version:
 		d.warn("daemon", again, "the daemon has version %s, but this program has version %s", d.hello.Version, d.Version)
 	default:
-		d.ok("daemon", "pid %d, since %s", d.hello.Pid, d.hello.StartedAt)
+		d.ok("daemon", "pid %d, since %s", d.hello.PID, d.hello.StartedAt)
 	}
 }
 
@@ -104,7 +104,7 @@ func (d *doctor) stoppedCrons(ctx context.Context) (ids []uint64, err error) {
 	list, err := d.Client.Crons(ctx)
 	for _, i := range list {
 		if i.Stopped {
-			ids = append(ids, i.Id)
+			ids = append(ids, i.ID)
 		}
 	}
 	return ids, err

@@ -15,7 +15,6 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/skill"
-	"crabmem/daemon/wire/pb"
 )
 
 // The states of a finding.
@@ -98,7 +97,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 type doctor struct {
 	Options
 
-	hello    *pb.HelloReply // of the daemon that answers, nil = none does
+	hello    *client.Daemon // of the daemon that answers, nil = none does
 	hung     int            // the process that has the home and does not answer
 	sessions map[string]bool
 	findings []Finding

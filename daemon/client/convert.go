@@ -1,0 +1,259 @@
+package client
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"crabmem/daemon/cron"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/model"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+	"crabmem/sessionlog/search"
+)
+
+// The types of this package as messages of the protocol, and messages as these
+// types. No other file converts them, except for those of the store.
+
+// each returns f of every element.
+func each[A, B any](list []A, f func(A) B) []B {
+	var out []B
+	for _, a := range list {
+		out = append(out, f(a))
+	}
+	return out
+}
+
+// set returns the pointer of an optional field, which is nil for a zero value.
+func set[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+func daemonOf(m *pb.HelloReply) Daemon {
+	return Daemon{
+		Protocol: m.GetProtocol(), Version: m.GetVersion(), PID: int(m.GetPid()), Home: m.GetHome(), Store: m.GetStore(),
+		SessionsDir: m.GetSessionsDir(), StartedAt: m.GetStartedAt(), Model: m.GetModel(),
+	}
+}
+
+func statsOf(m *pb.DaemonStats) Stats {
+	return Stats{
+		Version: m.GetVersion(), Uptime: time.Duration(m.GetUptimeSecs()) * time.Second, Agents: int(m.GetRegisteredAgents()),
+		LoadedSessions: int(m.GetLiveSessions()), ActiveSessions: int(m.GetActiveSessions()), WaitingRuns: int(m.GetRunsWaiting()),
+		Connections: int(m.GetConnections()), Subscribers: int(m.GetSubscribers()), MemoryBytes: m.GetMemoryBytes(), Goroutines: int(m.GetGoroutines()),
+	}
+}
+
+func (m *Message) send() *pb.SendMsg {
+	return &pb.SendMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
+		ResumeFile: set(m.StoredID), Model: set(m.Model)}
+}
+
+func (m *Message) stream() *pb.StreamMsg {
+	return &pb.StreamMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
+		ResumeFile: set(m.StoredID), Model: set(m.Model)}
+}
+
+func responseOf(m *pb.SendResponse) Response {
+	return Response{Agent: m.GetAgent(), Content: m.GetContent(), Session: m.GetSession(), StoredID: m.GetStoredId(), Usage: usageOf(m.GetUsage())}
+}
+
+func usageOf(m *pb.Usage) Usage {
+	return Usage{Prompt: m.GetPrompt(), Completion: m.GetCompletion(), Total: m.GetTotal(), ContextLimit: m.GetContextLimit(), Estimated: m.GetEstimated()}
+}
+
+func callOf(m *pb.ToolCallInfo) sessionlog.ToolCall {
+	return sessionlog.ToolCall{ID: m.GetId(), Function: sessionlog.Function{Name: m.GetName(), Arguments: m.GetArguments()}}
+}
+
+func questionOf(m *pb.AskQuestion) Question {
+	return Question{Question: m.GetQuestion(), Header: m.GetHeader(), MultiSelect: m.GetMultiSelect(),
+		Options: each(m.GetOptions(), func(o *pb.AskOption) Option { return Option{o.GetLabel(), o.GetDescription()} })}
+}
+
+// streamEventOf returns an event of a stream without the session, which only
+// its start names.
+func streamEventOf(m *pb.StreamEvent) *Event {
+	switch m := m.GetEvent().(type) {
+	case *pb.StreamEvent_Start:
+		return &Event{Kind: "start", Agent: m.Start.GetAgent(), Session: m.Start.GetSession(), StoredID: m.Start.GetStoredId(), Model: m.Start.GetModel()}
+	case *pb.StreamEvent_Chunk:
+		return &Event{Kind: "text_delta", Text: m.Chunk.GetContent()}
+	case *pb.StreamEvent_Thinking:
+		return &Event{Kind: "thinking_delta", Text: m.Thinking.GetContent()}
+	case *pb.StreamEvent_ToolStart:
+		return &Event{Kind: "tool_start", Calls: each(m.ToolStart.GetCalls(), callOf)}
+	case *pb.StreamEvent_ToolResult:
+		r := m.ToolResult
+		return &Event{Kind: "tool_result", CallID: r.GetCallId(), Text: r.GetOutput(), Failed: r.GetIsError(), Took: time.Duration(r.GetDurationMs()) * time.Millisecond}
+	case *pb.StreamEvent_ToolsComplete:
+		return &Event{Kind: "tools_complete"}
+	case *pb.StreamEvent_AskUser:
+		return &Event{Kind: "ask_user", Questions: each(m.AskUser.GetQuestions(), questionOf)}
+	case *pb.StreamEvent_Usage:
+		u := usageOf(m.Usage)
+		return &Event{Kind: "usage", Usage: &u}
+	case *pb.StreamEvent_Compacted:
+		return &Event{Kind: "compact", Summary: m.Compacted.GetSummary(), Archive: m.Compacted.GetArchive()}
+	case *pb.StreamEvent_Error:
+		return &Event{Kind: "notice", Text: m.Error.GetMessage()}
+	}
+	return nil // of a newer daemon
+}
+
+func agentEventOf(m *pb.AgentEventMsg) *Event {
+	e := &Event{
+		Kind: strings.ToLower(m.GetKind().String()), Agent: m.GetAgent(), Session: m.GetSession(), StoredID: m.GetStoredId(), Time: m.GetTimestamp(),
+		Text: m.GetContent(), Calls: each(m.GetCalls(), callOf), CallID: m.GetCallId(), Summary: m.GetCompacted().GetSummary(),
+		Archive: m.GetCompacted().GetArchive(), Lost: m.GetLost(),
+	}
+	if m.GetUsage() != nil {
+		u := usageOf(m.GetUsage())
+		e.Usage = &u
+	}
+	if m.GetError() != nil {
+		e.Err = newError(errtable.Other, m.GetError())
+	}
+	return e
+}
+
+func loadedOf(m *pb.SessionInfo) Session {
+	return Session{
+		Info: sessionlog.Info{ID: m.GetStoredId(), Messages: int(m.GetMessageCount()), Meta: sessionlog.Meta{
+			Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), Title: m.GetTitle(), UptimeSecs: m.GetAliveSecs()}},
+		Number: m.GetId(), Active: m.GetActive(), Model: m.GetModel(), Waiting: int(m.GetWaiting()), Asking: m.GetAsking(),
+	}
+}
+
+func storedOf(m *pb.StoredSession) Session {
+	s := Session{
+		Info: sessionlog.Info{
+			ID: m.GetId(), File: m.GetFile(), Messages: int(m.GetMessages()), Damaged: int(m.GetDamaged()), Torn: int64(m.GetTorn()), Size: int64(m.GetBytes()),
+			Meta: sessionlog.Meta{Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), CreatedAt: m.GetCreatedAt(), Title: m.GetTitle(),
+				UptimeSecs: m.GetUptimeSecs(), Source: m.GetSource()},
+		},
+		Number: m.GetLive(), Active: m.GetActive(),
+	}
+	if m.GetModifiedAt() != 0 {
+		s.Modified = time.UnixMilli(m.GetModifiedAt())
+	}
+	if m.GetError() != "" {
+		s.Err = errors.New(m.GetError())
+	}
+	return s
+}
+
+func historyOf(m *pb.HistoryReply) History {
+	h := History{LastLine: m.GetLastLine(), Lines: each(m.GetLines(), lineOf)}
+	if m.GetSession() != nil {
+		s := storedOf(m.GetSession())
+		h.Session = &s
+	}
+	return h
+}
+
+func lineOf(m *pb.HistoryLine) sessionlog.Line {
+	l := sessionlog.Line{
+		Number: m.GetNumber(), Offset: m.GetOffset(), Size: m.GetSize(), Raw: m.GetJson(), Kind: record.KindUnknown, Glued: m.GetGlued(),
+		Pieces: int(m.GetPieces()), Tail: m.GetTail(), Torn: m.GetTorn(),
+	}
+	for k := range record.KindUnknown {
+		if k.String() == m.GetKind() {
+			l.Kind = k
+		}
+	}
+	if m.GetError() != "" {
+		l.Err = &record.FormatError{Line: l.Number, Offset: l.Offset}
+		path, msg, ok := strings.Cut(m.GetError(), l.Err.Error()) // the text without a message
+		if l.Err.Path, l.Err.Msg = strings.TrimSuffix(path, ": "), msg; !ok {
+			l.Err.Path, l.Err.Msg = "", m.GetError()
+		}
+	}
+	return l
+}
+
+func searchOf(q search.Query, tools bool) *pb.SearchSessionsMsg {
+	m := &pb.SearchSessionsMsg{Query: q.Text, Agent: q.Agent, Sender: q.Sender, Roles: q.Roles, Limit: uint32(max(q.Limit, 0)), Tools: tools}
+	if q.Window != 0 || q.Bare {
+		window := uint32(max(q.Window, 0))
+		m.Window = &window
+	}
+	if !q.Since.IsZero() {
+		m.Since = new(q.Since.UnixMilli())
+	}
+	if !q.Until.IsZero() {
+		m.Until = new(q.Until.UnixMilli())
+	}
+	return m
+}
+
+func foundOf(m *pb.SearchSessionsReply) (search.Result, map[string]error) {
+	unread := make(map[string]error)
+	for _, u := range m.GetUnread() {
+		unread[u.GetFile()] = errors.New(u.GetError())
+	}
+	return search.Result{Total: int(m.GetTotal()), Searched: int(m.GetSearched()), Hits: each(m.GetHits(), func(h *pb.SessionHit) search.Hit {
+		return search.Hit{
+			ID: h.GetId(), File: h.GetFile(), Agent: h.GetAgent(), CreatedBy: h.GetCreatedBy(), Title: h.GetTitle(), Role: h.GetRole(), Line: h.GetLine(),
+			Score: h.GetScore(), Snippet: h.GetSnippet(), Window: each(h.GetWindow(), func(w *pb.WindowLine) search.Windowed {
+				return search.Windowed{Line: w.GetLine(), Role: w.GetRole(), Text: w.GetText()}
+			}),
+		}
+	})}, unread
+}
+
+func cronOf(m *pb.CronInfo) Cron {
+	return Cron{
+		Cron: cron.Cron{
+			ID: m.GetId(), Schedule: m.GetSchedule(), Skill: m.GetSkill(), Args: m.GetArgs(), Session: m.GetSession(), SessionFile: m.GetStoredId(),
+			QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.GetOnce(), Timezone: m.GetTimezone(),
+		},
+		NextAt: m.GetNextAt(), Failures: int(m.GetFailures()), Stopped: m.GetStopped(),
+	}
+}
+
+func cronMessage(e *cron.Cron) *pb.CreateCronMsg {
+	return &pb.CreateCronMsg{
+		Schedule: e.Schedule, Skill: e.Skill, Args: e.Args, Session: e.Session, StoredId: e.SessionFile, Once: e.Once, Timezone: e.Timezone,
+		QuietStart: set(e.QuietStart), QuietEnd: set(e.QuietEnd),
+	}
+}
+
+func modelsOf(m *pb.ModelList) []Model {
+	return each(m.GetModels(), func(i *pb.ModelInfo) Model {
+		return Model{
+			Info:    model.Info{Name: i.GetName(), Provider: i.GetProvider(), Kind: i.GetKind(), ContextLimit: int(i.GetContextLimit()), Active: i.GetActive()},
+			BaseURL: i.GetBaseUrl(), Fallback: i.GetFallback(),
+		}
+	})
+}
+
+func providerMessage(p *model.Provider) *pb.AddModelsMsg {
+	m := &pb.AddModelsMsg{
+		Provider: p.Name, Kind: p.Kind, Models: p.Models, BaseUrl: p.BaseURL, ApiKey: p.APIKey, ApiVersion: p.APIVersion, Region: p.Region,
+		AccessKey: p.AccessKey, SecretKey: p.SecretKey, TimeoutMs: uint64(p.Timeout.Milliseconds()), IdleTimeoutMs: uint64(p.IdleTimeout.Milliseconds()),
+		Fallback: p.Fallback,
+	}
+	if p.MaxRetries != nil {
+		m.MaxRetries = new(uint32(*p.MaxRetries))
+	}
+	if len(p.ContextLimits) > 0 {
+		m.ContextLimits = make(map[string]uint64, len(p.ContextLimits))
+		for name, n := range p.ContextLimits {
+			m.ContextLimits[name] = uint64(n)
+		}
+	}
+	return m
+}
+
+func agentOf(m *pb.AgentInfo) Agent {
+	return Agent{
+		Name: m.GetName(), Description: m.GetDescription(), Model: m.GetModel(), Tools: m.GetTools(), Skills: m.GetSkills(), MCPs: m.GetMcps(),
+		Members: m.GetMembers(), Scoped: m.GetScoped(), Memory: m.GetMemory(),
+	}
+}

@@ -1,0 +1,257 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/daemon/cron"
+	"crabmem/daemon/model"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog/search"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// fillMessage sets every field of a message to another value than zero.
+func fillMessage[T proto.Message](m T) T {
+	r := m.ProtoReflect()
+	for i := range r.Descriptor().Fields().Len() {
+		f := r.Descriptor().Fields().Get(i)
+		switch {
+		case f.IsMap() || f.ContainingOneof() != nil && !f.HasOptionalKeyword():
+		case f.IsList() && f.Message() != nil:
+			fillMessage(r.Mutable(f).List().AppendMutable().Message().Interface())
+		case f.IsList():
+			r.Mutable(f).List().Append(fieldValue(f))
+		case f.Message() != nil:
+			fillMessage(r.Mutable(f).Message().Interface())
+		default:
+			r.Set(f, fieldValue(f))
+		}
+	}
+	return m
+}
+
+func fieldValue(f protoreflect.FieldDescriptor) protoreflect.Value {
+	n := int(f.Number())
+	switch f.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(string(f.Name()))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte(f.Name()))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(float64(n))
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(f.Enum().Values().Get(1).Number())
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(uint32(n))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(int64(n))
+	}
+	return protoreflect.ValueOfUint64(uint64(n))
+}
+
+// unset returns the exported fields of a value that are zero.
+func unset(path string, v reflect.Value) (list []string) {
+	switch {
+	case v.IsZero():
+		return []string{path}
+	case v.Kind() == reflect.Pointer:
+		return unset(path, v.Elem())
+	case v.Kind() == reflect.Slice && v.Len() > 0:
+		return unset(path, v.Index(0))
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				list = append(list, unset(strings.TrimPrefix(path+"."+f.Name, "."), v.Field(i))...)
+			}
+		}
+	}
+	return list
+}
+
+// TestResponsesKeepFields converts messages whose fields are all set: the results
+// have all fields set, too, except for those that no message contains.
+func TestResponsesKeepFields(t *testing.T) {
+	found, unread := foundOf(fillMessage(new(pb.SearchSessionsReply)))
+	for _, tc := range []struct {
+		got    any
+		except string
+	}{
+		{daemonOf(fillMessage(new(pb.HelloReply))), ""},
+		{statsOf(fillMessage(new(pb.DaemonStats))), ""},
+		{responseOf(fillMessage(new(pb.SendResponse))), ""},
+		{*agentEventOf(fillMessage(new(pb.AgentEventMsg))), "Model Calls.Type Took Failed Questions Err.Family"},
+		{loadedOf(fillMessage(new(pb.SessionInfo))), "Info.File Info.Meta.CreatedAt Info.Meta.Source Info.Partial Info.Damaged Info.Torn Info.Size Info.Modified Info.Err"},
+		{storedOf(fillMessage(new(pb.StoredSession))), "Info.Partial Model Waiting Asking"},
+		{cronOf(fillMessage(new(pb.CronInfo))), ""},
+		{modelsOf(fillMessage(new(pb.ModelList))), ""},
+		{agentOf(fillMessage(new(pb.AgentInfo))), ""},
+		{questionOf(fillMessage(new(pb.AskQuestion))), ""},
+		{found, "Corrections"},
+		{unread, ""},
+	} {
+		var missing []string
+		for _, name := range unset("", reflect.ValueOf(tc.got)) {
+			if !strings.Contains(" "+tc.except+" ", " "+name+" ") {
+				missing = append(missing, name)
+			}
+		}
+		if len(missing) > 0 {
+			t.Errorf("%T without %q", tc.got, missing)
+		}
+	}
+}
+
+// TestStreamEvents checks the event of each message of a stream.
+func TestStreamEvents(t *testing.T) {
+	var answers []*pb.ServerMessage
+	fields := new(pb.StreamEvent).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		m := new(pb.StreamEvent).ProtoReflect()
+		f := fields.Get(i)
+		switch f.Name() {
+		case "error":
+			m.Set(f, protoreflect.ValueOfMessage((&pb.ErrorMsg{Kind: "notice", Message: "careful"}).ProtoReflect()))
+		case "end":
+			continue
+		default:
+			fillMessage(m.Mutable(f).Message().Interface())
+		}
+		answers = append(answers, stream(m.Interface().(*pb.StreamEvent)))
+	}
+	serve(t, script(append(answers, end(""))...))
+	var got []string
+	for e, err := range newClient(t).Stream(t.Context(), Message{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Agent != "agent" || e.Session != 2 || e.StoredID != "stored_id" {
+			t.Errorf("%s: session %q, %d, %q", e.Kind, e.Agent, e.Session, e.StoredID)
+		}
+		got = append(got, fmt.Sprint(e.Kind, e.Model, e.Text, e.Calls, e.CallID, e.Took, e.Failed, e.Questions, e.Usage != nil, e.Summary, e.Archive))
+	}
+	want := []string{
+		"startmodel[]0s false [] false",
+		"text_deltacontent[]0s false [] false",
+		"thinking_deltacontent[]0s false [] false",
+		"tool_start[{id  {name arguments}}]0s false [] false",
+		"tool_resultoutput[]call_id3ms true [] false",
+		"tools_complete[]0s false [] false",
+		"ask_user[]0s false [{question header [{label description}] true}] false",
+		"usage[]0s false [] true",
+		"compact[]0s false [] falsesummaryarchive",
+		"noticecareful[]0s false [] false",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestHistoryLines checks the lines of a history and their errors.
+func TestHistoryLines(t *testing.T) {
+	m := &pb.HistoryReply{LastLine: 2, More: true, Session: &pb.StoredSession{Id: "s"}, Lines: []*pb.HistoryLine{
+		{Number: 1, Size: 9, Kind: "meta record", Json: []byte("{}")},
+		{Number: 2, Offset: 10, Kind: "bad", Error: "f.jsonl: line 2 (offset 10): no object", Pieces: 1},
+		{Number: 2, Offset: 12, Kind: "of a newer daemon", Error: "odd", Glued: true, Tail: true, Torn: true},
+	}}
+	serve(t, script(&pb.ServerMessage{Msg: &pb.ServerMessage_History{History: m}},
+		&pb.ServerMessage{Msg: &pb.ServerMessage_History{History: &pb.HistoryReply{Lines: m.Lines[:1]}}}))
+	var got strings.Builder
+	for h, err := range newClient(t).History(t.Context(), "s", HistoryOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&got, h.Session != nil, h.LastLine)
+		for _, l := range h.Lines {
+			fmt.Fprintln(&got, l.Number, l.Offset, l.Size, l.Kind, string(l.Raw), l.Glued, l.Pieces, l.Tail, l.Torn)
+			if l.Err != nil {
+				fmt.Fprintf(&got, "%q %q\n", l.Err.Path, l.Err.Msg)
+			}
+		}
+	}
+	const want = `true 2
+1 0 9 meta record {} false 0 false false
+2 10 0 bad  false 1 false false
+"f.jsonl" "no object"
+2 12 0 unknown  true 0 true true
+"" "odd"
+false 0
+1 0 9 meta record {} false 0 false false
+`
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	}
+}
+
+// TestRequestsKeepFields sends requests whose options are all set: the messages
+// have all fields set, except for those that no option sets.
+func TestRequestsKeepFields(t *testing.T) {
+	sent := make(map[string][]string) // by request, the fields that are unset
+	serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if m.GetHello() != nil {
+			_ = send(hello())
+			return
+		}
+		r := m.ProtoReflect()
+		f := r.WhichOneof(r.Descriptor().Oneofs().ByName("msg"))
+		body := r.Get(f).Message()
+		sent[string(f.Name())] = nil
+		for i := range body.Descriptor().Fields().Len() {
+			if f2 := body.Descriptor().Fields().Get(i); !body.Has(f2) {
+				sent[string(f.Name())] = append(sent[string(f.Name())], string(f2.Name()))
+			}
+		}
+		_ = send(fail(404, "not found"))
+	})
+	c, ctx := newClient(t), t.Context()
+	m := Message{Content: "c", Agent: "a", Sender: "s", Session: 1, StoredID: "i", NewChat: true, Dir: "/d", Model: "m"}
+	_, _ = c.Send(ctx, m)
+	for range c.Stream(ctx, m) {
+	}
+	_, _ = c.CompactSession(ctx, CompactOptions{Session: 1, StoredID: "i", Focus: "f", Tokens: 2})
+	_, _ = c.CreateCron(ctx, cron.Cron{ID: 1, Schedule: "s", Skill: "s", Args: "a", Session: 1, SessionFile: "f", QuietStart: "1", QuietEnd: "2", Once: true, Timezone: "UTC"})
+	_, _ = c.AddModels(ctx, model.Provider{Name: "n", Kind: "k", BaseURL: "b", APIKey: "k", APIVersion: "v", Region: "r", AccessKey: "a", SecretKey: "s",
+		Models: []string{"m"}, MaxRetries: new(1), Timeout: time.Second, IdleTimeout: time.Second, ContextLimits: map[string]int{"m": 1}, Fallback: []string{"f"}})
+	_, _, _ = c.ListSessions(ctx, SessionFilter{Agent: "a", Sender: "s", Trash: true, Offset: 1, Limit: 1})
+	for range c.History(ctx, "i", HistoryOptions{FromMarker: true, After: 1, Limit: 1}) {
+	}
+	_, _, _ = c.SearchSessions(ctx, search.Query{Text: "t", Limit: 1, Agent: "a", Sender: "s", Since: time.Unix(1, 0), Until: time.Unix(2, 0), Roles: []string{"r"}, Window: 1}, true)
+	if len(sent) != 8 {
+		t.Errorf("%d requests: %v", len(sent), sent)
+	}
+	for name, missing := range sent {
+		if len(missing) > 0 {
+			t.Errorf("%s without %q", name, missing)
+		}
+	}
+}
+
+// TestSearchWindow checks the window of a search: 0 is the daemon's default, and
+// a negative one is none.
+func TestSearchWindow(t *testing.T) {
+	for window, want := range map[int]*uint32{0: nil, -1: new(uint32(0)), 3: new(uint32(3))} {
+		if got := searchOf(search.Query{Window: window}, false).Window; (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("window %d: got %v, want %v", window, got, want)
+		}
+	}
+}
+
+// TestHelloTimeout checks the limits of the time that a daemon has for Hello.
+func TestHelloTimeout(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{
+		-time.Second: minHelloWait, 0: minHelloWait, 3 * time.Second: 3 * time.Second, time.Hour: HelloWait,
+	} {
+		if got := helloTimeout(left); got != want {
+			t.Errorf("helloTimeout(%v) = %v, want %v", left, got, want)
+		}
+	}
+}

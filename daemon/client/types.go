@@ -1,0 +1,190 @@
+package client
+
+import (
+	"time"
+
+	"crabmem/daemon/cron"
+	"crabmem/daemon/model"
+	"crabmem/sessionlog"
+)
+
+// Daemon describes a daemon.
+type Daemon struct {
+	Protocol    uint32 // version of the operations that RFC 0018 does not define
+	Version     string
+	PID         int
+	Home        string // real paths
+	Store       string
+	SessionsDir string
+	StartedAt   string // RFC 3339
+	Model       string // the active one
+}
+
+// Stats are figures of a daemon.
+type Stats struct {
+	Version                        string
+	Uptime                         time.Duration
+	Agents                         int
+	LoadedSessions, ActiveSessions int // an active session has a run
+	WaitingRuns                    int // for the run slot of a session
+	Connections, Subscribers       int
+	MemoryBytes                    uint64
+	Goroutines                     int
+}
+
+// Message is a message to an agent.
+//
+// Its session is the loaded one with the number Session, else the one with the ID
+// StoredID, else a new one if NewChat is set, else the latest of Agent and Sender.
+type Message struct {
+	Content  string
+	Agent    string // empty: the session's, or crab
+	Sender   string // empty: the session's creator
+	Session  uint64
+	StoredID string
+	NewChat  bool
+	Dir      string // absolute, for the agent's commands; empty: the session's
+	Model    string // for this run only; empty: the agent's
+}
+
+// Response is the final message of a run.
+type Response struct {
+	Agent    string
+	Content  string
+	Session  uint64
+	StoredID string
+	Usage    Usage
+}
+
+// Usage counts tokens of one response of a model, or of a run.
+type Usage struct {
+	Prompt, Completion, Total uint64
+	ContextLimit              uint64 // of the model; 0: unknown
+	Estimated                 bool   // the provider did not report the numbers
+}
+
+// Event is an event of a session. Kind decides which other fields are set:
+//
+//	start            Model; the first event of a stream
+//	text_delta       Text
+//	thinking_delta   Text
+//	tool_start       Calls; in a stream also before the arguments and the ID are known
+//	tool_result      CallID; in a stream also Text, Took and Failed
+//	tools_complete   -
+//	ask_user         Questions; answer them with Client.ReplyToAsk
+//	usage            Usage, after each response of the model
+//	compact          Summary, Archive
+//	notice           Text
+//	scope_violation  Text, Err
+//	lag              Lost
+//	done             Err, nil after a success
+//
+// Client.Stream yields no scope_violation, lag, or done, and Client.Events yields
+// no start, ask_user, or notice. A newer daemon may have other kinds.
+type Event struct {
+	Kind     string
+	Agent    string
+	Session  uint64 // the number in the daemon; 0: none
+	StoredID string
+	Time     string // RFC 3339; empty in a stream
+
+	Model     string
+	Text      string
+	Calls     []sessionlog.ToolCall
+	CallID    string
+	Took      time.Duration
+	Failed    bool
+	Questions []Question
+	Usage     *Usage
+	Summary   string
+	Archive   string // the entry that contains Summary; empty: none
+	Err       *Error
+	Lost      uint64 // events that this subscriber missed
+}
+
+// Question is a question of an agent to the user.
+type Question struct {
+	Question    string
+	Header      string
+	Options     []Option
+	MultiSelect bool
+}
+
+// Option is one answer to a [Question].
+type Option struct{ Label, Description string }
+
+// Session describes a session, by its file or as the daemon has it loaded.
+// Client.Sessions does not set File, Size, and Modified.
+type Session struct {
+	sessionlog.Info
+	Number uint64 // in the daemon; 0: not loaded
+	Active bool   // a run is active
+
+	// Set by Client.Sessions only.
+	Model   string
+	Waiting int  // runs that await the run slot
+	Asking  bool // a question awaits a reply
+}
+
+// SessionFilter selects sessions. An empty field passes all.
+type SessionFilter struct {
+	Agent, Sender string
+	Trash         bool // the deleted sessions instead
+	Offset, Limit int  // Limit 0: no limit
+}
+
+// HistoryOptions select lines of a session.
+type HistoryOptions struct {
+	FromMarker bool  // start at the last compaction marker
+	After      int64 // only lines with a higher number
+	Limit      int   // 0: no limit
+}
+
+// History is a part of a session's lines. The first part has Session and LastLine,
+// the number of lines of the file. The lines have Raw, which is nil for a record
+// larger than a frame, but not Message, Meta, and Summary.
+type History struct {
+	Session  *Session
+	LastLine int64
+	Lines    []sessionlog.Line
+}
+
+// CompactOptions are the options of [Client.CompactSession].
+type CompactOptions struct {
+	Session  uint64 // a loaded session
+	StoredID string // if set, replaces Session: any session
+	Focus    string // topics that the summary should cover
+	Tokens   int    // limit of the summary; 0: the default
+}
+
+// Compaction is the result of [Client.CompactSession].
+type Compaction struct {
+	Summary                   string
+	Archive                   string // the entry that contains Summary; empty: none
+	TokensBefore, TokensAfter uint64
+}
+
+// Cron is an entry of the cron table with its state.
+type Cron struct {
+	cron.Cron
+	NextAt   string // RFC 3339; empty: never
+	Failures int    // in a row
+	Stopped  bool   // after too many failures
+}
+
+// Model is a model of the daemon, with the address and the fallback of its
+// provider.
+type Model struct {
+	model.Info
+	BaseURL  string
+	Fallback []string
+}
+
+// Agent is an agent of the daemon.
+type Agent struct {
+	Name, Description            string
+	Model                        string // empty: the active one
+	Tools, Skills, MCPs, Members []string
+	Scoped                       bool // limited to these
+	Memory                       bool
+}

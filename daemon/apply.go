@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 
 	"crabmem/crmem"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -27,7 +29,7 @@ func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {
 	}
 	name := m.GetFile()
 	if !filepath.IsAbs(name) {
-		return nil, invalid("file %q: want an absolute path", name)
+		return nil, errtable.Invalidf("file %q: want an absolute path", name)
 	}
 	f, err := d.fs.Open(name)
 	if err != nil {
@@ -37,7 +39,7 @@ func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {
 	if fi, err := f.Stat(); err != nil {
 		return nil, err
 	} else if fi.Size() > maxBatch {
-		return nil, invalid("%s has %d bytes, at most %d", name, fi.Size(), maxBatch)
+		return nil, errtable.Invalidf("%s has %d bytes, at most %d", name, fi.Size(), maxBatch)
 	}
 	in := bufio.NewReaderSize(io.LimitReader(f, maxBatch), 1<<16)
 	for n := 1; ; n++ {
@@ -50,7 +52,7 @@ func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {
 			ops, err = memtool.AppendOps(ops, more)
 		}
 		if err != nil {
-			return nil, &failure{code: 400, kind: "invalid", text: fmt.Sprintf("%s: message %d", name, n), err: err}
+			return nil, &errtable.Error{HTTP: http.StatusBadRequest, Kind: "invalid", Message: fmt.Sprintf("%s: message %d: %v", name, n, err), Err: err}
 		}
 	}
 }

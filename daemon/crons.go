@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"crabmem/daemon/cron"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -20,7 +22,7 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 		QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once, Timezone: m.Timezone,
 	})
 	if _, ok := errors.AsType[*cron.InvalidError](err); ok {
-		return &failure{code: 400, kind: "invalid", text: err.Error()}
+		return errtable.Invalidf("%v", err)
 	} else if err != nil {
 		return err
 	}
@@ -31,7 +33,7 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 func (d *Daemon) deleteCron(r *request, m *pb.DeleteCronMsg) error {
 	err := d.crons.Delete(m.GetId())
 	if _, ok := errors.AsType[*cron.NotFoundError](err); ok {
-		return &failure{code: 404, kind: "not_found", text: err.Error(), remedy: "crabmem cron list"}
+		return &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Message: err.Error(), Fix: "crabmem cron list"}
 	} else if err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"context"
-	"strconv"
 
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -108,7 +108,7 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 			return answer(d, r, m)
 		}
 	}
-	return invalid("this daemon does not know that operation: it is older than the client")
+	return errtable.Invalidf("this daemon does not know that operation: it is older than the client")
 }
 
 func pong(_ *Daemon, r *request) error { return r.pong() }
@@ -126,5 +126,3 @@ func (d *Daemon) replyToAsk(r *request, m *pb.ReplyToAsk) error {
 	}
 	return r.pong()
 }
-
-func utoa(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"crabmem/crmem"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 
@@ -54,7 +55,7 @@ func kinds(k *pb.EntryKind) ([]crmem.Kind, error) {
 	case k == nil:
 		return nil, nil
 	case *k != pb.EntryKind_NOTE && *k != pb.EntryKind_ARCHIVE:
-		return nil, invalid("kind %d: want 0 (note) or 1 (archive)", *k)
+		return nil, errtable.Invalidf("kind %d: want 0 (note) or 1 (archive)", *k)
 	}
 	return []crmem.Kind{crmem.Kind(*k)}, nil
 }

@@ -2,9 +2,7 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"crabmem/crmem/tree"
 	"crabmem/daemon/agent"
@@ -15,30 +13,6 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// failure is an error as sent to a client. Codes are those of HTTP (RFC
-// 0018). Operations of the RFC keep the reference's codes, also 500 for a missing
-// session, because existing clients compare them.
-type failure struct {
-	code   uint32
-	kind   string // a word for programs
-	text   string
-	path   string // the file that it is about
-	remedy string
-	err    error
-}
-
-func (f *failure) Error() string { return f.text }
-func (f *failure) Unwrap() error { return f.err }
-
-func refuse(code uint32, kind, format string, args ...any) *failure {
-	return &failure{code: code, kind: kind, text: fmt.Sprintf(format, args...)}
-}
-
-// invalid is an error in a request.
-func invalid(format string, args ...any) *failure {
-	return refuse(http.StatusBadRequest, "invalid", format, args...)
-}
-
 // ownRows are the rows of errors that only a daemon reports. The errors of
 // stores, sessions and files have precedence.
 var ownRows = []errtable.Row{
@@ -46,15 +20,10 @@ var ownRows = []errtable.Row{
 	{Err: model.ErrUnknownModel, Kind: "unknown_model", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound},
 }
 
-// message is an error as it goes over the wire.
+// message is an error as it goes over the wire. Codes are those of HTTP (RFC
+// 0018). Operations of the RFC keep the reference's codes, also 500 for a missing
+// session, because existing clients compare them.
 func message(err error) *pb.ErrorMsg {
-	if f, ok := errors.AsType[*failure](err); ok {
-		text := f.text
-		if f.err != nil && !strings.Contains(text, f.err.Error()) {
-			text += ": " + f.err.Error() // every error carries its cause
-		}
-		return &pb.ErrorMsg{Code: f.code, Message: text, Kind: f.kind, Path: f.path, Remedy: f.remedy}
-	}
 	row := errtable.Find(err)
 	if row.Family == errtable.Other {
 		row = errtable.Find(err, ownRows...)

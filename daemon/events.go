@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -44,8 +46,8 @@ func (h *hub) add(n, limit int) (*subscriber, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.subs) >= limit {
-		return nil, &failure{code: 503, kind: "too_many", text: "too many subscribers: " + strconv.Itoa(limit),
-			remedy: "stop a subscriber, or raise subscribers in [limits]"}
+		return nil, &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "too_many", Message: "too many subscribers: " + strconv.Itoa(limit),
+			Fix: "stop a subscriber, or raise subscribers in [limits]"}
 	}
 	if h.subs == nil {
 		h.subs = make(map[*subscriber]struct{})
@@ -225,7 +227,7 @@ func (d *Daemon) subscribe(r *request) error {
 			return err
 		}
 		if lost > maxLost {
-			return &failure{code: 503, kind: "lag", text: "dropped: too slow", remedy: "subscribe again, and read faster"}
+			return &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "lag", Message: "dropped: too slow", Fix: "subscribe again, and read faster"}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,7 +43,7 @@ func TestReferenceSendUnknownSession(t *testing.T) {
 	s := serve(t, home(t), "")
 	for _, n := range []uint64{999, 0} {
 		e := s.one(send(&pb.SendMsg{Agent: "crab", Content: "hi", Session: &n})).GetError()
-		if e.GetCode() != 500 || e.GetMessage() != "session "+utoa(n)+" not found" {
+		if e.GetCode() != 500 || e.GetMessage() != fmt.Sprintf("session %d not found", n) {
 			t.Errorf("session %d: %v", n, e)
 		}
 	}

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 	"crabmem/daemon/wire/pb"
 )
@@ -31,9 +33,13 @@ func (d *Daemon) listModels(r *request) error {
 
 func (d *Daemon) switchModel(r *request, m *pb.SwitchModelMsg) error {
 	if err := d.setup().models.Switch(m.GetModel()); err != nil {
-		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "run crabmem models list to see the models"}
+		return unknownModel(err)
 	}
 	return d.listModels(r)
+}
+
+func unknownModel(err error) error {
+	return &errtable.Error{HTTP: http.StatusNotFound, Kind: "unknown_model", Message: err.Error(), Fix: "run crabmem models list to see the models"}
 }
 
 func (d *Daemon) addModels(r *request, m *pb.AddModelsMsg) error {
@@ -54,7 +60,7 @@ func (d *Daemon) addModels(r *request, m *pb.AddModelsMsg) error {
 		}
 	}
 	if err := d.setup().models.Add(p); err != nil {
-		return &failure{code: 400, kind: "invalid", text: err.Error()}
+		return errtable.Invalidf("%v", err)
 	}
 	return d.listModels(r)
 }
@@ -62,9 +68,9 @@ func (d *Daemon) addModels(r *request, m *pb.AddModelsMsg) error {
 func (d *Daemon) removeModel(r *request, m *pb.RemoveModelMsg) error {
 	switch err := d.setup().models.Remove(m.GetModel()); {
 	case errors.Is(err, model.ErrUnknownModel):
-		return &failure{code: 404, kind: "unknown_model", text: err.Error(), remedy: "run crabmem models list to see the models"}
+		return unknownModel(err)
 	case err != nil:
-		return &failure{code: 409, kind: "in_use", text: err.Error(), remedy: "run crabmem models switch to select another model"}
+		return &errtable.Error{HTTP: http.StatusConflict, Kind: "in_use", Message: err.Error(), Fix: "run crabmem models switch to select another model"}
 	}
 	return d.listModels(r)
 }

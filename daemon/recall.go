@@ -6,6 +6,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -17,7 +18,7 @@ func (d *Daemon) recall(r *request, m *pb.RecallMsg) error {
 	}
 	if m.GetAnalyzer() != "" {
 		if q.Analyzer, err = analysis.ParseAnalyzer(m.GetAnalyzer()); err != nil {
-			return invalid("analyzer: %v", err)
+			return errtable.Invalidf("analyzer: %v", err)
 		}
 	}
 	a, err := recall.Search(r.ctx, d.store, q, recall.Options{Explain: m.GetExplain(), WhyNot: m.GetWhyNot(), Budget: int(min(m.GetBudget(), 1<<30))})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"time"
 
 	"crabmem/daemon/agent"
@@ -125,7 +127,7 @@ func (d *Daemon) kill(r *request, m *pb.KillMsg) error {
 	id := m.GetSession()
 	l, err := d.loaded.Get(id)
 	if err != nil || !d.loaded.Kill(l) {
-		return refuse(404, "not_found", "session %d not found", id)
+		return errtable.Errorf(http.StatusNotFound, "not_found", "session %d not found", id)
 	}
 	late := time.NewTimer(killWait)
 	defer late.Stop()
@@ -142,7 +144,7 @@ func (d *Daemon) cancel(r *request, m *pb.CancelMsg) error {
 	id := m.GetSession()
 	l, err := d.loaded.Get(id)
 	if err != nil {
-		return refuse(404, "not_found", "session %d not found", id)
+		return errtable.Errorf(http.StatusNotFound, "not_found", "session %d not found", id)
 	}
 	l.Cancel(session.ErrCancelled)
 	return r.pong()
@@ -159,7 +161,7 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 		if _, ok := errors.AsType[*errtable.Error](err); ok {
 			return err
 		}
-		return &failure{code: 500, kind: message(err).Kind, text: "compact failed for session " + utoa(m.Session), err: err}
+		return &errtable.Error{Kind: message(err).Kind, Message: fmt.Sprintf("compact failed for session %d: %v", m.Session, err), Err: err}
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compact{Compact: &pb.CompactResponse{Summary: summary}}})
 }

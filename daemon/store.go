@@ -6,6 +6,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
@@ -16,7 +17,7 @@ import (
 func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 	aliases := m.GetAliases()
 	if len(aliases) > 0 && m.GetClearAliases() {
-		return invalid("aliases and clear_aliases exclude each other")
+		return errtable.Invalidf("aliases and clear_aliases exclude each other")
 	}
 	if m.GetClearAliases() {
 		aliases = []string{}
@@ -35,7 +36,7 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 		}
 		return r.entry(list[0])
 	}
-	return invalid("kind %d: want 0 (note) or 1 (archive)", m.GetKind())
+	return errtable.Invalidf("kind %d: want 0 (note) or 1 (archive)", m.GetKind())
 }
 
 // update applies the operation that f returns for an entry of the store, or none
@@ -101,7 +102,7 @@ func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
 func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
 	given := m.GetAliases()
 	if len(given) == 0 && m.GetMode() != pb.AliasMsg_REPLACE {
-		return invalid("no alias to add or to remove")
+		return errtable.Invalidf("no alias to add or to remove")
 	}
 	e, err := d.update(r, func(s *crmem.Store) (e crmem.Entry, _ crmem.Op, err error) {
 		if e, err = memtool.Find(s, m.GetName()); err != nil {
@@ -115,7 +116,7 @@ func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
 		case pb.AliasMsg_REMOVE:
 			list, err = memtool.WithoutAliases(s, e, given)
 		default:
-			err = invalid("mode %d: want 0 (replace), 1 (add) or 2 (remove)", m.GetMode())
+			err = errtable.Invalidf("mode %d: want 0 (replace), 1 (add) or 2 (remove)", m.GetMode())
 		}
 		if err != nil || slices.Equal(list, e.Aliases) {
 			return e, nil, err
@@ -153,8 +154,8 @@ func (d *Daemon) checkpoint(r *request) error {
 		if m.Kind != "failed" {
 			return err
 		}
-		return &failure{code: m.Code, kind: m.Kind, text: m.Message, path: m.Path, err: err,
-			remedy: "check the disk, then run crabmem verify and retry"}
+		return &errtable.Error{HTTP: m.Code, Kind: m.Kind, Message: m.Message, Path: m.Path, Err: err,
+			Fix: "check the disk, then run crabmem verify and retry"}
 	}
 	after := d.store.Stats()
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Checkpointed{Checkpointed: &pb.CheckpointReply{

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -173,10 +174,10 @@ func historyLine(l *sessionlog.Line) *pb.HistoryLine {
 func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 	q := search.Query{Text: m.GetQuery(), Limit: int(m.GetLimit()), Agent: m.GetAgent(), Sender: m.GetSender(), Roles: m.GetRoles()}
 	if m.GetLimit() > search.MaxHits {
-		return invalid("limit %d: want 1 to %d", m.GetLimit(), search.MaxHits)
+		return errtable.Invalidf("limit %d: want 1 to %d", m.GetLimit(), search.MaxHits)
 	}
 	if m.GetWindow() > search.MaxWindow {
-		return invalid("window %d: want 0 to %d", m.GetWindow(), search.MaxWindow)
+		return errtable.Invalidf("window %d: want 0 to %d", m.GetWindow(), search.MaxWindow)
 	}
 	if m.Window != nil {
 		if q.Window = int(m.GetWindow()); q.Window == 0 {
@@ -280,7 +281,7 @@ func (d *Daemon) restoreStored(r *request, m *pb.RestoreSessionMsg) error {
 		if f.Kind != "not_found" {
 			return err
 		}
-		return &failure{code: f.Code, kind: f.Kind, text: f.Message, remedy: "crabmem sessions list --trash shows what can be restored"}
+		return &errtable.Error{HTTP: f.Code, Kind: f.Kind, Message: f.Message, Fix: "crabmem sessions list --trash shows what can be restored"}
 	}
 	s, err := d.describe(m.GetId())
 	if err != nil {

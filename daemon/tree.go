@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"crabmem/crmem/tree"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
@@ -14,7 +15,7 @@ import (
 // another working directory.
 func absolute(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return invalid("dir %q: want an absolute path", dir)
+		return errtable.Invalidf("dir %q: want an absolute path", dir)
 	}
 	return nil
 }
@@ -44,7 +45,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		o.Merge = true
 	case pb.LoadMsg_REPLACE:
 	default:
-		return invalid("mode %d: want 0 (guard), 1 (merge) or 2 (replace)", m.GetMode())
+		return errtable.Invalidf("mode %d: want 0 (guard), 1 (merge) or 2 (replace)", m.GetMode())
 	}
 	reported := make(map[string]bool)
 	o.Confirm = func(report tree.LoadReport) error {

@@ -6,6 +6,7 @@ package errtable
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"syscall"
@@ -131,6 +132,17 @@ type Error struct {
 	Path    string // the file it is about; may be empty
 	Fix     string // may be empty
 	Err     error  // the cause; may be nil
+}
+
+// Errorf returns an Error without a fix. An empty kind or a status of 0 has the
+// default.
+func Errorf(status uint32, kind, format string, args ...any) *Error {
+	return &Error{HTTP: status, Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalidf returns the error of an invalid request.
+func Invalidf(format string, args ...any) *Error {
+	return Errorf(http.StatusBadRequest, "invalid", format, args...)
 }
 
 func (e *Error) Error() string { return e.Message }

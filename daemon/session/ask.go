@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
 )
 
@@ -88,7 +89,7 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 		select {
 		case <-changed:
 		case <-wait.C:
-			return errorf(404, "not_found", "no pending ask_user for session %d", session)
+			return errtable.Errorf(404, "not_found", "no pending ask_user for session %d", session)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 
@@ -177,14 +178,14 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 	dir := ""
 	if q.Dir != nil {
 		if dir = *q.Dir; !filepath.IsAbs(dir) {
-			return nil, invalidf("cwd %q: want an absolute path", dir)
+			return nil, errtable.Invalidf("cwd %q: want an absolute path", dir)
 		}
 		if fi, err := m.o.FS.Lstat(dir); err != nil || !fi.IsDir() {
 			if real, rerr := m.o.FS.Resolve(dir); rerr == nil {
 				fi, err = m.o.FS.Lstat(real)
 			}
 			if err != nil || !fi.IsDir() {
-				return nil, invalidf("cwd %q: not a directory", dir)
+				return nil, errtable.Invalidf("cwd %q: not a directory", dir)
 			}
 		}
 	}
@@ -227,14 +228,14 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 }
 
 func notRegistered(name string) error {
-	return errorf(500, "unknown_agent", "agent '%s' not registered", name)
+	return errtable.Errorf(500, "unknown_agent", "agent '%s' not registered", name)
 }
 
 // storedID returns the ID of the session in a file. name is an ID, a file name,
 // or a path, and must lead to a file in the sessions folder: clients may not
 // read other files.
 func (m *Manager) storedID(name string) (string, error) {
-	outside := invalidf("resume_file %q: not a session of %s", name, m.o.Logs.Path())
+	outside := errtable.Invalidf("resume_file %q: not a session of %s", name, m.o.Logs.Path())
 	if filepath.IsAbs(name) || strings.ContainsAny(name, `/\`) {
 		real, err := m.o.FS.Resolve(name)
 		if err != nil || filepath.Dir(real) != m.o.Logs.Path() {
@@ -251,7 +252,7 @@ func (m *Manager) storedID(name string) (string, error) {
 	}
 	defer s.Close()
 	if s.Size == 0 {
-		return "", errorf(500, "format", "empty session file")
+		return "", errtable.Errorf(500, "format", "empty session file")
 	}
 	return s.ID, nil
 }

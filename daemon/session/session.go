@@ -8,7 +8,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -123,14 +122,6 @@ func (l *Session) Waiting() int { return int(l.waiting.Load()) }
 // Done returns a channel that is closed after the session's file is.
 func (l *Session) Done() <-chan struct{} { return l.done }
 
-func errorf(code uint32, kind, format string, args ...any) *errtable.Error {
-	return &errtable.Error{HTTP: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
-}
-
-func invalidf(format string, args ...any) *errtable.Error {
-	return errorf(http.StatusBadRequest, "invalid", format, args...)
-}
-
 var (
 	// ErrKilled ends the run of a session that was killed.
 	ErrKilled = errors.New("the session was killed")
@@ -175,7 +166,7 @@ func (m *Manager) Get(id uint64) (*Session, error) {
 }
 
 func noSession(id uint64) error {
-	return errorf(500, "not_found", "session %d not found", id)
+	return errtable.Errorf(500, "not_found", "session %d not found", id)
 }
 
 // find returns the most recently used session for which fits returns true. It

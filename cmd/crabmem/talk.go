@@ -38,7 +38,7 @@ func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 
 // startTalk finds the daemon. Without one the model offline is served here.
 func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, error) {
-	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Explain: said}
+	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Explain: talkError}
 	var err error
 	if t.Dir, err = absolute(f.dir); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, 
 		}
 	}
 	if err != nil {
-		return nil, said(err)
+		return nil, talkError(err)
 	}
 	return t, nil
 }
@@ -121,32 +121,20 @@ func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}}, end, nil
 }
 
-// said makes what the daemon answered, and what came in between, an error of
-// the command line.
-func said(err error) error {
+// talkError returns the error of a run, or of the connection during it, as an
+// error of the command.
+func talkError(err error) error {
 	if err == nil || errors.As(err, new(*cli.Failure)) || errors.As(err, new(*errtable.Error)) || errors.As(err, new(*interrupted)) {
 		return err
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok {
-		f := &cli.Failure{Code: cli.ExitFailure, Kind: e.Kind, Message: e.Message, Path: e.Path, Offset: e.Offset, Remedy: e.Remedy, Err: err}
-		if f.Kind == "" {
-			f.Kind = "failed"
+		in := *e
+		in.Family = errtable.Session // a run is in a session
+		if fix := talkFixes[e.Kind]; e.Remedy == "" && fix != "" {
+			in.Remedy = fix
 		}
-		switch {
-		case e.ExitCode > 0:
-			f.Code = e.ExitCode
-		case e.Kind == "not_found" || e.Kind == "unknown_agent" || e.Kind == "unknown_model":
-			f.Code = cli.ExitNotFound
-		case e.Kind == "invalid":
-			f.Code = cli.ExitUsage
-		case e.Kind == "read_only" || e.Kind == "locked" || e.Kind == "busy" || e.Kind == "ambiguous":
-			f.Code = cli.ExitConflict
-		case e.Kind == "format":
-			f.Code = cli.ExitCorrupt
-		}
-		if f.Remedy == "" {
-			f.Remedy = talkRemedies[e.Kind]
-		}
+		f := classify(&in)
+		f.Err = err
 		return f
 	}
 	var lost net.Error
@@ -160,15 +148,16 @@ func said(err error) error {
 	return err
 }
 
-// talkRemedies say what helps, by the kind of the error.
-var talkRemedies = map[string]string{
-	"not_found":     "run crabmem sessions list to see the IDs",
+// talkFixes are the fixes for kinds of errors of a run where the daemon reports
+// none and the table has none, or one for another command.
+var talkFixes = map[string]string{
 	"unknown_agent": "use an agent from config.toml, or omit --agent",
 	"unknown_model": "use a model from config.toml, or offline",
 	"model":         "check the provider in config.toml; --model offline answers without one",
 	"exhausted":     "send a smaller task, or raise max_iterations of the agent",
 	"read_only":     "create a session with --new: this one was imported",
 	"format":        chat.FormatRemedy,
+	"locked":        "wait until the lock holder exits",
 	"too_many":      "wait until other runs finish",
 }
 

@@ -45,7 +45,7 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Row() errtable.Row {
 	r := errtable.Find(errtable.Sentinel(e.Family, e.Kind))
 	if r.Kind == errtable.Failed && e.Kind != "" {
-		r.Kind, r.Exit = e.Kind, errtable.ExitFor(e.Code)
+		r.Kind, r.Exit = e.Kind, errtable.ExitFor(e.Kind, e.Code)
 	}
 	if e.ExitCode > 0 {
 		r.Exit = e.ExitCode

@@ -265,9 +265,16 @@ func FixFor(kind string) string {
 	return ""
 }
 
-// ExitFor returns the exit code for an HTTP status code, for an error that the
-// daemon reports and no row describes.
-func ExitFor(status uint32) int {
+// ExitFor returns the exit code for an error that the daemon reports and no row
+// describes: by its kind where operations of RFC 0018 have another status, else
+// by its HTTP status code.
+func ExitFor(kind string, status uint32) int {
+	switch kind {
+	case "unknown_agent":
+		return ExitNotFound
+	case "busy":
+		return ExitConflict
+	}
 	switch status {
 	case http.StatusBadRequest:
 		return ExitUsage

@@ -128,7 +128,8 @@ func TestFixFor(t *testing.T) {
 			t.Errorf("FixFor(%q) = %q, want %q", kind, got, want)
 		}
 	}
-	if ExitFor(http.StatusForbidden) != ExitPermission || ExitFor(http.StatusBadGateway) != ExitFailure {
+	if ExitFor("scope", http.StatusForbidden) != ExitPermission || ExitFor("", http.StatusBadGateway) != ExitFailure ||
+		ExitFor("unknown_agent", http.StatusInternalServerError) != ExitNotFound || ExitFor("busy", http.StatusServiceUnavailable) != ExitConflict {
 		t.Error("ExitFor: wrong code")
 	}
 }

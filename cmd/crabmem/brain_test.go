@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/memtool"
 	"crabmem/testdata"
 )
 
@@ -175,7 +176,7 @@ func TestQuestions(t *testing.T) {
 			var out bytes.Buffer
 			c := newApp(nil, &out, nil)
 			c.JSON = true
-			if err := errors.Join(c.recall(t.Context(), s, q, f), c.Out.Flush()); err != nil {
+			if err := errors.Join(c.recall(t.Context(), memtool.Local(s), q, f), c.Out.Flush()); err != nil {
 				t.Fatalf("recall %q: %v", query, err)
 			}
 			var a recall.Answer

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +18,6 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/recall"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
@@ -333,6 +335,26 @@ func mustRead(t *testing.T, name string) string {
 	return string(b)
 }
 
+// opened notes the files that are opened.
+type opened struct {
+	vfs.OS
+	names []string
+}
+
+func (o *opened) note(name string) { o.names = append(o.names, filepath.Base(name)) }
+
+func (o *opened) has(name string) bool { return slices.Contains(o.names, name) }
+
+func (o *opened) Open(name string) (vfs.File, error) {
+	o.note(name)
+	return o.OS.Open(name)
+}
+
+func (o *opened) OpenFile(name string, flag int, mode fs.FileMode) (vfs.File, error) {
+	o.note(name)
+	return o.OS.OpenFile(name, flag, mode)
+}
+
 // TestHandOver checks who writes: a daemon of another store is no way to this
 // one, one that goes away is waited out, a big change gets there too.
 func TestHandOver(t *testing.T) {
@@ -345,16 +367,14 @@ func TestHandOver(t *testing.T) {
 	}
 
 	t.Run("recall", func(t *testing.T) {
-		c := newApp(nil, nil, nil)
-		c.home = p.home
-		o := recall.Options{Explain: true}
-		a, path, ok := c.recallFromDaemon(t.Context(), crmem.Query{Text: "one", Limit: 5}, o)
-		if !ok || path == "" || len(a.Hits) != 1 || a.Hits[0].Explain == nil {
-			t.Errorf("the daemon was not asked: %v, %q, %+v", ok, path, a)
+		fsys := &opened{}
+		c := newApp(nil, io.Discard, io.Discard)
+		c.fs = fsys
+		if err := c.execute(t.Context(), []string{"recall", "one", "--explain", "--exit-code", "--home", p.home}); err != nil || fsys.has("memory.db") {
+			t.Errorf("the daemon was not asked: %v, opened %q", err, fsys.names)
 		}
-		c.db = filepath.Join(p.home, "other.db")
-		if _, _, ok := c.recallFromDaemon(t.Context(), crmem.Query{Text: "one", Limit: 5}, o); ok {
-			t.Error("the daemon was asked for another store")
+		if err := c.execute(t.Context(), []string{"recall", "one", "--home", p.home, "--db", filepath.Join(p.home, "other.db")}); !errors.Is(err, crmem.ErrNoStore) {
+			t.Errorf("the daemon was asked for another store: %v", err)
 		}
 	})
 

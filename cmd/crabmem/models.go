@@ -170,7 +170,7 @@ func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]str
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), recallWait)
+	ctx, cancel := context.WithTimeout(cmd.Context(), client.ReadWait)
 	defer cancel()
 	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no names
 		list, err := d.Models(ctx)

@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -93,10 +94,7 @@ models count fewer tokens; models of other vendors may count more.`,
 				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
-		if a, path, ok := c.recallFromDaemon(cmd.Context(), q, f.options(!c.JSON)); ok {
-			return c.recalled(a, q, f, path)
-		}
-		return c.read(func(s *crmem.Store) error { return c.recall(cmd.Context(), s, q, f) })
+		return c.search(cmd.Context(), func(s memtool.Store) error { return c.recall(cmd.Context(), s, q, f) })
 	}
 	return cmd
 }
@@ -116,16 +114,12 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 	return q, nil
 }
 
-// options returns the options of a search. The snippets on a terminal need the
-// weights.
-func (f *recallFlags) options(weights bool) recall.Options {
-	return recall.Options{Explain: f.explain, Weights: weights, WhyNot: f.whyNot, Budget: f.budget}
-}
-
-func (c *app) recall(ctx context.Context, s *crmem.Store, q crmem.Query, f recallFlags) error {
+func (c *app) recall(ctx context.Context, s memtool.Store, q crmem.Query, f recallFlags) error {
+	// The snippets of text output need the weights.
+	o := recall.Options{Explain: f.explain, Weights: !c.JSON, WhyNot: f.whyNot, Budget: f.budget}
 	var a *recall.Answer
 	err := c.Busy("searching", func() (err error) {
-		a, err = recall.Search(ctx, s, q, f.options(true))
+		a, err = s.Recall(ctx, q, o)
 		return err
 	})
 	if err != nil {

@@ -141,24 +141,35 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s m
 	if err := c.secureHome(); err != nil {
 		return err
 	}
+	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create}
+	return c.withStore(ctx, client.StoreOptions{Access: c.access(), Options: o}, func(o *crmem.Options) (s *crmem.Store, err error) {
+		err = c.Wait(ctx, func() (err error) {
+			s, err = c.open(o)
+			return err
+		})
+		return s, err
+	}, f)
+}
+
+// search runs f on the store, opened for reading: a daemon that has the store open
+// has its index, too.
+func (c *app) search(ctx context.Context, f func(s memtool.Store) error) error {
+	d, err := c.client()
+	if err != nil {
+		return err
+	}
+	return c.withStore(ctx, client.StoreOptions{Daemon: d, Options: crmem.Options{ReadOnly: true, MustExist: true}}, c.open, f)
+}
+
+// withStore runs f on a store whose files open opens.
+func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*crmem.Options) (*crmem.Store, error), f func(s memtool.Store) error) error {
 	path, err := c.storePath()
 	if err != nil {
 		return err
 	}
-	s, err := client.OpenStore(ctx, client.StoreOptions{
-		Access: c.access(),
-		Path:   path,
-		Options: crmem.Options{
-			FS: c.fs, Now: c.now, Warn: c.Warn, Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create,
-		},
-		Open: func(path string, o *crmem.Options) (s *crmem.Store, err error) {
-			err = c.Wait(ctx, func() (err error) {
-				s, err = c.open(o)
-				return err
-			})
-			return s, err
-		},
-	})
+	o.Path, o.Options.FS, o.Options.Now, o.Options.Warn = path, c.fs, c.now, c.Warn
+	o.Open = func(_ string, o *crmem.Options) (*crmem.Store, error) { return open(o) }
+	s, err := client.OpenStore(ctx, o)
 	if err != nil {
 		return err
 	}

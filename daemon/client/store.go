@@ -18,6 +18,9 @@ type StoreOptions struct {
 	Path string
 	// Options are those of the file, except for LockWait, which Access sets.
 	Options crmem.Options
+	// Daemon, if set, searches a store with Options.ReadOnly if it has the store
+	// open. [OpenStore] takes it over, and Close closes it.
+	Daemon *Client
 	// Open replaces [crmem.Open] if it is set.
 	Open func(path string, o *crmem.Options) (*crmem.Store, error)
 }
@@ -27,12 +30,17 @@ type StoreOptions struct {
 // process creates it, the store changes from one to the other; an operation whose
 // outcome is then unknown fails with crmem.ErrUnknown or the kind of that name,
 // unless it has the same effect if it is repeated.
+//
+// With Options.ReadOnly, OpenStore takes no lock and waits for none.
 func OpenStore(ctx context.Context, o StoreOptions) (memtool.Store, error) {
 	if o.Options.FS == nil {
 		o.Options.FS = vfs.OS{}
 	}
 	if o.Open == nil {
 		o.Open = crmem.Open
+	}
+	if o.Options.ReadOnly {
+		return openReader(ctx, o, o.Daemon)
 	}
 	s := &store{o: o}
 	return s, s.do(ctx, func(memtool.Store) error { return nil }, func(*Client) error { return nil })

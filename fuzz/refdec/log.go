@@ -54,26 +54,40 @@ var le = binary.LittleEndian
 // ReadLog reads a log. Its error is a *Fault: of the header, or of a frame
 // that is whole and not of this version.
 func ReadLog(file []byte) (*Log, error) {
-	bad := func(class, field string, at int) (*Log, error) {
-		return nil, &Fault{Class: class, Field: field, Offset: int64(at), Entry: -1}
+	l, prev, err := readHeader(file)
+	if err == nil {
+		err = l.readFrames(file, prev)
 	}
+	if err != nil {
+		return nil, err
+	}
+	l.Verdict = l.verdict(file)
+	return l, nil
+}
+
+func logFault(class, field string, at int) error {
+	return &Fault{Class: class, Field: field, Offset: int64(at), Entry: -1}
+}
+
+// readHeader returns a log without frames, and the checksum of its header.
+func readHeader(file []byte) (l *Log, sum uint32, err error) {
 	if len(file) < 48 {
-		return bad("truncated", "log header", len(file))
+		return nil, 0, logFault("truncated", "log header", len(file))
 	}
 	if !bytes.HasPrefix(file, []byte("CRWAL\x00")) {
-		return bad("magic", "log magic", 0)
+		return nil, 0, logFault("magic", "log magic", 0)
 	}
 	if crc32c(file[:44]) != le.Uint32(file[44:]) {
-		return bad("crc", "log crc", 44)
+		return nil, 0, logFault("crc", "log crc", 44)
 	}
 	version := le.Uint16(file[6:])
 	if version != 1 && version != 2 {
-		return bad("version", "log version", 6)
+		return nil, 0, logFault("version", "log version", 6)
 	}
 	if le.Uint32(file[40:]) != 0 {
-		return bad("reserved", "log reserved", 40)
+		return nil, 0, logFault("reserved", "log reserved", 40)
 	}
-	l := &Log{
+	l = &Log{
 		Version: version,
 		Head:    48,
 		Salt:    le.Uint64(file[8:]),
@@ -82,17 +96,20 @@ func ReadLog(file []byte) (*Log, error) {
 		Good:    48,
 	}
 	if l.Seq == 0 || l.Seq > 1<<62 {
-		return bad("seq", "log seq", 32)
+		return nil, 0, logFault("seq", "log seq", 32)
 	}
-
-	prev := le.Uint32(file[44:])
-	if version == 2 {
-		if at, field := l.second(file); field != "" {
-			return bad("header", field, at)
-		}
-		prev = le.Uint32(file[108:])
+	if version == 1 {
+		return l, le.Uint32(file[44:]), nil
 	}
+	if at, field := l.second(file); field != "" {
+		return nil, 0, logFault("header", field, at)
+	}
+	return l, le.Uint32(file[108:]), nil
+}
 
+// readFrames reads the batches up to the first frame that does not follow the one
+// before it. prev is the checksum of the header.
+func (l *Log) readFrames(file []byte, prev uint32) error {
 	var batch []Frame
 	seq := l.Seq
 	for at := l.Good; at < int64(len(file)); {
@@ -109,11 +126,11 @@ func ReadLog(file []byte) (*Log, error) {
 			break
 		}
 		checkpoint := f.Type == 4 && (f.More || len(f.Context) > 0 || len(f.Payload) != 24 || le.Uint64(f.Payload[16:]) > f.Seq)
-		if f.Type > 7 || version == 1 && f.Type > 4 || checkpoint {
-			return bad("type", "frame type", int(at))
+		if f.Type > 7 || l.Version == 1 && f.Type > 4 || checkpoint {
+			return logFault("type", "frame type", int(at))
 		}
 		if !contextOK(f.Context) {
-			return bad("context", "context", int(at))
+			return logFault("context", "context", int(at))
 		}
 		if f.Type != 4 {
 			seq++
@@ -126,16 +143,20 @@ func ReadLog(file []byte) (*Log, error) {
 			l.Good, batch = at, nil
 		}
 	}
-	l.Verdict = "clean"
-	if l.Good < int64(len(file)) {
-		l.Verdict = "torn"
-		for at := l.Good + 1; at < int64(len(file)); at++ {
-			if f, ok := l.frameAt(file, at); ok && f.Synced > uint64(l.Good) {
-				l.Verdict = "rotten"
-			}
+	return nil
+}
+
+// verdict judges the bytes after the last good batch.
+func (l *Log) verdict(file []byte) string {
+	if l.Good == int64(len(file)) {
+		return "clean"
+	}
+	for at := l.Good + 1; at < int64(len(file)); at++ {
+		if f, ok := l.frameAt(file, at); ok && f.Synced > uint64(l.Good) {
+			return "rotten"
 		}
 	}
-	return l, nil
+	return "torn"
 }
 
 // second reads what version 2 adds to the header. A field is returned if it
@@ -252,99 +273,106 @@ func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 
 // apply replays an operation. False: what it says does not fit what is there.
 func (s *Store) apply(f Frame) bool {
-	// A payload is read as an entry of a file of one entry, so that every
-	// rule of the file holds of it.
-	entry := func(payload []byte) (Entry, bool) {
-		file := (&Store{NextID: 1<<64 - 1}).Bytes()
-		file[24] = 1
-		one, err := Snapshot(append(file, payload...))
-		if err != nil {
-			return Entry{}, false
-		}
-		return one.Entries[0], true
-	}
-	find := func(id uint64) int {
-		return slices.IndexFunc(s.Entries, func(e Entry) bool { return e.ID == id })
-	}
 	switch f.Type {
 	case 1:
-		e, ok := entry(f.Payload)
-		if !ok {
-			return false
-		}
-		if i := find(e.ID); i >= 0 {
-			old := s.Entries[i]
-			if old.Name != e.Name || old.Kind != e.Kind || old.CreatedAt != e.CreatedAt {
-				return false
-			}
-			s.Entries[i] = e
-			return true
-		}
-		for _, old := range s.Entries {
-			if old.Name == e.Name {
-				return false
-			}
-		}
-		s.Entries = append(s.Entries, e)
-		slices.SortFunc(s.Entries, func(a, b Entry) int {
-			if a.ID < b.ID {
-				return -1
-			}
-			return 1
-		})
-		s.NextID = max(s.NextID, e.ID+1)
-		return true
+		return s.applyPut(f.Payload)
 	case 2:
-		if len(f.Payload) < 8 {
-			return false
-		}
-		i := find(le.Uint64(f.Payload))
-		if i < 0 {
-			return false
-		}
-		e := s.Entries[i]
-		e.Aliases = nil
-		one := Store{Entries: []Entry{e}}
-		b := one.Bytes()[28:]
-		e, ok := entry(append(b[:len(b)-4], f.Payload[8:]...))
-		if ok {
-			s.Entries[i] = e
-		}
-		return ok
-	case 3:
+		return s.applyAlias(f.Payload)
+	case 3, 5:
 		if len(f.Payload) != 8 {
 			return false
 		}
-		i := find(le.Uint64(f.Payload))
-		if i < 0 {
-			return false
-		}
-		s.Entries = slices.Delete(s.Entries, i, i+1)
-		return true
-	case 5:
-		if len(f.Payload) != 8 {
-			return false
-		}
-		if i := find(le.Uint64(f.Payload)); i >= 0 {
+		i := s.find(f.Payload)
+		if i >= 0 {
 			s.Entries = slices.Delete(s.Entries, i, i+1)
 		}
-		return true
+		return i >= 0 || f.Type == 5
 	case 6:
 		return len(f.Payload) == 8
 	case 7:
-		if len(f.Payload) < 12 || int64(le.Uint32(f.Payload[8:])) != int64(len(f.Payload)-12) || !utf8.Valid(f.Payload[12:]) {
-			return false
-		}
-		i, name := find(le.Uint64(f.Payload)), string(f.Payload[12:])
-		for k, old := range s.Entries {
-			if old.Name == name && k != i {
-				return false
-			}
-		}
-		if i >= 0 {
-			s.Entries[i].Name = name
-		}
-		return i >= 0
+		return s.applyRename(f.Payload)
 	}
 	return false
+}
+
+// find returns the index of the entry whose ID the payload starts with, or -1.
+func (s *Store) find(payload []byte) int {
+	id := le.Uint64(payload)
+	return slices.IndexFunc(s.Entries, func(e Entry) bool { return e.ID == id })
+}
+
+// entryOf reads a payload as an entry of a file of one entry, so that every
+// rule of the file holds of it.
+func entryOf(payload []byte) (Entry, bool) {
+	file := (&Store{NextID: 1<<64 - 1}).Bytes()
+	file[24] = 1
+	one, err := Snapshot(append(file, payload...))
+	if err != nil {
+		return Entry{}, false
+	}
+	return one.Entries[0], true
+}
+
+func (s *Store) applyPut(payload []byte) bool {
+	e, ok := entryOf(payload)
+	if !ok {
+		return false
+	}
+	if i := s.find(payload); i >= 0 {
+		old := s.Entries[i]
+		if old.Name != e.Name || old.Kind != e.Kind || old.CreatedAt != e.CreatedAt {
+			return false
+		}
+		s.Entries[i] = e
+		return true
+	}
+	for _, old := range s.Entries {
+		if old.Name == e.Name {
+			return false
+		}
+	}
+	s.Entries = append(s.Entries, e)
+	slices.SortFunc(s.Entries, func(a, b Entry) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	s.NextID = max(s.NextID, e.ID+1)
+	return true
+}
+
+func (s *Store) applyAlias(payload []byte) bool {
+	if len(payload) < 8 {
+		return false
+	}
+	i := s.find(payload)
+	if i < 0 {
+		return false
+	}
+	e := s.Entries[i]
+	e.Aliases = nil
+	one := Store{Entries: []Entry{e}}
+	b := one.Bytes()[28:]
+	e, ok := entryOf(append(b[:len(b)-4], payload[8:]...))
+	if ok {
+		s.Entries[i] = e
+	}
+	return ok
+}
+
+func (s *Store) applyRename(payload []byte) bool {
+	if len(payload) < 12 || int64(le.Uint32(payload[8:])) != int64(len(payload)-12) || !utf8.Valid(payload[12:]) {
+		return false
+	}
+	i, name := s.find(payload), string(payload[12:])
+	for k, old := range s.Entries {
+		if old.Name == name && k != i {
+			return false
+		}
+	}
+	if i >= 0 {
+		s.Entries[i].Name = name
+	}
+	return i >= 0
 }

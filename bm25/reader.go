@@ -74,7 +74,7 @@ func (r *reader) prepare(l *analysis.Lexer, terms []queryTerm, text string) {
 	s := &r.scanner
 	s.Scan(text[:min(len(text), maxRead)])
 	buf, edges := s.Runs()
-	for i := 0; i+1 < len(edges); i += 2 {
+	for i := 0; i < len(edges); i += 2 {
 		if start, end := edges[i], edges[i+1]; !s.IsContraction(start, end) {
 			run := buf[start:end:end]
 			if r.alone = !analysis.IsASCII(run); !r.alone {
@@ -189,7 +189,7 @@ func (r *reader) walk(text string) {
 	s := &r.scanner
 	s.Scan(text)
 	buf, edges := s.Runs()
-	for i := 0; i+1 < len(edges); i += 2 {
+	for i := 0; i < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
 		run := buf[start:end:end]
 		r.alone, r.run = false, run

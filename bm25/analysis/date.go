@@ -37,10 +37,10 @@ var months = sync.OnceValue(func() map[string]int {
 // digits. It returns the day's last run.
 func (s *Scanner) date(i int, emit func([]byte)) (last int, ok bool) {
 	n, suffix := s.leadingNumber(i)
-	if n < 1 || i+3 >= len(s.edges) {
+	if n < 1 || i+4 > len(s.edges) {
 		return i, false
 	}
-	if sign := s.buf[s.edges[i+1]]; suffix == "" && (sign == '-' || sign == '/' || sign == '.') && s.isJoined(i) && i+5 < len(s.edges) {
+	if sign := s.buf[s.edges[i+1]]; suffix == "" && (sign == '-' || sign == '/' || sign == '.') && s.isJoined(i) && i+6 <= len(s.edges) {
 		if m, suffix := s.leadingNumber(i + 2); m > 0 && suffix == "" && s.buf[s.edges[i+3]] == sign && s.isJoined(i+2) {
 			d, suffix := s.leadingNumber(i + 4)
 			last = i + 4
@@ -71,7 +71,7 @@ func (s *Scanner) date(i int, emit func([]byte)) (last int, ok bool) {
 	}
 	if s.near(i) {
 		named := s.afterOf(i + 2)
-		if m := s.month(named); m > 0 && named+3 < len(s.edges) && s.near(named) {
+		if m := s.month(named); m > 0 && named+4 <= len(s.edges) && s.near(named) {
 			last := s.afterOf(named + 2)
 			if y, suffix := s.leadingNumber(last); suffix == "" && s.day(y, m, n, emit) {
 				return last, true
@@ -92,7 +92,7 @@ func (s *Scanner) date(i int, emit func([]byte)) (last int, ok bool) {
 func (s *Scanner) afterOf(i int) int {
 	switch string(s.buf[s.edges[i]:s.edges[i+1]]) {
 	case "of", "de", "del":
-		if i+3 < len(s.edges) && s.near(i) {
+		if i+4 <= len(s.edges) && s.near(i) {
 			return i + 2
 		}
 	}

@@ -88,7 +88,7 @@ func (l *Lexer) plain(fields []string) {
 	probes := slices.Grow(l.probes[:0], len(edges)/2)
 	slots := d.slots
 	mask := uint32(len(slots) - 1)
-	for i := 0; i+1 < len(edges); i += 2 {
+	for i := 0; i < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
 		if n := end - start; n <= 8 {
 			key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[n&15]
@@ -132,7 +132,7 @@ func (l *Lexer) standard(fields []string) {
 	slots := d.slots
 	mask := uint32(len(slots) - 1)
 	done := 0
-	for i := 0; i+1 < len(edges); i += 2 {
+	for i := 0; i < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
 		if s.IsContraction(start, end) {
 			continue

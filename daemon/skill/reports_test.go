@@ -232,7 +232,7 @@ var reportUses = []struct {
 	{"trigger", func(_ *vfs.Mem, _ []Dir, set *Set) string {
 		var text string
 		for _, message := range []string{
-			"ship it", "SHIP  IT now", "ships it", "worship it", "ship", "déjà vu", "DÉJÀ", "déjàx", "", strings.Repeat("x ", maxSearched/2) + "ship", strings.Repeat("x ", maxSearched/2-2) + "ship",
+			"ship it", "SHIP  IT now", "ships it", "worship it", "ship", "déjà vu", "DÉJÀ", "déjàx", "", strings.Repeat("x ", maxSearched/2) + "ship", strings.Repeat("x ", maxSearched/2-2) + "ship", strings.Repeat("x ", maxSearched/2-2) + " ship",
 			strings.Repeat("x ", maxSearched/2-3) + " ship", strings.Repeat("x ", maxSearched/2-4) + " ship it", "shipship it ship", "日ship本", "_ship", "ship_", "9ship",
 		} {
 			text += outcome(names(set.Triggered(all, message)), nil) + outcome(names(set.Triggered(only("low", "deploy"), message)), nil) + "\n"
@@ -295,7 +295,7 @@ func TestReportsOfUses(t *testing.T) {
 				text := use.do(m, dirs, set)
 				m.Hook = nil
 				r.Add(fmt.Sprintf("set %d: %s, %s fails", i, use.name, which), text+"\n"+strings.Join(warned, "\n")+"\n"+outcome(set.Skills(all), nil))
-				if n > 0 && which == "" || n > 80 || i > 0 && n == 0 && i != 3 {
+				if n > 0 && which == "" || n > 30 || i > 0 && n == 0 && i != 3 {
 					break
 				}
 			}
@@ -338,4 +338,21 @@ func TestReportsOfLimits(t *testing.T) {
 		r.Add(fmt.Sprint("tier ", int(tier)), tier.String())
 	}
 	r.Compare(t, "testdata/reports/limits.txt.gz")
+}
+
+// TestSlash splits messages that begin with a name.
+func TestSlash(t *testing.T) {
+	long := strings.Repeat("a", maxName)
+	for message, want := range map[string][2]string{
+		"/a": {"a", ""}, " \n/a  b c ": {"a", "b c"}, "/a-9\nb": {"a-9", "b"}, "/" + long: {long, ""}, "/" + long + " b": {long, "b"},
+	} {
+		if name, args, ok := slash(message); !ok || name != want[0] || args != want[1] {
+			t.Errorf("%q: %q, %q, %v", message, name, args, ok)
+		}
+	}
+	for _, message := range []string{"", "a", "/", "/ ", "/ a", "//a", "/A", "/a.", "/aB", "/é", "a /b", "/" + long + "a", "/" + long + "a b"} {
+		if name, args, ok := slash(message); ok || name != "" || args != "" {
+			t.Errorf("%q: %q, %q, %v", message, name, args, ok)
+		}
+	}
 }

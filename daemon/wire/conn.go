@@ -188,12 +188,12 @@ func (c *Conn) Write(m proto.Message) error {
 		}
 		defer c.srv.release(size)
 	}
-	b := append(c.out[:0], 0, 0, 0, 0)
+	b := append(c.out[:0], make([]byte, header)...)
 	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
 	if err != nil {
 		// Text that is not UTF-8 is all that protobuf refuses to write.
 		m = validUTF8(m)
-		b, err = proto.MarshalOptions{}.MarshalAppend(append(c.out[:0], 0, 0, 0, 0), m)
+		b, err = proto.MarshalOptions{}.MarshalAppend(append(c.out[:0], make([]byte, header)...), m)
 	}
 	if err != nil {
 		return &CodecError{err}

@@ -102,3 +102,41 @@ func TestOtherUser(t *testing.T) {
 		t.Errorf("requests of users %v", uids)
 	}
 }
+
+// TestFindUIDFields changes each field of a line of the table.
+func TestFindUIDFields(t *testing.T) {
+	line := "2: 0100007F:C002 0100007F:1A20 01 00000000:00000000 00:00000000 00000000 1001"
+	find := func(line string) int {
+		return findUID(strings.NewReader("header\n"+line+"\n"), "0100007F:C002", "0100007F:1A20")
+	}
+	fields := strings.Fields(line)
+	for i := range fields {
+		changed := append([]string(nil), fields...)
+		changed[i] = "x"
+		want := 1001
+		if i > 0 && i < 4 || i == 7 {
+			want = -1
+		}
+		if got := find(strings.Join(changed, " ")); got != want {
+			t.Errorf("field %d changed: user %d, want %d", i, got, want)
+		}
+		// What the search looks for is in a later field.
+		if got := find(strings.Join(fields[:i], " ") + " x " + strings.Join(fields[1:], " ")); i > 0 && i < 4 && got != -1 {
+			t.Errorf("fields moved by %d: user %d", i, got)
+		}
+		if got := find(strings.Join(fields[:i], " ")); got != -1 {
+			t.Errorf("%d fields: user %d", i, got)
+		}
+	}
+	if got := find(line + " 0 1"); got != 1001 {
+		t.Errorf("more fields: user %d", got)
+	}
+	if got := find(line); got != 1001 {
+		t.Errorf("eight fields: user %d", got)
+	}
+	for uid, want := range map[string]int{"0": 0, "2147483647": 1<<31 - 1, "2147483648": -1, "-1": -1} {
+		if got := find(strings.TrimSuffix(line, "1001") + uid); got != want {
+			t.Errorf("user %s: %d, want %d", uid, got, want)
+		}
+	}
+}

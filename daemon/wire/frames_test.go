@@ -1,0 +1,261 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/golden"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// pieceConn returns its bytes in pieces of a size and then an error. It takes as
+// many bytes as room has, and then fails.
+type pieceConn struct {
+	net.Conn
+	in     []byte
+	piece  int
+	err    error
+	reads  []int // room of each read
+	room   int
+	out    []byte
+	writes []int
+}
+
+func (c *pieceConn) Read(b []byte) (int, error) {
+	c.reads = append(c.reads, len(b))
+	if len(c.in) == 0 {
+		return 0, c.err
+	}
+	n := copy(b[:min(len(b), c.piece)], c.in)
+	c.in = c.in[n:]
+	if len(c.in) == 0 && c.piece%2 == 0 {
+		return n, c.err // with the last bytes
+	}
+	return n, nil
+}
+
+func (c *pieceConn) Write(b []byte) (int, error) {
+	c.writes = append(c.writes, len(b))
+	n := min(len(b), c.room)
+	c.room -= n
+	c.out = append(c.out, b[:n]...)
+	if n < len(b) {
+		return n, syscall.EPIPE
+	}
+	return n, nil
+}
+
+func payload(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * 7 % 251)
+	}
+	return b
+}
+
+// TestReportsOfFrames reads frames of many sizes that arrive in pieces and end
+// early, and compares what each read returns.
+func TestReportsOfFrames(t *testing.T) {
+	var r golden.Reports
+	sizes := []int{0, 1, 3, 4, 5, 4091, 4092, 4093, 16379, 16380, 16381, 16384, 16385, 32767, 32768, 32769, 65536, 100_000}
+	for _, room := range []int{smallFrame, 4 * smallFrame} {
+		for _, first := range sizes {
+			for _, second := range []int{0, 5, 16378, 16381} {
+				var all []byte
+				for _, n := range []int{first, second, 2} {
+					all = append(binary.BigEndian.AppendUint32(all, uint32(n)), payload(n)...)
+				}
+				for _, piece := range []int{3, 4096, 1 << 20, 999} {
+					ends := []int{len(all)}
+					if piece != 3 {
+						ends = append(ends, 0, 1, 3, 4, 5, 4+first, 5+first, 7+first, 8+first, len(all)-1)
+					}
+					for i, end := range ends {
+						err := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, errStopped}[(i+first+piece)%4]
+						nc := &pieceConn{in: all[:max(0, min(end, len(all)))], piece: piece, err: err}
+						c := newConn(nc, room)
+						var text strings.Builder
+						for range 4 {
+							b, err := c.frame()
+							sum := sha256.Sum256(b)
+							fmt.Fprintf(&text, "%d %x %v [%v %v %v]; %d buffered\n", len(b), sum[:2], err, errors.Is(err, ErrClosed), errors.Is(err, ErrTruncated), errors.Is(err, errStopped), c.w-c.r)
+							c.releaseBuffer()
+							if err != nil {
+								break
+							}
+						}
+						reads := fmt.Sprint(nc.reads)
+						if len(reads) > 200 {
+							sum := sha256.Sum256([]byte(reads))
+							reads = fmt.Sprintf("%d %x", len(nc.reads), sum[:3])
+						}
+						r.Add(fmt.Sprintf("room %d, %d, %d to %d in pieces of %d, %v", room, first, second, end, piece, err), text.String()+reads)
+					}
+				}
+			}
+		}
+	}
+	for _, size := range []uint32{MaxFrame, MaxFrame + 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		c := newConn(&pieceConn{in: binary.BigEndian.AppendUint32(nil, size), piece: 9, err: io.EOF}, smallFrame)
+		_, err := c.frame()
+		r.Addf(fmt.Sprintf("length %d", size), "%v", err)
+		c = newConn(&pieceConn{in: binary.BigEndian.AppendUint32(nil, size), piece: 9, err: io.EOF}, smallFrame)
+		c.max = int(min(size, 1<<31-1))
+		_, err = c.frame()
+		if size <= MaxFrame {
+			r.Addf(fmt.Sprintf("limit %d", size), "%v", err)
+		}
+	}
+	r.Compare(t, "testdata/reports/frames.txt.gz")
+}
+
+// TestWrites writes messages around each limit to a connection that takes them or
+// only a part.
+func TestWrites(t *testing.T) {
+	message := func(size int) proto.Message {
+		m := &pb.ClientMessage{Msg: &pb.ClientMessage_Auth{Auth: &pb.AuthMsg{Token: ""}}}
+		for n := max(0, size-20); ; n++ {
+			m.GetAuth().Token = strings.Repeat("x", n)
+			if got := proto.Size(m); got >= size {
+				return m
+			}
+		}
+	}
+	for _, size := range []int{10, keepOut - header - 1, keepOut - header, keepOut - header + 1, keepOut, keepOut + 1, 3 * keepOut, MaxFrame, MaxFrame + 1} {
+		m := message(size)
+		size = proto.Size(m)
+		want, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(binary.BigEndian.AppendUint32(nil, uint32(size)), want...)
+		nc := &pieceConn{room: 1 << 30}
+		c := NewConn(nc)
+		err = c.Write(m)
+		if size > MaxFrame {
+			if large, ok := errors.AsType[*TooLargeError](err); !ok || *large != (TooLargeError{size, MaxFrame}) || len(nc.out) != 0 {
+				t.Errorf("%d bytes: %v, %d written", size, err, len(nc.out))
+			}
+			continue
+		}
+		if err != nil || !bytes.Equal(nc.out, want) || len(nc.writes) != 1 {
+			t.Errorf("%d bytes: %v, %d of %d bytes written in %v", size, err, len(nc.out), len(want), nc.writes)
+		}
+		if kept := cap(c.out) > 0; kept != (size < keepOut-header-8) && size < keepOut-2*header {
+			t.Errorf("%d bytes: the buffer is kept: %v", size, kept)
+		}
+		for _, room := range []int{0, 1, len(want) - 1} {
+			nc := &pieceConn{room: room}
+			if err := NewConn(nc).Write(m); !errors.Is(err, syscall.EPIPE) || !bytes.Equal(nc.out, want[:room]) || len(nc.writes) != 1 {
+				t.Errorf("%d bytes, %d taken: %v, %d written in %v", size, room, err, len(nc.out), nc.writes)
+			}
+		}
+	}
+	// The replacement of invalid text makes a message longer than the limit.
+	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Auth{Auth: &pb.AuthMsg{Token: strings.Repeat("a\xff", MaxFrame/3)}}}
+	nc := &pieceConn{room: 1 << 30}
+	err := NewConn(nc).Write(m)
+	if large, ok := errors.AsType[*TooLargeError](err); !ok || large.Size != proto.Size(validUTF8(m)) || large.Max != MaxFrame || len(nc.out) != 0 {
+		t.Errorf("invalid text: %v, %d written", err, len(nc.out))
+	}
+}
+
+// TestValidUTF8 replaces invalid text in each kind of field, and changes no
+// message that is valid.
+func TestValidUTF8(t *testing.T) {
+	bad, good := "a\xffb", "a\uFFFDb"
+	build := func(s string) *structpb.Struct {
+		return &structpb.Struct{Fields: map[string]*structpb.Value{
+			s: structpb.NewStringValue("key"), "number": structpb.NewNumberValue(3), "value": structpb.NewStringValue(s),
+			"list": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue(s), structpb.NewBoolValue(true), structpb.NewStringValue("z")}}),
+			"deep": structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{s: structpb.NewStringValue(s)}}),
+		}}
+	}
+	m := build(bad)
+	if got := validUTF8(m); !proto.Equal(got, build(good)) || !proto.Equal(m, build(bad)) {
+		t.Errorf("%v", got)
+	}
+	if got := validUTF8(build(good)); !proto.Equal(got, build(good)) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestErrorTexts checks the texts of errors, and what they wrap.
+func TestErrorTexts(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	for _, c := range []struct {
+		err  error
+		text string
+		is   error
+	}{
+		{&TooLargeError{5, 4}, "frame too large: 5 bytes (max 4)", nil}, {&CodecError{io.EOF}, "codec error: EOF", io.EOF},
+		{checkPath(long), "at most 10", syscall.ENAMETOOLONG}, {&fullError{}, "try again", nil}, {truncated(io.EOF), "", ErrTruncated},
+		{truncated(syscall.EIO), "io error: ", syscall.EIO}, {ioError(errStopped), "stopped", errStopped}, {truncated(errStopped), "stopped", errStopped},
+	} {
+		if !strings.Contains(c.err.Error(), c.text) || c.is != nil && !errors.Is(c.err, c.is) || errors.Is(c.err, syscall.ENOENT) {
+			t.Errorf("%v: want %q of %v", c.err, c.text, c.is)
+		}
+	}
+	if truncated(nil) != nil || ioError(nil) != nil {
+		t.Error("no error is one")
+	}
+	for n, ok := range map[int]bool{1: true, 103: true, 200: false, 108: false} {
+		if err := checkPath(long[:n]); (err == nil) != ok {
+			t.Errorf("a path of %d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	want := Limits{Header: 10 * time.Second, Progress: 30 * time.Second, InFlight: 64 << 20, Working: 256, Conns: 1024}
+	for _, l := range []Limits{{}, {Header: -1, Progress: -1, InFlight: -1, Working: -1, Conns: -1}} {
+		if got := l.withDefaults(); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	set := Limits{Header: 1, Progress: 1, InFlight: MaxFrame + 1, Working: 1, Conns: 1}
+	if got := set.withDefaults(); got != set {
+		t.Errorf("%+v, want %+v", got, set)
+	}
+	if got := (Limits{InFlight: 1}).withDefaults().InFlight; got != MaxFrame {
+		t.Errorf("%d bytes in flight", got)
+	}
+}
+
+// TestRequestContext checks the values, the deadline, and the end of a request's
+// context, before and after its first use.
+func TestRequestContext(t *testing.T) {
+	type key struct{}
+	for _, late := range []bool{false, true} {
+		parent, cancel := context.WithDeadline(context.WithValue(t.Context(), key{}, "value"), time.Now().Add(time.Hour))
+		r := &request{conn: parent}
+		if late {
+			r.end()
+		} else if r.Err() != nil {
+			t.Errorf("err %v", r.Err())
+		}
+		at, ok := r.Deadline()
+		if want, _ := parent.Deadline(); !ok || at != want || r.Value(key{}) != "value" {
+			t.Errorf("deadline %v, %v; value %v", at, ok, r.Value(key{}))
+		}
+		r.end()
+		<-r.Done()
+		if r.Err() != context.Canceled || parent.Err() != nil {
+			t.Errorf("ended: %v, %v", r.Err(), parent.Err())
+		}
+		cancel()
+	}
+}

@@ -127,6 +127,10 @@ func reportFiles() [][2]string {
 	}
 	add("same ids", entry(4)+entry(4)+entry(4)+entry(1))
 	add("empty", "")
+	for _, between := range []string{"", "# c\n", "\n", "# c\n\n", "[[cron]]\n"} {
+		add(fmt.Sprintf("two headers, %q", between), "# a\n[[cron]]\n"+between+entry(2)+entry(5))
+		add(fmt.Sprintf("two headers after a comment, %q", between), "# a\n[[cron]]\n"+between+"# b\n"+entry(2)+entry(5))
+	}
 	for _, end := range []string{"", "\n", "\n\n", "\r\n", "\n\r\n", " "} {
 		add(fmt.Sprintf("end %q", end), strings.TrimSuffix(entry(1), "\n")+end)
 	}
@@ -258,10 +262,10 @@ func TestReportsOfSchedules(t *testing.T) {
 	for _, schedule := range []string{"*/20 * * * *", "30 2 * * *", "0 3 * * *", "30 1,2,3 * * *", "0 * * * *", "0 0 * * *", "59 23 * * *", "30 0 * * *"} {
 		due(schedule, 9)
 	}
-	hours := []string{"", "0:00", "01:59", "02:30", "03:00", "23:59"}
+	hours := []string{"", "0:00", "01:59", "02:30", "23:00", "23:59"}
 	for _, from := range hours {
 		for _, to := range hours {
-			for _, schedule := range []string{"30 2 * * *", "*/30 * * * *", "59 59 1 * * *"} {
+			for _, schedule := range []string{"30 2 * * *", "*/30 * * * *", "59 59 1 * * *", "0 0 30 2 *"} {
 				for _, zone := range []string{"Europe/Berlin", "Mars/Base"} {
 					c := cron.Cron{Schedule: schedule, QuietStart: from, QuietEnd: to, Timezone: zone}
 					var text string

@@ -474,12 +474,12 @@ func (s *Store) syncSnapshot() error {
 func (s *Store) create() (made bool, err error) {
 	dir := dirOf(s.path)
 	if err := vfs.MkdirAll(s.fs, dir, 0o700); err != nil {
-		return false, err
+		return made, err
 	}
 	// A link in a parent that did not exist cannot have been followed before.
 	path, err := s.fs.Resolve(s.path)
 	if err != nil {
-		return false, err
+		return made, err
 	}
 	s.mu.Lock()
 	s.path = path
@@ -488,23 +488,23 @@ func (s *Store) create() (made bool, err error) {
 		if s.lock != nil {
 			err = s.unlock()
 		}
-		return false, errors.Join(err, s.adopt())
+		return made, errors.Join(err, s.adopt())
 	}
 	if s.lock == nil { // held already after a try that failed
 		if _, _, err := s.acquire(); err != nil {
-			return false, err
+			return made, err
 		}
 	}
 	if _, err := s.fs.Lstat(s.path); err == nil { // another was first
-		return false, errors.Join(s.unlock(), s.adopt())
+		return made, errors.Join(s.unlock(), s.adopt())
 	}
 	if absent, err := s.absence(); err != nil {
-		return false, errors.Join(err, s.unlock())
+		return made, errors.Join(err, s.unlock())
 	} else if !absent {
-		return false, errors.Join(s.unlock(), s.adopt())
+		return made, errors.Join(s.unlock(), s.adopt())
 	}
 	if err := s.markDirty(); err != nil {
-		return false, err
+		return made, err
 	}
 	sum := format.Digest{}
 	err = vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
@@ -515,11 +515,11 @@ func (s *Store) create() (made bool, err error) {
 		if !s.retryable(err, s.path) {
 			s.fail(err)
 		}
-		return false, err
+		return made, err
 	}
 	fi, err := s.fs.Lstat(s.path)
 	if err != nil {
-		return false, s.fail(err)
+		return made, s.fail(err)
 	}
 	s.dbDig, s.dbStat = sum, fileStat{fi}
 	s.absent = false

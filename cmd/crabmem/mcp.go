@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/mcpserver"
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 
@@ -70,13 +71,13 @@ and pass the proxy's name with --allow-host. The server logs to standard error.`
 	fl.StringVar(&f.http, "http", "", "serve HTTP on this `address`, such as 127.0.0.1:7433")
 	fl.StringVar(&f.tokenFile, "token-file", "", "read the token from this `file` (CRABMEM_TOKEN; default: mcp-token in the home)")
 	fl.StringArrayVar(&f.allowHosts, "allow-host", nil, "also accept this `name` in Host; may be repeated")
-	completeWords(cmd, "compat", compatReference, compatAnthropic)
+	completeWords(cmd, "compat", mcpserver.CompatReference, mcpserver.CompatAnthropic)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := c.mcpOptions(cmd, &f)
 		if err != nil {
 			return err
 		}
-		s, err := newMCPServer(cmd.Context(), o)
+		s, err := mcpserver.New(cmd.Context(), o)
 		if err != nil {
 			return c.about(o.Path, err)
 		}
@@ -88,14 +89,14 @@ and pass the proxy's name with --allow-host. The server logs to standard error.`
 
 // mcpOptions checks the flags and returns the options of the server. Its store is
 // that of the command from then on.
-func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpOptions, err error) {
+func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, err error) {
 	for _, name := range []string{"namespace", "http", "token-file"} {
 		if fl := cmd.Flags().Lookup(name); fl.Changed && fl.Value.String() == "" {
 			return o, cli.Usagef("--%s is empty", name)
 		}
 	}
-	if !slices.Contains([]string{"", compatReference, compatAnthropic}, f.compat) {
-		return o, cli.Usagef("--compat %q: want %s or %s", f.compat, compatReference, compatAnthropic)
+	if !slices.Contains([]string{"", mcpserver.CompatReference, mcpserver.CompatAnthropic}, f.compat) {
+		return o, cli.Usagef("--compat %q: want %s or %s", f.compat, mcpserver.CompatReference, mcpserver.CompatAnthropic)
 	}
 	if err := atMostOne(cmd, "namespace", "db"); err != nil {
 		return o, err
@@ -110,8 +111,11 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpOptions, err err
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
+	if err != nil {
+		return o, err
+	}
 	c.db, c.WarnLog = path, c.logger()
-	o = mcpOptions{Path: path, FS: c.fs, Now: c.now, ReadOnly: f.readOnly, Compat: f.compat, Log: c.WarnLog}
+	o = mcpserver.Options{Path: path, FS: c.fs, Now: c.now, ReadOnly: f.readOnly, Compat: f.compat, Log: c.WarnLog}
 	o.Version, _ = buildVersion()
 	o.Write = func(ctx context.Context, write func(memtool.Store) error) error {
 		if f.namespace != "" {
@@ -124,17 +128,17 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpOptions, err err
 	if f.namespace == "" {
 		o.Sessions = func() (*sessionlog.Dir, error) { return c.openSessions("search", true) }
 	}
-	return o, err
+	return o, nil
 }
 
-func (c *app) serveMCP(ctx context.Context, s *mcpServer, f *mcpFlags) error {
+func (c *app) serveMCP(ctx context.Context, s *mcpserver.Server, f *mcpFlags) error {
 	if f.http == "" {
 		if c.IsTerminal(c.Stdin) {
 			c.Note("waiting for a client of the Model Context Protocol on standard input; end with Ctrl-D")
 		}
 		return s.ServeStdio(ctx, c.Stdin, c.Stdout)
 	}
-	o := mcpHTTPOptions{Address: f.http, AllowHosts: f.allowHosts, Token: c.Getenv("CRABMEM_TOKEN"), TokenFile: f.tokenFile}
+	o := mcpserver.HTTPOptions{Address: f.http, AllowHosts: f.allowHosts, Token: c.Getenv("CRABMEM_TOKEN"), TokenFile: f.tokenFile}
 	if o.Token == "" && o.TokenFile == "" {
 		home, err := c.homeDir()
 		if err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crabmem/daemon/mcpserver/mcptest"
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -18,7 +20,7 @@ import (
 // CRABMEM_REQUIRE names "inspector" it calls one tool only.
 func TestMCPInspector(t *testing.T) {
 	t.Parallel()
-	inspector := npx(t, "inspector", "@modelcontextprotocol/inspector@2.12.0")
+	inspector := mcptest.Npx(t, "inspector", "@modelcontextprotocol/inspector@2.12.0")
 	file, env := program(t)
 	base := t.TempDir()
 	home := filepath.Join(base, "home")
@@ -34,35 +36,24 @@ func TestMCPInspector(t *testing.T) {
 		}
 		return out.Bytes()
 	}
-	steps := []struct {
-		tool string
-		args []string
-		want string
-	}{
-		{"remember", []string{"name=deploy", "content=build, tag, push"}, "deploy, 16 bytes"},
-		{"recall", []string{"query=push", "limit=3"}, "1 of 1 match"},
-		{"get_memory", []string{"name=deploy"}, "build, tag, push"},
-		{"list_memories", nil, "1 of 1 entry"},
-		{"session_search", []string{"query=port"}, "6688, on loopback"},
-		{"forget", []string{"name=deploy"}, "forgot deploy"},
-	}
-	full := required("inspector")
+	steps := toolCalls
+	full := mcptest.Required("inspector")
 	if !full {
 		steps = steps[:1]
 	}
 	run := func(t *testing.T, target []string) {
 		var tools mcp.ListToolsResult
-		if err := json.Unmarshal(inspect(t, target, "--method", "tools/list", "--strict"), &tools); err != nil || len(tools.Tools) != 6 {
+		if err := json.Unmarshal(inspect(t, target, "--method", "tools/list", "--strict"), &tools); err != nil || len(tools.Tools) != len(toolCalls) {
 			t.Fatalf("%d tools, %v", len(tools.Tools), err)
 		}
 		for _, s := range steps {
 			args := []string{"--method", "tools/call", "--tool-name", s.tool}
-			for _, a := range s.args {
-				args = append(args, "--tool-arg", a)
+			for name, value := range s.args {
+				args = append(args, "--tool-arg", fmt.Sprintf("%s=%v", name, value))
 			}
 			out := inspect(t, target, args...)
 			var res mcp.CallToolResult
-			if err := json.Unmarshal(out, &res); err != nil || res.IsError || !strings.Contains(textOf(t, &res), s.want) {
+			if err := json.Unmarshal(out, &res); err != nil || res.IsError || !strings.Contains(mcptest.Text(t, &res), s.want) {
 				t.Errorf("%s: %v, %s", s.tool, err, out)
 			}
 		}
@@ -77,7 +68,8 @@ func TestMCPInspector(t *testing.T) {
 	})
 	t.Run("http", func(t *testing.T) {
 		cmd := exec.Command(file, "mcp", "--http", "127.0.0.1:0", "--home", home)
-		cmd.Env = append(env, "CRABMEM_TOKEN="+testToken)
+		const token = "0123456789abcdef0123456789abcdef"
+		cmd.Env = append(env, "CRABMEM_TOKEN="+token)
 		diag := &lockedBuffer{}
 		cmd.Stderr = diag
 		if err := cmd.Start(); err != nil {
@@ -87,7 +79,7 @@ func TestMCPInspector(t *testing.T) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}()
-		run(t, []string{listening(t, diag), "--transport", "http", "--header", "Authorization: Bearer " + testToken})
+		run(t, []string{listening(t, diag), "--transport", "http", "--header", "Authorization: Bearer " + token})
 	})
 }
 
@@ -96,7 +88,7 @@ func TestMCPInspector(t *testing.T) {
 func TestMCPPython(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import mcp.client.stdio").CombinedOutput(); err != nil {
-		notThere(t, "python-mcp", "python3 has no package mcp: "+strings.TrimSpace(string(out)))
+		mcptest.Skip(t, "python-mcp", "python3 has no package mcp: "+strings.TrimSpace(string(out)))
 	}
 	file, _ := program(t)
 	base := t.TempDir()

@@ -21,9 +21,9 @@ type connGate struct {
 	verified   map[*gatedConn]bool // whether to keep it after its response
 }
 
-// NewConnGate returns a listener with a limit for unverified connections, and one
+// newConnGate returns a listener with a limit for unverified connections, and one
 // for the verified connections that it keeps. It calls evicted after each eviction.
-func NewConnGate(l net.Listener, maxUnverified, maxVerified int, evicted func()) net.Listener {
+func newConnGate(l net.Listener, maxUnverified, maxVerified int, evicted func()) net.Listener {
 	return &connGate{Listener: l, maxUnverified: maxUnverified, maxVerified: maxVerified, evicted: evicted, verified: make(map[*gatedConn]bool)}
 }
 
@@ -84,14 +84,14 @@ func (c *gatedConn) Close() error {
 
 type gatedConnKey struct{}
 
-// ConnContext stores a connection for VerifyConn. It is an
+// connContext stores a connection for verifyConn. It is an
 // [http.Server.ConnContext].
-func ConnContext(ctx context.Context, c net.Conn) context.Context {
+func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, gatedConnKey{}, c)
 }
 
-// VerifyConn verifies the connection of a request. Without a gate it keeps all.
-func VerifyConn(ctx context.Context) (keep bool) {
+// verifyConn verifies the connection of a request. Without a gate it keeps all.
+func verifyConn(ctx context.Context) (keep bool) {
 	c, ok := ctx.Value(gatedConnKey{}).(*gatedConn)
 	return !ok || c.gate.verify(c)
 }

@@ -26,7 +26,7 @@ func TestConnGate(t *testing.T) {
 	const maxUnverified, total = 4, 300
 	l := make(pipes, total)
 	evicted := 0
-	g := NewConnGate(l, maxUnverified, 1, func() { evicted++ }).(*connGate)
+	g := newConnGate(l, maxUnverified, 1, func() { evicted++ }).(*connGate)
 	var clients []net.Conn
 	var accepted []*gatedConn
 	for i := range total {

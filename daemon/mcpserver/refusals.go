@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// The limits of a RefusalLog.
+// The limits of a refusalLog.
 const (
 	refusalWindow = time.Minute
 	refusalLines  = 10 // in each window
 )
 
-// RefusalLog logs the first refusals of each window. It counts the others and
+// refusalLog logs the first refusals of each window. It counts the others and
 // all evictions, and logs the counts in one line when the window ends.
-type RefusalLog struct {
-	Log *slog.Logger
+type refusalLog struct {
+	log *slog.Logger
 
 	mu      sync.Mutex
 	end     time.Time // of the window
@@ -25,8 +25,8 @@ type RefusalLog struct {
 	summary *time.Timer // nil unless a summary is due
 }
 
-// Refuse logs or counts the refusal of a request.
-func (r *RefusalLog) Refuse(status int, why, from string) {
+// refuse logs or counts the refusal of a request.
+func (r *refusalLog) refuse(status int, why, from string) {
 	r.mu.Lock()
 	r.advance()
 	logged := r.lines < refusalLines
@@ -38,12 +38,12 @@ func (r *RefusalLog) Refuse(status int, why, from string) {
 	}
 	r.mu.Unlock()
 	if logged {
-		r.Log.Warn("refused a request", "status", status, "why", why, "from", from)
+		r.log.Warn("refused a request", "status", status, "why", why, "from", from)
 	}
 }
 
-// Evict counts an evicted connection. It never waits for the log.
-func (r *RefusalLog) Evict() {
+// evict counts an evicted connection. It never waits for the log.
+func (r *refusalLog) evict() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.advance()
@@ -52,21 +52,21 @@ func (r *RefusalLog) Evict() {
 }
 
 // advance begins a window if the last one has ended. The caller holds mu.
-func (r *RefusalLog) advance() {
+func (r *refusalLog) advance() {
 	if now := time.Now(); !now.Before(r.end) {
 		r.end, r.lines = now.Add(refusalWindow), 0
 	}
 }
 
-// schedule calls Flush at the end of the window. The caller holds mu.
-func (r *RefusalLog) schedule() {
+// schedule calls flush at the end of the window. The caller holds mu.
+func (r *refusalLog) schedule() {
 	if r.summary == nil {
-		r.summary = time.AfterFunc(time.Until(r.end), r.Flush)
+		r.summary = time.AfterFunc(time.Until(r.end), r.flush)
 	}
 }
 
-// Flush logs the counts now.
-func (r *RefusalLog) Flush() {
+// flush logs the counts now.
+func (r *refusalLog) flush() {
 	r.mu.Lock()
 	refused, evicted := r.refused, r.evicted
 	r.refused, r.evicted = 0, 0
@@ -76,6 +76,6 @@ func (r *RefusalLog) Flush() {
 	}
 	r.mu.Unlock()
 	if refused+evicted > 0 {
-		r.Log.Warn("refused more requests and connections", "requests", refused, "connections", evicted, "within", refusalWindow)
+		r.log.Warn("refused more requests and connections", "requests", refused, "connections", evicted, "within", refusalWindow)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// DrainTransport delays the end of the input until all calls have a response. The
+// drainTransport delays the end of the input until all calls have a response. The
 // implementation of the protocol cancels calls when the input ends.
-type DrainTransport struct{ mcp.Transport }
+type drainTransport struct{ mcp.Transport }
 
-func (t *DrainTransport) Connect(ctx context.Context) (mcp.Connection, error) {
+func (t *drainTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	c, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -57,7 +57,7 @@ type recallOut struct {
 	Hits        []recallHit `json:"hits" jsonschema:"best first"`
 }
 
-func (s *mcpServer) addRecall() {
+func (s *Server) addRecall() {
 	addTool(s, &mcp.Tool{
 		Name: "recall",
 		Description: "Search memory, best first: names, aliases and texts, by words. Answers with names and snippets within a number of tokens; " +
@@ -80,7 +80,7 @@ func parseKind(s string) (kinds []crmem.Kind, err error) {
 	return kinds, err
 }
 
-func (s *mcpServer) recall(ctx context.Context, in recallIn) (string, recallOut, error) {
+func (s *Server) recall(ctx context.Context, in recallIn) (string, recallOut, error) {
 	out := recallOut{Notice: dataNotice, Hits: []recallHit{}, Corrections: []string{}}
 	kinds, err := parseKind(in.Kind)
 	if err != nil {
@@ -180,7 +180,7 @@ type getOut struct {
 	Next      int      `json:"next_offset,omitempty" jsonschema:"where the text goes on; left out when this was the end"`
 }
 
-func (s *mcpServer) getMemory(_ context.Context, in getIn) (string, getOut, error) {
+func (s *Server) getMemory(_ context.Context, in getIn) (string, getOut, error) {
 	out := getOut{Notice: dataNotice, Aliases: []string{}}
 	err := s.store.read(func(st *crmem.Store) error {
 		e, err := memtool.Find(st, in.Name)
@@ -238,7 +238,7 @@ type listOut struct {
 	Next   string     `json:"next_cursor,omitempty" jsonschema:"left out when this was the end"`
 }
 
-func (s *mcpServer) listMemories(_ context.Context, in listIn) (string, listOut, error) {
+func (s *Server) listMemories(_ context.Context, in listIn) (string, listOut, error) {
 	out := listOut{Notice: dataNotice, Items: []listItem{}}
 	kinds, err := parseKind(in.Kind)
 	if err != nil {

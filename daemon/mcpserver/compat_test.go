@@ -1,19 +1,14 @@
-package main
+package mcpserver
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/mcpserver/memgraph"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,7 +71,7 @@ func takeSteps(t *testing.T, s *mcp.ClientSession, steps []step) {
 		if err != nil {
 			t.Fatalf("step %d, %s: %v", i, c.tool, err)
 		}
-		text := textOf(t, res)
+		text := mcptest.Text(t, res)
 		if c.data {
 			head, rest, _ := strings.Cut(text, "\n")
 			text = head + "\n" + strings.Join(dataIn(t, rest), "\n")
@@ -97,40 +92,32 @@ func takeSteps(t *testing.T, s *mcp.ClientSession, steps []step) {
 	}
 }
 
-func TestMCPReference(t *testing.T) {
+func TestReference(t *testing.T) {
 	dir := t.TempDir()
-	s := serve(t, dir, "--compat", "reference")
+	s := serve(t, dir, compat(CompatReference))
 	takeSteps(t, s, referenceSteps)
 
 	// Other notes are no entities, and are left alone.
-	for _, name := range []string{"plain", "talk"} {
-		args := []string{"remember", name, "* not an entity", "--home", dir}
-		if name == "talk" {
-			args = append(args, "--kind", "archive")
-		}
-		if _, diag, code := answer(args...); code != 0 {
-			t.Fatal(diag)
-		}
-		refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "fresh", EntityType: "x", Observations: []string{}}, {Name: name, EntityType: "x", Observations: []string{}}}}, `"`+name+`" names an entry of kind (note|archive), not an entity. Try: choose another name`)
-		refused(t, s, "create_relations", dict{"relations": []memgraph.Relation{{From: name, To: "x", RelationType: "y"}}}, `not an entity`)
+	for name, kind := range map[string]crmem.Kind{"plain": crmem.Note, "talk": crmem.Archive} {
+		fill(t, dir, crmem.Entry{Name: name, Kind: kind, Content: "* not an entity"})
+		mcptest.Refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "fresh", EntityType: "x", Observations: []string{}}, {Name: name, EntityType: "x", Observations: []string{}}}}, `"`+name+`" names an entry of kind (note|archive), not an entity. Try: choose another name`)
+		mcptest.Refused(t, s, "create_relations", dict{"relations": []memgraph.Relation{{From: name, To: "x", RelationType: "y"}}}, `not an entity`)
 		must[doneOut](t, s, "delete_entities", dict{"entityNames": []string{name}})
 	}
-	refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "", EntityType: "x", Observations: []string{}}}}, "invalid")
-	refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: follow the input schema")
+	mcptest.Refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "", EntityType: "x", Observations: []string{}}}}, "invalid")
+	mcptest.Refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: follow the input schema")
 	if g, _ := must[graphOut](t, s, "read_graph", nil); len(g.Entities) != 0 {
 		t.Errorf("a call that was refused left %+v", g)
 	}
-	if out, _, _ := answer("show", "plain", "--home", dir); out != "* not an entity" {
-		t.Errorf("the note is %q now", out)
+	if text := content(t, dir, "plain"); text != "* not an entity" {
+		t.Errorf("the note is %q now", text)
 	}
 	// What people add to the note of an entity is in the graph; aliases stay.
 	must[entitiesIO](t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "Grace", EntityType: "person", Observations: []string{"one"}}}})
-	if _, diag, code := answer("remember", "Grace", "**Entity:** person\n\n- one\n\nadded by hand\n", "--alias", "Hopper", "--home", dir); code != 0 {
-		t.Fatal(diag)
-	}
+	addNote(t, dir, "Grace", "**Entity:** person\n\n- one\n\nadded by hand\n", "Hopper")
 	must[addObservationsOut](t, s, "add_observations", dict{"observations": []newObservations{{"Grace", []string{"two"}}}})
-	if out, _, _ := answer("show", "Hopper", "--home", dir); out != "**Entity:** person\n\n- one\n- added by hand\n- two\n" {
-		t.Errorf("the note is %q", out)
+	if text := content(t, dir, "Hopper"); text != "**Entity:** person\n\n- one\n- added by hand\n- two\n" {
+		t.Errorf("the note is %q", text)
 	}
 	read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: graphURI})
 	if err != nil || !strings.Contains(read.Contents[0].Text, "added by hand") {
@@ -138,18 +125,18 @@ func TestMCPReference(t *testing.T) {
 	}
 }
 
-// TestMCPReferenceServer takes the same steps with the reference server, and
+// TestReferenceServer takes the same steps with the reference server, and
 // compares what the two offer.
-func TestMCPReferenceServer(t *testing.T) {
+func TestReferenceServer(t *testing.T) {
 	t.Parallel()
-	cmd := npx(t, "reference-server", "@modelcontextprotocol/server-memory@2026.8.31")
+	cmd := mcptest.Npx(t, "reference-server", "@modelcontextprotocol/server-memory@2026.8.31")
 	cmd.Env = append(os.Environ(), "MEMORY_FILE_PATH="+filepath.Join(t.TempDir(), "memory.jsonl"))
-	theirs, err := testClient().Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	theirs, err := mcptest.Client().Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	ours := serve(t, t.TempDir(), "--compat", "reference")
+	ours := serve(t, t.TempDir(), compat(CompatReference))
 	takeSteps(t, theirs, referenceSteps)
 	if d := cmp.Diff(offered(t, theirs), offered(t, ours)); d != "" {
 		t.Errorf("the tools differ:\n%s", d)
@@ -192,40 +179,6 @@ func offered(t *testing.T, s *mcp.ClientSession) map[string]any {
 		tools[tool.Name] = strip(v)
 	}
 	return tools
-}
-
-// npx returns the command that runs a program of npm, or skips the test when
-// npm cannot fetch it, unless CRABMEM_REQUIRE names it.
-func npx(t *testing.T, name string, words ...string) *exec.Cmd {
-	t.Helper()
-	if testing.Short() {
-		notThere(t, name, "-short")
-	}
-	path, err := exec.LookPath("npx")
-	if err != nil {
-		notThere(t, name, "there is no npx")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), gate.Hang)
-	defer cancel()
-	fetch := exec.CommandContext(ctx, path, "--yes", "--prefer-offline", "--fetch-retries=0", "--package", words[0], "--", "node", "-e", "0")
-	fetch.WaitDelay = time.Second
-	if out, err := fetch.CombinedOutput(); err != nil {
-		notThere(t, name, fmt.Sprintf("npm does not fetch it: %v: %.300s", err, out))
-	}
-	return exec.Command(path, append([]string{"--yes", "--prefer-offline"}, words...)...)
-}
-
-// notThere skips a test, unless CRABMEM_REQUIRE names what is missing.
-func notThere(t *testing.T, name, why string) {
-	t.Helper()
-	if required(name) {
-		t.Fatalf("%s is required: %s", name, why)
-	}
-	t.Skipf("SKIPPED: %s: %s", name, why)
-}
-
-func required(name string) bool {
-	return slices.Contains(strings.FieldsFunc(os.Getenv("CRABMEM_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), name)
 }
 
 const memoryNotes = "# Notes\n\nFavorite color: blue\nlast"
@@ -280,9 +233,9 @@ var anthropicSteps = []step{
 		"1.5K\t/memories\n47B\t/memories/old/\n47B\t/memories/old/notes.md\n1.5K\t/memories/z/\n1.5K\t/memories/z/c.txt", data: true},
 }
 
-func TestMCPAnthropic(t *testing.T) {
+func TestAnthropic(t *testing.T) {
 	dir := t.TempDir()
-	s := serve(t, dir, "--compat", "anthropic")
+	s := serve(t, dir, compat(CompatAnthropic))
 	for i := range anthropicSteps {
 		anthropicSteps[i].tool = "memory"
 	}
@@ -297,16 +250,12 @@ func TestMCPAnthropic(t *testing.T) {
 			{"command": "rename", "old_path": "/memories/z", "new_path": path}, {"command": "rename", "old_path": path, "new_path": "/memories/q"},
 			{"command": "insert", "path": path, "insert_text": "x"}, {"command": "str_replace", "path": path, "old_str": "x"},
 		} {
-			refused(t, s, "memory", args, "^(Error: Invalid path |wrong arguments: .*path: maxLength)")
+			mcptest.Refused(t, s, "memory", args, "^(Error: Invalid path |wrong arguments: .*path: maxLength)")
 		}
 	}
-	out, diag, code := answer("list", "--json", "--home", dir)
-	if code != 0 {
-		t.Fatal(diag)
-	}
-	var list []crmem.Entry
-	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 4 {
-		t.Errorf("%d entries, %v: %s", len(list), err, out)
+	list := entriesIn(t, filepath.Join(dir, "memory.db"))
+	if len(list) != 4 {
+		t.Errorf("entries %+v", list)
 	}
 	for _, e := range list {
 		if _, err := memoryPath(e.Name); err != nil {
@@ -314,22 +263,20 @@ func TestMCPAnthropic(t *testing.T) {
 		}
 	}
 	// An archive is seen, and never changed.
-	if _, diag, code := answer("remember", "/memories/talk", "said", "--kind", "archive", "--home", dir); code != 0 {
-		t.Fatal(diag)
-	}
+	fill(t, dir, crmem.Entry{Name: "/memories/talk", Kind: crmem.Archive, Content: "said"})
 	for _, args := range []dict{
 		{"command": "delete", "path": "/memories/talk"}, {"command": "rename", "old_path": "/memories/talk", "new_path": "/memories/q"},
 		{"command": "insert", "path": "/memories/talk", "insert_text": "x"}, {"command": "str_replace", "path": "/memories/talk", "old_str": "said"},
 	} {
-		refused(t, s, "memory", args, "^Error: /memories/talk is the archive of a conversation")
+		mcptest.Refused(t, s, "memory", args, "^Error: /memories/talk is the archive of a conversation")
 	}
-	refused(t, s, "memory", dict{"command": "erase", "path": "/memories/z"}, "wrong arguments: command: enum")
-	refused(t, s, "memory", dict{"command": "view", "path": "/memories/z", "view_range": []int{1}}, "wrong arguments: view_range")
-	reader := serve(t, dir, "--compat", "anthropic", "--read-only")
-	refused(t, reader, "memory", dict{"command": "delete", "path": "/memories/z"}, "wrong arguments: command: enum")
+	mcptest.Refused(t, s, "memory", dict{"command": "erase", "path": "/memories/z"}, "wrong arguments: command: enum")
+	mcptest.Refused(t, s, "memory", dict{"command": "view", "path": "/memories/z", "view_range": []int{1}}, "wrong arguments: view_range")
+	reader := serve(t, dir, compat(CompatAnthropic), readOnly)
+	mcptest.Refused(t, reader, "memory", dict{"command": "delete", "path": "/memories/z"}, "wrong arguments: command: enum")
 	// A file larger than an answer comes in parts, and a directory too.
 	must[any](t, s, "memory", dict{"command": "create", "path": "/memories/long", "file_text": strings.Repeat("0123456789\n", 40000)})
-	text, _ := call(t, s, "memory", dict{"command": "view", "path": "/memories/long"})
+	_, text := mcptest.Call(t, s, "memory", dict{"command": "view", "path": "/memories/long"})
 	if len(text) > maxShownText+1000 || !strings.HasSuffix(text, ", -1])") {
 		t.Errorf("%d bytes, that end in %q", len(text), text[len(text)-100:])
 	}

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"cmp"
@@ -97,7 +97,7 @@ var callersFault = []string{"not_found", "invalid", "kind", "ambiguous", "alias"
 
 // explained turns an error into one that a model can act on. A message that is
 // not about the call may quote the store or its files, and is marked.
-func (s *mcpServer) explained(err error) error {
+func (s *Server) explained(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (s *mcpServer) explained(err error) error {
 	if slices.Contains(callersFault, row.Kind) {
 		text = message
 	} else {
-		s.log.Error("a call failed", "kind", row.Kind, "error", err.Error())
+		s.o.Log.Error("a call failed", "kind", row.Kind, "error", err.Error())
 		text = "the call failed: " + row.Kind
 	}
 	if fix != "" {
@@ -126,7 +126,7 @@ func (s *mcpServer) explained(err error) error {
 
 // checkedCall refuses arguments with a text that the decoder would alter: the
 // store would acknowledge another text than the client sent.
-func (s *mcpServer) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
+func (s *Server) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, ok := req.(*mcp.CallToolRequest)
 		if !ok || call.Params == nil {

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/mcpserver"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -41,8 +40,8 @@ const (
 
 const mcpPath = "/mcp"
 
-// mcpHTTPOptions configure ServeHTTP.
-type mcpHTTPOptions struct {
+// HTTPOptions configure ServeHTTP.
+type HTTPOptions struct {
 	Address string // host and port
 	// Token is the value of CRABMEM_TOKEN. It is used if TokenFile is empty.
 	Token string
@@ -53,7 +52,7 @@ type mcpHTTPOptions struct {
 }
 
 // ServeHTTP listens until ctx ends.
-func (s *mcpServer) ServeHTTP(ctx context.Context, o mcpHTTPOptions) error {
+func (s *Server) ServeHTTP(ctx context.Context, o HTTPOptions) error {
 	host, _, err := net.SplitHostPort(o.Address)
 	if err != nil {
 		return &errtable.Error{Exit: errtable.ExitUsage, Kind: "usage", Message: fmt.Sprintf("--http %q: want an address and a port, as 127.0.0.1:7433", o.Address)}
@@ -69,12 +68,12 @@ func (s *mcpServer) ServeHTTP(ctx context.Context, o mcpHTTPOptions) error {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	server, gate := s.httpServer(l, newBearer(token), newHosts(host, port, o.AllowHosts), defaultHTTPLimits())
 	if !loopback(host) {
-		s.log.Warn("other machines can reach this address, and it has no TLS: they can read the token in transit", "address", l.Addr().String())
+		s.o.Log.Warn("other machines can reach this address, and it has no TLS: they can read the token in transit", "address", l.Addr().String())
 	}
-	s.log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.o.Path)
+	s.o.Log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.o.Path)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(gate) }()
-	defer s.refusals.Flush()
+	defer s.refusals.flush()
 	select {
 	case err = <-served:
 		return err
@@ -90,24 +89,24 @@ func (s *mcpServer) ServeHTTP(ctx context.Context, o mcpHTTPOptions) error {
 }
 
 // httpServer returns a server and the listener that it must serve.
-func (s *mcpServer) httpServer(l net.Listener, token bearer, known hosts, limits httpLimits) (*http.Server, net.Listener) {
+func (s *Server) httpServer(l net.Listener, token bearer, known hosts, limits httpLimits) (*http.Server, net.Listener) {
 	return &http.Server{
 		Handler:           s.httpHandler(token, known, limits.calls),
 		ReadHeaderTimeout: limits.header, ReadTimeout: limits.body, WriteTimeout: limits.response, IdleTimeout: limits.idle,
 		MaxHeaderBytes: maxHTTPHeaders,
-		ConnContext:    mcpserver.ConnContext,
-		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}, mcpserver.NewConnGate(l, limits.unverified, limits.conns, s.refusals.Evict)
+		ConnContext:    connContext,
+		ErrorLog:       slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
+	}, newConnGate(l, limits.unverified, limits.conns, s.refusals.evict)
 }
 
 // httpHandler lets through what is meant for this server and brings the token,
 // and says the same to all else, whatever it asked for.
-func (s *mcpServer) httpHandler(token bearer, known hosts, maxCalls int) http.Handler {
+func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handler {
 	protocol := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.sdk }, &mcp.StreamableHTTPOptions{
 		// A request stands for itself: there is no session to take over, and
 		// nothing that the server would say unasked.
 		Stateless: true, JSONResponse: true,
-		Logger:              slog.New(atLeastWarn{s.log.Handler()}),
+		Logger:              slog.New(atLeastWarn{s.o.Log.Handler()}),
 		MaxRequestBodyBytes: maxMessage,
 		// known is as strict, and knows the names that are allowed.
 		DisableLocalhostProtection: true,
@@ -117,7 +116,7 @@ func (s *mcpServer) httpHandler(token bearer, known hosts, maxCalls int) http.Ha
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		refuse := func(code int, why string) {
-			s.refusals.Refuse(code, why, r.RemoteAddr)
+			s.refusals.refuse(code, why, r.RemoteAddr)
 			// What is not read yet is not read: the connection ends.
 			w.Header().Set("Connection", "close")
 			http.Error(w, why, code)
@@ -129,7 +128,7 @@ func (s *mcpServer) httpHandler(token bearer, known hosts, maxCalls int) http.Ha
 			refuse(code, why)
 			return
 		}
-		if !mcpserver.VerifyConn(r.Context()) {
+		if !verifyConn(r.Context()) {
 			w.Header().Set("Connection", "close")
 		}
 		switch {

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -81,7 +81,7 @@ type openNodesIn struct {
 
 const graphURI = "memory://knowledge-graph"
 
-func (s *mcpServer) addReferenceTools() {
+func (s *Server) addReferenceTools() {
 	reads := toolHints("", true, false, true)
 	readTool(s, &mcp.Tool{Name: "read_graph", Title: "Read Graph", Description: "Read the entire knowledge graph", Annotations: reads},
 		func(g *graph, _ struct{}) graphOut {
@@ -146,7 +146,7 @@ func (s *mcpServer) addReferenceTools() {
 }
 
 // readTool adds a tool that answers with a part of the graph.
-func readTool[In any](s *mcpServer, t *mcp.Tool, f func(g *graph, in In) graphOut) {
+func readTool[In any](s *Server, t *mcp.Tool, f func(g *graph, in In) graphOut) {
 	addTool(s, t, nil, func(_ context.Context, in In) (string, graphOut, error) {
 		out, err := s.graph(func(g *graph) graphOut { return f(g, in) })
 		if err != nil {
@@ -157,7 +157,7 @@ func readTool[In any](s *mcpServer, t *mcp.Tool, f func(g *graph, in In) graphOu
 	})
 }
 
-func (s *mcpServer) graph(f func(g *graph) graphOut) (out graphOut, err error) {
+func (s *Server) graph(f func(g *graph) graphOut) (out graphOut, err error) {
 	err = s.store.read(func(st *crmem.Store) error {
 		out = f(readGraph(st))
 		return nil
@@ -181,7 +181,7 @@ func graphText(v any) (string, error) {
 
 // changeTool adds a tool that changes the graph in one write. Its text is
 // what f returns for it or, where that is nil, the message.
-func changeTool[In, Out any](s *mcpServer, t *mcp.Tool, f func(g *graph, in In) (Out, any, error)) {
+func changeTool[In, Out any](s *Server, t *mcp.Tool, f func(g *graph, in In) (Out, any, error)) {
 	addTool(s, t, nil, func(ctx context.Context, in In) (string, Out, error) {
 		var out Out
 		var shown any
@@ -203,7 +203,7 @@ func changeTool[In, Out any](s *mcpServer, t *mcp.Tool, f func(g *graph, in In) 
 	})
 }
 
-func (s *mcpServer) readGraphResource(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+func (s *Server) readGraphResource(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	out, err := s.graph(func(g *graph) graphOut { return g.pick(func(memgraph.Entity) bool { return true }, true) })
 	if err != nil {
 		return nil, s.explained(err)

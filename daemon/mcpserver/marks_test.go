@@ -1,14 +1,13 @@
-package main
+package mcpserver
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/mcptest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -41,22 +40,14 @@ func dataIn(t *testing.T, text string) []string {
 	return strings.Split(between, "\n")
 }
 
-// TestMCPMarksAllStoreText stores a word in names, aliases, texts, and
+// TestMarksAllStoreText stores a word in names, aliases, texts, and
 // messages. Every answer that contains it has it only between its marks, which
 // are new in each answer.
-func TestMCPMarksAllStoreText(t *testing.T) {
+func TestMarksAllStoreText(t *testing.T) {
 	const evil = "evilpayload"
 	dir := t.TempDir()
-	exampleSessions(t, filepath.Dir(dir))
-	sessions := filepath.Join(dir, "sessions")
-	if err := os.MkdirAll(sessions, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	log := `{"meta":{"agent":"crab","created_by":"user","created_at":"2026-04-14T00:00:00Z","title":"` + evil + ` title","uptime_secs":1}}` + "\n" +
-		`{"role":"user","content":"pelican\n>>> memory aaaaaaaaaaaaaaaa\n` + evil + `"}` + "\n"
-	if err := os.WriteFile(filepath.Join(sessions, "crab_user_1.jsonl"), []byte(log), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	addSession(t, dir, "crab_user_1.jsonl", `{"meta":{"agent":"crab","created_by":"user","created_at":"2026-04-14T00:00:00Z","title":"`+evil+` title","uptime_secs":1}}`+"\n"+
+		`{"role":"user","content":"pelican\n>>> memory aaaaaaaaaaaaaaaa\n`+evil+`"}`+"\n")
 	long := "/memories/deep/" + evil + strings.Repeat("x", 960)
 	fill(t, dir,
 		crmem.Entry{ID: 1, Name: "steps " + evil, Aliases: []string{"stepz", "alias " + evil}, Content: "pelican\r>>> memory aaaaaaaaaaaaaaaa\n" + evil},
@@ -67,7 +58,7 @@ func TestMCPMarksAllStoreText(t *testing.T) {
 		crmem.Entry{ID: 6, Name: "/memories/talks/" + evil, Kind: crmem.Archive, Content: "x"},
 		crmem.Entry{ID: 7, Name: long, Content: "x"},
 	)
-	plain, anthropic := serve(t, dir), serve(t, dir, "--compat", "anthropic")
+	plain, anthropic := serve(t, dir), serve(t, dir, compat(CompatAnthropic))
 	keys := make(map[string]bool)
 	for _, c := range []struct {
 		s     *mcp.ClientSession
@@ -96,10 +87,10 @@ func TestMCPMarksAllStoreText(t *testing.T) {
 		{anthropic, "memory", dict{"command": "rename", "old_path": "/memories/deep", "new_path": "/memories/" + strings.Repeat("y", 200)}, true,
 			"Error: Invalid path under /memories/yyy"},
 	} {
-		text, failed := call(t, c.s, c.tool, c.args)
+		res, text := mcptest.Call(t, c.s, c.tool, c.args)
 		before, between, after, key, ok := splitMarks(text)
-		if failed != c.fails || !strings.HasPrefix(before, c.head) {
-			t.Errorf("%s %v: error %t, %q", c.tool, c.args, failed, text)
+		if res.IsError != c.fails || !strings.HasPrefix(before, c.head) {
+			t.Errorf("%s %v: error %t, %q", c.tool, c.args, res.IsError, text)
 		}
 		if !ok || !strings.Contains(between, evil) || strings.Contains(before+after, evil) || keys[key] {
 			t.Errorf("%s %v: store text outside of marks, or marks that are not new:\n%s", c.tool, c.args, text)
@@ -107,7 +98,7 @@ func TestMCPMarksAllStoreText(t *testing.T) {
 		keys[key] = true
 	}
 	// The lines of the contract are complete between the marks.
-	text, _ := call(t, anthropic, "memory", dict{"command": "view", "path": "/memories/file"})
+	_, text := mcptest.Call(t, anthropic, "memory", dict{"command": "view", "path": "/memories/file"})
 	if got, want := dataIn(t, text), []string{"     1\tfirst\r" + evil + "\u2028" + evil, "     2\tthird " + evil}; !slices.Equal(got, want) {
 		t.Errorf("view shows %q, want %q", got, want)
 	}

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -13,22 +13,22 @@ import (
 	"crabmem/daemon/memtool"
 )
 
-// mcpStore is the store as the MCP server uses it, and the one place that
+// store is the store as the MCP server uses it, and the one place that
 // touches it. A write holds the lock for as long as it takes, or has the daemon
 // make it, as a command does. Reads take no lock: they share a view, which is
 // opened anew when the files have changed.
-type mcpStore struct {
-	o       mcpOptions
+type store struct {
+	o       Options
 	serving context.Context // its end is that of every wait for the lock
 
 	turn chan struct{} // held by the one that writes
 
 	mu   sync.Mutex
-	view *mcpView // the newest; nil before the first read and after a write
+	view *view // the newest; nil before the first read and after a write
 }
 
-// mcpView is the store as it was when it was opened.
-type mcpView struct {
+// view is the store as it was when it was opened.
+type view struct {
 	store *crmem.Store
 	seen  storeFiles // before it was opened
 	users int
@@ -42,12 +42,12 @@ type storeFiles [2]struct {
 	mtime time.Time
 }
 
-func newMCPStore(serving context.Context, o mcpOptions) *mcpStore {
-	return &mcpStore{o: o, serving: serving, turn: make(chan struct{}, 1)}
+func newStore(serving context.Context, o Options) *store {
+	return &store{o: o, serving: serving, turn: make(chan struct{}, 1)}
 }
 
 // files looks at the snapshot and the log. What is missing is zero.
-func (m *mcpStore) files() (storeFiles, error) {
+func (m *store) files() (storeFiles, error) {
 	var seen storeFiles
 	path, err := m.o.FS.Resolve(m.o.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func (m *mcpStore) files() (storeFiles, error) {
 }
 
 // read runs f on the present state. A store that is not there yet is empty.
-func (m *mcpStore) read(f func(s *crmem.Store) error) error {
+func (m *store) read(f func(s *crmem.Store) error) error {
 	v, err := m.current()
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (m *mcpStore) read(f func(s *crmem.Store) error) error {
 	return errors.Join(f(v.store), m.release(v))
 }
 
-func (m *mcpStore) current() (*mcpView, error) {
+func (m *store) current() (*view, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Before it is opened: a write in between is seen the next time.
@@ -92,7 +92,7 @@ func (m *mcpStore) current() (*mcpView, error) {
 			return nil, err
 		}
 		err = m.retire()
-		m.view = &mcpView{store: s, seen: seen}
+		m.view = &view{store: s, seen: seen}
 		if err != nil {
 			return nil, err
 		}
@@ -101,10 +101,10 @@ func (m *mcpStore) current() (*mcpView, error) {
 	return m.view, nil
 }
 
-func (m *mcpStore) warn(s string) { m.o.Log.Warn(s) }
+func (m *store) warn(s string) { m.o.Log.Warn(s) }
 
 // retire gives the newest view up. Caller holds mu.
-func (m *mcpStore) retire() error {
+func (m *store) retire() error {
 	v := m.view
 	m.view = nil
 	if v == nil {
@@ -117,7 +117,7 @@ func (m *mcpStore) retire() error {
 	return v.store.Close()
 }
 
-func (m *mcpStore) release(v *mcpView) error {
+func (m *store) release(v *view) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if v.users--; v.users == 0 && v.old {
@@ -127,7 +127,7 @@ func (m *mcpStore) release(v *mcpView) error {
 }
 
 // close waits for the write that has begun, begins no other, and ends the view.
-func (m *mcpStore) close() error {
+func (m *store) close() error {
 	m.turn <- struct{}{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +142,7 @@ type written struct {
 }
 
 // remember writes a note. Aliases replace the old ones; nil keeps them.
-func (m *mcpStore) remember(ctx context.Context, name, text string, aliases []string) (written, error) {
+func (m *store) remember(ctx context.Context, name, text string, aliases []string) (written, error) {
 	var out written
 	err := m.write(ctx, func(ctx context.Context, s memtool.Store) error {
 		err := s.Read(func(s *crmem.Store) error {
@@ -162,7 +162,7 @@ func (m *mcpStore) remember(ctx context.Context, name, text string, aliases []st
 }
 
 // forget removes a note, by its exact name.
-func (m *mcpStore) forget(ctx context.Context, name string) error {
+func (m *store) forget(ctx context.Context, name string) error {
 	return m.change(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		e, err := s.Get(name)
 		switch {
@@ -186,7 +186,7 @@ func (e *aliasError) Error() string {
 
 // change applies what plan makes of the present state, all of it or nothing.
 // plan may be called more than once.
-func (m *mcpStore) change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
+func (m *store) change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
 	try := func() error {
 		return m.write(ctx, func(ctx context.Context, s memtool.Store) error {
 			_, err := s.Update(ctx, plan)
@@ -204,7 +204,7 @@ func (m *mcpStore) change(ctx context.Context, plan func(s *crmem.Store) ([]crme
 
 // write runs f on the store, as a command that changes it. Writes of this
 // process come one after the other.
-func (m *mcpStore) write(ctx context.Context, f func(ctx context.Context, s memtool.Store) error) error {
+func (m *store) write(ctx context.Context, f func(ctx context.Context, s memtool.Store) error) error {
 	if m.o.ReadOnly {
 		return crmem.ErrReadOnly
 	}

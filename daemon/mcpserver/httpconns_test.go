@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"bufio"
@@ -46,12 +46,12 @@ func pingStatus(t *testing.T, conn net.Conn, token string) int {
 	return res.StatusCode
 }
 
-// TestMCPHalfOpenConnections holds 300 connections with half a header, for
+// TestHalfOpenConnections holds 300 connections with half a header, for
 // longer than the test takes, and wants a new client to be served.
-func TestMCPHalfOpenConnections(t *testing.T) {
+func TestHalfOpenConnections(t *testing.T) {
 	limits := defaultHTTPLimits()
 	limits.header = 10 * gate.Hang
-	address := listenWith(t, "127.0.0.1", limits)
+	address := listenWith(t, t.TempDir(), "127.0.0.1", limits)
 	kept := dial(t, address)
 	if got := pingStatus(t, kept, testToken); got != 200 {
 		t.Fatalf("status %d before the others came", got)
@@ -69,12 +69,12 @@ func TestMCPHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// TestMCPVerifiedConnections keeps as many connections of clients as the limit
+// TestVerifiedConnections keeps as many connections of clients as the limit
 // allows, and serves the others one request each.
-func TestMCPVerifiedConnections(t *testing.T) {
+func TestVerifiedConnections(t *testing.T) {
 	limits := defaultHTTPLimits()
 	limits.conns = 2
-	address := listenWith(t, "127.0.0.1", limits)
+	address := listenWith(t, t.TempDir(), "127.0.0.1", limits)
 	var conns []net.Conn
 	for range 3 {
 		conns = append(conns, dial(t, address))
@@ -92,12 +92,12 @@ func TestMCPVerifiedConnections(t *testing.T) {
 	}
 }
 
-// TestMCPHalfSentBody: a client that stops in its body does not keep its
+// TestHalfSentBody: a client that stops in its body does not keep its
 // connection.
-func TestMCPHalfSentBody(t *testing.T) {
+func TestHalfSentBody(t *testing.T) {
 	limits := defaultHTTPLimits()
 	limits.body = 50 * time.Millisecond
-	address := listenWith(t, "127.0.0.1", limits)
+	address := listenWith(t, t.TempDir(), "127.0.0.1", limits)
 	conn := dial(t, address)
 	sendPing(t, conn, testToken, 5)
 	if _, err := io.Copy(io.Discard, conn); err != nil {
@@ -107,8 +107,8 @@ func TestMCPHalfSentBody(t *testing.T) {
 
 type noListener struct{ net.Listener }
 
-// TestMCPTimeouts wants all time-outs of the default limits in the server.
-func TestMCPTimeouts(t *testing.T) {
+// TestTimeouts wants all time-outs of the default limits in the server.
+func TestTimeouts(t *testing.T) {
 	s := newTestServer(t, t.TempDir())
 	server, _ := s.httpServer(noListener{}, newBearer(testToken), hosts{}, defaultHTTPLimits())
 	got := []time.Duration{server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout}

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"bufio"
@@ -20,15 +20,15 @@ import (
 
 const testToken = "0123456789abcdef0123456789abcdef"
 
-// listen serves a new store over HTTP in this process and returns the address.
+// listen serves a new store over HTTP and returns the address.
 func listen(t *testing.T, bound string, allowed ...string) (address string) {
 	t.Helper()
-	return listenWith(t, bound, defaultHTTPLimits(), allowed...)
+	return listenWith(t, t.TempDir(), bound, defaultHTTPLimits(), allowed...)
 }
 
-func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string) (address string) {
+func listenWith(t *testing.T, dir, bound string, limits httpLimits, allowed ...string) (address string) {
 	t.Helper()
-	s := newTestServer(t, t.TempDir())
+	s := newTestServer(t, dir)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -41,16 +41,16 @@ func listenWith(t *testing.T, bound string, limits httpLimits, allowed ...string
 	t.Cleanup(func() {
 		server.Close()
 		<-served
-		s.refusals.Flush()
+		s.refusals.flush()
 	})
 	return address
 }
 
 const pingBody = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-// TestMCPAttacks sends what pages of other sites, names that were bound anew
+// TestAttacks sends what pages of other sites, names that were bound anew
 // and programs without the token can send, as the bytes they are.
-func TestMCPAttacks(t *testing.T) {
+func TestAttacks(t *testing.T) {
 	address := listen(t, "127.0.0.1", "memory.example")
 	_, port, _ := net.SplitHostPort(address)
 	for _, c := range []struct {
@@ -171,8 +171,8 @@ func TestMCPAttacks(t *testing.T) {
 	}
 }
 
-// TestMCPBodies sends bodies that are too large, or never end.
-func TestMCPBodies(t *testing.T) {
+// TestBodies sends bodies that are too large, or never end.
+func TestBodies(t *testing.T) {
 	address := listen(t, "127.0.0.1")
 	post := func(body io.Reader) int {
 		t.Helper()
@@ -213,7 +213,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestMCPHosts(t *testing.T) {
+func TestHosts(t *testing.T) {
 	for _, c := range []struct {
 		bound, host string
 		want        bool
@@ -239,9 +239,9 @@ func TestMCPHosts(t *testing.T) {
 	}
 }
 
-func TestMCPToken(t *testing.T) {
+func TestToken(t *testing.T) {
 	dir := t.TempDir()
-	o := mcpHTTPOptions{TokenFile: filepath.Join(dir, "mcp-token")}
+	o := HTTPOptions{TokenFile: filepath.Join(dir, "mcp-token")}
 	if _, _, err := o.token(vfs.OS{}, false); errtable.Find(err).Exit != errtable.ExitPermission {
 		t.Errorf("without a token: %v", err)
 	}
@@ -256,7 +256,7 @@ func TestMCPToken(t *testing.T) {
 	if token, _, err := o.token(vfs.OS{}, false); err != nil || token != first {
 		t.Errorf("CRABMEM_TOKEN and --token-file: %q, %v", token, err)
 	}
-	env := mcpHTTPOptions{Token: testToken}
+	env := HTTPOptions{Token: testToken}
 	if token, from, err := env.token(vfs.OS{}, false); err != nil || token != testToken || from != "CRABMEM_TOKEN" {
 		t.Errorf("CRABMEM_TOKEN: %q of %q, %v", token, from, err)
 	}
@@ -266,7 +266,7 @@ func TestMCPToken(t *testing.T) {
 			t.Errorf("the token %q: %v", bad, err)
 		}
 	}
-	other := mcpHTTPOptions{TokenFile: filepath.Join(dir, "other")}
+	other := HTTPOptions{TokenFile: filepath.Join(dir, "other")}
 	for _, bad := range []string{"", "short\n", strings.Repeat("x", 2000), strings.Repeat("x", 40) + "\n\x00"} {
 		if err := os.WriteFile(other.TokenFile, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
@@ -286,8 +286,8 @@ func TestMCPToken(t *testing.T) {
 	}
 }
 
-// TestMCPTokenMode: a token that others may have read is refused.
-func TestMCPTokenMode(t *testing.T) {
+// TestTokenMode: a token that others may have read is refused.
+func TestTokenMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: Windows has no modes")
 	}

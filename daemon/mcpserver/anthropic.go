@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"cmp"
@@ -54,7 +54,7 @@ func (e memoryError) Error() string { return string(e) }
 
 func memoryErrorf(format string, args ...any) error { return memoryError(fmt.Sprintf(format, args...)) }
 
-func (s *mcpServer) addAnthropicTool() {
+func (s *Server) addAnthropicTool() {
 	commands := []string{"view", "create", "str_replace", "insert", "delete", "rename"}
 	hints := toolHints("Memory", false, true, false)
 	if s.o.ReadOnly {
@@ -91,7 +91,7 @@ func (s *mcpServer) addAnthropicTool() {
 	})
 }
 
-func (s *mcpServer) memory(ctx context.Context, in memoryIn) (string, error) {
+func (s *Server) memory(ctx context.Context, in memoryIn) (string, error) {
 	if in.Command == "rename" {
 		from, err := memoryPath(in.OldPath)
 		if err != nil {
@@ -200,7 +200,7 @@ func fileAbove(st *crmem.Store, path string) (string, bool) {
 	return "", false
 }
 
-func (s *mcpServer) viewMemory(path string, lines []int) (text string, err error) {
+func (s *Server) viewMemory(path string, lines []int) (text string, err error) {
 	err = s.store.read(func(st *crmem.Store) error {
 		if e, ok := memoryFile(st, path); ok && path != memoriesRoot {
 			text, err = viewFile(e, lines)
@@ -301,7 +301,7 @@ func fileSize(n int64) string {
 	return strconv.FormatFloat(size, 'f', decimals, 64) + []string{"B", "K", "M", "G"}[unit]
 }
 
-func (s *mcpServer) createMemory(ctx context.Context, path, text string) (string, error) {
+func (s *Server) createMemory(ctx context.Context, path, text string) (string, error) {
 	err := s.store.change(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
 		if _, ok := memoryFile(st, path); ok || path == memoriesRoot {
 			return nil, memoryErrorf("Error: File %s already exists", path)
@@ -318,7 +318,7 @@ func (s *mcpServer) createMemory(ctx context.Context, path, text string) (string
 }
 
 // editMemory replaces the text of a file by what edit makes of it.
-func (s *mcpServer) editMemory(ctx context.Context, path string, absent error, edit func(text string) (string, error)) error {
+func (s *Server) editMemory(ctx context.Context, path string, absent error, edit func(text string) (string, error)) error {
 	return s.store.change(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
 		e, ok := memoryFile(st, path)
 		if !ok {
@@ -343,7 +343,7 @@ func changeable(e crmem.Entry) error {
 	return nil
 }
 
-func (s *mcpServer) replaceInMemory(ctx context.Context, path, from, to string) (string, error) {
+func (s *Server) replaceInMemory(ctx context.Context, path, from, to string) (string, error) {
 	var shown string
 	absent := memoryErrorf("Error: The path %s does not exist. Please provide a valid path.", path)
 	err := s.editMemory(ctx, path, absent, func(text string) (string, error) {
@@ -397,7 +397,7 @@ func around(text string, line, more int) string {
 	return b.String()
 }
 
-func (s *mcpServer) insertIntoMemory(ctx context.Context, path string, after int, insert string) (string, error) {
+func (s *Server) insertIntoMemory(ctx context.Context, path string, after int, insert string) (string, error) {
 	err := s.editMemory(ctx, path, noPath(path), func(text string) (string, error) {
 		lines := strings.Split(text, "\n")
 		if after < 0 || after > len(lines) {
@@ -428,7 +428,7 @@ func memoryTree(st *crmem.Store, path string) ([]crmem.Entry, error) {
 	return list, nil
 }
 
-func (s *mcpServer) deleteMemory(ctx context.Context, path string) (string, error) {
+func (s *Server) deleteMemory(ctx context.Context, path string) (string, error) {
 	if path == memoriesRoot {
 		return "", memoryErrorf("Error: Cannot delete the /memories directory itself")
 	}
@@ -442,7 +442,7 @@ func (s *mcpServer) deleteMemory(ctx context.Context, path string) (string, erro
 	return "Successfully deleted " + path, err
 }
 
-func (s *mcpServer) renameMemory(ctx context.Context, from, to string) (string, error) {
+func (s *Server) renameMemory(ctx context.Context, from, to string) (string, error) {
 	if from == memoriesRoot {
 		return "", memoryErrorf("Error: Cannot rename the /memories directory itself")
 	}

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpSessions keeps an index of the home's sessions, from the first search on.
+// sessions keeps an index of the home's sessions, from the first search on.
 // What tools answered, which holds files and secrets, is not in it.
-type mcpSessions struct {
+type sessions struct {
 	open func() (*sessionlog.Dir, error)
 	log  *slog.Logger
 
@@ -33,7 +33,7 @@ type mcpSessions struct {
 	index *search.Index
 }
 
-func (m *mcpSessions) search(q search.Query) (*search.Result, error) {
+func (m *sessions) search(q search.Query) (*search.Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.index != nil {
@@ -59,7 +59,7 @@ func (m *mcpSessions) search(q search.Query) (*search.Result, error) {
 	return index.Search(q)
 }
 
-func (m *mcpSessions) close() error {
+func (m *sessions) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.index == nil {
@@ -106,7 +106,7 @@ type sessionSearchOut struct {
 	Hits     []sessionHit `json:"hits" jsonschema:"best first"`
 }
 
-func (s *mcpServer) addSessionSearch() {
+func (s *Server) addSessionSearch() {
 	addTool(s, &mcp.Tool{
 		Name: "session_search",
 		Description: "Search past conversations for what was said, best first, with the messages around it. What tools answered is not searched. " +
@@ -125,7 +125,7 @@ func (s *mcpServer) addSessionSearch() {
 
 const crabNameChars = 256
 
-func (s *mcpServer) sessionSearch(_ context.Context, in sessionSearchIn) (string, sessionSearchOut, error) {
+func (s *Server) sessionSearch(_ context.Context, in sessionSearchIn) (string, sessionSearchOut, error) {
 	out := sessionSearchOut{Notice: dataNotice, Hits: []sessionHit{}}
 	q := search.Query{Text: in.Query, Limit: in.Limit, Agent: in.Agent, Roles: in.Roles, Window: in.Window}
 	if in.Window == 0 {

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"encoding/json"
@@ -23,9 +23,9 @@ type rawServer struct {
 	handler http.Handler
 }
 
-func newRawServer(t *testing.T, compat string) *rawServer {
+func newRawServer(t *testing.T, mode string) *rawServer {
 	t.Helper()
-	s := newTestServer(t, t.TempDir(), func(o *mcpOptions) { o.Compat = compat })
+	s := newTestServer(t, t.TempDir(), compat(mode))
 	return &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), newHosts("127.0.0.1", "80", nil), 1)}
 }
 
@@ -62,20 +62,9 @@ func (s *rawServer) call(tool, args string) (text string, ok bool) {
 	return m.Result.Content[0].Text, !m.Result.IsError
 }
 
-// entries are those of the store's files.
-func (s *rawServer) entries() []crmem.Entry {
-	s.t.Helper()
-	st, err := crmem.Open(s.db, &crmem.Options{ReadOnly: true})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer st.Close()
-	return slices.Collect(st.All())
-}
-
-// TestMCPExactText: the server stores the text that it was sent or refuses the
+// TestExactText: the server stores the text that it was sent or refuses the
 // call and names the argument.
-func TestMCPExactText(t *testing.T) {
+func TestExactText(t *testing.T) {
 	for _, c := range []struct{ compat, tool, args, want string }{
 		{"", "remember", `{"name":"a\ud800","content":"x"}`, `argument name: lone surrogate \ud800: send each character as a whole`},
 		{"", "remember", `{"name":"a","content":"x\udc00y"}`, `argument content: lone surrogate \udc00: send each character as a whole`},
@@ -104,7 +93,7 @@ func TestMCPExactText(t *testing.T) {
 	if text, ok := s.call("remember", `{"name":"\ud83d\ude00","content":"\u0041\\ud800 \ud83d\ude00 \ufffd \u0000\r\n\u2028 日","aliases":["\\udc00"]}`); !ok {
 		t.Fatal(text)
 	}
-	e := s.entries()
+	e := entriesIn(s.t, s.db)
 	if len(e) != 1 || e[0].Name != "😀" || e[0].Content != "A\\ud800 😀 \ufffd \x00\r\n\u2028 日" || !slices.Equal(e[0].Aliases, []string{`\udc00`}) {
 		t.Errorf("stored %+v", e)
 	}
@@ -113,13 +102,13 @@ func TestMCPExactText(t *testing.T) {
 // toolsOf lists the tools of each contract. Those that create come first.
 var toolsOf = map[string][]string{
 	"":              {"remember", "recall", "get_memory", "list_memories", "forget", "session_search"},
-	compatReference: {"create_entities", "create_relations", "add_observations", "read_graph", "search_nodes", "open_nodes", "delete_observations", "delete_relations", "delete_entities"},
-	compatAnthropic: {"memory"},
+	CompatReference: {"create_entities", "create_relations", "add_observations", "read_graph", "search_nodes", "open_nodes", "delete_observations", "delete_relations", "delete_entities"},
+	CompatAnthropic: {"memory"},
 }
 
-// FuzzMCPArguments calls every tool with any arguments. The server stores
+// FuzzArguments calls every tool with any arguments. The server stores
 // exactly the text that it was sent, or refuses the call, and serves the next.
-func FuzzMCPArguments(f *testing.F) {
+func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{`{}`, `null`, `{"name":"a","content":"b"}`, `{"query":"a","limit":1e400}`, `{"command":"create","path":"/memories/x","file_text":"y"}`,
 		`{"entities":[{"name":"a","entityType":"b","observations":["c"]}]}`, `{"cursor":"YWZ0ZXIgMQ"}`, `{"name":"\ud800"}`, `{"name":"a","name":"b"}`, `{"names":[null]}`,
 		`{"name":"a","content":"\ud83d\ude00\\ud800\u0000"}`, `{"name":"a","content":"\ud83d\ud83d\ude00"}`, "{\"name\":\"a\",\"content\":\"\xff\"}",
@@ -133,8 +122,8 @@ func FuzzMCPArguments(f *testing.F) {
 			return
 		}
 		exact := isExact(args)
-		for compat, tools := range toolsOf {
-			s := newRawServer(t, compat)
+		for mode, tools := range toolsOf {
+			s := newRawServer(t, mode)
 			for _, tool := range tools {
 				text, ok := s.call(tool, args)
 				if ok && !exact {
@@ -222,7 +211,7 @@ func checkStored(t *testing.T, s *rawServer, tool, args string) {
 		return l
 	}
 	find := func(name string) (crmem.Entry, bool) {
-		for _, e := range s.entries() {
+		for _, e := range entriesIn(s.t, s.db) {
 			if e.Name == name {
 				return e, true
 			}

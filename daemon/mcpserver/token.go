@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"crypto/rand"
@@ -42,7 +42,7 @@ func (b bearer) allows(authorization string) bool {
 
 // token returns the token and its source. If the file is missing and create is set,
 // token creates it.
-func (o *mcpHTTPOptions) token(fsys vfs.FS, create bool) (token, from string, err error) {
+func (o *HTTPOptions) token(fsys vfs.FS, create bool) (token, from string, err error) {
 	file := o.TokenFile
 	if file == "" {
 		return o.Token, "CRABMEM_TOKEN", checkToken(o.Token, "CRABMEM_TOKEN")

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
 	"crabmem/crmem/limits"
+	"crabmem/daemon/mcpserver/mcptest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -36,8 +37,8 @@ func fill(t *testing.T, dir string, entries ...crmem.Entry) {
 	}
 }
 
-// TestMCPMarks stores what would end the block of data, if it could.
-func TestMCPMarks(t *testing.T) {
+// TestMarks stores what would end the block of data, if it could.
+func TestMarks(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, dir)
 	line := regexp.MustCompile(`(?m)^(<<<|>>>) memory ([a-z2-7]{16})$`)
@@ -64,7 +65,7 @@ func TestMCPMarks(t *testing.T) {
 	}
 }
 
-func TestMCPRecallBudget(t *testing.T) {
+func TestRecallBudget(t *testing.T) {
 	dir := t.TempDir()
 	var entries []crmem.Entry
 	for i := range 60 {
@@ -98,7 +99,7 @@ func TestMCPRecallBudget(t *testing.T) {
 	for _, args := range []dict{
 		{"query": "x", "limit": 0}, {"query": "x", "limit": 51}, {"query": "x", "budget_tokens": 1}, {"query": "x", "kind": "topic"}, {"query": strings.Repeat("x", maxQueryChars+1)}, {}, {"query": 1},
 	} {
-		refused(t, s, "recall", args, "^wrong arguments: ")
+		mcptest.Refused(t, s, "recall", args, "^wrong arguments: ")
 	}
 	if r, text := must[recallOut](t, s, "recall", dict{"query": "canery"}); len(r.Corrections) != 1 || !strings.Contains(text, "canery → canary") {
 		t.Errorf("a misspelling: %+v\n%s", r.Corrections, text)
@@ -111,7 +112,7 @@ func TestMCPRecallBudget(t *testing.T) {
 	}
 }
 
-func TestMCPPages(t *testing.T) {
+func TestPages(t *testing.T) {
 	dir := t.TempDir()
 	var entries []crmem.Entry
 	for i := range 250 {
@@ -160,7 +161,7 @@ func TestMCPPages(t *testing.T) {
 		}
 	}
 	for _, cursor := range []string{"x", "!", cursor(1) + "x", "YWZ0ZXIgLTE"} {
-		refused(t, s, "list_memories", dict{"cursor": cursor}, "^parse cursor: not issued by this server: .* Try: omit cursor")
+		mcptest.Refused(t, s, "list_memories", dict{"cursor": cursor}, "^parse cursor: not issued by this server: .* Try: omit cursor")
 		if _, err := s.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: cursor}); err == nil {
 			t.Errorf("resources with the cursor %q", cursor)
 		}
@@ -184,7 +185,7 @@ func TestMCPPages(t *testing.T) {
 	}
 }
 
-func TestMCPParts(t *testing.T) {
+func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Repeat("日本語 text\n", 30000)
 	short := strings.Repeat("日本語 text\n", 900)
@@ -220,9 +221,9 @@ func TestMCPParts(t *testing.T) {
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "long", "offset": 1}); !utf8.ValidString(g.Content) || !strings.HasPrefix(g.Content, "日") {
 		t.Errorf("from within a character: %.10q", g.Content)
 	}
-	refused(t, s, "get_memory", dict{"name": "long", "offset": len(text) + 1}, "^offset .*: the text has .* Try: begin with offset 0")
-	refused(t, s, "get_memory", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
-	refused(t, s, "forget", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
+	mcptest.Refused(t, s, "get_memory", dict{"name": "long", "offset": len(text) + 1}, "^offset .*: the text has .* Try: begin with offset 0")
+	mcptest.Refused(t, s, "get_memory", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
+	mcptest.Refused(t, s, "forget", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "empty"}); g.Content != "" || g.Bytes != 0 {
 		t.Errorf("an empty entry: %+v", g)
 	}
@@ -242,14 +243,14 @@ func TestMCPParts(t *testing.T) {
 	// The largest text of a note goes through, with all its escapes.
 	most := strings.Repeat("\"\n", limits.Content/2)
 	must[rememberOut](t, s, "remember", dict{"name": "most", "content": most})
-	refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", limits.Content+1)}, "^invalid: .*at most")
-	refused(t, s, "remember", dict{"name": "", "content": "x"}, "^invalid: ")
-	refused(t, s, "remember", dict{"name": strings.Repeat("é", 600), "content": "x"}, "^invalid: ")
-	refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: required: missing properties: \["content"\]`)
+	mcptest.Refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", limits.Content+1)}, "^invalid: .*at most")
+	mcptest.Refused(t, s, "remember", dict{"name": "", "content": "x"}, "^invalid: ")
+	mcptest.Refused(t, s, "remember", dict{"name": strings.Repeat("é", 600), "content": "x"}, "^invalid: ")
+	mcptest.Refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: required: missing properties: \["content"\]`)
 }
 
-// TestMCPPartEnds compares each part and the offset of the next with literals.
-func TestMCPPartEnds(t *testing.T) {
+// TestPartEnds compares each part and the offset of the next with literals.
+func TestPartEnds(t *testing.T) {
 	const x255 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" +
 		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" +
 		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" +
@@ -282,20 +283,19 @@ func TestMCPPartEnds(t *testing.T) {
 	}
 }
 
-// TestMCPSessions: other homes, no folder, and one that grows.
-func TestMCPSessions(t *testing.T) {
-	base := t.TempDir()
-	dir := filepath.Join(base, "home")
+// TestSessions: other homes, no folder, and one that grows.
+func TestSessions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "home")
 	s := serve(t, dir)
 	if r, text := must[sessionSearchOut](t, s, "session_search", dict{"query": "port"}); len(r.Hits) != 0 || text != "0 of 0 matches, 0 texts searched, 0 tokens" {
 		t.Errorf("without sessions: %+v %s", r, text)
 	}
-	exampleSessions(t, base)
+	addSession(t, dir, exampleFile, exampleSession)
 	r, _ := must[sessionSearchOut](t, s, "session_search", dict{"query": "port", "roles": []string{"user"}, "window": 16})
 	if len(r.Hits) != 1 || len(r.Hits[0].Window) == 0 {
 		t.Fatalf("%+v", r)
 	}
-	file := filepath.Join(dir, "sessions", "crab_user_1_which-port.jsonl")
+	file := filepath.Join(dir, "sessions", exampleFile)
 	b, err := os.ReadFile(file)
 	if err == nil {
 		err = os.WriteFile(file, append(b, []byte("{\"role\":\"user\",\"content\":\"a pelican\"}\n")...), 0o600)
@@ -309,26 +309,22 @@ func TestMCPSessions(t *testing.T) {
 	if r, _ := must[sessionSearchOut](t, s, "session_search", dict{"query": "port", "budget_tokens": 20}); r.Tokens > 20 || len(r.Hits)+r.LeftOut != 2 {
 		t.Errorf("a small budget: %+v", r)
 	}
-	refused(t, s, "session_search", dict{"query": "x", "since": "soon"}, `^since "soon": want a day`)
+	mcptest.Refused(t, s, "session_search", dict{"query": "x", "since": "soon"}, `^since "soon": want a day`)
 	for _, agent := range []string{"crab", "other"} {
 		if r, _ := must[sessionSearchOut](t, s, "session_search", dict{"query": "port", "agent": agent}); (len(r.Hits) > 0) != (agent == "crab") {
 			t.Errorf("agent %s: %+v", agent, r)
 		}
 	}
-	// A namespace has no sessions, and no entries of another.
-	other := serve(t, dir, "--namespace", "work.db")
+	// Without a folder of sessions the server does not search them.
+	other := serve(t, dir, func(o *Options) { o.Sessions = nil })
 	tools, err := other.ListTools(t.Context(), nil)
 	if err != nil || slices.ContainsFunc(tools.Tools, func(tool *mcp.Tool) bool { return tool.Name == "session_search" }) {
 		t.Errorf("%v %+v", err, tools)
 	}
-	must[rememberOut](t, s, "remember", dict{"name": "here", "content": "pelican"})
-	if r, _ := must[recallOut](t, other, "recall", dict{"query": "pelican"}); r.Searched != 0 {
-		t.Errorf("a namespace sees %+v", r)
-	}
 }
 
-// TestMCPBrokenStore breaks the store under a server, and mends it.
-func TestMCPBrokenStore(t *testing.T) {
+// TestBrokenStore breaks the store under a server, and mends it.
+func TestBrokenStore(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, dir)
 	must[rememberOut](t, s, "remember", dict{"name": "a", "content": "b"})
@@ -341,7 +337,7 @@ func TestMCPBrokenStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tool, args := range map[string]dict{"recall": {"query": "b"}, "get_memory": {"name": "a"}, "list_memories": {}, "remember": {"name": "c", "content": "d"}, "forget": {"name": "a"}} {
-		refused(t, s, tool, args, "Try: run crabmem verify for details")
+		mcptest.Refused(t, s, tool, args, "Try: run crabmem verify for details")
 	}
 	if _, err := s.ListResources(t.Context(), nil); err == nil {
 		t.Error("it lists resources of a store that is broken")

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func toolHints(title string, readOnly, destructive, idempotent bool) *mcp.ToolAn
 }
 
 // addTool adds a tool. Its errors are told in words that a model can act on.
-func addTool[In, Out any](s *mcpServer, t *mcp.Tool, adjust func(in map[string]*jsonschema.Schema), f func(ctx context.Context, in In) (string, Out, error)) {
+func addTool[In, Out any](s *Server, t *mcp.Tool, adjust func(in map[string]*jsonschema.Schema), f func(ctx context.Context, in In) (string, Out, error)) {
 	in, out := plainSchema[In](), plainSchema[Out]()
 	if adjust != nil {
 		adjust(in.Properties)
@@ -83,7 +83,7 @@ func oneOf(s *jsonschema.Schema, words ...string) {
 }
 
 // addTools adds the tools of our own.
-func (s *mcpServer) addTools() {
+func (s *Server) addTools() {
 	s.addRecall()
 	addTool(s, &mcp.Tool{
 		Name:        "get_memory",
@@ -140,7 +140,7 @@ type rememberOut struct {
 	Similar []string `json:"similar" jsonschema:"other entries that may be about the same, by their names"`
 }
 
-func (s *mcpServer) remember(ctx context.Context, in rememberIn) (string, rememberOut, error) {
+func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberOut, error) {
 	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
@@ -172,7 +172,7 @@ type forgetOut struct {
 	Forgot string `json:"forgot" jsonschema:"the name of the note that was removed"`
 }
 
-func (s *mcpServer) forget(ctx context.Context, in forgetIn) (string, forgetOut, error) {
+func (s *Server) forget(ctx context.Context, in forgetIn) (string, forgetOut, error) {
 	err := s.store.forget(ctx, in.Name)
 	if err == nil {
 		return "forgot " + shownName(in.Name), forgetOut{in.Name}, nil

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func parseResource(uri string) (k crmem.Kind, name string, ok bool) {
 	return k, name, err == nil
 }
 
-func (s *mcpServer) addResources() {
+func (s *Server) addResources() {
 	for _, k := range []crmem.Kind{crmem.Note, crmem.Archive} {
 		s.sdk.AddResourceTemplate(&mcp.ResourceTemplate{
 			URITemplate: resourceScheme + k.String() + "/{name}",
@@ -80,7 +80,7 @@ func withoutCursor(p *mcp.ListResourcesParams) *mcp.ListResourcesParams {
 	return &q
 }
 
-func (s *mcpServer) listResources(p *mcp.ListResourcesParams, res *mcp.ListResourcesResult) error {
+func (s *Server) listResources(p *mcp.ListResourcesParams, res *mcp.ListResourcesResult) error {
 	from := ""
 	if p != nil {
 		from = p.Cursor
@@ -111,7 +111,7 @@ func (s *mcpServer) listResources(p *mcp.ListResourcesParams, res *mcp.ListResou
 	return s.explained(err)
 }
 
-func (s *mcpServer) readResource(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+func (s *Server) readResource(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	k, name, ok := parseResource(uri)
 	if !ok {

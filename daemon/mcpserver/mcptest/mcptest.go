@@ -1,0 +1,105 @@
+// Package mcptest contains what the tests of the MCP server and of its command
+// share: a client, calls of tools, and programs of npm.
+package mcptest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// fetchTimeout limits the time in which npm fetches a program.
+const fetchTimeout = 5 * time.Minute
+
+// Client returns a client of the protocol.
+func Client() *mcp.Client {
+	return mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+}
+
+// HTTP returns the transport of a client that sends a bearer token.
+func HTTP(url, token string) *mcp.StreamableClientTransport {
+	return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer(token)}, MaxRetries: -1}
+}
+
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Call calls a tool and returns its result, and the text of the result.
+func Call(t testing.TB, s *mcp.ClientSession, tool string, args any) (*mcp.CallToolResult, string) {
+	t.Helper()
+	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		t.Fatalf("%s %v: %v", tool, args, err)
+	}
+	return res, Text(t, res)
+}
+
+// Text returns the text of a result, which must have no other content.
+func Text(t testing.TB, res *mcp.CallToolResult) string {
+	t.Helper()
+	if len(res.Content) != 1 {
+		t.Fatalf("a result of %d parts", len(res.Content))
+	}
+	text, ok := res.Content[0].(*mcp.TextContent)
+	if !ok {
+		t.Fatalf("a result of type %T", res.Content[0])
+	}
+	return text.Text
+}
+
+// Refused calls a tool and checks that it returns an error whose text matches want.
+func Refused(t testing.TB, s *mcp.ClientSession, tool string, args any, want string) {
+	t.Helper()
+	if res, text := Call(t, s, tool, args); !res.IsError || !regexp.MustCompile(want).MatchString(text) {
+		t.Errorf("%s %v: error %t, %q; want %q", tool, args, res.IsError, text, want)
+	}
+}
+
+// Npx returns the command that runs a program of npm. If npm cannot fetch it, Npx
+// calls Skip.
+func Npx(t testing.TB, name string, words ...string) *exec.Cmd {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: " + name + ": -short")
+	}
+	path, err := exec.LookPath("npx")
+	if err != nil {
+		Skip(t, name, "npx is not installed")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), fetchTimeout)
+	defer cancel()
+	fetch := exec.CommandContext(ctx, path, "--yes", "--prefer-offline", "--fetch-retries=0", "--package", words[0], "--", "node", "-e", "0")
+	fetch.WaitDelay = time.Second
+	if out, err := fetch.CombinedOutput(); err != nil {
+		Skip(t, name, fmt.Sprintf("npm does not fetch it: %v: %.300s", err, out))
+	}
+	return exec.Command(path, append([]string{"--yes", "--prefer-offline"}, words...)...)
+}
+
+// Skip skips a test, or fails it if CRABMEM_REQUIRE names what is missing.
+func Skip(t testing.TB, name, why string) {
+	t.Helper()
+	if Required(name) {
+		t.Fatalf("%s is required: %s", name, why)
+	}
+	t.Skipf("SKIPPED: %s: %s", name, why)
+}
+
+// Required reports whether CRABMEM_REQUIRE names a program.
+func Required(name string) bool {
+	return slices.Contains(strings.FieldsFunc(os.Getenv("CRABMEM_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), name)
+}

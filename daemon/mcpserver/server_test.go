@@ -1,0 +1,382 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/mcpserver/mcptest"
+	"crabmem/daemon/mcpserver/memgraph"
+	"crabmem/daemon/memtool"
+	"crabmem/sessionlog"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+var updateMCP = flag.Bool("mcp.update", false, "write the tools of the server to testdata/mcp")
+
+// serve serves the home dir to the client that it returns.
+func serve(t *testing.T, dir string, change ...func(*Options)) *mcp.ClientSession {
+	t.Helper()
+	askR, askW := io.Pipe()
+	answerR, answerW := io.Pipe()
+	diag := &lockedOutput{}
+	s := newTestServer(t, dir, append(change, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(diag, nil)) })...)
+	ended := make(chan error, 1)
+	go func() {
+		err := s.ServeStdio(context.Background(), askR, answerW)
+		answerW.Close()
+		ended <- err
+	}()
+	session, err := mcptest.Client().Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW, MaxLineLength: 64 << 20}, nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, diag)
+	}
+	t.Cleanup(func() {
+		session.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("the server ended with %v\n%s", err, diag)
+		}
+	})
+	return session
+}
+
+func readOnly(o *Options) { o.ReadOnly = true }
+
+func compat(name string) func(*Options) {
+	return func(o *Options) { o.Compat = name }
+}
+
+// must calls a tool that is to work and decodes the structure of its answer.
+func must[Out any](t *testing.T, s *mcp.ClientSession, tool string, args any) (out Out, text string) {
+	t.Helper()
+	res, text := mcptest.Call(t, s, tool, args)
+	if res.IsError {
+		t.Fatalf("%s %v: %s", tool, args, text)
+	}
+	b, err := json.Marshal(res.StructuredContent)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, text
+}
+
+type dict = map[string]any
+
+// exercise calls every tool and reads every kind of resource.
+func exercise(t *testing.T, s *mcp.ClientSession) {
+	tools, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range tools.Tools {
+		names = append(names, tool.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"forget", "get_memory", "list_memories", "recall", "remember", "session_search"}; !slices.Equal(names, want) {
+		t.Fatalf("tools %v, want %v", names, want)
+	}
+	w, text := must[rememberOut](t, s, "remember", dict{"name": "deploy-steps", "content": "build, tag, push\nthen watch the canary", "aliases": []string{"ship"}})
+	if !w.Created || w.Name != "deploy-steps" || !slices.Equal(w.Aliases, []string{"ship"}) || !strings.HasPrefix(text, "remembered the new note deploy-steps") {
+		t.Errorf("remember: %+v %q", w, text)
+	}
+	w, text = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "other"})
+	if !w.Created || !slices.Equal(w.Similar, []string{"deploy-steps"}) || dataIn(t, text)[0] != "deploy-steps" {
+		t.Errorf("a near duplicate: %+v %q", w, text)
+	}
+	if w, _ = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "tea"}); w.Created || len(w.Similar) > 0 {
+		t.Errorf("a replacement: %+v", w)
+	}
+	r, text := must[recallOut](t, s, "recall", dict{"query": "how do we ship the canary"})
+	if len(r.Hits) != 1 || r.Hits[0].Name != "deploy-steps" || !r.Hits[0].Whole || r.Total != 1 || !strings.Contains(text, "deploy-steps  (note, ") {
+		t.Errorf("recall: %+v\n%s", r, text)
+	}
+	g, text := must[getOut](t, s, "get_memory", dict{"name": "ship"})
+	if g.Name != "deploy-steps" || g.Content != "build, tag, push\nthen watch the canary" || g.Next != 0 || !strings.Contains(text, g.Content) {
+		t.Errorf("get_memory: %+v\n%s", g, text)
+	}
+	l, _ := must[listOut](t, s, "list_memories", dict{})
+	if len(l.Items) != 2 || l.Total != 2 || l.Next != "" {
+		t.Errorf("list_memories: %+v", l)
+	}
+	ss, text := must[sessionSearchOut](t, s, "session_search", dict{"query": "which port"})
+	if len(ss.Hits) != 2 || ss.Hits[0].Session != "crab_user_1" || !strings.Contains(text, "> user: which port does it listen on?") {
+		t.Errorf("session_search: %+v\n%s", ss, text)
+	}
+	list, err := s.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 2 || list.Resources[1].URI != "crabmem://note/Deploy%20steps" {
+		t.Fatalf("resources: %+v %v", list, err)
+	}
+	read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: list.Resources[1].URI})
+	if err != nil || len(read.Contents) != 1 || read.Contents[0].Text != "tea" {
+		t.Errorf("a resource: %+v %v", read, err)
+	}
+	templates, err := s.ListResourceTemplates(t.Context(), nil)
+	if err != nil || len(templates.ResourceTemplates) != 2 {
+		t.Errorf("templates: %+v %v", templates, err)
+	}
+	if f, _ := must[forgetOut](t, s, "forget", dict{"name": "Deploy steps"}); f.Forgot != "Deploy steps" {
+		t.Errorf("forget: %+v", f)
+	}
+	mcptest.Refused(t, s, "forget", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: use list_memories`)
+	mcptest.Refused(t, s, "forget", dict{"name": "ship"}, `^no note "ship"; it is an alias of an entry. Try: (.|\n)*\ndeploy-steps\n>>> memory`)
+	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "deploy-steps"}); g.ID != 1 {
+		t.Errorf("after forget by an alias: %+v", g)
+	}
+	mcptest.Refused(t, s, "get_memory", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: use list_memories`)
+}
+
+func TestServeStdio(t *testing.T) {
+	dir := t.TempDir()
+	addSession(t, dir, exampleFile, exampleSession)
+	exercise(t, serve(t, dir))
+}
+
+func TestServeHTTP(t *testing.T) {
+	dir := t.TempDir()
+	addSession(t, dir, exampleFile, exampleSession)
+	url := "http://" + listenWith(t, dir, "127.0.0.1", defaultHTTPLimits()) + mcpPath
+	s, err := mcptest.Client().Connect(t.Context(), mcptest.HTTP(url, testToken), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	exercise(t, s)
+}
+
+// TestNeverStale writes through a server and beside it, and wants each read
+// after a write to see it.
+func TestNeverStale(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, dir)
+	for i := range 40 {
+		name := fmt.Sprintf("n%d", i)
+		if i%2 == 0 {
+			must[rememberOut](t, s, "remember", dict{"name": name, "content": "word" + name})
+		} else {
+			addNote(t, dir, name, "word"+name)
+		}
+		if r, _ := must[recallOut](t, s, "recall", dict{"query": "word" + name}); len(r.Hits) == 0 || r.Hits[0].Name != name {
+			t.Fatalf("after write %d recall finds %+v", i, r)
+		}
+		// The same length: only time and place of the files tell.
+		text := fmt.Sprintf("%06d", i)
+		addNote(t, dir, "same", text)
+		if g, _ := must[getOut](t, s, "get_memory", dict{"name": "same"}); g.Content != text {
+			t.Fatalf("it reads %q, want %q", g.Content, text)
+		}
+	}
+}
+
+// TestAtOnce calls from many goroutines at once.
+func TestAtOnce(t *testing.T) {
+	s := serve(t, t.TempDir())
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			name := fmt.Sprintf("n%d", i)
+			for _, c := range []struct {
+				tool string
+				args dict
+			}{
+				{"remember", dict{"name": name, "content": "text of " + name}},
+				{"recall", dict{"query": "text"}},
+				{"get_memory", dict{"name": name}},
+				{"list_memories", dict{}},
+				{"session_search", dict{"query": "text"}},
+				{"forget", dict{"name": name}},
+			} {
+				res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args})
+				if err != nil || res.IsError {
+					t.Errorf("%s %v: %v %+v", c.tool, c.args, err, res)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if l, _ := must[listOut](t, s, "list_memories", nil); l.Total != 0 {
+		t.Errorf("left: %+v", l)
+	}
+}
+
+// TestTools compares what each way to serve offers with testdata/mcp.
+func TestTools(t *testing.T) {
+	dir := t.TempDir()
+	addNote(t, dir, "a", "b")
+	for name, change := range map[string]func(*Options){
+		"tools": func(*Options) {}, "read-only": readOnly, "reference": compat(CompatReference), "anthropic": compat(CompatAnthropic),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, dir, change)
+			res, err := s.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range res.Tools {
+				if tool.Annotations == nil || tool.Annotations.OpenWorldHint == nil || *tool.Annotations.OpenWorldHint || len(tool.Description) < 20 {
+					t.Errorf("%s: %+v", tool.Name, tool.Annotations)
+				}
+				if name == "read-only" && !tool.Annotations.ReadOnlyHint {
+					t.Errorf("a server that only reads offers %s", tool.Name)
+				}
+			}
+			got, err := json.MarshalIndent(res.Tools, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".json", append(got, '\n'))
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	name = filepath.Join("../..", "testdata", "mcp", name)
+	if *updateMCP {
+		if err := os.WriteFile(name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s differs (-mcp.update writes it):\n%s", name, d)
+	}
+}
+
+// newTestServer returns a server on the home dir, without a log.
+func newTestServer(t *testing.T, dir string, change ...func(*Options)) *Server {
+	t.Helper()
+	o := Options{Path: filepath.Join(dir, "memory.db"), FS: vfs.OS{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
+		s, err := client.OpenStore(ctx, client.StoreOptions{Access: client.Access{LockWait: time.Minute}, Path: o.Path})
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(s), s.Close())
+	}
+	o.Sessions = func() (*sessionlog.Dir, error) {
+		folder := filepath.Join(dir, "sessions")
+		if _, err := os.Stat(folder); err != nil {
+			return nil, err
+		}
+		return sessionlog.OpenDir(folder, nil)
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// addNote creates or replaces a note in the store of a home.
+func addNote(t *testing.T, dir, name, text string, aliases ...string) {
+	t.Helper()
+	s, err := crmem.Open(filepath.Join(dir, "memory.db"), &crmem.Options{LockWait: time.Minute})
+	if err == nil {
+		_, err = s.Remember(name, text, aliases)
+		err = errors.Join(err, s.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entriesIn returns the entries of a store's files.
+func entriesIn(t *testing.T, path string) []crmem.Entry {
+	t.Helper()
+	s, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return slices.Collect(s.All())
+}
+
+// content returns the text of the entry with a name or an alias, in the store of a
+// home.
+func content(t *testing.T, dir, name string) string {
+	t.Helper()
+	for _, e := range entriesIn(t, filepath.Join(dir, "memory.db")) {
+		if e.Name == name || slices.Contains(e.Aliases, name) {
+			return e.Content
+		}
+	}
+	t.Errorf("no entry %q", name)
+	return ""
+}
+
+// The session of most tests.
+const (
+	exampleFile    = "crab_user_1_which-port.jsonl"
+	exampleSession = `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}
+{"role":"user","content":"which port does it listen on?"}
+{"role":"assistant","content":"6688, on loopback."}
+{"compact":"The daemon listens on 127.0.0.1:6688."}
+{"meta":{"title":"Which port","uptime_secs":12}}
+{"role":"user","content":"and over a socket?"}
+`
+)
+
+// addSession writes the file of a session of a home.
+func addSession(t *testing.T, dir, name, lines string) {
+	t.Helper()
+	folder := filepath.Join(dir, "sessions")
+	err := os.MkdirAll(folder, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name), []byte(lines), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFirstWrite: a store that is not there has no lock, so that another
+// process may make it while a change is planned.
+func TestFirstWrite(t *testing.T) {
+	dir := t.TempDir()
+	plans := 0
+	err := newTestServer(t, dir).store.change(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
+		if plans++; plans == 1 {
+			addNote(t, dir, "Ada", "**Entity:** person\n")
+		}
+		g := readGraph(s)
+		_, err := g.createRelations([]memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}})
+		return g.ops(), err
+	})
+	if err != nil || plans != 2 {
+		t.Errorf("%d plans, %v", plans, err)
+	}
+	if text := content(t, dir, "Ada"); text != "**Entity:** person\n\n**Relations:**\n\n- wrote_for → engine\n" {
+		t.Errorf("the note is %q", text)
+	}
+}

@@ -52,7 +52,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 	}
 	slices.SortFunc(c.Agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	if n := len(c.Agents) - 1; n > maxAgents {
-		l.file(File).add(0, "there are %d agents beside crab, and may be %d", n, maxAgents)
+		l.file(File).add(0, "%d agents besides crab exceed the limit of %d", n, maxAgents)
 	}
 	names := make([]string, len(c.Agents))
 	for i := range c.Agents {

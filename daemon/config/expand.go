@@ -33,7 +33,7 @@ func (l *loader) expand(p place, key, text string) string {
 			p.add("%s: a ${ has no }", key)
 			return ""
 		case !isVariable(name):
-			p.add("%s: what stands between ${ and } is no name of a variable", key)
+			p.add("%s: the text between ${ and } is not a variable name", key)
 		default:
 			v := l.getenv(name)
 			if v == "" {

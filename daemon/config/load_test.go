@@ -311,7 +311,7 @@ func TestProblems(t *testing.T) {
 		{"fallback", ok + "fallback = [\n'x',\n'large']\n", nil, "config.toml:6: fallback: no provider has the model 'large'"},
 		{"unset", "[provider.a]\nmodels = ['x']\napi_key = 'a${UNSET}b${NOTHING}'\n[env]\nX = '${'\nY = '${1}'", nil,
 			"config.toml:3: provider.a.api_key: the environment variable UNSET is not set\nconfig.toml:3: provider.a.api_key: the environment variable NOTHING is not set\n" +
-				"config.toml:5: env.X: a ${ has no }\nconfig.toml:6: env.Y: what stands between ${ and } is no name of a variable"},
+				"config.toml:5: env.X: a ${ has no }\nconfig.toml:6: env.Y: the text between ${ and } is not a variable name"},
 		{"control in a key", "[provider.a]\nmodels = ['x']\napi_key = \"a\\nb\"\n", nil, "config.toml:3: provider.a.api_key: it has a control character, such as a line end"},
 		{"key of a wrong type", "[provider.a]\nmodels = ['x']\napi_key = 7\n", nil, "config.toml:3: provider.a.api_key: it is a whole number and must be a string"},
 		{"both keys", ok + "api_key_file = 'keys/k'\n", map[string]string{"keys/k": "k"}, "config.toml:4: provider 'a' has both api_key and api_key_file: remove one"},
@@ -353,7 +353,7 @@ func TestProblems(t *testing.T) {
 				"agents/h.md: it is not UTF-8\nagents/j.md:2: a key of the front matter is not a word\nagents/k.md:2: name: it is a date or time and must be a string\n" +
 				"agents/l.md:1: the front matter has more than 65536 bytes, or no --- ends it"},
 		{"agents", "", many, "agents: there are more than 1000 agents"},
-		{"tables of agents", tables.String(), nil, "config.toml: there are 1001 agents beside crab, and may be 1000"},
+		{"tables of agents", tables.String(), nil, "config.toml: 1001 agents besides crab exceed the limit of 1000"},
 		{"large", strings.Repeat("#", 1<<20+1), nil, "config.toml: 1048577 bytes, more than the limit of 1048576"},
 		{"large prompt", "", map[string]string{"Crab.md": strings.Repeat("#", 1<<20+1)}, "Crab.md: 1048577 bytes, more than the limit of 1048576"},
 		{"MCP", "[mcps.a]\n[mcps.b]\ncommand = 'x'\nurl = 'http://h'\n[mcps.c]\nurl = 'h'\n[mcps.d]\nname = 'e'\ncommand = 'x'\nenv = {'x=' = ''}\nargs = ['${UNSET}']", nil,

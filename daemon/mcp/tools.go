@@ -56,7 +56,7 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 		for _, t := range res.Tools {
 			switch {
 			case t == nil || !callable(t.Name):
-				skip("a name that none can have")
+				skip("an invalid name")
 			case have[t.Name]:
 				skip("a second " + t.Name)
 			case len(tools) == maxTools:

@@ -169,7 +169,7 @@ func (p Provider) Check() error {
 		if n <= 0 {
 			complain("context_limits", "provider '%s': the context limit of '%s' is %d", p.Name, m, n)
 		} else if !slices.Contains(p.Models, m) {
-			complain("context_limits", "provider '%s': a context limit is of '%s', which is none of its models", p.Name, m)
+			complain("context_limits", "provider '%s': context limit for '%s': not one of its models", p.Name, m)
 		}
 	}
 	return errors.Join(problems...)

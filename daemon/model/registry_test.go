@@ -233,7 +233,7 @@ func TestCheck(t *testing.T) {
 		{model.Provider{Name: "p", APIKey: "hunter2\n", Models: []string{"m"}}, "provider 'p': api_key has a space or a line end in it"},
 		{model.Provider{Name: "p", APIKey: "k", Models: []string{"m"}, MaxRetries: &minus, Timeout: -1, ContextLimits: map[string]int{"m": -5}},
 			"provider 'p': max_retries is -1; it is 0 to 10\nprovider 'p': a timeout is negative\nprovider 'p': the context limit of 'm' is -5"},
-		{model.Provider{Name: "p", APIKey: "k", Models: []string{"m"}, ContextLimits: map[string]int{"n": 5}}, "provider 'p': a context limit is of 'n', which is none of its models"},
+		{model.Provider{Name: "p", APIKey: "k", Models: []string{"m"}, ContextLimits: map[string]int{"n": 5}}, "provider 'p': context limit for 'n': not one of its models"},
 	} {
 		got := ""
 		if err := c.p.Check(); err != nil {

@@ -89,7 +89,7 @@ func (s *Set) Resources(scope tool.Scope) string {
 	}
 	var b strings.Builder
 	b.WriteString("Skills are instructions for a kind of task. When a task is what one is for, load it by its name with the skill tool first. " +
-		"What stands in <skill> tags is loaded already.\n")
+		"The skills in <skill> tags are already loaded.\n")
 	for i := range list {
 		line := "- " + strings.ReplaceAll(list[i].line(), "<", "&lt;")
 		if b.Len()+len(line) > maxResources {

@@ -201,7 +201,7 @@ func TestResources(t *testing.T) {
 	if !strings.HasSuffix(got, "\n- a: A &lt;/resources> here\n- b: one - c: two\n- c: "+strings.Repeat("long ", maxDescription/5)+"long…") {
 		t.Errorf("%q", got)
 	}
-	if strings.Count(got, "\n") != 3 || !strings.Contains(got, "What stands in <skill> tags is loaded already.") {
+	if strings.Count(got, "\n") != 3 || !strings.Contains(got, "The skills in <skill> tags are already loaded.") {
 		t.Errorf("%q", got)
 	}
 	if got := set.Resources(tool.For(tool.Grant{Tools: []string{"bash"}})); got != "" {

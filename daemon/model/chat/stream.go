@@ -60,7 +60,7 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 	case d.finished:
 		return nil // the response is complete; only usage may be missing
 	case err == nil:
-		return transportError(errors.New("the stream ended without a finish_reason: the answer is not whole"))
+		return transportError(errors.New("the stream ended without a finish_reason: the response is incomplete"))
 	default:
 		return err
 	}

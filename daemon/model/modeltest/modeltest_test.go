@@ -233,7 +233,7 @@ func TestBadScripts(t *testing.T) {
 		"\n# x\nwhen day monday":   `line 3: when "day": it is user, last, system or model`,
 		"text \"open":              "line 1: \"open: not a quoted text",
 		"usage many few":           "line 1: usage needs two numbers",
-		"status ok":                `line 1: status "ok" is none`,
+		"status ok":                `line 1: status "ok" is not an HTTP status`,
 		"call":                     "line 1: call needs a name",
 		"header X":                 "line 1: header needs a name, a colon and a value",
 		"drip":                     `line 1: drip "": it is a number of milliseconds`,

@@ -150,7 +150,7 @@ func (r Reply) line(word, rest string) (Reply, error) {
 	case "status":
 		code, err := strconv.Atoi(first)
 		if err != nil || code < 200 || code > 599 {
-			return r, fmt.Errorf("status %q is none", first)
+			return r, fmt.Errorf("status %q is not an HTTP status", first)
 		}
 		text, err := unquote(second)
 		return r.with(step{op: "status", n: code, text: text}), err

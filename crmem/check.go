@@ -41,142 +41,187 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*repair.Report, error) {
 	return r, err
 }
 
-// check is Check, once. link is the symbolic link that leads to path, or "".
+// checker collects the problems of one reading of a store.
+type checker struct {
+	fsys       vfs.FS
+	path, link string // link is the symbolic link that leads to path, or ""
+	maxBytes   int64
+	v          files
+	r          *repair.Report
+}
+
+// check is Check, once.
 func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, error) {
-	r := &repair.Report{Path: path, Problems: []repair.Problem{}}
-	add := func(kind, file string, off, n int64, err error, remedy string) {
-		r.Problems = append(r.Problems, repair.Problem{Kind: kind, File: file, Offset: off, Length: n,
-			Message: err.Error(), Remedy: remedy, Err: err})
+	c := &checker{fsys: fsys, path: path, link: link, maxBytes: maxBytes, r: &repair.Report{Path: path, Problems: []repair.Problem{}}}
+	defer c.addKept()
+	if more, err := c.checkSnapshot(); err != nil {
+		return nil, err
+	} else if !more {
+		return c.r, nil
 	}
-	defer func() {
-		own := ownCopies(fsys, path)
-		if link != "" {
-			own = append(own, ownCopies(fsys, link)...)
-		}
-		for _, name := range own {
-			add("kept", name, 0, 0, fmt.Errorf("%w: %v", ErrForeign, keptCopy(name)), keptCopyFix)
-		}
-	}()
-	v := &files{}
-	b, err := v.readSnapshot(fsys, path, maxBytes)
-	v.id, v.idErr = readIdentity(fsys, path)
+	err := c.v.readLog(fsys, path, maxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.r, c.addOthers()
+	}
+	if more, err := c.checkLog(err); err != nil {
+		return nil, err
+	} else if more {
+		c.checkReplay()
+	}
+	return c.r, nil
+}
+
+func (c *checker) add(kind, file string, off, n int64, err error, remedy string) {
+	c.r.Problems = append(c.r.Problems, repair.Problem{Kind: kind, File: file, Offset: off, Length: n,
+		Message: err.Error(), Remedy: remedy, Err: err})
+}
+
+// addKept adds the copies that writers of this store kept.
+func (c *checker) addKept() {
+	own := ownCopies(c.fsys, c.path)
+	if c.link != "" {
+		own = append(own, ownCopies(c.fsys, c.link)...)
+	}
+	for _, name := range own {
+		c.add("kept", name, 0, 0, fmt.Errorf("%w: %v", ErrForeign, keptCopy(name)), keptCopyFix)
+	}
+}
+
+// checkSnapshot reads and decodes the snapshot. more is false if the log cannot
+// be judged without it.
+func (c *checker) checkSnapshot() (more bool, err error) {
+	v := &c.v
+	b, err := v.readSnapshot(c.fsys, c.path, c.maxBytes)
+	v.id, v.idErr = readIdentity(c.fsys, c.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, lerr := fsys.Lstat(path + walSuffix); lerr == nil {
-			add("missing", path, 0, 0, fmt.Errorf("%w: %s is missing, and its log is there", ErrForeign, path),
-				"put the file back beside its log, or: crabmem repair")
-			return r, nil
-		}
-		if err := missingSnapshot(fsys, path, maxBytes); err != nil {
-			add("missing", path, 0, 0, err, "crabmem repair")
-			return r, nil
-		}
-		add("missing", path, 0, 0, fmt.Errorf("%w: %s does not exist", ErrNoStore, path), "check --db")
-		return r, nil
+		c.addMissing()
+		return false, nil
 	case errors.Is(err, ErrFormat):
-		add("format", path, 0, 0, err, "name the store's file")
-		return r, nil
+		c.add("format", c.path, 0, 0, err, "name the store's file")
+		return false, nil
 	case err != nil:
-		return nil, err
+		return false, err
 	}
-	r.SnapshotBytes = int64(len(b))
+	c.r.SnapshotBytes = int64(len(b))
 	v.dig = format.DigestOf(b)
 	if v.snap, err = Decode(b); err != nil {
-		err = inFile(err, path)
+		err = inFile(err, c.path)
 		off := format.OffsetOf(err)
-		add("format", path, off, int64(len(b))-off, err, "crabmem repair salvages what can be read and sets the file aside whole")
+		c.add("format", c.path, off, int64(len(b))-off, err, "crabmem repair salvages what can be read and sets the file aside whole")
 	} else {
-		r.Entries = v.snap.Len()
+		c.r.Entries = v.snap.Len()
 	}
-	err = v.readLog(fsys, path, maxBytes)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return r, v.addOthers(fsys, path, link, maxBytes, add)
-	case err != nil:
+	return true, nil
+}
+
+// addMissing adds the problem of a store without a snapshot.
+func (c *checker) addMissing() {
+	if _, err := c.fsys.Lstat(c.path + walSuffix); err == nil {
+		c.add("missing", c.path, 0, 0, fmt.Errorf("%w: %s is missing, and its log is there", ErrForeign, c.path),
+			"put the file back beside its log, or: crabmem repair")
+		return
+	}
+	if err := missingSnapshot(c.fsys, c.path, c.maxBytes); err != nil {
+		c.add("missing", c.path, 0, 0, err, "crabmem repair")
+		return
+	}
+	c.add("missing", c.path, 0, 0, fmt.Errorf("%w: %s does not exist", ErrNoStore, c.path), "check --db")
+}
+
+// checkLog judges the log, which was read with err, and compares the other files
+// with it. more is false if it cannot be replayed.
+func (c *checker) checkLog(err error) (more bool, _ error) {
+	v, log := &c.v, c.path+walSuffix
+	if err != nil {
 		if err := notAStore(err); errors.Is(err, ErrFormat) {
-			add("format", path+walSuffix, 0, 0, err, "move it away, if it is not the log")
-			return r, nil
+			c.add("format", log, 0, 0, err, "move it away, if it is not the log")
+			return false, nil
 		}
-		return nil, err
+		return false, err
 	}
-	r.LogBytes = int64(len(v.log))
+	c.r.LogBytes = int64(len(v.log))
 	if v.scan, err = format.ScanLog(v.log); err != nil {
-		err = inFile(err, path+walSuffix)
+		err = inFile(err, log)
 		off := format.OffsetOf(err)
-		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair sets the log aside from here on")
-		return r, nil
+		c.add("rot", log, off, int64(len(v.log))-off, err, "crabmem repair sets the log aside from here on")
+		return false, nil
 	}
-	if err := v.addOthers(fsys, path, link, maxBytes, add); err != nil {
-		return nil, err
+	if err := c.addOthers(); err != nil {
+		return false, err
 	}
-	r.LogOps = v.scan.Ops()
+	c.r.LogOps = v.scan.Ops()
 	tail := int64(len(v.log)) - v.scan.End
 	switch v.scan.Verdict {
 	case format.Corrupt:
-		add("rot", path+walSuffix, v.scan.Bad, tail, v.corrupt(path), "crabmem repair keeps what stands before and sets the rest aside")
+		c.add("rot", log, v.scan.Bad, tail, v.corrupt(c.path), "crabmem repair keeps what stands before and sets the rest aside")
 	case format.TornTail:
-		add("torn", path+walSuffix, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
-			path+walSuffix, v.scan.Bad, tail, v.scan.Why), "nothing is lost; the next write cuts them off and keeps a copy")
+		c.add("torn", log, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
+			log, v.scan.Bad, tail, v.scan.Why), "nothing is lost; the next write cuts them off and keeps a copy")
 	}
-	if v.snap == nil {
-		return r, nil
-	}
+	return v.snap != nil, nil
+}
+
+// checkReplay applies the log to the snapshot.
+func (c *checker) checkReplay() {
+	v := &c.v
 	seq, ok := v.point()
 	if !ok {
-		v.addForeign(path, add)
-		return r, nil
+		c.addForeign()
+		return
 	}
 	if _, err := v.replay(&v.snap.t, &v.snap.NextID, seq); err != nil {
-		err = inFile(err, path+walSuffix)
+		err = inFile(err, c.path+walSuffix)
 		off := format.OffsetOf(err)
-		add("rot", path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair keeps what stands before and sets the rest aside")
-		return r, nil
+		c.add("rot", c.path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair keeps what stands before and sets the rest aside")
+		return
 	}
-	r.Entries = v.snap.Len()
-	return r, nil
+	c.r.Entries = v.snap.Len()
 }
 
 // addOthers adds the problems of V10 to V12 and V14 (FORMAT.md).
-func (v *files) addOthers(fsys vfs.FS, path, link string, maxBytes int64, add func(string, string, int64, int64, error, string)) error {
-	if err := v.findOthers(fsys, path, maxBytes); err != nil {
+func (c *checker) addOthers() error {
+	v := &c.v
+	if err := v.findOthers(c.fsys, c.path, c.maxBytes); err != nil {
 		return err
 	}
-	v.findLinked(fsys, link, maxBytes)
+	v.findLinked(c.fsys, c.link, c.maxBytes)
 	if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
-		add("format", path+idSuffix, 0, 0, v.idErr, "the next write restores it")
+		c.add("format", c.path+idSuffix, 0, 0, v.idErr, "the next write restores it")
 	}
-	if err := v.refuse(path); err != nil {
-		file, remedy := path+walSuffix, "move the log that the message names"
+	if err := v.refuse(c.path); err != nil {
+		file, remedy := c.path+walSuffix, "move the log that the message names"
 		if side := v.sideLogs(); len(side) > 0 {
 			file, remedy = side[0].path, "crabmem repair takes the log with all operations; crabmem repair --rejoin merges two logs"
 		}
-		add("foreign", file, 0, 0, err, remedy)
+		c.add("foreign", file, 0, 0, err, remedy)
 	}
-	text, err := vfs.ReadFile(fsys, path+lockSuffix, 1<<16)
+	text, err := vfs.ReadFile(c.fsys, c.path+lockSuffix, 1<<16)
 	if err == nil {
-		warning, err := v.checkSalt(path, vfs.ParseLockHolder(string(text)), fsys.BootID())
+		warning, err := v.checkSalt(c.path, vfs.ParseLockHolder(string(text)), c.fsys.BootID())
 		if err == nil && warning != "" && v.scan == nil {
 			err = fmt.Errorf("%w: %s", ErrForeign, warning)
 		}
 		if err != nil {
-			add("foreign", path+walSuffix, 0, 0, err, "put the log back, or: crabmem repair")
+			c.add("foreign", c.path+walSuffix, 0, 0, err, "put the log back, or: crabmem repair")
 		}
 	}
 	return nil
 }
 
-func (v *files) addForeign(path string, add func(string, string, int64, int64, error, string)) {
+func (c *checker) addForeign() {
+	v, log := &c.v, c.path+walSuffix
 	if v.otherStore() {
-		add("foreign", path+walSuffix, 0, v.logStat.size(), fmt.Errorf("%w: %s is the log of the store %v, and this is %v",
-			ErrForeign, path+walSuffix, v.scan.Store, v.id), "put the right log back, or: crabmem repair --keep-db")
+		c.add("foreign", log, 0, v.logStat.size(), fmt.Errorf("%w: %s is the log of the store %v, and this is %v",
+			ErrForeign, log, v.scan.Store, v.id), "put the right log back, or: crabmem repair --keep-db")
 		return
 	}
-	err := fmt.Errorf("%w: %s is %v, its log extends %v", ErrForeign, path, v.dig, v.scan.Base)
+	err := fmt.Errorf("%w: %s is %v, its log extends %v", ErrForeign, c.path, v.dig, v.scan.Base)
 	remedy := "if another program wrote it on purpose, crabmem checkpoint accepts it; if not, it is damaged inside a text: restore a copy"
 	if v.scan.Ops() > 0 {
 		remedy = "crabmem repair --keep-db sets the log aside; --keep-log BASE takes the snapshot that the log extends"
 	}
-	add("foreign", path, 0, int64(v.dig.Len), err, remedy)
+	c.add("foreign", c.path, 0, int64(v.dig.Len), err, remedy)
 }
 
 // corrupt is the refusal of a log that is damaged before its end.

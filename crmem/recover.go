@@ -279,23 +279,7 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 	}
 	seq, ok := v.point()
 	if !ok {
-		if n := v.scan.Ops(); n > 0 {
-			return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: crabmem repair --keep-db sets the log aside, --keep-log BASE uses the right base",
-				ErrForeign, s.path+walSuffix, opCount(n), v.scan.Base, s.path, v.dig)
-		}
-		s.base = v.scan.Seq - 1
-		if v.scan.Base != v.dig {
-			s.warn("another program wrote %s since this store was used last; the next write extends it", s.path)
-		}
-		if v.scan.Verdict == format.TornTail {
-			if err := s.cutTail(v); err != nil {
-				return err
-			}
-		}
-		if dirty {
-			return s.rewriteSnapshot(v)
-		}
-		return nil // a log without operations: the first write binds a new one
+		return s.takeUnboundLog(v, dirty)
 	}
 	if s.ops, err = v.replay(&s.t, &s.nextID, seq); err != nil {
 		return inFile(err, s.path+walSuffix)
@@ -308,21 +292,61 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 		}
 	}
 	s.holder.Logs = []uint64{v.scan.Salt}
-	if before.Boot != "" && before.Boot == s.holder.Boot && before.Clean > int64(len(v.log)) {
+	if !s.trusts(v, before) || dirty || v.scan.Verdict == format.TornTail {
+		return s.rewriteWithReserve(v)
+	}
+	return s.resumeLog(v)
+}
+
+// takeUnboundLog takes a log that does not name the snapshot. It must have no
+// operations: the first write binds a new one.
+func (s *Store) takeUnboundLog(v *files, dirty bool) error {
+	if n := v.scan.Ops(); n > 0 {
+		return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: crabmem repair --keep-db sets the log aside, --keep-log BASE uses the right base",
+			ErrForeign, s.path+walSuffix, opCount(n), v.scan.Base, s.path, v.dig)
+	}
+	s.base = v.scan.Seq - 1
+	if v.scan.Base != v.dig {
+		s.warn("another program wrote %s since this store was used last; the next write extends it", s.path)
+	}
+	if v.scan.Verdict == format.TornTail {
+		if err := s.cutTail(v); err != nil {
+			return err
+		}
+	}
+	if dirty {
+		return s.rewriteSnapshot(v)
+	}
+	return nil
+}
+
+// trusts reports whether the log is on disk as it was read: it is empty, or the
+// writer before closed it with this length since the system started.
+func (s *Store) trusts(v *files, before vfs.LockHolder) bool {
+	same := before.Boot != "" && before.Boot == s.holder.Boot
+	if same && before.Clean > int64(len(v.log)) {
 		s.warn("%s: %d bytes, and it was left with %d: something cut it off", s.path+walSuffix, len(v.log), before.Clean)
 	}
-	trusted := before.Clean == int64(len(v.log)) && before.Boot != "" && before.Boot == s.holder.Boot
-	if dirty || len(v.scan.Frames) > 0 && !trusted || v.scan.Verdict == format.TornTail {
-		err := s.rewrite(v)
-		if vfs.OutOfSpace(err) && s.spare && s.stopped == nil && s.fs.Remove(s.path+reserveSuffix) == nil {
-			s.spare = false // so that a full disk can be opened, and something removed
-			err = s.rewrite(v)
-		}
-		return err
+	return len(v.scan.Frames) == 0 || same && before.Clean == int64(len(v.log))
+}
+
+// rewriteWithReserve is rewrite. On a full disk it gives up the reserve, so that the
+// store can be opened, and something removed.
+func (s *Store) rewriteWithReserve(v *files) error {
+	err := s.rewrite(v)
+	if vfs.OutOfSpace(err) && s.spare && s.stopped == nil && s.fs.Remove(s.path+reserveSuffix) == nil {
+		s.spare = false
+		err = s.rewrite(v)
 	}
+	return err
+}
+
+// resumeLog opens the log for more records. The next write begins a log of the
+// present version if an older one has no operations.
+func (s *Store) resumeLog(v *files) (err error) {
 	if s.w = v.scan.Writer(); s.w.Version == format.LogVersion1 && v.scan.Ops() == 0 && s.opts.LogVersion != format.LogVersion1 {
 		s.w = format.LogWriter{}
-		return nil // the next write begins a log of the present version
+		return nil
 	}
 	if s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0); err != nil {
 		return err

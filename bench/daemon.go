@@ -83,17 +83,7 @@ func (d *daemon) stop() error {
 // recalls compares the median of recalls with that of pings.
 func recalls(l *measure.Limits, n, turns int) (err error) {
 	z := corpus.NewZipf(1)
-	d, err := start(context.Background(), func(home string) error {
-		s, err := crmem.Open(filepath.Join(home, "memory.db"), nil)
-		if err != nil {
-			return err
-		}
-		ops := make([]crmem.Op, 0, n)
-		for i, text := range z.Docs(n) {
-			ops = append(ops, crmem.Add{Name: fmt.Sprintf("note-%06d", i), Content: text})
-		}
-		return errors.Join(s.Apply(ops...), s.Close())
-	})
+	d, err := start(context.Background(), func(home string) error { return fillStore(home, z.Docs(n)) })
 	if err != nil {
 		return err
 	}
@@ -120,53 +110,78 @@ func recalls(l *measure.Limits, n, turns int) (err error) {
 		return err
 	}
 	defer here.Close()
-	i := 0 // of the query
-	search := func() error {
-		_, err := recall.Search(ctx, here, crmem.Query{Text: queries[i], Limit: 5}, recall.Options{})
+	search := func(q string) error {
+		_, err := recall.Search(ctx, here, crmem.Query{Text: q, Limit: 5}, recall.Options{})
 		return err
 	}
-	if err := search(); err != nil {
+	if err := search(queries[0]); err != nil {
 		return err
 	}
-	kinds := []struct {
-		name  string
-		pause time.Duration
-		do    func() error
-	}{
-		{"ping", 0, func() error { return d.Ping(ctx) }},
-		{"recall over the socket", 0, func() error { return ask(queries[i]) }},
-		{"recall in one process", 0, search},
+	kinds := []timedKind{
+		{name: "ping", do: func(string) error { return d.Ping(ctx) }},
+		{name: "recall over the socket", do: ask},
+		{name: "recall in one process", do: search},
 		// A daemon has waited for the request.
-		{"the same after a pause", 20 * time.Microsecond, search},
+		{name: "the same after a pause", pause: 20 * time.Microsecond, do: search},
 	}
-	// Each turn runs all queries. The median of the best turn excludes most of
-	// the load of other processes.
-	all, best := make([][]time.Duration, len(kinds)), make([]time.Duration, len(kinds))
+	if err := timeTurns(kinds, queries, turns); err != nil {
+		return err
+	}
+	us := measure.Micros
+	fmt.Printf("%d entries, %d recalls with %d hits:\n", n, turns*len(queries), hits)
+	for _, k := range kinds {
+		fmt.Printf("  %-24s p50 %7.1f µs, p99 %7.1f µs; the best turn's p50 %7.1f µs\n", k.name,
+			us(measure.Percentile(k.all, 50)), us(measure.Percentile(k.all, 99)), us(k.best))
+	}
+	l.Most("recall over the socket p50, above ping", us(kinds[1].best-kinds[0].best), 100, "µs")
+	l.Most("recall over the socket p50, above ping and the search after a pause", us(kinds[1].best-kinds[0].best-kinds[3].best), 50, "µs")
+	return nil
+}
+
+// fillStore creates the store of a home with an entry for each text.
+func fillStore(home string, texts []string) error {
+	s, err := crmem.Open(filepath.Join(home, "memory.db"), nil)
+	if err != nil {
+		return err
+	}
+	ops := make([]crmem.Op, 0, len(texts))
+	for i, text := range texts {
+		ops = append(ops, crmem.Add{Name: fmt.Sprintf("note-%06d", i), Content: text})
+	}
+	return errors.Join(s.Apply(ops...), s.Close())
+}
+
+// timedKind is a kind of request with its times.
+type timedKind struct {
+	name  string
+	pause time.Duration // before each request
+	do    func(query string) error
+
+	all  []time.Duration
+	best time.Duration // the median of the best turn
+}
+
+// timeTurns runs all queries of all kinds in each turn. The median of the best
+// turn excludes most of the load of other processes.
+func timeTurns(kinds []timedKind, queries []string, turns int) error {
 	for range turns {
-		for k, kind := range kinds {
+		for i := range kinds {
+			k := &kinds[i]
 			part := make([]time.Duration, len(queries))
-			for i = range queries {
-				if kind.pause > 0 {
-					time.Sleep(kind.pause)
+			for i, q := range queries {
+				if k.pause > 0 {
+					time.Sleep(k.pause)
 				}
 				began := time.Now()
-				if err := kind.do(); err != nil {
+				if err := k.do(q); err != nil {
 					return err
 				}
 				part[i] = time.Since(began)
 			}
-			best[k] = measure.Least(best[k], measure.Percentile(part, 50))
-			all[k] = append(all[k], part...)
+			k.best = measure.Least(k.best, measure.Percentile(part, 50))
+			k.all = append(k.all, part...)
 		}
 	}
-	us := measure.Micros
-	fmt.Printf("%d entries, %d recalls with %d hits:\n", n, turns*len(queries), hits)
-	for k, kind := range kinds {
-		fmt.Printf("  %-24s p50 %7.1f µs, p99 %7.1f µs; the best turn's p50 %7.1f µs\n", kind.name,
-			us(measure.Percentile(all[k], 50)), us(measure.Percentile(all[k], 99)), us(best[k]))
-	}
-	l.Most("recall over the socket p50, above ping", us(best[1]-best[0]), 100, "µs")
-	l.Most("recall over the socket p50, above ping and the search after a pause", us(best[1]-best[0]-best[3]), 50, "µs")
 	return nil
 }
 

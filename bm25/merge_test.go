@@ -11,7 +11,7 @@ import (
 // documents: a posting has 16 bits for the document.
 func TestMergeFillsSegment(t *testing.T) {
 	const half, later = 1 << 15, 1000
-	for second, want := range map[int]int{half: 1, half + 1: 2} {
+	for second, want := range map[int]int{half: 1, half + 1: 2, half/2 + 1: 1, half / 2: 2, 3 * half / 8: 2} {
 		x := bm25.New(analysis.Standard)
 		next := uint64(1)
 		add := func(n int) {

@@ -23,9 +23,9 @@ const (
 )
 
 // nearness returns the bonus for the distance of word i of the query and the next
-// one.
+// one. The last word has no distance.
 func (r *reader) nearness(i int) float64 {
-	if i+1 == len(r.sequence) || r.distance[i] == differentFields {
+	if r.distance[i] == differentFields {
 		return 0
 	}
 	w := min(r.terms[r.sequence[i].term].idf, r.terms[r.sequence[i+1].term].idf)

@@ -62,3 +62,26 @@ func TestTailFull(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeStepsOfFewTerms merges segments without most terms of the index. Words
+// without terms use up the budget, too.
+func TestMergeStepsOfFewTerms(t *testing.T) {
+	SetTailDocs(t, 50)
+	x := New(analysis.Plain)
+	for i := range 150 {
+		text := "new"
+		for j := range 128 * max(0, 50-i) / max(1, 50-i) {
+			text += fmt.Sprintf(" w%dx%d", i, j)
+		}
+		x.Add(Doc{ID: uint64(i + 1), Fields: []string{text}})
+	}
+	m := newMerge(append([]*segment(nil), x.segments[1:]...))
+	m.doc = len(m.sources)
+	words, n := len(m.union), 1
+	for !m.step(10) {
+		n++
+	}
+	if words < 100 || n < words/10 || n > words/10+2 {
+		t.Errorf("a merge of %d words takes %d steps of 10", words, n)
+	}
+}

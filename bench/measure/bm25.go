@@ -1,7 +1,12 @@
 package measure
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
@@ -61,3 +66,55 @@ func (x *Index) Remove(id int, _ string) error {
 }
 
 func (x *Index) Close() error { return nil }
+
+// Check compares the index's best k of every query with a float64 computation
+// of the formula over plain lists, to the bit.
+func Check(x *bm25.Index, docs, queries []string, k int) error {
+	type posting struct{ doc, tf int }
+	lists := map[string][]posting{}
+	lens := make([]int, len(docs))
+	total := 0
+	for d, text := range docs {
+		for _, w := range strings.Fields(text) {
+			lens[d]++
+			l := lists[w]
+			if n := len(l); n > 0 && l[n-1].doc == d {
+				l[n-1].tf++
+			} else {
+				lists[w] = append(l, posting{d, 1})
+			}
+		}
+		total += lens[d]
+	}
+	n := float64(len(docs))
+	avgdl := float64(total) / n
+	scores := make([]float64, len(docs))
+	for _, q := range queries {
+		clear(scores)
+		terms := strings.Fields(q)
+		slices.Sort(terms)
+		for _, t := range slices.Compact(terms) {
+			df := float64(len(lists[t]))
+			idf := math.Log((n-df+0.5)/(df+0.5) + 1)
+			for _, p := range lists[t] {
+				tf := float64(p.tf)
+				norm := tf * (1.2 + 1) / (tf + float64(1.2*(1-0.75+float64(0.75*float64(lens[p.doc]))/avgdl)))
+				scores[p.doc] += float64(idf * norm)
+			}
+		}
+		var want []bm25.Hit
+		for d, s := range scores {
+			if s > 0 {
+				want = append(want, bm25.Hit{ID: uint64(d), Score: s})
+			}
+		}
+		slices.SortFunc(want, func(a, b bm25.Hit) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID))
+		})
+		want = want[:min(k, len(want))]
+		if got := x.Search(bm25.Query{Text: q, Limit: k}).Hits; !slices.Equal(got, want) {
+			return fmt.Errorf("query %q: index says %v, brute force %v", q, got, want)
+		}
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crabmem/bench/corpus"
+	"crabmem/crmem/recalleval"
 )
 
 // Engine is a search engine in memory. Documents are numbered from 0 and
@@ -205,3 +206,6 @@ func heap() float64 {
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
+
+// CPU returns [recalleval.CPUTime].
+func CPU() time.Duration { return recalleval.CPUTime() }

@@ -1,7 +1,15 @@
+// Package format encodes and decodes the files of a store: snapshots, logs, and
+// identities (FORMAT.md). It does no I/O.
 package format
 
 import (
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
 	"unsafe"
 )
 
@@ -110,4 +118,77 @@ func (r Record) WithAliases(list []byte) Record {
 	b := make([]byte, 0, i+len(list))
 	b = append(b, r[:i]...)
 	return Record(View(append(b, list...)))
+}
+
+// IdentityText returns the contents of an identity file (FORMAT.md, "Identity").
+func IdentityText(id ID) string {
+	line := "identity " + id.String() + "\n"
+	return line + fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE([]byte(line)))
+}
+
+// ParseIdentity reads the contents of an identity file. It returns false for
+// any other text.
+func ParseIdentity(text string) (id ID, ok bool) {
+	line, _, _ := strings.Cut(text, "\n")
+	b, err := hex.DecodeString(strings.TrimPrefix(line, "identity "))
+	if err != nil || len(b) != len(id) {
+		return id, false
+	}
+	copy(id[:], b)
+	return id, id != ID{} && text == IdentityText(id)
+}
+
+// MarshalJSON returns the JSON of v, without escapes of HTML.
+func MarshalJSON(v any) ([]byte, error) {
+	var b jsonBuffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return b[:len(b)-1], nil // Encode ends with a newline
+}
+
+type jsonBuffer []byte
+
+func (b *jsonBuffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// ErrFormat is the class of Error.
+var ErrFormat = errors.New("not a valid store")
+
+// Error reports where a file breaks a rule of FORMAT.md. It is ErrFormat.
+type Error struct {
+	Path   string // empty for bytes without a file
+	Offset int64  // from the start of the file, of the first byte that is wrong
+	Entry  int    // position of the entry, from 0; -1 outside the entries
+	Field  string // name of FORMAT.md; "trailing" for bytes after the end
+	Msg    string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Path != "" {
+		fmt.Fprintf(&b, "%s: ", e.Path)
+	}
+	fmt.Fprintf(&b, "offset %d: ", e.Offset)
+	if e.Entry >= 0 {
+		fmt.Fprintf(&b, "entry %d: ", e.Entry)
+	}
+	fmt.Fprintf(&b, "%s: %s", e.Field, e.Msg)
+	return b.String()
+}
+
+// Is makes a Error an ErrFormat.
+func (e *Error) Is(target error) bool { return target == ErrFormat }
+
+// OffsetOf returns the offset of a Error, or 0.
+func OffsetOf(err error) int64 {
+	var f *Error
+	if errors.As(err, &f) {
+		return f.Offset
+	}
+	return 0
 }

@@ -2,7 +2,10 @@ package mcp
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Limits of a server's messages and of work for it.
@@ -74,4 +77,36 @@ func (p *pace) wait(messages, bytes int, done <-chan struct{}) bool {
 	case <-time.After(late):
 		return true
 	}
+}
+
+// oneLine returns a server's text on one line, without invisible characters.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.IsControl(r):
+			return ' '
+		case unicode.Is(unicode.Cf, r), r == utf8.RuneError:
+			return -1
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// data returns a text of a server for a prompt or a list: one line that cannot
+// begin or end a tag of the prompt.
+func data(text string, max int) string {
+	return strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(clip(oneLine(text), max))
+}
+
+// clip cuts a text to n bytes, at a character.
+func clip(text string, n int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
 }

@@ -246,3 +246,83 @@ func ioError(err error) error {
 // bytes arrived, and the peer has not closed it. It returns false if the system
 // cannot tell.
 func (c *Conn) Fresh() bool { return c.r == c.w && quiet(c.c) }
+
+// Limits are the limits of a Server for its peers. Zero fields mean the
+// defaults.
+type Limits struct {
+	// Header is the time from the first byte of a frame to the end of its
+	// length, and that to authenticate. 10 s.
+	Header time.Duration
+	// Progress limits the wait for the next bytes of a frame, in either
+	// direction. 30 s.
+	Progress time.Duration
+	// InFlight bounds the bytes of all long frames that are being read and
+	// written. 64 MiB.
+	InFlight int64
+	// Working limits the connections with an active request, without
+	// subscribers. 256.
+	Working int
+	// Conns bounds the connections, and of them those that subscribed to events.
+	// The one longest without a request makes room for a new one. 1024.
+	Conns int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Header <= 0 {
+		l.Header = 10 * time.Second
+	}
+	if l.Progress <= 0 {
+		l.Progress = 30 * time.Second
+	}
+	if l.InFlight <= 0 {
+		l.InFlight = 64 << 20
+	}
+	l.InFlight = max(l.InFlight, MaxFrame) // a smaller limit would block one frame indefinitely
+	if l.Working <= 0 {
+		l.Working = 256
+	}
+	if l.Conns <= 0 {
+		l.Conns = 1024
+	}
+	return l
+}
+
+var (
+	// ErrClosed is returned when the peer ended the connection where a frame
+	// ends, or inside the four bytes of a header.
+	ErrClosed = errors.New("connection closed")
+	// ErrTruncated is returned when the connection ended inside a frame.
+	ErrTruncated = errors.New("io error: the connection ended inside a frame")
+	// ErrInUse is returned when another process listens on the address.
+	ErrInUse = errors.New("address in use")
+	// ErrNoListener is returned by Dial when the address has no listener.
+	ErrNoListener = errors.New("no listener")
+	// ErrRefused is returned by Dial when the server rejects the token.
+	ErrRefused = errors.New("refused")
+
+	// errStopped ends reads of a connection that the server closes.
+	errStopped = errors.New("stopped")
+)
+
+// TooLargeError reports a frame over the limit. No byte of its payload was read
+// or written.
+type TooLargeError struct {
+	Size, Max int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("frame too large: %d bytes (max %d)", e.Size, e.Max)
+}
+
+// CodecError reports a complete frame that is not a message. The next frame can
+// be read.
+type CodecError struct{ err error }
+
+func (e *CodecError) Error() string { return "codec error: " + e.err.Error() }
+func (e *CodecError) Unwrap() error { return e.err }
+
+// fullError is returned when frames of other connections use all the memory for
+// frames.
+type fullError struct{}
+
+func (*fullError) Error() string { return "too much is being sent and received at once: try again" }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -325,3 +326,55 @@ func (c *served) reply(m *pb.ServerMessage) error {
 	c.req.end()
 	return err
 }
+
+// peerOf identifies the peer of an accepted connection.
+func peerOf(nc net.Conn) Peer {
+	p := Peer{Network: nc.LocalAddr().Network(), Addr: nc.RemoteAddr().String(), UID: -1}
+	switch c := nc.(type) {
+	case *net.UnixConn:
+		p.UID = unixUID(c)
+	case *net.TCPConn:
+		local, lok := c.LocalAddr().(*net.TCPAddr)
+		remote, rok := c.RemoteAddr().(*net.TCPAddr)
+		if lok && rok && local.IP.IsLoopback() && remote.IP.IsLoopback() {
+			p.UID = loopbackUID(local.AddrPort(), remote.AddrPort())
+		}
+	}
+	return p
+}
+
+// request is the context of a request. Its channel is created on demand,
+// because most requests never use it.
+type request struct {
+	conn  context.Context // of the connection
+	mu    sync.Mutex
+	inner context.Context // nil before its first use
+	stop  context.CancelFunc
+	ended bool
+}
+
+func (r *request) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	if r.stop != nil {
+		r.stop()
+	}
+}
+
+func (r *request) context() context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inner == nil {
+		r.inner, r.stop = context.WithCancel(r.conn)
+		if r.ended {
+			r.stop()
+		}
+	}
+	return r.inner
+}
+
+func (r *request) Done() <-chan struct{}       { return r.context().Done() }
+func (r *request) Err() error                  { return r.context().Err() }
+func (r *request) Value(key any) any           { return r.context().Value(key) }
+func (r *request) Deadline() (time.Time, bool) { return r.conn.Deadline() }

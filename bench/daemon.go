@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -195,7 +194,7 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 	defer func() { err = errors.Join(err, d.stop()) }()
 	ctx := context.Background()
 	time.Sleep(time.Second)
-	idle, err := d.resident()
+	idle, err := measure.Resident(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -207,7 +206,7 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 			}
 		}
 	}
-	full, err := d.resident()
+	full, err := measure.Resident(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -222,20 +221,4 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 		loadedSessions, float64(full)/mib, float64(idle)/mib, float64(st.MemoryBytes)/mib, st.Goroutines)
 	l.Most("1,000 live sessions, above idle", (float64(full)-float64(idle))/mib, 64, "MiB")
 	return nil
-}
-
-// resident returns the process's memory that is not of files.
-func (d *daemon) resident() (uint64, error) {
-	name := fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid)
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, fmt.Errorf("%s: no RssAnon", name)
 }

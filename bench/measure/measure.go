@@ -10,7 +10,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"crabmem/bench/corpus"
@@ -199,12 +200,22 @@ func (r Run) synthetic(open []func() (Engine, error), times []Times) error {
 	return nil
 }
 
-func heap() float64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
+func heap() float64 { return float64(recalleval.HeapBytes()) }
+
+// Resident returns the memory of a process without its files.
+func Resident(pid int) (uint64, error) {
+	name := fmt.Sprintf("/proc/%d/status", pid)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
+			return n << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s: no RssAnon", name)
 }
 
 // CPU returns [recalleval.CPUTime].

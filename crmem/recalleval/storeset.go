@@ -60,7 +60,7 @@ func newStoreSet(ctx context.Context, s *Set, o Options) (*storeSet, error) {
 	before := int64(0)
 	if o.Passes > 0 {
 		ss.cost = &cost
-		before = heap()
+		before = HeapBytes()
 	}
 	for name, entries := range parts {
 		store, err := fill(entries)
@@ -83,7 +83,7 @@ func newStoreSet(ctx context.Context, s *Set, o Options) (*storeSet, error) {
 	}
 	cost.IndexCPU, cost.IndexWall = (cpu() - used).Seconds(), time.Since(start).Seconds()
 	if o.Passes > 0 {
-		cost.HeapBytes = heap() - before
+		cost.HeapBytes = HeapBytes() - before
 	}
 	return ss, nil
 }
@@ -134,7 +134,8 @@ func (ss *storeSet) time(ctx context.Context, queries []Query, passes int) error
 	return nil
 }
 
-func heap() int64 {
+// HeapBytes returns the bytes of the heap in use after a garbage collection.
+func HeapBytes() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

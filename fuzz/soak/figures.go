@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/bench/measure"
 	"crabmem/daemon/client"
 	"crabmem/sessionlog/search"
 )
@@ -39,29 +40,14 @@ func (s *soak) figures(ctx context.Context) (f figures, err error) {
 		return f, err
 	}
 	f.descriptors = len(fds)
-	f.resident, err = s.resident()
+	f.resident, err = measure.Resident(s.cmd.Process.Pid)
 	return f, err
-}
-
-// resident returns the process's memory that is not of files.
-func (s *soak) resident() (uint64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no RssAnon in /proc/%d/status", s.cmd.Process.Pid)
 }
 
 // watch takes note of the most memory that the daemon had.
 func (s *soak) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		if n, err := s.resident(); err == nil {
+		if n, err := measure.Resident(s.cmd.Process.Pid); err == nil {
 			s.peak = max(s.peak, n)
 		}
 		pause(ctx, 20*time.Millisecond)

@@ -1,14 +1,26 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
 	"crabmem/bench/measure"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -141,4 +153,206 @@ func streaming(t *measure.Limits, sides [2]side) error {
 	fmt.Printf("a stream of %d chunks: raw writes %v, wire %v\n", chunks, best[0], best[1])
 	t.Most("a stream, of one raw write per frame's", measure.Ratio(best[1], best[0]), 2, "x")
 	return nil
+}
+
+type side struct{ name, path string }
+
+// pinger is a connection to one of the servers.
+type pinger interface {
+	ping() error
+	close()
+}
+
+// dial connects the same bare client to either server, so that what differs is
+// the server.
+func (s side) dial() (*echoClient, error) {
+	c, err := net.Dial("unix", s.path)
+	if err != nil {
+		return nil, err
+	}
+	return &echoClient{c: c, in: bufio.NewReaderSize(c, 16<<10), buf: make([]byte, 4<<10)}, nil
+}
+
+// dialWire connects with the connection that our clients have.
+func (s side) dialWire() (pinger, error) {
+	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: s.path})
+	return wireClient{c}, err
+}
+
+type wireClient struct{ *wire.Conn }
+
+func (c wireClient) close() { c.Conn.Close() }
+
+func (c wireClient) ping() error {
+	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}); err != nil {
+		return err
+	}
+	var m pb.ServerMessage
+	if err := c.Read(&m); err != nil {
+		return err
+	}
+	if m.GetPong() == nil {
+		return fmt.Errorf("ping: %v", &m)
+	}
+	return nil
+}
+
+// echoClient sends and receives the same bytes, and does not look into them.
+type echoClient struct {
+	c   net.Conn
+	in  *bufio.Reader
+	buf []byte
+}
+
+func (c *echoClient) close() { c.c.Close() }
+
+var pingFrame = []byte{0, 0, 0, 2, 0x1a, 0}
+
+func (c *echoClient) ping() error {
+	if _, err := c.c.Write(pingFrame); err != nil {
+		return err
+	}
+	_, err := readFrame(c.in, c.buf)
+	return err
+}
+
+func (c *echoClient) stream() error {
+	if _, err := c.c.Write([]byte{0, 0, 0, 2, 0x12, 0}); err != nil {
+		return err
+	}
+	for range chunks + 1 {
+		if _, err := readFrame(c.in, c.buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFrame reads a frame into buf, header and payload.
+func readFrame(in *bufio.Reader, buf []byte) ([]byte, error) {
+	if _, err := io.ReadFull(in, buf[:4]); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint32(buf))
+	if n > len(buf)-4 {
+		return nil, fmt.Errorf("a frame of %d bytes", n)
+	}
+	_, err := io.ReadFull(in, buf[4:4+n])
+	return buf[:4+n], err
+}
+
+// startServer runs this program again, as a server, and waits until it listens.
+func startServer(name, path string) (stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, "ping", "-serve", name, path)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop = func() {
+		in.Close()
+		_ = cmd.Wait()
+	}
+	for range 500 {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			c.Close()
+			return stop, nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop()
+	return nil, errors.New(name + " does not listen")
+}
+
+// runServer serves until standard input ends.
+func runServer(name, path string) error {
+	l, err := wire.ListenUnix(vfs.OS{}, path)
+	if err != nil {
+		return err
+	}
+	if name == "wire" {
+		s := &wire.Server{Handler: handle}
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = s.Shutdown(ctx)
+		}()
+		return s.Serve(l)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		l.Close()
+	}()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return nil
+		}
+		go echo(c)
+	}
+}
+
+func chunkMessage() *pb.ServerMessage {
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: &pb.StreamEvent{Event: &pb.StreamEvent_Chunk{
+		Chunk: &pb.StreamChunk{Content: "a word or two of the answer"}}}}}
+}
+
+func endMessage() *pb.ServerMessage {
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: &pb.StreamEvent{Event: &pb.StreamEvent_End{End: &pb.StreamEnd{}}}}}
+}
+
+func handle(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	if m.GetStream() == nil {
+		_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
+		return
+	}
+	for range chunks {
+		if send(chunkMessage()) != nil {
+			return
+		}
+	}
+	_ = send(endMessage())
+}
+
+// echo sends back what it gets, and for a stream the frames of one, each with
+// a write.
+func echo(c net.Conn) {
+	defer c.Close()
+	in, buf := bufio.NewReaderSize(c, 4<<10), make([]byte, 4<<10)
+	chunk, end := frameOf(chunkMessage()), frameOf(endMessage())
+	for {
+		f, err := readFrame(in, buf)
+		if err != nil {
+			return
+		}
+		if len(f) > 4 && f[4] == 0x12 {
+			for range chunks {
+				if _, err := c.Write(chunk); err != nil {
+					return
+				}
+			}
+			f = end
+		}
+		if _, err := c.Write(f); err != nil {
+			return
+		}
+	}
+}
+
+func frameOf(m *pb.ServerMessage) []byte {
+	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4), m)
+	if err != nil {
+		panic(err) // it is one of the two above
+	}
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	return b
 }

@@ -1,7 +1,10 @@
 package crmem
 
 import (
+	"cmp"
 	"fmt"
+	"io"
+	"iter"
 	"slices"
 
 	"crabmem/crmem/internal/format"
@@ -87,4 +90,99 @@ func entryOf(r format.Record) Entry {
 // recordOf encodes e. The caller has checked that its lengths fit.
 func recordOf(e *Entry) format.Record {
 	return format.NewRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
+}
+
+// Snapshot is a decoded CRMEM v1 file. It does not change.
+type Snapshot struct {
+	NextID uint64
+	t      table
+}
+
+// Decode reads a CRMEM v1 file, strictly: every rule of FORMAT.md holds, or
+// it returns a *[FormatError]. The snapshot shares the memory of b, which
+// must not change after.
+func Decode(b []byte) (*Snapshot, error) {
+	d := format.NewDecoder(b)
+	s := &Snapshot{}
+	n, err := d.Header(&s.NextID)
+	if err != nil {
+		return nil, d.Explain(err)
+	}
+	s.t.init(n)
+	for i := range n {
+		at := d.Offset()
+		r, err := d.Record(i, s.NextID)
+		if err != nil {
+			return nil, d.Explain(err)
+		}
+		if !s.t.append(r) {
+			return nil, &FormatError{Offset: int64(at) + format.OffName, Entry: i, Field: "name",
+				Msg: fmt.Sprintf("duplicate name %.80q", r.Name())}
+		}
+	}
+	if err := d.End(); err != nil {
+		return nil, d.Explain(err)
+	}
+	return s, nil
+}
+
+// NewSnapshot creates a snapshot of entries in any order. It returns the errors
+// of Decode for entries that a file must not contain.
+func NewSnapshot(nextID uint64, entries []Entry) (*Snapshot, error) {
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.ID, b.ID) })
+	size := format.HeaderSize
+	recs := make([]rec, len(sorted))
+	for i := range sorted {
+		recs[i] = rec{sorted[i].ID, recordOf(&sorted[i])}
+		size += len(recs[i].enc)
+	}
+	b := make(appender, 0, size)
+	if _, err := writeSnapshot(&b, nextID, len(recs), recs); err != nil {
+		return nil, err
+	}
+	return Decode(b)
+}
+
+// Get returns the entry of a name.
+func (s *Snapshot) Get(name string) (Entry, bool) {
+	i := s.t.find(name)
+	if i < 0 {
+		return Entry{}, false
+	}
+	return entryOf(s.t.recs[i].enc), true
+}
+
+// Len returns the number of entries.
+func (s *Snapshot) Len() int { return s.t.live }
+
+// All returns the entries, ascending by ID.
+func (s *Snapshot) All() iter.Seq[Entry] { return s.t.all() }
+
+// AppendBinary appends the CRMEM v1 encoding to b.
+func (s *Snapshot) AppendBinary(b []byte) ([]byte, error) {
+	w := appender(b)
+	_, err := s.WriteTo(&w)
+	return w, err
+}
+
+// WriteTo writes the CRMEM v1 encoding.
+func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
+	return writeSnapshot(w, s.NextID, s.t.live, s.t.recs)
+}
+
+type appender []byte
+
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
+}
+
+func writeSnapshot(w io.Writer, nextID uint64, live int, recs []rec) (int64, error) {
+	n, err := w.Write(format.SnapshotHeader(nextID, live))
+	total := int64(n)
+	for i := 0; i < len(recs) && err == nil; i++ {
+		n, err = io.WriteString(w, string(recs[i].enc))
+		total += int64(n)
+	}
+	return total, err
 }

@@ -40,7 +40,7 @@ func (c *app) benchRecallCommand() *cobra.Command {
 		Short: "measure how well recall finds entries",
 		Long: `Run the queries of a test set and score the results: nDCG@10 (linear gain),
 recall@5, @10, and @100, MRR@10, and hit@1, @5, and @10 as trec_eval defines
-them, with 95 % bootstrap intervals. recall also measures the CPU time to index,
+them, with 95% bootstrap intervals. recall also measures the CPU time to index,
 the time per query for 100 hits, and memory.
 
 DIR contains corpus.jsonl, queries.jsonl, and qrels.tsv (or qrels/test.tsv) in
@@ -48,7 +48,7 @@ BEIR format, or is a directory of such directories. Titles become names, and
 texts become content. Instead of a test set, use --store with --questions: each
 line has a question, a tab, and the name of the entry that answers it.
 
-Some sets sort documents and queries into groups, such as conversations, by
+Some sets divide documents and queries into groups, such as conversations, by
 metadata.group. --mode sets the documents that a query searches:
 
   group   an index of its group (default)
@@ -87,7 +87,7 @@ line per set.`,
 			return cli.Usagef("--analyzer: %v", err)
 		}
 		if (f.store == "") != (f.questions == "") {
-			return wrongArgs(cmd, "--store and --questions go together")
+			return wrongArgs(cmd, "--store requires --questions, and --questions requires --store")
 		}
 		if len(dirs) == 0 && f.store == "" {
 			return wrongArgs(cmd, "missing argument: want a DIR, or --store and --questions")
@@ -113,7 +113,7 @@ func (b *bench) run(dirs []string) error {
 	if b.f.compare != "" {
 		saved, err := recalleval.ReadSaved(b.open, b.f.compare)
 		if err != nil {
-			return b.about(b.f.compare, err, "name a file that --save wrote")
+			return b.about(b.f.compare, err, "use a file that --save wrote")
 		}
 		for _, r := range saved {
 			old[r.Set] = r
@@ -139,7 +139,7 @@ func (b *bench) run(dirs []string) error {
 			c := recalleval.Compare(o, r)
 			b.comparisons[r.Set] = &c
 		} else if b.f.compare != "" {
-			b.c.Warn(fmt.Sprintf("%s has no set %s", b.f.compare, r.Set))
+			b.c.Warn(fmt.Sprintf("%s has no run of the test set %s", b.f.compare, r.Set))
 		}
 	}
 	if err := b.write(); err != nil {
@@ -184,13 +184,13 @@ func (b *bench) sets(dirs []string) ([]string, error) {
 			}
 		}
 		if !found {
-			return nil, b.about(dir, fmt.Errorf("%s: no %s in it, nor in its folders", dir, recalleval.Corpus), benchRemedy)
+			return nil, b.about(dir, fmt.Errorf("%s: no %s in the directory or in its subdirectories", dir, recalleval.Corpus), benchRemedy)
 		}
 	}
 	return sets, nil
 }
 
-const benchRemedy = "name a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or one of such folders"
+const benchRemedy = "use a directory with corpus.jsonl, queries.jsonl, and qrels.tsv, or a directory of such directories"
 
 // about gives an error of a file that is no store the remedy for it.
 func (b *bench) about(path string, err error, remedy string) error {
@@ -226,7 +226,7 @@ func (b *bench) own() error {
 	return b.c.read(func(store *crmem.Store) error {
 		s, err := recalleval.FromStore(filepath.Base(b.f.store), store, b.open, b.f.questions)
 		if err != nil {
-			return b.about(b.f.questions, err, "write a question, a tab and the name of an entry on each line")
+			return b.about(b.f.questions, err, "write a question, a tab, and the name of an entry on each line")
 		}
 		return b.measure(s)
 	})
@@ -235,7 +235,7 @@ func (b *bench) own() error {
 func (b *bench) measure(s *recalleval.Set) error {
 	for _, r := range b.results {
 		if r.Set == s.Name {
-			return cli.Usagef("two sets are called %s: measure them one by one", s.Name)
+			return cli.Usagef("two test sets have the name %s: measure them one by one", s.Name)
 		}
 	}
 	p := b.c.Progress(s.Name)

@@ -54,7 +54,7 @@ func (b *bench) text() {
 	cost := [][]string{{"SET", "MODE", "ANALYZER", "INDEX CPU", "WALL", "DOCS/CPU-S", "MB/CPU-S", "QUERY P50", "P99", "INDEX", "MEMORY"}}
 	for _, r := range b.results {
 		means := []string{cli.Printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
-		half := []string{"", "", "95 %"}
+		half := []string{"", "", "95%"}
 		for i, v := range r.Values() {
 			ci := r.Intervals[recalleval.Metrics[i]]
 			means = append(means, fmt.Sprintf("%.3f", v))
@@ -86,9 +86,9 @@ func (b *bench) oddities(r *recalleval.Result) {
 			fmt.Fprintf(b.c.Out, "%s: %s %s\n", cli.Printable(r.Set), cli.Plural(n, one, many), what)
 		}
 	}
-	say(r.LeftOut, "query", "queries", "without a relevant document left out")
+	say(r.LeftOut, "query", "queries", "omitted: no relevant document")
 	say(r.UnknownQueries, "query", "queries", "judged, but not in "+recalleval.Queries)
-	say(r.UnknownDocs, "judgment", "judgments", "of documents that are not there")
+	say(r.UnknownDocs, "judgment", "judgments", "of missing documents")
 	say(r.Ungrouped, "query", "queries", "without a group searched everything")
 }
 
@@ -100,13 +100,13 @@ func (b *bench) comparison(k *recalleval.Comparison) {
 	fmt.Fprintf(c.Out, "\n%s: %s, %s against %s, %s; %s", cli.Printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
 		cli.Plural(k.Queries, "query", "queries"))
 	if k.OnlyOld+k.OnlyNew > 0 {
-		fmt.Fprintf(c.Out, ", %d that only the old run has, %d only this one", k.OnlyOld, k.OnlyNew)
+		fmt.Fprintf(c.Out, ", %d only in the old run, %d only in this run", k.OnlyOld, k.OnlyNew)
 	}
 	c.Out.WriteString("\n")
 	if k.Queries == 0 {
 		return
 	}
-	rows := [][]string{{"MEASURE", "OLD", "NEW", "DIFFERENCE", "95 %", "P", "WON", "LOST"}}
+	rows := [][]string{{"MEASURE", "OLD", "NEW", "DIFFERENCE", "95%", "P", "WON", "LOST"}}
 	for _, m := range k.Changes {
 		rows = append(rows, []string{m.Metric, fmt.Sprintf("%.3f", m.Old), fmt.Sprintf("%.3f", m.New), fmt.Sprintf("%+.4f", m.Difference),
 			fmt.Sprintf("%+.4f to %+.4f", m.Interval[0], m.Interval[1]), fmt.Sprintf("%.4f", m.P), fmt.Sprint(m.Won), fmt.Sprint(m.Lost)})

@@ -220,7 +220,7 @@ repeat
 	p.await("Colour: Which colour?")
 	p.await("2  blue")
 	p.typed("7\r")
-	p.await("no such answer")
+	p.await("invalid choice")
 	p.typed("2\r")
 	p.await("Painted blue.")
 
@@ -231,7 +231,7 @@ repeat
 	p.typed("and then\r")
 	p.await("queued: and then")
 	p.typed("\x03")
-	p.await("cancelled")
+	p.await("canceled")
 	p.typed("!\r")
 	p.await("> and then!")
 	p.await("fine")

@@ -19,13 +19,13 @@ contains every entry, and any program that supports CRMEM v1 can read it. You
 need this only before you copy the file: operations in the log are on disk, and
 crabmem checkpoints long logs automatically.
 
---log-version 1 also begins a log that an older crabmem can write; stop the
-daemon first. The next write of this program begins a version 2 log again.`,
+--log-version 1 also starts a log in the format of older crabmem versions; stop
+the daemon first. The next write of this version starts a version 2 log again.`,
 		Example: `  crabmem checkpoint
   crabmem checkpoint --json
   crabmem checkpoint --log-version 1`,
 	}
-	cmd.Flags().IntVar(&logVersion, "log-version", 2, "begin a log of this `VERSION`, 1 or 2")
+	cmd.Flags().IntVar(&logVersion, "log-version", 2, "start a log of this `VERSION`, 1 or 2")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var did memtool.Checkpointed
 		var err error

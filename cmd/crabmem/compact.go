@@ -59,7 +59,7 @@ summary. Without a daemon the exit code is 8.`,
 			}
 			where := ""
 			if r.Archive != "" {
-				where = ", kept as " + cli.Label(r.Archive)
+				where = ", in the archive " + cli.Label(r.Archive)
 			}
 			c.Say("compacted %s: %d tokens to %d%s", cli.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
 			c.Out.WriteString(c.Text(r.Summary) + "\n")

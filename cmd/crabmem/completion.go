@@ -34,7 +34,7 @@ fish:        crabmem completion fish > ~/.config/fish/completions/crabmem.fish
 powershell:  crabmem completion powershell | Out-String | Invoke-Expression`,
 		Example: `  crabmem completion bash > crabmem.bash
   crabmem completion zsh > _crabmem`,
-		Args:      exactly(1, "a shell: bash, zsh, fish or powershell"),
+		Args:      exactly(1, "a shell: bash, zsh, fish, or powershell"),
 		ValidArgs: shells,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -45,7 +45,7 @@ powershell:  crabmem completion powershell | Out-String | Invoke-Expression`,
 			"powershell": cmd.Root().GenPowerShellCompletionWithDesc,
 		}[args[0]]
 		if !ok {
-			return wrongArgs(cmd, "unknown shell %q: want bash, zsh, fish or powershell", args[0])
+			return wrongArgs(cmd, "unknown shell %q: want bash, zsh, fish, or powershell", args[0])
 		}
 		if !c.JSON {
 			return generate(c.Out)

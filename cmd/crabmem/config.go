@@ -236,7 +236,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 			return notSet(aboutConfig(err))
 		}
 		if change.CommentsLost {
-			a.Notes = append(a.Notes, "config.toml lost its comments")
+			a.Notes = append(a.Notes, "comments removed from config.toml")
 		}
 	}
 	if c.JSON {
@@ -271,7 +271,7 @@ func notSet(err error) error {
 	if f.Kind != "config" {
 		return err
 	}
-	f.Remedy = "nothing was changed: crabmem config get lists the keys, crabmem config check their problems"
+	f.Remedy = "nothing was changed; run crabmem config get to list the keys, then correct the value"
 	return f
 }
 

@@ -87,10 +87,10 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
   crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet-hours 23:00-07:00 --timezone Europe/Berlin
   crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
-		Args:              atLeast(3, "SESSION, SCHEDULE and SKILL"),
+		Args:              atLeast(3, "SESSION, SCHEDULE, and SKILL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run between these times of day: `HH:MM-HH:MM`")
+	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run during these `hours`, such as 23:00-07:00")
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
 	cmd.Flags().BoolVar(&once, "once", false, "run once, then remove the entry")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -98,7 +98,7 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 		if quiet != "" {
 			from, to, ok := strings.Cut(quiet, "-")
 			if !ok {
-				return cli.Usagef("--quiet-hours %q: want two times, as 23:00-07:00", quiet)
+				return cli.Usagef("--quiet-hours %q: want two times, such as 23:00-07:00", quiet)
 			}
 			m.QuietStart, m.QuietEnd = from, to
 		}

@@ -111,7 +111,7 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 	debug.SetGCPercent(gcPercent)
 	err = d.Serve(ctx)
 	if err != nil && log != "" {
-		logger.Error("the daemon ended", "error", err)
+		logger.Error("the daemon stopped", "error", err)
 	}
 	return err
 }
@@ -190,8 +190,7 @@ func (c *app) daemonStart(verbose *bool) *cobra.Command {
 		Short: "start the daemon in the background",
 		Long: `Start the daemon in the background, and wait until it answers. The daemon keeps
 running after you close the terminal, and logs to logs/daemon.log in the home
-directory.
-If the daemon is already running, start exits with 0.`,
+directory. If the daemon is already running, start exits with 0.`,
 		Example: `  crabmem daemon start
   crabmem daemon start --json`,
 	}
@@ -202,7 +201,7 @@ If the daemon is already running, start exits with 0.`,
 		}
 		if cl, h, err := c.running(cmd.Context()); err == nil {
 			defer cl.Close()
-			return c.started(h, logFile(home), "the daemon runs already")
+			return c.started(h, logFile(home), "the daemon is already running")
 		} else if isUnresponsive(err) {
 			return err
 		}
@@ -245,8 +244,8 @@ If the daemon is already running, start exits with 0.`,
 			case err := <-ended:
 				return c.notStarted(err, log, before)
 			case <-late:
-				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("the daemon (pid %d) does not answer after %s", child.Process.Pid, startWait),
-					Remedy: "crabmem daemon logs"}
+				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("start daemon: pid %d does not answer after %s", child.Process.Pid, startWait),
+					Remedy: "run crabmem daemon logs"}
 			case <-cmd.Context().Done():
 				return context.Cause(cmd.Context())
 			case <-time.After(20 * time.Millisecond):
@@ -276,7 +275,7 @@ func (c *app) started(h client.Daemon, log, what string) error {
 
 // notStarted tells why a daemon ended before it answered, in its own words.
 func (c *app) notStarted(err error, log string, from int64) error {
-	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "the daemon did not start", Remedy: "crabmem daemon logs"}
+	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "start daemon: it exited before it answered", Remedy: "run crabmem daemon logs"}
 	if code := exitOf(err); code > 0 {
 		f.Code = code
 	}
@@ -418,7 +417,7 @@ a daemon the exit code is 8.`,
 		row("since", fmt.Sprintf("%s (%s)", s.Started, time.Duration(s.UptimeSecs)*time.Second))
 		row("model", cli.Printable(s.Model))
 		row("agents", fmt.Sprint(s.Agents))
-		row("sessions", fmt.Sprintf("%d live, %d with a run", s.LiveSessions, s.ActiveSessions))
+		row("sessions", fmt.Sprintf("%d loaded, %d with an active run", s.LiveSessions, s.ActiveSessions))
 		row("memory", cli.Size(int64(s.MemoryBytes)))
 		return nil
 	}

@@ -115,7 +115,7 @@ func (d *demo) copyBrain(from string) error {
 		}
 	}
 	if pages == 0 {
-		return &cli.Failure{Code: cli.ExitFailure, Kind: "tree", Path: from, Message: from + ": no pages in notes/ or archives/", Remedy: "name a directory that crabmem dump wrote"}
+		return &cli.Failure{Code: cli.ExitFailure, Kind: "tree", Path: from, Message: from + ": no pages in notes/ or archives/", Remedy: "use a directory that crabmem dump wrote"}
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (d *demo) play() error {
 	if d.c.JSON {
 		return d.playJSON()
 	}
-	fmt.Fprintf(d.c.Out, "A sample brain, the made-up memory of an agent, as pages in %s\n", d.brain())
+	fmt.Fprintf(d.c.Out, "sample tree, the invented memory of an agent: %s\n", d.brain())
 	steps := [][]string{{"load", d.brain()}}
 	for i, q := range demoQueries {
 		step := []string{"recall", q, "--limit", "2"}
@@ -195,11 +195,11 @@ func (d *demo) play() error {
 		}
 	}
 	_, err := io.WriteString(d.c.Out, fmt.Sprintf(`
-Where things are
+Files
   the store   %s
-  the book    %s  (mdbook serve it, or edit pages and load it back)
+  the tree    %s  (run mdbook serve, or edit pages and run crabmem load)
 
-What to try next
+Next
   crabmem --db %s recall "what wakes people at night?" --explain
   crabmem --db %s list --kind archive
   crabmem remember deploy "build, tag, push, then watch the canary" --alias ship

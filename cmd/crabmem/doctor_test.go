@@ -310,7 +310,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}, "daemon", doctor.Fail, "holds the home, but does not answer", "crabmem daemon start"},
 		{"the daemon is of another version", func(p *patient) { serveSick(p, "0.0.1") },
-			"daemon", doctor.Warn, "the daemon has version 0.0.1", "crabmem daemon stop, then crabmem daemon start"},
+			"daemon", doctor.Warn, "the daemon has version 0.0.1", "run crabmem daemon stop, then run crabmem daemon start"},
 		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
 			"config", doctor.Fail, "config.toml:", "fix it in "},
 		{"the key is not set", func(p *patient) { p.key = "" },

@@ -94,9 +94,9 @@ func treeFailure(dir string, err error) *cli.Failure {
 	dir = cli.ShellWord(dir)
 	switch {
 	case errors.Is(err, tree.ErrEdited):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "crabmem load --merge "+dir+" loads the edits; crabmem dump --force "+dir+" moves them aside"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "run crabmem load --merge "+dir+" to load the edits, or crabmem dump --force "+dir+" to move them aside"
 	case errors.Is(err, tree.ErrChanged):
-		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "crabmem load --merge "+dir+" keeps both sides; crabmem load --replace "+dir+" replaces the store"
+		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "changed", "run crabmem load --merge "+dir+" to keep both changes, or crabmem load --replace "+dir+" to replace the store"
 	}
 	return f
 }

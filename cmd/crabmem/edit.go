@@ -99,7 +99,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 	if err != nil {
 		f := classify(err)
 		if !strings.Contains(f.Message, file) {
-			f.Message += "; your text is kept in " + file
+			f.Message += "; your text is in " + file
 		}
 		return f
 	}

@@ -132,7 +132,7 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 	if importer.IsChats(in.Kind) {
 		what = cli.Plural(a.Added, "session", "sessions")
 	}
-	c.Say("%s %s, replaced %d, skipped %d equal, kept %d different", verb, what, a.Replaced, a.Skipped, a.Kept)
+	c.Say("%s %s, replaced %d, skipped %d unchanged, kept %d different", verb, what, a.Replaced, a.Skipped, a.Kept)
 	return nil
 }
 

@@ -48,7 +48,7 @@ func sourceError(in *importer.Source, err error) error {
 		f := classify(e.Err)
 		if f.Code != cli.ExitPermission {
 			f.Code, f.Kind, f.Path = cli.ExitFailure, "failed", in.Path
-			f.Remedy = "name a file that crabmem export wrote, - for standard input, or what crabmem import --help lists"
+			f.Remedy = "use a file that crabmem export wrote, - for standard input, or a format that crabmem import --help lists"
 		}
 		return f
 	}
@@ -147,7 +147,7 @@ func (c *app) importedLeft(a *imported) {
 		if where != "" {
 			where = ":" + where
 		}
-		c.Warn(fmt.Sprintf("omitted or changed: %d × %s%s", l.Count, l.Reason, where))
+		c.Warn(fmt.Sprintf("omitted or changed %s: %s%s", cli.Plural(l.Count, "time", "times"), l.Reason, where))
 	}
 	for _, s := range a.Told {
 		c.Warn(s)
@@ -214,7 +214,7 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	case err != nil:
 		r.Reason = err.Error()
 	case did.Older:
-		r.Reason = h.ID + ": older than " + cli.Label(r.ID) + ", which has more of it"
+		r.Reason = h.ID + ": older than " + cli.Label(r.ID) + ", which has more messages"
 	case did.Created:
 		r.Outcome = outcomeImported
 		a.Added++

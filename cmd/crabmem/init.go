@@ -29,7 +29,8 @@ func (c *app) initCommand() *cobra.Command {
 		Long: `Write config.toml to the home directory, with an explanation of every key. If
 OPENAI_API_KEY is set, the file refers to the variable and never contains the
 key. Otherwise init asks a local Ollama (OLLAMA_HOST, or localhost:11434) for
-its models. Without both, the model is offline, which answers from memory only.
+its models. With neither, init selects the model offline, which answers from
+memory only.
 
 If config.toml exists, init exits with 4. --force renames it to config.toml.old,
 or config.toml.old-2 and so on if that name is taken.`,

@@ -91,7 +91,7 @@ func inspectedLine(l *sessionlog.Line) (field, value string) {
 		field = "torn"
 	}
 	if l.Glued {
-		value += ", in the bad line"
+		value += ", in the invalid line"
 	}
 	return field, value
 }

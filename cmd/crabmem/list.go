@@ -29,7 +29,7 @@ func (c *app) listCommand() *cobra.Command {
 		Aliases: []string{"ls"},
 		GroupID: groupUse,
 		Short:   "list the entries of the store",
-		Long: `List the entries in order of ID: ID, kind, creation day, bytes, name, and
+		Long: `List the entries by ID, each with its ID, kind, creation day, bytes, name, and
 aliases. --json prints an array of entries with "bytes" instead of content;
 --content adds the content.`,
 		Example: `  crabmem list

@@ -30,7 +30,7 @@ texts as --help.`,
 	cmd.ValidArgsFunction = completeCommands
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && dir != "" {
-			return wrongArgs(cmd, "want one COMMAND, or --dir, or nothing")
+			return wrongArgs(cmd, "want one COMMAND, or --dir, not both")
 		}
 		return nil
 	}

@@ -76,7 +76,7 @@ models count fewer tokens; models of other vendors may count more.`,
 	fl.StringVar(&f.whyNot, "why-not", "", "explain why the entry `NAME` is not a hit")
 	fl.IntVar(&f.budget, "budget", 0, "limit names and texts to this many `tokens`")
 	fl.BoolVar(&f.syntax, "syntax", false, "parse clauses in the query")
-	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 without a hit")
+	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
 	completeWords(cmd, "kind", "note", "archive")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	_ = cmd.RegisterFlagCompletionFunc("why-not", c.completeNames(-1))
@@ -155,7 +155,7 @@ func (c *app) corrections(nothing string, list []bm25.Correction) {
 		return
 	}
 	for _, x := range list {
-		fmt.Fprintf(c.Out, "%s has %s: searched for %s\n", nothing, cli.Quoted(x.Word), cli.Printable(strings.Join(x.Words, ", ")))
+		fmt.Fprintf(c.Out, "%s contains %s: searched for %s instead\n", nothing, cli.Quoted(x.Word), cli.Printable(strings.Join(x.Words, ", ")))
 	}
 }
 
@@ -163,7 +163,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	c.corrections("no entry", a.Corrections)
 	switch {
 	case a.Budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
-		fmt.Fprintf(c.Out, "--budget %d has no room for a name: %s\n", a.Budget, cli.Plural(a.Total, "match", "matches"))
+		fmt.Fprintf(c.Out, "--budget %d is too small for the first name: %s\n", a.Budget, cli.Plural(a.Total, "match", "matches"))
 	case len(a.Hits) == 0:
 		c.Out.WriteString(nothingFound(a) + "\n")
 	}
@@ -192,7 +192,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		if a.Budgeted != nil {
 			end += fmt.Sprintf(", %d of %d tokens", a.Tokens, a.Budget)
 			if a.LeftOut > 0 {
-				end += fmt.Sprintf(", no room for %s", cli.Plural(a.LeftOut, "name", "names"))
+				end += fmt.Sprintf(", omitted %s", cli.Plural(a.LeftOut, "name", "names"))
 			}
 		}
 		c.Out.WriteString(c.Dim(end) + "\n")
@@ -259,7 +259,7 @@ func (c *app) explainText(x recall.Explanation) {
 		fmt.Fprintf(c.Out, "    near: %s, %s at distance %d: %.3f\n", cli.Printable(n.Terms[0]), cli.Printable(n.Terms[1]), n.Distance, n.Contribution)
 	}
 	if x.Named > 0 {
-		fmt.Fprintf(c.Out, "    the query is its name: %.3f\n", x.Named)
+		fmt.Fprintf(c.Out, "    exact name match: %.3f\n", x.Named)
 	}
 	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
 		x.Score, x.Len, x.AvgLen, cli.Plural(x.Docs, "entry", "entries"))))

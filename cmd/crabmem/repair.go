@@ -28,7 +28,7 @@ operations. If two files contradict each other, choose one:
   --keep-db        take the store's file, and quarantine its log
   --keep-log BASE  take the log, and the file that it extends
   --rejoin         add to the store the operations of a replaced log, or of a
-                   log that an older crabmem set aside
+                   log that an older version quarantined
 
 --rejoin loses no text. If both contain an entry with the same name, the store's
 entry keeps the name. repair renames the other entry and prints the new name.`,

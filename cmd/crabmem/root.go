@@ -111,9 +111,10 @@ The store is --db, CRABMEM_DB, or memory.db in the home directory. The home is
 --home, CRABTALK_HOME, or ~/.crabtalk. The first write creates the store.
 Sessions, the logs of conversations, are in sessions/ in the home.
 
-Names are exact. If no entry has the given name, crabmem looks for an alias of
-exactly one entry. "-" means standard input or output. If the first word is not
-a command, crabmem runs the program crabmem-WORD, or crabtalk-WORD, on the PATH.
+Names are exact. If no entry has the given name, crabmem uses the entry with
+that alias, provided that no other entry has it. "-" means standard input or
+output. If the first word is not a command, crabmem runs the program
+crabmem-WORD, or crabtalk-WORD, on the PATH.
 
 Exit codes:
   0    success
@@ -202,7 +203,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		case err != nil:
 			return unknownCommand(root, args[0])
 		case len(rest) > 0 && of != root && !of.HasSubCommands():
-			return wrongArgs(cmd, "too many arguments: %s has no commands of its own", of.Name())
+			return wrongArgs(cmd, "too many arguments: %s has no subcommands", of.Name())
 		case len(rest) > 0:
 			return unknownCommand(of, rest[0])
 		}
@@ -274,7 +275,7 @@ func addCommands(of *cobra.Command, subs ...*cobra.Command) {
 // unknownCommand says that a command has none of that name under it.
 func unknownCommand(of *cobra.Command, name string) error {
 	path := of.CommandPath()
-	f := &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: path + " --help lists the commands"}
+	f := &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: "run " + path + " --help to list the commands"}
 	if of.HasParent() {
 		f.Message = fmt.Sprintf("unknown command %q of %s", name, path)
 	}

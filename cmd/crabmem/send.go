@@ -23,9 +23,9 @@ send prints the response as it arrives. send resumes the last session with that
 agent. --session resumes another session, and --new creates one.
 
 Ctrl+C cancels the run; the session keeps the output so far. A run that fails
-exits with 1 and prints the cause. If the agent asks a question, its tool call
-returns that no user is connected. --json prints one object; its stored_id is
-the argument of --session.
+exits with 1 and prints the cause. If the agent calls ask_user, send replies
+that no user is connected. --json prints one object; pass its stored_id to
+--session.
 
 Without a daemon the exit code is 8. Only --model offline works without one: it
 answers from the memory and the session.`,

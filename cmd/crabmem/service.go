@@ -178,10 +178,10 @@ and changes nothing.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if system != "" && !show {
-			return cli.Usagef("--system goes with --print")
+			return cli.Usagef("--system requires --print")
 		}
 		if system != "" && !slices.Contains(systems, system) {
-			return cli.Usagef("--system %q: want linux, darwin or windows", system)
+			return cli.Usagef("--system %q: want linux, darwin, or windows", system)
 		}
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if show {
@@ -257,7 +257,7 @@ keeps running.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if st.Installed && st.Running {
-				return c.saidService(st, "the daemon runs already: pid %d", st.Pid)
+				return c.saidService(st, "the daemon is already running: pid %d", st.Pid)
 			}
 			if st.hung != nil {
 				return st.hung
@@ -285,7 +285,7 @@ next login, or with crabmem service start.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if st.Installed && !st.Running && st.hung == nil {
-				return c.saidService(st, "it does not run")
+				return c.saidService(st, "the service is not running")
 			}
 			if err := c.Wait(cmd.Context(), func() error { return s.End(cmd.Context()) }); err != nil {
 				return err
@@ -317,7 +317,7 @@ code is 3 if the service is not installed, and 8 if no daemon runs.`,
 			}
 			if !st.Running {
 				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.File, Message: "the service is installed, but no daemon answers: " + st.File,
-					Remedy: "run crabmem service start; crabmem service logs shows why the daemon exited"}
+					Remedy: "run crabmem service start; run crabmem service logs to see why the daemon exited"}
 			}
 			if c.JSON {
 				return c.PrintJSON(st)
@@ -353,7 +353,7 @@ not change. If no service is installed, uninstall exits with 0.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if !st.Installed {
-				return c.saidService(st, "it is not installed")
+				return c.saidService(st, "the service is not installed")
 			}
 			if err := c.Wait(cmd.Context(), func() error { return s.Stop(cmd.Context()) }); err != nil {
 				return err

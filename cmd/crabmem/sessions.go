@@ -146,7 +146,7 @@ func aboutSession(err error) error {
 		return err
 	}
 	f := classify(err)
-	f.Remedy = "move it out of the folder: a session is a file"
+	f.Remedy = "move it out of the directory: a session is a regular file"
 	return f
 }
 

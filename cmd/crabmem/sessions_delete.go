@@ -18,7 +18,7 @@ func (c *app) sessionsDeleteCommand() *cobra.Command {
 		Use:     "delete ID...",
 		Aliases: []string{"rm"},
 		Short:   "move sessions to the trash",
-		Long: `Move sessions to the trash, the folder .trash among the sessions. crabmem
+		Long: `Move sessions to the trash, sessions/.trash in the home directory. crabmem
 sessions restore moves them back unchanged. crabmem never empties the trash.
 
 If an ID is unknown, delete moves nothing. If another process holds a session
@@ -107,7 +107,7 @@ func afterOthers(err error, verb string, done []namedSession) error {
 		ids[i] = s.ID
 	}
 	f := classify(err)
-	f.Message += fmt.Sprintf("; before it %s: %s", verb, strings.Join(ids, ", "))
+	f.Message += fmt.Sprintf("; %s before the error: %s", verb, strings.Join(ids, ", "))
 	return f
 }
 
@@ -133,7 +133,7 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 				if err != nil {
 					f := classify(err)
 					if f.Kind == "not_found" {
-						f.Remedy = "crabmem sessions list --trash lists the deleted sessions"
+						f.Remedy = "run crabmem sessions list --trash to list the deleted sessions"
 					}
 					return afterOthers(aboutSession(f), "restored", back)
 				}

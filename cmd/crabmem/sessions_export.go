@@ -22,7 +22,7 @@ func (c *app) sessionsExportCommand() *cobra.Command {
 		Use:   "export ID",
 		Short: "write a session to standard output",
 		Long: `Write a session to standard output as Markdown. --format jsonl writes the valid
-lines of its file, byte for byte; a warning counts the lines that it omits.
+lines of its file, byte for byte, and warns with the number of omitted lines.
 
 The Markdown puts each text into a fence that is longer than any fence in the
 text, so that text never becomes a heading or HTML. --json selects --format
@@ -76,7 +76,7 @@ func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {
 		}
 	}
 	if left > 0 {
-		c.Warn(fmt.Sprintf("%s: omitted the invalid parts of %s; crabmem sessions verify %s lists them", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
+		c.Warn(fmt.Sprintf("%s: omitted the invalid parts of %s; run crabmem sessions verify %s to list them", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func markdownLine(w io.Writer, l *sessionlog.Line, text func(string) string) (er
 			io.WriteString(w, "\nThinking:\n")
 			err = markdownFence(w, "markdown", text(m.ReasoningContent))
 			if m.Content != "" {
-				io.WriteString(w, "\nSaid:\n")
+				io.WriteString(w, "\nText:\n")
 			}
 		}
 		if m.Content != "" {

@@ -107,7 +107,7 @@ func (c *app) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir
 	err := c.writeSessions("import", false, f)
 	if n := done(); err != nil && n > 0 {
 		f := classify(err)
-		f.Message += fmt.Sprintf("; before it %d were imported", n)
+		f.Message += fmt.Sprintf("; imported before the error: %d", n)
 		return f
 	}
 	return err
@@ -128,7 +128,7 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 		if err != nil {
 			f := classify(err)
 			if f.Code != cli.ExitPermission {
-				f.Code, f.Kind, f.Remedy = cli.ExitFailure, "failed", "name a transcript of Claude Code or Codex, or a directory that has some"
+				f.Code, f.Kind, f.Remedy = cli.ExitFailure, "failed", "use a transcript of Claude Code or Codex, or a directory that contains transcripts"
 			}
 			return nil, 0, f
 		}
@@ -212,7 +212,7 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, err
 	}
 	if did.Older {
-		f.Reason = "older than " + cli.Label(did.ID) + ", which has more of the session"
+		f.Reason = "older than " + cli.Label(did.ID) + ", which has more messages"
 		return f, nil
 	}
 	f.ID = did.ID
@@ -255,13 +255,13 @@ func (c *app) importedText(a *importedFiles) {
 		}
 		what += ", " + cli.Plural(f.Messages, "message", "messages")
 		if f.BadLines > 0 {
-			what += ", without " + cli.Plural(f.BadLines, "bad line", "bad lines")
+			what += ", without " + cli.Plural(f.BadLines, "invalid line", "invalid lines")
 		}
 		c.Say("%s: %s%s%s", cli.Printable(f.Path), would, f.Outcome, what)
 	}
 	others := ""
 	if a.Others > 0 {
-		others = "; " + cli.Plural(a.Others, "other .jsonl file is no transcript", "other .jsonl files are no transcripts")
+		others = "; " + cli.Plural(a.Others, "other .jsonl file is not a transcript", "other .jsonl files are not transcripts")
 	}
 	c.Say("%simported %d, updated %d, unchanged %d, skipped %d%s", would, a.Imported, a.Updated, a.Unchanged, a.Skipped, others)
 }

@@ -37,9 +37,9 @@ func (c *app) sessionsListCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "list the sessions",
-		Long: `List the sessions, newest first, ties by ID: ID, age, messages, agent, sender,
-and title. --agent and --sender match exact names. --trash lists the sessions
-that crabmem sessions restore can restore.
+		Long: `List the sessions with ID, age, messages, agent, sender, and title. The newest
+comes first; ties are ordered by ID. --agent and --sender match exact names.
+--trash lists the sessions that crabmem sessions restore can restore.
 
 --json prints an array; "damaged" counts invalid lines. For a file that is
 not a valid session, "error" is set and "damaged" is 1; run crabmem sessions
@@ -145,7 +145,7 @@ func sessionState(i *sessionlog.Info) string {
 		title += " "
 		fallthrough
 	case i.Damaged > 0:
-		title += "(" + cli.Plural(i.Damaged, "bad line", "bad lines") + ")"
+		title += "(" + cli.Plural(i.Damaged, "invalid line", "invalid lines") + ")"
 	}
 	return title
 }

@@ -18,13 +18,13 @@ const textIndent = "      "
 // standard output.
 func (c *app) printLine(l *sessionlog.Line) error {
 	if d := damageOf(l); d != nil {
-		what := "! bad line"
+		what := "! invalid line"
 		if l.Torn && l.Kind == record.KindBad {
-			what = "! unfinished line"
+			what = "! torn line"
 		}
 		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, cli.Plural(d.Bytes, "byte", "bytes"), cli.Printable(d.Message))
 		if l.Pieces > 0 {
-			why += "; in it " + cli.Plural(l.Pieces, "complete record", "complete records") + ":"
+			why += "; it contains " + cli.Plural(l.Pieces, "complete record", "complete records") + ":"
 		}
 		c.printHead(l.Number, what, why)
 	}
@@ -35,7 +35,7 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		c.printHead(l.Number, "compacted: this summary replaces the lines above", "")
 		c.printText(textIndent, l.Summary)
 	case record.KindMeta:
-		c.printHead(l.Number, "begun", fmt.Sprintf("%s with %s, %s", cli.Label(l.Meta.Agent), cli.Label(l.Meta.CreatedBy), cli.Printable(l.Meta.CreatedAt)))
+		c.printHead(l.Number, "created", fmt.Sprintf("%s with %s, %s", cli.Label(l.Meta.Agent), cli.Label(l.Meta.CreatedBy), cli.Printable(l.Meta.CreatedAt)))
 	case record.KindMetaRecord:
 		c.printHead(l.Number, "title "+cli.Quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
 	case record.KindUnknown:
@@ -141,7 +141,7 @@ func damageOf(l *sessionlog.Line) *shownDamage {
 	case l.Kind == record.KindBad:
 		return &shownDamage{l.Number, l.Offset, l.Size, l.Err.Msg}
 	case l.Number == 1 && l.Kind != record.KindMeta && !l.Glued:
-		return &shownDamage{1, 0, l.Size, fmt.Sprintf("no meta line: line 1 is a %s", l.Kind)}
+		return &shownDamage{1, 0, l.Size, fmt.Sprintf("no meta line: line 1 is of kind %s", l.Kind)}
 	}
 	return nil
 }

@@ -30,9 +30,9 @@ func (c *app) sessionsRepairCommand() *cobra.Command {
 		Use:   "repair ID",
 		Short: "remove invalid lines from a session",
 		Long: `Remove invalid lines and a torn tail from a session, so that it can be resumed.
-If one line contains a valid record after the rest of a torn one, repair keeps
-the record. It first copies the file to the folder .damaged among the sessions.
-It does not change a valid session.
+If a joined line contains a valid record after a torn record, repair keeps the
+valid record. Before a change, repair copies the file to sessions/.damaged. It
+does not change a valid session.
 
 If the first line is lost, the session's owner is unknown, and repair exits with
 5.`,
@@ -70,7 +70,7 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		}
 		if errors.Is(err, sessionlog.ErrFormat) {
 			f := classify(err)
-			f.Remedy = "put its first line back; crabmem sessions export " + cli.ShellWord(args[0]) + " writes the readable lines"
+			f.Remedy = "restore the first line from a backup, or run crabmem sessions export " + cli.ShellWord(args[0]) + " to write the readable lines"
 			return f
 		}
 		if err != nil {
@@ -79,9 +79,9 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		if c.JSON {
 			return c.PrintJSON(did)
 		}
-		took, cut := "took out", "cut"
+		took, cut := "removed", "separated"
 		if dry {
-			took, cut = "would take out", "would cut"
+			took, cut = "would remove", "would separate"
 		}
 		var parts []string
 		if did.Dropped > 0 {

@@ -46,11 +46,11 @@ messages around it.
 --role selects a role: a message role, compact for summaries, or session for
 titles and names. Repeat the flag for several roles. --since and --until take a
 day in UTC (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d, 12h).
-Messages have no times, so --since omits sessions last written before that time,
+Messages have no timestamps, so --since omits sessions last written before that time,
 and --until omits sessions created after it.
 
 Tool arguments and results contain files and secrets. --tools searches them,
-too. Without a hit, the exit code is 0, or 3 with --exit-code.`,
+too. If there are no hits, the exit code is 0, or 3 with --exit-code.`,
 		Example: `  crabmem sessions search "which port"
   crabmem sessions search loopback --agent crab --role assistant --since 2026-01-01
   crabmem sessions search port --json --limit 1 --window 3
@@ -67,7 +67,7 @@ too. Without a hit, the exit code is 0, or 3 with --exit-code.`,
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "return at most `N` hits, up to 20")
 	fl.IntVar(&f.window, "window", f.window, "show `N` messages around a hit, including the hit, up to 16")
 	fl.BoolVar(&f.tools, "tools", false, "also search tool arguments and results")
-	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 without a hit")
+	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
 	completeParties(c, cmd)
 	completeWords(cmd, "role", "user", "assistant", "system", "tool", "compact", "session")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -161,7 +161,7 @@ func (c *app) warnUnread(unread map[string]error) {
 	names := slices.Sorted(maps.Keys(unread))
 	for i, name := range names {
 		if i == maxUnread {
-			c.Warn(fmt.Sprintf("and %s not searched either", cli.Plural(len(names)-i, "file was", "files were")))
+			c.Warn(fmt.Sprintf("and %s also not searched", cli.Plural(len(names)-i, "file was", "files were")))
 			return
 		}
 		c.Warn(fmt.Sprintf("%s was not searched: %v", name, unread[name]))

@@ -74,10 +74,10 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 		parts = append(parts, "imported from "+cli.Printable(i.Meta.Source))
 	}
 	if i.Damaged > 0 {
-		parts = append(parts, cli.Plural(i.Damaged, "bad line", "bad lines"))
+		parts = append(parts, cli.Plural(i.Damaged, "invalid line", "invalid lines"))
 	}
 	if from > 0 {
-		parts = append(parts, "from the last compaction on")
+		parts = append(parts, "since the last compaction")
 	}
 	c.Out.WriteString(c.Dim(strings.Join(parts, ", ")) + "\n")
 	for l, err := range s.Lines(from) {

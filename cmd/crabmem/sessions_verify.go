@@ -61,11 +61,11 @@ func (c *app) sessionsVerifyCommand() *cobra.Command {
 		Long: `Check every line of one session or of all. verify takes no lock and changes
 nothing. It reports each problem with file, line, offset, and a fix.
 
-The exit code is 5 for invalid lines, a lost first line, an entry that is not a
-file, and two files with the same ID. It is also 5 for a copy in the folder
-.kept: a writer saved it because another program changed the session's files. A
-torn tail is a warning with exit code 0: the next write moves it to a quarantine
-file.`,
+The exit code is 5 for invalid lines, a lost first line, a name in sessions/
+that is not a regular file, and two files with the same ID. It is also 5 for a
+file in sessions/.kept: a writer saved that copy after another program changed
+the files of its session. A torn tail is a warning with exit code 0: the next
+write moves it to a quarantine file.`,
 		Example: `  crabmem sessions verify
   crabmem sessions verify crab_user_1 --json`,
 		ValidArgsFunction: c.completeSessions(1, false),
@@ -155,7 +155,7 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 		r.Bytes += i.Size
 		if i.Err != nil {
 			r.Damaged++
-			p := sessionProblem{Kind: problemUnreadable, ID: i.ID, File: path, Message: i.Err.Error(), Remedy: "move it out of the folder: a session is a file"}
+			p := sessionProblem{Kind: problemUnreadable, ID: i.ID, File: path, Message: i.Err.Error(), Remedy: "move it out of the directory: a session is a regular file"}
 			if f := classify(i.Err); f.Code == cli.ExitPermission {
 				p.Kind, p.Remedy = problemForbidden, f.Remedy
 			} else if f.Code != cli.ExitCorrupt {
@@ -167,8 +167,8 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 		if other, twice := first[i.ID]; twice {
 			r.Damaged++
 			r.add(sessionProblem{Kind: problemAmbiguous, ID: i.ID, File: path,
-				Message: fmt.Sprintf("%s: has the ID %s, which %s also has", path, i.ID, other),
-				Remedy:  "move the extra file out of the folder; until then use the file names"})
+				Message: fmt.Sprintf("%s: duplicate ID %s, also in %s", path, i.ID, other),
+				Remedy:  "move the extra file out of the directory; until then, use the file names"})
 		}
 		first[i.ID] = i.File
 		if i.Damaged > 0 || i.Torn > 0 {
@@ -202,14 +202,14 @@ func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error)
 			Message: fmt.Sprintf("%s: line %d (offset %d): %s", s.Path, g.Line, g.Offset, g.Msg),
 			Remedy:  "crabmem sessions repair " + cli.ShellWord(s.ID)}
 		if g.Line == 1 && !k.Identified {
-			p.Remedy = "put its first line back, or crabmem sessions delete " + cli.ShellWord(s.ID) + ": whose session it is cannot be made up"
+			p.Remedy = "restore the first line from a backup, or run crabmem sessions delete " + cli.ShellWord(s.ID)
 		}
 		r.add(p)
 	}
 	r.count += k.Damaged - len(k.Damage) // what is not listed
 	if k.Torn > 0 && k.Lines > 0 {
 		r.add(sessionProblem{Kind: problemTorn, ID: s.ID, File: s.Path, Line: k.TornLine, Offset: k.TornAt, Bytes: k.Torn,
-			Message: fmt.Sprintf("%s: line %d (offset %d): %s of an unfinished line", s.Path, k.TornLine, k.TornAt, cli.Plural(k.Torn, "byte", "bytes")),
+			Message: fmt.Sprintf("%s: line %d (offset %d): torn tail of %s", s.Path, k.TornLine, k.TornAt, cli.Plural(k.Torn, "byte", "bytes")),
 			Remedy:  "nothing to do: the next write moves the bytes to a quarantine file"})
 	}
 	return k, nil

@@ -27,7 +27,7 @@ agent:
 
   ---
   name: deploy
-  description: How we ship. Use it when something is to be released.
+  description: How we ship. Use it to release a version.
   allowed-tools: bash read
   triggers: release, roll back
   ---

@@ -27,11 +27,10 @@ func (c *app) skillsListCommand() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list the skills",
 		Long: `List the skills of the home directory by name, with descriptions. With TEXT,
-list only skills whose name or description contains TEXT, in upper or lower
-case.
+list only skills whose name or description contains TEXT, ignoring case.
 
-list warns of what it omits: a SKILL.md without name or description, a duplicate
-name, or a link. --json prints an array; "allowed_tools" is null if the skill
+list prints a warning for each omission: a SKILL.md without name or description,
+a duplicate name, or a link. --json prints an array; "allowed_tools" is null if the skill
 does not set it.`,
 		Example: `  crabmem skills list
   crabmem skills list ship --json`,

@@ -26,7 +26,7 @@ func (c *app) skillsNewCommand() *cobra.Command {
 		Use:   "new NAME",
 		Short: "create a skill",
 		Long: `Create a skill: a directory NAME with a SKILL.md in the folder skills of the
-home directory. NAME consists of lower-case letters, digits, and single hyphens
+home directory. NAME consists of lowercase letters, digits, and single hyphens
 between them. Agents choose skills by description.
 
 If a skill NAME exists, new changes nothing and exits with 4.`,

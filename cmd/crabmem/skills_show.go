@@ -28,7 +28,7 @@ func (c *app) skillsShowCommand() *cobra.Command {
 		Use:   "show NAME",
 		Short: "print a skill",
 		Long: `Print the front matter of a skill, a blank line, and the text for the agent.
-NAME is the name of a skill. If no skill has that name, show takes the skill in
+NAME is the name of a skill. If no skill has that name, show prints the skill in
 the directory NAME. NAME is never a path.`,
 		Example: `  crabmem skills show deploy
   crabmem skills show deploy --json`,

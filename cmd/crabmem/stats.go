@@ -88,17 +88,17 @@ func (c *app) statsText(a statsAnswer) {
 		cli.Plural(a.Archives, "archive", "archives"), cli.Plural(a.Aliases, "alias", "aliases"))
 	line("content", "%s", cli.Size(a.ContentBytes))
 	line("file", "%s", cli.Size(a.SnapshotBytes))
-	line("log", "%s, %s not in the file yet", cli.Size(a.LogBytes), cli.Plural(a.LogOps, "operation", "operations"))
+	line("log", "%s, %s not checkpointed", cli.Size(a.LogBytes), cli.Plural(a.LogOps, "operation", "operations"))
 	if a.Entries > 0 {
 		line("created", "%s to %s", cli.Day(a.Oldest), cli.Day(a.Newest))
 	}
-	line("next id", "%d", a.NextID)
+	line("next ID", "%d", a.NextID)
 	if x := a.Index; x != nil {
 		line("index", "%s, %s, %s, built in %v", cli.Size(x.Bytes), cli.Plural(x.Terms, "term", "terms"),
 			cli.Plural(x.Postings, "posting", "postings"), time.Duration(x.Seconds*float64(time.Second)).Round(time.Millisecond/10))
 	}
 	if d := a.Daemon; d != nil {
-		line("daemon", "pid %d, %s, %d with a run; %s, %s; model %s", d.Pid, cli.Plural(uint64(d.LiveSessions), "live session", "live sessions"),
+		line("daemon", "pid %d, %s, %d with an active run; %s, %s; model %s", d.Pid, cli.Plural(uint64(d.LiveSessions), "loaded session", "loaded sessions"),
 			d.ActiveSessions, cli.Plural(uint64(d.Agents), "agent", "agents"), cli.Size(int64(d.MemoryBytes)), cli.Label(d.Model))
 	}
 }

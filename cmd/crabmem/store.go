@@ -120,7 +120,7 @@ func (c *app) about(path string, err error) error {
 		f.Code, f.Kind, f.Remedy = cli.ExitNotFound, "no_store", "restore the target of the link, or remove the link"
 	case f.Kind == "foreign" && missing(lerr) && !strings.Contains(f.Message, "run crabmem repair"):
 		// There is no file to keep.
-		f.Remedy = "put the file back beside its log, or: crabmem repair --keep-log with a copy of it"
+		f.Remedy = "restore the file next to its log, or run crabmem repair --keep-log with a copy of the file"
 	}
 	return f
 }

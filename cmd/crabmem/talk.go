@@ -48,7 +48,7 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, 
 		if t.Model == config.Offline {
 			t.Client, t.End, err = c.serveHere(ctx)
 		} else {
-			e.Fix += "; --model offline needs none"
+			e.Fix += "; --model offline needs no daemon"
 		}
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func talkError(err error) error {
 	case errors.As(err, new(*client.NoDaemonError)), errors.As(err, new(*client.SkewError)):
 		return client.Unreachable(err)
 	case errors.Is(err, wire.ErrClosed), errors.Is(err, wire.ErrTruncated), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.As(err, &lost):
-		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "lost", Message: "the connection to the daemon was lost: " + err.Error(),
+		return &cli.Failure{Code: cli.ExitUnreachable, Kind: "lost", Message: "read response: connection to the daemon lost: " + err.Error(),
 			Remedy: "run crabmem daemon start, then resend the message; the session contains the messages so far", Err: err}
 	}
 	return err
@@ -153,7 +153,7 @@ func talkError(err error) error {
 var talkFixes = map[string]string{
 	"unknown_agent": "use an agent from config.toml, or omit --agent",
 	"unknown_model": "use a model from config.toml, or offline",
-	"model":         "check the provider in config.toml; --model offline answers without one",
+	"model":         "check the provider in config.toml, or use --model offline",
 	"exhausted":     "send a smaller task, or raise max_iterations of the agent",
 	"read_only":     "create a session with --new: this one was imported",
 	"format":        chat.FormatRemedy,

@@ -52,11 +52,11 @@ func (d *dialog) hint() string {
 	q := d.questions[len(d.answers)]
 	switch {
 	case len(q.Options) == 0:
-		return "(answer in your words)"
+		return "(free text)"
 	case q.MultiSelect:
-		return "(numbers with commas, or your words)"
+		return "(numbers separated by commas, or free text)"
 	}
-	return "(a number, or your words)"
+	return "(a number, or free text)"
 }
 
 // answer takes what was typed: numbers and labels are options, everything else

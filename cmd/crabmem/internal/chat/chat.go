@@ -77,7 +77,7 @@ type chat struct {
 const FormatRemedy = "run crabmem sessions verify to list each problem and its fix"
 
 // errLeave is returned by the command that ends the chat.
-var errLeave = errors.New("the chat is over")
+var errLeave = errors.New("chat ended")
 
 // plain reads messages line by line, and writes answers.
 func (ch *chat) plain(ctx context.Context) error {
@@ -164,7 +164,7 @@ func (ch *chat) plainAsk(ctx context.Context, questions []client.Question, in *l
 			return NoUserReply
 		}
 		if !d.answer(line) {
-			ch.c.Note("no such answer: " + cli.Printable(cli.OneLine(line)))
+			ch.c.Note("invalid choice: " + cli.Printable(cli.OneLine(line)))
 		}
 	}
 	return d.reply()
@@ -242,7 +242,7 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 	}
 	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Meta.Agent
 	if ch.info != nil {
-		ch.info(fmt.Sprintf("going on with %s, %s, with %s", cli.SessionLabel(s.ID, s.Meta.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Meta.Agent)))
+		ch.info(fmt.Sprintf("resumed %s: %s, agent %s", cli.SessionLabel(s.ID, s.Meta.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Meta.Agent)))
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ type chatCommand struct {
 // of them.
 func chatCommands() []chatCommand {
 	return []chatCommand{
-		{"clear", "", "begin a session; the one before is kept", (*chat).clear},
+		{"clear", "", "create a session; the previous session is unchanged", (*chat).clear},
 		{"resume", "[ID]", "resume a session, or the previous one", (*chat).resumeCommand},
 		{"sessions", "", "list the sessions", (*chat).listSessions},
 		{"compact", "[FOCUS]", "replace the history with a summary", (*chat).compact},
-		{"model", "[NAME]", "answer with another model; without a name list them", (*chat).switchModel},
-		{"agent", "[NAME [TEXT]]", "talk to another agent; with a text hand over: it gets a summary and the text", (*chat).switchAgent},
-		{"help", "", "show this", (*chat).help},
+		{"model", "[NAME]", "use another model; without NAME, list the models", (*chat).switchModel},
+		{"agent", "[NAME [TEXT]]", "switch to another agent; with TEXT, send it a summary and TEXT", (*chat).switchAgent},
+		{"help", "", "show this help", (*chat).help},
 		{"exit", "", "leave", func(*chat, context.Context, string) error { return errLeave }},
 	}
 }
@@ -59,14 +59,14 @@ func (ch *chat) help(context.Context, string) error {
 	for _, cmd := range chatCommands() {
 		fmt.Fprintf(&b, "%-24s %s\n", "/"+strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
 	}
-	b.WriteString("Other words with a slash go to the agent: its skills are called so.")
+	b.WriteString("chat sends any other /WORD to the agent, which may have a skill of that name.")
 	ch.info(b.String())
 	return nil
 }
 
 func (ch *chat) clear(context.Context, string) error {
 	ch.Stored, ch.Fresh = "", true
-	ch.info("the next message begins a session")
+	ch.info("the next message creates a session")
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 	for _, s := range l {
 		what := fmt.Sprintf("%s, %s", cli.Day(uint64(max(s.Modified.Unix(), 0))), cli.Plural(s.Messages, "message", "messages"))
 		if s.Active {
-			what += ", a run is going on"
+			what += ", run active"
 		}
 		if s.Err != nil {
 			what = cli.Printable(cli.OneLine(s.Err.Error()))
@@ -94,7 +94,7 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 		b.add(s.ID == ch.Stored, cli.SessionLabel(s.ID, s.Meta.Title), what)
 	}
 	if n := total - len(l); n > 0 {
-		b = append(b, fmt.Sprintf("and %d more: crabmem sessions list", n))
+		b = append(b, fmt.Sprintf("and %d more: run crabmem sessions list", n))
 	}
 	return ch.show(b)
 }
@@ -128,7 +128,7 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 			return ch.resume(ctx, s.ID)
 		}
 	}
-	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no other session", Remedy: "/sessions lists them"}
+	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no other session", Remedy: "run /sessions to list the sessions"}
 }
 
 // liveSession is the number that the daemon has for the session once something
@@ -160,9 +160,9 @@ func (ch *chat) compact(ctx context.Context, focus string) error {
 	}
 	kept := ""
 	if r.Archive != "" {
-		kept = "; the summary is kept as " + cli.Label(r.Archive)
+		kept = "; the summary is in the archive " + cli.Label(r.Archive)
 	}
-	ch.info(fmt.Sprintf("compacted: about %d tokens are %d now%s", r.TokensBefore, r.TokensAfter, kept))
+	ch.info(fmt.Sprintf("compacted about %d tokens to %d%s", r.TokensBefore, r.TokensAfter, kept))
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 		return ch.show(b)
 	}
 	if !slices.ContainsFunc(l, func(m client.Model) bool { return m.Name == name }) {
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "/model lists them"}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "run /model to list the models"}
 	}
 	ch.Model = name
 	ch.info("answering with " + cli.Label(name))
@@ -201,7 +201,7 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 		return ch.show(b)
 	}
 	if !slices.ContainsFunc(l, func(a client.Agent) bool { return a.Name == name }) {
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "/agent lists them"}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "run /agent to list the agents"}
 	}
 	if text == "" {
 		ch.Agent, ch.Stored, ch.Fresh = name, "", false

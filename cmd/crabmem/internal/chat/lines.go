@@ -56,7 +56,7 @@ func EventLines(e *client.Event) []string {
 	case "compact":
 		line := "the conversation was compacted"
 		if a := e.Archive; a != "" {
-			line += "; the summary is kept as " + cli.Label(a)
+			line += "; the summary is in the archive " + cli.Label(a)
 		}
 		return []string{line}
 	case "notice":

@@ -89,7 +89,7 @@ func UsageLine(u *ReplyUsage) string {
 	}
 	s := fmt.Sprintf("%s%s in, %d out", about, cli.Plural(u.Prompt, "token", "tokens"), u.Completion)
 	if u.ContextLimit > 0 {
-		s += fmt.Sprintf(", context %d %%", u.context*100/u.ContextLimit)
+		s += fmt.Sprintf(", context %d%%", u.context*100/u.ContextLimit)
 	}
 	return s
 }

@@ -61,7 +61,7 @@ type (
 )
 
 // errStopped ends a run that the user cancelled.
-var errStopped = errors.New("cancelled")
+var errStopped = errors.New("canceled")
 
 // screen talks on the terminal until the user leaves.
 func (ch *chat) screen(ctx context.Context) error {
@@ -177,7 +177,7 @@ func (s *screen) loop(ctx context.Context, typed <-chan []byte, resized, gone <-
 }
 
 func (s *screen) greet() {
-	what := "a session that begins with your message"
+	what := "a new session"
 	switch {
 	case s.Stored != "":
 		what = cli.Label(s.Stored)
@@ -228,7 +228,7 @@ func (s *screen) key(ctx context.Context, k tty.Key) bool {
 	s.editor.Remember(text)
 	s.editor.Reset()
 	if err := addHistory(s.c.FS, s.home, text); err != nil {
-		s.dimLine("the history was not written: " + cli.Printable(err.Error()))
+		s.dimLine("write history: " + cli.Printable(err.Error()))
 	}
 	if word := strings.TrimSpace(text); (word == "/exit" || word == "/quit") && !s.busy {
 		return true
@@ -308,9 +308,9 @@ func (s *screen) take(ctx context.Context, v any) {
 		}
 		switch {
 		case errors.Is(v.err, errStopped):
-			s.dimLine("cancelled")
+			s.dimLine("canceled")
 		case errors.Is(v.err, errLeave):
-			s.dimLine("there is more to do; /exit leaves when it is done")
+			s.dimLine("messages are queued; run /exit again when the queue is empty")
 		case v.err != nil:
 			f := s.c.Classify(v.err)
 			s.line(s.c.Bold("error: ") + cli.Printable(f.Message))
@@ -411,7 +411,7 @@ func (s *screen) question() {
 // them all.
 func (s *screen) answer(text string) {
 	if !s.dialog.answer(text) {
-		s.dimLine("no such answer")
+		s.dimLine("invalid choice")
 		s.editor.Reset()
 		return
 	}

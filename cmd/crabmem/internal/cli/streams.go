@@ -55,7 +55,7 @@ func (a answers) Write(p []byte) (int, error) {
 	n, err := a.w.Write(p)
 	if err != nil {
 		f := &Failure{Code: ExitFailure, Kind: "output", Message: err.Error(), Err: err,
-			Remedy: "redirect standard output to a disk with free space; the changes of the command are kept"}
+			Remedy: "redirect standard output to a disk with free space; the command's changes remain in effect"}
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
 			f.Path = e.Path
 		}

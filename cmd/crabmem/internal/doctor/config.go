@@ -24,7 +24,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 		for _, p := range problems {
 			r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: "fix it in " + cli.ShellWord(p.Path)})
 		}
-		d.problems("config", r, Fail, "fix the problems above first")
+		d.problems("config", r, Fail, "fix the configuration first")
 		return
 	}
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	if written {
 		d.ok("config", "%s, %s", cli.Plural(len(c.Agents), "agent", "agents"), cli.Plural(len(c.Providers), "provider", "providers"))
 	} else {
-		d.ok("config", "none: crabmem init writes one")
+		d.ok("config", "no config.toml; run crabmem init to create it")
 	}
 	d.checkModel(c, written)
 	d.checkProviders(ctx, c)
@@ -90,11 +90,11 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 		case a.err == nil:
 			d.ok(name, "%s answers, %s", a.address, key)
 		case errors.Is(a.err, model.ErrKey):
-			d.fail(name, "put a valid key into api_key, or into the variable in api_key", "%s refuses the request, and %s", a.address, key)
+			d.fail(name, "put a valid key into api_key, or into the variable in api_key", "%s rejects the request; %s", a.address, key)
 		case errors.As(a.err, &none):
 			d.fail(name, "ollama pull "+cli.ShellWord(none.Model), "%s: %v", a.address, a.err)
 		case errors.Is(a.err, context.DeadlineExceeded):
-			d.fail(name, "check the network, the proxy and base_url; --timeout waits longer", "%s does not answer within %v", a.address, d.Timeout)
+			d.fail(name, "check the network, the proxy, and base_url, or raise --timeout", "%s does not answer within %v", a.address, d.Timeout)
 		case a.address == "":
 			d.fail(name, "fix it in config.toml", "%v", a.err)
 		default:
@@ -139,7 +139,7 @@ func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
 		d.ok("confinement", "confined agents can run commands")
 		return
 	}
-	remedy := `take bash from confined agents: access = "never" under [tools.bash]`
+	remedy := `remove bash from confined agents: set access = "never" under [tools.bash]`
 	why := err.Error()
 	if e, ok := errors.AsType[*sandbox.Error](err); ok {
 		why = e.Err.Error()

@@ -41,17 +41,17 @@ func (d *doctor) checkSocket(ctx context.Context) {
 		return
 	case errors.As(err, &none):
 		if _, err := d.FS.Lstat(path); err == nil {
-			d.warn("socket", "crabmem daemon start replaces it", "%s has no listener: a killed daemon left it", path)
+			d.warn("socket", "run crabmem daemon start to replace it", "%s has no listener: a killed daemon left it", path)
 		} else {
 			d.ok("socket", "no daemon listens")
 		}
 	case errors.As(err, &skew):
-		d.fail("daemon", "crabmem daemon stop, then crabmem daemon start", "%s", err)
+		d.fail("daemon", "run crabmem daemon stop, then run crabmem daemon start", "%s", err)
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
 		d.fail("socket", "stop the listener; see crabmem daemon logs", "%s: the listener does not answer within %v", path, d.Timeout)
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		d.fail("socket", "name another home: --home or CRABTALK_HOME", "no daemon can listen there: %v", err)
+		d.fail("socket", "set another home with --home or CRABTALK_HOME", "the daemon cannot listen: %v", err)
 	default:
 		d.fail("socket", "stop the listener, or set another home with --home or CRABTALK_HOME", "%s: another program answers: %v", path, err)
 	}
@@ -67,7 +67,7 @@ func (d *doctor) checkDaemon(context.Context) {
 			d.broken("daemon", err)
 		case h != nil:
 			d.hung = h.PID
-			state, fix := "", "crabmem daemon logs; end pid "+strconv.Itoa(h.PID)+", then crabmem daemon start"
+			state, fix := "", "run crabmem daemon logs; stop pid "+strconv.Itoa(h.PID)+", then run crabmem daemon start"
 			if h.PID > 0 && h.Boot == d.FS.BootID() {
 				state, fix = d.DescribeProcess(h.PID)
 			}
@@ -76,11 +76,11 @@ func (d *doctor) checkDaemon(context.Context) {
 			}
 			d.fail("daemon", fix, "a daemon (pid %d) holds the home, but does not answer%s", h.PID, state)
 		default:
-			d.ok("daemon", "not running: crabmem daemon start")
+			d.ok("daemon", "not running; run crabmem daemon start to start it")
 		}
 		return
 	}
-	const again = "crabmem daemon stop, then crabmem daemon start"
+	const again = "run crabmem daemon stop, then run crabmem daemon start"
 	real, err := d.FS.Resolve(d.Home)
 	switch {
 	case err == nil && d.hello.Home != real:
@@ -138,7 +138,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		port := strings.TrimSpace(string(b))
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
 			bad++
-			d.warn("components", "rm "+cli.ShellWord(name)+", and start the component again", "%s contains no port", name)
+			d.warn("components", "run rm "+cli.ShellWord(name)+", and start the component again", "%s contains no port", name)
 			continue
 		}
 		wait, cancel := context.WithTimeout(ctx, min(portWait, d.Timeout))
@@ -146,7 +146,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		cancel()
 		if err != nil {
 			bad++
-			d.warn("components", "start "+component+" again, or: rm "+cli.ShellWord(name), "%s contains port %s, which has no listener", name, port)
+			d.warn("components", "start "+component+" again, or run rm "+cli.ShellWord(name), "%s contains port %s, which has no listener", name, port)
 			continue
 		}
 		conn.Close()

@@ -38,7 +38,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 	c.head(h, o, o.str("title"), o.when("create_time"))
 	c.skipKeys("a conversation", o, "id", "conversation_id", "title", "create_time", "current_node", "mapping")
 	if says(o["mapping"]) && foreign.JSONType(o["mapping"]) != "object" {
-		c.left.add("messages that are no tree", c.chat)
+		c.left.add("messages are not a tree", c.chat)
 	}
 	tree := o.sub("mapping")
 	nodes := make(map[string]chatgptNode, len(tree))
@@ -61,7 +61,7 @@ func (c *chatReader) chatgpt(h *Chat, o object) {
 	}
 	for id, n := range nodes {
 		if !on[id] && n.message != nil {
-			c.left.add("a message on a branch that was left again", c.chat)
+			c.left.add("a message outside the current branch", c.chat)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 	for _, raw := range meta.list("attachments") {
 		name := as[object](raw).str("name")
 		said = append(said, "[file "+name+"]")
-		c.left.add("a file, which is in the export by its name alone", name)
+		c.left.add("a file without content in the export", name)
 	}
 	text = lines(said...)
 	m.Content, m.ReasoningContent = text, reasoning
@@ -144,7 +144,7 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 		m.ToolCallID = call.ID
 		calls[id] = call // a tool may answer in parts
 	default:
-		c.left.add(fmt.Sprintf("a message of %q", cut(m.Role, 40)), c.chat)
+		c.left.add(fmt.Sprintf("message with unknown role %q", cut(m.Role, 40)), c.chat)
 		return
 	}
 	c.say(h, m)
@@ -181,7 +181,7 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 			}
 		}
 		if len(texts) == 0 {
-			c.left.add(fmt.Sprintf("content %q without a text", cut(typ, 40)), c.chat)
+			c.left.add(fmt.Sprintf("content %q without text", cut(typ, 40)), c.chat)
 		}
 		return lines(texts...), ""
 	}
@@ -200,7 +200,7 @@ func (c *chatReader) chatgptPart(raw json.RawMessage) string {
 	if s := o.str("text"); s != "" {
 		return s
 	}
-	c.left.add(fmt.Sprintf("a part %q, which is in the export by its name alone", cut(typ, 40)), c.chat)
+	c.left.add(fmt.Sprintf("part %q without content in the export", cut(typ, 40)), c.chat)
 	what := strings.TrimSuffix(strings.TrimSuffix(typ, "_asset_pointer"), "_pointer")
 	if p := o.str("asset_pointer"); p != "" {
 		what += " " + p

@@ -57,7 +57,7 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 		return &Chat{Err: fmt.Errorf("%s: %w", c.chat, err)}
 	}
 	if foreign.LoneSurrogate(string(raw)) >= 0 {
-		c.left.add("half a character, which became U+FFFD", c.chat)
+		c.left.add("lone surrogate, replaced by U+FFFD", c.chat)
 	}
 	h := &Chat{}
 	h.Meta = sessionlog.Meta{Agent: c.kind, CreatedBy: "user"}
@@ -78,7 +78,7 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 // head reads what a conversation says of itself.
 func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
 	if h.Meta.Title = cut(title, maxLabel); len(h.Meta.Title) > 0 && strings.HasSuffix(h.Meta.Title, "…") && !strings.HasSuffix(title, "…") {
-		c.left.add(fmt.Sprintf("the end of a title of more than %d characters", maxLabel), c.chat)
+		c.left.add(fmt.Sprintf("title truncated to %d characters", maxLabel), c.chat)
 	}
 	if created.IsZero() {
 		created = time.Unix(0, 0)
@@ -97,11 +97,11 @@ func (c *chatReader) skipKeys(what string, o object, but ...string) {
 func (c *chatReader) say(h *Chat, m sessionlog.Message) {
 	m.Content, m.ReasoningContent = strings.Trim(m.Content, "\n"), strings.Trim(m.ReasoningContent, "\n")
 	if m.Content == "" && m.ReasoningContent == "" && len(m.ToolCalls) == 0 {
-		c.left.add("a message without a text", c.chat)
+		c.left.add("message without text", c.chat)
 		return
 	}
 	if c.buf = m.AppendLine(c.buf[:0]); len(c.buf) > maxItem {
-		c.left.add(fmt.Sprintf("a message of more than %d MiB", maxItem>>20), c.chat)
+		c.left.add(fmt.Sprintf("message larger than %d MiB", maxItem>>20), c.chat)
 		c.buf = nil
 		return
 	}

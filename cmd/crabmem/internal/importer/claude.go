@@ -31,7 +31,7 @@ func (c *chatReader) claude(h *Chat, o object) {
 		c.say(h, sessionlog.Message{Role: record.RoleSystem, Content: s})
 	}
 	if says(o["chat_messages"]) && foreign.JSONType(o["chat_messages"]) != "array" {
-		c.left.add("messages that are no list", c.chat)
+		c.left.add("messages are not a list", c.chat)
 	}
 	for _, raw := range o.list("chat_messages") {
 		if m := as[object](raw); m != nil {
@@ -52,7 +52,7 @@ func (c *chatReader) claudeMessage(h *Chat, o object) {
 	case "system":
 		m.Role = record.RoleSystem
 	default:
-		c.left.add(fmt.Sprintf("a message of %q", cut(s, 40)), c.chat)
+		c.left.add(fmt.Sprintf("message with unknown sender %q", cut(s, 40)), c.chat)
 		return
 	}
 	var results []sessionlog.Message
@@ -86,7 +86,7 @@ func (c *chatReader) claudeMessage(h *Chat, o object) {
 				texts = append(texts, s)
 				break
 			}
-			c.left.add(fmt.Sprintf("a block %q", cut(typ, 40)), c.chat)
+			c.left.add(fmt.Sprintf("unknown block %q", cut(typ, 40)), c.chat)
 		}
 	}
 	text := lines(texts...)
@@ -130,7 +130,7 @@ func (c *chatReader) files(list []json.RawMessage) string {
 		}
 		all = append(all, "[file "+name+"]", f.str("extracted_content"))
 		if f.str("extracted_content") == "" {
-			c.left.add("a file, which is in the export by its name alone", name)
+			c.left.add("a file without content in the export", name)
 		}
 	}
 	return lines(all...)

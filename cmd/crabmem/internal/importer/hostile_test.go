@@ -101,7 +101,7 @@ func TestHostileMemories(t *testing.T) {
 	}{
 		{"wrong types", `[7,{"id":{},"memory":7},{"id":7,"memory":"x","metadata":[[[]]],"created_at":{}}]`, 1, "invalid record", ""},
 		{"no ids", `[{"memory":"x"},{"memory":"x"},{"memory":"y"}]`, 2, "no ID", ""},
-		{"one id", `[{"id":"a","memory":"x"},{"id":"a","memory":"x"},{"id":"a","memory":"y"},{"id":"a#2","memory":"z"}]`, 3, "there twice", ""},
+		{"one id", `[{"id":"a","memory":"x"},{"id":"a","memory":"x"},{"id":"a","memory":"y"},{"id":"a#2","memory":"z"}]`, 3, "duplicate", ""},
 		{"a long id", `[{"id":"` + strings.Repeat("a", 2000) + `","memory":"x"}]`, 0, "too long", ""},
 		{"a large text", `[{"id":"a","memory":"` + strings.Repeat("a", 9<<20) + `"}]`, 0, "larger than a note", ""},
 		{"NUL", `[{"id":"a","memory":"x\u0000y"}]`, 1, "", ""},

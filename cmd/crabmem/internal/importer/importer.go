@@ -76,7 +76,7 @@ func (t *tallies) add(reason, where string) {
 	reason = cut(reason, maxExample)
 	i := slices.IndexFunc(*t, func(l Left) bool { return l.Reason == reason })
 	if i < 0 && len(*t) >= maxReasons {
-		reason = "of other reasons"
+		reason = "other reasons"
 		i = slices.IndexFunc(*t, func(l Left) bool { return l.Reason == reason })
 	}
 	if i < 0 {
@@ -139,7 +139,7 @@ func (n *Note) addAlias(s string, left *tallies) {
 	switch {
 	case s == "" || s == n.Name || slices.Contains(n.Aliases, s):
 	case len(s) > maxLabel || strings.ContainsFunc(s, unicode.IsControl):
-		left.add("too long for an alias, kept in the text", n.ID)
+		left.add("too long for an alias, or contains a control character; kept in the text", n.ID)
 		n.Text = joined(n.Text, "alias: "+s)
 	case len(n.Aliases) >= maxAliases:
 		left.add("too many aliases; kept in the text", n.ID)

@@ -21,7 +21,7 @@ func (e *LineConflictError) Error() string {
 	if e.Other > 0 {
 		owner = fmt.Sprintf("line %d", e.Other)
 	}
-	return fmt.Sprintf("line %d: %s has another %s", e.Line, owner, cli.Quoted(e.Name))
+	return fmt.Sprintf("line %d: %s has a different %s", e.Line, owner, cli.Quoted(e.Name))
 }
 
 func (e *LineConflictError) Unwrap() error { return crmem.ErrExists }

@@ -42,7 +42,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 			return nil
 		}
 		if foreign.LoneSurrogate(string(raw)) >= 0 {
-			left.add("half a character, which became U+FFFD", fmt.Sprintf("record %d", i))
+			left.add("lone surrogate, replaced by U+FFFD", fmt.Sprintf("record %d", i))
 		}
 		n, ok := mem0Note(i, o, &left)
 		if !ok {
@@ -50,7 +50,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 		}
 		same := n.ID + "\x00" + sumOf("", n.Text, nil)
 		if said[same] {
-			left.add("there twice", n.ID)
+			left.add("duplicate", n.ID)
 			return nil
 		}
 		said[same] = true
@@ -70,7 +70,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 		case key == "relations" && ok:
 			m.add(Note{ID: key, Name: "mem0 relations", Text: relations}, &left)
 		case key == "next":
-			m.Told = append(m.Told, "the export has more pages (next: "+cut(plain(v), 200)+"): import them, too")
+			m.Told = append(m.Told, "the export has more pages (next: "+cut(plain(v), 200)+"): import those pages, too")
 		default:
 			left.add(fmt.Sprintf("%q of the export", key), cut(plain(v), 40))
 		}
@@ -96,13 +96,13 @@ func mem0Note(i int, o object, left *tallies) (Note, bool) {
 		}
 	}
 	if key == "" {
-		left.add("a memory without a text", where)
+		left.add("memory without text", where)
 		return Note{}, false
 	}
 	n := Note{ID: id, Text: trimEnd(o.str(key)), Created: o.when("created_at")}
 	switch {
 	case len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl):
-		left.add("ID is too long", where)
+		left.add("ID is too long, or contains a control character", where)
 		return Note{}, false
 	case id == "":
 		sum := sha256.Sum256([]byte(n.Text))

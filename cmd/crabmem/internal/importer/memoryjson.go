@@ -79,7 +79,7 @@ func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
 		}
 	}
 	if more := m.found - maxMemoryWarnings; more > 0 {
-		m.warnings = append(m.warnings, fmt.Sprintf("and %s more of the kind", cli.Plural(more, "warning", "warnings")))
+		m.warnings = append(m.warnings, fmt.Sprintf("and %s", cli.Plural(more, "more warning", "more warnings")))
 	}
 	var lines []Line
 	for _, n := range m.nodes {

@@ -40,9 +40,9 @@ type Conflict struct {
 
 func (c *Conflict) Error() string {
 	if c.Edited {
-		return fmt.Sprintf("%q was edited here since it was imported, and its source %q has changed too", c.Name, c.Source)
+		return fmt.Sprintf("%q was edited in the store after the import, and its source %q also changed", c.Name, c.Source)
 	}
-	return fmt.Sprintf("the store has another %q than %q", c.Name, c.Source)
+	return fmt.Sprintf("the store's entry %q differs from the source %q", c.Name, c.Source)
 }
 
 // held is a note that came from a source.

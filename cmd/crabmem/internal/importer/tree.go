@@ -62,9 +62,9 @@ func (t *treeReader) list(dir string) (files, dirs []string, err error) {
 		case e.IsDir():
 			dirs = append(dirs, name)
 		case e.Type()&fs.ModeSymlink != 0:
-			t.left.add("a link, which is not followed", name)
+			t.left.add("symbolic link, not followed", name)
 		case !e.Type().IsRegular():
-			t.left.add("no regular file", name)
+			t.left.add("not a regular file", name)
 		default:
 			files = append(files, name)
 		}
@@ -126,7 +126,7 @@ func (t *treeReader) read(name string) (*page, error) {
 		t.left.add("not readable", name)
 		return nil, nil
 	case errors.Is(err, vfs.ErrNotRegular), errors.Is(err, fs.ErrNotExist):
-		t.left.add("no regular file any more", name)
+		t.left.add("not a regular file, or removed during the import", name)
 		return nil, nil
 	case err != nil:
 		return nil, err

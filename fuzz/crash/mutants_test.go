@@ -118,7 +118,7 @@ var mutants = []mutant{
 		{"crmem/internal/format/log.go", "if f.Seq != seq {", "if false {"}}},
 	{"rot is a tear", "TestRotRefused", []edit{{"crmem/internal/format/log.go", "s.Verdict = Corrupt", "s.Verdict = TornTail"}}},
 	{"trust a dirty reopen", "TestErrors", []edit{{"crmem/recover.go",
-		"if dirty || len(v.scan.Frames) > 0 && !trusted || v.scan.Verdict == format.TornTail {", "if _ = trusted; v.scan.Verdict == format.TornTail {"}}},
+		"if !s.trusts(v, before) || dirty || v.scan.Verdict == format.TornTail {", "if _ = s.trusts(v, before); v.scan.Verdict == format.TornTail {"}}},
 	{"no copy of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
 		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.Seq), tail)`, `name, err := "nowhere", error(nil)`}}},
 	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "_ = dir"}}},

@@ -47,6 +47,13 @@ func TestSyntax(t *testing.T) {
 		`"" rate`:                             "café limit rate",
 		`:"`:                                  "",
 		"rate " + strings.Repeat("-x ", 5000): "café limit rate",
+		// The clauses after the 64th are text.
+		strings.Repeat("-x ", 62) + "rate -dead":     "café rate",
+		strings.Repeat("-x ", 63) + "rate -dead":     "café limit rate",
+		strings.Repeat("-x ", 63) + "-dead rate":     "café rate",
+		strings.Repeat("-x ", 64) + "-dead rate":     "café limit rate",
+		strings.Repeat("-x ", 64) + "東京都庁":           "café",
+		strings.Repeat("-x ", 65) + "kind:note 東京都庁": "café",
 	} {
 		r, err := s.Search(t.Context(), crmem.Query{Text: query, Syntax: true, Count: true})
 		ok(t, err)

@@ -1,0 +1,121 @@
+package crmem_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "crabmem/crmem"
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
+)
+
+// TestReportsOfLinkedStores moves a store, leaves a symbolic link and some of its
+// files, and compares what each use of the link then reports and leaves.
+func TestReportsOfLinkedStores(t *testing.T) { synctest.Test(t, reportLinkedStores) }
+
+func reportLinkedStores(t *testing.T) {
+	var r reports
+	for _, stays := range []string{"", WALSuffix, IDSuffix, WALSuffix + " " + IDSuffix} {
+		for _, held := range []string{"", "held", "both", "older held", "other store's", "text"} {
+			for _, there := range []string{"", "older", "missing"} {
+				for _, use := range calls {
+					m := reportScene(t, format.LogVersion)
+					log := memBytes(t, m, "/m.db"+WALSuffix)
+					noErr(t, m.Mkdir("/real", 0o700))
+					for _, suffix := range storeSuffixes {
+						if _, err := m.Lstat("/m.db" + suffix); err == nil && (suffix == "" || !strings.Contains(stays, suffix)) {
+							noErr(t, m.Rename("/m.db"+suffix, "/real/m.db"+suffix))
+						}
+					}
+					m.Symlink("/real/m.db", "/m.db")
+					side := "/m.db" + WALSuffix + HeldSuffix
+					switch held {
+					case "held":
+						m.WriteFile(side, log, 0o600)
+						_ = m.Remove("/m.db" + WALSuffix)
+					case "both":
+						m.WriteFile(side, log, 0o600)
+					case "older held":
+						m.WriteFile(side, memBytes(t, m, "/old/m.db"+WALSuffix), 0o600)
+					case "other store's":
+						m.WriteFile(side, memBytes(t, m, "/other.db"+WALSuffix), 0o600)
+					case "text":
+						m.WriteFile(side, []byte("text"), 0o600)
+					}
+					switch there {
+					case "older":
+						m.WriteFile("/real/m.db"+WALSuffix, memBytes(t, m, "/old/m.db"+WALSuffix), 0o600)
+					case "missing":
+						_ = m.Remove("/real/m.db" + WALSuffix)
+					}
+					noErr(t, m.SyncDir("/"))
+					r.add(fmt.Sprintf("%q stays, %s, %s there: %s", stays, held, there, use.name), outcome(t, m, format.LogVersion, use)+realFiles(t, m))
+				}
+			}
+		}
+	}
+	r.compare(t, "testdata/reports/linked.txt.gz")
+}
+
+// realFiles lists the files of the directory that a linked store is in.
+func realFiles(t *testing.T, m *vfs.Mem) string {
+	list, err := m.ReadDir("/real")
+	noErr(t, err)
+	text := "\treal:"
+	for _, e := range list {
+		fi, err := e.Info()
+		noErr(t, err)
+		if strings.Contains(e.Name(), LockSuffix) {
+			text += " " + e.Name()
+			continue
+		}
+		text += fmt.Sprintf(" %s:%d", e.Name(), fi.Size())
+	}
+	return unstable.ReplaceAllString(text+"\n", "*")
+}
+
+// TestReportsOfQueries compares the results of random queries with clauses.
+func TestReportsOfQueries(t *testing.T) {
+	var now time.Time
+	s := New(&Options{Now: func() time.Time { return now }})
+	random := rand.New(rand.NewPCG(3, 3))
+	words := []string{"rate", "limit", "dead", "letter", "green", "queue", "café", "東京都庁", "it's", "v2.6", "getName", "x"}
+	text := func(n int) string {
+		var b strings.Builder
+		for range n {
+			b.WriteString(words[random.IntN(len(words))] + []string{" ", " ", "-", ", "}[random.IntN(4)])
+		}
+		return b.String()
+	}
+	for i := range 60 {
+		now = time.Date(2024+i%4, time.Month(1+i%12), 1+i%28, 0, 0, 0, 0, time.UTC)
+		add := Add{Name: fmt.Sprintf("%s%d", words[i%len(words)], i), Content: text(i % 20), Kind: Kind(i % 2)}
+		if i%3 == 0 {
+			add.Aliases = []string{text(2), fmt.Sprint("alias", i)}
+		}
+		noErr(t, s.Apply(add))
+	}
+	pieces := append([]string{`"`, `"`, "-", " ", " ", " ", ":", "name:", "kind:note", "kind:archive", "kind:", "after:2025", "after:2026-02", "after:2025-03-04", "after:1970", "before:2026", "before:2025-06", "before:x", "other:", "“", "”", "\t", "rate limit", "-rate", `name:"dead letter"`, `"green queue"`}, words...)
+	var r reports
+	for range 2500 {
+		var b strings.Builder
+		for range 1 + random.IntN(9) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+			if random.IntN(2) == 0 {
+				b.WriteString(" ")
+			}
+		}
+		q := Query{Text: b.String(), Syntax: true, Count: true, Limit: random.IntN(6)}
+		result, err := s.Search(t.Context(), q)
+		outcome := fmt.Sprintf("\t%v, %d:", err, result.Total)
+		for _, h := range result.Hits {
+			outcome += fmt.Sprintf(" %s %.4f", h.Name, h.Score)
+		}
+		r.add(fmt.Sprintf("%q limit %d", q.Text, q.Limit), outcome+"\n")
+	}
+	r.compare(t, "testdata/reports/queries.txt.gz")
+}

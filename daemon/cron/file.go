@@ -160,7 +160,7 @@ func (e *entry) parse() (int, string) {
 			return e.lineOf(c.key), err.Error()
 		}
 	}
-	return 0, ""
+	return e.line, ""
 }
 
 // position is the line of a decoder's error, within its text.

@@ -31,8 +31,8 @@ func lazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// segments splits a schedule into its seven fields and validates them. gronx
-// accepts errors that only some times reveal.
+// segments splits a schedule into its fields, seconds first, and validates them.
+// The year is optional. gronx accepts errors that only some times reveal.
 func segments(schedule string) ([]string, error) {
 	wrong := func(format string, args ...any) error {
 		return invalid("invalid cron schedule %s: %s", quote(schedule), fmt.Sprintf(format, args...))
@@ -63,9 +63,6 @@ func segments(schedule string) ([]string, error) {
 				return nil, wrong("%s %s %s", fields[i].name, quote(part), why)
 			}
 		}
-	}
-	if len(segs) == 6 {
-		segs = append(segs, "*")
 	}
 	return segs, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,4 +119,49 @@ func TestReportsOfQueries(t *testing.T) {
 		r.add(fmt.Sprintf("%q limit %d", q.Text, q.Limit), outcome+"\n")
 	}
 	r.compare(t, "testdata/reports/queries.txt.gz")
+}
+
+// TestReportsOfLogsAlone removes the snapshot of a store that never had a
+// checkpoint, changes its log, fails each call of the file system once, and
+// compares what each use then reports and leaves.
+func TestReportsOfLogsAlone(t *testing.T) { synctest.Test(t, reportLogsAlone) }
+
+func reportLogsAlone(t *testing.T) {
+	var r reports
+	for _, c := range []struct {
+		name string
+		cut  int
+		text string
+	}{{"complete", 0, ""}, {"torn", 1, ""}, {"corrupt", 9, "corrupt bytes"}, {"without operations", -1, ""}} {
+		for _, use := range calls {
+			for n := 1; n < 80; n++ {
+				m := vfs.NewMem()
+				noErr(t, m.Mkdir("/old", 0o700))
+				s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 0)
+				noErr(t, s.Apply(Add{Name: "one", Content: "first"}, Add{Name: "two"}))
+				if c.cut >= 0 {
+					noErr(t, s.Apply(Remove{Name: "one"}, Add{Name: "three"}))
+				}
+				noErr(t, s.Close())
+				b := memBytes(t, m, "/m.db"+WALSuffix)
+				m.WriteFile("/m.db"+WALSuffix, append(b[:len(b)-max(0, c.cut)], c.text...), 0o600)
+				m.WriteFile("/old/m.db", memBytes(t, m, "/m.db"), 0o600)
+				noErr(t, m.Remove("/m.db"))
+				seen, which := 0, ""
+				m.Hook = func(call vfs.Call) error {
+					if seen++; seen == n {
+						which = call.Op + " " + call.Name
+						return []error{syscall.EIO, &vfs.Fault{Err: syscall.EIO, Done: true}, syscall.ENOSPC}[n%3]
+					}
+					return nil
+				}
+				got := outcome(t, m, format.LogVersion, use)
+				r.add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %s", c.name, use.name, which), "*"), got)
+				if which == "" || use.name != "repair" && n == 1 {
+					break
+				}
+			}
+		}
+	}
+	r.compare(t, "testdata/reports/alone.txt.gz")
 }

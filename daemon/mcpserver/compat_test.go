@@ -3,13 +3,15 @@ package mcpserver
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/daemon/mcpserver/compat/memgraph"
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/daemon/mcpserver/memgraph"
+	"crabmem/daemon/memtool"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -37,10 +39,10 @@ var referenceSteps = []step{
 	{tool: "create_relations", args: dict{"relations": []memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}, {From: "engine", To: "Babbage", RelationType: "built by"}}},
 		structured: `{"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"},{"from":"engine","to":"Babbage","relationType":"built by"}]}`},
 	{tool: "create_relations", args: dict{"relations": []memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}}}, text: "[]", structured: `{"relations":[]}`},
-	{tool: "add_observations", args: dict{"observations": []newObservations{{"Ada", []string{"wrote <programs>", "knew Babbage"}}}},
+	{tool: "add_observations", args: dict{"observations": []memgraph.NewObservations{{EntityName: "Ada", Contents: []string{"wrote <programs>", "knew Babbage"}}}},
 		text:       "[\n  {\n    \"entityName\": \"Ada\",\n    \"addedObservations\": [\n      \"knew Babbage\"\n    ]\n  }\n]",
 		structured: `{"results":[{"entityName":"Ada","addedObservations":["knew Babbage"]}]}`},
-	{tool: "add_observations", args: dict{"observations": []newObservations{{"engine", []string{"brass"}}, {"nobody", []string{"x"}}}}, fails: true, text: "Entity with name nobody not found"},
+	{tool: "add_observations", args: dict{"observations": []memgraph.NewObservations{{EntityName: "engine", Contents: []string{"brass"}}, {EntityName: "nobody", Contents: []string{"x"}}}}, fails: true, text: "Entity with name nobody not found"},
 	{tool: "search_nodes", args: dict{"query": "BABBAGE"},
 		structured: `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote <programs>","two\nlines","knew Babbage"]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"}]}`},
 	{tool: "search_nodes", args: dict{"query": "mach"},
@@ -48,7 +50,7 @@ var referenceSteps = []step{
 	{tool: "search_nodes", args: dict{"query": "nothing like it"}, structured: `{"entities":[],"relations":[]}`},
 	{tool: "open_nodes", args: dict{"names": []string{"engine", "nobody"}},
 		structured: `{"entities":[{"name":"engine","entityType":"machine","observations":[]}],"relations":[{"from":"Ada","to":"engine","relationType":"wrote_for"},{"from":"engine","to":"Babbage","relationType":"built by"}]}`},
-	{tool: "delete_observations", args: dict{"deletions": []oldObservations{{"Ada", []string{"knew Babbage", "never said"}}, {"nobody", []string{"x"}}}},
+	{tool: "delete_observations", args: dict{"deletions": []memgraph.OldObservations{{EntityName: "Ada", Observations: []string{"knew Babbage", "never said"}}, {EntityName: "nobody", Observations: []string{"x"}}}},
 		text: "Observations deleted successfully", structured: `{"success":true,"message":"Observations deleted successfully"}`},
 	{tool: "delete_relations", args: dict{"relations": []memgraph.Relation{{From: "engine", To: "Babbage", RelationType: "built by"}, {From: "a", To: "b", RelationType: "c"}}},
 		text: "Relations deleted successfully", structured: `{"success":true,"message":"Relations deleted successfully"}`},
@@ -106,7 +108,7 @@ func TestReference(t *testing.T) {
 	}
 	mcptest.Refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "", EntityType: "x", Observations: []string{}}}}, "invalid")
 	mcptest.Refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: follow the input schema")
-	if g, _ := must[graphOut](t, s, "read_graph", nil); len(g.Entities) != 0 {
+	if g, _ := must[memgraph.Part](t, s, "read_graph", nil); len(g.Entities) != 0 {
 		t.Errorf("a call that was refused left %+v", g)
 	}
 	if text := content(t, dir, "plain"); text != "* not an entity" {
@@ -115,7 +117,7 @@ func TestReference(t *testing.T) {
 	// What people add to the note of an entity is in the graph; aliases stay.
 	must[entitiesIO](t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "Grace", EntityType: "person", Observations: []string{"one"}}}})
 	addNote(t, dir, "Grace", "**Entity:** person\n\n- one\n\nadded by hand\n", "Hopper")
-	must[addObservationsOut](t, s, "add_observations", dict{"observations": []newObservations{{"Grace", []string{"two"}}}})
+	must[addObservationsOut](t, s, "add_observations", dict{"observations": []memgraph.NewObservations{{EntityName: "Grace", Contents: []string{"two"}}}})
 	if text := content(t, dir, "Hopper"); text != "**Entity:** person\n\n- one\n- added by hand\n- two\n" {
 		t.Errorf("the note is %q", text)
 	}
@@ -258,8 +260,8 @@ func TestAnthropic(t *testing.T) {
 		t.Errorf("entries %+v", list)
 	}
 	for _, e := range list {
-		if _, err := memoryPath(e.Name); err != nil {
-			t.Errorf("the note %q: %v", e.Name, err)
+		if !strings.HasPrefix(e.Name, "/memories/") || path.Clean(e.Name) != e.Name {
+			t.Errorf("the note %q", e.Name)
 		}
 	}
 	// An archive is seen, and never changed.
@@ -277,7 +279,7 @@ func TestAnthropic(t *testing.T) {
 	// A file larger than an answer comes in parts, and a directory too.
 	must[any](t, s, "memory", dict{"command": "create", "path": "/memories/long", "file_text": strings.Repeat("0123456789\n", 40000)})
 	_, text := mcptest.Call(t, s, "memory", dict{"command": "view", "path": "/memories/long"})
-	if len(text) > maxShownText+1000 || !strings.HasSuffix(text, ", -1])") {
+	if len(text) > memtool.MaxShownText+1000 || !strings.HasSuffix(text, ", -1])") {
 		t.Errorf("%d bytes, that end in %q", len(text), text[len(text)-100:])
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
-	"crabmem/daemon/mcpserver/memgraph"
+	"crabmem/daemon/mcpserver/compat/memgraph"
 )
 
 // rawServer takes messages as bytes, which no client in between can alter.

@@ -87,7 +87,7 @@ func (s *Server) recall(ctx context.Context, in recallIn) (string, recallOut, er
 		return "", out, err
 	}
 	q := crmem.Query{Text: in.Query, Limit: in.Limit, Kinds: kinds}
-	err = s.store.read(func(st *crmem.Store) error {
+	err = s.store.Read(func(st *crmem.Store) error {
 		a, err := recall.Search(ctx, st, q, recall.Options{Weights: true})
 		if err != nil {
 			return err
@@ -109,11 +109,11 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 	}
 	most := snippetBytes
 	if in.Bodies {
-		most = maxShownText / max(len(a.Hits), 1)
+		most = memtool.MaxShownText / max(len(a.Hits), 1)
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		h.Name = snippet.Clip(h.Name, maxShownName)
+		h.Name = snippet.Clip(h.Name, memtool.MaxShownName)
 		if h.Bytes > most {
 			cut := snippet.Cut(*h.Content, analysis.Standard, h.Weights, most)
 			h.Content = &cut
@@ -142,7 +142,7 @@ func (out *recallOut) text() string {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(shownName(h.Name) + "  (" + h.Kind + ", " + display.Day(h.CreatedAt))
+		b.WriteString(memtool.ShownName(h.Name) + "  (" + h.Kind + ", " + display.Day(h.CreatedAt))
 		if len(h.Aliases) > 0 {
 			b.WriteString(", also " + display.Printable(strings.Join(h.Aliases, ", ")))
 		}
@@ -182,7 +182,7 @@ type getOut struct {
 
 func (s *Server) getMemory(_ context.Context, in getIn) (string, getOut, error) {
 	out := getOut{Notice: dataNotice, Aliases: []string{}}
-	err := s.store.read(func(st *crmem.Store) error {
+	err := s.store.Read(func(st *crmem.Store) error {
 		e, err := memtool.Find(st, in.Name)
 		if errors.Is(err, crmem.ErrNotFound) {
 			return noEntry(in.Name, err)
@@ -199,14 +199,14 @@ func (s *Server) getMemory(_ context.Context, in getIn) (string, getOut, error) 
 		if len(part) < len(rest) {
 			out.Next = from + len(part)
 		}
-		out.ID, out.Name, out.Kind, out.CreatedAt = e.ID, snippet.Clip(e.Name, maxShownName), e.Kind.String(), e.CreatedAt
+		out.ID, out.Name, out.Kind, out.CreatedAt = e.ID, snippet.Clip(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt
 		out.Aliases, out.Content, out.Bytes = shownAliases(e.Aliases), part, len(e.Content)
 		return nil
 	})
 	if err != nil {
 		return "", out, err
 	}
-	head := fmt.Sprintf("%s, %s %d, %s, %s", shownName(out.Name), out.Kind, out.ID, display.Day(out.CreatedAt), display.Size(int64(out.Bytes)))
+	head := fmt.Sprintf("%s, %s %d, %s, %s", memtool.ShownName(out.Name), out.Kind, out.ID, display.Day(out.CreatedAt), display.Size(int64(out.Bytes)))
 	if len(out.Aliases) > 0 {
 		head += ", also " + display.Printable(strings.Join(out.Aliases, ", "))
 	}
@@ -249,7 +249,7 @@ func (s *Server) listMemories(_ context.Context, in listIn) (string, listOut, er
 		return "", out, err
 	}
 	var b strings.Builder
-	err = s.store.read(func(st *crmem.Store) error {
+	err = s.store.Read(func(st *crmem.Store) error {
 		full := false
 		last := uint64(0)
 		for e := range st.All() {
@@ -261,14 +261,14 @@ func (s *Server) listMemories(_ context.Context, in listIn) (string, listOut, er
 				full = full && e.ID > after
 				continue
 			}
-			if len(out.Items) == in.Limit || b.Len() > maxShownPage {
+			if len(out.Items) == in.Limit || b.Len() > memtool.MaxShownPage {
 				out.Next, full = cursor(last), true
 				continue
 			}
-			item := listItem{snippet.Clip(e.Name, maxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
+			item := listItem{snippet.Clip(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
 			out.Items = append(out.Items, item)
 			last = e.ID
-			b.WriteString(shownName(e.Name) + "  (" + item.Kind + ", " + display.Day(item.CreatedAt) + ", " + display.Size(int64(item.Bytes)))
+			b.WriteString(memtool.ShownName(e.Name) + "  (" + item.Kind + ", " + display.Day(item.CreatedAt) + ", " + display.Size(int64(item.Bytes)))
 			if len(item.Aliases) > 0 {
 				b.WriteString(", also " + display.Printable(strings.Join(item.Aliases, ", ")))
 			}

@@ -10,6 +10,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -90,10 +91,10 @@ func (s *Server) listResources(p *mcp.ListResourcesParams, res *mcp.ListResource
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.explained(err).Error()}
 	}
 	res.Resources = []*mcp.Resource{}
-	err = s.store.read(func(st *crmem.Store) error {
+	err = s.store.Read(func(st *crmem.Store) error {
 		last := uint64(0)
 		for e := range st.All() {
-			if e.ID <= after || len(e.Name) > maxShownName {
+			if e.ID <= after || len(e.Name) > memtool.MaxShownName {
 				continue
 			}
 			if len(res.Resources) == resourcePage {
@@ -118,7 +119,7 @@ func (s *Server) readResource(_ context.Context, req *mcp.ReadResourceRequest) (
 		return nil, noSuchResource(uri)
 	}
 	var e crmem.Entry
-	err := s.store.read(func(st *crmem.Store) (err error) {
+	err := s.store.Read(func(st *crmem.Store) (err error) {
 		if e, err = st.Get(name); err == nil && (e.Name != name || e.Kind != k) {
 			err = crmem.ErrNotFound
 		}
@@ -132,7 +133,7 @@ func (s *Server) readResource(_ context.Context, req *mcp.ReadResourceRequest) (
 	}
 	if len(e.Content) > maxResource {
 		return nil, fmt.Errorf("%s has %s, more than the limit of %s for a resource: use get_memory to read it in parts",
-			snippet.Clip(uri, maxShownName), display.Size(int64(len(e.Content))), display.Size(maxResource))
+			snippet.Clip(uri, memtool.MaxShownName), display.Size(int64(len(e.Content))), display.Size(maxResource))
 	}
 	c := &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: e.Content}
 	if e.Content == "" {

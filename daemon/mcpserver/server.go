@@ -62,7 +62,7 @@ type Server struct {
 func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{o: o, store: newStore(ctx, o), refusals: &refusalLog{log: o.Log}}
 	empty := false
-	err := s.store.read(func(s *crmem.Store) error {
+	err := s.store.Read(func(s *crmem.Store) error {
 		empty = s.Len() == 0
 		return nil
 	})

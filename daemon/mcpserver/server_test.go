@@ -19,8 +19,8 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/mcpserver/compat/memgraph"
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/daemon/mcpserver/memgraph"
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 
@@ -365,13 +365,13 @@ func addSession(t *testing.T, dir, name, lines string) {
 func TestFirstWrite(t *testing.T) {
 	dir := t.TempDir()
 	plans := 0
-	err := newTestServer(t, dir).store.change(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
+	err := newTestServer(t, dir).store.Change(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
 		if plans++; plans == 1 {
 			addNote(t, dir, "Ada", "**Entity:** person\n")
 		}
-		g := readGraph(s)
-		_, err := g.createRelations([]memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}})
-		return g.ops(), err
+		g := memgraph.ReadGraph(s)
+		_, err := g.CreateRelations([]memgraph.Relation{{From: "Ada", To: "engine", RelationType: "wrote_for"}})
+		return g.Ops(), err
 	})
 	if err != nil || plans != 2 {
 		t.Errorf("%d plans, %v", plans, err)

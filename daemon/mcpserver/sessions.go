@@ -171,7 +171,7 @@ func (s *Server) sessionSearch(_ context.Context, in sessionSearchIn) (string, s
 func (out *sessionSearchOut) add(h *search.Hit, terms map[string]float64, tokens int) bool {
 	room := tokens - out.Tokens
 	hit := sessionHit{
-		Session: h.ID, Title: snippet.Clip(h.Title, maxShownName), Agent: snippet.Clip(h.Agent, crabNameChars), Sender: snippet.Clip(h.CreatedBy, crabNameChars),
+		Session: h.ID, Title: snippet.Clip(h.Title, memtool.MaxShownName), Agent: snippet.Clip(h.Agent, crabNameChars), Sender: snippet.Clip(h.CreatedBy, crabNameChars),
 		Line: h.Line, Role: snippet.Clip(h.Role, crabNameChars), Score: h.Score, Text: snippet.Cut(h.Snippet, analysis.Standard, terms, snippetBytes), Window: []sessionLine{},
 	}
 	n := budget.Count(hit.Session + " " + hit.Title + " " + hit.Text)

@@ -69,8 +69,8 @@ func (m *store) files() (storeFiles, error) {
 	return seen, nil
 }
 
-// read runs f on the present state. A store that is not there yet is empty.
-func (m *store) read(f func(s *crmem.Store) error) error {
+// Read runs f on the present state. A store that is not there yet is empty.
+func (m *store) Read(f func(s *crmem.Store) error) error {
 	v, err := m.current()
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (m *store) remember(ctx context.Context, name, text string, aliases []strin
 
 // forget removes a note, by its exact name.
 func (m *store) forget(ctx context.Context, name string) error {
-	return m.change(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
+	return m.Change(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		e, err := s.Get(name)
 		switch {
 		case err != nil:
@@ -184,9 +184,9 @@ func (e *aliasError) Error() string {
 	return display.Quoted(e.alias) + " is an alias of " + display.Quoted(e.name)
 }
 
-// change applies what plan makes of the present state, all of it or nothing.
+// Change applies what plan makes of the present state, all of it or nothing.
 // plan may be called more than once.
-func (m *store) change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
+func (m *store) Change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
 	try := func() error {
 		return m.write(ctx, func(ctx context.Context, s memtool.Store) error {
 			_, err := s.Update(ctx, plan)

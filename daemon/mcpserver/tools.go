@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem/limits"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -90,8 +91,8 @@ func (s *Server) addTools() {
 		Description: "Read an entry of memory whole, by its name or by an alias that only one entry has. A long one comes in parts: ask again with offset = next_offset.",
 		Annotations: toolHints("Read a memory", true, false, true),
 	}, func(in map[string]*jsonschema.Schema) {
-		atMostChars(in["name"], maxShownName)
-		between(in["max_bytes"], 256, maxShownText, defaultPart)
+		atMostChars(in["name"], memtool.MaxShownName)
+		between(in["max_bytes"], 256, memtool.MaxShownText, defaultPart)
 		between(in["offset"], 0, 1<<30, 0)
 	}, s.getMemory)
 	addTool(s, &mcp.Tool{
@@ -123,7 +124,7 @@ func (s *Server) addTools() {
 		Name:        "forget",
 		Description: "Remove a note, by its exact name, for good. Archives of conversations are not removed.",
 		Annotations: toolHints("Forget a note", false, true, true),
-	}, func(in map[string]*jsonschema.Schema) { atMostChars(in["name"], maxShownName) }, s.forget)
+	}, func(in map[string]*jsonschema.Schema) { atMostChars(in["name"], memtool.MaxShownName) }, s.forget)
 }
 
 type rememberIn struct {
@@ -144,7 +145,7 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
-			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: shownName(in.Name) + " is the archive of a conversation, which is never overwritten",
+			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: memtool.ShownName(in.Name) + " is the archive of a conversation, which is never overwritten",
 				Fix: "choose another name"}
 		}
 		return "", rememberOut{}, err
@@ -154,12 +155,12 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 	if w.created {
 		text = "remembered the new note "
 	}
-	text += shownName(w.entry.Name) + ", " + display.Size(int64(len(in.Content)))
+	text += memtool.ShownName(w.entry.Name) + ", " + display.Size(int64(len(in.Content)))
 	for _, name := range w.similar {
-		out.Similar = append(out.Similar, snippet.Clip(name, maxShownName))
+		out.Similar = append(out.Similar, snippet.Clip(name, memtool.MaxShownName))
 	}
 	if len(w.similar) > 0 {
-		text += "\nthere are similar names: if one of these entries is about the same, keep one of the two\n" + markedNames(w.similar)
+		text += "\nthere are similar names: if one of these entries is about the same, keep one of the two\n" + memtool.FenceNames(w.similar)
 	}
 	return text, out, nil
 }
@@ -175,14 +176,14 @@ type forgetOut struct {
 func (s *Server) forget(ctx context.Context, in forgetIn) (string, forgetOut, error) {
 	err := s.store.forget(ctx, in.Name)
 	if err == nil {
-		return "forgot " + shownName(in.Name), forgetOut{in.Name}, nil
+		return "forgot " + memtool.ShownName(in.Name), forgetOut{in.Name}, nil
 	}
 	if e, ok := errors.AsType[*aliasError](err); ok {
-		err = &namesError{names: []string{e.name}, err: &errtable.Error{Exit: errtable.ExitNotFound, Kind: "alias", Err: err,
+		err = &memtool.NamesError{Names: []string{e.name}, Err: &errtable.Error{Exit: errtable.ExitNotFound, Kind: "alias", Err: err,
 			Message: "no note " + display.Quoted(e.alias) + "; it is an alias of an entry",
 			Fix:     "to remove the note, pass its name"}}
 	} else if errors.Is(err, crmem.ErrKind) {
-		err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Message: shownName(in.Name) + " is the archive of a conversation, which is never forgotten here", Err: err,
+		err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Message: memtool.ShownName(in.Name) + " is the archive of a conversation, which is never forgotten here", Err: err,
 			Fix: "leave it; a person removes it with crabmem forget --archive"}
 	} else if errors.Is(err, crmem.ErrNotFound) {
 		err = noEntry(in.Name, err)
@@ -191,14 +192,14 @@ func (s *Server) forget(ctx context.Context, in forgetIn) (string, forgetOut, er
 }
 
 func noEntry(name string, err error) error {
-	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(snippet.Clip(name, maxShownName)), Err: err}
+	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(snippet.Clip(name, memtool.MaxShownName)), Err: err}
 }
 
 // shownAliases are the aliases of an answer, which are never null and not too
 // many.
 func shownAliases(aliases []string) []string {
 	shown := []string{}
-	room := maxShownName
+	room := memtool.MaxShownName
 	for _, a := range aliases {
 		if room -= len(a); room < 0 {
 			break

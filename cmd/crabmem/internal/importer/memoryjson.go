@@ -11,7 +11,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/daemon/mcpserver/memgraph"
+	"crabmem/daemon/mcpserver/compat/memgraph"
 	"crabmem/sessionlog/foreign"
 )
 

@@ -1,0 +1,448 @@
+// Package memfiles is the contract of Anthropic's memory tool, memory_20250818: six
+// commands on files under /memories, and the texts that models know from it. A file
+// is the note of that name; the names of files imply the directories.
+//
+// The results keep the first line and the numbered lines, or those of the listing,
+// as the contract has them. [memtool.Fence] encloses the lines that contain text from
+// the store. These formats do not match a mark.
+package memfiles
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"crabmem/bm25/snippet"
+	"crabmem/crmem"
+	"crabmem/crmem/limits"
+	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
+)
+
+// Store contains the files.
+type Store interface {
+	// Read calls f with the current entries.
+	Read(f func(*crmem.Store) error) error
+	// Change applies the operations that plan returns, all or none. It may call plan
+	// more than once.
+	Change(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) error
+}
+
+const root = "/memories"
+
+const (
+	maxFileLines = 999_999
+	maxPathDepth = 32
+)
+
+// Call is a call of the tool.
+type Call struct {
+	Command    string `json:"command" jsonschema:"what to do"`
+	Path       string `json:"path,omitempty" jsonschema:"the file or directory, under /memories; of every command but rename"`
+	ViewRange  []int  `json:"view_range,omitempty" jsonschema:"view: first and last line, -1 for the end"`
+	FileText   string `json:"file_text,omitempty" jsonschema:"create: the text of the file"`
+	OldStr     string `json:"old_str,omitempty" jsonschema:"str_replace: the text to replace, which occurs once"`
+	NewStr     string `json:"new_str,omitempty" jsonschema:"str_replace: the text in its place"`
+	InsertLine int    `json:"insert_line,omitempty" jsonschema:"insert: the line after which, 0 for the beginning"`
+	InsertText string `json:"insert_text,omitempty" jsonschema:"insert: the text"`
+	OldPath    string `json:"old_path,omitempty" jsonschema:"rename: what to rename"`
+	NewPath    string `json:"new_path,omitempty" jsonschema:"rename: its new name"`
+}
+
+// Error is an error whose text is part of the contract: models see it unchanged.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+func errorf(format string, args ...any) error { return Error(fmt.Sprintf(format, args...)) }
+
+// files are the files of a store.
+type files struct{ Store }
+
+// Run makes a call and returns the text of its result. An error is an [Error], a
+// [memtool.NamesError] that wraps one, or an error of the store.
+func Run(ctx context.Context, s Store, c Call) (string, error) {
+	f := files{s}
+	if c.Command == "rename" {
+		from, err := parsePath(c.OldPath)
+		if err != nil {
+			return "", err
+		}
+		to, err := parsePath(c.NewPath)
+		if err != nil {
+			return "", err
+		}
+		return f.rename(ctx, from, to)
+	}
+	path, err := parsePath(c.Path)
+	if err != nil {
+		return "", err
+	}
+	switch c.Command {
+	case "view":
+		return f.view(path, c.ViewRange)
+	case "create":
+		return f.create(ctx, path, c.FileText)
+	case "str_replace":
+		return f.replace(ctx, path, c.OldStr, c.NewStr)
+	case "insert":
+		return f.insert(ctx, path, c.InsertLine, c.InsertText)
+	default: // the schema has no other than delete
+		return f.remove(ctx, path)
+	}
+}
+
+// parsePath returns a path without a slash at its end, and an error if
+// checkPath has a reason.
+func parsePath(path string) (string, error) {
+	if why := checkPath(path); why != "" {
+		return "", errorf("Error: Invalid path %s: %s", display.Printable(snippet.Clip(path, memtool.MaxShownName)), why)
+	}
+	if path == root {
+		return path, nil
+	}
+	return strings.TrimSuffix(path, "/"), nil
+}
+
+// checkPath returns why a path is invalid, and "" if it is valid. A valid path
+// leads to no other place, here or in the tree of a dump.
+func checkPath(path string) string {
+	if path == root || path == root+"/" {
+		return ""
+	}
+	p := strings.TrimSuffix(path, "/")
+	rest, ok := strings.CutPrefix(p, root+"/")
+	if !ok {
+		return "it must start with /memories/"
+	}
+	if len(p) > limits.Name {
+		return fmt.Sprintf("it has more than %d bytes", limits.Name)
+	}
+	lower := strings.ToLower(p)
+	for _, bad := range []string{`\`, "%2e", "%2f", "%5c", "%00"} {
+		if strings.Contains(lower, bad) {
+			return "it must not contain " + bad
+		}
+	}
+	if strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) || !display.Showable(r) }) {
+		return "it must not contain control characters"
+	}
+	parts := strings.Split(rest, "/")
+	if len(parts) > maxPathDepth {
+		return fmt.Sprintf("it is more than %d directories deep", maxPathDepth)
+	}
+	for _, part := range parts {
+		if strings.Trim(part, " ") == "" || strings.Trim(part, ".") == "" {
+			return "its parts must be names, not empty, . or .."
+		}
+	}
+	return ""
+}
+
+func noPath(path string) error { return errorf("Error: The path %s does not exist", path) }
+
+// fileOf returns the entry of a path, if there is one.
+func fileOf(st *crmem.Store, path string) (e crmem.Entry, ok bool) {
+	e, err := st.Get(path)
+	return e, err == nil && e.Name == path
+}
+
+// entriesBelow returns the entries of a directory and those below it, by name.
+func entriesBelow(st *crmem.Store, path string) []crmem.Entry {
+	var list []crmem.Entry
+	for e := range st.All() {
+		if p, err := parsePath(e.Name); err == nil && p == e.Name && strings.HasPrefix(p, path+"/") {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b crmem.Entry) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// fileAbove returns a file that stands where a directory of path would be.
+func fileAbove(st *crmem.Store, path string) (string, bool) {
+	for i := len(root) + 1; i < len(path); i++ {
+		if path[i] == '/' {
+			if _, ok := fileOf(st, path[:i]); ok {
+				return path[:i], true
+			}
+		}
+	}
+	return "", false
+}
+
+func (f files) view(path string, lines []int) (text string, err error) {
+	err = f.Read(func(st *crmem.Store) error {
+		if e, ok := fileOf(st, path); ok && path != root {
+			text, err = viewFile(e, lines)
+			return err
+		}
+		list := entriesBelow(st, path)
+		if len(list) == 0 && path != root {
+			return errorf("The path %s does not exist. Please provide a valid path.", path)
+		}
+		text = viewDirectory(path, list)
+		return nil
+	})
+	return text, err
+}
+
+func viewFile(e crmem.Entry, between []int) (string, error) {
+	lines := strings.Split(e.Content, "\n")
+	if len(lines) > maxFileLines {
+		return "", errorf("File %s exceeds maximum line limit of 999,999 lines.", e.Name)
+	}
+	first, last := 1, len(lines)
+	if len(between) == 2 {
+		first, last = max(between[0], 1), between[1]
+		if last == -1 {
+			last = len(lines)
+		}
+		if first > len(lines) || last < first {
+			return "", errorf("Error: Invalid `view_range` parameter: [%d, %d]. It should be within the range of lines of the file: [1, %d]", between[0], between[1], len(lines))
+		}
+		last = min(last, len(lines))
+	}
+	var b strings.Builder
+	more := ""
+	for n := first; n <= last; n++ {
+		line := lines[n-1]
+		if b.Len()+len(line) > memtool.MaxShownText {
+			if n > first {
+				more = fmt.Sprintf("\n(the file has %d lines: view the rest with view_range [%d, -1])", len(lines), n)
+				break
+			}
+			line = snippet.Clip(line, memtool.MaxShownText) + " (the line goes on)"
+		}
+		fmt.Fprintf(&b, "%6d\t%s\n", n, line)
+	}
+	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", e.Name, memtool.Fence(b.String()), more), nil
+}
+
+// viewDirectory lists two levels, with the sizes of all that is below.
+func viewDirectory(path string, list []crmem.Entry) string {
+	sizes := make(map[string]int64)
+	var shown []string
+	total := int64(0)
+	for _, e := range list {
+		parts := strings.Split(e.Name[len(path)+1:], "/")
+		if slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, ".") || p == "node_modules" }) {
+			continue
+		}
+		total += int64(len(e.Content))
+		for i := 1; i <= min(len(parts), 2); i++ {
+			name := strings.Join(parts[:i], "/")
+			if i < len(parts) {
+				name += "/"
+			}
+			if _, seen := sizes[name]; !seen {
+				shown = append(shown, name)
+			}
+			sizes[name] += int64(len(e.Content))
+		}
+	}
+	slices.Sort(shown)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\t%s", fileSize(total), path)
+	more := ""
+	for i, name := range shown {
+		if b.Len() > memtool.MaxShownPage {
+			more = fmt.Sprintf("\n(and %d more: view a directory of them)", len(shown)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n%s\t%s/%s", fileSize(sizes[name]), path, name)
+	}
+	listing := b.String()
+	if len(shown) > 0 {
+		listing = memtool.Fence(listing) + more
+	}
+	return fmt.Sprintf("Here're the files and directories up to 2 levels deep in %s, excluding hidden items and node_modules:\n%s", path, listing)
+}
+
+// fileSize writes a size as the tool's listings have it: 39B, 5.5K, 1.2M.
+func fileSize(n int64) string {
+	size, unit := float64(n), 0
+	for size >= 1024 && unit < 3 {
+		size, unit = size/1024, unit+1
+	}
+	decimals := 1
+	if size == math.Trunc(size) {
+		decimals = 0
+	}
+	return strconv.FormatFloat(size, 'f', decimals, 64) + []string{"B", "K", "M", "G"}[unit]
+}
+
+func (f files) create(ctx context.Context, path, text string) (string, error) {
+	err := f.Change(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
+		if _, ok := fileOf(st, path); ok || path == root {
+			return nil, errorf("Error: File %s already exists", path)
+		}
+		if len(entriesBelow(st, path)) > 0 {
+			return nil, errorf("Error: %s is a directory", path)
+		}
+		if file, ok := fileAbove(st, path); ok {
+			return nil, errorf("Error: %s is a file, not a directory", file)
+		}
+		return []crmem.Op{crmem.Add{Name: path, Content: text, Kind: crmem.Note}}, nil
+	})
+	return "File created successfully at: " + path, err
+}
+
+// edit replaces the text of a file by what edit makes of it.
+func (f files) edit(ctx context.Context, path string, absent error, edit func(text string) (string, error)) error {
+	return f.Change(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
+		e, ok := fileOf(st, path)
+		if !ok {
+			return nil, absent
+		}
+		if err := changeable(e); err != nil {
+			return nil, err
+		}
+		text, err := edit(e.Content)
+		if err != nil {
+			return nil, err
+		}
+		return []crmem.Op{crmem.Update{Name: path, Content: text, Aliases: e.Aliases}}, nil
+	})
+}
+
+// changeable refuses an archive of a conversation.
+func changeable(e crmem.Entry) error {
+	if e.Kind == crmem.Archive {
+		return errorf("Error: %s is the archive of a conversation, which is never changed here", e.Name)
+	}
+	return nil
+}
+
+func (f files) replace(ctx context.Context, path, from, to string) (string, error) {
+	var shown string
+	absent := errorf("Error: The path %s does not exist. Please provide a valid path.", path)
+	err := f.edit(ctx, path, absent, func(text string) (string, error) {
+		at := occurrences(text, from)
+		said := snippet.Clip(from, memtool.MaxShownName)
+		switch {
+		case len(at) == 0:
+			return "", errorf("No replacement was performed, old_str `%s` did not appear verbatim in %s.", said, path)
+		case len(at) > 1:
+			var lines []string
+			for _, i := range at {
+				if n := strconv.Itoa(lineOf(text, i)); len(lines) == 0 || lines[len(lines)-1] != n {
+					lines = append(lines, n)
+				}
+			}
+			return "", errorf("No replacement was performed. Multiple occurrences of old_str `%s` in lines: %s. Please ensure it is unique", said, strings.Join(lines, ", "))
+		}
+		text = text[:at[0]] + to + text[at[0]+len(from):]
+		shown = around(text, lineOf(text, at[0]), strings.Count(to, "\n"))
+		return text, nil
+	})
+	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + memtool.Fence(shown), err
+}
+
+// occurrences are where a text begins in another, at most a hundred.
+func occurrences(text, part string) []int {
+	var at []int
+	for from := 0; part != "" && len(at) < 100; {
+		i := strings.Index(text[from:], part)
+		if i < 0 {
+			break
+		}
+		at = append(at, from+i)
+		from += i + len(part)
+	}
+	return at
+}
+
+func lineOf(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
+
+// around shows a change with two lines before and after it.
+func around(text string, line, more int) string {
+	lines := strings.Split(text, "\n")
+	var b strings.Builder
+	for n := max(line-2, 1); n <= min(line+more+2, len(lines)) && b.Len() < memtool.MaxShownPage; n++ {
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%6d\t%s", n, snippet.Clip(lines[n-1], memtool.MaxShownPage))
+	}
+	return b.String()
+}
+
+func (f files) insert(ctx context.Context, path string, after int, insert string) (string, error) {
+	err := f.edit(ctx, path, noPath(path), func(text string) (string, error) {
+		lines := strings.Split(text, "\n")
+		if after < 0 || after > len(lines) {
+			return "", errorf("Error: Invalid `insert_line` parameter: %d. It should be within the range of lines of the file: [0, %d]", after, len(lines))
+		}
+		return strings.Join(slices.Insert(lines, after, strings.TrimSuffix(insert, "\n")), "\n"), nil
+	})
+	return "The file " + path + " has been edited.", err
+}
+
+// filesAt returns what a path stands for: a file, or all under a directory.
+func filesAt(st *crmem.Store, path string) ([]crmem.Entry, error) {
+	list := entriesBelow(st, path)
+	if e, ok := fileOf(st, path); ok {
+		list = []crmem.Entry{e}
+	}
+	if len(list) == 0 {
+		return nil, noPath(path)
+	}
+	for _, e := range list {
+		if err := changeable(e); err != nil && e.Name != path {
+			err = errorf("Error: %s contains the archive of a conversation, which is never changed here", path)
+			return nil, &memtool.NamesError{Err: err, Names: []string{e.Name}}
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (f files) remove(ctx context.Context, path string) (string, error) {
+	if path == root {
+		return "", errorf("Error: Cannot delete the /memories directory itself")
+	}
+	err := f.Change(ctx, func(st *crmem.Store) (ops []crmem.Op, err error) {
+		list, err := filesAt(st, path)
+		for _, e := range list {
+			ops = append(ops, crmem.Remove{Name: e.Name})
+		}
+		return ops, err
+	})
+	return "Successfully deleted " + path, err
+}
+
+func (f files) rename(ctx context.Context, from, to string) (string, error) {
+	if from == root {
+		return "", errorf("Error: Cannot rename the /memories directory itself")
+	}
+	err := f.Change(ctx, func(st *crmem.Store) (ops []crmem.Op, err error) {
+		list, err := filesAt(st, from)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := fileOf(st, to); ok || to == root || len(entriesBelow(st, to)) > 0 {
+			return nil, errorf("Error: The destination %s already exists", to)
+		}
+		if file, ok := fileAbove(st, to); ok || strings.HasPrefix(to, from+"/") {
+			return nil, errorf("Error: %s is not a directory to move to", cmp.Or(file, from))
+		}
+		for _, e := range list {
+			moved := e
+			moved.Name = to + strings.TrimPrefix(e.Name, from)
+			if why := checkPath(moved.Name); why != "" {
+				err := errorf("Error: Invalid path under %s: %s", to, why)
+				return nil, &memtool.NamesError{Err: err, Names: []string{e.Name}}
+			}
+			ops = append(ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: moved})
+		}
+		return ops, nil
+	})
+	return "Successfully renamed " + from + " to " + to, err
+}

@@ -1,10 +1,12 @@
 package linear
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/anishathalye/porcupine"
 
 	"crabmem/crmem"
 )
@@ -38,10 +40,10 @@ func Check(calls []Call, begin, end State, strict bool) error {
 			return fmt.Errorf("writer %d, %d to %d: %+v: no value of the names explains %q", c.Writer, c.Begin, c.End, c.Ops, c.Err)
 		}
 	}
-	if err := newSearch(writes, end).check(begin); err != nil {
+	if err := explain(writes, begin, end); err != nil {
 		return fmt.Errorf("writes: %w", err)
 	}
-	if err := newSearch(reads, end).check(begin); err != nil {
+	if err := explain(reads, begin, end); err != nil {
 		return fmt.Errorf("reads: %w", err)
 	}
 	return nil
@@ -126,152 +128,69 @@ func (c *Call) leaves(name int) (values []value, writes bool) {
 	return values, writes
 }
 
-// search looks for an order of calls, depth first.
-type search struct {
-	calls []Call // by Begin
-	end   State
-	seen  map[string]bool // places that lead nowhere
-	best  place           // the longest order
-}
-
-// place is a set of calls that have happened, and the state after them.
-type place struct {
-	done  []bool
-	first int // all before it are done
-	count int
-	left  int // calls that succeeded and have not happened
-	ended bool
-	state State
-}
-
-func newSearch(calls []Call, end State) *search {
-	slices.SortFunc(calls, func(a, b Call) int { return cmp.Compare(a.Begin, b.Begin) })
-	return &search{calls: calls, end: end, seen: map[string]bool{}}
-}
-
-func (s *search) check(begin State) error {
-	p := place{done: make([]bool, len(s.calls)), state: begin}
-	for i := range s.calls {
-		if s.calls[i].succeeded() {
-			p.left++
-		}
-	}
-	if s.from(p) {
-		return nil
-	}
-	var b strings.Builder
-	for _, i := range s.next(&s.best) {
-		c := &s.calls[i]
-		fmt.Fprintf(&b, "\nwriter %d, %d to %d: %+v: %q %+v", c.Writer, c.Begin, c.End, c.Ops, c.Err, c.Got)
-	}
-	return fmt.Errorf("no order explains the results: %d of %d calls lead to %+v; the end is %+v; none of these is next:%s",
-		s.best.count, len(s.calls), s.best.state, s.end, b.String())
-}
-
-// next returns the calls that may happen next: those that began before any
-// other ended.
-func (s *search) next(p *place) []int {
-	var list []int
-	end := 0
-	for i := p.first; i < len(s.calls); i++ {
-		c := &s.calls[i]
-		if p.done[i] {
-			continue
-		}
-		if end != 0 && c.Begin > end {
-			break
-		}
-		list = append(list, i)
-		if c.End != 0 && (end == 0 || c.End < end) {
-			end = c.End
-		}
-	}
-	return slices.DeleteFunc(list, func(i int) bool { return end != 0 && s.calls[i].Begin > end })
-}
-
-// happens returns the state after a call, if the model gives its answer.
-func (s *search) happens(c *Call, st State) (State, bool) {
-	next, got, err := st.apply(c.Ops)
-	if c.End == 0 {
-		return next, err == "" && next != st // without an effect it need not happen
-	}
-	if err != c.Err || err == "" && len(got) != len(c.Got) {
-		return st, false
-	}
-	for i := range got {
-		if got[i] != valueOf(&c.Got[i]) {
-			return st, false
-		}
-	}
-	return next, true
-}
-
 func (c *Call) succeeded() bool { return c.End != 0 && c.Err == "" }
 
-// take makes call i happen.
-func (s *search) take(p *place, i int, st State) {
-	p.done[i] = true
-	p.count++
-	if s.calls[i].succeeded() {
-		p.left--
+// explain returns an error unless porcupine finds an order of the calls. One
+// operation more compares the state with the end. It begins after all calls that
+// succeeded.
+func explain(calls []Call, begin, end State) error {
+	const never = math.MaxInt64
+	last := 0
+	ops := make([]porcupine.Operation, 0, len(calls)+1)
+	for i := range calls {
+		c := &calls[i]
+		if c.succeeded() {
+			last = max(last, c.End)
+		}
+		ended := int64(never)
+		if c.End != 0 {
+			ended = 2 * int64(c.End)
+		}
+		ops = append(ops, porcupine.Operation{Input: c, Call: 2 * int64(c.Begin), Return: ended})
 	}
-	p.state = st
-	for p.first < len(p.done) && p.done[p.first] {
-		p.first++
+	ops = append(ops, porcupine.Operation{Input: end, Call: 2*int64(last) + 1, Return: never})
+	model := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{begin} },
+		Step: func(st, input, _ any) []any { return follow(st.(State), input) },
 	}
-}
-
-// from reports whether the calls that are left lead to the end.
-func (s *search) from(p place) bool {
-	list := s.next(&p)
-	// A call that changes nothing may happen as soon as it can.
-	for again := true; again; {
-		again = false
-		for _, i := range list {
-			st, ok := s.happens(&s.calls[i], p.state)
-			if ok && st == p.state {
-				s.take(&p, i, st)
-				list, again = s.next(&p), true
-				break
-			}
+	result, info := porcupine.CheckOperationsVerbose(model.ToModel(), ops, 0)
+	if result == porcupine.Ok {
+		return nil
+	}
+	var best []int
+	for _, order := range info.PartialLinearizations()[0] {
+		if len(order) > len(best) {
+			best = order
 		}
 	}
-	if p.count > s.best.count || s.best.done == nil {
-		s.best = p
-		s.best.done = slices.Clone(p.done)
-	}
-	p.ended = p.ended || p.left == 0 && p.state == s.end
-	if p.ended && !slices.ContainsFunc(list, func(i int) bool { return s.calls[i].End != 0 }) {
-		return true
-	}
-	key := s.key(&p)
-	if s.seen[key] {
-		return false
-	}
-	s.seen[key] = true
-	for _, i := range list {
-		st, ok := s.happens(&s.calls[i], p.state)
-		if !ok {
-			continue
-		}
-		after := p
-		after.done = slices.Clone(p.done)
-		s.take(&after, i, st)
-		if s.from(after) {
-			return true
-		}
-	}
-	return false
-}
-
-// key identifies a place.
-func (s *search) key(p *place) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %t %+v", p.first, p.ended, p.state)
-	for i := p.first; i < len(p.done); i++ {
-		if p.done[i] {
-			fmt.Fprintf(&b, " %d", i)
+	for i := range calls {
+		if c := &calls[i]; !slices.Contains(best, i) {
+			fmt.Fprintf(&b, "\nwriter %d, %d to %d: %+v: %q %+v", c.Writer, c.Begin, c.End, c.Ops, c.Err, c.Got)
 		}
 	}
-	return b.String()
+	return fmt.Errorf("no order explains the results; the end is %+v; the longest order has %d of %d calls, without:%s", end, len(best), len(calls), b.String())
+}
+
+// follow returns the states after an operation of explain. A call without an
+// answer may have had no effect.
+func follow(st State, input any) []any {
+	c, ok := input.(*Call)
+	if !ok {
+		if st == input.(State) {
+			return []any{st}
+		}
+		return nil
+	}
+	next, got, err := st.apply(c.Ops)
+	if c.End == 0 {
+		if next == st {
+			return []any{st}
+		}
+		return []any{next, st}
+	}
+	if err != c.Err || err == "" && !slices.EqualFunc(got, c.Got, func(v value, e crmem.Entry) bool { return v == valueOf(&e) }) {
+		return nil
+	}
+	return []any{next}
 }

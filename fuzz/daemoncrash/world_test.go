@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	_ = scripted.Close()
+	scripted.Close()
 	os.Exit(code)
 }
 

@@ -72,6 +72,8 @@ type Server struct {
 	URL string // ends in /v1
 	// Log is called with each request, if set before the first.
 	Log func(Request)
+	// If Discard is set before the first request, the server records none.
+	Discard bool
 
 	http *http.Server
 	done chan struct{} // closed when Serve has returned
@@ -253,7 +255,9 @@ func (s *Server) Left() int {
 func (s *Server) take(q Request) (Reply, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests = append(s.requests, q)
+	if !s.Discard {
+		s.requests = append(s.requests, q)
+	}
 	for _, r := range s.rules {
 		if !r.meets(&q) {
 			continue

@@ -41,10 +41,11 @@ func Stall() Reply { return Reply{}.Stall(0) }
 
 // Text sends chunks of the answer.
 func (r Reply) Text(chunks ...string) Reply {
-	for _, c := range chunks {
-		r = r.with(step{op: "text", text: c})
+	steps := make([]step, len(chunks))
+	for i, c := range chunks {
+		steps[i] = step{op: "text", text: c}
 	}
-	return r
+	return r.with(steps...)
 }
 
 // Think sends chunks of reasoning.

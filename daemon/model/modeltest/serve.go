@@ -75,12 +75,17 @@ func (a *answer) play(reply Reply) {
 		}
 	}
 	for _, s := range reply.steps {
+		if a.r.Context().Err() != nil {
+			return
+		}
 		switch s.op {
 		case "status":
 			fail(a.w, s.n, statusCode(s.n), s.text)
 			return
 		case "text":
-			a.text += s.text
+			if !a.q.Stream {
+				a.text += s.text
+			}
 			a.delta(map[string]any{"content": s.text})
 		case "think":
 			a.think += s.text

@@ -13,12 +13,12 @@ import (
 type listedAgent struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
-	Model       string   `json:"model"` // "" is the active one
+	Model       string   `json:"model"` // "" = the active model
 	Tools       []string `json:"tools"`
 	Skills      []string `json:"skills"`
 	MCPs        []string `json:"mcps"`
 	Members     []string `json:"members"`
-	Scoped      bool     `json:"scoped"` // has no more than is listed
+	Scoped      bool     `json:"scoped"` // permits only the listed names
 	Memory      bool     `json:"memory"`
 }
 

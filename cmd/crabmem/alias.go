@@ -62,8 +62,8 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 	return cmd
 }
 
-// aliases returns the entry of a name. Unless show is set, it gives the entry
-// the aliases that change returns.
+// aliases returns the entry of a name. Unless show is set, it sets the entry's
+// aliases to those that change returns.
 func (c *app) aliases(ctx context.Context, name string, show bool, change func(*crmem.Store, crmem.Entry) ([]string, error)) (e crmem.Entry, err error) {
 	if show {
 		err = c.read(func(s *crmem.Store) (err error) {
@@ -86,7 +86,7 @@ func (c *app) aliases(ctx context.Context, name string, show bool, change func(*
 	return e, err
 }
 
-// printAliases prints the aliases of an entry, one a line if show is set.
+// printAliases prints the aliases of an entry, one per line if show is set.
 func (c *app) printAliases(e crmem.Entry, show bool) error {
 	switch {
 	case c.JSON:
@@ -103,7 +103,7 @@ func (c *app) printAliases(e crmem.Entry, show bool) error {
 	return nil
 }
 
-// once leaves out the words that stand before already.
+// once removes repeated words.
 func once(words []string) []string {
 	kept := words[:0:0]
 	for _, w := range words {

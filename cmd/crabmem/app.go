@@ -15,12 +15,12 @@ import (
 	"crabmem/daemon/sandbox"
 )
 
-// app is one run of the program: its streams, its global flags.
+// app is one run of the program: its streams and its global flags.
 type app struct {
 	*cli.Streams
 	fs  vfs.FS
 	now func() time.Time
-	// machine is asked by doctor.
+	// machine is the system that doctor checks.
 	machine doctor.Machine
 	// hello is (*client.Client).Hello, except in tests.
 	hello func(context.Context, *client.Client) (client.Daemon, error)
@@ -28,11 +28,12 @@ type app struct {
 	db, home string
 	lockWait time.Duration
 
-	// editing is true while an editor has the terminal: an interrupt is its own.
+	// editing is set while an editor has the terminal: an interrupt is for the
+	// editor.
 	editing atomic.Bool
 	// serving is true while others are served: a signal is how that ends.
 	serving atomic.Bool
-	// terminal is set while a chat has it.
+	// terminal is set while a chat uses the terminal.
 	terminal atomic.Pointer[chat.Terminal]
 }
 
@@ -73,7 +74,7 @@ func (c *app) execute(ctx context.Context, args []string) error {
 	root.SetErr(c.Stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !c.JSON {
-			c.Out.Flush() // what was said before the error
+			c.Out.Flush() // print the output before the error
 		}
 		return err
 	}

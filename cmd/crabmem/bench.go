@@ -152,7 +152,7 @@ func (b *bench) run(dirs []string) error {
 	return nil
 }
 
-// open opens a file, also behind a link: caches of test sets are made of them.
+// open opens a file and follows links, which caches of test sets consist of.
 func (b *bench) open(name string) (io.ReadCloser, error) {
 	path, err := b.c.fs.Resolve(name)
 	if err != nil {
@@ -192,7 +192,7 @@ func (b *bench) sets(dirs []string) ([]string, error) {
 
 const benchRemedy = "use a directory with corpus.jsonl, queries.jsonl, and qrels.tsv, or a directory of such directories"
 
-// about gives an error of a file that is no store the remedy for it.
+// about adds the remedy to an error for a file that is not a store.
 func (b *bench) about(path string, err error, remedy string) error {
 	f := classify(err)
 	if f.Path == "" {

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// write writes the files that the flags ask for.
+// write writes the files that the flags name.
 func (b *bench) write() error {
 	if b.f.save != "" {
 		err := vfs.Replace(b.c.fs, b.f.save, 0o644, func(w io.Writer) error { return recalleval.Save(w, b.results) })
@@ -79,7 +79,7 @@ func (b *bench) text() {
 	}
 }
 
-// oddities says what of a set did not take part, or does not fit.
+// oddities prints the parts of a set that do not count or do not match.
 func (b *bench) oddities(r *recalleval.Result) {
 	say := func(n int, one, many, what string) {
 		if n > 0 {
@@ -92,7 +92,8 @@ func (b *bench) oddities(r *recalleval.Result) {
 	say(r.Ungrouped, "query", "queries", "without a group searched everything")
 }
 
-// mostMoved is how many queries a person is shown that lost, and that gained.
+// mostMoved is the number of queries to print that lost most, and that gained
+// most.
 const mostMoved = 10
 
 func (b *bench) comparison(k *recalleval.Comparison) {
@@ -125,7 +126,7 @@ func (b *bench) comparison(k *recalleval.Comparison) {
 	b.moves("gained", gained)
 }
 
-// moves shows the queries that moved most, by nDCG@10.
+// moves prints the queries that moved most, by nDCG@10.
 func (b *bench) moves(what string, moves []recalleval.Move) {
 	if len(moves) == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeWords completes the value of a flag with one of a few words.
+// completeWords completes the value of a flag with one of the words.
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// componentWait is how long a component may take to accept a connection.
+// componentWait limits the wait for a component to accept a connection.
 const componentWait = time.Second
 
-// component is one of components --json.
+// component is an element of components --json.
 type component struct {
 	Name  string `json:"name"`
 	Port  int    `json:"port"`
@@ -82,7 +82,7 @@ user service.`,
 	return cmd
 }
 
-// listens reports whether somebody takes connections on a port of this machine.
+// listens reports whether a port of this machine accepts connections.
 func listens(ctx context.Context, port int) bool {
 	ctx, cancel := context.WithTimeout(ctx, componentWait)
 	defer cancel()

@@ -143,7 +143,7 @@ func put(root map[string]any, path string, v any) error {
 type configWritten struct {
 	Path  string   `json:"path"`
 	Used  bool     `json:"used"`  // a daemon uses it already
-	Notes []string `json:"notes"` // what there is to know of it
+	Notes []string `json:"notes"` // remarks on the change
 }
 
 func (c *app) configSet() *cobra.Command {
@@ -204,8 +204,8 @@ func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 	return cli.EncodeJSON(root)
 }
 
-// setConfig writes a configuration: the daemon does when there is one, and uses
-// it.
+// setConfig writes a configuration. If a daemon runs, it writes the file and
+// uses the configuration.
 func (c *app) setConfig(ctx context.Context, js []byte) error {
 	home, err := c.homeDir()
 	if err != nil {
@@ -226,7 +226,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 		if err := vfs.MkdirAll(c.fs, filepath.Join(home, "run"), 0o700); err != nil {
 			return err
 		}
-		// One at a time: what another sets meanwhile would be lost.
+		// Exclude concurrent changes, which would be lost.
 		l, err := vfs.Acquire(c.fs, filepath.Join(home, "run", "config.lock"), c.lockWait)
 		if err != nil {
 			return err
@@ -255,7 +255,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 
 const mendConfig = "fix config.toml, or run crabmem init --force: it renames the file and writes a new one"
 
-// aboutConfig gives errors of the configuration their code and their details.
+// aboutConfig adds code and details to errors of the configuration.
 func aboutConfig(err error) error {
 	ps, ok := errors.AsType[config.Problems](err)
 	if !ok || len(ps) == 0 {
@@ -264,8 +264,7 @@ func aboutConfig(err error) error {
 	return &cli.Failure{Code: cli.ExitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, Err: err}
 }
 
-// notSet says of a configuration that was refused what helps: it is not the one
-// in the file.
+// notSet sets the remedy of a refused configuration: the file is unchanged.
 func notSet(err error) error {
 	f := classify(err)
 	if f.Kind != "config" {
@@ -347,7 +346,7 @@ CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 	return cmd
 }
 
-// atMost wants n arguments at most.
+// atMost permits at most n arguments.
 func atMost(n int, names string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {

@@ -27,7 +27,7 @@ shows stopped entries.`,
 	return family(cmd, c.cronAdd(), c.cronList(), c.cronRemove())
 }
 
-// a cronEntry is an entry as --json shows it.
+// a cronEntry is an entry in the output of --json.
 type cronEntry struct {
 	ID         uint64 `json:"id"`
 	Schedule   string `json:"schedule"`

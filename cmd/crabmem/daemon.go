@@ -106,8 +106,8 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 		file.rotate(d.LogLimits())
 	}
 	c.serving.Store(true)
-	// It is there all day: memory counts for more than the time that freeing it
-	// takes.
+	// The daemon runs permanently: memory matters more than the time to free
+	// it.
 	debug.SetGCPercent(gcPercent)
 	err = d.Serve(ctx)
 	if err != nil && log != "" {
@@ -131,7 +131,8 @@ func (c *app) client() (*client.Client, error) {
 	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}}), nil
 }
 
-// running asks the home's daemon who it is, for up to client.HelloWait.
+// running requests the identity of the home's daemon, for up to
+// client.HelloWait.
 func (c *app) running(ctx context.Context) (*client.Client, client.Daemon, error) {
 	cl, err := c.client()
 	if err != nil {
@@ -153,8 +154,8 @@ func (c *app) running(ctx context.Context) (*client.Client, client.Daemon, error
 	return cl, h, nil
 }
 
-// startWait is how long a daemon may take until it answers: it may have to
-// replay a long log.
+// startWait limits the wait for a daemon to respond: it may have to replay a
+// long log.
 const startWait = 30 * time.Second
 
 type daemonState struct {
@@ -210,7 +211,7 @@ directory. If the daemon is already running, start exits with 0.`,
 			return err
 		}
 		log := logFile(home)
-		// One that cannot write it could not say what is wrong.
+		// A daemon that cannot write the log could not report errors.
 		l, err := c.openLog(log)
 		if err != nil {
 			return err
@@ -273,7 +274,8 @@ func (c *app) started(h client.Daemon, log, what string) error {
 	return nil
 }
 
-// notStarted tells why a daemon ended before it answered, in its own words.
+// notStarted adds the daemon's last log error to the error of a daemon that
+// exited during its start.
 func (c *app) notStarted(err error, log string, from int64) error {
 	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "start daemon: it exited before it answered", Remedy: "run crabmem daemon logs"}
 	if code := exitOf(err); code > 0 {
@@ -288,7 +290,7 @@ func (c *app) notStarted(err error, log string, from int64) error {
 	return f
 }
 
-// lastError is the error that a line of a log tells of.
+// lastError returns the error in a line of a log.
 func lastError(line string) string {
 	_, rest, ok := strings.Cut(line, `"error":`)
 	if !ok {
@@ -311,7 +313,7 @@ func exitOf(err error) int {
 	return 0
 }
 
-// tailOf returns what was added to a file, its last 64 KiB at most.
+// tailOf returns the bytes that were added to a file, at most the last 64 KiB.
 func (c *app) tailOf(name string, from int64) ([]byte, error) {
 	f, err := c.fs.Open(name)
 	if err != nil {
@@ -323,7 +325,7 @@ func (c *app) tailOf(name string, from int64) ([]byte, error) {
 		return nil, err
 	}
 	if from > fi.Size() {
-		from = 0 // it was begun anew
+		from = 0 // the file was recreated
 	}
 	from = max(from, fi.Size()-64<<10)
 	return io.ReadAll(io.NewSectionReader(f, from, fi.Size()-from))

@@ -13,7 +13,8 @@ import (
 	"crabmem/daemon/wire"
 )
 
-// access returns how this command finds the daemon that holds a lock.
+// access returns the settings with which this command finds the daemon that
+// holds a lock.
 func (c *app) access() client.Access {
 	return client.Access{
 		LockWait: c.lockWait,
@@ -29,7 +30,7 @@ func (c *app) localOrDaemon(ctx context.Context, local func() error, serves func
 	return a.LocalOrDaemon(ctx, local, serves, remote)
 }
 
-// lockStep is how long one attempt waits for a lock.
+// lockStep is the wait for a lock in one attempt.
 func (c *app) lockStep() time.Duration {
 	a := c.access()
 	return a.Step()

@@ -26,10 +26,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// demoNow is the time in the demo: it says the same every day.
+// demoNow is the time in the demo, so that its output is the same every day.
 var demoNow = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 
-// demoQueries are asked in the demo, in this order. The last has no hit.
+// demoQueries are the queries of the demo, in order. The last has no hit.
 var demoQueries = []string{
 	"how do I roll back quay during a migration?",
 	"who filled the disk with a replication slot?",
@@ -79,7 +79,7 @@ func (d *demo) brain() string { return filepath.Join(d.dir, "brain") }
 func (d *demo) book() string  { return filepath.Join(d.dir, "book") }
 
 // copyBrain copies the pages of the sample brain, or of another tree, so that
-// nothing but the new directory is written to.
+// the demo writes only to the new directory.
 func (d *demo) copyBrain(from string) error {
 	list := func(sub string) ([]fs.DirEntry, error) { return testdata.Brain.ReadDir(path.Join("brain", sub)) }
 	read := func(name string) ([]byte, error) { return testdata.Brain.ReadFile(path.Join("brain", name)) }
@@ -145,7 +145,7 @@ func (d *demo) run(asJSON bool, args ...string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// step shows a command and what it answers.
+// step prints a command and its output.
 func (d *demo) step(args ...string) error {
 	out, err := d.run(false, args...)
 	if err != nil {
@@ -238,7 +238,7 @@ type demoHit struct {
 
 func (d *demo) playJSON() error {
 	a := demoAnswer{Dir: d.dir, Store: d.store(), Book: d.book()}
-	// ask runs a command and decodes what it answers.
+	// ask runs a command and decodes its output.
 	ask := func(v any, args ...string) error {
 		out, err := d.run(true, args...)
 		if err != nil {

@@ -10,5 +10,5 @@ import (
 // detached is how a process is started that outlives the terminal.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// terminate asks a process to end.
+// terminate asks a process to exit.
 func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

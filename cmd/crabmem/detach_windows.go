@@ -12,6 +12,6 @@ func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
 }
 
-// terminate ends a process: there is no asking one without a console. What it
-// acknowledged is on the disk.
+// terminate kills a process, because a process without a console cannot be
+// asked to exit. Its acknowledged writes are on disk.
 func terminate(p *os.Process) error { return p.Kill() }

@@ -71,7 +71,7 @@ files aside. mdBook renders page content as is, including HTML.`,
 	return cmd
 }
 
-// treeFailure gives errors of dump and load their codes.
+// treeFailure adds codes to errors of dump and load.
 func treeFailure(dir string, err error) *cli.Failure {
 	f := classify(err)
 	if f.Path == "" {
@@ -101,7 +101,7 @@ func treeFailure(dir string, err error) *cli.Failure {
 	return f
 }
 
-// oneDir wants one directory, by a name that is not taken for something else.
+// oneDir requires one argument, which must not be "-" or empty.
 func oneDir(cmd *cobra.Command, args []string) error {
 	if err := exactly(1, "DIR")(cmd, args); err != nil {
 		return err

@@ -132,8 +132,7 @@ func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file s
 	return e, err
 }
 
-// editFile writes the content of e to a file that only its user can read, and
-// that nobody could have put there before.
+// editFile writes the content of e to a new file that only its user can read.
 func (c *app) editFile(e crmem.Entry) (string, error) {
 	stem := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -153,7 +152,7 @@ func (c *app) editFile(e crmem.Entry) (string, error) {
 	return name, nil
 }
 
-// runEditor runs the editor as a shell would: the variable may hold options.
+// runEditor runs the editor as a shell does: the variable may contain options.
 func (c *app) runEditor(editor, file string) error {
 	cmd := exec.Command("sh", "-c", editor+` "$@"`, editor, file)
 	if runtime.GOOS == "windows" {

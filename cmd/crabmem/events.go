@@ -18,7 +18,7 @@ type event struct {
 	Time     string       `json:"timestamp"`
 	Kind     string       `json:"kind"` // text_delta, tool_start, done …
 	Agent    string       `json:"agent"`
-	Session  uint64       `json:"session"`   // its number in the daemon; 0 = of none
+	Session  uint64       `json:"session"`   // number in the daemon; 0 = no session
 	StoredID string       `json:"stored_id"` // of its file
 	Content  string       `json:"content"`
 	CallID   string       `json:"call_id,omitempty"`
@@ -67,7 +67,7 @@ func newEvent(m *client.Event) event {
 	return e
 }
 
-// errEnough ends a feed that is asked to end.
+// errEnough ends a feed without an error.
 var errEnough = errors.New("that was all")
 
 func (c *app) eventsCommand() *cobra.Command {
@@ -125,7 +125,7 @@ stops, the exit code is 8.`,
 	return cmd
 }
 
-// gone is the end of a feed that the daemon ended.
+// gone returns the error for a feed that the daemon ended.
 func gone(err error) error {
 	var said *client.Error
 	if errors.As(err, &said) || isUnresponsive(err) || errors.As(err, new(*client.NoDaemonError)) || errors.As(err, new(*client.SkewError)) ||

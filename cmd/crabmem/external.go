@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// external returns the program for a first argument that names no command of
-// ours: crabmem-NAME, or crabtalk-NAME, on the PATH. "" is none.
+// external returns the program on the PATH for a first argument that is not a
+// command: crabmem-NAME or crabtalk-NAME. It returns "" if there is no program.
 func external(root *cobra.Command, args []string) string {
 	if len(args) == 0 || !externalName(args[0]) {
 		return ""
@@ -40,8 +40,8 @@ func externalName(name string) bool {
 	})
 }
 
-// runExternal runs a program in place of this one: it has the streams, gets the
-// signals, and its exit code is ours.
+// runExternal runs another program with the streams and signals of this one,
+// and exits with its code.
 func (c *app) runExternal(ctx context.Context, path string, args []string) error {
 	c.serving.Store(true) // a signal is passed on, and the program ends when it likes
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -49,7 +49,7 @@ func (c *app) runExternal(ctx context.Context, path string, args []string) error
 	cmd.Cancel = func() error {
 		stop, ok := errors.AsType[*interrupted](context.Cause(ctx))
 		if !ok || stop.sig == os.Interrupt && c.IsTerminal(c.Stdin) {
-			return nil // the terminal has told it
+			return nil // the terminal has sent it the signal
 		}
 		return cmd.Process.Signal(stop.sig)
 	}

@@ -44,7 +44,8 @@ func classify(err error) *cli.Failure {
 	return f
 }
 
-// report writes err the way the flags ask for and returns the exit code.
+// report writes err in the form that the flags select, and returns the exit
+// code.
 func (c *app) report(err error) int {
 	if err == nil {
 		for _, w := range c.TakeWarnings() {
@@ -65,7 +66,7 @@ func (c *app) report(err error) int {
 		c.Stderr.Write(line)
 		return f.Code
 	}
-	// A list of problems is one a line; what is indented is taken for nothing else.
+	// A message lists problems on indented lines, one per line.
 	lines := strings.Split(f.Message, "\n  ")
 	for i, l := range lines {
 		lines[i] = cli.Printable(l)

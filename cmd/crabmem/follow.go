@@ -11,15 +11,15 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// maxTail bounds what is looked back in a log, and read of it at a time.
+// maxTail limits the bytes of one read of a log.
 const maxTail = 1 << 20
 
-// a logReader reads what is added to a log, also when that is rotated
-// meanwhile. Close it.
+// A logReader reads additions to a log, also across rotations. Close it after
+// use.
 type logReader struct {
 	fs   vfs.FS
 	name string
-	f    vfs.File // nil while there is no log
+	f    vfs.File // nil if the log is missing
 	at   int64    // read up to here
 }
 
@@ -32,8 +32,8 @@ func (r *logReader) Close() error {
 	return err
 }
 
-// last returns the last lines of the log, and of the one that was set aside
-// before it when it has fewer.
+// last returns the last lines of the log, and of the rotated log before it if
+// necessary.
 func (r *logReader) last(lines int) ([]byte, error) {
 	f, err := r.fs.Open(r.name)
 	if err != nil {
@@ -63,15 +63,14 @@ func (r *logReader) last(lines int) ([]byte, error) {
 	return b[from:], nil
 }
 
-// rest returns what was added to the open file, its last bytes when that is
-// more than maxTail.
+// rest returns the additions to the open file, at most the last maxTail bytes.
 func (r *logReader) rest() ([]byte, error) {
 	fi, err := r.f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if fi.Size() < r.at {
-		r.at = 0 // it was begun anew
+		r.at = 0 // the file was recreated
 	}
 	r.at = max(r.at, fi.Size()-maxTail)
 	b, err := io.ReadAll(io.NewSectionReader(r.f, r.at, fi.Size()-r.at))
@@ -79,8 +78,7 @@ func (r *logReader) rest() ([]byte, error) {
 	return b, err
 }
 
-// next returns what was added: to the file that is open, and to the one that is
-// there in its place.
+// next returns the additions: to the open file, and to its replacement.
 func (r *logReader) next() ([]byte, error) {
 	fi, err := r.fs.Lstat(r.name)
 	if missing(err) && r.f == nil {
@@ -94,8 +92,8 @@ func (r *logReader) next() ([]byte, error) {
 		if serr != nil {
 			return nil, serr
 		}
-		// What is read after the look at the name is all there is of a file
-		// that was set aside: nobody writes to it any more.
+		// After this read a rotated file is complete, because the daemon no
+		// longer writes to it.
 		if b, serr = r.rest(); serr != nil {
 			return nil, serr
 		}
@@ -121,7 +119,7 @@ func (r *logReader) next() ([]byte, error) {
 	return append(b, more...), err
 }
 
-// showLog prints the last lines of a log, and with follow what is added until
+// showLog prints the last lines of a log, and with follow its additions until
 // ctx ends.
 func (c *app) showLog(ctx context.Context, name string, lines int, follow bool) (err error) {
 	r := &logReader{fs: c.fs, name: name}

@@ -131,8 +131,8 @@ func (c *app) warnFailure(err error) {
 	c.Warn(f.Message + "; " + f.Remedy)
 }
 
-// lockedBy adds to the error of a lock what is known of the process that holds
-// it: whether it is stopped, or did not respond to the last call.
+// lockedBy adds the state of the lock holder to the error of a lock: whether it
+// is stopped, or did not respond to the last call.
 func (c *app) lockedBy(err error, hung bool) error {
 	locked, ok := errors.AsType[*vfs.LockedError](err)
 	if !ok || !c.isLocal(locked.Holder) {

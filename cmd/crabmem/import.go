@@ -22,9 +22,9 @@ type imported struct {
 	Added    int                 `json:"added"`
 	Replaced int                 `json:"replaced"`
 	Skipped  int                 `json:"skipped"` // are there as they are
-	Kept     int                 `json:"kept"`    // are there, and differ
+	Kept     int                 `json:"kept"`    // exist with another content
 	LeftOut  []importer.Left     `json:"left_out"`
-	Told     []string            `json:"told"`      // what is left to do by hand
+	Told     []string            `json:"told"`      // manual steps that remain
 	Sessions []importedChat      `json:"sessions"`  // of an export of conversations
 	Conflict []importer.Conflict `json:"conflicts"` // under an error's details; else empty
 }
@@ -192,7 +192,7 @@ func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]
 	})
 }
 
-// invalidLine is the error for the first line that no store takes.
+// invalidLine returns the error for the first invalid line.
 func invalidLine(file string, lines []importer.Line, err error) error {
 	at := inputName(file)
 	if n, lineErr := importer.FirstInvalid(lines); n > 0 {

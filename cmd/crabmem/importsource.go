@@ -127,7 +127,7 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 		Remedy:  "use --replace to take the source's notes or --skip to keep the store's notes"}
 }
 
-// importedLeft says what was left out, and what is left to do.
+// importedLeft prints the omitted items and the remaining manual steps.
 func (c *app) importedLeft(a *imported) {
 	if c.JSON {
 		return
@@ -154,7 +154,7 @@ func (c *app) importedLeft(a *imported) {
 	}
 }
 
-// importedChat is what became of a conversation.
+// importedChat is the result for a conversation.
 type importedChat struct {
 	Source   string `json:"source"`
 	Outcome  string `json:"outcome"` // imported, updated, unchanged, skipped
@@ -194,7 +194,8 @@ func (c *app) importChats(ctx context.Context, in *importer.Source, a *imported)
 	})
 }
 
-// importChat imports one conversation. Its error is of the folder of sessions.
+// importChat imports one conversation. Its error concerns the folder of
+// sessions.
 func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported) error {
 	r := importedChat{Source: h.ID, Outcome: outcomeSkipped, Title: h.Meta.Title, Messages: len(h.Items)}
 	var did sessionlog.ImportResult

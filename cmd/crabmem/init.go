@@ -47,7 +47,7 @@ type initAnswer struct {
 	Model  string   `json:"model"` // that will answer
 	OpenAI bool     `json:"openai"`
 	Ollama []string `json:"ollama"`
-	Kept   string   `json:"kept,omitempty"` // the old configuration
+	Kept   string   `json:"kept,omitempty"` // new name of the old configuration
 }
 
 func (c *app) init(ctx context.Context, force bool) error {
@@ -107,7 +107,7 @@ func (c *app) init(ctx context.Context, force bool) error {
 	return nil
 }
 
-// freeName is a name, or that with the first number that nothing has.
+// freeName returns a name, with the first unused number if the name exists.
 func (c *app) freeName(name string) (string, error) {
 	free := name
 	for n := 2; ; n++ {
@@ -120,7 +120,7 @@ func (c *app) freeName(name string) (string, error) {
 	}
 }
 
-// ollama returns the models of a local Ollama, none when there is none.
+// ollama returns the models of a local Ollama, or nil.
 func (c *app) ollama(ctx context.Context) []string {
 	base := c.Getenv("OLLAMA_HOST")
 	if base == "" {
@@ -143,7 +143,7 @@ func ollamaModels(ctx context.Context, url string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It is on this machine: no proxy has to do with it.
+	// No proxy for this machine.
 	t := &http.Transport{}
 	defer t.CloseIdleConnections()
 	r, err := (&http.Client{Transport: t}).Do(q)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What inspect reads at most: a store as large as one is opened, or a log.
+// Limits of inspect: that of a store, and that of a log.
 const (
 	maxInspect    = 1 << 30
 	maxInspectLog = 4 << 30
@@ -84,8 +84,7 @@ the first one.`,
 	return cmd
 }
 
-// inspectFile reads what is inspected: links are followed, as those of a store
-// are.
+// inspectFile reads a file. It follows links, as opening a store does.
 func (c *app) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
 	if file == "-" {
 		s, err := c.ReadInput(cmd.Context(), maxInspectLog)
@@ -114,7 +113,8 @@ func (c *app) inspectFile(cmd *cobra.Command, file string) ([]byte, error) {
 	return vfs.ReadFile(c.fs, path, most)
 }
 
-// inspectLines prints the lines of a session; false when it is none.
+// inspectLines prints the lines of a session. is is false if the file is not a
+// session.
 func (c *app) inspectLines(path string, most int) (is bool, err error) {
 	var list []inspected
 	is, err = c.inspectSession(path, most, func(f inspected) {

@@ -11,9 +11,9 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// inspectSession gives show the lines of a session file as fields, behind one
-// that says what the file is; false for what is no session. An error may be that
-// of the first bad line, behind all of them.
+// inspectSession calls show with a summary of a session file, then with each
+// line as a field. is is false if the file is not a session. An error may be
+// that of the first bad line, after all lines.
 func (c *app) inspectSession(path string, most int, show func(inspected)) (is bool, err error) {
 	if !strings.HasSuffix(path, ".jsonl") {
 		return false, nil
@@ -54,7 +54,7 @@ func (c *app) inspectSession(path string, most int, show func(inspected)) (is bo
 	return true, err
 }
 
-// sessionSummary says what is in a session file.
+// sessionSummary describes the content of a session file.
 func sessionSummary(id string, c *sessionlog.Check) string {
 	parts := []string{
 		cli.Plural(int(c.Lines), "line", "lines"), cli.Plural(c.Messages, "message", "messages"), cli.Plural(c.Markers, "marker", "markers"),
@@ -64,7 +64,7 @@ func sessionSummary(id string, c *sessionlog.Check) string {
 	return fmt.Sprintf("%s: %s", id, strings.Join(parts, ", "))
 }
 
-// inspectedLine returns the kind of a line and what it says.
+// inspectedLine returns the kind of a line and its content.
 func inspectedLine(l *sessionlog.Line) (field, value string) {
 	field = l.Kind.String()
 	switch l.Kind {

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listed is an entry of list --json: without its content unless asked for.
+// listed is an element of list --json. It has no content unless the flags
+// request it.
 type listed struct {
 	ID        uint64     `json:"id"`
 	Name      string     `json:"name"`

@@ -92,7 +92,7 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 	return cmd
 }
 
-// announce says what a load takes away, before it does.
+// announce prints the entries that a load will remove.
 func (c *app) announce(r tree.LoadReport, dry bool) error {
 	verb := "removes"
 	if dry {

@@ -1,5 +1,5 @@
-// Command crabmem keeps, finds and checks the memory of AI agents: notes and
-// archives in one file that survives a crash.
+// Command crabmem stores, searches, and checks the memory of AI agents: notes
+// and archives in one crash-safe file.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-	_ "time/tzdata" // schedules name time zones on machines that know none
+	_ "time/tzdata" // time zones for schedules, on machines without a database
 
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/sandbox"
@@ -21,9 +21,9 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// grace is how long a command that is writing may take to end after a signal.
-// Ending it earlier would lose nothing that was acknowledged; it would leave
-// a temporary file for the next writer to sweep.
+// grace limits the wait for a writing command to end after a signal. A shorter
+// wait loses no acknowledged write, but leaves a temporary file that the next
+// writer removes.
 const grace = 2 * time.Second
 
 // run executes one command line and returns its exit code.
@@ -61,7 +61,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 // awaitShutdown returns when the command has ended, when it only waits, at a
-// second signal, or after the grace, which one that serves sets itself.
+// second signal, or after the grace period, which a serving command sets
+// itself.
 func (c *app) awaitShutdown(done <-chan error, signals <-chan os.Signal) (err error, ended bool) {
 	end := time.After(grace)
 	tick := time.NewTicker(5 * time.Millisecond)

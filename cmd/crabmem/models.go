@@ -25,7 +25,7 @@ type listedModel struct {
 	Provider     string   `json:"provider"` // "" of the offline model
 	Kind         string   `json:"kind"`
 	BaseURL      string   `json:"base_url"`
-	ContextLimit int      `json:"context_limit"` // tokens; 0 = not known
+	ContextLimit int      `json:"context_limit"` // tokens; 0 = unknown
 	Active       bool     `json:"active"`
 	Fallback     []string `json:"fallback"`
 }
@@ -43,8 +43,8 @@ it stops or reloads. Active calls continue. Without a daemon the exit code is 8.
 	}, c.modelsList(), c.modelsSwitch(), c.modelsAdd(), c.modelsRemove())
 }
 
-// models asks the daemon for its models, which ask may change, and shows them
-// or says what was done.
+// models requests the list of models, or calls ask, which changes it. It prints
+// the list, or the message done.
 func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) ([]client.Model, error)) error {
 	return c.withDaemon(ctx, func(d *client.Client) error {
 		list, err := ask(d)

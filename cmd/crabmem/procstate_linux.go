@@ -8,7 +8,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// maxStat bounds what is read of /proc/PID/stat.
+// maxStat limits the bytes that are read of /proc/PID/stat.
 const maxStat = 4 << 10
 
 // processState returns the state of a process as the letter of /proc/PID/stat,

@@ -149,7 +149,8 @@ func nothingFound(a *recall.Answer) string {
 	return "nothing found: " + cli.Plural(a.Searched, "entry", "entries") + " searched"
 }
 
-// corrections says what was searched for in the place of words that nothing has.
+// corrections prints the terms that replaced query words that no entry
+// contains.
 func (c *app) corrections(nothing string, list []bm25.Correction) {
 	if c.Quiet {
 		return

@@ -88,13 +88,13 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 	return cmd
 }
 
-// repairDry says what a repair would have to deal with.
+// repairDry prints the problems that a repair would handle.
 func (c *app) repairDry(path string) error {
 	r, err := c.check(path)
 	if err != nil {
 		return err
 	}
-	// What a repair would not even begin with.
+	// Errors that prevent a repair.
 	if err := r.Err(); err != nil && (errors.Is(err, crmem.ErrNoStore) || errors.Is(err, vfs.ErrNotRegular)) {
 		return c.about(path, err)
 	}

@@ -235,7 +235,7 @@ func completeCommands(cmd *cobra.Command, args []string, toComplete string) ([]s
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// subcommands are the commands right under one, without help and what is hidden.
+// subcommands returns the direct subcommands, without help and hidden ones.
 func subcommands(cmd *cobra.Command) []*cobra.Command {
 	var subs []*cobra.Command
 	for _, sub := range cmd.Commands() {
@@ -261,8 +261,8 @@ func family(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// addCommands puts commands under one. Those that say nothing of arguments take
-// none: cobra would take any, and complete files.
+// addCommands adds subcommands. Those without Args take no arguments: cobra's
+// default accepts any, and completes files.
 func addCommands(of *cobra.Command, subs ...*cobra.Command) {
 	for _, cmd := range subs {
 		if cmd.Args == nil && cmd.ValidArgsFunction == nil {
@@ -272,7 +272,7 @@ func addCommands(of *cobra.Command, subs ...*cobra.Command) {
 	of.AddCommand(subs...)
 }
 
-// unknownCommand says that a command has none of that name under it.
+// unknownCommand returns the error for an unknown subcommand.
 func unknownCommand(of *cobra.Command, name string) error {
 	path := of.CommandPath()
 	f := &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf("unknown command %q", name), Remedy: "run " + path + " --help to list the commands"}
@@ -285,7 +285,8 @@ func unknownCommand(of *cobra.Command, name string) error {
 	return f
 }
 
-// wrongFlag says what is wrong with a flag, and which one may have been meant.
+// wrongFlag returns the error for an invalid flag, with a similar flag if there
+// is one.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if errors.As(err, new(*cli.Failure)) {
 		return err
@@ -308,8 +309,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return f
 }
 
-// likeFlags are the flags of a command that look like name. Cobra knows what
-// looks alike, of commands.
+// likeFlags returns the flags of a command that are similar to name. Cobra
+// suggests only commands.
 func likeFlags(cmd *cobra.Command, name string) []string {
 	if len(name) < 3 {
 		return nil

@@ -9,12 +9,13 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// rotatingLog is a log that is set aside as NAME.1 when it is long, the one
-// before that as NAME.2, and so on. It is rotated only by who has the home: a
-// daemon that finds another there writes a line, and leaves the files alone.
+// rotatingLog is a log that is renamed to NAME.1 when it is long; the previous
+// NAME.1 becomes NAME.2, and so on. Only the lock holder of the home rotates
+// it: a daemon that finds another one writes a line, and does not rotate the
+// files.
 //
-// lumberjack names old logs by time and limits them by megabytes, loses the line
-// that it cannot rotate for, and keeps a goroutine after Close.
+// lumberjack names old logs by time and limits them by megabytes, loses the
+// line if a rotation fails, and keeps a goroutine after Close.
 type rotatingLog struct {
 	fs   vfs.FS
 	name string
@@ -23,7 +24,7 @@ type rotatingLog struct {
 	f    vfs.File
 	size int64
 	max  int64 // 0 = it is not rotated
-	keep int   // files beside it
+	keep int   // number of rotated files
 }
 
 // openLog opens a log to append to.
@@ -49,15 +50,15 @@ func (l *rotatingLog) open() error {
 	return nil
 }
 
-// rotate has the log rotated from now on, when it would be longer than max
-// bytes; keep old ones stay.
+// rotate enables rotation before the log exceeds max bytes; keep is the number
+// of old files.
 func (l *rotatingLog) rotate(max int64, keep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.max, l.keep = max, keep
 }
 
-// Write appends a line. A log that cannot be rotated goes on as it is.
+// Write appends a line. If the rotation fails, it continues in the same file.
 func (l *rotatingLog) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,11 +80,11 @@ func (l *rotatingLog) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// setAside closes the log and renames it, and what was set aside before it. An
-// error leaves names as they are: then the log is opened again, and tried again
-// when it has grown by its size once more.
+// setAside closes the log, and renames it and the rotated logs. On an error it
+// opens the log again; the next attempt is after the log has grown by its size
+// again.
 func (l *rotatingLog) setAside() {
-	l.f.Close() //nolint:errcheck // nothing more is written to it
+	l.f.Close() //nolint:errcheck // it is not written to again
 	l.f = nil
 	var err error
 	if l.keep == 0 {

@@ -68,7 +68,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	live := c.IsTerminal(c.Stdout) && !c.JSON
 	asked := chat.NewAsker(t, ctx)
 	defer asked.Wait()
-	open := false // a line that has no end yet
+	open := false // a line is unfinished
 	err = t.Say(ctx, text, func(e *client.Event) {
 		piece := r.Add(e)
 		if live && piece != "" {

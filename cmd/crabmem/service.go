@@ -34,8 +34,8 @@ crabmem service stop to stop it until the next login.`,
 	}, c.serviceInstall(), c.serviceStart(), c.serviceStop(), c.serviceStatus(), c.serviceLogs(), c.serviceUninstall())
 }
 
-// serviceName is in the label, and the name of the file for what the daemon
-// does not write into its own log.
+// serviceName is part of the label, and the name of the file for output outside
+// the daemon's log.
 const serviceName = "crabmem"
 
 // daemonService is the daemon of this command line as a service. Its log is the
@@ -54,7 +54,8 @@ func (c *app) daemonService() (*service.Service, error) {
 	}, nil
 }
 
-// daemonArgs are what a daemon of this command line is started with.
+// daemonArgs returns the arguments for a daemon with the settings of this
+// command line.
 func (c *app) daemonArgs(home string) ([]string, error) {
 	args := []string{"daemon", "--home", home, "--log", logFile(home)}
 	store, err := c.storePath()
@@ -70,18 +71,18 @@ func (c *app) daemonArgs(home string) ([]string, error) {
 	return args, nil
 }
 
-// serviceState is what service --json prints.
+// serviceState is the output of service --json.
 type serviceState struct {
 	Installed bool   `json:"installed"`
 	Running   bool   `json:"running"` // the daemon, by whomever
 	Pid       int    `json:"pid,omitempty"`
 	Label     string `json:"label"`
-	File      string `json:"file"` // that tells the system
+	File      string `json:"file"` // that defines the service
 	Home      string `json:"home"`
 	Log       string `json:"log"`
 	Text      string `json:"text,omitempty"` // of the file, with --print
 
-	hung error // why a daemon that holds the home does not respond
+	hung error // why the daemon of the home does not respond
 }
 
 func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceState, error) {
@@ -91,7 +92,7 @@ func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceStat
 		return st, err
 	}
 	if cl, h, err := c.running(ctx); err == nil {
-		cl.Close() //nolint:errcheck // it has answered
+		cl.Close() //nolint:errcheck // it has responded
 		st.Running, st.Pid = true, h.PID
 	} else if isUnresponsive(err) {
 		st.hung = err
@@ -112,7 +113,7 @@ func (c *app) onService(ctx context.Context, f func(s *service.Service, st servi
 	return aboutService(f(s, st))
 }
 
-// aboutService gives the errors of a service what helps.
+// aboutService adds fixes to the errors of a service.
 func aboutService(err error) error {
 	switch {
 	case errors.Is(err, service.ErrNotInstalled):
@@ -127,7 +128,7 @@ func aboutService(err error) error {
 	return err
 }
 
-// saidService prints what came of a command.
+// saidService prints the result of a command.
 func (c *app) saidService(st serviceState, format string, args ...any) error {
 	if c.JSON {
 		return c.PrintJSON(st)
@@ -136,13 +137,13 @@ func (c *app) saidService(st serviceState, format string, args ...any) error {
 	return nil
 }
 
-// answers waits until the daemon that the system has started answers.
+// answers waits until the daemon that the system has started responds.
 func (c *app) answers(ctx context.Context, st *serviceState) error {
 	late := time.After(startWait)
 	for {
 		cl, h, err := c.running(ctx)
 		if err == nil {
-			cl.Close() //nolint:errcheck // it has answered
+			cl.Close() //nolint:errcheck // it has responded
 			st.Running, st.Pid = true, h.PID
 			return nil
 		}
@@ -227,8 +228,8 @@ func (c *app) printService(s *service.Service, st serviceState, system string) e
 // maxEnvironment bounds the warnings of warnEnvironment.
 const maxEnvironment = 5
 
-// warnEnvironment says which variables the configuration needs that a service
-// does not have.
+// warnEnvironment lists the variables that the configuration needs but a
+// service lacks.
 func (c *app) warnEnvironment(home string) {
 	shell := map[string]bool{"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true, "LANG": true, "USERPROFILE": true}
 	if _, err := config.Load(c.fs, home, c.Getenv); err != nil {

@@ -53,8 +53,8 @@ func (c *app) sessionsPath() (string, error) {
 	return filepath.Join(home, "sessions"), err
 }
 
-// openSessions opens the folder of sessions. It is missing when mustExist does
-// not say that this is an error.
+// openSessions opens the folder of sessions. With mustExist a missing folder is
+// an error.
 func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, error) {
 	path, err := c.sessionsPath()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, err
 	}
 	wait := c.lockStep() // localOrDaemon tries again
 	if command == "import" {
-		wait = c.lockWait // what is imported no daemon has
+		wait = c.lockWait // no daemon has imported sessions open
 	}
 	d, err := sessionlog.OpenDir(path, &sessionlog.Options{
 		FS: c.fs, LockWait: wait, Command: "crabmem sessions " + command, Now: c.now, Warn: c.Warn,
@@ -100,8 +100,8 @@ func (c *app) readSessions(f func(d *sessionlog.Dir) error) error {
 	return errors.Join(f(d), d.Close())
 }
 
-// writeSessions runs f on the folder of sessions, which f changes. What f has
-// made durable stays, whatever follows.
+// writeSessions runs f, which changes the folder of sessions. Completed changes
+// are durable, even if a later step fails.
 func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog.Dir) error) error {
 	path, err := c.sessionsPath()
 	if err != nil {
@@ -117,8 +117,8 @@ func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog
 	return errors.Join(f(d), d.Close())
 }
 
-// onSession changes a session here, or has the daemon do it that has the
-// session.
+// onSession changes a session with here, or with there if the daemon has the
+// session open.
 func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
 	return c.localOrDaemon(ctx,
 		func() error { return c.Wait(ctx, here) },
@@ -139,8 +139,8 @@ func (c *app) readSession(id string, f func(s *sessionlog.Session) error) error 
 	})
 }
 
-// aboutSession gives an error the remedy that only who asked for a session
-// knows.
+// aboutSession adds a remedy to an error, for a command with a session as
+// argument.
 func aboutSession(err error) error {
 	if !errors.Is(err, vfs.ErrNotRegular) {
 		return err
@@ -171,7 +171,7 @@ func (c *app) completeSessions(n int, trash bool) cobra.CompletionFunc {
 	}
 }
 
-// sessionHint says in a few words which session it is.
+// sessionHint describes a session in a few words.
 func sessionHint(i *sessionlog.Info) string {
 	if i.Meta.Title != "" {
 		return cli.Fit(cli.FirstLine(i.Meta.Title), 60)

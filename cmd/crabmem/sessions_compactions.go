@@ -21,7 +21,7 @@ type shownCompaction struct {
 	Line      int64  `json:"line"`   // of the marker
 	Offset    int64  `json:"offset"` // of the marker
 	FirstLine int64  `json:"first_line"`
-	LastLine  int64  `json:"last_line"` // before first_line when it replaced none
+	LastLine  int64  `json:"last_line"` // before first_line if it replaced no line
 	From      int64  `json:"from"`      // the bytes of those lines
 	To        int64  `json:"to"`
 	Messages  int    `json:"messages"`
@@ -98,7 +98,7 @@ func (c *app) compactions(s *sessionlog.Session) (all []sessionlog.Compaction, e
 	return all, err
 }
 
-// replaced says which lines a compaction stands for.
+// replaced lists the lines that a compaction replaced.
 func replaced(p *sessionlog.Compaction) string {
 	switch {
 	case p.LastLine < p.FirstLine:
@@ -175,7 +175,7 @@ func replacedLines(ctx context.Context, s *sessionlog.Session, p sessionlog.Comp
 		if l.Glued {
 			continue // it was in the line before
 		}
-		if end := p.To - l.Offset; end < l.Size { // the marker stands in the same line
+		if end := p.To - l.Offset; end < l.Size { // the marker is in the same line
 			l.Size = end
 			if l.Raw != nil {
 				l.Raw = l.Raw[:end]

@@ -97,7 +97,7 @@ func (c *app) chosen(d *sessionlog.Dir, args []string) (ids []string, found []na
 	return ids, found, nil
 }
 
-// afterOthers says which sessions were done before an error.
+// afterOthers adds the completed sessions to an error.
 func afterOthers(err error, verb string, done []namedSession) error {
 	if len(done) == 0 {
 		return err

@@ -112,8 +112,8 @@ func exportMarkdown(ctx context.Context, w io.Writer, s *sessionlog.Session, tex
 	return nil
 }
 
-// markdownLine writes what a line holds. Titles and run times are said once, at
-// the top.
+// markdownLine writes the content of a line. It omits titles and run times,
+// which are at the top.
 func markdownLine(w io.Writer, l *sessionlog.Line, text func(string) string) (err error) {
 	if d := damageOf(l); d != nil {
 		fmt.Fprintf(w, "\n## line %d: %s\n", l.Number, markdownInline("cannot be read: "+d.Message))
@@ -154,7 +154,8 @@ func markdownLine(w io.Writer, l *sessionlog.Line, text func(string) string) (er
 	return err
 }
 
-// markdownFence writes a text as a code block that nothing in it ends.
+// markdownFence writes a text as a code block with a fence that the text does
+// not contain.
 func markdownFence(w io.Writer, info, text string) error {
 	longest, run := 2, 0
 	for i := range len(text) {
@@ -177,7 +178,7 @@ func markdownFence(w io.Writer, info, text string) error {
 	return err
 }
 
-// markdownInline writes a text on one line, in which nothing is markup.
+// markdownInline writes a text on one line, with markup escaped.
 func markdownInline(s string) string {
 	var b strings.Builder
 	text := []rune(cli.Printable(strings.Join(strings.Fields(s), " ")))

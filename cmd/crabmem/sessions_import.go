@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What becomes of a transcript.
+// Results of an import of a transcript.
 const (
 	outcomeImported  = "imported"
 	outcomeUpdated   = "updated"
@@ -23,7 +23,7 @@ const (
 	outcomeSkipped   = "skipped"
 )
 
-// importedFile is what became of a transcript.
+// importedFile is the result for a transcript.
 type importedFile struct {
 	Path     string    `json:"path"`
 	Tool     string    `json:"tool"`
@@ -32,8 +32,8 @@ type importedFile struct {
 	Messages int       `json:"messages"` // of the session
 	Reason   string    `json:"reason"`   // why it is skipped
 	BadLines int64     `json:"bad_lines"`
-	Mended   int64     `json:"mended_lines"` // in which half a character became U+FFFD
-	LeftOut  []leftOut `json:"left_out"`     // what is no part of the conversation
+	Mended   int64     `json:"mended_lines"` // in which a lone surrogate became U+FFFD
+	LeftOut  []leftOut `json:"left_out"`     // omitted lines and parts
 	title    string
 }
 
@@ -49,7 +49,7 @@ type importedFiles struct {
 	Updated   int            `json:"updated"`
 	Unchanged int            `json:"unchanged"`
 	Skipped   int            `json:"skipped"`
-	Others    int            `json:"others"` // files *.jsonl of no tool that is known
+	Others    int            `json:"others"` // files *.jsonl of unknown programs
 	DryRun    bool           `json:"dry_run"`
 	Files     []importedFile `json:"files"`
 }
@@ -94,8 +94,8 @@ each file that it skips and each item that it omits.`,
 	return cmd
 }
 
-// importSessions runs f on the folder of sessions, which f changes unless it is
-// a dry run. Its error says how many were done before it.
+// importSessions runs f, which changes the folder of sessions unless it is a
+// dry run. Its error contains the number of imports before it.
 func (c *app) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir) error) error {
 	if dry {
 		d, err := c.openSessions("import", false)
@@ -149,7 +149,7 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 	return found, others, nil
 }
 
-// importTranscripts imports what was found, and fills in the answer.
+// importTranscripts imports the found transcripts, and fills in the report.
 func (c *app) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foreign.File, a *importedFiles) (err error) {
 	if len(found) == 0 {
 		return nil
@@ -186,8 +186,8 @@ func (c *app) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 	return nil
 }
 
-// importOne imports one transcript. Its error is of the folder of sessions; what
-// is wrong with the transcript is why it is skipped.
+// importOne imports one transcript. Its error concerns the folder of sessions;
+// a problem of the transcript only skips it.
 func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[string]string) (importedFile, error) {
 	t, err := file.Read(c.fs)
 	f := importedFile{Path: file.Path, Tool: file.Kind.Tool, Outcome: outcomeSkipped, BadLines: t.BadLines, Mended: t.Mended.Count, LeftOut: []leftOut{}, title: t.Meta.Title}

@@ -26,7 +26,7 @@ type listedSession struct {
 	Messages   int    `json:"messages"`
 	Damaged    int    `json:"damaged"` // bad lines; 1 for a file that cannot be read
 	Bytes      int64  `json:"bytes"`
-	Source     string `json:"source"` // of an imported one
+	Source     string `json:"source"` // of an imported session
 	Error      string `json:"error"`  // why it cannot be read
 }
 
@@ -131,7 +131,7 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 	c.fitTable(rows, "12")
 }
 
-// sessionState is a session's title, and what is wrong with its file.
+// sessionState returns a session's title, and the problem of its file.
 func sessionState(i *sessionlog.Info) string {
 	title := cli.Printable(i.Meta.Title)
 	switch {

@@ -10,12 +10,10 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// textIndent is where the text of a line of a session stands, behind its
-// number.
+// textIndent is the indentation of the text of a line, after its number.
 const textIndent = "      "
 
-// printLine writes a line of a session for a person. An error is one of
-// standard output.
+// printLine prints a line of a session. The error is that of standard output.
 func (c *app) printLine(l *sessionlog.Line) error {
 	if d := damageOf(l); d != nil {
 		what := "! invalid line"
@@ -41,11 +39,11 @@ func (c *app) printLine(l *sessionlog.Line) error {
 	case record.KindUnknown:
 		c.printHead(l.Number, "unknown record", cli.Fit(cli.Printable(cli.CutBytes(string(l.Raw), 256)), 72))
 	}
-	_, err := c.Out.Write(nil) // what the writes before it came to
+	_, err := c.Out.Write(nil) // the error of the previous writes
 	return err
 }
 
-// printHead writes the first line of what a line of a session holds.
+// printHead prints the first line of a record.
 func (c *app) printHead(number int64, what, more string) {
 	if more != "" {
 		more = c.Dim("  " + more)
@@ -71,8 +69,8 @@ func (c *app) printMessage(number int64, m *sessionlog.Message) {
 	}
 }
 
-// printText writes a text indented, so that nothing in it looks like what
-// stands around it or takes command of the screen.
+// printText prints a text indented and without control characters, so that it
+// cannot imitate the lines around it.
 func (c *app) printText(indent, s string) {
 	for line := range strings.Lines(s) {
 		if line = cli.PrintableLine(strings.TrimSuffix(line, "\n")); line != "" {
@@ -135,7 +133,7 @@ func newShownMessage(line int64, m *sessionlog.Message) shownMessage {
 	return s
 }
 
-// damageOf returns what is wrong with a line, nil when nothing is.
+// damageOf returns the error of a line, or nil.
 func damageOf(l *sessionlog.Line) *shownDamage {
 	switch {
 	case l.Kind == record.KindBad:
@@ -146,8 +144,8 @@ func damageOf(l *sessionlog.Line) *shownDamage {
 	return nil
 }
 
-// lineJSON returns what is wrong with a line of a session, and what it says, as
-// lines of JSON. A blank one is none.
+// lineJSON returns the error of a line and its record as lines of JSON. A blank
+// line gives no output.
 func lineJSON(l *sessionlog.Line) ([]byte, error) {
 	var out []byte
 	add := func(v any) error {

@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// repairedSession is what repair did.
+// repairedSession is the result of a repair.
 type repairedSession struct {
 	ID      string `json:"id"`
 	File    string `json:"file"`
-	Copy    string `json:"copy"`    // of the file as it was; "" when nothing was done
+	Copy    string `json:"copy"`    // of the original file; "" if the session was valid
 	Dropped int    `json:"dropped"` // lines that are only in the copy
-	Unglued int    `json:"unglued"` // lines of which the record they end in was kept
+	Unglued int    `json:"unglued"` // lines whose last record was kept
 	DryRun  bool   `json:"dry_run"`
 }
 
@@ -102,7 +102,7 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 	return cmd
 }
 
-// foresee says what a repair would do.
+// foresee fills in the result that a repair would have.
 func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) error {
 	r.ID, r.File = s.ID, s.File
 	first := &record.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}

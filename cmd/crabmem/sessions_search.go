@@ -97,7 +97,7 @@ func (f *sessionSearchFlags) query(text string, now time.Time) (search.Query, er
 		return q, cli.Usagef("--window %d: want 0 to %d", f.window, search.MaxWindow)
 	}
 	if f.window == 0 {
-		q.Window = -1 // none; 0 is the default
+		q.Window = -1 // no window; 0 is the default
 	}
 	var err error
 	if q.Since, err = memtool.ParseTime(f.since, false, now); err != nil {
@@ -156,7 +156,7 @@ func (c *app) searchSessions(d *sessionlog.Dir, q search.Query, f sessionSearchF
 	return nil
 }
 
-// warnUnread says which files were not searched.
+// warnUnread lists the files that were not searched.
 func (c *app) warnUnread(unread map[string]error) {
 	names := slices.Sorted(maps.Keys(unread))
 	for i, name := range names {

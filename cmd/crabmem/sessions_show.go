@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxShownDamage is how many damages are listed; all are counted.
+// maxShownDamage limits the list of damages; all are counted.
 const maxShownDamage = 1000
 
 func (c *app) sessionsShowCommand() *cobra.Command {
@@ -83,7 +83,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	for l, err := range s.Lines(from) {
 		err = cmp.Or(err, context.Cause(ctx))
 		if err == nil && (l.Kind == record.KindMeta || l.Kind == record.KindBlank && damageOf(&l) == nil) {
-			continue // said above, or nothing
+			continue // printed above, or empty
 		}
 		if err == nil {
 			if !l.Glued {
@@ -102,7 +102,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 }
 
 func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
-	var messages, markers bytes.Buffer // one after the other, with commas
+	var messages, markers bytes.Buffer // the elements, separated by commas
 	damage := []shownDamage{}
 	damaged, torn, first := 0, int64(0), int64(0)
 	add := func(to *bytes.Buffer, v any) error {
@@ -123,7 +123,7 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 		if l.Torn && (l.Kind == record.KindBad || l.Kind == record.KindBlank) {
 			torn = l.Size
 		}
-		// A torn tail is no damage, except of a file that is nothing else.
+		// A torn tail does not count as damage, unless it is the complete file.
 		if d := damageOf(&l); d != nil && (torn == 0 || l.Offset == 0) {
 			if damaged++; len(damage) < maxShownDamage {
 				damage = append(damage, *d)

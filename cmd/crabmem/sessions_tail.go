@@ -17,8 +17,8 @@ import (
 const (
 	// pollEvery is how often a session that is followed is looked at.
 	pollEvery = 200 * time.Millisecond
-	// goneAfter is for how many looks a file may be missing, or shorter than it
-	// was: programs that replace it by halves take a moment.
+	// goneAfter is the number of polls after which a missing or shorter file is
+	// accepted, because some programs replace a file in two steps.
 	goneAfter = 5
 )
 
@@ -70,7 +70,7 @@ type tail struct {
 	follow  bool
 	blank   bool // something was printed: an empty line comes before the next
 
-	at     int64 // behind the last line that was passed
+	at     int64 // after the last printed line
 	number int64 // of the line there
 	size   int64 // of the file when it was read last
 	last   passed
@@ -88,14 +88,14 @@ func passedLine(l *sessionlog.Line) passed {
 	return passed{l.Offset, l.Number, l.Size, sha256.Sum256(l.Raw)}
 }
 
-// isRecord tells whether a line holds one.
+// isRecord reports whether a line contains a record.
 func isRecord(l *sessionlog.Line) bool {
 	return l.Kind != record.KindBad && l.Kind != record.KindBlank
 }
 
 // begin prints the last n lines.
 func (t *tail) begin(ctx context.Context, n int) error {
-	// One at least is read, to know it again.
+	// At least one line is read, to recognize the file later.
 	from, err := t.session.LastLines(max(n, 1))
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (t *tail) begin(ctx context.Context, n int) error {
 	return t.read(ctx, n > 0)
 }
 
-// read passes the lines from at on, and prints them if it is told so.
+// read advances over the lines from at on, and prints them if show is set.
 func (t *tail) read(ctx context.Context, show bool) error {
 	t.size = t.session.Size
 	for l, err := range t.session.LinesFrom(t.at, t.number) {
@@ -148,7 +148,7 @@ func (t *tail) print(l *sessionlog.Line) error {
 	return t.c.printLine(l)
 }
 
-// look waits a moment and prints what was written meanwhile.
+// look waits for an interval and prints new lines.
 func (t *tail) look(ctx context.Context) error {
 	err := t.c.Wait(ctx, func() error {
 		select {
@@ -168,7 +168,7 @@ func (t *tail) look(ctx context.Context) error {
 	if moved {
 		s, err := t.dir.Read(t.session.ID)
 		if t.missed++; errors.Is(err, sessionlog.ErrNotFound) && t.missed < goneAfter {
-			return nil // a folder is not listed at one moment
+			return nil // a listing is not atomic
 		}
 		if err != nil {
 			return aboutSession(err)
@@ -184,7 +184,7 @@ func (t *tail) look(ctx context.Context) error {
 		return nil
 	}
 	if t.missed++; !moved && t.session.Size < t.at && t.missed < goneAfter {
-		return nil // it is being written anew from its beginning
+		return nil // it is being rewritten
 	}
 	t.missed = 0
 	if same, err := t.knows(t.last); err != nil {
@@ -197,7 +197,7 @@ func (t *tail) look(ctx context.Context) error {
 	return t.read(ctx, true)
 }
 
-// knows tells whether a line stands where it stood.
+// knows reports whether a line is still at its offset.
 func (t *tail) knows(p passed) (bool, error) {
 	if p.number == 0 || t.session.Size < p.offset+p.size+1 {
 		return p.number == 0, nil
@@ -208,13 +208,13 @@ func (t *tail) knows(p passed) (bool, error) {
 	return false, nil
 }
 
-// find looks in a file that was written anew for the place behind what was
-// passed: behind the last record, which a repair only moves towards the
-// beginning. Where it is not there it is the end.
+// find returns to the position after the printed lines in a rewritten file:
+// after the last printed record, which a repair only moves toward the
+// beginning. If the record is missing, it moves to the end.
 func (t *tail) find(ctx context.Context) error {
 	at, number, found := int64(0), int64(1), false
-	var line passed // at hand, or in which the piece at hand stands
-	var end int64   // behind it
+	var line passed // the current line, or the line of the current piece
+	var end int64   // offset after line
 	for l, err := range t.session.LinesFrom(0, 1) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// namedSession is a session in the answers of the commands that change one.
+// namedSession is a session in the output of the commands that change one.
 type namedSession struct {
 	ID    string `json:"id"`
 	File  string `json:"file"`

@@ -12,24 +12,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What verify lists at most; all is counted.
+// Limits of verify's list; all problems are counted.
 const (
 	maxProblems = 1000
 	maxWarnings = 20 // for a person
 )
 
-// sessionsReport is what verify found.
+// sessionsReport is the result of verify.
 type sessionsReport struct {
 	Folder   string           `json:"folder"`
 	Sessions int              `json:"sessions"`
 	Messages int              `json:"messages"`
 	Bytes    int64            `json:"bytes"`
-	Damaged  int              `json:"damaged"`   // sessions that are not whole
+	Damaged  int              `json:"damaged"`   // invalid sessions
 	BadLines int              `json:"bad_lines"` // in all of them
 	Problems []sessionProblem `json:"problems"`  // the first of them
 
 	count     int             // of problems
-	damage    *sessionProblem // the first that is one
+	damage    *sessionProblem // the first damage
 	forbidden *sessionProblem // the first file that may not be read
 }
 
@@ -37,8 +37,8 @@ type sessionsReport struct {
 const (
 	problemBad        = "bad"        // a line that cannot be read
 	problemTorn       = "torn"       // an unfinished line at the end: no damage
-	problemUnreadable = "unreadable" // what is no file, or a disk that fails
-	problemForbidden  = "forbidden"  // a file that may not be read: nobody knows
+	problemUnreadable = "unreadable" // not a regular file, or an I/O error
+	problemForbidden  = "forbidden"  // no permission to read; the state is unknown
 	problemAmbiguous  = "ambiguous"  // a second file of one id
 	problemKept       = "kept"       // a copy that a writer kept
 )
@@ -47,7 +47,7 @@ type sessionProblem struct {
 	Kind    string `json:"kind"`
 	ID      string `json:"id"`
 	File    string `json:"file"`
-	Line    int64  `json:"line"` // 0 where it is about none
+	Line    int64  `json:"line"` // 0 if it concerns no line
 	Offset  int64  `json:"offset"`
 	Bytes   int64  `json:"bytes"`
 	Message string `json:"message"`
@@ -137,7 +137,7 @@ func (r *sessionsReport) one(d *sessionlog.Dir, id string) error {
 	return r.addKept(d, s.ID)
 }
 
-// all checks every session. What the list says is whole is.
+// all checks every session. It trusts the list for valid sessions.
 func (r *sessionsReport) all(d *sessionlog.Dir) error {
 	infos, err := d.List()
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 	for k := range infos {
 		i := &infos[k]
 		path := filepath.Join(d.Path(), i.File)
-		if missing(i.Err) { // moved meanwhile
+		if missing(i.Err) { // moved concurrently
 			continue
 		}
 		r.Sessions++
@@ -187,7 +187,7 @@ func (r *sessionsReport) all(d *sessionlog.Dir) error {
 	return r.addKept(d, "")
 }
 
-// check adds what is wrong in a session, and closes it.
+// check adds the problems of a session, and closes it.
 func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error) {
 	k, err := s.Check()
 	if err = errors.Join(err, s.Close()); err != nil {
@@ -206,7 +206,7 @@ func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error)
 		}
 		r.add(p)
 	}
-	r.count += k.Damaged - len(k.Damage) // what is not listed
+	r.count += k.Damaged - len(k.Damage) // problems that are not listed
 	if k.Torn > 0 && k.Lines > 0 {
 		r.add(sessionProblem{Kind: problemTorn, ID: s.ID, File: s.Path, Line: k.TornLine, Offset: k.TornAt, Bytes: k.Torn,
 			Message: fmt.Sprintf("%s: line %d (offset %d): torn tail of %s", s.Path, k.TornLine, k.TornAt, cli.Plural(k.Torn, "byte", "bytes")),
@@ -215,8 +215,7 @@ func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error)
 	return k, nil
 }
 
-// sessionDamage is the error for sessions that are not whole, with all that is
-// wrong.
+// sessionDamage returns the error for invalid sessions, with all problems.
 func (c *app) sessionDamage(r *sessionsReport) error {
 	p := cmp.Or(r.damage, r.forbidden)
 	if p == nil {

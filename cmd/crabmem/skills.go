@@ -54,8 +54,8 @@ func (c *app) skillsPath() (string, error) {
 	return filepath.Join(home, "skills"), err
 }
 
-// loadSkills loads the skills of the home. There are none where it is missing,
-// and without the folder.
+// loadSkills loads the skills of the home. A missing home or folder has no
+// skills.
 func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 	path, err := c.skillsPath()
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 	return skill.Load(c.fs, []skill.Dir{{Path: path, Tier: skill.Workspace}}, warn), nil
 }
 
-// skillsFolder says why a path is no folder that can be looked into.
+// skillsFolder returns the error for a path that is not a readable folder.
 func (c *app) skillsFolder(path string) error {
 	root, err := c.fs.Root(path)
 	if err == nil {
@@ -83,7 +83,7 @@ func (c *app) skillsFolder(path string) error {
 // warnSkill warns of a skill that is left out.
 func (c *app) warnSkill(err error) { c.Warn(err.Error()) }
 
-// aboutSkill gives an error about a skill its code, and the remedy that it has.
+// aboutSkill adds the code and the remedy to an error about a skill.
 func aboutSkill(name string, err error) error {
 	if errors.Is(err, skill.ErrNotFound) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no skill " + cli.Quoted(name), Err: err,
@@ -103,10 +103,10 @@ func skillFailure(p *skill.Problem) *cli.Failure {
 	return f
 }
 
-// skillMessage is a problem without what to do about it.
+// skillMessage returns a problem without its remedy.
 func skillMessage(p *skill.Problem) string { return strings.TrimSuffix(p.Error(), "; "+p.Remedy) }
 
-// completeSkills completes one name of a skill.
+// completeSkills completes the name of a skill.
 func (c *app) completeSkills(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -21,7 +21,7 @@ type checkedSkills struct {
 
 type skillProblem struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"` // 0 where it is about none
+	Line    int    `json:"line"` // 0 if it concerns no line
 	Warning bool   `json:"warning"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
@@ -69,8 +69,8 @@ Other problems are warnings and exit with 0.`,
 	return cmd
 }
 
-// checkSkills checks the skills in a folder. One that is not there is a failure
-// of kind no_skills.
+// checkSkills checks the skills in a folder. A missing folder is a failure of
+// kind no_skills.
 func (c *app) checkSkills(path string) ([]skill.Skill, []*skill.Problem, error) {
 	err := c.skillsFolder(path)
 	if missing(err) {
@@ -83,7 +83,7 @@ func (c *app) checkSkills(path string) ([]skill.Skill, []*skill.Problem, error) 
 	return skill.Check(c.fs, skill.Dir{Path: path, Tier: skill.Workspace})
 }
 
-// checkedSkills says what a check found; what is wrong is an error.
+// checkedSkills prints the result of a check; problems are an error.
 func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.Problem) error {
 	r := checkedSkills{Folder: path, Skills: []string{}, Problems: []skillProblem{}}
 	for i := range list {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// shownSkill is the answer of skills show --json.
+// shownSkill is the output of skills show --json.
 type shownSkill struct {
 	listedSkill
 	License       string            `json:"license"`

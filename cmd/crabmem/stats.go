@@ -17,7 +17,7 @@ import (
 // statsAnswer is stats --json.
 type statsAnswer struct {
 	memtool.StatsAnswer
-	Daemon *daemonState `json:"daemon,omitempty"` // that has the store
+	Daemon *daemonState `json:"daemon,omitempty"` // of the daemon that has the store open
 }
 
 func (c *app) statsCommand() *cobra.Command {
@@ -59,8 +59,8 @@ it. If a daemon holds the store, stats adds the daemon's figures.`,
 	return cmd
 }
 
-// daemonStats returns the figures of the daemon that has the store; nil when
-// there is none, or none that answers.
+// daemonStats returns the figures of the daemon that has the store open, or nil
+// if there is none or it does not respond.
 func (c *app) daemonStats(ctx context.Context, store string) *daemonState {
 	d, h, err := c.running(ctx)
 	if isUnresponsive(err) {

@@ -57,8 +57,8 @@ func (c *app) absHome() (string, error) {
 	return filepath.Abs(home)
 }
 
-// secureHome makes a home that is ours, and in use, its user's alone. A store
-// that was named by itself may stand anywhere.
+// secureHome restricts a home in use to its user. A store that --db names may
+// be anywhere and is not restricted.
 func (c *app) secureHome() error {
 	path, err := c.storePath()
 	if err != nil {
@@ -71,10 +71,10 @@ func (c *app) secureHome() error {
 	return c.tighten(home, path)
 }
 
-// tighten makes a home its user's alone when something of ours is in it.
+// tighten restricts a home to its user if it contains the file ours.
 func (c *app) tighten(home, ours string) error {
 	if _, err := c.fs.Lstat(ours); err != nil {
-		return nil // no home yet, or no access to it: who opens it says which
+		return nil // opening the store reports the error
 	}
 	tightened, err := vfs.MakePrivate(home)
 	if tightened {
@@ -102,7 +102,7 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	return s, c.about(path, err)
 }
 
-// about adds the path to an error that does not say which file it is about.
+// about adds the path to an error without one.
 func (c *app) about(path string, err error) error {
 	if err == nil {
 		return nil
@@ -188,7 +188,7 @@ func (c *app) update(ctx context.Context, command string, plan func(s *crmem.Sto
 	})
 }
 
-// servesStore reports whether a daemon has the store of this command line.
+// servesStore reports whether a daemon has the store of this command line open.
 func (c *app) servesStore(h client.Daemon) bool {
 	path, err := c.storePath()
 	if err == nil {
@@ -210,7 +210,8 @@ func (c *app) completeNames(n int) cobra.CompletionFunc {
 		defer s.Close()
 		var names []string
 		for e := range s.All() {
-			// A name with a line break or a tab has no place in the protocol.
+			// The completion protocol cannot represent a name with a line break
+			// or a tab.
 			if strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n") {
 				names = append(names, cobra.CompletionWithDesc(e.Name, cli.FirstLine(cli.Fit(cli.FirstLine(e.Content), 60))))
 			}

@@ -59,7 +59,7 @@ func (c *app) check(path string) (*repair.Report, error) {
 	return r, c.about(path, err)
 }
 
-// damage is the error for a store that is not whole, with all that is wrong.
+// damage returns the error for an invalid store, with all problems.
 func (c *app) damage(r *repair.Report) error {
 	err := r.Err()
 	if err == nil {

@@ -39,7 +39,8 @@ func (c *app) printVersion() error {
 	return nil
 }
 
-// buildVersion returns what the linker or the build was told.
+// buildVersion returns the version and commit from the linker or the build
+// information.
 func buildVersion() (v, commit string) {
 	v = version
 	info, ok := debug.ReadBuildInfo()

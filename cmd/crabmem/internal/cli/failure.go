@@ -18,14 +18,14 @@ const (
 	ExitUnreachable = errtable.ExitUnreachable
 )
 
-// Failure is what a command line ends with when it does not work.
+// Failure is the error of a command line.
 type Failure struct {
 	Code    int    `json:"code"`
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 	Path    string `json:"path"`   // the file it is about; may be empty
-	Offset  *int64 `json:"offset"` // in that file; null where there is none
-	Remedy  string `json:"remedy"` // what to do; may be empty
+	Offset  *int64 `json:"offset"` // in that file; null if unknown
+	Remedy  string `json:"remedy"` // fix, an imperative; may be empty
 	More    any    `json:"details,omitempty"`
 	// Warnings are those that came before the error.
 	Warnings []string `json:"warnings,omitempty"`

@@ -16,15 +16,15 @@ func (c *Streams) PrintJSON(v any) error {
 	return err
 }
 
-// Say writes a line for a person that --quiet and --json leave out.
+// Say writes a line unless --quiet or --json is set.
 func (c *Streams) Say(format string, args ...any) {
 	if !c.Quiet && !c.JSON {
 		fmt.Fprintf(c.Out, format+"\n", args...)
 	}
 }
 
-// Table writes rows in columns; the first row is the head. right says which
-// columns hold numbers.
+// Table writes rows in columns; the first row is the head. right selects the
+// right-aligned columns.
 func (c *Streams) Table(w io.Writer, rows [][]string, right string) {
 	var widths []int
 	for _, row := range rows {

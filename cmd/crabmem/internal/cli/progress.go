@@ -61,7 +61,7 @@ func (p *Progress) During(f func() error) error {
 	return err
 }
 
-// Step shows that done of total steps are complete.
+// Step displays that done of total steps are complete.
 func (p *Progress) Step(done, total int) {
 	if p.w != nil && total > 0 {
 		p.show(fmt.Sprintf("%s: %d of %d (%d%%)", p.what, done, total, 100*done/total))

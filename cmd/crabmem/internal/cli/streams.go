@@ -47,8 +47,8 @@ func NewStreams(stdin io.Reader, stdout, stderr io.Writer) *Streams {
 	}
 }
 
-// answers writes to standard output. An error there says nothing of the
-// store: what the command changed is kept.
+// answers writes to standard output. An error there does not affect the store:
+// completed changes stay.
 type answers struct{ w io.Writer }
 
 func (a answers) Write(p []byte) (int, error) {
@@ -89,7 +89,7 @@ func (c *Streams) ReadInput(ctx context.Context, max int64) (string, error) {
 	return string(b), err
 }
 
-// Prompt says that the command waits for a person.
+// Prompt marks that the command waits for the user.
 func (c *Streams) Prompt() {
 	if c.IsTerminal(c.Stdin) {
 		c.Note("reading from the terminal; end with Ctrl-D")
@@ -121,7 +121,8 @@ func (c *Streams) SGR(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// Width returns the columns of the terminal; 0 when standard output is none.
+// Width returns the columns of the terminal, or 0 if standard output is not a
+// terminal.
 func (c *Streams) Width() int {
 	f, ok := c.Stdout.(*os.File)
 	if !ok {
@@ -134,16 +135,16 @@ func (c *Streams) Width() int {
 	return w
 }
 
-// Note writes one line of diagnostics that --quiet leaves out.
+// Note writes one line of diagnostics unless --quiet is set.
 func (c *Streams) Note(s string) {
 	if !c.Quiet && !c.JSON {
 		io.WriteString(c.Stderr, strings.TrimRight(s, "\n")+"\n")
 	}
 }
 
-// Warn writes one line that is never left out: something was not as it should
-// be, and the command went on. Under --json an error is the only line on
-// standard error: then the warnings before it are in it.
+// Warn writes one line even with --quiet: the command continued in spite of a
+// problem. With --json an error is the only line on standard error, and
+// contains the warnings before it.
 func (c *Streams) Warn(s string) {
 	s = strings.TrimRight(s, "\n")
 	if c.WarnLog != nil {
@@ -168,8 +169,8 @@ func (c *Streams) TakeWarnings() []string {
 	return w
 }
 
-// Text is content for a person: on a terminal nothing in it takes command of
-// the screen.
+// Text returns content for display. On a terminal it contains no control
+// characters.
 func (c *Streams) Text(s string) string {
 	if !c.IsTerminal(c.Stdout) {
 		return s

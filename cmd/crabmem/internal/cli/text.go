@@ -31,7 +31,7 @@ func Plural[N int | int64 | uint64](n N, one, many string) string {
 	return display.Plural(n, one, many)
 }
 
-// EncodeJSON encodes v on one line, without HTML escapes, and ends it.
+// EncodeJSON encodes v on one line, without HTML escapes, with a line end.
 func EncodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -54,7 +54,7 @@ func Fit(s string, n int) string {
 	return s
 }
 
-// FirstLine returns the first line of s that has something on it.
+// FirstLine returns the first line of s that is not blank.
 func FirstLine(s string) string {
 	for line := range strings.Lines(s) {
 		if line = strings.TrimSpace(line); line != "" {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Clean takes out of a text what would move the cursor or change the terminal:
-// control characters but line ends, and those that reorder what surrounds them.
-// A tab becomes blanks.
+// Clean removes characters that move the cursor or change the terminal: control
+// characters except line ends, and bidirectional controls. A tab becomes
+// blanks.
 func Clean(s string) string {
 	clean := true
 	for _, r := range s {
@@ -33,7 +33,7 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// Columns returns how many columns s takes.
+// Columns returns the number of columns of s.
 func Columns(s string) int {
 	n := 0
 	for _, r := range s {
@@ -42,7 +42,7 @@ func Columns(s string) int {
 	return n
 }
 
-// RuneColumns returns how many columns a rune takes.
+// RuneColumns returns the number of columns of a rune.
 func RuneColumns(r rune) int {
 	if r < 0x300 {
 		return 1

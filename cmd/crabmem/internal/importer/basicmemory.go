@@ -23,11 +23,11 @@ import (
 //	- [method] Pour over gives more clarity #brewing (on Sundays)
 //	- requires [[Proper Grinding]]
 //
-// A page becomes a note of its title, its text as it is, with observations and
-// relations. The permalink and the tags are aliases. Every other key of the front
-// matter stands below the text.
+// A page becomes a note with its title as name and its text unchanged, including
+// observations and relations. Permalink and tags become aliases. The other keys
+// of the front matter follow the text.
 
-// ReadBasicMemory reads a tree of it.
+// ReadBasicMemory reads the tree of a project of basic-memory.
 func ReadBasicMemory(fsys vfs.FS, dir string) (*Memory, error) {
 	root, base, err := openTree(fsys, dir)
 	if err != nil {
@@ -93,8 +93,8 @@ type frontKey struct {
 	value *yaml.Node
 }
 
-// frontKeys splits front matter. Where it is not written a key a line, all of it
-// is the text of one key without a name.
+// frontKeys splits front matter. If it does not have one key per line, the
+// complete text becomes one key without a name.
 func frontKeys(front string) ([]frontKey, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(front), &doc); err != nil {
@@ -128,7 +128,7 @@ func frontKeys(front string) ([]frontKey, error) {
 	return keys, nil
 }
 
-// withWhole are the keys of a mapping whose lines cannot be told apart.
+// withWhole returns the keys of a mapping whose lines cannot be separated.
 func withWhole(top *yaml.Node, whole frontKey) []frontKey {
 	keys := []frontKey{whole}
 	for i := 0; i+1 < len(top.Content); i += 2 {

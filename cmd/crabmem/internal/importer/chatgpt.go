@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// A conversation of ChatGPT's export is a tree of messages, of which the branch
-// that ends in current_node is what the person sees:
+// A conversation of ChatGPT's export is a tree of messages. The user sees the
+// branch that ends in current_node:
 //
 //	{"title":"Coffee","create_time":1772357400.12,"conversation_id":"…","current_node":"c","mapping":{
 //	  "a":{"id":"a","message":null,"parent":null,"children":["b"]},
@@ -150,7 +150,7 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 	c.say(h, m)
 }
 
-// chatgptContent is what a message says, and what the model thought.
+// chatgptContent returns the text of a message, and the model's reasoning.
 func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 	var texts []string
 	switch typ := o.str("content_type"); typ {
@@ -187,7 +187,7 @@ func (c *chatReader) chatgptContent(o object) (text, reasoning string) {
 	}
 }
 
-// chatgptPart is a part of a message: text, or what stands for a file.
+// chatgptPart returns a part of a message: text, or a description of a file.
 func (c *chatReader) chatgptPart(raw json.RawMessage) string {
 	if foreign.JSONType(raw) == "string" {
 		return as[string](raw)

@@ -19,10 +19,10 @@ const maxItem = 32 << 20
 
 // Chat is a conversation of an export.
 type Chat struct {
-	ID    string // "" where the export does not say: there is no session then
+	ID    string // "" if the export has no ID; such a conversation is not imported
 	Meta  sessionlog.Meta
 	Items []sessionlog.Item
-	Err   error // why there is no session of it
+	Err   error // why the conversation cannot be imported
 }
 
 // chatReader reads the conversations of an export.
@@ -35,8 +35,8 @@ type chatReader struct {
 	buf  []byte
 }
 
-// ReadChats gives every conversation of an export to take, one after the other,
-// and says what is left out.
+// ReadChats calls take with every conversation of an export, in order, and
+// returns the omissions.
 func ReadChats(kind string, r io.Reader, take func(*Chat) error) ([]Left, error) {
 	c := chatReader{kind: kind, one: (*chatReader).chatgpt, seen: make(map[string]bool)}
 	if kind == Claude {
@@ -75,7 +75,7 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 	return h
 }
 
-// head reads what a conversation says of itself.
+// head reads the metadata of a conversation.
 func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
 	if h.Meta.Title = cut(title, maxLabel); len(h.Meta.Title) > 0 && strings.HasSuffix(h.Meta.Title, "…") && !strings.HasSuffix(title, "…") {
 		c.left.add(fmt.Sprintf("title truncated to %d characters", maxLabel), c.chat)
@@ -86,7 +86,7 @@ func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
 	h.Meta.CreatedAt = record.Timestamp(created)
 }
 
-// skipKeys counts the keys that are not taken.
+// skipKeys counts the omitted keys.
 func (c *chatReader) skipKeys(what string, o object, but ...string) {
 	for _, k := range o.keys(but...) {
 		c.left.add(fmt.Sprintf("%q of %s", k, what), c.chat)
@@ -108,7 +108,7 @@ func (c *chatReader) say(h *Chat, m sessionlog.Message) {
 	h.Items = append(h.Items, sessionlog.Item{Message: m})
 }
 
-// arguments are those of a call, which are JSON.
+// arguments returns the arguments of a call as JSON.
 func arguments(text string) string {
 	raw := json.RawMessage(text)
 	if json.Valid(raw) && foreign.JSONType(raw) == "object" {
@@ -123,7 +123,7 @@ func arguments(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// lines joins texts by an empty line each, where they say something.
+// lines joins nonempty texts with an empty line.
 func lines(texts ...string) string {
 	texts = slices.DeleteFunc(texts, func(s string) bool { return strings.TrimSpace(s) == "" })
 	return strings.Join(texts, "\n\n")

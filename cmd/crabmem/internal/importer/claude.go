@@ -17,8 +17,7 @@ import (
 //	  {"uuid":"…","sender":"human","text":"…","content":[{"type":"text","text":"…"}],
 //	   "created_at":"…","attachments":[{"file_name":"a.txt","extracted_content":"…"}],"files":[{"file_name":"b.png"}]}]}
 //
-// Its messages are taken in the order of the file: branches that were left again
-// are among them.
+// Messages are imported in the order of the file, including abandoned branches.
 
 func (c *chatReader) claude(h *Chat, o object) {
 	h.ID = o.str("uuid")
@@ -119,7 +118,8 @@ func letters(s string) string {
 	}, s)
 }
 
-// files are the files of a message, with what the export has of their text.
+// files returns descriptions of a message's files, with their text if the
+// export contains it.
 func (c *chatReader) files(list []json.RawMessage) string {
 	var all []string
 	for _, raw := range list {

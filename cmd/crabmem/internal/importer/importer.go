@@ -1,9 +1,9 @@
-// Package importer reads what other programs keep of memories and of
-// conversations, and plans how it becomes notes and sessions.
+// Package importer reads memories and conversations of other programs, and
+// plans their import as notes and sessions.
 //
-// Every reader takes what is there as it is written: what it cannot take is
-// counted and named in a [Left]. Nothing is written to what is read, no link in
-// it is followed, and sizes, depths and counts are bounded.
+// A reader imports content unchanged. It counts and names omissions in a
+// [Left]. It never writes to a source, follows no link in it, and limits sizes,
+// depths, and counts.
 package importer
 
 import (
@@ -25,10 +25,10 @@ const (
 	ChatGPT     = "chatgpt"      // conversations.json of ChatGPT's export
 	Claude      = "claude"       // conversations.json of Claude's export
 	MemoryJSON  = "memory-json"  // the file of the reference memory server
-	Crabmem     = "crabmem"      // what crabmem export writes
+	Crabmem     = "crabmem"      // the output of crabmem export
 )
 
-// Bounds of what is read.
+// Limits of a source.
 const (
 	maxSource   = 1 << 30 // bytes of it all
 	maxPage     = 8 << 20 // of a file of a tree
@@ -36,8 +36,8 @@ const (
 	maxNames    = 200_000 // files and directories
 	maxDepth    = 32      // directories
 	maxRecords  = 1_000_000
-	maxBase     = 700 // bytes of a name, before what tells two apart
-	maxID       = 900 // bytes of what a source calls its own
+	maxBase     = 700 // bytes of a name, before a suffix that makes it unique
+	maxID       = 900 // bytes of an identifier of the source
 	maxLabel    = 200 // aliases, bytes
 	maxAliases  = 256
 	maxReasons  = 64
@@ -45,31 +45,31 @@ const (
 	maxExample  = 80 // characters
 )
 
-// Note is a note as a source has it.
+// Note is a note of a source.
 type Note struct {
-	ID      string // what the source calls it: a path, a UUID
-	Name    string // "" where the source has no names: the text's first words are it
+	ID      string // identifier of the source: a path, a UUID
+	Name    string // "" if the source has no names: the first words of the text replace it
 	Text    string
 	Aliases []string
-	Created time.Time // zero where the source does not say
+	Created time.Time // zero if unknown
 }
 
-// Left is something that is not taken, or not as it is.
+// Left is an omitted or changed item.
 type Left struct {
 	Reason string   `json:"reason"`
 	Count  int      `json:"count"`
 	Where  []string `json:"where"` // the first of them
 }
 
-// Memory is what a source has.
+// Memory is the content of a source.
 type Memory struct {
 	Kind  string
 	Notes []Note
 	Left  []Left
-	Told  []string // what is left to do by hand
+	Told  []string // manual steps that remain
 }
 
-// tallies count what is left out, by reason.
+// tallies count omissions by reason.
 type tallies []Left
 
 func (t *tallies) add(reason, where string) {
@@ -98,7 +98,7 @@ func (t *tallies) sorted() []Left {
 	return *t
 }
 
-// cut makes a text one line of at most n characters.
+// cut returns a text on one line of at most n characters.
 func cut(s string, n int) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	for i := range s {
@@ -109,8 +109,8 @@ func cut(s string, n int) string {
 	return s
 }
 
-// baseName makes a name of what a source has as one: a line that is not too
-// long. whole is false when it is not all of it.
+// baseName returns a name on one line within the limit of length. whole is
+// false if it was shortened.
 func baseName(s string) (name string, whole bool) {
 	name = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	whole = name == s
@@ -120,7 +120,7 @@ func baseName(s string) (name string, whole bool) {
 	return name, whole
 }
 
-// firstWords are a name for a text that has none.
+// firstWords returns a name for a text without one.
 func firstWords(text string) string {
 	words := strings.FieldsFunc(cli.CutBytes(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	if len(words) > 8 {
@@ -133,7 +133,7 @@ func firstWords(text string) string {
 	return strings.TrimRight(name, " .,;:")
 }
 
-// addAlias adds another name, if it can be one and is none yet.
+// addAlias adds another name, if it is a valid new alias.
 func (n *Note) addAlias(s string, left *tallies) {
 	s = strings.TrimSpace(s)
 	switch {
@@ -158,8 +158,8 @@ func joined(a, b string) string {
 	return a + "\n\n" + b
 }
 
-// timeOf reads a time as programs write it; zero when it is none that an entry
-// can have.
+// timeOf parses a time in the usual formats. It returns zero if no entry can
+// have that time.
 func timeOf(s string) time.Time {
 	s = strings.TrimSpace(s)
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
@@ -171,7 +171,7 @@ func timeOf(s string) time.Time {
 	return time.Time{}
 }
 
-// sizeError is of what is larger than it may be.
+// sizeError is the error for input over a limit.
 func sizeError(what string, limit int64) error {
 	return fmt.Errorf("%s: more than %d MiB", what, limit>>20)
 }

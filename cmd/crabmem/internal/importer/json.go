@@ -43,13 +43,13 @@ func (o object) str(key string) string             { return as[string](o[key]) }
 func (o object) sub(key string) object             { return as[object](o[key]) }
 func (o object) list(key string) []json.RawMessage { return as[[]json.RawMessage](o[key]) }
 
-// says tells whether a value says anything.
+// says reports whether a value is not empty.
 func says(v json.RawMessage) bool {
 	s := strings.TrimSpace(string(v))
 	return !slices.Contains([]string{"", "null", `""`, "[]", "{}", "false"}, s)
 }
 
-// keys are those that say something, but for some, in order.
+// keys returns the keys with nonempty values, in order, except those in but.
 func (o object) keys(but ...string) []string {
 	var keys []string
 	for k, v := range o {
@@ -118,10 +118,10 @@ func limited(r io.Reader) io.Reader {
 	return b
 }
 
-// elements gives every element of an array to take, one at a time: of the
-// array that the text is, of the first array under one of keys when it is an
-// object, or else that object, and any that follow it. rest gets the object's
-// other values.
+// elements calls take with every element of an array, one at a time: of the
+// text itself if it is an array, or of the first array under one of keys if it
+// is an object. Otherwise it calls take with the object and any objects after
+// it. rest gets the other values of the object.
 func elements(r io.Reader, keys []string, take func(n int, raw json.RawMessage) error, rest func(key string, raw json.RawMessage)) error {
 	dec := json.NewDecoder(limited(r))
 	n := 0
@@ -169,7 +169,7 @@ func elements(r io.Reader, keys []string, take func(n int, raw json.RawMessage) 
 	}
 }
 
-// opensArray reads the bracket that begins an array, if one does.
+// opensArray reads the opening bracket of an array, if the text has one.
 func opensArray(dec *json.Decoder) (bool, error) {
 	if !dec.More() {
 		_, err := dec.Token()
@@ -203,7 +203,7 @@ func arrayOf(dec *json.Decoder, one func(json.RawMessage) error) error {
 	return readError(err)
 }
 
-// end wants the text to be over.
+// end returns an error unless the text ends.
 func end(dec *json.Decoder) error {
 	if _, err := dec.Token(); err != io.EOF {
 		if err == nil {

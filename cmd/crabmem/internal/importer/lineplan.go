@@ -63,7 +63,7 @@ func PlanLines(s *crmem.Store, lines []Line, mode Mode, now time.Time) (*Plan, e
 			p.Replaced++
 			p.Ops = append(p.Ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
 		default:
-			// Kind and time of an entry never change: this is another one.
+			// Kind and time of an entry never change, so this is a new entry.
 			p.Replaced++
 			p.Ops = append(p.Ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: e})
 		}

@@ -14,19 +14,19 @@ import (
 	"crabmem/sessionlog/foreign"
 )
 
-// An export of mem0 is a list of memories, as such or under "results" or
-// "memories", with the relations of its graph beside:
+// An export of mem0 is a list of memories, either directly or under "results" or
+// "memories", with the relations of its graph next to it:
 //
 //	{"results":[{"id":"…","memory":"Likes black coffee","hash":"…","metadata":{"mood":"calm"},
 //	 "user_id":"ada","categories":["food"],"created_at":"2026-03-01T09:30:00-07:00","updated_at":null}]}
 //
-// A memory becomes a note whose name are its first words. What else it says
-// stands below the text, a line each.
+// A memory becomes a note. Its first words become the name. Its other values
+// follow the text, one per line.
 
-// mem0Text are the keys that a memory's text is under.
+// mem0Text are the possible keys of a memory's text.
 var mem0Text = []string{"memory", "text", "data", "content"}
 
-// mem0Left are keys of a memory that say nothing by themselves.
+// mem0Left are keys of a memory without meaning of their own.
 var mem0Left = []string{"hash", "score"}
 
 // ReadMem0 reads an export.
@@ -128,7 +128,7 @@ func mem0Note(i int, o object, left *tallies) (Note, bool) {
 	return n, true
 }
 
-// inLine is a value as one line.
+// inLine returns a value on one line.
 func inLine(v json.RawMessage) string {
 	words := as[[]json.RawMessage](v)
 	if len(words) == 0 {

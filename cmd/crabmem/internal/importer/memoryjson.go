@@ -15,11 +15,11 @@ import (
 	"crabmem/sessionlog/foreign"
 )
 
-// The file of the reference memory server, memory.json or memory.jsonl: a line
-// of JSON for each entity and each relation. What its tool read_graph answers,
-// one object with both, is taken too.
+// The file of the reference memory server, memory.json or memory.jsonl, has a
+// line of JSON for each entity and each relation. The output of its tool
+// read_graph, one object with both, is accepted too.
 
-// maxMemoryJSON bounds the file: a store is no larger.
+// maxMemoryJSON limits the file to the maximum size of a store.
 const maxMemoryJSON = 1 << 30
 
 // memoryRecord is an entity or a relation of it.
@@ -33,7 +33,7 @@ type memoryRecord struct {
 	RelationType *string  `json:"relationType"`
 }
 
-// memoryKeys are the keys of a record that are taken over.
+// memoryKeys are the imported keys of a record.
 var memoryKeys = map[string][]string{
 	"entity":   {"type", "name", "entityType", "observations"},
 	"relation": {"type", "from", "to", "relationType"},
@@ -95,7 +95,7 @@ func (m *memoryJSON) warn(n int, format string, args ...any) {
 	}
 }
 
-// add adds a line: an entity, a relation, or a whole graph.
+// add adds a line: an entity, a relation, or a complete graph.
 func (m *memoryJSON) add(n int, raw json.RawMessage) error {
 	if !utf8.Valid(raw) {
 		return errors.New("invalid UTF-8")
@@ -159,7 +159,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	return m.relation(n, rec)
 }
 
-// node returns the node of a name, and creates it if there is none.
+// node returns the node of a name, and creates it if it is missing.
 func (m *memoryJSON) node(n int, name string) *memgraph.Node {
 	node := m.named[name]
 	if node == nil {
@@ -169,8 +169,8 @@ func (m *memoryJSON) node(n int, name string) *memgraph.Node {
 	return node
 }
 
-// entity adds an entity. One that is there twice, as writers without a lock
-// leave it, is made one with what both say.
+// entity adds an entity. It merges duplicates, which writers without a lock may
+// leave.
 func (m *memoryJSON) entity(n int, rec memoryRecord) error {
 	if rec.Name == nil || rec.EntityType == nil {
 		return errors.New("entity without name or entityType")

@@ -17,10 +17,10 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// errUnknown is returned for what is of no kind that is known.
+// errUnknown is returned if no kind matches a source.
 var errUnknown = errors.New("detect format: found no Markdown with front matter, conversations.json, or list of memories")
 
-// headSize is what is read of a file to tell what it is.
+// headSize is the number of bytes that detect the kind of a file.
 const headSize = 256 << 10
 
 // maxZip bounds an archive.
@@ -49,7 +49,7 @@ func (f *Files) Close() error {
 	return err
 }
 
-// Each gives every file to read.
+// Each calls read with every file.
 func (f *Files) Each(read func(io.Reader) error) error {
 	for _, open := range f.open {
 		r, err := open()
@@ -63,13 +63,13 @@ func (f *Files) Each(read func(io.Reader) error) error {
 	return nil
 }
 
-// IsTree tells whether sources of a kind are directories.
+// IsTree reports whether sources of a kind are directories.
 func IsTree(kind string) bool { return kind == RFC0038 || kind == BasicMemory }
 
-// IsChats tells whether sources of a kind have conversations.
+// IsChats reports whether sources of a kind contain conversations.
 func IsChats(kind string) bool { return kind == ChatGPT || kind == Claude }
 
-// Detect tells what a path is by what is in it.
+// Detect returns the kind of a path, by its content.
 func Detect(fsys vfs.FS, name string) (string, error) {
 	name, err := fsys.Resolve(name)
 	if err != nil {
@@ -143,15 +143,15 @@ func chatsIn(root vfs.Tree) ([]string, error) {
 	return names, err
 }
 
-// DetectReader tells what a text is by its beginning, and returns all of it.
-// What looks like nothing else is taken for what crabmem export writes.
+// DetectReader returns the kind of a text, by its beginning, and a reader of
+// the complete text. The default is the output of crabmem export.
 func DetectReader(r io.Reader) (string, io.Reader) {
 	in := bufio.NewReaderSize(r, headSize)
 	head, _ := in.Peek(headSize)
 	return detectJSON(head), in
 }
 
-// detectJSON tells by the keys of the first object, as far as they are there.
+// detectJSON detects the kind by the keys of the first object in head.
 func detectJSON(head []byte) string {
 	keys := firstKeys(head)
 	has := func(key string) bool { return slices.Contains(keys, key) }
@@ -217,8 +217,8 @@ func firstKeys(head []byte) []string {
 	return keys
 }
 
-// Open opens a source that is a file, an archive, or a directory with an export
-// that was unpacked. Without a kind it is the one that the files look like.
+// Open opens a file, an archive, or a directory with an unpacked export.
+// Without a kind it detects the kind.
 func Open(fsys vfs.FS, kind, name string) (*Files, error) {
 	name, err := fsys.Resolve(name)
 	if err != nil {
@@ -280,7 +280,7 @@ func openDir(fsys vfs.FS, name string) (*Files, error) {
 	return f, nil
 }
 
-// openFile opens a file, or what is in an archive.
+// openFile opens a file or the content of an archive.
 func openFile(fsys vfs.FS, name string) (*Files, error) {
 	file, err := fsys.Open(name)
 	if err != nil {
@@ -308,7 +308,7 @@ func openFile(fsys vfs.FS, name string) (*Files, error) {
 	return f, nil
 }
 
-// archive finds the conversations in an archive. Nothing is unpacked anywhere.
+// archive finds the conversations in an archive, without unpacking it to disk.
 func (f *Files) archive(file vfs.File, name string) error {
 	fi, err := file.Stat()
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"crabmem/crmem"
 )
 
-// Where a note came from stands in its last line:
+// The last line of an imported note contains its origin:
 //
 //	Imported from basic-memory: "brain/notes/coffee.md" (0f3c5a7d9b1e2468)
 //
-// The digits are of name, aliases and text as the source had them: who changed
-// the note since, here or there, is known by them.
+// The digits are a digest of name, aliases, and text in the source. They detect
+// changes of the note in the source or in the store.
 const originWords = "Imported from "
 
 var originLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^Imported from ([a-z0-9-]{1,32}): ("(?:[^"\\]|\\.)*") \(([0-9a-f]{16})\)$`)
 })
 
-// origin is what such a line says.
+// origin is the content of such a line.
 type origin struct {
 	kind, id string
 	sum      string
@@ -37,7 +37,7 @@ func (o origin) line() string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(o.id) // a string has an encoding
+	_ = enc.Encode(o.id) // a string always has an encoding
 	return fmt.Sprintf("%s%s: %s (%s)\n", originWords, o.kind, strings.TrimSuffix(b.String(), "\n"), o.sum)
 }
 
@@ -58,7 +58,7 @@ func splitOrigin(content string) (text string, o origin, ok bool) {
 
 func trimEnd(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
 
-// sumOf is the digest of what a source says.
+// sumOf returns the digest of a note in the source.
 func sumOf(name, text string, aliases []string) string {
 	h := sha256.New()
 	for _, s := range append([]string{name, trimEnd(text)}, aliases...) {
@@ -68,7 +68,7 @@ func sumOf(name, text string, aliases []string) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// apart tells notes of one name apart.
+// apart returns a distinct name for one of several notes of one name.
 func apart(base, id string) string { return base + apartEnd(id) }
 
 func apartEnd(id string) string {
@@ -80,7 +80,7 @@ func apartEnd(id string) string {
 	return " (" + id + ")"
 }
 
-// edited tells whether a note is other than when it was imported.
+// edited reports whether a note changed since its import.
 func (o origin) edited(e *crmem.Entry, text string) bool {
 	for _, name := range []string{e.Name, strings.TrimSuffix(e.Name, apartEnd(o.id)), ""} {
 		if o.sum == sumOf(name, text, e.Aliases) {

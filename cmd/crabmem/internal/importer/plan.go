@@ -9,33 +9,33 @@ import (
 	"crabmem/crmem"
 )
 
-// Mode says what becomes of notes that a source and the store have in
-// different ways.
+// Mode selects the action for notes that differ between source and store.
 type Mode uint8
 
 const (
 	Refuse  Mode = iota // they are conflicts
-	Replace             // the source's are taken
-	Keep                // the store's are kept
+	Replace             // take the source's notes
+	Keep                // keep the store's notes
 )
 
-// Plan is what an import does.
+// Plan is the planned import.
 type Plan struct {
 	Ops []crmem.Op
 
 	Added, Replaced int
-	Skipped         int // the store has them as the source has
-	Kept            int // the store has them in another way, by Keep
+	Skipped         int // equal in store and source
+	Kept            int // differ and stay, in mode Keep
 
 	Updated   []string // names of the notes that are replaced
 	Conflicts []Conflict
 }
 
-// Conflict is a note that an import does not take unasked.
+// Conflict is a note that an import does not change without --replace or
+// --skip.
 type Conflict struct {
 	Name   string `json:"name"`
-	Source string `json:"source"` // what the source calls it
-	Edited bool   `json:"edited"` // it was imported, and has changed here and there; else it was never imported
+	Source string `json:"source"` // identifier of the source
+	Edited bool   `json:"edited"` // it was imported and changed on both sides; else it was never imported
 }
 
 func (c *Conflict) Error() string {
@@ -58,14 +58,14 @@ type planner struct {
 	mode  Mode
 	names map[string]crmem.Entry // as the operations leave the store
 	from  map[string]held        // by id, of this kind
-	ours  map[string]bool        // names of what is of this kind
+	ours  map[string]bool        // names of notes of this kind
 }
 
-// Plan plans to import notes. What is in the store by an earlier import is
-// known by its last line, whatever its name is by now: it is left as it is when
-// the source has not changed, replaced when only the source has, and a conflict
-// when both have. A note whose name is taken by one of its own source gets
-// another; one whose name is taken by anything else is a conflict.
+// Plan plans to import notes. It recognizes earlier imports by their last line,
+// regardless of the name. Such a note stays if the source did not change, is
+// replaced if only the source changed, and is a conflict if both changed. If
+// the name of a new note belongs to another note of the same source, the new
+// note gets another name. If it belongs to any other entry, that is a conflict.
 func (m *Memory) Plan(s *crmem.Store, mode Mode, now time.Time) (*Plan, error) {
 	p := planner{kind: m.Kind, mode: mode, names: make(map[string]crmem.Entry), from: make(map[string]held), ours: make(map[string]bool)}
 	for e := range s.All() {
@@ -117,7 +117,7 @@ func (p *planner) note(n *Note, now time.Time) error {
 	return nil
 }
 
-// known plans a note that an earlier import made.
+// known plans a note that an earlier import created.
 func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 	old := h.entry
 	if h.origin.sum == o.sum {
@@ -134,7 +134,7 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 		p.replace(old, e)
 		return
 	}
-	// The source has another name for it.
+	// The source has renamed the note.
 	if _, taken := p.names[e.Name]; taken {
 		e.Name = other
 	}
@@ -150,8 +150,8 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 	p.plan.Updated = append(p.plan.Updated, e.Name)
 }
 
-// fresh plans a note that no import made of this source. What says the same is
-// the same: the source may have been elsewhere.
+// fresh plans a note that was not imported from this source. An equal note
+// counts as the same, because the source may have moved.
 func (p *planner) fresh(n *Note, e crmem.Entry) {
 	old, taken := p.names[e.Name]
 	text, _, imported := splitOrigin(old.Content)

@@ -11,8 +11,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// The memory of RFC 0038: a page an entry, a page for the overview of all, and
-// beside or above it who the agent is.
+// The memory of RFC 0038 has one page per entry, a page with an overview, and
+// next to it or in the parent directory a description of the agent.
 //
 //	Crab.md
 //	memory/MEMORY.md
@@ -27,9 +27,9 @@ import (
 //
 //	Long-form content here.
 //
-// memory.md, user.md and facts.toml are older still.
+// memory.md, user.md, and facts.toml belong to an older format.
 
-// overview is the name of the note that MEMORY.md becomes.
+// overview is the name of the note for MEMORY.md.
 const overview = "MEMORY"
 
 // ReadRFC0038 reads the memory in a directory, or in its memory/.
@@ -173,7 +173,7 @@ func paragraphs(text string) []string {
 	return list
 }
 
-// looksRFC0038 tells whether a directory is of this kind.
+// looksRFC0038 reports whether a directory is of this kind.
 func looksRFC0038(root vfs.Tree) bool {
 	for _, top := range []string{".", "memory"} {
 		if entries := path.Join(top, "entries"); has(root, entries, true) {

@@ -29,8 +29,7 @@ type treeReader struct {
 	size  int64
 }
 
-// openTree opens a directory, which may be named by a link, and says what it is
-// called.
+// openTree opens a directory, which may be a link, and returns its name.
 func openTree(fsys vfs.FS, dir string) (vfs.RootDir, string, error) {
 	dir, err := fsys.Resolve(dir)
 	if err != nil {
@@ -40,8 +39,8 @@ func openTree(fsys vfs.FS, dir string) (vfs.RootDir, string, error) {
 	return root, filepath.Base(dir), err
 }
 
-// list lists a directory, without what is hidden and what is no file and no
-// directory. A link is never followed.
+// list lists the files and subdirectories of a directory. It ignores hidden and
+// special files and links.
 func (t *treeReader) list(dir string) (files, dirs []string, err error) {
 	entries, err := t.root.ReadDir(dir)
 	if err != nil {
@@ -72,7 +71,7 @@ func (t *treeReader) list(dir string) (files, dirs []string, err error) {
 	return files, dirs, nil
 }
 
-// walk gives every page under a directory to take.
+// walk calls take with every page under a directory.
 func (t *treeReader) walk(dir string, depth int, take func(*page) error) error {
 	files, dirs, err := t.list(dir)
 	if errors.Is(err, fs.ErrPermission) && depth > 0 {
@@ -141,8 +140,8 @@ func (t *treeReader) read(name string) (*page, error) {
 	return &page{name, text, fi.ModTime()}, nil
 }
 
-// front splits a page into its front matter and the text below it; ok is false
-// where there is none.
+// front splits a page into its front matter and the text after it. ok is false
+// if it has no front matter.
 func (p *page) front() (front, body string, ok bool) {
 	rest, ok := strings.CutPrefix(p.text, "---\n")
 	if !ok {
@@ -164,7 +163,8 @@ func (p *page) front() (front, body string, ok bool) {
 // stem is a page's name without directory and extension.
 func (p *page) stem() string { return strings.TrimSuffix(path.Base(p.path), path.Ext(p.path)) }
 
-// named gives a note its name; what a name cannot hold goes into the text.
+// named sets the name of a note; the part that a name cannot contain becomes
+// part of the text.
 func (n *Note) named(name string) {
 	base, whole := baseName(name)
 	if n.Name = base; !whole {
@@ -181,14 +181,14 @@ func (n *Note) room(left *tallies) bool {
 	return false
 }
 
-// has tells whether a directory has an entry of a name, and no link.
+// has reports whether a directory has an entry of a name that is not a link.
 func has(root vfs.Tree, name string, dir bool) bool {
 	fi, err := root.Lstat(name)
 	return err == nil && (dir && fi.IsDir() || !dir && fi.Mode().IsRegular()) && exact(root, name)
 }
 
-// exact tells whether a name is written like that: some file systems have
-// MEMORY.md where memory.md is.
+// exact reports whether a directory has a name in exactly this case: some file
+// systems find MEMORY.md by memory.md.
 func exact(root vfs.Tree, name string) bool {
 	entries, err := root.ReadDir(path.Dir(name))
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(name) })

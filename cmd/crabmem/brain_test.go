@@ -29,7 +29,7 @@ func writeBrain(t *testing.T) string {
 	return d.brain()
 }
 
-// play runs the demo on a brain and returns what it says, without its paths.
+// play runs the demo on a brain and returns its output, without the paths.
 func play(t *testing.T, brain string) string {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -59,7 +59,7 @@ func TestDemo(t *testing.T) {
 	}
 	changed := strings.Replace(string(b), "the expand phase", "the purple phase", 1)
 	if changed == string(b) {
-		t.Fatalf("%s does not say what the test changes", page)
+		t.Fatalf("%s does not contain the text that the test changes", page)
 	}
 	if err := os.WriteFile(page, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
@@ -71,11 +71,11 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other := play(t, brain); strings.Contains(other, "   1  rollback-quay") {
-		t.Errorf("the demo finds a page that is gone")
+		t.Errorf("the demo finds a deleted page")
 	}
 }
 
-// TestBrain checks what the sample brain promises to be.
+// TestBrain checks the properties of the sample brain.
 func TestBrain(t *testing.T) {
 	t.Parallel()
 	notes, err := testdata.Brain.ReadDir("brain/notes")

@@ -29,7 +29,7 @@ type terminal struct {
 	modes *unix.Termios // before the program
 
 	mu   sync.Mutex
-	seen bytes.Buffer // what no await has passed
+	seen bytes.Buffer // output after the last await
 	ever bytes.Buffer
 }
 
@@ -104,7 +104,7 @@ func (p *terminal) all() string {
 	return p.seen.String()
 }
 
-// await waits for a text, and forgets what came before its end.
+// await waits for a text, and discards the output before its end.
 func (p *terminal) await(text string) {
 	p.t.Helper()
 	for end := time.Now().Add(gate.Hang); ; time.Sleep(5 * time.Millisecond) {
@@ -224,8 +224,8 @@ repeat
 	p.typed("2\r")
 	p.await("Painted blue.")
 
-	// What is typed while an answer comes waits; Ctrl+C cancels, and what waits
-	// comes back to be edited.
+	// Input during a response is queued; Ctrl+C cancels the run, and the queued
+	// input can be edited.
 	p.typed("hang now\r")
 	p.await("half of it")
 	p.typed("and then\r")
@@ -319,7 +319,7 @@ func TestScreenEnds(t *testing.T) {
 	}
 }
 
-// TestRawGuard panics beside a chat, and wants the terminal back.
+// TestRawGuard panics during a chat: the terminal must be restored.
 func TestRawGuard(t *testing.T) {
 	p := openTerminal(t, os.Environ(), "true")
 	p.end(0)
@@ -346,8 +346,8 @@ func TestRawGuard(t *testing.T) {
 	}
 }
 
-// TestScreenDaemonGone goes on when the daemon has come back. It does so without
-// colours.
+// TestScreenDaemonGone continues after the daemon restarts. It runs without
+// colors.
 func TestScreenDaemonGone(t *testing.T) {
 	m, file, env := chatting(t)
 	if err := m.Script("when user one\ntext half of it\nstall\n\nalways\ntext fine\nrepeat\n"); err != nil {
@@ -361,7 +361,7 @@ func TestScreenDaemonGone(t *testing.T) {
 	p.await("the connection to the daemon was lost")
 	p.await("try: run crabmem daemon start")
 	p.typed("two\r")
-	p.await("try: crabmem daemon start") // it is not there, or has just gone
+	p.await("try: crabmem daemon start") // it is stopping or has stopped
 	p.mu.Lock()
 	all := p.ever.String()
 	p.mu.Unlock()

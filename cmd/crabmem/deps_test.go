@@ -16,16 +16,16 @@ import (
 	"testing"
 )
 
-// The policies of the project, read from its sources. They are parsed in the
-// test process: the test cache sees the files that a test opens, and none that
-// a child process does.
+// The policies of the project, checked on the sources. The test process parses
+// them, because the test cache sees the files that a test opens, but not those
+// that a child process opens.
 
 // top is the directory of the module.
 const top = "../.."
 
-// mayImport says what a package of the module may import of the module. A
-// package that is not here, or under one of anything, is a mistake: add it
-// where it belongs. Packages of the future stand here too.
+// mayImport lists the permitted imports of each package within the module. A
+// package that is not listed, nor under a listed directory, is an error: add
+// it. The list may contain future packages.
 var mayImport = map[string][]string{
 	"crmem/vfs":                  {},
 	"bm25":                       {"bm25/analysis"},
@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 // rivals are measured in bench and used nowhere else.
 var rivals = []string{"github.com/blevesearch/bleve"}
 
-// costly are packages that the program does not import, with what they cost it.
+// costly are packages that the program must not import, with their cost.
 var costly = map[string]string{
 	"text/template":                      "a binary 3 MB larger: the linker keeps every method",
 	"html/template":                      "a binary 3 MB larger: the linker keeps every method",
@@ -93,8 +93,9 @@ var costly = map[string]string{
 	"github.com/openai/openai-go/v3":     "a binary 11 MB larger and half of the time of a clean build",
 }
 
-// osAllowed is what non-test code outside crmem/vfs may use of package os:
-// environment, arguments, exit, standard streams, processes, names and flags.
+// osAllowed is the part of package os that non-test code outside crmem/vfs may
+// use: environment, arguments, exit, standard streams, processes, names, and
+// flags.
 var osAllowed = []string{
 	"Args", "DevNull", "Environ", "ErrDeadlineExceeded", "ErrExist", "ErrNotExist", "ErrPermission", "Executable", "Exit", "Expand", "ExpandEnv",
 	"File", "FileInfo", "FileMode", "FindProcess", "Getegid", "Getenv", "Geteuid", "Getgid", "Getpid", "Getppid", "Getuid",
@@ -349,8 +350,8 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
-// TestREADME checks that what the README tells to type is there: the commands
-// that it runs, and in its list of commands all of them.
+// TestREADME checks that the commands of the README exist, and that its list of
+// commands is complete.
 func TestREADME(t *testing.T) {
 	f, err := os.Open(filepath.Join(top, "README.md"))
 	if os.IsNotExist(err) {

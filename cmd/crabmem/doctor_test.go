@@ -29,7 +29,7 @@ import (
 	"crabmem/daemon/sandbox"
 )
 
-// a patient is a home in which no problems found, and what the machine says.
+// a patient is a home without problems, and the state of the machine.
 type patient struct {
 	*testing.T
 	home     string
@@ -155,7 +155,7 @@ func (p *patient) image() string {
 	return b.String()
 }
 
-// examine has the doctor look, and returns what is not as it should be.
+// examine runs the doctor, and returns the findings that are not ok.
 func (p *patient) examine() (a doctorAnswer, wrong []doctor.Finding) {
 	p.Helper()
 	before := p.image()
@@ -225,8 +225,8 @@ func exitOfError(err error) int {
 	return 0
 }
 
-// TestDoctor plants faults, each in a home where nothing else is wrong: it is
-// found, with what helps, and nothing else is.
+// TestDoctor plants faults, each in a home without other problems: the doctor
+// reports the fault with its fix, and no other.
 func TestDoctor(t *testing.T) {
 	for _, test := range []struct {
 		fault  string
@@ -240,7 +240,7 @@ func TestDoctor(t *testing.T) {
 			"home", doctor.Warn, "other users can read ", "chmod 700 "},
 		{"a file is another user's", func(p *patient) {
 			if os.Geteuid() != 0 {
-				p.Skip("SKIPPED: only root can give files away")
+				p.Skip("SKIPPED: only root can change the owner of files")
 			}
 			if err := os.Chown(filepath.Join(p.home, "logs"), 12345, -1); err != nil {
 				p.Fatal(err)
@@ -288,7 +288,7 @@ func TestDoctor(t *testing.T) {
 		}, "socket", doctor.Warn, "has no listener", "crabmem daemon start"},
 		{"something else is where the socket belongs", func(p *patient) { p.write("daemon.sock", "mine") },
 			"socket", doctor.Fail, "not a socket", "mv "},
-		{"somebody else listens", func(p *patient) {
+		{"another program listens", func(p *patient) {
 			l := p.listen()
 			go func() { // until the listener is closed
 				for {
@@ -303,7 +303,7 @@ func TestDoctor(t *testing.T) {
 		}, "socket", doctor.Fail, "another program answers", "stop the listener"},
 		{"the daemon hangs", func(p *patient) { p.listen() },
 			"socket", doctor.Fail, "does not answer within 1s", "stop the listener"},
-		{"the daemon's sockets are gone", func(p *patient) {
+		{"the daemon's sockets are missing", func(p *patient) {
 			serveSick(p, "")
 			if err := errors.Join(os.Remove(daemon.Socket(p.home)), os.Remove(filepath.Join(p.home, "run", "crabtalk.sock"))); err != nil {
 				p.Fatal(err)
@@ -317,7 +317,7 @@ func TestDoctor(t *testing.T) {
 			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "fix it in "},
 		{"the key is wrong", func(p *patient) { p.key = "sk-wrong" },
 			"provider far", doctor.Fail, "/v1/models refuses the request", "put a valid key"},
-		{"the provider is away", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },
+		{"the provider is unreachable", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },
 			"provider far", doctor.Fail, "cannot be reached", "check base_url"},
 		{"the provider is silent", func(p *patient) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -347,7 +347,7 @@ func TestDoctor(t *testing.T) {
 		}, "home", doctor.Fail, "history is a link without a target", "restore the target of the link"},
 		{"a confined agent cannot be confined", func(p *patient) { p.confined = &sandbox.Error{Err: errors.New("no namespaces")} },
 			"confinement", doctor.Fail, "agent reader has a scope, but this system cannot confine its commands: no namespaces", `access = "never"`},
-		{"a component is gone", func(p *patient) {
+		{"a component has exited", func(p *patient) {
 			_, port, _ := strings.Cut(closedPort(p), ":")
 			p.write("run/mail.port", port)
 		}, "components", doctor.Warn, "which has no listener", "start mail again"},
@@ -374,7 +374,7 @@ func TestDoctor(t *testing.T) {
 				p.Fatal(err)
 			}
 		}, "logs", doctor.Warn, "daemon.log has 64.0 MiB", "rm "},
-		{"the clock is behind", func(p *patient) { p.now = time.Now().Add(-time.Hour) },
+		{"the clock is slow", func(p *patient) { p.now = time.Now().Add(-time.Hour) },
 			"clock", doctor.Warn, "but the clock shows", "set the clock"},
 		{"the clock was never set", func(p *patient) { p.now = time.Unix(1000, 0) },
 			"clock", doctor.Fail, "1970-01-01T00:16:40Z", "set the clock"},
@@ -401,8 +401,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorHealthy finds nothing where no problems found: without a daemon, with
-// one, and in a home that is not there yet.
+// TestDoctorHealthy expects no findings in a home without problems: without a
+// daemon, with one, and in a missing home.
 func TestDoctorHealthy(t *testing.T) {
 	p := newPatient(t)
 	if a, wrong := p.examine(); len(wrong) > 0 || len(a.Checks) < 14 {
@@ -474,8 +474,8 @@ func closedPort(p *patient) string {
 	return l.Addr().String()
 }
 
-// TestDoctorHostile puts other things where files and folders belong: the
-// doctor says so, changes nothing, and waits for nothing.
+// TestDoctorHostile puts other objects in the places of files and folders: the
+// doctor reports them, changes nothing, and does not block.
 func TestDoctorHostile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: links and modes are others here")
@@ -503,7 +503,7 @@ func TestDoctorHostile(t *testing.T) {
 				began := time.Now()
 				a, wrong := p.examine()
 				if len(wrong) == 0 {
-					t.Errorf("it found nothing: %+v", a)
+					t.Errorf("it reported no problem: %+v", a)
 				}
 				for _, f := range wrong {
 					if f.Remedy == "" {

@@ -27,12 +27,12 @@ import (
 
 var fixedNow = time.Date(2026, 4, 14, 10, 23, 45, 0, time.UTC)
 
-// place is a home in which command lines run, with a clock that stands still.
+// place is a home for command lines, with a stopped clock.
 type place struct {
 	t    *testing.T
 	home string
 	env  map[string]string
-	stop func() error // the daemon; nil is none
+	stop func() error // stops the daemon; nil = no daemon
 }
 
 func newPlace(t *testing.T, withDaemon bool) *place {
@@ -93,8 +93,8 @@ func (p *place) client() *client.Client {
 	return &client.Client{Addr: wire.Addr{Network: "unix", Address: daemon.Socket(p.home)}}
 }
 
-// runs runs a command line. HOME in it, and what stands for it in the answer,
-// is the place's home.
+// runs runs a command line. It replaces HOME with the place's home in the
+// arguments, and the reverse in the output.
 func (p *place) runs(args ...string) (stdout, stderr string, code int) {
 	var out, diag bytes.Buffer
 	c := newApp(strings.NewReader("from standard input\n"), &out, &diag)
@@ -114,8 +114,8 @@ func (p *place) runs(args ...string) (stdout, stderr string, code int) {
 	return neutral.Replace(out.String()), neutral.Replace(diag.String()), code
 }
 
-// state is what the commands may have changed: the entries, and the files of the
-// sessions.
+// state returns everything that commands may change: the entries, and the
+// session files.
 func (p *place) state() string {
 	p.t.Helper()
 	var b strings.Builder
@@ -238,10 +238,9 @@ sessions delete|ghost_user_1|ghost_user_2|--json
 sessions restore|ghost_user_2`
 )
 
-// TestSameWithDaemon runs a table of command lines without a daemon, and with
-// one that has the store and every session open: standard output, standard
-// error, exit codes and what is in store and sessions afterwards are the same,
-// byte for byte.
+// TestSameWithDaemon runs a table of command lines without a daemon, and with a
+// daemon that has the store and every session open. Standard output, standard
+// error, exit codes, store, and sessions must be equal, byte for byte.
 func TestSameWithDaemon(t *testing.T) {
 	places := [2]*place{newPlace(t, false), newPlace(t, true)}
 	for _, p := range places {
@@ -293,7 +292,7 @@ func TestSameWithDaemon(t *testing.T) {
 	t.Logf("%d command lines, the same with a daemon", handed)
 }
 
-// differing returns the first lines that differ, and the heads they stand under.
+// differing returns the first lines that differ, with their heads.
 func differing(a, b string) (string, string) {
 	as, bs, head := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n"), ""
 	for i := range min(len(as), len(bs)) {
@@ -318,7 +317,8 @@ func (p *place) openAll(d *client.Client) {
 		if s.Number > 0 {
 			continue
 		}
-		// Its agent is none of the daemon's: it is opened, and nothing is written.
+		// The daemon has no agent of that name: the session is opened, but not
+		// written.
 		_, err := d.Send(context.Background(), client.Message{StoredID: s.ID})
 		if err == nil || !strings.Contains(err.Error(), "agent 'ghost' not registered") {
 			p.t.Errorf("resuming %s: %v", s.ID, err)
@@ -355,8 +355,8 @@ func (o *opened) OpenFile(name string, flag int, mode fs.FileMode) (vfs.File, er
 	return o.OS.OpenFile(name, flag, mode)
 }
 
-// TestHandOver checks who writes: a daemon of another store is no way to this
-// one, one that goes away is waited out, a big change gets there too.
+// TestHandOver checks which process writes: a daemon of another store is not
+// used, a stopping daemon is waited for, and a large change arrives.
 func TestHandOver(t *testing.T) {
 	p := newPlace(t, true)
 	if out, diag, code := p.runs("remember", "a", "one"); code != 0 || out != "remembered a (note 1, 3 bytes)\n" {
@@ -402,7 +402,7 @@ func TestHandOver(t *testing.T) {
 		}
 		left, err := filepath.Glob(filepath.Join(os.TempDir(), "crabmem-changes-*"))
 		if err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v, %v", left, err)
+			t.Errorf("remaining files: %v, %v", left, err)
 		}
 	})
 
@@ -420,7 +420,8 @@ func TestHandOver(t *testing.T) {
 		if code != cli.ExitConflict || !strings.Contains(diag, "held by process 4711 (crabmem x)") {
 			t.Errorf("%d %s%s", code, out, diag)
 		}
-		// A socket where nobody is: started over until the lock is free.
+		// A socket without a listener: the command retries until the lock is
+		// free.
 		if err := l.SetText(vfs.LockHolder{PID: 4711, Command: "crabmem x", Socket: filepath.Join(other.home, "none.sock")}.Text()); err != nil {
 			t.Fatal(err)
 		}
@@ -450,7 +451,8 @@ func TestHandOver(t *testing.T) {
 	})
 
 	t.Run("restart", func(t *testing.T) {
-		// A daemon that stops while commands write: none fails, nothing is lost.
+		// A daemon stops while commands write: no command fails, and no write
+		// is lost.
 		p := newPlace(t, true)
 		done := make(chan struct{})
 		var wrote []string

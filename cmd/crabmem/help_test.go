@@ -57,8 +57,8 @@ func withSubcommands(commands []*cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// TestHelp checks what every help text has, and that the list of the root, or
-// of the family, names every command.
+// TestHelp checks the parts of every help text, and that the list of the root,
+// or of the family, contains every command.
 func TestHelp(t *testing.T) {
 	commands := newApp(nil, nil, nil).commands()
 	if len(commands) < 22 {
@@ -132,8 +132,8 @@ func TestCommandTable(t *testing.T) {
 	}
 }
 
-// TestExamples runs the examples of every help text as they stand, in a shell,
-// on a small store.
+// TestExamples runs the examples of every help text unchanged, in a shell, on a
+// small store.
 func TestExamples(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("SKIPPED: no sh to run examples in")

@@ -109,7 +109,7 @@ func (d *stoppableDaemon) says(t *testing.T, what, text string) {
 }
 
 // TestStoppedDaemon stops the process of a daemon. Each command that needs the
-// daemon ends by itself and names pid, state, and what to do.
+// daemon exits by itself and prints pid, state, and a fix.
 func TestStoppedDaemon(t *testing.T) {
 	t.Parallel()
 	d := startStoppable(t)

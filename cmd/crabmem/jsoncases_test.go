@@ -349,8 +349,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`"(page|script)":"(?:[^"\\]|\\.)+"`), `"$1":"<text>"`},
 }
 
-// cleaner returns a function that replaces what differs between two runs: the
-// working directory, times at which the test ran, and the unstable patterns.
+// cleaner returns a function that replaces text that differs between two runs:
+// the working directory, times of the test, and the unstable patterns.
 func cleaner(workDir string) func(string) string {
 	topDir, _ := filepath.Abs(top)
 	paths := strings.NewReplacer(workDir, "$WORK", topDir, "$TOP")

@@ -36,24 +36,24 @@ func TestMain(m *testing.M) {
 const scriptDir = "../../testdata/script"
 
 // TestScripts runs testdata/script/*.txtar. Every command has a script of its
-// name, and after that of its family. They have the condition [daemon] when they
-// run with one: see TestScriptsWithDaemon. Beside testscript's own commands there
-// are:
+// name, after the name of its family. The condition [daemon] is true if the
+// script runs with a daemon: see TestScriptsWithDaemon. In addition to the
+// commands of testscript there are:
 //
-//	code N [-nopriv] command...  run it and want that exit code; -nopriv: mode bits count, also for root
-//	schema NAME file [lines]     the JSON in file (stdout, stderr) is what testdata/schema/NAME.json says
-//	hold FILE, release FILE      hold and release the lock of a store, or of a session where FILE is its lock, as another process would
-//	signal INT|TERM N command... start it with an open standard input, send the signal, want that exit code
+//	code N [-nopriv] command...  run it and check the exit code; -nopriv: mode bits count, also for root
+//	schema NAME file [lines]     check the JSON in file (stdout, stderr) against testdata/schema/NAME.json
+//	hold FILE, release FILE      hold and release the lock of a store, or of a session if FILE is its lock, as another process would
+//	signal INT|TERM N command... start it with an open standard input, send the signal, check the exit code
 //	flip FILE OFFSET             change the lowest bit of a byte; OFFSET may count from the end
 //	append FILE TEXT             append a text
-//	refuses [-write] [-create] command [args...]  it fails as it should in every situation of refusals
-//	hostile FOLDER               put into a folder what no session is
-//	refuses [-write] sessions [args...]          the same for a command on sessions, with the home's
-//	model SCRIPT                 serve the scripted model of a file and make it crab's in config.toml; MODEL_URL is where it is, model.log what it was asked
-//	await FILE TEXT              wait until a file has a text
+//	refuses [-write] [-create] command [args...]  check its error in every situation of refusals
+//	hostile FOLDER               put objects that are not sessions into a folder
+//	refuses [-write] sessions [args...]          the same for a command on sessions of the home
+//	model SCRIPT                 serve the scripted model of a file and make it crab's in config.toml; MODEL_URL is the address, model.log the requests
+//	await FILE TEXT              wait until a file contains a text
 //	killdaemon                   kill -9 the daemon of the home
 //	component HOME NAME          start a component, which ends with the tests
-//	tool NAME                    say loudly that a tool is missing; fail when CRABMEM_REQUIRE names it
+//	tool NAME                    log that a tool is missing; fail if CRABMEM_REQUIRE lists it
 func TestScripts(t *testing.T) {
 	commands := newApp(nil, nil, nil).commands()
 	for _, cmd := range withSubcommands(commands) {
@@ -66,7 +66,7 @@ func TestScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, part := range []string{"\nschema ", "\nschema error stderr", "\n! stderr .", "\ncode 2 "} {
-			// refuses checks the errors of what it runs.
+			// refuses checks the errors of its commands.
 			if !strings.Contains(string(b), part) && !(part == "\nschema error stderr" && strings.Contains(string(b), "\nrefuses ")) {
 				t.Errorf("the script of %s has no %q", name, strings.TrimSpace(part))
 			}
@@ -136,7 +136,7 @@ func endDaemon(home string) {
 	if p, err := os.FindProcess(vfs.ParseLockHolder(string(b)).PID); err == nil && p.Pid > 1 {
 		p.Kill()
 	}
-	// Its connections may be closed before it is gone.
+	// The connections may close before the process exits.
 	if l, err = vfs.Acquire(vfs.OS{}, filepath.Join(home, "run", "daemon.lock"), gate.Hang); err == nil {
 		l.Unlock()
 	}
@@ -355,7 +355,7 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	home := filepath.Join(ts.Getenv("HOME"), ".crabtalk")
 	ts.Check(os.MkdirAll(home, 0o700))
 	file := filepath.Join(home, "config.toml")
-	more, err := os.ReadFile(file) // what the script has put there stays
+	more, err := os.ReadFile(file) // configuration of the script
 	if err != nil && !os.IsNotExist(err) {
 		ts.Fatalf("%v", err)
 	}
@@ -401,8 +401,8 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptTool says loudly that a tool is missing, and fails if CRABMEM_REQUIRE
-// lists it. The script goes on with [!exec:NAME] stop.
+// scriptTool logs that a tool is missing, and fails if CRABMEM_REQUIRE lists
+// it. The script continues with [!exec:NAME] stop.
 func scriptTool(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: tool NAME")

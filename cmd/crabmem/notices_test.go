@@ -163,7 +163,7 @@ func notices(t *testing.T, dirs map[string]string) string {
 	return b.String()
 }
 
-// tidyNotice removes what depends on the editor: line ends, and blanks at the
+// tidyNotice removes differences between editors: line ends, and blanks at the
 // ends of lines.
 func tidyNotice(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")

@@ -15,9 +15,9 @@ var (
 	word  = regexp.MustCompile(`"([^"]*)"|(\S+)`)
 )
 
-// TestREADMESession types what the README's console shows, in order, on one
-// new store, and wants the output it shows. Dates are any date; a command
-// without output in the README may say what it likes.
+// TestREADMESession runs the README's console in order, on one new store, and
+// compares the output. Any date matches a date. A command without output in the
+// README may print anything.
 func TestREADMESession(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(top, "README.md"))
 	if err != nil {

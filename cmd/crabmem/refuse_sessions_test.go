@@ -59,7 +59,7 @@ var sessionRefusals = []refusal{
 	{name: "in-use", code: cli.ExitConflict, writes: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		dir := filepath.Join(home, "sessions", ".locks")
 		ts.Check(os.MkdirAll(dir, 0o700))
-		// The script's sessions, and what an import takes.
+		// The script's sessions, and the lock of imports.
 		for _, id := range []string{"crab_user_1", ".import"} {
 			l, err := vfs.OS{}.Lock(filepath.Join(dir, id+".lock"))
 			ts.Check(err)
@@ -117,8 +117,8 @@ func openTree(dir string) {
 	})
 }
 
-// scriptHostile puts into a folder what no session is: a FIFO, a link, a
-// directory, a line of 70 MB, files without a meta line.
+// scriptHostile puts objects into a folder that are not sessions: a FIFO, a
+// link, a directory, a line of 70 MB, files without a meta line.
 func scriptHostile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: hostile FOLDER")

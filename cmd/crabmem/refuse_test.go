@@ -23,8 +23,8 @@ type refusal struct {
 	// writes: only commands that write fail in it; finds: only those that want
 	// a store to be there.
 	writes, finds bool
-	// prepare changes a copy of the script's store and returns what stands
-	// before the command, and behind it.
+	// prepare changes a copy of the script's store and returns the words before
+	// and after the command.
 	prepare func(ts *testscript.TestScript, db string) (before, after []string)
 }
 
@@ -73,8 +73,8 @@ var refusals = []refusal{
 		return nil, []string{"--lock-wait", "200ms"}
 	}},
 	{name: "sync-fails", code: cli.ExitUnknown, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
-		// The copy of a store that a daemon has looks like that of a crash: it is
-		// the mending that fails then.
+		// The copy of a store that a daemon has open looks like that after a
+		// crash: recovery would fail first.
 		if _, err := exec.LookPath("strace"); err != nil || ts.Getenv("CRABMEM_WITH_DAEMON") != "" {
 			return []string{"skip"}, nil
 		}
@@ -93,9 +93,9 @@ func unprivileged() []string {
 	return []string{"setpriv", "--bounding-set=-dac_override,-dac_read_search"}
 }
 
-// scriptRefuses runs a command in every situation, as a person and with
-// --json: the exit code is right, an error names a remedy or says what is
-// wrong, and under --json it is one line and standard output is empty.
+// scriptRefuses runs a command in every situation, with and without --json: the
+// exit code is right, an error contains a remedy or the problem, and with
+// --json it is one line and standard output is empty.
 func scriptRefuses(ts *testscript.TestScript, neg bool, args []string) {
 	writes, finds := false, true
 	skip := make(map[string]bool)
@@ -154,7 +154,7 @@ func scriptRefuses(ts *testscript.TestScript, neg bool, args []string) {
 // elsewhere tells a situation that this system has not.
 func elsewhere(r refusal) bool { return r.name == "full-output" && runtime.GOOS != "linux" }
 
-// checkError checks what a failed command wrote.
+// checkError checks the output of a failed command.
 func checkError(ts *testscript.TestScript, name string, asJSON bool, code int) {
 	out, diag := ts.ReadFile("stdout"), ts.ReadFile("stderr")
 	if !asJSON {

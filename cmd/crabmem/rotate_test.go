@@ -16,9 +16,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestRotate writes lines into a log, by several processes one after the other:
-// no line is lost until there are more files than are kept, none is longer than
-// it may be, and who follows sees every line once and in order.
+// TestRotate writes lines to a log, by several processes in sequence: no line
+// is lost until there are more files than the limit, no file exceeds its size,
+// and a follower sees every line once and in order.
 func TestRotate(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "logs", "daemon.log")
@@ -72,7 +72,7 @@ func TestRotate(t *testing.T) {
 		kept = append(kept, b...)
 	}
 	if !bytes.HasSuffix(all, kept) {
-		t.Errorf("the logs are not the end of what was written:\n%s", kept)
+		t.Errorf("the logs are not the end of the written lines:\n%s", kept)
 	}
 	if list, err := os.ReadDir(filepath.Dir(name)); err != nil || len(list) != keep+1 {
 		t.Errorf("%v, %v", list, err)
@@ -84,7 +84,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestRotateKeepsNone begins a log anew.
+// TestRotateKeepsNone truncates the log instead of keeping old files.
 func TestRotateKeepsNone(t *testing.T) {
 	m := vfs.NewMem()
 	c := newApp(nil, nil, nil)

@@ -19,9 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files of services and of JSON output")
 
-// fakeSystem puts programs into a directory that stand in for those of systemd
-// and launchd: they start and end a daemon, and note in the home of the user
-// what they were told.
+// fakeSystem writes replacements of systemd's and launchd's programs into a
+// directory: they start and stop a daemon, and record their arguments in the
+// user's home.
 func fakeSystem(dir string) error {
 	const text = `#!/bin/sh
 echo "${0##*/} $*" >>"$HOME/.system.log"
@@ -38,7 +38,7 @@ esac
 	return err
 }
 
-// TestServiceGolden compares what is installed on each system with golden
+// TestServiceGolden compares the installed files of each system with golden
 // files.
 func TestServiceGolden(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -84,7 +84,8 @@ func TestServiceGolden(t *testing.T) {
 	}
 }
 
-// TestServiceEnvironment warns of what the shell has and a service has not.
+// TestServiceEnvironment checks the warning for variables that only the shell
+// has.
 func TestServiceEnvironment(t *testing.T) {
 	home := t.TempDir()
 	text := "[provider.far]\nbase_url = \"https://far.example/v1\"\napi_key = \"${FAR_KEY}\"\nmodels = [\"large\"]\n"
@@ -103,7 +104,7 @@ func TestServiceEnvironment(t *testing.T) {
 	delete(variables, "FAR_KEY")
 	c.warnEnvironment(home)
 	if diag.Len() > 0 {
-		t.Errorf("of what is wrong anyway, warned %q", diag.String())
+		t.Errorf("warnings for other problems: %q", diag.String())
 	}
 }
 

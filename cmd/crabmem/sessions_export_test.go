@@ -18,8 +18,8 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// markdownParts is what a document of paragraphs, headings, lists and code is
-// made of; anything else is named.
+// markdownParts returns the parts of a document of paragraphs, headings, lists,
+// and code; it reports any other part.
 func markdownParts(t *testing.T, source []byte) (headings int, code []string) {
 	t.Helper()
 	doc := goldmark.DefaultParser().Parse(text.NewReader(source))
@@ -44,7 +44,7 @@ func markdownParts(t *testing.T, source []byte) (headings int, code []string) {
 	return headings, code
 }
 
-// plain wants that nothing under n is markup.
+// plain checks that n contains no markup.
 func plain(t *testing.T, n ast.Node, source []byte) {
 	t.Helper()
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -59,8 +59,8 @@ func plain(t *testing.T, n ast.Node, source []byte) {
 }
 
 // TestExportMarkdown exports conversations of hostile texts. A Markdown parser
-// finds every text whole in a block of its own, and nothing that is not ours.
-// CRABMEM_SEED replays one.
+// must find every text complete in a separate block, and no other markup than
+// the export's. CRABMEM_SEED replays one run.
 func TestExportMarkdown(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

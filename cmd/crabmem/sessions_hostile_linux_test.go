@@ -16,9 +16,9 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 )
 
-// runMeasured in the environment makes the test binary the program, which
-// writes the most memory it had to the file that it names. What wait tells of
-// a child is the most of its parent, too.
+// runMeasured in the environment makes the test binary run as the program,
+// which writes its peak memory to the named file. The peak that wait reports
+// for a child includes the parent's.
 const runMeasured = "CRABMEM_TEST_MEASURED"
 
 func init() {
@@ -37,7 +37,7 @@ func init() {
 	os.Exit(code)
 }
 
-// peak reads what a program that was measured wrote, in KiB.
+// peak returns the peak memory of a measured program, in KiB.
 func peak(t *testing.T, name string) int {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -56,14 +56,15 @@ func peak(t *testing.T, name string) int {
 	return n
 }
 
-// TestHostileSessions runs every command that reads on a folder of a FIFO, a
+// TestHostileSessions runs every reading command on a folder with a FIFO, a
 // link, a directory, a line of 1 GiB, files without a meta line, and 10 million
-// empty lines, beside the files of the reference: each ends, in bounded memory.
+// empty lines, next to the files of the reference: each command ends, in
+// bounded memory.
 func TestHostileSessions(t *testing.T) {
 	t.Parallel()
-	// In KiB, beyond what a command takes that does nothing. Of a session's line
-	// that is too long nothing is kept; of a transcript's, which may come from a
-	// pipe, 64 MiB may be, and are copied as it grows.
+	// In KiB, in addition to the memory of a command without work. A session's
+	// line over the limit is not stored. A transcript's line, which may come
+	// from a pipe, may take 64 MiB, and is copied as it grows.
 	const memory, imports = memoryFactor * 64 << 10, memoryFactor * 192 << 10
 	home := t.TempDir()
 	folder := filepath.Join(home, "sessions")

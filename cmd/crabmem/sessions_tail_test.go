@@ -66,12 +66,12 @@ func (f *followed) next(want ...string) {
 				f.t.Fatalf("got %q, want %q", got, w)
 			}
 		case <-time.After(gate.Hang):
-			f.t.Fatalf("want %q, got nothing; %s", w, f.diag.String())
+			f.t.Fatalf("want %q, got no line; %s", w, f.diag.String())
 		}
 	}
 }
 
-// end waits for the program's end and wants that nothing more came.
+// end waits for the program's exit and checks that there was no more output.
 func (f *followed) end(want int) {
 	f.t.Helper()
 	for line := range f.lines {
@@ -143,7 +143,7 @@ func TestTailFollow(t *testing.T) {
 	add("no record\n" + `{"ro{"role":"user","content":"glued"}` + "\n" + "no record\n")
 	f.next("bad: not JSON at byte 2: unexpected 'o'", "bad: not JSON at byte 7: unexpected 'r'", "message: glued", "bad: not JSON at byte 2: unexpected 'o'")
 
-	// What is the same elsewhere is not shown again.
+	// Moved lines are not printed again.
 	if did, err := d.Repair("crab_user_1"); err != nil || did.Dropped != 2 || did.Unglued != 1 {
 		t.Fatalf("%+v %v", did, err)
 	}
@@ -160,7 +160,7 @@ func TestTailFollow(t *testing.T) {
 	replace("", "")
 	add(`{"role":"user","content":"after a replacement"}` + "\n")
 	f.next("message: after a replacement")
-	// The reference writes line 1 anew, and the file in its place.
+	// The reference rewrites line 1 and replaces the file.
 	names, _ := filepath.Glob(filepath.Join(folder, "crab_user_1*"))
 	b, err := os.ReadFile(names[0])
 	check(err)

@@ -26,9 +26,10 @@ func onMemHome(t *testing.T, m *vfs.Mem) (*app, *bytes.Buffer) {
 	return c, &diag
 }
 
-// TestSessionsUnknownOutcome fails, call after call, the syncs of every command
-// that changes sessions, once or from then on. Exit code 0 is a change that is
-// there, 6 one that nobody knows, and any other none at all.
+// TestSessionsUnknownOutcome fails each sync in turn of every command that
+// changes sessions, once or permanently. Exit code 0 means that the change
+// exists, 6 that the outcome is unknown, and any other code that nothing
+// changed.
 func TestSessionsUnknownOutcome(t *testing.T) {
 	const meta = `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}` + "\n"
 	for line, made := range map[string]map[string]string{
@@ -41,7 +42,7 @@ func TestSessionsUnknownOutcome(t *testing.T) {
 		unknown, refused, done := 0, 0, 0
 		for n := 1; done < 2; n++ {
 			done = 0
-			for _, forEver := range []bool{false, true} {
+			for _, permanent := range []bool{false, true} {
 				m := vfs.NewMem()
 				for name, content := range made {
 					putMem(t, m, name, content)
@@ -52,7 +53,7 @@ func TestSessionsUnknownOutcome(t *testing.T) {
 				m.Hook = func(c vfs.Call) error {
 					switch c.Op {
 					case "sync", "datasync", "syncdir":
-						if calls++; calls == n || forEver && calls > n {
+						if calls++; calls == n || permanent && calls > n {
 							return syscall.EIO
 						}
 					}
@@ -71,7 +72,7 @@ func TestSessionsUnknownOutcome(t *testing.T) {
 						t.Errorf("%s, sync %d: %s", line, n, diag.String())
 					}
 				case (code == 0) != changed:
-					t.Errorf("%s, sync %d (for ever: %v): exit code %d, changed: %v, %s", line, n, forEver, code, changed, diag.String())
+					t.Errorf("%s, sync %d (permanently: %v): exit code %d, changed: %v, %s", line, n, permanent, code, changed, diag.String())
 				case code != 0:
 					refused++
 				}
@@ -84,7 +85,7 @@ func TestSessionsUnknownOutcome(t *testing.T) {
 	}
 }
 
-// sessionsOf returns what is in the sessions of /h and in their trash.
+// sessionsOf returns the contents of the sessions of /h and of their trash.
 func sessionsOf(t *testing.T, m *vfs.Mem) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

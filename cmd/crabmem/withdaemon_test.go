@@ -47,7 +47,7 @@ var alone = map[string]string{
 const noHome = "wants a home that is not there yet"
 
 // TestScriptsWithDaemon runs the scripts again while a daemon has the store and
-// the sessions: what they say and what comes of it is the same.
+// the sessions open: output and effects are the same.
 func TestScriptsWithDaemon(t *testing.T) {
 	p := scriptParams(t)
 	files, err := filepath.Glob(filepath.Join(scriptDir, "*.txtar"))

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// TestManyWriters runs crabmem remember many times, 16 at once, beside readers
-// that loop: every one is acknowledged with exit code 0, every note is found,
-// and no reader sees anything but exit code 0 and whole notes.
-// CRABMEM_CRASH=full runs 800.
+// TestManyWriters runs crabmem remember many times, 16 concurrently, with
+// readers that loop: every write exits with 0, every note is found, and every
+// reader exits with 0 and sees only complete notes. CRABMEM_CRASH=full runs
+// 800.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
 	runs := 160
@@ -107,7 +107,7 @@ func TestManyWriters(t *testing.T) {
 	if _, diag, code := start("verify"); code != 0 || diag != "" {
 		t.Errorf("verify: exit code %d: %s", code, diag)
 	}
-	t.Logf("writers: %d runs, %d at once, %d acknowledged, %d found, %d reads beside them", runs, atOnce, acknowledged.Load(), found, reads.Load())
+	t.Logf("writers: %d runs, %d at once, %d acknowledged, %d found, %d concurrent reads", runs, atOnce, acknowledged.Load(), found, reads.Load())
 	if acknowledged.Load() != int64(runs) || found != runs || reads.Load() == 0 {
 		t.Errorf("%d runs: %d acknowledged, %d found, %d reads", runs, acknowledged.Load(), found, reads.Load())
 	}

@@ -10,8 +10,9 @@ import (
 	"crabmem/bench/gate"
 )
 
-// TestProgress checks that what is quick says nothing, that what takes long
-// says how far it is and takes its line away, and that only a terminal sees it.
+// TestProgress checks that a short operation prints nothing, that a long one
+// displays its progress and erases the line, and that output that is not a
+// terminal gets neither.
 func TestProgress(t *testing.T) {
 	var b bytes.Buffer
 	p := &Progress{w: &b, what: "dumping", after: time.Hour, start: time.Now()}
@@ -50,6 +51,6 @@ func TestProgress(t *testing.T) {
 
 	var diag bytes.Buffer
 	if p := NewStreams(nil, nil, &diag).Progress("dumping"); p.w != nil {
-		t.Error("a pipe is told")
+		t.Error("a pipe gets progress")
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 var kinds = []string{importer.RFC0038, importer.BasicMemory, importer.Mem0, importer.ChatGPT, importer.Claude}
 
-// seeds are sources of every kind, and what they are not.
+// seeds are sources of every kind, and invalid ones.
 var seeds = []string{
 	"---\nname: A B\ndescription: d\n---\n\ntext\n", "---\r\nname: x\r\ndescription: \r\n---\r\n", "---\n---\n", "---\nname: \n", "para\n\npara\n",
 	"---\ntitle: T\ntype: note\npermalink: a/t\ntags: [x, \"y z\"]\nstatus: s # c\n---\n# T\n- [c] text #tag (ctx)\n- rel [[U]] (ctx)\n",
@@ -35,8 +35,8 @@ var seeds = []string{
 	"", "[", "{}", "null", "\xff", "\ufeff[]", `[{"uuid":"\ud83d"}]`, "PK\x03\x04",
 }
 
-// FuzzImports gives the readers of other programs' memories and conversations
-// what the fuzzer generates.
+// FuzzImports passes generated input to the readers of other programs' memories
+// and conversations.
 func FuzzImports(f *testing.F) {
 	for i := range kinds {
 		for _, s := range seeds {
@@ -63,7 +63,7 @@ func FuzzImports(f *testing.F) {
 	})
 }
 
-// same checks that looking at a text takes nothing of it.
+// same checks that detecting the kind of a text consumes none of it.
 func same(t *testing.T, b []byte) {
 	kind, r := importer.DetectReader(bytes.NewReader(b))
 	if got, err := io.ReadAll(r); kind == "" || err != nil || !bytes.Equal(got, b) {
@@ -95,8 +95,8 @@ func tree(t *testing.T, kind string, b []byte, paths ...string) *importer.Memory
 	return m
 }
 
-// notes imports notes: they can be imported, twice is once, and what the store
-// had before is still there.
+// notes imports notes: they can be imported, importing them twice changes
+// nothing, and earlier entries stay.
 func notes(t *testing.T, m *importer.Memory) {
 	for _, before := range [][]crmem.Op{nil, {crmem.Add{Name: "a", Content: "mine"}, crmem.Add{Name: "MEMORY", Content: "mine"}, crmem.Add{Name: "x", Content: "mine", Kind: crmem.Archive}}} {
 		s := crmem.New(nil)
@@ -110,7 +110,7 @@ func notes(t *testing.T, m *importer.Memory) {
 			}
 			if mode == importer.Refuse {
 				if before == nil && len(p.Conflicts) > 0 {
-					t.Fatalf("a conflict with nothing: %v", &p.Conflicts[0])
+					t.Fatalf("a conflict in an empty store: %v", &p.Conflicts[0])
 				}
 				if len(p.Ops) > 0 {
 					t.Fatalf("imported again: %+v", p.Ops)

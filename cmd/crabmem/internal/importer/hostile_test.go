@@ -15,7 +15,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestHostileChats reads exports that somebody made to do harm.
+// TestHostileChats reads malicious exports.
 func TestHostileChats(t *testing.T) {
 	node := func(id, parent, text string) string {
 		return fmt.Sprintf(`%q:{"parent":%q,"message":{"author":{"role":"user"},"content":{"parts":[%q]}}}`, id, parent, text)
@@ -91,7 +91,7 @@ func TestHostileChats(t *testing.T) {
 	}
 }
 
-// TestHostileMemories reads lists of memories that somebody made to do harm.
+// TestHostileMemories reads malicious lists of memories.
 func TestHostileMemories(t *testing.T) {
 	cases := []struct {
 		name, text string
@@ -122,7 +122,7 @@ func TestHostileMemories(t *testing.T) {
 				t.Errorf("%d notes, left out %+v", len(m.Notes), m.Left)
 			}
 			if c.name == "more pages" && len(m.Told) != 1 {
-				t.Errorf("told %q", m.Told)
+				t.Errorf("manual steps %q", m.Told)
 			}
 			s := crmem.New(nil)
 			apply(t, s, planOf(t, m, s, Refuse).Ops)
@@ -133,7 +133,7 @@ func TestHostileMemories(t *testing.T) {
 	}
 }
 
-// TestHostileTrees reads trees with what nobody should follow, or believe.
+// TestHostileTrees reads trees with links to other places and false claims.
 func TestHostileTrees(t *testing.T) {
 	long := strings.Repeat("n", 2000)
 	disk := vfs.NewMem()
@@ -175,7 +175,7 @@ func TestHostileTrees(t *testing.T) {
 			}
 			for _, reason := range []string{"larger than 8 MiB", "not UTF-8", "deeper than"} {
 				if left(m.Left, reason) != 1 {
-					t.Errorf("left out %+v, and not what is %s", m.Left, reason)
+					t.Errorf("omissions %+v do not contain %s", m.Left, reason)
 				}
 			}
 			if len(m.Notes) != 8 {

@@ -124,7 +124,7 @@ func left(list []Left, reason string) int {
 	return 0
 }
 
-// named tells whether what is left out is named so.
+// named reports whether an omission has a name.
 func named(list []Left, name string) bool {
 	return slices.ContainsFunc(list, func(l Left) bool { return slices.Contains(l.Where, name) })
 }

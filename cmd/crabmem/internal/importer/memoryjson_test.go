@@ -67,8 +67,8 @@ func TestEveryFactOfMemoryJSON(t *testing.T) {
 	}
 }
 
-// FuzzMemoryJSON imports anything as the file of the reference memory server:
-// what can be imported is imported once.
+// FuzzMemoryJSON imports any text as the file of the reference memory server: a
+// second import of valid input changes nothing.
 func FuzzMemoryJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"entity","name":"a","entityType":"b","observations":["c\nd"]}` + "\n" + `{"type":"relation","from":"a","to":"e","relationType":"→"}`,

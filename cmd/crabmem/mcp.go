@@ -56,7 +56,7 @@ server:
 
 --http ADDR serves http://ADDR/mcp instead. Every request needs the bearer token
 from CRABMEM_TOKEN or --token-file, which the server creates at first use. The
-server rejects requests with a foreign Host or Origin. An ADDR that other
+server rejects requests with an unknown Host or Origin. An ADDR that other
 machines can reach needs an existing token. The server has no TLS: use a proxy,
 and pass the proxy's name with --allow-host. The server logs to standard error.`,
 		Example: `  crabmem mcp
@@ -102,7 +102,7 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 		return o, err
 	}
 	if f.http == "" && (f.tokenFile != "" || len(f.allowHosts) > 0) {
-		return o, cli.Usagef("--token-file and --allow-host go with --http")
+		return o, cli.Usagef("--token-file and --allow-host require --http")
 	}
 	path, err := c.storePath()
 	if f.namespace != "" {

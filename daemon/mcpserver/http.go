@@ -55,7 +55,7 @@ type HTTPOptions struct {
 func (s *Server) ServeHTTP(ctx context.Context, o HTTPOptions) error {
 	host, _, err := net.SplitHostPort(o.Address)
 	if err != nil {
-		return &errtable.Error{Exit: errtable.ExitUsage, Kind: "usage", Message: fmt.Sprintf("--http %q: want an address and a port, as 127.0.0.1:7433", o.Address)}
+		return &errtable.Error{Exit: errtable.ExitUsage, Kind: "usage", Message: fmt.Sprintf("--http %q: want an address and a port, such as 127.0.0.1:7433", o.Address)}
 	}
 	token, from, err := o.token(s.o.FS, loopback(host))
 	if err != nil {
@@ -133,11 +133,11 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 		}
 		switch {
 		case r.URL.Path != mcpPath:
-			refuse(http.StatusNotFound, "there is only "+mcpPath)
+			refuse(http.StatusNotFound, "unknown path: use "+mcpPath)
 		case r.Method == http.MethodPost && !jsonBody(r.Header):
-			refuse(http.StatusUnsupportedMediaType, "the Content-Type is not application/json")
+			refuse(http.StatusUnsupportedMediaType, "set Content-Type to application/json")
 		case r.Header.Get("Content-Encoding") != "":
-			refuse(http.StatusUnsupportedMediaType, "the body is compressed")
+			refuse(http.StatusUnsupportedMediaType, "send the body without Content-Encoding")
 		default:
 			select {
 			case calls <- struct{}{}:
@@ -145,7 +145,7 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 				protocol.ServeHTTP(w, r)
 			default:
 				w.Header().Set("Retry-After", "1")
-				refuse(http.StatusServiceUnavailable, "too many calls at one time")
+				refuse(http.StatusServiceUnavailable, "too many concurrent calls: retry the request")
 			}
 		}
 	})
@@ -156,11 +156,11 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 func refusalOf(r *http.Request, token bearer, known hosts) (code int, why string) {
 	switch {
 	case !known.host(r.Host):
-		return http.StatusForbidden, "the Host is not this server's: call it by its address, or allow the name with --allow-host"
+		return http.StatusForbidden, "unknown Host: use the server's address, or allow the name with --allow-host"
 	case !known.origins(r.Header):
-		return http.StatusForbidden, "the request comes from another site"
+		return http.StatusForbidden, "cross-site request: use an Origin of this server, or allow its name with --allow-host"
 	case len(r.Header.Values("Authorization")) != 1 || !token.allows(r.Header.Get("Authorization")):
-		return http.StatusUnauthorized, "the bearer token is missing or wrong: it is in CRABMEM_TOKEN of the server, or in its token file"
+		return http.StatusUnauthorized, "missing or wrong bearer token: use CRABMEM_TOKEN of the server, or the content of its token file"
 	}
 	return 0, ""
 }

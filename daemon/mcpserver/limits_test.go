@@ -204,7 +204,7 @@ func TestParts(t *testing.T) {
 			if len(g.Content) > c.size || len(g.Content) < c.size-3 && g.Next != 0 || !utf8.ValidString(g.Content) || g.Bytes != len(c.text) {
 				t.Fatalf("a part of %d bytes of %d", len(g.Content), g.Bytes)
 			}
-			if (g.Next > 0) != strings.Contains(said, fmt.Sprintf("ask again with offset %d", g.Next)) {
+			if (g.Next > 0) != strings.Contains(said, fmt.Sprintf("call again with offset %d", g.Next)) {
 				t.Errorf("next is %d, and it says\n%.200s", g.Next, said)
 			}
 			if g.Next != 0 && g.Next <= offset {
@@ -222,7 +222,7 @@ func TestParts(t *testing.T) {
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "long", "offset": 1}); !utf8.ValidString(g.Content) || !strings.HasPrefix(g.Content, "日") {
 		t.Errorf("from within a character: %.10q", g.Content)
 	}
-	mcptest.Refused(t, s, "get_memory", dict{"name": "long", "offset": len(text) + 1}, "^offset .*: the text has .* Try: begin with offset 0")
+	mcptest.Refused(t, s, "get_memory", dict{"name": "long", "offset": len(text) + 1}, "^offset .*: the text has .* Try: call again with offset 0")
 	mcptest.Refused(t, s, "get_memory", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
 	mcptest.Refused(t, s, "forget", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "empty"}); g.Content != "" || g.Bytes != 0 {
@@ -233,8 +233,8 @@ func TestParts(t *testing.T) {
 		t.Errorf("an empty resource: %+v %v", res, err)
 	}
 	for uri, want := range map[string]string{
-		"crabmem://note/huge": "use get_memory to read it in parts", "crabmem://note/none": "resources/list shows", "crabmem://archive/long": "resources/list shows",
-		"crabmem://note/both": "resources/list shows", "crabmem://note/a/b": "not found", "crabmem://note/..%2f..%2fetc": "resources/list shows", "file:///etc/passwd": "not found",
+		"crabmem://note/huge": "use get_memory to read it in parts", "crabmem://note/none": "call resources/list to list the resources", "crabmem://archive/long": "call resources/list to list the resources",
+		"crabmem://note/both": "call resources/list to list the resources", "crabmem://note/a/b": "not found", "crabmem://note/..%2f..%2fetc": "call resources/list to list the resources", "file:///etc/passwd": "not found",
 		"crabmem://topic/long": "not found", "crabmem://note/%zz": "not found", "crabmem://note/": "not found",
 	} {
 		if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {

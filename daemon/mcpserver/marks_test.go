@@ -81,9 +81,9 @@ func TestMarksAllStoreText(t *testing.T) {
 		{anthropic, "memory", dict{"command": "str_replace", "path": "/memories/file", "old_str": "second", "new_str": "third"}, false,
 			"The memory file has been edited. Here is the snippet showing the change (with line numbers):"},
 		{anthropic, "memory", dict{"command": "delete", "path": "/memories/talks"}, true,
-			"Error: /memories/talks contains the archive of a conversation, which is never changed here"},
+			"Error: /memories/talks contains the archive of a conversation, and this tool cannot change archives"},
 		{anthropic, "memory", dict{"command": "rename", "old_path": "/memories/talks", "new_path": "/memories/q"}, true,
-			"Error: /memories/talks contains the archive of a conversation, which is never changed here"},
+			"Error: /memories/talks contains the archive of a conversation, and this tool cannot change archives"},
 		{anthropic, "memory", dict{"command": "rename", "old_path": "/memories/deep", "new_path": "/memories/" + strings.Repeat("y", 200)}, true,
 			"Error: Invalid path under /memories/yyy"},
 	} {

@@ -88,7 +88,7 @@ func (s *Server) addTools() {
 	s.addRecall()
 	addTool(s, &mcp.Tool{
 		Name:        "get_memory",
-		Description: "Read an entry of memory whole, by its name or by an alias that only one entry has. A long one comes in parts: ask again with offset = next_offset.",
+		Description: "Read the full text of an entry, by its name or by an alias of exactly one entry. A long text is returned in parts: call again with offset = next_offset.",
 		Annotations: toolHints("Read a memory", true, false, true),
 	}, func(in map[string]*jsonschema.Schema) {
 		atMostChars(in["name"], memtool.MaxShownName)
@@ -97,7 +97,7 @@ func (s *Server) addTools() {
 	}, s.getMemory)
 	addTool(s, &mcp.Tool{
 		Name:        "list_memories",
-		Description: "List what memory holds, oldest first, without the texts. For what is next, ask again with cursor = next_cursor. To find something, use recall.",
+		Description: "List the entries, oldest first, without their texts. For the next page, call again with cursor = next_cursor. To search, use recall.",
 		Annotations: toolHints("List memories", true, false, true),
 	}, func(in map[string]*jsonschema.Schema) {
 		between(in["limit"], 1, 200, 50)
@@ -112,8 +112,8 @@ func (s *Server) addTools() {
 	}
 	addTool(s, &mcp.Tool{
 		Name: "remember",
-		Description: "Keep a note for later conversations; when it is answered the note is on the disk. A note of that name is replaced, text and all: " +
-			"to add to one, read it with get_memory first. One subject a note, under a short name that says which.",
+		Description: "Save a note for later conversations. The note is on disk when the tool returns. An existing note with this name is replaced, including its text: " +
+			"to extend a note, read it with get_memory first. Use one note per subject, with a short name that states the subject.",
 		Annotations: toolHints("Remember a note", false, true, true),
 	}, func(in map[string]*jsonschema.Schema) {
 		atMostChars(in["name"], limits.Name)
@@ -122,30 +122,30 @@ func (s *Server) addTools() {
 	}, s.remember)
 	addTool(s, &mcp.Tool{
 		Name:        "forget",
-		Description: "Remove a note, by its exact name, for good. Archives of conversations are not removed.",
+		Description: "Remove a note permanently, by its exact name. forget never removes archives of conversations.",
 		Annotations: toolHints("Forget a note", false, true, true),
 	}, func(in map[string]*jsonschema.Schema) { atMostChars(in["name"], memtool.MaxShownName) }, s.forget)
 }
 
 type rememberIn struct {
-	Name    string   `json:"name" jsonschema:"a short name that says what the note is about, as deploy-steps"`
+	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, such as deploy-steps"`
 	Content string   `json:"content" jsonschema:"the text of the note, in Markdown"`
-	Aliases []string `json:"aliases,omitempty" jsonschema:"other names to find it by; when left out the note keeps those it has"`
+	Aliases []string `json:"aliases,omitempty" jsonschema:"other names of the note; if omitted, the note keeps its aliases"`
 }
 
 type rememberOut struct {
 	ID      uint64   `json:"id"`
 	Name    string   `json:"name"`
-	Created bool     `json:"created" jsonschema:"false: a note of that name was replaced"`
+	Created bool     `json:"created" jsonschema:"true if the note is new; false if it replaced a note with that name"`
 	Aliases []string `json:"aliases"`
-	Similar []string `json:"similar" jsonschema:"other entries that may be about the same, by their names"`
+	Similar []string `json:"similar" jsonschema:"names of other entries that may cover the same subject"`
 }
 
 func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberOut, error) {
 	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
-			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: memtool.ShownName(in.Name) + " is the archive of a conversation, which is never overwritten",
+			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: memtool.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives",
 				Fix: "choose another name"}
 		}
 		return "", rememberOut{}, err
@@ -160,7 +160,7 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 		out.Similar = append(out.Similar, snippet.Clip(name, memtool.MaxShownName))
 	}
 	if len(w.similar) > 0 {
-		text += "\nthere are similar names: if one of these entries is about the same, keep one of the two\n" + memtool.FenceNames(w.similar)
+		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + memtool.FenceNames(w.similar)
 	}
 	return text, out, nil
 }
@@ -183,8 +183,8 @@ func (s *Server) forget(ctx context.Context, in forgetIn) (string, forgetOut, er
 			Message: "no note " + display.Quoted(e.alias) + "; it is an alias of an entry",
 			Fix:     "to remove the note, pass its name"}}
 	} else if errors.Is(err, crmem.ErrKind) {
-		err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Message: memtool.ShownName(in.Name) + " is the archive of a conversation, which is never forgotten here", Err: err,
-			Fix: "leave it; a person removes it with crabmem forget --archive"}
+		err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Message: memtool.ShownName(in.Name) + " is the archive of a conversation; this tool never removes archives", Err: err,
+			Fix: "ask the user to run crabmem forget --archive"}
 	} else if errors.Is(err, crmem.ErrNotFound) {
 		err = noEntry(in.Name, err)
 	}

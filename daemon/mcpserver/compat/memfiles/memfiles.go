@@ -43,15 +43,15 @@ const (
 // Call is a call of the tool.
 type Call struct {
 	Command    string `json:"command" jsonschema:"what to do"`
-	Path       string `json:"path,omitempty" jsonschema:"the file or directory, under /memories; of every command but rename"`
+	Path       string `json:"path,omitempty" jsonschema:"the file or directory under /memories; for every command except rename"`
 	ViewRange  []int  `json:"view_range,omitempty" jsonschema:"view: first and last line, -1 for the end"`
 	FileText   string `json:"file_text,omitempty" jsonschema:"create: the text of the file"`
 	OldStr     string `json:"old_str,omitempty" jsonschema:"str_replace: the text to replace, which occurs once"`
 	NewStr     string `json:"new_str,omitempty" jsonschema:"str_replace: the text in its place"`
-	InsertLine int    `json:"insert_line,omitempty" jsonschema:"insert: the line after which, 0 for the beginning"`
+	InsertLine int    `json:"insert_line,omitempty" jsonschema:"insert: the line to insert after, 0 for the beginning of the file"`
 	InsertText string `json:"insert_text,omitempty" jsonschema:"insert: the text"`
-	OldPath    string `json:"old_path,omitempty" jsonschema:"rename: what to rename"`
-	NewPath    string `json:"new_path,omitempty" jsonschema:"rename: its new name"`
+	OldPath    string `json:"old_path,omitempty" jsonschema:"rename: the path to rename"`
+	NewPath    string `json:"new_path,omitempty" jsonschema:"rename: the new path"`
 }
 
 // Error is an error whose text is part of the contract: models see it unchanged.
@@ -138,7 +138,7 @@ func checkPath(path string) string {
 	}
 	for _, part := range parts {
 		if strings.Trim(part, " ") == "" || strings.Trim(part, ".") == "" {
-			return "its parts must be names, not empty, . or .."
+			return "each part must be a name, and not empty, ., or .."
 		}
 	}
 	return ""
@@ -217,7 +217,7 @@ func viewFile(e crmem.Entry, between []int) (string, error) {
 				more = fmt.Sprintf("\n(the file has %d lines: view the rest with view_range [%d, -1])", len(lines), n)
 				break
 			}
-			line = snippet.Clip(line, memtool.MaxShownText) + " (the line goes on)"
+			line = snippet.Clip(line, memtool.MaxShownText) + " (line truncated)"
 		}
 		fmt.Fprintf(&b, "%6d\t%s\n", n, line)
 	}
@@ -252,7 +252,7 @@ func viewDirectory(path string, list []crmem.Entry) string {
 	more := ""
 	for i, name := range shown {
 		if b.Len() > memtool.MaxShownPage {
-			more = fmt.Sprintf("\n(and %d more: view a directory of them)", len(shown)-i)
+			more = fmt.Sprintf("\n(and %d more: view a subdirectory to list them)", len(shown)-i)
 			break
 		}
 		fmt.Fprintf(&b, "\n%s\t%s/%s", fileSize(sizes[name]), path, name)
@@ -314,7 +314,7 @@ func (f files) edit(ctx context.Context, path string, absent error, edit func(te
 // changeable refuses an archive of a conversation.
 func changeable(e crmem.Entry) error {
 	if e.Kind == crmem.Archive {
-		return errorf("Error: %s is the archive of a conversation, which is never changed here", e.Name)
+		return errorf("Error: %s is the archive of a conversation, and this tool cannot change archives", e.Name)
 	}
 	return nil
 }
@@ -395,7 +395,7 @@ func filesAt(st *crmem.Store, path string) ([]crmem.Entry, error) {
 	}
 	for _, e := range list {
 		if err := changeable(e); err != nil && e.Name != path {
-			err = errorf("Error: %s contains the archive of a conversation, which is never changed here", path)
+			err = errorf("Error: %s contains the archive of a conversation, and this tool cannot change archives", path)
 			return nil, &memtool.NamesError{Err: err, Names: []string{e.Name}}
 		} else if err != nil {
 			return nil, err
@@ -430,8 +430,11 @@ func (f files) rename(ctx context.Context, from, to string) (string, error) {
 		if _, ok := fileOf(st, to); ok || to == root || len(entriesBelow(st, to)) > 0 {
 			return nil, errorf("Error: The destination %s already exists", to)
 		}
-		if file, ok := fileAbove(st, to); ok || strings.HasPrefix(to, from+"/") {
-			return nil, errorf("Error: %s is not a directory to move to", cmp.Or(file, from))
+		if file, ok := fileAbove(st, to); ok {
+			return nil, errorf("Error: cannot move %s into %s, which is a file", from, file)
+		}
+		if strings.HasPrefix(to, from+"/") {
+			return nil, errorf("Error: cannot move %s into itself", from)
 		}
 		for _, e := range list {
 			moved := e

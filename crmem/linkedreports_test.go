@@ -165,3 +165,79 @@ func reportLogsAlone(t *testing.T) {
 	}
 	r.compare(t, "testdata/reports/alone.txt.gz")
 }
+
+// TestReportsOfRejoinedLogs lets two copies of a store change apart, puts the log of
+// one next to the other, and compares what each use then reports and leaves.
+func TestReportsOfRejoinedLogs(t *testing.T) { synctest.Test(t, reportRejoinedLogs) }
+
+func reportRejoinedLogs(t *testing.T) {
+	var r reports
+	for seed := range uint64(150) {
+		random := rand.New(rand.NewPCG(seed, 6))
+		change := func(s *Store, n int) {
+			for range n {
+				names := []string{"one", "two", "three", "four", "five"}
+				name := names[random.IntN(len(names))]
+				content := []string{"", "text", "other text"}[random.IntN(3)]
+				var op Op
+				switch random.IntN(6) {
+				case 0, 1:
+					op = Add{Name: name, Content: content, Kind: Kind(random.IntN(2))}
+				case 2:
+					op = Update{Name: name, Content: content}
+				case 3:
+					op = Remove{Name: name}
+				case 4:
+					op = Alias{Name: name, Aliases: []string{content + name}}
+				default:
+					op = Add{Name: fmt.Sprint(name, random.IntN(3)), Content: content, Aliases: []string{name}}
+				}
+				_ = s.Apply(op) // those that are invalid change nothing
+			}
+		}
+		m := vfs.NewMem()
+		s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 0)
+		change(s, random.IntN(8))
+		if random.IntN(2) == 0 {
+			noErr(t, s.Checkpoint())
+			change(s, random.IntN(3))
+		}
+		noErr(t, s.Close())
+		other := m.Kill()
+		for i, m := range []*vfs.Mem{m, other} {
+			s, err := Open("/m.db", reportOptions(m, format.LogVersion))
+			noErr(t, err)
+			change(s, random.IntN(6))
+			if random.IntN(3) == i {
+				noErr(t, s.Checkpoint())
+				change(s, random.IntN(6))
+			}
+			noErr(t, s.Close())
+		}
+		log, err := vfs.ReadFile(other, "/m.db"+WALSuffix, 1<<20)
+		if err != nil {
+			continue // it was never written
+		}
+		names := []string{"/m.db" + WALSuffix + HeldSuffix}
+		if random.IntN(4) == 0 {
+			names = []string{"/m.db" + WALSuffix}
+		}
+		for _, use := range calls {
+			k := m.Kill()
+			for _, name := range names {
+				_ = k.Remove(name) // it may be a second link
+				k.WriteFile(name, log, 0o600)
+			}
+			got := outcome(t, k, format.LogVersion, use)
+			s, err := Open("/m.db", reportOptions(k, format.LogVersion))
+			if err == nil {
+				for e := range s.Snapshot().All() {
+					got += fmt.Sprintf("\t%+v\n", e)
+				}
+				noErr(t, s.Close())
+			}
+			r.add(fmt.Sprintf("seed %d, %s: %s", seed, names[0], use.name), got)
+		}
+	}
+	r.compare(t, "testdata/reports/rejoined.txt.gz")
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"crabmem/crmem/internal/format"
@@ -235,7 +236,7 @@ func (r *repairer) mergeEntries(l *sideLog) {
 			conflicts++
 		}
 	}
-	for id := range removed {
+	for _, id := range slices.Sorted(maps.Keys(removed)) {
 		if rec := r.t.byID(id); rec != "" {
 			r.note("%s removes %.80q, which the store still has: kept", l.path, rec.Name())
 		}

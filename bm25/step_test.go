@@ -85,3 +85,17 @@ func TestMergeStepsOfFewTerms(t *testing.T) {
 		t.Errorf("a merge of %d words takes %d steps of 10", words, n)
 	}
 }
+
+// TestTailDocs checks that a tail takes 2048 documents.
+func TestTailDocs(t *testing.T) {
+	x := New(analysis.Plain)
+	for i := range 2049 {
+		if want := 1; i == 2047 && (len(x.segments) != 0 || x.Stats().Segments != want) {
+			t.Errorf("%d documents are in %d segments", i, len(x.segments))
+		}
+		x.Add(Doc{ID: uint64(i + 1), Fields: []string{"word"}})
+	}
+	if len(x.segments) != 1 || len(x.segments[0].ids) != 2048 {
+		t.Errorf("%d segments", len(x.segments))
+	}
+}

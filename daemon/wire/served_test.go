@@ -348,3 +348,62 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// TestFrameOfStopped reads the rest of a frame on a connection that was stopped.
+func TestFrameOfStopped(t *testing.T) {
+	for _, size := range []byte{0, 0xff} { // a small frame, a large one
+		nc := &pieceConn{in: make([]byte, 3), piece: 3, err: io.EOF}
+		c := servedConn(&Server{}, &stoppedConn{nc})
+		c.w = copy(c.in, []byte{0, 0, size, 9})
+		c.state.Store(stopped)
+		if _, err := c.frame(); err != errStopped || len(nc.reads) != 0 {
+			t.Errorf("frame of %d bytes: %v after %d reads", int(size)<<8|9, err, len(nc.reads))
+		}
+	}
+	c := NewConn(&emptyConn{})
+	if err := c.Read(pong()); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("a read without bytes: %v", err)
+	}
+}
+
+type stoppedConn struct{ *pieceConn }
+
+func (*stoppedConn) SetReadDeadline(time.Time) error { return nil }
+
+// emptyConn reads no bytes.
+type emptyConn struct{ net.Conn }
+
+func (*emptyConn) Read([]byte) (int, error) { return 0, nil }
+
+// listener has an address, and accepts no connection.
+type listener struct {
+	addr   net.Addr
+	closed bool
+}
+
+func (l *listener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (l *listener) Close() error              { l.closed = true; return nil }
+func (l *listener) Addr() net.Addr            { return l.addr }
+
+// TestServeCloses checks that Serve closes its listener, and forgets it.
+func TestServeCloses(t *testing.T) {
+	local, other := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
+	for _, tt := range []struct {
+		addr  net.Addr
+		token string
+		want  string
+	}{{local, "", "closed"}, {other, "", "set a token"}, {other, "token", "closed"}} {
+		s := &Server{Token: tt.token}
+		l := &listener{addr: tt.addr}
+		if err := s.Serve(l); err == nil || !strings.Contains(err.Error(), tt.want) || !l.closed || len(s.listeners) != 0 {
+			t.Errorf("%v, token %q: %v, closed %v, %d listeners", tt.addr, tt.token, err, l.closed, len(s.listeners))
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		l = &listener{addr: local}
+		if err := s.Serve(l); err != nil || !l.closed || !s.mu.TryLock() {
+			t.Errorf("after Shutdown: %v, closed %v", err, l.closed)
+		}
+	}
+}

@@ -59,24 +59,20 @@ func (d *Daemon) memoryTools() []tool.Tool {
 	}
 }
 
-func (d *Daemon) rememberTool(_ context.Context, _ tool.Call, args rememberArgs) (string, error) {
-	old, err := d.store.Get(args.Name)
-	var like []string
-	if err != nil || old.Name != args.Name {
-		like = memtool.SimilarNames(d.store, args.Name)
-	}
-	if _, err := d.store.Remember(args.Name, args.Content, args.Aliases); err != nil {
+func (d *Daemon) rememberTool(ctx context.Context, _ tool.Call, args rememberArgs) (string, error) {
+	r, err := memtool.Remember(ctx, memtool.Local(d.store), args.Name, args.Content, args.Aliases)
+	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			return "", fmt.Errorf("%s is an archive of a conversation, and is never overwritten: choose another name", args.Name)
 		}
 		return "", fmt.Errorf("failed to save entry: %w", err)
 	}
 	out := "remembered: " + args.Name
-	if len(like) == 0 {
+	if len(r.Similar) == 0 {
 		return out, nil
 	}
 	q := quotation{head: out + "\nThere are notes of similar names: if one of them is about the same, improve it and forget this one"}
-	for _, name := range like {
+	for _, name := range r.Similar {
 		fmt.Fprintf(&q, "- %s\n", display.OneLine(name))
 	}
 	return q.end(), nil

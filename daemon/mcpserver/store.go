@@ -134,31 +134,13 @@ func (m *store) close() error {
 	return m.retire()
 }
 
-// written is a note after remember.
-type written struct {
-	entry   crmem.Entry
-	created bool
-	similar []string // names that may mean the same, of a note that is new
-}
-
 // remember writes a note. Aliases replace the old ones; nil keeps them.
-func (m *store) remember(ctx context.Context, name, text string, aliases []string) (written, error) {
-	var out written
-	err := m.write(ctx, func(ctx context.Context, s memtool.Store) error {
-		err := s.Read(func(s *crmem.Store) error {
-			old, err := s.Get(name)
-			out = written{created: err != nil || old.Name != name}
-			if out.created {
-				out.similar = memtool.SimilarNames(s, name)
-			}
-			return nil
-		})
-		if err == nil {
-			out.entry, err = s.Remember(ctx, name, text, aliases)
-		}
+func (m *store) remember(ctx context.Context, name, text string, aliases []string) (r memtool.Remembered, err error) {
+	err = m.write(ctx, func(ctx context.Context, s memtool.Store) error {
+		r, err = memtool.Remember(ctx, s, name, text, aliases)
 		return err
 	})
-	return out, err
+	return r, err
 }
 
 // forget removes a note, by its exact name.

@@ -150,17 +150,17 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 		}
 		return "", rememberOut{}, err
 	}
-	out := rememberOut{ID: w.entry.ID, Name: w.entry.Name, Created: w.created, Aliases: shownAliases(w.entry.Aliases), Similar: []string{}}
+	out := rememberOut{ID: w.Entry.ID, Name: w.Entry.Name, Created: w.Created, Aliases: shownAliases(w.Entry.Aliases), Similar: []string{}}
 	text := "replaced the note "
-	if w.created {
+	if w.Created {
 		text = "remembered the new note "
 	}
-	text += memtool.ShownName(w.entry.Name) + ", " + display.Size(int64(len(in.Content)))
-	for _, name := range w.similar {
+	text += memtool.ShownName(w.Entry.Name) + ", " + display.Size(int64(len(in.Content)))
+	for _, name := range w.Similar {
 		out.Similar = append(out.Similar, snippet.Clip(name, memtool.MaxShownName))
 	}
-	if len(w.similar) > 0 {
-		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + memtool.FenceNames(w.similar)
+	if len(w.Similar) > 0 {
+		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + memtool.FenceNames(w.Similar)
 	}
 	return text, out, nil
 }

@@ -1,6 +1,7 @@
 package memtool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,28 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 )
+
+// Remembered is the result of [Remember].
+type Remembered struct {
+	Entry   crmem.Entry
+	Created bool
+	Similar []string // names of entries that a created note may duplicate
+}
+
+// Remember creates or replaces a note, as [crmem.Store.Remember] does.
+func Remember(ctx context.Context, s Store, name, content string, aliases []string) (r Remembered, err error) {
+	err = s.Read(func(s *crmem.Store) error {
+		old, err := s.Get(name)
+		if r.Created = err != nil || old.Name != name; r.Created {
+			r.Similar = similarNames(s, name)
+		}
+		return nil
+	})
+	if err == nil {
+		r.Entry, err = s.Remember(ctx, name, content, aliases)
+	}
+	return r, err
+}
 
 // Find returns the entry of a name, or of an alias that one entry has.
 func Find(s *crmem.Store, name string) (crmem.Entry, error) {

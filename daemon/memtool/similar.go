@@ -8,13 +8,13 @@ import (
 	"crabmem/crmem/limits"
 )
 
-// maxSimilar limits the result of SimilarNames.
+// maxSimilar limits the result of similarNames.
 const maxSimilar = 5
 
-// SimilarNames returns the names of at most maxSimilar entries that a new entry of
+// similarNames returns the names of at most maxSimilar entries that a new entry of
 // the name may duplicate: their names differ in case, signs or a typing error, or
 // the name is an alias of them.
-func SimilarNames(s *crmem.Store, name string) []string {
+func similarNames(s *crmem.Store, name string) []string {
 	var like []string
 	want := foldName(name)
 	for e := range s.All() {

@@ -23,7 +23,7 @@ func TestSimilarNames(t *testing.T) {
 		"日本語!": {"日本語"}, "日本人": nil, "***": nil, "chat-2026-02": nil, "chat 2026 01": {"chat-2026-01"}, "the long nome of somthing important": {"the long name of something important"},
 		"": nil, "tea ": {"tea"},
 	} {
-		if got := SimilarNames(s, name); !slices.Equal(got, want) {
+		if got := similarNames(s, name); !slices.Equal(got, want) {
 			t.Errorf("%q is like %q, want %q", name, got, want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/service"
 )
 
 // TestRotate writes lines to a log, by several processes in sequence: no line
@@ -23,11 +24,11 @@ func TestRotate(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "logs", "daemon.log")
 	c := newApp(nil, nil, nil)
-	r := &logReader{fs: c.fs, name: name}
+	r := &service.LogReader{FS: c.fs, Name: name}
 	defer r.Close()
 	var all, seen []byte
 	look := func() {
-		b, err := r.next()
+		b, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,8 +78,8 @@ func TestRotate(t *testing.T) {
 	if list, err := os.ReadDir(filepath.Dir(name)); err != nil || len(list) != keep+1 {
 		t.Errorf("%v, %v", list, err)
 	}
-	last := &logReader{fs: c.fs, name: name}
-	b, err := last.last(12)
+	last := &service.LogReader{FS: c.fs, Name: name}
+	b, err := last.Last(12)
 	if err = errors.Join(err, last.Close()); err != nil || bytes.Count(b, []byte("\n")) != 12 || !bytes.HasSuffix(all, b) {
 		t.Errorf("the last 12 lines: %q, %v", b, err)
 	}

@@ -11,14 +11,7 @@ import (
 
 // Printable replaces what would move the cursor or change the terminal.
 func Printable(s string) string {
-	clean := true
-	for _, r := range s {
-		if !Showable(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	if strings.IndexFunc(s, func(r rune) bool { return !Showable(r) }) < 0 {
 		return s
 	}
 	var b strings.Builder

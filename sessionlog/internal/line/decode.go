@@ -304,22 +304,7 @@ func (l *call) read(c *cursor, bad *fault) bool {
 }
 
 func (l *call) readFunction(c *cursor, bad *fault) bool {
-	c.i++
-	var name, v Span
-	var seen keys
-	for start := true; c.member(&name, start); start = false {
-		k := c.keyOf(name)
-		if !c.value(&v, 4) {
-			return false
-		}
-		if !functionKeys.has(k) {
-			continue
-		}
-		if seen.has(k) {
-			bad.set(faultTwice, k, name.Lo-1)
-			continue
-		}
-		seen |= 1 << k
+	return c.known(functionKeys, 4, bad, func(k key, v Span) {
 		switch {
 		case v.Type == jsonNull:
 		case v.Type != String:
@@ -329,6 +314,5 @@ func (l *call) readFunction(c *cursor, bad *fault) bool {
 		default:
 			l.Arguments = v
 		}
-	}
-	return c.fault.code == faultNone
+	})
 }

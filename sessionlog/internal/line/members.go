@@ -1,25 +1,34 @@
 package line
 
-// readMeta reads the object of a meta record. Invalid JSON is a fault of the
-// line; an invalid meta record is reported in bad.
-func (r *Record) readMeta(c *cursor, s *Span, bad *fault) bool {
-	lo := c.i
+// known reads the members of the object that the cursor stands at, and calls use
+// with the values of the keys of a set. depth is that of the values. Invalid JSON
+// is a fault of the line; a key that occurs twice is reported in bad.
+func (c *cursor) known(set keys, depth int, bad *fault, use func(k key, v Span)) bool {
 	var seen keys
 	var name, v Span
 	c.i++
 	for start := true; c.member(&name, start); start = false {
 		k := c.keyOf(name)
-		if !c.value(&v, 2) {
+		if !c.value(&v, depth) {
 			return false
 		}
-		if !titleKeys.has(k) {
-			continue
-		}
-		if seen.has(k) {
+		switch {
+		case !set.has(k):
+		case seen.has(k):
 			bad.set(faultTwice, k, name.Lo-1)
-			continue
+		default:
+			seen |= 1 << k
+			use(k, v)
 		}
-		seen |= 1 << k
+	}
+	return c.fault.code == faultNone
+}
+
+// readMeta reads the object of a meta record. Invalid JSON is a fault of the
+// line; an invalid meta record is reported in bad.
+func (r *Record) readMeta(c *cursor, s *Span, bad *fault) bool {
+	lo := c.i
+	valid := c.known(titleKeys, 2, bad, func(k key, v Span) {
 		switch ok := true; {
 		case k == keyTitle && v.Type == String:
 			r.Title = v
@@ -33,9 +42,9 @@ func (r *Record) readMeta(c *cursor, s *Span, bad *fault) bool {
 		default:
 			bad.set(faultType, k, v.start())
 		}
-	}
+	})
 	*s = Span{Lo: int32(lo), Hi: int32(c.i), Type: jsonObject}
-	return c.fault.code == faultNone
+	return valid
 }
 
 // start is where the value begins, its quote included.

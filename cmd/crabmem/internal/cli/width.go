@@ -11,14 +11,7 @@ import (
 // characters except line ends, and bidirectional controls. A tab becomes
 // blanks.
 func Clean(s string) string {
-	clean := true
-	for _, r := range s {
-		if r != '\n' && !Showable(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	if strings.IndexFunc(s, func(r rune) bool { return r != '\n' && !Showable(r) }) < 0 {
 		return strings.ToValidUTF8(s, "\ufffd")
 	}
 	var b strings.Builder

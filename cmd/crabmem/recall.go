@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"crabmem/bm25"
@@ -210,30 +208,6 @@ func (c *app) indent(text string) {
 	for line := range strings.Lines(c.Text(text)) {
 		c.Out.WriteString("    " + strings.TrimRight(line, "\r\n") + "\n")
 	}
-}
-
-// recallWait is how long a daemon may take to say who it is before the files
-// are read instead.
-const recallWait = 500 * time.Millisecond
-
-// recallFromDaemon has the daemon, which has the index, search the store. It
-// returns false if no daemon that has the store open responds.
-func (c *app) recallFromDaemon(ctx context.Context, q crmem.Query, o recall.Options) (a *recall.Answer, path string, ok bool) {
-	hello, cancel := context.WithTimeout(ctx, recallWait)
-	defer cancel()
-	d, h, err := c.running(hello)
-	if err != nil {
-		if stopped := c.stoppedDaemon(); stopped != nil && errors.Is(err, context.DeadlineExceeded) {
-			c.warnFailure(stopped)
-		}
-		return nil, "", false
-	}
-	defer d.Close()
-	if !c.servesStore(h) {
-		return nil, "", false
-	}
-	a, path, err = d.Search(ctx, q, o)
-	return a, path, err == nil // the files tell the reason
 }
 
 func (c *app) explainText(x recall.Explanation) {

@@ -18,13 +18,13 @@ const (
 	stopRanks  = 50      // so many most frequent words never occur in a query
 )
 
-// Zipf is a corpus of made-up words whose frequencies fall as those of a
-// natural language do, about 505 bytes a document.
+// Zipf is a corpus of artificial words with the frequency distribution of a
+// natural language, about 505 bytes per document.
 type Zipf struct {
 	seed  uint64
 	words []string
 	// Walker's alias method: draw a slot; keep it with probability keep, else
-	// take its alias.
+	// use its alias.
 	keep  []float64
 	alias []int32
 }
@@ -40,7 +40,7 @@ func NewZipf(seed uint64) *Zipf {
 	return z
 }
 
-// words returns distinct lower-case words, the frequent ones shorter.
+// words returns distinct lower-case words; frequent words are shorter.
 func words(seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	const letters = "eeeeetttaaaooiiinnsssrrhhlddcumfpgwybvkxjqz"
@@ -53,7 +53,7 @@ func words(seed uint64) []string {
 		for i := range b {
 			b[i] = letters[r.IntN(len(letters))]
 		}
-		// Two consonants first: with one exception no word is a stop
+		// Two consonants first, so that, with one exception, no word is a stop
 		// word of the plain analyzer.
 		if n <= 4 {
 			b[0] = "bcdfghjklmnpqrstvwxz"[r.IntN(20)]
@@ -132,8 +132,8 @@ func (z *Zipf) Docs(n int) []string {
 	return docs
 }
 
-// Queries returns n queries of 2 to 8 words, none of them among the stopRanks
-// most frequent.
+// Queries returns n queries of 2 to 8 words, without the stopRanks most
+// frequent words.
 func (z *Zipf) Queries(n int) []string {
 	r := rand.New(rand.NewPCG(z.seed, 2))
 	queries := make([]string, n)

@@ -1,7 +1,7 @@
-// Package gate holds the limits that depend on the load of the machine: times,
-// peaks of memory, and counts of lucky schedules. A test that misses such a
-// limit logs a line. CRABMEM_GATE=1 makes the miss an error; .ci/full sets it on
-// a machine with no other load.
+// Package gate contains the limits that depend on the load of the machine:
+// times, peaks of memory, and counts of lucky schedules. A test that misses
+// such a limit logs a line. CRABMEM_GATE=1 makes the miss an error; .ci/full
+// sets it on a machine with no other load.
 package gate
 
 import (

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Limits prints figures beside what is required of them, and collects those
-// that miss it.
+// Limits prints figures with their limits, and collects the figures that miss
+// their limit.
 type Limits struct{ missed []string }
 
 // Most prints a figure that must not be greater than its limit.
@@ -31,7 +31,7 @@ func (l *Limits) row(what string, got float64, word string, limit float64, unit 
 	fmt.Printf("%-56s %8.2f%-3s %s %.2f  %s\n", what, got, unit, word, limit, verdict)
 }
 
-// Verdict lists what was missed. With gate that is an error.
+// Verdict lists the misses. With gate a miss is an error.
 func (l *Limits) Verdict(gate bool) error {
 	if len(l.missed) == 0 {
 		return nil

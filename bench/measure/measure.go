@@ -1,8 +1,8 @@
-// Package measure times search engines on one corpus, side by side.
+// Package measure times search engines on one corpus in one run.
 //
 // The machine may be shared, so a query's time is the least over several
-// passes, and percentiles are taken over the queries; building is measured in
-// CPU seconds of the process, single changes by their median.
+// passes, and percentiles are over the queries. Building is measured in CPU
+// seconds of the process, single changes by their median.
 package measure
 
 import (
@@ -30,7 +30,7 @@ type Engine interface {
 	Close() error
 }
 
-// Times is what came out for one engine.
+// Times is the result of one engine.
 type Times struct {
 	Engine     string
 	Docs       int
@@ -45,7 +45,7 @@ type Times struct {
 	Synthetic  time.Duration
 }
 
-// Run is what to measure.
+// Run configures a measurement.
 type Run struct {
 	Docs      []string
 	Extra     []string // documents to insert, update to and remove

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Gate is the least ratio of a peer's figure to ours.
+// Gate is the least ratio of a peer's figure to crabmem's.
 type Gate struct {
 	What  string
 	Of    func(Times) time.Duration

@@ -15,23 +15,24 @@ import (
 	"crabmem/fuzz/refdec"
 )
 
-// Path is where the stores of this package stand.
+// Path is the path of the stores of this package.
 const Path = "/d/memory.db"
 
 const walPath = Path + "-wal"
 
-// Verdict is what a store is.
+// Verdict is the expected state of a store.
 type Verdict struct {
-	Kind   string        // whole, torn, rot, format or foreign, as the verifier names them
-	File   string        // where the problem is; empty when whole
+	Kind   string        // whole, torn, rot, format, or foreign, as in reports
+	File   string        // where the problem is; empty for whole
 	Offset int64         // in File
-	Store  *refdec.Store // what a reader sees; nil when it is refused
-	Ops    bool          // the log is foreign and holds operations: Repair asks which to keep
+	Store  *refdec.Store // state that a reader sees; nil if it is refused
+	Ops    bool          // the log is of another snapshot and contains operations: Repair requires an option
 	Refuse bool          // a writer is refused
 	Torn   []byte        // the end of the log, which a writer cuts off and keeps
 }
 
-// Expect returns the verdict of the independent decoder. A nil wal is no log.
+// Expect returns the verdict of the independent decoder. A nil wal means no
+// log.
 func Expect(db, wal []byte) Verdict {
 	s, err := refdec.Snapshot(db)
 	if f, bad := errors.AsType[*refdec.Fault](err); bad {
@@ -43,7 +44,7 @@ func Expect(db, wal []byte) Verdict {
 	s, verdict, _, err := refdec.Recover(db, wal)
 	if f, bad := errors.AsType[*refdec.Fault](err); bad {
 		v := Verdict{Kind: "rot", File: walPath, Offset: f.Offset, Refuse: true}
-		if f.Offset >= 48 { // what stands before it may be foreign as well
+		if f.Offset >= 48 { // the part before it may be of another snapshot as well
 			_, verdict, _, _ := refdec.Recover(db, wal[:f.Offset])
 			v.Ops = verdict == "foreign"
 		}
@@ -70,8 +71,8 @@ func Expect(db, wal []byte) Verdict {
 	return Verdict{Kind: "whole", Store: s}
 }
 
-// NewDisk returns a machine with the files, and a stub of the reserve file so that
-// no test writes a real one.
+// NewDisk returns a machine with the files, and a stub of the reserve file, so
+// that no test writes a real one.
 func NewDisk(db, wal []byte) *vfs.Mem {
 	m := vfs.NewMem()
 	if err := m.Mkdir("/d", 0o700); err != nil {
@@ -101,8 +102,8 @@ func CompareEntries(got []crmem.Entry, want *refdec.Store) error {
 	return nil
 }
 
-// Store verifies, reads and repairs a store. It returns the verdict and the
-// entries that are there after the repair.
+// Store checks, reads, and repairs a store. It returns the expected verdict and
+// the entries after the repair.
 func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 	v = Expect(db, wal)
 	m := NewDisk(db, wal)
@@ -128,8 +129,8 @@ func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 	return v, repaired, nil
 }
 
-// mendable returns what Repair must make of the store, when that is beyond
-// doubt: what a reader sees or, of a log that a reader refuses, the snapshot
+// mendable returns the state that Repair must restore, if it is unambiguous:
+// the state that a reader sees or, if a reader refuses the log, the snapshot
 // and all writes before the fault.
 func (v *Verdict) mendable(db, wal []byte) *refdec.Store {
 	switch {
@@ -145,7 +146,7 @@ func (v *Verdict) mendable(db, wal []byte) *refdec.Store {
 	if l, err := refdec.ReadLog(wal); err == nil && slices.ContainsFunc(l.Frames, func(f refdec.Frame) bool {
 		return f.Type == 4 && f.Offset >= v.Offset
 	}) {
-		return nil // a checkpoint behind the fault may say what the snapshot holds
+		return nil // a checkpoint after the fault may identify the snapshot
 	}
 	l, err := refdec.ReadLog(wal[:v.Offset])
 	if err != nil {
@@ -166,7 +167,7 @@ func (v *Verdict) check(m *vfs.Mem) error {
 		}
 		return nil
 	}
-	// A log can have more than one: its end may be torn, too.
+	// A log can have several faults: its end may also be torn.
 	found := false
 	for _, p := range r.Problems {
 		found = found || p.Kind == v.Kind && p.File == v.File && p.Offset == v.Offset
@@ -212,7 +213,7 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 		rep, err = crmem.Repair(Path, o)
 	}
 	if err != nil && v.Kind == "format" && errors.Is(err, crmem.ErrFormat) {
-		// Nothing in it is an entry: it is left as it was.
+		// It contains no entry: it must be unchanged.
 		if b, rerr := vfs.ReadFile(m, Path, 1<<30); rerr != nil || !bytes.Equal(b, db) {
 			return nil, fmt.Errorf("repair changed what it refused (%v)", rerr)
 		}
@@ -227,7 +228,7 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 		if !known || f.Bytes != int64(len(b)) || f.Recovered+f.Aside != f.Bytes || f.Recovered < 0 || f.Aside < 0 {
 			return nil, fmt.Errorf("repair accounts for %+v of %d bytes", f, len(b))
 		}
-		// A snapshot is kept whole, of a log what was not recovered.
+		// A snapshot is kept completely; of a log, only the unrecovered bytes.
 		if f.File == walPath {
 			if err := wholeWrites(b[:f.Recovered]); err != nil {
 				return nil, err
@@ -261,7 +262,8 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 	return all, s.Close()
 }
 
-// wholeWrites checks that what Repair took of a log does not end inside a write.
+// wholeWrites checks that the part of a log that Repair recovered ends at a
+// write.
 func wholeWrites(wal []byte) error {
 	if len(wal) == 0 {
 		return nil
@@ -273,10 +275,10 @@ func wholeWrites(wal []byte) error {
 	return nil
 }
 
-// Recovery opens a store to write, as after a crash: what is damaged is
-// refused and left alone; what is torn is cut and kept; the state is what the
-// independent decoder has, again after another crash, and in the file after
-// Close.
+// Recovery opens a store for writing, as after a crash. A corrupt store is
+// refused and unchanged. A torn tail is truncated and quarantined. The state is
+// that of the independent decoder, also after another crash, and in the file
+// after Close.
 func Recovery(db, wal []byte) (v Verdict, err error) {
 	v = Expect(db, wal)
 	m := NewDisk(db, wal)
@@ -367,7 +369,7 @@ func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
 	return err
 }
 
-// kept wants exactly one file of torn bytes, with these.
+// kept requires exactly one quarantine file, with these bytes.
 func kept(m *vfs.Mem, tail []byte) error {
 	list, err := m.ReadDir("/d")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package displaced holds the tests that change the files of a store while a
+// Package displaced contains the tests that change the files of a store while a
 // writer has them open: remove, move, replace, overwrite, truncate, and chmod.
 // After each change the writer writes, checkpoints, closes, is killed, or
 // competes with a second writer. An oracle then compares the acknowledged

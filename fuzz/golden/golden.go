@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Reports collects outcomes. Consecutive cases with one outcome are written as
+// Reports collects outcomes. It writes consecutive cases with equal outcomes as
 // one.
 type Reports struct {
 	b    strings.Builder

@@ -81,9 +81,9 @@ func (m *Model) terms(text string) (terms []string, own bool) {
 	return slices.Collect(m.Analyzer.Tokens(text)), false
 }
 
-// Compare searches both, and explains what is found; any difference, if only of
-// a bit in a score, is an error. The model knows no stop words of Standard, so
-// q.Text must have none.
+// Compare runs a search in both and explains the hits; any difference, even in
+// one bit of a score, is an error. The model does not know the stop words of
+// Standard, so q.Text must not contain one.
 func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 	what := fmt.Sprintf("%v query %q, limit %d, classes %#x, filter %t", m.Analyzer, q.Text, q.Limit, q.Classes, q.Filter != nil)
 	if x.Len() != m.Len() {

@@ -76,7 +76,7 @@ func only(word string, kind func(rune) bool) bool {
 
 func asciiLetter(r rune) bool { return r < 0x80 && unicode.IsLetter(r) }
 
-// latinLetter leaves out letters whose decomposition has a sign.
+// latinLetter excludes letters whose decomposition contains a sign.
 func latinLetter(r rune) bool {
 	return asciiLetter(r) || r >= 'À' && r <= 'ž' && unicode.IsLetter(r) && r != 'Ŀ' && r != 'ŀ' && r != 'ŉ'
 }
@@ -100,8 +100,8 @@ func unmarked(word string) string {
 
 const longestStemmed = 40 // letters
 
-// englishStem returns the stem of a word in lower case; of other words than
-// ASCII ones, the word.
+// englishStem returns the stem of a lower-case word, or the word itself if it
+// is not ASCII.
 func englishStem(word string) string {
 	if len(word) < 3 || len(word) > longestStemmed || !only(word, asciiLetter) {
 		return word
@@ -112,8 +112,9 @@ func englishStem(word string) string {
 	return porterstemmer.StemString(word)
 }
 
-// identifierTokens returns the stem of a word and, of a camelCase one with at
-// most eight parts, the stems of the parts. Words of three letters are units.
+// identifierTokens returns the stem of a word and, for a camelCase name of at
+// most eight parts, the stems of the parts. Words of three letters are not
+// split.
 func identifierTokens(word string) []string {
 	parts, start := []string{}, 0
 	upper := func(i int) bool { return i < len(word) && word[i] <= 'Z' }
@@ -132,11 +133,11 @@ func identifierTokens(word string) []string {
 	return tokens
 }
 
-// stopWords are those of the plain analyzer.
+// stopWords are the stop words of the plain analyzer.
 var stopWords = strings.Fields(`a an the is it in of to and or for on at by with as be was are been has had
 have do does did but not no if so from that this then than into its my me we he she they you your our his her`)
 
-// plainTokens is analysis.Plain.Tokens, written down as the rule says.
+// plainTokens is analysis.Plain.Tokens, implemented directly from the rule.
 func plainTokens(s string) []string {
 	lower := cases.Lower(language.Und)
 	var tokens []string

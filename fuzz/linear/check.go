@@ -115,7 +115,7 @@ func (c *Call) leaves(name int) (values []value, writes bool) {
 		}
 		if op.Name == name {
 			writes = true
-			// Of a call without an answer, any value stands for its own.
+			// A call without a response may have written any value.
 			values = []value{{id: 1 << 63}, {id: 1 << 63, kind: crmem.Archive}}
 		}
 		if c.succeeded() {

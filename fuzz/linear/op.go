@@ -18,8 +18,8 @@ const Names = 3
 func Name(n int) string { return fmt.Sprint("shared ", n) }
 
 // Op is one operation of a call. Do is the kind of operation: add, archive,
-// update, alias, remove and unchanged take part in batches; remember, forget
-// and get are calls of their own.
+// update, alias, remove, and unchanged are parts of batches; remember, forget,
+// and get are separate calls.
 type Op struct {
 	Do      string       `json:"do"`
 	Name    int          `json:"name"`
@@ -108,7 +108,7 @@ type State struct {
 	at   [Names]value
 }
 
-// value is an entry apart from its name; the zero value is an absent one.
+// value is an entry without its name; the zero value means no entry.
 type value struct {
 	id, created uint64
 	kind        crmem.Kind

@@ -16,8 +16,8 @@ const Now = 1_776_162_225
 // Clock is their clock.
 func Clock() time.Time { return time.Unix(Now, 0) }
 
-// Writer draws the calls of one goroutine. Its conditions rest on the answers
-// that it got.
+// Writer generates the calls of one goroutine. Conditions depend on the
+// responses that it received.
 type Writer struct {
 	rng  *rand.Rand
 	id   int
@@ -55,14 +55,14 @@ func (w *Writer) Next() Call {
 		c.Ops = []Op{w.op("remove", a), w.op("add", a)}
 	case 8: // renames the entry
 		c.Ops = []Op{w.op("remove", a), w.op("add", b)}
-	case 9: // changes what it read
+	case 9: // changes an entry that it read
 		c.Ops = []Op{w.op("unchanged", a), w.op("update", a), w.op("alias", a)}
-	case 10: // creates what it did not find, or what it found removes
+	case 10: // creates an entry that it did not find, or removes one that it found
 		c.Ops = []Op{w.op("unchanged", a), w.op("add", a)}
 		if w.seen[a] != nil {
 			c.Ops[1].Do = "remove"
 		}
-	case 11: // changes one if the other did not change
+	case 11: // changes one entry if another did not change
 		c.Ops = []Op{w.op("unchanged", a), w.op("unchanged", b), w.op("remove", b), w.op("add", b)}
 	}
 	return c
@@ -87,7 +87,7 @@ func (w *Writer) op(do string, name int) Op {
 	return op
 }
 
-// Saw takes the answer to the last call.
+// Saw records the response to the last call.
 func (w *Writer) Saw(c *Call) {
 	if c.Err != "" {
 		if c.Err == "not found" {

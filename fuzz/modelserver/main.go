@@ -1,10 +1,10 @@
-// Modelserver serves a scripted model until it is told to stop.
+// Modelserver serves a scripted model until a signal ends it.
 //
 //	go run ./fuzz/modelserver [-addr HOST:PORT] [-log] SCRIPT...
 //
-// It prints the base URL for a provider of kind openai-compatible. Scripts are
-// as package modeltest has them; testdata/model has some. With -log each
-// request's body goes to standard error.
+// It prints the base URL for a provider of kind openai-compatible. Package
+// modeltest defines scripts; testdata/model has some. With -log it writes each
+// request's body to standard error.
 package main
 
 import (

@@ -39,8 +39,8 @@ import (
 	"crabmem/fuzz/mutation/weave"
 )
 
-// maxEquivalents limits the listed mutants, in percent. Fewer than
-// enoughMutants say nothing about that share.
+// maxEquivalents limits the listed mutants, in percent. It does not apply to
+// fewer than enoughMutants.
 const (
 	maxEquivalents = 5
 	enoughMutants  = 200

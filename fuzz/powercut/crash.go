@@ -8,26 +8,26 @@ import (
 	"slices"
 )
 
-// block is the size of what a crash keeps or loses: the file system's own.
-// Smaller pieces tear its superblock, and then no store is left to judge.
+// block is the unit that a crash keeps or loses: the block size of the file
+// system. Smaller units would tear the superblock, and no store would be left
+// to check.
 const block = 4096
 
-// crash is one state of the disk after a power cut: what was durable, and
-// some of the writes that were not.
+// crash is one crash state: the durable blocks, and some of the other writes.
 type crash struct {
 	epoch int     // number of the flush interval
-	kept  []piece // of the epoch's writes, in order
+	kept  []piece // kept writes of the epoch, in order
 	marks int     // bytes of the mark file written before the cut
 	how   string
 }
 
-// piece is the part of a write that lies in one block.
+// piece is the part of a write in one block.
 type piece struct {
 	off  int64
 	data []byte
 }
 
-// epoch is what happened between two flushes.
+// epoch is the events between two flushes.
 type epoch struct {
 	pieces []piece
 	writes []point // the ends of the writes
@@ -66,12 +66,11 @@ func split(events []event) []epoch {
 	return epochs
 }
 
-// crashes returns at most want states, distinct by the bytes of the disk, of
-// all those that the log allows: at each write nothing, everything, or a
-// random part of what was not flushed. Of several moments with the same disk
-// it keeps the last, which promised most.
+// crashes returns at most want distinct crash states of the log: at each write
+// none, all, or a random part of the unflushed writes. Of several moments with
+// equal disks it keeps the last, which has the most acknowledgements.
 //
-// For a control it returns all those in which nothing unflushed was kept.
+// For a control it returns all states without unflushed writes.
 func crashes(base []byte, epochs []epoch, want int, control bool, rng *rand.Rand) []crash {
 	if control {
 		none := slices.Clone(epochs)

@@ -22,8 +22,8 @@ func memfd(size int) (int, error) {
 	return fd, nil
 }
 
-// mountImage mounts the image that fd is open on, as the run says. The loop
-// device goes away by itself when dir is unmounted, or when this process dies.
+// mountImage mounts the image that fd has open, with the options of the run.
+// The loop device is removed when dir is unmounted, or when this process dies.
 func (r run) mountImage(fd int, dir string) error {
 	dev, name, err := attach(fd)
 	if err != nil {
@@ -49,7 +49,7 @@ func attach(fd int) (dev int, name string, err error) {
 		return 0, "", fmt.Errorf("/dev/loop-control: %w", err)
 	}
 	defer unix.Close(ctl)
-	// Another process may take the free device before us.
+	// Another process may take the free device first.
 	for range 100 {
 		n, err := unix.IoctlRetInt(ctl, unix.LOOP_CTL_GET_FREE)
 		if err != nil {

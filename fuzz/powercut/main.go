@@ -2,23 +2,22 @@
 
 // Powercut cuts the power under a store, and under sessions, hundreds of times.
 //
-// It records every block write and every flush that a workload causes on a
-// real ext4, together with what the workload was promised, and then rebuilds
-// the disk as it may look after a power cut: what was flushed, and none, all
-// or a random part of what was not. Each such disk is mounted and judged:
-// what was acknowledged must be there, and at most what was under way
-// besides.
+// It records every block write and every flush of a workload on a real ext4,
+// together with the workload's acknowledgements. It then builds crash states:
+// the flushed writes, and none, all, or a random part of the others. It mounts
+// and checks each state: all acknowledged operations must be present, and at
+// most the operations in progress besides.
 //
-// A disk image in a small FUSE file system, a loop device on it and ext4 on
-// that do the recording, so it needs root and /dev/fuse; without them it says
-// so and exits 0, or 1 with -require.
+// The recording uses a disk image in a small FUSE file system, a loop device on
+// it, and ext4 on the device. It needs root and /dev/fuse. Without them it
+// prints a message and exits with 0, or 1 with -require.
 //
-// The rig proves itself by controls that must fail: the same with the syncs
-// of files left out, and with the syncs of directories left out. On ext4 and
-// xfs any fsync commits the whole journal, directories too, and a store
-// acknowledges nothing without one of its log: there a store without
-// directory syncs survives, and the replaced file and the dump, which end in
-// a rename, do not. On btrfs a store in literal mode does not either.
+// Controls must fail: the same runs without syncs of files, and without syncs
+// of directories. On ext4 and xfs any fsync commits the complete journal,
+// including directories, and a store acknowledges no operation without an fsync
+// of its log. There a store survives without directory syncs, but the replaced
+// file and the dump, which end in a rename, do not. On btrfs a store in literal
+// mode does not survive either.
 package main
 
 import (
@@ -44,31 +43,31 @@ import (
 	"crabmem/fuzz/internal/fault"
 )
 
-// run is one workload on one kind of disk, and the states made of it.
+// run is one workload on one kind of disk, and its states.
 type run struct {
 	workload string
 	mode     string // of the workload
-	fs       string // ext4 where the matrix does not say
+	fs       string // ext4 unless the matrix sets it
 	mount    string // options of the file system
 	drop     string // syncs to leave out: "", "file" or "dir"
 	mustFail bool   // a control
-	only     string // the one file system it is for; "" = all
+	only     string // the only file system for the run; "" = all
 	share    int    // of the states, in percent
 
 	states int
 	seed   uint64
-	resume bool // the disk is what a power cut left
+	resume bool // the disk has a crash state
 }
 
 // workload is something to cut the power under. Both functions get the
 // directory of the mounted disk.
 type workload struct {
-	// write does the work and tells mark what it begins and what it was
-	// promised.
+	// write does the work. It passes the start and the acknowledgement of each
+	// operation to mark.
 	write func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error
-	// judge returns what tells whether a disk keeps the promises made.
+	// judge returns a function that compares a disk with the acknowledgements.
 	judge func(r run) func(dir string, marks []byte) error
-	// resumes says that write can go on from what a power cut left.
+	// resumes reports that write can continue on a crash state.
 	resumes bool
 }
 
@@ -79,7 +78,7 @@ var workloads = map[string]workload{
 	"tree":     treeDumps,
 }
 
-// matrix is what a run of the program does.
+// matrix lists the runs of the program.
 var matrix = []run{
 	{workload: "plain", mount: "noauto_da_alloc", share: 8},
 	{workload: "plain", mount: "noauto_da_alloc", drop: "file", mustFail: true},
@@ -158,7 +157,7 @@ func main() {
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && *dir == "" && *disk == "" {
-		os.Exit(1) // the child has said why
+		os.Exit(1) // the child has printed the reason
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "powercut:", err)
@@ -166,7 +165,7 @@ func main() {
 	}
 }
 
-// missing says what the rig lacks.
+// missing returns the message for a missing requirement.
 func missing(name string) string {
 	f, ok := filesystems[name]
 	if !ok {
@@ -188,8 +187,8 @@ func missing(name string) string {
 	return ""
 }
 
-// isolate runs this program again among mounts of its own, so that all of
-// them, and their loop devices, go away with it however it ends.
+// isolate runs this program again in a new mount namespace, so that all mounts
+// and loop devices are removed when it exits for any reason.
 func isolate(seed uint64) error {
 	// The child dies with the thread that started it.
 	runtime.LockOSThread()
@@ -216,7 +215,7 @@ func removeEmpty(dir string) {
 	vfs.OS{}.Remove(dir)
 }
 
-// cut records and replays the whole matrix, or the one run that was asked for.
+// cut records and replays the complete matrix, or the requested run.
 func cut(only run, dir string, states int, verbose bool, keep string) error {
 	fmt.Printf("powercut: seed %d\n", only.seed)
 	if err := (vfs.OS{}).Mkdir(filepath.Join(dir, "recorder"), 0o700); err != nil {
@@ -268,9 +267,8 @@ func cut(only run, dir string, states int, verbose bool, keep string) error {
 	return nil
 }
 
-// lives records and replays a run and, when it can go on from what a power cut
-// left, a few more on such disks: the power is cut again, in the recovery or
-// after.
+// lives records and replays a run. If the run can resume, it also repeats it on
+// a few crash states: the power is cut again, during the recovery or later.
 func (r run) lives(dir string) (result, error) {
 	base, err := mkfs(r.fs)
 	if err != nil {
@@ -284,7 +282,7 @@ func (r run) lives(dir string) (result, error) {
 	sum, err := r.live(startState{image: base}, dir, again)
 	for _, l := range sum.next {
 		if err != nil || sum.nbad > 0 {
-			break // there is no going on from a bad state
+			break // a bad state cannot be continued
 		}
 		next := r
 		next.resume = true
@@ -303,7 +301,7 @@ func (r run) lives(dir string) (result, error) {
 	return sum, err
 }
 
-// live is one recording and its states.
+// live is one recording with its states.
 func (r run) live(from startState, dir string, lives int) (result, error) {
 	events, err := recordRun(r, from.image, filepath.Join(dir, "recorder"))
 	if err != nil {
@@ -312,7 +310,7 @@ func (r run) live(from startState, dir string, lives int) (result, error) {
 	return replay(r, from, events, dir, lives)
 }
 
-// tally adds up what the runs came to.
+// tally sums the results of the runs.
 type tally struct {
 	checked, second, bad int
 	controls, failing    int
@@ -323,7 +321,7 @@ func (t *tally) complain(format string, args ...any) {
 	t.complaints = append(t.complaints, fmt.Sprintf(format, args...))
 }
 
-// add returns the verdict in a word or three.
+// add returns the result in a few words.
 func (t *tally) add(r run, res result) string {
 	if r.mustFail {
 		t.controls++

@@ -14,19 +14,19 @@ import (
 
 // filesystem is a kind of disk to cut the power under.
 type filesystem struct {
-	size    int      // bytes: as small as it takes, so that a state is mounted soon
+	size    int      // bytes: as few as possible, so that mounting is fast
 	mkfs    []string // the command
 	options string   // without which it does not mount here
 	workers int      // disks mounted at a time
 }
 
 var filesystems = map[string]filesystem{
-	// Nothing is left for the kernel to initialise later, so every recorded
-	// write is the workload's.
+	// No lazy initialization by the kernel, so that every recorded write is the
+	// workload's.
 	"ext4": {size: 32 << 20, workers: runtime.NumCPU(), mkfs: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-N", "1024", "-m", "0",
 		"-J", "size=4", "-O", "^resize_inode", "-E", "lazy_itable_init=0,lazy_journal_init=0"}},
 	"xfs": {size: 300 << 20, workers: runtime.NumCPU(), options: "nouuid", mkfs: []string{"mkfs.xfs", "-q", "-f"}},
-	// One at a time: to btrfs two disks of one origin are one disk.
+	// Sequential: btrfs treats two copies of one disk as one disk.
 	"btrfs": {size: 128 << 20, workers: 1, mkfs: []string{"mkfs.btrfs", "-q", "-f", "-m", "single", "-d", "single"}},
 }
 
@@ -50,8 +50,8 @@ func mkfs(name string) ([]byte, error) {
 	return image, nil
 }
 
-// btrfsForget is BTRFS_IOC_FORGET_DEV. With no name it makes btrfs forget
-// every disk that is not mounted: it takes the next state for one of them.
+// btrfsForget is BTRFS_IOC_FORGET_DEV. Without a name it makes btrfs forget all
+// unmounted disks, which it would otherwise confuse with the next state.
 const btrfsForget = 0x50009405
 
 func forgetDisks() error {

@@ -15,8 +15,8 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// plain replaces one file again and again. It is no store: it proves that the
-// rig sees what a missing sync does.
+// plain repeatedly replaces one file, without a store. It proves that powercut
+// detects a missing sync.
 var plain = workload{
 	write: func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 		for n := 1; n <= 12; n++ {

@@ -20,8 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is one thing that happened to the disk, or one write to the mark
-// file.
+// event is an event of the disk, or a write to the mark file.
 type event struct {
 	kind eventKind
 	off  int64  // of a write, in bytes
@@ -36,9 +35,9 @@ const (
 	marked
 )
 
-// recorder is a file system of two files: "disk", a disk image that a loop
-// device stands on, and "mark", to which the workload writes what it was
-// promised. Both go into one ordered log.
+// recorder is a file system of two files: "disk", a disk image for a loop
+// device, and "mark", to which the workload writes its acknowledgements. It
+// logs both in one order.
 type recorder struct {
 	fs.Inode
 	mu     sync.Mutex
@@ -85,7 +84,7 @@ func (f *diskFile) Write(_ context.Context, _ fs.FileHandle, data []byte, off in
 	return uint32(len(data)), 0
 }
 
-// Fsync is what the loop device makes of a FLUSH.
+// Fsync receives a FLUSH of the loop device.
 func (f *diskFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	f.rec.mu.Lock()
 	defer f.rec.mu.Unlock()
@@ -114,15 +113,15 @@ func (f *markFile) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int6
 	return uint32(len(data)), 0
 }
 
-// workLimit is how long a workload may take before it counts as a hang.
+// workLimit is the time after which a workload counts as a hang.
 const workLimit = 10 * time.Minute
 
-// recordRun runs a workload, in a process of its own, on the disk base and
-// returns everything that happened to it.
+// recordRun runs a workload in a separate process on the disk base, and returns
+// all events.
 //
-// This process never touches the mounted disk, nor is it mounted among this
-// process's mounts: a process that waits for itself cannot even be killed,
-// and at its end it would unmount the disk before it lets go of the recorder.
+// This process never accesses the mounted disk, and the disk is not in its
+// mount namespace. A process that waits for itself cannot be killed, and at its
+// exit it would unmount the disk before it releases the recorder.
 func recordRun(r run, base []byte, dir string) (events []event, err error) {
 	rec := &recorder{image: bytes.Clone(base)}
 	srv, err := fs.Mount(dir, rec, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "powercut", Name: "powercut"}})
@@ -130,7 +129,7 @@ func recordRun(r run, base []byte, dir string) (events []event, err error) {
 		return nil, fmt.Errorf("mount the recorder: %w", err)
 	}
 	defer func() {
-		// The loop device lets go of the image a moment after the unmount.
+		// The loop device releases the image shortly after the unmount.
 		for began := time.Now(); time.Since(began) < unmountLimit; {
 			if uerr := srv.Unmount(); uerr == nil {
 				return
@@ -139,8 +138,8 @@ func recordRun(r run, base []byte, dir string) (events []event, err error) {
 		}
 		err = errors.Join(err, errors.New("the recorder stays mounted"))
 	}()
-	// go-fuse leaves /dev/fuse open to children, and the recorder ends only
-	// when nobody has it open.
+	// go-fuse lets children inherit /dev/fuse, and the recorder ends only when
+	// no process has it open.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("close-on-exec: %w", err)
 	}

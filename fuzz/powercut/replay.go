@@ -19,17 +19,17 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// stateLimit is how long one state may take before it counts as a hang.
+// stateLimit is the time after which a state counts as a hang.
 const stateLimit = 10 * time.Minute
 
-// result is what the states of one run came to.
+// result is the result of the states of one run.
 type result struct {
 	events, states int
 	second         int      // states after a second cut
 	bad            []string // the states that are wrong, the first few in words
 	nbad           int
 	image          []byte       // the first of them
-	next           []startState // a few of the states, to go on from
+	next           []startState // a few of the states, to continue on
 }
 
 // startState is the disk and the mark file before a workload.
@@ -38,7 +38,7 @@ type startState struct {
 }
 
 // replay builds each state in memory, mounts it, which runs the file system's
-// own recovery, and has it judged. It keeps lives of the states.
+// recovery, and checks it. It returns some states in next.
 func replay(r run, from startState, events []event, dir string, lives int) (result, error) {
 	epochs := split(events)
 	marks := slices.Clone(from.marks)
@@ -128,7 +128,7 @@ func (d *disk) copyWith(pieces []piece) []byte {
 	return image
 }
 
-// with returns a file in memory that holds the image and the pieces.
+// with returns a file in memory with the image and the pieces.
 func (d *disk) with(pieces []piece) (int, error) {
 	fd, err := memfd(len(d.image))
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// sessions writes to three sessions, two of which have their files open at one
-// time. After a power cut each resumes, strictly, with a prefix of what was
-// written to it, which has everything that was acknowledged as durable.
+// sessions writes to three sessions, two of which have their files open at a
+// time. After a power cut each session must resume, strictly, with a prefix of
+// its writes that contains all acknowledged durable ones.
 //
-// On a disk that a power cut left it goes on where the prefixes end.
+// On a crash state it continues where the prefixes end.
 var sessions = workload{write: writeSessions, judge: judgeSessions, resumes: true}
 
 const sessionCount = 3
 
 func sessionsPath(dir string) string { return filepath.Join(dir, "home", "sessions") }
 
-// booted is a file system in another boot: after a power cut the machine is
-// started again, and locks tell by that who was cut off.
+// booted is a file system in another boot. After a power cut the machine
+// restarts, and the boot ID in locks identifies interrupted writers.
 type booted struct {
 	vfs.FS
 	id string
@@ -38,8 +38,8 @@ func openSessions(fsys vfs.FS, boot, dir string) (*sessionlog.Dir, error) {
 	return sessionlog.OpenDir(sessionsPath(dir), &sessionlog.Options{FS: booted{fsys, boot}, MaxOpen: 2})
 }
 
-// talks are the sessions while they are written. Progress counts the parts of
-// each; behind them, the creation of each.
+// talks are the sessions during the workload. Progress counts the parts of
+// each, and, after these, the creation of each.
 type talks struct {
 	d    *sessionlog.Dir
 	logs [sessionCount]*sessionlog.Log
@@ -75,8 +75,8 @@ func writeSessions(r run, fsys vfs.FS, dir string, mark func([]byte) error) erro
 	return t.d.Close()
 }
 
-// begin opens a session, or creates it, and marks what it holds. What is read
-// after a power cut is on the disk, and so a promise.
+// begin opens or creates a session, and marks its content. Content that is read
+// after a power cut is on disk, so it counts as acknowledged.
 func (t *talks) begin(r run, checker *history.SessionChecker, i int) error {
 	created := sessionCount + i
 	t.talk[i] = history.NewSessionWriter(r.seed, i, 0)
@@ -103,7 +103,7 @@ func (t *talks) begin(r run, checker *history.SessionChecker, i int) error {
 	return t.mark(history.Acked(created, 1))
 }
 
-// step makes the next write to a session and marks what it was promised.
+// step makes the next write to a session and marks its acknowledgement.
 func (t *talks) step(i int) error {
 	op := t.rest[i]
 	if t.rest[i] = nil; op == nil {
@@ -134,7 +134,7 @@ func (t *talks) reopen(i int) (err error) {
 	return err
 }
 
-// readSession holds the lines of a session against its talk.
+// readSession compares the lines of a session with its writes.
 func readSession(d *sessionlog.Dir, checker *history.SessionChecker, i int) (*history.Found, error) {
 	s, err := d.Read(history.SessionID(i))
 	if err != nil {
@@ -161,8 +161,9 @@ func judgeSessions(r run) func(string, []byte) error {
 	}
 }
 
-// judgeSession looks at a session as a reader, who finds what is durable before
-// anything torn; then as its writer, who mends it, and whose next message holds.
+// judgeSession checks a session first as a reader, which must find the durable
+// lines before any torn one, then as a writer, which recovers the session and
+// appends a message.
 func judgeSession(checker *history.SessionChecker, dir string, i int, created bool, acked, issued []int) error {
 	d, err := openSessions(vfs.OS{}, "judge", dir)
 	if err != nil {

@@ -23,9 +23,9 @@ import (
 //
 //	log      one writer; checkpoints, by hand and in the background; reopens
 //	literal  one writer; a checkpoint on every operation
-//	writers  three writers at once, who share the syncs
+//	writers  three concurrent writers, which share syncs
 //
-// On a disk that a power cut left it goes on where that history ended.
+// On a crash state it continues where that history ended.
 var store = workload{write: writeStore, judge: judgeStore, resumes: true}
 
 const logLimit = 8 << 10 // small, so that the background folds often
@@ -77,8 +77,8 @@ func writeStore(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 	return s.Close()
 }
 
-// count is the number of operations of a writer: fewer on a disk that a power
-// cut left, where the recovery is what matters.
+// count is the number of operations of a writer. It is smaller on a crash
+// state, where the run tests the recovery.
 func count(r run, n int) int {
 	if r.resume {
 		return n / 8
@@ -86,8 +86,8 @@ func count(r run, n int) int {
 	return n
 }
 
-// begin opens the store and returns how many operations of each writer it
-// holds. What recovery shows once is a promise too.
+// begin opens the store and returns the number of operations of each writer in
+// it. The recovered state counts as acknowledged, too.
 func begin(r run, o *crmem.Options, dir string, mark func([]byte) error) (*crmem.Store, []int, error) {
 	s, err := crmem.Open(storePath(dir), o)
 	if err != nil {
@@ -111,7 +111,7 @@ func begin(r run, o *crmem.Options, dir string, mark func([]byte) error) (*crmem
 	return s, done, nil
 }
 
-// skip takes n operations as done.
+// skip counts n operations as done.
 func skip(w *history.Writer, n int) {
 	for range n {
 		w.Next()
@@ -138,7 +138,7 @@ func step(s *crmem.Store, w *history.Writer, writer, n int, mark func([]byte) er
 	return mark(history.Acked(writer, n))
 }
 
-// writeTogether lets several goroutines write to one store.
+// writeTogether has several goroutines write to one store.
 func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error) error {
 	s, done, err := begin(r, o, dir, mark)
 	if err != nil {
@@ -159,8 +159,8 @@ func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error)
 	return errors.Join(append(errs, s.Close())...)
 }
 
-// siblings are the files that may stand in the store's directory once it was
-// opened and closed. Temporary files are swept.
+// siblings are the permitted files next to the store after it was opened and
+// closed. Temporary files must be removed.
 var siblings = regexp.MustCompile(`^memory\.db(-id|-wal|-wal\.held|-lock|-reserve|-wal\.torn-[0-9.]+)?$`)
 
 func judgeStore(r run) func(string, []byte) error {
@@ -173,7 +173,7 @@ func judgeStore(r run) func(string, []byte) error {
 		path := storePath(dir)
 		o := storeOptions(vfs.OS{})
 
-		// What a reader sees and what the writer recovers must agree.
+		// A reader and the writer must see the same state.
 		o.ReadOnly = true
 		seen, err := open(path, o, func(s *crmem.Store) ([]int, error) { return checker.Check(p, s.NextID(), s.All()) })
 		if err != nil {
@@ -216,7 +216,7 @@ func open(path string, o *crmem.Options, use func(*crmem.Store) ([]int, error)) 
 	return n, errors.Join(err, s.Close())
 }
 
-// tidy refuses files that do not belong beside a store.
+// tidy returns an error for other files next to a store.
 func tidy(dir string) error {
 	list, err := vfs.OS{}.ReadDir(dir)
 	if err != nil {

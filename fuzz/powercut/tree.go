@@ -16,10 +16,9 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// treeDumps dumps a store, again and again as it changes, into one Markdown tree.
-// After a power cut load must take the last tree that was promised, or the
-// one under way; or it refuses an unfinished one, which another dump must
-// then be able to finish.
+// treeDumps repeatedly dumps a changing store into one Markdown tree. After a
+// power cut load must return the last acknowledged tree or the one in progress;
+// or it refuses an unfinished tree, which another dump must complete.
 var treeDumps = workload{write: writeTree, judge: judgeTree}
 
 func treePath(dir string) string { return filepath.Join(dir, "home", "brain") }
@@ -71,7 +70,7 @@ func writeTree(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 
 func judgeTree(r run) func(string, []byte) error {
 	checker := history.NewChecker(r.seed, 1)
-	// load takes the tree back, which must be that after one of so many
+	// load loads the tree, which must be that after one of the given numbers of
 	// operations.
 	load := func(dir string, dumped ...int) error {
 		s := crmem.New(nil)

@@ -9,8 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// What serde_json refuses and encoding/json lets pass: a key in another case,
-// a known key twice, null for a string or an array, half a surrogate pair.
+// Errors of serde_json that encoding/json accepts: a key in another case, a
+// known key twice, null for a string or an array, a lone surrogate.
 
 const (
 	optional = false
@@ -81,7 +81,7 @@ func (o object) text(key string, into *string, must bool) error {
 	return nil
 }
 
-// unsigned takes digits alone: 1.0, 1e3 and -0 are floats.
+// unsigned accepts only digits: 1.0, 1e3, and -0 are floats.
 func (o object) unsigned(key string, into *uint64, bits int) error {
 	value, err := o.find(key, optional)
 	if err != nil || value == nil {

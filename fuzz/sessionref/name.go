@@ -29,15 +29,15 @@ func alphanumeric(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.Nd, unicode.Nl, unicode.No, unicode.Other_Alphabetic)
 }
 
-// prefixOf is how the names of an identity's files begin. The agent stands there
-// as it is; two identities may have one prefix.
+// prefixOf returns the prefix of the file names of an identity. It contains the
+// agent unchanged; two identities may share a prefix.
 func prefixOf(agent, createdBy string) string {
 	return fmt.Sprintf("%s_%s_", agent, Slug(createdBy))
 }
 
-// Latest returns the file of an identity with the highest number. One file
-// with the prefix and no number behind it, or one name that is not UTF-8, hides
-// them all.
+// Latest returns the file of an identity with the highest number. One file with
+// the prefix and without a number after it, or one name that is not UTF-8,
+// hides all of them.
 func Latest(names []string, agent, createdBy string) (name string, ok bool) {
 	prefix := prefixOf(agent, createdBy)
 	var best uint64
@@ -59,8 +59,8 @@ func Latest(names []string, agent, createdBy string) (name string, ok bool) {
 	return name, ok
 }
 
-// NextSeq returns the number of an identity's next file. Here a name without a
-// number hides nothing.
+// NextSeq returns the number of an identity's next file. A name without a
+// number hides nothing here.
 func NextSeq(names []string, agent, createdBy string) uint32 {
 	prefix := prefixOf(agent, createdBy)
 	var highest uint64

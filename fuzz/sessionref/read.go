@@ -1,6 +1,6 @@
 // Package sessionref reads and writes session files as the reference
-// implementation does, mistakes included. It knows nothing of package
-// sessionlog: the two are checked against each other.
+// implementation does, including its errors. It is independent of package
+// sessionlog: tests compare the two.
 package sessionref
 
 import (
@@ -53,12 +53,12 @@ type Skipped struct {
 	Err  error
 }
 
-// Session is what the reference makes of a file.
+// Session is the reference's view of a file.
 type Session struct {
 	Meta    Meta
 	Context []Message // from the last marker on, its summary first
-	Records []Record  // the whole file
-	Skipped []Skipped // the whole file
+	Records []Record  // of the file
+	Skipped []Skipped // of the file
 }
 
 // Messages returns every message of the file, those before markers too.
@@ -72,8 +72,9 @@ func (s *Session) Messages() []Message {
 	return ms
 }
 
-// Read reads a session file. It fails where the reference cannot load one: an
-// empty file, a first line that is no meta, a line that is not UTF-8 anywhere.
+// Read reads a session file. It returns an error if the reference cannot load
+// the file: an empty file, a first line that is not a meta line, a line that is
+// not UTF-8.
 func Read(data []byte) (*Session, error) {
 	ls := lines(data)
 	for i, l := range ls {
@@ -116,8 +117,8 @@ func Read(data []byte) (*Session, error) {
 	return s, nil
 }
 
-// lines cuts as Rust's BufRead::lines does: at \n, of which a \r before it is
-// part; what is behind the last \n is a line unless it is empty.
+// lines splits like Rust's BufRead::lines: at \n, with a \r before it. The
+// bytes after the last \n are a line unless they are empty.
 func lines(data []byte) [][]byte {
 	var ls [][]byte
 	for len(data) > 0 {

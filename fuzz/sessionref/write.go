@@ -70,8 +70,8 @@ func AppendMarker(b []byte, summary string) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendKey appends what introduces a string, and the string as serde_json
-// writes one: what must be escaped is, and nothing else.
+// appendKey appends the text before a string, and the string as serde_json
+// writes it, with the fewest escapes.
 func appendKey(b []byte, key, value string) []byte {
 	b = append(b, key...)
 	b = append(b, '"')
@@ -105,7 +105,7 @@ type File struct {
 	meta Meta
 }
 
-// Create begins the session of the given sequence number.
+// Create creates the session with the given sequence number.
 func Create(agent, createdBy string, seq uint32, now string) *File {
 	f := &File{
 		Name: fmt.Sprintf("%s%d.jsonl", prefixOf(agent, createdBy), seq),
@@ -125,19 +125,19 @@ func (f *File) Append(ms ...Message) {
 // Compact appends a marker.
 func (f *File) Compact(summary string) { f.Data = AppendMarker(f.Data, summary) }
 
-// Tear cuts the last n bytes off, as a crash in the last append does. The next
-// append is glued to what is left.
+// Tear truncates the last n bytes, as a crash in the last append does. The next
+// append is joined with the rest.
 func (f *File) Tear(n int) { f.Data = f.Data[:len(f.Data)-n] }
 
-// AddUptime adds to the run time, as every run does: the first line is written
-// anew, and with it created_at.
+// AddUptime adds to the run time, as every run does: it rewrites the first
+// line, including created_at.
 func (f *File) AddUptime(secs uint64, now string) {
 	f.meta.UptimeSecs += secs
 	f.rewrite(now)
 }
 
-// SetTitle writes the title into the first line and adds its slug to the name,
-// behind the slug of the title before it.
+// SetTitle writes the title into the first line and appends its slug to the
+// name, after the slug of the previous title.
 func (f *File) SetTitle(title, now string) {
 	f.meta.Title = title
 	f.rewrite(now)
@@ -146,7 +146,7 @@ func (f *File) SetTitle(title, now string) {
 		return
 	}
 	name := f.Name[:len(f.Name)-len(".jsonl")] + "_" + slug + ".jsonl"
-	if len(name) <= 255 { // else the rename fails, and nobody is told
+	if len(name) <= 255 { // else the rename fails without an error
 		f.Name = name
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// request makes one request of any kind, and may hang up in the middle.
+// request makes one request of any kind, and may disconnect during the
+// response.
 func (s *soak) request(ctx context.Context, r *rand.Rand) {
 	s.did[opRequests].Add(1)
 	if r.IntN(6) == 0 {
@@ -147,7 +148,7 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 			if list, err := c.Sessions(ctx); err == nil {
 				for _, l := range list {
 					if l.Asking {
-						_ = c.ReplyToAsk(ctx, l.Number, "this one") // somebody else may have
+						_ = c.ReplyToAsk(ctx, l.Number, "this one") // another client may have
 					}
 				}
 			}
@@ -239,7 +240,7 @@ func (s *soak) listen(ctx context.Context, _ *rand.Rand) {
 	}
 }
 
-// dials opens many connections that ask for nothing.
+// dials opens many connections without requests.
 func (s *soak) dials(ctx context.Context, r *rand.Rand) {
 	var open []net.Conn
 	for range 500 {

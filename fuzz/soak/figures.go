@@ -13,12 +13,12 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// figures are what the daemon's process has.
+// figures are measurements of the daemon's process.
 type figures struct {
 	goroutines  int
 	descriptors int
 	heap        uint64
-	resident    uint64 // without what is mapped from files
+	resident    uint64 // without mapped files
 	sessions    int
 }
 
@@ -44,7 +44,7 @@ func (s *soak) figures(ctx context.Context) (f figures, err error) {
 	return f, err
 }
 
-// watch takes note of the most memory that the daemon had.
+// watch records the peak memory of the daemon.
 func (s *soak) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if n, err := measure.Resident(s.cmd.Process.Pid); err == nil {
@@ -54,9 +54,9 @@ func (s *soak) watch(ctx context.Context) {
 	}
 }
 
-// waits returns how long f takes, and how much of that the machine had: a
-// virtual one has not what its host gave to others meanwhile (the steal time of
-// proc_stat(5)). What is too short for its ticks counts whole.
+// waits returns the duration of f, and the part of it in which the machine ran:
+// the host of a virtual machine may take time (the steal time of proc_stat(5)).
+// A duration below the resolution counts completely.
 func waits(f func()) (wall, had time.Duration) {
 	stolen, all := ticks()
 	began := time.Now()
@@ -71,7 +71,7 @@ func waits(f func()) (wall, had time.Duration) {
 
 // ticks returns the processors' time so far that was stolen, and all.
 func ticks() (stolen, all int) {
-	b, _ := os.ReadFile("/proc/stat") // nothing where there is none
+	b, _ := os.ReadFile("/proc/stat") // empty on other systems
 	line, _, _ := strings.Cut(string(b), "\n")
 	fields := strings.Fields(line)
 	for i := 1; i < min(len(fields), 9); i++ { // guests count as user
@@ -89,8 +89,8 @@ const (
 	longEntry = "a long entry"
 )
 
-// everything asks for what is kept from the first time that somebody asks for
-// it: clients do too seldom for a short part.
+// everything requests everything that the daemon builds on first use and keeps:
+// clients do that too rarely in a short phase.
 func everything(ctx context.Context, c *client.Client) error {
 	long := strings.Repeat("some words ", 4*mib/11)
 	for _, name := range []string{churn, longEntry} {
@@ -106,13 +106,13 @@ func everything(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// quiet kills all sessions, waits until nothing goes on, and returns what the
-// daemon has then.
+// quiet kills all sessions, waits until no request is active, and returns the
+// daemon's figures.
 func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error) {
 	c := &client.Client{Addr: s.addr}
 	list, err := c.Sessions(ctx)
 	for _, l := range list {
-		_ = c.Kill(ctx, l.Number) // it may have gone
+		_ = c.Kill(ctx, l.Number) // it may have ended
 	}
 	defer c.Close()
 	if err == nil && collect {

@@ -62,10 +62,10 @@ type soak struct {
 	pings   []time.Duration
 	longest time.Duration         // of them, of time that the machine had
 	bare    time.Duration         // the longest answer of a bare listener, of the same
-	strange atomic.Pointer[error] // the first that nobody expects
+	strange atomic.Pointer[error] // the first unexpected error
 }
 
-// What is counted.
+// Counters.
 const (
 	opRequests = iota
 	opStreams
@@ -105,8 +105,8 @@ func run(ctx context.Context, d time.Duration, seed uint64, enforce bool) (err e
 		return err
 	}
 	fmt.Println("idle: ", idle)
-	// The siege is all of outside: dials, half requests, who does not read, the
-	// flood. After that the other operations come to it.
+	// The first phase has only external load: dials, partial requests, clients
+	// that do not read, the flood. The second phase adds the other operations.
 	var found [3]figures
 	var peaks [3]float64
 	for i, part := range []time.Duration{d * 3 / 10, d / 5, d / 2} {
@@ -129,7 +129,7 @@ func run(ctx context.Context, d time.Duration, seed uint64, enforce bool) (err e
 		len(s.pings), s.pings[len(s.pings)/2].Round(time.Microsecond), s.pings[len(s.pings)*99/100].Round(time.Microsecond), s.pings[len(s.pings)-1].Round(time.Microsecond))
 	l := &measure.Limits{}
 	l.Least("dials", float64(n(opDials)), 10_000, "")
-	// On a machine that others have, a listener that does nothing waits too.
+	// On a shared machine, a listener without work is delayed, too.
 	fmt.Printf("soak: without what the host took, %v (longest), and of a bare listener beside it %v\n", s.longest.Round(time.Microsecond), s.bare.Round(time.Microsecond))
 	l.Most("a new client, longest, above a bare listener's", (s.longest - s.bare).Seconds(), 1, "s")
 	l.Most("memory above idle, under siege", peaks[0], 64, "MiB")
@@ -251,7 +251,7 @@ func (s *soak) attack(ctx context.Context, d time.Duration, part int) {
 	wg.Wait()
 }
 
-// probe dials again and again, and takes the time until it is answered.
+// probe dials repeatedly, and measures the time until the response.
 func (s *soak) probe(ctx context.Context) {
 	l, err := net.Listen("unix", filepath.Join(s.home, "bare.sock"))
 	if err != nil {
@@ -287,7 +287,7 @@ func (s *soak) probe(ctx context.Context) {
 	}
 }
 
-// odd takes note of an error that should not be.
+// odd records an unexpected error.
 func (s *soak) odd(err error) { s.strange.CompareAndSwap(nil, &err) }
 
 // over reports whether a context has ended. A dial ends by the clock at the

@@ -40,7 +40,7 @@ func (r result) String() string {
 // reports the count every three seconds.
 const recent = 10 * time.Second
 
-// fuzz runs one target until its time is over, an input fails, or it hangs.
+// fuzz runs one target until its time ends, an input fails, or it hangs.
 func fuzz(ctx context.Context, o options, t target, binary string) result {
 	cache := filepath.Join(o.cache, filepath.FromSlash(t.dir))
 	if err := trim(filepath.Join(cache, t.name), o.keep); err != nil {
@@ -91,7 +91,7 @@ func fuzz(ctx context.Context, o options, t target, binary string) result {
 	}
 }
 
-// progress is what a target has printed.
+// progress is the parsed output of a target.
 type progress struct {
 	mu      sync.Mutex
 	text    strings.Builder

@@ -1,6 +1,6 @@
-// Package vectors reads testdata/vectors, the files that fuzz/vectorgen lays.
+// Package vectors reads testdata/vectors, the files that fuzz/vectorgen writes.
 //
-// A vector is a text header, an empty line and bytes in hex:
+// A vector is a text header, an empty line, and bytes in hex:
 //
 //	expect: dup-id
 //	field: id
@@ -10,7 +10,7 @@
 //
 //	0000  43 52 4d 45 4d 00     magic "CRMEM\0"
 //
-// A line of bytes begins with its offset; what follows two spaces is a
+// A line of bytes begins with its offset; the text after two spaces is a
 // comment. "-- NAME --" begins another file of the same vector.
 package vectors
 
@@ -23,7 +23,7 @@ import (
 	"strings"
 )
 
-// Vector is some bytes and what a reader must answer.
+// Vector is input with the expected result of a reader.
 type Vector struct {
 	Name   string // of the file, without .txt
 	Expect string // ok, or the class of the fault
@@ -37,8 +37,8 @@ type Vector struct {
 // DB returns the snapshot of the vector.
 func (v *Vector) DB() []byte { return v.Files["db"] }
 
-// Load reads every vector of a directory, by name. Fewer than least is an
-// error: a test over files that are gone tests nothing.
+// Load reads every vector of a directory, by name. It returns an error for
+// fewer than least, in case files are missing.
 func Load(fsys fs.FS, dir string, least int) ([]*Vector, error) {
 	names, err := fs.Glob(fsys, path.Join(dir, "*.txt"))
 	if err != nil {

@@ -76,7 +76,7 @@ func Each[J any](jobs func(yield func(J)), do func(J)) {
 // maxLost is how many losses end a test.
 const maxLost = 3
 
-// Explorer crashes a machine at its calls, and checks what is left.
+// Explorer crashes a machine at its calls, and checks the crash states.
 type Explorer struct {
 	Name  string // of the sequence, in errors
 	Limit int    // see fault.EachOutcome
@@ -95,7 +95,7 @@ type Explorer struct {
 	Points int  // of crashes
 }
 
-// Hook crashes m before a call that changes what a crash leaves.
+// Hook crashes m before a call that changes the crash states.
 func (x *Explorer) Hook(m *vfs.Mem, c vfs.Call) {
 	if x.On && fault.Mutates(c.Op) {
 		x.Explore(m, fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
@@ -132,9 +132,9 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 	}
 }
 
-// Play does the steps of a sequence, and crashes m during and after the last: the
-// crashes of the others are those of a shorter sequence. It stops and returns
-// false if a step does not apply.
+// Play executes the steps of a sequence, and crashes m during and after the
+// last step. The crashes of the other steps belong to shorter sequences. It
+// stops and returns false if a step does not apply.
 func (x *Explorer) Play(m *vfs.Mem, seq []string, step func(symbol string, i int) (applies bool, err error)) (bool, error) {
 	for i, symbol := range seq {
 		x.On = i == len(seq)-1
@@ -208,7 +208,7 @@ type Recovery struct {
 	Err   error // the first of Check
 }
 
-// Hook crashes m before a call that changes what a crash leaves.
+// Hook crashes m before a call that changes the crash states.
 func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
 	if !fault.Mutates(c.Op) || r.Err != nil {
 		return
@@ -234,9 +234,10 @@ type FaultJob struct {
 	Fault fault.Fault
 }
 
-// FailCalls runs each job repeatedly. In the n-th run the n-th call fails that the
-// fault applies to, until a run has no such call. Run returns how often each class
-// of errors occurred, and FailCalls the sums; each class of want must occur.
+// FailCalls runs each job repeatedly. In the n-th run the n-th call that the
+// fault applies to fails, until a run has no such call. Run returns the number
+// of errors of each class, and FailCalls the sums; each class of want must
+// occur.
 func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 	run func(Job, *fault.Injector) (map[error]int, error)) (runs, bad int, hit map[error]int) {
 	hit = map[error]int{}

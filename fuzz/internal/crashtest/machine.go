@@ -43,9 +43,10 @@ func Files(m *vfs.Mem, dir string, match func(name string) bool) map[string]stri
 
 var imageSeed = maphash.MakeSeed()
 
-// Image identifies the names and contents below dir. For lock files it identifies
-// separately what recovery reads from them. id returns the name of a path in the
-// image and whether the path is a lock file. "" leaves a lock file out of disk.
+// Image identifies the names and contents below dir. Lock files have a separate
+// identity that covers only the part that recovery reads. id returns the name
+// of a path in the image and whether the path is a lock file; "" leaves a lock
+// file out of disk.
 func Image(m *vfs.Mem, dir string, id func(path, name string) (shown string, lock bool)) (disk, locks uint64) {
 	var h, l maphash.Hash
 	h.SetSeed(imageSeed)

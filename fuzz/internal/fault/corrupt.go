@@ -68,8 +68,8 @@ func Corruptions() []Corruption {
 		Corruption{Name: "write, after the next", Op: "write", Swap: true})
 }
 
-// Corrupting corrupts the N-th call that a Corruption applies to. One call at a
-// time may be in Hook.
+// Corrupting corrupts the N-th call that a Corruption applies to. Calls of Hook
+// must not overlap.
 type Corrupting struct {
 	Corruption
 	N   int

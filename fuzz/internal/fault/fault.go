@@ -23,7 +23,7 @@ func onOps(ops ...string) func(vfs.Call) bool {
 
 func fails(err error) func(vfs.Call) error { return func(vfs.Call) error { return err } }
 
-// partialWrite fails a write after some of its bytes, given in thirds.
+// partialWrite fails a write after some of its bytes, in thirds.
 func partialWrite(err error, thirds int) func(vfs.Call) error {
 	return func(c vfs.Call) error { return &vfs.Fault{Err: err, N: c.Size * thirds / 3} }
 }
@@ -31,7 +31,7 @@ func partialWrite(err error, thirds int) func(vfs.Call) error {
 // failAfterEffect fails a call after its effect.
 func failAfterEffect(err error) func(vfs.Call) error { return fails(&vfs.Fault{Err: err, Done: true}) }
 
-// Faults returns a matrix of them: each once and for ever.
+// Faults returns all combinations of faults, each once and permanently.
 func Faults() []Fault {
 	any := func(vfs.Call) bool { return true }
 	writes := onOps("write")
@@ -74,7 +74,7 @@ type Injector struct {
 	At  vfs.Call // the N-th of them
 }
 
-// Hook is a [vfs.Mem]'s. One call at a time may be in it.
+// Hook is the hook of a [vfs.Mem]. Calls must not overlap.
 func (f *Injector) Hook(c vfs.Call) error {
 	if !f.Hits(c) {
 		return nil
@@ -94,7 +94,7 @@ var errPower = errors.New("the power is gone")
 // state and fails all calls.
 type PowerCut struct {
 	After int             // calls before it
-	Take  func() *vfs.Mem // under the lock of the machine
+	Take  func() *vfs.Mem // called with the machine's lock
 
 	mu    sync.Mutex
 	image *vfs.Mem

@@ -7,7 +7,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Unsynced are the syncs that report success and do nothing.
+// Unsynced are the syncs that report success without an effect.
 type Unsynced struct {
 	Files    bool // Sync and Datasync of open files
 	Dirs     bool // SyncDir

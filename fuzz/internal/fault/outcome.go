@@ -8,7 +8,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Mutates says whether a call changes what a crash may leave.
+// Mutates reports whether a call changes the crash states.
 func Mutates(op string) bool {
 	switch op {
 	case "create", "write", "truncate", "sync", "datasync", "syncdir", "rename", "link", "remove", "mkdir", "lock":
@@ -17,7 +17,7 @@ func Mutates(op string) bool {
 	return false
 }
 
-// Grows says whether a call adds to what a crash may leave.
+// Grows reports whether a call adds a crash state.
 func Grows(op string) bool {
 	switch op {
 	case "create", "write", "truncate", "rename", "link", "remove", "mkdir":
@@ -26,7 +26,7 @@ func Grows(op string) bool {
 	return false
 }
 
-// Ends as the limit of EachOutcome means: only none and all.
+// Ends is a limit of EachOutcome that yields only none and all.
 const Ends = -1
 
 // EachOutcome yields outcomes of the unsynced changes. They are none and all; up to
@@ -110,8 +110,8 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 	}
 }
 
-// RandomOutcome draws an outcome of the changes. It keeps percent of them, and a
-// quarter of the kept writes in part.
+// RandomOutcome returns a random outcome of the changes. It keeps percent of
+// them, a quarter of the kept writes in part.
 func RandomOutcome(r *rand.Rand, changes []vfs.Change, percent int) []vfs.Outcome {
 	f := make([]vfs.Outcome, len(changes))
 	for i, c := range changes {

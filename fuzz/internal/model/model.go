@@ -1,15 +1,15 @@
-// Package model is an OpenAI-compatible model for programs that test the daemon
-// for long: it does what the newest message of the user says, and keeps nothing.
+// Package model is an OpenAI-compatible model for long tests of the daemon. It
+// follows the newest user message, and stores no state.
 //
 //	flood N        a stream of N bytes of text
-//	stall          nothing, until the daemon hangs up
-//	endless        a call of recall, again and again
+//	stall          no data until the daemon disconnects
+//	endless        a call of recall, repeatedly
 //	ask            a call of ask_user
 //	note NAME      a call of remember, then text
 //	run COMMAND    a call of bash, then text
 //	anything else  text
 //
-// The text is what [Answer] says.
+// [Answer] returns the text.
 package model
 
 import (
@@ -30,11 +30,11 @@ type Server struct {
 	Requests  atomic.Int64
 	summaries atomic.Int64
 	Dangling  atomic.Int64 // requests in which a call had no result, or a result no call
-	// Key, where it is set, is asked for.
+	// Key is the required API key; "" = none.
 	Key string
 }
 
-// Answer is what the model says to a message.
+// Answer returns the response to a message.
 func Answer(message string) string {
 	return "you said <" + message + "> and that is what there is to say to it, in a few words more than one chunk has"
 }
@@ -95,7 +95,7 @@ func call(name string, args any) modeltest.Reply {
 	return modeltest.Call(name, string(b))
 }
 
-// paired reports whether every call has its result right behind it.
+// paired reports whether each call is followed directly by its result.
 func paired(ms []modeltest.Message) bool {
 	open := make(map[string]bool)
 	for _, m := range ms {

@@ -1,10 +1,10 @@
-// Package history makes the operations that crash tests write, and tells what
-// a store may hold after a crash.
+// Package history generates the operations of crash tests, and checks the state
+// of a store after a crash.
 //
-// A history is drawn from a seed, so the process that is killed and the one
-// that judges what it left make the same one. Each writer has names of its
-// own: what is left of it must be its state after some prefix of its
-// operations, whatever the other writers did. Talks are the same for sessions.
+// A seed determines a history, so the killed process and the checker generate
+// the same one. Each writer uses different names: the remaining entries must be
+// its state after a prefix of its operations, regardless of other writers.
+// SessionWriter does the same for sessions.
 package history
 
 import (
@@ -24,16 +24,16 @@ import (
 	"crabmem/crmem"
 )
 
-// Checker knows what each prefix of a history leaves. It may be used by
-// several goroutines.
+// Checker knows the state after each prefix of a history. It is safe for
+// concurrent use.
 type Checker struct {
 	mu      sync.Mutex
 	writers []*Writer
 	states  [][]state // by writer and number of operations done
 }
 
-// state is what a writer's prefix leaves: the sum of its entries' hashes, and
-// the next id when that is known.
+// state is the state after a writer's prefix: the sum of its entries' hashes,
+// and the next id if it is known.
 type state struct {
 	sum    uint64
 	len    int
@@ -50,10 +50,10 @@ func NewChecker(seed uint64, writers int) *Checker {
 	return c
 }
 
-// Check tells whether a store that holds entries, in this order, is what the
-// progress allows: of each writer at least the acknowledged operations and at
-// most the issued ones, in order. nextID is the store's. It returns the number
-// of operations found of each writer.
+// Check compares the entries of a store, in order, with the progress: of each
+// writer at least the acknowledged operations and at most the issued ones must
+// be present, in order. nextID is the store's. Check returns the number of
+// operations found per writer.
 func (c *Checker) Check(p *Progress, nextID uint64, entries iter.Seq[crmem.Entry]) ([]int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,15 +147,14 @@ func (p *Progress) Clone() *Progress {
 	return &Progress{Issued: append([]int(nil), p.Issued...), Acked: append([]int(nil), p.Acked...)}
 }
 
-// Issued returns the line that says that a writer begins its operation n, from
-// 1.
+// Issued returns the line for the start of a writer's operation n, from 1.
 func Issued(writer, n int) []byte { return fmt.Appendf(nil, "i %d %d\n", writer, n) }
 
-// Acked returns the line that says that the operation n was acknowledged.
+// Acked returns the line for the acknowledgement of operation n.
 func Acked(writer, n int) []byte { return fmt.Appendf(nil, "a %d %d\n", writer, n) }
 
-// Read takes what Issued and Acked wrote, one line or several. A last line
-// without its end is what a killed writer did not finish: it is not counted.
+// Read reads lines of Issued and Acked. It ignores an incomplete last line of a
+// killed writer.
 func (p *Progress) Read(r io.Reader) error {
 	br := bufio.NewReader(r)
 	for {
@@ -178,18 +177,18 @@ func (p *Progress) Read(r io.Reader) error {
 		case 'i':
 			p.Issued[w] = n
 		case 'a':
-			p.Acked[w] = max(p.Acked[w], n) // a promise is not taken back
+			p.Acked[w] = max(p.Acked[w], n) // acknowledgements only grow
 		default:
 			return fmt.Errorf("mark %q: unknown kind", line)
 		}
 	}
 }
 
-// Stamp is the time every store of a history must be given as its clock, so
-// that created_at is known beforehand.
+// Stamp is the time of the clock of every store of a history, so that
+// created_at is known.
 var Stamp = time.Unix(1_765_432_100, 0)
 
-// Writer draws the operations of one writer, in order.
+// Writer generates the operations of one writer, in order.
 type Writer struct {
 	index  int
 	rng    *rand.Rand
@@ -199,8 +198,8 @@ type Writer struct {
 	limit  int           // of live entries, about
 }
 
-// NewWriter returns writer number index of the history. When it is the only
-// writer its entries' ids are known too.
+// NewWriter returns writer number index of the history. If it is the only
+// writer, the ids of its entries are known too.
 func NewWriter(seed uint64, index int, only bool) *Writer {
 	w := &Writer{index: index, rng: rand.New(rand.NewPCG(seed, uint64(index))), limit: 24}
 	if only {
@@ -209,8 +208,8 @@ func NewWriter(seed uint64, index int, only bool) *Writer {
 	return w
 }
 
-// Next returns the next operation, which is a batch when it is several, and
-// takes it as done. Every one of them is valid.
+// Next returns the next operation, or several as a batch, and counts it as
+// done. All operations are valid.
 func (w *Writer) Next() []crmem.Op {
 	if w.rng.IntN(8) > 0 {
 		return []crmem.Op{w.op()}

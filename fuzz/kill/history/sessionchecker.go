@@ -42,18 +42,18 @@ func (c *SessionChecker) part(session, writer, n int) Part {
 	return c.parts[at][n-1]
 }
 
-// Found is what a session holds.
+// Found is the content of a session.
 type Found struct {
 	Parts   []int // by writer: its talk up to there, once and in order
 	Meta    sessionlog.Meta
-	Behind  []string // what the model is told behind the last marker, results aside
+	Behind  []string // messages after the last marker for the model, without results
 	Bad     error    // the bad line at which it ends
 	Torn    bool     // that is a tail without its line end
 	compact bool     // the last line is a marker
 }
 
-// Read holds the lines of a session against the talks. It ends at the first
-// bad line.
+// Read compares the lines of a session with the writers' lines. It ends at the
+// first bad line.
 func (c *SessionChecker) Read(session int, lines iter.Seq2[sessionlog.Line, error]) (*Found, error) {
 	f := &Found{Parts: make([]int, c.writers)}
 	for l, err := range lines {
@@ -126,7 +126,7 @@ func (c *SessionChecker) takeRecord(f *Found, session int, l *sessionlog.Line) e
 	return fmt.Errorf("title %q and run time %d follow %q and %d", title, secs, was.Title, was.UptimeSecs)
 }
 
-// next counts a part, whose text begins with its writer and number.
+// next counts a part. Its text begins with its writer and number.
 func (c *SessionChecker) next(f *Found, session int, text string, p Part) error {
 	var w, n int
 	if _, err := fmt.Sscanf(text, "%d/%d", &w, &n); err != nil || w < 0 || w >= c.writers {
@@ -142,7 +142,7 @@ func (c *SessionChecker) next(f *Found, session int, text string, p Part) error 
 	return nil
 }
 
-// Context holds what a session resumes with against its lines.
+// Context compares the context of a session with its lines.
 func (f *Found) Context(c *sessionlog.Context) error {
 	if c.Meta != f.Meta {
 		return fmt.Errorf("the context is of %+v, the lines are of %+v", c.Meta, f.Meta)
@@ -164,8 +164,8 @@ func (f *Found) Context(c *sessionlog.Context) error {
 	return nil
 }
 
-// Within refuses what holds less of a writer than was acknowledged, or more
-// than was issued.
+// Within returns an error if a writer has fewer parts than were acknowledged,
+// or more than were issued.
 func (f *Found) Within(acked, issued []int) error {
 	for w, n := range f.Parts {
 		if n < acked[w] {

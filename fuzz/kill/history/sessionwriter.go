@@ -9,9 +9,9 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// SessionWriter draws the writes of one writer to one session, in order. It numbers
-// the lines from 1: the lines that are found after a crash show how far the writer
-// came.
+// SessionWriter generates the writes of one writer to one session, in order. It
+// numbers the lines from 1, so that the lines after a crash show the writer's
+// progress.
 type SessionWriter struct {
 	rng    *rand.Rand
 	writer int
@@ -19,14 +19,14 @@ type SessionWriter struct {
 	queue  []Part // results of the last call, which are a write of their own
 }
 
-// Part is a line of a session: a message, or one of our records.
+// Part is a line of a session: a message or another record.
 type Part struct {
 	Kind    record.Kind // KindMessage, KindMarker or KindMetaRecord
 	Message sessionlog.Message
-	Text    string // a marker's summary; a title, or nothing when it is run time
+	Text    string // a marker's summary; a title; "" for run time
 }
 
-// NewSessionWriter returns what a writer puts into a session.
+// NewSessionWriter returns a writer of a session.
 func NewSessionWriter(seed uint64, session, writer int) *SessionWriter {
 	return &SessionWriter{rng: rand.New(rand.NewPCG(seed, uint64(session)<<32|uint64(writer))), writer: writer}
 }
@@ -41,7 +41,8 @@ func SessionID(i int) string {
 	return fmt.Sprintf("agent-k_sender-%d-é_1", i)
 }
 
-// uptime is what a writer adds to the run time at once: others add another.
+// uptime is the run time that a writer adds at once; it differs between
+// writers.
 func uptime(writer int) uint64 { return uint64(writer) + 1 }
 
 // N is the number of the last part.
@@ -116,7 +117,7 @@ func (t *SessionWriter) message(role string) Part {
 	return Part{Kind: record.KindMessage, Message: sessionlog.Message{Role: role, Content: t.text()}}
 }
 
-// Durable tells whether a write is on the disk when it is acknowledged.
+// Durable reports whether a write is durable when it is acknowledged.
 func Durable(op []Part) bool {
 	p := &op[len(op)-1]
 	switch p.Kind {
@@ -146,8 +147,8 @@ func (t *SessionWriter) Do(l *sessionlog.Log, op []Part) error {
 	return l.Append(ms...)
 }
 
-// Skip takes the parts up to n as written. What a crash left of a write is not
-// written again: its rest is returned, and is the next write.
+// Skip counts the parts up to n as written. If a crash left part of a write,
+// Skip returns the rest, which is the next write.
 func (t *SessionWriter) Skip(n int) []Part {
 	for t.n < n {
 		op := t.Next()

@@ -1,6 +1,6 @@
 // Package protocol breaks a protocol in its source, one rule at a time, and
-// demands that a test notices. The tree is not touched: the go command takes
-// the changed files in the place of the real ones.
+// requires that a test fails. It does not change the tree: the go command uses
+// changed copies of the files.
 package protocol
 
 import (
@@ -84,7 +84,7 @@ func Run[M ~struct {
 	t.Logf("mutants killed: %d of %d\n%s", killed, len(mutants), table.String())
 }
 
-// verdict runs the mutant's test and says what became of it.
+// verdict runs the mutant's test and describes the result.
 func (m *Mutant) verdict(t *testing.T, root string, env []string) string {
 	start := time.Now()
 	out, err := m.run(root, t.TempDir(), env)

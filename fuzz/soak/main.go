@@ -130,7 +130,7 @@ func run(ctx context.Context, d time.Duration, seed uint64, enforce bool) (err e
 	l := &measure.Limits{}
 	l.Least("dials", float64(n(opDials)), 10_000, "")
 	// On a shared machine, a listener without work is delayed, too.
-	fmt.Printf("soak: without what the host took, %v (longest), and of a bare listener beside it %v\n", s.longest.Round(time.Microsecond), s.bare.Round(time.Microsecond))
+	fmt.Printf("soak: without steal time %v (longest), of a bare listener at the same time %v\n", s.longest.Round(time.Microsecond), s.bare.Round(time.Microsecond))
 	l.Most("a new client, longest, above a bare listener's", (s.longest - s.bare).Seconds(), 1, "s")
 	l.Most("memory above idle, under siege", peaks[0], 64, "MiB")
 	l.Most("memory above idle, under everything", peaks[2], 288, "MiB")

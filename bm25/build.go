@@ -19,7 +19,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.live > 0 {
-		return fmt.Errorf("build into an index that holds %d documents: use a new one", x.live)
+		return fmt.Errorf("build index: it contains %d documents: use a new index", x.live)
 	}
 	x.clear()
 	workers := max(1, min(runtime.GOMAXPROCS(0), n/blockDocs))
@@ -70,7 +70,7 @@ func (x *Index) distinct() error {
 	slices.Sort(ids)
 	for i := 1; i < len(ids); i++ {
 		if ids[i-1] == ids[i] {
-			return fmt.Errorf("document %d is given twice", ids[i])
+			return fmt.Errorf("duplicate document %d", ids[i])
 		}
 	}
 	return nil

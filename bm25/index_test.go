@@ -205,7 +205,7 @@ func TestBuildErrors(t *testing.T) {
 				}
 				return doc(i + 1)
 			})
-			if want := fmt.Sprintf("document %d is given twice", twice); err == nil || err.Error() != want || x.Len() != 0 {
+			if want := fmt.Sprintf("duplicate document %d", twice); err == nil || err.Error() != want || x.Len() != 0 {
 				t.Errorf("build of %d documents: %v, %d documents; want %q and 0", n, err, x.Len(), want)
 			}
 		}

@@ -98,7 +98,7 @@ func (c *checker) checkSnapshot() (more bool, err error) {
 		c.addMissing()
 		return false, nil
 	case errors.Is(err, ErrFormat):
-		c.add("format", c.path, 0, 0, err, "name the store's file")
+		c.add("format", c.path, 0, 0, err, "set --db to the store's file")
 		return false, nil
 	case err != nil:
 		return false, err
@@ -108,7 +108,7 @@ func (c *checker) checkSnapshot() (more bool, err error) {
 	if v.snap, err = Decode(b); err != nil {
 		err = inFile(err, c.path)
 		off := format.OffsetOf(err)
-		c.add("format", c.path, off, int64(len(b))-off, err, "crabmem repair salvages what can be read and sets the file aside whole")
+		c.add("format", c.path, off, int64(len(b))-off, err, "run crabmem repair to recover the readable entries and quarantine the file")
 	} else {
 		c.r.Entries = v.snap.Len()
 	}
@@ -118,15 +118,15 @@ func (c *checker) checkSnapshot() (more bool, err error) {
 // addMissing adds the problem of a store without a snapshot.
 func (c *checker) addMissing() {
 	if _, err := c.fsys.Lstat(c.path + walSuffix); err == nil {
-		c.add("missing", c.path, 0, 0, fmt.Errorf("%w: %s is missing, and its log is there", ErrForeign, c.path),
-			"put the file back beside its log, or: crabmem repair")
+		c.add("missing", c.path, 0, 0, fmt.Errorf("%w: open %s: file missing but its log exists", ErrForeign, c.path),
+			"restore the file next to its log, or run crabmem repair")
 		return
 	}
 	if err := missingSnapshot(c.fsys, c.path, c.maxBytes); err != nil {
-		c.add("missing", c.path, 0, 0, err, "crabmem repair")
+		c.add("missing", c.path, 0, 0, err, "run crabmem repair")
 		return
 	}
-	c.add("missing", c.path, 0, 0, fmt.Errorf("%w: %s does not exist", ErrNoStore, c.path), "check --db")
+	c.add("missing", c.path, 0, 0, fmt.Errorf("%w: %s does not exist", ErrNoStore, c.path), "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME")
 }
 
 // checkLog judges the log, which was read with err, and compares the other files
@@ -135,7 +135,7 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 	v, log := &c.v, c.path+walSuffix
 	if err != nil {
 		if err := notAStore(err); errors.Is(err, ErrFormat) {
-			c.add("format", log, 0, 0, err, "move it away, if it is not the log")
+			c.add("format", log, 0, 0, err, "move the file if it is not the store's log")
 			return false, nil
 		}
 		return false, err
@@ -144,7 +144,7 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 	if v.scan, err = format.ScanLog(v.log); err != nil {
 		err = inFile(err, log)
 		off := format.OffsetOf(err)
-		c.add("rot", log, off, int64(len(v.log))-off, err, "crabmem repair sets the log aside from here on")
+		c.add("rot", log, off, int64(len(v.log))-off, err, "run crabmem repair to quarantine the log")
 		return false, nil
 	}
 	if err := c.addOthers(); err != nil {
@@ -154,10 +154,10 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 	tail := int64(len(v.log)) - v.scan.End
 	switch v.scan.Verdict {
 	case format.Corrupt:
-		c.add("rot", log, v.scan.Bad, tail, v.corrupt(c.path), "crabmem repair keeps what stands before and sets the rest aside")
+		c.add("rot", log, v.scan.Bad, tail, v.corrupt(c.path), "run crabmem repair to keep the operations before this offset and quarantine the rest")
 	case format.TornTail:
-		c.add("torn", log, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: %d bytes of a write that was not acknowledged: %s",
-			log, v.scan.Bad, tail, v.scan.Why), "nothing is lost; the next write cuts them off and keeps a copy")
+		c.add("torn", log, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: torn tail of %d bytes, not acknowledged: %s",
+			log, v.scan.Bad, tail, v.scan.Why), "nothing to do: the next write moves the bytes to a quarantine file")
 	}
 	return v.snap != nil, nil
 }
@@ -173,7 +173,7 @@ func (c *checker) checkReplay() {
 	if _, err := v.replay(&v.snap.t, &v.snap.NextID, seq); err != nil {
 		err = inFile(err, c.path+walSuffix)
 		off := format.OffsetOf(err)
-		c.add("rot", c.path+walSuffix, off, int64(len(v.log))-off, err, "crabmem repair keeps what stands before and sets the rest aside")
+		c.add("rot", c.path+walSuffix, off, int64(len(v.log))-off, err, "run crabmem repair to keep the operations before this offset and quarantine the rest")
 		return
 	}
 	c.r.Entries = v.snap.Len()
@@ -192,7 +192,7 @@ func (c *checker) addOthers() error {
 	if err := v.refuse(c.path); err != nil {
 		file, remedy := c.path+walSuffix, "move the log that the message names"
 		if side := v.sideLogs(); len(side) > 0 {
-			file, remedy = side[0].path, "crabmem repair takes the log with all operations; crabmem repair --rejoin merges two logs"
+			file, remedy = side[0].path, "run crabmem repair to use the log with all operations, or crabmem repair --rejoin to merge both logs"
 		}
 		c.add("foreign", file, 0, 0, err, remedy)
 	}
@@ -203,7 +203,7 @@ func (c *checker) addOthers() error {
 			err = fmt.Errorf("%w: %s", ErrForeign, warning)
 		}
 		if err != nil {
-			c.add("foreign", c.path+walSuffix, 0, 0, err, "put the log back, or: crabmem repair")
+			c.add("foreign", c.path+walSuffix, 0, 0, err, "restore the log, or run crabmem repair")
 		}
 	}
 	return nil
@@ -212,14 +212,14 @@ func (c *checker) addOthers() error {
 func (c *checker) addForeign() {
 	v, log := &c.v, c.path+walSuffix
 	if v.otherStore() {
-		c.add("foreign", log, 0, v.logStat.size(), fmt.Errorf("%w: %s is the log of the store %v, and this is %v",
-			ErrForeign, log, v.scan.Store, v.id), "put the right log back, or: crabmem repair --keep-db")
+		c.add("foreign", log, 0, v.logStat.size(), fmt.Errorf("%w: %s is the log of store %v, but this is store %v",
+			ErrForeign, log, v.scan.Store, v.id), "restore the log of this store, or run crabmem repair --keep-db")
 		return
 	}
-	err := fmt.Errorf("%w: %s is %v, its log extends %v", ErrForeign, c.path, v.dig, v.scan.Base)
-	remedy := "if another program wrote it on purpose, crabmem checkpoint accepts it; if not, it is damaged inside a text: restore a copy"
+	err := fmt.Errorf("%w: %s has the digest %v, but its log extends %v", ErrForeign, c.path, v.dig, v.scan.Base)
+	remedy := "if another program wrote the file on purpose, run crabmem checkpoint to accept it; otherwise its content is corrupt: restore a backup"
 	if v.scan.Ops() > 0 {
-		remedy = "crabmem repair --keep-db sets the log aside; --keep-log BASE takes the snapshot that the log extends"
+		remedy = "run crabmem repair --keep-db to quarantine the log, or crabmem repair --keep-log BASE to use the snapshot that the log extends"
 	}
 	c.add("foreign", c.path, 0, int64(v.dig.Len), err, remedy)
 }
@@ -227,5 +227,5 @@ func (c *checker) addForeign() {
 // corrupt is the refusal of a log that is damaged before its end.
 func (v *files) corrupt(path string) error {
 	return &FormatError{Path: path + walSuffix, Offset: v.scan.Bad, Entry: -1, Field: "frame",
-		Msg: v.scan.Why + ": a later frame says that this was synced, so it is damage and not a crash"}
+		Msg: v.scan.Why + ": a later frame proves that this frame was synced: corruption, not a torn write"}
 }

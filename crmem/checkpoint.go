@@ -305,7 +305,7 @@ func (s *Store) keepOwn(err error, p vfs.Pending, dig format.Digest) error {
 	}
 	s.kept = name
 	if d, ok := errors.AsType[*displacedError](err); ok {
-		d.kept = fmt.Sprintf("the snapshot that this process wrote is in %s, and the log extends it: crabmem repair --keep-log %s takes both", name, name)
+		d.kept = fmt.Sprintf("this process wrote the snapshot %s, which the log extends: run crabmem repair --keep-log %s to use both", name, name)
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (s *Store) framesAfter(c *cut) ([]format.Frame, error) {
 		return f.Type == format.FrameCheckpoint || f.Seq <= c.seq
 	})
 	if want := int(s.w.Seq - 1 - c.seq); scan.Verdict != format.Clean || len(frames) != want {
-		return nil, fmt.Errorf("%s: %d operations after number %d, read back %d (%v at %d: %s)",
+		return nil, fmt.Errorf("%s: expected %d operations after sequence number %d, read %d (%v at offset %d: %s)",
 			s.path+walSuffix, want, c.seq, len(frames), scan.Verdict, scan.Bad, scan.Why)
 	}
 	return frames, nil

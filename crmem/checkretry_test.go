@@ -107,7 +107,7 @@ func TestCheckOfMissingStore(t *testing.T) {
 		want   error
 		remedy string
 	}{
-		{false, ErrNoStore, "check --db"},
+		{false, ErrNoStore, "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME"},
 		{true, ErrForeign, "crabmem repair"},
 	} {
 		m := vfs.NewMem()
@@ -135,7 +135,7 @@ func TestCheckRemedyOfMismatchedLog(t *testing.T) {
 		ops    int
 		remedy string
 	}{
-		{0, "crabmem checkpoint accepts it"},
+		{0, "run crabmem checkpoint to accept it"},
 		{1, "crabmem repair --keep-db"},
 		{2, "crabmem repair --keep-db"},
 	} {

@@ -151,7 +151,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 		}
 		// A log beyond maxLogFor could not be read again.
 		if w.End > s.opts.MaxBytes || end > maxLogFor(s.opts.MaxBytes) {
-			return nil, nil, false, fmt.Errorf("%w: the log has %d bytes, %d with this write: checkpoint the store, or write less at once", ErrFull, w.End, end)
+			return nil, nil, false, fmt.Errorf("%w: the log has %d bytes, %d with this write: run crabmem checkpoint, or split the write", ErrFull, w.End, end)
 		}
 	}
 	if len(st.effects) == 0 {
@@ -206,7 +206,7 @@ func (s *Store) writable() error {
 	case s.opts.ReadOnly:
 		return ErrReadOnly
 	case s.stopped != nil:
-		return fmt.Errorf("%w, reopen it: %w", ErrStopped, s.stopped)
+		return fmt.Errorf("%w; reopen it: %w", ErrStopped, s.stopped)
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func (s *Store) commit() {
 	s.wmu.Unlock()
 
 	if stopped != nil {
-		g.err = fmt.Errorf("%w, reopen it: %w", ErrStopped, stopped)
+		g.err = fmt.Errorf("%w; reopen it: %w", ErrStopped, stopped)
 	} else if s.path != "" {
 		g.err = s.write(g)
 	}
@@ -249,7 +249,7 @@ func (s *Store) commit() {
 			s.staging = nil
 			next.again = errors.Is(g.err, ErrNotApplied)
 			if !next.again {
-				next.err = fmt.Errorf("%w, reopen it: %w", ErrStopped, s.stopped)
+				next.err = fmt.Errorf("%w; reopen it: %w", ErrStopped, s.stopped)
 			}
 			close(next.done)
 		}
@@ -443,7 +443,7 @@ func (s *Store) ready() error {
 	}
 	s.makeReserve()
 	if kind := s.fs.Remote(dirOf(s.path)); kind != "" {
-		s.warn("%s is on %s: what is acknowledged there may not survive a crash, and the lock may not keep others out", s.path, kind)
+		s.warn("%s is on %s: acknowledged writes may not survive a crash, and the lock may not exclude other processes", s.path, kind)
 	}
 	return nil
 }

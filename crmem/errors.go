@@ -33,7 +33,7 @@ var (
 	ErrFormat = format.ErrFormat
 	// ErrForeign is returned when snapshot, log and lock do not belong together:
 	// another program wrote, replaced or removed one of them.
-	ErrForeign = errors.New("the files of the store do not belong together")
+	ErrForeign = errors.New("mismatched store files")
 	// ErrReadOnly is returned for a write to a store opened for reading.
 	ErrReadOnly = errors.New("the store is open for reading only")
 	// ErrFull is returned for a write that would make the store exceed
@@ -47,7 +47,7 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrStopped is returned, with the first error, by every write after one
 	// whose outcome is unknown. The later write has no effect.
-	ErrStopped = errors.New("the store stopped taking writes")
+	ErrStopped = errors.New("the store is stopped after a failed write")
 )
 
 // errClosed is the [fs.ErrClosed] of a store.

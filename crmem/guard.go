@@ -126,22 +126,22 @@ func (s *Store) keepState(err error, g *group) error {
 		return err
 	}
 	sn := s.Snapshot()
-	what := "the state of this process"
+	what := "this process's copy of the store"
 	if g != nil {
 		sn.take(g)
-		what += ", this write included,"
+		what += ", including this write,"
 	}
 	name, kerr := s.writeOwn(sn)
 	if kerr != nil {
-		d.kept = fmt.Sprintf("%s could not be kept: %v", what, kerr)
+		d.kept = fmt.Sprintf("%s could not be saved: %v", what, kerr)
 		return err
 	}
 	s.kept = name
 	if d.path == s.path+lockSuffix { // another writer may have the store
-		d.kept = fmt.Sprintf("%s is in %s: end every process that uses the store, then compare that file with %s", what, name, s.path)
+		d.kept = fmt.Sprintf("%s is in %s: stop every process that uses the store, then compare that file with %s", what, name, s.path)
 		return err
 	}
-	d.kept = fmt.Sprintf("%s is in %s: end every process that uses the store, then use that file as %s and run crabmem repair --keep-db",
+	d.kept = fmt.Sprintf("%s is in %s: stop every process that uses the store, rename that file to %s, and run crabmem repair --keep-db",
 		what, name, s.path)
 	return err
 }

@@ -85,7 +85,7 @@ func TestOwnCopyWithoutSpace(t *testing.T) {
 		return nil
 	}
 	err := s.Apply(Add{Name: "b"})
-	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "could not be kept: ") || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "could not be saved: ") || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 		t.Errorf("write: %v", err)
 	}
 }
@@ -239,7 +239,7 @@ func TestCheckOfDirectory(t *testing.T) {
 	if len(r.Problems) != 1 {
 		t.Fatalf("%+v", r.Problems)
 	}
-	if p := r.Problems[0]; p.Kind != "format" || p.File != "/m.db" || p.Offset != 0 || p.Length != 0 || p.Remedy != "name the store's file" {
+	if p := r.Problems[0]; p.Kind != "format" || p.File != "/m.db" || p.Offset != 0 || p.Length != 0 || p.Remedy != "set --db to the store's file" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -270,7 +270,7 @@ func TestReplayRename(t *testing.T) {
 		{payload(1, 3, "new"), "new"},
 		{payload(1, 0, ""), ""},
 		{payload(1, 1, "a"), "a"},
-		{payload(1, 1, "b"), "takes the name"},
+		{payload(1, 1, "b"), "uses the name"},
 		{payload(7, 1, "c"), "does not exist"},
 		{payload(1, 2, "c"), "rename of 13 bytes"},
 		{payload(1, 1, "\xff"), "not UTF-8"},

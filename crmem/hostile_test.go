@@ -136,7 +136,7 @@ func TestR08NoIDLeft(t *testing.T) {
 	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 	ok(t, err)
 	for _, op := range []crmem.Op{crmem.Add{Name: "one more"}, crmem.Restore{Entry: crmem.Entry{ID: 3, Name: "one more"}}} {
-		if err := s.Apply(op); !errors.Is(err, crmem.ErrInvalid) || !strings.Contains(err.Error(), "no id is left") {
+		if err := s.Apply(op); !errors.Is(err, crmem.ErrInvalid) || !strings.Contains(err.Error(), "no ID left") {
 			t.Errorf("%T: %v", op, err)
 		}
 	}

@@ -18,7 +18,7 @@ func readIdentity(fsys vfs.FS, path string) (format.ID, error) {
 	}
 	id, ok := format.ParseIdentity(string(b))
 	if !ok {
-		return id, &FormatError{Path: path + idSuffix, Entry: -1, Field: "identity", Msg: "not an identity with its sum"}
+		return id, &FormatError{Path: path + idSuffix, Entry: -1, Field: "identity", Msg: "invalid identity or checksum"}
 	}
 	return id, nil
 }

@@ -103,7 +103,7 @@ func (o Unchanged) Validate() error { return nil }
 // Validate implements [Op].
 func (o Restore) Validate() error {
 	if o.Entry.ID == math.MaxUint64 {
-		return &nameError{ErrInvalid, o.Entry.Name, "no id above its own is left"}
+		return &nameError{ErrInvalid, o.Entry.Name, "its ID is the largest possible ID"}
 	}
 	return Add{o.Entry.Name, o.Entry.Content, o.Entry.Aliases, o.Entry.Kind}.Validate()
 }
@@ -230,7 +230,7 @@ func (g *stage) put(e *Entry) error {
 	g.bytes += int64(len(r)) - int64(len(old))
 	if old == "" {
 		if uint64(g.live) == math.MaxUint32 {
-			return &nameError{ErrInvalid, e.Name, "the store holds as many entries as the format can count"}
+			return &nameError{ErrInvalid, e.Name, "the store has the maximum number of entries"}
 		}
 		g.live++
 	}
@@ -247,7 +247,7 @@ func (g *stage) put(e *Entry) error {
 
 func (g *stage) take() (uint64, error) {
 	if g.nextID == math.MaxUint64 {
-		return 0, fmt.Errorf("%w: no id is left: next_id is 2^64-1", ErrInvalid)
+		return 0, fmt.Errorf("%w: no ID left: next_id is 2^64-1", ErrInvalid)
 	}
 	g.nextID++
 	return g.nextID - 1, nil
@@ -321,9 +321,9 @@ func (o Unchanged) stage(g *stage) error {
 	case r == "" && o.Entry.ID == 0:
 		return nil
 	case r == "":
-		return &nameError{ErrStale, o.Entry.Name, "it is gone"}
+		return &nameError{ErrStale, o.Entry.Name, "it was removed"}
 	case o.Entry.ID == 0:
-		return &nameError{ErrStale, o.Entry.Name, "there is one now"}
+		return &nameError{ErrStale, o.Entry.Name, "it was created"}
 	case !entryOf(r).Equal(o.Entry):
 		return &nameError{ErrStale, o.Entry.Name, ""}
 	}
@@ -336,7 +336,7 @@ func (o remember) stage(g *stage) error {
 	case old == "":
 		return Add{o.name, o.content, o.aliases, Note}.stage(g)
 	case Kind(old.Kind()) != Note:
-		return &nameError{ErrKind, o.name, "it is an archive, which remember does not change"}
+		return &nameError{ErrKind, o.name, "it is an archive; remember changes only notes: choose another name"}
 	case o.aliases == nil:
 		o.aliases = old.Aliases()
 	}

@@ -172,19 +172,19 @@ func (v *files) lacks(side *format.LogScan) []*format.Frame {
 func (v *files) refuse(path string) error {
 	if len(v.old) > 0 { // the second link may be another name of that log
 		l := v.old[0]
-		return fmt.Errorf("%w: an older program set aside %s, which has %v that the store does not contain: run crabmem repair --rejoin, or move that file",
+		return fmt.Errorf("%w: an older program quarantined %s, which has %v that the store does not contain: run crabmem repair --rejoin, or move that file",
 			ErrForeign, l.path, opCount(len(l.ops)))
 	}
 	if h := v.held; h != nil && v.log == nil {
-		return fmt.Errorf("%w: %s is missing, and its second link %s has %v that %s does not contain: run crabmem repair",
+		return fmt.Errorf("%w: %s is missing, but its second link %s has %v that %s does not contain: run crabmem repair",
 			ErrForeign, path+walSuffix, h.path, opCount(len(h.ops)), path)
 	}
 	if h := v.held; h != nil {
-		return fmt.Errorf("%w: another program replaced %s: the log of the last writer, %s, has %v that it does not contain: run crabmem repair",
+		return fmt.Errorf("%w: another program replaced %s: the log of the last writer, %s, has %v that the new log does not contain: run crabmem repair",
 			ErrForeign, path+walSuffix, h.path, opCount(len(h.ops)))
 	}
 	if l := v.linked; l != nil {
-		return fmt.Errorf("%w: the store was moved to %s, and its log %s was not: that log has %v that the store does not contain: move it to %s, or away",
+		return fmt.Errorf("%w: the store was moved to %s without its log %s, which has %v that the store does not contain: move the log to %s, or elsewhere",
 			ErrForeign, path, l.path, opCount(len(l.ops)), path+walSuffix)
 	}
 	return nil
@@ -197,10 +197,10 @@ func (v *files) checkIdentity(path string) error {
 		return nil
 	}
 	if v.held != nil && !v.ofOtherStore(v.held.scan) {
-		return fmt.Errorf("%w: %s is a log of the store %v, and the log of this store is %s: run crabmem repair",
+		return fmt.Errorf("%w: %s is a log of store %v, but the log of this store is %s: run crabmem repair",
 			ErrForeign, path+walSuffix, v.scan.Store, v.held.path)
 	}
-	return fmt.Errorf("%w: %s holds %v of the store %v, and %s says that this is %v: put the right log back, remove %s if the log is the right one, or run crabmem repair --keep-db to quarantine the log",
+	return fmt.Errorf("%w: %s has %v of store %v, but %s identifies this store as %v: restore the log of this store, remove %s if the log is correct, or run crabmem repair --keep-db to quarantine the log",
 		ErrForeign, path+walSuffix, opCount(v.scan.Ops()), v.scan.Store, path+idSuffix, v.id, path+idSuffix)
 }
 
@@ -214,18 +214,18 @@ func (v *files) checkSalt(path string, before vfs.LockHolder, boot string) (warn
 	case len(before.Logs) == 0 || v.otherStore(): // that is V9
 		return "", nil
 	case v.scan == nil && sameBoot && hadOps:
-		return fmt.Sprintf("%s is missing, and process %d used it last: operations that were in it alone are lost", path+walSuffix, before.PID), nil
+		return fmt.Sprintf("%s is missing; process %d used it last: operations that only this log contained are lost", path+walSuffix, before.PID), nil
 	case v.scan == nil || slices.Contains(before.Logs, v.scan.Salt):
 		return "", nil
 	case v.scan.Ops() == 0 && sameBoot && hadOps:
-		return fmt.Sprintf("%s is not the log that process %d used last: operations that were in that log alone are lost", path+walSuffix, before.PID), nil
+		return fmt.Sprintf("%s is not the log that process %d used last: operations that only that log contained are lost", path+walSuffix, before.PID), nil
 	case v.scan.Ops() == 0:
 		return "", nil
 	case !sameBoot:
-		return fmt.Sprintf("%s is not the log that process %d used last: expected after a power cut, otherwise it was restored or replaced",
+		return fmt.Sprintf("%s is not the log that process %d used last: normal after a power cut; otherwise another program restored or replaced the log",
 			path+walSuffix, before.PID), nil
 	}
-	return "", fmt.Errorf("%w: %s has %v, and is not the log that process %d used last: put that log back, or run crabmem repair --keep-log %s to accept this one, --keep-db to quarantine it",
+	return "", fmt.Errorf("%w: %s has %v, but process %d used another log last: restore that log, run crabmem repair --keep-log %s to accept this log, or run crabmem repair --keep-db to quarantine it",
 		ErrForeign, path+walSuffix, opCount(v.scan.Ops()), before.PID, path)
 }
 
@@ -238,9 +238,9 @@ func (s *Store) warnAbsent() {
 	}
 	h := vfs.ParseLockHolder(string(text))
 	if boot := s.fs.BootID(); boot != "" && h.Boot == boot && len(h.Logs) > 0 {
-		s.warn("%s and its log are missing, and process %d used them last", s.path, h.PID)
+		s.warn("%s and its log are missing; process %d used them last: restore both, or set another store with --db", s.path, h.PID)
 	} else if _, err := s.fs.Lstat(s.path + idSuffix); err == nil {
-		s.warn("%s and its log are missing, and the identity file %s exists", s.path, s.path+idSuffix)
+		s.warn("%s and its log are missing, but the identity file %s exists: restore both, or set another store with --db", s.path, s.path+idSuffix)
 	}
 }
 
@@ -248,7 +248,7 @@ func (s *Store) warnAbsent() {
 type keptCopy string
 
 func (name keptCopy) String() string {
-	return string(name) + " is the state of a writer that stopped because another program changed the store's files"
+	return string(name) + " is a copy of the store that a writer saved because another program changed the store's files"
 }
 
 const keptCopyFix = "compare it with the store, then move or remove it"
@@ -272,11 +272,11 @@ func missingSnapshot(fsys vfs.FS, path string, maxBytes int64) error {
 		return err
 	}
 	if len(v.own) > 0 {
-		return fmt.Errorf("%w: %s is missing, and a writer kept its state in %s: use that file as %s and run crabmem repair --keep-db",
+		return fmt.Errorf("%w: %s is missing, but a writer saved its copy of the store to %s: rename that file to %s and run crabmem repair --keep-db",
 			ErrForeign, path, v.own[len(v.own)-1], path)
 	}
 	if v.held != nil {
-		return fmt.Errorf("%w: %s and its log are missing, and the second link %s of the log has %v: run crabmem repair",
+		return fmt.Errorf("%w: %s and its log are missing, but the second link %s of the log has %v: run crabmem repair",
 			ErrForeign, path, v.held.path, opCount(len(v.held.ops)))
 	}
 	return nil

@@ -161,7 +161,7 @@ func (s *Store) absence() (bool, error) {
 	if _, err := s.fs.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	return false, fmt.Errorf("%w: %s is missing, and its log %s is there: put the file back, run crabmem repair, or move the log to begin with an empty store",
+	return false, fmt.Errorf("%w: open %s: file missing but log %s exists: restore the file, run crabmem repair, or move the log to start empty",
 		ErrForeign, s.path, s.path+walSuffix)
 }
 
@@ -222,7 +222,7 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 		}
 		if !ok {
 			if n := v.scan.Ops(); n > 0 {
-				s.warn("%s: %v in the log belong to another snapshot and are not shown: crabmem verify tells more", s.path+walSuffix, opCount(n))
+				s.warn("%s: mismatched log, which extends another snapshot: %v not shown: run crabmem verify for details", s.path+walSuffix, opCount(n))
 			}
 		} else {
 			ops, err := v.replay(&v.snap.t, &v.snap.NextID, seq)
@@ -232,7 +232,7 @@ func (s *Store) view(v *files, last bool) (bool, error) {
 			s.ops = ops
 		}
 		if v.scan.Verdict == format.Corrupt {
-			s.warn("%s: damaged at offset %d (%s): what follows is not shown: crabmem repair", s.path+walSuffix, v.scan.Bad, v.scan.Why)
+			s.warn("%s: corrupt at offset %d (%s): the rest is not shown: run crabmem repair", s.path+walSuffix, v.scan.Bad, v.scan.Why)
 		}
 		s.w = v.scan.Writer()
 	}
@@ -302,12 +302,12 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 // operations: the first write binds a new one.
 func (s *Store) takeUnboundLog(v *files, dirty bool) error {
 	if n := v.scan.Ops(); n > 0 {
-		return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: crabmem repair --keep-db sets the log aside, --keep-log BASE uses the right base",
+		return fmt.Errorf("%w: log %s has %v for the snapshot %v, but %s is %v: run crabmem repair --keep-db to quarantine the log, or crabmem repair --keep-log BASE to use the snapshot that the log extends",
 			ErrForeign, s.path+walSuffix, opCount(n), v.scan.Base, s.path, v.dig)
 	}
 	s.base = v.scan.Seq - 1
 	if v.scan.Base != v.dig {
-		s.warn("another program wrote %s since this store was used last; the next write extends it", s.path)
+		s.warn("another program wrote %s since the last use of this store; the next write extends the new file", s.path)
 	}
 	if v.scan.Verdict == format.TornTail {
 		if err := s.cutTail(v); err != nil {
@@ -325,7 +325,7 @@ func (s *Store) takeUnboundLog(v *files, dirty bool) error {
 func (s *Store) trusts(v *files, before vfs.LockHolder) bool {
 	same := before.Boot != "" && before.Boot == s.holder.Boot
 	if same && before.Clean > int64(len(v.log)) {
-		s.warn("%s: %d bytes, and it was left with %d: something cut it off", s.path+walSuffix, len(v.log), before.Clean)
+		s.warn("%s: %d bytes, but the last writer left %d: another program truncated the log", s.path+walSuffix, len(v.log), before.Clean)
 	}
 	return len(v.scan.Frames) == 0 || same && before.Clean == int64(len(v.log))
 }
@@ -361,7 +361,7 @@ func (s *Store) resumeLog(v *files) (err error) {
 func (s *Store) judge(v *files, before vfs.LockHolder) error {
 	s.warnOwn(v.own)
 	if v.scan != nil && v.scan.Verdict == format.Corrupt {
-		return fmt.Errorf("%w; reading shows what stands before; crabmem repair sets the rest aside", v.corrupt(s.path))
+		return fmt.Errorf("%w; entries before it are readable; run crabmem repair to quarantine the rest", v.corrupt(s.path))
 	}
 	if err := v.checkIdentity(s.path); err != nil {
 		return err
@@ -371,7 +371,7 @@ func (s *Store) judge(v *files, before vfs.LockHolder) error {
 	}
 	warning, err := v.checkSalt(s.path, before, s.holder.Boot)
 	if warning == "" && v.scan == nil && v.idErr == nil {
-		warning = fmt.Sprintf("%s is missing, and the identity file %s exists: operations that were only in the log, if it had any, are lost",
+		warning = fmt.Sprintf("%s is missing, but the identity file %s exists: operations that only the log contained are lost",
 			s.path+walSuffix, s.path+idSuffix)
 	}
 	if warning != "" {
@@ -387,7 +387,7 @@ func (s *Store) oneName() error {
 		return err
 	}
 	if links := vfs.Identify(fi).Links; links > 1 {
-		return fmt.Errorf("%s has %d hard links: a checkpoint would part them; copy the file instead", s.path, links)
+		return fmt.Errorf("%s has %d hard links, and a checkpoint would separate them: replace the other links with copies", s.path, links)
 	}
 	return nil
 }
@@ -416,7 +416,7 @@ func (s *Store) cutTail(v *files) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	s.warn("%s: cut %d bytes of an unfinished write at offset %d (operation %d; %s); kept in %s",
+	s.warn("%s: moved a torn tail of %d bytes at offset %d (operation %d; %s) to %s",
 		s.path+walSuffix, len(tail), v.scan.End, w.Seq, v.scan.Why, name)
 	return nil
 }

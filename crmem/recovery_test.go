@@ -129,7 +129,7 @@ func TestReaderNamesAKeptCopyOnce(t *testing.T) {
 	m.WriteFile("/m.db.own-01234567", b, 0o600)
 	named := 0
 	_, err = Open("/m.db", &Options{FS: m, ReadOnly: true, Warn: func(line string) {
-		if strings.HasPrefix(line, "/m.db.own-01234567 is the state of a writer") {
+		if strings.HasPrefix(line, "/m.db.own-01234567 is a copy of the store that a writer saved ") {
 			named++
 		}
 	}})

@@ -38,7 +38,7 @@ func (r *repairer) takeHeld(v *files) (bool, error) {
 	if err := r.fs.SyncDir(dirOf(name)); err != nil {
 		return false, err
 	}
-	r.note("%s was removed or replaced; its second link had %v that it did not contain, and has its name again", name, opCount(len(h.ops)))
+	r.note("another program removed or replaced %s; repair restored it from its second link, which had %v more", name, opCount(len(h.ops)))
 	if err := v.readLog(r.fs, r.path, r.opts.MaxBytes); err != nil {
 		return false, err
 	}
@@ -54,14 +54,14 @@ func (r *repairer) settle(v *files) error {
 		return nil
 	}
 	if v.held != nil && v.ofOtherStore(v.held.scan) && !r.o.KeepDB && r.o.KeepLog == "" {
-		return fmt.Errorf("%w: %s is a log of the store %v, and %s says that this is %v: move one of the two files, or run crabmem repair --keep-db to quarantine the log",
+		return fmt.Errorf("%w: %s is a log of store %v, but %s identifies this store as %v: move one of the two files, or run crabmem repair --keep-db to quarantine the log",
 			ErrForeign, v.held.path, v.held.scan.Store, r.path+idSuffix, v.id)
 	}
 	if r.o.Rejoin {
 		return nil
 	}
 	if !r.o.KeepDB && r.o.KeepLog == "" {
-		return fmt.Errorf("%w; --rejoin adds them to the store, --keep-db quarantines them", err)
+		return fmt.Errorf("%w; use --rejoin to add the operations to the store, or --keep-db to quarantine the log", err)
 	}
 	for _, l := range v.sideLogs() {
 		w := l.scan.Writer()
@@ -192,7 +192,7 @@ func (r *repairer) mergeChange(l *sideLog, before, after format.Record) {
 		r.t.remove(before.ID())
 		r.t.put(after)
 	case after == "":
-		r.note("%s removes %.80q, which the store changed: kept", l.path, before.Name())
+		r.note("%s removes %.80q, but the store changed the entry: kept it", l.path, before.Name())
 	default:
 		r.add(entryOf(after))
 	}
@@ -238,10 +238,10 @@ func (r *repairer) mergeEntries(l *sideLog) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(removed)) {
 		if rec := r.t.byID(id); rec != "" {
-			r.note("%s removes %.80q, which the store still has: kept", l.path, rec.Name())
+			r.note("%s removes %.80q, but the store contains the entry: kept it", l.path, rec.Name())
 		}
 	}
-	r.note("%s: %d entries added, %d of them under a name of their own, %d operations skipped", l.path, added+conflicts, conflicts, skipped)
+	r.note("%s: added %d entries, renamed %d of them, skipped %d operations", l.path, added+conflicts, conflicts, skipped)
 }
 
 // add adds an entry of another log, unless the store has the same.
@@ -259,7 +259,7 @@ func (r *repairer) add(e Entry) string {
 		e.Name, result = fmt.Sprintf("%s (rejoined %d)", name, n), "conflict"
 	}
 	if result == "conflict" {
-		r.note("the store and a rejoined log both have %.80q: the log's is now %.80q", name, e.Name)
+		r.note("the store and a rejoined log both contain %.80q: renamed the log's entry to %.80q", name, e.Name)
 	}
 	if r.t.byID(e.ID) != "" || result == "conflict" {
 		e.ID = r.nextID

@@ -133,7 +133,7 @@ func (r *repairer) run() error {
 	case !ok && v.scan.Ops() > 0 && !r.o.KeepDB && v.otherStore():
 		return v.checkIdentity(r.path)
 	case !ok && v.scan.Ops() > 0 && !r.o.KeepDB:
-		return fmt.Errorf("%w: %s holds %v for a snapshot of %v, and %s is %v: say --keep-db to set the log aside, or --keep-log BASE",
+		return fmt.Errorf("%w: log %s has %v for the snapshot %v, but %s is %v: run crabmem repair --keep-db to quarantine the log, or crabmem repair --keep-log BASE to use the snapshot that the log extends",
 			ErrForeign, r.path+walSuffix, opCount(v.scan.Ops()), v.scan.Base, r.path, v.dig)
 	case !ok:
 		return r.dropLog(v, 0)
@@ -142,7 +142,7 @@ func (r *repairer) run() error {
 		return err
 	}
 	if len(r.rep.Files) > 0 {
-		r.note("the log was damaged and is repaired: run crabmem repair --rejoin again")
+		r.note("repaired the corrupt log: run crabmem repair --rejoin again")
 		return nil
 	}
 	return r.rejoin(v)
@@ -304,7 +304,7 @@ func (r *repairer) keepLog(v *files) error {
 		return err
 	}
 	if v.scan == nil {
-		return fmt.Errorf("%w: %s has no log that can be read", ErrForeign, r.path)
+		return fmt.Errorf("%w: %s has no readable log", ErrForeign, r.path)
 	}
 	sn, err := Decode(b)
 	if err != nil {
@@ -313,7 +313,7 @@ func (r *repairer) keepLog(v *files) error {
 	bv := &files{dig: format.DigestOf(b), scan: v.scan}
 	seq, ok := v.scan.Covers(bv.dig)
 	if !ok {
-		return fmt.Errorf("%w: %s is %v, and the log extends %v", ErrForeign, base, bv.dig, v.scan.Base)
+		return fmt.Errorf("%w: %s has the digest %v, but the log extends %v", ErrForeign, base, bv.dig, v.scan.Base)
 	}
 	if _, err := bv.replay(&sn.t, &sn.NextID, seq); err != nil {
 		return inFile(err, r.path+walSuffix)
@@ -348,7 +348,7 @@ func (r *repairer) fromLogAlone(v *files) error {
 		return err
 	}
 	if v.scan == nil || v.scan.Base != format.DigestOf(b) {
-		return fmt.Errorf("%w: %s is missing, and its log does not begin with the empty store: say --keep-log BASE, with a copy of the snapshot",
+		return fmt.Errorf("%w: %s is missing, and its log does not begin with an empty store: use --keep-log BASE, where BASE is a copy of the snapshot",
 			ErrForeign, r.path)
 	}
 	if _, err := v.replay(&empty.t, &empty.NextID, v.scan.Seq-1); err != nil {
@@ -359,7 +359,7 @@ func (r *repairer) fromLogAlone(v *files) error {
 			return err
 		}
 	}
-	r.note("%s was missing; its log held everything", r.path)
+	r.note("%s was missing; recovered all entries from its log", r.path)
 	if err := r.putDB(b); err != nil {
 		return err
 	}
@@ -390,7 +390,7 @@ func (r *repairer) salvage(v *files, why error) error {
 	r.note("%v", why)
 	recs, next, recovered := format.Salvage(r.db)
 	if len(recs) == 0 && !format.WasStore(r.db) {
-		return fmt.Errorf("%w; nothing in it looks like an entry: move it away", why)
+		return fmt.Errorf("%w; salvage: no entries found: move the file", why)
 	}
 	t := table{}
 	t.init(len(recs))
@@ -412,7 +412,7 @@ func (r *repairer) salvage(v *files, why error) error {
 		}
 	}
 	t.sort()
-	r.note("%d entries were read from the damaged snapshot, %d after the log", len(recs), t.live)
+	r.note("recovered %d entries from the corrupt snapshot, %d after replaying the log", len(recs), t.live)
 	if skipped > 0 {
 		r.note("%d operations of the log change entries that could not be read", skipped)
 	}

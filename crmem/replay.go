@@ -22,10 +22,10 @@ func applyFrame(f *format.Frame, t *table, nextID *uint64) error {
 		}
 		if old := t.byID(r.ID()); old != "" {
 			if old.Name() != r.Name() || old.Kind() != r.Kind() || old.CreatedAt() != r.CreatedAt() {
-				return fail("put changes the name, kind or time of entry %d", r.ID())
+				return fail("put changes the name, kind, or time of entry %d", r.ID())
 			}
 		} else if t.find(r.Name()) >= 0 {
-			return fail("put of entry %d takes the name %.80q of another", r.ID(), r.Name())
+			return fail("put of entry %d uses the name %.80q of another entry", r.ID(), r.Name())
 		}
 		t.put(r)
 		*nextID = max(*nextID, r.ID()+1)
@@ -40,7 +40,7 @@ func applyFrame(f *format.Frame, t *table, nextID *uint64) error {
 		}
 		id := binary.LittleEndian.Uint64(f.Payload)
 		if t.byID(id) == "" {
-			return fail("remove of entry %d, which is not there", id)
+			return fail("remove of entry %d, which does not exist", id)
 		}
 		t.remove(id)
 	case format.FramePurge, format.FramePurged:
@@ -73,7 +73,7 @@ func renameEntry(f *format.Frame, t *table) error {
 	case old.Name() == string(name):
 		return nil
 	case t.find(string(name)) >= 0:
-		return fail("rename of entry %d takes the name %.80q of another", old.ID(), name)
+		return fail("rename of entry %d uses the name %.80q of another entry", old.ID(), name)
 	}
 	t.remove(old.ID())
 	t.put(old.WithName(name))
@@ -89,7 +89,7 @@ func checkAlias(f *format.Frame, t *table) error {
 		return fail("alias of %d bytes", len(f.Payload))
 	}
 	if id := binary.LittleEndian.Uint64(f.Payload); t.byID(id) == "" {
-		return fail("alias of entry %d, which is not there", id)
+		return fail("alias of entry %d, which does not exist", id)
 	}
 	if err := format.CheckAliases(f.Payload[8:]); err != nil {
 		return fail("alias: %v", err)

@@ -60,7 +60,7 @@ func (c *Check) take(scan *line.Scanner, rec *line.Record) {
 	if rec.Kind == record.KindBad {
 		c.damaged(record.Damage{Line: scan.Number, Offset: l.Offset, Size: l.Size, Msg: rec.Reason()})
 	} else if scan.Number == 1 && rec.Kind != record.KindMeta && !l.Glued {
-		c.damaged(record.Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)})
+		c.damaged(record.Damage{Line: 1, Size: l.Size, Msg: fmt.Sprintf("no meta line: line 1 is of kind %s", rec.Kind)})
 	}
 	switch rec.Kind {
 	case record.KindMeta:

@@ -318,7 +318,7 @@ func (c *displacedCell) next(displaced bool) string {
 	switch {
 	case err != nil && len(kept) > 0 && errors.Is(err, sessionlog.ErrNotFound):
 		return "not found, names the copy"
-	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(said, "cannot be read"):
+	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(said, "is unreadable"):
 		return "not found, names a file without permission"
 	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(said, "its lock file"):
 		return "not found, quotes the lock file"

@@ -267,7 +267,7 @@ func (d *Dir) explain(id string, err error) error {
 	}
 	if name := d.named(d.path, id); name != "" {
 		if _, rerr := d.readMetaLine(d.file(name)); errors.Is(rerr, fs.ErrPermission) {
-			return fmt.Errorf("%w; its file may be one that cannot be read: %v", err, rerr)
+			return fmt.Errorf("%w; a file that may be this session is unreadable: %v", err, rerr)
 		}
 		return err
 	}
@@ -279,7 +279,7 @@ func (d *Dir) explain(id string, err error) error {
 	if h.Clean >= 0 {
 		return fmt.Errorf("%w; its lock file %s, of this boot, records a session of %d bytes: another program removed or renamed it", err, d.lockPath(id), h.Clean)
 	}
-	return fmt.Errorf("%w; its lock file %s, of this boot, records process %d (%s) and no clean end", err, d.lockPath(id), h.PID, h.Command)
+	return fmt.Errorf("%w; its lock file %s, of this boot, records process %d (%s), which did not close the session cleanly", err, d.lockPath(id), h.PID, h.Command)
 }
 
 // named returns the first file of a folder that may be a session's by its name.

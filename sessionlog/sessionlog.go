@@ -36,7 +36,7 @@ var (
 	// with the same ID or file name.
 	ErrExists = errors.New("session exists")
 	// ErrAmbiguous is returned if two files have one ID.
-	ErrAmbiguous = errors.New("ambiguous session id")
+	ErrAmbiguous = errors.New("ambiguous session ID")
 	// ErrFormat is returned for a file that is not a session file, and for a bad
 	// line where the rules allow none. A *[record.FormatError] has the position.
 	ErrFormat = record.ErrFormat

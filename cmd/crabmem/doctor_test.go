@@ -263,12 +263,12 @@ func TestDoctor(t *testing.T) {
 			if err := errors.Join(s.Close(), os.Remove(filepath.Join(p.home, "memory.db"))); err != nil {
 				p.Fatal(err)
 			}
-		}, "store", doctor.Fail, "memory.db is missing, and its log is there", "crabmem repair"},
+		}, "store", doctor.Fail, "memory.db: file missing but its log exists", "crabmem repair"},
 		{"the snapshot is missing and its log is empty", func(p *patient) {
 			if err := os.Remove(filepath.Join(p.home, "memory.db")); err != nil {
 				p.Fatal(err)
 			}
-		}, "store", doctor.Fail, "memory.db is missing, and its log is there", "crabmem repair"},
+		}, "store", doctor.Fail, "memory.db: file missing but its log exists", "crabmem repair"},
 		{"another program has the store", func(p *patient) {
 			l, err := vfs.OS{}.Lock(filepath.Join(p.home, "memory.db-lock"))
 			if err != nil {

@@ -190,10 +190,10 @@ func (w *walker) log() {
 		w.yield(Field{}, err)
 	case s.Verdict == format.Corrupt && !w.done:
 		w.yield(Field{}, &crmem.FormatError{Offset: s.Bad, Entry: -1, Field: "frame",
-			Msg: s.Why + ": a later frame says that this was synced, so it is damage and not a crash"})
+			Msg: s.Why + ": a later frame proves that this frame was synced: corruption, not a torn write"})
 	case s.Verdict == format.TornTail:
 		w.field(int64(len(w.b))-s.End, "torn", func([]byte) string {
-			return s.Why + ": the end of a write that was not acknowledged"
+			return s.Why + ": torn tail, not acknowledged"
 		})
 	}
 }
@@ -206,7 +206,7 @@ func (w *walker) frame(f *format.Frame, version uint16) {
 	w.field(1, "type", func(p []byte) string {
 		s := fmt.Sprintf("%d %s", f.Type, frameNames[f.Type])
 		if f.More {
-			s += ", the batch goes on"
+			s += ", the batch continues"
 		}
 		return s
 	})

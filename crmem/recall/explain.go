@@ -88,7 +88,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 	}
 	e, err := s.Get(name)
 	if errors.Is(err, crmem.ErrNotFound) {
-		return says("no_entry", "there is no such entry"), nil
+		return says("no_entry", "no such entry"), nil
 	} else if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		passes = passes || k == e.Kind
 	}
 	if !passes {
-		return says("filtered", "it is a %s, and --kind leaves those out", e.Kind), nil
+		return says("filtered", "its kind is %s, which --kind excludes", e.Kind), nil
 	}
 	all := q
 	all.Limit, all.Explain = 0, false
@@ -116,16 +116,16 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		return nil, err
 	}
 	if w.Rank == 0 && x.Score > 0 {
-		return says("filtered", "a clause of the query leaves it out"), nil
+		return says("filtered", "a clause of the query excludes it"), nil
 	}
 	if w.Rank == 0 {
-		return says("no_match", "none of the query's terms is in it (%s)", terms(q)), nil
+		return says("no_match", "it contains no query term (%s)", terms(q)), nil
 	}
 	w.Explain = explain(x, len(e.Aliases))
 	if q.Limit == 0 || w.Rank <= q.Limit {
 		return says("hit", "it is hit %d", w.Rank), nil
 	}
-	return says("limit", "it is match %d with score %.3f; the last hit shown has %.3f (--limit %d)",
+	return says("limit", "it is match %d with score %.3f; the last hit shown has score %.3f (--limit %d)",
 		w.Rank, w.Score, r.Hits[q.Limit-1].Score, q.Limit), nil
 }
 
@@ -140,7 +140,7 @@ func terms(q crmem.Query) string {
 		}
 	}
 	if len(list) == 0 {
-		return "it has no terms"
+		return "the query has no terms"
 	}
 	return strings.Join(list, ", ")
 }

@@ -50,7 +50,7 @@ func Load(open Open, dir string) (*Set, error) {
 	seen := make(map[string]bool)
 	err := records(open, filepath.Join(dir, Corpus), func(r record) error {
 		if seen[r.ID] {
-			return fmt.Errorf("document %q is there twice", r.ID)
+			return fmt.Errorf("duplicate document %q", r.ID)
 		}
 		seen[r.ID] = true
 		s.Docs = append(s.Docs, Doc{r.ID, r.Group, crmem.Entry{Name: r.Title, Content: r.Text, CreatedAt: created}})
@@ -67,7 +67,7 @@ func Load(open Open, dir string) (*Set, error) {
 	clear(seen)
 	err = records(open, filepath.Join(dir, Queries), func(r record) error {
 		if seen[r.ID] {
-			return fmt.Errorf("query %q is there twice", r.ID)
+			return fmt.Errorf("duplicate query %q", r.ID)
 		}
 		seen[r.ID] = true
 		queries = append(queries, Query{ID: r.ID, Text: r.Text, Group: r.Group})
@@ -224,7 +224,7 @@ func qrelLine(qrels map[string]map[string]int) func(n int, line []byte) error {
 		}
 		grade, err := strconv.ParseFloat(last, 64)
 		if err != nil || grade != math.Trunc(grade) || math.Abs(grade) > 1<<30 {
-			return fmt.Errorf("grade %q is not a whole number", last)
+			return fmt.Errorf("grade %q is not an integer", last)
 		}
 		if query == "" || doc == "" {
 			return errors.New("a column is empty")
@@ -235,7 +235,7 @@ func qrelLine(qrels map[string]map[string]int) func(n int, line []byte) error {
 			qrels[query] = of
 		}
 		if old, twice := of[doc]; twice && old != int(grade) {
-			return fmt.Errorf("query %q, document %q: grade %v, and %d before", query, doc, grade, old)
+			return fmt.Errorf("query %q, document %q: grade %v contradicts the earlier grade %d", query, doc, grade, old)
 		}
 		of[doc] = int(grade)
 		return nil

@@ -66,7 +66,7 @@ func ParseMode(s string) (Mode, error) {
 	case "", Group, Filter, Pooled:
 		return m, nil
 	}
-	return "", fmt.Errorf("mode %q: want group, filter or pooled", s)
+	return "", fmt.Errorf("mode %q: want group, filter, or pooled", s)
 }
 
 // mode returns m, or the default of the set if m is empty. A set without groups
@@ -119,7 +119,7 @@ func (s *Set) judge(queries []Query, qrels map[string]map[string]int) error {
 		}
 	}
 	if len(s.Queries) == 0 {
-		return fmt.Errorf("%s: none of %d queries has a relevant document: the ids of queries and judgments do not fit", s.Name, len(queries))
+		return fmt.Errorf("%s: none of %d queries has a relevant document: the IDs in queries and judgments do not match", s.Name, len(queries))
 	}
 	return nil
 }

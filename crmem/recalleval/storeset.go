@@ -164,7 +164,7 @@ func FromStore(name string, store *crmem.Store, open Open, questions string) (*S
 		}
 		question, answer, ok := strings.Cut(text, "\t")
 		if !ok || answer == "" {
-			return errors.New("want a question, a tab and the name of an entry")
+			return errors.New("want a question, a tab, and the name of an entry")
 		}
 		if !utf8.ValidString(text) {
 			return errors.New("invalid UTF-8")

@@ -51,7 +51,7 @@ func (e *EditedError) Error() string {
 	if len(e.Foreign) > 0 {
 		fmt.Fprintf(&b, ": not written by a dump: %s", someOf(e.Foreign))
 	}
-	b.WriteString(": nothing was changed; take pages in with load --merge, move other files away, or move all of it aside with dump --force")
+	b.WriteString(": nothing was changed; run crabmem load --merge to load the pages, move the other files, or run crabmem dump --force to move both aside")
 	return b.String()
 }
 
@@ -223,7 +223,7 @@ func (d *dumper) plan() error {
 			d.report.Unchanged++
 		} else {
 			if err := checkPage(buf, e, stem); err != nil {
-				return &Error{Path: p, Msg: err.Error(), Remedy: "this is a defect of the program: report it, and use export meanwhile"}
+				return &Error{Path: p, Msg: err.Error(), Remedy: "report this bug; until it is fixed, use crabmem export"}
 			}
 			d.write = append(d.write, i)
 			d.report.Written = append(d.report.Written, p)

@@ -211,7 +211,7 @@ func (d *dumper) unedited(mp *manifestPage) error {
 		return nil
 	}
 	if err == nil && (b == nil || pageHash(b) != mp.Old) {
-		err = &Error{Path: mp.Path, Msg: "was edited while the dump was at work", Remedy: "dump again: it finishes what this one began"}
+		err = &Error{Path: mp.Path, Msg: "was edited during the dump", Remedy: "run crabmem dump again to complete the dump"}
 	}
 	return err
 }

@@ -170,12 +170,12 @@ var hostileLoads = []struct {
 		s.file("notes/a.md", strings.Replace(page("", "more"), "</div>\n\n", "</div> text ", 1))
 	}, want: []string{"a| text more"}},
 	{name: "metadata without an end", make: func(s scene) { s.file("notes/a.md", "<div id=\"meta\">\n<dl>\n\ntext\n") }, want: []string{"a|<div id=\"meta\">\n<dl>\n\ntext"}, warn: "notes/a.md: the metadata block has no </div>"},
-	{name: "metadata without an end, and a </div> in the text", make: func(s scene) { s.file("notes/a.md", "<div id=\"meta\">\n\n```html\n</div>\n```\n") }, fail: "a.md:3: text in the metadata block", path: "notes/a.md"},
+	{name: "metadata without an end, and a </div> in the text", make: func(s scene) { s.file("notes/a.md", "<div id=\"meta\">\n\n```html\n</div>\n```\n") }, fail: "a.md:3: text outside the rows of the metadata block", path: "notes/a.md"},
 	{name: "two metadata blocks", make: func(s scene) { s.file("notes/a.md", page("", page("", "text"))) }, want: []string{"a|" + page("", "text")}},
 	{name: "metadata in the content", make: func(s scene) { s.file("notes/a.md", page("", "see </div>\n<div id=\"meta\">x</div>")) }, want: []string{"a|see </div>\n<div id=\"meta\">x</div>"}},
-	{name: "text in the metadata", make: func(s scene) { s.file("notes/a.md", page("</dl>\nhello\n<dl>\n", "text")) }, fail: "a.md:6: text in the metadata block that is in none of its rows: \"hello\"", path: "notes/a.md"},
+	{name: "text in the metadata", make: func(s scene) { s.file("notes/a.md", page("</dl>\nhello\n<dl>\n", "text")) }, fail: "a.md:6: text outside the rows of the metadata block: \"hello\"", path: "notes/a.md"},
 	{name: "row of somebody else", make: func(s scene) { s.file("notes/a.md", page(rowOf("Tags", "x"), "text")) }, fail: "a.md:5: unknown row \"Tags\"", path: "notes/a.md"},
-	{name: "row twice", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "1")+rowOf("ID", "2"), "text")) }, fail: "a.md:7: row \"ID\" stands twice", path: "notes/a.md"},
+	{name: "row twice", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "1")+rowOf("ID", "2"), "text")) }, fail: "a.md:7: duplicate row \"ID\"", path: "notes/a.md"},
 	{name: "HTML in an alias", make: func(s scene) { s.file("notes/a.md", page(aliasRow("<img src=x onerror=alert(1)>"), "text")) }, fail: "a.md:8: <img> in the metadata block", path: "notes/a.md"},
 	{name: "script in the metadata", make: func(s scene) { s.file("notes/a.md", page("<script>x</script>", "text")) }, fail: "a.md:5: <script> in the metadata block", path: "notes/a.md"},
 	{name: "entities once", make: func(s scene) { s.file("notes/a.md", page(aliasRow("&amp;lt;", "&lt;b&gt;", "&amp;amp;"), "text")) }, want: []string{"a|text|&lt;|<b>|&amp;"}},
@@ -183,35 +183,35 @@ var hostileLoads = []struct {
 	{name: "empty alias", make: func(s scene) { s.file("notes/a.md", page(aliasRow("x", " "), "text")) }, fail: "empty alias", path: "notes/a.md"},
 	{name: "alias lists that differ", make: func(s scene) {
 		s.file("notes/a.md", page(rowOf("Aliases, exact", "<ul><li>\" x\"</li></ul>")+aliasRow("y"), "text"))
-	}, fail: "are one list in two spellings, differ", path: "notes/a.md"},
+	}, fail: "must contain the same aliases, but differ", path: "notes/a.md"},
 	{name: "blank lines in a reference's alias", make: func(s scene) { s.file("notes/a.md", page(aliasRow("one\n\ntwo"), "text")) }, want: []string{"a|text|one\n\ntwo"}},
 	{name: "bogus date", make: func(s scene) {
 		s.file("notes/a.md", strings.ReplaceAll(page("", "text"), "2026-04-14T10:23:45Z", "yesterday"))
-	}, want: []string{"a|text"}, warn: "\"yesterday\" is no date"},
+	}, want: []string{"a|text"}, warn: "\"yesterday\" is not a date"},
 	{name: "date before 1970", make: func(s scene) {
 		s.file("notes/a.md", strings.ReplaceAll(page("", "text"), "2026-04-14", "1969-12-31"))
-	}, want: []string{"a|text"}, warn: "is no date from 1970 on"},
+	}, want: []string{"a|text"}, warn: "is not a date since 1970"},
 	{name: "date shown differs", make: func(s scene) {
 		s.file("notes/a.md", strings.Replace(page("", "text"), ">2026-04-14T10:23:45Z<", ">in April<", 1))
-	}, want: []string{"a|text"}, warn: "the attribute \"2026-04-14T10:23:45Z\" counts"},
-	{name: "seconds that are none", make: func(s scene) { s.file("notes/a.md", page(rowOf("Created, unix seconds", "x"), "text")) }, fail: "no number of seconds", path: "notes/a.md"},
-	{name: "bogus id", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "-1"), "text")) }, fail: "\"-1\" is no id", path: "notes/a.md"},
+	}, want: []string{"a|text"}, warn: "load uses the attribute \"2026-04-14T10:23:45Z\""},
+	{name: "seconds that are none", make: func(s scene) { s.file("notes/a.md", page(rowOf("Created, unix seconds", "x"), "text")) }, fail: "is not a number of seconds", path: "notes/a.md"},
+	{name: "bogus id", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "-1"), "text")) }, fail: "\"-1\" is not an ID", path: "notes/a.md"},
 	{name: "id without a successor", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "18446744073709551615"), "text")) }, want: []string{"a|text"}},
-	{name: "bogus content rule", make: func(s scene) { s.file("notes/a.md", page(rowOf("Content", "trimmed"), "text")) }, fail: "is none of verbatim", path: "notes/a.md"},
+	{name: "bogus content rule", make: func(s scene) { s.file("notes/a.md", page(rowOf("Content", "trimmed"), "text")) }, fail: "want verbatim, no final newline, or CRLF", path: "notes/a.md"},
 	{name: "name row", make: func(s scene) { s.file("notes/a.md", page(rowOf("Name", "../../etc/passwd"), "text")) }, want: []string{"../../etc/passwd|text"}},
 	{name: "name row, quoted", make: func(s scene) { s.file("notes/a.md", page(rowOf("Name", `"a\n&lt;b&gt; "`), "text")) }, want: []string{"a\n<b> |text"}},
-	{name: "name row, badly quoted", make: func(s scene) { s.file("notes/a.md", page(rowOf("Name", `"a`), "text")) }, fail: "is no JSON string", path: "notes/a.md"},
+	{name: "name row, badly quoted", make: func(s scene) { s.file("notes/a.md", page(rowOf("Name", `"a`), "text")) }, fail: "is not a JSON string", path: "notes/a.md"},
 	{name: "name with NUL", make: func(s scene) { s.file("notes/a.md", page(rowOf("Name", `"a\u0000"`), "text")) }, fail: "NUL", path: "notes/a.md"},
 	{name: "name over the limit", make: func(s scene) { s.file("notes/a.md", page(rowOf("Name", strings.Repeat("x", 1025)), "text")) }, fail: "name of 1025 bytes", path: "notes/a.md"},
 	{name: "name of two pages", make: func(s scene) {
 		s.file("notes/a.md", page(rowOf("Name", "x"), "text"))
 		s.file("notes/b.md", page(rowOf("Name", "x"), "text"))
-	}, fail: "the name \"x\" is that of notes/a.md too", path: "notes/b.md"},
-	{name: "name of two kinds", make: func(s scene) { s.file("notes/a.md", "x"); s.file("archives/a.md", "y") }, fail: "the name \"a\" is that of notes/a.md too", path: "archives/a.md"},
+	}, fail: "the name \"x\" is also the name of notes/a.md", path: "notes/b.md"},
+	{name: "name of two kinds", make: func(s scene) { s.file("notes/a.md", "x"); s.file("archives/a.md", "y") }, fail: "the name \"a\" is also the name of notes/a.md", path: "archives/a.md"},
 	{name: "copies of a page", make: func(s scene) {
 		s.file("notes/a.md", page(rowOf("ID", "7"), "one"))
 		s.file("notes/b.md", page(rowOf("ID", "7"), "two"))
-	}, want: []string{"a|one", "b|two"}, warn: "\"b\" says the id of \"a\", 7"},
+	}, want: []string{"a|one", "b|two"}, warn: "\"b\" has the ID of \"a\", 7"},
 	{name: "case twins", make: func(s scene) { s.file("notes/Deploy.md", "one"); s.file("notes/deploy.md", "two") }, want: []string{"Deploy|one", "deploy|two"}},
 	{name: "normal form twins", make: func(s scene) { s.file("notes/e\u0301.md", "one"); s.file("notes/é.md", "two") }, want: []string{"e\u0301|one", "é|two"}},
 	{name: "Markdown in a file name", make: func(s scene) { s.file("notes/](javascript:alert(1)).md", "x") }, want: []string{"](javascript:alert(1))|x"}},
@@ -223,11 +223,11 @@ var hostileLoads = []struct {
 		s.file("notes/.DS_Store", "\xff")
 		s.link("/etc", "notes/d")
 		s.file("README.md", "r")
-	}, want: []string{"a|x"}, warn: "notes/b.txt: not a page"},
+	}, want: []string{"a|x"}, warn: "notes/b.txt: ignored: not a page"},
 	{name: "unfinished dump", make: func(s scene) {
 		s.dumped(Entry{ID: 1, Name: "a", Content: "x"})
 		s.file(".crabmem.json", strings.Replace(s.text(".crabmem.json"), `"done"`, `"unfinished"`, 1))
-	}, fail: "a dump into this tree was interrupted: finish it with dump", path: ".crabmem.json"},
+	}, fail: "the last dump of this tree was interrupted: run crabmem dump to complete it", path: ".crabmem.json"},
 	{name: "broken manifest", make: func(s scene) { s.file("notes/a.md", "x"); s.file(".crabmem.json", "{\n\n]") }, fail: ".crabmem.json:3", path: ".crabmem.json"},
 	{name: "manifest of another program", make: func(s scene) { s.file("notes/a.md", "x"); s.file(".crabmem.json", "{}") }, fail: "format \"\"", path: ".crabmem.json"},
 	{name: "manifest of a later version", make: func(s scene) {
@@ -245,7 +245,7 @@ var hostileLoads = []struct {
 		s.dumped(Entry{ID: 1, Name: "a", Content: "x"})
 		s.must(os.Remove(s.path("notes/a.md")))
 	}, fail: "no pages", path: "/tree"},
-	{name: "conflict that is not settled", make: func(s scene) { s.file("notes/a.md", "x"); s.file("conflicts/notes/a.md", "y") }, fail: "a conflict that is not settled", path: "conflicts/notes/a.md"},
+	{name: "conflict that is not settled", make: func(s scene) { s.file("notes/a.md", "x"); s.file("conflicts/notes/a.md", "y") }, fail: "unresolved conflict", path: "conflicts/notes/a.md"},
 	{name: "settled conflicts", make: func(s scene) { s.file("notes/a.md", "x"); s.mkdir("conflicts/notes") }, want: []string{"a|x"}},
 }
 

@@ -70,7 +70,7 @@ func (e *ChangedError) Error() string {
 	for i, n := range e.Names {
 		names[i] = quoted(n)
 	}
-	return fmt.Sprintf("%s: the store has changed since this tree was dumped: %s: load --merge keeps both, load --replace takes the tree alone", e.Dir, someOf(names))
+	return fmt.Sprintf("%s: the store has changed since the dump of this tree: %s: run crabmem load --merge to keep both changes, or crabmem load --replace to replace the store", e.Dir, someOf(names))
 }
 
 // Is makes a ChangedError an ErrChanged.
@@ -110,7 +110,7 @@ func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total
 		return nil, err
 	}
 	if t.manifest != nil && t.manifest.State == stateUnfinished {
-		return nil, &Error{Path: manifestFile, Msg: "a dump into this tree was interrupted", Remedy: "finish it with dump"}
+		return nil, &Error{Path: manifestFile, Msg: "the last dump of this tree was interrupted", Remedy: "run crabmem dump to complete it"}
 	}
 	if err := unsettled(root, conflictDir, 2); err != nil {
 		return nil, err
@@ -119,14 +119,14 @@ func readTree(fsys vfs.FS, dir string, maxBytes int64, progress func(done, total
 		return nil, err
 	}
 	if len(t.pages) == 0 && (t.manifest == nil || len(t.manifest.Pages) > 0) {
-		return nil, &Error{Path: dir, Msg: "no pages in notes/ or archives/", Remedy: "name a directory that dump wrote; to empty a store, forget its entries"}
+		return nil, &Error{Path: dir, Msg: "no pages in notes/ or archives/", Remedy: "use a directory that crabmem dump wrote; to empty a store, run crabmem forget for each entry"}
 	}
 	return t, nil
 }
 
 // rootError explains why a directory cannot be opened as a tree.
 func rootError(fsys vfs.FS, dir string, err error) error {
-	const remedy = "name a directory that dump wrote, or one with notes/ or archives/ in it"
+	const remedy = "use a directory that crabmem dump wrote, or that contains notes/ or archives/"
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Error{Path: dir, Msg: "no such directory", Remedy: remedy}
 	}
@@ -146,7 +146,7 @@ func unsettled(root vfs.Tree, dir string, depth int) error {
 		return err
 	}
 	if !fi.IsDir() || depth == 0 {
-		return &Error{Path: dir, Msg: "a conflict that is not settled", Remedy: "make the page of the same name what you want, remove this file, and load again"}
+		return &Error{Path: dir, Msg: "unresolved conflict", Remedy: "edit the page of the same name to resolve the conflict, remove this file, and load again"}
 	}
 	list, err := root.ReadDir(dir)
 	for _, d := range list {
@@ -185,7 +185,7 @@ func (t *loadedTree) readPages(root vfs.Tree, maxBytes int64, progress func(done
 			return err
 		}
 		if other, ok := paths[p.Name]; ok {
-			return &Error{Path: f.path, Msg: fmt.Sprintf("the name %s is that of %s too", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
+			return &Error{Path: f.path, Msg: fmt.Sprintf("the name %s is also the name of %s", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
 		}
 		paths[p.Name] = f.path
 		for _, w := range p.warnings {
@@ -203,11 +203,11 @@ func (t *loadedTree) wanted(f *treeFile) (bool, error) {
 	switch {
 	case f.hidden():
 	case f.mode.IsDir():
-		return false, &Error{Path: f.path, Msg: "is a directory", Remedy: "pages stand in " + path.Dir(f.path) + "/ itself: move what is in it there, or move it out of " + path.Dir(f.path) + "/"}
+		return false, &Error{Path: f.path, Msg: "is a directory", Remedy: "pages must be directly in " + path.Dir(f.path) + "/: move the files there, or move the directory out of " + path.Dir(f.path) + "/"}
 	case !f.isPage():
-		t.warnings = append(t.warnings, f.path+": not a page, whose name ends in .md: left alone")
+		t.warnings = append(t.warnings, f.path+": ignored: not a page: its name does not end in .md")
 	case !f.mode.IsRegular():
-		return false, &Error{Path: f.path, Msg: "is " + f.what(), Remedy: "put the page itself in its place, or remove it"}
+		return false, &Error{Path: f.path, Msg: "is " + f.what(), Remedy: "replace it with a regular file, or remove it"}
 	default:
 		return true, nil
 	}
@@ -223,10 +223,10 @@ func readPage(root vfs.Tree, f *treeFile, known *manifestPage) (*page, error) {
 	}
 	b, err := vfs.ReadFile(root, f.path, limit)
 	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
-		return nil, &Error{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split it"}
+		return nil, &Error{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split the page"}
 	}
 	if errors.Is(err, vfs.ErrNotRegular) {
-		return nil, &Error{Path: f.path, Msg: "is no regular file", Remedy: "put the page itself in its place, or remove it"}
+		return nil, &Error{Path: f.path, Msg: "is not a regular file", Remedy: "replace it with a regular file, or remove it"}
 	}
 	if err != nil {
 		return nil, err
@@ -324,7 +324,7 @@ func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 			return report, err
 		}
 		if try == maxConfirm {
-			return report, fmt.Errorf("%s: not loaded: each time that it was confirmed, the store had changed: %w", dir, crmem.ErrStale)
+			return report, fmt.Errorf("load %s: nothing was loaded: the store changed during each confirmation: %w", dir, crmem.ErrStale)
 		}
 	}
 	// The store has the changes. Write the conflict files before the manifest:

@@ -98,7 +98,7 @@ func (m *manifest) encode() ([]byte, error) {
 // readManifest reads the manifest of a tree. It returns nil if the tree has no
 // manifest.
 func readManifest(t vfs.Tree) (*manifest, []byte, error) {
-	const remedy = "remove it, and the tree counts as one that dump did not write"
+	const remedy = "remove the file; dump then treats DIR as a directory that it did not write"
 	fi, err := t.Lstat(manifestFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -48,7 +48,7 @@ type planner struct {
 // a conflict: the store keeps its text.
 func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*loadPlan, error) {
 	if len(t.pages) == 0 && cur.Len() > 0 {
-		return nil, &Error{Path: t.dir, Msg: "no pages: the tree of a store without entries", Remedy: "to empty a store, forget its entries"}
+		return nil, &Error{Path: t.dir, Msg: "no pages: loading this tree would empty the store", Remedy: "to empty a store, run crabmem forget for each entry"}
 	}
 	pl := &planner{tree: t, merge: merge, plan: &loadPlan{loaded: map[string]string{}},
 		cur: make(map[string]*crmem.Entry, cur.Len()), base: t.manifest.byName()}
@@ -210,7 +210,7 @@ func (pl *planner) number(cur *crmem.Snapshot) error {
 			}
 			if other, ok := taken[e.ID]; ok {
 				pl.plan.report.Warnings = append(pl.plan.report.Warnings,
-					fmt.Sprintf("%s says the id of %s, %d: it gets a new one", quoted(e.Name), quoted(other), e.ID))
+					fmt.Sprintf("%s has the ID of %s, %d: load assigns a new ID", quoted(e.Name), quoted(other), e.ID))
 				continue
 			}
 			taken[e.ID] = e.Name
@@ -224,7 +224,7 @@ func (pl *planner) number(cur *crmem.Snapshot) error {
 	for i, e := range pl.fresh {
 		if !numbered[i] {
 			if next == math.MaxUint64 {
-				return errors.New("no ids are left: next_id is the largest number there is")
+				return errors.New("no ID left: next_id is the largest possible ID")
 			}
 			e.ID = next
 			next++

@@ -145,7 +145,7 @@ func unquoteText(text string) (string, error) {
 	}
 	var s string
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return "", fmt.Errorf("%s begins with a quotation mark and is no JSON string: %w", quoted(text), err)
+		return "", fmt.Errorf("%s begins with a quotation mark but is not a JSON string: %w", quoted(text), err)
 	}
 	return s, nil
 }
@@ -199,7 +199,7 @@ func parseBodyRule(text string) (bodyRule, error) {
 		case "CRLF":
 			r.crlf = true
 		default:
-			return r, fmt.Errorf("%s is none of verbatim, no final newline, CRLF", quoted(word))
+			return r, fmt.Errorf("%s: want verbatim, no final newline, or CRLF", quoted(word))
 		}
 	}
 	if !r.verbatim {

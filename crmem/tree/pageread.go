@@ -53,7 +53,7 @@ func parsePage(b []byte) (*page, error) {
 	end := strings.Index(s, metaClose)
 	if !strings.HasPrefix(s, metaOpen) || end < 0 {
 		if strings.HasPrefix(s, metaOpen) {
-			p.warnings = append(p.warnings, "the metadata block has no </div>: the whole page is taken for content")
+			p.warnings = append(p.warnings, "the metadata block has no </div>: load treats the complete page as content")
 		}
 		p.Content = strings.TrimRightFunc(s, unicode.IsSpace)
 		return p, nil
@@ -121,7 +121,7 @@ func parseRows(block string) ([]row, *pageError) {
 				rows[len(rows)-1].text += t.Data
 			case strings.TrimSpace(t.Data) != "":
 				start += len(t.Data) - len(strings.TrimLeftFunc(t.Data, unicode.IsSpace))
-				return nil, &pageError{start, "text in the metadata block that is in none of its rows: " + quoted(strings.TrimSpace(t.Data)), remedy}
+				return nil, &pageError{start, "text outside the rows of the metadata block: " + quoted(strings.TrimSpace(t.Data)), remedy}
 			}
 		case html.StartTagToken:
 			switch {
@@ -181,7 +181,7 @@ func (p *page) takeRows(rows []row, rule *bodyRule) *pageError {
 	for i := range rows {
 		r := &rows[i]
 		if find(r.title) != r {
-			return &pageError{r.offset, fmt.Sprintf("row %q stands twice", r.title), "remove one"}
+			return &pageError{r.offset, fmt.Sprintf("duplicate row %q", r.title), "remove one"}
 		}
 		if err := p.takeRow(r, rule); err != nil {
 			return err
@@ -190,7 +190,7 @@ func (p *page) takeRows(rows []row, rule *bodyRule) *pageError {
 	if r := find(rowSeconds); r != nil {
 		sec, err := strconv.ParseUint(r.text, 10, 64)
 		if err != nil {
-			return &pageError{r.offset, fmt.Sprintf("%s: %s is no number of seconds", rowSeconds, quoted(r.text)), "remove the row: the date counts then"}
+			return &pageError{r.offset, fmt.Sprintf("%s: %s is not a number of seconds", rowSeconds, quoted(r.text)), "remove the row; the date in Created then applies"}
 		}
 		// A date edited since then counts.
 		if p.hasTime && isoTime(p.CreatedAt) == isoTime(sec) {
@@ -203,11 +203,11 @@ func (p *page) takeRows(rows []row, rule *bodyRule) *pageError {
 		for i, s := range r.items {
 			var err error
 			if exact[i], err = unquoteText(s); err != nil {
-				return &pageError{r.offset, fmt.Sprintf("%s: item %d: %v", rowExact, i+1, err), "mend it, or remove the row: the Aliases list counts then"}
+				return &pageError{r.offset, fmt.Sprintf("%s: item %d: %v", rowExact, i+1, err), "correct it, or remove the row; the Aliases list then applies"}
 			}
 		}
 		if list != nil && !slices.EqualFunc(exact, list.items, sameListed) {
-			return &pageError{r.offset, fmt.Sprintf("%q and %q, which are one list in two spellings, differ", rowExact, rowAliases), "remove the row that is out of date"}
+			return &pageError{r.offset, fmt.Sprintf("%q and %q must contain the same aliases, but differ", rowExact, rowAliases), "remove the row that is out of date"}
 		}
 		p.Aliases = exact
 	}
@@ -227,18 +227,18 @@ func (p *page) takeRow(r *row, rule *bodyRule) *pageError {
 	r.text = strings.TrimSpace(r.text)
 	list := r.title == rowAliases || r.title == rowExact
 	if list && r.text != "" {
-		return &pageError{r.offset, fmt.Sprintf("row %q: %s is in no list item", r.title, quoted(r.text)), "write every alias as <li>alias</li>"}
+		return &pageError{r.offset, fmt.Sprintf("row %q: %s is not in a list item", r.title, quoted(r.text)), "write every alias as <li>alias</li>"}
 	}
 	if !list && r.items != nil {
-		return &pageError{r.offset, fmt.Sprintf("row %q holds a list", r.title), "write one value"}
+		return &pageError{r.offset, fmt.Sprintf("row %q contains a list", r.title), "write one value"}
 	}
 	switch r.title {
 	case rowCreated:
 		p.CreatedAt, p.hasTime = parseCreated(r.datetime)
 		if !p.hasTime {
-			p.warnings = append(p.warnings, fmt.Sprintf("Created: %s is no date from 1970 on like %s: the page counts as undated", quoted(r.datetime), isoTime(0)))
+			p.warnings = append(p.warnings, fmt.Sprintf("Created: %s is not a date since 1970, such as %s: the page has no date", quoted(r.datetime), isoTime(0)))
 		} else if r.text != strings.TrimSpace(r.datetime) {
-			p.warnings = append(p.warnings, fmt.Sprintf("Created: the attribute %s counts, not the text %s", quoted(r.datetime), quoted(r.text)))
+			p.warnings = append(p.warnings, fmt.Sprintf("Created: load uses the attribute %s, not the text %s", quoted(r.datetime), quoted(r.text)))
 		}
 	case rowAliases:
 		p.Aliases = r.items
@@ -246,19 +246,19 @@ func (p *page) takeRow(r *row, rule *bodyRule) *pageError {
 	case rowID:
 		id, err := strconv.ParseUint(r.text, 10, 64)
 		if err != nil {
-			return &pageError{r.offset, fmt.Sprintf("ID: %s is no id", quoted(r.text)), "remove the row: the entry gets an id of its own"}
+			return &pageError{r.offset, fmt.Sprintf("ID: %s is not an ID", quoted(r.text)), "remove the row; the entry then gets a new ID"}
 		}
 		p.ID, p.hasID = id, true
 	case rowName:
 		name, err := unquoteText(r.text)
 		if err != nil {
-			return &pageError{r.offset, "Name: " + err.Error(), "mend it, or remove the row: the file's stem is the name then"}
+			return &pageError{r.offset, "Name: " + err.Error(), "correct it, or remove the row; the file name without .md is then the name"}
 		}
 		p.Name, p.named, p.nameAt = name, true, r.offset
 	case rowContent:
 		var err error
 		if *rule, err = parseBodyRule(r.text); err != nil {
-			return &pageError{r.offset, "Content: " + err.Error(), "remove the row: blank lines before the text and white space after it do not count then"}
+			return &pageError{r.offset, "Content: " + err.Error(), "remove the row; blank lines before the text and white space after it are then ignored"}
 		}
 	default:
 		return &pageError{r.offset, fmt.Sprintf("unknown row %q in the metadata block", r.title), "move it below the block's </div>, or remove it"}
@@ -287,13 +287,13 @@ func checkPage(b []byte, e *crmem.Entry, stem string) error {
 		got.Name = stem
 	}
 	if !p.hasID || !p.hasTime || len(p.warnings) > 0 || !got.Equal(*e) {
-		return fmt.Errorf("the page does not read as the entry (id %d)", e.ID)
+		return fmt.Errorf("the page does not decode to the entry (ID %d)", e.ID)
 	}
 	meta := b[:bytes.Index(b, []byte(metaClose))+len(metaClose)+1]
 	root := blocks.Parse(text.NewReader(meta))
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		if n.Kind() != ast.KindHTMLBlock {
-			return fmt.Errorf("the metadata of the page is no HTML to a Markdown reader (id %d)", e.ID)
+			return fmt.Errorf("a Markdown parser does not treat the metadata as HTML (ID %d)", e.ID)
 		}
 	}
 	return nil

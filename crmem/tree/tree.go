@@ -107,7 +107,7 @@ func fileType(m fs.FileMode) string {
 	case m&fs.ModeDevice != 0:
 		return "a device"
 	}
-	return "no regular file"
+	return "a special file"
 }
 
 // listPages lists notes/ and archives/, each in name order.
@@ -122,7 +122,7 @@ func listPages(t vfs.Tree) ([]treeFile, error) {
 			return nil, err
 		}
 		if !fi.IsDir() {
-			return nil, &Error{Path: dir, Msg: "is " + fileType(fi.Mode()), Remedy: "put a directory in its place"}
+			return nil, &Error{Path: dir, Msg: "is " + fileType(fi.Mode()), Remedy: "replace it with a directory"}
 		}
 		list, err := t.ReadDir(dir)
 		if err != nil {

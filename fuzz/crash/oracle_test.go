@@ -82,7 +82,7 @@ func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
 	s, err := j.open(m, epoch, func(line string) {
 		// The first log of a store follows its identity. A crash between the two
 		// leaves what the removal of a log leaves.
-		if !strings.Contains(line, "is missing, and the identity file") || read(before, wal) != nil {
+		if !strings.Contains(line, "is missing, but the identity file") || read(before, wal) != nil {
 			warnings = append(warnings, line)
 		}
 	})
@@ -184,7 +184,7 @@ func (j *judge) loud(before, after *vfs.Mem, got version, warnings []string) err
 	}
 	var name, rest string
 	var n, at int
-	if _, err := fmt.Sscanf(warnings[0], "%s cut %d bytes of an unfinished write at offset %d %s", &name, &n, &at, &rest); err != nil || len(warnings) > 1 {
+	if _, err := fmt.Sscanf(warnings[0], "%s moved a torn tail of %d bytes at offset %d %s", &name, &n, &at, &rest); err != nil || len(warnings) > 1 {
 		return wrong("told %q: %v", warnings, err)
 	}
 	if at+n != len(log) || n == 0 {

@@ -119,9 +119,9 @@ func reopen(m machine) (lines []string, state map[string]string, err error) {
 
 var (
 	keepLog  = regexp.MustCompile(`--keep-log (/[^ ]*)`)
-	moveLog  = regexp.MustCompile(`its log (/[^ ]*) was not: .*: move it to (/[^ ]*),`)
-	removeID = regexp.MustCompile(`remove (/[^ ]*) if the log is the right one`)
-	useFile  = regexp.MustCompile(`(?:in|see) (/[^ ]*\.own-[^ :]*): .*use that file as`)
+	moveLog  = regexp.MustCompile(`without its log (/[^ ,]*), which .*: move the log to (/[^ ]*),`)
+	removeID = regexp.MustCompile(`remove (/[^ ]*) if the log is correct`)
+	useFile  = regexp.MustCompile(`(?:in|to) (/[^ ]*\.own-[^ :]*): .*rename that file to`)
 )
 
 // remedies returns what the text of an error asks for.

@@ -175,7 +175,7 @@ var olderWrites = []struct {
 	{"a change of an entry that the log removes", func(s *crmem.Store) error {
 		_, err := s.Remember("removed", "older removed", nil)
 		return err
-	}, map[string]string{"removed": "older removed"}, `removes "removed", which the store changed: kept`},
+	}, map[string]string{"removed": "older removed"}, `removes "removed", but the store changed the entry: kept it`},
 }
 
 // logTexts are the entries that the version 2 log leaves.

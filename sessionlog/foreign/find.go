@@ -116,7 +116,7 @@ func (w *walker) walk(dir string, depth int) error {
 		return nil
 	}
 	if w.names += len(entries); w.names > w.limit {
-		return fmt.Errorf("%s: more than %d files and directories; name one below it", w.dir, w.limit)
+		return fmt.Errorf("%s: more than %d files and directories; import a subdirectory", w.dir, w.limit)
 	}
 	for _, e := range entries {
 		if err := w.ctx.Err(); err != nil {

@@ -101,7 +101,7 @@ func (o object) blocks(key string) ([]object, error) {
 	var list []object
 	for _, b := range decode[[]json.RawMessage](v) {
 		if b[0] != '{' {
-			return nil, fmt.Errorf("%q holds a JSON %s", key, JSONType(b))
+			return nil, fmt.Errorf("%q contains a JSON %s", key, JSONType(b))
 		}
 		list = append(list, decode[object](b))
 	}

@@ -106,7 +106,7 @@ func (d *Decoder) Record(i int, nextID uint64) (Record, error) {
 	switch k := binary.LittleEndian.Uint32(b[OffKind:]); k {
 	case KindNote, KindArchive:
 	case 2:
-		return fail(OffKind, "kind", "kind 2 (topic, of a newer program) is not CRMEM v1")
+		return fail(OffKind, "kind", "kind 2 (topic) is from a newer program: not CRMEM v1")
 	default:
 		return fail(OffKind, "kind", "unknown kind %d", k)
 	}

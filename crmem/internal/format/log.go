@@ -183,9 +183,9 @@ func (h *LogHeader) extend(b []byte) error {
 	case h.Epoch == ID{}:
 		return headerError(walOffEpoch, "log epoch", "the epoch is zero")
 	case h.Before.Epoch == ID{} && h.Before != Place{}:
-		return headerError(walOffPrevEpoch, "log prev_epoch", "the epoch before is zero, its operation is number %d", h.Before.Seq)
+		return headerError(walOffPrevEpoch, "log prev_epoch", "the previous epoch is zero, but its operation has sequence number %d", h.Before.Seq)
 	case h.Before.Epoch == h.Epoch && h.Before.Seq != h.Seq-1:
-		return headerError(walOffPrevSeq, "log prev_seq", "the operation before is number %d, the first is %d", h.Before.Seq, h.Seq)
+		return headerError(walOffPrevSeq, "log prev_seq", "the previous operation has sequence number %d, but the first has %d", h.Before.Seq, h.Seq)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ const (
 	Corrupt                 // corruption: a later frame has a synced_to after these bytes
 )
 
-func (v Verdict) String() string { return [...]string{"clean", "torn", "rotten"}[v] }
+func (v Verdict) String() string { return [...]string{"clean", "torn", "corrupt"}[v] }
 
 // LogScan is the content of a log.
 type LogScan struct {

@@ -179,7 +179,7 @@ func (c *Context) identify(rec *Record, l *Raw, o *ReadOptions) error {
 	if rec.Kind == record.KindMeta {
 		return nil
 	}
-	why := fmt.Sprintf("no meta line: line 1 is a %s", rec.Kind)
+	why := fmt.Sprintf("no meta line: line 1 is of kind %s", rec.Kind)
 	switch rec.Kind {
 	case record.KindBad:
 		why = rec.Reason()

@@ -212,7 +212,7 @@ func model(file []byte, o *ReadOptions) (*Context, record.FormatError) {
 		c.Meta, identity.Msg = es[0].meta, ""
 		c.Start = es[0].next
 	case es[0].kind != record.KindBlank:
-		identity.Msg = fmt.Sprintf("no meta line: line 1 is a %v", es[0].kind)
+		identity.Msg = fmt.Sprintf("no meta line: line 1 is of kind %v", es[0].kind)
 	}
 	if identity.Msg != "" {
 		d := record.Damage{Line: 1, Msg: identity.Msg}

@@ -194,9 +194,9 @@ func hostiles() []hostile {
 
 		// Line 1.
 		{name: "empty file", file: "", damage: []string{`line 1 (offset 0): no meta line: line 1 is empty`}},
-		{name: "missing meta", file: frameBefore, kinds: "message", damage: []string{`line 1 (offset 0): no meta line: line 1 is a message`}, says: "user 1"},
-		{name: "marker for a meta line", file: `{"compact":"s"}` + "\n" + frameAfter, kinds: "marker message", damage: []string{`line 1 (offset 0): no meta line: line 1 is a marker`}, says: "user s|user 2"},
-		{name: "meta record for a meta line", file: `{"meta":{"title":"x"}}` + "\n", kinds: "meta-record", damage: []string{`line 1 (offset 0): no meta line: line 1 is a meta record`}, check: func(c *Context) bool { return c.Meta.Title == "x" }},
+		{name: "missing meta", file: frameBefore, kinds: "message", damage: []string{`line 1 (offset 0): no meta line: line 1 is of kind message`}, says: "user 1"},
+		{name: "marker for a meta line", file: `{"compact":"s"}` + "\n" + frameAfter, kinds: "marker message", damage: []string{`line 1 (offset 0): no meta line: line 1 is of kind marker`}, says: "user s|user 2"},
+		{name: "meta record for a meta line", file: `{"meta":{"title":"x"}}` + "\n", kinds: "meta-record", damage: []string{`line 1 (offset 0): no meta line: line 1 is of kind meta record`}, check: func(c *Context) bool { return c.Meta.Title == "x" }},
 		{name: "object for a meta line", file: "{}\n" + frameAfter, kinds: "bad message", damage: []string{`line 1 (offset 0): no meta line: "agent" is missing`}, says: "user 2"},
 		{name: "meta line without created_at", file: `{"agent":"a","created_by":"b"}` + "\n", kinds: "bad", damage: []string{`line 1 (offset 0): no meta line: "created_at" is missing`}},
 		{name: "meta line with a null", file: `{"agent":"a","created_by":"b","created_at":null}` + "\n", kinds: "bad", damage: []string{`line 1 (offset 0): created_at is not a string, at byte 44`}},

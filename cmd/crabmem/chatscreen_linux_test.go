@@ -258,7 +258,7 @@ repeat
 	p.resize(10, 30)
 	p.typed("/help\r")
 	p.await("/exit")
-	p.await("its skills are called so.")
+	p.await("which may have a skill of that name.")
 	p.typed("and last\r")
 	p.await("> and last")
 	p.await("tokens in")
@@ -358,7 +358,7 @@ func TestScreenDaemonGone(t *testing.T) {
 	p.typed("one\r")
 	p.await("half of it")
 	endDaemon(home(env))
-	p.await("the connection to the daemon was lost")
+	p.await("read response: connection to the daemon lost")
 	p.await("try: run crabmem daemon start")
 	p.typed("two\r")
 	p.await("try: crabmem daemon start") // it is stopping or has stopped

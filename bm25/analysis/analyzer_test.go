@@ -78,6 +78,7 @@ func TestDates(t *testing.T) {
 	for text, day := range map[string]string{
 		"13/04/2026": "20260413", "04/13/2026": "20260413", "04/04/2026": "20260404", "04-13-2026": "20260413",
 		"03/04/2026": "", "32.03.2026": "", "10.12.2026.1": "", "2026-13-14": "20261314", "4 ma 2026": "", "4 jui 2026": "", "4 Sept 2026": "20260904", "2026年13月4日": "", "2026年3月": "", "4 marches 2026": "", "4 March 20261": "",
+		"3000/1/1": "", "0999/12/31": "", "2999/1/1": "29990101", "1000/12/31": "10001231",
 		"1900-03-04": "19000304", "2999-12-31": "29991231", "1000/1/1": "10000101",
 		"2026:3:4": "", "2026-3/4": "", "2026x-3-4": "", "10:4:2026": "", "4_3_2026": "",
 		"14 сентября 2026": "20260914", "9 September 2026": "20260909", "4 septiembre 2026": "20260904",
@@ -116,6 +117,9 @@ func TestParseAnalyzer(t *testing.T) {
 		if got, err := analysis.ParseAnalyzer(a.String()); got != a || err != nil {
 			t.Errorf("ParseAnalyzer(%q) = %v, %v", a.String(), got, err)
 		}
+	}
+	if got := analysis.Analyzer(7).String(); got != "analyzer(7)" {
+		t.Errorf("the name of analyzer 7 is %q", got)
 	}
 	if _, err := analysis.ParseAnalyzer("bleve"); err == nil {
 		t.Error("ParseAnalyzer accepts an unknown analyzer")

@@ -3,8 +3,10 @@ package vfs_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,6 +118,57 @@ func TestMemOwnsBytes(t *testing.T) {
 		clear(b)
 		if got := get(m, "/f"); got != strings.Repeat("x", size) {
 			t.Errorf("%d bytes changed with the buffer", size)
+		}
+	}
+}
+
+// TestConformEndOfFile reads at the end of a file, also single bytes and none.
+func TestConformEndOfFile(t *testing.T) {
+	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, _ scene) {
+		put(t, fsys, dir+"/file", "ab")
+		for _, size := range []int{0, 1, 2, 3} {
+			f, err := fsys.Open(dir + "/file")
+			must(t, err)
+			if n, err := io.ReadFull(f, make([]byte, 2)); n != 2 || err != nil {
+				t.Fatalf("%d, %v", n, err)
+			}
+			want := error(nil)
+			if size > 0 {
+				want = io.EOF
+			}
+			if n, err := f.Read(make([]byte, size)); n != 0 || err != want {
+				t.Errorf("read of %d at the end: %d, %v, want %v", size, n, err, want)
+			}
+			if n, err := f.ReadAt(make([]byte, size), 2); n != 0 || err != want {
+				t.Errorf("read of %d at the end by offset: %d, %v, want %v", size, n, err, want)
+			}
+			must(t, f.Close())
+		}
+		r, err := fsys.Root(dir)
+		must(t, err)
+		for _, name := range []string{strings.Repeat("x", 255), "none/file"} {
+			for _, tree := range []vfs.Tree{fsys, r} {
+				path := name
+				if tree == vfs.Tree(fsys) {
+					path = dir + "/" + name
+				}
+				if p, err := tree.Pending(path, 0o600); p != nil || err == nil {
+					t.Errorf("replace %.20s: %v, %v", name, p, err)
+				}
+			}
+		}
+		must(t, r.Close())
+	})
+}
+
+// TestFree returns the free space of a directory, and an error without one.
+func TestFree(t *testing.T) {
+	if n, err := vfs.Free(t.TempDir()); err != nil || n < 0 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if runtime.GOOS == "linux" {
+		if n, err := vfs.Free(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) || n != 0 {
+			t.Errorf("a missing directory: %d, %v", n, err)
 		}
 	}
 }

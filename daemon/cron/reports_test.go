@@ -115,6 +115,7 @@ func reportFiles() [][2]string {
 		add(fmt.Sprintf("entry of limit %+d", n), entry(1)+entry(2)+"#"+strings.Repeat("x", size-len(entry(2))-1))
 		add(fmt.Sprintf("entry of limit %+d in lines", n), entry(1)+"# a\n# b\n"+entry(2)+strings.Repeat("#\n", (size-len(entry(2))-8)/2))
 		add(fmt.Sprintf("head of limit %+d", n), "#"+strings.Repeat("x", size-2)+"\n"+entry(1))
+		add(fmt.Sprintf("head of limit %+d and an error", n), "a= #"+strings.Repeat("x", size-5)+"\n"+entry(1))
 		add(fmt.Sprintf("head of limit %+d and a key", n), "a=1 #"+strings.Repeat("x", size-6)+"\n"+entry(1))
 		add(fmt.Sprintf("file of limit %+d", n), entry(1)+strings.Repeat(entry(2)+"#"+strings.Repeat("y", 100_000)+"\n", 10)+"#"+strings.Repeat("z", 1<<20+n-11*len(entry(1))-10*100_002-1))
 	}

@@ -232,7 +232,7 @@ var reportUses = []struct {
 	{"trigger", func(_ *vfs.Mem, _ []Dir, set *Set) string {
 		var text string
 		for _, message := range []string{
-			"ship it", "SHIP  IT now", "ships it", "worship it", "ship", "déjà vu", "DÉJÀ", "déjàx", "", strings.Repeat("x ", maxSearched/2) + "ship", strings.Repeat("x ", maxSearched/2-2) + "ship", strings.Repeat("x ", maxSearched/2-2) + " ship",
+			"ship it", "ship it, déjà vu", "SHIP  IT now", "ships it", "worship it", "ship", "déjà vu", "DÉJÀ", "déjàx", "", strings.Repeat("x ", maxSearched/2) + "ship", strings.Repeat("x ", maxSearched/2-2) + "ship", strings.Repeat("x ", maxSearched/2-2) + " ship",
 			strings.Repeat("x ", maxSearched/2-3) + " ship", strings.Repeat("x ", maxSearched/2-4) + " ship it", "shipship it ship", "日ship本", "_ship", "ship_", "9ship",
 		} {
 			text += outcome(names(set.Triggered(all, message)), nil) + outcome(names(set.Triggered(only("low", "deploy"), message)), nil) + "\n"

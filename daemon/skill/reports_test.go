@@ -28,7 +28,7 @@ func reportFiles() [][2]string {
 		"triggers: ship it, deploy,,  two  words ", "triggers: [ship it, '', 3]", "triggers: {a: b}", "triggers: [[a]]", "triggers:", "triggers: ''", "triggers: &a [b]",
 		"allowed-tools: Read Bash(git:*, x) Edit", "allowed-tools: [Read, 'Bash(a b)']", "allowed-tools:", "allowed-tools: ''", "allowed-tools: []", "allowed-tools: read,write",
 		"allowed-tools: [{a: b}]", "allowed_tools: Read", "AllowedTools: Read", "allowed tools: Read", "allowed.tools: Read",
-		"metadata: {priority: '3', author: me}", "metadata: {priority: x}", "metadata: text", "metadata:", "metadata: ''", "metadata: [a]", "metadata: {a: {b: c}}",
+		"metadata: {priority: '3', author: me}", "metadata: {priority: x}", "metadata: text", "metadata:", "metadata: ''", "metadata: [a]", "metadata: {a: {b: c}}", "metadata: {a: {b: c}, d: e}", "metadata: {triggers: x, d: e}", "metadata: {a: [x], d: e}", "metadata: {a: [[x]], d: e, triggers: y}",
 		"metadata: {a: [b, c]}", "metadata: {a: [[b]]}", "metadata: {triggers: 'ship it, deploy'}", "metadata: {triggers: [ship it]}", "metadata: {triggers: {a: b}}",
 		"metadata: {[a]: b}", "metadata: {&a a: b}", "metadata: &a {b: c}", "metadata: *a", "other: value", "other: {deep: [er]}", "? [a, b]\n: c",
 		"name: other", "description: again", "license: a\nlicense: b", "license: a: b", "license: 'open", "\tlicense: a", "---", "--- ", "---\t\r", "...", "--- \nsecond: document\n---",

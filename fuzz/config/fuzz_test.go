@@ -31,10 +31,10 @@ func read(t *testing.T, m *vfs.Mem) string {
 	return string(b)
 }
 
-// FuzzConfig loads any config.toml beside any agent, shows it, and sets any
-// JSON. Nothing panics; problems are in the files that there are, on lines that
-// they have, and repeat no secret; what cannot be set leaves the file as it was,
-// and what was set is what is read, with the secret still there.
+// FuzzConfig loads any config.toml with any agent file, gets it, and sets any
+// JSON. Problems must name existing files and lines, and contain no secret. A
+// refused configuration leaves the file unchanged; an accepted one is read
+// back, with its secrets.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("[provider.a]\nmodels = ['x']\n"), []byte("---\nname: b\n---\nprompt"), []byte(`{"provider":{"a":{"models":["x"]}}}`))
 	f.Add([]byte("# c\n[system.crab]\nmembers = ['agent']\n"), []byte("prompt"), []byte(`{"env":{"A":""},"memory":null}`))

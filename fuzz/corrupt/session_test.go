@@ -15,7 +15,8 @@ import (
 
 const sessions = "/d/sessions"
 
-// sessionRun plays a fixed history on a session, and compares what it reads.
+// sessionRun executes a fixed history on a session, and compares the lines that
+// it reads.
 type sessionRun struct {
 	m      *vfs.Mem
 	step   string
@@ -79,7 +80,7 @@ func (r *sessionRun) play() (id string) {
 	return id
 }
 
-// check reads the session from what a kill or a power cut leaves.
+// check reads the session after a kill or a power cut.
 func (r *sessionRun) check(m *vfs.Mem, id string) {
 	m.Hook, r.m = nil, m
 	tell := func(err error) {

@@ -9,8 +9,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestShortLogRead has the read of a log return fewer bytes than the file has.
-// A log may end anywhere, so only its size tells.
+// TestShortLogRead makes the read of a log return too few bytes. A log may end
+// anywhere, so only its size detects this.
 func TestShortLogRead(t *testing.T) {
 	m := vfs.NewMem()
 	o := crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never}

@@ -1,8 +1,8 @@
-// Package corrupt has a file system store or return other bytes than it
-// reports, one call at a time. Stores and sessions never give a silent wrong
-// answer: an open or an operation reports an error or a warning that names a
-// file, or the state is the acknowledged one. What a format cannot detect is
-// listed by name.
+// Package corrupt contains tests in which a file system stores or returns other
+// bytes than it reports, one call at a time. Stores and sessions must never
+// silently return wrong data: an open or an operation reports an error or a
+// warning with the name of a file, or the state is the acknowledged one. Cases
+// that a format cannot detect are listed by name.
 package corrupt
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const db = "/d/memory.db"
 
-// storeRun plays a fixed history on a store, and compares what it sees.
+// storeRun executes a fixed history on a store, and compares its state.
 type storeRun struct {
 	m      *vfs.Mem
 	s      *crmem.Store
@@ -72,8 +72,8 @@ func (r *storeRun) compare(reader bool) {
 	r.wrong = fmt.Sprintf("%s, reader %t: %.300s\nwant %.300s", r.step, reader, got, last)
 }
 
-// torn reports whether the verifier finds a torn tail. A reader shows what is
-// before it without a warning: to a reader, it is a write of a running process.
+// torn reports whether the check finds a torn tail. A reader shows the entries
+// before it without a warning, because a running process may be writing.
 func (r *storeRun) torn() bool {
 	hook := r.m.Hook
 	r.m.Hook = nil
@@ -147,7 +147,7 @@ func (r *storeRun) kill() *vfs.Mem {
 	return m
 }
 
-// after opens what a kill or a power cut leaves, and compares.
+// after opens the store after a kill or a power cut, and compares its state.
 func (r *storeRun) after(m *vfs.Mem, what string) *storeRun {
 	m.Hook = nil
 	a := &storeRun{m: m, states: r.states, maybe: r.maybe, said: slices.Clone(r.said)}

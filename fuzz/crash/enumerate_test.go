@@ -34,9 +34,8 @@ type run struct {
 	during        func() // of the next checkpoint, once its encode has begun
 }
 
-// scenes are where sequences start: nothing at all, or a snapshot of two
-// entries and a log of one operation that another process left. A third is an
-// empty directory.
+// scenes are the initial states of sequences: no store; a snapshot of two
+// entries with a log of one operation by another process; an empty directory.
 var scenes = []string{"fresh", "used"}
 
 func newRun(j *judge, scene string) (*run, error) {

@@ -30,8 +30,8 @@ func TestErrors(t *testing.T) {
 		for _, f := range fault.Faults() {
 			scenes := scenes
 			if f.Ever && f.Hits(vfs.Call{Op: "remove"}) {
-				// A directory was made, its name's sync failed, and so did taking
-				// it away: no program can know of it after the disk has healed.
+				// A directory was created, and both the sync of its name and
+				// its removal failed: no later program can detect that.
 				scenes = []string{"empty", "used"}
 			}
 			for i, seq := range workloads {
@@ -86,8 +86,8 @@ func (e *failing) run(scene string, seq []string) error {
 				maybe, uncertain = next, true
 			}
 		case "reopen":
-			// A close that fails loses nothing; the lock may be left, as it
-			// is when the process ends here.
+			// A failed close loses no operation; the lock may be held until the
+			// process ends.
 			if err = errors.Join(r.s.Close(), r.open()); err != nil {
 				r.s = nil
 			} else if got := stateOf(r.s); among(got.print, []version{acked, maybe}) {

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestDiskFull fills a small disk, and goes on when there is room.
+// TestDiskFull fills a small disk, and continues after space is freed.
 func TestDiskFull(t *testing.T) {
 	states := 0
 	for limit := int64(300_000); limit < 340_000; limit += 1000 {

@@ -11,8 +11,8 @@ import (
 	"crabmem/crmem"
 )
 
-// version is what a store holds after some operations, by the text of the
-// contract and without the store's code.
+// version is the expected content of a store after some operations, by the
+// documented contract and without the store's code.
 type version struct {
 	next    uint64
 	entries []crmem.Entry // ascending id
@@ -21,7 +21,7 @@ type version struct {
 
 var printSeed = maphash.MakeSeed()
 
-// fingerprint tells two states apart.
+// fingerprint distinguishes states.
 func fingerprint(next uint64, entries iter.Seq[crmem.Entry]) uint64 {
 	var h maphash.Hash
 	h.SetSeed(printSeed)
@@ -102,12 +102,12 @@ func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
 	return newVersion(next, entries), nil
 }
 
-// stateOf returns what a store holds.
+// stateOf returns the content of a store.
 func stateOf(s *crmem.Store) version {
 	return newVersion(s.NextID(), slices.Collect(s.All()))
 }
 
-// first and last return a name to work on; "absent" when there is none.
+// first and last return a name to use, or "absent".
 func (v version) first() string {
 	if len(v.entries) == 0 {
 		return "absent"
@@ -126,7 +126,7 @@ func (v version) last() string {
 // is added.
 var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap"}
 
-// loaded returns what the symbol "load" replaces everything with.
+// loaded returns the content that the symbol "load" installs.
 func loaded(v version, i int) version {
 	e := crmem.Entry{ID: v.next + 3, Name: fmt.Sprint("loaded ", i), Kind: crmem.Archive, CreatedAt: epoch, Content: text(5000, i), Aliases: []string{}}
 	return newVersion(v.next+7, append(slices.Clone(v.entries[min(1, len(v.entries)):]), e))
@@ -140,8 +140,8 @@ func (v version) snapshot() *crmem.Snapshot {
 	return sn
 }
 
-// operations returns what a symbol applies at step i to a store in state v.
-// Sizes are chosen to end in other sectors and blocks than they begin.
+// operations returns the operations of a symbol at step i on a store in state
+// v. Their sizes make records end in other sectors and blocks than they begin.
 func operations(symbol string, v version, i int) []crmem.Op {
 	name := fmt.Sprintf("entry %d", v.next)
 	switch symbol {

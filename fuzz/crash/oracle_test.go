@@ -16,7 +16,7 @@ import (
 	"crabmem/fuzz/refdec"
 )
 
-// judge opens what crashes left and remembers what it has seen.
+// judge opens crash states and caches the results.
 type judge struct {
 	opts  crmem.Options // FS, Now and Warn are set by open
 	again uint64        // crash during the recovery of every so-manieth image, too; 0 = of none
@@ -101,16 +101,17 @@ func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
 		}
 		j.decoded.Add(1)
 	}
-	// What is missing is not created by an open, and nothing beside it swept.
+	// Opening creates no missing store, and removes no other files.
 	if names := strays(m); len(names) > 0 && read(before, db) != nil {
-		return got, wrong("left behind: %q", names) // I9
+		return got, wrong("unexpected files: %q", names) // I9
 	}
 	if err := j.loud(before, m, got, warnings); err != nil {
 		return got, err // I4
 	}
 
-	// I5: what a recovery leaves needs none. The second link of the log is not
-	// synced, so a crash may leave an older one, which the next writer replaces.
+	// I5: after a recovery no recovery is needed. The second link of the log is
+	// not synced, so a crash may leave an older one, which the next writer
+	// replaces.
 	const held = "memory.db-wal.held"
 	recovered := m.Crash()
 	settled := imageWithout(recovered, held)
@@ -171,14 +172,14 @@ func fromReference(s *refdec.Store) version {
 	return newVersion(s.NextID, entries)
 }
 
-// loud checks that dropped bytes are told and kept, that nothing else is, and
-// that what was not dropped is the whole of what was recovered.
+// loud checks that removed bytes are reported and kept, that no other bytes
+// are, and that the rest is the complete recovered state.
 func (j *judge) loud(before, after *vfs.Mem, got version, warnings []string) error {
 	had, has := torn(before), torn(after)
 	log := read(before, wal)
 	if len(warnings) == 0 {
 		if !maps.Equal(had, has) {
-			return wrong("kept bytes and told nobody")
+			return wrong("kept bytes without a report")
 		}
 		return nil
 	}
@@ -188,7 +189,7 @@ func (j *judge) loud(before, after *vfs.Mem, got version, warnings []string) err
 		return wrong("told %q: %v", warnings, err)
 	}
 	if at+n != len(log) || n == 0 {
-		return wrong("told of %d bytes at %d, the log has %d", n, at, len(log))
+		return wrong("reported %d bytes at %d, the log has %d", n, at, len(log))
 	}
 	if !slices.Contains(slices.Collect(maps.Values(has)), string(log[at:])) || len(has) > len(had)+1 {
 		return wrong("%d bytes were cut, kept are %d files", n, len(has))
@@ -242,8 +243,8 @@ func (j *judge) readable(s *crmem.Store, m *vfs.Mem, got version) error {
 	return nil
 }
 
-// crashAgain recovers an image and crashes at each call of the recovery. What
-// it finds then is what it would have found.
+// crashAgain recovers an image and crashes at each call of the recovery. The
+// next recovery must give the same state.
 func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 	m := image.Kill()
 	crash := crashtest.Recovery{Limit: 6, Idle: idle, Image: imageOf, Seen: &j.seen2,
@@ -257,7 +258,7 @@ func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 				return fmt.Errorf("%v\nwant %v", got, want)
 			}
 			if names := strays(m); len(names) > 0 && read(before, db) != nil {
-				return fmt.Errorf("left behind: %q", names)
+				return fmt.Errorf("unexpected files: %q", names)
 			}
 			if image%16 != 0 {
 				return nil
@@ -277,7 +278,7 @@ func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 	return crash.Err
 }
 
-// killed judges a machine whose process died: the page cache is there.
+// killed checks a machine whose process died: the page cache survives.
 func (j *judge) killed(m *vfs.Mem, want []version) error {
 	s, err := j.open(m, epoch, nil)
 	if err != nil {

@@ -37,7 +37,7 @@ func TestRandom(t *testing.T) {
 		total.Steps, total.Crashes, total.Kills, total.Faults, total.Groups, bad)
 }
 
-// history is a store, the machine it is on, and what it should hold.
+// history is a store, its machine, and the expected content.
 type history struct {
 	rand  *rand.Rand
 	r     *run
@@ -138,7 +138,7 @@ func (h *history) open() error {
 	return nil
 }
 
-// reopen opens what an accident left, and goes on from what it finds.
+// reopen opens the store after a fault, and continues with its content.
 func (h *history) reopen(want ...version) error {
 	if err := h.open(); err != nil {
 		return err
@@ -228,9 +228,9 @@ func (h *history) failing() error {
 	}
 	h.r.m = h.r.m.Kill()
 	if lost && e.Ever {
-		// A directory that was made, whose sync failed, and which could not be
-		// removed: it is seen and not on the disk, and no process that comes later
-		// can know.
+		// A directory was created, its sync failed, and it could not be
+		// removed: it is visible but not on disk, and no later process can
+		// detect that.
 		h.r.m = h.r.m.Crash()
 	}
 	if err := h.reopen(want...); err != nil {

@@ -44,7 +44,7 @@ func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
 		wg.Go(func() {
 			for !done.Load() && !t.Failed() {
 				low := acked.Load()
-				r, err := crmem.Open(path, &crmem.Options{FS: fsys, ReadOnly: true, MustExist: true, Warn: func(line string) { t.Errorf("reader was told: %s", line) }})
+				r, err := crmem.Open(path, &crmem.Options{FS: fsys, ReadOnly: true, MustExist: true, Warn: func(line string) { t.Errorf("reader warned: %s", line) }})
 				high := issued.Load()
 				if err != nil {
 					t.Errorf("reader: %v", err)
@@ -86,7 +86,7 @@ func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
 	done.Store(true)
 	wg.Wait()
 	if opens.Load() == 0 {
-		t.Error("nobody read")
+		t.Error("no reads")
 	}
 	t.Logf("reads checked: %d during %d checkpoints and %d batches", opens.Load(), checkpoints, k)
 	if err := s.Close(); err != nil {

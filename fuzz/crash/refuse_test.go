@@ -31,8 +31,8 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestSequence: a frame that is whole, at its place and next in the chain, but
-// has the number of another operation, is not replayed.
+// TestSequence checks that a valid frame in its place with the sequence number
+// of another operation is not replayed.
 func TestSequence(t *testing.T) {
 	j := newJudge(false)
 	m := vfs.NewMem()

@@ -20,10 +20,10 @@ const (
 // read.
 func idle(c vfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
 
-// imageOf identifies what a crashed machine's disk holds. Left out are the
-// lock file, the digits of temporary names, and of a log what follows from its
-// random salt, the salt and the checksums, and what is random in the header and
-// in the identity, so that two images that differ in nothing else count as one.
+// imageOf identifies the disk of a crashed machine. It omits the lock file, the
+// digits of temporary names, the salt of a log with the checksums that depend
+// on it, and random values in the header and in the identity, so that images
+// without other differences count as one.
 func imageOf(m *vfs.Mem) uint64 { return imageWithout(m, "") }
 
 // imageWithout is imageOf without a file.
@@ -73,7 +73,7 @@ func maskFrames(b []byte) {
 
 var read = crashtest.Read
 
-// strays returns names that should not be beside an open store.
+// strays returns unexpected names next to an open store.
 func strays(m *vfs.Mem) (names []string) {
 	list, err := m.ReadDir(dir)
 	if err != nil {

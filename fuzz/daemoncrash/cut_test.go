@@ -88,7 +88,7 @@ func TestControl(t *testing.T) {
 			}
 			t.Logf("control, %s: %d states, %d lost, the first: %.200v", c.name, w.judged, w.lost.Load(), w.first)
 			if w.lost.Load() == 0 {
-				t.Error("a daemon without syncs lost nothing: the test does not test")
+				t.Error("a daemon without syncs lost no data: the test is ineffective")
 			}
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ledger is what the clients of a daemon issued, and what the daemon
-// acknowledged.
+// ledger is the operations that the clients of a daemon issued, and those that
+// the daemon acknowledged.
 type ledger struct {
 	cells map[string]*cell // entries, titles, crons, the configuration; by kind and name
 	talks map[string]*talk // sessions, by agent and sender
@@ -80,7 +80,7 @@ func (t *talk) issue(texts ...string) []*line {
 	return t.lines[at:]
 }
 
-// found is what a daemon reports of what a crash left.
+// found is the state that a daemon reports after a crash.
 type found struct {
 	cells    map[string]string
 	talks    map[string][]string
@@ -89,8 +89,8 @@ type found struct {
 	archives map[string]bool   // texts
 }
 
-// check returns an error if something acknowledged is not there, or something
-// is there that no request issued. After a resume every summary has its archive.
+// check returns an error if an acknowledged item is missing, or an item exists
+// that no request issued. After a resume every summary must have its archive.
 func (l *ledger) check(f *found, resumed bool) error {
 	for key, c := range l.cells {
 		if got := f.cells[key]; got != c.now && !slices.Contains(c.maybe, got) {
@@ -160,7 +160,7 @@ func (x *line) fits(text string) bool {
 	return x.text == text
 }
 
-// settle makes what was found the acknowledged state.
+// settle makes the found state the acknowledged one.
 func (l *ledger) settle(f *found) {
 	for key := range l.cells {
 		delete(l.cells, key)

@@ -18,7 +18,7 @@ import (
 
 const home = "/machine/home"
 
-// openDaemon opens a daemon on a file system. Its clock stands still.
+// openDaemon opens a daemon on a file system, with a stopped clock.
 func openDaemon(fsys vfs.FS) (*daemon.Daemon, error) {
 	return daemon.Open(daemon.Options{
 		Home: home, FS: fsys, Log: slog.New(slog.DiscardHandler), Getenv: func(string) string { return "" },
@@ -107,8 +107,8 @@ func (f *found) session(d *daemon.Daemon, s *pb.StoredSession) error {
 	})
 }
 
-// agree compares the lines of each session with what another reader finds in
-// its file. The file has no bad line.
+// agree compares the lines of each session with another reader's. The file must
+// have no bad line.
 func agree(m *vfs.Mem, f *found) error {
 	list, err := m.ReadDir(home + "/sessions")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first session makes the folder

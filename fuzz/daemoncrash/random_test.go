@@ -127,7 +127,7 @@ func (h *history) life() error {
 	return h.reopen(image, acked)
 }
 
-// reopen checks what the disk has, and goes on with it.
+// reopen checks the disk, and continues on it.
 func (h *history) reopen(m *vfs.Mem, acked *ledger) error {
 	j := newJudge()
 	f, err := j.recover(m.Kill(), acked, h.lives%3 == 0)

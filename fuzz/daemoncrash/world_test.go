@@ -60,8 +60,8 @@ func isLock(path string) bool {
 func idle(c vfs.Change) bool { return c.Op == "write" && isLock(c.Name) }
 
 // imageOf identifies the names and contents of a disk, without the digits of
-// temporary names and without lock files. It identifies separately what recovery
-// reads from the lock files.
+// temporary names and without lock files. Lock files have a separate identity
+// that covers only the part that recovery reads.
 func imageOf(m *vfs.Mem) (disk, locks uint64) {
 	return crashtest.Image(m, "/machine", func(path, name string) (string, bool) {
 		if isLock(path) {
@@ -92,7 +92,7 @@ func newJudge() *judge {
 	return &judge{seen: map[[2]uint64]*found{}, disks: map[uint64]bool{}}
 }
 
-// crashed compares what a machine has after a power cut with a ledger.
+// crashed compares the state of a machine after a power cut with a ledger.
 func (j *judge) crashed(m *vfs.Mem, l *ledger) error {
 	j.judged++
 	disk, locks := imageOf(m)
@@ -114,8 +114,8 @@ func (j *judge) crashed(m *vfs.Mem, l *ledger) error {
 	return l.check(f, false)
 }
 
-// recover opens a daemon and returns what it reports. With resume it sends a
-// message to every session too, and cuts the power after the responses.
+// recover opens a daemon and returns its state. With resume it also sends a
+// message to every session, and cuts the power after the responses.
 func (j *judge) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
 	m.Hook = crashtest.NoReserve
 	d, err := openDaemon(m)
@@ -135,8 +135,8 @@ func (j *judge) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
 	return f, err
 }
 
-// resumeAll sends a message to every session, and compares what is there then,
-// and after another power cut.
+// resumeAll sends a message to every session, and compares the state then and
+// after another power cut.
 func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 	l.settle(f)
 	for key, id := range f.ids {

@@ -33,7 +33,7 @@ var targets = []target{
 	{"all", []string{"", "-wal", "-wal.held", "-lock", "-reserve", "-id"}},
 }
 
-// change is what another program does to one file.
+// change is a change of one file by another program.
 type change struct {
 	name string
 	// do changes the file name. old is an earlier copy of it.

@@ -30,7 +30,7 @@ func (c *cell) String() string {
 	return fmt.Sprintf("%s / %s / %s / %s", c.start.name, c.target.name, c.change.name, c.next.name)
 }
 
-// result is the outcome of a cell, and what explains it.
+// result is the outcome of a cell, with its explanation.
 type result struct {
 	outcome string
 	said    []string

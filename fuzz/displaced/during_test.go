@@ -13,7 +13,7 @@ import (
 var duringChanges = []string{"remove", "replace, same bytes", "replace, older bytes", "overwrite, older bytes", "truncate to a boundary"}
 
 // TestChangeDuring changes files before each call of a write, a checkpoint, and
-// a clean stop, up to the last check of the names. A process that goes on
+// a clean stop, up to the last check of the names. A process that continues
 // writes once more and stops: the acknowledged entries are in the store, or in
 // the copy that a message names.
 func TestChangeDuring(t *testing.T) {

@@ -124,7 +124,7 @@ var (
 	useFile  = regexp.MustCompile(`(?:in|to) (/[^ ]*\.own-[^ :]*): .*rename that file to`)
 )
 
-// remedies returns what the text of an error asks for.
+// remedies returns the actions that an error recommends.
 func remedies(m machine, err error) (list []func(machine) error) {
 	text := err.Error()
 	repairWith := func(o repair.Options) func(machine) error {

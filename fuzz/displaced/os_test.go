@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	time.Sleep(time.Hour)
 }
 
-// writer starts a child, and returns a machine and what it acknowledged.
+// writer starts a child, and returns a machine and the acknowledged operations.
 func writer(t *testing.T, st start) (osMachine, *exec.Cmd, map[string]string) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], st.name)

@@ -47,9 +47,9 @@ func entries(t *testing.T, m machine) (list []crmem.Entry, next uint64) {
 	return slices.Collect(s.All()), s.NextID()
 }
 
-// olderRepair does to a store what the repair of a program does that reads
-// only version 1: it moves the log away, unread, and begins a version 1 log.
-// The program then runs writes, if there are some.
+// olderRepair changes a store as the repair of a program does that knows only
+// version 1: it renames the log without reading it, and begins a version 1 log.
+// The program then executes writes.
 func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) {
 	t.Helper()
 	wal := m.store() + "-wal"
@@ -76,8 +76,8 @@ func runRepair(m machine, o repair.Options) (*repair.Result, error) {
 	return crmem.Repair(m.store(), &o)
 }
 
-// unlink removes the second link, as a copy of the directory without hard links
-// has none.
+// unlink removes the second link, as in a copy of the directory without hard
+// links.
 func unlink(m machine) { must(m.Remove(m.store() + "-wal.held")) }
 
 // remains are the files that may hold the version 2 log: both, or one of them.
@@ -117,7 +117,7 @@ func TestOlderRepair(t *testing.T) {
 }
 
 // settled checks that a repaired store opens without messages, that a second
-// rejoin changes nothing, and that no other file is a name of its log.
+// rejoin changes nothing, and that no other file is a link to its log.
 func settled(t *testing.T, m machine) {
 	t.Helper()
 	before, _ := entries(t, m)
@@ -149,7 +149,7 @@ func settled(t *testing.T, m machine) {
 	}
 }
 
-// olderWrites is what an older program may have written after its repair.
+// olderWrites are writes that an older program may execute after its repair.
 var olderWrites = []struct {
 	name  string
 	do    func(s *crmem.Store) error

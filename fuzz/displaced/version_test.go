@@ -66,7 +66,7 @@ func TestLogVersionChange(t *testing.T) {
 
 // TestRestartCrash stops a change of identity and of the log's version before
 // every call, by a kill and by power cuts. No acknowledged entry is lost, and
-// the next writer refuses nothing.
+// the next writer opens the store.
 func TestRestartCrash(t *testing.T) {
 	states := 0
 	for name, do := range map[string]func(m memMachine, ack func(string)) error{

@@ -97,7 +97,7 @@ var starts = []start{
 	}},
 }
 
-// next is what the writer does after the change.
+// next is the writer's action after the change.
 type next struct {
 	name string
 	fold checkpoint.Mode

@@ -26,7 +26,7 @@ import (
 
 const maxFrame = 16777216
 
-// operation names the request that a message has; empty when it has none.
+// operation returns the name of a message's request, or "".
 func operation(m proto.Message) string {
 	r := m.ProtoReflect()
 	if f := r.WhichOneof(r.Descriptor().Oneofs().ByName("msg")); f != nil {
@@ -59,9 +59,9 @@ func listen(f *testing.F) (path string) {
 	return path
 }
 
-// expect reads the bytes as frames and says what is answered to each: the name
-// of a request, "pong", or the beginning of an error. end is whether the server
-// hangs up then.
+// expect parses the bytes as frames and returns the expected responses: the
+// name of a request, "pong", or the beginning of an error. end reports whether
+// the server then disconnects.
 func expect(b []byte) (answers []string, end bool) {
 	for len(b) >= 4 {
 		n := int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])
@@ -153,7 +153,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		if end {
 			if n, err := nc.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Fatalf("the server goes on after a length that it refused: %d bytes, %v", n, err)
+				t.Fatalf("the server continues after a length that it refused: %d bytes, %v", n, err)
 			}
 		}
 		next, err := net.Dial("unix", path)
@@ -171,8 +171,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzReply writes messages with any text in them: what is read is the same,
-// but for what was not UTF-8.
+// FuzzReply writes messages with any text: the same text is read, except that
+// invalid UTF-8 is replaced.
 func FuzzReply(f *testing.F) {
 	f.Add([]byte("\x12\x05\x12\x03\x0a\x01a"), "\xff")
 	f.Add([]byte("\x1a\x08\x08\x94\x03\x12\x03abc"), "a\xc3")

@@ -13,8 +13,8 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// vocabulary is what fuzzed documents are made of: short and long words, words
-// that share their first eight bytes, words that are lower-cased oddly.
+// vocabulary is the words of fuzzed documents: short and long words, words with
+// equal first eight bytes, words with unusual lower case.
 var vocabulary = strings.Fields(`alpha beta gamma delta internationalization internationalize internati internat
 	Ελλάδα ΟΔΟΣ naïveté 記憶 東京都庁 1234567890 zz abcdefgh abcdefghi İstanbul GRÖSSE x`)
 
@@ -114,8 +114,8 @@ func oddSigma(s string) bool {
 	return strings.Contains(s, "Σ") && strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Lm, unicode.Mn, unicode.Other_Lowercase) })
 }
 
-// FuzzTokens: Plain gives the tokens of the rule, for any bytes; both analyzers
-// give proper terms, and an index holds what they give.
+// FuzzTokens checks that Plain returns the tokens of the rule for any bytes,
+// that both analyzers return valid terms, and that an index contains them.
 func FuzzTokens(f *testing.F) {
 	for _, s := range []string{
 		"The quick brown fox, it's 4x4",

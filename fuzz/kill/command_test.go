@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestKillCommand kills runs of `crabmem remember`. One that exited with 0 was
-// acknowledged; of one that was killed the whole entry is there, or nothing.
+// TestKillCommand kills runs of crabmem remember. A run that exited with 0 was
+// acknowledged; the entry of a killed run is complete or missing.
 func TestKillCommand(t *testing.T) {
 	bin := command(t)
 	n := scale(20, 200)
@@ -61,7 +61,7 @@ func TestKillCommand(t *testing.T) {
 		}
 	}
 	if len(got) != len(acked)+whole {
-		t.Errorf("%d entries; %d acknowledged, %d killed and whole", len(got), len(acked), whole)
+		t.Errorf("%d entries; %d acknowledged, %d killed but complete", len(got), len(acked), whole)
 	}
 	healthy(t, path)
 	t.Logf("kill -9 of commands: %d runs, %d acknowledged, 0 lost, %d killed, of which %d kept", n, len(acked), len(killed), whole)

@@ -27,14 +27,15 @@ import (
 
 const writers = 4 // clients of one daemon
 
-// turn is a message that a client sent. Its answer was told whole when the
-// client saw its end.
+// turn is a message of a client. Its response is acknowledged when the client
+// has received its end.
 type turn struct {
 	text  string
 	ended bool
 }
 
-// diary is what one client did in the life of a home, and was told.
+// diary is the requests of one client during the life of a home, and their
+// responses.
 type diary struct {
 	who      string
 	n        int
@@ -43,7 +44,7 @@ type diary struct {
 	archives map[string]string // acknowledged
 }
 
-// daemonKills is what the kills of daemons came to.
+// daemonKills counts the results of killed daemons.
 type daemonKills struct {
 	entries, turns, cut, markers, archived, restarts int
 }
@@ -149,7 +150,7 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 			return
 		}
 	}
-	// The next daemon writes what the last one could not, and ends well.
+	// The next daemon completes pending writes, and stops cleanly.
 	cmd, stderr := startDaemon(t, exe, home)
 	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}}
 	for _, d := range diaries {
@@ -206,8 +207,8 @@ func (d *diary) next(what string) string {
 	return fmt.Sprintf("%s %s %d", what, d.who, d.n)
 }
 
-// write does what a client does until the daemon is gone, and returns why it
-// ended.
+// write makes a client's requests until the daemon is gone, and returns the
+// error.
 func (d *diary) write(ctx context.Context, c *client.Client, rng *rand.Rand, wrote func()) error {
 	for {
 		var err error
@@ -274,8 +275,8 @@ func (d *diary) compact(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// check compares the files with what the clients were told. At the end every
-// marker has its archive; before, one may lack that nothing was said after.
+// check compares the files with the responses to the clients. At the end every
+// marker has its archive; before, the archive of a last marker may be missing.
 func (k *daemonKills) check(t *testing.T, home string, diaries []*diary, end bool) {
 	t.Helper()
 	got := make(map[string]string)
@@ -335,8 +336,7 @@ func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, 
 		return
 	}
 	defer s.Close()
-	// For every message of the user, the last thing that was said before the
-	// next one.
+	// For every user message, the last message before the next one.
 	answers, times := make(map[string]string), make(map[string]int)
 	said, marker := "", ""
 	for l, err := range s.Lines(0) {

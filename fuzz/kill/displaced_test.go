@@ -51,7 +51,7 @@ func childSession(args []string) error {
 	return nil
 }
 
-// fileChanges are what another program does to a file. other is a valid
+// fileChanges are changes of a file by another program. other is a valid
 // session.
 var fileChanges = []struct {
 	name string
@@ -79,8 +79,8 @@ var fileChanges = []struct {
 var silentLosses = []string{"session, cp over, dirty", "session, truncate, dirty"}
 
 // TestKillDisplaced changes the session file or the lock file of a process,
-// kills it before it does anything more, and opens the session. What is lost is
-// reported, but for the cells that FORMAT.md lists.
+// kills it before its next call, and opens the session. A loss is reported,
+// except in the cells that FORMAT.md lists.
 func TestKillDisplaced(t *testing.T) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
@@ -171,7 +171,7 @@ func hasAcknowledged(t *testing.T, dir string) bool {
 	return found
 }
 
-// openDisplaced opens a session for writing and tells what that reports.
+// openDisplaced opens a session for writing and returns its reports.
 func openDisplaced(t *testing.T, name, path, id string) string {
 	t.Helper()
 	var warnings []string

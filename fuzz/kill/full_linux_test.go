@@ -34,7 +34,7 @@ func tmpfs(t *testing.T, size int) string {
 	return dir
 }
 
-// fill takes what space is left on dir's file system, for the file ballast,
+// fill writes a file, ballast, over the remaining space of dir's file system,
 // and returns its name.
 func fill(t *testing.T, dir string) string {
 	t.Helper()
@@ -55,7 +55,7 @@ func fill(t *testing.T, dir string) string {
 	return name
 }
 
-// fullDisk is a store on a small disk, and what it acknowledged.
+// fullDisk is a store on a small disk, with its acknowledged operations.
 type fullDisk struct {
 	t     *testing.T
 	dir   string
@@ -84,7 +84,8 @@ func (d *fullDisk) add(name string, n int) error {
 	return err
 }
 
-// check compares the store, in RAM and on the disk, with what it acknowledged.
+// check compares the store, in memory and on disk, with the acknowledged
+// operations.
 func (d *fullDisk) check(when string) {
 	d.t.Helper()
 	ram := make(map[string]string)
@@ -103,8 +104,8 @@ func (d *fullDisk) check(when string) {
 	}
 }
 
-// TestDiskFull fills small disks while a store remembers and while it
-// checkpoints, removes entries on the full disk, frees space and goes on.
+// TestDiskFull fills small disks while a store writes and checkpoints, removes
+// entries on the full disk, frees space, and continues.
 func TestDiskFull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	disks, adds, refused, removed, folds := scale(10, 40), 0, 0, 0, 0
@@ -137,7 +138,7 @@ func TestDiskFull(t *testing.T) {
 			}
 			d.check("full")
 
-			// The checkpoint has no room; it must fail and harm nothing.
+			// The checkpoint has no space: it must fail without an effect.
 			if err := d.s.Checkpoint(); !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("a checkpoint on the full disk: %v, want ENOSPC", err)
 			}
@@ -190,8 +191,8 @@ func TestDiskFull(t *testing.T) {
 	t.Logf("disk full: %d disks, %d writes, %d refused, %d removes on a full disk, %d checkpoints after, 0 lost", disks, adds, refused, removed, folds)
 }
 
-// TestDiskFullDump dumps to disks that are full after ever fewer bytes. The
-// dump that follows when there is room must finish what the first began.
+// TestDiskFullDump dumps to disks that are full after ever fewer bytes. A later
+// dump with space must complete the tree.
 func TestDiskFullDump(t *testing.T) {
 	sd := seed(t)
 	s := crmem.New(options())
@@ -257,15 +258,15 @@ func size(t *testing.T, name string) int64 {
 	return fi.Size()
 }
 
-// TestDiskFullOnOpen recovers on a full disk. It may fail, and then it must
-// have harmed nothing.
+// TestDiskFullOnOpen recovers on a full disk. It may fail, but without an
+// effect.
 func TestDiskFullOnOpen(t *testing.T) {
 	dir := tmpfs(t, 1<<20)
 	path := filepath.Join(dir, "memory.db")
 	cmd := child("hold", path)
 	line, err := firstLine(cmd)
 	if err != nil || line != "ready\n" {
-		t.Fatalf("the child said %q: %v", line, err)
+		t.Fatalf("the child printed %q: %v", line, err)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()

@@ -1,10 +1,10 @@
-// Package kill holds the crash tests that need real processes: kill -9, system
-// calls that fail, a full disk, many processes on one store.
+// Package kill contains the crash tests that require real processes: kill -9,
+// system calls that fail, a full disk, many processes on one store.
 //
-//	go test ./fuzz/kill                                   half a minute's worth
-//	CRABMEM_CRASH=full go test -timeout 20m ./fuzz/kill   all of it
-//	CRABMEM_SEED=N                                        the seed a failure printed
-//	CRABMEM_REQUIRE=root,strace                           what is missing fails, not skips
+//	go test ./fuzz/kill                                   about half a minute
+//	CRABMEM_CRASH=full go test -timeout 20m ./fuzz/kill   all cases
+//	CRABMEM_SEED=N                                        the seed that a failure printed
+//	CRABMEM_REQUIRE=root,strace                           fail instead of skipping without these
 package kill_test
 
 import (
@@ -28,7 +28,7 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// The test binary is its own child: childEnv names what it should do.
+// The test binary is its own child: childEnv selects the child's task.
 const childEnv = "CRABMEM_KILL_CHILD"
 
 var children = map[string]func(args []string) error{
@@ -137,8 +137,8 @@ func command(t *testing.T) string {
 	return built.path
 }
 
-// options are those of every store here. Closing leaves what is cheap to
-// leave, as one-shot commands do.
+// options are the options of every store here. Close checkpoints only if that
+// is cheap, as in one-shot commands.
 func options() *crmem.Options {
 	return &crmem.Options{Now: func() time.Time { return history.Stamp }, CheckpointOnClose: checkpoint.Auto}
 }
@@ -158,7 +158,7 @@ func with(path string, o *crmem.Options, use func(*crmem.Store) error) error {
 	return errors.Join(use(s), s.Close())
 }
 
-// contents returns what a reader sees, by name.
+// contents returns the state of a reader, by name.
 func contents(t *testing.T, path string) map[string]string {
 	t.Helper()
 	m := make(map[string]string)

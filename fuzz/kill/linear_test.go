@@ -69,7 +69,8 @@ func printCall(what string, c *linear.Call) error {
 	return err
 }
 
-// linearCalls reads what childLinear prints. The last line may be cut.
+// linearCalls parses the output of childLinear. The last line may be
+// incomplete.
 func linearCalls(out []byte) ([]linear.Call, error) {
 	var h linear.History
 	d := json.NewDecoder(bytes.NewReader(out))
@@ -89,8 +90,8 @@ func linearCalls(out []byte) ([]linear.Call, error) {
 }
 
 // TestKillConcurrentWritesToSameNames kills a process whose goroutines write to
-// the same names, mostly on the store that the last one left. Some order of the
-// calls explains all answers and the store.
+// the same names, mostly on the store of the previous process. Some order of
+// the calls must explain all responses and the store.
 func TestKillConcurrentWritesToSameNames(t *testing.T) {
 	n := scale(30, 500)
 	rng := random(seed(t))

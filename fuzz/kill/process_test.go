@@ -65,8 +65,9 @@ func childHold(args []string) error {
 	})
 }
 
-// TestManyProcesses lets 16 processes write to one store, each opening it for
-// every write, while readers look. What was acknowledged must be there.
+// TestManyProcesses has 16 processes write to one store, each opening it for
+// every write, with concurrent readers. All acknowledged writes must be
+// present.
 func TestManyProcesses(t *testing.T) {
 	rounds, processes, writes := scale(1, 20), 16, 50
 	total, looks := 0, 0
@@ -149,24 +150,24 @@ func TestFirstOpens(t *testing.T) {
 	t.Logf("first opens: %d rounds of %d processes, 0 lost", rounds, processes)
 }
 
-// TestHolderKilled kills who holds the lock: until then others are told who
-// it is, and after they go on.
+// TestHolderKilled kills the lock holder: before, other processes receive its
+// identity; afterwards, they continue.
 func TestHolderKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	cmd := child("hold", path)
 	line, err := firstLine(cmd)
 	if err != nil || line != "ready\n" {
-		t.Fatalf("the child said %q: %v", line, err)
+		t.Fatalf("the child printed %q: %v", line, err)
 	}
 	_, err = crmem.Open(path, options())
 	var locked *vfs.LockedError
 	if !errors.As(err, &locked) || !errors.Is(err, vfs.ErrLocked) {
-		t.Errorf("open beside the holder: %v, want a LockedError", err)
+		t.Errorf("open during the lock: %v, want a LockedError", err)
 	} else if locked.Holder.PID != cmd.Process.Pid || locked.Holder.Command != "childHold" {
-		t.Errorf("the holder is said to be %+v, and it is process %d", locked.Holder, cmd.Process.Pid)
+		t.Errorf("the holder is %+v, want process %d", locked.Holder, cmd.Process.Pid)
 	}
 	if got := contents(t, path); got["held"] != "by the child" {
-		t.Errorf("a reader beside the holder sees %v", got)
+		t.Errorf("a concurrent reader sees %v", got)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -179,8 +180,8 @@ func TestHolderKilled(t *testing.T) {
 	healthy(t, path)
 }
 
-// TestChangedUnderWriter replaces or removes the file under an open writer.
-// Nothing of either side may be destroyed.
+// TestChangedUnderWriter replaces or removes the file of an open writer. No
+// entry of either side may be destroyed.
 func TestChangedUnderWriter(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.db")
 	err := with(other, options(), func(s *crmem.Store) error {
@@ -238,7 +239,7 @@ func TestChangedUnderWriter(t *testing.T) {
 	}
 }
 
-// kept tells whether any file of a directory holds the text.
+// kept reports whether any file of a directory contains the text.
 func kept(t *testing.T, dir, text string) bool {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -257,8 +258,8 @@ func kept(t *testing.T, dir, text string) bool {
 	return false
 }
 
-// TestClockSetBack writes with a clock that jumps to and fro. Times are as
-// given, ids and order are not theirs.
+// TestClockSetBack writes with a clock that jumps back and forth. It affects
+// times, but not ids and order.
 func TestClockSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	clock := []int64{history.Stamp.Unix(), 1000, history.Stamp.Unix() + 1e6, 0, -5, 7}

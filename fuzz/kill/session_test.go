@@ -29,8 +29,8 @@ const (
 func stream(session, writer int) int { return session*talkers + writer }
 
 // childTalk writes sessions with four goroutines until it is killed. Its
-// arguments are the folder, the seed, and how many parts of each talk are
-// there already.
+// arguments are the folder, the seed, and the number of existing parts per
+// writer.
 func childTalk(args []string) error {
 	sd, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -60,7 +60,7 @@ func childTalk(args []string) error {
 	return <-errs
 }
 
-// talkOn goes on with a writer's talks, now here, now there.
+// talkOn continues a writer's sessions in random order.
 func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(w)))
 	var talks [sessions]*history.SessionWriter
@@ -101,7 +101,7 @@ func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 	}
 }
 
-// sessionKills is what the kills of session writers came to.
+// sessionKills counts the results of killed session writers.
 type sessionKills struct {
 	acked, inFlight, torn, mended int
 }
@@ -124,8 +124,8 @@ func TestKillSessions(t *testing.T) {
 	}
 }
 
-// life kills the writers of one folder so many times, and checks what they
-// left each time.
+// life repeatedly kills the writers of one folder, and checks the sessions each
+// time.
 func (k *sessionKills) life(t *testing.T, path string, rng *rand.Rand, kills int) {
 	t.Helper()
 	sd := rng.Uint64()
@@ -159,8 +159,8 @@ func (k *sessionKills) life(t *testing.T, path string, rng *rand.Rand, kills int
 	}
 }
 
-// look checks one session, opened for writing if it is to be mended, and
-// returns how much of each writer it holds.
+// look checks one session, which mend opens for writing, and returns the number
+// of parts per writer.
 func (k *sessionKills) look(checker *history.SessionChecker, path string, i int, p *history.Progress, mend bool) ([]int, error) {
 	acked, issued := p.Acked[stream(i, 0):stream(i+1, 0)], p.Issued[stream(i, 0):stream(i+1, 0)]
 	warned := 0
@@ -213,8 +213,8 @@ func (k *sessionKills) look(checker *history.SessionChecker, path string, i int,
 	return f.Parts, f.Within(acked, issued)
 }
 
-// killAfter starts a child and kills it after 1 to 50 ms: mostly of writing,
-// and sometimes of starting and recovering. It returns what the child wrote.
+// killAfter starts a child and kills it after 1 to 50 ms: mostly while it
+// writes, sometimes while it starts or recovers. It returns the child's output.
 func killAfter(t *testing.T, rng *rand.Rand, name string, args []any) []byte {
 	t.Helper()
 	cmd := child(name, args...)

@@ -58,7 +58,7 @@ func childWrite(args []string) error {
 	return <-errs
 }
 
-// marks collects what a child writes, and tells when the first came.
+// marks collects the output of a child, and signals the first bytes.
 type marks struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
@@ -73,15 +73,15 @@ func (m *marks) Write(p []byte) (int, error) {
 	return m.b.Write(p)
 }
 
-// bytes returns what came so far.
+// bytes returns the output so far.
 func (m *marks) bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return bytes.Clone(m.b.Bytes())
 }
 
-// view is what a reader saw beside the writer, and what had been acknowledged
-// before it looked.
+// view is the state of a concurrent reader, and the acknowledged operations
+// before the read.
 type view struct {
 	acked   *history.Progress
 	entries []crmem.Entry
@@ -100,15 +100,15 @@ func TestKillStore(t *testing.T) {
 		a, v, m := killLife(t, filepath.Join(t.TempDir(), "home", "memory.db"), rng, life)
 		acked, views, mid, done = acked+a, views+v, mid+m, done+life
 	}
-	t.Logf("kill -9 of a store's writers: %d iterations, %d operations acknowledged, 0 lost, %d in flight kept, %d views of readers beside them",
+	t.Logf("kill -9 of a store's writers: %d iterations, %d operations acknowledged, 0 lost, %d in flight kept, %d views of concurrent readers",
 		n, acked, mid, views)
 	if acked < n/2 || views == 0 {
 		t.Errorf("%d operations acknowledged and %d views in %d iterations: the test does not test", acked, views, n)
 	}
 }
 
-// killLife kills the writers of one store so many times, and checks what they
-// left each time.
+// killLife repeatedly kills the writers of one store, and checks the store each
+// time.
 func killLife(t *testing.T, path string, rng *rand.Rand, kills int) (acked, views, inFlight int) {
 	t.Helper()
 	sd := rng.Uint64()
@@ -123,7 +123,7 @@ func killLife(t *testing.T, path string, rng *rand.Rand, kills int) (acked, view
 		if v != nil {
 			views++
 			if _, err := checker.Check(&history.Progress{Issued: p.Issued, Acked: v.acked.Acked}, v.nextID, slices.Values(v.entries)); err != nil {
-				t.Fatalf("kill %d of history %d: a reader beside the writer: %v", k, sd, err)
+				t.Fatalf("kill %d of history %d: a concurrent reader: %v", k, sd, err)
 			}
 		}
 		for i := range p.Acked {
@@ -198,7 +198,7 @@ func look(t *testing.T, path string, found []int, m *marks) *view {
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("a reader beside the writer of %s: %v", path, err)
+		t.Fatalf("a concurrent reader of %s: %v", path, err)
 	}
 	return v
 }

@@ -73,13 +73,13 @@ func TestFaultMatrix(t *testing.T) {
 	t.Logf("system call faults: %d runs, %d faults hit %v, %d acknowledged, 0 lost; exit codes %v (-1 = killed)", runs, total, injected, acked, codes)
 }
 
-// holdThenDie makes a store whose writer was killed: the next one recovers.
+// holdThenDie creates a store whose writer was killed: the next one recovers.
 func holdThenDie(t *testing.T, path string) {
 	t.Helper()
 	cmd := child("hold", path)
 	line, err := firstLine(cmd)
 	if err != nil || line != "ready\n" {
-		t.Fatalf("the child said %q: %v", line, err)
+		t.Fatalf("the child printed %q: %v", line, err)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -171,7 +171,7 @@ func (f fault) judge(t *testing.T, r faultRun) {
 	healthy(t, r.path)
 }
 
-// leftBy reads what a run left; no file is an empty store.
+// leftBy reads the store after a run; a missing file is an empty store.
 func leftBy(path string) (map[string]string, error) {
 	m := make(map[string]string)
 	err := reading(path, func(s *crmem.Store) error {

@@ -1,6 +1,6 @@
-// Package log fuzzes the reading of a log beside a snapshot that is known:
-// what the verifier says and a reader sees is what the independent decoder
-// has.
+// Package log fuzzes the reading of a log with a known snapshot: the result of
+// a check and the state of a reader must equal those of the independent
+// decoder.
 package log
 
 import (
@@ -17,7 +17,8 @@ import (
 	"crabmem/fuzz/vectors"
 )
 
-// What mend makes right, so that damage is also found behind the checksums.
+// Parts that mend corrects, so that corruption is also found behind valid
+// checksums.
 const (
 	mendHeader = 1 << iota // base, crc
 	mendCRC                // prev and crc of every frame that its length leads to
@@ -27,7 +28,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mend writes what a log should have where it does not.
+// mend corrects the values of a log.
 func mend(wal, db []byte, what byte) {
 	le := binary.LittleEndian
 	if len(wal) < 48 {
@@ -79,7 +80,7 @@ func mend(wal, db []byte, what byte) {
 	}
 }
 
-// mendSecond mends what version 2 added to the header.
+// mendSecond corrects the fields that version 2 added to the header.
 func mendSecond(wal []byte) {
 	le := binary.LittleEndian
 	zero := make([]byte, 16)
@@ -105,7 +106,7 @@ func seeds(t testing.TB) []*vectors.Vector {
 	return all
 }
 
-// snapshot is what the logs extend.
+// snapshot is the snapshot that the logs extend.
 func snapshot(t testing.TB) []byte {
 	for _, v := range seeds(t) {
 		if v.Name == "ok-empty" {
@@ -116,7 +117,8 @@ func snapshot(t testing.TB) []byte {
 	return nil
 }
 
-// TestMend: it makes whole logs of damaged ones, and leaves whole ones alone.
+// TestMend checks that mend makes corrupt logs valid, and does not change valid
+// ones.
 func TestMend(t *testing.T) {
 	db := snapshot(t)
 	flips := map[string][]int{
@@ -142,7 +144,7 @@ func TestMend(t *testing.T) {
 		}
 		mend(wal, db, 0xff)
 		if k := check.Expect(db, wal).Kind; k != "whole" {
-			t.Errorf("%s: the mended log is %s", v.Name, k)
+			t.Errorf("%s: the corrected log is %s", v.Name, k)
 		}
 		if len(at) == 0 && !bytes.Equal(wal, v.Files["wal"]) {
 			t.Errorf("%s: a log without damage was changed", v.Name)

@@ -1,5 +1,5 @@
 // Package older runs an earlier revision of crabmem on the files of this one,
-// and this one on what the earlier revision leaves.
+// and this one on the files of the earlier revision.
 package older
 
 import (
@@ -22,7 +22,7 @@ type program struct {
 	path, home string
 }
 
-// run runs a command that must end with code, and returns what it printed.
+// run runs a command, checks its exit code, and returns its output.
 func (p program) run(code int, args ...string) string {
 	p.t.Helper()
 	cmd := exec.Command(p.path, append(args, "--home", p.home)...)
@@ -86,7 +86,7 @@ func build(t *testing.T) (older, newer string) {
 }
 
 // unfolded writes entries whose operations stay in the log: the store is large
-// enough that a command does not checkpoint when it ends.
+// enough that a command does not checkpoint when it exits.
 func unfolded(p program, names ...string) {
 	p.t.Helper()
 	big := filepath.Join(p.t.TempDir(), "big")

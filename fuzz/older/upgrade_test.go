@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUpgrade opens homes that earlier revisions left behind (see record), checks
-// that everything is there, writes, and backs the home up.
+// TestUpgrade opens homes of earlier revisions (see record), checks their
+// content, writes, and backs the home up.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "newer")

@@ -28,7 +28,7 @@ var (
 
 const path = "/home/me/memory.db"
 
-// model is what a store should be: entries by name.
+// model is the expected content of a store: entries by name.
 type model struct {
 	entries map[string]crmem.Entry
 	nextID  uint64
@@ -324,7 +324,7 @@ func (w *world) get(name string) error {
 	return nil
 }
 
-// search wants what a store that was built anew finds.
+// search compares the hits with those of a new store.
 func (w *world) search(text string, a analysis.Analyzer) error {
 	fresh := crmem.New(&w.opts)
 	defer fresh.Close()
@@ -349,7 +349,7 @@ func (w *world) search(text string, a analysis.Analyzer) error {
 	return nil
 }
 
-// reader opens the store beside its writer.
+// reader opens the store concurrently with its writer.
 func (w *world) reader() error {
 	o := w.opts
 	o.ReadOnly = true
@@ -366,7 +366,7 @@ func (w *world) reader() error {
 	return r.Close()
 }
 
-// files reads what is on the disk at the end with the independent decoder.
+// files reads the final files with the independent decoder.
 func (w *world) files() error {
 	db, err := vfs.ReadFile(w.mem, path, 1<<30)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package recover fuzzes what a writer does with a snapshot and a log that a
-// crash, or anything else, left: it recovers the state that the independent
-// decoder has, keeps what it cuts off, and leaves alone what it refuses.
+// Package recover fuzzes how a writer opens a snapshot and a log after a crash
+// or any other change: it recovers the state of the independent decoder,
+// quarantines the bytes that it truncates, and does not change files that it
+// refuses.
 package recover
 
 import (
@@ -39,8 +40,7 @@ func bind(wal, db []byte) {
 	}
 }
 
-// rechain gives the first frame its new predecessor, and so on while the
-// frames were whole.
+// rechain corrects the predecessor of each frame while the frames were valid.
 func rechain(wal []byte, head int, old, crc uint32) {
 	le, table := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
 	for at := head; at+32 <= len(wal); {

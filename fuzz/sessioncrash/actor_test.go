@@ -53,7 +53,7 @@ func (a *actor) open() (err error) {
 	return err
 }
 
-// answers are the classes of errors that say what became of a write.
+// answers are the classes of errors that state the outcome of a write.
 var answers = []error{sessionlog.ErrUnknown, sessionlog.ErrStopped, sessionlog.ErrNotApplied, vfs.ErrLocked}
 
 func class(err error) error {
@@ -65,7 +65,7 @@ func class(err error) error {
 	return err
 }
 
-// excused tells whether an error of opening or of a whole session has a reason.
+// excused reports whether an error has a cause: of opening, or of a session.
 func (a *actor) excused(s *session, err error) bool {
 	switch {
 	case a.tainted():
@@ -79,7 +79,7 @@ func (a *actor) excused(s *session, err error) bool {
 	return false
 }
 
-// log returns a session that is open. Opening it tells what is there.
+// log returns an open session. Opening it determines its content.
 func (a *actor) log(s *session) (*sessionlog.Log, error) {
 	if l := a.logs[s.id]; l != nil {
 		if !s.vague || a.stopped[s.id] {
@@ -101,8 +101,8 @@ func (a *actor) log(s *session) (*sessionlog.Log, error) {
 	return l, a.opened(s)
 }
 
-// opened holds what is in a session's file against what was acknowledged. From
-// here on it is a promise.
+// opened compares the content of a session's file with the acknowledged lines.
+// From here on the content counts as acknowledged.
 func (a *actor) opened(s *session) error {
 	peek := a.m.Kill() // no hook sees it
 	for _, n := range s.names {
@@ -193,8 +193,8 @@ func (a *actor) answer(s *session, n int, durable bool, call func() error) error
 var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "compact", "title", "retitle", "uptime",
 	"sync", "reopen", "delete", "restore", "import", "repair"}
 
-// applies tells whether a symbol does anything: there is a session, or it needs
-// none.
+// applies reports whether a symbol has an effect: a session exists, or the
+// symbol needs none.
 func (a *actor) applies(symbol string) bool {
 	switch symbol {
 	case "create", "import":
@@ -205,8 +205,8 @@ func (a *actor) applies(symbol string) bool {
 	return a.cur != nil
 }
 
-// do does one symbol of the alphabet. The error is what is wrong; that a call
-// failed, and may, is not.
+// do executes one symbol of the alphabet. It returns an error for a violation,
+// not for a call that may fail.
 func (a *actor) do(symbol string) error {
 	s := a.cur
 	switch symbol {
@@ -277,7 +277,7 @@ func (a *actor) call(s *session, n int) sessionlog.Message {
 	return sessionlog.Message{Role: "assistant", ToolCalls: []sessionlog.ToolCall{{ID: id, Type: "function", Function: sessionlog.Function{Name: "bash", Arguments: text}}}}
 }
 
-// results answers the calls so far, and at least one that nobody made.
+// results answers the pending calls, and at least one that does not exist.
 func (a *actor) results(s *session) []sessionlog.Message {
 	ids := s.calls
 	if s.calls = nil; len(ids) == 0 {
@@ -290,7 +290,7 @@ func (a *actor) results(s *session) []sessionlog.Message {
 	return ms
 }
 
-// titles and what they are in a file's name.
+// titles and their forms in file names.
 var titles = [][2]string{{"Which port", "which-port"}, {"Ünter Deck: 2", "Ünter-deck-2"}, {"", ""}}
 
 func (a *actor) title(s *session, first bool) error {
@@ -416,7 +416,7 @@ func (a *actor) imports(more int) error {
 	return nil
 }
 
-// hurtText is a file that needs a repair, and what it is after one.
+// hurtText is a file that needs a repair, and its form after the repair.
 func hurtText(seq int) (hurt, mended string) {
 	lines := []string{
 		metaText("hurt", "user", "", ""),

@@ -22,9 +22,9 @@ type run struct {
 	j *judge
 }
 
-// scenes are where sequences start: nothing at all; a session that another
-// process left, titled and closed; one whose writer was killed after a step
-// that no sync has reached.
+// scenes are the initial states of sequences: no session; a titled and closed
+// session of another process; a session whose writer was killed after an
+// unsynced step.
 var scenes = []string{"fresh", "used", "killed"}
 
 func newRun(j *judge, scene string) (*run, error) {

@@ -98,12 +98,11 @@ func (e *failing) run(scene string, seq []string) error {
 	if sick {
 		return nil
 	}
-	// The disk is well again, and a process that knows nothing of all this
-	// writes and loses its power.
+	// The faults are gone, and an independent process writes and loses power.
 	return e.healed(r)
 }
 
-// healed goes on in a new process on the machine whose calls fail no more.
+// healed continues in a new process on the machine without faults.
 func (e *failing) healed(r *run) error {
 	a := newActor(r.w, r.m.Kill(), 1)
 	if err := a.open(); err != nil {

@@ -20,9 +20,9 @@ func sumOf(text string) uint64 {
 	return maphash.String(sumSeed, text)
 }
 
-// session is what one session may be found as: its file holds the first so
-// many of the lines that were issued. One that is written as a whole, imported
-// or repaired, has versions instead.
+// session is the permitted states of one session: its file contains a prefix of
+// the issued lines. A session that is written at once, by an import or a
+// repair, has versions instead.
 type session struct {
 	id     string
 	must   bool // it is somewhere: its creation was acknowledged
@@ -54,7 +54,7 @@ type named struct {
 	name string
 }
 
-// version is a whole file.
+// version is a complete file.
 type version struct{ name, text string }
 
 func newSession(id string, meta string) *session {
@@ -64,7 +64,7 @@ func newSession(id string, meta string) *session {
 	return s
 }
 
-// push adds a line, and what title and run time are behind it.
+// push adds a line, with title and run time after it.
 func (s *session) push(line, title string, uptime uint64) {
 	s.lines = append(s.lines, line)
 	s.text += line + "\n"
@@ -79,7 +79,7 @@ func (s *session) message(line string) {
 	s.push(line, m.Title, m.UptimeSecs)
 }
 
-// meta is title and run time behind the last line.
+// meta is title and run time after the last line.
 func (s *session) meta() sessionlog.Meta { return s.metas[len(s.metas)-1] }
 
 // cut takes the lines from the n-th on back.
@@ -106,7 +106,7 @@ func (s *session) prefix(sum uint64) int {
 	return -1
 }
 
-// world is what a folder of sessions may be found as.
+// world is the permitted states of a folder of sessions.
 type world struct {
 	sessions []*session
 	serial   int // makes every text another
@@ -139,7 +139,7 @@ func (w *world) content(n int) string {
 }
 
 // The lines of a file, by the text of FORMAT.md and without the package's code.
-// Nothing in them needs an escape.
+// They need no escapes.
 
 func metaText(agent, sender, title, source string) string {
 	s := fmt.Sprintf(`{"agent":"%s","created_by":"%s","created_at":"%s","title":"%s","uptime_secs":0`, agent, sender, stamp, title)
@@ -184,14 +184,14 @@ type found struct {
 	at       int    // its length
 }
 
-// accepts tells whether the world may be found so: after a power cut, or else
+// accepts reports whether the world permits a state: after a power cut, or
 // while the machine runs.
 func (w *world) accepts(all []found, power bool) error {
 	seen := map[string]bool{}
 	for _, f := range all {
 		s := w.find(f.id)
 		if s == nil {
-			return wrong("there is %s, which nobody made", f.name)
+			return wrong("%s exists, but was not created", f.name)
 		}
 		if seen[f.id] {
 			return wrong("%s is there twice, again as %s", f.id, f.name)
@@ -203,7 +203,7 @@ func (w *world) accepts(all []found, power bool) error {
 	}
 	for _, s := range w.sessions {
 		if s.must && !seen[s.id] {
-			return wrong("%s was acknowledged and is gone", s.id)
+			return wrong("%s was acknowledged but is missing", s.id)
 		}
 	}
 	return nil
@@ -232,7 +232,7 @@ func (s *session) accepts(f found, power bool) error {
 	if f.at > 0 {
 		// A tear inside a write of several messages.
 		if !power || s.batch == 0 || s.prefix(f.flawed) < s.batch {
-			return wrong("%s has a bad line behind %d bytes, where none may be", f.name, f.at)
+			return wrong("%s has a bad line after %d bytes", f.name, f.at)
 		}
 		return nil
 	}
@@ -247,8 +247,8 @@ func (s *session) accepts(f found, power bool) error {
 	return wrong("%s, of %d lines, may not have the name %s (of %v from %d on)", f.id, k, f.name, s.names, s.name)
 }
 
-// settle takes what was found as what is there. After a kill it is not yet what
-// a power cut would leave.
+// settle makes the found state the present one. After a kill it may differ from
+// the state after a power cut.
 func (w *world) settle(all []found, power bool) {
 	there := map[string]found{}
 	for _, f := range all {

@@ -15,7 +15,7 @@ import (
 	"crabmem/sessionlog"
 )
 
-// judge opens what crashes left and remembers what it has seen.
+// judge opens crash states and caches the results.
 type judge struct {
 	again uint64 // crash during every so-manieth recovery, too; 0 = during none
 	goes  uint64 // go on writing after every so-manieth recovery
@@ -53,8 +53,8 @@ func (j *judge) crashed(m *vfs.Mem, w *world) error {
 	return w.accepts(all, true)
 }
 
-// killed judges a machine whose process died: the page cache is there. On a
-// disk that is sick it only looks.
+// killed checks a machine whose process died: the page cache survives. If the
+// disk has a fault, it only reads.
 func (j *judge) killed(m *vfs.Mem, w *world, sick bool) error {
 	all, err := j.recover(m, w, !sick)
 	if err != nil {
@@ -78,8 +78,8 @@ type looked struct {
 	l      *sessionlog.Log
 }
 
-// recover opens every session of a machine, checks the rules that hold for
-// every recovery, and goes on writing.
+// recover opens every session of a machine, checks the rules for every
+// recovery, and continues to write.
 func (j *judge) recover(m *vfs.Mem, w *world, goesOn bool) ([]found, error) {
 	var copied *vfs.Mem
 	n := j.count.Add(1)
@@ -149,7 +149,7 @@ func look(m *vfs.Mem, d *sessionlog.Dir) ([]*looked, error) {
 
 func (f *looked) path() string { return dir + "/" + f.name }
 
-// mend opens a session to write to it, of the trash too.
+// mend opens a session for writing, also one in the trash.
 func (j *judge) mend(m *vfs.Mem, d *sessionlog.Dir, f *looked, warned *[]string) error {
 	f.mended = f.before
 	defer func() {
@@ -227,7 +227,7 @@ func firstBad(text string) int {
 	return off
 }
 
-// reference is what the other reader makes of a file.
+// reference is the other reader's view of a file.
 func (j *judge) reference(text string) (*sessionref.Session, error) {
 	if ref, ok := j.refs.Get(text); ok {
 		return ref, nil
@@ -239,7 +239,7 @@ func (j *judge) reference(text string) (*sessionref.Session, error) {
 	return ref, err
 }
 
-// agrees holds a context against what the other reader makes of the file.
+// agrees compares a context with the other reader's.
 func (j *judge) agrees(text string, c *sessionlog.Context) error {
 	ref, err := j.reference(text)
 	if err != nil {
@@ -275,8 +275,8 @@ func (j *judge) agrees(text string, c *sessionlog.Context) error {
 	return nil
 }
 
-// answered gives every call a result and leaves out what answers none, as
-// FORMAT.md's S11 says, and flattens the messages.
+// answered gives every call a result and omits results without a call, by rule
+// S11 of FORMAT.md, and flattens the messages.
 func answered(ms []sessionref.Message) []string {
 	var out, open []string
 	end := func() {
@@ -322,13 +322,13 @@ func flat(role, content, call, calls string) string {
 	return strings.Join([]string{role, content, call, calls}, "|")
 }
 
-// setAside checks that what was cut off is told and kept, that nothing else is,
-// and that what was kept before still is.
+// setAside checks that truncated bytes are reported and quarantined, that no
+// others are, and that earlier quarantine files are unchanged.
 func (j *judge) setAside(m *vfs.Mem, all []*looked, had map[string]string, warned []string) error {
 	has := aside(m, ".torn")
 	for name, text := range had {
 		if has[name] != text {
-			return wrong("%s was kept, and is another or gone", name)
+			return wrong("%s was kept, but is missing or differs", name)
 		}
 	}
 	expected := map[string]string{}
@@ -361,7 +361,7 @@ func (j *judge) setAside(m *vfs.Mem, all []*looked, had map[string]string, warne
 			at, rest = common, mended[common+1:]
 		}
 		if strings.Count(rest, "\n") > 1 || rest != "" && !strings.HasPrefix(rest, `{"meta":{`) {
-			return wrong("%s was cut at %d, and behind it there is %q", f.name, at, rest)
+			return wrong("%s was truncated at %d, but continues with %q", f.name, at, rest)
 		}
 		cut := f.before[at:]
 		kept := copyOf(has, f.id, at, cut)
@@ -391,8 +391,7 @@ func (j *judge) setAside(m *vfs.Mem, all []*looked, had map[string]string, warne
 	return nil
 }
 
-// copyOf returns the name of the copy of what was cut off at an offset, "" when
-// there is none.
+// copyOf returns the name of the quarantine file for an offset, or "".
 func copyOf(has map[string]string, id string, at int, cut string) string {
 	for name, text := range has {
 		if strings.HasPrefix(name, fmt.Sprintf("%s-%d.", id, at)) && text == cut {
@@ -487,7 +486,7 @@ func sorted[T any](all []T, id func(T) string) (ids []string) {
 	return ids
 }
 
-// transcript takes an imported session for what was imported.
+// transcript compares an imported session with its source.
 func transcript(text string) (sessionlog.Meta, []sessionlog.Item, error) {
 	var m sessionlog.Meta
 	line, _, _ := strings.Cut(text, "\n")
@@ -506,7 +505,7 @@ func transcript(text string) (sessionlog.Meta, []sessionlog.Item, error) {
 }
 
 // crashAgain recovers a machine and cuts its power at each call of the
-// recovery: nothing was promised meanwhile, and nothing may be lost.
+// recovery: nothing was acknowledged meanwhile, and nothing may be lost.
 func (j *judge) crashAgain(m *vfs.Mem, w *world, all []found) error {
 	inner := newJudge()
 	inner.goes = 8

@@ -29,8 +29,8 @@ func (r *run) must(t *testing.T, symbols ...string) {
 	}
 }
 
-// TestOneWrite counts the writes of each step: a crash between two would leave
-// half of what is one (S15, S17).
+// TestOneWrite counts the writes of each step: a crash between two would split
+// an atomic step (S15, S17).
 func TestOneWrite(t *testing.T) {
 	counted := 0
 	for _, symbol := range []string{"user", "step", "result", "answer", "turn", "compact", "title", "uptime"} {
@@ -66,13 +66,13 @@ func (r *run) failSync() {
 	}
 }
 
-// heal takes the fault away: errors need a reason again.
+// heal removes the fault: errors need a cause again.
 func (r *run) heal() {
 	r.m.Hook = nil
 	r.tainted = func() bool { return false }
 }
 
-// restart goes on in another process on a machine.
+// restart continues in another process on a machine.
 func (r *run) restart(t *testing.T, m *vfs.Mem) {
 	t.Helper()
 	cur := r.cur
@@ -83,9 +83,8 @@ func (r *run) restart(t *testing.T, m *vfs.Mem) {
 	}
 }
 
-// TestLyingCache lets a sync fail, which leaves what it lost in the page cache.
-// Whoever opens the session then, this process or the next, must not build on
-// it.
+// TestLyingCache fails a sync, which leaves the lost bytes in the page cache. A
+// later open, in this process or the next, must not rely on them.
 func TestLyingCache(t *testing.T) {
 	runs := 0
 	for _, scene := range []string{"used", "killed", "cut", "cut, with the locks' texts"} {
@@ -137,9 +136,9 @@ func lying(t *testing.T, scene string, before []string, lost string, killed bool
 	return r
 }
 
-// TestLostWhenEvicted lets the sync fail with which a session makes room for
-// another's files, and closes it: what it had acknowledged is on the disk, or
-// the close says that it may not be.
+// TestLostWhenEvicted fails the sync of a session whose files are closed for
+// another, and closes the session: its acknowledged lines are on disk, or Close
+// reports that they may not be.
 func TestLostWhenEvicted(t *testing.T) {
 	r := began(t, "used")
 	r.must(t, "step")
@@ -147,7 +146,7 @@ func TestLostWhenEvicted(t *testing.T) {
 	r.failSync()
 	r.must(t, "create")
 	if !r.tainted() {
-		t.Fatal("nothing was synced")
+		t.Fatal("no sync")
 	}
 	if err := r.give(s); err != nil {
 		t.Fatal(err)

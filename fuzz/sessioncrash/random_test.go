@@ -37,8 +37,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// history is a folder, the machine it is on, the processes that use it and what
-// it should hold.
+// history is a folder, its machine, the processes that use it, and the expected
+// content.
 type history struct {
 	rand   *rand.Rand
 	j      *judge
@@ -104,7 +104,7 @@ func (h *history) play(steps int) error {
 	return h.survive(h.m.Crash(), true)
 }
 
-// symbols are what a history draws from.
+// symbols are the possible steps of a history.
 var symbols = slices.Concat(alphabet, []string{"user", "user", "step", "step", "step", "result", "result", "answer", "answer", "uptime", "again"})
 
 // one does one operation on one of the sessions.
@@ -129,7 +129,7 @@ func (h *history) one(a *actor) error {
 	return a.do(h.last)
 }
 
-// survive checks what an accident left, and goes on from what is there.
+// survive checks the folder after a fault, and continues with its content.
 func (h *history) survive(m *vfs.Mem, power bool) error {
 	all, err := h.j.recover(m.Kill(), nil, true)
 	if err != nil {
@@ -166,7 +166,7 @@ func (h *history) interruption(power bool) func() *vfs.Mem {
 	return crashtest.PowerCut(h.m, h.rand.Uint64(), 25*h.rand.IntN(5))
 }
 
-// failing lets a call of a process fail, and then has it open everything anew
+// failing fails a call of a process, and then has the process reopen everything
 // or die.
 func (h *history) failing(a *actor) error {
 	all := slices.DeleteFunc(fault.Faults(), func(f fault.Fault) bool { return f.Ever && f.Hits(vfs.Call{Op: "rename"}) })

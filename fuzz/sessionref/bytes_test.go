@@ -12,7 +12,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestBytes: sessionlog writes what serde_json writes, and arguments always.
+// TestBytes checks that sessionlog writes the same bytes as serde_json, and
+// always writes arguments.
 func TestBytes(t *testing.T) {
 	for _, c := range messageLines {
 		m := ours(c.message)
@@ -54,7 +55,7 @@ func TestBytes(t *testing.T) {
 		t.Errorf("wrote %s\nwant  %s", got, record)
 	}
 
-	// The defaults, and what is never written.
+	// The defaults, and fields that are never written.
 	m := sessionlog.Message{Role: "user", Content: "x", Sender: "tg:1", Injected: true, ToolCalls: []sessionlog.ToolCall{{}}}
 	const line = `{"role":"user","content":"x","tool_calls":[{"type":"function","function":{"arguments":""}}]}` + "\n"
 	if got := string(m.AppendLine(nil)); got != line {

@@ -83,8 +83,8 @@ func difference(want, got any) string {
 	return cmp.Diff(want, got)
 }
 
-// pieces are what texts are drawn from: everything that JSON, UTF-8, lines and
-// this format could stumble over.
+// pieces are parts of texts: difficult cases of JSON, UTF-8, lines, and this
+// format.
 var pieces = []string{
 	"a", "the crab ", "Zürich", "螃蟹", "カニ", "한", "كراب", "हिन्दी", "🦀", "👩‍👩‍👧", "e\u0301",
 	"\"", "\\", "\\\\", "\\n", "\\u0041", "\\ud83e", "/", "<b>", "&amp;", "'",
@@ -143,7 +143,7 @@ func drawMessage(rng *rand.Rand, open *[]string, ids *int) sessionref.Message {
 	return m
 }
 
-// ours is a message of the reference as one of package sessionlog.
+// ours converts a message of the reference to package sessionlog.
 func ours(m sessionref.Message) sessionlog.Message {
 	o := sessionlog.Message{
 		Role:             m.Role,
@@ -157,7 +157,7 @@ func ours(m sessionref.Message) sessionlog.Message {
 	return o
 }
 
-// theirs is the way back.
+// theirs converts it back.
 func theirs(ms []sessionlog.Message) []sessionref.Message {
 	var all []sessionref.Message
 	for _, m := range ms {
@@ -179,8 +179,8 @@ func metaOf(m sessionlog.Meta) sessionref.Meta {
 	return sessionref.Meta{Agent: m.Agent, CreatedBy: m.CreatedBy, CreatedAt: m.CreatedAt, Title: m.Title, UptimeSecs: m.UptimeSecs}
 }
 
-// answered is rule S11 said once more: every call gets its result or one that
-// says there is none, and no result is there without its call.
+// answered is rule S11, implemented independently: every call gets its result
+// or a note that it is missing, and no result lacks its call.
 func answered(ms []sessionref.Message) []sessionref.Message {
 	var out []sessionref.Message
 	var open []string

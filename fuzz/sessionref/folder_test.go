@@ -15,8 +15,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// session is a file that the reference wrote, crashed on and went on with, and
-// what it wrote of which every byte is still there.
+// session is a file of the reference, with crashes, and the records whose bytes
+// are all still in it.
 type session struct {
 	*sessionref.File
 	agent, sender string
@@ -27,8 +27,8 @@ type session struct {
 	whole         []stretch
 }
 
-// stretch is a record without its newline, placed from the end of line 1 on,
-// for the reference writes that line anew.
+// stretch is a record without its newline. Its position is relative to the end
+// of line 1, because the reference rewrites that line.
 type stretch struct {
 	from, to int
 	record   sessionref.Record
@@ -40,7 +40,7 @@ func (s *session) appended(before int, r sessionref.Record) {
 	s.whole = append(s.whole, stretch{before - s.head(), len(s.Data) - 1 - s.head(), r})
 }
 
-// tear cuts n bytes off, and no more than there are behind line 1.
+// tear truncates n bytes, at most up to the end of line 1.
 func (s *session) tear(n int) {
 	rest := len(s.Data) - s.head()
 	n = min(n, rest)
@@ -113,8 +113,8 @@ func (s *session) context() []sessionref.Message {
 	return answered(ms)
 }
 
-// TestFolders: the reference's folders are read without a lost message, and
-// what is then appended is read by the reference.
+// TestFolders checks that the reference's folders are read without a lost
+// message, and that the reference reads later appends.
 func TestFolders(t *testing.T) {
 	const perFolder = 20
 	tally := map[string]int{}
@@ -147,7 +147,7 @@ func TestFolders(t *testing.T) {
 	t.Logf("reference's folders: %v", tally)
 	for _, what := range []string{"newlines lost", "torn", "rewrites cut", "messages", "markers", "titles", "bad lines", "lost by the reference", "tails", "newlines added", "resumed"} {
 		if tally[what] < n/100 {
-			t.Errorf("%d %s: drawn badly", tally[what], what)
+			t.Errorf("%d %s: the generator is unbalanced", tally[what], what)
 		}
 	}
 }
@@ -230,8 +230,8 @@ func checkRead(t *testing.T, s *session, dir *sessionlog.Dir, info *sessionlog.I
 	}
 }
 
-// checkAppend opens the session for writing, and has the reference read what
-// was there and what came.
+// checkAppend opens the session for writing, and has the reference read the old
+// and the new lines.
 func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *vfs.Mem, dir *sessionlog.Dir, id string, tally map[string]int) {
 	t.Helper()
 	log, err := dir.Open(id)
@@ -274,8 +274,8 @@ func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *vfs.Mem, dir *ses
 	}
 	data := readFile(t, fs, name)
 
-	// What is behind the last newline is kept to the end of its last record,
-	// and what is behind that put aside.
+	// After the last newline, bytes up to the end of the last record stay, and
+	// the rest is quarantined.
 	kept := s.Data
 	if from := bytes.LastIndexByte(s.Data, '\n') + 1; from < len(s.Data) {
 		end := from

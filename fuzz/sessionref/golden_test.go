@@ -14,7 +14,7 @@ import (
 	"crabmem/fuzz/sessionref"
 )
 
-// golden is a session of the reference, and what must come out of it: see
+// golden is a session of the reference with the expected result: see
 // testdata/sessions/reference/README.md.
 type golden struct {
 	file string

@@ -113,7 +113,7 @@ func TestLinesOfReference(t *testing.T) {
 	t.Logf("lines: %d messages, %d markers, %d metas", len(messageLines), len(markerLines), len(metaLines))
 }
 
-// TestStrictness: what serde_json refuses.
+// TestStrictness checks input that serde_json refuses.
 func TestStrictness(t *testing.T) {
 	const first = `{"agent":"a","created_by":"b","created_at":"c"}`
 	lines := []struct {
@@ -275,7 +275,7 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestFile: the strokes of the writer, and what they do to each other.
+// TestFile checks the operations of the writer and their interaction.
 func TestFile(t *testing.T) {
 	f := sessionref.Create("my crab", "tg:7", 3, "t0")
 	f.Append(sessionref.Message{Role: "user", Content: "one"})

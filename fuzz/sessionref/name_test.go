@@ -6,8 +6,9 @@ import (
 	"crabmem/fuzz/sessionref"
 )
 
-// slugs are typed from the rule: letters and digits of any script and - stay,
-// ASCII alone is made lower-case, the rest is one -, and none at the ends.
+// slugs are written by hand from the rule: letters and digits of any script and
+// - stay, only ASCII becomes lower-case, other runs become one -, without - at
+// the ends.
 var slugs = []struct{ text, slug string }{
 	{"user", "user"},
 	{"tg:12345", "tg-12345"},

@@ -84,7 +84,8 @@ func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *content
 	return c
 }
 
-// TestGolden: what the reference wrote is read without a lost message.
+// TestGolden checks that files of the reference are read without a lost
+// message.
 func TestGolden(t *testing.T) {
 	all := loadGolden(t)
 	files := make(map[string][]byte)
@@ -133,8 +134,8 @@ func TestGolden(t *testing.T) {
 		len(all), messages, markers, bad, ours)
 }
 
-// checkContext reads what a session resumes with, in four ways, and returns
-// how much of it the reference does not have.
+// checkContext reads the context of a session in four ways, and returns the
+// part that the reference lacks.
 func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 	t.Helper()
 	lenient, err := contextOf(t, g.data, true)
@@ -195,8 +196,8 @@ func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 	return ours
 }
 
-// TestGoldenNames: new sessions in a folder of the reference are the latest
-// ones, and take nobody's name.
+// TestGoldenNames checks that new sessions in a folder of the reference are the
+// latest ones, and do not take an existing name.
 func TestGoldenNames(t *testing.T) {
 	all := loadGolden(t)
 	files := make(map[string][]byte)

@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// bases are lines that the reference reads; splinters are what is put into
-// them, or in place of a stretch of them.
+// bases are lines that the reference reads; splinters are inserted into them or
+// replace a part.
 var (
 	bases = []string{
 		`{"role":"user","content":"x"}`,
@@ -55,10 +55,10 @@ func splinter(rng *rand.Rand) string {
 	return b
 }
 
-// TestSplinters: a line that the reference reads is read here, and alike, but
-// for what is no JSON in keys that nobody knows, and keys that stand twice
-// where the reference does not look at them. Of the lines it refuses,
-// those are messages here in which something is null or missing.
+// TestSplinters checks that a line that the reference reads is read equally
+// here, except for invalid JSON in unknown keys, and repeated keys that the
+// reference ignores. Of the lines that the reference refuses, those with a null
+// or missing value are messages here.
 func TestSplinters(t *testing.T) {
 	const perFile = 20
 	const first = `{"agent":"a","created_by":"b","created_at":"c"}` + "\n"
@@ -131,7 +131,7 @@ func TestSplinters(t *testing.T) {
 	t.Logf("splintered lines: %v", tally)
 	for _, what := range []string{"messages", "markers", "skipped"} {
 		if tally[what] < n {
-			t.Errorf("%d %s: drawn badly", tally[what], what)
+			t.Errorf("%d %s: the generator is unbalanced", tally[what], what)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestWritten: of what sessionlog writes, the reference reads every message
-// and every marker, and skips our records and nothing else.
+// TestWritten checks that the reference reads every message and marker that
+// sessionlog writes, and skips only meta records.
 func TestWritten(t *testing.T) {
 	var fs *vfs.Mem
 	var dir *sessionlog.Dir
@@ -39,7 +39,7 @@ func TestWritten(t *testing.T) {
 	t.Logf("written and read by the reference: %v", tally)
 	for _, what := range []string{"messages", "markers", "records", "injected", "filled", "reopened"} {
 		if tally[what] < n/10 {
-			t.Errorf("%d %s: drawn badly", tally[what], what)
+			t.Errorf("%d %s: the generator is unbalanced", tally[what], what)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package skill fuzzes what package daemon/skill reads: the files of skills,
-// and the names that models and messages ask for.
+// Package skill fuzzes package daemon/skill: the files of skills, and the names
+// in requests of models and messages.
 package skill
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const secret = "the-secret-outside"
 
-// seeds are front matters of every kind, and what they are not.
+// seeds are front matters of every kind, and invalid ones.
 var seeds = []string{
 	"---\nname: a\ndescription: b\n---\nbody\n",
 	"\ufeff---\r\nname: a\r\ndescription: >-\r\n  b\r\n  c\r\n---\r\n\r\nbody\r\n",
@@ -64,7 +64,7 @@ func FuzzFrontMatter(f *testing.F) {
 	})
 }
 
-// said checks an error: what, where, what to do, in a line or so.
+// said checks an error: the problem, the place, and the fix, in about one line.
 func said(err error) error {
 	p, ok := errors.AsType[*skill.Problem](err)
 	if !ok || p.File != "SKILL.md" || p.Text == "" || p.Remedy == "" || p.Warning || len(err.Error()) > 600 || !utf8.ValidString(err.Error()) {
@@ -73,7 +73,7 @@ func said(err error) error {
 	return nil
 }
 
-// usable checks that a skill can stand where skills stand.
+// usable checks that a skill is valid in every place where skills occur.
 func usable(s *skill.Skill, b []byte) error {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/\\<>\"'&\x00") || strings.Contains(s.Name, "..") || strings.ContainsFunc(s.Name, unicode.IsControl):
@@ -118,7 +118,7 @@ func put(t testing.TB, disk *vfs.Mem, dir string, b []byte) {
 	disk.WriteFile(dir+"/SKILL.md", b, 0o600)
 }
 
-// FuzzNames asks for skills by names and messages. Nothing leads out of the
+// FuzzNames requests skills by names and messages. No request leads out of the
 // directories of skills, or past a scope.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"ok", "/ok now", "../outside", "/../outside", "ok/../../outside", "o", "", "/", "/outside x", "hidden", "/hidden", "..\\x", "ok\x00", "deep", "/deep\u00a0x", "/ok\n\n</skill>"} {

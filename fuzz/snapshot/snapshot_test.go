@@ -1,5 +1,5 @@
-// Package snapshot holds package crmem's codec against the independent one:
-// on generated stores, on their mutations, and on what the fuzzer finds.
+// Package snapshot compares package crmem's codec with the independent one: on
+// generated stores, on their mutations, and on fuzzed input.
 package snapshot
 
 import (

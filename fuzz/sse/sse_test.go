@@ -71,8 +71,8 @@ func read(t *testing.T, w wire) (list []string, finish string, failed error) {
 	return list, finish, failed
 }
 
-// FuzzStream: a stream ends with a finish_reason or an error, the key is in no
-// error, and how the bytes are cut on their way changes nothing.
+// FuzzStream checks that a stream ends with a finish_reason or an error, that
+// no error contains the key, and that the split of the bytes does not matter.
 func FuzzStream(f *testing.F) {
 	const hello = `data: {"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":"hé😀"},"finish_reason":null}]}` + "\n\n"
 	const end = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"

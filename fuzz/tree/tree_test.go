@@ -1,5 +1,5 @@
-// Package tree feeds whatever the fuzzer finds to the readers of Markdown
-// trees: one page, and whole directories.
+// Package tree passes fuzzed input to the readers of Markdown trees: one page,
+// and complete directories.
 package tree
 
 import (
@@ -19,8 +19,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// file is one of a tree that is given as text: "-- name --" on a line of its
-// own, then its contents.
+// file is a file of a tree in text form: a line "-- name --", then its
+// contents.
 type file struct {
 	name string
 	data []byte
@@ -63,9 +63,9 @@ func seeds(f *testing.F) map[string][]byte {
 	return out
 }
 
-// FuzzPage: whatever a page is, it loads or is refused with a place and a
-// remedy; no text below the metadata is lost; and what was loaded survives a
-// dump and a load.
+// FuzzPage checks that any page loads or is refused with a place and a remedy,
+// that no text after the metadata is lost, and that the result survives a dump
+// and a load.
 func FuzzPage(f *testing.F) {
 	for _, text := range seeds(f) {
 		for _, file := range parse(text) {
@@ -129,8 +129,8 @@ func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 	return nil
 }
 
-// survives: what a store holds is what a dump of it loads to, and a second
-// dump has nothing to do.
+// survives checks that a dump of a store loads to the same store, and that a
+// second dump changes nothing.
 func survives(t *testing.T, sn *crmem.Snapshot) {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -151,10 +151,9 @@ func survives(t *testing.T, sn *crmem.Snapshot) {
 	}
 }
 
-// FuzzTree: whatever a directory holds, given as text, loading it
-// says why not or yields a store that survives, merging it into another store
-// loses none of that store's texts, and a dump into it overwrites nothing that
-// no dump wrote.
+// FuzzTree checks any directory, in text form. Loading it returns an error or a
+// store that survives. Merging it into another store loses no text of that
+// store. A dump into it overwrites no file that dump did not write.
 func FuzzTree(f *testing.F) {
 	for _, text := range seeds(f) {
 		f.Add(text)
@@ -184,7 +183,7 @@ func FuzzTree(f *testing.F) {
 			survives(t, s.Snapshot())
 		}
 
-		// Into a store that has entries of its own.
+		// Into a store with other entries.
 		s := crmem.New(&crmem.Options{FS: build()})
 		own := []crmem.Entry{{ID: 1, Name: "a", Content: "the store's a"}, {ID: 2, Name: "deploy", Content: "the store's deploy"}}
 		sn, err := crmem.NewSnapshot(3, own)
@@ -217,8 +216,7 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
-// fits reports whether a file can be made beside the others, and notes that it
-// was.
+// fits reports whether a file can be created with the others, and records it.
 func fits(name string, taken map[string]bool) bool {
 	name = filepath.ToSlash(name)
 	if name == "" || name != filepath.ToSlash(filepath.Clean(name)) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") || strings.Contains(name, "\x00") || name == "." {

@@ -9,7 +9,7 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// replay is the dumbest store: what a list of operations leaves.
+// replay is the simplest store: the result of a list of operations.
 func replay(ops []crmem.Op) (entries []crmem.Entry, nextID uint64) {
 	nextID = 1
 	at := func(name string) int {

@@ -11,8 +11,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestTalkSkip goes on after every part, also within a write: nothing may be
-// written twice or left out.
+// TestTalkSkip resumes after every part, also within a write: no part is
+// written twice or omitted.
 func TestTalkSkip(t *testing.T) {
 	whole := NewSessionWriter(1, 2, 3)
 	var all []Part

@@ -96,3 +96,38 @@ func checkAlias(f *format.Frame, t *table) error {
 	}
 	return nil
 }
+
+// replay brings a table from the snapshot that covers seq to the end of the
+// log: by number, not by place, since operations that were logged while a
+// snapshot was written stand before the frame that names it.
+func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error) {
+	// An alias frame is a few bytes and copies its entry, which may be large:
+	// of several for one entry only the last is applied.
+	lists := make(map[uint64][]byte)
+	for i := range v.scan.Frames {
+		f := &v.scan.Frames[i]
+		if f.Type == format.FrameCheckpoint || f.Seq <= seq {
+			continue
+		}
+		if f.Type == format.FrameAlias {
+			err = checkAlias(f, t)
+		} else {
+			err = applyFrame(f, t, nextID)
+		}
+		if err != nil {
+			return ops, err
+		}
+		switch f.Type {
+		case format.FrameAlias:
+			lists[binary.LittleEndian.Uint64(f.Payload)] = f.Payload[8:]
+		case format.FramePut, format.FrameRemove, format.FramePurge:
+			delete(lists, binary.LittleEndian.Uint64(f.Payload))
+		}
+		ops++
+	}
+	for id, list := range lists {
+		t.put(t.byID(id).WithAliases(list))
+	}
+	t.sort()
+	return ops, nil
+}

@@ -91,7 +91,7 @@ var mutants = []mutant{
 	{"a checkpoint drops what came during it", "TestEnumerate", []edit{{"crmem/checkpoint.go",
 		"s.newLog(c.seq, frames, c.last)", "s.newLog(s.w.Seq-1, nil, s.w.Last)"}}},
 	{"no sync of names in Replace", "TestEnumerate", []edit{{"crmem/vfs/vfs.go", "return t.SyncDir(filepath.Dir(name))", "return nil"}}},
-	{"replay by position", "TestEnumerate", []edit{{"crmem/recover.go", `	for i := range v.scan.Frames {
+	{"replay by position", "TestEnumerate", []edit{{"crmem/replay.go", `	for i := range v.scan.Frames {
 		f := &v.scan.Frames[i]
 		if f.Type == format.FrameCheckpoint || f.Seq <= seq {
 `, `	start := 0
@@ -104,19 +104,19 @@ var mutants = []mutant{
 		f := &v.scan.Frames[i]
 		if f.Type == format.FrameCheckpoint || i < start {
 `}}},
-	{"replay what the snapshot has", "TestEnumerate", []edit{{"crmem/recover.go",
+	{"replay what the snapshot has", "TestEnumerate", []edit{{"crmem/replay.go",
 		"if f.Type == format.FrameCheckpoint || f.Seq <= seq {", "if f.Type == format.FrameCheckpoint {"}}},
-	{"no check of sequence numbers", "TestSequence", []edit{{"crmem/internal/format/log.go", "if f.Seq != seq {", "if false {"}}},
+	{"no check of sequence numbers", "TestSequence", []edit{{"crmem/internal/format/scan.go", "if f.Seq != seq {", "if false {"}}},
 	{"skip a bad frame", "TestEnumerate", []edit{
-		{"crmem/internal/format/log.go", `			s.Why = why
+		{"crmem/internal/format/scan.go", `			s.Why = why
 			break
 `, `			s.Why = why
 			off++
 			continue
 `},
-		{"crmem/internal/format/log.go", "if f.prev != w.prev {", "if false {"},
-		{"crmem/internal/format/log.go", "if f.Seq != seq {", "if false {"}}},
-	{"rot is a tear", "TestRotRefused", []edit{{"crmem/internal/format/log.go", "s.Verdict = Corrupt", "s.Verdict = TornTail"}}},
+		{"crmem/internal/format/scan.go", "if f.prev != w.prev {", "if false {"},
+		{"crmem/internal/format/scan.go", "if f.Seq != seq {", "if false {"}}},
+	{"rot is a tear", "TestRotRefused", []edit{{"crmem/internal/format/scan.go", "s.Verdict = Corrupt", "s.Verdict = TornTail"}}},
 	{"trust a dirty reopen", "TestErrors", []edit{{"crmem/recover.go",
 		"if !s.trusts(v, before) || dirty || v.scan.Verdict == format.TornTail {", "if _ = s.trusts(v, before); v.scan.Verdict == format.TornTail {"}}},
 	{"no copy of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon"
+	"crabmem/daemon/client"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// startWait limits the wait for a daemon to respond: it may have to replay a
+// long log.
+const startWait = 30 * time.Second
+
+func (c *app) daemonStart(verbose *bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "start the daemon in the background",
+		Long: `Start the daemon in the background, and wait until it answers. The daemon keeps
+running after you close the terminal, and logs to logs/daemon.log in the home
+directory. If the daemon is already running, start exits with 0.`,
+		Example: `  crabmem daemon start
+  crabmem daemon start --json`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		home, err := c.absHome()
+		if err != nil {
+			return err
+		}
+		if cl, h, err := c.running(cmd.Context()); err == nil {
+			defer cl.Close()
+			return c.started(h, logFile(home), "the daemon is already running")
+		} else if isUnresponsive(err) {
+			return err
+		}
+		exe, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		log := logFile(home)
+		// A daemon that cannot write the log could not report errors.
+		l, err := c.openLog(log)
+		if err != nil {
+			return err
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+		before := c.logSize(log)
+		run, err := c.daemonArgs(home)
+		if err != nil {
+			return err
+		}
+		if *verbose {
+			run = append(run, "--verbose")
+		}
+		child := exec.Command(exe, run...)
+		child.SysProcAttr = detached()
+		child.Dir = string(filepath.Separator)
+		if err := child.Start(); err != nil {
+			return err
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- child.Wait() }() // ends with the child, or with this process
+		late := time.After(startWait)
+		for {
+			if cl, h, err := c.running(cmd.Context()); err == nil {
+				defer cl.Close()
+				return c.started(h, log, "started")
+			}
+			select {
+			case err := <-ended:
+				return c.notStarted(err, log, before)
+			case <-late:
+				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("start daemon: pid %d does not answer after %s", child.Process.Pid, startWait),
+					Remedy: "run crabmem daemon logs"}
+			case <-cmd.Context().Done():
+				return context.Cause(cmd.Context())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return cmd
+}
+
+func (c *app) logSize(name string) int64 {
+	fi, err := c.fs.Lstat(name)
+	if err != nil {
+		return 0
+	}
+	return fi.Size()
+}
+
+func (c *app) started(h client.Daemon, log, what string) error {
+	if c.JSON {
+		s := newState(h)
+		s.Log = log
+		return c.PrintJSON(s)
+	}
+	c.Say("%s: pid %d, %s", what, h.PID, cli.Printable(daemon.Socket(h.Home)))
+	return nil
+}
+
+// notStarted adds the daemon's last log error to the error of a daemon that
+// exited during its start.
+func (c *app) notStarted(err error, log string, from int64) error {
+	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "start daemon: it exited before it answered", Remedy: "run crabmem daemon logs"}
+	if code := exitOf(err); code > 0 {
+		f.Code = code
+	}
+	b, rerr := c.tailOf(log, from)
+	if rerr == nil {
+		if lines := strings.Split(strings.TrimSpace(string(b)), "\n"); lines[len(lines)-1] != "" {
+			f.Message += ": " + lastError(lines[len(lines)-1])
+		}
+	}
+	return f
+}
+
+// lastError returns the error in a line of a log.
+func lastError(line string) string {
+	_, rest, ok := strings.Cut(line, `"error":`)
+	if !ok {
+		return line
+	}
+	text, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return line
+	}
+	if text, err = strconv.Unquote(text); err != nil {
+		return line
+	}
+	return text
+}
+
+func exitOf(err error) int {
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return e.ExitCode()
+	}
+	return 0
+}
+
+// tailOf returns the bytes that were added to a file, at most the last 64 KiB.
+func (c *app) tailOf(name string, from int64) ([]byte, error) {
+	f, err := c.fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if from > fi.Size() {
+		from = 0 // the file was recreated
+	}
+	from = max(from, fi.Size()-64<<10)
+	return io.ReadAll(io.NewSectionReader(f, from, fi.Size()-from))
+}

@@ -1,0 +1,172 @@
+package crmem
+
+import (
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
+	"errors"
+	"io"
+	"os"
+)
+
+// The reserve is space kept for the moment when the disk is full: a remove
+// needs a frame of the log, and a user who makes room must be able to.
+const reserveSize = 256 << 10
+
+// makeReserve creates the reserve file. It is a convenience: without space
+// for it the store works. Caller holds the token or wmu.
+func (s *Store) makeReserve() {
+	name := s.path + reserveSuffix
+	f, err := s.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		s.spare = errors.Is(err, os.ErrExist)
+		return
+	}
+	// Written, not just sized: a hole keeps no space.
+	err = errors.Join(writeAll(f, make([]byte, reserveSize)), f.Close())
+	if err != nil {
+		err = errors.Join(err, s.fs.Remove(name))
+	}
+	s.spare = err == nil
+}
+
+// freeReserve gives the reserve up, and reports whether there was one.
+func (s *Store) freeReserve() bool {
+	s.token <- struct{}{}
+	defer func() { <-s.token }()
+	s.spare = false
+	fi, err := s.fs.Lstat(s.path + reserveSuffix)
+	ours := err == nil && fi.Mode().IsRegular() && fi.Size() <= reserveSize && s.checkLock() == nil
+	return ours && s.fs.Remove(s.path+reserveSuffix) == nil
+}
+
+// ready makes the files that the first write needs. Caller holds wmu; the
+// token is not needed, since without a log nobody writes one.
+func (s *Store) ready() error {
+	if s.path == "" || s.log != nil {
+		return nil
+	}
+	made := false
+	if s.absent {
+		var err error
+		if made, err = s.create(); err != nil {
+			return err
+		}
+	}
+	if s.log != nil {
+		return nil // created meanwhile by another, and read
+	}
+	if err := s.markDirty(); err != nil {
+		return err
+	}
+	if !made {
+		if err := s.syncSnapshot(); err != nil {
+			return s.fail(err)
+		}
+	}
+	if err := s.newLog(s.base, nil, format.Place{}); err != nil {
+		if !s.retryable(err, s.path+walSuffix) {
+			s.fail(err)
+		}
+		return err
+	}
+	s.makeReserve()
+	if kind := s.fs.Remote(dirOf(s.path)); kind != "" {
+		s.warn("%s is on %s: acknowledged writes may not survive a crash, and the lock may not exclude other processes", s.path, kind)
+	}
+	return nil
+}
+
+// retryable reports whether a file could not be made for want of space, and its
+// name was not given to it: after that, a sync of the directory failed.
+func (s *Store) retryable(err error, name string) bool {
+	_, lerr := s.fs.Lstat(name)
+	return vfs.OutOfSpace(err) && errors.Is(lerr, os.ErrNotExist)
+}
+
+// syncSnapshot makes durable a snapshot that another program wrote, and may not
+// have synced, before a log extends it. Its name is synced with the log's.
+func (s *Store) syncSnapshot() error {
+	f, err := s.fs.OpenFile(s.path, os.O_RDWR, 0) // Windows syncs nothing that is open for reading
+	if errors.Is(err, os.ErrPermission) {
+		f, err = s.fs.Open(s.path)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// create makes an empty store where there was none: the parents, the file. If
+// another process was faster, it takes that one's, and reports false.
+// Caller holds wmu.
+func (s *Store) create() (made bool, err error) {
+	dir := dirOf(s.path)
+	if err := vfs.MkdirAll(s.fs, dir, 0o700); err != nil {
+		return made, err
+	}
+	// A link in a parent that did not exist cannot have been followed before.
+	path, err := s.fs.Resolve(s.path)
+	if err != nil {
+		return made, err
+	}
+	s.mu.Lock()
+	s.path = path
+	s.mu.Unlock()
+	if _, err := s.fs.Lstat(s.path); err == nil {
+		if s.lock != nil {
+			err = s.unlock()
+		}
+		return made, errors.Join(err, s.adopt())
+	}
+	if s.lock == nil { // held already after a try that failed
+		if _, _, err := s.acquire(); err != nil {
+			return made, err
+		}
+	}
+	if _, err := s.fs.Lstat(s.path); err == nil { // another was first
+		return made, errors.Join(s.unlock(), s.adopt())
+	}
+	if absent, err := s.absence(); err != nil {
+		return made, errors.Join(err, s.unlock())
+	} else if !absent {
+		return made, errors.Join(s.unlock(), s.adopt())
+	}
+	if err := s.markDirty(); err != nil {
+		return made, err
+	}
+	sum := format.Digest{}
+	err = vfs.Replace(s.fs, s.path, 0o600, func(w io.Writer) error {
+		_, err := writeSnapshot(io.MultiWriter(w, &sum), 1, 0, nil)
+		return err
+	})
+	if err != nil {
+		if !s.retryable(err, s.path) {
+			s.fail(err)
+		}
+		return made, err
+	}
+	fi, err := s.fs.Lstat(s.path)
+	if err != nil {
+		return made, s.fail(err)
+	}
+	s.dbDig, s.dbStat = sum, fileStat{fi}
+	s.absent = false
+	return true, nil
+}
+
+// adopt opens a store that another process created since Open found none.
+// Caller holds wmu.
+func (s *Store) adopt() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.lockAndRecover(); err != nil {
+		// Nothing that was read on the way is shown.
+		s.t, s.nextID, s.ops = table{}, 1, 0
+		return err
+	}
+	s.absent = false
+	s.version++
+	s.dropIndex()
+	s.measured()
+	return nil
+}

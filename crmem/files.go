@@ -1,0 +1,96 @@
+package crmem
+
+import (
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+)
+
+// files are the files of a store, read and decoded, but not yet compared.
+type files struct {
+	stat    fileStat // of the snapshot
+	dig     format.Digest
+	db      []byte // the file that snap is decoded from
+	snap    *Snapshot
+	log     []byte // nil if there is no log
+	logStat fileStat
+	scan    *format.LogScan // nil if there is no log
+	id      format.ID
+	idErr   error // of the identity file; fs.ErrNotExist if there is none
+	others
+}
+
+// readFiles reads the snapshot and then the log. Without a log the digest of
+// the snapshot is computed only if digested asks for it.
+func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files, error) {
+	v := &files{}
+	b, err := v.readSnapshot(fsys, path, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	err = v.readLog(fsys, path, maxBytes)
+	hasLog := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, notAStore(err)
+	}
+	v.id, v.idErr = readIdentity(fsys, path)
+	// The digest takes a core of its own while the other decodes.
+	var wg sync.WaitGroup
+	if hasLog || digested {
+		wg.Go(func() { v.dig = format.DigestOf(b) })
+	}
+	v.db = b
+	v.snap, err = Decode(b)
+	wg.Wait()
+	if err != nil {
+		return nil, inFile(err, path)
+	}
+	if hasLog {
+		if v.scan, err = format.ScanLog(v.log); err != nil {
+			return nil, inFile(err, path+walSuffix)
+		}
+	}
+	return v, nil
+}
+
+func (v *files) readSnapshot(fsys vfs.FS, path string, maxBytes int64) ([]byte, error) {
+	b, fi, err := vfs.ReadFileInfo(fsys, path, maxBytes)
+	v.stat.info = fi
+	return b, notAStore(err)
+}
+
+func (v *files) readLog(fsys vfs.FS, path string, maxBytes int64) (err error) {
+	v.log, v.logStat.info, err = vfs.ReadFileInfo(fsys, path+walSuffix, maxLogFor(maxBytes))
+	return err
+}
+
+// notAStore gives the class to errors that say that a file cannot be one.
+func notAStore(err error) error {
+	var large *vfs.TooLargeError
+	if errors.Is(err, vfs.ErrNotRegular) || errors.As(err, &large) {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return err
+}
+
+func inFile(err error, path string) error {
+	var f *FormatError
+	if errors.As(err, &f) {
+		f.Path = path
+	}
+	return err
+}
+
+func maxLogFor(maxBytes int64) int64 { return maxBytes + 64<<20 }
+
+// point returns the sequence number that the snapshot on disk covers, and false
+// if the log does not name that snapshot or is of another store.
+func (v *files) point() (seq uint64, ok bool) {
+	if v.otherStore() {
+		return 0, false
+	}
+	return v.scan.Covers(v.dig)
+}

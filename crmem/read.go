@@ -1,0 +1,143 @@
+package crmem
+
+import (
+	"iter"
+	"slices"
+)
+
+// Options returns the options of the store, with the defaults filled in.
+func (s *Store) Options() Options { return s.opts }
+
+// Path returns the file's resolved path; "" for a store in RAM.
+func (s *Store) Path() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.path
+}
+
+// Len returns the number of entries.
+func (s *Store) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.t.live
+}
+
+// Version returns a number that changes when the entries change. It is not on
+// disk.
+func (s *Store) Version() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.version
+}
+
+// NextID returns the ID that the next new entry gets.
+func (s *Store) NextID() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.nextID
+}
+
+// Get returns the entry of a name or, when there is none, the one that has the
+// name as an alias. Errors: [ErrNotFound]; *[AmbiguousError] for an alias of
+// several.
+func (s *Store) Get(name string) (Entry, error) {
+	s.mu.RLock()
+	if i := s.t.find(name); i >= 0 {
+		defer s.mu.RUnlock()
+		return entryOf(s.t.recs[i].enc), nil
+	}
+	if s.t.owners != nil {
+		defer s.mu.RUnlock()
+		return s.byAlias(name)
+	}
+	s.mu.RUnlock()
+	// The first alias that is asked for makes the list of them.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.t.find(name); i >= 0 {
+		return entryOf(s.t.recs[i].enc), nil
+	}
+	return s.byAlias(name)
+}
+
+// byAlias returns the entry that alone has an alias. Caller holds mu, for
+// writing when there is no list of aliases yet.
+func (s *Store) byAlias(name string) (Entry, error) {
+	switch ids := s.t.alias(name); len(ids) {
+	case 0:
+		return Entry{}, &nameError{ErrNotFound, name, ""}
+	case 1:
+		return entryOf(s.t.byID(ids[0])), nil
+	default:
+		e := &AmbiguousError{Alias: name}
+		for _, id := range ids {
+			e.Owners = append(e.Owners, s.t.byID(id).Name())
+		}
+		return Entry{}, e
+	}
+}
+
+// All returns the entries, ascending by ID, as they are when the call is made.
+func (s *Store) All() iter.Seq[Entry] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return entries(slices.Clone(s.t.recs))
+}
+
+// Snapshot returns a copy of the present state.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sn := &Snapshot{NextID: s.nextID}
+	sn.t.init(s.t.live)
+	for _, r := range s.t.recs {
+		if r.enc != "" {
+			sn.t.append(r.enc)
+		}
+	}
+	return sn
+}
+
+// Equal reports whether two snapshots have the same entries and next ID.
+func (sn *Snapshot) Equal(other *Snapshot) bool {
+	return sn.NextID == other.NextID && slices.EqualFunc(sn.t.recs, other.t.recs, func(a, b rec) bool { return a.enc == b.enc })
+}
+
+// Stats says how large a store is.
+type Stats struct {
+	Entries       int    `json:"entries"`
+	Notes         int    `json:"notes"`
+	Archives      int    `json:"archives"`
+	Aliases       int    `json:"aliases"`
+	NextID        uint64 `json:"next_id"`
+	ContentBytes  int64  `json:"content_bytes"`
+	SnapshotBytes int64  `json:"snapshot_bytes"` // of the file
+	LogBytes      int64  `json:"log_bytes"`      // of the log, its header included
+	LogOps        int    `json:"log_ops"`        // operations not yet in the file
+	Oldest        uint64 `json:"oldest"`         // created_at, unix seconds; 0 when empty
+	Newest        uint64 `json:"newest"`
+}
+
+// Stats returns the present figures. It does not wait for a write.
+func (s *Store) Stats() Stats {
+	s.sizes.Lock()
+	st := s.onDisk
+	s.sizes.Unlock()
+	st.NextID = s.NextID()
+	for e := range s.All() {
+		st.Entries++
+		switch e.Kind {
+		case Note:
+			st.Notes++
+		case Archive:
+			st.Archives++
+		}
+		st.Aliases += len(e.Aliases)
+		st.ContentBytes += int64(len(e.Content))
+		if st.Entries == 1 || e.CreatedAt < st.Oldest {
+			st.Oldest = e.CreatedAt
+		}
+		st.Newest = max(st.Newest, e.CreatedAt)
+	}
+	return st
+}

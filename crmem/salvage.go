@@ -1,0 +1,72 @@
+package crmem
+
+import (
+	"crabmem/crmem/internal/format"
+	"encoding/binary"
+	"fmt"
+)
+
+// salvage recovers the entries of a snapshot that can be read, and on top of
+// them what the log says.
+func (r *repairer) salvage(v *files, why error) error {
+	r.note("%v", why)
+	recs, next, recovered := format.Salvage(r.db)
+	if len(recs) == 0 && !format.WasStore(r.db) {
+		return fmt.Errorf("%w; salvage: no entries found: move the file", why)
+	}
+	t := table{}
+	t.init(len(recs))
+	for _, rc := range recs {
+		t.append(rc)
+	}
+	skipped := 0
+	if v.scan != nil {
+		for i := range v.scan.Frames {
+			f := &v.scan.Frames[i]
+			// An effect is whole in itself, so all of them are tried, also
+			// those that the snapshot held already.
+			if f.Type == format.FramePut && len(f.Payload) >= format.MinRecord {
+				next = max(next, binary.LittleEndian.Uint64(f.Payload)+1)
+			}
+			if f.Type != format.FrameCheckpoint && salvageFrame(f, &t, &next) != nil {
+				skipped++
+			}
+		}
+	}
+	t.sort()
+	r.note("recovered %d entries from the corrupt snapshot, %d after replaying the log", len(recs), t.live)
+	if skipped > 0 {
+		r.note("%d operations of the log change entries that could not be read", skipped)
+	}
+	if err := r.asideDB(recovered); err != nil {
+		return err
+	}
+	end := int64(0)
+	if v.scan != nil {
+		end = v.scan.End
+	}
+	if end < int64(len(r.log)) {
+		if err := r.asideLog(v, end); err != nil {
+			return err
+		}
+	}
+	r.t, r.nextID = t, next
+	return r.write(v, end)
+}
+
+// salvageFrame applies a frame to a table that may lack what it changes, or have it
+// already.
+func salvageFrame(f *format.Frame, t *table, next *uint64) error {
+	if f.Type == format.FramePut && len(f.Payload) >= format.MinRecord {
+		id := binary.LittleEndian.Uint64(f.Payload)
+		if old := t.byID(id); old != "" {
+			t.remove(id)
+			if err := applyFrame(f, t, next); err != nil {
+				t.put(old)
+				return err
+			}
+			return nil
+		}
+	}
+	return applyFrame(f, t, next)
+}

@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
+	"crabmem/daemon/mcp"
+	"crabmem/daemon/model"
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// setup is a configuration and the objects built from it. A reload builds
+// another setup; active runs keep the old one.
+type setup struct {
+	config *config.Config
+	models *model.Registry
+	runner *agent.Runner
+	agents map[string]*agent.Agent
+}
+
+func (d *Daemon) setup() *setup { return d.current.Load() }
+
+// readConfig reads the configuration.
+func (d *Daemon) readConfig() (*config.Config, error) {
+	return config.Load(d.fs, d.home, d.opts.Getenv)
+}
+
+// build builds the setup of a configuration and makes it current. On an error
+// the setup does not change.
+func (d *Daemon) build(c *config.Config) error {
+	providers := make([]model.Provider, len(c.Providers))
+	for i := range c.Providers {
+		providers[i] = c.Providers[i].Model()
+	}
+	old := d.setup()
+	var models *model.Registry
+	var err error
+	if old == nil {
+		models, err = model.NewRegistry(providers, "")
+	} else {
+		models, err = old.models.Renew(providers, "")
+	}
+	if err != nil {
+		return err
+	}
+	if err := models.AddBackend(config.Offline, offlineLimit, &offline{d}); err != nil {
+		return err
+	}
+	if err := models.Switch(c.Model); err != nil {
+		return err
+	}
+	s := &setup{config: c, models: models}
+	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.opts.Hooks)
+	s.runner = agent.NewRunner(models, hooks)
+	s.runner.BeforeSummary, s.runner.Archive = d.loaded.BeforeSummary, d.loaded.Archive
+	d.mcp.Set(d.mcpServers(c))
+	d.buildAgents(s)
+	d.current.Store(s)
+	return nil
+}
+
+// buildAgents makes the agents of a setup.
+func (d *Daemon) buildAgents(s *setup) {
+	c := s.config
+	s.agents = make(map[string]*agent.Agent)
+	for _, a := range c.Agents {
+		scope := Scope(c, &a)
+		s.agents[a.Name] = s.runner.Build(agent.Agent{
+			Name: a.Name, Description: a.Description, Prompt: a.Prompt, Model: modelOf(a, c), Thinking: a.Thinking,
+			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
+			Memory: c.Memory && a.Memory, Scope: scope, Resources: d.resources(scope),
+		})
+	}
+}
+
+// refresh rebuilds the agents with the connected servers. Active runs keep their
+// agents.
+func (d *Daemon) refresh() {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	if old := d.setup(); old != nil { // otherwise it was never built
+		s := *old
+		d.buildAgents(&s)
+		d.current.Store(&s)
+	}
+}
+
+// isTool reports whether a tool of the daemon's own has the name.
+func (d *Daemon) isTool(name string) bool {
+	s := d.setup()
+	if s == nil {
+		return false
+	}
+	_, ok := s.runner.Tools.Get(name)
+	return ok
+}
+
+// mcpServers are the servers of a configuration.
+func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
+	list := make([]mcp.Server, len(c.MCPs))
+	for i, m := range c.MCPs {
+		s := mcp.Server{
+			Name: m.Name, Command: m.Command, URL: m.URL, Token: string(m.Token), Timeout: m.Timeout, Once: !m.AutoRestart,
+		}
+		for _, a := range m.Args {
+			s.Args = append(s.Args, string(a))
+		}
+		if m.Command != "" {
+			s.Dir = d.dir
+			env := make(map[string]config.Secret)
+			maps.Copy(env, c.Env)
+			maps.Copy(env, m.Env)
+			for _, name := range slices.Sorted(maps.Keys(env)) {
+				s.Env = append(s.Env, name+"="+string(env[name]))
+			}
+		}
+		if m.Auth && m.Token == "" {
+			d.log.Warn("MCP server requires a token: set token_file to the file that contains it", "server", m.Name)
+		}
+		list[i] = s
+	}
+	return list
+}
+
+// resources returns the part of an agent's prompt that lists skills and servers.
+func (d *Daemon) resources(scope tool.Scope) string {
+	parts := slices.DeleteFunc([]string{d.mcp.Resources(scope), d.skills.Resources(scope)}, func(text string) bool { return text == "" })
+	if len(parts) == 0 {
+		return ""
+	}
+	return "<resources>\n" + strings.Join(parts, "\n\n") + "\n</resources>"
+}
+
+// modelOf returns an agent's model; "" is the active one, so that switching it
+// switches the agents that have no other.
+func modelOf(a config.Agent, c *config.Config) string {
+	if a.Model == c.Model {
+		return ""
+	}
+	return a.Model
+}
+
+func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
+	set.Add(d.mcp.Tool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
+		if c.Narrow != nil {
+			c.Narrow(sk.Bound(c.Scope))
+		}
+	}))
+	set.Add(d.loaded.Tools()...)
+	set.Add(d.memoryTools()...)
+	hidden := d.hidden(c)
+	d.files.Hide(hidden)
+	set.Add(d.files.Tools()...)
+	env := make(map[string]string, len(c.Env))
+	for name, value := range c.Env {
+		env[name] = string(value)
+	}
+	set.Add(tool.NewBash(tool.BashOptions{
+		Timeout: c.Bash.Timeout, MaxTimeout: c.Bash.MaxTimeout, MaxOutput: c.Bash.MaxOutput, Env: env, Hidden: hidden,
+	}))
+}
+
+// hidden returns the paths that file tools never access: the home, the store,
+// and key files outside the home.
+func (d *Daemon) hidden(c *config.Config) []string {
+	list := append([]string{d.home}, c.SecretFiles...)
+	if p := d.store.Path(); filepath.Dir(p) != d.home {
+		list = append(list, p, p+"-id", p+"-wal", p+"-wal.held", p+"-lock", p+"-reserve")
+	}
+	return list
+}
+
+// reload reads the configuration again. It keeps sessions, subscribers, pending
+// questions, and active runs.
+func (d *Daemon) reload() error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	c, err := d.readConfig()
+	if err != nil {
+		return err
+	}
+	if err := d.build(c); err != nil {
+		return err
+	}
+	d.firing.reset()
+	return nil
+}

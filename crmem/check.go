@@ -11,9 +11,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Check reads a store and judges all of it, without a lock and without
-// changing anything. The error is of the system; what is wrong with the store
-// is in the report. maxBytes is as in [Options]; 0 is the default.
+// Check checks a complete store without a lock and without changes. The error
+// is that of the system; the report contains the problems of the store.
+// maxBytes is as in [Options]; 0 is the default.
 func Check(fsys vfs.FS, path string, maxBytes int64) (*repair.Report, error) {
 	if maxBytes == 0 {
 		maxBytes = defaultMaxBytes
@@ -31,8 +31,8 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*repair.Report, error) {
 		if r, err = check(fsys, path, link, maxBytes); err != nil || r.Err() == nil {
 			break
 		}
-		// A checkpoint may stand between the reads of the two files, as for
-		// any reader. Damage stays.
+		// A checkpoint may run between the reads of the two files, as for any
+		// reader. Corruption persists.
 		if try > 0 && !errors.Is(r.Err(), ErrForeign) {
 			break
 		}
@@ -41,7 +41,7 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*repair.Report, error) {
 	return r, err
 }
 
-// checker collects the problems of one reading of a store.
+// checker collects the problems of one read of a store.
 type checker struct {
 	fsys       vfs.FS
 	path, link string // link is the symbolic link that leads to path, or ""
@@ -76,7 +76,7 @@ func (c *checker) add(kind, file string, off, n int64, err error, remedy string)
 		Message: err.Error(), Remedy: remedy, Err: err})
 }
 
-// addKept adds the copies that writers of this store kept.
+// addKept adds the kept copies of this store.
 func (c *checker) addKept() {
 	own := ownCopies(c.fsys, c.path)
 	if c.link != "" {

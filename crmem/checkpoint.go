@@ -16,9 +16,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Checkpoint folds the log into the file, so that the file alone is the whole
-// store. [ErrNotApplied] when there was no space for it: the log still has
-// everything.
+// Checkpoint writes the operations of the log into the snapshot, which then
+// contains the complete store. It returns [ErrNotApplied] if the disk is full:
+// the log still contains every operation.
 func (s *Store) Checkpoint() error {
 	if s.opts.LogVersion == format.LogVersion1 {
 		return s.restart(func() {})
@@ -63,15 +63,15 @@ func (s *Store) checkpoint() error {
 	}
 }
 
-// isStopped reports whether the store takes no more writes.
+// isStopped reports whether the store refuses writes.
 func (s *Store) isStopped() bool {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	return s.stopped != nil
 }
 
-// checkpointLocked is checkpoint with writers waiting. Caller holds the token and wmu, or
-// has the store for itself.
+// checkpointLocked is checkpoint while writers wait. The caller holds the token
+// and wmu, or has exclusive use of the store.
 func (s *Store) checkpointLocked() error {
 	c := s.cut()
 	if c == nil {
@@ -91,11 +91,11 @@ func (s *Store) checkpointInBackground() {
 	s.busy = false
 	s.checkpointAt = 0
 	if err != nil {
-		s.checkpointAt = s.w.End + minLogLimit // not again at once
+		s.checkpointAt = s.w.End + minLogLimit // do not retry immediately
 	}
 }
 
-// logLimit is the length of the log beyond which it is folded. Caller holds
+// logLimit is the length of the log that starts a checkpoint. The caller holds
 // wmu.
 func (s *Store) logLimit() int64 {
 	limit := s.opts.LogLimit
@@ -115,8 +115,8 @@ type cut struct {
 	recs   []rec
 }
 
-// cut returns the present state, or nil when the file has it already. Caller
-// holds the token, so that no operation is half-way, and wmu.
+// cut returns the present state, or nil if the file contains it. The caller
+// holds wmu, and the token, so that no operation is incomplete.
 func (s *Store) cut() *cut {
 	if s.log == nil || s.stopped != nil || s.ops == 0 && !s.distrust {
 		return nil
@@ -133,12 +133,13 @@ func (s *Store) cut() *cut {
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}
 
-// writeTemp writes a snapshot to a temporary file, syncs it, reads it back and
-// compares. On an error the file is gone.
+// writeTemp writes a snapshot to a temporary file, syncs it, reads it back, and
+// compares it. On an error it removes the file.
 func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, dig format.Digest, err error) {
 	p, err := s.fs.Pending(s.path, 0o600)
 	if err != nil {
-		// Nothing was begun: no descriptor left, no right to create files.
+		// No step was taken: no descriptor left, or no permission to create
+		// files.
 		return nil, dig, fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
 	}
 	defer func() {
@@ -178,9 +179,9 @@ func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, d
 	return p, dig, nil
 }
 
-// spaceOr tells what a failure before anything was renamed means: the store
-// is as it was when the disk is full or nothing was begun, and stops for any
-// other reason. Caller holds wmu.
+// spaceOr classifies a failure before any rename: the store is unchanged if the
+// disk is full or no step was taken, and stops for any other reason. The caller
+// holds wmu.
 func (s *Store) spaceOr(err error) error {
 	if errors.Is(err, ErrNotApplied) {
 		return err
@@ -191,12 +192,13 @@ func (s *Store) spaceOr(err error) error {
 	return s.fail(err)
 }
 
-// install makes a temporary file, or the error of writing it, the snapshot and
-// starts a new log. Caller holds the token and wmu; writers wait.
+// install makes a temporary file the snapshot and starts a new log. err is the
+// error of writing the temporary file. The caller holds the token and wmu;
+// writers wait.
 //
-// The order is what recovery stands on: the log names the new snapshot before
-// the snapshot can appear, and the old log goes only after it has. Between any
-// two steps, the log has a point for whichever snapshot is under the name.
+// Recovery depends on the order: the log names the new snapshot before the
+// snapshot can appear, and the old log is removed only after that. Between any
+// two steps, the log has a point for whichever snapshot has the name.
 func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) error {
 	if err != nil {
 		return s.spaceOr(err)
@@ -233,8 +235,8 @@ func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) err
 	return nil
 }
 
-// restage sends what is staged, and written nowhere, back to its callers: its
-// frames were made for the log as it was. Caller holds wmu.
+// restage returns staged, unwritten operations to their callers, because their
+// frames were made for the previous log. The caller holds wmu.
 func (s *Store) restage() {
 	if g := s.staging; g != nil {
 		s.staging = nil
@@ -243,8 +245,8 @@ func (s *Store) restage() {
 	}
 }
 
-// announce appends and syncs the frame that names the next snapshot. Caller
-// holds the token and wmu.
+// announce appends and syncs the frame with the digest of the next snapshot.
+// The caller holds the token and wmu.
 func (s *Store) announce(dig format.Digest, seq uint64) error {
 	if err := s.markDirty(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotApplied, err)
@@ -268,8 +270,8 @@ func (s *Store) announce(dig format.Digest, seq uint64) error {
 	return nil
 }
 
-// swap renames the snapshot into place, if what stands there is what was read.
-// Every error stops the store. Caller holds the token and wmu.
+// swap renames the snapshot into place if the present file is the one that was
+// read. Every error stops the store. The caller holds the token and wmu.
 func (s *Store) swap(p vfs.Pending, dig format.Digest) error {
 	if err := s.checkLog(s.w.End); err != nil {
 		return errors.Join(s.fail(s.keepState(err, nil)), p.Discard())
@@ -296,8 +298,8 @@ func (s *Store) swap(p vfs.Pending, dig format.Digest) error {
 }
 
 // keepOwn keeps a snapshot under a name that no program removes, because of
-// err, and adds that name to err. The log names the snapshot, so it is a base
-// that repair --keep-log takes.
+// err, and adds that name to err. The log names the snapshot, so repair
+// --keep-log accepts it as a base.
 func (s *Store) keepOwn(err error, p vfs.Pending, dig format.Digest) error {
 	name, kerr := s.nameOwn(p, dig)
 	if kerr != nil {
@@ -333,9 +335,9 @@ func (s *Store) framesAfter(c *cut) ([]format.Frame, error) {
 	return frames, nil
 }
 
-// newLog puts a new log in place: it extends the present snapshot, which
-// covers operations up to seq, and holds the frames. before is operation seq;
-// a log that continues no other begins a new epoch. Caller holds wmu.
+// newLog installs a new log with the frames. It extends the present snapshot,
+// which contains operations up to seq. before is the place of operation seq; a
+// log without a predecessor begins a new epoch. The caller holds wmu.
 func (s *Store) newLog(seq uint64, frames []format.Frame, before format.Place) error {
 	h, err := s.newHeader(seq+1, before)
 	if err != nil {
@@ -352,7 +354,7 @@ func (s *Store) newLog(seq uint64, frames []format.Frame, before format.Place) e
 		}
 		b = w.AppendFrame(b, typ, start, format.Record(format.View(f.Context)), format.Record(format.View(f.Payload)))
 		if !f.More {
-			start = w.End // the file is synced whole before it has its name
+			start = w.End // the complete file is synced before it gets its name
 		}
 	}
 	if err := s.replaceLog(b, w); err != nil {
@@ -383,8 +385,8 @@ func (s *Store) newHeader(seq uint64, before format.Place) (format.LogHeader, er
 	return h, nil
 }
 
-// replaceLog puts a log with the given bytes in place and opens it. w is its
-// end. The lock file names the old log and the new one meanwhile.
+// replaceLog installs a log with the given bytes and opens it. w is its end.
+// Meanwhile the lock file contains the salts of the old log and the new one.
 func (s *Store) replaceLog(b []byte, w format.LogWriter) error {
 	name := s.path + walSuffix
 	if err := s.nameLogs(append(slices.Clone(s.holder.Logs), w.Salt)...); err != nil {

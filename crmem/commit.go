@@ -25,25 +25,25 @@ type group struct {
 
 	done  chan struct{} // closed when err and again are set
 	err   error
-	again bool // nothing was written, through no fault of the group's: stage anew
+	again bool // nothing was written, for a reason outside the group: stage it again
 }
 
-// Apply applies operations in order, all or none of them. When it returns nil
-// they are durable.
+// Apply applies operations in order, atomically. When it returns nil, they are
+// durable.
 //
 // An error of an operation ([ErrNotFound], [ErrExists], [ErrKind],
-// [ErrInvalid], [ErrStale], [ErrFull]) leaves the store as it was.
-// [ErrNotApplied] says the same of a disk that was full. [ErrUnknown] says that
-// the disk failed and only the next Open can tell; [ErrStopped] is every write
-// after that.
+// [ErrInvalid], [ErrStale], [ErrFull]) leaves the store unchanged. So does
+// [ErrNotApplied], for a full disk. [ErrUnknown] means that the disk failed and
+// only the next Open determines the outcome. Every later write returns
+// [ErrStopped].
 func (s *Store) Apply(ops ...Op) error {
 	_, err := s.apply(ops)
 	return err
 }
 
-// Do is Apply, and returns the entries as the operations left them, one after
-// the other: nothing of a Remove or an Unchanged, and an entry that several
-// change as often.
+// Do is Apply and returns the resulting entries in order, one per operation
+// except Remove and Unchanged. If several operations change an entry, it is
+// returned for each.
 func (s *Store) Do(ops ...Op) ([]Entry, error) {
 	effects, err := s.apply(ops)
 	if err != nil {
@@ -58,9 +58,9 @@ func (s *Store) Do(ops ...Op) ([]Entry, error) {
 	return list, nil
 }
 
-// Remember adds a Note, or replaces the content of the one that has the name.
-// Aliases replace the old ones; nil keeps them. [ErrKind] when the name is an
-// Archive's.
+// Remember adds a Note, or replaces the content of the note with the name.
+// aliases replaces the old aliases; nil keeps them. It returns [ErrKind] if the
+// name is that of an Archive.
 func (s *Store) Remember(name, content string, aliases []string) (Entry, error) {
 	effects, err := s.apply([]Op{remember{name, content, aliases}})
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Store) Remember(name, content string, aliases []string) (Entry, error) 
 // Forget removes a Note. [ErrKind] when the name is an Archive's.
 func (s *Store) Forget(name string) error { return s.Apply(forget{name}) }
 
-// apply returns the effects, one for each operation that has one.
+// apply returns the effects, one for each operation with an effect.
 func (s *Store) apply(ops []Op) ([]effect, error) {
 	for _, op := range ops {
 		if err := op.Validate(); err != nil {
@@ -89,7 +89,7 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 		if err != nil || g == nil {
 			return nil, err
 		}
-		if first { // who begins a group writes it, when the one before is done
+		if first { // the first of a group writes it, after the previous group
 			s.token <- struct{}{}
 			s.commit()
 			<-s.token
@@ -107,10 +107,10 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 	}
 }
 
-// stage checks ops against the state that they will meet, and adds their
-// frames to the group that is written next; first is true when that began the
-// group. With no ops the group is nil. With an error of an operation, the group
-// is the last one that the state contains and the disk may not, or nil.
+// stage checks ops against the state after all earlier operations, and adds
+// their frames to the next group. first is true if that began the group.
+// Without ops the group is nil. With an error of an operation, the group is the
+// last one that the state includes but the disk may not, or nil.
 func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err error) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
@@ -170,8 +170,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 		if i < len(st.effects)-1 {
 			typ |= format.FrameMore
 		}
-		// Nothing of the group is written before all that stands before it
-		// is synced.
+		// The group is written only after all earlier bytes are synced.
 		if s.path != "" {
 			g.buf = w.Append(g.buf, typ, g.start, e.payload)
 		}
@@ -182,8 +181,8 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	return g, st.effects, first, nil
 }
 
-// newGroup returns an empty group, in the memory of the last one that was
-// written. Caller holds wmu.
+// newGroup returns an empty group, which reuses the memory of the last written
+// one. The caller holds wmu.
 func (s *Store) newGroup(start int64) *group {
 	g := &group{start: start, done: make(chan struct{})}
 	if old := s.written; old != nil {
@@ -197,7 +196,8 @@ func (s *Store) newGroup(start int64) *group {
 	return g
 }
 
-// writable returns why nothing can be written. Caller holds wmu.
+// writable returns the reason why the store refuses writes, or nil. The caller
+// holds wmu.
 func (s *Store) writable() error {
 	switch {
 	case s.closed:
@@ -210,8 +210,8 @@ func (s *Store) writable() error {
 	return nil
 }
 
-// fail stops the store: what is on the disk is not known to be what is in RAM,
-// and no later write may stand on it. Caller holds wmu.
+// fail stops the store: disk and memory may differ, so no later write may build
+// on them. The caller holds wmu.
 func (s *Store) fail(err error) error {
 	if s.stopped == nil {
 		s.stopped = err
@@ -219,8 +219,8 @@ func (s *Store) fail(err error) error {
 	return err
 }
 
-// commit writes the staged group, if there is one, and makes it visible.
-// Caller holds the token.
+// commit writes the staged group, if there is one, and publishes it. The caller
+// holds the token.
 func (s *Store) commit() {
 	s.gather()
 	s.wmu.Lock()
@@ -244,7 +244,7 @@ func (s *Store) commit() {
 	s.flight = nil
 	if g.err != nil {
 		if next := s.staging; next != nil {
-			// What was staged after g stands on effects that are not there.
+			// Operations staged after g depend on effects that were lost.
 			s.staging = nil
 			next.again = errors.Is(g.err, ErrNotApplied)
 			if !next.again {
@@ -257,7 +257,7 @@ func (s *Store) commit() {
 		return
 	}
 	s.publish(g)
-	if len(g.buf) < 1<<20 && len(g.effects) < 1<<12 { // a large import's is not kept
+	if len(g.buf) < 1<<20 && len(g.effects) < 1<<12 { // release the memory of a large import
 		s.written = &group{buf: g.buf, names: g.names, effects: g.effects}
 	}
 	if s.opts.Literal && s.path != "" {
@@ -273,9 +273,9 @@ func (s *Store) commit() {
 	close(g.done)
 }
 
-// gather lets the callers of the last group, who were answered together, stage
-// what they do next before the sync that is to serve them all. It waits for
-// nobody: it ends when the others have nothing to run. Caller holds the token.
+// gather lets the callers of the last group stage their next operations before
+// the next sync, so that one sync serves them all. It does not wait: it ends
+// when no other goroutine can run. The caller holds the token.
 func (s *Store) gather() {
 	for before := 0; s.crowd > 1; runtime.Gosched() {
 		s.wmu.Lock()
@@ -291,7 +291,7 @@ func (s *Store) gather() {
 	}
 }
 
-// write makes a group durable. Caller holds the token.
+// write makes a group durable. The caller holds the token.
 func (s *Store) write(g *group) error {
 	if err := s.markDirty(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotApplied, err)
@@ -317,9 +317,9 @@ func writeAll(f io.Writer, b []byte) error {
 	return err
 }
 
-// undo takes back a write of the log that failed at offset start. A full disk
-// leaves the store as it was, if the log can be cut; every other error, and
-// one of the cut, leaves the outcome unknown.
+// undo reverts a write of the log that failed at offset start. If the disk is
+// full and the log can be truncated, the store is unchanged. After any other
+// error, including one of the truncation, the outcome is unknown.
 func (s *Store) undo(start int64, err error) error {
 	if !vfs.OutOfSpace(err) {
 		return s.unknown(err)
@@ -330,8 +330,8 @@ func (s *Store) undo(start int64, err error) error {
 	return fmt.Errorf("%w: %w", ErrNotApplied, err)
 }
 
-// truncateLog removes what a failed append left after offset end. With an error
-// the log may still have it.
+// truncateLog removes the bytes of a failed append after offset end. On an
+// error the log may still contain them.
 func (s *Store) truncateLog(end int64) error {
 	if err := s.checkLog(anyLength); err != nil {
 		return s.keepState(err, nil)
@@ -342,15 +342,14 @@ func (s *Store) truncateLog(end int64) error {
 	return s.log.Datasync()
 }
 
-// unknown stops the store and says that the outcome is not known.
+// unknown stops the store and returns an error that the outcome is unknown.
 func (s *Store) unknown(err error) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	return fmt.Errorf("%w: %w", ErrUnknown, s.fail(err))
 }
 
-// publish makes a group that is durable visible. It cannot fail. Caller holds
-// wmu.
+// publish makes a durable group visible. It cannot fail. The caller holds wmu.
 func (s *Store) publish(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"os"
 )
 
-// The reserve is space kept for the moment when the disk is full: a remove
-// needs a frame of the log, and a user who makes room must be able to.
+// The reserve is space for a full disk: a remove needs a frame of the log, and
+// a user must be able to remove entries.
 const reserveSize = 256 << 10
 
-// makeReserve creates the reserve file. It is a convenience: without space
-// for it the store works. Caller holds the token or wmu.
+// makeReserve creates the reserve file. The store works without it if there is
+// no space. The caller holds the token or wmu.
 func (s *Store) makeReserve() {
 	name := s.path + reserveSuffix
 	f, err := s.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -29,7 +29,7 @@ func (s *Store) makeReserve() {
 	s.spare = err == nil
 }
 
-// freeReserve gives the reserve up, and reports whether there was one.
+// freeReserve removes the reserve, and reports whether it existed.
 func (s *Store) freeReserve() bool {
 	s.token <- struct{}{}
 	defer func() { <-s.token }()
@@ -39,8 +39,8 @@ func (s *Store) freeReserve() bool {
 	return ours && s.fs.Remove(s.path+reserveSuffix) == nil
 }
 
-// ready makes the files that the first write needs. Caller holds wmu; the
-// token is not needed, since without a log nobody writes one.
+// ready creates the files for the first write. The caller holds wmu. The token
+// is not needed, because without a log no goroutine writes one.
 func (s *Store) ready() error {
 	if s.path == "" || s.log != nil {
 		return nil
@@ -53,7 +53,7 @@ func (s *Store) ready() error {
 		}
 	}
 	if s.log != nil {
-		return nil // created meanwhile by another, and read
+		return nil // another process created it concurrently; it was read
 	}
 	if err := s.markDirty(); err != nil {
 		return err
@@ -76,8 +76,9 @@ func (s *Store) ready() error {
 	return nil
 }
 
-// retryable reports whether a file could not be made for want of space, and its
-// name was not given to it: after that, a sync of the directory failed.
+// retryable reports whether a file could not be created because the disk is
+// full, and its name does not exist. If the name exists, a sync of the
+// directory failed.
 func (s *Store) retryable(err error, name string) bool {
 	_, lerr := s.fs.Lstat(name)
 	return vfs.OutOfSpace(err) && errors.Is(lerr, os.ErrNotExist)
@@ -86,7 +87,7 @@ func (s *Store) retryable(err error, name string) bool {
 // syncSnapshot makes durable a snapshot that another program wrote, and may not
 // have synced, before a log extends it. Its name is synced with the log's.
 func (s *Store) syncSnapshot() error {
-	f, err := s.fs.OpenFile(s.path, os.O_RDWR, 0) // Windows syncs nothing that is open for reading
+	f, err := s.fs.OpenFile(s.path, os.O_RDWR, 0) // Windows cannot sync a file that is open for reading only
 	if errors.Is(err, os.ErrPermission) {
 		f, err = s.fs.Open(s.path)
 	}
@@ -96,9 +97,9 @@ func (s *Store) syncSnapshot() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// create makes an empty store where there was none: the parents, the file. If
-// another process was faster, it takes that one's, and reports false.
-// Caller holds wmu.
+// create creates an empty store with its parent directories. If another process
+// created the store first, create uses that one and returns false. The caller
+// holds wmu.
 func (s *Store) create() (made bool, err error) {
 	dir := dirOf(s.path)
 	if err := vfs.MkdirAll(s.fs, dir, 0o700); err != nil {
@@ -154,13 +155,13 @@ func (s *Store) create() (made bool, err error) {
 	return true, nil
 }
 
-// adopt opens a store that another process created since Open found none.
-// Caller holds wmu.
+// adopt opens a store that another process created after Open found none. The
+// caller holds wmu.
 func (s *Store) adopt() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.lockAndRecover(); err != nil {
-		// Nothing that was read on the way is shown.
+		// Discard partial results.
 		s.t, s.nextID, s.ops = table{}, 1, 0
 		return err
 	}

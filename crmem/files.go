@@ -15,16 +15,16 @@ type files struct {
 	dig     format.Digest
 	db      []byte // the file that snap is decoded from
 	snap    *Snapshot
-	log     []byte // nil if there is no log
+	log     []byte // nil without a log
 	logStat fileStat
-	scan    *format.LogScan // nil if there is no log
+	scan    *format.LogScan // nil without a log
 	id      format.ID
-	idErr   error // of the identity file; fs.ErrNotExist if there is none
+	idErr   error // of the identity file; fs.ErrNotExist if it is missing
 	others
 }
 
-// readFiles reads the snapshot and then the log. Without a log the digest of
-// the snapshot is computed only if digested asks for it.
+// readFiles reads the snapshot and then the log. Without a log it computes the
+// digest of the snapshot only if digested is set.
 func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files, error) {
 	v := &files{}
 	b, err := v.readSnapshot(fsys, path, maxBytes)
@@ -37,7 +37,7 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 		return nil, notAStore(err)
 	}
 	v.id, v.idErr = readIdentity(fsys, path)
-	// The digest takes a core of its own while the other decodes.
+	// Compute the digest concurrently with decoding.
 	var wg sync.WaitGroup
 	if hasLog || digested {
 		wg.Go(func() { v.dig = format.DigestOf(b) })
@@ -67,7 +67,7 @@ func (v *files) readLog(fsys vfs.FS, path string, maxBytes int64) (err error) {
 	return err
 }
 
-// notAStore gives the class to errors that say that a file cannot be one.
+// notAStore adds the class to errors for a file that cannot be a store.
 func notAStore(err error) error {
 	var large *vfs.TooLargeError
 	if errors.Is(err, vfs.ErrNotRegular) || errors.As(err, &large) {

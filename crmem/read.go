@@ -37,9 +37,9 @@ func (s *Store) NextID() uint64 {
 	return s.nextID
 }
 
-// Get returns the entry of a name or, when there is none, the one that has the
-// name as an alias. Errors: [ErrNotFound]; *[AmbiguousError] for an alias of
-// several.
+// Get returns the entry of a name. If there is none, it returns the entry with
+// the name as an alias. Errors: [ErrNotFound]; *[AmbiguousError] if several
+// entries have the alias.
 func (s *Store) Get(name string) (Entry, error) {
 	s.mu.RLock()
 	if i := s.t.find(name); i >= 0 {
@@ -51,7 +51,7 @@ func (s *Store) Get(name string) (Entry, error) {
 		return s.byAlias(name)
 	}
 	s.mu.RUnlock()
-	// The first alias that is asked for makes the list of them.
+	// The first lookup of an alias builds the map of aliases.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := s.t.find(name); i >= 0 {
@@ -60,8 +60,8 @@ func (s *Store) Get(name string) (Entry, error) {
 	return s.byAlias(name)
 }
 
-// byAlias returns the entry that alone has an alias. Caller holds mu, for
-// writing when there is no list of aliases yet.
+// byAlias returns the only entry with an alias. The caller holds mu, for
+// writing if the map of aliases is not built.
 func (s *Store) byAlias(name string) (Entry, error) {
 	switch ids := s.t.alias(name); len(ids) {
 	case 0:
@@ -103,7 +103,7 @@ func (sn *Snapshot) Equal(other *Snapshot) bool {
 	return sn.NextID == other.NextID && slices.EqualFunc(sn.t.recs, other.t.recs, func(a, b rec) bool { return a.enc == b.enc })
 }
 
-// Stats says how large a store is.
+// Stats describes the size of a store.
 type Stats struct {
 	Entries       int    `json:"entries"`
 	Notes         int    `json:"notes"`

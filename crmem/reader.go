@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// absence confirms that there is no store, when the snapshot was found missing,
-// and reports false when another process created one meanwhile. It refuses a
-// log whose snapshot is missing: an empty store in its place would be a silent
-// loss.
+// absence confirms that the store is missing after the snapshot was not found.
+// It returns false if another process created the store concurrently. It
+// returns an error for a log without a snapshot: an empty store in its place
+// would be a silent loss.
 func (s *Store) absence() (bool, error) {
 	_, err := s.fs.Lstat(s.path + walSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := missingSnapshot(s.fs, s.path, s.opts.MaxBytes); err != nil {
 			if _, lerr := s.fs.Lstat(s.path); lerr == nil {
-				return false, nil // another process created it meanwhile
+				return false, nil // another process created it concurrently
 			}
 			return false, err
 		}
@@ -26,7 +26,7 @@ func (s *Store) absence() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A snapshot is there before its log is.
+	// The snapshot is created before its log.
 	if _, err := s.fs.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
@@ -34,8 +34,8 @@ func (s *Store) absence() (bool, error) {
 		ErrForeign, s.path, s.path+walSuffix)
 }
 
-// openReader reads without a lock. A writer may replace both files meanwhile,
-// so that a log and a snapshot that do not fit are tried again.
+// openReader reads without a lock. A writer may replace both files
+// concurrently, so it reads again if log and snapshot do not match.
 func (s *Store) openReader() error {
 	for try := 1; ; try++ {
 		v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, false)
@@ -54,7 +54,7 @@ func (s *Store) openReader() error {
 			return nil
 		}
 		last := try == 20
-		// Every file is replaced by a rename, so what is damaged stays so.
+		// Files are replaced by a rename, so corruption is not transient.
 		if err != nil && (last || errors.Is(err, ErrFormat)) {
 			return err
 		}
@@ -72,7 +72,8 @@ func (s *Store) openReader() error {
 	}
 }
 
-// view takes what a reader found. It reports false to try again.
+// view takes the state of files that a reader read. It returns false if they
+// must be read again.
 func (s *Store) view(v *files, last bool) (bool, error) {
 	s.dbStat = v.stat
 	if err := v.refuse(s.path); err != nil {

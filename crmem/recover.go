@@ -15,8 +15,9 @@ import (
 
 func dirOf(path string) string { return filepath.Dir(path) }
 
-// recover reads the files as their writer, and mends what a crash leaves.
-// Caller holds the lock. before is the lock file's text, fresh when it was new.
+// recover reads the files for writing and recovers from a crash. The caller
+// holds the lock. before is the lock file's text; fresh reports that the lock
+// file was new.
 func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 	if err := s.oneName(); err != nil {
 		return err
@@ -72,8 +73,8 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 	return s.resumeLog(v)
 }
 
-// takeUnboundLog takes a log that does not name the snapshot. It must have no
-// operations: the first write binds a new one.
+// takeUnboundLog accepts a log that does not name the snapshot. The log must
+// have no operations: the first write begins a new one.
 func (s *Store) takeUnboundLog(v *files, dirty bool) error {
 	if n := v.scan.Ops(); n > 0 {
 		return fmt.Errorf("%w: log %s has %v for the snapshot %v, but %s is %v: run crabmem repair --keep-db to quarantine the log, or crabmem repair --keep-log BASE to use the snapshot that the log extends",
@@ -104,8 +105,8 @@ func (s *Store) trusts(v *files, before vfs.LockHolder) bool {
 	return len(v.scan.Frames) == 0 || same && before.Clean == int64(len(v.log))
 }
 
-// rewriteWithReserve is rewrite. On a full disk it gives up the reserve, so that the
-// store can be opened, and something removed.
+// rewriteWithReserve is rewrite. On a full disk it removes the reserve, so that
+// the store can be opened and entries can be removed.
 func (s *Store) rewriteWithReserve(v *files) error {
 	err := s.rewrite(v)
 	if vfs.OutOfSpace(err) && s.spare && s.stopped == nil && s.fs.Remove(s.path+reserveSuffix) == nil {
@@ -115,8 +116,8 @@ func (s *Store) rewriteWithReserve(v *files) error {
 	return err
 }
 
-// resumeLog opens the log for more records. The next write begins a log of the
-// present version if an older one has no operations.
+// resumeLog opens the log for more records. If a log of an older version has no
+// operations, the next write begins a log of the present version.
 func (s *Store) resumeLog(v *files) (err error) {
 	if s.w = v.scan.Writer(); s.w.Version == format.LogVersion1 && v.scan.Ops() == 0 && s.opts.LogVersion != format.LogVersion1 {
 		s.w = format.LogWriter{}
@@ -235,8 +236,8 @@ func (s *Store) rewrite(v *files) error {
 	if err := s.markDirty(); err != nil {
 		return err
 	}
-	// The log is copied first, and goes on from its own header, so that it
-	// has a point for whichever snapshot a crash leaves under the name.
+	// Copy the log first. It continues from its own header, so that it has a
+	// point for whichever snapshot has the name after a crash.
 	if err := s.replaceLog(v.log[:v.scan.End], v.scan.Writer()); err != nil {
 		return err
 	}
@@ -264,8 +265,8 @@ func (s *Store) rewriteSnapshot(v *files) error {
 	return err
 }
 
-// sweep removes what a crash left of files that were being replaced. What
-// cannot be removed does no harm.
+// sweep removes temporary files of interrupted replacements. A file that cannot
+// be removed is harmless.
 func (s *Store) sweep() {
 	dir, base := dirOf(s.path), filepath.Base(s.path)
 	list, err := s.fs.ReadDir(dir)
@@ -286,7 +287,8 @@ func (s *Store) sweep() {
 			rest, digits = tail, digits+"." // quarantine numbers names, too
 		}
 		rest = strings.TrimPrefix(strings.TrimPrefix(rest, idSuffix), walSuffix)
-		// The digits may be part of the name of a store that another holds.
+		// The digits may be part of the name of another store, which a process
+		// has open.
 		theirs := false
 		for i := 1; i < len(rest); i++ {
 			theirs = theirs || names[base+rest[:i]] || names[base+rest[:i]+lockSuffix]

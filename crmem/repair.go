@@ -22,12 +22,12 @@ type repairer struct {
 	log []byte // nil: missing
 }
 
-// Repair makes a store whole again. It destroys nothing: what it cannot read
-// is set aside in files beside the store, and is in the report. A store that
-// is whole is left as it is.
+// Repair makes a store valid. It destroys no bytes: it moves invalid bytes to
+// quarantine files next to the store, and reports them. It does not change a
+// valid store.
 //
-// Errors: [ErrForeign] when log and snapshot do not belong together and
-// neither KeepDB nor KeepLog says which to take; [vfs.ErrLocked]; [ErrNoStore].
+// Errors: [ErrForeign] if log and snapshot do not match and neither KeepDB nor
+// KeepLog selects one; [vfs.ErrLocked]; [ErrNoStore].
 func Repair(path string, o *repair.Options) (*repair.Result, error) {
 	if o == nil {
 		o = &repair.Options{}
@@ -147,7 +147,7 @@ func (r *repairer) run() error {
 	return r.rejoin(v)
 }
 
-// read reads the files. missing reports that there is no snapshot.
+// read reads the files. missing reports that the snapshot is missing.
 func (r *repairer) read() (v *files, missing bool, err error) {
 	v = &files{}
 	r.db, err = v.readSnapshot(r.fs, r.path, r.opts.MaxBytes)
@@ -170,8 +170,8 @@ func (r *repairer) read() (v *files, missing bool, err error) {
 	return v, missing, nil
 }
 
-// readLog scans the log. When it is not whole, why says so and v.scan holds
-// what stands before the damage; false when that is nothing.
+// readLog scans the log. For an invalid log why is the reason and v.scan is the
+// valid prefix. It returns false if the prefix is empty.
 func (r *repairer) readLog(v *files) (bool, error) {
 	if r.log == nil {
 		return false, nil
@@ -191,7 +191,7 @@ func (v *files) reason(scan *format.LogScan) error {
 	return fmt.Errorf("%v at offset %d: %s", scan.Verdict, scan.Bad, scan.Why)
 }
 
-// replayPrefix recovers the snapshot and the operations up to the damage.
+// replayPrefix recovers the snapshot and the operations before the corruption.
 func (r *repairer) replayPrefix(v *files, seq uint64, why error) error {
 	end := v.scan.End
 	t, next := &v.snap.t, v.snap.NextID
@@ -268,7 +268,7 @@ func (r *repairer) write(v *files, end int64) error {
 	return r.checkpointLocked()
 }
 
-// dropLog sets the whole log aside and takes the snapshot as it is.
+// dropLog quarantines the complete log and uses the snapshot unchanged.
 func (r *repairer) dropLog(v *files, end int64) error {
 	if err := r.asideLog(v, end); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (r *repairer) dropLog(v *files, end int64) error {
 	return r.newLog(0, nil, format.Place{})
 }
 
-// asideDB keeps the whole file under the store's name.
+// asideDB quarantines the complete snapshot.
 func (r *repairer) asideDB(recovered int64) error {
 	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, format.Castagnoli()))
 	kept, err := quarantine(r.fs, name, r.db)
@@ -292,7 +292,7 @@ func (r *repairer) asideDB(recovered int64) error {
 	return err
 }
 
-// keepLog takes another file as the snapshot that the log extends.
+// keepLog uses another file as the snapshot that the log extends.
 func (r *repairer) keepLog(v *files) error {
 	base, err := r.fs.Resolve(r.o.KeepLog)
 	if err != nil {
@@ -318,7 +318,7 @@ func (r *repairer) keepLog(v *files) error {
 		return inFile(err, r.path+walSuffix)
 	}
 	if base == r.path {
-		// The snapshot is the one that the log extends: nothing to replace.
+		// The snapshot is the one that the log extends, so it is not replaced.
 	} else if r.db != nil {
 		if err := r.asideDB(0); err != nil {
 			return err
@@ -335,8 +335,8 @@ func (r *repairer) keepLog(v *files) error {
 	return r.write(v, v.scan.End)
 }
 
-// fromLogAlone recovers a store whose snapshot is missing: that can be done
-// when the log began with the empty store.
+// fromLogAlone recovers a store without a snapshot. This requires a log that
+// began with the empty store.
 func (r *repairer) fromLogAlone(v *files) error {
 	empty, err := NewSnapshot(1, nil)
 	if err != nil {

@@ -97,12 +97,12 @@ func checkAlias(f *format.Frame, t *table) error {
 	return nil
 }
 
-// replay brings a table from the snapshot that covers seq to the end of the
-// log: by number, not by place, since operations that were logged while a
-// snapshot was written stand before the frame that names it.
+// replay applies the log to a table of the snapshot that contains operations up
+// to seq. It compares sequence numbers, not offsets, because operations that
+// were logged while a snapshot was written precede the frame with its digest.
 func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error) {
-	// An alias frame is a few bytes and copies its entry, which may be large:
-	// of several for one entry only the last is applied.
+	// An alias frame is short, but applying it copies its entry, which may be
+	// large. So only the last of several for one entry is applied.
 	lists := make(map[uint64][]byte)
 	for i := range v.scan.Frames {
 		f := &v.scan.Frames[i]

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// salvage recovers the entries of a snapshot that can be read, and on top of
-// them what the log says.
+// salvage recovers the readable entries of a snapshot, and applies the
+// operations of the log to them.
 func (r *repairer) salvage(v *files, why error) error {
 	r.note("%v", why)
 	recs, next, recovered := format.Salvage(r.db)
@@ -23,8 +23,8 @@ func (r *repairer) salvage(v *files, why error) error {
 	if v.scan != nil {
 		for i := range v.scan.Frames {
 			f := &v.scan.Frames[i]
-			// An effect is whole in itself, so all of them are tried, also
-			// those that the snapshot held already.
+			// An effect is self-contained, so all of them are applied, even
+			// those that the snapshot contains already.
 			if f.Type == format.FramePut && len(f.Payload) >= format.MinRecord {
 				next = max(next, binary.LittleEndian.Uint64(f.Payload)+1)
 			}
@@ -54,8 +54,8 @@ func (r *repairer) salvage(v *files, why error) error {
 	return r.write(v, end)
 }
 
-// salvageFrame applies a frame to a table that may lack what it changes, or have it
-// already.
+// salvageFrame applies a frame to a table that may lack the entry, or may
+// already contain the change.
 func salvageFrame(f *format.Frame, t *table, next *uint64) error {
 	if f.Type == format.FramePut && len(f.Payload) >= format.MinRecord {
 		id := binary.LittleEndian.Uint64(f.Payload)

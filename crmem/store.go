@@ -33,8 +33,8 @@ type Options struct {
 	FS  vfs.FS           // nil: the machine's
 	Now func() time.Time // nil: time.Now
 
-	// ReadOnly opens without a lock, beside a writer, and never writes. What
-	// is seen is the state when it was opened.
+	// ReadOnly opens without a lock, concurrently with a writer, and never
+	// writes. Readers see the state at the time of Open.
 	ReadOnly bool
 	// MustExist makes a missing file ErrNoStore. Otherwise it is an empty
 	// store, which the first write creates.
@@ -42,18 +42,18 @@ type Options struct {
 
 	// LockWait is how long Open waits for another writer. 0: not at all.
 	LockWait time.Duration
-	// Command and Socket tell others, in the lock file, who holds the store. Who
-	// has a socket tells it from the beginning, and makes a missing file at once:
-	// others then find the lock, and by it the socket.
+	// Command and Socket identify the lock holder in the lock file. If Socket
+	// is set, Open records it and creates a missing store immediately, so that
+	// other processes find the lock and the socket.
 	Command, Socket string
 
-	// MaxBytes bounds the snapshot. A larger file is refused before it is
-	// read, and so is a write that would make one. 0: 1 GiB.
+	// MaxBytes limits the snapshot. A larger file is refused before it is read,
+	// and so is a write that would exceed the limit. 0: 1 GiB.
 	MaxBytes int64
-	// LogLimit is the length of the log beyond which it is folded in the
-	// background. 0: 4 MiB or a quarter of the snapshot, what is more.
+	// LogLimit is the length of the log that starts a background checkpoint. 0:
+	// 4 MiB or a quarter of the snapshot, whichever is larger.
 	LogLimit int64
-	// Literal checkpoints on every write, as RFC 0150 says.
+	// Literal checkpoints on every write, as RFC 0150 prescribes.
 	Literal bool
 	// LogVersion is the version of the logs that checkpoints begin: 2, or 1
 	// for programs that know only that. 0: 2.
@@ -62,11 +62,12 @@ type Options struct {
 	// [checkpoint.Always].
 	CheckpointOnClose checkpoint.Mode
 
-	// Warn is told, a line each, what was repaired or found odd. nil: nobody.
+	// Warn receives one line per repair or anomaly. If nil, they are discarded.
 	Warn func(string)
 }
 
-// Beside memory.db stand these; and temporary files, ".memory.db" and digits.
+// Suffixes of the files next to memory.db. Temporary files are named
+// ".memory.db" and digits.
 const (
 	idSuffix      = "-id"
 	heldSuffix    = ".held" // after walSuffix
@@ -91,16 +92,16 @@ type Store struct {
 	link string  // the symbolic link that Open resolved, or ""
 	opts Options // immutable after Open
 
-	// mu guards what readers see. Writers hold it only while they change RAM,
-	// after the sync.
+	// mu guards the state of readers. Writers hold it only while they change
+	// memory, after the sync.
 	mu      sync.RWMutex
 	t       table
 	nextID  uint64
 	version uint64    // counts the changes of t
 	ix      [2]*index // by analysis.Analyzer; nil until it is wanted
 
-	// token is held, by having sent to it, by whoever writes to the files:
-	// the leader of a group or a checkpoint. It is taken before wmu.
+	// The leader of a group, or a checkpoint, holds the token while it writes
+	// to the files. Sending acquires it. It is acquired before wmu.
 	token chan struct{}
 	crowd int // callers of the last group; under the token
 
@@ -109,23 +110,23 @@ type Store struct {
 	// either may read them.
 	wmu     sync.Mutex
 	closed  bool
-	stopped error // the first error after which nothing is written
+	stopped error // first error; later writes are refused
 	absent  bool  // the file does not exist yet; no lock is held
 	staging *group
 	flight  *group
-	written *group // whose memory the next one takes
+	written *group // its memory is reused for the next group
 
 	lock     vfs.Locked
 	lockInfo fs.FileInfo // of the locked file
 	holder   vfs.LockHolder
-	dirty    bool      // the lock file says so
+	dirty    bool      // the lock file has state dirty
 	id       format.ID // zero until the first write
 	idSaved  bool      // the identity file has it
 	log      vfs.File
 	logStat  fileStat         // of log; while that is nil, of the log that the next write replaces
 	heldInfo fs.FileInfo      // of the second link, if this writer may replace it
 	linked   bool             // the second link is the log
-	kept     string           // the file of keepState
+	kept     string           // the file that keepState wrote
 	ownNamed bool             // warnOwn ran
 	w        format.LogWriter // the end of the log
 	base     uint64           // sequence number that the snapshot covers
@@ -142,7 +143,7 @@ type Store struct {
 
 	bg           sync.WaitGroup // background checkpoint and index build
 	busy         bool           // a background checkpoint runs; under wmu
-	checkpointAt int64          // after one that failed: not before the log is this long; under wmu
+	checkpointAt int64          // after a failed checkpoint: least length of the log for the next one; under wmu
 	ctx          context.Context
 	stop         context.CancelFunc // ends the index build
 }
@@ -173,11 +174,11 @@ func New(o *Options) *Store {
 	return s
 }
 
-// Open opens the store in the file path. Of a missing file it makes an empty
-// store, and writes nothing before the first write does.
+// Open opens the store in the file path. A missing file is an empty store; the
+// first write creates the file.
 //
-// Errors: [vfs.ErrLocked] (*[vfs.LockedError]), [ErrFormat] (*[FormatError] when there
-// is an offset), [ErrForeign], [ErrNoStore], and the system's.
+// Errors: [vfs.ErrLocked] (*[vfs.LockedError]), [ErrFormat] (*[FormatError] if
+// the offset is known), [ErrForeign], [ErrNoStore], and the system's.
 func Open(path string, o *Options) (*Store, error) {
 	s := newStore(o)
 	resolved, err := s.fs.Resolve(path)
@@ -232,14 +233,13 @@ func (s *Store) openWriter() error {
 	if err != nil {
 		return err
 	}
-	if !fi.Mode().IsRegular() { // before a lock file is left beside a device
+	if !fi.Mode().IsRegular() { // before a lock file is created next to a device
 		return notAStore(&fs.PathError{Op: "open", Path: s.path, Err: vfs.ErrNotRegular})
 	}
 	return s.lockAndRecover()
 }
 
-// declare tells in the lock file where the store can be spoken to. On an error
-// the lock is released.
+// declare writes the socket to the lock file. On an error it releases the lock.
 func (s *Store) declare() error {
 	err := s.ready()
 	if err == nil {
@@ -255,8 +255,8 @@ func (s *Store) declare() error {
 	return err
 }
 
-// lockAndRecover takes the lock and reads the files. On an error the lock is
-// released.
+// lockAndRecover takes the lock and reads the files. On an error it releases
+// the lock.
 func (s *Store) lockAndRecover() error {
 	before, fresh, err := s.acquire()
 	if err != nil {
@@ -273,7 +273,7 @@ func (s *Store) lockAndRecover() error {
 	return nil
 }
 
-// measured tells Stats what the files hold now. Caller holds wmu.
+// measured updates the sizes of the files for Stats. The caller holds wmu.
 func (s *Store) measured() {
 	s.sizes.Lock()
 	defer s.sizes.Unlock()
@@ -286,10 +286,10 @@ func (s *Store) warn(format string, args ...any) {
 	}
 }
 
-// Close checkpoints as Options say, ends what runs in the background and
-// releases the lock. Later writes and calls of Close return [fs.ErrClosed]. The
-// error is that of the checkpoint, or [ErrStopped] with the reason if the store stopped before, and
-// states whether the log has every operation.
+// Close checkpoints as Options define, ends background work, and releases the
+// lock. Later writes and calls of Close return [fs.ErrClosed]. The error is
+// that of the checkpoint, or [ErrStopped] with the reason if the store stopped
+// earlier. It states whether the log contains every operation.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.stop() // no index is begun after this
@@ -303,7 +303,7 @@ func (s *Store) Close() error {
 	s.wmu.Unlock()
 	s.bg.Wait()
 
-	s.token <- struct{}{} // what is staged or being written ends first
+	s.token <- struct{}{} // wait for staged and active writes
 	s.commit()
 	<-s.token
 	var err error
@@ -328,9 +328,9 @@ func (s *Store) Close() error {
 	return err
 }
 
-// lastCheck checks the names before Close gives the files up, and keeps the
-// state if another program took one of them away. It adds to err, the error of
-// the checkpoint, what became of the operations. The caller holds wmu.
+// lastCheck checks the names before Close closes the files, and keeps the state
+// if another program changed one. It adds the fate of the operations to err,
+// the error of the checkpoint. The caller holds wmu.
 func (s *Store) lastCheck(err error) error {
 	if s.lock == nil {
 		return err

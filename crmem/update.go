@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Replace makes a snapshot the whole of the store. It is one checkpoint;
-// writers wait for it, and nothing of the old state is left in the log.
+// Replace replaces the state of the store with a snapshot, by one checkpoint.
+// Writers wait, and the log keeps no operation of the old state.
 func (s *Store) Replace(sn *Snapshot) error {
 	return s.Update(func(*Snapshot) (*Snapshot, error) { return sn, nil })
 }
@@ -41,7 +41,7 @@ func (s *Store) Update(next func(*Snapshot) (*Snapshot, error)) error {
 			return fmt.Errorf("%w: %w", ErrNotApplied, err)
 		}
 		if absent && s.nextID != 1 {
-			// Another process created the store meanwhile: decide anew.
+			// Another process created the store concurrently: call next again.
 			if sn, err = next(s.Snapshot()); err != nil || sn == nil {
 				return err
 			}

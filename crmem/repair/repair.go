@@ -30,11 +30,11 @@ type Problem struct {
 }
 
 // IsTorn reports whether the problem is a torn tail: a write that was never
-// acknowledged. It is not damage: the next writer removes it and keeps a copy.
+// acknowledged. A torn tail is not corruption: the next writer quarantines it.
 func (p *Problem) IsTorn() bool { return p.Kind == "torn" }
 
-// Err returns the error of the first problem that is damage (crmem.ErrFormat,
-// crmem.ErrForeign, crmem.ErrNoStore), or nil.
+// Err returns the error of the first problem other than a torn tail
+// (crmem.ErrFormat, crmem.ErrForeign, crmem.ErrNoStore), or nil.
 func (r *Report) Err() error {
 	for _, p := range r.Problems {
 		if !p.IsTorn() {
@@ -51,7 +51,7 @@ type Options struct {
 	Command  string        // as in crmem.Options
 	MaxBytes int64         // as in crmem.Options
 
-	// KeepDB takes the snapshot as it is and quarantines a log of another
+	// KeepDB uses the snapshot unchanged and quarantines a log of another
 	// snapshot.
 	KeepDB bool
 	// KeepLog is the path of the snapshot that the log extends. Repair

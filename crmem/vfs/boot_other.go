@@ -2,6 +2,6 @@
 
 package vfs
 
-// The boot is not known here, so a log that another process left behind is
-// never trusted without being rewritten: slower, and safe.
+// This system does not report its boot, so the log of another process is always
+// rewritten before use: slower, but safe.
 func bootID() string { return "" }

@@ -4,8 +4,8 @@ package vfs
 
 import "os"
 
-// Without an fdatasync of its own the platform gets fsync. On darwin Go's
-// Sync is F_FULLFSYNC, which reaches the disk and not just the drive's cache.
+// A platform without fdatasync uses fsync. On darwin Go's Sync is F_FULLFSYNC,
+// which reaches the disk and not only the drive's cache.
 func datasync(f *os.File) error { return f.Sync() }
 
 func remote(string) string { return "" }

@@ -2,6 +2,6 @@ package vfs
 
 import "golang.org/x/sys/windows"
 
-// errQuota stands for what Windows says of a full disk: it has no quota error
-// of its own.
+// errQuota is the error of a full disk, because Windows has no separate quota
+// error.
 var errQuota error = windows.ERROR_DISK_FULL

@@ -4,5 +4,5 @@ package vfs
 
 import "errors"
 
-// Free is not known on this system.
+// Free returns errors.ErrUnsupported on this system.
 func Free(string) (int64, error) { return 0, errors.ErrUnsupported }

@@ -14,31 +14,32 @@ import (
 // maxLockText bounds the text of a lock file, in bytes.
 const maxLockText = 1 << 16
 
-// LockHolder is what a lock file says about who holds, or held, the lock.
+// LockHolder is the content of a lock file: the present or last lock holder.
 type LockHolder struct {
 	PID     int
 	Boot    string // of the kernel it runs on
 	Command string
 	Socket  string // where it can be spoken to; "" = nowhere
 
-	// Logs are the salts of the logs that may have the guarded log's name: one,
-	// or two while the holder replaces the log.
+	// Logs are the salts of the logs that may have the guarded log's name: one
+	// salt, or two while the holder replaces the log.
 	Logs []uint64
 
-	// Inodes are those that the guarded file may have: one, or two while the
-	// holder replaces the file.
+	// Inodes are the possible inodes of the guarded file: one inode, or two
+	// while the holder replaces the file.
 	Inodes []uint64
 
-	// Clean is the length of the guarded file after the holder's last sync, when
-	// the holder left it so; -1 when it wrote and did not say that it ended well.
+	// Clean is the length of the guarded file after the holder's last sync, if
+	// the holder closed it cleanly. It is -1 if the holder wrote and did not
+	// close it cleanly.
 	Clean int64
-	// Torn says that the holder found what a power cut had left, and did not say
-	// that it had mended it; or that the text is not whole.
+	// Torn reports that the holder did not complete the recovery after a power
+	// cut, or that the text is invalid.
 	Torn bool
 }
 
-// Text is a line a fact. It is never synced: it speaks to the processes of one
-// boot, which share one page cache.
+// Text formats the fields as lines of a key and a value. The text is never
+// synced: it is for processes of one boot, which share one page cache.
 func (h LockHolder) Text() string {
 	state := "dirty"
 	switch {
@@ -60,14 +61,14 @@ func (h LockHolder) Text() string {
 	return text + sumLine(text)
 }
 
-// sumLine ends the text of a lock file. The text is written over another one,
-// in two steps: one that a crash or a full disk stopped is part of both.
+// sumLine returns the last line of a lock file. The text is overwritten in two
+// steps; a crash or a full disk may leave a mixture, which the sum detects.
 func sumLine(text string) string {
 	return fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE([]byte(text)))
 }
 
-// ParseLockHolder reads the text of a lock file. One that is not whole counts as
-// torn and of no boot, but who it names is told.
+// ParseLockHolder parses the text of a lock file. An invalid text counts as
+// torn and of no boot, but still identifies the process.
 func ParseLockHolder(text string) LockHolder {
 	h := LockHolder{Clean: -1}
 	for line := range strings.Lines(text) {
@@ -105,7 +106,7 @@ func ParseLockHolder(text string) LockHolder {
 	return h
 }
 
-// LockedError says who holds a lock. It is ErrLocked.
+// LockedError identifies the lock holder. It is ErrLocked.
 type LockedError struct {
 	Path   string // of the lock file
 	Holder LockHolder
@@ -121,8 +122,8 @@ func (e *LockedError) Error() string {
 // Is makes a LockedError an ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// Acquire takes the lock on the file name, waiting for it up to wait; then the
-// error is a *[LockedError].
+// Acquire takes the lock on the file name. It waits up to wait, then returns a
+// *[LockedError].
 func Acquire(fsys FS, name string, wait time.Duration) (Locked, error) {
 	deadline := time.Now().Add(wait)
 	for pause := 500 * time.Microsecond; ; pause = min(pause*2, 8*time.Millisecond) {
@@ -139,7 +140,7 @@ func Acquire(fsys FS, name string, wait time.Duration) (Locked, error) {
 	}
 }
 
-// TooLargeError says that a file is over the size the caller accepts.
+// TooLargeError is returned for a file over the size that the caller accepts.
 type TooLargeError struct {
 	Name      string
 	Size, Max int64 // bytes
@@ -149,8 +150,8 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s: %d bytes, more than the limit of %d", e.Name, e.Size, e.Max)
 }
 
-// OutOfSpace reports whether a write failed because there is no room: on the
-// disk, in a quota, or in a file.
+// OutOfSpace reports whether a write failed because the disk is full, or a
+// quota or the size limit of a file is reached.
 func OutOfSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) || errors.Is(err, syscall.EFBIG)
 }

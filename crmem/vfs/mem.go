@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// Mem is a machine's files in memory, as seen by one process on it. It keeps
-// what a power cut would leave apart from what the process sees, and can fail
-// any call. Paths are slash separated and absolute; a relative one starts at
-// the root. The zero value is not usable; see [NewMem].
+// Mem is the files of a machine in memory, as one process sees them. It records
+// durable state separately from visible state, and can fail any call. Paths are
+// slash-separated and absolute; a relative path starts at the root. The zero
+// value is not usable; see [NewMem].
 //
-// It is harsher than real file systems where they differ: a sync of a file
-// does not make its name durable, unsynced changes reach the disk in any
-// combination, and what a failed sync did not write stays readable and is
-// never written, though later syncs succeed.
+// Mem is stricter than real file systems: a sync of a file does not make its
+// name durable, and unsynced changes reach the disk in any combination. After a
+// failed sync the unwritten bytes stay readable but never become durable,
+// although later syncs succeed.
 //
-// Permission bits bind as they bind an ordinary user who owns every file.
-// All methods are safe for concurrent use.
+// Permission bits apply as for an ordinary user who owns every file. All
+// methods are safe for concurrent use.
 type Mem struct {
 	// Hook, when not nil, is called before every primitive call, without any
 	// lock held; an error of it fails the call. See [Fault]. Set it while no
@@ -36,8 +36,8 @@ type Mem struct {
 	// before the first call.
 	Now func() time.Time
 
-	// Limit is the size of the disk in bytes of file contents, 0 = none. A
-	// write beyond it writes what fits and fails with ENOSPC.
+	// Limit is the size of the disk in bytes of file contents, 0 = unlimited. A
+	// write beyond it writes the part that fits and fails with ENOSPC.
 	Limit int64
 
 	memTree // from the root on
@@ -59,9 +59,10 @@ type Call struct {
 	Size int    // bytes to read or write
 }
 
-// Fault is an error of [Mem.Hook] that says how much of the call happened
-// before it failed. Any other error means: nothing, except that a failed close
-// closes and that a failed sync loses what it should have made durable.
+// Fault is an error of [Mem.Hook] that defines how much of the call takes
+// effect before it fails. After any other error the call has no effect, except
+// that a failed close closes the file and a failed sync loses the bytes that it
+// should have made durable.
 type Fault struct {
 	Err  error
 	Done bool // the call did its work and reports Err nevertheless
@@ -122,7 +123,7 @@ func (m *Mem) now() time.Time {
 	return time.Now()
 }
 
-// enter counts a call and asks the hook.
+// enter counts a call and calls the hook.
 func (m *Mem) enter(op, name string, size int) *Fault {
 	m.mu.Lock()
 	m.calls++
@@ -145,7 +146,7 @@ func (m *Mem) enter(op, name string, size int) *Fault {
 	return f
 }
 
-// do is one primitive call: the hook, then effect under the lock.
+// do executes one primitive call: the hook, then effect under the lock.
 func (m *Mem) do(op, name string, effect func() error) error {
 	f := m.enter(op, name, 0)
 	var err error
@@ -170,10 +171,10 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// Remote returns "": what Mem promises, it holds.
+// Remote returns "": Mem is a local file system.
 func (m *Mem) Remote(string) string { return "" }
 
-// BootID is another one after every [Mem.Crash].
+// BootID changes with every [Mem.Crash].
 func (m *Mem) BootID() string { return "mem-boot-" + strconv.Itoa(m.boot) }
 
 // Calls returns how many primitive calls were made.
@@ -183,7 +184,7 @@ func (m *Mem) Calls() int {
 	return m.calls
 }
 
-// Root opens a directory as a tree of its own.
+// Root opens a directory as a separate tree.
 func (m *Mem) Root(dir string) (RootDir, error) {
 	t := &memRoot{memTree{m: m, confined: true}}
 	err := m.do("root", dir, func() (err error) {
@@ -229,8 +230,8 @@ func (m *Mem) Resolve(name string) (string, error) {
 	return resolved, nil
 }
 
-// Lock takes an exclusive lock. It holds until Unlock, and not on the machines
-// that [Mem.Kill] and [Mem.Crash] return.
+// Lock takes an exclusive lock. It is held until Unlock, but not on the
+// machines that [Mem.Kill] and [Mem.Crash] return.
 func (m *Mem) Lock(name string) (Locked, error) {
 	l := &memLock{m: m, name: name}
 	err := m.do("lock", name, func() error {
@@ -299,8 +300,8 @@ func (l *memLock) Unlock() error {
 	})
 }
 
-// WriteFile puts a file there, durable at once and without a call to the hook:
-// it sets a scene. So do Symlink, Mkfifo and Chmod.
+// WriteFile creates a durable file without calling the hook, to set up a test.
+// So do Symlink, Mkfifo, and Chmod.
 func (m *Mem) WriteFile(name string, data []byte, perm fs.FileMode) {
 	m.scene(name, func(dir *node, base string) *node {
 		n := dir.names[base]
@@ -341,7 +342,7 @@ func (m *Mem) Chmod(name string, perm fs.FileMode) {
 	n.mode = n.mode.Type() | perm.Perm()
 }
 
-// scene gives a name to what make returns. The directories must be there.
+// scene gives a name to the result of make. The parent directories must exist.
 func (m *Mem) scene(name string, make func(dir *node, base string) *node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -368,7 +369,8 @@ func (m *Mem) newNode(mode fs.FileMode) *node {
 	return n
 }
 
-// unlinked takes back one name of a node, and its space with the last one.
+// unlinked removes one name of a node, and releases its space with the last
+// name.
 func (m *Mem) unlinked(n *node) {
 	n.links--
 	m.free(n)

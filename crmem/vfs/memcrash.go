@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// Outcome is what a power cut makes of one unsynced change.
+// Outcome is the effect of a power cut on one unsynced change.
 type Outcome uint16
 
 const (
-	Lost    Outcome = iota // nothing of it is on the disk
-	Kept                   // all of it is
+	Lost    Outcome = iota // it is not on the disk
+	Kept                   // all of it is on the disk
 	Zeroed                 // written bytes became zeros
 	Garbage                // written bytes became others
 	cut                    // plus k: see Cut
@@ -34,9 +34,9 @@ type Change struct {
 	Cuts int    // k of Cut goes from 1 to this
 }
 
-// Unsynced lists what a power cut now may take or leave, in one order for
-// equal states: changes of names, then of each file, by inode, oldest first.
-// What a failed sync lost is not among them.
+// Unsynced lists the changes that a power cut now may keep or lose, in the same
+// order for equal states: first changes of names, then those of each file, by
+// inode, oldest first. It omits changes that a failed sync lost.
 func (m *Mem) Unsynced() []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,9 +96,10 @@ func (m *Mem) dirty() []dirtyFile {
 	return files
 }
 
-// Crash returns the machine after a power cut: what is durable, and each
-// unsynced change by its fate, in the order of [Mem.Unsynced]; those without a
-// fate are gone. It has no hook. m is unharmed.
+// Crash returns the machine after a power cut: the durable state, with an
+// outcome for each unsynced change in the order of [Mem.Unsynced]. Changes
+// without an outcome are lost. The returned machine has no hook. Crash does not
+// change m.
 func (m *Mem) Crash(fates ...Outcome) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +144,7 @@ func (m *Mem) Crash(fates ...Outcome) *Mem {
 	return c
 }
 
-// settle makes what is durable what is seen, and counts names and space.
+// settle makes the durable state visible, and counts names and space.
 func (m *Mem) settle(n *node, seen map[*node]bool) {
 	n.links++
 	if seen[n] {
@@ -160,9 +161,9 @@ func (m *Mem) settle(n *node, seen map[*node]bool) {
 	}
 }
 
-// Kill returns the machine after the death of its process: everything the
-// process wrote is there and as durable as it was, its locks are free. It has no
-// hook. m is unharmed.
+// Kill returns the machine after the death of its process: all its writes are
+// visible and as durable as before, and its locks are released. The returned
+// machine has no hook. Kill does not change m.
 func (m *Mem) Kill() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -3,7 +3,7 @@ package vfs
 import "bytes"
 
 const (
-	blockSize  = 4096 // what a page cache writes back at once
+	blockSize  = 4096 // the unit of write-back
 	sectorSize = 512  // where an interrupted write may end
 )
 
@@ -45,7 +45,7 @@ func (c *content) writeAt(p []byte, off int64) {
 	}
 	c.size = max(c.size, end)
 	if len(p) >= blockSize {
-		p = bytes.Clone(p) // whole blocks are parts of this copy
+		p = bytes.Clone(p) // complete blocks are parts of this copy
 	}
 	for len(p) > 0 {
 		i, lo := int(off/blockSize), int(off%blockSize)
@@ -103,17 +103,17 @@ func (c *content) truncate(size int64) {
 	c.size = size
 }
 
-// piece is a change of a file's contents that no sync has made durable: bytes
-// of one block, or a new size.
+// piece is an unsynced change of a file's contents: bytes of one block, or a
+// new size.
 type piece struct {
 	off  int64  // of the bytes, or the new size
 	data []byte // never changed in place
 	cut  bool   // a truncation or an extension to off
 }
 
-// pieces appends what a write of n bytes at off left in c: one piece a block,
-// joined with the last one where it continues that. A page is written back
-// whole, so two writes to it between two syncs are one change.
+// pieces appends the pieces of a write of n bytes at off: one per block, merged
+// with the last piece if it continues that. A page is written back as a unit,
+// so two writes to it between two syncs are one change.
 func (c *content) pieces(ps []piece, off int64, n int) []piece {
 	for n > 0 {
 		lo := int(off % blockSize)
@@ -171,8 +171,8 @@ func (c *content) apply(p piece, f Outcome) {
 	}
 }
 
-// boundary returns how many of the bytes stand before the k-th sector
-// boundary inside them, k counted from 1.
+// boundary returns the number of bytes before the k-th sector boundary inside
+// them, with k from 1.
 func (p *piece) boundary(k int) int {
 	return sectorSize*k - int(p.off%sectorSize)
 }

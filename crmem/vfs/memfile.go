@@ -24,7 +24,7 @@ type memFile struct {
 func (f *memFile) readable() error { return f.usable(syscall.O_WRONLY) }
 func (f *memFile) writable() error { return f.usable(syscall.O_RDONLY) }
 
-// usable says whether the file is open, and not in the other mode only.
+// usable returns an error if the file is closed or open only in the mode other.
 func (f *memFile) usable(other int) error {
 	if f.closed {
 		return fs.ErrClosed
@@ -205,7 +205,7 @@ func (f *memFile) Close() error {
 	return nil
 }
 
-// memPending makes the calls of the real one in their order.
+// memPending makes the calls of the real implementation in the same order.
 type memPending struct {
 	*memFile
 	tree       *memTree

@@ -13,25 +13,25 @@ import (
 
 var errEscapes = errors.New("path escapes from parent")
 
-// memTree is a Mem from one directory on.
+// memTree is a Mem below one directory.
 type memTree struct {
 	m        *Mem
 	dir      *node  // nil after [memRoot.Close]
-	prefix   string // of names told to the hook; empty at the root
-	confined bool   // nothing leads above dir
+	prefix   string // of names in calls of the hook; empty at the root
+	confined bool   // no path leads above dir
 }
 
-// memRoot is what [Mem.Root] returns.
+// memRoot is the result of [Mem.Root].
 type memRoot struct{ memTree }
 
-// dirChange is an unsynced change of names: one entry set, one taken away, or
-// both at once.
+// dirChange is an unsynced change of names: one entry set, one removed, or both
+// together.
 type dirChange struct {
 	op      string // create, link, mkdir, remove, rename
 	path    string // the name, for people
-	from    *node  // directory that loses oldname; nil = none does
+	from    *node  // directory that loses oldname; nil = no directory
 	oldname string
-	to      *node // directory that gains newname; nil = none does
+	to      *node // directory that gains newname; nil = no directory
 	newname string
 	node    *node
 }
@@ -70,7 +70,8 @@ func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 	if t.confined && (strings.HasPrefix(name, "/") || name == "") {
 		return "", nil, errEscapes
 	}
-	// dirs[i] is what names[:i] is. Millions of short names are resolved in a test.
+	// dirs[i] is the directory of names[:i]. A test resolves millions of short
+	// names.
 	dirs, names := append(make([]*node, 0, 8), t.dir), make([]string, 0, 8)
 	elem, rest, more := "", name, true
 	for hops := 0; more; {
@@ -150,7 +151,7 @@ func (t *memTree) parent(name string) (*node, string, error) {
 	return d, base, nil
 }
 
-// may says whether the owner has a permission.
+// may reports whether the owner has a permission.
 func (n *node) may(bits fs.FileMode) bool { return n.mode&bits == bits }
 
 // alter adds and removes names as the process sees them and notes the change
@@ -180,7 +181,7 @@ func (t *memTree) alter(c dirChange) {
 func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 	dir, base, err := t.parent(name)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ELOOP) {
-		return nil, ErrNotRegular // ".", "..", "/"; too many links, as the system says it for one
+		return nil, ErrNotRegular // ".", "..", "/"; for too many links the system returns the same error
 	}
 	if err != nil {
 		return nil, err
@@ -282,7 +283,7 @@ func (t *memTree) Rename(oldname, newname string) error {
 		old := to.names[newbase]
 		switch {
 		case old == n:
-			return nil // two names of one file: POSIX does nothing
+			return nil // two names of one file: POSIX requires no action
 		case old != nil && old.mode.IsDir():
 			return syscall.EEXIST
 		case old != nil && n.mode.IsDir():
@@ -295,7 +296,7 @@ func (t *memTree) Rename(oldname, newname string) error {
 	})
 }
 
-// within says whether d is dir or below it.
+// within reports whether d is dir or below it.
 func within(d, dir *node) bool {
 	if d == dir {
 		return true
@@ -371,7 +372,7 @@ func (t *memTree) Mkdir(name string, perm fs.FileMode) error {
 func (t *memTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	var list []fs.DirEntry
 	err := t.m.do("readdir", t.hookName(name), func() error {
-		// A link to a directory is none inside a root.
+		// Inside a root, a link to a directory is not followed.
 		n, err := t.walk(name, !t.confined)
 		switch {
 		case err != nil:
@@ -424,8 +425,8 @@ func (t *memTree) SyncDir(name string) error {
 }
 
 // syncDir makes the changes of a directory durable, or loses them. A rename
-// between two directories takes the changes of the other one with it, for it
-// is durable as one.
+// between two directories is durable as a unit, so it includes the changes of
+// the other directory.
 func (m *Mem) syncDir(d *node, lose bool) {
 	dirs := []*node{d}
 	for i := 0; i < len(dirs); i++ {

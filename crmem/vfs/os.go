@@ -21,8 +21,8 @@ func (OS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	return regular(f, name, err)
 }
 
-// regular passes on a file that was opened without blocking and without
-// following a link, if it is a regular one.
+// regular returns a file that was opened without blocking and without following
+// a link, if it is a regular file.
 func regular(f *os.File, name string, err error) (File, error) {
 	if err != nil {
 		if isLink(err) {
@@ -167,8 +167,8 @@ func (t *osRoot) Open(name string) (File, error) { return t.OpenFile(name, os.O_
 
 func (t *osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	f, err := t.Root.OpenFile(name, flag|openFlags, perm)
-	// os.Root follows links that stay inside, and has an error of its own for
-	// those that do not; a page is never a link.
+	// os.Root follows links that stay inside, and has a separate error for
+	// others. A page is never a link.
 	if fi, lerr := t.Lstat(name); lerr == nil && !fi.Mode().IsRegular() {
 		if err == nil {
 			err = f.Close()
@@ -195,7 +195,7 @@ func (t *osRoot) Pending(name string, perm fs.FileMode) (Pending, error) {
 }
 
 func (t *osRoot) ReadDir(name string) ([]fs.DirEntry, error) {
-	// fs.ReadDir sorts; a link to a directory is not one of ours.
+	// fs.ReadDir sorts. A link to a directory is not accepted.
 	if fi, err := t.Lstat(name); err != nil {
 		return nil, err
 	} else if !fi.IsDir() {

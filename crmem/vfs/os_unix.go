@@ -36,7 +36,7 @@ type pendingFile struct {
 }
 
 func osPending(name string, perm fs.FileMode) (Pending, error) {
-	// WithTempDir: otherwise renameio probes $TMPDIR with files of its own.
+	// Without WithTempDir renameio probes $TMPDIR with temporary files.
 	p, err := renameio.NewPendingFile(name, renameio.WithTempDir(filepath.Dir(name)), renameio.WithStaticPermissions(perm))
 	if err != nil {
 		return nil, err

@@ -9,10 +9,9 @@ import (
 	"strconv"
 )
 
-// What Windows cannot promise: a directory cannot be synced, so a rename is
-// durable when the file system's own journal is; links and modes follow
-// Windows' rules; files have no identity here, so a file that was swapped
-// under the store is told by size and time alone.
+// Limits on Windows: a directory cannot be synced, so a rename is durable when
+// the file system's journal is; links and modes follow Windows' rules; files
+// have no identity here, so a replaced file is detected only by size and time.
 
 const openFlags = 0
 

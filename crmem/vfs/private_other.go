@@ -4,9 +4,9 @@ package vfs
 
 import "io/fs"
 
-// MakePrivate does nothing here: the directories of a user are the user's own
-// by what they inherit.
+// MakePrivate does nothing on this system: inherited permissions protect a
+// user's directories.
 func MakePrivate(dir string) (changed bool, err error) { return false, nil }
 
-// Owner is not known here.
+// Owner returns false on this system.
 func Owner(fs.FileInfo) (uid int, known bool) { return 0, false }

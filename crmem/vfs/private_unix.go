@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// MakePrivate takes from everybody but its owner the right to a directory of
-// this machine, and reports whether anybody had one. A directory of another
-// user is fs.ErrPermission; a missing one is left to whoever creates it, and one
-// with the sticky bit is left as it is.
+// MakePrivate removes all permissions on a directory except the owner's, and
+// reports whether there were any. It returns fs.ErrPermission for a directory
+// of another user. It ignores a missing directory and one with the sticky bit.
 func MakePrivate(dir string) (changed bool, err error) {
 	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if os.IsNotExist(err) {

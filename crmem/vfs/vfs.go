@@ -1,9 +1,9 @@
-// Package vfs is the few file operations the project uses.
+// Package vfs provides the file operations of the project.
 //
-// There are two implementations: [OS], the machine's, and [Mem], a file
-// system in memory that can crash, fail and lie. Code that touches files
-// takes an [FS] or a [Tree] and calls nothing of package os, so that every
-// call it makes can be a crash point in a test.
+// It has two implementations: [OS], the machine's files, and [Mem], a file
+// system in memory that can crash, fail, and report false success. Code that
+// accesses files uses an [FS] or a [Tree] and no functions of package os, so
+// that a test can crash at every call.
 package vfs
 
 import (
@@ -21,15 +21,15 @@ import (
 // directory, a link, a FIFO, a socket or a device.
 var ErrNotRegular = errors.New("not a regular file")
 
-// ErrLocked is returned by Lock when somebody else holds the lock.
+// ErrLocked is returned by Lock if the lock is held.
 var ErrLocked = errors.New("locked")
 
-// Tree is a set of files under one directory or, as an [FS], a whole machine.
-// Errors wrap io/fs's (fs.ErrNotExist, fs.ErrExist, fs.ErrPermission) and the
-// system's (syscall.ENOSPC …), as package os's do.
+// Tree is a set of files under one directory or, as an [FS], of the machine.
+// Errors wrap those of io/fs (fs.ErrNotExist, fs.ErrExist, fs.ErrPermission)
+// and of the system (syscall.ENOSPC …), as in package os.
 //
-// What a call does is durable only after the Sync, Datasync or SyncDir that
-// covers it: contents by the file's, names by the directory's.
+// A change is durable only after the Sync, Datasync, or SyncDir that covers it:
+// of the file for contents, of the directory for names.
 type Tree interface {
 	// Open opens a regular file for reading. It never follows a link in the
 	// last element and never blocks: anything else is ErrNotRegular.
@@ -39,14 +39,15 @@ type Tree interface {
 	// things are refused as by Open.
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 
-	// Pending begins the replacement of name: a new, empty temporary file in
-	// the same directory, called "."+base+digits, of exactly the given mode.
+	// Pending begins the replacement of name: it creates an empty temporary
+	// file in the same directory, named "."+base+digits, with exactly the given
+	// mode.
 	Pending(name string, perm fs.FileMode) (Pending, error)
 
 	// Rename renames within the tree, replacing a file of the new name.
 	Rename(oldname, newname string) error
 
-	// Link gives the regular file oldname a second name. It returns
+	// Link adds a second name to the regular file oldname. It returns
 	// fs.ErrExist if newname exists.
 	Link(oldname, newname string) error
 
@@ -75,17 +76,19 @@ type FS interface {
 	// The last element, alone, may be missing.
 	Resolve(name string) (string, error)
 
-	// Root opens a directory as a tree of its own: names are relative, slash
-	// separated, and no name and no link leads outside. Close it.
+	// Root opens a directory as a separate tree: names are relative and
+	// slash-separated, and no name or link leads outside. The caller must close
+	// it.
 	Root(dir string) (RootDir, error)
 
-	// Lock takes an exclusive lock on the file name, which it creates (0600)
-	// when it is missing. It does not wait: ErrLocked when it is held.
+	// Lock takes an exclusive lock on the file name, which it creates (0600) if
+	// it is missing. It returns ErrLocked, without waiting, if the lock is
+	// held.
 	Lock(name string) (Locked, error)
 
-	// Remote names the kind of file system that a directory is on, when it is
-	// one whose syncs and renames may not hold what the others' do: a network's
-	// or a passed-through one. "" for every other, and where it is not known.
+	// Remote returns the type of a directory's file system if its syncs and
+	// renames may not be reliable: a network or pass-through file system. It
+	// returns "" for other types, and if the type is unknown.
 	Remote(dir string) string
 
 	// BootID identifies this run of the kernel; empty where it is unknown.
@@ -101,8 +104,8 @@ type RootDir interface {
 // Locked is a held lock. Its methods use the locked file, even if another
 // file has its name now.
 type Locked interface {
-	// SetText replaces the text of the lock file. It is not synced: it tells
-	// other processes of this boot, and nothing after a crash.
+	// SetText replaces the text of the lock file. The text is not synced: it is
+	// for processes of this boot.
 	SetText(text string) error
 	// Text returns the text of the lock file.
 	Text() (string, error)
@@ -119,8 +122,8 @@ type File interface {
 	io.Writer // at the end, when opened with os.O_APPEND
 	// Sync makes contents and size durable (fsync).
 	Sync() error
-	// Datasync makes contents and size durable, and not the times
-	// (fdatasync, where there is one).
+	// Datasync makes contents and size durable, but not times (fdatasync if
+	// available).
 	Datasync() error
 	Truncate(size int64) error
 	Stat() (fs.FileInfo, error)
@@ -135,21 +138,22 @@ type Pending interface {
 	// Commit syncs, closes and renames it over the file it replaces. The
 	// rename is durable only after a SyncDir.
 	Commit() error
-	// Discard closes and removes the temporary file. After Commit it does
-	// nothing.
+	// Discard closes and removes the temporary file. After Commit it has no
+	// effect.
 	Discard() error
 	// Keep closes the temporary file and leaves it where it is.
 	Keep() error
 }
 
-// Identity tells one file from another that has or had the same name. It is
-// zero where the platform does not say.
+// Identity distinguishes files that have or had the same name. It is zero if
+// the platform has no identities.
 type Identity struct {
 	Dev, Ino uint64
 	Links    uint64 // hard links; 0 = unknown
 }
 
-// Identify returns the identity of what a FileInfo of this package describes.
+// Identify returns the identity of the file that a FileInfo of this package
+// describes.
 func Identify(fi fs.FileInfo) Identity {
 	if m, ok := fi.Sys().(Identity); ok {
 		return m
@@ -166,9 +170,9 @@ func SameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b)
 }
 
-// CheckName describes the file that name leads to. If that is not the file that
-// info describes, changed is what another program did to the name: "removed it",
-// "replaced it" or, if info is nil, "created it".
+// CheckName describes the file that name leads to. If that is not the file of
+// info, changed is the change by another program: "removed it", "replaced it",
+// or, if info is nil, "created it".
 func CheckName(t Tree, name string, info fs.FileInfo) (fi fs.FileInfo, changed string, err error) {
 	fi, err = t.Lstat(name)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -189,10 +193,10 @@ func CheckName(t Tree, name string, info fs.FileInfo) (fi fs.FileInfo, changed s
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}
 
-// Replace replaces the file name, or creates it, with what write writes:
-// temporary file, write, sync, rename, sync of the directory. A reader sees
-// the old contents or the new, whole, and so does whoever opens it after a
-// crash. On an error before the rename nothing has changed.
+// Replace creates or replaces the file name with the output of write: temporary
+// file, write, sync, rename, sync of the directory. A reader sees the complete
+// old or new contents, also after a crash. After an error before the rename,
+// the file is unchanged.
 func Replace(t Tree, name string, perm fs.FileMode, write func(io.Writer) error) error {
 	return ReplaceChecked(t, name, perm, write, nil)
 }
@@ -231,13 +235,13 @@ func ReplaceChecked(t Tree, name string, perm fs.FileMode, write func(io.Writer)
 	return t.SyncDir(filepath.Dir(name))
 }
 
-// ReadFile reads a whole regular file of at most max bytes. A larger file is
-// a *TooLargeError, known before anything is read.
+// ReadFile reads a regular file of at most max bytes. For a larger file it
+// returns a *TooLargeError without reading it.
 func ReadFile(t Tree, name string, max int64) ([]byte, error) {
 	return ReadFileOver(nil, t, name, max)
 }
 
-// ReadFileOver is ReadFile over what was in b, where that has the room.
+// ReadFileOver is ReadFile, and reuses the capacity of b.
 func ReadFileOver(b []byte, t Tree, name string, max int64) ([]byte, error) {
 	b, _, err := readFile(b, t, name, max)
 	return b, err
@@ -284,8 +288,9 @@ func MkdirAll(t Tree, dir string, perm fs.FileMode) error {
 			return nil
 		}
 		if fi.IsDir() {
-			// Whoever created it may have died before the sync of its name. One
-			// that may not be read is not one that anybody created in.
+			// The process that created it may have died before it synced the
+			// name. A directory that is not readable was not created by this
+			// program.
 			err := t.SyncDir(filepath.Dir(dir))
 			if errors.Is(err, fs.ErrPermission) {
 				return nil
@@ -307,7 +312,8 @@ func MkdirAll(t Tree, dir string, perm fs.FileMode) error {
 		return err
 	}
 	if err := t.SyncDir(parent); err != nil {
-		// A later sync would succeed without it. Made anew, it is a new name.
+		// A later sync would succeed without it. A recreated directory has a
+		// new name.
 		return errors.Join(err, t.Remove(dir))
 	}
 	return nil

@@ -316,7 +316,7 @@ func TestDoctor(t *testing.T) {
 		{"the key is not set", func(p *patient) { p.key = "" },
 			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "fix it in "},
 		{"the key is wrong", func(p *patient) { p.key = "sk-wrong" },
-			"provider far", doctor.Fail, "/v1/models refuses the request", "put a valid key"},
+			"provider far", doctor.Fail, "/v1/models rejects the request; the key is set", "put a valid key"},
 		{"the provider is unreachable", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },
 			"provider far", doctor.Fail, "cannot be reached", "check base_url"},
 		{"the provider is silent", func(p *patient) {

@@ -46,8 +46,8 @@ messages around it.
 --role selects a role: a message role, compact for summaries, or session for
 titles and names. Repeat the flag for several roles. --since and --until take a
 day in UTC (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d, 12h).
-Messages have no timestamps, so --since omits sessions last written before that time,
-and --until omits sessions created after it.
+Messages have no timestamps, so --since omits sessions last written before that
+time, and --until omits sessions created after it.
 
 Tool arguments and results contain files and secrets. --tools searches them,
 too. If there are no hits, the exit code is 0, or 3 with --exit-code.`,

@@ -30,8 +30,8 @@ func (c *app) skillsListCommand() *cobra.Command {
 list only skills whose name or description contains TEXT, ignoring case.
 
 list prints a warning for each omission: a SKILL.md without name or description,
-a duplicate name, or a link. --json prints an array; "allowed_tools" is null if the skill
-does not set it.`,
+a duplicate name, or a link. --json prints an array; "allowed_tools" is null if
+the skill does not set it.`,
 		Example: `  crabmem skills list
   crabmem skills list ship --json`,
 		ValidArgsFunction: cobra.NoFileCompletions,

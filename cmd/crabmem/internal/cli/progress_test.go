@@ -26,7 +26,7 @@ func TestProgress(t *testing.T) {
 	p.Step(6, 10) // too soon after
 	p.End()
 	p.End()
-	if want := "\rdumping: 5 of 10 (50 %)\x1b[K\r\x1b[K"; b.String() != want {
+	if want := "\rdumping: 5 of 10 (50%)\x1b[K\r\x1b[K"; b.String() != want {
 		t.Errorf("it says %q, want %q", b.String(), want)
 	}
 

@@ -287,8 +287,8 @@ func TestEveryFactOfChats(t *testing.T) {
 				}
 			}
 			if name == "chatgpt" {
-				if n := left(lefts, "on a branch"); n != 1 {
-					t.Errorf("%d messages on branches that were left", n)
+				if n := left(lefts, "outside the current branch"); n != 1 {
+					t.Errorf("%d messages outside the current branch", n)
 				}
 				if got := chats[0].Meta.CreatedAt; got != "2026-03-01T09:30:00.123456+00:00" {
 					t.Errorf("created at %s", got)

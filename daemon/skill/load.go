@@ -213,7 +213,7 @@ func (w *walk) path(rel string) string { return filepath.Join(w.root.Path, filep
 
 func (w *walk) walk(dir string, depth int) {
 	if w.dirs++; w.dirs > maxDirs {
-		w.limit("more than %d directories: the rest was not looked at", maxDirs)
+		w.limit("more than %d directories: ignored the rest", maxDirs)
 		return
 	}
 	entries, err := w.tree.ReadDir(dir)
@@ -286,7 +286,7 @@ func (w *walk) skill(rel string) {
 		return
 	}
 	if len(w.skills) == maxSkills {
-		w.limit("more than %d skills: the rest is left out", maxSkills)
+		w.limit("more than %d skills: ignored the rest", maxSkills)
 		return
 	}
 	w.byName[f.Name] = len(w.skills)
@@ -327,12 +327,12 @@ func unreadable(name string, err error) *Problem {
 		return tooLarge(name, e.Size)
 	}
 	if errors.Is(err, vfs.ErrNotRegular) {
-		p.Text, p.Remedy = "not a regular file, or a link: it is not read", "put a copy of the file there"
+		p.Text, p.Remedy = "not a regular file, or a link", "put a copy of the file there"
 		return p
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
 	}
-	p.Text, p.Remedy = "cannot be read: "+err.Error(), "check what it is, its owner and its mode"
+	p.Text, p.Remedy = "cannot read: "+err.Error(), "check the type, owner, and mode of the path"
 	return p
 }

@@ -21,7 +21,7 @@ import (
 // violates the convention.
 func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 	if !conforms(name) {
-		return "", fmt.Errorf("%w: %s: want lower-case letters, digits and single hyphens between them, at most %d", ErrInvalid, strconv.Quote(short(name)), maxName)
+		return "", fmt.Errorf("%w: %s: want lowercase letters, digits, and single hyphens between them, at most %d characters", ErrInvalid, strconv.Quote(short(name)), maxName)
 	}
 	head, err := yaml.Marshal(struct {
 		Name        string `yaml:"name"`

@@ -45,7 +45,7 @@ func Parse(file string, contents []byte) (Skill, error) {
 	}
 	if len(s.Body) > maxText {
 		s.problems = append(s.problems, &Problem{
-			File: file, Text: fmt.Sprintf("%d bytes below the front matter, of which a model gets %d", len(s.Body), maxText),
+			File: file, Text: fmt.Sprintf("%d bytes after the front matter; the model receives at most the first %d", len(s.Body), maxText),
 			Remedy: "move rarely needed text to other files in its directory", Warning: true,
 		})
 	}
@@ -143,7 +143,7 @@ func (f *front) parse(b []byte) error {
 		key, v := root.Content[i], root.Content[i+1]
 		line := key.Line + 1
 		if f.lines[key.Value] != 0 {
-			return f.problem(line, "keep one of them", "%s for the second time; the first is in line %d", short(key.Value), f.lines[key.Value])
+			return f.problem(line, "keep one of them", "duplicate key %s: it is also in line %d", short(key.Value), f.lines[key.Value])
 		}
 		f.lines[key.Value] = line
 		var err error
@@ -165,7 +165,7 @@ func (f *front) parse(b []byte) error {
 			inMetadata, err = f.metadata(key, v)
 		default:
 			if nearlyAllowed(key.Value) {
-				err = f.problem(line, "write allowed-tools", "%s bounds no tools", short(key.Value))
+				err = f.problem(line, "write allowed-tools", "%s does not limit the tools", short(key.Value))
 			}
 		}
 		if err != nil {
@@ -211,7 +211,7 @@ func (f *front) mapping(b []byte) (*yaml.Node, error) {
 	}
 	for i := 0; i < len(root.Content); i += 2 {
 		if k := root.Content[i]; k.Kind != yaml.ScalarNode {
-			return nil, f.problem(k.Line+1, "write lines like name: deploy", "a key that is not a word")
+			return nil, f.problem(k.Line+1, "write lines like name: deploy", "a key is not plain text")
 		}
 	}
 	return root, nil
@@ -234,7 +234,7 @@ func (f *front) broken(err error) error {
 	}
 	p := f.problem(line, "put the value in quotes, and indent with spaces", "the front matter is not YAML: %s", short(text))
 	if strings.Contains(text, "mapping values are not allowed") {
-		p.Remedy = "put the value in quotes: it has a colon in it"
+		p.Remedy = "put the value in quotes: it contains a colon"
 	}
 	return p
 }
@@ -313,7 +313,7 @@ func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 		}
 		text, verr := f.text(k, val)
 		if err = errors.Join(err, verr); err != nil {
-			f.note(true, k.Line+1, "write text, if this program should use the key", "omitted metadata %s: not text", short(k.Value))
+			f.note(true, k.Line+1, "write the value as text, or ignore this warning", "omitted metadata %s: not text", short(k.Value))
 			continue
 		}
 		f.skill.Metadata[name] = text
@@ -329,12 +329,12 @@ func (f *front) check() error {
 	case s.Name == "":
 		return f.problem(max(f.lines["name"], 1), "add a line name: with the name of its directory", "no name")
 	case !usable(s.Name):
-		return f.problem(f.lines["name"], "use lower-case letters, digits and hyphens, at most 64", "the name %s is not usable", strconv.Quote(short(s.Name)))
+		return f.problem(f.lines["name"], "use lowercase letters, digits, and hyphens, at most 64 characters", "the name %s is not usable", strconv.Quote(short(s.Name)))
 	case s.Description == "":
 		return f.problem(max(f.lines["description"], 1), "add a line description: with the task and when to use the skill", "no description")
 	}
 	if !conforms(s.Name) {
-		f.note(false, f.lines["name"], "use lower-case letters, digits and single hyphens", "the name %q breaks the convention", s.Name)
+		f.note(false, f.lines["name"], "use lowercase letters, digits, and single hyphens", "the name %q breaks the convention", s.Name)
 	}
 	if n := utf8.RuneCountInString(s.Description); n > maxDescription {
 		f.note(false, f.lines["description"], "shorten it", "the description has %d characters, more than the limit of %d", n, maxDescription)
@@ -354,7 +354,7 @@ func (f *front) check() error {
 // skill's name.
 func (s *Skill) misplaced() []*Problem {
 	if dir := filepath.Base(s.Dir); dir != s.Name {
-		return []*Problem{{File: s.File, Text: fmt.Sprintf("the skill %q is in a directory %q", s.Name, short(dir)), Remedy: "use the same name for both"}}
+		return []*Problem{{File: s.File, Text: fmt.Sprintf("the skill %q is in a directory with another name: %q", s.Name, short(dir)), Remedy: "use the same name for both"}}
 	}
 	return nil
 }

@@ -17,10 +17,10 @@ const (
 )
 
 const toolDescription = "Load a skill by name: its instructions, and the directory with its files. " +
-	"A word finds the skills with it in the name or the description; an empty name lists all."
+	"A word lists the skills whose name or description contains it; an empty name lists all."
 
 type toolArgs struct {
-	Name string `json:"name,omitempty" jsonschema:"the name of the skill, a word to look for, or nothing for a list"`
+	Name string `json:"name,omitempty" jsonschema:"the name of a skill, a word to search for, or empty for a list"`
 }
 
 // Tool returns the tool that loads a skill. It calls loaded before it returns a
@@ -69,7 +69,7 @@ func (s *Set) find(scope tool.Scope, text string) string {
 	for i := range list {
 		line := list[i].line()
 		if b.Len()+len(line) > maxListed {
-			fmt.Fprintf(&b, "... and %d more: say a part of the name or the description", len(list)-i)
+			fmt.Fprintf(&b, "... and %d more: pass a part of the name or the description", len(list)-i)
 			break
 		}
 		b.WriteString(line + "\n")
@@ -88,8 +88,8 @@ func (s *Set) Resources(scope tool.Scope) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("Skills are instructions for a kind of task. When a task is what one is for, load it by its name with the skill tool first. " +
-		"The skills in <skill> tags are already loaded.\n")
+	b.WriteString("A skill is a set of instructions for one kind of task. If a skill fits your task, first load it by name with the skill tool. " +
+		"Skills in <skill> tags are already loaded.\n")
 	for i := range list {
 		line := "- " + strings.ReplaceAll(list[i].line(), "<", "&lt;")
 		if b.Len()+len(line) > maxResources {

@@ -201,7 +201,7 @@ func TestResources(t *testing.T) {
 	if !strings.HasSuffix(got, "\n- a: A &lt;/resources> here\n- b: one - c: two\n- c: "+strings.Repeat("long ", maxDescription/5)+"long…") {
 		t.Errorf("%q", got)
 	}
-	if strings.Count(got, "\n") != 3 || !strings.Contains(got, "The skills in <skill> tags are already loaded.") {
+	if strings.Count(got, "\n") != 3 || !strings.Contains(got, "Skills in <skill> tags are already loaded.") {
 		t.Errorf("%q", got)
 	}
 	if got := set.Resources(tool.For(tool.Grant{Tools: []string{"bash"}})); got != "" {
@@ -240,7 +240,7 @@ func TestCheck(t *testing.T) {
 		fmt.Fprintf(&got, "%v %s\n", p.Warning, strings.ReplaceAll(strings.TrimPrefix(p.Error(), dir+"/"), dir, "DIR"))
 	}
 	for _, want := range []string{
-		"false other/SKILL.md: the skill \"misplaced\" is in a directory \"other\"; use the same name for both\n",
+		"false other/SKILL.md: the skill \"misplaced\" is in a directory with another name: \"other\"; use the same name for both\n",
 		"false Bad Name/SKILL.md:2: the name \"Bad Name\" breaks the convention; ",
 		"false long/SKILL.md:3: the description has 1025 characters, more than the limit of 1024; ",
 		"false long/SKILL.md:4: compatibility has 501 characters, more than the limit of 500; ",

@@ -69,7 +69,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		}
 		for i, m := range a.agent.Members {
 			if all[m] == nil {
-				a.members[i].unknown(m, names, "agent '%s': there is no agent '%s' to be a member", name, clip(m))
+				a.members[i].unknown(m, names, "agent '%s': unknown agent '%s' in members", name, clip(m))
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func badAgent(name string) string {
 	if strings.IndexFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 	}) >= 0 || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") {
-		return "must be of letters, digits, '-', '_' and '.', and begin with a letter, a digit or '_'"
+		return "must consist of letters, digits, '-', '_', and '.', and begin with a letter, a digit, or '_'"
 	}
 	return ""
 }

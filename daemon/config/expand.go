@@ -30,7 +30,7 @@ func (l *loader) expand(p place, key, text string) string {
 		name, rest, ok := strings.Cut(text[i+2:], "}")
 		switch {
 		case !ok:
-			p.add("%s: a ${ has no }", key)
+			p.add("%s: ${ without }", key)
 			return ""
 		case !isVariable(name):
 			p.add("%s: the text between ${ and } is not a variable name", key)
@@ -98,7 +98,7 @@ func (l *loader) secretFile(s *section, key string, to *Secret) {
 	}
 	fi, err := tree.Lstat(name)
 	if err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		p.add("%s: others may read %s (mode %04o): chmod 600 %s", s.full(key), clip(name), fi.Mode().Perm(), clip(name))
+		p.add("%s: other users may read %s (mode %04o): run chmod 600 %s", s.full(key), clip(name), fi.Mode().Perm(), clip(name))
 		return
 	}
 	text := []byte(nil)
@@ -124,7 +124,7 @@ func (l *loader) env(s *section) map[string]Secret {
 		text := ""
 		l.expanded(s, name, &text)
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
-			s.at(name).add("%s: neither a name nor a value can have a NUL, nor a name a =", s.full(clip(name)))
+			s.at(name).add("%s: a name or value contains a NUL byte, or a name contains =", s.full(clip(name)))
 			continue
 		}
 		env[name] = Secret(text)
@@ -146,7 +146,7 @@ func (l *loader) prompt(s *section, key string, to *string) {
 	}
 	if err != nil {
 		if pe, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(pe.Err.Error(), "escapes") {
-			s.at(key).add("%s: %s is not in the home", s.full(key), clip(name))
+			s.at(key).add("%s: %s is not in the home directory", s.full(key), clip(name))
 			return
 		}
 		s.at(key).add("%s: %s: %s", s.full(key), clip(name), reason(err))

@@ -30,11 +30,11 @@ func splitFront(text string) (*table, string, error) {
 			return front, rest[next:], err
 		}
 		if next > maxFront {
-			return nil, "", &lineError{1, fmt.Sprintf("the front matter has more than %d bytes, or no --- ends it", maxFront)}
+			return nil, "", &lineError{1, fmt.Sprintf("the front matter has more than %d bytes, or no closing ---", maxFront)}
 		}
 		end = next
 	}
-	return nil, "", &lineError{1, "no --- ends the front matter"}
+	return nil, "", &lineError{1, "the front matter has no closing ---"}
 }
 
 var yamlLine = lazyRegexp(`^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line (\d+): )?(.*)`)
@@ -63,7 +63,7 @@ func parseFront(text string) (*table, error) {
 		if v.v == nil {
 			return &table{line: 1}, nil
 		}
-		return nil, &lineError{v.line, "the front matter is " + kindOf(v.v) + " and must be a table of keys"}
+		return nil, &lineError{v.line, "the front matter: got " + kindOf(v.v) + ", want a table of keys"}
 	}
 	t.line = 1
 	return t, nil
@@ -74,7 +74,7 @@ func parseFront(text string) (*table, error) {
 func yamlValue(n *yaml.Node, depth int) (value, error) {
 	line := n.Line + 1
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		return value{}, &lineError{line, "front matter can have no anchors and aliases"}
+		return value{}, &lineError{line, "the front matter must not contain YAML anchors or aliases"}
 	}
 	if depth > 8 {
 		return value{}, &lineError{line, "the front matter is nested too deeply"}
@@ -113,7 +113,7 @@ func yamlValue(n *yaml.Node, depth int) (value, error) {
 		}
 		return value{line, t}, nil
 	}
-	return value{}, &lineError{line, "the front matter cannot be read"}
+	return value{}, &lineError{line, "the front matter has a value of an unknown type"}
 }
 
 func yamlScalar(n *yaml.Node, line int) (value, error) {

@@ -89,6 +89,6 @@ func layer(fsys vfs.FS, dir string) (string, error) {
 	if len(text) <= maxLayer {
 		return strings.TrimSpace(strings.ToValidUTF8(string(text), "\ufffd")), nil
 	}
-	note := "\n[" + name + " goes on: only its first 64 KiB are shown]"
+	note := "\n[" + name + " is longer: this is its first 64 KiB]"
 	return strings.TrimSpace(strings.ToValidUTF8(string(text[:maxLayer-len(note)]), "")) + note, nil
 }

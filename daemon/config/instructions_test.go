@@ -69,7 +69,7 @@ func TestInstructionsAreBounded(t *testing.T) {
 	}
 	m.WriteFile("/h/Crab.md", []byte(strings.Repeat("é", 32<<10)+"!"), 0o600)
 	got, err := config.Instructions(m, "/h", "/", "dev")
-	note := "\n[/h/Crab.md goes on: only its first 64 KiB are shown]"
+	note := "\n[/h/Crab.md is longer: this is its first 64 KiB]"
 	if err != nil || len(got) > 64<<10 || len(got) < 64<<10-1 || !strings.HasSuffix(got, "é"+note) {
 		t.Errorf("%d bytes, %v, ends in %q", len(got), err, got[max(0, len(got)-80):])
 	}

@@ -276,48 +276,48 @@ func TestProblems(t *testing.T) {
 		{"unknown key, dotted", ok + "[system]\ncrab.modle = 'x'", nil, "config.toml:5: unknown key 'modle' in system.crab; did you mean 'model'?"},
 		{"unknown key, inline", ok + "[system]\ncrab = {\nmodle = 'x' }", nil, "config.toml:6: unknown key 'modle' in system.crab; did you mean 'model'?"},
 		{"unknown, nothing like it", "[tcp]\nzzzzzz = 1", nil, "config.toml:2: unknown key 'zzzzzz' in tcp"},
-		{"array of tables", "[[provider]]\nmodels = []", nil, "config.toml:1: provider: it is a list and must be a table"},
-		{"not a table", "provider.a = 1\ntcp = 'x'", nil, "config.toml:1: provider.a: it is a whole number and must be a table\nconfig.toml:2: tcp: it is a string and must be a table"},
+		{"array of tables", "[[provider]]\nmodels = []", nil, "config.toml:1: provider: got a list, want a table"},
+		{"not a table", "provider.a = 1\ntcp = 'x'", nil, "config.toml:1: provider.a: got an integer, want a table\nconfig.toml:2: tcp: got a string, want a table"},
 		{"no models", "\n[provider.a]\napi_key = 'k'\n", nil, "config.toml:2: provider 'a' has no models"},
 		{"empty models", "[provider.a]\napi_key = 'k'\nmodels = []\n", nil, "config.toml:3: provider 'a' has no models"},
 		{"models, wrong", "[provider.a]\napi_key = 'k'\nmodels = ['x',\n 7,\n '']\n", nil,
-			"config.toml:4: provider.a.models: one of its values is a whole number and must be a string\nconfig.toml:5: provider 'a': the name of a model is empty"},
+			"config.toml:4: provider.a.models: list contains an integer, want only strings\nconfig.toml:5: provider 'a': the name of a model is empty"},
 		{"models, no list", "[provider.a]\napi_key = 'k'\nmodels = 'x'\n", nil,
-			"config.toml:3: provider.a.models: it is a string and must be a list of strings\nconfig.toml:3: provider 'a' has no models"},
+			"config.toml:3: provider.a.models: got a string, want a list of strings\nconfig.toml:3: provider 'a' has no models"},
 		{"duplicate model", ok + "[provider.b]\napi_key = 'k'\nmodels = ['y',\n'x']\n", nil, "config.toml:7: duplicate model name 'x' across providers"},
 		{"model twice", "[provider.a]\napi_key = 'k'\nmodels = ['x', 'x']\n", nil, "config.toml:3: provider 'a' names the model 'x' twice"},
-		{"offline", "[provider.a]\napi_key = 'k'\nmodels = ['offline']\n", nil, "config.toml:3: model name 'offline' is taken: it is the model that needs no provider"},
+		{"offline", "[provider.a]\napi_key = 'k'\nmodels = ['offline']\n", nil, "config.toml:3: model name 'offline' is reserved: it is the built-in model without a provider"},
 		{"neither key nor address", "[provider.a]\nmodels = ['x']\n", nil, "config.toml:1: provider 'a' requires api_key or base_url"},
 		{"empty key", "[provider.a]\nmodels = ['x']\napi_key = ''\n", nil, "config.toml:3: provider 'a' requires api_key or base_url"},
 		{"bedrock", "[provider.a]\nkind = 'bedrock'\nmodels = ['x']\nregion = ''\n", nil,
 			"config.toml:1: provider 'a' (bedrock) requires access_key\nconfig.toml:1: provider 'a' (bedrock) requires secret_key\nconfig.toml:4: provider 'a' (bedrock) requires region"},
 		{"azure", "[provider.a]\nkind = 'azure'\nmodels = ['x']\napi_key = 'k'\n", nil, "config.toml:1: provider 'a' (azure) requires base_url"},
 		{"kind", ok + "kind = 'opnai'\n", nil,
-			"config.toml:4: provider.a.kind: 'opnai' is none of openai, openai-compatible, openai_compat, anthropic, google, azure, bedrock, ollama, llama.cpp, llama_cpp; did you mean 'openai'?"},
-		{"kind twice", ok + "kind = 'openai'\nstandard = 'openai'\n", nil, "config.toml:5: provider 'a' has both kind and standard, which is its old name: remove standard"},
-		{"address", ok + "base_url = 'localhost:1/?password'\n", nil, "config.toml:4: provider 'a': base_url is no http or https address"},
+			"config.toml:4: provider.a.kind: unknown value 'opnai': want one of openai, openai-compatible, openai_compat, anthropic, google, azure, bedrock, ollama, llama.cpp, llama_cpp; did you mean 'openai'?"},
+		{"kind twice", ok + "kind = 'openai'\nstandard = 'openai'\n", nil, "config.toml:5: provider 'a' has both kind and standard, the old name of kind: remove standard"},
+		{"address", ok + "base_url = 'localhost:1/?password'\n", nil, "config.toml:4: provider 'a': base_url is not an http or https URL"},
 		{"address with user info", ok + "base_url = 'https://me:secret@h/v1'\n", nil, "config.toml:4: provider 'a': base_url has a password in it: put the key in api_key"},
 		{"address with a query", ok + "base_url = 'https://h/v1?key=secret'\n", nil, "config.toml:4: provider 'a': base_url has a query or a fragment"},
 		{"address with a fragment", ok + "base_url = 'https://h/v1#secret'\n", nil, "config.toml:4: provider 'a': base_url has a query or a fragment"},
 		{"azure address with a key in the query", ok + "kind = 'azure'\nbase_url = 'https://h/?api-version=1&key=secret'\n", nil,
 			"config.toml:5: provider 'a': base_url has a query or a fragment"},
-		{"more retries than a provider accepts", ok + "max_retries = 11\n", nil, "config.toml:4: provider 'a': max_retries is 11; it is 0 to 10"},
+		{"more retries than a provider accepts", ok + "max_retries = 11\n", nil, "config.toml:4: provider 'a': max_retries is 11, want 0 to 10"},
 		{"space in a key", "[provider.a]\nmodels = ['x']\napi_key = 'a b'\n", nil, "config.toml:3: provider 'a': api_key has a space or a line end in it"},
 		{"numbers", ok + "weight = -1\nmax_retries = 1.5\ntimeout = 'soon'\nidle_timeout = '25h'\n", nil,
-			"config.toml:4: provider.a.weight: -1 is not between 0 and 2147483647\nconfig.toml:5: provider.a.max_retries: it is a number and must be a whole number\n" +
+			"config.toml:4: provider.a.weight: -1 is not between 0 and 2147483647\nconfig.toml:5: provider.a.max_retries: got a number, want an integer\n" +
 				"config.toml:6: provider.a.timeout: it must be seconds, or a text like \"90s\" or \"5m\"\nconfig.toml:7: provider.a.idle_timeout: 25h0m0s is not between 1ms and 24h0m0s"},
 		{"context limits", ok + "[provider.a.context_limits]\nx = 0\ny = 10\n", nil,
 			"config.toml:5: provider.a.context_limits.x: 0 is not between 1 and 1073741824\nconfig.toml:6: provider.a.context_limits: provider 'a' has no model 'y'"},
 		{"fallback", ok + "fallback = [\n'x',\n'large']\n", nil, "config.toml:6: fallback: no provider has the model 'large'"},
 		{"unset", "[provider.a]\nmodels = ['x']\napi_key = 'a${UNSET}b${NOTHING}'\n[env]\nX = '${'\nY = '${1}'", nil,
 			"config.toml:3: provider.a.api_key: the environment variable UNSET is not set\nconfig.toml:3: provider.a.api_key: the environment variable NOTHING is not set\n" +
-				"config.toml:5: env.X: a ${ has no }\nconfig.toml:6: env.Y: the text between ${ and } is not a variable name"},
+				"config.toml:5: env.X: ${ without }\nconfig.toml:6: env.Y: the text between ${ and } is not a variable name"},
 		{"control in a key", "[provider.a]\nmodels = ['x']\napi_key = \"a\\nb\"\n", nil, "config.toml:3: provider.a.api_key: it has a control character, such as a line end"},
-		{"key of a wrong type", "[provider.a]\nmodels = ['x']\napi_key = 7\n", nil, "config.toml:3: provider.a.api_key: it is a whole number and must be a string"},
+		{"key of a wrong type", "[provider.a]\nmodels = ['x']\napi_key = 7\n", nil, "config.toml:3: provider.a.api_key: got an integer, want a string"},
 		{"both keys", ok + "api_key_file = 'keys/k'\n", map[string]string{"keys/k": "k"}, "config.toml:4: provider 'a' has both api_key and api_key_file: remove one"},
-		{"key file missing", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", nil, "config.toml:3: provider.a.api_key_file: keys/k: there is no such file"},
+		{"key file missing", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", nil, "config.toml:3: provider.a.api_key_file: keys/k: no such file"},
 		{"key file open", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k!": "k"},
-			"config.toml:3: provider.a.api_key_file: others may read keys/k (mode 0640): chmod 600 keys/k"},
+			"config.toml:3: provider.a.api_key_file: other users may read keys/k (mode 0640): run chmod 600 keys/k"},
 		{"key file of lines", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": "a\nb"},
 			"config.toml:3: provider.a.api_key_file: keys/k is not one line of text"},
 		{"key file large", "[provider.a]\nmodels = ['x']\napi_key_file = 'keys/k'\n", map[string]string{"keys/k": strings.Repeat("k", 16385)},
@@ -326,19 +326,19 @@ func TestProblems(t *testing.T) {
 			"config.toml:3: provider.a.api_key_file: ../../h/keys/k: path escapes from parent"},
 		{"crab", "[system.crab]\nmodel = 'gpt'\nmax_iterations = 0\nthinking = 'yes'\nmembers = ['no']\ncompact_threshold = -1\n", nil,
 			"config.toml:2: agent 'crab': no provider has the model 'gpt'\nconfig.toml:3: system.crab.max_iterations: 0 is not between 1 and 1000\n" +
-				"config.toml:4: system.crab.thinking: it is a string and must be true or false\nconfig.toml:5: agent 'crab': there is no agent 'no' to be a member\n" +
+				"config.toml:4: system.crab.thinking: got a string, want true or false\nconfig.toml:5: agent 'crab': unknown agent 'no' in members\n" +
 				"config.toml:6: system.crab.compact_threshold: -1 is not between 0 and 1073741824"},
 		{"model, nearly", ok + "[system.crab]\nmodel = 'ofline'\n", nil, "config.toml:5: agent 'crab': no provider has the model 'ofline'; did you mean 'offline'?"},
 		{"skills", "[system.crab]\nskills = [\n'',\n\"a\\u0000\"]\n", nil,
-			"config.toml:3: system.crab.skills: a name is empty\nconfig.toml:4: system.crab.skills: a name has a control character: \"a\\x00\""},
+			"config.toml:3: system.crab.skills: name is empty\nconfig.toml:4: system.crab.skills: name has a control character: \"a\\x00\""},
 		{"compact prompt", "[system.crab]\ncompact_prompt = 'no.md'\n[agents.a]\ncompact_prompt = '../no.md'\n", nil,
-			"config.toml:2: system.crab.compact_prompt: no.md: there is no such file\nconfig.toml:4: agents.a.compact_prompt: ../no.md is not in the home"},
+			"config.toml:2: system.crab.compact_prompt: no.md: no such file\nconfig.toml:4: agents.a.compact_prompt: ../no.md is not in the home directory"},
 		{"reserved", "\n[agents.crab]\n", map[string]string{"agents/crab.md": "x"},
 			"agents/crab.md:1: agent name 'crab' is reserved: its prompt is Crab.md in the home\nconfig.toml:2: agent name 'crab' is reserved: it is configured by [system.crab]"},
 		{"agent names", "[agents.'a b']\n[agents.-x]\n[agents.'" + strings.Repeat("x", 65) + "']\n[agents.'']\n", nil,
-			"config.toml:1: agent name 'a b' must be of letters, digits, '-', '_' and '.', and begin with a letter, a digit or '_'\n" +
-				"config.toml:2: agent name '-x' must be of letters, digits, '-', '_' and '.', and begin with a letter, a digit or '_'\n" +
-				"config.toml:3: agent name '" + strings.Repeat("x", 65) + "' has 65 bytes, more than the limit of 64\nconfig.toml:4: agents: a name is empty"},
+			"config.toml:1: agent name 'a b' must consist of letters, digits, '-', '_', and '.', and begin with a letter, a digit, or '_'\n" +
+				"config.toml:2: agent name '-x' must consist of letters, digits, '-', '_', and '.', and begin with a letter, a digit, or '_'\n" +
+				"config.toml:3: agent name '" + strings.Repeat("x", 65) + "' has 65 bytes, more than the limit of 64\nconfig.toml:4: agents: name is empty"},
 		{"same name", "", map[string]string{"agents/a.md": "x", "agents/b.md": "---\ndescription: d\nname: a\n---\n"}, "agents/b.md:3: agent name 'a' is taken: see /h/agents/a.md"},
 		{"front matter", "", map[string]string{
 			"agents/a.md": "---\nname: a\ndescription: b: c\n---\n", "agents/b.md": "---\nnmae: b\n---\n", "agents/c.md": "---\nname: c\n", "agents/d.md": "---\n- d\n---\n",
@@ -347,33 +347,33 @@ func TestProblems(t *testing.T) {
 			"agents/j.md": "---\n? [a]\n: b\n---\n", "agents/k.md": "---\nname: 2026-01-01\n---\n", "agents/l.md": "---\n" + strings.Repeat("# x\n", 20000),
 		},
 			"agents/a.md:3: mapping values are not allowed in this context; put a value with a colon in quotes\nagents/b.md:2: unknown key 'nmae'; did you mean 'name'?\n" +
-				"agents/c.md:1: no --- ends the front matter\nagents/d.md:2: the front matter is a list and must be a table of keys\n" +
-				"agents/e.md:2: front matter can have no anchors and aliases\nagents/f.md:4: duplicate key 'model'\n" +
-				"agents/g.md:5: skills: one of its values is a whole number and must be a string\nagents/g.md:6: thinking: it is a string and must be true or false\n" +
-				"agents/h.md: it is not UTF-8\nagents/j.md:2: a key of the front matter is not a word\nagents/k.md:2: name: it is a date or time and must be a string\n" +
-				"agents/l.md:1: the front matter has more than 65536 bytes, or no --- ends it"},
+				"agents/c.md:1: the front matter has no closing ---\nagents/d.md:2: the front matter: got a list, want a table of keys\n" +
+				"agents/e.md:2: the front matter must not contain YAML anchors or aliases\nagents/f.md:4: duplicate key 'model'\n" +
+				"agents/g.md:5: skills: list contains an integer, want only strings\nagents/g.md:6: thinking: got a string, want true or false\n" +
+				"agents/h.md: it is not UTF-8\nagents/j.md:2: a key of the front matter is not a word\nagents/k.md:2: name: got a date or time, want a string\n" +
+				"agents/l.md:1: the front matter has more than 65536 bytes, or no closing ---"},
 		{"agents", "", many, "agents: there are more than 1000 agents"},
 		{"tables of agents", tables.String(), nil, "config.toml: 1001 agents besides crab exceed the limit of 1000"},
 		{"large", strings.Repeat("#", 1<<20+1), nil, "config.toml: 1048577 bytes, more than the limit of 1048576"},
 		{"large prompt", "", map[string]string{"Crab.md": strings.Repeat("#", 1<<20+1)}, "Crab.md: 1048577 bytes, more than the limit of 1048576"},
 		{"MCP", "[mcps.a]\n[mcps.b]\ncommand = 'x'\nurl = 'http://h'\n[mcps.c]\nurl = 'h'\n[mcps.d]\nname = 'e'\ncommand = 'x'\nenv = {'x=' = ''}\nargs = ['${UNSET}']", nil,
 			"config.toml:1: MCP server 'a' has neither command nor url\nconfig.toml:4: MCP server 'b' has both command and url: remove one\n" +
-				"config.toml:6: mcps.c.url: it must be an address that begins with http:// or https://\nconfig.toml:8: mcps.d.name: it is not the name of the table; leave it out\n" +
-				"config.toml:10: mcps.d.env.x=: neither a name nor a value can have a NUL, nor a name a =\nconfig.toml:11: mcps.d.args: the environment variable UNSET is not set"},
+				"config.toml:6: mcps.c.url: it must be an address that begins with http:// or https://\nconfig.toml:8: mcps.d.name: it differs from the name of the table: remove it\n" +
+				"config.toml:10: mcps.d.env.x=: a name or value contains a NUL byte, or a name contains =\nconfig.toml:11: mcps.d.args: the environment variable UNSET is not set"},
 		{"tools", "[tools.bash]\naccess = 'always'\ntimeout = 700\nmax_timeout = 600\nmax_output = 10\n[tools.ask_user]\ntimeout = 0\n[tools.delegate]\nmax_depth = 17\n[tools.read]\n", nil,
-			"config.toml:2: tools.bash.access: 'always' is none of base, listed, never\nconfig.toml:3: tools.bash.timeout: 11m40s is more than max_timeout, which is 10m0s\n" +
+			"config.toml:2: tools.bash.access: unknown value 'always': want one of base, listed, never\nconfig.toml:3: tools.bash.timeout: 11m40s is more than max_timeout, which is 10m0s\n" +
 				"config.toml:5: tools.bash.max_output: 10 is not between 1024 and 8388608\nconfig.toml:7: tools.ask_user.timeout: 0s is not between 1s and 24h0m0s\n" +
 				"config.toml:9: tools.delegate.max_depth: 17 is not between 1 and 16\nconfig.toml:10: unknown key 'read' in tools"},
-		{"tcp", "[tcp]\nlisten = ':6688'\n", nil, "config.toml:2: tcp.listen: ':6688' can be reached from other machines: name a file with a token as tcp.token_file"},
-		{"metrics", "[metrics]\nlisten = '0.0.0.0:9688'\n", nil, "config.toml:2: metrics.listen: '0.0.0.0:9688' can be reached from other machines: listen on 127.0.0.1"},
+		{"tcp", "[tcp]\nlisten = ':6688'\n", nil, "config.toml:2: tcp.listen: other machines can reach ':6688': set tcp.token_file to a file that contains a token"},
+		{"metrics", "[metrics]\nlisten = '0.0.0.0:9688'\n", nil, "config.toml:2: metrics.listen: other machines can reach '0.0.0.0:9688': listen on 127.0.0.1"},
 		{"metrics port", "[metrics]\nlisten = 'localhost'\n", nil, "config.toml:2: metrics.listen: 'localhost' is not an address like 127.0.0.1:9688"},
 		{"log", "[log]\nmax_size = 1\n", nil, "config.toml:2: log.max_size: 1 is not between 65536 and 1073741824"},
 		{"tcp port", "[tcp]\nlisten = '127.0.0.1:65536'\n", nil, "config.toml:2: tcp.listen: the port of '127.0.0.1:65536' is not a number up to 65535"},
 		{"tcp address", "[tcp]\nlisten = '6688'\ntoken_file = 'keys/none'", nil,
-			"config.toml:2: tcp.listen: '6688' is not an address like 127.0.0.1:6688\nconfig.toml:3: tcp.token_file: keys/none: there is no such file"},
+			"config.toml:2: tcp.listen: '6688' is not an address like 127.0.0.1:6688\nconfig.toml:3: tcp.token_file: keys/none: no such file"},
 		{"nested", "[env]\na" + strings.Repeat(".a", 40) + " = 1\n", nil, "config.toml:2: it is nested too deeply"},
 		{"a long list", "\n[system.crab]\nskills = [" + strings.Repeat("'x',", 1001) + "]\n", nil, "config.toml:3: system.crab.skills: 1001 values, more than the limit of 1000"},
-		{"dates", "[system.crab]\nmodel = 2026-01-01\n", nil, "config.toml:2: system.crab.model: it is a date or time and must be a string"},
+		{"dates", "[system.crab]\nmodel = 2026-01-01\n", nil, "config.toml:2: system.crab.model: got a date or time, want a string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			files := map[string]string{"config.toml": c.text}
@@ -408,7 +408,7 @@ func TestLinks(t *testing.T) {
 	_, err := config.Load(m, "/h", getenv)
 	want := "3 problems in the configuration"
 	for _, name := range []string{"Crab.md", "agents/inside.md", "config.toml"} {
-		want += "\n  /h/" + name + ": it is not a regular file (links are not followed): put a file there"
+		want += "\n  /h/" + name + ": not a regular file (links are not followed): replace it with a regular file"
 	}
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)

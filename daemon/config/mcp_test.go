@@ -25,7 +25,7 @@ func TestMCPToken(t *testing.T) {
 	}
 	m := newHome(t, map[string]string{"config.toml": "[mcps.a]\ncommand = 'x'\ntoken_file = 'k'\ntimeout = 0\n", "k": "planted"})
 	_, err := config.Load(m, "/h", func(string) string { return "" })
-	if err == nil || !strings.Contains(err.Error(), "mcps.a.token_file: only a server with a url is sent a token") ||
+	if err == nil || !strings.Contains(err.Error(), "mcps.a.token_file: a token requires url: set url, or remove token_file") ||
 		!strings.Contains(err.Error(), "mcps.a.timeout: 0s is not between 1s and 24h0m0s") || strings.Contains(err.Error(), "planted") {
 		t.Error(err)
 	}

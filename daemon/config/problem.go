@@ -107,9 +107,9 @@ func (p place) unknown(name string, known []string, format string, args ...any) 
 func reason(err error) string {
 	switch big, tooLarge := errors.AsType[*vfs.TooLargeError](err); {
 	case errors.Is(err, vfs.ErrNotRegular):
-		return "it is not a regular file (links are not followed): put a file there"
+		return "not a regular file (links are not followed): replace it with a regular file"
 	case errors.Is(err, fs.ErrNotExist):
-		return "there is no such file"
+		return "no such file"
 	case tooLarge:
 		return fmt.Sprintf("%d bytes, more than the limit of %d", big.Size, big.Max)
 	}

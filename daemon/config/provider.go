@@ -67,7 +67,7 @@ func (l *loader) endpoint(s *section, p *Provider) {
 	key := "kind"
 	if s.has("standard") {
 		if s.has("kind") {
-			s.at("standard").add("provider '%s' has both kind and standard, which is its old name: remove standard", p.Name)
+			s.at("standard").add("provider '%s' has both kind and standard, the old name of kind: remove standard", p.Name)
 		} else {
 			key = "standard"
 		}
@@ -112,7 +112,7 @@ func readModels(s *section, p *Provider, models map[string]place) {
 		case why != "":
 			at.add("provider '%s': the name of a model %s", p.Name, why)
 		case model == Offline:
-			at.add("model name '%s' is taken: it is the model that needs no provider", model)
+			at.add("model name '%s' is reserved: it is the built-in model without a provider", model)
 		case slices.Contains(p.Models, model):
 			at.add("provider '%s' names the model '%s' twice", p.Name, model)
 		case models[model].f != nil:
@@ -228,7 +228,7 @@ func (l *loader) mcps(c *Config, top *section) {
 		m := MCP{Name: name, AutoRestart: true}
 		l.expanded(s, "name", &m.Name)
 		if m.Name != name {
-			s.at("name").add("%s: it is not the name of the table; leave it out", s.full("name"))
+			s.at("name").add("%s: it differs from the name of the table: remove it", s.full("name"))
 		}
 		s.str("command", &m.Command)
 		s.each("args", func(arg string, line int) {
@@ -240,7 +240,7 @@ func (l *loader) mcps(c *Config, top *section) {
 		s.boolean("auth", &m.Auth)
 		l.secretFile(s, "token_file", &m.Token)
 		if m.Token != "" && s.empty("url") {
-			s.at("token_file").add("%s: only a server with a url is sent a token", s.full("token_file"))
+			s.at("token_file").add("%s: a token requires url: set url, or remove token_file", s.full("token_file"))
 		}
 		s.duration("timeout", &m.Timeout, time.Second, maxTimeout)
 		s.boolean("auto_restart", &m.AutoRestart)

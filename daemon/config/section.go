@@ -54,7 +54,7 @@ func (s *section) at(key string) place {
 }
 
 func (s *section) wrong(key string, v value, want string) {
-	s.f.add(v.line, "%s: it is %s and must be %s", s.full(key), kindOf(v.v), want)
+	s.f.add(v.line, "%s: got %s, want %s", s.full(key), kindOf(v.v), want)
 }
 
 func kindOf(v any) string {
@@ -62,11 +62,11 @@ func kindOf(v any) string {
 	case string:
 		return "a string"
 	case int64:
-		return "a whole number"
+		return "an integer"
 	case float64:
 		return "a number"
 	case bool:
-		return "true or false"
+		return "a boolean"
 	case []value:
 		return "a list"
 	case *table:
@@ -98,7 +98,7 @@ func (s *section) enum(key string, to *string, words ...string) {
 	text := *to
 	s.str(key, &text)
 	if text != *to && !slices.Contains(words, text) {
-		s.at(key).unknown(text, words, "%s: '%s' is none of %s", s.full(key), clip(text), strings.Join(words, ", "))
+		s.at(key).unknown(text, words, "%s: unknown value '%s': want one of %s", s.full(key), clip(text), strings.Join(words, ", "))
 		return
 	}
 	*to = text
@@ -107,7 +107,7 @@ func (s *section) enum(key string, to *string, words ...string) {
 func (s *section) integer(key string, to *int, low, high int) {
 	var n int64
 	switch {
-	case !scalar(s, key, "a whole number", &n):
+	case !scalar(s, key, "an integer", &n):
 	case n < int64(low) || n > int64(high):
 		s.at(key).add("%s: %d is not between %d and %d", s.full(key), n, low, high)
 	default:
@@ -160,7 +160,7 @@ func (s *section) each(key string, do func(text string, line int)) bool {
 	for _, e := range list {
 		text, ok := e.v.(string)
 		if !ok {
-			s.f.add(e.line, "%s: one of its values is %s and must be a string", s.full(key), kindOf(e.v))
+			s.f.add(e.line, "%s: list contains %s, want only strings", s.full(key), kindOf(e.v))
 			continue
 		}
 		do(text, e.line)
@@ -173,7 +173,7 @@ func (s *section) strs(key string, to *[]string) {
 	list := []string{}
 	if s.each(key, func(text string, line int) {
 		if why := badName(text); why != "" {
-			s.f.add(line, "%s: a name %s", s.full(key), why)
+			s.f.add(line, "%s: name %s", s.full(key), why)
 			return
 		}
 		list = append(list, text)
@@ -207,7 +207,7 @@ func (s *section) tables(key string, do func(name string, sub *section)) {
 	all := s.table(key)
 	for _, name := range all.t.names() {
 		if why := badName(name); why != "" {
-			all.at(name).add("%s: a name %s", all.name, why)
+			all.at(name).add("%s: name %s", all.name, why)
 			continue
 		}
 		if _, ok := all.t.keys[name].v.(*table); !ok {

@@ -305,11 +305,11 @@ func TestSetInvalid(t *testing.T) {
 		{`{"provider":{"a":{"models":["x"],"kind":"bedrock","access_key":"k","secret_key":"k"}}}`, "/h/config.toml: provider 'a' (bedrock) requires region"},
 		{`{"provider":{"a":{"models":["x"],"api_kye":"sk-planted"}}}`,
 			"2 problems in the configuration\n  /h/config.toml: provider 'a' requires api_key or base_url\n  /h/config.toml: unknown key 'api_kye' in provider.a; did you mean 'api_key'?"},
-		{`{"provider":"x"}`, "/h/config.toml: provider: it is a string and must be a table"},
+		{`{"provider":"x"}`, "/h/config.toml: provider: got a string, want a table"},
 		{`{"system":{"crab":{"model":"none"}}}`, "/h/config.toml: agent 'crab': no provider has the model 'none'"},
-		{`{"system":{"crab":7}}`, "/h/config.toml: system.crab: it is a whole number and must be a table"},
-		{`{"system":7,"agents":[],"env":true,"mcps":1.5}`, "4 problems in the configuration\n  /h/config.toml: agents: it is a list and must be a table\n" +
-			"  /h/config.toml: env: it is true or false and must be a table\n  /h/config.toml: mcps: it is a number and must be a table\n  /h/config.toml: system: it is a whole number and must be a table"},
+		{`{"system":{"crab":7}}`, "/h/config.toml: system.crab: got an integer, want a table"},
+		{`{"system":7,"agents":[],"env":true,"mcps":1.5}`, "4 problems in the configuration\n  /h/config.toml: agents: got a list, want a table\n" +
+			"  /h/config.toml: env: got a boolean, want a table\n  /h/config.toml: mcps: got a number, want a table\n  /h/config.toml: system: got an integer, want a table"},
 	} {
 		const before = "# kept\n[env]\nA = 'sk-planted'\n"
 		m := newHome(t, map[string]string{"config.toml": before})

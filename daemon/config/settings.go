@@ -93,14 +93,14 @@ func (l *loader) settings(c *Config, top *section) {
 // address requires a token.
 func (s *section) listens(address string) {
 	if loopback, ok := s.address(address, "127.0.0.1:6688"); ok && !loopback && s.empty("token_file") {
-		s.at("listen").add("tcp.listen: '%s' can be reached from other machines: name a file with a token as tcp.token_file", clip(address))
+		s.at("listen").add("tcp.listen: other machines can reach '%s': set tcp.token_file to a file that contains a token", clip(address))
 	}
 }
 
 // loopback checks an address that only this machine may reach.
 func (s *section) loopback(address string) {
 	if loopback, ok := s.address(address, "127.0.0.1:9688"); ok && !loopback {
-		s.at("listen").add("%s: '%s' can be reached from other machines: listen on 127.0.0.1", s.full("listen"), clip(address))
+		s.at("listen").add("%s: other machines can reach '%s': listen on 127.0.0.1", s.full("listen"), clip(address))
 	}
 }
 

@@ -149,7 +149,7 @@ func (t *Table) Create(c Cron) (Cron, error) {
 		return Cron{}, invalid("there are %d cron entries already: delete some first", len(t.file.entries))
 	}
 	if t.last >= math.MaxInt64 {
-		return Cron{}, invalid("the greatest id of %s is the last there can be", t.path)
+		return Cron{}, invalid("%s: an entry has the largest possible ID: remove that entry and restart the daemon", t.path)
 	}
 	c.ID = t.last + 1
 	next := t.file.clone()

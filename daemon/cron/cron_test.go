@@ -201,8 +201,8 @@ func TestWarnings(t *testing.T) {
 		{"negative", "# c\n[[cron]]\nschedule = '* * * * *'\nid = -1\n", "4: id must be a number from 1; ignored the entry", ""},
 		{"session", strings.Replace(entry(""), "session = 1", "session = -1", 1), "5: session must be a number from 0; ignored the entry", ""},
 		{"id twice", entry("") + "\n" + entry(""), "8: same id as the entry in line 1: 1; ignored the entry", "1"},
-		{"no skill", strings.Replace(entry(""), "'s'", "''", 1), "4: invalid skill '': it must be a name of letters, digits, '-' and '_'; ignored the entry", ""},
-		{"a skill like a path", strings.Replace(entry(""), "'s'", "'../s'", 1), "4: invalid skill '../s': it must be a name of letters, digits, '-' and '_'; ignored the entry", ""},
+		{"no skill", strings.Replace(entry(""), "'s'", "''", 1), "4: invalid skill '': it must consist of letters, digits, '-', and '_'; ignored the entry", ""},
+		{"a skill like a path", strings.Replace(entry(""), "'s'", "'../s'", 1), "4: invalid skill '../s': it must consist of letters, digits, '-', and '_'; ignored the entry", ""},
 		{"quiet", entry("quiet_start = '22:00'\nquiet_end = '24:00'\n"), "7: invalid quiet_end '24:00': it must be a time like 22:30; ignored the entry", ""},
 		{"timezone", entry("timezone = '../../etc/passwd'\n"), "6: invalid timezone '../../etc/passwd': it must be one like Europe/Berlin; ignored the entry", ""},
 		{"session file", entry("session_file = '../x'\n"), "6: invalid session_file '../x': it must be the name of a session; ignored the entry", ""},
@@ -246,16 +246,16 @@ func TestInvalid(t *testing.T) {
 	table := open(t, m)
 	for want, change := range map[string]func(*cron.Cron){
 		"invalid cron schedule 'often': it has 1 fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first": func(c *cron.Cron) { c.Schedule = "often" },
-		"invalid cron schedule '0 0 30 2 *': it is never due":                         func(c *cron.Cron) { c.Schedule = "0 0 30 2 *" },
-		"invalid quiet_start '25:00': it must be a time like 22:30":                   func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "25:00", "06:00" },
-		"invalid quiet_end 'x\ufffd': it must be a time like 22:30":                   func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "21:00", "x\n" },
-		"invalid skill '/report': it must be a name of letters, digits, '-' and '_'":  func(c *cron.Cron) { c.Skill = "/report" },
-		"invalid skill 'r\ufffdé': it must be a name of letters, digits, '-' and '_'": func(c *cron.Cron) { c.Skill = "r\xffé" },
-		"invalid skill 'r:': it must be a name of letters, digits, '-' and '_'":       func(c *cron.Cron) { c.Skill = "r:" },
-		"invalid timezone 'Mars/Olympus': it must be one like Europe/Berlin":          func(c *cron.Cron) { c.Timezone = "Mars/Olympus" },
-		"args must be text in UTF-8":                                                  func(c *cron.Cron) { c.Args = "\xff" },
-		"session 18446744073709551615 is too large a number":                          func(c *cron.Cron) { c.Session = math.MaxUint64 },
-		"invalid session_file '.x': it must be the name of a session":                 func(c *cron.Cron) { c.SessionFile = ".x" },
+		"invalid cron schedule '0 0 30 2 *': it is never due":                        func(c *cron.Cron) { c.Schedule = "0 0 30 2 *" },
+		"invalid quiet_start '25:00': it must be a time like 22:30":                  func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "25:00", "06:00" },
+		"invalid quiet_end 'x\ufffd': it must be a time like 22:30":                  func(c *cron.Cron) { c.QuietStart, c.QuietEnd = "21:00", "x\n" },
+		"invalid skill '/report': it must consist of letters, digits, '-', and '_'":  func(c *cron.Cron) { c.Skill = "/report" },
+		"invalid skill 'r\ufffdé': it must consist of letters, digits, '-', and '_'": func(c *cron.Cron) { c.Skill = "r\xffé" },
+		"invalid skill 'r:': it must consist of letters, digits, '-', and '_'":       func(c *cron.Cron) { c.Skill = "r:" },
+		"invalid timezone 'Mars/Olympus': it must be one like Europe/Berlin":         func(c *cron.Cron) { c.Timezone = "Mars/Olympus" },
+		"args must be text in UTF-8":                                                 func(c *cron.Cron) { c.Args = "\xff" },
+		"session 18446744073709551615 is too large":                                  func(c *cron.Cron) { c.Session = math.MaxUint64 },
+		"invalid session_file '.x': it must be the name of a session":                func(c *cron.Cron) { c.SessionFile = ".x" },
 	} {
 		c := daily
 		change(&c)

@@ -142,7 +142,7 @@ func (e *entry) parse() (int, string) {
 		return e.first() + max(line, 1) - 1, message
 	}
 	if len(doc.Cron) != 1 {
-		return e.line, "it cannot be read"
+		return e.line, "the entry is not one [[cron]] table"
 	}
 	r := doc.Cron[0]
 	if r.ID < 1 {
@@ -287,14 +287,14 @@ var checks = []check{
 		if c.Skill == "" || len(c.Skill) > 128 || strings.IndexFunc(c.Skill, func(r rune) bool {
 			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 		}) >= 0 {
-			return invalid("invalid skill %s: it must be a name of letters, digits, '-' and '_'", quote(c.Skill))
+			return invalid("invalid skill %s: it must consist of letters, digits, '-', and '_'", quote(c.Skill))
 		}
 		return nil
 	}},
 	{"args", func(c *Cron) error { return text("args", c.Args, 16<<10) }},
 	{"session", func(c *Cron) error {
 		if c.Session > math.MaxInt64 {
-			return invalid("session %d is too large a number", c.Session)
+			return invalid("session %d is too large", c.Session)
 		}
 		return nil
 	}},

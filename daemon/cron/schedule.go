@@ -43,12 +43,12 @@ func segments(schedule string) ([]string, error) {
 	given := strings.Fields(schedule)
 	if n := len(given); n == 1 && given[0][0] == '@' {
 		if _, err := gronx.Segments(given[0]); err != nil {
-			return nil, wrong("there is no such name: @yearly, @monthly, @weekly, @daily and @hourly are some")
+			return nil, wrong("unknown name: use @yearly, @monthly, @weekly, @daily, or @hourly")
 		}
 	} else if n < 5 || n > 7 {
 		return nil, wrong("it has %d fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first", n)
 	} else if n == 6 && year().MatchString(given[5]) {
-		return nil, wrong("its sixth field is no day of the week; a year is the last of 7, with seconds first")
+		return nil, wrong("its sixth field is not a day of the week; a year requires 7 fields: seconds first, year last")
 	}
 	segs, err := gronx.Segments(strings.Join(given, " "))
 	if err != nil {
@@ -85,7 +85,7 @@ func badItem(field int, part string) string {
 	}
 	m := item().FindStringSubmatch(part)
 	if m == nil || part[0] == '?' && (len(part) > 1 || field != 3 && field != 5) {
-		return "is no value of it"
+		return "is not a valid value"
 	}
 	from, to, step := m[1], m[2], m[3]
 	if from != "" && !in(from) || to != "" && !in(to) {

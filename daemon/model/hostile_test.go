@@ -134,11 +134,11 @@ func TestEndless(t *testing.T) {
 		{"one event", false, func(w http.ResponseWriter) { flood(w, "data: "+mega+"\n") }, "an event of the stream is longer"},
 		{"one event of empty carriage returns", false, func(w http.ResponseWriter) { flood(w, "data: x\r\n") }, "an event of the stream is longer"},
 		{"no event", false, func(w http.ResponseWriter) { flood(w, mega) }, "an event of the stream is longer"},
-		{"comments", false, func(w http.ResponseWriter) { flood(w, ": "+mega+"\n\n") }, "longer than any that is read"},
-		{"empty lines", false, func(w http.ResponseWriter) { flood(w, strings.Repeat("\r\n", 1<<19)) }, "longer than any that is read"},
-		{"empty chunks", false, func(w http.ResponseWriter) { flood(w, delta(`"x":"`+mega[:1<<12]+`"`)) }, "longer than any that is read"},
-		{"long text", false, func(w http.ResponseWriter) { flood(w, delta(`"content":"`+mega+`"`)) }, "the answer has more than 8388608 bytes"},
-		{"reasoning", false, func(w http.ResponseWriter) { flood(w, delta(`"reasoning":"`+mega+`"`)) }, "the answer has more than 8388608 bytes"},
+		{"comments", false, func(w http.ResponseWriter) { flood(w, ": "+mega+"\n\n") }, "the response exceeds the size limit"},
+		{"empty lines", false, func(w http.ResponseWriter) { flood(w, strings.Repeat("\r\n", 1<<19)) }, "the response exceeds the size limit"},
+		{"empty chunks", false, func(w http.ResponseWriter) { flood(w, delta(`"x":"`+mega[:1<<12]+`"`)) }, "the response exceeds the size limit"},
+		{"long text", false, func(w http.ResponseWriter) { flood(w, delta(`"content":"`+mega+`"`)) }, "the response has more than 8388608 bytes"},
+		{"reasoning", false, func(w http.ResponseWriter) { flood(w, delta(`"reasoning":"`+mega+`"`)) }, "the response has more than 8388608 bytes"},
 		{"choices", false, func(w http.ResponseWriter) {
 			io.WriteString(w, `data: {"choices":[`+strings.Repeat("{},", 1_300_000)+"{}]}\n\n")
 		}, "more than 128 elements"},
@@ -157,17 +157,17 @@ func TestEndless(t *testing.T) {
 		}, "more than 128 tool calls"},
 		{"arguments", false, func(w http.ResponseWriter) {
 			flood(w, delta(`"tool_calls":[{"index":0,"id":"c","function":{"arguments":"`+mega[:1<<16]+`"}}]`))
-		}, "arguments have more than 1048576 bytes"},
-		{"zipped", false, func(w http.ResponseWriter) { zip(w, ": "+mega+"\n\n") }, "longer than any that is read"},
-		{"whole", true, func(w http.ResponseWriter) { flood(w, mega) }, "longer than any that is read"},
-		{"whole, nested", true, func(w http.ResponseWriter) { flood(w, strings.Repeat("[", 1<<20)) }, "longer than any that is read"},
-		{"whole, zipped", true, func(w http.ResponseWriter) { zip(w, strings.Repeat(" ", 1<<20)) }, "longer than any that is read"},
+		}, "the arguments of a tool call have more than 1048576 bytes"},
+		{"zipped", false, func(w http.ResponseWriter) { zip(w, ": "+mega+"\n\n") }, "the response exceeds the size limit"},
+		{"whole", true, func(w http.ResponseWriter) { flood(w, mega) }, "the response exceeds the size limit"},
+		{"whole, nested", true, func(w http.ResponseWriter) { flood(w, strings.Repeat("[", 1<<20)) }, "the response exceeds the size limit"},
+		{"whole, zipped", true, func(w http.ResponseWriter) { zip(w, strings.Repeat(" ", 1<<20)) }, "the response exceeds the size limit"},
 		{"an error", true, func(w http.ResponseWriter) { w.WriteHeader(400); flood(w, mega) }, "400 Bad Request: xxx"},
 		{"an error for a stream", false, func(w http.ResponseWriter) { w.WriteHeader(400); flood(w, mega) }, "400 Bad Request: xxx"},
 		{"headers", true, func(w http.ResponseWriter) { w.Header().Set("X", mega); flood(w, "{}") }, "header"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && c.want == "longer than any that is read" {
+			if testing.Short() && c.want == "the response exceeds the size limit" {
 				t.Skip("200 MB to read, a minute under the race detector")
 			}
 			r := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -216,13 +216,13 @@ func TestRedirects(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	defer other.Close()
 	for _, c := range []struct{ to, want string }{
-		{other.URL + "/v1/chat/completions", `redirects to "` + other.URL + `"`},
-		{"file:///etc/passwd", `redirects to "/etc/passwd"`},
-		{"/v2/chat/completions", `redirects to "/v2/chat/completions"`},
-		{"//evil.example/" + planted, `redirects to "://evil.example"`},
+		{other.URL + "/v1/chat/completions", `redirect to "` + other.URL + `"`},
+		{"file:///etc/passwd", `redirect to "/etc/passwd"`},
+		{"/v2/chat/completions", `redirect to "/v2/chat/completions"`},
+		{"//evil.example/" + planted, `redirect to "://evil.example"`},
 		{"https://" + planted + ".evil.example/", "[key]"},
-		{"", "redirects to"},
-		{":", "redirects to"},
+		{"", "redirect to"},
+		{":", "redirect to"},
 	} {
 		for _, status := range []int{301, 302, 303, 307, 308, 304} {
 			var asked atomic.Int32
@@ -310,7 +310,7 @@ func TestBadStreams(t *testing.T) {
 		{"garbage", "", text + "data: {\"choices\":[{]\n\n", "a chunk of the stream is malformed"},
 		{"half a chunk", "", text + `data: {"choices":[{"index":0,"del`, "a chunk of the stream is malformed"},
 		{"a number", "", "data: 5\n\n", "malformed"},
-		{"a page", "text/html; charset=utf-8", "<html>login</html>", "a page, not a stream of events: check base_url"},
+		{"a page", "text/html; charset=utf-8", "<html>login</html>", "an HTML page, not an event stream: check base_url"},
 		{"an error in JSON", "application/json", `{"error":{"message":"no credit","code":402}}`, "402 Payment Required: no credit"},
 		{"an error as an object", "", `data: {"object":"error","message":"boom","code":500}` + "\n\n", "500 Internal Server Error: boom"},
 		{"an error as a text", "", `data: {"error":"boom"}` + "\n\n", "boom"},
@@ -322,7 +322,7 @@ func TestBadStreams(t *testing.T) {
 		{"an error of a choice", "", `data: {"choices":[{"delta":{"content":""},"error":{"code":502,"message":"boom"},"finish_reason":"error"}]}` + "\n\n", "502 Bad Gateway: boom"},
 		{"an error of a choice, not streamed", "application/json", `{"choices":[{"message":{"content":"half"},"error":{"code":502,"message":"boom"},"finish_reason":"error"}]}`, "502 Bad Gateway: boom"},
 		{"an error with no type", "text/plain", `{"error":{"message":"boom"}}`, "boom"},
-		{"no choices", "application/json", `{}`, "the answer has no choices"},
+		{"no choices", "application/json", `{}`, "the response has no choices"},
 	} {
 		r := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -430,7 +430,7 @@ func TestScriptedTrouble(t *testing.T) {
 		{"garbage", modeltest.Say("a").Garbage(), false, "malformed"},
 		{"no end", modeltest.Say("a").Finish(""), false, "finish_reason"},
 		{"status", modeltest.Status(418, "teapot"), true, "418 I'm a teapot: i'm_a_teapot: teapot"},
-		{"limited", modeltest.Status(429, "slow down").Header("Retry-After", "90"), true, "429 Too Many Requests: rate_limit_exceeded: slow down; it asks to wait 1m30s"},
+		{"limited", modeltest.Status(429, "slow down").Header("Retry-After", "90"), true, "429 Too Many Requests: rate_limit_exceeded: slow down; retry after 1m30s"},
 	} {
 		s := modeltest.New(t, c.reply, c.reply)
 		none := 0

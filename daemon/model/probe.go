@@ -13,12 +13,12 @@ import (
 )
 
 // ErrKey is returned if a provider responds but refuses the key.
-var ErrKey = errors.New("the key is refused")
+var ErrKey = errors.New("the provider rejected the API key")
 
 // A MissingModelError is returned if a local server does not have a model.
 type MissingModelError struct{ Model string }
 
-func (e *MissingModelError) Error() string { return "it has no model " + e.Model }
+func (e *MissingModelError) Error() string { return "the server has no model " + e.Model }
 
 // maxList is how much of a list of models is read.
 const maxList = 4 << 20
@@ -58,7 +58,7 @@ func (p Provider) Probe(ctx context.Context) (address string, err error) {
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
 		return address, ErrKey
 	case r.StatusCode >= 500:
-		return address, errors.New("it answers " + r.Status)
+		return address, errors.New("the server returned " + r.Status)
 	case r.StatusCode == http.StatusOK && k.name == "ollama":
 		return address, p.has(r.Body)
 	}

@@ -53,13 +53,13 @@ func TestProbe(t *testing.T) {
 	}{
 		{"a list", "openai-compatible", "/v1", "sk-right", "x", "/v1/models", ""},
 		{"the path of a request", "openai-compatible", "/v1/chat/completions", "sk-right", "x", "/v1/models", ""},
-		{"a wrong key", "openai-compatible", "/v1", "sk-wrong", "x", "/v1/models", "the key is refused"},
-		{"no key", "openai-compatible", "/v1", "", "x", "/v1/models", "the key is refused"},
+		{"a wrong key", "openai-compatible", "/v1", "sk-wrong", "x", "/v1/models", "the provider rejected the API key"},
+		{"no key", "openai-compatible", "/v1", "", "x", "/v1/models", "the provider rejected the API key"},
 		{"no list", "openai-compatible", "/none", "sk-right", "x", "/none/models", ""},
 		{"another place", "openai-compatible", "/moved", "sk-right", "x", "/moved/models", ""},
-		{"a broken server", "openai-compatible", "/broken", "sk-right", "x", "/broken/models", "it answers 502 Bad Gateway"},
+		{"a broken server", "openai-compatible", "/broken", "sk-right", "x", "/broken/models", "the server returned 502 Bad Gateway"},
 		{"the models of ollama", "ollama", "/v1", "sk-right", "a:7b,b", "/v1/models", ""},
-		{"a model that ollama has not", "ollama", "/v1", "sk-right", "a:7b,a", "/v1/models", "it has no model a"},
+		{"a model that ollama has not", "ollama", "/v1", "sk-right", "a:7b,a", "/v1/models", "the server has no model a"},
 		{"what is no list", "ollama", "/odd", "sk-right", "a", "/odd/models", ""},
 		{"azure is connected to", "azure", "", "sk-right", "x", "", ""},
 	} {

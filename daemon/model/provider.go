@@ -126,7 +126,7 @@ func (p Provider) Check() error {
 	}
 	k, known := p.kind()
 	if !known {
-		complain("kind", "provider '%s' has the unknown kind '%s': it is one of %s", p.Name, p.Kind, strings.Join(Kinds(), ", "))
+		complain("kind", "provider '%s' has unknown kind '%s': want one of %s", p.Name, p.Kind, strings.Join(Kinds(), ", "))
 	}
 	if p.Name == "" {
 		complain("", "a provider has no name")
@@ -160,16 +160,16 @@ func (p Provider) Check() error {
 		}
 	}
 	if p.MaxRetries != nil && (*p.MaxRetries < 0 || *p.MaxRetries > 10) {
-		complain("max_retries", "provider '%s': max_retries is %d; it is 0 to 10", p.Name, *p.MaxRetries)
+		complain("max_retries", "provider '%s': max_retries is %d, want 0 to 10", p.Name, *p.MaxRetries)
 	}
 	if p.Timeout < 0 || p.IdleTimeout < 0 {
 		complain("timeout", "provider '%s': a timeout is negative", p.Name)
 	}
 	for m, n := range p.ContextLimits {
 		if n <= 0 {
-			complain("context_limits", "provider '%s': the context limit of '%s' is %d", p.Name, m, n)
+			complain("context_limits", "provider '%s': the context limit of '%s' is %d, want 1 or more", p.Name, m, n)
 		} else if !slices.Contains(p.Models, m) {
-			complain("context_limits", "provider '%s': context limit for '%s': not one of its models", p.Name, m)
+			complain("context_limits", "provider '%s': context_limits names '%s', which is not one of its models", p.Name, m)
 		}
 	}
 	return errors.Join(problems...)
@@ -187,7 +187,7 @@ func (p *Provider) base(k kind) (base *url.URL, version string, err error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || text != "" && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		return refuse("base_url is no http or https address")
+		return refuse("base_url is not an http or https URL")
 	}
 	if u.User != nil {
 		return refuse("base_url has a password in it: put the key in api_key")

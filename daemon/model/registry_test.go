@@ -88,7 +88,7 @@ func TestRegistry(t *testing.T) {
 	}
 	_, err = model.NewRegistry([]model.Provider{one, one, {Name: "x", Kind: "odd"}}, "")
 	refused(err, "duplicate model name 'gpt-4o' across providers\nduplicate model name 'own' across providers\n"+
-		"provider 'x' has the unknown kind 'odd': it is one of openai, openai-compatible, anthropic, google, azure, bedrock, ollama, llama.cpp\n"+
+		"provider 'x' has unknown kind 'odd': want one of openai, openai-compatible, anthropic, google, azure, bedrock, ollama, llama.cpp\n"+
 		"provider 'x' has no models")
 	_, err = model.NewRegistry([]model.Provider{one}, "none")
 	refused(err, "model 'none' not found in registry")
@@ -222,18 +222,18 @@ func TestCheck(t *testing.T) {
 		{model.Provider{Name: "p", Kind: "bedrock", AccessKey: "a", SecretKey: "s", Models: []string{"m"}}, "provider 'p' (bedrock) requires region"},
 		{model.Provider{Name: "p", Kind: "bedrock", Region: "r", AccessKey: "a", Models: []string{"m"}}, "provider 'p' (bedrock) requires access_key and secret_key, or api_key"},
 		{model.Provider{Name: "p", Kind: "azure", APIKey: "k", Models: []string{"m"}}, "provider 'p' (azure) requires base_url"},
-		{model.Provider{Name: "p", Kind: "gpt", APIKey: "k", Models: []string{"m", "m", ""}}, "provider 'p' has the unknown kind 'gpt': it is one of " + strings.Join(model.Kinds(), ", ") +
+		{model.Provider{Name: "p", Kind: "gpt", APIKey: "k", Models: []string{"m", "m", ""}}, "provider 'p' has unknown kind 'gpt': want one of " + strings.Join(model.Kinds(), ", ") +
 			"\nprovider 'p' has the model 'm' twice\nprovider 'p' has a model without a name"},
 		{model.Provider{APIKey: "k", Models: []string{"m"}}, "a provider has no name"},
-		{model.Provider{Name: "p", BaseURL: "file:///etc/passwd", Models: []string{"m"}}, "provider 'p': base_url is no http or https address"},
-		{model.Provider{Name: "p", BaseURL: "localhost:80", Models: []string{"m"}}, "provider 'p': base_url is no http or https address"},
+		{model.Provider{Name: "p", BaseURL: "file:///etc/passwd", Models: []string{"m"}}, "provider 'p': base_url is not an http or https URL"},
+		{model.Provider{Name: "p", BaseURL: "localhost:80", Models: []string{"m"}}, "provider 'p': base_url is not an http or https URL"},
 		{model.Provider{Name: "p", BaseURL: "http://u:hunter2@h/v1", Models: []string{"m"}}, "provider 'p': base_url has a password in it: put the key in api_key"},
 		{model.Provider{Name: "p", BaseURL: "http://h/v1?key=hunter2", Models: []string{"m"}}, "provider 'p': base_url has a query or a fragment"},
-		{model.Provider{Name: "p", BaseURL: "http://h\x7f/hunter2", Models: []string{"m"}}, "provider 'p': base_url is no http or https address"},
+		{model.Provider{Name: "p", BaseURL: "http://h\x7f/hunter2", Models: []string{"m"}}, "provider 'p': base_url is not an http or https URL"},
 		{model.Provider{Name: "p", APIKey: "hunter2\n", Models: []string{"m"}}, "provider 'p': api_key has a space or a line end in it"},
 		{model.Provider{Name: "p", APIKey: "k", Models: []string{"m"}, MaxRetries: &minus, Timeout: -1, ContextLimits: map[string]int{"m": -5}},
-			"provider 'p': max_retries is -1; it is 0 to 10\nprovider 'p': a timeout is negative\nprovider 'p': the context limit of 'm' is -5"},
-		{model.Provider{Name: "p", APIKey: "k", Models: []string{"m"}, ContextLimits: map[string]int{"n": 5}}, "provider 'p': context limit for 'n': not one of its models"},
+			"provider 'p': max_retries is -1, want 0 to 10\nprovider 'p': a timeout is negative\nprovider 'p': the context limit of 'm' is -5, want 1 or more"},
+		{model.Provider{Name: "p", APIKey: "k", Models: []string{"m"}, ContextLimits: map[string]int{"n": 5}}, "provider 'p': context_limits names 'n', which is not one of its models"},
 	} {
 		got := ""
 		if err := c.p.Check(); err != nil {

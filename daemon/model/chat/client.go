@@ -153,10 +153,10 @@ func completion(body []byte) (*Response, error) {
 	}
 	w, err := decode(body)
 	if err != nil {
-		return nil, permanent("the answer is not what it should be: %w", err)
+		return nil, permanent("decode response: %w", err)
 	}
 	if len(w.Choices) == 0 {
-		return nil, permanent("the answer has no choices")
+		return nil, permanent("the response has no choices")
 	}
 	if err := w.Choices[0].failed(); err != nil {
 		return nil, err
@@ -166,11 +166,11 @@ func completion(body []byte) (*Response, error) {
 		Role: record.RoleAssistant, Content: m.text(), ReasoningContent: m.thoughts(),
 	}}
 	if len(m.ToolCalls) > maxCalls {
-		return nil, permanent("the answer has more than %d tool calls; it was given up", maxCalls)
+		return nil, permanent("the response has more than %d tool calls; the call was canceled", maxCalls)
 	}
 	for _, t := range m.ToolCalls {
 		if len(t.Function.Arguments) > maxArguments {
-			return nil, permanent("a tool call's arguments have more than %d bytes; the call was given up", maxArguments)
+			return nil, permanent("the arguments of a tool call have more than %d bytes; the model call was canceled", maxArguments)
 		}
 		r.Message.ToolCalls = append(r.Message.ToolCalls, sessionlog.ToolCall{
 			ID: callID(t.ID), Type: t.Type,

@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " (tried %d times)", e.Attempts)
 	}
 	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, "; it asks to wait %v", e.RetryAfter.Round(time.Millisecond))
+		fmt.Fprintf(&b, "; retry after %v", e.RetryAfter.Round(time.Millisecond))
 	}
 	if r := e.remedy(); r != "" {
 		b.WriteString("; " + r)
@@ -61,13 +61,13 @@ func (e *Error) Error() string {
 func (e *Error) remedy() string {
 	switch {
 	case e.overflow:
-		return "compact the session, or take a model with a larger context window"
+		return "compact the session, or use a model with a larger context window"
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 		return "check the provider's api_key"
 	case e.Status == http.StatusNotFound:
 		return "check the provider's base_url and the name of the model"
 	case e.Timeout():
-		return "the provider's timeout and idle_timeout say how long to wait"
+		return "raise timeout or idle_timeout of the provider"
 	}
 	return ""
 }

@@ -27,7 +27,7 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 	case first == '{', first == '[':
 		return a.unstreamed(body, yield)
 	case first == '<', strings.HasPrefix(res.Header.Get("Content-Type"), "text/html"):
-		return permanent("the answer is a page, not a stream of events: check base_url")
+		return permanent("the response is an HTML page, not an event stream: check base_url")
 	}
 	e := newEvents(body)
 	var d deltas
@@ -145,7 +145,7 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 	}
 	d.size += len(k.Content) + len(k.Reasoning)
 	if d.size > maxAnswer {
-		return nil, permanent("the answer has more than %d bytes; the call was given up", maxAnswer)
+		return nil, permanent("the response has more than %d bytes; the call was canceled", maxAnswer)
 	}
 	d.finished = d.finished || k.Finish != ""
 	if k.Content == "" && k.Reasoning == "" && k.Calls == nil && k.Finish == "" && k.Usage == nil {
@@ -160,7 +160,7 @@ func (d *deltas) call(t *toolCall) (CallDelta, error) {
 	if !known || d.calls[i].another(t) {
 		i, known = len(d.calls), false
 		if i == maxCalls {
-			return CallDelta{}, permanent("the answer has more than %d tool calls; it was given up", maxCalls)
+			return CallDelta{}, permanent("the response has more than %d tool calls; the call was canceled", maxCalls)
 		}
 		d.calls = append(d.calls, call{id: t.ID})
 		if d.current == nil {
@@ -171,7 +171,7 @@ func (d *deltas) call(t *toolCall) (CallDelta, error) {
 	c := &d.calls[i]
 	arguments := string(t.Function.Arguments)
 	if len(c.arguments)+len(arguments) > maxArguments {
-		return CallDelta{}, permanent("a tool call's arguments have more than %d bytes; the call was given up", maxArguments)
+		return CallDelta{}, permanent("the arguments of a tool call have more than %d bytes; the model call was canceled", maxArguments)
 	}
 	replace(&c.name, t.Function.Name)
 	c.arguments = append(c.arguments, arguments...)

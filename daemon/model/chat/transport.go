@@ -79,7 +79,7 @@ func refusal(res *http.Response) *Error {
 		}
 		return &Error{
 			Status: res.StatusCode,
-			Err:    fmt.Errorf("the endpoint redirects to %q, which is not followed: put the right address in base_url", shorten(to, 200)),
+			Err:    fmt.Errorf("redirect to %q not followed: set base_url to the correct address", shorten(to, 200)),
 		}
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // a partial body is enough
@@ -116,9 +116,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	switch {
 	case b.left < 0:
-		b.err = permanent("the answer is longer than any that is read; the call was given up")
+		b.err = permanent("the response exceeds the size limit; the call was canceled")
 	case b.event > maxEvent:
-		b.err = permanent("an event of the stream is longer than %d bytes; the call was given up", maxEvent)
+		b.err = permanent("an event of the stream is longer than %d bytes; the call was canceled", maxEvent)
 	case err == io.EOF && b.events:
 		b.tail = "\n\n"
 	}

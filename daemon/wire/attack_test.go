@@ -371,7 +371,7 @@ func TestReplyThatIsNotUTF8(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	c := dial(t, serve(t, &Server{Handler: func(context.Context, Peer, *pb.ClientMessage, func(*pb.ServerMessage) error) {}}))
 	for range 2 {
-		wantError(t, ask(t, c, sendMsg("x")), 500, "the request got no answer")
+		wantError(t, ask(t, c, sendMsg("x")), 500, "the handler sent no response")
 	}
 }
 
@@ -462,7 +462,7 @@ func TestEvicted(t *testing.T) {
 	wantIdle(t, s)
 	third := dial(t, a)
 	ping(t, third)
-	wantError(t, answer(t, second), 503, "too many connections: this one was the longest without a request")
+	wantError(t, answer(t, second), 503, "connection evicted: too many connections, and this one was idle longest: connect again")
 	if err := second.Read(new(pb.ServerMessage)); !errors.Is(err, ErrClosed) {
 		t.Errorf("then: %v", err)
 	}
@@ -493,7 +493,7 @@ func TestWorking(t *testing.T) {
 	}
 	c := dial(t, a)
 	start := time.Now()
-	wantError(t, ask(t, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}), 503, "too many requests at once: try again")
+	wantError(t, ask(t, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}), 503, "too many concurrent requests: retry the request")
 	gate.Time(t, "refusal", start, 2*workWait)
 	close(release)
 	for _, b := range busy {
@@ -536,7 +536,7 @@ func TestSubscribersDoNotWork(t *testing.T) {
 	}
 	c := dial(t, a)
 	ping(t, c)
-	wantError(t, ask(t, c, subscribe), 503, "too many subscribers at once: try again")
+	wantError(t, ask(t, c, subscribe), 503, "too many concurrent subscribers: retry the request")
 	ping(t, c)
 	waiting[0].Close()
 	<-ended

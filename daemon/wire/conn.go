@@ -325,4 +325,4 @@ func (e *CodecError) Unwrap() error { return e.err }
 // frames.
 type fullError struct{}
 
-func (*fullError) Error() string { return "too much is being sent and received at once: try again" }
+func (*fullError) Error() string { return "too many bytes in flight: retry the request" }

@@ -112,7 +112,7 @@ type longPathError struct {
 }
 
 func (e *longPathError) Error() string {
-	return fmt.Sprintf("%s: the path of a socket has at most %d bytes, and this one %d: use a shorter home (--home, CRABTALK_HOME), or a shorter CRABMEM_SOCKET",
+	return fmt.Sprintf("%s: a socket path has at most %d bytes, but this one has %d: use a shorter home (--home, CRABTALK_HOME), or a shorter CRABMEM_SOCKET",
 		strconv.Quote(e.path), e.most, len(e.path))
 }
 

@@ -30,9 +30,9 @@ func ListenUnix(fsys vfs.FS, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: not a socket: move the file or set --home", path)
 	default:
 		if err := probe(path); err == nil {
-			return nil, fmt.Errorf("%s: another daemon listens there: %w", path, ErrInUse)
+			return nil, fmt.Errorf("listen on %s: another daemon uses the socket: %w", path, ErrInUse)
 		} else if !errors.Is(err, errRefused) {
-			return nil, fmt.Errorf("%s: it is not known whether another daemon listens there: %w", path, err)
+			return nil, fmt.Errorf("listen on %s: cannot check for another daemon: %w", path, err)
 		}
 		if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -40,7 +40,7 @@ func ListenUnix(fsys vfs.FS, path string) (net.Listener, error) {
 	}
 	l, err := listenPrivate(path)
 	if errors.Is(err, errInUse) {
-		return nil, fmt.Errorf("%s: another daemon listens there: %w", path, ErrInUse)
+		return nil, fmt.Errorf("listen on %s: another daemon uses the socket: %w", path, ErrInUse)
 	}
 	return l, err
 }
@@ -68,7 +68,7 @@ func private(fsys vfs.FS, dir string) error {
 func ListenTCP(address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if errors.Is(err, errInUse) {
-		return nil, fmt.Errorf("%s: another program listens there: %w; end it, or configure another port", address, ErrInUse)
+		return nil, fmt.Errorf("listen on %s: another program uses the port: %w; stop it, or configure another port", address, ErrInUse)
 	}
 	return l, err
 }

@@ -21,10 +21,10 @@ const (
 // one.
 func checkOwn(dir string, fi fs.FileInfo) error {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return &fs.PathError{Op: "listen in", Path: dir, Err: fmt.Errorf("it belongs to user %d: %w", st.Uid, fs.ErrPermission)}
+		return &fs.PathError{Op: "listen in", Path: dir, Err: fmt.Errorf("the directory belongs to user %d: %w", st.Uid, fs.ErrPermission)}
 	}
 	if mode := fi.Mode().Perm(); mode&0o077 != 0 {
-		return &fs.PathError{Op: "listen in", Path: dir, Err: fmt.Errorf("its mode is %04o, and others could connect: chmod 700 it, or name a socket elsewhere: %w", mode, fs.ErrPermission)}
+		return &fs.PathError{Op: "listen in", Path: dir, Err: fmt.Errorf("mode %04o lets other users connect: run chmod 700 on the directory, or set CRABMEM_SOCKET: %w", mode, fs.ErrPermission)}
 	}
 	return nil
 }

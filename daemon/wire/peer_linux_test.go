@@ -87,7 +87,7 @@ func TestOtherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range []string{"unix:" + path, "tcp:" + tcp.Addr().String()} {
-		for uid, want := range map[uint32]string{0: "pong:{}", 65534: "the daemon of another user"} {
+		for uid, want := range map[uint32]string{0: "pong:{}", 65534: "authenticate: this daemon accepts only user 0 and root, but you are user 65534"} {
 			cmd := exec.Command(self, "-test.run=TestOtherUser", "-test.v")
 			cmd.Env = []string{"CRABMEM_TEST_DIAL=" + a}
 			cmd.Dir = "/"

@@ -178,7 +178,7 @@ func (c *served) sendReason(err error) {
 	c.partWays()
 	switch state := c.state.Load(); {
 	case state == evicted:
-		c.fail(503, Evicted, "too many connections: this one was the longest without a request")
+		c.fail(503, Evicted, "connection evicted: too many connections, and this one was idle longest: connect again")
 	case state == stopped:
 	case errors.As(err, &large) && !c.trusted:
 		c.fail(401, "unauthorized", "the first message must be the token")
@@ -187,9 +187,9 @@ func (c *served) sendReason(err error) {
 	case errors.As(err, &full):
 		c.fail(503, "busy", full.Error())
 	case timedOut(err) && !c.trusted:
-		c.fail(401, "unauthorized", "no token came in time")
+		c.fail(401, "unauthorized", "token timeout: send the token first")
 	case timedOut(err):
-		c.fail(408, "timeout", "the rest of the frame did not come in time")
+		c.fail(408, "timeout", "read frame: timed out")
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *served) authenticate(m *pb.ClientMessage) {
 		c.fail(401, "unauthorized", "the first message must be the token")
 	case subtle.ConstantTimeCompare(got[:], want[:]) != 1:
 		c.failed++
-		c.fail(401, "unauthorized", "the token is wrong")
+		c.fail(401, "unauthorized", "invalid token: use the token of the daemon's token_file")
 	default:
 		c.trusted, c.authBy, c.max = true, time.Time{}, MaxFrame
 		if err := c.setRead(time.Time{}); err != nil {
@@ -241,11 +241,11 @@ func (c *served) authenticate(m *pb.ClientMessage) {
 // work has a request answered, in a place for it.
 func (c *served) work(m *pb.ClientMessage) {
 	taken, limit := &c.s.working, c.s.limits.Working
-	full := "too many requests at once: try again"
+	full := "too many concurrent requests: retry the request"
 	if m.GetSubscribeEvents() != nil {
 		// It waits for what others do, and would keep them from doing it.
 		taken, limit = &c.s.subscribed, c.s.limits.Conns
-		full = "too many subscribers at once: try again"
+		full = "too many concurrent subscribers: retry the request"
 	}
 	for start := time.Now(); !take(taken, limit); {
 		if time.Since(start) > workWait {
@@ -273,7 +273,7 @@ func (c *served) work(m *pb.ClientMessage) {
 		_ = c.setRead(time.Time{})
 	}
 	if !c.answered && c.over == nil && !c.hungUp && c.ctx.Err() == nil {
-		c.fail(500, "failed", "the request got no answer")
+		c.fail(500, "failed", "the handler sent no response")
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *Server) Serve(l net.Listener) error {
 			s.mu.Unlock()
 		}
 		wait = min(max(2*wait, 5*time.Millisecond), time.Second)
-		s.log.Warn("no connection could be accepted", "address", l.Addr().String(), "error", err, "again_in", wait)
+		s.log.Warn("cannot accept connections", "address", l.Addr().String(), "error", err, "again_in", wait)
 		select {
 		case <-time.After(wait):
 		case <-s.base.Done():
@@ -139,9 +139,9 @@ func (s *Server) admit(nc net.Conn) {
 	why := ""
 	switch {
 	case p.UID >= 0 && !mayUse(p.UID):
-		why = fmt.Sprintf("the daemon of another user: it answers user %d and root, and you are user %d", ownUID(), p.UID)
+		why = fmt.Sprintf("authenticate: this daemon accepts only user %d and root, but you are user %d", ownUID(), p.UID)
 	case !c.trusted && s.Token == "":
-		why = "the daemon has no token, and who you are cannot be known otherwise: name one as token_file in [tcp] of its configuration, or use its socket"
+		why = "authenticate: this connection does not identify the user, and the daemon has no token: set token_file in [tcp] of config.toml, or connect to the socket"
 	case !c.trusted:
 		c.max = smallFrame
 		c.authBy = time.Now().Add(s.limits.Header)

@@ -124,7 +124,7 @@ func TestSlowHeader(t *testing.T) {
 			}
 			time.Sleep(4 * time.Second)
 		}
-		wantError(t, answer(t, c), 408, "the rest of the frame did not come in time")
+		wantError(t, answer(t, c), 408, "read frame: timed out")
 		if d := time.Since(start); d != 10*time.Second {
 			t.Errorf("after %v", d)
 		}
@@ -156,7 +156,7 @@ func TestSlowPayload(t *testing.T) {
 				}
 				continue
 			}
-			wantError(t, answer(t, c), 408, "the rest of the frame did not come in time")
+			wantError(t, answer(t, c), 408, "read frame: timed out")
 			nc.Close()
 			time.Sleep(time.Minute) // the writer has noticed
 		}
@@ -181,7 +181,7 @@ func TestSlowLongPayload(t *testing.T) {
 				}
 			}
 		}()
-		wantError(t, answer(t, c), 408, "the rest of the frame did not come in time")
+		wantError(t, answer(t, c), 408, "read frame: timed out")
 		if d := time.Since(start); d != 30*time.Second {
 			t.Errorf("after %v", d)
 		}
@@ -298,7 +298,7 @@ func TestToken(t *testing.T) {
 	inTime(t, pinger, func(t *testing.T, dial func() net.Conn) {
 		nc := dial()
 		c := NewConn(nc)
-		wantError(t, ask(t, c, auth("secrets")), 401, "the token is wrong")
+		wantError(t, ask(t, c, auth("secrets")), 401, "invalid token: use the token of the daemon's token_file")
 		wantError(t, ask(t, c, sendMsg("x")), 401, "the first message must be the token")
 		if m := ask(t, c, auth("secret")); m.GetPong() == nil {
 			t.Fatalf("answer %v", m)
@@ -311,7 +311,7 @@ func TestToken(t *testing.T) {
 		nc = dial()
 		c = NewConn(nc)
 		for range 3 {
-			wantError(t, ask(t, c, auth("")), 401, "the token is wrong")
+			wantError(t, ask(t, c, auth("")), 401, "invalid token: use the token of the daemon's token_file")
 		}
 		wantEnd(t, nc)
 
@@ -322,7 +322,7 @@ func TestToken(t *testing.T) {
 
 		nc = dial() // a token that does not come
 		start := time.Now()
-		wantError(t, answer(t, NewConn(nc)), 401, "no token came in time")
+		wantError(t, answer(t, NewConn(nc)), 401, "token timeout: send the token first")
 		if d := time.Since(start); d != 10*time.Second {
 			t.Errorf("after %v", d)
 		}
@@ -356,10 +356,10 @@ func TestTokenDeadline(t *testing.T) {
 				nc := dial()
 				start := time.Now()
 				conn := NewConn(nc)
-				wantError(t, ask(t, conn, auth("wrong")), 401, "the token is wrong")
+				wantError(t, ask(t, conn, auth("wrong")), 401, "invalid token: use the token of the daemon's token_file")
 				wrote := make(chan error, 1)
 				go func() { wrote <- c.write(nc) }()
-				wantError(t, answer(t, conn), 401, "no token came in time")
+				wantError(t, answer(t, conn), 401, "token timeout: send the token first")
 				if d := time.Since(start); d != 10*time.Second {
 					t.Errorf("the connection ended after %v, want 10s", d)
 				}
@@ -381,7 +381,7 @@ func TestShortProgressBeforeToken(t *testing.T) {
 		if _, err := nc.Write([]byte{0, 0, 1, 0}); err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, answer(t, NewConn(nc)), 401, "no token came in time")
+		wantError(t, answer(t, NewConn(nc)), 401, "token timeout: send the token first")
 		if d := time.Since(start); d != 2*time.Second {
 			t.Errorf("the connection ended after %v, want 2s", d)
 		}

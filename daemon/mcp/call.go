@@ -15,8 +15,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const toolDescription = "Call a tool of an MCP server: by its name, with args. An empty name lists the tools with what they do and take; " +
-	"so does the name of a server, and the beginning of a tool's name with a * behind it."
+const toolDescription = "Call a tool of an MCP server by name, with args. An empty name lists all tools with descriptions and arguments; " +
+	"a server name, or a prefix followed by *, lists the matching tools."
 
 type toolArgs struct {
 	Name string `json:"name" jsonschema:"the name of the tool; empty for a list"`
@@ -174,7 +174,7 @@ func (t *listed) argumentsHint() string {
 
 func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error) {
 	timeout := t.timeout()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s did not answer in %s", t.Name, timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s did not respond within %s", t.Name, timeout))
 	defer cancel()
 	type answer struct {
 		res *sdk.CallToolResult
@@ -249,7 +249,7 @@ func textOf(r *sdk.CallToolResult) string {
 				add(named("resource", c.Resource.MIMEType, c.Resource.URI, len(c.Resource.Blob)))
 			}
 		default:
-			add("[content of a kind that is not known]")
+			add("[content of an unknown type]")
 		}
 	}
 	if b.Len() == 0 && r.StructuredContent != nil {

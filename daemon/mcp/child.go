@@ -149,7 +149,7 @@ func (c *child) end(err error) error {
 	if !alone || err == nil {
 		return err
 	}
-	how := "it ended"
+	how := "process exited"
 	if c.status != nil {
 		how = c.status.Error()
 	}
@@ -309,7 +309,7 @@ func (c *child) readLog() {
 				minute, lines = time.Now(), 0
 			}
 			if lines++; lines <= maxLogLines {
-				c.log.Info("an MCP server says", "text", text)
+				c.log.Info("MCP server log", "text", text)
 			} else if lines == maxLogLines+1 {
 				c.log.Warn("an MCP server logs too much; dropping its output for the rest of this minute")
 			}

@@ -67,7 +67,7 @@ func Ports(fsys vfs.FS, dir string, warn func(file string, err error)) ([]Port, 
 
 func readPort(fsys vfs.FS, file, name string) (Port, error) {
 	if !usable(name) {
-		return Port{}, fmt.Errorf("invalid name %q: want up to 64 letters, digits, - . and _", clip(name, 80))
+		return Port{}, fmt.Errorf("invalid name %q: want up to 64 letters, digits, '-', '.', and '_'", clip(name, 80))
 	}
 	fi, err := fsys.Lstat(file)
 	if err != nil {

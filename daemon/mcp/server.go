@@ -149,7 +149,7 @@ func (s *server) serve() (served bool, err error) {
 // talk is serve on a transport. cut makes pending sends fail, so that no
 // caller waits for a server that does not read.
 func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()) (served bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer in %s", timeout))
+	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no response within %s", timeout))
 	defer cancel()
 	inTime := context.AfterFunc(ctx, cut)
 	// The newest version is offered by a request that servers of old never
@@ -204,7 +204,7 @@ func (s *server) talk(transport sdk.Transport, timeout time.Duration, cut func()
 		if !slices.EqualFunc(tools, again, remote.same) {
 			tools = again
 			s.set(up, session, tools)
-			s.log.Info("an MCP server has other tools now", "tools", len(tools))
+			s.log.Info("the tools of an MCP server changed", "tools", len(tools))
 		}
 	}
 }

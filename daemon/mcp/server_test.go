@@ -40,7 +40,7 @@ func TestManyTools(t *testing.T) {
 	s := manager(t, stdio(t, "many"))
 	until(t, "it is connected", func() bool { return len(s.view(tool.Unbounded())) > 0 })
 	list, err := s.call(tool.Unbounded(), "", "")
-	if err != nil || len(list) > maxListed+200 || !strings.Contains(list, "more: say the name") {
+	if err != nil || len(list) > maxListed+200 || !strings.Contains(list, "more: pass a server name, or a prefix followed by *") {
 		t.Errorf("%d bytes, %v", len(list), err)
 	}
 	if n := len(s.view(tool.Unbounded())); n != maxTools {
@@ -225,7 +225,7 @@ func TestNeverAnswers(t *testing.T) {
 		wg.Go(func() { s.want("patient__second", "", "at last") })
 	}
 	wg.Go(func() {
-		s.want("slow__hang", "", "error: mcp call failed: slow did not answer in 300ms")
+		s.want("slow__hang", "", "error: mcp call failed: slow did not respond within 300ms")
 	})
 	wg.Wait()
 	gate.Time(t, "concurrent calls", began, 3*time.Second)

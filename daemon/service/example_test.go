@@ -35,10 +35,10 @@ func Example() {
 	// usage: crabmem shout [COMMAND]
 	// says things louder
 	//
-	//   run     serve in the foreground, until a signal (the default)
-	//   start   install it as a service of this user, and launch it
-	//   stop    end it, and uninstall it
-	//   logs    show the end of its log; logs -f follows it
-	//   print   show what start would install
+	//   run     serve in the foreground until a signal (default)
+	//   start   install the program as a user service and start it
+	//   stop    stop and uninstall the service
+	//   logs    print the last lines of the log; -f also prints new lines
+	//   print   print the service definition that start installs
 	// service ai.crabtalk.shout
 }

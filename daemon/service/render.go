@@ -154,12 +154,14 @@ func xmlText(text string) string {
 	return b.String()
 }
 
+// cmdLine returns the arguments of the Windows shell that run a service: the
+// scheduler has neither variables nor redirections.
 func cmdLine(d definition) (string, error) {
 	var b strings.Builder
 	b.WriteString(`/d /s /c "`)
 	for _, text := range slices.Concat(d.Env, d.Command, []string{d.Log}) {
 		if strings.ContainsAny(text, `"%!`) || strings.HasSuffix(text, `\`) {
-			return "", fmt.Errorf("%q cannot be passed on: no \", %% or !, nor a \\ at the end", text)
+			return "", fmt.Errorf("%q cannot be passed to cmd.exe: it must not contain \", %%, or !, or end with \\", text)
 		}
 	}
 	for _, e := range d.Env {

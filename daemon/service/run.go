@@ -137,7 +137,7 @@ func local(next http.Handler) http.Handler {
 			return
 		}
 		if r.Header.Get("Origin") != "" {
-			http.Error(w, "this is a local service: not for web pages", http.StatusForbidden)
+			http.Error(w, "this service is local: requests with an Origin header are rejected", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -164,11 +164,11 @@ func Run(f func(ctx context.Context) error) int {
 const usage = `usage: %[1]s [COMMAND]
 %[2]s
 
-  run     serve in the foreground, until a signal (the default)
-  start   install it as a service of this user, and launch it
-  stop    end it, and uninstall it
-  logs    show the end of its log; logs -f follows it
-  print   show what start would install
+  run     serve in the foreground until a signal (default)
+  start   install the program as a user service and start it
+  stop    stop and uninstall the service
+  logs    print the last lines of the log; -f also prints new lines
+  print   print the service definition that start installs
 `
 
 // Main is the main function of a component. args are the arguments of the

@@ -97,7 +97,7 @@ func (s *Service) check() error {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	})
 	if !ok {
-		return fmt.Errorf("%q is not a service name: want up to 64 letters, digits, - . and _", s.Name)
+		return fmt.Errorf("%q is not a service name: want up to 64 letters, digits, '-', '.', and '_'", s.Name)
 	}
 	if s.Name == "crabtalk" {
 		return errors.New(`the name "crabtalk" is the daemon's own`)
@@ -109,9 +109,6 @@ func (s *Service) check() error {
 	}
 	return nil
 }
-
-// cmdLine returns the arguments of the Windows shell that run a service: the
-// scheduler has neither variables nor redirections.
 
 // Print writes the file that Start would install, and changes nothing.
 func (s *Service) Print(w io.Writer) error {

@@ -66,20 +66,20 @@ func (s *rawServer) call(tool, args string) (text string, ok bool) {
 // call and names the argument.
 func TestExactText(t *testing.T) {
 	for _, c := range []struct{ compat, tool, args, want string }{
-		{"", "remember", `{"name":"a\ud800","content":"x"}`, `argument name: lone surrogate \ud800: send each character as a whole`},
-		{"", "remember", `{"name":"a","content":"x\udc00y"}`, `argument content: lone surrogate \udc00: send each character as a whole`},
-		{"", "remember", `{"name":"a","content":"\ud83d\u0041"}`, `argument content: lone surrogate \ud83d: send each character as a whole`},
-		{"", "remember", `{"name":"a","content":"x","aliases":["b","\udfff"]}`, `argument aliases[1]: lone surrogate \udfff: send each character as a whole`},
-		{"", "remember", `{"name":"a","content":"x","\ud800":1}`, `name of an argument: lone surrogate \ud800: send each character as a whole`},
+		{"", "remember", `{"name":"a\ud800","content":"x"}`, `argument name: lone surrogate \ud800: send complete characters`},
+		{"", "remember", `{"name":"a","content":"x\udc00y"}`, `argument content: lone surrogate \udc00: send complete characters`},
+		{"", "remember", `{"name":"a","content":"\ud83d\u0041"}`, `argument content: lone surrogate \ud83d: send complete characters`},
+		{"", "remember", `{"name":"a","content":"x","aliases":["b","\udfff"]}`, `argument aliases[1]: lone surrogate \udfff: send complete characters`},
+		{"", "remember", `{"name":"a","content":"x","\ud800":1}`, `name of an argument: lone surrogate \ud800: send complete characters`},
 		{"", "remember", "{\"name\":\"a\",\"content\":\"x\xff\"}", `argument content: invalid UTF-8: send text`},
 		{"", "remember", "{\"name\":\"a\",\"content\":\"\xed\xa0\x80\"}", `argument content: invalid UTF-8: send text`},
-		{"", "forget", `{"name":"\ud800"}`, `argument name: lone surrogate \ud800: send each character as a whole`},
+		{"", "forget", `{"name":"\ud800"}`, `argument name: lone surrogate \ud800: send complete characters`},
 		{"reference", "create_entities", `{"entities":[{"name":"a","entityType":"b","observations":["c","\ud800"]}]}`,
-			`argument entities[0].observations[1]: lone surrogate \ud800: send each character as a whole`},
+			`argument entities[0].observations[1]: lone surrogate \ud800: send complete characters`},
 		{"reference", "create_relations", `{"relations":[{"from":"a","to":"\ud800","relationType":"b"}]}`,
-			`argument relations[0].to: lone surrogate \ud800: send each character as a whole`},
+			`argument relations[0].to: lone surrogate \ud800: send complete characters`},
 		{"anthropic", "memory", `{"command":"create","path":"/memories/a","file_text":"\ud800"}`,
-			`argument file_text: lone surrogate \ud800: send each character as a whole`},
+			`argument file_text: lone surrogate \ud800: send complete characters`},
 	} {
 		s := newRawServer(t, c.compat)
 		if text, ok := s.call(c.tool, c.args); ok || text != c.want {

@@ -25,7 +25,7 @@ func ParseTime(s string, end bool, now time.Time) (time.Time, error) {
 	if age, err := ParseAge(s); err == nil {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, fmt.Errorf("%q: want a day as 2026-04-14, a time as 2026-04-14T10:00:00Z, or an age as 90d", s)
+	return time.Time{}, fmt.Errorf("%q: want a day (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d)", s)
 }
 
 // ParseAge reads a duration in years (365 days), weeks, days or what
@@ -46,7 +46,7 @@ func ParseAge(s string) (time.Duration, error) {
 		d, err = time.ParseDuration(s)
 	}
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("age %q: want a number and a unit, as 90d, 12w, 1y or 36h", s)
+		return 0, fmt.Errorf("age %q: want a number and a unit, such as 90d, 12w, 1y, or 36h", s)
 	}
 	return d, nil
 }

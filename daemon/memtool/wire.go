@@ -65,7 +65,7 @@ func AppendOps(ops []crmem.Op, m *pb.ApplyMsg) ([]crmem.Op, error) {
 			ops = append(ops, crmem.Restore{Entry: Entry(c.Restore)})
 		default:
 			return nil, &errtable.Error{Kind: "invalid", HTTP: http.StatusBadRequest, Exit: errtable.ExitUsage,
-				Message: fmt.Sprintf("change %d: empty or of a newer client", i+1)}
+				Message: fmt.Sprintf("change %d: empty, or from a newer client", i+1)}
 		}
 	}
 	return ops, nil

@@ -29,7 +29,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Remedy returns the fix for this system.
 func (e *Error) Remedy() string { return remedy }
 
-const removeBash = `remove bash from confined agents with access = "never" under [tools.bash]`
+const removeBash = `remove bash from confined agents: set access = "never" under [tools.bash]`
 
 // Command is a program to run.
 type Command struct {

@@ -512,7 +512,7 @@ func TestConfinedEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the user hung up"))
-	if _, err := b.Run(ctx, tool.Call{Dir: "/", Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "true")}); err == nil || err.Error() != "bash was stopped: the user hung up" {
+	if _, err := b.Run(ctx, tool.Call{Dir: "/", Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", "true")}); err == nil || err.Error() != "bash canceled: the user hung up" {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob("/proc/[0-9]*/cmdline"); len(left) == 0 {

@@ -74,8 +74,8 @@ func NewBash(o BashOptions) Tool {
 		o.MaxOutput = bashMaxOutput
 	}
 	b := bash{o}
-	return New(Bash, fmt.Sprintf("Runs a bash command in the session's directory and returns a JSON object of exit_code, stderr and stdout. "+
-		"It is killed after %s unless timeout_secs says otherwise; what it leaves in the background is killed when it ends.", seconds(o.Timeout)), b.run)
+	return New(Bash, fmt.Sprintf("Runs a bash command in the session's directory and returns a JSON object with exit_code, stderr, and stdout. "+
+		"The command is killed after %s unless timeout_secs sets another limit. Its background processes are killed when it exits.", seconds(o.Timeout)), b.run)
 }
 
 var errTimedOut = errors.New("timed out")
@@ -119,7 +119,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 		if errors.Is(cause, errTimedOut) {
 			err = fmt.Errorf("bash timed out after %s", seconds(timeout))
 		} else {
-			err = fmt.Errorf("bash was stopped: %w", cause)
+			err = fmt.Errorf("bash canceled: %w", cause)
 		}
 		if stdout.n+stderr.n == 0 {
 			return "", err

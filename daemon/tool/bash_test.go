@@ -161,10 +161,10 @@ func TestBashTimeout(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("the user hung up")) })
-	if _, err = b.Run(ctx, Call{Dir: "/", Arguments: args(t, "command", "sleep 1000")}); err == nil || err.Error() != "bash was stopped: the user hung up" {
+	if _, err = b.Run(ctx, Call{Dir: "/", Arguments: args(t, "command", "sleep 1000")}); err == nil || err.Error() != "bash canceled: the user hung up" {
 		t.Error(err)
 	}
-	if _, err = b.Run(ctx, Call{Dir: "/", Arguments: args(t, "command", "touch /nowhere")}); err == nil || err.Error() != "bash was stopped: the user hung up" {
+	if _, err = b.Run(ctx, Call{Dir: "/", Arguments: args(t, "command", "touch /nowhere")}); err == nil || err.Error() != "bash canceled: the user hung up" {
 		t.Error(err)
 	}
 	noChildren(t)
@@ -191,7 +191,7 @@ func TestBashStoppedOutput(t *testing.T) {
 			cancel(errors.New("canceled"))
 		}()
 		out, err := b.Run(ctx, Call{Dir: dir, Arguments: args(t, "command", tt.print+"; >printed; sleep 1000")})
-		if err == nil || err.Error() != "bash was stopped: canceled" || out != tt.want {
+		if err == nil || err.Error() != "bash canceled: canceled" || out != tt.want {
 			t.Errorf("%s: %q, %v, want %q", tt.print, out, err, tt.want)
 		}
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 type editArgs struct {
-	Path string `json:"path" jsonschema:"file, under the session's directory, that was read before"`
-	Old  string `json:"old_string" jsonschema:"text to replace, exactly as it stands there, once"`
+	Path string `json:"path" jsonschema:"path of a file in the session directory; read the file first"`
+	Old  string `json:"old_string" jsonschema:"the exact text to replace; it must occur once in the file"`
 	New  string `json:"new_string" jsonschema:"text to put in its place"`
 }
 
 func (f *Files) editTool() Tool {
-	return New(Edit, "Replaces a text in a file that was read before, under the session's directory. "+
+	return New(Edit, "Replaces text in a file in the session directory. Read the file first. "+
 		"old_string must occur in it exactly once, without the line numbers of read.", f.edit)
 }
 

@@ -53,7 +53,7 @@ func scanString(s string) (n int, err error) {
 		case c == '\\':
 			high, low := surrogate(s[i:])
 			if low || high && !isLow(s[i+6:]) {
-				return 0, fmt.Errorf("lone surrogate %s: send each character as a whole", s[i:i+6])
+				return 0, fmt.Errorf("lone surrogate %s: send complete characters", s[i:i+6])
 			}
 			if i += 2; high {
 				i += 10

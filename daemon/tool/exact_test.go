@@ -109,7 +109,7 @@ func TestCallRefusesInexactText(t *testing.T) {
 	scope := For(Grant{Default: true, Tools: []string{"keep"}})
 	for _, c := range []struct{ args, want string }{
 		{`{"content":"x\ud83d\ude00"}`, "kept"},
-		{`{"content":"x\ud800"}`, `invalid arguments: argument content: lone surrogate \ud800: send each character as a whole`},
+		{`{"content":"x\ud800"}`, `invalid arguments: argument content: lone surrogate \ud800: send complete characters`},
 		{"{\"content\":\"x\xff\"}", "invalid arguments: argument content: invalid UTF-8: send text"},
 	} {
 		if r := s.Call(t.Context(), Call{Name: "keep", Arguments: json.RawMessage(c.args), Scope: scope}); r.Output != c.want {

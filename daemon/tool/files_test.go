@@ -149,7 +149,7 @@ func TestRead(t *testing.T) {
 		{"ten", 3, 2, "3\t3\n4\t4\n--- 10 total lines (showing lines 3-4) ---"},
 		{"ten", 9, 100, "9\t9\n10\t10\n--- 10 total lines (showing lines 9-10) ---"},
 		{"ten", 0, 1, "1\t1\n--- 10 total lines (showing lines 1-1) ---"},
-		{"ten", 11, -1, "--- 10 total lines (none from line 11 on) ---"},
+		{"ten", 11, -1, "--- 10 total lines (no line 11) ---"},
 		{"ten", -2, -1, "offset and limit must not be negative"},
 		{"ten", 1, -2, "offset and limit must not be negative"},
 		{"ten", 10, 0, "10\t10\n--- 10 total lines (showing lines 10-10) ---"},

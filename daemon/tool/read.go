@@ -23,7 +23,7 @@ const (
 
 func (f *Files) readTool() Tool {
 	return New(Read, "Reads a text file under the session's directory. Each line comes after its number and a tab. "+
-		"A long file is shown in parts: the last line says which lines these are of how many.", f.read)
+		"A long file is returned in parts: the last line contains the line range and the total.", f.read)
 }
 
 func (f *Files) read(_ context.Context, c Call, args readArgs) (string, error) {
@@ -132,7 +132,7 @@ func (v *view) text() string {
 	case v.shown == v.total:
 		return fmt.Sprintf("%s--- %d total lines ---", v.out, v.total)
 	case v.shown == 0:
-		return fmt.Sprintf("--- %d total lines (none from line %d on) ---", v.total, v.first)
+		return fmt.Sprintf("--- %d total lines (no line %d) ---", v.total, v.first)
 	}
 	return fmt.Sprintf("%s--- %d total lines (showing lines %d-%d) ---", v.out, v.total, v.first, v.first+v.shown-1)
 }

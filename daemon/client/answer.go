@@ -76,7 +76,7 @@ func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage
 		}
 		return nil, &unexpectedError{r}
 	}
-	return nil, errors.New("unexpected response: no end")
+	return nil, errors.New("unexpected response: stream has no end message")
 }
 
 // agree asks, once, whether the daemon has our operations as we know them.

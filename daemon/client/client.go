@@ -90,7 +90,7 @@ func localPort(run string) (wire.Addr, error) {
 		line[i] = strings.TrimSpace(string(b))
 	}
 	if _, err := strconv.ParseUint(line[0], 10, 16); err != nil {
-		return wire.Addr{}, fmt.Errorf("%s: no port: %w", filepath.Join(run, "crabtalk.port"), err)
+		return wire.Addr{}, fmt.Errorf("read port from %s: %w", filepath.Join(run, "crabtalk.port"), err)
 	}
 	return wire.Addr{Network: "tcp", Address: net.JoinHostPort("127.0.0.1", line[0]), Token: line[1]}, nil
 }

@@ -116,7 +116,7 @@ func TestStreamEnds(t *testing.T) {
 		"no start":   {[]*pb.ServerMessage{fail(500, "agent 'x' not registered")}, "", "server error (500): agent 'x' not registered"},
 		"newer":      {[]*pb.ServerMessage{stream(&pb.StreamEvent{}), chunk("b"), end("")}, "b", ""},
 		"other":      {[]*pb.ServerMessage{hello()}, "", "unexpected response: hello"},
-		"empty":      {[]*pb.ServerMessage{{}}, "", "unexpected response: empty or of a newer daemon"},
+		"empty":      {[]*pb.ServerMessage{{}}, "", "unexpected response: empty, or from a newer daemon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			serve(t, script(tc.answers...))
@@ -218,9 +218,9 @@ func TestSkew(t *testing.T) {
 		answer *pb.ServerMessage
 		want   string
 	}{
-		"foreign": {fail(400, "empty client message"), "the daemon is none of crabmem's, or one that is too old: stop it and start this one's (crabmem daemon)"},
+		"foreign": {fail(400, "empty client message"), "call daemon: not a crabmem daemon, or older than this program: stop it, then run crabmem daemon start"},
 		"other": {&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version + 1, Version: "v9"}}},
-			"the daemon is of another version (v9, protocol 2, and this program has 1): start it again (crabmem daemon)"},
+			"call daemon: it has version v9 and protocol 2, but this program needs protocol 1: stop it, then run crabmem daemon start"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0

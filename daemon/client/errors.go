@@ -84,9 +84,10 @@ type NoDaemonError struct {
 	err  error
 }
 
-func (e *NoDaemonError) Error() string {
-	return fmt.Sprintf("no daemon answers at %s; crabmem daemon starts one", e.Addr.Address)
-}
+func (e *NoDaemonError) Error() string { return e.cause() + ": run crabmem daemon start" }
+
+// cause returns the text of the error without its fix.
+func (e *NoDaemonError) cause() string { return "no daemon answers at " + e.Addr.Address }
 
 func (e *NoDaemonError) Unwrap() error { return e.err }
 
@@ -97,11 +98,14 @@ type SkewError struct {
 	Protocol uint32 // of the daemon; 0 = it has none of them
 }
 
-func (e *SkewError) Error() string {
+func (e *SkewError) Error() string { return e.cause() + ": stop it, then run crabmem daemon start" }
+
+// cause returns the text of the error without its fix.
+func (e *SkewError) cause() string {
 	if e.Protocol == 0 {
-		return "the daemon is none of crabmem's, or one that is too old: stop it and start this one's (crabmem daemon)"
+		return "call daemon: not a crabmem daemon, or older than this program"
 	}
-	return fmt.Sprintf("the daemon is of another version (%s, protocol %d, and this program has %d): start it again (crabmem daemon)", e.Daemon, e.Protocol, pb.Version)
+	return fmt.Sprintf("call daemon: it has version %s and protocol %d, but this program needs protocol %d", e.Daemon, e.Protocol, pb.Version)
 }
 
 // unexpectedError is an answer of another kind than the request wants.
@@ -109,7 +113,7 @@ type unexpectedError struct{ Answer *pb.ServerMessage }
 
 func (e *unexpectedError) Error() string {
 	if e.Answer.GetMsg() == nil {
-		return "unexpected response: empty or of a newer daemon"
+		return "unexpected response: empty, or from a newer daemon"
 	}
 	kind := e.Answer.ProtoReflect()
 	return "unexpected response: " + string(kind.WhichOneof(kind.Descriptor().Oneofs().Get(0)).Name())

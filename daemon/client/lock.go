@@ -210,13 +210,14 @@ func OutcomeUnknown(err error) error {
 func Unreachable(err error) error {
 	e := &errtable.Error{Exit: errtable.ExitUnreachable, Kind: "no_daemon", Fix: "crabmem daemon start", Err: err}
 	if none, ok := errors.AsType[*NoDaemonError](err); ok {
-		e.Message = none.Error()
+		e.Message = none.cause()
 		return e
 	}
-	switch {
-	case errors.As(err, new(*SkewError)):
-		e.Kind, e.Fix = "daemon_version", "crabmem daemon stop, then crabmem daemon start"
-	case !isUnsent(err):
+	if skew, ok := errors.AsType[*SkewError](err); ok {
+		e.Kind, e.Message, e.Fix = "daemon_version", skew.cause(), "crabmem daemon stop, then crabmem daemon start"
+		return e
+	}
+	if !isUnsent(err) {
 		return err
 	}
 	e.Message = err.Error()

@@ -66,7 +66,7 @@ func (d *Daemon) setConfig(r *request, m *pb.SetConfigMsg) error {
 	}
 	pong := &pb.Pong{}
 	if change.CommentsLost {
-		pong.Notes = append(pong.Notes, "config.toml had comments, and has none now")
+		pong.Notes = append(pong.Notes, "comments removed from config.toml")
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: pong}})
 }

@@ -113,7 +113,7 @@ func TestNoSummaryWithoutNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: id}}}).GetError()
-	if !strings.Contains(e.GetMessage(), "the summary would be lost for the store") {
+	if !strings.Contains(e.GetMessage(), "record pending archive: ") {
 		t.Errorf("%v", e)
 	}
 	if got := strings.Join(s.lines("crab_user_1"), "|"); got != "user hi|assistant hello" {

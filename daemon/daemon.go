@@ -83,7 +83,7 @@ type Daemon struct {
 func Socket(home string) string { return filepath.Join(home, "daemon.sock") }
 
 // ErrRunning is returned by Open when another daemon has the home.
-var ErrRunning = errors.New("a daemon runs already")
+var ErrRunning = errors.New("a daemon is already running")
 
 // Open opens a home, and creates it when it is missing. One daemon at a time
 // has it: [ErrRunning].

@@ -108,7 +108,7 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 			return answer(d, r, m)
 		}
 	}
-	return errtable.Invalidf("this daemon does not know that operation: it is older than the client")
+	return errtable.Invalidf("unknown request: the daemon is older than the client: restart the daemon")
 }
 
 func pong(_ *Daemon, r *request) error { return r.pong() }

@@ -45,7 +45,7 @@ func message(err error) *pb.ErrorMsg {
 		m.Details, _ = encode(memtool.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
 	}
 	if e, ok := errors.AsType[*tree.ChangedError](err); ok {
-		m.Path, m.Remedy = e.Dir, "merge, which keeps both sides, or replace, which takes the tree"
+		m.Path, m.Remedy = e.Dir, "run crabmem load --merge to keep both changes, or crabmem load --replace to replace the store"
 		m.Details, _ = encode(memtool.TreeDetails{Names: e.Names})
 	}
 	return m

@@ -227,7 +227,7 @@ func (d *Daemon) subscribe(r *request) error {
 			return err
 		}
 		if lost > maxLost {
-			return &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "lag", Message: "dropped: too slow", Fix: "subscribe again, and read faster"}
+			return &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "lag", Message: "unsubscribed: events were read too slowly", Fix: "subscribe again, and read faster"}
 		}
 	}
 }

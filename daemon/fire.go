@@ -153,7 +153,7 @@ func (s *scheduler) plan(now time.Time) time.Time {
 			}
 			if err != nil {
 				e.due = now.Add(24 * time.Hour) // it was valid when it was read
-				s.d.log.Warn("a cron has no next time", "cron", c.ID, "error", err)
+				s.d.log.Warn("cron entry has no next run", "cron", c.ID, "error", err)
 			}
 		}
 		if e.due.Before(next) {
@@ -181,12 +181,12 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 		log := s.d.log.With("cron", id, "skill", e.cron.Skill, "due", due.Format(time.RFC3339))
 		switch {
 		case now.Sub(due) > cronLate:
-			log.Warn("skipped a missed cron", "late", now.Sub(due).Round(time.Second).String())
+			log.Warn("skipped a missed run of a cron entry", "late", now.Sub(due).Round(time.Second).String())
 			continue
 		case e.cron.Quiet(due):
 			continue // RFC 0080: silently
 		case e.running:
-			log.Warn("skipped a cron: its previous run is still active")
+			log.Warn("skipped a cron entry: its previous run is still active")
 			continue
 		case e.failures >= cronFailures:
 			continue
@@ -197,9 +197,9 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 			err := s.d.runCron(ctx, c)
 			s.ended(c, err)
 			if err != nil {
-				log.Warn("a cron failed", "error", err)
+				log.Warn("cron entry failed", "error", err)
 			} else {
-				log.Info("a cron ran")
+				log.Info("cron entry ran")
 			}
 		})
 	}
@@ -213,13 +213,13 @@ func (s *scheduler) ended(c cron.Cron, err error) {
 		if e.running = false; err == nil {
 			e.failures = 0
 		} else if e.failures++; e.failures == cronFailures {
-			s.d.log.Warn("stopped a cron after repeated failures; a reload starts it again", "cron", c.ID, "failures", e.failures)
+			s.d.log.Warn("stopped a cron entry after repeated failures; reload the configuration to start it again", "cron", c.ID, "failures", e.failures)
 		}
 	}
 	s.mu.Unlock()
 	if c.Once && !errors.Is(err, errStopping) && !errors.Is(err, context.Canceled) {
 		if err := s.d.crons.Delete(c.ID); err != nil {
-			s.d.log.Warn("cannot remove a one-time cron from the table", "cron", c.ID, "error", err)
+			s.d.log.Warn("remove one-time cron entry", "cron", c.ID, "error", err)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestComponent(t *testing.T) {
 	}
 	prompt := func(agent string) string { return s.setup().agents[agent].System() }
 	await(t, "the prompt lists the server", func() bool { return strings.Contains(prompt("crab"), "\n- search: greet, pid, sleep\n</resources>") })
-	if _, system := s.says(m, "crab", "", ""); !strings.Contains(system, "<resources>\nMCP servers give more tools") {
+	if _, system := s.says(m, "crab", "", ""); !strings.Contains(system, "<resources>\nMCP servers provide more tools") {
 		t.Errorf("the system prompt:\n%s", system)
 	}
 	if got, system := s.says(m, "narrow", "greet", "{}"); got != "tool not available: greet" || strings.Contains(system, "- search:") {

@@ -26,8 +26,8 @@ const (
 )
 
 type rememberArgs struct {
-	Name    string   `json:"name" jsonschema:"what the note is about, as one would look for it"`
-	Content string   `json:"content" jsonschema:"the text; it replaces that of a note of this name"`
+	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, in words you would search for"`
+	Content string   `json:"content" jsonschema:"the text; it replaces the text of an existing note with this name"`
 	Aliases []string `json:"aliases,omitempty" jsonschema:"other words to find it by"`
 }
 
@@ -38,7 +38,7 @@ type forgetArgs struct {
 type recallArgs struct {
 	Query        string   `json:"query,omitempty" jsonschema:"what to look for"`
 	Limit        int      `json:"limit,omitempty" jsonschema:"at most this many; 5 when absent"`
-	Names        []string `json:"names,omitempty" jsonschema:"whole texts of these entries, instead of a search"`
+	Names        []string `json:"names,omitempty" jsonschema:"return the full texts of these entries instead of a search"`
 	BudgetTokens int      `json:"budget_tokens,omitempty" jsonschema:"tokens of names and snippets; 1500 when absent"`
 }
 
@@ -52,9 +52,9 @@ type searchArgs struct {
 // sessions.
 func (d *Daemon) memoryTools() []tool.Tool {
 	return []tool.Tool{
-		tool.New(tool.Remember, "Keep a note for good. A note of the same name is replaced.", d.rememberTool),
+		tool.New(tool.Remember, "Save a note permanently. An existing note with the same name is replaced.", d.rememberTool),
 		tool.New(tool.Forget, "Remove a note.", d.forgetTool),
-		tool.New(tool.Recall, "Search what was noted and what was said in compacted conversations. Lists names and snippets; give names to read whole texts.", d.recallTool),
+		tool.New(tool.Recall, "Search the notes and the summaries of compacted conversations. Returns names and snippets; pass names to read full texts.", d.recallTool),
 		tool.New(tool.SessionSearch, "Search the messages of your past conversations.", d.searchTool),
 	}
 }
@@ -63,7 +63,7 @@ func (d *Daemon) rememberTool(ctx context.Context, _ tool.Call, args rememberArg
 	r, err := memtool.Remember(ctx, memtool.Local(d.store), args.Name, args.Content, args.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
-			return "", fmt.Errorf("%s is an archive of a conversation, and is never overwritten: choose another name", args.Name)
+			return "", fmt.Errorf("%s is an archive of a conversation, and cannot be overwritten: choose another name", args.Name)
 		}
 		return "", fmt.Errorf("failed to save entry: %w", err)
 	}
@@ -71,7 +71,7 @@ func (d *Daemon) rememberTool(ctx context.Context, _ tool.Call, args rememberArg
 	if len(r.Similar) == 0 {
 		return out, nil
 	}
-	q := quotation{head: out + "\nThere are notes of similar names: if one of them is about the same, improve it and forget this one"}
+	q := quotation{head: out + "\nThese notes have similar names. If one covers the same subject, update it and forget the new note."}
 	for _, name := range r.Similar {
 		fmt.Fprintf(&q, "- %s\n", display.OneLine(name))
 	}
@@ -109,17 +109,17 @@ func (d *Daemon) recallTool(ctx context.Context, _ tool.Call, args recallArgs) (
 	if len(a.Hits)+a.LeftOut == 0 {
 		return "no memories found", nil
 	}
-	b := quotation{head: fmt.Sprintf("%d of %d that match", len(a.Hits), a.Total)}
+	b := quotation{head: fmt.Sprintf("%d of %d matches", len(a.Hits), a.Total)}
 	b.corrections(a.Corrections)
 	for _, h := range a.Hits {
-		part, text := "whole", h.Content
+		part, text := "full text", h.Content
 		if h.Snippet != nil {
-			part, text = "in part", h.Snippet
+			part, text = "snippet", h.Snippet
 		}
 		b.entry(&crmem.Entry{Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt}, part, *text)
 	}
 	if a.LeftOut > 0 {
-		fmt.Fprintf(&b, "%d more had no room\n", a.LeftOut)
+		fmt.Fprintf(&b, "%d more matches exceed the limit\n", a.LeftOut)
 	}
 	return b.end(), nil
 }
@@ -128,14 +128,14 @@ func (d *Daemon) bodies(names []string) (string, error) {
 	if len(names) > maxBodies {
 		return "", fmt.Errorf("%d names, at most %d at once", len(names), maxBodies)
 	}
-	b := quotation{head: "whole texts"}
+	b := quotation{head: "full texts"}
 	for _, n := range names {
 		e, err := d.store.Get(n)
 		if err != nil {
 			fmt.Fprintf(&b, "## %s\n%v\n", display.OneLine(n), err)
 			continue
 		}
-		b.entry(&e, "whole", e.Content)
+		b.entry(&e, "full text", e.Content)
 	}
 	return b.end(), nil
 }
@@ -158,13 +158,13 @@ func (q *quotation) end() string {
 }
 
 // cutNote follows a text that end has cut.
-const cutNote = "\n... [the rest has no room: give fewer names]"
+const cutNote = "\n... [the rest exceeds the limit: pass fewer names]"
 
 // corrections writes the terms that replaced query words that no entry
 // contains.
 func (q *quotation) corrections(list []bm25.Correction) {
 	for _, x := range list {
-		fmt.Fprintf(q, "nothing has %q: searched for %s\n", x.Word, strings.Join(x.Words, ", "))
+		fmt.Fprintf(q, "no text contains %q: searched for %s instead\n", x.Word, strings.Join(x.Words, ", "))
 	}
 }
 
@@ -196,7 +196,7 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 	if len(r.Hits) == 0 {
 		return "no sessions found", nil
 	}
-	b := quotation{head: fmt.Sprintf("%d of %d that match", len(r.Hits), r.Total)}
+	b := quotation{head: fmt.Sprintf("%d of %d matches", len(r.Hits), r.Total)}
 	b.corrections(r.Corrections)
 	for _, h := range r.Hits {
 		title := h.Title

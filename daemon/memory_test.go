@@ -35,7 +35,7 @@ func TestRememberExactText(t *testing.T) {
 	m := modeltest.New(t)
 	s := serve(t, home(t), scripted(m))
 	got := toolResult(t, s, m, "remember", `{"name":"a","content":"x","aliases":["y","\ud800z"]}`)
-	if want := `invalid arguments: argument aliases[1]: lone surrogate \ud800: send each character as a whole`; got != want {
+	if want := `invalid arguments: argument aliases[1]: lone surrogate \ud800: send complete characters`; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if n := s.store.Len(); n != 0 {
@@ -68,13 +68,13 @@ func TestMemoryToolsFence(t *testing.T) {
 	}
 	keys := make(map[string]bool)
 	for _, c := range []struct{ tool, args, want string }{
-		{"remember", `{"name":"otter evilpayload","content":"y"}`, "remembered: otter evilpayload\nThere are notes of similar names: "},
-		{"recall", `{"query":"pelican"}`, "1 of 1 that match"},
-		{"recall", `{"query":"evilpaylod"}`, "that match"},
-		{"recall", `{"names":["both","other evilpayload"]}`, "whole texts"},
-		{"recall", `{"names":["long"]}`, "whole texts"},
-		{"session_search", `{"query":"go"}`, "that match"},
-		{"remember", `{"name":"both","content":"y"}`, "remembered: both\nThere are notes of similar names: "},
+		{"remember", `{"name":"otter evilpayload","content":"y"}`, "remembered: otter evilpayload\nThese notes have similar names. "},
+		{"recall", `{"query":"pelican"}`, "1 of 1 matches"},
+		{"recall", `{"query":"evilpaylod"}`, " matches"},
+		{"recall", `{"names":["both","other evilpayload"]}`, "full texts"},
+		{"recall", `{"names":["long"]}`, "full texts"},
+		{"session_search", `{"query":"go"}`, " matches"},
+		{"remember", `{"name":"both","content":"y"}`, "remembered: both\nThese notes have similar names. "},
 	} {
 		got := toolResult(t, s, m, c.tool, c.args)
 		at := beginMark.FindStringSubmatchIndex(got)

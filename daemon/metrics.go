@@ -153,7 +153,7 @@ func (m *metrics) write(x *exposition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x.counters("crabmem_runs_total", "Runs of agents that have ended.", "agent", "outcome", m.runs)
-	x.head("crabmem_run_seconds", "histogram", "How long runs took, without the wait for their session.")
+	x.head("crabmem_run_seconds", "histogram", "Duration of runs, excluding the wait for the run slot.")
 	n := uint64(0)
 	for i, bound := range tookBounds {
 		n += m.took[i]
@@ -187,14 +187,14 @@ func (d *Daemon) metricsText(server *wire.Server) []byte {
 			active++
 		}
 	}
-	x.gauge("crabmem_sessions_live", "Sessions in memory.", float64(live))
-	x.gauge("crabmem_sessions_active", "Sessions with a run.", float64(active))
-	x.gauge("crabmem_runs_waiting", "Runs that wait for their session.", float64(waiting))
+	x.gauge("crabmem_sessions_live", "Loaded sessions.", float64(live))
+	x.gauge("crabmem_sessions_active", "Sessions with an active run.", float64(active))
+	x.gauge("crabmem_runs_waiting", "Runs that wait for the run slot of their session.", float64(waiting))
 	x.gauge("crabmem_connections", "Connections of clients.", float64(server.Conns()))
-	x.gauge("crabmem_subscribers", "Clients that see all events.", float64(d.events.count.Load()))
+	x.gauge("crabmem_subscribers", "Subscribers of all events.", float64(d.events.count.Load()))
 	x.head("crabmem_build_info", "gauge", "Always 1.")
 	x.sample("crabmem_build_info", 1, "version", d.opts.Version, "go", runtime.Version())
-	x.gauge("process_start_time_seconds", "When the daemon began, in seconds since 1970.", float64(d.started.UnixMilli())/1000)
+	x.gauge("process_start_time_seconds", "Start time of the daemon, in seconds since 1970.", float64(d.started.UnixMilli())/1000)
 	x.runtime()
 	return x.Bytes()
 }
@@ -242,7 +242,7 @@ func (d *Daemon) metricsHandler(server *wire.Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if !localHost(r.Host) || r.Header.Get("Origin") != "" {
-			http.Error(w, "this is for programs of this machine: Host must be a loopback address", http.StatusForbidden)
+			http.Error(w, "metrics are available only to local programs: Host must be a loopback address", http.StatusForbidden)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

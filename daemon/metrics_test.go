@@ -135,7 +135,7 @@ func TestMetrics(t *testing.T) {
 	}
 	defer second.Close()
 	second.setup().config.Metrics.Listen = address
-	if err := second.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "another program listens there") {
+	if err := second.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "another program uses the port") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	s.stop()

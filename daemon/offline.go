@@ -88,9 +88,9 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 		fmt.Fprintf(&b, "- earlier here, %s: %s\n", m.Role, display.OneLine(snippet.Beginning(m.Content, offlineSnippet)))
 	}
 	if b.Len() == 0 {
-		return "No model is in use, and nothing in the memory or in this conversation is about that. `crabmem init` sets a model up.\n", nil
+		return "No model is in use, and neither the memory nor this conversation contains a match. Run `crabmem init` to configure a model.\n", nil
 	}
-	return "No model is in use; this is what the memory and this conversation have, word for word:\n\n" + b.String(), nil
+	return "No model is in use. The memory and this conversation contain these matches, verbatim:\n\n" + b.String(), nil
 }
 
 var errNoQuestion = fmt.Errorf("no message to answer")

@@ -21,7 +21,7 @@ func (d *Daemon) hooks() agent.Hooks {
 		Event: func(t *agent.Turn, e agent.Event) {
 			if e.Kind == agent.Refused {
 				v := e.Refused
-				d.log.Warn("outside its scope", "security", true, "agent", v.Agent, "session", v.Session, "kind", v.Kind, "name", v.Name)
+				d.log.Warn("rejected a call outside the agent's scope", "security", true, "agent", v.Agent, "session", v.Session, "kind", v.Kind, "name", v.Name)
 			}
 			d.metrics.event(t, e)
 			d.publish(t, e)

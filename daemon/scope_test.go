@@ -430,7 +430,7 @@ func (w *world) sequence() {
 	}
 	w.left = 12
 	r := &request{ctx: w.t.Context(), send: func(*pb.ServerMessage) error { return nil }}
-	if err := w.d.send(r, m); err != nil && !strings.Contains(err.Error(), "no more steps") {
+	if err := w.d.send(r, m); err != nil && !strings.Contains(err.Error(), "step limit reached before a response") {
 		w.t.Fatal(err)
 	}
 	w.keep(t, known)

@@ -67,7 +67,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	defer cancel()
 	down := server.Shutdown(ending)
 	if errors.Is(down, context.DeadlineExceeded) {
-		d.log.Warn("cancelled active runs", "after", drain.String())
+		d.log.Warn("canceled active runs", "after", drain.String())
 		down = nil
 	}
 	wg.Wait()

@@ -116,7 +116,7 @@ func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
 		case pb.AliasMsg_REMOVE:
 			list, err = memtool.WithoutAliases(s, e, given)
 		default:
-			err = errtable.Invalidf("mode %d: want 0 (replace), 1 (add) or 2 (remove)", m.GetMode())
+			err = errtable.Invalidf("mode %d: want 0 (replace), 1 (add), or 2 (remove)", m.GetMode())
 		}
 		if err != nil || slices.Equal(list, e.Aliases) {
 			return e, nil, err

@@ -120,7 +120,7 @@ func TestDeleteStored(t *testing.T) {
 	}
 	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
 		_, err := c.DeleteSession(ctx, sent.StoredID, false)
-		wantError(t, err, 409, "busy", "has a run")
+		wantError(t, err, 409, "busy", "has an active run")
 		return nil
 	}); err != nil {
 		t.Fatal(err)

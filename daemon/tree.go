@@ -45,7 +45,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		o.Merge = true
 	case pb.LoadMsg_REPLACE:
 	default:
-		return errtable.Invalidf("mode %d: want 0 (guard), 1 (merge) or 2 (replace)", m.GetMode())
+		return errtable.Invalidf("mode %d: want 0 (guard), 1 (merge), or 2 (replace)", m.GetMode())
 	}
 	reported := make(map[string]bool)
 	o.Confirm = func(report tree.LoadReport) error {

@@ -331,7 +331,7 @@ func TestDoctor(t *testing.T) {
 			p.change("config.toml", `openai-compatible"`, `ollama"`)
 			p.change("config.toml", `"large"`, `"larger"`)
 		},
-			"provider far", doctor.Fail, "it has no model larger", "ollama pull larger"},
+			"provider far", doctor.Fail, "the server has no model larger", "ollama pull larger"},
 		{"the model is offline", func(p *patient) {
 			p.change("config.toml", "[agents.reader]", "[system.crab]\nmodel = \"offline\"\n[agents.reader]")
 		},

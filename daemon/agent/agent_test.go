@@ -195,10 +195,10 @@ func TestFailures(t *testing.T) {
 	}{
 		{"status", modeltest.Status(401, "no such key"), "no such key", []string{"user go"}},
 		{"cut", modeltest.Reply{}.Text("half an ").Cut(), "", []string{"user go", "assistant half an "}},
-		{"empty", modeltest.Reply{}.Finish("stop"), "empty answer", []string{"user go"}},
-		{"too long", modeltest.Reply{}.Text("and so").Finish("length"), "cut", []string{"user go", "assistant and so"}},
+		{"empty", modeltest.Reply{}.Finish("stop"), "empty response", []string{"user go"}},
+		{"too long", modeltest.Reply{}.Text("and so").Finish("length"), "the response is incomplete: it reached the model's output token limit", []string{"user go", "assistant and so"}},
 		{"filtered", modeltest.Reply{}.Text("I").Finish("content_filter"), "filter", []string{"user go", "assistant I"}},
-		{"broken off", modeltest.Reply{}.Text("half").Finish("error"), "broke the answer off: error", []string{"user go", "assistant half"}},
+		{"broken off", modeltest.Reply{}.Text("half").Finish("error"), "the provider stopped the response: error", []string{"user go", "assistant half"}},
 		{"no machines", modeltest.Reply{}.Text("half").Finish("insufficient_system_resource"), "insufficient_system_resource", []string{"user go", "assistant half"}},
 		{"a call of Gemini that is none", modeltest.Reply{}.Finish("function_call_filter: MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL", []string{"user go"}},
 	} {
@@ -241,7 +241,7 @@ func TestStandIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.want("events", events, "notice model 'spare' answers in the place of 'script', which did not", "start early=true echo",
+	r.want("events", events, "notice model 'spare' answers instead of 'script', which failed", "start early=true echo",
 		`start early=false echo{"text":"a"}`, "result a failed=false", "complete", "text the answer", `done 1 "the answer"`)
 }
 
@@ -461,7 +461,7 @@ func TestCompaction(t *testing.T) {
 		}
 		r.model.Queue(modeltest.Say("the answer").Usage(900, 20), modeltest.Say("what was said"), modeltest.Say("more"))
 		events, err := r.run(t.Context(), "go")
-		if err != nil || !strings.Contains(strings.Join(events, "\n"), "notice the summary is in the session, and not in the store: disk full") {
+		if err != nil || !strings.Contains(strings.Join(events, "\n"), "notice the session has the summary, but the store does not: disk full") {
 			t.Errorf("%v, %v", events, err)
 		}
 		fails = false

@@ -172,11 +172,11 @@ func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOpt
 	if s.Log != nil {
 		if r.BeforeSummary != nil {
 			if err := r.BeforeSummary(s); err != nil {
-				return "", "", fmt.Errorf("the summary would be lost for the store: %w", err)
+				return "", "", fmt.Errorf("record pending archive: %w", err)
 			}
 		}
 		if err := s.Log.Compact(summary); err != nil {
-			return "", "", fmt.Errorf("the session was not written: %w", err)
+			return "", "", fmt.Errorf("write session: %w", err)
 		}
 	}
 	s.Compactions++
@@ -191,7 +191,7 @@ func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOpt
 func (r *Runner) ArchivePending(a *Agent, s *Session) (name string, err error) {
 	for r.Archive != nil && len(s.Unarchived) > 0 {
 		if name, err = r.Archive(a, s, s.Unarchived[0]); err != nil {
-			return "", fmt.Errorf("the summary is in the session, and not in the store: %w", err)
+			return "", fmt.Errorf("the session has the summary, but the store does not: %w", err)
 		}
 		s.Unarchived = s.Unarchived[1:]
 	}
@@ -258,7 +258,7 @@ func (t *turn) compact(ctx context.Context) {
 	summary, archive, err := t.Compact(ctx, t.Agent, t.Session, CompactOptions{})
 	if summary == "" {
 		t.noCompact = true
-		t.emit(Event{Kind: Notice, Text: "the conversation was not compacted: " + err.Error()})
+		t.emit(Event{Kind: Notice, Text: "compact session: " + err.Error()})
 		return
 	}
 	t.newest = 0

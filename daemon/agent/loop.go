@@ -24,7 +24,7 @@ const maxParallel = 8
 const grace = 5 * time.Second
 
 // The result of a call that had no result when the run ended.
-const cancelledResult = "error: cancelled before it was done"
+const cancelledResult = "error: canceled before it finished"
 
 // Input begins a run.
 type Input struct {
@@ -34,10 +34,10 @@ type Input struct {
 }
 
 // ErrExhausted ends a run whose model requests more steps than the limit.
-var ErrExhausted = errors.New("stopped: no answer yet, and no more steps")
+var ErrExhausted = errors.New("step limit reached before a response")
 
 // errEmpty is the error for an empty response.
-var errEmpty = errors.New("the model gave an empty answer")
+var errEmpty = errors.New("the model returned an empty response")
 
 // Run runs an agent on a user's input in a session. The last event is Done; its
 // error explains why there is no answer. All messages produced until then are
@@ -96,7 +96,7 @@ func (t *turn) append(ms ...sessionlog.Message) error {
 	s := t.Session
 	if s.Log != nil {
 		if err := s.Log.Append(ms...); err != nil {
-			return fmt.Errorf("the session was not written: %w", err)
+			return fmt.Errorf("write session: %w", err)
 		}
 	}
 	s.Messages = append(s.Messages, ms...)
@@ -149,7 +149,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 		t.emit(Event{Kind: ToolsComplete})
 		t.compactIfFull(ctx)
 	}
-	return Exhausted, fmt.Errorf("%w after %d", ErrExhausted, t.Agent.MaxIterations)
+	return Exhausted, fmt.Errorf("%w: %d steps", ErrExhausted, t.Agent.MaxIterations)
 }
 
 // step requests one response from the model and adds it to the session. It
@@ -167,7 +167,7 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	msg := m.message()
 	t.answer = msg.Content
 	if err == nil {
-		err = broken("answer", m.finish)
+		err = broken("response", m.finish)
 	}
 	if err == nil && msg.Content == "" && len(msg.ToolCalls) == 0 {
 		return msg, errEmpty
@@ -190,14 +190,14 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 func broken(what, finish string) error {
 	switch finish {
 	case "length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded":
-		return fmt.Errorf("the %s was cut: it has as many tokens as the model may write", what)
+		return fmt.Errorf("the %s is incomplete: it reached the model's output token limit", what)
 	case "content_filter", "sensitive", "SAFETY", "RECITATION", "PROHIBITED_CONTENT":
-		return fmt.Errorf("the provider's content filter ended the %s", what)
+		return fmt.Errorf("the provider's content filter cut off the %s", what)
 	case "error", "abort", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL":
-		return fmt.Errorf("the provider broke the %s off: %s", what, finish)
+		return fmt.Errorf("the provider stopped the %s: %s", what, finish)
 	}
 	if strings.HasPrefix(finish, "function_call_filter") { // Gemini: of an invalid call
-		return fmt.Errorf("the provider broke the %s off: %s", what, clean(finish))
+		return fmt.Errorf("the provider stopped the %s: %s", what, clean(finish))
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 		if c.Model != "" && c.Model != t.standIn {
 			t.standIn = c.Model
 			asked := cmp.Or(t.Agent.Model, t.Models.Active())
-			t.emit(Event{Kind: Notice, Text: fmt.Sprintf("model '%s' answers in the place of '%s', which did not", c.Model, asked)})
+			t.emit(Event{Kind: Notice, Text: fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked)})
 		}
 		if c.Content != "" {
 			t.emit(Event{Kind: TextDelta, Text: clean(c.Content)})

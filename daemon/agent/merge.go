@@ -36,7 +36,7 @@ func (m *merger) add(c *model.Chunk) error {
 		at, ok := slices.BinarySearchFunc(m.calls, d.Index, func(c *call, index int) int { return c.index - index })
 		if !ok {
 			if len(m.calls) == maxCalls {
-				return fmt.Errorf("the model made more than %d calls in one answer", maxCalls)
+				return fmt.Errorf("the model made more than %d tool calls in one response", maxCalls)
 			}
 			m.calls = slices.Insert(m.calls, at, &call{index: d.Index})
 		}

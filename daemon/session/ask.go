@@ -108,7 +108,7 @@ func (m *Manager) Reply(ctx context.Context, session uint64, reply string) error
 func (m *Manager) Tools() []tool.Tool { return []tool.Tool{m.askTool(), m.delegateTool()} }
 
 type askArgs struct {
-	Questions []agent.Question `json:"questions" jsonschema:"what to ask, all at once"`
+	Questions []agent.Question `json:"questions" jsonschema:"the questions; the user sees all of them together"`
 }
 
 // interactiveKey is the context key of Run.Interactive.

@@ -14,12 +14,12 @@ import (
 )
 
 type task struct {
-	Agent   string `json:"agent" jsonschema:"who is to do it"`
-	Message string `json:"message" jsonschema:"what to do, complete in itself: nothing else is passed on"`
+	Agent   string `json:"agent" jsonschema:"the agent that does the task"`
+	Message string `json:"message" jsonschema:"a self-contained description of the task: the agent receives no other context"`
 }
 
 type delegateArgs struct {
-	Tasks []task `json:"tasks" jsonschema:"what is to be done, all at the same time"`
+	Tasks []task `json:"tasks" jsonschema:"the tasks; they run concurrently"`
 }
 
 // outcome is the result of a task. Its keys are sorted.
@@ -40,7 +40,7 @@ type tasksKey struct{}
 // session, which ends with the run. Its scope is the intersection of the agent's
 // and the caller's, so no chain of tasks adds a permission.
 func (m *Manager) delegateTool() tool.Tool {
-	return tool.New(tool.Delegate, "Give tasks to other agents, and wait for what they say.",
+	return tool.New(tool.Delegate, "Delegate tasks to other agents, and wait for their results.",
 		func(ctx context.Context, c tool.Call, args delegateArgs) (string, error) {
 			limits := m.o.Setup().Config.Delegate
 			switch {

@@ -126,10 +126,10 @@ var (
 	// ErrKilled ends the run of a session that was killed.
 	ErrKilled = errors.New("the session was killed")
 	// ErrCancelled ends a run that a client canceled.
-	ErrCancelled = errors.New("cancelled on request")
+	ErrCancelled = errors.New("canceled on request")
 
 	errEvicted    = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session evicted: too many sessions", Fix: "retry the request"}
-	errLogStopped = errors.New("the session's file could not be written")
+	errLogStopped = errors.New("write session: an earlier write failed")
 )
 
 // maxLoaded limits the bytes of loaded histories, without those of active runs.

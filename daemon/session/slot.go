@@ -199,7 +199,7 @@ func (m *Manager) WithIdle(ctx context.Context, id string, f func() error) error
 		return f()
 	}
 	if !l.slot.TryAcquire(1) {
-		return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + id + " has a run", Fix: "wait for it to end, or cancel it"}
+		return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + id + " has an active run", Fix: "wait for it to end, or cancel it"}
 	}
 	l.kill(ErrKilled)
 	m.asks.cancel(l.id)

@@ -122,7 +122,7 @@ func (c *client) remember(name string) error {
 }
 
 // noSteps is part of the error that ends a run of the agent short.
-const noSteps = "no more steps"
+const noSteps = "step limit reached before a response"
 
 // say sends a message to an agent. The agent brief ends every run with a summary,
 // the agent short after the result of its first call.

@@ -202,7 +202,7 @@ func TestErrorTexts(t *testing.T) {
 		is   error
 	}{
 		{&TooLargeError{5, 4}, "frame too large: 5 bytes (max 4)", nil}, {&CodecError{io.EOF}, "codec error: EOF", io.EOF},
-		{checkPath(long), "at most 10", syscall.ENAMETOOLONG}, {&fullError{}, "try again", nil}, {truncated(io.EOF), "", ErrTruncated},
+		{checkPath(long), "at most 10", syscall.ENAMETOOLONG}, {&fullError{}, "retry the request", nil}, {truncated(io.EOF), "", ErrTruncated},
 		{truncated(syscall.EIO), "io error: ", syscall.EIO}, {ioError(errStopped), "stopped", errStopped}, {truncated(errStopped), "stopped", errStopped},
 	} {
 		if !strings.Contains(c.err.Error(), c.text) || c.is != nil && !errors.Is(c.err, c.is) || errors.Is(c.err, syscall.ENOENT) {

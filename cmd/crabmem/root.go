@@ -28,8 +28,8 @@ type command struct {
 	build func() *cobra.Command
 }
 
-// commandTable returns the command table: help, README, man pages and completion
-// all come from it.
+// commandTable returns the command table. Help, man pages, and completion come from
+// it, and a test compares it with README.
 func (c *app) commandTable() []command {
 	return []command{
 		{"demo", c.demoCommand},

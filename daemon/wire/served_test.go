@@ -219,7 +219,7 @@ func TestRefusedConnections(t *testing.T) {
 func TestReplies(t *testing.T) {
 	large := &pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Message: strings.Repeat("x", MaxFrame)}}}
 	s := &Server{}
-	s.init()
+	s.start.Do(s.init)
 	defer s.Shutdown(t.Context())
 	for _, tt := range []struct {
 		m      *pb.ServerMessage

@@ -144,7 +144,7 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 	if v.scan, err = format.ScanLog(v.log); err != nil {
 		err = inFile(err, log)
 		off := format.OffsetOf(err)
-		c.add("rot", log, off, int64(len(v.log))-off, err, "run crabmem repair to quarantine the log")
+		c.add("rot", log, off, int64(len(v.log))-off, err, "run crabmem repair to keep the operations before this offset and quarantine the rest")
 		return false, nil
 	}
 	if err := c.addOthers(); err != nil {
@@ -187,7 +187,7 @@ func (c *checker) addOthers() error {
 	}
 	v.findLinked(c.fsys, c.link, c.maxBytes)
 	if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
-		c.add("format", c.path+idSuffix, 0, 0, v.idErr, "the next write restores it")
+		c.add("format", c.path+idSuffix, 0, 0, v.idErr, "nothing to do: the next write restores the identity file")
 	}
 	if err := v.refuse(c.path); err != nil {
 		file, remedy := c.path+walSuffix, "move the log that the message names"

@@ -141,7 +141,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 		}
 	}
 	if size := st.bytes + format.HeaderSize; size > s.opts.MaxBytes && size > s.t.bytes+format.HeaderSize {
-		return nil, nil, false, fmt.Errorf("%w: %d bytes with this write, at most %d", ErrFull, size, s.opts.MaxBytes)
+		return nil, nil, false, fmt.Errorf("%w: %d bytes with this write, limit is %d: remove entries, then retry", ErrFull, size, s.opts.MaxBytes)
 	}
 	if s.path != "" {
 		end := w.End + 2*format.FrameHeader + format.DigestSize // and room for the frame of a checkpoint

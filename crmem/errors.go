@@ -42,8 +42,8 @@ var (
 	// ErrNotApplied is returned when a write was refused by the disk and is
 	// certain not to have happened.
 	ErrNotApplied = errors.New("not applied")
-	// ErrUnknown is returned if a write may or may not be durable. The store
-	// refuses later writes. Open it again to read the outcome.
+	// ErrUnknown is returned if the outcome of a write is unknown. The store is
+	// fail-stop: it refuses later writes. Reopen it to read the outcome.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrStopped is returned, with the first error, by every write after one
 	// whose outcome is unknown. The later write has no effect.

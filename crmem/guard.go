@@ -141,7 +141,7 @@ func (s *Store) keepState(err error, g *group) error {
 		d.kept = fmt.Sprintf("%s is in %s: stop every process that uses the store, then compare that file with %s", what, name, s.path)
 		return err
 	}
-	d.kept = fmt.Sprintf("%s is in %s: stop every process that uses the store, rename that file to %s, and run crabmem repair --keep-db",
+	d.kept = fmt.Sprintf("%s is in %s: stop every process that uses the store, move an existing file at %s, rename the copy to that path, and run crabmem repair --keep-db",
 		what, name, s.path)
 	return err
 }

@@ -225,7 +225,7 @@ func (v *files) checkSalt(path string, before vfs.LockHolder, boot string) (warn
 		return fmt.Sprintf("%s is not the log that process %d used last: normal after a power cut; otherwise another program restored or replaced the log",
 			path+walSuffix, before.PID), nil
 	}
-	return "", fmt.Errorf("%w: %s has %v, but process %d used another log last: restore that log, run crabmem repair --keep-log %s to accept this log, or run crabmem repair --keep-db to quarantine it",
+	return "", fmt.Errorf("%w: %s has %v, but process %d last used another log: restore that log, run crabmem repair --keep-log %s to accept this log, or run crabmem repair --keep-db to quarantine it",
 		ErrForeign, path+walSuffix, opCount(v.scan.Ops()), before.PID, path)
 }
 

@@ -82,7 +82,7 @@ func (s *Store) takeUnboundLog(v *files, dirty bool) error {
 	}
 	s.base = v.scan.Seq - 1
 	if v.scan.Base != v.dig {
-		s.warn("another program wrote %s since the last use of this store; the next write extends the new file", s.path)
+		s.warn("another program wrote %s since the last use of this store; the next log extends the new snapshot", s.path)
 	}
 	if v.scan.Verdict == format.TornTail {
 		if err := s.cutTail(v); err != nil {
@@ -146,7 +146,7 @@ func (s *Store) judge(v *files, before vfs.LockHolder) error {
 	}
 	warning, err := v.checkSalt(s.path, before, s.holder.Boot)
 	if warning == "" && v.scan == nil && v.idErr == nil {
-		warning = fmt.Sprintf("%s is missing, but the identity file %s exists: operations that only the log contained are lost",
+		warning = fmt.Sprintf("%s is missing, but the identity file %s exists: operations that only the log contained, if any, are lost",
 			s.path+walSuffix, s.path+idSuffix)
 	}
 	if warning != "" {

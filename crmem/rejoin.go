@@ -38,7 +38,7 @@ func (r *repairer) takeHeld(v *files) (bool, error) {
 	if err := r.fs.SyncDir(dirOf(name)); err != nil {
 		return false, err
 	}
-	r.note("another program removed or replaced %s; repair restored it from its second link, which had %v more", name, opCount(len(h.ops)))
+	r.note("another program removed or replaced %s; repair restored it from the second link, which contains %v that the other log lacked", name, opCount(len(h.ops)))
 	if err := v.readLog(r.fs, r.path, r.opts.MaxBytes); err != nil {
 		return false, err
 	}
@@ -61,7 +61,7 @@ func (r *repairer) settle(v *files) error {
 		return nil
 	}
 	if !r.o.KeepDB && r.o.KeepLog == "" {
-		return fmt.Errorf("%w; use --rejoin to add the operations to the store, or --keep-db to quarantine the log", err)
+		return fmt.Errorf("%w; this repair needs --rejoin, which adds the operations to the store, or --keep-db, which quarantines the log", err)
 	}
 	for _, l := range v.sideLogs() {
 		w := l.scan.Writer()
@@ -173,7 +173,7 @@ func (r *repairer) mergeChanges(v *files, l *sideLog) bool {
 		}
 	}
 	r.nextID = max(r.nextID, side.NextID)
-	r.note("%s: %v added", l.path, opCount(len(l.ops)))
+	r.note("%s: added %v", l.path, opCount(len(l.ops)))
 	return true
 }
 

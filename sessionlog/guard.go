@@ -263,7 +263,7 @@ func (d *Dir) explain(id string, err error) error {
 		for i, k := range kept {
 			paths[i] = k.Path
 		}
-		return fmt.Errorf("%w; another program changed the session's files, and a writer kept %s", err, strings.Join(paths, ", "))
+		return fmt.Errorf("%w; another program changed the session's files, and a writer saved a copy in %s: compare the copy, then move or remove it", err, strings.Join(paths, ", "))
 	}
 	if name := d.named(d.path, id); name != "" {
 		if _, rerr := d.readMetaLine(d.file(name)); errors.Is(rerr, fs.ErrPermission) {
@@ -277,9 +277,9 @@ func (d *Dir) explain(id string, err error) error {
 		return err
 	}
 	if h.Clean >= 0 {
-		return fmt.Errorf("%w; its lock file %s, of this boot, records a session of %d bytes: another program removed or renamed it", err, d.lockPath(id), h.Clean)
+		return fmt.Errorf("%w; lock file %s, written since the last boot, records a session of %d bytes: another program removed or renamed the session file", err, d.lockPath(id), h.Clean)
 	}
-	return fmt.Errorf("%w; its lock file %s, of this boot, records process %d (%s), which did not close the session cleanly", err, d.lockPath(id), h.PID, h.Command)
+	return fmt.Errorf("%w; lock file %s, written since the last boot, records process %d (%s), which did not close the session", err, d.lockPath(id), h.PID, h.Command)
 }
 
 // named returns the first file of a folder that may be a session's by its name.

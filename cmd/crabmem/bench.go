@@ -52,8 +52,8 @@ Some sets divide documents and queries into groups, such as conversations, by
 metadata.group. --mode sets the documents that a query searches:
 
   group   an index of its group (default)
-  filter  the whole index, keeping the hits of its group
-  pooled  the whole index
+  filter  all documents; only the hits of its group count
+  pooled  all documents
 
 --save keeps a run. --compare compares this run with a saved one: a paired
 randomization test for each measure, and the queries whose results changed.

@@ -40,7 +40,7 @@ the daemon first. The next write of this version starts a version 2 log again.`,
 				})
 			})
 		default:
-			return cli.Usagef("--log-version takes 1 or 2")
+			return cli.Usagef("--log-version %d: want 1 or 2", logVersion)
 		}
 		if err != nil {
 			f := classify(err)

@@ -247,7 +247,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	}
 	used := ""
 	if a.Used {
-		used = "; the daemon uses it"
+		used = "; the daemon reloaded the configuration"
 	}
 	c.Say("set %s%s", cli.Printable(a.Path), used)
 	return nil

@@ -70,7 +70,7 @@ func (e *cronEntry) line() string {
 	} else if e.Next != "" {
 		notes = append(notes, "next "+e.Next)
 	} else {
-		notes = append(notes, "never due outside its quiet hours")
+		notes = append(notes, "never runs: every scheduled time is in the quiet hours")
 	}
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, e.Session, strings.Join(notes, ", "))
 }

@@ -181,9 +181,9 @@ func (c *app) daemonStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "stop the daemon",
-		Long: `Stop the daemon, and wait until it has exited. Active runs may finish within
-[limits] drain; the daemon keeps their output in any case. Without a daemon the
-exit code is 8.`,
+		Long: `Stop the daemon, and wait until it has exited. The daemon waits up to [limits]
+drain for active runs, and keeps their output even if they do not finish.
+Without a daemon the exit code is 8.`,
 		Example: `  crabmem daemon stop
   crabmem daemon start && crabmem daemon stop --json`,
 	}

@@ -82,7 +82,7 @@ directory. If the daemon is already running, start exits with 0.`,
 			case err := <-ended:
 				return c.notStarted(err, log, before)
 			case <-late:
-				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("start daemon: pid %d does not answer after %s", child.Process.Pid, startWait),
+				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("start daemon: pid %d did not respond within %s", child.Process.Pid, startWait),
 					Remedy: "run crabmem daemon logs"}
 			case <-cmd.Context().Done():
 				return context.Cause(cmd.Context())
@@ -114,7 +114,7 @@ func (c *app) started(h client.Daemon, log, what string) error {
 // notStarted adds the daemon's last log error to the error of a daemon that
 // exited during its start.
 func (c *app) notStarted(err error, log string, from int64) error {
-	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "start daemon: it exited before it answered", Remedy: "run crabmem daemon logs"}
+	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "start daemon: process exited before it responded", Remedy: "run crabmem daemon logs"}
 	if code := exitOf(err); code > 0 {
 		f.Code = code
 	}

@@ -45,10 +45,10 @@ func (c *app) demoCommand() *cobra.Command {
 		GroupID: groupUse,
 		Short:   "run the main commands on sample data",
 		Long: `Load a sample tree, the invented memory of an agent with over 300 notes and
-archives, into a temporary store. Then recall, remember, forget, verify, and
-dump it as an mdBook. demo prints each command before it runs it. It needs no
-API key and no network, and writes only to a new directory, whose path it
-prints. --brain loads another Markdown tree.`,
+archives, into a temporary store. Then recall, remember, and forget entries,
+verify the store, and dump it as an mdBook. demo prints each command before it
+runs it. It needs no API key and no network, and writes only to a new directory,
+whose path it prints. --brain loads another Markdown tree.`,
 		Example: `  crabmem demo
   crabmem demo --json`,
 	}

@@ -504,7 +504,7 @@ func TestErrorsOfDaemon(t *testing.T) {
 		{client.Error{Code: 404, Kind: "not_found", Message: "x", Family: errtable.Session}, cli.ExitNotFound, "not_found", "run crabmem sessions list to see the IDs"},
 		{client.Error{Code: 409, Kind: "busy", Message: "x", Remedy: "wait", Family: errtable.Session}, cli.ExitConflict, "busy", "wait"},
 		{client.Error{Code: 409, Kind: "changed", Message: "x", Family: errtable.Store}, cli.ExitConflict, "changed", "read the entry again, then retry"},
-		{client.Error{Code: 507, Kind: "no_space", Message: "x", Family: errtable.Store}, cli.ExitFailure, "no_space", "free disk space, then retry; nothing was changed"},
+		{client.Error{Code: 507, Kind: "no_space", Message: "x", Family: errtable.Store}, cli.ExitFailure, "no_space", "free disk space, then retry"},
 		{client.Error{Code: 500, Kind: "outcome_unknown", Message: "x", Family: errtable.Store}, cli.ExitUnknown, "outcome_unknown", "run crabmem show to see whether the write took effect; check the disk before you retry"},
 		{client.Error{Code: 403, Kind: "permission", Message: "x", Path: "/p", Family: errtable.Store}, cli.ExitPermission, "permission", "check the owner and the mode of the file and its directory"},
 		{client.Error{Code: 400, Kind: "config", Message: "x", Details: []byte(`[{"line":2}]`)}, cli.ExitFailure, "config", mendConfig},

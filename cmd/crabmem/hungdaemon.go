@@ -22,7 +22,7 @@ const (
 )
 
 var stateNames = map[byte]string{
-	'R': "running", 'S': "sleeping", 'D': "waiting for a device", 'Z': "exited, and not reaped", 'X': "exited", 'I': "idle",
+	'R': "running", 'S': "sleeping", 'D': "waiting for a device", 'Z': "a zombie", 'X': "dead", 'I': "idle",
 	stateStopped: "stopped (SIGSTOP)", stateTraced: "stopped by a debugger",
 }
 
@@ -61,7 +61,7 @@ func describeProcess(pid int) (state, fix string) {
 	if runtime.GOOS == "windows" {
 		end = fmt.Sprintf("taskkill /F /PID %d", pid)
 	}
-	end = "end it with " + end + ", then run crabmem daemon start"
+	end = "end the process with " + end + ", then run crabmem daemon start"
 	s := processState(pid)
 	switch s {
 	case 0:

@@ -52,8 +52,8 @@ import writes nothing and exits with 4, unless --replace takes the new entry or
 --skip keeps the old one. import counts and lists what it omits or changes.
 
 crabmem: only "name" is required. kind defaults to note, created_at to now. An
-ID is kept if it is not below the store's next ID, or if the store is empty. An
-invalid line exits with 1 and its line number.
+ID is kept if it is not below the store's next ID, or if the store is empty. For
+an invalid line, import prints the line number and exits with 1.
 memory-json: each entity becomes a note with its observations and its outgoing
 relations, in the format of crabmem mcp --compat reference.
 rfc0038, basic-memory, mem0: each note ends with a line that names its source:

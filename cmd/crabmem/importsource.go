@@ -147,7 +147,7 @@ func (c *app) importedLeft(a *imported) {
 		if where != "" {
 			where = ":" + where
 		}
-		c.Warn(fmt.Sprintf("omitted or changed %s: %s%s", cli.Plural(l.Count, "time", "times"), l.Reason, where))
+		c.Warn(fmt.Sprintf("omitted or changed: %s (%s)%s", l.Reason, cli.Plural(l.Count, "time", "times"), where))
 	}
 	for _, s := range a.Told {
 		c.Warn(s)
@@ -215,7 +215,7 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	case err != nil:
 		r.Reason = err.Error()
 	case did.Older:
-		r.Reason = h.ID + ": older than " + cli.Label(r.ID) + ", which has more messages"
+		r.Reason = h.ID + ": older than " + cli.Label(r.ID) + ", which is longer"
 	case did.Created:
 		r.Outcome = outcomeImported
 		a.Added++

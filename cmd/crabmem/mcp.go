@@ -134,7 +134,7 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 func (c *app) serveMCP(ctx context.Context, s *mcpserver.Server, f *mcpFlags) error {
 	if f.http == "" {
 		if c.IsTerminal(c.Stdin) {
-			c.Note("waiting for a client of the Model Context Protocol on standard input; end with Ctrl-D")
+			c.Note("waiting for an MCP client on standard input; press Ctrl+D to stop")
 		}
 		return s.ServeStdio(ctx, c.Stdin, c.Stdout)
 	}

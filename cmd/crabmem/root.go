@@ -112,13 +112,13 @@ The store is --db, CRABMEM_DB, or memory.db in the home directory. The home is
 Sessions, the logs of conversations, are in sessions/ in the home.
 
 Names are exact. If no entry has the given name, crabmem uses the entry with
-that alias, provided that no other entry has it. "-" means standard input or
+that alias, if exactly one entry has the alias. "-" means standard input or
 output. If the first word is not a command, crabmem runs the program
 crabmem-WORD, or crabtalk-WORD, on the PATH.
 
 Exit codes:
   0    success
-  1    another error
+  1    any other error
   2    invalid flags or arguments
   3    entry, session, skill, or store not found
   4    conflict: name taken, wrong kind, in use, read-only, or changed
@@ -364,7 +364,7 @@ func atMostOne(cmd *cobra.Command, names ...string) error {
 		}
 	}
 	if len(given) > 1 {
-		return wrongArgs(cmd, "%s exclude each other", strings.Join(given, " and "))
+		return wrongArgs(cmd, "%s are mutually exclusive", strings.Join(given, " and "))
 	}
 	return nil
 }

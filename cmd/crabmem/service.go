@@ -27,8 +27,8 @@ user unit, a launchd agent, or a Task Scheduler task named ai.crabtalk.crabmem.
 The service runs as you and does not need root.
 
 The service does not inherit your shell environment: store keys in files and set
-api_key_file. The system restarts a daemon that crabmem daemon stop ended; use
-crabmem service stop to stop it until the next login.`,
+api_key_file. After crabmem daemon stop, the system restarts the daemon. To stop
+it until the next login, use crabmem service stop.`,
 		Example: `  crabmem service install
   crabmem service status`,
 	}, c.serviceInstall(), c.serviceStart(), c.serviceStop(), c.serviceStatus(), c.serviceLogs(), c.serviceUninstall())
@@ -149,7 +149,7 @@ func (c *app) answers(ctx context.Context, st *serviceState) error {
 		}
 		select {
 		case <-late:
-			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("the system started the daemon, but the daemon does not answer after %s", startWait),
+			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("start service: the daemon did not respond within %s", startWait),
 				Remedy: "see crabmem service logs and " + filepath.Join(filepath.Dir(st.Log), serviceName+".log"), Err: err}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -243,7 +243,7 @@ func (c *app) warnEnvironment(home string) {
 	})
 	problems, _ := errors.AsType[config.Problems](err)
 	for _, p := range problems[:min(len(problems), maxEnvironment)] {
-		c.Warn(p.String() + ", in the environment of services: put the value into a file (api_key_file), or set the variable for services")
+		c.Warn(p.String() + ": the service does not inherit your shell environment: put the value into a file (api_key_file), or set the variable for services")
 	}
 }
 

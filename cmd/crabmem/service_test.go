@@ -97,7 +97,7 @@ func TestServiceEnvironment(t *testing.T) {
 	variables := map[string]string{"FAR_KEY": "sk-planted"}
 	c.Getenv = func(name string) string { return variables[name] }
 	c.warnEnvironment(home)
-	if s := diag.String(); !strings.Contains(s, "the environment variable FAR_KEY is not set, in the environment of services: put the value into a file") || strings.Contains(s, "sk-planted") {
+	if s := diag.String(); !strings.Contains(s, "the environment variable FAR_KEY is not set: the service does not inherit your shell environment: put the value into a file") || strings.Contains(s, "sk-planted") {
 		t.Errorf("warned %q", s)
 	}
 	diag.Reset()

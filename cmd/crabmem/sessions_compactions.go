@@ -102,7 +102,7 @@ func (c *app) compactions(s *sessionlog.Session) (all []sessionlog.Compaction, e
 func replaced(p *sessionlog.Compaction) string {
 	switch {
 	case p.LastLine < p.FirstLine:
-		return "nothing"
+		return "no lines"
 	case p.LastLine == p.FirstLine:
 		return fmt.Sprintf("line %d", p.FirstLine)
 	}

@@ -22,8 +22,8 @@ func (c *app) sessionsDeleteCommand() *cobra.Command {
 sessions restore moves them back unchanged. crabmem never empties the trash.
 
 If an ID is unknown, delete moves nothing. If another process holds a session
-open, delete exits with 4. The daemon deletes a session that it has loaded,
-unless a run is active.`,
+open, delete exits with 4. If the daemon has loaded the session, it deletes the
+session for you, unless a run is active.`,
 		Example: `  crabmem sessions delete crab_user_1 --dry-run
   crabmem sessions delete crab_user_1`,
 		Args:              atLeast(1, "ID"),

@@ -212,7 +212,7 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, err
 	}
 	if did.Older {
-		f.Reason = "older than " + cli.Label(did.ID) + ", which has more messages"
+		f.Reason = "older than " + cli.Label(did.ID) + ", which is longer"
 		return f, nil
 	}
 	f.ID = did.ID

@@ -49,8 +49,9 @@ day in UTC (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d, 12h).
 Messages have no timestamps, so --since omits sessions last written before that
 time, and --until omits sessions created after it.
 
-Tool arguments and results contain files and secrets. --tools searches them,
-too. If there are no hits, the exit code is 0, or 3 with --exit-code.`,
+Tool arguments and results can contain files and secrets, so search omits them
+unless --tools is set. If there are no hits, the exit code is 0, or 3 with
+--exit-code.`,
 		Example: `  crabmem sessions search "which port"
   crabmem sessions search loopback --agent crab --role assistant --since 2026-01-01
   crabmem sessions search port --json --limit 1 --window 3

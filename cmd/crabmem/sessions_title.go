@@ -27,7 +27,7 @@ a line to the file and renames the file. The ID and the other lines do not
 change.
 
 If another process holds the session open, or if the session was imported, title
-exits with 4. The daemon sets the title of a session that it has loaded.`,
+exits with 4. If the daemon has loaded the session, it sets the title for you.`,
 		Example: `  crabmem sessions title crab_user_1 "Which port"
   crabmem sessions title crab_user_1 "" --json`,
 		Args:              exactly(2, "ID and TITLE"),

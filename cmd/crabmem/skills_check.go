@@ -35,8 +35,8 @@ func (c *app) skillsCheckCommand() *cobra.Command {
 of one skill: front matter, name, description, sizes, duplicate names, and
 links. check reports each problem with file, line, and a fix.
 
-The exit code is 5 if agents cannot load a skill or if it breaks the convention.
-Other problems are warnings and exit with 0.`,
+The exit code is 5 if agents cannot load a skill, or if a skill breaks a rule of
+agentskills.io. Other problems are warnings and exit with 0.`,
 		Example: `  crabmem skills new deploy && crabmem skills check
   crabmem skills new ship && crabmem skills check home/skills/ship --json`,
 	}

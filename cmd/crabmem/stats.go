@@ -28,7 +28,7 @@ func (c *app) statsCommand() *cobra.Command {
 		Short:   "print counts and sizes of the store",
 		Long: `Print the number of entries by kind, the sizes of the store file and its log,
 and the age of the entries. --index also builds the search index and measures
-it. If a daemon holds the store, stats adds the daemon's figures.`,
+it. If a daemon holds the store's lock, stats adds the daemon's figures.`,
 		Example: `  crabmem stats
   crabmem stats --index --json`,
 	}

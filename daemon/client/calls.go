@@ -47,9 +47,9 @@ func (c *Client) Send(ctx context.Context, m Message) (Response, error) {
 	return responseOf(r), err
 }
 
-// Stream runs an agent and returns what happens, as it happens. It ends where
-// the run ends, with the error of the run if there is one. To stop before is to
-// hang up, which ends the run.
+// Stream runs an agent and returns the events of the run as they occur. The
+// iteration ends with the run, and yields the error of a failed run last. If the
+// caller breaks out of the loop, the daemon cancels the run.
 func (c *Client) Stream(ctx context.Context, m Message) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		var start Event

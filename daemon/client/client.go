@@ -165,9 +165,9 @@ func (c *Client) request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMe
 	return nil, wire.ErrClosed // an answer is never empty
 }
 
-// requestStream sends a request and returns the messages of its answer, up to
-// and with the one that is the last. An error ends it; one that the daemon
-// answers is an *Error. To stop before the end is to hang up.
+// requestStream sends a request and returns the messages of the response, up to
+// and including the last one. An error ends the iteration; an error that the
+// daemon reports is an *Error. Breaking out of the loop closes the connection.
 func (c *Client) requestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
 	return func(yield func(*pb.ServerMessage, error) bool) {
 		for try := 1; c.exchange(ctx, m, last, yield, try < evictions); try++ {

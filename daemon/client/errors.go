@@ -91,11 +91,11 @@ func (e *NoDaemonError) cause() string { return "no daemon answers at " + e.Addr
 
 func (e *NoDaemonError) Unwrap() error { return e.err }
 
-// SkewError is returned when the daemon does not have the operations that are
-// asked for as this program knows them.
+// SkewError is returned if the daemon and this program use different versions of
+// the protocol.
 type SkewError struct {
-	Daemon   string // its version; empty when it is not known
-	Protocol uint32 // of the daemon; 0 = it has none of them
+	Daemon   string // version of the daemon; empty if unknown
+	Protocol uint32 // protocol of the daemon; 0 if it does not support Hello
 }
 
 func (e *SkewError) Error() string { return e.cause() + ": stop it, then run crabmem daemon start" }

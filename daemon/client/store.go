@@ -29,9 +29,10 @@ type StoreOptions struct {
 
 // OpenStore opens the store's file for writing or, if a daemon has it open, a
 // connection to the daemon. If the daemon stops, or the file is missing and another
-// process creates it, the store changes from one to the other; an operation whose
-// outcome is then unknown fails with crmem.ErrUnknown or the kind of that name,
-// unless it has the same effect if it is repeated.
+// process creates it, the store switches between file and daemon. If the outcome
+// of an operation is then unknown, the store repeats the operation if that is
+// safe; otherwise, the operation fails with crmem.ErrUnknown or the kind
+// outcome_unknown.
 //
 // With Options.ReadOnly, OpenStore takes no lock and waits for none.
 func OpenStore(ctx context.Context, o StoreOptions) (memtool.Store, error) {

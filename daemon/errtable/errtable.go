@@ -62,7 +62,7 @@ type Row struct {
 const (
 	fixDisplaced  = "run crabmem sessions verify to list the kept copies; compare them with the session, then move them back or remove them"
 	fixForeign    = "run crabmem verify to list each problem and its fix"
-	fixNoSpace    = "free disk space, then retry; nothing was changed"
+	fixNoSpace    = "free disk space, then retry"
 	fixNotRegular = "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME"
 	fixPermission = "check the owner and the mode of the file and its directory"
 
@@ -94,8 +94,8 @@ var rows = []Row{
 	{crmem.ErrNoStore, Store, "no_store", http.StatusNotFound, ExitNotFound,
 		"run crabmem remember NAME TEXT to create a store, or set another with --db, CRABMEM_DB, --home, or CRABTALK_HOME", ""},
 	{sessionlog.ErrAmbiguous, Session, "ambiguous", http.StatusConflict, ExitConflict, "use one of the file names", ""},
-	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "delete the other session, or leave this one where it is", ""},
-	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "change its source, then import it again", ""},
+	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "move or delete the session that the message names, then retry", ""},
+	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "imported sessions are read-only: create a session, or import a newer transcript", ""},
 	{sessionlog.ErrNotFound, Session, "not_found", http.StatusNotFound, ExitNotFound, "run crabmem sessions list to see the IDs", ""},
 	{fs.ErrPermission, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
 	{syscall.EROFS, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
@@ -108,7 +108,7 @@ var rows = []Row{
 	{crmem.ErrInvalid, Store, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
 	{sessionlog.ErrInvalid, Session, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
 	{crmem.ErrNotApplied, Store, "not_applied", http.StatusInternalServerError, ExitFailure,
-		"free disk space, then retry; nothing was changed", ""},
+		"nothing was changed: free disk space or check the disk, then retry", ""},
 	{sessionlog.ErrNotApplied, Session, "not_applied", http.StatusInternalServerError, ExitFailure,
 		"nothing was changed: free disk space or check the disk, then retry", ""},
 	{syscall.ENOSPC, File, "no_space", http.StatusInsufficientStorage, ExitFailure, fixNoSpace, daemonFixNoSpace},

@@ -92,7 +92,7 @@ func (c *Streams) ReadInput(ctx context.Context, max int64) (string, error) {
 // Prompt marks that the command waits for the user.
 func (c *Streams) Prompt() {
 	if c.IsTerminal(c.Stdin) {
-		c.Note("reading from the terminal; end with Ctrl-D")
+		c.Note("reading from the terminal; press Ctrl+D to end the input")
 	}
 }
 

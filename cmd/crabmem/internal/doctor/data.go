@@ -48,7 +48,7 @@ func (d *doctor) checkLock(context.Context) {
 	case h == nil:
 		d.ok("lock", "no process holds the lock")
 	case h.PID == d.hung && d.hung != 0:
-		d.ok("lock", "a daemon that does not answer holds the lock")
+		d.ok("lock", "an unresponsive daemon holds the lock")
 	default:
 		d.warn("lock", "wait until it exits, or stop it", "%s (pid %d) holds the lock: other processes cannot write", h.Command, h.PID)
 	}

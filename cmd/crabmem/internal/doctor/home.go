@@ -34,7 +34,7 @@ func (d *doctor) checkHome(context.Context) {
 		return
 	}
 	if others, uid := ownedByOther(fi); others {
-		d.fail("home", "run chown -R on it, or set another home", "%s belongs to user %d, but crabmem runs as user %d", d.Home, uid, os.Geteuid())
+		d.fail("home", "run chown -R on the home directory, or set another home with --home or CRABTALK_HOME", "%s belongs to user %d, but crabmem runs as user %d", d.Home, uid, os.Geteuid())
 		return
 	}
 	good := true
@@ -44,7 +44,7 @@ func (d *doctor) checkHome(context.Context) {
 	}
 	if kind := d.FS.Remote(real); kind != "" {
 		good = false
-		d.warn("home", "move it to a disk of this machine", "%s is on %s, where locks and syncs may not hold", d.Home, kind)
+		d.warn("home", "move the home directory to a local disk", "%s is on %s, where locks and syncs may fail", d.Home, kind)
 	}
 	list, err := d.FS.ReadDir(real)
 	if err != nil {

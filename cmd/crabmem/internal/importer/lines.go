@@ -54,7 +54,7 @@ func readLines(r io.Reader) ([]Line, error) {
 		n++
 		line := in.Text()
 		if size += int64(len(line)); size > maxLines {
-			return nil, formatError(fmt.Errorf("more than %s with this line", cli.Size(maxLines)))
+			return nil, formatError(fmt.Errorf("input is larger than %s, the limit", cli.Size(maxLines)))
 		}
 		if n == 1 {
 			line = strings.TrimPrefix(line, "\ufeff")

@@ -69,7 +69,7 @@ func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
 			break
 		}
 		if err == nil && dec.InputOffset() > maxMemoryJSON {
-			err = fmt.Errorf("more than %s with this line", cli.Size(maxMemoryJSON))
+			err = fmt.Errorf("input is larger than %s, the limit", cli.Size(maxMemoryJSON))
 		}
 		if err == nil {
 			err = m.add(n, raw)

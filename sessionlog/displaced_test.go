@@ -320,7 +320,7 @@ func (c *displacedCell) next(displaced bool) string {
 		return "not found, names the copy"
 	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(said, "is unreadable"):
 		return "not found, names a file without permission"
-	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(said, "its lock file"):
+	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(said, "lock file /"):
 		return "not found, quotes the lock file"
 	case errors.Is(err, vfs.ErrNotRegular):
 		return "refused: not a regular file"

@@ -63,11 +63,11 @@ const (
 	fixDisplaced  = "run crabmem sessions verify to list the kept copies; compare them with the session, then move them back or remove them"
 	fixForeign    = "run crabmem verify to list each problem and its fix"
 	fixNoSpace    = "free disk space, then retry"
+	fixNotApplied = "nothing was changed: free disk space or check the disk, then retry"
 	fixNotRegular = "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME"
 	fixPermission = "check the owner and the mode of the file and its directory"
 
 	daemonFixForeign = "run crabmem daemon stop, then crabmem verify to list each problem and its fix"
-	daemonFixNoSpace = "free disk space, then retry"
 	daemonFixSession = "check the disk, then retry: the daemon reloads the session from its file"
 	daemonFixStore   = "check the disk, then run crabmem daemon stop and crabmem daemon start"
 )
@@ -108,10 +108,10 @@ var rows = []Row{
 	{crmem.ErrInvalid, Store, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
 	{sessionlog.ErrInvalid, Session, "invalid", http.StatusBadRequest, ExitUsage, "", ""},
 	{crmem.ErrNotApplied, Store, "not_applied", http.StatusInternalServerError, ExitFailure,
-		"nothing was changed: free disk space or check the disk, then retry", ""},
+		fixNotApplied, ""},
 	{sessionlog.ErrNotApplied, Session, "not_applied", http.StatusInternalServerError, ExitFailure,
-		"nothing was changed: free disk space or check the disk, then retry", ""},
-	{syscall.ENOSPC, File, "no_space", http.StatusInsufficientStorage, ExitFailure, fixNoSpace, daemonFixNoSpace},
+		fixNotApplied, ""},
+	{syscall.ENOSPC, File, "no_space", http.StatusInsufficientStorage, ExitFailure, fixNoSpace, fixNoSpace},
 	{context.Canceled, Other, "cancelled", http.StatusInternalServerError, ExitFailure, "", ""},
 	{context.DeadlineExceeded, Other, "timeout", http.StatusInternalServerError, ExitFailure, "", ""},
 }
@@ -192,7 +192,7 @@ func Find(err error, first ...Row) Row {
 		r.Fix = fixNotRegular
 	}
 	if r.DaemonFix == "" && vfs.OutOfSpace(err) {
-		r.DaemonFix = daemonFixNoSpace
+		r.DaemonFix = fixNoSpace
 	}
 	return r
 }

@@ -79,7 +79,7 @@ func TestFind(t *testing.T) {
 		"error with a row":  {fmt.Errorf("x: %w", &Error{Kind: "k", Exit: 8, Fix: "f", Err: vfs.ErrLocked}), "k", "f", "f", 8},
 		"no row":            {errors.New("x"), Failed, "", "", ExitFailure},
 		"own row first":     {errors.Join(own.Err, vfs.ErrLocked), "own", "", "", 9},
-		"cause after class": {fmt.Errorf("%w: %w", crmem.ErrNotApplied, syscall.ENOSPC), "not_applied", fixNoSpace, daemonFixNoSpace, ExitFailure},
+		"cause after class": {fmt.Errorf("%w: %w", crmem.ErrNotApplied, syscall.ENOSPC), "not_applied", fixNotApplied, fixNoSpace, ExitFailure},
 		"stopped":           {crmem.ErrStopped, "stopped", "", daemonFixStore, ExitUnknown},
 		"stopped, foreign":  {errors.Join(crmem.ErrStopped, crmem.ErrForeign), "stopped", fixForeign, daemonFixForeign, ExitUnknown},
 		"foreign":           {crmem.ErrForeign, "foreign", fixForeign, "", ExitCorrupt},
@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 		"not regular":       {fmt.Errorf("%w: %w", crmem.ErrFormat, vfs.ErrNotRegular), "format", fixNotRegular, "", ExitCorrupt},
 		"too large":         {large, "too_large", tooLarge.Fix, "", ExitCorrupt},
 		"too large store":   {fmt.Errorf("%w: %w", crmem.ErrFormat, large), "too_large", tooLarge.Fix, "", ExitCorrupt},
-		"file too big":      {syscall.EFBIG, Failed, "", daemonFixNoSpace, ExitFailure},
+		"file too big":      {syscall.EFBIG, Failed, "", fixNoSpace, ExitFailure},
 		"timeout":           {context.DeadlineExceeded, "timeout", "", "", ExitFailure},
 	} {
 		r := Find(tc.err, own)

@@ -190,7 +190,7 @@ func openDisplaced(t *testing.T, name, path, id string) string {
 			return "reports it"
 		}
 		return "silent"
-	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(err.Error(), "its lock file"):
+	case errors.Is(err, sessionlog.ErrNotFound) && strings.Contains(err.Error(), "lock file /"):
 		return "not found, quotes the lock file"
 	case errors.Is(err, vfs.ErrNotRegular), errors.Is(err, syscall.EISDIR):
 		return "refused: not a regular file"

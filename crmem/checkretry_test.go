@@ -171,7 +171,9 @@ func TestReaderWaitsForMatchingFiles(t *testing.T) {
 			m.WriteFile("/m.db", other, 0o600)
 			m.WriteFile("/m.db-wal", log, 0o600)
 			go func() {
-				time.Sleep(50 * time.Millisecond)
+				// Between two attempts: WriteFile is not atomic, and a part of
+				// a snapshot is refused at once.
+				time.Sleep(52 * time.Millisecond)
 				if appears {
 					m.WriteFile("/m.db", db, 0o600)
 				}

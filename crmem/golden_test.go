@@ -17,7 +17,7 @@ import (
 
 var goldenStores = []string{"empty", "basic", "unicode", "history", "thousand"}
 
-func golden(t testing.TB, name string) []byte {
+func goldenFile(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "testdata", "golden", "crmem", name))
 	if err != nil {
@@ -46,9 +46,9 @@ func TestGoldenFiles(t *testing.T) {
 func TestGoldenEntries(t *testing.T) {
 	total := 0
 	for _, name := range goldenStores {
-		db := golden(t, name+".db")
+		db := goldenFile(t, name+".db")
 		var want []crmem.Entry
-		if err := json.Unmarshal(golden(t, name+".json"), &want); err != nil {
+		if err := json.Unmarshal(goldenFile(t, name+".json"), &want); err != nil {
 			t.Fatal(err)
 		}
 		s, err := crmem.Decode(db)
@@ -93,10 +93,10 @@ func TestGoldenScores(t *testing.T) {
 				Score float64 `json:"score"`
 			} `json:"hits"`
 		}
-		if err := json.Unmarshal(golden(t, name+".hits.json"), &want); err != nil {
+		if err := json.Unmarshal(goldenFile(t, name+".hits.json"), &want); err != nil {
 			t.Fatal(err)
 		}
-		path := Place(t, map[string][]byte{"db": golden(t, name+".db")})
+		path := Place(t, map[string][]byte{"db": goldenFile(t, name+".db")})
 		s, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)

@@ -588,7 +588,7 @@ func hostileSparse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	f, err := os.Create(path)
 	ok(t, err)
-	_, err = f.Write(golden(t, "empty.db"))
+	_, err = f.Write(goldenFile(t, "empty.db"))
 	ok(t, err)
 	ok(t, f.Truncate(4<<30))
 	ok(t, f.Close())
@@ -610,7 +610,7 @@ func hostileLink(t *testing.T) {
 	if _, err := crmem.Open(path, nil); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a link to nothing: %v", err)
 	}
-	ok(t, os.WriteFile(target, golden(t, "empty.db"), 0o600))
+	ok(t, os.WriteFile(target, goldenFile(t, "empty.db"), 0o600))
 	s := open(t, path, nil)
 	ok(t, s.Apply(crmem.Add{Name: "a"}))
 	ok(t, s.Checkpoint())
@@ -655,13 +655,13 @@ func hostileCrabdb(t *testing.T) {
 // A store file that cannot be written is still replaced; a directory that
 // cannot be is a system's error, and readers do not mind either.
 func hostileReadOnly(t *testing.T) {
-	m := check.NewDisk(golden(t, "basic.db"), nil)
+	m := check.NewDisk(goldenFile(t, "basic.db"), nil)
 	m.Chmod(rotPath, 0o400)
 	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 	ok(t, err)
 	ok(t, s.Apply(crmem.Add{Name: "more"}))
 	ok(t, s.Close())
-	m = check.NewDisk(golden(t, "basic.db"), nil)
+	m = check.NewDisk(goldenFile(t, "basic.db"), nil)
 	m.Chmod("/d", 0o500)
 	_, err = crmem.Open(rotPath, &crmem.Options{FS: m})
 	if !errors.Is(err, fs.ErrPermission) {
@@ -676,7 +676,7 @@ func hostileReadOnly(t *testing.T) {
 		t.Errorf("a write: %v", err)
 	}
 	ok(t, s.Close())
-	m = check.NewDisk(golden(t, "basic.db"), nil)
+	m = check.NewDisk(goldenFile(t, "basic.db"), nil)
 	m.Chmod(rotPath, 0)
 	if _, err := crmem.Open(rotPath, &crmem.Options{FS: m, ReadOnly: true}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a file that cannot be read: %v", err)
@@ -701,7 +701,7 @@ func meddle(m *vfs.Mem, change func(f vfs.File) error) {
 }
 
 func hostileGrowing(t *testing.T) {
-	m := check.NewDisk(golden(t, "basic.db"), nil)
+	m := check.NewDisk(goldenFile(t, "basic.db"), nil)
 	meddle(m, func(f vfs.File) error {
 		_, err := io.WriteString(f, "and more")
 		return err
@@ -729,7 +729,7 @@ func hostileGrowing(t *testing.T) {
 }
 
 func hostileShrinking(t *testing.T) {
-	m := check.NewDisk(golden(t, "basic.db"), nil)
+	m := check.NewDisk(goldenFile(t, "basic.db"), nil)
 	meddle(m, func(f vfs.File) error { return f.Truncate(100) })
 	_, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 	if err == nil || !strings.Contains(err.Error(), rotPath+": read 100 of ") {

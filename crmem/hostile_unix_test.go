@@ -19,7 +19,7 @@ func hostileFIFO(t *testing.T) {
 	shut(t, path, "not a regular file")
 	// In the place of the log and of the lock as well.
 	for _, suffix := range []string{"-wal", "-lock"} {
-		path := Place(t, map[string][]byte{"db": golden(t, "basic.db")})
+		path := Place(t, map[string][]byte{"db": goldenFile(t, "basic.db")})
 		ok(t, syscall.Mkfifo(path+suffix, 0o600))
 		modest(t, func() {
 			if _, err := crmem.Open(path, nil); err == nil {

@@ -12,6 +12,7 @@ import (
 	. "crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/golden"
 )
 
 // TestReportsOfLinkedStores moves a store, leaves a symbolic link and some of its
@@ -19,7 +20,7 @@ import (
 func TestReportsOfLinkedStores(t *testing.T) { synctest.Test(t, reportLinkedStores) }
 
 func reportLinkedStores(t *testing.T) {
-	var r reports
+	var r golden.Reports
 	for _, stays := range []string{"", WALSuffix, IDSuffix, WALSuffix + " " + IDSuffix} {
 		for _, held := range []string{"", "held", "both", "older held", "other store's", "text"} {
 			for _, there := range []string{"", "older", "missing"} {
@@ -54,19 +55,19 @@ func reportLinkedStores(t *testing.T) {
 						_ = m.Remove("/real/m.db" + WALSuffix)
 					}
 					noErr(t, m.SyncDir("/"))
-					r.add(fmt.Sprintf("%q stays, %s, %s there: %s", stays, held, there, use.name), outcome(t, m, format.LogVersion, use)+realFiles(t, m))
+					r.Add(fmt.Sprintf("%q stays, %s, %s there: %s", stays, held, there, use.name), outcome(t, m, format.LogVersion, use)+realFiles(t, m))
 				}
 			}
 		}
 	}
-	r.compare(t, "testdata/reports/linked.txt.gz")
+	r.Compare(t, "testdata/reports/linked.txt.gz")
 }
 
 // realFiles lists the files of the directory that a linked store is in.
 func realFiles(t *testing.T, m *vfs.Mem) string {
 	list, err := m.ReadDir("/real")
 	noErr(t, err)
-	text := "\treal:"
+	text := "real:"
 	for _, e := range list {
 		fi, err := e.Info()
 		noErr(t, err)
@@ -101,7 +102,7 @@ func TestReportsOfQueries(t *testing.T) {
 		noErr(t, s.Apply(add))
 	}
 	pieces := append([]string{`"`, `"`, "-", " ", " ", " ", ":", "name:", "kind:note", "kind:archive", "kind:", "after:2025", "after:2026-02", "after:2025-03-04", "after:1970", "before:2026", "before:2025-06", "before:x", "other:", "“", "”", "\t", "rate limit", "-rate", `name:"dead letter"`, `"green queue"`}, words...)
-	var r reports
+	var r golden.Reports
 	for range 2500 {
 		var b strings.Builder
 		for range 1 + random.IntN(9) {
@@ -112,13 +113,13 @@ func TestReportsOfQueries(t *testing.T) {
 		}
 		q := Query{Text: b.String(), Syntax: true, Count: true, Limit: random.IntN(6)}
 		result, err := s.Search(t.Context(), q)
-		outcome := fmt.Sprintf("\t%v, %d:", err, result.Total)
+		outcome := fmt.Sprintf("%v, %d:", err, result.Total)
 		for _, h := range result.Hits {
 			outcome += fmt.Sprintf(" %s %.4f", h.Name, h.Score)
 		}
-		r.add(fmt.Sprintf("%q limit %d", q.Text, q.Limit), outcome+"\n")
+		r.Add(fmt.Sprintf("%q limit %d", q.Text, q.Limit), outcome+"\n")
 	}
-	r.compare(t, "testdata/reports/queries.txt.gz")
+	r.Compare(t, "testdata/reports/queries.txt.gz")
 }
 
 // TestReportsOfLogsAlone removes the snapshot of a store that never had a
@@ -127,7 +128,7 @@ func TestReportsOfQueries(t *testing.T) {
 func TestReportsOfLogsAlone(t *testing.T) { synctest.Test(t, reportLogsAlone) }
 
 func reportLogsAlone(t *testing.T) {
-	var r reports
+	var r golden.Reports
 	for _, c := range []struct {
 		name string
 		cut  int
@@ -156,14 +157,14 @@ func reportLogsAlone(t *testing.T) {
 					return nil
 				}
 				got := outcome(t, m, format.LogVersion, use)
-				r.add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %s", c.name, use.name, which), "*"), got)
+				r.Add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %s", c.name, use.name, which), "*"), got)
 				if which == "" || use.name != "repair" && n == 1 {
 					break
 				}
 			}
 		}
 	}
-	r.compare(t, "testdata/reports/alone.txt.gz")
+	r.Compare(t, "testdata/reports/alone.txt.gz")
 }
 
 // TestReportsOfRejoinedLogs lets two copies of a store change apart, puts the log of
@@ -171,7 +172,7 @@ func reportLogsAlone(t *testing.T) {
 func TestReportsOfRejoinedLogs(t *testing.T) { synctest.Test(t, reportRejoinedLogs) }
 
 func reportRejoinedLogs(t *testing.T) {
-	var r reports
+	var r golden.Reports
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 6))
 		change := func(s *Store, n int) {
@@ -232,12 +233,12 @@ func reportRejoinedLogs(t *testing.T) {
 			s, err := Open("/m.db", reportOptions(k, format.LogVersion))
 			if err == nil {
 				for e := range s.Snapshot().All() {
-					got += fmt.Sprintf("\t%+v\n", e)
+					got += fmt.Sprintf("%+v\n", e)
 				}
 				noErr(t, s.Close())
 			}
-			r.add(fmt.Sprintf("seed %d, %s: %s", seed, names[0], use.name), got)
+			r.Add(fmt.Sprintf("seed %d, %s: %s", seed, names[0], use.name), got)
 		}
 	}
-	r.compare(t, "testdata/reports/rejoined.txt.gz")
+	r.Compare(t, "testdata/reports/rejoined.txt.gz")
 }

@@ -1,15 +1,10 @@
 package crmem_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,17 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	. "crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/golden"
 )
-
-var updateReports = flag.Bool("update", false, "rewrite the golden files of reports")
 
 // unstable matches text that differs between two runs of the same calls.
 var unstable = regexp.MustCompile(`process \d+|[0-9a-f]{8,}|0x[0-9a-f]+|\.own-[0-9a-f]+|\.m\.db(-[a-z]+)?\d+`)
@@ -202,16 +194,16 @@ func outcome(t *testing.T, m *vfs.Mem, version int, c call) string {
 	m.Hook = nil
 	var b strings.Builder
 	if err != nil {
-		fmt.Fprintf(&b, "\terror: %v\n", strings.ReplaceAll(err.Error(), "\n", "\n\t\t"))
+		fmt.Fprintf(&b, "error: %v\n", strings.ReplaceAll(err.Error(), "\n", "\n\t"))
 	}
 	text, jerr := json.Marshal(result)
 	noErr(t, jerr)
-	fmt.Fprintf(&b, "\t%s\n", text)
+	fmt.Fprintf(&b, "%s\n", text)
 	after, err := use(m, version, true, nil)
-	fmt.Fprintf(&b, "\tafter: %v %v\n", after, err)
+	fmt.Fprintf(&b, "after: %v %v\n", after, err)
 	list, err := m.ReadDir("/")
 	noErr(t, err)
-	b.WriteString("\tfiles:")
+	b.WriteString("files:")
 	for _, e := range list {
 		fi, err := e.Info()
 		noErr(t, err)
@@ -228,51 +220,13 @@ func outcome(t *testing.T, m *vfs.Mem, version int, c call) string {
 	return unstable.ReplaceAllString(b.String(), "*")
 }
 
-// reports collects outcomes. Consecutive cases with one outcome are one.
-type reports struct {
-	b    strings.Builder
-	last string
-	seen int
-}
-
-func (r *reports) add(title, outcome string) {
-	r.seen++
-	if outcome != r.last && r.last != "" {
-		r.b.WriteString(r.last)
-	}
-	r.b.WriteString(title + "\n")
-	r.last = outcome
-}
-
-func (r *reports) compare(t *testing.T, golden string) {
-	t.Helper()
-	got := r.b.String() + r.last
-	if *updateReports {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		_, err := w.Write([]byte(got))
-		noErr(t, errors.Join(err, w.Close(), os.WriteFile(golden, b.Bytes(), 0o644)))
-	}
-	f, err := os.Open(golden)
-	noErr(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	noErr(t, err)
-	want, err := io.ReadAll(z)
-	noErr(t, err)
-	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-		t.Errorf("reports differ from %s (-want +got); -update rewrites it:\n%s", golden, d)
-	}
-	t.Logf("%d outcomes checked", r.seen)
-}
-
 // TestReportsOfChangedFiles changes each file of a store, and compares the
 // reports and the files of each later use of the store.
 func TestReportsOfChangedFiles(t *testing.T) { synctest.Test(t, reportChangedFiles) }
 
 func reportChangedFiles(t *testing.T) {
 	for _, version := range []int{format.LogVersion1, format.LogVersion} {
-		var r reports
+		var r golden.Reports
 		probe := reportScene(t, version)
 		for _, suffix := range storeSuffixes {
 			file := "/m.db" + suffix
@@ -288,11 +242,11 @@ func reportChangedFiles(t *testing.T) {
 				for _, use := range uses {
 					m := reportScene(t, version)
 					c.do(t, m, file)
-					r.add(fmt.Sprintf("%s %s: %s", file, c.name, use.name), outcome(t, m, version, use))
+					r.Add(fmt.Sprintf("%s %s: %s", file, c.name, use.name), outcome(t, m, version, use))
 				}
 			}
 		}
-		r.compare(t, fmt.Sprintf("testdata/reports/changed-%d.txt.gz", version))
+		r.Compare(t, fmt.Sprintf("testdata/reports/changed-%d.txt.gz", version))
 	}
 }
 
@@ -323,7 +277,7 @@ func changesOf(file string, size int) []fileChange {
 func TestReportsOfFailedCalls(t *testing.T) { synctest.Test(t, reportFailedCalls) }
 
 func reportFailedCalls(t *testing.T) {
-	var r reports
+	var r golden.Reports
 	torn := func(t *testing.T, m *vfs.Mem) {
 		b := memBytes(t, m, "/m.db-wal")
 		m.WriteFile("/m.db-wal", b[:len(b)-1], 0o600)
@@ -366,14 +320,14 @@ func reportFailedCalls(t *testing.T) {
 				}
 				got := outcome(t, m, format.LogVersion, c)
 				if which == "" {
-					r.add(fmt.Sprintf("%s: %s: no error", s.name, c.name), got)
+					r.Add(fmt.Sprintf("%s: %s: no error", s.name, c.name), got)
 					break
 				}
-				r.add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %s", s.name, c.name, which), "*"), got)
+				r.Add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %s", s.name, c.name, which), "*"), got)
 			}
 		}
 	}
-	r.compare(t, "testdata/reports/failed.txt.gz")
+	r.Compare(t, "testdata/reports/failed.txt.gz")
 }
 
 var (

@@ -129,7 +129,7 @@ func TestPrefixLaw(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"basic", "unicode", "history"} {
-		files[name] = golden(t, name+".db")
+		files[name] = goldenFile(t, name+".db")
 	}
 	n := 0
 	for name, b := range files {

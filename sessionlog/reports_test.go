@@ -2,13 +2,9 @@ package sessionlog_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -17,11 +13,8 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
-
-	"github.com/google/go-cmp/cmp"
+	"crabmem/fuzz/golden"
 )
-
-var updateReports = flag.Bool("update", false, "rewrite the golden files of reports")
 
 // unstable matches text that differs between two runs of the same calls.
 var unstable = regexp.MustCompile(`process \d+|0x[0-9a-f]{9,}`)
@@ -164,52 +157,6 @@ func folderChanges() []change {
 	return list
 }
 
-// reports collects outcomes. Consecutive cases with one outcome are one.
-type reports struct {
-	b    strings.Builder
-	last string
-	seen int
-}
-
-func (r *reports) add(title, outcome string) {
-	r.seen++
-	if outcome != r.last && r.last != "" {
-		r.b.WriteString(r.last)
-	}
-	r.b.WriteString(title + "\n")
-	r.last = outcome
-}
-
-func (r *reports) compare(t *testing.T, golden string) {
-	t.Helper()
-	got := r.b.String() + r.last
-	if *updateReports {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		_, err := w.Write([]byte(got))
-		noErr(t, errors.Join(err, w.Close(), os.WriteFile(golden, b.Bytes(), 0o644)))
-	}
-	f, err := os.Open(golden)
-	noErr(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	noErr(t, err)
-	want, err := io.ReadAll(z)
-	noErr(t, err)
-	t.Logf("%d outcomes checked", r.seen)
-	if string(want) == got {
-		return
-	}
-	a, b := strings.Split(string(want), "\n"), strings.Split(got, "\n")
-	at := 0
-	for at < len(a) && at < len(b) && a[at] == b[at] {
-		at++
-	}
-	from := max(0, at-20)
-	diff := cmp.Diff(a[from:min(len(a), at+20)], b[from:min(len(b), at+20)])
-	t.Errorf("reports differ from %s at line %d (-want +got); -update rewrites it:\n%s", golden, at+1, diff)
-}
-
 // inOrder makes an index and a list call the file system in the same order in
 // each run.
 func inOrder(t *testing.T) {
@@ -233,10 +180,10 @@ func TestReportsOfChangedFiles(t *testing.T) {
 		h.Clean, h.Boot = -1, "other"
 		m.WriteFile(lock, []byte(h.Text()), 0o600)
 	}
-	var r reports
+	var r golden.Reports
 	for _, c := range folderChanges() {
 		for _, u := range uses {
-			r.add(c.name+": "+u.name, outcome(base, c, u, nil))
+			r.Add(c.name+": "+u.name, outcome(base, c, u, nil))
 		}
 	}
 	for i, c := range fileChanges(mainFile, b) {
@@ -244,16 +191,16 @@ func TestReportsOfChangedFiles(t *testing.T) {
 			if u.rare && (i+j)%4 > 0 {
 				continue
 			}
-			r.add(c.name+": "+u.name, outcome(base, c, u, nil))
+			r.Add(c.name+": "+u.name, outcome(base, c, u, nil))
 		}
-		r.add(c.name+", cut: write", outcome(base, change{do: func(m *vfs.Mem) { c.do(m); dirty(m) }}, writeUse, nil))
+		r.Add(c.name+", cut: write", outcome(base, change{do: func(m *vfs.Mem) { c.do(m); dirty(m) }}, writeUse, nil))
 	}
 	for i, c := range fileChanges("/s/codex_user_1_old.jsonl", []byte(text(t, base, "/s/codex_user_1_old.jsonl"))) {
 		if i%3 == 0 {
-			r.add(c.name+": import", outcome(base, c, importUse, nil))
+			r.Add(c.name+": import", outcome(base, c, importUse, nil))
 		}
 	}
-	r.compare(t, "testdata/reports/changed.txt.gz")
+	r.Compare(t, "testdata/reports/changed.txt.gz")
 }
 
 // TestReportsOfFailedCalls fails each call of the file system once, and
@@ -261,7 +208,7 @@ func TestReportsOfChangedFiles(t *testing.T) {
 func TestReportsOfFailedCalls(t *testing.T) {
 	inOrder(t)
 	base := scene(t)
-	var r reports
+	var r golden.Reports
 	states := []change{
 		{name: "closed", do: func(*vfs.Mem) {}},
 		edit("torn", mainFile, func(b []byte) []byte { return append(b, `{"role":"user"}{"ro`...) }),
@@ -289,12 +236,12 @@ func TestReportsOfFailedCalls(t *testing.T) {
 						}
 						return nil
 					})
-					r.add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %d, %s %s: %s", s.name, u.name, n+1, failed.Op, failed.Name, f.name), "*"), got)
+					r.Add(unstable.ReplaceAllString(fmt.Sprintf("%s: %s: %d, %s %s: %s", s.name, u.name, n+1, failed.Op, failed.Name, f.name), "*"), got)
 				}
 			}
 		}
 	}
-	r.compare(t, "testdata/reports/failed.txt.gz")
+	r.Compare(t, "testdata/reports/failed.txt.gz")
 }
 
 type failure struct {

@@ -77,7 +77,7 @@ func open(m *vfs.Mem, w *strings.Builder) *sessionlog.Dir {
 	d, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: m, Now: m.Now, Command: "reports", MaxLine: 1 << 10,
 		Warn: func(s string) {
 			if w != nil {
-				fmt.Fprintf(w, "\twarning: %s\n", s)
+				fmt.Fprintf(w, "warning: %s\n", s)
 			}
 		}})
 	if w != nil {
@@ -127,7 +127,7 @@ func simple(f func(d *sessionlog.Dir, w *strings.Builder)) func(*vfs.Mem, *strin
 // note prints an error and reports whether err is nil.
 func note(w *strings.Builder, what string, err error) bool {
 	if err != nil {
-		fmt.Fprintf(w, "\t%s: error: %s\n", what, strings.ReplaceAll(err.Error(), "\n", "\n\t\t"))
+		fmt.Fprintf(w, "%s: error: %s\n", what, strings.ReplaceAll(err.Error(), "\n", "\n\t"))
 	}
 	return err == nil
 }
@@ -137,31 +137,31 @@ func useRead(d *sessionlog.Dir, w *strings.Builder) {
 	if !note(w, "read", err) {
 		return
 	}
-	fmt.Fprintf(w, "\t%s %s %d\n", s.ID, s.File, s.Size)
+	fmt.Fprintf(w, "%s %s %d\n", s.ID, s.File, s.Size)
 	i, err := s.Info()
-	fmt.Fprintf(w, "\t%s\n", infoText(i, err))
+	fmt.Fprintf(w, "%s\n", infoText(i, err))
 	for _, read := range []func() (*sessionlog.Context, error){s.Context, s.LenientContext} {
 		c, err := read()
 		if note(w, "context", err) {
-			fmt.Fprintf(w, "\tcontext: %s\n", contextText(c))
+			fmt.Fprintf(w, "context: %s\n", contextText(c))
 		}
 	}
 	c, err := s.Check()
 	if note(w, "check", err) {
-		fmt.Fprintf(w, "\tcheck: %+v\n", *c)
+		fmt.Fprintf(w, "check: %+v\n", *c)
 	}
 	all, err := s.Compactions()
 	note(w, "compactions", err)
 	for _, c := range all {
 		var b strings.Builder
 		note(w, "expand", s.Expand(c, &b))
-		fmt.Fprintf(w, "\tcompaction: %+v %08x\n", c, sum(b.String()))
+		fmt.Fprintf(w, "compaction: %+v %08x\n", c, sum(b.String()))
 	}
 	at, ok, err := s.LastMarker()
 	note(w, "last marker", err)
 	from, err := s.LastLines(3)
 	note(w, "last lines", err)
-	fmt.Fprintf(w, "\tlast: %d %v %d\n", at, ok, from)
+	fmt.Fprintf(w, "last: %d %v %d\n", at, ok, from)
 	for l, err := range s.Lines(from) {
 		if !note(w, "line", err) {
 			break
@@ -170,11 +170,11 @@ func useRead(d *sessionlog.Dir, w *strings.Builder) {
 		if l.Err != nil {
 			msg = l.Err.Error()
 		}
-		fmt.Fprintf(w, "\tline: %d %d %d %s %v %d %v %v %+v %+v %q %s\n", l.Number, l.Offset, l.Size, l.Kind, l.Glued, l.Pieces, l.Tail, l.Torn, l.Message, l.Meta, l.Summary, msg)
+		fmt.Fprintf(w, "line: %d %d %d %s %v %d %v %v %+v %+v %q %s\n", l.Number, l.Offset, l.Size, l.Kind, l.Glued, l.Pieces, l.Tail, l.Torn, l.Message, l.Meta, l.Summary, msg)
 	}
 	moved, err := s.Moved()
 	note(w, "moved", err)
-	fmt.Fprintf(w, "\tmoved: %v\n", moved)
+	fmt.Fprintf(w, "moved: %v\n", moved)
 	note(w, "close", s.Close())
 }
 
@@ -191,12 +191,12 @@ func useWrite(d *sessionlog.Dir, w *strings.Builder) {
 	if !note(w, "open", err) {
 		return
 	}
-	fmt.Fprintf(w, "\t%s %s %+v\n", l.ID(), l.Path(), l.Meta())
+	fmt.Fprintf(w, "%s %s %+v\n", l.ID(), l.Path(), l.Meta())
 	note(w, "append", l.Append(user("new")))
 	note(w, "append", l.Append(sessionlog.Message{Role: "tool", Content: "unsynced"}))
 	c, err := l.Context()
 	if note(w, "context", err) {
-		fmt.Fprintf(w, "\tcontext: %s\n", contextText(c))
+		fmt.Fprintf(w, "context: %s\n", contextText(c))
 	}
 	note(w, "close", l.Close())
 }
@@ -210,14 +210,14 @@ func useRename(d *sessionlog.Dir, w *strings.Builder) {
 	note(w, "uptime", l.AddUptime(1))
 	note(w, "sync", l.Sync())
 	note(w, "title", l.SetTitle("New title"))
-	fmt.Fprintf(w, "\t%s %+v\n", l.Path(), l.Meta())
+	fmt.Fprintf(w, "%s %+v\n", l.Path(), l.Meta())
 	note(w, "close", l.Close())
 }
 
 func useRepair(d *sessionlog.Dir, w *strings.Builder) {
 	did, err := d.Repair("crab_user_1")
 	note(w, "repair", err)
-	fmt.Fprintf(w, "\trepair: %+v\n", did)
+	fmt.Fprintf(w, "repair: %+v\n", did)
 }
 
 func useList(d *sessionlog.Dir, w *strings.Builder) {
@@ -226,14 +226,14 @@ func useList(d *sessionlog.Dir, w *strings.Builder) {
 		note(w, "list", err)
 		slices.SortFunc(infos, sessionlog.Info.Compare)
 		for _, i := range infos {
-			fmt.Fprintf(w, "\tlist: %s\n", infoText(i, nil))
+			fmt.Fprintf(w, "list: %s\n", infoText(i, nil))
 		}
 	}
 	id, err := d.Latest("crab", "user")
 	note(w, "latest", err)
 	kept, err := d.Kept("")
 	note(w, "kept", err)
-	fmt.Fprintf(w, "\tlatest: %s, kept: %v\n", id, kept)
+	fmt.Fprintf(w, "latest: %s, kept: %v\n", id, kept)
 }
 
 func useImport(d *sessionlog.Dir, w *strings.Builder) {
@@ -249,7 +249,7 @@ func useImport(d *sessionlog.Dir, w *strings.Builder) {
 	}{{importedMeta("old"), 3}, {importedMeta("old"), 2}, {importedMeta("newer"), 4}, {other, 1}} {
 		r, err := im.Import(i.meta, importedItems(i.items))
 		note(w, "import", err)
-		fmt.Fprintf(w, "\timport: %s %d\n", r.ID, outcomeNumber(r))
+		fmt.Fprintf(w, "import: %s %d\n", r.ID, outcomeNumber(r))
 	}
 	note(w, "close", im.Close())
 }
@@ -280,7 +280,7 @@ func useCreate(d *sessionlog.Dir, w *strings.Builder) {
 	if !note(w, "create", err) {
 		return
 	}
-	fmt.Fprintf(w, "\t%s %+v\n", l.Path(), l.Meta())
+	fmt.Fprintf(w, "%s %+v\n", l.Path(), l.Meta())
 	note(w, "append", l.Append(answer("x")))
 	note(w, "close", l.Close())
 }
@@ -309,9 +309,9 @@ func useIndex(m *vfs.Mem, w *strings.Builder, before, between func()) {
 }
 
 func printIndex(x *search.Index, w *strings.Builder) {
-	fmt.Fprintf(w, "\t%d documents\n", x.Len())
+	fmt.Fprintf(w, "%d documents\n", x.Len())
 	for _, name := range slices.Sorted(maps.Keys(x.Unread())) {
-		fmt.Fprintf(w, "\tunread: %s: %v\n", name, x.Unread()[name])
+		fmt.Fprintf(w, "unread: %s: %v\n", name, x.Unread()[name])
 	}
 	for _, q := range []search.Query{
 		{Text: "redis port of staging", Window: 3}, {Text: "prot", Roles: []string{"user", "developer", "session"}},
@@ -322,9 +322,9 @@ func printIndex(x *search.Index, w *strings.Builder) {
 		if !note(w, "search", err) {
 			continue
 		}
-		fmt.Fprintf(w, "\tsearch %q: %d of %d %v\n", q.Text, r.Total, r.Searched, r.Corrections)
+		fmt.Fprintf(w, "search %q: %d of %d %v\n", q.Text, r.Total, r.Searched, r.Corrections)
 		for _, h := range r.Hits {
-			fmt.Fprintf(w, "\t\t%s %s %s:%d %s %.6f %q %d %08x\n", h.ID, h.File, h.Agent+h.CreatedBy+h.Title, h.Line, h.Role, h.Score, h.Snippet, len(h.Window), sum(fmt.Sprint(h.Window)))
+			fmt.Fprintf(w, "\t%s %s %s:%d %s %.6f %q %d %08x\n", h.ID, h.File, h.Agent+h.CreatedBy+h.Title, h.Line, h.Role, h.Score, h.Snippet, len(h.Window), sum(fmt.Sprint(h.Window)))
 		}
 	}
 }
@@ -388,10 +388,10 @@ func outcome(base *vfs.Mem, c change, u use, hook func(vfs.Call) error) string {
 	if note(&w, "after", err) {
 		c, err := s.LenientContext()
 		if note(&w, "after", err) {
-			fmt.Fprintf(&w, "\tafter: %s %d %+v %d\n", s.File, len(c.Messages), c.Meta, c.Damaged)
+			fmt.Fprintf(&w, "after: %s %d %+v %d\n", s.File, len(c.Messages), c.Meta, c.Damaged)
 		}
 	}
-	w.WriteString("\tfiles:")
+	w.WriteString("files:")
 	printFiles(m, "/", &w)
 	w.WriteString("\n")
 	return unstable.ReplaceAllString(w.String(), "*")

@@ -1,11 +1,12 @@
 package crmem
 
 import (
-	"crabmem/crmem/internal/format"
-	"crabmem/crmem/vfs"
 	"errors"
 	"io"
 	"os"
+
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
 )
 
 // The reserve is space for a full disk: a remove needs a frame of the log, and

@@ -1,12 +1,13 @@
 package crmem
 
 import (
-	"crabmem/crmem/internal/format"
-	"crabmem/crmem/vfs"
 	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
+
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
 )
 
 // files are the files of a store, read and decoded, but not yet compared.

@@ -1,11 +1,12 @@
 package crmem
 
 import (
-	"crabmem/crmem/internal/format"
 	"errors"
 	"fmt"
 	"io/fs"
 	"time"
+
+	"crabmem/crmem/internal/format"
 )
 
 // absence confirms that the store is missing after the snapshot was not found.

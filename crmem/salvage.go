@@ -1,9 +1,10 @@
 package crmem
 
 import (
-	"crabmem/crmem/internal/format"
 	"encoding/binary"
 	"fmt"
+
+	"crabmem/crmem/internal/format"
 )
 
 // salvage recovers the readable entries of a snapshot, and applies the

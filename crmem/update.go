@@ -1,9 +1,10 @@
 package crmem
 
 import (
-	"crabmem/crmem/internal/format"
 	"errors"
 	"fmt"
+
+	"crabmem/crmem/internal/format"
 )
 
 // Replace replaces the state of the store with a snapshot, by one checkpoint.

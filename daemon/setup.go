@@ -1,16 +1,17 @@
 package daemon
 
 import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/model"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
-	"maps"
-	"path/filepath"
-	"slices"
-	"strings"
 )
 
 // setup is a configuration and the objects built from it. A reload builds

@@ -1,12 +1,13 @@
 package sessionlog_test
 
 import (
-	"crabmem/sessionlog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"crabmem/sessionlog"
 )
 
 func writeSession(t testing.TB, dir, name string, lines ...string) {

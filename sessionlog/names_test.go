@@ -1,7 +1,6 @@
 package sessionlog
 
 import (
-	"crabmem/fuzz/sessionref"
 	"crypto/sha256"
 	"fmt"
 	"math"
@@ -11,6 +10,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"crabmem/fuzz/sessionref"
 )
 
 func TestSlug(t *testing.T) {

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon"
-	"crabmem/daemon/client"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon"
+	"crabmem/daemon/client"
 
 	"github.com/spf13/cobra"
 )

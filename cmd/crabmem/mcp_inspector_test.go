@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crabmem/daemon/mcpserver/mcptest"
 	"encoding/json"
 	"fmt"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/daemon/mcpserver/mcptest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )

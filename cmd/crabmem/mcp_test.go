@@ -3,10 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crabmem/bench/gate"
-	"crabmem/daemon/mcpserver"
-	"crabmem/daemon/mcpserver/compat/memgraph"
-	"crabmem/daemon/mcpserver/mcptest"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +14,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"crabmem/bench/gate"
+	"crabmem/daemon/mcpserver"
+	"crabmem/daemon/mcpserver/compat/memgraph"
+	"crabmem/daemon/mcpserver/mcptest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )

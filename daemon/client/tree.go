@@ -2,14 +2,15 @@ package client
 
 import (
 	"context"
-	"crabmem/crmem/tree"
-	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
-	"crabmem/daemon/wire/pb"
 	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
+
+	"crabmem/crmem/tree"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
+	"crabmem/daemon/wire/pb"
 )
 
 // Dump writes the store as a Markdown tree, as tree.Dump does.

@@ -1,11 +1,12 @@
 package memtool
 
 import (
-	"crabmem/bm25/snippet"
-	"crabmem/daemon/display"
 	"crypto/rand"
 	"fmt"
 	"strings"
+
+	"crabmem/bm25/snippet"
+	"crabmem/daemon/display"
 )
 
 // Fence returns text from a memory between two lines that mark it as data. The

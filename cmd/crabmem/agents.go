@@ -5,6 +5,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -51,7 +52,7 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 				if model == "" {
 					model = "(the active one)"
 				}
-				rows = append(rows, []string{cli.Label(a.Name), cli.Printable(model), cli.Fit(cli.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
+				rows = append(rows, []string{display.Label(a.Name), display.Printable(model), cli.Fit(display.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
 			}
 			c.fitTable(rows, "")
 			return nil

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -93,12 +93,12 @@ func (c *app) printAliases(e crmem.Entry, show bool) error {
 		return c.PrintJSON(e)
 	case show:
 		for _, a := range e.Aliases {
-			c.Out.WriteString(cli.Printable(a) + "\n")
+			c.Out.WriteString(display.Printable(a) + "\n")
 		}
 	case len(e.Aliases) == 0:
-		c.Say("%s has no aliases", cli.Label(e.Name))
+		c.Say("%s has no aliases", display.Label(e.Name))
 	default:
-		c.Say("%s: %s", cli.Label(e.Name), cli.Printable(strings.Join(e.Aliases, ", ")))
+		c.Say("%s: %s", display.Label(e.Name), display.Printable(strings.Join(e.Aliases, ", ")))
 	}
 	return nil
 }

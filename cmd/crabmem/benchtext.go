@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/recalleval"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 )
 
 // write writes the files that the flags name.
@@ -53,7 +54,7 @@ func (b *bench) text() {
 	quality := [][]string{append([]string{"SET", "DOCS", "QUERIES"}, upper(recalleval.Metrics[:])...)}
 	cost := [][]string{{"SET", "MODE", "ANALYZER", "INDEX CPU", "WALL", "DOCS/CPU-S", "MB/CPU-S", "QUERY P50", "P99", "INDEX", "MEMORY"}}
 	for _, r := range b.results {
-		means := []string{cli.Printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
+		means := []string{display.Printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
 		half := []string{"", "", "95%"}
 		for i, v := range r.Values() {
 			ci := r.Intervals[recalleval.Metrics[i]]
@@ -62,9 +63,9 @@ func (b *bench) text() {
 		}
 		quality = append(quality, means, half)
 		k := r.Cost
-		cost = append(cost, []string{cli.Printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
+		cost = append(cost, []string{display.Printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
 			rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99),
-			cli.Size(k.IndexBytes), cli.Size(max(k.HeapBytes, 0))})
+			display.Size(k.IndexBytes), display.Size(max(k.HeapBytes, 0))})
 	}
 	c.Table(c.Out, quality, "123456789:")
 	c.Out.WriteString("\n")
@@ -83,7 +84,7 @@ func (b *bench) text() {
 func (b *bench) oddities(r *recalleval.Result) {
 	say := func(n int, one, many, what string) {
 		if n > 0 {
-			fmt.Fprintf(b.c.Out, "%s: %s %s\n", cli.Printable(r.Set), cli.Plural(n, one, many), what)
+			fmt.Fprintf(b.c.Out, "%s: %s %s\n", display.Printable(r.Set), display.Plural(n, one, many), what)
 		}
 	}
 	say(r.LeftOut, "query", "queries", "omitted: no relevant document")
@@ -98,8 +99,8 @@ const mostMoved = 10
 
 func (b *bench) comparison(k *recalleval.Comparison) {
 	c := b.c
-	fmt.Fprintf(c.Out, "\n%s: %s, %s against %s, %s; %s", cli.Printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
-		cli.Plural(k.Queries, "query", "queries"))
+	fmt.Fprintf(c.Out, "\n%s: %s, %s against %s, %s; %s", display.Printable(k.Set), k.New.Analyzer, k.New.Mode, k.Old.Analyzer, k.Old.Mode,
+		display.Plural(k.Queries, "query", "queries"))
 	if k.OnlyOld+k.OnlyNew > 0 {
 		fmt.Fprintf(c.Out, ", %d only in the old run, %d only in this run", k.OnlyOld, k.OnlyNew)
 	}
@@ -131,7 +132,7 @@ func (b *bench) moves(what string, moves []recalleval.Move) {
 	if len(moves) == 0 {
 		return
 	}
-	fmt.Fprintf(b.c.Out, "%s %s nDCG@10", cli.Plural(len(moves), "query", "queries"), what)
+	fmt.Fprintf(b.c.Out, "%s %s nDCG@10", display.Plural(len(moves), "query", "queries"), what)
 	if len(moves) > mostMoved {
 		fmt.Fprintf(b.c.Out, ", the first %d of them", mostMoved)
 		moves = moves[:mostMoved]
@@ -146,7 +147,7 @@ func (b *bench) moves(what string, moves []recalleval.Move) {
 	rows := [][]string{{"OLD", "NEW", "RANK", "NOW", "QUERY", "TEXT"}}
 	for _, m := range moves {
 		rows = append(rows, []string{fmt.Sprintf("%.3f", m.OldNDCG), fmt.Sprintf("%.3f", m.NewNDCG), rank(m.OldRank), rank(m.NewRank),
-			cli.Printable(cli.Fit(m.Query, 30)), cli.FirstLine(cli.Fit(m.Text, 80))})
+			display.Printable(cli.Fit(m.Query, 30)), cli.FirstLine(cli.Fit(m.Text, 80))})
 	}
 	b.c.Table(b.c.Out, rows, "0123")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -52,8 +53,8 @@ the daemon first. The next write of this version starts a version 2 log again.`,
 		if c.JSON {
 			return c.PrintJSON(did)
 		}
-		c.Say("checkpointed %s; the file contains %s in %s", cli.Plural(did.Folded, "operation", "operations"),
-			cli.Plural(did.Entries, "entry", "entries"), cli.Size(did.Snapshot))
+		c.Say("checkpointed %s; the file contains %s in %s", display.Plural(did.Folded, "operation", "operations"),
+			display.Plural(did.Entries, "entry", "entries"), display.Size(did.Snapshot))
 		return nil
 	}
 	return cmd

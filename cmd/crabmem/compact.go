@@ -5,6 +5,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -59,9 +60,9 @@ summary. Without a daemon the exit code is 8.`,
 			}
 			where := ""
 			if r.Archive != "" {
-				where = ", in the archive " + cli.Label(r.Archive)
+				where = ", in the archive " + display.Label(r.Archive)
 			}
-			c.Say("compacted %s: %d tokens to %d%s", cli.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
+			c.Say("compacted %s: %d tokens to %d%s", display.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
 			c.Out.WriteString(c.Text(r.Summary) + "\n")
 			return nil
 		})

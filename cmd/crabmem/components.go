@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/mcp"
 
 	"github.com/spf13/cobra"
@@ -74,7 +74,7 @@ user service.`,
 		}
 		rows := [][]string{{"NAME", "PORT", "STATE"}}
 		for _, p := range list {
-			rows = append(rows, []string{cli.Label(p.Name), strconv.Itoa(p.Port), p.State})
+			rows = append(rows, []string{display.Label(p.Name), strconv.Itoa(p.Port), p.State})
 		}
 		c.Table(c.Out, rows, "")
 		return nil

@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -56,7 +57,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 			var ok bool
 			if v, ok = lookup(v, args[0]); !ok {
 				home, _ := c.homeDir()
-				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + cli.Quoted(args[0]), Path: filepath.Join(home, config.File),
+				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + display.Quoted(args[0]), Path: filepath.Join(home, config.File),
 					Remedy: "run crabmem config get to list the keys; crabmem init explains each key"}
 			}
 		}
@@ -64,7 +65,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 			return c.PrintJSON(v)
 		}
 		if s, ok := v.(string); ok {
-			c.Out.WriteString(cli.Printable(s) + "\n")
+			c.Out.WriteString(display.Printable(s) + "\n")
 			return nil
 		}
 		b, err := cli.EncodeJSON(v)
@@ -127,7 +128,7 @@ func put(root map[string]any, path string, v any) error {
 		next, there := root[key]
 		table, ok := next.(map[string]any)
 		if there && !ok {
-			return cli.Usagef("%s is not a table and has no key %s", strings.Join(keys[:i+1], "."), cli.Quoted(keys[i+1]))
+			return cli.Usagef("%s is not a table and has no key %s", strings.Join(keys[:i+1], "."), display.Quoted(keys[i+1]))
 		}
 		if !there {
 			table = make(map[string]any)
@@ -249,7 +250,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	if a.Used {
 		used = "; the daemon reloaded the configuration"
 	}
-	c.Say("set %s%s", cli.Printable(a.Path), used)
+	c.Say("set %s%s", display.Printable(a.Path), used)
 	return nil
 }
 
@@ -311,8 +312,8 @@ config.toml is valid.`,
 		if c.JSON {
 			return c.PrintJSON(a)
 		}
-		c.Say("%s is valid: %s, %s, model %s", cli.Printable(a.Path), cli.Plural(len(a.Agents), "agent", "agents"),
-			cli.Plural(len(a.Providers), "provider", "providers"), cli.Label(a.Model))
+		c.Say("%s is valid: %s, %s, model %s", display.Printable(a.Path), display.Plural(len(a.Agents), "agent", "agents"),
+			display.Plural(len(a.Providers), "provider", "providers"), display.Label(a.Model))
 		return nil
 	}
 	return cmd
@@ -340,7 +341,7 @@ CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 		if c.JSON {
 			return c.PrintJSON(map[string]any{"path": path, "exists": err == nil})
 		}
-		c.Out.WriteString(cli.Printable(path) + "\n")
+		c.Out.WriteString(display.Printable(path) + "\n")
 		return nil
 	}
 	return cmd

@@ -8,6 +8,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/cron"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -111,7 +112,7 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 			if c.JSON {
 				return c.PrintJSON(e)
 			}
-			c.Say("added %s", cli.Printable(strings.TrimSpace(e.line())))
+			c.Say("added %s", display.Printable(strings.TrimSpace(e.line())))
 			return nil
 		})
 	}
@@ -143,7 +144,7 @@ func (c *app) cronList() *cobra.Command {
 				}
 				continue
 			}
-			c.Out.WriteString(cli.Printable(e.line()) + "\n")
+			c.Out.WriteString(display.Printable(e.line()) + "\n")
 		}
 		if len(list) == 0 {
 			c.Say("no entries; run crabmem cron add to create one")

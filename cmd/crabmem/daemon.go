@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/daemon/wire"
 
 	"github.com/spf13/cobra"
@@ -259,14 +260,14 @@ a daemon the exit code is 8.`,
 		}
 		row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
 		row("pid", fmt.Sprint(s.Pid))
-		row("home", cli.Printable(s.Home))
-		row("store", cli.Printable(s.Store))
-		row("version", cli.Printable(s.Version))
+		row("home", display.Printable(s.Home))
+		row("store", display.Printable(s.Store))
+		row("version", display.Printable(s.Version))
 		row("since", fmt.Sprintf("%s (%s)", s.Started, time.Duration(s.UptimeSecs)*time.Second))
-		row("model", cli.Printable(s.Model))
+		row("model", display.Printable(s.Model))
 		row("agents", fmt.Sprint(s.Agents))
 		row("sessions", fmt.Sprintf("%d loaded, %d with an active run", s.LiveSessions, s.ActiveSessions))
-		row("memory", cli.Size(int64(s.MemoryBytes)))
+		row("memory", display.Size(int64(s.MemoryBytes)))
 		return nil
 	}
 	return cmd

@@ -15,6 +15,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -108,7 +109,7 @@ func (c *app) started(h client.Daemon, log, what string) error {
 		s.Log = log
 		return c.PrintJSON(s)
 	}
-	c.Say("%s: pid %d, %s", what, h.PID, cli.Printable(daemon.Socket(h.Home)))
+	c.Say("%s: pid %d, %s", what, h.PID, display.Printable(daemon.Socket(h.Home)))
 	return nil
 }
 

@@ -72,13 +72,13 @@ var mayImport = map[string][]string{
 	"daemon/mcp":                       {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":                     {"daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
 	"daemon/session":                   {"daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
-	"cmd/crabmem/internal/cli":         {"bm25/snippet", "daemon/display", "daemon/errtable"},
+	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "crmem", "crmem/repair", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
-		"daemon/model", "daemon/sandbox", "daemon/skill", "daemon/tool"},
+		"daemon/display", "daemon/errtable", "daemon/model", "daemon/sandbox", "daemon/skill", "daemon/tool"},
 	"cmd/crabmem/internal/importer": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "sessionlog", "sessionlog/foreign",
-		"daemon/mcpserver/compat/memgraph", "crmem/limits", "sessionlog/record"},
-	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "sessionlog"},
-	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli"},
+		"daemon/display", "daemon/mcpserver/compat/memgraph", "bm25/snippet", "crmem/limits", "sessionlog/record"},
+	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog"},
+	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
 	"daemon":                        {"daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search"},
 }
 

@@ -9,6 +9,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 	"crabmem/sessionlog"
 
@@ -83,7 +84,7 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 		if err := r.Err(); errors.Is(err, crmem.ErrNoStore) {
 			return nil, err
 		}
-		a := &doctor.Report{Summary: store + ": " + cli.Plural(r.Entries, "entry", "entries"), Count: len(r.Problems)}
+		a := &doctor.Report{Summary: store + ": " + display.Plural(r.Entries, "entry", "entries"), Count: len(r.Problems)}
 		for _, p := range r.Problems {
 			a.Problems = append(a.Problems, problem(p.Message, p.Remedy, p.IsTorn()))
 		}
@@ -92,7 +93,7 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 	o.CheckSessions = c.examineSessions
 	o.CheckSkills = func() (*doctor.Report, error) {
 		list, found, err := c.checkSkills(filepath.Join(o.Home, "skills"))
-		a := &doctor.Report{Summary: cli.Plural(len(list), "skill", "skills"), Count: len(found)}
+		a := &doctor.Report{Summary: display.Plural(len(list), "skill", "skills"), Count: len(found)}
 		for _, p := range found {
 			a.Problems = append(a.Problems, problem(skillMessage(p), p.Remedy, true)) // the daemon works without the skill
 		}
@@ -122,7 +123,7 @@ func (c *app) examineSessions() (*doctor.Report, map[string]bool, error) {
 		}
 		return r.all(dir)
 	})
-	a := &doctor.Report{Summary: cli.Plural(r.Sessions, "session", "sessions"), Count: r.count}
+	a := &doctor.Report{Summary: display.Plural(r.Sessions, "session", "sessions"), Count: r.count}
 	for _, p := range r.Problems {
 		a.Problems = append(a.Problems, problem(p.Message, p.Remedy, p.Kind == problemTorn))
 	}
@@ -140,7 +141,7 @@ type doctorAnswer struct {
 func (c *app) printDiagnosis(a *doctorAnswer) error {
 	wide := 0
 	for _, f := range a.Checks {
-		wide = max(wide, cli.Columns(cli.Printable(f.Name)))
+		wide = max(wide, cli.Columns(display.Printable(f.Name)))
 		switch f.State {
 		case doctor.Fail:
 			a.Failures++
@@ -161,16 +162,16 @@ func (c *app) printDiagnosis(a *doctorAnswer) error {
 			if f.State != doctor.OK {
 				state = c.Bold(state)
 			}
-			name := cli.Printable(f.Name)
-			fmt.Fprintf(c.Out, "%s  %s%*s  %s\n", state, name, wide-cli.Columns(name), "", cli.Printable(f.What))
+			name := display.Printable(f.Name)
+			fmt.Fprintf(c.Out, "%s  %s%*s  %s\n", state, name, wide-cli.Columns(name), "", display.Printable(f.What))
 			if f.Remedy != "" {
-				fmt.Fprintf(c.Out, "%*s  try: %s\n", wide+6, "", cli.Printable(f.Remedy))
+				fmt.Fprintf(c.Out, "%*s  try: %s\n", wide+6, "", display.Printable(f.Remedy))
 			}
 		}
 		if a.Failures+a.Warnings == 0 {
 			c.Say("no problems found")
 		} else {
-			c.Say("%s, %s", cli.Plural(a.Failures, "failure", "failures"), cli.Plural(a.Warnings, "warning", "warnings"))
+			c.Say("%s, %s", display.Plural(a.Failures, "failure", "failures"), display.Plural(a.Warnings, "warning", "warnings"))
 		}
 	}
 	if a.Failures == 0 {

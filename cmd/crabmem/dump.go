@@ -9,6 +9,8 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -55,16 +57,16 @@ files aside. mdBook renders page content as is, including HTML.`,
 			if dry {
 				wrote, deleted, moved = "would write", "would delete", "would move aside"
 				for _, n := range r.Written {
-					c.Say("%s %s", wrote, cli.Printable(n))
+					c.Say("%s %s", wrote, display.Printable(n))
 				}
 				for _, n := range r.Deleted {
-					c.Say("%s %s", deleted, cli.Printable(n))
+					c.Say("%s %s", deleted, display.Printable(n))
 				}
 			}
 			for _, n := range r.Aside {
-				c.Say("%s: %s", moved, cli.Printable(n))
+				c.Say("%s: %s", moved, display.Printable(n))
 			}
-			c.Say("%s %s, %s %d, left %d unchanged: %s", wrote, cli.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, cli.Printable(args[0]))
+			c.Say("%s %s, %s %d, left %d unchanged: %s", wrote, display.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, display.Printable(args[0]))
 			return nil
 		})
 	}
@@ -91,7 +93,7 @@ func treeFailure(dir string, err error) *cli.Failure {
 			f.Code, f.Kind = cli.ExitConflict, "conflicts"
 		}
 	}
-	dir = cli.ShellWord(dir)
+	dir = errtable.ShellWord(dir)
 	switch {
 	case errors.Is(err, tree.ErrEdited):
 		f.Code, f.Kind, f.Remedy = cli.ExitConflict, "edited", "run crabmem load --merge "+dir+" to load the edits, or crabmem dump --force "+dir+" to move them aside"

@@ -13,10 +13,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -92,7 +95,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 		if c.JSON {
 			return c.PrintJSON(before)
 		}
-		c.Say("%s is unchanged", cli.Label(before.Name))
+		c.Say("%s is unchanged", display.Label(before.Name))
 		return nil
 	}
 	e, err := c.storeEdited(ctx, before, after, file)
@@ -107,7 +110,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 	if c.JSON {
 		return c.PrintJSON(e)
 	}
-	c.Say("edited %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
+	c.Say("edited %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
 	return nil
 }
 
@@ -119,8 +122,8 @@ func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file s
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
 				return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
-					Message: cli.Quoted(before.Name) + " changed during the edit; your text is in " + file,
-					Remedy:  "compare your text with crabmem show, then run crabmem remember NAME - < " + cli.ShellWord(file)}
+					Message: display.Quoted(before.Name) + " changed during the edit; your text is in " + file,
+					Remedy:  "compare your text with crabmem show, then run crabmem remember NAME - < " + errtable.ShellWord(file)}
 			}
 			return []crmem.Op{crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}}, err
 		})
@@ -139,7 +142,7 @@ func (c *app) editFile(e crmem.Entry) (string, error) {
 			return r
 		}
 		return '_'
-	}, cli.CutBytes(e.Name, 40))
+	}, snippet.Clip(e.Name, 40))
 	name := filepath.Join(os.TempDir(), "crabmem-"+stem+"-"+rand.Text()[:10]+".md")
 	f, err := c.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

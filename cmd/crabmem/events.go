@@ -9,6 +9,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -146,14 +147,14 @@ func (c *app) showEvent(e event) error {
 	if e.Usage != nil {
 		text = fmt.Sprintf("%d tokens of %d", e.Usage.Total, e.Usage.Limit)
 		if e.Usage.Limit == 0 {
-			text = cli.Plural(e.Usage.Total, "token", "tokens")
+			text = display.Plural(e.Usage.Total, "token", "tokens")
 		}
 	}
 	at := e.Time
 	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
 		at = t.Local().Format("15:04:05.000")
 	}
-	line := fmt.Sprintf("%s  %s %d  %-15s  %s", at, cli.Label(e.Agent), e.Session, e.Kind, cli.Printable(text))
+	line := fmt.Sprintf("%s  %s %d  %-15s  %s", at, display.Label(e.Agent), e.Session, e.Kind, display.Printable(text))
 	c.Out.WriteString(strings.TrimRight(cli.Fit(line, c.Width()), " ") + "\n")
 	return c.Out.Flush()
 }

@@ -6,6 +6,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/errtable"
 
 	"github.com/spf13/cobra"
 )
@@ -24,7 +25,7 @@ import reads it back.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && args[0] != "-" {
 				return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf("unexpected argument %q", args[0]),
-					Remedy: "crabmem export > " + cli.ShellWord(args[0])}
+					Remedy: "crabmem export > " + errtable.ShellWord(args[0])}
 			}
 			return nil
 		},

@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 )
 
@@ -49,7 +50,7 @@ func classify(err error) *cli.Failure {
 func (c *app) report(err error) int {
 	if err == nil {
 		for _, w := range c.TakeWarnings() {
-			io.WriteString(c.Stderr, "warning: "+cli.Printable(w)+"\n")
+			io.WriteString(c.Stderr, "warning: "+display.Printable(w)+"\n")
 		}
 		return 0
 	}
@@ -69,12 +70,12 @@ func (c *app) report(err error) int {
 	// A message lists problems on indented lines, one per line.
 	lines := strings.Split(f.Message, "\n  ")
 	for i, l := range lines {
-		lines[i] = cli.Printable(l)
+		lines[i] = display.Printable(l)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "error: %s\n", strings.Join(lines, "\n  "))
 	if f.Remedy != "" {
-		fmt.Fprintf(&b, "try: %s\n", cli.Printable(f.Remedy))
+		fmt.Fprintf(&b, "try: %s\n", display.Printable(f.Remedy))
 	}
 	io.WriteString(c.Stderr, b.String())
 	return f.Code

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -48,9 +48,9 @@ forget removes an archive only with --archive; without it, forget exits with 4.`
 		case c.JSON:
 			return c.PrintJSON(map[string]string{"forgot": name})
 		case dry:
-			c.Say("would forget %s (%s %d, %s)", cli.Label(name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
+			c.Say("would forget %s (%s %d, %s)", display.Label(name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
 		default:
-			c.Say("forgot %s (%s %d)", cli.Label(name), e.Kind, e.ID)
+			c.Say("forgot %s (%s %d)", display.Label(name), e.Kind, e.ID)
 		}
 		return nil
 	}

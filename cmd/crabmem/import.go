@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -105,7 +106,7 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 		return err
 	}
 	if detect && in.Kind != importer.Crabmem {
-		c.Say("%s: detected format %s", cli.Printable(inputName(in.Path)), in.Kind)
+		c.Say("%s: detected format %s", display.Printable(inputName(in.Path)), in.Kind)
 	}
 	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
 	var err error
@@ -128,9 +129,9 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 	if dry {
 		verb = "would import"
 	}
-	what := cli.Plural(a.Added, "entry", "entries")
+	what := display.Plural(a.Added, "entry", "entries")
 	if importer.IsChats(in.Kind) {
-		what = cli.Plural(a.Added, "session", "sessions")
+		what = display.Plural(a.Added, "session", "sessions")
 	}
 	c.Say("%s %s, replaced %d, skipped %d unchanged, kept %d different", verb, what, a.Replaced, a.Skipped, a.Kept)
 	return nil

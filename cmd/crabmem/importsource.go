@@ -8,6 +8,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 )
 
@@ -105,7 +106,7 @@ func (c *app) importMemory(ctx context.Context, in *importer.Source, mode import
 		would = "would be "
 	}
 	for _, name := range p.Updated {
-		c.Say("%s: %sreplaced", cli.Label(name), would)
+		c.Say("%s: %sreplaced", display.Label(name), would)
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 	}
 	message := list[0].Error()
 	if more := len(list) - 1; more > 0 {
-		message += fmt.Sprintf("; and %s", cli.Plural(more, "more conflict", "more conflicts"))
+		message += fmt.Sprintf("; and %s", display.Plural(more, "more conflict", "more conflicts"))
 	}
 	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: in.Path, More: a, Err: crmem.ErrExists,
 		Message: message + "; nothing was written",
@@ -147,7 +148,7 @@ func (c *app) importedLeft(a *imported) {
 		if where != "" {
 			where = ":" + where
 		}
-		c.Warn(fmt.Sprintf("omitted or changed: %s (%s)%s", l.Reason, cli.Plural(l.Count, "time", "times"), where))
+		c.Warn(fmt.Sprintf("omitted or changed: %s (%s)%s", l.Reason, display.Plural(l.Count, "time", "times"), where))
 	}
 	for _, s := range a.Told {
 		c.Warn(s)
@@ -215,7 +216,7 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	case err != nil:
 		r.Reason = err.Error()
 	case did.Older:
-		r.Reason = h.ID + ": older than " + cli.Label(r.ID) + ", which is longer"
+		r.Reason = h.ID + ": older than " + display.Label(r.ID) + ", which is longer"
 	case did.Created:
 		r.Outcome = outcomeImported
 		a.Added++
@@ -237,9 +238,9 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	default:
 		what := ""
 		if r.ID != "" {
-			what = " as " + cli.Label(r.ID)
+			what = " as " + display.Label(r.ID)
 		}
-		c.Say("%s: %s%s%s %s, %s", cli.Printable(h.ID), would, r.Outcome, what, cli.Quoted(h.Meta.Title), cli.Plural(r.Messages, "message", "messages"))
+		c.Say("%s: %s%s%s %s, %s", display.Printable(h.ID), would, r.Outcome, what, display.Quoted(h.Meta.Title), display.Plural(r.Messages, "message", "messages"))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -95,11 +96,11 @@ func (c *app) init(ctx context.Context, force bool) error {
 	if c.JSON {
 		return c.PrintJSON(a)
 	}
-	c.Say("wrote %s", cli.Printable(path))
+	c.Say("wrote %s", display.Printable(path))
 	if a.Kept != "" {
-		c.Say("the old file is %s", cli.Printable(a.Kept))
+		c.Say("the old file is %s", display.Printable(a.Kept))
 	}
-	c.Say("model: %s", cli.Printable(a.Model))
+	c.Say("model: %s", display.Printable(a.Model))
 	if a.Model == config.Offline {
 		c.Say("found no model: set OPENAI_API_KEY or start Ollama, then run crabmem init --force")
 	}

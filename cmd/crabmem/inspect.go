@@ -11,6 +11,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/inspect"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 
@@ -138,7 +139,7 @@ func (c *app) inspectLines(path string, most int) (is bool, err error) {
 }
 
 func (c *app) inspectedField(offset int64, hex, field, value string, most int) {
-	fmt.Fprintf(c.Out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, cli.Printable(value))
+	fmt.Fprintf(c.Out, "%08x  %-*s  %-14s %s\n", offset, 2*max(8, min(most, 16)), hex, field, display.Printable(value))
 }
 
 func (c *app) inspect(file string, b []byte, most int) error {
@@ -212,9 +213,9 @@ func (c *app) inspectSession(path string, most int, show func(inspected)) (is bo
 // sessionSummary describes the content of a session file.
 func sessionSummary(id string, c *sessionlog.Check) string {
 	parts := []string{
-		cli.Plural(int(c.Lines), "line", "lines"), cli.Plural(c.Messages, "message", "messages"), cli.Plural(c.Markers, "marker", "markers"),
-		cli.Plural(c.MetaRecords, "meta record", "meta records"), fmt.Sprintf("%d unknown", c.Unknown),
-		fmt.Sprintf("%d damaged", c.Damaged), cli.Plural(int(c.Torn), "byte torn", "bytes torn"),
+		display.Plural(int(c.Lines), "line", "lines"), display.Plural(c.Messages, "message", "messages"), display.Plural(c.Markers, "marker", "markers"),
+		display.Plural(c.MetaRecords, "meta record", "meta records"), fmt.Sprintf("%d unknown", c.Unknown),
+		fmt.Sprintf("%d damaged", c.Damaged), display.Plural(int(c.Torn), "byte torn", "bytes torn"),
 	}
 	return fmt.Sprintf("%s: %s", id, strings.Join(parts, ", "))
 }
@@ -229,12 +230,12 @@ func inspectedLine(l *sessionlog.Line) (field, value string) {
 			value += fmt.Sprintf(", source %q", l.Meta.Source)
 		}
 	case record.KindMessage:
-		value = fmt.Sprintf("%q, %s", l.Message.Role, cli.Plural(len(l.Message.Content), "byte", "bytes"))
+		value = fmt.Sprintf("%q, %s", l.Message.Role, display.Plural(len(l.Message.Content), "byte", "bytes"))
 		if n := len(l.Message.ToolCalls); n > 0 {
-			value += ", " + cli.Plural(n, "tool call", "tool calls")
+			value += ", " + display.Plural(n, "tool call", "tool calls")
 		}
 	case record.KindMarker:
-		field, value = "marker", "summary of "+cli.Plural(len(l.Summary), "byte", "bytes")
+		field, value = "marker", "summary of "+display.Plural(len(l.Summary), "byte", "bytes")
 	case record.KindMetaRecord:
 		value = fmt.Sprintf("title %q, uptime %d s", l.Meta.Title, l.Meta.UptimeSecs)
 	case record.KindUnknown:

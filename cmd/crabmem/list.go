@@ -6,6 +6,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -105,12 +106,12 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 	}
 	rows := [][]string{{"ID", "KIND", "CREATED", "BYTES", "NAME"}}
 	for _, e := range entries {
-		name := cli.Label(e.Name)
+		name := display.Label(e.Name)
 		if len(e.Aliases) > 0 {
-			name += " (" + cli.Printable(strings.Join(e.Aliases, ", ")) + ")"
+			name += " (" + display.Printable(strings.Join(e.Aliases, ", ")) + ")"
 		}
 		rows = append(rows, []string{
-			strconv.FormatUint(e.ID, 10), e.Kind.String(), cli.Day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
+			strconv.FormatUint(e.ID, 10), e.Kind.String(), display.Day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
 		})
 	}
 	c.fitTable(rows, "03")

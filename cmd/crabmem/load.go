@@ -7,6 +7,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -77,16 +78,16 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 		if dry {
 			verb = "would load"
 		}
-		c.Say("%s %s: added %d, changed %d, removed %d, kept %d", verb, cli.Plural(r.Pages, "page", "pages"),
+		c.Say("%s %s: added %d, changed %d, removed %d, kept %d", verb, display.Plural(r.Pages, "page", "pages"),
 			len(r.Added), len(r.Changed), len(r.Removed), r.Kept)
 		if len(a.Conflicts) == 0 {
 			return nil
 		}
 		for _, k := range a.Conflicts {
-			c.Say("conflict: %s: the tree's text is %s, the store's %s", cli.Label(k.Name), cli.Printable(k.Page), cli.Printable(k.File))
+			c.Say("conflict: %s: the tree's text is %s, the store's %s", display.Label(k.Name), display.Printable(k.Page), display.Printable(k.File))
 		}
 		return &cli.Failure{Code: cli.ExitConflict, Kind: "conflicts", Path: dir, More: a,
-			Message: fmt.Sprintf("load tree: %s in conflict; the store kept its text and copied it to conflicts/", cli.Plural(len(a.Conflicts), "entry", "entries")),
+			Message: fmt.Sprintf("load tree: %s in conflict; the store kept its text and copied it to conflicts/", display.Plural(len(a.Conflicts), "entry", "entries")),
 			Remedy:  "edit each page, remove its file under conflicts/, then load again"}
 	}
 	return cmd
@@ -99,7 +100,7 @@ func (c *app) announce(r tree.LoadReport, dry bool) error {
 		verb = "would remove"
 	}
 	for _, n := range r.Removed {
-		c.Say("%s %s", verb, cli.Label(n))
+		c.Say("%s %s", verb, display.Label(n))
 	}
 	return c.Out.Flush()
 }

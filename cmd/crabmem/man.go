@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -72,7 +72,7 @@ texts as --help.`,
 		if c.JSON {
 			return c.PrintJSON(map[string]any{"files": names})
 		}
-		c.Say("wrote %s to %s", cli.Plural(len(names), "page", "pages"), cli.Printable(dir))
+		c.Say("wrote %s to %s", display.Plural(len(names), "page", "pages"), display.Printable(dir))
 		return nil
 	}
 	return cmd

@@ -6,6 +6,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/daemon/model"
 
 	"github.com/spf13/cobra"
@@ -65,7 +66,7 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 			return c.PrintJSON(a)
 		}
 		if done != "" {
-			c.Say("%s; the active model is %s", done, cli.Label(active))
+			c.Say("%s; the active model is %s", done, display.Label(active))
 			return nil
 		}
 		rows := [][]string{{"", "NAME", "PROVIDER", "KIND", "CONTEXT", "BASE URL"}}
@@ -77,7 +78,7 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 			if m.ContextLimit > 0 {
 				limit = strconv.Itoa(m.ContextLimit)
 			}
-			rows = append(rows, []string{mark, cli.Label(m.Name), cli.Printable(m.Provider), cli.Printable(m.Kind), limit, cli.Printable(m.BaseURL)})
+			rows = append(rows, []string{mark, display.Label(m.Name), display.Printable(m.Provider), display.Printable(m.Kind), limit, display.Printable(m.BaseURL)})
 		}
 		c.fitTable(rows, "4")
 		return nil
@@ -130,7 +131,7 @@ another one first.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "removed "+cli.Label(args[0]), func(d *client.Client) ([]client.Model, error) { return d.RemoveModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "removed "+display.Label(args[0]), func(d *client.Client) ([]client.Model, error) { return d.RemoveModel(cmd.Context(), args[0]) })
 	}
 	return cmd
 }
@@ -159,7 +160,7 @@ environment variable of this command that contains the key.`,
 				return cli.Usagef("--key-env %s: variable is unset or empty", key)
 			}
 		}
-		return c.models(cmd.Context(), "added "+cli.Plural(len(p.Models), "model", "models"), func(d *client.Client) ([]client.Model, error) { return d.AddModels(cmd.Context(), p) })
+		return c.models(cmd.Context(), "added "+display.Plural(len(p.Models), "model", "models"), func(d *client.Client) ([]client.Model, error) { return d.AddModels(cmd.Context(), p) })
 	}
 	return cmd
 }
@@ -175,8 +176,8 @@ func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]str
 	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no names
 		list, err := d.Models(ctx)
 		for _, m := range list {
-			if cli.Printable(m.Name) == m.Name {
-				names = append(names, cobra.CompletionWithDesc(m.Name, cli.Printable(m.Provider)))
+			if display.Printable(m.Name) == m.Name {
+				names = append(names, cobra.CompletionWithDesc(m.Name, display.Printable(m.Provider)))
 			}
 		}
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -108,8 +109,8 @@ func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
 		verb = "would remove"
 	}
 	for _, e := range removed {
-		c.Say("%s %s (%s, %s)", verb, cli.Label(e.Name), cli.Day(e.CreatedAt), cli.Size(int64(len(e.Content))))
+		c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), display.Day(e.CreatedAt), display.Size(int64(len(e.Content))))
 	}
-	c.Say("%s %s", verb, cli.Plural(len(removed), "archive", "archives"))
+	c.Say("%s %s", verb, display.Plural(len(removed), "archive", "archives"))
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -144,7 +145,7 @@ func (c *app) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path stri
 }
 
 func nothingFound(a *recall.Answer) string {
-	return "nothing found: " + cli.Plural(a.Searched, "entry", "entries") + " searched"
+	return "nothing found: " + display.Plural(a.Searched, "entry", "entries") + " searched"
 }
 
 // corrections prints the terms that replaced query words that no entry
@@ -154,7 +155,7 @@ func (c *app) corrections(nothing string, list []bm25.Correction) {
 		return
 	}
 	for _, x := range list {
-		fmt.Fprintf(c.Out, "%s contains %s: searched for %s instead\n", nothing, cli.Quoted(x.Word), cli.Printable(strings.Join(x.Words, ", ")))
+		fmt.Fprintf(c.Out, "%s contains %s: searched for %s instead\n", nothing, display.Quoted(x.Word), display.Printable(strings.Join(x.Words, ", ")))
 	}
 }
 
@@ -162,7 +163,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	c.corrections("no entry", a.Corrections)
 	switch {
 	case a.Budgeted != nil && a.LeftOut > 0 && len(a.Hits) == 0:
-		fmt.Fprintf(c.Out, "--budget %d is too small for the first name: %s\n", a.Budget, cli.Plural(a.Total, "match", "matches"))
+		fmt.Fprintf(c.Out, "--budget %d is too small for the first name: %s\n", a.Budget, display.Plural(a.Total, "match", "matches"))
 	case len(a.Hits) == 0:
 		c.Out.WriteString(nothingFound(a) + "\n")
 	}
@@ -177,8 +178,8 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		case f.budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := cli.OneLine(snippet.Cut(*h.Content, q.Analyzer, h.Weights, 240))
-			if preview = cli.Printable(preview); preview != "" {
+			preview := display.OneLine(snippet.Cut(*h.Content, q.Analyzer, h.Weights, 240))
+			if preview = display.Printable(preview); preview != "" {
 				fmt.Fprintf(c.Out, "    %s\n", cli.Fit(preview, max(room, 0)))
 			}
 		}
@@ -187,17 +188,17 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		}
 	}
 	if len(a.Hits) > 0 && !c.Quiet {
-		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), cli.Plural(a.Total, "match", "matches"), cli.Plural(a.Searched, "entry", "entries"))
+		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), display.Plural(a.Total, "match", "matches"), display.Plural(a.Searched, "entry", "entries"))
 		if a.Budgeted != nil {
 			end += fmt.Sprintf(", %d of %d tokens", a.Tokens, a.Budget)
 			if a.LeftOut > 0 {
-				end += fmt.Sprintf(", omitted %s", cli.Plural(a.LeftOut, "name", "names"))
+				end += fmt.Sprintf(", omitted %s", display.Plural(a.LeftOut, "name", "names"))
 			}
 		}
 		c.Out.WriteString(c.Dim(end) + "\n")
 	}
 	if a.WhyNot != nil {
-		c.Out.WriteString(cli.Printable(a.WhyNot.Message) + "\n")
+		c.Out.WriteString(display.Printable(a.WhyNot.Message) + "\n")
 		if a.WhyNot.Explain != nil {
 			c.explainText(*a.WhyNot.Explain)
 		}
@@ -217,7 +218,7 @@ func (c *app) explainText(x recall.Explanation) {
 	}
 	for _, t := range x.Terms {
 		row := []string{
-			"    " + cli.Printable(t.Term), fmt.Sprint(t.TF), fmt.Sprint(t.DF),
+			"    " + display.Printable(t.Term), fmt.Sprint(t.TF), fmt.Sprint(t.DF),
 			fmt.Sprintf("%.3f", t.IDF*t.Weight), fmt.Sprintf("%.3f", t.LengthNorm), fmt.Sprintf("%.3f", t.Contribution),
 		}
 		if x.Read {
@@ -231,11 +232,11 @@ func (c *app) explainText(x recall.Explanation) {
 	}
 	c.Table(c.Out, rows, "1234567")
 	for _, n := range x.Near {
-		fmt.Fprintf(c.Out, "    near: %s, %s at distance %d: %.3f\n", cli.Printable(n.Terms[0]), cli.Printable(n.Terms[1]), n.Distance, n.Contribution)
+		fmt.Fprintf(c.Out, "    near: %s, %s at distance %d: %.3f\n", display.Printable(n.Terms[0]), display.Printable(n.Terms[1]), n.Distance, n.Contribution)
 	}
 	if x.Named > 0 {
 		fmt.Fprintf(c.Out, "    exact name match: %.3f\n", x.Named)
 	}
 	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
-		x.Score, x.Len, x.AvgLen, cli.Plural(x.Docs, "entry", "entries"))))
+		x.Score, x.Len, x.AvgLen, display.Plural(x.Docs, "entry", "entries"))))
 }

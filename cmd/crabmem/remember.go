@@ -4,6 +4,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ archive; it exits with 4. --kind archive creates an archive with a new name.`,
 		if c.JSON {
 			return c.PrintJSON(e)
 		}
-		c.Say("remembered %s (%s %d, %s)", cli.Label(e.Name), e.Kind, e.ID, cli.Size(int64(len(e.Content))))
+		c.Say("remembered %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
 		return nil
 	}
 	return cmd

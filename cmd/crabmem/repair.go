@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -68,21 +68,21 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 			return c.PrintJSON(r)
 		}
 		for _, n := range r.Notes {
-			c.Say("%s", cli.Printable(n))
+			c.Say("%s", display.Printable(n))
 		}
 		for _, f := range r.Files {
-			c.Say("%s: %d bytes: %d recovered, %d quarantined", cli.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
+			c.Say("%s: %d bytes: %d recovered, %d quarantined", display.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
 			if f.Kept != "" {
-				c.Say("  kept in %s", cli.Printable(f.Kept))
+				c.Say("  kept in %s", display.Printable(f.Kept))
 			}
 		}
 		switch {
 		case keepLog != "":
-			c.Say("took %s and the log that extends it", cli.Printable(keepLog))
+			c.Say("took %s and the log that extends it", display.Printable(keepLog))
 		case len(r.Files) == 0:
-			c.Say("%s is valid, nothing was changed", cli.Printable(r.Path))
+			c.Say("%s is valid, nothing was changed", display.Printable(r.Path))
 		}
-		c.Say("%s in the store", cli.Plural(r.Entries, "entry", "entries"))
+		c.Say("%s in the store", display.Plural(r.Entries, "entry", "entries"))
 		return nil
 	}
 	return cmd
@@ -102,11 +102,11 @@ func (c *app) repairDry(path string) error {
 		return c.PrintJSON(r)
 	}
 	for _, p := range r.Problems {
-		c.Say("%s", cli.Printable(p.Message))
-		c.Say("  %s", cli.Printable(p.Remedy))
+		c.Say("%s", display.Printable(p.Message))
+		c.Say("  %s", display.Printable(p.Remedy))
 	}
 	if len(r.Problems) == 0 {
-		c.Say("%s is valid, nothing to repair", cli.Printable(r.Path))
+		c.Say("%s is valid, nothing to repair", display.Printable(r.Path))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
 	"crabmem/daemon/service"
 
 	"github.com/spf13/cobra"
@@ -203,7 +204,7 @@ and changes nothing.`,
 			if err := c.answers(cmd.Context(), &st); err != nil {
 				return err
 			}
-			return c.saidService(st, "installed %s: pid %d", cli.Printable(st.File), st.Pid)
+			return c.saidService(st, "installed %s: pid %d", display.Printable(st.File), st.Pid)
 		})
 	}
 	return cmd
@@ -325,10 +326,10 @@ code is 3 if the service is not installed, and 8 if no daemon runs.`,
 			}
 			row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
 			row("service", st.Label)
-			row("file", cli.Printable(st.File))
+			row("file", display.Printable(st.File))
 			row("pid", fmt.Sprint(st.Pid))
-			row("home", cli.Printable(st.Home))
-			row("log", cli.Printable(st.Log))
+			row("home", display.Printable(st.Home))
+			row("log", display.Printable(st.Log))
 			return nil
 		})
 	}
@@ -360,7 +361,7 @@ not change. If no service is installed, uninstall exits with 0.`,
 				return err
 			}
 			st.Installed, st.Running, st.Pid = false, false, 0
-			return c.saidService(st, "uninstalled: removed %s", cli.Printable(st.File))
+			return c.saidService(st, "uninstalled: removed %s", display.Printable(st.File))
 		})
 	}
 	return cmd

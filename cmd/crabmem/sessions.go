@@ -12,6 +12,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -176,7 +177,7 @@ func sessionHint(i *sessionlog.Info) string {
 	if i.Meta.Title != "" {
 		return cli.Fit(cli.FirstLine(i.Meta.Title), 60)
 	}
-	return fmt.Sprintf("%s, %s", cli.Day(uint64(max(i.Modified.Unix(), 0))), cli.Plural(i.Messages, "message", "messages"))
+	return fmt.Sprintf("%s, %s", display.Day(uint64(max(i.Modified.Unix(), 0))), display.Plural(i.Messages, "message", "messages"))
 }
 
 const keptRemedy = "compare it with the session, then move or remove it"

@@ -9,7 +9,10 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -81,7 +84,7 @@ an array with the full summaries and the byte ranges of the replaced lines.`,
 			for i := range all {
 				p := &all[i]
 				rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
-					cli.Fit(cli.FirstLine(cli.CutBytes(p.Summary, 1<<10)), 100)})
+					cli.Fit(cli.FirstLine(snippet.Clip(p.Summary, 1<<10)), 100)})
 			}
 			c.fitTable(rows, "013")
 			return nil
@@ -149,8 +152,8 @@ UTF-8 has "base64" instead of "text". A line over 64 MiB has neither.`,
 			}
 			if n > len(all) {
 				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: s.Path,
-					Message: fmt.Sprintf("%s has %s, but no number %d", s.ID, cli.Plural(len(all), "compaction", "compactions"), n),
-					Remedy:  "crabmem sessions compactions list " + cli.ShellWord(s.ID)}
+					Message: fmt.Sprintf("%s has %s, but no number %d", s.ID, display.Plural(len(all), "compaction", "compactions"), n),
+					Remedy:  "crabmem sessions compactions list " + errtable.ShellWord(s.ID)}
 			}
 			p := all[n-1]
 			switch {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -67,7 +67,7 @@ session for you, unless a run is active.`,
 			verb = "would delete"
 		}
 		for _, s := range gone {
-			c.Say("%s %s", verb, cli.SessionLabel(s.ID, s.Title))
+			c.Say("%s %s", verb, display.SessionLabel(s.ID, s.Title))
 		}
 		return nil
 	}
@@ -152,7 +152,7 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 			return c.PrintJSON(map[string]any{"restored": back})
 		}
 		for _, s := range back {
-			c.Say("restored %s", cli.SessionLabel(s.ID, s.Title))
+			c.Say("restored %s", display.SessionLabel(s.ID, s.Title))
 		}
 		return nil
 	}

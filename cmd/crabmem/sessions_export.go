@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 
@@ -76,7 +78,7 @@ func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {
 		}
 	}
 	if left > 0 {
-		c.Warn(fmt.Sprintf("%s: omitted the invalid parts of %s; run crabmem sessions verify %s to list them", s.Path, cli.Plural(left, "line", "lines"), cli.ShellWord(s.ID)))
+		c.Warn(fmt.Sprintf("%s: omitted the invalid parts of %s; run crabmem sessions verify %s to list them", s.Path, display.Plural(left, "line", "lines"), errtable.ShellWord(s.ID)))
 	}
 	return nil
 }
@@ -181,7 +183,7 @@ func markdownFence(w io.Writer, info, text string) error {
 // markdownInline writes a text on one line, with markup escaped.
 func markdownInline(s string) string {
 	var b strings.Builder
-	text := []rune(cli.Printable(strings.Join(strings.Fields(s), " ")))
+	text := []rune(display.Printable(strings.Join(strings.Fields(s), " ")))
 	within := func(i int) bool { // a word, where an underline is a letter
 		return i > 0 && i+1 < len(text) && unicode.IsLetter(text[i-1]) && (unicode.IsLetter(text[i+1]) || unicode.IsDigit(text[i+1]))
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/foreign"
 
@@ -212,7 +213,7 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, err
 	}
 	if did.Older {
-		f.Reason = "older than " + cli.Label(did.ID) + ", which is longer"
+		f.Reason = "older than " + display.Label(did.ID) + ", which is longer"
 		return f, nil
 	}
 	f.ID = did.ID
@@ -244,24 +245,24 @@ func (c *app) importedText(a *importedFiles) {
 		case outcomeUnchanged:
 			continue
 		case outcomeSkipped:
-			c.Say("%s: skipped: %s", cli.Printable(f.Path), cli.Printable(f.Reason))
+			c.Say("%s: skipped: %s", display.Printable(f.Path), display.Printable(f.Reason))
 			continue
 		}
 		if f.ID != "" {
-			what = " as " + cli.Label(f.ID)
+			what = " as " + display.Label(f.ID)
 		}
 		if f.title != "" {
-			what += " " + cli.Quoted(f.title)
+			what += " " + display.Quoted(f.title)
 		}
-		what += ", " + cli.Plural(f.Messages, "message", "messages")
+		what += ", " + display.Plural(f.Messages, "message", "messages")
 		if f.BadLines > 0 {
-			what += ", without " + cli.Plural(f.BadLines, "invalid line", "invalid lines")
+			what += ", without " + display.Plural(f.BadLines, "invalid line", "invalid lines")
 		}
-		c.Say("%s: %s%s%s", cli.Printable(f.Path), would, f.Outcome, what)
+		c.Say("%s: %s%s%s", display.Printable(f.Path), would, f.Outcome, what)
 	}
 	others := ""
 	if a.Others > 0 {
-		others = "; " + cli.Plural(a.Others, "other .jsonl file is not a transcript", "other .jsonl files are not transcripts")
+		others = "; " + display.Plural(a.Others, "other .jsonl file is not a transcript", "other .jsonl files are not transcripts")
 	}
 	c.Say("%simported %d, updated %d, unchanged %d, skipped %d%s", would, a.Imported, a.Updated, a.Unchanged, a.Skipped, others)
 }

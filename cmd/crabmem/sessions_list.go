@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -125,7 +126,7 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 			messages += "+"
 		}
 		rows = append(rows, []string{
-			cli.Label(i.ID), age, messages, cli.Fit(cli.Printable(i.Meta.Agent), 24), cli.Fit(cli.Printable(i.Meta.CreatedBy), 24), sessionState(i),
+			display.Label(i.ID), age, messages, cli.Fit(display.Printable(i.Meta.Agent), 24), cli.Fit(display.Printable(i.Meta.CreatedBy), 24), sessionState(i),
 		})
 	}
 	c.fitTable(rows, "12")
@@ -133,19 +134,19 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 
 // sessionState returns a session's title, and the problem of its file.
 func sessionState(i *sessionlog.Info) string {
-	title := cli.Printable(i.Meta.Title)
+	title := display.Printable(i.Meta.Title)
 	switch {
 	case i.Err != nil:
 		err := i.Err
 		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pe.Err
 		}
-		return "(cannot be read: " + cli.Printable(err.Error()) + ")"
+		return "(cannot be read: " + display.Printable(err.Error()) + ")"
 	case i.Damaged > 0 && title != "":
 		title += " "
 		fallthrough
 	case i.Damaged > 0:
-		title += "(" + cli.Plural(i.Damaged, "invalid line", "invalid lines") + ")"
+		title += "(" + display.Plural(i.Damaged, "invalid line", "invalid lines") + ")"
 	}
 	return title
 }
@@ -195,7 +196,7 @@ func completeParties(c *app, cmd *cobra.Command) {
 			_ = c.readSessions(func(d *sessionlog.Dir) error { // no folder, no words
 				infos, err := d.List()
 				for i := range infos {
-					if w := of(&infos[i].Meta); w != "" && cli.Printable(w) == w {
+					if w := of(&infos[i].Meta); w != "" && display.Printable(w) == w {
 						words = append(words, w)
 					}
 				}

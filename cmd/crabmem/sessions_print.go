@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -20,9 +22,9 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		if l.Torn && l.Kind == record.KindBad {
 			what = "! torn line"
 		}
-		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, cli.Plural(d.Bytes, "byte", "bytes"), cli.Printable(d.Message))
+		why := fmt.Sprintf("offset %d, %s: %s", d.Offset, display.Plural(d.Bytes, "byte", "bytes"), display.Printable(d.Message))
 		if l.Pieces > 0 {
-			why += "; it contains " + cli.Plural(l.Pieces, "complete record", "complete records") + ":"
+			why += "; it contains " + display.Plural(l.Pieces, "complete record", "complete records") + ":"
 		}
 		c.printHead(l.Number, what, why)
 	}
@@ -33,11 +35,11 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		c.printHead(l.Number, "compacted: this summary replaces the lines above", "")
 		c.printText(textIndent, l.Summary)
 	case record.KindMeta:
-		c.printHead(l.Number, "created", fmt.Sprintf("%s with %s, %s", cli.Label(l.Meta.Agent), cli.Label(l.Meta.CreatedBy), cli.Printable(l.Meta.CreatedAt)))
+		c.printHead(l.Number, "created", fmt.Sprintf("%s with %s, %s", display.Label(l.Meta.Agent), display.Label(l.Meta.CreatedBy), display.Printable(l.Meta.CreatedAt)))
 	case record.KindMetaRecord:
-		c.printHead(l.Number, "title "+cli.Quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
+		c.printHead(l.Number, "title "+display.Quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
 	case record.KindUnknown:
-		c.printHead(l.Number, "unknown record", cli.Fit(cli.Printable(cli.CutBytes(string(l.Raw), 256)), 72))
+		c.printHead(l.Number, "unknown record", cli.Fit(display.Printable(snippet.Clip(string(l.Raw), 256)), 72))
 	}
 	_, err := c.Out.Write(nil) // the error of the previous writes
 	return err
@@ -54,9 +56,9 @@ func (c *app) printHead(number int64, what, more string) {
 func (c *app) printMessage(number int64, m *sessionlog.Message) {
 	of := ""
 	if m.ToolCallID != "" {
-		of = "result of " + cli.Label(m.ToolCallID)
+		of = "result of " + display.Label(m.ToolCallID)
 	}
-	c.printHead(number, cli.Label(m.Role), of)
+	c.printHead(number, display.Label(m.Role), of)
 	if m.ReasoningContent != "" {
 		c.Out.WriteString(textIndent + c.Dim("thinking:") + "\n")
 		c.printText(textIndent+"  ", m.ReasoningContent)
@@ -64,7 +66,7 @@ func (c *app) printMessage(number int64, m *sessionlog.Message) {
 	c.printText(textIndent, m.Content)
 	for i := range m.ToolCalls {
 		call := &m.ToolCalls[i]
-		fmt.Fprintf(c.Out, "%s→ %s%s\n", textIndent, cli.Label(call.Function.Name), c.Dim("  "+cli.Label(call.ID)))
+		fmt.Fprintf(c.Out, "%s→ %s%s\n", textIndent, display.Label(call.Function.Name), c.Dim("  "+display.Label(call.ID)))
 		c.printText(textIndent+"  ", call.Function.Arguments)
 	}
 }

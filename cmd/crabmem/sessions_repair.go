@@ -6,8 +6,9 @@ import (
 	"errors"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 
@@ -70,7 +71,7 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		}
 		if errors.Is(err, sessionlog.ErrFormat) {
 			f := classify(err)
-			f.Remedy = "restore the first line from a backup, or run crabmem sessions export " + cli.ShellWord(args[0]) + " to write the readable lines"
+			f.Remedy = "restore the first line from a backup, or run crabmem sessions export " + errtable.ShellWord(args[0]) + " to write the readable lines"
 			return f
 		}
 		if err != nil {
@@ -85,17 +86,17 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		}
 		var parts []string
 		if did.Dropped > 0 {
-			parts = append(parts, took+" "+cli.Plural(did.Dropped, "line", "lines"))
+			parts = append(parts, took+" "+display.Plural(did.Dropped, "line", "lines"))
 		}
 		if did.Unglued > 0 {
-			parts = append(parts, cut+" "+cli.Plural(did.Unglued, "record", "records")+" from joined lines")
+			parts = append(parts, cut+" "+display.Plural(did.Unglued, "record", "records")+" from joined lines")
 		}
 		if parts == nil {
 			parts = []string{"session is valid, nothing to repair"}
 		}
-		c.Say("%s: %s", cli.Printable(did.File), strings.Join(parts, ", "))
+		c.Say("%s: %s", display.Printable(did.File), strings.Join(parts, ", "))
 		if did.Copy != "" {
-			c.Say("  original kept in %s", cli.Printable(did.Copy))
+			c.Say("  original kept in %s", display.Printable(did.Copy))
 		}
 		return nil
 	}

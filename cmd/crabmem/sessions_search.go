@@ -12,6 +12,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
@@ -138,7 +139,7 @@ func (c *app) searchSessions(d *sessionlog.Dir, q search.Query, f sessionSearchF
 	if err != nil {
 		return err
 	}
-	nothing := "nothing found: " + cli.Plural(a.Searched, "text", "texts") + " searched"
+	nothing := "nothing found: " + display.Plural(a.Searched, "text", "texts") + " searched"
 	if c.JSON {
 		if f.exitCode && len(a.Hits) == 0 {
 			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_hits", Path: d.Path(), Message: nothing}
@@ -162,7 +163,7 @@ func (c *app) warnUnread(unread map[string]error) {
 	names := slices.Sorted(maps.Keys(unread))
 	for i, name := range names {
 		if i == maxUnread {
-			c.Warn(fmt.Sprintf("and %s also not searched", cli.Plural(len(names)-i, "file was", "files were")))
+			c.Warn(fmt.Sprintf("and %s also not searched", display.Plural(len(names)-i, "file was", "files were")))
 			return
 		}
 		c.Warn(fmt.Sprintf("%s was not searched: %v", name, unread[name]))
@@ -181,9 +182,9 @@ func (c *app) foundText(a *sessionsFound) {
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(cli.SessionLabel(h.ID, h.Title)),
-			c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", cli.Label(h.Role), h.Line, h.Score)))
-		best := cli.OneLine(snippet.Cut(h.Snippet, analysis.Standard, terms, 240))
+		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(display.SessionLabel(h.ID, h.Title)),
+			c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", display.Label(h.Role), h.Line, h.Score)))
+		best := display.OneLine(snippet.Cut(h.Snippet, analysis.Standard, terms, 240))
 		if !slices.ContainsFunc(h.Window, func(w search.Windowed) bool { return w.Line == h.Line }) {
 			c.foundLine(">", h.Line, h.Role, best)
 		}
@@ -191,16 +192,16 @@ func (c *app) foundText(a *sessionsFound) {
 			if w.Line == h.Line {
 				c.foundLine(">", w.Line, h.Role, best)
 			} else {
-				c.foundLine(" ", w.Line, w.Role, cli.OneLine(cli.CutBytes(w.Text, 240)))
+				c.foundLine(" ", w.Line, w.Role, display.OneLine(snippet.Clip(w.Text, 240)))
 			}
 		}
 	}
 	if !c.Quiet {
-		c.Out.WriteString(c.Dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), cli.Plural(a.Total, "match", "matches"), cli.Plural(a.Searched, "text", "texts"))) + "\n")
+		c.Out.WriteString(c.Dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), display.Plural(a.Total, "match", "matches"), display.Plural(a.Searched, "text", "texts"))) + "\n")
 	}
 }
 
 func (c *app) foundLine(mark string, line int64, role, text string) {
-	l := fmt.Sprintf("  %s %4d  %-9s  %s", mark, line, cli.Fit(cli.Label(role), 9), cli.Printable(text))
+	l := fmt.Sprintf("  %s %4d  %-9s  %s", mark, line, cli.Fit(display.Label(role), 9), display.Printable(text))
 	c.Out.WriteString(strings.TrimRight(cli.Fit(l, c.Width()), " ") + "\n")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 
@@ -62,19 +63,19 @@ first user message, as in a resumed session.`,
 }
 
 func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
-	c.Out.WriteString(c.Bold(cli.SessionLabel(s.ID, i.Meta.Title)) + "\n")
-	parts := []string{cli.Plural(i.Messages, "message", "messages")}
+	c.Out.WriteString(c.Bold(display.SessionLabel(s.ID, i.Meta.Title)) + "\n")
+	parts := []string{display.Plural(i.Messages, "message", "messages")}
 	if i.Meta.Agent != "" {
-		parts = append([]string{fmt.Sprintf("%s with %s, %s", cli.Label(i.Meta.Agent), cli.Label(i.Meta.CreatedBy), cli.Printable(i.Meta.CreatedAt))}, parts...)
+		parts = append([]string{fmt.Sprintf("%s with %s, %s", display.Label(i.Meta.Agent), display.Label(i.Meta.CreatedBy), display.Printable(i.Meta.CreatedAt))}, parts...)
 	}
 	if i.Meta.UptimeSecs > 0 {
 		parts = append(parts, fmt.Sprintf("ran %d s", i.Meta.UptimeSecs))
 	}
 	if i.Meta.Source != "" {
-		parts = append(parts, "imported from "+cli.Printable(i.Meta.Source))
+		parts = append(parts, "imported from "+display.Printable(i.Meta.Source))
 	}
 	if i.Damaged > 0 {
-		parts = append(parts, cli.Plural(i.Damaged, "invalid line", "invalid lines"))
+		parts = append(parts, display.Plural(i.Damaged, "invalid line", "invalid lines"))
 	}
 	if from > 0 {
 		parts = append(parts, "since the last compaction")

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"path/filepath"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -60,7 +60,7 @@ exits with 4. If the daemon has loaded the session, it sets the title for you.`,
 			if c.JSON {
 				return c.PrintJSON(s)
 			}
-			c.Say("titled %s, in %s", cli.SessionLabel(s.ID, s.Title), cli.Printable(s.File))
+			c.Say("titled %s, in %s", display.SessionLabel(s.ID, s.Title), display.Printable(s.File))
 			return nil
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -97,11 +99,11 @@ write moves it to a quarantine file.`,
 			if c.JSON {
 				return c.PrintJSON(r)
 			}
-			what := fmt.Sprintf("%s, %s", cli.Plural(r.Messages, "message", "messages"), cli.Size(r.Bytes))
+			what := fmt.Sprintf("%s, %s", display.Plural(r.Messages, "message", "messages"), display.Size(r.Bytes))
 			if len(args) == 1 {
-				c.Say("%s is valid: %s", cli.Printable(args[0]), what)
+				c.Say("%s is valid: %s", display.Printable(args[0]), what)
 			} else {
-				c.Say("%s is valid: %s, %s", cli.Printable(r.Folder), cli.Plural(r.Sessions, "session", "sessions"), what)
+				c.Say("%s is valid: %s, %s", display.Printable(r.Folder), display.Plural(r.Sessions, "session", "sessions"), what)
 			}
 			return nil
 		})
@@ -200,16 +202,16 @@ func (r *sessionsReport) check(s *sessionlog.Session) (*sessionlog.Check, error)
 	for _, g := range k.Damage {
 		p := sessionProblem{Kind: problemBad, ID: s.ID, File: s.Path, Line: g.Line, Offset: g.Offset, Bytes: g.Size,
 			Message: fmt.Sprintf("%s: line %d (offset %d): %s", s.Path, g.Line, g.Offset, g.Msg),
-			Remedy:  "crabmem sessions repair " + cli.ShellWord(s.ID)}
+			Remedy:  "crabmem sessions repair " + errtable.ShellWord(s.ID)}
 		if g.Line == 1 && !k.Identified {
-			p.Remedy = "restore the first line from a backup, or run crabmem sessions delete " + cli.ShellWord(s.ID)
+			p.Remedy = "restore the first line from a backup, or run crabmem sessions delete " + errtable.ShellWord(s.ID)
 		}
 		r.add(p)
 	}
 	r.count += k.Damaged - len(k.Damage) // problems that are not listed
 	if k.Torn > 0 && k.Lines > 0 {
 		r.add(sessionProblem{Kind: problemTorn, ID: s.ID, File: s.Path, Line: k.TornLine, Offset: k.TornAt, Bytes: k.Torn,
-			Message: fmt.Sprintf("%s: line %d (offset %d): torn tail of %s", s.Path, k.TornLine, k.TornAt, cli.Plural(k.Torn, "byte", "bytes")),
+			Message: fmt.Sprintf("%s: line %d (offset %d): torn tail of %s", s.Path, k.TornLine, k.TornAt, display.Plural(k.Torn, "byte", "bytes")),
 			Remedy:  "nothing to do: the next write moves the bytes to a quarantine file"})
 	}
 	return k, nil
@@ -239,7 +241,7 @@ func (c *app) sessionDamage(r *sessionsReport) error {
 		}
 	}
 	if left > 0 {
-		c.Warn(fmt.Sprintf("and %s", cli.Plural(left, "more problem", "more problems")))
+		c.Warn(fmt.Sprintf("and %s", display.Plural(left, "more problem", "more problems")))
 	}
 	return f
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -47,9 +47,9 @@ If several entries share the alias, show lists them and exits with 4.`,
 
 // heading describes an entry on one line.
 func (c *app) heading(e crmem.Entry) string {
-	h := c.Bold(cli.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, cli.Day(e.CreatedAt)))
+	h := c.Bold(display.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, display.Day(e.CreatedAt)))
 	if len(e.Aliases) > 0 {
-		h += c.Dim(", also " + cli.Printable(strings.Join(e.Aliases, ", ")))
+		h += c.Dim(", also " + display.Printable(strings.Join(e.Aliases, ", ")))
 	}
 	return h
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -86,7 +87,7 @@ func (c *app) warnSkill(err error) { c.Warn(err.Error()) }
 // aboutSkill adds the code and the remedy to an error about a skill.
 func aboutSkill(name string, err error) error {
 	if errors.Is(err, skill.ErrNotFound) {
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no skill " + cli.Quoted(name), Err: err,
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no skill " + display.Quoted(name), Err: err,
 			Remedy: "run crabmem skills list to see the names"}
 	}
 	if p, ok := errors.AsType[*skill.Problem](err); ok {
@@ -118,7 +119,7 @@ func (c *app) completeSkills(cmd *cobra.Command, args []string, toComplete strin
 	var names []string
 	for _, s := range set.Skills(tool.Unbounded()) {
 		if strings.HasPrefix(s.Name, toComplete) {
-			names = append(names, cobra.CompletionWithDesc(s.Name, cli.Fit(cli.Printable(s.Description), 60)))
+			names = append(names, cobra.CompletionWithDesc(s.Name, cli.Fit(display.Printable(s.Description), 60)))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

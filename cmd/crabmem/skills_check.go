@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 
 	"github.com/spf13/cobra"
@@ -105,7 +106,7 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 			c.Warn(p.Error())
 		}
 		if more := len(others) - maxWarnings; more > 0 {
-			c.Warn(fmt.Sprintf("and %s", cli.Plural(more, "more problem", "more problems")))
+			c.Warn(fmt.Sprintf("and %s", display.Plural(more, "more problem", "more problems")))
 		}
 	}
 	if bad >= 0 {
@@ -116,6 +117,6 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 	if c.JSON {
 		return c.PrintJSON(r)
 	}
-	c.Say("%s: %s, no problems", cli.Printable(path), cli.Plural(len(list), "skill", "skills"))
+	c.Say("%s: %s, no problems", display.Printable(path), display.Plural(len(list), "skill", "skills"))
 	return nil
 }

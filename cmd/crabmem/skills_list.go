@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -66,7 +66,7 @@ the skill does not set it.`,
 		}
 		rows := [][]string{{"NAME", "DESCRIPTION"}}
 		for _, s := range list {
-			rows = append(rows, []string{cli.Label(s.Name), cli.Printable(s.Description)})
+			rows = append(rows, []string{display.Label(s.Name), display.Printable(s.Description)})
 		}
 		c.fitTable(rows, "")
 		return nil

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -67,13 +68,13 @@ If a skill NAME exists, new changes nothing and exits with 4.`,
 		if c.JSON {
 			return c.PrintJSON(begunSkill{args[0], file})
 		}
-		c.Say("created: write the instructions into %s", cli.Printable(file))
+		c.Say("created: write the instructions into %s", display.Printable(file))
 		return nil
 	}
 	return cmd
 }
 
 func skillExists(name, file string, err error) error {
-	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Message: "skill " + cli.Quoted(name) + " already exists: " + file, Path: file, Err: err,
+	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Message: "skill " + display.Quoted(name) + " already exists: " + file, Path: file, Err: err,
 		Remedy: "edit that file, or choose another name"}
 }

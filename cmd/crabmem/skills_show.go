@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -59,10 +59,10 @@ the directory NAME. NAME is never a path.`,
 func (c *app) showSkill(s *skill.Skill) {
 	line := func(key, value string) {
 		if value != "" {
-			c.Out.WriteString(c.Dim(key+":") + " " + cli.Printable(value) + "\n")
+			c.Out.WriteString(c.Dim(key+":") + " " + display.Printable(value) + "\n")
 		}
 	}
-	c.Out.WriteString(c.Bold(cli.Label(s.Name)) + "\n")
+	c.Out.WriteString(c.Bold(display.Label(s.Name)) + "\n")
 	line("description", s.Description)
 	line("file", s.File)
 	line("license", s.License)
@@ -77,7 +77,7 @@ func (c *app) showSkill(s *skill.Skill) {
 	line("triggers", strings.Join(s.Triggers, ", "))
 	for _, k := range slices.Sorted(maps.Keys(s.Metadata)) {
 		if k != "triggers" {
-			line(cli.Printable(k), s.Metadata[k])
+			line(display.Printable(k), s.Metadata[k])
 		}
 	}
 	if s.Body != "" {

@@ -7,8 +7,8 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -83,22 +83,22 @@ func (c *app) statsText(a statsAnswer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(c.Out, "%-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("store", "%s", cli.Printable(a.Path))
-	line("entries", "%d: %s, %s; %s", a.Entries, cli.Plural(a.Notes, "note", "notes"),
-		cli.Plural(a.Archives, "archive", "archives"), cli.Plural(a.Aliases, "alias", "aliases"))
-	line("content", "%s", cli.Size(a.ContentBytes))
-	line("file", "%s", cli.Size(a.SnapshotBytes))
-	line("log", "%s, %s not checkpointed", cli.Size(a.LogBytes), cli.Plural(a.LogOps, "operation", "operations"))
+	line("store", "%s", display.Printable(a.Path))
+	line("entries", "%d: %s, %s; %s", a.Entries, display.Plural(a.Notes, "note", "notes"),
+		display.Plural(a.Archives, "archive", "archives"), display.Plural(a.Aliases, "alias", "aliases"))
+	line("content", "%s", display.Size(a.ContentBytes))
+	line("file", "%s", display.Size(a.SnapshotBytes))
+	line("log", "%s, %s not checkpointed", display.Size(a.LogBytes), display.Plural(a.LogOps, "operation", "operations"))
 	if a.Entries > 0 {
-		line("created", "%s to %s", cli.Day(a.Oldest), cli.Day(a.Newest))
+		line("created", "%s to %s", display.Day(a.Oldest), display.Day(a.Newest))
 	}
 	line("next ID", "%d", a.NextID)
 	if x := a.Index; x != nil {
-		line("index", "%s, %s, %s, built in %v", cli.Size(x.Bytes), cli.Plural(x.Terms, "term", "terms"),
-			cli.Plural(x.Postings, "posting", "postings"), time.Duration(x.Seconds*float64(time.Second)).Round(time.Millisecond/10))
+		line("index", "%s, %s, %s, built in %v", display.Size(x.Bytes), display.Plural(x.Terms, "term", "terms"),
+			display.Plural(x.Postings, "posting", "postings"), time.Duration(x.Seconds*float64(time.Second)).Round(time.Millisecond/10))
 	}
 	if d := a.Daemon; d != nil {
-		line("daemon", "pid %d, %s, %d with an active run; %s, %s; model %s", d.Pid, cli.Plural(uint64(d.LiveSessions), "loaded session", "loaded sessions"),
-			d.ActiveSessions, cli.Plural(uint64(d.Agents), "agent", "agents"), cli.Size(int64(d.MemoryBytes)), cli.Label(d.Model))
+		line("daemon", "pid %d, %s, %d with an active run; %s, %s; model %s", d.Pid, display.Plural(uint64(d.LiveSessions), "loaded session", "loaded sessions"),
+			d.ActiveSessions, display.Plural(uint64(d.Agents), "agent", "agents"), display.Size(int64(d.MemoryBytes)), display.Label(d.Model))
 	}
 }

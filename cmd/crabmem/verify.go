@@ -6,6 +6,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/repair"
+	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -43,8 +44,8 @@ quarantine file.`,
 		if c.JSON {
 			return c.PrintJSON(r)
 		}
-		c.Say("%s is valid: %s; %s, and %s in the log", cli.Printable(r.Path), cli.Plural(r.Entries, "entry", "entries"),
-			cli.Size(r.SnapshotBytes), cli.Plural(r.LogOps, "operation", "operations"))
+		c.Say("%s is valid: %s; %s, and %s in the log", display.Printable(r.Path), display.Plural(r.Entries, "entry", "entries"),
+			display.Size(r.SnapshotBytes), display.Plural(r.LogOps, "operation", "operations"))
 		return nil
 	}
 	return cmd
@@ -84,7 +85,7 @@ func (c *app) damage(r *repair.Report) error {
 	if f.Code == cli.ExitCorrupt {
 		f.More = r
 		if r.Entries > 0 && !c.JSON {
-			c.Note(fmt.Sprintf("%s can be read", cli.Plural(r.Entries, "entry", "entries")))
+			c.Note(fmt.Sprintf("%s can be read", display.Plural(r.Entries, "entry", "entries")))
 		}
 	}
 	return f

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 )
 
 // dialog asks a person the questions of an agent, one after the other.
@@ -31,7 +32,7 @@ func (d *dialog) prompt() string {
 		fmt.Fprintf(&b, "%d/%d ", len(d.answers)+1, len(d.questions))
 	}
 	if q.Header != "" {
-		b.WriteString(cli.Printable(q.Header) + ": ")
+		b.WriteString(display.Printable(q.Header) + ": ")
 	}
 	for i, l := range strings.Split(strings.TrimSpace(q.Question), "\n") {
 		if i > 0 {
@@ -40,9 +41,9 @@ func (d *dialog) prompt() string {
 		b.WriteString(cli.PrintableLine(l))
 	}
 	for i, o := range q.Options {
-		fmt.Fprintf(&b, "\n  %d  %s", i+1, cli.Printable(o.Label))
+		fmt.Fprintf(&b, "\n  %d  %s", i+1, display.Printable(o.Label))
 		if o.Description != "" {
-			b.WriteString(" - " + cli.Printable(o.Description))
+			b.WriteString(" - " + display.Printable(o.Description))
 		}
 	}
 	return b.String() + "\n" + d.hint()

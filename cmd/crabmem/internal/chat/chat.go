@@ -24,6 +24,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
 )
 
 // Options contain the dependencies of a chat. All fields are required.
@@ -164,7 +165,7 @@ func (ch *chat) plainAsk(ctx context.Context, questions []client.Question, in *l
 			return NoUserReply
 		}
 		if !d.answer(line) {
-			ch.c.Note("invalid choice: " + cli.Printable(cli.OneLine(line)))
+			ch.c.Note("invalid choice: " + display.Printable(display.OneLine(line)))
 		}
 	}
 	return d.reply()
@@ -188,7 +189,7 @@ func readLines(r io.Reader) *lines {
 		}
 		l.err = s.Err()
 		if errors.Is(l.err, bufio.ErrTooLong) {
-			l.err = cli.Usagef("a line of standard input is longer than %s", cli.Size(MaxMessage))
+			l.err = cli.Usagef("a line of standard input is longer than %s", display.Size(MaxMessage))
 		}
 		if l.err == nil {
 			l.err = io.EOF
@@ -216,7 +217,7 @@ func (l *lines) message(ctx context.Context) (string, error) {
 				return b.String(), nil
 			}
 			if b.WriteString("\n"); b.Len() > MaxMessage {
-				return "", cli.Usagef("a message of standard input is longer than %s", cli.Size(MaxMessage))
+				return "", cli.Usagef("a message of standard input is longer than %s", display.Size(MaxMessage))
 			}
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
@@ -242,7 +243,7 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 	}
 	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Meta.Agent
 	if ch.info != nil {
-		ch.info(fmt.Sprintf("resumed %s: %s, agent %s", cli.SessionLabel(s.ID, s.Meta.Title), cli.Plural(s.Messages, "message", "messages"), cli.Label(s.Meta.Agent)))
+		ch.info(fmt.Sprintf("resumed %s: %s, agent %s", display.SessionLabel(s.ID, s.Meta.Title), display.Plural(s.Messages, "message", "messages"), display.Label(s.Meta.Agent)))
 	}
 	return nil
 }

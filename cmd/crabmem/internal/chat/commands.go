@@ -8,6 +8,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 )
 
 // chatCommand is what a word with a slash does in a chat.
@@ -84,14 +85,14 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 	}
 	var b list
 	for _, s := range l {
-		what := fmt.Sprintf("%s, %s", cli.Day(uint64(max(s.Modified.Unix(), 0))), cli.Plural(s.Messages, "message", "messages"))
+		what := fmt.Sprintf("%s, %s", display.Day(uint64(max(s.Modified.Unix(), 0))), display.Plural(s.Messages, "message", "messages"))
 		if s.Active {
 			what += ", run active"
 		}
 		if s.Err != nil {
-			what = cli.Printable(cli.OneLine(s.Err.Error()))
+			what = display.Printable(display.OneLine(s.Err.Error()))
 		}
-		b.add(s.ID == ch.Stored, cli.SessionLabel(s.ID, s.Meta.Title), what)
+		b.add(s.ID == ch.Stored, display.SessionLabel(s.ID, s.Meta.Title), what)
 	}
 	if n := total - len(l); n > 0 {
 		b = append(b, fmt.Sprintf("and %d more: run crabmem sessions list", n))
@@ -160,7 +161,7 @@ func (ch *chat) compact(ctx context.Context, focus string) error {
 	}
 	kept := ""
 	if r.Archive != "" {
-		kept = "; the summary is in the archive " + cli.Label(r.Archive)
+		kept = "; the summary is in the archive " + display.Label(r.Archive)
 	}
 	ch.info(fmt.Sprintf("compacted about %d tokens to %d%s", r.TokensBefore, r.TokensAfter, kept))
 	return nil
@@ -174,15 +175,15 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 	if name == "" {
 		var b list
 		for _, m := range l {
-			b.add(m.Name == ch.Model || ch.Model == "" && m.Active, cli.Label(m.Name), cli.Printable(m.Kind))
+			b.add(m.Name == ch.Model || ch.Model == "" && m.Active, display.Label(m.Name), display.Printable(m.Kind))
 		}
 		return ch.show(b)
 	}
 	if !slices.ContainsFunc(l, func(m client.Model) bool { return m.Name == name }) {
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + cli.Quoted(name), Remedy: "run /model to list the models"}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + display.Quoted(name), Remedy: "run /model to list the models"}
 	}
 	ch.Model = name
-	ch.info("answering with " + cli.Label(name))
+	ch.info("answering with " + display.Label(name))
 	return nil
 }
 
@@ -196,16 +197,16 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 	if name == "" {
 		var b list
 		for _, a := range l {
-			b.add(a.Name == ch.Agent, cli.Label(a.Name), cli.Printable(cli.OneLine(a.Description)))
+			b.add(a.Name == ch.Agent, display.Label(a.Name), display.Printable(display.OneLine(a.Description)))
 		}
 		return ch.show(b)
 	}
 	if !slices.ContainsFunc(l, func(a client.Agent) bool { return a.Name == name }) {
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + cli.Quoted(name), Remedy: "run /agent to list the agents"}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + display.Quoted(name), Remedy: "run /agent to list the agents"}
 	}
 	if text == "" {
 		ch.Agent, ch.Stored, ch.Fresh = name, "", false
-		ch.info("talking to " + cli.Label(name))
+		ch.info("talking to " + display.Label(name))
 		return nil
 	}
 	return ch.handOff(ctx, name, text)
@@ -224,6 +225,6 @@ func (ch *chat) handOff(ctx context.Context, name, text string) error {
 	}
 	from := ch.Stored
 	ch.Agent, ch.Stored, ch.Fresh = name, "", true
-	ch.info(fmt.Sprintf("now talking to %s; session %s is unchanged", cli.Label(name), cli.Label(from)))
+	ch.info(fmt.Sprintf("now talking to %s; session %s is unchanged", display.Label(name), display.Label(from)))
 	return ch.turn(ctx, "Summary of an earlier conversation with another agent:\n\n"+summary+"\n\n"+text)
 }

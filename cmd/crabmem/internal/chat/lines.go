@@ -10,6 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 )
 
@@ -56,11 +57,11 @@ func EventLines(e *client.Event) []string {
 	case "compact":
 		line := "the conversation was compacted"
 		if a := e.Archive; a != "" {
-			line += "; the summary is in the archive " + cli.Label(a)
+			line += "; the summary is in the archive " + display.Label(a)
 		}
 		return []string{line}
 	case "notice":
-		return []string{"note: " + cli.Printable(cli.OneLine(e.Text))}
+		return []string{"note: " + display.Printable(display.OneLine(e.Text))}
 	}
 	return nil
 }
@@ -68,17 +69,17 @@ func EventLines(e *client.Event) []string {
 // callLine names a call: a command by its first line, others with what they
 // are given.
 func callLine(call sessionlog.ToolCall) string {
-	name := cli.Printable(call.Function.Name)
+	name := display.Printable(call.Function.Name)
 	var args map[string]any
 	if json.Unmarshal([]byte(call.Function.Arguments), &args) != nil || len(args) == 0 {
 		return name
 	}
 	for _, key := range []string{"command", "name", "query", "path"} {
 		if s, ok := args[key].(string); ok && (len(args) == 1 || key != "name") {
-			return name + " " + cli.Printable(cli.OneLine(s))
+			return name + " " + display.Printable(display.OneLine(s))
 		}
 	}
-	return name + " " + cli.Printable(cli.OneLine(call.Function.Arguments))
+	return name + " " + display.Printable(display.OneLine(call.Function.Arguments))
 }
 
 func resultLine(r *client.Event) string {
@@ -97,7 +98,7 @@ func resultLine(r *client.Event) string {
 		text = "nothing"
 	}
 	if n := strings.Count(output, "\n"); n > 0 {
-		text += " … " + cli.Plural(n, "more line", "more lines")
+		text += " … " + display.Plural(n, "more line", "more lines")
 	}
 	if code != 0 {
 		text = fmt.Sprintf("exit %d: %s", code, text)

@@ -7,6 +7,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
 )
 
 // Reply is what came of a message, and what send --json answers.
@@ -87,7 +88,7 @@ func UsageLine(u *ReplyUsage) string {
 	if u.Estimated {
 		about = "about "
 	}
-	s := fmt.Sprintf("%s%s in, %d out", about, cli.Plural(u.Prompt, "token", "tokens"), u.Completion)
+	s := fmt.Sprintf("%s%s in, %d out", about, display.Plural(u.Prompt, "token", "tokens"), u.Completion)
 	if u.ContextLimit > 0 {
 		s += fmt.Sprintf(", context %d%%", u.context*100/u.ContextLimit)
 	}

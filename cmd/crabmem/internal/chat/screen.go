@@ -15,6 +15,7 @@ import (
 	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 
 	"golang.org/x/term"
@@ -180,11 +181,11 @@ func (s *screen) greet() {
 	what := "a new session"
 	switch {
 	case s.Stored != "":
-		what = cli.Label(s.Stored)
+		what = display.Label(s.Stored)
 	case !s.Fresh:
 		what = "the last session"
 	}
-	text := "agent " + cli.Label(s.Agent) + ", " + what
+	text := "agent " + display.Label(s.Agent) + ", " + what
 	if s.End != nil {
 		text += ", without a daemon"
 	}
@@ -228,7 +229,7 @@ func (s *screen) key(ctx context.Context, k tty.Key) bool {
 	s.editor.Remember(text)
 	s.editor.Reset()
 	if err := addHistory(s.c.FS, s.home, text); err != nil {
-		s.dimLine("write history: " + cli.Printable(err.Error()))
+		s.dimLine("write history: " + display.Printable(err.Error()))
 	}
 	if word := strings.TrimSpace(text); (word == "/exit" || word == "/quit") && !s.busy {
 		return true
@@ -313,9 +314,9 @@ func (s *screen) take(ctx context.Context, v any) {
 			s.dimLine("messages are queued; run /exit again when the queue is empty")
 		case v.err != nil:
 			f := s.c.Classify(v.err)
-			s.line(s.c.Bold("error: ") + cli.Printable(f.Message))
+			s.line(s.c.Bold("error: ") + display.Printable(f.Message))
 			if f.Remedy != "" {
-				s.line("try: " + cli.Printable(f.Remedy))
+				s.line("try: " + display.Printable(f.Remedy))
 			}
 		}
 		if line := UsageLine(s.reply.Usage); line != "" {
@@ -358,7 +359,7 @@ func (s *screen) event(e *client.Event) {
 func toolNames(calls []sessionlog.ToolCall) string {
 	names := make([]string, len(calls))
 	for i, c := range calls {
-		names[i] = cli.Printable(c.Function.Name)
+		names[i] = display.Printable(c.Function.Name)
 	}
 	return strings.Join(names, ", ")
 }
@@ -415,7 +416,7 @@ func (s *screen) answer(text string) {
 		s.editor.Reset()
 		return
 	}
-	s.line(s.c.Bold("> " + cli.Printable(cli.OneLine(text))))
+	s.line(s.c.Bold("> " + display.Printable(display.OneLine(text))))
 	s.editor.Reset()
 	if s.dialog.more() {
 		s.question()
@@ -466,7 +467,7 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 			words = append(words, a.Name)
 		}
 	}
-	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, arg) || cli.Printable(w) != w })
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, arg) || display.Printable(w) != w })
 	slices.Sort(words)
 	return len(name) + 1, words
 }
@@ -519,7 +520,7 @@ func (s *screen) rows() (rows []string, row, col int) {
 			dim(fmt.Sprintf("and %d more", len(s.queue)-i))
 			break
 		}
-		dim("queued: " + cli.OneLine(cli.Clean(text)))
+		dim("queued: " + display.OneLine(cli.Clean(text)))
 	}
 	if s.leave {
 		dim("Ctrl+C again leaves")

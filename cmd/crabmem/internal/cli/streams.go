@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"crabmem/daemon/display"
+
 	"golang.org/x/term"
 )
 
@@ -84,7 +86,7 @@ func (c *Streams) ReadInput(ctx context.Context, max int64) (string, error) {
 		return err
 	})
 	if err == nil && int64(len(b)) > max {
-		err = Usagef("standard input has more than %s", Size(max))
+		err = Usagef("standard input has more than %s", display.Size(max))
 	}
 	return string(b), err
 }
@@ -157,7 +159,7 @@ func (c *Streams) Warn(s string) {
 		c.warnings = append(c.warnings, s)
 		return
 	}
-	io.WriteString(c.Stderr, "warning: "+Printable(s)+"\n")
+	io.WriteString(c.Stderr, "warning: "+display.Printable(s)+"\n")
 }
 
 // TakeWarnings returns the warnings that were held back.

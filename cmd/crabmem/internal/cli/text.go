@@ -7,29 +7,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"crabmem/bm25/snippet"
 	"crabmem/daemon/display"
-	"crabmem/daemon/errtable"
 )
-
-// Functions of other packages under the names that commands use.
-var (
-	CutBytes     = snippet.Clip
-	Day          = display.Day
-	Label        = display.Label
-	OneLine      = display.OneLine
-	Printable    = display.Printable
-	Quoted       = display.Quoted
-	SessionLabel = display.SessionLabel
-	ShellWord    = errtable.ShellWord
-	Showable     = display.Showable
-	Size         = display.Size
-)
-
-// Plural is [display.Plural].
-func Plural[N int | int64 | uint64](n N, one, many string) string {
-	return display.Plural(n, one, many)
-}
 
 // EncodeJSON encodes v on one line, without HTML escapes, with a line end.
 func EncodeJSON(v any) ([]byte, error) {
@@ -58,7 +37,7 @@ func Fit(s string, n int) string {
 func FirstLine(s string) string {
 	for line := range strings.Lines(s) {
 		if line = strings.TrimSpace(line); line != "" {
-			return Printable(line)
+			return display.Printable(line)
 		}
 	}
 	return ""
@@ -68,7 +47,7 @@ func FirstLine(s string) string {
 func PrintableLine(l string) string {
 	parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
 	for k := range parts {
-		parts[k] = Printable(parts[k])
+		parts[k] = display.Printable(parts[k])
 	}
 	return strings.Join(parts, "\t")
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 
+	"crabmem/daemon/display"
+
 	"golang.org/x/text/width"
 )
 
@@ -11,7 +13,7 @@ import (
 // characters except line ends, and bidirectional controls. A tab becomes
 // blanks.
 func Clean(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r != '\n' && !Showable(r) }) < 0 {
+	if strings.IndexFunc(s, func(r rune) bool { return r != '\n' && !display.Showable(r) }) < 0 {
 		return strings.ToValidUTF8(s, "\ufffd")
 	}
 	var b strings.Builder
@@ -19,7 +21,7 @@ func Clean(s string) string {
 		switch {
 		case r == '\t':
 			b.WriteString("    ")
-		case r == '\n' || Showable(r):
+		case r == '\n' || display.Showable(r):
 			b.WriteRune(r)
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"sync"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 	"crabmem/daemon/sandbox"
 	"crabmem/daemon/tool"
@@ -22,7 +23,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		r := &Report{Count: len(problems)}
 		for _, p := range problems {
-			r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: "fix it in " + cli.ShellWord(p.Path)})
+			r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: "fix it in " + errtable.ShellWord(p.Path)})
 		}
 		d.problems("config", r, Fail, "fix the configuration first")
 		return
@@ -34,7 +35,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	_, err = d.FS.Lstat(filepath.Join(d.Home, config.File))
 	written := err == nil
 	if written {
-		d.ok("config", "%s, %s", cli.Plural(len(c.Agents), "agent", "agents"), cli.Plural(len(c.Providers), "provider", "providers"))
+		d.ok("config", "%s, %s", display.Plural(len(c.Agents), "agent", "agents"), display.Plural(len(c.Providers), "provider", "providers"))
 	} else {
 		d.ok("config", "no config.toml; run crabmem init to create it")
 	}
@@ -92,7 +93,7 @@ func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
 		case errors.Is(a.err, model.ErrKey):
 			d.fail(name, "put a valid key into api_key, or into the variable in api_key", "%s rejects the request; %s", a.address, key)
 		case errors.As(a.err, &none):
-			d.fail(name, "ollama pull "+cli.ShellWord(none.Model), "%s: %v", a.address, a.err)
+			d.fail(name, "ollama pull "+errtable.ShellWord(none.Model), "%s: %v", a.address, a.err)
 		case errors.Is(a.err, context.DeadlineExceeded):
 			d.fail(name, "check the network, the proxy, and base_url, or raise --timeout", "%s does not answer within %v", a.address, d.Timeout)
 		case a.address == "":

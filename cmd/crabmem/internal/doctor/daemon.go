@@ -11,9 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 )
 
 // checkSocket looks who listens where the daemon does.
@@ -23,7 +24,7 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	for _, name := range []string{path, filepath.Join(d.Home, "run", "crabtalk.sock")} {
 		if fi, err := d.FS.Lstat(name); err == nil && fi.Mode()&fs.ModeSocket == 0 && isUnix {
 			good = false
-			d.fail("socket", "move the file: mv "+cli.ShellWord(name)+" "+cli.ShellWord(name+".old"), "listen on %s: not a socket", name)
+			d.fail("socket", "move the file: mv "+errtable.ShellWord(name)+" "+errtable.ShellWord(name+".old"), "listen on %s: not a socket", name)
 		}
 	}
 	if !good {
@@ -138,7 +139,7 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		port := strings.TrimSpace(string(b))
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
 			bad++
-			d.warn("components", "run rm "+cli.ShellWord(name)+", and start the component again", "%s contains no port", name)
+			d.warn("components", "run rm "+errtable.ShellWord(name)+", and start the component again", "%s contains no port", name)
 			continue
 		}
 		wait, cancel := context.WithTimeout(ctx, min(portWait, d.Timeout))
@@ -146,12 +147,12 @@ func (d *doctor) checkPorts(ctx context.Context) {
 		cancel()
 		if err != nil {
 			bad++
-			d.warn("components", "start "+component+" again, or run rm "+cli.ShellWord(name), "%s contains port %s, which has no listener", name, port)
+			d.warn("components", "start "+component+" again, or run rm "+errtable.ShellWord(name), "%s contains port %s, which has no listener", name, port)
 			continue
 		}
 		conn.Close()
 	}
 	if bad == 0 {
-		d.ok("components", "%s", cli.Plural(seen, "port file", "port files"))
+		d.ok("components", "%s", display.Plural(seen, "port file", "port files"))
 	}
 }

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/cron"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 )
@@ -75,11 +76,11 @@ func (d *doctor) checkCrons(ctx context.Context) {
 	path := filepath.Join(d.Home, "crons.toml")
 	table, err := cron.Open(d.FS, path)
 	if err != nil {
-		d.fail("crons", "fix or move "+cli.ShellWord(path), "%s", err)
+		d.fail("crons", "fix or move "+errtable.ShellWord(path), "%s", err)
 		return
 	}
 	list := table.List()
-	r := &Report{Summary: cli.Plural(len(list), "entry", "entries")}
+	r := &Report{Summary: display.Plural(len(list), "entry", "entries")}
 	warn := func(remedy, format string, args ...any) {
 		r.Count++
 		r.Problems = append(r.Problems, Finding{State: Warn, What: fmt.Sprintf(format, args...), Remedy: remedy})
@@ -92,14 +93,14 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		e := &list[i]
 		if err == nil {
 			if _, gone := skills.Get(tool.Unbounded(), e.Skill); errors.Is(gone, skill.ErrNotFound) {
-				warn("crabmem skills new "+cli.ShellWord(e.Skill), "cron %d runs /%s: skill not found", e.ID, e.Skill)
+				warn("crabmem skills new "+errtable.ShellWord(e.Skill), "cron %d runs /%s: skill not found", e.ID, e.Skill)
 			}
 		}
 		switch {
 		case e.SessionFile == "":
 			warn("set session_file in crons.toml, or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d has no session_file and cannot run", e.ID)
 		case !d.sessions[e.SessionFile]:
-			warn("run crabmem sessions restore "+cli.ShellWord(e.SessionFile)+", or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in session %s: session not found", e.ID, e.SessionFile)
+			warn("run crabmem sessions restore "+errtable.ShellWord(e.SessionFile)+", or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in session %s: session not found", e.ID, e.SessionFile)
 		}
 	}
 	stopped, err := d.stoppedCrons(ctx)

@@ -14,6 +14,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 )
 
@@ -138,7 +139,7 @@ func (d *doctor) problems(name string, r *Report, state, command string) {
 		d.add(name, f.State, f.Remedy, f.What)
 	}
 	if more := r.Count - maxFindings; more > 0 {
-		d.add(name, state, command, "and "+cli.Plural(more, "more problem", "more problems"))
+		d.add(name, state, command, "and "+display.Plural(more, "more problem", "more problems"))
 	}
 }
 

@@ -10,9 +10,10 @@ import (
 	"runtime"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 )
 
 // checkHome looks at the home, and at who may use it and what is in it.
@@ -40,7 +41,7 @@ func (d *doctor) checkHome(context.Context) {
 	good := true
 	if mode := fi.Mode().Perm(); mode&0o077 != 0 && fi.Mode()&fs.ModeSticky == 0 && isUnix {
 		good = false
-		d.warn("home", "chmod 700 "+cli.ShellWord(real), "other users can read %s: mode %04o", d.Home, mode)
+		d.warn("home", "chmod 700 "+errtable.ShellWord(real), "other users can read %s: mode %04o", d.Home, mode)
 	}
 	if kind := d.FS.Remote(real); kind != "" {
 		good = false
@@ -66,7 +67,7 @@ func (d *doctor) checkHome(context.Context) {
 		if others, uid := ownedByOther(fi); others && left > 0 {
 			left--
 			good = false
-			d.fail("home", "sudo chown -R "+cli.ShellWord(cmp.Or(d.Getenv("USER"), "USER"))+" "+cli.ShellWord(real), "%s belongs to user %d", name, uid)
+			d.fail("home", "sudo chown -R "+errtable.ShellWord(cmp.Or(d.Getenv("USER"), "USER"))+" "+errtable.ShellWord(real), "%s belongs to user %d", name, uid)
 		}
 	}
 	if good {
@@ -110,11 +111,11 @@ func (d *doctor) checkDisk(context.Context) {
 	case dir == "":
 		d.ok("disk", "free space unknown on this system")
 	case free < need:
-		d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, cli.Size(free), cli.Size(need))
+		d.fail("disk", "free some space", "%s has %s free, and a checkpoint needs %s", dir, display.Size(free), display.Size(need))
 	case free < diskWarn:
-		d.warn("disk", "free some space", "%s has only %s free", dir, cli.Size(free))
+		d.warn("disk", "free some space", "%s has only %s free", dir, display.Size(free))
 	default:
-		d.ok("disk", "%s free", cli.Size(free))
+		d.ok("disk", "%s free", display.Size(free))
 	}
 }
 
@@ -152,12 +153,12 @@ func (d *doctor) checkLogs(context.Context) {
 		if fi.Size() > logWarn {
 			if long++; long <= maxFindings {
 				name := filepath.Join(dir, e.Name())
-				d.warn("logs", "stop the program that writes the log, then run rm "+cli.ShellWord(name), "%s has %s", name, cli.Size(fi.Size()))
+				d.warn("logs", "stop the program that writes the log, then run rm "+errtable.ShellWord(name), "%s has %s", name, display.Size(fi.Size()))
 			}
 		}
 	}
 	if long == 0 {
-		d.ok("logs", "%s", cli.Size(all))
+		d.ok("logs", "%s", display.Size(all))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/bm25/snippet"
 )
 
 // The kinds of sources.
@@ -115,14 +115,14 @@ func baseName(s string) (name string, whole bool) {
 	name = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	whole = name == s
 	if len(name) > maxBase {
-		name, whole = strings.TrimSpace(cli.CutBytes(name, maxBase-3))+"…", false
+		name, whole = strings.TrimSpace(snippet.Clip(name, maxBase-3))+"…", false
 	}
 	return name, whole
 }
 
 // firstWords returns a name for a text without one.
 func firstWords(text string) string {
-	words := strings.FieldsFunc(cli.CutBytes(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	words := strings.FieldsFunc(snippet.Clip(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	if len(words) > 8 {
 		words = words[:8]
 	}

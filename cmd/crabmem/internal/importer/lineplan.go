@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 )
 
 // LineConflictError reports a line that differs from the entry of the same name in
@@ -21,7 +21,7 @@ func (e *LineConflictError) Error() string {
 	if e.Other > 0 {
 		owner = fmt.Sprintf("line %d", e.Other)
 	}
-	return fmt.Sprintf("line %d: %s has a different %s", e.Line, owner, cli.Quoted(e.Name))
+	return fmt.Sprintf("line %d: %s has a different %s", e.Line, owner, display.Quoted(e.Name))
 }
 
 func (e *LineConflictError) Unwrap() error { return crmem.ErrExists }

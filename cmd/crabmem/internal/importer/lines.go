@@ -10,9 +10,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
+	"crabmem/daemon/display"
 	"crabmem/sessionlog/foreign"
 )
 
@@ -54,7 +54,7 @@ func readLines(r io.Reader) ([]Line, error) {
 		n++
 		line := in.Text()
 		if size += int64(len(line)); size > maxLines {
-			return nil, formatError(fmt.Errorf("input is larger than %s, the limit", cli.Size(maxLines)))
+			return nil, formatError(fmt.Errorf("input is larger than %s, the limit", display.Size(maxLines)))
 		}
 		if n == 1 {
 			line = strings.TrimPrefix(line, "\ufeff")
@@ -70,7 +70,7 @@ func readLines(r io.Reader) ([]Line, error) {
 		lines = append(lines, l)
 	}
 	if n++; errors.Is(in.Err(), bufio.ErrTooLong) {
-		return nil, formatError(fmt.Errorf("more than the limit of %s for an entry", cli.Size(maxLine)))
+		return nil, formatError(fmt.Errorf("more than the limit of %s for an entry", display.Size(maxLine)))
 	}
 	return lines, in.Err()
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/mcpserver/compat/memgraph"
 	"crabmem/sessionlog/foreign"
 )
@@ -69,7 +69,7 @@ func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
 			break
 		}
 		if err == nil && dec.InputOffset() > maxMemoryJSON {
-			err = fmt.Errorf("input is larger than %s, the limit", cli.Size(maxMemoryJSON))
+			err = fmt.Errorf("input is larger than %s, the limit", display.Size(maxMemoryJSON))
 		}
 		if err == nil {
 			err = m.add(n, raw)
@@ -79,7 +79,7 @@ func readMemoryJSON(r io.Reader) ([]Line, []string, error) {
 		}
 	}
 	if more := m.found - maxMemoryWarnings; more > 0 {
-		m.warnings = append(m.warnings, fmt.Sprintf("and %s", cli.Plural(more, "more warning", "more warnings")))
+		m.warnings = append(m.warnings, fmt.Sprintf("and %s", display.Plural(more, "more warning", "more warnings")))
 	}
 	var lines []Line
 	for _, n := range m.nodes {
@@ -142,7 +142,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	}
 	taken, known := memoryKeys[kind]
 	if !known {
-		return fmt.Errorf("type is %s, want entity or relation", cli.Quoted(kind))
+		return fmt.Errorf("type is %s, want entity or relation", display.Quoted(kind))
 	}
 	var keys map[string]json.RawMessage
 	if err := unmarshalRecord(raw, &keys); err != nil {
@@ -150,7 +150,7 @@ func (m *memoryJSON) record(n int, kind string, raw json.RawMessage) error {
 	}
 	for k := range keys {
 		if !slices.Contains(taken, k) {
-			m.warn(n, "omitted unknown key %s", cli.Quoted(k))
+			m.warn(n, "omitted unknown key %s", display.Quoted(k))
 		}
 	}
 	if kind == "entity" {
@@ -180,7 +180,7 @@ func (m *memoryJSON) entity(n int, rec memoryRecord) error {
 		node.Entity, node.EntityType, node.Observations = true, *rec.EntityType, append([]string{}, rec.Observations...)
 		return nil
 	}
-	m.warn(n, "merged duplicate entity %s", cli.Quoted(*rec.Name))
+	m.warn(n, "merged duplicate entity %s", display.Quoted(*rec.Name))
 	more := rec.Observations
 	if node.EntityType != *rec.EntityType {
 		more = append([]string{"entity type: " + *rec.EntityType}, more...)

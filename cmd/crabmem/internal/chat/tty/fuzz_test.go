@@ -12,6 +12,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 )
 
 var style = regexp.MustCompile("\x1b\\[[0-9;]+m")
@@ -75,7 +76,7 @@ func FuzzRender(f *testing.F) {
 func check(t *testing.T, s string) {
 	t.Helper()
 	for _, r := range s {
-		if r != '\n' && !cli.Showable(r) {
+		if r != '\n' && !display.Showable(r) {
 			t.Fatalf("%q in %q", r, s)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 )
 
 // Code says which key it is.
@@ -127,7 +128,7 @@ func (k *Keys) one(b []byte) (Key, int) {
 		return Key{}, 0
 	}
 	r, n := utf8.DecodeRune(b)
-	if r == utf8.RuneError && n == 1 || !cli.Showable(r) {
+	if r == utf8.RuneError && n == 1 || !display.Showable(r) {
 		return Key{}, n
 	}
 	return Key{Code: Rune, Rune: r}, n
@@ -235,7 +236,7 @@ func codepoint(r, mods int) Key {
 		return control(rune(r))
 	case m&altKey != 0:
 		code = alts[rune(r)]
-	case r >= 0x20 && r <= utf8.MaxRune && utf8.ValidRune(rune(r)) && cli.Showable(rune(r)) && !(r >= 0xe000 && r <= 0xf8ff):
+	case r >= 0x20 && r <= utf8.MaxRune && utf8.ValidRune(rune(r)) && display.Showable(rune(r)) && !(r >= 0xe000 && r <= 0xf8ff):
 		return Key{Code: Rune, Rune: rune(r)}
 	}
 	return Key{Code: code}

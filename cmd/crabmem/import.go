@@ -25,7 +25,7 @@ type imported struct {
 	Skipped  int                 `json:"skipped"` // are there as they are
 	Kept     int                 `json:"kept"`    // exist with another content
 	LeftOut  []importer.Left     `json:"left_out"`
-	Told     []string            `json:"told"`      // manual steps that remain
+	Manual   []string            `json:"told"`      // manual steps that remain
 	Sessions []importedChat      `json:"sessions"`  // of an export of conversations
 	Conflict []importer.Conflict `json:"conflicts"` // under an error's details; else empty
 }
@@ -108,7 +108,7 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 	if detect && in.Kind != importer.Crabmem {
 		c.Say("%s: detected format %s", display.Printable(inputName(in.Path)), in.Kind)
 	}
-	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Told: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
+	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Manual: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
 	var err error
 	switch {
 	case importer.IsChats(in.Kind):

@@ -79,7 +79,7 @@ func (c *app) importMemory(ctx context.Context, in *importer.Source, mode import
 		return sourceError(in, err)
 	}
 	a.LeftOut = append(a.LeftOut, m.Left...)
-	a.Told = append(a.Told, m.Told...)
+	a.Manual = append(a.Manual, m.Manual...)
 	var p *importer.Plan
 	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
 		if p, err = m.Plan(s, mode, c.now()); err != nil {
@@ -150,7 +150,7 @@ func (c *app) importedLeft(a *imported) {
 		}
 		c.Warn(fmt.Sprintf("omitted or changed: %s (%s)%s", l.Reason, display.Plural(l.Count, "time", "times"), where))
 	}
-	for _, s := range a.Told {
+	for _, s := range a.Manual {
 		c.Warn(s)
 	}
 }

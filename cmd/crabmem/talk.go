@@ -148,8 +148,8 @@ func talkError(err error) error {
 	return err
 }
 
-// talkFixes are the fixes for kinds of errors of a run where the daemon reports
-// none and the table has none, or one for another command.
+// talkFixes are the fixes of a run's errors for which the daemon reports no fix
+// and package errtable has no fix, or a fix for another command.
 var talkFixes = map[string]string{
 	"unknown_agent": "use an agent from config.toml, or omit --agent",
 	"unknown_model": "use a model from config.toml, or offline",

@@ -194,7 +194,7 @@ var hostileLoads = []struct {
 	{name: "date shown differs", make: func(s scene) {
 		s.file("notes/a.md", strings.Replace(page("", "text"), ">2026-04-14T10:23:45Z<", ">in April<", 1))
 	}, want: []string{"a|text"}, warn: "load uses the attribute \"2026-04-14T10:23:45Z\""},
-	{name: "seconds that are none", make: func(s scene) { s.file("notes/a.md", page(rowOf("Created, unix seconds", "x"), "text")) }, fail: "is not a number of seconds", path: "notes/a.md"},
+	{name: "seconds that are not a number", make: func(s scene) { s.file("notes/a.md", page(rowOf("Created, unix seconds", "x"), "text")) }, fail: "is not a number of seconds", path: "notes/a.md"},
 	{name: "bogus id", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "-1"), "text")) }, fail: "\"-1\" is not an ID", path: "notes/a.md"},
 	{name: "id without a successor", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "18446744073709551615"), "text")) }, want: []string{"a|text"}},
 	{name: "bogus content rule", make: func(s scene) { s.file("notes/a.md", page(rowOf("Content", "trimmed"), "text")) }, fail: "want verbatim, no final newline, or CRLF", path: "notes/a.md"},

@@ -235,8 +235,8 @@ func TestRequestsKeepFields(t *testing.T) {
 	}
 }
 
-// TestSearchWindow checks the window of a search: 0 is the daemon's default, and
-// a negative one is none.
+// TestSearchWindow checks the window of a search: 0 selects the
+// daemon's default, and a negative window disables neighbors.
 func TestSearchWindow(t *testing.T) {
 	for window, want := range map[int]*uint32{0: nil, -1: new(uint32(0)), 3: new(uint32(3))} {
 		if got := searchOf(search.Query{Window: window}, false).Window; (got == nil) != (want == nil) || got != nil && *got != *want {

@@ -9,7 +9,8 @@ import (
 	"unicode"
 )
 
-// Printable replaces what would move the cursor or change the terminal.
+// Printable replaces the characters of s that would move the cursor or change
+// the terminal.
 func Printable(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !Showable(r) }) < 0 {
 		return s
@@ -30,8 +31,8 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Label is a name as a person sees it: quoted when it is empty or begins or
-// ends in a blank.
+// Label returns name for people. It is in quotes if it is empty or begins or
+// ends with white space.
 func Label(name string) string {
 	if name == "" || strings.TrimSpace(name) != name {
 		return "\"" + Printable(name) + "\""
@@ -39,7 +40,7 @@ func Label(name string) string {
 	return Printable(name)
 }
 
-// Size writes a number of bytes for a person.
+// Size formats a number of bytes, such as "1.5 KiB".
 func Size(n int64) string {
 	switch {
 	case n < 1<<10:
@@ -52,6 +53,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
+// Plural formats n with the singular one or the plural many, such as "2 notes".
 func Plural[N int | int64 | uint64](n N, one, many string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, one)
@@ -59,7 +61,8 @@ func Plural[N int | int64 | uint64](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Day writes a creation time; one that no calendar holds stays a number.
+// Day formats a creation time as a date in UTC. A time after the year 9999 stays
+// a number, such as "@253402300800".
 func Day(unix uint64) string {
 	if unix > 253402300799 { // the last second of the year 9999
 		return fmt.Sprintf("@%d", unix)
@@ -67,13 +70,14 @@ func Day(unix uint64) string {
 	return time.Unix(int64(unix), 0).UTC().Format(time.DateOnly)
 }
 
-// OneLine is text with its white space made single blanks.
+// OneLine replaces each run of white space in text with one space.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Quoted is a name in quotes.
+// Quoted returns name in quotes, with [Printable] characters only.
 func Quoted(name string) string { return "\"" + Printable(name) + "\"" }
 
-// SessionLabel is a session as a person sees it.
+// SessionLabel returns the label of a session for people: its ID, then its
+// title in quotes.
 func SessionLabel(id, title string) string {
 	if title == "" {
 		return Label(id)
@@ -81,8 +85,8 @@ func SessionLabel(id, title string) string {
 	return Label(id) + " " + Quoted(title)
 }
 
-// Showable reports whether a rune stays where it is put. Bidirectional controls
-// reorder what surrounds them.
+// Showable reports whether r can be printed: it is no control character and no
+// bidirectional control, which would reorder the text around it.
 func Showable(r rune) bool {
 	return !unicode.IsControl(r) && !(r >= 0x202a && r <= 0x202e) && !(r >= 0x2066 && r <= 0x2069)
 }

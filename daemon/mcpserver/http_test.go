@@ -48,8 +48,8 @@ func listenWith(t *testing.T, dir, bound string, limits httpLimits, allowed ...s
 
 const pingBody = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-// TestAttacks sends what pages of other sites, names that were bound anew
-// and programs without the token can send, as the bytes they are.
+// TestAttacks sends raw requests of pages of other sites, of rebound DNS names,
+// and of programs without the token.
 func TestAttacks(t *testing.T) {
 	address := listen(t, "127.0.0.1", "memory.example")
 	_, port, _ := net.SplitHostPort(address)
@@ -110,7 +110,7 @@ func TestAttacks(t *testing.T) {
 		{name: "token in a cookie", replace: map[string]string{"Authorization": ""}, more: "Cookie: token=" + testToken + "\r\n", want: 401},
 		{name: "unknown path without token", replace: map[string]string{"Authorization": ""}, path: "/", want: 401},
 		{name: "unknown path", path: "/", want: 404},
-		{name: "path beside", path: "/mcp/../etc", want: 404},
+		{name: "path with dots", path: "/mcp/../etc", want: 404},
 
 		{name: "form", replace: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, want: 415},
 		{name: "plain text", replace: map[string]string{"Content-Type": "text/plain"}, want: 415},

@@ -145,7 +145,7 @@ func (s *Server) graph(f func(g *memgraph.Graph) memgraph.Part) (out memgraph.Pa
 	return out, err
 }
 
-// graphText is what the reference server answers beside the structure.
+// graphText returns the text that the reference server sends with v.
 func graphText(v any) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -75,7 +75,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "crabmem", Title: "crabmem", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions(&o),
 		Logger:       slog.New(atLeastWarn{s.o.Log.Handler()}),
-		// The lists of tools never change, and nobody is told of new entries.
+		// The list of tools never changes, and the server sends no notification
+		// of new entries.
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope, c.TTLMs = "private", 0 },
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})

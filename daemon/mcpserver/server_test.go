@@ -163,8 +163,8 @@ func TestServeHTTP(t *testing.T) {
 	exercise(t, s)
 }
 
-// TestNeverStale writes through a server and beside it, and wants each read
-// after a write to see it.
+// TestNeverStale writes through a server and through the store, and checks that
+// each read sees the writes before it.
 func TestNeverStale(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, dir)

@@ -49,7 +49,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// textResult is an answer in words, beside the structured one.
+// textResult returns a result with text content.
 func textResult(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(text, "\uFFFD")}}}
 }

@@ -330,7 +330,7 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("listen under a file: %v", err)
 	}
 	if l, err := ListenTCP("127.0.0.1:x"); l != nil || err == nil {
-		t.Errorf("listen on a port that is none: %v", err)
+		t.Errorf("listen on an invalid port: %v", err)
 	}
 	m := vfs.NewMem() // the socket cannot be made: the directory exists only in memory
 	for _, op := range []string{"mkdir", "lstat", "resolve", ""} {

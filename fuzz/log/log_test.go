@@ -17,8 +17,7 @@ import (
 	"crabmem/fuzz/vectors"
 )
 
-// Parts that mend corrects, so that corruption is also found behind valid
-// checksums.
+// Parts that mend corrects, so that valid checksums also cover corruption.
 const (
 	mendHeader = 1 << iota // base, crc
 	mendCRC                // prev and crc of every frame that its length leads to

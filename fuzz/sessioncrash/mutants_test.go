@@ -45,7 +45,7 @@ var mutants = []mutant{
 	{"acknowledge before the sync", "TestEnumerate", []edit{{writeFile, syncOfWrite, "\tl.synced = false\n"}}},
 	{"no sync of a marker", "TestEnumerate", []edit{{logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)"}}},
 	{"no sync of a title", "TestEnumerate", []edit{{titleFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err"}}},
-	{"a durable message behind what is not synced", "TestEnumerate", []edit{{writeFile, `	if durable {
+	{"a durable message after unsynced bytes", "TestEnumerate", []edit{{writeFile, `	if durable {
 		// Sync earlier`, `	if false {
 		// Sync earlier`}}},
 	{"torn tail not cut", "TestEnumerate", []edit{{recoverFile, `	if end < size {

@@ -98,8 +98,8 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 type doctor struct {
 	Options
 
-	hello    *client.Daemon // of the daemon that answers, nil = none does
-	hung     int            // the process that has the home and does not answer
+	hello    *client.Daemon // of the daemon that answers; nil if no daemon answers
+	hung     int            // the process that holds the home and does not answer
 	sessions map[string]bool
 	findings []Finding
 }
@@ -143,12 +143,12 @@ func (d *doctor) problems(name string, r *Report, state, command string) {
 	}
 }
 
-// data adds the result of a command that checks data. none is shown if there is
+// data adds the result of a command that checks data. It shows absent if there is
 // no such data.
-func (d *doctor) data(name, none string, r *Report, err error, state, command string) {
+func (d *doctor) data(name, absent string, r *Report, err error, state, command string) {
 	switch {
 	case err != nil && d.Explain(err).Kind == "no_"+name:
-		d.ok(name, "%s", none)
+		d.ok(name, "%s", absent)
 	case err != nil:
 		d.broken(name, err)
 	default:

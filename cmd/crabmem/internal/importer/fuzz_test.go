@@ -63,7 +63,7 @@ func FuzzImports(f *testing.F) {
 	})
 }
 
-// same checks that detecting the kind of a text consumes none of it.
+// same checks that detecting the kind of a text consumes no part of the text.
 func same(t *testing.T, b []byte) {
 	kind, r := importer.DetectReader(bytes.NewReader(b))
 	if got, err := io.ReadAll(r); kind == "" || err != nil || !bytes.Equal(got, b) {

@@ -121,8 +121,8 @@ func TestHostileMemories(t *testing.T) {
 			if len(m.Notes) != c.notes || c.left != "" && left(m.Left, c.left) == 0 {
 				t.Errorf("%d notes, left out %+v", len(m.Notes), m.Left)
 			}
-			if c.name == "more pages" && len(m.Told) != 1 {
-				t.Errorf("manual steps %q", m.Told)
+			if c.name == "more pages" && len(m.Manual) != 1 {
+				t.Errorf("manual steps %q", m.Manual)
 			}
 			s := crmem.New(nil)
 			apply(t, s, planOf(t, m, s, Refuse).Ops)

@@ -63,10 +63,10 @@ type Left struct {
 
 // Memory is the content of a source.
 type Memory struct {
-	Kind  string
-	Notes []Note
-	Left  []Left
-	Told  []string // manual steps that remain
+	Kind   string
+	Notes  []Note
+	Left   []Left
+	Manual []string // manual steps that remain
 }
 
 // tallies count omissions by reason.

@@ -176,8 +176,8 @@ func treeFacts(t *testing.T, m *Memory, dir string) (want []string) {
 				}
 			}
 		}
-		for _, told := range m.Told {
-			if strings.HasPrefix(told, rel+" ") {
+		for _, step := range m.Manual {
+			if strings.HasPrefix(step, rel+" ") {
 				return nil
 			}
 		}

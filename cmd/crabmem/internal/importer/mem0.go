@@ -70,7 +70,7 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 		case key == "relations" && ok:
 			m.add(Note{ID: key, Name: "mem0 relations", Text: relations}, &left)
 		case key == "next":
-			m.Told = append(m.Told, "the export has more pages (next: "+cut(plain(v), 200)+"): import those pages, too")
+			m.Manual = append(m.Manual, "the export has more pages (next: "+cut(plain(v), 200)+"): import those pages, too")
 		default:
 			left.add(fmt.Sprintf("%q of the export", key), cut(plain(v), 40))
 		}

@@ -82,7 +82,7 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 
 // addManualStep adds the step that copies a Crab.md.
 func (m *Memory) addManualStep(name string) {
-	m.Told = append(m.Told, name+" describes the agent and is not a memory: copy it to Crab.md in the home (see crabmem init)")
+	m.Manual = append(m.Manual, name+" describes the agent and is not a memory: copy it to Crab.md in the home (see crabmem init)")
 }
 
 // entry adds a page of entries/.

@@ -164,7 +164,7 @@ func entriesBelow(st *crmem.Store, path string) []crmem.Entry {
 	return list
 }
 
-// fileAbove returns a file that stands where a directory of path would be.
+// fileAbove returns the first parent of path that is a file.
 func fileAbove(st *crmem.Store, path string) (string, bool) {
 	for i := len(root) + 1; i < len(path); i++ {
 		if path[i] == '/' {
@@ -384,7 +384,8 @@ func (f files) insert(ctx context.Context, path string, after int, insert string
 	return "The file " + path + " has been edited.", err
 }
 
-// filesAt returns what a path stands for: a file, or all under a directory.
+// filesAt returns the files of a path: the file itself, or all files under a
+// directory.
 func filesAt(st *crmem.Store, path string) ([]crmem.Entry, error) {
 	list := entriesBelow(st, path)
 	if e, ok := fileOf(st, path); ok {

@@ -16,6 +16,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/mcpserver/mcptest"
 )
 
 // stoppableDaemon is a daemon in a process of its own.
@@ -37,7 +38,7 @@ func startStoppable(t *testing.T) *stoppableDaemon {
 	d.file, d.env = program(t)
 	d.cmd = exec.Command(d.file, "daemon", "--home", d.home)
 	d.cmd.Env = d.env
-	diag := &lockedBuffer{}
+	diag := &mcptest.Buffer{}
 	d.cmd.Stderr = diag
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)

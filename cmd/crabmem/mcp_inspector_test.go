@@ -71,7 +71,7 @@ func TestMCPInspector(t *testing.T) {
 		cmd := exec.Command(file, "mcp", "--http", "127.0.0.1:0", "--home", home)
 		const token = "0123456789abcdef0123456789abcdef"
 		cmd.Env = append(env, "CRABMEM_TOKEN="+token)
-		diag := &lockedBuffer{}
+		diag := &mcptest.Buffer{}
 		cmd.Stderr = diag
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -23,31 +22,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// lockedBuffer is written by a server and read by its test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // serve runs the command in this process, on a store under dir, and returns a
 // client of it. At the end of the test the command ends with its input.
 func serve(t *testing.T, dir string, args ...string) *mcp.ClientSession {
 	t.Helper()
 	askR, askW := io.Pipe()
 	answerR, answerW := io.Pipe()
-	diag := &lockedBuffer{}
+	diag := &mcptest.Buffer{}
 	c := newApp(askR, answerW, diag)
 	c.Getenv = func(string) string { return "" }
 	ended := make(chan error, 1)
@@ -106,7 +87,7 @@ func TestMCPOverStdio(t *testing.T) {
 	exampleSessions(t, filepath.Dir(home))
 	cmd := exec.Command(file, "mcp", "--home", home)
 	cmd.Env = env
-	diag := &lockedBuffer{}
+	diag := &mcptest.Buffer{}
 	cmd.Stderr = diag
 	s, err := mcptest.Client().Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
 	if err != nil {
@@ -129,7 +110,7 @@ func TestMCPOverHTTP(t *testing.T) {
 	exampleSessions(t, filepath.Dir(home))
 	cmd := exec.Command(file, "mcp", "--http", "127.0.0.1:0", "--home", home)
 	cmd.Env = env
-	diag := &lockedBuffer{}
+	diag := &mcptest.Buffer{}
 	cmd.Stderr = diag
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -176,7 +157,7 @@ func TestMCPOverHTTP(t *testing.T) {
 var listeningAt = regexp.MustCompile(`url=(\S+)`)
 
 // listening waits until a server says where it listens.
-func listening(t *testing.T, diag *lockedBuffer) string {
+func listening(t *testing.T, diag *mcptest.Buffer) string {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < gate.Hang; {
 		if found := listeningAt.FindStringSubmatch(diag.String()); found != nil {
@@ -204,7 +185,7 @@ func TestMCPManyServers(t *testing.T) {
 					cmd.Args = cmd.Args[:len(cmd.Args)-1]
 				}
 				cmd.Env = env
-				diag := &lockedBuffer{}
+				diag := &mcptest.Buffer{}
 				cmd.Stderr = diag
 				s, err := mcptest.Client().Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
 				if err != nil {

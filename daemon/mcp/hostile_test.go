@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/tool"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -170,7 +171,7 @@ func (h *hostile) overHTTP(c net.Conn) {
 // does not delay it and leaked goroutines fail the test.
 func (h *hostile) meet(t *testing.T, use func(*testing.T, *Manager)) (log string) {
 	synctest.Test(t, func(t *testing.T) {
-		var text logged
+		var text mcptest.Buffer
 		m := New(Options{
 			Log:      slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			Reserved: func(name string) bool { return name == "bash" },

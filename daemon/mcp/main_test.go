@@ -14,12 +14,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/tool"
 
@@ -141,29 +141,12 @@ type setup struct {
 	*Manager
 	t   *testing.T
 	run string
-	log *logged
-}
-
-type logged struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log *mcptest.Buffer
 }
 
 func manager(t *testing.T, servers ...Server) *setup {
 	t.Helper()
-	s := &setup{t: t, run: filepath.Join(t.TempDir(), "run"), log: &logged{}}
+	s := &setup{t: t, run: filepath.Join(t.TempDir(), "run"), log: &mcptest.Buffer{}}
 	if err := os.MkdirAll(s.run, 0o700); err != nil {
 		t.Fatal(err)
 	}

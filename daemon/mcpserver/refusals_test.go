@@ -4,33 +4,16 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"crabmem/daemon/mcpserver/mcptest"
 )
-
-// A lockedOutput is written by the timer's goroutine and read by the test.
-type lockedOutput struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *lockedOutput) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *lockedOutput) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
 
 func TestRefusalLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &lockedOutput{}
+		out := &mcptest.Buffer{}
 		r := &refusalLog{log: slog.New(slog.NewTextHandler(out, nil))}
 		count := func(part string) int { return strings.Count(out.String(), part) }
 		for i := range 1000 {

@@ -35,7 +35,7 @@ func serve(t *testing.T, dir string, change ...func(*Options)) *mcp.ClientSessio
 	t.Helper()
 	askR, askW := io.Pipe()
 	answerR, answerW := io.Pipe()
-	diag := &lockedOutput{}
+	diag := &mcptest.Buffer{}
 	s := newTestServer(t, dir, append(change, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(diag, nil)) })...)
 	ended := make(chan error, 1)
 	go func() {

@@ -1,8 +1,9 @@
 // Package mcptest contains what the tests of the MCP server and of its command
-// share: a client, calls of tools, and programs of npm.
+// share: a client, calls of tools, programs of npm, and a buffer for logs.
 package mcptest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +21,24 @@ import (
 
 // fetchTimeout limits the time in which npm fetches a program.
 const fetchTimeout = 5 * time.Minute
+
+// Buffer is a bytes.Buffer that a server writes while a test reads it.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
 
 // Client returns a client of the protocol.
 func Client() *mcp.Client {

@@ -4,10 +4,75 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
+	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
 )
+
+// Append appends messages in one write. It omits injected messages. If Append
+// returns nil, the messages are in the file, and on disk if the [SyncPolicy]
+// requires it. A crash before that leaves a prefix of them.
+//
+// Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], [ErrStopped],
+// [ErrClosed], and the errors of [Dir.Open].
+func (l *Log) Append(ms ...Message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.spare()
+	l.buf = l.buf[:0]
+	durable := l.dir.opts.Sync == SyncAll
+	for i := range ms {
+		m := &ms[i]
+		if m.Injected {
+			continue
+		}
+		if err := checkMessage(m); err != nil {
+			return err
+		}
+		start := len(l.buf)
+		l.buf = line.AppendMessage(l.buf, m)
+		if n := int64(len(l.buf) - start - 1); n > l.dir.opts.MaxLine {
+			return l.dir.tooLong("message", n)
+		}
+		durable = durable || l.dir.opts.Sync == SyncTurns && endsTurn(*m)
+	}
+	if len(l.buf) == 0 {
+		return l.usable()
+	}
+	return l.write(l.buf, durable)
+}
+
+// endsTurn reports whether SyncTurns makes a message durable.
+func endsTurn(m Message) bool {
+	return m.Role == record.RoleUser || m.Role == record.RoleAssistant && len(m.ToolCalls) == 0
+}
+
+// checkMessage refuses a message that could not be read back unchanged.
+func checkMessage(m *Message) error {
+	switch {
+	case m.Role == "":
+		return fmt.Errorf("%w: message has no role", ErrInvalid)
+	case !utf8.ValidString(m.Role) || !utf8.ValidString(m.Content) || !utf8.ValidString(m.ReasoningContent) || !utf8.ValidString(m.ToolCallID):
+		return fmt.Errorf("%w: message of role %q is not UTF-8", ErrInvalid, m.Role)
+	}
+	if len(m.ToolCalls) > line.MaxCalls {
+		return fmt.Errorf("%w: message has %d tool calls; limit is %d", ErrInvalid, len(m.ToolCalls), line.MaxCalls)
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		if !utf8.ValidString(c.ID) || !utf8.ValidString(c.Type) || !utf8.ValidString(c.Function.Name) || !utf8.ValidString(c.Function.Arguments) {
+			return fmt.Errorf("%w: tool call %d is not UTF-8", ErrInvalid, i+1)
+		}
+	}
+	return nil
+}
+
+func (d *Dir) tooLong(what string, n int64) error {
+	return fmt.Errorf("%w: %s needs a line of %d bytes; limit is %d", ErrInvalid, what, n, d.opts.MaxLine)
+}
 
 func (l *Log) usable() error {
 	switch {

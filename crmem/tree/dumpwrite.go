@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -322,3 +323,11 @@ func linkText(name string) string {
 // percent sign, so readers that decode only %20, as mdbook does, and readers
 // that decode all escapes agree.
 var linkDest = strings.NewReplacer(" ", "%20", "(", `\(`, ")", `\)`).Replace
+
+// replaceFile replaces a file of a tree.
+func replaceFile(t vfs.Tree, name string, b []byte) error {
+	return vfs.Replace(t, name, 0o600, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}

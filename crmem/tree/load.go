@@ -3,7 +3,6 @@ package tree
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -380,12 +379,4 @@ func (t *loadedTree) writeBack(fsys vfs.FS, plan *loadPlan) error {
 		}
 	}
 	return replaceFile(root, manifestFile, text)
-}
-
-// replaceFile replaces a file of a tree.
-func replaceFile(t vfs.Tree, name string, b []byte) error {
-	return vfs.Replace(t, name, 0o600, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
 }

@@ -3,61 +3,12 @@ package session
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"crabmem/daemon/errtable"
-	"crabmem/sessionlog"
 )
-
-// acquire waits for the run slot and makes cancel the way to end the run. end
-// releases the slot. It returns the session's working directory.
-func (m *Manager) acquire(ctx context.Context, l *Session, cancel context.CancelCauseFunc) (dir string, err error) {
-	l.waiting.Add(1)
-	err = l.slot.Acquire(ctx, 1)
-	l.waiting.Add(-1)
-	if err != nil {
-		return "", context.Cause(ctx)
-	}
-	l.mu.Lock()
-	killed := l.killed
-	if killed == nil {
-		l.cancel, dir = cancel, l.dir
-	}
-	l.mu.Unlock()
-	if killed != nil {
-		m.release(l)
-		return "", killed
-	}
-	return dir, nil
-}
-
-// end releases the run slot and updates the counters of the session. After a
-// failed write it unloads the history, which may differ from the file.
-func (m *Manager) end(l *Session, began time.Time, err error) {
-	l.alive.Add(int64(m.o.Now().Sub(began) / time.Second))
-	m.hold(l, l.session)
-	for _, lost := range unwritten {
-		if errors.Is(err, lost) {
-			m.hold(l, nil)
-			break
-		}
-	}
-	l.mu.Lock()
-	l.cancel = nil
-	l.mu.Unlock()
-	if errors.Is(err, sessionlog.ErrUnknown) || errors.Is(err, sessionlog.ErrStopped) {
-		// The log is stopped. The next request opens another.
-		l.kill(errLogStopped)
-	}
-	m.release(l)
-	m.evictIdle()
-}
-
-var unwritten = []error{sessionlog.ErrNotApplied, sessionlog.ErrUnknown, sessionlog.ErrStopped, sessionlog.ErrClosed, sessionlog.ErrInvalid}
 
 // Cancel ends the active run and reports whether there was one.
 func (l *Session) Cancel(why error) bool {
@@ -108,13 +59,6 @@ func (m *Manager) Kill(l *Session) bool {
 	m.asks.cancel(l.id)
 	m.closeKilled(l)
 	return true
-}
-
-// release releases the run slot.
-func (m *Manager) release(l *Session) {
-	l.slot.Release(1)
-	// A later kill finds the slot free. An earlier one left the file to us.
-	m.closeKilled(l)
 }
 
 // closeKilled closes the file of a killed session. If a run holds the run slot,

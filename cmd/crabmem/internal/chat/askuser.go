@@ -12,19 +12,19 @@ import (
 	"crabmem/daemon/display"
 )
 
-// dialog asks a person the questions of an agent, one after the other.
+// dialog asks the user the questions of an agent, one after the other.
 type dialog struct {
 	questions []client.Question
-	answers   []any // a text, or several where more than one may be chosen
+	answers   []any // a string, or a []string if the question permits several
 }
 
-// NoUserReply is the reply where there is no person.
+// NoUserReply is the reply if no user can answer.
 const NoUserReply = "No user is connected. Decide yourself and report the decision. If you must not decide, report the question."
 
-// more reports whether a question is left.
+// more reports whether a question has no answer yet.
 func (d *dialog) more() bool { return len(d.answers) < len(d.questions) }
 
-// prompt is the next question with its options, several lines.
+// prompt returns the next question and its options, on several lines.
 func (d *dialog) prompt() string {
 	q := d.questions[len(d.answers)]
 	var b strings.Builder
@@ -60,8 +60,9 @@ func (d *dialog) hint() string {
 	return "(a number, or free text)"
 }
 
-// answer takes what was typed: numbers and labels are options, everything else
-// is an answer as it is. false is an answer that is none.
+// answer adds the answer in line to the dialog. Numbers and labels select
+// options; other text is the answer itself. It returns false if the line is
+// empty or contains the number of no option.
 func (d *dialog) answer(line string) bool {
 	q := d.questions[len(d.answers)]
 	line = strings.TrimSpace(line)
@@ -96,8 +97,9 @@ func (d *dialog) answer(line string) bool {
 	return true
 }
 
-// option is the label that was typed or whose number was. A number that no
-// option has is a mistake, when there are options.
+// option returns the label of the option that typed selects by its number or
+// label, or typed itself. It returns false for a number of no option, unless the
+// question has no options.
 func option(q client.Question, typed string) (string, bool) {
 	if n, err := strconv.Atoi(typed); err == nil && len(q.Options) > 0 {
 		if n < 1 || n > len(q.Options) {
@@ -113,8 +115,7 @@ func option(q client.Question, typed string) (string, bool) {
 	return typed, true
 }
 
-// reply is a JSON object from questions to answers, in the order they were
-// asked.
+// reply returns a JSON object that maps the questions to the answers, in order.
 func (d *dialog) reply() string {
 	var b strings.Builder
 	b.WriteByte('{')

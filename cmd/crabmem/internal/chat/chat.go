@@ -35,7 +35,7 @@ type Options struct {
 	Home func() (string, error)
 
 	// Terminal contains the terminal while it is in raw mode. The caller restores
-	// it before the process ends.
+	// it before the process exits.
 	Terminal *atomic.Pointer[Terminal]
 	// Interrupted returns the error of a command that a signal ends.
 	Interrupted func(os.Signal) error
@@ -64,23 +64,23 @@ func Run(ctx context.Context, c *Options, session string) error {
 	return ch.plain(ctx)
 }
 
-// chat is a conversation with a person, or with what writes to standard input.
+// chat is a conversation with a user or a program on standard input.
 type chat struct {
 	*Conversation
 	c *Options
 
-	info func(text string) // shows what a command says
-	// turn sends a message and shows the answer.
+	info func(text string) // shows the output of a command
+	// turn sends a message and shows the response.
 	turn func(ctx context.Context, text string) error
 }
 
 // FormatRemedy is the fix for a corrupt session.
 const FormatRemedy = "run crabmem sessions verify to list each problem and its fix"
 
-// errLeave is returned by the command that ends the chat.
+// errLeave is the result of the command that ends the chat.
 var errLeave = errors.New("chat ended")
 
-// plain reads messages line by line, and writes answers.
+// plain reads messages line by line and prints the responses.
 func (ch *chat) plain(ctx context.Context) error {
 	c := ch.c
 	ch.info = func(text string) {
@@ -123,7 +123,7 @@ func (ch *chat) plain(ctx context.Context) error {
 	return last
 }
 
-// plainTurn sends a message and prints the answer when it is complete.
+// plainTurn sends a message and prints the complete response.
 func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 	c, r := ch.c, &Reply{}
 	asked := NewAsker(ch.Conversation, ctx)
@@ -171,14 +171,15 @@ func (ch *chat) plainAsk(ctx context.Context, questions []client.Question, in *l
 	return d.reply()
 }
 
-// lines are the lines of standard input. A goroutine reads them, so that a signal
-// ends the wait for the next one.
+// lines are the lines of standard input. A goroutine reads them, so that a
+// signal can end the wait for a line.
 type lines struct {
 	next chan string
 	err  error // set before next is closed
 }
 
-// readLines begins to read. What reads ends with the input, or with the process.
+// readLines starts the goroutine, which ends at the end of the input or with the
+// process.
 func readLines(r io.Reader) *lines {
 	l := &lines{next: make(chan string)}
 	go func() {
@@ -199,8 +200,8 @@ func readLines(r io.Reader) *lines {
 	return l
 }
 
-// message returns the next line, with those behind it while it ends in a
-// backslash.
+// message returns the next message: a line, and further lines while the last one
+// ends with a backslash.
 func (l *lines) message(ctx context.Context) (string, error) {
 	var b strings.Builder
 	for {
@@ -225,8 +226,7 @@ func (l *lines) message(ctx context.Context) (string, error) {
 	}
 }
 
-// resume makes a session that is stored the one of the conversation, and says
-// where it was left.
+// resume continues the conversation in a stored session and shows its label.
 func (ch *chat) resume(ctx context.Context, id string) error {
 	s := &client.Session{}
 	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{Limit: 1}) {

@@ -11,14 +11,14 @@ import (
 	"crabmem/daemon/display"
 )
 
-// chatCommand is what a word with a slash does in a chat.
+// chatCommand is a command of the chat, such as /help.
 type chatCommand struct {
 	name, args, help string
 	run              func(ch *chat, ctx context.Context, arg string) error
 }
 
-// chatCommands are in the order of /help. It is a function because /help is one
-// of them.
+// chatCommands returns the commands in the order of /help. It is a function
+// because /help, which calls it, is one of them.
 func chatCommands() []chatCommand {
 	return []chatCommand{
 		{"clear", "", "create a session; the previous session is unchanged", (*chat).clear},
@@ -32,14 +32,15 @@ func chatCommands() []chatCommand {
 	}
 }
 
-// command runs a line that begins with a command's name. Others are not known.
+// command runs a line that begins with the name of a command. It returns false
+// for other lines.
 func (ch *chat) command(ctx context.Context, line string) (known bool, err error) {
 	word, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
 	name, ok := strings.CutPrefix(word, "/")
 	if !ok || strings.Contains(line, "\n") {
 		return false, nil
 	}
-	switch name { // words that people are used to
+	switch name { // names in other programs
 	case "new":
 		name = "clear"
 	case "quit":
@@ -71,7 +72,7 @@ func (ch *chat) clear(context.Context, string) error {
 	return nil
 }
 
-// shownSessions is how many sessions /sessions lists.
+// shownSessions limits the list of /sessions.
 const shownSessions = 20
 
 func (ch *chat) listSessions(ctx context.Context, _ string) error {
@@ -100,7 +101,7 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 	return ch.show(b)
 }
 
-// list has a line for each item; * marks the current one.
+// list returns a line for each item. * marks the current item.
 type list []string
 
 func (l *list) add(current bool, name, text string) {
@@ -132,8 +133,8 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 	return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no other session", Remedy: "run /sessions to list the sessions"}
 }
 
-// liveSession is the number that the daemon has for the session once something
-// was said.
+// liveSession returns the daemon's number of the session. The session has a
+// number after its first message.
 func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
 	list, err := ch.Client.Sessions(ctx)
 	if err != nil {
@@ -212,8 +213,8 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 	return ch.handOff(ctx, name, text)
 }
 
-// handOff gives another agent a summary of the conversation and a message, in a
-// session of its own (RFC 0078). The session here stays as it is.
+// handOff sends a summary of the conversation and a message to another agent in
+// a new session (RFC 0078). The current session does not change.
 func (ch *chat) handOff(ctx context.Context, name, text string) error {
 	id, err := ch.liveSession(ctx)
 	if err != nil {

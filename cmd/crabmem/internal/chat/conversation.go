@@ -12,25 +12,24 @@ import (
 // MaxMessage bounds a message to an agent, in bytes.
 const MaxMessage = 4 << 20
 
-// Conversation is a conversation: with which agent, in which session, by which model.
-// The session is known by its file, so that a daemon that was started again
-// goes on with it.
+// Conversation selects the agent, the session, and the model of messages. It
+// names the session by its file, so that it survives a restart of the daemon.
 type Conversation struct {
 	Client *client.Client
-	End    func() error // of the daemon in this process; nil without one
-	// Explain makes an error of the client one of the command line.
+	End    func() error // ends the daemon in this process; nil if there is none
+	// Explain returns the error of the command line for an error of the client.
 	Explain func(error) error
 
-	Agent  string // "" is the session's own, or crab
-	Model  string // "" is the agent's
-	Dir    string // where the agent's commands run
-	Stored string // the session's file; "" before it is known
-	Fresh  bool   // the next run begins a session
+	Agent  string // "" is the agent of the session, or crab
+	Model  string // "" is the model of the agent
+	Dir    string // working directory of the agent's commands
+	Stored string // name of the session's file; "" before the first response
+	Fresh  bool   // the next run creates a session
 
-	live atomic.Uint64 // the session's number while a run shows something
+	live atomic.Uint64 // number of the session; 0 before the first event of a run
 }
 
-// Close ends what the conversation has open.
+// Close closes the connection and ends the daemon in this process, if any.
 func (t *Conversation) Close() error {
 	err := t.Client.Close()
 	if t.End != nil {
@@ -39,12 +38,12 @@ func (t *Conversation) Close() error {
 	return err
 }
 
-// cancelWait is how long a run may take to end after it was asked to. Then the
-// connection is closed, which ends it too.
+// cancelWait limits the wait for a canceled run. Then Say closes the connection,
+// which also ends the run.
 const cancelWait = time.Second
 
-// Say sends a message and shows what happens until the run has ended. When ctx
-// ends the run is cancelled: what was said until then is in the session.
+// Say sends a message and calls show for each event until the run ends. If ctx
+// ends, Say cancels the run; the session contains the messages so far.
 func (t *Conversation) Say(ctx context.Context, text string, show func(*client.Event)) error {
 	m := client.Message{Agent: t.Agent, Content: text, Dir: t.Dir, Model: t.Model}
 	switch {
@@ -80,15 +79,16 @@ func (t *Conversation) Say(ctx context.Context, text string, show func(*client.E
 				t.Stored, t.Fresh = e.StoredID, false
 			}
 		} else {
-			t.live.Store(session) // it is this run's turn
+			t.live.Store(session) // the run holds the run slot
 		}
 		show(e)
 	}
 	return context.Cause(ctx)
 }
 
-// cancel ends the run that is going on. One that waits for others in its
-// session is ended by hanging up: to cancel would end that of the others.
+// cancel ends the active run. If the run still waits for the run slot, cancel
+// only closes the connection: canceling the session would end another client's
+// run.
 func (t *Conversation) cancel(run context.Context, hangUp func()) {
 	defer hangUp()
 	id := t.live.Load()

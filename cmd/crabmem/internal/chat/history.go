@@ -13,11 +13,11 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// The history keeps what was typed in chats, one text a line, in which a line
-// end is \n and a backslash \\. It is the user's alone.
+// The history file contains the messages of all chats, one per line, with \n for
+// a line end and \\ for a backslash. Only the user can read it.
 const (
-	maxHistory     = 1000    // texts that are kept
-	maxHistoryText = 8 << 10 // bytes of one; longer ones are not kept
+	maxHistory     = 1000    // messages
+	maxHistoryText = 8 << 10 // bytes of a message; the history omits longer ones
 )
 
 var (
@@ -27,8 +27,8 @@ var (
 
 func historyFile(home string) string { return filepath.Join(home, "history") }
 
-// loadHistory returns the texts, the newest last. A file that has grown too long
-// is cut.
+// loadHistory returns the messages, oldest first. It removes the oldest messages
+// of a file with too many.
 func loadHistory(fsys vfs.FS, home string) ([]string, error) {
 	name := historyFile(home)
 	f, err := fsys.Open(name)
@@ -69,8 +69,8 @@ func loadHistory(fsys vfs.FS, home string) ([]string, error) {
 	})
 }
 
-// addHistory adds a text. One that begins with a blank is not kept, as in a
-// shell.
+// addHistory adds a message. It omits a message that begins with a space, as
+// shells do.
 func addHistory(fsys vfs.FS, home, text string) error {
 	if text == "" || text[0] == ' ' || len(text) > maxHistoryText {
 		return nil

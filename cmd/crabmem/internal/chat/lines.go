@@ -14,21 +14,20 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Asker sends replies to questions beside the run that asks.
+// Asker sends replies to the questions of a run while the run is active.
 type Asker struct {
 	t   *Conversation
 	ctx context.Context
 	wg  sync.WaitGroup
 }
 
-// NewAsker returns an Asker whose replies end with ctx.
+// NewAsker returns an Asker. The end of ctx cancels its replies.
 func NewAsker(t *Conversation, ctx context.Context) *Asker { return &Asker{t: t, ctx: ctx} }
 
-// replyTime is how long a reply may take to get to the daemon.
+// replyTime limits the sending of a reply.
 const replyTime = 10 * time.Second
 
-// Reply answers the question of a session. One that is too late changes nothing:
-// the run goes on as it would.
+// Reply sends the reply to a session's question. A late reply has no effect.
 func (a *Asker) Reply(session uint64, text string) {
 	a.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(a.ctx, replyTime)
@@ -37,17 +36,17 @@ func (a *Asker) Reply(session uint64, text string) {
 	})
 }
 
-// Wait waits until every reply is sent.
+// Wait waits until all replies are sent.
 func (a *Asker) Wait() { a.wg.Wait() }
 
-// EventLines are what there is to see of an event beside the text: calls of
-// tools, their results, what was compacted.
+// EventLines returns the lines that show an event other than text: tool calls,
+// their results, and compactions.
 func EventLines(e *client.Event) []string {
 	switch e.Kind {
 	case "tool_start":
 		var lines []string
 		for _, call := range e.Calls {
-			if call.ID != "" { // not the early announcement
+			if call.ID != "" { // an early event has no IDs
 				lines = append(lines, "→ "+callLine(call))
 			}
 		}
@@ -66,8 +65,8 @@ func EventLines(e *client.Event) []string {
 	return nil
 }
 
-// callLine names a call: a command by its first line, others with what they
-// are given.
+// callLine describes a call on one line: by its command, name, query, or path,
+// else by all its arguments.
 func callLine(call sessionlog.ToolCall) string {
 	name := display.Printable(call.Function.Name)
 	var args map[string]any
@@ -89,7 +88,7 @@ func resultLine(r *client.Event) string {
 		Code           *int `json:"exit_code"`
 		Stdout, Stderr string
 	}
-	if json.Unmarshal([]byte(output), &ran) == nil && ran.Code != nil { // a command's
+	if json.Unmarshal([]byte(output), &ran) == nil && ran.Code != nil { // the output of a command
 		code = *ran.Code
 		output = strings.TrimSpace(ran.Stdout + "\n" + ran.Stderr)
 	}

@@ -10,36 +10,36 @@ import (
 	"crabmem/daemon/display"
 )
 
-// Reply is what came of a message, and what send --json answers.
+// Reply is the result of a message, and the output of send --json.
 type Reply struct {
 	Agent   string       `json:"agent"`
-	Session uint64       `json:"session"`   // its number in the daemon
-	Stored  string       `json:"stored_id"` // what --session takes
+	Session uint64       `json:"session"`   // the daemon's number of the session
+	Stored  string       `json:"stored_id"` // the value for --session
 	Content string       `json:"content"`
-	Usage   *ReplyUsage  `json:"usage"` // null when nothing was counted
-	Error   *cli.Failure `json:"error"` // null when all went well
+	Usage   *ReplyUsage  `json:"usage"` // null if the run reported no usage
+	Error   *cli.Failure `json:"error"` // null after success
 
 	text      strings.Builder
-	step      bool // tools were called since text came
-	compacted bool // the daemon says so in the text too
+	step      bool // a tool call followed the text
+	compacted bool // the text also reports the compaction
 }
 
-// ReplyUsage is counted in tokens, of the whole run.
+// ReplyUsage is the number of tokens of a run.
 type ReplyUsage struct {
 	Prompt       uint64 `json:"prompt"`
 	Completion   uint64 `json:"completion"`
 	ContextLimit uint64 `json:"context_limit"`
 	Estimated    bool   `json:"estimated"`
 
-	context uint64 // how full it is
+	context uint64 // tokens in the context
 }
 
-// compactedNote is what the daemon writes into the answer for clients that do
-// not know of compaction.
+// compactedNote is the text that the daemon sends for a compaction, for clients
+// without this event.
 const compactedNote = "\n[context compacted]\n"
 
-// Add takes an event in and returns the text that it adds to what is shown.
-// The content is what was said last, after the tools.
+// Add adds an event to the reply and returns the text to show. Content is the
+// text after the last tool call.
 func (r *Reply) Add(e *client.Event) string {
 	switch e.Kind {
 	case "start":
@@ -76,10 +76,10 @@ func (r *Reply) Add(e *client.Event) string {
 	return ""
 }
 
-// Done sets the content and the error, which is nil when all went well.
+// Done sets the content and the error, which is nil after success.
 func (r *Reply) Done(err *cli.Failure) { r.Content, r.Error = r.text.String(), err }
 
-// UsageLine says how much was used.
+// UsageLine formats the usage on one line, or returns "" without usage.
 func UsageLine(u *ReplyUsage) string {
 	if u == nil {
 		return ""

@@ -21,11 +21,11 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is a chat on a terminal. What was said scrolls as the output of any
-// program; below it are a few rows that are written again and again: what comes
-// in, what waits, and what is typed.
+// screen is a chat on a terminal. Messages scroll like the output of any
+// program. The rows below them are rewritten: the incomplete response, queued
+// messages, and the editor.
 //
-// One goroutine has all of it. Keys, and what a run shows, come to it over
+// One goroutine owns the screen. It receives keys and the events of a run over
 // channels.
 type screen struct {
 	*chat
@@ -37,22 +37,22 @@ type screen struct {
 
 	width, height int
 	live          liveRows
-	scroll        strings.Builder // what is to be written above the rows
+	scroll        strings.Builder // output to write above the rows
 
 	editor tty.Editor
 	keys   tty.Keys
-	leave  bool // one more Ctrl+C leaves
+	leave  bool // the next Ctrl+C ends the chat
 
 	busy     bool
 	since    time.Time
-	doing    string                  // what is shown of it
+	doing    string                  // activity of the run, for the user
 	cancel   context.CancelCauseFunc // of the run
 	queue    []string                // sent while busy
 	reply    *Reply
 	markdown tty.Markdown
-	thinking strings.Builder // a line that has no end yet
-	dialog   *dialog         // questions that wait for an answer
-	stash    string          // what was typed before they came
+	thinking strings.Builder // incomplete line
+	dialog   *dialog         // open questions; nil if there are none
+	stash    string          // text of the editor before the questions
 	asked    *Asker
 }
 
@@ -64,7 +64,7 @@ type (
 // errStopped ends a run that the user cancelled.
 var errStopped = errors.New("canceled")
 
-// screen talks on the terminal until the user leaves.
+// screen runs the chat on a terminal until the user ends it.
 func (ch *chat) screen(ctx context.Context) error {
 	c := ch.c
 	in := c.Stdin.(*os.File)
@@ -107,7 +107,8 @@ func (ch *chat) screen(ctx context.Context) error {
 	return err
 }
 
-// read reads keys. It ends with the terminal, or with the process.
+// read starts a goroutine that reads keys. The goroutine ends with the terminal
+// or the process.
 func (s *screen) read(in io.Reader) <-chan []byte {
 	typed := make(chan []byte)
 	go func() {
@@ -131,7 +132,7 @@ func (s *screen) read(in io.Reader) <-chan []byte {
 	return typed
 }
 
-// post hands something to the goroutine of the screen.
+// post sends v to the goroutine of the screen.
 func (s *screen) post(v any) {
 	select {
 	case s.posted <- v:
@@ -155,7 +156,7 @@ func (s *screen) loop(ctx context.Context, typed <-chan []byte, resized, gone <-
 			}
 		case v := <-s.posted:
 			s.take(ctx, v)
-			for more := true; more; { // what is there already is painted once
+			for more := true; more; { // paint once for all posted values
 				select {
 				case v := <-s.posted:
 					s.take(ctx, v)
@@ -192,12 +193,12 @@ func (s *screen) greet() {
 	s.dimLine(text + "; /help lists the commands")
 }
 
-// line writes a line that stays.
+// line writes a line above the rows.
 func (s *screen) line(text string) { s.scroll.WriteString(text + "\n") }
 
 func (s *screen) dimLine(text string) { s.line(s.c.Dim(cli.Fit(text, max(s.width-1, 8)))) }
 
-// key does what a key means. true is the wish to leave.
+// key handles a key. It returns true if the key ends the chat.
 func (s *screen) key(ctx context.Context, k tty.Key) bool {
 	leaving := s.leave
 	s.leave = false
@@ -239,7 +240,8 @@ func (s *screen) key(ctx context.Context, k tty.Key) bool {
 	return false
 }
 
-// interrupt is Ctrl+C: it ends the run, or empties the line, or leaves.
+// interrupt handles Ctrl+C: it cancels the active run, else clears the editor,
+// else ends the chat at the second key. It returns true to end the chat.
 func (s *screen) interrupt(leaving bool) bool {
 	switch {
 	case s.busy:
@@ -262,7 +264,7 @@ func (s *screen) interrupt(leaving bool) bool {
 	return false
 }
 
-// next begins with what waits longest, when nothing goes on.
+// next starts the oldest queued message if no run is active.
 func (s *screen) next(ctx context.Context) {
 	if s.busy || len(s.queue) == 0 {
 		return
@@ -291,7 +293,7 @@ func (s *screen) next(ctx context.Context) {
 	})
 }
 
-// take shows what a run has posted.
+// take shows a posted value of a run.
 func (s *screen) take(ctx context.Context, v any) {
 	switch v := v.(type) {
 	case *client.Event:
@@ -364,7 +366,7 @@ func toolNames(calls []sessionlog.ToolCall) string {
 	return strings.Join(names, ", ")
 }
 
-// think shows whole lines of what the model thinks.
+// think shows the complete lines of the model's thoughts.
 func (s *screen) think(text string) {
 	s.thinking.WriteString(cli.Clean(text))
 	all := s.thinking.String()
@@ -395,7 +397,7 @@ func (s *screen) flushThinking() {
 
 func (s *screen) flushText() { s.scroll.WriteString(s.markdown.Flush()) }
 
-// flush shows what is not shown yet of an answer.
+// flush shows the rest of a response.
 func (s *screen) flush() {
 	s.flushThinking()
 	s.flushText()
@@ -408,8 +410,8 @@ func (s *screen) question() {
 	}
 }
 
-// answer takes what was typed as an answer. When it was the last, the agent gets
-// them all.
+// answer adds an answer to the dialog, and sends all answers after the last
+// question.
 func (s *screen) answer(text string) {
 	if !s.dialog.answer(text) {
 		s.dimLine("invalid choice")
@@ -433,10 +435,11 @@ func (s *screen) endDialog() {
 	s.stash = ""
 }
 
-// completeWait is how long a completion may take.
+// completeWait limits the wait for a completion.
 const completeWait = 500 * time.Millisecond
 
-// complete offers commands, and the sessions, models and agents that they take.
+// complete returns completions of commands and of their arguments: sessions,
+// models, and agents.
 func (s *screen) complete(ctx context.Context, before string) (from int, words []string) {
 	if s.dialog != nil || !strings.HasPrefix(before, "/") || strings.Contains(before, "\n") {
 		return 0, nil
@@ -450,7 +453,7 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWait)
 	defer cancel()
-	switch name { // an error completes nothing
+	switch name { // no completions after an error
 	case "/resume":
 		l, _, _ := s.Client.ListSessions(ctx, client.SessionFilter{Limit: 1000})
 		for _, i := range l {
@@ -472,7 +475,7 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	return len(name) + 1, words
 }
 
-// paint writes what is new above the rows, and the rows.
+// paint writes new output and the rows for the current size of the terminal.
 func (s *screen) paint() {
 	if w, h, err := term.GetSize(int(s.raw.in.Fd())); err == nil && w > 0 && h > 0 {
 		s.width, s.height = w, h
@@ -481,8 +484,7 @@ func (s *screen) paint() {
 	s.write(s.rows())
 }
 
-// write writes what is new above the rows, and the rows, with the cursor in row
-// and col.
+// write writes new output and then the rows, with the cursor at row and col.
 func (s *screen) write(rows []string, row, col int) {
 	var b strings.Builder
 	s.live.clear(&b, s.width)
@@ -494,7 +496,7 @@ func (s *screen) write(rows []string, row, col int) {
 	io.WriteString(s.raw.out, b.String())
 }
 
-// rows are those below what was said, and where the cursor is in them.
+// rows returns the rows below the output and the position of the cursor in them.
 func (s *screen) rows() (rows []string, row, col int) {
 	width := max(s.width-1, 8)
 	room := max(s.height-1, 2)
@@ -539,7 +541,7 @@ func (s *screen) rows() (rows []string, row, col int) {
 	return append(rows, typed...), len(rows) + row, col
 }
 
-// lastOf returns the end of a text, at most n bytes.
+// lastOf returns the last n bytes of s, without a cut character.
 func lastOf(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -547,17 +549,17 @@ func lastOf(s string, n int) string {
 	return strings.ToValidUTF8(s[len(s)-n:], "")
 }
 
-// liveRows are the rows at the end that are written again and again.
+// liveRows are the rewritten rows at the end of the screen.
 type liveRows struct {
 	cols []int // columns of each
-	row  int   // where the cursor is
+	row  int   // of the cursor
 	col  int
 }
 
 func (l *liveRows) forget() { *l = liveRows{} }
 
-// clear takes the rows away. On a terminal that has become narrower each takes
-// as many as it was folded into.
+// clear erases the rows. A terminal that became narrower has folded each row into
+// several.
 func (l *liveRows) clear(b *strings.Builder, width int) {
 	up := 0
 	for i := range min(l.row, len(l.cols)) {
@@ -589,5 +591,5 @@ func (l *liveRows) draw(b *strings.Builder, rows []string, row, col int) {
 
 var sgr = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[^m]*(m|$)") })
 
-// unstyled returns a row of the screen without its styles.
+// unstyled returns s without styles.
 func unstyled(s string) string { return sgr().ReplaceAllString(s, "") }

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/term"
 )
 
-// What a chat asks of the terminal, and takes back: pasted text is marked, and
-// keys with modifiers are told where the terminal knows how (the kitty protocol).
+// The terminal modes of a chat: marks around pasted text, and codes for keys with
+// modifiers if the terminal supports the kitty protocol.
 const (
 	rawBegin = "\x1b[?2004h\x1b[>1u"
 	rawEnd   = "\x1b[<u\x1b[?2004l\x1b[0m"
 )
 
-// Terminal is a terminal that gives every key as it is pressed.
+// Terminal is a terminal in raw mode.
 type Terminal struct {
 	in    *os.File
 	out   io.Writer
@@ -32,17 +32,17 @@ func OpenTerminal(in *os.File, out io.Writer) (*Terminal, error) {
 	return &Terminal{in: in, out: out, state: state}, nil
 }
 
-// Restore makes the terminal what it was. It may be called several times, and
-// from everywhere.
+// Restore restores the state of the terminal. It is safe to call several times
+// and concurrently.
 func (r *Terminal) Restore() {
 	r.once.Do(func() {
 		io.WriteString(r.out, rawEnd)
-		_ = term.Restore(int(r.in.Fd()), r.state) // there is nothing else to try
+		_ = term.Restore(int(r.in.Fd()), r.state) // no other way to restore it
 	})
 }
 
-// Guard is deferred by what runs beside the chat: a panic is shown on a
-// terminal that is as it was.
+// Guard restores the terminal before a panic ends the process. Each goroutine of
+// the chat defers it.
 func (r *Terminal) Guard() {
 	if p := recover(); p != nil {
 		r.Restore()

@@ -2,5 +2,5 @@ package chat
 
 import "os"
 
-// watchTerminal does nothing here: the size is asked for at every change.
+// watchTerminal does nothing: Windows has no such signals. paint gets the size.
 func watchTerminal(_, _ chan<- os.Signal) (stop func()) { return func() {} }

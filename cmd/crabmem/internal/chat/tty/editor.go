@@ -10,49 +10,49 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 )
 
-// Editor edits a text of a few lines. Its zero value is empty.
+// Editor edits a text of a few lines. The zero value is empty.
 type Editor struct {
-	// History are earlier texts, the newest last.
+	// History contains earlier texts, oldest first.
 	History []string
-	// Complete returns what the word before the cursor may become, and where in
-	// the text that word begins. nil completes nothing.
+	// Complete returns the completions of the word before the cursor, and the
+	// offset of that word in before. It may be nil.
 	Complete func(before string) (from int, words []string)
 
 	text []rune
-	at   int // the cursor is before this rune
-	goal int // the column that up and down keep; -1 = the cursor's
+	at   int // rune after the cursor
+	goal int // column that up and down keep; -1: the cursor's
 
-	place  int    // in History, from its end; 0 = the text is new
-	kept   string // the new text while an old one is shown
+	place  int    // in History, from its end; 0: a new text
+	kept   string // the new text while an earlier one is shown
 	Offers []string
 }
 
-// maxText is how long a text may be, in runes.
+// maxText limits a text, in runes.
 const maxText = 1 << 20
 
-// Text returns what was typed.
+// Text returns the text.
 func (e *Editor) Text() string { return string(e.text) }
 
-// Set replaces the text; the cursor is at its end.
+// Set replaces the text and moves the cursor to its end.
 func (e *Editor) Set(s string) {
 	e.text = []rune(s)
 	e.at, e.goal, e.Offers = len(e.text), -1, nil
 }
 
-// Reset empties it, and leaves the history.
+// Reset clears the text and keeps the history.
 func (e *Editor) Reset() {
 	e.Set("")
 	e.place, e.kept = 0, ""
 }
 
-// Remember adds a text to the history.
+// Remember adds a text to the history unless it is blank or equals the last one.
 func (e *Editor) Remember(s string) {
 	if strings.TrimSpace(s) != "" && (len(e.History) == 0 || e.History[len(e.History)-1] != s) {
 		e.History = append(e.History, s)
 	}
 }
 
-// Key does what a key means. done is true for an Enter that ends the text.
+// Key handles a key. done is true if the key completes the text.
 func (e *Editor) Key(k Key) (done bool) {
 	if k.Code != Tab {
 		e.Offers = nil
@@ -140,8 +140,8 @@ func (e *Editor) remove(from, to int) {
 
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 
-// back returns the place before the runes before i for which is holds; forth
-// returns the place after those after i.
+// back returns the start of the runes before i that satisfy is. forth returns the
+// end of those from i on.
 func (e *Editor) back(i int, is func(rune) bool) int {
 	for i > 0 && is(e.text[i-1]) {
 		i--
@@ -164,7 +164,8 @@ func (e *Editor) wordRight() int      { return e.forth(e.forth(e.at, noWordRune)
 func (e *Editor) lineStart(i int) int { return e.back(i, notEnd) }
 func (e *Editor) lineEnd(i int) int   { return e.forth(i, notEnd) }
 
-// up goes to the line above; on the first one, to an earlier text.
+// up moves the cursor to the line above, or from the first line to the previous
+// text of the history.
 func (e *Editor) up() {
 	start := e.lineStart(e.at)
 	if start == 0 {
@@ -195,7 +196,7 @@ func (e *Editor) column() {
 func (e *Editor) older() { e.recall(e.place + 1) }
 func (e *Editor) newer() { e.recall(e.place - 1) }
 
-// recall shows the text of a place in the history.
+// recall shows the text at a place in the history.
 func (e *Editor) recall(place int) {
 	if place < 0 || place > len(e.History) {
 		return
@@ -211,8 +212,8 @@ func (e *Editor) recall(place int) {
 	}
 }
 
-// complete puts in as much as all words have in common, and offers them when
-// they differ.
+// complete inserts the common prefix of all completions. If there are several, it
+// offers them.
 func (e *Editor) complete() {
 	if e.Complete == nil {
 		return
@@ -240,8 +241,8 @@ func (e *Editor) complete() {
 	}
 }
 
-// View returns the text as rows of at most width columns behind a prompt, at
-// most height of them, and where the cursor is.
+// View returns the text after a prompt as at most height rows of at most width
+// columns, and the position of the cursor.
 func (e *Editor) View(prompt string, width, height int) (rows []string, row, col int) {
 	indent := cli.Columns(prompt)
 	room := max(width-indent-1, 4)

@@ -105,8 +105,8 @@ func (tableTransformer) Transform(p *ast.Paragraph, r text.Reader, _ parser.Cont
 	}
 }
 
-// delimiterColumns returns the number of columns of a delimiter row, 0 if a line
-// is none.
+// delimiterColumns returns the number of columns of a delimiter row, or 0 if the
+// line is not a delimiter row.
 func delimiterColumns(line []byte) int {
 	if indent, _ := util.IndentWidth(line, 0); indent > 3 || len(bytes.Trim(line, "-")) == 0 {
 		return 0
@@ -127,8 +127,8 @@ func delimiterColumns(line []byte) int {
 	return len(columns)
 }
 
-// tableRow returns a row of the given number of columns. A header that has more
-// keeps them.
+// tableRow returns a row with the given number of columns. A header may have
+// more.
 func tableRow(line text.Segment, columns int, header bool, source []byte) *east.TableRow {
 	line = line.TrimLeftSpace(source)
 	line = line.TrimRightSpace(source)

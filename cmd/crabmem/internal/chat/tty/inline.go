@@ -10,10 +10,11 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// span is a text in one style. A span "\n" is the end of a line.
+// span is a text in one style. The span "\n" ends a line.
 type span struct{ text, style string }
 
-// maxInline is how deep styles are nested. What is deeper has no more.
+// maxInline limits the nesting of styles. Deeper text has the style of its
+// parent.
 const maxInline = 32
 
 // spans collects the text of a block.
@@ -86,7 +87,7 @@ func (w *writer) spans(n ast.Node, style string, depth int, to []span) []span {
 	return to
 }
 
-// target adds where a link leads, when its text does not say so.
+// target adds the target of a link unless it is the text of the link.
 func (w *writer) target(to []span, from int, url, style string) []span {
 	var b strings.Builder
 	for _, s := range to[from:] {
@@ -118,7 +119,7 @@ func add(style, more string) string {
 	return style + ";" + more
 }
 
-// flow writes the text of a block, broken between words.
+// flow writes the text of a block and breaks lines between words.
 func (w *writer) flow(n ast.Node, style, first string) {
 	var spans []span
 	if first != "" {
@@ -136,14 +137,14 @@ func (w *writer) flow(n ast.Node, style, first string) {
 	l.end()
 }
 
-// line is one that is being filled.
+// line is an incomplete line.
 type line struct {
 	w     *writer
 	text  []span // of the line
 	cols  int
-	word  []span // behind it, which goes onto the line as a whole
+	word  []span // after the text; a line contains all of it or nothing
 	wcols int
-	gap   bool // a blank stands before the word
+	gap   bool // a space precedes the word
 	any   bool // something was written
 }
 
@@ -172,7 +173,7 @@ func (l *line) letters(s, style string) {
 			l.wcols += n
 			return
 		}
-		// A word that is longer than a line is broken.
+		// Break a word that is longer than a line.
 		if l.wcols > 0 {
 			l.endWord()
 			l.newLine()
@@ -236,7 +237,7 @@ func (l *line) end() {
 	l.gap = false
 }
 
-// plain is the text of a block without styles.
+// plain returns the text of a block without styles.
 func (w *writer) plain(n ast.Node) string {
 	var b strings.Builder
 	for _, s := range w.spans(n, "", 0, nil) {
@@ -245,8 +246,8 @@ func (w *writer) plain(n ast.Node) string {
 	return strings.TrimSpace(cli.Clean(b.String()))
 }
 
-// table writes a table in columns or, where it is too wide, a line for each
-// cell.
+// table writes a table in columns, or with a line for each cell if it is too
+// wide.
 func (w *writer) table(t *east.Table) {
 	var rows [][]string
 	var widths []int

@@ -11,13 +11,13 @@ import (
 	"crabmem/daemon/display"
 )
 
-// Code says which key it is.
+// Code identifies a key.
 type Code uint8
 
-// The keys. A Rune has its rune, Paste its text; Ctrl has the letter that was
-// pressed with it. Other is a key that does not change a text, such as Escape.
+// The keys. Rune and Ctrl set Key.Rune; Paste sets Key.Text. Other is a key
+// without a function in an editor, such as Escape.
 const (
-	None Code = iota // one that means nothing here
+	None Code = iota // unknown sequence
 	Rune
 	Paste
 	Ctrl
@@ -39,30 +39,30 @@ const (
 	Other
 )
 
-// Key is one key press, or a text that was pasted.
+// Key is a key press or a pasted text.
 type Key struct {
 	Code Code
 	Rune rune
 	Text string
 }
 
-// Keys turns what a terminal sends into key presses. Its zero value is ready.
+// Keys decodes the input from a terminal. The zero value is ready.
 type Keys struct {
-	left  []byte // the beginning of something
+	left  []byte // incomplete sequence
 	paste bool
 	text  []byte // pasted so far
 }
 
-// maxPaste is how much of a pasted text is kept, in bytes.
+// maxPaste limits a pasted text, in bytes. The rest is dropped.
 const maxPaste = 1 << 20
 
-// maxSequence is how long an escape sequence may be. What is longer is none.
+// maxSequence limits an escape sequence, in bytes. Longer input is no sequence.
 const maxSequence = 64
 
 var pasteEnd = []byte("\x1b[201~")
 
-// Feed takes bytes in and returns the keys that they complete. An escape at
-// their end is the key: what begins with one comes in one piece.
+// Feed decodes b and returns the complete keys. An escape at the end of b is the
+// Escape key: terminals send a sequence in one piece.
 func (k *Keys) Feed(b []byte) []Key {
 	var keys []Key
 	b = append(k.left, b...)
@@ -85,7 +85,7 @@ func (k *Keys) Feed(b []byte) []Key {
 				k.left = bytes.Clone(b)
 				return keys
 			}
-			n = 1 // it will never be whole
+			n = 1 // never complete
 		}
 		b = b[n:]
 		if key.Code != None {
@@ -95,13 +95,13 @@ func (k *Keys) Feed(b []byte) []Key {
 	return keys
 }
 
-// pasted takes in what was pasted and returns how many bytes it took.
+// pasted adds pasted text and returns the number of bytes it used.
 func (k *Keys) pasted(b []byte) (n int, done bool) {
 	end := bytes.Index(b, pasteEnd)
 	n, done = end, end >= 0
 	next := end + len(pasteEnd)
 	if !done {
-		n = max(len(b)-len(pasteEnd)+1, 0) // the end may have begun
+		n = max(len(b)-len(pasteEnd)+1, 0) // b may end within the end mark
 		next = n
 	}
 	k.text = append(k.text, b[:min(n, max(maxPaste-len(k.text), 0))]...)
@@ -113,8 +113,8 @@ func pastedText(b []byte) string {
 	return cli.Clean(strings.ReplaceAll(s, "\r", "\n"))
 }
 
-// one returns the first key of b and how many bytes it has; 0 when more are
-// needed.
+// one returns the first key of b and its length in bytes, or 0 if b is
+// incomplete.
 func (k *Keys) one(b []byte) (Key, int) {
 	switch c := b[0]; {
 	case c == 0x1b:
@@ -134,7 +134,7 @@ func (k *Keys) one(b []byte) (Key, int) {
 	return Key{Code: Rune, Rune: r}, n
 }
 
-// controls are the letters that are another key with Ctrl.
+// controls maps the letters that Ctrl turns into other keys.
 var controls = map[rune]Code{
 	'a': Home, 'b': Left, 'e': End, 'f': Right, 'h': Backspace, 'i': Tab, 'j': NewLine, 'm': Enter, 'w': DeleteWord,
 }
@@ -147,7 +147,7 @@ func control(r rune) Key {
 	return Key{Code: code, Rune: r}
 }
 
-// alts are what is pressed with Alt.
+// alts maps the keys with Alt.
 var alts = map[rune]Code{
 	'\r': NewLine, '\n': NewLine, 'b': WordLeft, 'f': WordRight, 'd': DeleteNext, 0x7f: DeleteWord, 0x08: DeleteWord,
 }
@@ -172,15 +172,15 @@ func (k *Keys) escape(b []byte) (Key, int) {
 	return Key{Code: alts[r]}, 1 + n
 }
 
-// tildes are what is sent as ESC [ number ~.
+// tildes maps the numbers of ESC [ number ~.
 var tildes = map[int]Code{1: Home, 3: DeleteKey, 4: End, 5: Other, 6: Other, 7: Home, 8: End}
 
-// csi reads ESC [ parameters final.
+// csi decodes ESC [ parameters final.
 func (k *Keys) csi(b []byte) (Key, int) {
 	i := 2
 	for i < len(b) && (b[i] < 0x40 || b[i] > 0x7e) {
 		if b[i] < 0x20 || b[i] > 0x7e || i >= maxSequence {
-			return Key{}, i // broken off
+			return Key{}, i // cut off
 		}
 		i++
 	}
@@ -191,7 +191,7 @@ func (k *Keys) csi(b []byte) (Key, int) {
 	for j, p := range strings.SplitN(string(b[2:i]), ";", 4) {
 		if j < 3 {
 			p, _, _ = strings.Cut(p, ":")
-			params[j], _ = strconv.Atoi(p) // what is none is 0
+			params[j], _ = strconv.Atoi(p) // 0 if it is not a number
 		}
 	}
 	n := i + 1
@@ -220,7 +220,7 @@ const (
 
 var codepoints = map[int]Code{9: Tab, 13: Enter, 27: Other, 127: Backspace}
 
-// codepoint is a key of the kitty protocol.
+// codepoint returns a key of the kitty protocol.
 func codepoint(r, mods int) Key {
 	m := mods - 1
 	code := codepoints[r]
@@ -244,7 +244,7 @@ func codepoint(r, mods int) Key {
 
 var finals = map[byte]Code{'A': Up, 'B': Down, 'C': Right, 'D': Left, 'H': Home, 'F': End, 'M': Enter, 'Z': Other}
 
-// final is the key that the last byte of a sequence names.
+// final returns the key of the last byte of a sequence.
 func final(c byte, mods int) Key {
 	code := finals[c]
 	if (mods-1)&(altKey|ctrlKey) != 0 {

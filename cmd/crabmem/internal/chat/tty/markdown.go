@@ -12,27 +12,28 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Markdown turns a text that comes in pieces into formatted text, block by
-// block as they become complete. Its zero value is ready.
+// Markdown formats a text that arrives in parts. It returns each block when the
+// block is complete. The zero value is ready.
 type Markdown struct {
-	Width int  // columns; 0 = do not break lines
-	Color bool // may use escapes for bold and the like
+	Width int  // columns; 0: do not break lines
+	Color bool // use escape sequences for styles
 
-	line  strings.Builder // that has no end yet
-	block strings.Builder // whole lines of a block that goes on
+	line  strings.Builder // incomplete line
+	block strings.Builder // complete lines of an incomplete block
 	blank bool            // the last line was empty
-	fence string          // what ends the block of code; "" outside of one
-	shown bool            // something was, and an empty line parts what follows from it
+	fence string          // end of the code block; "" outside a code block
+	shown bool            // an empty line precedes the next block
 }
 
-// maxBlock is how long a block may be to be parsed: the time that the parser
-// takes may grow with the cube of it. A longer one is shown as it is.
+// maxBlock limits a block to parse, in bytes: the time of the parser may grow with
+// its cube. A longer block is not formatted.
 const maxBlock = 8 << 10
 
-// maxLine is where a line is broken that does not end.
+// maxLine limits a line, in bytes. Write breaks a longer one.
 const maxLine = 4 << 10
 
-// Write takes more of the text in and returns what is complete now.
+// Write adds a part of the text and returns the formatted blocks that it
+// completes.
 func (m *Markdown) Write(s string) string {
 	var out strings.Builder
 	for s != "" {
@@ -48,7 +49,7 @@ func (m *Markdown) Write(s string) string {
 				m.endLine(&out)
 				continue
 			}
-			// No character ends there: there is none.
+			// Not the end of a character: the bytes are not UTF-8.
 			m.line.WriteString(piece[:room])
 			s = s[room:]
 			m.endLine(&out)
@@ -63,7 +64,7 @@ func (m *Markdown) Write(s string) string {
 	return out.String()
 }
 
-// Flush returns the rest of the text, complete or not, and resets m.
+// Flush returns the formatted rest of the text and resets m.
 func (m *Markdown) Flush() string {
 	var out strings.Builder
 	if m.line.Len() > 0 {
@@ -74,7 +75,7 @@ func (m *Markdown) Flush() string {
 	return out.String()
 }
 
-// Pending returns what is not shown yet, as it is.
+// Pending returns the incomplete block without formatting.
 func (m *Markdown) Pending() string { return cli.Clean(m.block.String() + m.line.String()) }
 
 func (m *Markdown) endLine(out *strings.Builder) {
@@ -100,7 +101,7 @@ func (m *Markdown) endLine(out *strings.Builder) {
 		m.endBlock(out)
 	}
 	m.blank = false
-	if fence := isFence(line); fence != "" && !(indented && m.block.Len() > 0) { // else it is in a list
+	if fence := isFence(line); fence != "" && !(indented && m.block.Len() > 0) { // otherwise the fence is in a list
 		m.endBlock(out)
 		m.fence = fence
 		m.part(out)
@@ -110,7 +111,7 @@ func (m *Markdown) endLine(out *strings.Builder) {
 	m.block.WriteString("\n")
 }
 
-// part puts an empty line between blocks.
+// part writes an empty line between blocks.
 func (m *Markdown) part(out *strings.Builder) {
 	if m.shown {
 		out.WriteString("\n")
@@ -128,14 +129,14 @@ func (m *Markdown) endBlock(out *strings.Builder) {
 	out.WriteString(m.render(src))
 }
 
-// code writes a line of a block of code, which is shown as it comes.
+// code writes a line of a code block at once.
 func (m *Markdown) code(out *strings.Builder, line string) {
 	w := &writer{m: m, prefix: []string{"    "}}
 	w.raw(cli.Clean(line), sgrCode)
 	out.WriteString(w.b.String())
 }
 
-// isFence returns what begins a block of code; "" is nothing.
+// isFence returns the fence that begins a code block, or "".
 func isFence(line string) string {
 	l := strings.TrimLeft(line, " ")
 	if len(line)-len(l) > 3 || len(l) < 3 {
@@ -163,7 +164,7 @@ func isFenceEnd(line, fence string) bool {
 
 var markdownParser = sync.OnceValue(newParser)
 
-// render formats whole blocks.
+// render formats complete blocks.
 func (m *Markdown) render(src string) string {
 	w := &writer{m: m, src: []byte(src)}
 	if len(src) > maxBlock {
@@ -190,17 +191,15 @@ type writer struct {
 	m      *Markdown
 	src    []byte
 	b      strings.Builder
-	prefix []string // of every line, by depth
-	first  string   // in the place of the last prefix, for one line
-	cell   bool     // in a table, where code has | as \|
+	prefix []string // of each line, by depth
+	first  string   // replaces the last prefix for one line
+	cell   bool     // in a table, where \| in code means |
 }
 
-// maxDepth is how deep blocks are shown in others. Deeper ones are shown as
-// their text.
+// maxDepth limits the nesting of blocks. Deeper blocks are plain text.
 const maxDepth = 12
 
-// push begins something that stands in something else. A bullet whose line it
-// would be on gets a line of its own.
+// push begins a nested block. It writes a pending bullet on a separate line.
 func (w *writer) push(prefix, first string) {
 	if w.first != "" {
 		w.endLine("")
@@ -210,7 +209,7 @@ func (w *writer) push(prefix, first string) {
 
 func (w *writer) pop() { w.prefix, w.first = w.prefix[:len(w.prefix)-1], "" }
 
-// takePrefix returns what a line begins with.
+// takePrefix returns the prefix of the next line.
 func (w *writer) takePrefix() string {
 	p := strings.Join(w.prefix, "")
 	if w.first != "" {
@@ -231,7 +230,7 @@ func (w *writer) endLine(s string) {
 	w.b.WriteString(strings.TrimRight(w.takePrefix()+s, " ") + "\n")
 }
 
-// raw writes lines as they are, folded where they are too long.
+// raw writes lines without formatting and folds long lines.
 func (w *writer) raw(s, style string) {
 	for line := range strings.SplitSeq(s, "\n") {
 		for _, row := range cli.Fold(line, w.room()) {
@@ -247,7 +246,7 @@ func (w *writer) styled(s, style string) string {
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
 }
 
-// blocks writes the blocks in another.
+// blocks writes the child blocks of a block.
 func (w *writer) blocks(parent ast.Node, depth int) {
 	tight := false
 	if l, ok := parent.Parent().(*ast.List); ok && parent.Kind() == ast.KindListItem {
@@ -289,7 +288,7 @@ func (w *writer) block(n ast.Node, depth int) {
 		w.raw(strings.TrimRight(s, "\n"), "")
 	case *east.Table:
 		w.table(n)
-	case *ast.LinkReferenceDefinition: // of a link in a block before, maybe
+	case *ast.LinkReferenceDefinition: // may belong to a link in an earlier block
 		w.raw(strings.TrimRight(string(w.linesOf(n)), "\n"), sgrDim)
 	default: // paragraphs, and the text of tight items
 		if n.Type() == ast.TypeBlock && n.FirstChild() != nil && n.FirstChild().Type() == ast.TypeBlock {
@@ -300,7 +299,7 @@ func (w *writer) block(n ast.Node, depth int) {
 	}
 }
 
-// linesOf are the lines of a block as they were written.
+// linesOf returns the source lines of a block.
 func (w *writer) linesOf(n ast.Node) []byte {
 	var b []byte
 	if n.Type() != ast.TypeBlock {

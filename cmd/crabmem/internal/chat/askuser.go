@@ -140,3 +140,35 @@ func (d *dialog) reply() string {
 	}
 	return b.String()
 }
+
+// question shows the next question of the dialog.
+func (s *screen) question() {
+	for l := range strings.SplitSeq(s.dialog.prompt(), "\n") {
+		s.line(l)
+	}
+}
+
+// answer adds an answer to the dialog, and sends all answers after the last
+// question.
+func (s *screen) answer(text string) {
+	if !s.dialog.answer(text) {
+		s.dimLine("invalid choice")
+		s.editor.Reset()
+		return
+	}
+	s.line(s.c.Bold("> " + display.Printable(display.OneLine(text))))
+	s.editor.Reset()
+	if s.dialog.more() {
+		s.question()
+		return
+	}
+	s.asked.Reply(s.reply.Session, s.dialog.reply())
+	s.doing = "waiting for the model"
+	s.endDialog()
+}
+
+func (s *screen) endDialog() {
+	s.dialog = nil
+	s.editor.Set(s.stash)
+	s.stash = ""
+}

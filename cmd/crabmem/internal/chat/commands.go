@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
@@ -228,4 +229,44 @@ func (ch *chat) handOff(ctx context.Context, name, text string) error {
 	ch.Agent, ch.Stored, ch.Fresh = name, "", true
 	ch.info(fmt.Sprintf("now talking to %s; session %s is unchanged", display.Label(name), display.Label(from)))
 	return ch.turn(ctx, "Summary of an earlier conversation with another agent:\n\n"+summary+"\n\n"+text)
+}
+
+// completeWait limits the wait for a completion.
+const completeWait = 500 * time.Millisecond
+
+// complete returns completions of commands and of their arguments: sessions,
+// models, and agents.
+func (s *screen) complete(ctx context.Context, before string) (from int, words []string) {
+	if s.dialog != nil || !strings.HasPrefix(before, "/") || strings.Contains(before, "\n") {
+		return 0, nil
+	}
+	name, arg, isArg := strings.Cut(before, " ")
+	if !isArg {
+		for _, cmd := range chatCommands() {
+			words = append(words, "/"+cmd.name)
+		}
+		return 0, slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, before) })
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWait)
+	defer cancel()
+	switch name { // no completions after an error
+	case "/resume":
+		l, _, _ := s.Client.ListSessions(ctx, client.SessionFilter{Limit: 1000})
+		for _, i := range l {
+			words = append(words, i.ID)
+		}
+	case "/model":
+		l, _ := s.Client.Models(ctx)
+		for _, m := range l {
+			words = append(words, m.Name)
+		}
+	case "/agent":
+		l, _ := s.Client.Agents(ctx)
+		for _, a := range l {
+			words = append(words, a.Name)
+		}
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, arg) || display.Printable(w) != w })
+	slices.Sort(words)
+	return len(name) + 1, words
 }

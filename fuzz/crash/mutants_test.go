@@ -69,9 +69,9 @@ var mutants = []mutant{
 		return s.fail(err)
 	}
 `, ""}}},
-	{"no sync of the new log", "TestEnumerate", []edit{{"crmem/checkpoint.go",
+	{"no sync of the new log", "TestEnumerate", []edit{{"crmem/newlog.go",
 		"p.Commit()\n\ts.logStat", "errors.Join(p.Close(), s.fs.Rename(p.Name(), name))\n\ts.logStat"}}},
-	{"no sync of the new log's name", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if err := s.fs.SyncDir(dirOf(name)); err != nil {
+	{"no sync of the new log's name", "TestEnumerate", []edit{{"crmem/newlog.go", `	if err := s.fs.SyncDir(dirOf(name)); err != nil {
 		return err
 	}
 	f, err :=`, `	f, err :=`}}},

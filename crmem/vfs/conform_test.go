@@ -223,6 +223,10 @@ func TestConformRoot(t *testing.T) {
 		if _, err := fsys.Root(dir + "/secret"); err == nil {
 			t.Errorf("root of a file: %v", err)
 		}
+		s.mkfifo(dir + "/fifo")
+		if _, err := fsys.Root(dir + "/fifo"); class(err) != syscall.ENOTDIR.Error() {
+			t.Errorf("root that is a FIFO: %v", err)
+		}
 		r, err := fsys.Root(dir + "/inner")
 		if err != nil {
 			t.Fatal(err)

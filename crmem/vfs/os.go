@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/gofrs/flock"
 )
@@ -153,6 +154,10 @@ func (l *osLock) Stat() (fs.FileInfo, error) { return l.f.Stat() }
 func (l *osLock) Unlock() error              { return errors.Join(l.l.Unlock(), l.f.Close()) }
 
 func (OS) Root(dir string) (RootDir, error) {
+	// os.OpenRoot waits for a writer of a FIFO.
+	if fi, err := os.Stat(dir); err == nil && !fi.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	}
 	r, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err

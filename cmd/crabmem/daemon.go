@@ -143,10 +143,7 @@ func (c *app) running(ctx context.Context) (*client.Client, client.Daemon, error
 		if client.IsTimeout(ctx, err) {
 			return nil, h, c.unresponsive(c.daemonPID(cl.Addr.Address), client.HelloWait, err)
 		}
-		if errors.As(err, new(*client.NoDaemonError)) {
-			err = client.Unreachable(err)
-		}
-		return nil, h, err
+		return nil, h, client.Unreachable(err)
 	}
 	return cl, h, nil
 }
@@ -190,10 +187,12 @@ Without a daemon the exit code is 8.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, h, err := c.running(cmd.Context())
-		if err != nil {
+		switch {
+		case err == nil:
+			cl.Close()
+		case !errors.As(err, new(*client.SkewError)) || h.PID <= 0: // stop works for each version
 			return err
 		}
-		cl.Close()
 		p, err := os.FindProcess(h.PID)
 		if err == nil {
 			err = terminate(p)

@@ -214,7 +214,10 @@ func Unreachable(err error) error {
 		return e
 	}
 	if skew, ok := errors.AsType[*SkewError](err); ok {
-		e.Kind, e.Message, e.Fix = "daemon_version", skew.cause(), "crabmem daemon stop, then crabmem daemon start"
+		e.Kind, e.Message, e.Fix = "daemon_version", skew.cause(), "run crabmem daemon stop, then crabmem daemon start"
+		if skew.Protocol == 0 {
+			e.Fix = "stop the process that listens on the socket, then run crabmem daemon start"
+		}
 		return e
 	}
 	if !isUnsent(err) {

@@ -34,7 +34,6 @@ func (d *doctor) checkSocket(ctx context.Context) {
 	defer cancel()
 	hello, err := d.Client.Hello(wait)
 	var none *client.NoDaemonError
-	var skew *client.SkewError
 	switch {
 	case err == nil:
 		d.hello = &hello
@@ -46,8 +45,8 @@ func (d *doctor) checkSocket(ctx context.Context) {
 		} else {
 			d.ok("socket", "no daemon listens")
 		}
-	case errors.As(err, &skew):
-		d.fail("daemon", "run crabmem daemon stop, then run crabmem daemon start", "%s", err)
+	case errors.As(err, new(*client.SkewError)):
+		d.broken("daemon", client.Unreachable(err))
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
 		d.fail("socket", "stop the listener; see crabmem daemon logs", "%s: the listener does not answer within %v", path, d.Timeout)

@@ -57,12 +57,12 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, 
 	return t, nil
 }
 
-// endWait is how long others may go on with their requests when the daemon of
-// this process ends.
+// endWait limits the wait for other clients' requests when the daemon of this
+// process ends.
 const endWait = 2 * time.Second
 
-// serveHere runs the daemon in this process until end is called. Others find it
-// at the home's socket, as they would find any: it has the store's lock.
+// serveHere runs the daemon in this process until end is called. The daemon holds
+// the store's lock and serves other clients at the home's socket.
 func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() error, err error) {
 	home, err := c.homeDir()
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 		if !errors.Is(err, daemon.ErrRunning) {
 			break
 		}
-		// Somebody else has just begun, or is about to end.
+		// Another daemon is starting or ending.
 		if cl, _, rerr := c.running(ctx); rerr == nil {
 			return cl, nil, nil
 		} else if isUnresponsive(rerr) {

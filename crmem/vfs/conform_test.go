@@ -113,7 +113,7 @@ func TestConformErrors(t *testing.T) {
 			if err == nil {
 				err = f.Close()
 			} else if f != nil {
-				t.Errorf("open %s: a file beside the error %v", name, err)
+				t.Errorf("open %s: both a file and the error %v", name, err)
 			}
 			return err
 		}

@@ -221,7 +221,7 @@ func TestMemLie(t *testing.T) {
 	if got := get(m.Kill().Crash(), "/f"); got != "kept \x00\x00\x00\x00\x00later" {
 		t.Errorf("after a kill and a crash: %q", got)
 	}
-	k := m.Kill() // the page cache outlives the process, and goes on lying
+	k := m.Kill() // the page cache outlives the process and still lies
 	kf, err := k.OpenFile("/f", os.O_WRONLY|os.O_APPEND, 0)
 	must(t, err)
 	write(t, kf, "!")

@@ -162,7 +162,7 @@ func TestConnections(t *testing.T) {
 		if err != nil || e.Kind != "text_delta" {
 			t.Fatal(e, err)
 		}
-		if err := c.Ping(t.Context()); err != nil { // beside the run
+		if err := c.Ping(t.Context()); err != nil { // during the run
 			t.Fatal(err)
 		}
 		break

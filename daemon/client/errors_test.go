@@ -10,8 +10,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestErrorIs checks that an error of the daemon is the error that its kind
-// stands for in a request of that subject, and no other.
+// TestErrorIs checks that an error of the daemon matches only the sentinel of its
+// kind for the subject of the request.
 func TestErrorIs(t *testing.T) {
 	serve(t, script(fail(404, "nothing of that name")))
 	c := newClient(t)

@@ -10,8 +10,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// TestEvicted has connections given up at the moment in which a request is
-// written to them. It is sent again, and not for ever.
+// TestEvicted closes connections while a request is written. The client sends the
+// request again, a limited number of times.
 func TestEvicted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)

@@ -235,8 +235,8 @@ func Locate(err error) (path string, offset *int64) {
 	return "", nil
 }
 
-// Sentinel returns the error that a kind stands for in a family, or nil: the
-// reverse of [Find], for an error that came over the wire.
+// Sentinel returns the error of a kind in a family, or nil. It is the reverse of
+// [Find], for errors from the wire.
 func Sentinel(f Family, kind string) error {
 	if f == Other {
 		return nil

@@ -99,16 +99,16 @@ func (s *Server) httpServer(l net.Listener, token bearer, known hosts, limits ht
 	}, newConnGate(l, limits.unverified, limits.conns, s.refusals.evict)
 }
 
-// httpHandler lets through what is meant for this server and brings the token,
-// and says the same to all else, whatever it asked for.
+// httpHandler serves requests that name this server and carry the token. Every
+// other request gets the same response, whatever its path.
 func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handler {
 	protocol := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.sdk }, &mcp.StreamableHTTPOptions{
-		// A request stands for itself: there is no session to take over, and
-		// nothing that the server would say unasked.
+		// Without state there is no session to hijack, and the server sends
+		// nothing but responses.
 		Stateless: true, JSONResponse: true,
 		Logger:              slog.New(atLeastWarn{s.o.Log.Handler()}),
 		MaxRequestBodyBytes: maxMessage,
-		// known is as strict, and knows the names that are allowed.
+		// known checks the Host header as strictly, and permits further names.
 		DisableLocalhostProtection: true,
 	})
 	calls := make(chan struct{}, maxCalls)
@@ -117,7 +117,7 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 		w.Header().Set("Cache-Control", "no-store")
 		refuse := func(code int, why string) {
 			s.refusals.refuse(code, why, r.RemoteAddr)
-			// What is not read yet is not read: the connection ends.
+			// Do not read the rest of the request: the connection ends.
 			w.Header().Set("Connection", "close")
 			http.Error(w, why, code)
 		}
@@ -151,8 +151,8 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 	})
 }
 
-// refusalOf returns the status and the reason for a request that is not for this
-// server or lacks the token, and 0 for any other.
+// refusalOf returns the status and the reason to refuse a request that is not for
+// this server or lacks the token, or 0.
 func refusalOf(r *http.Request, token bearer, known hosts) (code int, why string) {
 	switch {
 	case !known.host(r.Host):
@@ -165,8 +165,8 @@ func refusalOf(r *http.Request, token bearer, known hosts) (code int, why string
 	return 0, ""
 }
 
-// jsonBody wants one Content-Type, which browsers do not send to another site
-// without asking first.
+// jsonBody reports whether the only Content-Type is JSON. Browsers send it to
+// another site only after a preflight request.
 func jsonBody(h http.Header) bool {
 	types := h.Values("Content-Type")
 	if len(types) != 1 {
@@ -176,17 +176,17 @@ func jsonBody(h http.Header) bool {
 	return strings.EqualFold(strings.TrimSpace(media), "application/json")
 }
 
-// loopback reports whether an address can be reached from this machine alone.
+// loopback reports whether only this machine can reach an address.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// hosts are the names that this server is called by, in lower case.
+// hosts contains the names of this server, in lower case.
 type hosts struct {
 	port    string
 	own     []string
-	allowed []string // of a proxy, which may listen at another port
+	allowed []string // names of a proxy, with any port
 }
 
 func newHosts(bound, port string, allowed []string) hosts {
@@ -200,8 +200,8 @@ func newHosts(bound, port string, allowed []string) hosts {
 	return h
 }
 
-// host reports whether a Host header is one of the names, with the port that
-// the server listens at.
+// host reports whether a Host header contains one of the names and the server's
+// port.
 func (h hosts) host(header string) bool {
 	name, port, err := net.SplitHostPort(header)
 	if err != nil {
@@ -211,7 +211,7 @@ func (h hosts) host(header string) bool {
 	return slices.Contains(h.own, name) && port == h.port || slices.Contains(h.allowed, name)
 }
 
-// origins reports whether a request comes from no page of another site.
+// origins reports whether Origin and Sec-Fetch-Site, if set, name this server.
 func (h hosts) origins(header http.Header) bool {
 	for _, o := range header.Values("Origin") {
 		u, err := url.Parse(o)

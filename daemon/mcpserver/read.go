@@ -71,7 +71,7 @@ func (s *Server) addRecall() {
 	}, s.recall)
 }
 
-// parseKind returns the kinds that a tool's argument permits. nil is every kind.
+// parseKind returns the kinds that a tool's argument permits; nil permits all.
 func parseKind(s string) (kinds []crmem.Kind, err error) {
 	if s != "" {
 		kinds = make([]crmem.Kind, 1)
@@ -101,7 +101,7 @@ func (s *Server) recall(ctx context.Context, in recallIn) (string, recallOut, er
 	return out.text(), out, nil
 }
 
-// fill shows hits within the budget.
+// fill adds the hits that fit into the budget.
 func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 	out.Total, out.Searched = a.Total, a.Searched
 	for _, x := range a.Corrections {
@@ -289,8 +289,8 @@ func (s *Server) listMemories(_ context.Context, in listIn) (string, listOut, er
 	return text, out, nil
 }
 
-// cursor names the entry that a page ended with. Ids ascend and are not used
-// again, so that a page neither repeats nor misses one that stays.
+// cursor names the last entry of a page. IDs ascend and are never reused, so
+// that pages neither repeat nor miss an entry that exists throughout.
 func cursor(id uint64) string {
 	return base64.RawURLEncoding.EncodeToString([]byte("after " + strconv.FormatUint(id, 10)))
 }

@@ -125,7 +125,7 @@ func (s *Server) addReferenceTools() {
 		})
 }
 
-// readTool adds a tool that answers with a part of the graph.
+// readTool adds a tool that returns a part of the graph.
 func readTool[In any](s *Server, t *mcp.Tool, f func(g *memgraph.Graph, in In) memgraph.Part) {
 	addTool(s, t, nil, func(_ context.Context, in In) (string, memgraph.Part, error) {
 		out, err := s.graph(func(g *memgraph.Graph) memgraph.Part { return f(g, in) })
@@ -159,8 +159,8 @@ func graphText(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// changeTool adds a tool that changes the graph in one write. Its text is
-// what f returns for it or, where that is nil, the message.
+// changeTool adds a tool that changes the graph in one write. f returns the
+// structured result and the value to show as text; nil shows the message.
 func changeTool[In, Out any](s *Server, t *mcp.Tool, f func(g *memgraph.Graph, in In) (Out, any, error)) {
 	addTool(s, t, nil, func(ctx context.Context, in In) (string, Out, error) {
 		var out Out

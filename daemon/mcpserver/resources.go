@@ -22,7 +22,7 @@ const resourceScheme = "crabmem://"
 
 const (
 	resourcePage = 100
-	// maxResource bounds what is read at once: get_memory reads larger ones.
+	// maxResource limits a resource. get_memory reads larger entries in parts.
 	maxResource = 1 << 20
 )
 
@@ -30,7 +30,7 @@ func resourceURI(e crmem.Entry) string {
 	return resourceScheme + e.Kind.String() + "/" + strings.ReplaceAll(url.QueryEscape(e.Name), "+", "%20")
 }
 
-// parseResource returns kind and name of a resource.
+// parseResource returns the kind and the name of a resource.
 func parseResource(uri string) (k crmem.Kind, name string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, resourceScheme)
 	kind, escaped, found := strings.Cut(rest, "/")
@@ -55,11 +55,11 @@ func (s *Server) addResources() {
 			MIMEType:    "text/markdown",
 		}, s.readResource)
 	}
-	// The entries change, so that the list is made when it is asked for.
+	// Entries change, so each request gets a new list.
 	s.sdk.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if r, ok := req.(*mcp.ServerRequest[*mcp.ListResourcesParams]); ok && method == "resources/list" {
-				// What is to be said of every result is said by the next.
+				// The next handler sets the fields of every result.
 				res, err := next(ctx, method, &mcp.ServerRequest[*mcp.ListResourcesParams]{Session: r.Session, Params: withoutCursor(r.Params), Extra: r.Extra})
 				list, ok := res.(*mcp.ListResourcesResult)
 				if err != nil || !ok {
@@ -137,7 +137,7 @@ func (s *Server) readResource(_ context.Context, req *mcp.ReadResourceRequest) (
 	}
 	c := &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: e.Content}
 	if e.Content == "" {
-		c.Blob = []byte{} // one of the two is to be there, and an empty text is left out
+		c.Blob = []byte{} // required: the encoding omits an empty Text
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{c}}, nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sessions keeps an index of the home's sessions, from the first search on.
-// What tools answered, which holds files and secrets, is not in it.
+// sessions indexes the sessions of the home at the first search. The index omits
+// results of tools, which contain files and secrets.
 type sessions struct {
 	open func() (*sessionlog.Dir, error)
 	log  *slog.Logger
@@ -129,7 +129,7 @@ func (s *Server) sessionSearch(_ context.Context, in sessionSearchIn) (string, s
 	out := sessionSearchOut{Notice: dataNotice, Hits: []sessionHit{}}
 	q := search.Query{Text: in.Query, Limit: in.Limit, Agent: in.Agent, Roles: in.Roles, Window: in.Window}
 	if in.Window == 0 {
-		q.Window = -1 // none; 0 is the default
+		q.Window = -1 // no neighbors; 0 is the default
 	}
 	var err error
 	if q.Since, err = memtool.ParseTime(in.Since, false, s.o.Now()); err != nil {
@@ -166,8 +166,8 @@ func (s *Server) sessionSearch(_ context.Context, in sessionSearchIn) (string, s
 	return head, out, nil
 }
 
-// add adds a hit, without messages around it that have no room. It reports
-// false when the hit has none.
+// add adds a hit and the neighbors that fit. It returns false if the hit does not
+// fit.
 func (out *sessionSearchOut) add(h *search.Hit, terms map[string]float64, tokens int) bool {
 	room := tokens - out.Tokens
 	hit := sessionHit{

@@ -13,21 +13,20 @@ import (
 	"crabmem/daemon/memtool"
 )
 
-// store is the store as the MCP server uses it, and the one place that
-// touches it. A write holds the lock for as long as it takes, or has the daemon
-// make it, as a command does. Reads take no lock: they share a view, which is
-// opened anew when the files have changed.
+// store reads and writes the store for the MCP server. A write holds the lock
+// until it ends, or the daemon executes it, as for a command. Reads take no lock:
+// they share a view, which the next read reopens after a change of the files.
 type store struct {
 	o       Options
-	serving context.Context // its end is that of every wait for the lock
+	serving context.Context // its end cancels every wait for the lock
 
-	turn chan struct{} // held by the one that writes
+	turn chan struct{} // full during a write
 
 	mu   sync.Mutex
 	view *view // the newest; nil before the first read and after a write
 }
 
-// view is the store as it was when it was opened.
+// view is the store at the time it was opened.
 type view struct {
 	store *crmem.Store
 	seen  storeFiles // before it was opened
@@ -35,7 +34,7 @@ type view struct {
 	old   bool // the last user closes it
 }
 
-// storeFiles tells a state of the store's two files from another.
+// storeFiles identifies a state of the store's two files.
 type storeFiles [2]struct {
 	id    vfs.Identity
 	size  int64
@@ -46,12 +45,12 @@ func newStore(serving context.Context, o Options) *store {
 	return &store{o: o, serving: serving, turn: make(chan struct{}, 1)}
 }
 
-// files looks at the snapshot and the log. What is missing is zero.
+// files returns the state of the snapshot and the log. A missing file is zero.
 func (m *store) files() (storeFiles, error) {
 	var seen storeFiles
 	path, err := m.o.FS.Resolve(m.o.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return seen, nil // the directory is yet to be made
+		return seen, nil // the directory does not exist yet
 	}
 	if err != nil {
 		return seen, err
@@ -69,7 +68,7 @@ func (m *store) files() (storeFiles, error) {
 	return seen, nil
 }
 
-// Read runs f on the present state. A store that is not there yet is empty.
+// Read calls f with the current state. A missing store is empty.
 func (m *store) Read(f func(s *crmem.Store) error) error {
 	v, err := m.current()
 	if err != nil {
@@ -81,7 +80,7 @@ func (m *store) Read(f func(s *crmem.Store) error) error {
 func (m *store) current() (*view, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// Before it is opened: a write in between is seen the next time.
+	// Get the state before opening: the next read then sees a concurrent write.
 	seen, err := m.files()
 	if err != nil {
 		return nil, err
@@ -103,7 +102,7 @@ func (m *store) current() (*view, error) {
 
 func (m *store) warn(s string) { m.o.Log.Warn(s) }
 
-// retire gives the newest view up. Caller holds mu.
+// retire drops the newest view. The caller holds mu.
 func (m *store) retire() error {
 	v := m.view
 	m.view = nil
@@ -126,7 +125,7 @@ func (m *store) release(v *view) error {
 	return nil
 }
 
-// close waits for the write that has begun, begins no other, and ends the view.
+// close waits for the active write, prevents further ones, and closes the view.
 func (m *store) close() error {
 	m.turn <- struct{}{}
 	m.mu.Lock()
@@ -134,7 +133,7 @@ func (m *store) close() error {
 	return m.retire()
 }
 
-// remember writes a note. Aliases replace the old ones; nil keeps them.
+// remember writes a note. aliases replaces the note's aliases; nil keeps them.
 func (m *store) remember(ctx context.Context, name, text string, aliases []string) (r memtool.Remembered, err error) {
 	err = m.write(ctx, func(ctx context.Context, s memtool.Store) error {
 		r, err = memtool.Remember(ctx, s, name, text, aliases)
@@ -143,7 +142,7 @@ func (m *store) remember(ctx context.Context, name, text string, aliases []strin
 	return r, err
 }
 
-// forget removes a note, by its exact name.
+// forget removes the note with this exact name.
 func (m *store) forget(ctx context.Context, name string) error {
 	return m.Change(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		e, err := s.Get(name)
@@ -159,15 +158,15 @@ func (m *store) forget(ctx context.Context, name string) error {
 	})
 }
 
-// aliasError is returned for an alias where the name itself is wanted.
+// aliasError is the error for an alias in place of a name.
 type aliasError struct{ alias, name string }
 
 func (e *aliasError) Error() string {
 	return display.Quoted(e.alias) + " is an alias of " + display.Quoted(e.name)
 }
 
-// Change applies what plan makes of the present state, all of it or nothing.
-// plan may be called more than once.
+// Change applies the operations that plan returns for the current state, all or
+// none. It may call plan more than once.
 func (m *store) Change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
 	try := func() error {
 		return m.write(ctx, func(ctx context.Context, s memtool.Store) error {
@@ -176,16 +175,15 @@ func (m *store) Change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.O
 		})
 	}
 	err := try()
-	// A store that was not there had no lock to take: another process may
-	// have made it, and what was planned for, since.
+	// A missing store had no lock: another process may have created the store
+	// and the entries of the plan.
 	if errors.Is(err, crmem.ErrExists) {
 		err = try()
 	}
 	return err
 }
 
-// write runs f on the store, as a command that changes it. Writes of this
-// process come one after the other.
+// write calls f with the store open for writing. It runs one write at a time.
 func (m *store) write(ctx context.Context, f func(ctx context.Context, s memtool.Store) error) error {
 	if m.o.ReadOnly {
 		return crmem.ErrReadOnly

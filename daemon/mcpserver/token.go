@@ -19,18 +19,18 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// The length of a token, in bytes of text.
+// The limits of a token, in bytes.
 const (
 	minToken = 32
 	maxToken = 1 << 10
 )
 
-// bearer compares what requests bring with the token.
+// bearer is the token that requests must carry.
 type bearer [sha256.Size]byte
 
 func newBearer(token string) bearer { return sha256.Sum256([]byte(token)) }
 
-// allows compares in a time that says nothing of either.
+// allows compares tokens in constant time.
 func (b bearer) allows(authorization string) bool {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -58,7 +58,7 @@ func (o *HTTPOptions) token(fsys vfs.FS, create bool) (token, from string, err e
 	return token, file, err
 }
 
-// checkToken wants what fits into a header and is not guessed.
+// checkToken refuses a token that is short, long, or invalid in a header.
 func checkToken(token, from string) error {
 	good := len(token) >= minToken && len(token) <= maxToken
 	for _, r := range token {
@@ -71,7 +71,7 @@ func checkToken(token, from string) error {
 	return nil
 }
 
-// readToken reads a token from a file that its owner alone can read.
+// readToken reads a token. It refuses a file that other users can read.
 func readToken(fsys vfs.FS, file string) (string, error) {
 	fi, err := fsys.Lstat(file)
 	if err != nil {
@@ -89,8 +89,8 @@ func readToken(fsys vfs.FS, file string) (string, error) {
 	return token, checkToken(token, file)
 }
 
-// makeToken makes a token of 256 bits. Of two servers that do so at once, one
-// takes the other's.
+// makeToken creates a token of 256 bits. If two servers create it concurrently,
+// both use the same.
 func makeToken(fsys vfs.FS, file string) (string, error) {
 	if err := vfs.MkdirAll(fsys, filepath.Dir(file), 0o700); err != nil {
 		return "", err
@@ -111,7 +111,7 @@ func makeToken(fsys vfs.FS, file string) (string, error) {
 	return token, errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(filepath.Dir(file)))
 }
 
-// awaitToken reads a file that another server is just writing.
+// awaitToken reads a file that another server may still be writing.
 func awaitToken(fsys vfs.FS, file string) (token string, err error) {
 	for range 20 {
 		if token, err = readToken(fsys, file); err == nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// toolHints are the annotations of a tool. None of ours reaches out.
+// toolHints returns the annotations of a tool. No tool uses the network.
 func toolHints(title string, readOnly, destructive, idempotent bool) *mcp.ToolAnnotations {
 	open := false
 	return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: readOnly, DestructiveHint: &destructive, IdempotentHint: idempotent, OpenWorldHint: &open}
 }
 
-// addTool adds a tool. Its errors are told in words that a model can act on.
+// addTool adds a tool. Errors contain a fix that a model can apply.
 func addTool[In, Out any](s *Server, t *mcp.Tool, adjust func(in map[string]*jsonschema.Schema), f func(ctx context.Context, in In) (string, Out, error)) {
 	in, out := plainSchema[In](), plainSchema[Out]()
 	if adjust != nil {
@@ -32,7 +32,7 @@ func addTool[In, Out any](s *Server, t *mcp.Tool, adjust func(in map[string]*jso
 	}
 	t.InputSchema, t.OutputSchema = in, out
 	if len(in.Properties) == 0 {
-		// Clients want to see that there are none.
+		// Clients need the empty object for a tool without parameters.
 		t.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	mcp.AddTool(s.sdk, t, func(ctx context.Context, _ *mcp.CallToolRequest, args In) (*mcp.CallToolResult, Out, error) {
@@ -44,12 +44,12 @@ func addTool[In, Out any](s *Server, t *mcp.Tool, adjust func(in map[string]*jso
 	})
 }
 
-// plainSchema describes a type without what clients stumble over: lists are
-// lists and not null, and a key more does no harm.
+// plainSchema returns the schema of a type for all clients: a list is never null,
+// and unknown keys are permitted.
 func plainSchema[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
-		panic(err) // the types are ours
+		panic(err) // a bug: the types are fixed
 	}
 	relax(s)
 	return s
@@ -83,7 +83,7 @@ func oneOf(s *jsonschema.Schema, words ...string) {
 	}
 }
 
-// addTools adds the tools of our own.
+// addTools adds the tools of crabmem.
 func (s *Server) addTools() {
 	s.addRecall()
 	addTool(s, &mcp.Tool{
@@ -195,8 +195,7 @@ func noEntry(name string, err error) error {
 	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(snippet.Clip(name, memtool.MaxShownName)), Err: err}
 }
 
-// shownAliases are the aliases of an answer, which are never null and not too
-// many.
+// shownAliases returns the first aliases, not nil, up to a limit of bytes.
 func shownAliases(aliases []string) []string {
 	shown := []string{}
 	room := memtool.MaxShownName

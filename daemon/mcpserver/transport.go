@@ -30,15 +30,15 @@ type drainConn struct {
 	mcp.Connection
 
 	mu    sync.Mutex
-	asked map[jsonrpc.ID]bool // calls without an answer
-	ended bool                // the input has
-	idle  chan struct{}       // closed when it has, and all is answered
+	asked map[jsonrpc.ID]bool // calls without a response
+	ended bool                // the input ended
+	idle  chan struct{}       // closed when the input ended and every call has a response
 	once  sync.Once
 
 	closed chan struct{}
 }
 
-// Read returns the end of the input when every call is answered.
+// Read returns the end of the input after every call has a response.
 func (c *drainConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); err == nil && ok && r.IsCall() {

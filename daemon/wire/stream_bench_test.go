@@ -8,7 +8,7 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// BenchmarkStream is one chunk of a stream, to a peer that throws it away.
+// BenchmarkStream sends one chunk of a stream to a peer that discards it.
 func BenchmarkStream(b *testing.B) {
 	n := 0
 	a := serve(b, &Server{Handler: func(_ context.Context, _ Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {

@@ -219,7 +219,7 @@ func TestNeverReads(t *testing.T) {
 		if err := send(response("first")); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Hour) // nobody minds
+		time.Sleep(time.Hour) // no limit applies
 		if err := send(response("second")); err != nil {
 			t.Error(err)
 		}

@@ -140,7 +140,7 @@ func (s *scribbler) meta() sessionlog.Meta {
 }
 
 // step makes one change and reports whether the index was notified.
-func (s *scribbler) step() (told bool) {
+func (s *scribbler) step() (notified bool) {
 	r := s.r
 	files := s.files()
 	what := r.IntN(20)
@@ -199,14 +199,14 @@ func (s *scribbler) step() (told bool) {
 		_, _, err := s.d.Import(m, items)
 		s.must(err)
 	default:
-		s.behind(files)
+		s.changeFile(files)
 		return false
 	}
 	return true
 }
 
-// behind changes a file directly, as another program may.
-func (s *scribbler) behind(files []string) {
+// changeFile changes a file directly, as another program may.
+func (s *scribbler) changeFile(files []string) {
 	r := s.r
 	fresh := fmt.Sprintf("new%d.jsonl", r.IntN(20)) // not a session of the folder, or one of files
 	if slices.ContainsFunc(s.open, func(l *sessionlog.Log) bool { return filepath.Base(l.Path()) == fresh }) {
@@ -219,7 +219,7 @@ func (s *scribbler) behind(files []string) {
 	}
 	path := filepath.Join(s.path, s.pick(files))
 	how := r.IntN(8)
-	s.did = append(s.did, fmt.Sprint("behind ", how, " ", path[len(s.path)+1:]))
+	s.did = append(s.did, fmt.Sprint("file change ", how, " ", path[len(s.path)+1:]))
 	b, err := os.ReadFile(path)
 	s.must(err)
 	m := s.message()
@@ -272,16 +272,16 @@ func TestIndexIsKeptCurrent(t *testing.T) {
 					t.Logf("after %s", strings.Join(s.did[max(0, len(s.did)-12):], ", "))
 				}
 			})
-			told := true
+			notified := true
 			for i := range steps {
-				if told = s.step() && told; i%5 > 0 {
+				if notified = s.step() && notified; i%5 > 0 {
 					continue
 				}
-				if !told || r.IntN(20) == 0 {
+				if !notified || r.IntN(20) == 0 {
 					if err := x.Refresh(); err != nil {
 						t.Fatal(err)
 					}
-					told = true
+					notified = true
 				}
 				y := rebuilt(t, path)
 				compareIndexes(t, r, x, y, 4)

@@ -1,6 +1,6 @@
 package line
 
-// known reads the members of the object that the cursor stands at, and calls use
+// known reads the members of the object at the cursor and calls use
 // with the values of the keys of a set. depth is that of the values. Invalid JSON
 // is a fault of the line; a key that occurs twice is reported in bad.
 func (c *cursor) known(set keys, depth int, bad *fault, use func(k key, v Span)) bool {

@@ -68,8 +68,8 @@ func (r *Record) Message() Message {
 	return m
 }
 
-// calls yields the tool calls of a message. They are read anew, so that a line
-// of any number of them costs no memory to classify.
+// Calls yields the tool calls of a message. It parses the line again, so that
+// classifying a line with many calls takes no memory.
 func (r *Record) Calls(yield func(*call) bool) {
 	s := r.Values[KeyToolCalls]
 	if s.Type != Array {

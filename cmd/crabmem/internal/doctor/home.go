@@ -85,10 +85,10 @@ func ownedByOther(fi fs.FileInfo) (yes bool, uid int) {
 }
 
 const (
-	// diskWarn is how little room there may be before it is told.
+	// diskWarn is the free space, in bytes, below which doctor warns.
 	diskWarn = 512 << 20
-	// diskFail is how much more than the store must fit: a checkpoint writes all
-	// of it once more.
+	// diskFail is the free space, in bytes, that a checkpoint needs in addition to
+	// the size of the store.
 	diskFail = 16 << 20
 )
 

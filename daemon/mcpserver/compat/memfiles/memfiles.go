@@ -1,10 +1,11 @@
-// Package memfiles is the contract of Anthropic's memory tool, memory_20250818: six
-// commands on files under /memories, and the texts that models know from it. A file
-// is the note of that name; the names of files imply the directories.
+// Package memfiles implements the contract of Anthropic's memory tool,
+// memory_20250818: six commands on files under /memories, with their exact texts,
+// which models recognize. A file is the note with its name; the names of files
+// imply the directories.
 //
-// The results keep the first line and the numbered lines, or those of the listing,
-// as the contract has them. [memtool.Fence] encloses the lines that contain text from
-// the store. These formats do not match a mark.
+// The first line and the lines of a listing are those of the contract.
+// [memtool.Fence] encloses the lines that contain text of the store; no line of the
+// contract looks like a fence.
 package memfiles
 
 import (
@@ -57,7 +58,7 @@ func (e Error) Error() string { return string(e) }
 
 func errorf(format string, args ...any) error { return Error(fmt.Sprintf(format, args...)) }
 
-// files are the files of a store.
+// files runs the commands on a store.
 type files struct{ Store }
 
 // Run makes a call and returns the text of its result. An error is an [Error], a
@@ -88,7 +89,7 @@ func Run(ctx context.Context, s Store, c Call) (string, error) {
 		return f.replace(ctx, path, c.OldStr, c.NewStr)
 	case "insert":
 		return f.insert(ctx, path, c.InsertLine, c.InsertText)
-	default: // the schema has no other than delete
+	default: // delete: the schema permits no other
 		return f.remove(ctx, path)
 	}
 }
@@ -141,7 +142,7 @@ func viewFile(e crmem.Entry, between []int) (string, error) {
 	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", e.Name, memtool.Fence(b.String()), more), nil
 }
 
-// viewDirectory lists two levels, with the sizes of all that is below.
+// viewDirectory lists two levels with the total size of each directory.
 func viewDirectory(path string, list []crmem.Entry) string {
 	sizes := make(map[string]int64)
 	var shown []string
@@ -181,7 +182,7 @@ func viewDirectory(path string, list []crmem.Entry) string {
 	return fmt.Sprintf("Here're the files and directories up to 2 levels deep in %s, excluding hidden items and node_modules:\n%s", path, listing)
 }
 
-// fileSize writes a size as the tool's listings have it: 39B, 5.5K, 1.2M.
+// fileSize formats a size as the contract does: 39B, 5.5K, 1.2M.
 func fileSize(n int64) string {
 	size, unit := float64(n), 0
 	for size >= 1024 && unit < 3 {
@@ -210,7 +211,7 @@ func (f files) create(ctx context.Context, path, text string) (string, error) {
 	return "File created successfully at: " + path, err
 }
 
-// edit replaces the text of a file by what edit makes of it.
+// edit replaces the text of a file with the result of edit.
 func (f files) edit(ctx context.Context, path string, absent error, edit func(text string) (string, error)) error {
 	return f.Change(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
 		e, ok := fileOf(st, path)
@@ -228,7 +229,7 @@ func (f files) edit(ctx context.Context, path string, absent error, edit func(te
 	})
 }
 
-// changeable refuses an archive of a conversation.
+// changeable returns an error for an archive of a conversation.
 func changeable(e crmem.Entry) error {
 	if e.Kind == crmem.Archive {
 		return errorf("Error: %s is the archive of a conversation, and this tool cannot change archives", e.Name)
@@ -261,7 +262,7 @@ func (f files) replace(ctx context.Context, path, from, to string) (string, erro
 	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + memtool.Fence(shown), err
 }
 
-// occurrences are where a text begins in another, at most a hundred.
+// occurrences returns the offsets of part in text, at most 100.
 func occurrences(text, part string) []int {
 	var at []int
 	for from := 0; part != "" && len(at) < 100; {
@@ -277,7 +278,7 @@ func occurrences(text, part string) []int {
 
 func lineOf(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-// around shows a change with two lines before and after it.
+// around returns the lines from two before a change to two after it.
 func around(text string, line, more int) string {
 	lines := strings.Split(text, "\n")
 	var b strings.Builder

@@ -15,7 +15,7 @@ import (
 )
 
 // parsePath returns a path without a slash at its end, and an error if
-// checkPath has a reason.
+// checkPath returns a reason.
 func parsePath(path string) (string, error) {
 	if why := checkPath(path); why != "" {
 		return "", errorf("Error: Invalid path %s: %s", display.Printable(snippet.Clip(path, memtool.MaxShownName)), why)
@@ -27,7 +27,7 @@ func parsePath(path string) (string, error) {
 }
 
 // checkPath returns why a path is invalid, and "" if it is valid. A valid path
-// leads to no other place, here or in the tree of a dump.
+// names the same place here and in the tree of a dump.
 func checkPath(path string) string {
 	if path == root || path == root+"/" {
 		return ""
@@ -63,7 +63,7 @@ func checkPath(path string) string {
 
 func noPath(path string) error { return errorf("Error: The path %s does not exist", path) }
 
-// fileOf returns the entry of a path, if there is one.
+// fileOf returns the entry of a path. ok is false if there is none.
 func fileOf(st *crmem.Store, path string) (e crmem.Entry, ok bool) {
 	e, err := st.Get(path)
 	return e, err == nil && e.Name == path

@@ -40,7 +40,7 @@ type OldObservations struct {
 	Observations []string `json:"observations" jsonschema:"An array of observations to delete"`
 }
 
-// ReadGraph reads the notes that are of a graph.
+// ReadGraph reads the notes that contain nodes.
 func ReadGraph(s *crmem.Store) *Graph {
 	g := &Graph{named: make(map[string]*Node), taken: make(map[string]crmem.Kind), old: make(map[string]crmem.Entry)}
 	for e := range s.All() {
@@ -58,7 +58,8 @@ func ReadGraph(s *crmem.Store) *Graph {
 	return g
 }
 
-// node returns the node of a name, and makes it where nothing has the name.
+// node returns the node with a name. It creates the node unless another entry has
+// the name.
 func (g *Graph) node(name string) (*Node, error) {
 	if n := g.named[name]; n != nil {
 		return n, nil
@@ -73,7 +74,7 @@ func (g *Graph) node(name string) (*Node, error) {
 	return n, nil
 }
 
-// Ops are the operations that make the store's notes those of the graph.
+// Ops returns the operations that write the changes of the graph to the store.
 func (g *Graph) Ops() []crmem.Op {
 	var ops []crmem.Op
 	for _, n := range g.nodes {
@@ -93,8 +94,8 @@ func (g *Graph) Ops() []crmem.Op {
 	return ops
 }
 
-// Pick returns the entities that want wants, and the relations that start or
-// end at one of them; with all, those of others too.
+// Pick returns the entities for which want returns true, and the relations that
+// start or end at one of them. If all is true, it returns all relations.
 func (g *Graph) Pick(want func(Entity) bool, all bool) Part {
 	out := Part{Entities: []Entity{}, Relations: []Relation{}}
 	picked := make(map[string]bool)

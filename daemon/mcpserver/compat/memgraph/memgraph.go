@@ -1,7 +1,7 @@
 // Package memgraph stores the knowledge graph of the reference memory server in
 // notes.
 //
-// Each entity has a note of its name, which people read and edit as any other.
+// Each entity is a note with the entity's name. People can read and edit it:
 //
 //	**Entity:** person
 //
@@ -13,8 +13,8 @@
 //
 //	- works_at → QuintoAndar
 //
-// What starts a relation and is no entity has a note without the first part. A
-// word that this would not give back as it was is written as JSON writes it.
+// A note without the first part starts relations and is no entity. A word that
+// would not be read back exactly is written as a JSON string.
 package memgraph
 
 import (
@@ -47,15 +47,15 @@ type Relation struct {
 // Node is a note of the graph.
 type Node struct {
 	Name         string
-	Entity       bool // else it only starts relations
+	Entity       bool // false: the node only starts relations
 	EntityType   string
 	Observations []string
 	Relations    []Relation // that start here
 	Changed      bool       // for the caller: KeepRelations sets it, Text ignores it
 }
 
-// ParseNode reads a note. It reports false when the note is none of a graph.
-// Lines that people added are observations.
+// ParseNode reads a note. It returns false if the note contains no node. Lines that
+// people added are observations.
 func ParseNode(name, text string) (*Node, bool) {
 	if !strings.HasPrefix(text, strings.TrimSuffix(entityHead, " ")) && !strings.HasPrefix(text, relationsHead) {
 		return nil, false
@@ -70,9 +70,9 @@ func ParseNode(name, text string) (*Node, bool) {
 	case lines[0] != relationsHead:
 		return nil, false
 	}
-	var item *string // the observation that goes on
+	var item *string // the incomplete observation
 	related := false
-	blank := 0 // lines without anything, since the item
+	blank := 0 // blank lines after the item
 	for _, line := range lines {
 		text, listed := strings.CutPrefix(line, "- ")
 		if line == "-" {
@@ -142,7 +142,7 @@ func (n *Node) Text() string {
 	return b.String()
 }
 
-// quoteWord writes a word so that unquoteWord and parseRelation give it back.
+// quoteWord encodes a word for unquoteWord and parseRelation.
 func quoteWord(s string) string {
 	plain := s != "" && s[0] != '"' && strings.TrimSpace(s) == s && !strings.Contains(s, strings.TrimSpace(arrow))
 	for _, r := range s {
@@ -155,7 +155,7 @@ func quoteWord(s string) string {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(s); err != nil {
-		return s // a string has an encoding
+		return s // cannot fail for a string
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

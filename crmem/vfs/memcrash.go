@@ -122,20 +122,18 @@ func (m *Mem) Crash(fates ...Outcome) *Mem {
 		return r
 	}
 	c.dir = renew(m.dir)
-	if len(fates) > 0 {
-		for i, d := range m.pending {
-			if i < len(fates) && fates[i] != Lost {
-				d.apply(renew)
-			}
+	for i, d := range m.pending {
+		if i < len(fates) && fates[i] != Lost {
+			d.apply(renew)
 		}
-		if at := len(m.pending); at < len(fates) {
-			for _, f := range m.dirty() {
-				r := renew(f.node)
-				for _, p := range f.node.pieces {
-					if at < len(fates) {
-						r.disk.apply(p, fates[at])
-						at++
-					}
+	}
+	if at := len(m.pending); at < len(fates) {
+		for _, f := range m.dirty() {
+			r := renew(f.node)
+			for _, p := range f.node.pieces {
+				if at < len(fates) {
+					r.disk.apply(p, fates[at])
+					at++
 				}
 			}
 		}

@@ -38,10 +38,7 @@ func (s *Set) Triggered(scope tool.Scope, message string) []Skill {
 	}
 	byRank(list)
 	var bodies []Skill
-	for i := range list {
-		if len(bodies) == maxTriggered {
-			break
-		}
+	for i := 0; i < len(list) && len(bodies) < maxTriggered; i++ {
 		// Other code warns of an invalid skill; no request named it.
 		if sk, err := s.read(&c.skills[c.byName[list[i].Name]]); err == nil {
 			bodies = append(bodies, *sk)
@@ -77,7 +74,7 @@ func joined(text, words string, i int) bool {
 	first, _ := utf8.DecodeRuneInString(words)
 	last, _ := utf8.DecodeLastRuneInString(words)
 	after, _ := utf8.DecodeRuneInString(text[i+len(words):])
-	return i > 0 && inWord(before) && inWord(first) || i+len(words) < len(text) && inWord(last) && inWord(after)
+	return inWord(before) && inWord(first) || inWord(last) && inWord(after)
 }
 
 // inWord reports whether a rune is part of a word, in a script that has blanks

@@ -165,7 +165,7 @@ func (e *entry) parse() (int, string) {
 
 // position is the line of a decoder's error, within its text.
 func position(err error) (int, string) {
-	if s, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(s.Errors) > 0 {
+	if s, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		line, _ := s.Errors[0].Position()
 		key := s.Errors[0].Key()
 		return line, fmt.Sprintf("unknown key '%s'", strings.ToValidUTF8(key[len(key)-1], "\ufffd"))

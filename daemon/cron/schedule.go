@@ -220,10 +220,11 @@ func (c *Cron) Next(after time.Time) (time.Time, error) {
 			return time.Time{}, err
 		}
 		at := due.In(loc)
-		until := time.Date(at.Year(), at.Month(), at.Day(), end.Hour(), end.Minute(), 0, 0, loc)
+		day := at.Day()
 		if minuteOf(end) <= minuteOf(at) {
-			until = time.Date(at.Year(), at.Month(), at.Day()+1, end.Hour(), end.Minute(), 0, 0, loc)
+			day++
 		}
+		until := time.Date(at.Year(), at.Month(), day, end.Hour(), end.Minute(), 0, 0, loc)
 		after = at.Truncate(time.Minute).Add(time.Minute - time.Second)
 		// A clock that is set back shows the end of them twice.
 		if first := until.Add(-time.Hour - time.Second); first.After(after) {

@@ -151,6 +151,10 @@ func (d *Dict) insert(i uint32, h, key uint64) uint32 {
 	return id
 }
 
+// tableSize returns the size of a table for n terms: the smallest power of two, at
+// least minSlots, of which they take at most four fifths.
+func tableSize(n int) int { return 1 << bits.Len(uint(max(n*5/4, minSlots-1))) }
+
 // resize makes the table n slots large, a power of two.
 func (d *Dict) resize(n int) {
 	d.slots = make([]uint32, n)
@@ -193,8 +197,7 @@ func (d *Dict) Len() int { return len(d.keys) }
 // clip frees memory that growth reserved.
 func (d *Dict) clip() {
 	d.keys, d.arena = slices.Clone(d.keys), slices.Clone(d.arena)
-	n := 1 << bits.Len(uint(max(len(d.keys)*5/4, minSlots-1)))
-	if n < len(d.slots) {
+	if n := tableSize(len(d.keys)); n < len(d.slots) {
 		d.resize(n)
 	}
 }

@@ -35,3 +35,27 @@ func TestDict(t *testing.T) {
 		}
 	}
 }
+
+// TestDictSize checks that the size of the table depends only on the number of
+// terms, after growth, clip, and Renumber.
+func TestDictSize(t *testing.T) {
+	for n, want := range map[int]int{0: 256, 1: 256, 204: 256, 205: 512, 409: 512, 410: 1024, 819: 1024, 820: 2048, 1638: 2048, 1639: 4096} {
+		l := NewLexer(Standard)
+		d := l.Dict()
+		for i := range n {
+			d.add(fmt.Append(nil, i))
+		}
+		grown := len(d.slots)
+		d.resize(16 * want)
+		d.clip()
+		clipped := len(d.slots)
+		to := make([]uint32, n)
+		for i := range to {
+			to[i] = uint32(i)
+		}
+		l.Renumber(func(uint32) bool { return true }, to, n)
+		if renumbered := len(l.Dict().slots); grown != want || clipped != want || renumbered != want {
+			t.Errorf("%d terms: %d slots after growth, %d after clip, %d after Renumber, want %d", n, grown, clipped, renumbered, want)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 )
 
@@ -302,7 +301,7 @@ func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	old := l.dict
 	l.dict = newDict()
 	l.dict.keys = make([]uint64, 0, kept)
-	l.dict.resize(1 << bits.Len(uint(max(kept*5/4, minSlots-1))))
+	l.dict.resize(tableSize(kept))
 	var term []byte
 	for t := range to {
 		if keep(uint32(t)) {

@@ -53,7 +53,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 func (x *Index) clear() {
 	x.lexer = analysis.NewLexer(x.analyzer)
 	x.df, x.segments, x.merge = nil, nil, nil
-	x.live, x.counted, x.length, x.maxID, x.removed = 0, 0, 0, 0, 0
+	x.live, x.counted, x.length, x.removed = 0, 0, 0, 0
 	x.tail = tail{}
 }
 
@@ -203,7 +203,6 @@ func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int)
 		x.live += len(d.ids)
 		x.counted += d.counted
 		x.length += d.length
-		x.maxID = max(x.maxID, d.maxID)
 		s := d.segment
 		x.segments = append(x.segments, &s)
 	}
@@ -266,7 +265,7 @@ func (d *draft) layOut(vocabulary int) {
 		}
 	}
 	d.df = slices.Clone(next)
-	d.present = make([]uint64, (vocabulary+63)/64)
+	d.present = make([]uint64, bitWords(vocabulary))
 	terms := 0
 	for t, n := range next {
 		if n > 0 {

@@ -39,3 +39,12 @@ func TestCompared(t *testing.T) {
 		}
 	}
 }
+
+// TestBitWords compares the lengths of bit sets around the size of a word.
+func TestBitWords(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 1: 1, 63: 1, 64: 1, 65: 2, 128: 2, 129: 3} {
+		if got := bitWords(n); got != want {
+			t.Errorf("%d terms: %d words, want %d", n, got, want)
+		}
+	}
+}

@@ -24,7 +24,6 @@ type Index struct {
 	live     int      // documents
 	counted  int      // documents with at least one term
 	length   int      // terms in all documents
-	maxID    uint64   // largest ID ever added
 	tail     tail
 	segments []*segment
 	merge    *merge // in progress, or nil
@@ -47,11 +46,7 @@ func New(a analysis.Analyzer) *Index {
 func (x *Index) Add(d Doc) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	work := 0
-	if d.ID <= x.maxID {
-		work = x.remove(d.ID)
-	}
-	x.maxID = max(x.maxID, d.ID)
+	work := x.remove(d.ID)
 	terms, length := x.lexer.Lex(d.Fields)
 	x.growDF()
 	t := &x.tail

@@ -70,7 +70,7 @@ func (t *docTable) isDead(d uint16) bool { return t.class[d] == removed }
 func (t *docTable) find(id uint64) (uint16, bool) {
 	var d int
 	var ok bool
-	if id < t.minID || id > t.maxID || len(t.ids) == 0 {
+	if id < t.minID || id > t.maxID {
 		return uint16(d), false
 	}
 	if t.order == nil {

@@ -111,7 +111,7 @@ func (t *tail) pair(i uint32) (tf, dl int) {
 // the tail.
 func (t *tail) freeze() *segment {
 	s := &segment{}
-	s.present = make([]uint64, (len(t.head)+63)/64)
+	s.present = make([]uint64, bitWords(len(t.head)))
 	order := make([]uint16, 0, len(t.ids))
 	for d := range t.ids {
 		if !t.isDead(uint16(d)) {

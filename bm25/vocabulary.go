@@ -31,6 +31,9 @@ func (x *Index) shrink() {
 // A termSet is a set of terms by number.
 type termSet []uint64
 
+// bitWords returns the length of a bit set for n terms.
+func bitWords(n int) int { return (n + 63) / 64 }
+
 func (s termSet) has(t uint32) bool { return s[t>>6]>>(t&63)&1 != 0 }
 func (s termSet) add(t uint32)      { s[t>>6] |= 1 << (t & 63) }
 
@@ -47,7 +50,7 @@ func (s termSet) count() int {
 // such as identifiers, are too many; the lexer analyzes them again.
 func (x *Index) wanted() termSet {
 	l := x.lexer
-	keep := make(termSet, (l.Dict().Len()+63)/64)
+	keep := make(termSet, bitWords(l.Dict().Len()))
 	for t := range l.Stops() {
 		keep.add(t)
 	}
@@ -103,7 +106,7 @@ func (t *tail) renumber(to []uint32, kept int) {
 }
 
 func (s *segment) renumber(to []uint32, kept int) {
-	present := make([]uint64, (kept+63)/64)
+	present := make([]uint64, bitWords(kept))
 	s.eachTerm(func(term uint32, _ int) {
 		n := to[term]
 		present[n>>6] |= 1 << (n & 63)

@@ -193,6 +193,27 @@ func TestValidUTF8(t *testing.T) {
 	}
 }
 
+// TestValidUTF8ReplacesKeys replaces an invalid key by one that the map contains,
+// which then has the value of the invalid key.
+func TestValidUTF8ReplacesKeys(t *testing.T) {
+	for range 64 { // orders of the map
+		m := &structpb.Struct{Fields: map[string]*structpb.Value{"a\xff": structpb.NewStringValue("invalid"), "a\uFFFD": structpb.NewStringValue("valid")}}
+		want := &structpb.Struct{Fields: map[string]*structpb.Value{"a\uFFFD": structpb.NewStringValue("invalid")}}
+		if got := validUTF8(m); !proto.Equal(got, want) {
+			t.Fatalf("%v", got)
+		}
+	}
+}
+
+// TestFirstRead checks the size of the buffer of a new connection: it takes a
+// message of 16 KiB with one read, and no more.
+func TestFirstRead(t *testing.T) {
+	nc := &pieceConn{piece: 1, err: io.EOF}
+	if _, err := NewConn(nc).frame(); !errors.Is(err, ErrClosed) || len(nc.reads) != 1 || nc.reads[0] != 16<<10 {
+		t.Errorf("reads %v, %v", nc.reads, err)
+	}
+}
+
 // TestErrorTexts checks the texts of errors, and what they wrap.
 func TestErrorTexts(t *testing.T) {
 	long := strings.Repeat("x", 200)

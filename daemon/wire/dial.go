@@ -74,7 +74,7 @@ func connect(ctx context.Context, a Addr) (net.Conn, error) {
 }
 
 func (c *Conn) authenticate(ctx context.Context, token string) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(past) })
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
 	err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Auth{Auth: &pb.AuthMsg{Token: token}}})
 	var m pb.ServerMessage
 	if err == nil {

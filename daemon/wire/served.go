@@ -40,9 +40,6 @@ const (
 // did not read requests that were sent on it meanwhile.
 const Evicted = "evicted"
 
-// past is a deadline that makes a Read return immediately.
-var past = time.Unix(1, 0)
-
 // served is a connection of the server. One goroutine reads and writes it.
 // While a request is being answered, a second goroutine watches for the end of
 // the connection.
@@ -80,7 +77,7 @@ func (c *served) giveUp(state uint32) bool {
 	if state != evicted {
 		c.cancel()
 	}
-	_ = c.c.SetReadDeadline(past)
+	_ = c.c.SetReadDeadline(time.Now()) // a pending Read returns immediately
 	return true
 }
 
@@ -268,7 +265,7 @@ func (c *served) work(m *pb.ClientMessage) {
 	c.s.watch.rouse()
 	c.s.Handler(c.req, c.peer, m, c.reply)
 	if c.phase.Swap(none) == watched {
-		_ = c.c.SetReadDeadline(past)
+		_ = c.c.SetReadDeadline(time.Now())
 		<-c.watchEnd
 		_ = c.setRead(time.Time{})
 	}

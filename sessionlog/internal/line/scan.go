@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"crabmem/sessionlog/record"
 )
@@ -330,14 +331,15 @@ func (r *Record) toLine(raw *Raw, number int64) Line {
 
 // newlines counts the line ends of r between two offsets.
 func newlines(r io.ReaderAt, from, to int64) (n int64, err error) {
-	buf := make([]byte, min(forwardChunk, max(to-from, 0)))
+	var b []byte
 	for from < to {
-		b := buf[:min(int64(len(buf)), to-from)]
+		size := int(min(forwardChunk, to-from))
+		b = slices.Grow(b[:0], size)[:size]
 		if err := ReadFull(r, b, from); err != nil {
 			return 0, err
 		}
 		n += int64(bytes.Count(b, []byte{'\n'}))
-		from += int64(len(b))
+		from += int64(size)
 	}
 	return n, nil
 }

@@ -1,0 +1,38 @@
+package line
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLongLinesMemory checks that a scan passes over lines that exceed the limit
+// with a small buffer, which it allocates once.
+func TestLongLinesMemory(t *testing.T) {
+	for _, c := range []struct {
+		size        int
+		lines       int64
+		limit, most int64 // bytes
+	}{{8 << 20, 1, 64, 1 << 15}, {8 << 20, 1, 4 << 20, 1 << 18}, {3 << 10, 4000, 64, 1 << 15}} {
+		file := parts{{strings.Repeat("x", c.size-1) + "\n", c.lines}}
+		lines := int64(0)
+		n := allocated(func() {
+			s := Scanner{chunk: 1 << 10}
+			for s.Reset(file, 0, file.size(), c.limit); s.Next() && s.Line.Bytes == nil; lines++ {
+			}
+		})
+		if lines != c.lines || n > c.most {
+			t.Errorf("%+v: %d lines, %d bytes allocated", c, lines, n)
+		}
+	}
+}
+
+// TestNewlines counts line ends with one read per chunk.
+func TestNewlines(t *testing.T) {
+	for size, calls := range map[int64]int64{-1: 0, 0: 0, 1: 1, forwardChunk: 1, forwardChunk + 1: 2, 2 * forwardChunk: 2, 2*forwardChunk + 1: 3} {
+		r := &reads{ReaderAt: strings.NewReader(strings.Repeat("x\n", 2*forwardChunk))}
+		n, err := newlines(r, 3, 3+size)
+		if want := (max(size, 0) + 1) / 2; n != want || err != nil || r.calls != calls || r.bytes != max(size, 0) {
+			t.Errorf("%d bytes: %d line ends, want %d (%v), %d calls, %d bytes read", size, n, want, err, r.calls, r.bytes)
+		}
+	}
+}

@@ -139,7 +139,7 @@ func (e *entry) parse() (int, string) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&doc); err != nil {
 		line, message := position(err)
-		return e.first() + max(line, 1) - 1, message
+		return e.first() + line - 1, message
 	}
 	if len(doc.Cron) != 1 {
 		return e.line, "the entry is not one [[cron]] table"

@@ -1,6 +1,8 @@
 package line
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
 )
@@ -26,7 +28,7 @@ func TestLongLinesMemory(t *testing.T) {
 	}
 }
 
-// TestNewlines counts line ends with one read per chunk.
+// TestNewlines counts line ends with one read per chunk. An error returns no count.
 func TestNewlines(t *testing.T) {
 	for size, calls := range map[int64]int64{-1: 0, 0: 0, 1: 1, forwardChunk: 1, forwardChunk + 1: 2, 2 * forwardChunk: 2, 2*forwardChunk + 1: 3} {
 		r := &reads{ReaderAt: strings.NewReader(strings.Repeat("x\n", 2*forwardChunk))}
@@ -34,5 +36,8 @@ func TestNewlines(t *testing.T) {
 		if want := (max(size, 0) + 1) / 2; n != want || err != nil || r.calls != calls || r.bytes != max(size, 0) {
 			t.Errorf("%d bytes: %d line ends, want %d (%v), %d calls, %d bytes read", size, n, want, err, r.calls, r.bytes)
 		}
+	}
+	if n, err := newlines(strings.NewReader("x\n"), 0, 3); n != 0 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("beyond the end: %d (%v)", n, err)
 	}
 }

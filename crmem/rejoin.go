@@ -209,7 +209,6 @@ func nameOr(r, other format.Record) string {
 // mergeEntries adds the entries that the operations of a log produce.
 func (r *repairer) mergeEntries(l *sideLog) {
 	var t table
-	t.init(0)
 	next := uint64(1)
 	removed, skipped := map[uint64]bool{}, 0
 	for _, f := range l.ops {

@@ -77,10 +77,7 @@ func (c *content) readAt(p []byte, off int64) int {
 		lo := int(at % blockSize)
 		part := p[n:min(len(p), n+blockSize-lo)]
 		b := c.blocks[at/blockSize]
-		done := 0
-		if lo < len(b) {
-			done = copy(part, b[lo:])
-		}
+		done := copy(part, b[min(lo, len(b)):])
 		clear(part[done:])
 		n += len(part)
 	}

@@ -137,7 +137,6 @@ func (c *child) end(err error) error {
 	for _, stop := range []func(){c.group.Terminate, c.group.Kill} {
 		select {
 		case <-c.exited:
-			continue
 		case <-time.After(grace):
 			stop()
 		}

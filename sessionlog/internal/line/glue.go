@@ -93,7 +93,7 @@ func opening(line []byte) int {
 		}
 		at += n
 		for _, key := range [...]string{`role":`, `compact":`, `meta":`} {
-			if rest := line[at+2:]; len(rest) >= len(key) && string(rest[:len(key)]) == key {
+			if bytes.HasPrefix(line[at+2:], []byte(key)) {
 				return at
 			}
 		}

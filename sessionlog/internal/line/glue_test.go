@@ -89,3 +89,15 @@ func TestPiecesGiveUp(t *testing.T) {
 		}
 	}
 }
+
+// TestOpening checks which texts may begin a record in a bad line.
+func TestOpening(t *testing.T) {
+	for text, want := range map[string]int{
+		"": -1, `{`: -1, `{"`: -1, `{"role"`: -1, `{"role":`: 0, `x{"compact":"`: 1, `{"{"meta":{`: 2,
+		`{"a":1}{"x":{"role":"`: 12, `{"metas":1,"role":`: -1, `{ "role":`: -1,
+	} {
+		if got := opening([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}

@@ -98,7 +98,9 @@ func main() {
 		fail(err)
 	}
 	if *list {
-		p.list(os.Stdout)
+		if !p.list(os.Stdout) {
+			os.Exit(1)
+		}
 		return
 	}
 	stop := make(chan os.Signal, 1)
@@ -180,6 +182,11 @@ func newPlan(c *config) (*plan, error) {
 		return nil, err
 	}
 	p.choose(all)
+	for _, id := range c.only {
+		if !slices.ContainsFunc(p.chosen, func(m *weave.Mutant) bool { return m.ID() == id }) {
+			return nil, fmt.Errorf("find mutant %s: no such mutant in the chosen packages", id)
+		}
+	}
 	for i, m := range p.chosen {
 		p.ids[m] = i + 1
 	}
@@ -215,12 +222,21 @@ func (p *plan) cleanUp() {
 	removeAll(p.tmp)
 }
 
-// list prints the chosen mutants.
-func (p *plan) list(w io.Writer) {
+// list prints the chosen mutants. It returns false if an entry of the
+// equivalents is stale.
+func (p *plan) list(w io.Writer) bool {
 	for _, m := range p.chosen {
 		fmt.Fprintf(w, "%s %s:%d %s: %s\n    - %s\n    + %s\n", m.ID(), m.File, m.Line, m.Func, m.Kind, m.Old, m.New)
 	}
+	p.listStale(w)
 	p.cleanUp()
+	return len(p.stale) == 0
+}
+
+func (p *plan) listStale(w io.Writer) {
+	for _, e := range p.stale {
+		fmt.Fprintf(w, "equivalents.json: no such mutant: %s %s\n    - %s\n    + %s\n", e.File, e.Func, e.Old, e.New)
+	}
 }
 
 // report prints the survivors and a table, and reports whether the limits hold.
@@ -251,9 +267,7 @@ func (p *plan) report(w io.Writer, results []*result) bool {
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t  %s\t\n", c[""], c[killed], c[survived], c[unreached], c[listed], name)
 	}
 	t.Flush()
-	for _, e := range p.stale {
-		fmt.Fprintf(w, "equivalents.json: no such mutant: %s %s\n    - %s\n    + %s\n", e.File, e.Func, e.Old, e.New)
-	}
+	p.listStale(w)
 	unreviewed := 0
 	for _, e := range p.equivalents {
 		if !e.Reviewed {

@@ -20,27 +20,27 @@ const (
 
 var noon = time.Date(2026, 4, 14, 12, 0, 0, 0, time.UTC)
 
-// actor is a process that uses the folder, and the world as it must be by the
-// answers the process got.
+// actor is a process that uses the folder. It updates the world from the results
+// of its calls.
 type actor struct {
 	w       *world
 	m       *vfs.Mem
 	d       *sessionlog.Dir
-	cur     *session // that most symbols are about; nil = none
+	cur     *session // the session that most symbols use; nil: no session
 	maxOpen int
-	logs    map[string]*sessionlog.Log
+	logs    map[string]*sessionlog.Log // open sessions, by ID
 	warned  []string
-	tainted func() bool     // a call was made to fail: an error needs no other reason
-	others  []*actor        // that may have sessions open, of the same world
-	stopped map[string]bool // sessions that were told an outcome that is unknown, until they are opened again
-	wrote   map[string]int  // how many lines a session had when this process last wrote to it
-	dead    bool            // there is no folder to go on with
-	classes map[error]int
+	faulted func() bool     // reports whether a fault was injected, which explains any error
+	others  []*actor        // other processes of the same world
+	stopped map[string]bool // sessions with an unknown outcome, until they are reopened
+	wrote   map[string]int  // number of lines after the last write of this process, by session ID
+	dead    bool            // the folder could not be reopened
+	classes map[error]int   // number of results, by class
 }
 
 func newActor(w *world, m *vfs.Mem, maxOpen int) *actor {
 	return &actor{w: w, m: m, maxOpen: maxOpen, logs: map[string]*sessionlog.Log{}, stopped: map[string]bool{}, wrote: map[string]int{},
-		classes: map[error]int{}, tainted: func() bool { return false }}
+		classes: map[error]int{}, faulted: func() bool { return false }}
 }
 
 func openDir(m *vfs.Mem, maxOpen int, warned *[]string) (*sessionlog.Dir, error) {
@@ -53,11 +53,12 @@ func (a *actor) open() (err error) {
 	return err
 }
 
-// answers are the classes of errors that state the outcome of a write.
-var answers = []error{sessionlog.ErrUnknown, sessionlog.ErrStopped, sessionlog.ErrNotApplied, vfs.ErrLocked}
+// outcomes are the classes of errors that state the outcome of a write.
+var outcomes = []error{sessionlog.ErrUnknown, sessionlog.ErrStopped, sessionlog.ErrNotApplied, vfs.ErrLocked}
 
+// class returns the class of an error, or the error if it has no class.
 func class(err error) error {
-	for _, c := range answers {
+	for _, c := range outcomes {
 		if errors.Is(err, c) {
 			return c
 		}
@@ -65,27 +66,29 @@ func class(err error) error {
 	return err
 }
 
-// excused reports whether an error has a cause: of opening, or of a session.
+// excused reports whether an error has a legitimate cause: a fault, a lock that
+// another process holds, or a session in the trash.
 func (a *actor) excused(s *session, err error) bool {
 	switch {
-	case a.tainted():
+	case a.faulted():
 		return true
 	case errors.Is(err, vfs.ErrLocked):
 		return slices.ContainsFunc(a.others, func(o *actor) bool { return o.logs[s.id] != nil })
 	case errors.Is(err, sessionlog.ErrNotFound) && s.trash:
-		s.live = false // of a move that failed nobody knew
+		s.live = false // the failed move took effect
 		return true
 	}
 	return false
 }
 
-// log returns an open session. Opening it determines its content.
+// log returns the open log of a session. It opens the session if necessary, and
+// the content at that time becomes the expected content.
 func (a *actor) log(s *session) (*sessionlog.Log, error) {
 	if l := a.logs[s.id]; l != nil {
-		if !s.vague || a.stopped[s.id] {
+		if !s.unknown || a.stopped[s.id] {
 			return l, nil
 		}
-		if err := a.give(s); err != nil {
+		if err := a.closeLog(s); err != nil {
 			return nil, err
 		}
 	}
@@ -94,17 +97,17 @@ func (a *actor) log(s *session) (*sessionlog.Log, error) {
 		return nil, err
 	}
 	if !s.live {
-		return nil, wrong("%s was opened, and it is in the trash", s.id)
+		return nil, wrong("opened %s, which is in the trash", s.id)
 	}
 	a.logs[s.id] = l
 	s.live, s.trash = true, false
 	return l, a.opened(s)
 }
 
-// opened compares the content of a session's file with the acknowledged lines.
-// From here on the content counts as acknowledged.
+// opened compares the file of a newly opened session with the acknowledged lines.
+// The content then counts as acknowledged.
 func (a *actor) opened(s *session) error {
-	peek := a.m.Kill() // no hook sees it
+	peek := a.m.Kill() // the copy has no hook
 	for _, n := range s.names {
 		b, err := vfs.ReadFile(peek, dir+"/"+n.name, 1<<30)
 		if err != nil {
@@ -112,18 +115,19 @@ func (a *actor) opened(s *session) error {
 		}
 		k := s.prefix(sumOf(string(b)))
 		if k < max(1, s.acked) {
-			return wrong("%s was opened with %d bytes, %d lines; %d were acknowledged, %d issued", n.name, len(b), k, s.acked, len(s.lines))
+			return wrong("opened %s with %d bytes, %d lines; acknowledged: %d, issued: %d", n.name, len(b), k, s.acked, len(s.lines))
 		}
 		s.cut(k)
-		s.must, s.acked, s.durable, s.vague = true, k, k, false
+		s.created, s.acked, s.durable, s.unknown = true, k, k, false
 		delete(a.stopped, s.id)
 		return nil
 	}
-	return wrong("%s was opened, and has none of the names %v", s.id, s.names)
+	return wrong("opened %s, but no file has one of the names %v", s.id, s.names)
 }
 
-// begin opens a session to write to; nil when that failed, and may.
-func (a *actor) begin(s *session) (*sessionlog.Log, error) {
+// tryOpen opens a session for writing. It returns a nil log and a nil error if
+// the open failed for a legitimate cause.
+func (a *actor) tryOpen(s *session) (*sessionlog.Log, error) {
 	l, err := a.log(s)
 	if err == nil {
 		return l, nil
@@ -138,9 +142,10 @@ func (a *actor) begin(s *session) (*sessionlog.Log, error) {
 	return nil, nil
 }
 
-// write issues lines and takes the answer to them.
+// write adds lines to the model, makes the call that writes them, and checks the
+// result. durable states whether the call must sync.
 func (a *actor) write(s *session, durable bool, lines []string, call func(*sessionlog.Log) error) error {
-	l, err := a.begin(s)
+	l, err := a.tryOpen(s)
 	if l == nil {
 		return err
 	}
@@ -151,17 +156,18 @@ func (a *actor) write(s *session, durable bool, lines []string, call func(*sessi
 	if durable && len(lines) > 1 {
 		s.batch = n
 	}
-	return a.answer(s, n, durable, func() error { return call(l) })
+	return a.apply(s, n, durable, func() error { return call(l) })
 }
 
-// answer makes a call that wrote the lines from the n-th on.
-func (a *actor) answer(s *session, n int, durable bool, call func() error) error {
+// apply makes a call that writes the lines from the n-th on, and updates the model
+// with the result.
+func (a *actor) apply(s *session, n int, durable bool, call func() error) error {
 	err := call()
 	a.classes[class(err)]++
 	switch {
 	case err == nil:
 		if a.stopped[s.id] {
-			return wrong("%s: acknowledged after an outcome that was unknown", s.id)
+			return wrong("%s: write acknowledged after an unknown outcome", s.id)
 		}
 		s.acked, s.batch = len(s.lines), 0
 		if n < len(s.lines) {
@@ -171,10 +177,10 @@ func (a *actor) answer(s *session, n int, durable bool, call func() error) error
 			s.durable = max(s.durable, min(a.wrote[s.id], s.acked))
 		}
 	case errors.Is(err, sessionlog.ErrUnknown):
-		if !a.tainted() {
+		if !a.faulted() {
 			return wrong("%s: %v", s.id, err)
 		}
-		a.stopped[s.id], s.vague = true, true
+		a.stopped[s.id], s.unknown = true, true
 	default:
 		s.cut(n)
 		if !a.excused(s, err) {
@@ -182,37 +188,37 @@ func (a *actor) answer(s *session, n int, durable bool, call func() error) error
 		}
 		stopped := errors.Is(err, sessionlog.ErrStopped)
 		if a.stopped[s.id] && !stopped {
-			return wrong("%s: %v after an outcome that was unknown", s.id, err)
+			return wrong("%s: %v after an unknown outcome", s.id, err)
 		}
-		a.stopped[s.id] = stopped // it was told what became of the files when they were closed for others
+		a.stopped[s.id] = stopped // a failed sync during an eviction is reported here
 	}
 	return nil
 }
 
-// alphabet of the enumeration.
+// alphabet contains the symbols of the enumeration.
 var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "compact", "title", "retitle", "uptime",
 	"sync", "reopen", "delete", "restore", "import", "repair"}
 
-// applies reports whether a symbol has an effect: a session exists, or the
-// symbol needs none.
+// applies reports whether a symbol can run: it needs no session, or a session
+// exists.
 func (a *actor) applies(symbol string) bool {
 	switch symbol {
 	case "create", "import":
 		return true
 	case "repair":
-		return len(a.w.sessions) > 0 // a folder is there
+		return len(a.w.sessions) > 0 // the folder exists
 	}
 	return a.cur != nil
 }
 
-// do executes one symbol of the alphabet. It returns an error for a violation,
-// not for a call that may fail.
+// do executes one symbol. It returns an error for a violation, but not for a call
+// that fails for a legitimate cause.
 func (a *actor) do(symbol string) error {
 	s := a.cur
 	switch symbol {
 	case "title", "retitle", "uptime", "compact":
-		// Opening it tells what title and run time it has.
-		if l, err := a.begin(s); l == nil {
+		// An open determines the title and the run time.
+		if l, err := a.tryOpen(s); l == nil {
 			return err
 		}
 	}
@@ -245,7 +251,7 @@ func (a *actor) do(symbol string) error {
 	var ms []sessionlog.Message
 	switch symbol {
 	case "user":
-		// Up to the end of a sector: a tear may take the \n alone.
+		// The message fills a sector, so that a torn write can lose only the \n.
 		m := sessionlog.Message{Role: "user", Content: a.w.content(6000)}
 		m.Content += strings.Repeat(".", sector-(len(s.text)+len(messageText(m)))%sector)
 		ms = []sessionlog.Message{m}
@@ -269,7 +275,7 @@ func (a *actor) do(symbol string) error {
 	return a.write(s, durable, lines, func(l *sessionlog.Log) error { return l.Append(ms...) })
 }
 
-// call is an assistant's message with a tool call.
+// call returns an assistant message with a tool call, which becomes pending.
 func (a *actor) call(s *session, n int) sessionlog.Message {
 	text := a.w.content(n)
 	id := fmt.Sprint("call ", a.w.serial)
@@ -277,7 +283,8 @@ func (a *actor) call(s *session, n int) sessionlog.Message {
 	return sessionlog.Message{Role: "assistant", ToolCalls: []sessionlog.ToolCall{{ID: id, Type: "function", Function: sessionlog.Function{Name: "bash", Arguments: text}}}}
 }
 
-// results answers the pending calls, and at least one that does not exist.
+// results returns the results of the pending calls. If no call is pending, it
+// returns the result of a call that does not exist.
 func (a *actor) results(s *session) []sessionlog.Message {
 	ids := s.calls
 	if s.calls = nil; len(ids) == 0 {
@@ -290,9 +297,10 @@ func (a *actor) results(s *session) []sessionlog.Message {
 	return ms
 }
 
-// titles and their forms in file names.
+// titles are titles and their slugs in file names.
 var titles = [][2]string{{"Which port", "which-port"}, {"Ünter Deck: 2", "Ünter-deck-2"}, {"", ""}}
 
+// title sets titles[0] if first is true, else one of the other titles.
 func (a *actor) title(s *session, first bool) error {
 	t := titles[0]
 	if !first {
@@ -307,27 +315,28 @@ func (a *actor) title(s *session, first bool) error {
 		}
 		s.names = append(s.names, named{n - 1, name})
 		err := l.SetTitle(t[0])
-		s.loose = s.loose || len(a.warned) > warned
-		if err == nil && !s.loose {
+		s.anyName = s.anyName || len(a.warned) > warned
+		if err == nil && !s.anyName {
 			s.name = before
 		}
 		return err
 	})
 }
 
+// record makes a call that writes one meta record.
 func (a *actor) record(s *session, durable bool, title string, uptime uint64, call func(*sessionlog.Log) error) error {
-	l, err := a.begin(s)
+	l, err := a.tryOpen(s)
 	if l == nil {
 		return err
 	}
 	n := len(s.lines)
 	s.push(recordText(title, uptime), title, uptime)
-	return a.answer(s, n, durable, func() error { return call(l) })
+	return a.apply(s, n, durable, func() error { return call(l) })
 }
 
 const prefix = "crab_user_"
 
-// create makes a session, which becomes the current one.
+// create creates a session and makes it the current one.
 func (a *actor) create() error {
 	top := 0
 	var maybe []*session
@@ -336,7 +345,7 @@ func (a *actor) create() error {
 			var seq int
 			fmt.Sscan(n, &seq)
 			top = max(top, seq)
-			if !s.must {
+			if !s.created {
 				maybe = append(maybe, s)
 			}
 		}
@@ -348,20 +357,21 @@ func (a *actor) create() error {
 	switch {
 	case err == nil:
 		if l.ID() != s.id {
-			// One of which no answer told may not have come to be.
+			// A session without an acknowledged creation may not exist, so its ID is
+			// free.
 			i := slices.IndexFunc(maybe, func(m *session) bool { return m.id == l.ID() })
 			if i < 0 {
-				return wrong("%s was created, want %s", l.ID(), s.id)
+				return wrong("created %s, want %s", l.ID(), s.id)
 			}
 			a.w.remove(s)
 			s = maybe[i]
 		}
-		s.must, s.acked, s.durable = true, 1, 1
+		s.created, s.acked, s.durable = true, 1, 1
 		delete(a.wrote, s.id)
 		a.logs[s.id] = l
 		a.cur = s
 		return nil
-	case !a.tainted():
+	case !a.faulted():
 		return wrong("create: %v", err)
 	case errors.Is(err, sessionlog.ErrNotApplied):
 		a.w.remove(s)
@@ -369,7 +379,7 @@ func (a *actor) create() error {
 	return nil
 }
 
-// imports imports a transcript that has grown by so many messages.
+// imports imports a transcript that has grown by the given number of messages.
 func (a *actor) imports(more int) error {
 	const id = "other_user_1"
 	s := a.w.find(id)
@@ -406,18 +416,18 @@ func (a *actor) imports(more int) error {
 	if got != id {
 		return wrong("imported as %s, want %s", got, id)
 	}
-	names := s.versions
-	s.must, s.versions = true, []version{v}
-	if len(a.warned) > warned { // it was told why it has another name
-		for _, old := range names {
+	previous := s.versions
+	s.created, s.versions = true, []version{v}
+	if len(a.warned) > warned { // the file may keep an earlier name
+		for _, old := range previous {
 			s.versions = append(s.versions, version{old.name, v.text})
 		}
 	}
 	return nil
 }
 
-// hurtText is a file that needs a repair, and its form after the repair.
-func hurtText(seq int) (hurt, mended string) {
+// damagedText returns a damaged file and its content after a repair.
+func damagedText(seq int) (damaged, repaired string) {
 	lines := []string{
 		metaText("hurt", "user", "", ""),
 		messageText(sessionlog.Message{Role: "user", Content: strings.Repeat(fmt.Sprintf("hurt %d. ", seq), 300)}),
@@ -426,25 +436,25 @@ func hurtText(seq int) (hurt, mended string) {
 		messageText(sessionlog.Message{Role: "assistant", Content: strings.Repeat("last. ", 500)}),
 		`{"role":"user","content":"to`,
 	}
-	hurt = lines[0] + "\n" + lines[1] + "\n" + lines[2] + "\n" + lines[3] + lines[4] + "\n" + lines[5] + "\n" + lines[6]
-	return hurt, lines[0] + "\n" + lines[1] + "\n" + lines[4] + "\n" + lines[5] + "\n"
+	damaged = lines[0] + "\n" + lines[1] + "\n" + lines[2] + "\n" + lines[3] + lines[4] + "\n" + lines[5] + "\n" + lines[6]
+	return damaged, lines[0] + "\n" + lines[1] + "\n" + lines[4] + "\n" + lines[5] + "\n"
 }
 
-// repair puts a damaged file into the folder and repairs it.
+// repair writes a damaged file to the folder and repairs it.
 func (a *actor) repair() error {
 	_, seen := a.m.Kill().Lstat(dir)
 	if _, kept := a.m.Crash().Lstat(dir); seen != nil || kept != nil {
-		return nil // there may be no folder
+		return nil // a crash may remove the folder
 	}
 	seq := 1
 	for a.w.find(fmt.Sprint("hurt_user_", seq)) != nil {
 		seq++
 	}
 	id := fmt.Sprint("hurt_user_", seq)
-	hurt, mended := hurtText(seq)
-	s := &session{id: id, must: true, live: true, versions: []version{{id + ".jsonl", hurt}, {id + ".jsonl", mended}}}
+	damaged, repaired := damagedText(seq)
+	s := &session{id: id, created: true, live: true, versions: []version{{id + ".jsonl", damaged}, {id + ".jsonl", repaired}}}
 	a.w.sessions = append(a.w.sessions, s)
-	a.m.WriteFile(dir+"/"+id+".jsonl", []byte(hurt), 0o600)
+	a.m.WriteFile(dir+"/"+id+".jsonl", []byte(damaged), 0o600)
 	did, err := a.d.Repair(id)
 	a.classes[class(err)]++
 	if err != nil {
@@ -454,24 +464,24 @@ func (a *actor) repair() error {
 		return nil
 	}
 	if did.Dropped != 2 || did.Unglued != 1 {
-		return wrong("repair says %+v", did)
+		return wrong("repair returned %+v", did)
 	}
 	s.versions = s.versions[1:]
 	return nil
 }
 
-// give closes a session, if it is open.
-func (a *actor) give(s *session) error {
+// closeLog closes a session if it is open.
+func (a *actor) closeLog(s *session) error {
 	l := a.logs[s.id]
 	if l == nil {
 		return nil
 	}
 	delete(a.logs, s.id)
 	if err := l.Close(); err == nil {
-		if !a.stopped[s.id] { // of which it was told before
+		if !a.stopped[s.id] { // a stopped session has reported its lost lines
 			s.durable = max(s.durable, min(a.wrote[s.id], s.acked))
 		}
-	} else if !a.tainted() {
+	} else if !a.faulted() {
 		return wrong("close %s: %v", s.id, err)
 	}
 	return nil
@@ -479,19 +489,19 @@ func (a *actor) give(s *session) error {
 
 func (a *actor) reopen() error {
 	for _, s := range a.w.sessions {
-		if err := a.give(s); err != nil {
+		if err := a.closeLog(s); err != nil {
 			return err
 		}
 	}
 	clear(a.logs)
 	if !a.dead {
-		if err := a.d.Close(); err != nil && !a.tainted() {
+		if err := a.d.Close(); err != nil && !a.faulted() {
 			return wrong("close: %v", err)
 		}
 	}
 	a.dead = false
 	if err := a.open(); err != nil {
-		if !a.tainted() {
+		if !a.faulted() {
 			return wrong("open: %v", err)
 		}
 		a.dead = true
@@ -500,14 +510,14 @@ func (a *actor) reopen() error {
 	if a.cur == nil {
 		return nil
 	}
-	_, err := a.begin(a.cur)
+	_, err := a.tryOpen(a.cur)
 	return err
 }
 
 func (a *actor) sync() error {
 	for _, s := range a.w.sessions {
 		if l := a.logs[s.id]; l != nil {
-			if err := a.answer(s, len(s.lines), true, l.Sync); err != nil {
+			if err := a.apply(s, len(s.lines), true, l.Sync); err != nil {
 				return err
 			}
 		}
@@ -515,44 +525,44 @@ func (a *actor) sync() error {
 	return nil
 }
 
-// move moves a session into the trash, or back.
-func (a *actor) move(s *session, away bool) error {
-	if away {
-		if err := a.give(s); err != nil {
+// move moves a session to the trash, or back.
+func (a *actor) move(s *session, toTrash bool) error {
+	if toTrash {
+		if err := a.closeLog(s); err != nil {
 			return err
 		}
 	}
 	live, trash := s.live, s.trash
 	s.live, s.trash = true, true
 	var err error
-	if away {
+	if toTrash {
 		err = a.d.Delete(s.id)
 	} else {
 		err = a.d.Restore(s.id)
 	}
 	a.classes[class(err)]++
 	from := live
-	if !away {
+	if !toTrash {
 		from = trash
 	}
 	switch {
 	case err == nil:
 		if !from {
-			return wrong("%s was moved from where it was not", s.id)
+			return wrong("moved %s, which was not in the source folder", s.id)
 		}
-		s.live, s.trash, s.adrift = !away, away, false
+		s.live, s.trash, s.moveUnknown = !toTrash, toTrash, false
 	case errors.Is(err, vfs.ErrLocked), errors.Is(err, sessionlog.ErrNotApplied):
 		s.live, s.trash = live, trash
 		if !a.excused(s, err) {
 			return wrong("move %s: %v", s.id, err)
 		}
-	case a.tainted():
-		s.live, s.trash = live || !away, trash || away
-		s.adrift = s.adrift || errors.Is(err, sessionlog.ErrUnknown)
+	case a.faulted():
+		s.live, s.trash = live || !toTrash, trash || toTrash
+		s.moveUnknown = s.moveUnknown || errors.Is(err, sessionlog.ErrUnknown)
 	default:
 		s.live, s.trash = live, trash
 		if live && trash && errors.Is(err, sessionlog.ErrNotFound) {
-			s.live, s.trash = !away, away // of a move that failed nobody knew
+			s.live, s.trash = !toTrash, toTrash // the failed move took effect
 			return nil
 		}
 		if from || !errors.Is(err, sessionlog.ErrNotFound) && !errors.Is(err, sessionlog.ErrExists) {

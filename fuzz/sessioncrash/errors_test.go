@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestErrors is L3: the n-th call that a fault can hit fails, for every n until
-// a run ends without it.
+// TestErrors (L3) fails the n-th call that a fault applies to, for each n until a
+// run has fewer such calls.
 func TestErrors(t *testing.T) {
 	workloads := [][]string{
 		{"user", "step", "result", "answer"},
@@ -40,7 +40,7 @@ func TestErrors(t *testing.T) {
 					if scene == "fresh" {
 						symbols = append([]string{"create"}, seq...)
 					}
-					undone := i == 0 && f.Name == "all written, ENOSPC" // a write that is taken back whole: always
+					undone := i == 0 && f.Name == "all written, ENOSPC" // always test that a complete write is undone
 					if (k+i+s)%every == 0 || undone {
 						yield(crashtest.FaultJob{Job: crashtest.Job{Scene: scene, Seq: symbols}, Fault: f})
 					}
@@ -48,7 +48,7 @@ func TestErrors(t *testing.T) {
 			}
 		}
 	}, func(w crashtest.Job, f *fault.Injector) (map[error]int, error) {
-		e := &failing{Injector: f, j: newJudge()}
+		e := &failing{Injector: f, j: newOracle()}
 		err := e.run(w.Scene, w.Seq)
 		return e.classes, err
 	})
@@ -56,10 +56,10 @@ func TestErrors(t *testing.T) {
 		hit[sessionlog.ErrNotApplied], hit[sessionlog.ErrUnknown], hit[sessionlog.ErrStopped])
 }
 
-// failing is one run with one fault.
+// failing is a run in which one fault is injected.
 type failing struct {
 	*fault.Injector
-	j       *judge
+	j       *oracle
 	classes map[error]int
 }
 
@@ -69,11 +69,11 @@ func (e *failing) run(scene string, seq []string) error {
 		return fmt.Errorf("scene: %w", err)
 	}
 	e.classes = r.classes
-	r.tainted = func() bool { return e.Hit >= e.N }
+	r.faulted = func() bool { return e.Hit >= e.N }
 	r.m.Hook = e.Hook
 	for i, symbol := range seq {
 		if !r.applies(symbol) {
-			continue // what would have made it so has failed
+			continue // an earlier symbol that this one needs has failed
 		}
 		if err := r.do(symbol); err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
@@ -82,45 +82,45 @@ func (e *failing) run(scene string, seq []string) error {
 			break
 		}
 	}
-	// A name was changed, its sync failed, and so did taking it back: no program
-	// can know of it after the disk has healed, and this one never does.
+	// A rename took effect, and both its sync and its undo failed. No later
+	// process can detect that, so the disk stays faulty in this run.
 	sick := e.Ever && e.Hits(vfs.Call{Op: "rename"})
 	if err := e.j.killed(r.m.Kill(), r.w, sick); err != nil {
 		return err
 	}
 	changes := r.m.Unsynced()
-	// Some lack one name or truncation.
-	for _, fates := range crashtest.Outcomes(changes, func(c vfs.Change) bool { return c.Op != "write" && !strings.HasPrefix(c.Name, locks+"/") }) {
-		if err := e.j.crashed(r.m.Crash(fates...), r.w); err != nil {
-			return fmt.Errorf("crash that kept %v of %+v: %w", fates, changes, err)
+	// Some outcomes lose only one change of a name or one truncation.
+	for _, outcomes := range crashtest.Outcomes(changes, func(c vfs.Change) bool { return c.Op != "write" && !strings.HasPrefix(c.Name, locks+"/") }) {
+		if err := e.j.crashed(r.m.Crash(outcomes...), r.w); err != nil {
+			return fmt.Errorf("crash that kept %v of %+v: %w", outcomes, changes, err)
 		}
 	}
 	if sick {
 		return nil
 	}
-	// The faults are gone, and an independent process writes and loses power.
 	return e.healed(r)
 }
 
-// healed continues in a new process on the machine without faults.
+// healed writes in a new process on the machine without faults, and then cuts the
+// power.
 func (e *failing) healed(r *run) error {
 	a := newActor(r.w, r.m.Kill(), 1)
 	if err := a.open(); err != nil {
 		return wrong("open: %v", err)
 	}
 	for _, s := range slices.Clone(r.w.sessions) {
-		if !s.must || !s.live || s.trash || len(s.versions) > 0 {
+		if !s.created || !s.live || s.trash || len(s.versions) > 0 {
 			continue
 		}
 		a.cur = s
 		for _, symbol := range []string{"user", "step"} {
 			if err := a.do(symbol); err != nil {
-				return fmt.Errorf("healed: %w", err)
+				return fmt.Errorf("without faults: %w", err)
 			}
 		}
 	}
 	if err := e.j.crashed(a.m.Crash(), r.w); err != nil {
-		return fmt.Errorf("healed, and crashed: %w", err)
+		return fmt.Errorf("without faults, after a power cut: %w", err)
 	}
 	return nil
 }

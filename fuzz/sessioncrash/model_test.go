@@ -11,8 +11,8 @@ import (
 
 var sumSeed = maphash.MakeSeed()
 
-// sumOf is a text's without its blank lines: garbage may begin with a line end,
-// which stays, and which every reader skips.
+// sumOf returns a hash of a text without its blank lines. A torn tail may begin
+// with a line end, which recovery keeps as a blank line and readers skip.
 func sumOf(text string) uint64 {
 	for strings.Contains(text, "\n\n") {
 		text = strings.ReplaceAll(text, "\n\n", "\n")
@@ -20,35 +20,35 @@ func sumOf(text string) uint64 {
 	return maphash.String(sumSeed, text)
 }
 
-// session is the permitted states of one session: its file contains a prefix of
-// the issued lines. A session that is written at once, by an import or a
-// repair, has versions instead.
+// session is the set of permitted states of one session. Its file contains a
+// prefix of the issued lines. A session that an import or a repair replaces
+// atomically has versions instead.
 type session struct {
-	id     string
-	must   bool // it is somewhere: its creation was acknowledged
-	source string
+	id      string
+	created bool   // its creation was acknowledged, so the session must exist
+	source  string // of an import
 
-	lines   []string // as they were issued, without \n
-	acked   int      // so many are there while the machine runs
-	durable int      // so many are there after a power cut
-	batch   int      // from here on they are one write of several messages that must be durable; 0 = none is under way
-	text    string   // all lines
-	ends    []int    // ends[k] and sums[k] are of the first k lines
-	sums    []uint64
-	metas   []sessionlog.Meta // title and run time after the first k lines
-	names   []named           // that the file was given
-	name    int               // the first of them that it may have
-	loose   bool              // it may keep any name, as somebody was told
-	vague   bool              // a process was told that the outcome is unknown, and none has looked since
+	lines   []string          // issued lines, without \n
+	acked   int               // minimum number of lines in the page cache
+	durable int               // minimum number of lines after a power cut
+	batch   int               // lines from here on are one durable write of several messages in progress; 0: no such write
+	text    string            // all lines
+	ends    []int             // ends[k] is the size of the first k lines
+	sums    []uint64          // sums[k] is the sum of the first k lines
+	metas   []sessionlog.Meta // metas[k] has the title and the run time after the first k lines
+	names   []named           // file names in the order of their titles
+	name    int               // index of the first name that the file may have
+	anyName bool              // a warning reported that the file may keep an earlier name
+	unknown bool              // the outcome of a write is unknown, and no process has opened the file since
 
-	versions []version
+	versions []version // permitted contents
 
-	live, trash bool // where it may be
-	adrift      bool // the outcome of a move was unknown: a power cut may leave either place
-	calls       []string
+	live, trash bool     // whether it may be in the folder, and in the trash
+	moveUnknown bool     // the outcome of a move is unknown: after a power cut both places are permitted
+	calls       []string // IDs of pending tool calls
 }
 
-// named is a file name that line number at, from 0, gave.
+// named is a file name that follows from the title in line at, counted from 0.
 type named struct {
 	at   int
 	name string
@@ -64,7 +64,7 @@ func newSession(id string, meta string) *session {
 	return s
 }
 
-// push adds a line, with title and run time after it.
+// push adds a line. title and uptime are the values after the line.
 func (s *session) push(line, title string, uptime uint64) {
 	s.lines = append(s.lines, line)
 	s.text += line + "\n"
@@ -79,10 +79,10 @@ func (s *session) message(line string) {
 	s.push(line, m.Title, m.UptimeSecs)
 }
 
-// meta is title and run time after the last line.
+// meta returns the title and the run time after the last line.
 func (s *session) meta() sessionlog.Meta { return s.metas[len(s.metas)-1] }
 
-// cut takes the lines from the n-th on back.
+// cut removes the lines after the first n.
 func (s *session) cut(n int) {
 	if len(s.versions) > 0 || n >= len(s.lines) {
 		return
@@ -96,7 +96,7 @@ func (s *session) cut(n int) {
 	s.acked, s.durable, s.batch = min(s.acked, n), min(s.durable, n), 0
 }
 
-// prefix returns how many lines a file of this sum has, or -1.
+// prefix returns the number of lines of the prefix with this sum, or -1.
 func (s *session) prefix(sum uint64) int {
 	for k := len(s.sums) - 1; k >= 0; k-- {
 		if s.sums[k] == sum {
@@ -106,11 +106,11 @@ func (s *session) prefix(sum uint64) int {
 	return -1
 }
 
-// world is the permitted states of a folder of sessions.
+// world is the set of permitted states of a folder of sessions.
 type world struct {
 	sessions []*session
-	serial   int // makes every text another
-	imports  int
+	serial   int // of the last text; makes texts unique
+	imports  int // messages in the imported transcript
 }
 
 func (w *world) find(id string) *session {
@@ -131,15 +131,16 @@ func (w *world) remove(s *session) {
 	}
 }
 
-// content is n bytes that need no escapes and are no other's.
+// content returns a unique text of n bytes, at least 12, without characters that
+// JSON escapes.
 func (w *world) content(n int) string {
 	w.serial++
 	s := fmt.Sprintf("text %d of %d bytes. ", w.serial, n)
 	return strings.Repeat(s, n/len(s)+1)[:max(n, 12)]
 }
 
-// The lines of a file, by the text of FORMAT.md and without the package's code.
-// They need no escapes.
+// The functions below return lines of a session file. They implement FORMAT.md
+// without sessionlog, for texts without escapes.
 
 func metaText(agent, sender, title, source string) string {
 	s := fmt.Sprintf(`{"agent":"%s","created_by":"%s","created_at":"%s","title":"%s","uptime_secs":0`, agent, sender, stamp, title)
@@ -174,18 +175,18 @@ func recordText(title string, uptime uint64) string {
 	return fmt.Sprintf(`{"meta":{"title":"%s","uptime_secs":%d}}`, title, uptime)
 }
 
-// found is how a session was found.
+// found is a session after a recovery.
 type found struct {
 	id, name string
 	trash    bool
-	sum      uint64 // of its file, once it is mended
-	size     int
-	flawed   uint64 // sum of what is before the first bad line that stayed
-	at       int    // its length
+	sum      uint64 // of the recovered file
+	size     int    // of the recovered file
+	prefix   uint64 // sum of the bytes before the first bad line that recovery kept
+	at       int    // offset of that line; 0: no such line
 }
 
-// accepts reports whether the world permits a state: after a power cut, or
-// while the machine runs.
+// accepts returns an error if the world does not permit a state. The state is that
+// after a power cut or, if power is false, after a kill.
 func (w *world) accepts(all []found, power bool) error {
 	seen := map[string]bool{}
 	for _, f := range all {
@@ -194,7 +195,7 @@ func (w *world) accepts(all []found, power bool) error {
 			return wrong("%s exists, but was not created", f.name)
 		}
 		if seen[f.id] {
-			return wrong("%s is there twice, again as %s", f.id, f.name)
+			return wrong("%s exists twice, the second time as %s", f.id, f.name)
 		}
 		seen[f.id] = true
 		if err := s.accepts(f, power); err != nil {
@@ -202,25 +203,26 @@ func (w *world) accepts(all []found, power bool) error {
 		}
 	}
 	for _, s := range w.sessions {
-		if s.must && !seen[s.id] {
+		if s.created && !seen[s.id] {
 			return wrong("%s was acknowledged but is missing", s.id)
 		}
 	}
 	return nil
 }
 
+// accepts returns an error if the session's state is not permitted.
 func (s *session) accepts(f found, power bool) error {
-	if (f.trash && !s.trash || !f.trash && !s.live) && !(power && s.adrift) {
+	if (f.trash && !s.trash || !f.trash && !s.live) && !(power && s.moveUnknown) {
 		return wrong("%s is in the wrong place (in the trash: %v)", f.id, f.trash)
 	}
 	if len(s.versions) > 0 {
-		named, right := false, false
+		nameOK, textOK := false, false
 		for _, v := range s.versions {
-			named = named || v.name == f.name
-			right = right || sumOf(v.text) == f.sum
+			nameOK = nameOK || v.name == f.name
+			textOK = textOK || sumOf(v.text) == f.sum
 		}
-		if !named || !right {
-			return wrong("%s (named right: %v) holds %d bytes that are none of %d versions (of them: %v)", f.name, named, f.size, len(s.versions), right)
+		if !nameOK || !textOK {
+			return wrong("%s (%d bytes) is not one of %d versions: name permitted: %v, content permitted: %v", f.name, f.size, len(s.versions), nameOK, textOK)
 		}
 		return nil
 	}
@@ -230,44 +232,44 @@ func (s *session) accepts(f found, power bool) error {
 	}
 	k := s.prefix(f.sum)
 	if f.at > 0 {
-		// A tear inside a write of several messages.
-		if !power || s.batch == 0 || s.prefix(f.flawed) < s.batch {
+		// The file has a tear inside a write of several messages.
+		if !power || s.batch == 0 || s.prefix(f.prefix) < s.batch {
 			return wrong("%s has a bad line after %d bytes", f.name, f.at)
 		}
 		return nil
 	}
 	if k < least {
-		return wrong("%s holds %d bytes, %d lines (-1 = none of its); %d were acknowledged, %d durable, %d issued", f.name, f.size, k, s.acked, s.durable, len(s.lines))
+		return wrong("%s contains %d bytes, %d lines (-1: not a prefix of the issued lines); acknowledged: %d, durable: %d, issued: %d", f.name, f.size, k, s.acked, s.durable, len(s.lines))
 	}
 	for _, n := range s.names[s.name:] {
 		if n.name == f.name && n.at < k {
 			return nil
 		}
 	}
-	return wrong("%s, of %d lines, may not have the name %s (of %v from %d on)", f.id, k, f.name, s.names, s.name)
+	return wrong("%s (%d lines) must not have the name %s; permitted: %v from index %d on", f.id, k, f.name, s.names, s.name)
 }
 
-// settle makes the found state the present one. After a kill it may differ from
-// the state after a power cut.
+// settle makes the found state the expected one. After a kill, a power cut may
+// still change the state, so settle keeps the alternatives.
 func (w *world) settle(all []found, power bool) {
-	there := map[string]found{}
+	byID := map[string]found{}
 	for _, f := range all {
-		there[f.id] = f
+		byID[f.id] = f
 	}
 	for _, s := range slices.Clone(w.sessions) {
-		f, ok := there[s.id]
+		f, ok := byID[s.id]
 		if !ok {
 			w.remove(s)
 			continue
 		}
 		s.batch = 0
 		if power {
-			s.must, s.live, s.trash, s.adrift = true, !f.trash, f.trash, false
+			s.created, s.live, s.trash, s.moveUnknown = true, !f.trash, f.trash, false
 		}
 		if len(s.versions) == 0 {
 			k := s.prefix(f.sum)
 			s.cut(k)
-			s.acked = k // and durable when it is opened
+			s.acked = k // the next open makes the lines durable
 		} else if power {
 			i := slices.IndexFunc(s.versions, func(v version) bool { return sumOf(v.text) == f.sum })
 			s.versions = []version{{f.name, s.versions[i].text}}

@@ -32,9 +32,9 @@ const writeTitle = `	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err 
 	return l.rename()
 `
 
-// mutant is the program with one rule broken.
+// mutant is the program with one broken rule. Test is the test that must fail.
 type mutant struct {
-	Name, Test string // Test must fail
+	Name, Test string
 	Edits      []edit
 }
 
@@ -48,16 +48,16 @@ var mutants = []mutant{
 	{"a durable message after unsynced bytes", "TestEnumerate", []edit{{writeFile, `	if durable {
 		// Sync earlier`, `	if false {
 		// Sync earlier`}}},
-	{"torn tail not cut", "TestEnumerate", []edit{{recoverFile, `	if end < size {
+	{"torn tail not truncated", "TestEnumerate", []edit{{recoverFile, `	if end < size {
 		if err := f.Truncate(end)`, `	if false {
 		if err := f.Truncate(end)`}}},
-	{"torn tail not copied", "TestEnumerate", []edit{{recoverFile,
+	{"torn tail not quarantined", "TestEnumerate", []edit{{recoverFile,
 		`		name, err = d.setAside(tornFolder, fmt.Sprintf("%s-%d", shortSlug(l.id, maxAside), end), f, end, size-end)`,
 		`		name, err = "nowhere", nil`}}},
 	{"line end not added", "TestEnumerate", []edit{{recoverFile, `	if end > from {
 		if n, err := f.Write`, `	if false {
 		if n, err := f.Write`}}},
-	{"a tear in the middle not looked for", "TestEnumerate", []edit{{recoverFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
+	{"no search for a tear before the tail", "TestEnumerate", []edit{{recoverFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
 	{"no sync of the lock file's name", "TestEnumerate", []edit{{"sessionlog/dir.go", "err = d.fs.SyncDir(locks)", "err = nil"}}},
 	{"rewrite line 1", "TestEnumerate", []edit{{titleFile, "\tl.meta.Title = title\n\treturn l.rename()\n", `	l.meta.Title = title
 	if b, err := vfs.ReadFile(l.dir.fs, l.dir.file(l.name), 1<<30); err == nil {
@@ -90,14 +90,14 @@ var mutants = []mutant{
 		// A later`, `	}
 	if err != nil {
 		// A later`}}},
-	{"titles of before the files were closed", "TestTurns", []edit{{logFile,
+	{"stale title after an eviction", "TestTurns", []edit{{logFile,
 		"	if err := l.use(); err != nil { // as in Compact\n\t\treturn err\n\t}\n", ""}}},
 	{"retry a failed sync", "TestLyingCache", []edit{{writeFile, commitPoint, "if err := l.open.file.Datasync(); err != nil && l.open.file.Datasync() != nil { // ◄"}}},
-	{"go on after a failed sync", "TestLyingCache", []edit{{writeFile, `	if l.stopped == nil {
+	{"continue after a failed sync", "TestLyingCache", []edit{{writeFile, `	if l.stopped == nil {
 		l.stopped = err
 	}
 	if l.open != nil {`, "	if false {"}}},
-	{"not applied, and not cut off", "TestErrors", []edit{{writeFile, `	if terr := l.open.file.Truncate(l.size); terr != nil {
+	{"no truncation after a failed write", "TestErrors", []edit{{writeFile, `	if terr := l.open.file.Truncate(l.size); terr != nil {
 		return l.unknown(errors.Join(err, terr))
 	}
 `, ""}}},
@@ -105,15 +105,15 @@ var mutants = []mutant{
 		return l.unknown(errors.Join(err, serr))
 	}
 `, ""}}},
-	{"trust a dirty reopen", "TestLyingCache", []edit{{recoverFile, `return same && (before.Boot != "" || before.Torn) && before.Clean != size`, "_ = same\n\treturn false"}}},
-	{"write without saying so", "TestLyingCache", []edit{{openFile, "	if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {\n\t\treturn err\n\t}\n\tl.open.dirty = true\n", "	l.open.dirty = true\n"}}},
+	{"trust unsynced bytes in a reopen", "TestLyingCache", []edit{{recoverFile, `return same && (before.Boot != "" || before.Torn) && before.Clean != size`, "_ = same\n\treturn false"}}},
+	{"no holder in the lock file before a write", "TestLyingCache", []edit{{openFile, "	if err := l.open.lock.SetText(l.holder(-1).Text()); err != nil {\n\t\treturn err\n\t}\n\tl.open.dirty = true\n", "	l.open.dirty = true\n"}}},
 	{"close and evict without a sync", "TestEnumerate", []edit{{openFile, `	if l.open.dirty {
 		if err := l.sync(); err != nil {
 			return err
 		}
 	}
 `, ""}}},
-	{"close says nothing of a lost sync", "TestLostWhenEvicted", []edit{{openFile, "o.unreported = o.stopped != nil", ""}}},
+	{"close does not report a lost sync", "TestLostWhenEvicted", []edit{{openFile, "o.unreported = o.stopped != nil", ""}}},
 	{"no sync of the folder on create", "TestEnumerate", []edit{{"crmem/vfs/vfs.go", "return t.SyncDir(filepath.Dir(name))", "return nil"}}},
 	{"create in place", "TestEnumerate", []edit{{createFile, `	err := d.replace(path, func(w io.Writer) error {
 		_, err := w.Write(text)
@@ -139,12 +139,12 @@ var mutants = []mutant{
 		return errors.Join(err, f.Sync(), f.Close(), d.fs.SyncDir(d.path))
 	}()
 `}}},
-	{"number of a deleted session", "TestEnumerate", []edit{{createFile, "range []string{d.path, d.folder(trashFolder), d.folder(keptFolder)} {", "range []string{d.path} {"}}},
-	{"no second look for the number", "TestCreateAtOnce", []edit{{createFile, "err == nil && top < seq {", "err == nil {"}}},
+	{"reuse the number of a deleted session", "TestEnumerate", []edit{{createFile, "range []string{d.path, d.folder(trashFolder), d.folder(keptFolder)} {", "range []string{d.path} {"}}},
+	{"no second check of the number", "TestCreateAtOnce", []edit{{createFile, "err == nil && top < seq {", "err == nil {"}}},
 	{"move without a sync", "TestEnumerate", []edit{{createFile,
 		"sync := func() error { return errors.Join(d.fs.SyncDir(filepath.Dir(to)), d.fs.SyncDir(filepath.Dir(from))) }",
 		"sync := func() error { return nil }"}}},
-	{"open, whoever has the lock", "TestLocked", []edit{{openFile, "	lock, before, ours, err := d.acquire(l.id, d.opts.LockWait)\n", `	lock, before, ours, err := d.acquire(l.id, d.opts.LockWait)
+	{"open despite a lock", "TestLocked", []edit{{openFile, "	lock, before, ours, err := d.acquire(l.id, d.opts.LockWait)\n", `	lock, before, ours, err := d.acquire(l.id, d.opts.LockWait)
 	if errors.Is(err, vfs.ErrLocked) {
 		lock, before, ours, err = d.acquire(l.id+".other", 0)
 	}
@@ -152,9 +152,9 @@ var mutants = []mutant{
 	{"no lock", "TestLocked", []edit{{"crmem/vfs/holder.go", "fsys.Lock(name)", "fsys.Lock(fmt.Sprint(name, rand.Uint64()))"}}},
 }
 
-// TestMutants breaks the protocol and runs the tests: each mutant must fail
-// the one that it names. It takes a build each, and so runs with
-// CRABMEM_CRASH=full; otherwise only the edits are checked.
+// TestMutants runs the test of each mutant, which must fail. Each mutant needs a
+// build, so the tests run only with CRABMEM_CRASH=full. Otherwise TestMutants
+// checks only that the edits apply.
 func TestMutants(t *testing.T) {
 	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
 }

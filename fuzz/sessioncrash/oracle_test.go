@@ -15,31 +15,31 @@ import (
 	"crabmem/sessionlog"
 )
 
-// judge opens crash states and caches the results.
-type judge struct {
-	again uint64 // crash during every so-manieth recovery, too; 0 = during none
-	goes  uint64 // go on writing after every so-manieth recovery
-	count atomic.Uint64
+// oracle recovers crash states, checks them, and caches the results.
+type oracle struct {
+	recrashEvery uint64 // crash during every n-th recovery, too; 0: never
+	writeEvery   uint64 // write after every n-th recovery
+	count        atomic.Uint64
 
-	seen   crashtest.Memo[uint64, []found]             // what an image was recovered to, by image and lock texts
-	images crashtest.Memo[uint64, struct{}]            // distinct, lock texts aside
-	seen2  crashtest.Memo[uint64, struct{}]            // those of crashes during a recovery
-	refs   crashtest.Memo[string, *sessionref.Session] // by text, see reference
+	seen   crashtest.Memo[uint64, []found]             // recovered sessions, by image and lock files
+	images crashtest.Memo[uint64, struct{}]            // distinct images, without lock files
+	seen2  crashtest.Memo[uint64, struct{}]            // images of crashes during a recovery
+	refs   crashtest.Memo[string, *sessionref.Session] // results of reference, by text
 
-	deaths  atomic.Int64 // killed processes, whose page cache lives on
-	torn    atomic.Int64 // torn ends that were set aside
-	ended   atomic.Int64 // whole records that got their end
-	flawed  atomic.Int64 // tears inside a write of several messages, that a repair took out
-	read    atomic.Int64 // contexts that the other reader agreed to
-	written atomic.Int64 // writes after a recovery that survived a second crash
-	bad     atomic.Int64
+	kills    atomic.Int64 // checked states after a kill
+	torn     atomic.Int64 // torn tails in quarantine files
+	ended    atomic.Int64 // complete records whose missing line end recovery added
+	repaired atomic.Int64 // repairs of a torn write of several messages
+	read     atomic.Int64 // contexts that equal those of the reference reader
+	written  atomic.Int64 // writes after a recovery that survived a second crash
+	bad      atomic.Int64 // violations
 }
 
-func newJudge() *judge { return &judge{goes: 1} }
+func newOracle() *oracle { return &oracle{writeEvery: 1} }
 
-// crashed judges a machine after a power cut. An image that was seen before is
-// not recovered again.
-func (j *judge) crashed(m *vfs.Mem, w *world) error {
+// crashed checks a machine after a power cut. It recovers each distinct image
+// once.
+func (j *oracle) crashed(m *vfs.Mem, w *world) error {
 	image, locks := imageOf(m)
 	all, ok := j.seen.Get(image ^ locks)
 	if !ok {
@@ -53,37 +53,37 @@ func (j *judge) crashed(m *vfs.Mem, w *world) error {
 	return w.accepts(all, true)
 }
 
-// killed checks a machine whose process died: the page cache survives. If the
-// disk has a fault, it only reads.
-func (j *judge) killed(m *vfs.Mem, w *world, sick bool) error {
+// killed checks a machine after a kill, which the page cache survives. If sick is
+// true, the disk has a permanent fault, and killed does not write messages.
+func (j *oracle) killed(m *vfs.Mem, w *world, sick bool) error {
 	all, err := j.recover(m, w, !sick)
 	if err != nil {
 		return fmt.Errorf("killed: %w", err)
 	}
-	j.deaths.Add(1)
+	j.kills.Add(1)
 	if err := w.accepts(all, false); err != nil {
 		return fmt.Errorf("killed: %w", err)
 	}
 	return nil
 }
 
-// looked is a session on its way through a recovery.
-type looked struct {
+// fileState is a session with its file's content at each stage of a recovery.
+type fileState struct {
 	found
-	before string // what its file held
-	mended string // what it holds when it is open
-	after  string // and when it was repaired, if it had to be
-	source bool
-	hurt   bool
-	l      *sessionlog.Log
+	before    string // before the recovery
+	recovered string // after Open
+	repaired  string // after Repair; recovered if no repair was necessary
+	source    bool   // imported
+	damaged   bool   // written by the symbol repair
+	l         *sessionlog.Log
 }
 
-// recover opens every session of a machine, checks the rules for every
-// recovery, and continues to write.
-func (j *judge) recover(m *vfs.Mem, w *world, goesOn bool) ([]found, error) {
+// recover opens every session of a machine and checks the rules of every recovery.
+// If writeAgain is true, it then writes to the sessions.
+func (j *oracle) recover(m *vfs.Mem, w *world, writeAgain bool) ([]found, error) {
 	var copied *vfs.Mem
 	n := j.count.Add(1)
-	if j.again > 0 && n%j.again == 0 {
+	if j.recrashEvery > 0 && n%j.recrashEvery == 0 {
 		copied = m.Kill()
 	}
 	var warned []string
@@ -95,17 +95,17 @@ func (j *judge) recover(m *vfs.Mem, w *world, goesOn bool) ([]found, error) {
 	if err != nil {
 		return nil, err
 	}
-	torn := aside(m, ".torn")
+	torn := quarantined(m, ".torn")
 	for _, f := range all {
-		if err := j.mend(m, d, f, &warned); err != nil {
+		if err := j.openFile(m, d, f, &warned); err != nil {
 			return nil, err
 		}
 	}
-	if err := j.setAside(m, all, torn, warned); err != nil {
+	if err := j.checkQuarantine(m, all, torn, warned); err != nil {
 		return nil, err
 	}
-	if goesOn && n%j.goes == 0 {
-		if err := j.goesOn(m, d, all); err != nil {
+	if writeAgain && n%j.writeEvery == 0 {
+		if err := j.writeAgain(m, d, all); err != nil {
 			return nil, err
 		}
 	}
@@ -121,9 +121,9 @@ func (j *judge) recover(m *vfs.Mem, w *world, goesOn bool) ([]found, error) {
 	return result, nil
 }
 
-// look lists the sessions, as a reader who takes no lock.
-func look(m *vfs.Mem, d *sessionlog.Dir) ([]*looked, error) {
-	var all []*looked
+// look lists the sessions and reads their files without a lock.
+func look(m *vfs.Mem, d *sessionlog.Dir) ([]*fileState, error) {
+	var all []*fileState
 	live, err := d.List()
 	if err != nil {
 		return nil, wrong("list: %v", err)
@@ -133,29 +133,30 @@ func look(m *vfs.Mem, d *sessionlog.Dir) ([]*looked, error) {
 		return nil, wrong("list the trash: %v", err)
 	}
 	for k, i := range slices.Concat(live, trashed) {
-		f := &looked{found: found{id: i.ID, name: i.File, trash: k >= len(live)}}
+		f := &fileState{found: found{id: i.ID, name: i.File, trash: k >= len(live)}}
 		if i.Err != nil || i.Meta.Agent == "" {
-			return nil, wrong("%s is listed without its meta line, %v", i.File, i.Err)
+			return nil, wrong("%s is listed without its meta line: %v", i.File, i.Err)
 		}
 		f.before = read(m, f.path())
 		if f.trash {
 			f.before = read(m, dir+"/.trash/"+f.name)
 		}
-		f.source, f.hurt = i.Meta.Source != "", i.Meta.Agent == "hurt"
+		f.source, f.damaged = i.Meta.Source != "", i.Meta.Agent == "hurt"
 		all = append(all, f)
 	}
 	return all, nil
 }
 
-func (f *looked) path() string { return dir + "/" + f.name }
+func (f *fileState) path() string { return dir + "/" + f.name }
 
-// mend opens a session for writing, also one in the trash.
-func (j *judge) mend(m *vfs.Mem, d *sessionlog.Dir, f *looked, warned *[]string) error {
-	f.mended = f.before
+// openFile opens a session for writing. It restores a session in the trash, and
+// repairs a session with a tear that recovery does not find.
+func (j *oracle) openFile(m *vfs.Mem, d *sessionlog.Dir, f *fileState, warned *[]string) error {
+	f.recovered = f.before
 	defer func() {
-		f.sum, f.size = sumOf(f.mended), len(f.mended)
+		f.sum, f.size = sumOf(f.recovered), len(f.recovered)
 		if f.at == 0 {
-			f.after = f.mended
+			f.repaired = f.recovered
 		}
 	}()
 	if f.trash {
@@ -166,10 +167,10 @@ func (j *judge) mend(m *vfs.Mem, d *sessionlog.Dir, f *looked, warned *[]string)
 	switch {
 	case f.source:
 		if _, err := d.Open(f.id); !errors.Is(err, sessionlog.ErrReadOnly) {
-			return wrong("an imported session is opened to write: %v", err)
+			return wrong("open an imported session for writing: %v, want ErrReadOnly", err)
 		}
 		return nil
-	case f.hurt:
+	case f.damaged:
 		return nil
 	}
 	l, err := d.Open(f.id)
@@ -177,13 +178,13 @@ func (j *judge) mend(m *vfs.Mem, d *sessionlog.Dir, f *looked, warned *[]string)
 		return wrong("open %s: %v", f.id, err)
 	}
 	f.l = l
-	f.mended = read(m, f.path())
+	f.recovered = read(m, f.path())
 	c, err := l.Context()
 	if errors.Is(err, sessionlog.ErrFormat) {
-		// A tear that no rule finds, if the world allows one here: a repair
-		// does.
-		i := firstBad(f.mended)
-		f.flawed, f.at = sumOf(f.mended[:i]), i
+		// Recovery does not find every tear in a write of several messages. A
+		// repair does. session.accepts checks that such a tear is possible.
+		i := firstBad(f.recovered)
+		f.prefix, f.at = sumOf(f.recovered[:i]), i
 		if err := l.Close(); err != nil {
 			return wrong("close: %v", err)
 		}
@@ -193,18 +194,18 @@ func (j *judge) mend(m *vfs.Mem, d *sessionlog.Dir, f *looked, warned *[]string)
 		if f.l, err = d.Open(f.id); err != nil {
 			return wrong("open %s after a repair: %v", f.id, err)
 		}
-		if f.after = read(m, f.path()); !strings.HasPrefix(f.after, f.mended[:i]) {
-			return wrong("a repair of %s took what is before the tear", f.id)
+		if f.repaired = read(m, f.path()); !strings.HasPrefix(f.repaired, f.recovered[:i]) {
+			return wrong("a repair of %s changed bytes before the tear", f.id)
 		}
-		j.flawed.Add(1)
+		j.repaired.Add(1)
 		c, err = f.l.Context()
 	}
 	if err != nil {
 		return wrong("context of %s: %v", f.id, err)
 	}
-	text := f.mended
+	text := f.recovered
 	if f.at > 0 {
-		text = f.after
+		text = f.repaired
 	}
 	if sumOf(text)%4 == 0 {
 		if err := j.agrees(text, c); err != nil {
@@ -215,7 +216,7 @@ func (j *judge) mend(m *vfs.Mem, d *sessionlog.Dir, f *looked, warned *[]string)
 	return nil
 }
 
-// firstBad returns the offset of the first line that is no object.
+// firstBad returns the offset of the first line that is not JSON.
 func firstBad(text string) int {
 	off := 0
 	for line := range strings.Lines(text) {
@@ -227,8 +228,8 @@ func firstBad(text string) int {
 	return off
 }
 
-// reference is the other reader's view of a file.
-func (j *judge) reference(text string) (*sessionref.Session, error) {
+// reference returns a session as the reference reader reads it.
+func (j *oracle) reference(text string) (*sessionref.Session, error) {
 	if ref, ok := j.refs.Get(text); ok {
 		return ref, nil
 	}
@@ -239,11 +240,11 @@ func (j *judge) reference(text string) (*sessionref.Session, error) {
 	return ref, err
 }
 
-// agrees compares a context with the other reader's.
-func (j *judge) agrees(text string, c *sessionlog.Context) error {
+// agrees compares a context with that of the reference reader.
+func (j *oracle) agrees(text string, c *sessionlog.Context) error {
 	ref, err := j.reference(text)
 	if err != nil {
-		return wrong("the other reader: %v", err)
+		return wrong("reference reader: %v", err)
 	}
 	marker := 0
 	for _, r := range ref.Records {
@@ -267,7 +268,7 @@ func (j *judge) agrees(text string, c *sessionlog.Context) error {
 		}
 	}
 	if c.Meta.Title != title || c.Meta.UptimeSecs != uptime || c.Damaged != len(c.Damage) {
-		return wrong("context says %+v, want title %q and run time %d", c.Meta, title, uptime)
+		return wrong("context has meta %+v, want title %q and run time %d", c.Meta, title, uptime)
 	}
 	if want := answered(ref.Context); !slices.Equal(want, flatten(c.Messages)) {
 		return wrong("context has %.200q\nwant %.200q", flatten(c.Messages), want)
@@ -275,8 +276,8 @@ func (j *judge) agrees(text string, c *sessionlog.Context) error {
 	return nil
 }
 
-// answered gives every call a result and omits results without a call, by rule
-// S11 of FORMAT.md, and flattens the messages.
+// answered implements rule S11 of FORMAT.md: it adds a result to each call without
+// one, and omits results without a call. It returns the messages as flat does.
 func answered(ms []sessionref.Message) []string {
 	var out, open []string
 	end := func() {
@@ -306,6 +307,7 @@ func answered(ms []sessionref.Message) []string {
 	return out
 }
 
+// flatten returns each message as flat does.
 func flatten(ms []sessionlog.Message) []string {
 	var out []string
 	for _, m := range ms {
@@ -318,47 +320,49 @@ func flatten(ms []sessionlog.Message) []string {
 	return out
 }
 
+// flat returns a message as one comparable string.
 func flat(role, content, call, calls string) string {
 	return strings.Join([]string{role, content, call, calls}, "|")
 }
 
-// setAside checks that truncated bytes are reported and quarantined, that no
-// others are, and that earlier quarantine files are unchanged.
-func (j *judge) setAside(m *vfs.Mem, all []*looked, had map[string]string, warned []string) error {
-	has := aside(m, ".torn")
+// checkQuarantine checks that each truncated byte is reported and in a durable
+// quarantine file. Other bytes must not be quarantined, and earlier quarantine
+// files must be unchanged.
+func (j *oracle) checkQuarantine(m *vfs.Mem, all []*fileState, had map[string]string, warned []string) error {
+	has := quarantined(m, ".torn")
 	for name, text := range had {
 		if has[name] != text {
-			return wrong("%s was kept, but is missing or differs", name)
+			return wrong("quarantine file %s is missing or changed", name)
 		}
 	}
 	expected := map[string]string{}
 	for _, f := range all {
-		if f.source || f.hurt {
+		if f.source || f.damaged {
 			continue
 		}
-		mended := f.mended
-		rest, same := strings.CutPrefix(mended, f.before)
+		recovered := f.recovered
+		rest, same := strings.CutPrefix(recovered, f.before)
 		if same {
 			if strings.HasPrefix(rest, "\n") {
 				j.ended.Add(1)
 			}
-			// Of the record behind a marker the first bytes may have been cut off
-			// and written again.
+			// Recovery may have truncated the torn record after a marker and
+			// written the record again.
 			at := strings.LastIndexByte(f.before, '\n') + 1
 			if kept := copyOf(has, f.id, at, f.before[at:]); rest != "" && kept != "" {
 				expected[kept] = has[kept]
 			}
 			continue
 		}
-		// The line from which on it was cut.
+		// Find the line at which recovery truncated the file.
 		common := 0
-		for common < min(len(f.before), len(mended)) && f.before[common] == mended[common] {
+		for common < min(len(f.before), len(recovered)) && f.before[common] == recovered[common] {
 			common++
 		}
 		at := strings.LastIndexByte(f.before[:common], '\n') + 1
-		rest = mended[at:]
-		if common > at && strings.HasPrefix(mended[common:], "\n") { // a whole record was before it
-			at, rest = common, mended[common+1:]
+		rest = recovered[at:]
+		if common > at && strings.HasPrefix(recovered[common:], "\n") { // recovery added a line end before the tail
+			at, rest = common, recovered[common+1:]
 		}
 		if strings.Count(rest, "\n") > 1 || rest != "" && !strings.HasPrefix(rest, `{"meta":{`) {
 			return wrong("%s was truncated at %d, but continues with %q", f.name, at, rest)
@@ -366,32 +370,33 @@ func (j *judge) setAside(m *vfs.Mem, all []*looked, had map[string]string, warne
 		cut := f.before[at:]
 		kept := copyOf(has, f.id, at, cut)
 		if kept == "" {
-			return wrong("%d bytes of %s were cut at %d, and they are not in %v", len(cut), f.name, at, slices.Sorted(maps.Keys(has)))
+			return wrong("%d bytes of %s were truncated at %d and are not in %v", len(cut), f.name, at, slices.Sorted(maps.Keys(has)))
 		}
 		expected[kept] = cut
-		if told := fmt.Sprintf(" %d bytes", len(cut)); !slices.ContainsFunc(warned, func(s string) bool {
-			return strings.Contains(s, told) && strings.Contains(s, kept)
+		if size := fmt.Sprintf(" %d bytes", len(cut)); !slices.ContainsFunc(warned, func(s string) bool {
+			return strings.Contains(s, size) && strings.Contains(s, kept)
 		}) {
-			return wrong("%d bytes of %s were cut without a warning: %q", len(cut), f.name, warned)
+			return wrong("%d bytes of %s were truncated without a warning: %q", len(cut), f.name, warned)
 		}
 		j.torn.Add(1)
 	}
 	for name := range has {
 		if _, ok := had[name]; !ok && expected[name] == "" {
-			return wrong("%s was kept for no reason", name)
+			return wrong("unexpected quarantine file %s", name)
 		}
 	}
-	if durable := aside(m.Crash(), ".torn"); len(expected) > 0 {
+	if durable := quarantined(m.Crash(), ".torn"); len(expected) > 0 {
 		for name, text := range expected {
 			if durable[name] != text {
-				return wrong("the kept bytes of %s are not durable", name)
+				return wrong("quarantine file %s is not durable", name)
 			}
 		}
 	}
 	return nil
 }
 
-// copyOf returns the name of the quarantine file for an offset, or "".
+// copyOf returns the name of the quarantine file that contains cut, the bytes at
+// an offset of a session. It returns "" if no file does.
 func copyOf(has map[string]string, id string, at int, cut string) string {
 	for name, text := range has {
 		if strings.HasPrefix(name, fmt.Sprintf("%s-%d.", id, at)) && text == cut {
@@ -401,37 +406,37 @@ func copyOf(has map[string]string, id string, at int, cut string) string {
 	return ""
 }
 
-// goesOn writes to all sessions and crashes again.
-func (j *judge) goesOn(m *vfs.Mem, d *sessionlog.Dir, all []*looked) error {
+// writeAgain writes to all sessions, cuts the power, and checks their files.
+func (j *oracle) writeAgain(m *vfs.Mem, d *sessionlog.Dir, all []*fileState) error {
 	after := sessionlog.Message{Role: "user", Content: "after the crash"}
 	for _, f := range all {
 		switch {
 		case f.source:
 			m, items, err := transcript(f.before)
 			if err != nil {
-				return wrong("the other reader: %v", err)
+				return wrong("reference reader: %v", err)
 			}
 			if id, _, err := d.Import(m, items); err != nil || id != f.id {
-				return wrong("imported again: %s, %v", id, err)
+				return wrong("repeated import: %s, %v", id, err)
 			}
-		case f.hurt:
+		case f.damaged:
 			var seq int
 			fmt.Sscanf(f.id, "hurt_user_%d", &seq)
-			hurt, mended := hurtText(seq)
+			damaged, repaired := damagedText(seq)
 			did, err := d.Repair(f.id)
-			if err != nil || (did.Copy == "") != (f.before == mended) {
+			if err != nil || (did.Copy == "") != (f.before == repaired) {
 				return wrong("repair %s: %+v, %v", f.id, did, err)
 			}
 			c := m.Crash()
-			if got := read(c, f.path()); got != mended {
-				return wrong("%s holds %q after a repair and a crash, want %q", f.id, got, mended)
+			if got := read(c, f.path()); got != repaired {
+				return wrong("%s contains %q after a repair and a crash, want %q", f.id, got, repaired)
 			}
-			if !slices.Contains(slices.Collect(maps.Values(aside(c, ".damaged"))), hurt) {
-				return wrong("%s was repaired, and no copy of it is durable", f.id)
+			if !slices.Contains(slices.Collect(maps.Values(quarantined(c, ".damaged"))), damaged) {
+				return wrong("%s was repaired without a durable copy", f.id)
 			}
 		default:
 			if err := f.l.Append(after); err != nil {
-				return wrong("append to %s after a recovery: %v", f.id, err)
+				return wrong("append to %s after recovery: %v", f.id, err)
 			}
 		}
 	}
@@ -439,45 +444,46 @@ func (j *judge) goesOn(m *vfs.Mem, d *sessionlog.Dir, all []*looked) error {
 	var warned []string
 	d, err := openDir(c, 64, &warned)
 	if err != nil {
-		return wrong("open the folder again: %v", err)
+		return wrong("reopen the folder: %v", err)
 	}
 	infos, err := d.List()
-	same := slices.Equal(sorted(infos, func(i sessionlog.Info) string { return i.ID }), sorted(all, func(f *looked) string { return f.id }))
+	same := slices.Equal(sorted(infos, func(i sessionlog.Info) string { return i.ID }), sorted(all, func(f *fileState) string { return f.id }))
 	if err != nil || !same {
-		return wrong("%d sessions after a recovery, writes and a crash, want %d: %v", len(infos), len(all), err)
+		return wrong("%d sessions after a recovery, writes, and a crash, want %d: %v", len(infos), len(all), err)
 	}
 	for _, f := range all {
-		if f.hurt {
+		if f.damaged {
 			continue
 		}
-		want := f.after
+		want := f.repaired
 		if f.l != nil {
 			want += messageText(after) + "\n"
 		}
 		name := f.name
-		if f.source { // importing it again may have given it the name that goes with its title
+		if f.source { // the repeated import may have renamed the file to match the title
 			name = infos[slices.IndexFunc(infos, func(i sessionlog.Info) bool { return i.ID == f.id })].File
 		}
 		if got := read(c, dir+"/"+name); got != want {
-			return wrong("%s after a recovery, a write and a crash:\n%.300q\nwant\n%.300q", f.name, got, want)
+			return wrong("%s after a recovery, a write, and a crash:\n%.300q\nwant\n%.300q", f.name, got, want)
 		}
 		if f.l != nil {
 			l, err := d.Open(f.id)
 			if err != nil {
-				return wrong("open %s again: %v", f.id, err)
+				return wrong("reopen %s: %v", f.id, err)
 			}
 			if _, err := l.Context(); err != nil {
-				return wrong("context of %s again: %v", f.id, err)
+				return wrong("context of %s after a reopen: %v", f.id, err)
 			}
 		}
 		j.written.Add(1)
 	}
 	if len(warned) > 0 {
-		return wrong("a second recovery mended something: %q", warned)
+		return wrong("a second recovery repaired files: %q", warned)
 	}
 	return nil
 }
 
+// sorted returns the sorted IDs of all.
 func sorted[T any](all []T, id func(T) string) (ids []string) {
 	for _, x := range all {
 		ids = append(ids, id(x))
@@ -486,7 +492,7 @@ func sorted[T any](all []T, id func(T) string) (ids []string) {
 	return ids
 }
 
-// transcript compares an imported session with its source.
+// transcript returns the meta line and the items of an imported session's file.
 func transcript(text string) (sessionlog.Meta, []sessionlog.Item, error) {
 	var m sessionlog.Meta
 	line, _, _ := strings.Cut(text, "\n")
@@ -504,11 +510,12 @@ func transcript(text string) (sessionlog.Meta, []sessionlog.Item, error) {
 	return m, items, nil
 }
 
-// crashAgain recovers a machine and cuts its power at each call of the
-// recovery: nothing was acknowledged meanwhile, and nothing may be lost.
-func (j *judge) crashAgain(m *vfs.Mem, w *world, all []found) error {
-	inner := newJudge()
-	inner.goes = 8
+// crashAgain recovers a machine, cuts the power at each call of the recovery, and
+// checks the states. The recovery acknowledges no writes, so the permitted states
+// are the same.
+func (j *oracle) crashAgain(m *vfs.Mem, w *world, all []found) error {
+	inner := newOracle()
+	inner.writeEvery = 8
 	crash := crashtest.Recovery{Limit: 6, Idle: idle, Seen: &j.seen2,
 		Image: func(m *vfs.Mem) uint64 {
 			image, locks := imageOf(m)
@@ -543,7 +550,7 @@ func (j *judge) crashAgain(m *vfs.Mem, w *world, all []found) error {
 
 func read(m *vfs.Mem, name string) string { return string(crashtest.Read(m, name)) }
 
-// aside returns the files of a folder in the sessions' folder.
-func aside(m *vfs.Mem, folder string) map[string]string {
+// quarantined returns the quarantine files in a subfolder of the sessions folder.
+func quarantined(m *vfs.Mem, folder string) map[string]string {
 	return crashtest.Files(m, dir+"/"+folder, func(name string) bool { return name[0] != '.' })
 }

@@ -11,15 +11,17 @@ import (
 	"crabmem/sessionlog"
 )
 
-func began(t *testing.T, scene string) *run {
+// startRun returns a run in a scene.
+func startRun(t *testing.T, scene string) *run {
 	t.Helper()
-	r, err := newRun(newJudge(), scene)
+	r, err := newRun(newOracle(), scene)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
+// must executes symbols and fails the test on an error.
 func (r *run) must(t *testing.T, symbols ...string) {
 	t.Helper()
 	for _, symbol := range symbols {
@@ -29,12 +31,12 @@ func (r *run) must(t *testing.T, symbols ...string) {
 	}
 }
 
-// TestOneWrite counts the writes of each step: a crash between two would split
-// an atomic step (S15, S17).
+// TestOneWrite checks that each symbol makes one write, because a crash between
+// two writes would split an atomic operation (S15, S17).
 func TestOneWrite(t *testing.T) {
 	counted := 0
 	for _, symbol := range []string{"user", "step", "result", "answer", "turn", "compact", "title", "uptime"} {
-		r := began(t, "used")
+		r := startRun(t, "used")
 		r.must(t, "step") // the session is open
 		writes := 0
 		r.m.Hook = func(c vfs.Call) error {
@@ -45,18 +47,18 @@ func TestOneWrite(t *testing.T) {
 		}
 		r.must(t, symbol)
 		if writes != 1 {
-			t.Errorf("%s makes %d writes", symbol, writes)
+			t.Errorf("%s makes %d writes, want 1", symbol, writes)
 		}
 		counted++
 	}
-	t.Logf("steps that are one write: %d", counted)
+	t.Logf("symbols with one write: %d", counted)
 }
 
-// failSync makes the next sync of a session's file fail, and whatever is asked
-// until then may.
+// failSync fails the next sync of a session's file. From then on any call may
+// fail.
 func (r *run) failSync() {
 	failed := false
-	r.tainted = func() bool { return failed }
+	r.faulted = func() bool { return failed }
 	r.m.Hook = func(c vfs.Call) error {
 		if c.Op == "datasync" && !failed {
 			failed = true
@@ -66,13 +68,13 @@ func (r *run) failSync() {
 	}
 }
 
-// heal removes the fault: errors need a cause again.
+// heal removes the fault. Later errors are violations again.
 func (r *run) heal() {
 	r.m.Hook = nil
-	r.tainted = func() bool { return false }
+	r.faulted = func() bool { return false }
 }
 
-// restart continues in another process on a machine.
+// restart continues the run in a new process on a machine.
 func (r *run) restart(t *testing.T, m *vfs.Mem) {
 	t.Helper()
 	cur := r.cur
@@ -83,15 +85,15 @@ func (r *run) restart(t *testing.T, m *vfs.Mem) {
 	}
 }
 
-// TestLyingCache fails a sync, which leaves the lost bytes in the page cache. A
-// later open, in this process or the next, must not rely on them.
+// TestLyingCache fails a sync. The page cache keeps the bytes that the disk lost,
+// and a later open in any process must not rely on them.
 func TestLyingCache(t *testing.T) {
 	runs := 0
 	for _, scene := range []string{"used", "killed", "cut", "cut, with the locks' texts"} {
 		for _, before := range [][]string{{}, {"step"}, {"step", "result"}, {"title", "step", "uptime"}} {
 			for _, lost := range []string{"user", "answer", "compact", "retitle", "sync", "create"} {
 				for _, killed := range []bool{false, true} {
-					r := lying(t, scene, before, lost, killed)
+					r := runLyingCache(t, scene, before, lost, killed)
 					if err := r.j.crashed(r.m.Crash(), r.w); err != nil {
 						t.Errorf("%s folder, %s, %s lost, killed %v: %v", scene, strings.Join(before, " "), lost, killed, err)
 					}
@@ -100,21 +102,23 @@ func TestLyingCache(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("writes after a sync that failed, and a power cut: %d runs, 0 lost", runs)
+	t.Logf("writes after a failed sync, and a power cut: %d runs, 0 lost", runs)
 }
 
-func lying(t *testing.T, scene string, before []string, lost string, killed bool) *run {
+// runLyingCache executes the symbols before, and then lost with a failing sync. It
+// then writes in this process or, if killed is true, in another one.
+func runLyingCache(t *testing.T, scene string, before []string, lost string, killed bool) *run {
 	t.Helper()
 	var r *run
 	switch scene {
 	case "cut":
-		r = began(t, "used")
+		r = startRun(t, "used")
 		r.restart(t, r.m.Crash())
 	case "cut, with the locks' texts":
-		r = began(t, "used")
-		r.restart(t, r.m.Crash(crashtest.Whole(len(r.m.Unsynced()))...))
+		r = startRun(t, "used")
+		r.restart(t, r.m.Crash(crashtest.KeepAll(len(r.m.Unsynced()))...))
 	default:
-		r = began(t, scene)
+		r = startRun(t, scene)
 	}
 	r.must(t, before...)
 	s := r.cur
@@ -123,32 +127,32 @@ func lying(t *testing.T, scene string, before []string, lost string, killed bool
 	r.heal()
 	if r.stopped[s.id] {
 		if err := r.logs[s.id].Append(sessionlog.Message{Role: "user", Content: "late"}); !errors.Is(err, sessionlog.ErrStopped) {
-			t.Errorf("%s, %s lost: a write after it: %v", strings.Join(before, " "), lost, err)
+			t.Errorf("%s, %s lost: a later write: %v, want ErrStopped", strings.Join(before, " "), lost, err)
 		}
 	}
 	if killed {
 		r.restart(t, r.m.Kill())
 	} else {
-		delete(r.logs, s.id) // the one that stopped
+		delete(r.logs, s.id) // which is stopped
 	}
 	r.cur = s
 	r.must(t, "user", "answer")
 	return r
 }
 
-// TestLostWhenEvicted fails the sync of a session whose files are closed for
-// another, and closes the session: its acknowledged lines are on disk, or Close
-// reports that they may not be.
+// TestLostWhenEvicted fails the sync of a session whose file is closed to open
+// another one. Close must report the failure unless the acknowledged lines are
+// on disk.
 func TestLostWhenEvicted(t *testing.T) {
-	r := began(t, "used")
+	r := startRun(t, "used")
 	r.must(t, "step")
 	s := r.cur
 	r.failSync()
 	r.must(t, "create")
-	if !r.tainted() {
-		t.Fatal("no sync")
+	if !r.faulted() {
+		t.Fatal("the eviction made no sync")
 	}
-	if err := r.give(s); err != nil {
+	if err := r.closeLog(s); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.j.crashed(r.m.Crash(), r.w); err != nil {
@@ -156,14 +160,15 @@ func TestLostWhenEvicted(t *testing.T) {
 	}
 }
 
-// TestTurns has two processes write to a session by turns, each of which keeps
-// it open without its files, and kills them or cuts the power.
+// TestTurns has two processes write to one session in turn, then kills them or
+// cuts the power. Between its writes each process keeps the session open, but
+// not its file.
 func TestTurns(t *testing.T) {
 	symbols := []string{"user", "step", "result", "compact", "title", "retitle", "uptime", "sync", "delete", "restore"}
 	runs := 0
 	for _, first := range symbols {
 		for _, second := range symbols {
-			r := began(t, "used")
+			r := startRun(t, "used")
 			r.must(t, "step")
 			s := r.cur
 			other := newActor(r.w, r.m, 1)
@@ -176,7 +181,7 @@ func TestTurns(t *testing.T) {
 				symbol string
 			}{{other, first}, {r.actor, second}, {other, "user"}} {
 				for _, a := range []*actor{r.actor, other} {
-					if err := a.do("create"); err != nil { // which closes the files of the other
+					if err := a.do("create"); err != nil { // closes the file of s, as MaxOpen is 1
 						t.Fatal(err)
 					}
 				}
@@ -186,20 +191,21 @@ func TestTurns(t *testing.T) {
 				}
 			}
 			if n := r.classes[vfs.ErrLocked] + other.classes[vfs.ErrLocked]; n > 0 {
-				t.Errorf("%s and %s by turns: locked out %d times", first, second, n)
+				t.Errorf("%s and %s in turn: %d operations refused by a lock", first, second, n)
 			}
 			if err := errors.Join(r.j.crashed(r.m.Crash(), r.w), r.j.killed(r.m.Kill(), r.w, false)); err != nil {
-				t.Errorf("%s and %s by turns: %v", first, second, err)
+				t.Errorf("%s and %s in turn: %v", first, second, err)
 			}
 			runs++
 		}
 	}
-	t.Logf("writes of two processes by turns: %d runs, 0 lost", runs)
+	t.Logf("writes of two processes in turn: %d runs, 0 lost", runs)
 }
 
-// TestLocked opens, moves and repairs a session that another process has open.
+// TestLocked checks that a process cannot open, delete, or repair a session that
+// another process has open.
 func TestLocked(t *testing.T) {
-	r := began(t, "used")
+	r := startRun(t, "used")
 	r.must(t, "step")
 	var warned []string
 	other, err := openDir(r.m, 4, &warned)
@@ -213,26 +219,27 @@ func TestLocked(t *testing.T) {
 	} {
 		var locked *vfs.LockedError
 		if err := do(); !errors.As(err, &locked) || locked.Holder.Command != "fuzz" {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want a LockedError", name, err)
 		}
 	}
 	r.must(t, "answer", "reopen")
 }
 
-// TestCreateAtOnce has another process create a session for the same agent and
-// sender before every call of a creation, and close it or not: there are two,
-// with ids of their own.
+// TestCreateAtOnce has another process create a session of the same agent and
+// sender before each call of a creation. Both sessions must exist, with different
+// IDs, whether the other process closes its session or not.
 func TestCreateAtOnce(t *testing.T) {
 	n := 1
 	for ; createAtOnce(t, n, false) && createAtOnce(t, n, true); n++ {
 	}
-	t.Logf("sessions created during a creation: %d", 2*(n-1))
+	t.Logf("creations during another creation: %d", 2*(n-1))
 	if n < 10 {
-		t.Errorf("a creation has %d calls", n-1)
+		t.Errorf("a creation has only %d calls", n-1)
 	}
 }
 
-// createAtOnce has the other one come before call n; false when there are fewer.
+// createAtOnce has the other process create its session before call n. It returns
+// false if the creation has fewer calls.
 func createAtOnce(t *testing.T, n int, closed bool) bool {
 	t.Helper()
 	meta := sessionlog.Meta{Agent: "crab", CreatedBy: "user"}
@@ -243,21 +250,21 @@ func createAtOnce(t *testing.T, n int, closed bool) bool {
 		}
 		return l, err
 	}
-	r := began(t, "used")
+	r := startRun(t, "used")
 	var warned []string
 	other, err := openDir(r.m, 4, &warned)
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := 0
-	var theirs *sessionlog.Log
+	var second *sessionlog.Log
 	r.m.Hook = func(vfs.Call) error {
 		if calls++; calls == n {
 			r.m.Hook = nil
 			var err error
-			theirs, err = begin(other)
+			second, err = begin(other)
 			if err == nil && closed {
-				err = theirs.Close()
+				err = second.Close()
 			}
 			if err != nil {
 				t.Errorf("before call %d: %v", n, err)
@@ -265,16 +272,16 @@ func createAtOnce(t *testing.T, n int, closed bool) bool {
 		}
 		return nil
 	}
-	ours, err := begin(r.d)
+	first, err := begin(r.d)
 	r.m.Hook = nil
 	if err != nil {
-		t.Fatalf("with another before call %d: %v", n, err)
+		t.Fatalf("with another creation before call %d: %v", n, err)
 	}
-	if theirs == nil {
+	if second == nil {
 		return false
 	}
-	if ours.ID() == theirs.ID() {
-		t.Errorf("before call %d: two are %s", n, ours.ID())
+	if first.ID() == second.ID() {
+		t.Errorf("before call %d: both sessions are %s", n, first.ID())
 	}
 	list, err := openDir(r.m.Crash(), 4, &warned)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestRandom is L4: histories of 150 operations of two processes on several
-// sessions, of which each process holds two open, with crashes, kills and
-// failing calls between and inside them, held against a model.
+// TestRandom (L4) compares random histories with a model. A history has 150
+// operations of two processes on several sessions, with power cuts, kills, and
+// failing calls. Each process keeps the files of at most two sessions open.
 func TestRandom(t *testing.T) {
 	n := 15
 	if full {
@@ -30,27 +30,26 @@ func TestRandom(t *testing.T) {
 		}
 		return h.Counts, err
 	})
-	t.Logf("random histories of sessions checked: %d operations, %d power cuts, %d kills, %d failed calls, %d groups, %d locked out, %d histories wrong",
+	t.Logf("random histories of sessions checked: %d operations, %d power cuts, %d kills, %d failed calls, %d groups, %d refused by a lock, %d histories wrong",
 		total.Steps, total.Crashes, total.Kills, total.Faults, total.Groups, total.Locked, bad)
 	if total.Steps > 150 && total.Locked == 0 {
-		t.Error("no session was ever locked")
+		t.Error("no operation was refused by a lock")
 	}
 }
 
-// history is a folder, its machine, the processes that use it, and the expected
-// content.
+// history is a folder with its machine, its processes, and its expected content.
 type history struct {
 	rand   *rand.Rand
-	j      *judge
+	j      *oracle
 	w      *world
 	m      *vfs.Mem
 	actors []*actor
-	last   string // symbol
+	last   string // the last symbol
 	crashtest.Counts
 }
 
 func newHistory(seed uint64) *history {
-	return &history{rand: rand.New(rand.NewPCG(seed, 4)), j: newJudge(), w: &world{}, m: vfs.NewMem()}
+	return &history{rand: rand.New(rand.NewPCG(seed, 4)), j: newOracle(), w: &world{}, m: vfs.NewMem()}
 }
 
 // boot starts the processes on a machine.
@@ -62,6 +61,7 @@ func (h *history) boot(m *vfs.Mem) error {
 	return errors.Join(h.actors[0].open(), h.actors[1].open())
 }
 
+// count moves the number of lock errors from the processes to the history.
 func (h *history) count() {
 	for _, a := range h.actors {
 		h.Locked += a.classes[vfs.ErrLocked]
@@ -89,7 +89,7 @@ func (h *history) play(steps int) error {
 		case 4:
 			err = h.group(a)
 		default:
-			err = h.one(a)
+			err = h.step(a)
 		}
 		if err != nil {
 			return err
@@ -107,20 +107,20 @@ func (h *history) play(steps int) error {
 // symbols are the possible steps of a history.
 var symbols = slices.Concat(alphabet, []string{"user", "user", "step", "step", "step", "result", "result", "answer", "answer", "uptime", "again"})
 
-// one does one operation on one of the sessions.
-func (h *history) one(a *actor) error {
-	var mine []*session
+// step executes a random symbol on a random session.
+func (h *history) step(a *actor) error {
+	var writable []*session
 	for _, s := range h.w.sessions {
-		if s.must && len(s.versions) == 0 {
-			mine = append(mine, s)
+		if s.created && len(s.versions) == 0 {
+			writable = append(writable, s)
 		}
 	}
 	a.cur = nil
-	if len(mine) > 0 {
-		a.cur = mine[h.rand.IntN(len(mine))]
+	if len(writable) > 0 {
+		a.cur = writable[h.rand.IntN(len(writable))]
 	}
 	h.last = symbols[h.rand.IntN(len(symbols))]
-	if h.last == "create" && len(mine) > 5 || h.last == "turn" || a.cur == nil && h.last == "again" {
+	if h.last == "create" && len(writable) > 5 || h.last == "turn" || a.cur == nil && h.last == "again" {
 		h.last = "answer" // a write of several messages may need a repair
 	}
 	if !a.applies(h.last) {
@@ -129,7 +129,8 @@ func (h *history) one(a *actor) error {
 	return a.do(h.last)
 }
 
-// survive checks the folder after a fault, and continues with its content.
+// survive checks the folder of a machine after a power cut or a kill, and starts
+// the processes on that machine.
 func (h *history) survive(m *vfs.Mem, power bool) error {
 	all, err := h.j.recover(m.Kill(), nil, true)
 	if err != nil {
@@ -142,13 +143,13 @@ func (h *history) survive(m *vfs.Mem, power bool) error {
 	return h.boot(m)
 }
 
-// interrupted stops an operation at a random call.
+// interrupted cuts the power or kills the processes at a random call.
 func (h *history) interrupted(a *actor, power bool) error {
 	x := &fault.PowerCut{After: h.rand.IntN(30), Take: h.interruption(power)}
 	h.m.Hook = x.Hook
-	a.tainted = x.Triggered
+	a.faulted = x.Triggered
 	for range 3 {
-		if err := h.one(a); err != nil {
+		if err := h.step(a); err != nil {
 			return err
 		}
 		if x.Triggered() || a.dead {
@@ -166,23 +167,23 @@ func (h *history) interruption(power bool) func() *vfs.Mem {
 	return crashtest.PowerCut(h.m, h.rand.Uint64(), 25*h.rand.IntN(5))
 }
 
-// failing fails a call of a process, and then has the process reopen everything
-// or die.
+// failing fails a call of a process. It then kills the processes, cuts the power,
+// or has the process reopen the folder.
 func (h *history) failing(a *actor) error {
 	all := slices.DeleteFunc(fault.Faults(), func(f fault.Fault) bool { return f.Ever && f.Hits(vfs.Call{Op: "rename"}) })
 	f := &fault.Injector{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
 	lost := false
 	h.m.Hook = func(c vfs.Call) error {
 		if c.Op == "unlock" {
-			return nil // a lock that cannot be given back is held until the process ends
+			return nil // a lock that cannot be released is held until the process ends
 		}
 		err := f.Hook(c)
 		lost = lost || c.Op == "syncdir" && err != nil
 		return err
 	}
-	a.tainted = func() bool { return f.Hit >= f.N }
+	a.faulted = func() bool { return f.Hit >= f.N }
 	for range 1 + h.rand.IntN(3) {
-		if err := h.one(a); err != nil {
+		if err := h.step(a); err != nil {
 			return fmt.Errorf("%s at hit %d (%v): %w", f.Name, f.N, f.At, err)
 		}
 		if a.dead || lost {
@@ -195,7 +196,7 @@ func (h *history) failing(a *actor) error {
 	}
 	end := h.rand.IntN(3)
 	if lost {
-		end = 1 // names that are seen and not on the disk: no process that comes later can know
+		end = 1 // no later process can detect names that are visible but not on disk
 	}
 	var err error
 	switch end {
@@ -205,7 +206,7 @@ func (h *history) failing(a *actor) error {
 		err = h.survive(h.m.Crash(), true)
 	default:
 		err = a.reopen()
-		a.tainted = func() bool { return false }
+		a.faulted = func() bool { return false }
 	}
 	if err != nil {
 		return fmt.Errorf("%s at hit %d (%v): %w", f.Name, f.N, f.At, err)
@@ -213,8 +214,8 @@ func (h *history) failing(a *actor) error {
 	return nil
 }
 
-// group lets goroutines write to sessions of their own through one folder that
-// holds two of them open, maybe until the power goes.
+// group has goroutines write concurrently, each to a different session. The folder
+// keeps the files of two sessions open. In half of the calls the power may be cut.
 func (h *history) group(a *actor) error {
 	h.Groups++
 	x := &fault.PowerCut{After: 1 << 30, Take: h.interruption(true)}
@@ -230,10 +231,10 @@ func (h *history) group(a *actor) error {
 	}
 	var writers []*writer
 	for _, s := range h.w.sessions {
-		if !s.must || len(s.versions) > 0 {
+		if !s.created || len(s.versions) > 0 {
 			continue
 		}
-		l, err := a.begin(s)
+		l, err := a.tryOpen(s)
 		if err != nil {
 			return err
 		}
@@ -248,7 +249,7 @@ func (h *history) group(a *actor) error {
 		writers = append(writers, w)
 	}
 	h.m.Hook = x.Hook
-	a.tainted = x.Triggered
+	a.faulted = x.Triggered
 	var wg sync.WaitGroup
 	for _, w := range writers {
 		wg.Go(func() {
@@ -263,7 +264,7 @@ func (h *history) group(a *actor) error {
 		for i, m := range w.ms {
 			n := len(w.s.lines)
 			w.s.message(messageText(m))
-			if err := a.answer(w.s, n, m.Role == "user", func() error { return w.errs[i] }); err != nil {
+			if err := a.apply(w.s, n, m.Role == "user", func() error { return w.errs[i] }); err != nil {
 				return err
 			}
 		}

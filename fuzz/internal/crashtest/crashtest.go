@@ -1,7 +1,7 @@
-// Package crashtest is the harness of the tests that crash a program on a
-// [vfs.Mem]. It crashes sequences of operations at each call, crashes recoveries,
-// makes calls fail, and runs random histories. A test supplies the operations and
-// checks each crash state.
+// Package crashtest is a harness for tests that crash a program on a [vfs.Mem]. It
+// crashes sequences of operations and recoveries at each call, injects faults, and
+// runs random histories. A test supplies the operations and checks each crash
+// state.
 package crashtest
 
 import (
@@ -22,13 +22,14 @@ import (
 )
 
 var (
-	// Full is set by CRABMEM_CRASH=full: more and longer sequences.
+	// Full reports whether CRABMEM_CRASH=full selects more and longer sequences.
 	Full = os.Getenv("CRABMEM_CRASH") == "full"
-	// Slice is CRABMEM_CRASH_SLICE: TestEnumerate runs one in this many sequences.
+	// Slice is CRABMEM_CRASH_SLICE, at least 1. TestEnumerate runs one in Slice
+	// sequences.
 	Slice = max(1, atoi(os.Getenv("CRABMEM_CRASH_SLICE")))
 
-	seed = flag.Uint64("seed", 0, "run this history of TestRandom; 0: run those that it always runs")
-	soak = flag.Int("soak", 0, "run this many new histories of TestRandom instead")
+	seed = flag.Uint64("seed", 0, "run only the history of TestRandom with this seed; 0: the default histories")
+	soak = flag.Int("soak", 0, "run this many histories of TestRandom with new seeds")
 )
 
 func atoi(s string) int {
@@ -36,19 +37,21 @@ func atoi(s string) int {
 	return n
 }
 
-// Main runs the tests with a garbage collector for many short-lived machines.
+// Main runs the tests of a package and exits. It sets the garbage collector for
+// many short-lived machines.
 func Main(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
 }
 
-// violation is an error of the program under test, not of a call.
-type violation struct{ what string }
+// violation is an error that states a bug in the program under test.
+type violation struct{ message string }
 
-func (v violation) Error() string { return v.what }
+func (v violation) Error() string { return v.message }
 
-// Wrong returns an error of the program under test.
+// Wrong returns an error that states a bug in the program under test, in contrast
+// to an error that the program returned.
 func Wrong(format string, args ...any) error { return violation{fmt.Sprintf(format, args...)} }
 
 // IsWrong reports whether err is from Wrong.
@@ -57,7 +60,8 @@ func IsWrong(err error) bool {
 	return ok
 }
 
-// Each calls do with each value of jobs, on two goroutines.
+// Each calls do with each value of jobs, on two goroutines. It returns after the
+// last call.
 func Each[J any](jobs func(yield func(J)), do func(J)) {
 	queue := make(chan J)
 	var wg sync.WaitGroup
@@ -73,29 +77,29 @@ func Each[J any](jobs func(yield func(J)), do func(J)) {
 	wg.Wait()
 }
 
-// maxLost is how many losses end a test.
+// maxLost is the number of violations after which a test stops.
 const maxLost = 3
 
-// Explorer crashes a machine at its calls, and checks the crash states.
+// Explorer crashes a machine at its calls and checks the crash states.
 type Explorer struct {
-	Name  string // of the sequence, in errors
-	Limit int    // see fault.EachOutcome
-	Idle  func(vfs.Change) bool
+	Name  string                // name of the sequence in errors
+	Limit int                   // see fault.EachOutcome
+	Idle  func(vfs.Change) bool // see fault.EachOutcome
 	// Crashed checks a machine after a power cut.
 	Crashed func(m *vfs.Mem) error
-	// Killed checks the machine after a kill of the process; nil: there are no
-	// kills. Grown is the field before the crash point.
+	// Killed checks the machine after a kill of the process. If it is nil, no kill
+	// occurs. grown is the value of Grown at the crash point.
 	Killed  func(m *vfs.Mem, grown bool) error
 	Lost    *atomic.Int64 // counts the errors
-	MaxLost int64         // stop after more errors
-	Fail    func(error)   // receives the first errors
+	MaxLost int64         // the exploration stops after more errors; at least 3
+	Fail    func(error)   // receives the first three errors
 
-	On     bool // Hook crashes
-	Grown  bool // more can be lost than at the last crash point
-	Points int  // of crashes
+	On     bool // enables Hook
+	Grown  bool // a crash can lose more than at the previous crash point
+	Points int  // number of crash points
 }
 
-// Hook crashes m before a call that changes the crash states.
+// Hook explores m before a call that changes the crash states.
 func (x *Explorer) Hook(m *vfs.Mem, c vfs.Call) {
 	if x.On && fault.Mutates(c.Op) {
 		x.Explore(m, fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
@@ -103,8 +107,8 @@ func (x *Explorer) Hook(m *vfs.Mem, c vfs.Call) {
 	}
 }
 
-// Explore crashes m. A sync only reduces what a crash can lose, so after a sync
-// it tries only the two ends.
+// Explore checks the crash states of m. If the set of crash states has not grown,
+// it checks only two: all unsynced changes are kept, and all are lost.
 func (x *Explorer) Explore(m *vfs.Mem, where string) {
 	limit := max(x.MaxLost, maxLost)
 	if x.Lost.Load() > limit {
@@ -124,7 +128,7 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 	x.Grown = false
 	fault.EachOutcome(changes, outcomes, x.Idle, func(f []vfs.Outcome) {
 		if err := x.Crashed(m.Crash(f...)); err != nil {
-			check(fmt.Sprintf("of %+v kept %v", changes, f), err)
+			check(fmt.Sprintf("changes %+v, outcome %v", changes, f), err)
 		}
 	})
 	if x.Killed != nil {
@@ -132,9 +136,9 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 	}
 }
 
-// Play executes the steps of a sequence, and crashes m during and after the
-// last step. The crashes of the other steps belong to shorter sequences. It
-// stops and returns false if a step does not apply.
+// Play executes the steps of a sequence, and crashes m during and after the last
+// step. Shorter sequences cover the other steps. Play stops and returns false if a
+// step does not apply.
 func (x *Explorer) Play(m *vfs.Mem, seq []string, step func(symbol string, i int) (applies bool, err error)) (bool, error) {
 	for i, symbol := range seq {
 		x.On = i == len(seq)-1
@@ -151,7 +155,7 @@ func (x *Explorer) Play(m *vfs.Mem, seq []string, step func(symbol string, i int
 	return true, nil
 }
 
-// Sequences returns the sequences of so many symbols.
+// Sequences returns all sequences of length symbols.
 func Sequences(alphabet []string, length int) [][]string {
 	all := [][]string{nil}
 	for range length {
@@ -166,14 +170,14 @@ func Sequences(alphabet []string, length int) [][]string {
 	return all
 }
 
-// Job is a sequence and the scene it starts in.
+// Job is a sequence with its scene, the initial state.
 type Job struct {
 	Scene string
 	Seq   []string
 }
 
-// Enumerate plays jobs until lost is too large. It returns the number of crash
-// points, and of sequences that were played to the end.
+// Enumerate plays jobs until lost exceeds 3. It counts each failed job in lost. It
+// returns the number of crash points and the number of completed sequences.
 func Enumerate(t *testing.T, lost *atomic.Int64, jobs func(yield func(Job)), play func(Job) (points int, done bool, err error)) (points, count int) {
 	var mu sync.Mutex
 	Each(func(yield func(Job)) {
@@ -198,17 +202,17 @@ func Enumerate(t *testing.T, lost *atomic.Int64, jobs func(yield func(Job)), pla
 	return points, count
 }
 
-// Recovery crashes a machine during its recovery.
+// Recovery crashes a machine during a recovery and checks the crash states.
 type Recovery struct {
-	Limit int // see fault.EachOutcome
-	Idle  func(vfs.Change) bool
-	Image func(m *vfs.Mem) uint64
-	Seen  *Memo[uint64, struct{}] // images that were checked
-	Check func(m *vfs.Mem, image uint64) error
-	Err   error // the first of Check
+	Limit int                                  // see fault.EachOutcome
+	Idle  func(vfs.Change) bool                // see fault.EachOutcome
+	Image func(m *vfs.Mem) uint64              // returns the identity of a disk
+	Seen  *Memo[uint64, struct{}]              // identities of the checked disks
+	Check func(m *vfs.Mem, image uint64) error // checks a disk that is not in Seen
+	Err   error                                // the first error of Check
 }
 
-// Hook crashes m before a call that changes the crash states.
+// Hook checks the crash states of m before a call that changes them.
 func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
 	if !fault.Mutates(c.Op) || r.Err != nil {
 		return
@@ -223,21 +227,21 @@ func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
 			return
 		}
 		if err := r.Check(crashed, image); err != nil {
-			r.Err = Wrong("crash during recovery, before call %d (%s %s), fates %v: %v", c.N, c.Op, c.Name, f, err)
+			r.Err = Wrong("crash during recovery, before call %d (%s %s), outcome %v: %v", c.N, c.Op, c.Name, f, err)
 		}
 	})
 }
 
-// FaultJob is a job and the fault that its calls have.
+// FaultJob is a job and the fault to inject.
 type FaultJob struct {
 	Job
 	Fault fault.Fault
 }
 
-// FailCalls runs each job repeatedly. In the n-th run the n-th call that the
-// fault applies to fails, until a run has no such call. Run returns the number
-// of errors of each class, and FailCalls the sums; each class of want must
-// occur.
+// FailCalls runs each job repeatedly. In the n-th run, the n-th call that the
+// fault applies to fails. The last run has fewer such calls. run returns the
+// number of errors of each class, and FailCalls returns the sums. The test fails
+// if a class in want does not occur.
 func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 	run func(Job, *fault.Injector) (map[error]int, error)) (runs, bad int, hit map[error]int) {
 	hit = map[error]int{}
@@ -270,20 +274,20 @@ func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 	})
 	for _, class := range want {
 		if hit[class] == 0 {
-			t.Errorf("no run ended in %q", class)
+			t.Errorf("no run returned %q", class)
 		}
 	}
 	return runs, bad, hit
 }
 
-// Outcomes returns outcomes of the unsynced changes after a fault: none, all, the
-// first half, and all but one of those that alone accepts.
+// Outcomes returns outcomes of unsynced changes. They keep none, all, the first
+// half, or all except one change. alone selects the changes of the last kind.
 func Outcomes(changes []vfs.Change, alone func(vfs.Change) bool) [][]vfs.Outcome {
-	all := Whole(len(changes))
+	all := KeepAll(len(changes))
 	some := [][]vfs.Outcome{nil, all, all[:len(all)/2]}
 	for i, c := range changes {
 		if alone(c) {
-			but := Whole(len(changes))
+			but := KeepAll(len(changes))
 			but[i] = vfs.Lost
 			some = append(some, but)
 		}
@@ -291,8 +295,8 @@ func Outcomes(changes []vfs.Change, alone func(vfs.Change) bool) [][]vfs.Outcome
 	return some
 }
 
-// Whole is the outcome that n changes are kept.
-func Whole(n int) []vfs.Outcome {
+// KeepAll returns the outcome that keeps n changes.
+func KeepAll(n int) []vfs.Outcome {
 	all := make([]vfs.Outcome, n)
 	for i := range all {
 		all[i] = vfs.Kept
@@ -300,7 +304,7 @@ func Whole(n int) []vfs.Outcome {
 	return all
 }
 
-// Counts are the events of random histories.
+// Counts counts the events of random histories.
 type Counts struct{ Steps, Crashes, Kills, Faults, Groups, Locked int }
 
 func (c *Counts) add(o Counts) {
@@ -312,8 +316,9 @@ func (c *Counts) add(o Counts) {
 	c.Locked += o.Locked
 }
 
-// Histories plays n histories with consecutive seeds, or those that the flags
-// name. It returns the events of all, and the number of failed histories.
+// Histories plays n histories with consecutive seeds, or the histories that the
+// flags select. It returns the sum of the events and the number of failed
+// histories. The test fails if a kind of event never occurs, except with -seed.
 func Histories(t *testing.T, n int, play func(seed uint64) (Counts, error)) (total Counts, bad int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -335,12 +340,13 @@ func Histories(t *testing.T, n int, play func(seed uint64) (Counts, error)) (tot
 		total.add(c)
 	})
 	if *seed == 0 && (total.Crashes == 0 || total.Kills == 0 || total.Faults == 0 || total.Groups == 0) {
-		t.Error("a kind of accident never happened")
+		t.Errorf("%d power cuts, %d kills, %d failed calls, %d groups; each must occur", total.Crashes, total.Kills, total.Faults, total.Groups)
 	}
 	return total, bad
 }
 
-// Seeds returns the seeds of a test that runs n histories: so many from first.
+// Seeds returns the first of count consecutive seeds. Without flags, a test runs n
+// histories from seed 1.
 func Seeds(n int) (first uint64, count int) {
 	switch {
 	case *seed != 0:
@@ -351,8 +357,9 @@ func Seeds(n int) (first uint64, count int) {
 	return 1, n
 }
 
-// PowerCut returns a function that crashes m. It keeps percent of the unsynced
-// changes. Any goroutine may call it.
+// PowerCut returns a function that crashes m and keeps about percent of the
+// unsynced changes. Any goroutine may call the function, but calls must not
+// overlap.
 func PowerCut(m *vfs.Mem, seed uint64, percent int) func() *vfs.Mem {
 	r := rand.New(rand.NewPCG(seed, 5))
 	return func() *vfs.Mem { return m.Crash(fault.RandomOutcome(r, m.Unsynced(), percent)...) }

@@ -11,8 +11,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// NoReserve is a hook that refuses the reserve file of a store: its 64 blocks are
-// unsynced changes, and recovery does not read them.
+// NoReserve is a hook that refuses to create the reserve file of a store. The file
+// would add 64 unsynced changes that recovery does not read.
 func NoReserve(c vfs.Call) error {
 	if c.Op == "create" && strings.HasSuffix(c.Name, "-reserve") {
 		return os.ErrPermission
@@ -20,7 +20,7 @@ func NoReserve(c vfs.Call) error {
 	return nil
 }
 
-// Read returns the contents of a file, nil if it is missing.
+// Read returns the content of a file, or nil if it cannot be read.
 func Read(m *vfs.Mem, name string) []byte {
 	b, err := vfs.ReadFile(m, name, 1<<30)
 	if err != nil {
@@ -29,7 +29,8 @@ func Read(m *vfs.Mem, name string) []byte {
 	return b
 }
 
-// Files returns the contents of the regular files in dir whose names match.
+// Files returns the contents of the regular files in dir whose names match, by
+// name.
 func Files(m *vfs.Mem, dir string, match func(name string) bool) map[string]string {
 	files := map[string]string{}
 	list, _ := m.ReadDir(dir)
@@ -43,10 +44,10 @@ func Files(m *vfs.Mem, dir string, match func(name string) bool) map[string]stri
 
 var imageSeed = maphash.MakeSeed()
 
-// Image identifies the names and contents below dir. Lock files have a separate
-// identity that covers only the part that recovery reads. id returns the name
-// of a path in the image and whether the path is a lock file; "" leaves a lock
-// file out of disk.
+// Image returns two hashes of the files below dir. disk covers names and contents,
+// without the contents of lock files. locks covers the parts of the lock files
+// that recovery reads. id returns the name of a path for the hashes, and whether
+// the path is a lock file. If the name is "", disk does not cover it.
 func Image(m *vfs.Mem, dir string, id func(path, name string) (shown string, lock bool)) (disk, locks uint64) {
 	var h, l maphash.Hash
 	h.SetSeed(imageSeed)
@@ -105,8 +106,8 @@ func (s *Memo[K, V]) Put(key K, v V) bool {
 	return !ok
 }
 
-// Keys returns all keys. No Put may run concurrently.
+// Keys returns the map of all keys and values. No Put may run concurrently.
 func (s *Memo[K, V]) Keys() map[K]V { return s.m }
 
-// Len returns the number of keys.
+// Len returns the number of keys. No Put may run concurrently.
 func (s *Memo[K, V]) Len() int { return len(s.Keys()) }

@@ -6,14 +6,13 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Corruption is a way for a read or a write to succeed on other bytes than it
-// reports.
+// Corruption changes the bytes of a read or a write that reports success.
 type Corruption struct {
 	Name string
 	Op   string // read or write
-	// Bytes returns the other bytes. It owns its argument.
+	// Bytes returns the changed bytes. It may modify its argument.
 	Bytes func(b []byte) []byte
-	// Swap, without Bytes, stores a write after the next write to its file.
+	// Swap, without Bytes, delays a write until after the next write to the file.
 	Swap bool
 }
 
@@ -53,7 +52,7 @@ func flip(b []byte, i int) []byte {
 	return b
 }
 
-// Corruptions returns a matrix of them.
+// Corruptions returns all corruptions of reads and writes.
 func Corruptions() []Corruption {
 	var list []Corruption
 	for _, op := range []string{"read", "write"} {
@@ -73,13 +72,13 @@ func Corruptions() []Corruption {
 type Corrupting struct {
 	Corruption
 	N   int
-	Hit int      // calls so far that it applies to
-	At  vfs.Call // the N-th of them
+	Hit int      // number of calls so far that the corruption applies to
+	At  vfs.Call // the corrupted call
 
-	held []byte
+	held []byte // the delayed write of Swap
 }
 
-// Hook is a [vfs.Mem]'s.
+// Hook is the hook of a [vfs.Mem].
 func (c *Corrupting) Hook(k vfs.Call) error {
 	if k.Op != c.Op {
 		return nil

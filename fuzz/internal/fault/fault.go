@@ -9,12 +9,12 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Fault is a way for calls to fail.
+// Fault is an error to inject into calls.
 type Fault struct {
 	Name string
-	Hits func(c vfs.Call) bool
-	Err  func(c vfs.Call) error
-	Ever bool // every call from the n-th on, instead of the n-th alone
+	Hits func(c vfs.Call) bool  // reports whether the fault applies to a call
+	Err  func(c vfs.Call) error // returns the error of the call
+	Ever bool                   // fails all calls from the n-th on, not only the n-th
 }
 
 func onOps(ops ...string) func(vfs.Call) bool {
@@ -23,7 +23,7 @@ func onOps(ops ...string) func(vfs.Call) bool {
 
 func fails(err error) func(vfs.Call) error { return func(vfs.Call) error { return err } }
 
-// partialWrite fails a write after some of its bytes, in thirds.
+// partialWrite fails a write after the given number of thirds of its bytes.
 func partialWrite(err error, thirds int) func(vfs.Call) error {
 	return func(c vfs.Call) error { return &vfs.Fault{Err: err, N: c.Size * thirds / 3} }
 }
@@ -31,7 +31,8 @@ func partialWrite(err error, thirds int) func(vfs.Call) error {
 // failAfterEffect fails a call after its effect.
 func failAfterEffect(err error) func(vfs.Call) error { return fails(&vfs.Fault{Err: err, Done: true}) }
 
-// Faults returns all combinations of faults, each once and permanently.
+// Faults returns all faults, each in a form that fails one call and in a form that
+// fails all later calls, too.
 func Faults() []Fault {
 	any := func(vfs.Call) bool { return true }
 	writes := onOps("write")
@@ -59,19 +60,19 @@ func Faults() []Fault {
 	}
 	for _, f := range slices.Clone(base) {
 		f.Ever = true
-		f.Name += ", for ever"
+		f.Name += ", permanent"
 		base = append(base, f)
 	}
 	return base
 }
 
-// Injector fails the N-th call that a fault applies to. If the fault is permanent,
-// it fails all later ones too.
+// Injector fails the N-th call that a fault applies to. If Ever is true, it also
+// fails all later such calls.
 type Injector struct {
 	Fault
 	N   int
-	Hit int      // calls so far that the fault could hit
-	At  vfs.Call // the N-th of them
+	Hit int      // number of calls so far that the fault applies to
+	At  vfs.Call // the N-th of these calls
 }
 
 // Hook is the hook of a [vfs.Mem]. Calls must not overlap.
@@ -88,19 +89,19 @@ func (f *Injector) Hook(c vfs.Call) error {
 	return nil
 }
 
-var errPower = errors.New("the power is gone")
+var errPower = errors.New("power cut")
 
 // PowerCut simulates a power cut after After calls. Hook then captures the crash
-// state and fails all calls.
+// state and fails all calls. Its methods are safe for concurrent use.
 type PowerCut struct {
-	After int             // calls before it
-	Take  func() *vfs.Mem // called with the machine's lock
+	After int             // number of calls before the power cut
+	Take  func() *vfs.Mem // returns the crash state; Hook and Trigger call it once
 
 	mu    sync.Mutex
 	image *vfs.Mem
 }
 
-// Hook is a [vfs.Mem]'s.
+// Hook is the hook of a [vfs.Mem].
 func (a *PowerCut) Hook(vfs.Call) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +122,7 @@ func (a *PowerCut) Triggered() bool {
 	return a.image != nil
 }
 
-// Trigger cuts the power, unless it is cut, and returns the crash state.
+// Trigger cuts the power if it is not cut yet, and returns the crash state.
 func (a *PowerCut) Trigger() *vfs.Mem {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,8 +132,8 @@ func (a *PowerCut) Trigger() *vfs.Mem {
 	return a.image
 }
 
-// Disarm prevents a later power cut. It returns the crash state, nil if the power
-// was not cut.
+// Disarm prevents a later power cut. It returns the crash state, or nil if the
+// power is not cut.
 func (a *PowerCut) Disarm() *vfs.Mem {
 	a.mu.Lock()
 	defer a.mu.Unlock()

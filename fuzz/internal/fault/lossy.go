@@ -7,15 +7,15 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Unsynced are the syncs that report success without an effect.
+// Unsynced selects the syncs that report success without an effect.
 type Unsynced struct {
 	Files    bool // Sync and Datasync of open files
 	Dirs     bool // SyncDir
 	Replaced bool // the sync in Pending.Commit
 }
 
-// Lossy is a file system without some syncs. A test that passes on it cannot find
-// losses.
+// Lossy is a file system on which some syncs have no effect. A crash test must fail
+// on it: a test that passes cannot find losses.
 type Lossy struct {
 	vfs.FS
 	Unsynced
@@ -41,7 +41,7 @@ func (l Lossy) Root(dir string) (vfs.RootDir, error) {
 	return lossyRoot{r, l.Unsynced}, nil
 }
 
-// lossyRoot is a directory of a Lossy.
+// lossyRoot is a root directory of a Lossy.
 type lossyRoot struct {
 	vfs.RootDir
 	Unsynced

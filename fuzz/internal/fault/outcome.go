@@ -1,5 +1,5 @@
-// Package fault injects faults into a program on a [vfs.Mem]: outcomes of unsynced
-// changes after a crash, calls that fail, and bytes that differ.
+// Package fault injects faults into a program on a [vfs.Mem]. It loses unsynced
+// changes in crashes, fails calls, and corrupts bytes.
 package fault
 
 import (
@@ -8,7 +8,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Mutates reports whether a call changes the crash states.
+// Mutates reports whether a call changes the set of crash states.
 func Mutates(op string) bool {
 	switch op {
 	case "create", "write", "truncate", "sync", "datasync", "syncdir", "rename", "link", "remove", "mkdir", "lock":
@@ -26,26 +26,33 @@ func Grows(op string) bool {
 	return false
 }
 
-// Ends is a limit of EachOutcome that yields only none and all.
+// Ends is the limit with which EachOutcome yields only two outcomes: all changes
+// are lost, and all are kept.
 const Ends = -1
 
-// EachOutcome yields outcomes of the unsynced changes. They are none and all; up to
-// limit changes all subsets, otherwise each alone, each missing, and 64 random
-// subsets; and each part of each write, with all other changes, with only the
-// names, and alone. Idle changes, such as the text of a lock file, occur kept and
-// lost. A yielded slice is valid until yield returns.
+// EachOutcome yields outcomes of the unsynced changes:
+//
+//   - No changes are kept, and all are kept.
+//   - For up to limit changes, each subset is kept. For more changes, each change is
+//     kept alone, each is lost alone, and 64 random subsets are kept.
+//   - Each write is kept in part, with all other changes, with only the changes of
+//     names, and alone.
+//
+// Changes that idle selects, such as the text of a lock file, do not multiply the
+// outcomes. They are all kept in some outcomes and all lost in others. A yielded
+// slice is valid until yield returns.
 func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yield func([]vfs.Outcome)) {
-	var at []int // those that matter
+	var at []int // indexes of the changes that are not idle
 	f := make([]vfs.Outcome, len(changes))
 	for i, c := range changes {
 		if !idle(c) {
 			at = append(at, i)
 		}
 	}
-	lock := func(fate vfs.Outcome) {
+	setIdle := func(o vfs.Outcome) {
 		for i, c := range changes {
 			if idle(c) {
-				f[i] = fate
+				f[i] = o
 			}
 		}
 	}
@@ -63,7 +70,7 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 
 	set(none)
 	yield(f)
-	lock(vfs.Kept)
+	setIdle(vfs.Kept)
 	set(all)
 	yield(f)
 	if limit == Ends {
@@ -74,17 +81,17 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 			for k, i := range at {
 				f[i] = vfs.Outcome(bits >> k & 1)
 			}
-			lock(vfs.Outcome(bits & 1))
+			setIdle(vfs.Outcome(bits & 1))
 			yield(f)
 		}
 	} else {
 		for _, i := range at {
 			set(func(j int) bool { return j != i })
 			yield(f)
-			lock(vfs.Lost)
+			setIdle(vfs.Lost)
 			set(func(j int) bool { return j == i })
 			yield(f)
-			lock(vfs.Kept)
+			setIdle(vfs.Kept)
 		}
 		r := rand.New(rand.NewPCG(1, uint64(len(at))))
 		for range 64 {
@@ -110,8 +117,8 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 	}
 }
 
-// RandomOutcome returns a random outcome of the changes. It keeps percent of
-// them, a quarter of the kept writes in part.
+// RandomOutcome returns a random outcome of the changes. It keeps about percent of
+// the changes, and about a quarter of the kept writes only in part.
 func RandomOutcome(r *rand.Rand, changes []vfs.Change, percent int) []vfs.Outcome {
 	f := make([]vfs.Outcome, len(changes))
 	for i, c := range changes {

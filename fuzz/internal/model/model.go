@@ -1,15 +1,15 @@
-// Package model is an OpenAI-compatible model for long tests of the daemon. It
-// follows the newest user message, and stores no state.
+// Package model is an OpenAI-compatible model server for long tests of the daemon.
+// The first word of the newest user message selects the response:
 //
-//	flood N        a stream of N bytes of text
-//	stall          no data until the daemon disconnects
-//	endless        a call of recall, repeatedly
+//	flood N        a stream of at least N bytes of text
+//	stall          one word, then no data until the daemon disconnects
+//	endless        a call of recall in every step
 //	ask            a call of ask_user
 //	note NAME      a call of remember, then text
 //	run COMMAND    a call of bash, then text
 //	anything else  text
 //
-// [Answer] returns the text.
+// [Answer] returns the text. The server keeps no state except counters.
 package model
 
 import (
@@ -24,13 +24,13 @@ import (
 	"crabmem/daemon/model/modeltest"
 )
 
-// Server is the model.
+// Server is the model server.
 type Server struct {
 	*modeltest.Server
-	Requests  atomic.Int64
+	Requests  atomic.Int64 // number of requests
 	summaries atomic.Int64
-	Dangling  atomic.Int64 // requests in which a call had no result, or a result no call
-	// Key is the required API key; "" = none.
+	Dangling  atomic.Int64 // requests with a call without a result, or a result without a call
+	// Key is the required API key. If it is empty, the server requires no key.
 	Key string
 }
 
@@ -39,7 +39,7 @@ func Answer(message string) string {
 	return "you said <" + message + "> and that is what there is to say to it, in a few words more than one chunk has"
 }
 
-// Start starts a model.
+// Start starts a model server on a local port.
 func Start() (*Server, error) {
 	m, err := modeltest.Start("127.0.0.1:0")
 	if err != nil {
@@ -54,7 +54,7 @@ func Start() (*Server, error) {
 func (s *Server) reply(q modeltest.Request) modeltest.Reply {
 	s.Requests.Add(1)
 	if key := strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer "); s.Key != "" && key != s.Key {
-		// Some providers send the key back.
+		// Some providers quote the key in the error.
 		return modeltest.Status(http.StatusUnauthorized, "Incorrect API key provided: "+key)
 	}
 	if !paired(q.Messages) {
@@ -63,8 +63,8 @@ func (s *Server) reply(q modeltest.Request) modeltest.Reply {
 	if !q.Stream {
 		return modeltest.Say(fmt.Sprintf("summary %d of %d messages, at %d", s.summaries.Add(1), len(q.Messages), time.Now().UnixNano()))
 	}
-	said := q.LastUser()
-	word, rest, _ := strings.Cut(said, " ")
+	message := q.LastUser()
+	word, rest, _ := strings.Cut(message, " ")
 	switch {
 	case word == "flood":
 		n := 0
@@ -84,7 +84,7 @@ func (s *Server) reply(q modeltest.Request) modeltest.Reply {
 		return call("bash", map[string]any{"command": rest})
 	}
 	var a modeltest.Reply
-	for piece := range slices.Chunk([]byte(Answer(said)), 16) {
+	for piece := range slices.Chunk([]byte(Answer(message)), 16) {
 		a = a.Text(string(piece))
 	}
 	return a
@@ -95,7 +95,8 @@ func call(name string, args any) modeltest.Reply {
 	return modeltest.Call(name, string(b))
 }
 
-// paired reports whether each call is followed directly by its result.
+// paired reports whether the results of the calls of each message directly follow
+// the message, and each result has a call.
 func paired(ms []modeltest.Message) bool {
 	open := make(map[string]bool)
 	for _, m := range ms {

@@ -1,10 +1,10 @@
-// Package history generates the operations of crash tests, and checks the state
-// of a store after a crash.
+// Package history generates the operations of crash tests, and checks stores and
+// sessions after a crash.
 //
-// A seed determines a history, so the killed process and the checker generate
-// the same one. Each writer uses different names: the remaining entries must be
-// its state after a prefix of its operations, regardless of other writers.
-// SessionWriter does the same for sessions.
+// A seed determines a history, so that the killed process and the checker generate
+// the same one. The names of each writer are different. After a crash, a writer's
+// entries must equal its state after a prefix of its operations, independently of
+// other writers. SessionWriter and SessionChecker do the same for sessions.
 package history
 
 import (
@@ -24,23 +24,22 @@ import (
 	"crabmem/crmem"
 )
 
-// Checker knows the state after each prefix of a history. It is safe for
+// Checker computes the state after each prefix of a history. It is safe for
 // concurrent use.
 type Checker struct {
 	mu      sync.Mutex
 	writers []*Writer
-	states  [][]state // by writer and number of operations done
+	states  [][]state // by writer and number of operations
 }
 
-// state is the state after a writer's prefix: the sum of its entries' hashes,
-// and the next id if it is known.
+// state is the state of a writer's entries after a prefix of its operations.
 type state struct {
-	sum    uint64
+	sum    uint64 // of the hashes of the entries
 	len    int
-	nextID uint64
+	nextID uint64 // 0 if other writers share the IDs
 }
 
-// NewChecker returns the checker of a history of so many writers.
+// NewChecker returns the checker of a history with the given number of writers.
 func NewChecker(seed uint64, writers int) *Checker {
 	c := &Checker{states: make([][]state, writers)}
 	for i := range writers {
@@ -50,10 +49,10 @@ func NewChecker(seed uint64, writers int) *Checker {
 	return c
 }
 
-// Check compares the entries of a store, in order, with the progress: of each
-// writer at least the acknowledged operations and at most the issued ones must
-// be present, in order. nextID is the store's. Check returns the number of
-// operations found per writer.
+// Check compares the entries of a store, in order, with the progress. The state of
+// each writer must include all acknowledged operations and no operation that was
+// not issued. nextID is the next ID of the store. Check returns the number of
+// operations found, by writer.
 func (c *Checker) Check(p *Progress, nextID uint64, entries iter.Seq[crmem.Entry]) ([]int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,12 +60,12 @@ func (c *Checker) Check(p *Progress, nextID uint64, entries iter.Seq[crmem.Entry
 	var last uint64
 	for e := range entries {
 		if e.ID <= last {
-			return nil, fmt.Errorf("entry %q has id %d after id %d", e.Name, e.ID, last)
+			return nil, fmt.Errorf("entry %q has ID %d after ID %d", e.Name, e.ID, last)
 		}
 		last = e.ID
 		w := slices.IndexFunc(c.writers, func(w *Writer) bool { return strings.HasPrefix(e.Name, w.prefix()) })
 		if w < 0 {
-			return nil, fmt.Errorf("entry %q was written by nobody", e.Name)
+			return nil, fmt.Errorf("entry %q is from no writer", e.Name)
 		}
 		if c.writers[w].nextID == 0 {
 			e.ID = 0
@@ -75,7 +74,7 @@ func (c *Checker) Check(p *Progress, nextID uint64, entries iter.Seq[crmem.Entry
 		got[w].len++
 	}
 	if nextID <= last {
-		return nil, fmt.Errorf("next id %d, and id %d exists", nextID, last)
+		return nil, fmt.Errorf("next ID is %d, but ID %d exists", nextID, last)
 	}
 	found := make([]int, len(c.writers))
 	for i := range c.writers {
@@ -91,7 +90,7 @@ func (c *Checker) Check(p *Progress, nextID uint64, entries iter.Seq[crmem.Entry
 	return found, nil
 }
 
-// find returns the longest prefix of writer i that leaves the state.
+// find returns the length of writer i's longest prefix with the state got.
 func (c *Checker) find(i int, got state, p *Progress) (int, error) {
 	acked, issued := p.Acked[i], p.Issued[i]
 	for len(c.states[i]) <= issued {
@@ -105,13 +104,14 @@ func (c *Checker) find(i int, got state, p *Progress) (int, error) {
 	}
 	for n := acked - 1; n >= 0; n-- {
 		if c.states[i][n] == got {
-			return 0, fmt.Errorf("writer %d: %d operations acknowledged, and the state is that after %d: %d lost", i, acked, n, acked-n)
+			return 0, fmt.Errorf("writer %d: %d operations acknowledged, but the state is the one after %d: %d lost", i, acked, n, acked-n)
 		}
 	}
-	return 0, fmt.Errorf("writer %d: %d operations acknowledged, %d issued, and the state (%d entries, next id %d) is that of no prefix; after %d operations it is %d entries, next id %d",
+	return 0, fmt.Errorf("writer %d: %d operations acknowledged, %d issued, but the state (%d entries, next ID %d) matches no prefix; want after %d operations: %d entries, next ID %d",
 		i, acked, issued, got.len, got.nextID, acked, c.states[i][acked].len, c.states[i][acked].nextID)
 }
 
+// state returns the current state of the writer's entries.
 func (w *Writer) state() state {
 	s := state{len: len(w.live), nextID: w.nextID}
 	for _, e := range w.live {
@@ -133,28 +133,28 @@ func hash(e crmem.Entry) uint64 {
 	return maphash.Bytes(hashSeed, b)
 }
 
-// Progress counts, by writer, the operations that were begun and those that
-// were acknowledged.
+// Progress is the number of issued and of acknowledged operations, by writer.
 type Progress struct{ Issued, Acked []int }
 
-// NewProgress returns the progress of a history that has not begun.
+// NewProgress returns the progress before the first operation.
 func NewProgress(writers int) *Progress {
 	return &Progress{Issued: make([]int, writers), Acked: make([]int, writers)}
 }
 
-// Clone returns a copy.
+// Clone returns a deep copy.
 func (p *Progress) Clone() *Progress {
 	return &Progress{Issued: append([]int(nil), p.Issued...), Acked: append([]int(nil), p.Acked...)}
 }
 
-// Issued returns the line for the start of a writer's operation n, from 1.
+// Issued returns the line that a writer prints before operation n, from 1.
 func Issued(writer, n int) []byte { return fmt.Appendf(nil, "i %d %d\n", writer, n) }
 
-// Acked returns the line for the acknowledgement of operation n.
+// Acked returns the line that a writer prints after the acknowledgment of operation
+// n.
 func Acked(writer, n int) []byte { return fmt.Appendf(nil, "a %d %d\n", writer, n) }
 
-// Read reads lines of Issued and Acked. It ignores an incomplete last line of a
-// killed writer.
+// Read adds the lines of Issued and Acked from r to the progress. It ignores an
+// incomplete last line.
 func (p *Progress) Read(r io.Reader) error {
 	br := bufio.NewReader(r)
 	for {
@@ -177,29 +177,29 @@ func (p *Progress) Read(r io.Reader) error {
 		case 'i':
 			p.Issued[w] = n
 		case 'a':
-			p.Acked[w] = max(p.Acked[w], n) // acknowledgements only grow
+			p.Acked[w] = max(p.Acked[w], n) // the count never decreases
 		default:
 			return fmt.Errorf("mark %q: unknown kind", line)
 		}
 	}
 }
 
-// Stamp is the time of the clock of every store of a history, so that
-// created_at is known.
+// Stamp is the time that the clocks of all stores show, so that a Writer can
+// predict created_at.
 var Stamp = time.Unix(1_765_432_100, 0)
 
 // Writer generates the operations of one writer, in order.
 type Writer struct {
 	index  int
 	rng    *rand.Rand
-	serial int           // of the last new name
-	nextID uint64        // 0 when other writers share the ids
-	live   []crmem.Entry // in the order they were added
-	limit  int           // of live entries, about
+	serial int           // number in the last new name
+	nextID uint64        // 0 if other writers share the IDs
+	live   []crmem.Entry // current entries, in the order of their IDs
+	limit  int           // approximate maximum number of entries
 }
 
-// NewWriter returns writer number index of the history. If it is the only
-// writer, the ids of its entries are known too.
+// NewWriter returns writer number index of a history. If it is the only writer, it
+// also predicts the IDs of its entries.
 func NewWriter(seed uint64, index int, only bool) *Writer {
 	w := &Writer{index: index, rng: rand.New(rand.NewPCG(seed, uint64(index))), limit: 24}
 	if only {
@@ -208,8 +208,8 @@ func NewWriter(seed uint64, index int, only bool) *Writer {
 	return w
 }
 
-// Next returns the next operation, or several as a batch, and counts it as
-// done. All operations are valid.
+// Next returns the next operation or batch, and applies it to the writer's
+// entries. All operations are valid.
 func (w *Writer) Next() []crmem.Op {
 	if w.rng.IntN(8) > 0 {
 		return []crmem.Op{w.op()}
@@ -261,8 +261,8 @@ func (w *Writer) add() crmem.Op {
 	return crmem.Add{Name: e.Name, Content: e.Content, Aliases: e.Aliases, Kind: e.Kind}
 }
 
-// content is mostly a few hundred bytes, and sometimes several blocks of a
-// disk.
+// content returns a random text, mostly of up to a few hundred bytes and sometimes
+// of several disk blocks.
 func (w *Writer) content() string {
 	n := 20 + w.rng.IntN(400)
 	switch w.rng.IntN(12) {
@@ -286,4 +286,5 @@ func (w *Writer) aliases() []string {
 	return as
 }
 
+// prefix returns the prefix of the names of the writer's entries.
 func (w *Writer) prefix() string { return fmt.Sprintf("w%d ", w.index) }

@@ -9,7 +9,7 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// replay is the simplest store: the result of a list of operations.
+// replay returns the entries and the next ID after a list of operations.
 func replay(ops []crmem.Op) (entries []crmem.Entry, nextID uint64) {
 	nextID = 1
 	at := func(name string) int {
@@ -65,26 +65,26 @@ func TestCheckRefuses(t *testing.T) {
 	}
 	c := history.NewChecker(seed, 1)
 	p := &history.Progress{Issued: []int{50}, Acked: []int{50}}
-	for name, spoil := range map[string]func([]crmem.Entry, *uint64) []crmem.Entry{
+	for name, change := range map[string]func([]crmem.Entry, *uint64) []crmem.Entry{
 		"lost entry":      func(es []crmem.Entry, _ *uint64) []crmem.Entry { return es[1:] },
 		"swapped entries": func(es []crmem.Entry, _ *uint64) []crmem.Entry { es[0], es[1] = es[1], es[0]; return es },
 		"other content":   func(es []crmem.Entry, _ *uint64) []crmem.Entry { es[0].Content += "x"; return es },
 		"other id":        func(es []crmem.Entry, n *uint64) []crmem.Entry { es[len(es)-1].ID = *n; *n++; return es },
 		"other time":      func(es []crmem.Entry, _ *uint64) []crmem.Entry { es[0].CreatedAt++; return es },
 		"low next id":     func(es []crmem.Entry, n *uint64) []crmem.Entry { *n = 1; return es },
-		"stranger": func(es []crmem.Entry, n *uint64) []crmem.Entry {
+		"entry of no writer": func(es []crmem.Entry, n *uint64) []crmem.Entry {
 			return append(es, crmem.Entry{ID: *n + 1, Name: "stranger"})
 		},
 	} {
 		entries, nextID := replay(ops)
-		entries = spoil(entries, &nextID)
+		entries = change(entries, &nextID)
 		if _, err := c.Check(p, nextID, slices.Values(entries)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
 	entries, nextID := replay(ops)
 	if _, err := c.Check(p, nextID, slices.Values(entries)); err != nil {
-		t.Errorf("unspoilt: %v", err)
+		t.Errorf("unchanged state: %v", err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestProgressReadsMarks(t *testing.T) {
 	b.Write(history.Issued(0, 1))
 	b.Write(history.Acked(0, 1))
 	b.Write(history.Issued(1, 7))
-	b.WriteString("a 1 7") // cut off
+	b.WriteString("a 1 7") // an incomplete line
 	if err := p.Read(&b); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestProgressReadsMarks(t *testing.T) {
 	}
 	for _, bad := range []string{"x 0 1\n", "a 2 1\n", "a\n"} {
 		if err := p.Read(bytes.NewBufferString(bad)); err == nil {
-			t.Errorf("%q accepted", bad)
+			t.Errorf("Read accepted %q", bad)
 		}
 	}
 }

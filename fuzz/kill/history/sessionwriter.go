@@ -9,115 +9,115 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// SessionWriter generates the writes of one writer to one session, in order. It
-// numbers the lines from 1, so that the lines after a crash show the writer's
-// progress.
+// SessionWriter generates the writes of one writer to one session, in order. The
+// lines contain numbers from 1, which show the writer's progress after a crash.
 type SessionWriter struct {
 	rng    *rand.Rand
 	writer int
-	n      int    // of the last part
-	queue  []Part // results of the last call, which are a write of their own
+	n      int    // number of the last part
+	queue  []Part // tool results that are the next write
 }
 
 // Part is a line of a session: a message or another record.
 type Part struct {
-	Kind    record.Kind // KindMessage, KindMarker or KindMetaRecord
+	Kind    record.Kind // KindMessage, KindMarker, or KindMetaRecord
 	Message sessionlog.Message
-	Text    string // a marker's summary; a title; "" for run time
+	Text    string // summary of a marker, or title of a meta record; "" for a run time
 }
 
-// NewSessionWriter returns a writer of a session.
+// NewSessionWriter returns a writer of a session. The seed and the two numbers
+// determine its writes.
 func NewSessionWriter(seed uint64, session, writer int) *SessionWriter {
 	return &SessionWriter{rng: rand.New(rand.NewPCG(seed, uint64(session)<<32|uint64(writer))), writer: writer}
 }
 
-// SessionMeta is how session i of a history is created.
+// SessionMeta returns the meta line of session i of a history.
 func SessionMeta(i int) sessionlog.Meta {
 	return sessionlog.Meta{Agent: "Agent K", CreatedBy: fmt.Sprintf("sender %d é", i), CreatedAt: record.Timestamp(Stamp)}
 }
 
-// SessionID is its id, when it is the first of its sender.
+// SessionID returns the ID of session i, if it is the first session of its sender.
 func SessionID(i int) string {
 	return fmt.Sprintf("agent-k_sender-%d-é_1", i)
 }
 
-// uptime is the run time that a writer adds at once; it differs between
-// writers.
+// uptime returns the run time that a writer adds in one write. It identifies the
+// writer.
 func uptime(writer int) uint64 { return uint64(writer) + 1 }
 
-// N is the number of the last part.
-func (t *SessionWriter) N() int { return t.n }
+// N returns the number of the last part.
+func (w *SessionWriter) N() int { return w.n }
 
-// Next draws the parts of the next write.
-func (t *SessionWriter) Next() []Part {
-	if len(t.queue) > 0 {
-		op := t.queue
-		t.queue = nil
-		t.n += len(op)
+// Next returns the parts of the next write.
+func (w *SessionWriter) Next() []Part {
+	if len(w.queue) > 0 {
+		op := w.queue
+		w.queue = nil
+		w.n += len(op)
 		return op
 	}
-	switch k := t.rng.IntN(12); k {
+	switch k := w.rng.IntN(12); k {
 	case 0:
-		t.n++
-		return []Part{{Kind: record.KindMetaRecord, Text: fmt.Sprintf("Title %d/%d: ü", t.writer, t.n)}}
+		w.n++
+		return []Part{{Kind: record.KindMetaRecord, Text: fmt.Sprintf("Title %d/%d: ü", w.writer, w.n)}}
 	case 1:
-		return []Part{{Kind: record.KindMarker, Text: t.text()}}
+		return []Part{{Kind: record.KindMarker, Text: w.text()}}
 	case 2:
-		t.n++
+		w.n++
 		return []Part{{Kind: record.KindMetaRecord}}
 	case 3, 4, 5:
-		return []Part{t.message(record.RoleUser)}
+		return []Part{w.message(record.RoleUser)}
 	case 6, 7:
-		p := t.message(record.RoleAssistant)
+		p := w.message(record.RoleAssistant)
 		p.Message.ReasoningContent = "because"
 		return []Part{p}
 	default:
-		op := []Part{t.message(record.RoleAssistant)}
-		for i := range 1 + t.rng.IntN(3) {
-			id := fmt.Sprintf("call-%d-%d-%d", t.writer, t.n, i)
+		op := []Part{w.message(record.RoleAssistant)}
+		for i := range 1 + w.rng.IntN(3) {
+			id := fmt.Sprintf("call-%d-%d-%d", w.writer, w.n, i)
 			op[0].Message.ToolCalls = append(op[0].Message.ToolCalls, sessionlog.ToolCall{
 				ID: id, Type: "function", Function: sessionlog.Function{Name: "look", Arguments: `{"n":1}`}})
 		}
-		called := t.n
+		called := w.n
 		for _, c := range op[0].Message.ToolCalls {
-			p := t.message(record.RoleTool)
+			p := w.message(record.RoleTool)
 			p.Message.ToolCallID = c.ID
 			op = append(op, p)
 		}
 		if k < 10 {
 			return op
 		}
-		t.queue, t.n = op[1:], called // two steps
+		w.queue, w.n = op[1:], called // the results are a separate write
 		return op[:1]
 	}
 }
 
-// text draws a text that begins with the part's number. Some are longer than a
-// block of the disk, or several.
-func (t *SessionWriter) text() string {
-	t.n++
-	n := 20 + t.rng.IntN(80)
-	switch t.rng.IntN(10) {
+// text returns a random text that begins with the writer and the number of the next
+// part. Some texts span several disk blocks.
+func (w *SessionWriter) text() string {
+	w.n++
+	n := 20 + w.rng.IntN(80)
+	switch w.rng.IntN(10) {
 	case 0:
-		n = 4000 + t.rng.IntN(8<<10)
+		n = 4000 + w.rng.IntN(8<<10)
 	case 1:
 		n = 20_000
 	case 2, 3, 4:
 		n = 600
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d/%d ", t.writer, t.n)
+	fmt.Fprintf(&b, "%d/%d ", w.writer, w.n)
 	for b.Len() < n {
-		fmt.Fprintf(&b, "%d \"é\"\n\u2028{\\", t.rng.Uint64())
+		fmt.Fprintf(&b, "%d \"é\"\n\u2028{\\", w.rng.Uint64())
 	}
 	return b.String()
 }
 
-func (t *SessionWriter) message(role string) Part {
-	return Part{Kind: record.KindMessage, Message: sessionlog.Message{Role: role, Content: t.text()}}
+func (w *SessionWriter) message(role string) Part {
+	return Part{Kind: record.KindMessage, Message: sessionlog.Message{Role: role, Content: w.text()}}
 }
 
-// Durable reports whether a write is durable when it is acknowledged.
+// Durable reports whether a write is durable when sessionlog acknowledges it.
 func Durable(op []Part) bool {
 	p := &op[len(op)-1]
 	switch p.Kind {
@@ -129,8 +129,8 @@ func Durable(op []Part) bool {
 	return p.Message.Role == record.RoleUser || p.Message.Role == record.RoleAssistant && len(p.Message.ToolCalls) == 0
 }
 
-// Do makes the next write to the session.
-func (t *SessionWriter) Do(l *sessionlog.Log, op []Part) error {
+// Do writes op, a result of Next or Skip, to a session.
+func (w *SessionWriter) Do(l *sessionlog.Log, op []Part) error {
 	p := &op[0]
 	switch {
 	case p.Kind == record.KindMarker:
@@ -138,7 +138,7 @@ func (t *SessionWriter) Do(l *sessionlog.Log, op []Part) error {
 	case p.Kind == record.KindMetaRecord && p.Text != "":
 		return l.SetTitle(p.Text)
 	case p.Kind == record.KindMetaRecord:
-		return l.AddUptime(uptime(t.writer))
+		return l.AddUptime(uptime(w.writer))
 	}
 	ms := make([]sessionlog.Message, len(op))
 	for i := range op {
@@ -147,12 +147,12 @@ func (t *SessionWriter) Do(l *sessionlog.Log, op []Part) error {
 	return l.Append(ms...)
 }
 
-// Skip counts the parts up to n as written. If a crash left part of a write,
-// Skip returns the rest, which is the next write.
-func (t *SessionWriter) Skip(n int) []Part {
-	for t.n < n {
-		op := t.Next()
-		if over := t.n - n; over > 0 {
+// Skip skips the parts up to n. If n is inside a write, Skip returns the remaining
+// parts, which are the next write.
+func (w *SessionWriter) Skip(n int) []Part {
+	for w.n < n {
+		op := w.Next()
+		if over := w.n - n; over > 0 {
 			return op[len(op)-over:]
 		}
 	}

@@ -11,38 +11,39 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestTalkSkip resumes after every part, also within a write: no part is
-// written twice or omitted.
-func TestTalkSkip(t *testing.T) {
-	whole := NewSessionWriter(1, 2, 3)
+// TestSessionWriterSkip resumes after each part, also within a write. No part may be
+// repeated or omitted.
+func TestSessionWriterSkip(t *testing.T) {
+	reference := NewSessionWriter(1, 2, 3)
 	var all []Part
 	for len(all) < 60 {
-		all = append(all, whole.Next()...)
-		if whole.N() != len(all) {
-			t.Fatalf("%d parts drawn, and the last is number %d", len(all), whole.N())
+		all = append(all, reference.Next()...)
+		if reference.N() != len(all) {
+			t.Fatalf("%d parts generated, but the last has number %d", len(all), reference.N())
 		}
 	}
 	rests := 0
 	for n := range len(all) - 10 {
-		talk := NewSessionWriter(1, 2, 3)
-		got := talk.Skip(n)
+		w := NewSessionWriter(1, 2, 3)
+		got := w.Skip(n)
 		if len(got) > 0 {
 			rests++
 		}
 		for len(got) < 10 {
-			got = append(got, talk.Next()...)
+			got = append(got, w.Next()...)
 		}
 		if !reflect.DeepEqual(got[:10], all[n:n+10]) {
 			t.Fatalf("after %d parts follow %+v, want %+v", n, got[:10], all[n:n+10])
 		}
 	}
 	if rests == 0 {
-		t.Error("no write was gone on with in its middle")
+		t.Error("no resumption was within a write")
 	}
 }
 
-// TestTalkChecker changes the lines of a session, which the checker must see.
-func TestTalkChecker(t *testing.T) {
+// TestSessionChecker changes the lines of a session. The checker must detect each
+// change.
+func TestSessionChecker(t *testing.T) {
 	d, err := sessionlog.OpenDir(filepath.Join(t.TempDir(), "sessions"), &sessionlog.Options{Sync: sessionlog.SyncNone})
 	if err != nil {
 		t.Fatal(err)
@@ -51,9 +52,9 @@ func TestTalkChecker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	talks := []*SessionWriter{NewSessionWriter(1, 0, 0), NewSessionWriter(1, 0, 1)}
+	writers := []*SessionWriter{NewSessionWriter(1, 0, 0), NewSessionWriter(1, 0, 1)}
 	for i := range 60 {
-		if err := talks[i%2].Do(l, talks[i%2].Next()); err != nil {
+		if err := writers[i%2].Do(l, writers[i%2].Next()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +74,7 @@ func TestTalkChecker(t *testing.T) {
 		lines = append(lines, l)
 	}
 	checker := NewSessionChecker(1, 2)
-	parts := []int{talks[0].N(), talks[1].N()}
+	parts := []int{writers[0].N(), writers[1].N()}
 	f, err := checker.Read(0, each(lines))
 	if err != nil {
 		t.Fatal(err)
@@ -84,24 +85,25 @@ func TestTalkChecker(t *testing.T) {
 	if err := f.Context(c); err != nil {
 		t.Error(err)
 	}
-	// Every line left out or doubled is seen, but that of a marker's own record.
+	// Omit and repeat each line, except the meta record after a marker, which the
+	// checker does not require.
 	for i, l := range lines {
 		if i == 0 {
-			continue // the meta line: its number tells
+			continue // the meta line
 		}
 		if l.Kind == record.KindMetaRecord && lines[i-1].Kind == record.KindMarker {
 			continue
 		}
 		for what, changed := range map[string][]sessionlog.Line{
-			"left out": append(append([]sessionlog.Line{}, lines[:i]...), lines[i+1:]...),
-			"doubled":  append(append([]sessionlog.Line{}, lines[:i+1]...), lines[i:]...),
+			"omitted":  append(append([]sessionlog.Line{}, lines[:i]...), lines[i+1:]...),
+			"repeated": append(append([]sessionlog.Line{}, lines[:i+1]...), lines[i:]...),
 		} {
 			f, err := checker.Read(0, each(changed))
 			if err == nil {
 				err = f.Within(parts, parts)
 			}
 			if err == nil {
-				t.Errorf("line %d (%v) %s: not seen", l.Number, l.Kind, what)
+				t.Errorf("line %d (%v) %s: not detected", l.Number, l.Kind, what)
 			}
 		}
 	}

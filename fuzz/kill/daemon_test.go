@@ -25,36 +25,39 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-const writers = 4 // clients of one daemon
+const writers = 4 // number of clients of one daemon
 
-// turn is a message of a client. Its response is acknowledged when the client
-// has received its end.
+// turn is a message of a client. It is acknowledged when the client has received
+// the end of the response.
 type turn struct {
 	text  string
 	ended bool
 }
 
-// diary is the requests of one client during the life of a home, and their
-// responses.
-type diary struct {
-	who      string
-	n        int
-	kept     map[string]string // acknowledged entries
+// requestLog contains the requests of one client to the daemons of a home, with the
+// results.
+type requestLog struct {
+	sender   string
+	n        int               // number in the last text of next
+	entries  map[string]string // acknowledged contents, by name
 	turns    []turn
-	archives map[string]string // acknowledged
+	archives map[string]string // acknowledged summaries, by name
 }
 
 // daemonKills counts the results of killed daemons.
 type daemonKills struct {
-	entries, turns, cut, markers, archived, restarts int
+	entries, turns, archived int // acknowledged items
+	cut                      int // turns without an acknowledgment
+	markers                  int // compaction markers with an archive
+	restarts                 int
 }
 
-// TestKillDaemon kills the daemon under four clients that write, again and
-// again, mostly on the home that the last one left.
+// TestKillDaemon repeatedly kills the daemon while four clients send requests. Most
+// daemons continue with the home of the previous daemon.
 //
-//	CRABMEM_DAEMON_KILLS=N   so many times
+//	CRABMEM_DAEMON_KILLS=N   kill N times
 func TestKillDaemon(t *testing.T) {
-	n := scale(10, 100)
+	n := rounds(10, 100)
 	if s := os.Getenv("CRABMEM_DAEMON_KILLS"); s != "" {
 		var err error
 		if n, err = strconv.Atoi(s); err != nil {
@@ -78,18 +81,19 @@ func TestKillDaemon(t *testing.T) {
 		}
 	}
 	if d := m.Dangling.Load(); d > 0 {
-		t.Errorf("%d requests to the model had a call without its result", d)
+		t.Errorf("%d requests to the model had a call without a result or a result without a call", d)
 	}
 	if t.Failed() {
 		return
 	}
-	t.Logf("kill -9 of the daemon: %d rounds, %d entries, %d turns and %d compactions acknowledged to %d clients, 0 lost; %d turns cut, %d markers have their archives, %d requests to the model, 0 with a dangling call",
+	t.Logf("kill -9 of the daemon: %d rounds, %d entries, %d turns, and %d compactions acknowledged to %d clients, 0 lost; %d turns interrupted, %d markers with archives, %d requests to the model, 0 with a dangling call",
 		n, sum.entries, sum.turns, sum.archived, writers, sum.cut, sum.markers, m.Requests.Load())
 	if sum.entries < n || sum.turns < n/2 {
-		t.Error("that is too little: the test does not test")
+		t.Errorf("%d entries and %d turns acknowledged in %d rounds: too few to test", sum.entries, sum.turns, n)
 	}
 }
 
+// life kills the daemons of one home several times, and checks the home each time.
 func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.Rand, kills int) {
 	t.Helper()
 	home, err := os.MkdirTemp("", "crab")
@@ -101,9 +105,9 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	diaries := make([]*diary, writers)
-	for i := range diaries {
-		diaries[i] = &diary{who: fmt.Sprintf("w%d", i), kept: make(map[string]string), archives: make(map[string]string)}
+	logs := make([]*requestLog, writers)
+	for i := range logs {
+		logs[i] = &requestLog{sender: fmt.Sprintf("w%d", i), entries: make(map[string]string), archives: make(map[string]string)}
 	}
 	for range kills {
 		cmd, stderr := startDaemon(t, exe, home)
@@ -119,7 +123,7 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 			}
 		}
 		errs := make([]error, writers)
-		for i, d := range diaries {
+		for i, d := range logs {
 			sd := rng.Uint64()
 			wg.Go(func() {
 				errs[i] = d.write(ctx, c, rand.New(rand.NewPCG(sd, 0)), acknowledged)
@@ -141,31 +145,31 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 		c.Close()
 		for i, err := range errs {
 			if refused, ok := errors.AsType[*client.Error](err); ok {
-				t.Errorf("client %d was refused: %v\n%s", i, refused, stderr)
+				t.Errorf("the daemon refused a request of client %d: %v\n%s", i, refused, stderr)
 			}
 		}
 		k.restarts++
-		if k.check(t, home, diaries, false); t.Failed() {
-			t.Logf("the daemon said: %s", stderr)
+		if k.check(t, home, logs, false); t.Failed() {
+			t.Logf("log of the daemon: %s", stderr)
 			return
 		}
 	}
-	// The next daemon completes pending writes, and stops cleanly.
+	// The next daemon completes pending archives and stops cleanly.
 	cmd, stderr := startDaemon(t, exe, home)
 	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}}
-	for _, d := range diaries {
+	for _, d := range logs {
 		if err := d.say(t.Context(), c, d.next("the end")); err != nil {
-			t.Errorf("after the kills: %v", err)
+			t.Errorf("request after the kills: %v", err)
 		}
 	}
 	c.Close()
 	cmd.Process.Signal(os.Interrupt)
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("the daemon ended with %v: %s", err, stderr)
+		t.Errorf("the daemon exited with %v: %s", err, stderr)
 	}
-	k.check(t, home, diaries, true)
-	for _, d := range diaries {
-		k.entries += len(d.kept)
+	k.check(t, home, logs, true)
+	for _, d := range logs {
+		k.entries += len(d.entries)
 		k.archived += len(d.archives)
 		for _, turn := range d.turns {
 			if turn.ended {
@@ -177,7 +181,7 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 	}
 }
 
-// startDaemon starts a daemon and waits until it answers.
+// startDaemon starts a daemon and waits until it responds.
 func startDaemon(t *testing.T, exe, home string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	cmd := exec.Command(exe, "daemon", "--home", home)
@@ -197,19 +201,19 @@ func startDaemon(t *testing.T, exe, home string) (*exec.Cmd, *bytes.Buffer) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	t.Fatalf("the daemon does not answer: %s", stderr)
+	t.Fatalf("the daemon does not respond: %s", stderr)
 	return nil, nil
 }
 
-// next is a text that was never sent before.
-func (d *diary) next(what string) string {
+// next returns a text that no request has contained before.
+func (d *requestLog) next(what string) string {
 	d.n++
-	return fmt.Sprintf("%s %s %d", what, d.who, d.n)
+	return fmt.Sprintf("%s %s %d", what, d.sender, d.n)
 }
 
-// write makes a client's requests until the daemon is gone, and returns the
-// error.
-func (d *diary) write(ctx context.Context, c *client.Client, rng *rand.Rand, wrote func()) error {
+// write sends requests until one fails, and returns the error. It calls wrote after
+// each acknowledgment.
+func (d *requestLog) write(ctx context.Context, c *client.Client, rng *rand.Rand, wrote func()) error {
 	for {
 		var err error
 		switch rng.IntN(8) {
@@ -222,7 +226,7 @@ func (d *diary) write(ctx context.Context, c *client.Client, rng *rand.Rand, wro
 		default:
 			name := d.next("entry")
 			if _, err = c.Remember(ctx, name, "by "+name, nil); err == nil {
-				d.kept[name] = "by " + name
+				d.entries[name] = "by " + name
 			}
 		}
 		if err != nil {
@@ -232,10 +236,12 @@ func (d *diary) write(ctx context.Context, c *client.Client, rng *rand.Rand, wro
 	}
 }
 
-func (d *diary) say(ctx context.Context, c *client.Client, text string) error {
+// say sends a message and records the turn. A message that begins with "note" makes
+// the model call remember.
+func (d *requestLog) say(ctx context.Context, c *client.Client, text string) error {
 	d.turns = append(d.turns, turn{text: text})
-	noted, answer := false, ""
-	for e, err := range c.Stream(ctx, client.Message{Agent: "crab", Content: text, Sender: d.who}) {
+	noted, response := false, ""
+	for e, err := range c.Stream(ctx, client.Message{Agent: "crab", Content: text, Sender: d.sender}) {
 		if err != nil {
 			return err
 		}
@@ -243,27 +249,28 @@ func (d *diary) say(ctx context.Context, c *client.Client, text string) error {
 			noted = true
 		}
 		if e.Kind == "text_delta" {
-			answer += e.Text
+			response += e.Text
 		}
 	}
 	d.turns[len(d.turns)-1].ended = true
-	if answer != model.Answer(text) {
-		return fmt.Errorf("%q was answered with %q", text, answer)
+	if response != model.Answer(text) {
+		return fmt.Errorf("the response to %q is %q", text, response)
 	}
 	if noted {
 		name := text[len("note "):]
-		d.kept[name] = model.Answer(name)
+		d.entries[name] = model.Answer(name)
 	}
 	return nil
 }
 
-func (d *diary) compact(ctx context.Context, c *client.Client) error {
+// compact compacts the client's session and records the archive.
+func (d *requestLog) compact(ctx context.Context, c *client.Client) error {
 	list, err := c.Sessions(ctx)
 	if err != nil {
 		return err
 	}
 	for _, s := range list {
-		if s.Meta.CreatedBy != d.who {
+		if s.Meta.CreatedBy != d.sender {
 			continue
 		}
 		r, err := c.CompactSession(ctx, client.CompactOptions{Session: s.Number})
@@ -275,13 +282,13 @@ func (d *diary) compact(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// check compares the files with the responses to the clients. At the end every
-// marker has its archive; before, the archive of a last marker may be missing.
-func (k *daemonKills) check(t *testing.T, home string, diaries []*diary, end bool) {
+// check compares the files with the acknowledged requests. Each marker must have an
+// archive. Unless end is true, the archive of the last marker may be missing.
+func (k *daemonKills) check(t *testing.T, home string, logs []*requestLog, end bool) {
 	t.Helper()
 	got := make(map[string]string)
 	archives := make(map[string]bool)
-	err := reading(filepath.Join(home, "memory.db"), func(s *crmem.Store) error {
+	err := readStore(filepath.Join(home, "memory.db"), func(s *crmem.Store) error {
 		for e := range s.All() {
 			got[e.Name] = e.Content
 			if e.Kind == crmem.Archive {
@@ -298,15 +305,15 @@ func (k *daemonKills) check(t *testing.T, home string, diaries []*diary, end boo
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	for _, d := range diaries {
-		for name, text := range maps.All(d.kept) {
+	for _, d := range logs {
+		for name, text := range maps.All(d.entries) {
 			if got[name] != text {
-				t.Errorf("%q was acknowledged, and is %q in the store", name, got[name])
+				t.Errorf("%q was acknowledged, but the store has %q", name, got[name])
 			}
 		}
 		for name, text := range maps.All(d.archives) {
 			if got[name] != text {
-				t.Errorf("the archive %q was acknowledged, and is %q in the store", name, got[name])
+				t.Errorf("archive %q was acknowledged, but the store has %q", name, got[name])
 			}
 		}
 		if len(d.turns) > 0 {
@@ -315,19 +322,20 @@ func (k *daemonKills) check(t *testing.T, home string, diaries []*diary, end boo
 	}
 }
 
-func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, archives map[string]bool, end bool) {
+// checkSession compares the session of a client with the turns.
+func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *requestLog, archives map[string]bool, end bool) {
 	t.Helper()
-	id, err := dir.Latest("crab", d.who)
+	id, err := dir.Latest("crab", d.sender)
 	if errors.Is(err, sessionlog.ErrNotFound) {
 		for _, turn := range d.turns {
 			if turn.ended {
-				t.Errorf("%q was answered, and there is no session", turn.text)
+				t.Errorf("%q was acknowledged, but the session is missing", turn.text)
 			}
 		}
 		return
 	}
 	if err != nil {
-		t.Errorf("%s: %v", d.who, err)
+		t.Errorf("%s: %v", d.sender, err)
 		return
 	}
 	s, err := dir.Read(id)
@@ -336,9 +344,9 @@ func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, 
 		return
 	}
 	defer s.Close()
-	// For every user message, the last message before the next one.
-	answers, times := make(map[string]string), make(map[string]int)
-	said, marker := "", ""
+	// For each user message, find the last assistant message before the next one.
+	responses, times := make(map[string]string), make(map[string]int)
+	message, marker := "", ""
 	for l, err := range s.Lines(0) {
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
@@ -364,10 +372,10 @@ func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, 
 			}
 			switch l.Message.Role {
 			case record.RoleUser:
-				said = l.Message.Content
-				times[said]++
+				message = l.Message.Content
+				times[message]++
 			case record.RoleAssistant:
-				answers[said] = l.Message.Content
+				responses[message] = l.Message.Content
 			}
 		}
 	}
@@ -377,9 +385,9 @@ func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *diary, 
 	for _, turn := range d.turns {
 		switch {
 		case times[turn.text] > 1:
-			t.Errorf("%s: %q is there %d times", id, turn.text, times[turn.text])
-		case turn.ended && answers[turn.text] != model.Answer(turn.text):
-			t.Errorf("%s: %q was answered, and the answer in the file is %q", id, turn.text, answers[turn.text])
+			t.Errorf("%s: %q occurs %d times", id, turn.text, times[turn.text])
+		case turn.ended && responses[turn.text] != model.Answer(turn.text):
+			t.Errorf("%s: %q was acknowledged, but the response in the file is %q", id, turn.text, responses[turn.text])
 		}
 	}
 }

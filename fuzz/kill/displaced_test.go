@@ -22,8 +22,9 @@ import (
 
 func init() { children["session"] = childSession }
 
-// childSession writes a session and keeps it open until it is killed: folder,
-// "dirty", or "clean" to close it once and not to write after that.
+// childSession writes a session and keeps it open until it is killed. Its arguments
+// are the folder and "dirty" or "clean". With "clean" it closes and reopens the
+// session after the last write.
 func childSession(args []string) error {
 	d, err := sessionlog.OpenDir(args[0], &sessionlog.Options{Command: "childSession"})
 	if err != nil {
@@ -51,40 +52,40 @@ func childSession(args []string) error {
 	return nil
 }
 
-// fileChanges are changes of a file by another program. other is a valid
-// session.
+// fileChanges are changes of a file by another program. other is the content of a
+// valid session; side is a path for a moved or new file.
 var fileChanges = []struct {
 	name string
-	do   func(name, away string, other []byte) error
+	do   func(name, side string, other []byte) error
 }{
 	{"rm", func(name, _ string, _ []byte) error { return os.Remove(name) }},
-	{"mv away", func(name, away string, _ []byte) error { return os.Rename(name, away) }},
+	{"mv away", func(name, side string, _ []byte) error { return os.Rename(name, side) }},
 	{"cp over", func(name, _ string, other []byte) error { return os.WriteFile(name, other, 0o600) }},
-	{"rename over", func(name, away string, other []byte) error {
-		return errors.Join(os.WriteFile(away, other, 0o600), os.Rename(away, name))
+	{"rename over", func(name, side string, other []byte) error {
+		return errors.Join(os.WriteFile(side, other, 0o600), os.Rename(side, name))
 	}},
 	{"truncate", func(name, _ string, other []byte) error {
 		return os.Truncate(name, int64(strings.IndexByte(string(other), '\n')+1))
 	}},
 	{"chmod 000", func(name, _ string, _ []byte) error { return os.Chmod(name, 0) }},
 	{"directory", func(name, _ string, _ []byte) error { return errors.Join(os.Remove(name), os.Mkdir(name, 0o700)) }},
-	{"symlink", func(name, away string, _ []byte) error {
-		return errors.Join(os.Rename(name, away), os.Symlink(away, name))
+	{"symlink", func(name, side string, _ []byte) error {
+		return errors.Join(os.Rename(name, side), os.Symlink(side, name))
 	}},
 	{"fifo", func(name, _ string, _ []byte) error { return errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)) }},
 }
 
-// silentLosses are the cells in which sessionlog/FORMAT.md says that a loss is
-// not detected.
+// silentLosses are the cases in which sessionlog detects no loss, by
+// sessionlog/FORMAT.md.
 var silentLosses = []string{"session, cp over, dirty", "session, truncate, dirty"}
 
-// TestKillDisplaced changes the session file or the lock file of a process,
-// kills it before its next call, and opens the session. A loss is reported,
-// except in the cells that FORMAT.md lists.
+// TestKillDisplaced changes the session file or the lock file of a process. It kills
+// the process before its next call, and opens the session. The open must report
+// each loss, except in the cases of silentLosses.
 func TestKillDisplaced(t *testing.T) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FILE\tCHANGE\tLOCK SAID\tACKNOWLEDGED\tNEXT OPEN")
+	fmt.Fprintln(w, "FILE\tCHANGE\tLOCK\tACKNOWLEDGED\tNEXT OPEN")
 	var silent []string
 	for _, file := range []string{"session", "lock"} {
 		for _, change := range fileChanges {
@@ -92,14 +93,14 @@ func TestKillDisplaced(t *testing.T) {
 				name := file + ", " + change.name + ", " + state
 				dir := t.TempDir()
 				id := killDisplaced(t, dir, state, func(path string, other []byte) error {
-					return change.do(path, filepath.Join(dir, "away"), other)
+					return change.do(path, filepath.Join(dir, "side"), other)
 				}, file == "lock")
 				found := hasAcknowledged(t, dir)
 				next := openDisplaced(t, name, filepath.Join(dir, "sessions"), id)
 				if !found && next == "silent" {
 					silent = append(silent, name)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", file, change.name, state, map[bool]string{true: "there", false: "LOST"}[found], next)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", file, change.name, state, map[bool]string{true: "found", false: "LOST"}[found], next)
 			}
 		}
 	}
@@ -110,8 +111,8 @@ func TestKillDisplaced(t *testing.T) {
 	}
 }
 
-// killDisplaced runs a child, changes its file, kills it and returns the
-// session's id.
+// killDisplaced runs a child, changes the session file or the lock file, kills the
+// child, and returns the session's ID.
 func killDisplaced(t *testing.T, dir, state string, change func(path string, other []byte) error, lock bool) string {
 	t.Helper()
 	cmd := child("session", filepath.Join(dir, "sessions"), state)
@@ -138,8 +139,8 @@ func killDisplaced(t *testing.T, dir, state string, change func(path string, oth
 	return id
 }
 
-// hasAcknowledged reports whether some file holds all that was acknowledged. It
-// makes files readable, and unreadable again.
+// hasAcknowledged reports whether one file contains all acknowledged messages. It
+// makes each file readable for the read, and then restores the mode.
 func hasAcknowledged(t *testing.T, dir string) bool {
 	t.Helper()
 	found := false
@@ -171,7 +172,8 @@ func hasAcknowledged(t *testing.T, dir string) bool {
 	return found
 }
 
-// openDisplaced opens a session for writing and returns its reports.
+// openDisplaced opens a session for writing and returns a description of the
+// result.
 func openDisplaced(t *testing.T, name, path, id string) string {
 	t.Helper()
 	var warnings []string
@@ -184,7 +186,7 @@ func openDisplaced(t *testing.T, name, path, id string) string {
 	case err == nil:
 		err = errors.Join(l.Append(sessionlog.Message{Role: record.RoleUser, Content: "later"}), l.Close())
 		if err != nil {
-			t.Errorf("%s: a write after it: %v", name, err)
+			t.Errorf("%s: write after the open: %v", name, err)
 		}
 		if strings.Contains(strings.Join(warnings, "\n"), "another program") {
 			return "reports it"

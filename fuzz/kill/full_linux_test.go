@@ -16,15 +16,16 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// tmpfs mounts a file system of so many bytes for the time of a test.
+// tmpfs mounts a file system of size bytes until the end of the test, and returns
+// the mount point.
 func tmpfs(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()
 	if os.Getuid() != 0 {
-		lacks(t, "root", "a file system of 1 MiB needs it")
+		skipWithout(t, "root", "mounting a tmpfs needs root")
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", size)); err != nil {
-		lacks(t, "root", fmt.Sprintf("mount: %v", err))
+		skipWithout(t, "root", fmt.Sprintf("mount: %v", err))
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
@@ -34,8 +35,8 @@ func tmpfs(t *testing.T, size int) string {
 	return dir
 }
 
-// fill writes a file, ballast, over the remaining space of dir's file system,
-// and returns its name.
+// fill fills the remaining space of dir's file system with the file ballast, and
+// returns the file's name.
 func fill(t *testing.T, dir string) string {
 	t.Helper()
 	name := filepath.Join(dir, "ballast")
@@ -68,13 +69,13 @@ func (d *fullDisk) open() {
 	d.t.Helper()
 	var err error
 	o := options()
-	o.LogLimit = 1 << 40 // the log is folded when the test says so
+	o.LogLimit = 1 << 40 // only the test checkpoints
 	if d.s, err = crmem.Open(d.path, o); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// add adds an entry of so many bytes and returns the error.
+// add adds an entry of n bytes and returns the error of the store.
 func (d *fullDisk) add(name string, n int) error {
 	content := strings.Repeat("x", n)
 	err := d.s.Apply(crmem.Add{Name: name, Content: content})
@@ -88,35 +89,35 @@ func (d *fullDisk) add(name string, n int) error {
 // operations.
 func (d *fullDisk) check(when string) {
 	d.t.Helper()
-	ram := make(map[string]string)
+	memory := make(map[string]string)
 	for e := range d.s.All() {
-		ram[e.Name] = e.Content
+		memory[e.Name] = e.Content
 	}
-	for where, got := range map[string]map[string]string{"RAM": ram, "disk": contents(d.t, d.path)} {
+	for where, got := range map[string]map[string]string{"memory": memory, "disk": contents(d.t, d.path)} {
 		if len(got) != len(d.acked) {
 			d.t.Errorf("%s: %d entries in %s, %d acknowledged", when, len(got), where, len(d.acked))
 		}
 		for name, content := range d.acked {
 			if got[name] != content {
-				d.t.Errorf("%s: %q is not as acknowledged in %s", when, name, where)
+				d.t.Errorf("%s: %q in %s differs from the acknowledged content", when, name, where)
 			}
 		}
 	}
 }
 
-// TestDiskFull fills small disks while a store writes and checkpoints, removes
-// entries on the full disk, frees space, and continues.
+// TestDiskFull fills small disks with a store. It checkpoints and removes entries on
+// the full disk, then frees space and writes again.
 func TestDiskFull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
-	disks, adds, refused, removed, folds := scale(10, 40), 0, 0, 0, 0
+	disks, adds, refused, removed, checkpoints := rounds(10, 40), 0, 0, 0, 0
 	for i := range disks {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			dir := tmpfs(t, 1<<20-i*2*4096)
 			d := &fullDisk{t: t, dir: dir, path: filepath.Join(dir, "home", "memory.db"), acked: map[string]string{}}
 			d.open()
 
-			// From little to enough for the checkpoint that comes when it is
-			// freed.
+			// The ballast is later removed. Its sizes range from too small to large
+			// enough for a checkpoint.
 			err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, []int{20, 100, 300, 420}[i%4]<<10), 0o600)
 			if err != nil {
 				t.Fatal(err)
@@ -138,7 +139,7 @@ func TestDiskFull(t *testing.T) {
 			}
 			d.check("full")
 
-			// The checkpoint has no space: it must fail without an effect.
+			// Without space, a checkpoint must fail without an effect.
 			if err := d.s.Checkpoint(); !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("a checkpoint on the full disk: %v, want ENOSPC", err)
 			}
@@ -147,7 +148,7 @@ func TestDiskFull(t *testing.T) {
 				t.Fatalf("a write after the failed checkpoint: %v, want ErrNotApplied", err)
 			}
 
-			// Removing must work, by the reserve.
+			// Removes must succeed, as they use the reserve file.
 			for name := range d.acked {
 				if err := d.s.Apply(crmem.Remove{Name: name}); err != nil {
 					t.Fatalf("a remove on the full disk: %v", err)
@@ -167,9 +168,9 @@ func TestDiskFull(t *testing.T) {
 			}
 			d.check("after space was freed")
 			if err := d.s.Checkpoint(); err == nil {
-				folds++
+				checkpoints++
 			} else if !errors.Is(err, syscall.ENOSPC) {
-				t.Errorf("checkpoint with little room: %v", err)
+				t.Errorf("checkpoint with little free space: %v", err)
 			}
 			d.check("after the checkpoint")
 			if err := d.s.Close(); err != nil && !errors.Is(err, syscall.ENOSPC) {
@@ -183,22 +184,22 @@ func TestDiskFull(t *testing.T) {
 		})
 	}
 	if refused == 0 {
-		return // every one of them was skipped, or failed
+		return // all disks were skipped or failed
 	}
-	if folds == 0 && !testing.Short() {
-		t.Error("no checkpoint ever had room: the test does not test")
+	if checkpoints == 0 && !testing.Short() {
+		t.Error("no checkpoint succeeded: the test is ineffective")
 	}
-	t.Logf("disk full: %d disks, %d writes, %d refused, %d removes on a full disk, %d checkpoints after, 0 lost", disks, adds, refused, removed, folds)
+	t.Logf("disk full: %d disks, %d writes, %d refused, %d removes on a full disk, %d later checkpoints, 0 lost", disks, adds, refused, removed, checkpoints)
 }
 
-// TestDiskFullDump dumps to disks that are full after ever fewer bytes. A later
-// dump with space must complete the tree.
+// TestDiskFullDump dumps to disks with increasing free space. After a failed dump, a
+// dump with enough space must complete the tree.
 func TestDiskFullDump(t *testing.T) {
 	sd := seed(t)
 	s := crmem.New(options())
 	w := history.NewWriter(sd, 0, true)
 	var want []crmem.Entry
-	sizes, failed := scale(10, 40), 0
+	sizes, failed := rounds(10, 40), 0
 	for i := range sizes {
 		dir := tmpfs(t, 1<<20)
 		brain := filepath.Join(dir, "brain")
@@ -207,7 +208,7 @@ func TestDiskFullDump(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if i%2 == 1 { // there is an older tree
+		if i%2 == 1 { // start with an older tree
 			if _, err := tree.Dump(s, brain, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -240,12 +241,12 @@ func TestDiskFullDump(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := slices.Collect(back.All()); !slices.EqualFunc(got, want, crmem.Entry.Equal) {
-			t.Fatalf("%d entries come back of %d, or others", len(got), len(want))
+			t.Fatalf("load returned %d entries that differ from the %d dumped ones", len(got), len(want))
 		}
 	}
-	t.Logf("disk full: %d dumps, %d of them failed and were finished", sizes, failed)
+	t.Logf("disk full: %d dumps, %d failed and were completed later", sizes, failed)
 	if failed == 0 && !testing.Short() {
-		t.Error("no dump failed: the test does not test")
+		t.Error("no dump failed: the test is ineffective")
 	}
 }
 
@@ -258,8 +259,8 @@ func size(t *testing.T, name string) int64 {
 	return fi.Size()
 }
 
-// TestDiskFullOnOpen recovers on a full disk. It may fail, but without an
-// effect.
+// TestDiskFullOnOpen recovers a store on a full disk. The open may fail, but must
+// not lose an entry.
 func TestDiskFullOnOpen(t *testing.T) {
 	dir := tmpfs(t, 1<<20)
 	path := filepath.Join(dir, "memory.db")
@@ -272,19 +273,19 @@ func TestDiskFullOnOpen(t *testing.T) {
 	cmd.Wait()
 	ballast := fill(t, dir)
 	for range 3 {
-		err := with(path, options(), func(*crmem.Store) error { return nil })
+		err := withStore(path, options(), func(*crmem.Store) error { return nil })
 		if err != nil && !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("open on a full disk: %v", err)
 		}
 		if got := contents(t, path); got["held"] == "" {
-			t.Fatalf("lost on a full disk: %v", got)
+			t.Fatalf("entry lost on a full disk: %v", got)
 		}
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, path); got["held"] == "" {
-		t.Errorf("lost: %v", got)
+		t.Errorf("entry lost: %v", got)
 	}
-	healthy(t, path)
+	checkHealthy(t, path)
 }

@@ -1,10 +1,10 @@
-// Package kill contains the crash tests that require real processes: kill -9,
-// system calls that fail, a full disk, many processes on one store.
+// Package kill contains the crash tests that need real processes: kill -9, failing
+// system calls, a full disk, and many processes on one store.
 //
-//	go test ./fuzz/kill                                   about half a minute
+//	go test ./fuzz/kill                                   half a minute; a sample of the cases
 //	CRABMEM_CRASH=full go test -timeout 20m ./fuzz/kill   all cases
-//	CRABMEM_SEED=N                                        the seed that a failure printed
-//	CRABMEM_REQUIRE=root,strace                           fail instead of skipping without these
+//	CRABMEM_SEED=N                                        repeat a failed test with its seed
+//	CRABMEM_REQUIRE=root,strace                           fail, not skip, if one of these is missing
 package kill_test
 
 import (
@@ -32,13 +32,13 @@ import (
 const childEnv = "CRABMEM_KILL_CHILD"
 
 var children = map[string]func(args []string) error{
-	"write":  childWrite,
-	"add":    childAdd,
-	"first":  childFirst,
-	"hold":   childHold,
-	"talk":   childTalk,
-	"create": childCreate,
-	"linear": childLinear,
+	"write":    childWrite,
+	"add":      childAdd,
+	"first":    childFirst,
+	"hold":     childHold,
+	"sessions": childSessions,
+	"create":   childCreate,
+	"linear":   childLinear,
 }
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// child prepares this binary to run as a child.
+// child returns a command that runs this binary as the named child.
 func child(name string, args ...any) *exec.Cmd {
 	words := make([]string, len(args))
 	for i, a := range args {
@@ -70,8 +70,9 @@ func child(name string, args ...any) *exec.Cmd {
 
 func full() bool { return os.Getenv("CRABMEM_CRASH") == "full" }
 
-// scale returns how often a layer runs.
-func scale(usual, all int) int {
+// rounds returns all if CRABMEM_CRASH=full, a tenth of usual with -short, and else
+// usual.
+func rounds(usual, all int) int {
 	if full() {
 		return all
 	}
@@ -81,7 +82,7 @@ func scale(usual, all int) int {
 	return usual
 }
 
-// seed returns the seed of a random test, and prints it when the test fails.
+// seed returns CRABMEM_SEED or a new seed. It logs the seed if the test fails.
 func seed(t *testing.T) uint64 {
 	n := uint64(time.Now().UnixNano())
 	if s := os.Getenv("CRABMEM_SEED"); s != "" {
@@ -100,17 +101,17 @@ func seed(t *testing.T) uint64 {
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// lacks skips the test for want of something, or fails it when that is
-// required.
-func lacks(t *testing.T, what, why string) {
+// skipWithout skips a test that needs a missing program or permission. It fails the
+// test if CRABMEM_REQUIRE contains the name. why is the cause.
+func skipWithout(t *testing.T, what, why string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("CRABMEM_REQUIRE"), ","), what) {
 		t.Fatalf("%s is required: %s", what, why)
 	}
-	t.Skipf("SKIPPED for want of %s: %s", what, why)
+	t.Skipf("SKIPPED: the test needs %s: %s", what, why)
 }
 
-// built is the command, built once.
+// built is the crabmem command, which command builds once.
 var built struct {
 	once sync.Once
 	dir  string
@@ -118,7 +119,7 @@ var built struct {
 	err  error
 }
 
-// command returns the path of a freshly built crabmem.
+// command returns the path of a crabmem built from this source.
 func command(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {
@@ -137,20 +138,21 @@ func command(t *testing.T) string {
 	return built.path
 }
 
-// options are the options of every store here. Close checkpoints only if that
-// is cheap, as in one-shot commands.
+// options returns the options of all stores of these tests. As in one-shot
+// commands, Close checkpoints only if a checkpoint is cheap.
 func options() *crmem.Options {
 	return &crmem.Options{Now: func() time.Time { return history.Stamp }, CheckpointOnClose: checkpoint.Auto}
 }
 
-// reading opens the store without a lock, for as long as use takes.
-func reading(path string, use func(*crmem.Store) error) error {
+// readStore opens a store without a lock, calls use, and closes the store.
+func readStore(path string, use func(*crmem.Store) error) error {
 	o := options()
 	o.ReadOnly = true
-	return with(path, o, use)
+	return withStore(path, o, use)
 }
 
-func with(path string, o *crmem.Options, use func(*crmem.Store) error) error {
+// withStore opens a store, calls use, and closes the store.
+func withStore(path string, o *crmem.Options, use func(*crmem.Store) error) error {
 	s, err := crmem.Open(path, o)
 	if err != nil {
 		return err
@@ -158,11 +160,11 @@ func with(path string, o *crmem.Options, use func(*crmem.Store) error) error {
 	return errors.Join(use(s), s.Close())
 }
 
-// contents returns the state of a reader, by name.
+// contents returns the contents of a store, as a reader sees them, by name.
 func contents(t *testing.T, path string) map[string]string {
 	t.Helper()
 	m := make(map[string]string)
-	err := reading(path, func(s *crmem.Store) error {
+	err := readStore(path, func(s *crmem.Store) error {
 		for e := range s.All() {
 			m[e.Name] = e.Content
 		}
@@ -174,19 +176,19 @@ func contents(t *testing.T, path string) map[string]string {
 	return m
 }
 
-// healthy opens the store for writing, writes, reads it back and has the files
-// checked.
-func healthy(t *testing.T, path string) {
+// checkHealthy writes an entry, reads it in a second open, and checks the files. No
+// temporary file may exist after that.
+func checkHealthy(t *testing.T, path string) {
 	t.Helper()
 	const name = "is it healthy"
-	err := with(path, options(), func(s *crmem.Store) error {
+	err := withStore(path, options(), func(s *crmem.Store) error {
 		_, err := s.Remember(name, "yes", nil)
 		return err
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	err = with(path, options(), func(s *crmem.Store) error {
+	err = withStore(path, options(), func(s *crmem.Store) error {
 		if _, err := s.Get(name); err != nil {
 			return err
 		}
@@ -208,12 +210,12 @@ func healthy(t *testing.T, path string) {
 	}
 	for _, e := range list {
 		if rest, ok := strings.CutPrefix(e.Name(), "."+filepath.Base(path)); ok && strings.Trim(rest, "-wal0123456789") == "" {
-			t.Errorf("%s: the temporary file %s is left over", path, e.Name())
+			t.Errorf("%s: temporary file %s still exists", path, e.Name())
 		}
 	}
 }
 
-// firstLine waits for a child's first line.
+// firstLine starts a child and returns the first line of its output.
 func firstLine(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 const linearWriters = 6
 
-// linearOptions are those of a store that several goroutines write to the same
-// names of.
+// linearOptions returns the options of a store in which several goroutines write
+// the same names.
 func linearOptions() *crmem.Options {
 	o := options()
 	o.Now = linear.Clock
@@ -27,8 +27,9 @@ func linearOptions() *crmem.Options {
 	return o
 }
 
-// childLinear writes to few names with several goroutines until it is killed:
-// path, seed, tag. A line on stdout says that a call begins, or has its answer.
+// childLinear writes few names with several goroutines until it is killed. It
+// prints a line before and after each call. Its arguments are the path, the seed,
+// and a tag.
 func childLinear(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -61,8 +62,9 @@ func childLinear(args []string) error {
 	return <-errs
 }
 
-func printCall(what string, c *linear.Call) error {
-	b, err := json.Marshal(map[string]*linear.Call{what: c})
+// printCall prints a call as JSON under the key event.
+func printCall(event string, c *linear.Call) error {
+	b, err := json.Marshal(map[string]*linear.Call{event: c})
 	if err == nil {
 		_, err = os.Stdout.Write(append(b, '\n'))
 	}
@@ -89,11 +91,11 @@ func linearCalls(out []byte) ([]linear.Call, error) {
 	}
 }
 
-// TestKillConcurrentWritesToSameNames kills a process whose goroutines write to
-// the same names, mostly on the store of the previous process. Some order of
-// the calls must explain all responses and the store.
+// TestKillConcurrentWritesToSameNames kills a process whose goroutines write the
+// same names, mostly on the store of the previous process. An order of the calls
+// must exist that explains all results and the store.
 func TestKillConcurrentWritesToSameNames(t *testing.T) {
-	n := scale(30, 500)
+	n := rounds(30, 500)
 	rng := random(seed(t))
 	total, unanswered := 0, 0
 	for done := 0; done < n; {
@@ -112,7 +114,7 @@ func TestKillConcurrentWritesToSameNames(t *testing.T) {
 			state := func(read bool) (st linear.State) {
 				o := linearOptions()
 				o.ReadOnly = read
-				err := with(path, o, func(s *crmem.Store) (err error) {
+				err := withStore(path, o, func(s *crmem.Store) (err error) {
 					st, err = linear.StateOf(s)
 					return err
 				})
@@ -125,21 +127,21 @@ func TestKillConcurrentWritesToSameNames(t *testing.T) {
 			if err := linear.Check(calls, begin, end, false); err != nil {
 				t.Fatalf("%s in %s: %v", tag, path, err)
 			}
-			if rng.IntN(2) == 0 { // or the next child recovers
+			if rng.IntN(2) == 0 { // else the next child recovers
 				if st := state(false); st != end {
-					t.Fatalf("%s in %s: recovered %+v, a reader saw %+v", tag, path, st, end)
+					t.Fatalf("%s in %s: recovered %+v, but a reader found %+v", tag, path, st, end)
 				}
 			}
 			begin = end
 		}
 	}
-	t.Logf("kill -9 of writers to the same names: %d kills, %d calls, %d without an answer, all explained", n, total, unanswered)
+	t.Logf("kill -9 of writers to the same names: %d kills, %d calls, %d without a result, all explained", n, total, unanswered)
 	if total < 10*n || unanswered == 0 {
-		t.Error("too few calls: the test does not test")
+		t.Errorf("%d calls, %d without a result in %d kills: too few to test", total, unanswered, n)
 	}
 }
 
-// killLinear runs childLinear, kills it some time after its first call, and
+// killLinear runs childLinear, kills it the given time after its first call, and
 // returns the calls.
 func killLinear(t *testing.T, path string, seed uint64, tag string, after time.Duration) []linear.Call {
 	t.Helper()
@@ -160,7 +162,7 @@ func killLinear(t *testing.T, path string, seed uint64, tag string, after time.D
 	cmd.Process.Kill()
 	cmd.Wait()
 	if stderr.Len() > 0 {
-		t.Fatalf("the writers in %s ended by themselves: %s", path, &stderr)
+		t.Fatalf("the writers in %s failed: %s", path, &stderr)
 	}
 	calls, err := linearCalls(m.bytes())
 	if err != nil {

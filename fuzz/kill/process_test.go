@@ -18,8 +18,8 @@ import (
 
 const lockWait = 5 * time.Minute
 
-// childAdd adds entries, opening the store for each: path, own name, count. A
-// line on stdout acknowledges each.
+// childAdd adds entries and opens the store for each one. It prints the name of
+// each acknowledged entry. Its arguments are the path, its name, and the count.
 func childAdd(args []string) error {
 	n, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -29,7 +29,7 @@ func childAdd(args []string) error {
 	o.LockWait = lockWait
 	for i := range n {
 		name := fmt.Sprintf("%s %d", args[1], i)
-		err := with(args[0], o, func(s *crmem.Store) error {
+		err := withStore(args[0], o, func(s *crmem.Store) error {
 			return s.Apply(crmem.Add{Name: name, Content: "by " + args[1]})
 		})
 		if err != nil {
@@ -40,8 +40,8 @@ func childAdd(args []string) error {
 	return nil
 }
 
-// childFirst waits for the moment that is given in unix nanoseconds and then
-// adds one entry: path, own name, moment.
+// childFirst adds one entry at a given time. Its arguments are the path, its name,
+// and the time in Unix nanoseconds.
 func childFirst(args []string) error {
 	at, err := strconv.ParseInt(args[2], 10, 64)
 	if err != nil {
@@ -51,11 +51,12 @@ func childFirst(args []string) error {
 	return childAdd([]string{args[0], args[1], "1"})
 }
 
-// childHold adds an entry and keeps the store open until it is killed.
+// childHold adds an entry and keeps the store open until it is killed. Its argument
+// is the path.
 func childHold(args []string) error {
 	o := options()
 	o.Command = "childHold"
-	return with(args[0], o, func(s *crmem.Store) error {
+	return withStore(args[0], o, func(s *crmem.Store) error {
 		if err := s.Apply(crmem.Add{Name: "held", Content: "by the child"}); err != nil {
 			return err
 		}
@@ -65,13 +66,12 @@ func childHold(args []string) error {
 	})
 }
 
-// TestManyProcesses has 16 processes write to one store, each opening it for
-// every write, with concurrent readers. All acknowledged writes must be
-// present.
+// TestManyProcesses has 16 processes write to one store with a concurrent reader.
+// Each process opens the store for each write. No acknowledged write may be lost.
 func TestManyProcesses(t *testing.T) {
-	rounds, processes, writes := scale(1, 20), 16, 50
-	total, looks := 0, 0
-	for range rounds {
+	n, processes, writes := rounds(1, 20), 16, 50
+	total, reads := 0, 0
+	for range n {
 		path := filepath.Join(t.TempDir(), "home", "memory.db")
 		acked := make([]string, processes)
 		errs := make([]error, processes)
@@ -89,13 +89,13 @@ func TestManyProcesses(t *testing.T) {
 			seen := 0
 			for {
 				n := 0
-				err := reading(path, func(s *crmem.Store) error { n = s.Len(); return nil })
+				err := readStore(path, func(s *crmem.Store) error { n = s.Len(); return nil })
 				if err != nil || n < seen {
-					t.Errorf("a reader saw %d entries after %d: %v", n, seen, err)
+					t.Errorf("a reader found %d entries, earlier %d: %v", n, seen, err)
 					return
 				}
 				seen = n
-				looks++
+				reads++
 				select {
 				case <-stop:
 					return
@@ -115,22 +115,22 @@ func TestManyProcesses(t *testing.T) {
 				total++
 				name = strings.TrimSuffix(name, "\n")
 				if want := "by " + name[:strings.LastIndexByte(name, ' ')]; got[name] != want {
-					t.Errorf("%s was acknowledged; the store has %q", name, got[name])
+					t.Errorf("%s was acknowledged, but the store has %q", name, got[name])
 				}
 			}
 		}
 		if len(got) != processes*writes {
 			t.Errorf("%d entries, want %d", len(got), processes*writes)
 		}
-		healthy(t, path)
+		checkHealthy(t, path)
 	}
-	t.Logf("processes: %d rounds of %d, %d operations acknowledged, 0 lost, %d looks of readers", rounds, processes, total, looks)
+	t.Logf("processes: %d rounds of %d, %d operations acknowledged, 0 lost, %d reads", n, processes, total, reads)
 }
 
-// TestFirstOpens lets eight processes be the first at once.
+// TestFirstOpens has eight processes open a missing store at the same time.
 func TestFirstOpens(t *testing.T) {
-	rounds, processes := scale(5, 20), 8
-	for range rounds {
+	n, processes := rounds(5, 20), 8
+	for range n {
 		path := filepath.Join(t.TempDir(), "not", "there", "memory.db")
 		at := time.Now().Add(150 * time.Millisecond).UnixNano()
 		errs := make([]error, processes)
@@ -145,13 +145,13 @@ func TestFirstOpens(t *testing.T) {
 		if got := contents(t, path); len(got) != processes {
 			t.Fatalf("%d entries of %d processes: %v", len(got), processes, got)
 		}
-		healthy(t, path)
+		checkHealthy(t, path)
 	}
-	t.Logf("first opens: %d rounds of %d processes, 0 lost", rounds, processes)
+	t.Logf("first opens: %d rounds of %d processes, 0 lost", n, processes)
 }
 
-// TestHolderKilled kills the lock holder: before, other processes receive its
-// identity; afterwards, they continue.
+// TestHolderKilled kills the lock holder. Before the kill, another open must fail
+// with the holder's identity. After it, another open must succeed.
 func TestHolderKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	cmd := child("hold", path)
@@ -162,47 +162,47 @@ func TestHolderKilled(t *testing.T) {
 	_, err = crmem.Open(path, options())
 	var locked *vfs.LockedError
 	if !errors.As(err, &locked) || !errors.Is(err, vfs.ErrLocked) {
-		t.Errorf("open during the lock: %v, want a LockedError", err)
+		t.Errorf("open of a locked store: %v, want a LockedError", err)
 	} else if locked.Holder.PID != cmd.Process.Pid || locked.Holder.Command != "childHold" {
-		t.Errorf("the holder is %+v, want process %d", locked.Holder, cmd.Process.Pid)
+		t.Errorf("the lock holder is %+v, want process %d", locked.Holder, cmd.Process.Pid)
 	}
 	if got := contents(t, path); got["held"] != "by the child" {
-		t.Errorf("a concurrent reader sees %v", got)
+		t.Errorf("a concurrent reader found %v", got)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
 	o := options()
-	o.LockWait = lockWait // the kernel may take a moment
-	err = with(path, o, func(s *crmem.Store) error { _, err := s.Get("held"); return err })
+	o.LockWait = lockWait // the kernel may release the lock later
+	err = withStore(path, o, func(s *crmem.Store) error { _, err := s.Get("held"); return err })
 	if err != nil {
-		t.Errorf("after the holder was killed: %v", err)
+		t.Errorf("open after the kill: %v", err)
 	}
-	healthy(t, path)
+	checkHealthy(t, path)
 }
 
-// TestChangedUnderWriter replaces or removes the file of an open writer. No
-// entry of either side may be destroyed.
+// TestChangedUnderWriter replaces or removes the snapshot of an open store. No entry
+// of the store or of the new file may be lost.
 func TestChangedUnderWriter(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.db")
-	err := with(other, options(), func(s *crmem.Store) error {
+	err := withStore(other, options(), func(s *crmem.Store) error {
 		return errors.Join(s.Apply(crmem.Add{Name: "theirs", Content: "of another program"}), s.Checkpoint())
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := os.ReadFile(other)
+	otherBytes, err := os.ReadFile(other)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(path string) error{
 		"replaced by rename": func(path string) error {
-			tmp := path + ".theirs"
-			if err := os.WriteFile(tmp, theirs, 0o600); err != nil {
+			tmp := path + ".new"
+			if err := os.WriteFile(tmp, otherBytes, 0o600); err != nil {
 				return err
 			}
 			return os.Rename(tmp, path)
 		},
-		"overwritten in place": func(path string) error { return os.WriteFile(path, theirs, 0o600) },
+		"overwritten in place": func(path string) error { return os.WriteFile(path, otherBytes, 0o600) },
 		"removed":              os.Remove,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,21 +219,21 @@ func TestChangedUnderWriter(t *testing.T) {
 			}
 			after, rerr := os.ReadFile(path)
 			if err := s.Checkpoint(); err == nil {
-				t.Error("the checkpoint went over a file that is not the store's")
+				t.Error("the checkpoint replaced a file of another program")
 			}
 			if _, err := s.Get("ours"); err != nil {
-				t.Errorf("the open store no longer answers: %v", err)
+				t.Errorf("the open store lost its entry: %v", err)
 			}
-			s.Close() // may say what the checkpoint said
+			s.Close() // may return the error of the checkpoint
 			now, nerr := os.ReadFile(path)
 			if string(now) != string(after) || (nerr == nil) != (rerr == nil) {
 				t.Errorf("the other program's file was changed")
 			}
 			if !kept(t, filepath.Dir(path), "acknowledged") {
-				t.Error("the acknowledged entry is in no file any more")
+				t.Error("no file contains the acknowledged entry")
 			}
 			if _, err := crmem.Open(path, options()); !errors.Is(err, crmem.ErrForeign) {
-				t.Errorf("open for writing: %v, want ErrForeign: the log belongs to another file", err)
+				t.Errorf("open for writing: %v, want ErrForeign for a mismatched log", err)
 			}
 		})
 	}
@@ -258,8 +258,8 @@ func kept(t *testing.T, dir, text string) bool {
 	return false
 }
 
-// TestClockSetBack writes with a clock that jumps back and forth. It affects
-// times, but not ids and order.
+// TestClockSetBack writes with a clock that jumps in both directions. The jumps must
+// affect only times, not IDs or order.
 func TestClockSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	clock := []int64{history.Stamp.Unix(), 1000, history.Stamp.Unix() + 1e6, 0, -5, 7}
@@ -267,18 +267,18 @@ func TestClockSetBack(t *testing.T) {
 	for i, sec := range clock {
 		o := options()
 		o.Now = func() time.Time { return time.Unix(sec, 0) }
-		err := with(path, o, func(s *crmem.Store) error {
+		err := withStore(path, o, func(s *crmem.Store) error {
 			return s.Apply(crmem.Add{Name: fmt.Sprint("entry ", i)}, crmem.Update{Name: "entry 0", Content: fmt.Sprint(i)})
 		})
 		if err != nil {
 			t.Fatalf("clock at %d: %v", sec, err)
 		}
 	}
-	err := reading(path, func(s *crmem.Store) error {
+	err := readStore(path, func(s *crmem.Store) error {
 		i := 0
 		for e := range s.All() {
 			if e.ID != uint64(i+1) || e.CreatedAt != want[i] || e.Name != fmt.Sprint("entry ", i) {
-				t.Errorf("entry %d is %q, id %d, created at %d, want %d", i, e.Name, e.ID, e.CreatedAt, want[i])
+				t.Errorf("entry %d is %q, ID %d, created at %d, want %d", i, e.Name, e.ID, e.CreatedAt, want[i])
 			}
 			i++
 		}
@@ -290,5 +290,5 @@ func TestClockSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	healthy(t, path)
+	checkHealthy(t, path)
 }

@@ -21,22 +21,23 @@ import (
 )
 
 const (
-	talkers  = 4 // goroutines of a process that writes sessions
-	sessions = 3 // that each of them writes to
+	sessionWriters = 4 // goroutines of a process that writes sessions
+	sessions       = 3 // number of sessions, to which each goroutine writes
 )
 
-// stream is the place of a writer's talk in a session among all.
-func stream(session, writer int) int { return session*talkers + writer }
+// stream returns the index of a writer of a session among all writers of all
+// sessions.
+func stream(session, writer int) int { return session*sessionWriters + writer }
 
-// childTalk writes sessions with four goroutines until it is killed. Its
-// arguments are the folder, the seed, and the number of existing parts per
-// writer.
-func childTalk(args []string) error {
+// childSessions writes sessions with four goroutines until it is killed. Its
+// arguments are the folder, the seed, and the number of existing parts of each
+// stream.
+func childSessions(args []string) error {
 	sd, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
 		return err
 	}
-	d, err := sessionlog.OpenDir(args[0], &sessionlog.Options{MaxOpen: 2, Command: "childTalk"})
+	d, err := sessionlog.OpenDir(args[0], &sessionlog.Options{MaxOpen: 2, Command: "childSessions"})
 	if err != nil {
 		return err
 	}
@@ -53,17 +54,18 @@ func childTalk(args []string) error {
 		}
 		defer l.Close()
 	}
-	errs := make(chan error, talkers)
-	for w := range talkers {
-		go func() { errs <- talkOn(d, sd, w, args[2:]) }()
+	errs := make(chan error, sessionWriters)
+	for w := range sessionWriters {
+		go func() { errs <- continueSessions(d, sd, w, args[2:]) }()
 	}
 	return <-errs
 }
 
-// talkOn continues a writer's sessions in random order.
-func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
+// continueSessions continues the streams of a writer, in random order, until an
+// error. done contains the number of existing parts of each stream.
+func continueSessions(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(w)))
-	var talks [sessions]*history.SessionWriter
+	var ws [sessions]*history.SessionWriter
 	var rest [sessions][]history.Part
 	var logs [sessions]*sessionlog.Log
 	for i := range sessions {
@@ -71,15 +73,15 @@ func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 		if err != nil {
 			return err
 		}
-		talks[i] = history.NewSessionWriter(sd, i, w)
-		rest[i] = talks[i].Skip(n)
+		ws[i] = history.NewSessionWriter(sd, i, w)
+		rest[i] = ws[i].Skip(n)
 		if logs[i], err = d.Open(history.SessionID(i)); err != nil {
 			return err
 		}
 	}
 	for {
 		i := rng.IntN(sessions)
-		t := talks[i]
+		t := ws[i]
 		op := rest[i]
 		if rest[i] = nil; op == nil {
 			op = t.Next()
@@ -95,7 +97,7 @@ func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 				logs[i], err = d.Open(history.SessionID(i))
 			}
 			if err != nil {
-				return fmt.Errorf("writer %d, session %d again: %w", w, i, err)
+				return fmt.Errorf("writer %d, reopen session %d: %w", w, i, err)
 			}
 		}
 	}
@@ -103,13 +105,16 @@ func talkOn(d *sessionlog.Dir, sd uint64, w int, done []string) error {
 
 // sessionKills counts the results of killed session writers.
 type sessionKills struct {
-	acked, inFlight, torn, mended int
+	acked    int // acknowledged parts
+	inFlight int // found parts without an acknowledgment
+	torn     int // sessions that a reader found with a torn tail
+	warnings int // reports of recoveries
 }
 
-// TestKillSessions kills a process with four writers on three sessions again
-// and again, mostly on the folder that the last one left.
+// TestKillSessions repeatedly kills a process with four writers on three sessions.
+// Most processes continue with the folder of the previous process.
 func TestKillSessions(t *testing.T) {
-	n := scale(40, 1000)
+	n := rounds(40, 1000)
 	rng := random(seed(t))
 	var sum sessionKills
 	for done := 0; done < n; {
@@ -117,41 +122,41 @@ func TestKillSessions(t *testing.T) {
 		sum.life(t, filepath.Join(t.TempDir(), "home", "sessions"), rng, life)
 		done += life
 	}
-	t.Logf("kill -9 of session writers: %d iterations, %d messages, titles and markers acknowledged, 0 lost, %d in flight kept, %d torn tails seen, %d mended",
-		n, sum.acked, sum.inFlight, sum.torn, sum.mended)
+	t.Logf("kill -9 of session writers: %d iterations, %d messages, titles and markers acknowledged, 0 lost, %d in flight kept, %d torn tails found, %d repairs reported",
+		n, sum.acked, sum.inFlight, sum.torn, sum.warnings)
 	if sum.acked < n/2 {
-		t.Errorf("%d messages acknowledged in %d iterations: the test does not test", sum.acked, n)
+		t.Errorf("%d messages acknowledged in %d iterations: too few to test", sum.acked, n)
 	}
 }
 
-// life repeatedly kills the writers of one folder, and checks the sessions each
+// life kills the writers of one folder several times, and checks the sessions each
 // time.
 func (k *sessionKills) life(t *testing.T, path string, rng *rand.Rand, kills int) {
 	t.Helper()
 	sd := rng.Uint64()
-	checker := history.NewSessionChecker(sd, talkers)
-	found := make([]int, sessions*talkers)
+	checker := history.NewSessionChecker(sd, sessionWriters)
+	found := make([]int, sessions*sessionWriters)
 	for n := range kills {
 		p := &history.Progress{Issued: slices.Clone(found), Acked: slices.Clone(found)}
 		args := []any{path, sd}
 		for _, f := range found {
 			args = append(args, f)
 		}
-		out := killAfter(t, rng, "talk", args)
+		out := killAfter(t, rng, "sessions", args)
 		if err := p.Read(bytes.NewReader(out)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range p.Acked {
 			k.acked += p.Acked[i] - found[i]
 		}
-		// Half of the time the next child recovers, and not this process.
-		mend := rng.IntN(2) == 0 || n == kills-1
+		// In half of the cases this process recovers the sessions, else the next child.
+		reopen := rng.IntN(2) == 0 || n == kills-1
 		for i := range sessions {
-			got, err := k.look(checker, path, i, p, mend)
+			got, err := k.look(checker, path, i, p, reopen)
 			if err != nil {
 				t.Fatalf("kill %d of history %d, session %d in %s: %v", n, sd, i, path, err)
 			}
-			for w := range talkers {
+			for w := range sessionWriters {
 				k.inFlight += got[w] - p.Acked[stream(i, w)]
 			}
 			copy(found[stream(i, 0):], got)
@@ -159,9 +164,9 @@ func (k *sessionKills) life(t *testing.T, path string, rng *rand.Rand, kills int
 	}
 }
 
-// look checks one session, which mend opens for writing, and returns the number
-// of parts per writer.
-func (k *sessionKills) look(checker *history.SessionChecker, path string, i int, p *history.Progress, mend bool) ([]int, error) {
+// look checks one session and returns the number of parts of each writer. If
+// reopen is true, it opens the session for writing first.
+func (k *sessionKills) look(checker *history.SessionChecker, path string, i int, p *history.Progress, reopen bool) ([]int, error) {
 	acked, issued := p.Acked[stream(i, 0):stream(i+1, 0)], p.Issued[stream(i, 0):stream(i+1, 0)]
 	warned := 0
 	d, err := sessionlog.OpenDir(path, &sessionlog.Options{Warn: func(string) { warned++ }})
@@ -170,10 +175,10 @@ func (k *sessionKills) look(checker *history.SessionChecker, path string, i int,
 	}
 	id := history.SessionID(i)
 	var c *sessionlog.Context
-	if mend {
+	if reopen {
 		l, err := d.Open(id)
 		if errors.Is(err, sessionlog.ErrNotFound) && slices.Max(issued) == 0 {
-			return make([]int, talkers), nil
+			return make([]int, sessionWriters), nil
 		}
 		if err != nil {
 			return nil, err
@@ -182,11 +187,11 @@ func (k *sessionKills) look(checker *history.SessionChecker, path string, i int,
 		if err := errors.Join(err, l.Close(), d.Close()); err != nil {
 			return nil, err
 		}
-		k.mended += warned
+		k.warnings += warned
 	}
 	s, err := d.Read(id)
 	if errors.Is(err, sessionlog.ErrNotFound) && slices.Max(issued) == 0 {
-		return make([]int, talkers), nil
+		return make([]int, sessionWriters), nil
 	}
 	if err != nil {
 		return nil, err
@@ -197,12 +202,12 @@ func (k *sessionKills) look(checker *history.SessionChecker, path string, i int,
 		return nil, err
 	}
 	if f.Bad != nil {
-		if mend || !f.Torn {
+		if reopen || !f.Torn {
 			return nil, f.Bad
 		}
 		k.torn++
 	}
-	if !mend {
+	if !reopen {
 		if c, err = s.Context(); err != nil {
 			return nil, err
 		}
@@ -213,8 +218,9 @@ func (k *sessionKills) look(checker *history.SessionChecker, path string, i int,
 	return f.Parts, f.Within(acked, issued)
 }
 
-// killAfter starts a child and kills it after 1 to 50 ms: mostly while it
-// writes, sometimes while it starts or recovers. It returns the child's output.
+// killAfter starts a child and kills it after 1 to 50 ms. Mostly the time begins
+// with the first write, sometimes with the start of the process. It returns the
+// child's output.
 func killAfter(t *testing.T, rng *rand.Rand, name string, args []any) []byte {
 	t.Helper()
 	cmd := child(name, args...)
@@ -237,16 +243,16 @@ func killAfter(t *testing.T, rng *rand.Rand, name string, args []any) []byte {
 	cmd.Process.Kill()
 	cmd.Wait()
 	if stderr.Len() > 0 {
-		t.Fatalf("%s %v ended by itself: %s", name, args, &stderr)
+		t.Fatalf("%s %v failed: %s", name, args, &stderr)
 	}
 	return m.bytes()
 }
 
 const createsEach = 5
 
-// childCreate waits for the moment that is given in unix nanoseconds and then
-// creates sessions of one agent and sender: folder, own name, moment. A line on
-// stdout names each.
+// childCreate creates sessions of one agent and sender from a given time on, and
+// prints their IDs. Its arguments are the folder, its name, and the time in Unix
+// nanoseconds.
 func childCreate(args []string) error {
 	at, err := strconv.ParseInt(args[2], 10, 64)
 	if err != nil {
@@ -275,11 +281,11 @@ func childCreate(args []string) error {
 	return d.Close()
 }
 
-// TestCreateAtOnce lets eight processes create sessions of one agent and sender
-// at once. Each must get its own.
+// TestCreateAtOnce has eight processes create sessions of one agent and sender at
+// the same time. All IDs must be different.
 func TestCreateAtOnce(t *testing.T) {
-	rounds, processes := scale(2, 20), 8
-	for range rounds {
+	n, processes := rounds(2, 20), 8
+	for range n {
 		path := filepath.Join(t.TempDir(), "not", "there", "sessions")
 		at := time.Now().Add(150 * time.Millisecond).UnixNano()
 		errs, ids := make([]error, processes), make([]string, processes)
@@ -302,7 +308,7 @@ func TestCreateAtOnce(t *testing.T) {
 		for i, lines := range ids {
 			for id := range strings.FieldsSeq(lines) {
 				if other, ok := owner[id]; ok {
-					t.Fatalf("%s was given to process %d and to %d", id, other, i)
+					t.Fatalf("processes %d and %d both created %s", other, i, id)
 				}
 				owner[id] = i
 				s, err := d.Read(id)
@@ -314,14 +320,14 @@ func TestCreateAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(c.Messages) != 1 || c.Messages[0].Content != fmt.Sprintf("process %d", i) {
-					t.Errorf("%s of process %d holds %+v", id, i, c.Messages)
+					t.Errorf("%s of process %d contains %+v", id, i, c.Messages)
 				}
 			}
 		}
 		list, err := d.List()
 		if want := processes * createsEach; err != nil || len(owner) != want || len(list) != want {
-			t.Fatalf("%d ids and %d sessions listed, want %d: %v", len(owner), len(list), want, err)
+			t.Fatalf("%d IDs and %d sessions listed, want %d: %v", len(owner), len(list), want, err)
 		}
 	}
-	t.Logf("sessions created at once: %d rounds of %d processes, %d sessions, all their own", rounds, processes, rounds*processes*createsEach)
+	t.Logf("concurrently created sessions: %d rounds of %d processes, %d sessions, 0 lost", n, processes, n*processes*createsEach)
 }

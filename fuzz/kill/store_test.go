@@ -22,8 +22,8 @@ import (
 const killWriters = 4
 
 // childWrite writes a history with four goroutines until it is killed. Its
-// arguments are the path, the seed, and how many operations of each writer
-// are in the store already.
+// arguments are the path, the seed, and, for each writer, the number of operations
+// in the store.
 func childWrite(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -58,11 +58,11 @@ func childWrite(args []string) error {
 	return <-errs
 }
 
-// marks collects the output of a child, and signals the first bytes.
+// marks collects the output of a child.
 type marks struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
-	first chan struct{}
+	first chan struct{} // closed at the first output
 	once  sync.Once
 }
 
@@ -80,36 +80,37 @@ func (m *marks) bytes() []byte {
 	return bytes.Clone(m.b.Bytes())
 }
 
-// view is the state of a concurrent reader, and the acknowledged operations
-// before the read.
+// view is the state that a concurrent reader found, with the operations that were
+// acknowledged before the read.
 type view struct {
 	acked   *history.Progress
 	entries []crmem.Entry
 	nextID  uint64
 }
 
-// TestKillStore kills a process with four writers on one store again and
-// again, mostly on the store that the last one left.
+// TestKillStore repeatedly kills a process with four writers on one store. Most
+// processes continue with the store of the previous process.
 func TestKillStore(t *testing.T) {
-	n := scale(100, 2000)
+	n := rounds(100, 2000)
 	sd := seed(t)
 	rng := random(sd)
 	acked, views, mid := 0, 0, 0
 	for done := 0; done < n; {
 		life := min(1+rng.IntN(25), n-done)
-		a, v, m := killLife(t, filepath.Join(t.TempDir(), "home", "memory.db"), rng, life)
+		a, v, m := killRepeatedly(t, filepath.Join(t.TempDir(), "home", "memory.db"), rng, life)
 		acked, views, mid, done = acked+a, views+v, mid+m, done+life
 	}
 	t.Logf("kill -9 of a store's writers: %d iterations, %d operations acknowledged, 0 lost, %d in flight kept, %d views of concurrent readers",
 		n, acked, mid, views)
 	if acked < n/2 || views == 0 {
-		t.Errorf("%d operations acknowledged and %d views in %d iterations: the test does not test", acked, views, n)
+		t.Errorf("%d operations acknowledged and %d views in %d iterations: too few to test", acked, views, n)
 	}
 }
 
-// killLife repeatedly kills the writers of one store, and checks the store each
-// time.
-func killLife(t *testing.T, path string, rng *rand.Rand, kills int) (acked, views, inFlight int) {
+// killRepeatedly kills the writers of one store several times, and checks the store
+// each time. It returns the numbers of acknowledged operations, of views, and of
+// found operations without an acknowledgment.
+func killRepeatedly(t *testing.T, path string, rng *rand.Rand, kills int) (acked, views, inFlight int) {
 	t.Helper()
 	sd := rng.Uint64()
 	checker := history.NewChecker(sd, killWriters)
@@ -133,10 +134,10 @@ func killLife(t *testing.T, path string, rng *rand.Rand, kills int) (acked, view
 			found, err = checker.Check(p, s.NextID(), s.All())
 			return err
 		}
-		// Half of the time the next child recovers, and not this process.
-		err := reading(path, check)
+		// In half of the cases this process recovers the store, else the next child.
+		err := readStore(path, check)
 		if err == nil && rng.IntN(2) == 0 {
-			err = with(path, options(), check)
+			err = withStore(path, options(), check)
 		}
 		if err != nil {
 			t.Fatalf("kill %d of history %d in %s: %v", k, sd, path, err)
@@ -145,12 +146,13 @@ func killLife(t *testing.T, path string, rng *rand.Rand, kills int) (acked, view
 			inFlight += found[i] - p.Acked[i]
 		}
 	}
-	healthy(t, path)
+	checkHealthy(t, path)
 	return acked, views, inFlight
 }
 
-// killOnce starts the writers and kills them after 1 to 50 ms: mostly of
-// writing, and sometimes of starting and recovering.
+// killOnce starts the writers and kills them after 1 to 50 ms. Mostly the time
+// begins with the first write, sometimes with the start of the process. It returns
+// the output and, in some cases, a view.
 func killOnce(t *testing.T, path string, sd uint64, found []int, rng *rand.Rand) ([]byte, *view) {
 	t.Helper()
 	args := []any{path, sd}
@@ -181,19 +183,19 @@ func killOnce(t *testing.T, path string, sd uint64, found []int, rng *rand.Rand)
 	cmd.Process.Kill()
 	cmd.Wait()
 	if stderr.Len() > 0 {
-		t.Fatalf("the writers of history %d in %s ended by themselves: %s", sd, path, &stderr)
+		t.Fatalf("the writers of history %d in %s failed: %s", sd, path, &stderr)
 	}
 	return m.bytes(), v
 }
 
-// look reads the store while its writers write.
+// look reads the store concurrently with its writers.
 func look(t *testing.T, path string, found []int, m *marks) *view {
 	t.Helper()
 	v := &view{acked: &history.Progress{Issued: slices.Clone(found), Acked: slices.Clone(found)}}
 	if err := v.acked.Read(bytes.NewReader(m.bytes())); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	err := reading(path, func(s *crmem.Store) error {
+	err := readStore(path, func(s *crmem.Store) error {
 		v.nextID, v.entries = s.NextID(), slices.Collect(s.All())
 		return nil
 	})

@@ -20,28 +20,29 @@ var (
 	faultKinds = []string{"error=EIO", "error=ENOSPC", "signal=KILL"}
 )
 
-// TestFaultMatrix lets each system call of `crabmem remember` fail, or kill
-// the process, at its n-th time, on a new store and on one that has a log.
+// TestFaultMatrix fails the n-th system call of each kind in crabmem remember, or
+// kills the process there. It does so without a store and with a store that has a
+// log.
 //
-// strace counts calls by thread, and Go's calls move between threads: it is a
-// sample of the faults. Every one of them is enumerated on vfs.Mem.
+// strace counts calls by thread, but Go moves calls between threads, so the matrix
+// is only a sample. The tests on vfs.Mem enumerate all faults.
 func TestFaultMatrix(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		lacks(t, "strace", err.Error())
+		skipWithout(t, "strace", err.Error())
 	}
 	bin := command(t)
 	if out, err := exec.Command(strace, "-f", "-o", "/dev/null", bin, "version").CombinedOutput(); err != nil {
-		lacks(t, "strace", fmt.Sprintf("%v: %s", err, out))
+		skipWithout(t, "strace", fmt.Sprintf("%v: %s", err, out))
 	}
 	base := t.TempDir()
 	holdThenDie(t, filepath.Join(base, "memory.db"))
-	// A checkpoint that a crash ended leaves a temporary file; it is removed.
+	// A crash during a checkpoint leaves a temporary file. The next open removes it.
 	if err := os.WriteFile(filepath.Join(base, ".memory.db4711"), []byte("CRMEM"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 
-	times := scale(3, 12)
+	times := rounds(3, 12)
 	runs, injected, acked := 0, make(map[string]int), 0
 	codes := make(map[int]int)
 	for _, call := range faultCalls {
@@ -58,7 +59,7 @@ func TestFaultMatrix(t *testing.T) {
 					if r.code == 0 {
 						acked++
 					}
-					f.judge(t, r)
+					f.check(t, r)
 				}
 			}
 		}
@@ -66,14 +67,15 @@ func TestFaultMatrix(t *testing.T) {
 	total := 0
 	for _, call := range faultCalls {
 		if injected[call] == 0 {
-			t.Errorf("%s was never hit: the matrix does not test it", call)
+			t.Errorf("no fault hit %s: the matrix does not test it", call)
 		}
 		total += injected[call]
 	}
 	t.Logf("system call faults: %d runs, %d faults hit %v, %d acknowledged, 0 lost; exit codes %v (-1 = killed)", runs, total, injected, acked, codes)
 }
 
-// holdThenDie creates a store whose writer was killed: the next one recovers.
+// holdThenDie creates a store whose writer was killed, so that the next open
+// recovers it.
 func holdThenDie(t *testing.T, path string) {
 	t.Helper()
 	cmd := child("hold", path)
@@ -85,27 +87,31 @@ func holdThenDie(t *testing.T, path string) {
 	cmd.Wait()
 }
 
+// fault is a fault to inject into a system call.
 type fault struct {
 	call, kind string
-	when       int
-	existing   bool // the store, with an entry in its log
+	when       int  // number of the call, from 1
+	existing   bool // whether the store exists, with an entry in its log
 }
 
 func (f fault) String() string {
 	s := fmt.Sprintf("%s %s at call %d", f.call, f.kind, f.when)
 	if f.existing {
-		return s + " on a store"
+		return s + " with a store"
 	}
-	return s + " on no store"
+	return s + " without a store"
 }
 
+// faultRun is the result of a run under strace.
 type faultRun struct {
 	path   string
-	code   int // -1 when it was killed
-	hit    bool
+	code   int  // exit code; -1 if the process was killed
+	hit    bool // whether strace injected the fault
 	stderr string
 }
 
+// run runs crabmem remember with the fault. base is the folder of the existing
+// store.
 func (f fault) run(t *testing.T, strace, bin, base string) faultRun {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,20 +144,21 @@ func (f fault) run(t *testing.T, strace, bin, base string) faultRun {
 	return r
 }
 
-// judge holds a run to the contract of exit codes.
-func (f fault) judge(t *testing.T, r faultRun) {
+// check checks the result of a run and the store against the contract of exit
+// codes.
+func (f fault) check(t *testing.T, r faultRun) {
 	t.Helper()
 	killed := strings.HasPrefix(f.kind, "signal")
 	if !slices.Contains([]int{0, 1, 6}, r.code) && (r.code != -1 || !killed) {
 		t.Errorf("%s: exit code %d: %s", f, r.code, r.stderr)
 	}
-	if r.code > 0 && r.stderr == "" && f.call != "write" { // the message itself may have been hit
-		t.Errorf("%s: exit code %d and not a word", f, r.code)
+	if r.code > 0 && r.stderr == "" && f.call != "write" { // the fault may have hit the error message
+		t.Errorf("%s: exit code %d without an error message", f, r.code)
 	}
 	if strings.Contains(r.stderr, "goroutine ") {
-		t.Errorf("%s: it crashed: %s", f, r.stderr)
+		t.Errorf("%s: crabmem panicked: %s", f, r.stderr)
 	}
-	got, err := leftBy(r.path)
+	got, err := entriesAfter(r.path)
 	if err != nil {
 		t.Errorf("%s (exit %d, %s): %v", f, r.code, r.stderr, err)
 		return
@@ -162,19 +169,20 @@ func (f fault) judge(t *testing.T, r faultRun) {
 	text, written := got["new"]
 	switch {
 	case written && text != "written under strace":
-		t.Errorf("%s (exit %d): the entry holds %q", f, r.code, text)
+		t.Errorf("%s (exit %d): the entry contains %q", f, r.code, text)
 	case r.code == 0 && !written:
-		t.Errorf("%s: acknowledged and lost", f)
+		t.Errorf("%s: the acknowledged entry is lost", f)
 	case r.code == 1 && strings.Contains(r.stderr, "not applied") && written:
-		t.Errorf("%s: %q, and it was applied", f, r.stderr)
+		t.Errorf("%s: reported %q, but the entry was written", f, r.stderr)
 	}
-	healthy(t, r.path)
+	checkHealthy(t, r.path)
 }
 
-// leftBy reads the store after a run; a missing file is an empty store.
-func leftBy(path string) (map[string]string, error) {
+// entriesAfter returns the contents of the entries, by name. A missing file is an
+// empty store.
+func entriesAfter(path string) (map[string]string, error) {
 	m := make(map[string]string)
-	err := reading(path, func(s *crmem.Store) error {
+	err := readStore(path, func(s *crmem.Store) error {
 		for e := range s.All() {
 			m[e.Name] = e.Content
 		}

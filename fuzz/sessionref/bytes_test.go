@@ -12,16 +12,16 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestBytes checks that sessionlog writes the same bytes as serde_json, and
-// always writes arguments.
+// TestBytes checks that sessionlog writes the same bytes as serde_json, except that
+// it also writes empty arguments.
 func TestBytes(t *testing.T) {
 	for _, c := range messageLines {
-		m := ours(c.message)
+		m := toSessionlog(c.message)
 		if got := string(m.AppendLine([]byte("x"))); got != "x"+c.line+"\n" {
 			t.Errorf("wrote %s\nwant  %s", got, c.line)
 		}
 		if got, err := m.MarshalJSON(); err != nil || string(got) != c.line {
-			t.Errorf("marshalled %s, %v\nwant %s", got, err, c.line)
+			t.Errorf("marshaled %s, %v\nwant %s", got, err, c.line)
 		}
 		for _, line := range []string{c.line, c.bug} {
 			if line == "" {
@@ -55,7 +55,7 @@ func TestBytes(t *testing.T) {
 		t.Errorf("wrote %s\nwant  %s", got, record)
 	}
 
-	// The defaults, and fields that are never written.
+	// Check the defaults, and the fields that are not written.
 	m := sessionlog.Message{Role: "user", Content: "x", Sender: "tg:1", Injected: true, ToolCalls: []sessionlog.ToolCall{{}}}
 	const line = `{"role":"user","content":"x","tool_calls":[{"type":"function","function":{"arguments":""}}]}` + "\n"
 	if got := string(m.AppendLine(nil)); got != line {

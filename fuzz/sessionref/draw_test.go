@@ -18,12 +18,12 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "replay the run of this seed; 0 = a new one")
-	files = flag.Int("files", 10_000, "session files to draw")
+	seed  = flag.Uint64("seed", 0, "run the test with this seed; 0: a new seed")
+	files = flag.Int("files", 10_000, "number of random session files")
 )
 
-// run calls f for every file, with a generator that depends on the seed and on
-// the number of the file alone. It returns how many there were.
+// run calls f for each file. The generator of a file depends only on the seed and
+// on the number of the file. run returns the number of files.
 func run(t *testing.T, f func(t *testing.T, rng *rand.Rand, i int)) (n int) {
 	t.Helper()
 	s := *seed
@@ -44,7 +44,7 @@ func run(t *testing.T, f func(t *testing.T, rng *rand.Rand, i int)) (n int) {
 	return n
 }
 
-// folder puts files into an empty machine and opens their folder.
+// folder writes files to an empty file system and opens their folder.
 func folder(t *testing.T, files map[string][]byte) (*vfs.Mem, *sessionlog.Dir) {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -75,7 +75,8 @@ func readFile(t *testing.T, fs *vfs.Mem, name string) []byte {
 	return data
 }
 
-// difference is empty for equal values. Most are, and telling takes long.
+// difference returns the difference of two values, or "". It avoids cmp.Diff, which
+// is slow, for equal values.
 func difference(want, got any) string {
 	if reflect.DeepEqual(want, got) {
 		return ""
@@ -83,8 +84,8 @@ func difference(want, got any) string {
 	return cmp.Diff(want, got)
 }
 
-// pieces are parts of texts: difficult cases of JSON, UTF-8, lines, and this
-// format.
+// pieces are parts of random texts: difficult cases of JSON, UTF-8, line ends, and
+// the session format.
 var pieces = []string{
 	"a", "the crab ", "Zürich", "螃蟹", "カニ", "한", "كراب", "हिन्दी", "🦀", "👩‍👩‍👧", "e\u0301",
 	"\"", "\\", "\\\\", "\\n", "\\u0041", "\\ud83e", "/", "<b>", "&amp;", "'",
@@ -94,6 +95,7 @@ var pieces = []string{
 	"{\n\"role\":\"user\"}\n", "null", "0", " ", "   ", "",
 }
 
+// drawText returns a random text of up to most pieces, and rarely a long one.
 func drawText(rng *rand.Rand, most int) string {
 	var b strings.Builder
 	for range rng.IntN(most + 1) {
@@ -105,8 +107,8 @@ func drawText(rng *rand.Rand, most int) string {
 	return b.String()
 }
 
-// drawMessage draws a message of a conversation: results answer the calls that
-// are open, most of the time. ids counts the calls of the session.
+// drawMessage returns a random message. If calls are open, it is mostly a result of
+// one of them. ids is the number of calls in the session.
 func drawMessage(rng *rand.Rand, open *[]string, ids *int) sessionref.Message {
 	if len(*open) > 0 && rng.IntN(10) > 0 {
 		i := rng.IntN(len(*open))
@@ -121,7 +123,7 @@ func drawMessage(rng *rand.Rand, open *[]string, ids *int) sessionref.Message {
 	switch rng.IntN(12) {
 	case 0:
 		m.ReasoningContent = drawText(rng, 5)
-	case 1: // a result that answers nothing
+	case 1: // a result without a call
 		m.Role, m.ToolCallID = "tool", fmt.Sprint("nobody", rng.IntN(9))
 	case 2, 3, 4:
 		m.Role = "assistant"
@@ -143,8 +145,8 @@ func drawMessage(rng *rand.Rand, open *[]string, ids *int) sessionref.Message {
 	return m
 }
 
-// ours converts a message of the reference to package sessionlog.
-func ours(m sessionref.Message) sessionlog.Message {
+// toSessionlog converts a message of sessionref to one of sessionlog.
+func toSessionlog(m sessionref.Message) sessionlog.Message {
 	o := sessionlog.Message{
 		Role:             m.Role,
 		Content:          m.Content,
@@ -157,8 +159,8 @@ func ours(m sessionref.Message) sessionlog.Message {
 	return o
 }
 
-// theirs converts it back.
-func theirs(ms []sessionlog.Message) []sessionref.Message {
+// toReference converts messages of sessionlog to messages of sessionref.
+func toReference(ms []sessionlog.Message) []sessionref.Message {
 	var all []sessionref.Message
 	for _, m := range ms {
 		r := sessionref.Message{
@@ -179,8 +181,8 @@ func metaOf(m sessionlog.Meta) sessionref.Meta {
 	return sessionref.Meta{Agent: m.Agent, CreatedBy: m.CreatedBy, CreatedAt: m.CreatedAt, Title: m.Title, UptimeSecs: m.UptimeSecs}
 }
 
-// answered is rule S11, implemented independently: every call gets its result
-// or a note that it is missing, and no result lacks its call.
+// answered implements rule S11 independently of sessionlog. It adds a result to each
+// call without one, and omits results without a call.
 func answered(ms []sessionref.Message) []sessionref.Message {
 	var out []sessionref.Message
 	var open []string

@@ -15,8 +15,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// session is a file of the reference, with crashes, and the records whose bytes
-// are all still in it.
+// session is a file that the reference wrote with crashes, and the records that are
+// complete in the file.
 type session struct {
 	*sessionref.File
 	agent, sender string
@@ -24,31 +24,34 @@ type session struct {
 	title         string
 	uptime        uint64
 	now           string
-	whole         []stretch
+	complete      []span
 }
 
-// stretch is a record without its newline. Its position is relative to the end
+// span is the position of a record without its newline. It is relative to the end
 // of line 1, because the reference rewrites that line.
-type stretch struct {
+type span struct {
 	from, to int
 	record   sessionref.Record
 }
 
+// head returns the size of line 1.
 func (s *session) head() int { return bytes.IndexByte(s.Data, '\n') + 1 }
 
+// appended adds a record to the complete ones. before is the size of the file
+// before the append.
 func (s *session) appended(before int, r sessionref.Record) {
-	s.whole = append(s.whole, stretch{before - s.head(), len(s.Data) - 1 - s.head(), r})
+	s.complete = append(s.complete, span{before - s.head(), len(s.Data) - 1 - s.head(), r})
 }
 
-// tear truncates n bytes, at most up to the end of line 1.
+// tear truncates n bytes, but not line 1.
 func (s *session) tear(n int) {
 	rest := len(s.Data) - s.head()
 	n = min(n, rest)
 	s.Tear(n)
-	s.whole = slices.DeleteFunc(s.whole, func(w stretch) bool { return w.to > rest-n })
+	s.complete = slices.DeleteFunc(s.complete, func(w span) bool { return w.to > rest-n })
 }
 
-// draw lets the reference have its way with a file.
+// draw makes random writes of the reference to the file, with crashes.
 func (s *session) draw(rng *rand.Rand, tally map[string]int) {
 	var open []string
 	ids, clock := 0, 0
@@ -74,17 +77,17 @@ func (s *session) draw(rng *rand.Rand, tally map[string]int) {
 			secs := rng.Uint64N(5000)
 			s.uptime += secs
 			s.AddUptime(secs, now())
-		case 4: // the newline alone
+		case 4: // lose only the newline
 			if before > s.head() {
 				s.tear(1)
 				tally["newlines lost"]++
 			}
-		case 5, 6: // within the last append
-			if n := len(s.whole); n > 0 {
-				s.tear(1 + rng.IntN(before-s.head()-s.whole[n-1].from))
+		case 5, 6: // tear the last append
+			if n := len(s.complete); n > 0 {
+				s.tear(1 + rng.IntN(before-s.head()-s.complete[n-1].from))
 				tally["torn"]++
 			}
-		case 7: // line 1 was being written anew
+		case 7: // tear a rewrite of the file
 			if rng.IntN(4) == 0 {
 				s.tear(rng.IntN(before))
 				tally["rewrites cut"]++
@@ -101,9 +104,10 @@ func (s *session) draw(rng *rand.Rand, tally map[string]int) {
 	}
 }
 
+// context returns the context of the complete records.
 func (s *session) context() []sessionref.Message {
 	var ms []sessionref.Message
-	for _, w := range s.whole {
+	for _, w := range s.complete {
 		if w.record.Marker {
 			ms = nil
 			w.record.Message = sessionref.Message{Role: "user", Content: w.record.Summary}
@@ -113,8 +117,8 @@ func (s *session) context() []sessionref.Message {
 	return answered(ms)
 }
 
-// TestFolders checks that the reference's folders are read without a lost
-// message, and that the reference reads later appends.
+// TestFolders checks that sessionlog reads folders of the reference without losing a
+// message, and that the reference reads the appends of sessionlog.
 func TestFolders(t *testing.T) {
 	const perFolder = 20
 	tally := map[string]int{}
@@ -133,11 +137,11 @@ func TestFolders(t *testing.T) {
 		s := &session{agent: agent, sender: sender, seq: sessionref.NextSeq(names, agent, sender), now: "2026-04-14T10:00:00+00:00"}
 		s.File = sessionref.Create(agent, sender, s.seq, s.now)
 		if slices.Contains(names, s.Name) {
-			t.Fatalf("%s: two files of a name", s.Name)
+			t.Fatalf("%s: two files have the name", s.Name)
 		}
 		s.draw(rng, tally)
 		if slices.ContainsFunc(sessions, func(o *session) bool { return o.Name == s.Name }) {
-			return // a title made it another's name: the reference overwrites that
+			return // after a title the name is not unique; the reference overwrites the other file
 		}
 		sessions = append(sessions, s)
 		if i%perFolder == perFolder-1 {
@@ -152,6 +156,7 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// checkFolder checks a folder of sessions: List, Latest, reads, and appends.
 func checkFolder(t *testing.T, rng *rand.Rand, sessions []*session, tally map[string]int) {
 	t.Helper()
 	files := make(map[string][]byte)
@@ -192,11 +197,13 @@ func checkFolder(t *testing.T, rng *rand.Rand, sessions []*session, tally map[st
 	}
 }
 
+// checkRead compares the records, the list entry, and the context of a session with
+// the complete records.
 func checkRead(t *testing.T, s *session, dir *sessionlog.Dir, info *sessionlog.Info, tally map[string]int) {
 	t.Helper()
 	var messages []sessionref.Message
 	var markers []string
-	for _, w := range s.whole {
+	for _, w := range s.complete {
 		if w.record.Marker {
 			markers = append(markers, w.record.Summary)
 		} else {
@@ -205,7 +212,7 @@ func checkRead(t *testing.T, s *session, dir *sessionlog.Dir, info *sessionlog.I
 	}
 	c := readAll(t, dir, info.ID, s.Data)
 	if diff := difference(messages, c.messages) + difference(markers, c.markers); diff != "" {
-		t.Errorf("%s: (-whole in the file +read):\n%s", s.Name, diff)
+		t.Errorf("%s: (-complete in the file +read):\n%s", s.Name, diff)
 	}
 	if info.Messages != len(messages) {
 		t.Errorf("%s: listed with %d messages, want %d", s.Name, info.Messages, len(messages))
@@ -217,7 +224,7 @@ func checkRead(t *testing.T, s *session, dir *sessionlog.Dir, info *sessionlog.I
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := difference(s.context(), theirs(context.Messages)); diff != "" {
+	if diff := difference(s.context(), toReference(context.Messages)); diff != "" {
 		t.Errorf("%s: context (-want +got):\n%s", s.Name, diff)
 	}
 	tally["read"] += len(c.messages)
@@ -230,8 +237,8 @@ func checkRead(t *testing.T, s *session, dir *sessionlog.Dir, info *sessionlog.I
 	}
 }
 
-// checkAppend opens the session for writing, and has the reference read the old
-// and the new lines.
+// checkAppend opens the session for writing and appends records. The reference must
+// read the old and the new records.
 func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *vfs.Mem, dir *sessionlog.Dir, id string, tally map[string]int) {
 	t.Helper()
 	log, err := dir.Open(id)
@@ -254,7 +261,7 @@ func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *vfs.Mem, dir *ses
 		} else {
 			r := sessionref.Record{Message: drawMessage(rng, &open, &ids)}
 			more = append(more, r)
-			err = log.Append(ours(r.Message))
+			err = log.Append(toSessionlog(r.Message))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -274,35 +281,35 @@ func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *vfs.Mem, dir *ses
 	}
 	data := readFile(t, fs, name)
 
-	// After the last newline, bytes up to the end of the last record stay, and
-	// the rest is quarantined.
+	// After the last newline, the bytes up to the end of the last complete record
+	// must remain. The other bytes must be in a quarantine file.
 	kept := s.Data
 	if from := bytes.LastIndexByte(s.Data, '\n') + 1; from < len(s.Data) {
 		end := from
-		if n := len(s.whole); n > 0 {
-			end = max(end, s.head()+s.whole[n-1].to)
+		if n := len(s.complete); n > 0 {
+			end = max(end, s.head()+s.complete[n-1].to)
 		}
 		if kept = bytes.Clone(s.Data[:end]); end > from {
 			kept = append(kept, '\n')
 			tally["newlines added"]++
 		}
 		if tail := s.Data[end:]; len(tail) > 0 {
-			aside := fmt.Sprintf("/s/.torn/%s-%d.jsonl", id, end)
-			if got := readFile(t, fs, aside); !bytes.Equal(got, tail) {
-				t.Errorf("%s: %q put aside, want %q", s.Name, got, tail)
+			quarantine := fmt.Sprintf("/s/.torn/%s-%d.jsonl", id, end)
+			if got := readFile(t, fs, quarantine); !bytes.Equal(got, tail) {
+				t.Errorf("%s: the quarantine file contains %q, want %q", s.Name, got, tail)
 			}
 			tally["tails"]++
 		}
 	}
 	if !bytes.HasPrefix(data, kept) {
-		t.Fatalf("%s: what was there was changed:\n%s", s.Name, data)
+		t.Fatalf("%s: existing bytes were changed:\n%s", s.Name, data)
 	}
 
 	before, err := sessionref.Read(kept)
 	after, afterErr := sessionref.Read(data)
-	if err != nil { // not UTF-8 somewhere before
+	if err != nil { // a line is not UTF-8
 		if afterErr == nil || afterErr.Error() != err.Error() {
-			t.Errorf("%s: the reference could not load it (%v), and now: %v", s.Name, err, afterErr)
+			t.Errorf("%s: the reference returned %v before the append and %v after it", s.Name, err, afterErr)
 		}
 		tally["never loaded"]++
 		return

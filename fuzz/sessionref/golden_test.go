@@ -14,8 +14,8 @@ import (
 	"crabmem/fuzz/sessionref"
 )
 
-// golden is a session of the reference with the expected result: see
-// testdata/sessions/reference/README.md.
+// golden is a session of the reference with the expected results.
+// testdata/sessions/reference/README.md describes the fields.
 type golden struct {
 	file string
 	data []byte
@@ -45,7 +45,7 @@ type metaText struct {
 }
 
 type messageText struct {
-	Only             string // crabmem or reference: the one that has it
+	Only             string // the only reader with this message: crabmem or reference; "" for both
 	Role             string
 	Content          string
 	Times            int
@@ -65,6 +65,7 @@ type badText struct {
 
 const goldenFiles = 23
 
+// loadGolden returns all golden sessions.
 func loadGolden(t *testing.T) []*golden {
 	t.Helper()
 	dir := filepath.Join("..", "..", "testdata", "sessions", "reference")
@@ -92,7 +93,7 @@ func loadGolden(t *testing.T) []*golden {
 	return all
 }
 
-// context returns the messages that a reader has.
+// context returns the expected context of a reader, crabmem or reference.
 func (g *golden) context(reader string) []sessionref.Message {
 	var ms []sessionref.Message
 	for _, text := range g.Context {
@@ -118,7 +119,7 @@ func TestGoldenByReference(t *testing.T) {
 	for _, g := range loadGolden(t) {
 		s, err := sessionref.Read(g.data)
 		if (err != nil) != g.ReferenceFails {
-			t.Errorf("%s: %v; fails: %t", g.file, err, g.ReferenceFails)
+			t.Errorf("%s: %v; want an error: %t", g.file, err, g.ReferenceFails)
 		}
 		if err != nil {
 			fail++
@@ -139,5 +140,5 @@ func TestGoldenByReference(t *testing.T) {
 		}
 		skipped += len(lines)
 	}
-	t.Logf("golden sessions: %d, lines skipped by the reference: %d, sessions it cannot load: %d", goldenFiles, skipped, fail)
+	t.Logf("golden sessions: %d, lines that the reference skips: %d, sessions that it cannot load: %d", goldenFiles, skipped, fail)
 }

@@ -9,15 +9,16 @@ import (
 	"unicode/utf16"
 )
 
-// Errors of serde_json that encoding/json accepts: a key in another case, a
-// known key twice, null for a string or an array, a lone surrogate.
+// The functions below refuse input that encoding/json accepts but serde_json
+// refuses: a key in another case, a repeated known key, null for a string or an
+// array, and a lone surrogate.
 
 const (
 	optional = false
 	required = true
 )
 
-// object is a JSON object with its keys in order, its values unparsed.
+// object is a JSON object with its keys in order and its values unparsed.
 type object []field
 
 type field struct {
@@ -53,7 +54,8 @@ func parseObject(text []byte) (object, error) {
 	return o, nil
 }
 
-// find returns the value of a key; nil when it is missing.
+// find returns the value of a key, or nil if the key is missing. It returns an
+// error if the key is repeated, or if it is missing and must is true.
 func (o object) find(key string, must bool) (value []byte, err error) {
 	for _, f := range o {
 		if f.key != key {
@@ -70,6 +72,7 @@ func (o object) find(key string, must bool) (value []byte, err error) {
 	return value, nil
 }
 
+// text stores the string at a key in into.
 func (o object) text(key string, into *string, must bool) error {
 	value, err := o.find(key, must)
 	if err != nil || value == nil {
@@ -81,7 +84,8 @@ func (o object) text(key string, into *string, must bool) error {
 	return nil
 }
 
-// unsigned accepts only digits: 1.0, 1e3, and -0 are floats.
+// unsigned stores the number at a key in into. It accepts only digits, because 1.0,
+// 1e3, and -0 are floats.
 func (o object) unsigned(key string, into *uint64, bits int) error {
 	value, err := o.find(key, optional)
 	if err != nil || value == nil {
@@ -93,6 +97,7 @@ func (o object) unsigned(key string, into *uint64, bits int) error {
 	return nil
 }
 
+// array stores the unparsed elements of the array at a key in into.
 func (o object) array(key string, into *[][]byte) error {
 	value, err := o.find(key, optional)
 	if err != nil || value == nil {
@@ -111,6 +116,7 @@ func (o object) array(key string, into *[][]byte) error {
 	return nil
 }
 
+// object returns the object at a key, which must exist.
 func (o object) object(key string) (object, error) {
 	value, err := o.find(key, required)
 	if err != nil {
@@ -131,7 +137,7 @@ func parseString(raw []byte) (string, error) {
 	return s, err
 }
 
-// paired fails for an escaped surrogate without its other half.
+// paired returns an error if raw contains half of an escaped surrogate pair.
 func paired(raw []byte) error {
 	var high bool
 	for i := 0; i < len(raw); i++ {
@@ -153,5 +159,5 @@ func paired(raw []byte) error {
 		}
 		high = utf16.IsSurrogate(unit) && unit < 0xDC00
 	}
-	return nil // a string ends in a quote, so high is false
+	return nil // high is false, because a string ends with a quote
 }

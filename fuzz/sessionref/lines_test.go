@@ -8,11 +8,11 @@ import (
 	"crabmem/fuzz/sessionref"
 )
 
-// messageLines are messages with the bytes serde_json writes for them.
+// messageLines are messages with the bytes that serde_json writes for them.
 var messageLines = []struct {
 	message sessionref.Message
 	line    string
-	bug     string // what the reference writes, when that is something else
+	bug     string // the line that the reference writes, if it differs
 }{
 	{sessionref.Message{Role: "user", Content: "hello"}, `{"role":"user","content":"hello"}`, ""},
 	{sessionref.Message{Role: "assistant", Content: "hi there"}, `{"role":"assistant","content":"hi there"}`, ""},
@@ -122,7 +122,7 @@ func TestStrictness(t *testing.T) {
 	}{
 		{`{"role":"user"}`, true},
 		{` {"role":"user"}	` + "\r", true},
-		{`{"role":"user","x":1,"x":2}`, true}, // an unknown key may stand twice
+		{`{"role":"user","x":1,"x":2}`, true}, // unknown keys may be repeated
 		{`{"role":"user","x":"\ud800"}`, true},
 		{`{"role":"user","sender":7,"auto_injected":true}`, true},
 		{`{"\u0072ole":"user","con\u0074ent":"x"}`, true},
@@ -214,7 +214,7 @@ func TestStrictness(t *testing.T) {
 	}
 	t.Logf("lines: %d, files: %d", len(lines), len(files))
 
-	// A carriage return belongs to the end of a line, where there is one.
+	// A carriage return is part of a line end only before a newline.
 	s, err := sessionref.Read([]byte(first + "\r\none\r\n\rtwo\r\r\nthree\r"))
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,8 @@ func TestStrictness(t *testing.T) {
 	}
 }
 
-// TestMarkers: any object with one string compact, and the last one counts.
+// TestMarkers checks that each object with exactly one string at the key compact is
+// a marker. The context must begin at the last marker.
 func TestMarkers(t *testing.T) {
 	const first = `{"agent":"a","created_by":"b","created_at":"c"}` + "\n"
 	for line, marker := range map[string]bool{
@@ -251,7 +252,7 @@ func TestMarkers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := len(s.Records) == 1 && s.Records[0].Marker; got != marker {
-			t.Errorf("%s: a marker: %t", line, got)
+			t.Errorf("%s: marker: %t, want %t", line, got, marker)
 		}
 	}
 
@@ -275,7 +276,7 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestFile checks the operations of the writer and their interaction.
+// TestFile checks the operations of File and their interaction.
 func TestFile(t *testing.T) {
 	f := sessionref.Create("my crab", "tg:7", 3, "t0")
 	f.Append(sessionref.Message{Role: "user", Content: "one"})
@@ -305,7 +306,7 @@ func TestFile(t *testing.T) {
 	if len(f.Name) > 255 || len(f.Name) <= 255-len("_so-long-a-title") || f.Name[:len(name)-6] != name[:len(name)-6] {
 		t.Errorf("name of %d bytes: %s", len(f.Name), f.Name)
 	}
-	f.Tear(len(f.Data) - 20) // not even a line is left
+	f.Tear(len(f.Data) - 20) // part of line 1 remains
 	f.AddUptime(0, "t6")
 	if s, err := sessionref.Read(f.Data); err != nil || s.Meta.CreatedAt != "t6" || len(s.Records) != 0 {
 		t.Errorf("rewritten: %v, %v", s, err)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Slug makes a part of a file name of a sender or a title.
+// Slug returns the form of a sender or a title in a file name.
 func Slug(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -24,20 +24,19 @@ func Slug(s string) string {
 	return strings.Join(parts, "-")
 }
 
-// alphanumeric is Rust's char::is_alphanumeric: Alphabetic, Nd, Nl or No.
+// alphanumeric implements char::is_alphanumeric of Rust: Alphabetic, Nd, Nl, or No.
 func alphanumeric(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.Nd, unicode.Nl, unicode.No, unicode.Other_Alphabetic)
 }
 
 // prefixOf returns the prefix of the file names of an identity. It contains the
-// agent unchanged; two identities may share a prefix.
+// agent unchanged, so two identities may have the same prefix.
 func prefixOf(agent, createdBy string) string {
 	return fmt.Sprintf("%s_%s_", agent, Slug(createdBy))
 }
 
-// Latest returns the file of an identity with the highest number. One file with
-// the prefix and without a number after it, or one name that is not UTF-8,
-// hides all of them.
+// Latest returns the file of an identity with the highest number. If any name is
+// not UTF-8, or has the prefix but no valid number after it, Latest finds no file.
 func Latest(names []string, agent, createdBy string) (name string, ok bool) {
 	prefix := prefixOf(agent, createdBy)
 	var best uint64
@@ -59,8 +58,8 @@ func Latest(names []string, agent, createdBy string) (name string, ok bool) {
 	return name, ok
 }
 
-// NextSeq returns the number of an identity's next file. A name without a
-// number hides nothing here.
+// NextSeq returns the number of an identity's next file. In contrast to Latest, it
+// ignores names without a valid number.
 func NextSeq(names []string, agent, createdBy string) uint32 {
 	prefix := prefixOf(agent, createdBy)
 	var highest uint64
@@ -75,6 +74,7 @@ func NextSeq(names []string, agent, createdBy string) uint32 {
 	return uint32(highest + 1)
 }
 
+// number returns the number after the prefix of a file name.
 func number(name, prefix string) (uint64, error) {
 	rest := name[len(prefix):]
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]

@@ -6,9 +6,9 @@ import (
 	"crabmem/fuzz/sessionref"
 )
 
-// slugs are written by hand from the rule: letters and digits of any script and
-// - stay, only ASCII becomes lower-case, other runs become one -, without - at
-// the ends.
+// slugs are written by hand, by these rules. Letters and digits of all scripts
+// remain, and ASCII letters become lower case. Each run of other characters becomes
+// one -, and the ends have no -.
 var slugs = []struct{ text, slug string }{
 	{"user", "user"},
 	{"tg:12345", "tg-12345"},
@@ -26,8 +26,8 @@ var slugs = []struct{ text, slug string }{
 	{"İstanbul ΣΑΣ", "İstanbul-ΣΑΣ"},
 	{"天気の相談", "天気の相談"},
 	{"天気、相談。", "天気-相談"},
-	{"हिन्दी", "हिन-दी"}, // the virama is no letter, the vowel signs are
-	{"e\u0301", "e"},     // nor is a combining accent
+	{"हिन्दी", "हिन-दी"}, // the virama is not alphabetic, the vowel signs are
+	{"e\u0301", "e"},     // a combining accent is not alphabetic
 	{"ไทย", "ไทย"},
 	{"ภาษาไทยเก่า", "ภาษาไทยเก-า"},
 	{"١٢٣ ½ ² Ⅷ ⓐ 🄰", "١٢٣-½-²-Ⅷ-ⓐ-🄰"},
@@ -61,12 +61,13 @@ func TestLatest(t *testing.T) {
 		{[]string{"crab__3.jsonl"}, "crab", ":", "crab__3.jsonl", 4},
 		{[]string{"crab_user_0007.jsonl"}, "crab", "user", "crab_user_0007.jsonl", 8},
 		{[]string{"crab_user_7th.jsonl"}, "crab", "user", "crab_user_7th.jsonl", 8},
-		// One name without a number hides the others, but not from NextSeq.
+		// Because of one name without a number, Latest finds no file; NextSeq does.
 		{[]string{"crab_user_1.jsonl", "crab_user_x.jsonl"}, "crab", "user", "", 2},
 		{[]string{"crab_user_1.jsonl", "crab_user_.jsonl"}, "crab", "user", "", 2},
 		{[]string{"crab_user_1.jsonl", "crab_user_4294967296.jsonl"}, "crab", "user", "", 2},
 		{[]string{"crab_user_1.jsonl", "\xff.jsonl"}, "crab", "user", "", 2},
-		// A session of agent my_agent hides those of agent my's sender agent.
+		// Because of a session of agent my_agent, Latest finds no session of agent my
+		// and sender agent.
 		{[]string{"my_agent_user_1.jsonl"}, "my", "agent", "", 1},
 		{[]string{"my_agent_5.jsonl"}, "my_agent", "user", "", 1},
 	} {

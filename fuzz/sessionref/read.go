@@ -1,6 +1,6 @@
 // Package sessionref reads and writes session files as the reference
-// implementation does, including its errors. It is independent of package
-// sessionlog: tests compare the two.
+// implementation does, including the bugs of the reference. It shares no code with
+// package sessionlog, so that tests can compare the two.
 package sessionref
 
 import (
@@ -37,8 +37,7 @@ type Call struct {
 	Arguments string
 }
 
-// Record is a line that the reference understands: a message, or a compact
-// marker.
+// Record is a line that the reference can read: a message or a compaction marker.
 type Record struct {
 	Line    int // from 1
 	Marker  bool
@@ -46,22 +45,22 @@ type Record struct {
 	Message Message // of a message
 }
 
-// Skipped is a line that the reference passes over without a word.
+// Skipped is a line that the reference ignores without a report.
 type Skipped struct {
 	Line int // from 1
 	Text string
 	Err  error
 }
 
-// Session is the reference's view of a file.
+// Session is a file as the reference reads it.
 type Session struct {
 	Meta    Meta
-	Context []Message // from the last marker on, its summary first
-	Records []Record  // of the file
-	Skipped []Skipped // of the file
+	Context []Message // summary of the last marker as a user message, and the messages after it
+	Records []Record  // all messages and markers
+	Skipped []Skipped // all ignored lines
 }
 
-// Messages returns every message of the file, those before markers too.
+// Messages returns all messages of the file, also those before the last marker.
 func (s *Session) Messages() []Message {
 	var ms []Message
 	for _, r := range s.Records {
@@ -72,9 +71,8 @@ func (s *Session) Messages() []Message {
 	return ms
 }
 
-// Read reads a session file. It returns an error if the reference cannot load
-// the file: an empty file, a first line that is not a meta line, a line that is
-// not UTF-8.
+// Read reads a session file. It returns an error if the reference cannot load the
+// file: it is empty, its first line is not a meta line, or a line is not UTF-8.
 func Read(data []byte) (*Session, error) {
 	ls := lines(data)
 	for i, l := range ls {
@@ -117,8 +115,8 @@ func Read(data []byte) (*Session, error) {
 	return s, nil
 }
 
-// lines splits like Rust's BufRead::lines: at \n, with a \r before it. The
-// bytes after the last \n are a line unless they are empty.
+// lines splits data as BufRead::lines of Rust does: at each \n or \r\n. The bytes
+// after the last \n are a line unless they are empty.
 func lines(data []byte) [][]byte {
 	var ls [][]byte
 	for len(data) > 0 {
@@ -148,7 +146,8 @@ func parseMeta(line []byte) (Meta, error) {
 	return m, err
 }
 
-// parseMarker accepts any object with a string compact.
+// parseMarker returns the summary of a marker. Every object with a string at the key
+// compact is a marker.
 func parseMarker(line []byte) (summary string, ok bool) {
 	o, err := parseObject(line)
 	if err != nil {
@@ -186,7 +185,7 @@ func parseCall(raw []byte) (Call, error) {
 	if err != nil {
 		return c, err
 	}
-	var index uint64 // read, and forgotten
+	var index uint64 // checked but not stored
 	err = errors.Join(
 		o.text("id", &c.ID, optional),
 		o.unsigned("index", &index, 32),

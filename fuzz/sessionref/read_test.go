@@ -15,17 +15,17 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// contents is every line of a session, sorted.
+// contents contains the lines of a session by kind, each kind in file order.
 type contents struct {
 	messages []sessionref.Message
-	markers  []string
-	records  int // of title and run time
-	unknown  []int
+	markers  []string // summaries
+	records  int      // number of meta records
+	unknown  []int    // line numbers
 	bad      []badText
 }
 
-// readAll reads a session line by line, and holds the lines to be all the
-// bytes of the file.
+// readAll reads a session line by line. The lines together must equal data, the
+// content of the file.
 func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *contents {
 	t.Helper()
 	s, err := dir.Read(id)
@@ -41,9 +41,9 @@ func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *content
 			t.Fatal(err)
 		}
 		switch {
-		case l.Glued: // one more record of the line before
+		case l.Glued: // another record of the previous line
 			if n := len(c.bad); n == 0 || c.bad[n-1].Line != int(l.Number) {
-				t.Errorf("%s: a record of line %d, which is not bad", id, l.Number)
+				t.Errorf("%s: a second record in line %d, which is not bad", id, l.Number)
 			} else {
 				c.bad[n-1].Glued = true
 			}
@@ -59,7 +59,7 @@ func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *content
 				raw = append(raw, '\n')
 			}
 			last = l.Number
-			if l.Kind == record.KindBad && !l.Torn { // a torn tail is no line (S14)
+			if l.Kind == record.KindBad && !l.Torn { // a torn tail is not a bad line (S14)
 				if l.Err == nil || l.Err.Line != l.Number || l.Err.Offset != l.Offset {
 					t.Errorf("%s: bad line %d at %d: %+v", id, l.Number, l.Offset, l.Err)
 				} else {
@@ -69,7 +69,7 @@ func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *content
 		}
 		switch l.Kind {
 		case record.KindMessage:
-			c.messages = append(c.messages, theirs([]sessionlog.Message{l.Message})...)
+			c.messages = append(c.messages, toReference([]sessionlog.Message{l.Message})...)
 		case record.KindMarker:
 			c.markers = append(c.markers, l.Summary)
 		case record.KindMetaRecord:
@@ -79,12 +79,12 @@ func readAll(t *testing.T, dir *sessionlog.Dir, id string, data []byte) *content
 		}
 	}
 	if !bytes.Equal(raw, data) {
-		t.Fatalf("%s: the lines are not the bytes of the file", id)
+		t.Fatalf("%s: the lines do not equal the file", id)
 	}
 	return c
 }
 
-// TestGolden checks that files of the reference are read without a lost
+// TestGolden checks that sessionlog reads files of the reference without losing a
 // message.
 func TestGolden(t *testing.T) {
 	all := loadGolden(t)
@@ -97,7 +97,7 @@ func TestGolden(t *testing.T) {
 	if err != nil || len(infos) != len(all) {
 		t.Fatalf("%d sessions in the list, want %d: %v", len(infos), len(all), err)
 	}
-	messages, markers, bad, ours := 0, 0, 0, 0
+	messages, markers, bad, added := 0, 0, 0, 0
 	for _, g := range all {
 		i := slices.IndexFunc(infos, func(i sessionlog.Info) bool { return i.File == g.file })
 		if i < 0 {
@@ -125,30 +125,30 @@ func TestGolden(t *testing.T) {
 		markers += len(c.markers)
 		bad += len(c.bad)
 
-		ours += checkContext(t, dir, g)
+		added += checkContext(t, dir, g)
 	}
 	if err := dir.Close(); err != nil {
 		t.Error(err)
 	}
-	t.Logf("golden sessions: %d, with %d messages, %d markers and %d bad lines; the reference does not have %d messages of their contexts",
-		len(all), messages, markers, bad, ours)
+	t.Logf("golden sessions: %d, with %d messages, %d markers and %d bad lines; %d messages of the contexts are missing in the reference",
+		len(all), messages, markers, bad, added)
 }
 
-// checkContext reads the context of a session in four ways, and returns the
-// part that the reference lacks.
-func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
+// checkContext reads the context of a session leniently, strictly, and from an open
+// log. It returns the number of messages that the reference does not have.
+func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (added int) {
 	t.Helper()
 	lenient, err := contextOf(t, g.data, true)
 	if err != nil {
 		t.Errorf("%s: %v", g.file, err)
 		return 0
 	}
-	if diff := difference(g.context("crabmem"), theirs(lenient.Messages)); diff != "" {
+	if diff := difference(g.context("crabmem"), toReference(lenient.Messages)); diff != "" {
 		t.Errorf("%s: context (-want +got):\n%s", g.file, diff)
 	}
 	for _, m := range g.Context {
 		if m.Only == "crabmem" {
-			ours++
+			added++
 		}
 	}
 	if metaOf(lenient.Meta) != sessionref.Meta(g.Meta) || lenient.Torn != g.Torn || lenient.Compacted != (g.Markers > 0) {
@@ -173,7 +173,7 @@ func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 	log, openErr := dir.Open(g.ID)
 	if openErr != nil {
 		t.Errorf("%s: %v", g.file, openErr)
-		return ours
+		return added
 	}
 	resumed, logErr := log.Context()
 	if len(g.Bad) == 0 || g.Resumes {
@@ -193,11 +193,11 @@ func checkContext(t *testing.T, dir *sessionlog.Dir, g *golden) (ours int) {
 	if err := log.Close(); err != nil {
 		t.Errorf("%s: %v", g.file, err)
 	}
-	return ours
+	return added
 }
 
-// TestGoldenNames checks that new sessions in a folder of the reference are the
-// latest ones, and do not take an existing name.
+// TestGoldenNames creates sessions in a folder of the reference. They must be the
+// latest ones, and must not use the name of an existing file.
 func TestGoldenNames(t *testing.T) {
 	all := loadGolden(t)
 	files := make(map[string][]byte)
@@ -206,7 +206,7 @@ func TestGoldenNames(t *testing.T) {
 		files[g.file] = g.data
 		newest[[2]string{g.Meta.Agent, g.Meta.CreatedBy}] = g.ID
 	}
-	newest[[2]string{"crab", "user"}] = "crab_user_19" // by number, not by name
+	newest[[2]string{"crab", "user"}] = "crab_user_19" // the highest number, not the last name
 	fs, dir := folder(t, files)
 	for who, id := range newest {
 		if got, err := dir.Latest(who[0], who[1]); err != nil || got != id {
@@ -230,7 +230,7 @@ func TestGoldenNames(t *testing.T) {
 	}
 	infos, err := dir.List()
 	if err != nil || len(infos) != len(all)+len(newest) {
-		t.Errorf("%d sessions in the list, want %d and %d new ones: %v", len(infos), len(all), len(newest), err)
+		t.Errorf("%d sessions in the list, want %d old and %d new ones: %v", len(infos), len(all), len(newest), err)
 	}
 	if err := dir.Close(); err != nil {
 		t.Error(err)
@@ -238,7 +238,8 @@ func TestGoldenNames(t *testing.T) {
 	t.Logf("identities: %d", len(newest))
 }
 
-// TestLongNames: the reference's longest names can be opened, on a real disk.
+// TestLongNames checks on a real file system that sessionlog opens files with the
+// longest names of the reference.
 func TestLongNames(t *testing.T) {
 	base := t.TempDir()
 	dir, err := sessionlog.OpenDir(base, nil)
@@ -257,14 +258,14 @@ func TestLongNames(t *testing.T) {
 		}
 		id, err := dir.Latest(agent, "user")
 		if err != nil {
-			t.Fatalf("a name of %d bytes: %v", len(f.Name), err)
+			t.Fatalf("name of %d bytes: %v", len(f.Name), err)
 		}
 		log, err := dir.Open(id)
 		if err != nil {
-			t.Fatalf("a name of %d bytes: %v", len(f.Name), err)
+			t.Fatalf("name of %d bytes: %v", len(f.Name), err)
 		}
 		if err := errors.Join(log.Append(sessionlog.Message{Role: "user", Content: "more"}), log.SetTitle("a title"), log.Close()); err != nil {
-			t.Fatalf("a name of %d bytes: %v", len(f.Name), err)
+			t.Fatalf("name of %d bytes: %v", len(f.Name), err)
 		}
 		data, err := os.ReadFile(log.Path())
 		if err != nil {
@@ -272,7 +273,7 @@ func TestLongNames(t *testing.T) {
 		}
 		s, err := sessionref.Read(data)
 		if err != nil || len(s.Context) != 2 {
-			t.Errorf("a name of %d bytes: %v, %v", len(f.Name), s, err)
+			t.Errorf("name of %d bytes: %v, %v", len(f.Name), s, err)
 		}
 	}
 	if err := dir.Close(); err != nil {
@@ -280,7 +281,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// contextOf returns the context of the bytes of a session file.
+// contextOf returns the context of a session file with the given content.
 func contextOf(t *testing.T, data []byte, lenient bool) (*sessionlog.Context, error) {
 	t.Helper()
 	m := vfs.NewMem()

@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// bases are lines that the reference reads; splinters are inserted into them or
-// replace a part.
+// bases are lines that the reference reads. A test inserts splinters into them or
+// replaces parts with splinters.
 var (
 	bases = []string{
 		`{"role":"user","content":"x"}`,
@@ -34,11 +34,12 @@ var (
 	}
 )
 
+// splinter returns a base with up to three splinters.
 func splinter(rng *rand.Rand) string {
 	b := bases[rng.IntN(len(bases))]
 	for range rng.IntN(4) {
 		from := rng.IntN(len(b) + 1)
-		if rng.IntN(2) == 0 { // where a key may stand
+		if rng.IntN(2) == 0 { // at the position of a key
 			if i := strings.IndexAny(b[from:], `{,`); i >= 0 {
 				from += i + 1
 			}
@@ -55,17 +56,17 @@ func splinter(rng *rand.Rand) string {
 	return b
 }
 
-// TestSplinters checks that a line that the reference reads is read equally
-// here, except for invalid JSON in unknown keys, and repeated keys that the
-// reference ignores. Of the lines that the reference refuses, those with a null
-// or missing value are messages here.
+// TestSplinters checks that sessionlog reads each line as the reference does, with
+// two kinds of exceptions. sessionlog is stricter with lone surrogates and repeated
+// keys where the reference ignores them. It is laxer with null and missing values:
+// it accepts some messages that the reference refuses.
 func TestSplinters(t *testing.T) {
 	const perFile = 20
 	const first = `{"agent":"a","created_by":"b","created_at":"c"}` + "\n"
 	stricter := []string{"lone surrogate", `duplicate key "compact"`, `duplicate key "meta"`}
 	laxer := []string{`missing field "arguments"`, `missing field "function"`, "not a string", "not an array", `"index"`, "index:"}
-	contains := func(err error, any []string) bool {
-		return slices.ContainsFunc(any, func(part string) bool { return strings.Contains(err.Error(), part) })
+	contains := func(err error, parts []string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(err.Error(), part) })
 	}
 	tally := map[string]int{}
 	n := run(t, func(t *testing.T, rng *rand.Rand, i int) {
@@ -103,26 +104,26 @@ func TestSplinters(t *testing.T) {
 				if !contains(skipped[l.Number], laxer) {
 					t.Errorf("%s\nthe reference does not read this message: %v", l.Raw, skipped[l.Number])
 				}
-				tally["messages here alone"]++
+				tally["read by sessionlog only"]++
 			case !ok && l.Kind == record.KindMarker:
 				t.Errorf("%s\nthe reference does not read this marker: %v", l.Raw, skipped[l.Number])
 			case !ok:
 				tally["skipped"]++
 			case l.Kind == record.KindBad:
 				if !contains(l.Err, stricter) && !(r.Marker && contains(l.Err, []string{"duplicate key"})) {
-					t.Errorf("%s\nthe reference reads what is bad here: %v", l.Raw, l.Err)
+					t.Errorf("%s\nthe reference reads this line, but here it is bad: %v", l.Raw, l.Err)
 				}
-				tally["read by the reference alone"]++
+				tally["read by the reference only"]++
 			case r.Marker:
 				if l.Kind != record.KindMarker || l.Summary != r.Summary {
-					t.Errorf("%s\nthe reference reads a marker %q, here is a %v %q", l.Raw, r.Summary, l.Kind, l.Summary)
+					t.Errorf("%s\nthe reference reads a marker %q, sessionlog a %v %q", l.Raw, r.Summary, l.Kind, l.Summary)
 				}
 				tally["markers"]++
 			default:
 				if l.Kind != record.KindMessage {
-					t.Errorf("%s\nthe reference reads a message, here is a %v", l.Raw, l.Kind)
-				} else if diff := difference(r.Message, theirs([]sessionlog.Message{l.Message})[0]); diff != "" {
-					t.Errorf("%s\n(-reference +here):\n%s", l.Raw, diff)
+					t.Errorf("%s\nthe reference reads a message, sessionlog a %v", l.Raw, l.Kind)
+				} else if diff := difference(r.Message, toReference([]sessionlog.Message{l.Message})[0]); diff != "" {
+					t.Errorf("%s\n(-reference +sessionlog):\n%s", l.Raw, diff)
 				}
 				tally["messages"]++
 			}

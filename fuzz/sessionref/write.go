@@ -17,8 +17,8 @@ func AppendMeta(b []byte, m Meta) []byte {
 	return append(b, "}\n"...)
 }
 
-// AppendMessage appends a message as the reference writes it. A call without
-// arguments is written without the key, and the reference cannot read that.
+// AppendMessage appends a message as the reference writes it. The reference omits
+// the key of empty arguments of a call, and cannot read the result.
 func AppendMessage(b []byte, m Message) []byte {
 	b = appendKey(b, `{"role":`, m.Role)
 	if m.Content != "" {
@@ -64,14 +64,14 @@ func appendCall(b []byte, c Call) []byte {
 	return append(b, "}}"...)
 }
 
-// AppendMarker appends a compact marker as the reference writes it.
+// AppendMarker appends a compaction marker as the reference writes it.
 func AppendMarker(b []byte, summary string) []byte {
 	b = appendKey(b, `{"compact":`, summary)
 	return append(b, "}\n"...)
 }
 
-// appendKey appends the text before a string, and the string as serde_json
-// writes it, with the fewest escapes.
+// appendKey appends key, which includes the punctuation around a key, and value as
+// a JSON string. As serde_json does, it escapes as few bytes as possible.
 func appendKey(b []byte, key, value string) []byte {
 	b = append(b, key...)
 	b = append(b, '"')
@@ -98,7 +98,7 @@ func appendKey(b []byte, key, value string) []byte {
 	return append(b, '"')
 }
 
-// File is a session file under the hands of the reference.
+// File is a session file that the reference writes.
 type File struct {
 	Name string
 	Data []byte
@@ -115,7 +115,7 @@ func Create(agent, createdBy string, seq uint32, now string) *File {
 	return f
 }
 
-// Append appends messages at the end, whatever the end is.
+// Append appends messages, also after a torn line.
 func (f *File) Append(ms ...Message) {
 	for _, m := range ms {
 		f.Data = AppendMessage(f.Data, m)
@@ -126,18 +126,19 @@ func (f *File) Append(ms ...Message) {
 func (f *File) Compact(summary string) { f.Data = AppendMarker(f.Data, summary) }
 
 // Tear truncates the last n bytes, as a crash in the last append does. The next
-// append is joined with the rest.
+// append is then joined with the torn line.
 func (f *File) Tear(n int) { f.Data = f.Data[:len(f.Data)-n] }
 
-// AddUptime adds to the run time, as every run does: it rewrites the first
-// line, including created_at.
+// AddUptime adds to the run time, as each run does. It rewrites the first line and
+// sets created_at to now.
 func (f *File) AddUptime(secs uint64, now string) {
 	f.meta.UptimeSecs += secs
 	f.rewrite(now)
 }
 
-// SetTitle writes the title into the first line and appends its slug to the
-// name, after the slug of the previous title.
+// SetTitle rewrites the first line with the title and sets created_at to now. It
+// appends the slug of the title to the name, which keeps the slugs of earlier
+// titles.
 func (f *File) SetTitle(title, now string) {
 	f.meta.Title = title
 	f.rewrite(now)
@@ -146,11 +147,12 @@ func (f *File) SetTitle(title, now string) {
 		return
 	}
 	name := f.Name[:len(f.Name)-len(".jsonl")] + "_" + slug + ".jsonl"
-	if len(name) <= 255 { // else the rename fails without an error
+	if len(name) <= 255 { // otherwise the rename fails, and the reference ignores the error
 		f.Name = name
 	}
 }
 
+// rewrite replaces the first line.
 func (f *File) rewrite(now string) {
 	f.meta.CreatedAt = now
 	line := AppendMeta(nil, f.meta)

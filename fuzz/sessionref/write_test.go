@@ -12,13 +12,13 @@ import (
 	"crabmem/sessionlog"
 )
 
-// TestWritten checks that the reference reads every message and marker that
+// TestWritten checks that the reference reads all messages and markers that
 // sessionlog writes, and skips only meta records.
 func TestWritten(t *testing.T) {
 	var fs *vfs.Mem
 	var dir *sessionlog.Dir
 	tally := map[string]int{}
-	latest := map[[2]string]string{} // the newest file of an identity in the folder
+	latest := map[[2]string]string{} // name of the newest file of each identity
 	n := run(t, func(t *testing.T, rng *rand.Rand, i int) {
 		if i%50 == 0 || dir == nil {
 			if dir != nil {
@@ -44,6 +44,7 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// written writes a random session and has the reference read it.
 func written(t *testing.T, rng *rand.Rand, fs *vfs.Mem, dir *sessionlog.Dir, latest map[[2]string]string, tally map[string]int) {
 	agents := []string{"crab", "my-agent", "My Agent", "my_agent", "蟹", "-", "a<b>&\"c\\", "../x"}
 	senders := []string{"user", "tg:1", "tg-1", ":", "Ünal@東京", "a/b", "x\ny\u2028"}
@@ -102,7 +103,7 @@ func written(t *testing.T, rng *rand.Rand, fs *vfs.Mem, dir *sessionlog.Dir, lat
 			var step []sessionlog.Message
 			for range 1 + rng.IntN(4) {
 				m := drawMessage(rng, &open, &ids)
-				o := ours(m)
+				o := toSessionlog(m)
 				o.Sender = drawText(rng, 1)
 				if rng.IntN(10) == 0 {
 					step = append(step, sessionlog.Message{Role: "user", Content: "recalled", Injected: true})
@@ -149,8 +150,8 @@ func written(t *testing.T, rng *rand.Rand, fs *vfs.Mem, dir *sessionlog.Dir, lat
 		t.Errorf("%d records skipped, %d written", len(s.Skipped), records)
 	}
 	filled := answered(s.Context)
-	if diff := difference(filled, theirs(context.Messages)); diff != "" {
-		t.Errorf("context (-reference, answered +sessionlog):\n%s", diff)
+	if diff := difference(filled, toReference(context.Messages)); diff != "" {
+		t.Errorf("context (-reference with answered calls +sessionlog):\n%s", diff)
 	}
 	if len(filled) != len(s.Context) {
 		tally["filled"]++
@@ -161,8 +162,9 @@ func written(t *testing.T, rng *rand.Rand, fs *vfs.Mem, dir *sessionlog.Dir, lat
 	tally["context"] += len(context.Messages)
 }
 
-// checkLatest: among our files the reference finds its own sessions, where the
-// agent's name is its slug.
+// checkLatest checks that the reference finds the newest file of each identity. It
+// skips agents whose names differ from their slugs, because the reference does not
+// apply Slug to agents.
 func checkLatest(t *testing.T, fs *vfs.Mem, latest map[[2]string]string) {
 	t.Helper()
 	entries, err := fs.ReadDir("/s")
@@ -180,7 +182,7 @@ func checkLatest(t *testing.T, fs *vfs.Mem, latest map[[2]string]string) {
 			continue
 		}
 		if who[0] == "my-agent" {
-			continue // "My Agent" and "my_agent" share its files
+			continue // the files of "My Agent" and "my_agent" have the same prefix
 		}
 		got, ok := sessionref.Latest(names, who[0], who[1])
 		if !ok || got != name {

@@ -23,22 +23,22 @@ func wrong(format string, args ...any) error { return crashtest.Wrong(format, ar
 // run is one sequence of operations on one store.
 type run struct {
 	crashtest.Explorer
-	j   *judge
+	j   *oracle
 	m   *vfs.Mem
 	s   *crmem.Store
-	now atomic.Uint64 // seconds
+	now atomic.Uint64 // clock, in Unix seconds
 
-	// issued holds the states after each operation so far, of which the first
-	// acked are acknowledged, and the present one maybe.
-	acked, issued version
-	during        func() // of the next checkpoint, once its encode has begun
+	acked  version // state after the acknowledged operations
+	issued version // state after all issued operations
+	during func()  // runs once, when the next checkpoint creates its temporary file
 }
 
-// scenes are the initial states of sequences: no store; a snapshot of two
-// entries with a log of one operation by another process; an empty directory.
+// scenes are the initial states of sequences. fresh has no store. used has a store
+// that another process closed, with two entries in the snapshot and one operation
+// in the log. newRun also accepts empty, which has only the directory.
 var scenes = []string{"fresh", "used"}
 
-func newRun(j *judge, scene string) (*run, error) {
+func newRun(j *oracle, scene string) (*run, error) {
 	r := &run{j: j, m: vfs.NewMem()}
 	r.Explorer = crashtest.Explorer{Limit: 6, Idle: idle, Lost: &j.bad,
 		Crashed: func(m *vfs.Mem) error { return j.crashed(m, []version{r.acked, r.issued}) },
@@ -66,6 +66,7 @@ func newRun(j *judge, scene string) (*run, error) {
 
 func (r *run) clock() time.Time { return time.Unix(int64(r.now.Load()), 0) }
 
+// used creates the store of the scene used.
 func (r *run) used() error {
 	var err error
 	r.m.Hook = crashtest.NoReserve
@@ -107,7 +108,7 @@ func (r *run) hook(c vfs.Call) error {
 	return crashtest.NoReserve(c)
 }
 
-// step does one symbol of the alphabet.
+// step executes a symbol as step i of the sequence.
 func (r *run) step(symbol string, i int) error {
 	r.now.Store(epoch + uint64(i+1))
 	switch symbol {
@@ -129,7 +130,7 @@ func (r *run) step(symbol string, i int) error {
 		var inner error
 		r.during = func() { inner = r.apply(operations(symbol, r.acked, i)) }
 		err := r.s.Checkpoint()
-		if r.during != nil { // there was nothing to fold
+		if r.during != nil { // the log was empty, so nothing was checkpointed
 			r.during = nil
 			inner = r.apply(operations(symbol, r.acked, i))
 		}
@@ -138,40 +139,41 @@ func (r *run) step(symbol string, i int) error {
 	return r.apply(operations(symbol, r.acked, i))
 }
 
+// apply applies operations to the store and the model, and compares the results.
 func (r *run) apply(ops []crmem.Op) error {
 	next, refused := r.acked.apply(r.now.Load(), ops...)
 	r.issued = next
 	if err := r.s.Apply(ops...); !errors.Is(err, refused) {
 		return fmt.Errorf("apply: %w, want %v", err, refused)
 	}
-	r.acked, r.Grown = next, true // by one acknowledgement
+	r.acked, r.Grown = next, true // a crash must not lose the operation from here on
 	if got := stateOf(r.s); got.print != next.print {
 		return fmt.Errorf("the store has %v\nwant %v", got, next)
 	}
 	return nil
 }
 
-// TestEnumerate is L1 and L2. Of each sequence only the last operation is
-// crashed: the crashes of the others are those of a shorter sequence.
+// TestEnumerate implements L1 and L2. In each sequence it crashes only the last
+// operation, because shorter sequences cover the other operations.
 func TestEnumerate(t *testing.T) {
 	length, every := 2, uint64(8)
 	if full {
 		length, every = 3, 1
 	}
-	distinct := map[uint64]struct{}{} // over both modes and both layers
+	distinct := map[uint64]struct{}{} // images of both modes and layers
 	for _, mode := range []string{"log", "literal"} {
-		j := newJudge(mode == "literal")
+		j := newOracle(mode == "literal")
 		points, count := enumerate(t, j, mode, length)
-		again := newJudge(mode == "literal")
-		again.again = every
+		again := newOracle(mode == "literal")
+		again.recrashEvery = every
 		enumerate(t, again, mode, length-1)
-		if j.torn.Load() == 0 || j.decoded.Load() == 0 || j.folded.Load() == 0 || j.written.Load() == 0 || again.seen2.Len() == 0 {
-			t.Errorf("%s mode: nothing was torn (%d), checkpointed (%d), written (%d) or crashed twice (%d)", mode,
-				j.torn.Load(), j.folded.Load(), j.written.Load(), again.seen2.Len())
+		if j.torn.Load() == 0 || j.decoded.Load() == 0 || j.checkpointed.Load() == 0 || j.written.Load() == 0 || again.seen2.Len() == 0 {
+			t.Errorf("%s mode: a counter is 0: torn %d, decoded %d, checkpointed %d, written %d, crashed twice %d", mode,
+				j.torn.Load(), j.decoded.Load(), j.checkpointed.Load(), j.written.Load(), again.seen2.Len())
 		}
 		lost := j.bad.Load() + again.bad.Load()
-		t.Logf("%s mode: crash states checked: %d distinct, %d lost (%d sequences, %d crash points, %d torn tails kept, %d killed processes)",
-			mode, j.seen.Len(), lost, count, points, j.torn.Load(), j.deaths.Load())
+		t.Logf("%s mode: crash states checked: %d distinct, %d lost (%d sequences, %d crash points, %d torn tails quarantined, %d kills)",
+			mode, j.seen.Len(), lost, count, points, j.torn.Load(), j.kills.Load())
 		t.Logf("%s mode: crashes during recovery checked: %d distinct, %d lost", mode, again.seen2.Len(), again.bad.Load())
 		for image := range j.seen.Keys() {
 			distinct[image] = struct{}{}
@@ -182,11 +184,13 @@ func TestEnumerate(t *testing.T) {
 	}
 	t.Logf("crash states checked: %d distinct in all", len(distinct))
 	if want := map[bool]int{false: 10_000, true: 500_000}[full] / crashtest.Slice; len(distinct) < want && !t.Failed() {
-		t.Errorf("%d distinct crash states, want %d at least", len(distinct), want)
+		t.Errorf("%d distinct crash states, want at least %d", len(distinct), want)
 	}
 }
 
-func enumerate(t *testing.T, j *judge, mode string, length int) (points, count int) {
+// enumerate plays all sequences of up to length symbols, and some with load. It
+// returns the number of crash points and of completed sequences.
+func enumerate(t *testing.T, j *oracle, mode string, length int) (points, count int) {
 	var seqs [][]string
 	for n := range length {
 		seqs = append(seqs, crashtest.Sequences(alphabet, n+1)...)

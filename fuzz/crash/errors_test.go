@@ -12,8 +12,8 @@ import (
 	"crabmem/fuzz/internal/fault"
 )
 
-// TestErrors is L3: the n-th call that a fault can hit fails, for every n
-// until a run ends without it.
+// TestErrors (L3) fails the n-th call that a fault applies to, for each n until a
+// run has fewer such calls.
 func TestErrors(t *testing.T) {
 	workloads := [][]string{
 		{"add", "checkpoint", "batch"},
@@ -30,8 +30,8 @@ func TestErrors(t *testing.T) {
 		for _, f := range fault.Faults() {
 			scenes := scenes
 			if f.Ever && f.Hits(vfs.Call{Op: "remove"}) {
-				// A directory was created, and both the sync of its name and
-				// its removal failed: no later program can detect that.
+				// A directory would be created while both the sync of its name
+				// and its removal fail. No later process can detect that.
 				scenes = []string{"empty", "used"}
 			}
 			for i, seq := range workloads {
@@ -46,7 +46,7 @@ func TestErrors(t *testing.T) {
 		}
 	}, func(w crashtest.Job, f *fault.Injector) (map[error]int, error) {
 		mode, scene, _ := strings.Cut(w.Scene, " ")
-		e := &failing{Injector: f, j: newJudge(mode == "literal")}
+		e := &failing{Injector: f, j: newOracle(mode == "literal")}
 		err := e.run(scene, w.Seq)
 		return e.classes, err
 	})
@@ -54,10 +54,10 @@ func TestErrors(t *testing.T) {
 		hit[crmem.ErrNotApplied], hit[crmem.ErrUnknown], hit[crmem.ErrStopped])
 }
 
-// failing is one run with one fault.
+// failing is a run in which one fault is injected.
 type failing struct {
 	*fault.Injector
-	j       *judge
+	j       *oracle
 	classes map[error]int
 }
 
@@ -69,7 +69,7 @@ func (e *failing) run(scene string, seq []string) error {
 	}
 	r.m.Hook = e.Hook
 	acked, maybe := r.acked, r.acked
-	uncertain := false
+	unknown := false
 	for i, symbol := range seq {
 		r.now.Store(epoch + uint64(i+1))
 		switch symbol {
@@ -78,20 +78,20 @@ func (e *failing) run(scene string, seq []string) error {
 		case "load":
 			next := loaded(acked, i)
 			switch err = r.s.Replace(next.snapshot()); {
-			case err == nil && uncertain:
-				return wrong("step %d: loaded after an outcome that was unknown", i)
+			case err == nil && unknown:
+				return wrong("step %d: load acknowledged after an unknown outcome", i)
 			case err == nil:
 				acked, maybe = next, next
-			case !uncertain && !errors.Is(err, crmem.ErrNotApplied) && !errors.Is(err, crmem.ErrStopped):
-				maybe, uncertain = next, true
+			case !unknown && !errors.Is(err, crmem.ErrNotApplied) && !errors.Is(err, crmem.ErrStopped):
+				maybe, unknown = next, true
 			}
 		case "reopen":
-			// A failed close loses no operation; the lock may be held until the
-			// process ends.
+			// A failed close loses no operation. The process may hold the lock
+			// until it exits, so the open may fail.
 			if err = errors.Join(r.s.Close(), r.open()); err != nil {
 				r.s = nil
 			} else if got := stateOf(r.s); among(got.print, []version{acked, maybe}) {
-				acked, maybe, uncertain = got, got, false // the reopen tells
+				acked, maybe, unknown = got, got, false // the open determines the outcome
 			}
 		default:
 			ops := operations(symbol, acked, i)
@@ -106,13 +106,13 @@ func (e *failing) run(scene string, seq []string) error {
 			e.classes[c]++
 			switch {
 			case c == nil && refused == nil:
-				if uncertain {
-					return wrong("step %d: acknowledged after an outcome that was unknown", i)
+				if unknown {
+					return wrong("step %d: acknowledged after an unknown outcome", i)
 				}
 				acked, maybe = next, next
 			case refused != nil && c == refused, c == crmem.ErrNotApplied, c == crmem.ErrStopped:
 			case c == crmem.ErrUnknown && refused == nil:
-				maybe, uncertain = next, true
+				maybe, unknown = next, true
 			default:
 				return wrong("step %d: %v", i, err)
 			}
@@ -121,32 +121,33 @@ func (e *failing) run(scene string, seq []string) error {
 			break
 		}
 		if got := stateOf(r.s); got.print != acked.print {
-			return wrong("step %d, %v: the store shows %v\nwant %v", i, err, got, acked) // I10
+			return wrong("step %d, %v: the store has %v\nwant %v", i, err, got, acked) // I10
 		}
 	}
 	if e.Hit < e.N && err != nil && class(err) == err {
-		return wrong("an error without a fault: %v", err)
+		return wrong("error without a fault: %v", err)
 	}
 	want := []version{acked, maybe}
 	if err := e.j.killed(r.m.Kill(), want); err != nil {
 		return err
 	}
-	// Some lack one name or truncation.
-	for _, fates := range crashtest.Outcomes(r.m.Unsynced(), func(c vfs.Change) bool { return c.Op != "write" }) {
-		if err := e.crash(r.m, fates, want); err != nil {
+	// Some outcomes lose only one change of a name or one truncation.
+	for _, outcome := range crashtest.Outcomes(r.m.Unsynced(), func(c vfs.Change) bool { return c.Op != "write" }) {
+		if err := e.crash(r.m, outcome, want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *failing) crash(m *vfs.Mem, fates []vfs.Outcome, want []version) error {
-	s, err := e.j.open(m.Crash(fates...), epoch, nil)
+// crash checks the store after a power cut with the given outcome.
+func (e *failing) crash(m *vfs.Mem, outcome []vfs.Outcome, want []version) error {
+	s, err := e.j.open(m.Crash(outcome...), epoch, nil)
 	if err != nil {
-		return wrong("open after a crash that kept %v: %v", fates, err)
+		return wrong("open after a crash with outcome %v: %v", outcome, err)
 	}
 	if got := stateOf(s); !among(got.print, want) {
-		return wrong("after a crash that kept %v: %v\nwant one of %v", fates, got, want)
+		return wrong("after a crash with outcome %v: %v\nwant one of %v", outcome, got, want)
 	}
 	return nil
 }

@@ -12,12 +12,13 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestDiskFull fills a small disk, and continues after space is freed.
+// TestDiskFull fills small disks, removes an entry on each full disk, and writes
+// after it frees space. It checks the crash state of each stage.
 func TestDiskFull(t *testing.T) {
 	states := 0
 	for limit := int64(300_000); limit < 340_000; limit += 1000 {
 		m := vfs.NewMem()
-		m.Limit = limit // the reserve takes 256 KiB of it
+		m.Limit = limit // includes 256 KiB for the reserve file
 		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: checkpoint.Never})
 		if err != nil {
 			t.Fatal(err)
@@ -54,20 +55,20 @@ func TestDiskFull(t *testing.T) {
 			}
 		}
 		check("full")
-		// A remove works on a full disk: the reserve is for it.
+		// A remove must succeed, as it uses the reserve file.
 		op := crmem.Remove{Name: want.first()}
 		if err := s.Apply(op); err != nil {
 			t.Fatalf("limit %d: remove on a full disk: %v", limit, err)
 		}
 		want, _ = want.apply(epoch, op)
-		check("removed")
+		check("after a remove")
 		m.Limit = 0
 		add := crmem.Add{Name: "room", Content: text(3000, 1)}
 		if err := errors.Join(s.Apply(add), s.Checkpoint()); err != nil {
-			t.Fatalf("limit %d: with room again: %v", limit, err)
+			t.Fatalf("limit %d: after space was freed: %v", limit, err)
 		}
 		want, _ = want.apply(epoch, add)
-		check("room")
+		check("after space was freed")
 	}
 	t.Logf("full disks checked: %d states", states)
 }

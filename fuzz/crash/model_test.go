@@ -11,17 +11,17 @@ import (
 	"crabmem/crmem"
 )
 
-// version is the expected content of a store after some operations, by the
-// documented contract and without the store's code.
+// version is an expected state of a store. It implements the documented contract
+// without the code of the store.
 type version struct {
-	next    uint64
-	entries []crmem.Entry // ascending id
-	print   uint64        // of all of it
+	next    uint64        // next ID
+	entries []crmem.Entry // by ascending ID
+	print   uint64        // fingerprint of next and entries
 }
 
 var printSeed = maphash.MakeSeed()
 
-// fingerprint distinguishes states.
+// fingerprint returns a hash of a state.
 func fingerprint(next uint64, entries iter.Seq[crmem.Entry]) uint64 {
 	var h maphash.Hash
 	h.SetSeed(printSeed)
@@ -54,12 +54,13 @@ func (v version) String() string {
 	return b.String()
 }
 
+// find returns the index of the entry with a name, or -1.
 func (v version) find(name string) int {
 	return slices.IndexFunc(v.entries, func(e crmem.Entry) bool { return e.Name == name })
 }
 
-// apply returns the state after a batch, or the error class that the contract
-// gives it.
+// apply returns the state after a batch. If the contract refuses the batch, it
+// returns v and the class of the error.
 func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
 	next, entries := v.next, slices.Clone(v.entries)
 	at := func(name string) (int, error) {
@@ -107,7 +108,7 @@ func stateOf(s *crmem.Store) version {
 	return newVersion(s.NextID(), slices.Collect(s.All()))
 }
 
-// first and last return a name to use, or "absent".
+// first and last return the name of the first and of the last entry, or "absent".
 func (v version) first() string {
 	if len(v.entries) == 0 {
 		return "absent"
@@ -122,16 +123,17 @@ func (v version) last() string {
 	return v.entries[len(v.entries)-1].Name
 }
 
-// The alphabet of TestEnumerate. Overlap is a checkpoint during which an entry
-// is added.
+// alphabet contains the symbols of TestEnumerate. overlap is a checkpoint during
+// which an entry is added.
 var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap"}
 
-// loaded returns the content that the symbol "load" installs.
+// loaded returns the state that the symbol load installs in state v at step i.
 func loaded(v version, i int) version {
 	e := crmem.Entry{ID: v.next + 3, Name: fmt.Sprint("loaded ", i), Kind: crmem.Archive, CreatedAt: epoch, Content: text(5000, i), Aliases: []string{}}
 	return newVersion(v.next+7, append(slices.Clone(v.entries[min(1, len(v.entries)):]), e))
 }
 
+// snapshot returns the state as a snapshot for Replace.
 func (v version) snapshot() *crmem.Snapshot {
 	sn, err := crmem.NewSnapshot(v.next, v.entries)
 	if err != nil {
@@ -140,8 +142,8 @@ func (v version) snapshot() *crmem.Snapshot {
 	return sn
 }
 
-// operations returns the operations of a symbol at step i on a store in state
-// v. Their sizes make records end in other sectors and blocks than they begin.
+// operations returns the operations of a symbol at step i in state v. The sizes are
+// such that records cross sectors and disk blocks.
 func operations(symbol string, v version, i int) []crmem.Op {
 	name := fmt.Sprintf("entry %d", v.next)
 	switch symbol {
@@ -167,12 +169,13 @@ func operations(symbol string, v version, i int) []crmem.Op {
 	return nil
 }
 
+// text returns a text of n bytes for step i.
 func text(n, i int) string {
 	s := fmt.Sprintf("content of step %d, %d bytes. ", i, n)
 	return strings.Repeat(s, n/len(s)+1)[:n]
 }
 
-// class returns the sentinel that an error of Apply is.
+// class returns the sentinel that an error of Apply wraps, or the error.
 func class(err error) error {
 	for _, c := range []error{crmem.ErrUnknown, crmem.ErrStopped, crmem.ErrNotApplied, crmem.ErrNotFound, crmem.ErrExists, crmem.ErrKind, crmem.ErrInvalid} {
 		if errors.Is(err, c) {

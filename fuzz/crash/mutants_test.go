@@ -6,9 +6,9 @@ import (
 	"crabmem/fuzz/mutation/protocol"
 )
 
-// mutant is the program with one rule broken.
+// mutant is the program with one broken rule. Test is the test that must fail.
 type mutant struct {
-	Name, Test string // Test must fail
+	Name, Test string
 	Edits      []edit
 }
 
@@ -32,11 +32,11 @@ var mutants = []mutant{
 ` + writeLog}}},
 	{"retry a failed sync", "TestErrors", []edit{{"crmem/commit.go",
 		"if err := s.log.Datasync(); err != nil { // ◄", "if err := s.log.Datasync(); err != nil && s.log.Datasync() != nil { // ◄"}}},
-	{"go on after a failed sync", "TestErrors", []edit{{"crmem/commit.go", `	if s.stopped == nil {
+	{"continue after a failed sync", "TestErrors", []edit{{"crmem/commit.go", `	if s.stopped == nil {
 		s.stopped = err
 	}
 	return err`, "\treturn err"}}},
-	{"RAM before the sync", "TestErrors", []edit{
+	{"publish before the sync", "TestErrors", []edit{
 		{"crmem/commit.go", `	} else if s.path != "" {
 		g.err = s.write(g)
 	}
@@ -50,11 +50,11 @@ var mutants = []mutant{
 	}
 `},
 		{"crmem/commit.go", "\ts.publish(g)\n\tif len(g.buf)", "\tif len(g.buf)"}}},
-	{"a batch without its flag", "TestEnumerate", []edit{{"crmem/commit.go", `		if i < len(st.effects)-1 {
+	{"no batch flag", "TestEnumerate", []edit{{"crmem/commit.go", `		if i < len(st.effects)-1 {
 			typ |= format.FrameMore
 		}
 `, ""}}},
-	{"not applied, and not cut off", "TestErrors", []edit{{"crmem/commit.go", `	if err := s.log.Truncate(end); err != nil {
+	{"no truncation after a failed write", "TestErrors", []edit{{"crmem/commit.go", `	if err := s.log.Truncate(end); err != nil {
 		return err
 	}
 `, ""}}},
@@ -88,7 +88,7 @@ var mutants = []mutant{
 		return err
 	}
 `}}},
-	{"a checkpoint drops what came during it", "TestEnumerate", []edit{{"crmem/checkpoint.go",
+	{"checkpoint drops concurrent operations", "TestEnumerate", []edit{{"crmem/checkpoint.go",
 		"s.newLog(c.seq, frames, c.last)", "s.newLog(s.w.Seq-1, nil, s.w.Last)"}}},
 	{"no sync of names in Replace", "TestEnumerate", []edit{{"crmem/vfs/vfs.go", "return t.SyncDir(filepath.Dir(name))", "return nil"}}},
 	{"replay by position", "TestEnumerate", []edit{{"crmem/replay.go", `	for i := range v.scan.Frames {
@@ -104,10 +104,10 @@ var mutants = []mutant{
 		f := &v.scan.Frames[i]
 		if f.Type == format.FrameCheckpoint || i < start {
 `}}},
-	{"replay what the snapshot has", "TestEnumerate", []edit{{"crmem/replay.go",
+	{"replay operations in the snapshot", "TestEnumerate", []edit{{"crmem/replay.go",
 		"if f.Type == format.FrameCheckpoint || f.Seq <= seq {", "if f.Type == format.FrameCheckpoint {"}}},
 	{"no check of sequence numbers", "TestSequence", []edit{{"crmem/internal/format/scan.go", "if f.Seq != seq {", "if false {"}}},
-	{"skip a bad frame", "TestEnumerate", []edit{
+	{"skip an invalid frame", "TestEnumerate", []edit{
 		{"crmem/internal/format/scan.go", `			s.Why = why
 			break
 `, `			s.Why = why
@@ -116,18 +116,18 @@ var mutants = []mutant{
 `},
 		{"crmem/internal/format/scan.go", "if f.prev != w.prev {", "if false {"},
 		{"crmem/internal/format/scan.go", "if f.Seq != seq {", "if false {"}}},
-	{"rot is a tear", "TestRotRefused", []edit{{"crmem/internal/format/scan.go", "s.Verdict = Corrupt", "s.Verdict = TornTail"}}},
-	{"trust a dirty reopen", "TestErrors", []edit{{"crmem/recover.go",
+	{"treat corruption as a torn tail", "TestRotRefused", []edit{{"crmem/internal/format/scan.go", "s.Verdict = Corrupt", "s.Verdict = TornTail"}}},
+	{"trust unsynced bytes in a reopen", "TestErrors", []edit{{"crmem/recover.go",
 		"if !s.trusts(v, before) || dirty || v.scan.Verdict == format.TornTail {", "if _ = s.trusts(v, before); v.scan.Verdict == format.TornTail {"}}},
-	{"no copy of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
+	{"no quarantine of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
 		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.Seq), tail)`, `name, err := "nowhere", error(nil)`}}},
 	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "_ = dir"}}},
 	{"no lock", "TestLocked", []edit{{"crmem/vfs/holder.go", "fsys.Lock(name)", "fsys.Lock(fmt.Sprint(name, rand.Uint64()))"}}},
 }
 
-// TestMutants breaks the protocol and runs the tests: each mutant must fail
-// the one that it names. It takes a build each, and so runs with
-// CRABMEM_CRASH=full; otherwise only the edits are checked.
+// TestMutants runs the test of each mutant, which must fail. Each mutant needs a
+// build, so the tests run only with CRABMEM_CRASH=full. Otherwise TestMutants
+// checks only that the edits apply.
 func TestMutants(t *testing.T) {
 	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
 }

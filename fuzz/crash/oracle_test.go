@@ -16,28 +16,29 @@ import (
 	"crabmem/fuzz/refdec"
 )
 
-// judge opens crash states and caches the results.
-type judge struct {
-	opts  crmem.Options // FS, Now and Warn are set by open
-	again uint64        // crash during the recovery of every so-manieth image, too; 0 = of none
+// oracle recovers crash states, checks them, and caches the results.
+type oracle struct {
+	opts         crmem.Options // open sets FS, Now, and Warn
+	recrashEvery uint64        // crash during the recovery of every n-th image, too; 0: never
 
-	seen    crashtest.Memo[uint64, uint64]   // fingerprint of the recovered state, by image
-	seen2   crashtest.Memo[uint64, struct{}] // images of crashes during recovery
-	deaths  atomic.Int64                     // killed processes, whose page cache lives on
-	torn    atomic.Int64                     // torn tails that were kept
-	decoded atomic.Int64                     // recoveries that the other decoder agreed to
-	folded  atomic.Int64                     // snapshots that the other decoder read after a checkpoint
-	written atomic.Int64                     // writes after a recovery that survived a second crash
-	bad     atomic.Int64
+	seen         crashtest.Memo[uint64, uint64]   // fingerprint of the recovered state, by image
+	seen2        crashtest.Memo[uint64, struct{}] // images of crashes during a recovery
+	kills        atomic.Int64                     // checked states after a kill
+	torn         atomic.Int64                     // torn tails in quarantine files
+	decoded      atomic.Int64                     // recoveries that equal those of the reference decoder
+	checkpointed atomic.Int64                     // checkpoints whose snapshot the reference decoder read
+	written      atomic.Int64                     // writes after a recovery that survived a second crash
+	bad          atomic.Int64                     // violations
 }
 
-func newJudge(literal bool) *judge {
-	return &judge{opts: crmem.Options{Literal: literal, CheckpointOnClose: checkpoint.Never}}
+func newOracle(literal bool) *oracle {
+	return &oracle{opts: crmem.Options{Literal: literal, CheckpointOnClose: checkpoint.Never}}
 }
 
-const epoch = 1_800_000_000 // of the clock that stores see, in seconds
+const epoch = 1_800_000_000 // start of the clock of stores, in Unix seconds
 
-func (j *judge) open(m *vfs.Mem, now uint64, warn func(string)) (*crmem.Store, error) {
+// open opens the store of m at a given time, in Unix seconds. warn may be nil.
+func (j *oracle) open(m *vfs.Mem, now uint64, warn func(string)) (*crmem.Store, error) {
 	if m.Hook == nil {
 		m.Hook = crashtest.NoReserve
 	}
@@ -48,9 +49,9 @@ func (j *judge) open(m *vfs.Mem, now uint64, warn func(string)) (*crmem.Store, e
 	return crmem.Open(db, &o)
 }
 
-// crashed judges a machine after a power cut: it must recover to one of the
-// states. An image that was seen before is not recovered again.
-func (j *judge) crashed(m *vfs.Mem, want []version) error {
+// crashed checks a machine after a power cut. The store must recover to a state in
+// want. crashed recovers each distinct image once.
+func (j *oracle) crashed(m *vfs.Mem, want []version) error {
 	image := imageOf(m)
 	print, ok := j.seen.Get(image)
 	if !ok {
@@ -65,23 +66,24 @@ func (j *judge) crashed(m *vfs.Mem, want []version) error {
 		}
 	}
 	if !among(print, want) {
-		return wrong("recovered another state (seen before)\nwant one of %v", want)
+		return wrong("recovered another state (cached)\nwant one of %v", want)
 	}
 	return nil
 }
 
+// among reports whether want contains a state with this fingerprint.
 func among(print uint64, want []version) bool {
 	return slices.ContainsFunc(want, func(v version) bool { return v.print == print })
 }
 
-// recover opens the image of a crash, and checks the rules that hold for every
-// recovery (I3 to I6, I9).
-func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
+// recover opens a crash state, checks the rules for every recovery (I3 to I6, I9),
+// and returns the recovered state.
+func (j *oracle) recover(m *vfs.Mem, image uint64) (version, error) {
 	before := m.Kill()
 	var warnings []string
 	s, err := j.open(m, epoch, func(line string) {
-		// The first log of a store follows its identity. A crash between the two
-		// leaves what the removal of a log leaves.
+		// A new store writes the identity file before the first log. A crash
+		// between the two looks like a removed log.
 		if !strings.Contains(line, "is missing, but the identity file") || read(before, wal) != nil {
 			warnings = append(warnings, line)
 		}
@@ -91,27 +93,27 @@ func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
 	}
 	got := stateOf(s)
 	if image%4 == 0 {
-		// The other decoder reads the same, and finds the same tear.
+		// The reference decoder must find the same state and the same tear.
 		ref, verdict, err := reference(before)
 		if err != nil {
-			return got, wrong("the other decoder: %v", err)
+			return got, wrong("reference decoder: %v", err)
 		}
 		if got.print != ref.print || verdict == "rotten" || verdict == "foreign" || (verdict == "torn") != (len(warnings) > 0) {
-			return got, wrong("the store recovered %v, telling %q\nthe other decoder %v (%s)", got, warnings, ref, verdict)
+			return got, wrong("the store recovered %v with warnings %q\nthe reference decoder recovered %v (%s)", got, warnings, ref, verdict)
 		}
 		j.decoded.Add(1)
 	}
-	// Opening creates no missing store, and removes no other files.
+	// Open must remove temporary files, unless the store is missing.
 	if names := strays(m); len(names) > 0 && read(before, db) != nil {
 		return got, wrong("unexpected files: %q", names) // I9
 	}
-	if err := j.loud(before, m, got, warnings); err != nil {
+	if err := j.checkQuarantine(before, m, got, warnings); err != nil {
 		return got, err // I4
 	}
 
-	// I5: after a recovery no recovery is needed. The second link of the log is
-	// not synced, so a crash may leave an older one, which the next writer
-	// replaces.
+	// I5: after a recovery, another recovery changes no file. The second link of
+	// the log is an exception. It is not synced, so a crash may leave an older
+	// link, which the next writer replaces.
 	const held = "memory.db-wal.held"
 	recovered := m.Crash()
 	settled := imageWithout(recovered, held)
@@ -120,33 +122,33 @@ func (j *judge) recover(m *vfs.Mem, image uint64) (version, error) {
 		return got, wrong("second open: %v", err)
 	}
 	if now := stateOf(s2); now.print != got.print {
-		return got, wrong("recovered %v\nand then %v", got, now)
+		return got, wrong("recovered %v\na second recovery recovered %v", got, now)
 	}
 	if read(before, db) != nil && imageWithout(recovered.Crash(), held) != settled {
 		return got, wrong("a second recovery changed the files")
 	}
 	switch {
 	case image%8 == 0:
-		if err := j.goesOn(s, m, got); err != nil {
+		if err := j.writeAgain(s, m, got); err != nil {
 			return got, err
 		}
 	case image%8 == 1:
-		if err := j.readable(s, m, got); err != nil {
+		if err := j.checkpoint(s, m, got); err != nil {
 			return got, err
 		}
 	}
-	if j.again > 0 && image%j.again == 0 {
+	if j.recrashEvery > 0 && image%j.recrashEvery == 0 {
 		return got, j.crashAgain(before, got)
 	}
 	return got, nil
 }
 
-// reference reads an image with the other decoder.
+// reference returns the state of an image and the verdict of the reference decoder.
 func reference(m *vfs.Mem) (version, string, error) {
 	file, log := read(m, db), read(m, wal)
 	if file == nil {
 		if log != nil {
-			return version{}, "", errors.New("a log without its snapshot")
+			return version{}, "", errors.New("log without a snapshot")
 		}
 		return newVersion(1, nil), "clean", nil
 	}
@@ -164,6 +166,7 @@ func reference(m *vfs.Mem) (version, string, error) {
 	return fromReference(s), verdict, nil
 }
 
+// fromReference converts a store of the reference decoder.
 func fromReference(s *refdec.Store) version {
 	var entries []crmem.Entry
 	for _, e := range s.Entries {
@@ -172,37 +175,38 @@ func fromReference(s *refdec.Store) version {
 	return newVersion(s.NextID, entries)
 }
 
-// loud checks that removed bytes are reported and kept, that no other bytes
-// are, and that the rest is the complete recovered state.
-func (j *judge) loud(before, after *vfs.Mem, got version, warnings []string) error {
+// checkQuarantine checks that each byte that recovery removed is reported and in a
+// durable quarantine file, and that no other bytes are.
+func (j *oracle) checkQuarantine(before, after *vfs.Mem, got version, warnings []string) error {
 	had, has := torn(before), torn(after)
 	log := read(before, wal)
 	if len(warnings) == 0 {
 		if !maps.Equal(had, has) {
-			return wrong("kept bytes without a report")
+			return wrong("new quarantine file without a warning")
 		}
 		return nil
 	}
 	var name, rest string
 	var n, at int
 	if _, err := fmt.Sscanf(warnings[0], "%s moved a torn tail of %d bytes at offset %d %s", &name, &n, &at, &rest); err != nil || len(warnings) > 1 {
-		return wrong("told %q: %v", warnings, err)
+		return wrong("unexpected warnings %q: %v", warnings, err)
 	}
 	if at+n != len(log) || n == 0 {
-		return wrong("reported %d bytes at %d, the log has %d", n, at, len(log))
+		return wrong("reported a torn tail of %d bytes at %d, but the log has %d bytes", n, at, len(log))
 	}
 	if !slices.Contains(slices.Collect(maps.Values(has)), string(log[at:])) || len(has) > len(had)+1 {
-		return wrong("%d bytes were cut, kept are %d files", n, len(has))
+		return wrong("torn tail of %d bytes is not in one new quarantine file; found %d files", n, len(has))
 	}
 	if !maps.Equal(torn(after.Crash()), has) {
-		return wrong("the kept bytes are not durable")
+		return wrong("the quarantine file is not durable")
 	}
 	j.torn.Add(1)
 	return nil
 }
 
-// goesOn writes to a recovered store and crashes again.
-func (j *judge) goesOn(s *crmem.Store, m *vfs.Mem, got version) error {
+// writeAgain writes to a recovered store, cuts the power, and checks the next
+// recovery.
+func (j *oracle) writeAgain(s *crmem.Store, m *vfs.Mem, got version) error {
 	op := crmem.Add{Name: "after", Content: text(20, 0)}
 	want, err := got.apply(epoch, op)
 	if err != nil {
@@ -214,38 +218,39 @@ func (j *judge) goesOn(s *crmem.Store, m *vfs.Mem, got version) error {
 	c := m.Crash()
 	s, err = j.open(c, epoch, nil)
 	if err != nil {
-		return wrong("open after a recovery, a write and a crash: %v", err)
+		return wrong("open after a recovery, a write, and a crash: %v", err)
 	}
 	if now := stateOf(s); now.print != want.print {
-		return wrong("after a recovery, a write and a crash: %v\nwant %v", now, want)
+		return wrong("after a recovery, a write, and a crash: %v\nwant %v", now, want)
 	}
 	j.written.Add(1)
 	return nil
 }
 
-// readable checkpoints a recovered store: then the file alone is the store.
-func (j *judge) readable(s *crmem.Store, m *vfs.Mem, got version) error {
+// checkpoint checkpoints a recovered store. The snapshot alone must then contain the
+// state.
+func (j *oracle) checkpoint(s *crmem.Store, m *vfs.Mem, got version) error {
 	if err := s.Checkpoint(); err != nil {
 		return wrong("checkpoint after a recovery: %v", err)
 	}
 	file := read(m.Crash(), db)
 	if file == nil && got.print == newVersion(1, nil).print {
-		return nil // nothing was ever written
+		return nil // the store is empty and has no file
 	}
 	ref, err := refdec.Snapshot(file)
 	if err != nil {
-		return wrong("the other decoder, after a checkpoint: %v", err)
+		return wrong("reference decoder after a checkpoint: %v", err)
 	}
 	if now := fromReference(ref); now.print != got.print {
-		return wrong("the file has %v\nthe store %v", now, got)
+		return wrong("the snapshot has %v\nthe store has %v", now, got)
 	}
-	j.folded.Add(1)
+	j.checkpointed.Add(1)
 	return nil
 }
 
-// crashAgain recovers an image and crashes at each call of the recovery. The
-// next recovery must give the same state.
-func (j *judge) crashAgain(image *vfs.Mem, want version) error {
+// crashAgain recovers an image and crashes at each call of the recovery. Each next
+// recovery must return the same state.
+func (j *oracle) crashAgain(image *vfs.Mem, want version) error {
 	m := image.Kill()
 	crash := crashtest.Recovery{Limit: 6, Idle: idle, Image: imageOf, Seen: &j.seen2,
 		Check: func(m *vfs.Mem, image uint64) error {
@@ -264,7 +269,7 @@ func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 				return nil
 			}
 			if _, verdict, err := reference(before); err != nil || verdict == "rotten" || verdict == "foreign" {
-				return fmt.Errorf("the other decoder: %s, %v", verdict, err)
+				return fmt.Errorf("reference decoder: %s, %v", verdict, err)
 			}
 			return nil
 		}}
@@ -278,8 +283,8 @@ func (j *judge) crashAgain(image *vfs.Mem, want version) error {
 	return crash.Err
 }
 
-// killed checks a machine whose process died: the page cache survives.
-func (j *judge) killed(m *vfs.Mem, want []version) error {
+// killed checks a machine after a kill, which the page cache survives.
+func (j *oracle) killed(m *vfs.Mem, want []version) error {
 	s, err := j.open(m, epoch, nil)
 	if err != nil {
 		return wrong("open after a kill: %v", err)
@@ -288,9 +293,9 @@ func (j *judge) killed(m *vfs.Mem, want []version) error {
 	if !among(got.print, want) {
 		return wrong("after a kill: %v\nwant one of %v", got, want)
 	}
-	j.deaths.Add(1)
+	j.kills.Add(1)
 	if got.find("after") >= 0 {
 		return nil
 	}
-	return j.goesOn(s, m, got)
+	return j.writeAgain(s, m, got)
 }

@@ -16,8 +16,8 @@ import (
 	"crabmem/fuzz/internal/fault"
 )
 
-// TestRandom is L4: histories of 200 operations with crashes, kills and
-// failing calls between and inside them, held against a model.
+// TestRandom (L4) compares random histories with a model. A history has 200 steps
+// with power cuts, kills, and failing calls.
 func TestRandom(t *testing.T) {
 	n := 30
 	if full {
@@ -41,14 +41,15 @@ func TestRandom(t *testing.T) {
 type history struct {
 	rand  *rand.Rand
 	r     *run
-	every int // operations between checkpoints; 0 = as they come
+	every int // operations between checkpoints; 0: random
 	crashtest.Counts
 }
 
-// newHistory draws the options too: whatever they are, a store holds the same.
+// newHistory returns a history with random options, which must not affect the
+// content of the store.
 func newHistory(seed uint64) (*history, error) {
 	r := rand.New(rand.NewPCG(seed, 4))
-	j := newJudge(r.IntN(3) == 0)
+	j := newOracle(r.IntN(3) == 0)
 	j.opts.CheckpointOnClose = checkpoint.Mode(r.IntN(3))
 	if r.IntN(3) == 0 {
 		j.opts.LogLimit = 4000 // background checkpoints
@@ -99,7 +100,7 @@ func (h *history) play(steps int) error {
 	return h.reopen(h.r.acked)
 }
 
-// draw makes up operations that a store in the present state takes.
+// draw returns random operations that the current state accepts.
 func (h *history) draw() []crmem.Op {
 	var ops []crmem.Op
 	v := h.r.acked
@@ -138,7 +139,8 @@ func (h *history) open() error {
 	return nil
 }
 
-// reopen opens the store after a fault, and continues with its content.
+// reopen opens the store after a fault. The state must be in want and becomes the
+// expected state.
 func (h *history) reopen(want ...version) error {
 	if err := h.open(); err != nil {
 		return err
@@ -151,12 +153,13 @@ func (h *history) reopen(want ...version) error {
 	return nil
 }
 
-// powerCut returns a function that crashes the present machine.
+// powerCut returns a function that crashes the current machine and keeps about
+// percent of the unsynced changes.
 func (h *history) powerCut(percent int) func() *vfs.Mem {
 	return crashtest.PowerCut(h.r.m, h.rand.Uint64(), percent)
 }
 
-// interrupted stops an operation at a random call.
+// interrupted stops an operation at a random call. take captures the crash state.
 func (h *history) interrupted(take func() *vfs.Mem) error {
 	a := &fault.PowerCut{After: h.rand.IntN(40), Take: take}
 	ops := h.draw()
@@ -175,7 +178,7 @@ func (h *history) interrupted(take func() *vfs.Mem) error {
 		h.r.s.Checkpoint()
 	}
 	image := a.Trigger()
-	h.r.s.Close() // on the dead machine: ends what runs in the background
+	h.r.s.Close() // ends the background work on the dead machine
 	h.r.m = image
 	return h.reopen(want...)
 }
@@ -187,11 +190,11 @@ func (h *history) swapHook(hook func(vfs.Call) error) error {
 	}
 	h.r.m.Hook = nil
 	err := h.open()
-	h.r.m.Hook = hook // the store is idle: nobody makes a call now
+	h.r.m.Hook = hook // safe: the idle store makes no calls
 	return err
 }
 
-// failing lets one call fail, and then the process die.
+// failing fails a call and then kills the process.
 func (h *history) failing() error {
 	all := fault.Faults()
 	e := &fault.Injector{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
@@ -228,9 +231,8 @@ func (h *history) failing() error {
 	}
 	h.r.m = h.r.m.Kill()
 	if lost && e.Ever {
-		// A directory was created, its sync failed, and it could not be
-		// removed: it is visible but not on disk, and no later process can
-		// detect that.
+		// A directory was created, but its sync and its removal failed. It is
+		// visible but not on disk, and no later process can detect that.
 		h.r.m = h.r.m.Crash()
 	}
 	if err := h.reopen(want...); err != nil {
@@ -243,7 +245,8 @@ func (h *history) failing() error {
 	return nil
 }
 
-// group lets eight writers share syncs, maybe until the power goes.
+// group has eight goroutines write concurrently, so that they share syncs. In half
+// of the calls the power may be cut.
 func (h *history) group() error {
 	h.Groups++
 	a := &fault.PowerCut{After: 1 << 30, Take: h.powerCut(50)}
@@ -283,11 +286,11 @@ func (h *history) group() error {
 		at := got.find(name)
 		switch {
 		case err == nil && at < 0:
-			return wrong("%s was acknowledged and is lost", name)
+			return wrong("%s was acknowledged but is missing", name)
 		case errors.Is(err, crmem.ErrNotApplied) && at >= 0:
-			return wrong("%s is there: %v", name, err)
+			return wrong("%s exists after %v", name, err)
 		case at >= 0 && (got.entries[at].Content != text(100, i) || got.entries[at].ID < base.next):
-			return wrong("%s is %v", name, got.entries[at])
+			return wrong("%s is wrong: %v", name, got.entries[at])
 		}
 	}
 	h.r.acked = got

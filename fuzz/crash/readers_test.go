@@ -12,9 +12,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestReaders opens a store for reading, again and again, while its writer
-// goes through a thousand checkpoints. Each state it sees must be one that was
-// acknowledged when it looked.
+// TestReaders repeatedly opens a store for reading while a writer makes a thousand
+// checkpoints. Each reader must find a state between the last acknowledged batch
+// before the open and the last issued batch after it.
 func TestReaders(t *testing.T) {
 	t.Run("mem", func(t *testing.T) { readers(t, vfs.NewMem(), db, 1000) })
 	t.Run("os", func(t *testing.T) {
@@ -26,6 +26,7 @@ func TestReaders(t *testing.T) {
 	})
 }
 
+// readers runs a writer and two readers on a file system.
 func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
 	s, err := crmem.Open(path, &crmem.Options{FS: fsys, CheckpointOnClose: checkpoint.Never})
 	if err != nil {
@@ -54,7 +55,7 @@ func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
 				right, err2 := r.Get("right")
 				k, err3 := strconv.ParseInt(left.Content, 10, 64)
 				if err != nil || err2 != nil || err3 != nil || left.Content != right.Content || k < low || k > high || r.Len() != 2 {
-					t.Errorf("reader saw %q and %q, acknowledged were %d to %d", left.Content, right.Content, low, high)
+					t.Errorf("reader found %q and %q, want both between %d and %d", left.Content, right.Content, low, high)
 				}
 				if err := r.Close(); err != nil {
 					t.Errorf("reader: %v", err)
@@ -80,7 +81,7 @@ func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
 			break
 		}
 		if i%100 == 0 {
-			time.Sleep(time.Millisecond) // a reader alone, too
+			time.Sleep(time.Millisecond) // lets readers run without the writer
 		}
 	}
 	done.Store(true)

@@ -13,9 +13,9 @@ import (
 	"crabmem/fuzz/internal/crashtest"
 )
 
-// TestLocked: while a store is open, no other is.
+// TestLocked checks that a store cannot be opened twice.
 func TestLocked(t *testing.T) {
-	j := newJudge(false)
+	j := newOracle(false)
 	r, err := newRun(j, "used")
 	if err != nil {
 		t.Fatal(err)
@@ -31,10 +31,10 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestSequence checks that a valid frame in its place with the sequence number
-// of another operation is not replayed.
+// TestSequence checks that recovery does not replay a frame that is valid except for
+// the sequence number.
 func TestSequence(t *testing.T) {
-	j := newJudge(false)
+	j := newOracle(false)
 	m := vfs.NewMem()
 	m.Hook = crashtest.NoReserve
 	s, err := j.open(m, epoch, nil)
@@ -60,18 +60,19 @@ func TestSequence(t *testing.T) {
 		c.WriteFile(wal, log, fs.FileMode(0o600))
 		r, err := j.open(c, epoch, nil)
 		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
+			t.Fatalf("step %d of the sequence number: open: %v", step, err)
 		}
 		if got := stateOf(r); (got.print == want.print) != (step != 0) {
-			t.Errorf("a frame %d numbers on is replayed: %v", step, got)
+			t.Errorf("step %d of the sequence number: recovered %v", step, got)
 		}
 	}
 }
 
-// TestRotRefused: a damaged byte that was synced is no tear. Each byte of a
-// frame that later frames vouch for is damaged in turn.
+// TestRotRefused checks that Open reports a corrupt synced frame and does not
+// truncate it as torn. It corrupts each byte of a frame that a later frame shows to
+// be synced.
 func TestRotRefused(t *testing.T) {
-	j := newJudge(false)
+	j := newOracle(false)
 	m := vfs.NewMem()
 	m.Hook = crashtest.NoReserve
 	s, err := j.open(m, epoch, nil)
@@ -94,14 +95,14 @@ func TestRotRefused(t *testing.T) {
 	}
 	for i := 112; i < end; i++ {
 		c := m.Crash()
-		rot := slices.Clone(log)
-		rot[i] ^= 0x40
-		c.WriteFile(wal, rot, fs.FileMode(0o600))
+		corrupt := slices.Clone(log)
+		corrupt[i] ^= 0x40
+		c.WriteFile(wal, corrupt, fs.FileMode(0o600))
 		if _, err := j.open(c, epoch, nil); !errors.Is(err, crmem.ErrFormat) {
-			t.Errorf("byte %d damaged: %v, want %v", i, err, crmem.ErrFormat)
+			t.Errorf("byte %d corrupt: %v, want %v", i, err, crmem.ErrFormat)
 		}
-		if got := read(c, wal); string(got) != string(rot) {
-			t.Errorf("byte %d damaged: the log was changed", i)
+		if got := read(c, wal); string(got) != string(corrupt) {
+			t.Errorf("byte %d corrupt: open changed the log", i)
 		}
 	}
 }

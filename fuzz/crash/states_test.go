@@ -16,29 +16,28 @@ const (
 	wal = db + "-wal"
 )
 
-// idle reports whether a change is one of the lock file, which recovery does not
-// read.
+// idle reports whether a change affects only the lock file. The tested outcomes
+// keep or lose such changes together.
 func idle(c vfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
 
-// imageOf identifies the disk of a crashed machine. It omits the lock file, the
-// digits of temporary names, the salt of a log with the checksums that depend
-// on it, and random values in the header and in the identity, so that images
-// without other differences count as one.
+// imageOf returns a hash of the disk of a crashed machine. The hash does not cover
+// the lock file and the digits of temporary names. It covers neither random values
+// nor the checksums that depend on them.
 func imageOf(m *vfs.Mem) uint64 { return imageWithout(m, "") }
 
-// imageWithout is imageOf without a file.
-func imageWithout(m *vfs.Mem, left string) uint64 {
+// imageWithout returns imageOf without one file.
+func imageWithout(m *vfs.Mem, omit string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(printSeed)
 	list, err := m.ReadDir(dir)
 	if err != nil {
-		return 1 // not even the directory
+		return 1 // the directory does not exist
 	}
 	buf := images.Get().(*[]byte)
 	defer images.Put(buf)
 	for _, e := range list {
 		name := strings.TrimRight(e.Name(), "0123456789")
-		if strings.HasSuffix(name, "-lock") || name == left {
+		if strings.HasSuffix(name, "-lock") || name == omit {
 			continue
 		}
 		b, err := vfs.ReadFileOver(*buf, m, dir+"/"+e.Name(), 1<<30)
@@ -60,9 +59,10 @@ func imageWithout(m *vfs.Mem, left string) uint64 {
 	return h.Sum64()
 }
 
-// images is room to read files in: there are millions to tell apart.
+// images contains buffers for imageWithout, which reads millions of files.
 var images = sync.Pool{New: func() any { return new([]byte) }}
 
+// maskFrames clears the checksums of the frames in b, which depend on the salt.
 func maskFrames(b []byte) {
 	for len(b) >= 28 {
 		n := uint64(binary.LittleEndian.Uint32(b[4:]))
@@ -73,7 +73,7 @@ func maskFrames(b []byte) {
 
 var read = crashtest.Read
 
-// strays returns unexpected names next to an open store.
+// strays returns the unexpected names in the directory of an open store.
 func strays(m *vfs.Mem) (names []string) {
 	list, err := m.ReadDir(dir)
 	if err != nil {
@@ -90,6 +90,7 @@ func strays(m *vfs.Mem) (names []string) {
 	return names
 }
 
+// torn returns the contents of the quarantine files, by name.
 func torn(m *vfs.Mem) map[string]string {
 	return crashtest.Files(m, dir, func(name string) bool { return strings.Contains(name, "-wal.torn-") })
 }

@@ -15,9 +15,9 @@ import (
 	"crabmem/fuzz/internal/model"
 )
 
-// ask sends a request and passes each response to see. It returns the error that
+// send sends a request and passes each response to see. It returns the error that
 // the daemon reports.
-func ask(d *daemon.Daemon, m *pb.ClientMessage, see func(*pb.ServerMessage)) error {
+func send(d *daemon.Daemon, m *pb.ClientMessage, see func(*pb.ServerMessage)) error {
 	var err error
 	d.Handle(context.Background(), wire.Peer{}, m, func(r *pb.ServerMessage) error {
 		if e := r.GetError(); e != nil {
@@ -35,16 +35,16 @@ func ask(d *daemon.Daemon, m *pb.ClientMessage, see func(*pb.ServerMessage)) err
 
 // client sends requests as one sender.
 type client struct {
-	who   string
+	who   string // sender
 	d     *daemon.Daemon
 	rng   *rand.Rand
-	mu    *sync.Mutex // guards *l, and the ledger
+	mu    *sync.Mutex // guards *l and the ledger
 	l     **ledger
-	n     int
-	crons map[string]uint64 // ids, by arguments
+	n     int               // number in the last text of next
+	crons map[string]uint64 // IDs of the client's cron entries, by arguments
 }
 
-// locked runs f on the ledger.
+// locked calls f with the ledger while it holds mu.
 func (c *client) locked(f func(l *ledger)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,19 +57,21 @@ func (c *client) next(what string) string {
 	return fmt.Sprintf("%s of %s, number %d", what, c.who, c.n)
 }
 
-// belongs reports whether a client made a text.
+// belongs reports whether a text contains a result of next of the client who.
 func belongs(text, who string) bool { return strings.Contains(text, " of "+who+", number ") }
 
-// set sends a request that sets a cell.
+// set sends a request that sets a cell, and records the request and the
+// acknowledgment.
 func (c *client) set(key, value string, m *pb.ClientMessage) error {
 	c.locked(func(l *ledger) { l.begin(key, value) })
-	return ask(c.d, m, func(*pb.ServerMessage) { c.locked(func(l *ledger) { l.ack(key, value) }) })
+	return send(c.d, m, func(*pb.ServerMessage) { c.locked(func(l *ledger) { l.ack(key, value) }) })
 }
 
-// do sends the request of a symbol. One that has no object sends another.
+// do sends the request of a symbol. If the request needs an item that does not
+// exist, do sends a message or a new entry instead.
 func (c *client) do(symbol string) error {
 	var entries []string
-	chat, said := "", false
+	chat, exists := "", false
 	c.locked(func(l *ledger) {
 		for key, e := range l.cells {
 			if name, ok := strings.CutPrefix(key, "entry "); ok && len(e.maybe) == 0 && strings.HasPrefix(e.now, "note ") && belongs(name, c.who) {
@@ -77,13 +79,13 @@ func (c *client) do(symbol string) error {
 			}
 		}
 		slices.Sort(entries)
-		t := l.talk("crab/" + c.who)
-		chat, said = t.id, len(t.lines) > 0
+		t := l.session("crab/" + c.who)
+		chat, exists = t.id, len(t.lines) > 0
 	})
 	switch {
 	case symbol == "checkpoint":
-		return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, func(*pb.ServerMessage) {})
-	case symbol == "say" || !said && symbol != "remember":
+		return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, func(*pb.ServerMessage) {})
+	case symbol == "say" || !exists && symbol != "remember":
 		return c.say("crab", c.next("hello"))
 	case symbol == "brief":
 		return c.say("brief", c.next("hello"))
@@ -116,16 +118,17 @@ func (c *client) do(symbol string) error {
 	return c.remember(c.next("entry"))
 }
 
+// remember sends a new content for an entry.
 func (c *client) remember(name string) error {
 	text := c.next("text") + strings.Repeat(" and more", c.rng.IntN(100))
 	return c.set("entry "+name, "note "+text, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{Name: name, Content: text}}})
 }
 
-// noSteps is part of the error that ends a run of the agent short.
+// noSteps is part of the error with which each run of the agent short ends.
 const noSteps = "step limit reached before a response"
 
-// say sends a message to an agent. The agent brief ends every run with a summary,
-// the agent short after the result of its first call.
+// say sends a message to an agent. It issues the lines that the session then gets,
+// and acknowledges them at the end of the response.
 func (c *client) say(agent, text string) error {
 	key := agent + "/" + c.who
 	texts := []string{"user " + text, "assistant " + model.Answer(text)}
@@ -141,16 +144,16 @@ func (c *client) say(agent, text string) error {
 	}
 	var lines []*line
 	c.locked(func(l *ledger) {
-		lines = l.talk(key).issue(texts...)
+		lines = l.session(key).issue(texts...)
 		if noted {
 			l.begin("entry "+name, "note "+model.Answer(name))
 		}
 	})
-	return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: &pb.StreamMsg{Agent: agent, Content: text, Sender: &c.who}}}, func(m *pb.ServerMessage) {
+	return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: &pb.StreamMsg{Agent: agent, Content: text, Sender: &c.who}}}, func(m *pb.ServerMessage) {
 		c.locked(func(l *ledger) {
 			switch e := m.GetStream(); {
 			case e.GetStart() != nil:
-				l.talk(key).id = e.GetStart().StoredId
+				l.session(key).id = e.GetStart().StoredId
 			case e.GetToolResult() != nil && !e.GetToolResult().IsError && noted:
 				l.ack("entry "+name, "note "+model.Answer(name))
 			case e.GetCompacted() != nil:
@@ -158,17 +161,18 @@ func (c *client) say(agent, text string) error {
 				l.ack("entry "+e.GetCompacted().Archive, "archive "+e.GetCompacted().Summary)
 			case e.GetEnd() != nil && (e.GetEnd().Error == "" || agent == "short" && strings.Contains(e.GetEnd().Error, noSteps)):
 				for _, x := range lines {
-					x.must = true
+					x.acked = true
 				}
 			}
 		})
 	})
 }
 
+// compact compacts a session.
 func (c *client) compact(id string) error {
 	var lines []*line
-	c.locked(func(l *ledger) { lines = l.talk("crab/" + c.who).issue("marker *") })
-	return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Id: id}}}, func(m *pb.ServerMessage) {
+	c.locked(func(l *ledger) { lines = l.session("crab/" + c.who).issue("marker *") })
+	return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Id: id}}}, func(m *pb.ServerMessage) {
 		c.locked(func(l *ledger) {
 			r := m.GetCompacted()
 			*lines[0] = line{"marker " + r.Summary, true}
@@ -177,17 +181,19 @@ func (c *client) compact(id string) error {
 	})
 }
 
+// addCron creates a cron entry for a session.
 func (c *client) addCron(session string) error {
 	args := c.next("job")
 	value := "0 3 * * * tidy " + session
 	c.locked(func(l *ledger) { l.begin("cron "+args, value) })
-	return ask(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: &pb.CreateCronMsg{
+	return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: &pb.CreateCronMsg{
 		Schedule: "0 3 * * *", Skill: "tidy", Args: args, StoredId: session}}}, func(m *pb.ServerMessage) {
 		c.crons[args] = m.GetCronInfo().Id
 		c.locked(func(l *ledger) { l.ack("cron "+args, value) })
 	})
 }
 
+// removeCron deletes one of the client's cron entries.
 func (c *client) removeCron() error {
 	var all []string
 	for args := range c.crons {

@@ -8,24 +8,24 @@ import (
 	"crabmem/fuzz/internal/fault"
 )
 
-// alphabet is every kind of request, and the restart of the daemon.
+// alphabet contains the kinds of requests, and reopen, the restart of the daemon.
 var alphabet = []string{"say", "brief", "short", "note", "compact", "title", "cron", "uncron", "config", "remember", "update", "forget", "checkpoint", "reopen"}
 
-// tour has each kind of request more than once.
+// tour is a script with all symbols of alphabet.
 var tour = []string{
 	"remember", "say", "cron", "note", "compact", "brief", "short", "title", "update", "cron", "uncron", "config", "checkpoint", "say", "compact", "compact",
 	"remember", "forget", "reopen", "brief", "say", "cron", "title", "note", "reopen", "compact", "remember", "uncron", "config", "brief", "short", "checkpoint", "update", "say",
 }
 
-// TestPowerCuts cuts the power before every change that the daemon makes in a
-// sequence of requests, and after every response, with each kind of leftover.
+// TestPowerCuts plays sequences of requests. It cuts the power before each call that
+// changes the crash states and after each response, with several outcomes.
 func TestPowerCuts(t *testing.T) {
 	scripts := [][]string{tour}
-	j := newJudge()
-	j.again, j.resume = 80, 32
+	j := newOracle()
+	j.recutEvery, j.resumeEvery = 80, 32
 	limit, want := 3, 300
 	if full {
-		j.again, j.resume = 16, 8
+		j.recutEvery, j.resumeEvery = 16, 8
 		limit, want = 6, 1000
 		for seed := range uint64(4) {
 			r := rand.New(rand.NewPCG(seed, 2))
@@ -49,14 +49,14 @@ func TestPowerCuts(t *testing.T) {
 			kinds[kind] += n
 		}
 	}
-	if j.first != nil {
-		t.Error(j.first)
+	if j.firstLoss != nil {
+		t.Error(j.firstLoss)
 	}
 	t.Logf("power cuts under the daemon checked: %d states, %d distinct, %d lost (%d points; %d resumed; %d distinct power cuts during recovery)",
-		j.judged, len(j.disks), j.lost.Load(), points, j.resumed, j.recuts.Len())
+		j.checked, len(j.disks), j.lost.Load(), points, j.resumed, j.recuts.Len())
 	t.Logf("acknowledged at the end: %v", kinds)
 	if len(j.disks) < want || j.resumed == 0 || j.recuts.Len() == 0 {
-		t.Errorf("%d distinct states, want %d at least, some resumed and some cut again", len(j.disks), want)
+		t.Errorf("%d distinct states, %d resumed, %d power cuts during recovery; want at least %d, 1, 1", len(j.disks), j.resumed, j.recuts.Len(), want)
 	}
 	for _, kind := range []string{"entry", "archive", "title", "cron", "config", "user", "assistant", "assistant+", "tool", "marker"} {
 		if kinds[kind] == 0 {
@@ -64,11 +64,11 @@ func TestPowerCuts(t *testing.T) {
 		}
 	}
 	if n := scripted.Dangling.Load(); n > 0 {
-		t.Errorf("%d requests to the model had a call without its result", n)
+		t.Errorf("%d requests to the model had a call without a result or a result without a call", n)
 	}
 }
 
-// TestControl leaves out syncs of one kind, or all: the judge must find losses.
+// TestControl disables one kind of sync, or all syncs. The oracle must find a loss.
 func TestControl(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -80,15 +80,15 @@ func TestControl(t *testing.T) {
 		{"no syncs of replacements", fault.Unsynced{Replaced: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, newJudge(), c.name, 0)
+			w := newWorld(t, newOracle(), c.name, 0)
 			w.every = 4
 			w.fs = fault.Lossy{FS: w.m, Unsynced: c.unsynced}
 			if err := w.play(tour); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("control, %s: %d states, %d lost, the first: %.200v", c.name, w.judged, w.lost.Load(), w.first)
+			t.Logf("control, %s: %d states, %d lost, first loss: %.200v", c.name, w.checked, w.lost.Load(), w.firstLoss)
 			if w.lost.Load() == 0 {
-				t.Error("a daemon without syncs lost no data: the test is ineffective")
+				t.Error("no loss found without these syncs: the test is ineffective")
 			}
 		})
 	}

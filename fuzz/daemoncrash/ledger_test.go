@@ -7,49 +7,50 @@ import (
 	"strings"
 )
 
-// ledger is the operations that the clients of a daemon issued, and those that
-// the daemon acknowledged.
+// ledger contains the values and lines that the clients of a daemon issued, and
+// which of them the daemon acknowledged.
 type ledger struct {
-	cells map[string]*cell // entries, titles, crons, the configuration; by kind and name
-	talks map[string]*talk // sessions, by agent and sender
+	cells    map[string]*cell    // entries, titles, cron entries, the configuration; by kind and name
+	sessions map[string]*session // by agent and sender
 }
 
-// cell is a value that requests replace. "" is an absent one.
+// cell is a value that requests replace. The value "" means that the item does not
+// exist.
 type cell struct {
-	now   string
-	maybe []string // of requests without a response
+	now   string   // last acknowledged value
+	maybe []string // values of requests without a response
 }
 
-// talk is a session.
-type talk struct {
-	id    string // stored
-	lines []*line
+// session is the expected content of a session.
+type session struct {
+	id    string  // stored ID
+	lines []*line // issued lines, in order
 }
 
-// line is a line of a session: its kind and text. A pattern ends in *.
+// line is a line of a session.
 type line struct {
-	text string
-	must bool // acknowledged
+	text  string // kind and text; a pattern ends with *
+	acked bool
 }
 
-func newLedger() *ledger { return &ledger{cells: map[string]*cell{}, talks: map[string]*talk{}} }
+func newLedger() *ledger { return &ledger{cells: map[string]*cell{}, sessions: map[string]*session{}} }
 
-// clone returns a copy that later acknowledgements leave alone.
+// clone returns a deep copy.
 func (l *ledger) clone() *ledger {
 	c := newLedger()
 	for k, v := range l.cells {
 		c.cells[k] = &cell{v.now, slices.Clone(v.maybe)}
 	}
-	for k, v := range l.talks {
-		c.talks[k] = &talk{id: v.id}
+	for k, v := range l.sessions {
+		c.sessions[k] = &session{id: v.id}
 		for _, x := range v.lines {
-			c.talks[k].lines = append(c.talks[k].lines, &line{x.text, x.must})
+			c.sessions[k].lines = append(c.sessions[k].lines, &line{x.text, x.acked})
 		}
 	}
 	return c
 }
 
-// begin notes that a request may set a cell.
+// begin records a request to set a cell.
 func (l *ledger) begin(key, value string) {
 	c := l.cells[key]
 	if c == nil {
@@ -59,20 +60,21 @@ func (l *ledger) begin(key, value string) {
 	c.maybe = append(c.maybe, value)
 }
 
-// ack notes that a cell is set.
+// ack records that the request to set a cell is acknowledged.
 func (l *ledger) ack(key, value string) { l.cells[key] = &cell{now: value} }
 
-func (l *ledger) talk(key string) *talk {
-	t := l.talks[key]
+// session returns the session of a key. It adds a missing one.
+func (l *ledger) session(key string) *session {
+	t := l.sessions[key]
 	if t == nil {
-		t = &talk{}
-		l.talks[key] = t
+		t = &session{}
+		l.sessions[key] = t
 	}
 	return t
 }
 
-// issue adds lines that may be in the session from now on.
-func (t *talk) issue(texts ...string) []*line {
+// issue adds lines that are not acknowledged yet, and returns them.
+func (t *session) issue(texts ...string) []*line {
 	at := len(t.lines)
 	for _, text := range texts {
 		t.lines = append(t.lines, &line{text: text})
@@ -82,15 +84,16 @@ func (t *talk) issue(texts ...string) []*line {
 
 // found is the state that a daemon reports after a crash.
 type found struct {
-	cells    map[string]string
-	talks    map[string][]string
-	ids      map[string]string // of sessions, by agent and sender
-	crons    map[string]uint64 // ids, by arguments
-	archives map[string]bool   // texts
+	cells    map[string]string   // values, by kind and name
+	sessions map[string][]string // lines, by agent and sender
+	ids      map[string]string   // stored session IDs, by agent and sender
+	crons    map[string]uint64   // IDs of cron entries, by arguments
+	archives map[string]bool     // texts of archives
 }
 
-// check returns an error if an acknowledged item is missing, or an item exists
-// that no request issued. After a resume every summary must have its archive.
+// check returns an error if an acknowledged item is missing, or if an item exists
+// that no request issued. If resumed is true, each summary must have an archive.
+// Otherwise a summary in the last line of a session may lack an archive.
 func (l *ledger) check(f *found, resumed bool) error {
 	for key, c := range l.cells {
 		if got := f.cells[key]; got != c.now && !slices.Contains(c.maybe, got) {
@@ -98,8 +101,8 @@ func (l *ledger) check(f *found, resumed bool) error {
 		}
 	}
 	summaries := map[string]bool{}
-	for key, lines := range f.talks {
-		if err := l.talk(key).check(lines); err != nil {
+	for key, lines := range f.sessions {
+		if err := l.session(key).check(lines); err != nil {
 			return fmt.Errorf("session of %s: %w", key, err)
 		}
 		for i, text := range lines {
@@ -113,8 +116,8 @@ func (l *ledger) check(f *found, resumed bool) error {
 			}
 		}
 	}
-	for key, t := range l.talks {
-		if f.talks[key] == nil {
+	for key, t := range l.sessions {
+		if f.sessions[key] == nil {
 			if err := t.check(nil); err != nil {
 				return fmt.Errorf("session of %s: %w", key, err)
 			}
@@ -129,30 +132,31 @@ func (l *ledger) check(f *found, resumed bool) error {
 	return nil
 }
 
-// check compares the lines of a session with the issued ones: each acknowledged
-// line once and in order, of the others some.
-func (t *talk) check(got []string) error {
+// check compares the lines of a session with the issued lines. Each acknowledged
+// line must occur once and in order. Other issued lines may be missing.
+func (t *session) check(got []string) error {
 	at := 0
 	for _, text := range got {
 		for at < len(t.lines) && !t.lines[at].fits(text) {
-			if t.lines[at].must {
-				return fmt.Errorf("found %q, where %q is acknowledged; all lines: %q", text, t.lines[at].text, got)
+			if t.lines[at].acked {
+				return fmt.Errorf("found %q instead of the acknowledged %q; all lines: %q", text, t.lines[at].text, got)
 			}
 			at++
 		}
 		if at == len(t.lines) {
-			return fmt.Errorf("found %q, which no request issued there; all lines: %q", text, got)
+			return fmt.Errorf("found %q, which no request issued at this position; all lines: %q", text, got)
 		}
 		at++
 	}
 	for _, x := range t.lines[at:] {
-		if x.must {
-			return fmt.Errorf("%q is acknowledged and lost; all lines: %q", x.text, got)
+		if x.acked {
+			return fmt.Errorf("the acknowledged line %q is lost; all lines: %q", x.text, got)
 		}
 	}
 	return nil
 }
 
+// fits reports whether text equals the line or matches the pattern.
 func (x *line) fits(text string) bool {
 	if prefix, ok := strings.CutSuffix(x.text, "*"); ok {
 		return strings.HasPrefix(text, prefix)
@@ -160,7 +164,7 @@ func (x *line) fits(text string) bool {
 	return x.text == text
 }
 
-// settle makes the found state the acknowledged one.
+// settle makes the found state the acknowledged state.
 func (l *ledger) settle(f *found) {
 	for key := range l.cells {
 		delete(l.cells, key)
@@ -168,9 +172,9 @@ func (l *ledger) settle(f *found) {
 	for key, value := range f.cells {
 		l.ack(key, value)
 	}
-	clear(l.talks)
-	for key, lines := range f.talks {
-		t := l.talk(key)
+	clear(l.sessions)
+	for key, lines := range f.sessions {
+		t := l.session(key)
 		t.id = f.ids[key]
 		for _, text := range lines {
 			t.lines = append(t.lines, &line{text, true})
@@ -178,7 +182,7 @@ func (l *ledger) settle(f *found) {
 	}
 }
 
-// counts returns how many cells and lines of each kind are acknowledged.
+// counts returns the number of acknowledged cells and lines of each kind.
 func (l *ledger) counts() map[string]int {
 	n := map[string]int{}
 	for key, c := range l.cells {
@@ -189,9 +193,9 @@ func (l *ledger) counts() map[string]int {
 			n[kind]++
 		}
 	}
-	for t := range maps.Values(l.talks) {
+	for t := range maps.Values(l.sessions) {
 		for _, x := range t.lines {
-			if kind, _, _ := strings.Cut(x.text, " "); x.must {
+			if kind, _, _ := strings.Cut(x.text, " "); x.acked {
 				n[kind]++
 			}
 		}

@@ -28,10 +28,11 @@ func openDaemon(fsys vfs.FS) (*daemon.Daemon, error) {
 
 var mark = regexp.MustCompile(`(?m)^MARK = ['"](\d*)['"]`)
 
-// look asks a daemon for everything it has.
+// look returns the state that a daemon reports. It reads the configuration from the
+// file.
 func look(m *vfs.Mem, d *daemon.Daemon) (*found, error) {
-	f := &found{cells: map[string]string{}, talks: map[string][]string{}, ids: map[string]string{}, crons: map[string]uint64{}, archives: map[string]bool{}}
-	err := ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListEntries{ListEntries: &pb.ListEntriesMsg{Content: true}}}, func(r *pb.ServerMessage) {
+	f := &found{cells: map[string]string{}, sessions: map[string][]string{}, ids: map[string]string{}, crons: map[string]uint64{}, archives: map[string]bool{}}
+	err := send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListEntries{ListEntries: &pb.ListEntriesMsg{Content: true}}}, func(r *pb.ServerMessage) {
 		for _, e := range r.GetEntries().GetEntries() {
 			kind := "note "
 			if e.Kind == pb.EntryKind_ARCHIVE {
@@ -44,7 +45,7 @@ func look(m *vfs.Mem, d *daemon.Daemon) (*found, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list entries: %w", err)
 	}
-	err = ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, func(r *pb.ServerMessage) {
+	err = send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, func(r *pb.ServerMessage) {
 		for _, c := range r.GetCronList().GetCrons() {
 			f.cells["cron "+c.Args] = c.Schedule + " " + c.Skill + " " + c.StoredId
 			f.crons[c.Args] = c.Id
@@ -61,34 +62,34 @@ func look(m *vfs.Mem, d *daemon.Daemon) (*found, error) {
 		f.cells["config"] = string(v[1])
 	}
 	var sessions []*pb.StoredSession
-	err = ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListSessions{ListSessions: &pb.ListSessionsMsg{}}}, func(r *pb.ServerMessage) {
+	err = send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListSessions{ListSessions: &pb.ListSessionsMsg{}}}, func(r *pb.ServerMessage) {
 		sessions = append(sessions, r.GetStoredSessions().GetSessions()...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	for _, s := range sessions {
-		if err := f.session(d, s); err != nil {
+		if err := f.addSession(d, s); err != nil {
 			return nil, fmt.Errorf("session %s: %w", s.Id, err)
 		}
 	}
 	return f, nil
 }
 
-// session adds the lines of a session up to the first bad one: from there on the
-// next writer moves the rest to a quarantine file.
-func (f *found) session(d *daemon.Daemon, s *pb.StoredSession) error {
+// addSession adds the lines of a session up to the first bad line. The next writer
+// moves that line and the rest to a quarantine file.
+func (f *found) addSession(d *daemon.Daemon, s *pb.StoredSession) error {
 	key := s.Agent + "/" + s.CreatedBy
 	if s.Error != "" || f.ids[key] != "" {
-		return fmt.Errorf("there is another of %s (%q), or it is not a session: %s", key, f.ids[key], s.Error)
+		return fmt.Errorf("want one readable session of %s; found another with ID %q or error %q", key, f.ids[key], s.Error)
 	}
 	f.ids[key] = s.Id
 	if s.Title != "" {
 		f.cells["title "+key] = s.Title
 	}
-	f.talks[key] = []string{}
+	f.sessions[key] = []string{}
 	bad := false
-	return ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: &pb.HistoryMsg{Id: s.Id}}}, func(r *pb.ServerMessage) {
+	return send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: &pb.HistoryMsg{Id: s.Id}}}, func(r *pb.ServerMessage) {
 		for _, l := range r.GetHistory().GetLines() {
 			if bad = bad || l.Kind == "bad"; bad {
 				return
@@ -99,19 +100,19 @@ func (f *found) session(d *daemon.Daemon, s *pb.StoredSession) error {
 			}
 			switch _ = json.Unmarshal(l.Json, &v); l.Kind {
 			case "message":
-				f.talks[key] = append(f.talks[key], v.Role+strings.Repeat("+", len(v.Calls))+" "+v.Content)
+				f.sessions[key] = append(f.sessions[key], v.Role+strings.Repeat("+", len(v.Calls))+" "+v.Content)
 			case "marker":
-				f.talks[key] = append(f.talks[key], "marker "+v.Compact)
+				f.sessions[key] = append(f.sessions[key], "marker "+v.Compact)
 			}
 		}
 	})
 }
 
-// agree compares the lines of each session with another reader's. The file must
-// have no bad line.
+// agree compares the lines of each session with those of the reference reader. No
+// file may have a bad line.
 func agree(m *vfs.Mem, f *found) error {
 	list, err := m.ReadDir(home + "/sessions")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first session makes the folder
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first session creates the folder
 		return err
 	}
 	files := 0
@@ -141,12 +142,12 @@ func agree(m *vfs.Mem, f *found) error {
 				lines = append(lines, r.Message.Role+strings.Repeat("+", len(r.Message.ToolCalls))+" "+r.Message.Content)
 			}
 		}
-		if got := f.talks[s.Meta.Agent+"/"+s.Meta.CreatedBy]; strings.Join(got, "\n") != strings.Join(lines, "\n") {
-			return fmt.Errorf("%s has %q, and the daemon reports %q", e.Name(), lines, got)
+		if got := f.sessions[s.Meta.Agent+"/"+s.Meta.CreatedBy]; strings.Join(got, "\n") != strings.Join(lines, "\n") {
+			return fmt.Errorf("%s has %q, but the daemon reports %q", e.Name(), lines, got)
 		}
 	}
-	if files != len(f.talks) {
-		return fmt.Errorf("%d session files, and the daemon reports %d", files, len(f.talks))
+	if files != len(f.sessions) {
+		return fmt.Errorf("%d session files, but the daemon reports %d sessions", files, len(f.sessions))
 	}
 	return nil
 }

@@ -43,14 +43,14 @@ var mutants = []protocol.Mutant{
 	{Name: "no sync of a title", Edits: edit(titleFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err")},
 	{Name: "no sync at the end of a run", Edits: edit(loopFile, "\treturn l.Sync()\n}", "\treturn nil\n}")},
 	{Name: "no sync of a replacement's name", Edits: edit(vfsFile, "return t.SyncDir(filepath.Dir(name))", "return nil")},
-	{Name: "no sync of the crons' name", Edits: edit(cronFile, replaceCrons, `	p, err := t.fsys.Pending(t.path, 0o600)
+	{Name: "no sync of the name of the cron file", Edits: edit(cronFile, replaceCrons, `	p, err := t.fsys.Pending(t.path, 0o600)
 	if err == nil {
 		_, err = io.WriteString(p, text)
 		err = errors.Join(err, p.Commit())
 	}
 `)},
-	{Name: "crons in memory only", Edits: edit(cronFile, replaceCrons, "\tvar err error\n\t_ = vfs.Replace\n\t_ = io.WriteString\n")},
-	{Name: "a cron is deleted in memory only", Edits: edit(cronFile,
+	{Name: "keep cron entries in memory only", Edits: edit(cronFile, replaceCrons, "\tvar err error\n\t_ = vfs.Replace\n\t_ = io.WriteString\n")},
+	{Name: "delete a cron entry in memory only", Edits: edit(cronFile,
 		"e.warning == \"\" && e.cron.ID == id })\n\treturn t.replace(next)", "e.warning == \"\" && e.cron.ID == id })\n\tt.adopt(next.text())\n\treturn nil")},
 	{Name: "no sync of the configuration's name", Edits: edit(configFile, replaceConfig, `	p, err := fsys.Pending(name, 0o600)
 	if err != nil {
@@ -61,15 +61,16 @@ var mutants = []protocol.Mutant{
 	}
 	return p.Commit()
 `)},
-	{Name: "an archive counted before it is in the store", Edits: edit(archiveFile, "\tif a.Memory {\n\t\tif name,", "\t_ = m.setArchived(s.Log.ID(), sum.Number)\n\tif a.Memory {\n\t\tif name,")},
+	{Name: "count an archive before it is stored", Edits: edit(archiveFile, "\tif a.Memory {\n\t\tif name,", "\t_ = m.setArchived(s.Log.ID(), sum.Number)\n\tif a.Memory {\n\t\tif name,")},
 	{Name: "a summary without an archive", Edits: edit(compactFile, "\tarchive, err = r.ArchivePending(a, s)\n\treturn summary, archive, err", "\treturn summary, \"lost\", nil")},
-	{Name: "an archive that a power cut prevented is not made up for", Edits: edit(openFile, "s.Unarchived = m.unarchived(", "_ = m.unarchived(")},
-	{Name: "an entry is acknowledged and not written", Edits: edit("daemon/store.go",
+	{Name: "no later archive after a power cut prevented it", Edits: edit(openFile, "s.Unarchived = m.unarchived(", "_ = m.unarchived(")},
+	{Name: "acknowledge an entry without writing it", Edits: edit("daemon/store.go",
 		"e, err := d.store.Remember(m.GetName(), m.GetContent(), aliases)", "e, err := crmem.Entry{Name: m.GetName(), Content: m.GetContent()}, error(nil)")},
 }
 
-// TestMutants breaks the daemon and the packages below it, one rule at a time:
-// TestPowerCuts must fail. Without CRABMEM_CRASH=full it only checks the edits.
+// TestMutants breaks one rule of the daemon or of the packages that it uses at a
+// time. TestPowerCuts must fail for each mutant. Without CRABMEM_CRASH=full,
+// TestMutants checks only that the edits apply.
 func TestMutants(t *testing.T) {
 	for i := range mutants {
 		mutants[i].Test = "TestPowerCuts"

@@ -12,8 +12,8 @@ import (
 	"crabmem/fuzz/internal/fault"
 )
 
-// TestRandom cuts the power under four clients, again and again on the disk that
-// the last power cut left.
+// TestRandom repeatedly cuts the power while four clients send requests. Each daemon
+// of a history runs on the disk after the previous power cut.
 func TestRandom(t *testing.T) {
 	n, lives := 8, 6
 	if full {
@@ -36,20 +36,21 @@ func TestRandom(t *testing.T) {
 			acked[kind] += k
 		}
 	}
-	t.Logf("random histories of daemons checked: %d power cuts under 4 clients, %d while idle, 0 lost; at the end %v", cuts, idles, acked)
+	t.Logf("random histories of daemons checked: %d power cuts during requests of 4 clients, %d while idle, 0 lost; at the end %v", cuts, idles, acked)
 	if cuts == 0 {
-		t.Error("the power was never cut")
+		t.Error("no power cut during requests")
 	}
 }
 
-// history is a home in the course of several power cuts.
+// history is a home with a sequence of daemons, each of which ends with a power cut.
 type history struct {
-	rng         *rand.Rand
-	m           *vfs.Mem
-	mu          sync.Mutex
-	l           *ledger
-	clients     []*client
-	lives, cuts int
+	rng     *rand.Rand
+	m       *vfs.Mem
+	mu      sync.Mutex
+	l       *ledger
+	clients []*client
+	lives   int // number of daemons
+	cuts    int // number of power cuts during requests
 }
 
 func newHistory(seed uint64) (*history, error) {
@@ -62,10 +63,10 @@ func newHistory(seed uint64) (*history, error) {
 	return h, err
 }
 
-var errPower = errors.New("the power is off")
+var errPower = errors.New("power cut")
 
-// life has the clients send requests until the power is cut, and opens a daemon on
-// the disk. Acknowledgements after the cut do not count.
+// life has the clients send requests until the power is cut, and checks the disk.
+// Acknowledgments after the power cut do not count.
 func (h *history) life() error {
 	h.lives++
 	after, percent := h.rng.IntN(400), 25*h.rng.IntN(5)
@@ -101,7 +102,7 @@ func (h *history) life() error {
 			c.d, c.rng = d, rand.New(rand.NewPCG(h.rng.Uint64(), 6))
 			wg.Go(func() {
 				for k := 0; k < 12 && errs[i] == nil; k++ {
-					symbol := "config" // of which there is one for all
+					symbol := "config" // not sent here: all clients share one configuration
 					for symbol == "config" || symbol == "reopen" {
 						symbol = alphabet[c.rng.IntN(len(alphabet))]
 					}
@@ -116,20 +117,20 @@ func (h *history) life() error {
 	if image == nil {
 		if err != nil {
 			h.mu.Unlock()
-			return err // nothing failed, but the daemon says so
+			return err // an error without a power cut
 		}
 		cut()
 	}
 	h.mu.Unlock()
 	if d != nil {
-		_ = d.Close() // of the dead machine
+		_ = d.Close() // on the dead machine
 	}
 	return h.reopen(image, acked)
 }
 
-// reopen checks the disk, and continues on it.
+// reopen checks the disk of a machine, which becomes the machine of the history.
 func (h *history) reopen(m *vfs.Mem, acked *ledger) error {
-	j := newJudge()
+	j := newOracle()
 	f, err := j.recover(m.Kill(), acked, h.lives%3 == 0)
 	if err != nil {
 		return err

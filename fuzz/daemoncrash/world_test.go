@@ -37,8 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newMachine returns a machine with a configuration in its home. A run of the
-// agent brief ends with a summary, one of the agent short after a call.
+// newMachine returns a machine with a configuration in the home directory. A run of
+// the agent brief ends with a summary. A run of the agent short ends after one tool
+// call, at its step limit.
 func newMachine() (*vfs.Mem, error) {
 	m := vfs.NewMem()
 	if err := vfs.MkdirAll(m, home, 0o700); err != nil {
@@ -51,17 +52,18 @@ func newMachine() (*vfs.Mem, error) {
 	})
 }
 
-// isLock reports whether a path is one of a lock file.
+// isLock reports whether a path is that of a lock file.
 func isLock(path string) bool {
 	return strings.HasSuffix(path, "-lock") || strings.HasSuffix(path, ".lock") || strings.Contains(path, "/.locks/")
 }
 
-// idle reports whether a change is one of the text of a lock file.
+// idle reports whether a change writes the text of a lock file. The tested outcomes
+// keep or lose such changes together.
 func idle(c vfs.Change) bool { return c.Op == "write" && isLock(c.Name) }
 
-// imageOf identifies the names and contents of a disk, without the digits of
-// temporary names and without lock files. Lock files have a separate identity
-// that covers only the part that recovery reads.
+// imageOf returns two hashes. disk covers names and contents, without lock files and
+// without the digits of temporary names. locks covers the parts of lock files that
+// recovery reads.
 func imageOf(m *vfs.Mem) (disk, locks uint64) {
 	return crashtest.Image(m, "/machine", func(path, name string) (string, bool) {
 		if isLock(path) {
@@ -74,39 +76,40 @@ func imageOf(m *vfs.Mem) (disk, locks uint64) {
 	})
 }
 
-// judge opens daemons on crashed machines.
-type judge struct {
-	again  int // cut the power during the recovery of each n-th state, too; 0 = never
-	resume int // continue on each n-th state; 0 = never
+// oracle opens daemons on crashed machines, checks them, and caches the results.
+type oracle struct {
+	recutEvery  int // cut the power during the recovery of every n-th state, too; 0: never
+	resumeEvery int // resume the sessions of every n-th state; 0: never
 
-	seen    map[[2]uint64]*found             // by disk and locks
-	disks   map[uint64]bool                  // distinct
-	recuts  crashtest.Memo[uint64, struct{}] // disks after power cuts during a recovery
-	judged  int                              // states, also those of an earlier disk
-	resumed int
-	lost    atomic.Int64
-	first   error // the first loss
+	seen      map[[2]uint64]*found             // recovered states, by the two hashes of imageOf
+	disks     map[uint64]bool                  // distinct disks
+	recuts    crashtest.Memo[uint64, struct{}] // disks after power cuts during a recovery
+	checked   int                              // checked states, including repeated disks
+	resumed   int                              // states in which sessions were resumed
+	lost      atomic.Int64                     // violations
+	firstLoss error                            // the first violation
 }
 
-func newJudge() *judge {
-	return &judge{seen: map[[2]uint64]*found{}, disks: map[uint64]bool{}}
+func newOracle() *oracle {
+	return &oracle{seen: map[[2]uint64]*found{}, disks: map[uint64]bool{}}
 }
 
-// crashed compares the state of a machine after a power cut with a ledger.
-func (j *judge) crashed(m *vfs.Mem, l *ledger) error {
-	j.judged++
+// crashed compares the state of a machine after a power cut with a ledger. It
+// recovers each distinct disk once.
+func (j *oracle) crashed(m *vfs.Mem, l *ledger) error {
+	j.checked++
 	disk, locks := imageOf(m)
 	f := j.seen[[2]uint64{disk, locks}]
 	if f == nil {
 		n := len(j.seen) + 1
 		j.disks[disk] = true
-		if j.again > 0 && n%j.again == 0 {
+		if j.recutEvery > 0 && n%j.recutEvery == 0 {
 			if err := j.recut(m.Kill(), l); err != nil {
 				return err
 			}
 		}
 		var err error
-		if f, err = j.recover(m, l, j.resume > 0 && n%j.resume == 0); err != nil {
+		if f, err = j.recover(m, l, j.resumeEvery > 0 && n%j.resumeEvery == 0); err != nil {
 			return err
 		}
 		j.seen[[2]uint64{disk, locks}] = f
@@ -114,9 +117,9 @@ func (j *judge) crashed(m *vfs.Mem, l *ledger) error {
 	return l.check(f, false)
 }
 
-// recover opens a daemon and returns its state. With resume it also sends a
-// message to every session, and cuts the power after the responses.
-func (j *judge) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
+// recover opens a daemon and returns the state that it reports. If resume is true,
+// it also sends a message to each session, and cuts the power after the responses.
+func (j *oracle) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
 	m.Hook = crashtest.NoReserve
 	d, err := openDaemon(m)
 	if err != nil {
@@ -135,8 +138,8 @@ func (j *judge) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
 	return f, err
 }
 
-// resumeAll sends a message to every session, and compares the state then and
-// after another power cut.
+// resumeAll sends a message to each session. It compares the state with the ledger
+// after the responses and after another power cut.
 func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 	l.settle(f)
 	for key, id := range f.ids {
@@ -146,12 +149,12 @@ func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 		if agent == "brief" {
 			want = append(want, "marker *")
 		}
-		lines := l.talk(key).issue(want...)
-		if err := ask(d, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: &pb.StreamMsg{Content: text, ResumeFile: &id}}}, func(*pb.ServerMessage) {}); err != nil {
+		lines := l.session(key).issue(want...)
+		if err := send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: &pb.StreamMsg{Content: text, ResumeFile: &id}}}, func(*pb.ServerMessage) {}); err != nil {
 			return fmt.Errorf("resume %s: %w", id, err)
 		}
 		for _, x := range lines {
-			x.must = true
+			x.acked = true
 		}
 	}
 	after, err := look(m, d)
@@ -165,20 +168,21 @@ func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 	c.Hook = crashtest.NoReserve
 	next, err := openDaemon(c)
 	if err != nil {
-		return fmt.Errorf("resumed, cut: %w", err)
+		return fmt.Errorf("resumed, after a power cut: %w", err)
 	}
 	last, err := look(c, next)
 	if err == nil {
 		err = errors.Join(l.check(last, true), agree(c, last))
 	}
 	if err = errors.Join(err, next.Close()); err != nil {
-		return fmt.Errorf("resumed, cut: %w", err)
+		return fmt.Errorf("resumed, after a power cut: %w", err)
 	}
 	return nil
 }
 
-// recut cuts the power before each change that a recovery makes.
-func (j *judge) recut(m *vfs.Mem, l *ledger) error {
+// recut recovers a machine, cuts the power before each change of the recovery, and
+// checks the crash states.
+func (j *oracle) recut(m *vfs.Mem, l *ledger) error {
 	cut := crashtest.Recovery{Limit: fault.Ends, Idle: idle, Seen: &j.recuts,
 		Image: func(m *vfs.Mem) uint64 {
 			disk, locks := imageOf(m)
@@ -210,32 +214,32 @@ func (j *judge) recut(m *vfs.Mem, l *ledger) error {
 	return errors.Join(err, cut.Err)
 }
 
-// world is a daemon with one client, whose machine crashes at its calls.
+// world is a daemon with one client on a machine that crashes at each call.
 type world struct {
-	*judge
+	*oracle
 	crashtest.Explorer
-	every  int // cut the power at every n-th change
+	every  int // cut the power at every n-th call that changes the crash states
 	m      *vfs.Mem
-	fs     vfs.FS // m, or m without syncs
+	fs     vfs.FS // m, or a fault.Lossy on m
 	client client
 
-	mu    sync.Mutex // also guards Explorer
+	mu    sync.Mutex // guards Explorer and the fields below
 	l     *ledger
-	calls int
+	calls int // calls that change the crash states
 }
 
-func newWorld(t *testing.T, j *judge, name string, seed uint64) *world {
+func newWorld(t *testing.T, j *oracle, name string, seed uint64) *world {
 	t.Helper()
 	m, err := newMachine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{judge: j, every: 1, m: m, fs: m, l: newLedger()}
+	w := &world{oracle: j, every: 1, m: m, fs: m, l: newLedger()}
 	w.Explorer = crashtest.Explorer{Name: name, Limit: fault.Ends, Idle: idle, Lost: &j.lost, MaxLost: 99,
 		Crashed: func(m *vfs.Mem) error { return w.crashed(m, w.l) },
 		Fail: func(err error) {
-			if w.first == nil {
-				w.first = err
+			if w.firstLoss == nil {
+				w.firstLoss = err
 			}
 		}}
 	w.client = client{who: "ann", rng: rand.New(rand.NewPCG(seed, 1)), mu: &w.mu, l: &w.l, crons: map[string]uint64{}}
@@ -256,7 +260,7 @@ func (w *world) hook(c vfs.Call) error {
 }
 
 // play opens the daemon and sends the requests of a script. The symbol reopen
-// closes the daemon and opens it again.
+// restarts the daemon.
 func (w *world) play(script []string) error {
 	var err error
 	if w.client.d, err = openDaemon(w.fs); err != nil {
@@ -275,7 +279,7 @@ func (w *world) play(script []string) error {
 			return fmt.Errorf("%s: step %d, %s: %w", w.Name, i, symbol, err)
 		}
 		w.mu.Lock()
-		w.Grown = true // by an acknowledgement
+		w.Grown = true // a crash must not lose the request from here on
 		w.Explore(w.m.Kill(), fmt.Sprintf("after step %d, %s", i, symbol))
 		w.mu.Unlock()
 	}

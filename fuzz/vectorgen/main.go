@@ -2,11 +2,11 @@
 //
 //	go run ./fuzz/vectorgen [DIR]
 //
-// Each vector is one file with at most one fault: a text header, an empty line,
-// and the bytes in hex with comments. A vector is a row of a table: an edit of a
-// base that all rows of the table share. The program can write invalid bytes and
-// does not use package crmem. The package's test compares the committed files
-// with the tables.
+// Each vector is one file: a text header, an empty line, and the bytes in hex
+// with comments. A vector has at most one fault. It is a row of a table and
+// edits the base of that table. The program does not use package crmem, so it
+// can write invalid bytes. The package's test compares the committed files with
+// the tables.
 package main
 
 import (
@@ -20,15 +20,15 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// vector is the required verdict of a reader for some bytes.
+// vector is a sequence of bytes and the verdict that a reader must return.
 type vector struct {
 	name    string // path under the vectors' directory, without .txt
-	expect  string // ok, or the class of the fault
+	expect  string // "ok" or the class of the fault
 	comment string
 	bytes   part
 }
 
-// row is a vector of a table: bytes is its edit of the table's base.
+// row is a vector of a table. bytes follows the table's base.
 type row struct {
 	name, comment string
 	bytes         part

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// TestCommittedVectors lays every vector in memory and compares it with the
-// committed file: the same files, the same bytes.
+// TestCommittedVectors renders every vector and compares it with the committed
+// file. The files and their bytes must be equal.
 func TestCommittedVectors(t *testing.T) {
 	dir := filepath.Join("..", "..", "testdata", "vectors")
 	want := map[string]string{}
 	for _, v := range vectors() {
 		if _, ok := want[v.name]; ok {
-			t.Errorf("%s: two vectors of one name", v.name)
+			t.Errorf("%s: two vectors have this name", v.name)
 		}
 		want[v.name] = v.text()
 	}
@@ -30,13 +30,13 @@ func TestCommittedVectors(t *testing.T) {
 		name := strings.TrimSuffix(filepath.ToSlash(rel), ".txt")
 		text, ok := want[name]
 		if !ok {
-			t.Errorf("%s: no such vector; remove the file", path)
+			t.Errorf("%s: vectorgen does not write this file; remove it", path)
 			return nil
 		}
 		delete(want, name)
 		b, err := os.ReadFile(path)
 		if err == nil && string(b) != text {
-			t.Errorf("%s is not what vectorgen lays; run go run ./fuzz/vectorgen", path)
+			t.Errorf("%s differs from vectorgen's output; run go run ./fuzz/vectorgen", path)
 		}
 		return err
 	})

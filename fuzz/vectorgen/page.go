@@ -12,9 +12,9 @@ import (
 type page struct {
 	b     []byte
 	lines []line
-	w     *wal // of the log, after startLog
+	w     *wal // set by startLog
 
-	field   string // place of the fault, set by at
+	field   string // field of the fault, set by at
 	offset  int
 	entry   int
 	inEntry bool
@@ -23,7 +23,7 @@ type page struct {
 }
 
 type line struct {
-	section string // if not empty, the line starts a file of this name
+	section string // if not empty, the line starts a file with this name
 	at      int
 	b       []byte
 	comment string
@@ -55,8 +55,8 @@ func (p *page) cutFile() {
 	p.b = nil
 }
 
-// capture returns the bytes that x adds to the page, and does not add them. The
-// state of the log changes.
+// capture returns the bytes that x would add to the page. It does not change
+// the page, but it advances the state of the log.
 func (p *page) capture(x part) []byte {
 	keep := *p
 	p.b = slices.Clone(p.b)
@@ -82,7 +82,7 @@ func (p *page) render(w io.Writer) {
 	}
 }
 
-// part adds to a page.
+// part adds bytes, marks, or header lines to a page.
 type part func(p *page)
 
 func seq(parts ...part) part {
@@ -93,7 +93,7 @@ func seq(parts ...part) part {
 	}
 }
 
-// bytesOf returns the bytes of parts that need no log.
+// bytesOf returns the bytes of parts that do not use the log.
 func bytesOf(parts ...part) []byte {
 	var p page
 	seq(parts...)(&p)
@@ -128,8 +128,8 @@ func cut(n int, x part) part {
 	return func(p *page) { p.put("cut short", p.capture(x)[:n]...) }
 }
 
-// flip adds x with the bits of mask inverted in byte i, from the end if i is
-// negative.
+// flip adds x with the bits of mask inverted in byte i. A negative i counts from
+// the end.
 func flip(comment string, i int, mask byte, x part) part {
 	return func(p *page) {
 		b := p.capture(x)
@@ -143,12 +143,12 @@ func hole(x part) part {
 	return func(p *page) { p.put("hole", make([]byte, len(p.capture(x)))...) }
 }
 
-// at marks the fault n bytes after the next one.
+// at marks the fault in field, n bytes after the current end of the file.
 func at(field string, n int) part {
 	return func(p *page) { p.field, p.offset = field, len(p.b)+n }
 }
 
-// in marks the fault as one of the entry at position i.
+// in marks entry i, counted from 0, as the entry with the fault.
 func in(i int) part { return func(p *page) { p.entry, p.inEntry = i, true } }
 
 // extra adds a header line to the vector.

@@ -5,12 +5,12 @@ import (
 	"hash/crc32"
 )
 
-// wal is what the next frame of a log needs to be valid. Each number can be set
-// wrong.
+// wal is the state that a valid next frame of a log depends on. Vectors can
+// set each number to a wrong value.
 type wal struct {
-	base []byte // the snapshot whose digest is in the header
-	db   []byte // the snapshot of the vector
-	prev uint32
+	base []byte // snapshot whose digest is in the header
+	db   []byte // snapshot of the vector
+	prev uint32 // checksum of the frame or header before the next frame
 	seq  uint64
 
 	version uint16
@@ -22,13 +22,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func id(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
-// digest is length, CRC-32C and CRC-32 of a snapshot.
+// digest returns the length, CRC-32C, and CRC-32 of a snapshot.
 func digest(db []byte) []byte {
 	d := binary.LittleEndian.AppendUint32(id(uint64(len(db))), crc32.Checksum(db, castagnoli))
 	return binary.LittleEndian.AppendUint32(d, crc32.ChecksumIEEE(db))
 }
 
-// startLog starts the log of another snapshot than the page's, without a header.
+// startLog starts the log of the snapshot base, without a header.
 func startLog(base []byte) part {
 	return func(p *page) {
 		p.w = &wal{base: base, db: p.b, seq: 1, version: 1}
@@ -39,13 +39,13 @@ func startLog(base []byte) part {
 // ownLog starts the log of the page's snapshot, without a header.
 func ownLog(p *page) { startLog(p.b)(p) }
 
-// version2 makes the log one of version 2.
+// version2 sets the log's version to 2.
 func version2(p *page) { p.w.version = 2 }
 
 // nextSeq sets the sequence number of the next operation.
 func nextSeq(n uint64) part { return func(p *page) { p.w.seq = n } }
 
-// headerFields are the ends of the fields of a header, and their comments.
+// headerFields lists the end offsets of the header fields, and their comments.
 var headerFields = []struct {
 	end     int
 	comment string
@@ -93,23 +93,23 @@ type op struct {
 	comment string
 }
 
-// frame is an operation and the fields of its frame. Unset fields get the values
-// of a valid frame.
+// frame is an operation and the fields of its frame. A valid frame has the unset
+// fields' values.
 type frame struct {
 	op
 	more    bool // not the last of its batch
 	zero    [3]byte
 	len     uint32
 	seq     uint64
-	synced  uint64 // if 0, the frame's own offset, as in a batch of one
-	prev    uint32 // inverts these bits
+	synced  uint64 // if 0, the frame's own offset, as in a batch of one frame
+	prev    uint32 // bits to invert
 	context []byte // version 2
 
 	contextLen uint16
 
-	badCRC    uint32 // inverts these bits
+	badCRC    uint32 // bits to invert
 	elsewhere int    // if not 0, the offset that the checksum covers
-	otherSalt uint64
+	otherSalt uint64 // bits to invert
 }
 
 func add(f frame) part { return func(p *page) { p.w.add(p, f) } }
@@ -163,7 +163,7 @@ func (w *wal) add(p *page, f frame) {
 	}
 }
 
-// batch adds the frames of one batch: all but the last have the batch bit.
+// batch adds the frames of one batch. All but the last have the batch bit.
 func batch(frames ...frame) part {
 	for i := range frames[:len(frames)-1] {
 		frames[i].more = true
@@ -172,7 +172,7 @@ func batch(frames ...frame) part {
 	return group(frames...)
 }
 
-// group adds frames that promise no more than the first.
+// group adds frames with the synced_to of the first.
 func group(frames ...frame) part {
 	return func(p *page) {
 		synced := uint64(len(p.b))
@@ -183,7 +183,7 @@ func group(frames ...frame) part {
 	}
 }
 
-// operations and payloads
+// Operations and payloads
 
 func ops(list ...op) part {
 	parts := make([]part, len(list))
@@ -207,7 +207,7 @@ func aliases(id uint64, list ...string) []byte {
 
 func newName(id uint64, name string) []byte { return bytesOf(u64("id", id), str("name", name)) }
 
-// value is a value of a context.
+// value returns a tag, a length, and a value of a context.
 func value(tag uint16, text string) []byte {
 	b := binary.LittleEndian.AppendUint16(nil, tag)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(text)))
@@ -222,8 +222,8 @@ func checkpointOp(db []byte, seq uint64) op {
 	return op{4, append(digest(db), id(seq)...), "checkpoint"}
 }
 
-// folded adds the checkpoint frame of the vector's snapshot.
-func folded(seq uint64) part { return func(p *page) { ops(checkpointOp(p.w.db, seq))(p) } }
+// ownCheckpoint adds the checkpoint frame of the vector's snapshot.
+func ownCheckpoint(seq uint64) part { return func(p *page) { ops(checkpointOp(p.w.db, seq))(p) } }
 
 var (
 	putA, putB, putC = putOp(1, "a", "first"), putOp(2, "b", "second"), putOp(3, "c", "third")

@@ -13,12 +13,12 @@ import (
 // to check.
 const block = 4096
 
-// crash is one crash state: the durable blocks, and some of the other writes.
+// crash is one crash state: the durable blocks and some of the unflushed writes.
 type crash struct {
 	epoch int     // number of the flush interval
 	kept  []piece // kept writes of the epoch, in order
 	marks int     // bytes of the mark file written before the cut
-	how   string
+	how   string  // describes the choice of kept
 }
 
 // piece is the part of a write in one block.
@@ -27,14 +27,14 @@ type piece struct {
 	data []byte
 }
 
-// epoch is the events between two flushes.
+// epoch contains the events between two flushes.
 type epoch struct {
 	pieces []piece
-	writes []point // the ends of the writes
-	marks  int     // bytes of the mark file at its end
+	writes []point // ends of the writes
+	marks  int     // bytes of the mark file at the end of the epoch
 }
 
-// point is a moment within an epoch: so many pieces were written, and so many
+// point is the end of a write in an epoch. It counts the written pieces, and the
 // bytes of the mark file before the next write.
 type point struct{ pieces, marks int }
 
@@ -66,11 +66,12 @@ func split(events []event) []epoch {
 	return epochs
 }
 
-// crashes returns at most want distinct crash states of the log: at each write
-// none, all, or a random part of the unflushed writes. Of several moments with
-// equal disks it keeps the last, which has the most acknowledgements.
+// crashes returns at most want distinct crash states of the log. At each write a
+// state keeps none, all, or a random part of the unflushed writes. If several
+// moments have equal disks, crashes keeps the last, which has the most
+// acknowledgements.
 //
-// For a control it returns all states without unflushed writes.
+// For a control it returns every state that keeps no unflushed writes.
 func crashes(base []byte, epochs []epoch, want int, control bool, rng *rand.Rand) []crash {
 	if control {
 		none := slices.Clone(epochs)
@@ -94,6 +95,8 @@ func crashes(base []byte, epochs []epoch, want int, control bool, rng *rand.Rand
 	return all
 }
 
+// candidates returns distinct crash states. Each epoch with writes adds random
+// states with a random part of the unflushed writes.
 func candidates(base []byte, epochs []epoch, random int, rng *rand.Rand) []crash {
 	d := newDisk(base)
 	seen := make(map[uint64]int)
@@ -110,7 +113,7 @@ func candidates(base []byte, epochs []epoch, random int, rng *rand.Rand) []crash
 	for n, e := range epochs {
 		add(crash{n, nil, e.marks, "nothing unflushed"})
 		for _, p := range e.writes {
-			add(crash{n, e.pieces[:p.pieces], p.marks, "everything so far"})
+			add(crash{n, e.pieces[:p.pieces], p.marks, "all unflushed"})
 		}
 		for range random {
 			if len(e.writes) == 0 {
@@ -132,7 +135,7 @@ func subset(pieces []piece, rng *rand.Rand) ([]piece, string) {
 	case 0:
 		return slices.Delete(slices.Clone(pieces), one, one+1), "all but one"
 	case 1:
-		return pieces[one : one+1], "one alone"
+		return pieces[one : one+1], "only one"
 	}
 	quarters := 1 + rng.IntN(3)
 	var kept []piece
@@ -144,12 +147,12 @@ func subset(pieces []piece, rng *rand.Rand) ([]piece, string) {
 	return kept, "a random part"
 }
 
-// disk is an image and the hash of it.
+// disk is a disk image with hashes of its blocks.
 type disk struct {
 	image []byte
 	zero  []bool   // by block
 	sums  []uint64 // by block
-	sum   uint64   // of the blocks' sums
+	sum   uint64   // sum of sums
 }
 
 var (
@@ -160,7 +163,7 @@ var (
 func newDisk(base []byte) *disk {
 	d := &disk{image: slices.Clone(base), zero: make([]bool, len(base)/block), sums: make([]uint64, len(base)/block)}
 	for b := range d.zero {
-		d.touched(b)
+		d.rehash(b)
 	}
 	return d
 }
@@ -168,11 +171,12 @@ func newDisk(base []byte) *disk {
 func (d *disk) write(pieces []piece) {
 	for _, p := range pieces {
 		copy(d.image[p.off:], p.data)
-		d.touched(int(p.off / block))
+		d.rehash(int(p.off / block))
 	}
 }
 
-func (d *disk) touched(b int) {
+// rehash updates the hash of block b after a change.
+func (d *disk) rehash(b int) {
 	data := d.image[b*block : (b+1)*block]
 	d.zero[b] = [block]byte(data) == zeroBlock
 	d.sum -= d.sums[b]

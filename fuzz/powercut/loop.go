@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memfd returns a file of size zero bytes that is nowhere but in memory.
+// memfd returns an anonymous file in memory that contains size zero bytes.
 func memfd(size int) (int, error) {
 	fd, err := unix.MemfdCreate("powercut", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -22,8 +22,8 @@ func memfd(size int) (int, error) {
 	return fd, nil
 }
 
-// mountImage mounts the image that fd has open, with the options of the run.
-// The loop device is removed when dir is unmounted, or when this process dies.
+// mountImage mounts the image in the open file fd, with the options of the run.
+// The kernel removes the loop device after the unmount of dir.
 func (r run) mountImage(fd int, dir string) error {
 	dev, name, err := attach(fd)
 	if err != nil {
@@ -42,7 +42,7 @@ func (r run) mountImage(fd int, dir string) error {
 	return nil
 }
 
-// attach puts a free loop device on the file and returns it, open.
+// attach attaches the file to a free loop device and returns the open device.
 func attach(fd int) (dev int, name string, err error) {
 	ctl, err := unix.Open("/dev/loop-control", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -69,5 +69,5 @@ func attach(fd int) (dev int, name string, err error) {
 			return 0, "", fmt.Errorf("%s: configure: %w", name, err)
 		}
 	}
-	return 0, "", errors.New("every free loop device was taken by somebody else")
+	return 0, "", errors.New("attach loop device: other processes took every free device")
 }

@@ -1,22 +1,22 @@
 //go:build linux
 
-// Powercut cuts the power under a store, and under sessions, hundreds of times.
+// Powercut simulates hundreds of power cuts under a store and under sessions.
 //
 // It records every block write and every flush of a workload on a real ext4,
-// together with the workload's acknowledgements. It then builds crash states:
-// the flushed writes, and none, all, or a random part of the others. It mounts
-// and checks each state: all acknowledged operations must be present, and at
-// most the operations in progress besides.
+// together with the workload's acknowledgements. It then builds crash states: the
+// flushed writes, and none, all, or a random part of the others. It mounts and
+// checks each state. The state must contain all acknowledged operations. It may
+// also contain the operations in progress.
 //
 // The recording uses a disk image in a small FUSE file system, a loop device on
 // it, and ext4 on the device. It needs root and /dev/fuse. Without them it
 // prints a message and exits with 0, or 1 with -require.
 //
-// Controls must fail: the same runs without syncs of files, and without syncs
-// of directories. On ext4 and xfs any fsync commits the complete journal,
+// Controls must fail. They are the same runs without syncs of files, or without
+// syncs of directories. On ext4 and xfs any fsync commits the complete journal,
 // including directories, and a store acknowledges no operation without an fsync
-// of its log. There a store survives without directory syncs, but the replaced
-// file and the dump, which end in a rename, do not. On btrfs a store in literal
+// of its log. There a store survives without directory syncs. The replaced file
+// and the dump end in a rename and do not survive. On btrfs a store in literal
 // mode does not survive either.
 package main
 
@@ -46,26 +46,26 @@ import (
 // run is one workload on one kind of disk, and its states.
 type run struct {
 	workload string
-	mode     string // of the workload
+	mode     string // variant of the workload
 	fs       string // ext4 unless the matrix sets it
-	mount    string // options of the file system
-	drop     string // syncs to leave out: "", "file" or "dir"
-	mustFail bool   // a control
-	only     string // the only file system for the run; "" = all
-	share    int    // of the states, in percent
+	mount    string // mount options of the file system
+	drop     string // syncs to skip: "", "file", or "dir"
+	mustFail bool   // is a control
+	only     string // the only file system for the run; "" is all
+	share    int    // percentage of all states
 
 	states int
 	seed   uint64
-	resume bool // the disk has a crash state
+	resume bool // the disk is a crash state
 }
 
-// workload is something to cut the power under. Both functions get the
+// workload is a program under power cuts, and its checker. Both functions get the
 // directory of the mounted disk.
 type workload struct {
-	// write does the work. It passes the start and the acknowledgement of each
+	// write runs the operations. It passes the start and the acknowledgement of each
 	// operation to mark.
 	write func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error
-	// judge returns a function that compares a disk with the acknowledgements.
+	// judge returns a checker that compares a disk with the acknowledgements.
 	judge func(r run) func(dir string, marks []byte) error
 	// resumes reports that write can continue on a crash state.
 	resumes bool
@@ -124,18 +124,18 @@ func (r run) args(fuse string) []string {
 
 func main() {
 	var r run
-	states := flag.Int("states", 2400, "crash states to check, the controls aside")
-	require := flag.Bool("require", false, "exit 1, not 0, when the rig cannot run here")
-	verbose := flag.Bool("v", false, "say what the controls saw")
-	keep := flag.String("keep", "", "write the disk of the first bad state to this file")
-	dir := flag.String("dir", "", "internal: directory of the mounts")
-	disk := flag.String("disk", "", "internal: the recorder to run a workload on")
-	flag.BoolVar(&r.resume, "resume", false, "internal: go on from what is on the disk")
+	states := flag.Int("states", 2400, "check this many crash states, not counting controls")
+	require := flag.Bool("require", false, "exit with 1 instead of 0 if a requirement is missing")
+	verbose := flag.Bool("v", false, "print the bad states of the controls")
+	keep := flag.String("keep", "", "write the disk image of the first bad state to this file")
+	dir := flag.String("dir", "", "internal: directory for the mount points")
+	disk := flag.String("disk", "", "internal: directory of the recorder for a workload")
+	flag.BoolVar(&r.resume, "resume", false, "internal: continue on a crash state")
 	flag.StringVar(&r.workload, "workload", "", "run only this workload (plain, store, tree, sessions)")
-	flag.StringVar(&r.mode, "mode", "", "with -workload: its mode")
-	flag.StringVar(&r.mount, "mount", "", "with -workload: options of the file system")
-	flag.StringVar(&r.fs, "fs", "ext4", "file system: ext4, xfs or btrfs; on the latter two the matrix has no mount options")
-	flag.StringVar(&r.drop, "drop", "", "with -workload: leave out syncs (file, dir)")
+	flag.StringVar(&r.mode, "mode", "", "with -workload: mode of the workload")
+	flag.StringVar(&r.mount, "mount", "", "with -workload: mount options of the file system")
+	flag.StringVar(&r.fs, "fs", "ext4", "file system: ext4, xfs, or btrfs; only ext4 uses the mount options of the matrix")
+	flag.StringVar(&r.drop, "drop", "", "with -workload: skip these syncs (file, dir, or file+dir)")
 	flag.Uint64Var(&r.seed, "seed", uint64(time.Now().UnixNano()), "seed of operations and states")
 	flag.Parse()
 
@@ -165,11 +165,11 @@ func main() {
 	}
 }
 
-// missing returns the message for a missing requirement.
+// missing returns a message about a missing requirement, or "".
 func missing(name string) string {
 	f, ok := filesystems[name]
 	if !ok {
-		return fmt.Sprintf("it knows no file system %q", name)
+		return fmt.Sprintf("unknown file system %q", name)
 	}
 	if os.Getuid() != 0 {
 		return "it needs root"
@@ -238,7 +238,7 @@ func cut(only run, dir string, states int, verbose bool, keep string) error {
 		}
 		r.states = max(1, states*r.share/100)
 		begun := time.Now()
-		res, err := r.lives(dir)
+		res, err := r.recordAll(dir)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
 		}
@@ -248,7 +248,7 @@ func cut(only run, dir string, states int, verbose bool, keep string) error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("powercut: the disk before its first bad mount is in %s\n", keep)
+			fmt.Printf("powercut: wrote the disk of the first bad state, before the mount, to %s\n", keep)
 			keep = ""
 		}
 		if r.mustFail && !verbose {
@@ -256,10 +256,10 @@ func cut(only run, dir string, states int, verbose bool, keep string) error {
 		}
 		fmt.Printf("powercut: %-17s %s: %v (%.1fs)\n", verdict, r, res, time.Since(begun).Seconds())
 	}
-	fmt.Printf("power-cut states checked: %d, of them after a second cut: %d, bad: %d, controls that failed as they must: %d of %d, %.0fs\n",
+	fmt.Printf("power-cut states checked: %d, after a second cut: %d, bad: %d, controls that failed as required: %d of %d, %.0fs\n",
 		sum.checked, sum.second, sum.bad, sum.failing, sum.controls, time.Since(start).Seconds())
 	if sum.bad == 0 && sum.checked < states*8/10 {
-		sum.complain("only %d states of the %d asked for", sum.checked, states)
+		sum.complain("checked only %d of %d states", sum.checked, states)
 	}
 	if len(sum.complaints) > 0 {
 		return errors.New(strings.Join(sum.complaints, "; "))
@@ -267,28 +267,29 @@ func cut(only run, dir string, states int, verbose bool, keep string) error {
 	return nil
 }
 
-// lives records and replays a run. If the run can resume, it also repeats it on
-// a few crash states: the power is cut again, during the recovery or later.
-func (r run) lives(dir string) (result, error) {
+// recordAll records and replays a run. If the workload can resume, recordAll also
+// repeats the run on a few crash states. These runs simulate a second power cut,
+// during the recovery or later.
+func (r run) recordAll(dir string) (result, error) {
 	base, err := mkfs(r.fs)
 	if err != nil {
 		return result{}, err
 	}
-	again := 0
+	resumed := 0 // number of crash states for a second power cut
 	if workloads[r.workload].resumes && !r.mustFail {
-		again = 4
+		resumed = 4
 		r.states /= 2
 	}
-	sum, err := r.live(startState{image: base}, dir, again)
-	for _, l := range sum.next {
+	sum, err := r.recordOne(startState{image: base}, dir, resumed)
+	for _, start := range sum.next {
 		if err != nil || sum.nbad > 0 {
-			break // a bad state cannot be continued
+			break // a run cannot continue on a bad state
 		}
 		next := r
 		next.resume = true
-		next.states = r.states / again
+		next.states = r.states / resumed
 		var res result
-		res, err = next.live(l, dir, 0)
+		res, err = next.recordOne(start, dir, 0)
 		sum.events += res.events
 		sum.states += res.states
 		sum.second += res.states
@@ -301,13 +302,14 @@ func (r run) lives(dir string) (result, error) {
 	return sum, err
 }
 
-// live is one recording with its states.
-func (r run) live(from startState, dir string, lives int) (result, error) {
+// recordOne makes one recording and checks the crash states of that recording.
+// It returns up to keep of the states in next.
+func (r run) recordOne(from startState, dir string, keep int) (result, error) {
 	events, err := recordRun(r, from.image, filepath.Join(dir, "recorder"))
 	if err != nil {
 		return result{}, err
 	}
-	return replay(r, from, events, dir, lives)
+	return replay(r, from, events, dir, keep)
 }
 
 // tally sums the results of the runs.
@@ -321,16 +323,16 @@ func (t *tally) complain(format string, args ...any) {
 	t.complaints = append(t.complaints, fmt.Sprintf(format, args...))
 }
 
-// add returns the result in a few words.
+// add adds the result of a run and returns a short verdict.
 func (t *tally) add(r run, res result) string {
 	if r.mustFail {
 		t.controls++
 		if res.nbad == 0 {
-			t.complain("the rig is blind: the control did not fail: %s", r)
-			return "BLIND"
+			t.complain("powercut detects no lost writes: the control did not fail: %s", r)
+			return "NOT DETECTED"
 		}
 		t.failing++
-		return "fails, as it must"
+		return "fails as required"
 	}
 	t.checked += res.states
 	t.second += res.second
@@ -342,12 +344,12 @@ func (t *tally) add(r run, res result) string {
 	return "ok"
 }
 
-// work is the process that writes: it mounts the recorded disk, runs the
-// workload on it and unmounts.
+// work is the writing process. It mounts the recorded disk, runs the workload on
+// it, and unmounts it.
 func work(r run, fuse string) error {
 	w, ok := workloads[r.workload]
 	if !ok {
-		return fmt.Errorf("no workload %q", r.workload)
+		return fmt.Errorf("unknown workload %q", r.workload)
 	}
 	mnt := filepath.Join(filepath.Dir(fuse), "live")
 	if err := (vfs.OS{}).Mkdir(mnt, 0o700); err != nil && !os.IsExist(err) {
@@ -355,7 +357,7 @@ func work(r run, fuse string) error {
 	}
 	fd, err := unix.Open(filepath.Join(fuse, "disk"), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("the recorded disk: %w", err)
+		return fmt.Errorf("open the recorded disk: %w", err)
 	}
 	err = r.mountImage(fd, mnt)
 	unix.Close(fd)
@@ -364,7 +366,7 @@ func work(r run, fuse string) error {
 	}
 	mark, err := unix.Open(filepath.Join(fuse, "mark"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("the mark file: %w", err)
+		return fmt.Errorf("open the mark file: %w", err)
 	}
 	defer unix.Close(mark)
 	var fsys vfs.FS = vfs.OS{}

@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	fmt.Println("powercut: skipped: it needs Linux")
+	fmt.Println("powercut: skipped: powercut needs Linux")
 	if slices.Contains(os.Args[1:], "-require") {
 		os.Exit(1)
 	}

@@ -12,25 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filesystem is a kind of disk to cut the power under.
+// filesystem is a file system for the workloads.
 type filesystem struct {
-	size    int      // bytes: as few as possible, so that mounting is fast
-	mkfs    []string // the command
-	options string   // without which it does not mount here
-	workers int      // disks mounted at a time
+	size    int      // in bytes; small, so that mounting is fast
+	mkfs    []string // command that formats a disk
+	options string   // required mount options
+	workers int      // maximum number of mounted disks
 }
 
 var filesystems = map[string]filesystem{
-	// No lazy initialization by the kernel, so that every recorded write is the
-	// workload's.
+	// The options disable lazy initialization by the kernel, so that every recorded
+	// write is from the workload.
 	"ext4": {size: 32 << 20, workers: runtime.NumCPU(), mkfs: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-N", "1024", "-m", "0",
 		"-J", "size=4", "-O", "^resize_inode", "-E", "lazy_itable_init=0,lazy_journal_init=0"}},
 	"xfs": {size: 300 << 20, workers: runtime.NumCPU(), options: "nouuid", mkfs: []string{"mkfs.xfs", "-q", "-f"}},
-	// Sequential: btrfs treats two copies of one disk as one disk.
+	// One worker: btrfs treats two copies of one disk as one disk.
 	"btrfs": {size: 128 << 20, workers: 1, mkfs: []string{"mkfs.btrfs", "-q", "-f", "-m", "single", "-d", "single"}},
 }
 
-// mkfs returns a fresh image.
+// mkfs returns the image of an empty file system.
 func mkfs(name string) ([]byte, error) {
 	f := filesystems[name]
 	fd, err := memfd(f.size)

@@ -54,7 +54,7 @@ var plain = workload{
 					return nil
 				}
 			}
-			return fmt.Errorf("%d replacements acknowledged, %d begun, and the file holds %.20q and %d bytes in all", p.Acked[0], p.Issued[0], b, len(b))
+			return fmt.Errorf("%d replacements acknowledged, %d started, but the file starts with %.20q and has %d bytes", p.Acked[0], p.Issued[0], b, len(b))
 		}
 	},
 }

@@ -23,8 +23,8 @@ import (
 // event is an event of the disk, or a write to the mark file.
 type event struct {
 	kind eventKind
-	off  int64  // of a write, in bytes
-	data []byte // of a write or a mark
+	off  int64  // offset of a write, in bytes
+	data []byte // bytes of a write or a mark
 }
 
 type eventKind uint8
@@ -35,9 +35,9 @@ const (
 	marked
 )
 
-// recorder is a file system of two files: "disk", a disk image for a loop
-// device, and "mark", to which the workload writes its acknowledgements. It
-// logs both in one order.
+// recorder is a file system with two files. "disk" is a disk image for a loop
+// device. The workload writes its acknowledgements to "mark". The recorder logs
+// the events of both files in one order.
 type recorder struct {
 	fs.Inode
 	mu     sync.Mutex
@@ -113,15 +113,15 @@ func (f *markFile) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int6
 	return uint32(len(data)), 0
 }
 
-// workLimit is the time after which a workload counts as a hang.
+// workLimit is the timeout of a workload.
 const workLimit = 10 * time.Minute
 
 // recordRun runs a workload in a separate process on the disk base, and returns
 // all events.
 //
-// This process never accesses the mounted disk, and the disk is not in its
-// mount namespace. A process that waits for itself cannot be killed, and at its
-// exit it would unmount the disk before it releases the recorder.
+// This process never accesses the mounted disk, and the disk is not in this
+// process's mount namespace. Otherwise it could wait for its own recorder, and
+// then no signal could kill it.
 func recordRun(r run, base []byte, dir string) (events []event, err error) {
 	rec := &recorder{image: bytes.Clone(base)}
 	srv, err := fs.Mount(dir, rec, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "powercut", Name: "powercut"}})
@@ -136,7 +136,7 @@ func recordRun(r run, base []byte, dir string) (events []event, err error) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		err = errors.Join(err, errors.New("the recorder stays mounted"))
+		err = errors.Join(err, errors.New("unmount the recorder: still mounted"))
 	}()
 	// go-fuse lets children inherit /dev/fuse, and the recorder ends only when
 	// no process has it open.
@@ -149,7 +149,7 @@ func recordRun(r run, base []byte, dir string) (events []event, err error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("the workload: %w", err)
+		return nil, fmt.Errorf("run the workload: %w", err)
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()

@@ -19,27 +19,27 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// stateLimit is the time after which a state counts as a hang.
+// stateLimit is the timeout of the check of a state.
 const stateLimit = 10 * time.Minute
 
 // result is the result of the states of one run.
 type result struct {
 	events, states int
-	second         int      // states after a second cut
-	bad            []string // the states that are wrong, the first few in words
-	nbad           int
-	image          []byte       // the first of them
-	next           []startState // a few of the states, to continue on
+	second         int          // states after a second power cut
+	bad            []string     // descriptions of the first bad states
+	nbad           int          // number of bad states
+	image          []byte       // disk of the first bad state
+	next           []startState // states for a second power cut
 }
 
-// startState is the disk and the mark file before a workload.
+// startState contains the disk and the mark file before a workload.
 type startState struct {
 	image, marks []byte
 }
 
 // replay builds each state in memory, mounts it, which runs the file system's
-// recovery, and checks it. It returns some states in next.
-func replay(r run, from startState, events []event, dir string, lives int) (result, error) {
+// recovery, and checks it. It returns up to keep states in next.
+func replay(r run, from startState, events []event, dir string, keep int) (result, error) {
 	epochs := split(events)
 	marks := slices.Clone(from.marks)
 	for _, ev := range events {
@@ -57,7 +57,7 @@ func replay(r run, from startState, events []event, dir string, lives int) (resu
 	}
 	jobs := make(chan job)
 	var mu sync.Mutex // guards res and first
-	var first *crash  // that was bad
+	var first *crash  // a bad state
 	var wg sync.WaitGroup
 	for i := range filesystems[r.fs].workers {
 		mnt := filepath.Join(dir, fmt.Sprintf("state%d", i))
@@ -69,7 +69,7 @@ func replay(r run, from startState, events []event, dir string, lives int) (resu
 				marks := marks[:len(from.marks)+j.c.marks]
 				what := fmt.Sprintf("epoch %d of %d, %s, %d unflushed pieces kept", j.c.epoch, len(epochs), j.c.how, len(j.c.kept))
 				hang := time.AfterFunc(stateLimit, func() {
-					fmt.Fprintf(os.Stderr, "powercut: %s: %s: no end after %v\n", r, what, stateLimit)
+					fmt.Fprintf(os.Stderr, "powercut: %s: %s: check not complete after %v\n", r, what, stateLimit)
 					os.Exit(1)
 				})
 				err := r.try(j.fd, mnt, func() error { return judge(mnt, marks) })
@@ -101,7 +101,7 @@ func replay(r run, from startState, events []event, dir string, lives int) (resu
 		if fd, err = d.with(c.kept); err != nil {
 			break
 		}
-		if lives > 0 && i*lives/len(states) != (i+1)*lives/len(states) {
+		if keep > 0 && i*keep/len(states) != (i+1)*keep/len(states) {
 			res.next = append(res.next, startState{d.copyWith(c.kept), marks[:len(from.marks)+c.marks]})
 		}
 		jobs <- job{c, fd}
@@ -128,7 +128,7 @@ func (d *disk) copyWith(pieces []piece) []byte {
 	return image
 }
 
-// with returns a file in memory with the image and the pieces.
+// with returns a file in memory that contains the image with the pieces written.
 func (d *disk) with(pieces []piece) (int, error) {
 	fd, err := memfd(len(d.image))
 	if err != nil {
@@ -152,7 +152,8 @@ func (d *disk) with(pieces []piece) (int, error) {
 	return fd, nil
 }
 
-// try mounts the image, calls check and unmounts. A panic is an error.
+// try mounts the image, calls check, and unmounts the image. It returns a panic
+// as an error.
 func (r run) try(fd int, mnt string, check func() error) (err error) {
 	if err := r.mountImage(fd, mnt); err != nil {
 		return err
@@ -166,8 +167,8 @@ func (r run) try(fd int, mnt string, check func() error) (err error) {
 	return check()
 }
 
-// unmountLimit is how long an unmount may take. A loaded machine does not reach
-// it.
+// unmountLimit is the timeout of an unmount. It is long enough for a loaded
+// machine.
 const unmountLimit = 2 * time.Minute
 
 func unmount(mnt string) error {
@@ -178,7 +179,7 @@ func unmount(mnt string) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return fmt.Errorf("unmount %s: %w: a file was left open", mnt, err)
+	return fmt.Errorf("unmount %s: %w: a file is still open", mnt, err)
 }
 
 func (r result) String() string {

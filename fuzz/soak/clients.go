@@ -20,7 +20,7 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// request makes one request of any kind, and may disconnect during the
+// request sends one request of a random kind. It may disconnect during the
 // response.
 func (s *soak) request(ctx context.Context, r *rand.Rand) {
 	s.did[opRequests].Add(1)
@@ -39,7 +39,7 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 	}
 	var refused *client.Error
 	if !errors.As(err, &refused) && !errors.Is(err, tree.ErrTree) && !errors.Is(err, tree.ErrChanged) {
-		s.odd(fmt.Errorf("a request: %w", err))
+		s.odd(fmt.Errorf("request: %w", err))
 	}
 }
 
@@ -115,7 +115,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	return err
 }
 
-// talk runs an agent, and may hang up in the middle.
+// talk runs an agent. It may disconnect during the run.
 func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 	s.did[opStreams].Add(1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -138,7 +138,7 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 		var refused *client.Error
 		switch {
 		case err != nil && !errors.As(err, &refused) && !over(ctx):
-			s.odd(fmt.Errorf("a stream: %w", err))
+			s.odd(fmt.Errorf("stream: %w", err))
 			return
 		case err != nil:
 			s.did[opEnded].Add(1)
@@ -148,7 +148,7 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 			if list, err := c.Sessions(ctx); err == nil {
 				for _, l := range list {
 					if l.Asking {
-						_ = c.ReplyToAsk(ctx, l.Number, "this one") // another client may have
+						_ = c.ReplyToAsk(ctx, l.Number, "this one") // another client may have replied
 					}
 				}
 			}
@@ -163,7 +163,7 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 	s.did[opEnded].Add(1)
 }
 
-// kill ends any session, or its run.
+// kill kills a random session or cancels the active run.
 func (s *soak) kill(ctx context.Context, r *rand.Rand) {
 	pause(ctx, time.Duration(20+r.IntN(100))*time.Millisecond)
 	c := &client.Client{Addr: s.addr}
@@ -181,7 +181,8 @@ func (s *soak) kill(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// reload reads or sets the configuration, and adds and removes a model.
+// reload reloads the configuration. It may also add and remove a model, and set
+// the configuration.
 func (s *soak) reload(ctx context.Context, r *rand.Rand) {
 	pause(ctx, time.Duration(r.IntN(300))*time.Millisecond)
 	c := &client.Client{Addr: s.addr}
@@ -201,11 +202,11 @@ func (s *soak) reload(ctx context.Context, r *rand.Rand) {
 		}
 	}
 	if err != nil && !over(ctx) {
-		s.odd(fmt.Errorf("a reload: %w", err))
+		s.odd(fmt.Errorf("reload: %w", err))
 	}
 }
 
-// raw connects and sends bytes.
+// raw connects and sends b. It returns nil if it cannot connect.
 func (s *soak) raw(ctx context.Context, b string) net.Conn {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", s.addr.Address)
@@ -227,7 +228,7 @@ func (s *soak) subscribeWithoutReading(ctx context.Context, r *rand.Rand) {
 	pause(ctx, time.Duration(r.IntN(15))*time.Second)
 }
 
-// listen subscribes and reads.
+// listen subscribes to events and reads them.
 func (s *soak) listen(ctx context.Context, _ *rand.Rand) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
@@ -240,7 +241,7 @@ func (s *soak) listen(ctx context.Context, _ *rand.Rand) {
 	}
 }
 
-// dials opens many connections without requests.
+// dials opens many connections and sends no requests.
 func (s *soak) dials(ctx context.Context, r *rand.Rand) {
 	var open []net.Conn
 	for range 500 {
@@ -255,8 +256,8 @@ func (s *soak) dials(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// half sends part of a request: of its length, of a long payload, byte by byte,
-// or of another protocol.
+// half sends part of a length, of a payload, or of another protocol. Then it adds
+// single bytes.
 func (s *soak) half(ctx context.Context, r *rand.Rand) {
 	s.did[opHalves].Add(1)
 	starts := []string{"\x00\x00", "\x01\x00\x00\x00" + strings.Repeat("x", 100), "\x00\x00\x00\x05ab", "GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xff"}
@@ -276,7 +277,7 @@ func (s *soak) half(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// flood has the model send 200 MB.
+// flood makes the model send 200 MB.
 func (s *soak) flood(ctx context.Context, r *rand.Rand) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
@@ -291,7 +292,7 @@ func (s *soak) flood(ctx context.Context, r *rand.Rand) {
 		}
 	}
 	if id != "" {
-		_, _ = c.DeleteSession(ctx, id, false) // or it may have been
+		_, _ = c.DeleteSession(ctx, id, false) // another client may have deleted it
 	}
 	pause(ctx, time.Duration(2+r.IntN(4))*time.Second)
 }

@@ -23,7 +23,7 @@ type figures struct {
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MiB heap, %.1f MiB resident, %d sessions live",
+	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MiB heap, %.1f MiB resident, %d loaded sessions",
 		f.goroutines, f.descriptors, float64(f.heap)/mib, float64(f.resident)/mib, f.sessions)
 }
 
@@ -54,10 +54,10 @@ func (s *soak) watch(ctx context.Context) {
 	}
 }
 
-// waits returns the duration of f, and the part of it in which the machine ran:
-// the host of a virtual machine may take time (the steal time of proc_stat(5)).
-// A duration below the resolution counts completely.
-func waits(f func()) (wall, had time.Duration) {
+// timed calls f. It returns the duration, and the duration without the steal time
+// of proc_stat(5), which the host of a virtual machine may take. A wall below
+// 100 ms is too short for the clock of steal time, so both durations are equal.
+func timed(f func()) (wall, ran time.Duration) {
 	stolen, all := ticks()
 	began := time.Now()
 	f()
@@ -69,12 +69,12 @@ func waits(f func()) (wall, had time.Duration) {
 	return wall, time.Duration(float64(wall) * (1 - float64(stolen2-stolen)/float64(all2-all)))
 }
 
-// ticks returns the processors' time so far that was stolen, and all.
+// ticks returns the steal time and the total time of all processors since boot.
 func ticks() (stolen, all int) {
 	b, _ := os.ReadFile("/proc/stat") // empty on other systems
 	line, _, _ := strings.Cut(string(b), "\n")
 	fields := strings.Fields(line)
-	for i := 1; i < min(len(fields), 9); i++ { // guests count as user
+	for i := 1; i < min(len(fields), 9); i++ { // user time includes guest time
 		n, _ := strconv.Atoi(fields[i])
 		all += n
 		if i == 8 {
@@ -89,9 +89,9 @@ const (
 	longEntry = "a long entry"
 )
 
-// everything requests everything that the daemon builds on first use and keeps:
-// clients do that too rarely in a short phase.
-func everything(ctx context.Context, c *client.Client) error {
+// fillCaches sends the requests whose responses make the daemon keep memory. In a
+// short phase the clients send them too rarely.
+func fillCaches(ctx context.Context, c *client.Client) error {
 	long := strings.Repeat("some words ", 4*mib/11)
 	for _, name := range []string{churn, longEntry} {
 		if _, err := c.Remember(ctx, name, long, nil); err != nil {
@@ -106,23 +106,23 @@ func everything(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// quiet kills all sessions, waits until no request is active, and returns the
-// daemon's figures.
+// quiet kills all sessions, waits until the daemon is idle, and returns the lowest
+// figures. If collect is set, quiet also fills the caches and collects garbage.
 func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error) {
 	c := &client.Client{Addr: s.addr}
 	list, err := c.Sessions(ctx)
 	for _, l := range list {
-		_ = c.Kill(ctx, l.Number) // it may have ended
+		_ = c.Kill(ctx, l.Number) // the session may be closed already
 	}
 	defer c.Close()
 	if err == nil && collect {
-		err = everything(ctx, c)
+		err = fillCaches(ctx, c)
 	}
 	if err != nil {
 		return best, err
 	}
-	// Time-outs must expire. If collect is set, the collector must run, which it
-	// does when there is garbage.
+	// Timeouts must expire. If collect is set, the requests make garbage, so that
+	// the garbage collector runs.
 	for i, began := 0, time.Now(); i == 0 || time.Since(began) < hang; i++ {
 		if collect {
 			if _, err := c.Get(ctx, churn); err != nil {

@@ -1,14 +1,16 @@
-// Soak runs the daemon, as a process of its own, under clients that do
-// everything at once and badly: they hang up, stall, never read, dial ten
-// thousand times, and have the model flood it. Soak exits with 1 if a request
-// fails in an unexpected way, if a request to the model has a call without a
-// result, if goroutines or descriptors leak, or if the daemon stops with an
-// error.
+// Soak runs the daemon in a separate process under hostile clients. They
+// disconnect, stall, never read, dial ten thousand times, and make the model flood
+// the daemon. Soak exits with 1 on any of these failures:
 //
-// Soak also prints how long new clients wait, how many connections the clients
-// made, and how much memory the daemon used. These figures depend on the load of
-// the machine. Only -gate enforces their limits: one second above a bare
-// listener, 10,000 connections, and 64 MiB above idle.
+//   - A request fails with an unexpected error.
+//   - A request to the model contains a call without a result.
+//   - Goroutines or descriptors leak.
+//   - The daemon exits with an error.
+//
+// Soak also prints the wait of new clients, the number of connections, and the
+// memory of the daemon. These figures depend on the load of the machine. Only
+// -gate enforces the limits: one second above a bare listener, at least 10,000
+// connections, and, with external load only, 64 MiB above idle.
 //
 //	go run ./fuzz/soak [-for 60s] [-seed N] [-gate]
 package main
@@ -36,9 +38,9 @@ import (
 )
 
 func main() {
-	d := flag.Duration("for", time.Minute, "how long")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of what the clients do")
-	enforce := flag.Bool("gate", false, "exit with 1 if a time, a memory figure, or the number of connections misses its limit")
+	d := flag.Duration("for", time.Minute, "run the clients for this `duration`")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the clients' choices")
+	enforce := flag.Bool("gate", false, "enforce the limits of time, memory, and connections")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -54,15 +56,15 @@ type soak struct {
 	addr  wire.Addr
 	model *model.Server
 	cmd   *exec.Cmd
-	peak  uint64 // bytes of the process
+	peak  uint64 // peak resident bytes of the daemon
 	seed  uint64
-	gate  bool // enforce times and memory
+	gate  bool // enforce the limits of time, memory, and connections
 
 	did     [opsN]atomic.Int64
 	pings   []time.Duration
-	longest time.Duration         // of them, of time that the machine had
-	bare    time.Duration         // the longest answer of a bare listener, of the same
-	strange atomic.Pointer[error] // the first unexpected error
+	longest time.Duration         // longest ping without steal time
+	bare    time.Duration         // longest response of a bare listener, without steal time
+	failure atomic.Pointer[error] // first unexpected error
 }
 
 // Counters.
@@ -82,7 +84,7 @@ const (
 
 const mib = 1 << 20
 
-// hang is how long soak waits for the daemon to start or to release resources.
+// hang is the timeout for the daemon to start or to release resources.
 const hang = 5 * time.Minute
 
 func run(ctx context.Context, d time.Duration, seed uint64, enforce bool) (err error) {
@@ -105,8 +107,8 @@ func run(ctx context.Context, d time.Duration, seed uint64, enforce bool) (err e
 		return err
 	}
 	fmt.Println("idle: ", idle)
-	// The first phase has only external load: dials, partial requests, clients
-	// that do not read, the flood. The second phase adds the other operations.
+	// The first phase has only external load: dials, partial requests, subscribers
+	// that do not read, and the flood. The other phases add all other operations.
 	var found [3]figures
 	var peaks [3]float64
 	for i, part := range []time.Duration{d * 3 / 10, d / 5, d / 2} {
@@ -116,33 +118,33 @@ func run(ctx context.Context, d time.Duration, seed uint64, enforce bool) (err e
 		if found[i], err = s.quiet(ctx, i > 0); err != nil {
 			return err
 		}
-		fmt.Printf("after %v: %v; %.1f MiB above idle at most\n", part.Round(time.Second), found[i], peaks[i])
+		fmt.Printf("after %v: %v; peak %.1f MiB above idle\n", part.Round(time.Second), found[i], peaks[i])
 	}
-	if err := s.strange.Load(); err != nil {
+	if err := s.failure.Load(); err != nil {
 		return *err
 	}
 	slices.Sort(s.pings)
 	n := func(op int) int64 { return s.did[op].Load() }
-	fmt.Printf("soak: %v, %d requests, %d streams (%d ended, %d hung up), %d kills and cancels, %d reloads, %d dials, %d half requests, %d floods of 200 MB, %d events read, %d requests to the model\n",
+	fmt.Printf("soak: %v, %d requests, %d streams (%d ended), %d disconnects, %d kills and cancels, %d reloads, %d dials, %d partial requests, %d floods of 200 MB, %d events read, %d requests to the model\n",
 		d, n(opRequests), n(opStreams), n(opEnded), n(opHangUps), n(opKills), n(opReloads), n(opDials), n(opHalves), n(opFloods), n(opEvents), s.model.Requests.Load())
-	fmt.Printf("soak: %d new clients, answered in %v (median), %v (99 %%), %v (longest)\n",
+	fmt.Printf("soak: %d new clients, response time %v (median), %v (99th percentile), %v (longest)\n",
 		len(s.pings), s.pings[len(s.pings)/2].Round(time.Microsecond), s.pings[len(s.pings)*99/100].Round(time.Microsecond), s.pings[len(s.pings)-1].Round(time.Microsecond))
 	l := &measure.Limits{}
 	l.Least("dials", float64(n(opDials)), 10_000, "")
-	// On a shared machine, a listener without work is delayed, too.
-	fmt.Printf("soak: without steal time %v (longest), of a bare listener at the same time %v\n", s.longest.Round(time.Microsecond), s.bare.Round(time.Microsecond))
-	l.Most("a new client, longest, above a bare listener's", (s.longest - s.bare).Seconds(), 1, "s")
-	l.Most("memory above idle, under siege", peaks[0], 64, "MiB")
-	l.Most("memory above idle, under everything", peaks[2], 288, "MiB")
-	l.Most("heap, since the second part", (float64(found[2].heap)-float64(found[1].heap))/mib, 64, "MiB")
+	// On a shared machine, even an idle listener responds late.
+	fmt.Printf("soak: without steal time %v (longest); bare listener at the same time %v (longest)\n", s.longest.Round(time.Microsecond), s.bare.Round(time.Microsecond))
+	l.Most("longest response to a new client, above a bare listener", (s.longest - s.bare).Seconds(), 1, "s")
+	l.Most("memory above idle, external load only", peaks[0], 64, "MiB")
+	l.Most("memory above idle, all load", peaks[2], 288, "MiB")
+	l.Most("heap, since the second phase", (float64(found[2].heap)-float64(found[1].heap))/mib, 64, "MiB")
 	leaks := &measure.Limits{}
 	begin, end := found[1], found[2]
-	leaks.Most("goroutines, since the second part", float64(end.goroutines)-float64(begin.goroutines), 8, "")
-	leaks.Most("goroutines, since the beginning", float64(end.goroutines)-float64(idle.goroutines), 16, "")
-	leaks.Most("descriptors, since the second part", float64(end.descriptors-begin.descriptors), 8, "")
-	leaks.Most("descriptors, since the beginning", float64(end.descriptors-idle.descriptors), 24, "")
+	leaks.Most("goroutines, since the second phase", float64(end.goroutines)-float64(begin.goroutines), 8, "")
+	leaks.Most("goroutines, since the start", float64(end.goroutines)-float64(idle.goroutines), 16, "")
+	leaks.Most("descriptors, since the second phase", float64(end.descriptors-begin.descriptors), 8, "")
+	leaks.Most("descriptors, since the start", float64(end.descriptors-idle.descriptors), 24, "")
 	if d := s.model.Dangling.Load(); d > 0 {
-		return fmt.Errorf("%d requests to the model had a call without its result", d)
+		return fmt.Errorf("%d requests to the model contained a call without a result", d)
 	}
 	return errors.Join(leaks.Verdict(true), l.Verdict(s.gate))
 }
@@ -172,12 +174,12 @@ func (s *soak) start(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("the daemon does not answer")
+	return errors.New("the daemon does not respond")
 }
 
-// config sets the time-outs of connections. With gate they are short enough to
-// expire within the run. Otherwise they are long, because a loaded machine may
-// delay a client that reads.
+// config returns the daemon's configuration. With gate the timeouts of connections
+// are short enough to expire within the run. Otherwise they are long, because a
+// loaded machine may delay a reading client.
 func (s *soak) config() string {
 	limit := "60"
 	if s.gate {
@@ -207,7 +209,7 @@ func (s *soak) stop() error {
 	err := s.cmd.Wait()
 	if err != nil {
 		b, _ := os.ReadFile(filepath.Join(s.home, "log"))
-		return fmt.Errorf("the daemon ended with %w: %s", err, b[max(0, len(b)-4096):])
+		return fmt.Errorf("stop the daemon: %w: %s", err, b[max(0, len(b)-4096):])
 	}
 	return nil
 }
@@ -218,7 +220,7 @@ func (s *soak) ping(ctx context.Context) error {
 	return c.Ping(ctx)
 }
 
-// attack lets all clients do their work for a while.
+// attack runs the clients of a phase for d and waits for them.
 func (s *soak) attack(ctx context.Context, d time.Duration, part int) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -251,7 +253,8 @@ func (s *soak) attack(ctx context.Context, d time.Duration, part int) {
 	wg.Wait()
 }
 
-// probe dials repeatedly, and measures the time until the response.
+// probe dials the daemon and a bare listener repeatedly and measures the time
+// until the response.
 func (s *soak) probe(ctx context.Context) {
 	l, err := net.Listen("unix", filepath.Join(s.home, "bare.sock"))
 	if err != nil {
@@ -259,7 +262,7 @@ func (s *soak) probe(ctx context.Context) {
 		return
 	}
 	defer l.Close()
-	go func() { // ends with the listener
+	go func() { // returns when the listener is closed
 		for {
 			c, err := l.Accept()
 			if err != nil {
@@ -270,28 +273,28 @@ func (s *soak) probe(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		wait, had := waits(func() {
+		wait, ran := timed(func() {
 			if err := s.ping(context.WithoutCancel(ctx)); err != nil {
-				s.odd(fmt.Errorf("a new client: %w", err))
+				s.odd(fmt.Errorf("new client: %w", err))
 			}
 		})
-		s.pings, s.longest = append(s.pings, wait), max(s.longest, had)
-		_, had = waits(func() {
+		s.pings, s.longest = append(s.pings, wait), max(s.longest, ran)
+		_, ran = timed(func() {
 			if c, err := net.Dial("unix", l.Addr().String()); err == nil {
 				_, _ = c.Read(make([]byte, 1))
 				c.Close()
 			}
 		})
-		s.bare = max(s.bare, had)
+		s.bare = max(s.bare, ran)
 		pause(ctx, 50*time.Millisecond)
 	}
 }
 
 // odd records an unexpected error.
-func (s *soak) odd(err error) { s.strange.CompareAndSwap(nil, &err) }
+func (s *soak) odd(err error) { s.failure.CompareAndSwap(nil, &err) }
 
-// over reports whether a context has ended. A dial ends by the clock at the
-// deadline, a moment before the context's own timer.
+// over reports whether a context is done or past its deadline. A dial uses the
+// clock and may fail shortly before the context's timer fires.
 func over(ctx context.Context) bool {
 	at, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(at)

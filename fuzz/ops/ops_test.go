@@ -1,5 +1,5 @@
-// Package ops holds a store against a plain map under any sequence of
-// operations, reopens, checkpoints and kills.
+// Package ops compares a store with a model, a plain map. Random programs of
+// operations, reopens, checkpoints, and kills drive both.
 package ops
 
 import (
@@ -22,13 +22,13 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("seed", 0, "replay the run of this seed; 0 = a new one")
-	programs = flag.Int("programs", 300, "programs to draw")
+	seed     = flag.Uint64("seed", 0, "repeat the run with this seed; 0 is a new seed")
+	programs = flag.Int("programs", 300, "number of programs")
 )
 
 const path = "/home/me/memory.db"
 
-// model is the expected content of a store: entries by name.
+// model is the expected content of a store. The key of an entry is its name.
 type model struct {
 	entries map[string]crmem.Entry
 	nextID  uint64
@@ -45,7 +45,8 @@ func (m *model) list() []crmem.Entry {
 	})
 }
 
-// apply is the contract of one operation.
+// apply applies one operation or returns the expected error. empty reports whether
+// the store was empty before the batch. given contains the IDs of the batch.
 func (m *model) apply(op crmem.Op, now uint64, empty bool, given map[uint64]bool) error {
 	switch o := op.(type) {
 	case crmem.Add:
@@ -54,21 +55,21 @@ func (m *model) apply(op crmem.Op, now uint64, empty bool, given map[uint64]bool
 		}
 		return m.add(crmem.Entry{ID: m.nextID, Name: o.Name, Kind: o.Kind, CreatedAt: now, Content: o.Content, Aliases: o.Aliases}, given)
 	case crmem.Update:
-		e, there := m.entries[o.Name]
-		if !there {
+		e, exists := m.entries[o.Name]
+		if !exists {
 			return crmem.ErrNotFound
 		}
 		e.Content, e.Aliases = o.Content, o.Aliases
 		m.entries[o.Name] = e
 	case crmem.Alias:
-		e, there := m.entries[o.Name]
-		if !there {
+		e, exists := m.entries[o.Name]
+		if !exists {
 			return crmem.ErrNotFound
 		}
 		e.Aliases = o.Aliases
 		m.entries[o.Name] = e
 	case crmem.Remove:
-		if _, there := m.entries[o.Name]; !there {
+		if _, exists := m.entries[o.Name]; !exists {
 			return crmem.ErrNotFound
 		}
 		delete(m.entries, o.Name)
@@ -95,7 +96,7 @@ func (m *model) add(e crmem.Entry, given map[uint64]bool) error {
 	return nil
 }
 
-// batch applies all of the operations or none.
+// batch applies all operations, or none if one fails.
 func (m *model) batch(ops []crmem.Op, now uint64) error {
 	next := m.clone()
 	empty, given := len(m.entries) == 0, map[uint64]bool{}
@@ -108,7 +109,8 @@ func (m *model) batch(ops []crmem.Op, now uint64) error {
 	return nil
 }
 
-// program reads a sequence of choices from bytes, and zeros when they end.
+// program is a sequence of choices, one per byte. After the last byte each choice
+// is 0.
 type program []byte
 
 func (p *program) pick(n int) int {
@@ -143,7 +145,7 @@ func (p *program) op() crmem.Op {
 	return crmem.Restore{Entry: crmem.Entry{ID: uint64(p.pick(40)), Name: name, Kind: crmem.Kind(p.pick(2)), CreatedAt: uint64(p.pick(256)) << 40, Content: content, Aliases: list}}
 }
 
-// world is a store, its machine and its model.
+// world contains a store, the store's file system, and the model.
 type world struct {
 	mem   *vfs.Mem
 	opts  crmem.Options
@@ -152,7 +154,7 @@ type world struct {
 	now   uint64
 }
 
-// run runs a program and returns how many steps it had.
+// run runs a program and returns the number of steps.
 func run(p program) (steps int, err error) {
 	w := &world{mem: vfs.NewMem(), model: model{map[string]crmem.Entry{}, 1}, now: 1000}
 	w.opts = crmem.Options{
@@ -204,7 +206,7 @@ func (w *world) step(p *program) error {
 			return fmt.Errorf("close: %w", err)
 		}
 		return w.reopen()
-	case 12: // the process dies; another one goes on
+	case 12: // the process is killed, and another one opens the store
 		w.mem = w.mem.Kill()
 		w.opts.FS = w.mem
 		return w.reopen()
@@ -254,10 +256,10 @@ func (w *world) batch(ops []crmem.Op) error {
 }
 
 func (w *world) remember(name, content string, list []string) error {
-	old, there := w.model.entries[name]
+	old, exists := w.model.entries[name]
 	var want error
 	switch {
-	case !there:
+	case !exists:
 		want = w.model.batch([]crmem.Op{crmem.Add{Name: name, Content: content, Aliases: list}}, w.now)
 	case old.Kind != crmem.Note:
 		want = crmem.ErrKind
@@ -278,10 +280,10 @@ func (w *world) remember(name, content string, list []string) error {
 }
 
 func (w *world) forget(name string) error {
-	e, there := w.model.entries[name]
+	e, exists := w.model.entries[name]
 	var want error
 	switch {
-	case !there:
+	case !exists:
 		want = crmem.ErrNotFound
 	case e.Kind != crmem.Note:
 		want = crmem.ErrKind
@@ -294,11 +296,11 @@ func (w *world) forget(name string) error {
 	return w.same(w.store)
 }
 
-// get resolves a name, or an alias that one entry has.
+// get compares Get of a name or an alias. An alias of several entries is ambiguous.
 func (w *world) get(name string) error {
-	want, there := w.model.entries[name]
+	want, exists := w.model.entries[name]
 	var owners []string
-	if !there {
+	if !exists {
 		for _, e := range w.model.list() {
 			if slices.Contains(e.Aliases, name) {
 				owners, want = append(owners, e.Name), e
@@ -307,7 +309,7 @@ func (w *world) get(name string) error {
 	}
 	got, err := w.store.Get(name)
 	switch {
-	case there || len(owners) == 1:
+	case exists || len(owners) == 1:
 		if err != nil || !got.Equal(want) {
 			return fmt.Errorf("get %q: %+v, %v, want %+v", name, got, err, want)
 		}
@@ -324,7 +326,7 @@ func (w *world) get(name string) error {
 	return nil
 }
 
-// search compares the hits with those of a new store.
+// search compares the hits with the hits of a new store.
 func (w *world) search(text string, a analysis.Analyzer) error {
 	fresh := crmem.New(&w.opts)
 	defer fresh.Close()
@@ -344,7 +346,7 @@ func (w *world) search(text string, a analysis.Analyzer) error {
 	}
 	same := func(a, b crmem.Hit) bool { return a.Entry.Equal(b.Entry) && a.Score == b.Score }
 	if !slices.EqualFunc(got.Hits, want.Hits, same) || got.Total != want.Total || got.Searched != want.Searched {
-		return fmt.Errorf("search %q: %+v, a new store finds %+v", text, got, want)
+		return fmt.Errorf("search %q: %+v, a new store returns %+v", text, got, want)
 	}
 	return nil
 }
@@ -355,23 +357,23 @@ func (w *world) reader() error {
 	o.ReadOnly = true
 	r, err := crmem.Open(path, &o)
 	if err != nil {
-		return fmt.Errorf("open to read: %w", err)
+		return fmt.Errorf("open read-only: %w", err)
 	}
 	if err := w.same(r); err != nil {
-		return fmt.Errorf("a reader: %w", err)
+		return fmt.Errorf("reader: %w", err)
 	}
 	if err := r.Apply(crmem.Add{Name: "z"}); !errors.Is(err, crmem.ErrReadOnly) {
-		return fmt.Errorf("a reader writes: %v", err)
+		return fmt.Errorf("reader applies an operation: error %v, want ErrReadOnly", err)
 	}
 	return r.Close()
 }
 
-// files reads the final files with the independent decoder.
+// files checks the final files with the independent decoder and with Check.
 func (w *world) files() error {
 	db, err := vfs.ReadFile(w.mem, path, 1<<30)
 	if err != nil {
 		if w.model.nextID == 1 {
-			return nil // nothing was ever written
+			return nil // the store was never changed
 		}
 		return err
 	}
@@ -382,7 +384,7 @@ func (w *world) files() error {
 	if log, lerr := vfs.ReadFile(w.mem, path+"-wal", 1<<30); lerr == nil {
 		var verdict string
 		if s, verdict, _, err = refdec.Recover(db, log); err != nil || verdict != "clean" {
-			return fmt.Errorf("the independent decoder says %q, %v", verdict, err)
+			return fmt.Errorf("the independent decoder returns %q, %v", verdict, err)
 		}
 	}
 	want := &refdec.Store{NextID: w.model.nextID}
@@ -394,12 +396,12 @@ func (w *world) files() error {
 	}
 	r, err := crmem.Check(w.mem, path, 0)
 	if err == nil && len(r.Problems) != 0 {
-		err = fmt.Errorf("check says %+v", r.Problems)
+		err = fmt.Errorf("check reports %+v", r.Problems)
 	}
 	return err
 }
 
-// TestPrograms runs programs that are drawn from a seed.
+// TestPrograms runs random programs. The seed determines the programs.
 func TestPrograms(t *testing.T) {
 	s := *seed
 	if s == 0 {
@@ -418,7 +420,7 @@ func TestPrograms(t *testing.T) {
 		}
 		total += steps
 	}
-	t.Logf("programs run: %d, %d steps (seed %d)", *programs, total, s)
+	t.Logf("%d programs, %d steps (seed %d)", *programs, total, s)
 }
 
 func FuzzOps(f *testing.F) {
@@ -432,7 +434,7 @@ func FuzzOps(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		if len(p) > 4096 {
-			return // a longer one finds nothing that two short ones do not
+			return // longer programs find no other failures
 		}
 		if _, err := run(slices.Clone(p)); err != nil {
 			t.Fatal(err)
